@@ -1,0 +1,48 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+)
+
+// ErrIdle says that a stream brought no byte for longer than it may: the connection or the server is dead, or
+// stuck. Nothing is lost by reading on from the last resource version.
+var ErrIdle = errors.New("nothing arrived within the idle timeout")
+
+// idleTimer ends a request that stands still. Each byte that arrives starts it anew.
+type idleTimer struct {
+	d time.Duration
+	t *time.Timer
+}
+
+// startIdle starts a timer that cancels with ErrIdle after d; d of 0 means never.
+func startIdle(d time.Duration, cancel context.CancelCauseFunc) *idleTimer {
+	if d <= 0 {
+		return &idleTimer{}
+	}
+	return &idleTimer{d: d, t: time.AfterFunc(d, func() { cancel(ErrIdle) })}
+}
+
+func (i *idleTimer) stop() {
+	if i.t != nil {
+		i.t.Stop()
+	}
+}
+
+// reader passes r through and starts the timer anew whenever something arrives.
+func (i *idleTimer) reader(r io.Reader) io.Reader { return &idleReader{r: r, idle: i} }
+
+type idleReader struct {
+	r    io.Reader
+	idle *idleTimer
+}
+
+func (r *idleReader) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	if n > 0 && r.idle.t != nil {
+		r.idle.t.Reset(r.idle.d)
+	}
+	return n, err
+}

@@ -1,0 +1,71 @@
+package kube
+
+import (
+	"fmt"
+	"hash/maphash"
+	"sync/atomic"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// internSlots is the size of the table of recent strings: label keys, values and owner names of a busy
+// cluster repeat within a few thousand different ones. A table of 4,096 pointers is 32 KiB.
+const internSlots = 4096
+
+// internMax is the longest string that is shared. Label keys and values are at most 63 bytes plus a prefix;
+// longer strings (annotations) are rarely equal and not worth the hash.
+const internMax = 128
+
+// intern shares equal strings between objects. It is a direct-mapped table of what was seen last: a lost
+// entry costs a copy, never a wrong answer, and the table never grows.
+type intern struct {
+	seed  maphash.Seed
+	slots [internSlots]atomic.Pointer[string]
+}
+
+// interned is one per process: the same labels come over many streams.
+var interned = &intern{seed: maphash.MakeSeed()}
+
+// of returns a string equal to b, shared with an earlier equal one where the table still has it.
+func (t *intern) of(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	if len(b) > internMax {
+		return string(b)
+	}
+	slot := &t.slots[maphash.Bytes(t.seed, b)%internSlots]
+	if p := slot.Load(); p != nil && *p == string(b) {
+		return *p
+	}
+	s := string(b)
+	slot.Store(&s)
+	return s
+}
+
+// readInterned reads one JSON string or name.
+func readInterned(dec *jsontext.Decoder) (string, error) {
+	v, err := dec.ReadValue()
+	if err != nil {
+		return "", err
+	}
+	body := v[1 : len(v)-1]
+	for _, c := range body {
+		if c == '\\' {
+			b, err := jsontext.AppendUnquote(nil, v)
+			if err != nil {
+				return "", fmt.Errorf("unquote string: %w", err)
+			}
+			return interned.of(b), nil
+		}
+	}
+	return interned.of(body), nil
+}
+
+// wantKind skips the value that is next and says that it is of the wrong kind.
+func wantKind(dec *jsontext.Decoder, want string, got jsontext.Kind) error {
+	if err := dec.SkipValue(); err != nil {
+		return err
+	}
+	return fmt.Errorf("want %s, got %s", want, got)
+}

@@ -1,0 +1,225 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// Query says which objects to list or watch. The server does the narrowing, so that what is not asked for
+// never reaches us.
+type Query struct {
+	Resource      Resource
+	Namespace     string // "": all
+	LabelSelector string // as kubectl -l takes it: "app=web,tier in (a,b),!canary"
+	FieldSelector string // "metadata.name=web"
+}
+
+// Object returns the query that selects one object by name. A watch of one object goes this way too: the
+// object's own URL does not stream.
+func (q Query) Object(name string) Query {
+	q.FieldSelector = "metadata.name=" + name
+	return q
+}
+
+// String describes the query for an error text: "pods in default".
+func (q Query) String() string {
+	s := q.Resource.GroupResource()
+	if q.Namespace != "" {
+		s += " in " + q.Namespace
+	}
+	return s
+}
+
+func (q Query) values() url.Values {
+	v := url.Values{}
+	if q.LabelSelector != "" {
+		v.Set("labelSelector", q.LabelSelector)
+	}
+	if q.FieldSelector != "" {
+		v.Set("fieldSelector", q.FieldSelector)
+	}
+	return v
+}
+
+// ListOptions say from when and in which pieces to list.
+type ListOptions struct {
+	// ResourceVersion "" asks for the state of now; any other for a state not older than it (or as
+	// ResourceVersionMatch says).
+	ResourceVersion      string
+	ResourceVersionMatch string // "NotOlderThan" or "Exact", only with a resource version
+	Limit                int    // objects per page; 0: DefaultPageSize; negative: one page
+}
+
+// DefaultPageSize keeps one page of 9 KB pods near 5 MB on the server. It is what client-go and kubectl use.
+const DefaultPageSize = 500
+
+// listIdle is how long a list may stand still. An API server gives up on a list after 60 s, so its answer to
+// that comes first.
+const listIdle = 75 * time.Second
+
+// ListResult is a whole collection at one resource version.
+type ListResult[T Object] struct {
+	Items           []T
+	ResourceVersion string         // of the collection: where a watch goes on
+	Bad             []*DecodeError // objects that did not decode and are not in Items
+}
+
+// errInconsistent is a list whose pages are of different resource versions.
+var errInconsistent = errors.New("the pages of the list are of different resource versions")
+
+// List reads a whole collection, page by page, decoding item by item from the stream. All pages are of one
+// resource version, which is that of the first. If the server drops the snapshot between two pages (410 on
+// the continue token), the list is read again in one piece: a partial or mixed result is never returned.
+func List[T Object](ctx context.Context, c *Client, q Query, o ListOptions) (ListResult[T], error) {
+	res, err := listPages[T](ctx, c, q, o)
+	if errors.Is(err, errTokenExpired) || errors.Is(err, errInconsistent) {
+		o.Limit = -1
+		res, err = listPages[T](ctx, c, q, o)
+	}
+	if err != nil {
+		return ListResult[T]{}, fmt.Errorf("list %s: %w", q, err)
+	}
+	return res, nil
+}
+
+// errTokenExpired marks a 410 that concerns the continue token, not the resource version that was asked for.
+var errTokenExpired = errors.New("the continue token expired")
+
+func listPages[T Object](ctx context.Context, c *Client, q Query, o ListOptions) (ListResult[T], error) {
+	var all ListResult[T]
+	values := q.values()
+	if o.Limit == 0 {
+		o.Limit = DefaultPageSize
+	}
+	if o.Limit > 0 {
+		values.Set("limit", strconv.Itoa(o.Limit))
+	}
+	if o.ResourceVersion != "" {
+		values.Set("resourceVersion", o.ResourceVersion)
+		if o.ResourceVersionMatch != "" {
+			values.Set("resourceVersionMatch", o.ResourceVersionMatch)
+		}
+	}
+	for {
+		page, err := readPage(ctx, c, q, values, &all)
+		if err != nil {
+			if values.Has("continue") && IsGone(err) {
+				err = errors.Join(errTokenExpired, err)
+			}
+			return all, err
+		}
+		if page.ResourceVersion == "" {
+			return all, errors.New("the list carries no resource version")
+		}
+		if all.ResourceVersion == "" {
+			all.ResourceVersion = page.ResourceVersion
+		}
+		if page.ResourceVersion != all.ResourceVersion {
+			return all, errInconsistent
+		}
+		if page.Continue == "" {
+			return all, nil
+		}
+		// The token stands for the resource version; a server refuses both together (400).
+		values.Del("resourceVersion")
+		values.Del("resourceVersionMatch")
+		values.Set("continue", page.Continue)
+	}
+}
+
+// listMeta is what a list says of itself.
+type listMeta struct {
+	ResourceVersion string `json:"resourceVersion"`
+	Continue        string `json:"continue"`
+}
+
+// readPage reads one page and appends its items to all.
+func readPage[T Object](ctx context.Context, c *Client, q Query, values url.Values, all *ListResult[T]) (listMeta, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	idle := startIdle(listIdle, cancel)
+	defer idle.stop()
+	resp, err := c.send(ctx, &request{method: http.MethodGet, path: q.Resource.Path(q.Namespace, ""), query: values, long: true})
+	if err != nil {
+		return listMeta{}, err
+	}
+	defer resp.Body.Close()
+	if err := jsonBody(resp); err != nil {
+		return listMeta{}, err
+	}
+	meta, err := decodePage(newFrames(idle.reader(resp.Body)), q.Resource.Kind, all)
+	if err != nil {
+		return listMeta{}, readError(ctx, err)
+	}
+	return meta, nil
+}
+
+// decodePage reads {"kind": ..., "metadata": ..., "items": [...]} in whatever order the fields come: built-in
+// lists have kind and metadata first, lists of custom resources the items.
+func decodePage[T Object](f *frames, kind string, all *ListResult[T]) (listMeta, error) {
+	var meta listMeta
+	var listKind string
+	f.begin()
+	err := f.fields(func(name string) error {
+		switch name {
+		case "kind":
+			return f.value(&listKind)
+		case "metadata":
+			return f.value(&meta)
+		case "items":
+			return decodeItems(f, all)
+		}
+		return f.dec.SkipValue()
+	})
+	if err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return meta, fmt.Errorf("decode list: %w", err)
+	}
+	if listKind != kind+"List" {
+		return meta, fmt.Errorf("the server answered with kind %q, want %q", listKind, kind+"List")
+	}
+	return meta, nil
+}
+
+func decodeItems[T Object](f *frames, all *ListResult[T]) error {
+	switch f.dec.PeekKind() {
+	case 'n': // Go servers write a nil slice as null
+		return f.dec.SkipValue()
+	case '[':
+	default:
+		return fmt.Errorf("items is %s, want an array", f.dec.PeekKind())
+	}
+	if _, err := f.dec.ReadToken(); err != nil {
+		return err
+	}
+	for f.dec.PeekKind() != ']' {
+		f.begin()
+		obj, err := object[T](f)
+		var bad *DecodeError
+		switch {
+		case errors.As(err, &bad):
+			all.Bad = append(all.Bad, bad)
+		case err != nil:
+			return err
+		default:
+			all.Items = append(all.Items, obj)
+		}
+	}
+	_, err := f.dec.ReadToken()
+	return err
+}
+
+// value decodes the value that is next into what into points at.
+func (f *frames) value(into any) error {
+	return json.UnmarshalDecode(f.dec, into)
+}

@@ -1,0 +1,178 @@
+package kube
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Object is what a list or watch can be decoded into: a pointer to a struct that embeds Meta (or
+// MetaAnnotated) under "metadata" and declares the other fields that its reader wants, and no more:
+//
+//	type Pod struct {
+//		kube.Meta `json:"metadata"`
+//		Status    PodStatus `json:"status"`
+//	}
+//
+// Objects that came from a server are shared by all readers and must not be changed.
+type Object interface {
+	ObjectMeta() *Meta
+}
+
+// Meta is the part of ObjectMeta that a controller runtime needs. Annotations are left out, because most
+// watched kinds do not need them and they are large (the last-applied annotation holds a whole object);
+// managedFields always.
+type Meta struct {
+	Name              string           `json:"name"`
+	Namespace         string           `json:"namespace"`
+	UID               string           `json:"uid"`
+	ResourceVersion   string           `json:"resourceVersion"`
+	Generation        int64            `json:"generation"`
+	CreationTimestamp time.Time        `json:"creationTimestamp,omitzero"` // whole seconds
+	DeletionTimestamp time.Time        `json:"deletionTimestamp,omitzero"` // zero: not being deleted
+	Labels            Labels           `json:"labels"`
+	OwnerReferences   []OwnerReference `json:"ownerReferences"`
+	Finalizers        []string         `json:"finalizers"`
+}
+
+// MetaAnnotated is Meta with annotations, for kinds whose controller reads some.
+type MetaAnnotated struct {
+	Meta
+	Annotations Labels `json:"annotations"`
+}
+
+// OwnerReference says which object this one belongs to.
+type OwnerReference struct {
+	APIVersion         string `json:"apiVersion"`
+	Kind               string `json:"kind"`
+	Name               string `json:"name"`
+	UID                string `json:"uid"`
+	Controller         bool   `json:"controller"`
+	BlockOwnerDeletion bool   `json:"blockOwnerDeletion"`
+}
+
+// ObjectMeta returns m itself; it makes every struct that embeds Meta an Object.
+func (m *Meta) ObjectMeta() *Meta { return m }
+
+// Key returns where the object is.
+func (m *Meta) Key() Key { return Key{Namespace: m.Namespace, Name: m.Name} }
+
+// Deleting says whether the object has been deleted and waits for its finalizers or its grace period.
+func (m *Meta) Deleting() bool { return !m.DeletionTimestamp.IsZero() }
+
+// Controller returns the owner reference whose controller field is true, and false where there is none.
+func (m *Meta) Controller() (OwnerReference, bool) {
+	for _, o := range m.OwnerReferences {
+		if o.Controller {
+			return o, true
+		}
+	}
+	return OwnerReference{}, false
+}
+
+// ControllerUID returns the uid of the controlling owner, or "".
+func (m *Meta) ControllerUID() string {
+	o, _ := m.Controller()
+	return o.UID
+}
+
+// Raw is a field kept as the JSON that came, for what is compared or passed on as a whole.
+type Raw = jsontext.Value
+
+// Label is one key and value of Labels.
+type Label struct{ Key, Value string }
+
+// Labels holds labels or annotations: sorted by key, immutable, a fifth of the size of a map. Its strings are
+// shared between objects.
+type Labels []Label
+
+// Get returns the value of key, and whether it is set.
+func (l Labels) Get(key string) (string, bool) {
+	i, ok := slices.BinarySearchFunc(l, key, func(e Label, k string) int { return cmp.Compare(e.Key, k) })
+	if !ok {
+		return "", false
+	}
+	return l[i].Value, true
+}
+
+// Map returns a copy of l as a map, which the caller may change.
+func (l Labels) Map() map[string]string {
+	m := make(map[string]string, len(l))
+	for _, e := range l {
+		m[e.Key] = e.Value
+	}
+	return m
+}
+
+// UnmarshalJSONFrom reads a JSON object of strings. A repeated key keeps its last value, as the server does.
+func (l *Labels) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	if dec.PeekKind() == 'n' {
+		*l = nil
+		return dec.SkipValue()
+	}
+	if k := dec.PeekKind(); k != '{' {
+		return wantKind(dec, "an object of strings", k)
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	// Eight labels are more than most objects have; more grow the slice.
+	var buf [8]Label
+	out := buf[:0]
+	for dec.PeekKind() == '"' {
+		key, err := readInterned(dec)
+		if err != nil {
+			return err
+		}
+		if k := dec.PeekKind(); k != '"' {
+			return wantKind(dec, "a string at "+key, k)
+		}
+		value, err := readInterned(dec)
+		if err != nil {
+			return err
+		}
+		out = append(out, Label{key, value})
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	*l = sortLabels(out)
+	return nil
+}
+
+// MarshalJSONTo writes l as a JSON object.
+func (l Labels) MarshalJSONTo(enc *jsontext.Encoder) error {
+	if err := enc.WriteToken(jsontext.BeginObject); err != nil {
+		return err
+	}
+	for _, e := range l {
+		if err := enc.WriteToken(jsontext.String(e.Key)); err != nil {
+			return err
+		}
+		if err := enc.WriteToken(jsontext.String(e.Value)); err != nil {
+			return err
+		}
+	}
+	return enc.WriteToken(jsontext.EndObject)
+}
+
+// sortLabels returns a copy of in of the exact size, sorted by key, the last of equal keys kept.
+func sortLabels(in []Label) Labels {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make(Labels, len(in))
+	copy(out, in)
+	slices.SortStableFunc(out, func(a, b Label) int { return cmp.Compare(a.Key, b.Key) })
+	n := 0
+	for i := range out {
+		if i+1 < len(out) && out[i+1].Key == out[i].Key {
+			continue
+		}
+		out[n] = out[i]
+		n++
+	}
+	return out[:n]
+}

@@ -1,0 +1,265 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// maxTries bounds how often one call asks again because the server said "later" (429, or 5xx with a
+// Retry-After). Ten is client-go's number.
+const maxTries = 10
+
+// request is one call before it becomes HTTP requests.
+type request struct {
+	verb        string // for error texts: "get", "list", "watch", "create" ...
+	what        string // what it is done to, for error texts: "pods default/web"
+	method      string
+	path        string
+	query       url.Values
+	body        []byte // kept as bytes: each try needs a reader of its own
+	contentType string
+	accept      string
+	long        bool // a list or watch: own connections, no deadline of ours, no retries but after a 401
+}
+
+func (r *request) write() bool { return r.method != http.MethodGet }
+
+// errorf wraps err with what was being done.
+func (r *request) wrap(err error) error { return fmt.Errorf("%s %s: %w", r.verb, r.what, err) }
+
+// call sends r and returns the body of a successful answer. It is the way of all short requests: the whole
+// exchange is bounded by the client's timeout, and the answer is small enough to be held.
+func (c *Client) call(ctx context.Context, r request) ([]byte, error) {
+	for try := 1; ; try++ {
+		body, err := c.callOnce(ctx, &r)
+		if err == nil {
+			return body, nil
+		}
+		wait := retryIn(err)
+		if wait == 0 || try == maxTries {
+			return nil, r.wrap(err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, r.wrap(fmt.Errorf("%w, while waiting to try again after: %w", context.Cause(ctx), err))
+		case <-time.After(wait):
+		}
+	}
+}
+
+// retryIn returns how long to wait before the same request is sent again, 0 for never: only where the server
+// said that it did not do the work and named a time (API priority and fairness, a server that starts or
+// stops). A tenth at most is added, so that many callers do not come back at once.
+func retryIn(err error) time.Duration {
+	s := AsStatus(err)
+	if s == nil || s.Code != http.StatusTooManyRequests && s.Code < 500 {
+		return 0
+	}
+	after := s.RetryAfter()
+	if after == 0 {
+		return 0
+	}
+	return after + rand.N(after/10+1)
+}
+
+func (c *Client) callOnce(ctx context.Context, r *request) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout,
+		fmt.Errorf("no answer from %s within %s: %w", c.base.Host, c.timeout, context.DeadlineExceeded))
+	defer cancel()
+	resp, err := c.send(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		err = readError(ctx, err)
+		if r.write() {
+			return nil, &unknownOutcome{err}
+		}
+		return nil, err
+	}
+	// A 200 may still carry a Status of failure (API conventions, "Response Status Kind").
+	if bytes.Contains(body[:min(len(body), 256)], []byte(`"Status"`)) {
+		if s := decodeStatus(body); s != nil && s.Status == "Failure" {
+			return nil, s
+		}
+	}
+	return body, nil
+}
+
+// send is the one funnel to net/http. It returns an answer with a 2xx code, whose body the caller closes, or
+// an error: a Status for any other code. A 401 makes it forget the token and try once more with a fresh one.
+func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
+	resp, err := c.sendOnce(ctx, r)
+	if IsUnauthorized(err) && c.credentials != nil {
+		return c.sendOnce(ctx, r)
+	}
+	return resp, err
+}
+
+func (c *Client) sendOnce(ctx context.Context, r *request) (*http.Response, error) {
+	began := time.Now()
+	var sent atomic.Bool
+	// Once the headers are out, the server may have acted; before that it cannot have.
+	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}
+	req, err := c.newRequest(httptrace.WithClientTrace(ctx, trace), r)
+	if err != nil {
+		return nil, err
+	}
+	hc := c.short
+	if r.long {
+		hc = c.long
+	}
+	resp, err := hc.Do(req)
+	if err != nil {
+		err = readError(ctx, stripURL(err))
+		if r.write() && sent.Load() {
+			return nil, &unknownOutcome{err}
+		}
+		return nil, err
+	}
+	c.warn(resp.Header)
+	if resp.StatusCode >= 200 && resp.StatusCode <= 299 {
+		return resp, nil
+	}
+	status := readStatus(resp)
+	drain(resp.Body)
+	if resp.StatusCode == http.StatusUnauthorized && c.credentials != nil {
+		c.credentials.Invalidate(began)
+	}
+	return nil, status
+}
+
+func (c *Client) newRequest(ctx context.Context, r *request) (*http.Request, error) {
+	u := c.base
+	u.Path += r.path
+	u.RawQuery = r.query.Encode()
+	var body io.Reader
+	if r.body != nil {
+		body = bytes.NewReader(r.body) // net/http makes ContentLength and GetBody of it
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), body)
+	if err != nil {
+		return nil, fmt.Errorf("build request: %w", err)
+	}
+	req.Header = c.header.Clone()
+	req.Header.Set("Accept", "application/json")
+	if r.accept != "" {
+		req.Header.Set("Accept", r.accept)
+	}
+	if r.contentType != "" {
+		req.Header.Set("Content-Type", r.contentType)
+	}
+	if r.long {
+		// Said aloud, for proxies and for servers that would compress a watch (v1.37 does by default).
+		req.Header.Set("Accept-Encoding", "identity")
+	}
+	if c.credentials != nil {
+		token, err := c.credentials.Token(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("get bearer token: %w", err)
+		}
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+	}
+	return req, nil
+}
+
+// stripURL takes the *url.Error off err: our own wrapping says what was done, and a query holds nothing that
+// helps.
+func stripURL(err error) error {
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		return ue.Err
+	}
+	return err
+}
+
+// readError prefers the cause of an ended context to the words that net/http has for it.
+func readError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// drain empties and closes a small body, so that its connection can be used again.
+func drain(body io.ReadCloser) {
+	_, _ = io.CopyN(io.Discard, body, maxErrorBody) // whatever fails here fails the connection, not us
+	_ = body.Close()
+}
+
+// jsonBody fails where an answer is no JSON, before a byte is parsed: a captive proxy's page for example.
+func jsonBody(resp *http.Response) error {
+	mediaType, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err == nil && mediaType == "application/json" {
+		return nil
+	}
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorText)) // only for the message
+	return &Status{Status: "Failure", Code: resp.StatusCode, Reason: "NotJSON", foreign: true,
+		Message: foreignMessage(resp, body) + ": want application/json; check the server address"}
+}
+
+// warn hands each new text of the Warning headers (RFC 7234 section 5.5, KEP-1693) to OnWarning.
+func (c *Client) warn(h http.Header) {
+	if c.onWarning == nil {
+		return
+	}
+	for _, line := range h.Values("Warning") {
+		for _, text := range warningTexts(line) {
+			if c.firstSeen(text) {
+				c.onWarning(text)
+			}
+		}
+	}
+}
+
+// maxWarnings bounds the memory of texts: a server with more different warnings than this repeats itself.
+const maxWarnings = 1000
+
+func (c *Client) firstSeen(text string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.warned[text]; ok || len(c.warned) >= maxWarnings {
+		return false
+	}
+	c.warned[text] = struct{}{}
+	return true
+}
+
+// warningTexts returns the texts of a header `299 - "text", 299 - "text"`; what is malformed is left out.
+func warningTexts(line string) []string {
+	var out []string
+	for {
+		_, rest, ok := strings.Cut(line, `"`)
+		if !ok || !strings.HasPrefix(strings.TrimLeft(line, " ,"), "299 ") {
+			return out
+		}
+		var text strings.Builder
+		i := 0
+		for ; i < len(rest) && rest[i] != '"'; i++ {
+			if rest[i] == '\\' && i+1 < len(rest) {
+				i++
+			}
+			text.WriteByte(rest[i])
+		}
+		if i == len(rest) {
+			return out // no closing quote
+		}
+		out = append(out, text.String())
+		line = rest[i+1:]
+	}
+}

@@ -1,0 +1,205 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// EventType says what a watch event means for its reader.
+type EventType string
+
+// The event types of a watch (API concepts, "Efficient detection of changes"). ERROR is not among them: it
+// comes out of Next as a Status.
+const (
+	Added    EventType = "ADDED"
+	Modified EventType = "MODIFIED"
+	Deleted  EventType = "DELETED"  // gone, or no longer selected
+	Bookmark EventType = "BOOKMARK" // no object, only how far the stream has come
+)
+
+// initialEventsEnd is the annotation of the bookmark that ends the initial events (KEP-3157).
+const initialEventsEnd = "k8s.io/initial-events-end"
+
+// Event is one frame of a watch.
+type Event[T Object] struct {
+	Type             EventType // a type that skiff does not know is handed out as it is, without its object
+	Object           T         // nil for a bookmark or an unknown type
+	ResourceVersion  string    // of the object or bookmark: where to resume
+	InitialEventsEnd bool      // on a bookmark: all initial events have come
+}
+
+// WatchOptions say from where and for how long to watch.
+type WatchOptions struct {
+	// ResourceVersion is where the last list or event left off. With SendInitialEvents it may be "".
+	ResourceVersion string
+	// SendInitialEvents asks for the present objects as ADDED events first, ended by a bookmark with
+	// InitialEventsEnd ("streaming list", KEP-3157).
+	SendInitialEvents bool
+	// Timeout is what we ask the server to end the stream after, in whole seconds. 0: the server chooses, 30 to
+	// 60 minutes.
+	Timeout time.Duration
+	// IdleTimeout ends the stream with ErrIdle when no byte has arrived for so long. It counts from the
+	// request on, because a buffering proxy may hold even the headers back until the first event. 0: never.
+	IdleTimeout time.Duration
+}
+
+// Stream is a watch that is read by calling Next: no goroutine, no channel, and a slow reader slows the
+// sender down. Only one goroutine may use it.
+type Stream[T Object] struct {
+	cancel context.CancelCauseFunc
+	why    func() error // why the request's context ended, nil while it has not
+	body   io.Closer
+	idle   *idleTimer
+	frames *frames
+}
+
+// Watch opens a watch. An answer other than 200 is a Status: IsGone says that the resource version is too
+// old. The caller closes the stream.
+func Watch[T Object](ctx context.Context, c *Client, q Query, o WatchOptions) (*Stream[T], error) {
+	values := q.values()
+	values.Set("watch", "true")
+	values.Set("allowWatchBookmarks", "true")
+	if o.ResourceVersion != "" {
+		values.Set("resourceVersion", o.ResourceVersion)
+	}
+	if o.SendInitialEvents {
+		values.Set("sendInitialEvents", "true")
+		values.Set("resourceVersionMatch", "NotOlderThan")
+	}
+	if s := int(o.Timeout / time.Second); s > 0 {
+		values.Set("timeoutSeconds", strconv.Itoa(s))
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	idle := startIdle(o.IdleTimeout, cancel)
+	resp, err := c.send(ctx, &request{method: http.MethodGet, path: q.Resource.Path(q.Namespace, ""), query: values, long: true})
+	if err == nil {
+		if err = jsonBody(resp); err != nil {
+			drain(resp.Body)
+		}
+	}
+	if err != nil {
+		idle.stop()
+		err = fmt.Errorf("watch %s: %w", q, readError(ctx, err))
+		cancel(nil)
+		return nil, err
+	}
+	return &Stream[T]{
+		cancel: cancel,
+		why:    func() error { return context.Cause(ctx) },
+		body:   resp.Body,
+		idle:   idle,
+		frames: newFrames(idle.reader(resp.Body)),
+	}, nil
+}
+
+// Close ends the watch. It may be called more than once.
+func (s *Stream[T]) Close() error {
+	s.idle.stop()
+	s.cancel(nil)
+	return s.body.Close()
+}
+
+// Next waits for the next event. io.EOF says that the server ended the stream in good order; a *Status is an
+// ERROR event; a *DecodeError is one object that does not decode, with the stream intact behind it and the
+// event's Type still set. Any other error has broken the stream. A partial frame is never taken for an event.
+func (s *Stream[T]) Next() (Event[T], error) {
+	s.frames.begin()
+	ev, err := nextEvent[T](s.frames)
+	if err == nil || err == io.EOF {
+		return ev, err
+	}
+	var bad *DecodeError
+	var status *Status
+	if errors.As(err, &bad) || errors.As(err, &status) {
+		return ev, err
+	}
+	if why := s.why(); why != nil {
+		err = why
+	}
+	return ev, fmt.Errorf("read watch: %w", err)
+}
+
+// nextEvent reads {"type": ..., "object": ...}.
+func nextEvent[T Object](f *frames) (Event[T], error) {
+	var ev Event[T]
+	var early jsontext.Value // an object that came ahead of its type; no server we know sends it so
+	var seen bool
+	var failed error // a DecodeError or Status: reported when the frame has been read to its end
+	err := f.fields(func(name string) error {
+		switch {
+		case name == "type":
+			return f.value(&ev.Type)
+		case name != "object":
+			return f.dec.SkipValue()
+		case ev.Type == "":
+			v, err := f.dec.ReadValue()
+			early = v.Clone()
+			return err
+		}
+		seen = true
+		var err error
+		failed, err = decodeEvent(f, &ev)
+		return err
+	})
+	if err != nil {
+		return ev, err
+	}
+	if early != nil && ev.Type != "" {
+		seen = true
+		if failed, err = decodeEvent(newFramesOf(early), &ev); err != nil {
+			return ev, err
+		}
+	}
+	if failed != nil {
+		return ev, failed
+	}
+	if !seen {
+		return ev, &DecodeError{Err: errors.New("the watch frame has no type or no object")}
+	}
+	return ev, nil
+}
+
+// decodeEvent reads the object of an event whose type is known. failed concerns this frame alone; err the
+// stream.
+func decodeEvent[T Object](f *frames, ev *Event[T]) (failed, err error) {
+	switch ev.Type {
+	case Added, Modified, Deleted:
+		obj, err := object[T](f)
+		var bad *DecodeError
+		if errors.As(err, &bad) {
+			return bad, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		ev.Object, ev.ResourceVersion = obj, obj.ObjectMeta().ResourceVersion
+		return nil, nil
+	case Bookmark:
+		var b struct {
+			MetaAnnotated `json:"metadata"`
+		}
+		if err := f.value(&b); err != nil {
+			return nil, err
+		}
+		end, _ := b.Annotations.Get(initialEventsEnd)
+		ev.ResourceVersion, ev.InitialEventsEnd = b.ResourceVersion, end == "true"
+		return nil, nil
+	case "ERROR":
+		s := &Status{}
+		if err := f.value(s); err != nil {
+			return nil, err
+		}
+		if s.Reason == "" {
+			s.Reason = reasonOf(s.Code)
+		}
+		return s, nil
+	}
+	return nil, f.dec.SkipValue()
+}

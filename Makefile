@@ -1,0 +1,67 @@
+# skiff needs Go and make. git stamps the version where it is there; a C compiler turns the race detector on.
+
+GO         ?= go
+VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+COMMIT     ?= $(shell git rev-parse HEAD 2>/dev/null)
+LDFLAGS    := -s -w -X skiff/internal/kube.version=$(VERSION) -X skiff/internal/kube.commit=$(COMMIT)
+
+# The newest release that runs with Go 1.26. `go run` keeps it out of go.mod.
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# The race detector needs cgo and a C compiler; a fresh machine has none.
+RACE := $(if $(shell command -v $$($(GO) env CC) 2>/dev/null),-race)
+
+# Long enough to meet a shallow bug in each target, short enough to be run before a commit.
+FUZZTIME ?= 10s
+
+# Modules of their own below internal/, so that what they need never reaches the product's go.mod.
+NESTED := $(patsubst %/go.mod,%,$(wildcard internal/*/go.mod))
+
+.PHONY: help
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/skiff: static, stripped, version stamped
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/skiff ./cmd/skiff
+
+.PHONY: demo
+demo: build ## run the main job on the embedded API server, step by step
+	bin/skiff demo
+
+.PHONY: test
+test: ## run the unit tests (with the race detector where a C compiler is found)
+	@$(if $(RACE),:,echo "no C compiler found: testing without the race detector")
+	$(GO) test $(RACE) ./...
+
+.PHONY: e2e
+e2e: ## run the suite on a real control plane; the first run builds it, about 10 minutes
+	cd internal/e2e && $(GO) test -count=1 -timeout 40m ./...
+
+.PHONY: bench
+bench: ## run the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME (10s)
+	@set -e; for file in $$(grep -rl --include='*_test.go' '^func Fuzz' internal); do \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$file); do \
+			echo "fuzz $$target in $$(dirname $$file)"; \
+			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); \
+		done; \
+	done
+
+.PHONY: conformance
+conformance: ## print each rule of the protocol catalog with its tests and their results
+	@$(GO) test -json ./... | $(GO) run ./internal/conformance
+
+.PHONY: lint
+lint: ## gofmt, go vet and staticcheck (staticcheck.conf) on all modules
+	@files=$$(find . -name '.?*' -prune -o -name '*.go' -exec gofmt -l {} +); \
+		if [ -n "$$files" ]; then echo "run gofmt -w on:"; echo "$$files"; exit 1; fi
+	@set -e; for dir in . $(NESTED); do \
+		echo "go vet and staticcheck in $$dir"; \
+		cd $(CURDIR)/$$dir; \
+		$(GO) vet ./...; \
+		$(GO) run $(STATICCHECK) ./...; \
+	done

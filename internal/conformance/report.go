@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// The states of a rule. A rule is as good as the worst of its tests.
+const (
+	stateOpen   = "open"    // no test claims it
+	stateFail   = "FAIL"    // a test that claims it failed
+	stateNotRun = "not run" // a test that claims it was skipped or is not in the results
+	statePass   = "pass"
+)
+
+var states = []string{statePass, stateNotRun, stateFail, stateOpen}
+
+// readResults reads the output of `go test -json` and returns how each test function ended. Lines that are no event of it, such as
+// those of a build, are passed over, but output without any event is an error.
+func readResults(r io.Reader) (map[test]string, error) {
+	results := map[test]string{}
+	events := 0
+	lines := bufio.NewReader(r)
+	for {
+		line, err := lines.ReadString('\n')
+		var e struct{ Action, Package, Test, FailedBuild string }
+		if json.Unmarshal([]byte(line), &e) == nil && e.Package != "" {
+			events++
+			if e.FailedBuild != "" {
+				return nil, fmt.Errorf("read test results: %s did not build; see `go vet %s`", e.Package, e.Package)
+			}
+			switch e.Action {
+			case "pass":
+				results[test{e.Package, e.Test}] = statePass
+			case "fail":
+				results[test{e.Package, e.Test}] = stateFail
+			}
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read test results: %w", err)
+		}
+	}
+	if events == 0 {
+		return nil, fmt.Errorf("read test results: there are none on standard input; pipe `go test -json ./...` into this program")
+	}
+	return results, nil
+}
+
+// state returns how a rule stands, given the tests that claim it.
+func state(tests []test, results map[test]string) string {
+	if len(tests) == 0 {
+		return stateOpen
+	}
+	worst := statePass
+	for _, t := range tests {
+		switch results[t] {
+		case stateFail:
+			return stateFail
+		case statePass:
+		default:
+			worst = stateNotRun
+		}
+	}
+	return worst
+}
+
+// report prints a line per rule and the totals. The error says that a rule's test failed.
+func report(out io.Writer, rules []rule, claims []claim, results map[test]string) error {
+	tests := map[string][]test{}
+	for _, c := range claims {
+		tests[c.rule] = append(tests[c.rule], c.test)
+	}
+	w := bufio.NewWriter(out)
+	totals := counts{}
+	var failed []string
+	for _, r := range rules {
+		s := state(tests[r.id], results)
+		totals.add(r.section(), s)
+		totals.add(r.priority, s)
+		totals.add("all", s)
+		if s == stateFail {
+			failed = append(failed, r.id)
+		}
+		fmt.Fprintf(w, "%-8s %s  %-7s  %s\n", r.id, r.priority, s, shorten(r.text))
+		for _, t := range tests[r.id] {
+			fmt.Fprintf(w, "%22s%s  %s\n", "", short(t.pkg), t.name)
+		}
+	}
+	totals.print(w)
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	if failed != nil {
+		return fmt.Errorf("tests fail of %s", strings.Join(failed, ", "))
+	}
+	return nil
+}
+
+// shorten cuts a rule's text for the table; rules.txt has all of it.
+func shorten(text string) string {
+	const width = 100 // with the columns before it a wide terminal's line
+	if len(text) <= width {
+		return text
+	}
+	cut := strings.LastIndexByte(text[:width-3], ' ')
+	return text[:cut] + " ..."
+}
+
+// short leaves out of an import path what all packages have in common.
+func short(pkg string) string { return strings.TrimPrefix(pkg, "skiff/internal/") }
+
+// counts has the number of rules per group (a section, a priority or all) and state, and the groups in order of appearance.
+type counts struct {
+	groups []string
+	n      map[[2]string]int
+}
+
+func (c *counts) add(group, state string) {
+	if c.n == nil {
+		c.n = map[[2]string]int{}
+	}
+	if !slices.Contains(c.groups, group) {
+		c.groups = append(c.groups, group)
+	}
+	c.n[[2]string{group, state}]++
+}
+
+// print writes one line per group: the sections as in the catalog, then the priorities, then all.
+func (c *counts) print(w io.Writer) {
+	rank := func(group string) int {
+		switch {
+		case group == "all":
+			return 2
+		case strings.HasPrefix(group, "P"):
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(c.groups, func(a, b string) int {
+		if ra, rb := rank(a), rank(b); ra != rb || ra == 0 {
+			return ra - rb
+		}
+		return strings.Compare(a, b)
+	})
+	fmt.Fprintf(w, "\n%-8s", "")
+	for _, s := range states {
+		fmt.Fprintf(w, "%9s", s)
+	}
+	fmt.Fprintln(w)
+	for _, g := range c.groups {
+		fmt.Fprintf(w, "%-8s", g)
+		for _, s := range states {
+			fmt.Fprintf(w, "%9d", c.n[[2]string{g, s}])
+		}
+		fmt.Fprintln(w)
+	}
+}

@@ -1,0 +1,219 @@
+package patch
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Decode reads one JSON value (see the package comment for its form). Trailing data, invalid UTF-8 and an object that
+// names a field twice are errors: which of the two values is meant, nobody can say.
+func Decode(data []byte) (any, error) {
+	v, duplicates, err := DecodeLenient(data)
+	if err != nil {
+		return nil, err
+	}
+	if len(duplicates) > 0 {
+		return nil, fmt.Errorf("decode JSON: duplicate field %q", duplicates[0])
+	}
+	return v, nil
+}
+
+// DecodeLenient is Decode for a server that only warns about a field that is named twice: the last value counts, and
+// the paths of such fields are returned in the order in which they were met.
+func DecodeLenient(data []byte) (v any, duplicates []string, err error) {
+	d := decoder{in: jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true))}
+	if v, err = d.value(""); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, nil, fmt.Errorf("decode JSON: %w", err)
+	}
+	if _, err = d.in.ReadToken(); err == nil {
+		return nil, nil, errors.New("decode JSON: data after the value")
+	} else if err != io.EOF {
+		return nil, nil, fmt.Errorf("decode JSON: data after the value: %w", err)
+	}
+	return v, d.duplicates, nil
+}
+
+type decoder struct {
+	in         *jsontext.Decoder
+	duplicates []string
+}
+
+func (d *decoder) value(path string) (any, error) {
+	tok, err := d.in.ReadToken()
+	if err != nil {
+		return nil, err
+	}
+	switch tok.Kind() {
+	case 'n':
+		return nil, nil
+	case 't', 'f':
+		return tok.Bool(), nil
+	case '"':
+		return tok.String(), nil
+	case '0':
+		return number(tok.String())
+	case '[':
+		return d.list(path)
+	}
+	return d.object(path) // '{': the decoder has refused everything else
+}
+
+func (d *decoder) list(path string) (any, error) {
+	list := []any{}
+	for d.in.PeekKind() != ']' {
+		v, err := d.value(path + "[" + strconv.Itoa(len(list)) + "]")
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	_, err := d.in.ReadToken()
+	return list, err
+}
+
+func (d *decoder) object(path string) (any, error) {
+	object := map[string]any{}
+	for d.in.PeekKind() != '}' {
+		tok, err := d.in.ReadToken()
+		if err != nil {
+			return nil, err
+		}
+		name := tok.String()
+		at := join(path, name)
+		if _, ok := object[name]; ok {
+			d.duplicates = append(d.duplicates, at)
+		}
+		if object[name], err = d.value(at); err != nil {
+			return nil, err
+		}
+	}
+	_, err := d.in.ReadToken()
+	return object, err
+}
+
+func number(text string) (any, error) {
+	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return i, nil
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return nil, fmt.Errorf("number %.40q: out of range", text)
+	}
+	return f, nil
+}
+
+// Encode writes v with the keys of objects in byte order, so that equal values give equal bytes. A value that JSON
+// cannot hold (a NaN, a Go type that is not in the package comment's list) is an error.
+func Encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode JSON: %w", err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// Copy returns a deep copy of v.
+func Copy(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		return copyMap(v)
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = Copy(v[i])
+		}
+		return out
+	}
+	return v
+}
+
+func copyMap(m map[string]any) map[string]any {
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		out[k] = Copy(v)
+	}
+	return out
+}
+
+// Equal reports whether a and b are the same JSON value; numbers are compared by value.
+func Equal(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for k, v := range a {
+			if w, ok := b[k]; !ok || !Equal(v, w) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for i := range a {
+			if !Equal(a[i], b[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	return equalScalar(a, b)
+}
+
+func equalScalar(a, b any) bool {
+	switch a := a.(type) {
+	case nil:
+		return b == nil
+	case string:
+		b, ok := b.(string)
+		return ok && a == b
+	case bool:
+		b, ok := b.(bool)
+		return ok && a == b
+	case int64:
+		switch b := b.(type) {
+		case int64:
+			return a == b
+		case float64:
+			return sameNumber(a, b)
+		}
+	case float64:
+		switch b := b.(type) {
+		case int64:
+			return sameNumber(b, a)
+		case float64:
+			return a == b
+		}
+	}
+	return false
+}
+
+// sameNumber is exact: beyond 2^53 a float64 cannot tell neighbouring integers apart, so it is the float that is turned
+// into an integer, and only when it is one that int64 holds.
+func sameNumber(i int64, f float64) bool {
+	return f == math.Trunc(f) && f >= math.MinInt64 && f < -math.MinInt64 && int64(f) == i
+}
+
+// join puts a field name behind a path, as the API server writes paths: spec.replicas.
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}

@@ -1,0 +1,133 @@
+package patch
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestMergePatchFollowsTheExamplesOfRFC7386(t *testing.T) {
+	for _, c := range []struct{ target, patch, want string }{
+		{`{'a':'b'}`, `{'a':'c'}`, `{'a':'c'}`},
+		{`{'a':'b'}`, `{'b':'c'}`, `{'a':'b','b':'c'}`},
+		{`{'a':'b'}`, `{'a':null}`, `{}`},
+		{`{'a':'b','b':'c'}`, `{'a':null}`, `{'b':'c'}`},
+		{`{'a':['b']}`, `{'a':'c'}`, `{'a':'c'}`},
+		{`{'a':'c'}`, `{'a':['b']}`, `{'a':['b']}`},
+		{`{'a':{'b':'c'}}`, `{'a':{'b':'d','c':null}}`, `{'a':{'b':'d'}}`},
+		{`{'a':[{'b':'c'}]}`, `{'a':[1]}`, `{'a':[1]}`},
+		{`['a','b']`, `['c','d']`, `['c','d']`},
+		{`{'a':'b'}`, `['c']`, `['c']`},
+		{`{'a':'foo'}`, `null`, `null`},
+		{`{'a':'foo'}`, `'bar'`, `'bar'`},
+		{`{'e':null}`, `{'a':1}`, `{'a':1,'e':null}`},
+		{`[1,2]`, `{'a':'b','c':null}`, `{'a':'b'}`},
+		{`{}`, `{'a':{'bb':{'ccc':null}}}`, `{'a':{'bb':{}}}`},
+	} {
+		if got := encode(t, MergePatch(decode(t, c.target), decode(t, c.patch))); got != quotes(c.want) {
+			t.Errorf("%s + %s = %s, want %s", c.target, c.patch, got, c.want)
+		}
+	}
+}
+
+// Rules: FS-18
+func TestJSONPatchAppliesEachOperation(t *testing.T) {
+	for _, c := range []struct{ doc, ops, want string }{
+		{`{'a':1}`, `[{'op':'add','path':'/b','value':[1]}]`, `{'a':1,'b':[1]}`},
+		{`{'a':1}`, `[{'op':'add','path':'/a','value':null}]`, `{'a':null}`},
+		{`{'l':[1,3]}`, `[{'op':'add','path':'/l/1','value':2}]`, `{'l':[1,2,3]}`},
+		{`{'l':[1]}`, `[{'op':'add','path':'/l/-','value':2}]`, `{'l':[1,2]}`},
+		{`{'l':[1]}`, `[{'op':'add','path':'/l/1','value':2}]`, `{'l':[1,2]}`},
+		{`{'l':[1,2,3]}`, `[{'op':'remove','path':'/l/1'}]`, `{'l':[1,3]}`},
+		{`{'l':[{'a':1}]}`, `[{'op':'replace','path':'/l/0/a','value':2}]`, `{'l':[{'a':2}]}`},
+		{`{'a':1}`, `[{'op':'replace','path':'','value':{'b':2}}]`, `{'b':2}`},
+		{`{'a':{'x':1}}`, `[{'op':'copy','from':'/a','path':'/b'},{'op':'replace','path':'/b/x','value':2}]`, `{'a':{'x':1},'b':{'x':2}}`},
+		{`{'a':1}`, `[{'op':'move','from':'/a','path':'/b'}]`, `{'b':1}`},
+		{`{'a':1}`, `[{'op':'move','from':'/a','path':'/a'}]`, `{'a':1}`},
+		{`{'l':[1,2,3]}`, `[{'op':'move','from':'/l/0','path':'/l/2'}]`, `{'l':[2,3,1]}`},
+		{`{'a':1}`, `[{'op':'test','path':'/a','value':1.0},{'op':'remove','path':'/a'}]`, `{}`},
+		{`{'a/b':{'m~n':1}}`, `[{'op':'replace','path':'/a~1b/m~0n','value':2}]`, `{'a/b':{'m~n':2}}`},
+		{`{'':1}`, `[{'op':'remove','path':'/'}]`, `{}`},
+		{`{'a':1}`, `[]`, `{'a':1}`},
+	} {
+		doc := decode(t, c.doc)
+		got, err := JSONPatch(doc, decode(t, c.ops))
+		if err != nil {
+			t.Errorf("%s: %v", c.ops, err)
+		} else if encode(t, got) != quotes(c.want) {
+			t.Errorf("%s on %s = %s, want %s", c.ops, c.doc, encode(t, got), c.want)
+		}
+		if encode(t, doc) != encode(t, decode(t, c.doc)) {
+			t.Errorf("%s changed its argument", c.ops)
+		}
+	}
+}
+
+// Rules: FS-18
+func TestJSONPatchErrorsTellTheKindOfFailure(t *testing.T) {
+	for _, c := range []struct {
+		doc, ops string
+		want     error
+	}{
+		{`{}`, `{}`, ErrMalformedPatch},
+		{`{}`, `[1]`, ErrMalformedPatch},
+		{`{}`, `[{'op':'add','value':1}]`, ErrMalformedPatch},
+		{`{}`, `[{'op':'spam','path':'/a'}]`, ErrMalformedPatch},
+		{`{}`, `[{'op':'add','path':'a','value':1}]`, ErrMalformedPatch},
+		{`{}`, `[{'op':'move','path':'/a'}]`, ErrMalformedPatch},
+		{`{}`, `[{'op':'remove','path':'/a'}]`, ErrMissingPath},
+		{`{}`, `[{'op':'replace','path':'/a','value':1}]`, ErrMissingPath},
+		{`{}`, `[{'op':'add','path':'/a/b','value':1}]`, ErrMissingPath},
+		{`{'a':1}`, `[{'op':'add','path':'/a/b','value':1}]`, ErrMissingPath},
+		{`{'l':[1]}`, `[{'op':'add','path':'/l/2','value':1}]`, ErrMissingPath},
+		{`{'l':[1]}`, `[{'op':'replace','path':'/l/-','value':1}]`, ErrMissingPath},
+		{`{'l':[1]}`, `[{'op':'remove','path':'/l/01'}]`, ErrMissingPath},
+		{`{'l':[1]}`, `[{'op':'remove','path':'/l/-1'}]`, ErrMissingPath},
+		{`{'a':{}}`, `[{'op':'move','from':'/a','path':'/a/b'}]`, ErrMissingPath},
+		{`{'a':1}`, `[{'op':'remove','path':''}]`, ErrMissingPath},
+		{`{'a':1}`, `[{'op':'test','path':'/a','value':'1'}]`, ErrTestFailed},
+		{`{}`, `[` + strings.Repeat(`{'op':'test','path':'','value':{}},`, MaxJSONPatchOperations) + `{}]`, ErrTooManyOps},
+		{`{'a':[1,2]}`, `[` + strings.Repeat(`{'op':'copy','from':'/a','path':'/a/-'},`, 40) + `{'op':'remove','path':'/a'}]`, ErrTooLarge},
+	} {
+		if _, err := JSONPatch(decode(t, c.doc), decode(t, c.ops)); !errors.Is(err, c.want) {
+			t.Errorf("%.80s: got %v, want %v", c.ops, err, c.want)
+		}
+	}
+}
+
+func FuzzPatches(f *testing.F) {
+	for _, s := range [][2]string{
+		{`{"a":[1,{"b":2}]}`, `[{"op":"move","from":"/a/0","path":"/a/-"}]`},
+		{`{"spec":{"containers":[{"name":"a"}]}}`, `{"spec":{"$setElementOrder/containers":[{"name":"b"}],"containers":[{"name":"b","$patch":"delete"},null]}}`},
+		{`{"metadata":{"finalizers":["a"]}}`, `{"metadata":{"$deleteFromPrimitiveList/finalizers":["a"],"$retainKeys":["x"]}}`},
+	} {
+		f.Add([]byte(s[0]), []byte(s[1]))
+	}
+	node := SchemaFor("v1", "Pod")
+	f.Fuzz(func(t *testing.T, docBytes, patchBytes []byte) {
+		doc, err := Decode(docBytes)
+		if err != nil {
+			return
+		}
+		p, err := Decode(patchBytes)
+		if err != nil {
+			return
+		}
+		before := encode(t, doc) + encode(t, p)
+		MergePatch(doc, p)
+		_, _ = JSONPatch(doc, p)
+		Covered(node, doc, p)
+		if ok, path := Covered(node, doc, doc); !ok && !strings.Contains(path, "[") {
+			t.Errorf("%s does not cover itself: %s", docBytes, path)
+		}
+		target, ok := doc.(map[string]any)
+		change, ok2 := p.(map[string]any)
+		if ok && ok2 {
+			_, _ = StrategicMerge(node, target, change)
+			FillZero(node, target)
+		}
+		if encode(t, doc)+encode(t, p) != before {
+			t.Errorf("a function changed its arguments %s, %s", docBytes, patchBytes)
+		}
+	})
+}

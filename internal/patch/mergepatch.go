@@ -1,0 +1,23 @@
+package patch
+
+// MergePatch applies a JSON merge patch (RFC 7386): objects are merged field by field, null removes, and everything
+// else, a list too, replaces. It cannot fail: each JSON value is a valid merge patch. (The API server wants an object
+// on both sides; that check is its own.)
+func MergePatch(target, patch any) any {
+	object, ok := patch.(map[string]any)
+	if !ok {
+		return Copy(patch)
+	}
+	out := map[string]any{}
+	if t, ok := target.(map[string]any); ok {
+		out = copyMap(t)
+	}
+	for name, v := range object {
+		if v == nil {
+			delete(out, name)
+		} else {
+			out[name] = MergePatch(out[name], v)
+		}
+	}
+	return out
+}

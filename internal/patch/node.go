@@ -1,0 +1,148 @@
+package patch
+
+// ListType is how server-side apply owns a list, x-kubernetes-list-type.
+type ListType int
+
+const (
+	ListAtomic ListType = iota // one value with one owner; also where nothing is known
+	ListSet                    // each scalar has its own owners
+	ListMap                    // each item, found by its Keys, has its own owners
+)
+
+// Node is what is known of the value at one place of an object: for the built-in kinds from [SchemaFor], for custom
+// resources made from their structural schema by fakeapi/schema. A nil *Node is a value of which nothing is known; all
+// methods work on it. A Node is read only once it is built, and trees may share nodes.
+type Node struct {
+	Fields map[string]*Node // the fields of an object that have a node of their own
+	Rest   *Node            // every other field
+	// Struct: a field that is not in Fields is declared all the same. It is set for the built-in kinds, whose table
+	// names only what deserves it, and is not for maps, whose keys are data. Server-side apply tells the two apart.
+	Struct bool
+	Atomic bool // an object that server-side apply owns as one value
+
+	Items *Node // the items of a list
+	List  ListType
+	Keys  []string // of a ListMap, sorted
+
+	// MergeKey and Merge are the strategic merge patch's view of a list, which differs from server-side apply's in
+	// places: Merge lists are merged, by MergeKey if the items are objects; all others are replaced.
+	Merge    bool
+	MergeKey string
+	Replace  bool // an object that strategic merge patch replaces as a whole
+
+	Quantity bool // a resource quantity
+	Default  any  // of a field that is one of the Keys of a list around it: counts where the item has no such field
+	Zero     Zero
+}
+
+// Zero is what the API server's Go type of a built-in kind puts where an object has no such field.
+type Zero int
+
+const (
+	ZeroAbsent Zero = iota // nothing
+	ZeroObject             // {}: a struct that is no pointer
+	ZeroNull               // null: a list or map without omitempty
+)
+
+// Field is the node of a field of an object.
+func (n *Node) Field(name string) *Node {
+	if n == nil {
+		return nil
+	}
+	if f, ok := n.Fields[name]; ok {
+		return f
+	}
+	return n.Rest
+}
+
+// Declared reports whether the schema names the field, so that it is a field of a struct and not a key of a map.
+func (n *Node) Declared(name string) bool {
+	if n == nil {
+		return false
+	}
+	_, ok := n.Fields[name]
+	return ok || n.Struct
+}
+
+// Item is the node of the items of a list.
+func (n *Node) Item() *Node {
+	if n == nil {
+		return nil
+	}
+	return n.Items
+}
+
+// IsAtomicObject reports whether server-side apply owns the object as one value.
+func (n *Node) IsAtomicObject() bool { return n != nil && n.Atomic }
+
+// ListType is the list type for server-side apply; atomic where nothing is known.
+func (n *Node) ListType() ListType {
+	if n == nil {
+		return ListAtomic
+	}
+	return n.List
+}
+
+// ItemKey is the identity of an item of a ListMap: the values of the key fields, by name, with their defaults. It is
+// nil for an item that has none of them, which the API server refuses.
+func (n *Node) ItemKey(item any) map[string]any {
+	m, ok := item.(map[string]any)
+	if !ok {
+		return nil
+	}
+	var key map[string]any
+	for _, k := range n.Keys {
+		v, ok := m[k]
+		if !ok {
+			f := n.Item().Field(k)
+			if f == nil || f.Default == nil {
+				continue
+			}
+			v = f.Default
+		}
+		if key == nil {
+			key = map[string]any{}
+		}
+		key[k] = v
+	}
+	return key
+}
+
+// FillZero returns object with the fields that the API server's Go types always have, as {} or null. A served object
+// shows them (`strategy: {}`, `resources: {}`), and server-side apply counts them as there from the beginning. For a
+// custom resource, and where nothing is known, it is a copy.
+func FillZero(n *Node, object map[string]any) map[string]any {
+	out := make(map[string]any, len(object))
+	for name, v := range object {
+		out[name] = fillZero(n.Field(name), v)
+	}
+	if n == nil {
+		return out
+	}
+	for name, f := range n.Fields {
+		if _, ok := out[name]; ok {
+			continue
+		}
+		switch f.Zero {
+		case ZeroObject:
+			out[name] = FillZero(f, nil)
+		case ZeroNull:
+			out[name] = nil
+		}
+	}
+	return out
+}
+
+func fillZero(n *Node, v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		return FillZero(n, v)
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = fillZero(n.Item(), v[i])
+		}
+		return out
+	}
+	return v
+}

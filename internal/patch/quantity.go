@@ -1,0 +1,120 @@
+package patch
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+// Quantity is a Kubernetes resource quantity as an exact number: "500m" is 1/2, "1Gi" is 2^30.
+type Quantity struct{ rat big.Rat }
+
+// maxExponent bounds "1e999999999": no resource is counted beyond exa, and an unbounded power of ten would let one
+// short string take all memory.
+const maxExponent = 100
+
+// maxQuantityLength bounds the digits for the same reason. The API server's own numbers have at most 19.
+const maxQuantityLength = 200
+
+// suffixes gives the factor of each unit as base^power, in the spelling of k8s.io/apimachinery/pkg/api/resource.
+var suffixes = map[string]struct{ base, power int64 }{
+	"": {10, 0}, "n": {10, -9}, "u": {10, -6}, "m": {10, -3},
+	"k": {10, 3}, "M": {10, 6}, "G": {10, 9}, "T": {10, 12}, "P": {10, 15}, "E": {10, 18},
+	"Ki": {2, 10}, "Mi": {2, 20}, "Gi": {2, 30}, "Ti": {2, 40}, "Pi": {2, 50}, "Ei": {2, 60},
+}
+
+var errQuantity = errors.New("not a quantity: want a number with an optional unit, such as 500m, 1.5, 2e3 or 1Gi")
+
+// ParseQuantity reads a quantity. What is smaller than a billionth is rounded away from zero to the next one, as the
+// API server does.
+func ParseQuantity(s string) (Quantity, error) {
+	var q Quantity
+	digits := strings.TrimLeft(s, "+-")
+	if len(s)-len(digits) > 1 || len(s) > maxQuantityLength {
+		return q, fmt.Errorf("parse quantity %.40q: %w", s, errQuantity)
+	}
+	end := strings.IndexFunc(digits, func(r rune) bool { return r != '.' && (r < '0' || r > '9') })
+	if end < 0 {
+		end = len(digits)
+	}
+	mantissa, unit := digits[:end], digits[end:]
+	base, power, ok := factor(unit)
+	if !ok || strings.Count(mantissa, ".") > 1 || strings.Trim(mantissa, ".") == "" {
+		return q, fmt.Errorf("parse quantity %.40q: %w", s, errQuantity)
+	}
+	if _, ok := q.rat.SetString("0" + strings.TrimSuffix(mantissa, ".")); !ok {
+		return q, fmt.Errorf("parse quantity %.40q: %w", s, errQuantity)
+	}
+	scale(&q.rat, base, power)
+	roundUpToNano(&q.rat)
+	if s[0] == '-' {
+		q.rat.Neg(&q.rat)
+	}
+	return q, nil
+}
+
+// factor reads what follows the digits: a unit or an exponent.
+func factor(unit string) (base, power int64, ok bool) {
+	if f, ok := suffixes[unit]; ok {
+		return f.base, f.power, true
+	}
+	if unit == "" || (unit[0] != 'e' && unit[0] != 'E') {
+		return 0, 0, false
+	}
+	n, err := strconv.ParseInt(unit[1:], 10, 32)
+	return 10, n, err == nil && n >= -maxExponent && n <= maxExponent
+}
+
+func scale(r *big.Rat, base, power int64) {
+	f := new(big.Int).Exp(big.NewInt(base), big.NewInt(max(power, -power)), nil)
+	if power < 0 {
+		r.Quo(r, new(big.Rat).SetInt(f))
+	} else {
+		r.Mul(r, new(big.Rat).SetInt(f))
+	}
+}
+
+// roundUpToNano expects r >= 0.
+func roundUpToNano(r *big.Rat) {
+	const nano = 1e9
+	n := new(big.Rat).Mul(r, big.NewRat(nano, 1))
+	if n.IsInt() {
+		return
+	}
+	up := new(big.Int).Quo(n.Num(), n.Denom())
+	r.SetFrac(up.Add(up, big.NewInt(1)), big.NewInt(nano))
+}
+
+// Cmp compares by value: -1, 0 or 1 as q is less than, equal to or greater than other.
+func (q Quantity) Cmp(other Quantity) int { return q.rat.Cmp(&other.rat) }
+
+// equalQuantity compares two JSON values as quantities. A number is one as well: YAML makes one of `cpu: 1`.
+func equalQuantity(a, b any) bool {
+	if equalScalar(a, b) {
+		return true
+	}
+	x, ok := quantityOf(a)
+	if !ok {
+		return false
+	}
+	y, ok := quantityOf(b)
+	return ok && x.Cmp(y) == 0
+}
+
+func quantityOf(v any) (Quantity, bool) {
+	var text string
+	switch v := v.(type) {
+	case string:
+		text = v
+	case int64:
+		text = strconv.FormatInt(v, 10)
+	case float64:
+		text = strconv.FormatFloat(v, 'g', -1, 64)
+	default:
+		return Quantity{}, false
+	}
+	q, err := ParseQuantity(text)
+	return q, err == nil
+}

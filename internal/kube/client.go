@@ -26,7 +26,7 @@ type Config struct {
 	Timeout time.Duration
 	// Proxy chooses a proxy for a request. nil: HTTPS_PROXY, HTTP_PROXY and NO_PROXY decide.
 	Proxy func(*http.Request) (*url.URL, error)
-	// DialContext opens connections. nil: a net.Dialer. Tests give a net.Pipe.
+	// DialContext opens connections. nil: Dialer(). Tests give a net.Pipe.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
 	// OnWarning is called once for each different text that the server sends in a Warning header.
 	OnWarning func(text string)
@@ -121,11 +121,7 @@ func newHTTPClient(cfg Config) *http.Client {
 func newTransport(cfg Config) *http.Transport {
 	dial := cfg.DialContext
 	if dial == nil {
-		// The kernel's keepalive finds a dead HTTP/1.1 peer in 30 s + 3 x 5 s; HTTP/2 has its pings.
-		dial = (&net.Dialer{
-			Timeout:         30 * time.Second,
-			KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 5 * time.Second, Count: 3},
-		}).DialContext
+		dial = Dialer().DialContext
 	}
 	proxy := cfg.Proxy
 	if proxy == nil {
@@ -152,6 +148,15 @@ func newTransport(cfg Config) *http.Transport {
 			SendPingTimeout: 30 * time.Second,
 			PingTimeout:     15 * time.Second,
 		},
+	}
+}
+
+// Dialer returns the dialer that a Config without DialContext has, for those that wrap it.
+func Dialer() *net.Dialer {
+	return &net.Dialer{
+		Timeout: 30 * time.Second,
+		// The kernel's keepalive finds a dead HTTP/1.1 peer in 30 s + 3 x 5 s; HTTP/2 has its pings.
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 5 * time.Second, Count: 3},
 	}
 }
 

@@ -1,0 +1,117 @@
+package kube
+
+import (
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/go-json-experiment/json"
+)
+
+// Rules: WCH-34
+func TestResourceVersionsCompareByLengthThenDigits(t *testing.T) {
+	long := strings.Repeat("9", 39)
+	for _, tc := range []struct {
+		a, b  string
+		order int
+		ok    bool
+	}{
+		{"9", "10", -1, true}, {"10", "9", 1, true}, {"12", "12", 0, true}, {long, "1" + long, -1, true}, {long, long, 0, true},
+		{"01", "2", 0, false}, {"", "2", 0, false}, {"abc", "2", 0, false}, {"0", "2", 0, false}, {"", "", 0, false}, {"x", "x", 0, true},
+	} {
+		order, ok := CompareRV(tc.a, tc.b)
+		if ok != tc.ok || ok && order != tc.order {
+			t.Errorf("CompareRV(%q, %q) = %d, %v; want %d, %v", tc.a, tc.b, order, ok, tc.order, tc.ok)
+		}
+	}
+}
+
+// Rules: CCH-21
+func TestLabelsAreSortedSharedAndExact(t *testing.T) {
+	read := func(s string) Labels {
+		t.Helper()
+		var l Labels
+		if err := json.Unmarshal([]byte(s), &l, decodeOptions); err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	a := read(`{"tier":"web","app":"x\u0041","tier":"db","none":""}`)
+	if len(a) != 3 || cap(a) > 4 {
+		t.Errorf("got %v with capacity %d", a, cap(a))
+	}
+	for k, want := range map[string]string{"app": "xA", "tier": "db", "none": ""} {
+		if v, ok := a.Get(k); !ok || v != want {
+			t.Errorf("label %s is %q, %v; want %q", k, v, ok, want)
+		}
+	}
+	if _, ok := a.Get("other"); ok {
+		t.Error("a label that is not there was found")
+	}
+	b := read(`{"tier":"db"}`)
+	av, _ := a.Get("tier")
+	bv, _ := b.Get("tier")
+	if unsafe.StringData(av) != unsafe.StringData(bv) {
+		t.Error("equal values of two objects do not share memory")
+	}
+	if l := read(`null`); l != nil {
+		t.Errorf("null gives %v", l)
+	}
+	out, err := json.Marshal(a)
+	if err != nil || string(out) != `{"app":"xA","none":"","tier":"db"}` {
+		t.Errorf("marshals to %s, %v", out, err)
+	}
+	for _, bad := range []string{`[]`, `"x"`, `{"a":1}`, `{"a":{}}`} {
+		if err := json.Unmarshal([]byte(bad), new(Labels), decodeOptions); err == nil {
+			t.Errorf("%s was taken for labels", bad)
+		}
+	}
+}
+
+func TestPathsOfResources(t *testing.T) {
+	ws := Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "webservers", Kind: "WebServer"}
+	node := Resource{Version: "v1", Plural: "nodes", Kind: "Node", ClusterScoped: true}
+	for got, want := range map[string]string{
+		ws.Path("", ""):                      "/apis/skiff.dev/v1alpha1/webservers",
+		ws.Path("ns", ""):                    "/apis/skiff.dev/v1alpha1/namespaces/ns/webservers",
+		ws.Path("ns", "web", "status"):       "/apis/skiff.dev/v1alpha1/namespaces/ns/webservers/web/status",
+		ws.Path("ns", "web", ""):             "/apis/skiff.dev/v1alpha1/namespaces/ns/webservers/web",
+		node.Path("ns", "n1"):                "/api/v1/nodes/n1",
+		ws.GroupResource() + ws.APIVersion(): "webservers.skiff.devskiff.dev/v1alpha1",
+	} {
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// FuzzWatch feeds a stream of any bytes: it must end, without a panic, and an event must have a name.
+func FuzzWatch(f *testing.F) {
+	f.Add(story)
+	f.Add(frame("ERROR", `{"code":410}`) + `{"object":{"metadata":{"name":"a"}},"type":"ADDED"}`)
+	f.Add(`{"type":"ADDED","object":{"metadata":{"labels":[]}}}{"type":1}`)
+	f.Fuzz(func(t *testing.T, in string) {
+		for _, line := range strings.Split(tell(strings.NewReader(in)), ", ") {
+			if strings.HasPrefix(line, "ADDED  ") {
+				t.Errorf("%q gave an event without a name: %s", in, line)
+			}
+		}
+	})
+}
+
+// FuzzList feeds a list of any bytes.
+func FuzzList(f *testing.F) {
+	f.Add(podList("20", "", item("a", "1"), `null`, `{"metadata":{"name":"b","labels":{"x":1}}}`))
+	f.Add(`{"items":[],"kind":"PodList","metadata":{"resourceVersion":"1"}}`)
+	f.Fuzz(func(t *testing.T, in string) {
+		var all ListResult[*pod]
+		if _, err := decodePage(newFrames(strings.NewReader(in)), "Pod", &all); err != nil {
+			return
+		}
+		for _, p := range all.Items {
+			if p == nil || p.Name == "" {
+				t.Errorf("%q gave an item without a name", in)
+			}
+		}
+	})
+}

@@ -1,0 +1,114 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// get makes one request that is answered by h.
+func get(t *testing.T, h http.HandlerFunc) error {
+	t.Helper()
+	return pipeClient(t, h).Get(t.Context(), pods, Key{"default", "web"}, nil)
+}
+
+// Rules: ERR-01, ERR-05, ERR-06, LST-06
+func TestThePredicatesGoByReasonThenCode(t *testing.T) {
+	const tooLarge = `,"details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"retryAfterSeconds":1}`
+	all := map[string]func(error) bool{
+		"NotFound": IsNotFound, "NoResource": IsNoResource, "AlreadyExists": IsAlreadyExists, "Conflict": IsConflict,
+		"Gone": IsGone, "Unauthorized": IsUnauthorized, "Forbidden": IsForbidden, "Invalid": IsInvalid,
+		"BadRequest": IsBadRequest, "MethodNotSupported": IsMethodNotSupported, "TooManyRequests": IsTooManyRequests,
+		"NamespaceTerminating": IsNamespaceTerminating, "TooLargeResourceVersion": IsTooLargeResourceVersion, "Transient": IsTransient,
+	}
+	for name, tc := range map[string]struct {
+		answer http.HandlerFunc
+		want   string // the predicates that hold
+	}{
+		"object missing":        {failure(404, "NotFound", `,"details":{"name":"web","kind":"pods"}`), "NotFound"},
+		"route missing":         {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "404 page not found", 404) }, "NoResource NotFound"},
+		"taken":                 {failure(409, "AlreadyExists", ""), "AlreadyExists"},
+		"conflict":              {failure(409, "Conflict", ""), "Conflict"},
+		"expired":               {failure(410, "Expired", ""), "Gone"},
+		"gone":                  {failure(410, "Gone", ""), "Gone"},
+		"who are you":           {failure(401, "Unauthorized", ""), "Unauthorized"},
+		"no right":              {failure(403, "Forbidden", ""), "Forbidden"},
+		"namespace is ending":   {failure(403, "Forbidden", `,"details":{"causes":[{"reason":"NamespaceTerminating"}]}`), "Forbidden NamespaceTerminating"},
+		"bad field":             {failure(422, "Invalid", `,"details":{"causes":[{"field":"spec.image"}]}`), "Invalid"},
+		"bad request":           {failure(400, "BadRequest", ""), "BadRequest"},
+		"wrong verb":            {failure(405, "MethodNotAllowed", ""), "MethodNotSupported"},
+		"busy":                  {failure(429, "TooManyRequests", ""), "TooManyRequests Transient"},
+		"broken":                {failure(500, "InternalError", ""), "Transient"},
+		"from the future":       {failure(504, "Timeout", tooLarge), "TooLargeResourceVersion Transient"},
+		"future, by cause text": {failure(504, "Timeout", `,"details":{"causes":[{"message":"Too large resource version"}]}`), "TooLargeResourceVersion Transient"},
+		"future, by message":    {answer(504, `{"kind":"Status","status":"Failure","message":"Timeout: Too large resource version: 9, current: 5","reason":"Timeout"}`), "TooLargeResourceVersion Transient"},
+		"slow":                  {failure(504, "Timeout", ""), "Transient"},
+		"a proxy":               {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) }, "Transient"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := tc.answer
+			if strings.HasPrefix(name, "from the future") { // a named time would be waited for
+				h = func(w http.ResponseWriter, r *http.Request) {
+					failure(504, "Timeout", strings.Replace(tooLarge, `,"retryAfterSeconds":1`, "", 1))(w, r)
+				}
+			}
+			err := get(t, h)
+			for is, f := range all {
+				if want := strings.Contains(" "+tc.want+" ", " "+is+" "); f(err) != want {
+					t.Errorf("Is%s is %v for %v", is, !want, err)
+				}
+			}
+		})
+	}
+}
+
+// Rules: ERR-02, NET-11
+func TestAnAnswerThatIsNoStatusKeepsItsCode(t *testing.T) {
+	err := get(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(502)
+		fmt.Fprint(w, "<html>\n<b>bad gateway</b>", strings.Repeat("x", 1<<20))
+	})
+	var s *Status
+	if !errors.As(err, &s) || s.Code != 502 || s.Reason != "BadGateway" {
+		t.Fatalf("got %#v", err)
+	}
+	if msg := err.Error(); !strings.HasPrefix(msg, "get pods default/web: the server answered 502 Bad Gateway (text/html): <html> <b>bad gateway</b>x") || len(msg) > 1000 {
+		t.Errorf("got %d bytes: %.200s", len(msg), msg)
+	}
+	if err := get(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }); AsStatus(err) == nil || AsStatus(err).Code != 503 {
+		t.Errorf("an empty 503 gave %v", err)
+	}
+}
+
+// Rules: ERR-03
+func TestA202IsSuccessAndA200WithAFailureIsNot(t *testing.T) {
+	c := pipeClient(t, answer(202, `{"kind":"Status","status":"Success"}`))
+	if err := c.Delete(t.Context(), pods, Key{"a", "b"}, DeleteOptions{}); err != nil {
+		t.Errorf("202 gave %v", err)
+	}
+	if err := get(t, failureIn200); !IsNotFound(err) {
+		t.Errorf("a failure in a 200 gave %v", err)
+	}
+}
+
+func failureIn200(w http.ResponseWriter, r *http.Request) {
+	answer(200, `{"kind":"Status","status":"Failure","code":404,"reason":"NotFound"}`)(w, r)
+}
+
+// Rules: WCH-23
+func TestRetryAfterIsReadInBothForms(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for in, want := range map[string]time.Duration{
+		"7": 7 * time.Second, " 7 ": 7 * time.Second, "": 0, "-3": 0, "soon": 0,
+		"Thu, 01 Jan 2026 00:00:30 GMT": 30 * time.Second,
+		"Wed, 31 Dec 2025 23:59:00 GMT": 0,
+	} {
+		if got := retryAfter(in, now); got != want {
+			t.Errorf("Retry-After %q gives %s, want %s", in, got, want)
+		}
+	}
+}

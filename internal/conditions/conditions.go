@@ -1,0 +1,95 @@
+// Package conditions holds the status conditions of skiff's custom resources (meta/v1 Condition): what a user reads in
+// `kubectl describe` and waits for with `kubectl wait`.
+//
+// Its job is the bookkeeping that every operator needs in the same form: one condition per type, a transition time that
+// moves only when the status does, whole seconds, messages of bounded length. Which conditions there are and when one is
+// true is the operator's; writing them to the server is package apply's.
+//
+// Place on the event path: inside Reconcile (function 9). Pure functions on the caller's goroutine; arguments are never
+// changed, because old conditions come from the cache and are shared.
+package conditions
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Status is the value of a condition.
+type Status string
+
+// The three values that the API conventions allow.
+const (
+	True    Status = "True"
+	False   Status = "False"
+	Unknown Status = "Unknown"
+)
+
+// Of returns True or False.
+func Of(b bool) Status {
+	if b {
+		return True
+	}
+	return False
+}
+
+// The types that skiff's kinds share. Ready and Progressing are good when true, the others bad.
+const (
+	Ready       = "Ready"       // all that the spec asks for was seen to be there
+	Progressing = "Progressing" // the cluster is on its way to the spec
+	Degraded    = "Degraded"    // something is wrong, and the message says what
+	Stalled     = "Stalled"     // there will be no progress until somebody changes something
+)
+
+// Condition is one observation of a custom resource, as the API conventions want it.
+type Condition struct {
+	Type               string    `json:"type"`
+	Status             Status    `json:"status"`
+	ObservedGeneration int64     `json:"observedGeneration"` // of the spec that the observation is about
+	LastTransitionTime time.Time `json:"lastTransitionTime"` // of Status, not of Reason or Message; whole seconds, UTC
+	Reason             string    `json:"reason"`             // one CamelCase word for programs
+	Message            string    `json:"message"`            // for people; ends with the next step or the next retry
+}
+
+// maxMessage bounds a message in bytes. The API allows 32 KiB; but a server's 422 about a large template repeats the
+// template, and whoever reads a status wants the beginning of that.
+const maxMessage = 1024
+
+// Update returns the conditions after an observation: those of want in their order, then the ones of old whose type
+// want does not name. A condition whose status is as before keeps its transition time; any other gets now.
+func Update(old, want []Condition, now time.Time) []Condition {
+	out := make([]Condition, 0, max(len(old), len(want)))
+	for _, c := range want {
+		c.LastTransitionTime = now.UTC().Truncate(time.Second)
+		if before, ok := Get(old, c.Type); ok && before.Status == c.Status {
+			c.LastTransitionTime = before.LastTransitionTime
+		}
+		c.Message = clip(c.Message)
+		out = append(out, c)
+	}
+	for _, c := range old {
+		if _, ok := Get(want, c.Type); !ok {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Get returns the condition of a type.
+func Get(list []Condition, conditionType string) (Condition, bool) {
+	i := slices.IndexFunc(list, func(c Condition) bool { return c.Type == conditionType })
+	if i < 0 {
+		return Condition{}, false
+	}
+	return list[i], true
+}
+
+// clip cuts the middle out of a message that is too long: it begins with what happened and ends with what to do.
+func clip(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	const gap, tail = " ... ", maxMessage / 4
+	head := maxMessage - tail - len(gap)
+	return strings.ToValidUTF8(message[:head], "") + gap + strings.ToValidUTF8(message[len(message)-tail:], "")
+}

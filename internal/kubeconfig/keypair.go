@@ -1,0 +1,139 @@
+package kubeconfig
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"skiff/internal/kube"
+)
+
+// keyPair is a client certificate whose files may be rotated under us. The server looks at the certificate of the
+// connection on every request, so a new one must also end the connections that were opened with the old one. kube asks
+// for credentials before each request and tells of each 401; keyPair uses these two moments to look at its files.
+type keyPair struct {
+	cert, key pemSource
+	env       Env
+	bearer    kube.Credentials // a token sent beside the certificate; nil = none
+	conns     connTracker
+
+	mu      sync.Mutex // guards the rest
+	pair    *tls.Certificate
+	checked time.Time // zero = look at the files before the next request
+}
+
+// get is asked for during a handshake. It does not look at the files: Token has just done so for the request that
+// needs the connection, and a change found here would close that very connection.
+func (p *keyPair) get(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pair, nil
+}
+
+// Token implements kube.Credentials.
+func (p *keyPair) Token(ctx context.Context) (string, error) {
+	p.refresh()
+	if p.bearer == nil {
+		return "", nil
+	}
+	return p.bearer.Token(ctx)
+}
+
+// Invalidate implements kube.Credentials: the server refused the certificate or the token of a request sent at t.
+func (p *keyPair) Invalidate(t time.Time) {
+	p.mu.Lock()
+	if p.checked.Before(t) {
+		p.checked = time.Time{}
+	}
+	p.mu.Unlock()
+	if p.bearer != nil {
+		p.bearer.Invalidate(t)
+	}
+}
+
+// refresh looks at the files when that is due, and on a new pair closes the connections of the old. A pair that does not fit together is half written: the old one serves on.
+func (p *keyPair) refresh() {
+	p.mu.Lock()
+	fresh := time.Since(p.checked) < recheckEvery
+	p.mu.Unlock()
+	if fresh {
+		return
+	}
+	changed, err := p.reload()
+	if err != nil {
+		p.env.warnf("%s; the certificate read before is used", err)
+	}
+	if changed {
+		p.conns.closeAll()
+	}
+}
+
+func (p *keyPair) reload() (changed bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.checked = time.Now()
+	cert, err := p.cert.read()
+	if err != nil {
+		return false, err
+	}
+	key, err := p.key.read()
+	if err != nil {
+		return false, err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return false, fmt.Errorf("%s with %s: %w", p.cert.where, p.key.where, err)
+	}
+	changed = p.pair == nil || !slices.EqualFunc(pair.Certificate, p.pair.Certificate, slices.Equal)
+	if changed {
+		p.pair = &pair
+	}
+	return changed, nil
+}
+
+// connTracker dials as kube does and remembers what is open.
+type connTracker struct {
+	mu   sync.Mutex // guards open
+	open map[*trackedConn]struct{}
+}
+
+type trackedConn struct {
+	net.Conn
+	tracker *connTracker
+}
+
+func (t *connTracker) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := kube.Dialer().DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	tracked := &trackedConn{Conn: conn, tracker: t}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open == nil {
+		t.open = map[*trackedConn]struct{}{}
+	}
+	t.open[tracked] = struct{}{}
+	return tracked, nil
+}
+
+func (c *trackedConn) Close() error {
+	c.tracker.mu.Lock()
+	delete(c.tracker.open, c)
+	c.tracker.mu.Unlock()
+	return c.Conn.Close()
+}
+
+func (t *connTracker) closeAll() {
+	t.mu.Lock()
+	open := t.open
+	t.open = nil
+	t.mu.Unlock()
+	for c := range open {
+		_ = c.Conn.Close() // its reader gets the error and tells the requests on it
+	}
+}

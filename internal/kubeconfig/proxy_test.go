@@ -1,0 +1,161 @@
+package kubeconfig
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// pipeBoth copies between two connections until either ends.
+func pipeBoth(a, b net.Conn) {
+	done := make(chan struct{}, 2)
+	for _, pair := range [][2]net.Conn{{a, b}, {b, a}} {
+		go func() {
+			io.Copy(pair[0], pair[1])
+			done <- struct{}{}
+		}()
+	}
+	<-done
+	a.Close()
+	b.Close()
+	<-done
+}
+
+// connectProxy is an HTTP proxy that tunnels for user:password only.
+func connectProxy(t *testing.T, tunnels *atomic.Int32, user, password string) *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		want := &http.Request{Header: http.Header{}}
+		want.SetBasicAuth(user, password)
+		if r.Method != http.MethodConnect || r.Header.Get("Proxy-Authorization") != want.Header.Get("Authorization") {
+			w.WriteHeader(http.StatusProxyAuthRequired)
+			return
+		}
+		up, err := net.Dial("tcp", r.Host)
+		if err != nil {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		down, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		tunnels.Add(1)
+		io.WriteString(down, "HTTP/1.1 200 OK\r\n\r\n")
+		pipeBoth(down, up)
+	}))
+}
+
+// socksProxy is a SOCKS5 proxy (RFC 1928, 1929) that serves IPv4 targets for user:password only.
+func socksProxy(t *testing.T, tunnels *atomic.Int32, user, password string) net.Listener {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve := func(c net.Conn) error {
+		head := make([]byte, 2)
+		if _, err := io.ReadFull(c, head); err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(c, make([]byte, head[1])); err != nil {
+			return err
+		}
+		c.Write([]byte{5, 2}) // user and password
+		login := make([]byte, 3+len(user)+len(password))
+		if _, err := io.ReadFull(c, login); err != nil {
+			return err
+		}
+		if want := fmt.Sprintf("\x01%c%s%c%s", len(user), user, len(password), password); string(login) != want {
+			c.Write([]byte{1, 1})
+			return fmt.Errorf("login refused")
+		}
+		c.Write([]byte{1, 0})
+		req := make([]byte, 10)
+		if _, err := io.ReadFull(c, req); err != nil {
+			return err
+		}
+		up, err := net.Dial("tcp", netip.AddrPortFrom(netip.AddrFrom4([4]byte(req[4:8])), binary.BigEndian.Uint16(req[8:])).String())
+		if err != nil {
+			return err
+		}
+		tunnels.Add(1)
+		c.Write([]byte{5, 0, 0, 1, 0, 0, 0, 0, 0, 0})
+		pipeBoth(c, up)
+		return nil
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return // closed by the test
+			}
+			go func() {
+				defer c.Close()
+				if err := serve(c); err != nil {
+					t.Log("socks:", err)
+				}
+			}()
+		}
+	}()
+	return l
+}
+
+// Rules: AUTH-20
+func TestProxyURLIsUsedAndItsPasswordNeverShown(t *testing.T) {
+	const password = "canary-Zq7"
+	ca := newCA(t, "ca")
+	s := newTLSServer(t, ca.issue("server", "127.0.0.1").pair(t))
+	var tunnels atomic.Int32
+	connect := connectProxy(t, &tunnels, "u", password)
+	defer connect.Close()
+	socks := socksProxy(t, &tunnels, "u", password)
+	defer socks.Close()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+
+	for _, tt := range []struct{ name, proxy, err string }{
+		{"http", "http://u:" + password + "@" + connect.Listener.Addr().String(), ""},
+		{"socks5", "socks5://u:" + password + "@" + socks.Addr().String(), ""},
+		{"http, refused", "http://u:wrong-" + password + "@" + connect.Listener.Addr().String(), "Proxy Authentication Required"},
+		{"http, unreachable", "http://u:" + password + "@" + closed.Addr().String(), "refused"},
+		{"socks5, unreachable", "socks5://u:" + password + "@" + closed.Addr().String(), "refused"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBox(t)
+			text := strings.Replace(config("c", s.URL, "token: t"), "server:",
+				"proxy-url: "+tt.proxy+"\n    certificate-authority-data: "+b64(ca.pem)+"\n    server:", 1)
+			cfg, _, err := b.load(Flags{Kubeconfig: b.write("config", text)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := tunnels.Load()
+			c := newClient(t, cfg)
+			_, err = get(t, c)
+			c.Close()
+			if tt.err == "" && (err != nil || tunnels.Load() != before+1) {
+				t.Errorf("error %v, %d tunnels", err, tunnels.Load()-before)
+			}
+			if tt.err != "" {
+				wantError(t, err, tt.err)
+				if err != nil && strings.Contains(err.Error(), password) {
+					t.Errorf("error shows the password: %v", err)
+				}
+			}
+			for _, verb := range []string{"%v", "%+v", "%#v"} {
+				if strings.Contains(fmt.Sprintf(verb, cfg), password) {
+					t.Errorf("%s shows the password", verb)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,180 @@
+package kubeconfig
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"skiff/internal/kube"
+)
+
+// recheckEvery is how long a CA or client certificate file is trusted to be unchanged. client-go's number: these files
+// are rotated days before the old ones expire.
+const recheckEvery = 5 * time.Minute
+
+func parseCA(pem []byte) (*x509.CertPool, error) {
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, errors.New("holds no PEM certificate")
+	}
+	return pool, nil
+}
+
+// caFile verifies servers against a CA file that may be rotated under us. tls.Config.RootCAs is fixed for the life of a
+// configuration, so the check is done in VerifyConnection, with the same options that crypto/tls would use.
+type caFile struct {
+	path, where string
+	env         Env
+
+	mu      sync.Mutex // guards the rest
+	pem     []byte
+	pool    *x509.CertPool
+	checked time.Time
+}
+
+// verifyFor installs the check in cfg. name is what the certificate must be for where the handshake sends no server
+// name, which is the case for IP addresses.
+func (f *caFile) verifyFor(cfg *tls.Config, name string) error {
+	if err := f.reload(); err != nil {
+		return err
+	}
+	cfg.InsecureSkipVerify = true // only crypto/tls's own check is off; VerifyConnection below replaces it
+	cfg.VerifyConnection = func(cs tls.ConnectionState) error {
+		serverName := cs.ServerName // an https proxy has another one than the API server
+		if serverName == "" {
+			serverName = name
+		}
+		return f.verify(cs.PeerCertificates, serverName)
+	}
+	return nil
+}
+
+func (f *caFile) verify(certs []*x509.Certificate, serverName string) error {
+	if len(certs) == 0 {
+		return errors.New("the server sent no certificate")
+	}
+	opts := x509.VerifyOptions{Roots: f.current(), DNSName: serverName, Intermediates: x509.NewCertPool()}
+	for _, c := range certs[1:] {
+		opts.Intermediates.AddCert(c)
+	}
+	_, err := certs[0].Verify(opts)
+	var unknown x509.UnknownAuthorityError
+	if errors.As(err, &unknown) {
+		// Perhaps the server was first to have its new certificate: look at the file at once.
+		f.refresh()
+		opts.Roots = f.current()
+		_, err = certs[0].Verify(opts)
+	}
+	if err != nil {
+		return &tls.CertificateVerificationError{UnverifiedCertificates: certs, Err: err}
+	}
+	return nil
+}
+
+// current returns the CA pool, from the file if that was last looked at too long ago.
+func (f *caFile) current() *x509.CertPool {
+	f.mu.Lock()
+	stale := time.Since(f.checked) >= recheckEvery
+	f.mu.Unlock()
+	if stale {
+		f.refresh()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.pool
+}
+
+// refresh reads the file again and keeps the pool in use if that fails.
+func (f *caFile) refresh() {
+	if err := f.reload(); err != nil {
+		f.env.warnf("%s; the certificates read before are used", err)
+	}
+}
+
+func (f *caFile) reload() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.checked = time.Now()
+	pem, err := os.ReadFile(f.path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.where, err)
+	}
+	if f.pool != nil && bytes.Equal(pem, f.pem) {
+		return nil
+	}
+	pool, err := parseCA(pem)
+	if err != nil {
+		return fmt.Errorf("%s: %s %w", f.where, f.path, err)
+	}
+	f.pem, f.pool = pem, pool
+	return nil
+}
+
+// pemSource is one half of a client certificate: a file, or data that was in the kubeconfig.
+type pemSource struct {
+	path, where string
+	data        Secret
+}
+
+func (s pemSource) read() ([]byte, error) {
+	if s.path == "" {
+		return []byte(s.data.reveal()), nil
+	}
+	data, err := os.ReadFile(s.path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.where, err)
+	}
+	return data, nil
+}
+
+// half picks the source of a certificate or key: data wins over a file, with a warning. ok is false when neither is set.
+func (u *user) half(field, path string, data Secret, env Env) (s pemSource, ok bool, err error) {
+	if !data.isSet() {
+		return pemSource{path: path, where: u.origin.at(field)}, path != "", nil
+	}
+	if path != "" {
+		env.warnf("%s: ignored, %s-data is set too", u.origin.at(field), field)
+	}
+	where := u.origin.at(field + "-data")
+	pem, err := base64.StdEncoding.DecodeString(data.reveal())
+	if err != nil {
+		return pemSource{}, false, fmt.Errorf("%s: %w", where, err)
+	}
+	return pemSource{where: where, data: NewSecret(string(pem))}, true, nil
+}
+
+// clientCertificate puts the user's client certificate into cfg, and whatever it takes to follow its files.
+func (u *user) clientCertificate(cfg *kube.Config, env Env) error {
+	cert, haveCert, err := u.half("client-certificate", u.ClientCert, u.ClientCertData, env)
+	if err != nil {
+		return err
+	}
+	key, haveKey, err := u.half("client-key", u.ClientKey, u.ClientKeyData, env)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !haveCert && !haveKey:
+		return nil
+	case !haveCert:
+		return fmt.Errorf("%s: there is a key but no client-certificate for it", key.where)
+	case !haveKey:
+		return fmt.Errorf("%s: there is a certificate but no client-key for it", cert.where)
+	}
+	p := &keyPair{cert: cert, key: key, env: env, bearer: cfg.Credentials}
+	if _, err := p.reload(); err != nil {
+		return err
+	}
+	cfg.TLS.GetClientCertificate = p.get
+	if cert.path != "" || key.path != "" {
+		cfg.Credentials = p
+		cfg.DialContext = p.conns.dial
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package kubeconfig
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"skiff/internal/kube"
+)
+
+// tokenMaxAge is how long a token file's content is used before the file is read again: 60 s less 10 s of leeway, as in
+// client-go. Kubelet renews a projected token at 80 % of its life, which is ten minutes at least.
+const tokenMaxAge = 50 * time.Second
+
+// tokenRetry is how soon a file that could not be read is tried again. A file is replaced in milliseconds; a request
+// storm must not become a storm of reads and warnings.
+const tokenRetry = 5 * time.Second
+
+// token returns the credentials of the user's token, nil if it has none. With both a file and a literal token the file
+// counts, and the literal serves until the file can be read: what kubectl does once its first refresh is due.
+func (u *user) token(env Env) (kube.Credentials, error) {
+	if u.TokenFile == "" {
+		if !u.Token.isSet() {
+			return nil, nil
+		}
+		if err := validToken(u.Token.reveal()); err != nil {
+			return nil, fmt.Errorf("%s: %w", u.origin.at("token"), err)
+		}
+		return &staticToken{u.Token}, nil
+	}
+	f := &tokenFile{path: u.TokenFile, where: u.origin.at("tokenFile"), env: env, last: u.Token}
+	_, err := f.Token(context.Background())
+	return f, err
+}
+
+// validToken refuses what cannot stand in a header; net/http would refuse it too, but quote it.
+func validToken(token string) error {
+	for _, c := range []byte(token) {
+		if c <= ' ' || c >= 0x7f {
+			return errors.New("is not a token: it holds white space or characters that a header cannot carry")
+		}
+	}
+	return nil
+}
+
+// staticToken is a token that never changes.
+type staticToken struct{ token Secret }
+
+func (t *staticToken) Token(context.Context) (string, error) { return t.token.reveal(), nil }
+func (t *staticToken) Invalidate(time.Time)                  {} // there is no other
+
+// tokenFile is a token that something else rotates on disk.
+type tokenFile struct {
+	path, where string
+	env         Env
+
+	mu   sync.Mutex // guards the rest; held while reading, so that many requests cause one read
+	last Secret     // the last good token
+	read time.Time  // when it was read; zero = not yet, or invalidated
+	next time.Time  // not read again before, after a failure
+}
+
+// Token returns the file's token, at most a minute old. While the file is missing, empty or broken, the last good token
+// serves on: a volume being remounted must not fail requests that the server would still accept.
+func (f *tokenFile) Token(context.Context) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	if f.last.isSet() && (now.Sub(f.read) < tokenMaxAge || now.Before(f.next)) {
+		return f.last.reveal(), nil
+	}
+	token, err := readToken(f.path)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", f.where, err)
+		if !f.last.isSet() {
+			return "", err
+		}
+		f.env.warnf("%s; the last good token is used", err)
+		f.next = now.Add(tokenRetry)
+		return f.last.reveal(), nil
+	}
+	f.last, f.read, f.next = NewSecret(token), now, time.Time{}
+	return token, nil
+}
+
+// Invalidate makes the next Token read the file, unless the token was read after t already.
+func (f *tokenFile) Invalidate(t time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.read.Before(t) {
+		f.read = time.Time{}
+	}
+}
+
+func readToken(path string) (string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	token := string(bytes.TrimSpace(data))
+	if token == "" {
+		return "", fmt.Errorf("%s is empty", path)
+	}
+	if err := validToken(token); err != nil {
+		return "", fmt.Errorf("%s %w", path, err)
+	}
+	return token, nil
+}

@@ -1,0 +1,100 @@
+package e2e
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// User is a static token user of the API server (--token-auth-file).
+type User struct{ Name, Token, Groups string }
+
+// The users. Components have names of their own so that the audit policy can leave them out; operator is who skiff runs as, with
+// the rights in testdata/operator-role.yaml; restricted has only what a test grants.
+var (
+	admin             = User{"admin", "admin-token", "system:masters"}
+	controllerManager = User{"component-controller-manager", "controller-manager-token", "system:masters"}
+	scheduler         = User{"component-scheduler", "scheduler-token", "system:masters"}
+	kwok              = User{"component-kwok", "kwok-token", "system:masters"}
+	operator          = User{"operator", "operator-token", ""}
+	restricted        = User{"restricted", "restricted-token", ""}
+)
+
+// clusterUsers are valid from the start.
+var clusterUsers = []User{admin, controllerManager, scheduler, kwok, operator, restricted}
+
+// tokenFile is the content of --token-auth-file.
+func tokenFile(users []User) string {
+	var b strings.Builder
+	for _, u := range users {
+		fmt.Fprintf(&b, "%s,%s,%s,%q\n", u.Token, u.Name, u.Name, u.Groups)
+	}
+	return b.String()
+}
+
+// Kubeconfig is what a test may want to set in a kubeconfig; empty fields are left out.
+type Kubeconfig struct {
+	Server string // URL
+	CAFile string
+	Token  string
+	// TokenFile names a file that holds the token and may be rewritten while the client runs.
+	TokenFile string
+}
+
+// Write writes the kubeconfig to path.
+func (k Kubeconfig) Write(path string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "apiVersion: v1\nkind: Config\nclusters:\n- name: e2e\n  cluster:\n    server: %q\n", k.Server)
+	if k.CAFile != "" {
+		fmt.Fprintf(&b, "    certificate-authority: %q\n", k.CAFile)
+	}
+	b.WriteString("users:\n- name: e2e\n  user:\n")
+	switch {
+	case k.Token != "":
+		fmt.Fprintf(&b, "    token: %q\n", k.Token)
+	case k.TokenFile != "":
+		fmt.Fprintf(&b, "    tokenFile: %q\n", k.TokenFile)
+	default:
+		b.WriteString("    {}\n")
+	}
+	b.WriteString("contexts:\n- name: e2e\n  context: {cluster: e2e, user: e2e}\ncurrent-context: e2e\n")
+	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+		return fmt.Errorf("write kubeconfig: %w", err)
+	}
+	return nil
+}
+
+// Kubeconfig writes a kubeconfig for the user into the cluster's directory and returns its path.
+func (c *Cluster) Kubeconfig(u User) (string, error) {
+	path := filepath.Join(c.Dir, u.Name+".kubeconfig")
+	return path, Kubeconfig{Server: c.Server, CAFile: c.CAFile, Token: u.Token}.Write(path)
+}
+
+// writeServiceAccountKeys makes the key pair that signs and checks service account tokens. 2048 bits: enough for a test, quick to make.
+func writeServiceAccountKeys(private, public string) error {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return fmt.Errorf("generate the service account key: %w", err)
+	}
+	pub, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		return fmt.Errorf("encode the service account key: %w", err)
+	}
+	for _, f := range []struct {
+		path  string
+		block pem.Block
+	}{
+		{private, pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}},
+		{public, pem.Block{Type: "PUBLIC KEY", Bytes: pub}},
+	} {
+		if err := os.WriteFile(f.path, pem.EncodeToMemory(&f.block), 0o600); err != nil {
+			return fmt.Errorf("write the service account key: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// auditPolicy logs every request of a person or of skiff, once when it is answered; a watch also when it starts. The
+// components' own requests are left out: they are most of the traffic and no test asks for them.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: None
+  users: [component-controller-manager, component-scheduler, component-kwok, "system:apiserver", "system:anonymous"]
+- level: Metadata
+`
+
+// prepareAPIServer chooses the port and writes the files that the API server reads. Both stay the same over restarts.
+func (c *Cluster) prepareAPIServer() (err error) {
+	if c.port, err = freePort(); err != nil {
+		return err
+	}
+	c.Server = "https://" + loopback(c.port)
+	if err := writeServiceAccountKeys(c.path("sa.key"), c.path("sa.pub")); err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.path("audit-policy.yaml"), []byte(auditPolicy), 0o600); err != nil {
+		return fmt.Errorf("write the audit policy: %w", err)
+	}
+	return c.SetUsers(clusterUsers)
+}
+
+// SetUsers replaces the token file. The API server reads it when it starts.
+func (c *Cluster) SetUsers(users []User) error {
+	if err := os.WriteFile(c.path("tokens.csv"), []byte(tokenFile(users)), 0o600); err != nil {
+		return fmt.Errorf("write the token file: %w", err)
+	}
+	return nil
+}
+
+// StartAPIServer starts the API server, for the first time or again, and returns when /readyz says ok.
+func (c *Cluster) StartAPIServer(ctx context.Context) (err error) {
+	certs := c.path("certs")
+	c.apiserver, err = c.Start("kube-apiserver", nil, c.bins.apiserver,
+		"--etcd-servers", c.etcdURL,
+		"--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1", "--secure-port", fmt.Sprint(c.port),
+		"--cert-dir", certs, // it makes a self-signed certificate there the first time and keeps it
+		"--service-account-key-file", c.path("sa.pub"), "--service-account-signing-key-file", c.path("sa.key"),
+		"--service-account-issuer", "https://kubernetes.default.svc",
+		"--token-auth-file", c.path("tokens.csv"), "--authorization-mode", "RBAC",
+		"--service-cluster-ip-range", "10.96.0.0/16",
+		"--disable-admission-plugins", "ServiceAccount", // there is nobody to make the default accounts
+		"--audit-policy-file", c.path("audit-policy.yaml"), "--audit-log-path", c.path("audit.log"),
+		"--allow-privileged")
+	if err != nil {
+		return err
+	}
+	c.CAFile = filepath.Join(certs, "apiserver.crt")
+	return waitFor(ctx, c.apiserver, func() error {
+		if c.Admin == nil {
+			api, err := NewAPI(c.Server, c.CAFile, admin.Token)
+			if err != nil {
+				return err // the certificate is not there yet
+			}
+			c.Admin = api
+		}
+		return c.Admin.Ready(ctx)
+	})
+}
+
+// KillAPIServer is kill -9 on the API server; every connection to it breaks.
+func (c *Cluster) KillAPIServer() error { return c.apiserver.Kill() }

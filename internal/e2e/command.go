@@ -1,0 +1,42 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// Result is what a command that ran to its end left behind.
+type Result struct {
+	Stdout, Stderr string
+	Code           int // exit code; -1 if a signal ended it
+}
+
+// String is the whole result, for messages.
+func (r Result) String() string {
+	return fmt.Sprintf("exit code %d\nstdout: %s\nstderr: %s", r.Code, r.Stdout, r.Stderr)
+}
+
+// commandLimit bounds a command that should end by itself. kubectl's own waits are given shorter limits by the tests.
+const commandLimit = 2 * time.Minute
+
+// runCommand runs argv to its end. An exit code is a result, not an error; an error is that it could not run or did not end.
+func runCommand(ctx context.Context, env []string, stdin string, argv ...string) (Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
+	cmd.Env = append(os.Environ(), env...)
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && (ctx.Err() != nil || !errors.As(err, &exit)) {
+		return Result{}, fmt.Errorf("run %s: %w\n%s", strings.Join(argv, " "), errors.Join(err, ctx.Err()), stderr.String())
+	}
+	return Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: cmd.ProcessState.ExitCode()}, nil
+}

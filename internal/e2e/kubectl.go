@@ -1,0 +1,29 @@
+package e2e
+
+import (
+	"context"
+)
+
+// Kubectl runs the real kubectl as one user.
+type Kubectl struct {
+	path       string
+	kubeconfig string
+	cacheDir   string // of discovery; not the one in the developer's home
+}
+
+// Kubectl returns a kubectl at path for the user.
+func (c *Cluster) Kubectl(path string, u User) (Kubectl, error) {
+	kubeconfig, err := c.Kubeconfig(u)
+	return Kubectl{path: path, kubeconfig: kubeconfig, cacheDir: c.path("kubectl-cache")}, err
+}
+
+// Run runs kubectl to its end, with stdin for `-f -`.
+func (k Kubectl) Run(ctx context.Context, stdin string, args ...string) (Result, error) {
+	return runCommand(ctx, k.env(), stdin, k.argv(args)...)
+}
+
+func (k Kubectl) argv(args []string) []string {
+	return append([]string{k.path, "--kubeconfig", k.kubeconfig}, args...)
+}
+
+func (k Kubectl) env() []string { return []string{"KUBECACHEDIR=" + k.cacheDir} }

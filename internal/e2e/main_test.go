@@ -1,0 +1,104 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// repository is the root of skiff's module, seen from this package.
+var repository = filepath.Join("..", "..")
+
+// The suite shares one control plane and one skiff binary. They are made by the first test that asks, so that -run builds and
+// starts only what it needs; TestMain stops what was started.
+var suite struct {
+	dir     string // for what is not a cluster's
+	cluster *Cluster
+}
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "skiff-e2e-suite-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		os.Exit(1)
+	}
+	suite.dir = dir
+	code := m.Run()
+	failed := code != 0
+	if suite.cluster != nil {
+		suite.cluster.Close(failed)
+		if failed {
+			fmt.Fprintln(os.Stderr, "e2e: logs are kept in", suite.cluster.Dir)
+		}
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+var binaries = sync.OnceValues(func() (Binaries, error) { return BuildBinaries(context.Background(), ".") })
+
+var kubectlPath = sync.OnceValues(func() (string, error) {
+	bins, err := binaries()
+	if err != nil {
+		return "", err
+	}
+	return bins.kubectl(context.Background(), ".")
+})
+
+var skiffBinary = sync.OnceValues(func() (string, error) { return BuildSkiff(context.Background(), repository, suite.dir) })
+
+var sharedCluster = sync.OnceValues(func() (*Cluster, error) {
+	bins, err := binaries()
+	if err != nil {
+		return nil, err
+	}
+	c, err := StartCluster(context.Background(), bins, func(c *Cluster) error {
+		return applyFiles(c, filepath.Join("testdata", "operator-role.yaml"), filepath.Join(repository, "crds"))
+	})
+	suite.cluster = c
+	return c, err
+})
+
+// applyFiles is kubectl apply -f for each file or directory, as the administrator.
+func applyFiles(c *Cluster, paths ...string) error {
+	path, err := kubectlPath()
+	if err != nil {
+		return err
+	}
+	kubectl, err := c.Kubectl(path, admin)
+	if err != nil {
+		return err
+	}
+	for _, p := range paths {
+		r, err := kubectl.Run(context.Background(), "", "apply", "-f", p)
+		if err != nil {
+			return err
+		}
+		if r.Code != 0 {
+			return errors.New("kubectl apply -f " + p + ": " + r.String())
+		}
+	}
+	return nil
+}
+
+// newScope is a test on the shared cluster.
+func newScope(t testing.TB) *Scope {
+	t.Helper()
+	c, err := sharedCluster()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := kubectlPath()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl, err := c.Kubectl(path, admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewScope(t, c, kubectl)
+}

@@ -108,7 +108,7 @@ func keyedDifference(n *Node, desired, live []any, path string) (string, bool) {
 		if key == nil {
 			return fmt.Sprintf("%s[%d]", path, i), false
 		}
-		at := path + keyString(key)
+		at := path + KeyString(key)
 		found := slices.IndexFunc(live, func(other any) bool { return Equal(key, n.ItemKey(other)) })
 		if found < 0 {
 			return at, false
@@ -124,8 +124,8 @@ func keyedDifference(n *Node, desired, live []any, path string) (string, bool) {
 	return "", true
 }
 
-// keyString writes a key as the API server does in paths: [containerPort=80,protocol="TCP"].
-func keyString(key map[string]any) string {
+// KeyString writes the key of an item as the API server does in paths: [containerPort=80,protocol="TCP"].
+func KeyString(key map[string]any) string {
 	parts := make([]string, 0, len(key))
 	for _, k := range sortedKeys(key) {
 		if s, ok := key[k].(string); ok {

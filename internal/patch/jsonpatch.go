@@ -14,10 +14,12 @@ const MaxJSONPatchOperations = 10000
 // memory. The largest object the API server stores, 1.5 MiB, has fewer values than this.
 const maxJSONPatchNodes = 1 << 20
 
-// What is wrong with a JSON patch, found with errors.Is; fakeapi makes the HTTP code of it.
+// What is wrong with a JSON patch, found with errors.Is. The HTTP codes are those of a v1.36 API server, which answers
+// every 422 with the same message, "the server rejected our request due to an error in our request".
 var (
-	ErrMalformedPatch = errors.New("malformed patch")     // 400: not a list of operations with op, path, from
+	ErrMalformedPatch = errors.New("malformed patch")     // 400: not a list of operations
 	ErrTooManyOps     = errors.New("too many operations") // 413
+	ErrBadOperation   = errors.New("bad operation")       // 422: an operation without path or from, or of an unknown kind
 	ErrTestFailed     = errors.New("test failed")         // 422: a test operation found another value
 	ErrMissingPath    = errors.New("missing value")       // 422: a path leads nowhere in this document
 	ErrTooLarge       = errors.New("result too large")    // 422: copy operations blew the document up
@@ -25,6 +27,10 @@ var (
 
 // JSONPatch applies a JSON patch (RFC 6902), a list of operations, to doc. All operations apply, or an error that wraps
 // one of the Err values above says which one did not.
+//
+// Where the API server is laxer than the RFC, so is this, because clients have come to rely on it: replace creates a
+// missing field, test finds null in a missing one, copy copies null from there, an absent value is null, and a negative
+// index counts from the end of a list.
 func JSONPatch(doc, ops any) (any, error) {
 	list, ok := ops.([]any)
 	if !ok {
@@ -57,34 +63,30 @@ func parseOp(item any) (jsonOp, error) {
 	if !ok {
 		return jsonOp{}, fmt.Errorf("%w: an operation is an object", ErrMalformedPatch)
 	}
-	var op jsonOp
-	for _, f := range []struct {
+	op := jsonOp{value: m["value"]}
+	var missing [3]bool
+	for i, f := range []struct {
 		name string
 		to   *string
 	}{{"op", &op.op}, {"path", &op.path}, {"from", &op.from}} {
 		v, present := m[f.name]
-		if f.name == "from" && op.op != "move" && op.op != "copy" {
-			continue
+		if *f.to, ok = v.(string); present && !ok {
+			return op, fmt.Errorf("%w: %s is not a string", ErrMalformedPatch, f.name)
 		}
-		text, ok := v.(string)
-		if !ok {
-			return op, fmt.Errorf("%w: operation needs the string field %q", ErrMalformedPatch, f.name)
-		}
-		if *f.to = text; present && f.name != "op" && text != "" && text[0] != '/' {
-			return op, fmt.Errorf("%w: %s %q does not begin with /", ErrMalformedPatch, f.name, text)
-		}
+		missing[i] = !present
 	}
-	value, present := m["value"]
 	switch op.op {
-	case "add", "replace", "test":
-		if !present {
-			return op, fmt.Errorf("%w: %s needs a value", ErrMalformedPatch, op.op)
+	case "add", "replace", "test", "remove":
+	case "move", "copy":
+		if missing[2] {
+			return op, fmt.Errorf("%w: %s needs from", ErrBadOperation, op.op)
 		}
-	case "remove", "move", "copy":
 	default:
-		return op, fmt.Errorf("%w: unexpected kind: %s", ErrMalformedPatch, op.op)
+		return op, fmt.Errorf("%w: unexpected kind: %s", ErrBadOperation, op.op)
 	}
-	op.value = value
+	if missing[1] {
+		return op, fmt.Errorf("%w: %s needs a path", ErrBadOperation, op.op)
+	}
 	return op, nil
 }
 
@@ -130,14 +132,19 @@ func (p *jsonPatcher) apply(op jsonOp) error {
 	return p.change(op.path, insert, v)
 }
 
+// get returns the value at path; a field that an object does not have is null.
 func (p *jsonPatcher) get(path string) (any, error) {
+	keys, ok := tokens(path)
 	v := p.root
-	for _, key := range tokens(path) {
-		next, ok := child(v, key)
-		if !ok {
-			return nil, fmt.Errorf("path %s: %w", path, ErrMissingPath)
+	for i, key := range keys {
+		next, found := child(v, key)
+		if _, isObject := v.(map[string]any); !found && (!isObject || i < len(keys)-1) {
+			ok = false
 		}
 		v = next
+	}
+	if !ok {
+		return nil, fmt.Errorf("path %s: %w", path, ErrMissingPath)
 	}
 	return v, nil
 }
@@ -149,7 +156,7 @@ func child(v any, key string) (any, bool) {
 		next, ok := v[key]
 		return next, ok
 	case []any:
-		if i, ok := index(key); ok && i < len(v) {
+		if i, ok := index(key, len(v)); ok && i < len(v) {
 			return v[i], true
 		}
 	}
@@ -165,7 +172,11 @@ const (
 )
 
 func (p *jsonPatcher) change(path string, kind changeKind, value any) error {
-	root, ok := changeAt(p.root, tokens(path), kind, value)
+	keys, ok := tokens(path)
+	root := p.root
+	if ok {
+		root, ok = changeAt(p.root, keys, kind, value)
+	}
 	if !ok {
 		return fmt.Errorf("path %s: %w", path, ErrMissingPath)
 	}
@@ -176,10 +187,10 @@ func (p *jsonPatcher) change(path string, kind changeKind, value any) error {
 // changeAt returns v with the change made below it; lists are new where their length changed.
 func changeAt(v any, keys []string, kind changeKind, value any) (any, bool) {
 	if len(keys) == 0 {
-		return value, kind != remove // to remove the whole document leaves nothing to store
+		return value, kind == replace // the whole document can only be replaced
 	}
-	key, last := keys[0], len(keys) == 1
-	if !last || kind == replace {
+	key := keys[0]
+	if len(keys) > 1 {
 		old, ok := child(v, key)
 		if !ok {
 			return nil, false
@@ -209,7 +220,11 @@ func changeField(m map[string]any, key string, kind changeKind, value any) (any,
 }
 
 func changeItem(list []any, key string, kind changeKind, value any) (any, bool) {
-	i, ok := index(key)
+	places := len(list)
+	if kind == insert {
+		places++ // behind the last one, too
+	}
+	i, ok := index(key, places)
 	if key == "-" && kind == insert {
 		i, ok = len(list), true
 	}
@@ -226,21 +241,27 @@ func changeItem(list []any, key string, kind changeKind, value any) (any, bool) 
 }
 
 // tokens splits a JSON pointer (RFC 6901).
-func tokens(path string) []string {
+func tokens(path string) ([]string, bool) {
 	if path == "" {
-		return nil
+		return nil, true
+	}
+	if path[0] != '/' {
+		return nil, false
 	}
 	keys := strings.Split(path[1:], "/")
 	for i, k := range keys {
 		keys[i] = strings.ReplaceAll(strings.ReplaceAll(k, "~1", "/"), "~0", "~")
 	}
-	return keys
+	return keys, true
 }
 
-// index reads a list index: digits without a leading zero.
-func index(key string) (int, bool) {
+// index reads a list index; a negative one counts from the end of the given number of places.
+func index(key string, places int) (int, bool) {
 	i, err := strconv.Atoi(key)
-	return i, err == nil && i >= 0 && strconv.Itoa(i) == key
+	if i < 0 {
+		i += places
+	}
+	return i, err == nil && i >= 0
 }
 
 func size(v any) int {

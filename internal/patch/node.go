@@ -84,7 +84,8 @@ func (n *Node) ListType() ListType {
 }
 
 // ItemKey is the identity of an item of a ListMap: the values of the key fields, by name, with their defaults. It is
-// nil for an item that has none of them, which the API server refuses.
+// nil for an item that is no object or has none of them, which the API server refuses. In a built-in kind an absent key
+// field is there as "", as it is in the server's Go types; such an item fails in validation.
 func (n *Node) ItemKey(item any) map[string]any {
 	m, ok := item.(map[string]any)
 	if !ok {
@@ -94,11 +95,9 @@ func (n *Node) ItemKey(item any) map[string]any {
 	for _, k := range n.Keys {
 		v, ok := m[k]
 		if !ok {
-			f := n.Item().Field(k)
-			if f == nil || f.Default == nil {
+			if v = n.Item().Field(k).keyDefault(n.Item()); v == nil {
 				continue
 			}
-			v = f.Default
 		}
 		if key == nil {
 			key = map[string]any{}
@@ -106,6 +105,16 @@ func (n *Node) ItemKey(item any) map[string]any {
 		key[k] = v
 	}
 	return key
+}
+
+func (n *Node) keyDefault(item *Node) any {
+	if n != nil && n.Default != nil {
+		return n.Default
+	}
+	if item != nil && item.Struct {
+		return ""
+	}
+	return nil
 }
 
 // FillZero returns object with the fields that the API server's Go types always have, as {} or null. A served object

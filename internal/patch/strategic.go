@@ -8,16 +8,16 @@ import (
 
 // Directives of a strategic merge patch, spelled as in k8s.io/apimachinery/pkg/util/strategicpatch.
 const (
-	directivePatch       = "$patch"                    // delete, replace or merge, in an object
+	directivePatch       = "$patch"                    // delete or replace, in an object
 	directiveRetainKeys  = "$retainKeys"               // the fields that may stay
 	prefixDeleteFromList = "$deleteFromPrimitiveList/" // scalars to take out of a list
 	prefixElementOrder   = "$setElementOrder/"         // the order of a list after the patch
 )
 
-// What is wrong with a strategic merge patch, found with errors.Is.
+// What is wrong with a strategic merge patch, found with errors.Is. The HTTP codes are those of a v1.36 API server.
 var (
-	ErrBadStrategicPatch = errors.New("invalid strategic merge patch")      // 400: a directive is not as it has to be
-	ErrStrategicMismatch = errors.New("strategic merge patch does not fit") // 500 on v1.36: an item without merge key, mixed items
+	ErrBadStrategicPatch = errors.New("invalid patch format")               // 400: $retainKeys and the fields disagree
+	ErrStrategicMismatch = errors.New("strategic merge patch does not fit") // 500: an item without merge key, mixed items, a bad directive
 	ErrListOfLists       = errors.New("lists of lists are not supported")   // 422
 )
 
@@ -44,10 +44,8 @@ func mergeObject(n *Node, target, patch map[string]any) (map[string]any, error) 
 			return patch, nil
 		case "delete":
 			return map[string]any{}, nil
-		case "merge": // what happens anyway
-		default:
-			return nil, fmt.Errorf("%w: unknown %s %v", ErrBadStrategicPatch, directivePatch, directive)
 		}
+		return nil, fmt.Errorf("%w: unknown patch type: %v", ErrStrategicMismatch, directive) // "merge" is unknown, too
 	}
 	if err := retainKeys(target, patch); err != nil {
 		return nil, err
@@ -162,13 +160,13 @@ func retainKeys(target, patch map[string]any) error {
 }
 
 func deleteScalars(target map[string]any, name string, directive any) error {
-	remove, ok := directive.([]any)
-	if !ok {
-		return fmt.Errorf("%w: wants a list", ErrBadStrategicPatch)
-	}
 	list, ok := target[name].([]any)
 	if !ok {
 		return nil // nothing there to take out of
+	}
+	remove, ok := directive.([]any)
+	if !ok {
+		return fmt.Errorf("%w: wants a list", ErrStrategicMismatch)
 	}
 	kept := make([]any, 0, len(list))
 	for _, v := range list {

@@ -24,7 +24,7 @@ func mergeOrderedLists(n *Node, target, patch map[string]any) error {
 func mergeOrderedList(n *Node, target, patch map[string]any, name string) error {
 	order, ok := patch[prefixElementOrder+name].([]any)
 	if !ok {
-		return fmt.Errorf("%w: wants a list", ErrBadStrategicPatch)
+		return fmt.Errorf("%w: wants a list", ErrStrategicMismatch)
 	}
 	old, hasOld := target[name]
 	add, hasAdd := patch[name]
@@ -37,7 +37,7 @@ func mergeOrderedList(n *Node, target, patch map[string]any, name string) error 
 	}
 	addList, ok := add.([]any)
 	if hasAdd && !ok {
-		return fmt.Errorf("%w: %s is no list in the patch", ErrBadStrategicPatch, name)
+		return fmt.Errorf("%w: %s is no list in the patch", ErrStrategicMismatch, name)
 	}
 	mergeKey := ""
 	if n != nil {
@@ -96,7 +96,7 @@ func mergeList(n *Node, old, add []any) ([]any, error) {
 			case "replace":
 				return replacement(add), nil
 			}
-			return nil, fmt.Errorf("%w: %s %v in a list", ErrBadStrategicPatch, directivePatch, directive)
+			return nil, fmt.Errorf("%w: unknown patch type: %v", ErrStrategicMismatch, directive)
 		}
 		i := indexOf(merged, item, n.MergeKey)
 		switch {

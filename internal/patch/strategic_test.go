@@ -99,12 +99,13 @@ func TestStrategicMergeErrors(t *testing.T) {
 		target, patch string
 		want          error
 	}{
-		{`{}`, `{'$patch':'spam'}`, ErrBadStrategicPatch},
-		{`{'spec':{'volumes':[]}}`, `{'spec':{'volumes':[{'name':'a','$patch':'spam'}]}}`, ErrBadStrategicPatch},
+		{`{}`, `{'$patch':'spam'}`, ErrStrategicMismatch},
+		{`{'spec':{'volumes':[]}}`, `{'spec':{'volumes':[{'name':'a','$patch':'spam'}]}}`, ErrStrategicMismatch},
 		{`{'spec':{}}`, `{'spec':{'$retainKeys':'x'}}`, ErrBadStrategicPatch},
 		{`{'spec':{}}`, `{'spec':{'$retainKeys':[],'a':1}}`, ErrBadStrategicPatch},
-		{`{'metadata':{}}`, `{'metadata':{'$deleteFromPrimitiveList/finalizers':1}}`, ErrBadStrategicPatch},
-		{`{'spec':{}}`, `{'spec':{'$setElementOrder/containers':1}}`, ErrBadStrategicPatch},
+		{`{'metadata':{'finalizers':['a']}}`, `{'metadata':{'$deleteFromPrimitiveList/finalizers':1}}`, ErrStrategicMismatch},
+		{`{}`, `{'$patch':'merge'}`, ErrStrategicMismatch},
+		{`{'spec':{}}`, `{'spec':{'$setElementOrder/containers':1}}`, ErrStrategicMismatch},
 		{`{'spec':{'containers':[]}}`, `{'spec':{'containers':[{'image':'x'}]}}`, ErrStrategicMismatch},
 		{`{'spec':{'containers':[]}}`, `{'spec':{'containers':['x']}}`, ErrStrategicMismatch},
 		{`{'spec':{'containers':[]}}`, `{'spec':{'containers':[[]]}}`, ErrListOfLists},

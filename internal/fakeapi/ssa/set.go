@@ -1,0 +1,229 @@
+package ssa
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"skiff/internal/patch"
+)
+
+// set is a set of fields as a tree, in the spelling of fieldsV1: "f:" and a name for a field, "k:" and a JSON object for
+// an item of a list with keys, "v:" and a JSON value for a member of a set, "i:" and a number for an index.
+type set map[string]node
+
+type node struct {
+	member bool // the field itself, "." in fieldsV1
+	below  set
+}
+
+// neverOwned are the fields that no manager gets to own: identity, and what the server keeps for itself.
+var neverOwned = func() set {
+	s := set{}
+	for _, path := range []string{"apiVersion", "kind", "metadata", "metadata.name", "metadata.namespace",
+		"metadata.creationTimestamp", "metadata.selfLink", "metadata.uid", "metadata.clusterName",
+		"metadata.generation", "metadata.managedFields", "metadata.resourceVersion"} {
+		s.insertFields(path)
+	}
+	return s
+}()
+
+func (s set) empty() bool { return len(s) == 0 }
+
+// insertFields adds a path of field names, joined by dots.
+func (s set) insertFields(path string) {
+	var elements []string
+	for _, name := range strings.Split(path, ".") {
+		elements = append(elements, "f:"+name)
+	}
+	s.insert(elements)
+}
+
+// insert adds the field at path; the empty path, the object itself, is never a member.
+func (s set) insert(path []string) {
+	if len(path) == 0 {
+		return
+	}
+	n := s[path[0]]
+	if len(path) == 1 {
+		n.member = true
+	} else {
+		if n.below == nil {
+			n.below = set{}
+		}
+		n.below.insert(path[1:])
+	}
+	s[path[0]] = n
+}
+
+// with returns a copy of s in which the element has node n, or no node if n holds nothing.
+func (s set) put(element string, n node) {
+	if n.member || len(n.below) > 0 {
+		s[element] = n
+	}
+}
+
+func (s set) union(other set) set {
+	out := make(set, max(len(s), len(other)))
+	for e, n := range s {
+		o := other[e]
+		out.put(e, node{n.member || o.member, n.below.union(o.below)})
+	}
+	for e, o := range other {
+		if _, ok := s[e]; !ok {
+			out[e] = o
+		}
+	}
+	return out
+}
+
+// minus removes members of other; a field stays when only its parent is in other, and the other way round.
+func (s set) minus(other set) set {
+	out := make(set, len(s))
+	for e, n := range s {
+		o := other[e]
+		out.put(e, node{n.member && !o.member, n.below.minus(o.below)})
+	}
+	return out
+}
+
+// without removes the members of other with all that is below them.
+func (s set) without(other set) set {
+	out := make(set, len(s))
+	for e, n := range s {
+		if o := other[e]; !o.member {
+			out.put(e, node{n.member, n.below.without(o.below)})
+		}
+	}
+	return out
+}
+
+func (s set) intersect(other set) set {
+	out := set{}
+	for e, n := range s {
+		if o, ok := other[e]; ok {
+			out.put(e, node{n.member && o.member, n.below.intersect(o.below)})
+		}
+	}
+	return out
+}
+
+// withParents adds each declared field that has members below it. The keys of maps and the items of lists are not
+// added: they exist by themselves only if somebody owns them.
+func (s set) withParents(schema *patch.Node) set {
+	out := make(set, len(s))
+	for e, n := range s {
+		child := schema.Item()
+		if name, ok := strings.CutPrefix(e, "f:"); ok {
+			child = schema.Field(name)
+			n.member = n.member || schema.Declared(name)
+		}
+		n.below = n.below.withParents(child)
+		out[e] = n
+	}
+	return out
+}
+
+// paths calls f for each member, in byte order of the elements; f must not keep path.
+func (s set) paths(prefix []string, f func(path []string)) {
+	elements := make([]string, 0, len(s))
+	for e := range s {
+		elements = append(elements, e)
+	}
+	slices.Sort(elements)
+	for _, e := range elements {
+		path := append(prefix, e)
+		if s[e].member {
+			f(path)
+		}
+		s[e].below.paths(path, f)
+	}
+}
+
+// encode returns s as fieldsV1.
+func (s set) encode() map[string]any {
+	out := make(map[string]any, len(s))
+	for e, n := range s {
+		below := n.below.encode()
+		if n.member && len(below) > 0 {
+			below["."] = map[string]any{}
+		}
+		out[e] = below
+	}
+	return out
+}
+
+// decodeSet reads fieldsV1. Kinds of elements that it does not know are skipped, as the API server does.
+func decodeSet(fields map[string]any) (set, error) {
+	out := set{}
+	for e, v := range fields {
+		below, ok := v.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("fieldsV1 %q: not an object", e)
+		}
+		e, known, err := canonical(e)
+		if err != nil {
+			return nil, err
+		}
+		if !known {
+			continue
+		}
+		sub, err := decodeSet(below)
+		if err != nil {
+			return nil, err
+		}
+		_, member := below["."]
+		out[e] = node{member || len(sub) == 0, sub}
+	}
+	return out, nil
+}
+
+// canonical gives an element the spelling that this package makes, so that equal elements are equal strings.
+func canonical(element string) (_ string, known bool, _ error) {
+	kind, content, ok := strings.Cut(element, ":")
+	if !ok {
+		return "", false, nil // "." is not an element either
+	}
+	switch kind {
+	case "f", "i":
+		return element, true, nil
+	case "k", "v":
+		v, err := patch.Decode([]byte(content))
+		if err != nil {
+			return "", false, fmt.Errorf("fieldsV1 %q: %w", element, err)
+		}
+		return jsonElement(kind, v), true, nil
+	}
+	return "", false, nil
+}
+
+// jsonElement makes an element out of a decoded JSON value, which always can be encoded again.
+func jsonElement(kind string, v any) string {
+	b, err := patch.Encode(v)
+	if err != nil {
+		panic(err)
+	}
+	return kind + ":" + string(b)
+}
+
+// pathString writes a path as the API server does in conflicts: .spec.containers[name="a"].image.
+func pathString(path []string) string {
+	var b strings.Builder
+	for _, e := range path {
+		kind, content, _ := strings.Cut(e, ":")
+		switch kind {
+		case "f":
+			b.WriteString("." + content)
+		case "v":
+			b.WriteString("[=" + content + "]")
+		case "i":
+			b.WriteString("[" + content + "]")
+		case "k":
+			v, err := patch.Decode([]byte(content))
+			if key, ok := v.(map[string]any); ok && err == nil {
+				b.WriteString(patch.KeyString(key))
+			}
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,246 @@
+package ssa
+
+import (
+	"fmt"
+
+	"skiff/internal/patch"
+)
+
+// absent stands for a value that is not there, which null is not.
+type absentType struct{}
+
+var absent any = absentType{}
+
+func field(m map[string]any, name string) any {
+	if v, ok := m[name]; ok {
+		return v
+	}
+	return absent
+}
+
+// shape is how a value is owned: as one leaf, or through what it holds.
+type shape int
+
+const (
+	leaf shape = iota
+	granularObject
+	granularList
+)
+
+// shapeOf looks at the value first and at the schema second, as the schema may be wrong about a stored object.
+func shapeOf(n *patch.Node, v any) shape {
+	switch v.(type) {
+	case map[string]any:
+		if !n.IsAtomicObject() {
+			return granularObject
+		}
+	case []any:
+		if n.ListType() != patch.ListAtomic {
+			return granularList
+		}
+	}
+	return leaf
+}
+
+func isEmpty(v any) bool {
+	switch v := v.(type) {
+	case nil, absentType:
+		return true
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return false
+}
+
+// item is an item of a list with keys or of a set, with its element of a path.
+type item struct {
+	element string
+	value   any
+}
+
+// itemsOf identifies the items of a list. An item that has no identity is an error.
+func itemsOf(n *patch.Node, v any) ([]item, error) {
+	list, _ := v.([]any)
+	out := make([]item, 0, len(list))
+	for i, v := range list {
+		element, err := elementOf(n, v)
+		if err != nil {
+			return nil, fmt.Errorf("element %d: %w", i, err)
+		}
+		out = append(out, item{element, v})
+	}
+	return out, nil
+}
+
+func elementOf(n *patch.Node, v any) (string, error) {
+	if n.ListType() == patch.ListMap {
+		if key := n.ItemKey(v); key != nil {
+			return jsonElement("k", key), nil
+		}
+		if _, ok := v.(map[string]any); !ok {
+			return "", fmt.Errorf("associative list with keys may not have non-map elements")
+		}
+		return "", fmt.Errorf("associative list with keys has an element that omits all key fields %q (and doesn't have default values for any key fields)", n.Keys)
+	}
+	switch v.(type) {
+	case map[string]any:
+		return "", fmt.Errorf("associative list without keys has an element that's a map type")
+	case []any:
+		return "", fmt.Errorf("not supported: associative list with lists as elements")
+	case nil:
+		return "", fmt.Errorf("associative list without keys has an element that's an explicit null")
+	}
+	return jsonElement("v", v), nil
+}
+
+// byElement groups the items of a stored list, which may hold duplicates. Items without identity have no owner.
+func byElement(n *patch.Node, v any) (order []string, groups map[string][]any) {
+	groups = map[string][]any{}
+	list, _ := v.([]any)
+	for _, v := range list {
+		e, err := elementOf(n, v)
+		if err != nil {
+			continue
+		}
+		if _, ok := groups[e]; !ok {
+			order = append(order, e)
+		}
+		groups[e] = append(groups[e], v)
+	}
+	return order, groups
+}
+
+// fieldsOf returns the fields of an applied object: what its manager owns by applying it.
+func fieldsOf(n *patch.Node, object map[string]any) (set, error) {
+	s := set{}
+	return s, s.addFields(n, object, nil)
+}
+
+// mustFieldsOf is for objects whose lists have been checked or come from the store; what has no identity is left out.
+func mustFieldsOf(n *patch.Node, object map[string]any) set {
+	s, _ := fieldsOf(n, object)
+	return s
+}
+
+func (s set) addFields(n *patch.Node, v any, path []string) error {
+	switch shapeOf(n, v) {
+	case leaf:
+		s.insert(path)
+	case granularObject:
+		for name, v := range v.(map[string]any) {
+			at := append(path, "f:"+name)
+			if err := s.addFields(n.Field(name), v, at); err != nil {
+				return err
+			}
+			if m, ok := v.(map[string]any); v == nil || (ok && len(m) == 0) || !n.Declared(name) {
+				s.insert(at)
+			}
+		}
+	case granularList:
+		items, err := itemsOf(n, v)
+		if err != nil {
+			return fmt.Errorf("%s: %w", pathString(path), err)
+		}
+		seen := map[string]bool{}
+		for _, it := range items {
+			if seen[it.element] {
+				return fmt.Errorf("%s: duplicate entries for key %s", pathString(path), pathString([]string{it.element}))
+			}
+			seen[it.element] = true
+			at := append(path, it.element)
+			if err := s.addFields(n.Item(), it.value, at); err != nil {
+				return err
+			}
+			s.insert(at)
+		}
+	}
+	return nil
+}
+
+// difference is what changed between two objects, each field in one of the sets at most.
+type difference struct{ added, modified, removed set }
+
+func (d difference) without(s set) difference {
+	return difference{d.added.without(s), d.modified.without(s), d.removed.without(s)}
+}
+
+func compareObjects(n *patch.Node, old, new map[string]any) difference {
+	d := difference{set{}, set{}, set{}}
+	d.compare(n, old, new, nil)
+	return d
+}
+
+func (d difference) compare(n *patch.Node, old, new any, path []string) {
+	shape := shapeOf(n, new)
+	if new == absent || new == nil {
+		shape = shapeOf(n, old)
+	}
+	switch {
+	case shape == leaf || (isEmpty(old) && isEmpty(new)):
+		switch {
+		case old == absent:
+			d.added.insert(path)
+		case new == absent:
+			d.removed.insert(path)
+		case !patch.Equal(old, new):
+			d.modified.insert(path)
+		}
+		return
+	case shape == granularObject:
+		d.compareFields(n, old, new, path)
+	default:
+		d.compareItems(n, old, new, path)
+	}
+	if old == absent {
+		d.added.insert(path)
+	} else if new == absent {
+		d.removed.insert(path)
+	}
+}
+
+func (d difference) compareFields(n *patch.Node, old, new any, path []string) {
+	a, _ := old.(map[string]any)
+	b, _ := new.(map[string]any)
+	for name, v := range a {
+		d.compare(n.Field(name), v, field(b, name), append(path, "f:"+name))
+	}
+	for name, v := range b {
+		if _, ok := a[name]; !ok {
+			d.compare(n.Field(name), absent, v, append(path, "f:"+name))
+		}
+	}
+}
+
+func (d difference) compareItems(n *patch.Node, old, new any, path []string) {
+	order, a := byElement(n, old)
+	added, b := byElement(n, new)
+	for _, e := range added {
+		if a[e] == nil {
+			order = append(order, e)
+		}
+	}
+	for _, e := range order {
+		at := append(path, e)
+		if len(a[e]) > 1 || len(b[e]) > 1 { // duplicates: one value with one owner
+			d.compare(nil, orAbsent(a[e]), orAbsent(b[e]), at)
+			continue
+		}
+		x, y := absent, absent
+		if len(a[e]) == 1 {
+			x = a[e][0]
+		}
+		if len(b[e]) == 1 {
+			y = b[e][0]
+		}
+		d.compare(n.Item(), x, y, at)
+	}
+}
+
+func orAbsent(list []any) any {
+	if list == nil {
+		return absent
+	}
+	return list
+}

@@ -1,0 +1,110 @@
+package cache
+
+import (
+	"context"
+
+	"skiff/internal/kube"
+)
+
+// apply brings one event into the mirror, tells the handlers and moves the resume point.
+func (r *Reflector[T]) apply(ctx context.Context, s state[T], ev kube.Event[T]) state[T] {
+	switch ev.Type {
+	case kube.Added, kube.Modified, kube.Deleted:
+	case kube.Bookmark:
+		if older(ev.ResourceVersion, s.rv) {
+			return r.outdated(ctx, s)
+		}
+		return r.advance(s, ev.ResourceVersion)
+	default: // of a later API: what it means cannot be known, so the resume point stays before it
+		r.store.count(r.scope, func(n *Counters) { n.UnknownType++ })
+		r.log.V(1).Info("event of unknown type skipped", "type", string(ev.Type))
+		return s
+	}
+	k := ev.Object.ObjectMeta().Key()
+	if !r.belongs(k) {
+		return s
+	}
+	old, had := r.store.lookup(k)
+	// The mirror shows the collection at s.rv, so whatever happened before that is in it already. (The second
+	// condition can hold alone where a list carried objects newer than itself.)
+	late := older(ev.ResourceVersion, s.rv) || had && older(ev.ResourceVersion, old.ObjectMeta().ResourceVersion)
+	if ev.Type == kube.Deleted {
+		return r.applyDeleted(ctx, s, ev, old, had, late)
+	}
+	if late {
+		return r.outdated(ctx, s)
+	}
+	if had && sameVersion(old, ev.Object) {
+		r.store.count(r.scope, func(n *Counters) { n.Outdated++ })
+		return r.advance(s, ev.ResourceVersion)
+	}
+	s.rv, s.progressed = newest(s.rv, ev.ResourceVersion), true
+	r.store.put(r.scope, ev.Object, s.rv)
+	switch {
+	case !had:
+		r.store.tell(r.scope, Change[T]{Type: Added, New: ev.Object})
+	case !sameIdentity(old, ev.Object):
+		r.store.tell(r.scope, Change[T]{Type: Deleted, Old: old, Unknown: true})
+		r.store.tell(r.scope, Change[T]{Type: Added, New: ev.Object})
+	default:
+		r.store.tell(r.scope, Change[T]{Type: Modified, Old: old, New: ev.Object})
+	}
+	return s
+}
+
+// applyDeleted removes the object that the event is about, and no other that has its name by now. The event
+// carries the object's last state, with the version of the deletion. (Some servers leave it with the version
+// that we have: that is no late event.)
+func (r *Reflector[T]) applyDeleted(ctx context.Context, s state[T], ev kube.Event[T], old T, had, late bool) state[T] {
+	switch {
+	case had && !sameIdentity(old, ev.Object), late && !(had && sameVersion(old, ev.Object)):
+		return r.outdated(ctx, s)
+	case !had:
+		return r.advance(s, ev.ResourceVersion)
+	}
+	s.rv, s.progressed = newest(s.rv, ev.ResourceVersion), true
+	r.store.remove(r.scope, ev.Object.ObjectMeta().Key(), s.rv)
+	r.store.tell(r.scope, Change[T]{Type: Deleted, Old: ev.Object})
+	return s
+}
+
+// applyBad puts an object that does not decode into quarantine. The event is thereby dealt with: asking for it
+// again would bring the same object.
+func (r *Reflector[T]) applyBad(ctx context.Context, s state[T], t kube.EventType, bad *kube.DecodeError) state[T] {
+	if older(bad.ResourceVersion, s.rv) {
+		return r.outdated(ctx, s)
+	}
+	if bad.Key.Name != "" && !r.belongs(bad.Key) {
+		return s
+	}
+	s.rv = newest(s.rv, bad.ResourceVersion)
+	old, had := r.store.lookup(bad.Key)
+	if t == kube.Deleted && bad.Key.Name != "" {
+		r.store.remove(r.scope, bad.Key, s.rv)
+		if had {
+			s.progressed = true
+			r.store.tell(r.scope, Change[T]{Type: Deleted, Old: old, Unknown: true})
+		}
+		return s
+	}
+	if r.store.quarantine(r.scope, bad, s.rv) {
+		r.log.Error(bad, "object does not decode; its last good copy stays", "object", bad.Key.String(), "hasCopy", had)
+	}
+	return s
+}
+
+// advance moves the resume point with the content as it is.
+func (r *Reflector[T]) advance(s state[T], rv string) state[T] {
+	s.rv = newest(s.rv, rv)
+	r.store.advance(r.scope, s.rv)
+	return s
+}
+
+// newest returns where to resume after an event: never before where we were. Versions that cannot be compared
+// are taken as they come.
+func newest(rv, of string) string {
+	if of == "" || older(of, rv) {
+		return rv
+	}
+	return of
+}

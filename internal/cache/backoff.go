@@ -1,0 +1,167 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"time"
+
+	"skiff/internal/kube"
+)
+
+const (
+	// The pause after a failure grows from 0.8 s to 30 s by factors of 2, with full jitter: client-go's
+	// numbers. At the end that is four requests a minute on average against a server that is down.
+	minBackoff = 800 * time.Millisecond
+	maxBackoff = 30 * time.Second
+	// healthy is how long a watch must live to make past failures forgotten.
+	healthy = 2 * time.Minute
+	// shortWatch is the life of a watch below which even a clean end is a failure. Otherwise a server that
+	// ends each watch at once would be asked more than a thousand times a second.
+	shortWatch = time.Second
+
+	// A missing right or CRD is asked for every 5 to 10 s without growth, so that its appearance is noticed
+	// within 15 s and 60 waiting mirrors are still below 12 requests a second.
+	minMissing = 5 * time.Second
+	maxMissing = 10 * time.Second
+	// A request that the server calls wrong (a field selector it does not know) becomes right only by a new
+	// server or new options.
+	minRejected = time.Minute
+	maxRejected = 2 * time.Minute
+	// maxRetryAfter bounds what we let the server make us wait: a wrong number must not be for ever.
+	maxRetryAfter = 10 * time.Minute
+)
+
+// fail ends a step with a pause before the next phase.
+func (r *Reflector[T]) fail(s state[T], err error, next phase) state[T] {
+	s = r.report(s, err)
+	s.pause = pauseAfter(err, s.failures)
+	if !missing(err) && !rejected(err) { // those have a pause of their own and say nothing about the server's health
+		s.failures++
+	}
+	s.phase, s.next = backingOff, next
+	return s
+}
+
+// pauseAfter returns how long to wait after err, the failures having gone before it.
+func pauseAfter(err error, failures int) time.Duration {
+	ceiling := min(minBackoff<<min(failures, 10), maxBackoff)
+	pause := rand.N(ceiling)
+	switch {
+	case missing(err):
+		pause = minMissing + rand.N(maxMissing-minMissing)
+	case rejected(err):
+		pause = minRejected + rand.N(maxRejected-minRejected)
+	}
+	if after := min(kube.RetryAfter(err), maxRetryAfter); after > 0 {
+		// At least as long as asked, and not all at once.
+		pause = max(pause, after+rand.N(minBackoff))
+	}
+	return pause
+}
+
+// missing says that we lack a right or the server lacks the resource: a person is about to mend it, or nobody.
+func missing(err error) bool { return kube.IsForbidden(err) || kube.IsNotFound(err) }
+
+// rejected says that the server understood the request and will never grant it.
+func rejected(err error) bool {
+	s := kube.AsStatus(err)
+	if s == nil {
+		return false
+	}
+	switch s.Code {
+	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotAcceptable,
+		http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusNotImplemented:
+		return true
+	}
+	return false
+}
+
+// expired says that the version asked for cannot be served: the server no longer has it, or has not reached
+// it.
+func expired(err error) bool { return kube.IsGone(err) || kube.IsTooLargeResourceVersion(err) }
+
+// busy says that the server asks for patience: nothing is wrong with the request or with what we know.
+func busy(err error) bool {
+	s := kube.AsStatus(err)
+	return kube.IsTooManyRequests(err) || s != nil && s.Code == http.StatusServiceUnavailable
+}
+
+// failing says that the server could not serve a version for a reason of its own: an internal error, or it has
+// not reached that version yet.
+func failing(err error) bool {
+	s := kube.AsStatus(err)
+	return s != nil && (s.Code == http.StatusInternalServerError || s.Code == http.StatusGatewayTimeout)
+}
+
+// offline says that there was no answer at all.
+func offline(err error) bool { return kube.AsStatus(err) == nil }
+
+// report notes what went wrong and logs it once: again only when it becomes another problem, or comes back
+// after all was well. A first failure that the next try is likely to mend is no news at all: each restart of
+// a server breaks each watch once.
+func (r *Reflector[T]) report(s state[T], err error) state[T] {
+	s.err = err
+	if s.failures == 0 && (offline(err) || busy(err) || expired(err)) {
+		r.log.V(1).Info("trying again", "reason", err.Error())
+		return s
+	}
+	if class := problemClass(err); class != s.logged {
+		s.logged = class
+		r.log.Error(err, "mirror is not up to date, trying again", "hint", hint(err))
+	}
+	return s
+}
+
+// recovered notes that a watch works again.
+func (r *Reflector[T]) recovered(s state[T]) state[T] {
+	if s.logged != "" {
+		s.logged = ""
+		r.log.Info("mirror is up to date again", "resourceVersion", s.rv)
+	}
+	return s
+}
+
+// problemClass is what two equal problems have in common. Error texts hold numbers that differ from try to
+// try (ports, versions, audit ids).
+func problemClass(err error) string {
+	if s := kube.AsStatus(err); s != nil {
+		return fmt.Sprintf("%d %s", s.Code, s.Reason)
+	}
+	return strings.Map(func(c rune) rune {
+		if c >= '0' && c <= '9' {
+			return -1
+		}
+		return c
+	}, err.Error())
+}
+
+// problem is an error as text, led by its HTTP code.
+func problem(err error) string {
+	if err == nil {
+		return ""
+	}
+	if s := kube.AsStatus(err); s != nil && s.Code != 0 {
+		return fmt.Sprintf("%d %s: %v", s.Code, s.Reason, err)
+	}
+	return err.Error()
+}
+
+// hint names what a person can do.
+func hint(err error) string {
+	switch {
+	case kube.IsNotFound(err):
+		return "the server does not have this resource; install its CRD"
+	case kube.IsForbidden(err):
+		return "grant list and watch on this resource"
+	case kube.IsUnauthorized(err):
+		return "check the credentials"
+	case rejected(err):
+		return "check the selectors"
+	case errors.Is(err, kube.ErrFrameTooLarge):
+		return "find the object and make it smaller"
+	}
+	return "none needed if the server comes back"
+}

@@ -1,0 +1,265 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"skiff/internal/kube"
+)
+
+const (
+	// endMarkerTimeout is how long a streamed list may pause before its end marker. The slowest honest pause is
+	// the server's wait for its own cache, which it gives up after a few seconds; a server that ignores the
+	// parameter pauses for ever.
+	endMarkerTimeout = 30 * time.Second
+	// maxStreamedList bounds a streamed list that never pauses, as on a busy server that ignores the
+	// parameter. 112,000 objects were seen to take 95 s (kubernetes issue 138670).
+	maxStreamedList = 3 * time.Minute
+	// maxCuts is how many streamed lists in a row may break off before a paged list is tried: a client too slow
+	// for the server's patience would otherwise start over for ever.
+	maxCuts = 3
+	// pagedFor is how long a server that does not do streamed lists is not asked for one again. After an
+	// upgrade it may.
+	pagedFor = 10 * time.Minute
+	// A list that takes away at least half of a mirror of some size is legal, and yet what a server with the
+	// wrong or a restored database looks like.
+	massDeleteMin = 10
+)
+
+var (
+	errNoEndMarker = errors.New("the server did not say where the initial events end")
+	errOlderList   = errors.New("the server answered with a state older than asked for")
+)
+
+// listStreamed does a streamed list (KEP-3157): a watch that begins with the present objects. They are
+// collected aside, in no order of versions, and become the mirror's content when the bookmark comes that ends
+// them; only that bookmark says where to resume. The stream then goes on as an ordinary watch.
+func (r *Reflector[T]) listStreamed(ctx context.Context, s state[T]) state[T] {
+	lists := r.store.o.InitialLists
+	if !lists.acquire(ctx) {
+		return s
+	}
+	defer lists.release()
+	watchCtx, cancel := context.WithCancelCause(ctx)
+	watchdog := time.AfterFunc(endMarkerTimeout, func() { cancel(errNoEndMarker) })
+	defer watchdog.Stop()
+	s = r.newWatch(s)
+	stream, err := kube.Watch[T](watchCtx, r.store.o.Client, r.query, kube.WatchOptions{
+		ResourceVersion:   listVersion(s),
+		SendInitialEvents: true,
+		Timeout:           s.lifetime,
+		IdleTimeout:       r.idleTimeout(s),
+	})
+	if err != nil {
+		cancel(nil)
+		return r.listStreamedFailed(ctx, s, err, false)
+	}
+	s.stream, s.cancel = stream, cancel
+	c, err := r.collect(s, watchdog)
+	watchdog.Stop() // the stream goes on for longer
+	if err == nil {
+		s, err = r.install(s, c)
+	}
+	if err != nil {
+		return r.listStreamedFailed(ctx, closeStream(s), err, true)
+	}
+	s.phase = streaming
+	return s
+}
+
+// collect reads the initial events up to their end.
+func (r *Reflector[T]) collect(s state[T], watchdog *time.Timer) (content[T], error) {
+	c := newContent[T]()
+	for {
+		ev, err := s.stream.Next()
+		var bad *kube.DecodeError
+		switch {
+		case errors.As(err, &bad):
+			r.collectBad(c, bad, ev.Type)
+		case err == io.EOF:
+			return c, fmt.Errorf("read initial events of %s: %w", r.query, io.ErrUnexpectedEOF)
+		case err != nil:
+			return c, fmt.Errorf("read initial events of %s: %w", r.query, err)
+		case ev.InitialEventsEnd && ev.ResourceVersion == "":
+			return c, fmt.Errorf("read initial events of %s: the end marker carries no resource version", r.query)
+		case ev.InitialEventsEnd:
+			c.rv = ev.ResourceVersion
+			return c, nil
+		case ev.Type == kube.Added, ev.Type == kube.Modified:
+			r.collectObject(c, s, ev.Object)
+		case ev.Type == kube.Deleted:
+			c.objects.delete(ev.Object.ObjectMeta().Key())
+			delete(c.bad, ev.Object.ObjectMeta().Key())
+		case ev.Type == kube.Bookmark:
+			continue // says nothing here, and shall not keep the watchdog quiet
+		default:
+			r.store.count(r.scope, func(n *Counters) { n.UnknownType++ })
+		}
+		if time.Since(s.opened) > maxStreamedList {
+			return c, fmt.Errorf("read initial events of %s: %w", r.query, errNoEndMarker)
+		}
+		watchdog.Reset(endMarkerTimeout)
+	}
+}
+
+// collectObject adds an object to the content that is being read. Where the mirror holds the same version, its
+// copy is taken, so that a second list does not need the memory twice. (With unset, the same version may be of
+// another history.)
+func (r *Reflector[T]) collectObject(c content[T], s state[T], obj T) {
+	m := obj.ObjectMeta()
+	if !r.belongs(m.Key()) {
+		return
+	}
+	delete(c.bad, m.Key())
+	if old, ok := r.store.lookup(m.Key()); ok && !s.unset && sameVersion(old, obj) {
+		c.objects.put(old)
+		return
+	}
+	c.objects.putNew(obj)
+}
+
+func (r *Reflector[T]) collectBad(c content[T], bad *kube.DecodeError, t kube.EventType) {
+	switch {
+	case bad.Key.Name == "": // nothing to remember it by
+		r.store.count(r.scope, func(n *Counters) { n.Undecodable++ })
+		r.log.Error(bad, "an object of the list does not decode and has no readable name; it is left out")
+	case !r.belongs(bad.Key):
+	case t == kube.Deleted:
+		c.objects.delete(bad.Key)
+		delete(c.bad, bad.Key)
+	default:
+		c.bad[bad.Key] = bad
+	}
+}
+
+// belongs reports whether a key is of this scope, and counts those that are not: a server that mixes them
+// up must not make one Reflector write into the part of another.
+func (r *Reflector[T]) belongs(k kube.Key) bool {
+	if r.scope.covers(k.Namespace) {
+		return true
+	}
+	r.store.count(r.scope, func(n *Counters) { n.Misplaced++ })
+	return false
+}
+
+// listStreamedFailed decides between another try, a list without a version, and a paged list.
+func (r *Reflector[T]) listStreamedFailed(ctx context.Context, s state[T], err error, opened bool) state[T] {
+	switch {
+	case ctx.Err() != nil:
+		return s
+	case expired(err):
+		return r.listExpired(s, err)
+	case rejected(err), errors.Is(err, errNoEndMarker):
+		r.log.V(1).Info("server does not do streamed lists, taking paged ones", "reason", err.Error())
+		s.pagedUntil = time.Now().Add(pagedFor)
+		s.phase = listPaged
+		return s
+	case busy(err), missing(err), kube.IsUnauthorized(err), !opened && offline(err):
+		return r.fail(s, err, listStreamed) // a paged list would fare no better
+	}
+	s.cuts++
+	if s.cuts >= maxCuts {
+		s.cuts, s.pagedUntil = 0, time.Now().Add(pagedFor)
+	}
+	return r.fail(s, err, r.listPhase(s))
+}
+
+// listPaged does a list in pages. The watch is a request of its own.
+func (r *Reflector[T]) listPaged(ctx context.Context, s state[T]) state[T] {
+	lists := r.store.o.InitialLists
+	if !lists.acquire(ctx) {
+		return s
+	}
+	defer lists.release()
+	o := kube.ListOptions{ResourceVersion: listVersion(s)}
+	if o.ResourceVersion != "" {
+		o.ResourceVersionMatch = "NotOlderThan" // with a limit, the default would be "exactly"
+	}
+	res, err := kube.List[T](ctx, r.store.o.Client, r.query, o)
+	if err == nil {
+		c := newContent[T]()
+		c.rv = res.ResourceVersion
+		for _, obj := range res.Items {
+			r.collectObject(c, s, obj) // of a repeated key the last counts
+		}
+		for _, bad := range res.Bad {
+			r.collectBad(c, bad, kube.Added)
+		}
+		s, err = r.install(s, c)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return s
+	case expired(err):
+		return r.listExpired(s, err)
+	case err != nil:
+		return r.fail(s, err, r.listPhase(s))
+	}
+	s.phase = resuming
+	return s
+}
+
+// listVersion is what a list asks not to be older than: what the mirror already shows, so that a server that
+// lags behind cannot take it back. The first list asks for the state of now.
+func listVersion[T kube.Object](s state[T]) string {
+	if s.unset {
+		return ""
+	}
+	return s.rv
+}
+
+// listExpired asks again at once, for the state of now.
+func (r *Reflector[T]) listExpired(s state[T], err error) state[T] {
+	if listVersion(s) == "" {
+		return r.fail(s, err, r.listPhase(s))
+	}
+	s.unset = true
+	return s
+}
+
+// install makes c the content of the mirror and tells what changed. This is the one place where the resume
+// point may go back: when the server, asked for the state of now, answers with an older version than we have
+// seen, its history was rewound (an etcd restore), and what the mirror shows may never have happened.
+func (r *Reflector[T]) install(s state[T], c content[T]) (state[T], error) {
+	if older(c.rv, s.rv) {
+		if !s.unset {
+			s.unset = true
+			return s, fmt.Errorf("list %s: resource version %s, asked for %s: %w", r.query, c.rv, s.rv, errOlderList)
+		}
+		c.rewound = true
+		r.log.Info("server's history went back, probably restored from a backup; mirroring it from scratch",
+			"from", s.rv, "to", c.rv)
+	}
+	for _, bad := range c.bad { // one of them is enough to begin with; Quarantined has all
+		r.log.Error(bad, "objects of the list do not decode; their last good copies stay", "objects", len(c.bad))
+		break
+	}
+	changes, had := r.store.replace(r.scope, c)
+	r.watchMassDelete(changes, had)
+	for _, change := range changes {
+		r.store.tell(r.scope, change)
+	}
+	r.store.setSynced(r.scope)
+	r.log.V(1).Info("listed", "resourceVersion", c.rv, "changes", len(changes))
+	s.rv, s.unset, s.probed = c.rv, false, time.Now()
+	s.cuts, s.refusals, s.err = 0, 0, nil
+	return s, nil
+}
+
+// watchMassDelete makes it visible when a list takes most of the mirror away, before anybody acts on it.
+func (r *Reflector[T]) watchMassDelete(changes []Change[T], had int) {
+	gone := 0
+	for _, c := range changes {
+		if c.Type == Deleted {
+			gone++
+		}
+	}
+	if gone < massDeleteMin || 2*gone < had {
+		return
+	}
+	r.store.count(r.scope, func(n *Counters) { n.MassDeletes++ })
+	r.log.Info("mass delete on relist: most objects are gone from the server", "gone", gone, "of", had)
+}

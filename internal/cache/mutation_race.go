@@ -1,0 +1,93 @@
+//go:build race
+
+package cache
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/maphash"
+	"reflect"
+	"time"
+
+	"skiff/internal/kube"
+)
+
+// mutationCheck finds readers that change what they share with everybody else. It keeps a fingerprint of each
+// object from the moment it enters the Store, and panics in the hands of the next one who meets the object
+// changed. It exists in builds with the race detector, so in all tests, and needs no switch.
+type mutationCheck struct {
+	seed   maphash.Seed
+	prints map[kube.Object]uint64
+}
+
+func (c *mutationCheck) enter(obj kube.Object) {
+	if c.prints == nil {
+		c.seed, c.prints = maphash.MakeSeed(), map[kube.Object]uint64{}
+	}
+	c.prints[obj] = c.fingerprint(obj)
+}
+
+func (c *mutationCheck) leave(obj kube.Object) {
+	c.verify(obj)
+	delete(c.prints, obj)
+}
+
+func (c *mutationCheck) verify(obj kube.Object) {
+	if want, ok := c.prints[obj]; !ok || c.fingerprint(obj) != want {
+		panic(fmt.Sprintf("cache: a reader has changed %T %s, which all readers share: copy before you change",
+			obj, obj.ObjectMeta().Key()))
+	}
+}
+
+func (c *mutationCheck) fingerprint(obj kube.Object) uint64 {
+	var h maphash.Hash
+	h.SetSeed(c.seed)
+	hashValue(&h, reflect.ValueOf(obj))
+	return h.Sum64()
+}
+
+func hashValue(h *maphash.Hash, v reflect.Value) {
+	var n [8]byte
+	word := func(u uint64) {
+		binary.LittleEndian.PutUint64(n[:], u)
+		h.Write(n[:])
+	}
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			word(0)
+			return
+		}
+		hashValue(h, v.Elem())
+	case reflect.Struct:
+		if v.CanInterface() {
+			if t, ok := v.Interface().(time.Time); ok {
+				word(uint64(t.UnixNano()))
+				return
+			}
+		}
+		for i := range v.NumField() {
+			hashValue(h, v.Field(i))
+		}
+	case reflect.Slice, reflect.Array:
+		word(uint64(v.Len()))
+		for i := range v.Len() {
+			hashValue(h, v.Index(i))
+		}
+	case reflect.Map:
+		var sum uint64 // the order of a map is random, so its entries are added up
+		for k, e := range v.Seq2() {
+			var one maphash.Hash
+			one.SetSeed(h.Seed())
+			hashValue(&one, k)
+			hashValue(&one, e)
+			sum += one.Sum64()
+		}
+		word(sum)
+	case reflect.String:
+		word(uint64(v.Len()))
+		h.WriteString(v.String())
+	default:
+		fmt.Fprintf(h, "%v;", v) // numbers and booleans
+	}
+}

@@ -1,0 +1,92 @@
+package cache
+
+import (
+	"maps"
+	"time"
+)
+
+// scope is what a Store knows of one Reflector's part: one namespace, or all of them. Store.mu guards it, but
+// for namespace, which does not change.
+type scope struct {
+	namespace string // "" covers all
+
+	synced      bool   // listed and told; never false again
+	rv          string // the content is that of the collection at rv
+	rewoundFrom string // the highest rv of a history that the server has lost, "" while it lost none
+	lastEvent   time.Time
+	phase       phase
+	err         error // what keeps the Reflector from making progress, nil when it does
+	counters    Counters
+}
+
+func (sc *scope) covers(namespace string) bool {
+	return sc.namespace == "" || sc.namespace == namespace
+}
+
+// ScopeState describes how one part of a mirror is doing, for readiness, logs and metrics.
+type ScopeState struct {
+	Namespace       string // "": all
+	Phase           string // "streaming", "backing off" ...
+	Synced          bool
+	ResourceVersion string // the content is that of the collection at this version
+	Objects         int
+	Quarantined     int       // objects whose newest version does not decode
+	LastEvent       time.Time // of the last list, event or bookmark
+	Err             error     // what stands in the way, nil while all is well
+	Problem         string    // Err as text with its HTTP code: "403 Forbidden: watch pods: ..."
+	Counters        Counters
+}
+
+// Counters count since the start.
+type Counters struct {
+	Lists      map[string]int // full lists by reason: "initial", "expired", "rewound" ...
+	Reconnects map[string]int // ends of a watch by reason: "ended", "short", "idle", "broken" ...
+
+	Outdated    int // events dropped because the mirror was already at or past them
+	Misplaced   int // objects dropped because they are not of this scope
+	UnknownType int // events of a type that skiff does not know
+	Undecodable int // objects and events that did not decode
+	Rewinds     int // times the server's history went back
+	MassDeletes int // lists that removed most of a mirror
+	Panics      int // of OnChange handlers
+}
+
+func newCounters() Counters {
+	return Counters{Lists: map[string]int{}, Reconnects: map[string]int{}}
+}
+
+// State returns how each scope is doing, sorted by namespace.
+func (s *Store[T]) State() []ScopeState {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := make([]ScopeState, 0, len(s.scopes))
+	for _, sc := range s.scopes {
+		st := ScopeState{
+			Namespace:       sc.namespace,
+			Phase:           string(sc.phase),
+			Synced:          sc.synced,
+			ResourceVersion: sc.rv,
+			Objects:         s.objects.count(sc.namespace),
+			LastEvent:       sc.lastEvent,
+			Err:             sc.err,
+			Problem:         problem(sc.err),
+			Counters:        sc.counters,
+		}
+		st.Counters.Lists = maps.Clone(sc.counters.Lists)
+		st.Counters.Reconnects = maps.Clone(sc.counters.Reconnects)
+		for k := range s.bad {
+			if sc.covers(k.Namespace) {
+				st.Quarantined++
+			}
+		}
+		out = append(out, st)
+	}
+	return out
+}
+
+// count changes the counters of a scope.
+func (s *Store[T]) count(sc *scope, f func(*Counters)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(&sc.counters)
+}

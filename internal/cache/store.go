@@ -1,0 +1,189 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"skiff/internal/kube"
+)
+
+var (
+	// ErrNotSynced is the answer to a read before the first list is complete: nobody can say yet whether an
+	// object exists.
+	ErrNotSynced = errors.New("the cache is not synced")
+	// ErrOutOfScope is the answer to a read of what this mirror does not cover by its options. Waiting does
+	// not help.
+	ErrOutOfScope = errors.New("outside what the cache mirrors")
+	// ErrUndecodable is the answer to a read of an object that exists, but of which no version that fits the
+	// declared struct has come yet.
+	ErrUndecodable = errors.New("the object does not decode")
+)
+
+// Store is the read side of a mirror.
+//
+// What it returns is shared by all readers and must not be changed; slices it returns are the caller's. Under
+// the race detector each object is fingerprinted when it comes in and checked whenever it is handed out or
+// replaced, so that a test which changes a cached object dies at once.
+type Store[T kube.Object] struct {
+	o        Options
+	only     string            // the one name that the field selector admits, "" for any
+	scopes   []*scope          // sorted by namespace; the slice does not change after New
+	handlers []func(Change[T]) // does not change after Run has begun
+	started  atomic.Bool
+	synced   chan struct{} // closed when unsynced reaches 0
+
+	mu       sync.RWMutex // guards all below, and the fields of the scopes
+	unsynced int          // scopes that are not synced
+	objects  table[T]
+	owned    map[string][]T                 // owner uid -> objects, sorted by key
+	bad      map[kube.Key]*kube.DecodeError // quarantine: the newest version of these does not decode
+	check    mutationCheck
+}
+
+// Get returns one object. The error is ErrNotSynced, ErrOutOfScope or ErrUndecodable; false without an error
+// means that the object is not in the mirror: it does not exist, or a selector leaves it out.
+func (s *Store[T]) Get(k kube.Key) (T, bool, error) {
+	var none T
+	sc := s.scopeOf(k.Namespace)
+	if sc == nil || s.only != "" && s.only != k.Name {
+		return none, false, s.readError("get", k.String(), ErrOutOfScope)
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if !sc.synced {
+		return none, false, s.readError("get", k.String(), s.notSyncedLocked(sc))
+	}
+	obj, ok := s.objects.get(k)
+	if ok {
+		s.check.verify(obj)
+		return obj, true, nil
+	}
+	if bad := s.bad[k]; bad != nil {
+		return none, false, s.readError("get", k.String(), fmt.Errorf("%w: %w", ErrUndecodable, bad.Err))
+	}
+	return none, false, nil
+}
+
+// List returns all objects of one namespace, or of the whole mirror where namespace is "", in key order. They
+// are the content at one moment. The error is ErrNotSynced or ErrOutOfScope. An object that has never decoded
+// is missing; State counts them and Quarantined names them.
+func (s *Store[T]) List(namespace string) ([]T, error) {
+	if namespace != "" && s.scopeOf(namespace) == nil {
+		return nil, s.readError("list", "in "+namespace, ErrOutOfScope)
+	}
+	out, err := s.collect(namespace)
+	if err != nil {
+		return nil, s.readError("list", "", err)
+	}
+	slices.SortFunc(out, byKey[T]) // outside the lock: what out holds does not change
+	return out, nil
+}
+
+func byKey[T kube.Object](a, b T) int { return a.ObjectMeta().Key().Compare(b.ObjectMeta().Key()) }
+
+func (s *Store[T]) collect(namespace string) ([]T, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, sc := range s.scopes {
+		if !sc.synced && (namespace == "" || sc.covers(namespace)) {
+			return nil, s.notSyncedLocked(sc)
+		}
+	}
+	out := make([]T, 0, s.objects.count(namespace))
+	for obj := range s.objects.all(namespace) {
+		s.check.verify(obj)
+		out = append(out, obj)
+	}
+	return out, nil
+}
+
+// ByOwner returns the objects that have an owner reference to uid, in key order. The error is ErrNotSynced.
+func (s *Store[T]) ByOwner(uid string) ([]T, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, sc := range s.scopes {
+		if !sc.synced {
+			return nil, s.readError("list", "owned by "+uid, s.notSyncedLocked(sc))
+		}
+	}
+	set := s.owned[uid]
+	for _, obj := range set {
+		s.check.verify(obj)
+	}
+	return slices.Clone(set), nil
+}
+
+// Reached reports whether the mirror of a namespace shows the state at resource version rv or a later one, by
+// an event, a bookmark or a list. It is how a writer waits for its own write to come back. Resource versions
+// that cannot be compared (KEP-5504) are reached only when equal, so a caller needs a limit on its wait. After
+// the server's history was rewound (an etcd restore), versions of the lost history count as reached.
+func (s *Store[T]) Reached(namespace, rv string) bool {
+	sc := s.scopeOf(namespace)
+	if sc == nil {
+		return false
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return notOlder(sc.rv, rv) || notOlder(sc.rewoundFrom, rv)
+}
+
+func notOlder(a, b string) bool {
+	order, comparable := kube.CompareRV(a, b)
+	return comparable && order >= 0
+}
+
+func older(a, b string) bool {
+	order, comparable := kube.CompareRV(a, b)
+	return comparable && order < 0
+}
+
+// Quarantined returns the objects whose newest version does not decode, in key order. Readers still get the
+// last version that did, where there was one.
+func (s *Store[T]) Quarantined() []kube.DecodeError {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := make([]kube.DecodeError, 0, len(s.bad))
+	for _, bad := range s.bad {
+		out = append(out, *bad)
+	}
+	slices.SortFunc(out, func(a, b kube.DecodeError) int { return a.Key.Compare(b.Key) })
+	return out
+}
+
+// scopeOf returns the scope that mirrors a namespace, or nil.
+func (s *Store[T]) scopeOf(namespace string) *scope {
+	for _, sc := range s.scopes {
+		if sc.covers(namespace) {
+			return sc
+		}
+	}
+	return nil
+}
+
+func (s *Store[T]) notSyncedLocked(sc *scope) error {
+	if sc.err != nil {
+		return fmt.Errorf("%w: %w", ErrNotSynced, sc.err)
+	}
+	return ErrNotSynced
+}
+
+func (s *Store[T]) readError(verb, what string, err error) error {
+	if what != "" {
+		what = " " + what
+	}
+	return fmt.Errorf("%s %s%s from the cache: %w", verb, s.o.Resource, what, err)
+}
+
+// onlyName returns the name that a field selector demands, or "". A read of any other name is out of scope.
+func onlyName(fieldSelector string) string {
+	for part := range strings.SplitSeq(fieldSelector, ",") {
+		if v, ok := strings.CutPrefix(part, "metadata.name="); ok {
+			return strings.TrimPrefix(v, "=") // "==" means the same
+		}
+	}
+	return ""
+}

@@ -1,0 +1,248 @@
+// Package controller decides when a reconcile function runs, and what follows from its answer.
+//
+// A Controller has sources (For, Owns, Watches), which turn changes of mirrors into keys, a queue, and
+// workers, which call the function with one key at a time: with a deadline, with panics contained, and with
+// one log line for each run. Its answer decides what comes next: done, again after a while, an error with
+// backoff, a terminal error, the slow lane. What a reconcile does is not its business, nor are leader
+// election and probes (package manager).
+//
+// Sources run on the goroutines of the mirrors' Reflectors and only put keys into the queue; each worker is
+// a goroutine of its own. Run owns and waits for all of them. On the way of an event it is step 5, a source,
+// and steps 7 and 8, (*Controller).work and (*Controller).reconcile.
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/kube"
+	"skiff/internal/queue"
+)
+
+const (
+	// DefaultWorkers is enough to keep a server busy that answers a write in some ten milliseconds, and few
+	// enough not to be a burden on a small one.
+	DefaultWorkers = 4
+	// DefaultReconcileTimeout leaves room for two requests that take all of their 30 s.
+	DefaultReconcileTimeout = time.Minute
+	// DefaultDrainTimeout fits, with abortGrace, into the 30 s that Kubernetes gives a pod to end.
+	DefaultDrainTimeout = 25 * time.Second
+	// StallAfter is the number of failures in a row after which a key goes to the slow lane, and after which
+	// a reconcile should tell its user so (Attempt). With the queue's backoff that is after three to five
+	// seconds of failures that do not pass by themselves.
+	StallAfter = 10
+	// SlowDelay is the pause of the slow lane and after a terminal error, plus up to half of it at random. A
+	// write that the server refuses is then sent less than once per five minutes (ERR-08). A change of the
+	// object runs at once all the same.
+	SlowDelay = 5 * time.Minute
+
+	// abortGrace is how long a run may take to return once its context was cancelled.
+	abortGrace = 2 * time.Second
+	// maxRetryAfter bounds what we let a server make a key wait: a wrong number must not be for ever.
+	maxRetryAfter = 10 * time.Minute
+	// reportEvery is how often an unsynced controller looks whether what it waits for has changed.
+	reportEvery = 5 * time.Second
+)
+
+// Func makes the world fit what is declared under key. It is level-triggered: it gets a name, reads the
+// latest state, and must come to the same end whatever it was called for. It must return soon after ctx ends.
+// Two calls for one key never overlap.
+type Func func(ctx context.Context, key kube.Key) (Outcome, error)
+
+// Outcome says what comes next after a run without an error; an error always wins over it.
+type Outcome time.Duration
+
+// Done waits for the next change. It is the zero value.
+const Done Outcome = 0
+
+// After asks for another run after d, or at the next change if that is earlier. A d that is not positive
+// means at once, so that a time already past is never taken for Done.
+func After(d time.Duration) Outcome { return Outcome(max(d, 1)) }
+
+// Options configure a Controller. Zero values mean the defaults.
+type Options struct {
+	Workers          int           // runs at a time; 0 = DefaultWorkers
+	ReconcileTimeout time.Duration // of one run; 0 = DefaultReconcileTimeout
+	DrainTimeout     time.Duration // for runs under way at shutdown; 0 = DefaultDrainTimeout
+	Log              logr.Logger
+}
+
+// Controller runs a Func for the keys that its sources name.
+type Controller struct {
+	name    string
+	f       Func
+	o       Options
+	log     logr.Logger
+	queue   *queue.Queue
+	mirrors []mirror // of the sources, each once
+	started atomic.Bool
+	stats   counters
+}
+
+// New returns a controller. It connects the sources to its queue and starts nothing. The stores of the
+// sources belong to it: Run runs them.
+func New(name string, f Func, o Options, sources ...Source) *Controller {
+	if o.Workers <= 0 {
+		o.Workers = DefaultWorkers
+	}
+	if o.ReconcileTimeout <= 0 {
+		o.ReconcileTimeout = DefaultReconcileTimeout
+	}
+	if o.DrainTimeout <= 0 {
+		o.DrainTimeout = DefaultDrainTimeout
+	}
+	c := &Controller{
+		name:  name,
+		f:     f,
+		o:     o,
+		log:   o.Log.WithValues("controller", name),
+		queue: queue.New(queue.Options{}),
+	}
+	seen := map[mirror]bool{}
+	for _, s := range sources {
+		s.feed(c.queue)
+		if !seen[s.mirror] {
+			seen[s.mirror] = true
+			c.mirrors = append(c.mirrors, s.mirror)
+		}
+	}
+	return c
+}
+
+// Name returns the controller's name, as in logs and checks.
+func (c *Controller) Name() string { return c.name }
+
+// Run mirrors what the sources need, waits until all of it is there, and works until ctx ends. Then it takes
+// no further key, lets the runs under way finish on mirrors that still follow the server, and stops those
+// last. What it waits for is logged and in Ready; a resource that the server does not have yet is no error.
+//
+// The error is nil after a clean stop. Otherwise a mirror could not run, or runs did not return in time: it
+// names their keys.
+func (c *Controller) Run(ctx context.Context) error {
+	if !c.started.CompareAndSwap(false, true) {
+		return fmt.Errorf("run controller %s: it has been started before", c.name)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	mirroring, stopMirrors := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopMirrors()
+	errs := make([]error, len(c.mirrors)+1)
+	var running sync.WaitGroup
+	for i, m := range c.mirrors {
+		running.Go(func() {
+			if errs[i] = m.Run(mirroring); errs[i] != nil {
+				stop() // without this mirror there is nothing to work on
+			}
+		})
+	}
+	errs[len(c.mirrors)] = c.serve(ctx)
+	stopMirrors()
+	running.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("controller %s: %w", c.name, err)
+	}
+	return nil
+}
+
+// serve waits for the mirrors, then runs the workers until ctx ends, and drains.
+func (c *Controller) serve(ctx context.Context) error {
+	defer c.queue.ShutDown()
+	if !c.waitSynced(ctx) {
+		return nil
+	}
+	c.log.Info("started", "workers", c.o.Workers)
+	runs, abort := context.WithCancel(context.WithoutCancel(ctx))
+	defer abort()
+	var workers sync.WaitGroup
+	for range c.o.Workers {
+		workers.Go(func() { c.work(ctx, runs) })
+	}
+	<-ctx.Done()
+	c.queue.ShutDown()
+	return c.drain(&workers, abort)
+}
+
+// waitSynced waits until all mirrors are synced, and false if ctx ends before. It logs what is missing, and
+// again when that changes; why it is missing the Reflectors log.
+func (c *Controller) waitSynced(ctx context.Context) bool {
+	logged := ""
+	for _, m := range c.mirrors {
+		for {
+			wait, cancel := context.WithTimeout(ctx, reportEvery)
+			err := m.WaitSynced(wait)
+			cancel()
+			if err == nil {
+				break
+			}
+			if ctx.Err() != nil {
+				return false
+			}
+			if missing := strings.Join(c.missing(), ", "); missing != logged {
+				logged = missing
+				c.log.Info("waiting", "missing", missing, "problem", fmt.Sprint(c.Ready()))
+			}
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// drain waits for the workers; after the drain timeout it cancels their runs.
+func (c *Controller) drain(workers *sync.WaitGroup, abort context.CancelFunc) error {
+	done := make(chan struct{})
+	go func() {
+		workers.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(c.o.DrainTimeout)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-timer.C:
+	}
+	c.log.Info("cutting runs short", "keys", c.queue.Processing(), "after", c.o.DrainTimeout)
+	abort()
+	timer.Reset(abortGrace)
+	select {
+	case <-done:
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("drain: still running %s after the end of its context: %v", c.name, c.queue.Processing())
+	}
+}
+
+// Ready returns nil when all mirrors are synced, and else what is missing, why, and what to do about it.
+func (c *Controller) Ready() error {
+	var problems []string
+	for _, m := range c.mirrors {
+		for _, s := range m.State() {
+			if !s.Synced {
+				problems = append(problems, describe(m.Resource(), s))
+			}
+		}
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %s", c.name, strings.Join(problems, "; "))
+}
+
+// missing names the mirrors that are not synced.
+func (c *Controller) missing() []string {
+	var names []string
+	for _, m := range c.mirrors {
+		for _, s := range m.State() {
+			if !s.Synced {
+				names = append(names, scopeName(m.Resource(), s))
+			}
+		}
+	}
+	return names
+}

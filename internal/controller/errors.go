@@ -1,0 +1,86 @@
+package controller
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+
+	"skiff/internal/kube"
+)
+
+// terminalError marks an error that only a change can help.
+type terminalError struct{ err error }
+
+func (e *terminalError) Error() string { return e.err.Error() }
+func (e *terminalError) Unwrap() error { return e.err }
+
+// Terminal marks err as one that trying again does not help: what is declared must change first. The key is
+// looked at again at its next change, and without one after SlowDelay, because what stood in the way need not
+// be the object itself (another team's webhook, a quota). Errors of the server are classified without it.
+func Terminal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &terminalError{err}
+}
+
+// IsTerminal says whether trying again does not help: all of err is marked by Terminal, or is a refusal of
+// the server that the same request will meet again (ERR-08).
+func IsTerminal(err error) bool { return err != nil && classify(err) == terminal }
+
+// class says what kind of retry an error deserves, the hardest of a joined error's parts counting.
+type class int
+
+const (
+	terminal class = iota // waits for a change
+	passing               // backoff for as long as it takes: not the object's fault, or over with the next event
+	failing               // backoff, then the slow lane
+)
+
+// classify finds the class of err. It walks the chain itself, because errors.As would take the first part of
+// a joined error for all of it.
+func classify(err error) class {
+	switch e := err.(type) {
+	case nil, *terminalError:
+		return terminal
+	case *panicError, *timeoutError:
+		return failing
+	case *kube.Status:
+		return classOf(e)
+	case interface{ Unwrap() []error }:
+		hardest := terminal
+		for _, part := range e.Unwrap() {
+			hardest = max(hardest, classify(part))
+		}
+		return hardest
+	case net.Error: // context.DeadlineExceeded of a request is one, too
+		return passing
+	}
+	if err == io.EOF || err == io.ErrUnexpectedEOF || kube.UnknownOutcome(err) {
+		return passing // a broken connection
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		return classify(inner)
+	}
+	return failing
+}
+
+// classOf is the table of ERR-08. 403 is no terminal error: a grant may come at any time, and nothing changes
+// in the object when it does. Nothing can be created in a namespace that is being deleted, though (ERR-06).
+func classOf(s *kube.Status) class {
+	switch s.Code {
+	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotAcceptable,
+		http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
+		return terminal
+	case http.StatusConflict, http.StatusTooManyRequests:
+		return passing
+	}
+	switch {
+	case kube.IsNamespaceTerminating(s):
+		return terminal
+	case s.Code >= 500:
+		return passing
+	}
+	return failing
+}

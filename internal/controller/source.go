@@ -1,0 +1,119 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"skiff/internal/cache"
+	"skiff/internal/kube"
+	"skiff/internal/queue"
+)
+
+// initialList is the cause of keys that were there at the start. All sources share it, so that an object and
+// its children make one cause.
+const initialList = "initial list"
+
+// mirror is what a controller needs of a *cache.Store[T], whatever its T.
+type mirror interface {
+	Resource() kube.Resource
+	Run(ctx context.Context) error
+	WaitSynced(ctx context.Context) error
+	State() []cache.ScopeState
+}
+
+// Source turns the changes of one mirror into keys. For, Owns and Watches make them.
+type Source struct {
+	mirror mirror
+	feed   func(q *queue.Queue) // connects the mirror to q
+}
+
+// For runs the controller for the objects of s themselves. Another object under the same name and a new
+// generation (a changed spec, or a deletion) clear the failures of the key: what failed before may work now.
+func For[T kube.Object](s *cache.Store[T]) Source {
+	kind := s.Resource().Kind
+	return Source{s, func(q *queue.Queue) {
+		s.OnChange(func(c cache.Change[T]) {
+			k := c.Object().ObjectMeta().Key()
+			if c.Type != cache.Modified || c.Old.ObjectMeta().Generation != c.New.ObjectMeta().Generation {
+				q.Forget(k)
+			}
+			add(q, k, kind, c)
+		})
+	}}
+}
+
+// Owns runs the controller for the owner of a changed object of s: the one that the controlling owner
+// reference names, if it is of ownerKind, in the object's namespace. Where a change moves an object from one
+// owner to another, both run (MGR-17).
+//
+// Only the kind is compared, not the API group. An owner of the same kind in another group gives a key that
+// names no object of ours, or one whose reconcile finds nothing to do.
+func Owns[T kube.Object](s *cache.Store[T], ownerKind string) Source {
+	return Watches(s, func(obj T) []kube.Key {
+		m := obj.ObjectMeta()
+		if o, ok := m.Controller(); ok && o.Kind == ownerKind {
+			return []kube.Key{{Namespace: m.Namespace, Name: o.Name}}
+		}
+		return nil
+	})
+}
+
+// Watches runs the controller for the keys that f names for a changed object of s, as it was and as it is. f
+// must be quick, must not block, and must not change obj; a panic in it loses that change and is logged.
+func Watches[T kube.Object](s *cache.Store[T], f func(obj T) []kube.Key) Source {
+	kind := s.Resource().Kind
+	return Source{s, func(q *queue.Queue) {
+		s.OnChange(func(c cache.Change[T]) {
+			if c.Type != cache.Added {
+				for _, k := range f(c.Old) {
+					add(q, k, kind, c)
+				}
+			}
+			if c.Type != cache.Deleted {
+				for _, k := range f(c.New) {
+					add(q, k, kind, c) // once more for a key of both: the queue merges it
+				}
+			}
+		})
+	}}
+}
+
+// add queues k because of c, a change of an object of kind.
+func add[T kube.Object](q *queue.Queue, k kube.Key, kind string, c cache.Change[T]) {
+	if c.Initial {
+		q.AddLow(k, initialList)
+		return
+	}
+	m := c.Object().ObjectMeta()
+	if m.Namespace == "" {
+		q.Add(k, kind+" "+m.Name+" "+c.Type.String())
+		return
+	}
+	q.Add(k, kind+" "+m.Namespace+"/"+m.Name+" "+c.Type.String())
+}
+
+// ownGroup is the API group of skiff's own resources, whose CRDs skiff can install.
+const ownGroup = "skiff.dev"
+
+// describe says what keeps a scope from being synced, and the next step.
+func describe(r kube.Resource, s cache.ScopeState) string {
+	name := scopeName(r, s)
+	switch {
+	case s.Err == nil:
+		return name + ": not listed yet"
+	case kube.IsNotFound(s.Err) && r.Group == ownGroup:
+		return fmt.Sprintf("%s: %s; install it with `skiff crds install`", name, s.Problem)
+	case kube.IsNotFound(s.Err):
+		return fmt.Sprintf("%s: %s; install its CRD", name, s.Problem)
+	case kube.IsForbidden(s.Err):
+		return fmt.Sprintf("%s: %s; grant list and watch on it", name, s.Problem)
+	}
+	return name + ": " + s.Problem
+}
+
+func scopeName(r kube.Resource, s cache.ScopeState) string {
+	if s.Namespace == "" {
+		return r.GroupResource()
+	}
+	return r.GroupResource() + " in " + s.Namespace
+}

@@ -1,0 +1,142 @@
+// Package manager is the composition root of a process that runs controllers: it opens the probes, starts
+// every controller on its own, and stops all of it in order.
+//
+// It does not know what the controllers do or which there are, and it reads no flags (package cli). A
+// controller whose CRD or grant is missing waits by itself and holds up no other; the manager only says so in
+// /readyz.
+//
+// Run blocks its caller. It owns one goroutine for the probe server and one for each controller, and returns
+// when all have ended. It is not on the way of an event.
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/controller"
+)
+
+// DefaultDrainTimeout is the time that Kubernetes gives a pod to end (terminationGracePeriodSeconds).
+const DefaultDrainTimeout = 30 * time.Second
+
+// Options configure a Manager.
+type Options struct {
+	Controllers  []*controller.Controller
+	HealthAddr   string        // host:port of /healthz and /readyz; "" or "0" = none
+	MetricsAddr  string        // "" or "0" = none; metrics are not served yet
+	DrainTimeout time.Duration // from the end of the context to the return of Run; 0 = DefaultDrainTimeout
+	Log          logr.Logger
+}
+
+// Manager runs controllers and answers for them.
+type Manager struct {
+	o        Options
+	stopping atomic.Bool // the context of Run has ended, or a part has failed
+	listen   func(network, address string) (net.Listener, error)
+}
+
+// New returns a manager. It starts nothing.
+func New(o Options) *Manager {
+	if o.DrainTimeout <= 0 {
+		o.DrainTimeout = DefaultDrainTimeout
+	}
+	return &Manager{o: o, listen: net.Listen}
+}
+
+// ended tells that a part of the manager has returned.
+type ended struct {
+	name string
+	err  error
+}
+
+// Run opens the probes, runs the controllers until ctx ends or one of them fails, and stops: /readyz turns to
+// 503, controllers finish what is under way and stop, the probes close last (MGR-02). It is not called twice.
+//
+// The error is nil after a clean stop; otherwise it joins what failed, and names the controllers that did not
+// stop within the drain timeout.
+func (m *Manager) Run(ctx context.Context) error {
+	if err := m.check(); err != nil {
+		return err
+	}
+	probes, err := m.openProbes()
+	if err != nil {
+		return err
+	}
+	defer probes.close()
+	// The controllers' context ends after /readyz has turned, so it is not derived from ctx.
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	parts := make(chan ended, len(m.o.Controllers))
+	waiting := map[string]bool{}
+	for _, c := range m.o.Controllers {
+		waiting[c.Name()] = true
+		go func() { parts <- ended{c.Name(), c.Run(running)} }()
+	}
+
+	var errs []error
+	select {
+	case <-ctx.Done():
+		m.o.Log.Info("stopping", "drainTimeout", m.o.DrainTimeout)
+	case err := <-probes.failed:
+		errs = append(errs, fmt.Errorf("serve probes on %s: %w", probes.addr, err))
+	case p := <-parts:
+		delete(waiting, p.name)
+		if p.err == nil {
+			p.err = fmt.Errorf("controller %s: stopped without being asked to", p.name)
+		}
+		errs = append(errs, p.err)
+	}
+	m.stopping.Store(true)
+	stop()
+	errs = append(errs, m.drain(parts, waiting)...)
+	return errors.Join(errs...)
+}
+
+// drain waits for the controllers that are still running.
+func (m *Manager) drain(parts <-chan ended, waiting map[string]bool) []error {
+	var errs []error
+	timeout := time.NewTimer(m.o.DrainTimeout)
+	defer timeout.Stop()
+	for len(waiting) > 0 {
+		select {
+		case p := <-parts:
+			delete(waiting, p.name)
+			if p.err != nil {
+				errs = append(errs, p.err)
+			}
+		case <-timeout.C:
+			for _, c := range m.o.Controllers {
+				if waiting[c.Name()] {
+					errs = append(errs, fmt.Errorf("controller %s: not stopped within %v", c.Name(), m.o.DrainTimeout))
+				}
+			}
+			return errs
+		}
+	}
+	return errs
+}
+
+// check refuses what cannot run.
+func (m *Manager) check() error {
+	if a := m.o.MetricsAddr; a != "" && a != "0" {
+		return fmt.Errorf("--metrics-bind-address %s: metrics are not served yet; set it to 0", a)
+	}
+	if len(m.o.Controllers) == 0 {
+		return errors.New("--controllers: there is none to run; name at least one")
+	}
+	seen := map[string]bool{}
+	for _, c := range m.o.Controllers {
+		if name := c.Name(); seen[name] || reserved(name) || strings.Contains(name, "/") {
+			return fmt.Errorf("controller %q: the name is taken by another check of /readyz", name)
+		}
+		seen[c.Name()] = true
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// A kubelet sends a few hundred bytes and waits a second for the answer by default; ten are patience.
+	probeTimeout = 10 * time.Second
+	// probeCloseTimeout is how long an answer under way may take once everything else has stopped.
+	probeCloseTimeout = time.Second
+)
+
+// Names of checks that are the manager's own.
+const (
+	pingCheck     = "ping"
+	shutdownCheck = "shutdown"
+)
+
+func reserved(name string) bool { return name == pingCheck || name == shutdownCheck || name == "" }
+
+// check is one line of a probe. Its error is what is wrong.
+type check struct {
+	name string
+	run  func() error
+}
+
+// live answers whether the process is alive, and nothing else: an API server that is down must not get all
+// its controllers restarted (MGR-07).
+func (m *Manager) live() []check {
+	return []check{{pingCheck, func() error { return nil }}}
+}
+
+// ready answers whether all controllers are at work: not once a stop has begun, and not before their mirrors
+// are synced (MGR-06).
+func (m *Manager) ready() []check {
+	checks := []check{{shutdownCheck, func() error {
+		if m.stopping.Load() {
+			return errors.New("stopping")
+		}
+		return nil
+	}}}
+	for _, c := range m.o.Controllers {
+		checks = append(checks, check{c.Name(), c.Ready})
+	}
+	return checks
+}
+
+// handler serves /healthz, /readyz and their single checks, in the form of the API server's own (MGR-08).
+func (m *Manager) handler() http.Handler {
+	mux := http.NewServeMux()
+	for path, checks := range map[string]func() []check{"/healthz": m.live, "/readyz": m.ready} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			answer(w, r, strings.TrimPrefix(path, "/"), checks())
+		})
+		mux.HandleFunc("GET "+path+"/{check}", func(w http.ResponseWriter, r *http.Request) {
+			name := r.PathValue("check")
+			all := checks()
+			i := slices.IndexFunc(all, func(c check) bool { return c.name == name })
+			if i < 0 {
+				http.Error(w, fmt.Sprintf("no check %q; %s?verbose lists them", name, path), http.StatusNotFound)
+				return
+			}
+			answer(w, r, strings.TrimPrefix(path, "/")+" "+name, all[i:i+1])
+		})
+	}
+	return mux
+}
+
+// answer runs checks and writes "ok", or a line for each if one fails or ?verbose asks for it. ?exclude=NAME,
+// given any number of times, leaves one out.
+func answer(w http.ResponseWriter, r *http.Request, title string, checks []check) {
+	query := r.URL.Query()
+	excluded := query["exclude"]
+	var lines strings.Builder
+	passed := true
+	for _, c := range checks {
+		if slices.Contains(excluded, c.name) {
+			excluded = slices.DeleteFunc(excluded, func(name string) bool { return name == c.name })
+			fmt.Fprintf(&lines, "[+]%s excluded: ok\n", c.name)
+		} else if err := c.run(); err != nil {
+			passed = false
+			fmt.Fprintf(&lines, "[-]%s failed: %v\n", c.name, err)
+		} else {
+			fmt.Fprintf(&lines, "[+]%s ok\n", c.name)
+		}
+	}
+	if len(excluded) > 0 {
+		fmt.Fprintf(&lines, "warn: some checks cannot be excluded: no matches for %q\n", excluded)
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-cache")
+	switch {
+	case !passed:
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintf(w, "%s%s check failed\n", lines.String(), title)
+	case query.Has("verbose"):
+		fmt.Fprintf(w, "%s%s check passed\n", lines.String(), title)
+	default:
+		fmt.Fprint(w, "ok")
+	}
+}
+
+// probeServer is the open probe server. The zero value is none.
+type probeServer struct {
+	addr   string
+	server *http.Server
+	failed chan error // gets the error that ended it; nothing after close
+	done   chan struct{}
+}
+
+// openProbes listens and serves, so that a probe finds an answer before anything else is up (MGR-01).
+func (m *Manager) openProbes() (*probeServer, error) {
+	if m.o.HealthAddr == "" || m.o.HealthAddr == "0" {
+		return &probeServer{}, nil
+	}
+	l, err := m.listen("tcp", m.o.HealthAddr)
+	if err != nil {
+		return nil, fmt.Errorf("--health-probe-bind-address %s: %w; give host:port, or 0 for none", m.o.HealthAddr, err)
+	}
+	p := &probeServer{
+		addr: l.Addr().String(),
+		server: &http.Server{
+			Handler:           m.handler(),
+			ReadHeaderTimeout: probeTimeout,
+			WriteTimeout:      probeTimeout,
+			IdleTimeout:       2 * time.Minute, // longer than any usual probe period
+		},
+		failed: make(chan error, 1),
+		done:   make(chan struct{}),
+	}
+	m.o.Log.Info("serving probes", "address", p.addr)
+	go func() {
+		defer close(p.done)
+		if err := p.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			p.failed <- err
+		}
+	}()
+	return p, nil
+}
+
+// close ends the server: answers under way are finished first.
+func (p *probeServer) close() {
+	if p.server == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), probeCloseTimeout)
+	defer cancel()
+	if err := p.server.Shutdown(ctx); err != nil {
+		_ = p.server.Close() // the process ends; nobody reads that answer
+	}
+	<-p.done
+}

@@ -124,11 +124,14 @@ func (r *Reflector[T]) recovered(s state[T]) state[T] {
 	return s
 }
 
-// problemClass is what two equal problems have in common. Error texts hold numbers that differ from try to
-// try (ports, versions, audit ids).
+// problemClass is what two equal problems have in common: the innermost error, without the request that met
+// it and without the numbers that differ from try to try (ports, versions).
 func problemClass(err error) string {
 	if s := kube.AsStatus(err); s != nil {
 		return fmt.Sprintf("%d %s", s.Code, s.Reason)
+	}
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(inner) {
+		err = inner
 	}
 	return strings.Map(func(c rune) rune {
 		if c >= '0' && c <= '9' {

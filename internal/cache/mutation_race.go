@@ -12,6 +12,8 @@ import (
 	"skiff/internal/kube"
 )
 
+const mutationsAreChecked = true
+
 // mutationCheck finds readers that change what they share with everybody else. It keeps a fingerprint of each
 // object from the moment it enters the Store, and panics in the hands of the next one who meets the object
 // changed. It exists in builds with the race detector, so in all tests, and needs no switch.
@@ -87,7 +89,15 @@ func hashValue(h *maphash.Hash, v reflect.Value) {
 	case reflect.String:
 		word(uint64(v.Len()))
 		h.WriteString(v.String())
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		word(uint64(v.Int()))
+	case reflect.Bool:
+		if v.Bool() {
+			word(1)
+		} else {
+			word(2)
+		}
 	default:
-		fmt.Fprintf(h, "%v;", v) // numbers and booleans
+		fmt.Fprintf(h, "%v;", v) // other numbers
 	}
 }

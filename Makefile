@@ -56,9 +56,10 @@ conformance: ## print each rule of the protocol catalog with its tests and their
 	@$(GO) test -json ./... | $(GO) run ./internal/conformance
 
 .PHONY: lint
-lint: ## gofmt, go vet and staticcheck (staticcheck.conf) on all modules
+lint: ## gofmt, go mod tidy, go vet and staticcheck (staticcheck.conf) on all modules
 	@files=$$(find . -name '.?*' -prune -o -name '*.go' -exec gofmt -l {} +); \
 		if [ -n "$$files" ]; then echo "run gofmt -w on:"; echo "$$files"; exit 1; fi
+	$(GO) mod tidy -diff
 	@set -e; for dir in . $(NESTED); do \
 		echo "go vet and staticcheck in $$dir"; \
 		cd $(CURDIR)/$$dir; \

@@ -35,9 +35,9 @@ var dependencies = map[string]string{
 // layer is one row of the import table, the architecture in one place. A package may import the standard library, what its row
 // names, and its own subpackages. The order is from the top down: a row names only rows below it.
 type layer struct {
-	pkg     string // below internal/, or a path from the root where it starts with a slash; a final /* means each package below
-	imports string // packages it may import, separated by spaces, "/*" as above
-	modules []string
+	pkg     string   // below internal/, or a path from the root where it starts with a slash; a final /* means each package below
+	imports string   // packages it may import, separated by spaces, "/*" as above
+	modules []string // besides fastJSON, which stands in for the standard library's package
 	why     string
 }
 
@@ -57,19 +57,17 @@ var layers = []layer{
 	{"queue", "kube", nil, "keys only: it must not know what they name"},
 	{"kubeconfig", "kube", []string{yaml}, "makes a kube.Config and is done"},
 	{"fakeapi", "patch kube", []string{yaml, logr}, "a server: sharing code with the client side would hide errors that both have"},
-	{"fakeapi/*", "patch kube fakeapi/*", []string{yaml, fastJSON}, "parts of the server, none knows the server"},
-	{"kube", "", []string{fastJSON}, "the wire stands on net/http alone"},
-	{"patch", "", []string{fastJSON}, "pure functions on JSON values"},
+	{"fakeapi/*", "patch kube fakeapi/*", []string{yaml}, "parts of the server, none knows the server"},
+	{"kube", "", nil, "the wire stands on net/http alone"},
+	{"patch", "", nil, "pure functions on JSON values"},
 	{"conformance", "", nil, "a tool that reads source and test output"},
 	{"/crds", "", []string{yaml}, "data, embedded"},
 	{"/examples", "", nil, "data, embedded"},
 }
 
-// testImports and testModules are what test files may import beyond the row of their package: the embedded API server is the double
-// for everything, and the client that talks to it is real.
+// testImports are what test files may import beyond the row of their package, besides logr: the embedded API server is the double for
+// everything, and the client that talks to it is real.
 const testImports = "fakeapi fakeapi/* kube cache controller queue /crds /examples"
-
-var testModules = []string{fastJSON, logr}
 
 // rowOf returns the layer of a package, given its import path below the module.
 func rowOf(pkg string) (layer, bool) {
@@ -94,10 +92,9 @@ func matches(pattern, pkg string) bool {
 
 // allowed says whether a file of a package may import an import path.
 func allowed(l layer, pkg, imported string, isTest bool) bool {
-	patterns, modules := strings.Fields(l.imports), l.modules
+	patterns, modules := strings.Fields(l.imports), append([]string{fastJSON}, l.modules...)
 	if isTest {
-		patterns = append(patterns, strings.Fields(testImports)...)
-		modules = slices.Concat(modules, testModules)
+		patterns, modules = append(patterns, strings.Fields(testImports)...), append(modules, logr)
 	}
 	if first, _, _ := strings.Cut(imported, "/"); first != module {
 		return !strings.Contains(first, ".") || slices.ContainsFunc(modules, func(m string) bool {

@@ -1,0 +1,242 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"skiff/internal/cache"
+	"skiff/internal/controller"
+	"skiff/internal/kube"
+)
+
+// crd is what the collectors read of a CustomResourceDefinition.
+type crd struct {
+	kube.Meta `json:"metadata"`
+	Spec      struct {
+		Group string `json:"group"`
+		Scope string `json:"scope"`
+		Names struct {
+			Plural string `json:"plural"`
+			Kind   string `json:"kind"`
+		} `json:"names"`
+		Versions []struct {
+			Name    string `json:"name"`
+			Served  bool   `json:"served"`
+			Storage bool   `json:"storage"`
+		} `json:"versions"`
+	} `json:"spec"`
+	Status struct {
+		Conditions []struct {
+			Type   string `json:"type"`
+			Status string `json:"status"`
+		} `json:"conditions"`
+	} `json:"status"`
+}
+
+// resource returns what the CRD makes the server serve, false while it does not.
+func (d *crd) resource() (kube.Resource, bool) {
+	established := false
+	for _, c := range d.Status.Conditions {
+		established = established || c.Type == "Established" && c.Status == "True"
+	}
+	for _, v := range d.Spec.Versions {
+		if established && v.Served && !d.Deleting() {
+			return kube.Resource{Group: d.Spec.Group, Version: v.Name, Plural: d.Spec.Names.Plural, Kind: d.Spec.Names.Kind,
+				ClusterScoped: d.Spec.Scope == "Cluster"}, true
+		}
+	}
+	return kube.Resource{}, false
+}
+
+// collectors run a collector for the resources that the server serves, and another one when CRDs come and go.
+type collectors struct {
+	client  *kube.Client
+	o       Options
+	mirror  *cache.Store[*crd]
+	changed chan struct{} // holds one: the CRDs are to be looked at
+
+	mu      sync.Mutex             // guards current
+	current *controller.Controller // nil before the first
+}
+
+func newCollectors(c *kube.Client, o Options) *collectors {
+	g := &collectors{client: c, o: o, mirror: cache.New[*crd](o.mirror(c, crdResource)), changed: make(chan struct{}, 1)}
+	g.mirror.OnChange(func(cache.Change[*crd]) {
+		select {
+		case g.changed <- struct{}{}:
+		default:
+		}
+	})
+	return g
+}
+
+func (c *collectors) ready() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current == nil {
+		return errors.New("simulate-gc: resources are not known yet")
+	}
+	return c.current.Ready()
+}
+
+// run keeps a collector running until ctx ends.
+func (c *collectors) run(ctx context.Context) error {
+	var mirroring sync.WaitGroup
+	var mirrorErr error
+	mirroring.Go(func() { mirrorErr = c.mirror.Run(ctx) })
+	err := c.supervise(ctx)
+	mirroring.Wait()
+	return errors.Join(err, mirrorErr)
+}
+
+func (c *collectors) supervise(ctx context.Context) error {
+	builtin, ok := c.discover(ctx)
+	if !ok || c.mirror.WaitSynced(ctx) != nil {
+		return nil
+	}
+	for {
+		resources, err := c.withCustom(builtin)
+		if err != nil {
+			return err
+		}
+		collecting, stop := context.WithCancel(ctx)
+		var done sync.WaitGroup
+		var runErr error
+		g := newCollector(c.client, c.o, resources)
+		c.mu.Lock()
+		c.current = g
+		c.mu.Unlock()
+		done.Go(func() {
+			defer stop()
+			runErr = g.Run(collecting)
+		})
+		err = c.waitForOthers(collecting, builtin, resources)
+		stop()
+		done.Wait()
+		if err := errors.Join(err, runErr); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// waitForOthers waits until the server serves other resources than these, or ctx ends: the run's, or the present collector's.
+func (c *collectors) waitForOthers(ctx context.Context, builtin, these []kube.Resource) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.changed:
+		}
+		now, err := c.withCustom(builtin)
+		if err != nil || !slices.Equal(now, these) {
+			return err
+		}
+	}
+}
+
+// withCustom returns the built-in resources and those of the CRDs.
+func (c *collectors) withCustom(builtin []kube.Resource) ([]kube.Resource, error) {
+	crds, err := c.mirror.List("")
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(builtin)
+	for _, d := range crds {
+		out = slices.DeleteFunc(out, func(r kube.Resource) bool { return r.Group == d.Spec.Group && r.Plural == d.Spec.Names.Plural })
+		if r, ok := d.resource(); ok {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+// discoveryRetry is the wait between two attempts to ask a server, just started, what it serves.
+const discoveryRetry = time.Second
+
+// discover asks the server what it serves until it answers, false if ctx ends before.
+func (c *collectors) discover(ctx context.Context) ([]kube.Resource, bool) {
+	for {
+		out, err := discover(ctx, c.client)
+		if err == nil {
+			return out, true
+		}
+		if ctx.Err() == nil {
+			c.o.Log.Error(err, "garbage collection has not started, trying again")
+		}
+		select {
+		case <-ctx.Done():
+			return nil, false
+		case <-time.After(discoveryRetry):
+		}
+	}
+}
+
+// discover returns the resources that can be collected, by the discovery documents of the preferred version of each group.
+func discover(ctx context.Context, c *kube.Client) ([]kube.Resource, error) {
+	var groups struct {
+		Groups []struct {
+			PreferredVersion struct{ GroupVersion string }
+		}
+	}
+	if err := getJSON(ctx, c, "/apis", &groups); err != nil {
+		return nil, err
+	}
+	out, err := collectable(ctx, c, "/api/v1", "v1")
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range groups.Groups {
+		version := g.PreferredVersion.GroupVersion
+		more, err := collectable(ctx, c, "/apis/"+version, version)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, more...)
+	}
+	return out, nil
+}
+
+// collectable returns the resources of one group version that can be listed, watched and deleted. Events are left out: they own
+// nothing, are owned by nothing, and there are many.
+func collectable(ctx context.Context, c *kube.Client, path, version string) ([]kube.Resource, error) {
+	var list struct {
+		Resources []struct {
+			Name, Kind string
+			Namespaced bool
+			Verbs      []string
+		}
+	}
+	if err := getJSON(ctx, c, path, &list); err != nil {
+		return nil, err
+	}
+	group, v, found := strings.Cut(version, "/")
+	if !found {
+		group, v = "", version
+	}
+	var out []kube.Resource
+	for _, r := range list.Resources {
+		can := func(verb string) bool { return slices.Contains(r.Verbs, verb) }
+		if strings.Contains(r.Name, "/") || r.Name == "events" || !can("list") || !can("watch") || !can("delete") {
+			continue
+		}
+		out = append(out, kube.Resource{Group: group, Version: v, Plural: r.Name, Kind: r.Kind, ClusterScoped: !r.Namespaced})
+	}
+	return out, nil
+}
+
+func getJSON(ctx context.Context, c *kube.Client, path string, into any) error {
+	b, err := c.Raw(ctx, "GET", path, nil)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, into); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}

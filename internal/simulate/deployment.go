@@ -1,0 +1,235 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"skiff/internal/cache"
+	"skiff/internal/controller"
+	"skiff/internal/kube"
+)
+
+// Names that kubectl knows, too: `rollout history` and `rollout undo` read them.
+const (
+	hashLabel          = "pod-template-hash"
+	revisionAnnotation = "deployment.kubernetes.io/revision"
+	lastApplied        = "kubectl.kubernetes.io/last-applied-configuration"
+)
+
+// deployments rolls pods from one template to the next by resizing replica sets.
+type deployments struct {
+	client  *kube.Client
+	mirror  *cache.Store[*deployment]
+	ownSets *cache.Store[*replicaSet]
+}
+
+func newDeployments(c *kube.Client, o Options) *controller.Controller {
+	d := &deployments{client: c,
+		mirror:  cache.New[*deployment](o.mirror(c, deploymentResource)),
+		ownSets: cache.New[*replicaSet](o.mirror(c, replicaSetResource)),
+	}
+	return controller.New("simulate-deployment", d.reconcile, o.controller(),
+		controller.For(d.mirror), controller.Owns(d.ownSets, deploymentResource.Kind))
+}
+
+// reconcile makes at most one step of a rollout and writes the status. All it knows is in the mirrors: every write carries the
+// version that it was decided on, so that a decision on old news fails with a conflict and is made again.
+func (c *deployments) reconcile(ctx context.Context, k kube.Key) (controller.Outcome, error) {
+	d, ok, err := c.mirror.Get(k)
+	if err != nil || !ok {
+		return controller.Done, err
+	}
+	sets, err := c.ownSets.ByOwner(d.UID)
+	if err != nil {
+		return controller.Done, err
+	}
+	hash, err := templateHash(d.Spec.Template)
+	if err != nil {
+		return controller.Done, fmt.Errorf("hash pod template of deployment %s: %w", k, err)
+	}
+	newest, old := split(d, sets, hash)
+	if d.Deleting() {
+		return controller.Done, c.writeStatus(ctx, d, newest, old, time.Now())
+	}
+	if err := c.advance(ctx, d, hash, newest, old); err != nil {
+		return controller.Done, err
+	}
+	now := time.Now()
+	if err := c.writeStatus(ctx, d, newest, old, now); err != nil {
+		return controller.Done, err
+	}
+	return deadline(d, now), nil
+}
+
+// advance makes the next step of a rollout.
+func (c *deployments) advance(ctx context.Context, d *deployment, hash string, newest *replicaSet, old []*replicaSet) error {
+	if newest == nil {
+		if d.Spec.Paused {
+			return nil
+		}
+		return c.createSet(ctx, d, hash, nextRevision(old))
+	}
+	if err := c.adjustNewest(ctx, d, newest, nextRevision(old)); err != nil {
+		return err
+	}
+	s, err := nextStep(d, newest, old)
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		return c.prune(ctx, d, old)
+	}
+	return c.patchSet(ctx, s.set, map[string]any{"spec": map[string]any{"replicas": s.to}})
+}
+
+// split finds the replica set of the present template among those that d controls; the others come oldest first.
+func split(d *deployment, sets []*replicaSet, hash string) (newest *replicaSet, old []*replicaSet) {
+	for _, rs := range sets {
+		if rs.ControllerUID() != d.UID {
+			continue
+		}
+		if h, _ := rs.Labels.Get(hashLabel); h == hash && newest == nil && !rs.Deleting() {
+			newest = rs
+		} else {
+			old = append(old, rs)
+		}
+	}
+	slices.SortStableFunc(old, func(a, b *replicaSet) int { return a.CreationTimestamp.Compare(b.CreationTimestamp) })
+	return newest, old
+}
+
+// templateHash names a pod template: equal templates have equal hashes, in the alphabet of generated names, which spells no words.
+func templateHash(template kube.Raw) (string, error) {
+	var v any
+	if err := json.Unmarshal(template, &v); err != nil {
+		return "", err
+	}
+	canonical, err := json.Marshal(v) // map keys in order
+	if err != nil {
+		return "", err
+	}
+	h := fnv.New32a()
+	h.Write(canonical)
+	const alphabet = "bcdfghjklmnpqrstvwxz2456789"
+	digits := []byte(strconv.FormatUint(uint64(h.Sum32()), 10))
+	for i, b := range digits {
+		digits[i] = alphabet[b%byte(len(alphabet))]
+	}
+	return string(digits), nil
+}
+
+func nextRevision(old []*replicaSet) int {
+	last := 0
+	for _, rs := range old {
+		last = max(last, revision(rs))
+	}
+	return last + 1
+}
+
+// revision returns the number in the revision annotation, 0 where there is none.
+func revision(rs *replicaSet) int {
+	text, _ := rs.Annotations.Get(revisionAnnotation)
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// createSet creates an empty replica set for the present template; the next steps fill it.
+func (c *deployments) createSet(ctx context.Context, d *deployment, hash string, revision int) error {
+	var template map[string]any
+	if err := json.Unmarshal(d.Spec.Template, &template); err != nil {
+		return fmt.Errorf("read pod template of deployment %s: %w", d.Key(), err)
+	}
+	meta, _ := template["metadata"].(map[string]any)
+	meta = maps.Clone(meta)
+	if meta == nil {
+		meta = map[string]any{}
+	}
+	labels, _ := meta["labels"].(map[string]any)
+	labels = maps.Clone(labels)
+	if labels == nil {
+		labels = map[string]any{}
+	}
+	labels[hashLabel] = hash
+	meta["labels"] = labels
+	template["metadata"] = meta
+
+	match := maps.Clone(d.Spec.Selector.MatchLabels)
+	if match == nil {
+		match = map[string]string{}
+	}
+	match[hashLabel] = hash
+	selector := map[string]any{"matchLabels": match}
+	if len(d.Spec.Selector.MatchExpressions) > 0 {
+		selector["matchExpressions"] = d.Spec.Selector.MatchExpressions
+	}
+	annotations := d.Annotations.Map()
+	delete(annotations, lastApplied)
+	annotations[revisionAnnotation] = strconv.Itoa(revision)
+	body := map[string]any{
+		"apiVersion": replicaSetResource.APIVersion(), "kind": replicaSetResource.Kind,
+		"metadata": map[string]any{
+			"name": d.Name + "-" + hash, "namespace": d.Namespace, "labels": labels, "annotations": annotations,
+			"ownerReferences": []any{controllerRef(deploymentResource, &d.Meta)},
+		},
+		"spec": map[string]any{"replicas": 0, "minReadySeconds": d.Spec.MinReadySeconds, "selector": selector, "template": template},
+	}
+	err := c.client.Create(ctx, replicaSetResource, d.Namespace, body, nil, kube.WriteOptions{FieldManager: manager})
+	if kube.IsAlreadyExists(err) {
+		return nil // created a moment ago: its event is on the way
+	}
+	return err
+}
+
+// adjustNewest keeps what the newest replica set has from its Deployment: after `kubectl rollout undo` an old one becomes the
+// newest again and gets a new revision number.
+func (c *deployments) adjustNewest(ctx context.Context, d *deployment, newest *replicaSet, next int) error {
+	number := max(revision(newest), next)
+	text := strconv.Itoa(number)
+	if revision(newest) != number || newest.Spec.MinReadySeconds != d.Spec.MinReadySeconds {
+		return c.patchSet(ctx, newest, map[string]any{
+			"metadata": map[string]any{"annotations": map[string]any{revisionAnnotation: text}},
+			"spec":     map[string]any{"minReadySeconds": d.Spec.MinReadySeconds},
+		})
+	}
+	if have, _ := d.Annotations.Get(revisionAnnotation); have == text {
+		return nil
+	}
+	return c.client.Patch(ctx, deploymentResource, d.Key(), kube.MergePatch, map[string]any{"metadata": map[string]any{
+		"uid": d.UID, "annotations": map[string]any{revisionAnnotation: text}}}, nil, kube.WriteOptions{FieldManager: manager})
+}
+
+// prune deletes empty replica sets beyond the history limit, the oldest first.
+func (c *deployments) prune(ctx context.Context, d *deployment, old []*replicaSet) error {
+	empty := slices.DeleteFunc(slices.Clone(old), func(rs *replicaSet) bool {
+		return rs.Deleting() || rs.replicas() > 0 || rs.Status.Replicas > 0
+	})
+	var errs []error
+	for _, rs := range empty[:max(0, len(empty)-valueOr(d.Spec.RevisionHistoryLimit, defaultHistoryLimit))] {
+		err := c.client.Delete(ctx, replicaSetResource, rs.Key(), kube.DeleteOptions{UID: rs.UID, Propagation: kube.Background})
+		if !kube.IsNotFound(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// patchSet merges into a replica set, if it is still as the mirror shows it.
+func (c *deployments) patchSet(ctx context.Context, rs *replicaSet, patch map[string]any) error {
+	meta, ok := patch["metadata"].(map[string]any)
+	if !ok {
+		meta = map[string]any{}
+		patch["metadata"] = meta
+	}
+	meta["uid"], meta["resourceVersion"] = rs.UID, rs.ResourceVersion
+	return c.client.Patch(ctx, replicaSetResource, rs.Key(), kube.MergePatch, patch, nil, kube.WriteOptions{FieldManager: manager})
+}

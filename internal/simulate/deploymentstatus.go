@@ -1,0 +1,189 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"skiff/internal/controller"
+	"skiff/internal/kube"
+)
+
+// Condition types and reasons of a Deployment that kubectl and other controllers read. `kubectl rollout status` fails on timedOut.
+const (
+	available    = "Available"
+	progressing  = "Progressing"
+	setCreated   = "NewReplicaSetCreated"
+	setUpdated   = "ReplicaSetUpdated"
+	setAvailable = "NewReplicaSetAvailable"
+	timedOut     = "ProgressDeadlineExceeded"
+	paused       = "DeploymentPaused"
+)
+
+// writeStatus patches the status of d where it differs from what the replica sets show.
+func (c *deployments) writeStatus(ctx context.Context, d *deployment, newest *replicaSet, old []*replicaSet, now time.Time) error {
+	next := statusOf(d, newest, old, now)
+	if equalStatus(next, d.Status) {
+		return nil
+	}
+	conditions := make([]any, len(next.Conditions))
+	for i, c := range next.Conditions {
+		conditions[i] = map[string]any{"type": c.Type, "status": c.Status, "reason": c.Reason, "message": c.Message,
+			"lastUpdateTime": wireTime(c.LastUpdateTime), "lastTransitionTime": wireTime(c.LastTransitionTime)}
+	}
+	return c.client.Patch(ctx, deploymentResource, d.Key(), kube.MergePatch, map[string]any{
+		"metadata": map[string]any{"uid": d.UID},
+		"status": map[string]any{
+			"observedGeneration":  next.ObservedGeneration,
+			"replicas":            orNull(next.Replicas),
+			"updatedReplicas":     orNull(next.UpdatedReplicas),
+			"readyReplicas":       orNull(next.ReadyReplicas),
+			"availableReplicas":   orNull(next.AvailableReplicas),
+			"unavailableReplicas": orNull(next.UnavailableReplicas),
+			"conditions":          conditions,
+		}}, nil, kube.WriteOptions{FieldManager: manager, Subresource: "status"})
+}
+
+func equalStatus(a, b deploymentStatus) bool {
+	return a.ObservedGeneration == b.ObservedGeneration && a.Replicas == b.Replicas && a.UpdatedReplicas == b.UpdatedReplicas &&
+		a.ReadyReplicas == b.ReadyReplicas && a.AvailableReplicas == b.AvailableReplicas &&
+		a.UnavailableReplicas == b.UnavailableReplicas && slices.EqualFunc(a.Conditions, b.Conditions, equalCondition)
+}
+
+func equalCondition(a, b deploymentCondition) bool {
+	return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message &&
+		a.LastUpdateTime.Equal(b.LastUpdateTime) && a.LastTransitionTime.Equal(b.LastTransitionTime)
+}
+
+// statusOf returns the status of d as its replica sets show it.
+func statusOf(d *deployment, newest *replicaSet, old []*replicaSet, now time.Time) deploymentStatus {
+	s := deploymentStatus{ObservedGeneration: d.Generation}
+	for _, rs := range old {
+		s.add(rs)
+	}
+	wanted := sumReplicas(old)
+	if newest != nil {
+		s.add(newest)
+		s.UpdatedReplicas = newest.Status.Replicas
+		wanted += newest.replicas()
+	}
+	s.UnavailableReplicas = max(0, max(wanted, d.replicas())-s.AvailableReplicas)
+	now = now.UTC().Truncate(time.Second)
+	s.Conditions = []deploymentCondition{
+		settle(d.Status.Conditions, availability(d, s), now),
+		settle(d.Status.Conditions, progress(d, newest, s, now), now),
+	}
+	return s
+}
+
+func (s *deploymentStatus) add(rs *replicaSet) {
+	s.Replicas += rs.Status.Replicas
+	s.ReadyReplicas += rs.Status.ReadyReplicas
+	s.AvailableReplicas += rs.Status.AvailableReplicas
+}
+
+func availability(d *deployment, s deploymentStatus) deploymentCondition {
+	unavailable := 0
+	if d.Spec.Strategy.Type != "Recreate" {
+		var err error
+		if _, unavailable, err = rollingBounds(d); err != nil {
+			unavailable = 0 // the rollout step reports it; nobody may be missing then
+		}
+	}
+	if s.AvailableReplicas >= d.replicas()-unavailable {
+		return deploymentCondition{Type: available, Status: "True", Reason: "MinimumReplicasAvailable",
+			Message: "Deployment has minimum availability."}
+	}
+	return deploymentCondition{Type: available, Status: "False", Reason: "MinimumReplicasUnavailable",
+		Message: "Deployment does not have minimum availability."}
+}
+
+// progress returns the condition Progressing. Its message names the newest replica set, by which a new rollout is told from the one
+// that the old condition is about.
+func progress(d *deployment, newest *replicaSet, s deploymentStatus, now time.Time) deploymentCondition {
+	old, had := conditionOf(d.Status.Conditions, progressing)
+	c := deploymentCondition{Type: progressing, Status: "True", LastUpdateTime: now}
+	switch {
+	case d.Spec.Paused:
+		c.Status, c.Reason, c.Message = "Unknown", paused, "Deployment is paused"
+	case newest == nil && had:
+		return old
+	case newest == nil:
+		c.Reason, c.Message = setUpdated, "Deployment is progressing."
+	case complete(d, s):
+		c.Reason, c.Message = setAvailable, fmt.Sprintf("ReplicaSet %q has successfully progressed.", newest.Name)
+	case !had || !names(old.Message, newest.Name):
+		c.Reason, c.Message = setCreated, fmt.Sprintf("Created new replica set %q", newest.Name)
+	case old.Reason == setAvailable:
+		return old // the rollout is over; that pods are missing since is what Available says
+	case moved(d.Status, s):
+		c.Reason, c.Message = setUpdated, fmt.Sprintf("ReplicaSet %q is progressing.", newest.Name)
+	case now.Sub(old.LastUpdateTime) >= progressDeadline(d) || old.Reason == timedOut:
+		c.Status, c.Reason, c.Message = "False", timedOut, fmt.Sprintf("ReplicaSet %q has timed out progressing.", newest.Name)
+	default:
+		return old
+	}
+	if had && old.Reason == c.Reason && old.Message == c.Message && c.Reason != setUpdated {
+		c.LastUpdateTime = old.LastUpdateTime
+	}
+	return c
+}
+
+func names(message, set string) bool {
+	return message == fmt.Sprintf("Created new replica set %q", set) ||
+		message == fmt.Sprintf("ReplicaSet %q is progressing.", set) ||
+		message == fmt.Sprintf("ReplicaSet %q has timed out progressing.", set) ||
+		message == fmt.Sprintf("ReplicaSet %q has successfully progressed.", set)
+}
+
+func complete(d *deployment, s deploymentStatus) bool {
+	want := d.replicas()
+	return s.UpdatedReplicas == want && s.Replicas == want && s.AvailableReplicas == want
+}
+
+// moved says whether the rollout went forward between two statuses: more new or ready pods, or fewer old ones.
+func moved(old, now deploymentStatus) bool {
+	return now.UpdatedReplicas > old.UpdatedReplicas || now.ReadyReplicas > old.ReadyReplicas ||
+		now.AvailableReplicas > old.AvailableReplicas ||
+		now.Replicas-now.UpdatedReplicas < old.Replicas-old.UpdatedReplicas
+}
+
+// settle gives a condition its times: of the old one as far as nothing changed.
+func settle(conditions []deploymentCondition, c deploymentCondition, now time.Time) deploymentCondition {
+	old, had := conditionOf(conditions, c.Type)
+	same := had && old.Status == c.Status
+	if c.LastUpdateTime.IsZero() {
+		c.LastUpdateTime = now
+		if same && old.Reason == c.Reason && old.Message == c.Message {
+			c.LastUpdateTime = old.LastUpdateTime
+		}
+	}
+	c.LastTransitionTime = now
+	if same {
+		c.LastTransitionTime = old.LastTransitionTime
+	}
+	return c
+}
+
+func conditionOf(list []deploymentCondition, kind string) (deploymentCondition, bool) {
+	i := slices.IndexFunc(list, func(c deploymentCondition) bool { return c.Type == kind })
+	if i < 0 {
+		return deploymentCondition{}, false
+	}
+	return list[i], true
+}
+
+func progressDeadline(d *deployment) time.Duration {
+	return time.Duration(valueOr(d.Spec.ProgressDeadlineSeconds, defaultProgressDeadline)) * time.Second
+}
+
+// deadline asks for another look when a rollout that does not move will be overdue: no event tells of that.
+func deadline(d *deployment, now time.Time) controller.Outcome {
+	c, ok := conditionOf(d.Status.Conditions, progressing)
+	if !ok || d.Spec.Paused || c.Reason == setAvailable || c.Reason == timedOut {
+		return controller.Done
+	}
+	// Not at once where it is overdue: the status that says so is on its way back, and brings another look.
+	return controller.After(max(c.LastUpdateTime.Add(progressDeadline(d)).Sub(now), time.Second))
+}

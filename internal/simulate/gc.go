@@ -1,0 +1,178 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"skiff/internal/cache"
+	"skiff/internal/controller"
+	"skiff/internal/kube"
+)
+
+// collector deletes objects whose owners are gone. It looks at everything after each change: whatever was missed is found the next
+// time, and a few thousand objects take about a millisecond.
+type collector struct {
+	client    *kube.Client
+	resources []kube.Resource
+	mirrors   []*cache.Store[*object] // one per resource
+}
+
+// sweep is the one key of the collector.
+var sweep = kube.Key{Name: "all-objects"}
+
+func newCollector(c *kube.Client, o Options, resources []kube.Resource) *controller.Controller {
+	g := &collector{client: c, resources: resources}
+	var sources []controller.Source
+	for _, r := range resources {
+		m := cache.New[*object](o.mirror(c, r))
+		g.mirrors = append(g.mirrors, m)
+		sources = append(sources, controller.Watches(m, func(*object) []kube.Key { return []kube.Key{sweep} }))
+	}
+	return controller.New("simulate-gc", g.reconcile, o.controller(), sources...)
+}
+
+func (c *collector) reconcile(ctx context.Context, _ kube.Key) (controller.Outcome, error) {
+	var all []vertex
+	for i, m := range c.mirrors {
+		objects, err := m.List("")
+		if err != nil {
+			return controller.Done, err
+		}
+		for _, o := range objects {
+			all = append(all, vertex{o, c.resources[i]})
+		}
+	}
+	g := newGraph(all, c.resources)
+	var errs []error
+	for _, v := range g.all {
+		err := c.collect(ctx, g, v)
+		// What has changed since the mirror saw it comes as an event, and with it the next sweep.
+		if !kube.IsConflict(err) && !kube.IsNotFound(err) {
+			errs = append(errs, err)
+		}
+	}
+	return controller.Done, errors.Join(errs...)
+}
+
+// collect does what is due for one object, as a dependent or as an owner that waits.
+func (c *collector) collect(ctx context.Context, g *graph, v vertex) error {
+	switch {
+	case v.Deleting() && v.has(orphan):
+		return c.orphanDependents(ctx, g, v)
+	case v.waits():
+		if len(g.blocking(v)) > 0 {
+			return nil
+		}
+		return c.removeFinalizer(ctx, v, foreground)
+	case v.Deleting() || len(v.OwnerReferences) == 0:
+		return nil
+	}
+	return c.judge(ctx, g, v)
+}
+
+// judge deletes a dependent that has no owner left, and drops references to dead owners where others live.
+func (c *collector) judge(ctx context.Context, g *graph, v vertex) error {
+	var solid []kube.OwnerReference
+	waiting := false
+	for _, ref := range v.OwnerReferences {
+		owner, ok := g.owner(v, ref)
+		if !ok {
+			exists, err := c.exists(ctx, g, v, ref)
+			if err != nil {
+				return err
+			}
+			ok = exists
+		}
+		switch {
+		case !ok:
+		case owner.object != nil && owner.waits():
+			waiting = true
+		default:
+			solid = append(solid, ref)
+		}
+	}
+	if len(solid) == len(v.OwnerReferences) {
+		return nil
+	}
+	if len(solid) > 0 {
+		return c.setOwners(ctx, v, solid)
+	}
+	policy := kube.Background
+	switch {
+	case v.has(orphan):
+		policy = kube.Orphan
+	case v.has(foreground), waiting && len(g.dependents[v.UID]) > 0:
+		policy = kube.Foreground
+	}
+	return c.client.Delete(ctx, v.resource, v.Key(),
+		kube.DeleteOptions{UID: v.UID, ResourceVersion: v.ResourceVersion, Propagation: policy})
+}
+
+// exists asks the server for an owner that no mirror shows: it may be younger than what the mirrors have seen. An owner of a kind
+// that is not collected counts as alive, because nothing would tell of its end or of a kind that is yet to be installed.
+func (c *collector) exists(ctx context.Context, g *graph, v vertex, ref kube.OwnerReference) (bool, error) {
+	group, _, found := strings.Cut(ref.APIVersion, "/")
+	if !found {
+		group = ""
+	}
+	r, known := g.kinds[groupKind{group, ref.Kind}]
+	if !known {
+		return true, nil
+	}
+	if v.Namespace == "" && !r.ClusterScoped {
+		return true, nil // an invalid reference, which the real collector does not act upon either
+	}
+	k := kube.Key{Namespace: v.Namespace, Name: ref.Name}
+	if r.ClusterScoped {
+		k.Namespace = ""
+	}
+	var owner object
+	err := c.client.Get(ctx, r, k, &owner)
+	if kube.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for the owner of %s %s: %w", v.resource, v.Key(), err)
+	}
+	return owner.UID == ref.UID, nil
+}
+
+// orphanDependents takes the references to v out of its dependents, then lets it go.
+func (c *collector) orphanDependents(ctx context.Context, g *graph, v vertex) error {
+	for _, d := range g.dependents[v.UID] {
+		rest := slices.DeleteFunc(slices.Clone(d.OwnerReferences), func(ref kube.OwnerReference) bool { return ref.UID == v.UID })
+		if err := c.setOwners(ctx, d, rest); err != nil && !kube.IsNotFound(err) {
+			return err
+		}
+	}
+	return c.removeFinalizer(ctx, v, orphan)
+}
+
+func (c *collector) setOwners(ctx context.Context, v vertex, refs []kube.OwnerReference) error {
+	out := make([]any, len(refs))
+	for i, ref := range refs {
+		o := map[string]any{"apiVersion": ref.APIVersion, "kind": ref.Kind, "name": ref.Name, "uid": ref.UID}
+		if ref.Controller {
+			o["controller"] = true
+		}
+		if ref.BlockOwnerDeletion {
+			o["blockOwnerDeletion"] = true
+		}
+		out[i] = o
+	}
+	return c.patchMeta(ctx, v, "ownerReferences", out)
+}
+
+func (c *collector) removeFinalizer(ctx context.Context, v vertex, finalizer string) error {
+	rest := slices.DeleteFunc(slices.Clone(v.Finalizers), func(f string) bool { return f == finalizer })
+	return c.patchMeta(ctx, v, "finalizers", rest)
+}
+
+// patchMeta replaces a list of an object's metadata, if the object is still as the mirror shows it.
+func (c *collector) patchMeta(ctx context.Context, v vertex, field string, value any) error {
+	return c.client.Patch(ctx, v.resource, v.Key(), kube.MergePatch, map[string]any{"metadata": map[string]any{
+		"uid": v.UID, "resourceVersion": v.ResourceVersion, field: value}}, nil, kube.WriteOptions{FieldManager: manager})
+}

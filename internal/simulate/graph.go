@@ -1,0 +1,71 @@
+package simulate
+
+import (
+	"slices"
+
+	"skiff/internal/kube"
+)
+
+// object is what the garbage collector reads of any object.
+type object struct {
+	kube.Meta `json:"metadata"`
+}
+
+// vertex is an object and where it lives.
+type vertex struct {
+	*object
+	resource kube.Resource
+}
+
+// graph is who owns whom, at one moment of the mirrors.
+type graph struct {
+	all        []vertex
+	byUID      map[string]vertex
+	dependents map[string][]vertex // by owner uid
+	kinds      map[groupKind]kube.Resource
+}
+
+type groupKind struct{ group, kind string }
+
+func newGraph(all []vertex, resources []kube.Resource) *graph {
+	g := &graph{all: all, byUID: map[string]vertex{}, dependents: map[string][]vertex{}, kinds: map[groupKind]kube.Resource{}}
+	for _, r := range resources {
+		g.kinds[groupKind{r.Group, r.Kind}] = r
+	}
+	for _, v := range all {
+		g.byUID[v.UID] = v
+		for _, ref := range v.OwnerReferences {
+			g.dependents[ref.UID] = append(g.dependents[ref.UID], v)
+		}
+	}
+	return g
+}
+
+// owner returns the object that a reference of v names. One of another namespace does not count: such a reference is invalid.
+func (g *graph) owner(v vertex, ref kube.OwnerReference) (vertex, bool) {
+	o, ok := g.byUID[ref.UID]
+	if !ok || o.Namespace != "" && o.Namespace != v.Namespace {
+		return vertex{}, false
+	}
+	return o, true
+}
+
+// blocking returns the dependents of v whose references hold up its foreground deletion.
+func (g *graph) blocking(v vertex) []vertex {
+	return slices.DeleteFunc(slices.Clone(g.dependents[v.UID]), func(d vertex) bool {
+		return !slices.ContainsFunc(d.OwnerReferences, func(ref kube.OwnerReference) bool {
+			return ref.UID == v.UID && ref.BlockOwnerDeletion
+		})
+	})
+}
+
+// The finalizers by which an object waits for the garbage collector.
+const (
+	foreground = "foregroundDeletion"
+	orphan     = "orphan"
+)
+
+func (v vertex) has(finalizer string) bool { return slices.Contains(v.Finalizers, finalizer) }
+
+// waits says whether v will go once its dependents are gone.
+func (v vertex) waits() bool { return v.Deleting() && v.has(foreground) }

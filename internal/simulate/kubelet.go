@@ -1,0 +1,180 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"skiff/internal/cache"
+	"skiff/internal/controller"
+	"skiff/internal/kube"
+	"skiff/internal/patch"
+)
+
+// RestartsAnnotation on a pod makes its containers restart until they have done so that many times in all.
+const RestartsAnnotation = "simulate.skiff.dev/restarts"
+
+// BrokenTag is the image tag that no registry has: a container with such an image stays in ImagePullBackOff.
+const BrokenTag = "broken"
+
+// kubeletPod is what the kubelet reads of a Pod.
+type kubeletPod struct {
+	podMeta `json:"metadata"`
+	Spec    struct {
+		NodeName       string         `json:"nodeName"`
+		InitContainers []podContainer `json:"initContainers"`
+		Containers     []podContainer `json:"containers"`
+	} `json:"spec"`
+	Status kube.Raw `json:"status"`
+}
+
+type podMeta struct {
+	kube.MetaAnnotated
+	DeletionGracePeriodSeconds int64 `json:"deletionGracePeriodSeconds"`
+}
+
+type podContainer struct {
+	Name  string `json:"name"`
+	Image string `json:"image"`
+}
+
+// kubelet is the scheduler and all nodes in one: it gives each pod a node, and lets its containers start, restart and stop. Nothing
+// runs; time passes and statuses are written.
+type kubelet struct {
+	client *kube.Client
+	mirror *cache.Store[*kubeletPod]
+	o      Options
+
+	mu     sync.Mutex           // guards what follows
+	boxes  map[kube.Key]sandbox // what "runs", as a container runtime would know it
+	lastIP netip.Addr
+}
+
+// sandbox is the state of a pod on its node.
+type sandbox struct {
+	uid       string
+	ip        string
+	created   time.Time // when the pod came to its node
+	restarts  int       // of its containers, each
+	restarted time.Time // when the last restart began
+	ready     time.Time // when the containers are, or will be, up
+}
+
+// beforePodIPs is the address before the first pod's. Half a class A network is never used up in the life of one process, so that
+// no address is given twice; the cluster IPs of Services (10.96.0.0/12) are outside of it.
+var beforePodIPs = netip.MustParseAddr("10.128.0.0")
+
+func newKubelet(c *kube.Client, o Options) *controller.Controller {
+	k := &kubelet{client: c, mirror: cache.New[*kubeletPod](o.mirror(c, podResource)), o: o,
+		boxes: map[kube.Key]sandbox{}, lastIP: beforePodIPs}
+	return controller.New("simulate-kubelet", k.reconcile, o.controller(), controller.For(k.mirror))
+}
+
+func (c *kubelet) reconcile(ctx context.Context, k kube.Key) (controller.Outcome, error) {
+	p, ok, err := c.mirror.Get(k)
+	if err != nil {
+		return controller.Done, err
+	}
+	if !ok {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.boxes, k)
+		return controller.Done, nil
+	}
+	var status map[string]any
+	if len(p.Status) > 0 {
+		if err := json.Unmarshal(p.Status, &status); err != nil {
+			return controller.Done, fmt.Errorf("read status of pod %s: %w", k, err)
+		}
+	}
+	now := time.Now()
+	switch phase := status["phase"]; {
+	case p.Deleting():
+		return c.stop(ctx, p, now)
+	case phase == "Succeeded" || phase == "Failed": // somebody else's decision; a pod does not come back from it
+		return controller.Done, nil
+	case p.Spec.NodeName == "":
+		return controller.Done, c.schedule(ctx, p)
+	}
+	return c.run(ctx, p, status, now)
+}
+
+// stop removes a pod that is being deleted once its containers have had time to stop.
+func (c *kubelet) stop(ctx context.Context, p *kubeletPod, now time.Time) (controller.Outcome, error) {
+	grace := time.Duration(p.DeletionGracePeriodSeconds) * time.Second
+	if wait := p.DeletionTimestamp.Add(min(c.o.PodStopDelay, grace) - grace).Sub(now); wait > 0 && p.Spec.NodeName != "" {
+		return controller.After(wait), nil
+	}
+	var none int64
+	err := c.client.Delete(ctx, podResource, p.Key(), kube.DeleteOptions{UID: p.UID, GracePeriodSeconds: &none})
+	if kube.IsNotFound(err) || kube.IsConflict(err) {
+		err = nil // gone, and perhaps another is there under its name
+	}
+	return controller.Done, err
+}
+
+// schedule binds a pod to a node: always the same for the same pod, all nodes alike in the long run.
+func (c *kubelet) schedule(ctx context.Context, p *kubeletPod) error {
+	h := fnv.New32a()
+	h.Write([]byte(p.UID))
+	node := c.o.Nodes[h.Sum32()%uint32(len(c.o.Nodes))]
+	return c.client.Patch(ctx, podResource, p.Key(), kube.MergePatch, map[string]any{
+		"metadata": map[string]any{"uid": p.UID},
+		"spec":     map[string]any{"nodeName": node},
+	}, nil, kube.WriteOptions{FieldManager: manager})
+}
+
+// run brings the status of a pod up to date, and asks for another look when its containers will be up.
+func (c *kubelet) run(ctx context.Context, p *kubeletPod, status map[string]any, now time.Time) (controller.Outcome, error) {
+	box, err := c.sandboxOf(p, now)
+	if err != nil {
+		return controller.Done, err
+	}
+	desired := podStatus(p, box, c.o.nodeIP(p.Spec.NodeName), now)
+	if covered, _ := patch.Covered(nil, desired, status); !covered {
+		// Strategic, so that conditions of others stay.
+		err := c.client.Patch(ctx, podResource, p.Key(), kube.StrategicMergePatch, map[string]any{
+			"metadata": map[string]any{"uid": p.UID}, "status": desired,
+		}, nil, kube.WriteOptions{FieldManager: manager, Subresource: "status"})
+		if kube.IsNotFound(err) {
+			return controller.Done, nil // gone meanwhile
+		}
+		if err != nil {
+			return controller.Done, err
+		}
+	}
+	if wait := box.ready.Sub(now); wait > 0 {
+		return controller.After(wait), nil
+	}
+	return controller.Done, nil
+}
+
+// sandboxOf returns the state of a pod on its node, after what should happen to it by now has happened.
+func (c *kubelet) sandboxOf(p *kubeletPod, now time.Time) (sandbox, error) {
+	restarts := 0
+	if text, ok := p.Annotations.Get(RestartsAnnotation); ok {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			return sandbox{}, controller.Terminal(fmt.Errorf("pod %s: annotation %s: want a number of restarts, have %q",
+				p.Key(), RestartsAnnotation, text))
+		}
+		restarts = n
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	box := c.boxes[p.Key()]
+	if box.uid != p.UID {
+		c.lastIP = c.lastIP.Next()
+		box = sandbox{uid: p.UID, ip: c.lastIP.String(), created: now, ready: now.Add(c.o.PodStartDelay)}
+	}
+	if box.restarts < restarts && !box.ready.After(now) {
+		box.restarts, box.restarted, box.ready = restarts, now, now.Add(c.o.PodStartDelay)
+	}
+	c.boxes[p.Key()] = box
+	return box, nil
+}

@@ -1,0 +1,139 @@
+package simulate
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"skiff/internal/kube"
+)
+
+// step is one change of a replica set's size.
+type step struct {
+	set *replicaSet
+	to  int
+}
+
+// nextStep returns the next thing to do to bring a Deployment from its old replica sets to the newest one, nil if there is nothing to
+// do now. One step at a time is enough: each comes back as an event of the replica set, and until then nothing is counted twice.
+func nextStep(d *deployment, newest *replicaSet, old []*replicaSet) (*step, error) {
+	if d.Spec.Paused {
+		return nil, nil
+	}
+	if d.Spec.Strategy.Type == "Recreate" {
+		return recreateStep(d, newest, old), nil
+	}
+	surge, unavailable, err := rollingBounds(d)
+	if err != nil {
+		return nil, err
+	}
+	if s := growNewest(d, newest, old, surge); s != nil {
+		return s, nil
+	}
+	return shrinkOld(d, newest, old, unavailable), nil
+}
+
+// recreateStep stops all old pods before it starts a new one.
+func recreateStep(d *deployment, newest *replicaSet, old []*replicaSet) *step {
+	for _, rs := range old {
+		if rs.replicas() > 0 {
+			return &step{rs, 0}
+		}
+	}
+	for _, rs := range old {
+		if rs.Status.Replicas > 0 {
+			return nil
+		}
+	}
+	return resize(newest, d.replicas())
+}
+
+func resize(rs *replicaSet, to int) *step {
+	if rs.replicas() == to {
+		return nil
+	}
+	return &step{rs, to}
+}
+
+// growNewest gives the newest replica set what it lacks, as far as the surge allows, or takes from it what it has too much.
+func growNewest(d *deployment, newest *replicaSet, old []*replicaSet, surge int) *step {
+	want, have := d.replicas(), newest.replicas()
+	if have > want {
+		return &step{newest, want}
+	}
+	room := want + surge - have - sumReplicas(old)
+	return resize(newest, have+max(0, min(room, want-have)))
+}
+
+// shrinkOld takes pods from an old replica set while enough others are available. Pods that are not available go first: they serve
+// nobody, and a broken old revision must not hold up its own replacement.
+func shrinkOld(d *deployment, newest *replicaSet, old []*replicaSet, unavailable int) *step {
+	least := d.replicas() - unavailable
+	newNotAvailable := newest.replicas() - newest.Status.AvailableReplicas
+	spare := sumReplicas(old) + newest.replicas() - least - newNotAvailable
+	if spare <= 0 {
+		return nil
+	}
+	for _, rs := range old {
+		if sick := rs.replicas() - rs.Status.AvailableReplicas; rs.replicas() > 0 && sick > 0 {
+			return &step{rs, rs.replicas() - min(sick, spare)}
+		}
+	}
+	available := newest.Status.AvailableReplicas
+	for _, rs := range old {
+		available += rs.Status.AvailableReplicas
+	}
+	for _, rs := range old {
+		if n := min(rs.replicas(), available-least); n > 0 {
+			return &step{rs, rs.replicas() - n}
+		}
+	}
+	return nil
+}
+
+func sumReplicas(sets []*replicaSet) int {
+	n := 0
+	for _, rs := range sets {
+		n += rs.replicas()
+	}
+	return n
+}
+
+// rollingBounds returns how many pods there may be above, and missing from, the wanted number. Percentages round in the safe
+// direction; both zero would allow no step at all, so then one pod may be missing, as in the real controller.
+func rollingBounds(d *deployment) (surge, unavailable int, err error) {
+	r := d.Spec.Strategy.RollingUpdate
+	surge, err = intOrPercent(r.MaxSurge, d.replicas(), true)
+	if err != nil {
+		return 0, 0, fmt.Errorf("deployment %s: maxSurge: %w", d.Key(), err)
+	}
+	unavailable, err = intOrPercent(r.MaxUnavailable, d.replicas(), false)
+	if err != nil {
+		return 0, 0, fmt.Errorf("deployment %s: maxUnavailable: %w", d.Key(), err)
+	}
+	if surge == 0 && unavailable == 0 {
+		unavailable = 1
+	}
+	return surge, min(unavailable, d.replicas()), nil
+}
+
+// intOrPercent reads 3 or "25%" of a whole. Absent means 25%, the API's default.
+func intOrPercent(raw kube.Raw, whole int, up bool) (int, error) {
+	text := strings.Trim(string(raw), `"`)
+	if text == "" || text == "null" {
+		text = "25%"
+	}
+	digits, percent := strings.CutSuffix(text, "%")
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("want a number or a percentage, have %s", text)
+	}
+	if !percent {
+		return n, nil
+	}
+	n *= whole
+	if up {
+		n += 99
+	}
+	return n / 100, nil
+}

@@ -1,0 +1,116 @@
+// Package simulate is what a cluster does around the embedded API server: Deployments and ReplicaSets that make pods, nodes on which
+// pods become Running and Ready, and the garbage collector. `skiff dev` and the demo run on it; it is enough that `kubectl rollout
+// status`, `rollout restart`, `rollout undo` and `get pods -w` look as they do on a real cluster. It must not be pointed at one: it
+// would fight with the real controllers.
+//
+// Nothing runs in its pods. Two things can be asked of them: an image with the tag "broken" (BrokenTag) stays in ImagePullBackOff, and
+// the annotation simulate.skiff.dev/restarts: "2" (RestartsAnnotation) makes the containers restart until they have done so twice.
+// It knows no StatefulSets, DaemonSets and Jobs, adopts no orphans, and makes no Endpoints. Cluster IPs, node ports, namespaces and CRDs
+// are the server's own business (package fakeapi).
+//
+// All are controllers on skiff's own runtime, each with the goroutines of package controller and with mirrors of its own, so that they
+// know of each other only what the server tells. Run owns all of them. It stands beside the event path, where an operator stands.
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/cache"
+	"skiff/internal/controller"
+	"skiff/internal/kube"
+)
+
+// manager is the field manager of the simulation's writes, so that managedFields do not show them as skiff's.
+const manager = "skiff-simulate"
+
+// Options of a simulation. The zero value is a small, quick cluster.
+type Options struct {
+	// Nodes are the names of the nodes; empty means node-1 to node-3, so that -o wide shows pods being spread.
+	Nodes []string
+	// PodStartDelay is how long a pod stays in ContainerCreating; 0 means a second, long enough to be seen.
+	PodStartDelay time.Duration
+	// PodStopDelay is how long a pod stays Terminating, at most its grace period; 0 means a second.
+	PodStopDelay time.Duration
+	// Log gets a line for each reconcile, which is much: give it a higher verbosity than skiff's own.
+	Log logr.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if len(o.Nodes) == 0 {
+		o.Nodes = []string{"node-1", "node-2", "node-3"}
+	}
+	if o.PodStartDelay == 0 {
+		o.PodStartDelay = time.Second
+	}
+	if o.PodStopDelay == 0 {
+		o.PodStopDelay = time.Second
+	}
+	return o
+}
+
+// mirror returns the options of a mirror of all objects of a resource.
+func (o Options) mirror(c *kube.Client, r kube.Resource) cache.Options {
+	return cache.Options{Resource: r, Client: c, Log: o.Log}
+}
+
+func (o Options) controller() controller.Options { return controller.Options{Log: o.Log} }
+
+// Cluster is a simulation that can be run once.
+type Cluster struct {
+	client      *kube.Client
+	o           Options
+	controllers []*controller.Controller
+	gc          *collectors
+}
+
+// New returns the simulation of a cluster on the server of c. It sends nothing before Run.
+func New(c *kube.Client, o Options) *Cluster {
+	o = o.withDefaults()
+	return &Cluster{
+		client:      c,
+		o:           o,
+		controllers: []*controller.Controller{newDeployments(c, o), newReplicaSets(c, o), newKubelet(c, o)},
+		gc:          newCollectors(c, o),
+	}
+}
+
+// Run simulates until ctx ends, and waits for everything that it has started. The error is nil after a clean stop.
+func (s *Cluster) Run(ctx context.Context) error {
+	if err := createNodes(ctx, s.client, s.o); err != nil {
+		return fmt.Errorf("simulate a cluster: %w", err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	parts := []func(context.Context) error{s.gc.run}
+	for _, c := range s.controllers {
+		parts = append(parts, c.Run)
+	}
+	errs := make([]error, len(parts))
+	var running sync.WaitGroup
+	for i, run := range parts {
+		running.Go(func() {
+			defer stop() // a cluster without one of its parts is none
+			errs[i] = run(ctx)
+		})
+	}
+	running.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("simulate a cluster: %w", err)
+	}
+	return nil
+}
+
+// Ready returns nil when all controllers follow the server, and else what is missing.
+func (s *Cluster) Ready() error {
+	var errs []error
+	for _, c := range s.controllers {
+		errs = append(errs, c.Ready())
+	}
+	return errors.Join(append(errs, s.gc.ready())...)
+}

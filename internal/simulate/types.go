@@ -1,0 +1,119 @@
+package simulate
+
+import (
+	"time"
+
+	"skiff/internal/kube"
+)
+
+// Resources that the simulation reads and writes.
+var (
+	podResource        = kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
+	nodeResource       = kube.Resource{Version: "v1", Plural: "nodes", Kind: "Node", ClusterScoped: true}
+	replicaSetResource = kube.Resource{Group: "apps", Version: "v1", Plural: "replicasets", Kind: "ReplicaSet"}
+	deploymentResource = kube.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"}
+	crdResource        = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions",
+		Kind: "CustomResourceDefinition", ClusterScoped: true}
+)
+
+// deployment is what the deployment controller reads of a Deployment.
+type deployment struct {
+	kube.MetaAnnotated `json:"metadata"`
+	Spec               deploymentSpec   `json:"spec"`
+	Status             deploymentStatus `json:"status"`
+}
+
+type deploymentSpec struct {
+	Replicas *int `json:"replicas"`
+	Selector struct {
+		MatchLabels      map[string]string `json:"matchLabels"`
+		MatchExpressions kube.Raw          `json:"matchExpressions"`
+	} `json:"selector"`
+	Template kube.Raw `json:"template"`
+	Strategy struct {
+		Type          string `json:"type"` // "Recreate"; anything else is RollingUpdate
+		RollingUpdate struct {
+			MaxSurge       kube.Raw `json:"maxSurge"` // a number or a percentage
+			MaxUnavailable kube.Raw `json:"maxUnavailable"`
+		} `json:"rollingUpdate"`
+	} `json:"strategy"`
+	MinReadySeconds         int  `json:"minReadySeconds"`
+	RevisionHistoryLimit    *int `json:"revisionHistoryLimit"`
+	ProgressDeadlineSeconds *int `json:"progressDeadlineSeconds"`
+	Paused                  bool `json:"paused"`
+}
+
+type deploymentStatus struct {
+	ObservedGeneration  int64                 `json:"observedGeneration"`
+	Replicas            int                   `json:"replicas"`
+	UpdatedReplicas     int                   `json:"updatedReplicas"`
+	ReadyReplicas       int                   `json:"readyReplicas"`
+	AvailableReplicas   int                   `json:"availableReplicas"`
+	UnavailableReplicas int                   `json:"unavailableReplicas"`
+	Conditions          []deploymentCondition `json:"conditions"`
+}
+
+type deploymentCondition struct {
+	Type               string    `json:"type"`
+	Status             string    `json:"status"`
+	LastUpdateTime     time.Time `json:"lastUpdateTime"`
+	LastTransitionTime time.Time `json:"lastTransitionTime"`
+	Reason             string    `json:"reason"`
+	Message            string    `json:"message"`
+}
+
+// Defaults of the API, for objects that were stored without them.
+const (
+	defaultReplicas         = 1
+	defaultHistoryLimit     = 10
+	defaultProgressDeadline = 600 // seconds
+)
+
+func (d *deployment) replicas() int { return valueOr(d.Spec.Replicas, defaultReplicas) }
+
+func valueOr(n *int, otherwise int) int {
+	if n == nil {
+		return otherwise
+	}
+	return *n
+}
+
+// replicaSet is what both controllers read of a ReplicaSet.
+type replicaSet struct {
+	kube.MetaAnnotated `json:"metadata"`
+	Spec               replicaSetSpec   `json:"spec"`
+	Status             replicaSetStatus `json:"status"`
+}
+
+type replicaSetSpec struct {
+	Replicas        *int     `json:"replicas"`
+	MinReadySeconds int      `json:"minReadySeconds"`
+	Template        kube.Raw `json:"template"`
+}
+
+type replicaSetStatus struct {
+	ObservedGeneration   int64 `json:"observedGeneration"`
+	Replicas             int   `json:"replicas"`
+	FullyLabeledReplicas int   `json:"fullyLabeledReplicas"`
+	ReadyReplicas        int   `json:"readyReplicas"`
+	AvailableReplicas    int   `json:"availableReplicas"`
+}
+
+func (rs *replicaSet) replicas() int { return valueOr(rs.Spec.Replicas, defaultReplicas) }
+
+// controllerRef is the owner reference by which owner controls an object.
+func controllerRef(r kube.Resource, owner *kube.Meta) map[string]any {
+	return map[string]any{"apiVersion": r.APIVersion(), "kind": r.Kind, "name": owner.Name, "uid": owner.UID,
+		"controller": true, "blockOwnerDeletion": true}
+}
+
+// orNull is n, or for 0 the null that removes a field by merge patch: the real controllers leave zero counts out.
+func orNull(n int) any {
+	if n == 0 {
+		return nil
+	}
+	return n
+}
+
+// wireTime is a time as the API writes it.
+func wireTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

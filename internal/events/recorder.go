@@ -1,0 +1,124 @@
+package events
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/kube"
+)
+
+// Type is how an Event is meant; the API knows no others.
+type Type string
+
+// The types of Events.
+const (
+	Normal  Type = "Normal"
+	Warning Type = "Warning"
+)
+
+const (
+	// queueSize is how many events may wait while the server is slow. client-go has the same number; at a
+	// few hundred bytes each it is a quarter of a megabyte.
+	queueSize = 1000
+	// flushTimeout is how long a shutdown waits for what is still queued: events are a courtesy, and the
+	// process has a grace period to keep.
+	flushTimeout = 3 * time.Second
+)
+
+// Object is what an event is about.
+type Object struct {
+	APIVersion      string
+	Kind            string
+	Namespace       string // "" for a cluster-scoped object: its events go to the namespace default
+	Name            string
+	UID             string
+	ResourceVersion string
+}
+
+// Event is one thing that happened.
+type Event struct {
+	Regarding Object
+	Related   Object // a second object that it is about, for example the pod that was created; may be empty
+	Type      Type
+	Reason    string // why, in CamelCase for machines: "CreatePod"
+	Action    string // what was done or tried, in CamelCase: "Reconcile"
+	Note      string // for people; longer than 1 KiB is cut. It must not hold secrets
+}
+
+// Options configure a Recorder.
+type Options struct {
+	Client     *kube.Client
+	Controller string // reportingController, a qualified name: "skiff.dev/redis"
+	Instance   string // reportingInstance; "": the host's name, which in a pod is the pod's
+	Log        logr.Logger
+}
+
+// Recorder takes events from any goroutine and sends them from one.
+type Recorder struct {
+	client     *kube.Client
+	controller string
+	instance   string
+	log        logr.Logger
+	queue      chan queued
+	dropped    atomic.Uint64
+}
+
+// queued is an event and when it happened.
+type queued struct {
+	Event
+	at time.Time
+}
+
+// New returns a recorder. Until Run is called, events wait in its queue.
+func New(o Options) *Recorder {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown" // the field is required; who asks for it has the pod's name in the log as well
+	}
+	return &Recorder{
+		client:     o.Client,
+		controller: o.Controller,
+		instance:   cut(cmp.Or(o.Instance, host), maxField),
+		log:        o.Log.WithName("events"),
+		queue:      make(chan queued, queueSize),
+	}
+}
+
+// Record queues an event and returns at once. An event that finds the queue full is dropped.
+func (r *Recorder) Record(e Event) {
+	select {
+	case r.queue <- queued{e, time.Now()}:
+	default:
+		r.dropped.Add(1)
+	}
+}
+
+// Dropped returns how many events were not sent: the queue was full, an object had too many, or the server
+// refused them.
+func (r *Recorder) Dropped() uint64 { return r.dropped.Load() }
+
+// Run sends events until ctx ends, and then for at most three more seconds what is still queued. It always
+// returns nil: no event is worth a failure.
+func (r *Recorder) Run(ctx context.Context) error {
+	s := newSender(r)
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		if ctx.Err() != nil {
+			s.flush(context.WithoutCancel(ctx))
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+		case e := <-r.queue:
+			s.take(ctx, e)
+		case <-tick.C:
+			s.sweep(ctx, time.Now())
+		}
+	}
+}

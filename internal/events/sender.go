@@ -1,0 +1,229 @@
+package events
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"skiff/internal/kube"
+)
+
+const (
+	// refreshAfter is how often a series that goes on is written: an Event lives for an hour by default, and
+	// a series that still happens must not expire.
+	refreshAfter = 30 * time.Minute
+	// finishAfter ends a series: what has not happened for six minutes is over, and its count is written. This
+	// and refreshAfter are KEP-383's numbers.
+	finishAfter = 6 * time.Minute
+	// sweepEvery is how often series are looked at; the times above are kept to within it.
+	sweepEvery = time.Minute
+	// maxTries and retryAfter bound what one event may cost while the server is away: twelve tries in about
+	// two minutes, as client-go.
+	maxTries   = 12
+	retryAfter = 10 * time.Second
+	// burst and refill limit the different events of one object: 25 at once, then one per five minutes, the
+	// numbers of client-go's spam filter.
+	burst  = 25
+	refill = 5 * time.Minute
+	// maxObjects bounds the memory of series and limits; a controller that reports on more objects than this
+	// within six minutes loses series, not events. 4,096 is the size of client-go's caches.
+	maxObjects = 4096
+)
+
+// key says which events are the same. The note is not part of it: five failures with five texts are one
+// series, which shows the first.
+type key struct {
+	typ                Type
+	reason, action     string
+	regarding, related Object
+}
+
+func keyOf(e Event) key {
+	k := key{typ: e.Type, reason: e.Reason, action: e.Action, regarding: e.Regarding, related: e.Related}
+	// The same object at another version is the same object.
+	k.regarding.ResourceVersion, k.related.ResourceVersion = "", ""
+	return k
+}
+
+// series is an Event that was sent and what has happened since.
+type series struct {
+	name    string // of the Event object; chosen before the first try, so that a repeated one cannot double it
+	created bool   // the server has it
+	unsure  bool   // the answer to an earlier create was lost
+	first   queued
+	count   int
+	last    time.Time // last occurrence
+	written int       // the count that the server has
+	sent    time.Time // last write
+}
+
+// bucket limits the new Events about one object.
+type bucket struct {
+	left float64
+	at   time.Time
+}
+
+// sender is the state of Run's goroutine; only that touches it.
+type sender struct {
+	*Recorder
+	series  map[key]*series
+	buckets map[Object]*bucket
+	refused bool // the server refused an event for lack of rights, and the log has it
+}
+
+func newSender(r *Recorder) *sender {
+	return &sender{Recorder: r, series: map[key]*series{}, buckets: map[Object]*bucket{}}
+}
+
+// take sends a new event, or counts a repeated one. The first repetition is written at once, so that people
+// see that it is a series; later ones wait for sweep.
+func (s *sender) take(ctx context.Context, e queued) {
+	k := keyOf(e.Event)
+	if run := s.series[k]; run != nil {
+		run.count++
+		run.last = e.at
+		if run.written == 1 {
+			s.write(ctx, run)
+		}
+		return
+	}
+	if !s.allow(k.regarding, e.at) || len(s.series) >= maxObjects {
+		s.dropped.Add(1)
+		return
+	}
+	run := &series{first: e, count: 1, last: e.at}
+	s.series[k] = run
+	if !s.write(ctx, run) && ctx.Err() == nil {
+		delete(s.series, k)
+	}
+}
+
+// allow takes a token of the object's bucket.
+func (s *sender) allow(o Object, now time.Time) bool {
+	b := s.buckets[o]
+	if b == nil {
+		if len(s.buckets) >= maxObjects {
+			return false
+		}
+		b = &bucket{left: burst, at: now}
+		s.buckets[o] = b
+	}
+	b.left = min(burst, b.left+float64(now.Sub(b.at))/float64(refill))
+	b.at = now
+	if b.left < 1 {
+		return false
+	}
+	b.left--
+	return true
+}
+
+// sweep writes series that are due and forgets what is over.
+func (s *sender) sweep(ctx context.Context, now time.Time) {
+	for k, run := range s.series {
+		over := now.Sub(run.last) >= finishAfter
+		if run.count > run.written && (over || now.Sub(run.sent) >= refreshAfter) {
+			s.write(ctx, run)
+		}
+		if over {
+			delete(s.series, k)
+		}
+	}
+	for o, b := range s.buckets {
+		if now.Sub(b.at) >= burst*refill {
+			delete(s.buckets, o)
+		}
+	}
+}
+
+// flush sends what is queued and the counts of open series, as far as flushTimeout allows.
+func (s *sender) flush(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	for ctx.Err() == nil {
+		select {
+		case e := <-s.queue:
+			s.take(ctx, e)
+			continue
+		default:
+		}
+		break
+	}
+	for _, run := range s.series {
+		if run.count > run.written {
+			s.write(ctx, run)
+		}
+		if run.written == 0 && ctx.Err() != nil {
+			s.dropped.Add(1)
+		}
+	}
+	s.dropped.Add(uint64(len(s.queue)))
+}
+
+// write creates the Event of a series or patches its count. It tries again while the server is away; what the
+// server refuses is dropped, because it would be refused again. What the end of ctx interrupts is left to flush.
+func (s *sender) write(ctx context.Context, run *series) bool {
+	for try := 1; ; try++ {
+		err := s.writeOnce(ctx, run)
+		if err == nil {
+			run.written, run.sent = run.count, time.Now()
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		if !kube.IsTransient(err) || try == maxTries {
+			s.drop(err)
+			return false
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(retryAfter/2 + rand.N(retryAfter)):
+		}
+	}
+}
+
+// drop counts what could not be sent. A lack of rights is said once and not for each event; a namespace that
+// is ending takes its events with it.
+func (s *sender) drop(err error) {
+	s.dropped.Add(1)
+	switch {
+	case kube.IsNamespaceTerminating(err), kube.IsNotFound(err):
+	case kube.IsForbidden(err):
+		if !s.refused {
+			s.refused = true
+			s.log.Error(err, "events are not recorded: grant create and patch on events in events.k8s.io")
+		}
+	default:
+		s.log.V(1).Info("event dropped", "error", err.Error())
+	}
+}
+
+// writeOnce patches the Event of a series, or creates it where there is none, or none any more: Events expire.
+func (s *sender) writeOnce(ctx context.Context, run *series) error {
+	namespace := namespaceOf(run.first.Regarding)
+	if run.created {
+		k := kube.Key{Namespace: namespace, Name: run.name}
+		err := s.client.Patch(ctx, resource, k, kube.MergePatch, seriesPatch(run), nil, kube.WriteOptions{})
+		if !kube.IsNotFound(err) {
+			return err
+		}
+		run.created, run.name = false, ""
+	}
+	for {
+		if run.name == "" {
+			run.name = eventName(run.first.Regarding.Name, time.Now())
+		}
+		err := s.client.Create(ctx, resource, namespace, s.body(run, run.name), nil, kube.WriteOptions{})
+		switch {
+		case err == nil, kube.IsAlreadyExists(err) && run.unsure:
+			run.created = true // if not by this request, then by an earlier one whose answer was lost
+			return nil
+		case kube.IsAlreadyExists(err):
+			run.name = randomName() // two events of one object in one tick of the clock
+			continue
+		}
+		run.unsure = run.unsure || kube.UnknownOutcome(err)
+		return err
+	}
+}

@@ -1,0 +1,94 @@
+package apply
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+
+	"skiff/internal/kube"
+	"skiff/internal/patch"
+)
+
+// Owner is the custom resource that children belong to.
+type Owner struct{ APIVersion, Kind, Namespace, Name, UID string }
+
+// OwnerOf names obj, an object of resource r, as an owner.
+func OwnerOf(r kube.Resource, obj kube.Object) Owner {
+	m := obj.ObjectMeta()
+	return Owner{APIVersion: r.APIVersion(), Kind: r.Kind, Namespace: m.Namespace, Name: m.Name, UID: m.UID}
+}
+
+// Key returns where the owner is.
+func (o Owner) Key() kube.Key { return kube.Key{Namespace: o.Namespace, Name: o.Name} }
+
+// Reference returns the controller owner reference for metadata.ownerReferences of a child. The garbage collector
+// deletes the child after its owner, or before it where the user asked for that (--cascade=foreground).
+func (o Owner) Reference() map[string]any {
+	return map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind, "name": o.Name, "uid": o.UID,
+		"controller": true, "blockOwnerDeletion": true}
+}
+
+// declared is a child as it is compared and sent.
+type declared struct {
+	key    kube.Key
+	hash   string
+	plain  map[string]any // Child.Body
+	body   map[string]any // the same with the hash
+	create map[string]any // what a POST sends
+	spec   map[string]any // of body
+	keep   []string
+}
+
+// declare checks a child and puts its hash on it.
+func declare(owner Owner, c Child) (declared, error) {
+	meta, _ := c.Body["metadata"].(map[string]any)
+	name, _ := meta["name"].(string)
+	namespace, _ := meta["namespace"].(string)
+	if name == "" {
+		return declared{}, errors.New("metadata.name is missing")
+	}
+	if namespace != owner.Namespace {
+		return declared{}, fmt.Errorf("%q is in namespace %q, its owner in %q: an owner is in the namespace of its children",
+			name, namespace, owner.Namespace)
+	}
+	references, _ := meta["ownerReferences"].([]any)
+	if len(references) != 1 || !patch.Equal(references[0], owner.Reference()) {
+		return declared{}, fmt.Errorf("%q does not declare its owner, and that one only, in metadata.ownerReferences", name)
+	}
+	if labels, _ := meta["labels"].(map[string]any); labels[ManagedByLabel] != ManagedBy {
+		return declared{}, fmt.Errorf("%q does not declare the label %s, without which the cache does not see it", name, ManagedBySelector)
+	}
+	text, err := patch.Encode(c.Body)
+	if err != nil {
+		return declared{}, fmt.Errorf("%q: %w", name, err)
+	}
+	// 64 bits: the hash is compared with the one before it of the same child, never searched for.
+	sum := sha256.Sum256(text)
+	d := declared{key: kube.Key{Namespace: namespace, Name: name}, plain: c.Body,
+		hash: hex.EncodeToString(sum[:8]), keep: c.Keep}
+	d.body = withAnnotation(c.Body, HashAnnotation, d.hash)
+	d.create = d.body
+	if c.Create != nil {
+		d.create = withAnnotation(c.Create, HashAnnotation, d.hash)
+	}
+	d.spec, _ = c.Body["spec"].(map[string]any)
+	return d, nil
+}
+
+// withAnnotation returns a copy of an object that has one annotation more. It shares all else.
+func withAnnotation(object map[string]any, key, value string) map[string]any {
+	meta, _ := object["metadata"].(map[string]any)
+	annotations, _ := meta["annotations"].(map[string]any)
+	annotations = with(annotations, key, value)
+	return with(object, "metadata", with(meta, "annotations", annotations))
+}
+
+// with returns a shallow copy of m with one more field.
+func with(m map[string]any, key string, value any) map[string]any {
+	out := make(map[string]any, len(m)+1)
+	maps.Copy(out, m)
+	out[key] = value
+	return out
+}

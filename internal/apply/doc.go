@@ -1,0 +1,28 @@
+// Package apply brings the children of a custom resource to what its operator declares, with no more requests than that
+// needs: POST for a child that is missing, server-side apply for one that differs, nothing for one that does not.
+//
+// Its job is one child at a time ([Applier.Apply]) and the status of the owner ([Statuses.Write]). What is desired is the
+// operator's, a pure function of the custom resource; when a reconcile runs is the controller's; what the cluster looks
+// like comes from the cache through two functions ([Mirror]), and package patch compares.
+//
+// # How a child is written
+//
+// Children are created by POST, because POST is the only request that creates and nothing else: an apply onto a foreign
+// object of the same name takes it over without an error. An existing child is changed by apply alone, so that fields
+// that others set (an autoscaler's replicas, an injected sidecar, the annotation of `kubectl rollout restart`) are never
+// touched. Each child carries a hash of its desired state as an annotation, a declared field like any other: so a field
+// that is declared no longer is a difference too, and the apply that follows removes it.
+//
+// Two things have to happen before an apply, and [Applier] does them by itself. After a POST the server has our fields
+// down as an Update, and fields that we stop declaring would survive an apply because that entry still owns them; so
+// that entry is turned into an Apply first. And a field that must keep its value when it is declared no longer
+// ([Child.Keep]) is handed over to a second field manager first, because it would fall to the server's default.
+//
+// # Stale caches
+//
+// The cache learns of our own write a moment after its answer. Until it has (Mirror.Reached), the answer stands in for
+// the cached copy, so that no reconcile acts on what it has itself made obsolete, and no status says so. This trust ends
+// after a few seconds: then a live read decides. See [written].
+//
+// Place on the event path: inside Reconcile (function 9), on the worker's goroutine. The package starts none.
+package apply

@@ -1,0 +1,145 @@
+package apply
+
+import (
+	"hash/maphash"
+	"time"
+
+	"skiff/internal/kube"
+)
+
+// memory is what is remembered of one child between reconciles. All of it can be lost without harm: a restart costs one
+// comparison per child, and one read before the first apply.
+type memory[S any] struct {
+	written  written[*Live[S]]
+	settled  settled
+	hidden   bool     // the child exists on the server, but the cache does not show it: it lacks our label
+	prepared string   // uid of the child that has been made ready for our applies
+	held     []string // fields of Child.Keep that our last apply declared
+	contest  contest
+}
+
+// written is the answer to our last request about an object. It stands in for the cached copy until the cache has seen
+// that version (protocol CCH-11, 13), because a decision on an older copy would repeat what has been done. Reached moves
+// with bookmarks and lists as well, so that an object which was deleted before its event came blocks nobody (CCH-12).
+type written[T kube.Object] struct {
+	object T
+	key    kube.Key
+	rv     string        // "": nothing was written
+	until  time.Time     // when the trust ends
+	trust  time.Duration // how long it was granted
+}
+
+const (
+	// firstTrust is how long an answer stands in for the cache. An event takes milliseconds; after five seconds the
+	// watch may be dead, and the answer as old as the cache.
+	firstTrust = 5 * time.Second
+	// maxTrust bounds the trust in a copy that was read because the trust in the one before it had ended. It doubles
+	// each time: a watch that stays dead costs one GET per minute and object in the end.
+	maxTrust = time.Minute
+)
+
+// who is to be believed about the state of an object.
+type who int
+
+const (
+	theCache who = iota
+	theAnswer
+	nobody // the cache is behind and the answer is old: read it from the server
+)
+
+func (w *written[T]) trusted(reached func(namespace, rv string) bool) who {
+	switch {
+	case w.rv == "":
+		return theCache
+	case reached(w.key.Namespace, w.rv):
+		w.clear()
+		return theCache
+	case time.Now().Before(w.until):
+		return theAnswer
+	}
+	return nobody
+}
+
+// set remembers an answer. One that follows on an answer whose trust has ended gets twice the time.
+func (w *written[T]) set(object T) {
+	m := object.ObjectMeta()
+	trust := firstTrust
+	if w.rv != "" && !time.Now().Before(w.until) {
+		trust = min(2*w.trust, maxTrust)
+	}
+	*w = written[T]{object: object, key: m.Key(), rv: m.ResourceVersion, until: time.Now().Add(trust), trust: trust}
+}
+
+func (w *written[T]) clear() { *w = written[T]{} }
+
+// remaining returns how long the answer is still trusted; 0 if there is none, and never 0 if there is one.
+func (w *written[T]) remaining() time.Duration {
+	if w.rv == "" {
+		return 0
+	}
+	return max(time.Until(w.until), time.Millisecond)
+}
+
+// settled is the last comparison of a child with its desired state that found nothing to do, or where the server found
+// that an apply changed nothing. As long as both sides are the same it need not be made again, and that apply not be
+// sent again: the API server may store a value in another form than we declare it.
+type settled struct {
+	hash    string
+	uid     string
+	content uint64 // of the live child; not its version, because most new versions are changes of the status alone
+}
+
+var seed = maphash.MakeSeed()
+
+// fingerprint identifies what a child is compared by.
+func fingerprint[S any](live *Live[S]) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	text := func(s string) { // its end is marked: "ab","c" is not "a","bc"
+		h.WriteString(s)
+		h.WriteByte(0)
+	}
+	for _, labels := range []kube.Labels{live.Labels, live.Annotations} {
+		for _, l := range labels {
+			text(l.Key)
+			text(l.Value)
+		}
+		h.WriteByte(1)
+	}
+	for _, o := range live.OwnerReferences {
+		maphash.WriteComparable(&h, o)
+	}
+	h.Write(live.Spec)
+	return h.Sum64()
+}
+
+// contest counts applies of one desired state. Somebody who keeps undoing them is not outrun: whoever it is, each round
+// would be two more writes.
+type contest struct {
+	hash  string
+	since time.Time
+	count int
+}
+
+// Five applies of the same state within a minute are a fight: nobody undoes something five times by hand, and a webhook
+// that rewrites our fields is found out after two, because the second apply changes nothing.
+const (
+	contestApplies = 5
+	contestWindow  = time.Minute
+)
+
+// pause returns how long to stay out of it, 0 for not at all.
+func (c *contest) pause(hash string) time.Duration {
+	if c.hash != hash || c.count < contestApplies {
+		return 0
+	}
+	return max(time.Until(c.since.Add(contestWindow)), 0)
+}
+
+// add counts an apply that changed something.
+func (c *contest) add(hash string) {
+	if c.hash != hash || time.Since(c.since) >= contestWindow {
+		*c = contest{hash: hash, since: time.Now()}
+	}
+	c.count++
+}

@@ -1,0 +1,166 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"skiff/internal/kube"
+	"skiff/internal/patch"
+)
+
+// errChanged says that an object is not any more what a request was made for.
+var errChanged = errors.New("changed meanwhile")
+
+// managed is what prepare reads of a child.
+type managed struct {
+	Metadata struct {
+		kube.Meta
+		ManagedFields []managedFields `json:"managedFields"`
+	} `json:"metadata"`
+	Spec kube.Raw `json:"spec"`
+}
+
+// managedFields says which fields one manager owns.
+type managedFields struct {
+	Manager     string   `json:"manager"`
+	Operation   string   `json:"operation"` // "Apply" or "Update"
+	Subresource string   `json:"subresource"`
+	FieldsV1    kube.Raw `json:"fieldsV1"`
+}
+
+// prepare does what has to be done once before an apply removes the fields that it does not declare, and no others. It
+// costs one read of a child in the life of the process, and another one when a field of Child.Keep stops being declared.
+func (t *turn[S]) prepare(ctx context.Context, live *Live[S]) error {
+	declares := t.declaredOf(t.want.keep)
+	if t.mem.prepared == live.UID && len(without(t.mem.held, declares)) == 0 {
+		return nil
+	}
+	var m managed
+	if err := t.client.Get(ctx, t.resource, t.want.key, &m); err != nil {
+		return err
+	}
+	if m.Metadata.UID != live.UID {
+		return errChanged
+	}
+	owned, ops, err := upgrade(&m)
+	if err != nil {
+		return fmt.Errorf("read managedFields of %s: %w", t, err)
+	}
+	if len(ops) > 0 {
+		err := t.client.Patch(ctx, t.resource, t.want.key, kube.JSONPatch, ops, nil, kube.WriteOptions{FieldManager: Manager})
+		if kube.IsInvalid(err) { // 422: one of the tests did not hold
+			return errChanged
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := t.handOver(ctx, &m, without(owns(owned, t.want.keep), declares)); err != nil {
+		return err
+	}
+	t.mem.prepared = live.UID
+	return nil
+}
+
+// owns returns those of the fields of spec that a set of owned fields (FieldsV1) has.
+func owns(owned map[string]any, fields []string) []string {
+	spec, _ := owned["f:spec"].(map[string]any)
+	var out []string
+	for _, f := range fields {
+		if _, ok := spec["f:"+f]; ok {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// handOver gives fields of spec to another manager with the value that they have, so that they keep it when we stop
+// declaring them. It is not forced: where somebody has changed the value since it was read, they own the field and there
+// is nothing to hand over.
+func (t *turn[S]) handOver(ctx context.Context, m *managed, fields []string) error {
+	if len(fields) == 0 {
+		return nil
+	}
+	decoded, err := patch.Decode(m.Spec)
+	if err != nil {
+		return fmt.Errorf("read spec of %s: %w", t, err)
+	}
+	spec, _ := decoded.(map[string]any)
+	keep := map[string]any{}
+	for _, f := range fields {
+		if v, ok := spec[f]; ok {
+			keep[f] = v
+		}
+	}
+	body := map[string]any{
+		"apiVersion": t.resource.APIVersion(),
+		"kind":       t.resource.Kind,
+		"metadata":   map[string]any{"name": t.want.key.Name, "namespace": t.want.key.Namespace, "uid": m.Metadata.UID},
+		"spec":       keep,
+	}
+	return t.client.Patch(ctx, t.resource, t.want.key, kube.ApplyPatch, body, nil, kube.WriteOptions{FieldManager: keeper})
+}
+
+// without returns what is in list and not in other.
+func without(list, other []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })
+}
+
+// operation is one of a JSON patch (RFC 6902).
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitzero"`
+}
+
+// upgrade returns the fields that we own, and the JSON patch that makes the server count them as applied. After a POST
+// they are an Update in its books. Several entries of ours become one, which owns what they owned together. No
+// operations: there is nothing to change.
+func upgrade(m *managed) (owned map[string]any, ops []operation, err error) {
+	owned = map[string]any{}
+	ops = []operation{{"test", "/metadata/resourceVersion", m.Metadata.ResourceVersion}}
+	var ours []int
+	upToDate := true
+	for i, e := range m.Metadata.ManagedFields {
+		if e.Manager != Manager || e.Subresource != "" {
+			continue
+		}
+		fields, err := patch.Decode(e.FieldsV1)
+		if err != nil {
+			return nil, nil, err
+		}
+		set, _ := fields.(map[string]any)
+		unite(owned, set)
+		ours = append(ours, i)
+		upToDate = upToDate && e.Operation == "Apply"
+		ops = append(ops, operation{"test", entry(i) + "/operation", e.Operation})
+	}
+	if upToDate {
+		return owned, nil, nil
+	}
+	first := entry(ours[0])
+	ops = append(ops, operation{"replace", first + "/operation", "Apply"})
+	if len(ours) > 1 {
+		ops = append(ops, operation{"replace", first + "/fieldsV1", owned})
+	}
+	for _, i := range slices.Backward(ours[1:]) { // from the end, so that the indexes before it stay right
+		ops = append(ops, operation{Op: "remove", Path: entry(i)})
+	}
+	return owned, ops, nil
+}
+
+func entry(i int) string { return fmt.Sprintf("/metadata/managedFields/%d", i) }
+
+// unite adds the fields of a set to another. In FieldsV1 every field is an object of the fields below it.
+func unite(into, set map[string]any) {
+	for name, v := range set {
+		below, _ := v.(map[string]any)
+		if have, ok := into[name].(map[string]any); ok {
+			unite(have, below)
+		} else {
+			into[name] = v
+		}
+	}
+}

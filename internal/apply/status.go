@@ -1,0 +1,97 @@
+package apply
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"skiff/internal/kube"
+)
+
+// Statuses writes the status of the custom resources of one kind, and reads these so that a reconcile does not act on a
+// status, or a transition time in it, that it has itself replaced. T is the pointer type of the custom resource, O what
+// it points to. It is safe for concurrent use by reconciles of different objects.
+type Statuses[O any, T interface {
+	*O
+	kube.Object
+}] struct {
+	client   *kube.Client
+	resource kube.Resource
+	mirror   Mirror[T]
+
+	mu      sync.Mutex // guards answers
+	answers map[kube.Key]written[T]
+}
+
+// NewStatuses returns the Statuses of a kind that has a status subresource.
+func NewStatuses[O any, T interface {
+	*O
+	kube.Object
+}](client *kube.Client, r kube.Resource, m Mirror[T]) *Statuses[O, T] {
+	return &Statuses[O, T]{client: client, resource: r, mirror: m, answers: map[kube.Key]written[T]{}}
+}
+
+// Get returns the newest known copy of an object: the answer to our last write as long as the cache is behind it, else
+// what the cache has; false if there is none.
+func (s *Statuses[O, T]) Get(k kube.Key) (T, bool, error) {
+	s.mu.Lock()
+	answer := s.answers[k]
+	s.mu.Unlock()
+	remembered := answer.rv != ""
+	trusted := answer.trusted(s.mirror.Reached) // before the cache is read; see (*turn).look
+	cached, ok, err := s.mirror.Get(k)
+	if err != nil {
+		return nil, false, fmt.Errorf("read %s %s: %w", s.resource, k, err)
+	}
+	if trusted == theAnswer && ok && cached.ObjectMeta().UID == answer.object.ObjectMeta().UID {
+		return answer.object, true, nil
+	}
+	if remembered { // overtaken, or too old to be better than the cache
+		s.Forget(k)
+	}
+	return cached, ok, nil
+}
+
+// Forget drops what is remembered of an object. Operators call it when the object is gone.
+func (s *Statuses[O, T]) Forget(k kube.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.answers, k)
+}
+
+// Write makes status the status of object, unless from, the one that object has, is the same. Both must marshal to JSON
+// objects with the same fields; null removes a field. The write holds only for the version that was read: otherwise it
+// could put the status of a deleted object onto one that was created in its place (the server ignores a uid here, seen
+// on v1.36). IsConflict then says that the object has changed, which comes as an event.
+func (s *Statuses[O, T]) Write(ctx context.Context, object T, from, status any) (changed bool, err error) {
+	m := object.ObjectMeta()
+	before, err := json.Marshal(from)
+	if err != nil {
+		return false, fmt.Errorf("encode status of %s %s: %w", s.resource, m.Key(), err)
+	}
+	after, err := json.Marshal(status)
+	if err != nil {
+		return false, fmt.Errorf("encode status of %s %s: %w", s.resource, m.Key(), err)
+	}
+	if bytes.Equal(before, after) {
+		return false, nil
+	}
+	patch := map[string]any{
+		"metadata": map[string]any{"resourceVersion": m.ResourceVersion},
+		"status":   kube.Raw(after),
+	}
+	answer := T(new(O))
+	err = s.client.Patch(ctx, s.resource, m.Key(), kube.MergePatch, patch, answer,
+		kube.WriteOptions{FieldManager: Manager, Subresource: "status"})
+	if err != nil {
+		return false, err
+	}
+	var w written[T]
+	w.set(answer)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers[m.Key()] = w
+	return true, nil
+}

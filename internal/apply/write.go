@@ -1,0 +1,189 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"skiff/internal/kube"
+	"skiff/internal/patch"
+)
+
+// create posts a child that the cache does not have.
+func (t *turn[S]) create(ctx context.Context) (Result[S], error) {
+	answer := new(Live[S])
+	// Strict, because an apply knows nothing else: it refuses a field that the server does not know, with a 500. A typo
+	// in a template had better be refused at the first request than at the second.
+	err := t.client.Create(ctx, t.resource, t.want.key.Namespace, t.want.create, answer,
+		kube.WriteOptions{FieldManager: Manager, FieldValidation: "Strict"})
+	switch {
+	case err == nil:
+		*t.mem = memory[S]{}
+		t.mem.written.set(answer)
+		return Result[S]{Outcome: Created, Live: answer}, nil
+	case kube.IsAlreadyExists(err), kube.IsInvalid(err):
+		// The cache is behind, or the object lacks the label that the cache looks for, or it is not ours at all. A 422
+		// can mean the same: the API server allocates a Service's node port before it looks for the name (seen on v1.36).
+		return t.createdBefore(ctx, err)
+	case kube.IsNamespaceTerminating(err):
+		return Result[S]{Outcome: Waiting, Wait: whileDeleting,
+			Message: fmt.Sprintf("namespace %s is being deleted", t.want.key.Namespace)}, nil
+	}
+	return Result[S]{}, err
+}
+
+// createdBefore goes on with the object that was in the way of a POST, if there is one.
+func (t *turn[S]) createdBefore(ctx context.Context, refusal error) (Result[S], error) {
+	live, err := t.read(ctx)
+	switch {
+	case err != nil:
+		return Result[S]{}, errors.Join(refusal, err)
+	case live != nil:
+		t.mem.hidden = true
+		return t.converge(ctx, live)
+	case kube.IsInvalid(refusal):
+		return Result[S]{}, refusal
+	}
+	return Result[S]{Outcome: Overtaken, Wait: soon, Message: fmt.Sprintf("%s has just been deleted", t)}, nil
+}
+
+// converge brings an existing object to its desired state if it is ours and differs.
+func (t *turn[S]) converge(ctx context.Context, live *Live[S]) (Result[S], error) {
+	switch {
+	case live.ControllerUID() != t.owner.UID:
+		return Result[S]{Outcome: Foreign, Wait: recheck, Message: t.foreign(live)}, nil
+	case live.Deleting():
+		return Result[S]{Outcome: Waiting, Live: live, Wait: whileDeleting,
+			Message: fmt.Sprintf("%s is being deleted and will be made again", t)}, nil
+	}
+	content := fingerprint(live)
+	if t.mem.settled == (settled{t.want.hash, live.UID, content}) {
+		return Result[S]{Live: live}, nil
+	}
+	difference, err := t.difference(live)
+	if err != nil {
+		return Result[S]{Live: live}, err
+	}
+	if difference == "" {
+		t.mem.settled = settled{t.want.hash, live.UID, content}
+		return Result[S]{Live: live}, nil
+	}
+	if pause := t.mem.contest.pause(t.want.hash); pause > 0 {
+		return Result[S]{Outcome: Contested, Live: live, Difference: difference, Wait: pause,
+			Message: fmt.Sprintf("%s: something else keeps changing %s", t, difference)}, nil
+	}
+	return t.apply(ctx, live, difference)
+}
+
+// foreign says whose the object in our way is.
+func (t *turn[S]) foreign(live *Live[S]) string {
+	if o, ok := live.Controller(); ok {
+		return fmt.Sprintf("%s exists and belongs to %s %s (uid %s)", t, o.Kind, o.Name, o.UID)
+	}
+	return fmt.Sprintf("%s exists and was not made by skiff", t)
+}
+
+// difference returns the path of the first declared field that live does not have, "" if it has all. The annotation with
+// the hash comes last: it differs after each change, and the field that was changed says more.
+func (t *turn[S]) difference(live *Live[S]) (string, error) {
+	spec, err := patch.Decode(live.Spec)
+	if err != nil {
+		return "", fmt.Errorf("read spec of %s: %w", t, err)
+	}
+	references := make([]any, len(live.OwnerReferences))
+	for i, o := range live.OwnerReferences {
+		references[i] = map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind, "name": o.Name, "uid": o.UID,
+			"controller": o.Controller, "blockOwnerDeletion": o.BlockOwnerDeletion}
+	}
+	_, path := patch.Covered(t.schema, t.want.plain, map[string]any{
+		"apiVersion": t.resource.APIVersion(),
+		"kind":       t.resource.Kind,
+		"metadata": map[string]any{"name": live.Name, "namespace": live.Namespace, "labels": object(live.Labels),
+			"annotations": object(live.Annotations), "ownerReferences": references},
+		"spec": spec,
+	})
+	if hash, _ := live.Annotations.Get(HashAnnotation); path == "" && hash != t.want.hash {
+		path = "metadata.annotations." + HashAnnotation
+	}
+	return path, nil
+}
+
+func object(labels kube.Labels) map[string]any {
+	m := make(map[string]any, len(labels))
+	for _, l := range labels {
+		m[l.Key] = l.Value
+	}
+	return m
+}
+
+// apply sends what we declare as a server-side apply.
+func (t *turn[S]) apply(ctx context.Context, live *Live[S], difference string) (Result[S], error) {
+	r := Result[S]{Live: live, Difference: difference}
+	err := t.prepare(ctx, live)
+	answer := new(Live[S])
+	if err == nil {
+		// The uid makes the apply fail on an object that was deleted meanwhile, where it would otherwise create one, and
+		// on one that has taken its place.
+		meta, _ := t.want.body["metadata"].(map[string]any)
+		body := with(t.want.body, "metadata", with(meta, "uid", live.UID))
+		err = t.client.Patch(ctx, t.resource, t.want.key, kube.ApplyPatch, body, answer,
+			kube.WriteOptions{FieldManager: Manager, Force: true})
+	}
+	switch {
+	case errors.Is(err, errChanged), kube.IsConflict(err), kube.IsNotFound(err), otherUID(err):
+		// What this was decided on is obsolete. Its successor comes as an event.
+		t.mem.written.clear()
+		r.Outcome, r.Wait, r.Message = Overtaken, soon, fmt.Sprintf("%s changed while it was being applied", t)
+		return r, nil
+	case err != nil:
+		return r, err
+	}
+	t.mem.written.set(answer)
+	t.mem.held = t.declaredOf(t.want.keep)
+	r.Outcome, r.Live = Applied, answer
+	if content := fingerprint(answer); content == fingerprint(live) {
+		// The server's word is that nothing differs, whatever it looks like from here. It need not be asked again.
+		t.mem.settled = settled{t.want.hash, answer.UID, content}
+		r.Outcome = Unchanged
+		return r, nil
+	}
+	t.mem.contest.add(t.want.hash)
+	return r, nil
+}
+
+// declaredOf returns those of the fields of spec that are declared.
+func (t *turn[S]) declaredOf(fields []string) []string {
+	var out []string
+	for _, f := range fields {
+		if _, ok := t.want.spec[f]; ok {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// otherUID says that an apply met another object than the one that it names.
+func otherUID(err error) bool {
+	s := kube.AsStatus(err)
+	return s != nil && s.Code == http.StatusUnprocessableEntity &&
+		slices.ContainsFunc(s.Details.Causes, func(c kube.StatusCause) bool { return c.Field == "metadata.uid" })
+}
+
+// Refused says that the server would refuse the same request again: what we declare is wrong, and only a change of it
+// helps. Besides 400 and 422 that is a 500 for a field that is not in the schema, or is there twice (seen on v1.36).
+func Refused(err error) bool {
+	s := kube.AsStatus(err)
+	if s == nil {
+		return false
+	}
+	switch s.Code {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge:
+		return true
+	case http.StatusInternalServerError:
+		return strings.HasPrefix(s.Message, "failed to create typed patch object")
+	}
+	return false
+}

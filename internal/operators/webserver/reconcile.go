@@ -1,0 +1,267 @@
+package webserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/apply"
+	"skiff/internal/cache"
+	"skiff/internal/controller"
+	"skiff/internal/kube"
+)
+
+// Options configure the controller. Zero values mean the defaults of the packages that they are for.
+type Options struct {
+	Namespaces       []string // to work in; empty: all
+	Workers          int
+	WatchIdleTimeout time.Duration
+	InitialLists     *cache.Limiter // shared by all stores of the process
+	Log              logr.Logger
+}
+
+// New returns the controller. It sends nothing before Run.
+func New(client *kube.Client, o Options) *controller.Controller {
+	mirror := func(r kube.Resource, labels string) cache.Options {
+		return cache.Options{Resource: r, Namespaces: o.Namespaces, LabelSelector: labels, Client: client,
+			WatchIdleTimeout: o.WatchIdleTimeout, InitialLists: o.InitialLists, Log: o.Log}
+	}
+	ws := cache.New[*WebServer](mirror(resource, ""))
+	ds := cache.New[*deployment](mirror(deployments, apply.ManagedBySelector))
+	ss := cache.New[*service](mirror(services, apply.ManagedBySelector))
+	r := &reconciler{
+		cached:      func(ws *WebServer) (seen, error) { return cachedChildren(ws, ds, ss) },
+		webservers:  apply.NewStatuses[WebServer](client, resource, apply.Mirror[*WebServer]{Get: ws.Get, Reached: ws.Reached}),
+		deployments: apply.New(client, deployments, apply.Mirror[*deployment]{Get: ds.Get, Reached: ds.Reached}),
+		services:    apply.New(client, services, apply.Mirror[*service]{Get: ss.Get, Reached: ss.Reached}),
+		refused:     map[kube.Key]time.Time{},
+	}
+	return controller.New("webserver", r.Reconcile, controller.Options{Workers: o.Workers, Log: o.Log},
+		controller.For(ws), controller.Owns(ds, resource.Kind), controller.Owns(ss, resource.Kind))
+}
+
+type reconciler struct {
+	cached      func(ws *WebServer) (seen, error)
+	webservers  *apply.Statuses[WebServer, *WebServer]
+	deployments *apply.Applier[deploymentStatus]
+	services    *apply.Applier[struct{}]
+
+	mu      sync.Mutex             // guards refused
+	refused map[kube.Key]time.Time // since when the node port of a WebServer has been refused as taken
+}
+
+const (
+	// portPatience is how long a node port that is taken is asked for again. The API server frees the port of a deleted
+	// Service after it has told of the deletion: a POST that follows at once comes too early, in two of five cases (seen
+	// on v1.36, milliseconds). After seconds somebody else has it.
+	portPatience = 3 * time.Second
+	// portRetry is the first wait in between. It doubles.
+	portRetry = 10 * time.Millisecond
+	// recheck is the wait for a node port that another Service has to give up: nothing tells us when it does.
+	recheck = time.Minute
+	// reportAfter is the number of failures in a row after which a failure that should pass by itself is reported in the
+	// status: a few hundred milliseconds of backoff, which a restart of the API server's leader takes longer than.
+	reportAfter = 6
+)
+
+// Reconcile makes the children of a WebServer what it declares, and its status what was seen.
+func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Outcome, error) {
+	ws, ok, err := r.webservers.Get(key)
+	if err != nil {
+		return controller.Done, err
+	}
+	if !ok || ws.Deleting() {
+		r.forget(key)
+		return controller.Done, nil
+	}
+	f := r.converge(ctx, ws)
+	if f.hold {
+		return outcome(f.wait), f.err()
+	}
+	status := observe(ws, f, time.Now())
+	_, err = r.webservers.Write(ctx, ws, ws.Status, status)
+	switch {
+	case kube.IsConflict(err): // the WebServer has changed: its event is on its way
+		f.wait = apply.Earlier(f.wait, time.Second)
+	case gone(err, key.Name):
+	case err != nil:
+		f.errs = append(f.errs, err)
+	}
+	return outcome(f.wait), f.err()
+}
+
+func outcome(wait time.Duration) controller.Outcome {
+	if wait == 0 {
+		return controller.Done
+	}
+	return controller.After(wait)
+}
+
+// gone says that the object itself is not there any more, and not that the server lacks the resource.
+func gone(err error, name string) bool {
+	return kube.IsNotFound(err) && kube.AsStatus(err).Details.Name == name
+}
+
+// forget drops all memory of a WebServer that is gone.
+func (r *reconciler) forget(key kube.Key) {
+	r.webservers.Forget(key)
+	r.deployments.Forget(key)
+	r.services.Forget(key)
+	r.portGranted(key)
+}
+
+// findings are what came of one round.
+type findings struct {
+	seen
+	problem *problem // the first and worst; nil: none
+	note    string   // something that went another way than wanted, and is all right
+	wait    time.Duration
+	hold    bool // what was seen is out of date already: do not write it down
+	errs    []error
+}
+
+func (f *findings) err() error { return errors.Join(f.errs...) }
+
+// seen are the children as last seen; nil: not there, or not ours.
+type seen struct {
+	deployment *deployment
+	service    *service
+}
+
+// cachedChildren returns the children as the cache has them.
+func cachedChildren(ws *WebServer, ds *cache.Store[*deployment], ss *cache.Store[*service]) (seen, error) {
+	var s seen
+	d, ok, err := ds.Get(ws.Key())
+	if err != nil {
+		return s, err
+	}
+	if ok && d.ControllerUID() == ws.UID {
+		s.deployment = d
+	}
+	svc, ok, err := ss.Get(kube.Key{Namespace: ws.Namespace, Name: serviceName(ws.Name)})
+	if err != nil {
+		return s, err
+	}
+	if ok && svc.ControllerUID() == ws.UID {
+		s.service = svc
+	}
+	return s, nil
+}
+
+// converge applies the children, both of them whatever happens to the other.
+func (r *reconciler) converge(ctx context.Context, ws *WebServer) *findings {
+	f := &findings{}
+	want, err := desired(ws)
+	if err != nil {
+		f.errs = append(f.errs, controller.Terminal(err))
+		f.problem = &problem{reason: "InvalidSpec", message: err.Error() + "; correct the WebServer", stalled: true}
+		if f.seen, err = r.cached(ws); err != nil {
+			f.errs = append(f.errs, err)
+			f.hold = true
+		}
+		return f
+	}
+	owner := apply.OwnerOf(resource, ws)
+	dep, err := r.deployments.Apply(ctx, owner, want.deployment)
+	f.deployment = dep.Live
+	record(ctx, f, deployments.Kind, dep, err)
+
+	svc, err := r.services.Apply(ctx, owner, want.service)
+	if cause, refused := nodePortRefused(err); refused {
+		svc, err = r.otherPort(ctx, f, ws, want.service, svc, cause)
+	} else if err == nil {
+		r.portGranted(ws.Key())
+	}
+	f.service = svc.Live
+	record(ctx, f, services.Kind, svc, err)
+	return f
+}
+
+// record adds what came of one child.
+func record[S any](ctx context.Context, f *findings, kind string, r apply.Result[S], err error) {
+	log := logr.FromContextOrDiscard(ctx)
+	attempt := controller.Attempt(ctx)
+	switch r.Outcome {
+	case apply.Created:
+		log.Info("created", "child", kind+" "+r.Live.Key().String())
+	case apply.Applied:
+		log.Info("applied", "child", kind+" "+r.Live.Key().String(), "difference", r.Difference)
+	case apply.Foreign, apply.Contested, apply.Waiting, apply.Overtaken:
+		log.Info(r.Outcome.String(), "message", r.Message)
+	}
+	f.wait = apply.Earlier(f.wait, r.Wait)
+	// What passes by itself in a moment is no news for a user.
+	f.hold = f.hold || r.Outcome == apply.Overtaken || kube.IsTransient(err) && attempt < reportAfter
+	if apply.Refused(err) {
+		f.errs = append(f.errs, controller.Terminal(err))
+	} else if err != nil {
+		f.errs = append(f.errs, err)
+	}
+	if f.problem == nil {
+		f.problem = problemOf(kind, r.Outcome, r.Message, err, attempt)
+	}
+}
+
+// otherPort deals with a Service whose node port was refused: it is asked for again for a moment, and then another one is
+// taken if it was only kept, not declared.
+func (r *reconciler) otherPort(ctx context.Context, f *findings, ws *WebServer, c apply.Child, refused apply.Result[struct{}],
+	cause string) (apply.Result[struct{}], error) {
+	waited := r.portRefused(ws.Key())
+	switch {
+	case waited < portPatience:
+		f.hold = true
+		refused.Wait = max(waited, portRetry)
+		return refused, nil
+	case ws.Spec.NodePort != nil:
+		refused.Wait = recheck
+		if f.problem == nil {
+			f.problem = &problem{reason: "NodePortRefused", message: fmt.Sprintf(
+				"spec.nodePort %d: %s; choose another one or free it, skiff looks again every minute", *ws.Spec.NodePort, cause)}
+		}
+		return refused, nil
+	}
+	c.Create = nil
+	svc, err := r.services.Apply(ctx, apply.OwnerOf(resource, ws), c)
+	if err == nil && svc.Outcome == apply.Created {
+		f.note = fmt.Sprintf("node port %d could not be kept (%s), the Service has another one; set spec.nodePort to choose it",
+			*ws.Status.NodePort, cause)
+		logr.FromContextOrDiscard(ctx).Info("node port changed", "message", f.note)
+	}
+	return svc, err
+}
+
+// nodePortRefused returns why the server did not give the Service its node port.
+func nodePortRefused(err error) (string, bool) {
+	if !kube.IsInvalid(err) {
+		return "", false
+	}
+	for _, c := range kube.AsStatus(err).Details.Causes {
+		if strings.HasSuffix(c.Field, ".nodePort") {
+			return c.Message, true
+		}
+	}
+	return "", false
+}
+
+// portRefused returns for how long the node port of a WebServer has been refused.
+func (r *reconciler) portRefused(key kube.Key) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	since, ok := r.refused[key]
+	if !ok {
+		r.refused[key] = time.Now()
+		return 0
+	}
+	return time.Since(since)
+}
+
+func (r *reconciler) portGranted(key kube.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.refused, key)
+}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"skiff/internal/fakeapi/schema"
 	"skiff/internal/patch"
 )
 
@@ -36,7 +37,13 @@ func scripts(t testing.TB) []script {
 		m := v.(map[string]any)
 		s := script{name: m["name"].(string), apiVersion: m["apiVersion"].(string), kind: m["kind"].(string),
 			reset: stringsOf(m["reset"]), statusReset: stringsOf(m["statusReset"])}
-		s.schema = patch.SchemaFor(s.apiVersion, s.kind)
+		if s.schema = patch.SchemaFor(s.apiVersion, s.kind); m["schema"] != nil {
+			parsed, causes := schema.Parse(m["schema"], "schema")
+			if len(causes) > 0 {
+				t.Fatal(causes)
+			}
+			s.schema = parsed.Node()
+		}
 		for _, step := range m["steps"].([]any) {
 			s.steps = append(s.steps, step.(map[string]any))
 		}
@@ -144,8 +151,12 @@ func checkError(t *testing.T, i int, step map[string]any, err error, want string
 	for _, c := range conflict.Causes {
 		causes = append(causes, map[string]any{"reason": "FieldManagerConflict", "message": c.Message, "field": c.Field})
 	}
-	if encode(t, causes) != encode(t, step["causes"]) {
-		t.Errorf("step %d: causes %s, want %s", i, encode(t, causes), encode(t, step["causes"]))
+	recorded := step["causes"].([]any) // in the server's random order
+	for _, list := range [][]any{causes, recorded} {
+		slices.SortFunc(list, func(a, b any) int { return strings.Compare(encode(t, a), encode(t, b)) })
+	}
+	if encode(t, causes) != encode(t, recorded) {
+		t.Errorf("step %d: causes %s, want %s", i, encode(t, causes), encode(t, recorded))
 	}
 }
 
@@ -276,7 +287,7 @@ func FuzzApply(f *testing.F) {
 			f.Add([]byte(encode(f, object)), []byte(encode(f, step["body"])))
 		}
 	}
-	schema := patch.SchemaFor("apps/v1", "Deployment")
+	deployment := patch.SchemaFor("apps/v1", "Deployment")
 	f.Fuzz(func(t *testing.T, liveBytes, appliedBytes []byte) {
 		live, err := patch.Decode(liveBytes)
 		if err != nil {
@@ -292,7 +303,7 @@ func FuzzApply(f *testing.F) {
 			return
 		}
 		a["apiVersion"] = "apps/v1"
-		w := Write{Schema: schema, Manager: "fuzz", APIVersion: "apps/v1", Reset: []string{"status"}, Now: time.Unix(1, 0)}
+		w := Write{Schema: deployment, Manager: "fuzz", APIVersion: "apps/v1", Reset: []string{"status"}, Now: time.Unix(1, 0)}
 		w.Update(l, a)
 		merged, err := w.Apply(l, a, true)
 		if err != nil {

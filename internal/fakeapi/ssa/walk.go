@@ -131,6 +131,9 @@ func (s set) addFields(n *patch.Node, v any, path []string) error {
 	case granularObject:
 		for name, v := range v.(map[string]any) {
 			at := append(path, "f:"+name)
+			if n != nil && n.Closed && !n.Declared(name) {
+				return fmt.Errorf("%s: field not declared in schema", pathString(at))
+			}
 			if err := s.addFields(n.Field(name), v, at); err != nil {
 				return err
 			}
@@ -173,10 +176,20 @@ func compareObjects(n *patch.Node, old, new map[string]any) difference {
 }
 
 func (d difference) compare(n *patch.Node, old, new any, path []string) {
-	shape := shapeOf(n, new)
-	if new == absent || new == nil {
-		shape = shapeOf(n, old)
+	before, after := shapeOf(n, old), shapeOf(n, new)
+	switch {
+	case new == absent || new == nil:
+		after = before
+	case old == absent || old == nil:
+		before = after
 	}
+	if before != after { // the value became one of another type: what was below it is gone, too
+		d.compareAs(before, n, old, new, path)
+	}
+	d.compareAs(after, n, old, new, path)
+}
+
+func (d difference) compareAs(shape shape, n *patch.Node, old, new any, path []string) {
 	switch {
 	case shape == leaf || (isEmpty(old) && isEmpty(new)):
 		switch {

@@ -1,0 +1,92 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+
+	"skiff/internal/patch"
+)
+
+// nowhere is the field of a cause that the API server gives no field.
+const nowhere = "<nil>"
+
+func required(field, detail string) Cause {
+	return Cause{"FieldValueRequired", withDetail("Required value", detail), field}
+}
+
+func invalid(field string, value any, detail string) Cause {
+	return Cause{"FieldValueInvalid", withDetail("Invalid value: "+show(value), detail), field}
+}
+
+func typeInvalid(field string, value any, want string) Cause {
+	return Cause{"FieldValueTypeInvalid", fmt.Sprintf("Invalid value: %s: %s in body must be of type %s: %s", show(value), field, want, show(value)), field}
+}
+
+func duplicate(field string, value any) Cause {
+	return Cause{"FieldValueDuplicate", "Duplicate value: " + show(value), field}
+}
+
+func forbidden(field, detail string) Cause {
+	return Cause{"FieldValueForbidden", withDetail("Forbidden", detail), field}
+}
+
+func tooMany(field string, actual, limit int64) Cause {
+	return Cause{"FieldValueTooMany", fmt.Sprintf("Too many: %d: must have at most %d items", actual, limit), field}
+}
+
+func tooLong(field string, limit int64) Cause {
+	return Cause{"FieldValueTooLong", fmt.Sprintf("Too long: may not be more than %d bytes", limit), field}
+}
+
+// notSupported quotes all supported values, the numbers too.
+func notSupported(field string, value any, supported ...any) Cause {
+	quoted := make([]string, 0, len(supported))
+	for _, v := range supported {
+		text, ok := v.(string)
+		if !ok {
+			text = show(v)
+		}
+		quoted = append(quoted, fmt.Sprintf("%q", text))
+	}
+	return Cause{"FieldValueNotSupported", fmt.Sprintf("Unsupported value: %s: supported values: %s", show(value), strings.Join(quoted, ", ")), field}
+}
+
+func withDetail(text, detail string) string {
+	if detail == "" {
+		return text
+	}
+	return text + ": " + detail
+}
+
+// show writes a value as the API server does in causes: as JSON, and numbers as Go prints them.
+func show(v any) string {
+	switch v := v.(type) {
+	case string:
+		return fmt.Sprintf("%q", v)
+	case map[string]any, []any, nil:
+		b, err := patch.Encode(v)
+		if err != nil {
+			return fmt.Sprintf("%v", v)
+		}
+		return string(b)
+	}
+	return fmt.Sprintf("%v", v)
+}
+
+// Message returns the text of an Invalid Status for the object that the causes are about. kind is KIND.GROUP.
+func Message(kind, name string, causes []Cause) string {
+	var texts []string
+	seen := map[string]bool{}
+	for _, c := range causes {
+		text := c.Field + ": " + c.Message
+		if !seen[text] {
+			seen[text] = true
+			texts = append(texts, text)
+		}
+	}
+	all := strings.Join(texts, ", ")
+	if len(texts) > 1 {
+		all = "[" + all + "]"
+	}
+	return fmt.Sprintf("%s %q is invalid: %s", kind, name, all)
+}

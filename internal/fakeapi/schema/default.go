@@ -1,0 +1,139 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+
+	"skiff/internal/patch"
+)
+
+// Default returns object with the defaults of its schema. A null where null is not allowed becomes the default, or is
+// dropped where there is none. The API server does this to what it receives and to what it reads from its store.
+func (s *Schema) Default(object map[string]any) map[string]any {
+	out, _ := s.fill(dropNulls(s, patch.Copy(object))).(map[string]any)
+	return out
+}
+
+// dropNulls and fill change their argument.
+func dropNulls(s *Schema, v any) any {
+	if s == nil {
+		return v
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for name, field := range v {
+			sub := s.field(name)
+			if sub != nil && field == nil && !sub.nullable && sub.defaultValue == nil {
+				delete(v, name)
+				continue
+			}
+			dropNulls(sub, field)
+		}
+	case []any:
+		for _, item := range v {
+			dropNulls(s.items, item)
+		}
+	}
+	return v
+}
+
+func (s *Schema) fill(v any) any {
+	if s == nil {
+		return v
+	}
+	if v == nil && !s.nullable && s.defaultValue != nil {
+		v = patch.Copy(s.defaultValue)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for name, sub := range s.properties {
+			if _, ok := v[name]; !ok && sub.defaultValue != nil {
+				v[name] = nil // to be filled below
+				if sub.nullable {
+					v[name] = patch.Copy(sub.defaultValue)
+				}
+			}
+		}
+		for name := range v {
+			v[name] = s.field(name).fill(v[name])
+		}
+	case []any:
+		for i := range v {
+			v[i] = s.items.fill(v[i])
+		}
+	}
+	return v
+}
+
+// Prune returns object without the fields that the schema does not have, and their paths. Fields of metadata that no
+// object has are among them.
+func (s *Schema) Prune(object map[string]any) (map[string]any, []string) {
+	root := *s
+	root.embeddedResource = true
+	v, unknown := root.prune(object, "")
+	out, _ := v.(map[string]any)
+	return out, unknown
+}
+
+// prune copies v.
+func (s *Schema) prune(v any, path string) (any, []string) {
+	var unknown []string
+	out := s.pruned(v, path, &unknown)
+	slices.Sort(unknown)
+	return out, unknown
+}
+
+func (s *Schema) pruned(v any, path string, unknown *[]string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, field := range v {
+			at := join(path, name)
+			switch sub := s.field(name); {
+			case s.embeddedResource && name == "metadata":
+				out[name] = prunedMetadata(field, at, unknown)
+			case s.embeddedResource && (name == "apiVersion" || name == "kind"):
+				out[name] = field
+			case sub != nil:
+				out[name] = sub.pruned(field, at, unknown)
+			case s.preserveUnknown || s.anyFields:
+				out[name] = patch.Copy(field)
+			default:
+				*unknown = append(*unknown, at)
+			}
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			if s.items == nil {
+				out[i] = patch.Copy(item)
+			} else {
+				out[i] = s.items.pruned(item, fmt.Sprintf("%s[%d]", path, i), unknown)
+			}
+		}
+		return out
+	}
+	return v
+}
+
+// metadataFields are the fields of ObjectMeta.
+var metadataFields = []string{"annotations", "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp",
+	"finalizers", "generateName", "generation", "labels", "managedFields", "name", "namespace", "ownerReferences",
+	"resourceVersion", "selfLink", "uid"}
+
+func prunedMetadata(v any, path string, unknown *[]string) any {
+	meta, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	out := make(map[string]any, len(meta))
+	for name, field := range meta {
+		if slices.Contains(metadataFields, name) {
+			out[name] = patch.Copy(field)
+		} else {
+			*unknown = append(*unknown, join(path, name))
+		}
+	}
+	return out
+}

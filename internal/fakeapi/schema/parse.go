@@ -1,0 +1,192 @@
+package schema
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"skiff/internal/patch"
+)
+
+// level says where in the tree a schema is; the texts of the API server differ by it.
+type level int
+
+const (
+	atRoot level = iota
+	atItems
+	atField
+	nested      // below allOf, anyOf, oneOf or not: only value validation is allowed there
+	alternative // an alternative of an int-or-string, the one place below anyOf that names a type
+)
+
+// Parse reads an openAPIV3Schema and checks that it is structural. path is where it stands in its definition; for the API
+// server that is spec.validation.openAPIV3Schema if all versions share the schema, and if not,
+// spec.versions[0].schema.openAPIV3Schema and so on. The schema is of use only if there are no causes.
+func Parse(v any, path string) (*Schema, []Cause) {
+	p := &parser{}
+	s := p.schema(v, path, atRoot)
+	if len(p.causes) == 0 {
+		p.defaults(s, path)
+	}
+	slices.SortFunc(p.causes, func(a, b Cause) int { return strings.Compare(a.Field+a.Message, b.Field+b.Message) })
+	return s, p.causes
+}
+
+type parser struct{ causes []Cause }
+
+func (p *parser) add(c Cause) { p.causes = append(p.causes, c) }
+
+func (p *parser) schema(v any, path string, at level) *Schema {
+	m, ok := v.(map[string]any)
+	if !ok {
+		p.add(invalid(path, v, "must be an object"))
+		return &Schema{}
+	}
+	f := fields{p, m, path}
+	s := &Schema{typ: f.text("type"), format: f.text("format"), nullable: f.boolean("nullable"),
+		intOrString:      f.boolean("x-kubernetes-int-or-string"),
+		preserveUnknown:  f.boolean("x-kubernetes-preserve-unknown-fields"),
+		embeddedResource: f.boolean("x-kubernetes-embedded-resource"),
+		listType:         f.text("x-kubernetes-list-type"), listMapKeys: f.texts("x-kubernetes-list-map-keys"),
+		mapType:  f.text("x-kubernetes-map-type"),
+		required: f.texts("required"), enum: f.list("enum"),
+		minimum: f.number("minimum"), maximum: f.number("maximum"), multipleOf: f.number("multipleOf"),
+		exclusiveMin: f.boolean("exclusiveMinimum"), exclusiveMax: f.boolean("exclusiveMaximum"),
+		minLength: f.integer("minLength"), maxLength: f.integer("maxLength"),
+		minItems: f.integer("minItems"), maxItems: f.integer("maxItems"),
+		minProperties: f.integer("minProperties"), maxProperties: f.integer("maxProperties"),
+	}
+	s.defaultValue, s.hasDefault = m["default"]
+	slices.Sort(s.listMapKeys)
+	if text := f.text("pattern"); text != "" {
+		var err error
+		if s.pattern, err = regexp.Compile(text); err != nil {
+			p.add(invalid(path+".pattern", text, fmt.Sprintf("must be a valid regular expression, but isn't: %v", err)))
+		}
+	}
+	p.below(s, f, at)
+	p.junctors(s, f)
+	p.forbidden(s, f, at)
+	p.lists(s, f)
+	if at < nested {
+		p.structural(s, f, at)
+	}
+	return s
+}
+
+// below reads the schemas of fields and items.
+func (p *parser) below(s *Schema, f fields, at level) {
+	fieldLevel, itemLevel := atField, atItems
+	if at >= nested {
+		fieldLevel, itemLevel = nested, nested
+	}
+	if properties, ok := f.m["properties"].(map[string]any); ok {
+		s.properties = make(map[string]*Schema, len(properties))
+		for name, v := range properties {
+			s.properties[name] = p.schema(v, fmt.Sprintf("%s.properties[%s]", f.path, name), fieldLevel)
+		}
+	}
+	switch v := f.m["additionalProperties"].(type) {
+	case nil:
+	case bool:
+		s.anyFields = v
+	default:
+		if at < nested { // elsewhere it is forbidden as a whole
+			s.additional = p.schema(v, f.path+".additionalProperties", fieldLevel)
+		}
+	}
+	if v, ok := f.m["items"]; ok {
+		s.items = p.schema(v, f.path+".items", itemLevel)
+	}
+}
+
+// intOrStringTypes is the anyOf that spells the types of an int-or-string out.
+var intOrStringTypes = []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}
+
+func (p *parser) junctors(s *Schema, f fields) {
+	for name, to := range map[string]*[]*Schema{"allOf": &s.allOf, "anyOf": &s.anyOf, "oneOf": &s.oneOf} {
+		at := nested
+		if name == "anyOf" && patch.Equal(f.m[name], intOrStringTypes) {
+			at = alternative
+		}
+		for i, v := range f.list(name) {
+			*to = append(*to, p.schema(v, fmt.Sprintf("%s.%s[%d]", f.path, name, i), at))
+		}
+	}
+	if v, ok := f.m["not"]; ok {
+		s.not = p.schema(v, f.path+".not", nested)
+	}
+}
+
+// fields reads the fields of one schema; one of another type is a cause.
+type fields struct {
+	p    *parser
+	m    map[string]any
+	path string
+}
+
+func (f fields) wrong(name, want string) {
+	f.p.add(invalid(f.path+"."+name, f.m[name], "must be "+want))
+}
+
+func (f fields) text(name string) string {
+	s, ok := f.m[name].(string)
+	if f.m[name] != nil && !ok {
+		f.wrong(name, "a string")
+	}
+	return s
+}
+
+func (f fields) boolean(name string) bool {
+	b, ok := f.m[name].(bool)
+	if f.m[name] != nil && !ok {
+		f.wrong(name, "a boolean")
+	}
+	return b
+}
+
+func (f fields) list(name string) []any {
+	l, ok := f.m[name].([]any)
+	if f.m[name] != nil && !ok {
+		f.wrong(name, "a list")
+	}
+	return l
+}
+
+func (f fields) texts(name string) []string {
+	var out []string
+	for _, v := range f.list(name) {
+		s, ok := v.(string)
+		if !ok {
+			f.wrong(name, "a list of strings")
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func (f fields) integer(name string) *int64 {
+	switch v := f.m[name].(type) {
+	case nil:
+	case int64:
+		return &v
+	default:
+		f.wrong(name, "an integer")
+	}
+	return nil
+}
+
+func (f fields) number(name string) *float64 {
+	switch v := f.m[name].(type) {
+	case nil:
+	case float64:
+		return &v
+	case int64:
+		n := float64(v)
+		return &n
+	default:
+		f.wrong(name, "a number")
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package schema
+
+import (
+	"encoding/base64"
+	"fmt"
+	"math"
+	"net"
+	"net/mail"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"time"
+)
+
+func (s *Schema) checkNumber(v any, path string) []Cause {
+	var causes []Cause
+	if want, ok := s.outOfFormat(v); ok {
+		causes = append(causes, Cause{"FieldValueInvalid",
+			fmt.Sprintf("Invalid value: \"\": Checked value must be of type %s with format %s in %s", want, s.format, path), nowhere})
+	}
+	i, isInt := v.(int64)
+	f, _ := v.(float64)
+	if isInt {
+		f = float64(i)
+	}
+	// limit is the bound as the API server sees it: for an integer value it cuts the fraction off.
+	limit := func(bound float64) (any, float64) {
+		if isInt {
+			return int64(bound), math.Trunc(bound)
+		}
+		return bound, bound
+	}
+	fail := func(format string, bound any) {
+		causes = append(causes, invalid(path, v, fmt.Sprintf("%s in body should be "+format, path, bound)))
+	}
+	if s.multipleOf != nil {
+		shown, by := limit(*s.multipleOf)
+		if by <= 0 {
+			causes = append(causes, invalid(path, shown, fmt.Sprintf("factor MultipleOf declared for %s must be positive: %v", path, shown)))
+		} else if q := f / by; q != math.Trunc(q) {
+			fail("a multiple of %v", shown)
+		}
+	}
+	if s.maximum != nil {
+		shown, bound := limit(*s.maximum)
+		if s.exclusiveMax && f >= bound {
+			fail("less than %v", shown)
+		} else if !s.exclusiveMax && f > bound {
+			fail("less than or equal to %v", shown)
+		}
+	}
+	if s.minimum != nil {
+		shown, bound := limit(*s.minimum)
+		if s.exclusiveMin && f <= bound {
+			fail("greater than %v", shown)
+		} else if !s.exclusiveMin && f < bound {
+			fail("greater than or equal to %v", shown)
+		}
+	}
+	return causes
+}
+
+// outOfFormat reports whether a number is not one of its format, and the type that the format is one of.
+func (s *Schema) outOfFormat(v any) (typ string, wrong bool) {
+	f, isFloat := v.(float64)
+	i, isInt := v.(int64)
+	switch {
+	case s.typ == "integer" && (s.format == "int32" || s.format == "int64"):
+		if isFloat {
+			isInt = f == math.Trunc(f) && math.Abs(f) < 1<<63
+			i = int64(f)
+		}
+		return s.typ, !isInt || (s.format == "int32" && (i > math.MaxInt32 || i < math.MinInt32))
+	case s.typ == "number" && s.format == "float":
+		return s.typ, isFloat && math.Abs(f) > math.MaxFloat32
+	}
+	return "", false
+}
+
+var (
+	hostname = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*\.?$`)
+	uuid     = regexp.MustCompile(`^(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$`)
+	// days matches what the API server's durations have beyond Go's: "2 days", "1w".
+	days = regexp.MustCompile(`^[0-9]+ ?(ns|nano|nanosecond|us|µs|micro|microsecond|ms|milli|millisecond|s|sec|second|m|min|minute|h|hr|hour|d|day|w|wk|week)s?$`)
+)
+
+// formats are the formats of strings that are checked. The API server knows a few more (isbn, creditcard, ssn, colours),
+// which no custom resource of ours or of the demo has; like an unknown format they allow everything here.
+var formats = map[string]func(string) bool{
+	"date-time": isDateTime, "datetime": isDateTime,
+	"date": func(s string) bool { _, err := time.Parse(time.DateOnly, s); return err == nil },
+	"duration": func(s string) bool {
+		_, err := time.ParseDuration(s)
+		return err == nil || days.MatchString(s)
+	},
+	"ipv4":     func(s string) bool { a, err := netip.ParseAddr(s); return err == nil && a.Is4() },
+	"ipv6":     func(s string) bool { a, err := netip.ParseAddr(s); return err == nil && a.Is6() },
+	"cidr":     func(s string) bool { _, _, err := net.ParseCIDR(s); return err == nil },
+	"mac":      func(s string) bool { _, err := net.ParseMAC(s); return err == nil },
+	"uri":      func(s string) bool { _, err := url.ParseRequestURI(s); return err == nil },
+	"email":    func(s string) bool { a, err := mail.ParseAddress(s); return err == nil && a.Address == s },
+	"hostname": func(s string) bool { return len(s) <= 255 && hostname.MatchString(s) },
+	"uuid":     uuid.MatchString, "uuid3": uuid.MatchString, "uuid4": uuid.MatchString, "uuid5": uuid.MatchString,
+	"byte": func(s string) bool { _, err := base64.StdEncoding.DecodeString(s); return err == nil && s != "" },
+}
+
+func isDateTime(s string) bool {
+	_, err := time.Parse(time.RFC3339Nano, s)
+	return err == nil
+}

@@ -1,0 +1,94 @@
+// Package schema holds custom resources to the structural schema of their definition, as the API server does:
+// it checks the schema itself, prunes unknown fields, fills defaults, validates with the API server's texts, and tells
+// patch and ssa how fields are merged.
+//
+// Its job is one version's openAPIV3Schema. Not its job: the rest of a CustomResourceDefinition (names, scope,
+// conversion), metadata that all objects share, and rules in CEL, which it refuses, because a rule that is silently not
+// checked makes a test lie.
+//
+// Place on the event path: in the fake API server's write handlers, in front of the watch that function 1 reads. It
+// runs on the handler's goroutine; a Schema is read only once it is made. No function changes its arguments.
+package schema
+
+import (
+	"regexp"
+
+	"skiff/internal/patch"
+)
+
+// Cause is one thing that is wrong, as in details.causes of a 422 Status.
+type Cause struct{ Reason, Message, Field string }
+
+// Schema is a structural schema, or a part of one.
+type Schema struct {
+	typ, format      string
+	nullable         bool
+	intOrString      bool
+	preserveUnknown  bool
+	embeddedResource bool
+
+	properties map[string]*Schema
+	additional *Schema // the values of a map; nil: none, or see anyFields
+	anyFields  bool    // additionalProperties: true
+	items      *Schema
+
+	defaultValue any
+	hasDefault   bool
+
+	listType    string
+	listMapKeys []string
+	mapType     string
+
+	required                     []string
+	enum                         []any
+	pattern                      *regexp.Regexp
+	minimum, maximum, multipleOf *float64
+	exclusiveMin, exclusiveMax   bool
+	minLength, maxLength         *int64
+	minItems, maxItems           *int64
+	minProperties, maxProperties *int64
+
+	allOf, anyOf, oneOf []*Schema
+	not                 *Schema
+}
+
+// Node returns what patch and ssa need to know: which fields are declared, how lists and maps are owned.
+func (s *Schema) Node() *patch.Node {
+	root := *s
+	root.embeddedResource = true
+	return root.node()
+}
+
+// metadataNode is the node of every object's metadata.
+var metadataNode = func() *patch.Node {
+	n := *patch.SchemaFor("v1", "ConfigMap").Field("metadata")
+	n.Zero = patch.ZeroAbsent
+	return &n
+}()
+
+func (s *Schema) node() *patch.Node {
+	if s == nil || (s.preserveUnknown && len(s.properties) == 0 && s.items == nil && !s.embeddedResource) {
+		return nil // nothing is known
+	}
+	n := &patch.Node{Default: s.defaultValue, Items: s.items.node(), Atomic: s.mapType == "atomic",
+		Closed: s.typ == "object" && !s.preserveUnknown && !s.anyFields && s.additional == nil}
+	if len(s.properties) > 0 || s.embeddedResource {
+		n.Fields = make(map[string]*patch.Node, len(s.properties))
+	}
+	for name, p := range s.properties {
+		n.Fields[name] = p.node()
+	}
+	if s.embeddedResource {
+		n.Fields["apiVersion"], n.Fields["kind"], n.Fields["metadata"] = &patch.Node{}, &patch.Node{}, metadataNode
+	}
+	if s.additional != nil {
+		n.Rest = s.additional.node()
+	}
+	switch s.listType {
+	case "set":
+		n.List = patch.ListSet
+	case "map":
+		n.List, n.Keys = patch.ListMap, s.listMapKeys
+	}
+	return n
+}

@@ -1,0 +1,216 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+)
+
+// structural checks the rules that the API server's NonStructuralSchema condition is about, and those for its
+// extensions. The texts are the API server's.
+func (p *parser) structural(s *Schema, f fields, at level) {
+	path := f.path
+	switch {
+	case s.embeddedResource && s.typ == "":
+		p.add(required(path+".type", "must be object if x-kubernetes-embedded-resource is true"))
+	case s.embeddedResource && s.typ != "object":
+		p.add(invalid(path+".type", s.typ, "must be object if x-kubernetes-embedded-resource is true"))
+	case s.typ == "" && !s.intOrString && !s.preserveUnknown:
+		p.add(required(path+".type", map[level]string{atRoot: "must not be empty at the root",
+			atItems: "must not be empty for specified array items", atField: "must not be empty for specified object fields"}[at]))
+	case at == atRoot && s.typ != "" && s.typ != "object":
+		p.add(invalid(path+".type", s.typ, "must be object at the root"))
+	}
+	if s.typ == "array" && s.items == nil {
+		p.add(required(path+".items", "must be specified"))
+	}
+	if at == atRoot && (s.additional != nil || s.anyFields) {
+		p.add(forbidden(path+".additionalProperties", "must not be used at the root"))
+	}
+	if f.m["additionalProperties"] != nil && len(s.properties) > 0 {
+		p.add(forbidden(path+".additionalProperties", "additionalProperties and properties are mutual exclusive"))
+	}
+	if types := []string{"array", "boolean", "integer", "number", "object", "string"}; s.typ != "" && !slices.Contains(types, s.typ) {
+		p.add(notSupported(path+".type", s.typ, "array", "boolean", "integer", "number", "object", "string"))
+	}
+	if s.intOrString && s.preserveUnknown {
+		p.add(invalid(path+".x-kubernetes-preserve-unknown-fields", true, "must be false if x-kubernetes-int-or-string is true"))
+	}
+	if s.intOrString && s.embeddedResource {
+		p.add(invalid(path+".x-kubernetes-embedded-resource", true, "must be false if x-kubernetes-int-or-string is true"))
+	}
+	if s.embeddedResource && !s.preserveUnknown && len(s.properties) == 0 {
+		p.add(required(path+".properties", "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"))
+	}
+	if at == atRoot {
+		p.rootMetadata(s, path)
+	}
+	for _, name := range []string{"kind", "apiVersion"} {
+		if sub := s.properties[name]; sub != nil && sub.typ != "string" && (at == atRoot || s.embeddedResource) {
+			p.add(invalid(fmt.Sprintf("%s.properties[%s].type", path, name), sub.typ, "must be string"))
+		}
+	}
+}
+
+// rootMetadata: a schema may restrict the name, and nothing else that all objects have.
+func (p *parser) rootMetadata(s *Schema, path string) {
+	meta := s.properties["metadata"]
+	if meta == nil {
+		return
+	}
+	if meta.typ != "object" {
+		p.add(invalid(path+".properties[metadata].type", meta.typ, "must be object"))
+	}
+	for name := range meta.properties {
+		if name != "name" && name != "generateName" {
+			p.add(forbidden(path+".properties[metadata]", "must not specify anything other than name and generateName, but metadata is implicitly specified"))
+			return
+		}
+	}
+}
+
+// lists checks x-kubernetes-list-type, x-kubernetes-list-map-keys and x-kubernetes-map-type.
+func (p *parser) lists(s *Schema, f fields) {
+	switch at := f.path + ".x-kubernetes-list-type"; s.listType {
+	case "", "atomic":
+	case "set":
+		p.itemsOfSet(s, f.path)
+	case "map":
+		p.itemsOfMap(s, f.path)
+	default:
+		p.add(notSupported(at, s.listType, "atomic", "set", "map"))
+	}
+	p.typeFor(s, f, "x-kubernetes-list-type", s.listType, "array")
+	if s.mapType != "" && s.mapType != "atomic" && s.mapType != "granular" {
+		p.add(notSupported(f.path+".x-kubernetes-map-type", s.mapType, "atomic", "granular"))
+	}
+	p.typeFor(s, f, "x-kubernetes-map-type", s.mapType, "object")
+	if len(s.listMapKeys) > 0 && s.listType != "map" {
+		p.requiredOr(f.path+".x-kubernetes-list-type", s.listType, "must be map if x-kubernetes-list-map-keys is non-empty")
+	}
+}
+
+func (p *parser) typeFor(s *Schema, f fields, extension, value, typ string) {
+	if value != "" && s.typ != typ {
+		p.requiredOr(f.path+".type", s.typ, fmt.Sprintf("must be %s if %s is specified", typ, extension))
+	}
+}
+
+// requiredOr reports an absent value as such, and another as invalid.
+func (p *parser) requiredOr(path, value, text string) {
+	if value == "" {
+		p.add(required(path, text))
+	} else {
+		p.add(invalid(path, value, text))
+	}
+}
+
+func (p *parser) itemsOfSet(s *Schema, path string) {
+	const text = "must be atomic as item of a list with x-kubernetes-list-type=set"
+	orNull := func(v string) any {
+		if v == "" {
+			return nil
+		}
+		return v
+	}
+	switch {
+	case s.items == nil:
+	case s.items.typ == "object" && s.items.mapType != "atomic":
+		p.add(invalid(path+".items.x-kubernetes-map-type", orNull(s.items.mapType), text))
+	case s.items.typ == "array" && s.items.listType != "" && s.items.listType != "atomic":
+		p.add(invalid(path+".items.x-kubernetes-list-type", s.items.listType, text))
+	}
+}
+
+func (p *parser) itemsOfMap(s *Schema, path string) {
+	keysAt := path + ".x-kubernetes-list-map-keys"
+	if len(s.listMapKeys) == 0 {
+		p.add(required(keysAt, "must not be empty if x-kubernetes-list-type is map"))
+	}
+	if s.items == nil {
+		return
+	}
+	if s.items.typ != "object" {
+		p.requiredOr(path+".items.type", s.items.typ, "must be object if parent array's x-kubernetes-list-type is map")
+	}
+	for _, name := range s.listMapKeys {
+		k := s.items.properties[name]
+		switch at := fmt.Sprintf("%s.items.properties[%s]", path, name); {
+		case k == nil:
+			p.add(invalid(keysAt, anyList(s.listMapKeys), "entries must all be names of item properties"))
+		case !slices.Contains([]string{"boolean", "integer", "number", "string"}, k.typ):
+			p.add(invalid(at+".type", k.typ, "must be a scalar type if parent array's x-kubernetes-list-type is map"))
+		case !k.hasDefault && !slices.Contains(s.items.required, name):
+			p.add(required(at+".default", "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"))
+		}
+	}
+}
+
+func anyList(texts []string) []any {
+	out := make([]any, len(texts))
+	for i, s := range texts {
+		out[i] = s
+	}
+	return out
+}
+
+// forbidden checks for what no structural schema has, and what has no place below allOf, anyOf, oneOf and not.
+func (p *parser) forbidden(s *Schema, f fields, at level) {
+	if f.m["$ref"] != nil {
+		p.add(forbidden(f.path+".$ref", "$ref is not supported"))
+	}
+	if f.m["uniqueItems"] == true {
+		p.add(forbidden(f.path+".uniqueItems", "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"))
+	}
+	if rules := f.m["x-kubernetes-validations"]; rules != nil {
+		p.add(forbidden(f.path+".x-kubernetes-validations", "rules in CEL are not supported by this server, and would have no effect"))
+	}
+	if at < nested {
+		return
+	}
+	if s.typ != "" && at != alternative {
+		p.add(forbidden(f.path+".type", "must be empty to be structural"))
+	}
+	for _, name := range []string{"additionalProperties", "default", "x-kubernetes-list-type", "x-kubernetes-map-type"} {
+		if f.m[name] != nil {
+			p.add(forbidden(f.path+"."+name, "must be undefined to be structural"))
+		}
+	}
+	for _, name := range []string{"title", "description", "x-kubernetes-list-map-keys"} {
+		if f.m[name] != nil {
+			p.add(forbidden(f.path+"."+name, "must be empty to be structural"))
+		}
+	}
+	for _, name := range []string{"nullable", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string"} {
+		if f.m[name] == true {
+			p.add(forbidden(f.path+"."+name, "must be false to be structural"))
+		}
+	}
+}
+
+// defaults checks that each default is valid and knows only fields that the schema has.
+func (p *parser) defaults(s *Schema, path string) {
+	if s == nil {
+		return
+	}
+	if s.defaultValue != nil {
+		at := path + ".default"
+		pruned, unknown := s.prune(s.defaultValue, "")
+		if len(unknown) > 0 {
+			p.add(invalid(at, s.defaultValue, "must not have unknown fields"))
+		}
+		for _, c := range s.validate(s.fill(dropNulls(s, pruned)), "") {
+			switch {
+			case c.Field == "":
+				c.Field = at
+			case c.Field != nowhere:
+				c.Field = at + "." + c.Field
+			}
+			p.add(c)
+		}
+	}
+	for name, sub := range s.properties {
+		p.defaults(sub, fmt.Sprintf("%s.properties[%s]", path, name))
+	}
+	p.defaults(s.items, path+".items")
+	p.defaults(s.additional, path+".additionalProperties")
+}

@@ -1,0 +1,289 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"skiff/internal/patch"
+)
+
+// Validate returns what is wrong with an object that has been pruned and defaulted. The texts are the API server's, their
+// order is that of the fields' names. Where no alternative of an anyOf or oneOf fits, the causes of the first are given;
+// the API server picks the one that came closest.
+func (s *Schema) Validate(object map[string]any) []Cause {
+	return s.validate(object, "")
+}
+
+func (s *Schema) validate(v any, path string) []Cause {
+	return append(s.value(v, path), s.listTypes(v, path)...)
+}
+
+// value checks v against everything but list types, which do not count inside allOf, anyOf, oneOf and not.
+func (s *Schema) value(v any, path string) []Cause {
+	causes := s.checkType(v, path)
+	if v != nil {
+		causes = append(causes, s.checkJunctors(v, path)...)
+	}
+	switch v := v.(type) {
+	case string:
+		causes = append(causes, s.checkString(v, path)...)
+	case int64, float64:
+		causes = append(causes, s.checkNumber(v, path)...)
+	case []any:
+		causes = append(causes, s.checkList(v, path)...)
+	}
+	if len(s.enum) > 0 && !(v == nil && s.nullable) && !slices.ContainsFunc(s.enum, func(e any) bool { return patch.Equal(e, v) }) {
+		causes = append(causes, notSupported(path, v, s.enum...))
+	}
+	if object, ok := v.(map[string]any); ok {
+		causes = append(causes, s.checkObject(object, path)...)
+	}
+	return causes
+}
+
+// jsonType is the API server's name for the type of a value, and its name for the format.
+func jsonType(v any) (typ, format string) {
+	switch v.(type) {
+	case nil:
+		return "null", ""
+	case bool:
+		return "boolean", ""
+	case string:
+		return "string", ""
+	case int64:
+		return "integer", "int64"
+	case float64:
+		return "number", "float64"
+	case []any:
+		return "array", ""
+	}
+	return "object", ""
+}
+
+func (s *Schema) checkType(v any, path string) []Cause {
+	want := s.typ
+	if s.intOrString {
+		want = "integer,string"
+	}
+	typ, format := jsonType(v)
+	if want == "" || (typ == "null" && s.nullable) {
+		return nil
+	}
+	f, isFloat := v.(float64)
+	fits := slices.Contains(strings.Split(want, ","), typ) || (want == "number" && typ == "integer") ||
+		(want == "integer" && isFloat && f == float64(int64(f)))
+	switch {
+	case fits:
+		return nil
+	case s.format != "" && (typ == "string" || typ == "array") && want != "number" && want != "integer":
+		return nil // left to the format
+	case s.format != "" && typ != "string" && typ != "array" && typ != "null":
+		return []Cause{typeInvalid(path, format, s.format)}
+	}
+	return []Cause{typeInvalid(path, typ, want)}
+}
+
+func (s *Schema) checkString(v, path string) []Cause {
+	n := int64(utf8.RuneCountInString(v))
+	var causes []Cause
+	switch {
+	case s.maxLength != nil && n > *s.maxLength:
+		causes = append(causes, tooLong(path, *s.maxLength))
+	case s.minLength != nil && n < *s.minLength:
+		causes = append(causes, invalid(path, v, fmt.Sprintf("%s in body should be at least %d chars long", path, *s.minLength)))
+	case s.pattern != nil && !s.pattern.MatchString(v):
+		causes = append(causes, invalid(path, v, fmt.Sprintf("%s in body should match '%s'", path, s.pattern)))
+	}
+	if check := formats[s.format]; check != nil && !check(v) {
+		causes = append(causes, typeInvalid(path, v, s.format))
+	}
+	return causes
+}
+
+func (s *Schema) checkList(list []any, path string) []Cause {
+	var causes []Cause
+	if s.items != nil {
+		for i, v := range list {
+			causes = append(causes, s.items.value(v, fmt.Sprintf("%s[%d]", path, i))...)
+		}
+	}
+	n := int64(len(list))
+	if s.minItems != nil && n < *s.minItems {
+		causes = append(causes, invalid(path, n, fmt.Sprintf("%s in body should have at least %d items", path, *s.minItems)))
+	}
+	if s.maxItems != nil && n > *s.maxItems {
+		causes = append(causes, tooMany(path, n, *s.maxItems))
+	}
+	return causes
+}
+
+func (s *Schema) checkObject(object map[string]any, path string) []Cause {
+	var causes []Cause
+	n := int64(len(object))
+	if s.minProperties != nil && n < *s.minProperties {
+		causes = append(causes, invalid(path, n, fmt.Sprintf("%s in body should have at least %d properties", path, *s.minProperties)))
+	}
+	if s.maxProperties != nil && n > *s.maxProperties {
+		causes = append(causes, tooMany(path, n, *s.maxProperties))
+	}
+	for _, name := range sortedKeys(object) {
+		if sub := s.field(name); sub != nil {
+			causes = append(causes, sub.value(object[name], join(path, name))...)
+		}
+	}
+	for _, name := range s.required {
+		if _, ok := object[name]; !ok {
+			causes = append(causes, required(join(path, name), ""))
+		}
+	}
+	if s.embeddedResource {
+		causes = append(causes, checkEmbedded(object, path)...)
+	}
+	return causes
+}
+
+func checkEmbedded(object map[string]any, path string) []Cause {
+	var causes []Cause
+	for _, name := range []string{"apiVersion", "kind"} {
+		v, present := object[name]
+		text, ok := v.(string)
+		switch {
+		case text != "":
+		case !present || ok:
+			causes = append(causes, required(join(path, name), ""))
+		default:
+			causes = append(causes, typeInvalid(join(path, name), first(jsonType(v)), "string"))
+		}
+		if name == "apiVersion" && strings.Count(text, "/") > 1 {
+			causes = append(causes, invalid(join(path, name), text, "unexpected GroupVersion string: "+text))
+		}
+	}
+	return causes
+}
+
+func first(a, _ string) string { return a }
+
+// field is the schema of a field of an object, or nil if there is none.
+func (s *Schema) field(name string) *Schema {
+	if p, ok := s.properties[name]; ok {
+		return p
+	}
+	return s.additional
+}
+
+func (s *Schema) checkJunctors(v any, path string) []Cause {
+	var causes []Cause
+	fail := func(text string) {
+		causes = append(causes, Cause{"FieldValueInvalid", fmt.Sprintf("Invalid value: \"\": %q %s", path, text), nowhere})
+	}
+	if len(s.anyOf) > 0 {
+		if valid, failures := alternatives(s.anyOf, v, path); valid == 0 {
+			fail("must validate at least one schema (anyOf)")
+			causes = append(causes, failures...)
+		}
+	}
+	if len(s.oneOf) > 0 {
+		valid, failures := alternatives(s.oneOf, v, path)
+		if valid == 0 {
+			fail("must validate one and only one schema (oneOf). Found none valid")
+			causes = append(causes, failures...)
+		} else if valid > 1 {
+			fail(fmt.Sprintf("must validate one and only one schema (oneOf). Found %d valid alternatives", valid))
+		}
+	}
+	valid := 0
+	for _, sub := range s.allOf {
+		found := sub.value(v, path)
+		if causes = append(causes, found...); len(found) == 0 {
+			valid++
+		}
+	}
+	if valid < len(s.allOf) {
+		text := "must validate all the schemas (allOf)"
+		if valid == 0 {
+			text += ". None validated"
+		}
+		fail(text)
+	}
+	if s.not != nil && len(s.not.value(v, path)) == 0 {
+		fail("must not validate the schema (not)")
+	}
+	return causes
+}
+
+// alternatives counts the schemas that fit, and returns the causes of the first one that does not.
+func alternatives(list []*Schema, v any, path string) (valid int, failures []Cause) {
+	for _, sub := range list {
+		found := sub.value(v, path)
+		if len(found) == 0 {
+			valid++
+		} else if failures == nil {
+			failures = found
+		}
+	}
+	return valid, failures
+}
+
+// listTypes checks that no two items of a set are equal, and no two items of a list-type map have the same keys.
+func (s *Schema) listTypes(v any, path string) []Cause {
+	var causes []Cause
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range sortedKeys(v) {
+			if sub := s.properties[name]; sub != nil {
+				causes = append(causes, sub.listTypes(v[name], join(path, name))...)
+			} else if s.additional != nil {
+				causes = append(causes, s.additional.listTypes(v[name], fmt.Sprintf("%s[%s]", path, name))...)
+			}
+		}
+	case []any:
+		seen := map[string]int{}
+		for i, item := range v {
+			at := fmt.Sprintf("%s[%d]", path, i)
+			if identity, ok := s.identity(item); ok {
+				if seen[show(identity)]++; seen[show(identity)] == 2 { // once for each value, however often it comes
+					causes = append(causes, duplicate(at, identity))
+				}
+			}
+			if s.items != nil {
+				causes = append(causes, s.items.listTypes(item, at)...)
+			}
+		}
+	}
+	return causes
+}
+
+func (s *Schema) identity(item any) (any, bool) {
+	switch s.listType {
+	case "set":
+		return item, true
+	case "map":
+		m, ok := item.(map[string]any)
+		key := map[string]any{}
+		for _, name := range s.listMapKeys {
+			if v, ok := m[name]; ok {
+				key[name] = v
+			}
+		}
+		return key, ok
+	}
+	return nil, false
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

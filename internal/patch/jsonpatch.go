@@ -100,6 +100,9 @@ func (p *jsonPatcher) apply(op jsonOp) error {
 	case "add":
 		return p.change(op.path, insert, Copy(op.value))
 	case "replace":
+		if op.path == "" && isScalar(op.value) {
+			return fmt.Errorf("%w: the whole document is an object or a list", ErrBadOperation)
+		}
 		return p.change(op.path, replace, Copy(op.value))
 	case "remove":
 		return p.change(op.path, remove, nil)
@@ -110,6 +113,9 @@ func (p *jsonPatcher) apply(op jsonOp) error {
 		}
 		return err
 	}
+	if op.from == "" {
+		return fmt.Errorf("%s the whole document: %w", op.op, ErrMissingPath)
+	}
 	v, err := p.get(op.from)
 	if err != nil {
 		return err
@@ -119,12 +125,6 @@ func (p *jsonPatcher) apply(op jsonOp) error {
 			return fmt.Errorf("copy %s: %w", op.from, ErrTooLarge)
 		}
 		return p.change(op.path, insert, Copy(v))
-	}
-	if op.path == op.from {
-		return nil
-	}
-	if strings.HasPrefix(op.path, op.from+"/") {
-		return fmt.Errorf("move %s into itself: %w", op.from, ErrMissingPath)
 	}
 	if err := p.change(op.from, remove, nil); err != nil {
 		return err
@@ -264,6 +264,15 @@ func index(key string, places int) (int, bool) {
 	return i, err == nil && i >= 0
 }
 
+func isScalar(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return true
+}
+
+// size counts the values in v.
 func size(v any) int {
 	n := 1
 	switch v := v.(type) {

@@ -85,17 +85,18 @@ func mergeList(n *Node, old, add []any) ([]any, error) {
 	if err := sameKind(n, old, add); err != nil {
 		return nil, err
 	}
+	for _, item := range add {
+		if m, ok := item.(map[string]any); ok && m[directivePatch] == "replace" {
+			return replacement(add), nil
+		}
+	}
 	merged, original := slices.Clone(old), old
 	for _, item := range add {
 		m, ok := item.(map[string]any)
-		if directive := m[directivePatch]; ok && directive != nil {
-			switch directive {
-			case "delete":
-				merged = slices.DeleteFunc(merged, func(v any) bool { return sameItem(v, item, n.MergeKey) })
-				continue
-			case "replace":
-				return replacement(add), nil
-			}
+		if directive := m[directivePatch]; directive == "delete" {
+			merged = slices.DeleteFunc(merged, func(v any) bool { return sameItem(v, item, n.MergeKey) })
+			continue
+		} else if directive != nil {
 			return nil, fmt.Errorf("%w: unknown patch type: %v", ErrStrategicMismatch, directive)
 		}
 		i := indexOf(merged, item, n.MergeKey)

@@ -135,3 +135,106 @@ func TestSchemasAreRefusedAsByARealServer(t *testing.T) {
 		}
 	}
 }
+
+// Rules: FC-05
+func TestRulesInCELAreRefused(t *testing.T) {
+	_, causes := Parse(decode(t, `{'type':'object','properties':{'spec':{'type':'object','properties':{'n':{'type':'integer'}},
+		'x-kubernetes-validations':[{'rule':'self.n > 1'}]}}}`), "schema")
+	want := []string{"FieldValueForbidden schema.properties[spec].x-kubernetes-validations: Forbidden: rules in CEL are not supported by this server, and would have no effect"}
+	if got := causeTexts(causes); !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestTheNodeOfASchemaSaysHowFieldsAreOwned(t *testing.T) {
+	s, _ := recorded(t)
+	spec := s.Node().Field("spec")
+	for _, c := range []struct {
+		field string
+		list  patch.ListType
+		keys  string
+	}{{"tags", patch.ListSet, ""}, {"ports", patch.ListMap, "port,proto"}, {"rows", patch.ListMap, "id"}, {"list", patch.ListAtomic, ""}} {
+		n := spec.Field(c.field)
+		if n.ListType() != c.list || strings.Join(n.Keys, ",") != c.keys {
+			t.Errorf("%s: %+v", c.field, n)
+		}
+	}
+	if key := spec.Field("ports").ItemKey(decode(t, `{'port':1}`)); encode(t, key) != `{"port":1,"proto":"TCP"}` {
+		t.Errorf("the default of a key field does not count: %v", key)
+	}
+	if spec.Field("rows").ItemKey(decode(t, `{'v':'x'}`)) != nil {
+		t.Error("an item without its key has one")
+	}
+	if !spec.Field("sel").IsAtomicObject() || spec.Field("labels").IsAtomicObject() {
+		t.Error("map types are wrong")
+	}
+	if spec.Field("tmpl") != nil || spec.Field("any") != nil {
+		t.Error("something is known of what is preserved as it is")
+	}
+	if !spec.Declared("image") || spec.Declared("foo") || !spec.Closed || spec.Field("labels").Closed {
+		t.Error("declared fields are wrong")
+	}
+	if n := s.Node().Field("metadata").Field("finalizers"); n.ListType() != patch.ListSet {
+		t.Error("metadata is not that of all objects")
+	}
+}
+
+// What exists already keeps the defaults it was stored with, and gets those that the schema has got since.
+//
+// Rules: FC-03
+func TestDefaultsAreFilledOnReadWithoutTouchingTheStoredObject(t *testing.T) {
+	s, causes := Parse(decode(t, `{'type':'object','properties':{'spec':{'type':'object','default':{},'properties':{
+		'a':{'type':'string','default':'x'},'m':{'type':'object','additionalProperties':{'type':'string','default':'y'}}}}}}`), "schema")
+	if len(causes) > 0 {
+		t.Fatal(causes)
+	}
+	stored := decode(t, `{'metadata':{'name':'n'},'spec':{'m':{'k':null}}}`).(map[string]any)
+	got := s.Default(stored)
+	if want := `{"metadata":{"name":"n"},"spec":{"a":"x","m":{"k":"y"}}}`; encode(t, got) != want {
+		t.Errorf("got %s", encode(t, got))
+	}
+	if encode(t, stored) != `{"metadata":{"name":"n"},"spec":{"m":{"k":null}}}` {
+		t.Errorf("stored is %s now", encode(t, stored))
+	}
+	got["spec"].(map[string]any)["a"] = "changed"
+	if encode(t, s.Default(map[string]any{})) != `{"spec":{"a":"x","m":null}}` && encode(t, s.Default(map[string]any{})) != `{"spec":{"a":"x"}}` {
+		t.Errorf("a default of a default: %s", encode(t, s.Default(map[string]any{})))
+	}
+}
+
+func FuzzSchema(f *testing.F) {
+	s, cases := recorded(f)
+	for _, c := range cases {
+		f.Add([]byte(`{"type":"object","properties":{"spec":{"type":"object","default":{"a":null},"properties":{"a":{"type":"string","pattern":"a","nullable":true}}}}}`), []byte(encode(f, c["in"])))
+	}
+	f.Fuzz(func(t *testing.T, schemaBytes, objectBytes []byte) {
+		v, err := patch.Decode(objectBytes)
+		if err != nil {
+			return
+		}
+		object, ok := v.(map[string]any)
+		if !ok {
+			return
+		}
+		use := s
+		if v, err := patch.Decode(schemaBytes); err == nil {
+			if parsed, causes := Parse(v, ""); len(causes) == 0 {
+				use = parsed
+			}
+		}
+		before := encode(t, object)
+		pruned, _ := use.Prune(object)
+		filled := use.Default(pruned)
+		use.Validate(filled)
+		if again := use.Default(filled); encode(t, again) != encode(t, filled) {
+			t.Errorf("defaults of %s are not stable: %s, then %s", before, encode(t, filled), encode(t, again))
+		}
+		if _, unknown := use.Prune(pruned); len(unknown) > 0 {
+			t.Errorf("pruning %s leaves %q", before, unknown)
+		}
+		use.Node().Field("spec").Field("x")
+		if encode(t, object) != before {
+			t.Errorf("a function changed %s", before)
+		}
+	})
+}

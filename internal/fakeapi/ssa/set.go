@@ -56,7 +56,7 @@ func (s set) insert(path []string) {
 	s[path[0]] = n
 }
 
-// with returns a copy of s in which the element has node n, or no node if n holds nothing.
+// put sets the node of an element, unless it holds nothing.
 func (s set) put(element string, n node) {
 	if n.member || len(n.below) > 0 {
 		s[element] = n

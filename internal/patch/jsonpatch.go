@@ -37,8 +37,7 @@ func JSONPatch(doc, ops any) (any, error) {
 		return nil, fmt.Errorf("apply JSON patch: %w: want a list of operations", ErrMalformedPatch)
 	}
 	if len(list) > MaxJSONPatchOperations {
-		return nil, fmt.Errorf("The allowed maximum operations in a JSON patch is %d, got %d: %w", //nolint:staticcheck // the API server's words
-			MaxJSONPatchOperations, len(list), ErrTooManyOps)
+		return nil, fmt.Errorf("apply JSON patch: %w: %d, the limit is %d", ErrTooManyOps, len(list), MaxJSONPatchOperations)
 	}
 	p := jsonPatcher{root: Copy(doc)}
 	for i, item := range list {

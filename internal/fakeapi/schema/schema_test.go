@@ -197,8 +197,8 @@ func TestDefaultsAreFilledOnReadWithoutTouchingTheStoredObject(t *testing.T) {
 		t.Errorf("stored is %s now", encode(t, stored))
 	}
 	got["spec"].(map[string]any)["a"] = "changed"
-	if encode(t, s.Default(map[string]any{})) != `{"spec":{"a":"x","m":null}}` && encode(t, s.Default(map[string]any{})) != `{"spec":{"a":"x"}}` {
-		t.Errorf("a default of a default: %s", encode(t, s.Default(map[string]any{})))
+	if got := encode(t, s.Default(map[string]any{})); got != `{"spec":{"a":"x"}}` {
+		t.Errorf("a default below a default, after a result was changed: %s", got)
 	}
 }
 

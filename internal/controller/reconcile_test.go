@@ -321,7 +321,6 @@ func TestARefusedWriteIsSentLessThanOncePerFiveMinutes(t *testing.T) {
 	})
 }
 
-// Rules: WQ-07
 func TestARetryWaitsAsLongAsTheServerAsksAndNotForEver(t *testing.T) {
 	for asked, most := range map[int]time.Duration{20: 30 * time.Second, 1 << 30: maxRetryAfter * 3 / 2} {
 		synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,194 @@
+package fakeapi
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/kube"
+)
+
+// readObject reads the object of a POST or PUT and checks that it is what the URL says. What strict validation complains about is
+// refused, warned of or ignored, as the request asks (FS-21).
+func (s *Server) readObject(w http.ResponseWriter, r *request) (map[string]any, error) {
+	body, err := readBody(r.Request)
+	if err != nil {
+		return nil, err
+	}
+	v, duplicates, err := readValue(r.Request, body)
+	if kube.AsStatus(err) != nil {
+		return nil, err
+	}
+	o, ok := v.(map[string]any)
+	if err != nil || !ok {
+		why := "the body is not an object"
+		if err != nil {
+			why = strings.TrimPrefix(err.Error(), "decode JSON: ")
+		}
+		return nil, badRequest("the object provided is unrecognized (must be of type %s): couldn't get version/kind; json parse error: %s (%s)",
+			r.kind.Kind, why, excerpt(body))
+	}
+	if err := checkType(r.kind, o, body); err != nil {
+		return nil, err
+	}
+	if err := checkMetadata(r.kind, o); err != nil {
+		return nil, err
+	}
+	if err := s.strictness(w, r, o, duplicates); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// excerpt is the part of a body that the server quotes.
+func excerpt(body []byte) string {
+	switch {
+	case len(body) == 0:
+		return "<empty>"
+	case len(body) > 32:
+		return string(body[:32]) + " ..."
+	}
+	return string(body)
+}
+
+// checkType compares apiVersion and kind with the endpoint. Built-in kinds may leave both out.
+func checkType(k *kinds.Kind, o map[string]any, body []byte) error {
+	kind, version := obj.String(o, "kind"), obj.String(o, "apiVersion")
+	switch {
+	case kind == "" && version == "" && !k.Custom:
+	case kind == "":
+		return badRequest("the object provided is unrecognized (must be of type %s): Object 'Kind' is missing in '%s' (%s)", k.Kind, body, excerpt(body))
+	case version == "" && k.Custom:
+		return badRequest("the object provided is unrecognized (must be of type %s): Object 'apiVersion' is missing in '%s' (%s)", k.Kind, body, excerpt(body))
+	case version != "" && version != k.APIVersion():
+		return badRequest("the API version in the data (%s) does not match the expected API version (%s)", version, k.APIVersion())
+	case kind != k.Kind && k.Custom:
+		d := kube.StatusDetails{Name: obj.String(o, "metadata", "name"), Group: k.Group, Kind: kind}
+		return invalid(d, []kinds.Cause{kinds.Invalid("kind", kind, "must be "+k.Kind)})
+	case kind != k.Kind:
+		return badRequest("%s in version %q cannot be handled as a %s: no kind %q is registered for version %q", kind, k.Version, k.Kind, kind, k.APIVersion())
+	}
+	delete(o, "kind")
+	delete(o, "apiVersion")
+	return nil
+}
+
+// metaStrings are the fields of ObjectMeta that are strings; metaMaps hold strings.
+var (
+	metaStrings = []string{"name", "generateName", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "selfLink"}
+	metaMaps    = []string{"labels", "annotations"}
+	metaRest    = []string{"finalizers", "ownerReferences", "managedFields", "generation", "deletionGracePeriodSeconds"}
+)
+
+// checkMetadata makes sure that metadata is an ObjectMeta, so that the rest of the server can rely on its types. Nulls and empty
+// members go: they are the same as nothing.
+func checkMetadata(k *kinds.Kind, o map[string]any) error {
+	wrong := func(field string, v any, want string) error {
+		return badRequest("%s in version %q cannot be handled as a %s: json: cannot unmarshal %s into Go struct field ObjectMeta.%s of type %s",
+			k.Kind, k.Version, k.Kind, jsonType(v), field, want)
+	}
+	if o["metadata"] == nil {
+		o["metadata"] = map[string]any{}
+	}
+	meta, ok := o["metadata"].(map[string]any)
+	if !ok {
+		return wrong("metadata", o["metadata"], "v1.ObjectMeta")
+	}
+	for _, f := range metaStrings {
+		if v, ok := meta[f]; ok {
+			s, isString := v.(string)
+			if v != nil && !isString {
+				return wrong(f, v, "string")
+			}
+			if s == "" {
+				delete(meta, f)
+			}
+		}
+	}
+	for _, f := range metaMaps {
+		m, isMap := meta[f].(map[string]any)
+		if meta[f] != nil && !isMap {
+			return wrong(f, meta[f], "map[string]string")
+		}
+		for _, v := range m {
+			if _, ok := v.(string); !ok {
+				return wrong(f, v, "string")
+			}
+		}
+		if len(m) == 0 {
+			delete(meta, f)
+		}
+	}
+	for _, f := range []string{"finalizers", "ownerReferences", "managedFields"} {
+		l, isList := meta[f].([]any)
+		if meta[f] != nil && !isList {
+			return wrong(f, meta[f], "[]string")
+		}
+		for _, item := range l {
+			_, isMap := item.(map[string]any)
+			_, isString := item.(string)
+			if f == "finalizers" && !isString || f != "finalizers" && !isMap {
+				return wrong(f, item, "string")
+			}
+		}
+		if len(l) == 0 && f != "managedFields" { // an empty list of managers means "forget them"
+			delete(meta, f)
+		}
+	}
+	return nil
+}
+
+func jsonType(v any) string {
+	switch v.(type) {
+	case bool:
+		return "bool"
+	case string:
+		return "string"
+	case map[string]any:
+		return "object"
+	case []any:
+		return "array"
+	}
+	return "number"
+}
+
+// strictness prunes unknown fields and deals with them, and with duplicate ones, as fieldValidation says.
+func (s *Server) strictness(w http.ResponseWriter, r *request, o map[string]any, duplicates []string) error {
+	var complaints []string
+	for _, d := range duplicates {
+		complaints = append(complaints, fmt.Sprintf("duplicate field %q", d))
+	}
+	var unknown []string
+	for f := range obj.Map(o, "metadata") {
+		if !slices.Contains(metaStrings, f) && !slices.Contains(metaMaps, f) && !slices.Contains(metaRest, f) {
+			unknown = append(unknown, "metadata."+f)
+			obj.Remove(o, "metadata", f)
+		}
+	}
+	if r.kind.Unknown != nil {
+		unknown = append(unknown, r.kind.Unknown(o)...)
+	}
+	slices.Sort(unknown)
+	for _, u := range unknown {
+		complaints = append(complaints, fmt.Sprintf("unknown field %q", u))
+	}
+	switch mode := r.query.Get("fieldValidation"); mode {
+	case "Strict":
+		if len(complaints) > 0 {
+			return badRequest("%s in version %q cannot be handled as a %s: strict decoding error: %s", r.kind.Kind, r.kind.Version, r.kind.Kind, strings.Join(complaints, ", "))
+		}
+	case "", "Warn":
+		for _, c := range complaints {
+			w.Header().Add("Warning", fmt.Sprintf("299 - %q", c))
+		}
+	case "Ignore":
+	default:
+		kind := map[string]string{"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}[r.verb]
+		return invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: kind},
+			[]kinds.Cause{kinds.NotSupported("fieldValidation", mode, "", "Ignore", "Strict", "Warn")})
+	}
+	return nil
+}

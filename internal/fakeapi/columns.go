@@ -1,0 +1,61 @@
+package fakeapi
+
+import (
+	"time"
+
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/obj"
+)
+
+// customColumns are the additionalPrinterColumns of a CRD version; without any it is the age, as the real server has it.
+func customColumns(version map[string]any) []kinds.Column {
+	var out []kinds.Column
+	for _, c := range obj.Maps(version, "additionalPrinterColumns") {
+		path, priority := obj.String(c, "jsonPath"), int64(0)
+		if p, ok := obj.Int(c, "priority"); ok {
+			priority = p
+		}
+		kind := obj.String(c, "type")
+		description := obj.String(c, "description")
+		if description == "" {
+			description = "Custom resource definition column (in JSONPath format): " + path
+		}
+		out = append(out, kinds.Column{Name: obj.String(c, "name"), Type: kind, Format: obj.String(c, "format"), Description: description,
+			Priority: int(priority), Cell: customCell(path, kind)})
+	}
+	if out == nil {
+		out = append(out, kinds.Column{Name: "Age", Type: "date", Description: "CreationTimestamp is a timestamp representing the server time when this object was created.",
+			Cell: customCell(".metadata.creationTimestamp", "date")})
+	}
+	return out
+}
+
+// customCell prints what a path finds; a value that is absent or not of the column's type is empty.
+func customCell(path, kind string) func(map[string]any, time.Time) any {
+	find := parsePath(path)
+	return func(o map[string]any, now time.Time) any {
+		v := find(o)
+		switch kind {
+		case "integer":
+			if n, ok := obj.Int(map[string]any{"v": v}, "v"); ok {
+				return n
+			}
+		case "number":
+			switch v.(type) {
+			case int64, float64:
+				return v
+			}
+		case "boolean":
+			if b, ok := v.(bool); ok {
+				return b
+			}
+		case "date":
+			if s, ok := v.(string); ok {
+				return kinds.Since(s, now)
+			}
+		case "string":
+			return printed(v)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,203 @@
+package fakeapi
+
+import (
+	"strings"
+	"time"
+
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/store"
+	"skiff/internal/kube"
+)
+
+// finalizerCleanup holds a deleted CRD back until its instances are gone.
+const finalizerCleanup = "customresourcecleanup.apiextensions.k8s.io"
+
+// serveCRDs brings what is served in line with the stored CRDs: new ones are established, changed ones replaced, deleted ones emptied
+// and taken away. It returns when to look again, 0 if nothing is pending.
+func (s *Server) serveCRDs() (next time.Duration) {
+	s.store.Update(func(tx *store.Tx) error {
+		stored := map[string]bool{}
+		for _, o := range tx.List(kinds.CRDs.GroupResource(), "") {
+			stored[o.Name] = true
+			if obj.String(o.Value, "metadata", "deletionTimestamp") != "" {
+				s.removeCRD(tx, o)
+				continue
+			}
+			next = sooner(next, s.establish(tx, o))
+		}
+		for _, table := range s.registry.customTables() {
+			if !stored[table] {
+				s.registry.replace(table, 0, nil)
+			}
+		}
+		return nil
+	})
+	return next
+}
+
+// removeCRD deletes the instances of a CRD that is being deleted and, once they are gone, the CRD.
+func (s *Server) removeCRD(tx *store.Tx, crd *store.Object) {
+	left := 0
+	for _, k := range s.registry.ofTable(crd.Name) {
+		left = s.empty(tx, k, "")
+		break // all versions share the table
+	}
+	if left > 0 {
+		return
+	}
+	s.registry.replace(crd.Name, 0, nil)
+	value := obj.Clone(crd.Value)
+	var finalizers []any
+	for _, f := range obj.Slice(value, "metadata", "finalizers") {
+		if f != finalizerCleanup {
+			finalizers = append(finalizers, f)
+		}
+	}
+	if len(finalizers) == 0 {
+		obj.Remove(value, "metadata", "finalizers")
+		tx.Delete(kinds.CRDs.GroupResource(), crd.Key, value)
+		return
+	}
+	obj.Set(value, finalizers, "metadata", "finalizers")
+	if !obj.EqualExcept(value, crd.Value) {
+		tx.Put(kinds.CRDs.GroupResource(), crd.Key, value, nil)
+	}
+}
+
+// establish serves a CRD and says so in its conditions. A CRD whose names are taken by another one is not served.
+func (s *Server) establish(tx *store.Tx, crd *store.Object) (wait time.Duration) {
+	if s.registry.servedAt(crd.Name) == crd.Revision {
+		return 0
+	}
+	created, err := time.Parse(time.RFC3339, obj.String(crd.Value, "metadata", "creationTimestamp"))
+	if err == nil && s.opts.CRDDelay > 0 && len(s.registry.ofTable(crd.Name)) == 0 {
+		if left := s.opts.CRDDelay - time.Since(created); left > 0 {
+			return left
+		}
+	}
+	value := obj.Clone(crd.Value)
+	if taken := s.nameTaken(crd); taken != "" {
+		setCondition(value, "NamesAccepted", "False", "MultipleNamesConflict", taken)
+		setCondition(value, "Established", "False", "NotAccepted", "not all names are accepted")
+	} else {
+		setCondition(value, "NamesAccepted", "True", "NoConflicts", "no conflicts found")
+		setCondition(value, "Established", "True", "InitialNamesAccepted", "the initial names have been accepted")
+		obj.Set(value, obj.Clone(obj.Map(value, "spec", "names")), "status", "acceptedNames")
+	}
+	finalizers := obj.Slice(value, "metadata", "finalizers")
+	if !contains(finalizers, finalizerCleanup) {
+		obj.Set(value, append(finalizers, finalizerCleanup), "metadata", "finalizers")
+	}
+	if !obj.EqualExcept(value, crd.Value) {
+		crd = tx.Put(kinds.CRDs.GroupResource(), crd.Key, value, nil)
+	}
+	var served []*kinds.Kind
+	if condition(value, "Established") {
+		served = customKinds(value)
+	}
+	s.registry.replace(crd.Name, crd.Revision, served)
+	return 0
+}
+
+func contains(list []any, v string) bool {
+	for _, item := range list {
+		if item == v {
+			return true
+		}
+	}
+	return false
+}
+
+// nameTaken says which name of a CRD another served kind of its group has.
+func (s *Server) nameTaken(crd *store.Object) string {
+	all, _ := s.registry.all()
+	for _, k := range all {
+		if k.Group != obj.String(crd.Value, "spec", "group") || k.TableName() == crd.Name {
+			continue
+		}
+		if kind := obj.String(crd.Value, "spec", "names", "kind"); k.Kind == kind {
+			return `"` + kind + `" is already in use`
+		}
+	}
+	return ""
+}
+
+// setCondition sets one condition; the time of its transition changes with its status only.
+func setCondition(o map[string]any, kind, status, reason, message string) {
+	next := map[string]any{"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now()}
+	list := obj.Slice(o, "status", "conditions")
+	for i, c := range obj.Maps(o, "status", "conditions") {
+		if c["type"] == kind {
+			if c["status"] == status {
+				next["lastTransitionTime"] = c["lastTransitionTime"]
+			}
+			list[i] = next
+			return
+		}
+	}
+	obj.Set(o, append(list, next), "status", "conditions")
+}
+
+func condition(o map[string]any, kind string) bool {
+	for _, c := range obj.Maps(o, "status", "conditions") {
+		if c["type"] == kind {
+			return c["status"] == "True"
+		}
+	}
+	return false
+}
+
+// customKinds makes the kinds that a CRD serves, one for each served version.
+func customKinds(crd map[string]any) []*kinds.Kind {
+	spec := obj.Map(crd, "spec")
+	var out []*kinds.Kind
+	for _, v := range obj.Maps(spec, "versions") {
+		if obj.Bool(v, "served") {
+			out = append(out, customKind(spec, v))
+		}
+	}
+	return out
+}
+
+func customKind(spec, version map[string]any) *kinds.Kind {
+	k := &kinds.Kind{
+		Resource: kube.Resource{Group: obj.String(spec, "group"), Version: obj.String(version, "name"), Plural: obj.String(spec, "names", "plural"),
+			Kind: obj.String(spec, "names", "kind"), ClusterScoped: obj.String(spec, "scope") == "Cluster"},
+		Singular: obj.String(spec, "names", "singular"), ListKind: obj.String(spec, "names", "listKind"),
+		ShortNames: stringsOf(obj.Slice(spec, "names", "shortNames")), Categories: stringsOf(obj.Slice(spec, "names", "categories")),
+		Custom: true, NeedsVersion: true,
+		Status: obj.Map(version, "subresources", "status") != nil, Columns: customColumns(version),
+	}
+	if sc := obj.Map(version, "subresources", "scale"); sc != nil {
+		k.Scale = &kinds.Scale{Spec: simplePath(obj.String(sc, "specReplicasPath")), Status: simplePath(obj.String(sc, "statusReplicasPath")),
+			Selector: simplePath(obj.String(sc, "labelSelectorPath"))}
+	}
+	k.Generation = func(next, cur map[string]any) bool {
+		except := []string{"metadata"}
+		if k.Status {
+			except = append(except, "status")
+		}
+		return !obj.EqualExcept(next, cur, except...)
+	}
+	return k
+}
+
+// simplePath splits a JSON path such as .spec.replicas; nil for none.
+func simplePath(path string) []string {
+	path = strings.TrimPrefix(path, ".")
+	if path == "" {
+		return nil
+	}
+	return strings.Split(path, ".")
+}
+
+func stringsOf(list []any) []string {
+	var out []string
+	for _, v := range list {
+		if s, ok := v.(string); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}

@@ -1,0 +1,202 @@
+package fakeapi
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/store"
+	"skiff/internal/kube"
+)
+
+func (s *Server) create(w http.ResponseWriter, r *request) error {
+	if r.sub != "" {
+		return methodNotAllowed()
+	}
+	a, err := negotiate(r)
+	if err != nil {
+		return err
+	}
+	o, err := s.readObject(w, r)
+	if err != nil {
+		return err
+	}
+	if err := checkDryRun(r); err != nil {
+		return err
+	}
+	var stored *store.Object
+	err = s.store.Update(func(tx *store.Tx) error {
+		stored, err = s.insert(tx, r, o, origin{manager: managerOf(r)})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.nudge(r.kind)
+	return s.respond(w, r, a, http.StatusCreated, stored)
+}
+
+func checkDryRun(r *request) error {
+	for _, v := range r.query["dryRun"] {
+		if v != "All" {
+			kind := map[string]string{"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}[r.verb]
+			return invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: kind}, []kinds.Cause{kinds.NotSupported("dryRun", v, "All")})
+		}
+	}
+	return nil
+}
+
+// insert makes a new object of what a client sent and stores it, unless the request is a dry run.
+func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*store.Object, error) {
+	k, meta := r.kind, obj.Map(o, "metadata")
+	if k.Store != nil {
+		o = k.Store(o)
+		meta = obj.Map(o, "metadata")
+	}
+	if ns := obj.String(meta, "namespace"); ns != "" && ns != r.namespace {
+		if k.ClusterScoped {
+			return nil, invalid(aboutKind(k.Resource, obj.String(meta, "name")), []kinds.Cause{kinds.Forbidden("metadata.namespace", "not allowed on this type")})
+		}
+		return nil, badRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	if err := namespaceOpen(tx, r); err != nil {
+		return nil, err
+	}
+	if obj.String(meta, "resourceVersion") != "" {
+		return nil, plainError("resourceVersion should not be set on objects to be created")
+	}
+	if !k.ClusterScoped {
+		meta["namespace"] = r.namespace
+	}
+	base := obj.String(meta, "generateName")
+	if obj.String(meta, "name") == "" && base != "" {
+		name, ok := s.generateName(base, func(n string) bool { return tx.Get(k.TableName(), store.Key{Namespace: r.namespace, Name: n}) != nil })
+		if meta["name"] = name; !ok {
+			return nil, alreadyExists(k.Resource, name)
+		}
+	}
+	meta["uid"], meta["creationTimestamp"] = newUID(), time.Now().UTC().Format(time.RFC3339)
+	for _, f := range []string{"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"} {
+		delete(meta, f)
+	}
+	if k.Generation != nil {
+		meta["generation"] = int64(1)
+	}
+	complete(k, o, nil)
+	if !u.applied {
+		recordOwner(r, u.manager, o, nil)
+	}
+	if err := s.admit(tx, k, o, nil); err != nil {
+		return nil, err
+	}
+	key := store.Key{Namespace: r.namespace, Name: obj.String(meta, "name")}
+	if tx.Get(k.TableName(), key) != nil {
+		return nil, alreadyExists(k.Resource, key.Name)
+	}
+	if r.dryRun() {
+		return &store.Object{Key: key, Value: o, Shape: k.Shape}, nil
+	}
+	return tx.Put(k.TableName(), key, o, k.Shape), nil
+}
+
+// complete turns what was sent into a whole object: without what the Go types drop, with the parts the server owns and the defaults.
+func complete(k *kinds.Kind, next, cur map[string]any) {
+	if !k.Custom {
+		dropEmpty(next)
+	}
+	if k.Status && cur == nil {
+		delete(next, "status")
+		if k.NewStatus != nil {
+			next["status"] = k.NewStatus(next)
+		}
+	}
+	if k.Prepare != nil {
+		k.Prepare(next, cur)
+	}
+	if k.Defaults != nil {
+		k.Defaults(next)
+	}
+}
+
+// admit allocates what the server gives out (and nobody owns) and checks the rules that the object has to keep.
+func (s *Server) admit(tx *store.Tx, k *kinds.Kind, next, cur map[string]any) error {
+	causes := metadataCauses(k, next, cur)
+	if k.Validate != nil {
+		causes = append(causes, k.Validate(next, cur)...)
+	}
+	if k.Allocate != nil && len(causes) == 0 {
+		others := func() []map[string]any { return values(tx.List(k.TableName(), "")) }
+		causes = k.Allocate(next, cur, others, s.randN)
+	}
+	if len(causes) > 0 {
+		return invalid(aboutKind(k.Resource, obj.String(next, "metadata", "name")), causes)
+	}
+	return nil
+}
+
+func values(objects []*store.Object) []map[string]any {
+	out := make([]map[string]any, len(objects))
+	for i, o := range objects {
+		out[i] = o.Value
+	}
+	return out
+}
+
+// dropEmpty removes what the Go types of the built-in kinds drop: nulls, empty lists, and empty maps of strings. Empty objects of
+// other kinds mean something (emptyDir: {}).
+func dropEmpty(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, member := range v {
+			switch m := member.(type) {
+			case nil:
+				delete(v, name)
+			case []any:
+				if len(m) == 0 && name != "managedFields" {
+					delete(v, name)
+				}
+			case map[string]any:
+				if len(m) == 0 && slices.Contains(emptyMaps, name) {
+					delete(v, name)
+				}
+			}
+			if name != "managedFields" {
+				dropEmpty(member)
+			}
+		}
+	case []any:
+		for _, item := range v {
+			dropEmpty(item)
+		}
+	}
+}
+
+var emptyMaps = []string{"labels", "annotations", "data", "stringData", "binaryData", "matchLabels", "nodeSelector", "limits", "requests"}
+
+const (
+	// nameMax, suffixLen and nameTries are the name generator's: a base of at most 58 characters, 5 more, 8 tries (KEP-4420).
+	nameMax   = 63
+	suffixLen = 5
+	nameTries = 8
+	// alphabet leaves out vowels and what looks alike, so that no words come out.
+	alphabet = "bcdfghjklmnpqrstvwxz2456789"
+)
+
+// generateName appends random characters to base until the name is free.
+func (s *Server) generateName(base string, taken func(string) bool) (name string, ok bool) {
+	if len(base) > nameMax-suffixLen {
+		base = base[:nameMax-suffixLen]
+	}
+	for range nameTries {
+		b := []byte(base)
+		for range suffixLen {
+			b = append(b, alphabet[s.randN(len(alphabet))])
+		}
+		if name = string(b); !taken(name) {
+			return name, true
+		}
+	}
+	return name, false
+}

@@ -1,0 +1,236 @@
+package fakeapi
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/store"
+	"skiff/internal/kube"
+)
+
+// Finalizers that the server itself sets on DELETE, for the garbage collector (package simulate).
+const (
+	finalizerForeground = "foregroundDeletion"
+	finalizerOrphan     = "orphan"
+)
+
+// deleteOptions are the body or the query parameters of a DELETE.
+type deleteOptions struct {
+	uid, version string
+	policy       string
+	grace        *int64
+	dryRun       bool
+	accepted     bool // orphanDependents=false: 202 instead of 200 while the object is still there
+}
+
+func readDeleteOptions(r *request) (deleteOptions, error) {
+	o := deleteOptions{policy: r.query.Get("propagationPolicy"), dryRun: r.dryRun()}
+	if g := r.query.Get("gracePeriodSeconds"); g != "" {
+		n, err := strconv.ParseInt(g, 10, 64)
+		if err != nil {
+			return o, badRequest("%v", err)
+		}
+		o.grace = &n
+	}
+	body, err := readBody(r.Request)
+	if err != nil || len(body) == 0 {
+		return o, err
+	}
+	v, _, err := readValue(r.Request, body)
+	if kube.AsStatus(err) != nil {
+		return o, err
+	}
+	in, ok := v.(map[string]any)
+	if err != nil || !ok {
+		return o, badRequest("couldn't get version/kind; json parse error: the body is no DeleteOptions")
+	}
+	o.uid, o.version = obj.String(in, "preconditions", "uid"), obj.String(in, "preconditions", "resourceVersion")
+	if p := obj.String(in, "propagationPolicy"); p != "" {
+		o.policy = p
+	}
+	if n, ok := obj.Int(in, "gracePeriodSeconds"); ok {
+		o.grace = &n
+	}
+	if orphan, ok := in["orphanDependents"].(bool); ok {
+		o.policy, o.accepted = string(kube.Background), !orphan
+		if orphan {
+			o.policy = string(kube.Orphan)
+		}
+	}
+	o.dryRun = o.dryRun || slices.Contains(obj.Slice(in, "dryRun"), any("All"))
+	return o, nil
+}
+
+func (o deleteOptions) check() error {
+	switch kube.Propagation(o.policy) {
+	case "", kube.Background, kube.Foreground, kube.Orphan:
+		return nil
+	}
+	return invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "DeleteOptions"},
+		[]kinds.Cause{kinds.NotSupported("propagationPolicy", o.policy, "Foreground", "Background", "Orphan")})
+}
+
+func (s *Server) delete(w http.ResponseWriter, r *request) error {
+	a, err := negotiate(r)
+	if err != nil {
+		return err
+	}
+	o, err := readDeleteOptions(r)
+	if err == nil {
+		err = o.check()
+	}
+	if err != nil {
+		return err
+	}
+	var last *store.Object
+	var gone bool
+	err = s.store.Update(func(tx *store.Tx) error {
+		cur := tx.Get(r.kind.TableName(), store.Key(r.key()))
+		if cur == nil {
+			return notFound(r.kind.Resource, r.name)
+		}
+		last, gone, err = s.remove(tx, r.kind, cur, o)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.nudge(r.kind)
+	if !gone || r.kind.DeleteReturns {
+		code := http.StatusOK
+		if !gone && o.accepted {
+			code = http.StatusAccepted
+		}
+		return s.respond(w, r, a, code, last)
+	}
+	writeJSON(w, http.StatusOK, deletedStatus(r.kind, last))
+	return nil
+}
+
+func deletedStatus(k *kinds.Kind, last *store.Object) map[string]any {
+	d := about(k.Resource, last.Name)
+	d.UID = obj.String(last.Value, "metadata", "uid")
+	return map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Success", "details": detailsObject(d)}
+}
+
+// remove deletes an object, or marks it where finalizers or a grace period hold it back. It returns the last state and whether
+// the object is gone.
+func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object, o deleteOptions) (last *store.Object, gone bool, err error) {
+	meta := obj.Map(cur.Value, "metadata")
+	if uid := obj.String(meta, "uid"); o.uid != "" && o.uid != uid {
+		return nil, false, conflict(aboutKind(k.Resource, cur.Name), fmt.Sprintf("the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", o.uid, uid))
+	}
+	if v := obj.String(meta, "resourceVersion"); o.version != "" && o.version != v {
+		return nil, false, conflict(aboutKind(k.Resource, cur.Name), fmt.Sprintf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", o.version, v))
+	}
+	if k.TableName() == "namespaces" && slices.Contains(permanent, cur.Name) {
+		return nil, false, failure(http.StatusForbidden, "Forbidden", fmt.Sprintf("namespaces %q is forbidden: this namespace may not be deleted", cur.Name), about(k.Resource, cur.Name))
+	}
+	next := obj.Clone(cur.Value)
+	meta = obj.Map(next, "metadata")
+	setPolicy(meta, o.policy)
+	var grace int64
+	if k.Graceful != nil {
+		grace = k.Graceful(next, o.grace)
+	}
+	deleting := obj.String(meta, "deletionTimestamp") != ""
+	held := grace > 0 || len(obj.Slice(meta, "finalizers")) > 0 || len(obj.Slice(next, "spec", "finalizers")) > 0
+	if !held {
+		if o.dryRun {
+			return cur, true, nil
+		}
+		if k.Graceful != nil && !deleting {
+			markDeleted(meta, 0)
+		}
+		return tx.Delete(k.TableName(), cur.Key, next), true, nil
+	}
+	if left, _ := obj.Int(meta, "deletionGracePeriodSeconds"); !deleting || k.Graceful != nil && grace < left {
+		markDeleted(meta, grace)
+	}
+	if k.TableName() == "namespaces" {
+		obj.Set(next, "Terminating", "status", "phase")
+	}
+	if obj.EqualExcept(next, cur.Value) {
+		return cur, false, nil
+	}
+	if o.dryRun {
+		return &store.Object{Key: cur.Key, Revision: cur.Revision, Value: next, Shape: cur.Shape}, false, nil
+	}
+	return tx.Put(k.TableName(), cur.Key, next, cur.Shape), false, nil
+}
+
+// markDeleted sets when the object is to go. It is a new generation, of kinds that have one.
+func markDeleted(meta map[string]any, grace int64) {
+	if n, ok := obj.Int(meta, "generation"); ok && obj.String(meta, "deletionTimestamp") == "" {
+		meta["generation"] = n + 1
+	}
+	meta["deletionTimestamp"] = time.Now().Add(time.Duration(grace) * time.Second).UTC().Format(time.RFC3339)
+	meta["deletionGracePeriodSeconds"] = grace
+}
+
+// setPolicy sets the garbage collector's finalizers: foreground and orphan each one, background none. Without a policy those that
+// are there stay.
+func setPolicy(meta map[string]any, policy string) {
+	if policy == "" {
+		return
+	}
+	var out []any
+	for _, f := range obj.Slice(meta, "finalizers") {
+		if f != finalizerForeground && f != finalizerOrphan {
+			out = append(out, f)
+		}
+	}
+	switch kube.Propagation(policy) {
+	case kube.Foreground:
+		out = append(out, finalizerForeground)
+	case kube.Orphan:
+		out = append(out, finalizerOrphan)
+	}
+	if meta["finalizers"] = out; len(out) == 0 {
+		delete(meta, "finalizers")
+	}
+}
+
+// deleteCollection deletes what is selected, one object after the other, and answers with the list of what it met.
+func (s *Server) deleteCollection(w http.ResponseWriter, r *request) error {
+	sel, err := parseListOptions(r)
+	if err != nil {
+		return err
+	}
+	o, err := readDeleteOptions(r)
+	if err == nil {
+		err = o.check()
+	}
+	if err != nil {
+		return err
+	}
+	var met []*store.Object
+	err = s.store.Update(func(tx *store.Tx) error {
+		for _, cur := range tx.List(r.kind.TableName(), r.namespace) {
+			if !sel.selects(cur) {
+				continue
+			}
+			if _, _, err := s.remove(tx, r.kind, cur, o); err != nil {
+				return err
+			}
+			met = append(met, cur)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.nudge(r.kind)
+	meta := map[string]any{"resourceVersion": strconv.FormatInt(s.store.Revision(), 10)}
+	body, err := listBody(r.kind, accept{}, meta, met)
+	if err != nil {
+		return err
+	}
+	writeBytes(w, http.StatusOK, body)
+	return nil
+}

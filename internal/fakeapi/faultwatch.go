@@ -1,0 +1,243 @@
+package fakeapi
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/kube"
+	"skiff/internal/patch"
+)
+
+// WatchFault is what can go wrong inside of a watch. Events are counted from 1, synthetic ones included, bookmarks not.
+type WatchFault struct {
+	EventDelay time.Duration // before each event
+	Gone       Gone          // the resume point is too old, whatever it is
+	Bookmarks  BookmarkMode
+
+	After    int      // behind this many events (0: at once) ...
+	End      End      // ... this happens to the stream
+	EndError ErrorArg // of EndWithError
+
+	Duplicate   bool // each event is sent twice
+	Replay      bool // the first event is sent again behind each later one
+	UnknownType bool // an event of the type HELLO goes before each event
+}
+
+// Gone says how a watch answers that its resume point is too old.
+type Gone int
+
+// Both forms of 410 that real servers use.
+const (
+	NotGone      Gone = iota
+	GoneInStream      // HTTP 200, then an ERROR event
+	GoneAsHTTP        // HTTP 410
+)
+
+// BookmarkMode changes which bookmarks are sent.
+type BookmarkMode int
+
+// Bookmarks are never to be relied on.
+const (
+	BookmarksAsUsual BookmarkMode = iota
+	BookmarksNever                // not even the one that ends the initial events
+	BookmarksStorm                // one each millisecond
+)
+
+// End is how a stream ends.
+type End int
+
+// The ends of a stream, besides those of Fault.Cut.
+const (
+	NoEnd        End = iota
+	EndCleanly       // as after timeoutSeconds
+	EndCut           // the connection is cut between two frames
+	EndMidFrame      // the connection is cut in the middle of the next frame
+	EndSilent        // nothing more comes, nothing ends
+	EndWithError     // an ERROR event, then the clean end
+)
+
+// ErrorArg is the Status of an ERROR event.
+type ErrorArg struct {
+	Code            int
+	Reason, Message string
+}
+
+// watchFaults are the faults that hit one watch. The zero value and nil do nothing.
+type watchFaults struct {
+	all    []Fault
+	events int
+	first  []byte // the first frame's object, for Replay
+	typ    string
+}
+
+func (f *faults) forWatch(r *request) *watchFaults {
+	hits, _ := r.Context().Value(faultKey{}).([]Fault)
+	return &watchFaults{all: hits}
+}
+
+func (wf *watchFaults) any(is func(WatchFault) bool) bool {
+	for _, f := range wf.all {
+		if is(f.Watch) {
+			return true
+		}
+	}
+	return false
+}
+
+func (wf *watchFaults) gone() bool {
+	return wf.any(func(f WatchFault) bool { return f.Gone != NotGone })
+}
+
+func (wf *watchFaults) goneAsHTTP() bool {
+	return wf.any(func(f WatchFault) bool { return f.Gone == GoneAsHTTP })
+}
+
+func (wf *watchFaults) noBookmarks() bool {
+	return wf.any(func(f WatchFault) bool { return f.Bookmarks == BookmarksNever })
+}
+
+// never is longer than any watch lives.
+const never = 1000 * time.Hour
+
+func (wf *watchFaults) bookmarkInterval(usual time.Duration) time.Duration {
+	if wf.any(func(f WatchFault) bool { return f.Bookmarks == BookmarksStorm }) {
+		return time.Millisecond
+	}
+	if usual <= 0 {
+		return never
+	}
+	return usual
+}
+
+func (wf *watchFaults) bookmarkTimer(usual time.Duration) *time.Timer {
+	return time.NewTimer(wf.bookmarkInterval(usual))
+}
+
+// start runs the faults that hit a stream before its first event.
+func (wf *watchFaults) start(ctx context.Context, wt *watcher) error {
+	return wf.endAt(ctx, wt, 0)
+}
+
+// event sends one event, with all that is to go wrong around it.
+func (wf *watchFaults) event(ctx context.Context, wt *watcher, eventType string, body []byte) error {
+	if len(wf.all) == 0 {
+		return wt.frame(eventType, body)
+	}
+	for _, f := range wf.all {
+		if !sleep(ctx, f.Watch.EventDelay) {
+			return ctx.Err()
+		}
+		if f.Rewrite != nil {
+			body = f.Rewrite(body)
+		}
+	}
+	if err := wf.midFrame(wt, eventType, body); err != nil {
+		return err
+	}
+	if err := wf.sendAll(wt, eventType, body); err != nil {
+		return err
+	}
+	if wf.events++; wf.events == 1 {
+		wf.first, wf.typ = body, eventType
+	}
+	return wf.endAt(ctx, wt, wf.events)
+}
+
+func (wf *watchFaults) sendAll(wt *watcher, eventType string, body []byte) error {
+	if wf.any(func(f WatchFault) bool { return f.UnknownType }) {
+		if err := wt.frame("HELLO", body); err != nil {
+			return err
+		}
+	}
+	copies := 1
+	if wf.any(func(f WatchFault) bool { return f.Duplicate }) {
+		copies = 2
+	}
+	for range copies {
+		if err := wt.frame(eventType, body); err != nil {
+			return err
+		}
+	}
+	if wf.first != nil && wf.any(func(f WatchFault) bool { return f.Replay }) {
+		return wt.frame(wf.typ, wf.first)
+	}
+	return nil
+}
+
+// midFrame cuts the connection within the frame that follows the last whole one.
+func (wf *watchFaults) midFrame(wt *watcher, eventType string, body []byte) error {
+	if !wf.any(func(f WatchFault) bool { return f.End == EndMidFrame && f.After == wf.events }) {
+		return nil
+	}
+	half := `{"type":"` + eventType + `","object":` + string(body[:len(body)/2])
+	if _, err := wt.w.Write([]byte(half)); err != nil {
+		return err
+	}
+	wt.flush()
+	panic(http.ErrAbortHandler)
+}
+
+// endAt ends the stream if its faults say so behind n events.
+func (wf *watchFaults) endAt(ctx context.Context, wt *watcher, n int) error {
+	for _, f := range wf.all {
+		if f.Watch.After != n {
+			continue
+		}
+		switch f.Watch.End {
+		case EndCleanly:
+			wt.flush()
+			return errEnd
+		case EndCut:
+			wt.flush()
+			panic(http.ErrAbortHandler)
+		case EndSilent:
+			wt.flush()
+			<-ctx.Done()
+			return ctx.Err()
+		case EndWithError:
+			e := f.Watch.EndError
+			wt.sendError(failure(e.Code, e.Reason, e.Message, kube.StatusDetails{})) // the stream ends either way
+			return errEnd
+		}
+	}
+	return nil
+}
+
+// Poison returns a Rewrite that makes the object of that name undecodable, alone or as an item of a list: its metadata stays, its
+// spec and status become strings.
+func Poison(name string) func([]byte) []byte {
+	return rewriteObjects(func(o map[string]any) {
+		if obj.String(o, "metadata", "name") == name {
+			o["spec"], o["status"] = "poison", "poison"
+		}
+	})
+}
+
+// Huge returns a Rewrite that adds an annotation of n bytes to each object.
+func Huge(n int) func([]byte) []byte {
+	return rewriteObjects(func(o map[string]any) {
+		obj.Set(o, strings.Repeat("x", n), "metadata", "annotations", "huge")
+	})
+}
+
+// rewriteObjects runs change on an object, or on each item of a list.
+func rewriteObjects(change func(map[string]any)) func([]byte) []byte {
+	return func(body []byte) []byte {
+		v, err := patch.Decode(body)
+		o, ok := v.(map[string]any)
+		if err != nil || !ok {
+			return body // no object: nothing to do
+		}
+		if items := obj.Maps(o, "items"); items != nil {
+			for _, item := range items {
+				change(item)
+			}
+		} else {
+			change(o)
+		}
+		return marshal(o)
+	}
+}

@@ -1,0 +1,109 @@
+package fakeapi
+
+import (
+	"context"
+	"net/http"
+)
+
+// faultWriter is where answers go that are to be cut, stalled, changed or sent in pieces. It buffers the whole answer where that
+// is needed to change it; a watch is never buffered.
+type faultWriter struct {
+	http.ResponseWriter
+	ctx   context.Context
+	watch bool
+
+	rewrite []func([]byte) []byte
+	cut     Cut
+	at      int
+	chunk   int
+
+	code   int
+	buffer []byte // of an answer that is changed as a whole
+	sent   int    // bytes of the body
+}
+
+func (w *faultWriter) add(f Fault) {
+	if f.Rewrite != nil && !w.watch { // those of a watch are applied to each event
+		w.rewrite = append(w.rewrite, f.Rewrite)
+	}
+	if f.Cut != NoCut {
+		w.cut, w.at = f.Cut, f.At
+	}
+	if f.Chunk > 0 {
+		w.chunk = f.Chunk
+	}
+}
+
+// whole says that the answer is held back until it is complete.
+func (w *faultWriter) whole() bool { return len(w.rewrite) > 0 || w.cut == CutAfter }
+
+func (w *faultWriter) WriteHeader(code int) {
+	if w.code = code; !w.whole() {
+		w.ResponseWriter.WriteHeader(code)
+	}
+}
+
+func (w *faultWriter) Write(b []byte) (int, error) {
+	if w.whole() {
+		w.buffer = append(w.buffer, b...)
+		return len(b), nil
+	}
+	for rest := b; len(rest) > 0; {
+		n := len(rest)
+		if w.chunk > 0 {
+			n = min(n, w.chunk)
+		}
+		if w.cut == CutBody || w.cut == StallBody {
+			n = min(n, w.at-w.sent)
+		}
+		if n > 0 {
+			if _, err := w.ResponseWriter.Write(rest[:n]); err != nil {
+				return 0, err
+			}
+			w.sent += n
+			rest = rest[n:]
+		}
+		if w.chunk > 0 {
+			w.Flush()
+		}
+		w.end()
+	}
+	return len(b), nil
+}
+
+// end cuts or stalls once enough was sent.
+func (w *faultWriter) end() {
+	if w.sent < w.at || w.cut != CutBody && w.cut != StallBody {
+		return
+	}
+	w.Flush()
+	if w.cut == StallBody {
+		<-w.ctx.Done()
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// Flush sends what is buffered.
+func (w *faultWriter) Flush() {
+	if f, ok := w.ResponseWriter.(http.Flusher); ok && !w.whole() {
+		f.Flush()
+	}
+}
+
+// close sends an answer that was held back.
+func (w *faultWriter) close() {
+	if w.cut == CutAfter {
+		panic(http.ErrAbortHandler)
+	}
+	if len(w.rewrite) == 0 {
+		return
+	}
+	body := w.buffer
+	for _, f := range w.rewrite {
+		body = f(body)
+	}
+	w.rewrite, w.buffer = nil, nil
+	w.Header().Del("Content-Length")
+	w.WriteHeader(w.code)
+	w.Write(body) // an error means that the client is gone
+}

@@ -1,0 +1,60 @@
+package fakeapi
+
+import (
+	"io"
+	"log"
+	"net"
+	"sync/atomic"
+)
+
+// silent takes what net/http would print about broken connections: tests break them on purpose.
+var silent = log.New(io.Discard, "", 0)
+
+// freezer makes connections go silent, as a firewall does that has forgotten them.
+type freezer struct{ on atomic.Bool }
+
+func (f *freezer) wrap(c net.Conn) net.Conn { return &frozenConn{Conn: c, f: f} }
+
+// frozenConn is the server's end of a connection. Bytes that pass while it is frozen are lost in both directions, and with them the
+// connection: it stays silent afterwards, as TCP does across a gap.
+type frozenConn struct {
+	net.Conn
+	f    *freezer
+	lost atomic.Bool
+}
+
+func (c *frozenConn) dead() bool {
+	if c.f.on.Load() {
+		c.lost.Store(true)
+	}
+	return c.lost.Load()
+}
+
+func (c *frozenConn) Read(b []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(b)
+		if err != nil || !c.dead() {
+			return n, err
+		}
+	}
+}
+
+func (c *frozenConn) Write(b []byte) (int, error) {
+	if c.dead() {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+type freezingListener struct {
+	net.Listener
+	f *freezer
+}
+
+func (l *freezingListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return l.f.wrap(c), nil
+}

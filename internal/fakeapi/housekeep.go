@@ -1,0 +1,132 @@
+package fakeapi
+
+import (
+	"time"
+
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/store"
+)
+
+// seed makes what a fresh cluster has.
+func (s *Server) seed() {
+	s.store.Update(func(tx *store.Tx) error {
+		for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
+			tx.Put("namespaces", store.Key{Name: name}, map[string]any{
+				"metadata": map[string]any{"name": name, "uid": newUID(), "creationTimestamp": now(), "labels": map[string]any{"kubernetes.io/metadata.name": name}},
+				"spec":     map[string]any{"finalizers": []any{"kubernetes"}}, "status": map[string]any{"phase": "Active"}}, nil)
+		}
+		tx.Put("services", store.Key{Namespace: "default", Name: "kubernetes"}, kubernetesService(), nil)
+		return nil
+	})
+}
+
+func now() string { return time.Now().UTC().Format(time.RFC3339) }
+
+func kubernetesService() map[string]any {
+	return map[string]any{
+		"metadata": map[string]any{"name": "kubernetes", "namespace": "default", "uid": newUID(), "creationTimestamp": now(),
+			"labels": map[string]any{"component": "apiserver", "provider": "kubernetes"}},
+		"spec": map[string]any{"clusterIP": "10.96.0.1", "clusterIPs": []any{"10.96.0.1"}, "internalTrafficPolicy": "Cluster",
+			"ipFamilies": []any{"IPv4"}, "ipFamilyPolicy": "SingleStack", "sessionAffinity": "None", "type": "ClusterIP",
+			"ports": []any{map[string]any{"name": "https", "port": int64(443), "protocol": "TCP", "targetPort": int64(6443)}}},
+		"status": map[string]any{"loadBalancer": map[string]any{}}}
+}
+
+// nudge calls the housekeeper after a write that may give it work: anything may be the last content of a namespace that goes.
+func (s *Server) nudge(*kinds.Kind) {
+	select {
+	case s.wake <- struct{}{}:
+	default: // it is called already
+	}
+}
+
+// keepHouse does what a real cluster's controllers do that belong to the API server itself, until Close.
+func (s *Server) keepHouse() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.wake:
+		case <-timer.C:
+		}
+		next := s.serveCRDs()
+		if !s.opts.KeepNamespaces {
+			s.emptyNamespaces()
+		}
+		next = sooner(next, s.expireEvents())
+		timer.Stop()
+		if next > 0 {
+			timer.Reset(next)
+		}
+	}
+}
+
+// sooner returns the shorter of two waits; 0 means none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// emptyNamespaces deletes what is in namespaces that are being deleted, and then them.
+func (s *Server) emptyNamespaces() {
+	served, _ := s.registry.all()
+	s.store.Update(func(tx *store.Tx) error {
+		for _, ns := range tx.List("namespaces", "") {
+			if obj.String(ns.Value, "metadata", "deletionTimestamp") == "" {
+				continue
+			}
+			left := 0
+			for _, k := range served {
+				if !k.ClusterScoped && (k.Table == "" || k.Group == "") { // each table once
+					left += s.empty(tx, k, ns.Name)
+				}
+			}
+			if left > 0 || len(obj.Slice(ns.Value, "spec", "finalizers")) == 0 {
+				continue
+			}
+			next := obj.Clone(ns.Value)
+			obj.Remove(next, "spec", "finalizers")
+			if len(obj.Slice(next, "metadata", "finalizers")) == 0 {
+				tx.Delete("namespaces", ns.Key, next)
+			} else {
+				tx.Put("namespaces", ns.Key, next, ns.Shape)
+			}
+		}
+		return nil
+	})
+}
+
+// empty deletes all objects of a kind in a namespace ("" = all) and returns how many are still held back.
+func (s *Server) empty(tx *store.Tx, k *kinds.Kind, namespace string) int {
+	left := 0
+	for _, o := range tx.List(k.TableName(), namespace) {
+		if _, gone, err := s.remove(tx, k, o, deleteOptions{}); err != nil || !gone {
+			left++
+		}
+	}
+	return left
+}
+
+// expireEvents deletes Events that are too old and returns when the next one will be.
+func (s *Server) expireEvents() (next time.Duration) {
+	s.store.Update(func(tx *store.Tx) error {
+		for _, e := range tx.List("events", "") {
+			created, err := time.Parse(time.RFC3339, obj.String(e.Value, "metadata", "creationTimestamp"))
+			if err != nil {
+				continue // cannot be: the server has written it
+			}
+			if left := s.opts.EventTTL - time.Since(created); left > 0 {
+				next = sooner(next, left)
+			} else {
+				tx.Delete("events", e.Key, nil)
+			}
+		}
+		return nil
+	})
+	return next
+}

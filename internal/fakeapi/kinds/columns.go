@@ -1,0 +1,148 @@
+package kinds
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"skiff/internal/fakeapi/obj"
+)
+
+// The printer columns are those of kubectl's server-side printing (pkg/printers/internalversion). Names and order are what users
+// see; the descriptions are what -o wide users look up in the API and are shortened here.
+
+const metadataText = "CreationTimestamp is a timestamp representing the server time when this object was created."
+
+func text(name, description string, cell func(Object) any) Column {
+	return Column{Name: name, Type: "string", Description: description, Cell: func(o Object, _ time.Time) any { return cell(o) }}
+}
+
+func integer(name, description string, path ...string) Column {
+	return Column{Name: name, Type: "integer", Description: description, Cell: func(o Object, _ time.Time) any {
+		n, _ := obj.Int(o, path...)
+		return n
+	}}
+}
+
+func wide(c Column) Column {
+	c.Priority = 1
+	return c
+}
+
+func field(path ...string) func(Object) any {
+	return func(o Object) any { return obj.String(o, path...) }
+}
+
+// orNone is field with the text that stands for nothing.
+func orNone(none string, path ...string) func(Object) any {
+	return func(o Object) any { return cmp.Or(obj.String(o, path...), none) }
+}
+
+func number(path ...string) func(Object) any {
+	return func(o Object) any {
+		n, _ := obj.Int(o, path...)
+		return n
+	}
+}
+
+func numberAt(path ...string) func(Object) string {
+	return func(o Object) string {
+		n, _ := obj.Int(o, path...)
+		return strconv.FormatInt(n, 10)
+	}
+}
+
+var ageColumn = Column{Name: "Age", Type: "string", Description: metadataText, Cell: func(o Object, now time.Time) any {
+	return Since(obj.String(o, "metadata", "creationTimestamp"), now)
+}}
+
+var (
+	ageOnly       = []Column{ageColumn}
+	createdAtOnly = []Column{{Name: "Created At", Type: "date", Description: metadataText, Cell: func(o Object, _ time.Time) any {
+		return obj.String(o, "metadata", "creationTimestamp")
+	}}}
+)
+
+// Since prints the time from a timestamp until now, as AGE does.
+func Since(timestamp string, now time.Time) string {
+	t, err := time.Parse(time.RFC3339, timestamp)
+	if err != nil {
+		return "<unknown>"
+	}
+	return HumanDuration(now.Sub(t))
+}
+
+// HumanDuration prints a duration in at most two units, as apimachinery's duration package does.
+func HumanDuration(d time.Duration) string {
+	seconds := int64(d / time.Second)
+	switch {
+	case seconds < -1:
+		return "<invalid>"
+	case seconds < 0:
+		return "0s"
+	case seconds < 120:
+		return fmt.Sprintf("%ds", seconds)
+	}
+	minutes, hours := seconds/60, seconds/3600
+	days := hours / 24
+	years := days / 365
+	two := func(n int64, unit string, rest int64, restUnit string) string {
+		if rest == 0 {
+			return fmt.Sprintf("%d%s", n, unit)
+		}
+		return fmt.Sprintf("%d%s%d%s", n, unit, rest, restUnit)
+	}
+	switch {
+	case minutes < 10:
+		return two(minutes, "m", seconds%60, "s")
+	case minutes < 180:
+		return fmt.Sprintf("%dm", minutes)
+	case hours < 8:
+		return two(hours, "h", minutes%60, "m")
+	case hours < 48:
+		return fmt.Sprintf("%dh", hours)
+	case hours < 192:
+		return two(days, "d", hours%24, "h")
+	case days < 730:
+		return fmt.Sprintf("%dd", days)
+	case years < 8:
+		return two(years, "y", days%365, "d")
+	}
+	return fmt.Sprintf("%dy", years)
+}
+
+func sortedKeys(m Object) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// joined lists one field of the objects at path: container names, images.
+func joined(member string, path ...string) func(Object) any {
+	return func(o Object) any {
+		var out []string
+		for _, item := range obj.Maps(o, path...) {
+			out = append(out, obj.String(item, member))
+		}
+		return strings.Join(out, ",")
+	}
+}
+
+func selectorCell(o Object) any {
+	return cmp.Or(FormatSelector(obj.Map(o, "spec", "selector")), "<none>")
+}
+
+func pairs(m map[string]string) string {
+	var out []string
+	for k, v := range m {
+		out = append(out, k+"="+v)
+	}
+	slices.Sort(out)
+	return cmp.Or(strings.Join(out, ","), "<none>")
+}

@@ -1,0 +1,172 @@
+package kinds
+
+import (
+	"encoding/base64"
+	"strings"
+
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/selector"
+	"skiff/internal/kube"
+)
+
+func v1(plural, kind string) kube.Resource {
+	return kube.Resource{Version: "v1", Plural: plural, Kind: kind}
+}
+
+func clusterScoped(r kube.Resource) kube.Resource {
+	r.ClusterScoped = true
+	return r
+}
+
+// core is the group without a name. The order is that of the real server's discovery.
+func core() []*Kind {
+	return []*Kind{
+		{Resource: v1("configmaps", "ConfigMap"), ShortNames: []string{"cm"}, Columns: configMapColumns, Prepare: immutableData},
+		{Resource: v1("endpoints", "Endpoints"), Singular: "endpoints", ShortNames: []string{"ep"}, Defaults: endpointsDefaults, Columns: endpointsColumns},
+		{Resource: v1("events", "Event"), Table: "events", ShortNames: []string{"ev"}, CreateOnUpdate: true, Fields: eventFields,
+			Defaults: eventDefaults, Validate: eventRules, Columns: eventColumns},
+		{Resource: clusterScoped(v1("namespaces", "Namespace")), ShortNames: []string{"ns"}, Name: selector.Label, Status: true,
+			NewStatus: constant(Object{"phase": "Active"}), Prepare: prepareNamespace,
+			Fields: map[string]func(Object) string{"status.phase": at("status", "phase")}, Columns: namespaceColumns},
+		{Resource: clusterScoped(v1("nodes", "Node")), ShortNames: []string{"no"}, Status: true,
+			NewStatus: constant(Object{"daemonEndpoints": Object{"kubeletEndpoint": Object{"Port": int64(0)}}, "nodeInfo": nodeInfo()}),
+			Fields:    map[string]func(Object) string{"spec.unschedulable": boolAt("spec", "unschedulable")}, Columns: nodeColumns},
+		{Resource: v1("pods", "Pod"), ShortNames: []string{"po"}, Categories: []string{"all"}, Status: true, NewStatus: newPodStatus,
+			Generation: specChanged, DeleteReturns: true, Graceful: podGrace, Prepare: preparePod, Defaults: podDefaults, Validate: podRules,
+			Fields: podFields, Columns: podColumns},
+		{Resource: v1("secrets", "Secret"), Prepare: prepareSecret, Fields: map[string]func(Object) string{"type": at("type")}, Columns: secretColumns},
+		{Resource: v1("serviceaccounts", "ServiceAccount"), ShortNames: []string{"sa"}, DeleteReturns: true, Columns: ageOnly},
+		{Resource: v1("services", "Service"), ShortNames: []string{"svc"}, Categories: []string{"all"}, Status: true, DeleteReturns: true,
+			NewStatus: constant(Object{"loadBalancer": Object{}}), Name: serviceName, Defaults: serviceDefaults, Prepare: prepareService,
+			Validate: serviceRules, Allocate: allocateService,
+			Fields:  map[string]func(Object) string{"spec.clusterIP": at("spec", "clusterIP"), "spec.type": at("spec", "type")},
+			Columns: serviceColumns},
+	}
+}
+
+// at selects by a string field.
+func at(path ...string) func(Object) string {
+	return func(o Object) string { return obj.String(o, path...) }
+}
+
+func boolAt(path ...string) func(Object) string {
+	return func(o Object) string {
+		if obj.Bool(o, path...) {
+			return "true"
+		}
+		return "false"
+	}
+}
+
+func nodeInfo() Object {
+	out := Object{}
+	for _, f := range []string{"machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion",
+		"kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture"} {
+		out[f] = ""
+	}
+	return out
+}
+
+func prepareNamespace(next, cur Object) {
+	obj.Set(next, obj.String(next, "metadata", "name"), "metadata", "labels", "kubernetes.io/metadata.name")
+	if cur == nil {
+		obj.Set(next, []any{"kubernetes"}, "spec", "finalizers")
+		return
+	}
+	// Only the finalize subresource takes spec.finalizers away; the one that is served does it by itself.
+	next["spec"] = obj.Clone(obj.Map(cur, "spec"))
+}
+
+// immutableData keeps the data of a ConfigMap that was declared immutable.
+func immutableData(next, cur Object) {
+	if obj.Bool(cur, "immutable") {
+		for _, f := range []string{"data", "binaryData", "immutable"} {
+			if v, ok := cur[f]; ok {
+				next[f] = v
+			}
+		}
+	}
+}
+
+// prepareSecret writes stringData, which is write-only, into data.
+func prepareSecret(next, _ Object) {
+	for key, v := range obj.Strings(next, "stringData") {
+		obj.Set(next, base64.StdEncoding.EncodeToString([]byte(v)), "data", key)
+	}
+	delete(next, "stringData")
+	obj.Default(next, "Opaque", "type")
+}
+
+func endpointsDefaults(o Object) {
+	for _, s := range obj.Maps(o, "subsets") {
+		for _, p := range obj.Maps(s, "ports") {
+			obj.Default(p, "TCP", "protocol")
+		}
+	}
+}
+
+var eventFields = map[string]func(Object) string{
+	"involvedObject.kind": at("involvedObject", "kind"), "involvedObject.namespace": at("involvedObject", "namespace"),
+	"involvedObject.name": at("involvedObject", "name"), "involvedObject.uid": at("involvedObject", "uid"),
+	"involvedObject.apiVersion":      at("involvedObject", "apiVersion"),
+	"involvedObject.resourceVersion": at("involvedObject", "resourceVersion"),
+	"involvedObject.fieldPath":       at("involvedObject", "fieldPath"),
+	"reason":                         at("reason"), "reportingComponent": at("reportingComponent"), "type": at("type"),
+	"source": func(o Object) string {
+		if c := obj.String(o, "source", "component"); c != "" {
+			return c
+		}
+		return obj.String(o, "reportingComponent")
+	},
+}
+
+func eventDefaults(o Object) {
+	for _, f := range []string{"involvedObject", "source"} {
+		obj.Default(o, Object{}, f)
+	}
+	for _, f := range []string{"reportingComponent", "reportingInstance"} {
+		obj.Default(o, "", f)
+	}
+	for _, f := range []string{"eventTime", "firstTimestamp", "lastTimestamp"} {
+		if o[f] == nil {
+			o[f] = nil // the Go type shows a time that is not set as null
+		}
+	}
+}
+
+// eventRules: an event is in the namespace of what it is about; one about a cluster-scoped object is in "default".
+func eventRules(next, cur Object) []Cause {
+	ns, about := obj.String(next, "metadata", "namespace"), obj.String(next, "involvedObject", "namespace")
+	if about != "" && about != ns || about == "" && ns != "default" && ns != "kube-system" {
+		return []Cause{Invalid("involvedObject.namespace", about, "does not match event.namespace")}
+	}
+	return nil
+}
+
+// serviceName is stricter than most: a Service's name is a DNS label.
+func serviceName(name string) string { return selector.Label1035(name) }
+
+// FormatSelector prints a LabelSelector the way kubectl -l takes it.
+func FormatSelector(sel Object) string {
+	var out []string
+	for _, k := range sortedKeys(obj.Map(sel, "matchLabels")) {
+		out = append(out, k+"="+obj.String(sel, "matchLabels", k))
+	}
+	for _, e := range obj.Maps(sel, "matchExpressions") {
+		key, values := obj.String(e, "key"), []string{}
+		for _, v := range obj.Slice(e, "values") {
+			if s, ok := v.(string); ok {
+				values = append(values, s)
+			}
+		}
+		switch op := obj.String(e, "operator"); op {
+		case "Exists":
+			out = append(out, key)
+		case "DoesNotExist":
+			out = append(out, "!"+key)
+		default:
+			out = append(out, key+" "+strings.ToLower(op)+" ("+strings.Join(values, ",")+")")
+		}
+	}
+	return strings.Join(out, ",")
+}

@@ -1,0 +1,131 @@
+package kinds
+
+import (
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/selector"
+	"skiff/internal/kube"
+)
+
+func rbacV1(plural, kind string) kube.Resource {
+	return kube.Resource{Group: rbacGroup, Version: "v1", Plural: plural, Kind: kind}
+}
+
+const rbacGroup = "rbac.authorization.k8s.io"
+
+func rbac() []*Kind {
+	binding := func(r kube.Resource) *Kind {
+		return &Kind{Resource: r, Name: selector.PathSegment, Defaults: bindingDefaults, Validate: bindingRules, Columns: bindingColumns}
+	}
+	role := func(r kube.Resource) *Kind {
+		return &Kind{Resource: r, Name: selector.PathSegment, Defaults: func(o Object) {
+			if o["rules"] == nil {
+				o["rules"] = nil // the Go type shows no rules as null
+			}
+		}, Columns: createdAtOnly}
+	}
+	return []*Kind{
+		binding(clusterScoped(rbacV1("clusterrolebindings", "ClusterRoleBinding"))),
+		role(clusterScoped(rbacV1("clusterroles", "ClusterRole"))),
+		binding(rbacV1("rolebindings", "RoleBinding")),
+		role(rbacV1("roles", "Role")),
+	}
+}
+
+func bindingDefaults(o Object) {
+	obj.Default(o, rbacGroup, "roleRef", "apiGroup")
+	for _, s := range obj.Maps(o, "subjects") {
+		if kind := obj.String(s, "kind"); kind == "User" || kind == "Group" {
+			obj.Default(s, rbacGroup, "apiGroup")
+		}
+	}
+}
+
+func bindingRules(next, cur Object) []Cause {
+	var out []Cause
+	kind := obj.String(next, "roleRef", "kind")
+	if kind != "Role" && kind != "ClusterRole" {
+		out = append(out, NotSupported("roleRef.kind", kind, "Role", "ClusterRole"))
+	}
+	if obj.String(next, "roleRef", "name") == "" {
+		out = append(out, Required("roleRef.name", ""))
+	}
+	if cur != nil && !obj.EqualExcept(obj.Map(next, "roleRef"), obj.Map(cur, "roleRef")) {
+		out = append(out, Invalid("roleRef", obj.Map(next, "roleRef"), "cannot change roleRef"))
+	}
+	return out
+}
+
+func other() []*Kind {
+	return []*Kind{
+		{Resource: kube.Resource{Group: "autoscaling", Version: "v2", Plural: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler"},
+			ShortNames: []string{"hpa"}, Categories: []string{"all"}, Status: true, NewStatus: constant(Object{"desiredReplicas": int64(0), "currentMetrics": nil}),
+			Defaults: scalerDefaults, Validate: scalerRules, Columns: scalerColumns},
+		{Resource: kube.Resource{Group: "coordination.k8s.io", Version: "v1", Plural: "leases", Kind: "Lease"}, CreateOnUpdate: true, Columns: leaseColumns},
+		{Resource: kube.Resource{Group: "events.k8s.io", Version: "v1", Plural: "events", Kind: "Event"}, Table: "events", ShortNames: []string{"ev"},
+			CreateOnUpdate: true, Fields: eventFields, Defaults: eventDefaults, Validate: eventRules, Columns: eventColumns, View: newEvent, Store: oldEvent},
+		{Resource: CRDs, ShortNames: []string{"crd", "crds"}, Categories: []string{"api-extensions"}, Status: true,
+			NewStatus: newCRDStatus, Generation: specChanged, Defaults: crdDefaults, Validate: crdRules, Columns: createdAtOnly},
+	}
+}
+
+// CRDs is the resource of custom resource definitions.
+var CRDs = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions", Kind: "CustomResourceDefinition", ClusterScoped: true}
+
+func scalerDefaults(o Object) {
+	spec := specOf(o)
+	obj.Default(spec, int64(1), "minReplicas")
+	if len(obj.Slice(spec, "metrics")) == 0 {
+		spec["metrics"] = []any{Object{"type": "Resource", "resource": Object{"name": "cpu",
+			"target": Object{"type": "Utilization", "averageUtilization": int64(80)}}}}
+	}
+}
+
+func scalerRules(next, _ Object) []Cause {
+	var out []Cause
+	if n, _ := obj.Int(next, "spec", "maxReplicas"); n < 1 {
+		out = append(out, Invalid("spec.maxReplicas", n, "must be greater than 0"))
+	}
+	for _, f := range []string{"kind", "name"} {
+		if obj.String(next, "spec", "scaleTargetRef", f) == "" {
+			out = append(out, Required("spec.scaleTargetRef."+f, ""))
+		}
+	}
+	return out
+}
+
+// eventNames pairs the names of a field in v1 and in events.k8s.io/v1.
+var eventNames = [][2]string{{"involvedObject", "regarding"}, {"message", "note"}, {"source", "deprecatedSource"},
+	{"firstTimestamp", "deprecatedFirstTimestamp"}, {"lastTimestamp", "deprecatedLastTimestamp"}, {"count", "deprecatedCount"},
+	{"reportingComponent", "reportingController"}}
+
+// newEvent shows a stored event, which is in v1's form, as events.k8s.io/v1 does.
+func newEvent(o Object) Object {
+	out := obj.Shallow(o)
+	for _, n := range eventNames {
+		if v, ok := out[n[0]]; ok {
+			delete(out, n[0])
+			out[n[1]] = v
+		}
+	}
+	return out
+}
+
+func oldEvent(o Object) Object {
+	for _, n := range eventNames {
+		if v, ok := o[n[1]]; ok {
+			delete(o, n[1])
+			o[n[0]] = v
+		}
+	}
+	return o
+}
+
+func newCRDStatus(o Object) any {
+	var stored []any
+	for _, v := range obj.Maps(o, "spec", "versions") {
+		if obj.Bool(v, "storage") {
+			stored = append(stored, obj.String(v, "name"))
+		}
+	}
+	return Object{"conditions": nil, "acceptedNames": Object{"plural": "", "kind": ""}, "storedVersions": stored}
+}

@@ -1,0 +1,243 @@
+package kinds
+
+import (
+	"fmt"
+	"strings"
+
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/selector"
+	"skiff/internal/patch"
+)
+
+var podFields = map[string]func(Object) string{
+	"spec.nodeName": at("spec", "nodeName"), "spec.restartPolicy": at("spec", "restartPolicy"), "spec.schedulerName": at("spec", "schedulerName"),
+	"spec.serviceAccountName": at("spec", "serviceAccountName"), "spec.hostNetwork": boolAt("spec", "hostNetwork"),
+	"status.phase": at("status", "phase"), "status.podIP": at("status", "podIP"), "status.nominatedNodeName": at("status", "nominatedNodeName"),
+}
+
+// newPodStatus is what the server gives a new pod.
+func newPodStatus(o Object) any {
+	return Object{"phase": "Pending", "qosClass": qosClass(obj.Map(o, "spec"))}
+}
+
+// qosClass follows the resources of the containers (pkg/apis/core/helper/qos).
+func qosClass(spec Object) string {
+	guaranteed, any := true, false
+	for _, c := range obj.Maps(spec, "containers") {
+		limits, requests := obj.Map(c, "resources", "limits"), obj.Map(c, "resources", "requests")
+		any = any || len(limits) > 0 || len(requests) > 0
+		for _, r := range []string{"cpu", "memory"} {
+			if limits[r] == nil || requests[r] != nil && !patch.Equal(limits[r], requests[r]) {
+				guaranteed = false
+			}
+		}
+	}
+	switch {
+	case !any:
+		return "BestEffort"
+	case guaranteed:
+		return "Guaranteed"
+	}
+	return "Burstable"
+}
+
+// podGrace is the time between DELETE and removal: none for a pod that never was on a node or has ended.
+func podGrace(o Object, asked *int64) int64 {
+	phase := obj.String(o, "status", "phase")
+	if obj.String(o, "spec", "nodeName") == "" || phase == "Failed" || phase == "Succeeded" {
+		return 0
+	}
+	if asked != nil {
+		return max(*asked, 0)
+	}
+	if left, ok := obj.Int(o, "metadata", "deletionGracePeriodSeconds"); ok && obj.String(o, "metadata", "deletionTimestamp") != "" {
+		return left
+	}
+	grace, ok := obj.Int(o, "spec", "terminationGracePeriodSeconds")
+	if !ok {
+		return 30
+	}
+	return grace
+}
+
+// preparePod does what admission plugins of every cluster do: tolerations for node trouble and the priority.
+func preparePod(next, cur Object) {
+	if cur != nil {
+		return
+	}
+	spec := specOf(next)
+	obj.Default(spec, int64(0), "priority")
+	obj.Default(spec, "PreemptLowerPriority", "preemptionPolicy")
+	for _, key := range []string{"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"} {
+		if !tolerates(spec, key) {
+			spec["tolerations"] = append(obj.Slice(spec, "tolerations"), Object{"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": int64(300)})
+		}
+	}
+}
+
+func tolerates(spec Object, key string) bool {
+	for _, t := range obj.Maps(spec, "tolerations") {
+		if k := obj.String(t, "key"); (k == key || k == "") && (obj.String(t, "effect") == "" || obj.String(t, "effect") == "NoExecute") {
+			return true
+		}
+	}
+	return false
+}
+
+func podDefaults(o Object) {
+	spec := specOf(o)
+	obj.Default(spec, true, "enableServiceLinks")
+	podSpecDefaults(spec)
+	// Of a pod, not of a template, limits count as requests.
+	for _, list := range []string{"containers", "initContainers"} {
+		for _, c := range obj.Maps(spec, list) {
+			for name, v := range obj.Map(c, "resources", "limits") {
+				obj.Default(c, v, "resources", "requests", name)
+			}
+		}
+	}
+}
+
+func podSpecDefaults(spec Object) {
+	obj.Default(spec, "Always", "restartPolicy")
+	obj.Default(spec, int64(30), "terminationGracePeriodSeconds")
+	obj.Default(spec, "ClusterFirst", "dnsPolicy")
+	obj.Default(spec, Object{}, "securityContext")
+	obj.Default(spec, "default-scheduler", "schedulerName")
+	if sa := obj.String(spec, "serviceAccountName"); sa != "" {
+		obj.Default(spec, sa, "serviceAccount") // the old name of the field is kept equal
+	}
+	for _, list := range []string{"containers", "initContainers"} {
+		for _, c := range obj.Maps(spec, list) {
+			containerDefaults(c)
+		}
+	}
+	for _, v := range obj.Maps(spec, "volumes") {
+		for _, source := range []string{"configMap", "secret", "downwardAPI", "projected"} {
+			if obj.Map(v, source) != nil {
+				obj.Default(v, int64(0o644), source, "defaultMode")
+			}
+		}
+	}
+}
+
+func containerDefaults(c Object) {
+	obj.Default(c, Object{}, "resources")
+	obj.Default(c, "/dev/termination-log", "terminationMessagePath")
+	obj.Default(c, "File", "terminationMessagePolicy")
+	obj.Default(c, pullPolicy(obj.String(c, "image")), "imagePullPolicy")
+	for _, p := range obj.Maps(c, "ports") {
+		obj.Default(p, "TCP", "protocol")
+	}
+	for _, e := range obj.Maps(c, "env") {
+		if obj.Map(e, "valueFrom", "fieldRef") != nil {
+			obj.Default(e, "v1", "valueFrom", "fieldRef", "apiVersion")
+		}
+	}
+	for _, name := range []string{"livenessProbe", "readinessProbe", "startupProbe"} {
+		probe := obj.Map(c, name)
+		if probe == nil {
+			continue
+		}
+		obj.Default(probe, int64(1), "timeoutSeconds")
+		obj.Default(probe, int64(10), "periodSeconds")
+		obj.Default(probe, int64(1), "successThreshold")
+		obj.Default(probe, int64(3), "failureThreshold")
+		if obj.Map(probe, "httpGet") != nil {
+			obj.Default(probe, "/", "httpGet", "path")
+			obj.Default(probe, "HTTP", "httpGet", "scheme")
+		}
+	}
+}
+
+// pullPolicy: what has no tag, or "latest", may change behind our back.
+func pullPolicy(image string) string {
+	name := image[strings.LastIndex(image, "/")+1:]
+	if strings.Contains(name, "@") {
+		return "IfNotPresent"
+	}
+	if _, tag, ok := strings.Cut(name, ":"); ok && tag != "latest" {
+		return "IfNotPresent"
+	}
+	return "Always"
+}
+
+func podRules(next, cur Object) []Cause {
+	out := podSpecRules(obj.Map(next, "spec"), "spec")
+	if cur != nil && !patch.Equal(frozenSpec(next), frozenSpec(cur)) {
+		out = append(out, Forbidden("spec", "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"))
+	}
+	return out
+}
+
+// frozenSpec is the part of a pod's spec that nobody may change. The node name is set once, by a scheduler.
+func frozenSpec(o Object) Object {
+	spec := obj.Clone(obj.Map(o, "spec"))
+	for _, f := range []string{"activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "nodeName", "schedulingGates"} {
+		delete(spec, f)
+	}
+	for _, list := range []string{"containers", "initContainers"} {
+		for _, c := range obj.Maps(spec, list) {
+			delete(c, "image")
+		}
+	}
+	return spec
+}
+
+func podSpecRules(spec Object, path string) []Cause {
+	if len(obj.Maps(spec, "containers")) == 0 {
+		return []Cause{Required(path+".containers", "")}
+	}
+	var out []Cause
+	seen := map[string]bool{}
+	for _, list := range []string{"initContainers", "containers"} {
+		for i, c := range obj.Maps(spec, list) {
+			at := fmt.Sprintf("%s.%s[%d]", path, list, i)
+			name := obj.String(c, "name")
+			switch {
+			case name == "":
+				out = append(out, Required(at+".name", ""))
+			case selector.Label(name) != "":
+				out = append(out, Invalid(at+".name", name, selector.Label(name)))
+			case seen[name]:
+				out = append(out, Duplicate(at+".name", name))
+			}
+			seen[name] = true
+			out = append(out, containerRules(c, at)...)
+		}
+	}
+	return out
+}
+
+func containerRules(c Object, at string) []Cause {
+	var out []Cause
+	switch image := obj.String(c, "image"); {
+	case image == "":
+		out = append(out, Required(at+".image", ""))
+	case strings.TrimSpace(image) != image:
+		out = append(out, Invalid(at+".image", image, "must not have leading or trailing whitespace"))
+	}
+	for i, p := range obj.Maps(c, "ports") {
+		field := fmt.Sprintf("%s.ports[%d].containerPort", at, i)
+		n, ok := obj.Int(p, "containerPort")
+		if !ok || n == 0 {
+			out = append(out, Required(field, ""))
+		} else if n < 1 || n > 65535 {
+			out = append(out, Invalid(field, n, "must be between 1 and 65535, inclusive"))
+		}
+	}
+	for i, e := range obj.Maps(c, "env") {
+		if obj.String(e, "name") == "" {
+			out = append(out, Required(fmt.Sprintf("%s.env[%d].name", at, i), ""))
+		}
+	}
+	for _, kind := range []string{"limits", "requests"} {
+		for _, name := range sortedKeys(obj.Map(c, "resources", kind)) {
+			v := obj.Get(c, "resources", kind, name)
+			if _, err := patch.ParseQuantity(fmt.Sprint(v)); err != nil {
+				out = append(out, Invalid(fmt.Sprintf("%s.resources.%s[%s]", at, kind, name), v, "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"))
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,152 @@
+package kinds
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"time"
+
+	"skiff/internal/fakeapi/obj"
+)
+
+// podSummary is what one line of `kubectl get pods` says.
+type podSummary struct{ ready, status, restarts string }
+
+// summarize reads the state of the containers into one word, in the order of precedence that kubectl users know: deletion, failing
+// init containers, the last troubled container, the pod's own phase.
+func summarize(o Object, now time.Time) podSummary {
+	p := &podReader{pod: o, total: len(obj.Maps(o, "spec", "containers"))}
+	p.reason = cmp.Or(obj.String(o, "status", "reason"), obj.String(o, "status", "phase"))
+	for _, c := range obj.Maps(o, "status", "conditions") {
+		if obj.String(c, "type") == "PodScheduled" && obj.String(c, "reason") == "SchedulingGated" {
+			p.reason = "SchedulingGated"
+		}
+	}
+	if !p.initContainers() || p.condition("Initialized") {
+		p.containers()
+	}
+	phase := obj.String(o, "status", "phase")
+	if obj.String(o, "metadata", "deletionTimestamp") != "" {
+		switch {
+		case obj.String(o, "status", "reason") == "NodeLost":
+			p.reason = "Unknown"
+		case phase != "Succeeded" && phase != "Failed":
+			p.reason = "Terminating"
+		}
+	}
+	restarts := strconv.FormatInt(p.restarts, 10)
+	if p.restarts != 0 && p.lastRestart != "" {
+		restarts += " (" + Since(p.lastRestart, now) + " ago)"
+	}
+	return podSummary{ready: fmt.Sprintf("%d/%d", p.ready, p.total), status: p.reason, restarts: restarts}
+}
+
+type podReader struct {
+	pod                Object
+	total, ready       int
+	reason             string
+	restarts           int64
+	lastRestart        string // RFC 3339: they compare as strings
+	sidecarRestarts    int64
+	lastSidecarRestart string
+}
+
+func (p *podReader) condition(kind string) bool {
+	for _, c := range obj.Maps(p.pod, "status", "conditions") {
+		if obj.String(c, "type") == kind {
+			return obj.String(c, "status") == "True"
+		}
+	}
+	return false
+}
+
+// initContainers returns whether the pod still is initializing. Sidecars, init containers that are restarted for ever, count as
+// containers.
+func (p *podReader) initContainers() (initializing bool) {
+	sidecar := map[string]bool{}
+	inits := obj.Maps(p.pod, "spec", "initContainers")
+	for _, c := range inits {
+		if obj.String(c, "restartPolicy") == "Always" {
+			sidecar[obj.String(c, "name")] = true
+			p.total++
+		}
+	}
+	for i, c := range obj.Maps(p.pod, "status", "initContainerStatuses") {
+		n, _ := obj.Int(c, "restartCount")
+		finished := obj.String(c, "lastState", "terminated", "finishedAt")
+		p.restarts += n
+		p.lastRestart = max(p.lastRestart, finished)
+		isSidecar := sidecar[obj.String(c, "name")]
+		if isSidecar {
+			p.sidecarRestarts += n
+			p.lastSidecarRestart = max(p.lastSidecarRestart, finished)
+		}
+		ended, waiting := obj.Map(c, "state", "terminated"), obj.String(c, "state", "waiting", "reason")
+		code, _ := obj.Int(ended, "exitCode")
+		switch {
+		case ended != nil && code == 0:
+			continue
+		case isSidecar && obj.Bool(c, "started"):
+			if obj.Bool(c, "ready") {
+				p.ready++
+			}
+			continue
+		case ended != nil:
+			p.reason = "Init:" + exitReason(ended)
+		case waiting != "" && waiting != "PodInitializing":
+			p.reason = "Init:" + waiting
+		default:
+			p.reason = fmt.Sprintf("Init:%d/%d", i, len(inits))
+		}
+		return true
+	}
+	return false
+}
+
+// exitReason says why a container has ended.
+func exitReason(ended Object) string {
+	if r := obj.String(ended, "reason"); r != "" {
+		return r
+	}
+	if s, _ := obj.Int(ended, "signal"); s != 0 {
+		return fmt.Sprintf("Signal:%d", s)
+	}
+	code, _ := obj.Int(ended, "exitCode")
+	return fmt.Sprintf("ExitCode:%d", code)
+}
+
+func (p *podReader) containers() {
+	p.restarts, p.lastRestart = p.sidecarRestarts, p.lastSidecarRestart
+	running, failed := false, ""
+	states := obj.Maps(p.pod, "status", "containerStatuses")
+	for i := len(states) - 1; i >= 0; i-- {
+		c := states[i]
+		n, _ := obj.Int(c, "restartCount")
+		p.restarts += n
+		p.lastRestart = max(p.lastRestart, obj.String(c, "lastState", "terminated", "finishedAt"))
+		ended, waiting := obj.Map(c, "state", "terminated"), obj.String(c, "state", "waiting", "reason")
+		switch {
+		case waiting != "":
+			p.reason = waiting
+		case ended != nil:
+			p.reason = exitReason(ended)
+			if code, _ := obj.Int(ended, "exitCode"); code != 0 {
+				failed = p.reason
+			}
+		case obj.Bool(c, "ready") && obj.Map(c, "state", "running") != nil:
+			running = true
+			p.ready++
+		}
+	}
+	if p.reason != "Completed" {
+		return
+	}
+	switch {
+	case running && p.condition("Ready"):
+		p.reason = "Running"
+	case failed != "":
+		p.reason = failed
+	case running:
+		p.reason = "NotReady"
+	}
+}

@@ -1,0 +1,211 @@
+package kinds
+
+import (
+	"fmt"
+	"net/netip"
+
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/selector"
+)
+
+const (
+	// The ranges of a usual cluster: --service-node-port-range and --service-cluster-ip-range.
+	firstNodePort, lastNodePort = 30000, 32767
+	serviceRange                = "10.96.0.0/16"
+	// The server gives out from the upper part of the range and leaves the lower one to those who ask for a fixed address.
+	firstDynamicIP = 256
+)
+
+func serviceDefaults(o Object) {
+	spec := specOf(o)
+	obj.Default(spec, "ClusterIP", "type")
+	obj.Default(spec, "None", "sessionAffinity")
+	kind := obj.String(spec, "type")
+	for _, p := range obj.Maps(spec, "ports") {
+		obj.Default(p, "TCP", "protocol")
+		if port, ok := obj.Int(p, "port"); ok {
+			obj.Default(p, port, "targetPort")
+		}
+	}
+	if kind == "ExternalName" {
+		return
+	}
+	obj.Default(spec, "Cluster", "internalTrafficPolicy")
+	if kind != "ClusterIP" {
+		obj.Default(spec, "Cluster", "externalTrafficPolicy")
+	}
+	if kind == "LoadBalancer" {
+		obj.Default(spec, true, "allocateLoadBalancerNodePorts")
+	}
+}
+
+// prepareService keeps what was allocated and the client left out, and takes node ports away from a Service that ceases to have any.
+func prepareService(next, cur Object) {
+	spec, old := specOf(next), obj.Map(cur, "spec")
+	if cur == nil || obj.String(spec, "type") == "ExternalName" {
+		return
+	}
+	for _, f := range []string{"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"} {
+		if v := old[f]; v != nil {
+			obj.Default(spec, v, f)
+		}
+	}
+	kind := obj.String(spec, "type")
+	if kind != "NodePort" && kind != "LoadBalancer" {
+		if obj.String(old, "type") != kind && obj.String(old, "type") != "" {
+			for _, p := range obj.Maps(spec, "ports") {
+				delete(p, "nodePort")
+			}
+			delete(spec, "externalTrafficPolicy")
+		}
+		return
+	}
+	// A port that says nothing keeps the node port it had.
+	for _, p := range obj.Maps(spec, "ports") {
+		for _, was := range obj.Maps(old, "ports") {
+			port, _ := obj.Int(p, "port")
+			oldPort, _ := obj.Int(was, "port")
+			if port == oldPort && protocolOf(p) == protocolOf(was) && was["nodePort"] != nil {
+				obj.Default(p, was["nodePort"], "nodePort")
+			}
+		}
+	}
+}
+
+func protocolOf(p Object) string {
+	if s := obj.String(p, "protocol"); s != "" {
+		return s
+	}
+	return "TCP"
+}
+
+func serviceRules(next, cur Object) []Cause {
+	var out []Cause
+	spec := obj.Map(next, "spec")
+	ports := obj.Maps(spec, "ports")
+	kind := obj.String(spec, "type")
+	switch kind {
+	case "ClusterIP", "NodePort", "LoadBalancer", "ExternalName":
+	default:
+		out = append(out, NotSupported("spec.type", kind, "ClusterIP", "ExternalName", "LoadBalancer", "NodePort"))
+	}
+	if len(ports) == 0 && kind != "ExternalName" && obj.String(spec, "clusterIP") != "None" {
+		out = append(out, Required("spec.ports", ""))
+	}
+	names := map[string]bool{}
+	for i, p := range ports {
+		at := fmt.Sprintf("spec.ports[%d]", i)
+		name := obj.String(p, "name")
+		switch {
+		case name == "" && len(ports) > 1:
+			out = append(out, Required(at+".name", ""))
+		case name != "" && selector.Label(name) != "":
+			out = append(out, Invalid(at+".name", name, selector.Label(name)))
+		case name != "" && names[name]:
+			out = append(out, Duplicate(at+".name", name))
+		}
+		names[name] = true
+		if n, _ := obj.Int(p, "port"); n < 1 || n > 65535 {
+			out = append(out, Invalid(at+".port", n, "must be between 1 and 65535, inclusive"))
+		}
+		if n, ok := obj.Int(p, "nodePort"); ok && n != 0 && kind != "NodePort" && kind != "LoadBalancer" {
+			out = append(out, Forbidden(at+".nodePort", "may not be used when `type` is '"+kind+"'"))
+		}
+	}
+	if cur == nil || kind == "ExternalName" || obj.String(cur, "spec", "type") == "ExternalName" {
+		return out
+	}
+	if was, is := obj.String(cur, "spec", "clusterIP"), obj.String(spec, "clusterIP"); was != "" && was != is {
+		out = append(out, Invalid("spec.clusterIPs[0]", []any{is}, "may not change once set"))
+	}
+	return out
+}
+
+// allocateService gives a Service its cluster IP and node ports, or refuses the ones it asks for.
+func allocateService(next, cur Object, others func() []Object, rand func(int) int) []Cause {
+	spec := obj.Map(next, "spec")
+	kind := obj.String(spec, "type")
+	if kind == "ExternalName" {
+		for _, f := range []string{"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"} {
+			delete(spec, f)
+		}
+		return nil
+	}
+	obj.Default(spec, []any{"IPv4"}, "ipFamilies")
+	obj.Default(spec, "SingleStack", "ipFamilyPolicy")
+	ips, ports := map[string]bool{}, map[int64]bool{}
+	for _, o := range others() {
+		if obj.String(o, "metadata", "uid") == obj.String(next, "metadata", "uid") {
+			continue
+		}
+		ips[obj.String(o, "spec", "clusterIP")] = true
+		for _, p := range obj.Maps(o, "spec", "ports") {
+			if n, ok := obj.Int(p, "nodePort"); ok {
+				ports[n] = true
+			}
+		}
+	}
+	out := allocateIP(spec, ips, rand)
+	if kind == "NodePort" || kind == "LoadBalancer" && obj.Get(spec, "allocateLoadBalancerNodePorts") != false {
+		out = append(out, allocatePorts(spec, ports, rand)...)
+	}
+	return out
+}
+
+func allocateIP(spec Object, taken map[string]bool, rand func(int) int) []Cause {
+	ip := obj.String(spec, "clusterIP")
+	switch {
+	case ip == "None":
+	case ip == "":
+		for ip = ""; ip == "" || taken[ip]; {
+			n := firstDynamicIP + rand(1<<16-firstDynamicIP-1)
+			ip = fmt.Sprintf("10.96.%d.%d", n>>8, n&0xff)
+		}
+	default:
+		addr, err := netip.ParseAddr(ip)
+		switch {
+		case err != nil:
+			return []Cause{Invalid("spec.clusterIPs[0]", ip, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")}
+		case !netip.MustParsePrefix(serviceRange).Contains(addr):
+			return []Cause{Invalid("spec.clusterIPs", []any{ip}, fmt.Sprintf("failed to allocate IP %s: the provided IP (%s) is not in the valid range. The range of valid IPs is %s", ip, ip, serviceRange))}
+		case taken[ip]:
+			return []Cause{Invalid("spec.clusterIPs", []any{ip}, fmt.Sprintf("failed to allocate IP %s: provided IP is already allocated", ip))}
+		}
+	}
+	spec["clusterIP"], spec["clusterIPs"] = ip, []any{ip}
+	return nil
+}
+
+func allocatePorts(spec Object, taken map[int64]bool, rand func(int) int) []Cause {
+	var out []Cause
+	var open []Object
+	for i, p := range obj.Maps(spec, "ports") {
+		n, _ := obj.Int(p, "nodePort")
+		at := fmt.Sprintf("spec.ports[%d].nodePort", i)
+		switch {
+		case n == 0:
+			open = append(open, p)
+		case n < firstNodePort || n > lastNodePort:
+			out = append(out, Invalid(at, n, fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d", firstNodePort, lastNodePort)))
+		case taken[n]:
+			out = append(out, Invalid(at, n, "provided port is already allocated"))
+		default:
+			taken[n] = true
+		}
+	}
+	if len(out) > 0 {
+		return out
+	}
+	for _, p := range open {
+		if len(taken) > lastNodePort-firstNodePort {
+			return []Cause{{Reason: "InternalError", Message: "Internal error: failed to allocate a nodePort: range is full", Field: "spec.ports"}}
+		}
+		n := int64(firstNodePort + rand(lastNodePort-firstNodePort+1))
+		for taken[n] {
+			n = firstNodePort + (n-firstNodePort+1)%(lastNodePort-firstNodePort+1)
+		}
+		p["nodePort"] = n
+		taken[n] = true
+	}
+	return nil
+}

@@ -1,0 +1,224 @@
+package fakeapi
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/store"
+	"skiff/internal/kube"
+	"skiff/internal/patch"
+)
+
+// detailsNone is for answers that name no object.
+var detailsNone kube.StatusDetails
+
+// get answers GET of one object. A resourceVersion means "at least as new as": it is waited for.
+func (s *Server) get(w http.ResponseWriter, r *request) error {
+	a, err := negotiate(r)
+	if err != nil {
+		return err
+	}
+	if v := r.query.Get("resourceVersion"); v != "" && v != "0" {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil {
+			return badRequest("invalid resource version: resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", v, v)
+		}
+		if err := s.waitFor(r.Context(), n); err != nil {
+			return err
+		}
+	}
+	o, _ := s.store.Get(r.kind.TableName(), store.Key(r.key()))
+	if o == nil {
+		return notFound(r.kind.Resource, r.name)
+	}
+	return s.respond(w, r, a, http.StatusOK, o)
+}
+
+// respond writes one object in the form the client asked for.
+func (s *Server) respond(w http.ResponseWriter, r *request, a accept, code int, o *store.Object) error {
+	var body []byte
+	var err error
+	switch {
+	case a.table:
+		body = marshal(table(r.kind, []*store.Object{o}, a, o.Revision, true))
+	case a.metadataOnly:
+		body = marshal(partial(o))
+	default:
+		body, err = encode(r.kind, o)
+	}
+	if err != nil {
+		return err
+	}
+	writeBytes(w, code, body)
+	return nil
+}
+
+// page is what a continue token says: where to go on, in which snapshot, in which list.
+type page struct {
+	revision int64 // 0: from now on whatever is newest (the token of an expired list)
+	after    store.Key
+	issued   time.Time
+	query    string
+}
+
+func (s *Server) list(w http.ResponseWriter, r *request) error {
+	o, err := parseListOptions(r)
+	if err != nil {
+		return err
+	}
+	a, err := negotiate(r)
+	if err != nil {
+		return err
+	}
+	objects, revision, next, remaining, err := s.readPage(r, o)
+	if err != nil {
+		return err
+	}
+	meta := map[string]any{"resourceVersion": strconv.FormatInt(revision, 10)}
+	if next != "" {
+		meta["continue"] = next
+		if !o.selective() {
+			meta["remainingItemCount"] = int64(remaining)
+		}
+	}
+	if r.kind.Custom && next == "" && !a.table {
+		meta["continue"] = "" // custom resource lists always have it
+	}
+	body, err := listBody(r.kind, a, meta, objects)
+	if err != nil {
+		return err
+	}
+	writeBytes(w, http.StatusOK, body)
+	return nil
+}
+
+func listBody(k *kinds.Kind, a accept, meta map[string]any, objects []*store.Object) ([]byte, error) {
+	switch {
+	case a.table:
+		t := table(k, objects, a, 0, true)
+		t["metadata"] = meta
+		return marshal(t), nil
+	case a.metadataOnly:
+		items := make([]any, 0, len(objects))
+		for _, o := range objects {
+			items = append(items, partial(o))
+		}
+		return marshal(map[string]any{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "items": items}), nil
+	}
+	items := make([][]byte, 0, len(objects))
+	for _, o := range objects {
+		item, err := bare(k, o)
+		if err != nil {
+			return nil, err
+		}
+		if k.Custom {
+			item = withType(k, item)
+		}
+		items = append(items, item)
+	}
+	return encodeList(k, meta, items)
+}
+
+// readPage finds the snapshot that a list is to show and cuts the page out of it.
+func (s *Server) readPage(r *request, o *listOptions) (objects []*store.Object, revision int64, next string, remaining int, err error) {
+	at, after := int64(0), store.Key{}
+	inconsistent := false
+	switch {
+	case o.token != "":
+		p, err := s.openToken(r, o)
+		if err != nil {
+			return nil, 0, "", 0, err
+		}
+		at, after, inconsistent = p.revision, p.after, p.revision == 0
+	case o.revision > 0:
+		if err := s.waitFor(r.Context(), o.revision); err != nil {
+			return nil, 0, "", 0, err
+		}
+		if o.match == "Exact" || o.match == "" && o.limit > 0 {
+			at = o.revision // with a limit, a bare resourceVersion means exactly that one
+		}
+	}
+	all, revision, err := s.store.List(r.kind.TableName(), r.namespace, at)
+	switch {
+	case errors.Is(err, store.ErrCompacted) && o.token != "":
+		return nil, 0, "", 0, s.expiredToken(r, o, after)
+	case errors.Is(err, store.ErrCompacted):
+		return nil, 0, "", 0, expired("The resourceVersion for the provided list is too old.")
+	case err != nil:
+		return nil, 0, "", 0, err
+	}
+	for i, ob := range all {
+		if o.token != "" && !afterKey(ob.Key, after) || !o.selects(ob) {
+			continue
+		}
+		if o.limit > 0 && int64(len(objects)) == o.limit {
+			p := page{revision: revision, after: objects[len(objects)-1].Key, query: listQuery(r, o)}
+			if inconsistent {
+				p.revision = revision // from here on the rest is consistent again
+			}
+			return objects, revision, s.seal(p), len(all) - i, nil
+		}
+		objects = append(objects, ob)
+	}
+	return objects, revision, "", 0, nil
+}
+
+func afterKey(k, than store.Key) bool {
+	return k.Namespace > than.Namespace || k.Namespace == than.Namespace && k.Name > than.Name
+}
+
+// listQuery is what a continue token is bound to.
+func listQuery(r *request, o *listOptions) string {
+	return r.kind.TableName() + "|" + r.namespace + "|" + o.labelText + "|" + o.fieldText
+}
+
+const tokenExpired = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
+
+func (s *Server) expiredToken(r *request, o *listOptions, after store.Key) error {
+	return &expiredPage{Status: expired(tokenExpired), next: s.seal(page{after: after, query: listQuery(r, o)})}
+}
+
+// seal makes a token: opaque to clients, and signed, so that one which was tampered with is refused instead of understood.
+func (s *Server) seal(p page) string {
+	body := marshal([]any{p.revision, p.after.Namespace, p.after.Name, time.Now().UnixNano(), p.query})
+	mac := hmac.New(sha256.New, []byte(s.tokenKey))
+	mac.Write(body)
+	return base64.RawURLEncoding.EncodeToString(append(mac.Sum(nil)[:8], body...))
+}
+
+func (s *Server) openToken(r *request, o *listOptions) (page, error) {
+	malformed := badRequest("invalid continue token: continue key is not valid: the token was not issued by this server for this list")
+	if o.revision > 0 {
+		return page{}, badRequest("specifying resource version is not allowed when using continue")
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(o.token, "="))
+	if err != nil || len(raw) < 8 {
+		return page{}, malformed
+	}
+	mac := hmac.New(sha256.New, []byte(s.tokenKey))
+	mac.Write(raw[8:])
+	if !hmac.Equal(mac.Sum(nil)[:8], raw[:8]) {
+		return page{}, malformed
+	}
+	v, err := patch.Decode(raw[8:])
+	if err != nil {
+		return page{}, malformed
+	}
+	f := v.([]any) // signed by us: its form is known
+	p := page{revision: f[0].(int64), after: store.Key{Namespace: f[1].(string), Name: f[2].(string)},
+		issued: time.Unix(0, f[3].(int64)), query: f[4].(string)}
+	if p.query != listQuery(r, o) {
+		return page{}, malformed
+	}
+	if p.revision > 0 && (time.Since(p.issued) > s.opts.PageTokenLifetime || s.faults.tokensExpired(p.issued)) {
+		return page{}, s.expiredToken(r, o, p.after)
+	}
+	return p, nil
+}

@@ -1,0 +1,161 @@
+package fakeapi
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Pipe connects clients to a server without a network: over net.Pipe, which testing/synctest understands (a goroutine that waits
+// for a loopback socket would keep virtual time from moving). Dial goes into kube.Config.DialContext; the URL is PipeURL.
+type Pipe struct {
+	accept chan net.Conn
+	done   chan struct{}
+	close  sync.Once
+	frozen freezer
+	server *http.Server
+	served sync.WaitGroup
+}
+
+// PipeURL is the server address for clients of a Pipe: any name does, plain HTTP.
+const PipeURL = "http://fakeapi.test"
+
+// ListenPipe serves on a Pipe until the server is closed. Call Pipe.Close first if clients are to see their connections end.
+func (s *Server) ListenPipe() *Pipe {
+	p := &Pipe{accept: make(chan net.Conn), done: make(chan struct{})}
+	p.server = &http.Server{Handler: s, ErrorLog: silent}
+	p.served.Go(func() { p.server.Serve((*pipeListener)(p)) }) // ends by Close only: Accept has no other way to fail
+	return p
+}
+
+// Dial connects a client. It has the form of net.Dialer.DialContext and ignores network and address.
+func (p *Pipe) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	client, server := net.Pipe()
+	select {
+	case p.accept <- p.frozen.wrap(server):
+		return client, nil
+	case <-p.done:
+		return nil, fmt.Errorf("dial %s: %w", PipeURL, net.ErrClosed)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// pipeListener is the server's side of a Pipe. Its Close is net/http's, called with the http.Server's lock held; Pipe.Close is ours.
+type pipeListener Pipe
+
+// Accept hands the server its end of a connection.
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.accept:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close makes Accept and Dial fail.
+func (l *pipeListener) Close() error {
+	l.close.Do(func() { close(l.done) })
+	return nil
+}
+
+// Addr names the pipe.
+func (l *pipeListener) Addr() net.Addr { return pipeAddr{} }
+
+type pipeAddr struct{}
+
+func (pipeAddr) Network() string { return "pipe" }
+func (pipeAddr) String() string  { return "fakeapi.test:80" }
+
+// Close ends all connections at once, as a server that is killed, and waits for the accept loop. New dials fail.
+func (p *Pipe) Close() error {
+	err := p.server.Close() // closes the listener, too
+	p.served.Wait()
+	return err
+}
+
+// Blackhole makes the connections drop everything in both directions without closing (true), or work again (false): a firewall
+// that has forgotten them. Connections made meanwhile are dead as well.
+func (p *Pipe) Blackhole(on bool) { p.frozen.on.Store(on) }
+
+// TLS is a server on a loopback port with a certificate of its own authority.
+type TLS struct {
+	URL    string // https://127.0.0.1:PORT
+	CA     []byte // PEM of the authority, for a kubeconfig
+	server *http.Server
+	frozen freezer
+	served sync.WaitGroup
+	err    error // why serving ended, if not by Close; read after served
+}
+
+// ListenTLS serves HTTP/1.1 and HTTP/2 on addr ("127.0.0.1:0" takes any free port) until Close.
+func (s *Server) ListenTLS(addr string) (*TLS, error) {
+	cert, ca, err := newCertificate()
+	if err != nil {
+		return nil, err
+	}
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", addr, err)
+	}
+	t := &TLS{URL: "https://" + ln.Addr().String(), CA: ca}
+	t.server = &http.Server{Handler: s, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
+		ErrorLog: silent}
+	t.served.Go(func() {
+		if err := t.server.ServeTLS(&freezingListener{ln, &t.frozen}, "", ""); !errors.Is(err, http.ErrServerClosed) {
+			t.err = err
+		}
+	})
+	return t, nil
+}
+
+// Close ends all connections and waits for the accept loop.
+func (t *TLS) Close() error {
+	err := t.server.Close()
+	t.served.Wait()
+	return errors.Join(err, t.err)
+}
+
+// Blackhole is Pipe.Blackhole for TLS connections.
+func (t *TLS) Blackhole(on bool) { t.frozen.on.Store(on) }
+
+// newCertificate makes an authority and a certificate by it for the loopback addresses. Both live as long as a `skiff dev` may.
+func newCertificate() (cert tls.Certificate, ca []byte, err error) {
+	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return cert, nil, fmt.Errorf("make the CA key: %w", err)
+	}
+	valid := 10 * 365 * 24 * time.Hour
+	caTemplate := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "skiff-dev-ca"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(valid), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	caDER, err := x509.CreateCertificate(rand.Reader, caTemplate, caTemplate, caKey.Public(), caKey)
+	if err != nil {
+		return cert, nil, fmt.Errorf("make the CA: %w", err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return cert, nil, fmt.Errorf("make the server key: %w", err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "skiff-dev"}, NotBefore: caTemplate.NotBefore,
+		NotAfter: caTemplate.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames: []string{"localhost", "kubernetes", "kubernetes.default.svc"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}}
+	der, err := x509.CreateCertificate(rand.Reader, template, caTemplate, key.Public(), caKey)
+	if err != nil {
+		return cert, nil, fmt.Errorf("make the server certificate: %w", err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der, caDER}, PrivateKey: key},
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: caDER}), nil
+}

@@ -1,0 +1,154 @@
+package fakeapi
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/ssa"
+	"skiff/internal/fakeapi/store"
+	"skiff/internal/kube"
+)
+
+// managerOf names the writer: the fieldManager parameter, else what stands before the "/" of the User-Agent.
+func managerOf(r *request) string {
+	if m := r.query.Get("fieldManager"); m != "" {
+		return m
+	}
+	m, _, _ := strings.Cut(r.UserAgent(), "/")
+	if m == "" {
+		m = "unknown"
+	}
+	return m
+}
+
+func writeOf(r *request, manager string) ssa.Write {
+	w := ssa.Write{Schema: r.kind.Node, Manager: manager, APIVersion: r.kind.APIVersion(), Subresource: r.sub, Now: time.Now()}
+	switch {
+	case r.sub == "" && r.kind.Status:
+		w.Reset = []string{"status"}
+	case r.sub == "status" && r.kind.Custom:
+		w.Reset = []string{"metadata", "spec"}
+	case r.sub == "status":
+		w.Reset = []string{"spec", "metadata.labels", "metadata.ownerReferences", "metadata.deletionTimestamp"}
+	}
+	return w
+}
+
+// recordOwner sets next's managedFields for a write other than an apply. It is done in the served form: that is what is owned.
+func recordOwner(r *request, manager string, next, cur map[string]any) {
+	shown := func(o map[string]any) map[string]any {
+		if o == nil {
+			return nil
+		}
+		if r.kind.Store != nil {
+			o = r.kind.View(o)
+		}
+		o = obj.Shallow(o)
+		o["apiVersion"], o["kind"] = r.kind.APIVersion(), r.kind.Kind
+		return o
+	}
+	out := writeOf(r, manager).Update(shown(cur), shown(next))
+	setManagedFields(next, obj.Get(out, "metadata", "managedFields"))
+}
+
+func setManagedFields(o map[string]any, list any) {
+	if l, ok := list.([]any); ok && len(l) > 0 {
+		obj.Set(o, l, "metadata", "managedFields")
+		return
+	}
+	obj.Remove(o, "metadata", "managedFields")
+}
+
+// applyPatch answers server-side apply: it creates what is missing.
+func (s *Server) applyPatch(w http.ResponseWriter, r *request, body []byte) (*store.Object, bool, error) {
+	manager := r.query.Get("fieldManager")
+	if manager == "" {
+		return nil, false, invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "PatchOptions"},
+			[]kinds.Cause{kinds.Required("fieldManager", "is required for apply patch")})
+	}
+	v, duplicates, err := obj.DecodeYAML(body)
+	config, ok := v.(map[string]any)
+	if err != nil || !ok {
+		return nil, false, badRequest("error decoding YAML: %v", err)
+	}
+	stored, created, err := s.change(r, origin{manager: manager, applied: true}, func(_ *store.Tx, cur map[string]any) (map[string]any, error) {
+		if cur == nil && r.sub != "" {
+			return nil, notFound(r.kind.Resource, r.name)
+		}
+		if cur == nil && obj.String(config, "metadata", "uid") != "" {
+			return nil, conflict(about(r.kind.Resource, r.name), "uid mismatch: the provided object specified uid "+
+				obj.String(config, "metadata", "uid")+", and no existing object was found")
+		}
+		if name := obj.String(config, "metadata", "name"); name != "" && name != r.name {
+			return nil, badRequest("the name of the object (%s) does not match the name on the URL (%s)", name, r.name)
+		}
+		applied := obj.Clone(config)
+		if obj.Map(applied, "metadata") == nil {
+			applied["metadata"] = map[string]any{}
+		}
+		obj.Set(applied, r.name, "metadata", "name")
+		if err := checkApplied(w, s, r, applied, duplicates); err != nil {
+			return nil, err
+		}
+		var live map[string]any
+		if cur != nil {
+			live = obj.Clone(cur)
+			if r.kind.View != nil {
+				live = r.kind.View(live)
+			}
+			live["apiVersion"], live["kind"] = r.kind.APIVersion(), r.kind.Kind
+		}
+		next, err := writeOf(r, manager).Apply(live, applied, r.query.Get("force") == "true")
+		if err != nil {
+			return nil, applyError(err)
+		}
+		delete(next, "apiVersion")
+		delete(next, "kind")
+		if r.kind.Store != nil && cur != nil {
+			next = r.kind.Store(next)
+		}
+		return next, nil
+	})
+	return stored, created, err
+}
+
+// checkApplied checks and prunes the applied configuration as any other body; it keeps its apiVersion and kind for the merge.
+func checkApplied(w http.ResponseWriter, s *Server, r *request, applied map[string]any, duplicates []string) error {
+	version := applied["apiVersion"]
+	if version != any(r.kind.APIVersion()) { // the merge has its own words for it
+		return nil
+	}
+	if applied["kind"] != any(r.kind.Kind) {
+		return checkType(r.kind, applied, nil)
+	}
+	delete(applied, "apiVersion")
+	delete(applied, "kind")
+	if err := checkMetadata(r.kind, applied); err != nil {
+		return err
+	}
+	if err := s.strictness(w, r, applied, duplicates); err != nil {
+		return err
+	}
+	applied["apiVersion"], applied["kind"] = version, r.kind.Kind
+	return nil
+}
+
+func applyError(err error) error {
+	var c *ssa.ConflictError
+	var bad *ssa.BadRequestError
+	switch {
+	case errors.As(err, &bad):
+		return badRequest("%s", bad.Message)
+	case errors.As(err, &c):
+		var causes []kube.StatusCause
+		for _, cause := range c.Causes {
+			causes = append(causes, kube.StatusCause{Reason: "FieldManagerConflict", Message: cause.Message, Field: cause.Field})
+		}
+		return failure(http.StatusConflict, kube.ReasonConflict, c.Message, kube.StatusDetails{Causes: causes})
+	}
+	return plainError("%v", err)
+}

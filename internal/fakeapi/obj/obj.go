@@ -1,0 +1,134 @@
+// Package obj reads and changes JSON objects held as map[string]any, the only form in which the embedded API server knows an
+// object. It knows nothing of Kubernetes kinds, storage or HTTP, starts no goroutine and keeps no state.
+//
+// The values are those of package patch: map[string]any, []any, string, bool, int64, float64 and nil.
+package obj
+
+import (
+	"maps"
+	"slices"
+
+	"skiff/internal/patch"
+)
+
+// Map returns the object at path, nil when it is absent or something else. Reading from a nil map is fine.
+func Map(m map[string]any, path ...string) map[string]any {
+	for _, p := range path {
+		m, _ = m[p].(map[string]any)
+	}
+	return m
+}
+
+// Get returns the value at path, nil when it is absent.
+func Get(m map[string]any, path ...string) any {
+	if len(path) == 0 {
+		return m
+	}
+	return Map(m, path[:len(path)-1]...)[path[len(path)-1]]
+}
+
+// String returns the string at path, "" when it is absent or something else.
+func String(m map[string]any, path ...string) string {
+	s, _ := Get(m, path...).(string)
+	return s
+}
+
+// Bool returns the boolean at path, false when it is absent or something else.
+func Bool(m map[string]any, path ...string) bool {
+	b, _ := Get(m, path...).(bool)
+	return b
+}
+
+// Int returns the whole number at path and whether there is one. A float without a fraction counts: 3.0 is 3 in JSON.
+func Int(m map[string]any, path ...string) (int64, bool) {
+	switch n := Get(m, path...).(type) {
+	case int64:
+		return n, true
+	case float64:
+		return int64(n), n == float64(int64(n))
+	}
+	return 0, false
+}
+
+// Slice returns the list at path, nil when it is absent or something else.
+func Slice(m map[string]any, path ...string) []any {
+	s, _ := Get(m, path...).([]any)
+	return s
+}
+
+// Maps returns the objects of the list at path, in order; other items are left out.
+func Maps(m map[string]any, path ...string) []map[string]any {
+	var out []map[string]any
+	for _, v := range Slice(m, path...) {
+		if o, ok := v.(map[string]any); ok {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// Strings returns the string values of the object at path; other values are left out.
+func Strings(m map[string]any, path ...string) map[string]string {
+	out := map[string]string{}
+	for k, v := range Map(m, path...) {
+		if s, ok := v.(string); ok {
+			out[k] = s
+		}
+	}
+	return out
+}
+
+// Set stores v at path and makes the objects on the way.
+func Set(m map[string]any, v any, path ...string) {
+	for _, p := range path[:len(path)-1] {
+		next, ok := m[p].(map[string]any)
+		if !ok {
+			next = map[string]any{}
+			m[p] = next
+		}
+		m = next
+	}
+	m[path[len(path)-1]] = v
+}
+
+// Default stores v at path unless a value other than null is there.
+func Default(m map[string]any, v any, path ...string) {
+	if Get(m, path...) == nil {
+		Set(m, v, path...)
+	}
+}
+
+// Remove takes the value at path away.
+func Remove(m map[string]any, path ...string) {
+	delete(Map(m, path[:len(path)-1]...), path[len(path)-1])
+}
+
+// Clone copies an object deeply; of nil it makes an empty one.
+func Clone(m map[string]any) map[string]any {
+	return patch.Copy(m).(map[string]any)
+}
+
+// Shallow copies only the object itself: to replace one member of a value that others share.
+func Shallow(m map[string]any) map[string]any {
+	out := maps.Clone(m)
+	if out == nil {
+		out = map[string]any{}
+	}
+	return out
+}
+
+// EqualExcept says whether two objects are the same but for the named members.
+func EqualExcept(a, b map[string]any, except ...string) bool {
+	skip := func(k string) bool { return slices.Contains(except, k) }
+	for k, v := range a {
+		if !skip(k) && !patch.Equal(v, b[k]) {
+			return false
+		}
+	}
+	for k := range b {
+		if _, both := a[k]; !both && !skip(k) && b[k] != nil {
+			return false
+		}
+	}
+	return true
+}

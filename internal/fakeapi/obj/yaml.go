@@ -1,0 +1,90 @@
+package obj
+
+import (
+	"fmt"
+
+	"gopkg.in/yaml.v3"
+)
+
+// maxDepth bounds the nesting of a body, as the real server does, so that a hostile one cannot exhaust the stack.
+const maxDepth = 10000
+
+// DecodeYAML reads one YAML document, as patch.DecodeLenient reads JSON: the paths of keys that occur twice are returned.
+func DecodeYAML(data []byte) (value any, duplicates []string, err error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, nil, fmt.Errorf("decode YAML: %w", err)
+	}
+	if len(doc.Content) == 0 {
+		return nil, nil, nil
+	}
+	value, err = yamlValue(doc.Content[0], "", &duplicates, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("decode YAML: %w", err)
+	}
+	return value, duplicates, nil
+}
+
+func yamlValue(n *yaml.Node, path string, duplicates *[]string, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("line %d: nested too deeply", n.Line)
+	}
+	switch n.Kind {
+	case yaml.AliasNode:
+		// An anchor may repeat a large part many times over (a "billion laughs" body): refused, nobody writes manifests so.
+		return nil, fmt.Errorf("line %d: YAML aliases are not supported", n.Line)
+	case yaml.MappingNode:
+		m := map[string]any{}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			name := n.Content[i].Value
+			at := name
+			if path != "" {
+				at = path + "." + name
+			}
+			v, err := yamlValue(n.Content[i+1], at, duplicates, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			if _, twice := m[name]; twice {
+				*duplicates = append(*duplicates, at)
+			}
+			m[name] = v
+		}
+		return m, nil
+	case yaml.SequenceNode:
+		list := []any{}
+		for i, item := range n.Content {
+			v, err := yamlValue(item, fmt.Sprintf("%s[%d]", path, i), duplicates, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		return list, nil
+	}
+	return yamlScalar(n)
+}
+
+func yamlScalar(n *yaml.Node) (any, error) {
+	switch n.Tag {
+	case "!!null":
+		return nil, nil
+	case "!!bool":
+		var b bool
+		err := n.Decode(&b)
+		return b, err
+	case "!!int":
+		var i int64
+		if err := n.Decode(&i); err == nil {
+			return i, nil
+		}
+		var f float64
+		err := n.Decode(&f)
+		return f, err
+	case "!!float":
+		var f float64
+		err := n.Decode(&f)
+		return f, err
+	}
+	return n.Value, nil // !!str, and !!timestamp, which JSON writes as a string
+}

@@ -1,0 +1,192 @@
+package fakeapi
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/selector"
+	"skiff/internal/fakeapi/store"
+	"skiff/internal/kube"
+)
+
+// listOptions are the query parameters of LIST, WATCH and deletecollection.
+type listOptions struct {
+	labels          selector.Labels
+	fields          selector.Fields
+	limit           int64
+	token           string
+	version         string // resourceVersion as sent
+	revision        int64  // and as a number, 0 for "" and "0"
+	match           string
+	initial         bool // sendInitialEvents=true
+	initialSet      bool
+	bookmarks       bool
+	timeout         time.Duration // 0 = not given
+	hasTimeout      bool
+	labelText       string
+	fieldText       string
+	kind            *kinds.Kind
+	namespace, name string
+}
+
+// parseListOptions reads and checks the parameters in the real server's order: what cannot be read is 400, what makes no sense
+// together is 422.
+func parseListOptions(r *request) (*listOptions, error) {
+	q := r.query
+	o := &listOptions{token: q.Get("continue"), version: q.Get("resourceVersion"), match: q.Get("resourceVersionMatch"), kind: r.kind,
+		namespace: r.namespace, labelText: q.Get("labelSelector"), fieldText: q.Get("fieldSelector"), bookmarks: truth(q.Get("allowWatchBookmarks"))}
+	var err error
+	if o.labels, err = selector.ParseLabels(o.labelText); err != nil {
+		return nil, badRequest("%v", err)
+	}
+	if o.fields, err = selector.ParseFields(o.fieldText); err != nil {
+		return nil, badRequest("%v", err)
+	}
+	if s := q.Get("limit"); s != "" {
+		if o.limit, err = strconv.ParseInt(s, 10, 64); err != nil {
+			return nil, badRequest("%v", err)
+		}
+	}
+	if s := q.Get("timeoutSeconds"); s != "" {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			return nil, badRequest("%v", err)
+		}
+		o.timeout, o.hasTimeout = time.Duration(n)*time.Second, true
+	}
+	if _, o.initialSet = q["sendInitialEvents"]; o.initialSet {
+		o.initial = truth(q.Get("sendInitialEvents"))
+	}
+	if causes := o.check(r.verb == "watch"); len(causes) > 0 {
+		return nil, invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "ListOptions"}, causes)
+	}
+	if err := checkFields(r.kind, o.fields.Names()); err != nil {
+		return nil, err
+	}
+	return o, o.parseRevision(r.verb == "watch")
+}
+
+// truth reads a boolean parameter as the real server does: everything that is present and not plainly "no" counts.
+func truth(s string) bool { return s != "" && s != "0" && s != "false" }
+
+func (o *listOptions) parseRevision(watch bool) error {
+	if o.version == "" {
+		return nil
+	}
+	n, err := strconv.ParseUint(o.version, 10, 63)
+	if err == nil {
+		o.revision = int64(n)
+		return nil
+	}
+	// The real server's text has the error of a 64 bit number.
+	text := fmt.Sprintf("resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", o.version, o.version)
+	if watch {
+		return plainError("%s", text)
+	}
+	return badRequest("invalid resource version: %s", text)
+}
+
+// check holds the rules of apimachinery's ValidateListOptions.
+func (o *listOptions) check(watch bool) []kinds.Cause {
+	const match, send = "resourceVersionMatch", "sendInitialEvents"
+	var out []kinds.Cause
+	if watch {
+		if o.initialSet && o.match != "NotOlderThan" {
+			out = append(out, kinds.Forbidden(match, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
+		}
+		if o.match != "" {
+			if !o.initialSet {
+				out = append(out, kinds.Forbidden(match, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"))
+			}
+			if o.match != "NotOlderThan" {
+				out = append(out, kinds.NotSupported(match, o.match, "NotOlderThan"))
+			}
+		}
+		if o.token != "" {
+			out = append(out, kinds.Forbidden(match, "resourceVersionMatch is forbidden when continue is provided"))
+		}
+		return out
+	}
+	if o.match != "" {
+		if o.version == "" {
+			out = append(out, kinds.Forbidden(match, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+		}
+		if o.token != "" {
+			out = append(out, kinds.Forbidden(match, "resourceVersionMatch is forbidden when continue is provided"))
+		}
+		if o.match != "Exact" && o.match != "NotOlderThan" {
+			out = append(out, kinds.NotSupported(match, o.match, "Exact", "NotOlderThan", ""))
+		}
+		if o.match == "Exact" && o.version == "0" {
+			out = append(out, kinds.Forbidden(match, `resourceVersionMatch "exact" is forbidden for resourceVersion "0"`))
+		}
+	}
+	if o.initialSet {
+		out = append(out, kinds.Forbidden(send, "sendInitialEvents is forbidden for list"))
+	}
+	return out
+}
+
+// checkFields refuses fields that the kind cannot be selected by.
+func checkFields(k *kinds.Kind, names []string) error {
+	for _, name := range names {
+		if name == "metadata.name" || name == "metadata.namespace" || k.Fields[name] != nil {
+			continue
+		}
+		switch {
+		case k.Custom:
+			return badRequest("field label not supported: %s", name)
+		case k.Fields != nil:
+			return badRequest("field label not supported: %s", name)
+		}
+		return badRequest("%q is not a known field selector: only %q, %q", name, "metadata.name", "metadata.namespace")
+	}
+	return nil
+}
+
+// selects says whether an object is of the asked-for namespace and selected.
+func (o *listOptions) selects(ob *store.Object) bool {
+	if ob == nil || o.namespace != "" && ob.Namespace != o.namespace || o.name != "" && ob.Name != o.name {
+		return false
+	}
+	if len(o.labels) > 0 && !o.labels.Matches(obj.Strings(ob.Value, "metadata", "labels")) {
+		return false
+	}
+	return o.fields.Matches(func(field string) string {
+		switch field {
+		case "metadata.name":
+			return ob.Name
+		case "metadata.namespace":
+			return ob.Namespace
+		}
+		return o.kind.Fields[field](ob.Value)
+	})
+}
+
+func (o *listOptions) selective() bool { return len(o.labels) > 0 || len(o.fields) > 0 }
+
+// maxRevisionWait is how long a read waits for a revision that has not been reached: the watch cache's blockTimeout.
+const maxRevisionWait = 3 * time.Second
+
+// waitFor blocks until the store has reached a revision.
+func (s *Server) waitFor(ctx context.Context, revision int64) error {
+	timeout := time.NewTimer(maxRevisionWait)
+	defer timeout.Stop()
+	for {
+		advanced, now := s.store.Advanced()
+		if now >= revision {
+			return nil
+		}
+		select {
+		case <-advanced:
+		case <-timeout.C:
+			return tooLarge(revision, now)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package fakeapi
+
+import (
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"strings"
+
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/store"
+	"skiff/internal/kube"
+	"skiff/internal/patch"
+)
+
+// patch answers PATCH. Without a resourceVersion in the result it never conflicts: the transaction sees the newest object.
+func (s *Server) patch(w http.ResponseWriter, r *request) error {
+	a, err := negotiate(r)
+	if err != nil {
+		return err
+	}
+	if err := checkDryRun(r); err != nil {
+		return err
+	}
+	mt, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil {
+		mt = r.Header.Get("Content-Type")
+	}
+	body, err := readBody(r.Request)
+	if err != nil {
+		return err
+	}
+	var stored *store.Object
+	var created bool
+	switch t := kube.PatchType(mt); {
+	case t == kube.ApplyPatch:
+		stored, created, err = s.applyPatch(w, r, body)
+	case t == kube.JSONPatch, t == kube.MergePatch, t == kube.StrategicMergePatch && !r.kind.Custom:
+		stored, err = s.plainPatch(w, r, t, body)
+	default:
+		return unsupportedPatch(r)
+	}
+	if err != nil {
+		return err
+	}
+	code := http.StatusOK
+	if created {
+		code = http.StatusCreated
+	}
+	return s.respond(w, r, a, code, stored)
+}
+
+func unsupportedPatch(r *request) error {
+	types := []string{string(kube.JSONPatch), string(kube.MergePatch), string(kube.ApplyPatch), "application/apply-patch+cbor"}
+	if !r.kind.Custom {
+		types = []string{string(kube.JSONPatch), string(kube.MergePatch), string(kube.StrategicMergePatch), string(kube.ApplyPatch), "application/apply-patch+cbor"}
+	}
+	return unsupportedMediaType("the body of the request was in an unknown format - accepted media types include: %s", strings.Join(types, ", "))
+}
+
+// plainPatch runs the three kinds of patch that are functions of object and patch alone.
+func (s *Server) plainPatch(w http.ResponseWriter, r *request, t kube.PatchType, body []byte) (*store.Object, error) {
+	p, duplicates, err := patch.DecodeLenient(body)
+	if err != nil {
+		return nil, badRequest("error decoding patch: %v", strings.TrimPrefix(err.Error(), "decode JSON: "))
+	}
+	if _, isObject := p.(map[string]any); !isObject && t != kube.JSONPatch {
+		return nil, badRequest("error decoding patch: the patch is no JSON object")
+	}
+	stored, _, err := s.change(r, origin{manager: managerOf(r)}, func(_ *store.Tx, cur map[string]any) (map[string]any, error) {
+		if cur == nil {
+			return nil, notFound(r.kind.Resource, r.name)
+		}
+		live := obj.Clone(cur)
+		if r.kind.View != nil {
+			live = r.kind.View(live)
+		}
+		live["apiVersion"], live["kind"] = r.kind.APIVersion(), r.kind.Kind
+		result, err := patched(r, t, live, p)
+		if err != nil {
+			return nil, err
+		}
+		return s.patchResult(w, r, result, duplicates)
+	})
+	return stored, err
+}
+
+func patched(r *request, t kube.PatchType, live map[string]any, p any) (any, error) {
+	switch t {
+	case kube.JSONPatch:
+		out, err := patch.JSONPatch(live, p)
+		if err != nil {
+			return nil, jsonPatchError(r, err)
+		}
+		return out, nil
+	case kube.StrategicMergePatch:
+		out, err := patch.StrategicMerge(r.kind.Node, live, p.(map[string]any))
+		if err != nil {
+			return nil, strategicError(err)
+		}
+		return out, nil
+	}
+	return patch.MergePatch(live, p), nil
+}
+
+// patchResult checks that the outcome of a patch still is this object.
+func (s *Server) patchResult(w http.ResponseWriter, r *request, result any, duplicates []string) (map[string]any, error) {
+	next, ok := result.(map[string]any)
+	if !ok {
+		return nil, badRequest("the patch leaves no object")
+	}
+	if err := checkType(r.kind, next, nil); err != nil {
+		return nil, err
+	}
+	if err := checkMetadata(r.kind, next); err != nil {
+		return nil, err
+	}
+	if err := s.strictness(w, r, next, duplicates); err != nil {
+		return nil, err
+	}
+	meta := obj.Map(next, "metadata")
+	if name := obj.String(meta, "name"); name != r.name {
+		return nil, badRequest("the name of the object (%s) does not match the name on the URL (%s)", name, r.name)
+	}
+	if ns := obj.String(meta, "namespace"); ns != r.namespace {
+		return nil, badRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	if r.kind.Store != nil {
+		next = r.kind.Store(next)
+	}
+	return next, nil
+}
+
+const rejected = "the server rejected our request due to an error in our request"
+
+func jsonPatchError(r *request, err error) error {
+	switch {
+	case errors.Is(err, patch.ErrMalformedPatch):
+		return badRequest("error decoding patch: %v", err)
+	case errors.Is(err, patch.ErrTooManyOps):
+		return failure(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge", fmt.Sprintf("The allowed maximum operations in a JSON patch is %d", patch.MaxJSONPatchOperations), detailsNone)
+	}
+	return failure(http.StatusUnprocessableEntity, "Invalid", rejected, about(r.kind.Resource, r.name))
+}
+
+func strategicError(err error) error {
+	switch {
+	case errors.Is(err, patch.ErrBadStrategicPatch):
+		return badRequest("%v", err)
+	case errors.Is(err, patch.ErrListOfLists):
+		return failure(http.StatusUnprocessableEntity, "Invalid", rejected, detailsNone)
+	}
+	return plainError("%v", err)
+}

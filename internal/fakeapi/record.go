@@ -1,0 +1,91 @@
+package fakeapi
+
+import (
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// recordLimit is how many requests are remembered: more than any test sends, little enough for a server that runs for days.
+const recordLimit = 100_000
+
+// Request is one recorded request.
+type Request struct {
+	Method, Path string
+	Query        url.Values
+	UserAgent    string
+	ContentType  string
+	Time         time.Time // when it arrived
+	Done         time.Time // when the answer was complete; zero while it is not (a running watch)
+	Status       int       // 0 while nothing was answered
+}
+
+// Watch says whether the request opened a watch.
+func (r Request) Watch() bool {
+	v, ok := r.Query["watch"]
+	return ok && v[0] != "false" && v[0] != "0"
+}
+
+type recorder struct {
+	mu       sync.Mutex // guards what follows
+	requests []*Request
+}
+
+// Requests returns the requests so far, in the order of their arrival.
+func (s *Server) Requests() []Request {
+	s.recorder.mu.Lock()
+	defer s.recorder.mu.Unlock()
+	out := make([]Request, 0, len(s.recorder.requests))
+	for _, r := range s.recorder.requests {
+		out = append(out, *r)
+	}
+	return out
+}
+
+// ForgetRequests empties the record: to count from a moment on.
+func (s *Server) ForgetRequests() {
+	s.recorder.mu.Lock()
+	defer s.recorder.mu.Unlock()
+	s.recorder.requests = nil
+}
+
+// start records the arrival of a request and returns the writer that notes its answer.
+func (rec *recorder) start(w http.ResponseWriter, r *http.Request) *recordedWriter {
+	req := &Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), UserAgent: r.UserAgent(),
+		ContentType: r.Header.Get("Content-Type"), Time: time.Now()}
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if len(rec.requests) == recordLimit {
+		rec.requests = rec.requests[recordLimit/10:]
+	}
+	rec.requests = append(rec.requests, req)
+	return &recordedWriter{ResponseWriter: w, rec: rec, req: req}
+}
+
+// recordedWriter notes the status of an answer.
+type recordedWriter struct {
+	http.ResponseWriter
+	rec *recorder
+	req *Request
+}
+
+func (w *recordedWriter) WriteHeader(code int) {
+	w.rec.mu.Lock()
+	w.req.Status = code
+	w.rec.mu.Unlock()
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// Flush sends what is buffered: watches need it.
+func (w *recordedWriter) Flush() {
+	if f, ok := w.ResponseWriter.(http.Flusher); ok {
+		f.Flush()
+	}
+}
+
+func (w *recordedWriter) finish() {
+	w.rec.mu.Lock()
+	defer w.rec.mu.Unlock()
+	w.req.Done = time.Now()
+}

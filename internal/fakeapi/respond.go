@@ -1,0 +1,182 @@
+package fakeapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/store"
+	"skiff/internal/patch"
+)
+
+// maxBody is the largest request body; the real server's limit for a resource request.
+const maxBody = 3 << 20
+
+// marshal encodes what this server made itself; it cannot fail for the values of package patch.
+func marshal(v any) []byte {
+	b, err := patch.Encode(v)
+	if err != nil {
+		panic(err) // a value that is no JSON: a mistake in this package
+	}
+	return b
+}
+
+func writeJSON(w http.ResponseWriter, code int, body any) { writeBytes(w, code, marshal(body)) }
+
+func writeBytes(w http.ResponseWriter, code int, body []byte) {
+	if w.Header().Get("Content-Type") == "" {
+		w.Header().Set("Content-Type", "application/json")
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(code)
+	w.Write(body) // an error means that the client is gone
+}
+
+// encode returns an object as a kind's endpoint shows it. Stored objects have no apiVersion and kind; they are written in front.
+func encode(k *kinds.Kind, o *store.Object) ([]byte, error) {
+	body, err := bare(k, o)
+	if err != nil {
+		return nil, err
+	}
+	return withType(k, body), nil
+}
+
+// withType puts apiVersion and kind in front of an object's JSON.
+func withType(k *kinds.Kind, body []byte) []byte {
+	out := make([]byte, 0, len(body)+80)
+	out = append(out, `{"kind":`...)
+	out = strconv.AppendQuote(out, k.Kind)
+	out = append(out, `,"apiVersion":`...)
+	out = strconv.AppendQuote(out, k.APIVersion())
+	if string(body) != "{}" {
+		out = append(out, ',')
+	}
+	return append(out, body[1:]...)
+}
+
+// bare returns an object without apiVersion and kind, as the items of a built-in list are.
+func bare(k *kinds.Kind, o *store.Object) ([]byte, error) {
+	if k.View == nil || o.Shape != nil && o.Shape == k.Shape {
+		return o.JSON()
+	}
+	return patch.Encode(k.View(o.Value))
+}
+
+// served returns an object as JSON values, apiVersion and kind included, that share no memory with the store.
+func served(k *kinds.Kind, o *store.Object) map[string]any {
+	v := o.Value
+	if k.View != nil {
+		v = k.View(v)
+	}
+	v = obj.Clone(v)
+	v["apiVersion"], v["kind"] = k.APIVersion(), k.Kind
+	return v
+}
+
+// accept is what a client wants to read.
+type accept struct {
+	table        bool
+	metadataOnly bool // PartialObjectMetadata or its list
+	include      string
+	transform    string // the media type parameters, echoed in the answer
+}
+
+// negotiate reads Accept. Anything that takes JSON gets JSON, whatever it would like better: protobuf is never served.
+func negotiate(r *request) (accept, error) {
+	header := strings.Join(r.Header.Values("Accept"), ",")
+	if header == "" {
+		return accept{}, nil
+	}
+	for part := range strings.SplitSeq(header, ",") {
+		mt, params, err := mime.ParseMediaType(strings.TrimSpace(part))
+		if err != nil {
+			continue
+		}
+		if mt != "application/json" && mt != "*/*" && mt != "application/*" {
+			continue
+		}
+		a := accept{include: r.query.Get("includeObject")}
+		as, version := params["as"], params["v"]
+		if as != "" && params["g"] != "meta.k8s.io" {
+			continue
+		}
+		switch as {
+		case "":
+			return a, nil
+		case "Table":
+			if version != "v1" {
+				continue
+			}
+			a.table = true
+		case "PartialObjectMetadata", "PartialObjectMetadataList":
+			if version != "v1" {
+				continue
+			}
+			a.metadataOnly = true
+		default:
+			continue
+		}
+		return a, nil
+	}
+	return accept{}, failure(http.StatusNotAcceptable, "NotAcceptable",
+		"only the following media types are accepted: application/json, application/json;stream=watch", detailsNone)
+}
+
+// readBody reads a request body up to the server's limit.
+func readBody(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
+	var tooBig *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooBig):
+		return nil, failure(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
+			"Request entity too large: limit is "+strconv.Itoa(maxBody), detailsNone)
+	case err != nil:
+		return nil, badRequest("read the body: %v", err)
+	}
+	return body, nil
+}
+
+// readValue decodes a JSON or YAML body. duplicates are the paths of fields that occur twice.
+func readValue(r *http.Request, body []byte) (value any, duplicates []string, err error) {
+	mt := "application/json"
+	if ct := r.Header.Get("Content-Type"); ct != "" {
+		if mt, _, err = mime.ParseMediaType(ct); err != nil {
+			return nil, nil, unsupportedMediaType("the media type %q cannot be read", ct)
+		}
+	}
+	switch mt {
+	case "application/json", "application/x-www-form-urlencoded": // the latter is curl -d without a header
+		return patch.DecodeLenient(body)
+	case "application/yaml":
+		return obj.DecodeYAML(body)
+	case "application/vnd.kubernetes.protobuf":
+		return nil, nil, unsupportedMediaType("skiff's embedded API server does not read protobuf: send application/json (with kubectl, use `kubectl apply -f` or `create -f`)")
+	}
+	return nil, nil, unsupportedMediaType("the body of the request was in an unknown format - accepted media types include: application/json, application/yaml")
+}
+
+// encodeList writes a list around items that are encoded already.
+func encodeList(k *kinds.Kind, meta map[string]any, items [][]byte) ([]byte, error) {
+	head, err := json.Marshal(map[string]any{"kind": k.List(), "apiVersion": k.APIVersion(), "metadata": meta})
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	b.Write(head[:len(head)-1])
+	b.WriteString(`,"items":[`)
+	for i, item := range items {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.Write(item)
+	}
+	b.WriteString("]}")
+	return b.Bytes(), nil
+}

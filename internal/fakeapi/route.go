@@ -1,0 +1,234 @@
+package fakeapi
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/kube"
+)
+
+// request is what a request is for.
+type request struct {
+	*http.Request
+	kind            *kinds.Kind
+	verb            string // get list watch create update patch delete deletecollection
+	namespace, name string
+	sub             string // subresource
+	query           url.Values
+}
+
+func (r *request) key() kube.Key { return kube.Key{Namespace: r.namespace, Name: r.name} }
+
+func (r *request) dryRun() bool { return r.query.Get("dryRun") == "All" }
+
+// textNotFound is the answer to a path that no API claims. It is no Status.
+type textNotFound struct{}
+
+func (textNotFound) Error() string { return "404 page not found" }
+
+// route reads /api/V/... and /apis/G/V/...: [namespaces/NS/]RESOURCE[/NAME[/SUBRESOURCE]].
+func (s *Server) route(r *http.Request) (*request, error) {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	var group, version string
+	switch {
+	case parts[0] == "api" && len(parts) > 2:
+		version, parts = parts[1], parts[2:]
+	case parts[0] == "apis" && len(parts) > 3:
+		group, version, parts = parts[1], parts[2], parts[3:]
+	default:
+		return nil, textNotFound{}
+	}
+	req := &request{Request: r, query: r.URL.Query()}
+	// "namespaces" leads to objects in a namespace, unless it is about the namespace itself.
+	if parts[0] == "namespaces" && len(parts) > 2 && !(len(parts) == 3 && slices.Contains([]string{"status", "finalize"}, parts[2])) {
+		req.namespace, parts = parts[1], parts[2:]
+	}
+	req.kind = s.registry.find(group, version, parts[0])
+	if req.kind == nil || len(parts) > 3 || req.namespace != "" && req.kind.ClusterScoped {
+		if s.registry.builtinGroup(group, version) {
+			return nil, noResource()
+		}
+		return nil, textNotFound{}
+	}
+	if len(parts) > 1 {
+		req.name = parts[1]
+	}
+	if len(parts) > 2 {
+		req.sub = parts[2]
+	}
+	if req.name != "" && req.namespace == "" && !req.kind.ClusterScoped {
+		if req.kind.Custom {
+			return nil, textNotFound{}
+		}
+		return nil, noResource()
+	}
+	return req, req.setVerb()
+}
+
+func (r *request) setVerb() error {
+	collection := r.name == ""
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		r.verb = "get"
+		if collection {
+			r.verb = "list"
+			// The server takes any value but these for "yes".
+			if v, ok := r.query["watch"]; ok && v[0] != "false" && v[0] != "0" {
+				r.verb = "watch"
+			}
+		}
+	case http.MethodPost:
+		r.verb = "create"
+		if !collection || r.namespace == "" && !r.kind.ClusterScoped {
+			return methodNotAllowed()
+		}
+	case http.MethodPut, http.MethodPatch:
+		r.verb = map[string]string{http.MethodPut: "update", http.MethodPatch: "patch"}[r.Method]
+		if collection {
+			return methodNotAllowed()
+		}
+	case http.MethodDelete:
+		r.verb = "delete"
+		if collection {
+			r.verb = "deletecollection"
+		}
+		if collection && r.namespace == "" && !r.kind.ClusterScoped {
+			return methodNotAllowed()
+		}
+	default:
+		return methodNotAllowed()
+	}
+	return nil
+}
+
+// serve has a routed request answered.
+func (s *Server) serve(w http.ResponseWriter, r *request) error {
+	switch {
+	case r.sub == "status" && r.kind.Status, r.sub == "":
+	case r.sub == "scale" && r.kind.Scale != nil:
+		return s.serveScale(w, r)
+	case r.sub == "finalize" && r.kind.TableName() == "namespaces":
+	case slices.Contains(unserved[r.kind.TableName()], r.sub):
+		return notServed("the subresource " + r.sub + " of " + r.kind.Plural)
+	case r.kind.Custom:
+		return textNotFound{}
+	default:
+		return noResource()
+	}
+	switch r.verb {
+	case "get":
+		return s.get(w, r)
+	case "list":
+		return s.list(w, r)
+	case "watch":
+		return s.watch(w, r)
+	case "create":
+		return s.create(w, r)
+	case "update":
+		return s.update(w, r)
+	case "patch":
+		return s.patch(w, r)
+	case "delete":
+		if r.sub != "" {
+			return methodNotAllowed()
+		}
+		return s.delete(w, r)
+	}
+	return s.deleteCollection(w, r)
+}
+
+// unserved lists subresources that a real server has: they answer at once that they are not served here.
+var unserved = map[string][]string{
+	"pods":            {"log", "exec", "attach", "portforward", "proxy", "eviction", "binding", "ephemeralcontainers", "resize"},
+	"services":        {"proxy"},
+	"nodes":           {"proxy"},
+	"serviceaccounts": {"token"},
+}
+
+// registry knows which kinds are served. Those of CRDs come and go.
+type registry struct {
+	mu      sync.RWMutex // guards what follows
+	builtin []*kinds.Kind
+	custom  []*kinds.Kind
+	serial  int              // grows with every change: discovery's ETag
+	crds    map[string]int64 // by table: the revision of the CRD that is served
+}
+
+func newRegistry(builtin []*kinds.Kind) *registry {
+	return &registry{builtin: builtin, crds: map[string]int64{}}
+}
+
+func (g *registry) find(group, version, plural string) *kinds.Kind {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	for _, list := range [][]*kinds.Kind{g.builtin, g.custom} {
+		for _, k := range list {
+			if k.Plural == plural && k.Group == group && k.Version == version {
+				return k
+			}
+		}
+	}
+	return nil
+}
+
+func (g *registry) builtinGroup(group, version string) bool {
+	for _, k := range g.builtin {
+		if k.Group == group && k.Version == version {
+			return true
+		}
+	}
+	return false
+}
+
+// all returns the served kinds and the serial number of this state.
+func (g *registry) all() ([]*kinds.Kind, int) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return slices.Concat(g.builtin, g.custom), g.serial
+}
+
+// replace serves these kinds for a CRD of that revision instead of those it had; revision 0 takes it away.
+func (g *registry) replace(table string, revision int64, ks []*kinds.Kind) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if revision == 0 {
+		delete(g.crds, table)
+	} else {
+		g.crds[table] = revision
+	}
+	g.custom = slices.DeleteFunc(slices.Clone(g.custom), func(k *kinds.Kind) bool { return k.TableName() == table })
+	g.custom = append(g.custom, ks...)
+	g.serial++
+}
+
+// ofTable returns the kinds that a CRD serves.
+func (g *registry) ofTable(table string) []*kinds.Kind {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	var out []*kinds.Kind
+	for _, k := range g.custom {
+		if k.TableName() == table {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// servedAt returns the revision of the CRD that is served, 0 if it is not.
+func (g *registry) servedAt(table string) int64 {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.crds[table]
+}
+
+// customTables returns the CRDs that were looked at.
+func (g *registry) customTables() []string {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return slices.Collect(maps.Keys(g.crds))
+}

@@ -1,0 +1,153 @@
+package fakeapi
+
+import (
+	"net/http"
+	"strings"
+
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/store"
+	"skiff/internal/kube"
+	"skiff/internal/patch"
+)
+
+// scaleKind is what the scale subresource of every kind shows.
+var scaleKind = kube.Resource{Group: "autoscaling", Version: "v1", Plural: "scale", Kind: "Scale"}
+
+func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
+	switch r.verb {
+	case "get":
+		o, _ := s.store.Get(r.kind.TableName(), store.Key(r.key()))
+		if o == nil {
+			return notFound(r.kind.Resource, r.name)
+		}
+		scale, err := scaleOf(r.kind, o.Value)
+		if err != nil {
+			return err
+		}
+		writeJSON(w, http.StatusOK, scale)
+		return nil
+	case "update", "patch":
+		return s.changeScale(w, r)
+	}
+	return methodNotAllowed()
+}
+
+// changeScale changes the count of the parent through its scale.
+func (s *Server) changeScale(w http.ResponseWriter, r *request) error {
+	if err := checkDryRun(r); err != nil {
+		return err
+	}
+	body, err := readBody(r.Request)
+	if err != nil {
+		return err
+	}
+	ct, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	var sent any
+	if r.verb == "patch" {
+		sent, err = patch.Decode(body)
+	} else {
+		sent, _, err = readValue(r.Request, body)
+	}
+	if kube.AsStatus(err) != nil {
+		return err
+	}
+	if err != nil {
+		return badRequest("couldn't get version/kind; json parse error: %v", err)
+	}
+	parent := *r
+	stored, _, err := s.change(&parent, origin{manager: managerOf(r)}, func(_ *store.Tx, cur map[string]any) (map[string]any, error) {
+		if cur == nil {
+			return nil, notFound(r.kind.Resource, r.name)
+		}
+		scale, err := scaleOf(r.kind, cur)
+		if err != nil {
+			return nil, err
+		}
+		next, err := scaled(r, kube.PatchType(ct), scale, sent)
+		if err != nil {
+			return nil, err
+		}
+		return withScale(r.kind, cur, next)
+	})
+	if err != nil {
+		return err
+	}
+	scale, err := scaleOf(r.kind, stored.Value)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, scale)
+	return nil
+}
+
+// scaled returns the Scale that the client wants.
+func scaled(r *request, t kube.PatchType, scale map[string]any, sent any) (any, error) {
+	switch {
+	case r.verb == "update":
+		return sent, nil
+	case t == kube.JSONPatch:
+		out, err := patch.JSONPatch(scale, sent)
+		if err != nil {
+			return nil, jsonPatchError(r, err)
+		}
+		return out, nil
+	case t == kube.MergePatch, t == kube.StrategicMergePatch: // a Scale has no lists: they are the same
+		return patch.MergePatch(scale, sent), nil
+	}
+	return nil, unsupportedPatch(r)
+}
+
+// withScale returns the parent with the count and the lock that a Scale carries.
+func withScale(k *kinds.Kind, cur map[string]any, scale any) (map[string]any, error) {
+	m, ok := scale.(map[string]any)
+	if !ok {
+		return nil, badRequest("the object provided is unrecognized (must be of type Scale)")
+	}
+	n, ok := obj.Int(m, "spec", "replicas")
+	if !ok && obj.Get(m, "spec", "replicas") != nil {
+		return nil, badRequest("Scale in version \"v1\" cannot be handled as a Scale: json: cannot unmarshal %s into Go struct field ScaleSpec.spec.replicas of type int32", jsonType(obj.Get(m, "spec", "replicas")))
+	}
+	name := obj.String(cur, "metadata", "name")
+	if n < 0 {
+		d := kube.StatusDetails{Name: name, Group: scaleKind.Group, Kind: scaleKind.Kind}
+		return nil, invalid(d, []kinds.Cause{kinds.Invalid("spec.replicas", n, "must be greater than or equal to 0")})
+	}
+	next := obj.Clone(cur)
+	obj.Set(next, n, k.Scale.Spec...)
+	for _, f := range []string{"resourceVersion", "uid"} {
+		if v := obj.String(m, "metadata", f); v != "" {
+			obj.Set(next, v, "metadata", f)
+		}
+	}
+	return next, nil
+}
+
+// scaleOf returns the Scale of an object.
+func scaleOf(k *kinds.Kind, o map[string]any) (map[string]any, error) {
+	want, ok := obj.Int(o, k.Scale.Spec...)
+	if !ok && k.Custom {
+		return nil, internalError("the spec replicas field %q does not exist", "."+strings.Join(k.Scale.Spec, "."))
+	}
+	observed, _ := obj.Int(o, k.Scale.Status...)
+	status := map[string]any{"replicas": observed}
+	if len(k.Scale.Selector) > 0 {
+		switch sel := obj.Get(o, k.Scale.Selector...).(type) {
+		case string:
+			status["selector"] = sel
+		case map[string]any:
+			status["selector"] = kinds.FormatSelector(sel)
+		}
+	}
+	meta := map[string]any{}
+	for _, f := range []string{"name", "namespace", "uid", "resourceVersion", "creationTimestamp"} {
+		if v := obj.String(o, "metadata", f); v != "" {
+			meta[f] = v
+		}
+	}
+	spec := map[string]any{}
+	if want != 0 || k.Custom {
+		spec["replicas"] = want
+	}
+	return map[string]any{"kind": scaleKind.Kind, "apiVersion": scaleKind.APIVersion(), "metadata": meta, "spec": spec, "status": status}, nil
+}

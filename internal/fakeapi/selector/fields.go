@@ -1,0 +1,109 @@
+package selector
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Fields is a parsed field selector; the zero value matches everything.
+type Fields []term
+
+type term struct {
+	field, value string
+	not          bool
+}
+
+// ParseFields parses a selector such as `metadata.name=web,status.phase!=Running`. Values may escape \, and \=.
+func ParseFields(s string) (Fields, error) {
+	var out Fields
+	for _, part := range splitTerms(s) {
+		if part == "" {
+			continue
+		}
+		i := strings.IndexAny(part, "=!")
+		for i >= 0 && part[i] == '!' && !strings.HasPrefix(part[i:], "!=") {
+			next := strings.IndexAny(part[i+1:], "=!")
+			if i += 1 + next; next < 0 {
+				i = -1
+			}
+		}
+		if i < 0 {
+			return nil, fmt.Errorf("invalid selector: '%s'; can't understand '%s'", s, part)
+		}
+		t := term{field: part[:i], not: part[i] == '!'}
+		raw := part[i+1:]
+		if t.not || strings.HasPrefix(raw, "=") {
+			raw = raw[1:]
+		}
+		v, err := unescape(raw)
+		if err != nil {
+			return nil, err
+		}
+		t.value = v
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// splitTerms splits at commas that are not escaped.
+func splitTerms(s string) []string {
+	var out []string
+	start := 0
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case ',':
+			out = append(out, s[start:i])
+			start = i + 1
+		}
+	}
+	return append(out, s[start:])
+}
+
+func unescape(s string) (string, error) {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '\\' && i+1 < len(s) && strings.IndexByte(`\,=`, s[i+1]) >= 0:
+			i++
+			b.WriteByte(s[i])
+		case c == '\\':
+			return "", fmt.Errorf("invalid field selector: invalid escape sequence: %s", s[i:min(i+2, len(s))])
+		case c == '=':
+			return "", fmt.Errorf("invalid field selector: unescaped character in value: %v", c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), nil
+}
+
+// Names returns the fields the selector asks for, in order.
+func (s Fields) Names() []string {
+	var out []string
+	for _, t := range s {
+		out = append(out, t.field)
+	}
+	return out
+}
+
+// Matches says whether an object is selected; value gives a field of it, "" when it has none.
+func (s Fields) Matches(value func(field string) string) bool {
+	for _, t := range s {
+		if (value(t.field) == t.value) == t.not {
+			return false
+		}
+	}
+	return true
+}
+
+// Exact returns the value that the selector demands of a field, if it does.
+func (s Fields) Exact(field string) (string, bool) {
+	for _, t := range s {
+		if t.field == field && !t.not {
+			return t.value, true
+		}
+	}
+	return "", false
+}

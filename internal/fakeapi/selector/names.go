@@ -1,0 +1,114 @@
+package selector
+
+import (
+	"regexp"
+	"strings"
+)
+
+// The limits and texts of k8s.io/apimachinery/pkg/util/validation: users meet these sentences in kubectl.
+const (
+	qualifiedNameMax = 63
+	labelValueMax    = 63
+	subdomainMax     = 253
+	labelMax         = 63
+
+	qualifiedNameFmt = `([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]`
+	labelFmt         = `[a-z0-9]([-a-z0-9]*[a-z0-9])?`
+	subdomainFmt     = labelFmt + `(\.` + labelFmt + `)*`
+	label1035Fmt     = `[a-z]([-a-z0-9]*[a-z0-9])?`
+	labelValueFmt    = `(` + qualifiedNameFmt + `)?`
+
+	qualifiedNameText = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '" + qualifiedNameFmt + "')"
+	labelValueText    = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '" + labelValueFmt + "')"
+	subdomainText     = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '" + subdomainFmt + "')"
+	labelText         = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '" + labelFmt + "')"
+	label1035Text     = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '" + label1035Fmt + "')"
+)
+
+var (
+	qualifiedNameRE = regexp.MustCompile(`^` + qualifiedNameFmt + `$`)
+	labelValueRE    = regexp.MustCompile(`^` + labelValueFmt + `$`)
+	subdomainRE     = regexp.MustCompile(`^` + subdomainFmt + `$`)
+	labelRE         = regexp.MustCompile(`^` + labelFmt + `$`)
+	label1035RE     = regexp.MustCompile(`^` + label1035Fmt + `$`)
+)
+
+// QualifiedName says what is wrong with a label or annotation key, "" if nothing is.
+func QualifiedName(s string) string {
+	var errs []string
+	prefix, name, slash := strings.Cut(s, "/")
+	switch {
+	case !slash:
+		name = s
+	case strings.Contains(name, "/"):
+		return "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '" + qualifiedNameFmt + "') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+	case prefix == "":
+		errs = append(errs, "prefix part must be non-empty")
+	default:
+		if why := Subdomain(prefix); why != "" {
+			errs = append(errs, "prefix part "+why)
+		}
+	}
+	switch {
+	case name == "":
+		errs = append(errs, "name part must be non-empty")
+	case len(name) > qualifiedNameMax:
+		errs = append(errs, "name part must be no more than 63 bytes")
+	}
+	if !qualifiedNameRE.MatchString(name) {
+		errs = append(errs, qualifiedNameText)
+	}
+	return strings.Join(errs, "; ")
+}
+
+// LabelValue says what is wrong with a label value, "" if nothing is.
+func LabelValue(s string) string {
+	if len(s) > labelValueMax {
+		return "must be no more than 63 bytes"
+	}
+	return mismatch(labelValueRE, s, labelValueText)
+}
+
+// Subdomain says what is wrong with a DNS-1123 subdomain, the form of most object names.
+func Subdomain(s string) string {
+	if len(s) > subdomainMax {
+		return "must be no more than 253 bytes"
+	}
+	return mismatch(subdomainRE, s, subdomainText)
+}
+
+// Label says what is wrong with a DNS-1123 label, the form of namespace and container names.
+func Label(s string) string {
+	if len(s) > labelMax {
+		return "must be no more than 63 bytes"
+	}
+	return mismatch(labelRE, s, labelText)
+}
+
+// Label1035 says what is wrong with a DNS-1035 label, the form CRD plurals have.
+func Label1035(s string) string {
+	if len(s) > labelMax {
+		return "must be no more than 63 bytes"
+	}
+	return mismatch(label1035RE, s, label1035Text)
+}
+
+// PathSegment says what is wrong with a name that only has to fit into a URL, as those of roles have.
+func PathSegment(s string) string {
+	switch {
+	case s == "." || s == "..":
+		return "may not be '" + s + "'"
+	case strings.Contains(s, "/"):
+		return "may not contain '/'"
+	case strings.Contains(s, "%"):
+		return "may not contain '%'"
+	}
+	return ""
+}
+
+func mismatch(re *regexp.Regexp, s, text string) string {
+	if re.MatchString(s) {
+		return ""
+	}
+	return text
+}

@@ -1,0 +1,188 @@
+package fakeapi
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/kube"
+)
+
+// The answers other than success, in the words of a v1.36 server. Each is a *kube.Status, the same type the client reads.
+
+func failure(code int, reason, message string, details kube.StatusDetails) *kube.Status {
+	return &kube.Status{Status: "Failure", Code: code, Reason: reason, Message: message, Details: details}
+}
+
+// about names an object the way most answers do: kind is the plural.
+func about(r kube.Resource, name string) kube.StatusDetails {
+	return kube.StatusDetails{Name: name, Group: r.Group, Kind: r.Plural}
+}
+
+// aboutKind names it the way 422 and DELETE preconditions do: by its Kind.
+func aboutKind(r kube.Resource, name string) kube.StatusDetails {
+	return kube.StatusDetails{Name: name, Group: r.Group, Kind: r.Kind}
+}
+
+// qualify returns "Deployment.apps", or the kind alone for the core group.
+func qualify(d kube.StatusDetails) string {
+	if d.Group == "" {
+		return d.Kind
+	}
+	return d.Kind + "." + d.Group
+}
+
+func notFound(r kube.Resource, name string) *kube.Status {
+	d := about(r, name)
+	return failure(http.StatusNotFound, kube.ReasonNotFound, fmt.Sprintf("%s %q not found", qualify(d), name), d)
+}
+
+func noResource() *kube.Status {
+	return failure(http.StatusNotFound, kube.ReasonNotFound, "the server could not find the requested resource", kube.StatusDetails{})
+}
+
+func alreadyExists(r kube.Resource, name string) *kube.Status {
+	d := about(r, name)
+	return failure(http.StatusConflict, kube.ReasonAlreadyExists, fmt.Sprintf("%s %q already exists", qualify(d), name), d)
+}
+
+func conflict(d kube.StatusDetails, why string) *kube.Status {
+	return failure(http.StatusConflict, kube.ReasonConflict,
+		fmt.Sprintf("Operation cannot be fulfilled on %s %q: %s", qualify(d), d.Name, why), d)
+}
+
+const modified = "the object has been modified; please apply your changes to the latest version and try again"
+
+func badRequest(format string, args ...any) *kube.Status {
+	return failure(http.StatusBadRequest, "BadRequest", fmt.Sprintf(format, args...), kube.StatusDetails{})
+}
+
+func methodNotAllowed() *kube.Status {
+	return failure(http.StatusMethodNotAllowed, "MethodNotAllowed", "the server does not allow this method on the requested resource", kube.StatusDetails{})
+}
+
+func internalError(format string, args ...any) *kube.Status {
+	text := fmt.Sprintf(format, args...)
+	return failure(http.StatusInternalServerError, "InternalError", "Internal error occurred: "+text,
+		kube.StatusDetails{Causes: []kube.StatusCause{{Message: text}}})
+}
+
+func unsupportedMediaType(format string, args ...any) *kube.Status {
+	return failure(http.StatusUnsupportedMediaType, "UnsupportedMediaType", fmt.Sprintf(format, args...), kube.StatusDetails{})
+}
+
+// invalid is 422: one or more fields break a rule.
+func invalid(d kube.StatusDetails, causes []kinds.Cause) *kube.Status {
+	var texts []string
+	for _, c := range causes {
+		texts = append(texts, c.Field+": "+c.Message)
+	}
+	list := strings.Join(texts, ", ")
+	if len(texts) > 1 {
+		list = "[" + list + "]"
+	}
+	d.Causes = causes
+	return failure(http.StatusUnprocessableEntity, "Invalid", fmt.Sprintf("%s %q is invalid: %s", qualify(d), d.Name, list), d)
+}
+
+// expired is 410: the history is gone.
+func expired(message string) *kube.Status {
+	return failure(http.StatusGone, kube.ReasonExpired, message, kube.StatusDetails{})
+}
+
+// tooLarge is 504: the revision is in the future.
+func tooLarge(asked, current int64) *kube.Status {
+	return failure(http.StatusGatewayTimeout, "Timeout", fmt.Sprintf("Timeout: Too large resource version: %d, current: %d", asked, current),
+		kube.StatusDetails{RetryAfterSeconds: 1, Causes: []kube.StatusCause{{Reason: "ResourceVersionTooLarge", Message: "Too large resource version"}}})
+}
+
+// plainError has no reason, as errors have that the server did not expect: "resourceVersion should not be set ...".
+func plainError(format string, args ...any) *kube.Status {
+	return failure(http.StatusInternalServerError, "", fmt.Sprintf(format, args...), kube.StatusDetails{})
+}
+
+func unauthorized() *kube.Status {
+	return failure(http.StatusUnauthorized, "Unauthorized", "Unauthorized", kube.StatusDetails{})
+}
+
+// notServed says that this server does not do what a real one does.
+func notServed(what string) *kube.Status {
+	return failure(http.StatusNotImplemented, "NotImplemented", what+" is not served by skiff's embedded API server", kube.StatusDetails{})
+}
+
+// expiredPage is the 410 of a page token. It carries a token with which a client that does not need one consistent snapshot can go on.
+type expiredPage struct {
+	*kube.Status
+	next string
+}
+
+func (e *expiredPage) Unwrap() error { return e.Status }
+
+// statusObject is the wire form of an error. An error that is no Status is one of this server's own: 500.
+func statusObject(err error) (map[string]any, *kube.Status) {
+	st := kube.AsStatus(err)
+	if st == nil {
+		st = internalError("%v", err)
+	}
+	meta := map[string]any{}
+	var page *expiredPage
+	if errors.As(err, &page) {
+		meta["continue"] = page.next
+	}
+	out := map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": meta, "status": "Failure",
+		"message": st.Message, "code": int64(st.Code)}
+	if st.Reason != "" {
+		out["reason"] = st.Reason
+	}
+	if details := detailsObject(st.Details); len(details) > 0 || emptyDetails(st) {
+		out["details"] = details
+	}
+	return out, st
+}
+
+// emptyDetails: some answers have details with nothing in them, the others have none.
+func emptyDetails(st *kube.Status) bool {
+	return st.Code == http.StatusMethodNotAllowed || st.Code == http.StatusNotFound
+}
+
+func detailsObject(d kube.StatusDetails) map[string]any {
+	out := map[string]any{}
+	for k, v := range map[string]string{"name": d.Name, "group": d.Group, "kind": d.Kind, "uid": d.UID} {
+		if v != "" {
+			out[k] = v
+		}
+	}
+	if d.RetryAfterSeconds > 0 {
+		out["retryAfterSeconds"] = int64(d.RetryAfterSeconds)
+	}
+	var causes []any
+	for _, c := range d.Causes {
+		cause := map[string]any{}
+		for k, v := range map[string]string{"reason": c.Reason, "message": c.Message, "field": c.Field} {
+			if v != "" {
+				cause[k] = v
+			}
+		}
+		causes = append(causes, cause)
+	}
+	if causes != nil {
+		out["causes"] = causes
+	}
+	return out
+}
+
+// writeError answers with a Status, or with plain text where no API claims the path.
+func writeError(w http.ResponseWriter, err error) {
+	if _, ok := err.(textNotFound); ok {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	body, st := statusObject(err)
+	if st.Details.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(st.Details.RetryAfterSeconds))
+	}
+	writeJSON(w, st.Code, body)
+}

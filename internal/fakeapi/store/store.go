@@ -1,0 +1,290 @@
+// Package store is the memory of the embedded API server: what etcd and the watch cache are to the real one. It keeps immutable
+// versions of objects under one global revision counter, and per table (one per resource) a log of the last changes from which
+// watches read and from which older snapshots are rebuilt. It knows keys and revisions; what an object means, who may write it
+// and how it looks on the wire is the business of package fakeapi.
+//
+// It starts no goroutine. Writers hold one lock for a whole transaction, so that every commit is linearizable and each table's log
+// is in commit order; readers of a watch are cursors over the log that wait on a channel.
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Key names an object in a table; Namespace is empty for cluster-scoped kinds.
+type Key struct{ Namespace, Name string }
+
+func (k Key) compare(o Key) int {
+	if c := strings.Compare(k.Namespace, o.Namespace); c != 0 {
+		return c
+	}
+	return strings.Compare(k.Name, o.Name)
+}
+
+// Object is one version of an object. Value is immutable from the moment it is stored: it has neither apiVersion nor kind, which
+// belong to the endpoint that shows it, and its metadata.resourceVersion is Revision in decimal.
+type Object struct {
+	Key
+	Revision int64
+	Value    map[string]any
+	Shape    any // set by the writer, see Put
+	encoded  atomic.Pointer[[]byte]
+}
+
+// At returns the same content under another revision: how a watch shows an object that left its selection.
+func (o *Object) At(revision int64) *Object {
+	v := withMetadata(o.Value)
+	v["metadata"].(map[string]any)["resourceVersion"] = strconv.FormatInt(revision, 10)
+	return &Object{Key: o.Key, Revision: revision, Value: v, Shape: o.Shape}
+}
+
+// JSON returns Value as JSON. It is encoded once per version: every watcher of a version sends the same bytes.
+func (o *Object) JSON() ([]byte, error) {
+	if b := o.encoded.Load(); b != nil {
+		return *b, nil
+	}
+	b, err := json.Marshal(o.Value)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", o.Name, err)
+	}
+	o.encoded.Store(&b)
+	return b, nil
+}
+
+// Errors of reads at a revision.
+var (
+	ErrCompacted = errors.New("the revision is no longer in the history")
+	ErrFuture    = errors.New("the revision has not been reached yet")
+	ErrSlow      = errors.New("the reader fell too far behind")
+)
+
+// Options of a Store.
+type Options struct {
+	HistoryEvents int           // changes kept per table
+	HistoryAge    time.Duration // changes older than this are forgotten; 0 = no limit
+	SlowWatcher   int           // a cursor that once was up to date ends when it is this many changes behind
+	MaxGap        int64         // revisions skipped at random between two commits, at most; 0 = none
+	FirstRevision int64         // where the counter starts
+	Seed          uint64        // of the random gaps
+}
+
+// Store holds all tables.
+type Store struct {
+	opts Options
+
+	mu       sync.Mutex // guards everything below
+	revision int64
+	rand     *rand.Rand
+	tables   map[string]*table
+	advanced chan struct{} // closed by the next commit, nil while nobody waits
+}
+
+// table is one resource. The log holds the changes with revisions in (compacted, store.revision], oldest first.
+type table struct {
+	objects   map[Key]*Object
+	order     []Key // sorted keys of objects, nil when out of date
+	log       []Event
+	compacted int64         // changes up to this revision are forgotten: nobody can start from before it
+	forgotten int64         // revision of the youngest change that was forgotten: who has seen it has missed nothing
+	changed   chan struct{} // closed by the next commit to this table, nil while nobody waits
+}
+
+// New returns an empty store.
+func New(o Options) *Store {
+	return &Store{
+		opts: o, revision: max(o.FirstRevision, 1), tables: map[string]*table{},
+		rand: rand.New(rand.NewPCG(o.Seed, 0)),
+	}
+}
+
+// tableLocked returns a table and makes it if need be. History begins when a table does.
+func (s *Store) tableLocked(name string) *table {
+	t := s.tables[name]
+	if t == nil {
+		t = &table{objects: map[Key]*Object{}, compacted: s.opts.FirstRevision}
+		s.tables[name] = t
+	}
+	return t
+}
+
+// Revision returns the revision of the last commit to any table.
+func (s *Store) Revision() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.revision
+}
+
+// Get returns an object, nil if there is none, and the revision of the store at that moment.
+func (s *Store) Get(name string, k Key) (*Object, int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tableLocked(name).objects[k], s.revision
+}
+
+// List returns the objects of a table in key order as they were at revision at (0 = now), of one namespace or of all (""), and the
+// revision of that snapshot. The errors are ErrCompacted and ErrFuture.
+func (s *Store) List(name, namespace string, at int64) ([]*Object, int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tableLocked(name)
+	s.trimLocked(t)
+	switch {
+	case at == 0:
+		return t.list(namespace), s.revision, nil
+	case at > s.revision:
+		return nil, 0, ErrFuture
+	case at < t.compacted:
+		return nil, 0, ErrCompacted
+	}
+	return t.snapshot(namespace, at), at, nil
+}
+
+func (t *table) list(namespace string) []*Object {
+	if t.order == nil {
+		t.order = make([]Key, 0, len(t.objects))
+		for k := range t.objects {
+			t.order = append(t.order, k)
+		}
+		slices.SortFunc(t.order, Key.compare)
+	}
+	out := make([]*Object, 0, len(t.order))
+	for _, k := range t.order {
+		if namespace == "" || k.Namespace == namespace {
+			out = append(out, t.objects[k])
+		}
+	}
+	return out
+}
+
+// snapshot rebuilds the past: the present, with the changes after that revision undone, youngest first.
+func (t *table) snapshot(namespace string, at int64) []*Object {
+	past := make(map[Key]*Object, len(t.objects))
+	for k, o := range t.objects {
+		past[k] = o
+	}
+	for i := len(t.log) - 1; i >= 0 && t.log[i].Object.Revision > at; i-- {
+		e := t.log[i]
+		if e.Prev == nil {
+			delete(past, e.Object.Key)
+		} else {
+			past[e.Object.Key] = e.Prev
+		}
+	}
+	old := &table{objects: past}
+	return old.list(namespace)
+}
+
+// Advanced returns a channel that is closed by the next commit to any table, and the revision now.
+func (s *Store) Advanced() (<-chan struct{}, int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.advanced == nil {
+		s.advanced = make(chan struct{})
+	}
+	return s.advanced, s.revision
+}
+
+// Tx reads and writes under the store's lock. Each Put and Delete is a commit of its own that is seen at once and cannot be
+// taken back: a transaction checks first and writes last.
+type Tx struct{ s *Store }
+
+// Update runs fn with the store to itself.
+func (s *Store) Update(fn func(tx *Tx) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fn(&Tx{s: s})
+}
+
+// Get returns an object, nil if there is none.
+func (tx *Tx) Get(name string, k Key) *Object { return tx.s.tableLocked(name).objects[k] }
+
+// List returns the objects of one namespace or all (""), in key order.
+func (tx *Tx) List(name, namespace string) []*Object { return tx.s.tableLocked(name).list(namespace) }
+
+// Tables returns the names of all tables, sorted.
+func (tx *Tx) Tables() []string {
+	var out []string
+	for name := range tx.s.tables {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Put commits a new version of an object and returns it. The store takes value over and sets its resourceVersion. shape is kept
+// with the version: by it a reader knows which rules the value was made to fit when it was written.
+func (tx *Tx) Put(name string, k Key, value map[string]any, shape any) *Object {
+	t := tx.s.tableLocked(name)
+	o := tx.s.versionLocked(k, value)
+	o.Shape = shape
+	prev := t.objects[k]
+	t.objects[k] = o
+	e := Event{Type: Modified, Object: o, Prev: prev, at: time.Now()}
+	if prev == nil {
+		e.Type, t.order = Added, nil
+	}
+	tx.s.commitLocked(t, e)
+	return o
+}
+
+// Delete commits the removal of an object and returns its last state, which carries the revision of the removal. value is that
+// state (the store takes it over); nil means the stored one. The object must exist.
+func (tx *Tx) Delete(name string, k Key, value map[string]any) *Object {
+	t := tx.s.tableLocked(name)
+	prev := t.objects[k]
+	if value == nil {
+		value = withMetadata(prev.Value)
+	}
+	o := tx.s.versionLocked(k, value)
+	o.Shape = prev.Shape
+	delete(t.objects, k)
+	t.order = nil
+	tx.s.commitLocked(t, Event{Type: Deleted, Object: o, Prev: prev, at: time.Now()})
+	return o
+}
+
+// withMetadata copies an object as deep as its metadata, so that its resourceVersion can be set.
+func withMetadata(v map[string]any) map[string]any {
+	out, meta := make(map[string]any, len(v)), map[string]any{}
+	for k, m := range v {
+		out[k] = m
+	}
+	old, _ := v["metadata"].(map[string]any)
+	for k, m := range old {
+		meta[k] = m
+	}
+	out["metadata"] = meta
+	return out
+}
+
+func (s *Store) versionLocked(k Key, value map[string]any) *Object {
+	s.revision++
+	if s.opts.MaxGap > 0 {
+		s.revision += s.rand.Int64N(s.opts.MaxGap + 1)
+	}
+	meta, _ := value["metadata"].(map[string]any)
+	meta["resourceVersion"] = strconv.FormatInt(s.revision, 10)
+	return &Object{Key: k, Revision: s.revision, Value: value}
+}
+
+func (s *Store) commitLocked(t *table, e Event) {
+	t.log = append(t.log, e)
+	s.trimLocked(t)
+	if t.changed != nil {
+		close(t.changed)
+		t.changed = nil
+	}
+	if s.advanced != nil {
+		close(s.advanced)
+		s.advanced = nil
+	}
+}

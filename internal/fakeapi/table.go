@@ -1,0 +1,80 @@
+package fakeapi
+
+import (
+	"strconv"
+	"time"
+
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/store"
+)
+
+// nameColumn is the first column of every Table.
+var nameColumn = kinds.Column{Name: "Name", Type: "string", Format: "name", Description: "Name must be unique within a namespace."}
+
+// table is what kubectl get asks for: cells that the server has formatted (FD-08). A watch sends the columns only once. What a
+// row's object is depends on includeObject.
+func table(k *kinds.Kind, objects []*store.Object, a accept, revision int64, columns bool) map[string]any {
+	out := map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": map[string]any{}, "columnDefinitions": nil}
+	if revision > 0 {
+		out["metadata"] = map[string]any{"resourceVersion": strconv.FormatInt(revision, 10)}
+	}
+	shown := k.Columns
+	leading := !hasNameColumn(k) // events have their name last
+	if columns {
+		var defs []any
+		if leading {
+			defs = append(defs, definition(nameColumn))
+		}
+		for _, c := range shown {
+			defs = append(defs, definition(c))
+		}
+		out["columnDefinitions"] = defs
+	}
+	now := time.Now()
+	rows := make([]any, 0, len(objects))
+	for _, o := range objects {
+		var cells []any
+		if leading {
+			cells = append(cells, o.Name)
+		}
+		for _, c := range shown {
+			cells = append(cells, c.Cell(o.Value, now))
+		}
+		rows = append(rows, map[string]any{"cells": cells, "object": rowObject(k, o, a.include)})
+	}
+	out["rows"] = rows
+	return out
+}
+
+func hasNameColumn(k *kinds.Kind) bool {
+	for _, c := range k.Columns {
+		if c.Name == "Name" {
+			return true
+		}
+	}
+	return false
+}
+
+func definition(c kinds.Column) map[string]any {
+	format := c.Format
+	if c.Name == "Name" {
+		format = "name"
+	}
+	return map[string]any{"name": c.Name, "type": c.Type, "format": format, "description": c.Description, "priority": int64(c.Priority)}
+}
+
+func rowObject(k *kinds.Kind, o *store.Object, include string) any {
+	switch include {
+	case "None":
+		return nil
+	case "Object":
+		return served(k, o)
+	}
+	return partial(o)
+}
+
+// partial shows only an object's metadata.
+func partial(o *store.Object) map[string]any {
+	return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj.Map(o.Value, "metadata")}
+}

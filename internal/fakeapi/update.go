@@ -1,0 +1,217 @@
+package fakeapi
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/store"
+	"skiff/internal/kube"
+	"skiff/internal/patch"
+)
+
+// origin says who writes. What was applied brings its managedFields along, other writes get theirs recorded.
+type origin struct {
+	manager string
+	applied bool
+}
+
+// errSame says that a write would change nothing: the version stays, nothing is emitted (FS-04).
+var errSame = errors.New("nothing changes")
+
+// update answers PUT.
+func (s *Server) update(w http.ResponseWriter, r *request) error {
+	a, err := negotiate(r)
+	if err != nil {
+		return err
+	}
+	o, err := s.readObject(w, r)
+	if err != nil {
+		return err
+	}
+	if err := checkDryRun(r); err != nil {
+		return err
+	}
+	meta := obj.Map(o, "metadata")
+	if name := obj.String(meta, "name"); name != "" && name != r.name {
+		return badRequest("the name of the object (%s) does not match the name on the URL (%s)", name, r.name)
+	} else if name == "" {
+		return badRequest("name must be provided")
+	}
+	if ns := obj.String(meta, "namespace"); ns != "" && ns != r.namespace && !r.kind.ClusterScoped {
+		return badRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	u := origin{manager: managerOf(r)}
+	stored, created, err := s.change(r, u, func(tx *store.Tx, cur map[string]any) (map[string]any, error) {
+		if cur == nil {
+			if !r.kind.CreateOnUpdate {
+				return nil, notFound(r.kind.Resource, r.name)
+			}
+			obj.Remove(o, "metadata", "resourceVersion")
+			return o, nil
+		}
+		if obj.String(o, "metadata", "resourceVersion") == "" && r.kind.NeedsVersion {
+			return nil, invalid(about(r.kind.Resource, r.name), []kinds.Cause{kinds.Invalid("metadata.resourceVersion", int64(0), "must be specified for an update")})
+		}
+		if r.kind.Store != nil {
+			return r.kind.Store(o), nil
+		}
+		return o, nil
+	})
+	if err != nil {
+		return err
+	}
+	code := http.StatusOK
+	if created {
+		code = http.StatusCreated
+	}
+	return s.respond(w, r, a, code, stored)
+}
+
+// change runs mutate on the stored object (nil if there is none) and stores what it returns, all in one transaction: that is what
+// the real server reaches by retrying on conflicts.
+func (s *Server) change(r *request, u origin, mutate func(tx *store.Tx, cur map[string]any) (map[string]any, error)) (stored *store.Object, created bool, err error) {
+	err = s.store.Update(func(tx *store.Tx) error {
+		key := store.Key(r.key())
+		cur := tx.Get(r.kind.TableName(), key)
+		if cur == nil {
+			next, err := mutate(tx, nil)
+			if err != nil {
+				return err
+			}
+			stored, err = s.insert(tx, r, next, u)
+			created = err == nil
+			return err
+		}
+		next, err := mutate(tx, cur.Value)
+		if err == nil {
+			stored, err = s.replace(tx, r, next, cur, u)
+		}
+		if errors.Is(err, errSame) {
+			stored, err = cur, nil
+		}
+		return err
+	})
+	if err == nil {
+		s.nudge(r.kind)
+	}
+	return stored, created, err
+}
+
+// replace stores next as the new version of cur. It returns errSame if nothing would change.
+func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *store.Object, u origin) (*store.Object, error) {
+	k, old := r.kind, cur.Value
+	meta, oldMeta := obj.Map(next, "metadata"), obj.Map(old, "metadata")
+	if err := checkVersions(k, meta, oldMeta); err != nil {
+		return nil, err
+	}
+	for _, f := range []string{"name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
+		"generation", "generateName", "resourceVersion"} {
+		keep(meta, oldMeta, f)
+	}
+	delete(meta, "selfLink")
+	next = splitStatus(k, r.sub, next, old)
+	if err := newFinalizers(k, next, old); err != nil {
+		return nil, err
+	}
+	complete(k, next, old)
+	if !u.applied {
+		recordOwner(r, u.manager, next, old)
+	}
+	if err := s.admit(tx, k, next, old); err != nil {
+		return nil, err
+	}
+	if k.Generation != nil && k.Generation(next, old) {
+		n, _ := obj.Int(oldMeta, "generation")
+		obj.Set(next, n+1, "metadata", "generation")
+	}
+	if patch.Equal(next, old) {
+		return nil, errSame
+	}
+	if r.dryRun() {
+		return &store.Object{Key: cur.Key, Revision: cur.Revision, Value: next, Shape: k.Shape}, nil
+	}
+	if finished(next) {
+		return tx.Delete(k.TableName(), cur.Key, next), nil
+	}
+	return tx.Put(k.TableName(), cur.Key, next, k.Shape), nil
+}
+
+// checkVersions holds the optimistic lock and the identity check: both only where the client names a version or uid.
+func checkVersions(k *kinds.Kind, meta, old map[string]any) error {
+	name := obj.String(old, "name")
+	if v := obj.String(meta, "resourceVersion"); v != "" && v != obj.String(old, "resourceVersion") {
+		if _, err := strconv.ParseUint(v, 10, 64); err != nil {
+			return plainError("strconv.ParseUint: parsing %q: invalid syntax", v)
+		}
+		if v != "0" {
+			return conflict(about(k.Resource, name), modified)
+		}
+	}
+	if uid := obj.String(meta, "uid"); uid != "" && uid != obj.String(old, "uid") {
+		return conflict(about(k.Resource, name), fmt.Sprintf("StorageError: invalid object, Code: 4, Key: /registry/%s/%s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: %s",
+			k.Plural, kube.Key{Namespace: obj.String(old, "namespace"), Name: name}, uid, obj.String(old, "uid")))
+	}
+	return nil
+}
+
+func keep(meta, old map[string]any, field string) {
+	if v, ok := old[field]; ok {
+		meta[field] = v
+	} else {
+		delete(meta, field)
+	}
+}
+
+// splitStatus keeps what the endpoint cannot change: the main one not the status, /status nothing else (FS-22).
+func splitStatus(k *kinds.Kind, sub string, next, old map[string]any) map[string]any {
+	switch {
+	case !k.Status:
+		return next
+	case sub == "":
+		keep(next, old, "status")
+		return next
+	}
+	out := obj.Clone(old)
+	keep(out, next, "status")
+	meta := obj.Map(out, "metadata")
+	keep(meta, obj.Map(next, "metadata"), "managedFields")
+	if !k.Custom {
+		// The built-in kinds let /status change annotations, and that of pods and nodes labels too (conditions by label).
+		keep(meta, obj.Map(next, "metadata"), "annotations")
+		if k.Plural == "pods" || k.Plural == "nodes" {
+			keep(meta, obj.Map(next, "metadata"), "labels")
+		}
+	}
+	return out
+}
+
+// newFinalizers refuses finalizers that are added to an object which is being deleted.
+func newFinalizers(k *kinds.Kind, next, old map[string]any) error {
+	if obj.String(old, "metadata", "deletionTimestamp") == "" {
+		return nil
+	}
+	var added []string
+	for _, f := range obj.Slice(next, "metadata", "finalizers") {
+		if !slices.Contains(obj.Slice(old, "metadata", "finalizers"), f) {
+			added = append(added, fmt.Sprint(f))
+		}
+	}
+	if added == nil {
+		return nil
+	}
+	return invalid(aboutKind(k.Resource, obj.String(old, "metadata", "name")), []kinds.Cause{kinds.Forbidden("metadata.finalizers",
+		fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", added))})
+}
+
+// finished says that nothing holds a deleted object back any more.
+func finished(o map[string]any) bool {
+	meta := obj.Map(o, "metadata")
+	grace, _ := obj.Int(meta, "deletionGracePeriodSeconds")
+	return obj.String(meta, "deletionTimestamp") != "" && len(obj.Slice(meta, "finalizers")) == 0 && grace == 0 &&
+		len(obj.Slice(o, "spec", "finalizers")) == 0
+}

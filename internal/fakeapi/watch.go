@@ -1,0 +1,249 @@
+package fakeapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/store"
+)
+
+// Watches without timeoutSeconds end after a random time between these: kube-apiserver's --min-request-timeout and twice that.
+const minWatch, maxWatch = 30 * time.Minute, 60 * time.Minute
+
+// watchBatch is how many changes are taken from the log at a time.
+const watchBatch = 64
+
+// watcher sends one watch's frames. It belongs to the goroutine of its request.
+type watcher struct {
+	s      *Server
+	w      http.ResponseWriter
+	opts   *listOptions
+	kind   *kinds.Kind
+	accept accept
+	faults *watchFaults
+	sent   int64 // revision of the last frame: bookmarks never go back
+	header bool  // a Table's column definitions were sent
+}
+
+func (s *Server) watch(w http.ResponseWriter, r *request) error {
+	o, err := parseListOptions(r)
+	if err != nil {
+		return err
+	}
+	a, err := negotiate(r)
+	if err != nil {
+		return err
+	}
+	return s.stream(w, r, o, a)
+}
+
+// stream runs a watch to its end. An error is answered as HTTP status; once frames flow, as an ERROR frame.
+func (s *Server) stream(w http.ResponseWriter, r *request, o *listOptions, a accept) error {
+	timeout := o.timeout
+	if timeout <= 0 {
+		timeout = minWatch + time.Duration(s.randN(int(maxWatch-minWatch)))
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	wt := &watcher{s: s, w: w, opts: o, kind: r.kind, accept: a, faults: s.faults.forWatch(r)}
+
+	fromStart := o.revision == 0 || o.initialSet && o.initial
+	if o.initialSet && !o.initial && o.revision == 0 {
+		fromStart = false // "most recent": from now on, no synthetic events
+	}
+	if fromStart && o.revision > 0 {
+		if err := s.waitFor(ctx, o.revision); err != nil {
+			return err
+		}
+	}
+	if fromStart {
+		objects, cursor := s.store.ListAndWatch(r.kind.TableName(), r.namespace)
+		wt.open()
+		return ended(wt.run(ctx, objects, cursor))
+	}
+	from := o.revision
+	if from == 0 {
+		from = s.store.Revision()
+	}
+	cursor, oldest, err := s.store.Watch(r.kind.TableName(), from)
+	if wt.faults.gone() {
+		oldest, err = s.store.Revision(), store.ErrCompacted
+	}
+	if err != nil {
+		gone := expired(fmt.Sprintf("too old resource version: %d (%d)", from, oldest))
+		if wt.faults.goneAsHTTP() {
+			return gone
+		}
+		wt.open()
+		return ended(wt.sendError(gone))
+	}
+	wt.sent = from
+	wt.open()
+	return ended(wt.run(ctx, nil, cursor))
+}
+
+// errEnd ends a stream without an error frame.
+var errEnd = errors.New("end of the stream")
+
+// ended swallows what ended a stream whose status line is out: there is no way left to tell the client.
+func ended(error) error { return nil }
+
+func (wt *watcher) open() {
+	h := wt.w.Header()
+	h.Set("Content-Type", "application/json")
+	wt.w.WriteHeader(http.StatusOK)
+	wt.flush()
+}
+
+func (wt *watcher) flush() {
+	if f, ok := wt.w.(http.Flusher); ok {
+		f.Flush()
+	}
+}
+
+// run sends the initial objects, then changes and bookmarks until the time is over.
+func (wt *watcher) run(ctx context.Context, initial []*store.Object, cursor *store.Cursor) error {
+	if err := wt.faults.start(ctx, wt); err != nil {
+		return err
+	}
+	if initial != nil {
+		if err := wt.sendInitial(ctx, initial, cursor); err != nil {
+			return err
+		}
+	}
+	bookmark := wt.faults.bookmarkTimer(wt.s.opts.BookmarkInterval)
+	defer bookmark.Stop()
+	for {
+		events, revision, wait, err := cursor.Next(watchBatch)
+		if err != nil {
+			return err // too slow: the stream ends, the client resumes
+		}
+		for _, e := range events {
+			if err := wt.change(ctx, e); err != nil {
+				return err
+			}
+		}
+		if len(events) > 0 {
+			wt.flush()
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			continue
+		}
+		select {
+		case <-wait:
+		case <-bookmark.C:
+			bookmark.Reset(wt.faults.bookmarkInterval(wt.s.opts.BookmarkInterval))
+			if err := wt.bookmark(revision); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			if wt.s.opts.BookmarkInterval > 0 && context.Cause(ctx) == context.DeadlineExceeded {
+				return wt.bookmark(revision) // the real server sends one shortly before the end
+			}
+			return ctx.Err()
+		}
+	}
+}
+
+// sendInitial sends the present as ADDED events in key order, and the bookmark that says so where it is allowed.
+func (wt *watcher) sendInitial(ctx context.Context, objects []*store.Object, cursor *store.Cursor) error {
+	for _, o := range objects {
+		if wt.opts.selects(o) {
+			if err := wt.send(ctx, store.Added, o, o.Revision); err != nil {
+				return err
+			}
+		}
+	}
+	wt.sent = cursor.Revision()
+	if wt.opts.bookmarks && !wt.faults.noBookmarks() {
+		meta := map[string]any{"resourceVersion": strconv.FormatInt(wt.sent, 10),
+			"annotations": map[string]any{"k8s.io/initial-events-end": "true"}}
+		if err := wt.frame("BOOKMARK", wt.bookmarkObject(meta)); err != nil {
+			return err
+		}
+	}
+	wt.flush()
+	return nil
+}
+
+// change turns a committed change into what this watch sees of it: an object that begins to be selected is ADDED, one that ceases
+// to be is DELETED, with its last selected content under the revision of the change.
+func (wt *watcher) change(ctx context.Context, e store.Event) error {
+	was, is := wt.opts.selects(e.Prev), e.Type != store.Deleted && wt.opts.selects(e.Object)
+	switch {
+	case is && was:
+		return wt.send(ctx, store.Modified, e.Object, e.Object.Revision)
+	case is:
+		return wt.send(ctx, store.Added, e.Object, e.Object.Revision)
+	case was && e.Type == store.Deleted && wt.opts.selects(e.Object):
+		return wt.send(ctx, store.Deleted, e.Object, e.Object.Revision)
+	case was:
+		return wt.send(ctx, store.Deleted, e.Prev.At(e.Object.Revision), e.Object.Revision)
+	}
+	return nil
+}
+
+func (wt *watcher) bookmark(revision int64) error {
+	if !wt.opts.bookmarks || wt.faults.noBookmarks() || revision < wt.sent {
+		return nil
+	}
+	wt.sent = revision
+	err := wt.frame("BOOKMARK", wt.bookmarkObject(map[string]any{"resourceVersion": strconv.FormatInt(revision, 10)}))
+	wt.flush()
+	return err
+}
+
+func (wt *watcher) bookmarkObject(meta map[string]any) []byte {
+	switch {
+	case wt.accept.table:
+		return marshal(map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "columnDefinitions": nil, "rows": []any{}})
+	case wt.accept.metadataOnly:
+		return marshal(map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta})
+	}
+	return withType(wt.kind, marshal(map[string]any{"metadata": meta}))
+}
+
+// send sends one object in the form the client asked for.
+func (wt *watcher) send(ctx context.Context, t store.EventType, o *store.Object, revision int64) error {
+	var body []byte
+	var err error
+	switch {
+	case wt.accept.table:
+		body = marshal(table(wt.kind, []*store.Object{o}, wt.accept, o.Revision, !wt.header))
+		wt.header = true
+	case wt.accept.metadataOnly:
+		body = marshal(partial(o))
+	default:
+		body, err = encode(wt.kind, o)
+	}
+	if err != nil {
+		return err
+	}
+	wt.sent = max(wt.sent, revision)
+	return wt.faults.event(ctx, wt, string(t), body)
+}
+
+func (wt *watcher) sendError(err error) error {
+	body, _ := statusObject(err)
+	sendErr := wt.frame("ERROR", marshal(body))
+	wt.flush()
+	return sendErr
+}
+
+// frame writes one event and nothing else: frames end with a newline, as the real server's do.
+func (wt *watcher) frame(eventType string, object []byte) error {
+	b := make([]byte, 0, len(object)+40)
+	b = append(b, `{"type":"`...)
+	b = append(b, eventType...)
+	b = append(b, `","object":`...)
+	b = append(b, object...)
+	b = append(b, "}\n"...)
+	_, err := wt.w.Write(b)
+	return err
+}

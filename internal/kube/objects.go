@@ -148,7 +148,7 @@ func (c *Client) Raw(ctx context.Context, method, path string, query url.Values)
 
 // object sends a request about one object and decodes the answer.
 func (c *Client) object(ctx context.Context, req request, r Resource, k Key, into any) error {
-	req.what = r.GroupResource() + " " + k.String()
+	req.what, req.object = r.GroupResource()+" "+k.String(), true
 	body, err := c.call(ctx, req)
 	if err != nil || into == nil {
 		return err

@@ -31,6 +31,7 @@ type request struct {
 	contentType string
 	accept      string
 	long        bool // a list or watch: own connections, no deadline of ours, no retries but after a 401
+	object      bool // only JSON is an answer; a proxy's page with code 200 must not pass for a write that worked
 }
 
 func (r *request) write() bool { return r.method != http.MethodGet }
@@ -82,6 +83,11 @@ func (c *Client) callOnce(ctx context.Context, r *request) ([]byte, error) {
 		return nil, err
 	}
 	defer resp.Body.Close()
+	if r.object {
+		if err := jsonBody(resp); err != nil {
+			return nil, err
+		}
+	}
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		err = readError(ctx, err)

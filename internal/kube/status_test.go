@@ -95,6 +95,24 @@ func TestA202IsSuccessAndA200WithAFailureIsNot(t *testing.T) {
 	}
 }
 
+func TestAPageOfAProxyIsNoSuccess(t *testing.T) {
+	c := pipeClient(t, func200HTML)
+	for verb, err := range map[string]error{
+		"get":    c.Get(t.Context(), pods, Key{"a", "b"}, &pod{}),
+		"create": c.Create(t.Context(), pods, "a", &pod{}, nil, WriteOptions{}),
+		"delete": c.Delete(t.Context(), pods, Key{"a", "b"}, DeleteOptions{}),
+	} {
+		if s := AsStatus(err); s == nil || !strings.Contains(err.Error(), "please log in") {
+			t.Errorf("%s: got %v", verb, err)
+		}
+	}
+}
+
+var func200HTML = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	fmt.Fprint(w, "<html>please log in</html>")
+})
+
 func failureIn200(w http.ResponseWriter, r *http.Request) {
 	answer(200, `{"kind":"Status","status":"Failure","code":404,"reason":"NotFound"}`)(w, r)
 }

@@ -87,7 +87,7 @@ func (r *Reflector[T]) applyBad(ctx context.Context, s state[T], t kube.EventTyp
 		}
 		return s
 	}
-	if r.store.quarantine(r.scope, bad, s.rv) {
+	if r.store.quarantine(r.scope, bad, s.rv) { // said once: the next version of it may well be as bad
 		r.log.Error(bad, "object does not decode; its last good copy stays", "object", bad.Key.String(), "hasCopy", had)
 	}
 	return s

@@ -26,8 +26,8 @@ const (
 	// within 15 s and 60 waiting mirrors are still below 12 requests a second.
 	minMissing = 5 * time.Second
 	maxMissing = 10 * time.Second
-	// A request that the server calls wrong (a field selector it does not know) becomes right only by a new
-	// server or new options.
+	// A request that the server calls wrong twice (a field selector it does not know) becomes right only by a
+	// new server or new options.
 	minRejected = time.Minute
 	maxRejected = 2 * time.Minute
 	// maxRetryAfter bounds what we let the server make us wait: a wrong number must not be for ever.
@@ -38,7 +38,7 @@ const (
 func (r *Reflector[T]) fail(s state[T], err error, next phase) state[T] {
 	s = r.report(s, err)
 	s.pause = pauseAfter(err, s.failures)
-	if !missing(err) && !rejected(err) { // those have a pause of their own and say nothing about the server's health
+	if !missing(err) { // that says nothing about the server's health, and its pause does not grow
 		s.failures++
 	}
 	s.phase, s.next = backingOff, next
@@ -52,7 +52,7 @@ func pauseAfter(err error, failures int) time.Duration {
 	switch {
 	case missing(err):
 		pause = minMissing + rand.N(maxMissing-minMissing)
-	case rejected(err):
+	case rejected(err) && failures > 0:
 		pause = minRejected + rand.N(maxRejected-minRejected)
 	}
 	if after := min(kube.RetryAfter(err), maxRetryAfter); after > 0 {

@@ -67,7 +67,7 @@ func (r *Reflector[T]) listStreamed(ctx context.Context, s state[T]) state[T] {
 		return r.listStreamedFailed(ctx, closeStream(s), err, true)
 	}
 	s.phase = streaming
-	return s
+	return r.recovered(s)
 }
 
 // collect reads the initial events up to their end.

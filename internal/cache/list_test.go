@@ -439,7 +439,7 @@ func TestARequestTheServerCallsWrongIsRepeatedRarely(t *testing.T) {
 	})
 }
 
-// Rules: LST-25, WCH-46
+// Rules: LST-25
 func TestAnAnswerOfAnotherKindLeavesTheMirrorAlone(t *testing.T) {
 	for name, wrong := range map[string]reply{
 		"page": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>Please log in</html>") },

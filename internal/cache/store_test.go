@@ -163,7 +163,7 @@ func panics(f func()) (did bool) {
 	return false
 }
 
-// Rules: CCH-03, CCH-05, CCH-22, RFL-01
+// Rules: CCH-03, CCH-05
 func TestIndexesEqualAScanAfterRandomChanges(t *testing.T) {
 	for seed := range uint64(10) {
 		rnd := rand.New(rand.NewPCG(seed, 1))

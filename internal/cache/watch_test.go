@@ -601,7 +601,7 @@ func TestAnEventTooLargeToReadLeadsToAListNotToALoop(t *testing.T) {
 	})
 }
 
-// Rules: WCH-18, WCH-49
+// Rules: WCH-49
 func TestAMuteWatchIsOpenedAnew(t *testing.T) {
 	for _, idle := range []time.Duration{0, 90 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -710,7 +710,7 @@ func TestAClusterScopedKindIsNeverAskedForByNamespace(t *testing.T) {
 	})
 }
 
-// Rules: WCH-50, CCH-26
+// Rules: WCH-50
 func TestStateTellsHowTheMirrorIsDoing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		live := newFeed(t)

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -48,92 +49,108 @@ type request struct {
 type reply func(w http.ResponseWriter, r *http.Request)
 
 type server struct {
+	*pipe
 	t      *testing.T
 	client *kube.Client
 
 	mu       sync.Mutex
 	requests []request
 	replies  map[string][]reply // the last of a kind repeats
-	down     bool               // refuse connections
-	conns    map[net.Conn]struct{}
 }
-
-type pipeListener struct {
-	conns chan net.Conn
-	done  chan struct{}
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
-}
-func (l *pipeListener) Close() error   { close(l.done); return nil }
-func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 
 // newServer must be called inside a synctest bubble; it ends with the test.
 func newServer(t *testing.T) *server {
 	t.Helper()
-	s := &server{t: t, replies: map[string][]reply{}, conns: map[net.Conn]struct{}{}}
-	l := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
-	hs := &http.Server{Handler: s}
-	served := make(chan struct{})
-	go func() { defer close(served); _ = hs.Serve(l) }()
-	client, err := kube.New(kube.Config{
-		Server: "http://server",
-		Proxy:  func(*http.Request) (*url.URL, error) { return nil, nil },
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			if s.isDown() {
-				return nil, fmt.Errorf("dial tcp 10.0.0.1:%d: connect: connection refused", 30000+len(s.requests))
-			}
-			ours, theirs := net.Pipe()
-			s.mu.Lock()
-			s.conns[theirs] = struct{}{}
-			s.mu.Unlock()
-			select {
-			case l.conns <- theirs:
-				return ours, nil
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.client = client
-	t.Cleanup(func() {
-		client.Close()
-		_ = hs.Close()
-		<-served
-	})
+	s := &server{t: t, replies: map[string][]reply{}}
+	s.pipe = servePipe(t, s)
+	s.client = s.pipe.connect("")
 	return s
 }
 
-func (s *server) isDown() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.down
+// pipe is an HTTP server whose connections are net.Pipes.
+type pipe struct {
+	t        *testing.T
+	accepted chan net.Conn
+	closed   chan struct{}
+
+	mu    sync.Mutex // guards what follows
+	down  bool       // refuse connections
+	conns map[net.Conn]struct{}
 }
 
-// crash cuts all connections; with down, no new ones are accepted.
-func (s *server) crash(down bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.down = down
-	for c := range s.conns {
-		_ = c.Close()
-		delete(s.conns, c)
+func servePipe(t *testing.T, h http.Handler) *pipe {
+	p := &pipe{t: t, accepted: make(chan net.Conn), closed: make(chan struct{}), conns: map[net.Conn]struct{}{}}
+	hs := &http.Server{Handler: h}
+	served := make(chan struct{})
+	go func() { defer close(served); _ = hs.Serve(p) }()
+	t.Cleanup(func() {
+		_ = hs.Close()
+		<-served
+	})
+	return p
+}
+
+// connect returns a client that ends with the test.
+func (p *pipe) connect(userAgent string) *kube.Client {
+	client, err := kube.New(kube.Config{
+		Server:      "http://server",
+		UserAgent:   userAgent,
+		Proxy:       func(*http.Request) (*url.URL, error) { return nil, nil },
+		DialContext: p.dial,
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(client.Close)
+	return client
+}
+
+var errRefused = errors.New("connect: connection refused")
+
+func (p *pipe) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	p.mu.Lock()
+	if p.down {
+		p.mu.Unlock()
+		return nil, errRefused
+	}
+	p.conns[theirs] = struct{}{}
+	p.mu.Unlock()
+	select {
+	case p.accepted <- theirs:
+		return ours, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 
-func (s *server) start() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.down = false
+func (p *pipe) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.accepted:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipe) Close() error   { close(p.closed); return nil }
+func (p *pipe) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
+
+// crash cuts all connections; with down, no new ones are accepted until start.
+func (p *pipe) crash(down bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = down
+	for c := range p.conns {
+		_ = c.Close()
+		delete(p.conns, c)
+	}
+}
+
+func (p *pipe) start() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = false
 }
 
 // on sets the replies to one kind of request; the last one repeats.

@@ -107,16 +107,17 @@ func (s *Store[T]) advance(sc *scope, rv string) {
 }
 
 // quarantine remembers that the newest version of an object does not decode. The last good copy stays. It
-// reports whether this is new.
+// reports whether this is new. Without a name there is nothing to remember it by: it is counted.
 func (s *Store[T]) quarantine(sc *scope, bad *kube.DecodeError, rv string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := s.bad[bad.Key] != nil
-	if bad.Key.Name != "" {
-		s.bad[bad.Key] = bad
-	}
 	sc.counters.Undecodable++
 	sc.moveTo(rv)
+	if bad.Key.Name == "" {
+		return false
+	}
+	_, known := s.bad[bad.Key]
+	s.bad[bad.Key] = bad
 	return !known
 }
 

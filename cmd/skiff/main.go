@@ -1,0 +1,31 @@
+// Command skiff runs Kubernetes controllers over plain HTTP. All that it does is in package cli; here are the signals and the exit
+// code. The main goroutine runs the command, one more waits for signals.
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"skiff/internal/cli"
+)
+
+// errSignal is why a command that was interrupted says it stopped.
+var errSignal = errors.New("interrupted by a signal")
+
+func main() {
+	// A reader of our output that goes away (`skiff watch pods | head`) shall give a write error, not kill the process.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel(errSignal)
+		<-signals
+		os.Exit(1) // the second one means now
+	}()
+	os.Exit(cli.Main(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}

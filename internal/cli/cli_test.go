@@ -1,0 +1,257 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"skiff/crds"
+)
+
+// result is what a command left behind.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// skiff runs a command in this process, with nothing of the developer's own configuration in reach.
+func skiff(t *testing.T, args ...string) result {
+	t.Helper()
+	return skiffUntil(t.Context(), t, args...)
+}
+
+func skiffUntil(ctx context.Context, t *testing.T, args ...string) result {
+	t.Helper()
+	isolate(t)
+	var stdout, stderr lockedBuffer
+	code := Main(ctx, args, &stdout, &stderr)
+	return result{code, stdout.String(), stderr.String()}
+}
+
+// isolate hides the developer's kubeconfig and the pod that the test may run in.
+func isolate(t *testing.T) {
+	t.Helper()
+	t.Setenv("HOME", t.TempDir())
+	for _, name := range []string{"KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"} {
+		t.Setenv(name, "")
+	}
+}
+
+// lockedBuffer is a bytes.Buffer for several goroutines.
+type lockedBuffer struct {
+	mu  sync.Mutex // guards buf
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func (r result) want(t *testing.T, code int, stderr ...string) {
+	t.Helper()
+	if r.code != code {
+		t.Errorf("exit code %d, want %d; stderr: %s", r.code, code, r.stderr)
+	}
+	for _, part := range stderr {
+		if !strings.Contains(r.stderr, part) {
+			t.Errorf("stderr %q does not say %q", r.stderr, part)
+		}
+	}
+	if code != exitDone && len(stderr) > 0 && strings.Count("\n"+r.stderr, "\nskiff: ") != 1 {
+		t.Errorf("stderr %q: want the error once, as skiff: ...", r.stderr)
+	}
+	if strings.Contains(r.stderr+r.stdout, "Usage:") && code != exitDone {
+		t.Errorf("an error dumps the usage: %s%s", r.stdout, r.stderr)
+	}
+}
+
+func TestWrongUsageIsOneLineAndAHintAndExitsWith2(t *testing.T) {
+	for _, tt := range []struct{ args, say, help string }{
+		{"rnu", `unknown command "rnu" for skiff: did you mean run?`, "skiff"},
+		{"--frobnicate", "unknown flag: --frobnicate", "skiff"},
+		{"run --frobnicate", "unknown flag: --frobnicate", "skiff run"},
+		{"run extra", `skiff run takes no arguments, got "extra"`, "skiff run"},
+		{"run --controllers webserver,nope", `--controllers: there is no controller "nope": choose from webserver`, "skiff run"},
+		{"run --controllers webserver,webserver", `--controllers: "webserver" is there twice`, "skiff run"},
+		{"run --controllers=", "--controllers: name at least one of webserver", "skiff run"},
+		{"run --watch-namespaces a,B_c", `--watch-namespaces: "B_c" is not the name of a namespace`, "skiff run"},
+		{"run --watch-namespaces=a,", `--watch-namespaces: "" is not the name of a namespace`, "skiff run"},
+		{"run --max-concurrent-reconciles 0", "--max-concurrent-reconciles 0: want at least 1", "skiff run"},
+		{"run --max-concurrent-reconciles many", `"many" for "--max-concurrent-reconciles"`, "skiff run"},
+		{"run --health-probe-bind-address 8081", "--health-probe-bind-address 8081: want HOST:PORT or :PORT", "skiff run"},
+		{"run --health-probe-bind-address :http-alt", "the port is not a number", "skiff run"},
+		{"run --metrics-bind-address :8080", "--metrics-bind-address :8080: this version serves no metrics", "skiff run"},
+		{"run --watch-idle-timeout -1s", "--watch-idle-timeout -1s: is negative", "skiff run"},
+		{"run --request-timeout -1s --server https://h", "--request-timeout -1s: is negative", "skiff run"},
+		{"run --request-timeout soon", `"soon" for "--request-timeout"`, "skiff run"},
+		{"run --log-format yaml", `--log-format "yaml": want text or json`, "skiff run"},
+		{"run -v -1", "--verbosity -1: is negative", "skiff run"},
+		{"watch", "want RESOURCE [NAME], got 0 arguments", "skiff watch"},
+		{"watch pods a b", "want RESOURCE [NAME], got 3 arguments", "skiff watch"},
+		{"watch pods -o yaml", `--output "yaml": want json, name or wide`, "skiff watch"},
+		{"watch pods web -A", "one object is in one namespace", "skiff watch"},
+		{"crds", "skiff crds needs one of the commands print, install, diff", "skiff crds"},
+		{"crds instal", `unknown command "instal" for skiff crds: did you mean install?`, "skiff crds"},
+		{"crds print x", `skiff crds print takes no arguments, got "x"`, "skiff crds print"},
+		{"crds install --timeout 0s --server https://h", "--timeout 0s: want more than 0", "skiff crds install"},
+		{"version -o yaml", `--output "yaml": want json`, "skiff version"},
+		{"completion tcsh", `"tcsh"`, "skiff completion"},
+		{"help nothing", `no help for "nothing"`, "skiff help"},
+	} {
+		r := skiff(t, strings.Fields(tt.args)...)
+		r.want(t, exitUsage, "skiff: ", tt.say, "\nrun '"+tt.help+" --help'\n")
+		if strings.Count(r.stderr, "\n") != 2 || r.stdout != "" {
+			t.Errorf("skiff %s: want an error line and a hint, got %q and %q", tt.args, r.stdout, r.stderr)
+		}
+	}
+}
+
+func TestEveryCommandHasHelpWithWhatItDoes(t *testing.T) {
+	for _, path := range []string{"", "run", "watch", "crds", "crds print", "crds install", "crds diff", "version", "completion"} {
+		r := skiff(t, append(strings.Fields(path), "--help")...)
+		r.want(t, exitDone)
+		if !strings.Contains(r.stdout, "Usage:") || r.stderr != "" {
+			t.Errorf("skiff %s --help: %q, %q", path, r.stdout, r.stderr)
+		}
+	}
+	if r := skiff(t, "help", "run"); r.stdout != skiff(t, "run", "--help").stdout {
+		t.Errorf("skiff help run differs from skiff run --help: %s", r.stdout)
+	}
+	if r := skiff(t); r.code != exitDone || !strings.Contains(r.stdout, "skiff demo") {
+		t.Errorf("skiff alone: %+v", r)
+	}
+}
+
+func TestVersionNamesTheBuild(t *testing.T) {
+	if r := skiff(t, "version"); r.code != exitDone || !strings.HasPrefix(r.stdout, "skiff ") || !strings.Contains(r.stdout, "go1.") {
+		t.Errorf("%+v", r)
+	}
+	var v map[string]string
+	if err := json.Unmarshal([]byte(skiff(t, "version", "-o", "json").stdout), &v); err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range []string{"version", "commit", "goVersion", "platform"} {
+		if v[field] == "" {
+			t.Errorf("version -o json has no %s: %v", field, v)
+		}
+	}
+}
+
+func TestCompletionScriptsAreForSkiff(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		r := skiff(t, "completion", shell)
+		if r.code != exitDone || !strings.Contains(r.stdout, "skiff") {
+			t.Errorf("%s: exit code %d, %d bytes", shell, r.code, len(r.stdout))
+		}
+	}
+}
+
+func TestCRDsPrintPrintsEveryDefinition(t *testing.T) {
+	r := skiff(t, "crds", "print")
+	r.want(t, exitDone)
+	for _, text := range crds.All() {
+		if !strings.Contains(r.stdout, string(text)) {
+			t.Errorf("a definition is missing: %.80s", text)
+		}
+	}
+}
+
+// TestAServerThatCannotBeUsedIsOneErrorThatNamesTheNextStep holds the bad input that concerns where to connect and as whom.
+func TestAServerThatCannotBeUsedIsOneErrorThatNamesTheNextStep(t *testing.T) {
+	const canary = "canary-Zq7"
+	answer := func(code int, contentType, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", contentType)
+			w.WriteHeader(code)
+			io.WriteString(w, body)
+		}
+	}
+	serve := func(h http.HandlerFunc) *httptest.Server {
+		s := httptest.NewUnstartedServer(h)
+		s.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes fail on purpose
+		s.StartTLS()
+		t.Cleanup(s.Close)
+		return s
+	}
+	const html = "<html><body>Please log in</body></html>"
+	status := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"%s","code":%d,"message":"%s"}`
+	status401 := strings.NewReplacer("%s", "Unauthorized", "%d", "401").Replace(status)
+	unauthorized := serve(answer(401, "application/json", status401))
+	portal, badGateway := serve(answer(200, "text/html", html)), serve(answer(502, "text/html", html))
+	plain := httptest.NewServer(answer(200, "text/plain", ""))
+	t.Cleanup(plain.Close)
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	dir := t.TempDir()
+	malformed := filepath.Join(dir, "malformed")
+	if err := os.WriteFile(malformed, []byte("clusters:\n- name: c\n  cluster: {server: [x]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, tt := range []struct {
+		name string
+		args []string
+		say  []string
+	}{
+		{"no configuration", nil, []string{"no cluster configured", "--server or --kubeconfig"}},
+		{"missing kubeconfig", []string{"--kubeconfig", filepath.Join(dir, "nope")}, []string{"nope: no such file"}},
+		{"malformed kubeconfig", []string{"--kubeconfig", malformed}, []string{malformed, `cluster "c"`, "line 3"}},
+		{"unreachable", []string{"--server", gone.URL}, []string{strings.TrimPrefix(gone.URL, "http://"), "refused", "is the server up"}},
+		{"unknown authority", []string{"--server", portal.URL}, []string{"unknown authority", "--certificate-authority"}},
+		{"another name", []string{"--server", portal.URL, "--certificate-authority", caFile(t, portal), "--tls-server-name", "other"},
+			[]string{"other", "--tls-server-name"}},
+		{"no TLS there", []string{"--server", strings.Replace(plain.URL, "http:", "https:", 1)}, []string{"HTTP response to HTTPS client"}},
+		{"wrong token", []string{"--server", unauthorized.URL, "--certificate-authority", caFile(t, unauthorized), "--token", canary},
+			[]string{"Unauthorized", "does not accept the credentials", "--token-file"}},
+		{"a login page", []string{"--server", portal.URL, "--certificate-authority", caFile(t, portal)},
+			[]string{portal.URL, "not the JSON of an API server", "proxy"}},
+		{"a broken proxy", []string{"--server", badGateway.URL, "--certificate-authority", caFile(t, badGateway)}, []string{"502"}},
+		{"token over plain http", []string{"--server", "http://h", "--token", canary}, []string{"--token", "plain http"}},
+	} {
+		for _, command := range [][]string{{"watch", "pods"}, {"crds", "install"}, {"crds", "diff"}} {
+			if tt.name == "a login page" && command[0] == "crds" {
+				continue // another path: held by kube's tests of answers that are no JSON
+			}
+			t.Run(tt.name+"/"+strings.Join(command, " "), func(t *testing.T) {
+				r := skiff(t, append(command, tt.args...)...)
+				r.want(t, exitFailed, tt.say...)
+				if strings.Contains(r.stderr, canary) {
+					t.Errorf("the error shows the token: %s", r.stderr)
+				}
+			})
+		}
+	}
+}
+
+// caFile writes the certificate of a test server, which is its own CA, to a file.
+func caFile(t *testing.T, s *httptest.Server) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(path, pemOf(s.Certificate()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func pemOf(c *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+}

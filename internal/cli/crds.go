@@ -1,0 +1,265 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"gopkg.in/yaml.v3"
+
+	"skiff/crds"
+	"skiff/internal/kube"
+	"skiff/internal/kubeconfig"
+)
+
+// fieldManager is the name under which skiff owns fields (server-side apply).
+const fieldManager = "skiff"
+
+// crdResource is where CRDs are served.
+var crdResource = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions",
+	Kind: "CustomResourceDefinition", ClusterScoped: true}
+
+// definition is one embedded CRD.
+type definition struct {
+	name   string
+	text   string         // YAML, with its comments
+	object map[string]any // the same, parsed
+}
+
+// definitions parses the CRDs that are embedded in this binary.
+func definitions() ([]definition, error) {
+	var out []definition
+	for _, text := range crds.All() {
+		d := definition{text: string(text)}
+		if err := yaml.Unmarshal(text, &d.object); err != nil {
+			return nil, fmt.Errorf("parse embedded CRD: %w", err)
+		}
+		d.name, _ = lookup(d.object, "metadata", "name").(string)
+		if d.name == "" {
+			return nil, fmt.Errorf("parse embedded CRD: it has no name")
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+func newCRDs() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "crds",
+		Short: "Print, install or compare the custom resource definitions",
+		Long: `The custom resource definitions of this version of skiff. They must be in the cluster before 'skiff run' can do anything;
+installing them needs more rights than running skiff.`,
+	}, newCRDsPrint(), newCRDsInstall(), newCRDsDiff())
+}
+
+func newCRDsPrint() *cobra.Command {
+	return &cobra.Command{
+		Use:     "print",
+		Short:   "Print the definitions as YAML",
+		Example: `  skiff crds print | kubectl apply --server-side -f -`,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, err := definitions()
+			if err != nil {
+				return err
+			}
+			for _, d := range all {
+				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "---\n%s", d.text); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func newCRDsInstall() *cobra.Command {
+	var connection kubeconfig.Flags
+	wait := 30 * time.Second // a server publishes a CRD within a few seconds, also a busy one
+	cmd := &cobra.Command{
+		Use:   "install",
+		Short: "Install or update the definitions in a cluster",
+		Long: `Applies the definitions (server-side apply, field manager skiff) and waits until the server has established them. What others
+have set in them is taken over only where this version says something else. Doing it again changes nothing.`,
+		Example: `  skiff crds install
+  skiff crds install --context prod --as admin`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if wait <= 0 {
+				return usagef("--timeout %s: want more than 0", wait)
+			}
+			client, _, err := connect(connection, warnTo(cmd.ErrOrStderr()))
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			return installCRDs(cmd.Context(), client, wait, cmd.OutOrStdout())
+		},
+	}
+	addConnectionFlags(cmd, &connection)
+	cmd.Flags().DurationVar(&wait, "timeout", wait, "how long to wait until the definitions are established")
+	return cmd
+}
+
+// installCRDs applies the definitions, waits until they are established and tells out what became of each.
+func installCRDs(ctx context.Context, c *kube.Client, timeout time.Duration, out io.Writer) error {
+	all, err := definitions()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not established within %s", timeout))
+	defer cancel()
+	for _, d := range all {
+		did, err := installCRD(ctx, c, d)
+		if err != nil {
+			return fmt.Errorf("install CRD: %w", err)
+		}
+		fmt.Fprintf(out, "customresourcedefinition %s %s\n", d.name, did)
+	}
+	for _, d := range all {
+		if err := waitEstablished(ctx, c, d.name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// crdState is what we read of a CRD in a cluster.
+type crdState struct {
+	kube.Meta `json:"metadata"`
+	Status    struct {
+		Conditions []struct {
+			Type    string `json:"type"`
+			Status  string `json:"status"`
+			Message string `json:"message"`
+		} `json:"conditions"`
+	} `json:"status"`
+}
+
+func installCRD(ctx context.Context, c *kube.Client, d definition) (did string, err error) {
+	key := kube.Key{Name: d.name}
+	var before, after crdState
+	if err := c.Get(ctx, crdResource, key, &before); err != nil && !kube.IsNotFound(err) {
+		return "", err
+	}
+	// Forced: the fields that we declare are ours to say, whoever wrote them last (an older skiff, kubectl apply, Helm).
+	if err := c.Patch(ctx, crdResource, key, kube.ApplyPatch, d.object, &after, kube.WriteOptions{FieldManager: fieldManager, Force: true}); err != nil {
+		return "", err
+	}
+	switch before.ResourceVersion {
+	case "":
+		return "created", nil
+	case after.ResourceVersion:
+		return "unchanged", nil
+	}
+	return "updated", nil
+}
+
+// waitEstablished waits until the server serves the resource that a CRD defines.
+func waitEstablished(ctx context.Context, c *kube.Client, name string) error {
+	said := "it has no status yet"
+	for {
+		var crd crdState
+		if err := c.Get(ctx, crdResource, kube.Key{Name: name}, &crd); err != nil {
+			return fmt.Errorf("wait for CRD %s: %w", name, err)
+		}
+		for _, cond := range crd.Status.Conditions {
+			switch {
+			case cond.Type == "Established" && cond.Status == "True":
+				return nil
+			case cond.Type == "NamesAccepted" && cond.Status == "False":
+				return fmt.Errorf("wait for CRD %s: the server does not accept its names: %s", name, cond.Message)
+			case cond.Type == "Established":
+				said = cond.Message
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for CRD %s: %w: %s", name, context.Cause(ctx), said)
+		case <-time.After(200 * time.Millisecond): // it takes a server well under a second
+		}
+	}
+}
+
+func newCRDsDiff() *cobra.Command {
+	var connection kubeconfig.Flags
+	cmd := &cobra.Command{
+		Use:   "diff",
+		Short: "Show what 'skiff crds install' would change",
+		Long: `Asks the server what 'skiff crds install' would do (a dry run) and prints the difference to what is there, as unified lines.
+Exits with 0 if there is none, with 1 if there is one or if something failed.`,
+		Example: `  skiff crds diff || skiff crds install`,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, _, err := connect(connection, warnTo(cmd.ErrOrStderr()))
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			return diffCRDs(cmd.Context(), client, cmd.OutOrStdout())
+		},
+	}
+	addConnectionFlags(cmd, &connection)
+	return cmd
+}
+
+// diffCRDs prints what installCRDs would change; errQuiet says that there was something.
+func diffCRDs(ctx context.Context, c *kube.Client, out io.Writer) error {
+	all, err := definitions()
+	if err != nil {
+		return err
+	}
+	result := error(nil)
+	for _, d := range all {
+		text, err := diffCRD(ctx, c, d)
+		if err != nil {
+			return fmt.Errorf("compare CRD: %w", err)
+		}
+		if text == "" {
+			continue
+		}
+		result = errQuiet
+		if _, err := fmt.Fprintf(out, "--- %s in the cluster\n+++ %s of this skiff\n%s", d.name, d.name, text); err != nil {
+			return err
+		}
+	}
+	return result
+}
+
+func diffCRD(ctx context.Context, c *kube.Client, d definition) (string, error) {
+	key := kube.Key{Name: d.name}
+	var live, planned map[string]any
+	if err := c.Get(ctx, crdResource, key, &live); err != nil && !kube.IsNotFound(err) {
+		return "", err
+	}
+	o := kube.WriteOptions{FieldManager: fieldManager, Force: true, DryRun: true}
+	if err := c.Patch(ctx, crdResource, key, kube.ApplyPatch, d.object, &planned, o); err != nil {
+		return "", err
+	}
+	before, err := normalized(live)
+	if err != nil {
+		return "", err
+	}
+	after, err := normalized(planned)
+	if err != nil {
+		return "", err
+	}
+	return diffLines(before, after), nil
+}
+
+// normalized is an object as YAML without what the server keeps for itself; "" for an object that is not there.
+func normalized(obj map[string]any) (string, error) {
+	if obj == nil {
+		return "", nil
+	}
+	delete(obj, "status")
+	if m, ok := obj["metadata"].(map[string]any); ok {
+		for _, field := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"} {
+			delete(m, field)
+		}
+	}
+	text, err := yaml.Marshal(obj)
+	return string(text), err
+}

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"skiff/internal/kube"
+)
+
+// apiResource is one entry of a discovery document (meta/v1 APIResource).
+type apiResource struct {
+	Name         string   `json:"name"`
+	SingularName string   `json:"singularName"`
+	Kind         string   `json:"kind"`
+	Namespaced   bool     `json:"namespaced"`
+	ShortNames   []string `json:"shortNames"`
+	Verbs        []string `json:"verbs"`
+}
+
+// is reports whether a user who writes name means this resource.
+func (r apiResource) is(name string) bool {
+	return name == r.Name || name == r.SingularName || name == strings.ToLower(r.Kind) || slices.Contains(r.ShortNames, name)
+}
+
+// resolve finds the resource that a user means by its plural, singular or short name or its kind, each also with ".GROUP" behind
+// it. As in kubectl, the core group comes first, then the groups in the server's order, each in its preferred version. A group that
+// does not answer (an extension server that is down) hides only itself.
+func resolve(ctx context.Context, c *kube.Client, name string) (kube.Resource, error) {
+	want, group, qualified := strings.Cut(strings.ToLower(name), ".")
+	var broken []error
+	if !qualified {
+		r, found, err := find(ctx, c, "", "v1", want)
+		if found || err != nil {
+			return r, err // without the core group there is no server to talk to
+		}
+	}
+	var groups struct {
+		Groups []struct {
+			Name             string `json:"name"`
+			PreferredVersion struct {
+				Version string `json:"version"`
+			} `json:"preferredVersion"`
+		} `json:"groups"`
+	}
+	if err := discover(ctx, c, "/apis", &groups); err != nil {
+		return kube.Resource{}, err
+	}
+	for _, g := range groups.Groups {
+		if qualified && g.Name != group {
+			continue
+		}
+		r, found, err := find(ctx, c, g.Name, g.PreferredVersion.Version, want)
+		if found && err == nil {
+			return r, nil
+		}
+		if ctx.Err() != nil || found {
+			return kube.Resource{}, err
+		}
+		if err != nil {
+			broken = append(broken, err)
+		}
+	}
+	if len(broken) > 0 {
+		return kube.Resource{}, fmt.Errorf("find resource %q: not in the API groups that answer: %w", name, errors.Join(broken...))
+	}
+	return kube.Resource{}, fmt.Errorf("the server has no resource %q: `kubectl api-resources` lists what it has", name)
+}
+
+// find looks for a resource in one group version. An error with found set is about the resource itself.
+func find(ctx context.Context, c *kube.Client, group, version, want string) (r kube.Resource, found bool, err error) {
+	r = kube.Resource{Group: group, Version: version}
+	var list struct {
+		Resources []apiResource `json:"resources"`
+	}
+	path := "/apis/" + r.APIVersion()
+	if group == "" {
+		path = "/api/" + version
+	}
+	if err := discover(ctx, c, path, &list); err != nil {
+		return kube.Resource{}, false, err
+	}
+	for _, a := range list.Resources {
+		if strings.Contains(a.Name, "/") || !a.is(want) { // a slash: a subresource
+			continue
+		}
+		r.Plural, r.Kind, r.ClusterScoped = a.Name, a.Kind, !a.Namespaced
+		if !slices.Contains(a.Verbs, "list") || !slices.Contains(a.Verbs, "watch") {
+			return r, true, fmt.Errorf("%s cannot be listed and watched: the server offers only %s", r, strings.Join(a.Verbs, ", "))
+		}
+		return r, true, nil
+	}
+	return kube.Resource{}, false, nil
+}
+
+// discover reads one discovery document.
+func discover(ctx context.Context, c *kube.Client, path string, into any) error {
+	body, err := c.Raw(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("read %s%s: the answer is not the JSON of an API server (%w): is the address right, or is a proxy in the way?",
+			c.Server(), path, err)
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"context"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+
+	"skiff/internal/controller"
+	"skiff/internal/kube"
+	"skiff/internal/kubeconfig"
+	"skiff/internal/manager"
+)
+
+// controllerFlags say which controllers to run and how; `skiff run` and `skiff dev` share them.
+type controllerFlags struct {
+	controllers      []string
+	workers          int
+	health, metrics  string
+	watchIdleTimeout time.Duration
+	log              logFlags
+}
+
+func (f *controllerFlags) add(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringSliceVar(&f.controllers, "controllers", operatorNames(), "`names` of the controllers to run, separated by commas")
+	fs.IntVar(&f.workers, "max-concurrent-reconciles", controller.DefaultWorkers, "how many objects each controller works on at a time")
+	fs.StringVar(&f.health, "health-probe-bind-address", "0", "host:port on which to serve /healthz and /readyz; 0 means none")
+	fs.StringVar(&f.metrics, "metrics-bind-address", "0", "host:port on which to serve metrics; only 0, none, works in this version")
+	fs.DurationVar(&f.watchIdleTimeout, "watch-idle-timeout", 0, "renew a watch on which nothing has arrived for so long; "+
+		"servers send a sign of life about once a minute (default: a little longer than a watch lasts)")
+	f.log.add(cmd)
+}
+
+func (f *controllerFlags) check() error {
+	if err := checkControllers(f.controllers); err != nil {
+		return err
+	}
+	if f.workers < 1 {
+		return usagef("--max-concurrent-reconciles %d: want at least 1", f.workers)
+	}
+	if err := checkAddress("--health-probe-bind-address", f.health); err != nil {
+		return err
+	}
+	if f.metrics != "" && f.metrics != "0" {
+		return usagef("--metrics-bind-address %s: this version serves no metrics, only 0 works", f.metrics)
+	}
+	if f.watchIdleTimeout < 0 {
+		return usagef("--watch-idle-timeout %s: is negative", f.watchIdleTimeout)
+	}
+	return nil
+}
+
+// checkAddress refuses what cannot be listened on; "" and "0" mean none.
+func checkAddress(flag, address string) error {
+	if address == "" || address == "0" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return usagef("%s %s: want HOST:PORT or :PORT", flag, address)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return usagef("%s %s: the port is not a number from 0 to 65535", flag, address)
+	}
+	return nil
+}
+
+// namespaceName is what a namespace can be called (RFC 1123 label).
+var namespaceName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+func checkNamespaces(names []string) error {
+	for _, ns := range names {
+		if !namespaceName.MatchString(ns) {
+			return usagef("--watch-namespaces: %q is not the name of a namespace", ns)
+		}
+	}
+	return nil
+}
+
+func newRun() *cobra.Command {
+	var connection kubeconfig.Flags
+	var flags controllerFlags
+	var namespaces []string
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the controllers against a cluster",
+		Long: `Runs controllers against a cluster until SIGTERM or SIGINT, then finishes what is under way and exits with 0; a second signal
+exits at once, with 1.
+
+A controller whose custom resource definition or right is missing waits, says what is missing, and starts by itself when it is
+there; the others run meanwhile.`,
+		Example: `  skiff run
+  skiff run --controllers webserver --watch-namespaces shop,blog
+  skiff run --health-probe-bind-address :8081 --log-format json      # in a pod`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := flags.check(); err != nil {
+				return err
+			}
+			if err := checkNamespaces(namespaces); err != nil {
+				return err
+			}
+			log, err := flags.log.logger(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			client, _, err := connect(connection, func(msg string) { log.Info("warning", "text", msg) })
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			return runControllers(cmd.Context(), client, flags, namespaces, log)
+		},
+	}
+	addConnectionFlags(cmd, &connection)
+	flags.add(cmd)
+	cmd.Flags().StringSliceVar(&namespaces, "watch-namespaces", nil, "`namespaces` to work in, separated by commas; rights on no other are needed (default all)")
+	return cmd
+}
+
+// runControllers runs the controllers until ctx ends.
+func runControllers(ctx context.Context, client *kube.Client, f controllerFlags, namespaces []string, log logr.Logger) error {
+	version, _ := kube.Version()
+	scope := "all"
+	if len(namespaces) > 0 {
+		namespaces = slices.Compact(slices.Sorted(slices.Values(namespaces)))
+		scope = strings.Join(namespaces, ",")
+	}
+	log.Info("starting", "version", version, "server", client.Server(), "controllers", strings.Join(f.controllers, ","), "namespaces", scope)
+	err := manager.New(manager.Options{
+		Controllers: newControllers(f.controllers, controllerOptions{client: client, namespaces: namespaces, workers: f.workers,
+			watchIdleTimeout: f.watchIdleTimeout, log: log}),
+		HealthAddr:  f.health,
+		MetricsAddr: f.metrics,
+		Log:         log,
+	}).Run(ctx)
+	if err == nil {
+		log.Info("stopped")
+	}
+	return err
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// runUntil runs `skiff run` until its log has the text, then stops it as a signal does.
+func runUntil(t *testing.T, text string, args ...string) result {
+	t.Helper()
+	isolate(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var stdout, stderr lockedBuffer
+	code := make(chan int, 1)
+	go func() { code <- Main(ctx, append([]string{"run"}, args...), &stdout, &stderr) }()
+	deadline := time.After(20 * time.Second)
+	for !strings.Contains(stderr.String(), text) {
+		select {
+		case c := <-code:
+			return result{c, stdout.String(), stderr.String()}
+		case <-deadline:
+			t.Fatalf("the log does not say %q: %s", text, &stderr)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	cancel()
+	select {
+	case c := <-code:
+		return result{c, stdout.String(), stderr.String()}
+	case <-time.After(20 * time.Second):
+		t.Fatalf("the command does not stop: %s", &stderr)
+		return result{}
+	}
+}
+
+// secretServer answers everything with 401 over TLS. It repeats the token, as servers with debugging on do in other headers.
+func secretServer(t *testing.T) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-Debug", r.Header.Get("Authorization"))
+		w.WriteHeader(http.StatusUnauthorized)
+		io.WriteString(w, `{"kind":"Status","status":"Failure","code":401,"reason":"Unauthorized","message":"Unauthorized"}`)
+	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Rules: AUTH-26
+func TestNoLogShowsAToken(t *testing.T) {
+	const canary = "canary-Zq7"
+	s := secretServer(t)
+	ca := caFile(t, s)
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(canary+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range []string{"text", "json"} {
+		for _, credentials := range [][]string{{"--token", canary}, {"--token-file", file}} {
+			r := runUntil(t, "Unauthorized", append(credentials, "-v", "9", "--log-format", format, "--server", s.URL, "--certificate-authority", ca)...)
+			r.want(t, exitDone)
+			if strings.Contains(r.stderr+r.stdout, canary) {
+				t.Errorf("%v in %s: the log shows the token: %s", credentials, format, r.stderr)
+			}
+		}
+	}
+}
+
+func TestJSONLogIsOneObjectForEachLine(t *testing.T) {
+	s := secretServer(t)
+	r := runUntil(t, "starting", "--log-format", "json", "--server", s.URL, "--certificate-authority", caFile(t, s))
+	r.want(t, exitDone)
+	for line := range strings.Lines(r.stderr) {
+		var entry map[string]any
+		if err := json.Unmarshal([]byte(line), &entry); err != nil || entry["msg"] == "" || entry["time"] == "" {
+			t.Errorf("line %q: %v", line, err)
+		}
+	}
+}
+
+func TestRunTakesUpTheProbePortOrSaysWhichFlag(t *testing.T) {
+	s := secretServer(t)
+	taken := strings.TrimPrefix(s.URL, "https://")
+	r := skiff(t, "run", "--health-probe-bind-address", taken, "--server", s.URL, "--certificate-authority", caFile(t, s))
+	r.want(t, exitFailed, "--health-probe-bind-address", taken, "in use")
+}

@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+
+	"skiff/internal/cache"
+	"skiff/internal/kube"
+	"skiff/internal/kubeconfig"
+)
+
+// watchOptions are the flags of `skiff watch`.
+type watchOptions struct {
+	connection    kubeconfig.Flags
+	log           logFlags
+	selector      string
+	fieldSelector string
+	allNamespaces bool
+	output        string
+}
+
+func newWatch() *cobra.Command {
+	var o watchOptions
+	cmd := &cobra.Command{
+		Use:   "watch RESOURCE [NAME]",
+		Short: "Print what happens to objects, for ever",
+		Long: `Lists objects, then prints each change as it happens, for ever: lost connections, restarts of the server and expired
+resource versions are taken up where they left off, and what changed meanwhile is printed once.
+
+RESOURCE is a plural, singular or short name or a kind, with .GROUP behind it where that is needed. Each line says what
+happened (ADDED, MODIFIED, DELETED), to which object, and what it looks like now.`,
+		Example: `  skiff watch pods -l app=nginx
+  skiff watch pods -l app=nginx -o json       # the watch events as the server sends them
+  skiff watch deployments.apps web -n shop
+  skiff watch ws -A -o wide`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return fmt.Errorf("want RESOURCE [NAME], got %d arguments", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := ""
+			if len(args) == 2 {
+				name = args[1]
+			}
+			return o.run(cmd, args[0], name)
+		},
+	}
+	addConnectionFlags(cmd, &o.connection)
+	o.log.add(cmd)
+	cmd.Flags().StringVarP(&o.connection.Namespace, "namespace", "n", "", "`namespace`; without it the one of the kubeconfig context")
+	cmd.Flags().BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "watch all namespaces")
+	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "label `selector`, such as app=nginx,tier!=test")
+	cmd.Flags().StringVar(&o.fieldSelector, "field-selector", "", "field `selector`, such as spec.nodeName=node-1")
+	cmd.Flags().StringVarP(&o.output, "output", "o", "", "`format`: json, name or wide")
+	return cmd
+}
+
+func (o *watchOptions) run(cmd *cobra.Command, resource, name string) error {
+	switch o.output {
+	case "", "json", "name", "wide":
+	default:
+		return usagef("--output %q: want json, name or wide", o.output)
+	}
+	if o.allNamespaces && name != "" {
+		return usagef("%s %s: one object is in one namespace, leave --all-namespaces out", resource, name)
+	}
+	log, err := o.log.logger(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	client, namespace, err := connect(o.connection, warnTo(cmd.ErrOrStderr()))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx := cmd.Context()
+	r, err := resolve(ctx, client, resource)
+	if err != nil {
+		return ended(ctx, err)
+	}
+	if o.allNamespaces || r.ClusterScoped {
+		namespace = ""
+	}
+	q := kube.Query{Resource: r, Namespace: namespace, LabelSelector: o.selector, FieldSelector: o.fieldSelector}
+	if name != "" {
+		q = q.Object(name)
+		if o.fieldSelector != "" {
+			q.FieldSelector += "," + o.fieldSelector
+		}
+	}
+	if err := tryList(ctx, client, q); err != nil {
+		return ended(ctx, err)
+	}
+	p := &printer{out: cmd.OutOrStdout(), resource: r, output: o.output, allNamespaces: namespace == "" && !r.ClusterScoped}
+	if o.output == "json" {
+		return watch[*wholeObject](ctx, client, q, log, p)
+	}
+	return watch[*lineObject](ctx, client, q, log, p)
+}
+
+// ended hides the error of a request that was cut short by the end of ctx: the user stopped us.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// tryList asks for one object, so that a missing right or a wrong selector is an error. A mirror would wait for it to change.
+func tryList(ctx context.Context, c *kube.Client, q kube.Query) error {
+	query := url.Values{"limit": {"1"}}
+	if q.LabelSelector != "" {
+		query.Set("labelSelector", q.LabelSelector)
+	}
+	if q.FieldSelector != "" {
+		query.Set("fieldSelector", q.FieldSelector)
+	}
+	_, err := c.Raw(ctx, http.MethodGet, q.Resource.Path(q.Namespace, ""), query)
+	return err
+}
+
+// printable is an object that a printer can print.
+type printable interface {
+	kube.Object
+	text(p *printer) (string, error)
+}
+
+// watch mirrors what q selects and prints every change, until ctx ends or the reader of our output goes away.
+func watch[T printable](ctx context.Context, c *kube.Client, q kube.Query, log logr.Logger, p *printer) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	o := cache.Options{Resource: q.Resource, LabelSelector: q.LabelSelector, FieldSelector: q.FieldSelector, Client: c, Log: log}
+	if q.Namespace != "" {
+		o.Namespaces = []string{q.Namespace}
+	}
+	store := cache.New[T](o)
+	var failed error // written by the one goroutine of the one scope, read after Run
+	store.OnChange(func(change cache.Change[T]) {
+		if failed != nil {
+			return
+		}
+		if failed = printChange(p, change); failed != nil {
+			cancel(failed)
+		}
+	})
+	if err := store.Run(ctx); err != nil {
+		return err
+	}
+	if errors.Is(failed, syscall.EPIPE) || errors.Is(failed, io.ErrClosedPipe) {
+		return nil // `| head` has seen enough
+	}
+	return failed
+}
+
+func printChange[T printable](p *printer, change cache.Change[T]) error {
+	obj := change.Object()
+	text, err := obj.text(p)
+	if err != nil {
+		return fmt.Errorf("print %s %s: %w", p.resource, obj.ObjectMeta().Key(), err)
+	}
+	if err := p.print(change.Type.String(), obj.ObjectMeta(), text); err != nil {
+		return fmt.Errorf("print %s: %w", p.resource, err)
+	}
+	return nil
+}
+
+// printer writes one line for each change.
+type printer struct {
+	out           io.Writer
+	resource      kube.Resource
+	output        string // the value of -o
+	allNamespaces bool
+}
+
+func (p *printer) print(event string, m *kube.Meta, text string) error {
+	var line string
+	switch p.output {
+	case "json":
+		line = fmt.Sprintf(`{"type":%q,"object":%s}`, event, text)
+	case "name":
+		line = p.name(m)
+	default:
+		line = fmt.Sprintf("%-8s %s", event, p.name(m))
+		if p.allNamespaces {
+			line = fmt.Sprintf("%-8s %-16s %s", event, m.Namespace, p.name(m))
+		}
+		if text != "" {
+			line += "  " + text
+		}
+	}
+	_, err := io.WriteString(p.out, line+"\n")
+	return err
+}
+
+// name is the object's name as kubectl -o name has it: "pod/web", "deployment.apps/web".
+func (p *printer) name(m *kube.Meta) string {
+	kind := strings.ToLower(p.resource.Kind)
+	if p.resource.Group != "" {
+		kind += "." + p.resource.Group
+	}
+	return kind + "/" + m.Name
+}

@@ -1,0 +1,419 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"skiff/internal/fakeapi"
+	"skiff/internal/kube"
+)
+
+var configMaps = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
+
+// cluster is an embedded API server on a port of this machine, which can go away and come back.
+type cluster struct {
+	t      *testing.T
+	api    *fakeapi.Server
+	http   *http.Server
+	addr   string
+	client *kube.Client
+}
+
+func newCluster(t *testing.T, o fakeapi.Options) *cluster {
+	t.Helper()
+	c := &cluster{t: t, api: fakeapi.New(o), addr: "127.0.0.1:0"}
+	t.Cleanup(c.api.Close)
+	c.up()
+	t.Cleanup(c.down)
+	client, err := kube.New(kube.Config{Server: c.url()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	c.client = client
+	return c
+}
+
+func (c *cluster) url() string { return "http://" + c.addr }
+
+// up serves, from the second time on at the same address.
+func (c *cluster) up() {
+	c.t.Helper()
+	l, err := net.Listen("tcp", c.addr)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.addr = l.Addr().String()
+	c.http = &http.Server{Handler: c.api}
+	go c.http.Serve(l) // returns when down closes it
+}
+
+// down cuts all connections, as a crash does.
+func (c *cluster) down() { c.http.Close() }
+
+func (c *cluster) create(r kube.Resource, namespace string, obj map[string]any) {
+	c.t.Helper()
+	obj["apiVersion"], obj["kind"] = r.APIVersion(), r.Kind
+	if err := c.client.Create(c.t.Context(), r, namespace, obj, nil, kube.WriteOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cluster) patch(r kube.Resource, namespace, name string, patch map[string]any) {
+	c.t.Helper()
+	if err := c.client.Patch(c.t.Context(), r, kube.Key{Namespace: namespace, Name: name}, kube.MergePatch, patch, nil, kube.WriteOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cluster) delete(r kube.Resource, namespace, name string) {
+	c.t.Helper()
+	if err := c.client.Delete(c.t.Context(), r, kube.Key{Namespace: namespace, Name: name}, kube.DeleteOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func named(name string, labels map[string]string) map[string]any {
+	return map[string]any{"metadata": map[string]any{"name": name, "labels": labels}}
+}
+
+// follower is a `skiff watch` that runs in this process.
+type follower struct {
+	t      *testing.T
+	lines  chan string
+	stderr *lockedBuffer
+	cancel context.CancelFunc
+	code   chan int
+}
+
+// follow starts a command and returns once it runs; it is stopped at the end of the test.
+func follow(t *testing.T, args ...string) *follower {
+	t.Helper()
+	isolate(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	f := &follower{t: t, lines: make(chan string, 1000), stderr: &lockedBuffer{}, cancel: cancel, code: make(chan int, 1)}
+	go func() { f.code <- Main(ctx, args, &lineWriter{lines: f.lines}, f.stderr) }()
+	t.Cleanup(cancel)
+	return f
+}
+
+// next is the next line of output.
+func (f *follower) next() string {
+	f.t.Helper()
+	select {
+	case line := <-f.lines:
+		return line
+	case code := <-f.code:
+		f.t.Fatalf("the command ended with %d: %s", code, f.stderr)
+	case <-time.After(20 * time.Second):
+		f.t.Fatalf("no further line; stderr: %s", f.stderr)
+	}
+	return ""
+}
+
+// want checks the next line: it begins with the first text and has the others in it.
+func (f *follower) want(start string, parts ...string) {
+	f.t.Helper()
+	line := f.next()
+	if !strings.HasPrefix(line, start) {
+		f.t.Errorf("line %q, want %q", line, start)
+	}
+	for _, part := range parts {
+		if !strings.Contains(line, part) {
+			f.t.Errorf("line %q does not say %q", line, part)
+		}
+	}
+}
+
+// stop ends the command as a signal does, and returns its exit code.
+func (f *follower) stop() int {
+	f.t.Helper()
+	f.cancel()
+	select {
+	case code := <-f.code:
+		return code
+	case <-time.After(20 * time.Second):
+		f.t.Fatal("the command does not stop")
+		return 0
+	}
+}
+
+// lineWriter hands out what is written line by line.
+type lineWriter struct {
+	lines chan string
+	part  []byte
+}
+
+func (w *lineWriter) Write(p []byte) (int, error) {
+	w.part = append(w.part, p...)
+	for {
+		line, rest, ok := bytes.Cut(w.part, []byte("\n"))
+		if !ok {
+			return len(p), nil
+		}
+		w.lines <- string(line)
+		w.part = rest
+	}
+}
+
+func TestWatchPrintsALineForEachChange(t *testing.T) {
+	c := newCluster(t, fakeapi.Options{})
+	c.create(configMaps, "default", named("first", nil))
+	f := follow(t, "watch", "cm", "--server", c.url())
+	f.want("ADDED    configmap/first")
+	c.create(configMaps, "default", named("second", nil))
+	f.want("ADDED    configmap/second")
+	c.patch(configMaps, "default", "second", map[string]any{"data": map[string]any{"k": "v"}})
+	f.want("MODIFIED configmap/second")
+	c.create(configMaps, "kube-system", named("elsewhere", nil))
+	c.delete(configMaps, "default", "first")
+	f.want("DELETED  configmap/first")
+	if code := f.stop(); code != exitDone || f.stderr.String() != "" {
+		t.Errorf("exit code %d, stderr %q", code, f.stderr)
+	}
+}
+
+func TestWatchSelectsByLabelFieldNameAndNamespace(t *testing.T) {
+	c := newCluster(t, fakeapi.Options{})
+	c.create(configMaps, "default", named("a", map[string]string{"app": "x"}))
+	c.create(configMaps, "default", named("b", nil))
+	c.create(configMaps, "kube-system", named("c", map[string]string{"app": "x"}))
+	for args, want := range map[string]string{
+		"cm -l app=x":                         "ADDED    configmap/a",
+		"cm b":                                "ADDED    configmap/b",
+		"cm --field-selector metadata.name=b": "ADDED    configmap/b",
+		"cm -n kube-system -l app=x":          "ADDED    configmap/c",
+		"cm -A -l app=x --field-selector=metadata.namespace=kube-system": "ADDED    kube-system      configmap/c",
+		"cm -n kube-system -l app=x -o name":                             "configmap/c",
+		"namespaces kube-system":                                         "ADDED    namespace/kube-system  phase=Active",
+		"ns kube-system -o wide":                                         "ADDED    namespace/kube-system  phase=Active resourceVersion=",
+	} {
+		f := follow(t, append(append([]string{"watch"}, strings.Fields(args)...), "--server", c.url())...)
+		f.want(want)
+		f.stop()
+		if len(f.lines) > 0 {
+			t.Errorf("skiff watch %s prints more than was selected: %s", args, <-f.lines)
+		}
+	}
+}
+
+func TestWatchAsJSONPrintsTheEventsAsTheServerSendsThem(t *testing.T) {
+	c := newCluster(t, fakeapi.Options{})
+	c.create(configMaps, "default", map[string]any{"metadata": map[string]any{"name": "a", "annotations": map[string]any{"n": "<&> é"}}, "data": map[string]any{"k": "v"}})
+	f := follow(t, "watch", "configmaps", "-o", "json", "--server", c.url())
+	check := func(event string) {
+		t.Helper()
+		line := f.next()
+		if !strings.HasPrefix(line, `{"type":"`+event+`","object":{"kind":"ConfigMap","apiVersion":"v1",`) &&
+			!strings.HasPrefix(line, `{"type":"`+event+`","object":{"apiVersion":"v1","kind":"ConfigMap",`) {
+			t.Errorf("line %s", line)
+		}
+		var got struct{ Object map[string]any }
+		if err := json.Unmarshal([]byte(line), &got); err != nil {
+			t.Fatal(err)
+		}
+		if event == "DELETED" {
+			return
+		}
+		body, err := c.client.Raw(t.Context(), http.MethodGet, configMaps.Path("default", "a"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want map[string]any
+		if err := json.Unmarshal(body, &want); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got.Object, want) {
+			t.Errorf("object\n%v, want\n%v", got.Object, want)
+		}
+	}
+	check("ADDED")
+	c.patch(configMaps, "default", "a", map[string]any{"data": map[string]any{"k": "w"}})
+	check("MODIFIED")
+	c.delete(configMaps, "default", "a")
+	check("DELETED")
+}
+
+func TestWatchOfAListedObjectAsJSONHasItsKind(t *testing.T) {
+	// The items of a list of a built-in kind carry neither kind nor apiVersion.
+	o := &wholeObject{}
+	if err := o.UnmarshalJSON([]byte(`{ "metadata": {"name":"web"} }`)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := o.text(&printer{resource: deployments})
+	if want := `{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"web"}}`; err != nil || text != want {
+		t.Errorf("%s, %v, want %s", text, err, want)
+	}
+}
+
+func TestWatchSurvivesServerRestartsAndPrintsWhatHappenedMeanwhile(t *testing.T) {
+	for _, o := range []fakeapi.Options{{}, {HistoryEvents: 1}} {
+		c := newCluster(t, o)
+		c.create(configMaps, "default", named("kept", nil))
+		c.create(configMaps, "default", named("lost", nil))
+		f := follow(t, "watch", "configmaps", "--server", c.url())
+		f.want("ADDED    configmap/kept")
+		f.want("ADDED    configmap/lost")
+		c.down()
+		// The server's other clients go on: what they do is not seen until it is back.
+		behind(t, c.api, func(client *kube.Client) error {
+			if err := client.Delete(t.Context(), configMaps, kube.Key{Namespace: "default", Name: "lost"}, kube.DeleteOptions{}); err != nil {
+				return err
+			}
+			return client.Create(t.Context(), configMaps, "default", map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+				"metadata": map[string]any{"name": "new"}}, nil, kube.WriteOptions{})
+		})
+		c.up()
+		got := map[string]bool{f.next(): true, f.next(): true}
+		if !got["DELETED  configmap/lost"] || !got["ADDED    configmap/new"] {
+			t.Errorf("after the restart: %v", got)
+		}
+		if f.stop(); len(f.lines) > 0 {
+			t.Errorf("a line too many: %s", <-f.lines)
+		}
+	}
+}
+
+// behind gives f a client of the server that does not go through the address that is down.
+func behind(t *testing.T, api *fakeapi.Server, f func(*kube.Client) error) {
+	t.Helper()
+	back := httptest.NewServer(api)
+	defer back.Close()
+	client, err := kube.New(kube.Config{Server: back.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if err := f(client); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWatchEndsQuietlyWhenItsReaderGoesAway(t *testing.T) {
+	c := newCluster(t, fakeapi.Options{})
+	isolate(t)
+	var stderr lockedBuffer
+	if code := Main(t.Context(), []string{"watch", "namespaces", "--server", c.url()}, brokenPipe{}, &stderr); code != exitDone || stderr.String() != "" {
+		t.Errorf("exit code %d, stderr %q", code, &stderr)
+	}
+	if code := Main(t.Context(), []string{"watch", "namespaces", "--server", c.url()}, fullDisk{}, &stderr); code != exitFailed ||
+		!strings.Contains(stderr.String(), "no space left") {
+		t.Errorf("exit code %d, stderr %q", code, &stderr)
+	}
+}
+
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, fmt.Errorf("write: %w", syscall.EPIPE) }
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+func TestColumnsShowWhatAnObjectHas(t *testing.T) {
+	for _, tt := range []struct{ obj, short, wide string }{
+		{`{"metadata":{"name":"p","uid":"u"},"spec":{"nodeName":"n1"},"status":{"phase":"Running","podIP":"10.0.0.1",
+			"conditions":[{"type":"Ready","status":"True"}],
+			"containerStatuses":[{"ready":true,"restartCount":2},{"ready":false,"restartCount":1}]}}`,
+			"phase=Running ready=1/2 restarts=3", "phase=Running ready=1/2 restarts=3 ip=10.0.0.1 node=n1 uid=u"},
+		{`{"metadata":{"name":"p","deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Running"}}`, "phase=Terminating", "phase=Terminating"},
+		{`{"metadata":{"name":"d","generation":3},"spec":{"replicas":3},"status":{"readyReplicas":2,"conditions":[{"type":"Available","status":"False"}]}}`,
+			"ready=2/3 Available=False", "ready=2/3 Available=False generation=3"},
+		{`{"metadata":{"name":"s"},"spec":{"type":"NodePort","clusterIP":"10.96.0.7"}}`, "type=NodePort clusterIP=10.96.0.7", "type=NodePort clusterIP=10.96.0.7"},
+		{`{"metadata":{"name":"e"},"reason":"Created","note":"made a pod"}`, `reason=Created message="made a pod"`, `reason=Created message="made a pod"`},
+		{`{"metadata":{"name":"odd"},"spec":"text","status":{"phase":7,"conditions":"none","containerStatuses":[1]}}`, "phase=7 ready=0/1", "phase=7 ready=0/1"},
+	} {
+		o := &lineObject{}
+		if err := o.UnmarshalJSON([]byte(tt.obj)); err != nil {
+			t.Fatal(err)
+		}
+		short, _ := o.text(&printer{})
+		wide, _ := o.text(&printer{output: "wide"})
+		if short != tt.short || wide != tt.wide {
+			t.Errorf("%q and %q, want %q and %q", short, wide, tt.short, tt.wide)
+		}
+	}
+}
+
+// discovery is a server that has only discovery documents.
+func discovery(t *testing.T, documents map[string]string) *kube.Client {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		text, ok := documents[r.URL.Path]
+		if !ok {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			text = `{"kind":"Status","status":"Failure","code":503,"reason":"ServiceUnavailable","message":"the extension server is down"}`
+		}
+		io.WriteString(w, text)
+	}))
+	t.Cleanup(s.Close)
+	c, err := kube.New(kube.Config{Server: s.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// Rules: MGR-20
+func TestResourcesAreFoundByAnyOfTheirNames(t *testing.T) {
+	const verbs = `"verbs":["get","list","watch"]`
+	c := discovery(t, map[string]string{
+		"/api/v1": `{"resources":[{"name":"pods/status","kind":"Pod"},{"name":"pods","singularName":"pod","kind":"Pod","namespaced":true,"shortNames":["po"],` + verbs + `},
+			{"name":"events","singularName":"event","kind":"Event","namespaced":true,` + verbs + `},
+			{"name":"componentstatuses","kind":"ComponentStatus","shortNames":["cs"],"verbs":["get","list"]}]}`,
+		"/apis": `{"groups":[{"name":"broken.example","preferredVersion":{"version":"v1"}},{"name":"apps","preferredVersion":{"version":"v1"}},
+			{"name":"events.k8s.io","preferredVersion":{"version":"v1"}},{"name":"skiff.dev","preferredVersion":{"version":"v1alpha1"}}]}`,
+		"/apis/apps/v1":            `{"resources":[{"name":"deployments","singularName":"deployment","kind":"Deployment","namespaced":true,"shortNames":["deploy"],` + verbs + `}]}`,
+		"/apis/events.k8s.io/v1":   `{"resources":[{"name":"events","singularName":"event","kind":"Event","namespaced":true,` + verbs + `}]}`,
+		"/apis/skiff.dev/v1alpha1": `{"resources":[{"name":"webservers","singularName":"webserver","kind":"WebServer","namespaced":true,"shortNames":["ws"],` + verbs + `}]}`,
+	})
+	for name, want := range map[string]string{
+		"pods": "/api/v1/pods", "pod": "/api/v1/pods", "po": "/api/v1/pods", "Pod": "/api/v1/pods", "PODS": "/api/v1/pods",
+		"deploy": "/apis/apps/v1/deployments", "deployments.apps": "/apis/apps/v1/deployments", "Deployment.apps": "/apis/apps/v1/deployments",
+		"events": "/api/v1/events", "events.events.k8s.io": "/apis/events.k8s.io/v1/events",
+		"ws": "/apis/skiff.dev/v1alpha1/webservers", "webserver.skiff.dev": "/apis/skiff.dev/v1alpha1/webservers",
+	} {
+		r, err := resolve(t.Context(), c, name)
+		if err != nil || r.Path("", "") != want {
+			t.Errorf("%s: %s, %v, want %s", name, r.Path("", ""), err, want)
+		}
+	}
+	for name, say := range map[string]string{
+		"pods.apps":   `no resource "pods.apps"`,
+		"pods/status": `extension server is down`,
+		"cs":          "cannot be listed and watched",
+		"nothing":     "the extension server is down",
+		"x.skiff.dev": "kubectl api-resources",
+	} {
+		if _, err := resolve(t.Context(), c, name); err == nil || !strings.Contains(err.Error(), say) {
+			t.Errorf("%s: error %v, want %q", name, err, say)
+		}
+	}
+}
+
+func TestWatchWithoutTheRightToListIsAnError(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/api/v1" {
+			io.WriteString(w, `{"resources":[{"name":"pods","kind":"Pod","namespaced":true,"verbs":["list","watch"]}]}`)
+			return
+		}
+		w.WriteHeader(http.StatusForbidden)
+		io.WriteString(w, `{"kind":"Status","status":"Failure","code":403,"reason":"Forbidden","message":"pods is forbidden: User \"x\" cannot list resource \"pods\""}`)
+	}))
+	defer s.Close()
+	skiff(t, "watch", "pods", "--server", s.URL).want(t, exitFailed, "pods is forbidden", "a Role or ClusterRole must grant this")
+}

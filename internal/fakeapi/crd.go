@@ -1,11 +1,13 @@
 package fakeapi
 
 import (
+	"maps"
 	"strings"
 	"time"
 
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/schema"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/kube"
 )
@@ -173,6 +175,10 @@ func customKind(spec, version map[string]any) *kinds.Kind {
 		k.Scale = &kinds.Scale{Spec: simplePath(obj.String(sc, "specReplicasPath")), Status: simplePath(obj.String(sc, "statusReplicasPath")),
 			Selector: simplePath(obj.String(sc, "labelSelectorPath"))}
 	}
+	k.OpenAPI = obj.Map(version, "schema", "openAPIV3Schema")
+	if sc, _ := schema.Parse(obj.Get(version, "schema", "openAPIV3Schema"), ""); sc != nil { // its causes were refused with the CRD
+		useSchema(k, sc)
+	}
 	k.Generation = func(next, cur map[string]any) bool {
 		except := []string{"metadata"}
 		if k.Status {
@@ -181,6 +187,31 @@ func customKind(spec, version map[string]any) *kinds.Kind {
 		return !obj.EqualExcept(next, cur, except...)
 	}
 	return k
+}
+
+// useSchema holds the kind's objects to a schema.
+func useSchema(k *kinds.Kind, s *schema.Schema) {
+	k.Node, k.Shape = s.Node(), s
+	k.Unknown = func(o map[string]any) []string {
+		pruned, unknown := s.Prune(o)
+		overwrite(o, pruned)
+		return unknown
+	}
+	k.Defaults = func(o map[string]any) { overwrite(o, s.Default(o)) }
+	k.View = s.Default // of what was stored under an older schema
+	k.Validate = func(next, _ map[string]any) []kinds.Cause {
+		var out []kinds.Cause
+		for _, c := range s.Validate(next) {
+			out = append(out, kinds.Cause(c))
+		}
+		return out
+	}
+}
+
+// overwrite makes dst the same object as src.
+func overwrite(dst, src map[string]any) {
+	clear(dst)
+	maps.Copy(dst, src)
 }
 
 // simplePath splits a JSON path such as .spec.replicas; nil for none.

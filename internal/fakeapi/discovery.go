@@ -1,7 +1,256 @@
 package fakeapi
 
-import "net/http"
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
 
+	"skiff/internal/fakeapi/kinds"
+)
+
+// serveDiscovery answers what kubectl learns the served resources from: the aggregated form, the older one of one document per group
+// and version, and the schemas. It returns false for a path that is none of these.
 func (s *Server) serveDiscovery(w http.ResponseWriter, r *http.Request, path string) bool {
-	return false
+	all, _ := s.registry.all()
+	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	core := func(k *kinds.Kind) bool { return k.Group == "" }
+	named := func(k *kinds.Kind) bool { return k.Group != "" }
+	switch {
+	case path == "/api":
+		s.root(w, r, keepKinds(all, core), map[string]any{"kind": "APIVersions", "versions": []any{"v1"},
+			"serverAddressByClientCIDRs": []any{map[string]any{"clientCIDR": "0.0.0.0/0", "serverAddress": r.Host}}})
+	case path == "/apis":
+		s.root(w, r, keepKinds(all, named), map[string]any{"kind": "APIGroupList", "apiVersion": "v1", "groups": groupList(keepKinds(all, named))})
+	case path == "/api/v1":
+		writeJSON(w, http.StatusOK, resourceList("v1", keepKinds(all, core)))
+	case parts[0] == "apis" && len(parts) == 2:
+		groups := groupList(keepKinds(all, func(k *kinds.Kind) bool { return k.Group == parts[1] }))
+		if len(groups) == 0 || parts[1] == "" {
+			return false
+		}
+		group := groups[0].(map[string]any)
+		group["kind"], group["apiVersion"] = "APIGroup", "v1"
+		writeJSON(w, http.StatusOK, group)
+	case parts[0] == "apis" && len(parts) == 3:
+		found := keepKinds(all, func(k *kinds.Kind) bool { return k.Group == parts[1] && k.Version == parts[2] })
+		if len(found) == 0 {
+			return false
+		}
+		writeJSON(w, http.StatusOK, resourceList(parts[1]+"/"+parts[2], found))
+	case parts[0] == "openapi":
+		return serveOpenAPI(w, r, parts[1:], all)
+	default:
+		return false
+	}
+	return true
+}
+
+func keepKinds(all []*kinds.Kind, keep func(*kinds.Kind) bool) []*kinds.Kind {
+	var out []*kinds.Kind
+	for _, k := range all {
+		if keep(k) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// discoveryTypes are the aggregated forms, newest first. Clients read the form from the Content-Type of the answer, so it has to be
+// exactly one of these.
+var discoveryTypes = []string{"v2", "v2beta1"}
+
+// root answers /api and /apis in the form the client prefers. The ETag is that of the content: a client may ask whether it changed.
+func (s *Server) root(w http.ResponseWriter, r *http.Request, ks []*kinds.Kind, plain map[string]any) {
+	w.Header().Set("Vary", "Accept")
+	version := aggregatedVersion(r)
+	if version == "" {
+		writeJSON(w, http.StatusOK, plain)
+		return
+	}
+	body := marshal(map[string]any{"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/" + version,
+		"metadata": map[string]any{}, "items": aggregated(ks)})
+	h := w.Header()
+	h.Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v="+version+";as=APIGroupDiscoveryList")
+	h.Set("Cache-Control", "public")
+	etag := `"` + hash(body) + `"`
+	h.Set("ETag", etag)
+	if r.Header.Get("If-None-Match") == etag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	writeBytes(w, http.StatusOK, body)
+}
+
+func aggregatedVersion(r *http.Request) string {
+	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
+		mt, params, err := mime.ParseMediaType(strings.TrimSpace(part))
+		if err != nil || mt != "application/json" {
+			continue
+		}
+		if params["as"] == "APIGroupDiscoveryList" && params["g"] == "apidiscovery.k8s.io" && slices.Contains(discoveryTypes, params["v"]) {
+			return params["v"]
+		}
+		if params["as"] == "" {
+			return ""
+		}
+	}
+	return ""
+}
+
+func hash(b []byte) string {
+	sum := sha256.Sum256(b)
+	return strings.ToUpper(hex.EncodeToString(sum[:]))
+}
+
+// grouped calls f for each group with its kinds by version, in the order in which they are served.
+func grouped(ks []*kinds.Kind, f func(group string, versions []string, byVersion map[string][]*kinds.Kind)) {
+	var groups []string
+	for _, k := range ks {
+		if !slices.Contains(groups, k.Group) {
+			groups = append(groups, k.Group)
+		}
+	}
+	for _, g := range groups {
+		var versions []string
+		by := map[string][]*kinds.Kind{}
+		for _, k := range ks {
+			if k.Group == g {
+				if by[k.Version] == nil {
+					versions = append(versions, k.Version)
+				}
+				by[k.Version] = append(by[k.Version], k)
+			}
+		}
+		f(g, versions, by)
+	}
+}
+
+func aggregated(ks []*kinds.Kind) []any {
+	var items []any
+	grouped(ks, func(group string, versions []string, by map[string][]*kinds.Kind) {
+		meta := map[string]any{}
+		if group != "" {
+			meta["name"] = group
+		}
+		var vs []any
+		for _, v := range versions {
+			var resources []any
+			for _, k := range by[v] {
+				resources = append(resources, aggregatedResource(k))
+			}
+			vs = append(vs, map[string]any{"version": v, "resources": resources, "freshness": "Current"})
+		}
+		items = append(items, map[string]any{"metadata": meta, "versions": vs})
+	})
+	return items
+}
+
+func aggregatedResource(k *kinds.Kind) map[string]any {
+	scope := "Namespaced"
+	if k.ClusterScoped {
+		scope = "Cluster"
+	}
+	out := map[string]any{"resource": k.Plural, "responseKind": kindRef(k), "scope": scope, "singularResource": singular(k), "verbs": verbs(k)}
+	setNames(out, k)
+	var subs []any
+	for _, sub := range subresources(k) {
+		subs = append(subs, map[string]any{"subresource": sub.name, "responseKind": sub.kind, "verbs": sub.verbs})
+	}
+	if subs != nil {
+		out["subresources"] = subs
+	}
+	return out
+}
+
+func setNames(out map[string]any, k *kinds.Kind) {
+	if len(k.ShortNames) > 0 {
+		out["shortNames"] = anys(k.ShortNames)
+	}
+	if len(k.Categories) > 0 {
+		out["categories"] = anys(k.Categories)
+	}
+}
+
+func kindRef(k *kinds.Kind) map[string]any {
+	return map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}
+}
+
+func singular(k *kinds.Kind) string {
+	if k.Singular != "" {
+		return k.Singular
+	}
+	return strings.ToLower(k.Kind)
+}
+
+func anys(list []string) []any {
+	out := make([]any, len(list))
+	for i, s := range list {
+		out[i] = s
+	}
+	return out
+}
+
+func verbs(k *kinds.Kind) []any {
+	all := []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+	if k.TableName() == "namespaces" {
+		all = slices.DeleteFunc(all, func(v string) bool { return v == "deletecollection" })
+	}
+	return anys(all)
+}
+
+type subresource struct {
+	name  string
+	kind  map[string]any
+	verbs []any
+}
+
+func subresources(k *kinds.Kind) []subresource {
+	change := anys([]string{"get", "patch", "update"})
+	var out []subresource
+	if k.TableName() == "namespaces" {
+		out = append(out, subresource{"finalize", kindRef(k), anys([]string{"update"})})
+	}
+	if k.Scale != nil {
+		out = append(out, subresource{"scale", map[string]any{"group": "autoscaling", "version": "v1", "kind": "Scale"}, change})
+	}
+	if k.Status {
+		out = append(out, subresource{"status", kindRef(k), change})
+	}
+	return out
+}
+
+func groupList(ks []*kinds.Kind) []any {
+	var out []any
+	grouped(ks, func(group string, versions []string, _ map[string][]*kinds.Kind) {
+		var vs []any
+		for _, v := range versions {
+			vs = append(vs, map[string]any{"groupVersion": group + "/" + v, "version": v})
+		}
+		out = append(out, map[string]any{"name": group, "versions": vs, "preferredVersion": vs[0]})
+	})
+	return out
+}
+
+// resourceList is the older form: subresources are entries of their own.
+func resourceList(groupVersion string, ks []*kinds.Kind) map[string]any {
+	var list []any
+	for _, k := range ks {
+		sum := sha256.Sum256([]byte(k.TableName() + "/" + k.Version))
+		entry := map[string]any{"name": k.Plural, "singularName": singular(k), "namespaced": !k.ClusterScoped, "kind": k.Kind, "verbs": verbs(k),
+			"storageVersionHash": base64.StdEncoding.EncodeToString(sum[:8])}
+		setNames(entry, k)
+		list = append(list, entry)
+		for _, sub := range subresources(k) {
+			e := map[string]any{"name": k.Plural + "/" + sub.name, "singularName": "", "namespaced": !k.ClusterScoped, "kind": sub.kind["kind"], "verbs": sub.verbs}
+			if sub.name == "scale" {
+				e["group"], e["version"] = sub.kind["group"], sub.kind["version"]
+			}
+			list = append(list, e)
+		}
+	}
+	return map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": groupVersion, "resources": list}
 }

@@ -155,12 +155,13 @@ type registry struct {
 	mu      sync.RWMutex // guards what follows
 	builtin []*kinds.Kind
 	custom  []*kinds.Kind
-	serial  int              // grows with every change: discovery's ETag
-	crds    map[string]int64 // by table: the revision of the CRD that is served
+	serial  int                             // grows with every change: discovery's ETag
+	crds    map[string]int64                // by table: the revision of the CRD that is served
+	ends    map[kube.Resource]chan struct{} // closed when a custom kind ceases to be served
 }
 
 func newRegistry(builtin []*kinds.Kind) *registry {
-	return &registry{builtin: builtin, crds: map[string]int64{}}
+	return &registry{builtin: builtin, crds: map[string]int64{}, ends: map[kube.Resource]chan struct{}{}}
 }
 
 func (g *registry) find(group, version, plural string) *kinds.Kind {
@@ -204,6 +205,25 @@ func (g *registry) replace(table string, revision int64, ks []*kinds.Kind) {
 	g.custom = slices.DeleteFunc(slices.Clone(g.custom), func(k *kinds.Kind) bool { return k.TableName() == table })
 	g.custom = append(g.custom, ks...)
 	g.serial++
+	for r, end := range g.ends {
+		if r.GroupResource() == table && !slices.ContainsFunc(ks, func(k *kinds.Kind) bool { return k.Resource == r }) {
+			close(end)
+			delete(g.ends, r)
+		}
+	}
+}
+
+// end returns a channel that is closed when a custom kind is no longer served: its watches end then. It is nil for built-in kinds.
+func (g *registry) end(k *kinds.Kind) <-chan struct{} {
+	if !k.Custom {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ends[k.Resource] == nil {
+		g.ends[k.Resource] = make(chan struct{})
+	}
+	return g.ends[k.Resource]
 }
 
 // ofTable returns the kinds that a CRD serves.

@@ -172,7 +172,7 @@ func splitStatus(k *kinds.Kind, sub string, next, old map[string]any) map[string
 	switch {
 	case !k.Status:
 		return next
-	case sub == "":
+	case sub != "status":
 		keep(next, old, "status")
 		return next
 	}

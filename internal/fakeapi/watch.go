@@ -118,6 +118,7 @@ func (wt *watcher) run(ctx context.Context, initial []*store.Object, cursor *sto
 	}
 	bookmark := wt.faults.bookmarkTimer(wt.s.opts.BookmarkInterval)
 	defer bookmark.Stop()
+	removed, last := wt.s.registry.end(wt.kind), false
 	for {
 		events, revision, wait, err := cursor.Next(watchBatch)
 		if err != nil {
@@ -135,8 +136,13 @@ func (wt *watcher) run(ctx context.Context, initial []*store.Object, cursor *sto
 			}
 			continue
 		}
+		if last {
+			return errEnd
+		}
 		select {
 		case <-wait:
+		case <-removed:
+			last = true // what was deleted with the definition is still to be told
 		case <-bookmark.C:
 			bookmark.Reset(wt.faults.bookmarkInterval(wt.s.opts.BookmarkInterval))
 			if err := wt.bookmark(revision); err != nil {

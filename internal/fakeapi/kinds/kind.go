@@ -48,6 +48,7 @@ type Kind struct {
 	View     func(Object) Object            // stored form to served form; nil: the same. Never changes its argument
 	Store    func(Object) Object            // served form to stored form; nil: the same. May change its argument
 	Shape    any                            // identifies the schema an object was written under; see fakeapi
+	OpenAPI  Object                         // the schema as `kubectl explain` shows it; nil: only the kind is known
 	Unknown  func(Object) []string          // prunes what the schema does not know and returns the paths; nil: nothing
 }
 

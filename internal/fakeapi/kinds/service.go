@@ -60,23 +60,22 @@ func prepareService(next, cur Object) {
 		}
 		return
 	}
-	// A port that says nothing keeps the node port it had.
+	// A port that says nothing keeps the node port of the old port of the same name, whatever its number is now, unless
+	// another port has it (patchAllocatedValues in the API server's service registry).
+	used := map[int64]bool{}
+	for _, p := range obj.Maps(spec, "ports") {
+		n, _ := obj.Int(p, "nodePort")
+		used[n] = true
+	}
 	for _, p := range obj.Maps(spec, "ports") {
 		for _, was := range obj.Maps(old, "ports") {
-			port, _ := obj.Int(p, "port")
-			oldPort, _ := obj.Int(was, "port")
-			if port == oldPort && protocolOf(p) == protocolOf(was) && was["nodePort"] != nil {
-				obj.Default(p, was["nodePort"], "nodePort")
+			n, _ := obj.Int(was, "nodePort")
+			if n != 0 && !used[n] && p["nodePort"] == nil && obj.String(p, "name") == obj.String(was, "name") {
+				obj.Set(p, n, "nodePort")
+				used[n] = true
 			}
 		}
 	}
-}
-
-func protocolOf(p Object) string {
-	if s := obj.String(p, "protocol"); s != "" {
-		return s
-	}
-	return "TCP"
 }
 
 func serviceRules(next, cur Object) []Cause {

@@ -1,0 +1,157 @@
+package fakeapi
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/obj"
+)
+
+// serveOpenAPI answers /openapi/v3 and its documents: enough for kubectl to know that the server validates fields (it looks for the
+// parameters of PATCH), and for `kubectl explain` of custom resources. Built-in kinds have no fields there. /openapi/v2 is protobuf
+// for kubectl and is refused, which it survives where v3 is complete.
+func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []*kinds.Kind) bool {
+	switch {
+	case len(parts) == 1 && parts[0] == "v2":
+		writeError(w, failure(http.StatusNotAcceptable, "NotAcceptable", "only OpenAPI v3 is served, at /openapi/v3", detailsNone))
+		return true
+	case len(parts) == 0 || parts[0] != "v3":
+		return false
+	}
+	docs := map[string][]*kinds.Kind{}
+	for _, k := range all {
+		path := strings.TrimPrefix(k.Path("", ""), "/")
+		path = strings.TrimSuffix(path, "/"+k.Plural)
+		docs[path] = append(docs[path], k)
+	}
+	if len(parts) == 1 {
+		paths := map[string]any{}
+		for path, ks := range docs {
+			paths[path] = map[string]any{"serverRelativeURL": "/openapi/v3/" + path + "?hash=" + hash(marshal(document(ks)))}
+		}
+		writeJSON(w, http.StatusOK, map[string]any{"paths": paths})
+		return true
+	}
+	ks := docs[strings.Join(parts[1:], "/")]
+	if ks == nil {
+		return false
+	}
+	if !acceptsJSON(r) {
+		writeError(w, failure(http.StatusNotAcceptable, "NotAcceptable", "only the following media types are accepted: application/json", detailsNone))
+		return true
+	}
+	body := marshal(document(ks))
+	w.Header().Set("ETag", `"`+hash(body)+`"`)
+	w.Header().Set("Vary", "Accept")
+	writeBytes(w, http.StatusOK, body)
+	return true
+}
+
+func acceptsJSON(r *http.Request) bool {
+	a := strings.Join(r.Header.Values("Accept"), ",")
+	return a == "" || strings.Contains(a, "application/json") || strings.Contains(a, "*/*")
+}
+
+const objectMetaRef = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+
+func document(ks []*kinds.Kind) map[string]any {
+	schemas := map[string]any{objectMetaRef: objectMetaSchema()}
+	paths := map[string]any{}
+	for _, k := range ks {
+		schemas[schemaName(k)] = kindSchema(k)
+		object, collection := pathTemplate(k)
+		paths[object] = map[string]any{"get": operation(k, "get"), "put": operation(k, "put"), "patch": operation(k, "patch"), "delete": operation(k, "delete")}
+		paths[collection] = map[string]any{"get": operation(k, "list"), "post": operation(k, "post")}
+	}
+	return map[string]any{"openapi": "3.0.0", "info": map[string]any{"title": "Kubernetes", "version": Version}, "paths": paths,
+		"components": map[string]any{"schemas": schemas}}
+}
+
+// schemaName is the group reversed, version and kind: com.example.v1.Widget. The prefix of built-in kinds names their Go package.
+func schemaName(k *kinds.Kind) string {
+	if !k.Custom {
+		group := strings.Split(k.Group, ".")[0]
+		if group == "" {
+			group = "core"
+		}
+		return "io.k8s.api." + group + "." + k.Version + "." + k.Kind
+	}
+	labels := strings.Split(k.Group, ".")
+	slices.Reverse(labels)
+	return strings.Join(append(labels, k.Version, k.Kind), ".")
+}
+
+func pathTemplate(k *kinds.Kind) (object, collection string) {
+	ns := "{namespace}"
+	if k.ClusterScoped {
+		ns = ""
+	}
+	return k.Path(ns, "{name}"), k.Path(ns, "")
+}
+
+func kindSchema(k *kinds.Kind) map[string]any {
+	out := map[string]any{"type": "object"}
+	if k.OpenAPI != nil {
+		out = obj.Clone(k.OpenAPI)
+	} else {
+		out["description"] = "A built-in kind of Kubernetes; its fields are described at https://kubernetes.io/docs/reference/kubernetes-api/."
+		out["x-kubernetes-preserve-unknown-fields"] = true
+	}
+	obj.Set(out, map[string]any{"type": "string", "description": "APIVersion defines the versioned schema of this representation of an object."}, "properties", "apiVersion")
+	obj.Set(out, map[string]any{"type": "string", "description": "Kind is a string value representing the REST resource this object represents."}, "properties", "kind")
+	obj.Set(out, map[string]any{"description": "Standard object's metadata.", "allOf": []any{map[string]any{"$ref": "#/components/schemas/" + objectMetaRef}}}, "properties", "metadata")
+	out["x-kubernetes-group-version-kind"] = []any{kindRef(k)}
+	return out
+}
+
+// operation describes one verb. Of PATCH kubectl wants to know the kind and the parameters; it is not told of strategic merge
+// patches, so that it computes them from its own types.
+func operation(k *kinds.Kind, verb string) map[string]any {
+	ref := map[string]any{"$ref": "#/components/schemas/" + schemaName(k)}
+	action := verb
+	out := map[string]any{"operationId": verb + k.Kind, "x-kubernetes-action": action, "x-kubernetes-group-version-kind": kindRef(k),
+		"responses": map[string]any{"200": map[string]any{"description": "OK", "content": map[string]any{"application/json": map[string]any{"schema": ref}}}}}
+	var params []string
+	switch verb {
+	case "put", "post":
+		params = []string{"dryRun", "fieldManager", "fieldValidation"}
+	case "patch":
+		params = []string{"dryRun", "fieldManager", "fieldValidation", "force"}
+	case "delete":
+		params = []string{"dryRun"}
+	}
+	var list []any
+	for _, p := range params {
+		list = append(list, map[string]any{"name": p, "in": "query", "schema": map[string]any{"type": "string"}})
+	}
+	if list != nil {
+		out["parameters"] = list
+	}
+	return out
+}
+
+// objectMetaSchema describes the fields of metadata that people ask `kubectl explain` for.
+func objectMetaSchema() map[string]any {
+	text := func(description string) map[string]any {
+		return map[string]any{"type": "string", "description": description}
+	}
+	strings := func(description string) map[string]any {
+		return map[string]any{"type": "object", "description": description, "additionalProperties": map[string]any{"type": "string"}}
+	}
+	return map[string]any{"type": "object", "description": "ObjectMeta is metadata that all persisted resources must have.", "properties": map[string]any{
+		"name":              text("Name must be unique within a namespace."),
+		"generateName":      text("GenerateName is an optional prefix, used by the server, to generate a unique name."),
+		"namespace":         text("Namespace defines the space within which each name must be unique."),
+		"uid":               text("UID is the unique in time and space value for this object."),
+		"resourceVersion":   text("An opaque value that represents the internal version of this object."),
+		"creationTimestamp": text("CreationTimestamp is a timestamp representing the server time when this object was created."),
+		"deletionTimestamp": text("DeletionTimestamp is RFC 3339 date and time at which this resource will be deleted."),
+		"generation":        map[string]any{"type": "integer", "description": "A sequence number representing a specific generation of the desired state."},
+		"labels":            strings("Map of string keys and values that can be used to organize and categorize objects."),
+		"annotations":       strings("Annotations is an unstructured key value map stored with a resource."),
+		"finalizers":        map[string]any{"type": "array", "description": "Must be empty before the object is deleted from the registry.", "items": map[string]any{"type": "string"}},
+		"ownerReferences":   map[string]any{"type": "array", "description": "List of objects depended by this object.", "items": map[string]any{"type": "object"}},
+	}}
+}

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,6 +28,12 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	suite.dir = dir
+	// Parallel tests wait for the cluster most of the time; the usual one for each core would leave the machine idle.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		os.Exit(1)
+	}
 	code := m.Run()
 	failed := code != 0
 	if suite.cluster != nil {

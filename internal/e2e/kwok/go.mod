@@ -4,7 +4,7 @@ go 1.26.0
 
 tool sigs.k8s.io/kwok/cmd/kwok
 
-require sigs.k8s.io/kwok v0.8.0
+require sigs.k8s.io/kwok v0.8.0 // indirect
 
 require (
 	cel.dev/expr v0.25.1 // indirect

@@ -1,0 +1,201 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Script is a sequence of requests that is run against two servers in the same way. It works in a namespace of its own
+// name, which it finds empty.
+type Script struct {
+	Name  string
+	Steps []Step
+}
+
+// Step is one request. In Path and Body, ${name} stands for a captured value, ${ns} for the namespace's path
+// ("namespaces/NAME") and ${NS} for its name.
+type Step struct {
+	Name   string
+	Method string // GET if empty
+	Path   string
+	Type   string // Content-Type; application/json if empty
+	Accept string
+	Body   string
+	// Capture keeps values of the answer for later steps: variable -> path in the body, joined by dots.
+	Capture map[string]string
+	// Events makes the step a watch that is read until so many events came.
+	Events int
+	// ToEnd makes the step a watch that is read until the server ends it.
+	ToEnd bool
+	// Until repeats the step until the answer holds that text: for what a server does some time after it said yes.
+	Until string
+}
+
+// Answer is what a server said to a step.
+type Answer struct {
+	Code   int
+	Header map[string]any // the headers that a client acts on
+	Body   any            // decoded JSON, or the text as it is
+	Events []any          // of a watch
+	Ended  bool           // the watch was ended by the server
+}
+
+// comparedHeaders are those that skiff or kubectl act on.
+var comparedHeaders = []string{"Content-Type", "Cache-Control", "Retry-After", "Warning"}
+
+// stepLimit bounds one request. A real server waits three seconds for a revision that has not come yet.
+const stepLimit = 20 * time.Second
+
+// RunScript runs all steps against one server. A step whose capture fails ends it, because nothing after it would make sense.
+func RunScript(ctx context.Context, api *API, s Script) ([]Answer, error) {
+	_, err := api.Create(ctx, "/api/v1/namespaces", Object{"apiVersion": "v1", "kind": "Namespace", "metadata": Object{"name": s.Name}})
+	if err != nil {
+		return nil, fmt.Errorf("create namespace %s: %w", s.Name, err)
+	}
+	vars := map[string]string{"ns": "namespaces/" + s.Name, "NS": s.Name}
+	var answers []Answer
+	for _, step := range s.Steps {
+		a, err := runStep(ctx, api, step, vars)
+		if err != nil {
+			return nil, fmt.Errorf("step %q: %w", step.Name, err)
+		}
+		answers = append(answers, a)
+		for name, path := range step.Capture {
+			body, _ := a.Body.(map[string]any)
+			value := Object(body).Str(strings.Split(path, ".")...)
+			if value == "" {
+				return nil, fmt.Errorf("step %q: no %s in the answer: %d %v", step.Name, path, a.Code, a.Body)
+			}
+			vars[name] = value
+		}
+	}
+	return answers, nil
+}
+
+func runStep(ctx context.Context, api *API, step Step, vars map[string]string) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, stepLimit)
+	defer cancel()
+	for {
+		a, err := sendStep(ctx, api, step, vars)
+		if err != nil || step.Until == "" || strings.Contains(fmt.Sprint(a.Body), step.Until) {
+			return a, err
+		}
+		select {
+		case <-ctx.Done():
+			return a, fmt.Errorf("never answered %q, but %v", step.Until, a.Body)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+var variable = regexp.MustCompile(`\$\{(\w+)\}`)
+
+func substitute(text string, vars map[string]string) string {
+	return variable.ReplaceAllStringFunc(text, func(v string) string { return vars[v[2:len(v)-1]] })
+}
+
+func sendStep(ctx context.Context, api *API, step Step, vars map[string]string) (Answer, error) {
+	header := http.Header{}
+	if step.Body != "" {
+		header.Set("Content-Type", or(step.Type, "application/json"))
+	}
+	header.Set("Accept", or(step.Accept, "application/json"))
+	resp, err := api.send(ctx, or(step.Method, http.MethodGet), substitute(step.Path, vars), header, []byte(substitute(step.Body, vars)))
+	if err != nil {
+		return Answer{}, err
+	}
+	defer resp.Body.Close()
+	a := Answer{Code: resp.StatusCode, Header: map[string]any{"Audit-Id": resp.Header.Get("Audit-Id") != ""}}
+	for _, name := range comparedHeaders {
+		if v := resp.Header.Get(name); v != "" {
+			a.Header[name] = v
+		}
+	}
+	if resp.StatusCode == http.StatusOK && (step.Events > 0 || step.ToEnd) {
+		return a, a.readEvents(resp.Body, step.Events)
+	}
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return a, err
+	}
+	if json.Unmarshal(text, &a.Body) != nil {
+		a.Body = string(bytes.TrimSpace(text))
+	}
+	return a, nil
+}
+
+// readEvents reads max events, or all until the stream ends if max is 0.
+func (a *Answer) readEvents(body io.Reader, max int) error {
+	d := json.NewDecoder(body)
+	for max == 0 || len(a.Events) < max {
+		var event any
+		err := d.Decode(&event)
+		if errors.Is(err, io.EOF) {
+			a.Ended = true
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read event %d of %d: %w", len(a.Events)+1, max, err)
+		}
+		a.Events = append(a.Events, event)
+	}
+	return nil
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// Allowance permits one difference between the two servers, for a reason. Each that is not needed any more fails the test.
+type Allowance struct {
+	Script string `json:"script"` // "*" for all
+	Step   string `json:"step"`   // "*" for all
+	Path   string `json:"path"`   // of the difference; a * stands for any text
+	Why    string `json:"why"`
+
+	used bool
+}
+
+// ReadAllowances reads the list of allowed differences.
+func ReadAllowances(path string) ([]*Allowance, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the allowed differences: %w", err)
+	}
+	var all []*Allowance
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&all); err != nil {
+		return nil, fmt.Errorf("read the allowed differences in %s: %w", path, err)
+	}
+	for _, a := range all {
+		if a.Script == "" || a.Step == "" || a.Path == "" || a.Why == "" {
+			return nil, fmt.Errorf("read the allowed differences in %s: script, step, path and why are needed: %+v", path, a)
+		}
+	}
+	return all, nil
+}
+
+// Allows reports whether a difference is allowed, and remembers that the permission was needed.
+func (a *Allowance) Allows(script, step string, d Difference) bool {
+	ok := matches(a.Script, script) && matches(a.Step, step) && matches(a.Path, d.Path)
+	a.used = a.used || ok
+	return ok
+}
+
+// matches compares with a pattern in which * stands for any text.
+func matches(pattern, text string) bool {
+	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$").MatchString(text)
+}

@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// The embedded API server answers as the real one does, script by script, but for the differences that
+// testdata/differential-allowed.json explains.
+func TestEmbeddedServerAnswersAsTheRealOne(t *testing.T) {
+	bins, err := binaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := StartControlPlane(t.Context(), bins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cluster.Close(t.Failed()) })
+	fake := startFake(t)
+	installForScripts(t, cluster.Admin)
+	installForScripts(t, fake)
+	allowed, err := ReadAllowances(filepath.Join("testdata", "differential-allowed.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, script := range scripts {
+		t.Run(script.Name, func(t *testing.T) { runDifferential(t, script, cluster.Admin, fake, allowed) })
+	}
+	if t.Failed() || strings.Contains(flag.Lookup("test.run").Value.String(), "/") {
+		return // after a part of the scripts nobody knows which allowances are needed
+	}
+	for _, a := range allowed {
+		if !a.used {
+			t.Errorf("this allowed difference was not seen, take it out: %+v", *a)
+		}
+	}
+}
+
+// runDifferential runs one script on both servers and reports each difference that is not allowed.
+func runDifferential(t *testing.T, script Script, realAPI, fakeAPI *API, allowed []*Allowance) {
+	var trees [2][]any
+	var errs [2]error
+	var wg sync.WaitGroup
+	for i, api := range []*API{realAPI, fakeAPI} {
+		wg.Go(func() {
+			var answers []Answer
+			if answers, errs[i] = RunScript(t.Context(), api, script); errs[i] == nil {
+				trees[i], errs[i] = Normalize(answers)
+			}
+		})
+	}
+	wg.Wait()
+	if errs[0] != nil || errs[1] != nil {
+		t.Fatalf("real server: %v; embedded server: %v", errs[0], errs[1])
+	}
+	for i, step := range script.Steps {
+	differences:
+		for _, d := range Compare("", trees[0][i], trees[1][i]) {
+			for _, a := range allowed {
+				if a.Allows(script.Name, step.Name, d) {
+					continue differences
+				}
+			}
+			t.Errorf("step %q: %s", step.Name, d)
+		}
+	}
+}
+
+// installForScripts installs the CRDs and waits until both of their faces are there.
+func installForScripts(t *testing.T, api *API) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), settle)
+	defer cancel()
+	crd, err := os.ReadFile(filepath.Join(repository, "crds", "webserver.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := api.Do(ctx, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "application/yaml", string(crd)); err != nil {
+		t.Fatal(err)
+	}
+	Eventually(t, settle, "WebServers are served", func() (bool, string) {
+		_, err := api.Get(ctx, "/apis/skiff.dev/v1alpha1/webservers")
+		return err == nil, errorText(err)
+	})
+}

@@ -1,0 +1,24 @@
+package e2e
+
+import (
+	"net/http/httptest"
+	"testing"
+
+	"skiff/internal/fakeapi"
+)
+
+// startFake serves the embedded server on loopback.
+func startFake(t *testing.T) *API {
+	t.Helper()
+	server := fakeapi.New(fakeapi.Options{Token: admin.Token})
+	web := httptest.NewServer(server)
+	t.Cleanup(func() {
+		server.Close()
+		web.Close()
+	})
+	api, err := NewAPI(web.URL, "", admin.Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api
+}

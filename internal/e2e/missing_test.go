@@ -1,0 +1,152 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// pickUp is the promise: what was missing is picked up within 15 s of its appearance.
+const pickUp = 15 * time.Second
+
+// skiff starts before the CRD exists: it says so, is not ready, and picks the CRD up when it comes.
+func TestSkiffStartsBeforeTheCRD(t *testing.T) {
+	s := newScope(t)
+	t.Cleanup(func() { installCRDs(t, s) }) // whatever happens: the other tests need it
+	s.Kubectl("delete", "crd", "webservers.skiff.dev", "--timeout=60s")
+
+	kubeconfig, err := s.c.Kubeconfig(operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	sk := launchSkiff(t, s, kubeconfig)
+	waitParked(t, sk, "webservers.skiff.dev")
+	Throughout(t, 5*time.Second, "/readyz stays 503", func() (bool, string) { return notReady(sk) })
+	if n := len(s.skiffRequests(start, func(Request) bool { return true })); n > 40 {
+		t.Errorf("%d requests within the first seconds without the CRD", n)
+	}
+
+	installCRDs(t, s)
+	Eventually(t, pickUp, "the CRD is picked up", func() (bool, string) {
+		err := sk.Ready()
+		return err == nil, errorText(err)
+	})
+	s.Apply(WebServerManifest("late", "image: nginx:1.23.1, replicas: 1"))
+	s.waitChildren("late", "nginx:1.23.1", 1)
+	s.waitCondition("late", "Ready", "True")
+
+	// The CRD goes while skiff runs, with all its objects, and comes back.
+	s.Kubectl("delete", "crd", "webservers.skiff.dev", "--timeout=60s")
+	installCRDs(t, s)
+	s.waitApplied(WebServerManifest("again", "image: nginx:1.23.1, replicas: 1"))
+	s.waitChildren("again", "nginx:1.23.1", 1)
+}
+
+// A user without rights: skiff names what is missing, and works when it is granted.
+func TestSkiffStartsBeforeTheGrant(t *testing.T) {
+	s := newScope(t)
+	role, err := os.ReadFile(filepath.Join("testdata", "operator-role.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	grant := strings.NewReplacer("skiff-operator", "skiff-restricted", "name: operator", "name: restricted").Replace(string(role))
+	t.Cleanup(func() {
+		if r, err := s.kubectl.Run(noContext, grant, "delete", "--ignore-not-found", "-f", "-"); err != nil || r.Code != 0 {
+			t.Errorf("take the grant back: %v %v", err, r)
+		}
+	})
+
+	// All but the Services.
+	withoutServices := strings.Replace(grant, "resources: [services]", "resources: [endpoints]", 1)
+	s.Apply(withoutServices)
+	kubeconfig, err := s.c.Kubeconfig(restricted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	sk := launchSkiff(t, s, kubeconfig)
+	waitParked(t, sk, "services")
+	Throughout(t, 5*time.Second, "/readyz stays 503", func() (bool, string) { return notReady(sk) })
+	if n := len(s.skiffRequests(start, func(r Request) bool { return r.User == restricted.Name && r.Code == http.StatusForbidden })); n > 20 {
+		t.Errorf("%d refused requests within the first seconds", n)
+	}
+
+	s.Apply(grant)
+	Eventually(t, pickUp, "the grant is picked up", func() (bool, string) {
+		err := sk.Ready()
+		return err == nil, errorText(err)
+	})
+	s.Apply(WebServerManifest("granted", "image: nginx:1.23.1, replicas: 1"))
+	s.waitChildren("granted", "nginx:1.23.1", 1)
+}
+
+// waitParked returns when skiff's log names the resource that is missing and /readyz is 503.
+func waitParked(t *testing.T, sk *Skiff, resource string) {
+	t.Helper()
+	Eventually(t, settle, "the log names "+resource+" and /readyz is 503", func() (bool, string) {
+		if sk.Exited() {
+			t.Fatalf("skiff ended with exit code %d\n%s", sk.ExitCode(), sk.Tail(20))
+		}
+		ok, saw := notReady(sk)
+		return ok && len(sk.LogLines(resource)) > 0, saw + "\n" + sk.Tail(10)
+	})
+}
+
+// notReady is true if /readyz answers 503.
+func notReady(sk *Skiff) (bool, string) {
+	code, body, err := sk.probe("/readyz")
+	return err == nil && code == http.StatusServiceUnavailable, http.StatusText(code) + " " + body + errorText(err)
+}
+
+// installCRDs applies the crds directory and waits until the API is served.
+func installCRDs(t testing.TB, s *Scope) {
+	t.Helper()
+	for _, args := range [][]string{
+		{"apply", "-f", filepath.Join(repository, "crds")},
+		{"wait", "--for=condition=Established", "crd/webservers.skiff.dev", "--timeout=60s"},
+	} {
+		if r, err := s.kubectl.Run(noContext, "", args...); err != nil || r.Code != 0 {
+			t.Errorf("kubectl %v: %v %v", args, err, r)
+		}
+	}
+}
+
+// waitApplied applies a manifest whose kind may not be served yet.
+func (s *Scope) waitApplied(manifest string) {
+	s.Helper()
+	Eventually(s, settle, "the manifest is accepted", func() (bool, string) {
+		r, err := s.kubectl.Run(s.Context(), manifest, "-n", s.NS, "apply", "-f", "-")
+		return err == nil && r.Code == 0, r.String() + errorText(err)
+	})
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func writeFile(t testing.TB, path, text string) {
+	t.Helper()
+	// By rename, as a kubelet or a vault agent does it: no reader sees half of it.
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readFile(t testing.TB, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "" // not there yet
+	}
+	return string(text)
+}

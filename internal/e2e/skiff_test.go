@@ -1,0 +1,159 @@
+package e2e
+
+import (
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// settle bounds how long the world may take to become what was asked for. On an idle machine it takes one or two seconds; a watch
+// that resumes after the server was away may have a pause of half a minute before it, and then be told to list again; garbage
+// collection and a machine that compiles beside us are what the rest is for.
+const settle = 90 * time.Second
+
+// startSkiff runs skiff as the operator until the test is over, and returns when /readyz says 200.
+func startSkiff(t testing.TB, s *Scope, extra ...string) *Skiff {
+	t.Helper()
+	return startSkiffAs(t, s, operator, extra...)
+}
+
+// startSkiffAs runs skiff as the user until the test is over, and returns when /readyz says 200.
+func startSkiffAs(t testing.TB, s *Scope, u User, extra ...string) *Skiff {
+	t.Helper()
+	kubeconfig, err := s.c.Kubeconfig(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sk := launchSkiff(t, s, kubeconfig, extra...)
+	waitReady(t, sk)
+	return sk
+}
+
+// launchSkiff runs skiff with a kubeconfig until the test is over; it need not become ready. A skiff that the test did not end itself
+// has to end well on SIGTERM.
+func launchSkiff(t testing.TB, s *Scope, kubeconfig string, extra ...string) *Skiff {
+	t.Helper()
+	binary, err := skiffBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "skiff-" + s.NS
+	sk, err := s.c.StartSkiff(binary, name, kubeconfig, extra...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if !sk.Exited() {
+			if err := sk.Terminate(); err != nil {
+				t.Error(err)
+			}
+		}
+		if t.Failed() {
+			t.Log(sk.Tail(60))
+		}
+	})
+	return sk
+}
+
+// waitReady returns when /readyz says 200.
+func waitReady(t testing.TB, sk *Skiff) {
+	t.Helper()
+	Eventually(t, settle, "/readyz is 200", func() (bool, string) {
+		if sk.Exited() {
+			t.Fatalf("skiff ended with exit code %d\n%s", sk.ExitCode(), sk.Tail(20))
+		}
+		err := sk.Ready()
+		return err == nil, fmt.Sprint(err)
+	})
+}
+
+// runSkiff runs a skiff command to its end, as a user without any configuration of his own.
+func runSkiff(t testing.TB, s *Scope, args ...string) Result {
+	t.Helper()
+	binary, err := skiffBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := runCommand(t.Context(), []string{"KUBECONFIG=", "HOME=" + s.c.Dir}, "", append([]string{binary}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// skiffRequests are skiff's requests since a time that match.
+func (s *Scope) skiffRequests(since time.Time, match func(Request) bool) []Request {
+	s.Helper()
+	requests, err := s.c.Requests(since, func(r Request) bool { return BySkiff(r) && match(r) })
+	if err != nil {
+		s.Fatal(err)
+	}
+	return requests
+}
+
+// writesHere matches what skiff wrote in the scope's namespace.
+func (s *Scope) writesHere(r Request) bool { return r.Write() && r.Namespace == s.NS }
+
+// waitChildren returns when the WebServer has a Deployment with that many ready replicas of the image, and a Service, both owned by it.
+func (s *Scope) waitChildren(name, image string, replicas int) {
+	s.Helper()
+	Eventually(s, settle, fmt.Sprintf("%s has %d ready replicas of %s and a Service", name, replicas, image), func() (bool, string) {
+		owner, d, svc := s.WebServer(name), s.Deployment(name), s.Service(name+"-service")
+		ok := d.Int("spec", "replicas") == replicas && max(0, d.Int("status", "readyReplicas")) == replicas &&
+			max(0, d.Int("status", "updatedReplicas")) == replicas && max(0, d.Int("status", "replicas")) == replicas &&
+			d.Int("status", "observedGeneration") == d.Int("metadata", "generation") &&
+			containerOf(d).Str("image") == image &&
+			owner.UID() != "" && d.ControllerUID() == owner.UID() && svc.ControllerUID() == owner.UID()
+		return ok, fmt.Sprintf("Deployment %s\nService %s", d, svc)
+	})
+}
+
+// waitObserved returns when skiff's status is about the present generation of the WebServer: whatever skiff wanted to change
+// because of the last edit, it has changed by then.
+func (s *Scope) waitObserved(name string) Object {
+	s.Helper()
+	var ws Object
+	Eventually(s, settle, "status.observedGeneration of "+name+" catches up", func() (bool, string) {
+		ws = s.WebServer(name)
+		return ws.Int("metadata", "generation") > 0 && ws.Int("status", "observedGeneration") == ws.Int("metadata", "generation"), ws.String()
+	})
+	return ws
+}
+
+// waitCondition returns when the condition has the status, for the present generation.
+func (s *Scope) waitCondition(name, condition, status string) Object {
+	s.Helper()
+	var c Object
+	Eventually(s, settle, fmt.Sprintf("%s has %s=%s", name, condition, status), func() (bool, string) {
+		ws := s.WebServer(name)
+		c = ws.Condition(condition)
+		return c.Str("status") == status && c.Int("observedGeneration") == ws.Int("metadata", "generation"), ws.String()
+	})
+	return c
+}
+
+// containerOf is the web server's own container in the Deployment.
+func containerOf(deployment Object) Object {
+	for _, c := range deployment.List("spec", "template", "spec", "containers") {
+		if c.Str("name") == "webserver" {
+			return c
+		}
+	}
+	return nil
+}
+
+// envOf is the environment of the web server's container.
+func envOf(deployment Object) map[string]string {
+	env := map[string]string{}
+	for _, e := range containerOf(deployment).List("env") {
+		env[e.Str("name")] = e.Str("value")
+	}
+	return env
+}
+
+// example is a file of the examples directory.
+func example(name string) string { return filepath.Join(repository, "examples", name) }
+
+func escape(s string) string { return url.QueryEscape(s) }

@@ -73,6 +73,10 @@ func hashValue(h *maphash.Hash, v reflect.Value) {
 		}
 	case reflect.Slice, reflect.Array:
 		word(uint64(v.Len()))
+		if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 { // raw JSON: long, and met often
+			h.Write(v.Bytes())
+			return
+		}
 		for i := range v.Len() {
 			hashValue(h, v.Index(i))
 		}

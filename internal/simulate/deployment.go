@@ -58,7 +58,11 @@ func (c *deployments) reconcile(ctx context.Context, k kube.Key) (controller.Out
 	if d.Deleting() {
 		return controller.Done, c.writeStatus(ctx, d, newest, old, time.Now())
 	}
-	if err := c.advance(ctx, d, hash, newest, old); err != nil {
+	err = c.advance(ctx, d, hash, newest, old)
+	if kube.IsConflict(err) {
+		return controller.After(lookAgain), nil // decided on old news; what has changed is on its way
+	}
+	if err != nil {
 		return controller.Done, err
 	}
 	now := time.Now()

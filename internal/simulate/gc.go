@@ -6,19 +6,25 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"skiff/internal/cache"
 	"skiff/internal/controller"
 	"skiff/internal/kube"
 )
 
-// collector deletes objects whose owners are gone. It looks at everything after each change: whatever was missed is found the next
-// time, and a few thousand objects take about a millisecond.
+// collector deletes objects whose owners are gone. It looks at everything after each change, so that whatever was missed is found the
+// next time.
 type collector struct {
 	client    *kube.Client
 	resources []kube.Resource
 	mirrors   []*cache.Store[*object] // one per resource
+	last      time.Time               // when it last looked without an error; with one key, one reconcile at a time
 }
+
+// sweepEvery is the least time between two looks. Ten thousand objects take some 10 ms, which then is a tenth of a core while they
+// are being created; the real collector is not quicker.
+const sweepEvery = 100 * time.Millisecond
 
 // sweep is the one key of the collector.
 var sweep = kube.Key{Name: "all-objects"}
@@ -35,6 +41,9 @@ func newCollector(c *kube.Client, o Options, resources []kube.Resource) *control
 }
 
 func (c *collector) reconcile(ctx context.Context, _ kube.Key) (controller.Outcome, error) {
+	if wait := sweepEvery - time.Since(c.last); wait > 0 {
+		return controller.After(wait), nil
+	}
 	var all []vertex
 	for i, m := range c.mirrors {
 		objects, err := m.List("")
@@ -54,7 +63,11 @@ func (c *collector) reconcile(ctx context.Context, _ kube.Key) (controller.Outco
 			errs = append(errs, err)
 		}
 	}
-	return controller.Done, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return controller.Done, err
+	}
+	c.last = time.Now()
+	return controller.Done, nil
 }
 
 // collect does what is due for one object, as a dependent or as an owner that waits.

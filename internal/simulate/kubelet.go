@@ -63,6 +63,7 @@ type sandbox struct {
 	restarts  int       // of its containers, each
 	restarted time.Time // when the last restart began
 	ready     time.Time // when the containers are, or will be, up
+	stopped   time.Time // when they will have stopped; zero while nobody has asked for it
 }
 
 // beforePodIPs is the address before the first pod's. Half a class A network is never used up in the life of one process, so that
@@ -106,8 +107,7 @@ func (c *kubelet) reconcile(ctx context.Context, k kube.Key) (controller.Outcome
 
 // stop removes a pod that is being deleted once its containers have had time to stop.
 func (c *kubelet) stop(ctx context.Context, p *kubeletPod, now time.Time) (controller.Outcome, error) {
-	grace := time.Duration(p.DeletionGracePeriodSeconds) * time.Second
-	if wait := p.DeletionTimestamp.Add(min(c.o.PodStopDelay, grace) - grace).Sub(now); wait > 0 && p.Spec.NodeName != "" {
+	if wait := c.stopTime(p, now).Sub(now); wait > 0 {
 		return controller.After(wait), nil
 	}
 	var none int64
@@ -116,6 +116,21 @@ func (c *kubelet) stop(ctx context.Context, p *kubeletPod, now time.Time) (contr
 		err = nil // gone, and perhaps another is there under its name
 	}
 	return controller.Done, err
+}
+
+// stopTime returns when the containers of p will have stopped. The pod itself says only when they must have, in whole seconds.
+func (c *kubelet) stopTime(p *kubeletPod, now time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	box := c.boxes[p.Key()]
+	if box.uid != p.UID {
+		return now // it never ran here
+	}
+	if box.stopped.IsZero() {
+		box.stopped = now.Add(min(c.o.PodStopDelay, time.Duration(p.DeletionGracePeriodSeconds)*time.Second))
+		c.boxes[p.Key()] = box
+	}
+	return box.stopped
 }
 
 // schedule binds a pod to a node: always the same for the same pod, all nodes alike in the long run.

@@ -69,19 +69,19 @@ func growNewest(d *deployment, newest *replicaSet, old []*replicaSet, surge int)
 // nobody, and a broken old revision must not hold up its own replacement.
 func shrinkOld(d *deployment, newest *replicaSet, old []*replicaSet, unavailable int) *step {
 	least := d.replicas() - unavailable
-	newNotAvailable := newest.replicas() - newest.Status.AvailableReplicas
+	newNotAvailable := newest.replicas() - newest.available()
 	spare := sumReplicas(old) + newest.replicas() - least - newNotAvailable
 	if spare <= 0 {
 		return nil
 	}
 	for _, rs := range old {
-		if sick := rs.replicas() - rs.Status.AvailableReplicas; rs.replicas() > 0 && sick > 0 {
+		if sick := rs.replicas() - rs.available(); sick > 0 {
 			return &step{rs, rs.replicas() - min(sick, spare)}
 		}
 	}
-	available := newest.Status.AvailableReplicas
+	available := newest.available()
 	for _, rs := range old {
-		available += rs.Status.AvailableReplicas
+		available += rs.available()
 	}
 	for _, rs := range old {
 		if n := min(rs.replicas(), available-least); n > 0 {

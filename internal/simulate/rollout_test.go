@@ -24,98 +24,124 @@ func setOf(replicas, available int) *replicaSet {
 	return rs
 }
 
-// world is the newest replica set and the old ones, whose pods come and go in random order.
-type world struct {
-	newest *replicaSet
-	old    []*replicaSet
-	broken bool // pods of the newest never become available
+// played is a replica set and its pods, of which its status may not tell yet.
+type played struct {
+	*replicaSet
+	pods, ready int
+	broken      bool // no pod ever becomes ready
 }
 
-func (w *world) sets() []*replicaSet { return append([]*replicaSet{w.newest}, w.old...) }
+func play(replicas, available int) *played {
+	return &played{replicaSet: setOf(replicas, available), pods: replicas, ready: available}
+}
 
-func (w *world) available() (n int) {
-	for _, rs := range w.sets() {
-		n += rs.Status.AvailableReplicas
+// follow lets something happen that has to, and says whether there was anything: pods come and go (those that are not ready
+// first), one becomes ready, or the status is written.
+func (p *played) follow(r *rand.Rand) bool {
+	status := replicaSetStatus{Replicas: p.pods, ReadyReplicas: p.ready, AvailableReplicas: p.ready}
+	resized, started, told := p.pods == p.replicas(), p.broken || p.ready == p.pods, status == p.Status
+	switch i := r.IntN(3); {
+	case i == 0 && !resized, started && told && !resized:
+		p.pods = p.replicas()
+		p.ready = min(p.ready, p.pods)
+	case i == 1 && !started, told && !started:
+		p.ready++
+	case !told:
+		p.Status = status
+	default:
+		return !resized || !started
+	}
+	return true
+}
+
+// world is all replica sets of a deployment, the newest first.
+type world []*played
+
+func (w world) sets() (newest *replicaSet, old []*replicaSet) {
+	for _, p := range w[1:] {
+		old = append(old, p.replicaSet)
+	}
+	return w[0].replicaSet, old
+}
+
+func (w world) sum(of func(*played) int) (n int) {
+	for _, p := range w {
+		n += of(p)
 	}
 	return n
 }
 
-// apply resizes a replica set and lets its pods follow: those that go are the ones that are not available.
-func (w *world) apply(s *step) {
-	s.set.Spec.Replicas = &s.to
-	s.set.Status.Replicas = s.to
-	s.set.Status.AvailableReplicas = min(s.set.Status.AvailableReplicas, s.to)
-}
-
-// settle makes one more pod available and says whether there was one.
-func (w *world) settle() bool {
-	for _, rs := range w.sets() {
-		if rs == w.newest && w.broken {
-			continue
-		}
-		if rs.Status.AvailableReplicas < rs.replicas() {
-			rs.Status.AvailableReplicas++
-			return true
-		}
-	}
-	return false
-}
+// known returns how many pods are known to be ready and will be so when what is too many is deleted. Pods that became ready a moment
+// ago may go: nobody knew.
+func (p *played) known() int { return min(p.ready, p.Status.AvailableReplicas, p.replicas()) }
 
 func TestARollingUpdateStaysWithinItsBoundsAndArrives(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		want, surge, unavailable := r.IntN(12), r.IntN(4), r.IntN(4)
-		d := deploymentOf(want, fmt.Sprint(surge), fmt.Sprint(unavailable))
+		want := r.IntN(12)
+		d := deploymentOf(want, fmt.Sprint(r.IntN(4)), fmt.Sprint(r.IntN(4)))
 		surge, unavailable, err := rollingBounds(d)
 		if err != nil {
 			t.Fatal(err)
 		}
 		have := r.IntN(12)
-		w := &world{newest: setOf(0, 0), old: []*replicaSet{setOf(have, r.IntN(have+1)), setOf(r.IntN(3), 0)}, broken: r.IntN(4) == 0}
-		most := max(want+surge, sumReplicas(w.sets()))
+		w := world{play(0, 0), play(have, r.IntN(have+1)), play(r.IntN(3), 0)}
+		w[0].broken = r.IntN(4) == 0
+		most := max(want+surge, w.sum((*played).replicas))
 		for turn := 0; ; turn++ {
-			if turn > 1000 {
-				t.Fatalf("seed %d: no end after %d turns: %+v", seed, turn, w)
+			if turn > 10_000 {
+				t.Fatalf("seed %d: no end", seed)
 			}
-			s, err := nextStep(d, w.newest, w.old)
+			newest, old := w.sets()
+			s, err := nextStep(d, newest, old)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s == nil {
-				if w.settle() {
-					continue
+			if s != nil && r.IntN(2) == 0 {
+				before := w.sum((*played).known)
+				s.set.Spec.Replicas = &s.to
+				if n := w.sum((*played).replicas); n > most {
+					t.Fatalf("seed %d: %d pods, at most %d are allowed", seed, n, most)
 				}
+				if n := w.sum((*played).known); n < min(before, want-unavailable) {
+					t.Fatalf("seed %d: a step to %d leaves %d of %d pods ready, %d may be missing", seed, s.to, n, want, unavailable)
+				}
+				continue
+			}
+			busy := false
+			for _, i := range r.Perm(len(w)) {
+				busy = w[i].follow(r) || busy
+			}
+			if s == nil && !busy {
 				break
 			}
-			before := w.available()
-			w.apply(s)
-			if n := sumReplicas(w.sets()); n > most {
-				t.Fatalf("seed %d: %d pods, at most %d are allowed", seed, n, most)
-			}
-			if n := w.available(); n < min(before, want-unavailable) {
-				t.Fatalf("seed %d: a step to %d left %d of %d pods available, %d may be missing", seed, s.to, n, want, unavailable)
-			}
-			if r.IntN(2) == 0 {
-				w.settle()
-			}
 		}
-		if !w.broken && (w.newest.replicas() != want || sumReplicas(w.old) != 0) {
-			t.Fatalf("seed %d: ended with %d new and %d old pods, want %d and 0", seed, w.newest.replicas(), sumReplicas(w.old), want)
+		left := w[1].replicas() + w[2].replicas()
+		if !w[0].broken && (w[0].replicas() != want || left != 0) {
+			t.Fatalf("seed %d: ended with %d new and %d old pods, want %d and 0", seed, w[0].replicas(), left, want)
 		}
 	}
 }
 
 func TestABrokenNewRevisionLeavesEnoughOldPodsAlone(t *testing.T) {
 	d := deploymentOf(4, "1", "1")
-	w := &world{newest: setOf(0, 0), old: []*replicaSet{setOf(4, 4)}, broken: true}
-	for s, err := nextStep(d, w.newest, w.old); s != nil || err != nil; s, err = nextStep(d, w.newest, w.old) {
+	r := rand.New(rand.NewPCG(1, 0))
+	w := world{play(0, 0), play(4, 4)}
+	w[0].broken = true
+	for range 1000 {
+		newest, old := w.sets()
+		s, err := nextStep(d, newest, old)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.apply(s)
+		if s != nil {
+			s.set.Spec.Replicas = &s.to
+		}
+		w[0].follow(r)
+		w[1].follow(r)
 	}
-	if w.available() != 3 || w.newest.replicas() != 2 {
-		t.Errorf("%d pods are available and %d are new, want 3 and 2", w.available(), w.newest.replicas())
+	if w[1].ready != 3 || w[0].pods != 2 {
+		t.Errorf("%d old pods are ready and there are %d new ones, want 3 and 2", w[1].ready, w[0].pods)
 	}
 }
 

@@ -101,6 +101,10 @@ type replicaSetStatus struct {
 
 func (rs *replicaSet) replicas() int { return valueOr(rs.Spec.Replicas, defaultReplicas) }
 
+// available returns how many pods are, and will stay, available. The status may be older than the wanted number: then it still
+// counts pods that are about to go.
+func (rs *replicaSet) available() int { return min(rs.Status.AvailableReplicas, rs.replicas()) }
+
 // controllerRef is the owner reference by which owner controls an object.
 func controllerRef(r kube.Resource, owner *kube.Meta) map[string]any {
 	return map[string]any{"apiVersion": r.APIVersion(), "kind": r.Kind, "name": owner.Name, "uid": owner.UID,

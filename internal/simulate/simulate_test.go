@@ -1,0 +1,440 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+
+	"skiff/internal/fakeapi"
+	"skiff/internal/kube"
+)
+
+// bench is a simulated cluster on an embedded API server, in virtual time.
+type bench struct {
+	*testing.T
+	api    *fakeapi.Server
+	client *kube.Client
+}
+
+// simulated runs f against a fresh cluster that is ready.
+func simulated(t *testing.T, f func(b *bench)) {
+	synctest.Test(t, func(t *testing.T) {
+		api := fakeapi.New(fakeapi.Options{})
+		pipe := api.ListenPipe()
+		connect := func() *kube.Client {
+			c, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		client, own := connect(), connect()
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		cluster := New(own, Options{Log: testr.New(t)})
+		running.Go(func() {
+			if err := cluster.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		defer func() {
+			cancel()
+			running.Wait()
+			client.Close()
+			own.Close()
+			if err := pipe.Close(); err != nil {
+				t.Error(err)
+			}
+			api.Close()
+		}()
+		time.Sleep(5 * time.Second)
+		if err := cluster.Ready(); err != nil {
+			t.Fatal(err)
+		}
+		f(&bench{t, api, client})
+	})
+}
+
+// rest lets the cluster come to rest.
+func (b *bench) rest(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (b *bench) create(r kube.Resource, namespace string, body map[string]any) {
+	b.Helper()
+	if err := b.client.Create(b.Context(), r, namespace, body, nil, kube.WriteOptions{}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) patch(r kube.Resource, name string, patch map[string]any) {
+	b.Helper()
+	k := kube.Key{Namespace: "default", Name: name}
+	if err := b.client.Patch(b.Context(), r, k, kube.MergePatch, patch, nil, kube.WriteOptions{}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) delete(r kube.Resource, name string, policy kube.Propagation) {
+	b.Helper()
+	k := kube.Key{Namespace: "default", Name: name}
+	if err := b.client.Delete(b.Context(), r, k, kube.DeleteOptions{Propagation: policy}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// names returns the names of all objects of a resource in the namespace default.
+func (b *bench) names(r kube.Resource) []string {
+	var out []string
+	for _, o := range b.api.List(r, "default") {
+		out = append(out, str(o, "metadata", "name"))
+	}
+	return out
+}
+
+// wantNames checks which objects of a resource there are.
+func (b *bench) wantNames(r kube.Resource, want ...string) {
+	b.Helper()
+	if have := b.names(r); !slices.Equal(have, want) {
+		b.Errorf("%s are %q, want %q", r, have, want)
+	}
+}
+
+// at returns the value at a path of an object, nil if it is not there; numbers in the path are places in lists.
+func at(o any, path ...any) any {
+	for _, p := range path {
+		switch v := o.(type) {
+		case map[string]any:
+			key, _ := p.(string)
+			o = v[key]
+		case []any:
+			i, ok := p.(int)
+			if !ok || i >= len(v) {
+				return nil
+			}
+			o = v[i]
+		default:
+			return nil
+		}
+	}
+	return o
+}
+
+func str(o any, path ...any) string {
+	s, _ := at(o, path...).(string)
+	return s
+}
+
+// number returns the whole number at a path, 0 if it is not there.
+func number(o any, path ...any) int64 {
+	n, _ := at(o, path...).(int64)
+	return n
+}
+
+func podTemplate(app, image string) map[string]any {
+	return map[string]any{
+		"metadata": map[string]any{"labels": map[string]any{"app": app}},
+		"spec":     map[string]any{"containers": []any{map[string]any{"name": "main", "image": image}}},
+	}
+}
+
+func deploymentBody(name, image string, replicas int) map[string]any {
+	return map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": name},
+		"spec": map[string]any{"replicas": replicas, "selector": map[string]any{"matchLabels": map[string]any{"app": name}},
+			"template": podTemplate(name, image)}}
+}
+
+func (b *bench) deployment(name string) map[string]any {
+	b.Helper()
+	d := b.api.Get(deploymentResource, kube.Key{Namespace: "default", Name: name})
+	if d == nil {
+		b.Fatalf("there is no deployment %s", name)
+	}
+	return d
+}
+
+// rolledOut says what `kubectl rollout status` would still wait for, "" for nothing.
+func rolledOut(d map[string]any) string {
+	want := number(d, "spec", "replicas")
+	switch s := at(d, "status"); {
+	case number(s, "observedGeneration") < number(d, "metadata", "generation"):
+		return "the spec update to be observed"
+	case condition(d, progressing, "reason") == timedOut:
+		return "nothing: it exceeded its progress deadline"
+	case number(s, "updatedReplicas") < want:
+		return fmt.Sprintf("%d of %d new replicas", number(s, "updatedReplicas"), want)
+	case number(s, "replicas") > number(s, "updatedReplicas"):
+		return fmt.Sprintf("%d old replicas", number(s, "replicas")-number(s, "updatedReplicas"))
+	case number(s, "availableReplicas") < number(s, "updatedReplicas"):
+		return fmt.Sprintf("%d of %d available replicas", number(s, "availableReplicas"), want)
+	}
+	return ""
+}
+
+// condition returns a field of a condition.
+func condition(o map[string]any, kind, field string) string {
+	list, _ := at(o, "status", "conditions").([]any)
+	for _, c := range list {
+		if str(c, "type") == kind {
+			return str(c, field)
+		}
+	}
+	return ""
+}
+
+func (b *bench) wantRolledOut(name string, pods int) {
+	b.Helper()
+	d := b.deployment(name)
+	if waits := rolledOut(d); waits != "" {
+		b.Errorf("deployment %s waits for %s: %v", name, waits, d["status"])
+	}
+	for kind, want := range map[string]string{available: "True", progressing: "True"} {
+		if have := condition(d, kind, "status"); have != want {
+			b.Errorf("deployment %s: %s is %q, want %q", name, kind, have, want)
+		}
+	}
+	if have := b.names(podResource); len(have) != pods {
+		b.Errorf("pods are %q, want %d", have, pods)
+	}
+}
+
+func TestADeploymentBecomesRunningPods(t *testing.T) {
+	simulated(t, func(b *bench) {
+		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 3))
+		b.rest(500 * time.Millisecond)
+		for _, p := range b.api.List(podResource, "default") {
+			if reason := str(p, "status", "containerStatuses", 0, "state", "waiting", "reason"); reason != "ContainerCreating" {
+				b.Errorf("after half a second %s waits because of %q, want ContainerCreating", str(p, "metadata", "name"), reason)
+			}
+		}
+		b.rest(time.Minute)
+		b.wantRolledOut("web", 3)
+		nodes, ips := map[string]bool{}, map[string]bool{}
+		for _, p := range b.api.List(podResource, "default") {
+			nodes[str(p, "spec", "nodeName")], ips[str(p, "status", "podIP")] = true, true
+			if str(p, "status", "phase") != "Running" || condition(p, "Ready", "status") != "True" {
+				b.Errorf("pod is not running and ready: %v", p["status"])
+			}
+			if owner := str(p, "metadata", "ownerReferences", 0, "kind"); owner != "ReplicaSet" {
+				b.Errorf("a pod is owned by a %q, want ReplicaSet", owner)
+			}
+		}
+		if len(ips) != 3 || ips[""] {
+			b.Errorf("pod addresses are %v, want three", slices.Collect(maps.Keys(ips)))
+		}
+		for node := range nodes {
+			if b.api.Get(nodeResource, kube.Key{Name: node}) == nil {
+				b.Errorf("a pod runs on node %q, which does not exist", node)
+			}
+		}
+		if r := str(b.deployment("web"), "metadata", "annotations", revisionAnnotation); r != "1" {
+			b.Errorf("the revision is %q, want 1", r)
+		}
+	})
+}
+
+func TestARestartReplacesEachPodAndNeverLeavesTooFew(t *testing.T) {
+	simulated(t, func(b *bench) {
+		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 4))
+		b.rest(time.Minute)
+		before := b.names(podResource)
+		b.patch(deploymentResource, "web", map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
+			"annotations": map[string]any{"kubectl.kubernetes.io/restartedAt": "now"}}}}})
+		for range 300 {
+			b.rest(100 * time.Millisecond)
+			if n := number(b.deployment("web"), "status", "availableReplicas"); n < 3 {
+				b.Fatalf("%d pods are available during the rollout, want at least 3 of 4", n)
+			}
+		}
+		b.wantRolledOut("web", 4)
+		for _, name := range b.names(podResource) {
+			if slices.Contains(before, name) {
+				b.Errorf("pod %s survived the restart", name)
+			}
+		}
+		if r := str(b.deployment("web"), "metadata", "annotations", revisionAnnotation); r != "2" {
+			b.Errorf("the revision is %q, want 2", r)
+		}
+	})
+}
+
+func TestGoingBackToAnOldTemplateReusesItsReplicaSet(t *testing.T) {
+	simulated(t, func(b *bench) {
+		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 2))
+		b.rest(time.Minute)
+		first := b.names(replicaSetResource)
+		for _, image := range []string{"nginx:2", "nginx:1"} {
+			b.patch(deploymentResource, "web", map[string]any{"spec": map[string]any{"template": podTemplate("web", image)}})
+			b.rest(time.Minute)
+			b.wantRolledOut("web", 2)
+		}
+		if sets := b.names(replicaSetResource); len(sets) != 2 {
+			b.Errorf("replica sets are %q, want two", sets)
+		}
+		rs := b.api.Get(replicaSetResource, kube.Key{Namespace: "default", Name: first[0]})
+		if r := str(rs, "metadata", "annotations", revisionAnnotation); r != "3" || number(rs, "spec", "replicas") != 2 {
+			b.Errorf("the first replica set has revision %q and %d replicas, want 3 and 2", r, number(rs, "spec", "replicas"))
+		}
+	})
+}
+
+func TestOnlyAsManyOldReplicaSetsAreKeptAsTheLimitSays(t *testing.T) {
+	simulated(t, func(b *bench) {
+		body := deploymentBody("web", "nginx:0", 1)
+		body["spec"].(map[string]any)["revisionHistoryLimit"] = 1
+		b.create(deploymentResource, "default", body)
+		for i := range 3 {
+			b.rest(20 * time.Second)
+			b.patch(deploymentResource, "web", map[string]any{"spec": map[string]any{"template": podTemplate("web", fmt.Sprint("nginx:", i+1))}})
+		}
+		b.rest(time.Minute)
+		b.wantRolledOut("web", 1)
+		if sets := b.names(replicaSetResource); len(sets) != 2 {
+			b.Errorf("replica sets are %q, want the newest and one old", sets)
+		}
+	})
+}
+
+func TestScalingAddsAndRemovesPods(t *testing.T) {
+	simulated(t, func(b *bench) {
+		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 1))
+		for _, n := range []int{5, 2, 0, 3} {
+			b.rest(time.Minute)
+			b.patch(deploymentResource, "web", map[string]any{"spec": map[string]any{"replicas": n}})
+			b.rest(time.Minute)
+			b.wantRolledOut("web", n)
+		}
+	})
+}
+
+func TestADeletedPodTerminatesAndIsReplaced(t *testing.T) {
+	simulated(t, func(b *bench) {
+		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 1))
+		b.rest(time.Minute)
+		name := b.names(podResource)[0]
+		b.delete(podResource, name, "")
+		b.rest(100 * time.Millisecond)
+		if p := b.api.Get(podResource, kube.Key{Namespace: "default", Name: name}); str(p, "metadata", "deletionTimestamp") == "" {
+			b.Errorf("after 0.1 s the pod is %v, want it to be terminating", p["metadata"])
+		}
+		b.rest(time.Minute)
+		b.wantRolledOut("web", 1)
+		if slices.Contains(b.names(podResource), name) {
+			b.Errorf("pod %s is still there", name)
+		}
+	})
+}
+
+func TestAMissingImageStopsTheRolloutAndIsReported(t *testing.T) {
+	simulated(t, func(b *bench) {
+		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 3))
+		b.rest(time.Minute)
+		b.patch(deploymentResource, "web", map[string]any{"spec": map[string]any{"template": podTemplate("web", "nginx:"+BrokenTag)}})
+		b.rest(time.Minute)
+		var reasons []string
+		for _, p := range b.api.List(podResource, "default") {
+			if r := str(p, "status", "containerStatuses", 0, "state", "waiting", "reason"); r != "" {
+				reasons = append(reasons, r)
+			}
+		}
+		if !slices.Equal(reasons, []string{"ImagePullBackOff"}) {
+			b.Errorf("pods wait because of %q, want one ImagePullBackOff", reasons)
+		}
+		d := b.deployment("web")
+		if n := number(d, "status", "availableReplicas"); n != 3 {
+			b.Errorf("%d pods are available, want the 3 old ones", n)
+		}
+		b.rest(11 * time.Minute)
+		if r := condition(b.deployment("web"), progressing, "reason"); r != timedOut {
+			b.Errorf("after its deadline the reason of Progressing is %q, want %s", r, timedOut)
+		}
+		b.patch(deploymentResource, "web", map[string]any{"spec": map[string]any{"template": podTemplate("web", "nginx:2")}})
+		b.rest(time.Minute)
+		b.wantRolledOut("web", 3)
+	})
+}
+
+func TestTheRestartsAnnotationRestartsContainers(t *testing.T) {
+	simulated(t, func(b *bench) {
+		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 1))
+		b.rest(time.Minute)
+		name := b.names(podResource)[0]
+		ip := str(b.api.List(podResource, "default")[0], "status", "podIP")
+		b.patch(podResource, name, map[string]any{"metadata": map[string]any{"annotations": map[string]any{RestartsAnnotation: "2"}}})
+		b.rest(500 * time.Millisecond)
+		if n := number(b.deployment("web"), "status", "availableReplicas"); n != 0 {
+			b.Errorf("%d pods are available while the container restarts, want 0", n)
+		}
+		b.rest(time.Minute)
+		b.wantRolledOut("web", 1)
+		p := b.api.Get(podResource, kube.Key{Namespace: "default", Name: name})
+		if n := number(p, "status", "containerStatuses", 0, "restartCount"); n != 2 || str(p, "status", "podIP") != ip {
+			b.Errorf("the pod has restarted %d times and has the address %s, want 2 and %s", n, str(p, "status", "podIP"), ip)
+		}
+		if c := str(p, "status", "containerStatuses", 0, "lastState", "terminated", "reason"); c != "Error" {
+			b.Errorf("the last state's reason is %q, want Error", c)
+		}
+	})
+}
+
+func TestAFailedPodIsReplacedAndLeftAlone(t *testing.T) {
+	simulated(t, func(b *bench) {
+		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 1))
+		b.rest(time.Minute)
+		name := b.names(podResource)[0]
+		err := b.client.Patch(b.Context(), podResource, kube.Key{Namespace: "default", Name: name}, kube.MergePatch,
+			map[string]any{"status": map[string]any{"phase": "Failed", "reason": "Evicted"}}, nil, kube.WriteOptions{Subresource: "status"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.rest(time.Minute)
+		b.wantRolledOut("web", 2) // the failed one stays for people to look at
+		if p := b.api.Get(podResource, kube.Key{Namespace: "default", Name: name}); str(p, "status", "phase") != "Failed" {
+			b.Errorf("the failed pod is %q", str(p, "status", "phase"))
+		}
+	})
+}
+
+func TestAClusterAtRestWritesNothing(t *testing.T) {
+	simulated(t, func(b *bench) {
+		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 3))
+		b.create(deploymentResource, "default", deploymentBody("sick", "nginx:"+BrokenTag, 1))
+		b.rest(20 * time.Minute)
+		b.api.ForgetRequests()
+		b.rest(time.Hour)
+		requests := b.api.Requests()
+		if len(requests) == 0 {
+			b.Error("no request was seen in an hour, not even a watch")
+		}
+		for _, r := range requests {
+			if r.Method != "GET" {
+				b.Errorf("%s %s at rest", r.Method, r.Path)
+			}
+		}
+	})
+}
+
+func TestOldNewsNeverMakeTooManyPods(t *testing.T) {
+	simulated(t, func(b *bench) {
+		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 5))
+		created := map[string]bool{}
+		for range 100 {
+			b.rest(50 * time.Millisecond)
+			for _, name := range b.names(podResource) {
+				created[name] = true
+			}
+		}
+		if len(created) != 5 {
+			b.Errorf("%d pods were created for 5 replicas: %s", len(created), strings.Join(slices.Sorted(maps.Keys(created)), " "))
+		}
+	})
+}

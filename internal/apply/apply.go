@@ -64,6 +64,8 @@ type Child struct {
 	Create map[string]any
 	// Keep names fields of spec that keep their value when Body does not declare them any longer.
 	Keep []string
+	// Insist sends what the server has just refused. Without it a refusal is remembered for a while (see refusal).
+	Insist bool
 }
 
 // Outcome says what was done about a child.

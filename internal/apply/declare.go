@@ -39,6 +39,7 @@ type declared struct {
 	create map[string]any // what a POST sends
 	spec   map[string]any // of body
 	keep   []string
+	insist bool
 }
 
 // declare checks a child and puts its hash on it.
@@ -67,7 +68,7 @@ func declare(owner Owner, c Child) (declared, error) {
 	// 64 bits: the hash is compared with the one before it of the same child, never searched for.
 	sum := sha256.Sum256(text)
 	d := declared{key: kube.Key{Namespace: namespace, Name: name}, plain: c.Body,
-		hash: hex.EncodeToString(sum[:8]), keep: c.Keep}
+		hash: hex.EncodeToString(sum[:8]), keep: c.Keep, insist: c.Insist}
 	d.body = withAnnotation(c.Body, HashAnnotation, d.hash)
 	d.create = d.body
 	if c.Create != nil {

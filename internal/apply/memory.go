@@ -12,10 +12,12 @@ import (
 type memory[S any] struct {
 	written  written[*Live[S]]
 	settled  settled
+	refusal  refusal
 	hidden   bool     // the child exists on the server, but the cache does not show it: it lacks our label
 	prepared string   // uid of the child that has been made ready for our applies
 	held     []string // fields of Child.Keep that our last apply declared
 	contest  contest
+	lost     time.Duration // the last wait after an apply that was overtaken by somebody else's write; 0: it was not
 }
 
 // written is the answer to our last request about an object. It stands in for the cached copy until the cache has seen
@@ -80,9 +82,9 @@ func (w *written[T]) remaining() time.Duration {
 	return max(time.Until(w.until), time.Millisecond)
 }
 
-// settled is the last comparison of a child with its desired state that found nothing to do, or where the server found
-// that an apply changed nothing. As long as both sides are the same it need not be made again, and that apply not be
-// sent again: the API server may store a value in another form than we declare it.
+// settled is a desired state and a live one that fit: by comparison, or because the server made the one of the other. As
+// long as both are the same there is nothing to compare, and nothing to send: the server may store a value in another
+// form than we declare it, or drop it (hostNetwork: false), and a comparison would find that difference for ever.
 type settled struct {
 	hash    string
 	uid     string
@@ -111,6 +113,40 @@ func fingerprint[S any](live *Live[S]) uint64 {
 	}
 	h.Write(live.Spec)
 	return h.Sum64()
+}
+
+// refusal is a request that the server refused for what is in it. A controller is woken by many things, its own status
+// writes among them, and the same request would be refused again; so the answer is kept for a while. Not for ever: what
+// refused it may be a webhook, a quota or an allocation.
+type refusal struct {
+	hash    string
+	content uint64 // of the live child; 0: there was none
+	err     error
+	until   time.Time
+	wait    time.Duration
+}
+
+// A refused request is sent again after a second at the earliest, then after two, four, and once per minute in the end.
+const (
+	firstRefusal = time.Second
+	maxRefusal   = time.Minute
+)
+
+// standing returns the refusal that a request would meet again, nil if it is worth a try.
+func (r *refusal) standing(want declared, content uint64) error {
+	if want.insist || r.hash != want.hash || r.content != content || !time.Now().Before(r.until) {
+		return nil
+	}
+	return r.err
+}
+
+// note remembers a refusal.
+func (r *refusal) note(want declared, content uint64, err error) {
+	wait := firstRefusal
+	if r.hash == want.hash && r.content == content {
+		wait = min(2*r.wait, maxRefusal)
+	}
+	*r = refusal{hash: want.hash, content: content, err: err, until: time.Now().Add(wait), wait: wait}
 }
 
 // contest counts applies of one desired state. Somebody who keeps undoing them is not outrun: whoever it is, each round

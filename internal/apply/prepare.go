@@ -50,7 +50,7 @@ func (t *turn[S]) prepare(ctx context.Context, live *Live[S]) error {
 	}
 	if len(ops) > 0 {
 		err := t.client.Patch(ctx, t.resource, t.want.key, kube.JSONPatch, ops, nil, kube.WriteOptions{FieldManager: Manager})
-		if kube.IsInvalid(err) { // 422: one of the tests did not hold
+		if testFailed(err) {
 			return errChanged
 		}
 		if err != nil {
@@ -62,6 +62,16 @@ func (t *turn[S]) prepare(ctx context.Context, live *Live[S]) error {
 	}
 	t.mem.prepared = live.UID
 	return nil
+}
+
+// testFailed says that a test of a JSON patch did not hold. The server answers 422 without naming an object or a cause
+// (seen on v1.36), which sets it apart from the 422 of an object that some rule or webhook refuses.
+func testFailed(err error) bool {
+	if !kube.IsInvalid(err) {
+		return false
+	}
+	d := kube.AsStatus(err).Details
+	return d.Name == "" && len(d.Causes) == 0
 }
 
 // owns returns those of the fields of spec that a set of owned fields (FieldsV1) has.

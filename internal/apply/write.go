@@ -14,6 +14,9 @@ import (
 
 // create posts a child that the cache does not have.
 func (t *turn[S]) create(ctx context.Context) (Result[S], error) {
+	if err := t.mem.refusal.standing(t.want, 0); err != nil {
+		return Result[S]{}, err
+	}
 	answer := new(Live[S])
 	// Strict, because an apply knows nothing else: it refuses a field that the server does not know, with a 500. A typo
 	// in a template had better be refused at the first request than at the second.
@@ -21,13 +24,15 @@ func (t *turn[S]) create(ctx context.Context) (Result[S], error) {
 		kube.WriteOptions{FieldManager: Manager, FieldValidation: "Strict"})
 	switch {
 	case err == nil:
-		*t.mem = memory[S]{}
+		*t.mem = memory[S]{settled: settled{t.want.hash, answer.UID, fingerprint(answer)}}
 		t.mem.written.set(answer)
 		return Result[S]{Outcome: Created, Live: answer}, nil
 	case kube.IsAlreadyExists(err), kube.IsInvalid(err):
 		// The cache is behind, or the object lacks the label that the cache looks for, or it is not ours at all. A 422
 		// can mean the same: the API server allocates a Service's node port before it looks for the name (seen on v1.36).
 		return t.createdBefore(ctx, err)
+	case Refused(err):
+		t.mem.refusal.note(t.want, 0, err)
 	case kube.IsNamespaceTerminating(err):
 		return Result[S]{Outcome: Waiting, Wait: whileDeleting,
 			Message: fmt.Sprintf("namespace %s is being deleted", t.want.key.Namespace)}, nil
@@ -45,6 +50,7 @@ func (t *turn[S]) createdBefore(ctx context.Context, refusal error) (Result[S], 
 		t.mem.hidden = true
 		return t.converge(ctx, live)
 	case kube.IsInvalid(refusal):
+		t.mem.refusal.note(t.want, 0, refusal)
 		return Result[S]{}, refusal
 	}
 	return Result[S]{Outcome: Overtaken, Wait: soon, Message: fmt.Sprintf("%s has just been deleted", t)}, nil
@@ -61,6 +67,7 @@ func (t *turn[S]) converge(ctx context.Context, live *Live[S]) (Result[S], error
 	}
 	content := fingerprint(live)
 	if t.mem.settled == (settled{t.want.hash, live.UID, content}) {
+		t.mem.refusal = refusal{} // of another state, which is not wanted any more
 		return Result[S]{Live: live}, nil
 	}
 	difference, err := t.difference(live)
@@ -68,12 +75,15 @@ func (t *turn[S]) converge(ctx context.Context, live *Live[S]) (Result[S], error
 		return Result[S]{Live: live}, err
 	}
 	if difference == "" {
-		t.mem.settled = settled{t.want.hash, live.UID, content}
+		t.mem.settled, t.mem.refusal = settled{t.want.hash, live.UID, content}, refusal{}
 		return Result[S]{Live: live}, nil
 	}
 	if pause := t.mem.contest.pause(t.want.hash); pause > 0 {
 		return Result[S]{Outcome: Contested, Live: live, Difference: difference, Wait: pause,
 			Message: fmt.Sprintf("%s: something else keeps changing %s", t, difference)}, nil
+	}
+	if err := t.mem.refusal.standing(t.want, content); err != nil {
+		return Result[S]{Live: live, Difference: difference}, err
 	}
 	return t.apply(ctx, live, difference)
 }
@@ -134,23 +144,29 @@ func (t *turn[S]) apply(ctx context.Context, live *Live[S], difference string) (
 	}
 	switch {
 	case errors.Is(err, errChanged), kube.IsConflict(err), kube.IsNotFound(err), otherUID(err):
-		// What this was decided on is obsolete. Its successor comes as an event.
+		// What this was decided on is obsolete. Its successor comes as an event; should it not, or be overtaken as well, the
+		// waits get longer.
 		t.mem.written.clear()
-		r.Outcome, r.Wait, r.Message = Overtaken, soon, fmt.Sprintf("%s changed while it was being applied", t)
+		t.mem.lost = min(max(2*t.mem.lost, soon), maxTrust)
+		r.Outcome, r.Wait, r.Message = Overtaken, t.mem.lost, fmt.Sprintf("%s changed while it was being applied", t)
 		return r, nil
+	case Refused(err):
+		t.mem.refusal.note(t.want, fingerprint(live), err)
+		return r, err
 	case err != nil:
 		return r, err
 	}
+	// However the server stores it, that is what it makes of our state: it need not be compared, or sent again.
+	content := fingerprint(answer)
+	t.mem.settled = settled{t.want.hash, answer.UID, content}
 	t.mem.written.set(answer)
+	t.mem.lost, t.mem.refusal = 0, refusal{}
 	t.mem.held = t.declaredOf(t.want.keep)
-	r.Outcome, r.Live = Applied, answer
-	if content := fingerprint(answer); content == fingerprint(live) {
-		// The server's word is that nothing differs, whatever it looks like from here. It need not be asked again.
-		t.mem.settled = settled{t.want.hash, answer.UID, content}
-		r.Outcome = Unchanged
-		return r, nil
+	r.Live = answer
+	if content != fingerprint(live) {
+		r.Outcome = Applied
+		t.mem.contest.add(t.want.hash)
 	}
-	t.mem.contest.add(t.want.hash)
 	return r, nil
 }
 

@@ -130,7 +130,7 @@ func FillZero(n *Node, object map[string]any) map[string]any {
 		return out
 	}
 	for name, f := range n.Fields {
-		if _, ok := out[name]; ok {
+		if _, ok := out[name]; ok || f == nil {
 			continue
 		}
 		switch f.Zero {

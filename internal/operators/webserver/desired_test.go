@@ -57,7 +57,11 @@ func checkGolden(t *testing.T, name string, ws *WebServer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := json.MarshalIndent(map[string]any{"deployment": c.deployment, "service": c.service}, "", "  ")
+	bodies := map[string]any{"deployment": c.deployment.Body, "service": c.service.Body}
+	if c.service.Create != nil {
+		bodies["service at its birth"] = c.service.Create
+	}
+	got, err := json.MarshalIndent(bodies, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -171,6 +171,7 @@ func (r *reconciler) converge(ctx context.Context, ws *WebServer) *findings {
 	f.deployment = dep.Live
 	record(ctx, f, deployments.Kind, dep, err)
 
+	want.service.Insist = r.waitsForPort(ws.Key())
 	svc, err := r.services.Apply(ctx, owner, want.service)
 	if cause, refused := nodePortRefused(err); refused {
 		svc, err = r.otherPort(ctx, f, ws, want.service, svc, cause)
@@ -196,7 +197,8 @@ func record[S any](ctx context.Context, f *findings, kind string, r apply.Result
 	}
 	f.wait = apply.Earlier(f.wait, r.Wait)
 	// What passes by itself in a moment is no news for a user.
-	f.hold = f.hold || r.Outcome == apply.Overtaken || kube.IsTransient(err) && attempt < reportAfter
+	f.hold = f.hold || r.Outcome == apply.Overtaken ||
+		kube.IsTransient(err) && !apply.Refused(err) && attempt < reportAfter
 	if apply.Refused(err) {
 		f.errs = append(f.errs, controller.Terminal(err))
 	} else if err != nil {
@@ -225,7 +227,7 @@ func (r *reconciler) otherPort(ctx context.Context, f *findings, ws *WebServer, 
 		}
 		return refused, nil
 	}
-	c.Create = nil
+	c.Create, c.Insist = nil, true
 	svc, err := r.services.Apply(ctx, apply.OwnerOf(resource, ws), c)
 	if err == nil && svc.Outcome == apply.Created {
 		f.note = fmt.Sprintf("node port %d could not be kept (%s), the Service has another one; set spec.nodePort to choose it",
@@ -258,6 +260,14 @@ func (r *reconciler) portRefused(key kube.Key) time.Duration {
 		return 0
 	}
 	return time.Since(since)
+}
+
+// waitsForPort says whether portRefused has been called since the last portGranted.
+func (r *reconciler) waitsForPort(key kube.Key) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.refused[key]
+	return ok
 }
 
 func (r *reconciler) portGranted(key kube.Key) {

@@ -160,10 +160,15 @@ func selects(e ast.Expr, pkg, name string) bool {
 	return ok && id.Name == pkg
 }
 
-// TestNoTestSleepsInRealTime lets time.Sleep pass in files that run in a synctest bubble, where it moves a virtual clock.
+// TestNoTestSleepsInRealTime lets time.Sleep pass in packages whose tests run in synctest bubbles, where it moves a virtual clock.
 func TestNoTestSleepsInRealTime(t *testing.T) {
-	for _, f := range sources(t) {
-		if !f.test || imports(f, "testing/synctest") {
+	files := sources(t)
+	virtual := map[string]bool{}
+	for _, f := range files {
+		virtual[f.pkg] = virtual[f.pkg] || f.test && imports(f, "testing/synctest")
+	}
+	for _, f := range files {
+		if !f.test || virtual[f.pkg] {
 			continue
 		}
 		ast.Inspect(f.ast, func(n ast.Node) bool {
@@ -184,20 +189,42 @@ func imports(f source, pkg string) bool {
 	return false
 }
 
+// keptContexts are the struct fields that may hold a context, each with its reason.
+var keptContexts = map[string]string{
+	"internal/fakeapi Server.ctx":      "the life of the server itself, which every request's own context is cut by",
+	"internal/fakeapi faultWriter.ctx": "lives as long as one request, and Write has no parameter for it",
+}
+
 func TestNoContextIsStoredInAStruct(t *testing.T) {
+	kept := map[string]bool{}
 	for _, f := range sources(t) {
+		owner := "" // the type declaration that the walk is in or has last been in
 		ast.Inspect(f.ast, func(n ast.Node) bool {
-			s, ok := n.(*ast.StructType)
-			if !ok {
-				return true
-			}
-			for _, field := range s.Fields.List {
-				if selects(field.Type, "context", "Context") {
-					t.Errorf("%s: a context in a struct outlives its call: pass it as the first parameter", f.position(field))
+			switch n := n.(type) {
+			case *ast.TypeSpec:
+				owner = n.Name.Name
+			case *ast.StructType:
+				for _, field := range n.Fields.List {
+					if !selects(field.Type, "context", "Context") {
+						continue
+					}
+					name := f.pkg + " " + owner
+					for _, id := range field.Names {
+						name += "." + id.Name
+					}
+					kept[name] = true
+					if keptContexts[name] == "" {
+						t.Errorf("%s: a context in a struct outlives its call: pass it as the first parameter", f.position(field))
+					}
 				}
 			}
 			return true
 		})
+	}
+	for name := range keptContexts {
+		if !kept[name] {
+			t.Errorf("%s no longer holds a context: take it off the list of internal/conventions_test.go", name)
+		}
 	}
 }
 

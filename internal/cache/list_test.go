@@ -516,3 +516,33 @@ func TestOnlySoManyListsAreInFlight(t *testing.T) {
 		}
 	})
 }
+
+// Rules: WL-05
+func TestASlowStreamedListIsWaitedForAndAQuietOneStaysOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t).on(streamedList, frames(thenHold,
+			added("a", "5", 1), "pause 20s", added("b", "6", 1), "pause 20s", added("c", "7", 1), "pause 20s", endMark("20")))
+		m := startMirror(t, s, Options{})
+		wait(5 * time.Minute)
+		m.wantContent("a=1", "b=1", "c=1")
+		if n := len(s.seen()); n != 1 {
+			t.Errorf("%d requests, want 1", n)
+		}
+	})
+}
+
+// Rules: LST-19
+func TestAGoodVersionBeforeABadOneInTheInitialEventsIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		live := newFeed(t)
+		s := newServer(t).on(streamedList, live.reply)
+		m := startMirror(t, s, Options{})
+		live.send(added("a", "5", 1), endMark("20"), errorEvent(410, "Expired"))
+		wait(time.Second)
+		live.send(added("a", "25", 2), event("MODIFIED", object("a", "26", `"x"`)), endMark("30"))
+		m.wantContent("a=2")
+		if q := m.Quarantined(); len(q) != 1 || q[0].ResourceVersion != "26" {
+			t.Errorf("quarantine holds %v, want a at version 26", q)
+		}
+	})
+}

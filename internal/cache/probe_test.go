@@ -69,11 +69,11 @@ func TestABookmarkOrEventOfThePastRaisesTheQuestion(t *testing.T) {
 // Rules: WCH-48, RFL-15
 func TestSteadyStateIsOneWatchAndOneProbeAtItsRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, m := synced(t, Options{LabelSelector: "app=web"}, frames(thenEnd, "pause 6m"))
+		s, m := synced(t, Options{LabelSelector: "app=web"}, frames(thenEnd, "pause 5m"))
 		wait(59 * time.Minute)
 		watches, probes := len(s.seen(watching)), len(s.seen(probing))
-		if watches != 10 || probes != 9 { // the first watch came right after the list
-			t.Errorf("%d watches and %d probes in an hour of watches of 6 minutes, want 10 and 9", watches, probes)
+		if watches != 12 || probes != 11 { // the first watch came right after the list
+			t.Errorf("%d watches and %d probes in 59 minutes of watches of 5, want 12 and 11", watches, probes)
 		}
 		if n := len(s.seen()); n != watches+probes+1 {
 			t.Errorf("%d requests in all", n)

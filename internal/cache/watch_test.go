@@ -758,3 +758,47 @@ func TestAPanickingHandlerHarmsNobodyElse(t *testing.T) {
 		}
 	})
 }
+
+// Rules: WCH-30, WCH-54
+func TestADeletionWithTheVersionThatWeHaveStillDeletes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		live := newFeed(t)
+		s, m := synced(t, Options{}, live.reply)
+		live.send(deleted("a", "5", 1))
+		m.wantHeard("DELETED a")
+		m.wantContent()
+		wait(2 * time.Second)
+		live.send(thenEnd)
+		if got := resumedFrom(s); got != "20,20" {
+			t.Errorf("watches from %s, want 20,20", got)
+		}
+	})
+}
+
+// Rules: WCH-11
+func TestAStreamThatBringsEventsBetweenItsErrorsIsNotListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var replies []reply
+		for i := range 3 * maxRefusals {
+			replies = append(replies, frames(thenEnd, bookmark(fmt.Sprint(21+i)), errorEvent(500, "InternalError")))
+		}
+		s, _ := synced(t, Options{}, append(replies, frames(thenHold))...)
+		wait(10 * time.Minute)
+		if n := len(s.seen(streamedList, pagedList)); n != 1 {
+			t.Errorf("%d lists, want only the first", n)
+		}
+	})
+}
+
+func TestWaitingForAKindDoesNotLengthenLaterPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t).on(streamedList, status(404, "NotFound"))
+		startMirror(t, s, Options{})
+		wait(10 * time.Minute)
+		s.on(streamedList, frames(thenCut, endMark("20"))).on(watching, frames(thenHold))
+		wait(maxMissing + minBackoff)
+		if d := s.last(watching).at.Sub(s.last(streamedList).at); d > minBackoff {
+			t.Errorf("paused %v after the first failure of a new kind, want at most %v", d, minBackoff)
+		}
+	})
+}

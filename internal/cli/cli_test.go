@@ -113,6 +113,8 @@ func TestWrongUsageIsOneLineAndAHintAndExitsWith2(t *testing.T) {
 		{"crds instal", `unknown command "instal" for skiff crds: did you mean install?`, "skiff crds"},
 		{"crds print x", `skiff crds print takes no arguments, got "x"`, "skiff crds print"},
 		{"crds install --timeout 0s --server https://h", "--timeout 0s: want more than 0", "skiff crds install"},
+		{"dev --controllers nope", `there is no controller "nope"`, "skiff dev"},
+		{"demo fast", `skiff demo takes no arguments, got "fast"`, "skiff demo"},
 		{"version -o yaml", `--output "yaml": want json`, "skiff version"},
 		{"completion tcsh", `"tcsh"`, "skiff completion"},
 		{"help nothing", `no help for "nothing"`, "skiff help"},
@@ -126,7 +128,7 @@ func TestWrongUsageIsOneLineAndAHintAndExitsWith2(t *testing.T) {
 }
 
 func TestEveryCommandHasHelpWithWhatItDoes(t *testing.T) {
-	for _, path := range []string{"", "run", "watch", "crds", "crds print", "crds install", "crds diff", "version", "completion"} {
+	for _, path := range []string{"", "run", "dev", "demo", "watch", "crds", "crds print", "crds install", "crds diff", "version", "completion"} {
 		r := skiff(t, append(strings.Fields(path), "--help")...)
 		r.want(t, exitDone)
 		if !strings.Contains(r.stdout, "Usage:") || r.stderr != "" {

@@ -40,7 +40,7 @@ was done, what skiff did and why, and what the cluster looks like then. Exits wi
 			if err != nil {
 				return err
 			}
-			err = runDemo(cmd.Context(), cmd.OutOrStdout(), filepath.Join(dir, "kubeconfig"), demoSteps())
+			err = runDemo(cmd.Context(), cmd.OutOrStdout(), filepath.Join(dir, "kubeconfig"), demoPatience, demoSteps())
 			return errors.Join(err, os.RemoveAll(dir))
 		},
 	}
@@ -58,14 +58,15 @@ type step struct {
 
 // tour runs steps and tells of them.
 type tour struct {
-	out    io.Writer
-	client *kube.Client
-	deeds  *deeds
-	before world
+	out      io.Writer
+	client   *kube.Client
+	deeds    *deeds
+	patience time.Duration // for each step
+	before   world
 }
 
 // runDemo runs the steps on a cluster of their own. The error names the step that did not come true.
-func runDemo(ctx context.Context, out io.Writer, kubeconfig string, steps []step) error {
+func runDemo(ctx context.Context, out io.Writer, kubeconfig string, patience time.Duration, steps []step) error {
 	began := time.Now()
 	told := &deeds{}
 	d, err := newDevCluster(devOptions{listen: "127.0.0.1:0", kubeconfig: kubeconfig, log: told.logger(),
@@ -95,7 +96,7 @@ func runDemo(ctx context.Context, out io.Writer, kubeconfig string, steps []step
 		all := newControllers(operatorNames(), controllerOptions{client: controllers, log: told.logger()})
 		ran := make(chan error, 1)
 		go func() { ran <- manager.New(manager.Options{Controllers: all, Log: told.logger()}).Run(ctx) }()
-		t := &tour{out: out, client: user, deeds: told}
+		t := &tour{out: out, client: user, deeds: told, patience: patience}
 		if err = waitReady(ctx, all); err == nil {
 			err = t.walk(ctx, steps)
 		}
@@ -138,7 +139,7 @@ func (t *tour) walk(ctx context.Context, steps []step) error {
 
 // take does one step, waits until it has come true, and tells what happened meanwhile.
 func (t *tour) take(ctx context.Context, s step) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, demoPatience, fmt.Errorf("not within %s", demoPatience))
+	ctx, cancel := context.WithTimeoutCause(ctx, t.patience, fmt.Errorf("not within %s", t.patience))
 	defer cancel()
 	began := time.Now()
 	if err := s.do(ctx, t.client, t.before); err != nil {

@@ -89,7 +89,7 @@ controllers  %s
 
 In another terminal:
 
-  export KUBECONFIG=%s
+  export KUBECONFIG='%s'
   kubectl apply -f - <<'END'
 %sEND
   kubectl get webservers,deployments,services,pods

@@ -165,7 +165,7 @@ func (u *user) check() error {
 		return nil
 	}
 	if present(&u.AuthProvider) {
-		return fmt.Errorf("%s: auth-provider was removed from Kubernetes and is not supported: use token, tokenFile or a client certificate",
+		return fmt.Errorf("%s: auth-provider was removed from Kubernetes in favour of exec plugins, which are not supported yet: use token, tokenFile or a client certificate",
 			u.origin.at("auth-provider"))
 	}
 	if present(&u.Exec) {

@@ -151,6 +151,7 @@ func TestEachWayOfHavingNoContextIsItsOwnError(t *testing.T) {
 	wantError(t, err, "[c]", "--context")
 }
 
+// Rules: AUTH-28
 func TestKubeconfigIsReadStrictlyWhereItMatters(t *testing.T) {
 	t.Run("JSON, anchors, unknown keys and multi-line base64", func(t *testing.T) {
 		b := newBox(t)
@@ -194,6 +195,7 @@ contexts:
 	}
 }
 
+// Rules: AUTH-28
 func TestAFileThatEverybodyCanReadIsWarnedAbout(t *testing.T) {
 	b := newBox(t)
 	path := b.write("config", config("c", "https://h", "token: t"))

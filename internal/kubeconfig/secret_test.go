@@ -8,11 +8,11 @@ import (
 	"skiff/internal/kube"
 )
 
-// Rules: AUTH-18
+// Rules: AUTH-18, AUTH-19
 func TestUnsupportedCredentialsAreNamedUnlessOthersAreThere(t *testing.T) {
 	for _, tt := range []struct{ user, where, say string }{
 		{"exec: {apiVersion: client.authentication.k8s.io/v1, command: aws}", "exec", "not supported"},
-		{"auth-provider: {name: gcp}", "auth-provider", "removed from Kubernetes"},
+		{"auth-provider: {name: gcp}", "auth-provider", "in favour of exec plugins"},
 		{"username: bob, password: hush", "username", "basic authentication"},
 		{"password: hush", "password", "basic authentication"},
 		{"token: t, username: bob", "username", "basic authentication"},

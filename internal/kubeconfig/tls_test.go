@@ -126,6 +126,34 @@ func TestTheServerCertificateMustFitTheNameAndTheCA(t *testing.T) {
 	}
 }
 
+// Rules: AUTH-11
+func TestDataWinsOverAFileWithAWarning(t *testing.T) {
+	good, other := newCA(t, "good"), newCA(t, "other")
+	s := newTLSServer(t, good.issue("server", "127.0.0.1").pair(t))
+	b := newBox(t)
+	fromData, fromFile := good.issue("from-data"), good.issue("from-file")
+	b.write("other.crt", string(other.pem))
+	b.write("tls.crt", string(fromFile.cert))
+	b.write("tls.key", string(fromFile.key))
+	text := strings.Replace(config("c", s.URL, "client-certificate: tls.crt, client-key: tls.key, client-certificate-data: "+
+		b64(fromData.cert)+", client-key-data: "+b64(fromData.key)),
+		"server:", "certificate-authority: other.crt\n    certificate-authority-data: "+b64(good.pem)+"\n    server:", 1)
+	path := b.write("config", text)
+	cfg, _, err := b.load(Flags{Kubeconfig: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if who, err := get(t, newClient(t, cfg)); err != nil || !strings.Contains(who, "from-data") {
+		t.Errorf("%s, %v", who, err)
+	}
+	all := strings.Join(b.warnings, "\n")
+	for _, field := range []string{`cluster "c": certificate-authority:`, `user "c": client-certificate:`, `user "c": client-key:`} {
+		if !strings.Contains(all, field+" ignored") || len(b.warnings) != 3 {
+			t.Errorf("warnings %q, want one about %s", b.warnings, field)
+		}
+	}
+}
+
 // Rules: AUTH-05
 func TestARotatedCAFileIsFollowed(t *testing.T) {
 	first, second := newCA(t, "first"), newCA(t, "second")

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"skiff/internal/fakeapi"
+	"skiff/internal/kube"
+)
+
+func TestCRDsInstallMakesTheDefinitionsServedAndAgainChangesNothing(t *testing.T) {
+	c := newCluster(t, fakeapi.Options{})
+	r := skiff(t, "crds", "install", "--server", c.url())
+	r.want(t, exitDone)
+	if r.stdout != "customresourcedefinition webservers.skiff.dev created\n" {
+		t.Errorf("stdout %q", r.stdout)
+	}
+	if _, err := c.client.Raw(t.Context(), http.MethodGet, webServers.Path("", ""), nil); err != nil {
+		t.Errorf("the resource is not served: %v", err)
+	}
+	before := c.api.Revision()
+	if r := skiff(t, "crds", "install", "--server", c.url()); r.code != exitDone || !strings.Contains(r.stdout, "webservers.skiff.dev unchanged") {
+		t.Errorf("again: %+v", r)
+	}
+	if c.api.Revision() != before {
+		t.Errorf("installing again has written something")
+	}
+	c.patch(crdResource, "", "webservers.skiff.dev", map[string]any{"spec": map[string]any{"names": map[string]any{"shortNames": []string{"web"}}}})
+	if r := skiff(t, "crds", "install", "--server", c.url()); r.code != exitDone || !strings.Contains(r.stdout, "webservers.skiff.dev updated") {
+		t.Errorf("after a change: %+v", r)
+	}
+}
+
+func TestCRDsDiffExitsWith1OnlyForADifference(t *testing.T) {
+	c := newCluster(t, fakeapi.Options{})
+	r := skiff(t, "crds", "diff", "--server", c.url())
+	if r.code != exitFailed || r.stderr != "" || !strings.Contains(r.stdout, "+++ webservers.skiff.dev of this skiff") {
+		t.Errorf("before the installation: %+v", r)
+	}
+	if c.api.Get(crdResource, kube.Key{Name: "webservers.skiff.dev"}) != nil {
+		t.Fatal("comparing has installed the definition")
+	}
+	skiff(t, "crds", "install", "--server", c.url()).want(t, exitDone)
+	if r := skiff(t, "crds", "diff", "--server", c.url()); r.code != exitDone || r.stdout != "" {
+		t.Errorf("after the installation: %+v", r)
+	}
+	c.patch(crdResource, "", "webservers.skiff.dev", map[string]any{"spec": map[string]any{"names": map[string]any{"shortNames": []string{"web"}}}})
+	r = skiff(t, "crds", "diff", "--server", c.url())
+	if r.code != exitFailed || !strings.Contains(r.stdout, "-            - web\n+            - ws\n") {
+		t.Errorf("after a change: %+v", r)
+	}
+}
+
+func TestCRDsInstallSaysWhatItWaitsFor(t *testing.T) {
+	c := newCluster(t, fakeapi.Options{})
+	c.api.Inject(fakeapi.Fault{Verb: "get", Resource: "customresourcedefinitions", Skip: 1, Rewrite: func([]byte) []byte {
+		return []byte(`{"metadata":{"name":"webservers.skiff.dev"},"status":{"conditions":[{"type":"Established","status":"False","message":"not yet"}]}}`)
+	}})
+	skiff(t, "crds", "install", "--timeout", "500ms", "--server", c.url()).want(t, exitFailed, "wait for CRD webservers.skiff.dev", "not established within 500ms: not yet")
+
+	c = newCluster(t, fakeapi.Options{})
+	c.api.Inject(fakeapi.Fault{Verb: "get", Resource: "customresourcedefinitions", Skip: 1, Rewrite: func([]byte) []byte {
+		return []byte(`{"metadata":{"name":"webservers.skiff.dev"},"status":{"conditions":[{"type":"NamesAccepted","status":"False","message":"\"ws\" is already in use"}]}}`)
+	}})
+	skiff(t, "crds", "install", "--server", c.url()).want(t, exitFailed, "does not accept its names", `"ws" is already in use`)
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"skiff/internal/fakeapi"
+	"skiff/internal/kube"
+	"skiff/internal/kubeconfig"
+)
+
+func TestDevIsAClusterForKubeconfigUsersUntilItEnds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "dev.kubeconfig")
+	f := follow(t, "dev", "--kubeconfig-out", path)
+	intro := ""
+	for !strings.Contains(intro, "skiff watch pods") {
+		intro += f.next() + "\n"
+	}
+	if !strings.Contains(intro, "export KUBECONFIG='"+path+"'") || !strings.Contains(intro, "https://127.0.0.1:") {
+		t.Errorf("intro %s", intro)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("kubeconfig: %v, %v", info.Mode(), err)
+	}
+
+	cfg, _, err := kubeconfig.Load(kubeconfig.Flags{Kubeconfig: path}, kubeconfig.OSEnv(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kube.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if err := demoSteps()[0].do(t.Context(), client, world{}); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.After(20 * time.Second)
+	for missing := "?"; missing != ""; {
+		now, err := look(t.Context(), client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		missing = now.unless(demoImage, 3)
+		select {
+		case <-deadline:
+			t.Fatalf("the WebServer does not become ready: %s", missing)
+		case <-time.After(demoLook):
+		}
+	}
+
+	cfg.Credentials = nil
+	stranger, err := kube.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	if _, err := look(t.Context(), stranger); !kube.IsUnauthorized(err) {
+		t.Errorf("without the token: %v, want 401", err)
+	}
+
+	if code := f.stop(); code != exitDone {
+		t.Errorf("exit code %d: %s", code, f.stderr)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("the kubeconfig is still there: %v", err)
+	}
+}
+
+func TestDevLeavesAKubeconfigThatIsNotItsOwn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "dev.kubeconfig")
+	f := follow(t, "dev", "--kubeconfig-out", path)
+	for !strings.Contains(f.next(), "skiff watch pods") {
+	}
+	if err := os.WriteFile(path, []byte("another's"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code := f.stop(); code != exitDone {
+		t.Errorf("exit code %d: %s", code, f.stderr)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != "another's" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestDevRefusesWhatItCannotServe(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "kubeconfig")
+	for listen, say := range map[string]string{
+		"0.0.0.0:0":      "only addresses of this machine itself",
+		":6443":          "only addresses of this machine itself",
+		"example.com:80": "only addresses of this machine itself",
+		"":               "want HOST:PORT",
+		"127.0.0.1":      "want HOST:PORT",
+		"[::1]:99999":    "the port is not a number",
+	} {
+		skiff(t, "dev", "--kubeconfig-out", out, "--listen", listen).want(t, exitUsage, "--listen "+listen, say)
+	}
+	taken := newCluster(t, fakeapi.Options{})
+	skiff(t, "dev", "--kubeconfig-out", out, "--listen", taken.addr).want(t, exitFailed, "--listen", "in use")
+	if err := os.WriteFile(out, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	skiff(t, "dev", "--kubeconfig-out", filepath.Join(out, "below-a-file")).want(t, exitFailed, "--kubeconfig-out", "not a directory")
+}

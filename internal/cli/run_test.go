@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"skiff/internal/fakeapi"
 )
 
 // runUntil runs `skiff run` until its log has the text, then stops it as a signal does.
@@ -95,4 +97,28 @@ func TestRunTakesUpTheProbePortOrSaysWhichFlag(t *testing.T) {
 	taken := strings.TrimPrefix(s.URL, "https://")
 	r := skiff(t, "run", "--health-probe-bind-address", taken, "--server", s.URL, "--certificate-authority", caFile(t, s))
 	r.want(t, exitFailed, "--health-probe-bind-address", taken, "in use")
+}
+
+func TestRunWaitsForADefinitionThatIsMissingAndSaysHowToInstallIt(t *testing.T) {
+	c := newCluster(t, fakeapi.Options{})
+	f := follow(t, "run", "--server", c.url())
+	waitFor(t, f.stderr, "skiff crds install")
+	skiff(t, "crds", "install", "--server", c.url()).want(t, exitDone)
+	waitFor(t, f.stderr, `"msg"="started"`)
+	if code := f.stop(); code != exitDone {
+		t.Errorf("exit code %d: %s", code, f.stderr)
+	}
+}
+
+// waitFor waits until a log has the text.
+func waitFor(t *testing.T, log *lockedBuffer, text string) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for !strings.Contains(log.String(), text) {
+		select {
+		case <-deadline:
+			t.Fatalf("the log does not say %q: %s", text, log)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }

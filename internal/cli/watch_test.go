@@ -1,171 +1,19 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
 )
-
-var configMaps = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
-
-// cluster is an embedded API server on a port of this machine, which can go away and come back.
-type cluster struct {
-	t      *testing.T
-	api    *fakeapi.Server
-	http   *http.Server
-	addr   string
-	client *kube.Client
-}
-
-func newCluster(t *testing.T, o fakeapi.Options) *cluster {
-	t.Helper()
-	c := &cluster{t: t, api: fakeapi.New(o), addr: "127.0.0.1:0"}
-	t.Cleanup(c.api.Close)
-	c.up()
-	t.Cleanup(c.down)
-	client, err := kube.New(kube.Config{Server: c.url()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	c.client = client
-	return c
-}
-
-func (c *cluster) url() string { return "http://" + c.addr }
-
-// up serves, from the second time on at the same address.
-func (c *cluster) up() {
-	c.t.Helper()
-	l, err := net.Listen("tcp", c.addr)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.addr = l.Addr().String()
-	c.http = &http.Server{Handler: c.api}
-	go c.http.Serve(l) // returns when down closes it
-}
-
-// down cuts all connections, as a crash does.
-func (c *cluster) down() { c.http.Close() }
-
-func (c *cluster) create(r kube.Resource, namespace string, obj map[string]any) {
-	c.t.Helper()
-	obj["apiVersion"], obj["kind"] = r.APIVersion(), r.Kind
-	if err := c.client.Create(c.t.Context(), r, namespace, obj, nil, kube.WriteOptions{}); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-func (c *cluster) patch(r kube.Resource, namespace, name string, patch map[string]any) {
-	c.t.Helper()
-	if err := c.client.Patch(c.t.Context(), r, kube.Key{Namespace: namespace, Name: name}, kube.MergePatch, patch, nil, kube.WriteOptions{}); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-func (c *cluster) delete(r kube.Resource, namespace, name string) {
-	c.t.Helper()
-	if err := c.client.Delete(c.t.Context(), r, kube.Key{Namespace: namespace, Name: name}, kube.DeleteOptions{}); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-func named(name string, labels map[string]string) map[string]any {
-	return map[string]any{"metadata": map[string]any{"name": name, "labels": labels}}
-}
-
-// follower is a `skiff watch` that runs in this process.
-type follower struct {
-	t      *testing.T
-	lines  chan string
-	stderr *lockedBuffer
-	cancel context.CancelFunc
-	code   chan int
-}
-
-// follow starts a command and returns once it runs; it is stopped at the end of the test.
-func follow(t *testing.T, args ...string) *follower {
-	t.Helper()
-	isolate(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	f := &follower{t: t, lines: make(chan string, 1000), stderr: &lockedBuffer{}, cancel: cancel, code: make(chan int, 1)}
-	go func() { f.code <- Main(ctx, args, &lineWriter{lines: f.lines}, f.stderr) }()
-	t.Cleanup(cancel)
-	return f
-}
-
-// next is the next line of output.
-func (f *follower) next() string {
-	f.t.Helper()
-	select {
-	case line := <-f.lines:
-		return line
-	case code := <-f.code:
-		f.t.Fatalf("the command ended with %d: %s", code, f.stderr)
-	case <-time.After(20 * time.Second):
-		f.t.Fatalf("no further line; stderr: %s", f.stderr)
-	}
-	return ""
-}
-
-// want checks the next line: it begins with the first text and has the others in it.
-func (f *follower) want(start string, parts ...string) {
-	f.t.Helper()
-	line := f.next()
-	if !strings.HasPrefix(line, start) {
-		f.t.Errorf("line %q, want %q", line, start)
-	}
-	for _, part := range parts {
-		if !strings.Contains(line, part) {
-			f.t.Errorf("line %q does not say %q", line, part)
-		}
-	}
-}
-
-// stop ends the command as a signal does, and returns its exit code.
-func (f *follower) stop() int {
-	f.t.Helper()
-	f.cancel()
-	select {
-	case code := <-f.code:
-		return code
-	case <-time.After(20 * time.Second):
-		f.t.Fatal("the command does not stop")
-		return 0
-	}
-}
-
-// lineWriter hands out what is written line by line.
-type lineWriter struct {
-	lines chan string
-	part  []byte
-}
-
-func (w *lineWriter) Write(p []byte) (int, error) {
-	w.part = append(w.part, p...)
-	for {
-		line, rest, ok := bytes.Cut(w.part, []byte("\n"))
-		if !ok {
-			return len(p), nil
-		}
-		w.lines <- string(line)
-		w.part = rest
-	}
-}
 
 func TestWatchPrintsALineForEachChange(t *testing.T) {
 	c := newCluster(t, fakeapi.Options{})

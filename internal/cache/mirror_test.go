@@ -1,0 +1,120 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+)
+
+// mirror is a running Store with a record of what its handlers heard.
+type mirror struct {
+	*Store[*pod]
+	t    *testing.T
+	stop func()
+
+	mu      sync.Mutex
+	changes []Change[*pod]
+	log     []string
+}
+
+func startMirror(t *testing.T, s *server, o Options) *mirror {
+	t.Helper()
+	m := &mirror{t: t}
+	o.Client, o.Resource = s.client, pods
+	o.Log = funcr.New(func(prefix, args string) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.log = append(m.log, prefix+" "+args)
+	}, funcr.Options{})
+	m.Store = New[*pod](o)
+	m.OnChange(func(c Change[*pod]) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.changes = append(m.changes, c)
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- m.Run(ctx) }()
+	var once sync.Once
+	m.stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		})
+	}
+	t.Cleanup(m.stop)
+	synctest.Wait()
+	return m
+}
+
+// heard returns the changes since the last call, as text: "ADDED a", "DELETED a unknown", "ADDED b initial".
+func (m *mirror) heard() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := []string{}
+	for _, c := range m.changes {
+		text := c.Type.String() + " " + c.Object().Name
+		if c.Initial {
+			text += " initial"
+		}
+		if c.Unknown {
+			text += " unknown"
+		}
+		out = append(out, text)
+	}
+	m.changes = nil
+	return out
+}
+
+func (m *mirror) wantHeard(want ...string) {
+	m.t.Helper()
+	if got := m.heard(); !slices.Equal(got, want) {
+		m.t.Errorf("handlers heard %q, want %q", got, want)
+	}
+}
+
+// wantContent compares the mirror with "name=n" entries in key order.
+func (m *mirror) wantContent(want ...string) {
+	m.t.Helper()
+	all, err := m.List("")
+	if err != nil {
+		m.t.Errorf("list: %v", err)
+		return
+	}
+	got := []string{}
+	for _, p := range all {
+		got = append(got, fmt.Sprintf("%s=%d", p.Name, p.Spec.N))
+	}
+	if !slices.Equal(got, want) {
+		m.t.Errorf("mirror holds %q, want %q", got, want)
+	}
+}
+
+func (m *mirror) state() ScopeState { return m.State()[0] }
+
+func (m *mirror) logged(text string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := 0
+	for _, l := range m.log {
+		if strings.Contains(l, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// wait lets virtual time pass.
+func wait(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}

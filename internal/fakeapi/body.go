@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"slices"
@@ -24,10 +25,11 @@ func (s *Server) readObject(w http.ResponseWriter, r *request) (map[string]any, 
 	}
 	o, ok := v.(map[string]any)
 	if err != nil || !ok {
-		why := "the body is not an object"
-		if err != nil {
-			why = strings.TrimPrefix(err.Error(), "decode JSON: ")
+		var typed struct {
+			APIVersion string `json:"apiVersion,omitempty"`
+			Kind       string `json:"kind,omitempty"`
 		}
+		why := goError(body, &typed, err)
 		return nil, badRequest("the object provided is unrecognized (must be of type %s): couldn't get version/kind; json parse error: %s (%s)",
 			r.kind.Kind, why, excerpt(body))
 	}
@@ -48,6 +50,8 @@ func excerpt(body []byte) string {
 	switch {
 	case len(body) == 0:
 		return "<empty>"
+	case body[0] != '{':
+		return hex.EncodeToString(body[:min(len(body), 32)])
 	case len(body) > 32:
 		return string(body[:32]) + " ..."
 	}
@@ -155,12 +159,8 @@ func jsonType(v any) string {
 	return "number"
 }
 
-// strictness prunes unknown fields and deals with them, and with duplicate ones, as fieldValidation says.
+// strictness prunes unknown fields and deals with them, and with duplicate ones, as fieldValidation says (FS-21).
 func (s *Server) strictness(w http.ResponseWriter, r *request, o map[string]any, duplicates []string) error {
-	var complaints []string
-	for _, d := range duplicates {
-		complaints = append(complaints, fmt.Sprintf("duplicate field %q", d))
-	}
 	var unknown []string
 	for f := range obj.Map(o, "metadata") {
 		if !slices.Contains(metaStrings, f) && !slices.Contains(metaMaps, f) && !slices.Contains(metaRest, f) {
@@ -172,6 +172,15 @@ func (s *Server) strictness(w http.ResponseWriter, r *request, o map[string]any,
 		unknown = append(unknown, r.kind.Unknown(o)...)
 	}
 	slices.Sort(unknown)
+	return complain(w, r, duplicates, unknown)
+}
+
+// complain refuses, warns of or ignores what strict validation has found.
+func complain(w http.ResponseWriter, r *request, duplicates, unknown []string) error {
+	var complaints []string
+	for _, d := range duplicates {
+		complaints = append(complaints, fmt.Sprintf("duplicate field %q", d))
+	}
 	for _, u := range unknown {
 		complaints = append(complaints, fmt.Sprintf("unknown field %q", u))
 	}

@@ -204,6 +204,11 @@ func useSchema(k *kinds.Kind, s *schema.Schema) {
 		for _, c := range s.Validate(next) {
 			out = append(out, kinds.Cause(c))
 		}
+		if k.Scale != nil {
+			if n, ok := obj.Int(next, k.Scale.Spec...); ok && n < 0 {
+				out = append(out, kinds.Invalid("."+strings.Join(k.Scale.Spec, "."), n, "should be a non-negative integer"))
+			}
+		}
 		return out
 	}
 }

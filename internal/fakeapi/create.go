@@ -42,7 +42,7 @@ func checkDryRun(r *request) error {
 	for _, v := range r.query["dryRun"] {
 		if v != "All" {
 			kind := map[string]string{"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}[r.verb]
-			return invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: kind}, []kinds.Cause{kinds.NotSupported("dryRun", v, "All")})
+			return invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: kind}, []kinds.Cause{kinds.NotSupported("dryRun", []any{v}, "All")})
 		}
 	}
 	return nil
@@ -63,6 +63,9 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 	}
 	if err := namespaceOpen(tx, r); err != nil {
 		return nil, err
+	}
+	if u.applied {
+		delete(meta, "resourceVersion") // an apply that creates has nothing to compare it with
 	}
 	if obj.String(meta, "resourceVersion") != "" {
 		return nil, plainError("resourceVersion should not be set on objects to be created")
@@ -88,6 +91,9 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 	if !u.applied {
 		recordOwner(r, u.manager, o, nil)
 	}
+	if k.Prepare != nil {
+		k.Prepare(o, nil)
+	}
 	if err := s.admit(tx, k, o, nil); err != nil {
 		return nil, err
 	}
@@ -101,7 +107,7 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 	return tx.Put(k.TableName(), key, o, k.Shape), nil
 }
 
-// complete turns what was sent into a whole object: without what the Go types drop, with the parts the server owns and the defaults.
+// complete turns what was sent into a whole object: without what the Go types drop, with the first status and the defaults.
 func complete(k *kinds.Kind, next, cur map[string]any) {
 	if !k.Custom {
 		dropEmpty(next)
@@ -111,9 +117,6 @@ func complete(k *kinds.Kind, next, cur map[string]any) {
 		if k.NewStatus != nil {
 			next["status"] = k.NewStatus(next)
 		}
-	}
-	if k.Prepare != nil {
-		k.Prepare(next, cur)
 	}
 	if k.Defaults != nil {
 		k.Defaults(next)

@@ -72,7 +72,7 @@ func (o deleteOptions) check() error {
 		return nil
 	}
 	return invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "DeleteOptions"},
-		[]kinds.Cause{kinds.NotSupported("propagationPolicy", o.policy, "Foreground", "Background", "Orphan")})
+		[]kinds.Cause{kinds.NotSupported("propagationPolicy", o.policy, "Foreground", "Background", "Orphan", "nil")})
 }
 
 func (s *Server) delete(w http.ResponseWriter, r *request) error {

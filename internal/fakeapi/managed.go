@@ -91,7 +91,7 @@ func (s *Server) applyPatch(w http.ResponseWriter, r *request, body []byte) (*st
 			applied["metadata"] = map[string]any{}
 		}
 		obj.Set(applied, r.name, "metadata", "name")
-		if err := checkApplied(w, s, r, applied, duplicates); err != nil {
+		if err := checkApplied(s, w, r, applied, duplicates); err != nil {
 			return nil, err
 		}
 		var live map[string]any
@@ -116,9 +116,13 @@ func (s *Server) applyPatch(w http.ResponseWriter, r *request, body []byte) (*st
 	return stored, created, err
 }
 
-// checkApplied checks and prunes the applied configuration as any other body; it keeps its apiVersion and kind for the merge.
-func checkApplied(w http.ResponseWriter, s *Server, r *request, applied map[string]any, duplicates []string) error {
+// checkApplied checks the applied configuration as any other body, but for unknown fields: those the merge refuses. It keeps its
+// apiVersion and kind for the merge.
+func checkApplied(s *Server, w http.ResponseWriter, r *request, applied map[string]any, duplicates []string) error {
 	version := applied["apiVersion"]
+	if applied["kind"] == nil {
+		return badRequest("invalid object type: /, Kind=")
+	}
 	if version != any(r.kind.APIVersion()) { // the merge has its own words for it
 		return nil
 	}
@@ -130,7 +134,7 @@ func checkApplied(w http.ResponseWriter, s *Server, r *request, applied map[stri
 	if err := checkMetadata(r.kind, applied); err != nil {
 		return err
 	}
-	if err := s.strictness(w, r, applied, duplicates); err != nil {
+	if err := complain(w, r, duplicates, nil); err != nil {
 		return err
 	}
 	applied["apiVersion"], applied["kind"] = version, r.kind.Kind

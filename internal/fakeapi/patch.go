@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
@@ -51,7 +52,7 @@ func (s *Server) patch(w http.ResponseWriter, r *request) error {
 }
 
 func unsupportedPatch(r *request) error {
-	types := []string{string(kube.JSONPatch), string(kube.MergePatch), string(kube.ApplyPatch), "application/apply-patch+cbor"}
+	types := []string{string(kube.JSONPatch), string(kube.MergePatch), string(kube.ApplyPatch)}
 	if !r.kind.Custom {
 		types = []string{string(kube.JSONPatch), string(kube.MergePatch), string(kube.StrategicMergePatch), string(kube.ApplyPatch), "application/apply-patch+cbor"}
 	}
@@ -62,10 +63,10 @@ func unsupportedPatch(r *request) error {
 func (s *Server) plainPatch(w http.ResponseWriter, r *request, t kube.PatchType, body []byte) (*store.Object, error) {
 	p, duplicates, err := patch.DecodeLenient(body)
 	if err != nil {
-		return nil, badRequest("error decoding patch: %v", strings.TrimPrefix(err.Error(), "decode JSON: "))
+		return nil, badRequest("error decoding patch: %v", goError(body, &map[string]any{}, err))
 	}
 	if _, isObject := p.(map[string]any); !isObject && t != kube.JSONPatch {
-		return nil, badRequest("error decoding patch: the patch is no JSON object")
+		return nil, badRequest("error decoding patch: %v", goError(body, &map[string]any{}, nil))
 	}
 	stored, _, err := s.change(r, origin{manager: managerOf(r)}, func(_ *store.Tx, cur map[string]any) (map[string]any, error) {
 		if cur == nil {
@@ -90,7 +91,7 @@ func patched(r *request, t kube.PatchType, live map[string]any, p any) (any, err
 	case kube.JSONPatch:
 		out, err := patch.JSONPatch(live, p)
 		if err != nil {
-			return nil, jsonPatchError(r, err)
+			return nil, jsonPatchError(err)
 		}
 		return out, nil
 	case kube.StrategicMergePatch:
@@ -133,14 +134,14 @@ func (s *Server) patchResult(w http.ResponseWriter, r *request, result any, dupl
 
 const rejected = "the server rejected our request due to an error in our request"
 
-func jsonPatchError(r *request, err error) error {
+func jsonPatchError(err error) error {
 	switch {
 	case errors.Is(err, patch.ErrMalformedPatch):
 		return badRequest("error decoding patch: %v", err)
 	case errors.Is(err, patch.ErrTooManyOps):
 		return failure(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge", fmt.Sprintf("The allowed maximum operations in a JSON patch is %d", patch.MaxJSONPatchOperations), detailsNone)
 	}
-	return failure(http.StatusUnprocessableEntity, "Invalid", rejected, about(r.kind.Resource, r.name))
+	return failure(http.StatusUnprocessableEntity, "Invalid", rejected, detailsNone)
 }
 
 func strategicError(err error) error {
@@ -151,4 +152,12 @@ func strategicError(err error) error {
 		return failure(http.StatusUnprocessableEntity, "Invalid", rejected, detailsNone)
 	}
 	return plainError("%v", err)
+}
+
+// goError is the text with which Go's own decoder, the real server's, refuses a body; other is used where it does not.
+func goError(body []byte, into any, other error) error {
+	if err := json.Unmarshal(body, into); err != nil {
+		return err
+	}
+	return other
 }

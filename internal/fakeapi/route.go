@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/store"
 	"skiff/internal/kube"
 )
 
@@ -36,6 +37,8 @@ func (s *Server) route(r *http.Request) (*request, error) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	var group, version string
 	switch {
+	case parts[0] == "api" && len(parts) == 2:
+		return nil, noResource()
 	case parts[0] == "api" && len(parts) > 2:
 		version, parts = parts[1], parts[2:]
 	case parts[0] == "apis" && len(parts) > 3:
@@ -50,7 +53,7 @@ func (s *Server) route(r *http.Request) (*request, error) {
 	}
 	req.kind = s.registry.find(group, version, parts[0])
 	if req.kind == nil || len(parts) > 3 || req.namespace != "" && req.kind.ClusterScoped {
-		if s.registry.builtinGroup(group, version) {
+		if s.registry.builtinGroup(group) {
 			return nil, noResource()
 		}
 		return nil, textNotFound{}
@@ -84,8 +87,11 @@ func (r *request) setVerb() error {
 		}
 	case http.MethodPost:
 		r.verb = "create"
-		if !collection || r.namespace == "" && !r.kind.ClusterScoped {
+		if !collection {
 			return methodNotAllowed()
+		}
+		if r.namespace == "" && !r.kind.ClusterScoped {
+			return r.noSuchEndpoint()
 		}
 	case http.MethodPut, http.MethodPatch:
 		r.verb = map[string]string{http.MethodPut: "update", http.MethodPatch: "patch"}[r.Method]
@@ -98,12 +104,20 @@ func (r *request) setVerb() error {
 			r.verb = "deletecollection"
 		}
 		if collection && r.namespace == "" && !r.kind.ClusterScoped {
-			return methodNotAllowed()
+			return r.noSuchEndpoint()
 		}
 	default:
 		return methodNotAllowed()
 	}
 	return nil
+}
+
+// noSuchEndpoint: objects of all namespaces can be read together, not written.
+func (r *request) noSuchEndpoint() error {
+	if r.kind.Custom {
+		return textNotFound{}
+	}
+	return methodNotAllowed()
 }
 
 // serve has a routed request answered.
@@ -114,9 +128,12 @@ func (s *Server) serve(w http.ResponseWriter, r *request) error {
 		return s.serveScale(w, r)
 	case r.sub == "finalize" && r.kind.TableName() == "namespaces":
 	case slices.Contains(unserved[r.kind.TableName()], r.sub):
+		if o, _ := s.store.Get(r.kind.TableName(), store.Key(r.key())); o == nil {
+			return notFound(r.kind.Resource, r.name)
+		}
 		return notServed("the subresource " + r.sub + " of " + r.kind.Plural)
 	case r.kind.Custom:
-		return textNotFound{}
+		return notFound(r.kind.Resource, r.name)
 	default:
 		return noResource()
 	}
@@ -177,9 +194,10 @@ func (g *registry) find(group, version, plural string) *kinds.Kind {
 	return nil
 }
 
-func (g *registry) builtinGroup(group, version string) bool {
+// builtinGroup: below the paths of built-in groups a 404 is a Status, elsewhere text.
+func (g *registry) builtinGroup(group string) bool {
 	for _, k := range g.builtin {
-		if k.Group == group && k.Version == version {
+		if k.Group == group {
 			return true
 		}
 	}

@@ -89,7 +89,7 @@ func scaled(r *request, t kube.PatchType, scale map[string]any, sent any) (any, 
 	case t == kube.JSONPatch:
 		out, err := patch.JSONPatch(scale, sent)
 		if err != nil {
-			return nil, jsonPatchError(r, err)
+			return nil, jsonPatchError(err)
 		}
 		return out, nil
 	case t == kube.MergePatch, t == kube.StrategicMergePatch: // a Scale has no lists: they are the same
@@ -109,7 +109,7 @@ func withScale(k *kinds.Kind, cur map[string]any, scale any) (map[string]any, er
 		return nil, badRequest("Scale in version \"v1\" cannot be handled as a Scale: json: cannot unmarshal %s into Go struct field ScaleSpec.spec.replicas of type int32", jsonType(obj.Get(m, "spec", "replicas")))
 	}
 	name := obj.String(cur, "metadata", "name")
-	if n < 0 {
+	if n < 0 && !k.Custom {
 		d := kube.StatusDetails{Name: name, Group: scaleKind.Group, Kind: scaleKind.Kind}
 		return nil, invalid(d, []kinds.Cause{kinds.Invalid("spec.replicas", n, "must be greater than or equal to 0")})
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -78,7 +79,9 @@ func unsupportedMediaType(format string, args ...any) *kube.Status {
 func invalid(d kube.StatusDetails, causes []kinds.Cause) *kube.Status {
 	var texts []string
 	for _, c := range causes {
-		texts = append(texts, c.Field+": "+c.Message)
+		if text := c.Field + ": " + c.Message; !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
 	}
 	list := strings.Join(texts, ", ")
 	if len(texts) > 1 {
@@ -145,7 +148,7 @@ func statusObject(err error) (map[string]any, *kube.Status) {
 
 // emptyDetails: some answers have details with nothing in them, the others have none.
 func emptyDetails(st *kube.Status) bool {
-	return st.Code == http.StatusMethodNotAllowed || st.Code == http.StatusNotFound
+	return st.Code == http.StatusMethodNotAllowed || st.Code == http.StatusNotFound || st.Code == http.StatusUnprocessableEntity
 }
 
 func detailsObject(d kube.StatusDetails) map[string]any {

@@ -40,7 +40,7 @@ func (s *Server) update(w http.ResponseWriter, r *request) error {
 	if name := obj.String(meta, "name"); name != "" && name != r.name {
 		return badRequest("the name of the object (%s) does not match the name on the URL (%s)", name, r.name)
 	} else if name == "" {
-		return badRequest("name must be provided")
+		return badRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", r.name)
 	}
 	if ns := obj.String(meta, "namespace"); ns != "" && ns != r.namespace && !r.kind.ClusterScoped {
 		return badRequest("the namespace of the provided object does not match the namespace sent on the request")
@@ -53,6 +53,9 @@ func (s *Server) update(w http.ResponseWriter, r *request) error {
 			}
 			obj.Remove(o, "metadata", "resourceVersion")
 			return o, nil
+		}
+		if err := sameUID(r.kind, obj.Map(o, "metadata"), obj.Map(cur, "metadata")); err != nil {
+			return nil, err
 		}
 		if obj.String(o, "metadata", "resourceVersion") == "" && r.kind.NeedsVersion {
 			return nil, invalid(about(r.kind.Resource, r.name), []kinds.Cause{kinds.Invalid("metadata.resourceVersion", int64(0), "must be specified for an update")})
@@ -122,6 +125,9 @@ func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *sto
 	if !u.applied {
 		recordOwner(r, u.manager, next, old)
 	}
+	if k.Prepare != nil {
+		k.Prepare(next, old)
+	}
 	if err := s.admit(tx, k, next, old); err != nil {
 		return nil, err
 	}
@@ -141,7 +147,7 @@ func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *sto
 	return tx.Put(k.TableName(), cur.Key, next, k.Shape), nil
 }
 
-// checkVersions holds the optimistic lock and the identity check: both only where the client names a version or uid.
+// checkVersions holds the optimistic lock, where the client names a version, and refuses changes of what only the server sets.
 func checkVersions(k *kinds.Kind, meta, old map[string]any) error {
 	name := obj.String(old, "name")
 	if v := obj.String(meta, "resourceVersion"); v != "" && v != obj.String(old, "resourceVersion") {
@@ -152,11 +158,38 @@ func checkVersions(k *kinds.Kind, meta, old map[string]any) error {
 			return conflict(about(k.Resource, name), modified)
 		}
 	}
-	if uid := obj.String(meta, "uid"); uid != "" && uid != obj.String(old, "uid") {
-		return conflict(about(k.Resource, name), fmt.Sprintf("StorageError: invalid object, Code: 4, Key: /registry/%s/%s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: %s",
-			k.Plural, kube.Key{Namespace: obj.String(old, "namespace"), Name: name}, uid, obj.String(old, "uid")))
+	var causes []kinds.Cause
+	for _, f := range []string{"uid", "creationTimestamp", "deletionTimestamp"} {
+		if v := obj.String(meta, f); v != "" && v != obj.String(old, f) {
+			causes = append(causes, kinds.Invalid("metadata."+f, v, "field is immutable"))
+		}
 	}
-	return nil
+	return refused(k, name, causes)
+}
+
+// refused makes 422 of causes in metadata, nil of none. Of a custom resource the real server finds them twice.
+func refused(k *kinds.Kind, name string, causes []kinds.Cause) error {
+	if len(causes) == 0 {
+		return nil
+	}
+	if k.Custom {
+		causes = append(causes, causes...)
+	}
+	return invalid(aboutKind(k.Resource, name), causes)
+}
+
+// sameUID refuses a PUT that means another object of the same name.
+func sameUID(k *kinds.Kind, meta, old map[string]any) error {
+	uid, name := obj.String(meta, "uid"), obj.String(old, "name")
+	if uid == "" || uid == obj.String(old, "uid") {
+		return nil
+	}
+	table := k.Plural
+	if k.Custom {
+		table = k.Group + "/" + k.Plural
+	}
+	return conflict(about(k.Resource, name), fmt.Sprintf("StorageError: invalid object, Code: 4, Key: /registry/%s/%s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: %s",
+		table, kube.Key{Namespace: obj.String(old, "namespace"), Name: name}, uid, obj.String(old, "uid")))
 }
 
 func keep(meta, old map[string]any, field string) {
@@ -204,7 +237,7 @@ func newFinalizers(k *kinds.Kind, next, old map[string]any) error {
 	if added == nil {
 		return nil
 	}
-	return invalid(aboutKind(k.Resource, obj.String(old, "metadata", "name")), []kinds.Cause{kinds.Forbidden("metadata.finalizers",
+	return refused(k, obj.String(old, "metadata", "name"), []kinds.Cause{kinds.Forbidden("metadata.finalizers",
 		fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", added))})
 }
 

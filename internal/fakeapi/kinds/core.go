@@ -7,6 +7,7 @@ import (
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/selector"
 	"skiff/internal/kube"
+	"skiff/internal/patch"
 )
 
 func v1(plural, kind string) kube.Resource {
@@ -21,12 +22,12 @@ func clusterScoped(r kube.Resource) kube.Resource {
 // core is the group without a name. The order is that of the real server's discovery.
 func core() []*Kind {
 	return []*Kind{
-		{Resource: v1("configmaps", "ConfigMap"), ShortNames: []string{"cm"}, Columns: configMapColumns, Prepare: immutableData},
+		{Resource: v1("configmaps", "ConfigMap"), ShortNames: []string{"cm"}, Columns: configMapColumns, Validate: immutableData},
 		{Resource: v1("endpoints", "Endpoints"), Singular: "endpoints", ShortNames: []string{"ep"}, Defaults: endpointsDefaults, Columns: endpointsColumns},
 		{Resource: v1("events", "Event"), Table: "events", ShortNames: []string{"ev"}, CreateOnUpdate: true, Fields: eventFields,
 			Defaults: eventDefaults, Validate: eventRules, Columns: eventColumns},
 		{Resource: clusterScoped(v1("namespaces", "Namespace")), ShortNames: []string{"ns"}, Name: selector.Label, Status: true,
-			NewStatus: constant(Object{"phase": "Active"}), Prepare: prepareNamespace,
+			NewStatus: constant(Object{"phase": "Active"}), Prepare: prepareNamespace, Defaults: namespaceDefaults,
 			Fields: map[string]func(Object) string{"status.phase": at("status", "phase")}, Columns: namespaceColumns},
 		{Resource: clusterScoped(v1("nodes", "Node")), ShortNames: []string{"no"}, Status: true,
 			NewStatus: constant(Object{"daemonEndpoints": Object{"kubeletEndpoint": Object{"Port": int64(0)}}, "nodeInfo": nodeInfo()}),
@@ -34,7 +35,7 @@ func core() []*Kind {
 		{Resource: v1("pods", "Pod"), ShortNames: []string{"po"}, Categories: []string{"all"}, Status: true, NewStatus: newPodStatus,
 			Generation: specChanged, DeleteReturns: true, Graceful: podGrace, Prepare: preparePod, Defaults: podDefaults, Validate: podRules,
 			Fields: podFields, Columns: podColumns},
-		{Resource: v1("secrets", "Secret"), Prepare: prepareSecret, Fields: map[string]func(Object) string{"type": at("type")}, Columns: secretColumns},
+		{Resource: v1("secrets", "Secret"), Defaults: secretDefaults, Validate: immutableData, Fields: map[string]func(Object) string{"type": at("type")}, Columns: secretColumns},
 		{Resource: v1("serviceaccounts", "ServiceAccount"), ShortNames: []string{"sa"}, DeleteReturns: true, Columns: ageOnly},
 		{Resource: v1("services", "Service"), ShortNames: []string{"svc"}, Categories: []string{"all"}, Status: true, DeleteReturns: true,
 			NewStatus: constant(Object{"loadBalancer": Object{}}), Name: serviceName, Defaults: serviceDefaults, Prepare: prepareService,
@@ -67,8 +68,11 @@ func nodeInfo() Object {
 	return out
 }
 
+func namespaceDefaults(o Object) {
+	obj.Set(o, obj.String(o, "metadata", "name"), "metadata", "labels", "kubernetes.io/metadata.name")
+}
+
 func prepareNamespace(next, cur Object) {
-	obj.Set(next, obj.String(next, "metadata", "name"), "metadata", "labels", "kubernetes.io/metadata.name")
 	if cur == nil {
 		obj.Set(next, []any{"kubernetes"}, "spec", "finalizers")
 		return
@@ -77,19 +81,22 @@ func prepareNamespace(next, cur Object) {
 	next["spec"] = obj.Clone(obj.Map(cur, "spec"))
 }
 
-// immutableData keeps the data of a ConfigMap that was declared immutable.
-func immutableData(next, cur Object) {
-	if obj.Bool(cur, "immutable") {
-		for _, f := range []string{"data", "binaryData", "immutable"} {
-			if v, ok := cur[f]; ok {
-				next[f] = v
-			}
+// immutableData holds ConfigMaps and Secrets that were declared immutable.
+func immutableData(next, cur Object) []Cause {
+	if !obj.Bool(cur, "immutable") {
+		return nil
+	}
+	var out []Cause
+	for _, f := range []string{"immutable", "data", "binaryData"} {
+		if !patch.Equal(next[f], cur[f]) {
+			out = append(out, Forbidden(f, "field is immutable when `immutable` is set"))
 		}
 	}
+	return out
 }
 
-// prepareSecret writes stringData, which is write-only, into data.
-func prepareSecret(next, _ Object) {
+// secretDefaults writes stringData, which is write-only, into data.
+func secretDefaults(next Object) {
 	for key, v := range obj.Strings(next, "stringData") {
 		obj.Set(next, base64.StdEncoding.EncodeToString([]byte(v)), "data", key)
 	}

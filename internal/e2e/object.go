@@ -56,9 +56,11 @@ func (o Object) List(path ...string) []Object {
 	return out
 }
 
-// Name and UID are the usual metadata.
+// Name is metadata.name.
 func (o Object) Name() string { return o.Str("metadata", "name") }
-func (o Object) UID() string  { return o.Str("metadata", "uid") }
+
+// UID is metadata.uid.
+func (o Object) UID() string { return o.Str("metadata", "uid") }
 
 // Condition is the condition of that type in the status, or an empty object.
 func (o Object) Condition(kind string) Object {

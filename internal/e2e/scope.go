@@ -97,10 +97,14 @@ func WebServerManifest(name, spec string) string {
 	return fmt.Sprintf("apiVersion: skiff.dev/v1alpha1\nkind: WebServer\nmetadata: {name: %s}\nspec: {%s}\n", name, spec)
 }
 
-// WebServer, Deployment and Service read one object; nil if there is none.
-func (s *Scope) WebServer(name string) Object  { s.Helper(); return s.get(s.webServerPath(name)) }
+// WebServer reads a WebServer; nil if there is none.
+func (s *Scope) WebServer(name string) Object { s.Helper(); return s.get(s.webServerPath(name)) }
+
+// Deployment reads a Deployment; nil if there is none.
 func (s *Scope) Deployment(name string) Object { s.Helper(); return s.get(s.deploymentPath(name)) }
-func (s *Scope) Service(name string) Object    { s.Helper(); return s.get(s.servicePath(name)) }
+
+// Service reads a Service; nil if there is none.
+func (s *Scope) Service(name string) Object { s.Helper(); return s.get(s.servicePath(name)) }
 
 func (s *Scope) webServerPath(name string) string {
 	return "/apis/skiff.dev/v1alpha1/namespaces/" + s.NS + "/webservers/" + name

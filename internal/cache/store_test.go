@@ -89,7 +89,7 @@ func TestReadsOutsideTheMirrorAreErrors(t *testing.T) {
 	})
 }
 
-// Rules: CCH-11, CCH-12
+// Rules: CCH-12
 func TestReachedFollowsListsEventsAndBookmarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		live := newFeed(t)

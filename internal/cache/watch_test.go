@@ -135,7 +135,6 @@ func TestACutFrameIsDroppedAndComesAgain(t *testing.T) {
 	}
 }
 
-// Rules: WCH-34
 func TestVersionsThatCannotBeComparedAreTakenAsTheyCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		live := newFeed(t)

@@ -52,8 +52,9 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 	done
 
 .PHONY: conformance
-conformance: ## print each rule of the protocol catalog with its tests and their results
-	@$(GO) test -json ./... | $(GO) run ./internal/conformance
+conformance: ## print each protocol rule with its tests and their results (E2E=1: run the e2e suite for it, too)
+	@( $(GO) test $(RACE) -json ./...; $(if $(E2E),cd internal/e2e && $(GO) test -json -count=1 -timeout 40m ./...;) ) | \
+		$(GO) run ./internal/conformance
 
 .PHONY: lint
 lint: ## gofmt, go mod tidy, go vet and staticcheck (staticcheck.conf) on all modules

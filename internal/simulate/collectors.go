@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"skiff/internal/cache"
@@ -60,6 +61,7 @@ type collectors struct {
 	o       Options
 	mirror  *cache.Store[*crd]
 	changed chan struct{} // holds one: the CRDs are to be looked at
+	paused  atomic.Bool
 
 	mu      sync.Mutex             // guards current
 	current *controller.Controller // nil before the first
@@ -108,7 +110,7 @@ func (c *collectors) supervise(ctx context.Context) error {
 		collecting, stop := context.WithCancel(ctx)
 		var done sync.WaitGroup
 		var runErr error
-		g := newCollector(c.client, c.o, resources)
+		g := newCollector(c.client, c.o, resources, &c.paused)
 		c.mu.Lock()
 		c.current = g
 		c.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"skiff/internal/cache"
@@ -19,6 +20,7 @@ type collector struct {
 	client    *kube.Client
 	resources []kube.Resource
 	mirrors   []*cache.Store[*object] // one per resource
+	paused    *atomic.Bool            // of Cluster.PauseGC
 	last      time.Time               // when it last looked without an error; with one key, one reconcile at a time
 }
 
@@ -29,8 +31,11 @@ const sweepEvery = 100 * time.Millisecond
 // sweep is the one key of the collector.
 var sweep = kube.Key{Name: "all-objects"}
 
-func newCollector(c *kube.Client, o Options, resources []kube.Resource) *controller.Controller {
-	g := &collector{client: c, resources: resources}
+// whilePaused is how often a paused collector looks whether it may go on.
+const whilePaused = time.Second
+
+func newCollector(c *kube.Client, o Options, resources []kube.Resource, paused *atomic.Bool) *controller.Controller {
+	g := &collector{client: c, resources: resources, paused: paused}
 	var sources []controller.Source
 	for _, r := range resources {
 		m := cache.New[*object](o.mirror(c, r))
@@ -41,6 +46,9 @@ func newCollector(c *kube.Client, o Options, resources []kube.Resource) *control
 }
 
 func (c *collector) reconcile(ctx context.Context, _ kube.Key) (controller.Outcome, error) {
+	if c.paused.Load() {
+		return controller.After(whilePaused), nil
+	}
 	if wait := sweepEvery - time.Since(c.last); wait > 0 {
 		return controller.After(wait), nil
 	}

@@ -182,3 +182,17 @@ func TestTheDependentOfAKindThatIsNotInstalledWaitsForIt(t *testing.T) {
 		b.wantOwn()
 	})
 }
+
+// Rules: FG-09
+func TestAPausedCollectorCollectsWhenItGoesOn(t *testing.T) {
+	simulated(t, func(b *bench) {
+		b.cluster.PauseGC(true)
+		b.configMap("child", b.configMap("owner"))
+		b.delete(configMaps, "owner", kube.Background)
+		b.rest(time.Hour)
+		b.wantOwn("child")
+		b.cluster.PauseGC(false)
+		b.rest(10 * time.Second)
+		b.wantOwn()
+	})
+}

@@ -114,3 +114,6 @@ func (s *Cluster) Ready() error {
 	}
 	return errors.Join(append(errs, s.gc.ready())...)
 }
+
+// PauseGC stops the garbage collector, or lets it go on within a second: for tests of controllers that must not rely on its speed.
+func (s *Cluster) PauseGC(pause bool) { s.gc.paused.Store(pause) }

@@ -20,8 +20,9 @@ import (
 // bench is a simulated cluster on an embedded API server, in virtual time.
 type bench struct {
 	*testing.T
-	api    *fakeapi.Server
-	client *kube.Client
+	api     *fakeapi.Server
+	client  *kube.Client
+	cluster *Cluster
 }
 
 // simulated runs f against a fresh cluster that is ready.
@@ -59,7 +60,7 @@ func simulated(t *testing.T, f func(b *bench)) {
 		if err := cluster.Ready(); err != nil {
 			t.Fatal(err)
 		}
-		f(&bench{t, api, client})
+		f(&bench{t, api, client, cluster})
 	})
 }
 

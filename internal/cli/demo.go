@@ -145,20 +145,23 @@ func (t *tour) take(ctx context.Context, s step) error {
 	if err := s.do(ctx, t.client, t.before); err != nil {
 		return err
 	}
+	missing, seen := "nothing was seen yet", t.before
 	for {
 		now, err := look(ctx, t.client)
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			return t.failed(ctx, err.Error())
 		}
-		missing := s.missing(t.before, now)
-		if missing == "" {
-			t.before = now
-			return t.tell(s, now, time.Since(began))
+		if err == nil {
+			seen = now
+			if missing = s.missing(t.before, now); missing == "" {
+				t.before = now
+				return t.tell(s, now, time.Since(began))
+			}
 		}
 		select {
 		case <-ctx.Done():
 			t.tellDeeds()
-			fmt.Fprint(t.out, now.text("   now    "))
+			fmt.Fprint(t.out, seen.text("   now    "))
 			return t.failed(ctx, missing)
 		case <-time.After(demoLook):
 		}

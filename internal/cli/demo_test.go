@@ -43,12 +43,12 @@ func TestDemoFailsWithTheStepThatDoesNotComeTrue(t *testing.T) {
 	nothing := func(context.Context, *kube.Client, world) error { return nil }
 	var out lockedBuffer
 	run := func(ctx context.Context, s step) error {
-		return runDemo(ctx, &out, filepath.Join(t.TempDir(), "kubeconfig"), 200*time.Millisecond, []step{s})
+		return runDemo(ctx, &out, filepath.Join(t.TempDir(), "kubeconfig"), time.Second, []step{s})
 	}
 	isolate(t)
 
 	err := run(t.Context(), step{title: "Wait", do: nothing, missing: func(_, _ world) string { return "the moon is not blue" }})
-	if err == nil || !strings.Contains(err.Error(), "demo: step 1, Wait: not within 200ms: the moon is not blue") {
+	if err == nil || !strings.Contains(err.Error(), "demo: step 1, Wait: not within 1s: the moon is not blue") {
 		t.Errorf("error %v", err)
 	}
 	broken := errors.New("broken")

@@ -35,7 +35,7 @@ test: ## run the unit tests (with the race detector where a C compiler is found)
 	$(GO) test $(RACE) ./...
 
 .PHONY: e2e
-e2e: ## run the suite on a real control plane; the first run builds it, about 10 minutes
+e2e: ## run the suite on a real control plane (the first run builds that, which takes minutes)
 	cd internal/e2e && $(GO) test -count=1 -timeout 40m ./...
 
 .PHONY: bench

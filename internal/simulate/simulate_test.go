@@ -30,14 +30,14 @@ func simulated(t *testing.T, f func(b *bench)) {
 	synctest.Test(t, func(t *testing.T) {
 		api := fakeapi.New(fakeapi.Options{})
 		pipe := api.ListenPipe()
-		connect := func() *kube.Client {
-			c, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial})
+		connect := func(name string) *kube.Client {
+			c, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial, UserAgent: name})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return c
 		}
-		client, own := connect(), connect()
+		client, own := connect("test"), connect(manager)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		cluster := New(own, Options{Log: testr.New(t)})
@@ -436,6 +436,39 @@ func TestOldNewsNeverMakeTooManyPods(t *testing.T) {
 		}
 		if len(created) != 5 {
 			b.Errorf("%d pods were created for 5 replicas: %s", len(created), strings.Join(slices.Sorted(maps.Keys(created)), " "))
+		}
+	})
+}
+
+func TestTheClusterComesToRestWhateverGoesWrong(t *testing.T) {
+	simulated(t, func(b *bench) {
+		var heal []func()
+		for _, f := range []fakeapi.Fault{
+			{Reply: &fakeapi.Reply{Code: 500, Reason: "InternalError"}, Probability: 0.1},
+			{Reply: &fakeapi.Reply{Code: 409, Reason: "Conflict"}, Verb: "patch", Probability: 0.1},
+			{Cut: fakeapi.CutBefore, Probability: 0.05},
+			{Cut: fakeapi.CutAfter, Probability: 0.1}, // done, and nobody was told
+			{Verb: "watch", Cut: fakeapi.CutBody, At: 2000, Probability: 0.5},
+		} {
+			f.UserAgent = manager
+			heal = append(heal, b.api.Inject(f))
+		}
+		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 3))
+		b.create(deploymentResource, "default", deploymentBody("gone", "nginx:1", 2))
+		b.rest(time.Minute)
+		b.patch(deploymentResource, "web", map[string]any{"spec": map[string]any{"replicas": 4, "template": podTemplate("web", "nginx:2")}})
+		b.delete(deploymentResource, "gone", kube.Background)
+		b.rest(time.Minute)
+		for _, f := range heal {
+			f()
+		}
+		b.rest(10 * time.Minute)
+		b.wantRolledOut("web", 4)
+		b.wantNames(deploymentResource, "web")
+		for _, p := range b.api.List(podResource, "default") {
+			if image := str(p, "spec", "containers", 0, "image"); image != "nginx:2" {
+				b.Errorf("pod %s runs %s, want nginx:2", str(p, "metadata", "name"), image)
+			}
 		}
 	})
 }

@@ -87,12 +87,15 @@ var (
 	metaRest    = []string{"finalizers", "ownerReferences", "managedFields", "generation", "deletionGracePeriodSeconds"}
 )
 
-// checkMetadata makes sure that metadata is an ObjectMeta, so that the rest of the server can rely on its types. Nulls and empty
+// checkMetadata makes sure that the types are right, above all that metadata is an ObjectMeta, so that the rest of the server can rely on its types. Nulls and empty
 // members go: they are the same as nothing.
 func checkMetadata(k *kinds.Kind, o map[string]any) error {
 	wrong := func(field string, v any, want string) error {
 		return badRequest("%s in version %q cannot be handled as a %s: json: cannot unmarshal %s into Go struct field ObjectMeta.%s of type %s",
-			k.Kind, k.Version, k.Kind, jsonType(v), field, want)
+			k.Kind, k.Version, k.Kind, kinds.JSONType(v), field, want)
+	}
+	if text := k.TypeError(o); text != "" {
+		return badRequest("%s in version %q cannot be handled as a %s: %s", k.Kind, k.Version, k.Kind, text)
 	}
 	if o["metadata"] == nil {
 		o["metadata"] = map[string]any{}
@@ -143,20 +146,6 @@ func checkMetadata(k *kinds.Kind, o map[string]any) error {
 		}
 	}
 	return nil
-}
-
-func jsonType(v any) string {
-	switch v.(type) {
-	case bool:
-		return "bool"
-	case string:
-		return "string"
-	case map[string]any:
-		return "object"
-	case []any:
-		return "array"
-	}
-	return "number"
 }
 
 // strictness prunes unknown fields and deals with them, and with duplicate ones, as fieldValidation says (FS-21).

@@ -61,7 +61,7 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 		}
 		return nil, badRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
-	if err := namespaceOpen(tx, r); err != nil {
+	if err := namespaceOpen(tx, r, obj.String(meta, "name")); err != nil {
 		return nil, err
 	}
 	if u.applied {

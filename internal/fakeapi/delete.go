@@ -154,6 +154,7 @@ func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object, o delete
 	}
 	if k.TableName() == "namespaces" {
 		obj.Set(next, "Terminating", "status", "phase")
+		delete(meta, "deletionGracePeriodSeconds")
 	}
 	if obj.EqualExcept(next, cur.Value) {
 		return cur, false, nil

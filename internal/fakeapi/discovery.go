@@ -214,6 +214,9 @@ func subresources(k *kinds.Kind) []subresource {
 	if k.TableName() == "namespaces" {
 		out = append(out, subresource{"finalize", kindRef(k), anys([]string{"update"})})
 	}
+	if k.TableName() == "pods" {
+		out = append(out, subresource{"binding", map[string]any{"group": "", "version": "v1", "kind": "Binding"}, anys([]string{"create"})})
+	}
 	if k.Scale != nil {
 		out = append(out, subresource{"scale", map[string]any{"group": "autoscaling", "version": "v1", "kind": "Scale"}, change})
 	}

@@ -52,10 +52,10 @@ func (s *Server) patch(w http.ResponseWriter, r *request) error {
 }
 
 func unsupportedPatch(r *request) error {
-	types := []string{string(kube.JSONPatch), string(kube.MergePatch), string(kube.ApplyPatch)}
 	if !r.kind.Custom {
-		types = []string{string(kube.JSONPatch), string(kube.MergePatch), string(kube.StrategicMergePatch), string(kube.ApplyPatch), "application/apply-patch+cbor"}
+		return unsupportedMediaType("415: Unsupported Media Type")
 	}
+	types := []string{string(kube.JSONPatch), string(kube.MergePatch), string(kube.ApplyPatch)}
 	return unsupportedMediaType("the body of the request was in an unknown format - accepted media types include: %s", strings.Join(types, ", "))
 }
 

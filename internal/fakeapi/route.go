@@ -87,7 +87,7 @@ func (r *request) setVerb() error {
 		}
 	case http.MethodPost:
 		r.verb = "create"
-		if !collection {
+		if !collection && r.sub == "" {
 			return methodNotAllowed()
 		}
 		if r.namespace == "" && !r.kind.ClusterScoped {
@@ -127,6 +127,8 @@ func (s *Server) serve(w http.ResponseWriter, r *request) error {
 	case r.sub == "scale" && r.kind.Scale != nil:
 		return s.serveScale(w, r)
 	case r.sub == "finalize" && r.kind.TableName() == "namespaces":
+	case r.sub == "binding" && r.kind.TableName() == "pods":
+		return s.bind(w, r)
 	case slices.Contains(unserved[r.kind.TableName()], r.sub):
 		if o, _ := s.store.Get(r.kind.TableName(), store.Key(r.key())); o == nil {
 			return notFound(r.kind.Resource, r.name)
@@ -161,7 +163,7 @@ func (s *Server) serve(w http.ResponseWriter, r *request) error {
 
 // unserved lists subresources that a real server has: they answer at once that they are not served here.
 var unserved = map[string][]string{
-	"pods":            {"log", "exec", "attach", "portforward", "proxy", "eviction", "binding", "ephemeralcontainers", "resize"},
+	"pods":            {"log", "exec", "attach", "portforward", "proxy", "eviction", "ephemeralcontainers", "resize"},
 	"services":        {"proxy"},
 	"nodes":           {"proxy"},
 	"serviceaccounts": {"token"},

@@ -101,7 +101,7 @@ var namespaces = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Names
 var permanent = []string{"default", "kube-system", "kube-public"}
 
 // namespaceOpen says why nothing can be created in the request's namespace (the NamespaceLifecycle admission plugin).
-func namespaceOpen(tx *store.Tx, r *request) error {
+func namespaceOpen(tx *store.Tx, r *request, name string) error {
 	if r.kind.ClusterScoped {
 		return nil
 	}
@@ -112,12 +112,8 @@ func namespaceOpen(tx *store.Tx, r *request) error {
 	if obj.String(ns.Value, "metadata", "deletionTimestamp") == "" {
 		return nil
 	}
-	d := about(r.kind.Resource, "")
+	d := about(r.kind.Resource, name)
 	d.Causes = []kinds.Cause{{Reason: "NamespaceTerminating", Message: fmt.Sprintf("namespace %s is being terminated", r.namespace), Field: "metadata.namespace"}}
 	return failure(http.StatusForbidden, "Forbidden",
-		fmt.Sprintf("%s is forbidden: unable to create new content in namespace %s because it is being terminated", qualifyName(r), r.namespace), d)
-}
-
-func qualifyName(r *request) string {
-	return fmt.Sprintf("%s %q", qualify(about(r.kind.Resource, r.name)), r.name)
+		fmt.Sprintf("%s %q is forbidden: unable to create new content in namespace %s because it is being terminated", qualify(d), name, r.namespace), d)
 }

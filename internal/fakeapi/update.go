@@ -167,15 +167,12 @@ func checkVersions(k *kinds.Kind, meta, old map[string]any) error {
 	return refused(k, name, causes)
 }
 
-// refused makes 422 of causes in metadata, nil of none. Of a custom resource the real server finds them twice.
+// refused makes 422 of causes in metadata, nil of none. The real server checks metadata twice and lists them twice.
 func refused(k *kinds.Kind, name string, causes []kinds.Cause) error {
 	if len(causes) == 0 {
 		return nil
 	}
-	if k.Custom {
-		causes = append(causes, causes...)
-	}
-	return invalid(aboutKind(k.Resource, name), causes)
+	return invalid(aboutKind(k.Resource, name), append(causes, causes...))
 }
 
 // sameUID refuses a PUT that means another object of the same name.

@@ -21,14 +21,14 @@ func apps() []*Kind {
 		{Resource: appsV1("daemonsets", "DaemonSet"), ShortNames: []string{"ds"}, Categories: all, Status: true,
 			NewStatus:  constant(Object{"currentNumberScheduled": int64(0), "numberMisscheduled": int64(0), "desiredNumberScheduled": int64(0), "numberReady": int64(0)}),
 			Generation: specChanged, Defaults: daemonSetDefaults, Validate: workloadRules, Columns: daemonSetColumns},
-		{Resource: appsV1("deployments", "Deployment"), ShortNames: []string{"deploy"}, Categories: all, Status: true, Scale: replicated,
+		{Resource: appsV1("deployments", "Deployment"), ShortNames: []string{"deploy"}, Categories: all, Status: true, Scale: replicated, Types: replicaCount,
 			NewStatus: constant(Object{}), Generation: deploymentChanged, Defaults: deploymentDefaults, Validate: workloadRules, Columns: deploymentColumns},
-		{Resource: appsV1("replicasets", "ReplicaSet"), ShortNames: []string{"rs"}, Categories: all, Status: true, Scale: replicated,
+		{Resource: appsV1("replicasets", "ReplicaSet"), ShortNames: []string{"rs"}, Categories: all, Status: true, Scale: replicated, Types: replicaCount,
 			NewStatus: constant(Object{"replicas": int64(0)}), Generation: specChanged, Defaults: replicaSetDefaults, Validate: workloadRules,
 			Fields: map[string]func(Object) string{"status.replicas": numberAt("status", "replicas")}, Columns: replicaSetColumns},
-		{Resource: appsV1("statefulsets", "StatefulSet"), ShortNames: []string{"sts"}, Categories: all, Status: true, Scale: replicated,
+		{Resource: appsV1("statefulsets", "StatefulSet"), ShortNames: []string{"sts"}, Categories: all, Status: true, Scale: replicated, Types: replicaCount,
 			NewStatus: constant(Object{"replicas": int64(0), "availableReplicas": int64(0)}), Generation: specChanged,
-			Defaults: statefulSetDefaults, Validate: workloadRules, Columns: statefulSetColumns},
+			Defaults: statefulSetDefaults, Prepare: prepareStatefulSet, Validate: workloadRules, Columns: statefulSetColumns},
 	}
 }
 
@@ -60,7 +60,6 @@ func statefulSetDefaults(o Object) {
 	spec := specOf(o)
 	obj.Default(spec, int64(1), "replicas")
 	obj.Default(spec, int64(10), "revisionHistoryLimit")
-	obj.Default(spec, "", "serviceName")
 	obj.Default(spec, "OrderedReady", "podManagementPolicy")
 	obj.Default(spec, "RollingUpdate", "updateStrategy", "type")
 	if obj.String(spec, "updateStrategy", "type") == "RollingUpdate" {
@@ -70,6 +69,9 @@ func statefulSetDefaults(o Object) {
 	obj.Default(spec, "Retain", "persistentVolumeClaimRetentionPolicy", "whenScaled")
 	templateDefaults(spec)
 }
+
+// prepareStatefulSet adds what the Go type always shows.
+func prepareStatefulSet(next, _ Object) { obj.Default(next, "", "spec", "serviceName") }
 
 func daemonSetDefaults(o Object) {
 	spec := specOf(o)
@@ -110,10 +112,9 @@ func workloadRules(next, cur Object) []Cause {
 	labels := obj.Strings(spec, "template", "metadata", "labels")
 	parsed, err := selector.ParseLabels(FormatSelector(sel))
 	switch {
-	case sel == nil:
 	case err != nil:
 		out = append(out, Invalid("spec.selector", sel, "invalid label selector"))
-	case !parsed.Matches(labels):
+	case sel == nil || !parsed.Matches(labels):
 		out = append(out, Invalid("spec.template.metadata.labels", obj.Map(spec, "template", "metadata", "labels"), "`selector` does not match template `labels`"))
 	}
 	if p := obj.String(spec, "template", "spec", "restartPolicy"); p != "" && p != "Always" {

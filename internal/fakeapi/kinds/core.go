@@ -22,10 +22,10 @@ func clusterScoped(r kube.Resource) kube.Resource {
 // core is the group without a name. The order is that of the real server's discovery.
 func core() []*Kind {
 	return []*Kind{
-		{Resource: v1("configmaps", "ConfigMap"), ShortNames: []string{"cm"}, Columns: configMapColumns, Validate: immutableData},
-		{Resource: v1("endpoints", "Endpoints"), Singular: "endpoints", ShortNames: []string{"ep"}, Defaults: endpointsDefaults, Columns: endpointsColumns},
+		{Resource: v1("configmaps", "ConfigMap"), ShortNames: []string{"cm"}, Columns: configMapColumns, Types: stringData, Validate: immutableData},
+		{Resource: v1("endpoints", "Endpoints"), Singular: "endpoints", ShortNames: []string{"ep"}, CreateOnUpdate: true, Defaults: endpointsDefaults, Columns: endpointsColumns},
 		{Resource: v1("events", "Event"), Table: "events", ShortNames: []string{"ev"}, CreateOnUpdate: true, Fields: eventFields,
-			Defaults: eventDefaults, Validate: eventRules, Columns: eventColumns},
+			Prepare: prepareEvent, Validate: eventRules, Columns: eventColumns},
 		{Resource: clusterScoped(v1("namespaces", "Namespace")), ShortNames: []string{"ns"}, Name: selector.Label, Status: true,
 			NewStatus: constant(Object{"phase": "Active"}), Prepare: prepareNamespace, Defaults: namespaceDefaults,
 			Fields: map[string]func(Object) string{"status.phase": at("status", "phase")}, Columns: namespaceColumns},
@@ -35,10 +35,10 @@ func core() []*Kind {
 		{Resource: v1("pods", "Pod"), ShortNames: []string{"po"}, Categories: []string{"all"}, Status: true, NewStatus: newPodStatus,
 			Generation: specChanged, DeleteReturns: true, Graceful: podGrace, Prepare: preparePod, Defaults: podDefaults, Validate: podRules,
 			Fields: podFields, Columns: podColumns},
-		{Resource: v1("secrets", "Secret"), Defaults: secretDefaults, Validate: immutableData, Fields: map[string]func(Object) string{"type": at("type")}, Columns: secretColumns},
+		{Resource: v1("secrets", "Secret"), Types: stringData, Defaults: secretDefaults, Validate: immutableData, Fields: map[string]func(Object) string{"type": at("type")}, Columns: secretColumns},
 		{Resource: v1("serviceaccounts", "ServiceAccount"), ShortNames: []string{"sa"}, DeleteReturns: true, Columns: ageOnly},
-		{Resource: v1("services", "Service"), ShortNames: []string{"svc"}, Categories: []string{"all"}, Status: true, DeleteReturns: true,
-			NewStatus: constant(Object{"loadBalancer": Object{}}), Name: serviceName, Defaults: serviceDefaults, Prepare: prepareService,
+		{Resource: v1("services", "Service"), ShortNames: []string{"svc"}, CreateOnUpdate: true, Categories: []string{"all"}, Status: true, DeleteReturns: true,
+			NewStatus: constant(Object{"loadBalancer": Object{}}), Name: selector.Label, Defaults: serviceDefaults, Prepare: prepareService,
 			Validate: serviceRules, Allocate: allocateService,
 			Fields:  map[string]func(Object) string{"spec.clusterIP": at("spec", "clusterIP"), "spec.type": at("spec", "type")},
 			Columns: serviceColumns},
@@ -127,7 +127,8 @@ var eventFields = map[string]func(Object) string{
 	},
 }
 
-func eventDefaults(o Object) {
+// prepareEvent adds what the Go type always shows.
+func prepareEvent(o, _ Object) {
 	for _, f := range []string{"involvedObject", "source"} {
 		obj.Default(o, Object{}, f)
 	}
@@ -135,9 +136,7 @@ func eventDefaults(o Object) {
 		obj.Default(o, "", f)
 	}
 	for _, f := range []string{"eventTime", "firstTimestamp", "lastTimestamp"} {
-		if o[f] == nil {
-			o[f] = nil // the Go type shows a time that is not set as null
-		}
+		o[f] = o[f] // null where no time is set
 	}
 }
 
@@ -149,9 +148,6 @@ func eventRules(next, cur Object) []Cause {
 	}
 	return nil
 }
-
-// serviceName is stricter than most: a Service's name is a DNS label.
-func serviceName(name string) string { return selector.Label1035(name) }
 
 // FormatSelector prints a LabelSelector the way kubectl -l takes it.
 func FormatSelector(sel Object) string {

@@ -47,9 +47,10 @@ type Kind struct {
 	Columns  []Column                       // of a Table, behind the name
 	View     func(Object) Object            // stored form to served form; nil: the same. Never changes its argument
 	Store    func(Object) Object            // served form to stored form; nil: the same. May change its argument
-	Shape    any                            // identifies the schema an object was written under; see fakeapi
-	OpenAPI  Object                         // the schema as `kubectl explain` shows it; nil: only the kind is known
-	Unknown  func(Object) []string          // prunes what the schema does not know and returns the paths; nil: nothing
+	Types    []TypedField
+	Shape    any                   // identifies the schema an object was written under; see fakeapi
+	OpenAPI  Object                // the schema as `kubectl explain` shows it; nil: only the kind is known
+	Unknown  func(Object) []string // prunes what the schema does not know and returns the paths; nil: nothing
 }
 
 // Scale says where the scale subresource finds its numbers.

@@ -1,6 +1,8 @@
 package kinds
 
 import (
+	"strings"
+
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/selector"
 	"skiff/internal/kube"
@@ -14,10 +16,10 @@ const rbacGroup = "rbac.authorization.k8s.io"
 
 func rbac() []*Kind {
 	binding := func(r kube.Resource) *Kind {
-		return &Kind{Resource: r, Name: selector.PathSegment, Defaults: bindingDefaults, Validate: bindingRules, Columns: bindingColumns}
+		return &Kind{Resource: r, Name: selector.PathSegment, CreateOnUpdate: true, Defaults: bindingDefaults, Validate: bindingRules, Columns: bindingColumns}
 	}
 	role := func(r kube.Resource) *Kind {
-		return &Kind{Resource: r, Name: selector.PathSegment, Defaults: func(o Object) {
+		return &Kind{Resource: r, Name: selector.PathSegment, CreateOnUpdate: true, Defaults: func(o Object) {
 			if o["rules"] == nil {
 				o["rules"] = nil // the Go type shows no rules as null
 			}
@@ -60,11 +62,11 @@ func other() []*Kind {
 		{Resource: kube.Resource{Group: "autoscaling", Version: "v2", Plural: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler"},
 			ShortNames: []string{"hpa"}, Categories: []string{"all"}, Status: true, NewStatus: constant(Object{"desiredReplicas": int64(0), "currentMetrics": nil}),
 			Defaults: scalerDefaults, Validate: scalerRules, Columns: scalerColumns},
-		{Resource: kube.Resource{Group: "coordination.k8s.io", Version: "v1", Plural: "leases", Kind: "Lease"}, CreateOnUpdate: true, Columns: leaseColumns},
+		{Resource: kube.Resource{Group: "coordination.k8s.io", Version: "v1", Plural: "leases", Kind: "Lease"}, CreateOnUpdate: true, NeedsVersion: true, Columns: leaseColumns},
 		{Resource: kube.Resource{Group: "events.k8s.io", Version: "v1", Plural: "events", Kind: "Event"}, Table: "events", ShortNames: []string{"ev"},
-			CreateOnUpdate: true, Fields: eventFields, Defaults: eventDefaults, Validate: eventRules, Columns: eventColumns, View: newEvent, Store: oldEvent},
+			CreateOnUpdate: true, Fields: newEventFields(), Prepare: prepareEvent, Validate: newEventRules, Columns: eventColumns, View: newEvent, Store: oldEvent},
 		{Resource: CRDs, ShortNames: []string{"crd", "crds"}, Categories: []string{"api-extensions"}, Status: true,
-			NewStatus: newCRDStatus, Generation: specChanged, Defaults: crdDefaults, Validate: crdRules, Columns: createdAtOnly},
+			NewStatus: newCRDStatus, NeedsVersion: true, Generation: specChanged, Defaults: crdDefaults, Validate: crdRules, Columns: createdAtOnly},
 	}
 }
 
@@ -106,6 +108,41 @@ func newEvent(o Object) Object {
 			delete(out, n[0])
 			out[n[1]] = v
 		}
+	}
+	for _, f := range []string{"reportingController", "reportingInstance"} {
+		if out[f] == "" {
+			delete(out, f)
+		}
+	}
+	return out
+}
+
+// newEventFields are the selectable fields under their new names.
+func newEventFields() map[string]func(Object) string {
+	out := map[string]func(Object) string{}
+	for name, get := range eventFields {
+		first, rest, _ := strings.Cut(name, ".")
+		for _, n := range eventNames {
+			if n[0] == first && first != "source" {
+				first = n[1]
+			}
+		}
+		out[strings.TrimSuffix(first+"."+rest, ".")] = get
+	}
+	return out
+}
+
+// newEventRules are stricter for new events than v1's.
+func newEventRules(next, cur Object) []Cause {
+	out := eventRules(next, cur)
+	if cur != nil {
+		return out
+	}
+	if next["eventTime"] == nil {
+		out = append(out, Required("eventTime", ""))
+	}
+	if t := obj.String(next, "type"); t != "Normal" && t != "Warning" {
+		out = append(out, Invalid("type", t, "has invalid value: "+t))
 	}
 	return out
 }

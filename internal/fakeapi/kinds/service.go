@@ -130,6 +130,11 @@ func allocateService(next, cur Object, others func() []Object, rand func(int) in
 		}
 		return nil
 	}
+	if obj.String(spec, "clusterIP") == "None" && len(obj.Map(spec, "selector")) == 0 {
+		// Whoever writes the endpoints of such a Service may write any family.
+		obj.Default(spec, []any{"IPv4", "IPv6"}, "ipFamilies")
+		obj.Default(spec, "RequireDualStack", "ipFamilyPolicy")
+	}
 	obj.Default(spec, []any{"IPv4"}, "ipFamilies")
 	obj.Default(spec, "SingleStack", "ipFamilyPolicy")
 	ips, ports := map[string]bool{}, map[int64]bool{}
@@ -166,7 +171,7 @@ func allocateIP(spec Object, taken map[string]bool, rand func(int) int) []Cause 
 		case err != nil:
 			return []Cause{Invalid("spec.clusterIPs[0]", ip, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")}
 		case !netip.MustParsePrefix(serviceRange).Contains(addr):
-			return []Cause{Invalid("spec.clusterIPs", []any{ip}, fmt.Sprintf("failed to allocate IP %s: the provided IP (%s) is not in the valid range. The range of valid IPs is %s", ip, ip, serviceRange))}
+			return []Cause{Invalid("spec.clusterIPs", []any{ip}, fmt.Sprintf("failed to allocate IP %s: the provided network does not match the current range", ip))}
 		case taken[ip]:
 			return []Cause{Invalid("spec.clusterIPs", []any{ip}, fmt.Sprintf("failed to allocate IP %s: provided IP is already allocated", ip))}
 		}

@@ -26,6 +26,12 @@ const (
 	// within 15 s and 60 waiting mirrors are still below 12 requests a second.
 	minMissing = 5 * time.Second
 	maxMissing = 10 * time.Second
+	// quickMissing is how many times it is asked for with the ordinary pauses before that: a server that has
+	// just started answers 403 and 404 until it has loaded its own rules and CRDs (seen on v1.36, a second).
+	quickMissing = 3
+	// answeredFailures is what remains of the failures counted while there was no answer at all, once there is
+	// one: they spoke of the connection, and what the server says now deserves a pause of its own.
+	answeredFailures = 2
 	// A request that the server calls wrong twice (a field selector it does not know) becomes right only by a
 	// new server or new options.
 	minRejected = time.Minute
@@ -36,12 +42,29 @@ const (
 
 // fail ends a step with a pause before the next phase.
 func (r *Reflector[T]) fail(s state[T], err error, next phase) state[T] {
+	if s.silent && !offline(err) {
+		s.failures = min(s.failures, answeredFailures)
+	}
+	s.silent = false
 	s = r.report(s, err)
-	s.pause = pauseAfter(err, s.failures)
-	if !missing(err) { // that says nothing about the server's health, and its pause does not grow
+	switch {
+	case !missing(err):
+		s.pause, s.missing = pauseAfter(err, s.failures), 0
 		s.failures++
+	case s.missing < quickMissing: // says nothing about the server's health: it has a count of its own
+		s.pause = rand.N(minBackoff << s.missing)
+		s.missing++
+	default:
+		s.pause = pauseAfter(err, s.failures)
 	}
 	s.phase, s.next = backingOff, next
+	return s
+}
+
+// failSilent is fail after a request that got no answer at all.
+func (r *Reflector[T]) failSilent(s state[T], err error, next phase) state[T] {
+	s = r.fail(s, err, next)
+	s.silent = true
 	return s
 }
 

@@ -213,6 +213,28 @@ func TestAMissingRightOrKindIsNoticedWithin15Seconds(t *testing.T) {
 	}
 }
 
+// A server that comes back says 403 until it has loaded its rules, and 410 if it was away for too long. Neither must cost
+// the pauses that the time without an answer had grown to.
+func TestAServerThatComesBackIsAskedSoonHoweverLongItWasAway(t *testing.T) {
+	for range 20 { // the pauses are random
+		synctest.Test(t, func(t *testing.T) {
+			s, m := synced(t, Options{}, frames(thenHold))
+			s.crash(true)
+			wait(10 * time.Minute)
+			s.on(watching, status(403, "Forbidden"), status(410, "Expired")).on(probing, list("40"))
+			s.on(streamedList, frames(thenHold, added("b", "30", 1), endMark("40")))
+			s.start()
+			back := time.Now()
+			wait(maxBackoff + 5*time.Second)
+			m.wantContent("b=1")
+			first := s.seen(watching)[1].at
+			if d := s.last(streamedList).at.Sub(first); first.Before(back) || d > minBackoff+minBackoff<<answeredFailures {
+				t.Errorf("up to date %v after the first answer", d)
+			}
+		})
+	}
+}
+
 func TestWaitingForAKindDoesNotLengthenLaterPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t).on(streamedList, status(404, "NotFound"))

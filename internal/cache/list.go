@@ -157,7 +157,9 @@ func (r *Reflector[T]) listStreamedFailed(ctx context.Context, s state[T], err e
 		s.pagedUntil = time.Now().Add(pagedFor)
 		s.phase = listPaged
 		return s
-	case busy(err), missing(err), kube.IsUnauthorized(err), !opened && offline(err):
+	case !opened && offline(err):
+		return r.failSilent(s, err, listStreamed)
+	case busy(err), missing(err), kube.IsUnauthorized(err):
 		return r.fail(s, err, listStreamed) // a paged list would fare no better
 	}
 	s.cuts++
@@ -258,7 +260,7 @@ func (r *Reflector[T]) install(s state[T], c content[T]) (state[T], error) {
 	r.store.setSynced(r.scope)
 	r.log.V(1).Info("listed", "resourceVersion", c.rv, "changes", len(changes))
 	s.rv, s.unset, s.probed = c.rv, false, time.Now()
-	s.cuts, s.refusals, s.err = 0, 0, nil
+	s.cuts, s.refusals, s.missing, s.err = 0, 0, 0, nil
 	return s, nil
 }
 

@@ -61,9 +61,11 @@ type state[T kube.Object] struct {
 	pause time.Duration
 	next  phase
 
-	failures int // in a row; sets the length of a pause
-	refusals int // of a watch at rv for a reason that is the server's, in a row
-	cuts     int // streamed lists that ended before their end marker, in a row
+	failures int  // in a row; sets the length of a pause
+	silent   bool // the last of them was a request without an answer
+	missing  int  // 403 and 404 in a row, at most quickMissing
+	refusals int  // of a watch at rv for a reason that is the server's, in a row
+	cuts     int  // streamed lists that ended before their end marker, in a row
 	// pagedUntil remembers that this server does not do streamed lists.
 	pagedUntil time.Time
 

@@ -52,7 +52,7 @@ func (r *Reflector[T]) resume(ctx context.Context, s state[T]) state[T] {
 	case rewound:
 		return r.relist(s, "rewound")
 	case err != nil && offline(err):
-		return r.fail(s, err, resuming) // a watch would fare no better
+		return r.failSilent(s, err, resuming) // a watch would fare no better
 	}
 	s = r.newWatch(s)
 	stream, err := kube.Watch[T](ctx, r.store.o.Client, r.query, kube.WatchOptions{
@@ -75,7 +75,9 @@ func (r *Reflector[T]) resumeFailed(ctx context.Context, s state[T], err error) 
 		return s
 	case kube.IsGone(err):
 		return r.relistAfter(s, err, "expired")
-	case offline(err), busy(err), kube.IsUnauthorized(err), kube.IsForbidden(err):
+	case offline(err):
+		return r.failSilent(s, err, resuming)
+	case busy(err), kube.IsUnauthorized(err), kube.IsForbidden(err):
 		return r.fail(s, err, resuming)
 	case kube.IsNotFound(err):
 		// The kind was uninstalled. Should it come back, it begins anew.
@@ -132,7 +134,7 @@ func (r *Reflector[T]) stream(ctx context.Context, s state[T]) state[T] {
 func (r *Reflector[T]) streamEnded(s state[T], err error) state[T] {
 	life := time.Since(s.opened)
 	if life >= healthy || s.progressed {
-		s.failures = 0
+		s.failures, s.missing = 0, 0
 	}
 	s = closeStream(s)
 	reason := endReason(err, life)

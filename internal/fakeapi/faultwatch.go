@@ -112,10 +112,6 @@ func (wf *watchFaults) bookmarkInterval(usual time.Duration) time.Duration {
 	return usual
 }
 
-func (wf *watchFaults) bookmarkTimer(usual time.Duration) *time.Timer {
-	return time.NewTimer(wf.bookmarkInterval(usual))
-}
-
 // start runs the faults that hit a stream before its first event.
 func (wf *watchFaults) start(ctx context.Context, wt *watcher) error {
 	return wf.endAt(ctx, wt, 0)

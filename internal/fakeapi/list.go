@@ -28,7 +28,7 @@ func (s *Server) get(w http.ResponseWriter, r *request) error {
 	if v := r.query.Get("resourceVersion"); v != "" && v != "0" {
 		n, err := strconv.ParseInt(v, 10, 64)
 		if err != nil {
-			return badRequest("invalid resource version: resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", v, v)
+			return plainError("resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", v, v)
 		}
 		if err := s.waitFor(r.Context(), n); err != nil {
 			return err
@@ -88,7 +88,7 @@ func (s *Server) list(w http.ResponseWriter, r *request) error {
 			meta["remainingItemCount"] = int64(remaining)
 		}
 	}
-	if r.kind.Custom && next == "" && !a.table {
+	if r.kind.Custom && next == "" && !a.table && !a.metadataOnly {
 		meta["continue"] = "" // custom resource lists always have it
 	}
 	body, err := listBody(r.kind, a, meta, objects)

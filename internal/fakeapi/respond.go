@@ -125,8 +125,11 @@ func negotiate(r *request) (accept, error) {
 		}
 		return a, nil
 	}
-	return accept{}, failure(http.StatusNotAcceptable, "NotAcceptable",
-		"only the following media types are accepted: application/json, application/json;stream=watch", detailsNone)
+	message := "406: Not Acceptable\n\nAvailable representations: application/json"
+	if r.kind.Custom {
+		message = "only the following media types are accepted: application/json"
+	}
+	return accept{}, failure(http.StatusNotAcceptable, "NotAcceptable", message, detailsNone)
 }
 
 // readBody reads a request body up to the server's limit.

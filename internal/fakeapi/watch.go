@@ -116,7 +116,7 @@ func (wt *watcher) run(ctx context.Context, initial []*store.Object, cursor *sto
 			return err
 		}
 	}
-	bookmark := wt.faults.bookmarkTimer(wt.s.opts.BookmarkInterval)
+	bookmark := time.NewTimer(wt.untilBookmark(ctx))
 	defer bookmark.Stop()
 	removed, last := wt.s.registry.end(wt.kind), false
 	for {
@@ -144,14 +144,11 @@ func (wt *watcher) run(ctx context.Context, initial []*store.Object, cursor *sto
 		case <-removed:
 			last = true // what was deleted with the definition is still to be told
 		case <-bookmark.C:
-			bookmark.Reset(wt.faults.bookmarkInterval(wt.s.opts.BookmarkInterval))
+			bookmark.Reset(wt.untilBookmark(ctx))
 			if err := wt.bookmark(revision); err != nil {
 				return err
 			}
 		case <-ctx.Done():
-			if wt.s.opts.BookmarkInterval > 0 && context.Cause(ctx) == context.DeadlineExceeded {
-				return wt.bookmark(revision) // the real server sends one shortly before the end
-			}
 			return ctx.Err()
 		}
 	}
@@ -193,6 +190,19 @@ func (wt *watcher) change(ctx context.Context, e store.Event) error {
 		return wt.send(ctx, store.Deleted, e.Prev.At(e.Object.Revision), e.Object.Revision)
 	}
 	return nil
+}
+
+// lastBookmark is how long before its end a watch gets a last bookmark, as the real server's watch cache does it.
+const lastBookmark = 2 * time.Second
+
+// untilBookmark returns the time to the next bookmark: the regular one, or the one shortly before the end.
+func (wt *watcher) untilBookmark(ctx context.Context) time.Duration {
+	next := wt.faults.bookmarkInterval(wt.s.opts.BookmarkInterval)
+	deadline, ok := ctx.Deadline()
+	if last := time.Until(deadline) - lastBookmark; ok && last > 0 && wt.s.opts.BookmarkInterval > 0 {
+		return min(next, last)
+	}
+	return next
 }
 
 func (wt *watcher) bookmark(revision int64) error {

@@ -101,7 +101,7 @@ func TestBookmarksComeOnlyToThoseWhoAskEachMinuteAndAtTheEnd(t *testing.T) {
 				t.Errorf("a bookmark has more than kind, apiVersion and version: %v", f.Object)
 			}
 		}
-		if got := strings.Join(seen, " "); got != "BOOKMARK1m0s BOOKMARK2m0s BOOKMARK2m10s" {
+		if got := strings.Join(seen, " "); got != "BOOKMARK1m0s BOOKMARK2m0s BOOKMARK2m8s" {
 			t.Error(got)
 		}
 		watch = w.watch(configMaps + "?watch=1&timeoutSeconds=130&resourceVersion=" + last)

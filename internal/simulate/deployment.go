@@ -35,7 +35,7 @@ func newDeployments(c *kube.Client, o Options) *controller.Controller {
 		mirror:  cache.New[*deployment](o.mirror(c, deploymentResource)),
 		ownSets: cache.New[*replicaSet](o.mirror(c, replicaSetResource)),
 	}
-	return controller.New("simulate-deployment", d.reconcile, o.controller(),
+	return controller.New("simulate-deployment", patient(d.reconcile), o.controller(),
 		controller.For(d.mirror), controller.Owns(d.ownSets, deploymentResource.Kind))
 }
 
@@ -58,11 +58,7 @@ func (c *deployments) reconcile(ctx context.Context, k kube.Key) (controller.Out
 	if d.Deleting() {
 		return controller.Done, c.writeStatus(ctx, d, newest, old, time.Now())
 	}
-	err = c.advance(ctx, d, hash, newest, old)
-	if kube.IsConflict(err) {
-		return controller.After(lookAgain), nil // decided on old news; what has changed is on its way
-	}
-	if err != nil {
+	if err := c.advance(ctx, d, hash, newest, old); err != nil {
 		return controller.Done, err
 	}
 	now := time.Now()
@@ -219,10 +215,7 @@ func (c *deployments) prune(ctx context.Context, d *deployment, old []*replicaSe
 	})
 	var errs []error
 	for _, rs := range empty[:max(0, len(empty)-valueOr(d.Spec.RevisionHistoryLimit, defaultHistoryLimit))] {
-		err := c.client.Delete(ctx, replicaSetResource, rs.Key(), kube.DeleteOptions{UID: rs.UID, Propagation: kube.Background})
-		if !kube.IsNotFound(err) {
-			errs = append(errs, err)
-		}
+		errs = append(errs, c.client.Delete(ctx, replicaSetResource, rs.Key(), kube.DeleteOptions{UID: rs.UID, Propagation: kube.Background}))
 	}
 	return errors.Join(errs...)
 }

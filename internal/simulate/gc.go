@@ -42,7 +42,7 @@ func newCollector(c *kube.Client, o Options, resources []kube.Resource, paused *
 		g.mirrors = append(g.mirrors, m)
 		sources = append(sources, controller.Watches(m, func(*object) []kube.Key { return []kube.Key{sweep} }))
 	}
-	return controller.New("simulate-gc", g.reconcile, o.controller(), sources...)
+	return controller.New("simulate-gc", patient(g.reconcile), o.controller(), sources...)
 }
 
 func (c *collector) reconcile(ctx context.Context, _ kube.Key) (controller.Outcome, error) {
@@ -65,9 +65,7 @@ func (c *collector) reconcile(ctx context.Context, _ kube.Key) (controller.Outco
 	g := newGraph(all, c.resources)
 	var errs []error
 	for _, v := range g.all {
-		err := c.collect(ctx, g, v)
-		// What has changed since the mirror saw it comes as an event, and with it the next sweep.
-		if !kube.IsConflict(err) && !kube.IsNotFound(err) {
+		if err := c.collect(ctx, g, v); err != nil {
 			errs = append(errs, err)
 		}
 	}

@@ -73,7 +73,7 @@ var beforePodIPs = netip.MustParseAddr("10.128.0.0")
 func newKubelet(c *kube.Client, o Options) *controller.Controller {
 	k := &kubelet{client: c, mirror: cache.New[*kubeletPod](o.mirror(c, podResource)), o: o,
 		boxes: map[kube.Key]sandbox{}, lastIP: beforePodIPs}
-	return controller.New("simulate-kubelet", k.reconcile, o.controller(), controller.For(k.mirror))
+	return controller.New("simulate-kubelet", patient(k.reconcile), o.controller(), controller.For(k.mirror))
 }
 
 func (c *kubelet) reconcile(ctx context.Context, k kube.Key) (controller.Outcome, error) {
@@ -112,9 +112,6 @@ func (c *kubelet) stop(ctx context.Context, p *kubeletPod, now time.Time) (contr
 	}
 	var none int64
 	err := c.client.Delete(ctx, podResource, p.Key(), kube.DeleteOptions{UID: p.UID, GracePeriodSeconds: &none})
-	if kube.IsNotFound(err) || kube.IsConflict(err) {
-		err = nil // gone, and perhaps another is there under its name
-	}
 	return controller.Done, err
 }
 
@@ -156,9 +153,6 @@ func (c *kubelet) run(ctx context.Context, p *kubeletPod, status map[string]any,
 		err := c.client.Patch(ctx, podResource, p.Key(), kube.StrategicMergePatch, map[string]any{
 			"metadata": map[string]any{"uid": p.UID}, "status": desired,
 		}, nil, kube.WriteOptions{FieldManager: manager, Subresource: "status"})
-		if kube.IsNotFound(err) {
-			return controller.Done, nil // gone meanwhile
-		}
 		if err != nil {
 			return controller.Done, err
 		}

@@ -66,12 +66,9 @@ func newReplicaSets(c *kube.Client, o Options) *controller.Controller {
 		ownPods: cache.New[*setPod](o.mirror(c, podResource)),
 		written: map[kube.Key]string{},
 	}
-	return controller.New("simulate-replicaset", r.reconcile, o.controller(),
+	return controller.New("simulate-replicaset", patient(r.reconcile), o.controller(),
 		controller.For(r.mirror), controller.Owns(r.ownPods, replicaSetResource.Kind))
 }
-
-// lookAgain is the wait for the mirror to catch up. Its next event brings an earlier look.
-const lookAgain = time.Second
 
 func (c *replicaSets) reconcile(ctx context.Context, k kube.Key) (controller.Outcome, error) {
 	rs, ok, err := c.mirror.Get(k)
@@ -134,10 +131,7 @@ func (c *replicaSets) scale(ctx context.Context, rs *replicaSet, pods []*setPod)
 	slices.SortStableFunc(pods, leastWorth)
 	var errs []error
 	for _, p := range pods[:-missing] {
-		err := c.client.Delete(ctx, podResource, p.Key(), kube.DeleteOptions{UID: p.UID})
-		if !kube.IsNotFound(err) {
-			errs = append(errs, err)
-		}
+		errs = append(errs, c.client.Delete(ctx, podResource, p.Key(), kube.DeleteOptions{UID: p.UID}))
 	}
 	return errors.Join(errs...)
 }

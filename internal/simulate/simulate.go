@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -117,3 +118,26 @@ func (s *Cluster) Ready() error {
 
 // PauseGC stops the garbage collector, or lets it go on within a second: for tests of controllers that must not rely on its speed.
 func (s *Cluster) PauseGC(pause bool) { s.gc.paused.Store(pause) }
+
+// lookAgain is the wait for a mirror to catch up. What it waits for comes as an event, which brings an earlier look.
+const lookAgain = time.Second
+
+// patient makes a reconcile whose writes met something else than its mirrors showed look again soon. That is no failure: what has
+// changed is on its way.
+func patient(f controller.Func) controller.Func {
+	return func(ctx context.Context, k kube.Key) (controller.Outcome, error) {
+		outcome, err := f(ctx, k)
+		if err != nil && oldNews(err) {
+			return controller.After(lookAgain), nil
+		}
+		return outcome, err
+	}
+}
+
+// oldNews says that all of err is that objects are gone, or are others or in another state than the writer thought.
+func oldNews(err error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !oldNews(e) })
+	}
+	return kube.IsNotFound(err) || kube.IsConflict(err)
+}

@@ -1,0 +1,57 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"skiff/internal/kube"
+)
+
+// AddFinalizer puts a finalizer on an object and returns the answer, the version that the next write has to name. It
+// holds only for the version that was read, because a merge patch replaces the whole list, and with it what somebody
+// else has added meanwhile (protocol WRT-06): IsConflict then says that the object has changed, which comes as an event.
+func (s *Statuses[O, T]) AddFinalizer(ctx context.Context, object T, name string) (T, error) {
+	m := object.ObjectMeta()
+	switch {
+	case slices.Contains(m.Finalizers, name):
+		return object, nil
+	case m.Deleting():
+		return object, fmt.Errorf("add finalizer %s to %s %s: %w", name, s.resource, m.Key(),
+			errors.New("it is being deleted, and takes none any more"))
+	}
+	return s.setFinalizers(ctx, object, append(slices.Clone(m.Finalizers), name))
+}
+
+// RemoveFinalizer takes a finalizer off an object, only this one, and under the lock of AddFinalizer. With the last one
+// an object that is being deleted goes; that it is gone already is no error.
+func (s *Statuses[O, T]) RemoveFinalizer(ctx context.Context, object T, name string) error {
+	m := object.ObjectMeta()
+	if !slices.Contains(m.Finalizers, name) {
+		return nil
+	}
+	rest := slices.DeleteFunc(slices.Clone(m.Finalizers), func(f string) bool { return f == name })
+	_, err := s.setFinalizers(ctx, object, rest)
+	if kube.IsNotFound(err) && kube.AsStatus(err).Details.Name == m.Name {
+		return nil
+	}
+	return err
+}
+
+// setFinalizers replaces the list. The uid keeps it from an object that was created in the place of this one.
+func (s *Statuses[O, T]) setFinalizers(ctx context.Context, object T, list []string) (T, error) {
+	m := object.ObjectMeta()
+	patch := map[string]any{"metadata": map[string]any{"uid": m.UID, "resourceVersion": m.ResourceVersion, "finalizers": list}}
+	answer := T(new(O))
+	err := s.client.Patch(ctx, s.resource, m.Key(), kube.MergePatch, patch, answer, kube.WriteOptions{FieldManager: Manager})
+	if err != nil {
+		return object, err
+	}
+	var w written[T]
+	w.set(answer)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers[m.Key()] = w
+	return answer, nil
+}

@@ -1,0 +1,172 @@
+package redis
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	fastjson "github.com/go-json-experiment/json"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files in testdata")
+
+// decodeAs reads an object as a server sends it.
+func decodeAs[T any](t *testing.T, text string) *T {
+	t.Helper()
+	out := new(T)
+	if err := fastjson.Unmarshal([]byte(text), out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+const identity = `"metadata":{"name":"cache","namespace":"shop","uid":"4c1a","generation":1}`
+
+func redisOf(t *testing.T, spec string) *Redis {
+	t.Helper()
+	return decodeAs[Redis](t, `{`+identity+`,"spec":`+spec+`}`)
+}
+
+func TestDesiredState(t *testing.T) {
+	for name, spec := range map[string]string{
+		"least": `{"port":6379,"num":1}`,
+		"fields": `{"port":6380,"num":3,"image":"redis:6","minReadySeconds":7,"resources":{"limits":{"memory":"96Mi"}},
+			"config":{"maxmemory":"64mb","maxclients":100,"save":"900 1\n300 10","appendonly":"no","requirepass":"hunter2"}}`,
+		"overlay": `{"port":6379,"num":1,"config":{"requirepass":"$(REDISCLI_AUTH)","save":""},"template":{
+			"metadata":{"annotations":{"example.com/scrape":"true"},"labels":{"app":"redis-cluster","app.kubernetes.io/name":"hijack","app.kubernetes.io/managed-by":null,"skiff.dev/revision":"x"}},
+			"spec":{"hostname":"mine","nodeSelector":{"disk":"ssd"},"volumes":[{"name":"data","emptyDir":{}}],"containers":[
+				{"name":"redis","env":[{"name":"REDISCLI_AUTH","valueFrom":{"secretKeyRef":{"name":"s","key":"k"}}}],"volumeMounts":[{"name":"data","mountPath":"/data"}]},
+				{"name":"exporter","image":"exporter:1"}]}}}`,
+		"nulls": `{"port":6379,"num":0,"image":null,"resources":null,"config":null,"template":null}`,
+	} {
+		t.Run(name, func(t *testing.T) { checkGolden(t, name, redisOf(t, spec)) })
+	}
+}
+
+func checkGolden(t *testing.T, name string, rd *Redis) {
+	t.Helper()
+	d, err := desire(rd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.MarshalIndent(map[string]any{"num": d.num, "minReady": d.minReady.String(), "revision": d.revision,
+		"service": d.service.Body, "pod 7": d.podBody(rd, 7)}, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = append(got, '\n')
+	file := filepath.Join("testdata", name+".json")
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs (go test -update rewrites it; another revision of the same spec rolls the pods of every user):\n%s", file, got)
+	}
+}
+
+func TestRevisionFollowsWhatPodsAreMadeOfAndNothingElse(t *testing.T) {
+	const base = `{"port":6379,"num":1}`
+	revision := func(spec string) string {
+		t.Helper()
+		d, err := desire(redisOf(t, spec))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.revision
+	}
+	for _, same := range []string{`{"port":6379,"num":5}`, `{"port":6379,"num":1,"minReadySeconds":9}`, `{"port":6379,"num":1,"image":"redis:7-alpine"}`,
+		`{"num":1,"config":{},"port":6379}`} {
+		if revision(same) != revision(base) {
+			t.Errorf("%s makes another revision than %s", same, base)
+		}
+	}
+	seen := map[string]string{revision(base): base}
+	for _, other := range []string{`{"port":6378,"num":1}`, `{"port":6379,"num":1,"image":"redis:6"}`, `{"port":6379,"num":1,"config":{"save":""}}`,
+		`{"port":6379,"num":1,"resources":{"limits":{"cpu":1}}}`, `{"port":6379,"num":1,"template":{"metadata":{"labels":{"a":"b"}}}}`} {
+		if before, ok := seen[revision(other)]; ok {
+			t.Errorf("%s and %s make the same revision", other, before)
+		}
+		seen[revision(other)] = other
+	}
+}
+
+func TestInvalidSpecNamesTheField(t *testing.T) {
+	for spec, field := range map[string]string{
+		`{"num":1}`:                                                     "spec.port",
+		`{"port":80,"num":1}`:                                           "spec.port",
+		`{"port":6369,"num":1}`:                                         "spec.port",
+		`{"port":6381,"num":1}`:                                         "spec.port",
+		`{"port":6379}`:                                                 "spec.num",
+		`{"port":6379,"num":-1}`:                                        "spec.num",
+		`{"port":6379,"num":1001}`:                                      "spec.num",
+		`{"port":6379,"num":1,"image":""}`:                              "spec.image",
+		`{"port":6379,"num":1,"config":[]}`:                             "spec.config",
+		`{"port":6379,"num":1,"template":"no"}`:                         "spec.template",
+		`{"port":6379,"num":1,"template":{"spec":null}}`:                "spec.template",
+		`{"port":6379,"num":1,"minReadySeconds":-1}`:                    "spec.minReadySeconds",
+		`{"port":6379,"num":1,"config":{"port":"1"}}`:                   "spec.config.port",
+		`{"port":6379,"num":1,"config":{"daemonize":"yes"}}`:            "spec.config.daemonize",
+		`{"port":6379,"num":1,"config":{"appendonly":true}}`:            "spec.config.appendonly",
+		`{"port":6379,"num":1,"config":{"save 1":""}}`:                  "spec.config.save 1",
+		`{"port":6379,"num":1,"template":{"spec":{"containers":[{}]}}}`: "spec.template",
+	} {
+		if _, err := desire(redisOf(t, spec)); err == nil || !strings.HasPrefix(err.Error(), field+":") {
+			t.Errorf("%s: got error %v, want one about %s", spec, err, field)
+		}
+	}
+	for name, ok := range map[string]bool{"a": true, strings.Repeat("a", 59): true, strings.Repeat("a", 60): false, "1a": false, "a.b": false} {
+		rd := decodeAs[Redis](t, `{"metadata":{"name":"`+name+`"},"spec":{"port":6379,"num":1}}`)
+		if _, err := desire(rd); (err == nil) != ok {
+			t.Errorf("%s: error %v, want valid %t", name, err, ok)
+		}
+	}
+}
+
+func TestOrdinalIsThatOfANameThatWeGive(t *testing.T) {
+	for pod, want := range map[string]int{"cache-0": 0, "cache-12": 12, "cache-007": -1, "cache--1": -1, "cache-": -1, "cache": -1,
+		"cache-1-2": -1, "other-1": -1, "cache-+1": -1} {
+		n, ok := ordinalOf("cache", pod)
+		if !ok {
+			n = -1
+		}
+		if n != want {
+			t.Errorf("%s: ordinal %d, want %d", pod, n, want)
+		}
+	}
+}
+
+func TestConfigBecomesLinesOfRedisConf(t *testing.T) {
+	c := config{"save": "900 1\n\n 300 10 \n", "maxmemory": "64mb", "masterauth": `"a b"`, "logfile": ""}
+	want := []string{`--logfile ""`, `--masterauth "a b"`, "--maxmemory 64mb", "--save 900 1", "--save 300 10"}
+	if got := c.lines(); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestDesiredLeavesItsArgumentAlone(t *testing.T) {
+	const spec = `{"port":6379,"num":2,"config":{"save":""},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"redis","env":[{"name":"A"}]}]}}}`
+	rd, untouched := redisOf(t, spec), redisOf(t, spec)
+	for range 2 {
+		d, err := desire(rd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if one, two := d.podBody(rd, 0), d.podBody(rd, 1); reflect.DeepEqual(one, two) {
+			t.Error("two pods are the same")
+		}
+	}
+	if !reflect.DeepEqual(rd, untouched) {
+		t.Errorf("the cached Redis was changed: %+v", rd)
+	}
+}

@@ -1,0 +1,301 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/apply"
+	"skiff/internal/cache"
+	"skiff/internal/conditions"
+	"skiff/internal/controller"
+	"skiff/internal/events"
+	"skiff/internal/kube"
+)
+
+// Options configure the controller. Zero values mean the defaults of the packages that they are for.
+type Options struct {
+	Namespaces       []string // to work in; empty: all
+	Workers          int
+	WatchIdleTimeout time.Duration
+	InitialLists     *cache.Limiter   // shared by all stores of the process
+	Events           *events.Recorder // nil: no Events. Who made it runs it
+	Log              logr.Logger
+}
+
+// New returns the controller. It sends nothing before Run.
+func New(client *kube.Client, o Options) *controller.Controller {
+	mirror := func(r kube.Resource, labels string) cache.Options {
+		return cache.Options{Resource: r, Namespaces: o.Namespaces, LabelSelector: labels, Client: client,
+			WatchIdleTimeout: o.WatchIdleTimeout, InitialLists: o.InitialLists, Log: o.Log}
+	}
+	rs := cache.New[*Redis](mirror(resource, ""))
+	ps := cache.New[*pod](mirror(pods, apply.ManagedBySelector))
+	ss := cache.New[*service](mirror(services, apply.ManagedBySelector))
+	r := &reconciler{
+		client:    client,
+		redis:     apply.NewStatuses[Redis](client, resource, apply.Mirror[*Redis]{Get: rs.Get, Reached: rs.Reached}),
+		services:  apply.New(client, services, apply.Mirror[*service]{Get: ss.Get, Reached: ss.Reached}),
+		owned:     ps.ByOwner,
+		podMirror: apply.Mirror[*pod]{Get: ps.Get, Reached: ps.Reached},
+		memories:  memories{of: map[kube.Key]*memory{}},
+		events:    o.Events,
+	}
+	return controller.New("redis", r.Reconcile, controller.Options{Workers: o.Workers, Log: o.Log},
+		controller.For(rs), controller.Owns(ps, resource.Kind), controller.Owns(ss, resource.Kind))
+}
+
+type reconciler struct {
+	client    *kube.Client
+	redis     *apply.Statuses[Redis, *Redis]
+	services  *apply.Applier[struct{}]
+	owned     func(uid string) ([]*pod, error) // as the cache has them
+	podMirror apply.Mirror[*pod]
+	memories  memories
+	events    *events.Recorder
+}
+
+// findings are what came of one round.
+type findings struct {
+	want    *desired // nil: the spec is not valid, or the Redis is being deleted
+	slots   []*slot
+	problem *problem // the first and worst; nil: none
+	settled bool     // there is nothing to report: the Redis is gone, or as good as gone
+	errs    []error
+}
+
+// Reconcile makes the pods and the Service of a Redis what it declares, and its status what was seen.
+func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Outcome, error) {
+	rd, ok, err := r.redis.Get(key)
+	if err != nil {
+		return controller.Done, err
+	}
+	if !ok {
+		r.redis.Forget(key)
+		r.services.Forget(key)
+		r.memories.forget(key)
+		return controller.Done, nil
+	}
+	c := &crew{reconciler: r, rd: rd, mem: r.memories.get(rd)}
+	f := &findings{}
+	if rd.Deleting() {
+		c.teardown(ctx, f)
+	} else {
+		c.converge(ctx, f)
+	}
+	if !f.settled {
+		c.report(ctx, f)
+	}
+	err = errors.Join(f.errs...)
+	if c.wait > 0 && controller.IsTerminal(err) { // what is refused must not hold up the rest
+		logr.FromContextOrDiscard(ctx).Info("refused", "error", err.Error())
+		return controller.After(c.wait), nil
+	}
+	return outcome(c.wait), err
+}
+
+func outcome(wait time.Duration) controller.Outcome {
+	if wait == 0 {
+		return controller.Done
+	}
+	return controller.After(wait)
+}
+
+// converge goes the next steps towards what is declared.
+func (c *crew) converge(ctx context.Context, f *findings) {
+	want, err := desire(c.rd)
+	if err != nil {
+		f.errs = append(f.errs, controller.Terminal(err))
+		f.problem = &problem{reason: "InvalidSpec", message: err.Error() + "; correct the Redis", stalled: true}
+		c.see(ctx, f, 0)
+		return
+	}
+	f.want = want
+	if conditions.IsPaused(c.rd.Annotations) {
+		c.see(ctx, f, want.num)
+		return
+	}
+	// Before the first pod, and confirmed: a Redis that is deleted now still has its pods removed in order.
+	if c.rd, err = c.redis.AddFinalizer(ctx, c.rd, Finalizer); err != nil {
+		c.interrupted(ctx, f, err, want.num)
+		return
+	}
+	svc, err := c.services.Apply(ctx, apply.OwnerOf(resource, c.rd), want.service)
+	c.recordService(ctx, f, svc, err)
+	if c.see(ctx, f, want.num) {
+		c.run(ctx, f, plan(want, f.slots, time.Now()))
+	}
+}
+
+// teardown removes the pods one after the other, and then the finalizer. Neither a pause nor a wrong spec keeps it from that.
+func (c *crew) teardown(ctx context.Context, f *findings) {
+	f.settled = true
+	if c.mem.released || !slices.Contains(c.rd.Finalizers, Finalizer) {
+		return // the cache is behind our last write, or it is others that hold it
+	}
+	// With --cascade=orphan the user wants to keep the pods, which the garbage collector frees.
+	if !slices.Contains(c.rd.Finalizers, "orphan") {
+		if !c.see(ctx, f, 0) {
+			return
+		}
+		if len(f.slots) > 0 {
+			f.settled = false
+			c.run(ctx, f, planRemoval(f.slots))
+			if slices.ContainsFunc(f.slots, func(s *slot) bool { return s.pod != nil }) {
+				return
+			}
+		}
+	}
+	if err := c.redis.RemoveFinalizer(ctx, c.rd, Finalizer); err != nil {
+		c.interrupted(ctx, f, err, 0)
+		return
+	}
+	f.settled, c.mem.released = true, true
+	c.event(events.Normal, "PodsDeleted", "all pods are gone, the Redis may go", nil)
+}
+
+// interrupted is what follows from an error of a write to the Redis itself. That it has changed is none: its event comes.
+func (c *crew) interrupted(ctx context.Context, f *findings, err error, num int) {
+	f.settled = true
+	if kube.IsConflict(err) || gone(err, c.rd.Name) {
+		c.again(soon)
+		return
+	}
+	f.errs = append(f.errs, err)
+	if c.see(ctx, f, num) {
+		f.settled = false
+		f.fail(resource.Kind, err, controller.Attempt(ctx))
+	}
+}
+
+// gone says that the object itself is not there any more, and not that the server lacks the resource.
+func gone(err error, name string) bool {
+	return kube.IsNotFound(err) && kube.AsStatus(err).Details.Name == name
+}
+
+// see looks at the pods, and brings back labels that they need; false if that is not possible.
+func (c *crew) see(ctx context.Context, f *findings, num int) bool {
+	slots, err := c.look(ctx, num)
+	if err != nil {
+		f.errs = append(f.errs, err)
+		f.settled = true
+		return false
+	}
+	f.slots = slots
+	for _, s := range slots {
+		if s.foreign != "" && f.problem == nil {
+			f.problem = nameTaken(s.foreign)
+		}
+	}
+	return true
+}
+
+// run goes the steps. One that fails is no reason to leave out others, but those of its kind.
+func (c *crew) run(ctx context.Context, f *findings, steps []step) {
+	for _, s := range f.slots {
+		if s.pod != nil {
+			if err := c.relabel(ctx, s); err != nil {
+				f.errs = append(f.errs, err)
+				f.fail(pods.Kind, err, controller.Attempt(ctx))
+			}
+		}
+	}
+	failed := map[string]bool{}
+	for _, s := range steps {
+		if failed[s.reason] {
+			continue
+		}
+		err := c.take(ctx, f.want, s)
+		if s.slot.foreign != "" && f.problem == nil {
+			f.problem = nameTaken(s.slot.foreign)
+		}
+		switch {
+		case kube.IsNamespaceTerminating(err):
+			f.problem = &problem{reason: "Waiting", passing: true,
+				message: fmt.Sprintf("namespace %s is being deleted; there is nothing to do", c.rd.Namespace)}
+			failed[s.reason] = true
+		case err != nil:
+			if apply.Refused(err) {
+				err = controller.Terminal(err)
+			}
+			f.errs = append(f.errs, err)
+			f.fail(pods.Kind, err, controller.Attempt(ctx))
+			failed[s.reason] = true
+		}
+	}
+}
+
+// take does what a step says, and tells of it.
+func (c *crew) take(ctx context.Context, d *desired, s step) error {
+	verb := "deleted"
+	var done bool
+	var err error
+	before := s.slot.pod
+	switch s.reason {
+	case createPod:
+		verb = "created"
+		done, err = c.create(ctx, d, s.slot)
+		before = s.slot.pod
+	case rollPod:
+		if err := c.try(ctx, d, s.slot); err != nil {
+			return err
+		}
+		done, err = c.remove(ctx, s.slot)
+	default:
+		done, err = c.remove(ctx, s.slot)
+	}
+	if done {
+		logr.FromContextOrDiscard(ctx).Info(verb, "pod", s.slot.name, "uid", before.UID, "reason", s.reason, "note", s.note)
+		kind := events.Normal
+		if s.reason == replacePod {
+			kind = events.Warning
+		}
+		c.event(kind, s.reason, fmt.Sprintf("%s pod %s: %s", verb, s.slot.name, s.note), before)
+	}
+	return err
+}
+
+// recordService adds what came of the Service.
+func (c *crew) recordService(ctx context.Context, f *findings, r apply.Result[struct{}], err error) {
+	log := logr.FromContextOrDiscard(ctx)
+	switch r.Outcome {
+	case apply.Created:
+		log.Info("created", "child", services.Kind+" "+r.Live.Key().String())
+		c.event(events.Normal, "CreateService", "created headless Service "+r.Live.Name, nil)
+	case apply.Applied:
+		log.Info("applied", "child", services.Kind+" "+r.Live.Key().String(), "difference", r.Difference)
+	case apply.Foreign, apply.Contested, apply.Waiting, apply.Overtaken:
+		log.Info(r.Outcome.String(), "message", r.Message)
+	}
+	c.again(r.Wait)
+	if err != nil {
+		if apply.Refused(err) {
+			err = controller.Terminal(err)
+		}
+		f.errs = append(f.errs, err)
+		f.fail(services.Kind, err, controller.Attempt(ctx))
+		return
+	}
+	f.problem = problemOf(r.Outcome, r.Message)
+}
+
+// report writes the status that follows from what was found, and tells of what has changed in it.
+func (c *crew) report(ctx context.Context, f *findings) {
+	now := time.Now()
+	status, wait := observe(c.rd, f, now)
+	c.again(wait)
+	changed, err := c.redis.Write(ctx, c.rd, c.rd.Status, status)
+	switch {
+	case kube.IsConflict(err): // the Redis has changed: its event is on its way
+		c.again(soon)
+	case gone(err, c.rd.Name):
+	case err != nil:
+		f.errs = append(f.errs, err)
+	case changed:
+		c.announce(ctx, c.rd.Status.Conditions, status.Conditions)
+	}
+}

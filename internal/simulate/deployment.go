@@ -71,8 +71,8 @@ func (c *deployments) reconcile(ctx context.Context, k kube.Key) (controller.Out
 // advance makes the next step of a rollout.
 func (c *deployments) advance(ctx context.Context, d *deployment, hash string, newest *replicaSet, old []*replicaSet) error {
 	if newest == nil {
-		if d.Spec.Paused {
-			return nil
+		if ok, err := alive(ctx, c.client, deploymentResource, &d.Meta); err != nil || !ok || d.Spec.Paused {
+			return err
 		}
 		return c.createSet(ctx, d, hash, nextRevision(old))
 	}

@@ -56,13 +56,20 @@ func TestBackgroundDeletionTakesTheOwnerAtOnceAndItsDependentsAfterIt(t *testing
 	simulated(t, func(b *bench) {
 		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 3))
 		b.rest(time.Minute)
-		before := b.api.Revision()
+		before, pods := b.api.Revision(), b.names(podResource)
 		b.delete(deploymentResource, "web", kube.Background)
 		b.wantNames(deploymentResource)
-		if n := len(b.names(podResource)); n != 3 {
-			b.Errorf("right after the deletion there are %d pods, want 3", n)
+		if now := b.names(podResource); !slices.Equal(now, pods) {
+			b.Errorf("right after the deletion the pods are %q, want %q", now, pods)
 		}
-		b.rest(time.Minute)
+		for range 200 {
+			b.rest(20 * time.Millisecond)
+			for _, name := range b.names(podResource) {
+				if !slices.Contains(pods, name) {
+					b.Fatalf("pod %s was created after the deletion", name)
+				}
+			}
+		}
 		b.wantNames(replicaSetResource)
 		b.wantNames(podResource)
 		if b.api.Revision() < before+1+1+3 {

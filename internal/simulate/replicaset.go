@@ -115,6 +115,9 @@ func (c *replicaSets) setWritten(k kube.Key, rv string) {
 func (c *replicaSets) scale(ctx context.Context, rs *replicaSet, pods []*setPod) error {
 	missing := rs.replicas() - len(pods)
 	if missing > 0 {
+		if ok, err := alive(ctx, c.client, replicaSetResource, &rs.Meta); err != nil || !ok {
+			return err
+		}
 		body, err := podFor(rs)
 		if err != nil {
 			return err

@@ -141,3 +141,14 @@ func oldNews(err error) bool {
 	}
 	return kube.IsNotFound(err) || kube.IsConflict(err)
 }
+
+// alive asks the server whether an owner is still there and not being deleted. Mirrors of two kinds are not in step: one can show that
+// a child is gone before the other shows that its owner went first, and then the child must not come back.
+func alive(ctx context.Context, c *kube.Client, r kube.Resource, owner *kube.Meta) (bool, error) {
+	var now object
+	err := c.Get(ctx, r, owner.Key(), &now)
+	if kube.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil && now.UID == owner.UID && !now.Deleting(), err
+}

@@ -1,0 +1,165 @@
+package fakeapi
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"skiff/internal/kube"
+)
+
+const services = "/api/v1/namespaces/default/services"
+
+// Rules: FS-39
+func TestServicesGetAddressesAndPortsAndKeepThem(t *testing.T) {
+	inWorld(t, Options{}, func(w *world) {
+		a := w.must(201, "POST", services, `{"metadata":{"name":"a"},"spec":{"type":"NodePort","ports":[{"port":80}]}}`)
+		ip, port := fmt.Sprint(a.at("spec.clusterIP")), a.at("spec.ports").([]any)[0].(map[string]any)["nodePort"].(int64)
+		if !strings.HasPrefix(ip, "10.96.") || port < 30000 || port > 32767 || a.at("spec.internalTrafficPolicy") != "Cluster" {
+			t.Errorf("created %s", a.raw)
+		}
+		b := w.must(422, "POST", services, fmt.Sprintf(`{"metadata":{"name":"b"},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":%d}]}}`, port))
+		if want := fmt.Sprintf(`Service "b" is invalid: spec.ports[0].nodePort: Invalid value: %d: provided port is already allocated`, port); b.at("message") != want {
+			t.Errorf("%s\nwant %s", b.raw, want)
+		}
+		w.must(422, "POST", services, `{"metadata":{"name":"b"},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":80}]}}`)
+		c := w.must(200, "PUT", services+"/a", `{"metadata":{"name":"a"},"spec":{"type":"NodePort","ports":[{"port":80}],"selector":{"x":"y"}}}`)
+		if c.at("spec.clusterIP") != ip || c.at("spec.ports").([]any)[0].(map[string]any)["nodePort"] != port {
+			t.Errorf("a PUT without them lost the allocations: %s", c.raw)
+		}
+		if d := w.must(200, "DELETE", services+"/a", ""); d.at("kind") != "Service" {
+			t.Errorf("DELETE of a Service answers with %v", d.at("kind"))
+		}
+		w.must(201, "POST", services, fmt.Sprintf(`{"metadata":{"name":"b"},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":%d}]}}`, port))
+	})
+}
+
+// Rules: FS-13
+func TestPodsOnANodeGoWithGraceAndOthersAtOnce(t *testing.T) {
+	inWorld(t, Options{}, func(w *world) {
+		const pods = "/api/v1/namespaces/default/pods"
+		pod := func(name string) string {
+			return `{"metadata":{"name":"` + name + `"},"spec":{"containers":[{"name":"c","image":"nginx"}]}}`
+		}
+		w.must(201, "POST", pods, pod("a"))
+		w.must(200, "DELETE", pods+"/a", "")
+		w.must(404, "GET", pods+"/a", "")
+		w.must(201, "POST", pods, pod("b"))
+		w.must(201, "POST", pods+"/b/binding", `{"target":{"kind":"Node","name":"n1"}}`)
+		w.must(409, "POST", pods+"/b/binding", `{"target":{"kind":"Node","name":"n2"}}`)
+		b := w.must(200, "DELETE", pods+"/b", "")
+		if b.at("metadata.deletionGracePeriodSeconds") != int64(30) || b.at("metadata.generation") != int64(2) ||
+			b.at("metadata.deletionTimestamp") != time.Now().Add(30*time.Second).UTC().Format(time.RFC3339) {
+			t.Errorf("graceful: %s", b.raw)
+		}
+		w.must(200, "DELETE", pods+"/b", `{"gracePeriodSeconds":0}`)
+		w.must(404, "GET", pods+"/b", "")
+	})
+}
+
+// Rules: FS-36
+func TestEventsAreOneStoreUnderTwoNamesAndExpire(t *testing.T) {
+	inWorld(t, Options{}, func(w *world) {
+		const old, fresh = "/api/v1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events"
+		watch := w.watch(fresh + "?watch=1&timeoutSeconds=7200")
+		defer watch.close()
+		w.must(201, "POST", old, `{"metadata":{"name":"e"},"involvedObject":{"kind":"Pod","name":"p","namespace":"default"},"reason":"R","message":"m"}`)
+		if a := w.must(200, "GET", fresh+"/e", ""); a.at("note") != "m" || a.at("regarding.name") != "p" || a.at("message") != nil || a.at("apiVersion") != "events.k8s.io/v1" {
+			t.Error(a.raw)
+		}
+		if f := watch.next(); f.at("note") != "m" {
+			t.Errorf("watched as %v", f.Object)
+		}
+		if got := itemNames(w.must(200, "GET", old+"?fieldSelector=involvedObject.name%3Dp", "")); got != "e" {
+			t.Errorf("selected %q", got)
+		}
+		start := time.Now()
+		if f := watch.next(); f.Type != "DELETED" || time.Since(start) < 59*time.Minute || time.Since(start) > 61*time.Minute {
+			t.Errorf("%s after %v", f.Type, time.Since(start))
+		}
+	})
+}
+
+// Rules: FS-16
+func TestWorkloadsThatBreakARuleAreRefusedWithTheField(t *testing.T) {
+	inWorld(t, Options{}, func(w *world) {
+		spec := func(s string) string { return `{"metadata":{"name":"d"},"spec":` + s + `}` }
+		const template = `"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"x"}]}}`
+		for body, want := range map[string]string{
+			spec(`{}`): "Deployment.apps \"d\" is invalid: [spec.selector: Required value, spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`, spec.template.spec.containers: Required value]",
+			spec(`{"selector":{"matchLabels":{"x":"y"}},` + template + `}`):               "Deployment.apps \"d\" is invalid: spec.template.metadata.labels: Invalid value: {\"a\":\"b\"}: `selector` does not match template `labels`",
+			spec(`{"replicas":-1,"selector":{"matchLabels":{"a":"b"}},` + template + `}`): `Deployment.apps "d" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0`,
+		} {
+			if a := w.must(422, "POST", deployments, body); a.at("message") != want {
+				t.Errorf("%s\nwant %s", a.raw, want)
+			}
+		}
+		w.must(201, "POST", deployments, spec(`{"selector":{"matchLabels":{"a":"b"}},`+template+`}`))
+		a := w.must(422, "PATCH", deployments+"/d", `{"spec":{"selector":{"matchLabels":{"a":"c"}},"template":{"metadata":{"labels":{"a":"c"}}}}}`, "Content-Type", string(kube.MergePatch))
+		if !strings.Contains(a.raw, "field is immutable") {
+			t.Error(a.raw)
+		}
+		w.must(422, "POST", configMaps, `{"metadata":{"name":"A_"}}`)
+	})
+}
+
+// Rules: FD-01, FD-02, FD-03, FD-04
+func TestDiscoveryInBothForms(t *testing.T) {
+	withWidgets(t, func(w *world) {
+		const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+		a := w.must(200, "GET", "/apis", "", "Accept", aggregated+",application/json")
+		if a.header.Get("Content-Type") != aggregated || a.at("kind") != "APIGroupDiscoveryList" || !strings.Contains(a.raw, `"resource":"widgets"`) {
+			t.Errorf("%s: %s", a.header.Get("Content-Type"), a.raw)
+		}
+		w.must(304, "GET", "/apis", "", "Accept", aggregated, "If-None-Match", a.header.Get("ETag"))
+		if b := w.must(200, "GET", "/apis", "", "Accept", "application/json"); b.at("kind") != "APIGroupList" || b.header.Get("Content-Type") != "application/json" {
+			t.Error(b.raw)
+		}
+		if b := w.must(200, "GET", "/apis/example.com/v1", ""); !strings.Contains(b.raw, `"name":"widgets/scale"`) || !strings.Contains(b.raw, `"shortNames":["wd"]`) {
+			t.Error(b.raw)
+		}
+		if b := w.must(200, "GET", "/version", ""); b.at("gitVersion") != Version {
+			t.Error(b.raw)
+		}
+		w.must(200, "GET", "/readyz", "")
+		w.must(404, "GET", "/apis/nope.example.com/v1", "")
+	})
+}
+
+// Rules: FD-05, FD-07
+func TestSchemasNameTheirKindAndTheParametersOfPatch(t *testing.T) {
+	withWidgets(t, func(w *world) {
+		index := w.must(200, "GET", "/openapi/v3", "")
+		entry, ok := index.body["paths"].(map[string]any)["apis/example.com/v1"].(map[string]any)
+		if !ok {
+			t.Fatal(index.raw)
+		}
+		doc := w.must(200, "GET", fmt.Sprint(entry["serverRelativeURL"]), "")
+		for _, part := range []string{`"x-kubernetes-group-version-kind":[{"group":"example.com","kind":"Widget","version":"v1"}]`, `"name":"fieldValidation"`, `"name":"dryRun"`, `"minLength":1`} {
+			if !strings.Contains(doc.raw, part) {
+				t.Errorf("the document has no %s", part)
+			}
+		}
+	})
+}
+
+// Rules: FS-37, FD-19
+func TestWhatIsNotServedSaysSoAtOnce(t *testing.T) {
+	inWorld(t, Options{Token: "secret"}, func(w *world) {
+		auth := []string{"Authorization", "Bearer secret"}
+		w.must(401, "GET", configMaps, "")
+		w.must(401, "GET", configMaps, "", "Authorization", "Bearer wrong")
+		w.must(200, "GET", configMaps, "", auth...)
+		w.must(415, "POST", configMaps, "k8s\x00", append(auth, "Content-Type", "application/vnd.kubernetes.protobuf")...)
+		w.must(http.StatusRequestEntityTooLarge, "POST", configMaps, `{"data":{"a":"`+strings.Repeat("x", maxBody)+`"}}`, auth...)
+		if a := w.must(404, "GET", "/nope", "", auth...); a.raw != "404 page not found\n" {
+			t.Error(a.raw)
+		}
+		w.must(405, "PUT", configMaps, "{}", auth...)
+		w.must(404, "GET", "/api/v1/namespaces/default/pods/a/log", "", auth...)
+		w.must(201, "POST", "/api/v1/namespaces/default/pods", `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"x"}]}}`, auth...)
+		w.must(501, "GET", "/api/v1/namespaces/default/pods/a/log", "", auth...)
+	})
+}

@@ -151,6 +151,8 @@ func TestWhatIsNotServedSaysSoAtOnce(t *testing.T) {
 		auth := []string{"Authorization", "Bearer secret"}
 		w.must(401, "GET", configMaps, "")
 		w.must(401, "GET", configMaps, "", "Authorization", "Bearer wrong")
+		w.must(401, "GET", "/readyz", "", "Authorization", "Bearer wrong")
+		w.must(200, "GET", "/readyz", "")
 		w.must(200, "GET", configMaps, "", auth...)
 		w.must(415, "POST", configMaps, "k8s\x00", append(auth, "Content-Type", "application/vnd.kubernetes.protobuf")...)
 		w.must(http.StatusRequestEntityTooLarge, "POST", configMaps, `{"data":{"a":"`+strings.Repeat("x", maxBody)+`"}}`, auth...)

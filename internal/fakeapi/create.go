@@ -34,7 +34,7 @@ func (s *Server) create(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	s.nudge(r.kind)
+	s.nudge()
 	return s.respond(w, r, a, http.StatusCreated, stored)
 }
 
@@ -125,7 +125,7 @@ func complete(k *kinds.Kind, next, cur map[string]any) {
 
 // admit allocates what the server gives out (and nobody owns) and checks the rules that the object has to keep.
 func (s *Server) admit(tx *store.Tx, k *kinds.Kind, next, cur map[string]any) error {
-	causes := metadataCauses(k, next, cur)
+	causes := metadataCauses(k, next)
 	if k.Validate != nil {
 		causes = append(causes, k.Validate(next, cur)...)
 	}

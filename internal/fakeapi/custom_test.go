@@ -185,6 +185,10 @@ func TestADeletedNamespaceIsEmptiedBeforeItGoes(t *testing.T) {
 		w.must(200, "PATCH", in+"/held", `{"metadata":{"finalizers":null}}`, "Content-Type", string(kube.MergePatch))
 		synctest.Wait()
 		w.must(404, "GET", "/api/v1/namespaces/team", "")
+		w.must(201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"team"}}`)
+		w.must(200, "PUT", "/api/v1/namespaces/team/finalize", `{"metadata":{"name":"team"},"spec":{}}`)
+		w.must(200, "DELETE", "/api/v1/namespaces/team", "")
+		w.must(404, "GET", "/api/v1/namespaces/team", "")
 		w.must(403, "DELETE", "/api/v1/namespaces/default", "")
 		var names []string
 		for _, ns := range w.s.List(namespaces, "") {

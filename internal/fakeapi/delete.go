@@ -100,7 +100,7 @@ func (s *Server) delete(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	s.nudge(r.kind)
+	s.nudge()
 	if !gone || r.kind.DeleteReturns {
 		code := http.StatusOK
 		if !gone && o.accepted {
@@ -226,7 +226,7 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	s.nudge(r.kind)
+	s.nudge()
 	meta := map[string]any{"resourceVersion": strconv.FormatInt(s.store.Revision(), 10)}
 	body, err := listBody(r.kind, accept{}, meta, met)
 	if err != nil {

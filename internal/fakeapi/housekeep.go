@@ -34,7 +34,7 @@ func kubernetesService() map[string]any {
 }
 
 // nudge calls the housekeeper after a write that may give it work: anything may be the last content of a namespace that goes.
-func (s *Server) nudge(*kinds.Kind) {
+func (s *Server) nudge() {
 	select {
 	case s.wake <- struct{}{}:
 	default: // it is called already

@@ -83,9 +83,8 @@ func served(k *kinds.Kind, o *store.Object) map[string]any {
 // accept is what a client wants to read.
 type accept struct {
 	table        bool
-	metadataOnly bool // PartialObjectMetadata or its list
-	include      string
-	transform    string // the media type parameters, echoed in the answer
+	metadataOnly bool   // PartialObjectMetadata or its list
+	include      string // includeObject
 }
 
 // negotiate reads Accept. Anything that takes JSON gets JSON, whatever it would like better: protobuf is never served.

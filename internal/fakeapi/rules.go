@@ -16,7 +16,7 @@ import (
 const maxAnnotations = 256 << 10
 
 // metadataCauses holds the rules that every object's metadata has to keep (apimachinery's ValidateObjectMeta).
-func metadataCauses(k *kinds.Kind, next, cur map[string]any) []kinds.Cause {
+func metadataCauses(k *kinds.Kind, next map[string]any) []kinds.Cause {
 	var out []kinds.Cause
 	meta := obj.Map(next, "metadata")
 	name := obj.String(meta, "name")
@@ -54,7 +54,7 @@ func metadataCauses(k *kinds.Kind, next, cur map[string]any) []kinds.Cause {
 			out = append(out, kinds.Invalid("metadata.finalizers", text, why))
 		}
 	}
-	return append(out, immutableCauses(next, cur)...)
+	return out
 }
 
 func ownerCauses(meta map[string]any) []kinds.Cause {
@@ -75,14 +75,6 @@ func ownerCauses(meta map[string]any) []kinds.Cause {
 		out = append(out, kinds.Invalid(field, obj.Slice(meta, "ownerReferences"), "Only one reference can have Controller set to true."))
 	}
 	return out
-}
-
-// immutableCauses: a field is set once, by kinds that have fields marked immutable in metadata; only the finalizers' rule is common.
-func immutableCauses(next, cur map[string]any) []kinds.Cause {
-	if cur == nil || obj.String(cur, "metadata", "name") == obj.String(next, "metadata", "name") {
-		return nil
-	}
-	return []kinds.Cause{kinds.Invalid("metadata.name", obj.String(next, "metadata", "name"), "field is immutable")}
 }
 
 func sortedKeys(m map[string]any) []string {

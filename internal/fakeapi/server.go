@@ -16,6 +16,7 @@ import (
 	"encoding/hex"
 	mathrand "math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -169,7 +170,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // dispatch authenticates a request, finds out what it is for and has it served.
 func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
-	if s.opts.Token != "" && r.Header.Get("Authorization") != "Bearer "+s.opts.Token {
+	if s.opts.Token != "" && r.Header.Get("Authorization") != "Bearer "+s.opts.Token && !public(r) {
 		writeError(w, unauthorized())
 		return
 	}
@@ -183,6 +184,11 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		writeError(w, err)
 	}
+}
+
+// public says that a request needs no token: probes and the version, as RBAC's default rules allow them to everybody.
+func public(r *http.Request) bool {
+	return r.Header.Get("Authorization") == "" && slices.Contains([]string{"/healthz", "/livez", "/readyz", "/version"}, r.URL.Path)
 }
 
 // Compact forgets all history now: resuming from any older revision, and any continue token, gets 410.

@@ -100,7 +100,7 @@ func (s *Server) change(r *request, u origin, mutate func(tx *store.Tx, cur map[
 		return err
 	})
 	if err == nil {
-		s.nudge(r.kind)
+		s.nudge()
 	}
 	return stored, created, err
 }
@@ -125,8 +125,14 @@ func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *sto
 	if !u.applied {
 		recordOwner(r, u.manager, next, old)
 	}
+	finalizers := obj.Slice(next, "spec", "finalizers")
 	if k.Prepare != nil {
 		k.Prepare(next, old)
+	}
+	if r.sub == "finalize" { // the one way to change a namespace's own finalizers
+		if obj.Remove(next, "spec", "finalizers"); len(finalizers) > 0 {
+			obj.Set(next, finalizers, "spec", "finalizers")
+		}
 	}
 	if err := s.admit(tx, k, next, old); err != nil {
 		return nil, err

@@ -136,7 +136,9 @@ func prepareEvent(o, _ Object) {
 		obj.Default(o, "", f)
 	}
 	for _, f := range []string{"eventTime", "firstTimestamp", "lastTimestamp"} {
-		o[f] = o[f] // null where no time is set
+		if _, ok := o[f]; !ok {
+			o[f] = nil // shown as null
+		}
 	}
 }
 

@@ -197,12 +197,14 @@ func (t *turn[S]) look(ctx context.Context) (*Live[S], error) {
 	switch {
 	case trusted == theAnswer:
 		return t.mem.written.object, nil
+	case !ok && t.mem.stranger != nil && time.Since(t.mem.met) < recheck:
+		return t.mem.stranger, nil
 	case trusted == nobody, !ok && t.mem.hidden:
 		return t.read(ctx)
 	case !ok:
 		return nil, nil
 	}
-	t.mem.hidden = false
+	t.mem.hidden, t.mem.stranger = false, nil
 	return cached, nil
 }
 
@@ -212,14 +214,17 @@ func (t *turn[S]) read(ctx context.Context) (*Live[S], error) {
 	err := t.client.Get(ctx, t.resource, t.want.key, live)
 	switch {
 	case kube.IsNotFound(err):
-		t.mem.hidden = false
+		t.mem.hidden, t.mem.stranger = false, nil
 		t.mem.written.clear()
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
 	if live.ControllerUID() == t.owner.UID {
+		t.mem.stranger = nil
 		t.mem.written.set(live)
+	} else {
+		t.mem.stranger, t.mem.met = live, time.Now()
 	}
 	return live, nil
 }

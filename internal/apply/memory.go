@@ -13,9 +13,11 @@ type memory[S any] struct {
 	written  written[*Live[S]]
 	settled  settled
 	refusal  refusal
-	hidden   bool     // the child exists on the server, but the cache does not show it: it lacks our label
-	prepared string   // uid of the child that has been made ready for our applies
-	held     []string // fields of Child.Keep that our last apply declared
+	hidden   bool      // the child exists on the server, but the cache does not show it: it lacks our label
+	stranger *Live[S]  // a hidden object that is not ours, as last read
+	met      time.Time // when that was
+	prepared string    // uid of the child that has been made ready for our applies
+	held     []string  // fields of Child.Keep that our last apply declared
 	contest  contest
 	lost     time.Duration // the last wait after an apply that was overtaken by somebody else's write; 0: it was not
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"skiff/internal/kube"
 	"skiff/internal/patch"
@@ -60,7 +61,11 @@ func (t *turn[S]) createdBefore(ctx context.Context, refusal error) (Result[S], 
 func (t *turn[S]) converge(ctx context.Context, live *Live[S]) (Result[S], error) {
 	switch {
 	case live.ControllerUID() != t.owner.UID:
-		return Result[S]{Outcome: Foreign, Wait: recheck, Message: t.foreign(live)}, nil
+		wait := recheck
+		if live == t.mem.stranger {
+			wait = max(recheck-time.Since(t.mem.met), soon)
+		}
+		return Result[S]{Outcome: Foreign, Wait: wait, Message: t.foreign(live)}, nil
 	case live.Deleting():
 		return Result[S]{Outcome: Waiting, Live: live, Wait: whileDeleting,
 			Message: fmt.Sprintf("%s is being deleted and will be made again", t)}, nil

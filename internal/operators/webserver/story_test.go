@@ -265,6 +265,10 @@ func TestForeignObjectIsLeftAloneAndReported(t *testing.T) {
 				w.wantCondition("web", "Progressing", "False/Complete")
 				w.want("the foreign Service", w.api.Get(services, web("web-service")), before)
 				w.forget()
+				for i := range 10 {
+					w.patch(deployments, "web", `{"metadata":{"labels":{"example.com/round":"`+strconv.Itoa(i)+`"}}}`)
+				}
+				w.wantRequests() // whatever wakes the reconcile, the foreign object is looked at slowly
 				w.pass(10 * time.Minute)
 				if n := len(w.requests()); n > 11 {
 					w.Errorf("%d requests in ten minutes: %v", n, w.requests())

@@ -36,7 +36,6 @@ func TestServicesGetAddressesAndPortsAndKeepThem(t *testing.T) {
 	})
 }
 
-// Rules: FS-13
 func TestPodsOnANodeGoWithGraceAndOthersAtOnce(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		const pods = "/api/v1/namespaces/default/pods"
@@ -82,7 +81,6 @@ func TestEventsAreOneStoreUnderTwoNamesAndExpire(t *testing.T) {
 	})
 }
 
-// Rules: FS-16
 func TestWorkloadsThatBreakARuleAreRefusedWithTheField(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		spec := func(s string) string { return `{"metadata":{"name":"d"},"spec":` + s + `}` }
@@ -145,7 +143,7 @@ func TestSchemasNameTheirKindAndTheParametersOfPatch(t *testing.T) {
 	})
 }
 
-// Rules: FS-37, FD-19
+// Rules: FD-19
 func TestWhatIsNotServedSaysSoAtOnce(t *testing.T) {
 	inWorld(t, Options{Token: "secret"}, func(w *world) {
 		auth := []string{"Authorization", "Bearer secret"}

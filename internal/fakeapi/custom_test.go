@@ -28,7 +28,7 @@ func withWidgets(t *testing.T, test func(w *world)) {
 	})
 }
 
-// Rules: FC-02, FC-03, FC-04, FS-17, FS-21
+// Rules: FC-03, FS-17
 func TestCustomResourcesAreHeldToTheirSchema(t *testing.T) {
 	withWidgets(t, func(w *world) {
 		a := w.must(422, "POST", widgetPath, widget("a", `{}`))

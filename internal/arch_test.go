@@ -65,9 +65,9 @@ var layers = []layer{
 	{"/examples", "", nil, "data, embedded"},
 }
 
-// testImports are what test files may import beyond the row of their package, besides logr: the embedded API server is the double for
-// everything, and the client that talks to it is real.
-const testImports = "fakeapi fakeapi/* kube cache controller queue /crds /examples"
+// testImports are what test files may import beyond the row of their package, besides logr: the embedded API server, with a simulated
+// cluster around it where one is needed, is the double for everything, and the client that talks to it is real.
+const testImports = "fakeapi fakeapi/* simulate kube cache controller queue /crds /examples"
 
 // rowOf returns the layer of a package, given its import path below the module.
 func rowOf(pkg string) (layer, bool) {

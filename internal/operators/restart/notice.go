@@ -1,0 +1,177 @@
+package restart
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// sourcePod is a source pod now.
+type sourcePod struct {
+	name, uid, ip string
+	restarts      int32
+	running       bool // and not being deleted
+	lasting       bool // see entry
+	created       time.Time
+}
+
+// change is one thing that happened to one source pod.
+type change struct {
+	reason Reason
+	pod    string
+	note   string // for people: "pod redis-2 replaced, new IP"
+}
+
+// notice compares the pods with what was known of them. It returns what is known now, the changes that count for the rule, in
+// the order of the pods' names, and whether what is known has to be stored: an entry that nothing can come of does not. At most
+// one change is reported of each pod. Where nothing is known yet, all that is there is taken as it is.
+func notice(r *rule, known digest, pods []sourcePod) (now digest, changes []change, store bool) {
+	now = digest{source: r.source, newest: known.newest, pods: map[string]entry{}}
+	pods = slices.Clone(pods)
+	slices.SortFunc(pods, func(a, b sourcePod) int { return cmp.Compare(a.name, b.name) })
+	first := known.source != r.source
+	if first {
+		now.newest = time.Time{}
+	}
+	newest := now.newest
+	present := make(map[string]bool, len(pods))
+	for _, p := range pods {
+		present[p.name] = true
+		if p.running && p.created.After(now.newest) {
+			now.newest = p.created
+		}
+		var found []Reason
+		var note string
+		switch old, had := known.pods[p.name]; {
+		case first:
+			if p.running {
+				now.pods[p.name] = entryOf(p)
+			}
+		case known.pods == nil:
+			found, note = r.noticeLate(&now, p, newest)
+		default:
+			found, note = r.noticePod(&now, p, old, had)
+		}
+		changes = r.add(changes, p.name, note, found)
+	}
+	for _, name := range slices.Sorted(maps.Keys(known.pods)) {
+		old := known.pods[name]
+		if first || present[name] {
+			continue
+		}
+		if !old.gone {
+			changes = r.add(changes, name, "pod "+name+" deleted", []Reason{PodDeleted})
+		}
+		if old.lasting {
+			old.gone = true
+			now.pods[name] = old
+		}
+	}
+	now.prune(r.maxPods)
+	return now, changes, first || r.worthStoring(known, now)
+}
+
+// noticePod compares one pod with its entry.
+func (r *rule) noticePod(now *digest, p sourcePod, old entry, had bool) (found []Reason, note string) {
+	e := entryOf(p)
+	same := had && old.uid == e.uid
+	if !p.running {
+		if !had {
+			return nil, ""
+		}
+		if !same && !old.gone { // its successor does not run yet
+			old.gone, found, note = true, []Reason{PodDeleted}, "pod "+p.name+" deleted"
+		}
+		now.pods[p.name] = old
+		return found, note
+	}
+	moved := had && old.ip != "" && e.ip != "" && old.ip != e.ip
+	if e.ip == "" && same {
+		e.ip = old.ip
+	}
+	now.pods[p.name] = e
+	switch {
+	case !had:
+		found, note = []Reason{NewPodRunning}, "pod "+p.name+" is new and runs"
+		if p.restarts > 0 {
+			found = append(found, ContainerRestarted) // before anybody looked
+		}
+	case !same:
+		found, note = []Reason{PodReplaced, NewPodRunning}, "pod "+p.name+" replaced"
+		if !old.gone {
+			found = append(found, PodDeleted)
+		}
+	case e.restarts > old.restarts:
+		found, note = []Reason{ContainerRestarted}, "a container of pod "+p.name+" restarted"
+	}
+	if moved {
+		found = append(found, PodIPChanged)
+		if note == "" {
+			note = "pod " + p.name
+		}
+		note += ", new IP"
+	}
+	return found, note
+}
+
+// noticeLate looks at one pod where too many are known to know each: it is new if it was created after the newest.
+func (r *rule) noticeLate(now *digest, p sourcePod, newest time.Time) (found []Reason, note string) {
+	if !p.running {
+		return nil, ""
+	}
+	now.pods[p.name] = entryOf(p)
+	if !p.created.After(newest) {
+		return nil, ""
+	}
+	return []Reason{PodReplaced, NewPodRunning}, "pod " + p.name + " is new and runs"
+}
+
+// add adds a change for the first reason, in the order of preference, that counts.
+func (r *rule) add(changes []change, pod, note string, found []Reason) []change {
+	for _, reason := range reasons {
+		if slices.Contains(found, reason) && r.has(reason) {
+			return append(changes, change{reason, pod, note})
+		}
+	}
+	return changes
+}
+
+func entryOf(p sourcePod) entry {
+	e := entry{uid: hash(p.uid), restarts: p.restarts, lasting: p.lasting}
+	if p.ip != "" {
+		e.ip = hash(p.ip)
+	}
+	return e
+}
+
+// prune forgets pods that are gone where there are too many: those that are there matter more.
+func (d digest) prune(limit int) {
+	for _, name := range slices.Sorted(maps.Keys(d.pods)) {
+		if len(d.pods) <= limit {
+			return
+		}
+		if d.pods[name].gone {
+			delete(d.pods, name)
+		}
+	}
+}
+
+// worthStoring says whether a process that would start from old would decide otherwise than one that starts from now.
+func (r *rule) worthStoring(old, now digest) bool {
+	tooMany, before := len(now.pods) > r.maxPods, old.pods == nil || len(old.pods) > r.maxPods
+	switch {
+	case tooMany != before:
+		return true
+	case tooMany:
+		return !old.newest.Equal(now.newest)
+	}
+	for name, n := range now.pods {
+		o, ok := old.pods[name]
+		if !ok || o.uid != n.uid || o.restarts != n.restarts && r.has(ContainerRestarted) || o.ip != n.ip && r.has(PodIPChanged) ||
+			o.gone != n.gone && r.has(PodDeleted) {
+			return true
+		}
+	}
+	return r.has(PodDeleted) && len(old.pods) != len(now.pods)
+}

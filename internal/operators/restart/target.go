@@ -1,0 +1,157 @@
+package restart
+
+import (
+	"fmt"
+	"time"
+
+	"skiff/internal/kube"
+)
+
+// restartedAt is the annotation of the pod template that `kubectl rollout restart` sets. A new value is a new template, which the
+// cluster rolls out.
+const restartedAt = "kubectl.kubernetes.io/restartedAt"
+
+// workload is what is read of a target, whatever its kind: fields that a kind does not have stay zero.
+type workload struct {
+	kube.MetaAnnotated `json:"metadata"`
+	Spec               struct {
+		Replicas *int32   `json:"replicas"` // nil: a DaemonSet
+		Paused   bool     `json:"paused"`
+		Strategy strategy `json:"updateStrategy"`
+		Template struct {
+			Metadata struct {
+				Labels      kube.Labels `json:"labels"`
+				Annotations kube.Labels `json:"annotations"`
+			} `json:"metadata"`
+		} `json:"template"`
+	} `json:"spec"`
+	Status struct {
+		ObservedGeneration int64  `json:"observedGeneration"`
+		Replicas           int32  `json:"replicas"` // old and new
+		UpdatedReplicas    int32  `json:"updatedReplicas"`
+		ReadyReplicas      int32  `json:"readyReplicas"`
+		AvailableReplicas  int32  `json:"availableReplicas"`
+		CurrentRevision    string `json:"currentRevision"` // of a StatefulSet
+		UpdateRevision     string `json:"updateRevision"`
+		Desired            int32  `json:"desiredNumberScheduled"` // of a DaemonSet
+		Updated            int32  `json:"updatedNumberScheduled"`
+		Available          int32  `json:"numberAvailable"`
+	} `json:"status"`
+}
+
+// strategy is that of a StatefulSet or a DaemonSet. (A Deployment's is called otherwise, and always rolls.)
+type strategy struct {
+	Type          string `json:"type"`
+	RollingUpdate struct {
+		Partition int32 `json:"partition"`
+	} `json:"rollingUpdate"`
+}
+
+// target is a target as it was last read.
+type target struct {
+	TargetRef
+	live *workload // nil: there is none
+}
+
+// set returns when the pod template says that it was restarted; zero if it does not.
+func (t target) set() time.Time {
+	v, _ := t.live.Spec.Template.Metadata.Annotations.Get(restartedAt)
+	at, err := time.Parse(time.RFC3339, v)
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+// Why a target is not to be restarted now.
+const (
+	rollingOut   = "RollingOut"
+	unavailable  = "TargetUnavailable"
+	targetPaused = "TargetPaused"
+	onDelete     = "TargetNotRolling"
+)
+
+// What keeps a trigger from being ready, as far as it lies in a target.
+const (
+	targetMissing = "TargetMissing"
+	reverted      = "Reverted"
+)
+
+// busy says why the target is not to be restarted now, and what is to be seen of it; "" if nothing speaks against it. It reads the
+// status as `kubectl rollout status` does: one of an older generation says nothing.
+func (t target) busy() (reason, message string) {
+	w := t.live
+	s := &w.Status
+	switch {
+	case w.Spec.Paused:
+		return targetPaused, fmt.Sprintf("%s is paused", t)
+	case w.Spec.Strategy.Type == "OnDelete":
+		return onDelete, fmt.Sprintf("%s has the update strategy OnDelete, so a restart would do nothing until somebody deletes its pods", t)
+	case s.ObservedGeneration < w.Generation:
+		return rollingOut, fmt.Sprintf("the change of %s has not been seen by its controller yet", t)
+	case w.Deleting():
+		return unavailable, fmt.Sprintf("%s is being deleted", t)
+	}
+	want, updated, total, available := t.counts()
+	switch { // without numbers: each would be a write of the status
+	case updated < want, total > want,
+		t.Kind == "StatefulSet" && w.Spec.Strategy.RollingUpdate.Partition == 0 && s.UpdateRevision != s.CurrentRevision:
+		return rollingOut, fmt.Sprintf("%s rolls out, follow it with `kubectl rollout status %s`", t, t)
+	case available < want:
+		return unavailable, fmt.Sprintf("not all pods of %s are available", t)
+	}
+	return "", ""
+}
+
+// counts returns how many pods there should be, and how many are updated, there at all, and available.
+func (t target) counts() (want, updated, total, available int32) {
+	w := t.live
+	s := &w.Status
+	if t.Kind == "DaemonSet" {
+		return s.Desired, s.Updated, s.Desired, s.Available
+	}
+	want = 1 // the API's default
+	if w.Spec.Replicas != nil {
+		want = *w.Spec.Replicas
+	}
+	updated, total, available = s.UpdatedReplicas, s.Replicas, s.AvailableReplicas
+	if t.Kind == "StatefulSet" {
+		// A partition keeps the lower ordinals at the old revision, for as long as it stands.
+		updated = min(want, updated+w.Spec.Strategy.RollingUpdate.Partition)
+		available = s.ReadyReplicas
+	}
+	return want, updated, total, available
+}
+
+// templateHashLabel is on every pod of a Deployment. Its value ends the name of the pod's ReplicaSet, behind that of the Deployment.
+const templateHashLabel = "pod-template-hash"
+
+// ownerOf returns the workload that a pod belongs to; false if it is none that could be a target. From a ReplicaSet to its Deployment
+// it goes by the name, which the Deployment controller makes of the Deployment's name and the hash that is also a label of the pod:
+// that costs neither a request nor a right on ReplicaSets.
+func ownerOf(p *pod) (TargetRef, bool) {
+	o, ok := p.Controller()
+	if !ok {
+		return TargetRef{}, false
+	}
+	if o.Kind == "ReplicaSet" {
+		h, _ := p.Labels.Get(templateHashLabel)
+		if end := len(o.Name) - len(h) - 1; h != "" && end > 0 && o.Name[end:] == "-"+h {
+			return TargetRef{Kind: "Deployment", Name: o.Name[:end]}, true
+		}
+		return TargetRef{}, false
+	}
+	return TargetRef{Kind: o.Kind, Name: o.Name}, targetKinds[o.Kind].Kind != ""
+}
+
+// lasting says whether a pod's name can come back when the pod is gone.
+func lasting(p *pod) bool {
+	o, ok := p.Controller()
+	switch {
+	case !ok:
+		return true
+	case o.Kind == "ReplicaSet" || o.Kind == "DaemonSet" || o.Kind == "Job" || o.Kind == "ReplicationController":
+		return false
+	}
+	return true // a StatefulSet's, a Redis's ...
+}

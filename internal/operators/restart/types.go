@@ -1,0 +1,207 @@
+package restart
+
+import (
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"skiff/internal/conditions"
+	"skiff/internal/kube"
+)
+
+// What this controller watches and writes.
+var (
+	resource = kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "restarttriggers", Kind: "RestartTrigger"}
+	pods     = kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
+	// targetKinds are what has a pod template and rolls it out by itself.
+	targetKinds = map[string]kube.Resource{
+		"Deployment":  {Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"},
+		"StatefulSet": {Group: "apps", Version: "v1", Plural: "statefulsets", Kind: "StatefulSet"},
+		"DaemonSet":   {Group: "apps", Version: "v1", Plural: "daemonsets", Kind: "DaemonSet"},
+	}
+)
+
+// RestartTrigger is the custom resource. crds/restarttrigger.yaml says what its fields mean.
+type RestartTrigger struct {
+	kube.MetaAnnotated `json:"metadata"`
+	Spec               Spec   `json:"spec"`
+	Status             Status `json:"status"`
+}
+
+// Spec is what the user wants.
+type Spec struct {
+	Source   SourceSpec  `json:"source"`
+	Targets  []TargetRef `json:"targets"`
+	Debounce *string     `json:"debounce"` // nil: DefaultDebounce
+	Cooldown *string     `json:"cooldown"` // nil: DefaultCooldown
+	Budget   *BudgetSpec `json:"budget"`   // nil: no limit but the cooldown
+	Suspend  bool        `json:"suspend"`
+}
+
+// SourceSpec says which pods matter, and what about them.
+type SourceSpec struct {
+	Selector  LabelSelector `json:"selector"`
+	Namespace string        `json:"namespace"` // "": the trigger's
+	On        []Reason      `json:"on"`        // empty: NewPodRunning
+}
+
+// LabelSelector is the API's usual one.
+type LabelSelector struct {
+	MatchLabels      kube.Labels   `json:"matchLabels"`
+	MatchExpressions []Requirement `json:"matchExpressions"`
+}
+
+// Requirement is one condition on a label.
+type Requirement struct {
+	Key      string   `json:"key"`
+	Operator string   `json:"operator"` // In, NotIn, Exists, DoesNotExist
+	Values   []string `json:"values"`
+}
+
+// TargetRef names what is restarted, in the trigger's namespace.
+type TargetRef struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+}
+
+// BudgetSpec bounds the number of restarts in a window of time.
+type BudgetSpec struct {
+	Max int32  `json:"max"`
+	Per string `json:"per"`
+}
+
+// Reason is what happened to a source pod.
+type Reason string
+
+// The reasons, in the order in which one is preferred where several apply.
+const (
+	PodReplaced        Reason = "PodReplaced"        // a pod of a known name runs, and it is another pod
+	PodIPChanged       Reason = "PodIPChanged"       // a pod of a known name has another address
+	ContainerRestarted Reason = "ContainerRestarted" // in a pod that goes on
+	NewPodRunning      Reason = "NewPodRunning"      // a pod runs that did not before
+	PodDeleted         Reason = "PodDeleted"         // a pod that ran is gone
+)
+
+var reasons = []Reason{PodReplaced, PodIPChanged, ContainerRestarted, NewPodRunning, PodDeleted}
+
+// Status is what was seen and done. All of it is written, and null removes: so there is no omitempty.
+type Status struct {
+	ObservedGeneration int64      `json:"observedGeneration"`
+	Selector           string     `json:"selector"`        // in kubectl's form
+	TargetNames        string     `json:"targetNames"`     // "deployment/predixy,statefulset/web"
+	NextRestartTime    *time.Time `json:"nextRestartTime"` // of Pending; nil: nothing is waiting, or there is no telling when
+	State
+	Conditions []conditions.Condition `json:"conditions"`
+}
+
+// State is what decisions are made from, and what has to survive the process. Its times are whole seconds in UTC.
+type State struct {
+	LastRestart      *Restart       `json:"lastRestart"`
+	Restarts         int64          `json:"restarts"`         // rounds begun, in all
+	RestartsInWindow int32          `json:"restartsInWindow"` // of the budget, up to the last restart
+	Suppressed       int64          `json:"suppressed"`       // changes that got no restart of their own
+	Pending          *Pending       `json:"pending"`          // the restart that is waiting
+	Round            *Round         `json:"round"`            // the restart that is under way
+	Targets          []TargetStatus `json:"targets"`
+	Recent           []time.Time    `json:"recent"` // begin of the latest rounds, as many as the budget has to know of
+	Seen             string         `json:"seen"`   // of the source pods: see digest
+}
+
+// Restart is one restart of one target.
+type Restart struct {
+	Time   time.Time `json:"time"`
+	Reason Reason    `json:"reason"`
+	Pod    string    `json:"pod"`
+	Target string    `json:"target"` // "deployment/predixy"
+}
+
+// Pending is a restart that waits for its time.
+type Pending struct {
+	Reason Reason    `json:"reason"` // of the first change, as Pod and Note
+	Pod    string    `json:"pod"`
+	Note   string    `json:"note"`
+	First  time.Time `json:"first"` // when the first change was seen
+	Last   time.Time `json:"last"`  // when the latest was
+}
+
+// Round is a restart of all targets, one after the other.
+type Round struct {
+	Time   time.Time `json:"time"` // what it began at, and the value of the restart annotation
+	Reason Reason    `json:"reason"`
+	Pod    string    `json:"pod"`
+	Note   string    `json:"note"`
+}
+
+// TargetStatus is how far a target is.
+type TargetStatus struct {
+	Kind        string     `json:"kind"`
+	Name        string     `json:"name"`
+	UID         string     `json:"uid"`         // of the object that RestartedAt is about
+	RestartedAt *time.Time `json:"restartedAt"` // the annotation that we have set last; nil: none that should still be there
+	Through     *time.Time `json:"through"`     // the round that it is through with: rolled out, or it was not there
+}
+
+// pod is a pod as it is cached: what a trigger can be about, and nothing else. Thousands of them are not ours.
+type pod struct {
+	kube.Meta `json:"metadata"`
+	Status    struct {
+		Phase    string     `json:"phase"`
+		PodIP    string     `json:"podIP"`
+		Restarts restartSum `json:"containerStatuses"`
+	} `json:"status"`
+}
+
+// restartSum is the number of restarts of all containers of a pod, read from its list of container statuses.
+type restartSum int32
+
+// UnmarshalJSONFrom adds up the restart counts and keeps nothing else of the list.
+func (s *restartSum) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	*s = 0
+	if dec.PeekKind() != '[' {
+		return dec.SkipValue()
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	for dec.PeekKind() != ']' {
+		n, err := restartCount(dec)
+		if err != nil {
+			return err
+		}
+		*s += restartSum(n)
+	}
+	_, err := dec.ReadToken()
+	return err
+}
+
+// restartCount reads one container status.
+func restartCount(dec *jsontext.Decoder) (int64, error) {
+	if dec.PeekKind() != '{' {
+		return 0, dec.SkipValue()
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return 0, err
+	}
+	var n int64
+	for dec.PeekKind() != '}' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return 0, err
+		}
+		if name.String() != "restartCount" || dec.PeekKind() != '0' {
+			if err := dec.SkipValue(); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		number, err := dec.ReadToken()
+		if err != nil {
+			return 0, err
+		}
+		if n, err = number.Int(); err != nil {
+			return 0, err
+		}
+	}
+	_, err := dec.ReadToken()
+	return n, err
+}

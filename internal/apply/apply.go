@@ -149,7 +149,7 @@ func (a *Applier[S]) memoryOf(owner Owner, child kube.Key) *memory[S] {
 func (a *Applier[S]) Apply(ctx context.Context, owner Owner, c Child) (Result[S], error) {
 	want, err := declare(owner, c)
 	if err != nil {
-		return Result[S]{}, fmt.Errorf("declare a child of %s %s: %w", owner.Kind, owner.Key(), err)
+		return Result[S]{}, fmt.Errorf("declare a child of %s %s: %w", owner.Resource.Kind, owner.Key(), err)
 	}
 	t := &turn[S]{Applier: a, mem: a.memoryOf(owner, want.key), owner: owner, want: want}
 	live, err := t.look(ctx)

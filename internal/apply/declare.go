@@ -12,12 +12,15 @@ import (
 )
 
 // Owner is the custom resource that children belong to.
-type Owner struct{ APIVersion, Kind, Namespace, Name, UID string }
+type Owner struct {
+	Resource             kube.Resource
+	Namespace, Name, UID string
+}
 
 // OwnerOf names obj, an object of resource r, as an owner.
 func OwnerOf(r kube.Resource, obj kube.Object) Owner {
 	m := obj.ObjectMeta()
-	return Owner{APIVersion: r.APIVersion(), Kind: r.Kind, Namespace: m.Namespace, Name: m.Name, UID: m.UID}
+	return Owner{Resource: r, Namespace: m.Namespace, Name: m.Name, UID: m.UID}
 }
 
 // Key returns where the owner is.
@@ -26,7 +29,7 @@ func (o Owner) Key() kube.Key { return kube.Key{Namespace: o.Namespace, Name: o.
 // Reference returns the controller owner reference for metadata.ownerReferences of a child. The garbage collector
 // deletes the child after its owner, or before it where the user asked for that (--cascade=foreground).
 func (o Owner) Reference() map[string]any {
-	return map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind, "name": o.Name, "uid": o.UID,
+	return map[string]any{"apiVersion": o.Resource.APIVersion(), "kind": o.Resource.Kind, "name": o.Name, "uid": o.UID,
 		"controller": true, "blockOwnerDeletion": true}
 }
 

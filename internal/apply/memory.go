@@ -22,6 +22,11 @@ type memory[S any] struct {
 	lost     time.Duration // the last wait after an apply that was overtaken by somebody else's write; 0: it was not
 }
 
+// known says that the child has been seen or made before.
+func (m *memory[S]) known() bool {
+	return m.settled.uid != "" || m.prepared != "" || m.written.rv != ""
+}
+
 // written is the answer to our last request about an object. It stands in for the cached copy until the cache has seen
 // that version (protocol CCH-11, 13), because a decision on an older copy would repeat what has been done. Reached moves
 // with bookmarks and lists as well, so that an object which was deleted before its event came blocks nobody (CCH-12).

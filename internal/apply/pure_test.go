@@ -13,7 +13,8 @@ import (
 	"skiff/internal/patch"
 )
 
-var owner = Owner{APIVersion: "skiff.dev/v1alpha1", Kind: "WebServer", Namespace: "default", Name: "web", UID: "u1"}
+var owner = Owner{Resource: kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "webservers", Kind: "WebServer"},
+	Namespace: "default", Name: "web", UID: "u1"}
 
 // deploymentBody is a desired Deployment; edit changes its spec.
 func deploymentBody(o Owner, edit func(spec map[string]any)) map[string]any {
@@ -64,7 +65,7 @@ func TestChildThatWouldNotBeOursIsRefusedBeforeItIsSent(t *testing.T) {
 		"metadata.name is missing": meta(func(m map[string]any) { delete(m, "name") }),
 		"in namespace \"other\"":   meta(func(m map[string]any) { m["namespace"] = "other" }),
 		"does not declare its owner": meta(func(m map[string]any) {
-			m["ownerReferences"] = []any{Owner{Kind: "WebServer", Name: "web", UID: "u2"}.Reference()}
+			m["ownerReferences"] = []any{Owner{Resource: owner.Resource, Name: "web", UID: "u2"}.Reference()}
 		}),
 		"and that one only":      meta(func(m map[string]any) { m["ownerReferences"] = []any{owner.Reference(), owner.Reference()} }),
 		"declare the label app.": meta(func(m map[string]any) { m["labels"] = map[string]any{"a": "b"} }),

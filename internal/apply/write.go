@@ -18,6 +18,16 @@ func (t *turn[S]) create(ctx context.Context) (Result[S], error) {
 	if err := t.mem.refusal.standing(t.want, 0); err != nil {
 		return Result[S]{}, err
 	}
+	if t.mem.known() {
+		gone, err := t.ownerGone(ctx)
+		if err != nil {
+			return Result[S]{}, err
+		}
+		if gone {
+			return Result[S]{Outcome: Overtaken, Wait: whileDeleting,
+				Message: fmt.Sprintf("%s has gone with its owner", t)}, nil
+		}
+	}
 	answer := new(Live[S])
 	// Strict, because an apply knows nothing else: it refuses a field that the server does not know, with a 500. A typo
 	// in a template had better be refused at the first request than at the second.
@@ -39,6 +49,21 @@ func (t *turn[S]) create(ctx context.Context) (Result[S], error) {
 			Message: fmt.Sprintf("namespace %s is being deleted", t.want.key.Namespace)}, nil
 	}
 	return Result[S]{}, err
+}
+
+// ownerGone asks the server whether the owner is still the one that the cache shows. It is asked before a child that
+// existed is made again: the mirrors of two kinds are not of one moment, least of all after an outage, and the child may
+// have gone with an owner whose deletion has not reached us. The garbage collector would remove what we make, and its
+// event would make us do it again.
+func (t *turn[S]) ownerGone(ctx context.Context) (bool, error) {
+	var live struct {
+		kube.Meta `json:"metadata"`
+	}
+	err := t.client.Get(ctx, t.owner.Resource, t.owner.Key(), &live)
+	if kube.IsNotFound(err) {
+		return true, nil
+	}
+	return live.UID != t.owner.UID || live.Deleting(), err
 }
 
 // createdBefore goes on with the object that was in the way of a POST, if there is one.

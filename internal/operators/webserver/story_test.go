@@ -57,12 +57,12 @@ func TestStoryOfTheArticleWithTheWritesOfEachStep(t *testing.T) {
 
 		w.forget()
 		w.delete(services, "web-service")
-		w.wantRequests("POST services 201")
+		w.wantRequests("GET webservers/web 200", "POST services 201") // has it gone with its owner?
 		w.want("node port", w.nodePort(), 30010)
 
 		w.forget()
 		w.delete(deployments, "web")
-		w.wantRequests("POST deployments 201", "PATCH webservers/web/status 200")
+		w.wantRequests("GET webservers/web 200", "POST deployments 201", "PATCH webservers/web/status 200")
 		w.want("replicas", w.replicas(), 5)
 
 		w.forget()
@@ -227,7 +227,9 @@ func TestNodePortThatIsFreedLateIsStillKept(t *testing.T) {
 		w.delete(services, "web-service")
 		w.pass(100 * time.Millisecond)
 		w.want("node port", w.nodePort(), port)
-		w.wantRequests("POST services 422", "GET services/web-service 404", "POST services 422", "GET services/web-service 404", "POST services 201")
+		w.wantRequests("GET webservers/web 200", "POST services 422", "GET services/web-service 404",
+			"GET webservers/web 200", "POST services 422", "GET services/web-service 404",
+			"GET webservers/web 200", "POST services 201")
 	})
 }
 

@@ -291,3 +291,27 @@ func TestMemoryGoesWithTheWebServer(t *testing.T) {
 		w.want("image", w.container("image"), "other")
 	})
 }
+
+// After an outage the mirror of the children may be ahead of that of the WebServers. What went with its owner must not be
+// made again, only to be collected again.
+//
+// Rules: WRT-24, CCH-24
+func TestChildrenOfAWebServerThatIsGoneAreNotMadeAgain(t *testing.T) {
+	story(t, func(w *world) {
+		w.create("web", `{"image":"nginx:1.23.1","replicas":1}`)
+		w.pass(time.Second)
+		w.stop()
+		w.delayEvents(resource, time.Minute)
+		w.start()
+		w.pass(2 * time.Minute)
+		w.forget()
+		w.delete(resource, "web") // the controller does not hear of it
+		w.delete(deployments, "web")
+		w.delete(services, "web-service") // the garbage collector
+		w.pass(30 * time.Second)
+		w.want("POSTs for an owner that is gone", w.count("POST"), 0)
+		w.want("reads of the owner", w.count("GET webservers/web 404") > 0, true)
+		w.pass(2 * time.Minute)
+		w.want("Deployments", len(w.api.List(deployments, "")), 0)
+	})
+}

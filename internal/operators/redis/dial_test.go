@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -15,9 +16,8 @@ var errKilled = errors.New("the process was killed")
 // is sent any more.
 type killer struct {
 	dial dialFunc
-	at   int    // the request, counted from 1
-	late bool   // after the server has it; otherwise before
-	kill func() // called once, on a goroutine of its own
+	at   int  // the request, counted from 1; those about Events do not count
+	late bool // after the server has it; otherwise before
 
 	mu    sync.Mutex // guards what follows
 	count int
@@ -39,12 +39,15 @@ func (k *killer) Dial(ctx context.Context, network, address string) (net.Conn, e
 	return &killable{Conn: c, k: k}, nil
 }
 
-// request counts a request that is about to be sent; false: the process is dead.
-func (k *killer) request() (now, alive bool) {
+// request counts a request that is about to be sent, and says whether it is the one, and whether the process still lives.
+func (k *killer) request(b []byte) (now, alive bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.dead {
 		return false, false
+	}
+	if line, _, _ := bytes.Cut(b, []byte("\r\n")); bytes.Contains(line, []byte("/events")) {
+		return false, true
 	}
 	k.count++
 	return k.count == k.at, true
@@ -60,7 +63,12 @@ func (k *killer) die() {
 	for _, c := range k.conns {
 		_ = c.Close() // of a net.Pipe: cannot fail
 	}
-	go k.kill()
+}
+
+func (k *killer) killed() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.dead
 }
 
 type killable struct {
@@ -70,7 +78,7 @@ type killable struct {
 
 // Write sends a request: net/http writes those of this test, which are small, in one piece.
 func (c *killable) Write(b []byte) (int, error) {
-	now, alive := c.k.request()
+	now, alive := c.k.request(b)
 	switch {
 	case !alive, now && !c.k.late:
 		c.k.die()

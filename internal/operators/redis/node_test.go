@@ -26,7 +26,7 @@ type node struct {
 }
 
 const (
-	tick       = 250 * time.Millisecond
+	tick       = 500 * time.Millisecond
 	startDelay = time.Second // from the binding of a pod until it is ready
 	stopDelay  = time.Second // from the deletion of a pod until it is gone
 )
@@ -77,7 +77,9 @@ func (n *node) turn(ctx context.Context) {
 	n.seen, n.due = revision, false
 	owners := map[string]bool{}
 	for _, o := range n.w.api.List(resource, "") {
-		owners[convert[Redis](n.w, o).UID] = true
+		meta, _ := o["metadata"].(map[string]any)
+		uid, _ := meta["uid"].(string)
+		owners[uid] = true
 	}
 	for _, o := range n.w.api.List(services, "") {
 		if s := convert[service](n.w, o); s.ControllerUID() != "" && !owners[s.ControllerUID()] {

@@ -25,6 +25,7 @@ type crew struct {
 	*reconciler
 	rd   *Redis
 	mem  *memory
+	idle bool          // nothing is changed in this round, only reported
 	wait time.Duration // look again after this time, even if no event comes; 0: no need
 }
 
@@ -52,9 +53,13 @@ func (c *crew) look(ctx context.Context, num int) ([]*slot, error) {
 	for n := range c.mem.pods {
 		ordinals[n] = true
 	}
+	lost := c.lost(ordinals)
 	var slots []*slot
 	for _, n := range slices.Sorted(maps.Keys(ordinals)) {
 		s, err := c.slot(ctx, n)
+		if err == nil && lost[n] && s.pod == nil {
+			err = c.find(ctx, s)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -64,6 +69,31 @@ func (c *crew) look(ctx context.Context, num int) ([]*slot, error) {
 	}
 	c.mem.tidy()
 	return slots, nil
+}
+
+// lost adds to the ordinals those of members that the last status tells of and that have gone without our doing. They may
+// be there still: a pod that loses the label which our watch selects by looks deleted. One that is to be there is found by
+// the POST that would replace it, unless nothing is changed now; of the others nothing else would tell, once the status has
+// forgotten them.
+func (c *crew) lost(ordinals map[int]bool) map[int]bool {
+	lost := map[int]bool{}
+	for _, member := range c.rd.Status.Members {
+		n, ok := ordinalOf(c.rd.Name, member.Name)
+		m := c.mem.pods[n]
+		if ok && (c.idle || !ordinals[n] || m != nil) && (m == nil || m.removed != member.UID) {
+			ordinals[n], lost[n] = true, true
+		}
+	}
+	return lost
+}
+
+// find asks the server for the pod of a slot that the cache does not show.
+func (c *crew) find(ctx context.Context, s *slot) error {
+	p, ok, err := c.read(ctx, s.ordinal)
+	if err == nil && ok && p.ControllerUID() == c.rd.UID {
+		s.pod, s.ending = p, p.Deleting()
+	}
+	return err
 }
 
 // slot returns what is known of one ordinal.
@@ -220,12 +250,12 @@ func (c *crew) remove(ctx context.Context, s *slot) (removed bool, err error) {
 	case kube.IsNotFound(err):
 		s.pod = nil
 		c.again(soon)
-	case kube.IsConflict(err): // another one has its name
+	case kube.IsConflict(err): // another one has its name, or it has just changed: a look will tell
 		s.pod = nil
-		if err := c.meet(ctx, s); err != nil {
+		c.again(soon)
+		if err := c.meet(ctx, s); err != nil || s.pod != nil && s.pod.UID == uid {
 			return false, err
 		}
-		c.again(soon)
 	default:
 		return false, err
 	}

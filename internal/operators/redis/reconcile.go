@@ -111,11 +111,13 @@ func (c *crew) converge(ctx context.Context, f *findings) {
 	if err != nil {
 		f.errs = append(f.errs, controller.Terminal(err))
 		f.problem = &problem{reason: "InvalidSpec", message: err.Error() + "; correct the Redis", stalled: true}
+		c.idle = true
 		c.see(ctx, f, 0)
 		return
 	}
 	f.want = want
 	if conditions.IsPaused(c.rd.Annotations) {
+		c.idle = true
 		c.see(ctx, f, want.num)
 		return
 	}
@@ -166,6 +168,7 @@ func (c *crew) interrupted(ctx context.Context, f *findings, err error, num int)
 		return
 	}
 	f.errs = append(f.errs, err)
+	c.idle = true
 	if c.see(ctx, f, num) {
 		f.settled = false
 		f.fail(resource.Kind, err, controller.Attempt(ctx))

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -43,13 +45,18 @@ const agent = "controller"
 func story(t *testing.T, f func(w *world)) { storyWith(t, fakeapi.Options{}, testr.New(t), f) }
 
 func storyWith(t *testing.T, o fakeapi.Options, log logr.Logger, f func(w *world)) {
+	storyOn(t, func(definition []byte) []byte { return definition }, o, log, f)
+}
+
+// storyOn is story with a definition that was changed.
+func storyOn(t *testing.T, change func([]byte) []byte, o fakeapi.Options, log logr.Logger, f func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{T: t, api: fakeapi.New(o), stop: func() {}, log: log}
 		w.pipe = w.api.ListenPipe()
 		w.user = w.connect("user", w.pipe.Dial)
 		for _, text := range crds.All() {
 			if bytes.Contains(text, []byte("redis.skiff.dev")) {
-				w.installCRD(text)
+				w.apply("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", change(text))
 			}
 		}
 		w.pass(time.Second)
@@ -77,25 +84,35 @@ func (w *world) connect(agent string, dial dialFunc) *kube.Client {
 	return c
 }
 
-// installCRD posts a definition as `kubectl create` does.
-func (w *world) installCRD(text []byte) {
+// apply posts YAML as `kubectl create` does.
+func (w *world) apply(path string, text []byte) {
 	w.Helper()
 	transport := &http.Transport{DialContext: w.pipe.Dial}
 	defer transport.CloseIdleConnections()
-	const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	resp, err := (&http.Client{Transport: transport}).Post(fakeapi.PipeURL+path, "application/yaml", bytes.NewReader(text))
 	if err != nil {
 		w.Fatal(err)
 	}
 	if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusCreated {
-		w.Fatalf("install CRD: %s %v", resp.Status, err)
+		w.Fatalf("POST %s: %s %v", path, resp.Status, err)
 	}
+}
+
+// exampleText is the example that users start from.
+func exampleText(t *testing.T) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "redis.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // start runs a new controller, as after a restart of the process: without any memory.
 func (w *world) start() { w.startOn(w.pipe.Dial) }
 
-func (w *world) startOn(dial dialFunc) {
+// startOn is start with other connections. cancel ends the controller, and stop waits for that as well.
+func (w *world) startOn(dial dialFunc) (cancel func()) {
 	client := w.connect(agent, dial)
 	recorder := events.New(events.Options{Client: client, Controller: "skiff.dev/redis", Instance: "test", Log: w.log})
 	ctx, cancel := context.WithCancel(w.Context())
@@ -117,6 +134,7 @@ func (w *world) startOn(dial dialFunc) {
 		w.stop = func() {}
 	}
 	w.settle()
+	return cancel
 }
 
 // settle waits until nothing moves without the passing of time; pass lets time pass as well.
@@ -182,6 +200,9 @@ func convert[T any](w *world, o map[string]any) *T {
 	w.Helper()
 	if o == nil {
 		return nil
+	}
+	if meta, ok := o["metadata"].(map[string]any); ok {
+		delete(meta, "managedFields") // large, and read by nobody here
 	}
 	text, err := json.Marshal(o)
 	if err != nil {

@@ -93,7 +93,7 @@ It turns a WebServer object into a Deployment and a Service and keeps them as de
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2 // two letters swapped, or one wrong and one missing
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newRun(), newDev(), newDemo(), newWatch(), newCRDs(), newVersion(), newCompletion())
+	root.AddCommand(newRun(), newRestart(), newDev(), newDemo(), newWatch(), newCRDs(), newVersion(), newCompletion())
 	return root
 }
 

@@ -93,9 +93,10 @@ func runDemo(ctx context.Context, out io.Writer, kubeconfig string, patience tim
 
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
-		all := newControllers(operatorNames(), controllerOptions{client: controllers, log: told.logger()})
+		all, recorders := newControllers(operatorNames(), controllerOptions{client: controllers, log: told.logger()})
 		ran := make(chan error, 1)
-		go func() { ran <- manager.New(manager.Options{Controllers: all, Log: told.logger()}).Run(ctx) }()
+		m := manager.New(manager.Options{Controllers: all, Log: told.logger()})
+		go func() { ran <- withRecorders(ctx, recorders, m.Run) }()
 		t := &tour{out: out, client: user, deeds: told, patience: patience}
 		if err = waitReady(ctx, all); err == nil {
 			err = t.walk(ctx, steps)

@@ -1,15 +1,20 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 
 	"skiff/internal/cache"
 	"skiff/internal/controller"
+	"skiff/internal/events"
 	"skiff/internal/kube"
+	"skiff/internal/operators/restart"
 	"skiff/internal/operators/webserver"
 )
 
@@ -20,6 +25,7 @@ type controllerOptions struct {
 	workers          int      // 0: the default
 	watchIdleTimeout time.Duration
 	initialLists     *cache.Limiter // shared by all
+	events           *events.Recorder
 	log              logr.Logger
 }
 
@@ -31,6 +37,10 @@ var operators = []struct {
 	{"webserver", func(o controllerOptions) *controller.Controller {
 		return webserver.New(o.client, webserver.Options{Namespaces: o.namespaces, Workers: o.workers,
 			WatchIdleTimeout: o.watchIdleTimeout, InitialLists: o.initialLists, Log: o.log})
+	}},
+	{"restart", func(o controllerOptions) *controller.Controller {
+		return restart.New(o.client, restart.Options{Namespaces: o.namespaces, Workers: o.workers,
+			WatchIdleTimeout: o.watchIdleTimeout, InitialLists: o.initialLists, Events: o.events, Log: o.log})
 	}},
 }
 
@@ -59,14 +69,31 @@ func checkControllers(names []string) error {
 	return nil
 }
 
-// newControllers makes the controllers of these names.
-func newControllers(names []string, o controllerOptions) []*controller.Controller {
+// newControllers makes the controllers of these names, and the recorders of their Events, which the caller has to run.
+func newControllers(names []string, o controllerOptions) ([]*controller.Controller, []*events.Recorder) {
 	o.initialLists = cache.NewLimiter(cache.DefaultInitialLists)
-	var out []*controller.Controller
+	var cs []*controller.Controller
+	var rs []*events.Recorder
 	for _, op := range operators {
 		if slices.Contains(names, op.name) {
-			out = append(out, op.new(o))
+			o.events = events.New(events.Options{Client: o.client, Controller: "skiff.dev/" + op.name, Log: o.log})
+			cs, rs = append(cs, op.new(o)), append(rs, o.events)
 		}
 	}
-	return out
+	return cs, rs
+}
+
+// withRecorders runs recorders while work runs. They end after it, so that the Events of its last moments are sent.
+func withRecorders(ctx context.Context, rs []*events.Recorder, work func(context.Context) error) error {
+	recording, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	errs := make([]error, len(rs))
+	var running sync.WaitGroup
+	for i, r := range rs {
+		running.Go(func() { errs[i] = r.Run(recording) })
+	}
+	err := work(ctx)
+	stop()
+	running.Wait()
+	return errors.Join(append(errs, err)...)
 }

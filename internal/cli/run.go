@@ -134,13 +134,10 @@ func runControllers(ctx context.Context, client *kube.Client, f controllerFlags,
 		scope = strings.Join(namespaces, ",")
 	}
 	log.Info("starting", "version", version, "server", client.Server(), "controllers", strings.Join(f.controllers, ","), "namespaces", scope)
-	err := manager.New(manager.Options{
-		Controllers: newControllers(f.controllers, controllerOptions{client: client, namespaces: namespaces, workers: f.workers,
-			watchIdleTimeout: f.watchIdleTimeout, log: log}),
-		HealthAddr:  f.health,
-		MetricsAddr: f.metrics,
-		Log:         log,
-	}).Run(ctx)
+	controllers, recorders := newControllers(f.controllers, controllerOptions{client: client, namespaces: namespaces, workers: f.workers,
+		watchIdleTimeout: f.watchIdleTimeout, log: log})
+	m := manager.New(manager.Options{Controllers: controllers, HealthAddr: f.health, MetricsAddr: f.metrics, Log: log})
+	err := withRecorders(ctx, recorders, m.Run)
 	if err == nil {
 		log.Info("stopped")
 	}

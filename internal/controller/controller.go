@@ -108,7 +108,7 @@ func New(name string, f Func, o Options, sources ...Source) *Controller {
 	seen := map[mirror]bool{}
 	for _, s := range sources {
 		s.feed(c.queue)
-		if !seen[s.mirror] {
+		if s.mirror != nil && !seen[s.mirror] {
 			seen[s.mirror] = true
 			c.mirrors = append(c.mirrors, s.mirror)
 		}

@@ -21,9 +21,9 @@ type mirror interface {
 	State() []cache.ScopeState
 }
 
-// Source turns the changes of one mirror into keys. For, Owns and Watches make them.
+// Source turns the changes of one mirror into keys. For, Owns and Watches make them, and Once one without a mirror.
 type Source struct {
-	mirror mirror
+	mirror mirror               // nil: none
 	feed   func(q *queue.Queue) // connects the mirror to q
 }
 
@@ -76,6 +76,12 @@ func Watches[T kube.Object](s *cache.Store[T], f func(obj T) []kube.Key) Source 
 			}
 		})
 	}}
+}
+
+// Once runs the controller for k at the start, when all mirrors are synced, whether there is anything in them or not: for a key
+// that stands for no object.
+func Once(k kube.Key) Source {
+	return Source{nil, func(q *queue.Queue) { q.AddLow(k, "start") }}
 }
 
 // add queues k because of c, a change of an object of kind.

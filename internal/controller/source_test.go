@@ -467,6 +467,23 @@ func TestARunThatIsUnderWayAtTheStopStillWritesAndItsMirrorStillFollows(t *testi
 	})
 }
 
+func TestOnceRunsItsKeyAlsoWhereNothingIsMirrored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var ran []kube.Key
+		c := New("once", func(_ context.Context, k kube.Key) (Outcome, error) {
+			ran = append(ran, k)
+			return Done, nil
+		}, Options{Workers: 1}, For(w.store("role=nobody")), Once(key("start")))
+		stop := w.run(c)
+		expect(t, "ready", c.Ready(), nil)
+		time.Sleep(time.Hour)
+		stop()
+		expect(t, "runs", len(ran), 1)
+		expect(t, "key", ran[0], key("start"))
+	})
+}
+
 func TestTwoSourcesOfOneStoreRunItOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -330,7 +330,8 @@ func (w *world) requests() []string {
 	var out []string
 	for _, r := range w.api.Requests() {
 		_, what, named := strings.Cut(r.Path, "/namespaces/default/") // lists and watches are of all namespaces
-		if r.UserAgent != agent || !named || strings.HasPrefix(what, "events") || r.Watch() {
+		if r.UserAgent != agent || !named || strings.HasPrefix(what, "events") ||
+			r.Method == "GET" && !strings.Contains(what, "/") { // a list, a watch, or the probe before a watch is renewed
 			continue
 		}
 		out = append(out, fmt.Sprintf("%s %s %d", r.Method, what, r.Status))

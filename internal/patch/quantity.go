@@ -8,8 +8,21 @@ import (
 	"strings"
 )
 
-// Quantity is a Kubernetes resource quantity as an exact number: "500m" is 1/2, "1Gi" is 2^30.
-type Quantity struct{ rat big.Rat }
+// Quantity is a Kubernetes resource quantity as an exact number: "500m" is 1/2, "1Gi" is 2^30. It remembers which kind of unit
+// it was written with, and nothing else of how it was written.
+type Quantity struct {
+	rat  big.Rat
+	form form
+}
+
+// form is the kind of unit that a quantity is written with.
+type form int
+
+const (
+	decimalSI       form = iota // 500m, 3, 2k
+	binarySI                    // 64Mi
+	decimalExponent             // 2e3
+)
 
 // maxExponent bounds "1e999999999": no resource is counted beyond exa, and an unbounded power of ten would let one
 // short string take all memory.
@@ -41,6 +54,12 @@ func ParseQuantity(s string) (Quantity, error) {
 	}
 	mantissa, unit := digits[:end], digits[end:]
 	base, power, ok := factor(unit)
+	switch {
+	case base == 2:
+		q.form = binarySI
+	case suffixes[unit].base == 0:
+		q.form = decimalExponent
+	}
 	if !ok || strings.Count(mantissa, ".") > 1 || strings.Trim(mantissa, ".") == "" {
 		return q, fmt.Errorf("parse quantity %.40q: %w", s, errQuantity)
 	}
@@ -87,6 +106,74 @@ func roundUpToNano(r *big.Rat) {
 	r.SetFrac(up.Add(up, big.NewInt(1)), big.NewInt(nano))
 }
 
+// String writes the quantity in the one form that the API server stores and shows: without a fraction, with the largest unit of its
+// kind that allows that. "0.5" is "500m", "1000" is "1k", "1.5Gi" is "1536Mi". A binary quantity below 1024, or one that is no
+// whole number, is written in decimal (CanonicalizeBytes in k8s.io/apimachinery/pkg/api/resource).
+func (q Quantity) String() string {
+	form, num := q.form, q.rat.Num()
+	if form == binarySI && (!q.rat.IsInt() || num.CmpAbs(big.NewInt(1024)) < 0) {
+		form = decimalSI
+	}
+	if num.Sign() == 0 {
+		return "0"
+	}
+	if form == binarySI {
+		number, times := divided(num, 1024, len(binaryUnits)-1)
+		return number.String() + binaryUnits[times]
+	}
+	nano := new(big.Rat).Mul(&q.rat, big.NewRat(1e9, 1)) // a whole number: there is nothing below a billionth
+	if form == decimalExponent {
+		number, times := divided(nano.Num(), 1000, maxExponent)
+		if exponent := 3*times - 9; exponent != 0 {
+			return number.String() + "e" + strconv.Itoa(exponent)
+		}
+		return number.String()
+	}
+	number, times := divided(nano.Num(), 1000, len(decimalUnits)-1)
+	return number.String() + decimalUnits[times]
+}
+
+// The units of each kind, ascending by the factor that they stand for: 1000 from a billionth on, and 1024 from 1 on.
+var (
+	decimalUnits = []string{"n", "u", "m", "", "k", "M", "G", "T", "P", "E"}
+	binaryUnits  = []string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
+)
+
+// divided divides n by the factor as often as nothing is left over, but not more often than limit.
+func divided(n *big.Int, factor int64, limit int) (rest *big.Int, times int) {
+	rest = new(big.Int).Set(n)
+	for quotient, left := new(big.Int), new(big.Int); times < limit; times++ {
+		if quotient.QuoRem(rest, big.NewInt(factor), left); left.Sign() != 0 {
+			break
+		}
+		rest.Set(quotient)
+	}
+	return rest, times
+}
+
+// CanonicalQuantities writes all quantities of an object in the API server's one form, in place, and returns v's own replacement.
+// It is what decoding into Go types does to them there. What is no quantity stays, for validation to find.
+func CanonicalQuantities(n *Node, v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, member := range v {
+			v[name] = CanonicalQuantities(n.Field(name), member)
+		}
+	case []any:
+		for i := range v {
+			v[i] = CanonicalQuantities(n.Item(), v[i])
+		}
+	default:
+		if n == nil || !n.Quantity {
+			break
+		}
+		if q, ok := quantityOf(v); ok {
+			return q.String()
+		}
+	}
+	return v
+}
+
 // Cmp compares by value: -1, 0 or 1 as q is less than, equal to or greater than other.
 func (q Quantity) Cmp(other Quantity) int { return q.rat.Cmp(&other.rat) }
 
@@ -111,7 +198,7 @@ func quantityOf(v any) (Quantity, bool) {
 	case int64:
 		text = strconv.FormatInt(v, 10)
 	case float64:
-		text = strconv.FormatFloat(v, 'g', -1, 64)
+		text = strconv.FormatFloat(v, 'f', -1, 64) // without an exponent: that would be another form
 	default:
 		return Quantity{}, false
 	}

@@ -26,6 +26,22 @@ func TestQuantitiesAreComparedByValue(t *testing.T) {
 	}
 }
 
+func TestQuantitiesAreWrittenInOneForm(t *testing.T) {
+	for text, want := range map[string]string{
+		"0.5": "500m", "500m": "500m", "1000m": "1", "1.5": "1500m", "1000": "1k", "1500": "1500", "0": "0", "0Gi": "0", "-0.1": "-100m",
+		"1Gi": "1Gi", "1.5Gi": "1536Mi", "1024Mi": "1Gi", "1023": "1023", "0.5Ki": "512", "0.0001Ki": "102400u", "1000Ki": "1000Ki",
+		"1e3": "1e3", "1000e0": "1e3", "1E1": "10", "5e-1": "500e-3", "2E": "2E", "1000E": "1000E", "0.0000000001": "1n", "+1.": "1", "2048": "2048",
+	} {
+		q, err := ParseQuantity(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := q.String(); got != want {
+			t.Errorf("%s is written %s, want %s", text, got, want)
+		}
+	}
+}
+
 func TestWhatIsNoQuantityIsRefused(t *testing.T) {
 	for _, s := range []string{"", "x", "1x", "1kI", ".", "-", "--1", "+-1", "1.2.3", "1e", "1e1000000000", "1 ", " 1", "1_0", "0x10", "1/2", "NaN", "m"} {
 		if _, err := ParseQuantity(s); err == nil {
@@ -39,8 +55,12 @@ func FuzzParseQuantity(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if q, err := ParseQuantity(s); err == nil && q.Cmp(q) != 0 {
-			t.Errorf("%q is not equal to itself", s)
+		q, err := ParseQuantity(s)
+		if err != nil {
+			return
+		}
+		if same, err := ParseQuantity(q.String()); err != nil || q.Cmp(same) != 0 || same.String() != q.String() {
+			t.Errorf("%q was written %q, which is %q (%v)", s, q, same, err)
 		}
 	})
 }

@@ -1,7 +1,9 @@
 package fakeapi
 
 import (
+	"fmt"
 	"maps"
+	"math"
 	"strings"
 	"time"
 
@@ -205,12 +207,42 @@ func useSchema(k *kinds.Kind, s *schema.Schema) {
 			out = append(out, kinds.Cause(c))
 		}
 		if k.Scale != nil {
-			if n, ok := obj.Int(next, k.Scale.Spec...); ok && n < 0 {
-				out = append(out, kinds.Invalid("."+strings.Join(k.Scale.Spec, "."), n, "should be a non-negative integer"))
-			}
+			out = append(out, scaleCauses(next, k.Scale)...)
 		}
 		return out
 	}
+}
+
+// scaleCauses holds what the scale subresource reads to its types, schema or not (ValidateScaleSpec and ValidateScaleStatus in
+// apiextensions-apiserver).
+func scaleCauses(o map[string]any, sc *kinds.Scale) []kinds.Cause {
+	var out []kinds.Cause
+	mistyped := func(path []string, zero any, want string) {
+		v, at := obj.Get(o, path...), "."+strings.Join(path, ".")
+		goType := map[string]string{"number": "float64", "array": "[]interface {}", "object": "map[string]interface {}"}[kinds.JSONType(v)]
+		if goType == "" {
+			goType = kinds.JSONType(v)
+		}
+		out = append(out, kinds.Invalid(at, zero, fmt.Sprintf("%s accessor error: %v is of the type %s, expected %s", at, v, goType, want)))
+	}
+	for _, path := range [][]string{sc.Spec, sc.Status} {
+		n, whole := obj.Get(o, path...).(int64) // 3.0 is none for the real server either
+		switch {
+		case obj.Get(o, path...) == nil:
+		case !whole:
+			mistyped(path, 0, "int64")
+		case n < 0:
+			out = append(out, kinds.Invalid("."+strings.Join(path, "."), n, "should be a non-negative integer"))
+		case n > math.MaxInt32:
+			out = append(out, kinds.Invalid("."+strings.Join(path, "."), n, fmt.Sprintf("should be less than or equal to %d", math.MaxInt32)))
+		}
+	}
+	if len(sc.Selector) > 0 {
+		if v := obj.Get(o, sc.Selector...); v != nil && kinds.JSONType(v) != "string" {
+			mistyped(sc.Selector, "", "string")
+		}
+	}
+	return out
 }
 
 // overwrite makes dst the same object as src.

@@ -9,6 +9,7 @@ import (
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/kube"
+	"skiff/internal/patch"
 )
 
 func (s *Server) create(w http.ResponseWriter, r *request) error {
@@ -111,6 +112,7 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 func complete(k *kinds.Kind, next, cur map[string]any) {
 	if !k.Custom {
 		dropEmpty(next)
+		patch.CanonicalQuantities(k.Node, next)
 	}
 	if k.Status && cur == nil {
 		delete(next, "status")

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"skiff/internal/fakeapi/obj"
 	"skiff/internal/kube"
 )
 
@@ -35,6 +36,11 @@ func TestCustomResourcesAreHeldToTheirSchema(t *testing.T) {
 		if a.at("message") != `Widget.example.com "a" is invalid: spec.image: Required value` || a.at("details.kind") != "Widget" ||
 			!strings.Contains(a.raw, `"causes":[{"field":"spec.image","message":"Required value","reason":"FieldValueRequired"}]`) {
 			t.Error(a.raw)
+		}
+		a = w.must(422, "POST", widgetPath, widget("a", `{"image":"x","replicas":"three"}`))
+		if want := `Widget.example.com "a" is invalid: [spec.replicas: Invalid value: "string": spec.replicas in body must be of type integer: "string", ` +
+			`.spec.replicas: Invalid value: 0: .spec.replicas accessor error: three is of the type string, expected int64]`; a.at("message") != want {
+			t.Errorf("%s\nwant %s", a.at("message"), want)
 		}
 		a = w.must(201, "POST", widgetPath, widget("a", `{"image":"x","foo":1}`))
 		if a.at("spec.port") != int64(80) || a.at("spec.foo") != nil || a.header.Get("Warning") != `299 - "unknown field \"spec.foo\""` {
@@ -84,6 +90,11 @@ func TestSubresourcesChangeTheirPartOnly(t *testing.T) {
 		a = w.must(200, "GET", widgetPath+"/a", "")
 		if a.at("spec.replicas") != int64(4) || a.at("metadata.generation") != int64(2) || a.at("metadata.resourceVersion") != scale.at("metadata.resourceVersion") {
 			t.Errorf("scaled: %s", a.raw)
+		}
+		for _, entry := range obj.Maps(a.body, "metadata", "managedFields") {
+			if hasTime := entry["time"] != nil; hasTime == (entry["subresource"] == "scale") {
+				t.Errorf("entries have a time, but for those of the scale subresource: %v", entry)
+			}
 		}
 		if a = w.must(200, "PUT", widgetPath+"/a/scale", scale.raw); a.at("metadata.resourceVersion") != scale.at("metadata.resourceVersion") {
 			t.Error("a scale that changes nothing made a new version")

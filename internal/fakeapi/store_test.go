@@ -102,7 +102,7 @@ func TestWritesMeetTheRightVersionOrTheRightError(t *testing.T) {
 	})
 }
 
-// Rules: FS-09, FS-10, FS-11, FS-12
+// Rules: FS-09, FS-10, FS-11, FS-12, FS-32
 func TestFinalizersHoldADeletedObjectBack(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		a := w.must(201, "POST", configMaps, `{"metadata":{"name":"a","finalizers":["skiff.dev/x"]}}`)
@@ -125,11 +125,19 @@ func TestFinalizersHoldADeletedObjectBack(t *testing.T) {
 			t.Error(added.raw)
 		}
 		w.must(200, "PATCH", configMaps+"/a", `{"metadata":{"deletionTimestamp":null},"data":{"still":"here"}}`, "Content-Type", string(kube.MergePatch))
-		w.must(200, "PATCH", configMaps+"/a", `{"metadata":{"finalizers":null}}`, "Content-Type", string(kube.MergePatch))
+		last := w.must(200, "PATCH", configMaps+"/a", `{"metadata":{"finalizers":null}}`, "Content-Type", string(kube.MergePatch))
 		w.must(404, "GET", configMaps+"/a", "")
 		frames := []frame{watch.next(), watch.next(), watch.next()}
 		if got := eventNames(frames); got != "MODIFIED a, MODIFIED a, DELETED a" {
 			t.Errorf("events %s", got)
+		}
+		// The last write and the removal are one step: its answer has the version before, the event what was stored.
+		before, after := frames[1].at("metadata.resourceVersion"), frames[2].at("metadata.resourceVersion")
+		if last.at("metadata.resourceVersion") != before || last.at("metadata.finalizers") != nil {
+			t.Errorf("the write that removed it is answered with %s, want version %v", last.raw, before)
+		}
+		if rv(t, after) <= rv(t, before) || fmt.Sprint(frames[2].at("metadata.finalizers")) != "[skiff.dev/x]" {
+			t.Errorf("the removal shows %v", frames[2].Object)
 		}
 		w.must(201, "POST", configMaps, configMap("b"))
 		if d := w.must(200, "DELETE", configMaps+"/b", ""); d.at("status") != "Success" || d.at("details.uid") == nil || d.at("details.kind") != "configmaps" {

@@ -9,6 +9,7 @@ import (
 
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/ssa"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/kube"
 	"skiff/internal/patch"
@@ -141,14 +142,16 @@ func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *sto
 		n, _ := obj.Int(oldMeta, "generation")
 		obj.Set(next, n+1, "metadata", "generation")
 	}
-	if patch.Equal(next, old) {
+	if next = ssa.KeepTimes(old, next); patch.Equal(next, old) {
 		return nil, errSame
 	}
 	if r.dryRun() {
 		return &store.Object{Key: cur.Key, Revision: cur.Revision, Value: next, Shape: k.Shape}, nil
 	}
 	if finished(next) {
-		return tx.Delete(k.TableName(), cur.Key, next), nil
+		// The removal is one step: watchers see what was stored last, the client what it wrote, under the version before (FS-09).
+		tx.Delete(k.TableName(), cur.Key, nil)
+		return &store.Object{Key: cur.Key, Revision: cur.Revision, Value: next, Shape: k.Shape}, nil
 	}
 	return tx.Put(k.TableName(), cur.Key, next, k.Shape), nil
 }

@@ -27,6 +27,7 @@ type watcher struct {
 	accept accept
 	faults *watchFaults
 	sent   int64 // revision of the last frame: bookmarks never go back
+	start  int64 // revision that the watch began with: no bookmark repeats what the client knew already
 	header bool  // a Table's column definitions were sent
 }
 
@@ -82,7 +83,7 @@ func (s *Server) stream(w http.ResponseWriter, r *request, o *listOptions, a acc
 		wt.open()
 		return ended(wt.sendError(gone))
 	}
-	wt.sent = from
+	wt.sent, wt.start = from, from
 	wt.open()
 	return ended(wt.run(ctx, nil, cursor))
 }
@@ -164,6 +165,7 @@ func (wt *watcher) sendInitial(ctx context.Context, objects []*store.Object, cur
 		}
 	}
 	wt.sent = cursor.Revision()
+	wt.start = wt.sent
 	if wt.opts.bookmarks && !wt.faults.noBookmarks() {
 		meta := map[string]any{"resourceVersion": strconv.FormatInt(wt.sent, 10),
 			"annotations": map[string]any{"k8s.io/initial-events-end": "true"}}
@@ -206,7 +208,7 @@ func (wt *watcher) untilBookmark(ctx context.Context) time.Duration {
 }
 
 func (wt *watcher) bookmark(revision int64) error {
-	if !wt.opts.bookmarks || wt.faults.noBookmarks() || revision < wt.sent {
+	if !wt.opts.bookmarks || wt.faults.noBookmarks() || revision < wt.sent || revision <= wt.start {
 		return nil
 	}
 	wt.sent = revision

@@ -90,7 +90,9 @@ func TestBookmarksComeOnlyToThoseWhoAskEachMinuteAndAtTheEnd(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		last := w.create(configMaps, "a")
 		watch := w.watch(configMaps + "?watch=1&timeoutSeconds=130&allowWatchBookmarks=true&resourceVersion=" + last)
+		w.create(configMaps, "b")
 		start, seen := time.Now(), []string{}
+		watch.next()
 		for {
 			var f frame
 			if err := watch.dec.Decode(&f); err != nil {
@@ -106,8 +108,14 @@ func TestBookmarksComeOnlyToThoseWhoAskEachMinuteAndAtTheEnd(t *testing.T) {
 		}
 		watch = w.watch(configMaps + "?watch=1&timeoutSeconds=130&resourceVersion=" + last)
 		var f frame
+		watch.next()
 		if err := watch.dec.Decode(&f); err != io.EOF {
 			t.Errorf("without asking: %v %v", f, err)
+		}
+		// Where nothing happened there is nothing to say.
+		watch = w.watch(configMaps + "?watch=1&timeoutSeconds=130&allowWatchBookmarks=true&resourceVersion=" + fmt.Sprint(w.s.Revision()))
+		if err := watch.dec.Decode(&f); err != io.EOF {
+			t.Errorf("a bookmark that repeats what the client asked with: %v %v", f, err)
 		}
 	})
 }

@@ -22,6 +22,18 @@ func Invalid(field string, value any, detail string) Cause {
 	return Cause{Reason: "FieldValueInvalid", Message: join("Invalid value: "+show(value), detail), Field: field}
 }
 
+// invalidAll says of one value which rules it breaks.
+func invalidAll(field string, value any, details []string) []Cause {
+	var out []Cause
+	for _, d := range details {
+		out = append(out, Invalid(field, value, d))
+	}
+	return out
+}
+
+// portRange is what is wrong with the number of a port.
+const portRange = "must be between 1 and 65535, inclusive"
+
 // Forbidden says that a field may not be set or changed so.
 func Forbidden(field, detail string) Cause {
 	return Cause{Reason: "FieldValueForbidden", Message: join("Forbidden", detail), Field: field}

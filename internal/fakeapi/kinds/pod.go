@@ -223,7 +223,10 @@ func containerRules(c Object, at string) []Cause {
 		if !ok || n == 0 {
 			out = append(out, Required(field, ""))
 		} else if n < 1 || n > 65535 {
-			out = append(out, Invalid(field, n, "must be between 1 and 65535, inclusive"))
+			out = append(out, Invalid(field, n, portRange))
+		}
+		if name := obj.String(p, "name"); name != "" {
+			out = append(out, invalidAll(fmt.Sprintf("%s.ports[%d].name", at, i), name, selector.PortName(name))...)
 		}
 	}
 	for i, e := range obj.Maps(c, "env") {

@@ -23,8 +23,8 @@ func serviceDefaults(o Object) {
 	kind := obj.String(spec, "type")
 	for _, p := range obj.Maps(spec, "ports") {
 		obj.Default(p, "TCP", "protocol")
-		if port, ok := obj.Int(p, "port"); ok {
-			obj.Default(p, port, "targetPort")
+		if n, _ := obj.Int(p, "targetPort"); n == 0 && obj.String(p, "targetPort") == "" {
+			p["targetPort"] = p["port"]
 		}
 	}
 	if kind == "ExternalName" {
@@ -105,7 +105,12 @@ func serviceRules(next, cur Object) []Cause {
 		}
 		names[name] = true
 		if n, _ := obj.Int(p, "port"); n < 1 || n > 65535 {
-			out = append(out, Invalid(at+".port", n, "must be between 1 and 65535, inclusive"))
+			out = append(out, Invalid(at+".port", n, portRange))
+		}
+		if name, isName := p["targetPort"].(string); isName {
+			out = append(out, invalidAll(at+".targetPort", name, selector.PortName(name))...)
+		} else if n, _ := obj.Int(p, "targetPort"); n < 1 || n > 65535 {
+			out = append(out, Invalid(at+".targetPort", n, portRange))
 		}
 		if n, ok := obj.Int(p, "nodePort"); ok && n != 0 && kind != "NodePort" && kind != "LoadBalancer" {
 			out = append(out, Forbidden(at+".nodePort", "may not be used when `type` is '"+kind+"'"))

@@ -11,6 +11,7 @@ const (
 	labelValueMax    = 63
 	subdomainMax     = 253
 	labelMax         = 63
+	portNameMax      = 15
 
 	qualifiedNameFmt = `([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]`
 	labelFmt         = `[a-z0-9]([-a-z0-9]*[a-z0-9])?`
@@ -31,6 +32,7 @@ var (
 	subdomainRE     = regexp.MustCompile(`^` + subdomainFmt + `$`)
 	labelRE         = regexp.MustCompile(`^` + labelFmt + `$`)
 	label1035RE     = regexp.MustCompile(`^` + label1035Fmt + `$`)
+	portNameRE      = regexp.MustCompile(`^[-a-z0-9]+$`)
 )
 
 // QualifiedName says what is wrong with a label or annotation key, "" if nothing is.
@@ -91,6 +93,27 @@ func Label1035(s string) string {
 		return "must be no more than 63 bytes"
 	}
 	return mismatch(label1035RE, s, label1035Text)
+}
+
+// PortName says all that is wrong with the name of a port (IsValidPortName of the real server).
+func PortName(s string) []string {
+	var errs []string
+	if len(s) > portNameMax {
+		errs = append(errs, "must be no more than 15 bytes")
+	}
+	if !portNameRE.MatchString(s) {
+		errs = append(errs, "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+	}
+	if !strings.ContainsAny(s, "abcdefghijklmnopqrstuvwxyz") {
+		errs = append(errs, "must contain at least one letter (a-z)")
+	}
+	if strings.Contains(s, "--") {
+		errs = append(errs, "must not contain consecutive hyphens")
+	}
+	if strings.HasPrefix(s, "-") || strings.HasSuffix(s, "-") {
+		errs = append(errs, "must not begin or end with a hyphen")
+	}
+	return errs
 }
 
 // PathSegment says what is wrong with a name that only has to fit into a URL, as those of roles have.

@@ -226,5 +226,11 @@ func (w Write) reset() set {
 	return s
 }
 
-// now has whole seconds, as managedFields have: entries are sorted by it.
-func (w Write) now() time.Time { return w.Now.Truncate(time.Second) }
+// now has whole seconds, as managedFields have: entries are sorted by it. Entries of the scale subresource have no time: the API
+// server loses it on the way from the Scale's managedFields to its parent's (ToParent in managedfields/scalehandler.go).
+func (w Write) now() time.Time {
+	if w.Subresource == "scale" {
+		return time.Time{}
+	}
+	return w.Now.Truncate(time.Second)
+}

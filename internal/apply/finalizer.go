@@ -46,12 +46,9 @@ func (s *Statuses[O, T]) setFinalizers(ctx context.Context, object T, list []str
 	answer := T(new(O))
 	err := s.client.Patch(ctx, s.resource, m.Key(), kube.MergePatch, patch, answer, kube.WriteOptions{FieldManager: Manager})
 	if err != nil {
+		s.reread(ctx, m.Key(), err)
 		return object, err
 	}
-	var w written[T]
-	w.set(answer)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.answers[m.Key()] = w
+	s.remember(answer)
 	return answer, nil
 }

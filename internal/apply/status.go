@@ -65,7 +65,8 @@ func (s *Statuses[O, T]) Forget(k kube.Key) {
 // Write makes status the status of object, unless from, the one that object has, is the same. Both must marshal to JSON
 // objects with the same fields; null removes a field. The write holds only for the version that was read: otherwise it
 // could put the status of a deleted object onto one that was created in its place (the server ignores a uid here, seen
-// on v1.36). IsConflict then says that the object has changed, which comes as an event.
+// on v1.36). IsConflict then says that the object has changed, which comes as an event; Get gives the changed one from now
+// on, because where the watch is dead the event does not come, and the next write would meet the same conflict.
 func (s *Statuses[O, T]) Write(ctx context.Context, object T, from, status any) (changed bool, err error) {
 	if reflect.DeepEqual(from, status) {
 		return false, nil // nearly always, and ten times as cheap as what follows
@@ -90,12 +91,26 @@ func (s *Statuses[O, T]) Write(ctx context.Context, object T, from, status any) 
 	err = s.client.Patch(ctx, s.resource, m.Key(), kube.MergePatch, patch, answer,
 		kube.WriteOptions{FieldManager: Manager, Subresource: "status"})
 	if err != nil {
+		s.reread(ctx, m.Key(), err)
 		return false, err
 	}
+	s.remember(answer)
+	return true, nil
+}
+
+// reread makes Get give the live object where err is a conflict. If that fails, the next write meets the conflict again.
+func (s *Statuses[O, T]) reread(ctx context.Context, k kube.Key, err error) {
+	live := T(new(O))
+	if kube.IsConflict(err) && s.client.Get(ctx, s.resource, k, live) == nil {
+		s.remember(live)
+	}
+}
+
+// remember keeps an answer of the server for Get.
+func (s *Statuses[O, T]) remember(answer T) {
 	var w written[T]
 	w.set(answer)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answers[m.Key()] = w
-	return true, nil
+	s.answers[answer.ObjectMeta().Key()] = w
 }

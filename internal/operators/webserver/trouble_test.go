@@ -315,3 +315,21 @@ func TestChildrenOfAWebServerThatIsGoneAreNotMadeAgain(t *testing.T) {
 		w.want("Deployments", len(w.api.List(deployments, "")), 0)
 	})
 }
+
+// Rules: CCH-15, WRT-02
+func TestMutedWatchOfTheWebServersDoesNotHoldUpTheirStatus(t *testing.T) {
+	story(t, func(w *world) {
+		w.stop()
+		w.delayEvents(resource, time.Hour)
+		w.create("web", article)
+		w.start() // its list shows the WebServer; nothing more comes
+		w.pass(time.Minute)
+		w.forget()
+		w.rollOut("web")
+		w.pass(time.Minute)
+		w.wantCondition("web", "Ready", "True/Complete")
+		if n := len(w.requests()); n > 6 {
+			w.Errorf("%d requests in a minute: %v", n, w.requests())
+		}
+	})
+}

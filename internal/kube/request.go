@@ -20,6 +20,10 @@ import (
 // Retry-After). Ten is client-go's number.
 const maxTries = 10
 
+// maxWait bounds how long one call sleeps before it asks again. Who is told to come back later than that, or later than
+// it has time for, gets the answer instead: a worker has other keys to work on, and RetryAfter says when to come back.
+const maxWait = time.Minute
+
 // request is one call before it becomes HTTP requests.
 type request struct {
 	verb        string // for error texts: "get", "list", "watch", "create" ...
@@ -36,7 +40,7 @@ type request struct {
 
 func (r *request) write() bool { return r.method != http.MethodGet }
 
-// errorf wraps err with what was being done.
+// wrap says what was being done when err came.
 func (r *request) wrap(err error) error { return fmt.Errorf("%s %s: %w", r.verb, r.what, err) }
 
 // call sends r and returns the body of a successful answer. It is the way of all short requests: the whole
@@ -48,7 +52,8 @@ func (c *Client) call(ctx context.Context, r request) ([]byte, error) {
 			return body, nil
 		}
 		wait := retryIn(err)
-		if wait == 0 || try == maxTries {
+		deadline, limited := ctx.Deadline()
+		if wait == 0 || try == maxTries || wait > maxWait || limited && time.Until(deadline) <= wait {
 			return nil, r.wrap(err)
 		}
 		select {

@@ -239,17 +239,35 @@ func TestWhatIsNotTriedAgain(t *testing.T) {
 			t.Errorf("got %v after %d requests, want the 500 after one", err, len(s.requests()))
 		}
 		s = scripted(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Retry-After", "60")
+			w.Header().Set("Retry-After", "50")
 			failure(429, "TooManyRequests", "")(w, r)
 		})
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(5*time.Second, cancel)
 		began := time.Now()
 		err := pipeClient(t, s).Get(ctx, pods, Key{"a", "b"}, nil)
-		if !IsTooManyRequests(err) || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 5*time.Second {
-			t.Errorf("got %v after %s, want both errors at the caller's deadline", err, time.Since(began))
+		if !IsTooManyRequests(err) || !errors.Is(err, context.Canceled) || time.Since(began) != 5*time.Second {
+			t.Errorf("got %v after %s, want both errors when the caller gives up", err, time.Since(began))
 		}
 	})
+}
+
+func TestALaterThatTheCallerCannotWaitForIsHandedToIt(t *testing.T) {
+	for name, limit := range map[string]time.Duration{"60": 30 * time.Second, "7200": 24 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			s := scripted(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Retry-After", name)
+				failure(429, "TooManyRequests", "")(w, r)
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			began := time.Now()
+			err := pipeClient(t, s).Get(ctx, pods, Key{"a", "b"}, nil)
+			if !IsTooManyRequests(err) || RetryAfter(err) == 0 || time.Since(began) != 0 || len(s.requests()) != 1 {
+				t.Errorf("Retry-After %s: got %v after %s and %d requests, want the 429 at once", name, err, time.Since(began), len(s.requests()))
+			}
+		})
+	}
 }
 
 // Rules: NET-08

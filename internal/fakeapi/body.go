@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"skiff/internal/fakeapi/fields"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/kube"
@@ -92,10 +93,12 @@ var (
 func checkMetadata(k *kinds.Kind, o map[string]any) error {
 	wrong := func(field string, v any, want string) error {
 		return badRequest("%s in version %q cannot be handled as a %s: json: cannot unmarshal %s into Go struct field ObjectMeta.%s of type %s",
-			k.Kind, k.Version, k.Kind, kinds.JSONType(v), field, want)
+			k.Kind, k.Version, k.Kind, fields.JSONType(v), field, want)
 	}
-	if text := k.TypeError(o); text != "" {
-		return badRequest("%s in version %q cannot be handled as a %s: %s", k.Kind, k.Version, k.Kind, text)
+	if k.Type != nil {
+		if text := k.Type.TypeError(o); text != "" {
+			return badRequest("%s in version %q cannot be handled as a %s: %s", k.Kind, k.Version, k.Kind, text)
+		}
 	}
 	if o["metadata"] == nil {
 		o["metadata"] = map[string]any{}

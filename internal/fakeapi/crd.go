@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/fakeapi/fields"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/schema"
@@ -219,9 +220,9 @@ func scaleCauses(o map[string]any, sc *kinds.Scale) []kinds.Cause {
 	var out []kinds.Cause
 	mistyped := func(path []string, zero any, want string) {
 		v, at := obj.Get(o, path...), "."+strings.Join(path, ".")
-		goType := map[string]string{"number": "float64", "array": "[]interface {}", "object": "map[string]interface {}"}[kinds.JSONType(v)]
+		goType := map[string]string{"number": "float64", "array": "[]interface {}", "object": "map[string]interface {}"}[fields.JSONType(v)]
 		if goType == "" {
-			goType = kinds.JSONType(v)
+			goType = fields.JSONType(v)
 		}
 		out = append(out, kinds.Invalid(at, zero, fmt.Sprintf("%s accessor error: %v is of the type %s, expected %s", at, v, goType, want)))
 	}
@@ -238,7 +239,7 @@ func scaleCauses(o map[string]any, sc *kinds.Scale) []kinds.Cause {
 		}
 	}
 	if len(sc.Selector) > 0 {
-		if v := obj.Get(o, sc.Selector...); v != nil && kinds.JSONType(v) != "string" {
+		if v := obj.Get(o, sc.Selector...); v != nil && fields.JSONType(v) != "string" {
 			mistyped(sc.Selector, "", "string")
 		}
 	}

@@ -62,3 +62,43 @@ func TestAServiceIsToldOfEachFieldThatIsWrong(t *testing.T) {
 		}
 	})
 }
+
+// Rules: FS-21
+func TestUnknownFieldsOfBuiltinKindsAreDroppedNamedOrRefused(t *testing.T) {
+	inWorld(t, Options{}, func(w *world) {
+		typo := strings.Replace(deployment("d", "1"), `"spec":{"selector"`, `"spec":{"replica":3,"replicas":2,"replicas":2,"selector"`, 1)
+		const complaint = `duplicate field "spec.replicas", unknown field "spec.replica"`
+		a := w.must(400, "POST", deployments+"?fieldValidation=Strict", typo)
+		if want := `Deployment in version "v1" cannot be handled as a Deployment: strict decoding error: ` + complaint; a.at("message") != want {
+			t.Errorf("%s\nwant %s", a.at("message"), want)
+		}
+		a = w.must(201, "POST", deployments, typo)
+		if got := strings.Join(a.header.Values("Warning"), " "); got != `299 - "duplicate field \"spec.replicas\"" 299 - "unknown field \"spec.replica\""` || strings.Contains(a.raw, `"replica":`) {
+			t.Errorf("warning %s, stored %s", got, a.raw)
+		}
+		for contentType, body := range map[kube.PatchType]string{
+			kube.MergePatch: `{"spec":{"replica":4}}`, kube.StrategicMergePatch: `{"spec":{"replica":4}}`,
+			kube.JSONPatch: `[{"op":"add","path":"/spec/replica","value":4}]`,
+		} {
+			w.must(400, "PATCH", deployments+"/d?fieldValidation=Strict", body, "Content-Type", string(contentType))
+			b := w.must(200, "PATCH", deployments+"/d?fieldValidation=Ignore", body, "Content-Type", string(contentType))
+			if b.header.Get("Warning") != "" || b.at("metadata.resourceVersion") != a.at("metadata.resourceVersion") {
+				t.Errorf("%s: warning %q, %s", contentType, b.header.Get("Warning"), b.raw)
+			}
+		}
+		w.must(400, "PUT", deployments+"/d?fieldValidation=Strict", typo)
+		if a = w.must(400, "POST", deployments, strings.ReplaceAll(typo, `"replicas":2`, `"replicas":"two"`)); !strings.Contains(a.raw, "Go struct field DeploymentSpec.spec.replicas of type int32") {
+			t.Error(a.raw)
+		}
+	})
+}
+
+// Rules: FS-19
+func TestAnApplyOfAnUndeclaredFieldIsRefused(t *testing.T) {
+	inWorld(t, Options{}, func(w *world) {
+		a := w.must(500, "PATCH", deployments+"/d?fieldManager=m", `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"spec":{"replica":3}}`, "Content-Type", string(kube.ApplyPatch))
+		if a.at("message") != "failed to create typed patch object (/d; apps/v1, Kind=Deployment): .spec.replica: field not declared in schema" || a.at("reason") != nil {
+			t.Error(a.raw)
+		}
+	})
+}

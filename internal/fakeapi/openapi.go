@@ -10,8 +10,8 @@ import (
 )
 
 // serveOpenAPI answers /openapi/v3 and its documents: enough for kubectl to know that the server validates fields (it looks for the
-// parameters of PATCH), and for `kubectl explain` of custom resources. Built-in kinds have no fields there. /openapi/v2 is protobuf
-// for kubectl and is refused, which it survives where v3 is complete.
+// parameters of PATCH), and for `kubectl explain`. The fields of built-in kinds come without prose there. /openapi/v2 is protobuf for
+// kubectl and is refused, which it survives where v3 is complete.
 func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []*kinds.Kind) bool {
 	switch {
 	case len(parts) == 1 && parts[0] == "v2":
@@ -60,7 +60,7 @@ func document(ks []*kinds.Kind) map[string]any {
 	schemas := map[string]any{objectMetaRef: objectMetaSchema()}
 	paths := map[string]any{}
 	for _, k := range ks {
-		schemas[schemaName(k)] = kindSchema(k)
+		schemas[schemaName(k)] = kindSchema(k, schemas)
 		object, collection := pathTemplate(k)
 		paths[object] = map[string]any{"get": operation(k, "get"), "put": operation(k, "put"), "patch": operation(k, "patch"), "delete": operation(k, "delete")}
 		paths[collection] = map[string]any{"get": operation(k, "list"), "post": operation(k, "post")}
@@ -69,14 +69,10 @@ func document(ks []*kinds.Kind) map[string]any {
 		"components": map[string]any{"schemas": schemas}}
 }
 
-// schemaName is the group reversed, version and kind: com.example.v1.Widget. The prefix of built-in kinds names their Go package.
+// schemaName is the group reversed, version and kind: com.example.v1.Widget. That of a built-in kind names its Go package.
 func schemaName(k *kinds.Kind) string {
-	if !k.Custom {
-		group := strings.Split(k.Group, ".")[0]
-		if group == "" {
-			group = "core"
-		}
-		return "io.k8s.api." + group + "." + k.Version + "." + k.Kind
+	if k.Type != nil {
+		return k.Type.SchemaName()
 	}
 	labels := strings.Split(k.Group, ".")
 	slices.Reverse(labels)
@@ -91,13 +87,16 @@ func pathTemplate(k *kinds.Kind) (object, collection string) {
 	return k.Path(ns, "{name}"), k.Path(ns, "")
 }
 
-func kindSchema(k *kinds.Kind) map[string]any {
+// kindSchema describes a kind; what that needs of other types is added to schemas.
+func kindSchema(k *kinds.Kind, schemas map[string]any) map[string]any {
 	out := map[string]any{"type": "object"}
-	if k.OpenAPI != nil {
+	switch {
+	case k.OpenAPI != nil:
 		out = obj.Clone(k.OpenAPI)
-	} else {
+	case k.Type != nil:
+		k.Type.Schemas(schemas)
+		out = obj.Clone(obj.Map(schemas, k.Type.SchemaName()))
 		out["description"] = "A built-in kind of Kubernetes; its fields are described at https://kubernetes.io/docs/reference/kubernetes-api/."
-		out["x-kubernetes-preserve-unknown-fields"] = true
 	}
 	obj.Set(out, map[string]any{"type": "string", "description": "APIVersion defines the versioned schema of this representation of an object."}, "properties", "apiVersion")
 	obj.Set(out, map[string]any{"type": "string", "description": "Kind is a string value representing the REST resource this object represents."}, "properties", "kind")

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"skiff/internal/fakeapi/fields"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
@@ -106,7 +107,7 @@ func withScale(k *kinds.Kind, cur map[string]any, scale any) (map[string]any, er
 	}
 	n, ok := obj.Int(m, "spec", "replicas")
 	if !ok && obj.Get(m, "spec", "replicas") != nil {
-		return nil, badRequest("Scale in version \"v1\" cannot be handled as a Scale: json: cannot unmarshal %s into Go struct field ScaleSpec.spec.replicas of type int32", kinds.JSONType(obj.Get(m, "spec", "replicas")))
+		return nil, badRequest("Scale in version \"v1\" cannot be handled as a Scale: json: cannot unmarshal %s into Go struct field ScaleSpec.spec.replicas of type int32", fields.JSONType(obj.Get(m, "spec", "replicas")))
 	}
 	name := obj.String(cur, "metadata", "name")
 	if n < 0 && !k.Custom {

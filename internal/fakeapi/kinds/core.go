@@ -22,7 +22,7 @@ func clusterScoped(r kube.Resource) kube.Resource {
 // core is the group without a name. The order is that of the real server's discovery.
 func core() []*Kind {
 	return []*Kind{
-		{Resource: v1("configmaps", "ConfigMap"), ShortNames: []string{"cm"}, Columns: configMapColumns, Types: stringData, Validate: immutableData},
+		{Resource: v1("configmaps", "ConfigMap"), ShortNames: []string{"cm"}, Columns: configMapColumns, Validate: immutableData},
 		{Resource: v1("endpoints", "Endpoints"), Singular: "endpoints", ShortNames: []string{"ep"}, CreateOnUpdate: true, Defaults: endpointsDefaults, Columns: endpointsColumns},
 		{Resource: v1("events", "Event"), Table: "events", ShortNames: []string{"ev"}, CreateOnUpdate: true, Fields: eventFields,
 			Prepare: prepareEvent, Validate: eventRules, Columns: eventColumns},
@@ -35,7 +35,7 @@ func core() []*Kind {
 		{Resource: v1("pods", "Pod"), ShortNames: []string{"po"}, Categories: []string{"all"}, Status: true, NewStatus: newPodStatus,
 			Generation: specChanged, DeleteReturns: true, Graceful: podGrace, Prepare: preparePod, Defaults: podDefaults, Validate: podRules,
 			Fields: podFields, Columns: podColumns},
-		{Resource: v1("secrets", "Secret"), Types: stringData, Defaults: secretDefaults, Validate: immutableData, Fields: map[string]func(Object) string{"type": at("type")}, Columns: secretColumns},
+		{Resource: v1("secrets", "Secret"), Defaults: secretDefaults, Validate: immutableData, Fields: map[string]func(Object) string{"type": at("type")}, Columns: secretColumns},
 		{Resource: v1("serviceaccounts", "ServiceAccount"), ShortNames: []string{"sa"}, DeleteReturns: true, Columns: ageOnly},
 		{Resource: v1("services", "Service"), ShortNames: []string{"svc"}, CreateOnUpdate: true, Categories: []string{"all"}, Status: true, DeleteReturns: true,
 			NewStatus: constant(Object{"loadBalancer": Object{}}), Name: selector.Label, Defaults: serviceDefaults, Prepare: prepareService,

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"skiff/internal/fakeapi/fields"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/kube"
 	"skiff/internal/patch"
@@ -31,6 +32,7 @@ type Kind struct {
 	Scale     *Scale           // it has the subresource scale
 	Custom    bool             // a custom resource: items of its lists carry apiVersion and kind
 	Node      *patch.Node      // merge keys and list types
+	Type      *fields.Type     // the fields of a built-in kind; nil for a custom resource, which has a schema
 
 	Name           func(name string) string       // says what is wrong with a name; nil means a DNS-1123 subdomain
 	Generation     func(next, cur Object) bool    // the change makes a new generation; nil: the kind has no generation
@@ -47,10 +49,9 @@ type Kind struct {
 	Columns  []Column                       // of a Table, behind the name
 	View     func(Object) Object            // stored form to served form; nil: the same. Never changes its argument
 	Store    func(Object) Object            // served form to stored form; nil: the same. May change its argument
-	Types    []TypedField
-	Shape    any                   // identifies the schema an object was written under; see fakeapi
-	OpenAPI  Object                // the schema as `kubectl explain` shows it; nil: only the kind is known
-	Unknown  func(Object) []string // prunes what the schema does not know and returns the paths; nil: nothing
+	Shape    any                            // identifies the schema an object was written under; see fakeapi
+	OpenAPI  Object                         // the schema as `kubectl explain` shows it; nil: only the kind is known
+	Unknown  func(Object) []string          // prunes what the schema does not know and returns the paths; nil: nothing
 }
 
 // Scale says where the scale subresource finds its numbers.
@@ -86,7 +87,9 @@ func (k *Kind) List() string {
 func Builtin() []*Kind {
 	all := slices.Concat(core(), apps(), rbac(), other())
 	for _, k := range all {
-		k.Node = patch.SchemaFor(k.APIVersion(), k.Kind)
+		k.Type = fields.For(k.APIVersion(), k.Kind)
+		k.Node = fields.Close(patch.SchemaFor(k.APIVersion(), k.Kind), k.Type)
+		k.Unknown = k.Type.Prune
 	}
 	return all
 }

@@ -1,0 +1,112 @@
+// Package fields knows which fields the built-in kinds have and which JSON type each of them is. With that a server does what the
+// real one's Go types do: it drops unknown fields and names them, refuses a value of the wrong type in Go's words, tells server-side
+// apply what is declared, and describes the kinds in OpenAPI.
+//
+// The table is the schema of a real v1.36 server without its prose; a test of internal/e2e compares the two and writes it anew
+// with -update. Not its job: how fields are merged (package patch has that table), defaults and rules (package kinds).
+//
+// It runs on its caller's goroutine, in the fake API server's write handlers. The table is read when it is first asked for.
+package fields
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+//go:embed fields.txt
+var table string
+
+// Form is the JSON type of a value, as far as Go's decoder tells them apart.
+type Form int
+
+// The forms.
+const (
+	Any         Form = iota // not looked at: free JSON, or a type that decodes itself
+	String                  // also times, which are not parsed here
+	Bytes                   // base64 in a string
+	Bool                    //
+	Int32                   //
+	Int64                   //
+	Double                  //
+	Quantity                // string or number
+	IntOrString             // string or number
+	List                    // of Elem
+	Map                     // of Elem, by names that are data
+	Struct                  // of Type
+)
+
+// forms are the spellings of the forms that have no element.
+var forms = map[string]Form{"any": Any, "string": String, "time": String, "bytes": Bytes, "bool": Bool, "int32": Int32, "int64": Int64,
+	"double": Double, "quantity": Quantity, "int-or-string": IntOrString}
+
+// Value is what a field, an item of a list or a member of a map has to be.
+type Value struct {
+	Form Form
+	Word string // as the table spells it
+	Elem *Value
+	Type *Type
+}
+
+// Type is an object with declared fields.
+type Type struct {
+	Name   string // group.version.Name, such as core.v1.Container
+	Fields map[string]*Value
+}
+
+// GoName is the name of the Go type.
+func (t *Type) GoName() string { return t.Name[strings.LastIndexByte(t.Name, '.')+1:] }
+
+// For returns the type of a built-in kind, nil if it is not in the table.
+func For(apiVersion, kind string) *Type { return parsed()[apiVersion+" "+kind] }
+
+// parsed reads the table: a line "apiVersion Kind type" for each kind, then each type with its fields, a line for each type of value.
+// An error in the table is a programming error, which the test of this package finds; hence the panics.
+var parsed = sync.OnceValue(func() map[string]*Type {
+	kinds, types := map[string]*Type{}, map[string]*Type{}
+	typeNamed := func(name string) *Type { // may be met before it is defined
+		if types[name] == nil {
+			types[name] = &Type{Name: name}
+		}
+		return types[name]
+	}
+	var current *Type
+	for line := range strings.Lines(table) {
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0 || strings.HasPrefix(line, "#"):
+		case line[0] == ' ':
+			v := parseValue(words[0], typeNamed)
+			for _, name := range words[1:] {
+				current.Fields[name] = v
+			}
+		case len(words) == 3:
+			kinds[words[0]+" "+words[1]] = typeNamed(words[2])
+		case len(words) == 1:
+			current = typeNamed(words[0])
+			current.Fields = map[string]*Value{}
+		default:
+			panic(fmt.Sprintf("fields.txt: line %q", line))
+		}
+	}
+	for name, t := range types {
+		if t.Fields == nil {
+			panic("fields.txt: no type " + name)
+		}
+	}
+	return kinds
+})
+
+func parseValue(word string, typeNamed func(string) *Type) *Value {
+	if elem, ok := strings.CutPrefix(word, "[]"); ok {
+		return &Value{Form: List, Word: word, Elem: parseValue(elem, typeNamed)}
+	}
+	if elem, ok := strings.CutPrefix(word, "map:"); ok {
+		return &Value{Form: Map, Word: word, Elem: parseValue(elem, typeNamed)}
+	}
+	if form, ok := forms[word]; ok {
+		return &Value{Form: form, Word: word}
+	}
+	return &Value{Form: Struct, Word: word, Type: typeNamed(word)}
+}

@@ -1,0 +1,57 @@
+package fields
+
+import "skiff/internal/patch"
+
+// Close returns what package patch knows of a kind's fields, completed by what this package knows: each declared field has a node,
+// and what has none does not exist. So an apply of an unknown field is refused, and each quantity is known to be one.
+func Close(n *patch.Node, t *Type) *patch.Node {
+	if n == nil || t == nil {
+		return n
+	}
+	return (&closer{map[pair]*patch.Node{}}).object(n, t)
+}
+
+type pair struct {
+	n *patch.Node
+	t *Type
+}
+
+// closer remembers what it made, as types contain themselves (JSONSchemaProps).
+type closer struct{ made map[pair]*patch.Node }
+
+func (c *closer) object(n *patch.Node, t *Type) *patch.Node {
+	if out := c.made[pair{n, t}]; out != nil {
+		return out
+	}
+	out := *n
+	c.made[pair{n, t}] = &out
+	out.Closed, out.Fields = true, make(map[string]*patch.Node, len(t.Fields))
+	for name, f := range t.Fields {
+		out.Fields[name] = c.value(n.Field(name), f)
+	}
+	return &out
+}
+
+func (c *closer) value(n *patch.Node, f *Value) *patch.Node {
+	if n == nil {
+		n = &patch.Node{}
+	}
+	switch f.Form {
+	case Struct:
+		return c.object(n, f.Type)
+	case List:
+		out := *n
+		out.Items = c.value(n.Item(), f.Elem)
+		return &out
+	case Map:
+		out := *n
+		out.Struct = false // its keys are data
+		out.Rest = c.value(n.Rest, f.Elem)
+		return &out
+	case Quantity:
+		out := *n
+		out.Quantity = true
+		return &out
+	}
+	return n
+}

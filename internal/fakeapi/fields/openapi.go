@@ -1,0 +1,56 @@
+package fields
+
+import "strings"
+
+// SchemaName is the name of the type in OpenAPI documents.
+func (t *Type) SchemaName() string {
+	switch group, rest, _ := strings.Cut(t.Name, "."); group {
+	case "meta":
+		return "io.k8s.apimachinery.pkg.apis.meta." + rest
+	case "apiextensions":
+		return "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions." + rest
+	default:
+		return "io.k8s.api." + group + "." + rest
+	}
+}
+
+// Schemas adds the OpenAPI schema of the type and of all types that it is made of to schemas, by name. They have no prose.
+func (t *Type) Schemas(schemas map[string]any) {
+	if schemas[t.SchemaName()] != nil {
+		return
+	}
+	properties := map[string]any{}
+	schemas[t.SchemaName()] = map[string]any{"type": "object", "properties": properties}
+	for name, f := range t.Fields {
+		properties[name] = f.schema(schemas)
+	}
+}
+
+func (f *Value) schema(schemas map[string]any) map[string]any {
+	switch f.Form {
+	case Bool:
+		return map[string]any{"type": "boolean"}
+	case Int32, Int64:
+		return map[string]any{"type": "integer", "format": f.Word}
+	case Double:
+		return map[string]any{"type": "number", "format": "double"}
+	case String, Bytes:
+		out := map[string]any{"type": "string"}
+		if format := map[string]string{"time": "date-time", "bytes": "byte"}[f.Word]; format != "" {
+			out["format"] = format
+		}
+		return out
+	case Quantity:
+		return map[string]any{"oneOf": []any{map[string]any{"type": "string"}, map[string]any{"type": "number"}}}
+	case IntOrString:
+		return map[string]any{"format": "int-or-string", "oneOf": []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}}
+	case List:
+		return map[string]any{"type": "array", "items": f.Elem.schema(schemas)}
+	case Map:
+		return map[string]any{"type": "object", "additionalProperties": f.Elem.schema(schemas)}
+	case Struct:
+		f.Type.Schemas(schemas)
+		return map[string]any{"allOf": []any{map[string]any{"$ref": "#/components/schemas/" + f.Type.SchemaName()}}}
+	}
+	return map[string]any{"type": "object"}
+}

@@ -66,6 +66,8 @@ type Child struct {
 	Keep []string
 	// Insist sends what the server has just refused. Without it a refusal is remembered for a while (see refusal).
 	Insist bool
+	// Hold changes nothing: Apply only says whether the child is as declared.
+	Hold bool
 }
 
 // Outcome says what was done about a child.
@@ -80,18 +82,19 @@ const (
 	Contested // somebody else keeps changing what we declare; Result.Message says what
 	Waiting   // nothing can be done now; Result.Message says what for
 	Overtaken // it changed under our hands: Result.Live is old, and an event is on its way
+	Held      // it is missing or differs, and was left so (Child.Hold); Result.Message says where
 )
 
 func (o Outcome) String() string {
-	return [...]string{"unchanged", "created", "applied", "foreign", "contested", "waiting", "overtaken"}[o]
+	return [...]string{"unchanged", "created", "applied", "foreign", "contested", "waiting", "overtaken", "held"}[o]
 }
 
 // Result is what is known about a child after Apply.
 type Result[S any] struct {
 	Outcome    Outcome
 	Live       *Live[S]      // the newest copy that is known: from the cache, or the answer to our last request
-	Difference string        // Applied, Contested: the first field that differed
-	Message    string        // Foreign, Contested, Waiting, Overtaken: for people
+	Difference string        // Applied, Contested, Held: the first field that differed
+	Message    string        // Foreign, Contested, Waiting, Overtaken, Held: for people
 	Wait       time.Duration // if not 0: look again after this time, even if no event comes
 }
 
@@ -157,10 +160,13 @@ func (a *Applier[S]) Apply(ctx context.Context, owner Owner, c Child) (Result[S]
 		return Result[S]{}, err
 	}
 	var r Result[S]
-	if live == nil {
-		r, err = t.create(ctx)
-	} else {
+	switch {
+	case live != nil:
 		r, err = t.converge(ctx, live)
+	case c.Hold:
+		r, err = t.find(ctx)
+	default:
+		r, err = t.create(ctx)
 	}
 	r.Wait = Earlier(r.Wait, t.mem.written.remaining())
 	return r, err
@@ -227,4 +233,18 @@ func (t *turn[S]) read(ctx context.Context) (*Live[S], error) {
 		t.mem.stranger, t.mem.met = live, time.Now()
 	}
 	return live, nil
+}
+
+// find looks for a child that the cache does not have and that is not to be made. The server knows: a child that has lost
+// the label which our watch selects by is still there.
+func (t *turn[S]) find(ctx context.Context) (Result[S], error) {
+	live, err := t.read(ctx)
+	switch {
+	case err != nil:
+		return Result[S]{}, err
+	case live == nil:
+		return Result[S]{Outcome: Held, Message: fmt.Sprintf("%s does not exist", t)}, nil
+	}
+	t.mem.hidden = true
+	return t.converge(ctx, live)
 }

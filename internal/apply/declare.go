@@ -43,6 +43,7 @@ type declared struct {
 	spec   map[string]any // of body
 	keep   []string
 	insist bool
+	hold   bool
 }
 
 // declare checks a child and puts its hash on it.
@@ -71,7 +72,7 @@ func declare(owner Owner, c Child) (declared, error) {
 	// 64 bits: the hash is compared with the one before it of the same child, never searched for.
 	sum := sha256.Sum256(text)
 	d := declared{key: kube.Key{Namespace: namespace, Name: name}, plain: c.Body,
-		hash: hex.EncodeToString(sum[:8]), keep: c.Keep, insist: c.Insist}
+		hash: hex.EncodeToString(sum[:8]), keep: c.Keep, insist: c.Insist, hold: c.Hold}
 	d.body = withAnnotation(c.Body, HashAnnotation, d.hash)
 	d.create = d.body
 	if c.Create != nil {

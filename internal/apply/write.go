@@ -108,6 +108,10 @@ func (t *turn[S]) converge(ctx context.Context, live *Live[S]) (Result[S], error
 		t.mem.settled, t.mem.refusal = settled{t.want.hash, live.UID, content}, refusal{}
 		return Result[S]{Live: live}, nil
 	}
+	if t.want.hold {
+		return Result[S]{Outcome: Held, Live: live, Difference: difference,
+			Message: fmt.Sprintf("%s differs in %s", t, difference)}, nil
+	}
 	if pause := t.mem.contest.pause(t.want.hash); pause > 0 {
 		return Result[S]{Outcome: Contested, Live: live, Difference: difference, Wait: pause,
 			Message: fmt.Sprintf("%s: something else keeps changing %s", t, difference)}, nil

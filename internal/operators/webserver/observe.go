@@ -9,15 +9,17 @@ import (
 	"skiff/internal/apply"
 	"skiff/internal/conditions"
 	"skiff/internal/controller"
+	"skiff/internal/events"
 	"skiff/internal/kube"
 )
 
 // problem is what keeps a WebServer from being what it declares.
 type problem struct {
 	reason  string
-	message string // ends with the next step, or the next retry
-	stalled bool   // nothing happens any more until somebody changes something
-	passing bool   // it is on its way to being solved, and nobody has to do anything
+	message string        // ends with the next step, or the next retry
+	stalled bool          // nothing happens any more until somebody changes something
+	passing bool          // it is on its way to being solved, and nobody has to do anything
+	child   events.Object // that it is about; the zero value: about none
 }
 
 // problemOf returns the problem that lies in the outcome or the error of one child, nil if there is none. Its message is
@@ -113,6 +115,11 @@ func judge(ws *WebServer, f *findings, port *int32) []conditions.Condition {
 	case before.Reason == nodePortChanged && before.ObservedGeneration == ws.Generation:
 		degraded.Reason, degraded.Message = before.Reason, before.Message // it is still news
 	}
+	paused := conditions.PausedFor(ws.Annotations)
+	if f.held != "" {
+		ready = condition(conditions.Ready, false, conditions.Paused, f.held+"; "+paused.Message)
+		progressing = condition(conditions.Progressing, false, conditions.Paused, ready.Message)
+	}
 	if p := f.problem; p != nil {
 		ready = condition(conditions.Ready, false, p.reason, p.message)
 		if f.deployment == nil {
@@ -125,7 +132,7 @@ func judge(ws *WebServer, f *findings, port *int32) []conditions.Condition {
 			stalled = condition(conditions.Stalled, true, p.reason, p.message)
 		}
 	}
-	return []conditions.Condition{ready, progressing, degraded, stalled}
+	return []conditions.Condition{ready, progressing, degraded, stalled, paused}
 }
 
 func condition(conditionType string, status bool, reason, message string) conditions.Condition {

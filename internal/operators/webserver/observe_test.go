@@ -73,7 +73,7 @@ func TestConditionsSayWhatWasSeen(t *testing.T) {
 			ws.Generation = 5
 			s := observe(ws, &test.findings, noon)
 			want := map[string]string{conditions.Ready: test.ready, conditions.Progressing: test.progressing,
-				conditions.Degraded: test.degraded, conditions.Stalled: test.stalled}
+				conditions.Degraded: test.degraded, conditions.Stalled: test.stalled, conditions.Paused: "False/NotAnnotated"}
 			if got := verdict(s); !reflect.DeepEqual(got, want) {
 				t.Errorf("got %v, want %v", got, want)
 			}

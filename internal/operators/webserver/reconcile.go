@@ -12,7 +12,9 @@ import (
 
 	"skiff/internal/apply"
 	"skiff/internal/cache"
+	"skiff/internal/conditions"
 	"skiff/internal/controller"
+	"skiff/internal/events"
 	"skiff/internal/kube"
 )
 
@@ -21,7 +23,8 @@ type Options struct {
 	Namespaces       []string // to work in; empty: all
 	Workers          int
 	WatchIdleTimeout time.Duration
-	InitialLists     *cache.Limiter // shared by all stores of the process
+	InitialLists     *cache.Limiter   // shared by all stores of the process
+	Events           *events.Recorder // nil: no Events. Who made it runs it
 	Log              logr.Logger
 }
 
@@ -39,6 +42,7 @@ func New(client *kube.Client, o Options) *controller.Controller {
 		webservers:  apply.NewStatuses[WebServer](client, resource, apply.Mirror[*WebServer]{Get: ws.Get, Reached: ws.Reached}),
 		deployments: apply.New(client, deployments, apply.Mirror[*deployment]{Get: ds.Get, Reached: ds.Reached}),
 		services:    apply.New(client, services, apply.Mirror[*service]{Get: ss.Get, Reached: ss.Reached}),
+		events:      o.Events,
 		refused:     map[kube.Key]time.Time{},
 	}
 	return controller.New("webserver", r.Reconcile, controller.Options{Workers: o.Workers, Log: o.Log},
@@ -50,6 +54,7 @@ type reconciler struct {
 	webservers  *apply.Statuses[WebServer, *WebServer]
 	deployments *apply.Applier[deploymentStatus]
 	services    *apply.Applier[struct{}]
+	events      *events.Recorder
 
 	mu      sync.Mutex             // guards refused
 	refused map[kube.Key]time.Time // since when the node port of a WebServer has been refused as taken
@@ -80,17 +85,19 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 		return controller.Done, nil
 	}
 	f := r.converge(ctx, ws)
-	if f.hold {
+	if f.stale {
 		return outcome(f.wait), f.err()
 	}
 	status := observe(ws, f, time.Now())
-	_, err = r.webservers.Write(ctx, ws, ws.Status, status)
+	changed, err := r.webservers.Write(ctx, ws, ws.Status, status)
 	switch {
 	case kube.IsConflict(err): // the WebServer has changed: its event is on its way
 		f.wait = apply.Earlier(f.wait, time.Second)
 	case gone(err, key.Name):
 	case err != nil:
 		f.errs = append(f.errs, err)
+	case changed:
+		r.announce(ctx, ws, f, status.Conditions)
 	}
 	return outcome(f.wait), f.err()
 }
@@ -120,8 +127,9 @@ type findings struct {
 	seen
 	problem *problem // the first and worst; nil: none
 	note    string   // something that went another way than wanted, and is all right
+	held    string   // what differs from what is declared, and is left so because the WebServer is paused; "": nothing
 	wait    time.Duration
-	hold    bool // what was seen is out of date already: do not write it down
+	stale   bool // what was seen is out of date already: do not write it down
 	errs    []error
 }
 
@@ -153,7 +161,7 @@ func cachedChildren(ws *WebServer, ds *cache.Store[*deployment], ss *cache.Store
 	return s, nil
 }
 
-// converge applies the children, both of them whatever happens to the other.
+// converge applies the children, both of them whatever happens to the other. Those of a paused WebServer it only looks at.
 func (r *reconciler) converge(ctx context.Context, ws *WebServer) *findings {
 	f := &findings{}
 	want, err := desired(ws)
@@ -162,14 +170,18 @@ func (r *reconciler) converge(ctx context.Context, ws *WebServer) *findings {
 		f.problem = &problem{reason: "InvalidSpec", message: err.Error() + "; correct the WebServer", stalled: true}
 		if f.seen, err = r.cached(ws); err != nil {
 			f.errs = append(f.errs, err)
-			f.hold = true
+			f.stale = true
 		}
 		return f
 	}
+	paused := conditions.IsPaused(ws.Annotations)
+	want.deployment.Hold, want.service.Hold = paused, paused
 	owner := apply.OwnerOf(resource, ws)
 	dep, err := r.deployments.Apply(ctx, owner, want.deployment)
 	f.deployment = dep.Live
-	record(ctx, f, deployments.Kind, dep, err)
+	child := childObject(ws, deployments, dep.Live)
+	announceChild(ctx, r, ws, child, dep)
+	record(ctx, f, child, dep, err)
 
 	want.service.Insist = r.waitsForPort(ws.Key())
 	svc, err := r.services.Apply(ctx, owner, want.service)
@@ -179,25 +191,21 @@ func (r *reconciler) converge(ctx context.Context, ws *WebServer) *findings {
 		r.portGranted(ws.Key())
 	}
 	f.service = svc.Live
-	record(ctx, f, services.Kind, svc, err)
+	child = childObject(ws, services, svc.Live)
+	announceChild(ctx, r, ws, child, svc)
+	record(ctx, f, child, svc, err)
 	return f
 }
 
 // record adds what came of one child.
-func record[S any](ctx context.Context, f *findings, kind string, r apply.Result[S], err error) {
-	log := logr.FromContextOrDiscard(ctx)
-	attempt := controller.Attempt(ctx)
-	switch r.Outcome {
-	case apply.Created:
-		log.Info("created", "child", kind+" "+r.Live.Key().String())
-	case apply.Applied:
-		log.Info("applied", "child", kind+" "+r.Live.Key().String(), "difference", r.Difference)
-	case apply.Foreign, apply.Contested, apply.Waiting, apply.Overtaken:
-		log.Info(r.Outcome.String(), "message", r.Message)
+func record[S any](ctx context.Context, f *findings, child events.Object, result apply.Result[S], err error) {
+	if result.Outcome == apply.Held && f.held == "" {
+		f.held = result.Message
 	}
-	f.wait = apply.Earlier(f.wait, r.Wait)
+	f.wait = apply.Earlier(f.wait, result.Wait)
+	attempt := controller.Attempt(ctx)
 	// What passes by itself in a moment is no news for a user.
-	f.hold = f.hold || r.Outcome == apply.Overtaken ||
+	f.stale = f.stale || result.Outcome == apply.Overtaken ||
 		kube.IsTransient(err) && !apply.Refused(err) && attempt < reportAfter
 	if apply.Refused(err) {
 		f.errs = append(f.errs, controller.Terminal(err))
@@ -205,7 +213,9 @@ func record[S any](ctx context.Context, f *findings, kind string, r apply.Result
 		f.errs = append(f.errs, err)
 	}
 	if f.problem == nil {
-		f.problem = problemOf(kind, r.Outcome, r.Message, err, attempt)
+		if f.problem = problemOf(child.Kind, result.Outcome, result.Message, err, attempt); f.problem != nil {
+			f.problem.child = child
+		}
 	}
 }
 
@@ -216,13 +226,13 @@ func (r *reconciler) otherPort(ctx context.Context, f *findings, ws *WebServer, 
 	waited := r.portRefused(ws.Key())
 	switch {
 	case waited < portPatience:
-		f.hold = true
+		f.stale = true
 		refused.Wait = max(waited, portRetry)
 		return refused, nil
 	case ws.Spec.NodePort != nil:
 		refused.Wait = recheck
 		if f.problem == nil {
-			f.problem = &problem{reason: "NodePortRefused", message: fmt.Sprintf(
+			f.problem = &problem{reason: "NodePortRefused", child: childObject(ws, services, refused.Live), message: fmt.Sprintf(
 				"spec.nodePort %d: %s; choose another one or free it, skiff looks again every minute", *ws.Spec.NodePort, cause)}
 		}
 		return refused, nil
@@ -233,6 +243,7 @@ func (r *reconciler) otherPort(ctx context.Context, f *findings, ws *WebServer, 
 		f.note = fmt.Sprintf("node port %d could not be kept (%s), the Service has another one; set spec.nodePort to choose it",
 			*ws.Status.NodePort, cause)
 		logr.FromContextOrDiscard(ctx).Info("node port changed", "message", f.note)
+		r.event(ws, events.Warning, nodePortChanged, f.note, objectOf(services, svc.Live)) // links to the old one are dead
 	}
 	return svc, err
 }

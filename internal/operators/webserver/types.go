@@ -15,9 +15,9 @@ var (
 
 // WebServer is the custom resource. crds/webserver.yaml says what its fields mean.
 type WebServer struct {
-	kube.Meta `json:"metadata"`
-	Spec      Spec   `json:"spec"`
-	Status    Status `json:"status"`
+	kube.MetaAnnotated `json:"metadata"`
+	Spec               Spec   `json:"spec"`
+	Status             Status `json:"status"`
 }
 
 // Spec is what the user wants. What is handed on to the pods as it is stays raw.

@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr/testr"
 
 	"skiff/crds"
+	"skiff/internal/events"
 	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
 	"skiff/internal/patch"
@@ -86,10 +87,16 @@ func (w *world) installCRD(definitions [][]byte) {
 // start runs a new controller, as after a restart of the process: without any memory.
 func (w *world) start() {
 	client := w.connect(agent)
+	recorder := events.New(events.Options{Client: client, Controller: "skiff.dev/webserver", Instance: "test", Log: testr.New(w.T)})
 	ctx, cancel := context.WithCancel(w.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := New(client, Options{Log: testr.New(w.T)}).Run(ctx); err != nil {
+		if err := New(client, Options{Events: recorder, Log: testr.New(w.T)}).Run(ctx); err != nil {
+			w.Error(err)
+		}
+	})
+	running.Go(func() {
+		if err := recorder.Run(ctx); err != nil {
 			w.Error(err)
 		}
 	})
@@ -220,12 +227,12 @@ func (w *world) wantCondition(name, conditionType, want string) {
 // forget begins a new count of requests.
 func (w *world) forget() { w.api.ForgetRequests() }
 
-// requests returns what the controller has sent since forget, besides lists and watches, in short: "POST services 201".
+// requests returns what the controller has sent since forget, besides lists, watches and Events: "POST services 201".
 func (w *world) requests() []string {
 	var out []string
 	for _, r := range w.api.Requests() {
 		_, what, named := strings.Cut(r.Path, "/namespaces/default/") // lists and watches are of all namespaces
-		if r.UserAgent != agent || !named {
+		if r.UserAgent != agent || !named || what == "events" || strings.HasPrefix(what, "events/") {
 			continue
 		}
 		how := r.Method
@@ -248,4 +255,23 @@ func (w *world) wantRequests(want ...string) {
 	if got := w.requests(); !slices.Equal(got, want) {
 		w.Errorf("requests:\n  %s\nwant:\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 	}
+}
+
+var eventResource = kube.Resource{Group: "events.k8s.io", Version: "v1", Plural: "events", Kind: "Event"}
+
+// events returns the Events about a WebServer, sorted, in short: "Normal CreateService Service/web-service".
+func (w *world) events(name string) []string {
+	var out []string
+	for _, e := range w.api.List(eventResource, "default") {
+		if at(e, "regarding", "name") != name || at(e, "regarding", "kind") != resource.Kind {
+			continue
+		}
+		line := fmt.Sprint(e["type"], " ", e["reason"])
+		if related := e["related"]; related != nil {
+			line += fmt.Sprint(" ", at(related, "kind"), "/", at(related, "name"))
+		}
+		out = append(out, line)
+	}
+	slices.Sort(out)
+	return out
 }

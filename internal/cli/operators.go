@@ -36,7 +36,7 @@ var operators = []struct {
 }{
 	{"webserver", func(o controllerOptions) *controller.Controller {
 		return webserver.New(o.client, webserver.Options{Namespaces: o.namespaces, Workers: o.workers,
-			WatchIdleTimeout: o.watchIdleTimeout, InitialLists: o.initialLists, Log: o.log})
+			WatchIdleTimeout: o.watchIdleTimeout, InitialLists: o.initialLists, Events: o.events, Log: o.log})
 	}},
 	{"restart", func(o controllerOptions) *controller.Controller {
 		return restart.New(o.client, restart.Options{Namespaces: o.namespaces, Workers: o.workers,

@@ -109,6 +109,7 @@ func (s *Server) change(r *request, u origin, mutate func(tx *store.Tx, cur map[
 // replace stores next as the new version of cur. It returns errSame if nothing would change.
 func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *store.Object, u origin) (*store.Object, error) {
 	k, old := r.kind, cur.Value
+	next = obj.Clone(next) // a patch shares what it leaves alone with the stored object, which others are reading
 	meta, oldMeta := obj.Map(next, "metadata"), obj.Map(old, "metadata")
 	if err := checkVersions(k, meta, oldMeta); err != nil {
 		return nil, err
@@ -200,7 +201,7 @@ func sameUID(k *kinds.Kind, meta, old map[string]any) error {
 
 func keep(meta, old map[string]any, field string) {
 	if v, ok := old[field]; ok {
-		meta[field] = v
+		meta[field] = patch.Copy(v) // old is stored, and others are reading it
 	} else {
 		delete(meta, field)
 	}

@@ -147,22 +147,27 @@ func standingOf(rd *Redis, f *findings, s *Status, now time.Time) standing {
 	look := fmt.Sprintf("; look at the pods with `kubectl describe pods -l %s`", selector(rd.Name))
 	available, st := examine(f.want, f.slots, now)
 	st.message += look
-	existing := int32(0)
+	existing, foreign := int32(0), int32(0)
 	for _, slot := range f.slots[:f.want.num] {
-		if slot.up() {
+		switch {
+		case slot.up():
 			existing++
+		case slot.foreign != "":
+			foreign++
 		}
 	}
 	switch {
 	case st.stuck:
 	case int(s.Replicas) > 0 && len(f.slots) > f.want.num:
 		st.reason, st.message = "ScalingDown", fmt.Sprintf("%d pods are to go, one at a time", len(f.slots)-f.want.num)
-	case existing < num:
+	case existing+foreign < num:
 		st.reason, st.message = "PodsMissing", fmt.Sprintf("%d of %d pods are there", existing, num)
-	case s.UpdatedReplicas < num:
+	case s.UpdatedReplicas+foreign < num:
 		st.reason, st.message = "RollingOut", fmt.Sprintf("%d of %d pods are of revision %s; the others follow one at a time, the highest first", s.UpdatedReplicas, num, f.want.revision)
-	case available < num:
+	case available+foreign < num:
 		st.reason, st.message = "PodsNotReady", fmt.Sprintf("%d of %d pods are available", available, num)+look
+	case foreign > 0: // it is somebody else's turn; the problem says whose
+		st.stuck, st.reason, st.message = true, "NameTaken", fmt.Sprintf("%d of %d pods are there, the names of the others are taken", existing, num)
 	default:
 		return standing{done: true, reason: "Complete", message: fmt.Sprintf("%d of %d pods are ready on port %d", num, num, rd.Spec.Port)}
 	}

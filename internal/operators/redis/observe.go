@@ -47,6 +47,8 @@ func problemOf(o apply.Outcome, message string) *problem {
 		return nameTaken(message)
 	case apply.Contested:
 		return &problem{reason: "Contested", message: message + "; find out what does, skiff tries again within a minute"}
+	case apply.Held:
+		return &problem{reason: conditions.Paused, message: message + "; remove the annotation " + conditions.PausedAnnotation + " to go on", passing: true}
 	case apply.Waiting:
 		return &problem{reason: "Waiting", message: message + "; skiff looks again every few seconds", passing: true}
 	}

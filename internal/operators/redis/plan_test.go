@@ -232,7 +232,7 @@ func TestMessagesOfProblemsEndWithTheNextStep(t *testing.T) {
 			t.Errorf("%v: got %+v, want %s %q", test.err, f.problem, test.reason, test.text)
 		}
 	}
-	for outcome, reason := range map[apply.Outcome]string{apply.Foreign: "NameTaken", apply.Contested: "Contested", apply.Waiting: "Waiting"} {
+	for outcome, reason := range map[apply.Outcome]string{apply.Foreign: "NameTaken", apply.Contested: "Contested", apply.Waiting: "Waiting", apply.Held: conditions.Paused} {
 		if p := problemOf(outcome, "what happened"); p == nil || p.reason != reason || !strings.Contains(p.message, "; ") {
 			t.Errorf("%v: got %+v", outcome, p)
 		}

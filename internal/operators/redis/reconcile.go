@@ -116,19 +116,18 @@ func (c *crew) converge(ctx context.Context, f *findings) {
 		return
 	}
 	f.want = want
-	if conditions.IsPaused(c.rd.Annotations) {
-		c.idle = true
-		c.see(ctx, f, want.num)
-		return
-	}
+	c.idle = conditions.IsPaused(c.rd.Annotations)
+	want.service.Hold = c.idle
 	// Before the first pod, and confirmed: a Redis that is deleted now still has its pods removed in order.
-	if c.rd, err = c.redis.AddFinalizer(ctx, c.rd, Finalizer); err != nil {
-		c.interrupted(ctx, f, err, want.num)
-		return
+	if !c.idle {
+		if c.rd, err = c.redis.AddFinalizer(ctx, c.rd, Finalizer); err != nil {
+			c.interrupted(ctx, f, err, want.num)
+			return
+		}
 	}
 	svc, err := c.services.Apply(ctx, apply.OwnerOf(resource, c.rd), want.service)
 	c.recordService(ctx, f, svc, err)
-	if c.see(ctx, f, want.num) {
+	if c.see(ctx, f, want.num) && !c.idle {
 		c.run(ctx, f, plan(want, f.slots, time.Now()))
 	}
 }

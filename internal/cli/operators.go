@@ -14,6 +14,7 @@ import (
 	"skiff/internal/controller"
 	"skiff/internal/events"
 	"skiff/internal/kube"
+	"skiff/internal/operators/redis"
 	"skiff/internal/operators/restart"
 	"skiff/internal/operators/webserver"
 )
@@ -36,6 +37,10 @@ var operators = []struct {
 }{
 	{"webserver", func(o controllerOptions) *controller.Controller {
 		return webserver.New(o.client, webserver.Options{Namespaces: o.namespaces, Workers: o.workers,
+			WatchIdleTimeout: o.watchIdleTimeout, InitialLists: o.initialLists, Events: o.events, Log: o.log})
+	}},
+	{"redis", func(o controllerOptions) *controller.Controller {
+		return redis.New(o.client, redis.Options{Namespaces: o.namespaces, Workers: o.workers,
 			WatchIdleTimeout: o.watchIdleTimeout, InitialLists: o.initialLists, Events: o.events, Log: o.log})
 	}},
 	{"restart", func(o controllerOptions) *controller.Controller {

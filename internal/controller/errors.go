@@ -44,10 +44,18 @@ func classify(err error) class {
 	switch e := err.(type) {
 	case nil, *terminalError:
 		return terminal
-	case *panicError, *timeoutError:
+	case *panicError:
+		return failing
+	case *timeoutError:
+		// Whose fault it was shows in what it was doing: a server that does not answer is no fault of the key.
+		if noAnswer := new(kube.NoAnswerError); errors.As(e.err, &noAnswer) {
+			return classify(e.err)
+		}
 		return failing
 	case *kube.Status:
 		return classOf(e)
+	case *kube.NoAnswerError:
+		return passing
 	case interface{ Unwrap() []error }:
 		hardest := terminal
 		for _, part := range e.Unwrap() {
@@ -57,7 +65,7 @@ func classify(err error) class {
 	case net.Error: // context.DeadlineExceeded of a request is one, too
 		return passing
 	}
-	if err == io.EOF || err == io.ErrUnexpectedEOF || kube.UnknownOutcome(err) {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return passing // a broken connection
 	}
 	if inner := errors.Unwrap(err); inner != nil {
@@ -66,14 +74,16 @@ func classify(err error) class {
 	return failing
 }
 
-// classOf is the table of ERR-08. 403 is no terminal error: a grant may come at any time, and nothing changes
-// in the object when it does. Nothing can be created in a namespace that is being deleted, though (ERR-06).
+// classOf is the table of ERR-08. 401 is about us, not about the object: a token that is not renewed in time
+// must not send every key to the slow lane. 403 is no terminal error: a grant may come at any time, and nothing
+// changes in the object when it does. Nothing can be created in a namespace that is being deleted, though
+// (ERR-06).
 func classOf(s *kube.Status) class {
 	switch s.Code {
 	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotAcceptable,
 		http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
 		return terminal
-	case http.StatusConflict, http.StatusTooManyRequests:
+	case http.StatusConflict, http.StatusTooManyRequests, http.StatusUnauthorized:
 		return passing
 	}
 	switch {

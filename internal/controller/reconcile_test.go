@@ -425,7 +425,7 @@ func TestErrorsAreClassifiedByTheWholeOfTheirChain(t *testing.T) {
 		{status(http.StatusUnsupportedMediaType), terminal},
 		{fmt.Errorf("apply deployment: %w", status(http.StatusUnprocessableEntity)), terminal},
 		{fmt.Errorf("create pod: %w", terminating), terminal},
-		{status(http.StatusUnauthorized), failing},
+		{status(http.StatusUnauthorized), passing},
 		{status(http.StatusForbidden), failing},
 		{status(http.StatusNotFound), failing},
 		{status(http.StatusConflict), passing},

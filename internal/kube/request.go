@@ -95,7 +95,7 @@ func (c *Client) callOnce(ctx context.Context, r *request) ([]byte, error) {
 	}
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		err = readError(ctx, err)
+		err = &NoAnswerError{readError(ctx, err)}
 		if r.write() {
 			return nil, &unknownOutcome{err}
 		}
@@ -111,7 +111,8 @@ func (c *Client) callOnce(ctx context.Context, r *request) ([]byte, error) {
 }
 
 // send is the one funnel to net/http. It returns an answer with a 2xx code, whose body the caller closes, or
-// an error: a Status for any other code. A 401 makes it forget the token and try once more with a fresh one.
+// an error: a Status for any other code, a NoAnswerError where there was no answer. A 401 makes it forget the
+// token and try once more with a fresh one.
 func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
 	resp, err := c.sendOnce(ctx, r)
 	if IsUnauthorized(err) && c.credentials != nil {
@@ -135,7 +136,7 @@ func (c *Client) sendOnce(ctx context.Context, r *request) (*http.Response, erro
 	}
 	resp, err := hc.Do(req)
 	if err != nil {
-		err = readError(ctx, stripURL(err))
+		err = &NoAnswerError{readError(ctx, stripURL(err))}
 		if r.write() && sent.Load() {
 			return nil, &unknownOutcome{err}
 		}
@@ -180,7 +181,7 @@ func (c *Client) newRequest(ctx context.Context, r *request) (*http.Request, err
 	if c.credentials != nil {
 		token, err := c.credentials.Token(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("get bearer token: %w", err)
+			return nil, &NoAnswerError{fmt.Errorf("get bearer token: %w", err)}
 		}
 		if token != "" {
 			req.Header.Set("Authorization", "Bearer "+token)

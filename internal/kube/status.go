@@ -188,6 +188,13 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
+// NoAnswerError is a request that got no answer, or not all of it: the connection could not be made or broke, the time
+// was over, or there was no token to ask with. Nothing is wrong with the request. Its text is that of Err.
+type NoAnswerError struct{ Err error }
+
+func (e *NoAnswerError) Error() string { return e.Err.Error() }
+func (e *NoAnswerError) Unwrap() error { return e.Err }
+
 // unknownOutcome marks a write whose connection died after the request was sent.
 type unknownOutcome struct{ err error }
 

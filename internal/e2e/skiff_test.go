@@ -93,8 +93,10 @@ func (s *Scope) skiffRequests(since time.Time, match func(Request) bool) []Reque
 	return requests
 }
 
-// writesHere matches what skiff wrote in the scope's namespace.
-func (s *Scope) writesHere(r Request) bool { return r.Write() && r.Namespace == s.NS }
+// writesHere matches what skiff wrote in the scope's namespace. Events do not count: they tell of a write, at their own time.
+func (s *Scope) writesHere(r Request) bool {
+	return r.Write() && r.Namespace == s.NS && r.Resource != "events"
+}
 
 // waitChildren returns when the WebServer has a Deployment with that many ready replicas of the image, and a Service, both owned by it.
 func (s *Scope) waitChildren(name, image string, replicas int) {

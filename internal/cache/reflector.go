@@ -26,8 +26,8 @@ const (
 	// again, or a list where the version is what was refused.
 	resuming phase = "resuming"
 	// streaming: the content follows an open watch.
-	// Exits: event or bookmark -> streaming; end of the watch -> resuming, or backingOff if it was short or
-	// broken; ERROR event -> backingOff, then resuming or a list; older version seen and history found
+	// Exits: event or bookmark -> streaming; end or silence of the watch -> resuming, or backingOff if it was
+	// short or broken; ERROR event -> backingOff, then resuming or a list; older version seen and history found
 	// rewound -> a list.
 	streaming phase = "streaming"
 	// backingOff: waits for state.pause. Exit: -> state.next.

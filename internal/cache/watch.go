@@ -147,6 +147,13 @@ func (r *Reflector[T]) streamEnded(s state[T], err error) state[T] {
 	case "ended":
 		s.phase = resuming
 		return r.recovered(s)
+	case "idle":
+		// A server on which nothing happens is as silent as a dead one. Asking tells them apart, and the timeout
+		// itself spaces the questions, unless it is absurdly short.
+		if life >= shortWatch {
+			s.phase = resuming
+			return s
+		}
 	case "refused":
 		return r.refused(s, err)
 	case "expired", "error", "frame too large":

@@ -185,6 +185,32 @@ func TestAMuteWatchIsOpenedAnew(t *testing.T) {
 	}
 }
 
+// A server sends no bookmark that tells nothing new (seen on v1.36), so where nothing happens a short idle timeout ends each
+// watch. That is no failure: with a pause that grows, events would come half a minute late.
+//
+// Rules: WCH-06
+func TestAQuietServerIsWatchedWithoutGapsWhateverTheIdleTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, m := synced(t, Options{WatchIdleTimeout: time.Minute}, frames(thenHold))
+		wait(time.Hour)
+		watches := s.seen(watching)
+		for i := 1; i < len(watches); i++ {
+			if gap := watches[i].at.Sub(watches[i-1].at); gap > time.Minute {
+				t.Fatalf("watch %d came %v after the one before, want no pause between them", i, gap)
+			}
+		}
+		if n := len(watches); n < 59 || n > 61 {
+			t.Errorf("%d watches in an hour, want one per minute", n)
+		}
+		if p := m.state().Problem; p != "" {
+			t.Errorf("problem %q", p)
+		}
+		if l := m.logged("not up to date"); l != 0 {
+			t.Errorf("logged %d times", l)
+		}
+	})
+}
+
 // Rules: WCH-21
 func TestWatchTimeoutsAreSpreadOverFiveToTenMinutes(t *testing.T) {
 	r := &Reflector[*pod]{}

@@ -74,8 +74,9 @@ func newRoot() *cobra.Command {
 		Short: "Kubernetes controllers over plain HTTP",
 		Long: `skiff runs Kubernetes controllers over plain HTTP: one small static binary.
 
-It turns a WebServer object into a Deployment and a Service and keeps them as declared. Try it without a cluster with
-'skiff demo', play with it through kubectl with 'skiff dev', run it against a cluster with 'skiff run'.`,
+It makes a Deployment and a Service of a WebServer, runs the pods of a Redis, and restarts what a RestartTrigger names when pods that
+it depends on are replaced. Try it without a cluster with 'skiff demo', play with it through kubectl with 'skiff dev', run it
+against a cluster with 'skiff run'.`,
 		Example: `  skiff demo                          # a tour, nothing needed
   skiff dev                           # an API server on this machine, with the controllers in it
   skiff crds install && skiff run     # against the cluster of your kubeconfig

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// demoPatience is how long a step may take. Each takes a second or so on an idle machine.
+	// demoPatience is how long a step may take. Each takes some seconds at most on an idle machine.
 	demoPatience = 15 * time.Second
 	// demoLook is how often the tour looks whether a step has come true.
 	demoLook = 20 * time.Millisecond
@@ -40,34 +40,58 @@ was done, what skiff did and why, and what the cluster looks like then. Exits wi
 			if err != nil {
 				return err
 			}
-			err = runDemo(cmd.Context(), cmd.OutOrStdout(), filepath.Join(dir, "kubeconfig"), demoPatience, demoSteps())
+			err = runDemo(cmd.Context(), cmd.OutOrStdout(), filepath.Join(dir, "kubeconfig"), demoPatience, demoActs())
 			return errors.Join(err, os.RemoveAll(dir))
 		},
 	}
+}
+
+// act is the part of the tour that is about one controller.
+type act struct {
+	title string
+	steps []step
 }
 
 // step is one station of the tour.
 type step struct {
 	title string
 	you   string // what the user does, as they would type it
-	do    func(ctx context.Context, c *kube.Client, before world) error
+	do    func(ctx context.Context, c *kube.Client) error
 	// missing says what has not come true yet, "" once all has. before is the cluster as it was when the step began.
 	missing func(before, now world) string
-	proof   string // what has come true then
+	tells   []string // parts of what skiff logs that it did, each of which has to come
+	event   string   // reason of an Event that has to come; "" for none
+	proof   string   // what has come true then
 }
 
-// tour runs steps and tells of them.
+// tour runs steps on a cluster and tells of them.
 type tour struct {
 	out      io.Writer
-	client   *kube.Client
-	deeds    *deeds
 	patience time.Duration // for each step
-	before   world
+	cluster  *devCluster
+	client   *kube.Client // the user's
+	pods     *podHistory
+	deeds    *deeds
+	taken    int // steps that came true
 }
 
-// runDemo runs the steps on a cluster of their own. The error names the step that did not come true.
-func runDemo(ctx context.Context, out io.Writer, kubeconfig string, patience time.Duration, steps []step) error {
+// runDemo runs the acts on a cluster of their own. The error names the step that did not come true.
+func runDemo(ctx context.Context, out io.Writer, kubeconfig string, patience time.Duration, acts []act) error {
 	began := time.Now()
+	return onDemoCluster(ctx, kubeconfig, func(ctx context.Context, t *tour) error {
+		t.out, t.patience = out, patience
+		fmt.Fprintf(out, "An API server (Kubernetes %s, embedded) with simulated nodes, and the controllers of skiff: %s.\n",
+			fakeapi.Version, strings.Join(operatorNames(), ", "))
+		if err := t.withControllers(ctx, func(ctx context.Context) error { return t.walk(ctx, acts) }); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(out, "\nAll %d steps came true, in %.1f s. Now yours: skiff dev\n", t.taken, time.Since(began).Seconds())
+		return err
+	})
+}
+
+// onDemoCluster gives work a tour of a new cluster, in which none of skiff's controllers runs yet.
+func onDemoCluster(ctx context.Context, kubeconfig string, work func(ctx context.Context, t *tour) error) error {
 	told := &deeds{}
 	d, err := newDevCluster(devOptions{listen: "127.0.0.1:0", kubeconfig: kubeconfig, log: told.logger(),
 		simulate: simulate.Options{PodStartDelay: demoPodDelay, PodStopDelay: demoPodDelay}})
@@ -75,11 +99,6 @@ func runDemo(ctx context.Context, out io.Writer, kubeconfig string, patience tim
 		return err
 	}
 	return d.run(ctx, func(ctx context.Context) error {
-		controllers, err := d.connect("") // skiff's own name, so that only its own requests carry it
-		if err != nil {
-			return err
-		}
-		defer controllers.Close()
 		user, err := d.connect("skiff-demo")
 		if err != nil {
 			return err
@@ -88,26 +107,32 @@ func runDemo(ctx context.Context, out io.Writer, kubeconfig string, patience tim
 		if err := installCRDs(ctx, user, demoPatience, io.Discard); err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "An API server (Kubernetes %s, embedded) with simulated nodes, and the controllers of skiff: %s.\n",
-			fakeapi.Version, strings.Join(operatorNames(), ", "))
-
-		ctx, stop := context.WithCancel(ctx)
-		defer stop()
-		all, recorders := newControllers(operatorNames(), controllerOptions{client: controllers, log: told.logger()})
-		ran := make(chan error, 1)
-		m := manager.New(manager.Options{Controllers: all, Log: told.logger()})
-		go func() { ran <- withRecorders(ctx, recorders, m.Run) }()
-		t := &tour{out: out, client: user, deeds: told, patience: patience}
-		if err = waitReady(ctx, all); err == nil {
-			err = t.walk(ctx, steps)
-		}
-		stop()
-		if err = errors.Join(err, <-ran); err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(out, "\nAll %d steps came true, in %.1f s. Now yours: skiff dev\n", len(steps), time.Since(began).Seconds())
-		return err
+		pods := newPodHistory(user)
+		return pods.follow(ctx, func(ctx context.Context) error {
+			return work(ctx, &tour{cluster: d, client: user, pods: pods, deeds: told})
+		})
 	})
+}
+
+// withControllers runs skiff's controllers as long as work runs, which begins when they are ready.
+func (t *tour) withControllers(ctx context.Context, work func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	client, err := t.cluster.connect("") // skiff's own name, so that only its own requests carry it
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	log := t.deeds.logger()
+	all, recorders := newControllers(operatorNames(), controllerOptions{client: client, log: log})
+	ran := make(chan error, 1)
+	m := manager.New(manager.Options{Controllers: all, Log: log})
+	go func() { ran <- withRecorders(ctx, recorders, m.Run) }()
+	if err = waitReady(ctx, all); err == nil {
+		err = work(ctx)
+	}
+	stop()
+	return errors.Join(err, <-ran)
 }
 
 // waitReady waits until the controllers follow the server: what they then do has the user's step as its cause.
@@ -126,13 +151,19 @@ func waitReady(ctx context.Context, all []*controller.Controller) error {
 	return nil
 }
 
-func (t *tour) walk(ctx context.Context, steps []step) error {
-	for i, s := range steps {
-		if _, err := fmt.Fprintf(t.out, "\n%d  %s\n   you    %s\n", i+1, s.title, s.you); err != nil {
+func (t *tour) walk(ctx context.Context, acts []act) error {
+	for _, a := range acts {
+		if _, err := fmt.Fprintf(t.out, "\n%s\n", a.title); err != nil {
 			return err
 		}
-		if err := t.take(ctx, s); err != nil {
-			return fmt.Errorf("demo: step %d, %s: %w", i+1, s.title, err)
+		for _, s := range a.steps {
+			if _, err := fmt.Fprintf(t.out, "\n%d  %s\n%s", t.taken+1, s.title, labelled("you", strings.Split(s.you, "\n"))); err != nil {
+				return err
+			}
+			if err := t.take(ctx, s); err != nil {
+				return fmt.Errorf("demo: step %d, %s: %w", t.taken+1, s.title, err)
+			}
+			t.taken++
 		}
 	}
 	return nil
@@ -143,58 +174,78 @@ func (t *tour) take(ctx context.Context, s step) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, t.patience, fmt.Errorf("not within %s", t.patience))
 	defer cancel()
 	began := time.Now()
-	if err := s.do(ctx, t.client, t.before); err != nil {
+	before, err := t.look(ctx)
+	if err != nil {
 		return err
 	}
-	missing, seen := "nothing was seen yet", t.before
-	for {
-		now, err := look(ctx, t.client)
-		if err != nil && ctx.Err() == nil {
-			return t.failed(ctx, err.Error())
+	if t.lacks(s, before, before) == "" {
+		return errors.New("it was true before anything was done, so it shows nothing")
+	}
+	if err := s.do(ctx, t.client); err != nil {
+		return err
+	}
+	now, missing, err := t.await(ctx, s, before)
+	if err == nil && missing != "" {
+		err = fmt.Errorf("%w: %s", context.Cause(ctx), missing)
+	}
+	text := labelled("skiff", tell(t.deeds.take())) + labelled("now", now.lines())
+	if err != nil {
+		fmt.Fprint(t.out, text)
+		if failures := t.deeds.failures(); len(failures) > 0 {
+			err = fmt.Errorf("%w (the last error of a controller: %s)", err, failures[len(failures)-1])
 		}
-		if err == nil {
-			seen = now
-			if missing = s.missing(t.before, now); missing == "" {
-				t.before = now
-				return t.tell(s, now, time.Since(began))
+		return err
+	}
+	if s.event != "" {
+		text += labelled("event", now.newEvents(before, s.event))
+	}
+	text += labelled("true", []string{fmt.Sprintf("%s (%.1f s)", s.proof, time.Since(began).Seconds())})
+	_, err = fmt.Fprint(t.out, text)
+	return err
+}
+
+// await looks at the cluster until the step has come true, or ctx ends. It returns the last that was seen, and what that lacks.
+func (t *tour) await(ctx context.Context, s step, before world) (now world, missing string, err error) {
+	now, missing = before, "nothing was seen yet"
+	for {
+		switch seen, err := t.look(ctx); {
+		case err == nil:
+			if now, missing = seen, t.lacks(s, before, seen); missing == "" {
+				return now, "", nil
 			}
+		case ctx.Err() == nil:
+			return now, missing, err
 		}
 		select {
 		case <-ctx.Done():
-			t.tellDeeds()
-			fmt.Fprint(t.out, seen.text("   now    "))
-			return t.failed(ctx, missing)
+			return now, missing, nil
 		case <-time.After(demoLook):
 		}
 	}
 }
 
-// failed explains a step that did not come true.
-func (t *tour) failed(ctx context.Context, missing string) error {
-	err := fmt.Errorf("%s", missing)
-	if ctx.Err() != nil {
-		err = fmt.Errorf("%w: %s", context.Cause(ctx), missing)
+// lacks says what has not come true of a step, "" if all has.
+func (t *tour) lacks(s step, before, now world) string {
+	if missing := s.missing(before, now); missing != "" {
+		return missing
 	}
-	if failures := t.deeds.failures(); len(failures) > 0 {
-		err = fmt.Errorf("%w (the last error of a controller: %s)", err, failures[len(failures)-1])
+	if s.event != "" && len(now.newEvents(before, s.event)) == 0 {
+		return "there is no Event " + s.event
 	}
-	return err
+	for _, part := range s.tells { // a log line comes a moment after the answer of the server that it is about
+		if !t.deeds.tellOf(part) {
+			return fmt.Sprintf("skiff has not logged that it %s", part)
+		}
+	}
+	return ""
 }
 
-func (t *tour) tell(s step, now world, took time.Duration) error {
-	t.tellDeeds()
-	_, err := fmt.Fprintf(t.out, "%s   true   %s (%.1f s)\n", now.text("   now    "), s.proof, took.Seconds())
-	return err
-}
-
-// tellDeeds prints what skiff did since the last step, each with its cause.
-func (t *tour) tellDeeds() {
-	label := "skiff  "
-	for _, d := range t.deeds.take() {
-		fmt.Fprintf(t.out, "   %s%s\n            because %s\n", label, d.what, d.cause)
-		label = "       "
+// labelled puts lines under a label at the left margin. No lines give no text.
+func labelled(label string, lines []string) string {
+	var b strings.Builder
+	for _, line := range lines {
+		fmt.Fprintf(&b, "   %-7s%s\n", label, line)
+		label = ""
 	}
-	if label == "skiff  " {
-		fmt.Fprintf(t.out, "   skiff  had nothing to write\n")
-	}
+	return b.String()
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,20 +13,32 @@ import (
 )
 
 func TestDemoComesTrueAndTellsWhy(t *testing.T) {
-	r := skiff(t, "demo")
+	t.Parallel() // with the other tours: they wait most of the time, and read nothing of the environment
+	var stdout, stderr lockedBuffer
+	code := Main(t.Context(), []string{"demo"}, &stdout, &stderr)
+	r := result{code, stdout.String(), stderr.String()}
 	r.want(t, exitDone)
-	steps := demoSteps()
-	for _, s := range steps {
-		if !strings.Contains(r.stdout, s.title+"\n   you    "+s.you) || !strings.Contains(r.stdout, "   true   "+s.proof) {
-			t.Errorf("the tour does not tell of %q", s.title)
+	for _, a := range demoActs() {
+		for _, s := range a.steps {
+			if !strings.Contains(r.stdout, s.title+"\n   you    "+s.you) || !strings.Contains(r.stdout, "   true   "+s.proof) {
+				t.Errorf("the tour does not tell of %q", s.title)
+			}
+		}
+		if !strings.Contains(r.stdout, "\n"+a.title+"\n") {
+			t.Errorf("the tour has no part %q", a.title)
 		}
 	}
 	for _, text := range []string{
-		"created Deployment default/web\n            because WebServer default/web ADDED",
-		"applied Deployment default/web: spec.replicas",
-		"created Service default/web-service\n            because Service default/web-service DELETED",
+		"because WebServer default/web ADDED\n",
+		"applied Deployment default/web: spec.replicas\n            because WebServer default/web MODIFIED",
+		"Service default/web-service DELETED",
 		"nothing is left",
-		"All 7 steps came true",
+		"deleted pod cache-2: spec.num is 2\n            because Redis default/cache MODIFIED",
+		"because Pod default/cache-0 DELETED",
+		"event  redis/cache  PodsDeleted",
+		"event  deployment/predixy  Restarted  restarted by RestartTrigger predixy: pod cache-0 replaced, new IP",
+		"restarts 1  the last one for NewPodRunning of pod cache-0",
+		"All 13 steps came true",
 	} {
 		if !strings.Contains(r.stdout, text) {
 			t.Errorf("the tour does not say %q", text)
@@ -39,49 +52,135 @@ func TestDemoComesTrueAndTellsWhy(t *testing.T) {
 	}
 }
 
+func nothing(context.Context, *kube.Client) error { return nil }
+
 func TestDemoFailsWithTheStepThatDoesNotComeTrue(t *testing.T) {
-	nothing := func(context.Context, *kube.Client, world) error { return nil }
+	t.Parallel()
 	var out lockedBuffer
 	run := func(ctx context.Context, s step) error {
-		return runDemo(ctx, &out, filepath.Join(t.TempDir(), "kubeconfig"), time.Second, []step{s})
+		return runDemo(ctx, &out, filepath.Join(t.TempDir(), "kubeconfig"), time.Second, []act{{"All", []step{s}}})
 	}
-	isolate(t)
 
-	err := run(t.Context(), step{title: "Wait", do: nothing, missing: func(_, _ world) string { return "the moon is not blue" }})
+	moon := func(_, _ world) string { return "the moon is not blue" }
+	err := run(t.Context(), step{title: "Wait", do: nothing, missing: moon})
 	if err == nil || !strings.Contains(err.Error(), "demo: step 1, Wait: not within 1s: the moon is not blue") {
 		t.Errorf("error %v", err)
 	}
 	broken := errors.New("broken")
-	err = run(t.Context(), step{title: "Break", do: func(context.Context, *kube.Client, world) error { return broken }})
+	err = run(t.Context(), step{title: "Break", do: func(context.Context, *kube.Client) error { return broken }, missing: moon})
 	if !errors.Is(err, broken) {
 		t.Errorf("error %v", err)
 	}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	err = run(ctx, step{title: "Stop", do: nothing, missing: func(_, _ world) string {
-		cancel(errors.New("interrupted"))
+	err = run(t.Context(), step{title: "Idle", do: nothing, missing: func(_, _ world) string { return "" }})
+	if err == nil || !strings.Contains(err.Error(), "step 1, Idle: it was true before anything was done") {
+		t.Errorf("error %v", err)
+	}
+	begun := false
+	comesTrue := func(_, _ world) string {
+		if begun {
+			return ""
+		}
 		return "more"
-	}})
-	if err == nil || !strings.Contains(err.Error(), "step 1, Stop: interrupted") {
+	}
+	begin := func(context.Context, *kube.Client) error { begun = true; return nil }
+	err = run(t.Context(), step{title: "Silence", do: begin, missing: comesTrue, tells: []string{"sang"}})
+	if err == nil || !strings.Contains(err.Error(), "skiff has not logged that it sang") {
+		t.Errorf("error %v", err)
+	}
+	begun = false
+	err = run(t.Context(), step{title: "Event", do: begin, missing: comesTrue, event: "Sang"})
+	if err == nil || !strings.Contains(err.Error(), "there is no Event Sang") {
 		t.Errorf("error %v", err)
 	}
 }
 
-func TestNoStepOfTheDemoIsTrueWithoutItsEffect(t *testing.T) {
-	full := func() world {
-		w := world{web: &webServerView{}, deployment: &deploymentView{}, service: &serviceView{}}
-		w.web.UID, w.deployment.UID, w.service.UID = "w", "d", "s"
-		w.service.Spec.Ports = append(w.service.Spec.Ports, struct {
-			NodePort int `json:"nodePort"`
-		}{demoPort})
-		return w
+// Controllers may take half a minute to finish what is under way. What waits for the user's cluster must not.
+func TestDemoEndsSoonWhenItIsInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	acts := demoActs()
+	last := &acts[2].steps[0] // the acts before it have left pods, mirrors and Events in flight
+	last.missing = func(_, _ world) string { return "more" }
+	last.do = func(context.Context, *kube.Client) error {
+		cancel(errors.New("interrupted"))
+		return nil
 	}
-	steps := demoSteps()
-	for i, s := range steps {
-		if i < len(steps)-1 && s.missing(full(), world{}) == "" {
-			t.Errorf("%s: true of an empty cluster", s.title)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- runDemo(ctx, io.Discard, filepath.Join(t.TempDir(), "kubeconfig"), demoPatience, acts[1:])
+	}()
+	<-ctx.Done()
+	select {
+	case err := <-ended:
+		if err == nil || !strings.Contains(err.Error(), last.title+": interrupted") {
+			t.Errorf("error %v", err)
 		}
-		if s.missing(full(), full()) == "" {
-			t.Errorf("%s: true of a cluster in which nothing has happened", s.title)
+	case <-time.After(5 * time.Second):
+		t.Error("it goes on for more than five seconds")
+		<-ended
+	}
+}
+
+func TestNoStepOfTheDemoIsTrueOfAnEmptyCluster(t *testing.T) {
+	full := world{web: &webServerView{}, webDeployment: &deploymentView{}, webService: &serviceView{}, redis: &redisView{},
+		redisService: &serviceView{}, trigger: &triggerView{}, proxy: &deploymentView{}}
+	for _, a := range demoActs() {
+		for _, s := range a.steps {
+			if s.title != "Delete the WebServer" && s.missing(full, world{}) == "" {
+				t.Errorf("%s: true of an empty cluster", s.title)
+			}
+			if s.missing(full, full) == "" {
+				t.Errorf("%s: true of a cluster in which nothing has happened", s.title)
+			}
 		}
 	}
+}
+
+// Each step is done while skiff is away. It must not come true by itself, and it must when skiff is back.
+func TestTheDemoShowsWhatSkiffDoes(t *testing.T) {
+	t.Parallel()
+	err := onDemoCluster(t.Context(), filepath.Join(t.TempDir(), "kubeconfig"), func(ctx context.Context, tour *tour) error {
+		for _, a := range demoActs() {
+			for _, s := range a.steps {
+				if err := withoutSkiff(ctx, t, tour, s); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// withoutSkiff takes a step while no controller runs, and then starts them.
+func withoutSkiff(ctx context.Context, t *testing.T, tour *tour, s step) error {
+	tour.deeds.take()
+	before, err := tour.look(ctx)
+	if err != nil {
+		return err
+	}
+	if tour.lacks(s, before, before) == "" {
+		t.Errorf("%s: true before anything was done", s.title)
+	}
+	if err := s.do(ctx, tour.client); err != nil {
+		return err
+	}
+	if s.title != "Delete the WebServer" { // which is the garbage collector's work
+		alone, cancel := context.WithTimeout(ctx, 2*demoPodDelay)
+		defer cancel()
+		if _, missing, err := tour.await(alone, s, before); err != nil || missing == "" {
+			t.Errorf("%s: true without skiff (%v)", s.title, err)
+		}
+	}
+	return tour.withControllers(ctx, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, demoPatience)
+		defer cancel()
+		now, missing, err := tour.await(ctx, s, before)
+		if missing != "" {
+			t.Errorf("%s: does not come true: %s\n%s", s.title, missing, strings.Join(now.lines(), "\n"))
+		}
+		return err
+	})
 }

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -11,7 +13,7 @@ import (
 // deed is something that a controller has done, as its log tells it.
 type deed struct {
 	cause string // why the object was reconciled
-	what  string // "created Service default/web-service"; "" for a look that changed nothing
+	what  string // "created Service default/web-service"
 }
 
 // deeds is a log sink that keeps what the tour retells: each write of a controller with its cause, and what went wrong.
@@ -28,6 +30,28 @@ func (d *deeds) take() []deed {
 	out := d.done
 	d.done = nil
 	return out
+}
+
+// tellOf says whether something was done since the last take of which text is a part.
+func (d *deeds) tellOf(text string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.ContainsFunc(d.done, func(one deed) bool { return strings.Contains(one.what, text) })
+}
+
+// tell makes lines of what was done, each cause once below what it led to.
+func tell(done []deed) []string {
+	if len(done) == 0 {
+		return []string{"had nothing to write"}
+	}
+	var lines []string
+	for i, d := range done {
+		lines = append(lines, d.what)
+		if i+1 == len(done) || done[i+1].cause != d.cause {
+			lines = append(lines, "  because "+d.cause)
+		}
+	}
+	return lines
 }
 
 // failures returns the errors so far: what to show when a step does not come true.
@@ -54,13 +78,16 @@ func (s deedSink) WithValues(kv ...any) logr.LogSink {
 
 func (s deedSink) Info(_ int, msg string, kv ...any) {
 	get := func(key string) string { return value(append(slices.Clip(s.values), kv...), key) }
-	child := get("child")
-	if get("cause") == "" || child == "" {
+	object := cmp.Or(get("child"), get("pod"), get("target"))
+	if get("cause") == "" || object == "" {
 		return
 	}
-	d := deed{cause: get("cause"), what: msg + " " + child}
-	if difference := get("difference"); difference != "" {
-		d.what += ": " + difference
+	if get("pod") != "" {
+		object = "pod " + object
+	}
+	d := deed{cause: get("cause"), what: msg + " " + object}
+	if why := cmp.Or(get("difference"), get("note")); why != "" {
+		d.what += ": " + why
 	}
 	s.to.mu.Lock()
 	defer s.to.mu.Unlock()

@@ -78,6 +78,19 @@ func defaultKubeconfigOut() (string, error) {
 	return filepath.Join(dir, "skiff", "dev.kubeconfig"), nil
 }
 
+// devObjects are one object of each kind, as short as they can be written.
+const devObjects = `{apiVersion: skiff.dev/v1alpha1, kind: WebServer, metadata: {name: web}, spec: {image: "nginx:1.23.1", replicas: 3}}
+---
+{apiVersion: skiff.dev/v1alpha1, kind: Redis, metadata: {name: cache}, spec: {port: 6379, num: 3}}
+---
+apiVersion: skiff.dev/v1alpha1
+kind: RestartTrigger         # when a pod of cache is replaced, web is restarted
+metadata: {name: web}
+spec:
+  source: {selector: {matchLabels: {app.kubernetes.io/instance: cache}}}
+  targets: [{kind: Deployment, name: web}]
+`
+
 func printDevIntro(out io.Writer, d *devCluster, f controllerFlags) {
 	path, err := filepath.Abs(d.o.kubeconfig)
 	if err != nil {
@@ -92,9 +105,12 @@ In another terminal:
   export KUBECONFIG='%s'
   kubectl apply -f - <<'END'
 %sEND
-  kubectl get webservers,deployments,services,pods
+  kubectl get webservers,redis,restarttriggers,deployments,services,pods
   kubectl scale webserver/web --replicas=5
+  kubectl scale redis/cache --replicas=2       # cache-2 goes
+  kubectl delete pod cache-0                   # comes back, and then web is restarted
+  kubectl describe restarttrigger web          # why
   skiff watch pods
 
-`, d.tls.URL, fakeapi.Version, strings.Join(f.controllers, ", "), path, demoWebServer)
+`, d.tls.URL, fakeapi.Version, strings.Join(f.controllers, ", "), path, devObjects)
 }

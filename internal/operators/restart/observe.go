@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"skiff/internal/conditions"
-	"skiff/internal/controller"
 	"skiff/internal/kube"
 )
 
@@ -35,16 +34,15 @@ func circular(way []kube.Key) *problem {
 }
 
 // failed is a request that did not work. Its message is the same for each attempt, because a new message is a write.
-func failed(err error, attempt int) *problem {
+func failed(err error, stalled bool) *problem {
 	text := "the API server cannot be reached" // an error of the connection names ports that differ each time
 	if s := kube.AsStatus(err); s != nil {
 		text = s.Error()
 	}
-	p := &problem{reason: "RequestFailed", message: text + "; skiff keeps trying"}
+	p := &problem{reason: "RequestFailed", message: text + "; skiff keeps trying", stalled: stalled}
 	if kube.IsForbidden(err) {
 		p.reason, p.message = "Forbidden", text+"; grant it, skiff keeps trying"
 	}
-	p.stalled = attempt+1 >= controller.StallAfter
 	return p
 }
 

@@ -26,8 +26,13 @@ type Options struct {
 	Log              logr.Logger
 }
 
-// recheck is the wait for what only somebody else can change, and of which nothing tells us: a target that is not there.
-const recheck = time.Minute
+const (
+	// recheck is the wait for what only somebody else can change, and of which nothing tells us: a target that is not there.
+	recheck = time.Minute
+	// reportAfter is the number of failures in a row after which a failure that should pass by itself is reported in the status: a
+	// few hundred milliseconds of backoff.
+	reportAfter = 6
+)
 
 // New returns the controller. It sends nothing before Run.
 func New(client *kube.Client, o Options) *controller.Controller {
@@ -138,7 +143,10 @@ func (r *reconciler) converge(ctx context.Context, t *RestartTrigger, rl *rule) 
 	fresh := mem.wantsLook(rl, &s, prints, now)
 	if fresh {
 		if err := r.read(ctx, t.Namespace, rl, mem, prints); err != nil {
-			d := &decision{state: s, problem: failed(err, controller.Attempt(ctx))}
+			if kube.IsTransient(err) && controller.Attempt(ctx) < reportAfter {
+				return nil, err
+			}
+			d := &decision{state: s, problem: failed(err, controller.Attempt(ctx)+1 >= controller.StallAfter)}
 			_, werr := r.report(ctx, t, rl, d)
 			return nil, errors.Join(err, werr)
 		}
@@ -171,12 +179,18 @@ func (r *reconciler) restart(ctx context.Context, t *RestartTrigger, rl *rule, m
 		d.wait = minPoll
 		return &d, nil
 	}
-	if err != nil {
-		mem.lookAt = time.Time{}
-		d.problem = failed(err, controller.Attempt(ctx))
-		_, werr := r.report(ctx, t, rl, &d)
-		return nil, errors.Join(err, werr)
+	if kube.IsTransient(err) || ctx.Err() != nil {
+		mem.lookAt = time.Time{} // it may have happened all the same
+		return nil, err
 	}
+	if err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "restart refused", "target", ref.String())
+		d.restart = -1
+		mem.refused(&d, err, time.Now())
+		_, err = r.report(ctx, t, rl, &d)
+		return &d, err
+	}
+	mem.refusal = nil
 	s.restarted(rl, d.restart, live.UID)
 	logr.FromContextOrDiscard(ctx).Info("restarted", "target", ref.String(), "reason", string(s.Round.Reason), "note", s.Round.Note)
 	r.announce(t, ref, live, s.Round)

@@ -1,9 +1,14 @@
 package restart
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"skiff/internal/kube"
+	"skiff/internal/simulate"
 )
 
 const (
@@ -54,5 +59,301 @@ func TestStoryOfTheArticleWithTheWritesOfEachStep(t *testing.T) {
 		if slices.Contains(w.writes(), restartIt) {
 			t.Error("pods of the first list restarted the target")
 		}
+	})
+}
+
+func TestEachReasonRestartsTheTarget(t *testing.T) {
+	for _, test := range []struct {
+		on  string
+		act func(w *world)
+	}{
+		{"NewPodRunning", func(w *world) { w.pod("redis-2") }},
+		{"PodReplaced", func(w *world) { w.replace("redis-0") }},
+		{"PodIPChanged", func(w *world) { w.replace("redis-0") }},
+		{"PodDeleted", func(w *world) { w.delete(pods, "redis-0") }},
+		{"ContainerRestarted", func(w *world) {
+			w.patch(pods, "redis-0", `{"metadata":{"annotations":{"`+simulate.RestartsAnnotation+`":"1"}}}`)
+		}},
+	} {
+		for name, down := range map[string]bool{"": false, " while the controller is down": true} {
+			t.Run(test.on+name, func(t *testing.T) {
+				story(t, func(w *world) {
+					w.trigger("rt", `"source":{"selector":{"matchLabels":{"app":"redis"}},"on":["`+test.on+`"]},`+toPredixy)
+					w.pass(time.Minute)
+					if down {
+						w.stop()
+					}
+					test.act(w)
+					w.pass(10 * time.Second)
+					if down {
+						w.start()
+					}
+					w.pass(time.Minute)
+					w.wantRestarts(1)
+					w.want("reason", w.status("rt", "lastRestart", "reason"), test.on)
+					w.pass(time.Hour)
+					w.wantRestarts(1)
+				})
+			})
+		}
+	}
+}
+
+func TestWhatDoesNotCountIsNotEvenWritten(t *testing.T) {
+	story(t, func(w *world) {
+		w.trigger("rt", selectRedis+","+toPredixy)
+		w.pod("other")
+		w.patch(pods, "other", `{"metadata":{"labels":{"app":"other"}}}`)
+		w.pass(time.Minute)
+		w.forget()
+		w.delete(pods, "redis-1")
+		w.patch(pods, "redis-0", `{"metadata":{"annotations":{"`+simulate.RestartsAnnotation+`":"3"}}}`)
+		w.delete(pods, "other")
+		w.patch(deployments, "predixy", `{"spec":{"replicas":3}}`)
+		w.pass(time.Hour)
+		w.wantWrites()
+		w.wantRestarts(0)
+	})
+}
+
+func TestManyChangesMakeOneRestartAfterTheLast(t *testing.T) {
+	story(t, func(w *world) {
+		w.trigger("rt", selectRedis+","+toPredixy+`,"debounce":"20s"`)
+		w.pass(time.Second)
+		for range 4 {
+			w.replace("redis-0") // takes four seconds
+			w.pass(6 * time.Second)
+			w.wantRestarts(0)
+		}
+		w.stop() // the wait survives a restart of the process
+		w.start()
+		w.pass(10 * time.Second)
+		w.wantRestarts(0)
+		w.pass(5 * time.Second)
+		w.wantRestarts(1)
+		w.want("suppressed", w.status("rt", "suppressed"), 3)
+	})
+}
+
+func TestASourceThatNeverRestsIsWaitedForTenTimesAsLong(t *testing.T) {
+	story(t, func(w *world) {
+		w.trigger("rt", selectRedis+","+toPredixy+`,"debounce":"5s"`)
+		w.pass(time.Second)
+		for range 12 { // 48 s
+			w.replace("redis-0")
+		}
+		w.wantRestarts(0)
+		w.replace("redis-0")
+		w.replace("redis-0")
+		w.wantRestarts(1)
+	})
+}
+
+func TestCooldownAndBudgetSurviveARestartOfTheController(t *testing.T) {
+	story(t, func(w *world) {
+		w.trigger("rt", selectRedis+","+toPredixy+`,"debounce":"0s","cooldown":"5m","budget":{"max":2,"per":"1h"}`)
+		w.pass(time.Second)
+		w.replace("redis-0")
+		w.pass(10 * time.Second)
+		w.wantRestarts(1)
+		w.replace("redis-0")
+		w.stop()
+		w.start()
+		next, _ := w.status("rt", "nextRestartTime").(string)
+		due, err := time.Parse(time.RFC3339, next)
+		if err != nil || time.Until(due) < 4*time.Minute || time.Until(due) > 5*time.Minute {
+			t.Errorf("next restart at %s, in %s (%v)", next, time.Until(due), err)
+		}
+		w.pass(4 * time.Minute)
+		w.wantRestarts(1)
+		w.pass(time.Minute)
+		w.wantRestarts(2)
+		w.want("restarts in the window", w.status("rt", "restartsInWindow"), 2)
+		w.replace("redis-0")
+		w.stop()
+		w.start()
+		w.pass(50 * time.Minute)
+		w.wantRestarts(2)
+		w.wantCondition("rt", "Progressing", "True/Pending")
+		w.pass(10 * time.Minute)
+		w.wantRestarts(3)
+		w.want("next", w.status("rt", "nextRestartTime"), nil)
+	})
+}
+
+func TestSuspendedAndPausedTriggersRestartLater(t *testing.T) {
+	for name, on := range map[string]string{"Suspended": `{"spec":{"suspend":true}}`, "Annotated": `{"metadata":{"annotations":{"skiff.dev/paused":"true"}}}`} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(w *world) {
+				w.trigger("rt", selectRedis+","+toPredixy)
+				w.patch(resource, "rt", on)
+				w.wantCondition("rt", "Paused", "True/"+name)
+				w.wantCondition("rt", "Ready", "False/"+name)
+				w.replace("redis-0")
+				w.replace("redis-1")
+				w.stop()
+				w.start()
+				w.pass(time.Hour)
+				w.wantRestarts(0)
+				w.want("pending", w.status("rt", "pending", "pod"), "redis-0")
+				w.patch(resource, "rt", `{"spec":{"suspend":false},"metadata":{"annotations":null}}`)
+				w.pass(10 * time.Second)
+				w.wantRestarts(1)
+				w.wantCondition("rt", "Paused", "False/NotAnnotated")
+				w.wantCondition("rt", "Ready", "True/Armed")
+			})
+		})
+	}
+}
+
+// rolled writes the status of a StatefulSet or DaemonSet that has rolled out: nobody here plays their controllers.
+func (w *world) rolled(r kube.Resource, name string) {
+	w.Helper()
+	g := at(w.api.Get(r, in(name)), "metadata", "generation")
+	w.patchStatus(r, name, fmt.Sprintf(`{"status":{"observedGeneration":%v,"replicas":1,"updatedReplicas":1,"readyReplicas":1,
+		"currentRevision":"r%[1]v","updateRevision":"r%[1]v","desiredNumberScheduled":1,"updatedNumberScheduled":1,"numberAvailable":1}}`, g))
+}
+
+func TestTargetsOfAllKindsAreRestartedInOrder(t *testing.T) {
+	story(t, func(w *world) {
+		for _, kind := range []string{"StatefulSet", "DaemonSet"} {
+			w.post(targetKinds[kind], workloadBody(kind, "third", 1))
+			w.rolled(targetKinds[kind], "third")
+		}
+		w.trigger("rt", selectRedis+`,"debounce":"0s","targets":[{"kind":"Deployment","name":"predixy"},{"kind":"StatefulSet","name":"third"},{"kind":"DaemonSet","name":"third"}]`)
+		w.pass(time.Second)
+		w.forget()
+		w.replace("redis-0")
+		if w.restartedAt(deployments, "predixy") == "" || w.restartedAt(statefulSets, "third") != "" {
+			t.Errorf("the first target was restarted at %q, the second at %q", w.restartedAt(deployments, "predixy"), w.restartedAt(statefulSets, "third"))
+		}
+		w.pass(time.Minute)
+		if w.restartedAt(statefulSets, "third") == "" || w.restartedAt(daemonSets, "third") != "" {
+			t.Errorf("the second target was restarted at %q, the third at %q", w.restartedAt(statefulSets, "third"), w.restartedAt(daemonSets, "third"))
+		}
+		w.wantCondition("rt", "Progressing", "True/Restarting")
+		w.stop() // in the middle
+		w.pass(time.Hour)
+		w.start()
+		w.pass(time.Minute)
+		w.want("third target", w.restartedAt(daemonSets, "third"), "")
+		w.wantCondition("rt", "Degraded", "True/RollingOut") // for an hour
+		w.rolled(statefulSets, "third")
+		w.pass(time.Minute)
+		w.want("third target", w.restartedAt(daemonSets, "third"), w.restartedAt(deployments, "predixy"))
+		w.rolled(daemonSets, "third")
+		w.pass(time.Minute)
+		w.wantCondition("rt", "Ready", "True/Armed")
+		w.want("count", w.status("rt", "restarts"), 1)
+		w.wantRestarts(1)
+	})
+}
+
+func TestATargetThatIsPausedOrUnavailableIsRestartedLater(t *testing.T) {
+	for reason, change := range map[string][2]string{
+		targetPaused: {`{"spec":{"paused":true}}`, `{"spec":{"paused":false}}`},
+		unavailable:  {`{"spec":{"replicas":3,"template":{"spec":{"containers":[{"name":"main","image":"x:broken"}]}}}}`, `{"spec":{"replicas":2,"template":{"spec":{"containers":[{"name":"main","image":"x"}]}}}}`},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			story(t, func(w *world) {
+				w.trigger("rt", selectRedis+","+toPredixy)
+				w.patch(deployments, "predixy", change[0])
+				w.pass(time.Minute)
+				w.replace("redis-0")
+				w.pass(30 * time.Minute)
+				w.want("restart", w.restartedAt(deployments, "predixy"), "")
+				if c := w.condition("rt", "Degraded"); c != "True/"+reason && c != "True/"+rollingOut {
+					t.Errorf("Degraded is %s: %s", c, w.message("rt", "Degraded"))
+				}
+				w.forget()
+				w.pass(10 * time.Minute)
+				if n := len(w.requests()); n > 25 {
+					t.Errorf("%d requests in ten minutes", n)
+				}
+				w.patch(deployments, "predixy", change[1])
+				w.pass(2 * time.Minute)
+				if w.restartedAt(deployments, "predixy") == "" {
+					t.Error("not restarted when it was possible again")
+				}
+				w.wantCondition("rt", "Degraded", "False/AsExpected")
+			})
+		})
+	}
+}
+
+func TestAMissingTargetIsSaidAndPickedUp(t *testing.T) {
+	story(t, func(w *world) {
+		w.trigger("rt", selectRedis+`,"targets":[{"kind":"Deployment","name":"later"},{"kind":"Deployment","name":"predixy"}]`)
+		w.wantCondition("rt", "Ready", "False/TargetMissing")
+		w.replace("redis-0")
+		w.pass(time.Minute)
+		w.wantRestarts(1) // the other one does not suffer
+		w.forget()
+		w.pass(10 * time.Minute)
+		if n := len(w.requests()); n > 20 {
+			t.Errorf("%d requests in ten minutes: %v", n, w.requests())
+		}
+		w.deploy("later", 1)
+		w.pass(5 * time.Second) // its pods tell
+		w.wantCondition("rt", "Ready", "True/Armed")
+		w.pass(time.Minute)
+		w.want("restart of a target that came later", w.restartedAt(deployments, "later"), "")
+		w.replace("redis-0")
+		w.pass(2 * time.Minute)
+		if w.restartedAt(deployments, "later") == "" {
+			t.Error("not restarted")
+		}
+		w.deploy("none", 0)
+		w.trigger("two", selectRedis+`,"targets":[{"kind":"Deployment","name":"empty"}]`)
+		w.deploy("empty", 0) // no pods that could tell
+		w.pass(61 * time.Second)
+		w.wantCondition("two", "Ready", "True/Armed")
+	})
+}
+
+func TestAnAnnotationThatIsTakenBackStopsTheTrigger(t *testing.T) {
+	story(t, func(w *world) {
+		w.trigger("rt", selectRedis+","+toPredixy)
+		w.pass(time.Second)
+		w.replace("redis-0")
+		w.pass(10 * time.Minute)
+		w.wantRestarts(1)
+		w.patch(deployments, "predixy", `{"spec":{"template":{"metadata":{"annotations":null}}}}`)
+		w.pass(time.Minute)
+		w.wantCondition("rt", "Stalled", "True/Reverted")
+		w.wantCondition("rt", "Ready", "False/Reverted")
+		if n := w.notes("RestartTrigger", "rt"); len(n) != 2 || !strings.HasPrefix(n[1], "Reverted: something took the annotation") {
+			t.Errorf("Events: %q", n)
+		}
+		for range 3 {
+			w.replace("redis-0")
+			w.pass(10 * time.Minute)
+		}
+		w.stop()
+		w.start()
+		w.pass(time.Hour)
+		w.want("restart", w.restartedAt(deployments, "predixy"), "")
+		w.patch(resource, "rt", `{"spec":{"debounce":"1s"}}`)
+		w.pass(time.Minute)
+		if w.restartedAt(deployments, "predixy") == "" {
+			t.Error("a change of the spec does not make it go on")
+		}
+		w.wantCondition("rt", "Ready", "True/Armed")
+	})
+}
+
+func TestARestartByHandIsNoReversal(t *testing.T) {
+	story(t, func(w *world) {
+		w.trigger("rt", selectRedis+","+toPredixy)
+		w.pass(time.Second)
+		w.replace("redis-0")
+		w.pass(10 * time.Minute)
+		w.patch(deployments, "predixy", `{"spec":{"template":{"metadata":{"annotations":{"`+restartedAt+`":"`+time.Now().Format(time.RFC3339)+`"}}}}}`)
+		w.pass(time.Minute)
+		w.wantCondition("rt", "Ready", "True/Armed")
+		w.delete(deployments, "predixy")
+		w.deploy("predixy", 1)
+		w.pass(time.Minute)
+		w.wantCondition("rt", "Ready", "True/Armed")
 	})
 }

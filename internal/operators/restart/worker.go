@@ -9,6 +9,7 @@ import (
 
 	"skiff/internal/apply"
 	"skiff/internal/conditions"
+	"skiff/internal/controller"
 	"skiff/internal/events"
 	"skiff/internal/kube"
 )
@@ -30,6 +31,7 @@ type memory struct {
 	lookAt time.Time // when to read targets that are waited for or missing again; zero: any time
 
 	waiting, problem *problem // of the last decision about the targets as they were read then
+	refusal          *problem // of the restart that is to be made, if the server did not take it
 
 	detail     digest // what the state's digest is a summary of ...
 	detailText string // ... if it is this one
@@ -84,13 +86,16 @@ func (s *State) waitsNoLonger(r *rule, now time.Time) bool {
 // again.
 func (m *memory) decide(r *rule, s State, fresh bool, now time.Time) decision {
 	if !fresh && (s.Round != nil || s.waitsNoLonger(r, now)) {
-		return decision{state: s, restart: -1, wait: max(m.lookAt.Sub(now), 1), waiting: m.waiting, problem: m.problem}
+		return decision{state: s, restart: -1, wait: m.lookAt.Sub(now), waiting: m.waiting, problem: m.problem}
 	}
 	targets := make([]target, len(r.targets))
 	for i, ref := range r.targets {
 		targets[i] = target{ref, m.looks[ref].live}
 	}
 	d := decide(r, s, targets, now)
+	if d.restart >= 0 && m.refusal != nil {
+		d.problem = m.refusal // until it works
+	}
 	m.waiting, m.problem = d.waiting, d.problem
 	switch {
 	case d.state.Round != nil && d.wait == 0: // held up in the middle, until somebody changes something
@@ -98,16 +103,25 @@ func (m *memory) decide(r *rule, s State, fresh bool, now time.Time) decision {
 		return d
 	case d.state.Round != nil || d.waiting != nil:
 		m.lookAt = now.Add(d.wait)
-	case !fresh:
-	case d.problem != nil && d.problem.reason == targetMissing:
+	case fresh && d.problem != nil && d.problem.reason == targetMissing:
 		m.lookAt = now.Add(recheck)
-	default:
+	case fresh || !m.lookAt.After(now):
 		m.lookAt = time.Time{}
 	}
 	if !m.lookAt.IsZero() {
-		d.wait = apply.Earlier(d.wait, max(m.lookAt.Sub(now), 1))
+		d.wait = apply.Earlier(d.wait, m.lookAt.Sub(now))
 	}
 	return d
+}
+
+// refused notes that the server did not take a restart. It is tried again after an eighth of the time that it was tried for already, but
+// at least every few minutes: what is in the way may be a grant, a quota or a webhook, and nothing tells when it is gone.
+func (m *memory) refused(d *decision, err error, now time.Time) {
+	tried := now.Sub(d.state.Round.Time)
+	m.refusal = failed(err, tried >= stuckAfter)
+	d.problem, m.problem, m.waiting = m.refusal, m.refusal, nil
+	d.wait = min(max(tried/8, minPoll), controller.SlowDelay)
+	m.lookAt = now.Add(d.wait)
 }
 
 // restarted notes the answer to a restart.

@@ -1,0 +1,388 @@
+package restart
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"skiff/internal/kube"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func ruleOf(t *testing.T, spec string) *rule {
+	t.Helper()
+	r, err := newRule("default", specOf(t, spec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func specOf(t *testing.T, text string) *Spec {
+	t.Helper()
+	var s Spec
+	if err := json.Unmarshal([]byte("{"+text+"}"), &s); err != nil {
+		t.Fatal(err)
+	}
+	return &s
+}
+
+// settled is a target that nothing speaks against restarting.
+func settled(ref TargetRef, uid string) target {
+	two := int32(2)
+	w := &workload{}
+	w.UID, w.Name, w.Generation = uid, ref.Name, 1
+	w.Spec.Replicas = &two
+	w.Status.ObservedGeneration = 1
+	w.Status.Replicas, w.Status.UpdatedReplicas, w.Status.ReadyReplicas, w.Status.AvailableReplicas = 2, 2, 2, 2
+	return target{ref, w}
+}
+
+// annotated is the same after a restart.
+func annotated(t target, at time.Time) target {
+	w := *t.live
+	w.Spec.Template.Metadata.Annotations = kube.Labels{{Key: restartedAt, Value: at.Format(time.RFC3339)}}
+	return target{t.TargetRef, &w}
+}
+
+func TestBadSpecsAreRefusedWithTheField(t *testing.T) {
+	for spec, want := range map[string]string{
+		toPredixy: "spec.source.selector: must not be empty",
+		`"source":{"selector":{"matchExpressions":[{"key":"a","operator":"DoesNotExist"}]}},` + toPredixy: "spec.source.selector: would match every pod",
+		`"source":{"selector":{"matchExpressions":[{"key":"a","operator":"In"}]}},` + toPredixy:           "spec.source.selector: matchExpressions[0]: values: In needs",
+		`"source":{"selector":{"matchExpressions":[{"key":"a","operator":"Like"}]}},` + toPredixy:         "matchExpressions[0]: operator: must be",
+		`"source":{"selector":{"matchLabels":{"a":"b"}},"on":["Never"]},` + toPredixy:                     `spec.source.on[0]: "Never" is none of`,
+		selectRedis: "spec.targets: want 1 to 16",
+		selectRedis + `,"targets":[{"kind":"Job","name":"x"}]`:                                                     `spec.targets[0].kind: must be Deployment, StatefulSet or DaemonSet, is "Job"`,
+		selectRedis + `,"targets":[{"kind":"Deployment"}]`:                                                         "spec.targets[0].name: must not be empty",
+		selectRedis + `,"targets":[{"kind":"Deployment","name":"x"},{"kind":"Deployment","name":"x"}]`:             "spec.targets[1]: deployment/x is there twice",
+		selectRedis + "," + toPredixy + `,"debounce":"soon"`:                                                       `spec.debounce: "soon" is not a duration`,
+		selectRedis + "," + toPredixy + `,"debounce":"-1s"`:                                                        "spec.debounce: must be within",
+		selectRedis + "," + toPredixy + `,"cooldown":"1y"`:                                                         "spec.cooldown",
+		selectRedis + "," + toPredixy + `,"cooldown":"1000h"`:                                                      "spec.cooldown: must be within",
+		selectRedis + "," + toPredixy + `,"budget":{"max":0,"per":"1h"}`:                                           "spec.budget.max: must be within 1..100, is 0",
+		selectRedis + "," + toPredixy + `,"budget":{"max":3,"per":""}`:                                             "spec.budget.per",
+		selectRedis + "," + toPredixy + `,"budget":{"max":3}`:                                                      "spec.budget.per",
+		`"source":{"selector":{"matchExpressions":[{"key":"a","operator":"Exists","values":["x"]}]}},` + toPredixy: "Exists takes none",
+	} {
+		if _, err := newRule("default", specOf(t, spec)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", spec, err, want)
+		}
+	}
+}
+
+func TestSelectorsMatchAndPrintAsInKubectl(t *testing.T) {
+	labels := kube.Labels{{Key: "app", Value: "redis"}, {Key: "tier", Value: "cache"}}
+	for text, want := range map[string]bool{
+		"app=redis": true, "app==redis": true, "app=web": false, "app,!old": true, "app in (web, redis)": true, "app=redis,tier!=cache": false,
+		"app notin (redis),tier": false, "tier,app notin (web,shop)": true, "app,other!=x": true, "missing": false,
+	} {
+		s, err := parseSelector(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if s.matches(labels) != want {
+			t.Errorf("%s: matches %t", text, !want)
+		}
+		again, err := parseSelector(s.String())
+		if err != nil || !reflect.DeepEqual(again, s) {
+			t.Errorf("%s is printed as %s, which is %v (%v)", text, s, again, err)
+		}
+	}
+}
+
+func TestWhatHappenedToAPod(t *testing.T) {
+	old := sourcePod{name: "a-0", uid: "1", ip: "10.0.0.1", restarts: 1, running: true, lasting: true, created: noon}
+	with := func(f func(*sourcePod)) []sourcePod { p := old; f(&p); return []sourcePod{p} }
+	all := `"on":["NewPodRunning","PodReplaced","ContainerRestarted","PodIPChanged","PodDeleted"]`
+	for _, test := range []struct {
+		name   string
+		on     string
+		now    []sourcePod
+		reason Reason
+		note   string
+	}{
+		{"nothing", all, []sourcePod{old}, "", ""},
+		{"a container restarted", all, with(func(p *sourcePod) { p.restarts++ }), ContainerRestarted, "a container of pod a-0 restarted"},
+		{"a container restarted, which does not count", `"on":["PodReplaced"]`, with(func(p *sourcePod) { p.restarts++ }), "", ""},
+		{"another address", all, with(func(p *sourcePod) { p.ip = "10.0.0.2" }), PodIPChanged, "pod a-0, new IP"},
+		{"no address for a moment", all, with(func(p *sourcePod) { p.ip = "" }), "", ""},
+		{"replaced", all, with(func(p *sourcePod) { p.uid, p.ip = "2", "10.0.0.2" }), PodReplaced, "pod a-0 replaced, new IP"},
+		{"replaced, by default", `"on":[]`, with(func(p *sourcePod) { p.uid, p.ip = "2", "10.0.0.2" }), NewPodRunning, "pod a-0 replaced, new IP"},
+		{"replaced with the same address", `"on":["PodIPChanged"]`, with(func(p *sourcePod) { p.uid = "2" }), "", ""},
+		{"its successor does not run yet", all, with(func(p *sourcePod) { p.uid, p.running = "2", false }), PodDeleted, "pod a-0 deleted"},
+		{"its successor does not run yet, by default", `"on":[]`, with(func(p *sourcePod) { p.uid, p.running = "2", false }), "", ""},
+		{"it is being deleted", all, with(func(p *sourcePod) { p.running = false }), "", ""},
+		{"deleted", all, nil, PodDeleted, "pod a-0 deleted"},
+		{"deleted, by default", `"on":[]`, nil, "", ""},
+		{"a new one", all, []sourcePod{old, {name: "a-1", uid: "3", running: true}}, NewPodRunning, "pod a-1 is new and runs"},
+		{"a new one that waits", all, []sourcePod{old, {name: "a-1", uid: "3"}}, "", ""},
+		{"a new one that has restarted", `"on":["ContainerRestarted"]`, []sourcePod{old, {name: "a-1", uid: "3", running: true, restarts: 2}}, ContainerRestarted, "pod a-1 is new and runs"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := ruleOf(t, `"source":{"selector":{"matchLabels":{"app":"redis"}},`+test.on+`},`+toPredixy)
+			first, changes, store := notice(r, digest{}, []sourcePod{old})
+			if len(changes) != 0 || !store {
+				t.Fatalf("the first list gives %v, to be stored: %t", changes, store)
+			}
+			known, ok := decodeDigest(first.encode(maxPods))
+			if !ok || !reflect.DeepEqual(known, first) {
+				t.Fatalf("stored as %s", first.encode(maxPods))
+			}
+			now, changes, store := notice(r, known, test.now)
+			var got change
+			if len(changes) > 0 {
+				got = changes[0]
+			}
+			if got.reason != test.reason || got.note != test.note || len(changes) > 1 {
+				t.Errorf("got %v, want %s: %s", changes, test.reason, test.note)
+			}
+			if len(changes) > 0 && !store {
+				t.Error("a change that is not stored would be one again")
+			}
+			if _, again, _ := notice(r, now, test.now); len(again) > 0 {
+				t.Errorf("seen once more: %v", again)
+			}
+		})
+	}
+}
+
+// A process that is killed between the deletion and the successor still knows the name, and a scaled-down set comes back as it was.
+func TestANameThatComesBackIsAReplacedPodAndAGeneratedOneIsForgotten(t *testing.T) {
+	r := ruleOf(t, `"source":{"selector":{"matchLabels":{"app":"redis"}},"on":["PodReplaced"]},`+toPredixy)
+	known, _, _ := notice(r, digest{}, []sourcePod{{name: "a-0", uid: "1", running: true, lasting: true}, {name: "web-x7k2p", uid: "2", running: true}})
+	known, changes, _ := notice(r, known, nil)
+	if len(changes) > 0 || len(known.pods) != 1 {
+		t.Errorf("after their deletion: %v, known %v", changes, known.pods)
+	}
+	_, changes, _ = notice(r, known, []sourcePod{{name: "a-0", uid: "3", running: true, lasting: true}, {name: "web-q8zzx", uid: "4", running: true}})
+	if len(changes) != 1 || changes[0].reason != PodReplaced || changes[0].pod != "a-0" {
+		t.Errorf("got %v, want that a-0 is replaced", changes)
+	}
+}
+
+func manyPods(n int, prefix string, created time.Time) []sourcePod {
+	var out []sourcePod
+	for i := range n {
+		name := fmt.Sprintf("%s-%04d", prefix, i)
+		out = append(out, sourcePod{name: name, uid: name, ip: "10.0.0.1", running: true, lasting: true, created: created})
+	}
+	return out
+}
+
+func TestTheDigestIsBounded(t *testing.T) {
+	r := ruleOf(t, `"source":{"selector":{"matchLabels":{"app":"redis"}},"on":["NewPodRunning","ContainerRestarted"]},`+toPredixy)
+	limit := manyPods(maxPods, "redis", noon)
+	d, _, _ := notice(r, digest{}, limit)
+	text := d.encode(maxPods)
+	t.Logf("%d pods take %d bytes", maxPods, len(text))
+	if back, ok := decodeDigest(text); !ok || len(back.pods) != maxPods || len(text) > 20<<10 {
+		t.Errorf("%d pods: %d are left in %d bytes", maxPods, len(back.pods), len(text))
+	}
+	long := manyPods(maxPods, strings.Repeat("x", 240), noon)
+	if d, _, _ := notice(r, digest{}, long); len(d.encode(maxPods)) > maxDigest {
+		t.Errorf("long names take %d bytes", len(d.encode(maxPods)))
+	}
+
+	// One more: after a time without a process only new pods are noticed.
+	many := append(limit, sourcePod{name: "one-more", uid: "x", running: true, created: noon.Add(time.Minute)})
+	d, changes, store := notice(r, d, many)
+	if len(changes) != 1 || !store || len(d.pods) != maxPods+1 {
+		t.Fatalf("one more: %v, store %t, %d known", changes, store, len(d.pods))
+	}
+	summary := d.encode(maxPods)
+	if len(summary) > 100 {
+		t.Errorf("more than %d pods take %d bytes", maxPods, len(summary))
+	}
+	late, _ := decodeDigest(summary)
+	if _, changes, _ := notice(r, late, many); len(changes) > 0 {
+		t.Errorf("a new process finds changes where there are none: %v", changes)
+	}
+	many[0].restarts++
+	many = append(many, sourcePod{name: "newer", uid: "y", running: true, created: noon.Add(2 * time.Minute)})
+	if _, changes, _ := notice(r, late, many); len(changes) != 1 || changes[0].pod != "newer" {
+		t.Errorf("after a time without a process: %v, want the new pod", changes)
+	}
+	if _, changes, _ := notice(r, d, many); len(changes) != 2 {
+		t.Errorf("a process that lives finds %v, want the restart and the new pod", changes)
+	}
+	// And back below the limit, everything is known again.
+	few, _, store := notice(r, late, limit)
+	if back, ok := decodeDigest(few.encode(maxPods)); !store || !ok || len(back.pods) != maxPods {
+		t.Errorf("below the limit again: store %t, %d pods", store, len(back.pods))
+	}
+}
+
+func TestTargetsAreReadAsKubectlRolloutStatusDoes(t *testing.T) {
+	for _, test := range []struct{ name, kind, live, want string }{
+		{"a settled deployment", "Deployment", `{"metadata":{"generation":2},"spec":{"replicas":2},"status":{"observedGeneration":2,"replicas":2,"updatedReplicas":2,"availableReplicas":2}}`, ""},
+		{"without pods", "Deployment", `{"metadata":{"generation":2},"spec":{"replicas":0},"status":{"observedGeneration":2}}`, ""},
+		{"an old status", "Deployment", `{"metadata":{"generation":3},"spec":{"replicas":2},"status":{"observedGeneration":2,"replicas":2,"updatedReplicas":2,"availableReplicas":2}}`, rollingOut},
+		{"updating", "Deployment", `{"metadata":{"generation":2},"spec":{"replicas":2},"status":{"observedGeneration":2,"replicas":3,"updatedReplicas":1,"availableReplicas":2}}`, rollingOut},
+		{"old pods left", "Deployment", `{"metadata":{"generation":2},"spec":{"replicas":2},"status":{"observedGeneration":2,"replicas":3,"updatedReplicas":2,"availableReplicas":2}}`, rollingOut},
+		{"lacking pods", "Deployment", `{"metadata":{"generation":2},"spec":{"replicas":2},"status":{"observedGeneration":2,"replicas":2,"updatedReplicas":2,"availableReplicas":1}}`, unavailable},
+		{"paused", "Deployment", `{"metadata":{"generation":2},"spec":{"replicas":2,"paused":true},"status":{"observedGeneration":2,"replicas":2,"updatedReplicas":2,"availableReplicas":2}}`, targetPaused},
+		{"a settled set", "StatefulSet", `{"metadata":{"generation":2},"spec":{"replicas":3},"status":{"observedGeneration":2,"replicas":3,"updatedReplicas":3,"readyReplicas":3,"currentRevision":"a","updateRevision":"a"}}`, ""},
+		{"a set between revisions", "StatefulSet", `{"metadata":{"generation":2},"spec":{"replicas":3},"status":{"observedGeneration":2,"replicas":3,"updatedReplicas":3,"readyReplicas":3,"currentRevision":"a","updateRevision":"b"}}`, rollingOut},
+		{"a set with a partition", "StatefulSet", `{"metadata":{"generation":2},"spec":{"replicas":3,"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":2}}},"status":{"observedGeneration":2,"replicas":3,"updatedReplicas":1,"readyReplicas":3,"currentRevision":"a","updateRevision":"b"}}`, ""},
+		{"a set that waits for hands", "StatefulSet", `{"metadata":{"generation":2},"spec":{"replicas":3,"updateStrategy":{"type":"OnDelete"}},"status":{"observedGeneration":2}}`, onDelete},
+		{"a settled daemon set", "DaemonSet", `{"metadata":{"generation":1},"status":{"observedGeneration":1,"desiredNumberScheduled":3,"updatedNumberScheduled":3,"numberAvailable":3}}`, ""},
+		{"an updating daemon set", "DaemonSet", `{"metadata":{"generation":1},"status":{"observedGeneration":1,"desiredNumberScheduled":3,"updatedNumberScheduled":1,"numberAvailable":3}}`, rollingOut},
+		{"a daemon set that lacks pods", "DaemonSet", `{"metadata":{"generation":1},"status":{"observedGeneration":1,"desiredNumberScheduled":3,"updatedNumberScheduled":3,"numberAvailable":2}}`, unavailable},
+	} {
+		w := &workload{}
+		if err := json.Unmarshal([]byte(test.live), w); err != nil {
+			t.Fatal(err)
+		}
+		if got, message := (target{TargetRef{test.kind, "x"}, w}).busy(); got != test.want {
+			t.Errorf("%s: %q (%s), want %q", test.name, got, message, test.want)
+		}
+	}
+}
+
+func TestPodsAreTracedToTheirWorkloads(t *testing.T) {
+	for _, test := range []struct{ owner, kind, hash, want string }{
+		{"web-7c5ddbdf54", "ReplicaSet", "7c5ddbdf54", "deployment/web"},
+		{"a-b-c-123", "ReplicaSet", "123", "deployment/a-b-c"},
+		{"web", "ReplicaSet", "", ""},      // by hand
+		{"web-123", "ReplicaSet", "4", ""}, // not made by a Deployment
+		{"db", "StatefulSet", "", "statefulset/db"},
+		{"log", "DaemonSet", "", "daemonset/log"},
+		{"once", "Job", "", ""},
+	} {
+		p := &pod{}
+		p.OwnerReferences = []kube.OwnerReference{{Kind: test.kind, Name: test.owner, Controller: true}}
+		if test.hash != "" {
+			p.Labels = kube.Labels{{Key: templateHashLabel, Value: test.hash}}
+		}
+		got := ""
+		if ref, ok := ownerOf(p); ok {
+			got = ref.String()
+		}
+		if got != test.want {
+			t.Errorf("a pod of %s %s belongs to %q, want %q", test.kind, test.owner, got, test.want)
+		}
+	}
+}
+
+func TestAClockThatGoesBackMakesNoWaitLonger(t *testing.T) {
+	r := ruleOf(t, selectRedis+","+toPredixy+`,"budget":{"max":1,"per":"1h"}`)
+	tomorrow := noon.Add(24 * time.Hour)
+	s := State{Pending: &Pending{First: tomorrow, Last: tomorrow}, LastRestart: &Restart{Time: tomorrow}, Recent: []time.Time{tomorrow}}
+	if got := s.due(r, noon); got > time.Hour {
+		t.Errorf("due in %s, want at most the budget's window", got)
+	}
+}
+
+// Random changes at random times, restarts of the process in between: whatever comes, the engine keeps its promises. The model is that
+// of a reader of the documentation: it knows nothing of the engine but when it restarted.
+func TestTheEngineKeepsItsPromises(t *testing.T) {
+	for seed := range uint64(300) {
+		playEngine(t, seed)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func playEngine(t *testing.T, seed uint64) {
+	dice := rand.New(rand.NewPCG(seed, 11))
+	r := ruleOf(t, selectRedis+","+toPredixy)
+	r.debounce = time.Duration(dice.IntN(3)) * 5 * time.Second
+	r.cooldown = time.Duration(dice.IntN(4)) * 30 * time.Second
+	if dice.IntN(2) == 0 {
+		r.budget, r.per = 1+dice.IntN(3), time.Duration(1+dice.IntN(10))*time.Minute
+	}
+	now := noon
+	target := settled(r.targets[0], "1")
+	var s State
+	var restarts []time.Time
+	var changes int64
+	first, last := time.Time{}, time.Time{} // of the changes that wait
+	m := &memory{looks: map[TargetRef]look{}}
+	// run is a reconcile; it returns how long to wait.
+	run := func(news int) time.Duration {
+		for range news {
+			if first.IsZero() {
+				first = now
+			}
+			last = now
+			changes++
+			s.absorb([]change{{NewPodRunning, "p", "pod p is new and runs"}}, now)
+		}
+		s.begin(r)
+		for range 5 {
+			m.looks[r.targets[0]] = look{live: target.live}
+			d := m.decide(r, s, true, now)
+			s = d.state
+			if d.restart < 0 {
+				return d.wait
+			}
+			switch quiet := now.Sub(last); {
+			case r.suspended:
+				t.Error("restarted while suspended")
+			case quiet < r.debounce && now.Sub(first) < maxQuiet*r.debounce:
+				t.Errorf("restarted %s after a change", quiet)
+			case len(restarts) > 0 && now.Sub(restarts[len(restarts)-1]) < r.cooldown-time.Second: // times are whole seconds
+				t.Errorf("restarted %s after the one before", now.Sub(restarts[len(restarts)-1]))
+			case r.budget > 0 && len(restarts) >= r.budget && now.Sub(restarts[len(restarts)-r.budget]) < r.per-time.Second:
+				t.Errorf("%d restarts within %s", r.budget+1, now.Sub(restarts[len(restarts)-r.budget]))
+			case first.IsZero():
+				t.Error("restarted for nothing")
+			}
+			first, last = time.Time{}, time.Time{}
+			restarts = append(restarts, now)
+			s.restarted(r, 0, "1")
+			target = annotated(target, s.Round.Time)
+		}
+		t.Error("the engine restarts without end")
+		return 0
+	}
+	wait := run(0)
+	for range 60 {
+		next := time.Duration(dice.IntN(40000)) * time.Millisecond
+		for wait > 0 && wait <= next { // the engine asked to be called
+			now, next = now.Add(wait), next-wait
+			wait = run(0)
+		}
+		now = now.Add(next)
+		switch dice.IntN(10) {
+		case 0:
+			r.suspended = !r.suspended
+		case 1: // the process dies, and the state comes back from the server
+			s = throughJSON(t, s)
+			m = &memory{looks: map[TargetRef]look{}}
+		}
+		wait = run(dice.IntN(3))
+	}
+	r.suspended = false
+	for wait = run(0); wait > 0 && now.Before(noon.Add(24*time.Hour)); wait = run(0) {
+		now = now.Add(wait)
+	}
+	if s.Pending != nil || s.Round != nil || !first.IsZero() {
+		t.Errorf("the last change was never acted on: pending %v, round %v", s.Pending, s.Round)
+	}
+	if got := int64(len(restarts)); s.Restarts != got || s.Restarts+s.Suppressed != changes {
+		t.Errorf("%d restarts are counted as %d, with %d changes suppressed of %d", got, s.Restarts, s.Suppressed, changes)
+	}
+}
+
+func throughJSON(t *testing.T, s State) State {
+	t.Helper()
+	b, err := json.Marshal(Status{State: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Status
+	if err := json.Unmarshal(b, &back); err != nil {
+		t.Fatal(err)
+	}
+	return back.State
+}

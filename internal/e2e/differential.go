@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -36,6 +37,8 @@ type Step struct {
 	Events int
 	// ToEnd makes the step a watch that is read until the server ends it.
 	ToEnd bool
+	// Only keeps what has one of these names in the lists of a discovery document: the embedded server has fewer kinds.
+	Only []string
 	// Until repeats the step until the answer holds that text: for what a server does some time after it said yes.
 	Until string
 }
@@ -130,7 +133,25 @@ func sendStep(ctx context.Context, api *API, step Step, vars map[string]string) 
 	if json.Unmarshal(text, &a.Body) != nil {
 		a.Body = string(bytes.TrimSpace(text))
 	}
+	if len(step.Only) > 0 {
+		keepOnly(a.Body, step.Only)
+	}
 	return a, nil
+}
+
+// keepOnly takes out of the lists of a discovery document what has none of the names.
+func keepOnly(body any, names []string) {
+	doc, _ := body.(map[string]any)
+	for _, list := range []string{"items", "groups", "resources"} {
+		entries, _ := doc[list].([]any)
+		if entries == nil {
+			continue
+		}
+		doc[list] = slices.DeleteFunc(entries, func(e any) bool {
+			entry, _ := e.(map[string]any)
+			return !slices.Contains(names, or(Object(entry).Str("name"), Object(entry).Str("metadata", "name")))
+		})
+	}
 }
 
 // readEvents reads max events, or all until the stream ends if max is 0.

@@ -73,12 +73,16 @@ func covers(obj map[string]any) bool {
 }
 
 var (
-	timestamp = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
-	address   = regexp.MustCompile(`\b10\.\d+\.\d+\.\d+\b`)
-	tooOld    = regexp.MustCompile(`too old resource version: (\d+) \(\d+\)`)
-	tooLarge  = regexp.MustCompile(`current: \d+`)
-	inRecord  = regexp.MustCompile(`in record \((\d+)\)`)
-	several   = regexp.MustCompile(`is invalid: \[(.*)\]$`)
+	timestamp    = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+	address      = regexp.MustCompile(`\b10\.\d+\.\d+\.\d+\b`)
+	tooOld       = regexp.MustCompile(`too old resource version: (\d+) \(\d+\)`)
+	tooLarge     = regexp.MustCompile(`current: \d+`)
+	inRecord     = regexp.MustCompile(`in record \((\d+)\)`)
+	generated    = regexp.MustCompile(`\b[Gg]enerated-[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
+	age          = regexp.MustCompile(`^\d+s$`)             // in a cell of a table
+	portCell     = regexp.MustCompile(`:3\d{4}/`)           // in the cell of a Service's ports
+	loopbackPort = regexp.MustCompile(`^127\.0\.0\.1:\d+$`) // the server's own address in discovery
+	several      = regexp.MustCompile(`is invalid: \[(.*)\]$`)
 )
 
 // declaredPorts is the end of the nodePorts that scripts declare; allocation starts above.
@@ -137,7 +141,13 @@ func (n *normalizer) text(key, s string) string {
 		s = strings.ReplaceAll(s, uid, symbol)
 	}
 	s = timestamp.ReplaceAllString(s, "<time>")
+	s = generated.ReplaceAllString(s, "generated-<suffix>")
+	if key == "cells" {
+		s = age.ReplaceAllString(s, "<age>")
+		s = portCell.ReplaceAllString(s, ":<allocated>/")
+	}
 	s = address.ReplaceAllString(s, "<address>")
+	s = loopbackPort.ReplaceAllString(s, "127.0.0.1:<port>")
 	s = tooOld.ReplaceAllString(s, "too old resource version: $1 (<now>)")
 	s = inRecord.ReplaceAllStringFunc(s, func(m string) string {
 		version, err := strconv.Atoi(inRecord.FindStringSubmatch(m)[1])

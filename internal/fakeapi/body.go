@@ -2,6 +2,7 @@ package fakeapi
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -37,13 +38,21 @@ func (s *Server) readObject(w http.ResponseWriter, r *request) (map[string]any, 
 	if err := checkType(r.kind, o, body); err != nil {
 		return nil, err
 	}
-	if err := checkMetadata(r.kind, o); err != nil {
-		return nil, err
+	if err := checkFieldTypes(r.kind, o); err != nil {
+		return nil, unhandled(r.kind, err)
 	}
 	if err := s.strictness(w, r, o, duplicates); err != nil {
-		return nil, err
+		return nil, unhandled(r.kind, err)
 	}
 	return o, nil
+}
+
+// unhandled makes 400 of what is wrong with the fields of a body.
+func unhandled(k *kinds.Kind, err error) error {
+	if kube.AsStatus(err) != nil {
+		return err
+	}
+	return badRequest("%s in version %q cannot be handled as a %s: %v", k.Kind, k.Version, k.Kind, err)
 }
 
 // excerpt is the part of a body that the server quotes.
@@ -88,16 +97,15 @@ var (
 	metaRest    = []string{"finalizers", "ownerReferences", "managedFields", "generation", "deletionGracePeriodSeconds"}
 )
 
-// checkMetadata makes sure that the types are right, above all that metadata is an ObjectMeta, so that the rest of the server can rely on its types. Nulls and empty
-// members go: they are the same as nothing.
-func checkMetadata(k *kinds.Kind, o map[string]any) error {
+// checkFieldTypes makes sure that the types are right, above all that metadata is an ObjectMeta, so that the rest of the server can rely
+// on that. Nulls and empty members of metadata go: they are the same as nothing. The error is what Go's decoder says.
+func checkFieldTypes(k *kinds.Kind, o map[string]any) error {
 	wrong := func(field string, v any, want string) error {
-		return badRequest("%s in version %q cannot be handled as a %s: json: cannot unmarshal %s into Go struct field ObjectMeta.%s of type %s",
-			k.Kind, k.Version, k.Kind, fields.JSONType(v), field, want)
+		return fmt.Errorf("json: cannot unmarshal %s into Go struct field ObjectMeta.%s of type %s", fields.JSONType(v), field, want)
 	}
 	if k.Type != nil {
 		if text := k.Type.TypeError(o); text != "" {
-			return badRequest("%s in version %q cannot be handled as a %s: %s", k.Kind, k.Version, k.Kind, text)
+			return errors.New(text)
 		}
 	}
 	if o["metadata"] == nil {
@@ -151,7 +159,8 @@ func checkMetadata(k *kinds.Kind, o map[string]any) error {
 	return nil
 }
 
-// strictness prunes unknown fields and deals with them, and with duplicate ones, as fieldValidation says (FS-21).
+// strictness prunes unknown fields and deals with them, and with duplicate ones, as fieldValidation says (FS-21). The error is what
+// the strict decoder says, or a Status.
 func (s *Server) strictness(w http.ResponseWriter, r *request, o map[string]any, duplicates []string) error {
 	var unknown []string
 	for f := range obj.Map(o, "metadata") {
@@ -179,7 +188,7 @@ func complain(w http.ResponseWriter, r *request, duplicates, unknown []string) e
 	switch mode := r.query.Get("fieldValidation"); mode {
 	case "Strict":
 		if len(complaints) > 0 {
-			return badRequest("%s in version %q cannot be handled as a %s: strict decoding error: %s", r.kind.Kind, r.kind.Version, r.kind.Kind, strings.Join(complaints, ", "))
+			return fmt.Errorf("strict decoding error: %s", strings.Join(complaints, ", "))
 		}
 	case "", "Warn":
 		for _, c := range complaints {

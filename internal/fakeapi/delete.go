@@ -25,11 +25,12 @@ type deleteOptions struct {
 	policy       string
 	grace        *int64
 	dryRun       bool
-	accepted     bool // orphanDependents=false: 202 instead of 200 while the object is still there
+	dryRuns      []string // as sent
+	accepted     bool     // orphanDependents=false: 202 instead of 200 while the object is still there
 }
 
 func readDeleteOptions(r *request) (deleteOptions, error) {
-	o := deleteOptions{policy: r.query.Get("propagationPolicy"), dryRun: r.dryRun()}
+	o := deleteOptions{policy: r.query.Get("propagationPolicy"), dryRun: r.dryRun(), dryRuns: r.query["dryRun"]}
 	if g := r.query.Get("gracePeriodSeconds"); g != "" {
 		n, err := strconv.ParseInt(g, 10, 64)
 		if err != nil {
@@ -62,11 +63,17 @@ func readDeleteOptions(r *request) (deleteOptions, error) {
 			o.policy = string(kube.Orphan)
 		}
 	}
-	o.dryRun = o.dryRun || slices.Contains(obj.Slice(in, "dryRun"), any("All"))
+	o.dryRuns = append(slices.Clone(o.dryRuns), stringsOf(obj.Slice(in, "dryRun"))...)
+	o.dryRun = slices.Contains(o.dryRuns, "All")
 	return o, nil
 }
 
 func (o deleteOptions) check() error {
+	for _, v := range o.dryRuns {
+		if v != "All" {
+			return invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "DeleteOptions"}, []kinds.Cause{kinds.NotSupported("dryRun", anys(o.dryRuns), "All")})
+		}
+	}
 	switch kube.Propagation(o.policy) {
 	case "", kube.Background, kube.Foreground, kube.Orphan:
 		return nil
@@ -144,7 +151,7 @@ func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object, o delete
 		if o.dryRun {
 			return cur, true, nil
 		}
-		if k.Graceful != nil && !deleting {
+		if k.Graceful != nil {
 			markDeleted(meta, 0)
 		}
 		return tx.Delete(k.TableName(), cur.Key, next), true, nil
@@ -228,6 +235,9 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *request) error {
 	}
 	s.nudge()
 	meta := map[string]any{"resourceVersion": strconv.FormatInt(s.store.Revision(), 10)}
+	if r.kind.Custom {
+		meta["continue"] = ""
+	}
 	body, err := listBody(r.kind, accept{}, meta, met)
 	if err != nil {
 		return err

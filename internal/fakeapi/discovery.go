@@ -154,7 +154,7 @@ func aggregatedResource(k *kinds.Kind) map[string]any {
 	if k.ClusterScoped {
 		scope = "Cluster"
 	}
-	out := map[string]any{"resource": k.Plural, "responseKind": kindRef(k), "scope": scope, "singularResource": singular(k), "verbs": verbs(k)}
+	out := map[string]any{"resource": k.Plural, "responseKind": responseKind(k), "scope": scope, "singularResource": singular(k), "verbs": verbs(k)}
 	setNames(out, k)
 	var subs []any
 	for _, sub := range subresources(k) {
@@ -173,6 +173,14 @@ func setNames(out map[string]any, k *kinds.Kind) {
 	if len(k.Categories) > 0 {
 		out["categories"] = anys(k.Categories)
 	}
+}
+
+// responseKind is a kind as aggregated discovery names it: the group and version of a built-in kind are left empty there.
+func responseKind(k *kinds.Kind) map[string]any {
+	if k.Custom {
+		return kindRef(k)
+	}
+	return map[string]any{"group": "", "version": "", "kind": k.Kind}
 }
 
 func kindRef(k *kinds.Kind) map[string]any {
@@ -212,16 +220,19 @@ func subresources(k *kinds.Kind) []subresource {
 	change := anys([]string{"get", "patch", "update"})
 	var out []subresource
 	if k.TableName() == "namespaces" {
-		out = append(out, subresource{"finalize", kindRef(k), anys([]string{"update"})})
+		out = append(out, subresource{"finalize", responseKind(k), anys([]string{"update"})})
 	}
 	if k.TableName() == "pods" {
-		out = append(out, subresource{"binding", map[string]any{"group": "", "version": "v1", "kind": "Binding"}, anys([]string{"create"})})
+		out = append(out, subresource{"binding", map[string]any{"group": "", "version": "", "kind": "Binding"}, anys([]string{"create"})})
 	}
 	if k.Scale != nil {
 		out = append(out, subresource{"scale", map[string]any{"group": "autoscaling", "version": "v1", "kind": "Scale"}, change})
 	}
 	if k.Status {
-		out = append(out, subresource{"status", kindRef(k), change})
+		out = append(out, subresource{"status", responseKind(k), change})
+	}
+	if k.Custom {
+		slices.Reverse(out) // as the real server lists them
 	}
 	return out
 }
@@ -242,7 +253,7 @@ func groupList(ks []*kinds.Kind) []any {
 func resourceList(groupVersion string, ks []*kinds.Kind) map[string]any {
 	var list []any
 	for _, k := range ks {
-		sum := sha256.Sum256([]byte(k.TableName() + "/" + k.Version))
+		sum := sha256.Sum256([]byte(k.Group + "/" + k.Version + "/" + k.Kind)) // StorageVersionHash in k8s.io/apiserver
 		entry := map[string]any{"name": k.Plural, "singularName": singular(k), "namespaced": !k.ClusterScoped, "kind": k.Kind, "verbs": verbs(k),
 			"storageVersionHash": base64.StdEncoding.EncodeToString(sum[:8])}
 		setNames(entry, k)
@@ -255,5 +266,9 @@ func resourceList(groupVersion string, ks []*kinds.Kind) map[string]any {
 			list = append(list, e)
 		}
 	}
-	return map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": groupVersion, "resources": list}
+	out := map[string]any{"kind": "APIResourceList", "groupVersion": groupVersion, "resources": list}
+	if groupVersion != "v1" { // a quirk of the real server
+		out["apiVersion"] = "v1"
+	}
+	return out
 }

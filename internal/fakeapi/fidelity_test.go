@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -80,7 +81,10 @@ func TestUnknownFieldsOfBuiltinKindsAreDroppedNamedOrRefused(t *testing.T) {
 			kube.MergePatch: `{"spec":{"replica":4}}`, kube.StrategicMergePatch: `{"spec":{"replica":4}}`,
 			kube.JSONPatch: `[{"op":"add","path":"/spec/replica","value":4}]`,
 		} {
-			w.must(400, "PATCH", deployments+"/d?fieldValidation=Strict", body, "Content-Type", string(contentType))
+			refused := w.must(422, "PATCH", deployments+"/d?fieldValidation=Strict", body, "Content-Type", string(contentType))
+			if !strings.HasSuffix(fmt.Sprint(refused.at("message")), `: strict decoding error: unknown field "spec.replica"`) {
+				t.Errorf("%s: %s", contentType, refused.raw)
+			}
 			b := w.must(200, "PATCH", deployments+"/d?fieldValidation=Ignore", body, "Content-Type", string(contentType))
 			if b.header.Get("Warning") != "" || b.at("metadata.resourceVersion") != a.at("metadata.resourceVersion") {
 				t.Errorf("%s: warning %q, %s", contentType, b.header.Get("Warning"), b.raw)

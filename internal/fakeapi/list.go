@@ -199,7 +199,10 @@ func (s *Server) openToken(r *request, o *listOptions) (page, error) {
 		return page{}, badRequest("specifying resource version is not allowed when using continue")
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(o.token, "="))
-	if err != nil || len(raw) < 8 {
+	if err != nil {
+		return page{}, badRequest("invalid continue token: continue key is not valid: %v", err)
+	}
+	if len(raw) < 8 {
 		return page{}, malformed
 	}
 	mac := hmac.New(sha256.New, []byte(s.tokenKey))

@@ -131,11 +131,11 @@ func checkApplied(s *Server, w http.ResponseWriter, r *request, applied map[stri
 	}
 	delete(applied, "apiVersion")
 	delete(applied, "kind")
-	if err := checkMetadata(r.kind, applied); err != nil {
-		return err
+	if err := checkFieldTypes(r.kind, applied); err != nil {
+		return unhandled(r.kind, err)
 	}
 	if err := complain(w, r, duplicates, nil); err != nil {
-		return err
+		return unhandled(r.kind, err)
 	}
 	applied["apiVersion"], applied["kind"] = version, r.kind.Kind
 	return nil

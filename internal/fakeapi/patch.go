@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/kube"
@@ -81,7 +82,15 @@ func (s *Server) plainPatch(w http.ResponseWriter, r *request, t kube.PatchType,
 		if err != nil {
 			return nil, err
 		}
-		return s.patchResult(w, r, result, duplicates)
+		next, err := s.patchResult(w, r, result, duplicates)
+		if err != nil && kube.AsStatus(err) == nil { // what Go's decoder says of the fields: the patch is quoted, or what it made
+			quoted := fmt.Sprint(p)
+			if again, patchErr := patched(r, t, live, p); t != kube.StrategicMergePatch && patchErr == nil {
+				quoted = string(marshal(again))
+			}
+			return nil, badPatch(quoted, err)
+		}
+		return next, err
 	})
 	return stored, err
 }
@@ -104,7 +113,7 @@ func patched(r *request, t kube.PatchType, live map[string]any, p any) (any, err
 	return patch.MergePatch(live, p), nil
 }
 
-// patchResult checks that the outcome of a patch still is this object.
+// patchResult checks that the outcome of a patch still is this object. The error is a Status, or what Go's decoder says.
 func (s *Server) patchResult(w http.ResponseWriter, r *request, result any, duplicates []string) (map[string]any, error) {
 	next, ok := result.(map[string]any)
 	if !ok {
@@ -113,7 +122,7 @@ func (s *Server) patchResult(w http.ResponseWriter, r *request, result any, dupl
 	if err := checkType(r.kind, next, nil); err != nil {
 		return nil, err
 	}
-	if err := checkMetadata(r.kind, next); err != nil {
+	if err := checkFieldTypes(r.kind, next); err != nil {
 		return nil, err
 	}
 	if err := s.strictness(w, r, next, duplicates); err != nil {
@@ -130,6 +139,11 @@ func (s *Server) patchResult(w http.ResponseWriter, r *request, result any, dupl
 		next = r.kind.Store(next)
 	}
 	return next, nil
+}
+
+// badPatch makes 422 of what is wrong with the fields of a patched object.
+func badPatch(quoted string, err error) error {
+	return invalid(kube.StatusDetails{}, []kinds.Cause{kinds.Invalid("patch", quoted, err.Error())})
 }
 
 const rejected = "the server rejected our request due to an error in our request"

@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -93,6 +94,7 @@ func negotiate(r *request) (accept, error) {
 	if header == "" {
 		return accept{}, nil
 	}
+	isJSON := false
 	for part := range strings.SplitSeq(header, ",") {
 		mt, params, err := mime.ParseMediaType(strings.TrimSpace(part))
 		if err != nil {
@@ -101,6 +103,7 @@ func negotiate(r *request) (accept, error) {
 		if mt != "application/json" && mt != "*/*" && mt != "application/*" {
 			continue
 		}
+		isJSON = true
 		a := accept{include: r.query.Get("includeObject")}
 		as, version := params["as"], params["v"]
 		if as != "" && params["g"] != "meta.k8s.io" {
@@ -114,6 +117,9 @@ func negotiate(r *request) (accept, error) {
 				continue
 			}
 			a.table = true
+			if !slices.Contains([]string{"", "None", "Metadata", "Object"}, a.include) {
+				return a, badRequest("Unable to convert to Table as requested: includeObject: Invalid value: %q: must be 'Metadata', 'Object', 'None', or empty", a.include)
+			}
 		case "PartialObjectMetadata", "PartialObjectMetadataList":
 			if version != "v1" {
 				continue
@@ -124,12 +130,14 @@ func negotiate(r *request) (accept, error) {
 		}
 		return a, nil
 	}
-	message := "406: Not Acceptable\n\nAvailable representations: application/json"
-	if r.kind.Custom {
-		message = "only the following media types are accepted: application/json"
+	message := "only the following media types are accepted: application/json"
+	if !isJSON && !r.kind.Custom { // the answer of the real server's router, which custom resources do not go through
+		message = routerNotAcceptable + "\n\nAvailable representations: application/json"
 	}
 	return accept{}, failure(http.StatusNotAcceptable, "NotAcceptable", message, detailsNone)
 }
+
+const routerNotAcceptable = "406: Not Acceptable"
 
 // readBody reads a request body up to the server's limit.
 func readBody(r *http.Request) ([]byte, error) {

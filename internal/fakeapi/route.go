@@ -37,8 +37,8 @@ func (s *Server) route(r *http.Request) (*request, error) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	var group, version string
 	switch {
-	case parts[0] == "api" && len(parts) == 2:
-		return nil, noResource()
+	case parts[0] == "api" && len(parts) == 2, parts[0] == "apis" && len(parts) == 3 && s.registry.builtinGroup(parts[1]):
+		return nil, noResource() // an unknown version: discovery has answered for the known ones
 	case parts[0] == "api" && len(parts) > 2:
 		version, parts = parts[1], parts[2:]
 	case parts[0] == "apis" && len(parts) > 3:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
@@ -23,6 +24,12 @@ func metadataCauses(k *kinds.Kind, next map[string]any) []kinds.Cause {
 	check := k.Name
 	if check == nil {
 		check = selector.Subdomain
+	}
+	if base := obj.String(meta, "generateName"); base != "" {
+		// A dash at the end is fine, as something follows it.
+		if why := check(strings.TrimSuffix(base, "-") + strings.Repeat("a", len(base)-len(strings.TrimSuffix(base, "-")))); why != "" {
+			out = append(out, kinds.Invalid("metadata.generateName", base, why))
+		}
 	}
 	if name == "" {
 		out = append(out, kinds.Required("metadata.name", "name or generateName is required"))

@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -69,7 +70,14 @@ func (s *Server) changeScale(w http.ResponseWriter, r *request) error {
 		if err != nil {
 			return nil, err
 		}
-		return withScale(r.kind, cur, next)
+		out, err := withScale(r.kind, cur, next)
+		if err != nil && r.verb == "patch" && kube.AsStatus(err) == nil {
+			return nil, badPatch(string(marshal(next)), err)
+		}
+		if err != nil {
+			return nil, unhandled(&kinds.Kind{Resource: scaleKind}, err)
+		}
+		return out, nil
 	})
 	if err != nil {
 		return err
@@ -107,7 +115,7 @@ func withScale(k *kinds.Kind, cur map[string]any, scale any) (map[string]any, er
 	}
 	n, ok := obj.Int(m, "spec", "replicas")
 	if !ok && obj.Get(m, "spec", "replicas") != nil {
-		return nil, badRequest("Scale in version \"v1\" cannot be handled as a Scale: json: cannot unmarshal %s into Go struct field ScaleSpec.spec.replicas of type int32", fields.JSONType(obj.Get(m, "spec", "replicas")))
+		return nil, fmt.Errorf("json: cannot unmarshal %s into Go struct field ScaleSpec.spec.replicas of type int32", fields.JSONType(obj.Get(m, "spec", "replicas")))
 	}
 	name := obj.String(cur, "metadata", "name")
 	if n < 0 && !k.Custom {

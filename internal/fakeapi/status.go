@@ -148,7 +148,7 @@ func statusObject(err error) (map[string]any, *kube.Status) {
 
 // emptyDetails: some answers have details with nothing in them, the others have none.
 func emptyDetails(st *kube.Status) bool {
-	return st.Code == http.StatusMethodNotAllowed || st.Code == http.StatusNotFound || st.Code == http.StatusUnprocessableEntity
+	return strings.HasPrefix(st.Message, routerNotAcceptable) || st.Code == http.StatusMethodNotAllowed || st.Code == http.StatusNotFound || st.Code == http.StatusUnprocessableEntity
 }
 
 func detailsObject(d kube.StatusDetails) map[string]any {

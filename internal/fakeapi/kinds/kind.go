@@ -83,9 +83,14 @@ func (k *Kind) List() string {
 	return k.Kind + "List"
 }
 
+// groupOrder is the order in which the real server lists the groups of the built-in kinds: kubectl resolves names that several groups
+// have in favour of the first.
+var groupOrder = []string{"", "apps", "events.k8s.io", "autoscaling", rbacGroup, "apiextensions.k8s.io", "coordination.k8s.io"}
+
 // Builtin returns fresh entries for all built-in kinds, in the order of discovery.
 func Builtin() []*Kind {
 	all := slices.Concat(core(), apps(), rbac(), other())
+	slices.SortStableFunc(all, func(a, b *Kind) int { return slices.Index(groupOrder, a.Group) - slices.Index(groupOrder, b.Group) })
 	for _, k := range all {
 		k.Type = fields.For(k.APIVersion(), k.Kind)
 		k.Node = fields.Close(patch.SchemaFor(k.APIVersion(), k.Kind), k.Type)

@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -20,8 +21,8 @@ func TestEachKindHasColumnsAndAPlaceInDiscovery(t *testing.T) {
 	seen := map[string]bool{}
 	for _, k := range Builtin() {
 		id := k.APIVersion() + "/" + k.Plural
-		if seen[id] || k.Kind == "" || len(k.Columns) == 0 || k.Node == nil {
-			t.Errorf("%s: twice, or without kind, columns or structure", id)
+		if seen[id] || k.Kind == "" || len(k.Columns) == 0 || k.Node == nil || k.Type == nil || !slices.Contains(groupOrder, k.Group) {
+			t.Errorf("%s: twice, or without kind, columns, structure, fields or a place among the groups", id)
 		}
 		seen[id] = true
 		for _, c := range k.Columns {

@@ -84,6 +84,9 @@ func Label(s string) string {
 	if len(s) > labelMax {
 		return "must be no more than 63 bytes"
 	}
+	if strings.Contains(s, ".") && subdomainRE.MatchString(s) {
+		return "must not contain dots"
+	}
 	return mismatch(labelRE, s, labelText)
 }
 

@@ -79,7 +79,7 @@ const (
 	Created
 	Applied   // it differed and was changed; Result.Difference says where
 	Foreign   // an object of that name is not ours and was left alone; Result.Message says whose it is
-	Contested // somebody else keeps changing what we declare; Result.Message says what
+	Contested // somebody else keeps changing or deleting what we declare; Result.Message says what
 	Waiting   // nothing can be done now; Result.Message says what for
 	Overtaken // it changed under our hands: Result.Live is old, and an event is on its way
 	Held      // it is missing or differs, and was left so (Child.Hold); Result.Message says where

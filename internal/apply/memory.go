@@ -156,15 +156,15 @@ func (r *refusal) note(want declared, content uint64, err error) {
 	*r = refusal{hash: want.hash, content: content, err: err, until: time.Now().Add(wait), wait: wait}
 }
 
-// contest counts applies of one desired state. Somebody who keeps undoing them is not outrun: whoever it is, each round
-// would be two more writes.
+// contest counts applies of one desired state, and how often a child that was deleted has been made again. Somebody who
+// keeps undoing them is not outrun: whoever it is, each round would be two more writes.
 type contest struct {
 	hash  string
 	since time.Time
 	count int
 }
 
-// Five applies of the same state within a minute are a fight: nobody undoes something five times by hand, and a webhook
+// Five writes of the same state within a minute are a fight: nobody undoes something five times by hand, and a webhook
 // that rewrites our fields is found out after two, because the second apply changes nothing.
 const (
 	contestApplies = 5
@@ -179,7 +179,7 @@ func (c *contest) pause(hash string) time.Duration {
 	return max(time.Until(c.since.Add(contestWindow)), 0)
 }
 
-// add counts an apply that changed something.
+// add counts a write that changed something.
 func (c *contest) add(hash string) {
 	if c.hash != hash || time.Since(c.since) >= contestWindow {
 		*c = contest{hash: hash, since: time.Now()}

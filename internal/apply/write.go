@@ -18,7 +18,11 @@ func (t *turn[S]) create(ctx context.Context) (Result[S], error) {
 	if err := t.mem.refusal.standing(t.want, 0); err != nil {
 		return Result[S]{}, err
 	}
-	if t.mem.known() {
+	again := t.mem.known()
+	if again {
+		if pause := t.mem.contest.pause(t.want.hash); pause > 0 {
+			return Result[S]{Outcome: Contested, Wait: pause, Message: fmt.Sprintf("%s: something else keeps deleting it", t)}, nil
+		}
 		gone, err := t.ownerGone(ctx)
 		if err != nil {
 			return Result[S]{}, err
@@ -35,8 +39,11 @@ func (t *turn[S]) create(ctx context.Context) (Result[S], error) {
 		kube.WriteOptions{FieldManager: Manager, FieldValidation: "Strict"})
 	switch {
 	case err == nil:
-		*t.mem = memory[S]{settled: settled{t.want.hash, answer.UID, fingerprint(answer)}}
+		*t.mem = memory[S]{settled: settled{t.want.hash, answer.UID, fingerprint(answer)}, contest: t.mem.contest}
 		t.mem.written.set(answer)
+		if again {
+			t.mem.contest.add(t.want.hash)
+		}
 		return Result[S]{Outcome: Created, Live: answer}, nil
 	case kube.IsAlreadyExists(err), kube.IsInvalid(err):
 		// The cache is behind, or the object lacks the label that the cache looks for, or it is not ours at all. A 422

@@ -198,6 +198,27 @@ func TestFightIsPausedAndReported(t *testing.T) {
 	})
 }
 
+func TestDeletionsWithoutEndArePausedAndReported(t *testing.T) {
+	story(t, func(w *world) {
+		w.create("web", article)
+		w.forget()
+		for range 20 {
+			err := w.user.Delete(w.Context(), deployments, web("web"), kube.DeleteOptions{})
+			if err != nil && !kube.IsNotFound(err) {
+				w.Fatal(err)
+			}
+			w.pass(time.Second)
+		}
+		w.wantCondition("web", "Degraded", "True/Contested")
+		if n := w.count("POST"); n != 5 {
+			w.Errorf("%d POSTs within %d seconds, want 5", n, 20)
+		}
+		w.pass(2 * time.Minute)
+		w.want("replicas", w.replicas(), 3)
+		w.wantCondition("web", "Degraded", "False/AsExpected")
+	})
+}
+
 func TestRefusedOverlayIsReportedAndNotSentAgainAndAgain(t *testing.T) {
 	story(t, func(w *world) {
 		w.create("web", article)

@@ -220,7 +220,7 @@ func record[S any](ctx context.Context, f *findings, child events.Object, result
 }
 
 // otherPort deals with a Service whose node port was refused: it is asked for again for a moment, and then another one is
-// taken if it was only kept, not declared.
+// taken if it was only kept, not declared (and not the cluster's own choice, which fails where none is left).
 func (r *reconciler) otherPort(ctx context.Context, f *findings, ws *WebServer, c apply.Child, refused apply.Result[struct{}],
 	cause string) (apply.Result[struct{}], error) {
 	waited := r.portRefused(ws.Key())
@@ -229,11 +229,14 @@ func (r *reconciler) otherPort(ctx context.Context, f *findings, ws *WebServer, 
 		f.stale = true
 		refused.Wait = max(waited, portRetry)
 		return refused, nil
-	case ws.Spec.NodePort != nil:
+	case c.Create == nil: // there is no other one to take
 		refused.Wait = recheck
+		message := fmt.Sprintf("no node port: %s; free one, skiff looks again every minute", cause)
+		if ws.Spec.NodePort != nil {
+			message = fmt.Sprintf("spec.nodePort %d: %s; choose another one or free it, skiff looks again every minute", *ws.Spec.NodePort, cause)
+		}
 		if f.problem == nil {
-			f.problem = &problem{reason: "NodePortRefused", child: childObject(ws, services, refused.Live), message: fmt.Sprintf(
-				"spec.nodePort %d: %s; choose another one or free it, skiff looks again every minute", *ws.Spec.NodePort, cause)}
+			f.problem = &problem{reason: "NodePortRefused", child: childObject(ws, services, refused.Live), message: message}
 		}
 		return refused, nil
 	}

@@ -233,6 +233,25 @@ func TestNodePortThatIsFreedLateIsStillKept(t *testing.T) {
 	})
 }
 
+func TestNodePortsThatAreUsedUpAreReportedAndWaitedFor(t *testing.T) {
+	story(t, func(w *world) {
+		remove := w.api.Inject(fakeapi.Fault{Verb: "create", Resource: "services", UserAgent: agent, Reply: &fakeapi.Reply{
+			Code: 422, ContentType: "application/json", Body: `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,
+				"message":"Service \"web-service\" is invalid: spec.ports[0].nodePort: Internal error: failed to allocate a nodePort: range is full",
+				"details":{"name":"web-service","kind":"Service","causes":[{"reason":"InternalError","message":"Internal error: failed to allocate a nodePort: range is full","field":"spec.ports[0].nodePort"}]}}`}})
+		w.create("web", `{"image":"nginx"}`)
+		w.pass(30 * time.Second)
+		w.wantCondition("web", "Degraded", "True/NodePortRefused")
+		if n := w.count("POST services"); n > 15 {
+			w.Errorf("%d attempts in half a minute", n)
+		}
+		remove()
+		w.pass(2 * time.Minute)
+		w.want("a node port", w.nodePort() != nil, true)
+		w.wantCondition("web", "Degraded", "False/AsExpected")
+	})
+}
+
 func TestDeclaredNodePortThatIsTakenIsReportedAndTakenOnceFree(t *testing.T) {
 	story(t, func(w *world) {
 		w.post(services, w.json(taker("other", "30010")))

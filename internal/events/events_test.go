@@ -317,6 +317,26 @@ func TestARefusalIsNotTriedAgain(t *testing.T) {
 	})
 }
 
+// Rules: EVT-09
+func TestARefusedCountIsNotSentWithEachRepetition(t *testing.T) {
+	s := &sink{answer: func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPatch { // the right to create and none to patch
+			return false
+		}
+		status(w, 403, "Forbidden")
+		return true
+	}}
+	record(t, s, func(t *testing.T, r *Recorder, _ func()) {
+		for range 100 {
+			r.Record(event("A", "x"))
+			time.Sleep(time.Second)
+		}
+		if n := s.count(); n != 2 {
+			t.Errorf("%d requests for a hundred equal events, want two", n)
+		}
+	})
+}
+
 // Rules: EVT-10
 func TestAnAbsentServerCostsAtMostTwelveTries(t *testing.T) {
 	s := &sink{answer: func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(503); return true }}

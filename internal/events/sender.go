@@ -50,6 +50,7 @@ type series struct {
 	name    string // of the Event object; chosen before the first try, so that a repeated one cannot double it
 	created bool   // the server has it
 	unsure  bool   // the answer to an earlier create was lost
+	marked  bool   // its first repetition was written, or could not be: the next write is sweep's
 	first   queued
 	count   int
 	last    time.Time // last occurrence
@@ -82,7 +83,8 @@ func (s *sender) take(ctx context.Context, e queued) {
 	if run := s.series[k]; run != nil {
 		run.count++
 		run.last = e.at
-		if run.written == 1 {
+		if run.written == 1 && !run.marked {
+			run.marked = true
 			s.write(ctx, run)
 		}
 		return

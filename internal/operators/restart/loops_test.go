@@ -22,13 +22,13 @@ func TestATriggerOnThePodsOfItsTargetIsRefused(t *testing.T) {
 		}
 		w.forget()
 		w.patch(deployments, "predixy", `{"spec":{"template":{"metadata":{"annotations":{"by":"hand"}}}}}`)
-		w.pass(time.Hour)
+		w.pass(15 * time.Minute)
 		w.want("restart", w.restartedAt(deployments, "predixy"), "")
 		w.wantWrites()
 		w.patch(resource, "rt", `{"spec":{`+selectRedis+`}}`)
 		w.pass(time.Second)
 		w.wantCondition("rt", "Ready", "True/Armed")
-		w.pass(time.Hour)
+		w.pass(15 * time.Minute)
 		w.want("restart for what happened before", w.restartedAt(deployments, "predixy"), "")
 	})
 }
@@ -75,7 +75,7 @@ func TestACycleOfTriggersIsRefusedOnAllOfThemAndGoneWithOneOfThem(t *testing.T) 
 		}
 		w.wantCondition("outside", "Ready", "True/Armed")
 		w.replace("redis-0")
-		w.pass(time.Hour)
+		w.pass(15 * time.Minute)
 		w.wantRestarts(1)
 		w.want("restart of web", w.restartedAt(deployments, "web"), "")
 
@@ -131,7 +131,7 @@ func TestWhatASchemaShouldHaveRefusedIsSaidInTheStatusOnce(t *testing.T) {
 		}
 		w.forget()
 		w.replace("redis-0")
-		w.pass(time.Hour)
+		w.pass(15 * time.Minute)
 		w.wantRequests()
 		w.patch(resource, "duration", `{"spec":{"debounce":"1s"}}`)
 		w.pass(time.Minute)
@@ -156,9 +156,9 @@ func TestMissingRightsAreSaidAndTheRestWorks(t *testing.T) {
 				t.Errorf("message %q", m)
 			}
 			w.forget()
-			w.pass(time.Hour)
+			w.pass(15 * time.Minute)
 			if n := len(w.requests()); n > 50 {
-				t.Errorf("%d requests in an hour", n)
+				t.Errorf("%d requests in a quarter of an hour", n)
 			}
 			remove()
 			w.pass(10 * time.Minute)

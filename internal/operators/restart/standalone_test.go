@@ -42,7 +42,7 @@ func TestStandaloneRestartsWithThreeKindsOfRequests(t *testing.T) {
 		w.pass(5 * time.Second)
 		w.forget()
 		w.start()
-		w.pass(time.Hour)
+		w.pass(15 * time.Minute)
 		w.wantRestarts(0)
 		w.wantRequests(readIt, restartIt) // the first state, without a restart
 		w.forget()
@@ -57,7 +57,7 @@ func TestStandaloneRestartsWithThreeKindsOfRequests(t *testing.T) {
 			}
 		}
 		w.forget()
-		w.pass(time.Hour)
+		w.pass(15 * time.Minute)
 		w.wantRequests()
 	})
 }
@@ -79,7 +79,7 @@ func TestStandaloneNoticesWhatHappenedWhileItWasDown(t *testing.T) {
 				w.wantRestarts(1)
 				w.stop()
 				w.start()
-				w.pass(time.Hour)
+				w.pass(15 * time.Minute)
 				w.wantRestarts(1)
 			})
 		})
@@ -124,7 +124,7 @@ func TestSeveralSidecarsRestartTheTargetOnce(t *testing.T) {
 			w.wantRestarts(round + 1)
 		}
 		w.forget()
-		w.pass(time.Hour)
+		w.pass(15 * time.Minute)
 		w.wantRequests()
 	})
 }
@@ -174,7 +174,7 @@ func TestStandaloneRefusesWhatWouldNeverEnd(t *testing.T) {
 		}
 		w.start()
 		w.delete(pods, at(w.api.List(pods, "default")[0], "metadata", "name").(string))
-		w.pass(time.Hour)
+		w.pass(15 * time.Minute)
 		w.wantRestarts(0)
 	})
 }

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -198,7 +199,42 @@ func TestAListThatStandsStillEndsAfterTheServersOwnLimit(t *testing.T) {
 	})
 }
 
+// told is a field that tells when it has been decoded.
+type told struct{}
+
+var decoded = make(chan struct{})
+
+func (*told) UnmarshalJSON([]byte) error { decoded <- struct{}{}; return nil }
+
 // Rules: LST-17
+func TestItemsAreDecodedWhileTheRestOfTheListIsStillToCome(t *testing.T) {
+	type telling struct {
+		Meta `json:"metadata"`
+		Spec told `json:"spec"`
+	}
+	s := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"kind":"PodList","metadata":{"resourceVersion":"20"},"items":[`)
+		for i := range 100 {
+			fmt.Fprintf(w, `{"metadata":{"name":"p%d","namespace":"a"},"spec":{}},`, i)
+			w.(http.Flusher).Flush()
+			select {
+			case <-decoded:
+			case <-r.Context().Done():
+				t.Errorf("item %d was not decoded before the next one came", i)
+				return
+			}
+		}
+		fmt.Fprint(w, `{"metadata":{"name":"last"}}]}`)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	got, err := List[*telling](ctx, pipeClient(t, http.HandlerFunc(s)), Query{Resource: pods}, ListOptions{})
+	if err != nil || len(got.Items) != 101 {
+		t.Errorf("got %d items, %v; want 101", len(got.Items), err)
+	}
+}
+
 func TestAListOfCustomResourcesHasItsKindBehindTheItems(t *testing.T) {
 	body := `{"apiVersion":"skiff.dev/v1alpha1","items":[` + item("a", "5") + `],"kind":"PodList","metadata":{"resourceVersion":"20"}}`
 	got, err := List[*pod](t.Context(), tlsClient(t, answer(200, body)), Query{Resource: pods}, ListOptions{})

@@ -316,7 +316,7 @@ func TestMemoryGoesWithTheWebServer(t *testing.T) {
 // After an outage the mirror of the children may be ahead of that of the WebServers. What went with its owner must not be
 // made again, only to be collected again.
 //
-// Rules: WRT-24, CCH-24
+// Rules: CCH-24
 func TestChildrenOfAWebServerThatIsGoneAreNotMadeAgain(t *testing.T) {
 	story(t, func(w *world) {
 		w.create("web", `{"image":"nginx:1.23.1","replicas":1}`)

@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"skiff/examples"
+	"skiff/internal/fakeapi"
+	"skiff/internal/kube"
+)
+
+// exampleDocuments returns the objects of a file of the examples.
+func exampleDocuments(t *testing.T, name string) []object {
+	t.Helper()
+	var out []object
+	for d := yaml.NewDecoder(bytes.NewReader([]byte(examples.Text(name)))); ; {
+		var body object
+		if err := d.Decode(&body); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		out = append(out, body)
+	}
+	if len(out) == 0 {
+		t.Fatalf("%s is empty", name)
+	}
+	return out
+}
+
+// exampleKinds are those of the examples.
+var exampleKinds = []kube.Resource{webServers, redises, triggers, deployments,
+	{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true},
+	{Version: "v1", Plural: "serviceaccounts", Kind: "ServiceAccount"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Plural: "roles", Kind: "Role"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Plural: "rolebindings", Kind: "RoleBinding"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Plural: "clusterroles", Kind: "ClusterRole", ClusterScoped: true},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Plural: "clusterrolebindings", Kind: "ClusterRoleBinding", ClusterScoped: true},
+}
+
+// Strict, as kubectl is: a typo in an example is refused and not dropped. Each file goes into a namespace of its own.
+func TestTheServerTakesEveryExample(t *testing.T) {
+	c := newCluster(t, fakeapi.Options{})
+	if err := installCRDs(t.Context(), c.client, 10*time.Second, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range examples.Names() {
+		home := "example-" + string(rune('a'+i))
+		c.create(exampleKinds[4], "", named(home, nil))
+		for _, body := range exampleDocuments(t, name) {
+			at := slices.IndexFunc(exampleKinds, func(r kube.Resource) bool { return r.Kind == body["kind"] && r.APIVersion() == body["apiVersion"] })
+			if at < 0 {
+				t.Errorf("%s: %v of %v is not in the table of this test", name, body["kind"], body["apiVersion"])
+				continue
+			}
+			namespace := home
+			if own, _ := body["metadata"].(object)["namespace"].(string); own != "" {
+				namespace = own
+			}
+			if exampleKinds[at].ClusterScoped {
+				namespace = ""
+			}
+			err := c.client.Create(t.Context(), exampleKinds[at], namespace, body, nil, kube.WriteOptions{FieldValidation: "Strict"})
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+// grant is one verb on one resource, "apps/deployments patch".
+func grant(group, resource, verb string) string {
+	if group != "" {
+		resource = group + "/" + resource
+	}
+	return resource + " " + verb
+}
+
+// grantsOf returns what the roles in a file of the examples allow.
+func grantsOf(t *testing.T, name string) map[string]bool {
+	t.Helper()
+	out := map[string]bool{}
+	for _, body := range exampleDocuments(t, name) {
+		rules, _ := body["rules"].([]any)
+		for _, r := range rules {
+			rule := r.(object)
+			for _, group := range rule["apiGroups"].([]any) {
+				for _, resource := range rule["resources"].([]any) {
+					for _, verb := range rule["verbs"].([]any) {
+						out[grant(group.(string), resource.(string), verb.(string))] = true
+					}
+				}
+			}
+		}
+	}
+	if len(out) == 0 {
+		t.Fatalf("%s grants nothing", name)
+	}
+	return out
+}
+
+// neededFor returns the grant that a request needs.
+func neededFor(t *testing.T, r fakeapi.Request) string {
+	t.Helper()
+	parts := strings.Split(strings.Trim(r.Path, "/"), "/")
+	group := ""
+	switch {
+	case parts[0] == "api" && len(parts) > 2:
+		parts = parts[2:]
+	case parts[0] == "apis" && len(parts) > 3:
+		group, parts = parts[1], parts[3:]
+	default:
+		t.Fatalf("%s %s is no request about a resource", r.Method, r.Path)
+	}
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		parts = parts[2:]
+	}
+	resource := parts[0]
+	if len(parts) == 3 {
+		resource += "/" + parts[2]
+	}
+	verb := map[string]string{http.MethodGet: "get", http.MethodPost: "create", http.MethodPatch: "patch", http.MethodDelete: "delete"}[r.Method]
+	switch {
+	case verb == "":
+		t.Fatalf("%s %s: this test does not know the method", r.Method, r.Path)
+	case r.Watch():
+		verb = "watch"
+	case verb == "get" && len(parts) == 1:
+		verb = "list"
+	}
+	return grant(group, resource, verb)
+}
+
+// notInTheTour are grants that need something to happen which does not in the tour, each with what that is.
+var notInTheTour = map[string]string{
+	"skiff.dev/webservers get":               "a write of a status or a child met a newer object",
+	"skiff.dev/redis get":                    "the same",
+	"skiff.dev/restarttriggers get":          "the same",
+	"skiff.dev/webservers/finalizers update": "checked by an admission plugin that few clusters have",
+	"skiff.dev/redis/finalizers update":      "the same",
+	"apps/statefulsets get":                  "a target of this kind",
+	"apps/statefulsets patch":                "the same",
+	"apps/daemonsets get":                    "the same",
+	"apps/daemonsets patch":                  "the same",
+	"services get":                           "before the first change of a Service",
+	"services patch":                         "a change of a Service",
+	"pods get":                               "a cache that is behind",
+	"pods patch":                             "a pod that lost a label",
+	"services list":                          "where the server does not stream lists",
+	"pods list":                              "the same",
+	"apps/deployments list":                  "the same",
+	"skiff.dev/webservers list":              "the same",
+	"skiff.dev/redis list":                   "the same",
+	"skiff.dev/restarttriggers list":         "the same",
+	"events.k8s.io/events patch":             "an Event that is repeated",
+}
+
+func TestTheRoleOfTheExampleIsWhatSkiffRunNeeds(t *testing.T) {
+	t.Parallel()
+	granted, used := grantsOf(t, "rbac.yaml"), map[string]bool{}
+	err := onDemoCluster(t.Context(), filepath.Join(t.TempDir(), "kubeconfig"), func(ctx context.Context, tour *tour) error {
+		tour.out, tour.patience = io.Discard, demoPatience
+		tour.cluster.api.ForgetRequests() // among them those of `skiff crds install`, which is for an administrator
+		if err := tour.withControllers(ctx, func(ctx context.Context) error { return tour.walk(ctx, demoActs()) }); err != nil {
+			return err
+		}
+		for _, r := range tour.cluster.api.Requests() {
+			if !strings.HasPrefix(r.UserAgent, "skiff/") {
+				continue
+			}
+			need := neededFor(t, r)
+			used[need] = true
+			if !granted[need] {
+				t.Errorf("examples/rbac.yaml does not grant %s, which %s %s needs", need, r.Method, r.Path)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	for _, g := range slices.Sorted(maps.Keys(granted)) {
+		if why := notInTheTour[g]; !used[g] && why == "" {
+			t.Errorf("examples/rbac.yaml grants %s, which the tour does not use", g)
+		}
+	}
+	for g := range notInTheTour {
+		if !granted[g] {
+			t.Errorf("%s is not granted, but explained", g)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+// The examples are to be applied as they are, and their roles have to be enough: skiff runs here with the rights that they grant and no
+// others.
+
+// tokenUser is a service account, as a user with a token of the API server's.
+func (s *Scope) tokenUser(namespace, account string) User {
+	s.Helper()
+	token := strings.TrimSpace(s.Kubectl("create", "token", account, "-n", namespace))
+	return User{Name: namespace + "-" + account, Token: token}
+}
+
+// restartedAt is the annotation of a restart, "" before the first one.
+func (s *Scope) restartedAt(deployment string) string {
+	s.Helper()
+	return s.Deployment(deployment).Str("spec", "template", "metadata", "annotations", "kubectl.kubernetes.io/restartedAt")
+}
+
+// noForbidden reports what the server has refused.
+func noForbidden(s *Scope, log string) {
+	s.Helper()
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, "forbidden") {
+			s.Errorf("skiff lacks a right: %s", line)
+		}
+	}
+}
+
+func TestTheExamplesWorkWithTheRightsOfTheExampleRole(t *testing.T) {
+	s := newScope(t)
+	if err := applyFiles(s.c, example("rbac.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	sk := startSkiffAs(t, s, s.tokenUser("skiff", "skiff"), "--controllers", "redis,restart")
+
+	s.Kubectl("apply", "-f", example("webserver.yaml"), "-f", example("redis.yaml"))
+	s.Kubectl("wait", "--for=condition=Ready", "webserver/web", "redis/cache", "--timeout=90s")
+	s.Kubectl("apply", "-f", example("restarttrigger.yaml"))
+	s.Kubectl("patch", "rt", "predixy", "--type=merge", "-p", `{"spec":{"debounce":"1s"}}`)
+	s.Kubectl("wait", "--for=condition=Ready", "restarttrigger/predixy", "--timeout=90s")
+	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=90s")
+	if at := s.restartedAt("predixy"); at != "" {
+		t.Errorf("the proxy was restarted at %s for pods that were there already", at)
+	}
+
+	s.Kubectl("scale", "webserver/web", "--replicas=2")
+	s.Kubectl("delete", "service", "web-service")
+	s.Kubectl("label", "pod", "cache-1", "app.kubernetes.io/managed-by-")
+	s.Kubectl("delete", "pod", "cache-0", "--wait=false") // kwok is quick: kubectl would take the new pod for the old one and wait for ever
+	s.waitText([]string{"restarted by RestartTrigger predixy: pod cache-0 replaced"}, "events", "--for", "deployment/predixy")
+	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=90s")
+	s.waitChildren("web", "nginx:1.23.1", 2)
+	s.Kubectl("scale", "redis/cache", "--replicas=2")
+	s.waitRedis("cache", "redis:7-alpine", 2)
+
+	s.Kubectl("delete", "-f", example("webserver.yaml"), "-f", example("redis.yaml"), "-f", example("restarttrigger.yaml"), "--timeout=90s")
+	noForbidden(s, sk.Log())
+}
+
+func TestTheSidecarExampleWorksWithTheRightsOfItsRole(t *testing.T) {
+	s := newScope(t)
+	s.Kubectl("apply", "-f", example("sidecar.yaml"))
+	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=90s")
+	var args []string
+	for _, c := range s.Deployment("predixy").List("spec", "template", "spec", "containers") {
+		if list, ok := c.At("args").([]any); ok {
+			for _, a := range list {
+				args = append(args, a.(string))
+			}
+		}
+	}
+	if len(args) < 2 || args[0] != "restart" {
+		t.Fatalf("the sidecar has the arguments %q", args)
+	}
+
+	binary, err := skiffBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := s.c.Kubeconfig(s.tokenUser(s.NS, "predixy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	argv := append([]string{binary}, args...)
+	argv = append(argv, "--kubeconfig", kubeconfig, "-n", s.NS, "--debounce=1s", "--health-probe-bind-address="+loopback(port))
+	p, err := s.c.Start("skiff-"+s.NS, []string{"KUBECONFIG=", "HOME=" + s.c.Dir}, argv...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sk := &Skiff{Process: p, probes: "http://" + loopback(port)}
+	waitReady(t, sk)
+
+	s.Kubectl("run", "redis-0", "--image=redis:7-alpine", "--labels=app=redis-cluster")
+	Eventually(s, settle, "the proxy is restarted", func() (bool, string) { return s.restartedAt("predixy") != "", s.Deployment("predixy").String() })
+	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=90s")
+	noForbidden(s, sk.Log())
+	if err := sk.Terminate(); err != nil {
+		t.Error(err)
+	}
+}

@@ -241,3 +241,20 @@ func TestMessagesOfProblemsEndWithTheNextStep(t *testing.T) {
 		t.Errorf("got %+v", p)
 	}
 }
+
+func TestARedisThatWasCreatedAnewIsRememberedNothingOf(t *testing.T) {
+	m := memories{of: map[kube.Key]*memory{}}
+	first, second := redisOf(t, `{"port":6379,"num":1}`), redisOf(t, `{"port":6379,"num":1}`)
+	second.UID = "another"
+	m.get(first).released = true
+	if !m.get(first).released {
+		t.Error("forgotten at once")
+	}
+	if m.get(second).released {
+		t.Error("the second Redis of the name has the memory of the first")
+	}
+	m.forget(second.Key())
+	if len(m.of) != 0 {
+		t.Errorf("%d memories are left of a Redis that is gone", len(m.of))
+	}
+}

@@ -202,7 +202,7 @@ func TestAListThatStandsStillEndsAfterTheServersOwnLimit(t *testing.T) {
 // told is a field that tells when it has been decoded.
 type told struct{}
 
-var decoded = make(chan struct{})
+var decoded = make(chan struct{}, 100)
 
 func (*told) UnmarshalJSON([]byte) error { decoded <- struct{}{}; return nil }
 

@@ -350,9 +350,9 @@ func TestWhatEachWriteSends(t *testing.T) {
 		got = sent{r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"), string(b)}
 		answer(200, `{}`)(w, r)
 	}))
-	k, obj := Key{"ns", "web"}, map[string]any{"metadata": map[string]any{"name": "web", "resourceVersion": "7"}}
 	const path = "/api/v1/namespaces/ns/pods"
 	const body = `{"metadata":{"name":"web","resourceVersion":"7"}}`
+	k, obj := Key{"ns", "web"}, Raw(body) // a map would be written in any order
 	for _, tc := range []struct {
 		name string
 		do   func() error

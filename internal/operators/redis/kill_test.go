@@ -11,7 +11,7 @@ import (
 	"skiff/internal/fakeapi"
 )
 
-var killStep = flag.Int("kill-step", 10, "kill the controller at each of its requests that this divides; 1 = at each")
+var killStep = flag.Int("kill-step", 13, "kill the controller at each of its requests that this divides; 1 = at each")
 
 // Rules: MGR-15, WRT-14
 func TestKillingTheControllerAtAnyRequestChangesNothingInTheEnd(t *testing.T) {

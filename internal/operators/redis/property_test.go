@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	seeds = flag.Int("seeds", 6, "how many random lives TestAnyLifeEndsAsDeclared goes through")
+	seeds = flag.Int("seeds", 4, "how many random lives TestAnyLifeEndsAsDeclared goes through")
 	seed  = flag.Uint64("seed", 0, "the one random life that TestAnyLifeEndsAsDeclared goes through, with its log")
 )
 

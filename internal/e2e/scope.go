@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"net/http"
@@ -30,11 +31,25 @@ func NewScope(t testing.TB, c *Cluster, kubectl Kubectl) *Scope {
 			s.explain()
 		}
 		// In the background, and not with t.Context(), which is over by now.
+		if err := s.deleteCustom(noContext); err != nil {
+			t.Error(err)
+		}
 		if r, err := kubectl.Run(noContext, "", "delete", "namespace", s.NS, "--wait=false"); err != nil || r.Code != 0 {
 			t.Errorf("delete the namespace: %v %v", err, r)
 		}
 	})
 	return s
+}
+
+// deleteCustom deletes skiff's custom resources. That of the namespace would do so, too; but where a CRD has just been made again,
+// as some tests do, the namespace controller may not know it yet, and what it overlooks outlives the namespace (seen on v1.36).
+func (s *Scope) deleteCustom(ctx context.Context) error {
+	for _, plural := range []string{"webservers", "redis", "restarttriggers"} {
+		if err := s.c.Admin.Delete(ctx, "/apis/skiff.dev/v1alpha1/namespaces/"+s.NS+"/"+plural); err != nil && !IsCode(err, http.StatusNotFound) {
+			return err
+		}
+	}
+	return nil
 }
 
 // explain prints what a person would look at first.

@@ -100,18 +100,26 @@ type settled struct {
 
 var seed = maphash.MakeSeed()
 
-// fingerprint identifies what a child is compared by.
-func fingerprint[S any](live *Live[S]) uint64 {
+// fingerprint identifies what a child is compared by. Labels and annotations that we do not declare are left out: they are others'
+// business, and a server that drops what we declare would be asked again for each change of them.
+func fingerprint[S any](want declared, live *Live[S]) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
 	text := func(s string) { // its end is marked: "ab","c" is not "a","bc"
 		h.WriteString(s)
 		h.WriteByte(0)
 	}
-	for _, labels := range []kube.Labels{live.Labels, live.Annotations} {
-		for _, l := range labels {
-			text(l.Key)
-			text(l.Value)
+	meta, _ := want.body["metadata"].(map[string]any)
+	for _, of := range []struct {
+		name string
+		live kube.Labels
+	}{{"labels", live.Labels}, {"annotations", live.Annotations}} {
+		ours, _ := meta[of.name].(map[string]any)
+		for _, l := range of.live {
+			if _, declared := ours[l.Key]; declared {
+				text(l.Key)
+				text(l.Value)
+			}
 		}
 		h.WriteByte(1)
 	}

@@ -146,6 +146,8 @@ func wantJSON(t *testing.T, got any, want string) {
 }
 
 func TestFingerprintSeesWhatIsComparedAndNothingElse(t *testing.T) {
+	want := declared{body: map[string]any{"metadata": map[string]any{
+		"labels": map[string]any{"a": "", "ab": ""}, "annotations": map[string]any{"ab": "", "x": ""}}}}
 	of := func(edit func(*Live[struct{ N int }])) uint64 {
 		l := &Live[struct{ N int }]{Spec: kube.Raw(`{"a":1}`)}
 		l.Labels = kube.Labels{{Key: "ab", Value: "c"}}
@@ -153,7 +155,7 @@ func TestFingerprintSeesWhatIsComparedAndNothingElse(t *testing.T) {
 		if edit != nil {
 			edit(l)
 		}
-		return fingerprint(l)
+		return fingerprint(want, l)
 	}
 	plain := of(nil)
 	for name, edit := range map[string]func(*Live[struct{ N int }]){
@@ -169,6 +171,13 @@ func TestFingerprintSeesWhatIsComparedAndNothingElse(t *testing.T) {
 	}
 	if of(func(l *Live[struct{ N int }]) { l.ResourceVersion, l.Generation, l.Status.N = "9", 9, 9 }) != plain {
 		t.Error("version, generation or status count, and each status update would be a comparison")
+	}
+	others := func(l *Live[struct{ N int }]) {
+		l.Labels = append(l.Labels, kube.Label{Key: "others", Value: "1"})
+		l.Annotations = kube.Labels{{Key: "deployment.kubernetes.io/revision", Value: "2"}}
+	}
+	if of(others) != plain {
+		t.Error("labels and annotations of others count, and where the server drops what we declare each of their changes would be an apply")
 	}
 }
 

@@ -39,7 +39,7 @@ func (t *turn[S]) create(ctx context.Context) (Result[S], error) {
 		kube.WriteOptions{FieldManager: Manager, FieldValidation: "Strict"})
 	switch {
 	case err == nil:
-		*t.mem = memory[S]{settled: settled{t.want.hash, answer.UID, fingerprint(answer)}, contest: t.mem.contest}
+		*t.mem = memory[S]{settled: settled{t.want.hash, answer.UID, fingerprint(t.want, answer)}, contest: t.mem.contest}
 		t.mem.written.set(answer)
 		if again {
 			t.mem.contest.add(t.want.hash)
@@ -102,7 +102,7 @@ func (t *turn[S]) converge(ctx context.Context, live *Live[S]) (Result[S], error
 		return Result[S]{Outcome: Waiting, Live: live, Wait: whileDeleting,
 			Message: fmt.Sprintf("%s is being deleted and will be made again", t)}, nil
 	}
-	content := fingerprint(live)
+	content := fingerprint(t.want, live)
 	if t.mem.settled == (settled{t.want.hash, live.UID, content}) {
 		t.mem.refusal = refusal{} // of another state, which is not wanted any more
 		return Result[S]{Live: live}, nil
@@ -192,19 +192,19 @@ func (t *turn[S]) apply(ctx context.Context, live *Live[S], difference string) (
 		r.Outcome, r.Wait, r.Message = Overtaken, t.mem.lost, fmt.Sprintf("%s changed while it was being applied", t)
 		return r, nil
 	case Refused(err):
-		t.mem.refusal.note(t.want, fingerprint(live), err)
+		t.mem.refusal.note(t.want, fingerprint(t.want, live), err)
 		return r, err
 	case err != nil:
 		return r, err
 	}
 	// However the server stores it, that is what it makes of our state: it need not be compared, or sent again.
-	content := fingerprint(answer)
+	content := fingerprint(t.want, answer)
 	t.mem.settled = settled{t.want.hash, answer.UID, content}
 	t.mem.written.set(answer)
 	t.mem.lost, t.mem.refusal = 0, refusal{}
 	t.mem.held = t.declaredOf(t.want.keep)
 	r.Live = answer
-	if content != fingerprint(live) {
+	if content != fingerprint(t.want, live) {
 		r.Outcome = Applied
 		t.mem.contest.add(t.want.hash)
 	}

@@ -7,9 +7,18 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"skiff/internal/fakeapi/kinds"
 )
@@ -53,7 +62,10 @@ func TestFieldTableIsThatOfTheRealServer(t *testing.T) {
 		}
 		roots = append(roots, k.APIVersion()+" "+k.Kind+" "+found)
 	}
-	want := s.table(roots)
+	want, err := s.table(roots, goTypes())
+	if err != nil {
+		t.Fatal(err)
+	}
 	file := filepath.Join(repository, "internal", "fakeapi", "fields", "fields.txt")
 	if *update {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
@@ -76,10 +88,67 @@ const tableHead = `# The fields of the built-in kinds as a Kubernetes v1.36 serv
 # First the kinds (apiVersion, kind, type), then each type: a line for each type of value with the fields that have it.
 # A type of value is []T, a list; map:T, an object whose names are data; a type; or string, time, bytes (base64), bool, int32, int64,
 # double, quantity, int-or-string, any.
+# What Go does with the field's zero value is marked: name! is always shown, name* is a pointer and shown if it is set, name!* is a
+# pointer and shown as null if it is not set; any other field is not shown when it is "", 0, false or empty.
 `
 
+// goTypes are the Go types of the built-in kinds and all that they are made of, by the names that the table has for them.
+func goTypes() map[string]reflect.Type {
+	found := map[string]reflect.Type{}
+	var walk func(reflect.Type)
+	walk = func(t reflect.Type) {
+		switch t.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Map:
+			walk(t.Elem())
+		case reflect.Struct:
+			path := strings.Split(t.PkgPath(), "/")
+			if len(path) < 2 {
+				return
+			}
+			name := strings.Join(append(path[len(path)-2:], t.Name()), ".")
+			if found[name] != nil {
+				return
+			}
+			found[name] = t
+			for _, f := range reflect.VisibleFields(t) {
+				walk(f.Type)
+			}
+		}
+	}
+	for _, root := range []any{corev1.ConfigMap{}, corev1.Endpoints{}, corev1.Event{}, corev1.Namespace{}, corev1.Node{}, corev1.Pod{}, corev1.Secret{},
+		corev1.ServiceAccount{}, corev1.Service{}, appsv1.ControllerRevision{}, appsv1.DaemonSet{}, appsv1.Deployment{}, appsv1.ReplicaSet{},
+		appsv1.StatefulSet{}, rbacv1.ClusterRoleBinding{}, rbacv1.ClusterRole{}, rbacv1.RoleBinding{}, rbacv1.Role{},
+		autoscalingv2.HorizontalPodAutoscaler{}, coordinationv1.Lease{}, eventsv1.Event{}, apiextensionsv1.CustomResourceDefinition{}} {
+		walk(reflect.TypeOf(root))
+	}
+	return found
+}
+
+// zeroMark says what Go does with the zero value of a field; see the head of the table.
+func zeroMark(t reflect.Type, field string) (string, error) {
+	if t == nil {
+		return "", fmt.Errorf("no Go type has the field %s", field)
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name != field {
+			continue
+		}
+		omitted := strings.Contains(options, "omitzero") || strings.Contains(options, "omitempty") && f.Type.Kind() != reflect.Struct
+		mark := ""
+		if !omitted {
+			mark = "!"
+		}
+		if f.Type.Kind() == reflect.Pointer {
+			mark += "*"
+		}
+		return mark, nil
+	}
+	return "", fmt.Errorf("the Go type %s has no field %s", t, field)
+}
+
 // table writes all types that the roots are made of.
-func (s schemas) table(roots []string) string {
+func (s schemas) table(roots []string, types map[string]reflect.Type) (string, error) {
 	var b strings.Builder
 	b.WriteString(tableHead + "\n")
 	var queue []string
@@ -101,7 +170,11 @@ func (s schemas) table(roots []string) string {
 			if refers != "" {
 				queue = append(queue, refers)
 			}
-			byType[word] = append(byType[word], field)
+			mark, err := zeroMark(types[short(name)], field)
+			if err != nil {
+				return "", fmt.Errorf("%s: %w", short(name), err)
+			}
+			byType[word] = append(byType[word], field+mark)
 		}
 		text := short(name) + "\n"
 		for _, word := range slices.Sorted(maps.Keys(byType)) {
@@ -114,7 +187,7 @@ func (s schemas) table(roots []string) string {
 	for _, name := range slices.Sorted(maps.Keys(lines)) {
 		b.WriteString(lines[name])
 	}
-	return b.String()
+	return b.String(), nil
 }
 
 // word spells a type of value; refers is the schema that it names, if it does.

@@ -49,7 +49,11 @@ tool (
 	k8s.io/kubernetes/cmd/kubectl
 )
 
-require skiff v0.0.0
+require (
+	k8s.io/api v0.36.3
+	k8s.io/apiextensions-apiserver v0.0.0
+	skiff v0.0.0
+)
 
 require (
 	cel.dev/expr v0.25.2 // indirect
@@ -191,8 +195,6 @@ require (
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
-	k8s.io/api v0.36.3 // indirect
-	k8s.io/apiextensions-apiserver v0.0.0 // indirect
 	k8s.io/apimachinery v0.36.3 // indirect
 	k8s.io/apiserver v0.36.3 // indirect
 	k8s.io/cli-runtime v0.36.3 // indirect

@@ -12,6 +12,12 @@ const pods = "/api/v1/${ns}/pods"
 const podBody = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","labels":{"app":"p"}},"spec":{"containers":[{"name":"c","image":"nginx","ports":[{"containerPort":80}],
 	"resources":{"limits":{"cpu":"0.1","memory":"64Mi"}},"env":[{"name":"E","value":"1"}]}]}}`
 
+// zeroDeployment says what its fields are anyway.
+const zeroDeployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"zero","annotations":{}},"spec":{"replicas":0,"paused":false,"minReadySeconds":0,"selector":{"matchLabels":{"a":"b"}},
+	"strategy":{"rollingUpdate":{"maxUnavailable":0}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"hostNetwork":false,"shareProcessNamespace":false,"nodeSelector":{},"tolerations":[],
+	"securityContext":{},"containers":[{"name":"c","image":"i","args":[],"tty":false,"env":[{"name":"E","value":""}],"securityContext":{"runAsUser":0,"privileged":false},
+	"resources":{"limits":{},"requests":{"cpu":"1.0"}},"readinessProbe":{"tcpSocket":{"port":"http"},"initialDelaySeconds":0}}]}}}}`
+
 // kubectlScripts: what kubectl asks for beyond what skiff does.
 var kubectlScripts = []Script{
 	{Name: "tables", Steps: []Step{
@@ -47,6 +53,26 @@ var kubectlScripts = []Script{
 		{Name: "metadata of all", Path: deployments, Accept: asMetadatas},
 		{Name: "not acceptable", Path: configMaps, Accept: "text/html"},
 		{Name: "no Table alone of that version", Path: configMaps, Accept: "application/json;as=Table;v=v7;g=meta.k8s.io"},
+	}},
+	{Name: "zero-values", Steps: []Step{
+		{Name: "apply", Method: "PATCH", Type: applyPatch, Path: deployments + "/zero?fieldManager=skiff", Body: zeroDeployment},
+		{Name: "again", Method: "PATCH", Type: applyPatch, Path: deployments + "/zero?fieldManager=skiff", Body: zeroDeployment},
+		{Name: "by PUT", Method: "PUT", Path: deployments + "/zero?fieldManager=other", Body: zeroDeployment},
+		{Name: "daemon set", Method: "POST", Path: "/apis/apps/v1/${ns}/daemonsets", Body: `{"apiVersion":"apps/v1","kind":"DaemonSet","metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},
+			"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`},
+		{Name: "stateful set", Method: "POST", Path: "/apis/apps/v1/${ns}/statefulsets", Body: `{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"s"},"spec":{"replicas":0,"selector":{"matchLabels":{"a":"b"}},
+			"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`},
+		{Name: "role", Method: "POST", Path: "/apis/rbac.authorization.k8s.io/v1/${ns}/roles", Body: `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"r"}}`},
+		{Name: "role binding", Method: "POST", Path: "/apis/rbac.authorization.k8s.io/v1/${ns}/rolebindings", Body: `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"r"},"roleRef":{"kind":"Role","name":"r"},"subjects":[{"kind":"User","name":"u"},{"kind":"ServiceAccount","name":"s","namespace":"n"}]}`},
+		{Name: "scaler", Method: "POST", Path: "/apis/autoscaling/v2/${ns}/horizontalpodautoscalers", Body: `{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","metadata":{"name":"h"},"spec":{"maxReplicas":3,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"zero"}}}`},
+		{Name: "lease", Method: "POST", Path: "/apis/coordination.k8s.io/v1/${ns}/leases", Body: `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"l"},"spec":{"holderIdentity":"me","leaseDurationSeconds":15,"acquireTime":"2026-01-01T00:00:00.123456Z","leaseTransitions":0}}`},
+		{Name: "event", Method: "POST", Path: "/api/v1/${ns}/events", Body: `{"apiVersion":"v1","kind":"Event","metadata":{"name":"e"},"involvedObject":{"kind":"Pod","name":"p","namespace":"${NS}"},"reason":"R","message":"m","type":"Normal","count":0}`},
+		{Name: "event of the other group", Path: "/apis/events.k8s.io/v1/${ns}/events/e"},
+		{Name: "new event", Method: "POST", Path: "/apis/events.k8s.io/v1/${ns}/events", Body: `{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"name":"f"},"regarding":{"kind":"Pod","name":"p","namespace":"${NS}"},"reason":"R","note":"m","type":"Normal",
+			"action":"A","reportingController":"skiff","reportingInstance":"skiff-1","eventTime":"2026-01-01T00:00:00.123456Z"}`},
+		{Name: "new event in the old group", Path: "/api/v1/${ns}/events/f"},
+		{Name: "endpoints", Method: "POST", Path: "/api/v1/${ns}/endpoints", Body: `{"apiVersion":"v1","kind":"Endpoints","metadata":{"name":"ep"},"subsets":[{"addresses":[{"ip":"10.0.0.1"}],"ports":[{"port":80}]}]}`},
+		{Name: "service account", Method: "POST", Path: "/api/v1/${ns}/serviceaccounts", Body: `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"sa"}}`},
 	}},
 	{Name: "discovery", Steps: []Step{
 		{Name: "groups", Path: "/apis", Only: []string{"apps", "skiff.dev", "apiextensions.k8s.io", "events.k8s.io", "coordination.k8s.io", "rbac.authorization.k8s.io"}},
@@ -157,6 +183,11 @@ var lifecycleScripts = []Script{
 		{Name: "status", Method: "PATCH", Type: strategicPatch, Path: pods + "/p/status", Body: `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`},
 		{Name: "second condition", Method: "PATCH", Type: strategicPatch, Path: pods + "/p/status", Body: `{"status":{"conditions":[{"type":"Scheduled","status":"True"}]}}`},
 		{Name: "delete", Method: "DELETE", Path: pods + "/p"},
+		{Name: "zero values", Method: "POST", Path: pods, Body: `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"z","labels":{},"generateName":""},"spec":{"hostNetwork":false,"priority":0,"nodeName":"",
+			"automountServiceAccountToken":false,"terminationGracePeriodSeconds":0,"nodeSelector":{"k":""},"imagePullSecrets":[],
+			"securityContext":{"runAsUser":0,"runAsNonRoot":false},"containers":[{"name":"c","image":"i","tty":false,"args":[],"env":[{"name":"E","value":""}],
+			"livenessProbe":{"httpGet":{"port":80,"path":""},"initialDelaySeconds":0},"ports":[{"containerPort":80,"hostPort":0,"name":""}]}],
+			"volumes":[{"name":"v","emptyDir":{}},{"name":"w","configMap":{"name":"m","optional":false,"items":[]}},{"name":"d","downwardAPI":{"items":[{"path":"p","resourceFieldRef":{"containerName":"c","resource":"limits.cpu"}}]}}]}}`},
 		{Name: "no containers", Method: "POST", Path: pods, Body: `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"q"},"spec":{}}`},
 		{Name: "by field", Path: pods + "?fieldSelector=spec.nodeName%3Dnode,status.phase%21%3DFailed"},
 		{Name: "bound", Method: "POST", Path: pods, Body: `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b"},"spec":{"nodeName":"node","containers":[{"name":"c","image":"nginx"}]}}`},

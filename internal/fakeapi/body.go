@@ -90,71 +90,27 @@ func checkType(k *kinds.Kind, o map[string]any, body []byte) error {
 	return nil
 }
 
-// metaStrings are the fields of ObjectMeta that are strings; metaMaps hold strings.
-var (
-	metaStrings = []string{"name", "generateName", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "selfLink"}
-	metaMaps    = []string{"labels", "annotations"}
-	metaRest    = []string{"finalizers", "ownerReferences", "managedFields", "generation", "deletionGracePeriodSeconds"}
-)
+// objectMeta is the type of every object's metadata, those of custom resources included.
+var objectMeta = fields.For("v1", "ConfigMap").Fields["metadata"].Type
 
-// checkFieldTypes makes sure that the types are right, above all that metadata is an ObjectMeta, so that the rest of the server can rely
-// on that. Nulls and empty members of metadata go: they are the same as nothing. The error is what Go's decoder says.
+// checkFieldTypes makes sure that the types are right, of a custom resource those of its metadata, so that the rest of the server can
+// rely on that. The error is what Go's decoder says.
 func checkFieldTypes(k *kinds.Kind, o map[string]any) error {
-	wrong := func(field string, v any, want string) error {
-		return fmt.Errorf("json: cannot unmarshal %s into Go struct field ObjectMeta.%s of type %s", fields.JSONType(v), field, want)
+	text := ""
+	meta, isObject := o["metadata"].(map[string]any)
+	switch {
+	case k.Type != nil:
+		text = k.Type.TypeError(o)
+	case o["metadata"] != nil && !isObject:
+		text = "json: cannot unmarshal " + fields.JSONType(o["metadata"]) + " into Go struct field " + k.Kind + ".metadata of type v1.ObjectMeta"
+	default:
+		text = objectMeta.TypeError(meta)
 	}
-	if k.Type != nil {
-		if text := k.Type.TypeError(o); text != "" {
-			return errors.New(text)
-		}
+	if text != "" {
+		return errors.New(text)
 	}
-	if o["metadata"] == nil {
+	if meta == nil {
 		o["metadata"] = map[string]any{}
-	}
-	meta, ok := o["metadata"].(map[string]any)
-	if !ok {
-		return wrong("metadata", o["metadata"], "v1.ObjectMeta")
-	}
-	for _, f := range metaStrings {
-		if v, ok := meta[f]; ok {
-			s, isString := v.(string)
-			if v != nil && !isString {
-				return wrong(f, v, "string")
-			}
-			if s == "" {
-				delete(meta, f)
-			}
-		}
-	}
-	for _, f := range metaMaps {
-		m, isMap := meta[f].(map[string]any)
-		if meta[f] != nil && !isMap {
-			return wrong(f, meta[f], "map[string]string")
-		}
-		for _, v := range m {
-			if _, ok := v.(string); !ok {
-				return wrong(f, v, "string")
-			}
-		}
-		if len(m) == 0 {
-			delete(meta, f)
-		}
-	}
-	for _, f := range []string{"finalizers", "ownerReferences", "managedFields"} {
-		l, isList := meta[f].([]any)
-		if meta[f] != nil && !isList {
-			return wrong(f, meta[f], "[]string")
-		}
-		for _, item := range l {
-			_, isMap := item.(map[string]any)
-			_, isString := item.(string)
-			if f == "finalizers" && !isString || f != "finalizers" && !isMap {
-				return wrong(f, item, "string")
-			}
-		}
-		if len(l) == 0 && f != "managedFields" { // an empty list of managers means "forget them"
-			delete(meta, f)
-		}
 	}
 	return nil
 }
@@ -163,11 +119,8 @@ func checkFieldTypes(k *kinds.Kind, o map[string]any) error {
 // the strict decoder says, or a Status.
 func (s *Server) strictness(w http.ResponseWriter, r *request, o map[string]any, duplicates []string) error {
 	var unknown []string
-	for f := range obj.Map(o, "metadata") {
-		if !slices.Contains(metaStrings, f) && !slices.Contains(metaMaps, f) && !slices.Contains(metaRest, f) {
-			unknown = append(unknown, "metadata."+f)
-			obj.Remove(o, "metadata", f)
-		}
+	for _, path := range objectMeta.Prune(obj.Map(o, "metadata")) {
+		unknown = append(unknown, "metadata."+path)
 	}
 	if r.kind.Unknown != nil {
 		unknown = append(unknown, r.kind.Unknown(o)...)

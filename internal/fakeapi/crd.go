@@ -174,6 +174,11 @@ func customKind(spec, version map[string]any) *kinds.Kind {
 		Custom: true, NeedsVersion: true,
 		Status: obj.Map(version, "subresources", "status") != nil, Columns: customColumns(version),
 	}
+	if obj.Bool(version, "deprecated") {
+		if k.Warning = obj.String(version, "deprecationWarning"); k.Warning == "" {
+			k.Warning = k.APIVersion() + " " + k.Kind + " is deprecated"
+		}
+	}
 	if sc := obj.Map(version, "subresources", "scale"); sc != nil {
 		k.Scale = &kinds.Scale{Spec: simplePath(obj.String(sc, "specReplicasPath")), Status: simplePath(obj.String(sc, "statusReplicasPath")),
 			Selector: simplePath(obj.String(sc, "labelSelectorPath"))}

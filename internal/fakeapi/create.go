@@ -2,14 +2,12 @@ package fakeapi
 
 import (
 	"net/http"
-	"slices"
 	"time"
 
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/kube"
-	"skiff/internal/patch"
 )
 
 func (s *Server) create(w http.ResponseWriter, r *request) error {
@@ -108,11 +106,12 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 	return tx.Put(k.TableName(), key, o, k.Shape), nil
 }
 
-// complete turns what was sent into a whole object: without what the Go types drop, with the first status and the defaults.
+// complete turns what was sent into a whole object: without what Go types drop and with what they show, the first status and the defaults.
 func complete(k *kinds.Kind, next, cur map[string]any) {
-	if !k.Custom {
-		dropEmpty(next)
-		patch.CanonicalQuantities(k.Node, next)
+	if k.Stored != nil {
+		k.Stored.Drop(next)
+	} else {
+		objectMeta.Drop(obj.Map(next, "metadata"))
 	}
 	if k.Status && cur == nil {
 		delete(next, "status")
@@ -122,6 +121,9 @@ func complete(k *kinds.Kind, next, cur map[string]any) {
 	}
 	if k.Defaults != nil {
 		k.Defaults(next)
+	}
+	if k.Stored != nil {
+		k.Stored.Fill(next)
 	}
 }
 
@@ -148,37 +150,6 @@ func values(objects []*store.Object) []map[string]any {
 	}
 	return out
 }
-
-// dropEmpty removes what the Go types of the built-in kinds drop: nulls, empty lists, and empty maps of strings. Empty objects of
-// other kinds mean something (emptyDir: {}).
-func dropEmpty(v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		for name, member := range v {
-			switch m := member.(type) {
-			case nil:
-				delete(v, name)
-			case []any:
-				if len(m) == 0 && name != "managedFields" {
-					delete(v, name)
-				}
-			case map[string]any:
-				if len(m) == 0 && slices.Contains(emptyMaps, name) {
-					delete(v, name)
-				}
-			}
-			if name != "managedFields" {
-				dropEmpty(member)
-			}
-		}
-	case []any:
-		for _, item := range v {
-			dropEmpty(item)
-		}
-	}
-}
-
-var emptyMaps = []string{"labels", "annotations", "data", "stringData", "binaryData", "matchLabels", "nodeSelector", "limits", "requests"}
 
 const (
 	// nameMax, suffixLen and nameTries are the name generator's: a base of at most 58 characters, 5 more, 8 tries (KEP-4420).

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"skiff/internal/kube"
@@ -103,6 +104,44 @@ func TestAnApplyOfAnUndeclaredFieldIsRefused(t *testing.T) {
 		a := w.must(500, "PATCH", deployments+"/d?fieldManager=m", `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"spec":{"replica":3}}`, "Content-Type", string(kube.ApplyPatch))
 		if a.at("message") != "failed to create typed patch object (/d; apps/v1, Kind=Deployment): .spec.replica: field not declared in schema" || a.at("reason") != nil {
 			t.Error(a.raw)
+		}
+	})
+}
+
+// Rules: FD-22
+func TestDeprecatedKindsComeWithAWarning(t *testing.T) {
+	withWidgets(t, func(w *world) {
+		for path, want := range map[string]string{
+			"/api/v1/namespaces/default/endpoints": `299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"`,
+			widgetPath:                             "",
+		} {
+			if got := w.must(200, "GET", path, "").header.Get("Warning"); got != want {
+				t.Errorf("%s: warning %s, want %s", path, got, want)
+			}
+		}
+		w.must(200, "PATCH", crdPath+"/widgets.example.com", `[{"op":"add","path":"/spec/versions/0/deprecated","value":true}]`, "Content-Type", string(kube.JSONPatch))
+		synctest.Wait()
+		if got := w.must(200, "GET", widgetPath, "").header.Get("Warning"); got != `299 - "example.com/v1 Widget is deprecated"` {
+			t.Errorf("warning %s", got)
+		}
+	})
+}
+
+// Rules: FS-19
+func TestAnAppliedEmptyValueIsOwnedThoughItIsNotShown(t *testing.T) {
+	withWidgets(t, func(w *world) {
+		for path, body := range map[string]string{
+			configMaps + "/a": `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","annotations":{}}}`,
+			widgetPath + "/a": `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a","annotations":{}},"spec":{"image":"x"}}`,
+		} {
+			a := w.must(201, "PATCH", path+"?fieldManager=m", body, "Content-Type", string(kube.ApplyPatch))
+			if a.at("metadata.annotations") != nil || !strings.Contains(a.raw, `"f:metadata":{"f:annotations":{}}`) {
+				t.Error(a.raw)
+			}
+			time.Sleep(2 * time.Second)
+			if b := w.must(200, "PATCH", path+"?fieldManager=m", body, "Content-Type", string(kube.ApplyPatch)); b.raw != a.raw {
+				t.Errorf("the same again:\n%s\n%s", a.raw, b.raw)
+			}
 		}
 	})
 }

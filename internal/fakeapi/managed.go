@@ -117,7 +117,7 @@ func (s *Server) applyPatch(w http.ResponseWriter, r *request, body []byte) (*st
 }
 
 // checkApplied checks the applied configuration as any other body, but for unknown fields: those the merge refuses. It keeps its
-// apiVersion and kind for the merge.
+// apiVersion and kind, and what is empty, for the merge.
 func checkApplied(s *Server, w http.ResponseWriter, r *request, applied map[string]any, duplicates []string) error {
 	version := applied["apiVersion"]
 	if applied["kind"] == nil {

@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -122,6 +123,9 @@ func (r *request) noSuchEndpoint() error {
 
 // serve has a routed request answered.
 func (s *Server) serve(w http.ResponseWriter, r *request) error {
+	if r.kind.Warning != "" {
+		w.Header().Add("Warning", fmt.Sprintf("299 - %q", r.kind.Warning))
+	}
 	switch {
 	case r.sub == "status" && r.kind.Status, r.sub == "":
 	case r.sub == "scale" && r.kind.Scale != nil:

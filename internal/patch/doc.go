@@ -7,7 +7,7 @@
 //
 // Place on the event path: inside Reconcile (function 9), where operators lay a template over what they want and apply
 // asks [Covered] whether a write is needed. It runs on the caller's goroutine, keeps no state and starts none. Nothing
-// here but [CanonicalQuantities] changes its arguments; results share no memory with them.
+// here changes its arguments; results share no memory with them.
 //
 // # Values
 //

@@ -40,9 +40,13 @@ type Node struct {
 type Zero int
 
 const (
-	ZeroAbsent Zero = iota // nothing
-	ZeroObject             // {}: a struct that is no pointer
-	ZeroNull               // null: a list or map without omitempty
+	ZeroAbsent   Zero = iota // nothing
+	ZeroObject               // {}: a struct that is no pointer
+	ZeroNull                 // null: a list, map or pointer without omitempty, or a time
+	ZeroString               // "": a string without omitempty
+	ZeroNumber               // 0, likewise
+	ZeroFalse                // false, likewise
+	ZeroQuantity             // "0": a quantity that is no pointer
 )
 
 // Field is the node of a field of an object.
@@ -118,7 +122,7 @@ func (n *Node) keyDefault(item *Node) any {
 	return nil
 }
 
-// FillZero returns object with the fields that the API server's Go types always have, as {} or null. A served object
+// FillZero returns object with the fields that the API server's Go types always have, as {}, null or another zero. A served object
 // shows them (`strategy: {}`, `resources: {}`), and server-side apply counts them as there from the beginning. For a
 // custom resource, and where nothing is known, it is a copy.
 func FillZero(n *Node, object map[string]any) map[string]any {
@@ -138,6 +142,14 @@ func FillZero(n *Node, object map[string]any) map[string]any {
 			out[name] = FillZero(f, nil)
 		case ZeroNull:
 			out[name] = nil
+		case ZeroString:
+			out[name] = ""
+		case ZeroNumber:
+			out[name] = int64(0)
+		case ZeroFalse:
+			out[name] = false
+		case ZeroQuantity:
+			out[name] = "0"
 		}
 	}
 	return out

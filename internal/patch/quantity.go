@@ -151,27 +151,14 @@ func divided(n *big.Int, factor int64, limit int) (rest *big.Int, times int) {
 	return rest, times
 }
 
-// CanonicalQuantities writes all quantities of an object in the API server's one form, in place, and returns v's own replacement.
-// It is what decoding into Go types does to them there. What is no quantity stays, for validation to find.
-func CanonicalQuantities(n *Node, v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		for name, member := range v {
-			v[name] = CanonicalQuantities(n.Field(name), member)
-		}
-	case []any:
-		for i := range v {
-			v[i] = CanonicalQuantities(n.Item(), v[i])
-		}
-	default:
-		if n == nil || !n.Quantity {
-			break
-		}
-		if q, ok := quantityOf(v); ok {
-			return q.String()
-		}
+// CanonicalQuantity returns a quantity, or the number that YAML makes of one, as the API server stores it. ok is false for what is
+// none.
+func CanonicalQuantity(v any) (text string, ok bool) {
+	q, ok := quantityOf(v)
+	if !ok {
+		return "", false
 	}
-	return v
+	return q.String(), true
 }
 
 // Cmp compares by value: -1, 0 or 1 as q is less than, equal to or greater than other.

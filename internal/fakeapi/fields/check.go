@@ -21,7 +21,7 @@ func (t *Type) Prune(object map[string]any) []string {
 func (t *Type) prune(object map[string]any, path string, unknown *[]string) {
 	for name, v := range object {
 		at := strings.TrimPrefix(path+"."+name, ".")
-		if f := t.Fields[name]; f != nil {
+		if f, ok := t.Fields[name]; ok {
 			f.prune(v, at, unknown)
 			continue
 		}
@@ -57,7 +57,7 @@ func (t *Type) TypeError(object map[string]any) string {
 
 func (t *Type) typeError(object map[string]any, path string) string {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		if f := t.Fields[name]; f != nil {
+		if f, ok := t.Fields[name]; ok {
 			if text := f.typeError(object[name], t.GoName(), strings.TrimPrefix(path+"."+name, ".")); text != "" {
 				return text
 			}

@@ -1,9 +1,9 @@
-// Package fields knows which fields the built-in kinds have and which JSON type each of them is. With that a server does what the
-// real one's Go types do: it drops unknown fields and names them, refuses a value of the wrong type in Go's words, tells server-side
-// apply what is declared, and describes the kinds in OpenAPI.
+// Package fields knows which fields the built-in kinds have, which JSON type each of them is, and what Go does with its zero value.
+// With that a server does what the real one's Go types do: it drops unknown fields and names them, refuses a value of the wrong type in
+// Go's words, drops and shows zero values, tells server-side apply what is declared, and describes the kinds in OpenAPI.
 //
-// The table is the schema of a real v1.36 server without its prose; a test of internal/e2e compares the two and writes it anew
-// with -update. Not its job: how fields are merged (package patch has that table), defaults and rules (package kinds).
+// The table is the schema of a real v1.36 server without its prose, with what k8s.io/api says of zero values; a test of internal/e2e
+// compares them and writes it anew with -update. Not its job: how fields are merged (package patch has that table), defaults and rules (package kinds).
 //
 // It runs on its caller's goroutine, in the fake API server's write handlers. The table is read when it is first asked for.
 package fields
@@ -52,7 +52,14 @@ type Value struct {
 // Type is an object with declared fields.
 type Type struct {
 	Name   string // group.version.Name, such as core.v1.Container
-	Fields map[string]*Value
+	Fields map[string]Field
+}
+
+// Field is a field of a type.
+type Field struct {
+	*Value
+	Always  bool // it is shown even if it is zero
+	Pointer bool // a zero value is something else than none, and kept
 }
 
 // GoName is the name of the Go type.
@@ -78,14 +85,15 @@ var parsed = sync.OnceValue(func() map[string]*Type {
 		case len(words) == 0 || strings.HasPrefix(line, "#"):
 		case line[0] == ' ':
 			v := parseValue(words[0], typeNamed)
-			for _, name := range words[1:] {
-				current.Fields[name] = v
+			for _, word := range words[1:] {
+				name := strings.TrimRight(word, "!*")
+				current.Fields[name] = Field{Value: v, Always: strings.Contains(word, "!"), Pointer: strings.HasSuffix(word, "*")}
 			}
 		case len(words) == 3:
 			kinds[words[0]+" "+words[1]] = typeNamed(words[2])
 		case len(words) == 1:
 			current = typeNamed(words[0])
-			current.Fields = map[string]*Value{}
+			current.Fields = map[string]Field{}
 		default:
 			panic(fmt.Sprintf("fields.txt: line %q", line))
 		}

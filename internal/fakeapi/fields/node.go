@@ -27,9 +27,36 @@ func (c *closer) object(n *patch.Node, t *Type) *patch.Node {
 	c.made[pair{n, t}] = &out
 	out.Closed, out.Fields = true, make(map[string]*patch.Node, len(t.Fields))
 	for name, f := range t.Fields {
-		out.Fields[name] = c.value(n.Field(name), f)
+		field := c.value(n.Field(name), f.Value)
+		if f.Always && field.Zero == patch.ZeroAbsent {
+			shown := *field
+			if shown.Zero = f.zero(); f.Pointer {
+				shown.Zero = patch.ZeroNull
+			}
+			field = &shown
+		}
+		out.Fields[name] = field
 	}
 	return &out
+}
+
+// zero is the zero value of a form as package patch knows it.
+func (f *Value) zero() patch.Zero {
+	switch {
+	case f.Word == "time":
+		return patch.ZeroNull
+	case f.Form == String:
+		return patch.ZeroString
+	case f.Form == Bool:
+		return patch.ZeroFalse
+	case f.Form == Int32, f.Form == Int64, f.Form == Double, f.Form == IntOrString:
+		return patch.ZeroNumber
+	case f.Form == Quantity:
+		return patch.ZeroQuantity
+	case f.Form == Struct:
+		return patch.ZeroObject
+	}
+	return patch.ZeroNull
 }
 
 func (c *closer) value(n *patch.Node, f *Value) *patch.Node {

@@ -23,7 +23,7 @@ func clusterScoped(r kube.Resource) kube.Resource {
 func core() []*Kind {
 	return []*Kind{
 		{Resource: v1("configmaps", "ConfigMap"), ShortNames: []string{"cm"}, Columns: configMapColumns, Validate: immutableData},
-		{Resource: v1("endpoints", "Endpoints"), Singular: "endpoints", ShortNames: []string{"ep"}, CreateOnUpdate: true, Defaults: endpointsDefaults, Columns: endpointsColumns},
+		{Resource: v1("endpoints", "Endpoints"), Singular: "endpoints", Warning: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice", ShortNames: []string{"ep"}, CreateOnUpdate: true, Defaults: endpointsDefaults, Columns: endpointsColumns},
 		{Resource: v1("events", "Event"), Table: "events", ShortNames: []string{"ev"}, CreateOnUpdate: true, Fields: eventFields,
 			Prepare: prepareEvent, Validate: eventRules, Columns: eventColumns},
 		{Resource: clusterScoped(v1("namespaces", "Namespace")), ShortNames: []string{"ns"}, Name: selector.Label, Status: true,

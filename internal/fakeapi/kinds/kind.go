@@ -26,6 +26,7 @@ type Kind struct {
 	ListKind   string // "" means Kind + "List"
 	ShortNames []string
 	Categories []string
+	Warning    string // comes with each answer: the kind is deprecated
 
 	Status    bool             // it has the subresource status
 	NewStatus func(Object) any // the status of a new object; nil means none
@@ -33,6 +34,7 @@ type Kind struct {
 	Custom    bool             // a custom resource: items of its lists carry apiVersion and kind
 	Node      *patch.Node      // merge keys and list types
 	Type      *fields.Type     // the fields of a built-in kind; nil for a custom resource, which has a schema
+	Stored    *fields.Type     // those of its stored form
 
 	Name           func(name string) string       // says what is wrong with a name; nil means a DNS-1123 subdomain
 	Generation     func(next, cur Object) bool    // the change makes a new generation; nil: the kind has no generation
@@ -95,6 +97,10 @@ func Builtin() []*Kind {
 		k.Type = fields.For(k.APIVersion(), k.Kind)
 		k.Node = fields.Close(patch.SchemaFor(k.APIVersion(), k.Kind), k.Type)
 		k.Unknown = k.Type.Prune
+		k.Stored = k.Type
+		if k.Store != nil {
+			k.Stored = fields.For("v1", k.Kind) // the only views that there are: events
+		}
 	}
 	return all
 }

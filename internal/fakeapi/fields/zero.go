@@ -1,0 +1,120 @@
+package fields
+
+import "skiff/internal/patch"
+
+// Drop does to an object, in place, what decoding into Go types and encoding again does to what was sent: null and the zero value of a
+// field that is no pointer are the same as nothing, and a quantity has one form. What a Go type always shows, Fill adds: defaults come
+// in between, as they fill in what is zero.
+func (t *Type) Drop(object map[string]any) {
+	for name, v := range object {
+		f, ok := t.Fields[name]
+		if !ok || name == "managedFields" { // an empty list of managers means "forget them"
+			continue
+		}
+		if v = f.drop(v); v == nil || !f.Pointer && f.isZero(v) {
+			delete(object, name)
+			continue
+		}
+		object[name] = v
+	}
+}
+
+// drop returns v without what Drop takes out.
+func (f *Value) drop(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if f.Form == Struct {
+			f.Type.Drop(v)
+		}
+		if f.Form == Map {
+			for name, member := range v {
+				if member = f.Elem.drop(member); member == nil {
+					member = f.Elem.zeroOf()
+				}
+				v[name] = member
+			}
+		}
+	case []any:
+		if f.Form == List {
+			for i := range v {
+				v[i] = f.Elem.drop(v[i])
+			}
+		}
+	default:
+		if text, ok := patch.CanonicalQuantity(v); ok && f.Form == Quantity {
+			return text
+		}
+	}
+	return v
+}
+
+// isZero says that Go does not show the value of a field with omitempty. A struct is always shown, and what is free JSON is not looked at.
+func (f *Value) isZero(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return v == "" && f.Form != Any
+	case bool:
+		return !v && f.Form != Any
+	case int64:
+		return v == 0 && f.Form != Any && f.Form != IntOrString
+	case float64:
+		return v == 0 && f.Form != Any && f.Form != IntOrString
+	case []any:
+		return len(v) == 0 && f.Form != Any
+	case map[string]any:
+		return len(v) == 0 && f.Form == Map
+	}
+	return false
+}
+
+// zeroOf is the zero value as it is shown.
+func (f *Value) zeroOf() any {
+	switch f.zero() {
+	case patch.ZeroString:
+		return ""
+	case patch.ZeroFalse:
+		return false
+	case patch.ZeroNumber:
+		return int64(0)
+	case patch.ZeroQuantity:
+		return "0"
+	case patch.ZeroObject:
+		return map[string]any{}
+	}
+	return nil
+}
+
+// Fill adds what the Go types always show, in place.
+func (t *Type) Fill(object map[string]any) {
+	for name, f := range t.Fields {
+		v, ok := object[name]
+		if !ok && !f.Always {
+			continue
+		}
+		if !ok && !f.Pointer {
+			v = f.zeroOf()
+		}
+		object[name] = v
+		f.fill(v)
+	}
+}
+
+func (f *Value) fill(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		if f.Form == Struct {
+			f.Type.Fill(v)
+		}
+		if f.Form == Map {
+			for _, member := range v {
+				f.Elem.fill(member)
+			}
+		}
+	case []any:
+		if f.Form == List {
+			for _, item := range v {
+				f.Elem.fill(item)
+			}
+		}
+	}
+}

@@ -152,6 +152,12 @@ func (r *Reflector[T]) listPhase(s state[T]) phase {
 func (r *Reflector[T]) publish(s state[T]) {
 	r.store.mu.Lock()
 	defer r.store.mu.Unlock()
+	switch {
+	case s.err == nil:
+		r.scope.errSince = time.Time{}
+	case r.scope.err == nil:
+		r.scope.errSince = time.Now()
+	}
 	r.scope.phase, r.scope.err = s.phase, s.err
 }
 

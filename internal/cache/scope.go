@@ -15,7 +15,8 @@ type scope struct {
 	rewoundFrom string // the highest rv of a history that the server has lost, "" while it lost none
 	lastEvent   time.Time
 	phase       phase
-	err         error // what keeps the Reflector from making progress, nil when it does
+	err         error     // what keeps the Reflector from making progress, nil when it does
+	errSince    time.Time // since when there is one without a break
 	counters    Counters
 }
 
@@ -33,6 +34,7 @@ type ScopeState struct {
 	Quarantined     int       // objects whose newest version does not decode
 	LastEvent       time.Time // of the last list, event or bookmark
 	Err             error     // what stands in the way, nil while all is well
+	ErrSince        time.Time // since when something has stood in the way without a break, zero while all is well
 	Problem         string    // Err as text with its HTTP code: "403 Forbidden: watch pods: ..."
 	Counters        Counters
 }
@@ -69,6 +71,7 @@ func (s *Store[T]) State() []ScopeState {
 			Objects:         s.objects.count(sc.namespace),
 			LastEvent:       sc.lastEvent,
 			Err:             sc.err,
+			ErrSince:        sc.errSince,
 			Problem:         problem(sc.err),
 			Counters:        sc.counters,
 		}

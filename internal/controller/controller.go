@@ -47,6 +47,9 @@ const (
 	abortGrace = 2 * time.Second
 	// maxRetryAfter bounds what we let a server make a key wait: a wrong number must not be for ever.
 	maxRetryAfter = 10 * time.Minute
+	// staleAfter is how long a synced mirror may be out of touch with the server before the controller is not
+	// ready any more: longer than a server takes to restart, so that a roll of the control plane makes no noise.
+	staleAfter = 2 * time.Minute
 	// reportEvery is how often an unsynced controller looks whether what it waits for has changed.
 	reportEvery = 5 * time.Second
 )
@@ -218,13 +221,17 @@ func (c *Controller) drain(workers *sync.WaitGroup, abort context.CancelFunc) er
 	}
 }
 
-// Ready returns nil when all mirrors are synced, and else what is missing, why, and what to do about it.
+// Ready returns nil when all mirrors are synced and in touch with the server, and else what is missing, why, and what to
+// do about it: a watch that is dead must not hide behind a green probe.
 func (c *Controller) Ready() error {
 	var problems []string
 	for _, m := range c.mirrors {
 		for _, s := range m.State() {
-			if !s.Synced {
+			switch stale := time.Since(s.ErrSince); {
+			case !s.Synced:
 				problems = append(problems, describe(m.Resource(), s))
+			case s.Err != nil && stale >= staleAfter:
+				problems = append(problems, fmt.Sprintf("not up to date for %s: %s", stale.Round(time.Second), describe(m.Resource(), s)))
 			}
 		}
 	}

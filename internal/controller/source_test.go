@@ -509,3 +509,25 @@ func TestAStoreOfTwoControllersIsAnError(t *testing.T) {
 		stop()
 	})
 }
+
+// Rules: MGR-06, RFL-05
+func TestAControllerWhoseWatchStaysDeadIsNotReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		store := w.store("")
+		c := New("test", func(context.Context, kube.Key) (Outcome, error) { return Done, nil }, Options{}, For(store))
+		stop := w.run(c)
+		refuse := fakeapi.Fault{Verb: "watch", Resource: "configmaps", UserAgent: skiffAgent, Reply: &fakeapi.Reply{Code: 503}}
+		restore := w.api.Inject(refuse)
+		expect(t, "ready while the open watch lasts", c.Ready(), nil)
+		time.Sleep(13 * time.Minute) // a watch is renewed within ten, and two are forgiven
+		if err := c.Ready(); err == nil || !strings.Contains(err.Error(), "configmaps: 503") || !strings.Contains(err.Error(), "not up to date for ") {
+			t.Errorf("ready: %v, want what the watch is refused with, and for how long", err)
+		}
+		expect(t, "synced", store.Synced(), true)
+		restore()
+		time.Sleep(time.Minute)
+		expect(t, "ready again", c.Ready(), nil)
+		stop()
+	})
+}

@@ -73,10 +73,11 @@ type Client struct {
 func New(cfg Config) (*Client, error) {
 	base, err := url.Parse(cfg.Server)
 	if err != nil {
-		return nil, fmt.Errorf("parse server address %q: %w", cfg.Server, err)
+		// Without the address: it may hold a password, and what cannot be parsed cannot be redacted.
+		return nil, fmt.Errorf("parse server address: %w", stripURL(err))
 	}
 	if base.Scheme != "https" && base.Scheme != "http" || base.Host == "" {
-		return nil, fmt.Errorf("parse server address %q: want https://HOST[:PORT][/PATH]", cfg.Server)
+		return nil, fmt.Errorf("parse server address %q: want https://HOST[:PORT][/PATH]", base.Redacted())
 	}
 	if cfg.Timeout < 0 {
 		return nil, fmt.Errorf("request timeout %s is negative", cfg.Timeout)

@@ -45,7 +45,7 @@ func (w *world) writesOf() int {
 	return n
 }
 
-var killStep = flag.Int("kill-step", 6, "kill the controller at each of its writes that this divides; 1 = at each")
+var killStep = flag.Int("kill-step", 8, "kill the controller at each of its writes that this divides; 1 = at each")
 
 // Rules: MGR-15
 func TestKillingTheControllerAtAnyWriteNeitherLosesNorDoublesARestart(t *testing.T) {

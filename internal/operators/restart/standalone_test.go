@@ -6,8 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr/testr"
-
 	"skiff/internal/controller"
 	"skiff/internal/events"
 	"skiff/internal/fakeapi"
@@ -17,7 +15,7 @@ import (
 // alone runs f in a world where `skiff restart` runs in place of the controller.
 func alone(t *testing.T, o StandaloneOptions, f func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, fakeapi.Options{}, testr.New(t))
+		w := newWorld(t, fakeapi.Options{}, logTo(t))
 		defer w.close()
 		w.deploy("predixy", 2)
 		w.pass(5 * time.Second)

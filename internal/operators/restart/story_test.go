@@ -62,43 +62,49 @@ func TestStoryOfTheArticleWithTheWritesOfEachStep(t *testing.T) {
 	})
 }
 
+// One trigger for each reason, each with a target of its own.
 func TestEachReasonRestartsTheTarget(t *testing.T) {
-	for _, test := range []struct {
-		on  string
-		act func(w *world)
+	acts := []struct {
+		act  func(w *world)
+		sets []Reason
 	}{
-		{"NewPodRunning", func(w *world) { w.pod("redis-2") }},
-		{"PodReplaced", func(w *world) { w.replace("redis-0") }},
-		{"PodIPChanged", func(w *world) { w.replace("redis-0") }},
-		{"PodDeleted", func(w *world) { w.delete(pods, "redis-0") }},
-		{"ContainerRestarted", func(w *world) {
+		{func(w *world) { w.pod("redis-2") }, []Reason{NewPodRunning}},
+		{func(w *world) {
 			w.patch(pods, "redis-0", `{"metadata":{"annotations":{"`+simulate.RestartsAnnotation+`":"1"}}}`)
-		}},
-	} {
-		for name, down := range map[string]bool{"": false, " while the controller is down": true} {
-			if down && test.on == string(PodIPChanged) {
-				continue // as PodReplaced
-			}
-			t.Run(test.on+name, func(t *testing.T) {
-				story(t, func(w *world) {
-					w.trigger("rt", `"source":{"selector":{"matchLabels":{"app":"redis"}},"on":["`+test.on+`"]},`+toPredixy)
-					w.pass(time.Minute)
+		}, []Reason{ContainerRestarted}},
+		{func(w *world) { w.replace("redis-1") }, []Reason{NewPodRunning, PodReplaced, PodIPChanged, PodDeleted}},
+		{func(w *world) { w.delete(pods, "redis-0") }, []Reason{PodDeleted}},
+	}
+	for name, down := range map[string]bool{"while the controller runs": false, "while it is down": true} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(w *world) {
+				want := map[Reason]int{}
+				for _, r := range reasons {
+					name := strings.ToLower(string(r))
+					w.deploy(name, 1)
+					w.trigger(name, fmt.Sprintf(`"source":{"selector":{"matchLabels":{"app":"redis"}},"on":[%q]},"targets":[{"kind":"Deployment","name":%q}]`, r, name))
+				}
+				w.pass(time.Minute)
+				for i, a := range acts {
 					if down {
 						w.stop()
 					}
-					test.act(w)
+					a.act(w)
 					w.pass(10 * time.Second)
 					if down {
 						w.start()
 					}
-					w.pass(time.Minute)
-					w.wantRestarts(1)
-					w.want("reason", w.status("rt", "lastRestart", "reason"), test.on)
-					w.pass(15 * time.Minute)
-					w.wantRestarts(1)
-				})
+					w.pass(2 * time.Minute)
+					for _, r := range a.sets {
+						want[r]++
+						w.want("reason", w.status(strings.ToLower(string(r)), "lastRestart", "reason"), string(r))
+					}
+					for _, r := range reasons {
+						w.want(fmt.Sprintf("after act %d, the revision of the target for %s", i, r), w.revision(strings.ToLower(string(r))), fmt.Sprint(want[r]+1))
+					}
+				}
 			})
-		}
+		})
 	}
 }
 

@@ -49,7 +49,7 @@ var (
 // story runs f in a fresh world with a running controller, the Deployment predixy and the pods redis-0 and redis-1, all of which run.
 func story(t *testing.T, f func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, fakeapi.Options{}, testr.New(t))
+		w := newWorld(t, fakeapi.Options{}, logTo(t))
 		defer w.close()
 		w.deploy("predixy", 2)
 		w.pod("redis-0")
@@ -60,8 +60,17 @@ func story(t *testing.T, f func(w *world)) {
 	})
 }
 
+// logTo logs where somebody reads it: with -v.
+func logTo(t *testing.T) logr.Logger {
+	if testing.Verbose() {
+		return testr.New(t)
+	}
+	return logr.Discard()
+}
+
 // newWorld makes a world with a cluster in it, and no controller yet.
 func newWorld(t *testing.T, o fakeapi.Options, log logr.Logger) *world {
+	o.BookmarkInterval = 10 * time.Minute // there are forty watches: fewer bookmarks are less work
 	w := &world{T: t, api: fakeapi.New(o), log: log, stop: func() {}}
 	w.pipe = w.api.ListenPipe()
 	w.user = w.connect("user")

@@ -43,15 +43,14 @@ type layer struct {
 
 var layers = []layer{
 	{"/cmd/skiff", "cli", nil, "signals and the exit code, nothing else"},
-	{"cli", "manager operators/* simulate fakeapi kubeconfig controller events leader cache kube /crds /examples", []string{cobra, logr, stdr, yaml},
+	{"cli", "manager operators/* simulate fakeapi kubeconfig controller events cache kube /crds /examples", []string{cobra, logr, stdr, yaml},
 		"the only place that knows flags: turns them into the packages' options"},
-	{"manager", "controller cache leader events kube", []string{logr}, "composes what it is given; it does not know which controllers there are"},
+	{"manager", "controller cache events kube", []string{logr}, "composes what it is given; it does not know which controllers there are"},
 	{"operators/*", "controller apply cache events conditions patch kube", []string{logr}, "a controller decides; how to decide when, to write and to mirror is below it"},
 	{"simulate", "controller apply cache events conditions patch kube", []string{logr}, "controllers like any other, so that skiff is its own first user"},
 	{"controller", "queue cache kube", []string{logr}, "when Reconcile runs; never what it does"},
 	{"apply", "cache patch kube", []string{logr}, "the one way to write children"},
 	{"events", "kube", []string{logr}, "writes Events, reads nothing"},
-	{"leader", "kube", []string{logr}, "a Lease is all it touches"},
 	{"conditions", "kube", nil, "pure functions on status conditions"},
 	{"cache", "kube", []string{logr}, "mirrors objects; does not know who reads them"},
 	{"queue", "kube", nil, "keys only: it must not know what they name"},

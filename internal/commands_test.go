@@ -1,0 +1,199 @@
+package internal_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"go/ast"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// shell runs the commands of the README in a directory that looks like the repository after `make build`, on a `skiff dev` of its own.
+type shell struct {
+	t   *testing.T
+	dir string
+	env []string
+}
+
+// lasting are commands that run until they are stopped.
+var lasting = regexp.MustCompile(`^bin/skiff (run|restart|dev|watch)\b`)
+
+func newShell(t *testing.T) *shell {
+	t.Helper()
+	for _, tool := range []string{"bash", "kubectl"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("there is no %s on this machine", tool)
+		}
+	}
+	repository, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shell{t: t, dir: t.TempDir()}
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(s.dir, "bin", "skiff"), "./cmd/skiff")
+	build.Dir = repository
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", build, err, out)
+	}
+	for _, name := range []string{"examples", "crds"} {
+		if err := os.Symlink(filepath.Join(repository, name), filepath.Join(s.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kubeconfig := filepath.Join(s.dir, "kubeconfig")
+	s.env = append(os.Environ(), "HOME="+s.dir, "KUBECONFIG="+kubeconfig, "KUBERNETES_SERVICE_HOST=")
+	out := s.start("bin/skiff dev --kubeconfig-out " + kubeconfig)
+	s.eventually("skiff dev is ready", func() bool { return strings.Contains(out.String(), "In another terminal") })
+	return s
+}
+
+// run runs a command to its end, which has to be a good one.
+func (s *shell) run(line string) string {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute) // the longest waits for a debounce of ten seconds
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", line)
+	cmd.Dir, cmd.Env = s.dir, s.env
+	cmd.WaitDelay = time.Second
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("%s: %v\n%s", line, err, out)
+	}
+	return string(out)
+}
+
+// start runs a command until the test is over. Then it has to be there still, and to end well.
+func (s *shell) start(line string) *output {
+	s.t.Helper()
+	out := &output{}
+	cmd := exec.Command("bash", "-c", "exec "+line)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = s.dir, s.env, out, out
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	s.t.Cleanup(func() {
+		select {
+		case err := <-ended:
+			s.t.Errorf("%s has ended by itself: %v\n%s", line, err, out)
+			return
+		default:
+		}
+		err := cmd.Process.Signal(syscall.SIGTERM)
+		if err = errors.Join(err, <-ended); err != nil {
+			s.t.Errorf("%s: %v\n%s", line, err, out)
+		}
+		if s.t.Failed() {
+			s.t.Logf("%s:\n%.8000s", line, out)
+		}
+	})
+	return out
+}
+
+func (s *shell) eventually(what string, cond func() bool) {
+	s.t.Helper()
+	deadline := time.After(30 * time.Second)
+	for !cond() {
+		select {
+		case <-deadline:
+			s.t.Fatalf("not within 30 seconds: %s", what)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// output is what a running command has written.
+type output struct {
+	mu  sync.Mutex // guards buf
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// readmeCommands returns the lines of the README that are set as commands, but those of make: some of them run this test.
+func readmeCommands(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for line := range strings.Lines(string(text)) {
+		if command, ok := strings.CutPrefix(line, "    "); ok && !strings.HasPrefix(command, "make ") {
+			out = append(out, strings.TrimSpace(command))
+		}
+	}
+	// Each of the three kinds takes five or so.
+	if len(out) < 20 {
+		t.Fatalf("%d commands were found in README.md: this test no longer understands it", len(out))
+	}
+	return out
+}
+
+// From top to bottom, as somebody who follows it does.
+func TestTheCommandsOfTheReadmeRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute, most of which is waiting")
+	}
+	t.Parallel()
+	s := newShell(t)
+	var restarts string
+	for _, command := range readmeCommands(t) {
+		if lasting.MatchString(command) {
+			s.start(command)
+			continue
+		}
+		out := s.run(command)
+		if strings.HasPrefix(command, "kubectl events --for deployment/predixy") {
+			restarts = out
+		}
+	}
+	if !strings.Contains(restarts, "restarted by RestartTrigger predixy: pod cache-0") {
+		t.Errorf("the Events of the proxy do not tell of its restart: %s", restarts)
+	}
+	s.eventually("the garbage collector has removed all that skiff made", func() bool {
+		return strings.Contains(s.run("kubectl get all -n default -l app.kubernetes.io/managed-by=skiff"), "No resources found")
+	})
+}
+
+// benchmark is the name of one in backquotes.
+var benchmark = regexp.MustCompile("`(Benchmark\\w+)`")
+
+func TestTheBenchmarksOfTheReadmeExist(t *testing.T) {
+	found := benchmark.FindAllStringSubmatch(section(t, "Figures"), -1)
+	if len(found) == 0 {
+		t.Error("README.md, Figures names no benchmark")
+	}
+	declared := map[string]bool{}
+	for _, f := range sources(t) {
+		for _, d := range f.ast.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && f.test {
+				declared[fn.Name.Name] = true
+			}
+		}
+	}
+	for _, m := range found {
+		if !declared[m[1]] {
+			t.Errorf("README.md, Figures: there is no %s", m[1])
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"skiff/internal/apply"
 	"skiff/internal/cache"
 	"skiff/internal/controller"
 	"skiff/internal/kube"
@@ -116,7 +117,9 @@ func (s *standalone) Reconcile(ctx context.Context, _ kube.Key) (controller.Outc
 	if d.restart >= 0 {
 		d.wait, err = s.restart(ctx, d.restart)
 	} else if fresh && s.stored == "" {
-		err = s.store(ctx)
+		var wait time.Duration
+		wait, err = s.store(ctx)
+		d.wait = apply.Earlier(d.wait, wait)
 	}
 	if d.wait == 0 {
 		return controller.Done, err
@@ -193,7 +196,7 @@ func (s *standalone) restart(ctx context.Context, i int) (wait time.Duration, er
 		s.stored = text
 		return minPoll, nil
 	}
-	return minPoll, s.store(ctx)
+	return s.store(ctx)
 }
 
 // abandon makes a round that did not get to its first restart the pending one again: nobody has heard of it yet, and by now it may have
@@ -208,30 +211,33 @@ func (s *standalone) abandon(i int) {
 	}
 }
 
-// store writes the state down without a restart.
-func (s *standalone) store(ctx context.Context) error {
+// store writes the state down without a restart. It returns when to go on, 0 for at the next change.
+func (s *standalone) store(ctx context.Context) (wait time.Duration, err error) {
 	live := s.first()
 	if live == nil {
-		return nil
+		return 0, nil
 	}
 	text, err := s.state.text()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	now := new(workload)
 	err = s.client.Patch(ctx, targetKinds[s.rule.targets[0].Kind], s.key, kube.MergePatch, map[string]any{"metadata": map[string]any{
 		"uid": live.UID, "resourceVersion": live.ResourceVersion, "annotations": map[string]string{StateAnnotation: text}}},
 		now, kube.WriteOptions{FieldManager: manager})
-	if kube.IsNotFound(err) || kube.IsConflict(err) {
-		s.mem.looks = map[TargetRef]look{} // read it again, and see whether it still has to be written
-		return err
-	}
-	if err != nil {
-		return err
+	switch {
+	case kube.IsNotFound(err), kube.IsConflict(err): // read it again, and see whether it still has to be written
+		s.mem.looks, s.mem.lookAt = map[TargetRef]look{}, time.Time{}
+		return minPoll, nil
+	case err != nil:
+		return 0, err
 	}
 	s.mem.restarted(s.rule.targets[0], now)
 	s.stored = text
-	return nil
+	if s.state.Round != nil {
+		return minPoll, nil
+	}
+	return 0, nil
 }
 
 // text returns the state as it is stored.

@@ -281,6 +281,23 @@ func TestAClockThatGoesBackMakesNoWaitLonger(t *testing.T) {
 	}
 }
 
+// Somebody restarts the target by hand while our round waits for it: to put our time in the place of a later one would be one more
+// rollout, and a process that was killed after its restart finds it done.
+func TestATargetThatWasRestartedSinceTheRoundBeganIsNotRestartedAgain(t *testing.T) {
+	r := ruleOf(t, selectRedis+","+toPredixy)
+	for _, set := range []time.Time{noon, noon.Add(time.Minute)} {
+		s := State{Round: &Round{Time: noon, Reason: NewPodRunning}}
+		d := decide(r, s, []target{annotated(settled(r.targets[0], "1"), set)}, noon.Add(2*time.Minute))
+		if d.restart >= 0 || d.state.Round != nil || d.state.Restarts != 1 {
+			t.Errorf("annotated at %s: restart %d, round %v, %d restarts", set, d.restart, d.state.Round, d.state.Restarts)
+		}
+	}
+	s := State{Round: &Round{Time: noon, Reason: NewPodRunning}}
+	if d := decide(r, s, []target{annotated(settled(r.targets[0], "1"), noon.Add(-time.Minute))}, noon); d.restart != 0 {
+		t.Errorf("annotated before: restart %d", d.restart)
+	}
+}
+
 // Random changes at random times, restarts of the process in between: whatever comes, the engine keeps its promises. The model is that
 // of a reader of the documentation: it knows nothing of the engine but when it restarted.
 func TestTheEngineKeepsItsPromises(t *testing.T) {

@@ -117,6 +117,10 @@ func TestSeveralSidecarsRestartTheTargetOnce(t *testing.T) {
 		}
 		w.pass(10 * time.Second)
 		for round := range 3 {
+			if round == 2 { // the first one's restart is slow, and the others decide, later, on what they read before it
+				w.api.Inject(fakeapi.Fault{UserAgent: agent, Verb: "get", Resource: "deployments", Skip: 1, Times: 4, Delay: 2 * time.Second})
+				w.api.Inject(fakeapi.Fault{UserAgent: agent, Verb: "patch", Resource: "deployments", Times: 1, Delay: 4 * time.Second})
+			}
 			w.replace("redis-0")
 			w.pass(2 * time.Minute)
 			w.wantRestarts(round + 1)

@@ -86,7 +86,7 @@ type schemas map[string]Object
 
 const tableHead = `# The fields of the built-in kinds as a Kubernetes v1.36 server declares them. Written by the test in internal/e2e/fields_test.go.
 # First the kinds (apiVersion, kind, type), then each type: a line for each type of value with the fields that have it.
-# A type of value is []T, a list; map:T, an object whose names are data; a type; or string, time, bytes (base64), bool, int32, int64,
+# A type of value is []T, a list; map:T, an object whose names are data; a type; or string, time, micro-time, bytes (base64), bool, int32, int64,
 # double, quantity, int-or-string, any.
 # What Go does with the field's zero value is marked: name! is always shown, name* is a pointer and shown if it is set, name!* is a
 # pointer and shown as null if it is not set; any other field is not shown when it is "", 0, false or empty.
@@ -199,7 +199,7 @@ func (s schemas) word(v Object) (word, refers string) {
 	}
 	if ref := v.Str("$ref"); ref != "" {
 		name := strings.TrimPrefix(ref, "#/components/schemas/")
-		if special := map[string]string{"Time": "time", "MicroTime": "time", "Quantity": "quantity", "IntOrString": "int-or-string"}[name[strings.LastIndexByte(name, '.')+1:]]; special != "" {
+		if special := map[string]string{"Time": "time", "MicroTime": "micro-time", "Quantity": "quantity", "IntOrString": "int-or-string"}[name[strings.LastIndexByte(name, '.')+1:]]; special != "" {
 			return special, ""
 		}
 		if s[name]["properties"] == nil && (s[name].Str("type") != "object" || strings.HasSuffix(name, "FieldsV1") || strings.HasSuffix(name, "RawExtension")) {

@@ -78,6 +78,7 @@ var (
 	tooOld       = regexp.MustCompile(`too old resource version: (\d+) \(\d+\)`)
 	tooLarge     = regexp.MustCompile(`current: \d+`)
 	inRecord     = regexp.MustCompile(`in record \((\d+)\)`)
+	inObject     = regexp.MustCompile(`"resourceVersion\\":\\"(\d+)`) // of an object that a message quotes
 	generated    = regexp.MustCompile(`\b[Gg]enerated-[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
 	age          = regexp.MustCompile(`^\d+s$`)             // in a cell of a table
 	portCell     = regexp.MustCompile(`:3\d{4}/`)           // in the cell of a Service's ports
@@ -149,14 +150,17 @@ func (n *normalizer) text(key, s string) string {
 	s = address.ReplaceAllString(s, "<address>")
 	s = loopbackPort.ReplaceAllString(s, "127.0.0.1:<port>")
 	s = tooOld.ReplaceAllString(s, "too old resource version: $1 (<now>)")
-	s = inRecord.ReplaceAllStringFunc(s, func(m string) string {
-		version, err := strconv.Atoi(inRecord.FindStringSubmatch(m)[1])
-		if err != nil {
-			return m
-		}
-		rank, _ := slices.BinarySearch(n.versions, version)
-		return fmt.Sprintf("in record (<version %d>)", rank+1)
-	})
+	for _, quoted := range []*regexp.Regexp{inRecord, inObject} {
+		s = quoted.ReplaceAllStringFunc(s, func(m string) string {
+			number := quoted.FindStringSubmatch(m)[1]
+			version, err := strconv.Atoi(number)
+			if err != nil {
+				return m
+			}
+			rank, _ := slices.BinarySearch(n.versions, version)
+			return strings.Replace(m, number, fmt.Sprintf("<version %d>", rank+1), 1)
+		})
+	}
 	return tooLarge.ReplaceAllString(s, "current: <now>")
 }
 

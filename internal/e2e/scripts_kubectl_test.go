@@ -65,6 +65,8 @@ var kubectlScripts = []Script{
 		{Name: "role", Method: "POST", Path: "/apis/rbac.authorization.k8s.io/v1/${ns}/roles", Body: `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"r"}}`},
 		{Name: "role binding", Method: "POST", Path: "/apis/rbac.authorization.k8s.io/v1/${ns}/rolebindings", Body: `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"r"},"roleRef":{"kind":"Role","name":"r"},"subjects":[{"kind":"User","name":"u"},{"kind":"ServiceAccount","name":"s","namespace":"n"}]}`},
 		{Name: "scaler", Method: "POST", Path: "/apis/autoscaling/v2/${ns}/horizontalpodautoscalers", Body: `{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","metadata":{"name":"h"},"spec":{"maxReplicas":3,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"zero"}}}`},
+		{Name: "lease with a bad time", Method: "POST", Path: "/apis/coordination.k8s.io/v1/${ns}/leases", Body: `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"l"},"spec":{"acquireTime":"2026-01-01T00:00:00Z"}}`},
+		{Name: "status with times", Method: "PATCH", Type: mergePatch, Path: deployments + "/zero/status", Body: `{"status":{"conditions":[{"type":"Available","status":"True","lastUpdateTime":"2026-01-01T01:00:00.5+01:00"}]}}`},
 		{Name: "lease", Method: "POST", Path: "/apis/coordination.k8s.io/v1/${ns}/leases", Body: `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"l"},"spec":{"holderIdentity":"me","leaseDurationSeconds":15,"acquireTime":"2026-01-01T00:00:00.123456Z","leaseTransitions":0}}`},
 		{Name: "event", Method: "POST", Path: "/api/v1/${ns}/events", Body: `{"apiVersion":"v1","kind":"Event","metadata":{"name":"e"},"involvedObject":{"kind":"Pod","name":"p","namespace":"${NS}"},"reason":"R","message":"m","type":"Normal","count":0}`},
 		{Name: "event of the other group", Path: "/apis/events.k8s.io/v1/${ns}/events/e"},
@@ -120,6 +122,11 @@ var kubectlScripts = []Script{
 	}},
 }
 
+// metaOnly is a ConfigMap that has nothing but metadata.
+func metaOnly(fields string) string {
+	return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{` + fields + `}}`
+}
+
 // lifecycleScripts: how objects and namespaces come and go.
 var lifecycleScripts = []Script{
 	{Name: "scale-by-patch", Steps: []Step{
@@ -144,6 +151,35 @@ var lifecycleScripts = []Script{
 		{Name: "bad base", Method: "POST", Path: configMaps, Body: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"Generated-"}}`},
 		{Name: "custom", Method: "POST", Path: webServers, Body: `{"apiVersion":"skiff.dev/v1alpha1","kind":"WebServer","metadata":{"generateName":"generated-"},"spec":{"image":"nginx"}}`},
 		{Name: "custom, neither", Method: "POST", Path: webServers, Body: `{"apiVersion":"skiff.dev/v1alpha1","kind":"WebServer","spec":{"image":"nginx"}}`},
+	}},
+	{Name: "metadata", Steps: []Step{
+		{Name: "label key", Method: "POST", Path: configMaps, Body: metaOnly(`"name":"a","labels":{"a b":"c"}`)},
+		{Name: "label value", Method: "POST", Path: configMaps, Body: metaOnly(`"name":"a","labels":{"a":"-"}`)},
+		{Name: "label prefix", Method: "POST", Path: configMaps, Body: metaOnly(`"name":"a","labels":{"A_/a":"b"}`)},
+		{Name: "label of the wrong type", Method: "POST", Path: configMaps, Body: metaOnly(`"name":"a","labels":{"a":1}`)},
+		{Name: "annotation key", Method: "POST", Path: configMaps, Body: metaOnly(`"name":"a","annotations":{"/":"c"}`)},
+		{Name: "finalizer", Method: "POST", Path: configMaps, Body: metaOnly(`"name":"a","finalizers":["not a name"]`)},
+		{Name: "finalizer without a prefix", Method: "POST", Path: configMaps, Body: metaOnly(`"name":"a","finalizers":["mine"]`)},
+		{Name: "owner without uid", Method: "POST", Path: configMaps, Body: metaOnly(`"name":"a","ownerReferences":[{"apiVersion":"v1","kind":"K","name":"n"}]`)},
+		{Name: "owner without anything", Method: "POST", Path: configMaps, Body: metaOnly(`"name":"a","ownerReferences":[{}]`)},
+		{Name: "role name", Method: "POST", Path: "/apis/rbac.authorization.k8s.io/v1/${ns}/roles", Body: `{"metadata":{"name":"a/b"}}`},
+		{Name: "custom, label value", Method: "POST", Path: webServers, Body: `{"apiVersion":"skiff.dev/v1alpha1","kind":"WebServer","metadata":{"name":"a","labels":{"a":"-"}},"spec":{"image":"i"}}`},
+		{Name: "custom, label of the wrong type", Method: "POST", Path: webServers, Body: `{"apiVersion":"skiff.dev/v1alpha1","kind":"WebServer","metadata":{"name":"a","labels":{"a":1}},"spec":{"image":"i"}}`},
+		{Name: "custom, bad name", Method: "POST", Path: webServers, Body: `{"apiVersion":"skiff.dev/v1alpha1","kind":"WebServer","metadata":{"name":"A_"},"spec":{"image":"i"}}`},
+		{Name: "custom, unknown metadata", Method: "POST", Path: webServers, Body: `{"apiVersion":"skiff.dev/v1alpha1","kind":"WebServer","metadata":{"name":"meta","foo":1,"labels":{},"finalizers":[]},"spec":{"image":"i"}}`},
+		{Name: "custom, empty metadata is nothing", Method: "PATCH", Type: mergePatch, Path: webServers + "/meta", Body: `{"metadata":{"labels":{},"annotations":{}}}`},
+		{Name: "custom, finalizer without a prefix", Method: "POST", Path: webServers, Body: `{"apiVersion":"skiff.dev/v1alpha1","kind":"WebServer","metadata":{"name":"held","finalizers":["mine"]},"spec":{"image":"i"}}`},
+		{Name: "custom, finalizer without a prefix, patched in", Method: "PATCH", Type: mergePatch, Path: webServers + "/held", Body: `{"metadata":{"finalizers":["mine","yours"]}}`},
+		{Name: "custom, finalizer is no name", Method: "PATCH", Type: mergePatch, Path: webServers + "/held", Body: `{"metadata":{"finalizers":["not a name"]}}`},
+		{Name: "plain", Method: "POST", Path: configMaps, Body: metaOnly(`"name":"plain"`)},
+		{Name: "creation time, built-in", Method: "PATCH", Type: mergePatch, Path: configMaps + "/plain", Body: `{"metadata":{"creationTimestamp":"2001-01-01T00:00:00Z"}}`},
+		{Name: "deletion time, built-in", Method: "PATCH", Type: mergePatch, Path: configMaps + "/plain", Body: `{"metadata":{"deletionTimestamp":"2001-01-01T00:00:00Z","deletionGracePeriodSeconds":3}}`},
+		{Name: "deletion time", Method: "PATCH", Type: mergePatch, Path: webServers + "/meta", Body: `{"metadata":{"deletionTimestamp":"2001-01-01T00:00:00Z"}}`},
+		{Name: "generation", Method: "PATCH", Type: mergePatch, Path: webServers + "/meta", Body: `{"metadata":{"generation":7,"generateName":"g-","selfLink":"/x"}}`},
+		{Name: "time that is none", Method: "PATCH", Type: mergePatch, Path: webServers + "/meta", Body: `{"metadata":{"creationTimestamp":"yesterday"}}`},
+		{Name: "namespace in a patch", Method: "PATCH", Type: mergePatch, Path: webServers + "/meta", Body: `{"metadata":{"namespace":"other"}}`},
+		{Name: "immutable", Method: "PATCH", Type: mergePatch, Path: webServers + "/meta", Body: `{"metadata":{"creationTimestamp":"2001-01-01T00:00:00Z"}}`},
+		{Name: "name in a patch", Method: "PATCH", Type: mergePatch, Path: webServers + "/meta", Body: `{"metadata":{"name":"other"}}`},
 	}},
 	{Name: "delete-collection", Steps: []Step{
 		create("a", "x"), create("b", "y"), create("c", "x"),

@@ -145,7 +145,7 @@ func complain(w http.ResponseWriter, r *request, duplicates, unknown []string) e
 		}
 	case "", "Warn":
 		for _, c := range complaints {
-			w.Header().Add("Warning", fmt.Sprintf("299 - %q", c))
+			warn(w, c)
 		}
 	case "Ignore":
 	default:

@@ -96,6 +96,7 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 	if err := s.admit(tx, k, o, nil); err != nil {
 		return nil, err
 	}
+	r.warnings = finalizerWarnings(k, o, nil)
 	key := store.Key{Namespace: r.namespace, Name: obj.String(meta, "name")}
 	if tx.Get(k.TableName(), key) != nil {
 		return nil, alreadyExists(k.Resource, key.Name)
@@ -129,7 +130,7 @@ func complete(k *kinds.Kind, next, cur map[string]any) {
 
 // admit allocates what the server gives out (and nobody owns) and checks the rules that the object has to keep.
 func (s *Server) admit(tx *store.Tx, k *kinds.Kind, next, cur map[string]any) error {
-	causes := metadataCauses(k, next)
+	causes := metadataCauses(k, next, cur == nil)
 	if k.Validate != nil {
 		causes = append(causes, k.Validate(next, cur)...)
 	}

@@ -43,6 +43,9 @@ func (s *Server) get(w http.ResponseWriter, r *request) error {
 
 // respond writes one object in the form the client asked for.
 func (s *Server) respond(w http.ResponseWriter, r *request, a accept, code int, o *store.Object) error {
+	for _, text := range r.warnings {
+		warn(w, text)
+	}
 	var body []byte
 	var err error
 	switch {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -135,6 +136,11 @@ func negotiate(r *request) (accept, error) {
 		message = routerNotAcceptable + "\n\nAvailable representations: application/json"
 	}
 	return accept{}, failure(http.StatusNotAcceptable, "NotAcceptable", message, detailsNone)
+}
+
+// warn adds a warning, which kubectl prints.
+func warn(w http.ResponseWriter, text string) {
+	w.Header().Add("Warning", fmt.Sprintf("299 - %q", text))
 }
 
 const routerNotAcceptable = "406: Not Acceptable"

@@ -1,7 +1,6 @@
 package fakeapi
 
 import (
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -20,7 +19,8 @@ type request struct {
 	kind            *kinds.Kind
 	verb            string // get list watch create update patch delete deletecollection
 	namespace, name string
-	sub             string // subresource
+	sub             string   // subresource
+	warnings        []string // for the answer
 	query           url.Values
 }
 
@@ -124,7 +124,7 @@ func (r *request) noSuchEndpoint() error {
 // serve has a routed request answered.
 func (s *Server) serve(w http.ResponseWriter, r *request) error {
 	if r.kind.Warning != "" {
-		w.Header().Add("Warning", fmt.Sprintf("299 - %q", r.kind.Warning))
+		warn(w, r.kind.Warning)
 	}
 	switch {
 	case r.sub == "status" && r.kind.Status, r.sub == "":

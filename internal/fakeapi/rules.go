@@ -16,10 +16,66 @@ import (
 // maxAnnotations is the limit of all annotations of an object together.
 const maxAnnotations = 256 << 10
 
-// metadataCauses holds the rules that every object's metadata has to keep (apimachinery's ValidateObjectMeta).
-func metadataCauses(k *kinds.Kind, next map[string]any) []kinds.Cause {
+// metadataCauses holds the rules that every object's metadata has to keep (apimachinery's ValidateObjectMeta, and what
+// pkg/apis/core/validation adds for the built-in kinds).
+func metadataCauses(k *kinds.Kind, next map[string]any, created bool) []kinds.Cause {
 	var out []kinds.Cause
 	meta := obj.Map(next, "metadata")
+	if created {
+		out = nameCauses(k, meta)
+	}
+	for _, key := range sortedKeys(obj.Map(meta, "labels")) {
+		out = append(out, kinds.InvalidAll("metadata.labels", key, selector.QualifiedName(key))...)
+		if v := obj.String(meta, "labels", key); selector.LabelValue(v) != "" {
+			out = append(out, kinds.Invalid("metadata.labels", v, selector.LabelValue(v)))
+		}
+	}
+	total := 0
+	for _, key := range sortedKeys(obj.Map(meta, "annotations")) {
+		out = append(out, kinds.InvalidAll("metadata.annotations", key, selector.QualifiedName(key))...)
+		total += len(key) + len(obj.String(meta, "annotations", key))
+	}
+	if total > maxAnnotations {
+		out = append(out, kinds.Cause{Reason: "FieldValueTooLong", Message: fmt.Sprintf("Too long: may not be more than %d bytes", maxAnnotations), Field: "metadata.annotations"})
+	}
+	out = append(out, ownerCauses(meta)...)
+	for i, f := range stringsOf(obj.Slice(meta, "finalizers")) {
+		out = append(out, kinds.InvalidAll("metadata.finalizers", f, selector.QualifiedName(f))...)
+		if !k.Custom && k.Resource != kinds.CRDs && !qualifiedFinalizer(f) {
+			out = append(out, kinds.Invalid(fmt.Sprintf("metadata.finalizers[%d]", i), f, "name is neither a standard finalizer name nor is it fully qualified"))
+		}
+	}
+	return out
+}
+
+// qualifiedFinalizer says that a finalizer names whose it is, or is one of Kubernetes' own.
+func qualifiedFinalizer(name string) bool {
+	return strings.Contains(name, "/") || slices.Contains([]string{finalizerForeground, finalizerOrphan, "kubernetes"}, name)
+}
+
+// finalizerWarnings are what a client is told of the names of finalizers that it adds to a custom resource.
+func finalizerWarnings(k *kinds.Kind, next, cur map[string]any) []string {
+	if !k.Custom {
+		return nil
+	}
+	var out []string
+	for _, f := range stringsOf(obj.Slice(next, "metadata", "finalizers")) {
+		if slices.Contains(obj.Slice(cur, "metadata", "finalizers"), any(f)) {
+			continue
+		}
+		path := ""
+		if strings.Contains(f, ".") {
+			path = " including a path (/)"
+		}
+		if !qualifiedFinalizer(f) {
+			out = append(out, fmt.Sprintf("metadata.finalizers: %q: prefer a domain-qualified finalizer name%s to avoid accidental conflicts with other finalizer writers", f, path))
+		}
+	}
+	return out
+}
+
+func nameCauses(k *kinds.Kind, meta map[string]any) []kinds.Cause {
+	var out []kinds.Cause
 	name := obj.String(meta, "name")
 	check := k.Name
 	if check == nil {
@@ -36,31 +92,6 @@ func metadataCauses(k *kinds.Kind, next map[string]any) []kinds.Cause {
 	} else if why := check(name); why != "" {
 		out = append(out, kinds.Invalid("metadata.name", name, why))
 	}
-	for _, key := range sortedKeys(obj.Map(meta, "labels")) {
-		if why := selector.QualifiedName(key); why != "" {
-			out = append(out, kinds.Invalid("metadata.labels", key, why))
-		}
-		if v := obj.String(meta, "labels", key); selector.LabelValue(v) != "" {
-			out = append(out, kinds.Invalid("metadata.labels", v, selector.LabelValue(v)))
-		}
-	}
-	total := 0
-	for _, key := range sortedKeys(obj.Map(meta, "annotations")) {
-		if why := selector.QualifiedName(key); why != "" {
-			out = append(out, kinds.Invalid("metadata.annotations", key, why))
-		}
-		total += len(key) + len(obj.String(meta, "annotations", key))
-	}
-	if total > maxAnnotations {
-		out = append(out, kinds.Cause{Reason: "FieldValueTooLong", Message: fmt.Sprintf("Too long: may not be more than %d bytes", maxAnnotations), Field: "metadata.annotations"})
-	}
-	out = append(out, ownerCauses(meta)...)
-	for _, f := range obj.Slice(meta, "finalizers") {
-		text := fmt.Sprint(f)
-		if why := selector.QualifiedName(text); why != "" {
-			out = append(out, kinds.Invalid("metadata.finalizers", text, why))
-		}
-	}
 	return out
 }
 
@@ -71,7 +102,11 @@ func ownerCauses(meta map[string]any) []kinds.Cause {
 	for _, ref := range obj.Maps(meta, "ownerReferences") {
 		for _, f := range []string{"apiVersion", "kind", "name", "uid"} {
 			if obj.String(ref, f) == "" {
-				out = append(out, kinds.Invalid(field+"."+f, "", "must not be empty"))
+				why := "must not be empty"
+				if f == "apiVersion" {
+					why = "version must not be empty"
+				}
+				out = append(out, kinds.Invalid(field+"."+f, "", why))
 			}
 		}
 		if obj.Bool(ref, "controller") {

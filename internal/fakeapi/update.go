@@ -115,7 +115,7 @@ func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *sto
 		return nil, err
 	}
 	for _, f := range []string{"name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
-		"generation", "generateName", "resourceVersion"} {
+		"generation", "resourceVersion"} {
 		keep(meta, oldMeta, f)
 	}
 	delete(meta, "selfLink")
@@ -139,6 +139,7 @@ func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *sto
 	if err := s.admit(tx, k, next, old); err != nil {
 		return nil, err
 	}
+	r.warnings = finalizerWarnings(k, next, old)
 	if k.Generation != nil && k.Generation(next, old) {
 		n, _ := obj.Int(oldMeta, "generation")
 		obj.Set(next, n+1, "metadata", "generation")
@@ -169,8 +170,12 @@ func checkVersions(k *kinds.Kind, meta, old map[string]any) error {
 		}
 	}
 	var causes []kinds.Cause
-	for _, f := range []string{"uid", "creationTimestamp", "deletionTimestamp"} {
-		if v := obj.String(meta, f); v != "" && v != obj.String(old, f) {
+	immutable := []string{"uid", "deletionTimestamp", "deletionGracePeriodSeconds"} // another creationTimestamp is ignored
+	if obj.String(old, "deletionTimestamp") != "" {
+		immutable = immutable[:1] // as is what cannot be changed any more
+	}
+	for _, f := range immutable {
+		if v := meta[f]; v != nil && v != "" && !patch.Equal(v, old[f]) {
 			causes = append(causes, kinds.Invalid("metadata."+f, v, "field is immutable"))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Prune takes the fields that the type does not have out of an object, in place, and returns their paths in order, as Go's strict
@@ -75,6 +76,12 @@ func (f *Value) typeError(v any, goType, path string) string {
 		return fmt.Sprintf("json: cannot unmarshal %s into Go struct field %s.%s of type %s", what, goType, path, f.goType())
 	}
 	switch v := v.(type) {
+	case string:
+		if layout := timeLayouts[f.Form]; layout != "" {
+			if _, err := time.Parse(layout, v); err != nil {
+				return err.Error()
+			}
+		}
 	case map[string]any:
 		if f.Form == Struct {
 			return f.Type.typeError(v, path)
@@ -98,11 +105,16 @@ func (f *Value) typeError(v any, goType, path string) string {
 	return ""
 }
 
+// timeLayouts are how the server's Go types read times, and microTime how it writes those with microseconds.
+var timeLayouts = map[Form]string{Time: time.RFC3339, MicroTime: microTime}
+
+const microTime = "2006-01-02T15:04:05.000000Z07:00"
+
 // misfit names the JSON type of a value that does not fit, as Go's decoder does: of a number that does not fit it shows which.
 func (f *Value) misfit(v any) string {
 	is := JSONType(v)
 	switch f.Form {
-	case String, Bytes:
+	case String, Time, MicroTime, Bytes:
 		return unless(is == "string", is)
 	case Bool:
 		return unless(is == "bool", is)
@@ -174,5 +186,5 @@ func (f *Value) goType() string {
 	case Struct:
 		return strings.Split(f.Type.Name, ".")[1] + "." + f.Type.GoName()
 	}
-	return map[Form]string{String: "string", Bool: "bool", Int32: "int32", Int64: "int64"}[f.Form]
+	return map[Form]string{String: "string", Time: "string", MicroTime: "string", Bool: "bool", Int32: "int32", Int64: "int64"}[f.Form]
 }

@@ -24,7 +24,9 @@ type Form int
 // The forms.
 const (
 	Any         Form = iota // not looked at: free JSON, or a type that decodes itself
-	String                  // also times, which are not parsed here
+	String                  //
+	Time                    // a string in RFC 3339, with seconds
+	MicroTime               // likewise, with microseconds
 	Bytes                   // base64 in a string
 	Bool                    //
 	Int32                   //
@@ -38,7 +40,7 @@ const (
 )
 
 // forms are the spellings of the forms that have no element.
-var forms = map[string]Form{"any": Any, "string": String, "time": String, "bytes": Bytes, "bool": Bool, "int32": Int32, "int64": Int64,
+var forms = map[string]Form{"any": Any, "string": String, "time": Time, "micro-time": MicroTime, "bytes": Bytes, "bool": Bool, "int32": Int32, "int64": Int64,
 	"double": Double, "quantity": Quantity, "int-or-string": IntOrString}
 
 // Value is what a field, an item of a list or a member of a map has to be.

@@ -35,7 +35,12 @@ func TestUnknownFieldsAreTakenOutAndNamed(t *testing.T) {
 
 func TestValuesOfTheWrongTypeAreNamedInGosWords(t *testing.T) {
 	deployment := For("apps/v1", "Deployment")
+	lease := object(t, `{"spec":{"renewTime":"2026-01-01T00:00:00Z"}}`)
+	if got, want := For("coordination.k8s.io/v1", "Lease").TypeError(lease), `parsing time "2026-01-01T00:00:00Z" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "Z" as ".000000"`; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
 	for text, want := range map[string]string{
+		`{"metadata":{"creationTimestamp":"yesterday"}}`:               `parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006"`,
 		`{"spec":{"replicas":"three"}}`:                                "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32",
 		`{"spec":{"replicas":1.5}}`:                                    "json: cannot unmarshal number 1.5 into Go struct field DeploymentSpec.spec.replicas of type int32",
 		`{"spec":{"replicas":3000000000}}`:                             "json: cannot unmarshal number 3000000000 into Go struct field DeploymentSpec.spec.replicas of type int32",

@@ -43,8 +43,6 @@ func (c *closer) object(n *patch.Node, t *Type) *patch.Node {
 // zero is the zero value of a form as package patch knows it.
 func (f *Value) zero() patch.Zero {
 	switch {
-	case f.Word == "time":
-		return patch.ZeroNull
 	case f.Form == String:
 		return patch.ZeroString
 	case f.Form == Bool:

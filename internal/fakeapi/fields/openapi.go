@@ -34,12 +34,12 @@ func (f *Value) schema(schemas map[string]any) map[string]any {
 		return map[string]any{"type": "integer", "format": f.Word}
 	case Double:
 		return map[string]any{"type": "number", "format": "double"}
-	case String, Bytes:
-		out := map[string]any{"type": "string"}
-		if format := map[string]string{"time": "date-time", "bytes": "byte"}[f.Word]; format != "" {
-			out["format"] = format
-		}
-		return out
+	case String:
+		return map[string]any{"type": "string"}
+	case Time, MicroTime:
+		return map[string]any{"type": "string", "format": "date-time"}
+	case Bytes:
+		return map[string]any{"type": "string", "format": "byte"}
 	case Quantity:
 		return map[string]any{"oneOf": []any{map[string]any{"type": "string"}, map[string]any{"type": "number"}}}
 	case IntOrString:

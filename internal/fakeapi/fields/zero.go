@@ -1,9 +1,13 @@
 package fields
 
-import "skiff/internal/patch"
+import (
+	"time"
+
+	"skiff/internal/patch"
+)
 
 // Drop does to an object, in place, what decoding into Go types and encoding again does to what was sent: null and the zero value of a
-// field that is no pointer are the same as nothing, and a quantity has one form. What a Go type always shows, Fill adds: defaults come
+// field that is no pointer are the same as nothing, and a quantity and a time have one form. What a Go type always shows, Fill adds: defaults come
 // in between, as they fill in what is zero.
 func (t *Type) Drop(object map[string]any) {
 	for name, v := range object {
@@ -40,8 +44,15 @@ func (f *Value) drop(v any) any {
 				v[i] = f.Elem.drop(v[i])
 			}
 		}
-	default:
-		if text, ok := patch.CanonicalQuantity(v); ok && f.Form == Quantity {
+	case string:
+		if layout := timeLayouts[f.Form]; layout != "" {
+			if at, err := time.Parse(layout, v); err == nil {
+				return at.UTC().Format(layout)
+			}
+		}
+	}
+	if f.Form == Quantity {
+		if text, ok := patch.CanonicalQuantity(v); ok {
 			return text
 		}
 	}

@@ -22,8 +22,8 @@ func Invalid(field string, value any, detail string) Cause {
 	return Cause{Reason: "FieldValueInvalid", Message: join("Invalid value: "+show(value), detail), Field: field}
 }
 
-// invalidAll says of one value which rules it breaks.
-func invalidAll(field string, value any, details []string) []Cause {
+// InvalidAll says of one value which rules it breaks.
+func InvalidAll(field string, value any, details []string) []Cause {
 	var out []Cause
 	for _, d := range details {
 		out = append(out, Invalid(field, value, d))

@@ -226,7 +226,7 @@ func containerRules(c Object, at string) []Cause {
 			out = append(out, Invalid(field, n, portRange))
 		}
 		if name := obj.String(p, "name"); name != "" {
-			out = append(out, invalidAll(fmt.Sprintf("%s.ports[%d].name", at, i), name, selector.PortName(name))...)
+			out = append(out, InvalidAll(fmt.Sprintf("%s.ports[%d].name", at, i), name, selector.PortName(name))...)
 		}
 	}
 	for i, e := range obj.Maps(c, "env") {

@@ -108,7 +108,7 @@ func serviceRules(next, cur Object) []Cause {
 			out = append(out, Invalid(at+".port", n, portRange))
 		}
 		if name, isName := p["targetPort"].(string); isName {
-			out = append(out, invalidAll(at+".targetPort", name, selector.PortName(name))...)
+			out = append(out, InvalidAll(at+".targetPort", name, selector.PortName(name))...)
 		} else if n, _ := obj.Int(p, "targetPort"); n < 1 || n > 65535 {
 			out = append(out, Invalid(at+".targetPort", n, portRange))
 		}

@@ -136,8 +136,8 @@ func (p *labelParser) requirement() (requirement, error) {
 	if key.kind != tokenWord {
 		return requirement{}, fmt.Errorf("found '%s', expected: identifier", key.text)
 	}
-	if why := QualifiedName(key.text); why != "" {
-		return requirement{}, fmt.Errorf("<nil>: Invalid value: %q: %s", key.text, why)
+	if why := QualifiedName(key.text); why != nil {
+		return requirement{}, fmt.Errorf("<nil>: Invalid value: %q: %s", key.text, strings.Join(why, "; "))
 	}
 	if absent {
 		return requirement{key: key.text, op: "!"}, nil

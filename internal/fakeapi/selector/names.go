@@ -35,15 +35,15 @@ var (
 	portNameRE      = regexp.MustCompile(`^[-a-z0-9]+$`)
 )
 
-// QualifiedName says what is wrong with a label or annotation key, "" if nothing is.
-func QualifiedName(s string) string {
+// QualifiedName says all that is wrong with a label or annotation key.
+func QualifiedName(s string) []string {
 	var errs []string
 	prefix, name, slash := strings.Cut(s, "/")
 	switch {
 	case !slash:
 		name = s
 	case strings.Contains(name, "/"):
-		return "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '" + qualifiedNameFmt + "') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+		return []string{"a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '" + qualifiedNameFmt + "') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"}
 	case prefix == "":
 		errs = append(errs, "prefix part must be non-empty")
 	default:
@@ -60,7 +60,7 @@ func QualifiedName(s string) string {
 	if !qualifiedNameRE.MatchString(name) {
 		errs = append(errs, qualifiedNameText)
 	}
-	return strings.Join(errs, "; ")
+	return errs
 }
 
 // LabelValue says what is wrong with a label value, "" if nothing is.

@@ -98,10 +98,10 @@ func TestConnectionErrorsSayWhatIsWrong(t *testing.T) {
 	}{
 		{"unreachable", Kubeconfig{Server: "https://" + loopback(closed), CAFile: s.c.CAFile, Token: admin.Token}, []string{"connection refused"}},
 		{"wrong CA", Kubeconfig{Server: s.c.Server, CAFile: html.caFile, Token: admin.Token}, []string{"certificate"}},
-		{"wrong token", Kubeconfig{Server: s.c.Server, CAFile: s.c.CAFile, Token: "no-such-token"}, []string{"401", "Unauthorized"}},
-		{"no rights", Kubeconfig{Server: s.c.Server, CAFile: s.c.CAFile, Token: restricted.Token}, []string{"forbidden", "403"}},
+		{"wrong token", Kubeconfig{Server: s.c.Server, CAFile: s.c.CAFile, Token: "no-such-token"}, []string{"Unauthorized"}},
+		{"no rights", Kubeconfig{Server: s.c.Server, CAFile: s.c.CAFile, Token: restricted.Token}, []string{"forbidden"}},
 		{"HTML with 200", Kubeconfig{Server: html.URL, CAFile: html.caFile, Token: admin.Token}, []string{"text/html", "HTML", "<html>"}},
-		{"HTML with 502", Kubeconfig{Server: badGateway.URL, CAFile: badGateway.caFile, Token: admin.Token}, []string{"502"}},
+		{"HTML with 502", Kubeconfig{Server: badGateway.URL, CAFile: badGateway.caFile, Token: admin.Token}, []string{"502 Bad Gateway"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")

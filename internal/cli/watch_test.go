@@ -93,6 +93,7 @@ func TestWatchAsJSONPrintsTheEventsAsTheServerSendsThem(t *testing.T) {
 	check("DELETED")
 }
 
+// Rules: LST-18
 func TestWatchOfAListedObjectAsJSONHasItsKind(t *testing.T) {
 	// The items of a list of a built-in kind carry neither kind nor apiVersion.
 	o := &wholeObject{}

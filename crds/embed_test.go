@@ -1,6 +1,7 @@
 package crds
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,8 +72,14 @@ func TestEveryFieldIsDescribedAndNoRuleIsInCEL(t *testing.T) {
 	}
 }
 
+// kubectl reads YAML 1.1, where these words are booleans unless they are quoted. A field of such a name is a trap for each user.
+var booleans = []string{"y", "n", "yes", "no", "on", "off", "true", "false"}
+
 func checkSchema(t *testing.T, path string, schema map[string]any) {
 	t.Helper()
+	if name := path[strings.LastIndex(path, ".")+1:]; slices.Contains(booleans, strings.ToLower(name)) {
+		t.Errorf("%s has the name of a boolean", path)
+	}
 	text, _ := schema["description"].(string)
 	_, field, _ := strings.Cut(path, ".")
 	byServer := field == "metadata" || field == "metadata.name" // the server describes ObjectMeta itself

@@ -168,7 +168,7 @@ func testRestartArticleSample(s *Scope, _ *Skiff) {
 			return all, text
 		})
 	}
-	if text := s.Kubectl("explain", "rt.spec.source.on"); !strings.Contains(text, "NewPodRunning") {
+	if text := s.Kubectl("explain", "rt.spec.source.reasons"); !strings.Contains(text, "NewPodRunning") {
 		s.Errorf("kubectl explain: %s", text)
 	}
 
@@ -235,8 +235,8 @@ func testRestartSidecar(s *Scope, _ *Skiff) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	run := func(name string) *Process {
-		p, err := s.c.Start(name+"-"+s.NS, []string{"KUBECONFIG=", "HOME=" + s.c.Dir}, binary, "restart", "--kubeconfig", kubeconfig, "-n", s.NS,
+	run := func(name string) *Skiff {
+		p, err := s.c.StartSkiffCommand(binary, name+"-"+s.NS, kubeconfig, "restart", "-n", s.NS,
 			"--selector", "app=redis-cluster", "--target", "deployment/predixy", "--debounce", "1s", "--cooldown", "5s")
 		if err != nil {
 			s.Fatal(err)
@@ -262,7 +262,7 @@ func testRestartSidecar(s *Scope, _ *Skiff) {
 		d := s.workload("deployments", "predixy")
 		return d.Str("metadata", "annotations", "deployment.kubernetes.io/revision") == "2", d.String()
 	})
-	for _, p := range []*Process{one, two} {
+	for _, p := range []*Skiff{one, two} {
 		if inTime, err := p.Stop(30 * time.Second); err != nil || !inTime || p.ExitCode() != 0 {
 			s.Errorf("on SIGTERM: in time %t, %v", inTime, err)
 		}

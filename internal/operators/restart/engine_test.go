@@ -57,7 +57,7 @@ func TestBadSpecsAreRefusedWithTheField(t *testing.T) {
 		`"source":{"selector":{"matchExpressions":[{"key":"a","operator":"DoesNotExist"}]}},` + toPredixy: "spec.source.selector: would match every pod",
 		`"source":{"selector":{"matchExpressions":[{"key":"a","operator":"In"}]}},` + toPredixy:           "spec.source.selector: matchExpressions[0]: values: In needs",
 		`"source":{"selector":{"matchExpressions":[{"key":"a","operator":"Like"}]}},` + toPredixy:         "matchExpressions[0]: operator: must be",
-		`"source":{"selector":{"matchLabels":{"a":"b"}},"on":["Never"]},` + toPredixy:                     `spec.source.on[0]: "Never" is none of`,
+		`"source":{"selector":{"matchLabels":{"a":"b"}},"reasons":["Never"]},` + toPredixy:                `spec.source.reasons[0]: "Never" is none of`,
 		selectRedis: "spec.targets: want 1 to 16",
 		selectRedis + `,"targets":[{"kind":"Job","name":"x"}]`:                                                     `spec.targets[0].kind: must be Deployment, StatefulSet or DaemonSet, is "Job"`,
 		selectRedis + `,"targets":[{"kind":"Deployment"}]`:                                                         "spec.targets[0].name: must not be empty",
@@ -101,7 +101,7 @@ func TestSelectorsMatchAndPrintAsInKubectl(t *testing.T) {
 func TestWhatHappenedToAPod(t *testing.T) {
 	old := sourcePod{name: "a-0", uid: "1", ip: "10.0.0.1", restarts: 1, running: true, lasting: true, created: noon}
 	with := func(f func(*sourcePod)) []sourcePod { p := old; f(&p); return []sourcePod{p} }
-	all := `"on":["NewPodRunning","PodReplaced","ContainerRestarted","PodIPChanged","PodDeleted"]`
+	all := `"reasons":["NewPodRunning","PodReplaced","ContainerRestarted","PodIPChanged","PodDeleted"]`
 	for _, test := range []struct {
 		name   string
 		on     string
@@ -111,20 +111,20 @@ func TestWhatHappenedToAPod(t *testing.T) {
 	}{
 		{"nothing", all, []sourcePod{old}, "", ""},
 		{"a container restarted", all, with(func(p *sourcePod) { p.restarts++ }), ContainerRestarted, "a container of pod a-0 restarted"},
-		{"a container restarted, which does not count", `"on":["PodReplaced"]`, with(func(p *sourcePod) { p.restarts++ }), "", ""},
+		{"a container restarted, which does not count", `"reasons":["PodReplaced"]`, with(func(p *sourcePod) { p.restarts++ }), "", ""},
 		{"another address", all, with(func(p *sourcePod) { p.ip = "10.0.0.2" }), PodIPChanged, "pod a-0, new IP"},
 		{"no address for a moment", all, with(func(p *sourcePod) { p.ip = "" }), "", ""},
 		{"replaced", all, with(func(p *sourcePod) { p.uid, p.ip = "2", "10.0.0.2" }), PodReplaced, "pod a-0 replaced, new IP"},
-		{"replaced, by default", `"on":[]`, with(func(p *sourcePod) { p.uid, p.ip = "2", "10.0.0.2" }), NewPodRunning, "pod a-0 replaced, new IP"},
-		{"replaced with the same address", `"on":["PodIPChanged"]`, with(func(p *sourcePod) { p.uid = "2" }), "", ""},
+		{"replaced, by default", `"reasons":[]`, with(func(p *sourcePod) { p.uid, p.ip = "2", "10.0.0.2" }), NewPodRunning, "pod a-0 replaced, new IP"},
+		{"replaced with the same address", `"reasons":["PodIPChanged"]`, with(func(p *sourcePod) { p.uid = "2" }), "", ""},
 		{"its successor does not run yet", all, with(func(p *sourcePod) { p.uid, p.running = "2", false }), PodDeleted, "pod a-0 deleted"},
-		{"its successor does not run yet, by default", `"on":[]`, with(func(p *sourcePod) { p.uid, p.running = "2", false }), "", ""},
+		{"its successor does not run yet, by default", `"reasons":[]`, with(func(p *sourcePod) { p.uid, p.running = "2", false }), "", ""},
 		{"it is being deleted", all, with(func(p *sourcePod) { p.running = false }), "", ""},
 		{"deleted", all, nil, PodDeleted, "pod a-0 deleted"},
-		{"deleted, by default", `"on":[]`, nil, "", ""},
+		{"deleted, by default", `"reasons":[]`, nil, "", ""},
 		{"a new one", all, []sourcePod{old, {name: "a-1", uid: "3", running: true}}, NewPodRunning, "pod a-1 is new and runs"},
 		{"a new one that waits", all, []sourcePod{old, {name: "a-1", uid: "3"}}, "", ""},
-		{"a new one that has restarted", `"on":["ContainerRestarted"]`, []sourcePod{old, {name: "a-1", uid: "3", running: true, restarts: 2}}, ContainerRestarted, "pod a-1 is new and runs"},
+		{"a new one that has restarted", `"reasons":["ContainerRestarted"]`, []sourcePod{old, {name: "a-1", uid: "3", running: true, restarts: 2}}, ContainerRestarted, "pod a-1 is new and runs"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := ruleOf(t, `"source":{"selector":{"matchLabels":{"app":"redis"}},`+test.on+`},`+toPredixy)
@@ -156,7 +156,7 @@ func TestWhatHappenedToAPod(t *testing.T) {
 
 // A process that is killed between the deletion and the successor still knows the name, and a scaled-down set comes back as it was.
 func TestANameThatComesBackIsAReplacedPodAndAGeneratedOneIsForgotten(t *testing.T) {
-	r := ruleOf(t, `"source":{"selector":{"matchLabels":{"app":"redis"}},"on":["PodReplaced"]},`+toPredixy)
+	r := ruleOf(t, `"source":{"selector":{"matchLabels":{"app":"redis"}},"reasons":["PodReplaced"]},`+toPredixy)
 	known, _, _ := notice(r, digest{}, []sourcePod{{name: "a-0", uid: "1", running: true, lasting: true}, {name: "web-x7k2p", uid: "2", running: true}})
 	known, changes, _ := notice(r, known, nil)
 	if len(changes) > 0 || len(known.pods) != 1 {
@@ -178,7 +178,7 @@ func manyPods(n int, prefix string, created time.Time) []sourcePod {
 }
 
 func TestTheDigestIsBounded(t *testing.T) {
-	r := ruleOf(t, `"source":{"selector":{"matchLabels":{"app":"redis"}},"on":["NewPodRunning","ContainerRestarted"]},`+toPredixy)
+	r := ruleOf(t, `"source":{"selector":{"matchLabels":{"app":"redis"}},"reasons":["NewPodRunning","ContainerRestarted"]},`+toPredixy)
 	limit := manyPods(maxPods, "redis", noon)
 	d, _, _ := notice(r, digest{}, limit)
 	text := d.encode(maxPods)

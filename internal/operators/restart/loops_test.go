@@ -36,7 +36,7 @@ func TestATriggerOnThePodsOfItsTargetIsRefused(t *testing.T) {
 // The template's labels do not match, but a pod of the target has been given the source's label by hand.
 func TestPodsOfATargetNeverCount(t *testing.T) {
 	story(t, func(w *world) {
-		w.trigger("rt", `"source":{"selector":{"matchLabels":{"hot":"yes"}},"on":["NewPodRunning","PodDeleted"]},`+toPredixy)
+		w.trigger("rt", `"source":{"selector":{"matchLabels":{"hot":"yes"}},"reasons":["NewPodRunning","PodDeleted"]},`+toPredixy)
 		w.pass(time.Second)
 		for range 3 {
 			for _, p := range w.api.List(pods, "default") {

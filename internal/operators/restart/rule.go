@@ -53,7 +53,7 @@ func newRule(namespace string, s *Spec) (*rule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("spec.source.selector: %w", err)
 	}
-	r := &rule{selector: sel, namespace: s.Source.Namespace, on: s.Source.On, targets: s.Targets, maxPods: maxPods, suspended: s.Suspend}
+	r := &rule{selector: sel, namespace: s.Source.Namespace, on: s.Source.Reasons, targets: s.Targets, maxPods: maxPods, suspended: s.Suspend}
 	if r.namespace == "" {
 		r.namespace = namespace
 	}
@@ -82,7 +82,7 @@ func (r *rule) finish() error {
 	}
 	for i, on := range r.on {
 		if !slices.Contains(reasons, on) {
-			return fmt.Errorf("spec.source.on[%d]: %q is none of %s", i, on, reasonNames())
+			return fmt.Errorf("spec.source.reasons[%d]: %q is none of %s", i, on, reasonNames())
 		}
 	}
 	if len(r.targets) == 0 || len(r.targets) > maxTargets {

@@ -82,7 +82,7 @@ func TestEachReasonRestartsTheTarget(t *testing.T) {
 				for _, r := range reasons {
 					name := strings.ToLower(string(r))
 					w.deploy(name, 1)
-					w.trigger(name, fmt.Sprintf(`"source":{"selector":{"matchLabels":{"app":"redis"}},"on":[%q]},"targets":[{"kind":"Deployment","name":%q}]`, r, name))
+					w.trigger(name, fmt.Sprintf(`"source":{"selector":{"matchLabels":{"app":"redis"}},"reasons":[%q]},"targets":[{"kind":"Deployment","name":%q}]`, r, name))
 				}
 				w.pass(time.Minute)
 				for i, a := range acts {

@@ -42,7 +42,7 @@ type Spec struct {
 type SourceSpec struct {
 	Selector  LabelSelector `json:"selector"`
 	Namespace string        `json:"namespace"` // "": the trigger's
-	On        []Reason      `json:"on"`        // empty: NewPodRunning
+	Reasons   []Reason      `json:"reasons"`   // empty: NewPodRunning. Not "on", which is a boolean where it is not quoted (YAML 1.1)
 }
 
 // LabelSelector is the API's usual one.

@@ -317,6 +317,19 @@ func TestARefusalIsNotTriedAgain(t *testing.T) {
 	})
 }
 
+// Rules: EVT-02
+func TestANameThatIsAlwaysTakenIsDropped(t *testing.T) {
+	s := &sink{answer: func(w http.ResponseWriter, _ *http.Request) bool { status(w, 409, "AlreadyExists"); return true }}
+	record(t, s, func(t *testing.T, r *Recorder, _ func()) {
+		r.Record(event("A", "x"))
+		r.Record(event("B", "x"))
+		time.Sleep(10 * time.Minute)
+		if s.count() != 4 || r.Dropped() != 2 {
+			t.Errorf("%d requests, %d dropped; want two names for each of two events, and both dropped", s.count(), r.Dropped())
+		}
+	})
+}
+
 // Rules: EVT-09
 func TestARefusedCountIsNotSentWithEachRepetition(t *testing.T) {
 	s := &sink{answer: func(w http.ResponseWriter, r *http.Request) bool {

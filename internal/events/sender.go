@@ -203,29 +203,31 @@ func (s *sender) drop(err error) {
 
 // writeOnce patches the Event of a series, or creates it where there is none, or none any more: Events expire.
 func (s *sender) writeOnce(ctx context.Context, run *series) error {
-	namespace := namespaceOf(run.first.Regarding)
 	if run.created {
-		k := kube.Key{Namespace: namespace, Name: run.name}
+		k := kube.Key{Namespace: namespaceOf(run.first.Regarding), Name: run.name}
 		err := s.client.Patch(ctx, resource, k, kube.MergePatch, seriesPatch(run), nil, kube.WriteOptions{})
 		if !kube.IsNotFound(err) {
 			return err
 		}
 		run.created, run.name = false, ""
 	}
-	for {
-		if run.name == "" {
-			run.name = eventName(run.first.Regarding.Name, time.Now())
-		}
-		err := s.client.Create(ctx, resource, namespace, s.body(run, run.name), nil, kube.WriteOptions{})
-		switch {
-		case err == nil, kube.IsAlreadyExists(err) && run.unsure:
-			run.created = true // if not by this request, then by an earlier one whose answer was lost
-			return nil
-		case kube.IsAlreadyExists(err):
-			run.name = randomName() // two events of one object in one tick of the clock
-			continue
-		}
-		run.unsure = run.unsure || kube.UnknownOutcome(err)
-		return err
+	if run.name == "" {
+		run.name = eventName(run.first.Regarding.Name, time.Now())
 	}
+	err := s.create(ctx, run)
+	if kube.IsAlreadyExists(err) && !run.unsure {
+		run.name = randomName() // two events of one object in one tick of the clock; a name by chance is not taken by chance
+		err = s.create(ctx, run)
+	}
+	if kube.IsAlreadyExists(err) && run.unsure {
+		err = nil // an earlier request has made it, whose answer was lost
+	}
+	run.created = err == nil
+	return err
+}
+
+func (s *sender) create(ctx context.Context, run *series) error {
+	err := s.client.Create(ctx, resource, namespaceOf(run.first.Regarding), s.body(run, run.name), nil, kube.WriteOptions{})
+	run.unsure = run.unsure || kube.UnknownOutcome(err)
+	return err
 }

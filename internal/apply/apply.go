@@ -43,7 +43,7 @@ const (
 // Mirror is the read side of the cache of one kind: (*cache.Store).Get and Reached.
 type Mirror[T kube.Object] struct {
 	Get     func(kube.Key) (T, bool, error)
-	Reached func(namespace, resourceVersion string) bool
+	Reached func(namespace, resourceVersion string, written time.Time) bool
 }
 
 // Live is what the cache keeps of a child: whose it is, what can be compared with the desired state, and S, the fields

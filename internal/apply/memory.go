@@ -56,11 +56,11 @@ const (
 	nobody // the cache is behind and the answer is old: read it from the server
 )
 
-func (w *written[T]) trusted(reached func(namespace, rv string) bool) who {
+func (w *written[T]) trusted(reached func(namespace, rv string, written time.Time) bool) who {
 	switch {
 	case w.rv == "":
 		return theCache
-	case reached(w.key.Namespace, w.rv):
+	case reached(w.key.Namespace, w.rv, w.until.Add(-w.trust)):
 		w.clear()
 		return theCache
 	case time.Now().Before(w.until):

@@ -28,8 +28,11 @@ func TestARewoundHistoryIsNoticedWhenTheWatchIsOpenedAnew(t *testing.T) {
 		if st.ResourceVersion != "1171" || st.Counters.Rewinds != 1 || st.Counters.Lists["rewound"] != 1 {
 			t.Errorf("state %+v, want version 1171 and one rewind", st)
 		}
-		if !m.Reached("default", "1200") || m.Reached("default", "1201") {
-			t.Error("want versions of the lost history to count as reached, and no later ones")
+		if began := time.Now().Add(-8 * time.Minute); !m.Reached("default", "1201", began) {
+			t.Error("who wrote in the lost history waits for a version that may never come")
+		}
+		if m.Reached("default", "1190", time.Now()) {
+			t.Error("a write in the new history counts as seen because the lost one had its version")
 		}
 	})
 }

@@ -10,14 +10,14 @@ import (
 type scope struct {
 	namespace string // "" covers all
 
-	synced      bool   // listed and told; never false again
-	rv          string // the content is that of the collection at rv
-	rewoundFrom string // the highest rv of a history that the server has lost, "" while it lost none
-	lastEvent   time.Time
-	phase       phase
-	err         error     // what keeps the Reflector from making progress, nil when it does
-	errSince    time.Time // since when there is one without a break
-	counters    Counters
+	synced    bool      // listed and told; never false again
+	rv        string    // the content is that of the collection at rv
+	rewound   time.Time // when the content was last replaced by that of another history, zero if never
+	lastEvent time.Time
+	phase     phase
+	err       error     // what keeps the Reflector from making progress, nil when it does
+	errSince  time.Time // since when there is one without a break
+	counters  Counters
 }
 
 func (sc *scope) covers(namespace string) bool {

@@ -44,7 +44,7 @@ func TestNamespacesAreWatchedOnTheirOwn(t *testing.T) {
 		if st[0].ResourceVersion != "20" || st[1].ResourceVersion != "9" || st[1].Counters.Misplaced != 2 {
 			t.Errorf("state %+v", st)
 		}
-		if !m.Reached("a", "15") || m.Reached("b", "15") {
+		if !m.Reached("a", "15", time.Now()) || m.Reached("b", "15", time.Now()) {
 			t.Error("one namespace's version was taken for the other's")
 		}
 		a.send(deleted("a/p", "21", 1))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"skiff/internal/kube"
 )
@@ -118,17 +119,18 @@ func (s *Store[T]) ByOwner(uid string) ([]T, error) {
 }
 
 // Reached reports whether the mirror of a namespace shows the state at resource version rv or a later one, by
-// an event, a bookmark or a list. It is how a writer waits for its own write to come back. Resource versions
-// that cannot be compared (KEP-5504) are reached only when equal, so a caller needs a limit on its wait. After
-// the server's history was rewound (an etcd restore), versions of the lost history count as reached.
-func (s *Store[T]) Reached(namespace, rv string) bool {
+// an event, a bookmark or a list. It is how a writer waits for its own write, which was answered at the time
+// written, to come back. Resource versions that cannot be compared (KEP-5504) are reached only when equal, so a
+// caller needs a limit on its wait. What was written before the mirror noticed that the server's history was
+// rewound (an etcd restore) counts as reached: it may be lost, and its version is given out once more.
+func (s *Store[T]) Reached(namespace, rv string, written time.Time) bool {
 	sc := s.scopeOf(namespace)
 	if sc == nil {
 		return false
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return notOlder(sc.rv, rv) || notOlder(sc.rewoundFrom, rv)
+	return notOlder(sc.rv, rv) || written.Before(sc.rewound)
 }
 
 func notOlder(a, b string) bool {

@@ -73,7 +73,7 @@ func TestReadsOutsideTheMirrorAreErrors(t *testing.T) {
 		if _, err := m.List("b"); !errors.Is(err, ErrOutOfScope) {
 			t.Errorf("list of another namespace: %v", err)
 		}
-		if m.Reached("b", "1") {
+		if m.Reached("b", "1", time.Now()) {
 			t.Error("a namespace outside the mirror was reached")
 		}
 		if _, found, err := m.Get(kube.Key{Namespace: "a", Name: "x"}); found || err != nil {
@@ -96,7 +96,7 @@ func TestReachedFollowsListsEventsAndBookmarks(t *testing.T) {
 		m := startMirror(t, newServer(t).on(streamedList, live.reply), Options{})
 		check := func(rv string, want bool) {
 			t.Helper()
-			if m.Reached("default", rv) != want {
+			if m.Reached("default", rv, time.Now()) != want {
 				t.Errorf("Reached(%s) at version %s is %v", rv, m.state().ResourceVersion, !want)
 			}
 		}

@@ -192,7 +192,7 @@ func (s *Store[T]) swapLocked(sc *scope, c content[T]) {
 		s.bad[k] = bad
 	}
 	if c.rewound {
-		sc.rewoundFrom = sc.rv
+		sc.rewound = time.Now()
 		sc.counters.Rewinds++
 	}
 	sc.counters.Undecodable += len(c.bad)

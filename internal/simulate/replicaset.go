@@ -55,16 +55,21 @@ type replicaSets struct {
 	ownPods *cache.Store[*setPod]
 
 	mu sync.Mutex // guards written
-	// written is the version of the last pod created per replica set. Until the mirror has reached it, pods are missing there
-	// that exist, and must not be created a second time.
-	written map[kube.Key]string
+	// written is the version of the last pod created per replica set, and when that was. Until the mirror has reached it, pods
+	// are missing there that exist, and must not be created a second time.
+	written map[kube.Key]writtenPod
+}
+
+type writtenPod struct {
+	rv string
+	at time.Time
 }
 
 func newReplicaSets(c *kube.Client, o Options) *controller.Controller {
 	r := &replicaSets{client: c,
 		mirror:  cache.New[*replicaSet](o.mirror(c, replicaSetResource)),
 		ownPods: cache.New[*setPod](o.mirror(c, podResource)),
-		written: map[kube.Key]string{},
+		written: map[kube.Key]writtenPod{},
 	}
 	return controller.New("simulate-replicaset", patient(r.reconcile), o.controller(),
 		controller.For(r.mirror), controller.Owns(r.ownPods, replicaSetResource.Kind))
@@ -79,7 +84,7 @@ func (c *replicaSets) reconcile(ctx context.Context, k kube.Key) (controller.Out
 		c.setWritten(k, "")
 		return controller.Done, nil
 	}
-	if rv := c.lastWritten(k); rv != "" && !c.ownPods.Reached(k.Namespace, rv) {
+	if w := c.lastWritten(k); w.rv != "" && !c.ownPods.Reached(k.Namespace, w.rv, w.at) {
 		return controller.After(lookAgain), nil
 	}
 	pods, err := c.ownPods.ByOwner(rs.UID)
@@ -95,7 +100,7 @@ func (c *replicaSets) reconcile(ctx context.Context, k kube.Key) (controller.Out
 	return c.writeStatus(ctx, rs, pods, time.Now())
 }
 
-func (c *replicaSets) lastWritten(k kube.Key) string {
+func (c *replicaSets) lastWritten(k kube.Key) writtenPod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.written[k]
@@ -108,7 +113,7 @@ func (c *replicaSets) setWritten(k kube.Key, rv string) {
 		delete(c.written, k)
 		return
 	}
-	c.written[k] = rv
+	c.written[k] = writtenPod{rv, time.Now()}
 }
 
 // scale creates the pods that are missing or deletes those that are too many.

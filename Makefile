@@ -38,6 +38,10 @@ test: ## run the unit tests (with the race detector where a C compiler is found)
 e2e: ## run the suite on a real control plane (the first run builds that, which takes minutes)
 	cd internal/e2e && $(GO) test -count=1 -timeout 40m ./...
 
+.PHONY: figures
+figures: ## measure memory, CPU, requests and latencies on a real control plane and print a table (five minutes)
+	cd internal/e2e && $(GO) test -count=1 -timeout 20m -run '^TestFigures$$' -v . -figures
+
 .PHONY: bench
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -13,6 +13,7 @@ import (
 type Request struct {
 	ID          string
 	Received    time.Time
+	Answered    time.Time // when the answer was complete, or, while a watch runs, when it began
 	User        string
 	UserAgent   string
 	Verb        string // get, list, watch, create, update, patch, delete ...
@@ -73,6 +74,7 @@ func parseAuditLine(line []byte) (Request, bool) {
 		User                     struct{ Username string }
 		UserAgent                string
 		RequestReceivedTimestamp time.Time
+		StageTimestamp           time.Time
 		ObjectRef                struct{ APIGroup, Resource, Subresource, Namespace, Name string }
 		ResponseStatus           struct{ Code int }
 	}
@@ -80,7 +82,7 @@ func parseAuditLine(line []byte) (Request, bool) {
 		return Request{}, false
 	}
 	return Request{
-		ID: event.AuditID, Received: event.RequestReceivedTimestamp,
+		ID: event.AuditID, Received: event.RequestReceivedTimestamp, Answered: event.StageTimestamp,
 		User: event.User.Username, UserAgent: event.UserAgent, Verb: event.Verb,
 		Group: event.ObjectRef.APIGroup, Resource: event.ObjectRef.Resource, Subresource: event.ObjectRef.Subresource,
 		Namespace: event.ObjectRef.Namespace, Name: event.ObjectRef.Name,

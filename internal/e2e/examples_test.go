@@ -86,17 +86,10 @@ func TestTheSidecarExampleWorksWithTheRightsOfItsRole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port, err := freePort()
+	sk, err := s.c.StartSkiffCommand(binary, "skiff-"+s.NS, kubeconfig, append(args, "-n", s.NS, "--debounce=1s")...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	argv := append([]string{binary}, args...)
-	argv = append(argv, "--kubeconfig", kubeconfig, "-n", s.NS, "--debounce=1s", "--health-probe-bind-address="+loopback(port))
-	p, err := s.c.Start("skiff-"+s.NS, []string{"KUBECONFIG=", "HOME=" + s.c.Dir}, argv...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sk := &Skiff{Process: p, probes: "http://" + loopback(port)}
 	waitReady(t, sk)
 
 	s.Kubectl("run", "redis-0", "--image=redis:7-alpine", "--labels=app=redis-cluster")

@@ -18,7 +18,7 @@ func BuildSkiff(ctx context.Context, root, dir string) (string, error) {
 	return path, err
 }
 
-// Skiff is a running `skiff run`.
+// Skiff is a running skiff that serves probes: `skiff run` or `skiff restart`.
 type Skiff struct {
 	*Process
 	probes string // base URL
@@ -26,14 +26,16 @@ type Skiff struct {
 
 // StartSkiff runs `skiff run` as a user would. name is that of its log; extra arguments come last and so win.
 func (c *Cluster) StartSkiff(binary, name, kubeconfig string, extra ...string) (*Skiff, error) {
+	return c.StartSkiffCommand(binary, name, kubeconfig, append([]string{"run", "--controllers", "webserver", "--metrics-bind-address=0"}, extra...)...)
+}
+
+// StartSkiffCommand runs a command of skiff that goes on until it is told to end and serves probes. name is that of its log.
+func (c *Cluster) StartSkiffCommand(binary, name, kubeconfig string, args ...string) (*Skiff, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	argv := append([]string{
-		binary, "run", "--kubeconfig", kubeconfig, "--controllers", "webserver",
-		"--health-probe-bind-address=" + loopback(port), "--metrics-bind-address=0",
-	}, extra...)
+	argv := append(append([]string{binary}, args...), "--kubeconfig", kubeconfig, "--health-probe-bind-address="+loopback(port))
 	// HOME and KUBECONFIG out of the way: a forgotten flag must not reach the developer's own cluster.
 	p, err := c.Start(name, []string{"KUBECONFIG=", "HOME=" + c.Dir}, argv...)
 	if err != nil {

@@ -1,0 +1,301 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"skiff/internal/fakeapi"
+	"skiff/internal/kube"
+	"skiff/internal/kubeconfig"
+	"skiff/internal/simulate"
+)
+
+// figureRedisReal measures 1,000 Redis of one pod each on the real control plane: until they are there, while they rest, and when their
+// pods are deleted.
+func figureRedisReal(t *testing.T, table *figureTable) {
+	s := figureScope(t)
+	makeRedises(t, s.c.Admin, s.NS)
+	kubeconfig, err := s.c.Kubeconfig(admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	sk, _ := startMeasured(t, s.c, kubeconfig, "redis", "run")
+	waitRedises(t, s.c.Admin, s.NS)
+	requests := quiet(t, start, func() []Request { return s.skiffRequests(start, func(Request) bool { return true }) })
+	rowsOfRedis(table, "the real server", start, requests, usageOf(t, sk))
+
+	begin, before := time.Now(), usageOf(t, sk)
+	s.waitMoment(figureWindow)
+	now := usageOf(t, sk)
+	table.add(fmt.Sprintf("the same at rest for %.0f s", figureWindow.Seconds()), "requests: %s; %s of CPU; RSS %s, peak %s",
+		countRequests(s.skiffRequests(begin, func(Request) bool { return true })), seconds(now.CPU-before.CPU),
+		megabytes(now.RSS), megabytes(now.Peak))
+
+	begin = time.Now()
+	seen := deletePods(t, s)
+	what := fmt.Sprintf("a pod is deleted, %d times: ", len(seen))
+	table.add(what+"DELETED to ADDED on a watch", "%s", distribution(seen))
+	table.add(what+"end of the DELETE to arrival of skiff's POST, in the audit log", "%s", distribution(deleteToPost(t, s, begin)))
+	if err := sk.Terminate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// figureRedisFake measures the same beginning on the embedded API server, with simulated nodes.
+func figureRedisFake(t *testing.T, table *figureTable) {
+	server := fakeapi.New(fakeapi.Options{Token: admin.Token})
+	t.Cleanup(server.Close)
+	tls, err := server.ListenTLS("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := tls.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	dir := t.TempDir()
+	ca, path := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "kubeconfig")
+	writeFile(t, ca, string(tls.CA))
+	if err := (Kubeconfig{Server: tls.URL, CAFile: ca, Token: admin.Token}).Write(path); err != nil {
+		t.Fatal(err)
+	}
+	startNodes(t, path)
+	api, err := NewAPI(tls.URL, ca, admin.Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	group, err := NewGroup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(group.Close)
+	c := &Cluster{Dir: dir, group: group} // a place to run skiff in; the control plane is in this process
+	binary, err := skiffBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := runCommand(t.Context(), nil, "", binary, "crds", "install", "--kubeconfig", path); err != nil || r.Code != 0 {
+		t.Fatalf("install the CRDs: %v %v", err, r)
+	}
+	makeRedises(t, api, "default")
+	start := time.Now()
+	sk, _ := startMeasured(t, c, path, "redis", "run")
+	waitRedises(t, api, "default")
+	requests := quiet(t, start, func() []Request { return fakeRequests(server, start) })
+	rowsOfRedis(table, "fakeapi", start, requests, usageOf(t, sk))
+	if err := sk.Terminate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// startNodes simulates nodes on the server of the kubeconfig until the test is over.
+func startNodes(t *testing.T, path string) {
+	t.Helper()
+	cfg, _, err := kubeconfig.Load(kubeconfig.Flags{Kubeconfig: path}, kubeconfig.OSEnv(func(string) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.UserAgent = "simulate"
+	client, err := kube.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(noContext)
+	ended := make(chan error, 1)
+	go func() { ended <- simulate.New(client, simulate.Options{}).Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		client.Close()
+	})
+}
+
+func redisName(i int) string { return fmt.Sprintf("r%04d", i) }
+
+// makeRedises makes all Redis, before there is a controller.
+func makeRedises(t *testing.T, api *API, namespace string) {
+	t.Helper()
+	parallel(t, figureRedises, func(ctx context.Context, i int) error {
+		_, err := api.Create(ctx, "/apis/skiff.dev/v1alpha1/namespaces/"+namespace+"/redis", Object{"apiVersion": "skiff.dev/v1alpha1",
+			"kind": "Redis", "metadata": Object{"name": redisName(i)}, "spec": Object{"port": 6379, "num": 1}})
+		return err
+	})
+}
+
+// waitRedises returns when all Redis are Ready.
+func waitRedises(t *testing.T, api *API, namespace string) {
+	t.Helper()
+	Eventually(t, 3*settle, "all Redis are Ready", func() (bool, string) {
+		list, err := api.Get(t.Context(), "/apis/skiff.dev/v1alpha1/namespaces/"+namespace+"/redis")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ready := 0
+		for _, rd := range list.List("items") {
+			if rd.Condition("Ready").Str("status") == "True" {
+				ready++
+			}
+		}
+		return ready == figureRedises, fmt.Sprintf("%d of %d", ready, figureRedises)
+	})
+}
+
+// quiet returns the requests once none but watches has come for ten seconds: what follows from the last change is then through,
+// Events included.
+func quiet(t *testing.T, since time.Time, requests func() []Request) (all []Request) {
+	t.Helper()
+	Eventually(t, settle, "ten seconds without a request", func() (bool, string) {
+		all = requests()
+		last := since
+		for _, r := range all {
+			if r.Verb != "watch" && r.Received.After(last) {
+				last = r.Received
+			}
+		}
+		return time.Since(last) > 10*time.Second, fmt.Sprintf("%d requests, the last %s ago", len(all), time.Since(last))
+	})
+	return all
+}
+
+// rowsOfRedis tells how 1,000 Redis came to be.
+func rowsOfRedis(table *figureTable, where string, start time.Time, requests []Request, u Usage) {
+	made, lastPod, lastWrite := 0, start, start
+	for _, r := range requests {
+		if r.Verb == "create" && r.Resource == "pods" && r.Code == http.StatusCreated {
+			made++
+			lastPod = r.Answered
+		}
+		if r.Verb == "patch" && r.Resource == "redis" && r.Subresource == "status" && r.Answered.After(lastWrite) {
+			lastWrite = r.Answered
+		}
+	}
+	what := fmt.Sprintf("%d Redis with num 1 on %s: ", figureRedises, where)
+	table.add(what+"all pods made", "%d after %s, the last status after %s", made, seconds(lastPod.Sub(start)), seconds(lastWrite.Sub(start)))
+	table.add(what+"requests for each", "%.2f: %s", float64(len(requests))/figureRedises, countRequests(requests).perObject(figureRedises))
+	table.add(what+"`skiff run`", "%s of CPU; RSS %s, peak %s", seconds(u.CPU), megabytes(u.RSS), megabytes(u.Peak))
+}
+
+// fakeRequests are skiff's requests to the embedded server in the words of the audit log.
+func fakeRequests(server *fakeapi.Server, since time.Time) (out []Request) {
+	verbs := map[string]string{http.MethodPost: "create", http.MethodPatch: "patch", http.MethodDelete: "delete", http.MethodPut: "update", http.MethodGet: "get"}
+	for _, r := range server.Requests() {
+		path := strings.Split(strings.Trim(r.Path, "/"), "/")
+		request := Request{Received: r.Time, Answered: r.Done, UserAgent: r.UserAgent, Verb: verbs[r.Method], URI: r.Path, Code: r.Status}
+		if !BySkiff(request) || r.Time.Before(since) {
+			continue
+		}
+		// api/VERSION or apis/GROUP/VERSION, then perhaps namespaces/NAME, then the resource.
+		rest := path[min(len(path), len("ab")):]
+		if path[0] == "apis" {
+			rest = rest[1:]
+		}
+		if len(rest) > 2 && rest[0] == "namespaces" {
+			rest = rest[2:]
+		}
+		request.Resource = rest[0]
+		if len(rest) > 2 {
+			request.Subresource = rest[2]
+		}
+		switch {
+		case r.Watch():
+			request.Verb = "watch"
+		case request.Verb == "get" && len(rest) == 1:
+			request.Verb = "list"
+		}
+		out = append(out, request)
+	}
+	return out
+}
+
+// deletePods deletes the pod of one Redis after the other, and returns the times from DELETED to ADDED as a watch shows them.
+func deletePods(t *testing.T, s *Scope) (latencies []time.Duration) {
+	t.Helper()
+	type seen struct {
+		kind, name string
+		at         time.Time
+	}
+	events := make(chan seen, figureDeletions) // so that the times are not those of a slow reader
+	collection := "/api/v1/namespaces/" + s.NS + "/pods"
+	version := s.get(collection+"?limit=1").Str("metadata", "resourceVersion")
+	resp, err := s.c.Admin.send(t.Context(), http.MethodGet, collection+"?watch=true&resourceVersion="+version, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() // which ends the goroutine
+	go func() {
+		defer close(events)
+		for frames := json.NewDecoder(resp.Body); ; {
+			var frame struct {
+				Type   string
+				Object Object
+			}
+			if frames.Decode(&frame) != nil {
+				return
+			}
+			select {
+			case events <- seen{frame.Type, frame.Object.Name(), time.Now()}:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	next := func(kind, name string) time.Time {
+		for e := range events {
+			if e.kind == kind && e.name == name {
+				return e.at
+			}
+		}
+		t.Fatalf("the watch ended before %s %s", kind, name)
+		return time.Time{}
+	}
+	for i := range figureDeletions {
+		name := redisName(i) + "-0"
+		if _, err := s.c.Admin.Do(t.Context(), http.MethodDelete, s.podPath(name), "application/json", `{"gracePeriodSeconds":0}`); err != nil {
+			t.Fatal(err)
+		}
+		deleted := next("DELETED", name)
+		latencies = append(latencies, next("ADDED", name).Sub(deleted))
+	}
+	return latencies
+}
+
+// deleteToPost is the same from inside: from when the API server had answered the DELETE to when skiff's POST of that pod arrived.
+func deleteToPost(t *testing.T, s *Scope, since time.Time) (latencies []time.Duration) {
+	t.Helper()
+	requests, err := s.c.Requests(since, func(r Request) bool { return r.Resource == "pods" && r.Namespace == s.NS && r.Code < 300 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	deleted := map[string]time.Time{}
+	for _, r := range requests {
+		if r.Verb == "delete" && !BySkiff(r) {
+			deleted[r.Name] = r.Answered
+		}
+	}
+	for _, r := range requests {
+		if at, ok := deleted[r.Name]; ok && r.Verb == "create" && BySkiff(r) {
+			latencies = append(latencies, r.Received.Sub(at))
+			delete(deleted, r.Name)
+		}
+	}
+	if len(deleted) > 0 {
+		t.Errorf("the audit log shows no POST for %d deleted pods", len(deleted))
+	}
+	return latencies
+}
+
+func distribution(all []time.Duration) string {
+	round := func(p float64) time.Duration { return percentile(all, p).Round(10 * time.Microsecond) }
+	return fmt.Sprintf("p50 %s, p99 %s, longest %s", round(0.5), round(0.99), round(1))
+}

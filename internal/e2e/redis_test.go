@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
@@ -55,7 +54,6 @@ func TestRedis(t *testing.T) {
 		{"RedisRolls", testRedisRolls},
 		{"RedisStuckRoll", testRedisStuckRoll},
 		{"RedisBadPort", testRedisBadPort},
-		{"RedisPaused", testRedisPaused},
 		{"RedisRefusedTemplate", testRedisRefusedTemplate},
 		{"RedisNamespaceIsDeleted", testRedisNamespaceIsDeleted},
 	} { // those that wait for a minute come first
@@ -236,22 +234,6 @@ func testForeignPodIsLeftAlone(s *Scope, _ *Skiff) {
 	s.waitMembers("taken", 3)
 }
 
-func testRedisPaused(s *Scope, _ *Skiff) {
-	s.Apply(RedisManifest("held", "port: 6379, num: 2"))
-	s.waitMembers("held", 2)
-	s.Kubectl("annotate", "redis", "held", "skiff.dev/paused=true")
-	s.Kubectl("wait", "--for=condition=Paused", "redis/held", "--timeout=30s")
-	s.Kubectl("scale", "redis/held", "--replicas=1")
-	Throughout(s, 3*time.Second, "nothing is changed", func() (bool, string) {
-		pods := s.PodsOf("held")
-		return len(pods) == 2, fmt.Sprint(pods)
-	})
-	s.Kubectl("delete", "redis", "held", "--timeout=60s") // a pause does not keep it
-	if pods := s.PodsOf("held"); len(pods) != 0 {
-		s.Errorf("the Redis is gone, and %d pods are left", len(pods))
-	}
-}
-
 // What the server refuses costs no pod.
 func testRedisRefusedTemplate(s *Scope, _ *Skiff) {
 	s.Apply(RedisManifest("refused", "port: 6379, num: 2"))
@@ -293,36 +275,6 @@ func TestRedisDeletedWhileSkiffIsDown(t *testing.T) {
 		return s.Redis("late") == nil, s.Redis("late").String()
 	})
 	if pods := s.PodsOf("late"); len(pods) != 0 {
-		t.Errorf("%d pods are left", len(pods))
-	}
-}
-
-// kill -9 at random times during 20 changes: the end state is right.
-func TestRedisSurvivesKills(t *testing.T) {
-	s := newScope(t)
-	sk := startSkiff(t, s, withRedis...)
-	s.Apply(RedisManifest("tough", "port: 6379, num: 3"))
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 1))
-	num, image := 3, "redis:7-alpine"
-	for i := range 20 {
-		if i%2 == 0 {
-			num = random.IntN(5)
-			s.Kubectl("scale", "redis/tough", fmt.Sprintf("--replicas=%d", num))
-		} else {
-			image = fmt.Sprintf("redis:7.%d", i)
-			s.Kubectl("patch", "redis", "tough", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"image":%q}}`, image))
-		}
-		s.waitMoment(time.Duration(random.IntN(1500)) * time.Millisecond)
-		if err := sk.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		sk = startSkiff(t, s, withRedis...)
-	}
-	s.waitMembers("tough", num, image)
-	s.Kubectl("delete", "redis", "tough", "--timeout=60s")
-	if pods := s.PodsOf("tough"); len(pods) != 0 {
 		t.Errorf("%d pods are left", len(pods))
 	}
 }

@@ -13,12 +13,17 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"skiff/internal/fakeapi/kinds"
 )
@@ -38,29 +43,26 @@ func TestFieldTableIsThatOfTheRealServer(t *testing.T) {
 	t.Cleanup(func() { cluster.Close(t.Failed()) })
 
 	s := schemas{}
-	var roots []string
-	for _, k := range kinds.Builtin() {
-		path := "/openapi/v3/apis/" + k.Group + "/" + k.Version
-		if k.Group == "" {
-			path = "/openapi/v3/api/" + k.Version
+	for _, k := range tableKinds() {
+		path := "/openapi/v3/apis/" + k.apiVersion
+		if !strings.Contains(k.apiVersion, "/") {
+			path = "/openapi/v3/api/" + k.apiVersion
 		}
 		doc, err := cluster.Admin.Get(t.Context(), path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := ""
 		for name, schema := range objectAt(doc, "components", "schemas") {
 			s[name] = schema.(map[string]any)
-			for _, gvk := range Object(s[name]).List("x-kubernetes-group-version-kind") {
-				if gvk.Str("group") == k.Group && gvk.Str("version") == k.Version && gvk.Str("kind") == k.Kind {
-					found = name
-				}
-			}
 		}
-		if found == "" {
-			t.Fatalf("the real server has no schema of %s %s", k.APIVersion(), k.Kind)
+	}
+	var roots []string
+	for _, k := range tableKinds() {
+		name := s.of(k)
+		if name == "" {
+			t.Fatalf("the real server has no schema of %s %s", k.apiVersion, k.kind)
 		}
-		roots = append(roots, k.APIVersion()+" "+k.Kind+" "+found)
+		roots = append(roots, k.apiVersion+" "+k.kind+" "+name)
 	}
 	want, err := s.table(roots, goTypes())
 	if err != nil {
@@ -81,15 +83,41 @@ func TestFieldTableIsThatOfTheRealServer(t *testing.T) {
 	}
 }
 
+type tableKind struct{ apiVersion, kind string }
+
+// tableKinds are the built-in kinds, and what else clients send as the body of a request.
+func tableKinds() []tableKind {
+	var out []tableKind
+	for _, k := range kinds.Builtin() {
+		out = append(out, tableKind{k.APIVersion(), k.Kind})
+	}
+	return append(out, tableKind{"v1", "Binding"}, tableKind{"v1", "DeleteOptions"}, tableKind{"autoscaling/v1", "Scale"},
+		tableKind{"policy/v1", "Eviction"}, tableKind{"authentication.k8s.io/v1", "SelfSubjectReview"},
+		tableKind{"authorization.k8s.io/v1", "SelfSubjectAccessReview"}, tableKind{"authorization.k8s.io/v1", "SelfSubjectRulesReview"})
+}
+
 // schemas are those of all OpenAPI documents, by name.
 type schemas map[string]Object
+
+// of is the name of the schema of a kind; "" if there is none.
+func (s schemas) of(k tableKind) string {
+	for name, schema := range s {
+		for _, gvk := range schema.List("x-kubernetes-group-version-kind") {
+			if strings.TrimPrefix(gvk.Str("group")+"/"+gvk.Str("version"), "/") == k.apiVersion && gvk.Str("kind") == k.kind {
+				return name
+			}
+		}
+	}
+	return ""
+}
 
 const tableHead = `# The fields of the built-in kinds as a Kubernetes v1.36 server declares them. Written by the test in internal/e2e/fields_test.go.
 # First the kinds (apiVersion, kind, type), then each type: a line for each type of value with the fields that have it.
 # A type of value is []T, a list; map:T, an object whose names are data; a type; or string, time, micro-time, bytes (base64), bool, int32, int64,
-# double, quantity, int-or-string, any.
+# double, quantity, int-or-string, any (free JSON), any:T (one of the fields of T, without its name).
 # What Go does with the field's zero value is marked: name! is always shown, name* is a pointer and shown if it is set, name!* is a
 # pointer and shown as null if it is not set; any other field is not shown when it is "", 0, false or empty.
+# name=4 is the number of the field in protobuf; name=2.4 is field 4 of field 2, a struct that JSON does not show.
 `
 
 // goTypes are the Go types of the built-in kinds and all that they are made of, by the names that the table has for them.
@@ -120,7 +148,9 @@ func goTypes() map[string]reflect.Type {
 	for _, root := range []any{corev1.ConfigMap{}, endpoints, corev1.Event{}, corev1.Namespace{}, corev1.Node{}, corev1.Pod{}, corev1.Secret{},
 		corev1.ServiceAccount{}, corev1.Service{}, appsv1.ControllerRevision{}, appsv1.DaemonSet{}, appsv1.Deployment{}, appsv1.ReplicaSet{},
 		appsv1.StatefulSet{}, rbacv1.ClusterRoleBinding{}, rbacv1.ClusterRole{}, rbacv1.RoleBinding{}, rbacv1.Role{},
-		autoscalingv2.HorizontalPodAutoscaler{}, coordinationv1.Lease{}, eventsv1.Event{}, apiextensionsv1.CustomResourceDefinition{}} {
+		autoscalingv2.HorizontalPodAutoscaler{}, coordinationv1.Lease{}, eventsv1.Event{}, apiextensionsv1.CustomResourceDefinition{},
+		corev1.Binding{}, metav1.DeleteOptions{}, autoscalingv1.Scale{}, policyv1.Eviction{}, authenticationv1.SelfSubjectReview{},
+		authorizationv1.SelfSubjectAccessReview{}, authorizationv1.SelfSubjectRulesReview{}} {
 		walk(reflect.TypeOf(root))
 	}
 	return found
@@ -149,6 +179,26 @@ func zeroMark(t reflect.Type, field string) (string, error) {
 	return "", fmt.Errorf("the Go type %s has no field %s", t, field)
 }
 
+// protobufNumbers adds to found the numbers of the fields of a type, by their JSON names. What is no message has none.
+func protobufNumbers(t reflect.Type, prefix string, found map[string]string) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		parts := strings.Split(f.Tag.Get("protobuf"), ",")
+		if len(parts) < 2 {
+			continue // apiVersion and kind: they are in the envelope
+		}
+		if f.Anonymous && strings.Contains(options, "inline") {
+			protobufNumbers(f.Type, prefix+parts[1]+".", found)
+			continue
+		}
+		if name == "" { // a field of a union
+			name = strings.TrimPrefix(parts[len(parts)-1], "name=")
+		}
+		found[name] = "=" + prefix + parts[1]
+	}
+}
+
 // table writes all types that the roots are made of.
 func (s schemas) table(roots []string, types map[string]reflect.Type) (string, error) {
 	var b strings.Builder
@@ -166,17 +216,25 @@ func (s schemas) table(roots []string, types map[string]reflect.Type) (string, e
 		if lines[short(name)] != "" {
 			continue
 		}
-		byType := map[string][]string{}
-		for field, schema := range objectAt(s[name], "properties") {
+		byType, numbers := map[string][]string{}, map[string]string{}
+		if types[short(name)] == nil {
+			return "", fmt.Errorf("no Go type is %s", short(name))
+		}
+		protobufNumbers(types[short(name)], "", numbers)
+		properties := unions[short(name)]
+		if properties == nil {
+			properties = objectAt(s[name], "properties")
+		}
+		for field, schema := range properties {
 			word, refers := s.word(schema.(map[string]any))
 			if refers != "" {
 				queue = append(queue, refers)
 			}
 			mark, err := zeroMark(types[short(name)], field)
-			if err != nil {
+			if err != nil && unions[short(name)] == nil {
 				return "", fmt.Errorf("%s: %w", short(name), err)
 			}
-			byType[word] = append(byType[word], field+mark)
+			byType[word] = append(byType[word], field+mark+numbers[field])
 		}
 		text := short(name) + "\n"
 		for _, word := range slices.Sorted(maps.Keys(byType)) {
@@ -201,6 +259,9 @@ func (s schemas) word(v Object) (word, refers string) {
 		name := strings.TrimPrefix(ref, "#/components/schemas/")
 		if special := map[string]string{"Time": "time", "MicroTime": "micro-time", "Quantity": "quantity", "IntOrString": "int-or-string"}[name[strings.LastIndexByte(name, '.')+1:]]; special != "" {
 			return special, ""
+		}
+		if unions[short(name)] != nil {
+			return "any:" + short(name), name
 		}
 		if s[name]["properties"] == nil && (s[name].Str("type") != "object" || strings.HasSuffix(name, "FieldsV1") || strings.HasSuffix(name, "RawExtension")) {
 			return "any", ""
@@ -228,6 +289,15 @@ func (s schemas) word(v Object) (word, refers string) {
 	}
 	return "any", ""
 }
+
+// unions are the types of which JSON shows one field, without its name: the OpenAPI documents do not say which those are.
+var unions = map[string]map[string]any{
+	"apiextensions.v1.JSONSchemaPropsOrArray":       {"schema": jsonSchema, "jSONSchemas": map[string]any{"type": "array", "items": jsonSchema}},
+	"apiextensions.v1.JSONSchemaPropsOrBool":        {"schema": jsonSchema, "allows": map[string]any{"type": "boolean"}},
+	"apiextensions.v1.JSONSchemaPropsOrStringArray": {"schema": jsonSchema, "property": map[string]any{"type": "array", "items": map[string]any{"type": "string"}}},
+}
+
+var jsonSchema = map[string]any{"$ref": "#/components/schemas/io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"}
 
 func objectAt(o Object, path ...string) Object {
 	m, _ := o.At(path...).(map[string]any)

@@ -9,6 +9,8 @@ import (
 	"skiff/internal/kube"
 )
 
+var bindingKind = kube.Resource{Version: "v1", Kind: "Binding"}
+
 // bind answers POST pods/NAME/binding: a scheduler's only way to put a pod on a node, and it works once.
 func (s *Server) bind(w http.ResponseWriter, r *request) error {
 	if r.verb != "create" {
@@ -18,7 +20,7 @@ func (s *Server) bind(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	v, _, err := readValue(r.Request, body)
+	v, _, err := readValue(r.Request, body, bindingKind)
 	if kube.AsStatus(err) != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func (s *Server) readObject(w http.ResponseWriter, r *request) (map[string]any, 
 	if err != nil {
 		return nil, err
 	}
-	v, duplicates, err := readValue(r.Request, body)
+	v, duplicates, err := readValue(r.Request, body, r.kind.Resource)
 	if kube.AsStatus(err) != nil {
 		return nil, err
 	}

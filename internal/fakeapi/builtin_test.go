@@ -152,7 +152,7 @@ func TestWhatIsNotServedSaysSoAtOnce(t *testing.T) {
 		w.must(401, "GET", "/readyz", "", "Authorization", "Bearer wrong")
 		w.must(200, "GET", "/readyz", "")
 		w.must(200, "GET", configMaps, "", auth...)
-		w.must(415, "POST", configMaps, "k8s\x00", append(auth, "Content-Type", "application/vnd.kubernetes.protobuf")...)
+		w.must(415, "POST", configMaps, "{}", append(auth, "Content-Type", "application/cbor")...)
 		w.must(http.StatusRequestEntityTooLarge, "POST", configMaps, `{"data":{"a":"`+strings.Repeat("x", maxBody)+`"}}`, auth...)
 		if a := w.must(404, "GET", "/nope", "", auth...); a.raw != "404 page not found\n" {
 			t.Error(a.raw)

@@ -29,6 +29,8 @@ type deleteOptions struct {
 	accepted     bool     // orphanDependents=false: 202 instead of 200 while the object is still there
 }
 
+var deleteOptionsKind = kube.Resource{Version: "v1", Kind: "DeleteOptions"}
+
 func readDeleteOptions(r *request) (deleteOptions, error) {
 	o := deleteOptions{policy: r.query.Get("propagationPolicy"), dryRun: r.dryRun(), dryRuns: r.query["dryRun"]}
 	if g := r.query.Get("gracePeriodSeconds"); g != "" {
@@ -42,7 +44,7 @@ func readDeleteOptions(r *request) (deleteOptions, error) {
 	if err != nil || len(body) == 0 {
 		return o, err
 	}
-	v, _, err := readValue(r.Request, body)
+	v, _, err := readValue(r.Request, body, deleteOptionsKind)
 	if kube.AsStatus(err) != nil {
 		return o, err
 	}

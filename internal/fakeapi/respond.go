@@ -12,9 +12,11 @@ import (
 	"strconv"
 	"strings"
 
+	"skiff/internal/fakeapi/fields"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
+	"skiff/internal/kube"
 	"skiff/internal/patch"
 )
 
@@ -159,8 +161,11 @@ func readBody(r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// readValue decodes a JSON or YAML body. duplicates are the paths of fields that occur twice.
-func readValue(r *http.Request, body []byte) (value any, duplicates []string, err error) {
+// protobufType is what typed clients send objects as.
+const protobufType = "application/vnd.kubernetes.protobuf"
+
+// readValue decodes a JSON, YAML or protobuf body, which is expected to be of a kind. duplicates are the paths of fields that occur twice.
+func readValue(r *http.Request, body []byte, expected kube.Resource) (value any, duplicates []string, err error) {
 	mt := "application/json"
 	if ct := r.Header.Get("Content-Type"); ct != "" {
 		if mt, _, err = mime.ParseMediaType(ct); err != nil {
@@ -172,10 +177,25 @@ func readValue(r *http.Request, body []byte) (value any, duplicates []string, er
 		return patch.DecodeLenient(body)
 	case "application/yaml":
 		return obj.DecodeYAML(body)
-	case "application/vnd.kubernetes.protobuf":
-		return nil, nil, unsupportedMediaType("skiff's embedded API server does not read protobuf: send application/json (with kubectl, use `kubectl apply -f` or `create -f`)")
+	case protobufType:
+		if fields.For(expected.APIVersion(), expected.Kind) != nil { // a custom resource has no protobuf
+			value, err = readProtobuf(body, expected)
+			return value, nil, err
+		}
 	}
-	return nil, nil, unsupportedMediaType("the body of the request was in an unknown format - accepted media types include: application/json, application/yaml")
+	return nil, nil, unsupportedMediaType("the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, %s", protobufType)
+}
+
+// readProtobuf decodes a protobuf body. The error is a Status.
+func readProtobuf(body []byte, expected kube.Resource) (map[string]any, error) {
+	o, err := fields.DecodeProtobuf(body, expected.APIVersion(), expected.Kind)
+	switch {
+	case err == nil:
+		return o, nil
+	case o == nil:
+		return nil, badRequest("the object provided is unrecognized (must be of type %s): %v (%s)", expected.Kind, err, excerpt(body))
+	}
+	return nil, badRequest("%s in version %q cannot be handled as a %s: %v", o["kind"], expected.Version, expected.Kind, err)
 }
 
 // encodeList writes a list around items that are encoded already.

@@ -49,7 +49,7 @@ func (s *Server) changeScale(w http.ResponseWriter, r *request) error {
 	if r.verb == "patch" {
 		sent, err = patch.Decode(body)
 	} else {
-		sent, _, err = readValue(r.Request, body)
+		sent, _, err = readValue(r.Request, body, scaleKind)
 	}
 	if kube.AsStatus(err) != nil {
 		return err

@@ -1,9 +1,10 @@
 // Package fields knows which fields the built-in kinds have, which JSON type each of them is, and what Go does with its zero value.
 // With that a server does what the real one's Go types do: it drops unknown fields and names them, refuses a value of the wrong type in
-// Go's words, drops and shows zero values, tells server-side apply what is declared, and describes the kinds in OpenAPI.
+// Go's words, drops and shows zero values, reads protobuf, tells server-side apply what is declared, and describes the kinds in OpenAPI.
 //
-// The table is the schema of a real v1.36 server without its prose, with what k8s.io/api says of zero values; a test of internal/e2e
-// compares them and writes it anew with -update. Not its job: how fields are merged (package patch has that table), defaults and rules (package kinds).
+// The table is the schema of a real v1.36 server without its prose, with what k8s.io/api says of zero values and of protobuf; a test of
+// internal/e2e compares them, and go generate has it write the table anew. Not its job: how fields are merged (package patch has that
+// table), defaults and rules (package kinds).
 //
 // It runs on its caller's goroutine, in the fake API server's write handlers. The table is read when it is first asked for.
 package fields
@@ -15,6 +16,7 @@ import (
 	"sync"
 )
 
+//go:generate sh -c "cd ../../e2e && go test -count=1 -run TestFieldTableIsThatOfTheRealServer . -update"
 //go:embed fields.txt
 var table string
 
@@ -23,7 +25,7 @@ type Form int
 
 // The forms.
 const (
-	Any         Form = iota // not looked at: free JSON, or a type that decodes itself
+	Any         Form = iota // not looked at: free JSON, or the value of one field of Type
 	String                  //
 	Time                    // a string in RFC 3339, with seconds
 	MicroTime               // likewise, with microseconds
@@ -55,6 +57,8 @@ type Value struct {
 type Type struct {
 	Name   string // group.version.Name, such as core.v1.Container
 	Fields map[string]Field
+
+	numbers numbers // the same by their numbers in protobuf
 }
 
 // Field is a field of a type.
@@ -88,14 +92,18 @@ var parsed = sync.OnceValue(func() map[string]*Type {
 		case line[0] == ' ':
 			v := parseValue(words[0], typeNamed)
 			for _, word := range words[1:] {
+				word, number, numbered := strings.Cut(word, "=")
 				name := strings.TrimRight(word, "!*")
 				current.Fields[name] = Field{Value: v, Always: strings.Contains(word, "!"), Pointer: strings.HasSuffix(word, "*")}
+				if numbered {
+					current.numbers.add(number, name, v)
+				}
 			}
 		case len(words) == 3:
 			kinds[words[0]+" "+words[1]] = typeNamed(words[2])
 		case len(words) == 1:
 			current = typeNamed(words[0])
-			current.Fields = map[string]Field{}
+			current.Fields, current.numbers = map[string]Field{}, numbers{}
 		default:
 			panic(fmt.Sprintf("fields.txt: line %q", line))
 		}
@@ -114,6 +122,9 @@ func parseValue(word string, typeNamed func(string) *Type) *Value {
 	}
 	if elem, ok := strings.CutPrefix(word, "map:"); ok {
 		return &Value{Form: Map, Word: word, Elem: parseValue(elem, typeNamed)}
+	}
+	if union, ok := strings.CutPrefix(word, "any:"); ok {
+		return &Value{Form: Any, Word: word, Type: typeNamed(union)}
 	}
 	if form, ok := forms[word]; ok {
 		return &Value{Form: form, Word: word}

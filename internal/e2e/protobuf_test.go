@@ -1,0 +1,151 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"skiff/internal/fakeapi/fields"
+	"skiff/internal/patch"
+)
+
+// Each field of each built-in kind that a typed client writes as protobuf is what it would have been as JSON.
+//
+// Rules: FD-15
+func TestProtobufIsReadAsJSONIs(t *testing.T) {
+	types := goTypes()
+	for _, k := range tableKinds() {
+		kind := fields.For(k.apiVersion, k.kind)
+		for _, empty := range []bool{false, true} {
+			object := reflect.New(types[kind.Name])
+			if !empty {
+				f := filler{depth: map[reflect.Type]int{}}
+				f.fill(object.Elem())
+			}
+			raw, err := object.Interface().(interface{ Marshal() ([]byte, error) }).Marshal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			envelope, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: k.apiVersion, Kind: k.kind}, Raw: raw}).Marshal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := fields.DecodeProtobuf(append([]byte("k8s\x00"), envelope...), "", "")
+			if err != nil {
+				t.Errorf("%v: %v", k, err)
+				continue
+			}
+			text, err := json.Marshal(object.Interface())
+			if err != nil {
+				t.Fatal(err)
+			}
+			value, err := patch.Decode(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := value.(map[string]any)
+			want["apiVersion"], want["kind"] = k.apiVersion, k.kind
+			for _, o := range []map[string]any{got, want} { // both have some zero values that are none to Go
+				kind.Drop(o)
+				kind.Fill(o)
+			}
+			for _, d := range Compare("", want, got) {
+				t.Errorf("%v: %s", k, d)
+			}
+		}
+	}
+}
+
+// filler sets all that it finds to something else than the zero value, the types that contain themselves two levels deep.
+type filler struct {
+	n     int
+	depth map[reflect.Type]int
+}
+
+func (f *filler) fill(v reflect.Value) {
+	f.n++
+	switch p := v.Addr().Interface().(type) {
+	case *metav1.TypeMeta: // no protobuf has it: that of the whole object is in the envelope
+		return
+	case *metav1.Time:
+		*p = metav1.Unix(int64(f.n), 0)
+		return
+	case *metav1.MicroTime:
+		*p = metav1.MicroTime{Time: time.Unix(int64(f.n), 5000).UTC()}
+		return
+	case *resource.Quantity:
+		*p = resource.MustParse(fmt.Sprintf("%dMi", f.n))
+		return
+	case *intstr.IntOrString:
+		if *p = intstr.FromInt32(int32(f.n)); f.n%2 == 0 {
+			*p = intstr.FromString(fmt.Sprintf("%d%%", f.n))
+		}
+		return
+	case *runtime.RawExtension:
+		p.Raw = fmt.Appendf(nil, `{"raw":%d}`, f.n)
+		return
+	case *metav1.FieldsV1:
+		p.Raw = fmt.Appendf(nil, `{"f:n%d":{}}`, f.n)
+		return
+	case *apiextensionsv1.JSON:
+		p.Raw = fmt.Appendf(nil, `[%d,null,{"a":"b"}]`, f.n)
+		return
+	case *apiextensionsv1.JSONSchemaPropsOrArray, *apiextensionsv1.JSONSchemaPropsOrBool, *apiextensionsv1.JSONSchemaPropsOrStringArray:
+		if f.depth[v.Type()] > 1 {
+			return
+		}
+		f.depth[v.Type()]++
+		f.fill(v.Field(f.n % 2)) // one of both
+		f.depth[v.Type()]--
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(fmt.Sprintf("text %d", f.n))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int32:
+		v.SetInt(int64(-f.n))
+	case reflect.Int64:
+		v.SetInt(int64(f.n) << 33)
+	case reflect.Float64:
+		v.SetFloat(float64(f.n) / 2)
+	case reflect.Uint8:
+		v.SetUint(uint64(f.n % 256))
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		f.fill(v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		f.fill(v.Index(0))
+		f.fill(v.Index(1))
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		f.fill(key)
+		f.fill(value)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case reflect.Struct:
+		if f.depth[v.Type()] > 1 {
+			return
+		}
+		f.depth[v.Type()]++
+		for i := range v.NumField() {
+			if !strings.HasPrefix(v.Type().Field(i).Name, "XXX_") {
+				f.fill(v.Field(i))
+			}
+		}
+		f.depth[v.Type()]--
+	default:
+		panic("cannot fill " + v.Type().String())
+	}
+}

@@ -1,0 +1,338 @@
+package fields
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"skiff/internal/patch"
+)
+
+// Clients write protobuf: a magic number, then runtime.Unknown, an envelope of apiVersion and kind around the object. The object becomes
+// what JSON of the same Go value would have become. Unknown fields are dropped, as the real server does.
+
+// magic begins every body of application/vnd.kubernetes.protobuf.
+var magic = []byte("k8s\x00")
+
+// maxDepth is how deep messages may be nested: far deeper than any object is, and never too deep for JSON, which has at most two levels
+// for each.
+const maxDepth = 1000
+
+// DecodeProtobuf reads an object of application/vnd.kubernetes.protobuf. apiVersion and kind are what an object is that does not say it.
+// The error is in the real server's words; the object is nil if the envelope is not readable. Of a kind that is not in the table
+// it has apiVersion and kind alone.
+func DecodeProtobuf(body []byte, apiVersion, kind string) (map[string]any, error) {
+	content, ok := bytes.CutPrefix(body, magic)
+	switch {
+	case len(body) == 0:
+		return nil, errors.New("empty data")
+	case !ok:
+		return nil, fmt.Errorf("provided data does not appear to be a protobuf message, expected prefix %v", magic)
+	case len(content) == 0:
+		return nil, errors.New("empty body")
+	}
+	envelope, err := smallMessage(content)
+	if err != nil {
+		return nil, err
+	}
+	typeMeta, err := smallMessage(envelope[1].data)
+	if err != nil {
+		return nil, err
+	}
+	apiVersion, kind = cmp.Or(text(typeMeta[1].data), apiVersion), cmp.Or(text(typeMeta[2].data), kind)
+	object := map[string]any{"apiVersion": apiVersion, "kind": kind}
+	t := For(apiVersion, kind)
+	if kind == "DeleteOptions" { // each group has it
+		t = For("v1", kind)
+	}
+	if t == nil {
+		return object, nil
+	}
+	return object, t.numbers.decode(envelope[2].data, object, 0)
+}
+
+// numbers are the fields of a message by number.
+type numbers map[uint64]numbered
+
+// numbered is a field, or a struct whose fields JSON shows among those of the struct that it is in.
+type numbered struct {
+	name string
+	*Value
+	inline numbers
+}
+
+// add enters a field under its number: 4, or 2.4 for field 4 of the struct that is field 2.
+func (n numbers) add(path, name string, v *Value) {
+	first, rest, nested := strings.Cut(path, ".")
+	number, err := strconv.ParseUint(first, 10, 29)
+	if err != nil {
+		panic("fields.txt: number of " + name + ": " + err.Error())
+	}
+	if !nested {
+		n[number] = numbered{name: name, Value: v}
+		return
+	}
+	if n[number].inline == nil {
+		n[number] = numbered{inline: numbers{}}
+	}
+	n[number].inline.add(rest, name, v)
+}
+
+// decode reads a message into an object. A struct that comes twice is merged, as protobuf wants it.
+func (n numbers) decode(message []byte, into map[string]any, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("nested more than %d levels deep", maxDepth)
+	}
+	for len(message) > 0 {
+		number, t, rest, err := nextToken(message)
+		if err != nil {
+			return err
+		}
+		message = rest
+		switch f, known := n[number]; {
+		case !known:
+		case f.inline != nil:
+			if err = t.is(lengthDelimited); err == nil {
+				err = f.inline.decode(t.data, into, depth+1)
+			}
+		default:
+			if into[f.name], err = f.decode(t, into[f.name], depth+1); err != nil {
+				err = fmt.Errorf("%s: %w", f.name, err)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decode reads a value; had is what the field has already.
+func (f *Value) decode(t token, had any, depth int) (any, error) {
+	switch f.Form {
+	case List:
+		return f.appendTo(had, t, depth)
+	case Map:
+		return f.insertInto(had, t, depth)
+	}
+	if err := t.is(f.wireType()); err != nil {
+		return nil, err
+	}
+	switch f.Form {
+	case String:
+		return text(t.data), nil
+	case Bytes:
+		return base64.StdEncoding.EncodeToString(t.data), nil
+	case Bool:
+		return t.number != 0, nil
+	case Int32:
+		return int64(int32(t.number)), nil
+	case Int64:
+		return int64(t.number), nil
+	case Double:
+		return double(t.number)
+	case Struct:
+		object, _ := had.(map[string]any)
+		if object == nil {
+			object = map[string]any{}
+		}
+		return object, f.Type.numbers.decode(t.data, object, depth)
+	}
+	if f.Form == Any && f.Type != nil {
+		return f.Type.union(t.data, depth)
+	}
+	return f.special(t.data)
+}
+
+// special reads the types that JSON shows in another form.
+func (f *Value) special(message []byte) (any, error) {
+	m, err := smallMessage(message)
+	if err != nil {
+		return nil, err
+	}
+	switch f.Form {
+	case Time, MicroTime:
+		if len(message) == 0 {
+			return nil, nil
+		}
+		return time.Unix(int64(m[1].number), int64(int32(m[2].number))).UTC().Format(timeLayouts[f.Form]), nil
+	case Quantity:
+		return text(m[1].data), nil
+	case IntOrString:
+		if m[1].number != 0 {
+			return text(m[3].data), nil
+		}
+		return int64(int32(m[2].number)), nil
+	}
+	if len(m[1].data) == 0 { // free JSON
+		return nil, nil
+	}
+	return patch.Decode(m[1].data)
+}
+
+// union reads a type of which JSON shows the one field that is set. Where a zero value is sent along it has the lower number. What the
+// union is made of nobody looks at any more, so zero values are taken out here.
+func (t *Type) union(message []byte, depth int) (any, error) {
+	object := map[string]any{}
+	if err := t.numbers.decode(message, object, depth); err != nil {
+		return nil, err
+	}
+	var last uint64
+	var out any
+	for number, f := range t.numbers {
+		if v, ok := object[f.name]; ok && number >= last {
+			last, out = number, f.drop(v)
+		}
+	}
+	return out, nil
+}
+
+// appendTo reads an item of a list, or several numbers at once.
+func (f *Value) appendTo(had any, t token, depth int) (any, error) {
+	list, _ := had.([]any)
+	if f.Elem.wireType() != varint || t.wire != lengthDelimited {
+		item, err := f.Elem.decode(t, nil, depth)
+		return append(list, item), err
+	}
+	for packed := t.data; len(packed) > 0; {
+		n, size := binary.Uvarint(packed)
+		if size <= 0 {
+			return nil, errTruncated
+		}
+		packed = packed[size:]
+		item, err := f.Elem.decode(token{wire: varint, number: n}, nil, depth)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, item)
+	}
+	return list, nil
+}
+
+// insertInto reads a member of a map: a message of key and value.
+func (f *Value) insertInto(had any, t token, depth int) (any, error) {
+	members, _ := had.(map[string]any)
+	if members == nil {
+		members = map[string]any{}
+	}
+	if err := t.is(lengthDelimited); err != nil {
+		return nil, err
+	}
+	m, err := smallMessage(t.data)
+	if err != nil {
+		return nil, err
+	}
+	value := f.Elem.zeroOf()
+	switch {
+	case f.Elem.Form == List: // a message of its own, as a member cannot be repeated
+		list := map[string]any{}
+		err = numbers{1: {name: "items", Value: f.Elem}}.decode(m[2].data, list, depth)
+		value = list["items"]
+	case m[2].sent:
+		value, err = f.Elem.decode(m[2], nil, depth)
+	}
+	members[text(m[1].data)] = value
+	return members, err
+}
+
+// The wire types that Kubernetes' messages have.
+const (
+	varint          = 0
+	fixed64         = 1
+	lengthDelimited = 2
+	fixed32         = 5
+)
+
+func (f *Value) wireType() int {
+	switch f.Form {
+	case Bool, Int32, Int64:
+		return varint
+	case Double:
+		return fixed64
+	}
+	return lengthDelimited
+}
+
+// token is one value on the wire.
+type token struct {
+	wire   int
+	number uint64 // of a varint, the bits of a fixed64
+	data   []byte
+	sent   bool
+}
+
+func (t token) is(wire int) error {
+	if t.wire != wire {
+		return fmt.Errorf("proto: wrong wireType = %d", t.wire)
+	}
+	return nil
+}
+
+var errTruncated = errors.New("unexpected EOF")
+
+// nextToken reads the number of a field and its value.
+func nextToken(b []byte) (field uint64, t token, rest []byte, err error) {
+	tag, size := binary.Uvarint(b)
+	if size <= 0 {
+		return 0, token{}, nil, errTruncated
+	}
+	b = b[size:]
+	t = token{wire: int(tag & 7), sent: true}
+	if tag>>3 == 0 {
+		return 0, token{}, nil, fmt.Errorf("proto: illegal tag 0 (wire type %d)", t.wire)
+	}
+	switch t.wire {
+	case varint:
+		if t.number, size = binary.Uvarint(b); size <= 0 {
+			return 0, token{}, nil, errTruncated
+		}
+		return tag >> 3, t, b[size:], nil
+	case lengthDelimited:
+		length, size := binary.Uvarint(b)
+		if size <= 0 || length > uint64(len(b)-size) {
+			return 0, token{}, nil, errTruncated
+		}
+		b = b[size:]
+		t.data = b[:length]
+		return tag >> 3, t, b[length:], nil
+	case fixed64, fixed32:
+		width := map[int]int{fixed64: 8, fixed32: 4}[t.wire]
+		if len(b) < width {
+			return 0, token{}, nil, errTruncated
+		}
+		if t.wire == fixed64 {
+			t.number = binary.LittleEndian.Uint64(b)
+		}
+		return tag >> 3, t, b[width:], nil
+	}
+	return 0, token{}, nil, fmt.Errorf("proto: illegal wireType %d", t.wire)
+}
+
+// smallMessage reads the first three fields of a message; more the messages of a fixed form do not have.
+func smallMessage(message []byte) (out [4]token, err error) {
+	for len(message) > 0 {
+		number, t, rest, err := nextToken(message)
+		if err != nil {
+			return out, err
+		}
+		if message = rest; number < uint64(len(out)) {
+			out[number] = t
+		}
+	}
+	return out, nil
+}
+
+// text is a string as JSON can hold it.
+func text(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
+
+// double is a number in the form that it has when it comes as JSON, which knows neither NaN nor infinity.
+func double(bits uint64) (any, error) {
+	return patch.Decode(strconv.AppendFloat(nil, math.Float64frombits(bits), 'g', -1, 64))
+}

@@ -17,12 +17,12 @@ type User struct{ Name, Token, Groups string }
 // The users. Components have names of their own so that the audit policy can leave them out; operator is who skiff runs as, with
 // the rights in testdata/operator-role.yaml; restricted has only what a test grants.
 var (
-	admin             = User{"admin", "admin-token", "system:masters"}
-	controllerManager = User{"component-controller-manager", "controller-manager-token", "system:masters"}
-	scheduler         = User{"component-scheduler", "scheduler-token", "system:masters"}
-	kwok              = User{"component-kwok", "kwok-token", "system:masters"}
-	operator          = User{"operator", "operator-token", ""}
-	restricted        = User{"restricted", "restricted-token", ""}
+	admin             = User{"admin", canary + "-admin", "system:masters"}
+	controllerManager = User{"component-controller-manager", canary + "-controller-manager", "system:masters"}
+	scheduler         = User{"component-scheduler", canary + "-scheduler", "system:masters"}
+	kwok              = User{"component-kwok", canary + "-kwok", "system:masters"}
+	operator          = User{"operator", canary + "-operator", ""}
+	restricted        = User{"restricted", canary + "-restricted", ""}
 )
 
 // clusterUsers are valid from the start.

@@ -52,7 +52,8 @@ func TestKubeconfigErrorsNameFileAndField(t *testing.T) {
 		{"ca-data.yaml", replace(fmt.Sprintf("certificate-authority: %q", s.c.CAFile), "certificate-authority-data: '%%'"), "certificate-authority-data"},
 		{"user.yaml", replace("user: e2e}", "user: nobody}"), "nobody"},
 		{"context.yaml", replace("current-context: e2e", "current-context: other"), "other"},
-		{"basic.yaml", replace(fmt.Sprintf("token: %q", admin.Token), "username: me\n    password: secret-password"), "username"},
+		{"basic.yaml", replace(fmt.Sprintf("token: %q", admin.Token), "username: me\n    password: "+canary), "username"},
+		{"proxy.yaml", replace("server:", "proxy-url: socks4://me:"+canary+"@127.0.0.1:1\n    server:"), "proxy-url"},
 	} {
 		path := filepath.Join(dir, tt.name)
 		if tt.edit != nil {
@@ -69,9 +70,6 @@ func TestKubeconfigErrorsNameFileAndField(t *testing.T) {
 			r := runSkiff(t, s, append(command, "--kubeconfig", path)...)
 			if r.Code != 1 || !strings.Contains(r.Stderr, path) || !strings.Contains(r.Stderr, tt.want) {
 				t.Errorf("%s, skiff %s: want exit code 1, the file and %q, got %v", tt.name, command[0], tt.want, r)
-			}
-			if strings.Contains(r.Stdout+r.Stderr, "secret-password") || strings.Contains(r.Stdout+r.Stderr, admin.Token) {
-				t.Errorf("%s, skiff %s: a secret is in the output: %v", tt.name, command[0], r)
 			}
 		}
 	}
@@ -98,7 +96,7 @@ func TestConnectionErrorsSayWhatIsWrong(t *testing.T) {
 	}{
 		{"unreachable", Kubeconfig{Server: "https://" + loopback(closed), CAFile: s.c.CAFile, Token: admin.Token}, []string{"connection refused"}},
 		{"wrong CA", Kubeconfig{Server: s.c.Server, CAFile: html.caFile, Token: admin.Token}, []string{"certificate"}},
-		{"wrong token", Kubeconfig{Server: s.c.Server, CAFile: s.c.CAFile, Token: "no-such-token"}, []string{"Unauthorized"}},
+		{"wrong token", Kubeconfig{Server: s.c.Server, CAFile: s.c.CAFile, Token: canary + "-of-nobody"}, []string{"Unauthorized"}},
 		{"no rights", Kubeconfig{Server: s.c.Server, CAFile: s.c.CAFile, Token: restricted.Token}, []string{"forbidden"}},
 		{"HTML with 200", Kubeconfig{Server: html.URL, CAFile: html.caFile, Token: admin.Token}, []string{"text/html", "HTML", "<html>"}},
 		{"HTML with 502", Kubeconfig{Server: badGateway.URL, CAFile: badGateway.caFile, Token: admin.Token}, []string{"502 Bad Gateway"}},
@@ -124,9 +122,6 @@ func TestConnectionErrorsSayWhatIsWrong(t *testing.T) {
 			sent := len(s.skiffRequests(start, func(Request) bool { return true })) + int(html.requests.Swap(0)+badGateway.requests.Swap(0))
 			if sent > 40 {
 				t.Errorf("%d requests in a few seconds: no backoff", sent)
-			}
-			if strings.Contains(sk.Log(), tt.Token) {
-				t.Error("the token is in the log")
 			}
 			if lines := len(sk.LogLines("")); lines > 60 {
 				t.Errorf("%d log lines in a few seconds:\n%s", lines, sk.Tail(60))

@@ -36,7 +36,7 @@ func TestTheExamplesWorkWithTheRightsOfTheExampleRole(t *testing.T) {
 	if err := applyFiles(s.c, example("rbac.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	sk := startSkiffAs(t, s, s.tokenUser("skiff", "skiff"), "--controllers", "redis,restart")
+	sk := startSkiffAs(t, s, s.tokenUser("skiff", "skiff"), "--controllers", "redis,restart", "-v", "9") // all that it can say must be without secrets
 
 	s.Kubectl("apply", "-f", example("webserver.yaml"), "-f", example("redis.yaml"))
 	s.Kubectl("wait", "--for=condition=Ready", "webserver/web", "redis/cache", "--timeout=90s")

@@ -35,6 +35,13 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
+	if suite.cluster != nil {
+		leaks, err := Leaks(suite.cluster.Dir)
+		if err != nil || len(leaks) > 0 {
+			fmt.Fprintln(os.Stderr, "e2e: secrets in what was printed:", leaks, err)
+			code = 1
+		}
+	}
 	failed := code != 0
 	if suite.cluster != nil {
 		suite.cluster.Close(failed)

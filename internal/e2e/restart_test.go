@@ -163,7 +163,7 @@ func boundedRequests(t *testing.T, s *Scope, since time.Time, steps int) {
 // The token of a running skiff is rotated in its file, and the server forgets the old one.
 func TestTokenIsRotated(t *testing.T) {
 	s := newScope(t)
-	first, second := User{"rotating", "rotating-token-1", "system:masters"}, User{"rotating", "rotating-token-2", "system:masters"}
+	first, second := User{"rotating", canary + "-rotating-1", "system:masters"}, User{"rotating", canary + "-rotating-2", "system:masters"}
 	use := func(u User) {
 		t.Helper()
 		if err := s.c.SetUsers(append([]User{u}, clusterUsers...)); err != nil {
@@ -197,11 +197,6 @@ func TestTokenIsRotated(t *testing.T) {
 	s.waitChildren("after", "nginx:1.23.1", 1)
 	s.waitCondition("after", "Ready", "True")
 	waitReady(t, sk)
-	for _, token := range []string{first.Token, second.Token} {
-		if strings.Contains(sk.Log(), token) {
-			t.Errorf("the token %s is in skiff's log", token)
-		}
-	}
 }
 
 // Whoever watches the audit log of a cluster at rest sees nothing of skiff but its watches.

@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -79,6 +81,15 @@ func runSkiff(t testing.TB, s *Scope, args ...string) Result {
 	r, err := runCommand(t.Context(), []string{"KUBECONFIG=", "HOME=" + s.c.Dir}, "", append([]string{binary}, args...)...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	// For the search for secrets at the end.
+	log, err := os.OpenFile(s.c.path("commands.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err == nil {
+		_, err = fmt.Fprintf(log, "skiff %s: %s\n", args[0], r)
+		err = errors.Join(err, log.Close())
+	}
+	if err != nil {
+		t.Error(err)
 	}
 	return r
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,16 +80,26 @@ func TestDevIsAClusterForKubeconfigUsersUntilItEnds(t *testing.T) {
 	}
 }
 
+// Another process may write to the same file at any time, before the first connection, too.
 func TestDevLeavesAKubeconfigThatIsNotItsOwn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dev.kubeconfig")
-	f := follow(t, "dev", "--kubeconfig-out", path)
-	for !strings.Contains(f.next(), "skiff watch pods") {
+	d, err := newDevCluster(devOptions{listen: "127.0.0.1:0", kubeconfig: path})
+	if err != nil {
+		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, []byte("another's"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code := f.stop(); code != exitDone {
-		t.Errorf("exit code %d: %s", code, f.stderr)
+	err = d.run(t.Context(), func(ctx context.Context) error {
+		client, err := d.connect("")
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		return client.Create(ctx, configMaps, "default", named("alive", nil), nil, kube.WriteOptions{})
+	})
+	if err != nil {
+		t.Error(err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "another's" {
 		t.Errorf("%q, %v", text, err)

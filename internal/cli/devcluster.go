@@ -38,7 +38,8 @@ type devCluster struct {
 	o    devOptions
 	api  *fakeapi.Server
 	tls  *fakeapi.TLS
-	file []byte // what was written to o.kubeconfig
+	file []byte      // what was written to o.kubeconfig
+	to   kube.Config // what it says; others may put something else there
 }
 
 // newDevCluster opens the port and writes the kubeconfig. The caller runs the cluster, once.
@@ -53,6 +54,11 @@ func newDevCluster(o devOptions) (*devCluster, error) {
 	if err := d.writeKubeconfig(token); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
+	env := kubeconfig.OSEnv(func(msg string) { o.log.Info("warning", "text", msg) })
+	if d.to, _, err = kubeconfig.Load(kubeconfig.Flags{Kubeconfig: o.kubeconfig}, env); err != nil {
+		return nil, errors.Join(err, d.close(), d.removeKubeconfig())
+	}
+	d.to.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil } // those of the environment are not for this machine
 	return d, nil
 }
 
@@ -122,14 +128,9 @@ func (d *devCluster) close() error {
 
 // connect makes a client of the cluster, which calls itself name where that is not empty.
 func (d *devCluster) connect(name string) (*kube.Client, error) {
-	env := kubeconfig.OSEnv(func(msg string) { d.o.log.Info("warning", "text", msg) })
-	cfg, _, err := kubeconfig.Load(kubeconfig.Flags{Kubeconfig: d.o.kubeconfig}, env)
-	if err != nil {
-		return nil, err
-	}
-	cfg.UserAgent = name
-	cfg.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil } // those of the environment are not for this machine
-	return kube.New(cfg)
+	to := d.to
+	to.UserAgent = name
+	return kube.New(to)
 }
 
 // run simulates the cluster while work runs, and gives work a context that ends when ctx does or when the simulation fails. Then it

@@ -84,6 +84,9 @@ func New(c *kube.Client, o Options) *Cluster {
 // Run simulates until ctx ends, and waits for everything that it has started. The error is nil after a clean stop.
 func (s *Cluster) Run(ctx context.Context) error {
 	if err := createNodes(ctx, s.client, s.o); err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped before it had begun, which is a clean stop
+		}
 		return fmt.Errorf("simulate a cluster: %w", err)
 	}
 	ctx, stop := context.WithCancel(ctx)

@@ -20,7 +20,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -91,9 +90,7 @@ func tableKinds() []tableKind {
 	for _, k := range kinds.Builtin() {
 		out = append(out, tableKind{k.APIVersion(), k.Kind})
 	}
-	return append(out, tableKind{"v1", "Binding"}, tableKind{"v1", "DeleteOptions"}, tableKind{"autoscaling/v1", "Scale"},
-		tableKind{"policy/v1", "Eviction"}, tableKind{"authentication.k8s.io/v1", "SelfSubjectReview"},
-		tableKind{"authorization.k8s.io/v1", "SelfSubjectAccessReview"}, tableKind{"authorization.k8s.io/v1", "SelfSubjectRulesReview"})
+	return append(out, tableKind{"v1", "Binding"}, tableKind{"v1", "DeleteOptions"}, tableKind{"autoscaling/v1", "Scale"})
 }
 
 // schemas are those of all OpenAPI documents, by name.
@@ -149,7 +146,7 @@ func goTypes() map[string]reflect.Type {
 		corev1.ServiceAccount{}, corev1.Service{}, appsv1.ControllerRevision{}, appsv1.DaemonSet{}, appsv1.Deployment{}, appsv1.ReplicaSet{},
 		appsv1.StatefulSet{}, rbacv1.ClusterRoleBinding{}, rbacv1.ClusterRole{}, rbacv1.RoleBinding{}, rbacv1.Role{},
 		autoscalingv2.HorizontalPodAutoscaler{}, coordinationv1.Lease{}, eventsv1.Event{}, apiextensionsv1.CustomResourceDefinition{},
-		corev1.Binding{}, metav1.DeleteOptions{}, autoscalingv1.Scale{}, policyv1.Eviction{}, authenticationv1.SelfSubjectReview{},
+		corev1.Binding{}, metav1.DeleteOptions{}, autoscalingv1.Scale{}, authenticationv1.SelfSubjectReview{},
 		authorizationv1.SelfSubjectAccessReview{}, authorizationv1.SelfSubjectRulesReview{}} {
 		walk(reflect.TypeOf(root))
 	}

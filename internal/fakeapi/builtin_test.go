@@ -160,6 +160,15 @@ func TestWhatIsNotServedSaysSoAtOnce(t *testing.T) {
 		w.must(405, "PUT", configMaps, "{}", auth...)
 		w.must(404, "GET", "/api/v1/namespaces/default/pods/a/log", "", auth...)
 		w.must(201, "POST", "/api/v1/namespaces/default/pods", `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"x"}]}}`, auth...)
-		w.must(501, "GET", "/api/v1/namespaces/default/pods/a/log", "", auth...)
+		for path, message := range map[string]string{
+			"log":         "nothing runs in this pod: skiff's embedded API server serves no log",
+			"exec":        "nothing runs in this pod: skiff's embedded API server serves no exec",
+			"portforward": "nothing runs in this pod: skiff's embedded API server serves no portforward",
+			"eviction":    "the subresource eviction of pods is not served by skiff's embedded API server",
+		} {
+			if a := w.must(501, "GET", "/api/v1/namespaces/default/pods/a/"+path, "", auth...); a.at("message") != message {
+				t.Errorf("%s: %s", path, a.raw)
+			}
+		}
 	})
 }

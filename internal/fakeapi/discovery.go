@@ -203,6 +203,9 @@ func anys(list []string) []any {
 }
 
 func verbs(k *kinds.Kind) []any {
+	if k.Review != nil {
+		return anys([]string{"create"})
+	}
 	all := []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 	if k.TableName() == "namespaces" {
 		all = slices.DeleteFunc(all, func(v string) bool { return v == "deletecollection" })
@@ -253,9 +256,11 @@ func groupList(ks []*kinds.Kind) []any {
 func resourceList(groupVersion string, ks []*kinds.Kind) map[string]any {
 	var list []any
 	for _, k := range ks {
-		sum := sha256.Sum256([]byte(k.Group + "/" + k.Version + "/" + k.Kind)) // StorageVersionHash in k8s.io/apiserver
-		entry := map[string]any{"name": k.Plural, "singularName": singular(k), "namespaced": !k.ClusterScoped, "kind": k.Kind, "verbs": verbs(k),
-			"storageVersionHash": base64.StdEncoding.EncodeToString(sum[:8])}
+		entry := map[string]any{"name": k.Plural, "singularName": singular(k), "namespaced": !k.ClusterScoped, "kind": k.Kind, "verbs": verbs(k)}
+		if k.Review == nil {
+			sum := sha256.Sum256([]byte(k.Group + "/" + k.Version + "/" + k.Kind)) // StorageVersionHash in k8s.io/apiserver
+			entry["storageVersionHash"] = base64.StdEncoding.EncodeToString(sum[:8])
+		}
 		setNames(entry, k)
 		list = append(list, entry)
 		for _, sub := range subresources(k) {

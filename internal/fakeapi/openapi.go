@@ -62,6 +62,10 @@ func document(ks []*kinds.Kind) map[string]any {
 	for _, k := range ks {
 		schemas[schemaName(k)] = kindSchema(k, schemas)
 		object, collection := pathTemplate(k)
+		if k.Review != nil {
+			paths[collection] = map[string]any{"post": operation(k, "post")}
+			continue
+		}
 		paths[object] = map[string]any{"get": operation(k, "get"), "put": operation(k, "put"), "patch": operation(k, "patch"), "delete": operation(k, "delete")}
 		paths[collection] = map[string]any{"get": operation(k, "list"), "post": operation(k, "post")}
 	}

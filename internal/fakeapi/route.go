@@ -127,6 +127,8 @@ func (s *Server) serve(w http.ResponseWriter, r *request) error {
 		warn(w, r.kind.Warning)
 	}
 	switch {
+	case r.kind.Review != nil:
+		return s.review(w, r)
 	case r.sub == "status" && r.kind.Status, r.sub == "":
 	case r.sub == "scale" && r.kind.Scale != nil:
 		return s.serveScale(w, r)
@@ -136,6 +138,9 @@ func (s *Server) serve(w http.ResponseWriter, r *request) error {
 	case slices.Contains(unserved[r.kind.TableName()], r.sub):
 		if o, _ := s.store.Get(r.kind.TableName(), store.Key(r.key())); o == nil {
 			return notFound(r.kind.Resource, r.name)
+		}
+		if r.kind.TableName() == "pods" && slices.Contains(running, r.sub) {
+			return failure(http.StatusNotImplemented, "NotImplemented", "nothing runs in this pod: skiff's embedded API server serves no "+r.sub, detailsNone)
 		}
 		return notServed("the subresource " + r.sub + " of " + r.kind.Plural)
 	case r.kind.Custom:
@@ -172,6 +177,9 @@ var unserved = map[string][]string{
 	"nodes":           {"proxy"},
 	"serviceaccounts": {"token"},
 }
+
+// running are the subresources that need a process in the pod.
+var running = []string{"log", "exec", "attach", "portforward", "proxy"}
 
 // registry knows which kinds are served. Those of CRDs come and go.
 type registry struct {

@@ -1,0 +1,53 @@
+package kinds
+
+import (
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/kube"
+)
+
+// User is who sends a request.
+type User struct {
+	Name   string
+	Groups []string
+}
+
+// reviews are the questions that kubectl asks about its user. Nothing of them is stored.
+func reviews() []*Kind {
+	question := func(group, plural, kind string, answer func(Object, User) (Object, []Cause)) *Kind {
+		r := kube.Resource{Group: group + ".k8s.io", Version: "v1", Plural: plural, Kind: kind}
+		return &Kind{Resource: clusterScoped(r), Review: answer}
+	}
+	return []*Kind{
+		question("authentication", "selfsubjectreviews", "SelfSubjectReview", whoAmI),
+		question("authorization", "selfsubjectaccessreviews", "SelfSubjectAccessReview", canI),
+		question("authorization", "selfsubjectrulesreviews", "SelfSubjectRulesReview", whatCanI),
+	}
+}
+
+func whoAmI(_ Object, u User) (Object, []Cause) {
+	return Object{"userInfo": Object{"username": u.Name, "groups": anys(u.Groups...)}}, nil
+}
+
+// unchecked is why everybody may do everything.
+const unchecked = "skiff's embedded API server checks no roles"
+
+func canI(o Object, _ User) (Object, []Cause) {
+	if (obj.Map(o, "spec", "resourceAttributes") == nil) == (obj.Map(o, "spec", "nonResourceAttributes") == nil) {
+		return nil, []Cause{Invalid("spec.resourceAttributes", nil, "exactly one of nonResourceAttributes or resourceAttributes must be specified")}
+	}
+	return Object{"allowed": true, "reason": unchecked}, nil
+}
+
+func whatCanI(Object, User) (Object, []Cause) {
+	return Object{"incomplete": false,
+		"resourceRules":    []any{Object{"verbs": anys("*"), "apiGroups": anys("*"), "resources": anys("*")}},
+		"nonResourceRules": []any{Object{"verbs": anys("*"), "nonResourceURLs": anys("*")}}}, nil
+}
+
+func anys(list ...string) []any {
+	out := make([]any, len(list))
+	for i, s := range list {
+		out[i] = s
+	}
+	return out
+}

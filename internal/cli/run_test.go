@@ -99,26 +99,8 @@ func TestRunTakesUpTheProbePortOrSaysWhichFlag(t *testing.T) {
 	r.want(t, exitFailed, "--health-probe-bind-address", taken, "in use")
 }
 
+// That it goes on by itself afterwards is tested where time is virtual, in package controller.
 func TestRunWaitsForADefinitionThatIsMissingAndSaysHowToInstallIt(t *testing.T) {
-	c := newCluster(t, fakeapi.Options{})
-	f := follow(t, "run", "--server", c.url())
-	waitFor(t, f.stderr, "skiff crds install")
-	skiff(t, "crds", "install", "--server", c.url()).want(t, exitDone)
-	waitFor(t, f.stderr, `"msg"="started"`)
-	if code := f.stop(); code != exitDone {
-		t.Errorf("exit code %d: %s", code, f.stderr)
-	}
-}
-
-// waitFor waits until a log has the text.
-func waitFor(t *testing.T, log *lockedBuffer, text string) {
-	t.Helper()
-	deadline := time.After(20 * time.Second)
-	for !strings.Contains(log.String(), text) {
-		select {
-		case <-deadline:
-			t.Fatalf("the log does not say %q: %s", text, log)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
+	r := runUntil(t, "skiff crds install", "--server", newCluster(t, fakeapi.Options{}).url())
+	r.want(t, exitDone)
 }

@@ -47,6 +47,7 @@ var layers = []layer{
 		"the only place that knows flags: turns them into the packages' options"},
 	{"manager", "controller cache events kube", []string{logr}, "composes what it is given; it does not know which controllers there are"},
 	{"operators/*", "controller apply cache events conditions patch kube", []string{logr}, "a controller decides; how to decide when, to write and to mirror is below it"},
+	{"operatortest", "controller events fakeapi patch kube /crds", []string{logr}, "the world of the operators' tests: it knows no operator, and the program does not know it"},
 	{"simulate", "controller apply cache events conditions patch kube", []string{logr}, "controllers like any other, so that skiff is its own first user"},
 	{"controller", "queue cache kube", []string{logr}, "when Reconcile runs; never what it does"},
 	{"apply", "cache patch kube", []string{logr}, "the one way to write children"},
@@ -66,7 +67,7 @@ var layers = []layer{
 
 // testImports are what test files may import beyond the row of their package, besides logr: the embedded API server, with a simulated
 // cluster around it where one is needed, is the double for everything, and the client that talks to it is real.
-const testImports = "fakeapi fakeapi/* simulate kube cache controller queue /crds /examples"
+const testImports = "operatortest fakeapi fakeapi/* simulate kube cache controller queue /crds /examples"
 
 // rowOf returns the layer of a package, given its import path below the module.
 func rowOf(pkg string) (layer, bool) {

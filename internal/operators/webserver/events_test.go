@@ -7,19 +7,20 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi"
+	"skiff/internal/operatortest"
 )
 
 func TestEventsTellWhatWasDoneAndWhatIsWrong(t *testing.T) {
 	story(t, func(w *world) {
-		w.create("web", article)
+		w.Create("web", article)
 		w.rollOut("web")
-		w.patch(resource, "web", `{"spec":{"replicas":5}}`)
-		w.delete(services, "web-service")
+		w.Patch(resource, "web", `{"spec":{"replicas":5}}`)
+		w.Delete(services, "web-service")
 		w.rollOut("web")
-		w.pass(time.Second)
-		w.patch(resource, "web", pause)
-		w.patch(resource, "web", resume)
-		w.want("Events", w.events("web"), []string{
+		w.Pass(time.Second)
+		w.Patch(resource, "web", pause)
+		w.Patch(resource, "web", resume)
+		w.Want("Events", w.events("web"), []string{
 			"Normal ApplyDeployment Deployment/web",
 			"Normal CreateDeployment Deployment/web",
 			"Normal CreateService Service/web-service",
@@ -28,11 +29,11 @@ func TestEventsTellWhatWasDoneAndWhatIsWrong(t *testing.T) {
 			"Normal Ready", // twice, which is a series
 			"Normal Resumed",
 		})
-		for _, e := range w.api.List(eventResource, "default") {
+		for _, e := range w.Events(resource.Kind, "web") {
 			if at(e, "reason") == "ApplyDeployment" {
-				w.want("note", at(e, "note"), "changed Deployment web, which differed in spec.replicas")
-				w.want("uid of the WebServer", at(e, "regarding", "uid"), at(w.api.Get(resource, web("web")), "metadata", "uid"))
-				w.want("uid of the child", at(e, "related", "uid"), at(w.api.Get(deployments, web("web")), "metadata", "uid"))
+				w.Want("note", at(e, "note"), "changed Deployment web, which differed in spec.replicas")
+				w.Want("uid of the WebServer", at(e, "regarding", "uid"), at(w.API.Get(resource, web("web")), "metadata", "uid"))
+				w.Want("uid of the child", at(e, "related", "uid"), at(w.API.Get(deployments, web("web")), "metadata", "uid"))
 			}
 		}
 	})
@@ -53,44 +54,44 @@ func TestEventsWarnOfWhatIsInTheWay(t *testing.T) {
 		want   string
 	}{
 		"foreign object": {func(w *world) {
-			w.post(services, w.json(`{"apiVersion":"v1","kind":"Service","metadata":{"name":"web-service"},"spec":{"ports":[{"port":1234}]}}`))
-			w.create("web", article)
+			w.Post(services, `{"apiVersion":"v1","kind":"Service","metadata":{"name":"web-service"},"spec":{"ports":[{"port":1234}]}}`)
+			w.Create("web", article)
 		}, "Warning NameTaken Service/web-service"},
 		"fight": {func(w *world) {
-			w.create("web", article)
+			w.Create("web", article)
 			for range 8 {
-				w.patch(deployments, "web", `{"spec":{"replicas":1}}`)
+				w.Patch(deployments, "web", `{"spec":{"replicas":1}}`)
 			}
 		}, "Warning Contested Deployment/web"},
 		"declared node port": {func(w *world) {
-			w.post(services, w.json(taker("other", "30010")))
-			w.create("web", article)
+			w.Post(services, taker("other", "30010"))
+			w.Create("web", article)
 		}, "Warning NodePortRefused Service/web-service"},
 		"kept node port": {func(w *world) {
-			w.create("web", article)
-			w.patch(resource, "web", `{"spec":{"nodePort":null}}`)
-			w.stop()
-			w.delete(services, "web-service")
-			w.post(services, w.json(taker("other", "30010")))
-			w.start()
+			w.Create("web", article)
+			w.Patch(resource, "web", `{"spec":{"nodePort":null}}`)
+			w.Stop()
+			w.Delete(services, "web-service")
+			w.Post(services, taker("other", "30010"))
+			w.Start()
 		}, "Warning NodePortChanged Service/web-service"},
 		"refused": {func(w *world) {
-			w.api.Inject(fakeapi.Fault{Verb: "create", Resource: "deployments", UserAgent: agent,
+			w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "deployments", UserAgent: operatortest.Agent,
 				Reply: &fakeapi.Reply{Code: 422, Reason: "Invalid", Message: "spec.template: no"}})
-			w.create("web", article)
+			w.Create("web", article)
 		}, "Warning DeploymentRefused Deployment/web"},
 		"rollout": {func(w *world) {
-			w.create("web", article)
-			w.patchSub(deployments, "web", "status", `{"status":{"observedGeneration":1,"conditions":[{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded","message":"timed out"}]}}`)
+			w.Create("web", article)
+			w.PatchSub(deployments, "web", "status", `{"status":{"observedGeneration":1,"conditions":[{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded","message":"timed out"}]}}`)
 		}, "Warning ProgressDeadlineExceeded Deployment/web"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			story(t, func(w *world) {
 				test.happen(w)
-				w.pass(30 * time.Second)
+				w.Pass(30 * time.Second)
 				for range 5 { // each wakes the reconcile
-					w.patch(resource, "web", `{"metadata":{"labels":{"round":"`+time.Now().Format("150405")+`"}}}`)
-					w.pass(time.Second)
+					w.Patch(resource, "web", `{"metadata":{"labels":{"round":"`+time.Now().Format("150405")+`"}}}`)
+					w.Pass(time.Second)
 				}
 				w.wantEvent("web", test.want)
 			})
@@ -100,16 +101,16 @@ func TestEventsWarnOfWhatIsInTheWay(t *testing.T) {
 
 func TestSteadyStateTellsNothing(t *testing.T) {
 	story(t, func(w *world) {
-		w.create("web", article)
+		w.Create("web", article)
 		w.rollOut("web")
-		w.stop()
+		w.Stop()
 		before := w.events("web")
-		w.start()
-		w.pass(10 * time.Minute)
-		w.want("Events", w.events("web"), before)
-		w.forget()
-		w.pass(time.Hour)
-		for _, r := range w.api.Requests() {
+		w.Start()
+		w.Pass(10 * time.Minute)
+		w.Want("Events", w.events("web"), before)
+		w.Forget()
+		w.Pass(time.Hour)
+		for _, r := range w.API.Requests() {
 			if strings.Contains(r.Path, "/events") {
 				t.Errorf("%s %s", r.Method, r.Path)
 			}
@@ -119,10 +120,10 @@ func TestSteadyStateTellsNothing(t *testing.T) {
 
 func TestEventsThatAreForbiddenHoldUpNothing(t *testing.T) {
 	story(t, func(w *world) {
-		w.api.Inject(fakeapi.Fault{Verb: "create", Resource: "events", Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "no"}})
-		w.create("web", article)
+		w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "events", Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "no"}})
+		w.Create("web", article)
 		w.rollOut("web")
-		w.wantCondition("web", "Ready", "True/Complete")
-		w.want("Events", w.events("web"), []string(nil))
+		w.WantCondition("web", "Ready", "True/Complete")
+		w.Want("Events", w.events("web"), []string(nil))
 	})
 }

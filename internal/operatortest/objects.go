@@ -1,0 +1,189 @@
+package operatortest
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	fastjson "github.com/go-json-experiment/json"
+
+	"skiff/internal/kube"
+	"skiff/internal/patch"
+)
+
+// Named is the key of an object in the one namespace of a world.
+func Named(name string) kube.Key { return kube.Key{Namespace: "default", Name: name} }
+
+// At returns the value at a path of an object, nil if it is not there; numbers are places in lists.
+func At(o any, path ...any) any {
+	for _, p := range path {
+		switch v := o.(type) {
+		case map[string]any:
+			key, _ := p.(string)
+			o = v[key]
+		case []any:
+			i, ok := p.(int)
+			if !ok || i >= len(v) {
+				return nil
+			}
+			o = v[i]
+		default:
+			return nil
+		}
+	}
+	return o
+}
+
+// Convert makes a T of a stored object, nil if there is none.
+func Convert[T any](w *World, o map[string]any) *T {
+	w.Helper()
+	if o == nil {
+		return nil
+	}
+	if meta, ok := o["metadata"].(map[string]any); ok {
+		delete(meta, "managedFields") // large, and read by nobody here
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		w.Fatal(err)
+	}
+	out := new(T)
+	if err := fastjson.Unmarshal(text, out); err != nil {
+		w.Fatal(err)
+	}
+	return out
+}
+
+// JSON decodes a test's own JSON object.
+func (w *World) JSON(text string) map[string]any {
+	w.Helper()
+	v, err := patch.Decode([]byte(text))
+	if err != nil {
+		w.Fatalf("%v in %s", err, text)
+	}
+	m, _ := v.(map[string]any)
+	return m
+}
+
+// asUser are the options of a user's writes.
+var asUser = kube.WriteOptions{FieldManager: "user"}
+
+// done fails the test if a user's request has failed. The controller has reacted to it when it returns, as far as that takes no time.
+func (w *World) done(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Settle()
+}
+
+// Body is a new custom resource with that spec, or with more than a spec where that is JSON fields: `{...},"status":{...}`.
+func (w *World) Body(name, spec string) string {
+	return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q},"spec":%s}`, w.Resource.APIVersion(), w.Resource.Kind, name, spec)
+}
+
+// Create makes a custom resource.
+func (w *World) Create(name, spec string) {
+	w.Helper()
+	w.Post(w.Resource, w.Body(name, spec))
+}
+
+// Post makes an object.
+func (w *World) Post(r kube.Resource, text string) {
+	w.Helper()
+	w.done(w.User.Create(w.Context(), r, "default", w.JSON(text), nil, asUser))
+}
+
+// Patch merges JSON into an object.
+func (w *World) Patch(r kube.Resource, name, text string) {
+	w.Helper()
+	w.PatchSub(r, name, "", text)
+}
+
+// PatchSub merges JSON into a subresource of an object, such as "status".
+func (w *World) PatchSub(r kube.Resource, name, subresource, text string) {
+	w.Helper()
+	o := asUser
+	o.Subresource = subresource
+	w.done(w.User.Patch(w.Context(), r, Named(name), kube.MergePatch, w.JSON(text), nil, o))
+}
+
+// Delete deletes an object as `kubectl delete` does.
+func (w *World) Delete(r kube.Resource, name string) {
+	w.Helper()
+	w.done(w.User.Delete(w.Context(), r, Named(name), kube.DeleteOptions{Propagation: kube.Background}))
+}
+
+// DeleteNow deletes a pod without a grace period.
+func (w *World) DeleteNow(r kube.Resource, name string) {
+	w.Helper()
+	w.done(w.User.Delete(w.Context(), r, Named(name), now))
+}
+
+var now = kube.DeleteOptions{GracePeriodSeconds: new(int64)}
+
+// Want checks that two values are equal. Integers of all types are compared as int64, which those of decoded JSON are.
+func (w *World) Want(what string, got, want any) {
+	w.Helper()
+	if !reflect.DeepEqual(wide(got), wide(want)) {
+		w.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+func wide(v any) any {
+	if r := reflect.ValueOf(v); r.IsValid() && r.CanInt() {
+		return r.Int()
+	}
+	return v
+}
+
+// condition returns a condition of a custom resource, nil if it has none of that type.
+func (w *World) condition(name, conditionType string) any {
+	list, _ := At(w.API.Get(w.Resource, Named(name)), "status", "conditions").([]any)
+	for _, c := range list {
+		if At(c, "type") == conditionType {
+			return c
+		}
+	}
+	return nil
+}
+
+// Condition returns a condition of a custom resource as "True/Complete", "none" if it has none of that type.
+func (w *World) Condition(name, conditionType string) string {
+	c := w.condition(name, conditionType)
+	if c == nil {
+		return "none"
+	}
+	return fmt.Sprint(At(c, "status"), "/", At(c, "reason"))
+}
+
+// Message returns the message of a condition, "" if there is none.
+func (w *World) Message(name, conditionType string) string {
+	s, _ := At(w.condition(name, conditionType), "message").(string)
+	return s
+}
+
+// WantCondition checks a condition of a custom resource, "True/Complete", that it is about the present generation, and that its message
+// has all the words.
+func (w *World) WantCondition(name, conditionType, want string, words ...string) {
+	w.Helper()
+	what, message := conditionType+" of "+name, w.Message(name, conditionType)
+	w.Want(what+" ("+message+")", w.Condition(name, conditionType), want)
+	w.Want("generation of "+what, At(w.condition(name, conditionType), "observedGeneration"),
+		At(w.API.Get(w.Resource, Named(name)), "metadata", "generation"))
+	for _, word := range words {
+		if !strings.Contains(message, word) {
+			w.Errorf("%s: %q does not say %q", what, message, word)
+		}
+	}
+}
+
+// WantReady checks that a custom resource is all that its spec asks for.
+func (w *World) WantReady(name string) {
+	w.Helper()
+	w.WantCondition(name, "Ready", "True/Complete")
+	w.WantCondition(name, "Progressing", "False/Complete")
+	w.WantCondition(name, "Degraded", "False/AsExpected")
+	w.WantCondition(name, "Stalled", "False/AsExpected")
+}

@@ -1,0 +1,86 @@
+package operatortest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"skiff/internal/fakeapi"
+	"skiff/internal/kube"
+)
+
+// Forget begins a new count of requests.
+func (w *World) Forget() { w.API.ForgetRequests() }
+
+// Requests returns what the controller has sent since Forget, besides lists, watches and Events: "POST pods 201". A server-side apply is
+// an APPLY, with the field manager where that is not skiff, a JSON patch a JSONPATCH, and a dry run a TRY.
+func (w *World) Requests() []string {
+	var out []string
+	for _, r := range w.API.Requests() {
+		if what, ok := object(r); ok {
+			out = append(out, fmt.Sprintf("%s %s %d", method(r), what, r.Status))
+		}
+	}
+	return out
+}
+
+// object returns what a request of the controller is about, "pods/a/status", or false where Requests leaves it out.
+func object(r fakeapi.Request) (string, bool) {
+	_, what, ok := strings.Cut(r.Path, "/namespaces/default/") // most lists and watches are of all namespaces
+	return what, ok && r.UserAgent == Agent && what != "events" && !strings.HasPrefix(what, "events/") &&
+		(r.Method != "GET" || strings.Contains(what, "/"))
+}
+
+func method(r fakeapi.Request) string {
+	manager := r.Query.Get("fieldManager")
+	switch {
+	case r.Query.Get("dryRun") != "":
+		return "TRY"
+	case r.ContentType == string(kube.JSONPatch):
+		return "JSONPATCH"
+	case r.ContentType != string(kube.ApplyPatch):
+		return r.Method
+	case manager != "skiff":
+		return "APPLY as " + manager
+	}
+	return "APPLY"
+}
+
+// Writes are the requests that are no GET.
+func (w *World) Writes() []string {
+	return slices.DeleteFunc(w.Requests(), func(r string) bool { return strings.HasPrefix(r, "GET ") })
+}
+
+// Count returns how many of the requests begin with a text.
+func (w *World) Count(prefix string) int {
+	return len(slices.DeleteFunc(w.Requests(), func(r string) bool { return !strings.HasPrefix(r, prefix) }))
+}
+
+// WantRequests checks the requests, in order.
+func (w *World) WantRequests(want ...string) {
+	w.Helper()
+	w.WantLines("requests", w.Requests(), want)
+}
+
+// WantWrites checks the writes, in order.
+func (w *World) WantWrites(want ...string) {
+	w.Helper()
+	w.WantLines("writes", w.Writes(), want)
+}
+
+// WantLines checks a list, and prints it line by line where it is another one.
+func (w *World) WantLines(what string, got, want []string) {
+	w.Helper()
+	if !slices.Equal(got, want) {
+		w.Errorf("%s:\n  %s\nwant:\n  %s", what, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+var eventResource = kube.Resource{Group: "events.k8s.io", Version: "v1", Plural: "events", Kind: "Event"}
+
+// Events returns the Events of the controller about an object, in the order of their names.
+func (w *World) Events(kind, name string) []map[string]any {
+	return slices.DeleteFunc(w.API.List(eventResource, "default"), func(e map[string]any) bool {
+		return At(e, "regarding", "kind") != kind || At(e, "regarding", "name") != name || At(e, "reportingController") != "skiff.dev/"+w.Controller
+	})
+}

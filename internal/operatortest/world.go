@@ -1,0 +1,171 @@
+// Package operatortest is the world in which the tests of the operators play: a controller on an embedded API server, over real HTTP and
+// in virtual time, beside a user whose client it hands out. Only tests import it.
+//
+// Its job is what these worlds share: to begin and end one, to start, stop and kill the controller in it, to act as a user and to
+// compare what came of it (world.go, objects.go, requests.go); to play the parts of a cluster that an operator meets (cluster.go); to
+// kill a controller at each of its requests (kill.go); and to lead it through random lives (life.go). Not its job: what an operator
+// should have done, which each one's own tests say.
+//
+// A world lives in a testing/synctest bubble. The test runs on the bubble's first goroutine, the controller and the parts of the
+// cluster on goroutines that Run waits for in the end. It stands beside the event path, around an operator.
+package operatortest
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/testr"
+
+	"skiff/crds"
+	"skiff/internal/controller"
+	"skiff/internal/events"
+	"skiff/internal/fakeapi"
+	"skiff/internal/kube"
+)
+
+// Agent is the user agent of the controller under test, to tell its requests from others'.
+const Agent = "controller"
+
+// Options say what a world is made of.
+type Options struct {
+	Resource   kube.Resource // the custom resource of the controller
+	Controller string        // its name, as Events report it: skiff.dev/NAME
+	New        func(*kube.Client, *events.Recorder, logr.Logger) *controller.Controller
+	Server     fakeapi.Options
+	Definition func([]byte) []byte // changes the CRD before it is installed; nil: does not
+	Quiet      bool                // no log; otherwise the log is the test's
+}
+
+// World is a controller on an embedded API server, in virtual time.
+type World struct {
+	*testing.T
+	Options
+	API  *fakeapi.Server
+	User *kube.Client
+	Log  logr.Logger
+	Stop func() // stops the controller, if it runs, and waits for it
+
+	pipe *fakeapi.Pipe
+	ends []func()
+}
+
+// Run runs f in a fresh world, in which the CRD is installed and nothing else runs yet.
+func Run(t *testing.T, o Options, f func(w *World)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &World{T: t, Options: o, API: fakeapi.New(o.Server), Log: testr.New(t), Stop: func() {}}
+		if o.Quiet {
+			w.Log = logr.Discard()
+		}
+		w.pipe = w.API.ListenPipe()
+		w.User = w.Connect("user")
+		defer w.close()
+		for _, text := range crds.All() {
+			if !bytes.Contains(text, []byte("name: "+o.Resource.Plural+"."+o.Resource.Group+"\n")) {
+				continue
+			}
+			if o.Definition != nil {
+				text = o.Definition(text)
+			}
+			w.PostYAML("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", text)
+		}
+		w.Pass(time.Second) // it is served
+		f(w)
+	})
+}
+
+func (w *World) close() {
+	w.Stop()
+	for _, end := range w.ends {
+		end()
+	}
+	w.User.Close()
+	if err := w.pipe.Close(); err != nil {
+		w.Error(err)
+	}
+	w.API.Close()
+}
+
+// Connect returns a client with that user agent. Who asks for it closes it.
+func (w *World) Connect(agent string) *kube.Client {
+	w.Helper()
+	return w.connect(agent, w.pipe.Dial)
+}
+
+func (w *World) connect(agent string, dial dialFunc) *kube.Client {
+	w.Helper()
+	c, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: dial, UserAgent: agent})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return c
+}
+
+// PostYAML posts a file as `kubectl create` does.
+func (w *World) PostYAML(path string, text []byte) {
+	w.Helper()
+	transport := &http.Transport{DialContext: w.pipe.Dial}
+	defer transport.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: transport}).Post(fakeapi.PipeURL+path, "application/yaml", bytes.NewReader(text))
+	if err != nil {
+		w.Fatal(err)
+	}
+	if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusCreated {
+		w.Fatalf("POST %s: %s %v", path, resp.Status, err)
+	}
+}
+
+// Start runs a new controller, as after a restart of the process: without any memory.
+func (w *World) Start() { w.start(w.pipe.Dial) }
+
+// StartToBeKilled is Start for a process that k kills.
+func (w *World) StartToBeKilled(k *Killer) {
+	k.dial = w.pipe.Dial
+	w.start(k.Dial)
+}
+
+func (w *World) start(dial dialFunc) {
+	client := w.connect(Agent, dial)
+	recorder := events.New(events.Options{Client: client, Controller: "skiff.dev/" + w.Controller, Instance: "test", Log: w.Log})
+	stop := w.run(w.New(client, recorder, w.Log).Run, recorder.Run)
+	w.Stop = func() {
+		stop()
+		client.Close()
+		w.Stop = func() {}
+	}
+	w.Settle()
+}
+
+// Background runs a part of the cluster until the world ends.
+func (w *World) Background(part func(context.Context) error) { w.ends = append(w.ends, w.run(part)) }
+
+// run runs all parts until stop is called.
+func (w *World) run(parts ...func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(w.Context())
+	var running sync.WaitGroup
+	for _, part := range parts {
+		running.Go(func() {
+			if err := part(ctx); err != nil {
+				w.Error(err)
+			}
+		})
+	}
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// Settle waits until nothing moves without the passing of time; Pass lets time pass as well.
+func (w *World) Settle() { synctest.Wait() }
+
+// Pass lets time pass, and what happens then.
+func (w *World) Pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}

@@ -75,7 +75,7 @@ func pauseAfter(err error, failures int) time.Duration {
 	switch {
 	case missing(err):
 		pause = minMissing + rand.N(maxMissing-minMissing)
-	case rejected(err) && failures > 0:
+	case kube.IsRefused(err) && failures > 0:
 		pause = minRejected + rand.N(maxRejected-minRejected)
 	}
 	if after := min(kube.RetryAfter(err), maxRetryAfter); after > 0 {
@@ -87,20 +87,6 @@ func pauseAfter(err error, failures int) time.Duration {
 
 // missing says that we lack a right or the server lacks the resource: a person is about to mend it, or nobody.
 func missing(err error) bool { return kube.IsForbidden(err) || kube.IsNotFound(err) }
-
-// rejected says that the server understood the request and will never grant it.
-func rejected(err error) bool {
-	s := kube.AsStatus(err)
-	if s == nil {
-		return false
-	}
-	switch s.Code {
-	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotAcceptable,
-		http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusNotImplemented:
-		return true
-	}
-	return false
-}
 
 // expired says that the version asked for cannot be served: the server no longer has it, or has not reached
 // it.
@@ -184,7 +170,7 @@ func hint(err error) string {
 		return "grant list and watch on this resource"
 	case kube.IsUnauthorized(err):
 		return "check the credentials"
-	case rejected(err):
+	case kube.IsRefused(err):
 		return "check the selectors"
 	case errors.Is(err, kube.ErrFrameTooLarge):
 		return "find the object and make it smaller"

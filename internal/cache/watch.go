@@ -82,7 +82,7 @@ func (r *Reflector[T]) resumeFailed(ctx context.Context, s state[T], err error) 
 	case kube.IsNotFound(err):
 		// The kind was uninstalled. Should it come back, it begins anew.
 		return r.relistAfter(s, err, "missing")
-	case rejected(err):
+	case kube.IsRefused(err):
 		s.unset = true // it may be the version that the server cannot read
 		return r.relistAfter(s, err, "rejected")
 	}

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -19,9 +20,9 @@ func get(t *testing.T, h http.HandlerFunc) error {
 func TestThePredicatesGoByReasonThenCode(t *testing.T) {
 	const tooLarge = `,"details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"retryAfterSeconds":1}`
 	all := map[string]func(error) bool{
-		"NotFound": IsNotFound, "NoResource": IsNoResource, "AlreadyExists": IsAlreadyExists, "Conflict": IsConflict,
+		"NotFound": IsNotFound, "AlreadyExists": IsAlreadyExists, "Conflict": IsConflict,
 		"Gone": IsGone, "Unauthorized": IsUnauthorized, "Forbidden": IsForbidden, "Invalid": IsInvalid,
-		"BadRequest": IsBadRequest, "MethodNotSupported": IsMethodNotSupported, "TooManyRequests": IsTooManyRequests,
+		"TooManyRequests": IsTooManyRequests, "Refused": IsRefused,
 		"NamespaceTerminating": IsNamespaceTerminating, "TooLargeResourceVersion": IsTooLargeResourceVersion, "Transient": IsTransient,
 	}
 	for name, tc := range map[string]struct {
@@ -29,7 +30,7 @@ func TestThePredicatesGoByReasonThenCode(t *testing.T) {
 		want   string // the predicates that hold
 	}{
 		"object missing":        {failure(404, "NotFound", `,"details":{"name":"web","kind":"pods"}`), "NotFound"},
-		"route missing":         {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "404 page not found", 404) }, "NoResource NotFound"},
+		"route missing":         {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "404 page not found", 404) }, "NotFound"},
 		"taken":                 {failure(409, "AlreadyExists", ""), "AlreadyExists"},
 		"conflict":              {failure(409, "Conflict", ""), "Conflict"},
 		"expired":               {failure(410, "Expired", ""), "Gone"},
@@ -37,10 +38,12 @@ func TestThePredicatesGoByReasonThenCode(t *testing.T) {
 		"who are you":           {failure(401, "Unauthorized", ""), "Unauthorized"},
 		"no right":              {failure(403, "Forbidden", ""), "Forbidden"},
 		"namespace is ending":   {failure(403, "Forbidden", `,"details":{"causes":[{"reason":"NamespaceTerminating"}]}`), "Forbidden NamespaceTerminating"},
-		"bad field":             {failure(422, "Invalid", `,"details":{"causes":[{"field":"spec.image"}]}`), "Invalid"},
-		"bad request":           {failure(400, "BadRequest", ""), "BadRequest"},
-		"wrong verb":            {failure(405, "MethodNotAllowed", ""), "MethodNotSupported"},
+		"bad field":             {failure(422, "Invalid", `,"details":{"causes":[{"field":"spec.image"}]}`), "Invalid Refused"},
+		"bad request":           {failure(400, "BadRequest", ""), "Refused"},
+		"too large":             {failure(413, "RequestEntityTooLarge", ""), "Refused"},
+		"wrong verb":            {failure(405, "MethodNotAllowed", ""), "Refused"},
 		"busy":                  {failure(429, "TooManyRequests", ""), "TooManyRequests Transient"},
+		"unknown field":         {answer(500, `{"kind":"Status","status":"Failure","message":"failed to create typed patch object (default/web; /v1, Kind=Pod): .spec.x: field not declared in schema"}`), "Refused"},
 		"broken":                {failure(500, "InternalError", ""), "Transient"},
 		"from the future":       {failure(504, "Timeout", tooLarge), "TooLargeResourceVersion Transient"},
 		"future, by cause text": {failure(504, "Timeout", `,"details":{"causes":[{"message":"Too large resource version"}]}`), "TooLargeResourceVersion Transient"},
@@ -112,6 +115,34 @@ var func200HTML = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) 
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	fmt.Fprint(w, "<html>please log in</html>")
 })
+
+func TestWhatIsNoAnswerOfTheServerIsNotTransientAndIsCalledByItsName(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	away := &NoAnswerError{errors.New("dial tcp 10.0.0.1:6443->10.0.0.2:54321: connection refused")}
+	for _, test := range []struct {
+		err       error
+		transient bool
+		text      string
+	}{
+		{fmt.Errorf("get pods web: %w", away), true, "the API server cannot be reached"},
+		{&unknownOutcome{away}, true, "the API server cannot be reached"},
+		{&NoAnswerError{context.Cause(ctx)}, false, "the API server cannot be reached"},
+		{fmt.Errorf("get pods web: %w", &Status{Code: 503, Message: "starting"}), true, "starting"},
+		{errors.New("encode body: unsupported value"), false, "encode body: unsupported value"},
+		{context.Canceled, false, "context canceled"},
+	} {
+		if got := IsTransient(test.err); got != test.transient {
+			t.Errorf("IsTransient(%v) is %v", test.err, got)
+		}
+		if got := Explain(test.err); got != test.text {
+			t.Errorf("Explain(%v) is %q, want %q", test.err, got, test.text)
+		}
+	}
+	if IsTransient(nil) || IsRefused(nil) {
+		t.Error("no error is of a kind")
+	}
+}
 
 func failureIn200(w http.ResponseWriter, r *http.Request) {
 	answer(200, `{"kind":"Status","status":"Failure","code":404,"reason":"NotFound"}`)(w, r)

@@ -1,0 +1,152 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// AsStatus returns the Status in err's chain, or nil.
+func AsStatus(err error) *Status {
+	var s *Status
+	if errors.As(err, &s) {
+		return s
+	}
+	return nil
+}
+
+func hasCode(err error, code int) bool {
+	s := AsStatus(err)
+	return s != nil && s.Code == code
+}
+
+// IsNotFound says that the object, its namespace or the whole resource does not exist (404).
+func IsNotFound(err error) bool { return hasCode(err, http.StatusNotFound) }
+
+// IsAlreadyExists says that a create met an object of the same name (409 AlreadyExists).
+func IsAlreadyExists(err error) bool {
+	s := AsStatus(err)
+	return s != nil && s.Reason == ReasonAlreadyExists
+}
+
+// IsConflict says that a precondition failed: resourceVersion, uid, or an apply against another manager's
+// field (409, other than AlreadyExists).
+func IsConflict(err error) bool {
+	s := AsStatus(err)
+	return s != nil && s.Code == http.StatusConflict && s.Reason != ReasonAlreadyExists
+}
+
+// IsGone says that a resource version or continue token is too old (410 Gone or Expired).
+func IsGone(err error) bool {
+	s := AsStatus(err)
+	return s != nil && (s.Code == http.StatusGone || s.Reason == ReasonGone || s.Reason == ReasonExpired)
+}
+
+// IsUnauthorized says that the server does not know us (401).
+func IsUnauthorized(err error) bool { return hasCode(err, http.StatusUnauthorized) }
+
+// IsForbidden says that we lack a right (403).
+func IsForbidden(err error) bool { return hasCode(err, http.StatusForbidden) }
+
+// IsInvalid says that the object broke a rule of its schema (422); Details.Causes name the fields.
+func IsInvalid(err error) bool { return hasCode(err, http.StatusUnprocessableEntity) }
+
+// IsTooManyRequests says that the server sheds load (429).
+func IsTooManyRequests(err error) bool { return hasCode(err, http.StatusTooManyRequests) }
+
+// IsNamespaceTerminating says that nothing can be created in a namespace that is being deleted (403 with a
+// cause; the NamespaceLifecycle admission plugin).
+func IsNamespaceTerminating(err error) bool {
+	s := AsStatus(err)
+	return s != nil && s.Code == http.StatusForbidden && s.hasCause(causeNamespaceTerminating)
+}
+
+// IsTooLargeResourceVersion says that the server has not yet reached the resource version that was asked for.
+// Servers said so in three ways over time: by a cause, and before that by the message alone, with either
+// wording.
+func IsTooLargeResourceVersion(err error) bool {
+	s := AsStatus(err)
+	if s == nil || s.Code != http.StatusGatewayTimeout {
+		return false
+	}
+	if s.hasCause(causeResourceVersionTooLarge) {
+		return true
+	}
+	for _, c := range s.Details.Causes {
+		if strings.Contains(c.Message, "Too large resource version") {
+			return true
+		}
+	}
+	return strings.Contains(s.Message, "Too large resource version")
+}
+
+// RetryAfter returns how long the server asked us to wait before the next try, or 0.
+func RetryAfter(err error) time.Duration {
+	if s := AsStatus(err); s != nil {
+		return s.RetryAfter()
+	}
+	return 0
+}
+
+// NoAnswerError is a request that got no answer, or not all of it: the connection could not be made or broke, the time
+// was over, or there was no token to ask with. Nothing is wrong with the request. Its text is that of Err.
+type NoAnswerError struct{ Err error }
+
+func (e *NoAnswerError) Error() string { return e.Err.Error() }
+func (e *NoAnswerError) Unwrap() error { return e.Err }
+
+// unknownOutcome marks a write whose connection died after the request was sent.
+type unknownOutcome struct{ err error }
+
+func (e *unknownOutcome) Error() string {
+	return "the outcome is unknown, the connection ended before the answer: " + e.err.Error()
+}
+func (e *unknownOutcome) Unwrap() error { return e.err }
+
+// UnknownOutcome says that err left it open whether a write happened: read before writing again.
+func UnknownOutcome(err error) bool {
+	var u *unknownOutcome
+	return errors.As(err, &u)
+}
+
+// IsTransient says that the same request may well succeed later: there was no answer, or the server was too busy,
+// overloaded or restarting.
+func IsTransient(err error) bool {
+	if noAnswer := new(NoAnswerError); errors.As(err, &noAnswer) {
+		return !errors.Is(err, context.Canceled)
+	}
+	s := AsStatus(err)
+	return s != nil && (s.Code == http.StatusTooManyRequests || s.Code >= 500) && !IsRefused(s)
+}
+
+// IsRefused says that the server would refuse the same request again: what it says is wrong, and only a change of it
+// helps. Besides the codes for that it is a 500 for an apply of a field that is not in the schema, or is there twice
+// (seen on v1.36).
+func IsRefused(err error) bool {
+	s := AsStatus(err)
+	if s == nil {
+		return false
+	}
+	switch s.Code {
+	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusRequestEntityTooLarge,
+		http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusNotImplemented:
+		return true
+	case http.StatusInternalServerError:
+		return strings.HasPrefix(s.Message, "failed to create typed patch object")
+	}
+	return false
+}
+
+// Explain returns the text of err for people who read a status: the server's own words, or that there was no answer, in
+// words that are the same each time. The full text of an error of the connection has ports that differ.
+func Explain(err error) string {
+	if s := AsStatus(err); s != nil {
+		return s.Error()
+	}
+	if noAnswer := new(NoAnswerError); errors.As(err, &noAnswer) {
+		return "the API server cannot be reached"
+	}
+	return err.Error()
+}

@@ -3,6 +3,7 @@ package apply
 import (
 	"time"
 
+	"skiff/internal/cache"
 	"skiff/internal/kube"
 )
 
@@ -18,7 +19,7 @@ func (a *Answer[T]) Remaining() time.Duration { return a.remaining() }
 
 // Newest returns the newest copy of an object that can be trusted, false if there is none: the answer as long as the cache
 // is behind it, else what the cache has; and where the cache stays behind for too long, what read says (protocol CCH-15).
-func (a *Answer[T]) Newest(k kube.Key, m Mirror[T], read func() (T, bool, error)) (T, bool, error) {
+func (a *Answer[T]) Newest(k kube.Key, m *cache.Store[T], read func() (T, bool, error)) (T, bool, error) {
 	trusted := a.trusted(m.Reached) // before the cache is read; see (*turn).look
 	cached, ok, err := m.Get(k)
 	switch {

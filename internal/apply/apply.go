@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"skiff/internal/cache"
 	"skiff/internal/kube"
 	"skiff/internal/patch"
 )
@@ -39,12 +40,6 @@ const (
 	// has lost its label; a pod's grace period is 30 s, and nobody wants to wait for that twice.
 	whileDeleting = 5 * time.Second
 )
-
-// Mirror is the read side of the cache of one kind: (*cache.Store).Get and Reached.
-type Mirror[T kube.Object] struct {
-	Get     func(kube.Key) (T, bool, error)
-	Reached func(namespace, resourceVersion string, written time.Time) bool
-}
 
 // Live is what the cache keeps of a child: whose it is, what can be compared with the desired state, and S, the fields
 // of its status that the operator reads.
@@ -104,7 +99,7 @@ type Applier[S any] struct {
 	client   *kube.Client
 	resource kube.Resource
 	schema   *patch.Node
-	mirror   Mirror[*Live[S]]
+	mirror   *cache.Store[*Live[S]]
 
 	mu     sync.Mutex // guards owners; what an entry points at belongs to the one reconcile of that owner
 	owners map[kube.Key]*owned[S]
@@ -117,7 +112,7 @@ type owned[S any] struct {
 }
 
 // New returns an Applier for the children of a kind that package patch has a schema of.
-func New[S any](client *kube.Client, r kube.Resource, m Mirror[*Live[S]]) *Applier[S] {
+func New[S any](client *kube.Client, r kube.Resource, m *cache.Store[*Live[S]]) *Applier[S] {
 	return &Applier[S]{client: client, resource: r, schema: patch.SchemaFor(r.APIVersion(), r.Kind), mirror: m,
 		owners: map[kube.Key]*owned[S]{}}
 }
@@ -147,8 +142,8 @@ func (a *Applier[S]) memoryOf(owner Owner, child kube.Key) *memory[S] {
 	return m
 }
 
-// Apply makes the child as c declares it, if it is not. An error is a request that failed or was refused; Refused says
-// whether trying again can help. Result.Live is the newest known copy also where there is an error.
+// Apply makes the child as c declares it, if it is not. An error is a request that failed or was refused; kube.IsRefused
+// says whether trying again can help. Result.Live is the newest known copy also where there is an error.
 func (a *Applier[S]) Apply(ctx context.Context, owner Owner, c Child) (Result[S], error) {
 	want, err := declare(owner, c)
 	if err != nil {

@@ -3,7 +3,7 @@
 //
 // Its job is one child at a time ([Applier.Apply]) and the status of the owner ([Statuses.Write]). What is desired is the
 // operator's, a pure function of the custom resource; when a reconcile runs is the controller's; what the cluster looks
-// like comes from the cache through two functions ([Mirror]), and package patch compares.
+// like comes from the cache, and package patch compares.
 //
 // # How a child is written
 //
@@ -20,7 +20,7 @@
 //
 // # Stale caches
 //
-// The cache learns of our own write a moment after its answer. Until it has (Mirror.Reached), the answer stands in for
+// The cache learns of our own write a moment after its answer. Until it has (Store.Reached), the answer stands in for
 // the cached copy, so that no reconcile acts on what it has itself made obsolete, and no status says so. This trust ends
 // after a few seconds: then a live read decides. See [written].
 //

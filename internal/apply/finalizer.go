@@ -11,7 +11,7 @@ import (
 
 // AddFinalizer puts a finalizer on an object and returns the answer, the version that the next write has to name. It
 // holds only for the version that was read, because a merge patch replaces the whole list, and with it what somebody
-// else has added meanwhile (protocol WRT-06): IsConflict then says that the object has changed, which comes as an event.
+// else has added meanwhile (protocol WRT-06). Where there is another version by now the error is ErrOvertaken.
 func (s *Statuses[O, T]) AddFinalizer(ctx context.Context, object T, name string) (T, error) {
 	m := object.ObjectMeta()
 	switch {
@@ -33,7 +33,7 @@ func (s *Statuses[O, T]) RemoveFinalizer(ctx context.Context, object T, name str
 	}
 	rest := slices.DeleteFunc(slices.Clone(m.Finalizers), func(f string) bool { return f == name })
 	_, err := s.setFinalizers(ctx, object, rest)
-	if kube.IsNotFound(err) && kube.AsStatus(err).Details.Name == m.Name {
+	if errors.Is(err, ErrOvertaken) && kube.IsNotFound(err) {
 		return nil
 	}
 	return err
@@ -46,8 +46,7 @@ func (s *Statuses[O, T]) setFinalizers(ctx context.Context, object T, list []str
 	answer := T(new(O))
 	err := s.client.Patch(ctx, s.resource, m.Key(), kube.MergePatch, patch, answer, kube.WriteOptions{FieldManager: Manager})
 	if err != nil {
-		s.reread(ctx, m.Key(), err)
-		return object, err
+		return object, s.overtaken(ctx, m.Key(), err)
 	}
 	s.remember(answer)
 	return answer, nil

@@ -2,7 +2,6 @@ package apply
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -246,25 +245,6 @@ func TestFightEndsInAPause(t *testing.T) {
 			t.Errorf("count %d after the window, want 1", c.count)
 		}
 	})
-}
-
-func TestRefusedIsWhatOnlyAChangeHelps(t *testing.T) {
-	for _, test := range []struct {
-		code    int
-		message string
-		want    bool
-	}{
-		{400, "strict decoding error", true}, {413, "", true}, {422, "", true},
-		{500, `failed to create typed patch object (default/web; apps/v1, Kind=Deployment): .spec.x: field not declared in schema`, true},
-		{500, "etcdserver: leader changed", false}, {403, "", false}, {404, "", false}, {409, "", false}, {429, "", false}, {503, "", false},
-	} {
-		if got := Refused(fmt.Errorf("apply x: %w", &kube.Status{Code: test.code, Message: test.message})); got != test.want {
-			t.Errorf("%d %s: got %t", test.code, test.message, got)
-		}
-	}
-	if Refused(nil) || Refused(errChanged) {
-		t.Error("what is no answer of the server is not a refusal")
-	}
 }
 
 func TestEarlier(t *testing.T) {

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
 
+	"skiff/internal/cache"
 	"skiff/internal/kube"
 )
 
@@ -20,7 +22,7 @@ type Statuses[O any, T interface {
 }] struct {
 	client   *kube.Client
 	resource kube.Resource
-	mirror   Mirror[T]
+	mirror   *cache.Store[T]
 
 	mu      sync.Mutex // guards answers
 	answers map[kube.Key]written[T]
@@ -30,7 +32,7 @@ type Statuses[O any, T interface {
 func NewStatuses[O any, T interface {
 	*O
 	kube.Object
-}](client *kube.Client, r kube.Resource, m Mirror[T]) *Statuses[O, T] {
+}](client *kube.Client, r kube.Resource, m *cache.Store[T]) *Statuses[O, T] {
 	return &Statuses[O, T]{client: client, resource: r, mirror: m, answers: map[kube.Key]written[T]{}}
 }
 
@@ -65,8 +67,7 @@ func (s *Statuses[O, T]) Forget(k kube.Key) {
 // Write makes status the status of object, unless from, the one that object has, is the same. Both must marshal to JSON
 // objects with the same fields; null removes a field. The write holds only for the version that was read: otherwise it
 // could put the status of a deleted object onto one that was created in its place (the server ignores a uid here, seen
-// on v1.36). IsConflict then says that the object has changed, which comes as an event; Get gives the changed one from now
-// on, because where the watch is dead the event does not come, and the next write would meet the same conflict.
+// on v1.36). Where there is another version by now the error is ErrOvertaken.
 func (s *Statuses[O, T]) Write(ctx context.Context, object T, from, status any) (changed bool, err error) {
 	if reflect.DeepEqual(from, status) {
 		return false, nil // nearly always, and ten times as cheap as what follows
@@ -91,19 +92,29 @@ func (s *Statuses[O, T]) Write(ctx context.Context, object T, from, status any) 
 	err = s.client.Patch(ctx, s.resource, m.Key(), kube.MergePatch, patch, answer,
 		kube.WriteOptions{FieldManager: Manager, Subresource: "status"})
 	if err != nil {
-		s.reread(ctx, m.Key(), err)
-		return false, err
+		return false, s.overtaken(ctx, m.Key(), err)
 	}
 	s.remember(answer)
 	return true, nil
 }
 
-// reread makes Get give the live object where err is a conflict. If that fails, the next write meets the conflict again.
-func (s *Statuses[O, T]) reread(ctx context.Context, k kube.Key, err error) {
-	live := T(new(O))
-	if kube.IsConflict(err) && s.client.Get(ctx, s.resource, k, live) == nil {
-		s.remember(live)
+// ErrOvertaken says that a custom resource has changed since it was read, or is gone. Its event is on its way; should the
+// watch be dead, Get gives the changed one all the same, because the next write would meet the same conflict.
+var ErrOvertaken = errors.New("it has changed since it was read")
+
+// overtaken makes ErrOvertaken of the failure of a write where it is one.
+func (s *Statuses[O, T]) overtaken(ctx context.Context, k kube.Key, err error) error {
+	switch {
+	case kube.IsConflict(err):
+		live := T(new(O))
+		if s.client.Get(ctx, s.resource, k, live) == nil { // if not, the next write meets the conflict again
+			s.remember(live)
+		}
+	case kube.IsNotFound(err) && kube.AsStatus(err).Details.Name == k.Name: // and not the resource as a whole
+	default:
+		return err
 	}
+	return fmt.Errorf("%w: %w", ErrOvertaken, err)
 }
 
 // remember keeps an answer of the server for Get.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"skiff/internal/kube"
@@ -49,7 +48,7 @@ func (t *turn[S]) create(ctx context.Context) (Result[S], error) {
 		// The cache is behind, or the object lacks the label that the cache looks for, or it is not ours at all. A 422
 		// can mean the same: the API server allocates a Service's node port before it looks for the name (seen on v1.36).
 		return t.createdBefore(ctx, err)
-	case Refused(err):
+	case kube.IsRefused(err):
 		t.mem.refusal.note(t.want, 0, err)
 	case kube.IsNamespaceTerminating(err):
 		return Result[S]{Outcome: Waiting, Wait: whileDeleting,
@@ -191,7 +190,7 @@ func (t *turn[S]) apply(ctx context.Context, live *Live[S], difference string) (
 		t.mem.lost = min(max(2*t.mem.lost, soon), maxTrust)
 		r.Outcome, r.Wait, r.Message = Overtaken, t.mem.lost, fmt.Sprintf("%s changed while it was being applied", t)
 		return r, nil
-	case Refused(err):
+	case kube.IsRefused(err):
 		t.mem.refusal.note(t.want, fingerprint(t.want, live), err)
 		return r, err
 	case err != nil:
@@ -227,20 +226,4 @@ func otherUID(err error) bool {
 	s := kube.AsStatus(err)
 	return s != nil && s.Code == http.StatusUnprocessableEntity &&
 		slices.ContainsFunc(s.Details.Causes, func(c kube.StatusCause) bool { return c.Field == "metadata.uid" })
-}
-
-// Refused says that the server would refuse the same request again: what we declare is wrong, and only a change of it
-// helps. Besides 400 and 422 that is a 500 for a field that is not in the schema, or is there twice (seen on v1.36).
-func Refused(err error) bool {
-	s := kube.AsStatus(err)
-	if s == nil {
-		return false
-	}
-	switch s.Code {
-	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge:
-		return true
-	case http.StatusInternalServerError:
-		return strings.HasPrefix(s.Message, "failed to create typed patch object")
-	}
-	return false
 }

@@ -1,9 +1,10 @@
 // Package conditions holds the status conditions of skiff's custom resources (meta/v1 Condition): what a user reads in
 // `kubectl describe` and waits for with `kubectl wait`.
 //
-// Its job is the bookkeeping that every operator needs in the same form: one condition per type, a transition time that
-// moves only when the status does, whole seconds, messages of bounded length. Which conditions there are and when one is
-// true is the operator's; writing them to the server is package apply's.
+// Its job is what every operator needs in the same form: one condition per type, a transition time that moves only when the
+// status does, whole seconds, messages of bounded length (conditions.go); what a problem makes of them (set.go); and which
+// changes of them are worth an Event (news.go). What is true of an object is the operator's to say; writing conditions and
+// Events to the server is the job of packages apply and events.
 //
 // Place on the event path: inside Reconcile (function 9). Pure functions on the caller's goroutine; arguments are never
 // changed, because old conditions come from the cache and are shared.
@@ -25,14 +26,6 @@ const (
 	Unknown Status = "Unknown"
 )
 
-// Of returns True or False.
-func Of(b bool) Status {
-	if b {
-		return True
-	}
-	return False
-}
-
 // The types that skiff's kinds share. Ready and Progressing are good when true, the others bad.
 const (
 	Ready       = "Ready"       // all that the spec asks for was seen to be there
@@ -51,15 +44,25 @@ type Condition struct {
 	Message            string    `json:"message"`            // for people; ends with the next step or the next retry
 }
 
+// New returns a condition without generation and time.
+func New(conditionType string, status bool, reason, message string) Condition {
+	c := Condition{Type: conditionType, Status: False, Reason: reason, Message: message}
+	if status {
+		c.Status = True
+	}
+	return c
+}
+
 // maxMessage bounds a message in bytes. The API allows 32 KiB; but a server's 422 about a large template repeats the
 // template, and whoever reads a status wants the beginning of that.
 const maxMessage = 1024
 
-// Update returns the conditions after an observation: those of want in their order, then the ones of old whose type
-// want does not name. A condition whose status is as before keeps its transition time; any other gets now.
-func Update(old, want []Condition, now time.Time) []Condition {
+// Update returns the conditions after an observation of a generation: those of want in their order, then the ones of old
+// whose type want does not name. A condition whose status is as before keeps its transition time; any other gets now.
+func Update(old, want []Condition, generation int64, now time.Time) []Condition {
 	out := make([]Condition, 0, max(len(old), len(want)))
 	for _, c := range want {
+		c.ObservedGeneration = generation
 		c.LastTransitionTime = now.UTC().Truncate(time.Second)
 		if before, ok := Get(old, c.Type); ok && before.Status == c.Status {
 			c.LastTransitionTime = before.LastTransitionTime

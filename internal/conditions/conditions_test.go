@@ -1,6 +1,7 @@
 package conditions
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -8,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
+
+	"skiff/internal/kube"
 )
 
 var (
@@ -18,11 +21,11 @@ var (
 // Rules: MGR-13
 func TestTransitionTimeMovesOnlyWithTheStatus(t *testing.T) {
 	old := []Condition{{Type: Ready, Status: False, ObservedGeneration: 1, LastTransitionTime: noon, Reason: "RollingOut", Message: "1 of 3"}}
-	same := Update(old, []Condition{{Type: Ready, Status: False, ObservedGeneration: 2, Reason: "Invalid", Message: "2 of 3"}}, later)
+	same := Update(old, []Condition{{Type: Ready, Status: False, Reason: "Invalid", Message: "2 of 3"}}, 2, later)
 	if got := same[0]; !got.LastTransitionTime.Equal(noon) || got.ObservedGeneration != 2 || got.Reason != "Invalid" || got.Message != "2 of 3" {
 		t.Errorf("same status: got %+v, want everything new but the time", got)
 	}
-	turned := Update(same, []Condition{{Type: Ready, Status: True, Reason: "Complete"}}, later)
+	turned := Update(same, []Condition{{Type: Ready, Status: True, Reason: "Complete"}}, 2, later)
 	if !turned[0].LastTransitionTime.Equal(later) {
 		t.Errorf("other status: time %s, want %s", turned[0].LastTransitionTime, later)
 	}
@@ -33,7 +36,7 @@ func TestTransitionTimeMovesOnlyWithTheStatus(t *testing.T) {
 
 func TestUpdateKeepsOneConditionPerTypeAndThoseOfOthers(t *testing.T) {
 	old := []Condition{{Type: "Paused", Status: True, LastTransitionTime: noon}, {Type: Ready, Status: True, LastTransitionTime: noon}}
-	got := Update(old, []Condition{{Type: Ready, Status: True}, {Type: Degraded, Status: False}}, later)
+	got := Update(old, []Condition{{Type: Ready, Status: True}, {Type: Degraded, Status: False}}, 1, later)
 	var types []string
 	for _, c := range got {
 		types = append(types, c.Type)
@@ -46,7 +49,7 @@ func TestUpdateKeepsOneConditionPerTypeAndThoseOfOthers(t *testing.T) {
 // Rules: WRT-33
 func TestTimesSurviveTheWireUnchanged(t *testing.T) {
 	zone := time.FixedZone("somewhere", 3600)
-	in := Update(nil, []Condition{{Type: Ready, Status: True, Reason: "Complete"}}, noon.Add(123456789*time.Nanosecond).In(zone))
+	in := Update(nil, []Condition{{Type: Ready, Status: True, Reason: "Complete"}}, 1, noon.Add(123456789*time.Nanosecond).In(zone))
 	text, err := json.Marshal(in)
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +61,7 @@ func TestTimesSurviveTheWireUnchanged(t *testing.T) {
 	if err := json.Unmarshal(text, &out); err != nil {
 		t.Fatal(err)
 	}
-	again, err := json.Marshal(Update(out, in, later))
+	again, err := json.Marshal(Update(out, in, 1, later))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,14 +72,74 @@ func TestTimesSurviveTheWireUnchanged(t *testing.T) {
 
 func TestLongMessageKeepsItsBeginningAndItsEnd(t *testing.T) {
 	message := "cannot apply: " + strings.Repeat("ä", 5000) + "; correct the spec"
-	got := Update(nil, []Condition{{Type: Stalled, Status: True, Message: message}}, noon)[0].Message
+	got := Update(nil, []Condition{{Type: Stalled, Status: True, Message: message}}, 1, noon)[0].Message
 	if len(got) > maxMessage || !utf8.ValidString(got) || !strings.HasPrefix(got, "cannot apply: ") || !strings.HasSuffix(got, "; correct the spec") {
 		t.Errorf("got %d bytes, valid %t: %.40s ... %s", len(got), utf8.ValidString(got), got, got[len(got)-30:])
 	}
 }
 
-func TestOf(t *testing.T) {
-	if Of(true) != True || Of(false) != False {
-		t.Error("Of does not follow its argument")
+func TestAProblemShowsInTheConditionsThatItIsAbout(t *testing.T) {
+	refused, away := &kube.Status{Code: 422, Message: "spec.x: no"}, &kube.NoAnswerError{Err: errors.New("10.0.0.1:54321: reset")}
+	none := "False/AsExpected"
+	for _, test := range []struct {
+		problem                               *Problem
+		ready, progressing, degraded, stalled string
+		message                               string // of Ready
+	}{
+		{nil, "True/Complete", "False/Complete", none, none, "all there"},
+		{&Problem{Reason: "Waiting", Message: "m", Passing: true}, "False/Waiting", "False/Complete", none, none, "m"},
+		{Failed("Pod", refused, "unused", false), "False/PodRefused", "False/PodRefused", "True/PodRefused", "True/PodRefused",
+			"spec.x: no; correct the spec"},
+		{Failed("Pod", away, "skiff tries again", false), "False/PodFailed", "False/Complete", "True/PodFailed", none,
+			"the API server cannot be reached; skiff tries again"},
+		{Failed("Pod", errors.New("local"), "skiff tries again", true), "False/PodFailed", "False/PodFailed", "True/PodFailed", "True/PodFailed",
+			"local; skiff tries again"},
+	} {
+		s := NewSet(nil)
+		s.Ready, s.Progressing = New(Ready, true, "Complete", "all there"), New(Progressing, false, "Complete", "all there")
+		s.Report(test.problem)
+		var got []string
+		for _, c := range s.After(nil, 7, noon) {
+			got = append(got, string(c.Status)+"/"+c.Reason)
+			if c.ObservedGeneration != 7 {
+				t.Errorf("%s is of generation %d, want 7", c.Type, c.ObservedGeneration)
+			}
+		}
+		if want := []string{test.ready, test.progressing, test.degraded, test.stalled, "False/NotAnnotated"}; !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v: got %v, want %v", test.problem, got, want)
+		}
+		if s.Ready.Message != test.message {
+			t.Errorf("message %q, want %q", s.Ready.Message, test.message)
+		}
+	}
+}
+
+func TestNewsAreToldOnce(t *testing.T) {
+	list := func(ready, degraded, paused bool, reason string) []Condition {
+		return []Condition{New(Ready, ready, reason, "m"), New(Degraded, degraded, reason, "m"), New(Paused, paused, "r", "m")}
+	}
+	for _, test := range []struct {
+		before, after []Condition
+		want          []string
+	}{
+		{nil, list(false, false, false, "x"), nil},
+		{nil, list(true, false, false, "x"), []string{"Ready"}},
+		{list(true, false, false, "x"), list(true, false, false, "x"), nil},
+		{list(true, false, false, "x"), list(false, true, false, "Bad"), []string{"! Bad"}},
+		{list(false, true, false, "Bad"), list(false, true, false, "Bad"), nil},
+		{list(false, true, false, "Bad"), list(false, true, false, "Worse"), []string{"! Worse"}},
+		{list(true, false, false, "x"), list(true, false, true, "x"), []string{"Paused"}},
+		{list(true, false, true, "x"), list(true, false, false, "x"), []string{"Resumed"}},
+	} {
+		var got []string
+		for _, n := range NewsOf(test.before, test.after) {
+			if n.Warning {
+				n.Reason = "! " + n.Reason
+			}
+			got = append(got, n.Reason)
+		}
+		if !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%v -> %v: got %q, want %q", test.before, test.after, got, test.want)
+		}
 	}
 }

@@ -18,9 +18,7 @@ func IsPaused(annotations kube.Labels) bool {
 // PausedFor returns the condition Paused for an object with these annotations, without generation and time.
 func PausedFor(annotations kube.Labels) Condition {
 	if IsPaused(annotations) {
-		return Condition{Type: Paused, Status: True, Reason: "Annotated",
-			Message: "nothing is changed; remove the annotation " + PausedAnnotation + " to go on"}
+		return New(Paused, true, "Annotated", "nothing is changed; remove the annotation "+PausedAnnotation+" to go on")
 	}
-	return Condition{Type: Paused, Status: False, Reason: "NotAnnotated",
-		Message: "set the annotation " + PausedAnnotation + ": \"true\" to keep skiff from changing anything"}
+	return New(Paused, false, "NotAnnotated", "set the annotation "+PausedAnnotation+": \"true\" to keep skiff from changing anything")
 }

@@ -34,19 +34,9 @@ const (
 	DefaultReconcileTimeout = time.Minute
 	// DefaultDrainTimeout fits, with abortGrace, into the 30 s that Kubernetes gives a pod to end.
 	DefaultDrainTimeout = 25 * time.Second
-	// StallAfter is the number of failures in a row after which a key goes to the slow lane, and after which
-	// a reconcile should tell its user so (Attempt). With the queue's backoff that is after three to five
-	// seconds of failures that do not pass by themselves.
-	StallAfter = 10
-	// SlowDelay is the pause of the slow lane and after a terminal error, plus up to half of it at random. A
-	// write that the server refuses is then sent less than once per five minutes (ERR-08). A change of the
-	// object runs at once all the same.
-	SlowDelay = 5 * time.Minute
 
 	// abortGrace is how long a run may take to return once its context was cancelled.
 	abortGrace = 2 * time.Second
-	// maxRetryAfter bounds what we let a server make a key wait: a wrong number must not be for ever.
-	maxRetryAfter = 10 * time.Minute
 	// staleAfter is how long a synced mirror may be out of touch with the server before the controller is not
 	// ready any more: longer than a server takes to restart, so that a roll of the control plane makes no noise.
 	staleAfter = 2 * time.Minute
@@ -68,6 +58,14 @@ const Done Outcome = 0
 // After asks for another run after d, or at the next change if that is earlier. A d that is not positive
 // means at once, so that a time already past is never taken for Done.
 func After(d time.Duration) Outcome { return Outcome(max(d, 1)) }
+
+// Wait is After for waits where 0 means that there is nothing to wait for: then it is Done.
+func Wait(d time.Duration) Outcome {
+	if d == 0 {
+		return Done
+	}
+	return After(d)
+}
 
 // Options configure a Controller. Zero values mean the defaults.
 type Options struct {

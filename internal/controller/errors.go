@@ -1,9 +1,8 @@
 package controller
 
 import (
+	"context"
 	"errors"
-	"io"
-	"net"
 	"net/http"
 
 	"skiff/internal/kube"
@@ -48,7 +47,7 @@ func classify(err error) class {
 		return failing
 	case *timeoutError:
 		// Whose fault it was shows in what it was doing: a server that does not answer is no fault of the key.
-		if noAnswer := new(kube.NoAnswerError); errors.As(e.err, &noAnswer) {
+		if kube.IsTransient(e.err) {
 			return classify(e.err)
 		}
 		return failing
@@ -62,11 +61,9 @@ func classify(err error) class {
 			hardest = max(hardest, classify(part))
 		}
 		return hardest
-	case net.Error: // context.DeadlineExceeded of a request is one, too
-		return passing
 	}
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return passing // a broken connection
+	if err == context.DeadlineExceeded {
+		return passing // there was no time left to ask again
 	}
 	if inner := errors.Unwrap(err); inner != nil {
 		return classify(inner)
@@ -79,17 +76,10 @@ func classify(err error) class {
 // changes in the object when it does. Nothing can be created in a namespace that is being deleted, though
 // (ERR-06).
 func classOf(s *kube.Status) class {
-	switch s.Code {
-	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotAcceptable,
-		http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
-		return terminal
-	case http.StatusConflict, http.StatusTooManyRequests, http.StatusUnauthorized:
-		return passing
-	}
 	switch {
-	case kube.IsNamespaceTerminating(s):
+	case kube.IsRefused(s), kube.IsNamespaceTerminating(s):
 		return terminal
-	case s.Code >= 500:
+	case kube.IsTransient(s), s.Code == http.StatusConflict, s.Code == http.StatusUnauthorized:
 		return passing
 	}
 	return failing

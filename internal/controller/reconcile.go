@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"skiff/internal/kube"
 	"skiff/internal/queue"
 )
 
@@ -48,7 +47,7 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 // settle tells the queue what follows from a run, and returns it as text.
 func (c *Controller) settle(ctx context.Context, item queue.Item, outcome Outcome, err error) string {
 	k := item.Key
-	switch class := classify(err); {
+	switch {
 	case err == nil && outcome == Done:
 		c.stats.done.Add(1)
 		c.queue.Forget(k)
@@ -58,23 +57,32 @@ func (c *Controller) settle(ctx context.Context, item queue.Item, outcome Outcom
 		c.queue.Forget(k)
 		d := time.Duration(outcome)
 		c.queue.AddAfter(k, d, "asked to look again")
-		return "again in " + rounded(d)
-	case ctx.Err() != nil: // nobody is left to try again
-		return "stopped"
-	case class == terminal:
-		c.stats.errors.Add(1)
-		c.stats.terminal.Add(1)
-		d := c.queue.RetryAfter(k, SlowDelay, "look again after a terminal error")
-		return "terminal error, waiting for a change, at most " + rounded(d)
-	case class == failing && item.Failures+1 >= StallAfter:
-		c.stats.errors.Add(1)
-		d := c.queue.RetryAfter(k, SlowDelay, "retry from the slow lane")
-		return "error, slow lane, again in " + rounded(d)
-	default:
-		c.stats.errors.Add(1)
-		d := c.queue.RetryAfter(k, min(kube.RetryAfter(err), maxRetryAfter), "retry after an error")
-		return "error, again in " + rounded(d)
+		return c.again("again in ", d)
+	case ctx.Err() != nil:
+		return stopped
 	}
+	c.stats.errors.Add(1)
+	next := next(err, item.Failures)
+	d := c.queue.RetryAfter(k, next.delay, next.cause)
+	switch {
+	case next.class == terminal:
+		c.stats.terminal.Add(1)
+		return c.again("terminal error, waiting for a change, at most ", d)
+	case next.Stalled:
+		return c.again("error, slow lane, again in ", d)
+	}
+	return c.again("error, again in ", d)
+}
+
+// stopped is the outcome of a run that nobody is left to follow up.
+const stopped = "stopped"
+
+// again says when a run follows, after a text that ends in "in " or the like.
+func (c *Controller) again(text string, d time.Duration) string {
+	if c.queue.ShuttingDown() {
+		return stopped
+	}
+	return text + rounded(d)
 }
 
 func rounded(d time.Duration) string {
@@ -94,7 +102,7 @@ func (c *Controller) call(ctx context.Context, log logr.Logger, item queue.Item)
 			err = &panicError{value: p, stack: debug.Stack()}
 		}
 	}()
-	run = context.WithValue(logr.NewContext(run, log), attemptKey{}, item.Failures)
+	run = context.WithValue(logr.NewContext(run, log), failuresKey{}, item.Failures)
 	outcome, err = c.f(run, item.Key)
 	if err != nil && ctx.Err() == nil && run.Err() != nil {
 		c.stats.timeouts.Add(1)
@@ -103,14 +111,8 @@ func (c *Controller) call(ctx context.Context, log logr.Logger, item queue.Item)
 	return outcome, err
 }
 
-type attemptKey struct{}
-
-// Attempt returns the failures in a row of the key before this run, given the context of the run. From
-// StallAfter on the key is in the slow lane, which a reconcile that fails again should tell its user.
-func Attempt(ctx context.Context) int {
-	n, _ := ctx.Value(attemptKey{}).(int)
-	return n
-}
+// failuresKey is where the context of a run has the failures in a row of its key before it.
+type failuresKey struct{}
 
 // panicError is a panic of a Func.
 type panicError struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -215,7 +214,8 @@ func TestAfterForgetsFailuresAndAnErrorWinsOverAfter(t *testing.T) {
 		var attempts []int
 		c, stop := start(t, func(ctx context.Context, k kube.Key) (Outcome, error) {
 			runs.note()
-			attempts = append(attempts, Attempt(ctx))
+			failures, _ := ctx.Value(failuresKey{}).(int)
+			attempts = append(attempts, failures)
 			if runs.count() <= 3 {
 				return After(time.Hour), errors.New("no luck")
 			}
@@ -249,7 +249,7 @@ func TestAKeyThatKeepsFailingGoesToTheSlowLaneAndAChangeBringsItBack(t *testing.
 		var stalled atomic.Int32
 		c, stop := start(t, func(ctx context.Context, k kube.Key) (Outcome, error) {
 			runs.note()
-			if Attempt(ctx) >= StallAfter {
+			if NextOf(ctx, errors.New("no luck")).Stalled {
 				stalled.Add(1)
 			}
 			if failed.Load() {
@@ -259,14 +259,14 @@ func TestAKeyThatKeepsFailingGoesToTheSlowLaneAndAChangeBringsItBack(t *testing.
 		}, Options{})
 		c.queue.Add(key("a"), "changed")
 		time.Sleep(10 * time.Second)
-		expect(t, "runs before the slow lane", runs.count(), StallAfter)
+		expect(t, "runs before the slow lane", runs.count(), stallAfter)
 		time.Sleep(SlowDelay - 10*time.Second)
-		expect(t, "runs within its pause", runs.count(), StallAfter)
+		expect(t, "runs within its pause", runs.count(), stallAfter)
 		time.Sleep(SlowDelay)
-		if n := runs.count(); n < StallAfter+1 || n > StallAfter+2 {
+		if n := runs.count(); n < stallAfter+1 || n > stallAfter+2 {
 			t.Fatalf("%d runs after two pauses", n)
 		}
-		expect(t, "runs that know of it", int(stalled.Load()), runs.count()-StallAfter)
+		expect(t, "runs that know of it", int(stalled.Load()), runs.count()-stallAfter+1)
 
 		before := runs.count()
 		failed.Store(false)
@@ -286,7 +286,7 @@ func TestAnOutageOfTheServerPutsNoKeyInTheSlowLane(t *testing.T) {
 		c, stop := start(t, func(ctx context.Context, k kube.Key) (Outcome, error) {
 			runs.note()
 			if down.Load() {
-				return Done, fmt.Errorf("create service: %w", &net.OpError{Op: "dial", Err: errors.New("connection refused")})
+				return Done, fmt.Errorf("create service: %w", &kube.NoAnswerError{Err: errors.New("connection refused")})
 			}
 			return Done, nil
 		}, Options{})
@@ -433,8 +433,11 @@ func TestErrorsAreClassifiedByTheWholeOfTheirChain(t *testing.T) {
 		{status(http.StatusInternalServerError), passing},
 		{status(http.StatusServiceUnavailable), passing},
 		{fmt.Errorf("get: %w", context.DeadlineExceeded), passing},
-		{fmt.Errorf("get: %w", io.ErrUnexpectedEOF), passing},
-		{&net.OpError{Op: "dial", Err: plain}, passing},
+		{&kube.NoAnswerError{Err: plain}, passing},
+		{&net.OpError{Op: "dial", Err: plain}, failing}, // nothing that package kube says
+		{status(http.StatusNotImplemented), terminal},
+		{&kube.Status{Code: 500, Message: "failed to create typed patch object (default/web): .spec.x: field not declared in schema"}, terminal},
+		{&timeoutError{time.Second, fmt.Errorf("%w, while waiting to try again after: %w", context.DeadlineExceeded, status(429))}, passing},
 		{context.Canceled, failing},
 		{&timeoutError{time.Second, context.DeadlineExceeded}, failing},
 		{&panicError{value: status(422)}, failing},

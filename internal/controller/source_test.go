@@ -340,21 +340,22 @@ func TestANewGenerationStartsTheBackoffAnew(t *testing.T) {
 		w := newWorld(t)
 		var attempts []int
 		c := New("fails", func(ctx context.Context, k kube.Key) (Outcome, error) {
-			attempts = append(attempts, Attempt(ctx))
+			failures, _ := ctx.Value(failuresKey{}).(int)
+			attempts = append(attempts, failures)
 			return Done, errors.New("no luck")
 		}, Options{Workers: 1}, For(w.store("")))
 		stop := w.run(c)
 		w.put("x", "any", "1", nil)
 		time.Sleep(time.Minute) // in the slow lane now
-		expect(t, "failures", c.queue.Failures(key("x")), StallAfter)
+		expect(t, "failures", c.queue.Failures(key("x")), stallAfter)
 		w.put("x", "any", "2", nil) // a config map has no generation: a change like one of a status
-		expect(t, "failures after a change", c.queue.Failures(key("x")), StallAfter+1)
+		expect(t, "failures after a change", c.queue.Failures(key("x")), stallAfter+1)
 		w.delete("x")
-		if n := c.queue.Failures(key("x")); n >= StallAfter {
+		if n := c.queue.Failures(key("x")); n >= stallAfter {
 			t.Errorf("%d failures in a row after the object was deleted", n)
 		}
 		stop()
-		expect(t, "failures before the run of the deletion", attempts[StallAfter+1], 0)
+		expect(t, "failures before the run of the deletion", attempts[stallAfter+1], 0)
 	})
 }
 

@@ -79,7 +79,7 @@ func testEventsAreShown(s *Scope, _ *Skiff) {
 	s.Kubectl("scale", "webserver/told", "--replicas=2")
 	s.waitChildren("told", "nginx:1.23.1", 2)
 	for _, args := range [][]string{{"describe", "webserver", "told"}, {"events", "--for", "webserver/told"}, {"events"}} {
-		s.waitText([]string{"CreateDeployment", "created Deployment told", "CreateService", "ApplyDeployment", "spec.replicas", "Ready"}, args...)
+		s.waitText([]string{"created Deployment told and Service told-service", "ApplyDeployment", "spec.replicas", "Ready"}, args...)
 	}
 	s.waitText([]string{"skiff.dev/webserver"}, "describe", "webserver", "told")
 

@@ -40,6 +40,13 @@ type Object struct {
 	ResourceVersion string
 }
 
+// ObjectOf names obj, an object of resource r.
+func ObjectOf(r kube.Resource, obj kube.Object) Object {
+	m := obj.ObjectMeta()
+	return Object{APIVersion: r.APIVersion(), Kind: r.Kind, Namespace: m.Namespace, Name: m.Name, UID: m.UID,
+		ResourceVersion: m.ResourceVersion}
+}
+
 // Event is one thing that happened.
 type Event struct {
 	Regarding Object
@@ -89,8 +96,11 @@ func New(o Options) *Recorder {
 	}
 }
 
-// Record queues an event and returns at once. An event that finds the queue full is dropped.
+// Record queues an event and returns at once. An event that finds the queue full is dropped. A nil Recorder drops all.
 func (r *Recorder) Record(e Event) {
+	if r == nil {
+		return
+	}
 	select {
 	case r.queue <- queued{e, time.Now()}:
 	default:

@@ -211,6 +211,13 @@ func (q *Queue) ShutDown() {
 	close(q.bell)
 }
 
+// ShuttingDown reports whether ShutDown has been called: what is added now is dropped.
+func (q *Queue) ShuttingDown() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.stopped
+}
+
 // Len returns how many keys are due and wait for a worker; delayed keys are not among them.
 func (q *Queue) Len() int {
 	q.mu.Lock()

@@ -1,71 +1,67 @@
 package redis
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"skiff/internal/apply"
 	"skiff/internal/conditions"
 	"skiff/internal/controller"
-	"skiff/internal/kube"
 )
 
-// problem is what keeps a Redis from being what it declares.
-type problem struct {
-	reason  string
-	message string // ends with the next step, or the next retry
-	stalled bool   // nothing happens any more until somebody changes something
-	passing bool   // it is on its way to being solved, and nobody has to do anything
+// findings are what came of one round.
+type findings struct {
+	want    *desired // nil: the spec is not valid, or the Redis is being deleted
+	slots   []*slot
+	problem *conditions.Problem // the first and worst; nil: none
+	settled bool                // there is nothing to report: the Redis is gone, or as good as gone
+	failed  failure             // the first; it is problem if there is no other
+	errs    []error
 }
 
-// reportAfter is the number of failures in a row after which a failure that should pass by itself is reported: a few hundred
-// milliseconds of backoff, which a restart of the API server's leader takes longer than.
-const reportAfter = 6
+// failure is a failed request about an object of a kind.
+type failure struct {
+	kind string
+	err  error
+}
 
-// fail adds the problem that lies in a failed request about an object of a kind. Its message is the same for each attempt,
-// because a new message is a write.
-func (f *findings) fail(kind string, err error, attempt int) {
-	if f.problem != nil {
+func (f *findings) fail(kind string, err error) {
+	if f.failed.err == nil {
+		f.failed = failure{kind, err}
+	}
+	f.errs = append(f.errs, err)
+}
+
+// explain makes a problem of what failed. What passes by itself in a moment is none.
+func (f *findings) explain(ctx context.Context) {
+	if f.failed.err == nil || f.problem != nil {
 		return
 	}
-	switch {
-	case apply.Refused(err):
-		f.problem = &problem{reason: kind + "Refused", message: reasonFor(err) + "; correct the Redis", stalled: true}
-	case kube.IsTransient(err) && attempt < reportAfter:
-	case attempt+1 >= controller.StallAfter:
-		f.problem = &problem{reason: kind + "Failed", stalled: true,
-			message: reasonFor(err) + "; skiff tries again every few minutes, and at once when the Redis changes"}
-	default:
-		f.problem = &problem{reason: kind + "Failed", message: reasonFor(err) + "; skiff keeps trying"}
+	if next := controller.NextOf(ctx, errors.Join(f.errs...)); !next.Brief {
+		f.problem = conditions.Failed(f.failed.kind, f.failed.err, next.Step, next.Stalled)
 	}
 }
 
 // problemOf returns the problem that lies in the outcome of the Service, nil if there is none.
-func problemOf(o apply.Outcome, message string) *problem {
+func problemOf(o apply.Outcome, message string) *conditions.Problem {
 	switch o {
 	case apply.Foreign:
 		return nameTaken(message)
 	case apply.Contested:
-		return &problem{reason: "Contested", message: message + "; find out what does, skiff tries again within a minute"}
+		return &conditions.Problem{Reason: "Contested", Message: message + "; find out what does, skiff tries again within a minute"}
 	case apply.Held:
-		return &problem{reason: conditions.Paused, message: message + "; remove the annotation " + conditions.PausedAnnotation + " to go on", passing: true}
+		return &conditions.Problem{Reason: conditions.Paused, Message: message + "; remove the annotation " + conditions.PausedAnnotation + " to go on", Passing: true}
 	case apply.Waiting:
-		return &problem{reason: "Waiting", message: message + "; skiff looks again every few seconds", passing: true}
+		return &conditions.Problem{Reason: "Waiting", Message: message + "; skiff looks again every few seconds", Passing: true}
 	}
 	return nil
 }
 
-func nameTaken(message string) *problem {
-	return &problem{reason: "NameTaken",
-		message: message + "; delete it or give the Redis another name, skiff looks again every minute"}
-}
-
-// reasonFor is the server's own text. An error of the connection names ports that differ each time.
-func reasonFor(err error) string {
-	if s := kube.AsStatus(err); s != nil {
-		return s.Error()
-	}
-	return "the API server cannot be reached"
+func nameTaken(message string) *conditions.Problem {
+	return &conditions.Problem{Reason: "NameTaken",
+		Message: message + "; delete it or give the Redis another name, skiff looks again every minute"}
 }
 
 // observe returns the status that follows from what was found, and after which time it may be another one although nothing
@@ -86,46 +82,25 @@ func observe(rd *Redis, f *findings, now time.Time) (Status, time.Duration) {
 		}
 		s.Members = append(s.Members, Member{Name: p.Name, UID: p.UID, IP: p.Status.PodIP, Ready: slot.serves(), Revision: p.revision()})
 	}
-	list, wait := judge(rd, f, &s, now)
-	for i := range list {
-		list[i].ObservedGeneration = rd.Generation
-	}
-	s.Conditions = conditions.Update(rd.Status.Conditions, list, now)
-	return s, wait
+	st := standingOf(rd, f, &s, now)
+	set := judge(rd, f, &st)
+	s.Conditions = set.After(rd.Status.Conditions, rd.Generation, now)
+	return s, st.wait
 }
-
-// Reasons of conditions where all is well.
-const asExpected = "AsExpected"
 
 // judge returns the conditions, without generation and time.
-func judge(rd *Redis, f *findings, s *Status, now time.Time) ([]conditions.Condition, time.Duration) {
-	st := standingOf(rd, f, s, now)
-	ready := condition(conditions.Ready, st.done, st.reason, st.message)
-	progressing := condition(conditions.Progressing, !st.done && !st.stuck, st.reason, st.message)
-	degraded := condition(conditions.Degraded, false, asExpected, "nothing to do")
-	stalled := condition(conditions.Stalled, false, asExpected, "nothing to do")
+func judge(rd *Redis, f *findings, st *standing) conditions.Set {
+	set := conditions.NewSet(rd.Annotations)
+	set.Ready = conditions.New(conditions.Ready, st.done, st.reason, st.message)
+	set.Progressing = conditions.New(conditions.Progressing, !st.done && !st.stuck, st.reason, st.message)
 	if st.stuck {
-		degraded = condition(conditions.Degraded, true, st.reason, st.message)
+		set.Degraded = conditions.New(conditions.Degraded, true, st.reason, st.message)
 	}
-	paused := conditions.PausedFor(rd.Annotations)
-	if paused.Status == conditions.True && !rd.Deleting() {
-		progressing = condition(conditions.Progressing, false, conditions.Paused, paused.Message)
+	if conditions.IsPaused(rd.Annotations) && !rd.Deleting() {
+		set.Progressing = conditions.New(conditions.Progressing, false, conditions.Paused, set.Paused.Message)
 	}
-	if p := f.problem; p != nil {
-		ready = condition(conditions.Ready, false, p.reason, p.message)
-		if !p.passing {
-			degraded = condition(conditions.Degraded, true, p.reason, p.message)
-		}
-		if p.stalled {
-			stalled = condition(conditions.Stalled, true, p.reason, p.message)
-			progressing = condition(conditions.Progressing, false, p.reason, p.message)
-		}
-	}
-	return []conditions.Condition{ready, progressing, degraded, stalled, paused}, st.wait
-}
-
-func condition(conditionType string, status bool, reason, message string) conditions.Condition {
-	return conditions.Condition{Type: conditionType, Status: conditions.Of(status), Reason: reason, Message: message}
+	set.Report(f.problem)
+	return set
 }
 
 // standing is how far the pods are.

@@ -9,7 +9,6 @@ import (
 
 	"skiff/internal/apply"
 	"skiff/internal/conditions"
-	"skiff/internal/controller"
 	"skiff/internal/kube"
 )
 
@@ -152,7 +151,7 @@ func TestConditionsSayWhatWasSeen(t *testing.T) {
 	none := "False/AsExpected"
 	for _, test := range []struct {
 		name, slots                           string
-		problem                               *problem
+		problem                               *conditions.Problem
 		ready, progressing, degraded, stalled string
 		wait                                  time.Duration
 	}{
@@ -166,8 +165,8 @@ func TestConditionsSayWhatWasSeen(t *testing.T) {
 		{"too many", "n+ n+ n+ n.", nil, "False/ScalingDown", "True/ScalingDown", none, none, 0},
 		{"foreign", "n+ f n+", nameTaken("Pod x"), "False/NameTaken", "False/NameTaken", "True/NameTaken", none, 0},
 		{"foreign while rolling", "o+ f n+", nameTaken("Pod x"), "False/NameTaken", "True/RollingOut", "True/NameTaken", none, 0},
-		{"refused", "o+ o+ o+", &problem{reason: "PodRefused", message: "m", stalled: true}, "False/PodRefused", "False/PodRefused", "True/PodRefused", "True/PodRefused", 0},
-		{"waiting", "_ _ _", &problem{reason: "Waiting", message: "m", passing: true}, "False/Waiting", "True/PodsMissing", none, none, 0},
+		{"refused", "o+ o+ o+", &conditions.Problem{Reason: "PodRefused", Message: "m", Stalled: true}, "False/PodRefused", "False/PodRefused", "True/PodRefused", "True/PodRefused", 0},
+		{"waiting", "_ _ _", &conditions.Problem{Reason: "Waiting", Message: "m", Passing: true}, "False/Waiting", "True/PodsMissing", none, none, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			rd := redisOf(t, `{"port":6379,"num":3}`)
@@ -206,34 +205,8 @@ func TestStatusCountsAndNamesThePods(t *testing.T) {
 }
 
 func TestMessagesOfProblemsEndWithTheNextStep(t *testing.T) {
-	invalid, forbidden := &kube.Status{Code: 422, Message: "spec.x: no"}, &kube.Status{Code: 403, Message: "exceeded quota"}
-	busy := &kube.Status{Code: 503, Message: "starting"}
-	for _, test := range []struct {
-		err     error
-		attempt int
-		reason  string // "": none
-		text    string
-		stalled bool
-	}{
-		{invalid, 0, "PodRefused", "spec.x: no; correct the Redis", true},
-		{forbidden, 0, "PodFailed", "exceeded quota; skiff keeps trying", false},
-		{forbidden, controller.StallAfter - 1, "PodFailed", "skiff tries again every few minutes", true},
-		{busy, 0, "", "", false},
-		{busy, reportAfter, "PodFailed", "starting; skiff keeps trying", false},
-	} {
-		f := &findings{}
-		f.fail("Pod", test.err, test.attempt)
-		switch {
-		case test.reason == "":
-			if f.problem != nil {
-				t.Errorf("%v: got %+v, want none", test.err, f.problem)
-			}
-		case f.problem == nil || f.problem.reason != test.reason || !strings.Contains(f.problem.message, test.text) || f.problem.stalled != test.stalled:
-			t.Errorf("%v: got %+v, want %s %q", test.err, f.problem, test.reason, test.text)
-		}
-	}
 	for outcome, reason := range map[apply.Outcome]string{apply.Foreign: "NameTaken", apply.Contested: "Contested", apply.Waiting: "Waiting", apply.Held: conditions.Paused} {
-		if p := problemOf(outcome, "what happened"); p == nil || p.reason != reason || !strings.Contains(p.message, "; ") {
+		if p := problemOf(outcome, "what happened"); p == nil || p.Reason != reason || !strings.Contains(p.Message, "; ") {
 			t.Errorf("%v: got %+v", outcome, p)
 		}
 	}

@@ -41,7 +41,7 @@ func (c *crew) look(ctx context.Context, num int) ([]*slot, error) {
 	for i := range num {
 		ordinals[i] = true
 	}
-	cached, err := c.owned(c.rd.UID)
+	cached, err := c.pods.ByOwner(c.rd.UID)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (c *crew) slot(ctx context.Context, ordinal int) (*slot, error) {
 	now := time.Now()
 	s := &slot{ordinal: ordinal, name: podName(c.rd.Name, ordinal)}
 	read := func() (*pod, bool, error) { return c.read(ctx, ordinal) }
-	p, ok, err := m.answer.Newest(c.key(ordinal), c.podMirror, read)
+	p, ok, err := m.answer.Newest(c.key(ordinal), c.pods, read)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func (c *crew) create(ctx context.Context, d *desired, s *slot) (created bool, e
 		return true, nil
 	case kube.IsAlreadyExists(err):
 		return false, c.meet(ctx, s)
-	case apply.Refused(err):
+	case kube.IsRefused(err):
 		c.mem.refused.note(d.revision, err, time.Now())
 	}
 	return false, err
@@ -280,7 +280,7 @@ func (c *crew) try(ctx context.Context, d *desired, s *slot) error {
 	case err == nil, kube.IsAlreadyExists(err):
 		c.mem.accepted = d.revision
 		return nil
-	case apply.Refused(err):
+	case kube.IsRefused(err):
 		c.mem.refused.note(d.revision, err, time.Now())
 	}
 	return err

@@ -37,35 +37,24 @@ func New(client *kube.Client, o Options) *controller.Controller {
 	ps := cache.New[*pod](mirror(pods, apply.ManagedBySelector))
 	ss := cache.New[*service](mirror(services, apply.ManagedBySelector))
 	r := &reconciler{
-		client:    client,
-		redis:     apply.NewStatuses[Redis](client, resource, apply.Mirror[*Redis]{Get: rs.Get, Reached: rs.Reached}),
-		services:  apply.New(client, services, apply.Mirror[*service]{Get: ss.Get, Reached: ss.Reached}),
-		owned:     ps.ByOwner,
-		podMirror: apply.Mirror[*pod]{Get: ps.Get, Reached: ps.Reached},
-		memories:  memories{of: map[kube.Key]*memory{}},
-		events:    o.Events,
+		client:   client,
+		redis:    apply.NewStatuses[Redis](client, resource, rs),
+		services: apply.New(client, services, ss),
+		pods:     ps,
+		memories: memories{of: map[kube.Key]*memory{}},
+		events:   o.Events,
 	}
 	return controller.New("redis", r.Reconcile, controller.Options{Workers: o.Workers, Log: o.Log},
 		controller.For(rs), controller.Owns(ps, resource.Kind), controller.Owns(ss, resource.Kind))
 }
 
 type reconciler struct {
-	client    *kube.Client
-	redis     *apply.Statuses[Redis, *Redis]
-	services  *apply.Applier[struct{}]
-	owned     func(uid string) ([]*pod, error) // as the cache has them
-	podMirror apply.Mirror[*pod]
-	memories  memories
-	events    *events.Recorder
-}
-
-// findings are what came of one round.
-type findings struct {
-	want    *desired // nil: the spec is not valid, or the Redis is being deleted
-	slots   []*slot
-	problem *problem // the first and worst; nil: none
-	settled bool     // there is nothing to report: the Redis is gone, or as good as gone
-	errs    []error
+	client   *kube.Client
+	redis    *apply.Statuses[Redis, *Redis]
+	services *apply.Applier[struct{}]
+	pods     *cache.Store[*pod]
+	memories memories
+	events   *events.Recorder
 }
 
 // Reconcile makes the pods and the Service of a Redis what it declares, and its status what was seen.
@@ -95,14 +84,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 		logr.FromContextOrDiscard(ctx).Info("refused", "error", err.Error())
 		return controller.After(c.wait), nil
 	}
-	return outcome(c.wait), err
-}
-
-func outcome(wait time.Duration) controller.Outcome {
-	if wait == 0 {
-		return controller.Done
-	}
-	return controller.After(wait)
+	return controller.Wait(c.wait), err
 }
 
 // converge goes the next steps towards what is declared.
@@ -110,7 +92,7 @@ func (c *crew) converge(ctx context.Context, f *findings) {
 	want, err := desire(c.rd)
 	if err != nil {
 		f.errs = append(f.errs, controller.Terminal(err))
-		f.problem = &problem{reason: "InvalidSpec", message: err.Error() + "; correct the Redis", stalled: true}
+		f.problem = &conditions.Problem{Reason: "InvalidSpec", Message: err.Error() + "; correct the spec", Stalled: true}
 		c.idle = true
 		c.see(ctx, f, 0)
 		return
@@ -162,21 +144,15 @@ func (c *crew) teardown(ctx context.Context, f *findings) {
 // interrupted is what follows from an error of a write to the Redis itself. That it has changed is none: its event comes.
 func (c *crew) interrupted(ctx context.Context, f *findings, err error, num int) {
 	f.settled = true
-	if kube.IsConflict(err) || gone(err, c.rd.Name) {
+	if errors.Is(err, apply.ErrOvertaken) {
 		c.again(soon)
 		return
 	}
-	f.errs = append(f.errs, err)
+	f.fail(resource.Kind, err)
 	c.idle = true
 	if c.see(ctx, f, num) {
 		f.settled = false
-		f.fail(resource.Kind, err, controller.Attempt(ctx))
 	}
-}
-
-// gone says that the object itself is not there any more, and not that the server lacks the resource.
-func gone(err error, name string) bool {
-	return kube.IsNotFound(err) && kube.AsStatus(err).Details.Name == name
 }
 
 // see looks at the pods, and brings back labels that they need; false if that is not possible.
@@ -201,8 +177,7 @@ func (c *crew) run(ctx context.Context, f *findings, steps []step) {
 	for _, s := range f.slots {
 		if s.pod != nil {
 			if err := c.relabel(ctx, s); err != nil {
-				f.errs = append(f.errs, err)
-				f.fail(pods.Kind, err, controller.Attempt(ctx))
+				f.fail(pods.Kind, err)
 			}
 		}
 	}
@@ -217,15 +192,11 @@ func (c *crew) run(ctx context.Context, f *findings, steps []step) {
 		}
 		switch {
 		case kube.IsNamespaceTerminating(err):
-			f.problem = &problem{reason: "Waiting", passing: true,
-				message: fmt.Sprintf("namespace %s is being deleted; there is nothing to do", c.rd.Namespace)}
+			f.problem = &conditions.Problem{Reason: "Waiting", Passing: true,
+				Message: fmt.Sprintf("namespace %s is being deleted; there is nothing to do", c.rd.Namespace)}
 			failed[s.reason] = true
 		case err != nil:
-			if apply.Refused(err) {
-				err = controller.Terminal(err)
-			}
-			f.errs = append(f.errs, err)
-			f.fail(pods.Kind, err, controller.Attempt(ctx))
+			f.fail(pods.Kind, err)
 			failed[s.reason] = true
 		}
 	}
@@ -275,11 +246,7 @@ func (c *crew) recordService(ctx context.Context, f *findings, r apply.Result[st
 	}
 	c.again(r.Wait)
 	if err != nil {
-		if apply.Refused(err) {
-			err = controller.Terminal(err)
-		}
-		f.errs = append(f.errs, err)
-		f.fail(services.Kind, err, controller.Attempt(ctx))
+		f.fail(services.Kind, err)
 		return
 	}
 	f.problem = problemOf(r.Outcome, r.Message)
@@ -287,14 +254,13 @@ func (c *crew) recordService(ctx context.Context, f *findings, r apply.Result[st
 
 // report writes the status that follows from what was found, and tells of what has changed in it.
 func (c *crew) report(ctx context.Context, f *findings) {
-	now := time.Now()
-	status, wait := observe(c.rd, f, now)
+	f.explain(ctx)
+	status, wait := observe(c.rd, f, time.Now())
 	c.again(wait)
 	changed, err := c.redis.Write(ctx, c.rd, c.rd.Status, status)
 	switch {
-	case kube.IsConflict(err): // the Redis has changed: its event is on its way
+	case errors.Is(err, apply.ErrOvertaken):
 		c.again(soon)
-	case gone(err, c.rd.Name):
 	case err != nil:
 		f.errs = append(f.errs, err)
 	case changed:

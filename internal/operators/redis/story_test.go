@@ -228,7 +228,7 @@ func TestATemplateThatTheServerRefusesCostsNoPod(t *testing.T) {
 		before := w.uids()
 		w.forget()
 		w.patch(resource, "cache", `{"spec":{"template":{"spec":{"containers":[{"name":"Not_A_Label","image":"x"}]}}}}`)
-		w.wantCondition("cache", "Degraded", "True/PodRefused", "spec.containers[", "correct the Redis")
+		w.wantCondition("cache", "Degraded", "True/PodRefused", "spec.containers[", "correct the spec")
 		w.wantCondition("cache", "Stalled", "True/PodRefused")
 		w.delete(services, "cache") // wakes the controller, which must not ask the same again at once
 		w.want("attempts", w.count("TRY"), 1)

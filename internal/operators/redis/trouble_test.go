@@ -128,10 +128,10 @@ func TestMissingRightsAreReportedAndPickedUp(t *testing.T) {
 				remove := w.api.Inject(fakeapi.Fault{Verb: test.verb, Resource: test.resource, UserAgent: agent,
 					Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "User \"skiff\" " + test.text}})
 				w.patch(resource, "cache", test.act)
-				w.wantCondition("cache", "Degraded", "True/"+test.reason, test.text, "skiff keeps trying")
+				w.wantCondition("cache", "Degraded", "True/"+test.reason, test.text, "skiff tries again within seconds")
 				w.wantCondition("cache", "Ready", "False/"+test.reason)
 				w.pass(20 * time.Minute)
-				w.wantCondition("cache", "Stalled", "True/"+test.reason, "every few minutes")
+				w.wantCondition("cache", "Stalled", "True/"+test.reason, "every 5 to 8 minutes, and at once when something changes")
 				if n := len(w.requests(false)); n > 60 {
 					t.Errorf("%d requests in 20 minutes: no backoff", n)
 				}
@@ -179,7 +179,7 @@ func TestInvalidSpecThatAnOlderDefinitionLetsInIsReportedWithoutALoop(t *testing
 			"port": `{"port":80,"num":1}`, "none": `{"port":6379}`} {
 			w.forget()
 			w.create(name, spec)
-			w.wantCondition(name, "Stalled", "True/InvalidSpec", "spec.", "correct the Redis")
+			w.wantCondition(name, "Stalled", "True/InvalidSpec", "spec.", "correct the spec")
 			w.wantCondition(name, "Ready", "False/InvalidSpec")
 			w.pass(20 * time.Minute)
 			w.wantRequests()

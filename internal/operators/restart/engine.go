@@ -3,6 +3,8 @@ package restart
 import (
 	"slices"
 	"time"
+
+	"skiff/internal/conditions"
 )
 
 const (
@@ -98,10 +100,10 @@ func (s *State) window(r *rule, now time.Time) []time.Time {
 // decision is what to do now.
 type decision struct {
 	state   State
-	restart int           // place of the target to restart, at state.Round.Time, once state is stored; -1: none
-	wait    time.Duration // look again after this time; 0: at the next change
-	waiting *problem      // what the restart under way, or the one that is due, is waiting for
-	problem *problem      // what has to be done by somebody
+	restart int                 // place of the target to restart, at state.Round.Time, once state is stored; -1: none
+	wait    time.Duration       // look again after this time; 0: at the next change
+	waiting *conditions.Problem // what the restart under way, or the one that is due, is waiting for
+	problem *conditions.Problem // what has to be done by somebody
 }
 
 // decide returns what to do, given the targets as they are now, in the rule's order.
@@ -190,14 +192,14 @@ func (d *decision) hold(reason, message string, since, now time.Time) {
 	if passing && d.state.Round != nil {
 		return // what a restart looks like
 	}
-	d.waiting = &problem{reason: reason, message: message + "; skiff goes on when that is over", passing: passing}
+	d.waiting = &conditions.Problem{Reason: reason, Message: message + "; skiff goes on when that is over", Passing: passing}
 }
 
 // missing reports targets that are not there.
 func (d *decision) missing(targets []target) {
 	for _, t := range targets {
 		if t.live == nil {
-			d.problem = &problem{reason: targetMissing, message: "there is no " + t.String() + "; create it or correct spec.targets, skiff looks again every minute"}
+			d.problem = &conditions.Problem{Reason: targetMissing, Message: "there is no " + t.String() + "; create it or correct spec.targets, skiff looks again every minute"}
 			return
 		}
 	}
@@ -213,7 +215,7 @@ func (d *decision) reverted(targets []target) bool {
 			continue
 		}
 		if mine.RestartedAt != nil && t.set().Before(*mine.RestartedAt) {
-			d.problem = &problem{reason: reverted, stalled: true, message: "something took the annotation " + restartedAt + " of " + t.String() +
+			d.problem = &conditions.Problem{Reason: reverted, Stalled: true, Message: "something took the annotation " + restartedAt + " of " + t.String() +
 				" back, which rolled it out once more; let it ignore that annotation, then change this spec or restart the target by hand to go on"}
 			return true
 		}

@@ -125,7 +125,7 @@ func TestWhatASchemaShouldHaveRefusedIsSaidInTheStatusOnce(t *testing.T) {
 		for _, name := range []string{"everything", "negative", "kind", "none", "budget", "duration"} {
 			w.wantCondition(name, "Ready", "False/InvalidSpec")
 			w.wantCondition(name, "Stalled", "True/InvalidSpec")
-			if m := w.message(name, "Ready"); !strings.HasPrefix(m, "spec.") || !strings.HasSuffix(m, "; correct the RestartTrigger") {
+			if m := w.message(name, "Ready"); !strings.HasPrefix(m, "spec.") || !strings.HasSuffix(m, "; correct the spec") {
 				t.Errorf("%s: message %q", name, m)
 			}
 		}

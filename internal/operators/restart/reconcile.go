@@ -26,13 +26,8 @@ type Options struct {
 	Log              logr.Logger
 }
 
-const (
-	// recheck is the wait for what only somebody else can change, and of which nothing tells us: a target that is not there.
-	recheck = time.Minute
-	// reportAfter is the number of failures in a row after which a failure that should pass by itself is reported in the status: a
-	// few hundred milliseconds of backoff.
-	reportAfter = 6
-)
+// recheck is the wait for what only somebody else can change, and of which nothing tells us: a target that is not there.
+const recheck = time.Minute
 
 // New returns the controller. It sends nothing before Run.
 func New(client *kube.Client, o Options) *controller.Controller {
@@ -44,7 +39,7 @@ func New(client *kube.Client, o Options) *controller.Controller {
 	ps := cache.New[*pod](mirror(pods))
 	r := &reconciler{
 		worker:   worker{client: client, events: o.Events},
-		triggers: apply.NewStatuses[RestartTrigger](client, resource, apply.Mirror[*RestartTrigger]{Get: ts.Get, Reached: ts.Reached}),
+		triggers: apply.NewStatuses[RestartTrigger](client, resource, ts),
 		pods:     ps.List,
 		graph:    newGraph(),
 		memories: map[kube.Key]*memory{},
@@ -111,10 +106,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 	if d == nil {
 		return controller.Done, err
 	}
-	if d.wait == 0 {
-		return controller.Done, err
-	}
-	return controller.After(d.wait), err
+	return controller.Wait(d.wait), err
 }
 
 // converge decides, writes the decision down, and carries it out. The decision that it returns says when to look again; nil: at the
@@ -143,10 +135,11 @@ func (r *reconciler) converge(ctx context.Context, t *RestartTrigger, rl *rule) 
 	fresh := mem.wantsLook(rl, &s, prints, now)
 	if fresh {
 		if err := r.read(ctx, t.Namespace, rl, mem, prints); err != nil {
-			if kube.IsTransient(err) && controller.Attempt(ctx) < reportAfter {
+			next := controller.NextOf(ctx, err)
+			if next.Brief {
 				return nil, err
 			}
-			d := &decision{state: s, problem: failed(err, controller.Attempt(ctx)+1 >= controller.StallAfter)}
+			d := &decision{state: s, problem: failed(err, next.Step, next.Stalled)}
 			_, werr := r.report(ctx, t, rl, d)
 			return nil, errors.Join(err, werr)
 		}
@@ -179,7 +172,7 @@ func (r *reconciler) restart(ctx context.Context, t *RestartTrigger, rl *rule, m
 		d.wait = minPoll
 		return &d, nil
 	}
-	if kube.IsTransient(err) || ctx.Err() != nil {
+	if err != nil && (ctx.Err() != nil || mem.refusal == nil && controller.NextOf(ctx, err).Brief) {
 		mem.lookAt = time.Time{} // it may have happened all the same
 		return nil, err
 	}
@@ -232,9 +225,9 @@ func (r *reconciler) report(ctx context.Context, t *RestartTrigger, rl *rule, d 
 	status := observe(t, rl, d, time.Now())
 	changed, err := r.triggers.Write(ctx, t, t.Status, status)
 	switch {
-	case kube.IsConflict(err), kube.IsNotFound(err) && kube.AsStatus(err).Details.Name == t.Name:
+	case errors.Is(err, apply.ErrOvertaken):
 		d.restart = -1
-		d.wait = apply.Earlier(d.wait, time.Second) // its change is on its way
+		d.wait = apply.Earlier(d.wait, time.Second)
 		return nil, nil
 	case err != nil:
 		return nil, err

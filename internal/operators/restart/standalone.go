@@ -121,10 +121,7 @@ func (s *standalone) Reconcile(ctx context.Context, _ kube.Key) (controller.Outc
 		wait, err = s.store(ctx)
 		d.wait = apply.Earlier(d.wait, wait)
 	}
-	if d.wait == 0 {
-		return controller.Done, err
-	}
-	return controller.After(d.wait), err
+	return controller.Wait(d.wait), err
 }
 
 // absorb brings the state up to date with the pods.
@@ -267,10 +264,10 @@ func (s *standalone) say(ctx context.Context, d *decision) {
 	}
 	text := ""
 	if p != nil {
-		text = p.message
+		text = p.Message
 	}
 	if text != s.said && text != "" {
-		logr.FromContextOrDiscard(ctx).Info("held up", "reason", p.reason, "message", text)
+		logr.FromContextOrDiscard(ctx).Info("held up", "reason", p.Reason, "message", text)
 	}
 	s.said = text
 }

@@ -30,8 +30,8 @@ type memory struct {
 	looks  map[TargetRef]look
 	lookAt time.Time // when to read targets that are waited for or missing again; zero: any time
 
-	waiting, problem *problem // of the last decision about the targets as they were read then
-	refusal          *problem // of the restart that is to be made, if the server did not take it
+	waiting, problem *conditions.Problem // of the last decision about the targets as they were read then
+	refusal          *conditions.Problem // of the restart that is to be made, if the server did not take it
 
 	detail     digest // what the state's digest is a summary of ...
 	detailText string // ... if it is this one
@@ -103,7 +103,7 @@ func (m *memory) decide(r *rule, s State, fresh bool, now time.Time) decision {
 		return d
 	case d.state.Round != nil || d.waiting != nil:
 		m.lookAt = now.Add(d.wait)
-	case fresh && d.problem != nil && d.problem.reason == targetMissing:
+	case fresh && d.problem != nil && d.problem.Reason == targetMissing:
 		m.lookAt = now.Add(recheck)
 	case fresh || !m.lookAt.After(now):
 		m.lookAt = time.Time{}
@@ -118,7 +118,7 @@ func (m *memory) decide(r *rule, s State, fresh bool, now time.Time) decision {
 // at least every few minutes: what is in the way may be a grant, a quota or a webhook, and nothing tells when it is gone.
 func (m *memory) refused(d *decision, err error, now time.Time) {
 	tried := now.Sub(d.state.Round.Time)
-	m.refusal = failed(err, tried >= stuckAfter)
+	m.refusal = failed(err, "skiff tries again within 5 minutes", tried >= stuckAfter)
 	d.problem, m.problem, m.waiting = m.refusal, m.refusal, nil
 	d.wait = min(max(tried/8, minPoll), controller.SlowDelay)
 	m.lookAt = now.Add(d.wait)
@@ -201,33 +201,27 @@ func fingerprint(uid string) uint64 {
 // action is what this controller was doing when something happened (events.k8s.io/v1 wants to know).
 const action = "Restart"
 
-func objectOf(r kube.Resource, m *kube.Meta) events.Object {
-	return events.Object{APIVersion: r.APIVersion(), Kind: r.Kind, Namespace: m.Namespace, Name: m.Name, UID: m.UID}
-}
-
-// record records an Event, if anybody wants Events.
+// record records an Event.
 func (w *worker) record(e events.Event) {
-	if w.events != nil {
-		e.Action = action
-		w.events.Record(e)
-	}
+	e.Action = action
+	w.events.Record(e)
 }
 
 // announce tells of a restart, on the target and on the trigger.
 func (w *worker) announce(t *RestartTrigger, ref TargetRef, live *workload, round *Round) {
-	trigger, restarted := objectOf(resource, &t.Meta), objectOf(targetKinds[ref.Kind], &live.Meta)
+	trigger, restarted := events.ObjectOf(resource, t), events.ObjectOf(targetKinds[ref.Kind], live)
 	w.record(events.Event{Regarding: restarted, Related: trigger, Type: events.Normal, Reason: "Restarted",
 		Note: "restarted by RestartTrigger " + t.Name + ": " + round.Note})
 	w.record(events.Event{Regarding: trigger, Related: restarted, Type: events.Normal, Reason: "Restarted",
 		Note: "restarted " + ref.String() + ": " + round.Note})
 }
 
-// tell tells of what the conditions say now and did not before.
+// tell tells of what is wrong now and was not before. That it is ready again after each restart, and paused, is no news.
 func (w *worker) tell(ctx context.Context, t *RestartTrigger, before, after []conditions.Condition) {
-	old, _ := conditions.Get(before, conditions.Degraded)
-	now, _ := conditions.Get(after, conditions.Degraded)
-	if now.Status == conditions.True && (old.Status != conditions.True || old.Reason != now.Reason) {
-		logr.FromContextOrDiscard(ctx).Info("degraded", "reason", now.Reason, "message", now.Message)
-		w.record(events.Event{Regarding: objectOf(resource, &t.Meta), Type: events.Warning, Reason: now.Reason, Note: now.Message})
+	for _, n := range conditions.NewsOf(before, after) {
+		if n.Warning {
+			logr.FromContextOrDiscard(ctx).Info("degraded", "reason", n.Reason, "message", n.Note)
+			w.record(events.Event{Regarding: events.ObjectOf(resource, t), Type: events.Warning, Reason: n.Reason, Note: n.Note})
+		}
 	}
 }

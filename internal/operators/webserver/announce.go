@@ -2,6 +2,7 @@ package webserver
 
 import (
 	"context"
+	"strings"
 
 	"github.com/go-logr/logr"
 
@@ -14,16 +15,10 @@ import (
 // action is what this controller was doing when something happened (events.k8s.io/v1 wants to know).
 const action = "Reconcile"
 
-// objectOf names an object of resource r as the object of an Event.
-func objectOf(r kube.Resource, obj kube.Object) events.Object {
-	m := obj.ObjectMeta()
-	return events.Object{APIVersion: r.APIVersion(), Kind: r.Kind, Namespace: m.Namespace, Name: m.Name, UID: m.UID}
-}
-
 // childObject names the child of a WebServer as the object of an Event. live is nil where there is none, or none of ours.
 func childObject[S any](ws *WebServer, r kube.Resource, live *apply.Live[S]) events.Object {
 	if live != nil {
-		return objectOf(r, live)
+		return events.ObjectOf(r, live)
 	}
 	name := ws.Name
 	if r == services {
@@ -34,55 +29,67 @@ func childObject[S any](ws *WebServer, r kube.Resource, live *apply.Live[S]) eve
 
 // event records an Event about a WebServer, and about one of its children if that is not the zero value.
 func (r *reconciler) event(ws *WebServer, t events.Type, reason, note string, child events.Object) {
-	if r.events == nil {
-		return
-	}
-	about := objectOf(resource, ws)
-	about.ResourceVersion = ws.ResourceVersion
-	r.events.Record(events.Event{Regarding: about, Related: child, Type: t, Reason: reason, Action: action, Note: note})
+	r.events.Record(events.Event{Regarding: events.ObjectOf(resource, ws), Related: child, Type: t, Reason: reason, Action: action, Note: note})
 }
 
-// announceChild tells of what was done to a child.
-func announceChild[S any](ctx context.Context, r *reconciler, ws *WebServer, child events.Object, result apply.Result[S]) {
+// deed is something that was done to a child.
+type deed struct {
+	child   events.Object
+	created bool   // or changed
+	what    string // "Deployment web", and where it differed
+}
+
+// do logs what was done about a child, and keeps what there is to tell of it.
+func (f *findings) do(ctx context.Context, child events.Object, o apply.Outcome, difference, message string) {
 	log := logr.FromContextOrDiscard(ctx)
-	object := child.Kind + " " + child.Name
-	switch result.Outcome {
+	where, what := child.Kind+" "+child.Namespace+"/"+child.Name, child.Kind+" "+child.Name
+	switch o {
 	case apply.Created:
-		log.Info("created", "child", child.Kind+" "+result.Live.Key().String())
-		r.event(ws, events.Normal, "Create"+child.Kind, "created "+object, child)
+		log.Info("created", "child", where)
+		f.deeds = append(f.deeds, deed{child, true, what})
 	case apply.Applied:
-		log.Info("applied", "child", child.Kind+" "+result.Live.Key().String(), "difference", result.Difference)
-		r.event(ws, events.Normal, "Apply"+child.Kind, "changed "+object+", which differed in "+result.Difference, child)
+		log.Info("applied", "child", where, "difference", difference)
+		f.deeds = append(f.deeds, deed{child, false, what + ", which differed in " + difference})
 	case apply.Foreign, apply.Contested, apply.Waiting, apply.Overtaken:
-		log.Info(result.Outcome.String(), "message", result.Message)
+		log.Info(o.String(), "message", message)
 	}
 }
 
-// announce tells of what a new status says that the one before it did not: once, where the status was written.
-func (r *reconciler) announce(ctx context.Context, ws *WebServer, f *findings, after []conditions.Condition) {
-	before := ws.Status.Conditions
-	turned := func(conditionType string, to conditions.Status) (conditions.Condition, bool) {
-		old, _ := conditions.Get(before, conditionType)
-		now, _ := conditions.Get(after, conditionType)
-		return now, now.Status == to && (old.Status != to || old.Reason != now.Reason)
-	}
-	if bad, ok := turned(conditions.Degraded, conditions.True); ok {
-		logr.FromContextOrDiscard(ctx).Info("degraded", "reason", bad.Reason, "message", bad.Message)
-		child := childObject(ws, deployments, f.deployment) // the rollout of which has gone wrong
-		if f.problem != nil {
-			child = f.problem.child
+// announceDeeds tells of what was done: in one Event for all children that were created, and in one for all that were changed,
+// because it is one thing to whoever reads it, and each Event costs as much as a child.
+func (r *reconciler) announceDeeds(ws *WebServer, deeds []deed) {
+	for _, kind := range []struct {
+		created      bool
+		reason, verb string
+	}{{true, "Create", "created "}, {false, "Apply", "changed "}} {
+		var what []string
+		var child events.Object
+		for _, d := range deeds {
+			if d.created == kind.created {
+				what, child = append(what, d.what), d.child
+			}
 		}
-		r.event(ws, events.Warning, bad.Reason, bad.Message, child)
-	}
-	if good, ok := turned(conditions.Ready, conditions.True); ok {
-		r.event(ws, events.Normal, "Ready", good.Message, events.Object{})
-	}
-	if _, ok := turned(conditions.Paused, conditions.True); ok {
-		r.event(ws, events.Normal, "Paused", "nothing is changed until the annotation "+conditions.PausedAnnotation+" is removed", events.Object{})
-	}
-	if old, _ := conditions.Get(before, conditions.Paused); old.Status == conditions.True {
-		if _, ok := turned(conditions.Paused, conditions.False); ok {
-			r.event(ws, events.Normal, "Resumed", "changes are made again", events.Object{})
+		switch len(what) {
+		case 0:
+		case 1:
+			r.event(ws, events.Normal, kind.reason+child.Kind, kind.verb+what[0], child)
+		default:
+			r.event(ws, events.Normal, kind.reason, kind.verb+strings.Join(what, " and "), events.Object{})
 		}
+	}
+}
+
+// announceNews tells of what a new status says that the one before it did not.
+func (r *reconciler) announceNews(ctx context.Context, ws *WebServer, f *findings, after []conditions.Condition) {
+	for _, n := range conditions.NewsOf(ws.Status.Conditions, after) {
+		kind, child := events.Normal, events.Object{}
+		if n.Warning {
+			logr.FromContextOrDiscard(ctx).Info("degraded", "reason", n.Reason, "message", n.Note)
+			kind, child = events.Warning, f.about
+			if f.problem == nil { // the rollout has gone wrong
+				child = childObject(ws, deployments, f.deployment)
+			}
+		}
+		r.event(ws, kind, n.Reason, n.Note, child)
 	}
 }

@@ -22,9 +22,8 @@ func TestEventsTellWhatWasDoneAndWhatIsWrong(t *testing.T) {
 		w.Patch(resource, "web", resume)
 		w.Want("Events", w.events("web"), []string{
 			"Normal ApplyDeployment Deployment/web",
-			"Normal CreateDeployment Deployment/web",
+			"Normal Create", // both children
 			"Normal CreateService Service/web-service",
-			"Normal CreateService Service/web-service", // it has another uid
 			"Normal Paused",
 			"Normal Ready", // twice, which is a series
 			"Normal Resumed",

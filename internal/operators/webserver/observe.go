@@ -8,48 +8,20 @@ import (
 
 	"skiff/internal/apply"
 	"skiff/internal/conditions"
-	"skiff/internal/controller"
-	"skiff/internal/events"
-	"skiff/internal/kube"
 )
 
-// problem is what keeps a WebServer from being what it declares.
-type problem struct {
-	reason  string
-	message string        // ends with the next step, or the next retry
-	stalled bool          // nothing happens any more until somebody changes something
-	passing bool          // it is on its way to being solved, and nobody has to do anything
-	child   events.Object // that it is about; the zero value: about none
-}
-
-// problemOf returns the problem that lies in the outcome or the error of one child, nil if there is none. Its message is
-// the same for each attempt, because a new message is a write.
-func problemOf(kind string, o apply.Outcome, message string, err error, attempt int) *problem {
-	switch {
-	case apply.Refused(err):
-		return &problem{reason: kind + "Refused", message: reasonFor(err) + "; correct the WebServer", stalled: true}
-	case err != nil && attempt+1 >= controller.StallAfter:
-		return &problem{reason: kind + "Failed", stalled: true,
-			message: reasonFor(err) + "; skiff tries again every few minutes, and at once when the WebServer changes"}
-	case err != nil:
-		return &problem{reason: kind + "Failed", message: reasonFor(err) + "; skiff keeps trying"}
-	case o == apply.Foreign:
-		return &problem{reason: "NameTaken",
-			message: message + "; delete it or give the WebServer another name, skiff looks again every minute"}
-	case o == apply.Contested:
-		return &problem{reason: "Contested", message: message + "; find out what does, skiff tries again within a minute"}
-	case o == apply.Waiting:
-		return &problem{reason: "Waiting", message: message + "; skiff looks again every few seconds", passing: true}
+// problemOf returns the problem that lies in the outcome of one child, nil if there is none.
+func problemOf(o apply.Outcome, message string) *conditions.Problem {
+	switch o {
+	case apply.Foreign:
+		return &conditions.Problem{Reason: "NameTaken",
+			Message: message + "; delete it or give the WebServer another name, skiff looks again every minute"}
+	case apply.Contested:
+		return &conditions.Problem{Reason: "Contested", Message: message + "; find out what does, skiff tries again within a minute"}
+	case apply.Waiting:
+		return &conditions.Problem{Reason: "Waiting", Message: message + "; skiff looks again every few seconds", Passing: true}
 	}
 	return nil
-}
-
-// reasonFor is the server's own text. An error of the connection names ports that differ each time.
-func reasonFor(err error) string {
-	if s := kube.AsStatus(err); s != nil {
-		return s.Error()
-	}
-	return "the API server cannot be reached"
 }
 
 // observe returns the status that follows from what was found.
@@ -61,11 +33,8 @@ func observe(ws *WebServer, f *findings, now time.Time) Status {
 	if port := nodePort(f.service); port != 0 {
 		s.NodePort = &port
 	}
-	list := judge(ws, f, s.NodePort)
-	for i := range list {
-		list[i].ObservedGeneration = ws.Generation
-	}
-	s.Conditions = conditions.Update(ws.Status.Conditions, list, now)
+	set := judge(ws, f, s.NodePort)
+	s.Conditions = set.After(ws.Status.Conditions, ws.Generation, now)
 	return s
 }
 
@@ -91,52 +60,36 @@ func nodePort(svc *service) int32 {
 	return 0
 }
 
-// Reasons of conditions where all is well.
-const (
-	asExpected      = "AsExpected"
-	nodePortChanged = "NodePortChanged"
-)
+// nodePortChanged is the reason of Degraded where all is well, but not as it was.
+const nodePortChanged = "NodePortChanged"
 
 // judge returns the conditions, without generation and time.
-func judge(ws *WebServer, f *findings, port *int32) []conditions.Condition {
+func judge(ws *WebServer, f *findings, port *int32) conditions.Set {
 	ro := rolloutOf(ws, f.deployment)
-	ready := condition(conditions.Ready, ro.done, ro.reason, ro.message)
+	set := conditions.NewSet(ws.Annotations)
+	set.Ready = conditions.New(conditions.Ready, ro.done, ro.reason, ro.message)
 	if ro.done && port != nil {
-		ready.Message = fmt.Sprintf("%s, on port %d of every node", ro.message, *port)
+		set.Ready.Message = fmt.Sprintf("%s, on port %d of every node", ro.message, *port)
 	}
-	progressing := condition(conditions.Progressing, !ro.done && !ro.stuck, ro.reason, ro.message)
-	degraded := condition(conditions.Degraded, false, asExpected, "nothing to do")
-	stalled := condition(conditions.Stalled, false, asExpected, "nothing to do")
+	set.Progressing = conditions.New(conditions.Progressing, !ro.done && !ro.stuck, ro.reason, ro.message)
 	switch before, _ := conditions.Get(ws.Status.Conditions, conditions.Degraded); {
 	case ro.failed:
-		degraded = condition(conditions.Degraded, true, ro.reason, ro.message)
+		set.Degraded = conditions.New(conditions.Degraded, true, ro.reason, ro.message)
 	case f.note != "":
-		degraded.Reason, degraded.Message = nodePortChanged, f.note
+		set.Degraded = conditions.New(conditions.Degraded, false, nodePortChanged, f.note)
 	case before.Reason == nodePortChanged && before.ObservedGeneration == ws.Generation:
-		degraded.Reason, degraded.Message = before.Reason, before.Message // it is still news
+		set.Degraded = conditions.New(conditions.Degraded, false, before.Reason, before.Message) // it is still news
 	}
-	paused := conditions.PausedFor(ws.Annotations)
 	if f.held != "" {
-		ready = condition(conditions.Ready, false, conditions.Paused, f.held+"; "+paused.Message)
-		progressing = condition(conditions.Progressing, false, conditions.Paused, ready.Message)
+		message := f.held + "; " + set.Paused.Message
+		set.Ready = conditions.New(conditions.Ready, false, conditions.Paused, message)
+		set.Progressing = conditions.New(conditions.Progressing, false, conditions.Paused, message)
 	}
-	if p := f.problem; p != nil {
-		ready = condition(conditions.Ready, false, p.reason, p.message)
-		if f.deployment == nil {
-			progressing = condition(conditions.Progressing, p.passing, p.reason, p.message)
-		}
-		if !p.passing {
-			degraded = condition(conditions.Degraded, true, p.reason, p.message)
-		}
-		if p.stalled {
-			stalled = condition(conditions.Stalled, true, p.reason, p.message)
-		}
+	if p := f.problem; p != nil && f.deployment == nil {
+		set.Progressing = conditions.New(conditions.Progressing, p.Passing, p.Reason, p.Message)
 	}
-	return []conditions.Condition{ready, progressing, degraded, stalled, paused}
-}
-
-func condition(conditionType string, status bool, reason, message string) conditions.Condition {
-	return conditions.Condition{Type: conditionType, Status: conditions.Of(status), Reason: reason, Message: message}
+	set.Report(f.problem)
+	return set
 }
 
 // rollout is how far the Deployment is.

@@ -1,16 +1,12 @@
 package webserver
 
 import (
-	"errors"
-	"fmt"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
 	"skiff/internal/apply"
 	"skiff/internal/conditions"
-	"skiff/internal/controller"
 	"skiff/internal/kube"
 )
 
@@ -57,13 +53,13 @@ func TestConditionsSayWhatWasSeen(t *testing.T) {
 			"False/ProgressDeadlineExceeded", "False/ProgressDeadlineExceeded", "True/ProgressDeadlineExceeded", none},
 		{"quota", findings{seen: seen{deployment: ofDeployment(2, failed(deploymentCondition{"ReplicaFailure", "True", "FailedCreate", "exceeded quota"}))}},
 			"False/ReplicaFailure", "True/ReplicaFailure", "True/ReplicaFailure", none},
-		{"foreign Service while all pods run", findings{seen: seen{deployment: ofDeployment(2, complete)}, problem: &problem{reason: "NameTaken", message: "m"}},
+		{"foreign Service while all pods run", findings{seen: seen{deployment: ofDeployment(2, complete)}, problem: &conditions.Problem{Reason: "NameTaken", Message: "m"}},
 			"False/NameTaken", "False/Complete", "True/NameTaken", none},
-		{"foreign Deployment", findings{problem: &problem{reason: "NameTaken", message: "m"}},
+		{"foreign Deployment", findings{problem: &conditions.Problem{Reason: "NameTaken", Message: "m"}},
 			"False/NameTaken", "False/NameTaken", "True/NameTaken", none},
-		{"invalid spec", findings{problem: &problem{reason: "InvalidSpec", message: "m", stalled: true}},
+		{"invalid spec", findings{problem: &conditions.Problem{Reason: "InvalidSpec", Message: "m", Stalled: true}},
 			"False/InvalidSpec", "False/InvalidSpec", "True/InvalidSpec", "True/InvalidSpec"},
-		{"waiting for a deletion", findings{problem: &problem{reason: "Waiting", message: "m", passing: true}},
+		{"waiting for a deletion", findings{problem: &conditions.Problem{Reason: "Waiting", Message: "m", Passing: true}},
 			"False/Waiting", "True/Waiting", none, none},
 		{"another node port", findings{seen: seen{deployment: ofDeployment(2, complete)}, note: "m"},
 			"True/Complete", "False/Complete", "False/NodePortChanged", none},
@@ -116,39 +112,20 @@ func TestNodePortChangeIsNewsUntilTheSpecChanges(t *testing.T) {
 		t.Errorf("in the next round: %+v", c)
 	}
 	ws.Generation++
-	if c, _ := conditions.Get(observe(ws, &findings{}, noon).Conditions, conditions.Degraded); c.Reason != asExpected {
+	if c, _ := conditions.Get(observe(ws, &findings{}, noon).Conditions, conditions.Degraded); c.Reason != conditions.AsExpected {
 		t.Errorf("after a change of the spec: %+v", c)
 	}
 }
 
-func TestMessagesOfProblemsAreStableAndEndWithTheNextStep(t *testing.T) {
-	invalid := fmt.Errorf("create deployments.apps shop/web: %w", &kube.Status{Code: 422, Reason: "Invalid", Message: "spec.x: no"})
-	forbidden := &kube.Status{Code: 403, Reason: "Forbidden", Message: "exceeded quota"}
-	offline := errors.New("read tcp 127.0.0.1:43210->127.0.0.1:6443: connection reset by peer")
-	for _, test := range []struct {
-		outcome apply.Outcome
-		err     error
-		attempt int
-		reason  string
-		text    string
-		stalled bool
-	}{
-		{err: invalid, reason: "DeploymentRefused", text: "spec.x: no; correct the WebServer", stalled: true},
-		{err: forbidden, reason: "DeploymentFailed", text: "exceeded quota; skiff keeps trying"},
-		{err: offline, reason: "DeploymentFailed", text: "the API server cannot be reached; skiff keeps trying"},
-		{err: forbidden, attempt: controller.StallAfter - 1, reason: "DeploymentFailed", text: "exceeded quota; skiff tries again every few minutes", stalled: true},
-		{outcome: apply.Foreign, reason: "NameTaken", text: "skiff looks again every minute"},
-		{outcome: apply.Contested, reason: "Contested", text: "skiff tries again within a minute"},
-		{outcome: apply.Waiting, reason: "Waiting", text: "skiff looks again every few seconds"},
+func TestMessagesOfProblemsEndWithTheNextStep(t *testing.T) {
+	for o, want := range map[apply.Outcome]*conditions.Problem{
+		apply.Foreign:   {Reason: "NameTaken", Message: "what happened; delete it or give the WebServer another name, skiff looks again every minute"},
+		apply.Contested: {Reason: "Contested", Message: "what happened; find out what does, skiff tries again within a minute"},
+		apply.Waiting:   {Reason: "Waiting", Message: "what happened; skiff looks again every few seconds", Passing: true},
+		apply.Unchanged: nil, apply.Created: nil, apply.Applied: nil, apply.Overtaken: nil,
 	} {
-		p := problemOf("Deployment", test.outcome, "what happened", test.err, test.attempt)
-		if p == nil || p.reason != test.reason || !strings.Contains(p.message, test.text) || p.stalled != test.stalled {
-			t.Errorf("%v %v: got %+v, want %s: %s", test.outcome, test.err, p, test.reason, test.text)
-		}
-	}
-	for _, o := range []apply.Outcome{apply.Unchanged, apply.Created, apply.Applied, apply.Overtaken} {
-		if p := problemOf("Deployment", o, "", nil, 0); p != nil {
-			t.Errorf("%v: got problem %+v", o, p)
+		if p := problemOf(o, "what happened"); !reflect.DeepEqual(p, want) {
+			t.Errorf("%v: got %+v, want %+v", o, p, want)
 		}
 	}
 }

@@ -39,9 +39,9 @@ func New(client *kube.Client, o Options) *controller.Controller {
 	ss := cache.New[*service](mirror(services, apply.ManagedBySelector))
 	r := &reconciler{
 		cached:      func(ws *WebServer) (seen, error) { return cachedChildren(ws, ds, ss) },
-		webservers:  apply.NewStatuses[WebServer](client, resource, apply.Mirror[*WebServer]{Get: ws.Get, Reached: ws.Reached}),
-		deployments: apply.New(client, deployments, apply.Mirror[*deployment]{Get: ds.Get, Reached: ds.Reached}),
-		services:    apply.New(client, services, apply.Mirror[*service]{Get: ss.Get, Reached: ss.Reached}),
+		webservers:  apply.NewStatuses[WebServer](client, resource, ws),
+		deployments: apply.New(client, deployments, ds),
+		services:    apply.New(client, services, ss),
 		events:      o.Events,
 		refused:     map[kube.Key]time.Time{},
 	}
@@ -69,9 +69,6 @@ const (
 	portRetry = 10 * time.Millisecond
 	// recheck is the wait for a node port that another Service has to give up: nothing tells us when it does.
 	recheck = time.Minute
-	// reportAfter is the number of failures in a row after which a failure that should pass by itself is reported in the
-	// status: a few hundred milliseconds of backoff, which a restart of the API server's leader takes longer than.
-	reportAfter = 6
 )
 
 // Reconcile makes the children of a WebServer what it declares, and its status what was seen.
@@ -85,33 +82,22 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 		return controller.Done, nil
 	}
 	f := r.converge(ctx, ws)
+	r.announceDeeds(ws, f.deeds)
+	f.explain(ctx)
 	if f.stale {
-		return outcome(f.wait), f.err()
+		return controller.Wait(f.wait), f.err()
 	}
 	status := observe(ws, f, time.Now())
 	changed, err := r.webservers.Write(ctx, ws, ws.Status, status)
 	switch {
-	case kube.IsConflict(err): // the WebServer has changed: its event is on its way
+	case errors.Is(err, apply.ErrOvertaken):
 		f.wait = apply.Earlier(f.wait, time.Second)
-	case gone(err, key.Name):
 	case err != nil:
 		f.errs = append(f.errs, err)
 	case changed:
-		r.announce(ctx, ws, f, status.Conditions)
+		r.announceNews(ctx, ws, f, status.Conditions)
 	}
-	return outcome(f.wait), f.err()
-}
-
-func outcome(wait time.Duration) controller.Outcome {
-	if wait == 0 {
-		return controller.Done
-	}
-	return controller.After(wait)
-}
-
-// gone says that the object itself is not there any more, and not that the server lacks the resource.
-func gone(err error, name string) bool {
-	return kube.IsNotFound(err) && kube.AsStatus(err).Details.Name == name
+	return controller.Wait(f.wait), f.err()
 }
 
 // forget drops all memory of a WebServer that is gone.
@@ -125,15 +111,30 @@ func (r *reconciler) forget(key kube.Key) {
 // findings are what came of one round.
 type findings struct {
 	seen
-	problem *problem // the first and worst; nil: none
-	note    string   // something that went another way than wanted, and is all right
-	held    string   // what differs from what is declared, and is left so because the WebServer is paused; "": nothing
+	deeds   []deed
+	problem *conditions.Problem // the first and worst; nil: none
+	about   events.Object       // the child that problem is about; the zero value: none
+	failed  error               // of the first child that failed; it is problem if there is no other
+	note    string              // something that went another way than wanted, and is all right
+	held    string              // what differs from what is declared, and is left so because the WebServer is paused; "": nothing
 	wait    time.Duration
 	stale   bool // what was seen is out of date already: do not write it down
 	errs    []error
 }
 
 func (f *findings) err() error { return errors.Join(f.errs...) }
+
+// explain makes a problem of what failed. What passes by itself in a moment is none, and no news for a user.
+func (f *findings) explain(ctx context.Context) {
+	if f.failed == nil {
+		return
+	}
+	next := controller.NextOf(ctx, f.err())
+	f.stale = f.stale || next.Brief
+	if f.problem == nil {
+		f.problem = conditions.Failed(f.about.Kind, f.failed, next.Step, next.Stalled)
+	}
+}
 
 // seen are the children as last seen; nil: not there, or not ours.
 type seen struct {
@@ -167,7 +168,7 @@ func (r *reconciler) converge(ctx context.Context, ws *WebServer) *findings {
 	want, err := desired(ws)
 	if err != nil {
 		f.errs = append(f.errs, controller.Terminal(err))
-		f.problem = &problem{reason: "InvalidSpec", message: err.Error() + "; correct the WebServer", stalled: true}
+		f.problem = &conditions.Problem{Reason: "InvalidSpec", Message: err.Error() + "; correct the spec", Stalled: true}
 		if f.seen, err = r.cached(ws); err != nil {
 			f.errs = append(f.errs, err)
 			f.stale = true
@@ -179,9 +180,7 @@ func (r *reconciler) converge(ctx context.Context, ws *WebServer) *findings {
 	owner := apply.OwnerOf(resource, ws)
 	dep, err := r.deployments.Apply(ctx, owner, want.deployment)
 	f.deployment = dep.Live
-	child := childObject(ws, deployments, dep.Live)
-	announceChild(ctx, r, ws, child, dep)
-	record(ctx, f, child, dep, err)
+	record(ctx, f, childObject(ws, deployments, dep.Live), dep, err)
 
 	want.service.Insist = r.waitsForPort(ws.Key())
 	svc, err := r.services.Apply(ctx, owner, want.service)
@@ -191,31 +190,27 @@ func (r *reconciler) converge(ctx context.Context, ws *WebServer) *findings {
 		r.portGranted(ws.Key())
 	}
 	f.service = svc.Live
-	child = childObject(ws, services, svc.Live)
-	announceChild(ctx, r, ws, child, svc)
-	record(ctx, f, child, svc, err)
+	record(ctx, f, childObject(ws, services, svc.Live), svc, err)
 	return f
 }
 
 // record adds what came of one child.
 func record[S any](ctx context.Context, f *findings, child events.Object, result apply.Result[S], err error) {
+	f.do(ctx, child, result.Outcome, result.Difference, result.Message)
 	if result.Outcome == apply.Held && f.held == "" {
 		f.held = result.Message
 	}
 	f.wait = apply.Earlier(f.wait, result.Wait)
-	attempt := controller.Attempt(ctx)
-	// What passes by itself in a moment is no news for a user.
-	f.stale = f.stale || result.Outcome == apply.Overtaken ||
-		kube.IsTransient(err) && !apply.Refused(err) && attempt < reportAfter
-	if apply.Refused(err) {
-		f.errs = append(f.errs, controller.Terminal(err))
-	} else if err != nil {
+	f.stale = f.stale || result.Outcome == apply.Overtaken
+	if err != nil {
 		f.errs = append(f.errs, err)
 	}
-	if f.problem == nil {
-		if f.problem = problemOf(child.Kind, result.Outcome, result.Message, err, attempt); f.problem != nil {
-			f.problem.child = child
-		}
+	if f.problem != nil || f.failed != nil {
+		return
+	}
+	f.problem, f.failed = problemOf(result.Outcome, result.Message), err
+	if f.problem != nil || f.failed != nil {
+		f.about = child
 	}
 }
 
@@ -236,7 +231,7 @@ func (r *reconciler) otherPort(ctx context.Context, f *findings, ws *WebServer, 
 			message = fmt.Sprintf("spec.nodePort %d: %s; choose another one or free it, skiff looks again every minute", *ws.Spec.NodePort, cause)
 		}
 		if f.problem == nil {
-			f.problem = &problem{reason: "NodePortRefused", child: childObject(ws, services, refused.Live), message: message}
+			f.problem, f.about = &conditions.Problem{Reason: "NodePortRefused", Message: message}, childObject(ws, services, refused.Live)
 		}
 		return refused, nil
 	}
@@ -246,7 +241,7 @@ func (r *reconciler) otherPort(ctx context.Context, f *findings, ws *WebServer, 
 		f.note = fmt.Sprintf("node port %d could not be kept (%s), the Service has another one; set spec.nodePort to choose it",
 			*ws.Status.NodePort, cause)
 		logr.FromContextOrDiscard(ctx).Info("node port changed", "message", f.note)
-		r.event(ws, events.Warning, nodePortChanged, f.note, objectOf(services, svc.Live)) // links to the old one are dead
+		r.event(ws, events.Warning, nodePortChanged, f.note, events.ObjectOf(services, svc.Live)) // links to the old one are dead
 	}
 	return svc, err
 }

@@ -1,0 +1,59 @@
+package conditions
+
+import (
+	"time"
+
+	"skiff/internal/kube"
+)
+
+// Set is the conditions that skiff's kinds share, without generation and time.
+type Set struct{ Ready, Progressing, Degraded, Stalled, Paused Condition }
+
+// AsExpected is the reason of Degraded and Stalled where all is well.
+const AsExpected = "AsExpected"
+
+// NewSet returns the conditions of an object with nothing wrong. Ready and Progressing are to be filled in.
+func NewSet(annotations kube.Labels) Set {
+	return Set{
+		Degraded: New(Degraded, false, AsExpected, "nothing to do"),
+		Stalled:  New(Stalled, false, AsExpected, "nothing to do"),
+		Paused:   PausedFor(annotations),
+	}
+}
+
+// Problem is what keeps an object from being what it declares.
+type Problem struct {
+	Reason  string
+	Message string // ends with the next step, or the next retry
+	Stalled bool   // nothing happens soon unless somebody changes something
+	Passing bool   // it is on its way to being solved, and nobody has to do anything
+}
+
+// Failed returns the problem that lies in a failed request about an object of a kind, given what follows from it. Its
+// message is the same for each attempt, because a new message is a write.
+func Failed(kind string, err error, step string, stalled bool) *Problem {
+	if kube.IsRefused(err) {
+		return &Problem{Reason: kind + "Refused", Message: kube.Explain(err) + "; correct the spec", Stalled: true}
+	}
+	return &Problem{Reason: kind + "Failed", Message: kube.Explain(err) + "; " + step, Stalled: stalled}
+}
+
+// Report lays a problem over what was seen; nil changes nothing.
+func (s *Set) Report(p *Problem) {
+	if p == nil {
+		return
+	}
+	s.Ready = New(Ready, false, p.Reason, p.Message)
+	if !p.Passing {
+		s.Degraded = New(Degraded, true, p.Reason, p.Message)
+	}
+	if p.Stalled {
+		s.Stalled = New(Stalled, true, p.Reason, p.Message)
+		s.Progressing = New(Progressing, false, p.Reason, p.Message)
+	}
+}
+
+// After returns the conditions of an object that had old; see Update.
+func (s *Set) After(old []Condition, generation int64, now time.Time) []Condition {
+	return Update(old, []Condition{s.Ready, s.Progressing, s.Degraded, s.Stalled, s.Paused}, generation, now)
+}

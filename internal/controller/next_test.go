@@ -1,0 +1,106 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"skiff/internal/kube"
+)
+
+func TestWhatAUserIsToldIsWhatHappensNext(t *testing.T) {
+	busy := func(seconds int) error {
+		return &kube.Status{Code: 429, Details: kube.StatusDetails{RetryAfterSeconds: seconds}}
+	}
+	for name, test := range map[string]struct {
+		err     error
+		after   int // failures before
+		brief   bool
+		stalled bool
+		step    string
+	}{
+		"refused":                       {&kube.Status{Code: 422}, 0, false, true, "when something changes, and every 5 to 8 minutes"},
+		"local":                         {errors.New("decode the template"), 0, false, false, "within seconds"},
+		"local, for long":               {errors.New("decode the template"), 9, false, true, "every 5 to 8 minutes, and at once"},
+		"forbidden":                     {&kube.Status{Code: 403}, 8, false, false, "within seconds"},
+		"forbidden, for long":           {&kube.Status{Code: 403}, 9, false, true, "every 5 to 8 minutes, and at once"},
+		"no answer":                     {&kube.NoAnswerError{Err: errors.New("reset")}, 0, true, false, "within 2 minutes"},
+		"server is down":                {&kube.Status{Code: 503}, 5, true, false, "within 2 minutes"},
+		"server is down, for long":      {&kube.Status{Code: 503}, 6, false, false, "within 2 minutes"},
+		"server is down, for very long": {&kube.Status{Code: 503}, 1000, false, false, "within 2 minutes"},
+		"conflict, for very long":       {&kube.Status{Code: 409}, 1000, false, false, "within 2 minutes"},
+		"busy":                          {busy(60), 6, false, false, "within 2 minutes"},
+		"busy for long":                 {busy(3600), 6, false, false, "within 15 minutes"},
+		"one refused, one in passing":   {errors.Join(&kube.Status{Code: 422}, busy(0)), 6, false, false, "within 2 minutes"},
+	} {
+		n := NextOf(context.WithValue(t.Context(), failuresKey{}, test.after), fmt.Errorf("apply: %w", test.err))
+		if n.Brief != test.brief || n.Stalled != test.stalled || !strings.HasPrefix(n.Step, "skiff tries again ") || !strings.Contains(n.Step, test.step) {
+			t.Errorf("%s: got %+v, want %s", name, n, test.step)
+		}
+	}
+}
+
+// What is said to the user is compared with the pauses that the queue then makes.
+func TestEveryRunComesWhenTheOneBeforeItSaid(t *testing.T) {
+	for name, test := range map[string]struct {
+		err  error
+		most time.Duration // of the pauses, in the end
+	}{
+		"within 2 minutes":       {&kube.Status{Code: 503}, 2 * time.Minute},
+		"every 5 to 8 minutes":   {errors.New("plain"), 8 * time.Minute},
+		", and every 5 to 8":     {&kube.Status{Code: 422}, 8 * time.Minute},
+		"within 15 minutes, as ": {&kube.Status{Code: 429, Details: kube.StatusDetails{RetryAfterSeconds: 1e6}}, 15 * time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var runs runTimes
+			var last atomic.Value
+			c, stop := start(t, func(ctx context.Context, k kube.Key) (Outcome, error) {
+				runs.note()
+				last.Store(NextOf(ctx, test.err).Step)
+				return Done, test.err
+			}, Options{})
+			c.queue.Add(key("a"), "changed")
+			time.Sleep(3 * time.Hour)
+			expect(t, "stop", stop(), nil)
+			if step := last.Load().(string); !strings.Contains(step, name) {
+				t.Errorf("said %q, want %q", step, name)
+			}
+			for i := stallAfter + 10; i < runs.count(); i++ {
+				if pause := runs.at[i].Sub(runs.at[i-1]); pause > test.most {
+					t.Errorf("%s: a pause of %s", name, pause)
+				}
+			}
+			if runs.count() < stallAfter {
+				t.Errorf("%s: %d runs", name, runs.count())
+			}
+		})
+	}
+}
+
+// Rules: WQ-15
+func TestARunThatFailsDuringTheDrainSaysThatNobodyTriesAgain(t *testing.T) {
+	for name, end := range map[string]func() (Outcome, error){
+		"error":   func() (Outcome, error) { return Done, errors.New("no luck") },
+		"refused": func() (Outcome, error) { return Done, &kube.Status{Code: 422} },
+		"after":   func() (Outcome, error) { return After(time.Minute), nil },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var log logLines
+			c, stop := start(t, func(context.Context, kube.Key) (Outcome, error) {
+				time.Sleep(time.Second)
+				return end()
+			}, Options{Log: log.logger()})
+			c.queue.Add(key("a"), "changed")
+			synctest.Wait()
+			expect(t, "stop", stop(), nil)
+			if lines := log.with("default/a"); len(lines) != 1 || !strings.Contains(lines[0], `"outcome"="stopped"`) {
+				t.Errorf("%s: %q", name, lines)
+			}
+		})
+	}
+}

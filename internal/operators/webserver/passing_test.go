@@ -1,0 +1,45 @@
+package webserver
+
+import (
+	"testing"
+	"time"
+
+	"skiff/internal/fakeapi"
+	"skiff/internal/operatortest"
+)
+
+// What passes by itself never goes to the slow lane, so it is no reason for Stalled, however long it lasts.
+func TestAnOutageIsReportedAndIsNoReasonToBeStalled(t *testing.T) {
+	story(t, func(w *world) {
+		remove := w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "deployments", UserAgent: operatortest.Agent,
+			Reply: &fakeapi.Reply{Code: 503, Reason: "ServiceUnavailable", Message: "the webhook is starting"}})
+		w.Create("web", article)
+		w.Pass(10 * time.Minute)
+		w.WantCondition("web", "Degraded", "True/DeploymentFailed")
+		w.WantCondition("web", "Stalled", "False/AsExpected")
+		if got, want := w.Message("web", "Degraded"), "the webhook is starting; skiff tries again within 2 minutes"; got != want {
+			t.Errorf("message %q, want %q", got, want)
+		}
+		w.Forget()
+		w.Pass(30 * time.Minute)
+		if n := w.Count("PATCH"); n > 0 {
+			t.Errorf("%d writes of the status that say nothing new", n)
+		}
+		remove()
+		w.Pass(2 * time.Minute)
+		w.Want("replicas", w.replicas(), 3)
+	})
+}
+
+func TestARefusalThatLastsIsStalledAndSaysWhenItIsTriedAgain(t *testing.T) {
+	story(t, func(w *world) {
+		w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "deployments", UserAgent: operatortest.Agent,
+			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "exceeded quota"}})
+		w.Create("web", article)
+		w.Pass(time.Minute)
+		w.WantCondition("web", "Stalled", "True/DeploymentFailed")
+		if got, want := w.Message("web", "Stalled"), "exceeded quota; skiff tries again every 5 to 8 minutes, and at once when something changes"; got != want {
+			t.Errorf("message %q, want %q", got, want)
+		}
+	})
+}

@@ -146,7 +146,7 @@ func goTypes() map[string]reflect.Type {
 		corev1.ServiceAccount{}, corev1.Service{}, appsv1.ControllerRevision{}, appsv1.DaemonSet{}, appsv1.Deployment{}, appsv1.ReplicaSet{},
 		appsv1.StatefulSet{}, rbacv1.ClusterRoleBinding{}, rbacv1.ClusterRole{}, rbacv1.RoleBinding{}, rbacv1.Role{},
 		autoscalingv2.HorizontalPodAutoscaler{}, coordinationv1.Lease{}, eventsv1.Event{}, apiextensionsv1.CustomResourceDefinition{},
-		corev1.Binding{}, metav1.DeleteOptions{}, autoscalingv1.Scale{}, authenticationv1.SelfSubjectReview{},
+		corev1.Binding{}, metav1.DeleteOptions{}, autoscalingv1.Scale{}, autoscalingv1.HorizontalPodAutoscaler{}, authenticationv1.SelfSubjectReview{},
 		authorizationv1.SelfSubjectAccessReview{}, authorizationv1.SelfSubjectRulesReview{}} {
 		walk(reflect.TypeOf(root))
 	}

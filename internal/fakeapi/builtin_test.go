@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"skiff/internal/kube"
+	"skiff/internal/patch"
 )
 
 const services = "/api/v1/namespaces/default/services"
@@ -139,6 +140,30 @@ func TestSchemasNameTheirKindAndTheParametersOfPatch(t *testing.T) {
 			if !strings.Contains(doc.raw, part) {
 				t.Errorf("the document has no %s", part)
 			}
+		}
+	})
+}
+
+func TestScalersAreOneKindInTwoVersions(t *testing.T) {
+	const v1, v2 = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers", "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+	const target = `"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"maxReplicas":3`
+	inWorld(t, Options{}, func(w *world) {
+		w.must(201, "POST", v1, `{"metadata":{"name":"a"},"spec":{`+target+`,"targetCPUUtilizationPercentage":70}}`)
+		if a := w.must(200, "GET", v2+"/a", ""); fmt.Sprint(a.at("spec.metrics")) != "[map[resource:map[name:cpu target:map[averageUtilization:70 type:Utilization]] type:Resource]]" {
+			t.Error(a.raw)
+		}
+		created := w.must(201, "POST", v2, `{"metadata":{"name":"b"},"spec":{`+target+`,"behavior":{"scaleDown":{"stabilizationWindowSeconds":5}},
+			"metrics":[{"type":"Resource","resource":{"name":"memory","target":{"type":"Utilization","averageUtilization":5}}}]}}`)
+		shown := w.must(200, "GET", v1+"/b", "")
+		if shown.at("spec.targetCPUUtilizationPercentage") != nil || shown.at("spec.metrics") != nil || shown.at("apiVersion") != "autoscaling/v1" {
+			t.Error(shown.raw)
+		}
+		// A change through the old version loses nothing that it cannot show.
+		w.must(200, "PATCH", v1+"/b", `{"spec":{"maxReplicas":4}}`, "Content-Type", string(kube.MergePatch))
+		b := w.must(200, "GET", v2+"/b", "")
+		if b.at("spec.maxReplicas") != int64(4) || b.at("metadata.annotations") != nil || !patch.Equal(b.at("spec.metrics"), created.at("spec.metrics")) ||
+			!patch.Equal(b.at("spec.behavior"), created.at("spec.behavior")) {
+			t.Error(b.raw)
 		}
 	})
 }

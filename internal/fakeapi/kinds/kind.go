@@ -6,6 +6,7 @@
 package kinds
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -34,7 +35,8 @@ type Kind struct {
 	Custom    bool             // a custom resource: items of its lists carry apiVersion and kind
 	Node      *patch.Node      // merge keys and list types
 	Type      *fields.Type     // the fields of a built-in kind; nil for a custom resource, which has a schema
-	Stored    *fields.Type     // those of its stored form
+	StoredAs  string           // apiVersion of its stored form; "" means its own. See View
+	Stored    *fields.Type     // the fields of that
 
 	Name           func(name string) string       // says what is wrong with a name; nil means a DNS-1123 subdomain
 	Generation     func(next, cur Object) bool    // the change makes a new generation; nil: the kind has no generation
@@ -92,16 +94,13 @@ var groupOrder = []string{"", "apps", "events.k8s.io", "authentication.k8s.io", 
 
 // Builtin returns fresh entries for all built-in kinds, in the order of discovery.
 func Builtin() []*Kind {
-	all := slices.Concat(core(), apps(), reviews(), rbac(), other())
+	all := slices.Concat(core(), apps(), reviews(), scalers(), rbac(), other())
 	slices.SortStableFunc(all, func(a, b *Kind) int { return slices.Index(groupOrder, a.Group) - slices.Index(groupOrder, b.Group) })
 	for _, k := range all {
 		k.Type = fields.For(k.APIVersion(), k.Kind)
 		k.Node = fields.Close(patch.SchemaFor(k.APIVersion(), k.Kind), k.Type)
 		k.Unknown = k.Type.Prune
-		k.Stored = k.Type
-		if k.Store != nil {
-			k.Stored = fields.For("v1", k.Kind) // the only views that there are: events
-		}
+		k.Stored = fields.For(cmp.Or(k.StoredAs, k.APIVersion()), k.Kind)
 	}
 	return all
 }

@@ -59,12 +59,9 @@ func bindingRules(next, cur Object) []Cause {
 
 func other() []*Kind {
 	return []*Kind{
-		{Resource: kube.Resource{Group: "autoscaling", Version: "v2", Plural: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler"},
-			ShortNames: []string{"hpa"}, Categories: []string{"all"}, Status: true, NewStatus: constant(Object{"desiredReplicas": int64(0), "currentMetrics": nil}),
-			Defaults: scalerDefaults, Validate: scalerRules, Columns: scalerColumns},
 		{Resource: kube.Resource{Group: "coordination.k8s.io", Version: "v1", Plural: "leases", Kind: "Lease"}, CreateOnUpdate: true, NeedsVersion: true, Columns: leaseColumns},
 		{Resource: kube.Resource{Group: "events.k8s.io", Version: "v1", Plural: "events", Kind: "Event"}, Table: "events", ShortNames: []string{"ev"},
-			CreateOnUpdate: true, Fields: newEventFields(), Prepare: prepareEvent, Validate: newEventRules, Columns: eventColumns, View: newEvent, Store: oldEvent},
+			CreateOnUpdate: true, Fields: newEventFields(), Prepare: prepareEvent, Validate: newEventRules, Columns: eventColumns, StoredAs: "v1", View: newEvent, Store: oldEvent},
 		{Resource: CRDs, ShortNames: []string{"crd", "crds"}, Categories: []string{"api-extensions"}, Status: true,
 			NewStatus: newCRDStatus, NeedsVersion: true, Generation: specChanged, Defaults: crdDefaults, Validate: crdRules, Columns: createdAtOnly},
 	}
@@ -72,28 +69,6 @@ func other() []*Kind {
 
 // CRDs is the resource of custom resource definitions.
 var CRDs = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions", Kind: "CustomResourceDefinition", ClusterScoped: true}
-
-func scalerDefaults(o Object) {
-	spec := specOf(o)
-	obj.Default(spec, int64(1), "minReplicas")
-	if len(obj.Slice(spec, "metrics")) == 0 {
-		spec["metrics"] = []any{Object{"type": "Resource", "resource": Object{"name": "cpu",
-			"target": Object{"type": "Utilization", "averageUtilization": int64(80)}}}}
-	}
-}
-
-func scalerRules(next, _ Object) []Cause {
-	var out []Cause
-	if n, _ := obj.Int(next, "spec", "maxReplicas"); n < 1 {
-		out = append(out, Invalid("spec.maxReplicas", n, "must be greater than 0"))
-	}
-	for _, f := range []string{"kind", "name"} {
-		if obj.String(next, "spec", "scaleTargetRef", f) == "" {
-			out = append(out, Required("spec.scaleTargetRef."+f, ""))
-		}
-	}
-	return out
-}
 
 // eventNames pairs the names of a field in v1 and in events.k8s.io/v1.
 var eventNames = [][2]string{{"involvedObject", "regarding"}, {"message", "note"}, {"source", "deprecatedSource"},

@@ -1,0 +1,99 @@
+package kinds
+
+import (
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/kube"
+	"skiff/internal/patch"
+)
+
+// scalers are the HorizontalPodAutoscalers: stored as v2, and shown as v1 to those who know only that, such as kubectl autoscale
+// until 1.33.
+func scalers() []*Kind {
+	in := func(version string) *Kind {
+		return &Kind{Resource: kube.Resource{Group: "autoscaling", Version: version, Plural: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler"},
+			ShortNames: []string{"hpa"}, Categories: []string{"all"}, Status: true, NewStatus: constant(Object{"desiredReplicas": int64(0), "currentMetrics": nil}),
+			Defaults: scalerDefaults, Validate: scalerRules, Columns: scalerColumns}
+	}
+	v2, v1 := in("v2"), in("v1")
+	v1.StoredAs, v1.View, v1.Store = "autoscaling/v2", oldScaler, newScaler
+	return []*Kind{v2, v1}
+}
+
+func scalerDefaults(o Object) {
+	spec := specOf(o)
+	obj.Default(spec, int64(1), "minReplicas")
+	if len(obj.Slice(spec, "metrics")) == 0 {
+		spec["metrics"] = []any{cpuMetric(int64(80))}
+	}
+}
+
+func cpuMetric(percent int64) Object {
+	return Object{"type": "Resource", "resource": Object{"name": "cpu", "target": Object{"type": "Utilization", "averageUtilization": percent}}}
+}
+
+func scalerRules(next, _ Object) []Cause {
+	var out []Cause
+	if n, _ := obj.Int(next, "spec", "maxReplicas"); n < 1 {
+		out = append(out, Invalid("spec.maxReplicas", n, "must be greater than 0"))
+	}
+	for _, f := range []string{"kind", "name"} {
+		if obj.String(next, "spec", "scaleTargetRef", f) == "" {
+			out = append(out, Required("spec.scaleTargetRef."+f, ""))
+		}
+	}
+	return out
+}
+
+// inAnnotations is where v1 carries what it has no field for, so that a change through it loses nothing. The names are the real
+// server's; the values are as they are in v2.
+var inAnnotations = map[string]string{"metrics": "autoscaling.alpha.kubernetes.io/metrics", "behavior": "autoscaling.alpha.kubernetes.io/behavior"}
+
+const targetCPU = "targetCPUUtilizationPercentage"
+
+// oldScaler shows a stored HorizontalPodAutoscaler as v1: the use of CPU is a field of its own, other metrics are annotations.
+func oldScaler(o Object) Object {
+	out, spec, status := obj.Shallow(o), obj.Shallow(obj.Map(o, "spec")), obj.Shallow(obj.Map(o, "status"))
+	var others []any
+	for _, m := range obj.Maps(spec, "metrics") {
+		if n, ok := obj.Int(m, "resource", "target", "averageUtilization"); ok && obj.String(m, "resource", "name") == "cpu" {
+			spec[targetCPU] = n
+		} else {
+			others = append(others, m)
+		}
+	}
+	if delete(spec, "metrics"); others != nil {
+		spec["metrics"] = others
+	}
+	meta := obj.Shallow(obj.Map(o, "metadata"))
+	annotations := obj.Shallow(obj.Map(meta, "annotations"))
+	for field, name := range inAnnotations {
+		if v := spec[field]; v != nil {
+			if text, err := patch.Encode(v); err == nil {
+				annotations[name] = string(text)
+				meta["annotations"] = annotations
+			}
+		}
+		delete(spec, field)
+	}
+	delete(status, "currentMetrics")
+	delete(status, "conditions")
+	obj.Default(status, int64(0), "currentReplicas")
+	out["metadata"], out["spec"], out["status"] = meta, spec, status
+	return out
+}
+
+// newScaler is the way back. An annotation that is no JSON any more stays one.
+func newScaler(o Object) Object {
+	spec, annotations := specOf(o), obj.Map(o, "metadata", "annotations")
+	for field, name := range inAnnotations {
+		if v, err := patch.Decode([]byte(obj.String(annotations, name))); err == nil {
+			spec[field] = v
+			delete(annotations, name)
+		}
+	}
+	if n, ok := obj.Int(spec, targetCPU); ok {
+		spec["metrics"] = append(obj.Slice(spec, "metrics"), cpuMetric(n))
+	}
+	delete(spec, targetCPU)
+	return o
+}

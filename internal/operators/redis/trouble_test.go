@@ -1,57 +1,49 @@
 package redis
 
 import (
-	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr/testr"
-
 	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
+	"skiff/internal/operatortest"
 )
-
-// count returns how many of the controller's requests begin with a text.
-func (w *world) count(prefix string) int {
-	return len(slices.DeleteFunc(w.requests(false), func(r string) bool { return !strings.HasPrefix(r, prefix) }))
-}
 
 // restart starts the controller anew, so that its watches meet a fault.
 func (w *world) restart() {
 	w.Helper()
-	w.stop()
-	w.start()
-	w.pass(5 * time.Minute) // the initial events come over the watch, too
-	w.forget()
+	w.Stop()
+	w.Start()
+	w.Pass(5 * time.Minute) // the initial events come over the watch, too
+	w.Forget()
 }
 
 // Rules: CCH-11, CCH-13
 func TestDelayedEventsMakeNoSecondPodAndDeleteNone(t *testing.T) {
 	story(t, func(w *world) {
 		for _, r := range []string{"pods", "redis"} {
-			w.api.Inject(fakeapi.Fault{Verb: "watch", Resource: r, UserAgent: agent, Watch: fakeapi.WatchFault{EventDelay: 2 * time.Second}})
+			w.API.Inject(fakeapi.Fault{Verb: "watch", Resource: r, UserAgent: operatortest.Agent, Watch: fakeapi.WatchFault{EventDelay: 2 * time.Second}})
 		}
 		w.restart()
-		w.create("cache", three)
-		w.pass(time.Minute)
-		w.wantReady("cache")
-		w.patch(resource, "cache", `{"spec":{"num":2}}`)
-		w.pass(time.Minute)
+		w.Create("cache", three)
+		w.Pass(time.Minute)
+		w.WantReady("cache")
+		w.Patch(resource, "cache", `{"spec":{"num":2}}`)
+		w.Pass(time.Minute)
 		w.wantPods("cache-0 cache-1")
 		before := w.uids()
-		w.patch(resource, "cache", `{"spec":{"image":"redis:8"}}`)
-		w.pass(2 * time.Minute)
-		w.want("replaced", w.replaced(before), "cache-0 cache-1")
-		w.wantReady("cache")
-		w.delete(resource, "cache")
-		w.pass(time.Minute)
+		w.Patch(resource, "cache", `{"spec":{"image":"redis:8"}}`)
+		w.Pass(2 * time.Minute)
+		w.Want("replaced", w.replaced(before), "cache-0 cache-1")
+		w.WantReady("cache")
+		w.Delete(resource, "cache")
+		w.Pass(time.Minute)
 		w.wantPods("")
-		w.want("the Redis", w.redis("cache"), (*Redis)(nil))
+		w.Want("the Redis", w.redis("cache"), (*Redis)(nil))
 		for request, n := range map[string]int{"POST pods 201": 5, "POST pods 409": 0, "DELETE pods/": 5, "PATCH redis/cache ": 2} {
-			if got := w.count(request); got != n {
+			if got := w.Count(request); got != n {
 				t.Errorf("%d times %q, want %d: %q", got, request, n, w.requests(false))
 			}
 		}
@@ -61,20 +53,20 @@ func TestDelayedEventsMakeNoSecondPodAndDeleteNone(t *testing.T) {
 // Rules: CCH-15
 func TestAWatchThatIsSilentHoldsUpNothing(t *testing.T) {
 	story(t, func(w *world) {
-		w.api.Inject(fakeapi.Fault{Verb: "watch", Resource: "pods", UserAgent: agent,
+		w.API.Inject(fakeapi.Fault{Verb: "watch", Resource: "pods", UserAgent: operatortest.Agent,
 			Watch: fakeapi.WatchFault{End: fakeapi.EndSilent, After: 0, Bookmarks: fakeapi.BookmarksNever}})
 		w.restart()
-		w.create("cache", three)
-		w.pass(20 * time.Second)
-		w.wantReady("cache")
+		w.Create("cache", three)
+		w.Pass(20 * time.Second)
+		w.WantReady("cache")
 		before := w.uids()
-		w.patch(resource, "cache", `{"spec":{"image":"redis:8"}}`)
-		w.pass(2 * time.Minute)
-		w.want("replaced", w.replaced(before), "cache-0 cache-1 cache-2")
-		w.delete(resource, "cache")
-		w.pass(time.Minute)
+		w.Patch(resource, "cache", `{"spec":{"image":"redis:8"}}`)
+		w.Pass(2 * time.Minute)
+		w.Want("replaced", w.replaced(before), "cache-0 cache-1 cache-2")
+		w.Delete(resource, "cache")
+		w.Pass(time.Minute)
 		w.wantPods("")
-		w.want("the Redis", w.redis("cache"), (*Redis)(nil))
+		w.Want("the Redis", w.redis("cache"), (*Redis)(nil))
 		if n := len(w.requests(false)); n > 80 {
 			t.Errorf("%d requests: %q", n, w.requests(false))
 		}
@@ -85,31 +77,28 @@ func TestAWatchThatIsSilentHoldsUpNothing(t *testing.T) {
 func TestAPodThatTookThePlaceOfAnotherIsNotDeleted(t *testing.T) {
 	story(t, func(w *world) {
 		w.ready("cache", three)
-		w.api.Inject(fakeapi.Fault{Verb: "watch", Resource: "pods", UserAgent: agent, Watch: fakeapi.WatchFault{EventDelay: 20 * time.Second}})
+		w.API.Inject(fakeapi.Fault{Verb: "watch", Resource: "pods", UserAgent: operatortest.Agent, Watch: fakeapi.WatchFault{EventDelay: 20 * time.Second}})
 		w.restart()
-		var none int64
-		if err := w.user.Delete(w.Context(), pods, named("cache-2"), kube.DeleteOptions{GracePeriodSeconds: &none}); err != nil {
-			t.Fatal(err)
-		}
-		w.foreignPod("cache-2", `{"app":"theirs"}`)
+		w.DeleteNow(pods, "cache-2")
+		w.Post(pods, foreignPod("cache-2", `{"app":"theirs"}`))
 		survivor := w.pod("cache-2").UID
-		w.patch(resource, "cache", `{"spec":{"num":2}}`) // the cache still shows ours
-		w.want("the attempt", w.count("DELETE pods/cache-2 409"), 1)
-		w.pass(2 * time.Minute)
-		w.want("the survivor", w.pod("cache-2").UID, survivor)
-		w.wantReady("cache")
+		w.Patch(resource, "cache", `{"spec":{"num":2}}`) // the cache still shows ours
+		w.Want("the attempt", w.Count("DELETE pods/cache-2 409"), 1)
+		w.Pass(2 * time.Minute)
+		w.Want("the survivor", w.pod("cache-2").UID, survivor)
+		w.WantReady("cache")
 	})
 }
 
 // Rules: NET-08, WRT-14
 func TestAPostWithoutAnAnswerMakesOnePod(t *testing.T) {
 	story(t, func(w *world) {
-		w.api.Inject(fakeapi.Fault{Verb: "create", Resource: "pods", UserAgent: agent, Times: 2, Cut: fakeapi.CutAfter})
-		w.create("cache", three)
-		w.pass(5 * time.Second)
+		w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "pods", UserAgent: operatortest.Agent, Times: 2, Cut: fakeapi.CutAfter})
+		w.Create("cache", three)
+		w.Pass(5 * time.Second)
 		w.wantPods("cache-0 cache-1 cache-2")
-		w.wantReady("cache")
-		w.want("events", w.eventReasons("cache")["PodFailed"], 0) // what passes in a moment is no news
+		w.WantReady("cache")
+		w.Want("events", w.eventReasons("cache")["PodFailed"], 0) // what passes in a moment is no news
 	})
 }
 
@@ -125,19 +114,19 @@ func TestMissingRightsAreReportedAndPickedUp(t *testing.T) {
 		t.Run(test.verb+" "+test.resource, func(t *testing.T) {
 			story(t, func(w *world) {
 				w.ready("cache", three)
-				remove := w.api.Inject(fakeapi.Fault{Verb: test.verb, Resource: test.resource, UserAgent: agent,
+				remove := w.API.Inject(fakeapi.Fault{Verb: test.verb, Resource: test.resource, UserAgent: operatortest.Agent,
 					Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "User \"skiff\" " + test.text}})
-				w.patch(resource, "cache", test.act)
-				w.wantCondition("cache", "Degraded", "True/"+test.reason, test.text, "skiff tries again within seconds")
-				w.wantCondition("cache", "Ready", "False/"+test.reason)
-				w.pass(20 * time.Minute)
-				w.wantCondition("cache", "Stalled", "True/"+test.reason, "every 5 to 8 minutes, and at once when something changes")
+				w.Patch(resource, "cache", test.act)
+				w.WantCondition("cache", "Degraded", "True/"+test.reason, test.text, "skiff tries again within seconds")
+				w.WantCondition("cache", "Ready", "False/"+test.reason)
+				w.Pass(20 * time.Minute)
+				w.WantCondition("cache", "Stalled", "True/"+test.reason, "every 5 to 8 minutes, and at once when something changes")
 				if n := len(w.requests(false)); n > 60 {
 					t.Errorf("%d requests in 20 minutes: no backoff", n)
 				}
 				remove()
-				w.pass(8 * time.Minute)
-				w.wantReady("cache")
+				w.Pass(8 * time.Minute)
+				w.WantReady("cache")
 			})
 		})
 	}
@@ -145,55 +134,57 @@ func TestMissingRightsAreReportedAndPickedUp(t *testing.T) {
 
 func TestEventsThatAreForbiddenHoldUpNothing(t *testing.T) {
 	story(t, func(w *world) {
-		w.api.Inject(fakeapi.Fault{Verb: "create", Resource: "events", Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "no"}})
+		w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "events", Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "no"}})
 		w.ready("cache", three)
-		w.delete(resource, "cache")
-		w.pass(10 * time.Second)
-		w.want("the Redis", w.redis("cache"), (*Redis)(nil))
+		w.Delete(resource, "cache")
+		w.Pass(10 * time.Second)
+		w.Want("the Redis", w.redis("cache"), (*Redis)(nil))
 	})
 }
 
 func TestAFinalizerThatMayNotBeSetIsReportedAndNoPodIsMade(t *testing.T) {
 	story(t, func(w *world) {
-		remove := w.api.Inject(fakeapi.Fault{Verb: "patch", Resource: "redis", Path: "/apis/skiff.dev/v1alpha1/namespaces/default/redis/cache", UserAgent: agent, Skip: 0, Times: 1,
+		remove := w.API.Inject(fakeapi.Fault{Verb: "patch", Resource: "redis", Path: "/apis/skiff.dev/v1alpha1/namespaces/default/redis/cache", UserAgent: operatortest.Agent, Skip: 0, Times: 1,
 			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "no patch for you"}})
-		w.create("cache", three)
-		w.want("finalizers and pods in order", w.requests(false)[:2], []string{"PATCH redis/cache 403", "PATCH redis/cache 200"})
+		w.Create("cache", three)
+		w.Want("finalizers and pods in order", w.requests(false)[:2], []string{"PATCH redis/cache 403", "PATCH redis/cache 200"})
 		remove()
-		w.pass(5 * time.Second)
-		w.wantReady("cache")
+		w.Pass(5 * time.Second)
+		w.WantReady("cache")
 	})
 }
 
-// older returns the CRD without its validation and without scale, which validates too: as a cluster has it that was set up
-// with an older one.
-func older(text []byte) []byte {
-	validation := regexp.MustCompile(`(?m)^ *(min|max)(imum|Length): .*\n|^ *required: \[port, num\]\n|^ *scale:\n( *(spec|status)ReplicasPath: .*\n| *labelSelectorPath: .*\n)+`)
-	return validation.ReplaceAll(text, nil)
+// older is the CRD without its validation and without scale, which validates too: as a cluster has it that was set up with an older one.
+func older(definition []byte) []byte {
+	return validation.ReplaceAll(definition, nil)
 }
 
+var validation = regexp.MustCompile(`(?m)^ *(min|max)(imum|Length): .*\n|^ *required: \[port, num\]\n|^ *scale:\n( *(spec|status)ReplicasPath: .*\n| *labelSelectorPath: .*\n)+`)
+
 func TestInvalidSpecThatAnOlderDefinitionLetsInIsReportedWithoutALoop(t *testing.T) {
-	storyOn(t, older, fakeapi.Options{}, testr.New(t), func(w *world) {
+	o := options
+	o.Definition = older
+	storyWith(t, o, func(w *world) {
 		w.ready("good", three)
 		for name, spec := range map[string]string{"empty": `{"port":6379,"num":1,"image":""}`, "negative": `{"port":6379,"num":-1}`,
 			"port": `{"port":80,"num":1}`, "none": `{"port":6379}`} {
-			w.forget()
-			w.create(name, spec)
-			w.wantCondition(name, "Stalled", "True/InvalidSpec", "spec.", "correct the spec")
-			w.wantCondition(name, "Ready", "False/InvalidSpec")
-			w.pass(20 * time.Minute)
+			w.Forget()
+			w.Create(name, spec)
+			w.WantCondition(name, "Stalled", "True/InvalidSpec", "spec.", "correct the spec")
+			w.WantCondition(name, "Ready", "False/InvalidSpec")
+			w.Pass(20 * time.Minute)
 			w.wantRequests()
 			w.wantStatusWrites(1)
-			w.delete(resource, name)
-			w.want("the Redis", w.redis(name), (*Redis)(nil))
+			w.Delete(resource, name)
+			w.Want("the Redis", w.redis(name), (*Redis)(nil))
 		}
 		before := w.uids()
-		w.patch(resource, "good", `{"spec":{"num":-3}}`)
-		w.wantCondition("good", "Stalled", "True/InvalidSpec", "spec.num")
-		w.want("replicas", w.redis("good").Status.Replicas, int32(3))
-		w.patch(resource, "good", `{"spec":{"num":3}}`)
-		w.wantReady("good")
-		w.want("replaced", w.replaced(before), "")
+		w.Patch(resource, "good", `{"spec":{"num":-3}}`)
+		w.WantCondition("good", "Stalled", "True/InvalidSpec", "spec.num")
+		w.Want("replicas", w.redis("good").Status.Replicas, int32(3))
+		w.Patch(resource, "good", `{"spec":{"num":3}}`)
+		w.WantReady("good")
+		w.Want("replaced", w.replaced(before), "")
 	})
 }
 
@@ -208,7 +199,7 @@ func TestTheDefinitionRefusesWhatIsOutOfRangeAndNamesIt(t *testing.T) {
 			`{"port":6379,"num":1,"image":""}`: {"spec.image"},
 			`{"port":6379,"num":1,"config":{"appendonly":true}}`: {"spec.config.appendonly"},
 		} {
-			err := w.user.Create(w.Context(), resource, "default", w.json(fmt.Sprintf(`{"apiVersion":"skiff.dev/v1alpha1","kind":"Redis","metadata":{"name":"bad"},"spec":%s}`, spec)), nil, kube.WriteOptions{})
+			err := w.User.Create(w.Context(), resource, "default", w.JSON(w.Body("bad", spec)), nil, kube.WriteOptions{})
 			if !kube.IsInvalid(err) {
 				t.Errorf("%s: %v, want it refused", spec, err)
 				continue
@@ -225,21 +216,19 @@ func TestTheDefinitionRefusesWhatIsOutOfRangeAndNamesIt(t *testing.T) {
 func TestScaleSetsNum(t *testing.T) {
 	story(t, func(w *world) {
 		w.ready("cache", three)
-		if err := w.user.Patch(w.Context(), resource, named("cache"), kube.MergePatch, w.json(`{"spec":{"replicas":1}}`), nil, kube.WriteOptions{Subresource: "scale"}); err != nil {
-			t.Fatal(err)
-		}
-		w.pass(5 * time.Second)
+		w.PatchSub(resource, "cache", "scale", `{"spec":{"replicas":1}}`)
+		w.Pass(5 * time.Second)
 		w.wantPods("cache-0")
-		w.want("num", *w.redis("cache").Spec.Num, int32(1))
-		w.want("selector", w.redis("cache").Status.Selector, selector("cache"))
+		w.Want("num", *w.redis("cache").Spec.Num, int32(1))
+		w.Want("selector", w.redis("cache").Status.Selector, selector("cache"))
 	})
 }
 
 func TestTheExampleIsGood(t *testing.T) {
 	story(t, func(w *world) {
-		w.apply("/apis/skiff.dev/v1alpha1/namespaces/default/redis", exampleText(t))
-		w.pass(5 * time.Second)
-		w.wantReady("cache")
+		w.PostYAML("/apis/skiff.dev/v1alpha1/namespaces/default/redis", exampleText(t))
+		w.Pass(5 * time.Second)
+		w.WantReady("cache")
 		w.wantPods("cache-0 cache-1 cache-2")
 	})
 }

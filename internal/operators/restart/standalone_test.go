@@ -3,13 +3,15 @@ package restart
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/go-logr/logr"
 
 	"skiff/internal/controller"
 	"skiff/internal/events"
 	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
+	"skiff/internal/operatortest"
 )
 
 // alone runs f in a world where `skiff restart` runs in place of the controller.
@@ -17,16 +19,14 @@ func alone(t *testing.T, o StandaloneOptions, f func(w *world)) { aloneLater(t, 
 
 // aloneLater is alone with processes each of which acts a little later than the one before.
 func aloneLater(t *testing.T, o StandaloneOptions, later time.Duration, f func(w *world)) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, fakeapi.Options{}, logTo(t))
-		defer w.close()
+	storyWith(t, options, func(w *world) {
 		w.deploy("predixy", 2)
-		w.pass(5 * time.Second)
-		o.Namespace, o.Selector, o.Log = "default", "app=redis", w.log
+		w.Pass(5 * time.Second)
+		o.Namespace, o.Selector, o.Log = "default", "app=redis", w.Log
 		if o.Targets == nil {
 			o.Targets = []TargetRef{{"Deployment", "predixy"}}
 		}
-		w.make = func(c *kube.Client, _ *events.Recorder) *controller.Controller {
+		w.New = func(c *kube.Client, _ *events.Recorder, _ logr.Logger) *controller.Controller {
 			s, err := NewStandalone(c, o)
 			if err != nil {
 				t.Fatal(err)
@@ -41,26 +41,26 @@ func aloneLater(t *testing.T, o StandaloneOptions, later time.Duration, f func(w
 func TestStandaloneRestartsWithThreeKindsOfRequests(t *testing.T) {
 	alone(t, StandaloneOptions{Debounce: 10 * time.Second, Cooldown: time.Minute}, func(w *world) {
 		w.pod("redis-0")
-		w.pass(5 * time.Second)
-		w.forget()
-		w.start()
-		w.pass(15 * time.Minute)
+		w.Pass(5 * time.Second)
+		w.Forget()
+		w.Start()
+		w.Pass(15 * time.Minute)
 		w.wantRestarts(0)
-		w.wantRequests(readIt, restartIt) // the first state, without a restart
-		w.forget()
+		w.WantRequests(readIt, restartIt) // the first state, without a restart
+		w.Forget()
 		w.replace("redis-0")
-		w.wantRequests()
-		w.pass(time.Minute)
+		w.WantRequests()
+		w.Pass(time.Minute)
 		w.wantRestarts(1)
-		w.wantWrites(restartIt)
-		for _, r := range w.api.Requests() {
-			if r.UserAgent == agent && strings.HasSuffix(r.Path, "/pods") && r.Query.Get("labelSelector") != "app=redis" {
+		w.WantWrites(restartIt)
+		for _, r := range w.API.Requests() {
+			if r.UserAgent == operatortest.Agent && strings.HasSuffix(r.Path, "/pods") && r.Query.Get("labelSelector") != "app=redis" {
 				t.Errorf("pods are asked for with %s", r.Query)
 			}
 		}
-		w.forget()
-		w.pass(15 * time.Minute)
-		w.wantRequests()
+		w.Forget()
+		w.Pass(15 * time.Minute)
+		w.WantRequests()
 	})
 }
 
@@ -69,19 +69,19 @@ func TestStandaloneNoticesWhatHappenedWhileItWasDown(t *testing.T) {
 		t.Run(when, func(t *testing.T) {
 			alone(t, StandaloneOptions{Debounce: 10 * time.Second, Cooldown: time.Minute}, func(w *world) {
 				w.pod("redis-0")
-				w.start()
-				w.pass(5 * time.Second)
+				w.Start()
+				w.Pass(5 * time.Second)
 				if when == "nothing was running" {
-					w.stop()
+					w.Stop()
 				}
 				w.replace("redis-0")
-				w.stop()
-				w.start()
-				w.pass(time.Minute)
+				w.Stop()
+				w.Start()
+				w.Pass(time.Minute)
 				w.wantRestarts(1)
-				w.stop()
-				w.start()
-				w.pass(15 * time.Minute)
+				w.Stop()
+				w.Start()
+				w.Pass(15 * time.Minute)
 				w.wantRestarts(1)
 			})
 		})
@@ -90,16 +90,16 @@ func TestStandaloneNoticesWhatHappenedWhileItWasDown(t *testing.T) {
 
 func TestStandaloneKeepsTheCooldownAcrossItsOwnRestart(t *testing.T) {
 	alone(t, StandaloneOptions{Cooldown: 10 * time.Minute}, func(w *world) {
-		w.start()
+		w.Start()
 		w.pod("redis-0")
-		w.pass(time.Minute)
+		w.Pass(time.Minute)
 		w.wantRestarts(1)
-		w.stop()
-		w.start()
+		w.Stop()
+		w.Start()
 		w.replace("redis-0")
-		w.pass(5 * time.Minute)
+		w.Pass(5 * time.Minute)
 		w.wantRestarts(1)
-		w.pass(5 * time.Minute)
+		w.Pass(5 * time.Minute)
 		w.wantRestarts(2)
 	})
 }
@@ -108,44 +108,44 @@ func TestStandaloneKeepsTheCooldownAcrossItsOwnRestart(t *testing.T) {
 func TestSeveralSidecarsRestartTheTargetOnce(t *testing.T) {
 	aloneLater(t, StandaloneOptions{Debounce: 5 * time.Second, Cooldown: time.Minute}, time.Second, func(w *world) {
 		w.pod("redis-0")
-		w.pass(5 * time.Second)
+		w.Pass(5 * time.Second)
 		var stops []func()
 		for range 5 {
-			w.start()
-			stops = append(stops, w.stop)
+			w.Start()
+			stops = append(stops, w.Stop)
 		}
-		w.stop = func() {
+		w.Stop = func() {
 			for _, stop := range stops {
 				stop()
 			}
 		}
-		w.pass(10 * time.Second)
+		w.Pass(10 * time.Second)
 		for round := range 3 {
 			if round == 2 { // the first one's restart is slow, and comes when another one's has been made at a later time
-				w.api.Inject(fakeapi.Fault{UserAgent: agent, Verb: "patch", Resource: "deployments", Times: 1, Delay: 4 * time.Second})
+				w.API.Inject(fakeapi.Fault{UserAgent: operatortest.Agent, Verb: "patch", Resource: "deployments", Times: 1, Delay: 4 * time.Second})
 			}
 			w.replace("redis-0")
-			w.pass(2 * time.Minute)
+			w.Pass(2 * time.Minute)
 			w.wantRestarts(round + 1)
 		}
-		w.forget()
-		w.pass(15 * time.Minute)
-		w.wantRequests()
+		w.Forget()
+		w.Pass(15 * time.Minute)
+		w.WantRequests()
 	})
 }
 
 func TestStandaloneRestartsSeveralTargetsInOrder(t *testing.T) {
 	alone(t, StandaloneOptions{Targets: []TargetRef{{"Deployment", "predixy"}, {"Deployment", "second"}}, Cooldown: time.Minute}, func(w *world) {
 		w.deploy("second", 1)
-		w.start()
-		w.pass(10 * time.Second)
-		w.forget()
+		w.Start()
+		w.Pass(10 * time.Second)
+		w.Forget()
 		w.pod("redis-0")
-		w.pass(1500 * time.Millisecond)
-		w.stop() // between the two, as a sidecar of the first target would be
-		w.wantWrites(restartIt)
-		w.start()
-		w.pass(time.Minute)
+		w.Pass(1500 * time.Millisecond)
+		w.Stop() // between the two, as a sidecar of the first target would be
+		w.WantWrites(restartIt)
+		w.Start()
+		w.Pass(time.Minute)
 		first, second := w.restartedAt(deployments, "predixy"), w.restartedAt(deployments, "second")
 		if first == "" || first != second {
 			t.Errorf("restarted at %q and %q", first, second)
@@ -169,17 +169,17 @@ func TestStandaloneRefusesWhatWouldNeverEnd(t *testing.T) {
 		}
 	}
 	alone(t, StandaloneOptions{}, func(w *world) {
-		w.make = func(c *kube.Client, _ *events.Recorder) *controller.Controller {
+		w.New = func(c *kube.Client, _ *events.Recorder, _ logr.Logger) *controller.Controller {
 			s, err := NewStandalone(c, StandaloneOptions{Namespace: "default", Selector: "app=predixy",
-				Targets: []TargetRef{{"Deployment", "predixy"}}, Log: w.log})
+				Targets: []TargetRef{{"Deployment", "predixy"}}, Log: w.Log})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return s
 		}
-		w.start()
-		w.delete(pods, at(w.api.List(pods, "default")[0], "metadata", "name").(string))
-		w.pass(15 * time.Minute)
+		w.Start()
+		w.Delete(pods, at(w.API.List(pods, "default")[0], "metadata", "name").(string))
+		w.Pass(15 * time.Minute)
 		w.wantRestarts(0)
 	})
 }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,11 +101,18 @@ func (s *Scope) replacePod(name string) {
 func TestRestartTrigger(t *testing.T) {
 	s := newScope(t)
 	s.Apply(restartRole)
+	start := time.Now()
+	t.Cleanup(func() { onePodWatch(s, start) })
 	sk := startSkiff(t, s, "--controllers", "restart")
 	for _, part := range []struct {
 		name string
 		test func(*Scope, *Skiff)
 	}{
+		{"RestartWaitsForItsTarget", testRestartWaitsForItsTarget},
+		{"RestartReasons", testRestartReasons},
+		{"RestartIsHeldBack", testRestartIsHeldBack},
+		{"RestartIsReverted", testRestartIsReverted},
+		{"RestartCycle", testRestartCycle},
 		{"RestartArticleSample", testRestartArticleSample},
 		{"RestartAllKindsInOrder", testRestartAllKindsInOrder},
 		{"RestartRefusals", testRestartRefusals},
@@ -186,6 +194,7 @@ func testRestartAllKindsInOrder(s *Scope, _ *Skiff) {
 	}
 	s.Apply(restartTriggerManifest("all", `debounce: 1s, cooldown: 1s, targets: [{kind: Deployment, name: a}, {kind: StatefulSet, name: b}, {kind: DaemonSet, name: c}]`))
 	s.waitTrigger("all", "Ready", "True/Armed")
+	start := time.Now()
 	s.replacePod("redis-0")
 	Eventually(s, 2*settle, "all three are restarted at the same time and rolled out", func() (bool, string) {
 		a, b, c := restartedAt(s.workload("deployments", "a")), restartedAt(s.workload("statefulsets", "b")), restartedAt(s.workload("daemonsets", "c"))
@@ -194,6 +203,23 @@ func testRestartAllKindsInOrder(s *Scope, _ *Skiff) {
 	})
 	if n := s.restartTrigger("all").Int("status", "restarts"); n != 1 {
 		s.Errorf("%d restarts for one pod", n)
+	}
+	var order []string
+	for _, r := range s.skiffRequests(start, func(r Request) bool { return s.writesHere(r) && r.Group == "apps" }) {
+		order = append(order, r.Resource+"/"+r.Name)
+	}
+	if want := []string{"deployments/a", "statefulsets/b", "daemonsets/c"}; !slices.Equal(order, want) {
+		s.Errorf("restarted %q, want %q", order, want)
+	}
+	// The StatefulSet rolls its two pods one by one: the DaemonSet has to have waited for the second.
+	rolled, err := s.c.Requests(start, func(r Request) bool { return r.Resource == "daemonsets" && r.Verb == "patch" && r.Namespace == s.NS })
+	if err != nil || len(rolled) != 1 {
+		s.Fatalf("want one PATCH of the DaemonSet, got %v %v", rolled, err)
+	}
+	for _, p := range s.get("/api/v1/namespaces/" + s.NS + "/pods?labelSelector=app%3Db").List("items") {
+		if created, err := time.Parse(time.RFC3339, p.Str("metadata", "creationTimestamp")); err != nil || created.After(rolled[0].Received) {
+			s.Errorf("the DaemonSet was restarted at %s, before pod %s of the StatefulSet was made at %s %v", rolled[0].Received, p.Name(), created, err)
+		}
 	}
 }
 

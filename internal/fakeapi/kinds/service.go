@@ -91,6 +91,9 @@ func serviceRules(next, cur Object) []Cause {
 	if len(ports) == 0 && kind != "ExternalName" && obj.String(spec, "clusterIP") != "None" {
 		out = append(out, Required("spec.ports", ""))
 	}
+	if kind != "LoadBalancer" && len(obj.Slice(next, "status", "loadBalancer", "ingress")) > 0 {
+		out = append(out, Forbidden("status.loadBalancer.ingress", "may only be used when `spec.type` is 'LoadBalancer'"))
+	}
 	names := map[string]bool{}
 	for i, p := range ports {
 		at := fmt.Sprintf("spec.ports[%d]", i)

@@ -8,8 +8,8 @@
 // Place on the event path: in the fake API server's write handlers, in front of the watch that function 1 reads. It
 // runs on the handler's goroutine, keeps no state and changes none of its arguments.
 //
-// Differences to the API server: one version per kind is assumed (entries of other versions are taken as if they were
-// of this one), and the client-side apply annotation is left alone.
+// Difference to the API server: one version per kind is assumed (entries of other versions are taken as if they were of
+// this one).
 package ssa
 
 import (
@@ -162,6 +162,9 @@ func (w Write) Apply(live, applied map[string]any, force bool) (map[string]any, 
 		return nil, err
 	}
 	merged = patch.FillZero(w.Schema, merged) // and a copy
+	if err := w.keepLastApplied(merged, applied); err != nil {
+		return nil, fmt.Errorf("write the annotation %s: %w", lastApplied, err)
+	}
 	m.record(merged)
 	return merged, nil
 }
@@ -179,7 +182,7 @@ func (w Write) apply(m managers, live, applied map[string]any, config set, force
 
 	diff := compareObjects(w.Schema, live, merged).without(w.reset())
 	changed := diff.added.union(diff.modified)
-	if conflicts := m.conflicts(id, changed); len(conflicts) > 0 && !force {
+	if conflicts := m.conflicts(id, changed.minus(w.clientSideApplied(live))); len(conflicts) > 0 && !force {
 		return nil, newConflictError(conflicts)
 	}
 	for other, entry := range m {

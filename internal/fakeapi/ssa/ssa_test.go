@@ -277,6 +277,36 @@ func TestManagedFieldsThatCannotBeReadAreAnErrorForApplyAndDroppedByUpdate(t *te
 	}
 }
 
+// Rules: FD-11
+func TestKubectlTakesOverWhatItAppliedOnTheClientSide(t *testing.T) {
+	const client = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"same":"1","changed":"1"}}`
+	object := configMap(t, `{"same":"1","changed":"1"}`)
+	object["metadata"].(map[string]any)["annotations"] = map[string]any{lastApplied: client}
+	live := writer("kubectl-client-side-apply", 1).Update(nil, object)
+	next := patch.Copy(live).(map[string]any)
+	next["data"].(map[string]any)["changed"] = "2"
+	live = writer("somebody", 2).Update(live, next)
+
+	var conflict *ConflictError
+	if _, err := writer("other", 3).Apply(live, configMap(t, `{"same":"2"}`), false); !errors.As(err, &conflict) {
+		t.Errorf("another manager than kubectl: %v", err)
+	}
+	_, err := writer(kubectl, 3).Apply(live, configMap(t, `{"same":"2","changed":"3"}`), false)
+	if !errors.As(err, &conflict) || conflict.Message != `Apply failed with 1 conflict: conflict with "somebody" using v1: .data.changed` {
+		t.Errorf("what somebody else has changed since: %v", err)
+	}
+	merged, err := writer(kubectl, 3).Apply(live, configMap(t, `{"same":"2"}`), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data := encode(t, merged["data"]); data != `{"changed":"2","same":"2"}` {
+		t.Errorf("data %s", data)
+	}
+	if text, want := annotation(merged), encode(t, configMap(t, `{"same":"2"}`))+"\n"; text != want {
+		t.Errorf("the annotation is %s, want %s", text, want)
+	}
+}
+
 func FuzzApply(f *testing.F) {
 	for _, s := range scripts(f) {
 		for _, step := range s.steps {

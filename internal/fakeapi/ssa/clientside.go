@@ -1,0 +1,60 @@
+package ssa
+
+import (
+	"skiff/internal/patch"
+)
+
+// kubectl moves from client-side to server-side apply without conflicts: the API server knows both by name
+// (managedfields/lastappliedmanager.go and lastappliedupdater.go).
+const (
+	kubectl     = "kubectl"
+	lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+)
+
+// clientSideApplied are the fields of live that kubectl has set by client-side apply and that are still as it has set them: an apply
+// by kubectl may take them over.
+func (w Write) clientSideApplied(live map[string]any) set {
+	text := annotation(live)
+	if w.Manager != kubectl || text == "" {
+		return nil
+	}
+	v, err := patch.Decode([]byte(text))
+	config, ok := v.(map[string]any)
+	if err != nil || !ok {
+		return nil // nobody's configuration
+	}
+	fields, err := fieldsOf(w.Schema, config)
+	if err != nil {
+		return nil
+	}
+	diff := compareObjects(w.Schema, config, live)
+	return fields.minus(diff.added).minus(diff.modified).minus(diff.removed)
+}
+
+// keepLastApplied writes what kubectl applied into the annotation of client-side apply, where there is one, so that the two can be mixed.
+func (w Write) keepLastApplied(merged, applied map[string]any) error {
+	if w.Manager != kubectl || annotation(merged) == "" {
+		return nil
+	}
+	config := patch.Copy(applied).(map[string]any)
+	if a, ok := field(metadata(config), "annotations").(map[string]any); ok {
+		delete(a, lastApplied)
+	}
+	text, err := patch.Encode(config)
+	if err != nil {
+		return err
+	}
+	field(metadata(merged), "annotations").(map[string]any)[lastApplied] = string(text) + "\n"
+	return nil
+}
+
+func metadata(object map[string]any) map[string]any {
+	m, _ := object["metadata"].(map[string]any)
+	return m
+}
+
+func annotation(object map[string]any) string {
+	annotations, _ := field(metadata(object), "annotations").(map[string]any)
+	text, _ := annotations[lastApplied].(string)
+	return text
+}

@@ -72,7 +72,7 @@ var kubectlLines = []kubectlLine{
 	{args: `patch deployment web --type=merge -p {"spec":{"replicas":2}}`},
 	{args: `patch deployment web --type=json -p [{"op":"test","path":"/spec/replicas","value":7}]`},
 	{args: `patch deployment web --type=json -p [{"op":"replace","path":"/spec/replicas","value":1}]`},
-	{args: `patch deployment web --subresource=status --type=merge -p {"status":{"readyReplicas":7}}`},
+	{args: `patch deployment web --subresource=status --type=merge -p {"status":{"observedGeneration":2}}`},
 	{args: `patch service en --subresource=status --type=merge -p {"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.7"}]}}}`},
 	{args: "get deployment web -o jsonpath={.spec.replicas},{.spec.template.spec.containers[0].image}"},
 	{args: "apply -f -", stdin: appliedMap},

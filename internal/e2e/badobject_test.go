@@ -41,7 +41,7 @@ func TestNonsenseThatAnOlderCRDLetIn(t *testing.T) {
 			t.Errorf("restore the CRD: %v %v", err, r)
 		}
 	})
-	relaxCRD(t, s)
+	relaxCRD(t, s, "webservers")
 	collection := "/apis/skiff.dev/v1alpha1/namespaces/" + s.NS + "/webservers"
 	create := func(name string, spec any) {
 		t.Helper()
@@ -97,11 +97,90 @@ func TestNonsenseThatAnOlderCRDLetIn(t *testing.T) {
 	s.Kubectl("delete", "webservers", "--all", "--timeout=60s")
 }
 
+// The same for the other two kinds, whose nonsense is another.
+func TestNonsenseInRedisAndRestartTriggers(t *testing.T) {
+	s := newScope(t)
+	t.Cleanup(func() {
+		r, err := s.kubectl.Run(noContext, "", "replace", "-f", filepath.Join(repository, "crds"))
+		if err != nil || r.Code != 0 {
+			t.Errorf("restore the CRDs: %v %v", err, r)
+		}
+	})
+	relaxCRD(t, s, "redis")
+	relaxCRD(t, s, "restarttriggers")
+	s.Apply(restartRole)
+	create := func(plural, kind, name string, spec any) {
+		t.Helper()
+		Eventually(t, settle, "the relaxed CRD takes "+name, func() (bool, string) {
+			_, err := s.c.Admin.Create(t.Context(), "/apis/skiff.dev/v1alpha1/namespaces/"+s.NS+"/"+plural, Object{
+				"apiVersion": "skiff.dev/v1alpha1", "kind": kind, "metadata": Object{"name": name}, "spec": spec})
+			return err == nil, errorText(err)
+		})
+	}
+	redis := map[string]struct {
+		spec Object
+		word string
+	}{
+		"negative":   {Object{"port": 6379, "num": -1}, "spec.num"},
+		"privileged": {Object{"port": 80, "num": 1}, "spec.port"},
+		"daemon":     {Object{"port": 6379, "num": 1, "config": Object{"daemonize": "yes"}}, "spec.config.daemonize"},
+	}
+	for name, bad := range redis {
+		create("redis", "Redis", name, bad.spec)
+	}
+	source := Object{"selector": Object{"matchLabels": Object{"app": "redis-cluster"}}}
+	web := []Object{{"kind": "Deployment", "name": "web"}}
+	triggers := map[string]struct {
+		spec Object
+		word string
+	}{
+		"empty":      {Object{"source": Object{"selector": Object{}}, "targets": web}, "spec.source.selector"},
+		"everything": {Object{"source": Object{"selector": Object{"matchExpressions": []Object{{"key": "no-such", "operator": "DoesNotExist"}}}}, "targets": web}, "spec.source.selector"},
+		"job":        {Object{"source": source, "targets": []Object{{"kind": "Job", "name": "x"}}}, "spec.targets[0].kind"},
+		"penniless":  {Object{"source": source, "targets": web, "budget": Object{"max": 0, "per": "1h"}}, "spec.budget.max"},
+		"soon":       {Object{"source": source, "targets": web, "debounce": "soon"}, "spec.debounce"},
+		"backwards":  {Object{"source": source, "targets": web, "cooldown": "-1m"}, "spec.cooldown"},
+		"reasonless": {Object{"source": Object{"selector": source["selector"], "reasons": []string{"FullMoon"}}, "targets": web}, "spec.source.reasons[0]"},
+	}
+	for name, bad := range triggers {
+		create("restarttriggers", "RestartTrigger", name, bad.spec)
+	}
+
+	start := time.Now()
+	startSkiff(t, s, "--controllers", "redis,restart")
+	s.Apply(RedisManifest("fine", "port: 6379, num: 1"))
+	s.waitRedis("fine", "redis:7-alpine", 1)
+	refused := func(what string, condition Object, word string) (bool, string) {
+		return condition.Str("status") == "True" && condition.Str("reason") == "InvalidSpec" && strings.Contains(condition.Str("message"), word) &&
+			strings.HasSuffix(condition.Str("message"), "; correct the spec"), what + ": " + condition.String()
+	}
+	for name, bad := range redis {
+		Eventually(t, settle, name+" is refused", func() (bool, string) { return refused(name, s.Redis(name).Condition("Stalled"), bad.word) })
+	}
+	for name, bad := range triggers {
+		Eventually(t, settle, name+" is refused", func() (bool, string) { return refused(name, s.restartTrigger(name).Condition("Stalled"), bad.word) })
+	}
+	before := time.Now()
+	Throughout(t, 5*time.Second, "no loop", func() (bool, string) {
+		requests := s.skiffRequests(before, func(r Request) bool { return r.Resource != "events" })
+		return len(requests) < 10, fmt.Sprint(requests)
+	})
+	if requests := s.skiffRequests(start, func(Request) bool { return true }); len(requests) > 120 {
+		t.Errorf("%d requests for eleven objects", len(requests))
+	}
+	if pods := s.PodsOf("privileged"); len(pods) > 0 {
+		t.Errorf("a Redis that was refused has pods: %v", pods)
+	}
+	s.Merge("/apis/skiff.dev/v1alpha1/namespaces/"+s.NS+"/redis/privileged", `{"spec":{"port":6370}}`)
+	s.waitRedis("privileged", "redis:7-alpine", 1)
+	s.Kubectl("delete", "redis,restarttriggers", "--all", "--timeout=60s")
+}
+
 // relaxCRD replaces the schema of the spec by one that takes anything. The scale subresource goes, too: with it the server itself
 // refuses negative replicas.
-func relaxCRD(t *testing.T, s *Scope) {
+func relaxCRD(t *testing.T, s *Scope, plural string) {
 	t.Helper()
-	const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/webservers.skiff.dev"
+	path := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + plural + ".skiff.dev"
 	crd, err := s.c.Admin.Get(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,10 +78,19 @@ func testRedisArticleSample(s *Scope, _ *Skiff) {
 		s.Errorf("want a headless Service with port 6379, got %s", svc)
 	}
 
+	probe := s.get(s.podPath("cache-0")).List("spec", "containers")[0].At("readinessProbe", "exec", "command")
+	if text := fmt.Sprint(probe); !strings.Contains(text, "ping") || !strings.Contains(text, "PONG") {
+		s.Errorf("readiness is not by the answer of PING but by %s", text)
+	}
+
 	s.Kubectl("scale", "redis/cache", "--replicas=2")
 	s.waitMembers("cache", 2)
+	start := time.Now()
 	s.Kubectl("scale", "redis/cache", "--replicas=0")
 	s.waitMembers("cache", 0)
+	if gone := s.podsWritten(start, "delete"); !slices.Equal(gone, []string{"cache-1", "cache-0"}) {
+		s.Errorf("deleted %q, want the highest ordinal first", gone)
+	}
 	s.Kubectl("scale", "redis/cache", "--replicas=2")
 	s.waitMembers("cache", 2)
 	rd := s.Redis("cache")
@@ -108,18 +118,43 @@ func testRedisArticleSample(s *Scope, _ *Skiff) {
 		writes := s.skiffRequests(quiet, s.writesHere)
 		return len(writes) == 0, fmt.Sprint(writes)
 	})
+	start = time.Now()
 	s.Kubectl("delete", "redis", "cache", "--timeout=60s")
+	writes := s.skiffRequests(start, func(r Request) bool { return s.writesHere(r) && r.Subresource == "" })
+	var order []string
+	for _, w := range writes {
+		order = append(order, w.Verb+" "+w.Name)
+	}
+	if !slices.Equal(order, []string{"delete cache-1", "delete cache-0", "patch cache"}) { // the last is the finalizer
+		s.Errorf("the Redis was taken down by %q", order)
+	}
 	Eventually(s, settle, "pods and Service are gone", func() (bool, string) {
 		left := strings.TrimSpace(s.Kubectl("get", "services,pods", "-o", "name"))
 		return left == "", left
 	})
 }
 
-// A deleted, failed or vanished pod comes back under its name, once.
+// podsWritten are the names of the pods for which skiff has sent a verb, in order.
+func (s *Scope) podsWritten(since time.Time, verb string) (names []string) {
+	s.Helper()
+	for _, r := range s.skiffRequests(since, func(r Request) bool { return s.writesHere(r) && r.Resource == "pods" && r.Verb == verb && r.Code < 300 }) {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+// A deleted, failed or vanished pod comes back under its name, once, and the status does not say Ready meanwhile.
 func testRedisPodsComeBack(s *Scope, _ *Skiff) {
 	s.Apply(RedisManifest("healed", "port: 6379, num: 3"))
 	s.waitMembers("healed", 3)
 	start := time.Now()
+	watch, err := s.c.Start("get-w-"+s.NS, s.kubectl.env(), s.kubectl.argv([]string{"-n", s.NS, "get", "redis", "-w", "-o",
+		`jsonpath={.status.readyReplicas}{.status.conditions[?(@.type=="Ready")].status}{"\n"}`})...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer watch.Kill()
+	Eventually(s, settle, "kubectl get -w has begun", func() (bool, string) { return watch.Log() != "", watch.Log() })
 	for _, end := range []func(){
 		func() { s.Kubectl("delete", "pod", "healed-1") },
 		func() { s.Kubectl("delete", "pod", "healed-1", "--grace-period=0", "--force") },
@@ -131,6 +166,9 @@ func testRedisPodsComeBack(s *Scope, _ *Skiff) {
 		end()
 		s.waitReplaced(s.podPath("healed-1"), before)
 		s.waitMembers("healed", 3)
+	}
+	if shown := watch.Log(); strings.Count(shown, "2False") < 3 || strings.Contains(shown, "2True") {
+		s.Errorf("a pod was missing three times, and the status was %q", shown)
 	}
 	// How many were made is no measure: kwok deletes by name, and now and then hits the successor of the pod that it means.
 	if met := s.skiffRequests(start, func(r Request) bool {
@@ -155,8 +193,10 @@ func testRedisRolls(s *Scope, _ *Skiff) {
 		{`{"spec":{"image":"redis:7.4-alpine"}}`, "redis:7.4-alpine"},
 		{`{"spec":{"config":{"maxmemory":"8mb"}}}`, "maxmemory 8mb"},
 		{`{"spec":{"port":6380}}`, "6380"},
+		{`{"spec":{"resources":{"requests":{"memory":"32Mi"}}}}`, "memory:32Mi"},
+		{`{"spec":{"template":{"spec":{"containers":[{"name":"redis","env":[{"name":"TZ","value":"UTC"}]}]}}}}`, "TZ"},
 	} {
-		before := s.uidsOf("rolled")
+		start, before := time.Now(), s.uidsOf("rolled")
 		s.Kubectl("patch", "redis", "rolled", "--type=merge", "-p", change.patch)
 		fewest := 3
 		Eventually(s, 2*settle, "all pods are replaced, and at most one is missing", func() (bool, string) {
@@ -179,6 +219,18 @@ func testRedisRolls(s *Scope, _ *Skiff) {
 			s.Errorf("%s: only %d pods were ready at some time", change.patch, fewest)
 		}
 		s.waitMembers("rolled", 3, change.word)
+		if order := s.podsWritten(start, "delete"); !slices.Equal(order, []string{"rolled-2", "rolled-1", "rolled-0"}) {
+			s.Errorf("%s: rolled %q, want the highest ordinal first", change.patch, order)
+		}
+		made := s.skiffRequests(start, func(r Request) bool {
+			// Before it takes a pod away, skiff asks the server whether it would take the new one.
+			return s.writesHere(r) && r.Resource == "pods" && r.Verb == "create" && !strings.Contains(r.URI, "dryRun")
+		})
+		for i := range made[1:] {
+			if apart := made[i+1].Received.Sub(made[i].Received); apart < time.Second { // the condition that says since when is in whole seconds
+				s.Errorf("%s: %s followed %s after %s, with minReadySeconds: 2", change.patch, made[i+1].Name, made[i].Name, apart)
+			}
+		}
 	}
 	if svc := s.Service("rolled"); svc.Int("spec", "ports", "0", "port") != 6380 {
 		s.Errorf("the Service did not follow: %s", svc)

@@ -1,0 +1,72 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// readmeCommands are the lines of the README that begin with kubectl, in order.
+func readmeCommands(t *testing.T) (lines []string) {
+	t.Helper()
+	for line := range strings.Lines(readFile(t, filepath.Join(repository, "README.md"))) {
+		if strings.HasPrefix(line, "    kubectl ") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	if len(lines) < 20 {
+		t.Fatalf("the README has only these commands for kubectl: %q", lines)
+	}
+	return lines
+}
+
+// Whoever types what the README says, line by line, on `skiff dev`, sees each line succeed. Nothing of what skiff dev prints, at its
+// most talkative, is the secret of its kubeconfig.
+func TestReadmeOnSkiffDev(t *testing.T) {
+	s := newScope(t) // for a place to run things in; the cluster of this test is skiff dev
+	binary, err := skiffBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl, err := kubectlPath()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := s.c.path("dev.kubeconfig")
+	dev, err := s.c.Start("dev", []string{"KUBECONFIG=", "HOME=" + s.c.Dir}, binary, "dev", "--kubeconfig-out", kubeconfig, "-v", "9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	Eventually(t, settle, "skiff dev tells how to reach it", func() (bool, string) {
+		return strings.Contains(dev.Log(), "export KUBECONFIG='"+kubeconfig+"'"), dev.Log()
+	})
+	token := regexp.MustCompile(`token: "?(\w{10,})`).FindStringSubmatch(readFile(t, kubeconfig))
+	if token == nil {
+		t.Fatal("the kubeconfig of skiff dev has no token")
+	}
+
+	root, err := filepath.Abs(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"KUBECONFIG=" + kubeconfig, "KUBECACHEDIR=" + s.c.path("dev-cache"), "PATH=" + filepath.Dir(kubectl) + ":" + os.Getenv("PATH")}
+	for _, line := range readmeCommands(t) {
+		r, err := runCommand(t.Context(), env, "", "/bin/sh", "-c", "cd '"+root+"' && "+line)
+		if err != nil || r.Code != 0 {
+			t.Fatalf("%s: %v %v\n%s", line, err, r, dev.Tail(20))
+		}
+		switch {
+		case strings.Contains(line, "describe redis") && !strings.Contains(r.Stdout, "created pod cache-0"),
+			strings.Contains(line, "events --for deployment/predixy") && !strings.Contains(r.Stdout, "restarted by RestartTrigger predixy: pod cache-0 replaced, new IP"):
+			t.Errorf("%s: %v", line, r)
+		}
+	}
+	if inTime, err := dev.Stop(settle); err != nil || !inTime || dev.ExitCode() != 0 {
+		t.Errorf("SIGTERM: in time %v, exit code %d, error %v", inTime, dev.ExitCode(), err)
+	}
+	if strings.Contains(dev.Log(), token[1]) {
+		t.Error("the token of skiff dev is in its output")
+	}
+}

@@ -3,6 +3,7 @@ package fakeapi
 import (
 	"fmt"
 	"net/http"
+	"slices"
 
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
@@ -25,22 +26,35 @@ func (s *Server) bind(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	binding, _ := v.(map[string]any)
-	node := obj.String(binding, "target", "name")
-	if err != nil || node == "" {
-		return badRequest("the object provided is unrecognized (must be of type Binding): target.name is missing")
+	node, kind := obj.String(binding, "target", "name"), obj.String(binding, "target", "kind")
+	switch { // in the real server's order and words
+	case err != nil:
+		return badRequest("the object provided is unrecognized (must be of type Binding): %v (%s)", err, excerpt(body))
+	case obj.String(binding, "metadata", "name") != r.name:
+		return badRequest("name in URL does not match name in Binding object")
+	case kind != "" && kind != "Node":
+		return plainError("target.kind: Unsupported value: %q: supported values: \"Node\", \"<empty>\"", kind)
+	case node == "":
+		return plainError("target.name: Required value")
 	}
 	err = s.store.Update(func(tx *store.Tx) error {
 		cur := tx.Get(r.kind.TableName(), store.Key(r.key()))
 		if cur == nil {
 			return notFound(r.kind.Resource, r.name)
 		}
+		if err := sameUID(r.kind, obj.Map(binding, "metadata"), obj.Map(cur.Value, "metadata")); err != nil {
+			return err
+		}
 		if on := obj.String(cur.Value, "spec", "nodeName"); on != "" {
 			return conflict(kube.StatusDetails{Name: r.name, Kind: "pods/binding"}, fmt.Sprintf("pod %s is already assigned to node %q", r.name, on))
 		}
 		next := obj.Clone(cur.Value) // binding is no new generation and has no owner in managedFields
 		obj.Set(next, node, "spec", "nodeName")
+		conditions := slices.DeleteFunc(obj.Slice(next, "status", "conditions"), func(c any) bool {
+			return obj.String(c.(map[string]any), "type") == "PodScheduled"
+		})
 		scheduled := map[string]any{"type": "PodScheduled", "status": "True", "lastProbeTime": nil, "lastTransitionTime": now()}
-		obj.Set(next, append(obj.Slice(next, "status", "conditions"), scheduled), "status", "conditions")
+		obj.Set(next, append(conditions, scheduled), "status", "conditions")
 		tx.Put(r.kind.TableName(), cur.Key, next, cur.Shape)
 		return nil
 	})

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"skiff/internal/fakeapi/obj"
 	"skiff/internal/kube"
 	"skiff/internal/patch"
 )
@@ -37,25 +38,84 @@ func TestServicesGetAddressesAndPortsAndKeepThem(t *testing.T) {
 	})
 }
 
+const pods = "/api/v1/namespaces/default/pods"
+
+func podBody(name string) string {
+	return `{"metadata":{"name":"` + name + `"},"spec":{"containers":[{"name":"c","image":"nginx"}]}}`
+}
+
+func binding(name, target string) string {
+	return `{"metadata":{"name":"` + name + `"},"target":` + target + `}`
+}
+
+// The simulation's kubelet (package simulate) is what finishes pods by itself.
+//
+// Rules: FS-13
 func TestPodsOnANodeGoWithGraceAndOthersAtOnce(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
-		const pods = "/api/v1/namespaces/default/pods"
-		pod := func(name string) string {
-			return `{"metadata":{"name":"` + name + `"},"spec":{"containers":[{"name":"c","image":"nginx"}]}}`
-		}
-		w.must(201, "POST", pods, pod("a"))
+		w.must(201, "POST", pods, podBody("a"))
 		w.must(200, "DELETE", pods+"/a", "")
 		w.must(404, "GET", pods+"/a", "")
-		w.must(201, "POST", pods, pod("b"))
-		w.must(201, "POST", pods+"/b/binding", `{"target":{"kind":"Node","name":"n1"}}`)
-		w.must(409, "POST", pods+"/b/binding", `{"target":{"kind":"Node","name":"n2"}}`)
+		created := w.must(201, "POST", pods, podBody("b"))
+		w.must(201, "POST", pods+"/b/binding", binding("b", `{"kind":"Node","name":"n1"}`))
+		watch := w.watch(pods + "?watch=true&resourceVersion=" + fmt.Sprint(w.s.Revision()))
+		defer watch.close()
 		b := w.must(200, "DELETE", pods+"/b", "")
 		if b.at("metadata.deletionGracePeriodSeconds") != int64(30) || b.at("metadata.generation") != int64(2) ||
 			b.at("metadata.deletionTimestamp") != time.Now().Add(30*time.Second).UTC().Format(time.RFC3339) {
 			t.Errorf("graceful: %s", b.raw)
 		}
+		if again := w.must(200, "DELETE", pods+"/b", ""); again.raw != b.raw {
+			t.Errorf("the second time: %s", again.raw)
+		}
 		w.must(200, "DELETE", pods+"/b", `{"gracePeriodSeconds":0}`)
 		w.must(404, "GET", pods+"/b", "")
+		for _, want := range []struct {
+			event string
+			grace float64
+		}{{"MODIFIED", 30}, {"DELETED", 0}} {
+			if f := watch.next(); f.Type != want.event || f.at("metadata.uid") != created.at("metadata.uid") || f.at("metadata.deletionGracePeriodSeconds") != want.grace {
+				t.Errorf("%s %v, want %v", f.Type, f.Object, want)
+			}
+		}
+	})
+}
+
+func TestAPodChangesHardlyAndComesToItsNodeByABinding(t *testing.T) {
+	inWorld(t, Options{}, func(w *world) {
+		created := w.must(201, "POST", pods, podBody("a"))
+		change := func(code int, spec, message string) {
+			t.Helper()
+			a := w.must(code, "PATCH", pods+"/a", `{"spec":`+spec+`}`, "Content-Type", string(kube.MergePatch))
+			if code != 200 && !strings.Contains(a.raw, message) {
+				t.Errorf("%s: %s", spec, a.raw)
+			}
+		}
+		change(422, `{"nodeName":"n1"}`, "spec: Forbidden: pod updates may not change fields other than")
+		change(422, `{"terminationGracePeriodSeconds":5}`, "spec: Forbidden: pod updates may not change fields other than")
+		change(422, `{"containers":[{"name":"c","image":"j","command":["x"]}]}`, "spec: Forbidden: pod updates may not change fields other than")
+		change(422, `{"containers":[{"name":"c","image":"j"},{"name":"d","image":"j"}]}`, "spec.containers: Forbidden: pod updates may not add or remove containers")
+		change(422, `{"tolerations":[]}`, "spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds")
+		change(200, `{"containers":[{"name":"c","image":"j","imagePullPolicy":"Always"}],"activeDeadlineSeconds":5}`, "")
+		change(422, `{"activeDeadlineSeconds":6}`, "spec.activeDeadlineSeconds: Invalid value: 6: must be less than or equal to previous value")
+		change(422, `{"activeDeadlineSeconds":null}`, "must not update from a positive integer to nil value")
+
+		bind := func(code int, body, message string) {
+			t.Helper()
+			if a := w.must(code, "POST", pods+"/a/binding", body); a.at("message") != message && code != 201 {
+				t.Error(a.raw)
+			}
+		}
+		bind(400, binding("b", `{"name":"n1"}`), "name in URL does not match name in Binding object")
+		bind(500, binding("a", `{"kind":"Pod","name":"n1"}`), `target.kind: Unsupported value: "Pod": supported values: "Node", "<empty>"`)
+		bind(500, binding("a", `{}`), "target.name: Required value")
+		bind(409, `{"metadata":{"name":"a","uid":"x"},"target":{"name":"n1"}}`, `Operation cannot be fulfilled on pods "a": StorageError: invalid object, Code: 4, Key: /registry/pods/default/a, `+
+			`ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: x, UID in object meta: `+fmt.Sprint(created.at("metadata.uid")))
+		bind(201, binding("a", `{"kind":"Node","name":"n1"}`), "")
+		bind(409, binding("a", `{"kind":"Node","name":"n2"}`), `Operation cannot be fulfilled on pods/binding "a": pod a is already assigned to node "n1"`)
+		if a := w.must(200, "GET", pods+"/a", ""); a.at("spec.nodeName") != "n1" || len(obj.Slice(a.body, "status", "conditions")) != 1 {
+			t.Error(a.raw)
+		}
 	})
 }
 

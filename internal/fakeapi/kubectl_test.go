@@ -240,7 +240,7 @@ func TestTypedClientsWriteProtobuf(t *testing.T) {
 				t.Fatal(err)
 			}
 			if strings.HasSuffix(words[1], "/binding") {
-				w.must(201, "POST", "/api/v1/namespaces/x/pods", `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
+				w.must(201, "POST", "/api/v1/namespaces/x/pods", podBody("p"))
 			}
 			a := w.do(words[0], words[1], string(body), "Content-Type", protobufType, "Accept", protobufFirst)
 			if a.code/100 != 2 || a.header.Get("Content-Type") != "application/json" || len(a.header.Values("Warning")) > 0 {

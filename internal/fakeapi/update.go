@@ -140,7 +140,7 @@ func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *sto
 		return nil, err
 	}
 	r.warnings = finalizerWarnings(k, next, old)
-	if k.Generation != nil && k.Generation(next, old) {
+	if r.sub != "status" && k.Generation != nil && k.Generation(next, old) {
 		n, _ := obj.Int(oldMeta, "generation")
 		obj.Set(next, n+1, "metadata", "generation")
 	}

@@ -36,7 +36,7 @@ const (
 type WriteOptions struct {
 	FieldManager    string // required for ApplyPatch
 	Force           bool   // ApplyPatch: take fields over from other managers
-	Subresource     string // "status", "scale"
+	Subresource     string // "status", "scale"; "binding" to create
 	DryRun          bool
 	FieldValidation string // "Ignore", "Warn", "Strict"; "": the server's default, Warn
 }
@@ -63,8 +63,8 @@ func (c *Client) Get(ctx context.Context, r Resource, k Key, into any) error {
 	return c.object(ctx, request{verb: "get", method: http.MethodGet, path: r.Path(k.Namespace, k.Name)}, r, k, into)
 }
 
-// Create creates obj, anything that marshals to JSON, in a namespace and decodes the answer into what into
-// points at, unless into is nil. IsAlreadyExists says that the name is taken; UnknownOutcome that it may have
+// Create creates obj, anything that marshals to JSON, in a namespace, or below the object of its name if there is a subresource, and
+// decodes the answer into what into points at, unless into is nil. IsAlreadyExists says that the name is taken; UnknownOutcome that it may have
 // been created all the same.
 func (c *Client) Create(ctx context.Context, r Resource, namespace string, obj, into any, o WriteOptions) error {
 	body, err := json.Marshal(obj)
@@ -72,7 +72,11 @@ func (c *Client) Create(ctx context.Context, r Resource, namespace string, obj, 
 		return fmt.Errorf("encode %s: %w", r, err)
 	}
 	k := Key{Namespace: namespace, Name: nameIn(body)}
-	return c.object(ctx, request{verb: "create", method: http.MethodPost, path: r.Path(namespace, ""),
+	path := r.Path(namespace, "")
+	if o.Subresource != "" {
+		path = r.Path(namespace, k.Name, o.Subresource)
+	}
+	return c.object(ctx, request{verb: "create", method: http.MethodPost, path: path,
 		query: o.query(), body: body, contentType: "application/json"}, r, k, into)
 }
 

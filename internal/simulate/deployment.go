@@ -204,8 +204,9 @@ func (c *deployments) adjustNewest(ctx context.Context, d *deployment, newest *r
 	if have, _ := d.Annotations.Get(revisionAnnotation); have == text {
 		return nil
 	}
+	// Through the status, as the real controller does it: it is no new generation.
 	return c.client.Patch(ctx, deploymentResource, d.Key(), kube.MergePatch, map[string]any{"metadata": map[string]any{
-		"uid": d.UID, "annotations": map[string]any{revisionAnnotation: text}}}, nil, kube.WriteOptions{FieldManager: manager})
+		"uid": d.UID, "annotations": map[string]any{revisionAnnotation: text}}}, nil, kube.WriteOptions{FieldManager: manager, Subresource: "status"})
 }
 
 // prune deletes empty replica sets beyond the history limit, the oldest first.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"net/netip"
 	"strconv"
 	"sync"
@@ -48,6 +47,7 @@ type podContainer struct {
 type kubelet struct {
 	client *kube.Client
 	mirror *cache.Store[*kubeletPod]
+	nodes  *cache.Store[*node]
 	o      Options
 
 	mu     sync.Mutex           // guards what follows
@@ -71,9 +71,9 @@ type sandbox struct {
 var beforePodIPs = netip.MustParseAddr("10.128.0.0")
 
 func newKubelet(c *kube.Client, o Options) *controller.Controller {
-	k := &kubelet{client: c, mirror: cache.New[*kubeletPod](o.mirror(c, podResource)), o: o,
+	k := &kubelet{client: c, mirror: cache.New[*kubeletPod](o.mirror(c, podResource)), nodes: cache.New[*node](o.mirror(c, nodeResource)), o: o,
 		boxes: map[kube.Key]sandbox{}, lastIP: beforePodIPs}
-	return controller.New("simulate-kubelet", patient(k.reconcile), o.controller(), controller.For(k.mirror))
+	return controller.New("simulate-kubelet", patient(k.reconcile), o.controller(), controller.For(k.mirror), controller.Watches(k.nodes, k.waiting))
 }
 
 func (c *kubelet) reconcile(ctx context.Context, k kube.Key) (controller.Outcome, error) {
@@ -100,7 +100,7 @@ func (c *kubelet) reconcile(ctx context.Context, k kube.Key) (controller.Outcome
 	case phase == "Succeeded" || phase == "Failed": // somebody else's decision; a pod does not come back from it
 		return controller.Done, nil
 	case p.Spec.NodeName == "":
-		return controller.Done, c.schedule(ctx, p)
+		return controller.Done, c.schedule(ctx, p, status)
 	}
 	return c.run(ctx, p, status, now)
 }
@@ -128,17 +128,6 @@ func (c *kubelet) stopTime(p *kubeletPod, now time.Time) time.Time {
 		c.boxes[p.Key()] = box
 	}
 	return box.stopped
-}
-
-// schedule binds a pod to a node: always the same for the same pod, all nodes alike in the long run.
-func (c *kubelet) schedule(ctx context.Context, p *kubeletPod) error {
-	h := fnv.New32a()
-	h.Write([]byte(p.UID))
-	node := c.o.Nodes[h.Sum32()%uint32(len(c.o.Nodes))]
-	return c.client.Patch(ctx, podResource, p.Key(), kube.MergePatch, map[string]any{
-		"metadata": map[string]any{"uid": p.UID},
-		"spec":     map[string]any{"nodeName": node},
-	}, nil, kube.WriteOptions{FieldManager: manager})
 }
 
 // run brings the status of a pod up to date, and asks for another look when its containers will be up.

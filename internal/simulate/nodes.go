@@ -8,7 +8,7 @@ import (
 	"skiff/internal/kube"
 )
 
-// createNodes makes the nodes that pods are bound to. They are there for people and for kubectl: nothing depends on them.
+// createNodes makes the nodes that pods are bound to.
 func createNodes(ctx context.Context, c *kube.Client, o Options) error {
 	for _, name := range o.Nodes {
 		err := c.Create(ctx, nodeResource, "", map[string]any{

@@ -47,6 +47,54 @@ func TestADeploymentBecomesRunningPods(t *testing.T) {
 	})
 }
 
+func TestACordonedNodeGetsNoPods(t *testing.T) {
+	simulated(t, func(b *bench) {
+		cordon := func(name string, on bool) {
+			err := b.client.Patch(b.Context(), nodeResource, kube.Key{Name: name}, kube.MergePatch,
+				map[string]any{"spec": map[string]any{"unschedulable": on}}, nil, kube.WriteOptions{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.rest(time.Second)
+		}
+		where := func() (out []string) {
+			for _, p := range b.api.List(podResource, "default") {
+				out = append(out, str(p, "spec", "nodeName"))
+			}
+			slices.Sort(out)
+			return slices.Compact(out)
+		}
+		cordon("node-1", true)
+		cordon("node-2", true)
+		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 6))
+		b.rest(time.Minute)
+		if nodes := where(); !slices.Equal(nodes, []string{"node-3"}) {
+			b.Errorf("pods run on %q, want node-3 alone", nodes)
+		}
+		cordon("node-3", true)
+		b.patch(deploymentResource, "web", map[string]any{"spec": map[string]any{"replicas": 7}})
+		b.rest(time.Minute)
+		var waiting map[string]any
+		for _, p := range b.api.List(podResource, "default") {
+			if str(p, "spec", "nodeName") == "" {
+				waiting = p
+			}
+		}
+		if condition(waiting, "PodScheduled", "reason") != "Unschedulable" || str(waiting, "status", "phase") != "Pending" {
+			b.Errorf("a pod without a node: %v", waiting)
+		}
+		cordon("node-2", false)
+		b.rest(time.Minute)
+		if nodes := where(); !slices.Equal(nodes, []string{"node-2", "node-3"}) {
+			b.Errorf("pods run on %q, want the one that waited on node-2", nodes)
+		}
+		now := b.api.Get(podResource, kube.Key{Namespace: "default", Name: str(waiting, "metadata", "name")})
+		if condition(now, "PodScheduled", "status") != "True" || condition(now, "PodScheduled", "reason") != "" || condition(now, "Ready", "status") != "True" {
+			b.Errorf("after it got a node: %v", now["status"])
+		}
+	})
+}
+
 func TestARestartReplacesEachPodAndNeverLeavesTooFew(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 4))

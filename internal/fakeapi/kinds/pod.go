@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"skiff/internal/fakeapi/obj"
@@ -164,24 +165,53 @@ func pullPolicy(image string) string {
 
 func podRules(next, cur Object) []Cause {
 	out := podSpecRules(obj.Map(next, "spec"), "spec")
-	if cur != nil && !patch.Equal(frozenSpec(next), frozenSpec(cur)) {
+	if cur != nil {
+		out = append(out, podChangeRules(obj.Map(next, "spec"), obj.Map(cur, "spec"))...)
+	}
+	return out
+}
+
+// podChangeRules: hardly anything of a pod's spec can change. The node comes by a binding, not by a change.
+func podChangeRules(next, cur Object) []Cause {
+	if patch.Equal(next, cur) {
+		return nil
+	}
+	for _, list := range []string{"containers", "initContainers"} {
+		if len(obj.Slice(next, list)) != len(obj.Slice(cur, list)) {
+			return []Cause{Forbidden("spec."+list, "pod updates may not add or remove containers")}
+		}
+	}
+	var out []Cause
+	is, set := obj.Int(next, "activeDeadlineSeconds")
+	switch was, before := obj.Int(cur, "activeDeadlineSeconds"); {
+	case before && !set:
+		out = append(out, Invalid("spec.activeDeadlineSeconds", nil, "must not update from a positive integer to nil value"))
+	case before && is > was:
+		out = append(out, Invalid("spec.activeDeadlineSeconds", is, "must be less than or equal to previous value"))
+	}
+	for _, was := range obj.Maps(cur, "tolerations") {
+		if !slices.ContainsFunc(obj.Maps(next, "tolerations"), func(is Object) bool { return obj.EqualExcept(was, is, "tolerationSeconds") }) {
+			out = append(out, Forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"))
+		}
+	}
+	if !patch.Equal(frozenSpec(next), frozenSpec(cur)) {
 		out = append(out, Forbidden("spec", "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"))
 	}
 	return out
 }
 
-// frozenSpec is the part of a pod's spec that nobody may change. The node name is set once, by a scheduler.
-func frozenSpec(o Object) Object {
-	spec := obj.Clone(obj.Map(o, "spec"))
-	for _, f := range []string{"activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "nodeName", "schedulingGates"} {
-		delete(spec, f)
+// frozenSpec is the part of a pod's spec that nobody may change.
+func frozenSpec(spec Object) Object {
+	out := obj.Clone(spec)
+	for _, f := range []string{"activeDeadlineSeconds", "tolerations", "schedulingGates"} {
+		delete(out, f)
 	}
 	for _, list := range []string{"containers", "initContainers"} {
-		for _, c := range obj.Maps(spec, list) {
+		for _, c := range obj.Maps(out, list) {
 			delete(c, "image")
 		}
 	}
-	return spec
+	return out
 }
 
 func podSpecRules(spec Object, path string) []Cause {

@@ -63,7 +63,8 @@ func (n *node) move(ctx context.Context, p *pod, o map[string]any) {
 			n.status(ctx, p, `{"conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"0/1 nodes are available"}]}`)
 		}
 	case spec["nodeName"] == nil:
-		n.Patch(ctx, pods, &p.Meta, "", n.JSON(`{"spec":{"nodeName":"node-1"}}`))
+		n.Check(n.Client.Create(ctx, pods, p.Namespace, n.JSON(fmt.Sprintf(`{"metadata":{"name":%q,"uid":%q},"target":{"name":"node-1"}}`, p.Name, p.UID)), nil,
+			kube.WriteOptions{Subresource: "binding"}))
 	case !n.After(p.UID, "bound", startDelay):
 	case strings.HasSuffix(image, ":broken"):
 		if len(p.Status.ContainerStatuses) == 0 {

@@ -14,6 +14,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -91,6 +93,10 @@ against a cluster with 'skiff run'.`,
 			return cmd.Help()
 		},
 	}
+	root.Version = versionLine()
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.InitDefaultVersionFlag()
+	root.Flags().Lookup("version").Usage = "print the version of this binary"
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2 // two letters swapped, or one wrong and one missing
 	root.SetHelpCommand(newHelp())
@@ -153,12 +159,18 @@ func newCompletion() *cobra.Command {
 		"fish":       func(root *cobra.Command, w io.Writer) error { return root.GenFishCompletion(w, true) },
 		"powershell": (*cobra.Command).GenPowerShellCompletionWithDesc,
 	}
+	shells := slices.Sorted(maps.Keys(generate))
 	return &cobra.Command{
 		Use:       "completion bash|zsh|fish|powershell",
 		Short:     "Print a completion script for a shell",
 		Example:   `  source <(skiff completion bash)`,
-		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: []string{"bash", "zsh", "fish", "powershell"},
+		ValidArgs: shells,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 || !slices.Contains(shells, args[0]) {
+				return usagef("want the name of one shell, %s, got %q", strings.Join(shells, ", "), args)
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return generate[args[0]](cmd.Root(), cmd.OutOrStdout())
 		},

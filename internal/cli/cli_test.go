@@ -116,7 +116,10 @@ func TestWrongUsageIsOneLineAndAHintAndExitsWith2(t *testing.T) {
 		{"dev --controllers nope", `there is no controller "nope"`, "skiff dev"},
 		{"demo fast", `skiff demo takes no arguments, got "fast"`, "skiff demo"},
 		{"version -o yaml", `--output "yaml": want json`, "skiff version"},
-		{"completion tcsh", `"tcsh"`, "skiff completion"},
+		{"watch pods -n My_Team", `--namespace: "My_Team" is not the name of a namespace`, "skiff watch"},
+		{"watch pod/web", "write it as skiff watch pod web", "skiff watch"},
+		{"watch pods,services", "one resource can be watched at a time", "skiff watch"},
+		{"completion tcsh", `want the name of one shell, bash, fish, powershell, zsh, got ["tcsh"]`, "skiff completion"},
 		{"help nothing", `no help for "nothing"`, "skiff help"},
 	} {
 		r := skiff(t, strings.Fields(tt.args)...)
@@ -148,6 +151,9 @@ func TestVersionNamesTheBuild(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	var v map[string]string
+	if short := skiff(t, "--version"); short != skiff(t, "version") {
+		t.Errorf("skiff --version: %+v", short)
+	}
 	if err := json.Unmarshal([]byte(skiff(t, "version", "-o", "json").stdout), &v); err != nil {
 		t.Fatal(err)
 	}

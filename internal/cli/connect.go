@@ -36,6 +36,9 @@ func connect(f kubeconfig.Flags, warn func(string)) (*kube.Client, string, error
 	if f.RequestTimeout < 0 {
 		return nil, "", usagef("--request-timeout %s: is negative", f.RequestTimeout)
 	}
+	if f.Namespace != "" && !namespaceName.MatchString(f.Namespace) {
+		return nil, "", usagef("--namespace: %q is not the name of a namespace", f.Namespace)
+	}
 	cfg, namespace, err := kubeconfig.Load(f, kubeconfig.OSEnv(warn))
 	if err != nil {
 		return nil, "", err

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,7 +53,7 @@ nothing. Pods that run already at the very first start never count.`,
 	fs.DurationVar(&f.debounce, "debounce", restart.DefaultDebounce, "how long the pods must have been quiet before a restart")
 	fs.DurationVar(&f.cooldown, "cooldown", restart.DefaultCooldown, "how far apart restarts are at least")
 	fs.StringVar(&f.budget, "budget", "", "how many restarts there may be within a time, as `MAX/DURATION`, such as 5/1h (default no limit)")
-	fs.StringVar(&f.health, "health-probe-bind-address", "0", "host:port on which to serve /healthz and /readyz; 0 means none")
+	fs.StringVar(&f.health, "health-probe-bind-address", "0", "`host:port` on which to serve /healthz and /readyz; 0 means none")
 	fs.DurationVar(&f.watchIdleTimeout, "watch-idle-timeout", 0, "renew a watch on which nothing has arrived for so long (default: a little longer than a watch lasts)")
 	return cmd
 }
@@ -70,6 +72,12 @@ func (f *restartFlags) options() (restart.StandaloneOptions, error) {
 		if err != nil {
 			return o, usagef("--target %w", err)
 		}
+		if !objectName.MatchString(t.Name) {
+			return o, usagef("--target %q: %q is not the name of an object", text, t.Name)
+		}
+		if slices.Contains(o.Targets, t) {
+			return o, usagef("--target: %s is there twice", t)
+		}
 		o.Targets = append(o.Targets, t)
 	}
 	var err error
@@ -84,6 +92,9 @@ func (f *restartFlags) options() (restart.StandaloneOptions, error) {
 	}
 	return o, checkAddress("--health-probe-bind-address", f.health)
 }
+
+// objectName is what objects of most kinds can be called (RFC 1123 subdomain).
+var objectName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
 // parseBudget reads "5/1h"; "" is no budget.
 func parseBudget(text string) (limit int, per time.Duration, err error) {
@@ -117,7 +128,7 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 	o.Namespace = namespace
 	c, err := restart.NewStandalone(client, o)
 	if err != nil {
-		return usageError{err}
+		return usagef("--%w", err) // which begins with the name of an option, and the flags are called as they are
 	}
 	o.Log.Info("starting", "server", client.Server(), "namespace", namespace, "selector", f.selector, "targets", strings.Join(f.targets, ","))
 	err = manager.New(manager.Options{Controllers: []*controller.Controller{c}, HealthAddr: f.health, Log: o.Log}).Run(cmd.Context())

@@ -31,8 +31,8 @@ func (f *controllerFlags) add(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringSliceVar(&f.controllers, "controllers", operatorNames(), "`names` of the controllers to run, separated by commas")
 	fs.IntVar(&f.workers, "max-concurrent-reconciles", controller.DefaultWorkers, "how many objects each controller works on at a time")
-	fs.StringVar(&f.health, "health-probe-bind-address", "0", "host:port on which to serve /healthz and /readyz; 0 means none")
-	fs.StringVar(&f.metrics, "metrics-bind-address", "0", "host:port on which to serve metrics; only 0, none, works in this version")
+	fs.StringVar(&f.health, "health-probe-bind-address", "0", "`host:port` on which to serve /healthz and /readyz; 0 means none")
+	fs.StringVar(&f.metrics, "metrics-bind-address", "0", "`host:port` on which to serve metrics; only 0, none, works in this version")
 	fs.DurationVar(&f.watchIdleTimeout, "watch-idle-timeout", 0, "renew a watch on which nothing has arrived for so long; "+
 		"a resource on which nothing happens brings nothing either, and costs one request each time (default: a little longer than a watch lasts)")
 	f.log.add(cmd)

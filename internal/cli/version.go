@@ -10,6 +10,25 @@ import (
 	"skiff/internal/kube"
 )
 
+// version is what is known of this binary.
+type version struct {
+	Version   string `json:"version"`
+	Commit    string `json:"commit"`
+	GoVersion string `json:"goVersion"`
+	Platform  string `json:"platform"`
+}
+
+func versionNow() version {
+	v, commit := kube.Version()
+	return version{v, commit, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+}
+
+// versionLine is what `skiff version` and `skiff --version` print.
+func versionLine() string {
+	v := versionNow()
+	return fmt.Sprintf("skiff %s (commit %s, %s, %s)", v.Version, v.Commit, v.GoVersion, v.Platform)
+}
+
 func newVersion() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
@@ -17,21 +36,14 @@ func newVersion() *cobra.Command {
 		Short: "Print the version of this binary",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			version, commit := kube.Version()
-			v := struct {
-				Version   string `json:"version"`
-				Commit    string `json:"commit"`
-				GoVersion string `json:"goVersion"`
-				Platform  string `json:"platform"`
-			}{version, commit, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 			var err error
 			switch output {
 			case "":
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "skiff %s (commit %s, %s, %s)\n", v.Version, v.Commit, v.GoVersion, v.Platform)
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), versionLine())
 			case "json":
 				encoder := json.NewEncoder(cmd.OutOrStdout())
 				encoder.SetIndent("", "  ")
-				err = encoder.Encode(v)
+				err = encoder.Encode(versionNow())
 			default:
 				return usagef("--output %q: want json, or leave it out", output)
 			}

@@ -75,6 +75,12 @@ func (o *watchOptions) run(cmd *cobra.Command, resource, name string) error {
 	if o.allNamespaces && name != "" {
 		return usagef("%s %s: one object is in one namespace, leave --all-namespaces out", resource, name)
 	}
+	if before, after, ok := strings.Cut(resource, "/"); ok {
+		return usagef("%s: write it as skiff watch %s %s", resource, before, after)
+	}
+	if strings.Contains(resource, ",") {
+		return usagef("%s: one resource can be watched at a time", resource)
+	}
 	log, err := o.log.logger(cmd.ErrOrStderr())
 	if err != nil {
 		return err

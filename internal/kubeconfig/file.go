@@ -237,7 +237,10 @@ func decodeEntry(path, kind, name string, node *yaml.Node, into any, inFile map[
 func (m *merged) target(context string) (*target, error) {
 	c, ok := m.contexts[context]
 	if !ok {
-		return nil, fmt.Errorf("context %q: %w in %s: there are %v", context, ErrUnknownContext, m.nameOrNone(), m.contextNames())
+		if len(m.files) == 0 {
+			return nil, fmt.Errorf("context %q: %w: no kubeconfig was found", context, ErrUnknownContext)
+		}
+		return nil, fmt.Errorf("context %q: %w in %s: there are %v", context, ErrUnknownContext, m.name(), m.contextNames())
 	}
 	cl, ok := m.clusters[c.Cluster]
 	if !ok {
@@ -248,13 +251,6 @@ func (m *merged) target(context string) (*target, error) {
 		return nil, fmt.Errorf("%s: no user of the name %q", c.origin.at("user"), c.User)
 	}
 	return &target{cluster: cl, user: u, namespace: c.Namespace}, nil
-}
-
-func (m *merged) nameOrNone() string {
-	if len(m.files) == 0 {
-		return "any kubeconfig (no file was found)"
-	}
-	return m.name()
 }
 
 // yamlQuoted matches the start of a value that yaml.v3 quotes in type errors; here it may be the start of a token.

@@ -199,7 +199,7 @@ func (d *decision) hold(reason, message string, since, now time.Time) {
 func (d *decision) missing(targets []target) {
 	for _, t := range targets {
 		if t.live == nil {
-			d.problem = &conditions.Problem{Reason: targetMissing, Message: "there is no " + t.String() + "; create it or correct spec.targets, skiff looks again every minute"}
+			d.problem = &conditions.Problem{Reason: targetMissing, Message: "there is no " + t.String() + "; create it or correct the target, skiff looks again every minute"}
 			return
 		}
 	}

@@ -22,11 +22,14 @@ import (
 const (
 	// demoPatience is how long a step may take. Each takes some seconds at most on an idle machine.
 	demoPatience = 15 * time.Second
-	// demoLook is how often the tour looks whether a step has come true.
-	demoLook = 20 * time.Millisecond
+	// demoLook is how often the tour looks whether a step has come true: a person waits no longer for it, and it is little work.
+	demoLook = 50 * time.Millisecond
 	// demoPodDelay is how long simulated pods take to start and stop: short, but long enough for a rollout to have an order.
 	demoPodDelay = 200 * time.Millisecond
 )
+
+// demoPods are the simulated pods of the tour.
+var demoPods = simulate.Options{PodStartDelay: demoPodDelay, PodStopDelay: demoPodDelay}
 
 func newDemo() *cobra.Command {
 	return &cobra.Command{
@@ -40,7 +43,11 @@ was done, what skiff did and why, and what the cluster looks like then. Exits wi
 			if err != nil {
 				return err
 			}
-			err = runDemo(cmd.Context(), cmd.OutOrStdout(), filepath.Join(dir, "kubeconfig"), demoPatience, demoActs())
+			told := &deeds{}
+			d, err := newDevCluster(devOptions{listen: "127.0.0.1:0", kubeconfig: filepath.Join(dir, "kubeconfig"), log: told.logger(), simulate: demoPods})
+			if err == nil {
+				err = runDemo(cmd.Context(), cmd.OutOrStdout(), d, told, demoPatience, demoActs())
+			}
 			return errors.Join(err, os.RemoveAll(dir))
 		},
 	}
@@ -75,10 +82,10 @@ type tour struct {
 	taken    int // steps that came true
 }
 
-// runDemo runs the acts on a cluster of their own. The error names the step that did not come true.
-func runDemo(ctx context.Context, out io.Writer, kubeconfig string, patience time.Duration, acts []act) error {
+// runDemo runs the acts on a new cluster. told gets what skiff logs. The error names the step that did not come true.
+func runDemo(ctx context.Context, out io.Writer, d *devCluster, told *deeds, patience time.Duration, acts []act) error {
 	began := time.Now()
-	return onDemoCluster(ctx, kubeconfig, func(ctx context.Context, t *tour) error {
+	return onDemoCluster(ctx, d, told, func(ctx context.Context, t *tour) error {
 		t.out, t.patience = out, patience
 		fmt.Fprintf(out, "An API server (Kubernetes %s, embedded) with simulated nodes, and the controllers of skiff: %s.\n",
 			fakeapi.Version, strings.Join(operatorNames(), ", "))
@@ -91,13 +98,7 @@ func runDemo(ctx context.Context, out io.Writer, kubeconfig string, patience tim
 }
 
 // onDemoCluster gives work a tour of a new cluster, in which none of skiff's controllers runs yet.
-func onDemoCluster(ctx context.Context, kubeconfig string, work func(ctx context.Context, t *tour) error) error {
-	told := &deeds{}
-	d, err := newDevCluster(devOptions{listen: "127.0.0.1:0", kubeconfig: kubeconfig, log: told.logger(),
-		simulate: simulate.Options{PodStartDelay: demoPodDelay, PodStopDelay: demoPodDelay}})
-	if err != nil {
-		return err
-	}
+func onDemoCluster(ctx context.Context, d *devCluster, told *deeds, work func(ctx context.Context, t *tour) error) error {
 	return d.run(ctx, func(ctx context.Context) error {
 		user, err := d.connect("skiff-demo")
 		if err != nil {

@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"io"
-	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"skiff/internal/kube"
 )
 
 func TestDemoComesTrueAndTellsWhy(t *testing.T) {
-	t.Parallel() // with the other tours: they wait most of the time, and read nothing of the environment
 	var stdout, stderr lockedBuffer
 	code := Main(t.Context(), []string{"demo"}, &stdout, &stderr)
 	r := result{code, stdout.String(), stderr.String()}
@@ -54,16 +53,16 @@ func TestDemoComesTrueAndTellsWhy(t *testing.T) {
 
 func nothing(context.Context, *kube.Client) error { return nil }
 
-func TestDemoFailsWithTheStepThatDoesNotComeTrue(t *testing.T) {
-	t.Parallel()
-	var out lockedBuffer
+func TestDemoFailsWithTheStepThatDoesNotComeTrue(t *testing.T) { synctest.Test(t, demoFails) }
+
+func demoFails(t *testing.T) {
 	run := func(ctx context.Context, s step) error {
-		return runDemo(ctx, &out, filepath.Join(t.TempDir(), "kubeconfig"), 200*time.Millisecond, []act{{"All", []step{s}}})
+		return runDemo(ctx, io.Discard, pipeCluster(), &deeds{}, time.Second, []act{{"All", []step{s}}})
 	}
 
 	moon := func(_, _ world) string { return "the moon is not blue" }
 	err := run(t.Context(), step{title: "Wait", do: nothing, missing: moon})
-	if err == nil || !strings.Contains(err.Error(), "demo: step 1, Wait: not within 200ms: the moon is not blue") {
+	if err == nil || !strings.Contains(err.Error(), "demo: step 1, Wait: not within 1s: the moon is not blue") {
 		t.Errorf("error %v", err)
 	}
 	broken := errors.New("broken")
@@ -95,8 +94,9 @@ func TestDemoFailsWithTheStepThatDoesNotComeTrue(t *testing.T) {
 }
 
 // Controllers may take half a minute to finish what is under way. What waits for the user's cluster must not.
-func TestDemoEndsSoonWhenItIsInterrupted(t *testing.T) {
-	t.Parallel()
+func TestDemoEndsSoonWhenItIsInterrupted(t *testing.T) { synctest.Test(t, demoIsInterrupted) }
+
+func demoIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	acts := demoActs()
 	last := &acts[2].steps[0] // the acts before it have left pods, mirrors and Events in flight
@@ -107,7 +107,7 @@ func TestDemoEndsSoonWhenItIsInterrupted(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- runDemo(ctx, io.Discard, filepath.Join(t.TempDir(), "kubeconfig"), demoPatience, acts[1:])
+		ended <- runDemo(ctx, io.Discard, pipeCluster(), &deeds{}, demoPatience, acts[1:])
 	}()
 	<-ctx.Done()
 	select {
@@ -138,9 +138,10 @@ func TestNoStepOfTheDemoIsTrueOfAnEmptyCluster(t *testing.T) {
 
 // Each step is done while skiff is away. It must not come true by itself, and it must when skiff is back. Nothing that skiff does
 // for it needs a right that the role of the examples does not grant.
-func TestTheDemoShowsWhatSkiffDoes(t *testing.T) {
-	t.Parallel()
-	err := onDemoCluster(t.Context(), filepath.Join(t.TempDir(), "kubeconfig"), func(ctx context.Context, tour *tour) error {
+func TestTheDemoShowsWhatSkiffDoes(t *testing.T) { synctest.Test(t, demoWithoutSkiff) }
+
+func demoWithoutSkiff(t *testing.T) {
+	err := onDemoCluster(t.Context(), pipeCluster(), &deeds{}, func(ctx context.Context, tour *tour) error {
 		tour.cluster.api.ForgetRequests() // among them those of `skiff crds install`, which is for an administrator
 		for _, a := range demoActs() {
 			for _, s := range a.steps {

@@ -112,5 +112,5 @@ In another terminal:
   kubectl describe restarttrigger web          # why
   skiff watch pods
 
-`, d.tls.URL, fakeapi.Version, strings.Join(f.controllers, ", "), path, devObjects)
+`, d.to.Server, fakeapi.Version, strings.Join(f.controllers, ", "), path, devObjects)
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -35,25 +36,27 @@ type devOptions struct {
 // devCluster is an API server in this process with everything that makes it a cluster: HTTPS, a token, a kubeconfig, and simulated
 // nodes. run owns all its goroutines.
 type devCluster struct {
-	o    devOptions
-	api  *fakeapi.Server
-	tls  *fakeapi.TLS
-	file []byte      // what was written to o.kubeconfig
-	to   kube.Config // what it says; others may put something else there
+	o       devOptions
+	api     *fakeapi.Server
+	serving io.Closer   // of api
+	to      kube.Config // how it is reached
+	file    []byte      // what was written to o.kubeconfig
 }
 
 // newDevCluster opens the port and writes the kubeconfig. The caller runs the cluster, once.
 func newDevCluster(o devOptions) (*devCluster, error) {
 	token := rand.Text()
 	d := &devCluster{o: o, api: fakeapi.New(fakeapi.Options{Token: token})}
-	var err error
-	if d.tls, err = d.api.ListenTLS(o.listen); err != nil {
+	tls, err := d.api.ListenTLS(o.listen)
+	if err != nil {
 		d.api.Close()
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
-	if err := d.writeKubeconfig(token); err != nil {
+	d.serving = tls
+	if err := d.writeKubeconfig(tls, token); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
+	// Read once: others may put something else there.
 	env := kubeconfig.OSEnv(func(msg string) { o.log.Info("warning", "text", msg) })
 	if d.to, _, err = kubeconfig.Load(kubeconfig.Flags{Kubeconfig: o.kubeconfig}, env); err != nil {
 		return nil, errors.Join(err, d.close(), d.removeKubeconfig())
@@ -79,14 +82,14 @@ func checkLoopback(flag, address string) error {
 }
 
 // writeKubeconfig writes the file with which kubectl and skiff reach the server. Only this user may read it.
-func (d *devCluster) writeKubeconfig(token string) error {
+func (d *devCluster) writeKubeconfig(tls *fakeapi.TLS, token string) error {
 	const name = "skiff-dev"
 	type object = map[string]any
 	var err error
 	d.file, err = yaml.Marshal(object{
 		"apiVersion": "v1", "kind": "Config", "current-context": name,
-		"clusters": []any{object{"name": name, "cluster": object{"server": d.tls.URL,
-			"certificate-authority-data": base64.StdEncoding.EncodeToString(d.tls.CA)}}},
+		"clusters": []any{object{"name": name, "cluster": object{"server": tls.URL,
+			"certificate-authority-data": base64.StdEncoding.EncodeToString(tls.CA)}}},
 		"users":    []any{object{"name": name, "user": object{"token": token}}},
 		"contexts": []any{object{"name": name, "context": object{"cluster": name, "user": name}}},
 	})
@@ -121,7 +124,7 @@ func (d *devCluster) removeKubeconfig() error {
 }
 
 func (d *devCluster) close() error {
-	err := d.tls.Close()
+	err := d.serving.Close()
 	d.api.Close()
 	return err
 }

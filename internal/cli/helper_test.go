@@ -82,6 +82,13 @@ func named(name string, labels map[string]string) map[string]any {
 	return map[string]any{"metadata": map[string]any{"name": name, "labels": labels}}
 }
 
+// pipeCluster is a cluster for a test in a synctest bubble. Its run takes it down.
+func pipeCluster() *devCluster {
+	api := fakeapi.New(fakeapi.Options{})
+	pipe := api.ListenPipe()
+	return &devCluster{api: api, serving: pipe, to: kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial}, o: devOptions{simulate: demoPods}}
+}
+
 // follower is a `skiff watch` that runs in this process.
 type follower struct {
 	t      *testing.T

@@ -104,7 +104,7 @@ func BenchmarkDecodePods(b *testing.B) {
 	}
 	run("skiff", func(r io.Reader) int {
 		var all ListResult[*smallPod]
-		if _, err := decodePage(newFrames(r), "Pod", &all); err != nil {
+		if _, err := decodePage(newScanner(r), "Pod", &all); err != nil {
 			b.Fatal(err)
 		}
 		return len(all.Items)
@@ -160,7 +160,7 @@ func BenchmarkHeapPerPod(b *testing.B) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		var all ListResult[*smallPod]
-		if _, err := decodePage(newFrames(bytes.NewReader(body)), "Pod", &all); err != nil {
+		if _, err := decodePage(newScanner(bytes.NewReader(body)), "Pod", &all); err != nil {
 			b.Fatal(err)
 		}
 		runtime.GC()
@@ -202,14 +202,13 @@ func BenchmarkWatchEvents(b *testing.B) {
 	}
 	b.SetBytes(int64(in.Len()) / n)
 	b.ReportAllocs()
-	var f *frames
+	var s *scanner
 	left := 0
 	for b.Loop() {
 		if left == 0 {
-			f, left = newFrames(bytes.NewReader(in.Bytes())), n
+			s, left = newScanner(bytes.NewReader(in.Bytes())), n
 		}
-		f.begin()
-		if _, err := nextEvent[*smallPod](f); err != nil {
+		if _, err := nextEvent[*smallPod](s); err != nil {
 			b.Fatal(err)
 		}
 		left--

@@ -9,8 +9,6 @@ import (
 	"net/url"
 	"strconv"
 	"time"
-
-	"github.com/go-json-experiment/json"
 )
 
 // Query says which objects to list or watch. The server does the narrowing, so that what is not asked for
@@ -155,7 +153,7 @@ func readPage[T Object](ctx context.Context, c *Client, q Query, values url.Valu
 	if err := jsonBody(resp); err != nil {
 		return listMeta{}, err
 	}
-	meta, err := decodePage(newFrames(idle.reader(resp.Body)), q.Resource.Kind, all)
+	meta, err := decodePage(newScanner(idle.reader(resp.Body)), q.Resource.Kind, all)
 	if err != nil {
 		return listMeta{}, readError(ctx, err)
 	}
@@ -164,25 +162,12 @@ func readPage[T Object](ctx context.Context, c *Client, q Query, values url.Valu
 
 // decodePage reads {"kind": ..., "metadata": ..., "items": [...]} in whatever order the fields come: built-in
 // lists have kind and metadata first, lists of custom resources the items.
-func decodePage[T Object](f *frames, kind string, all *ListResult[T]) (listMeta, error) {
-	var meta listMeta
-	var listKind string
-	f.begin()
-	err := f.fields(func(name string) error {
-		switch name {
-		case "kind":
-			return f.value(&listKind)
-		case "metadata":
-			return f.value(&meta)
-		case "items":
-			return decodeItems(f, all)
-		}
-		return f.dec.SkipValue()
-	})
+func decodePage[T Object](s *scanner, kind string, all *ListResult[T]) (listMeta, error) {
+	meta, listKind, err := decodeList(s, all)
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
 	if err != nil {
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
 		return meta, fmt.Errorf("decode list: %w", err)
 	}
 	if listKind != kind+"List" {
@@ -191,20 +176,47 @@ func decodePage[T Object](f *frames, kind string, all *ListResult[T]) (listMeta,
 	return meta, nil
 }
 
-func decodeItems[T Object](f *frames, all *ListResult[T]) error {
-	switch f.dec.PeekKind() {
-	case 'n': // Go servers write a nil slice as null
-		return f.dec.SkipValue()
-	case '[':
-	default:
-		return fmt.Errorf("items is %s, want an array", f.dec.PeekKind())
+func decodeList[T Object](s *scanner, all *ListResult[T]) (meta listMeta, kind string, err error) {
+	if err := s.begin(); err != nil {
+		return meta, "", err
 	}
-	if _, err := f.dec.ReadToken(); err != nil {
-		return err
+	if err := s.enterObject(); err != nil {
+		return meta, "", err
 	}
-	for f.dec.PeekKind() != ']' {
-		f.begin()
-		obj, err := object[T](f)
+	for first := true; ; first = false {
+		name, ok, err := s.member(first)
+		if !ok || err != nil {
+			return meta, kind, err
+		}
+		switch string(name) {
+		case "kind":
+			err = decodeInto(s, &kind)
+		case "metadata":
+			err = decodeInto(s, &meta)
+		case "items":
+			err = decodeItems(s, all)
+		default:
+			err = s.skip()
+		}
+		if err != nil {
+			return meta, kind, err
+		}
+	}
+}
+
+func decodeItems[T Object](s *scanner, all *ListResult[T]) error {
+	ok, err := s.enter('[') // Go servers write a nil slice as null
+	if err != nil {
+		return fmt.Errorf("items: %w", err)
+	}
+	for first := true; ok; first = false {
+		if ok, err = s.more(']', first); !ok || err != nil {
+			return err
+		}
+		if err := s.begin(); err != nil {
+			return err
+		}
+		obj, err := object[T](s)
 		var bad *DecodeError
 		switch {
 		case errors.As(err, &bad):
@@ -215,11 +227,5 @@ func decodeItems[T Object](f *frames, all *ListResult[T]) error {
 			all.Items = append(all.Items, obj)
 		}
 	}
-	_, err := f.dec.ReadToken()
-	return err
-}
-
-// value decodes the value that is next into what into points at.
-func (f *frames) value(into any) error {
-	return json.UnmarshalDecode(f.dec, into)
+	return nil
 }

@@ -168,7 +168,7 @@ func TestAnAnswerOfAnotherKindIsAnErrorThatSaysWhatCame(t *testing.T) {
 		"a page of a proxy":   {html, "please log in"},
 		"half a list":         {answer(200, `{"kind":"PodList","metadata":{"resourceVersion":"2"},"items":[`), "unexpected EOF"},
 		"nothing":             {answer(200, ``), "unexpected EOF"},
-		"a list of no object": {answer(200, `[]`), "want a JSON object"},
+		"a list of no object": {answer(200, `[]`), "want an object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := List[*pod](t.Context(), tlsClient(t, tc.answer), Query{Resource: pods}, ListOptions{})

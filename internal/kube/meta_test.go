@@ -105,7 +105,7 @@ func FuzzList(f *testing.F) {
 	f.Add(`{"items":[],"kind":"PodList","metadata":{"resourceVersion":"1"}}`)
 	f.Fuzz(func(t *testing.T, in string) {
 		var all ListResult[*pod]
-		if _, err := decodePage(newFrames(strings.NewReader(in)), "Pod", &all); err != nil {
+		if _, err := decodePage(newScanner(strings.NewReader(in)), "Pod", &all); err != nil {
 			return
 		}
 		for _, p := range all.Items {

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,8 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // EventType says what a watch event means for its reader.
@@ -57,7 +56,7 @@ type Stream[T Object] struct {
 	why    func() error // why the request's context ended, nil while it has not
 	body   io.Closer
 	idle   *idleTimer
-	frames *frames
+	in     *scanner
 }
 
 // Watch opens a watch. An answer other than 200 is a Status: IsGone says that the resource version is too
@@ -95,7 +94,7 @@ func Watch[T Object](ctx context.Context, c *Client, q Query, o WatchOptions) (*
 		why:    func() error { return context.Cause(ctx) },
 		body:   resp.Body,
 		idle:   idle,
-		frames: newFrames(idle.reader(resp.Body)),
+		in:     newScanner(idle.reader(resp.Body)),
 	}, nil
 }
 
@@ -110,8 +109,7 @@ func (s *Stream[T]) Close() error {
 // ERROR event; a *DecodeError is one object that does not decode, with the stream intact behind it and the
 // event's Type still set. Any other error has broken the stream. A partial frame is never taken for an event.
 func (s *Stream[T]) Next() (Event[T], error) {
-	s.frames.begin()
-	ev, err := nextEvent[T](s.frames)
+	ev, err := nextEvent[T](s.in)
 	if err == nil || err == io.EOF {
 		return ev, err
 	}
@@ -127,33 +125,45 @@ func (s *Stream[T]) Next() (Event[T], error) {
 }
 
 // nextEvent reads {"type": ..., "object": ...}.
-func nextEvent[T Object](f *frames) (Event[T], error) {
+func nextEvent[T Object](s *scanner) (Event[T], error) {
 	var ev Event[T]
-	var early jsontext.Value // an object that came ahead of its type; no server we know sends it so
-	var seen bool
-	var failed error // a DecodeError or Status: reported when the frame has been read to its end
-	err := f.fields(func(name string) error {
-		switch {
-		case name == "type":
-			return f.value(&ev.Type)
-		case name != "object":
-			return f.dec.SkipValue()
-		case ev.Type == "":
-			v, err := f.dec.ReadValue()
-			early = v.Clone()
-			return err
-		}
-		seen = true
-		var err error
-		failed, err = decodeEvent(f, &ev)
-		return err
-	})
-	if err != nil {
+	if err := s.begin(); err != nil {
 		return ev, err
 	}
+	if err := s.enterObject(); err != nil {
+		return ev, err
+	}
+	var early []byte // an object that came ahead of its type; no server we know sends it so
+	var seen bool
+	var failed error // a DecodeError or Status: reported when the frame has been read to its end
+	for first := true; ; first = false {
+		name, ok, err := s.member(first)
+		if err != nil {
+			return ev, err
+		}
+		if !ok {
+			break
+		}
+		switch {
+		case string(name) == "type":
+			err = decodeInto(s, &ev.Type)
+		case string(name) != "object":
+			err = s.skip()
+		case ev.Type == "":
+			early, err = s.value()
+			early = bytes.Clone(early)
+		default:
+			seen = true
+			failed, err = decodeEvent(s, &ev)
+		}
+		if err != nil {
+			return ev, err
+		}
+	}
 	if early != nil && ev.Type != "" {
+		var err error
 		seen = true
-		if failed, err = decodeEvent(newFramesOf(early), &ev); err != nil {
+		if failed, err = decodeEvent(newScanner(bytes.NewReader(early)), &ev); err != nil {
 			return ev, err
 		}
 	}
@@ -168,10 +178,10 @@ func nextEvent[T Object](f *frames) (Event[T], error) {
 
 // decodeEvent reads the object of an event whose type is known. failed concerns this frame alone; err the
 // stream.
-func decodeEvent[T Object](f *frames, ev *Event[T]) (failed, err error) {
+func decodeEvent[T Object](s *scanner, ev *Event[T]) (failed, err error) {
 	switch ev.Type {
 	case Added, Modified, Deleted:
-		obj, err := object[T](f)
+		obj, err := object[T](s)
 		var bad *DecodeError
 		if errors.As(err, &bad) {
 			return bad, nil
@@ -185,21 +195,21 @@ func decodeEvent[T Object](f *frames, ev *Event[T]) (failed, err error) {
 		var b struct {
 			MetaAnnotated `json:"metadata"`
 		}
-		if err := f.value(&b); err != nil {
+		if err := decodeInto(s, &b); err != nil {
 			return nil, err
 		}
 		end, _ := b.Annotations.Get(initialEventsEnd)
 		ev.ResourceVersion, ev.InitialEventsEnd = b.ResourceVersion, end == "true"
 		return nil, nil
 	case "ERROR":
-		s := &Status{}
-		if err := f.value(s); err != nil {
+		status := &Status{}
+		if err := decodeInto(s, status); err != nil {
 			return nil, err
 		}
-		if s.Reason == "" {
-			s.Reason = reasonOf(s.Code)
+		if status.Reason == "" {
+			status.Reason = reasonOf(status.Code)
 		}
-		return s, nil
+		return status, nil
 	}
-	return nil, f.dec.SkipValue()
+	return nil, s.skip()
 }

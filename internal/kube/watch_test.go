@@ -28,10 +28,9 @@ const storyTold = "ADDED a 5, MODIFIED a 6, BOOKMARK  9 end, HELLO  , DELETED a 
 
 // tell reads a stream to its end and writes down what came.
 func tell(r io.Reader) string {
-	f := newFrames(r)
+	f := newScanner(r)
 	var out []string
 	for {
-		f.begin()
 		ev, err := nextEvent[*pod](f)
 		var bad *DecodeError
 		switch {
@@ -42,7 +41,7 @@ func tell(r io.Reader) string {
 		case AsStatus(err) != nil:
 			out = append(out, fmt.Sprintf("ERROR %d %s", AsStatus(err).Code, AsStatus(err).Reason))
 		case err != nil:
-			return strings.Join(append(out, "broken: "+f.readError(err).Error()), ", ")
+			return strings.Join(append(out, "broken: "+err.Error()), ", ")
 		default:
 			s := string(ev.Type) + " "
 			if ev.Object != nil {

@@ -1,0 +1,131 @@
+package kube
+
+import (
+	"errors"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// everything has each kind of field that the structs of this program have.
+type everything struct {
+	MetaAnnotated `json:"metadata"`
+	Type          EventType        `json:"type"`
+	Flag          bool             `json:"flag"`
+	Small         int8             `json:"small"`
+	Number        *int32           `json:"number"`
+	Far           **int64          `json:"far"`
+	Fraction      float64          `json:"fraction"`
+	Unsigned      uint16           `json:"unsigned"`
+	Text          *string          `json:"text,omitempty"`
+	When          *time.Time       `json:"when,omitzero"`
+	Took          time.Duration    `json:"took"`
+	Names         []string         `json:"names"`
+	Table         [][]int          `json:"table"`
+	Tree          []*everything    `json:"tree"`
+	Map           map[string][]int `json:"map"`
+	Any           any              `json:"any"`
+	Bytes         []byte           `json:"bytes"`
+	Pair          [2]int           `json:"pair"`
+	Raw           Raw              `json:"raw"`
+	Unnamed       struct{ A, B int }
+	Ignored       string `json:"-"`
+	hidden        string
+	Quoted        struct {
+		N int `json:"n,string"`
+	} `json:"quoted"`
+	Twice struct {
+		Meta
+		MetaAnnotated
+	} `json:"twice"`
+}
+
+// seeds are values on which decoders disagree easily.
+var seeds = []string{
+	`{"metadata":{"name":"a","labels":{"x":"y","x":"z","é":"\u00e9"},"annotations":null,"ownerReferences":[{"uid":"u","controller":true},{}]}}`,
+	`{"type":"ADDED","Type":"x","flag":true,"small":127,"number":-1,"far":12345678901234567,"fraction":1e3,"text":"\ud83d\ude00\n"}`,
+	`{"small":128}`, `{"small":-128,"number":0}`, `{"number":1.0}`, `{"number":01}`, `{"far":9223372036854775808}`, `{"flag":null,"number":null,"text":null}`,
+	`{"names":["a","b","c"],"names":["d"],"table":[[1],[],null,[2,3]],"table":[[4]]}`, `{"names":null,"table":[]}`, `{"tree":[{"names":["x"]},null,{"tree":[{}]}]}`,
+	`{"map":{"a":[1]},"map":{"b":[2]},"any":{"a":[1,"x",null]},"bytes":"AAEC","pair":[1,2],"raw": {"a" : [1, 2] } ,"when":"2026-11-20T10:00:00Z"}`,
+	`{"Unnamed":{"A":1,"B":2},"hidden":"x","Ignored":"x","-":"x","quoted":{"n":"7"},"twice":{"name":"x","annotations":{"a":"b"}},"took":5,"unsigned":70000}`,
+	`{"skipped":{"a":"\\\"}","b":[{"c":"]"},[[[]]],1e5,true,null]},"n\u0061mes":["escaped"],"text":"\u0000","other":"\ud800"}`,
+	"{\"text\":\"\xff\",\"\xff\":1,\"metadata\":{\"labels\":{\"a\":\"\xff\"}}}", `{"metadata":7,"names":{},"tree":"x","Unnamed":[],"flag":"true","type":1}`,
+	` { "metadata" : { "name" : "a" , "generation" : 3 } , "names" : [ "a" , "b" ] } `, `null`, `[]`, `"x"`, `7`, `{}`, `{"a":[}`, `{"a":]}`, `{"a" "b"}`, `{"flag":tru}`, `{"x":tru,"text":"` + "\n" + `"}`,
+	`{"metadata":{"name":"a"},}`, `{"names":["a",]}`, `{"names":["a" "b"]}`, `{"x":1 2}`, `{,}`, `{"a":}`, `{"number":-}`, `{"x":"` + strings.Repeat(`\\`, 9) + `"}`, `{"x":"12345678\"}`,
+}
+
+// FuzzDecodeAsBefore holds the decoder to go-json-experiment alone: on valid JSON the same value or an error for
+// both, and the stream behind the value; on any other input an end, and the same one however the bytes arrive.
+func FuzzDecodeAsBefore(f *testing.F) {
+	for _, s := range seeds {
+		f.Add(s)
+	}
+	f.Add(realisticPod(1))
+	f.Fuzz(func(t *testing.T, in string) {
+		sameAsAlone[*everything](t, in)
+		sameAsAlone[*smallPod](t, in)
+		sameAsAlone[Status](t, in)
+		sameAsAlone[[]Meta](t, in)
+	})
+}
+
+func sameAsAlone[T any](t *testing.T, in string) {
+	t.Helper()
+	const next = `"next"`
+	var first error
+	for i, r := range []io.Reader{strings.NewReader(in + next), iotest.OneByteReader(strings.NewReader(in + next)), iotest.HalfReader(strings.NewReader(in + next))} {
+		var got, want T
+		s := newScanner(r)
+		err := decodeInto(s, &got)
+		if i == 0 {
+			first = err
+		} else if (err == nil) != (first == nil) || err != nil && err.Error() != first.Error() {
+			t.Fatalf("%T of %q: the error depends on how the bytes arrive: %v or %v", got, in, first, err)
+		}
+		if !jsontext.Value(in).IsValid(decodeOptions) {
+			continue
+		}
+		wantErr := json.Unmarshal([]byte(in), &want, decodeOptions)
+		if (err == nil) != (wantErr == nil) || err == nil && !reflect.DeepEqual(got, want) {
+			t.Fatalf("%T of %q:\ngot  %+v, %v\nwant %+v, %v", got, in, got, err, want, wantErr)
+		}
+		if bad := (*misfit)(nil); err != nil && !errors.As(err, &bad) {
+			t.Fatalf("%T of %q broke the stream: %v", got, in, err)
+		}
+		if v, err := s.value(); err != nil || string(v) != next {
+			t.Fatalf("%T of %q: behind it is %q, %v", got, in, v, err)
+		}
+	}
+}
+
+// Rules: LST-19
+func TestWhatDoesNotFitIsNamedAndTheRestIsStillRead(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"metadata":{"labels":{"x":1},"name":"a"},"flag":7}`:                         "metadata.labels: ",
+		`{"tree":[{},{"table":[[1],[2,"x"]]}],"metadata":{"name":"a"}}`:               "tree[1].table[1][1]: ",
+		`{"names":"x","metadata":{"name":"a"}}`:                                       "names: want an array, got a string",
+		`{"small":300,"metadata":{"generation":[],"resourceVersion":"7","name":"a"}}`: "small: ",
+	} {
+		s := newScanner(strings.NewReader(in))
+		_, err := object[*everything](s)
+		var bad *DecodeError
+		if !errors.As(err, &bad) || bad.Key.Name != "a" || !strings.HasPrefix(bad.Error(), "decode object a: "+want) {
+			t.Errorf("%s: got %v, want %q of a", in, err, want)
+		}
+	}
+}
+
+func TestDeepNestingIsAnErrorAndNotAStackOverflow(t *testing.T) {
+	for _, open := range []string{`{"x":`, `{"tree":[`, `{"raw":[`, `[`} {
+		in := strings.Repeat(open, 3*maxDepth)
+		if err := decodeInto(newScanner(strings.NewReader(in)), new(everything)); err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%s...: got %v, want an error about the depth", open, err)
+		}
+	}
+}

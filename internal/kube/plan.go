@@ -1,0 +1,280 @@
+package kube
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+)
+
+// A plan decodes the value that is next in a stream into a Go value of one type: structs, pointers, slices and
+// strings by itself, with the results of go-json-experiment (FuzzDecodeAsBefore); all else, such as numbers, maps
+// and types with methods of their own, by handing that the value's text.
+//
+// What does not fit comes back as a *misfit. The scanner is then behind the value, and the rest has been
+// decoded.
+type plan func(s *scanner, v reflect.Value) error
+
+// plans has the plan of each type that was asked for: reflection over its fields is done once.
+var plans sync.Map // reflect.Type -> plan
+
+func planOf(t reflect.Type) plan {
+	if p, ok := plans.Load(t); ok {
+		return p.(plan)
+	}
+	p, _ := plans.LoadOrStore(t, newPlan(t))
+	return p.(plan)
+}
+
+func newPlan(t reflect.Type) plan {
+	if ownMethods(t) {
+		return decodeText
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return decodeString
+	case reflect.Pointer:
+		return pointerPlan(t)
+	case reflect.Slice:
+		if t.Elem().Kind() != reflect.Uint8 { // bytes are base64
+			return slicePlan(t)
+		}
+	case reflect.Struct:
+		if fields, ok := fieldsOf(t, nil); ok {
+			return structPlan(fields)
+		}
+	}
+	return decodeText
+}
+
+var methods = []reflect.Type{reflect.TypeFor[json.Unmarshaler](), reflect.TypeFor[json.UnmarshalerFrom](), reflect.TypeFor[encoding.TextUnmarshaler]()}
+
+// ownMethods says whether a type decides by itself how it is decoded.
+func ownMethods(t reflect.Type) bool {
+	for _, m := range methods {
+		if t.Implements(m) || reflect.PointerTo(t).Implements(m) {
+			return true
+		}
+	}
+	return false
+}
+
+// misfit says what does not fit the struct, and where: "spec.ports[2].port".
+type misfit struct {
+	path string
+	err  error
+}
+
+func (m *misfit) Error() string {
+	if m.path == "" {
+		return m.err.Error()
+	}
+	return strings.TrimPrefix(m.path, ".") + ": " + m.err.Error()
+}
+func (m *misfit) Unwrap() error { return m.err }
+
+func wrongKind(want byte, v []byte) error {
+	kinds := map[byte]string{'{': "an object", '[': "an array", '"': "a string", 't': "a boolean", 'f': "a boolean", 'n': "null"}
+	got := kinds[v[0]]
+	if got == "" {
+		got = "a number"
+	}
+	return &misfit{err: fmt.Errorf("want %s, got %s", kinds[want], got)}
+}
+
+// keep returns the error to go on with after part of a value has failed with err: the first misfit, with the
+// part's name ahead of its path, or whatever has broken the stream.
+func keep(first *misfit, err error, part string) (*misfit, error) {
+	bad, ok := err.(*misfit)
+	switch {
+	case !ok:
+		return first, err
+	case first != nil:
+		return first, nil
+	}
+	bad.path = part + bad.path
+	return bad, nil
+}
+
+// decodeText has go-json-experiment decode the value.
+func decodeText(s *scanner, v reflect.Value) error {
+	text, err := s.value()
+	if err != nil {
+		return err
+	}
+	return unmarshal(text, v)
+}
+
+func unmarshal(text []byte, v reflect.Value) error {
+	if err := json.Unmarshal(text, v.Addr().Interface(), decodeOptions); err != nil {
+		return &misfit{err: err}
+	}
+	return nil
+}
+
+func decodeString(s *scanner, v reflect.Value) error {
+	text, err := s.value()
+	if err != nil {
+		return err
+	}
+	if text[0] != '"' {
+		return unmarshal(text, v)
+	}
+	b, err := unquote(text)
+	if err != nil {
+		return &misfit{err: err}
+	}
+	v.SetString(interned.of(b))
+	return nil
+}
+
+// pointerPlan makes what is pointed at, unless it is there from an earlier member of the same name.
+func pointerPlan(t reflect.Type) plan {
+	elem := sync.OnceValue(func() plan { return planOf(t.Elem()) }) // late, because a type may contain itself
+	return func(s *scanner, v reflect.Value) error {
+		if c, err := s.peek(); err != nil {
+			return err
+		} else if c == 'n' {
+			return decodeText(s, v)
+		}
+		if v.IsNil() {
+			v.Set(reflect.New(t.Elem()))
+		}
+		return elem()(s, v.Elem())
+	}
+}
+
+func slicePlan(t reflect.Type) plan {
+	elem := sync.OnceValue(func() plan { return planOf(t.Elem()) })
+	return func(s *scanner, v reflect.Value) error {
+		ok, err := s.enter('[')
+		if !ok {
+			if err == nil {
+				v.SetZero()
+			}
+			return err
+		}
+		var bad *misfit
+		n := 0
+		for v.SetLen(0); ; n++ {
+			if ok, err := s.more(']', n == 0); err != nil {
+				return err
+			} else if !ok {
+				break
+			}
+			v.Grow(1)
+			v.SetLen(n + 1)
+			v.Index(n).SetZero() // it may hold an element of an earlier member of the same name
+			if err := elem()(s, v.Index(n)); err != nil {
+				if bad, err = keep(bad, err, "["+strconv.Itoa(n)+"]"); err != nil {
+					return err
+				}
+			}
+		}
+		if n == 0 {
+			v.Set(reflect.MakeSlice(t, 0, 0))
+		}
+		if bad != nil {
+			return bad
+		}
+		return nil
+	}
+}
+
+// field is one declared member of an object.
+type field struct {
+	name  string
+	index []int // of embedded structs, outermost first, then of the field
+	plan  plan
+}
+
+// fieldsOf returns the members that a struct declares. ok is false where it uses what is not known here:
+// options, embedded pointers, fields that are not exported, two of the same name.
+func fieldsOf(t reflect.Type, outer []int) (fields []field, ok bool) {
+	seen := map[string]bool{}
+	for i := range t.NumField() {
+		sf := t.Field(i)
+		index := append(outer[:len(outer):len(outer)], i)
+		name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
+		switch {
+		case sf.Tag.Get("json") == "-", !sf.IsExported() && !sf.Anonymous && name == "":
+			continue
+		case !sf.IsExported(), strings.ContainsAny(name, `'"\`+"`"), options != "" && options != "omitzero" && options != "omitempty":
+			return nil, false
+		case sf.Anonymous && name == "":
+			if sf.Type.Kind() != reflect.Struct || ownMethods(sf.Type) {
+				return nil, false
+			}
+			inner, ok := fieldsOf(sf.Type, index)
+			if !ok {
+				return nil, false
+			}
+			fields = append(fields, inner...)
+			continue
+		case name == "":
+			name = sf.Name
+		}
+		fields = append(fields, field{name, index, planOf(sf.Type)})
+	}
+	for _, f := range fields {
+		if seen[f.name] {
+			return nil, false
+		}
+		seen[f.name] = true
+	}
+	return fields, true
+}
+
+func structPlan(fields []field) plan {
+	return func(s *scanner, v reflect.Value) error {
+		ok, err := s.enter('{')
+		if !ok {
+			if err == nil {
+				v.SetZero()
+			}
+			return err
+		}
+		var bad *misfit
+		for first := true; ; first = false {
+			name, ok, err := s.member(first)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				break
+			}
+			if f := named(fields, name); f == nil {
+				err = s.skip()
+			} else if err = f.plan(s, v.FieldByIndex(f.index)); err != nil {
+				bad, err = keep(bad, err, "."+f.name)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if bad != nil {
+			return bad
+		}
+		return nil
+	}
+}
+
+// named looks for a name among the few that a struct declares; most differ in length already.
+func named(fields []field, name []byte) *field {
+	for i := range fields {
+		if fields[i].name == string(name) {
+			return &fields[i]
+		}
+	}
+	return nil
+}
+
+// decodeInto decodes the value that is next into what into points at.
+func decodeInto(s *scanner, into any) error {
+	v := reflect.ValueOf(into).Elem()
+	return planOf(v.Type())(s, v)
+}

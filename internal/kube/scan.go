@@ -1,0 +1,236 @@
+package kube
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+)
+
+const (
+	// firstBuffer is what a quiet watch needs; a stream that fills its buffer in one read gets a larger one, up to
+	// bulkBuffer: larger reads of a long list mean fewer of them, and over HTTP/2 each one costs a window update.
+	firstBuffer = 4 << 10
+	bulkBuffer  = 64 << 10
+	// maxFrame caps one watch event or one list item. etcd holds 1.5 MiB by default; in JSON and with
+	// managedFields an object grows a few times. client-go has the same cap.
+	maxFrame = 16 << 20
+	// maxDepth bounds the nesting of a value, and with it the memory and the stack that reading it takes. It is
+	// encoding/json's.
+	maxDepth = 10_000
+	// maxEmptyReads is how often a reader may bring nothing and no error; bufio's number.
+	maxEmptyReads = 100
+)
+
+// ErrFrameTooLarge says that one event or item was longer than 16 MiB; the stream cannot go on behind it.
+var ErrFrameTooLarge = errors.New("one object is longer than 16 MiB")
+
+// scanner takes JSON values off a stream, independent of how the bytes arrive, and looks at each byte once: a
+// value that nobody has declared is skipped while it is being read, without its text ever being in one piece.
+//
+// To skip is to find the end: strings and brackets are followed, the grammar between them is not, and so
+// `{"a" "b"}` or a number `1.2.3` pass where they mean nothing to us. What is declared is checked in full.
+//
+// An error of a method is the end of the stream, unless it is a *misfit.
+type scanner struct {
+	r    io.Reader
+	err  error // of r, once it has failed
+	buf  []byte
+	pos  int    // buf[pos:end] is still to come
+	end  int    //
+	held int    // start of the value that is being read in one piece, -1 for none; fill keeps it
+	open []byte // the brackets that are open, outermost first
+
+	passed int64 // bytes of the stream ahead of buf
+	frame  int64 // where the present frame began
+}
+
+func newScanner(r io.Reader) *scanner { return &scanner{r: r, held: -1} }
+
+// begin waits for the next frame, an event or a list item, and starts its size cap. io.EOF says that there is
+// none.
+func (s *scanner) begin() error {
+	s.frame = s.passed + int64(s.pos)
+	_, err := s.peek()
+	if err != nil && s.err == io.EOF {
+		return io.EOF
+	}
+	return err
+}
+
+// fill reads more. An end of the stream is io.ErrUnexpectedEOF: who reads on expects something.
+func (s *scanner) fill() error {
+	if s.passed+int64(s.end)-s.frame >= maxFrame {
+		return ErrFrameTooLarge
+	}
+	s.makeRoom()
+	for range maxEmptyReads {
+		if s.err != nil {
+			break
+		}
+		var n int
+		n, s.err = s.r.Read(s.buf[s.end:])
+		s.end += n
+		if n > 0 {
+			return nil
+		}
+	}
+	switch s.err {
+	case nil:
+		s.err = io.ErrNoProgress
+	case io.EOF:
+		return io.ErrUnexpectedEOF
+	}
+	return s.err
+}
+
+// makeRoom moves what is still needed to the front of the buffer, and enlarges one that the last read has
+// filled.
+func (s *scanner) makeRoom() {
+	full := s.end == len(s.buf)
+	from := s.pos
+	if s.held >= 0 {
+		from = s.held
+	}
+	old := s.buf[from:s.end]
+	if full && (len(s.buf) < bulkBuffer || 2*len(old) > len(s.buf)) {
+		s.buf = make([]byte, max(2*len(s.buf), firstBuffer))
+	}
+	copy(s.buf, old)
+	s.passed += int64(from)
+	s.pos, s.end, s.held = s.pos-from, len(old), max(s.held-from, -1)
+}
+
+// peek passes over white space and returns the first byte of what follows.
+func (s *scanner) peek() (byte, error) {
+	for {
+		for ; s.pos < s.end; s.pos++ {
+			switch c := s.buf[s.pos]; c {
+			case ' ', '\n', '\t', '\r':
+			default:
+				return c, nil
+			}
+		}
+		if err := s.fill(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// push notes an opened bracket, pop a closed one.
+func (s *scanner) push(c byte) error {
+	if len(s.open) == maxDepth {
+		return fmt.Errorf("JSON is nested more than %d deep", maxDepth)
+	}
+	s.open = append(s.open, c)
+	return nil
+}
+
+func (s *scanner) pop(c byte) error {
+	last := len(s.open) - 1
+	if last < 0 || s.open[last]+2 != c { // in ASCII, ] and } are two behind [ and {
+		return fmt.Errorf("unexpected %q in JSON", c)
+	}
+	s.open = s.open[:last]
+	return nil
+}
+
+// value returns the value that is next in one piece, which is good until the next call.
+func (s *scanner) value() ([]byte, error) {
+	if _, err := s.peek(); err != nil {
+		return nil, err
+	}
+	s.held = s.pos
+	err := s.skip()
+	v := s.buf[s.held:s.pos]
+	s.held = -1
+	return v, err
+}
+
+// enter passes over the bracket c that opens an object or array. ok is false, and the value passed, where
+// there is something else: with a misfit, unless it is null.
+func (s *scanner) enter(c byte) (ok bool, err error) {
+	first, err := s.peek()
+	if err != nil {
+		return false, err
+	}
+	if first == c {
+		s.pos++
+		err = s.push(c)
+		return err == nil, err
+	}
+	v, err := s.value()
+	if err == nil && string(v) != "null" {
+		err = wrongKind(c, v)
+	}
+	return false, err
+}
+
+// more passes over what is between the values of an object or array, up to the next one, or over the bracket c
+// that closes it.
+func (s *scanner) more(c byte, first bool) (bool, error) {
+	next, err := s.peek()
+	switch {
+	case err != nil:
+		return false, err
+	case next == c:
+		s.pos++
+		return false, s.pop(c)
+	case first:
+		return true, nil
+	case next != ',':
+		return false, fmt.Errorf("unexpected %q in JSON, want a comma or %q", next, c)
+	}
+	s.pos++
+	return true, nil
+}
+
+// member moves to the next member of an object and returns its name, which is good until the next call. ok is
+// false behind the last one.
+func (s *scanner) member(first bool) (name []byte, ok bool, err error) {
+	if ok, err = s.more('}', first); !ok || err != nil {
+		return nil, false, err
+	}
+	c, err := s.peek()
+	if err != nil || c != '"' {
+		return nil, false, cmp.Or(err, fmt.Errorf("unexpected %q in JSON, want a name", c))
+	}
+	s.held = s.pos
+	s.pos++
+	if err = s.skipString(); err != nil {
+		return nil, false, err
+	}
+	n := s.pos - s.held
+	if c, err = s.peek(); err != nil || c != ':' {
+		return nil, false, cmp.Or(err, fmt.Errorf("unexpected %q in JSON, want a colon", c))
+	}
+	s.pos++
+	name, err = unquote(s.buf[s.held : s.held+n])
+	s.held = -1
+	return name, true, err
+}
+
+// unquote returns what a string means. A part that is not UTF-8 becomes U+FFFD.
+func unquote(v []byte) ([]byte, error) {
+	body := v[1 : len(v)-1]
+	for _, c := range body {
+		if c < ' ' || c == '\\' || c >= utf8.RuneSelf {
+			var text string
+			err := json.Unmarshal(v, &text, decodeOptions)
+			return []byte(text), err
+		}
+	}
+	return body, nil
+}
+
+// enterObject is enter for what has to be an object.
+func (s *scanner) enterObject() error {
+	ok, err := s.enter('{')
+	if ok || err != nil {
+		return err
+	}
+	return wrongKind('{', []byte("null"))
+}

@@ -100,18 +100,15 @@ const (
 
 // Collect does what the garbage collector does about custom resources and what they control.
 func (c *Cluster) Collect(ctx context.Context, dependents ...kube.Resource) {
-	type object struct {
-		kube.Meta `json:"metadata"`
-	}
 	owners := map[string]*kube.Meta{}
 	for _, o := range c.API.List(c.Resource, "") {
-		m := &Convert[object](c.World, o).Meta
+		m := c.metaOf(o)
 		owners[m.UID] = m
 	}
 	blocked := map[string]bool{}
 	for _, r := range dependents {
 		for _, o := range c.API.List(r, "") {
-			m := &Convert[object](c.World, o).Meta
+			m := c.metaOf(o)
 			c.release(ctx, r, m) // it owns nothing that we play
 			uid := m.ControllerUID()
 			owner := owners[uid]

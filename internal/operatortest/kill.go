@@ -97,7 +97,7 @@ func (c *killable) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-var killStep = flag.Int("kill-step", 13, "kill the controller at each of its requests that this divides; 1 = at each")
+var killStep = flag.Int("kill-step", 29, "kill the controller at each of its requests that this divides; 1 = at each")
 
 // KillAtAnyRequest lives the same life again and again. Each time the controller, which the life starts by start, is killed at another one
 // of its requests, and started again at the end of the step (pass) in which that has happened.

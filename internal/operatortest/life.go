@@ -208,9 +208,9 @@ func (l *Life) breakWatch(f fakeapi.Fault, watched []string) {
 
 // stranger is an object that is not the controller's, though it has the name of a child.
 type stranger struct {
-	kube.Meta `json:"metadata"`
-	resource  kube.Resource
-	since     time.Time
+	*kube.Meta
+	resource kube.Resource
+	since    time.Time
 }
 
 // Foreign makes an object that is not the controller's, if its name (and node port) is free. A finalizer keeps it until
@@ -226,13 +226,13 @@ func (l *Life) Foreign(r kube.Resource, text string) {
 		return // the node port is not free, either
 	}
 	if l.try(err) {
-		l.Strange(r, &Convert[stranger](l.World, l.API.Get(r, Named(name))).Meta)
+		l.Strange(r, l.metaOf(l.API.Get(r, Named(name))))
 	}
 }
 
 // Strange remembers an object that is not, or no longer, the controller's.
 func (l *Life) Strange(r kube.Resource, m *kube.Meta) {
-	l.foreign[r.Plural+"/"+m.Name] = &stranger{Meta: *m, resource: r, since: time.Now()}
+	l.foreign[r.Plural+"/"+m.Name] = &stranger{m, r, time.Now()}
 }
 
 // Dismiss checks that nobody but users and the cluster has touched what is not the controller's, and takes it out of the way.
@@ -240,15 +240,14 @@ func (l *Life) Dismiss() {
 	l.Helper()
 	for _, what := range slices.Sorted(maps.Keys(l.foreign)) {
 		s := l.foreign[what]
-		now := Convert[stranger](l.World, l.API.Get(s.resource, s.Key()))
-		switch {
-		case now == nil || now.UID != s.UID || now.ControllerUID() != "":
+		now := l.metaOf(l.API.Get(s.resource, s.Key()))
+		if now.UID != s.UID || now.ControllerUID() != "" {
 			l.Errorf("the foreign object %s is now %+v", what, now)
-		default:
-			l.Want("writes of ours about the foreign object "+what, l.writesTo(what, s.since), 0)
-			l.TryPatch(s.resource, s.Name, "", `{"metadata":{"finalizers":null}}`)
-			l.TryDelete(s.resource, s.Name, kube.DeleteOptions{UID: s.UID})
+			continue
 		}
+		l.Want("writes of ours about the foreign object "+what, l.writesTo(what, s.since), 0)
+		l.TryPatch(s.resource, s.Name, "", `{"metadata":{"finalizers":null}}`)
+		l.TryDelete(s.resource, s.Name, kube.DeleteOptions{UID: s.UID})
 	}
 	clear(l.foreign)
 }

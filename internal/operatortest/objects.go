@@ -1,12 +1,11 @@
 package operatortest
 
 import (
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
 
-	fastjson "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json"
 
 	"skiff/internal/kube"
 	"skiff/internal/patch"
@@ -35,6 +34,13 @@ func At(o any, path ...any) any {
 	return o
 }
 
+// metaOf is the metadata of a stored object.
+func (w *World) metaOf(o map[string]any) *kube.Meta {
+	return &Convert[struct {
+		kube.Meta `json:"metadata"`
+	}](w, map[string]any{"metadata": o["metadata"]}).Meta // the rest takes much longer
+}
+
 // Convert makes a T of a stored object, nil if there is none.
 func Convert[T any](w *World, o map[string]any) *T {
 	w.Helper()
@@ -49,7 +55,7 @@ func Convert[T any](w *World, o map[string]any) *T {
 		w.Fatal(err)
 	}
 	out := new(T)
-	if err := fastjson.Unmarshal(text, out); err != nil {
+	if err := json.Unmarshal(text, out); err != nil {
 		w.Fatal(err)
 	}
 	return out

@@ -31,7 +31,7 @@ type life struct {
 const lifeCooldown = 30 * time.Second
 
 func (l *life) run() {
-	l.w.deploy("predixy", 2)
+	l.w.deploy("predixy", 1)
 	l.w.deploy("second", 1)
 	for i := range 3 {
 		l.w.pod(fmt.Sprint("redis-", i))
@@ -41,7 +41,7 @@ func (l *life) run() {
 	l.w.trigger("one", selectRedis+`,"debounce":"3s","cooldown":"30s",`+toPredixy)
 	l.w.trigger("two", selectRedis+`,"debounce":"0s","cooldown":"30s","budget":{"max":5,"per":"10m"},"targets":[{"kind":"Deployment","name":"second"},{"kind":"Deployment","name":"missing"}]`)
 	l.Pass(10 * time.Second) // they have seen the first pods
-	l.Go(25, 8*time.Second, l.act)
+	l.Go(16, 8*time.Second, l.act)
 	l.Mend()
 	l.TryPatch(deployments, "predixy", "", `{"spec":{"paused":false}}`)
 	for _, p := range []string{"one", "two"} {

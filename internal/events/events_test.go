@@ -304,6 +304,28 @@ func TestDifferentEventsOfOneObjectAreLimited(t *testing.T) {
 	})
 }
 
+func TestEventsOfVeryManyObjectsAreAllSent(t *testing.T) {
+	s := &sink{}
+	record(t, s, func(t *testing.T, r *Recorder, _ func()) {
+		const objects = maxObjects + 500
+		for range 2 {
+			for i := range objects {
+				e := event("Created", "x")
+				e.Regarding.UID = fmt.Sprint("u", i)
+				r.Record(e)
+				if i%500 == 0 {
+					synctest.Wait()
+				}
+			}
+			synctest.Wait()
+		}
+		// Those that are remembered become series, the others are told twice.
+		if n := s.stored(); n < objects || n > 2*objects || r.Dropped() > 0 {
+			t.Errorf("%d Events of %d objects, %d dropped", n, objects, r.Dropped())
+		}
+	})
+}
+
 // Rules: EVT-09
 func TestARefusalIsNotTriedAgain(t *testing.T) {
 	s := &sink{answer: func(w http.ResponseWriter, _ *http.Request) bool { status(w, 403, "Forbidden"); return true }}

@@ -25,8 +25,8 @@ const (
 	// numbers of client-go's spam filter.
 	burst  = 25
 	refill = 5 * time.Minute
-	// maxObjects bounds the memory of series and limits; a controller that reports on more objects than this
-	// within six minutes loses series, not events. 4,096 is the size of client-go's caches.
+	// maxObjects bounds the memory of series and limits. Events about more objects than this within six minutes make no
+	// series, and their limits begin anew; none is lost for that. 4,096 is the size of client-go's caches.
 	maxObjects = 4096
 )
 
@@ -89,12 +89,14 @@ func (s *sender) take(ctx context.Context, e queued) {
 		}
 		return
 	}
-	if !s.allow(k.regarding, e.at) || len(s.series) >= maxObjects {
+	if !s.allow(k.regarding, e.at) {
 		s.dropped.Add(1)
 		return
 	}
 	run := &series{first: e, count: 1, last: e.at}
-	s.series[k] = run
+	if len(s.series) < maxObjects {
+		s.series[k] = run
+	}
 	if !s.write(ctx, run) && ctx.Err() == nil {
 		delete(s.series, k)
 	}
@@ -105,7 +107,7 @@ func (s *sender) allow(o Object, now time.Time) bool {
 	b := s.buckets[o]
 	if b == nil {
 		if len(s.buckets) >= maxObjects {
-			return false
+			clear(s.buckets)
 		}
 		b = &bucket{left: burst, at: now}
 		s.buckets[o] = b

@@ -306,22 +306,19 @@ func TestDifferentEventsOfOneObjectAreLimited(t *testing.T) {
 
 func TestEventsOfVeryManyObjectsAreAllSent(t *testing.T) {
 	s := &sink{}
-	record(t, s, func(t *testing.T, r *Recorder, _ func()) {
-		const objects = maxObjects + 500
-		for range 2 {
-			for i := range objects {
-				e := event("Created", "x")
-				e.Regarding.UID = fmt.Sprint("u", i)
-				r.Record(e)
-				if i%500 == 0 {
-					synctest.Wait()
-				}
-			}
-			synctest.Wait()
+	record(t, s, func(t *testing.T, r *Recorder, stop func()) {
+		stop()
+		full := newSender(r)
+		for i := range maxObjects {
+			o := Object{UID: fmt.Sprint("u", i)}
+			full.series[key{regarding: o}], full.buckets[o] = &series{count: 1, written: 1, last: time.Now()}, &bucket{at: time.Now()}
 		}
-		// Those that are remembered become series, the others are told twice.
-		if n := s.stored(); n < objects || n > 2*objects || r.Dropped() > 0 {
-			t.Errorf("%d Events of %d objects, %d dropped", n, objects, r.Dropped())
+		for range 2 {
+			full.take(t.Context(), queued{event("Created", "x"), time.Now()})
+		}
+		if s.stored() != 2 || r.Dropped() > 0 || len(full.series) > maxObjects || len(full.buckets) > maxObjects {
+			t.Errorf("%d Events sent and %d dropped, want two sent; %d series and %d limits are remembered",
+				s.stored(), r.Dropped(), len(full.series), len(full.buckets))
 		}
 	})
 }

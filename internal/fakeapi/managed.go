@@ -40,27 +40,31 @@ func writeOf(r *request, manager string) ssa.Write {
 
 // recordOwner sets next's managedFields for a write other than an apply. It is done in the served form: that is what is owned.
 func recordOwner(r *request, manager string, next, cur map[string]any) {
-	shown := func(o map[string]any) map[string]any {
-		if o == nil {
-			return nil
+	k, w := r.kind, writeOf(r, manager)
+	var list []any
+	if k.Store == nil {
+		list = w.Managers(typed(k, cur), typed(k, next))
+	} else { // a view does not have the zero fields of its kind
+		if cur != nil {
+			cur = k.View(cur)
 		}
-		if r.kind.Store != nil {
-			o = r.kind.View(o)
-		}
-		o = obj.Shallow(o)
-		o["apiVersion"], o["kind"] = r.kind.APIVersion(), r.kind.Kind
-		return o
+		list = obj.Slice(w.Update(typed(k, cur), typed(k, k.View(next))), "metadata", "managedFields")
 	}
-	out := writeOf(r, manager).Update(shown(cur), shown(next))
-	setManagedFields(next, obj.Get(out, "metadata", "managedFields"))
-}
-
-func setManagedFields(o map[string]any, list any) {
-	if l, ok := list.([]any); ok && len(l) > 0 {
-		obj.Set(o, l, "metadata", "managedFields")
+	if len(list) > 0 {
+		obj.Set(next, list, "metadata", "managedFields")
 		return
 	}
-	obj.Remove(o, "metadata", "managedFields")
+	obj.Remove(next, "metadata", "managedFields")
+}
+
+// typed returns an object with apiVersion and kind, nil if there is none. It shares the rest with it.
+func typed(k *kinds.Kind, o map[string]any) map[string]any {
+	if o == nil {
+		return nil
+	}
+	o = obj.Shallow(o)
+	o["apiVersion"], o["kind"] = k.APIVersion(), k.Kind
+	return o
 }
 
 // applyPatch answers server-side apply: it creates what is missing.
@@ -75,7 +79,7 @@ func (s *Server) applyPatch(w http.ResponseWriter, r *request, body []byte) (*st
 	if err != nil || !ok {
 		return nil, false, badRequest("error decoding YAML: %v", err)
 	}
-	stored, created, err := s.change(r, origin{manager: manager, applied: true}, func(_ *store.Tx, cur map[string]any) (map[string]any, error) {
+	stored, created, err := s.change(r, origin{manager: manager, applied: true}, func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
 		if cur == nil && r.sub != "" {
 			return nil, notFound(r.kind.Resource, r.name)
 		}
@@ -96,11 +100,7 @@ func (s *Server) applyPatch(w http.ResponseWriter, r *request, body []byte) (*st
 		}
 		var live map[string]any
 		if cur != nil {
-			live = obj.Clone(cur)
-			if r.kind.View != nil {
-				live = r.kind.View(live)
-			}
-			live["apiVersion"], live["kind"] = r.kind.APIVersion(), r.kind.Kind
+			live = shown(r.kind, cur)
 		}
 		next, err := writeOf(r, manager).Apply(live, applied, r.query.Get("force") == "true")
 		if err != nil {

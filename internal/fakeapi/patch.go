@@ -69,15 +69,11 @@ func (s *Server) plainPatch(w http.ResponseWriter, r *request, t kube.PatchType,
 	if _, isObject := p.(map[string]any); !isObject && t != kube.JSONPatch {
 		return nil, badRequest("error decoding patch: %v", goError(body, &map[string]any{}, nil))
 	}
-	stored, _, err := s.change(r, origin{manager: managerOf(r)}, func(_ *store.Tx, cur map[string]any) (map[string]any, error) {
+	stored, _, err := s.change(r, origin{manager: managerOf(r)}, func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
 		if cur == nil {
 			return nil, notFound(r.kind.Resource, r.name)
 		}
-		live := obj.Clone(cur)
-		if r.kind.View != nil {
-			live = r.kind.View(live)
-		}
-		live["apiVersion"], live["kind"] = r.kind.APIVersion(), r.kind.Kind
+		live := shown(r.kind, cur)
 		result, err := patched(r, t, live, p)
 		if err != nil {
 			return nil, err

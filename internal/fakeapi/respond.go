@@ -67,22 +67,25 @@ func withType(k *kinds.Kind, body []byte) []byte {
 
 // bare returns an object without apiVersion and kind, as the items of a built-in list are.
 func bare(k *kinds.Kind, o *store.Object) ([]byte, error) {
-	if k.View == nil || o.Shape != nil && o.Shape == k.Shape {
+	if fits(k, o) {
 		return o.JSON()
 	}
 	return patch.Encode(k.View(o.Value))
 }
 
-// served returns an object as JSON values, apiVersion and kind included, that share no memory with the store.
-func served(k *kinds.Kind, o *store.Object) map[string]any {
-	v := o.Value
-	if k.View != nil {
-		v = k.View(v)
+// fits says that an object is shown as it is stored.
+func fits(k *kinds.Kind, o *store.Object) bool { return k.View == nil || o.Shape != nil && o.Shape == k.Shape }
+
+// shown returns a stored object as a kind's endpoint shows it. It shares memory with the store.
+func shown(k *kinds.Kind, o *store.Object) map[string]any {
+	if fits(k, o) {
+		return typed(k, o.Value)
 	}
-	v = obj.Clone(v)
-	v["apiVersion"], v["kind"] = k.APIVersion(), k.Kind
-	return v
+	return typed(k, k.View(o.Value))
 }
+
+// served is shown for those who may change what they get.
+func served(k *kinds.Kind, o *store.Object) map[string]any { return obj.Clone(shown(k, o)) }
 
 // accept is what a client wants to read.
 type accept struct {

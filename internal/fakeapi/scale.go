@@ -58,11 +58,11 @@ func (s *Server) changeScale(w http.ResponseWriter, r *request) error {
 		return badRequest("couldn't get version/kind; json parse error: %v", err)
 	}
 	parent := *r
-	stored, _, err := s.change(&parent, origin{manager: managerOf(r)}, func(_ *store.Tx, cur map[string]any) (map[string]any, error) {
+	stored, _, err := s.change(&parent, origin{manager: managerOf(r)}, func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
 		if cur == nil {
 			return nil, notFound(r.kind.Resource, r.name)
 		}
-		scale, err := scaleOf(r.kind, cur)
+		scale, err := scaleOf(r.kind, cur.Value)
 		if err != nil {
 			return nil, err
 		}
@@ -70,7 +70,7 @@ func (s *Server) changeScale(w http.ResponseWriter, r *request) error {
 		if err != nil {
 			return nil, err
 		}
-		out, err := withScale(r.kind, cur, next)
+		out, err := withScale(r.kind, cur.Value, next)
 		if err != nil && r.verb == "patch" && kube.AsStatus(err) == nil {
 			return nil, badPatch(string(marshal(next)), err)
 		}

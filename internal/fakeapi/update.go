@@ -47,7 +47,7 @@ func (s *Server) update(w http.ResponseWriter, r *request) error {
 		return badRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
 	u := origin{manager: managerOf(r)}
-	stored, created, err := s.change(r, u, func(tx *store.Tx, cur map[string]any) (map[string]any, error) {
+	stored, created, err := s.change(r, u, func(tx *store.Tx, cur *store.Object) (map[string]any, error) {
 		if cur == nil {
 			if !r.kind.CreateOnUpdate {
 				return nil, notFound(r.kind.Resource, r.name)
@@ -55,7 +55,7 @@ func (s *Server) update(w http.ResponseWriter, r *request) error {
 			obj.Remove(o, "metadata", "resourceVersion")
 			return o, nil
 		}
-		if err := sameUID(r.kind, obj.Map(o, "metadata"), obj.Map(cur, "metadata")); err != nil {
+		if err := sameUID(r.kind, obj.Map(o, "metadata"), obj.Map(cur.Value, "metadata")); err != nil {
 			return nil, err
 		}
 		if obj.String(o, "metadata", "resourceVersion") == "" && r.kind.NeedsVersion {
@@ -77,8 +77,8 @@ func (s *Server) update(w http.ResponseWriter, r *request) error {
 }
 
 // change runs mutate on the stored object (nil if there is none) and stores what it returns, all in one transaction: that is what
-// the real server reaches by retrying on conflicts.
-func (s *Server) change(r *request, u origin, mutate func(tx *store.Tx, cur map[string]any) (map[string]any, error)) (stored *store.Object, created bool, err error) {
+// the real server reaches by retrying on conflicts. Others are reading the stored object: what mutate returns shares no memory with it.
+func (s *Server) change(r *request, u origin, mutate func(tx *store.Tx, cur *store.Object) (map[string]any, error)) (stored *store.Object, created bool, err error) {
 	err = s.store.Update(func(tx *store.Tx) error {
 		key := store.Key(r.key())
 		cur := tx.Get(r.kind.TableName(), key)
@@ -91,7 +91,7 @@ func (s *Server) change(r *request, u origin, mutate func(tx *store.Tx, cur map[
 			created = err == nil
 			return err
 		}
-		next, err := mutate(tx, cur.Value)
+		next, err := mutate(tx, cur)
 		if err == nil {
 			stored, err = s.replace(tx, r, next, cur, u)
 		}
@@ -109,7 +109,6 @@ func (s *Server) change(r *request, u origin, mutate func(tx *store.Tx, cur map[
 // replace stores next as the new version of cur. It returns errSame if nothing would change.
 func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *store.Object, u origin) (*store.Object, error) {
 	k, old := r.kind, cur.Value
-	next = obj.Clone(next) // a patch shares what it leaves alone with the stored object, which others are reading
 	meta, oldMeta := obj.Map(next, "metadata"), obj.Map(old, "metadata")
 	if err := checkVersions(k, meta, oldMeta); err != nil {
 		return nil, err
@@ -221,18 +220,28 @@ func splitStatus(k *kinds.Kind, sub string, next, old map[string]any) map[string
 		keep(next, old, "status")
 		return next
 	}
-	out := obj.Clone(old)
-	keep(out, next, "status")
-	meta := obj.Map(out, "metadata")
-	keep(meta, obj.Map(next, "metadata"), "managedFields")
+	revert(next, old, "status", "metadata")
+	change := []string{"managedFields"}
 	if !k.Custom {
 		// The built-in kinds let /status change annotations, and that of pods and nodes labels too (conditions by label).
-		keep(meta, obj.Map(next, "metadata"), "annotations")
+		change = append(change, "annotations")
 		if k.Plural == "pods" || k.Plural == "nodes" {
-			keep(meta, obj.Map(next, "metadata"), "labels")
+			change = append(change, "labels")
 		}
 	}
-	return out
+	revert(obj.Map(next, "metadata"), obj.Map(old, "metadata"), change...)
+	return next
+}
+
+// revert takes all changes back but those of the named members.
+func revert(next, old map[string]any, except ...string) {
+	for _, list := range []map[string]any{next, old} {
+		for name := range list {
+			if !slices.Contains(except, name) && !patch.Equal(next[name], old[name]) {
+				keep(next, old, name)
+			}
+		}
+	}
 }
 
 // newFinalizers refuses finalizers that are added to an object which is being deleted.

@@ -50,7 +50,7 @@ func Convert[T any](w *World, o map[string]any) *T {
 	if meta, ok := o["metadata"].(map[string]any); ok {
 		delete(meta, "managedFields") // large, and read by nobody here
 	}
-	text, err := json.Marshal(o)
+	text, err := patch.Encode(o)
 	if err != nil {
 		w.Fatal(err)
 	}

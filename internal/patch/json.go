@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -115,13 +117,73 @@ func number(text string) (any, error) {
 // Encode writes v with the keys of objects in byte order, so that equal values give equal bytes. A value that JSON
 // cannot hold (a NaN, a Go type that is not in the package comment's list) is an error.
 func Encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	out, err := appendValue(nil, v)
+	if err != nil {
 		return nil, fmt.Errorf("encode JSON: %w", err)
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return out, nil
+}
+
+// appendValue does without reflection, which is most of what encoding/json does with such values.
+func appendValue(out []byte, v any) ([]byte, error) {
+	switch v := v.(type) {
+	case nil:
+		return append(out, "null"...), nil
+	case bool:
+		return strconv.AppendBool(out, v), nil
+	case string:
+		return appendString(out, v), nil
+	case int64:
+		return strconv.AppendInt(out, v, 10), nil
+	case map[string]any:
+		if v == nil {
+			return append(out, "null"...), nil
+		}
+		return appendObject(out, v)
+	case []any:
+		if v == nil {
+			return append(out, "null"...), nil
+		}
+		out = append(out, '[')
+		for i, item := range v {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			var err error
+			if out, err = appendValue(out, item); err != nil {
+				return nil, err
+			}
+		}
+		return append(out, ']'), nil
+	}
+	text, err := json.Marshal(v)
+	return append(out, text...), err
+}
+
+func appendObject(out []byte, object map[string]any) ([]byte, error) {
+	names := make([]string, 0, 16) // on the stack, unless it gets longer than most objects are
+	for name := range object {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	out = append(out, '{')
+	for i, name := range names {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(appendString(out, name), ':')
+		var err error
+		if out, err = appendValue(out, object[name]); err != nil {
+			return nil, err
+		}
+	}
+	return append(out, '}'), nil
+}
+
+// appendString writes what is no UTF-8 as the replacement character, as encoding/json does; the error says no more than that.
+func appendString(out []byte, s string) []byte {
+	out, _ = jsontext.AppendQuote(out, s)
+	return out
 }
 
 // Copy returns a deep copy of v.
@@ -140,9 +202,15 @@ func Copy(v any) any {
 }
 
 func copyMap(m map[string]any) map[string]any {
-	out := make(map[string]any, len(m))
-	for k, v := range m {
-		out[k] = Copy(v)
+	if m == nil {
+		return map[string]any{}
+	}
+	out := maps.Clone(m) // one step for all the members that are no objects and lists
+	for k, v := range out {
+		switch v.(type) {
+		case map[string]any, []any:
+			out[k] = Copy(v)
+		}
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package fields
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -13,96 +14,138 @@ import (
 // Prune takes the fields that the type does not have out of an object, in place, and returns their paths in order, as Go's strict
 // decoder writes them: spec.containers[0].foo. What is of the wrong type is left alone; see TypeError.
 func (t *Type) Prune(object map[string]any) []string {
-	var unknown []string
-	t.prune(object, "", &unknown)
+	unknown := t.prune(object, nil)
 	slices.Sort(unknown)
 	return unknown
 }
 
-func (t *Type) prune(object map[string]any, path string, unknown *[]string) {
+// prune appends to unknown. Paths are made from the inside out: only what is unknown needs one.
+func (t *Type) prune(object map[string]any, unknown []string) []string {
 	for name, v := range object {
-		at := strings.TrimPrefix(path+"."+name, ".")
-		if f, ok := t.Fields[name]; ok {
-			f.prune(v, at, unknown)
+		f, ok := t.Fields[name]
+		if !ok {
+			unknown = append(unknown, name)
+			delete(object, name)
 			continue
 		}
-		*unknown = append(*unknown, at)
-		delete(object, name)
+		before := len(unknown)
+		unknown = f.prune(v, unknown)
+		under(name, unknown[before:])
 	}
+	return unknown
 }
 
-func (f *Value) prune(v any, path string, unknown *[]string) {
+func (f *Value) prune(v any, unknown []string) []string {
 	switch v := v.(type) {
 	case map[string]any:
 		if f.Form == Struct {
-			f.Type.prune(v, path, unknown)
+			return f.Type.prune(v, unknown)
 		}
 		if f.Form == Map {
 			for name, member := range v {
-				f.Elem.prune(member, path+"."+name, unknown)
+				before := len(unknown)
+				unknown = f.Elem.prune(member, unknown)
+				under(name, unknown[before:])
 			}
 		}
 	case []any:
 		if f.Form == List {
 			for i, item := range v {
-				f.Elem.prune(item, path+"["+strconv.Itoa(i)+"]", unknown)
+				before := len(unknown)
+				unknown = f.Elem.prune(item, unknown)
+				if len(unknown) > before {
+					under("["+strconv.Itoa(i)+"]", unknown[before:])
+				}
 			}
 		}
+	}
+	return unknown
+}
+
+// under puts what the paths lead through in front of them.
+func under(parent string, paths []string) {
+	for i, p := range paths {
+		if !strings.HasPrefix(p, "[") {
+			p = "." + p
+		}
+		paths[i] = parent + p
 	}
 }
 
 // TypeError returns Go's words for the first value of the wrong type, in the order of the fields' names; "" if there is none.
 func (t *Type) TypeError(object map[string]any) string {
-	return t.typeError(object, "")
-}
-
-func (t *Type) typeError(object map[string]any, path string) string {
-	for _, name := range slices.Sorted(maps.Keys(object)) {
-		if f, ok := t.Fields[name]; ok {
-			if text := f.typeError(object[name], t.GoName(), strings.TrimPrefix(path+"."+name, ".")); text != "" {
-				return text
-			}
-		}
-	}
-	return ""
-}
-
-// typeError checks v, which stands at path in a struct of that Go type. Paths have no indexes and no keys of maps: Go's have none.
-func (f *Value) typeError(v any, goType, path string) string {
-	if v == nil {
+	if t.misfit(object, maps.Keys[map[string]any]) == nil { // the order does not matter where nothing is found
 		return ""
 	}
+	m := t.misfit(object, func(object map[string]any) iter.Seq[string] { return slices.Values(slices.Sorted(maps.Keys(object))) })
+	if m.text != "" {
+		return m.text
+	}
+	return fmt.Sprintf("json: cannot unmarshal %s into Go struct field %s.%s of type %s", m.what, m.owner, m.path, m.goType)
+}
+
+// misfit is a value that does not fit.
+type misfit struct {
+	what   string // it is
+	owner  string // the Go struct that it is in
+	path   string // paths have no indexes and no keys of maps: Go's have none
+	goType string // that is wanted
+	text   string // instead of all that
+}
+
+// misfit finds the first value that does not fit; names are those of an object's fields.
+func (t *Type) misfit(object map[string]any, names func(map[string]any) iter.Seq[string]) *misfit {
+	for name := range names(object) {
+		f, ok := t.Fields[name]
+		if !ok {
+			continue
+		}
+		if m := f.check(object[name], names); m != nil {
+			m.path = strings.TrimSuffix(name+"."+m.path, ".")
+			if m.owner == "" {
+				m.owner = t.GoName()
+			}
+			return m
+		}
+	}
+	return nil
+}
+
+func (f *Value) check(v any, names func(map[string]any) iter.Seq[string]) *misfit {
+	if v == nil {
+		return nil
+	}
 	if what := f.misfit(v); what != "" {
-		return fmt.Sprintf("json: cannot unmarshal %s into Go struct field %s.%s of type %s", what, goType, path, f.goType())
+		return &misfit{what: what, goType: f.goType()}
 	}
 	switch v := v.(type) {
 	case string:
 		if layout := timeLayouts[f.Form]; layout != "" {
 			if _, err := time.Parse(layout, v); err != nil {
-				return err.Error()
+				return &misfit{text: err.Error()}
 			}
 		}
 	case map[string]any:
 		if f.Form == Struct {
-			return f.Type.typeError(v, path)
+			return f.Type.misfit(v, names)
 		}
 		if f.Form == Map {
-			for _, name := range slices.Sorted(maps.Keys(v)) {
-				if text := f.Elem.typeError(v[name], goType, path); text != "" {
-					return text
+			for name := range names(v) {
+				if m := f.Elem.check(v[name], names); m != nil {
+					return m
 				}
 			}
 		}
 	case []any:
 		if f.Form == List {
 			for _, item := range v {
-				if text := f.Elem.typeError(item, goType, path); text != "" {
-					return text
+				if m := f.Elem.check(item, names); m != nil {
+					return m
 				}
 			}
 		}
 	}
-	return ""
+	return nil
 }
 
 // timeLayouts are how the server's Go types read times, and microTime how it writes those with microseconds.

@@ -54,13 +54,31 @@ func (e *TypeError) Error() string { return e.Message }
 //
 // Like an object that the API server serves, the result has the zero fields of its kind (patch.FillZero).
 func (w Write) Update(old, new map[string]any) map[string]any {
-	m := w.managersOf(old, new)
 	out := patch.FillZero(w.Schema, withoutManagedFields(new))
-	if len(m) > 0 || old == nil {
-		w.update(m, patch.FillZero(w.Schema, withoutManagedFields(old)), out)
-		m.record(out)
-	}
+	w.owners(old, new, patch.FillZero(w.Schema, withoutManagedFields(old)), out).record(out)
 	return out
+}
+
+// Managers returns the managedFields of what Update returns, nil for none. Both objects have the zero fields of their kind already.
+func (w Write) Managers(old, new map[string]any) []any {
+	bare := withoutManagedFields(old)
+	if old == nil {
+		bare = patch.FillZero(w.Schema, nil)
+	}
+	m := w.owners(old, new, bare, withoutManagedFields(new))
+	if len(m) == 0 {
+		return nil
+	}
+	return m.encode()
+}
+
+// owners are the managers after an update from old to new, which are bareOld and bareNew without their managedFields.
+func (w Write) owners(old, new, bareOld, bareNew map[string]any) managers {
+	m := w.managersOf(old, new)
+	if len(m) > 0 || old == nil {
+		w.update(m, bareOld, bareNew)
+	}
+	return m
 }
 
 // KeepTimes returns new, or new with old's managedFields if these and new's differ in nothing but times and the objects

@@ -8,7 +8,6 @@
 package store
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -18,6 +17,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"skiff/internal/patch"
 )
 
 // Key names an object in a table; Namespace is empty for cluster-scoped kinds.
@@ -52,7 +53,7 @@ func (o *Object) JSON() ([]byte, error) {
 	if b := o.encoded.Load(); b != nil {
 		return *b, nil
 	}
-	b, err := json.Marshal(o.Value)
+	b, err := patch.Encode(o.Value)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", o.Name, err)
 	}

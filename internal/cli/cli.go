@@ -71,6 +71,7 @@ func firstLine(err error) string {
 }
 
 func newRoot() *cobra.Command {
+	var showVersion bool
 	root := &cobra.Command{
 		Use:   "skiff",
 		Short: "Kubernetes controllers over plain HTTP",
@@ -90,13 +91,16 @@ against a cluster with 'skiff run'.`,
 			if len(args) > 0 {
 				return unknownCommand(cmd, args[0])
 			}
+			if showVersion {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
+				return err
+			}
 			return cmd.Help()
 		},
 	}
-	root.Version = versionLine()
-	root.SetVersionTemplate("{{.Version}}\n")
-	root.InitDefaultVersionFlag()
-	root.Flags().Lookup("version").Usage = "print the version of this binary"
+	// cobra's own --version wants a template for other words than its own, and text/template, which calls methods by name,
+	// would keep the linker from leaving out unused methods: 2 MB.
+	root.Flags().BoolVar(&showVersion, "version", false, "print the version of this binary")
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2 // two letters swapped, or one wrong and one missing
 	root.SetHelpCommand(newHelp())

@@ -37,10 +37,9 @@ func (o Owner) Reference() map[string]any {
 type declared struct {
 	key    kube.Key
 	hash   string
-	plain  map[string]any // Child.Body
-	body   map[string]any // the same with the hash
-	create map[string]any // what a POST sends
-	spec   map[string]any // of body
+	plain  map[string]any // Child.Body, without the hash
+	create map[string]any // Child.Create; nil: plain
+	spec   map[string]any // of plain
 	keep   []string
 	insist bool
 	hold   bool
@@ -71,15 +70,26 @@ func declare(owner Owner, c Child) (declared, error) {
 	}
 	// 64 bits: the hash is compared with the one before it of the same child, never searched for.
 	sum := sha256.Sum256(text)
-	d := declared{key: kube.Key{Namespace: namespace, Name: name}, plain: c.Body,
+	d := declared{key: kube.Key{Namespace: namespace, Name: name}, plain: c.Body, create: c.Create,
 		hash: hex.EncodeToString(sum[:8]), keep: c.Keep, insist: c.Insist, hold: c.Hold}
-	d.body = withAnnotation(c.Body, HashAnnotation, d.hash)
-	d.create = d.body
-	if c.Create != nil {
-		d.create = withAnnotation(c.Create, HashAnnotation, d.hash)
-	}
 	d.spec, _ = c.Body["spec"].(map[string]any)
 	return d, nil
+}
+
+// post returns what a POST sends.
+func (d *declared) post() (kube.Raw, error) {
+	body := d.create
+	if body == nil {
+		body = d.plain
+	}
+	return patch.Encode(withAnnotation(body, HashAnnotation, d.hash))
+}
+
+// apply returns what an apply of the object of that uid sends.
+func (d *declared) apply(uid string) (kube.Raw, error) {
+	body := withAnnotation(d.plain, HashAnnotation, d.hash)
+	meta, _ := body["metadata"].(map[string]any)
+	return patch.Encode(with(body, "metadata", with(meta, "uid", uid)))
 }
 
 // withAnnotation returns a copy of an object that has one annotation more. It shares all else.

@@ -109,14 +109,14 @@ func fingerprint[S any](want declared, live *Live[S]) uint64 {
 		h.WriteString(s)
 		h.WriteByte(0)
 	}
-	meta, _ := want.body["metadata"].(map[string]any)
+	meta, _ := want.plain["metadata"].(map[string]any)
 	for _, of := range []struct {
 		name string
 		live kube.Labels
 	}{{"labels", live.Labels}, {"annotations", live.Annotations}} {
 		ours, _ := meta[of.name].(map[string]any)
 		for _, l := range of.live {
-			if _, declared := ours[l.Key]; declared {
+			if _, declared := ours[l.Key]; declared || l.Key == HashAnnotation {
 				text(l.Key)
 				text(l.Value)
 			}

@@ -84,10 +84,13 @@ func (s *Statuses[O, T]) Write(ctx context.Context, object T, from, status any) 
 	if bytes.Equal(before, after) {
 		return false, nil
 	}
-	patch := map[string]any{
-		"metadata": map[string]any{"resourceVersion": m.ResourceVersion},
-		"status":   kube.Raw(after),
+	var patch struct {
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+		Status kube.Raw `json:"status"`
 	}
+	patch.Metadata.ResourceVersion, patch.Status = m.ResourceVersion, after
 	answer := T(new(O))
 	err = s.client.Patch(ctx, s.resource, m.Key(), kube.MergePatch, patch, answer,
 		kube.WriteOptions{FieldManager: Manager, Subresource: "status"})

@@ -31,10 +31,14 @@ func (t *turn[S]) create(ctx context.Context) (Result[S], error) {
 				Message: fmt.Sprintf("%s has gone with its owner", t)}, nil
 		}
 	}
+	body, err := t.want.post()
+	if err != nil {
+		return Result[S]{}, fmt.Errorf("encode %s: %w", t, err)
+	}
 	answer := new(Live[S])
 	// Strict, because an apply knows nothing else: it refuses a field that the server does not know, with a 500. A typo
 	// in a template had better be refused at the first request than at the second.
-	err := t.client.Create(ctx, t.resource, t.want.key.Namespace, t.want.create, answer,
+	err = t.client.Create(ctx, t.resource, t.want.key.Namespace, body, answer,
 		kube.WriteOptions{FieldManager: Manager, FieldValidation: "Strict"})
 	switch {
 	case err == nil:
@@ -172,13 +176,15 @@ func object(labels kube.Labels) map[string]any {
 // apply sends what we declare as a server-side apply.
 func (t *turn[S]) apply(ctx context.Context, live *Live[S], difference string) (Result[S], error) {
 	r := Result[S]{Live: live, Difference: difference}
-	err := t.prepare(ctx, live)
+	body, err := t.want.apply(live.UID)
+	if err != nil {
+		return r, fmt.Errorf("encode %s: %w", t, err)
+	}
+	err = t.prepare(ctx, live)
 	answer := new(Live[S])
 	if err == nil {
 		// The uid makes the apply fail on an object that was deleted meanwhile, where it would otherwise create one, and
 		// on one that has taken its place.
-		meta, _ := t.want.body["metadata"].(map[string]any)
-		body := with(t.want.body, "metadata", with(meta, "uid", live.UID))
 		err = t.client.Patch(ctx, t.resource, t.want.key, kube.ApplyPatch, body, answer,
 			kube.WriteOptions{FieldManager: Manager, Force: true})
 	}

@@ -117,7 +117,7 @@ func number(text string) (any, error) {
 // Encode writes v with the keys of objects in byte order, so that equal values give equal bytes. A value that JSON
 // cannot hold (a NaN, a Go type that is not in the package comment's list) is an error.
 func Encode(v any) ([]byte, error) {
-	out, err := appendValue(nil, v)
+	out, err := appendValue(make([]byte, 0, 1024), v) // most objects that we declare fit
 	if err != nil {
 		return nil, fmt.Errorf("encode JSON: %w", err)
 	}

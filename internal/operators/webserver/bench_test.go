@@ -1,0 +1,234 @@
+package webserver
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+
+	"skiff/internal/events"
+	"skiff/internal/kube"
+)
+
+// cannedServer answers what this controller asks, with as little work as possible, so that what a benchmark measures is nearly all the
+// controller's: HTTP/1.1 without a library, answers made by cutting bytes. It echoes each write as a watch event, as a real one does.
+type cannedServer struct {
+	mu         sync.Mutex // guards all below
+	rv         int
+	watches    map[string]net.Conn // by resource
+	deployment []byte              // as it was posted last
+	requests   int
+	settled    chan string // the name of each WebServer whose status was written
+}
+
+func (s *cannedServer) dial(context.Context, string, string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	go s.serve(theirs)
+	return ours, nil
+}
+
+// serve answers the requests of one connection; a watch takes it over.
+func (s *cannedServer) serve(conn net.Conn) {
+	r := bufio.NewReader(conn)
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return
+		}
+		method, rest, _ := strings.Cut(line, " ")
+		target, _, _ := strings.Cut(rest, " ")
+		length := 0
+		for {
+			h, err := r.ReadSlice('\n')
+			if err != nil {
+				return
+			}
+			if len(h) <= 2 {
+				break
+			}
+			if v, ok := bytes.CutPrefix(h, []byte("Content-Length: ")); ok {
+				length, _ = strconv.Atoi(string(bytes.TrimSpace(v)))
+			}
+		}
+		body := make([]byte, length)
+		if _, err := io.ReadFull(r, body); err != nil {
+			return
+		}
+		path, _, _ := strings.Cut(target, "?")
+		parts := strings.Split(path, "/")
+		if method == http.MethodGet {
+			s.watch(conn, parts[len(parts)-1])
+			continue
+		}
+		code, answer := s.write(parts, body)
+		fmt.Fprintf(conn, "HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", code, len(answer), answer)
+	}
+}
+
+const endMark = `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"1","annotations":{"k8s.io/initial-events-end":"true"}}}}`
+
+func (s *cannedServer) watch(conn net.Conn, resource string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n%s\n", endMark)
+	s.watches[resource] = conn
+}
+
+// write stores nothing but the status of a WebServer, and sends the event of it.
+func (s *cannedServer) write(parts []string, body []byte) (code string, answer []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests++
+	switch last := parts[len(parts)-1]; last {
+	case "deployments", "services":
+		if last == "deployments" {
+			s.deployment = body
+		}
+		answer = s.storedLocked(body)
+		s.sendLocked(last, "ADDED", answer)
+		return "201 Created", answer
+	case "status":
+		name := parts[len(parts)-2]
+		_, status, _ := bytes.Cut(body, []byte(`,"status":`)) // the last field
+		answer = append(s.webServerLocked(name), `,"status":`...)
+		answer = append(answer, status...)
+		s.sendLocked("webservers", "MODIFIED", answer)
+		s.settled <- name
+		return "200 OK", answer
+	}
+	return "201 Created", body // Events
+}
+
+// storedLocked returns a posted object as the server has it, at a new version.
+func (s *cannedServer) storedLocked(body []byte) []byte {
+	s.rv++
+	meta := fmt.Appendf(nil, `"metadata":{"uid":"uid","resourceVersion":"%d","generation":1,`, s.rv)
+	return bytes.Replace(body, []byte(`"metadata":{`), meta, 1)
+}
+
+// touch tells of a new version of the last Deployment, in which nothing of interest has changed.
+func (s *cannedServer) touch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sendLocked("deployments", "MODIFIED", s.storedLocked(s.deployment))
+}
+
+// webServerLocked returns a WebServer at a new version, open for more fields.
+func (s *cannedServer) webServerLocked(name string) []byte {
+	s.rv++
+	return fmt.Appendf(nil, `{"apiVersion":"skiff.dev/v1alpha1","kind":"WebServer","metadata":{"name":%q,"namespace":"default","uid":"uid-%s","generation":1,"resourceVersion":"%d"},"spec":{"image":"nginx:1.23.1","replicas":3}`, name, name, s.rv)
+}
+
+func (s *cannedServer) sendLocked(resource, kind string, object []byte) {
+	fmt.Fprintf(s.watches[resource], `{"type":%q,"object":%s}`+"\n", kind, object)
+}
+
+// create makes a WebServer as a user would.
+func (s *cannedServer) create(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sendLocked("webservers", "ADDED", append(s.webServerLocked(name), '}'))
+}
+
+// cpu returns the CPU time that this process has taken.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// benchmark runs the controller on a canned server. After one WebServer to warm up it calls step as often as b wants; reconciled gets
+// a value at the end of each reconcile, and is to be emptied.
+func benchmark(b *testing.B, step func(s *cannedServer, n int, reconciled <-chan struct{})) {
+	s := &cannedServer{rv: 1, watches: map[string]net.Conn{}, settled: make(chan string, 1)}
+	client, err := kube.New(kube.Config{Server: "http://bench", DialContext: s.dial})
+	if err != nil {
+		b.Fatal(err)
+	}
+	reconciled := make(chan struct{}, 1)
+	log := funcr.New(func(prefix, args string) { // as costly as a log to a file, but for the system call
+		_, _ = fmt.Fprintln(io.Discard, prefix, args)
+		if strings.Contains(args, `"msg"="reconciled"`) {
+			select {
+			case reconciled <- struct{}{}:
+			default:
+			}
+		}
+	}, funcr.Options{})
+	recorder := events.New(events.Options{Client: client, Controller: "skiff.dev/webserver", Instance: "bench", Log: log})
+	c := New(client, Options{Events: recorder, Workers: 1, Log: log})
+	ctx, cancel := context.WithCancel(b.Context())
+	var running sync.WaitGroup
+	for _, run := range []func(context.Context) error{c.Run, recorder.Run} {
+		running.Go(func() {
+			if err := run(ctx); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	for c.Ready() != nil {
+		time.Sleep(time.Millisecond)
+	}
+	count := func() (runs, requests int64) { // when nothing moves any more
+		for before := int64(-1); before != runs; time.Sleep(5 * time.Millisecond) {
+			before, runs = runs, c.Stats().Done+c.Stats().Again
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return runs, int64(s.requests)
+	}
+	s.create("web-0")
+	<-s.settled
+	runs, requests := count()
+	b.ReportAllocs()
+	began, n := cpu(), 0
+	for b.Loop() {
+		n++
+		step(s, n, reconciled)
+	}
+	runsAfter, requestsAfter := count()
+	b.ReportMetric(float64((cpu()-began).Microseconds())/float64(n), "cpu-µs/op")
+	b.ReportMetric(float64(requestsAfter-requests)/float64(n), "requests/op")
+	b.ReportMetric(float64(runsAfter-runs)/float64(n), "reconciles/op")
+	if c.Stats().Errors > 0 || recorder.Dropped() > 0 {
+		b.Errorf("%d errors, %d Events dropped", c.Stats().Errors, recorder.Dropped())
+	}
+	cancel()
+	for _, conn := range s.watches {
+		_ = conn.Close()
+	}
+	running.Wait()
+	client.Close()
+}
+
+// BenchmarkWebServer is all that one new WebServer costs, from its watch event to the last of its requests: its reconciles, those of
+// the events of its children and of its status, the Event, and a log at its usual level.
+func BenchmarkWebServer(b *testing.B) {
+	benchmark(b, func(s *cannedServer, n int, _ <-chan struct{}) {
+		s.create("web-" + strconv.Itoa(n))
+		<-s.settled
+	})
+}
+
+// BenchmarkNothingToDo is a reconcile that finds all as it should be, from the watch event of a Deployment on. Most are.
+func BenchmarkNothingToDo(b *testing.B) {
+	benchmark(b, func(s *cannedServer, _ int, reconciled <-chan struct{}) {
+		select {
+		case <-reconciled: // of the warm-up
+		default:
+		}
+		s.touch()
+		<-reconciled
+	})
+}

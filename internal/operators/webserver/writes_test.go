@@ -1,0 +1,54 @@
+package webserver
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"skiff/internal/operatortest"
+	"skiff/internal/simulate"
+)
+
+// In a cluster that rolls things out: a WebServer's status follows its Deployment's, and nothing is told twice.
+func TestARolloutCostsAsManyWritesAsTheDeploymentHasStatuses(t *testing.T) {
+	story(t, func(w *world) {
+		cluster := w.Connect("cluster")
+		w.Background(func(ctx context.Context) error {
+			defer cluster.Close()
+			return simulate.New(cluster, simulate.Options{}).Run(ctx)
+		})
+		w.Settle()
+		count := func(agent, path string) (n int) {
+			for _, r := range w.API.Requests() {
+				if r.UserAgent == agent && r.Method != "GET" && strings.HasSuffix(r.Path, path) {
+					n++
+				}
+			}
+			return n
+		}
+		for _, step := range []struct {
+			name   string
+			do     func()
+			events int // what was done, and that all is well again
+		}{
+			{"create", func() { w.Create("web", article) }, 2},
+			{"upgrade", func() { w.Patch(resource, "web", `{"spec":{"image":"nginx:1.25"}}`) }, 2},
+			{"scale", func() { w.Patch(resource, "web", `{"spec":{"replicas":10}}`) }, 2},
+			{"delete both children", func() { w.Delete(services, "web-service"); w.Delete(deployments, "web") }, 3},
+		} {
+			w.Forget()
+			step.do()
+			w.Pass(5 * time.Minute)
+			w.WantCondition("web", "Ready", "True/Complete")
+			ours, theirs := count(operatortest.Agent, "/webservers/web/status"), count("cluster", "/deployments/web/status")
+			t.Logf("%s: %d writes of our status, %d of the Deployment's", step.name, ours, theirs)
+			if ours > theirs+1 || ours < 2 { // one before the first of them
+				w.Errorf("%s: %d writes of our status, %d of the Deployment's", step.name, ours, theirs)
+			}
+			if n := count(operatortest.Agent, "/events"); n > step.events {
+				w.Errorf("%s: %d Events, want %d at most", step.name, n, step.events)
+			}
+		}
+	})
+}

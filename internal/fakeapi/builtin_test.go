@@ -228,6 +228,40 @@ func TestScalersAreOneKindInTwoVersions(t *testing.T) {
 	})
 }
 
+// Rules: FS-37
+func TestRequestsHaveLimitsAndForms(t *testing.T) {
+	inWorld(t, Options{}, func(w *world) {
+		x := func(n int) string { return strings.Repeat("x", n) }
+		refused := func(code int, method, path, body, message string, header ...string) {
+			t.Helper()
+			if a := w.must(code, method, path, body, header...); a.at("message") != message || a.at("kind") != "Status" || a.header.Get("Content-Type") != "application/json" {
+				t.Errorf("%s", a.raw)
+			}
+		}
+		refused(413, "POST", configMaps, `{"data":{"a":"`+x(3<<20)+`"}}`, "Request entity too large: limit is 3145728")
+		refused(422, "POST", configMaps, `{"metadata":{"name":"a"},"data":{"a":"`+x(1<<20)+`","b":"x"}}`, `ConfigMap "a" is invalid: []: Too long: may not be more than 1048576 bytes`)
+		refused(422, "POST", "/api/v1/namespaces/default/secrets", `{"metadata":{"name":"a"},"stringData":{"a":"`+x(1<<20)+`","b":"x"}}`,
+			`Secret "a" is invalid: data: Too long: may not be more than 1048576 bytes`)
+		w.must(201, "POST", configMaps, `{"metadata":{"name":"a"},"data":{"a":"`+x(1<<20)+`"}}`)
+		const tooMuch = "etcdserver: request is too large"
+		large := strings.Replace(podBody("large"), `"nginx"`, `"nginx","args":["`+x(3<<19)+`"]`, 1)
+		refused(500, "POST", pods, large, tooMuch)
+		w.must(201, "POST", pods+"?dryRun=All", large) // which never comes to etcd
+		w.must(201, "POST", pods, podBody("grown"))
+		refused(500, "PATCH", pods+"/grown", `{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"`+x(3<<19)+`"}]}}`, tooMuch, "Content-Type", string(kube.StrategicMergePatch))
+		if a := w.must(200, "GET", pods+"/grown", ""); a.at("metadata.labels") != nil {
+			t.Error("a part of what was refused is stored")
+		}
+		refused(405, "PUT", configMaps, "{}", "the server does not allow this method on the requested resource")
+		refused(415, "POST", configMaps, "{}", "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf",
+			"Content-Type", "text/plain")
+		refused(406, "GET", configMaps, "", "406: Not Acceptable\n\nAvailable representations: application/json", "Accept", "text/html")
+		if a := w.must(404, "GET", "/nope", ""); a.raw != "404 page not found\n" || !strings.HasPrefix(a.header.Get("Content-Type"), "text/plain") {
+			t.Errorf("%v %s", a.header, a.raw)
+		}
+	})
+}
+
 // Rules: FD-19
 func TestWhatIsNotServedSaysSoAtOnce(t *testing.T) {
 	inWorld(t, Options{Token: "secret"}, func(w *world) {

@@ -104,6 +104,9 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 	if r.dryRun() {
 		return &store.Object{Key: key, Value: o, Shape: k.Shape}, nil
 	}
+	if exceedsEtcd(o) {
+		return nil, plainError(requestTooLarge)
+	}
 	return tx.Put(k.TableName(), key, o, k.Shape), nil
 }
 

@@ -25,10 +25,13 @@ type Fault struct {
 	Probability float64
 
 	Delay time.Duration // before the request is looked at
-	Reply *Reply        // answer with this instead of serving the request
-	Cut   Cut           // end the connection without a proper answer
-	At    int           // bytes of the body that are sent before CutBody or StallBody
-	Chunk int           // send the body in pieces of this many bytes, each flushed
+	// AnswerDelay is the time between the processing of a request, which watches see at once, and its answer. With EventDelay a watch
+	// can be the later one: nobody promises which comes first.
+	AnswerDelay time.Duration
+	Reply       *Reply // answer with this instead of serving the request
+	Cut         Cut    // end the connection without a proper answer
+	At          int    // bytes of the body that are sent before CutBody or StallBody
+	Chunk       int    // send the body in pieces of this many bytes, each flushed
 	// Rewrite changes what is sent: the body of an answer, or the object of each event of a watch.
 	Rewrite func(body []byte) []byte
 	Watch   WatchFault

@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
 )
 
@@ -154,6 +158,96 @@ func TestAFaultSendsByteByByte(t *testing.T) {
 			t.Error(f.Type)
 		}
 		watch.close()
+	})
+}
+
+// Rules: FS-44, FI-11
+func TestAnAnswerAndItsEventComeInEitherOrder(t *testing.T) {
+	inWorld(t, Options{}, func(w *world) {
+		watch := w.watch(configMaps + "?watch=true&resourceVersion=" + fmt.Sprint(w.s.Revision()))
+		defer watch.close()
+		seen := make(chan time.Time, 100)
+		var reader sync.WaitGroup
+		reader.Go(func() {
+			for range 40 {
+				watch.next()
+				seen <- time.Now()
+			}
+		})
+		remove := w.s.Inject(Fault{Verb: "create", Probability: 0.5, AnswerDelay: time.Second})
+		defer remove()
+		first := map[string]int{}
+		for i := range 40 {
+			answer := w.must(201, "POST", configMaps, configMap(fmt.Sprint("c", i)))
+			answered := time.Now()
+			synctest.Wait() // virtual time stands still: what is seen now was seen before the answer, or with it
+			if event := <-seen; event.Before(answered) {
+				first["event"]++
+			} else {
+				first["answer"]++
+			}
+			if answer.at("metadata.name") != fmt.Sprint("c", i) {
+				t.Error(answer.raw)
+			}
+		}
+		reader.Wait()
+		if first["event"] < 5 || first["answer"] < 5 {
+			t.Errorf("what came first: %v, want both now and then", first)
+		}
+		remove()
+
+		// The other way round: the answer is there long before the event.
+		slow := w.s.Inject(Fault{Verb: "watch", Watch: WatchFault{EventDelay: time.Second}})
+		late := w.watch(configMaps + "?watch=true&resourceVersion=" + fmt.Sprint(w.s.Revision()))
+		defer late.close()
+		slow()
+		w.must(201, "POST", configMaps, configMap("late"))
+		answered := time.Now()
+		if late.next(); time.Since(answered) != time.Second {
+			t.Errorf("the event came %v after the answer, want a second", time.Since(answered))
+		}
+	})
+}
+
+// Rules: FS-44
+func TestAllWatchersSeeAllCommitsInOneOrder(t *testing.T) {
+	inWorld(t, Options{}, func(w *world) {
+		const writers, writes = 8, 25
+		from := fmt.Sprint(w.s.Revision())
+		var all sync.WaitGroup
+		orders := make([]string, 3)
+		for i := range orders {
+			watch := w.watch(configMaps + "?watch=true&resourceVersion=" + from)
+			all.Go(func() {
+				defer watch.close()
+				last := int64(0)
+				for range writers * writes {
+					f := watch.next()
+					v, err := strconv.ParseInt(fmt.Sprint(f.at("metadata.resourceVersion")), 10, 64)
+					if err != nil || v <= last {
+						t.Errorf("version %d after %d: %v", v, last, err)
+					}
+					last = v
+					orders[i] += fmt.Sprint(f.Type, f.at("metadata.name"), f.at("data.n"), " ")
+				}
+			})
+		}
+		for i := range writers {
+			all.Go(func() {
+				name := fmt.Sprint("c", i)
+				w.must(201, "POST", configMaps, configMap(name))
+				for n := 1; n < writes; n++ { // each write builds upon the one before: no answer may be older than its own commit
+					was := w.must(200, "GET", configMaps+"/"+name, "")
+					body := obj.Clone(was.body)
+					obj.Set(body, fmt.Sprint(n), "data", "n")
+					w.must(200, "PUT", configMaps+"/"+name, string(marshal(body)))
+				}
+			})
+		}
+		all.Wait()
+		if orders[0] != orders[1] || orders[0] != orders[2] {
+			t.Error("the watchers saw different orders")
+		}
 	})
 }
 

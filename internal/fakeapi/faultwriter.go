@@ -3,6 +3,7 @@ package fakeapi
 import (
 	"context"
 	"net/http"
+	"time"
 )
 
 // faultWriter is where answers go that are to be cut, stalled, changed or sent in pieces. It buffers the whole answer where that
@@ -13,6 +14,7 @@ type faultWriter struct {
 	watch bool
 
 	rewrite []func([]byte) []byte
+	delay   time.Duration
 	cut     Cut
 	at      int
 	chunk   int
@@ -26,6 +28,7 @@ func (w *faultWriter) add(f Fault) {
 	if f.Rewrite != nil && !w.watch { // those of a watch are applied to each event
 		w.rewrite = append(w.rewrite, f.Rewrite)
 	}
+	w.delay = max(w.delay, f.AnswerDelay)
 	if f.Cut != NoCut {
 		w.cut, w.at = f.Cut, f.At
 	}
@@ -35,7 +38,7 @@ func (w *faultWriter) add(f Fault) {
 }
 
 // whole says that the answer is held back until it is complete.
-func (w *faultWriter) whole() bool { return len(w.rewrite) > 0 || w.cut == CutAfter }
+func (w *faultWriter) whole() bool { return len(w.rewrite) > 0 || w.delay > 0 || w.cut == CutAfter }
 
 func (w *faultWriter) WriteHeader(code int) {
 	if w.code = code; !w.whole() {
@@ -95,15 +98,15 @@ func (w *faultWriter) close() {
 	if w.cut == CutAfter {
 		panic(http.ErrAbortHandler)
 	}
-	if len(w.rewrite) == 0 {
+	if !w.whole() || !sleep(w.ctx, w.delay) {
 		return
 	}
 	body := w.buffer
 	for _, f := range w.rewrite {
 		body = f(body)
+		w.Header().Del("Content-Length")
 	}
-	w.rewrite, w.buffer = nil, nil
-	w.Header().Del("Content-Length")
+	w.rewrite, w.delay, w.buffer = nil, 0, nil
 	w.WriteHeader(w.code)
 	w.Write(body) // an error means that the client is gone
 }

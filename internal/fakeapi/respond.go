@@ -74,7 +74,9 @@ func bare(k *kinds.Kind, o *store.Object) ([]byte, error) {
 }
 
 // fits says that an object is shown as it is stored.
-func fits(k *kinds.Kind, o *store.Object) bool { return k.View == nil || o.Shape != nil && o.Shape == k.Shape }
+func fits(k *kinds.Kind, o *store.Object) bool {
+	return k.View == nil || o.Shape != nil && o.Shape == k.Shape
+}
 
 // shown returns a stored object as a kind's endpoint shows it. It shares memory with the store.
 func shown(k *kinds.Kind, o *store.Object) map[string]any {

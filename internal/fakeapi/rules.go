@@ -13,6 +13,36 @@ import (
 	"skiff/internal/kube"
 )
 
+// etcd takes requests of at most maxObject bytes. It is given built-in objects as protobuf, which is somewhat smaller than what is
+// counted here.
+const (
+	maxObject       = 3 << 19
+	requestTooLarge = "etcdserver: request is too large"
+)
+
+func exceedsEtcd(o map[string]any) bool { return size(o) > maxObject }
+
+// size is about the length of a value as JSON.
+func size(v any) int {
+	switch v := v.(type) {
+	case string:
+		return len(v) + 2
+	case []any:
+		n := 2
+		for _, item := range v {
+			n += size(item) + 1
+		}
+		return n
+	case map[string]any:
+		n := 2
+		for name, member := range v {
+			n += len(name) + size(member) + 4
+		}
+		return n
+	}
+	return 4
+}
+
 // maxAnnotations is the limit of all annotations of an object together.
 const maxAnnotations = 256 << 10
 
@@ -36,7 +66,7 @@ func metadataCauses(k *kinds.Kind, next map[string]any, created bool) []kinds.Ca
 		total += len(key) + len(obj.String(meta, "annotations", key))
 	}
 	if total > maxAnnotations {
-		out = append(out, kinds.Cause{Reason: "FieldValueTooLong", Message: fmt.Sprintf("Too long: may not be more than %d bytes", maxAnnotations), Field: "metadata.annotations"})
+		out = append(out, kinds.TooLong("metadata.annotations", maxAnnotations))
 	}
 	out = append(out, ownerCauses(meta)...)
 	for i, f := range stringsOf(obj.Slice(meta, "finalizers")) {

@@ -149,6 +149,9 @@ func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *sto
 	if r.dryRun() {
 		return &store.Object{Key: cur.Key, Revision: cur.Revision, Value: next, Shape: k.Shape}, nil
 	}
+	if exceedsEtcd(next) {
+		return nil, plainError(requestTooLarge)
+	}
 	if finished(next) {
 		// The removal is one step: watchers see what was stored last, the client what it wrote, under the version before (FS-09).
 		tx.Delete(k.TableName(), cur.Key, nil)

@@ -34,6 +34,11 @@ func InvalidAll(field string, value any, details []string) []Cause {
 // portRange is what is wrong with the number of a port.
 const portRange = "must be between 1 and 65535, inclusive"
 
+// TooLong says that a value has more than that many bytes.
+func TooLong(field string, limit int) Cause {
+	return Cause{Reason: "FieldValueTooLong", Message: fmt.Sprintf("Too long: may not be more than %d bytes", limit), Field: field}
+}
+
 // Forbidden says that a field may not be set or changed so.
 func Forbidden(field, detail string) Cause {
 	return Cause{Reason: "FieldValueForbidden", Message: join("Forbidden", detail), Field: field}

@@ -22,7 +22,7 @@ func clusterScoped(r kube.Resource) kube.Resource {
 // core is the group without a name. The order is that of the real server's discovery.
 func core() []*Kind {
 	return []*Kind{
-		{Resource: v1("configmaps", "ConfigMap"), ShortNames: []string{"cm"}, Columns: configMapColumns, Validate: immutableData},
+		{Resource: v1("configmaps", "ConfigMap"), ShortNames: []string{"cm"}, Columns: configMapColumns, Validate: dataRules("data", "binaryData", "[]")},
 		{Resource: v1("endpoints", "Endpoints"), Singular: "endpoints", Warning: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice", ShortNames: []string{"ep"}, CreateOnUpdate: true, Defaults: endpointsDefaults, Columns: endpointsColumns},
 		{Resource: v1("events", "Event"), Table: "events", ShortNames: []string{"ev"}, CreateOnUpdate: true, Fields: eventFields,
 			Prepare: prepareEvent, Validate: eventRules, Columns: eventColumns},
@@ -35,7 +35,7 @@ func core() []*Kind {
 		{Resource: v1("pods", "Pod"), ShortNames: []string{"po"}, Categories: []string{"all"}, Status: true, NewStatus: newPodStatus,
 			Generation: specChanged, DeleteReturns: true, Graceful: podGrace, Prepare: preparePod, Defaults: podDefaults, Validate: podRules,
 			Fields: podFields, Columns: podColumns},
-		{Resource: v1("secrets", "Secret"), Defaults: secretDefaults, Validate: immutableData, Fields: map[string]func(Object) string{"type": at("type")}, Columns: secretColumns},
+		{Resource: v1("secrets", "Secret"), Defaults: secretDefaults, Validate: dataRules("", "data", "data"), Fields: map[string]func(Object) string{"type": at("type")}, Columns: secretColumns},
 		{Resource: v1("serviceaccounts", "ServiceAccount"), ShortNames: []string{"sa"}, DeleteReturns: true, Columns: ageOnly},
 		{Resource: v1("services", "Service"), ShortNames: []string{"svc"}, CreateOnUpdate: true, Categories: []string{"all"}, Status: true, DeleteReturns: true,
 			NewStatus: constant(Object{"loadBalancer": Object{}}), Name: selector.Label, Defaults: serviceDefaults, Prepare: prepareService,
@@ -79,6 +79,28 @@ func prepareNamespace(next, cur Object) {
 	}
 	// Only the finalize subresource takes spec.finalizers away; the one that is served does it by itself.
 	next["spec"] = obj.Clone(obj.Map(cur, "spec"))
+}
+
+// maxData is the limit of all data of a ConfigMap or a Secret together.
+const maxData = 1 << 20
+
+// dataRules are those of ConfigMaps and Secrets. The data is text in the field plain and base64 in the field encoded; at is the field
+// at fault if there is too much of it.
+func dataRules(plain, encoded, at string) func(next, cur Object) []Cause {
+	return func(next, cur Object) []Cause {
+		total := 0
+		for _, v := range obj.Strings(next, plain) {
+			total += len(v)
+		}
+		for _, v := range obj.Strings(next, encoded) {
+			total += base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(v, "=")))
+		}
+		out := immutableData(next, cur)
+		if total > maxData {
+			out = append(out, TooLong(at, maxData))
+		}
+		return out
+	}
 }
 
 // immutableData holds ConfigMaps and Secrets that were declared immutable.

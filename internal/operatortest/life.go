@@ -81,11 +81,13 @@ func (l *Life) Upto(d time.Duration) time.Duration {
 	return time.Duration(l.Rand.Int64N(int64(d/time.Millisecond))) * time.Millisecond
 }
 
-// Go does n acts, each with a pause behind it, and starts the process again where it was killed.
+// Go does n acts, most of them with a pause behind them, and starts the process again where it was killed.
 func (l *Life) Go(n int, pause time.Duration, act func()) {
 	for range n {
 		act()
-		l.Pass(l.Upto(pause))
+		if l.Rand.IntN(3) > 0 {
+			l.Pass(l.Upto(pause))
+		}
 		if l.killer != nil && l.killer.Killed() {
 			l.Tell("killed at request %d", l.killer.At)
 			l.Restart()
@@ -195,7 +197,7 @@ func (l *Life) Break(verbs, watched []string) {
 func (l *Life) breakWatch(f fakeapi.Fault, watched []string) {
 	f.Verb, f.Resource = "watch", Pick(l, watched...)
 	f.Probability, f.Times = 0, 1+l.Rand.IntN(2)
-	f.Watch = Pick(l, fakeapi.WatchFault{Duplicate: true}, fakeapi.WatchFault{Replay: true}, fakeapi.WatchFault{EventDelay: time.Second},
+	f.Watch = Pick(l, fakeapi.WatchFault{Duplicate: true}, fakeapi.WatchFault{Replay: true}, fakeapi.WatchFault{EventDelay: l.Upto(10 * time.Second)},
 		fakeapi.WatchFault{End: fakeapi.EndCut, After: l.Rand.IntN(5)}, fakeapi.WatchFault{End: fakeapi.EndMidFrame, After: l.Rand.IntN(5)},
 		fakeapi.WatchFault{End: fakeapi.EndSilent, After: l.Rand.IntN(5)}, fakeapi.WatchFault{Gone: fakeapi.GoneInStream})
 	l.Tell("watch fault %s %+v", f.Resource, f.Watch)

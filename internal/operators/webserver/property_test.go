@@ -194,6 +194,7 @@ func (l *life) orphan(name string) {
 	l.Mend()
 	l.Pass(10 * time.Second)
 	l.TryDelete(resource, name, kube.DeleteOptions{Propagation: kube.Orphan})
+	l.Pass(time.Second) // the garbage collector has let the children go
 }
 
 func (l *life) makeForeign(name string) {

@@ -88,7 +88,7 @@ func testEventsAreShown(s *Scope, _ *Skiff) {
 	s.Kubectl("scale", "redis/told", "--replicas=1")
 	s.waitRedis("told", "redis:7-alpine", 1)
 	for _, args := range [][]string{{"describe", "redis", "told"}, {"events", "--for", "redis/told"}} {
-		s.waitText([]string{"CreatePod", "created pod told-1", "CreateService", "DeletePod", "deleted pod told-1", "Ready"}, args...)
+		s.waitText([]string{"CreatePod", "created pods told-0, told-1", "CreateService", "DeletePod", "deleted pod told-1", "Ready"}, args...)
 	}
 }
 

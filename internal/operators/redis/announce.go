@@ -2,6 +2,8 @@ package redis
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/go-logr/logr"
 
@@ -19,6 +21,23 @@ func (c *crew) event(t events.Type, reason, note string, about *pod) {
 		e.Related = events.ObjectOf(pods, about)
 	}
 	c.events.Record(e)
+}
+
+// announceMade tells of the pods that were created in one go, in one Event: each costs as much as a pod. It is about the last of them, so
+// that the next Event of its kind is not counted as a repetition of this one.
+func (c *crew) announceMade(d *desired, made []*slot) {
+	if len(made) == 0 {
+		return
+	}
+	var names []string
+	for _, s := range made {
+		names = append(names, s.name)
+	}
+	what := "pod "
+	if len(made) > 1 {
+		what = "pods "
+	}
+	c.event(events.Normal, createPod, fmt.Sprintf("created %s%s: of revision %s", what, strings.Join(names, ", "), d.revision), made[len(made)-1].pod)
 }
 
 // announce tells of what a new status says that the one before it did not.

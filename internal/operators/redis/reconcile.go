@@ -182,11 +182,15 @@ func (c *crew) run(ctx context.Context, f *findings, steps []step) {
 		}
 	}
 	failed := map[string]bool{}
+	var made []*slot
 	for _, s := range steps {
 		if failed[s.reason] {
 			continue
 		}
-		err := c.take(ctx, f.want, s)
+		done, err := c.take(ctx, f.want, s)
+		if done && s.reason == createPod {
+			made = append(made, s.slot)
+		}
 		if s.slot.foreign != "" && f.problem == nil {
 			f.problem = nameTaken(s.slot.foreign)
 		}
@@ -200,36 +204,33 @@ func (c *crew) run(ctx context.Context, f *findings, steps []step) {
 			failed[s.reason] = true
 		}
 	}
+	c.announceMade(f.want, made)
 }
 
-// take does what a step says, and tells of it.
-func (c *crew) take(ctx context.Context, d *desired, s step) error {
-	verb := "deleted"
-	var done bool
-	var err error
-	before := s.slot.pod
-	switch s.reason {
-	case createPod:
-		verb = "created"
-		done, err = c.create(ctx, d, s.slot)
-		before = s.slot.pod
-	case rollPod:
-		if err := c.try(ctx, d, s.slot); err != nil {
-			return err
+// take does what a step says, and tells of it, but for a pod that was created: of that announceMade tells.
+func (c *crew) take(ctx context.Context, d *desired, s step) (done bool, err error) {
+	log := logr.FromContextOrDiscard(ctx).WithValues("pod", s.slot.name, "reason", s.reason, "note", s.note)
+	if s.reason == createPod {
+		if done, err = c.create(ctx, d, s.slot); done {
+			log.Info("created", "uid", s.slot.pod.UID)
 		}
-		done, err = c.remove(ctx, s.slot)
-	default:
-		done, err = c.remove(ctx, s.slot)
+		return done, err
 	}
-	if done {
-		logr.FromContextOrDiscard(ctx).Info(verb, "pod", s.slot.name, "uid", before.UID, "reason", s.reason, "note", s.note)
+	if s.reason == rollPod {
+		if err := c.try(ctx, d, s.slot); err != nil {
+			return false, err
+		}
+	}
+	before := s.slot.pod
+	if done, err = c.remove(ctx, s.slot); done {
+		log.Info("deleted", "uid", before.UID)
 		kind := events.Normal
 		if s.reason == replacePod {
 			kind = events.Warning
 		}
-		c.event(kind, s.reason, fmt.Sprintf("%s pod %s: %s", verb, s.slot.name, s.note), before)
+		c.event(kind, s.reason, fmt.Sprintf("deleted pod %s: %s", s.slot.name, s.note), before)
 	}
-	return err
+	return done, err
 }
 
 // recordService adds what came of the Service.

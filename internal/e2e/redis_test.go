@@ -102,7 +102,7 @@ func testRedisArticleSample(s *Scope, _ *Skiff) {
 	}
 	Eventually(s, settle, "kubectl describe shows the Events", func() (bool, string) {
 		text := s.Kubectl("describe", "redis", "cache")
-		return strings.Contains(text, "CreatePod") && strings.Contains(text, "DeletePod") && strings.Contains(text, "created pod cache-0"), text
+		return strings.Contains(text, "CreatePod") && strings.Contains(text, "DeletePod") && strings.Contains(text, "created pods cache-0, cache-1, cache-2"), text
 	})
 	for field, word := range map[string]string{"redis": "caches", "redis.spec.port": "6380", "redis.status.members.uid": "successor"} {
 		if text := s.Kubectl("explain", field); !strings.Contains(text, word) {

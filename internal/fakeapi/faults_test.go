@@ -251,6 +251,67 @@ func TestAllWatchersSeeAllCommitsInOneOrder(t *testing.T) {
 	})
 }
 
+func TestATokenCanBeReplacedAtAnyTime(t *testing.T) {
+	inWorld(t, Options{Token: "first"}, func(w *world) {
+		first, second := []string{"Authorization", "Bearer first"}, []string{"Authorization", "Bearer second"}
+		watch := w.watch(configMaps+"?watch=true", first...)
+		defer watch.close()
+		w.s.SetToken("second")
+		if a := w.must(401, "GET", configMaps, "", first...); a.at("reason") != "Unauthorized" {
+			t.Error(a.raw)
+		}
+		w.must(201, "POST", configMaps, configMap("a"), second...)
+		if f := watch.next(); f.at("metadata.name") != "a" {
+			t.Errorf("the watch that was open: %v", f)
+		}
+	})
+}
+
+// Rules: FI-08, FS-43
+func TestABackupBringsBackTheObjectsAndTheirVersions(t *testing.T) {
+	withWidgets(t, func(w *world) {
+		kept := w.must(201, "POST", configMaps, configMap("kept"))
+		backup, at := w.s.Snapshot(), w.s.Revision()
+		w.must(200, "PATCH", configMaps+"/kept", `{"data":{"a":"c"}}`, "Content-Type", "application/merge-patch+json")
+		w.create(configMaps, "lost1", "lost2", "lost3")
+		w.must(200, "DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com", "")
+		future := w.s.Revision()
+		open := w.watch(configMaps + "?watch=true&resourceVersion=" + fmt.Sprint(future))
+
+		w.s.Restore(backup)
+		if err := open.end(); err != io.EOF {
+			t.Errorf("the open watch: %v, want its end", err)
+		}
+		if now := w.s.Revision(); now != at {
+			t.Errorf("revision %d, want %d", now, at)
+		}
+		if o := w.must(200, "GET", configMaps+"/kept", ""); o.raw != kept.raw {
+			t.Errorf("%s, want %s", o.raw, kept.raw)
+		}
+		if names := itemNames(w.must(200, "GET", configMaps, "")); names != "kept" {
+			t.Errorf("objects %s", names)
+		}
+		synctest.Wait()
+		w.must(201, "POST", widgetPath, widget("a", `{"image":"x"}`))
+
+		// A watch from the lost future is silent, bookmarks too, until that is the past again.
+		silent := w.watch(configMaps + "?watch=true&allowWatchBookmarks=true&resourceVersion=" + fmt.Sprint(future))
+		defer silent.close()
+		time.Sleep(5 * time.Minute)
+		i := 0
+		for ; w.s.Revision() <= future; i++ {
+			w.create(configMaps, fmt.Sprint("new", i))
+		}
+		w.create(configMaps, "heard")
+		for f := silent.next(); f.at("metadata.name") != "heard"; f = silent.next() {
+			if name := fmt.Sprint(f.at("metadata.name")); f.Type != "ADDED" || name != fmt.Sprint("new", i-1) {
+				t.Errorf("%s %s from a watch of the lost future", f.Type, name)
+			}
+		}
+		w.must(410, "GET", configMaps+"?resourceVersionMatch=Exact&resourceVersion="+fmt.Sprint(at-1), "")
+	})
+}
+
 // Rules: FI-06
 func TestHistoryCanBeTakenAwayAtAnyTime(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {

@@ -98,9 +98,10 @@ type Server struct {
 	cancel context.CancelFunc
 	wake   chan struct{} // one buffered call for the housekeeper
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards what follows, and opts.Token
 	rand     *mathrand.Rand
 	closed   bool
+	restored chan struct{}  // closed by Restore
 	inFlight sync.WaitGroup // requests, connections of helpers and the housekeeper
 }
 
@@ -116,6 +117,7 @@ func New(o Options) *Server {
 		recorder: &recorder{},
 		tokenKey: randomHex(16),
 		wake:     make(chan struct{}, 1),
+		restored: make(chan struct{}),
 		rand:     mathrand.New(mathrand.NewPCG(o.Seed, 1)),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -170,7 +172,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // dispatch authenticates a request, finds out what it is for and has it served.
 func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
-	if s.opts.Token != "" && r.Header.Get("Authorization") != "Bearer "+s.opts.Token && !public(r) {
+	if token := s.token(); token != "" && r.Header.Get("Authorization") != "Bearer "+token && !public(r) {
 		writeError(w, unauthorized())
 		return
 	}
@@ -186,9 +188,43 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// SetToken changes the only bearer token that is let in, as Options.Token: what has it open already goes on.
+func (s *Server) SetToken(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opts.Token = token
+}
+
+func (s *Server) token() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.opts.Token
+}
+
 // public says that a request needs no token: probes and the version, as RBAC's default rules allow them to everybody.
 func public(r *http.Request) bool {
 	return r.Header.Get("Authorization") == "" && slices.Contains([]string{"/healthz", "/livez", "/readyz", "/version"}, r.URL.Path)
+}
+
+// Snapshot returns all that is stored now, for Restore.
+func (s *Server) Snapshot() *store.Snapshot { return s.store.Snapshot() }
+
+// Restore goes back to a snapshot, as a cluster does to a backup of its etcd: with the objects their versions come back, watches end,
+// and a watch from a version of the lost future is accepted and stays silent until that is reached again.
+func (s *Server) Restore(sn *store.Snapshot) {
+	s.store.Restore(sn)
+	s.mu.Lock()
+	close(s.restored)
+	s.restored = make(chan struct{})
+	s.mu.Unlock()
+	s.nudge() // other CRDs are there
+}
+
+// untilRestored returns a channel that is closed by the next Restore.
+func (s *Server) untilRestored() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.restored
 }
 
 // Compact forgets all history now: resuming from any older revision, and any continue token, gets 410.

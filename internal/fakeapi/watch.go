@@ -26,9 +26,10 @@ type watcher struct {
 	kind   *kinds.Kind
 	accept accept
 	faults *watchFaults
-	sent   int64 // revision of the last frame: bookmarks never go back
-	start  int64 // revision that the watch began with: no bookmark repeats what the client knew already
-	header bool  // a Table's column definitions were sent
+	end    <-chan struct{} // closed by Restore
+	sent   int64           // revision of the last frame: bookmarks never go back
+	start  int64           // revision that the watch began with: no bookmark repeats what the client knew already
+	header bool            // a Table's column definitions were sent
 }
 
 func (s *Server) watch(w http.ResponseWriter, r *request) error {
@@ -51,7 +52,7 @@ func (s *Server) stream(w http.ResponseWriter, r *request, o *listOptions, a acc
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	wt := &watcher{s: s, w: w, opts: o, kind: r.kind, accept: a, faults: s.faults.forWatch(r)}
+	wt := &watcher{s: s, w: w, opts: o, kind: r.kind, accept: a, faults: s.faults.forWatch(r), end: s.untilRestored()}
 
 	fromStart := o.revision == 0 || o.initialSet && o.initial
 	if o.initialSet && !o.initial && o.revision == 0 {
@@ -149,6 +150,8 @@ func (wt *watcher) run(ctx context.Context, initial []*store.Object, cursor *sto
 			if err := wt.bookmark(revision); err != nil {
 				return err
 			}
+		case <-wt.end:
+			return errEnd
 		case <-ctx.Done():
 			return ctx.Err()
 		}

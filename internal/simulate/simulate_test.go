@@ -95,6 +95,42 @@ func TestACordonedNodeGetsNoPods(t *testing.T) {
 	})
 }
 
+// Everything here is a controller on skiff's own runtime: it has to find out by itself that what it has seen never was.
+//
+// Rules: WCH-48, CCH-16
+func TestTheClusterRecoversFromARestoredBackup(t *testing.T) {
+	simulated(t, func(b *bench) {
+		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 2))
+		b.create(deploymentResource, "default", deploymentBody("old", "nginx:1", 1))
+		b.rest(time.Minute)
+		backup := b.api.Snapshot()
+		b.patch(deploymentResource, "web", map[string]any{"spec": map[string]any{"replicas": 5}})
+		b.create(deploymentResource, "default", deploymentBody("lost", "nginx:1", 3))
+		b.delete(deploymentResource, "old", kube.Background)
+		b.rest(time.Minute)
+		b.api.Restore(backup)
+		b.rest(time.Hour) // watches live for up to ten minutes, in silence if need be
+		b.wantNames(deploymentResource, "old", "web")
+		want := func(web, old int64) {
+			for name, n := range map[string]int64{"web": web, "old": old} {
+				running := int64(0)
+				for _, pod := range b.names(podResource) {
+					if strings.HasPrefix(pod, name+"-") {
+						running++
+					}
+				}
+				if available := number(b.deployment(name), "status", "availableReplicas"); running != n || available != n {
+					b.Errorf("%s has %d pods and says that %d are available, want %d", name, running, available, n)
+				}
+			}
+		}
+		want(2, 1)
+		b.patch(deploymentResource, "web", map[string]any{"spec": map[string]any{"replicas": 4}})
+		b.rest(time.Minute)
+		want(4, 1)
+	})
+}
+
 func TestARestartReplacesEachPodAndNeverLeavesTooFew(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 4))

@@ -24,6 +24,7 @@ func readmeCommands(t *testing.T) (lines []string) {
 
 // Whoever types what the README says, line by line, on `skiff dev`, sees each line succeed. Nothing of what skiff dev prints, at its
 // most talkative, is the secret of its kubeconfig.
+// Rules: AUTH-26
 func TestReadmeOnSkiffDev(t *testing.T) {
 	s := newScope(t) // for a place to run things in; the cluster of this test is skiff dev
 	binary, err := skiffBinary()
@@ -34,8 +35,8 @@ func TestReadmeOnSkiffDev(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kubeconfig := s.c.path("dev.kubeconfig")
-	dev, err := s.c.Start("dev", []string{"KUBECONFIG=", "HOME=" + s.c.Dir}, binary, "dev", "--kubeconfig-out", kubeconfig, "-v", "9")
+	kubeconfig := s.c.path("readme.kubeconfig")
+	dev, err := s.c.Start("readme", []string{"KUBECONFIG=", "HOME=" + s.c.Dir}, binary, "dev", "--kubeconfig-out", kubeconfig, "-v", "9")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +52,7 @@ func TestReadmeOnSkiffDev(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := []string{"KUBECONFIG=" + kubeconfig, "KUBECACHEDIR=" + s.c.path("dev-cache"), "PATH=" + filepath.Dir(kubectl) + ":" + os.Getenv("PATH")}
+	env := []string{"KUBECONFIG=" + kubeconfig, "KUBECACHEDIR=" + s.c.path("readme-cache"), "PATH=" + filepath.Dir(kubectl) + ":" + os.Getenv("PATH")}
 	for _, line := range readmeCommands(t) {
 		r, err := runCommand(t.Context(), env, "", "/bin/sh", "-c", "cd '"+root+"' && "+line)
 		if err != nil || r.Code != 0 {

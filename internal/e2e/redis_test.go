@@ -227,6 +227,9 @@ func testRedisRolls(s *Scope, _ *Skiff) {
 			return s.writesHere(r) && r.Resource == "pods" && r.Verb == "create" && !strings.Contains(r.URI, "dryRun")
 		})
 		for i := range made[1:] {
+			if made[i].Name == made[i+1].Name {
+				continue // kwok deletes by name, and now and then hits the successor of the pod that it means
+			}
 			if apart := made[i+1].Received.Sub(made[i].Received); apart < time.Second { // the condition that says since when is in whole seconds
 				s.Errorf("%s: %s followed %s after %s, with minReadySeconds: 2", change.patch, made[i+1].Name, made[i].Name, apart)
 			}

@@ -106,6 +106,14 @@ func (l *Life) Mend() {
 	}
 }
 
+// Steady checks that the controller has come to its end: it writes nothing any more.
+func (l *Life) Steady() {
+	l.Helper()
+	l.Forget()
+	l.Pass(Calm)
+	l.WantWrites()
+}
+
 // Restart starts a new process a moment after the end of the old one.
 func (l *Life) Restart() {
 	l.Tell("restart")

@@ -12,7 +12,7 @@ import (
 // Whatever users, nodes, networks and the process itself do: when all is calm, the pods are what is declared, and nobody else's pod was
 // touched.
 //
-// Rules: CCH-11, MGR-15, WRT-01, WRT-14, WRT-16, WRT-23
+// Rules: CCH-11, MGR-15, WRT-04, WRT-14, WRT-23
 func TestAnyLifeEndsAsDeclared(t *testing.T) {
 	operatortest.Lives(t, options, func(l *operatortest.Life) { (&life{l, &world{l.World, startNode(l.World)}}).run() })
 }
@@ -31,6 +31,7 @@ func (l *life) run() {
 	l.repair()
 	l.Pass(operatortest.Calm)
 	l.check()
+	l.Steady()
 	for _, name := range names {
 		l.TryDelete(resource, name, kube.DeleteOptions{})
 	}

@@ -14,7 +14,7 @@ import (
 // Whatever users, nodes, networks and the process itself do: when all is calm, each target was restarted after the last pod of its
 // source began to run, never sooner after another restart than the cooldown, and never for nothing.
 //
-// Rules: MGR-15
+// Rules: MGR-15, WRT-04
 func TestAnyLifeEndsWithTheTargetsRestarted(t *testing.T) {
 	operatortest.Lives(t, options, func(l *operatortest.Life) {
 		(&life{Life: l, w: inCluster(l.World), born: map[string]time.Time{}}).run()
@@ -50,6 +50,7 @@ func (l *life) run() {
 	l.Pass(operatortest.Calm)
 	l.check("one", "predixy")
 	l.check("two", "second")
+	l.Steady()
 }
 
 func (l *life) act() {

@@ -14,7 +14,7 @@ import (
 // Whatever users, an autoscaler, nodes, networks and the process itself do: when all is calm, the children are what is declared, what
 // others own in them is what they have made of it, and nobody else's object was touched.
 //
-// Rules: CCH-11, MGR-15, WRT-01, WRT-13, WRT-14, WRT-34
+// Rules: CCH-11, MGR-15, WRT-04, WRT-13, WRT-14
 func TestAnyLifeEndsAsDeclared(t *testing.T) {
 	operatortest.Lives(t, options, func(l *operatortest.Life) {
 		(&life{Life: l, others: map[string]map[string]any{}}).run()
@@ -37,6 +37,7 @@ func (l *life) run() {
 	l.repair()
 	l.Pass(operatortest.Calm)
 	l.check()
+	l.Steady()
 	ports := l.loseChildren()
 	l.Pass(operatortest.Calm)
 	l.check()

@@ -157,6 +157,7 @@ func readPage[T Object](ctx context.Context, c *Client, q Query, values url.Valu
 	if err != nil {
 		return listMeta{}, readError(ctx, err)
 	}
+	drain(resp.Body) // behind the last bracket: over HTTP/1.1 the next page would need a connection of its own
 	return meta, nil
 }
 

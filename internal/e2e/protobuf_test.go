@@ -94,7 +94,7 @@ func (f *filler) fill(v reflect.Value) {
 		p.Raw = fmt.Appendf(nil, `{"raw":%d}`, f.n)
 		return
 	case *metav1.FieldsV1:
-		p.Raw = fmt.Appendf(nil, `{"f:n%d":{}}`, f.n)
+		p.SetRawBytes(fmt.Appendf(nil, `{"f:n%d":{}}`, f.n))
 		return
 	case *apiextensionsv1.JSON:
 		p.Raw = fmt.Appendf(nil, `[%d,null,{"a":"b"}]`, f.n)

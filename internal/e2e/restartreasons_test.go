@@ -111,7 +111,6 @@ func testRestartIsHeldBack(s *Scope, _ *Skiff) {
 		s.Errorf("%d restarts with a budget of one", n)
 	}
 
-	rt = s.restartTrigger("cool")
 	s.Kubectl("patch", "rt", "cool", "--type=merge", "-p", `{"spec":{"suspend":true,"cooldown":"1s"}}`)
 	s.waitTrigger("cool", "Paused", "True/Suspended")
 	s.replacePod("redis-0")

@@ -47,7 +47,6 @@ type podContainer struct {
 type kubelet struct {
 	client *kube.Client
 	mirror *cache.Store[*kubeletPod]
-	nodes  *cache.Store[*node]
 	o      Options
 
 	mu     sync.Mutex           // guards what follows
@@ -71,9 +70,9 @@ type sandbox struct {
 var beforePodIPs = netip.MustParseAddr("10.128.0.0")
 
 func newKubelet(c *kube.Client, o Options) *controller.Controller {
-	k := &kubelet{client: c, mirror: cache.New[*kubeletPod](o.mirror(c, podResource)), nodes: cache.New[*node](o.mirror(c, nodeResource)), o: o,
+	k := &kubelet{client: c, mirror: cache.New[*kubeletPod](o.mirror(c, podResource)), o: o,
 		boxes: map[kube.Key]sandbox{}, lastIP: beforePodIPs}
-	return controller.New("simulate-kubelet", patient(k.reconcile), o.controller(), controller.For(k.mirror), controller.Watches(k.nodes, k.waiting))
+	return controller.New("simulate-kubelet", patient(k.reconcile), o.controller(), controller.For(k.mirror))
 }
 
 func (c *kubelet) reconcile(ctx context.Context, k kube.Key) (controller.Outcome, error) {
@@ -100,7 +99,7 @@ func (c *kubelet) reconcile(ctx context.Context, k kube.Key) (controller.Outcome
 	case phase == "Succeeded" || phase == "Failed": // somebody else's decision; a pod does not come back from it
 		return controller.Done, nil
 	case p.Spec.NodeName == "":
-		return controller.Done, c.schedule(ctx, p, status)
+		return c.schedule(ctx, p, status)
 	}
 	return c.run(ctx, p, status, now)
 }

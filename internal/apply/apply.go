@@ -59,7 +59,7 @@ type Child struct {
 	Create map[string]any
 	// Keep names fields of spec that keep their value when Body does not declare them any longer.
 	Keep []string
-	// Insist sends what the server has just refused. Without it a refusal is remembered for a while (see refusal).
+	// Insist sends what the server has just refused. Without it a refusal is remembered for a while (see Refusal).
 	Insist bool
 	// Hold changes nothing: Apply only says whether the child is as declared.
 	Hold bool
@@ -111,8 +111,9 @@ type owned[S any] struct {
 	children map[kube.Key]*memory[S]
 }
 
-// New returns an Applier for the children of a kind that package patch has a schema of.
-func New[S any](client *kube.Client, r kube.Resource, m *cache.Store[*Live[S]]) *Applier[S] {
+// New returns an Applier for the children of the mirrored kind, which package patch has to have a schema of.
+func New[S any](client *kube.Client, m *cache.Store[*Live[S]]) *Applier[S] {
+	r := m.Resource()
 	return &Applier[S]{client: client, resource: r, schema: patch.SchemaFor(r.APIVersion(), r.Kind), mirror: m,
 		owners: map[kube.Key]*owned[S]{}}
 }

@@ -12,7 +12,7 @@ import (
 type memory[S any] struct {
 	written  written[*Live[S]]
 	settled  settled
-	refusal  refusal
+	refusal  Refusal[request]
 	hidden   bool      // the child exists on the server, but the cache does not show it: it lacks our label
 	stranger *Live[S]  // a hidden object that is not ours, as last read
 	met      time.Time // when that was
@@ -128,40 +128,6 @@ func fingerprint[S any](want declared, live *Live[S]) uint64 {
 	}
 	h.Write(live.Spec)
 	return h.Sum64()
-}
-
-// refusal is a request that the server refused for what is in it. A controller is woken by many things, its own status
-// writes among them, and the same request would be refused again; so the answer is kept for a while. Not for ever: what
-// refused it may be a webhook, a quota or an allocation.
-type refusal struct {
-	hash    string
-	content uint64 // of the live child; 0: there was none
-	err     error
-	until   time.Time
-	wait    time.Duration
-}
-
-// A refused request is sent again after a second at the earliest, then after two, four, and once per minute in the end.
-const (
-	firstRefusal = time.Second
-	maxRefusal   = time.Minute
-)
-
-// standing returns the refusal that a request would meet again, nil if it is worth a try.
-func (r *refusal) standing(want declared, content uint64) error {
-	if want.insist || r.hash != want.hash || r.content != content || !time.Now().Before(r.until) {
-		return nil
-	}
-	return r.err
-}
-
-// note remembers a refusal.
-func (r *refusal) note(want declared, content uint64, err error) {
-	wait := firstRefusal
-	if r.hash == want.hash && r.content == content {
-		wait = min(2*r.wait, maxRefusal)
-	}
-	*r = refusal{hash: want.hash, content: content, err: err, until: time.Now().Add(wait), wait: wait}
 }
 
 // contest counts applies of one desired state, and how often a child that was deleted has been made again. Somebody who

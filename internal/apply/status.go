@@ -28,12 +28,12 @@ type Statuses[O any, T interface {
 	answers map[kube.Key]written[T]
 }
 
-// NewStatuses returns the Statuses of a kind that has a status subresource.
+// NewStatuses returns the Statuses of the mirrored kind, which has a status subresource.
 func NewStatuses[O any, T interface {
 	*O
 	kube.Object
-}](client *kube.Client, r kube.Resource, m *cache.Store[T]) *Statuses[O, T] {
-	return &Statuses[O, T]{client: client, resource: r, mirror: m, answers: map[kube.Key]written[T]{}}
+}](client *kube.Client, m *cache.Store[T]) *Statuses[O, T] {
+	return &Statuses[O, T]{client: client, resource: m.Resource(), mirror: m, answers: map[kube.Key]written[T]{}}
 }
 
 // Get returns the newest known copy of an object: the answer to our last write as long as the cache is behind it, else

@@ -14,7 +14,7 @@ import (
 
 // create posts a child that the cache does not have.
 func (t *turn[S]) create(ctx context.Context) (Result[S], error) {
-	if err := t.mem.refusal.standing(t.want, 0); err != nil {
+	if err := t.mem.refusal.Standing(request{t.want.hash, 0}); err != nil && !t.want.insist {
 		return Result[S]{}, err
 	}
 	again := t.mem.known()
@@ -53,7 +53,7 @@ func (t *turn[S]) create(ctx context.Context) (Result[S], error) {
 		// can mean the same: the API server allocates a Service's node port before it looks for the name (seen on v1.36).
 		return t.createdBefore(ctx, err)
 	case kube.IsRefused(err):
-		t.mem.refusal.note(t.want, 0, err)
+		t.mem.refusal.Note(request{t.want.hash, 0}, err)
 	case kube.IsNamespaceTerminating(err):
 		return Result[S]{Outcome: Waiting, Wait: whileDeleting,
 			Message: fmt.Sprintf("namespace %s is being deleted", t.want.key.Namespace)}, nil
@@ -86,7 +86,7 @@ func (t *turn[S]) createdBefore(ctx context.Context, refusal error) (Result[S], 
 		t.mem.hidden = true
 		return t.converge(ctx, live)
 	case kube.IsInvalid(refusal):
-		t.mem.refusal.note(t.want, 0, refusal)
+		t.mem.refusal.Note(request{t.want.hash, 0}, refusal)
 		return Result[S]{}, refusal
 	}
 	return Result[S]{Outcome: Overtaken, Wait: soon, Message: fmt.Sprintf("%s has just been deleted", t)}, nil
@@ -107,7 +107,7 @@ func (t *turn[S]) converge(ctx context.Context, live *Live[S]) (Result[S], error
 	}
 	content := fingerprint(t.want, live)
 	if t.mem.settled == (settled{t.want.hash, live.UID, content}) {
-		t.mem.refusal = refusal{} // of another state, which is not wanted any more
+		t.mem.refusal = Refusal[request]{} // of another state, which is not wanted any more
 		return Result[S]{Live: live}, nil
 	}
 	difference, err := t.difference(live)
@@ -115,7 +115,7 @@ func (t *turn[S]) converge(ctx context.Context, live *Live[S]) (Result[S], error
 		return Result[S]{Live: live}, err
 	}
 	if difference == "" {
-		t.mem.settled, t.mem.refusal = settled{t.want.hash, live.UID, content}, refusal{}
+		t.mem.settled, t.mem.refusal = settled{t.want.hash, live.UID, content}, Refusal[request]{}
 		return Result[S]{Live: live}, nil
 	}
 	if t.want.hold {
@@ -126,7 +126,7 @@ func (t *turn[S]) converge(ctx context.Context, live *Live[S]) (Result[S], error
 		return Result[S]{Outcome: Contested, Live: live, Difference: difference, Wait: pause,
 			Message: fmt.Sprintf("%s: something else keeps changing %s", t, difference)}, nil
 	}
-	if err := t.mem.refusal.standing(t.want, content); err != nil {
+	if err := t.mem.refusal.Standing(request{t.want.hash, content}); err != nil && !t.want.insist {
 		return Result[S]{Live: live, Difference: difference}, err
 	}
 	return t.apply(ctx, live, difference)
@@ -197,7 +197,7 @@ func (t *turn[S]) apply(ctx context.Context, live *Live[S], difference string) (
 		r.Outcome, r.Wait, r.Message = Overtaken, t.mem.lost, fmt.Sprintf("%s changed while it was being applied", t)
 		return r, nil
 	case kube.IsRefused(err):
-		t.mem.refusal.note(t.want, fingerprint(t.want, live), err)
+		t.mem.refusal.Note(request{t.want.hash, fingerprint(t.want, live)}, err)
 		return r, err
 	case err != nil:
 		return r, err
@@ -206,7 +206,7 @@ func (t *turn[S]) apply(ctx context.Context, live *Live[S], difference string) (
 	content := fingerprint(t.want, answer)
 	t.mem.settled = settled{t.want.hash, answer.UID, content}
 	t.mem.written.set(answer)
-	t.mem.lost, t.mem.refusal = 0, refusal{}
+	t.mem.lost, t.mem.refusal = 0, Refusal[request]{}
 	t.mem.held = t.declaredOf(t.want.keep)
 	r.Live = answer
 	if content != fingerprint(t.want, live) {

@@ -125,7 +125,7 @@ func (t *tour) withControllers(ctx context.Context, work func(context.Context) e
 	}
 	defer client.Close()
 	log := t.deeds.logger()
-	all, recorders := newControllers(operatorNames(), controllerOptions{client: client, log: log})
+	all, recorders := newControllers(operatorNames(), controller.Setup{Client: client, Log: log})
 	ran := make(chan error, 1)
 	m := manager.New(manager.Options{Controllers: all, Log: log})
 	go func() { ran <- withRecorders(ctx, recorders, m.Run) }()

@@ -6,47 +6,23 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
-
-	"github.com/go-logr/logr"
 
 	"skiff/internal/cache"
 	"skiff/internal/controller"
 	"skiff/internal/events"
-	"skiff/internal/kube"
 	"skiff/internal/operators/redis"
 	"skiff/internal/operators/restart"
 	"skiff/internal/operators/webserver"
 )
 
-// controllerOptions are what every controller is told.
-type controllerOptions struct {
-	client           *kube.Client
-	namespaces       []string // empty: all
-	workers          int      // 0: the default
-	watchIdleTimeout time.Duration
-	initialLists     *cache.Limiter // shared by all
-	events           *events.Recorder
-	log              logr.Logger
-}
-
-// operators are the controllers that skiff has, by the name that --controllers takes. Adding one is one entry.
+// operators are the controllers that skiff has, by the name that --controllers takes. Adding one is one line.
 var operators = []struct {
 	name string
-	new  func(controllerOptions) *controller.Controller
+	new  func(controller.Setup, *events.Recorder) *controller.Controller
 }{
-	{"webserver", func(o controllerOptions) *controller.Controller {
-		return webserver.New(o.client, webserver.Options{Namespaces: o.namespaces, Workers: o.workers,
-			WatchIdleTimeout: o.watchIdleTimeout, InitialLists: o.initialLists, Events: o.events, Log: o.log})
-	}},
-	{"redis", func(o controllerOptions) *controller.Controller {
-		return redis.New(o.client, redis.Options{Namespaces: o.namespaces, Workers: o.workers,
-			WatchIdleTimeout: o.watchIdleTimeout, InitialLists: o.initialLists, Events: o.events, Log: o.log})
-	}},
-	{"restart", func(o controllerOptions) *controller.Controller {
-		return restart.New(o.client, restart.Options{Namespaces: o.namespaces, Workers: o.workers,
-			WatchIdleTimeout: o.watchIdleTimeout, InitialLists: o.initialLists, Events: o.events, Log: o.log})
-	}},
+	{"webserver", webserver.New},
+	{"redis", redis.New},
+	{"restart", restart.New},
 }
 
 // operatorNames are the names of all controllers, in the order of the table.
@@ -75,14 +51,14 @@ func checkControllers(names []string) error {
 }
 
 // newControllers makes the controllers of these names, and the recorders of their Events, which the caller has to run.
-func newControllers(names []string, o controllerOptions) ([]*controller.Controller, []*events.Recorder) {
-	o.initialLists = cache.NewLimiter(cache.DefaultInitialLists)
+func newControllers(names []string, s controller.Setup) ([]*controller.Controller, []*events.Recorder) {
+	s.InitialLists = cache.NewLimiter(cache.DefaultInitialLists)
 	var cs []*controller.Controller
 	var rs []*events.Recorder
 	for _, op := range operators {
 		if slices.Contains(names, op.name) {
-			o.events = events.New(events.Options{Client: o.client, Controller: "skiff.dev/" + op.name, Log: o.log})
-			cs, rs = append(cs, op.new(o)), append(rs, o.events)
+			r := events.New(events.Options{Client: s.Client, Controller: "skiff.dev/" + op.name, Log: s.Log})
+			cs, rs = append(cs, op.new(s, r)), append(rs, r)
 		}
 	}
 	return cs, rs

@@ -134,8 +134,8 @@ func runControllers(ctx context.Context, client *kube.Client, f controllerFlags,
 		scope = strings.Join(namespaces, ",")
 	}
 	log.Info("starting", "version", version, "server", client.Server(), "controllers", strings.Join(f.controllers, ","), "namespaces", scope)
-	controllers, recorders := newControllers(f.controllers, controllerOptions{client: client, namespaces: namespaces, workers: f.workers,
-		watchIdleTimeout: f.watchIdleTimeout, log: log})
+	controllers, recorders := newControllers(f.controllers, controller.Setup{Client: client, Namespaces: namespaces, Workers: f.workers,
+		WatchIdleTimeout: f.watchIdleTimeout, Log: log})
 	m := manager.New(manager.Options{Controllers: controllers, HealthAddr: f.health, MetricsAddr: f.metrics, Log: log})
 	err := withRecorders(ctx, recorders, m.Run)
 	if err == nil {

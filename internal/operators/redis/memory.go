@@ -17,10 +17,10 @@ type memories struct {
 // memory is what is remembered of one Redis.
 type memory struct {
 	uid      string
-	released bool   // our finalizer is off: there is nothing to do any more
-	accepted string // the revision of which the server has said that it would take such a pod
-	refused  refusal
-	pods     map[int]*podMemory // by ordinal; only where there is something to remember
+	released bool                  // our finalizer is off: there is nothing to do any more
+	accepted string                // the revision of which the server has said that it would take such a pod
+	refused  apply.Refusal[string] // of a pod, by its revision: what is in it is the same for all of one
+	pods     map[int]*podMemory    // by ordinal; only where there is something to remember
 }
 
 // podMemory is what we know of one pod that the cache may not know yet.
@@ -34,38 +34,6 @@ type podMemory struct {
 	// foreign is whose pod is in the way, where the cache does not show it; it is looked for again at recheck.
 	foreign string
 	recheck time.Time
-}
-
-// refusal is a pod that the server refused for what is in it, which is the same for all pods of a revision. A controller is
-// woken by many things, its own status writes among them, and the same request would be refused again. But not for ever:
-// what refused it may be a webhook.
-type refusal struct {
-	revision string
-	err      error
-	until    time.Time
-	wait     time.Duration
-}
-
-// A refused pod is sent again after a second at the earliest, then after two, four, and once per minute in the end.
-const (
-	firstRefusal = time.Second
-	maxRefusal   = time.Minute
-)
-
-// standing returns the refusal that a pod of a revision would meet again, nil if it is worth a try.
-func (r *refusal) standing(revision string, now time.Time) error {
-	if r.revision != revision || !now.Before(r.until) {
-		return nil
-	}
-	return r.err
-}
-
-func (r *refusal) note(revision string, err error, now time.Time) {
-	wait := firstRefusal
-	if r.revision == revision {
-		wait = min(2*r.wait, maxRefusal)
-	}
-	*r = refusal{revision: revision, err: err, until: now.Add(wait), wait: wait}
 }
 
 // get returns what is remembered of a Redis. One that was created anew begins with nothing.

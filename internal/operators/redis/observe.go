@@ -118,7 +118,7 @@ func standingOf(rd *Redis, f *findings, s *Status, now time.Time) standing {
 		return standing{reason: "Deleting", message: fmt.Sprintf("%d pods are left, they go one at a time", s.Replicas)}
 	}
 	if f.want == nil {
-		return standing{reason: "Unknown", message: "what is wanted is not known; correct the Redis"}
+		return standing{reason: "Unknown", message: "what is wanted is not known; correct the spec"}
 	}
 	num := int32(f.want.num)
 	look := fmt.Sprintf("; look at the pods with `kubectl describe pods -l %s`", selector(rd.Name))

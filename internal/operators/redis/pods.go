@@ -165,7 +165,7 @@ func describeForeign(p *pod) string {
 
 // create makes the pod of a slot. That there is one already is no error: the cache was behind, or does not see it.
 func (c *crew) create(ctx context.Context, d *desired, s *slot) (created bool, err error) {
-	if err := c.mem.refused.standing(d.revision, time.Now()); err != nil {
+	if err := c.mem.refused.Standing(d.revision); err != nil {
 		return false, err
 	}
 	answer := new(pod)
@@ -180,7 +180,7 @@ func (c *crew) create(ctx context.Context, d *desired, s *slot) (created bool, e
 	case kube.IsAlreadyExists(err):
 		return false, c.meet(ctx, s)
 	case kube.IsRefused(err):
-		c.mem.refused.note(d.revision, err, time.Now())
+		c.mem.refused.Note(d.revision, err)
 	}
 	return false, err
 }
@@ -270,7 +270,7 @@ func (c *crew) try(ctx context.Context, d *desired, s *slot) error {
 	if c.mem.accepted == d.revision {
 		return nil
 	}
-	if err := c.mem.refused.standing(d.revision, time.Now()); err != nil {
+	if err := c.mem.refused.Standing(d.revision); err != nil {
 		return err
 	}
 	o := createOptions
@@ -281,7 +281,7 @@ func (c *crew) try(ctx context.Context, d *desired, s *slot) error {
 		c.mem.accepted = d.revision
 		return nil
 	case kube.IsRefused(err):
-		c.mem.refused.note(d.revision, err, time.Now())
+		c.mem.refused.Note(d.revision, err)
 	}
 	return err
 }

@@ -17,35 +17,20 @@ import (
 	"skiff/internal/kube"
 )
 
-// Options configure the controller. Zero values mean the defaults of the packages that they are for.
-type Options struct {
-	Namespaces       []string // to work in; empty: all
-	Workers          int
-	WatchIdleTimeout time.Duration
-	InitialLists     *cache.Limiter   // shared by all stores of the process
-	Events           *events.Recorder // nil: no Events. Who made it runs it
-	Log              logr.Logger
-}
-
-// New returns the controller. It sends nothing before Run.
-func New(client *kube.Client, o Options) *controller.Controller {
-	mirror := func(r kube.Resource, labels string) cache.Options {
-		return cache.Options{Resource: r, Namespaces: o.Namespaces, LabelSelector: labels, Client: client,
-			WatchIdleTimeout: o.WatchIdleTimeout, InitialLists: o.InitialLists, Log: o.Log}
-	}
-	rs := cache.New[*Redis](mirror(resource, ""))
-	ps := cache.New[*pod](mirror(pods, apply.ManagedBySelector))
-	ss := cache.New[*service](mirror(services, apply.ManagedBySelector))
+// New returns the controller. It sends nothing before Run. A nil recorder means no Events; who made it runs it.
+func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
+	rs := cache.New[*Redis](s.Mirror(resource, ""))
+	ps := cache.New[*pod](s.Mirror(pods, apply.ManagedBySelector))
+	ss := cache.New[*service](s.Mirror(services, apply.ManagedBySelector))
 	r := &reconciler{
-		client:   client,
-		redis:    apply.NewStatuses[Redis](client, resource, rs),
-		services: apply.New(client, services, ss),
+		client:   s.Client,
+		redis:    apply.NewStatuses[Redis](s.Client, rs),
+		services: apply.New(s.Client, ss),
 		pods:     ps,
 		memories: memories{of: map[kube.Key]*memory{}},
-		events:   o.Events,
+		events:   recorder,
 	}
-	return controller.New("redis", r.Reconcile, controller.Options{Workers: o.Workers, Log: o.Log},
-		controller.For(rs), controller.Owns(ps, resource.Kind), controller.Owns(ss, resource.Kind))
+	return s.New("redis", r.Reconcile, controller.For(rs), controller.Owns(ps, resource.Kind), controller.Owns(ss, resource.Kind))
 }
 
 type reconciler struct {

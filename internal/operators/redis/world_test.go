@@ -24,7 +24,7 @@ type world struct {
 
 var options = operatortest.Options{Resource: resource, Controller: "redis",
 	New: func(c *kube.Client, r *events.Recorder, log logr.Logger) *controller.Controller {
-		return New(c, Options{Events: r, Log: log})
+		return New(controller.Setup{Client: c, Log: log}, r)
 	}}
 
 // story runs f in a fresh world with a running controller.

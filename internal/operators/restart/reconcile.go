@@ -16,36 +16,21 @@ import (
 	"skiff/internal/kube"
 )
 
-// Options configure the controller. Zero values mean the defaults of the packages that they are for.
-type Options struct {
-	Namespaces       []string // to work in; empty: all
-	Workers          int
-	WatchIdleTimeout time.Duration
-	InitialLists     *cache.Limiter   // shared by all stores of the process
-	Events           *events.Recorder // nil: no Events. Who made it runs it
-	Log              logr.Logger
-}
-
 // recheck is the wait for what only somebody else can change, and of which nothing tells us: a target that is not there.
 const recheck = time.Minute
 
-// New returns the controller. It sends nothing before Run.
-func New(client *kube.Client, o Options) *controller.Controller {
-	mirror := func(r kube.Resource) cache.Options {
-		return cache.Options{Resource: r, Namespaces: o.Namespaces, Client: client,
-			WatchIdleTimeout: o.WatchIdleTimeout, InitialLists: o.InitialLists, Log: o.Log}
-	}
-	ts := cache.New[*RestartTrigger](mirror(resource))
-	ps := cache.New[*pod](mirror(pods))
+// New returns the controller. It sends nothing before Run. A nil recorder means no Events; who made it runs it.
+func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
+	ts := cache.New[*RestartTrigger](s.Mirror(resource, ""))
+	ps := cache.New[*pod](s.Mirror(pods, ""))
 	r := &reconciler{
-		worker:   worker{client: client, events: o.Events},
-		triggers: apply.NewStatuses[RestartTrigger](client, resource, ts),
+		worker:   worker{client: s.Client, events: recorder},
+		triggers: apply.NewStatuses[RestartTrigger](s.Client, ts),
 		pods:     ps.List,
 		graph:    newGraph(),
 		memories: map[kube.Key]*memory{},
 	}
-	c := controller.New("restart", r.Reconcile, controller.Options{Workers: o.Workers, Log: o.Log},
-		controller.For(ts), controller.Watches(ts, r.graph.upstream), controller.Watches(ps, r.graph.forPod))
+	c := s.New("restart", r.Reconcile, controller.For(ts), controller.Watches(ts, r.graph.upstream), controller.Watches(ps, r.graph.forPod))
 	ts.OnChange(func(c cache.Change[*RestartTrigger]) { // after upstream, which has to know of a trigger that is deleted
 		if c.Type == cache.Deleted {
 			r.graph.remove(c.Old.Key())

@@ -21,7 +21,7 @@ type world struct{ *operatortest.World }
 
 var options = operatortest.Options{Resource: resource, Controller: "restart",
 	New: func(c *kube.Client, r *events.Recorder, log logr.Logger) *controller.Controller {
-		return New(c, Options{Events: r, Log: log})
+		return New(controller.Setup{Client: c, Log: log}, r)
 	},
 	Server: fakeapi.Options{BookmarkInterval: 10 * time.Minute}, // there are forty watches: fewer bookmarks are less work
 }

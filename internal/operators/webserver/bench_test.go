@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
+	"skiff/internal/controller"
 	"skiff/internal/events"
 	"skiff/internal/kube"
 )
@@ -167,7 +169,7 @@ func benchmark(b *testing.B, step func(s *cannedServer, n int, reconciled <-chan
 		}
 	}, funcr.Options{})
 	recorder := events.New(events.Options{Client: client, Controller: "skiff.dev/webserver", Instance: "bench", Log: log})
-	c := New(client, Options{Events: recorder, Workers: 1, Log: log})
+	c := New(controller.Setup{Client: client, Workers: 1, Log: log}, recorder)
 	ctx, cancel := context.WithCancel(b.Context())
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context) error{c.Run, recorder.Run} {
@@ -178,18 +180,15 @@ func benchmark(b *testing.B, step func(s *cannedServer, n int, reconciled <-chan
 		})
 	}
 	for c.Ready() != nil {
-		time.Sleep(time.Millisecond)
-	}
-	count := func() (runs, requests int64) { // when nothing moves any more
-		for before := int64(-1); before != runs; time.Sleep(5 * time.Millisecond) {
-			before, runs = runs, c.Stats().Done+c.Stats().Again
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return runs, int64(s.requests)
+		runtime.Gosched()
 	}
 	s.create("web-0")
 	<-s.settled
+	count := func() (runs, requests int64) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return c.Stats().Done + c.Stats().Again, int64(s.requests)
+	}
 	runs, requests := count()
 	b.ReportAllocs()
 	began, n := cpu(), 0

@@ -18,35 +18,20 @@ import (
 	"skiff/internal/kube"
 )
 
-// Options configure the controller. Zero values mean the defaults of the packages that they are for.
-type Options struct {
-	Namespaces       []string // to work in; empty: all
-	Workers          int
-	WatchIdleTimeout time.Duration
-	InitialLists     *cache.Limiter   // shared by all stores of the process
-	Events           *events.Recorder // nil: no Events. Who made it runs it
-	Log              logr.Logger
-}
-
-// New returns the controller. It sends nothing before Run.
-func New(client *kube.Client, o Options) *controller.Controller {
-	mirror := func(r kube.Resource, labels string) cache.Options {
-		return cache.Options{Resource: r, Namespaces: o.Namespaces, LabelSelector: labels, Client: client,
-			WatchIdleTimeout: o.WatchIdleTimeout, InitialLists: o.InitialLists, Log: o.Log}
-	}
-	ws := cache.New[*WebServer](mirror(resource, ""))
-	ds := cache.New[*deployment](mirror(deployments, apply.ManagedBySelector))
-	ss := cache.New[*service](mirror(services, apply.ManagedBySelector))
+// New returns the controller. It sends nothing before Run. A nil recorder means no Events; who made it runs it.
+func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
+	ws := cache.New[*WebServer](s.Mirror(resource, ""))
+	ds := cache.New[*deployment](s.Mirror(deployments, apply.ManagedBySelector))
+	ss := cache.New[*service](s.Mirror(services, apply.ManagedBySelector))
 	r := &reconciler{
 		cached:      func(ws *WebServer) (seen, error) { return cachedChildren(ws, ds, ss) },
-		webservers:  apply.NewStatuses[WebServer](client, resource, ws),
-		deployments: apply.New(client, deployments, ds),
-		services:    apply.New(client, services, ss),
-		events:      o.Events,
+		webservers:  apply.NewStatuses[WebServer](s.Client, ws),
+		deployments: apply.New(s.Client, ds),
+		services:    apply.New(s.Client, ss),
+		events:      recorder,
 		refused:     map[kube.Key]time.Time{},
 	}
-	return controller.New("webserver", r.Reconcile, controller.Options{Workers: o.Workers, Log: o.Log},
-		controller.For(ws), controller.Owns(ds, resource.Kind), controller.Owns(ss, resource.Kind))
+	return s.New("webserver", r.Reconcile, controller.For(ws), controller.Owns(ds, resource.Kind), controller.Owns(ss, resource.Kind))
 }
 
 type reconciler struct {

@@ -36,8 +36,9 @@ type everything struct {
 	Raw           Raw              `json:"raw"`
 	Unnamed       struct{ A, B int }
 	Ignored       string `json:"-"`
-	hidden        string
-	Quoted        struct {
+	//lint:ignore U1000 that nothing is decoded into it is the point
+	hidden string
+	Quoted struct {
 		N int `json:"n,string"`
 	} `json:"quoted"`
 	Twice struct {

@@ -312,6 +312,53 @@ func TestABackupBringsBackTheObjectsAndTheirVersions(t *testing.T) {
 	})
 }
 
+// Rules: FI-09
+func TestBookmarksComeInEachBadForm(t *testing.T) {
+	for mode, want := range map[BookmarkMode]string{
+		BookmarksAsUsual:   "ADDED, mark ConfigMap, 5m0s, 9m57s",
+		BookmarksNever:     "ADDED, end",
+		BookmarksAtEnd:     "ADDED, mark ConfigMap, 9m57s",
+		BookmarksOfAnother: "ADDED, mark Bookmark, 5m0s, 9m57s",
+		BookmarksUnmarked:  "ADDED, bookmark ConfigMap, 5m0s, 9m57s",
+		BookmarksBehind:    "ADDED, mark ConfigMap behind, 5m0s, 9m57s",
+	} {
+		inWorld(t, Options{BookmarkInterval: 5 * time.Minute}, func(w *world) {
+			w.create(configMaps, "a")
+			w.s.Inject(Fault{Verb: "watch", Watch: WatchFault{Bookmarks: mode}})
+			watch := w.watch(configMaps + "?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=599")
+			defer watch.close()
+			began := time.Now()
+			got := []string{watch.next().Type}
+			time.Sleep(time.Second)
+			w.must(201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"elsewhere"}}`) // so that later bookmarks have something to say
+			for {
+				var f frame
+				if err := watch.dec.Decode(&f); err != nil {
+					break
+				}
+				if at := time.Since(began).Round(time.Second); at > time.Second {
+					got = append(got, at.String())
+					continue
+				}
+				text := "bookmark"
+				if obj.String(f.Object, "metadata", "annotations", "k8s.io/initial-events-end") == "true" {
+					text = "mark"
+				}
+				if text += " " + fmt.Sprint(f.at("kind")); f.at("metadata.resourceVersion") == "1" {
+					text += " behind"
+				}
+				got = append(got, text)
+			}
+			if len(got) == 1 {
+				got = append(got, "end")
+			}
+			if text := strings.Join(got, ", "); text != want {
+				t.Errorf("mode %d: %s, want %s", mode, text, want)
+			}
+		})
+	}
+}
+
 // Rules: FI-06
 func TestHistoryCanBeTakenAwayAtAnyTime(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {

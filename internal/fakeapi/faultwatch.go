@@ -41,9 +41,13 @@ type BookmarkMode int
 
 // Bookmarks are never to be relied on.
 const (
-	BookmarksAsUsual BookmarkMode = iota
-	BookmarksNever                // not even the one that ends the initial events
-	BookmarksStorm                // one each millisecond
+	BookmarksAsUsual   BookmarkMode = iota
+	BookmarksNever                  // not even the one that ends the initial events
+	BookmarksStorm                  // one each millisecond
+	BookmarksAtEnd                  // none on the way, only the one shortly before the end of the watch
+	BookmarksOfAnother              // their object is of another kind
+	BookmarksUnmarked               // the one that ends the initial events does not say so
+	BookmarksBehind                 // that one has a version far below those of the events before it
 )
 
 // End is how a stream ends.
@@ -95,18 +99,19 @@ func (wf *watchFaults) goneAsHTTP() bool {
 	return wf.any(func(f WatchFault) bool { return f.Gone == GoneAsHTTP })
 }
 
-func (wf *watchFaults) noBookmarks() bool {
-	return wf.any(func(f WatchFault) bool { return f.Bookmarks == BookmarksNever })
+// bookmarks says that a fault of that mode hit the watch.
+func (wf *watchFaults) bookmarks(mode BookmarkMode) bool {
+	return wf.any(func(f WatchFault) bool { return f.Bookmarks == mode })
 }
 
 // never is longer than any watch lives.
 const never = 1000 * time.Hour
 
 func (wf *watchFaults) bookmarkInterval(usual time.Duration) time.Duration {
-	if wf.any(func(f WatchFault) bool { return f.Bookmarks == BookmarksStorm }) {
+	if wf.bookmarks(BookmarksStorm) {
 		return time.Millisecond
 	}
-	if usual <= 0 {
+	if usual <= 0 || wf.bookmarks(BookmarksAtEnd) {
 		return never
 	}
 	return usual

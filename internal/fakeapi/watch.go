@@ -10,6 +10,7 @@ import (
 
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/store"
+	"skiff/internal/kube"
 )
 
 // Watches without timeoutSeconds end after a random time between these: kube-apiserver's --min-request-timeout and twice that.
@@ -120,7 +121,7 @@ func (wt *watcher) run(ctx context.Context, initial []*store.Object, cursor *sto
 	}
 	bookmark := time.NewTimer(wt.untilBookmark(ctx))
 	defer bookmark.Stop()
-	removed, last := wt.s.registry.end(wt.kind), false
+	removed, last, due := wt.s.registry.end(wt.kind), false, false
 	for {
 		events, revision, wait, err := cursor.Next(watchBatch)
 		if err != nil {
@@ -141,15 +142,19 @@ func (wt *watcher) run(ctx context.Context, initial []*store.Object, cursor *sto
 		if last {
 			return errEnd
 		}
+		if due { // only now is the revision that of the moment
+			due = false
+			if err := wt.bookmark(revision); err != nil {
+				return err
+			}
+		}
 		select {
 		case <-wait:
 		case <-removed:
 			last = true // what was deleted with the definition is still to be told
 		case <-bookmark.C:
 			bookmark.Reset(wt.untilBookmark(ctx))
-			if err := wt.bookmark(revision); err != nil {
-				return err
-			}
+			due = true
 		case <-wt.end:
 			return errEnd
 		case <-ctx.Done():
@@ -169,9 +174,14 @@ func (wt *watcher) sendInitial(ctx context.Context, objects []*store.Object, cur
 	}
 	wt.sent = cursor.Revision()
 	wt.start = wt.sent
-	if wt.opts.bookmarks && !wt.faults.noBookmarks() {
-		meta := map[string]any{"resourceVersion": strconv.FormatInt(wt.sent, 10),
-			"annotations": map[string]any{"k8s.io/initial-events-end": "true"}}
+	if wt.opts.bookmarks && !wt.faults.bookmarks(BookmarksNever) {
+		meta := map[string]any{"resourceVersion": strconv.FormatInt(wt.sent, 10)}
+		if !wt.faults.bookmarks(BookmarksUnmarked) {
+			meta["annotations"] = map[string]any{"k8s.io/initial-events-end": "true"}
+		}
+		if wt.faults.bookmarks(BookmarksBehind) {
+			meta["resourceVersion"] = "1"
+		}
 		if err := wt.frame("BOOKMARK", wt.bookmarkObject(meta)); err != nil {
 			return err
 		}
@@ -211,7 +221,7 @@ func (wt *watcher) untilBookmark(ctx context.Context) time.Duration {
 }
 
 func (wt *watcher) bookmark(revision int64) error {
-	if !wt.opts.bookmarks || wt.faults.noBookmarks() || revision < wt.sent || revision <= wt.start {
+	if !wt.opts.bookmarks || wt.faults.bookmarks(BookmarksNever) || revision < wt.sent || revision <= wt.start {
 		return nil
 	}
 	wt.sent = revision
@@ -227,7 +237,11 @@ func (wt *watcher) bookmarkObject(meta map[string]any) []byte {
 	case wt.accept.metadataOnly:
 		return marshal(map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta})
 	}
-	return withType(wt.kind, marshal(map[string]any{"metadata": meta}))
+	kind := wt.kind
+	if wt.faults.bookmarks(BookmarksOfAnother) {
+		kind = &kinds.Kind{Resource: kube.Resource{Group: "example.com", Version: "v1", Kind: "Bookmark"}}
+	}
+	return withType(kind, marshal(map[string]any{"metadata": meta}))
 }
 
 // send sends one object in the form the client asked for.

@@ -95,6 +95,33 @@ func TestACordonedNodeGetsNoPods(t *testing.T) {
 	})
 }
 
+// Rules: FI-09
+func TestNothingDependsOnBookmarks(t *testing.T) {
+	for name, mode := range map[string]fakeapi.BookmarkMode{
+		"never": fakeapi.BookmarksNever, "storm": fakeapi.BookmarksStorm, "at the end": fakeapi.BookmarksAtEnd, "of another kind": fakeapi.BookmarksOfAnother,
+		"without the end mark": fakeapi.BookmarksUnmarked, "behind the events": fakeapi.BookmarksBehind,
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(b *bench) {
+				b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 2))
+				b.rest(time.Minute)
+				remove := b.api.Inject(fakeapi.Fault{Verb: "watch", Watch: fakeapi.WatchFault{Bookmarks: mode}})
+				defer remove()
+				b.api.Compact() // who comes back lists anew, and hears such bookmarks
+				b.api.Inject(fakeapi.Fault{Verb: "watch", Times: 10, Watch: fakeapi.WatchFault{Gone: fakeapi.GoneInStream}})
+				if mode == fakeapi.BookmarksStorm {
+					b.rest(5 * time.Second) // thousands
+					remove()
+				}
+				b.rest(12 * time.Minute) // longer than watches live
+				b.patch(deploymentResource, "web", map[string]any{"spec": map[string]any{"replicas": 4}})
+				b.rest(2 * time.Minute)
+				b.wantRolledOut("web", 4)
+			})
+		})
+	}
+}
+
 // Everything here is a controller on skiff's own runtime: it has to find out by itself that what it has seen never was.
 //
 // Rules: WCH-48, CCH-16

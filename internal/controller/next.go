@@ -42,7 +42,8 @@ func NextOf(ctx context.Context, err error) Next {
 
 // next returns what follows from err after a number of failures before it.
 func next(err error, failures int) Next {
-	n := Next{class: classify(err), cause: "retry after an error"}
+	n := Next{class: classify(err), cause: "retry after an error", delay: min(kube.RetryAfter(err), maxRetryAfter)}
+	n.Brief = n.class == passing && failures < newsAfter
 	switch {
 	case n.class == terminal:
 		n.Stalled, n.delay, n.cause = true, SlowDelay, "look again after a terminal error"
@@ -50,15 +51,12 @@ func next(err error, failures int) Next {
 	case n.class == failing && failures+1 >= stallAfter:
 		n.Stalled, n.delay, n.cause = true, SlowDelay, "retry from the slow lane"
 		n.Step = "skiff tries again every 5 to 8 minutes, and at once when something changes"
-	case n.class == failing:
+	case n.delay*3/2 > queue.DefaultMaxDelay:
+		n.Step = "skiff tries again within 15 minutes, as the API server asks for"
+	case n.class == failing && n.delay == 0:
 		n.Step = "skiff tries again within seconds"
 	default:
-		n.Brief = failures < newsAfter
-		n.delay = min(kube.RetryAfter(err), maxRetryAfter)
 		n.Step = "skiff tries again within 2 minutes"
-		if n.delay*3/2 > queue.DefaultMaxDelay {
-			n.Step = "skiff tries again within 15 minutes, as the API server asks for"
-		}
 	}
 	return n
 }

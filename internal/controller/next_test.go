@@ -36,6 +36,7 @@ func TestWhatAUserIsToldIsWhatHappensNext(t *testing.T) {
 		"conflict, for very long":       {&kube.Status{Code: 409}, 1000, false, false, "within 2 minutes"},
 		"busy":                          {busy(60), 6, false, false, "within 2 minutes"},
 		"busy for long":                 {busy(3600), 6, false, false, "within 15 minutes"},
+		"local, and busy":               {errors.Join(errors.New("decode the template"), busy(3600)), 0, false, false, "within 15 minutes"},
 		"one refused, one in passing":   {errors.Join(&kube.Status{Code: 422}, busy(0)), 6, false, false, "within 2 minutes"},
 	} {
 		n := NextOf(context.WithValue(t.Context(), failuresKey{}, test.after), fmt.Errorf("apply: %w", test.err))

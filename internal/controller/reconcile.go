@@ -62,13 +62,13 @@ func (c *Controller) settle(ctx context.Context, item queue.Item, outcome Outcom
 		return stopped
 	}
 	c.stats.errors.Add(1)
-	next := next(err, item.Failures)
-	d := c.queue.RetryAfter(k, next.delay, next.cause)
+	n := next(err, item.Failures)
+	d := c.queue.RetryAfter(k, n.delay, n.cause)
 	switch {
-	case next.class == terminal:
+	case n.class == terminal:
 		c.stats.terminal.Add(1)
 		return c.again("terminal error, waiting for a change, at most ", d)
-	case next.Stalled:
+	case n.Stalled:
 		return c.again("error, slow lane, again in ", d)
 	}
 	return c.again("error, again in ", d)

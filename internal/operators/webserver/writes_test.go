@@ -52,3 +52,17 @@ func TestARolloutCostsAsManyWritesAsTheDeploymentHasStatuses(t *testing.T) {
 		}
 	})
 }
+
+func TestChildrenThatAreChangedTogetherMakeOneEvent(t *testing.T) {
+	story(t, func(w *world) {
+		w.Create("web", article)
+		w.Patch(resource, "web", `{"spec":{"port":8080}}`)
+		w.Want("Events", w.events("web"), []string{"Normal Apply", "Normal Create"})
+		for _, e := range w.Events(resource.Kind, "web") {
+			if note, _ := e["note"].(string); e["reason"] == "Apply" && (!strings.Contains(note, "changed Deployment web, which differed in spec.template.") ||
+				!strings.Contains(note, " and Service web-service, which differed in spec.ports")) {
+				t.Errorf("note %q", note)
+			}
+		}
+	})
+}

@@ -8,8 +8,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// internSlots is the size of the table of recent strings: label keys, values and owner names of a busy
-// cluster repeat within a few thousand different ones. A table of 4,096 pointers is 32 KiB.
+// internSlots is the size of the table of recent strings: labels, owners, phases and nodes of a busy cluster
+// repeat within a few thousand different ones, and names and uids, which do not, push few of them out. A table
+// of 4,096 pointers is 32 KiB.
 const internSlots = 4096
 
 // internMax is the longest string that is shared. Label keys and values are at most 63 bytes plus a prefix;

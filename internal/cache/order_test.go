@@ -17,11 +17,11 @@ func TestAHandlerThatLagsHearsOfAnAdditionBeforeTheListThatTakesItAway(t *testin
 		st := New[*pod](Options{Resource: pods, Client: s.client})
 		var heard []string
 		st.OnChange(func(c Change[*pod]) {
-			time.Sleep(time.Minute) // virtual: the relist is due long before the handler has done with the addition
+			time.Sleep(10 * time.Second) // virtual: the relist is due long before the handler has done with the addition
 			heard = append(heard, c.Type.String()+" "+c.Object().Name)
 		})
 		go func() { _ = st.Run(t.Context()) }()
-		wait(10 * time.Minute)
+		wait(2 * time.Minute) // less than a watch lives
 		if want := []string{"ADDED x", "DELETED x"}; !slices.Equal(heard, want) {
 			t.Errorf("heard %q, want %q", heard, want)
 		}

@@ -17,7 +17,7 @@ type memory[S any] struct {
 	stranger *Live[S]  // a hidden object that is not ours, as last read
 	met      time.Time // when that was
 	prepared string    // uid of the child that has been made ready for our applies
-	held     []string  // fields of Child.Keep that our last apply declared
+	held     []string  // fields of Child.Keep that are ours
 	contest  contest
 	lost     time.Duration // the last wait after an apply that was overtaken by somebody else's write; 0: it was not
 }

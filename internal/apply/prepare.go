@@ -57,10 +57,11 @@ func (t *turn[S]) prepare(ctx context.Context, live *Live[S]) error {
 			return err
 		}
 	}
-	if err := t.handOver(ctx, &m, without(owns(owned, t.want.keep), declares)); err != nil {
+	ours := owns(owned, t.want.keep)
+	if err := t.handOver(ctx, &m, without(ours, declares)); err != nil {
 		return err
 	}
-	t.mem.prepared = live.UID
+	t.mem.prepared, t.mem.held = live.UID, ours // until an apply succeeds, which may declare others
 	return nil
 }
 

@@ -55,7 +55,7 @@ const (
 	brokenImage  = "nginx:broken"  // its pods never become ready
 	rollOutTime  = 2 * time.Second // from a new generation of a Deployment until its pods are ready
 	restartedAt  = "kubectl.kubernetes.io/restartedAt"
-	sharedPort   = "30020" // of all node ports, the one that both want
+	sharedPort   = 30020 // of all node ports, the one that both want
 	sidecarImage = "proxy:1"
 )
 
@@ -92,7 +92,7 @@ func (l *life) act() {
 	policy := kube.DeleteOptions{Propagation: operatortest.Pick(l.Life, "", kube.Background, kube.Foreground)}
 	switch n := l.Rand.IntN(100); {
 	case n < 18:
-		l.TryPost(resource, l.Body(name, `{"image":"nginx:1"`+operatortest.Pick(l.Life, "", `,"replicas":3`, `,"replicas":2`, `,"nodePort":`+sharedPort)+"}"))
+		l.TryPost(resource, l.Body(name, `{"image":"nginx:1"`+operatortest.Pick(l.Life, "", `,"replicas":3`, `,"replicas":2`, `,"nodePort":`+fmt.Sprint(sharedPort))+"}"))
 	case n < 26:
 		l.scale(name, operatortest.Pick(l.Life, "0", "1", "4", "null", "null"), "")
 	case n < 28:
@@ -101,7 +101,7 @@ func (l *life) act() {
 		}
 	case n < 42:
 		l.TryPatch(resource, name, "", `{"spec":`+operatortest.Pick(l.Life, `{"image":"nginx:2"}`, `{"image":"nginx:3"}`, `{"image":"`+brokenImage+`"}`, `{"port":8080}`,
-			`{"port":null}`, `{"nodePort":30011}`, `{"nodePort":`+sharedPort+`}`, `{"nodePort":null}`, `{"env":[{"name":"A","value":"1"},{"name":"B","value":""}]}`,
+			`{"port":null}`, `{"nodePort":30011}`, `{"nodePort":`+fmt.Sprint(sharedPort)+`}`, `{"nodePort":null}`, `{"env":[{"name":"A","value":"1"},{"name":"B","value":""}]}`,
 			`{"env":[{"name":"B","value":"2"}]}`, `{"env":null}`, `{"resources":{"limits":{"cpu":"0.5"}}}`, `{"resources":null}`,
 			`{"template":{"spec":{"nodeSelector":{"a":"b"},"hostNetwork":false}}}`, `{"template":{"spec":{"containers":[{"name":"X"}]}}}`, `{"template":null}`)+`}`)
 	case n < 47:
@@ -202,7 +202,7 @@ func (l *life) makeForeign(name string) {
 	labels := operatortest.Pick(l.Life, `{"app":"theirs"}`, `{"app.kubernetes.io/managed-by":"skiff"}`)
 	if l.Rand.IntN(2) == 0 {
 		l.Foreign(services, fmt.Sprintf(`{"apiVersion":"v1","kind":"Service","metadata":{"name":%q,"labels":%s},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":%s}]}}`,
-			serviceName(name), labels, operatortest.Pick(l.Life, "30040", sharedPort)))
+			serviceName(name), labels, operatortest.Pick(l.Life, "30040", fmt.Sprint(sharedPort))))
 		return
 	}
 	l.Foreign(deployments, fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":%q,"labels":%s},"spec":{"selector":{"matchLabels":{"app":"own"}},
@@ -219,7 +219,8 @@ func (l *life) repair() {
 			l.TryPatch(resource, name, "", `{"spec":{"image":"nginx:4"}}`)
 		}
 	}
-	if ws := l.webServer("b"); ws != nil && ws.Spec.NodePort != nil { // a may have it, or want it
+	shared := at(l.API.Get(services, web(serviceName("b"))), "spec", "ports", 0, "nodePort") == int64(sharedPort)
+	if ws := l.webServer("b"); ws != nil && (ws.Spec.NodePort != nil || shared) { // a may have it, or want it
 		l.TryPatch(resource, "b", "", `{"spec":{"nodePort":30099}}`)
 	}
 }

@@ -167,6 +167,22 @@ func TestRemovingReplicasKeepsThePresentCount(t *testing.T) {
 	})
 }
 
+// What the process has learned of a Deployment in an apply that was refused is all that it knows of it.
+func TestRemovingReplicasWhileTheTemplateIsRefusedKeepsThePresentCount(t *testing.T) {
+	story(t, func(w *world) {
+		w.Create("web", `{"image":"nginx","replicas":4}`)
+		w.Stop()
+		w.Start()
+		w.Patch(resource, "web", `{"spec":{"template":{"spec":{"containers":[{"name":"without-image"}]}}}}`)
+		w.WantCondition("web", "Stalled", "True/DeploymentRefused")
+		w.Patch(resource, "web", `{"spec":{"replicas":null}}`)
+		w.Patch(resource, "web", `{"spec":{"template":null,"image":"nginx:2"}}`)
+		w.Pass(time.Minute)
+		w.Want("image", w.container("image"), "nginx:2")
+		w.Want("replicas", w.replicas(), 4)
+	})
+}
+
 func TestAllocatedNodePortIsKept(t *testing.T) {
 	story(t, func(w *world) {
 		w.Create("web", `{"image":"nginx"}`)

@@ -133,10 +133,17 @@ func makeRedises(t *testing.T, api *API, namespace string) {
 	})
 }
 
+// figureLook is how often it is looked whether all is done: a list of all Redis, or the whole audit log, is much work beside that which
+// is measured.
+const figureLook = 2 * time.Second
+
 // waitRedises returns when all Redis are Ready.
 func waitRedises(t *testing.T, api *API, namespace string) {
 	t.Helper()
+	tick := time.NewTicker(figureLook)
+	defer tick.Stop()
 	Eventually(t, 3*settle, "all Redis are Ready", func() (bool, string) {
+		<-tick.C
 		list, err := api.Get(t.Context(), "/apis/skiff.dev/v1alpha1/namespaces/"+namespace+"/redis")
 		if err != nil {
 			t.Fatal(err)
@@ -155,7 +162,10 @@ func waitRedises(t *testing.T, api *API, namespace string) {
 // Events included.
 func quiet(t *testing.T, since time.Time, requests func() []Request) (all []Request) {
 	t.Helper()
+	tick := time.NewTicker(figureLook)
+	defer tick.Stop()
 	Eventually(t, settle, "ten seconds without a request", func() (bool, string) {
+		<-tick.C
 		all = requests()
 		last := since
 		for _, r := range all {

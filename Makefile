@@ -33,11 +33,10 @@ build: ## build bin/skiff: static, stripped, version stamped
 demo: build ## run the main job on the embedded API server, step by step
 	bin/skiff demo
 
-# Four test binaries at a time, because some mostly wait for processes that they have started.
 .PHONY: test
 test: ## run the unit tests (with the race detector where a C compiler is found), then the lives
 	@$(if $(RACE),:,echo "no C compiler found: testing without the race detector")
-	$(GO) test $(RACE) -p 4 ./...
+	$(GO) test $(RACE) ./...
 	@$(MAKE) --no-print-directory lives
 
 # Without the race detector, with which a life takes seven times as long. They make much garbage and keep little of it.

@@ -3,6 +3,7 @@ package events
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-logr/logr/funcr"
 
 	"skiff/internal/kube"
 )
@@ -408,5 +411,21 @@ func TestALongNoteIsCutBetweenCharacters(t *testing.T) {
 	}
 	if got := cut("x"+strings.Repeat("ü", 600), maxNote); len(got) != 1023 {
 		t.Errorf("got %d bytes, want 1023: the last character does not fit", len(got))
+	}
+}
+
+func TestWhatWasDroppedIsLoggedOnce(t *testing.T) {
+	var lines []string
+	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
+	s := newSender(New(Options{Log: log}))
+	s.tell()
+	for _, err := range []error{errors.New("too many about one object"), &kube.Status{Code: 403, Reason: "Forbidden"}, errors.New("again")} {
+		s.drop(err)
+	}
+	lines = nil
+	s.tell()
+	s.tell()
+	if len(lines) != 1 || !strings.Contains(lines[0], `"dropped"=2 "total"=3`) {
+		t.Errorf("log %q, want one line about the two events that no other line is about", lines)
 	}
 }

@@ -121,6 +121,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	for {
 		if ctx.Err() != nil {
 			s.flush(context.WithoutCancel(ctx))
+			s.tell()
 			return nil
 		}
 		select {
@@ -129,6 +130,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 			s.take(ctx, e)
 		case <-tick.C:
 			s.sweep(ctx, time.Now())
+			s.tell()
 		}
 	}
 }

@@ -70,6 +70,7 @@ type sender struct {
 	series  map[key]*series
 	buckets map[Object]*bucket
 	refused bool // the server refused an event for lack of rights, and the log has it
+	told    uint64 // how many dropped events the log has, or need not have
 }
 
 func newSender(r *Recorder) *sender {
@@ -139,6 +140,14 @@ func (s *sender) sweep(ctx context.Context, now time.Time) {
 	}
 }
 
+// tell says in the log what was dropped since it last did.
+func (s *sender) tell() {
+	if n := s.Dropped(); n > s.told {
+		s.log.Info("events dropped: more than the server took in time, too many about one object, or refused", "dropped", n-s.told, "total", n)
+		s.told = n
+	}
+}
+
 // flush sends what is queued and the counts of open series, as far as flushTimeout allows.
 func (s *sender) flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
@@ -193,7 +202,9 @@ func (s *sender) drop(err error) {
 	s.dropped.Add(1)
 	switch {
 	case kube.IsNamespaceTerminating(err), kube.IsNotFound(err):
+		s.told++
 	case kube.IsForbidden(err):
+		s.told++
 		if !s.refused {
 			s.refused = true
 			s.log.Error(err, "events are not recorded: grant create and patch on events in events.k8s.io")

@@ -69,7 +69,7 @@ type sender struct {
 	*Recorder
 	series  map[key]*series
 	buckets map[Object]*bucket
-	refused bool // the server refused an event for lack of rights, and the log has it
+	refused bool   // the server refused an event for lack of rights, and the log has it
 	told    uint64 // how many dropped events the log has, or need not have
 }
 

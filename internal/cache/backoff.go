@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -171,9 +172,13 @@ func hint(err error) string {
 	case kube.IsUnauthorized(err):
 		return "check the credentials"
 	case kube.IsRefused(err):
-		return "check the selectors"
+		return "check the selectors, and the address of the server"
 	case errors.Is(err, kube.ErrFrameTooLarge):
 		return "find the object and make it smaller"
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return "check the certificate authority, and the address of the server"
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "the server does not speak TLS; check its address"
 	}
 	return "none needed if the server comes back"
 }

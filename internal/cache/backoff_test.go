@@ -2,11 +2,16 @@ package cache
 
 import (
 	"fmt"
+	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"skiff/internal/kube"
 )
 
 // Rules: WCH-09, WCH-08
@@ -246,4 +251,28 @@ func TestWaitingForAKindDoesNotLengthenLaterPauses(t *testing.T) {
 			t.Errorf("paused %v after the first failure of a new kind, want at most %v", d, minBackoff)
 		}
 	})
+}
+
+func TestAHintNamesWhatIsWrongWithTheConnection(t *testing.T) {
+	answer := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	plain, secure := httptest.NewServer(answer), httptest.NewUnstartedServer(answer)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // it logs the handshake that fails
+	secure.StartTLS()
+	defer plain.Close()
+	defer secure.Close()
+	for server, want := range map[string]string{
+		secure.URL: "certificate authority",
+		"https://" + plain.Listener.Addr().String(): "does not speak TLS",
+		"http://" + secure.Listener.Addr().String(): "address of the server",
+	} {
+		c, err := kube.New(kube.Config{Server: server})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_, err = kube.List[*configMap](t.Context(), c, kube.Query{Resource: configMaps}, kube.ListOptions{})
+		if err == nil || !strings.Contains(hint(err), want) {
+			t.Errorf("%s: hint %q for %v, want one about the %s", server, hint(err), err, want)
+		}
+	}
 }

@@ -44,6 +44,8 @@ func (o *StandaloneOptions) rule() (*rule, error) {
 		return nil, fmt.Errorf("selector %q: %w", o.Selector, err)
 	}
 	switch {
+	case len(o.Targets) == 0 || len(o.Targets) > maxTargets:
+		return nil, fmt.Errorf("targets: want 1 to %d, there are %d", maxTargets, len(o.Targets))
 	case o.Debounce < 0 || o.Debounce > maxDebounce:
 		return nil, fmt.Errorf("debounce: must be within 0s..%s, is %s", maxDebounce, o.Debounce)
 	case o.Cooldown < 0 || o.Cooldown > maxCooldown:

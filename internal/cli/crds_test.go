@@ -59,7 +59,7 @@ func TestCRDsInstallSaysWhatItWaitsFor(t *testing.T) {
 	c.api.Inject(fakeapi.Fault{Verb: "get", Resource: "customresourcedefinitions", Skip: passed, Rewrite: func([]byte) []byte {
 		return []byte(`{"metadata":{"name":"webservers.skiff.dev"},"status":{"conditions":[{"type":"Established","status":"False","message":"not yet"}]}}`)
 	}})
-	skiff(t, "crds", "install", "--timeout", "2s", "--server", c.url()).want(t, exitFailed, "wait for CRD ", "not established within 2s: not yet")
+	skiff(t, "crds", "install", "--timeout", "4s", "--server", c.url()).want(t, exitFailed, "wait for CRD ", "not established within 4s: not yet") // the applies count, too
 
 	c = newCluster(t, fakeapi.Options{})
 	c.api.Inject(fakeapi.Fault{Verb: "get", Resource: "customresourcedefinitions", Skip: passed, Rewrite: func([]byte) []byte {

@@ -21,7 +21,7 @@ type mirror interface {
 	State() []cache.ScopeState
 }
 
-// Source turns the changes of one mirror into keys. For, Owns and Watches make them, and Once one without a mirror.
+// Source turns the changes of one mirror into keys. For, Owns and Watches make them, and Once and Woken those without a mirror.
 type Source struct {
 	mirror mirror               // nil: none
 	feed   func(q *queue.Queue) // connects the mirror to q
@@ -82,6 +82,12 @@ func Watches[T kube.Object](s *cache.Store[T], f func(obj T) []kube.Key) Source 
 // that stands for no object.
 func Once(k kube.Key) Source {
 	return Source{nil, func(q *queue.Queue) { q.AddLow(k, "start") }}
+}
+
+// Woken runs the controller for the keys that wake is called with: for what an operator learns by itself. wake is for after New.
+func Woken() (s Source, wake func(k kube.Key, cause string)) {
+	var q *queue.Queue
+	return Source{nil, func(of *queue.Queue) { q = of }}, func(k kube.Key, cause string) { q.Add(k, cause) }
 }
 
 // add queues k because of c, a change of an object of kind.

@@ -11,6 +11,8 @@ import (
 // graph knows which triggers a pod matters to, and which trigger's restarts set off which other one. The mirrors' goroutines ask it
 // about pods, and reconciles tell it what they have learned of targets.
 type graph struct {
+	wake func(k kube.Key, cause string) // runs a trigger that may be in a cycle now, or in none any more
+
 	mu       sync.Mutex // guards all below
 	nodes    map[kube.Key]*node
 	bySource map[string]map[kube.Key]*node // by the namespace of the source
@@ -33,20 +35,37 @@ type node struct {
 	labels     map[TargetRef]kube.Labels // of the pods that each target makes, as far as it has been read
 }
 
-func newGraph() *graph {
-	return &graph{nodes: map[kube.Key]*node{}, bySource: map[string]map[kube.Key]*node{}, byTarget: map[placed]map[kube.Key]*node{},
+func newGraph(wake func(k kube.Key, cause string)) *graph {
+	return &graph{wake: wake, nodes: map[kube.Key]*node{}, bySource: map[string]map[kube.Key]*node{}, byTarget: map[placed]map[kube.Key]*node{},
 		problems: map[kube.Key]error{}}
+}
+
+// changeLocked runs f, which changes what a trigger's restarts set off, and wakes all whose cycles that may open or close.
+func (g *graph) changeLocked(k kube.Key, f func()) {
+	affected := g.upstreamLocked(k)
+	f()
+	for _, other := range g.upstreamLocked(k) {
+		if !slices.Contains(affected, other) {
+			affected = append(affected, other)
+		}
+	}
+	for _, other := range affected {
+		g.wake(other, resource.Kind+" "+k.String()+" may open or close a cycle")
+	}
 }
 
 // put enters a trigger as it is now. What was learned of its targets stays.
 func (g *graph) put(t *RestartTrigger) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	k := t.Key()
-	old := g.nodes[k]
-	if old != nil && old.uid == t.UID && old.generation >= t.Generation {
-		return
+	old := g.nodes[t.Key()]
+	if old == nil || old.uid != t.UID || old.generation < t.Generation {
+		g.changeLocked(t.Key(), func() { g.putLocked(t, old) })
 	}
+}
+
+func (g *graph) putLocked(t *RestartTrigger, old *node) {
+	k := t.Key()
 	g.removeLocked(k)
 	r, err := newRule(t.Namespace, &t.Spec)
 	if err != nil {
@@ -68,7 +87,7 @@ func (g *graph) put(t *RestartTrigger) {
 func (g *graph) remove(k kube.Key) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.removeLocked(k)
+	g.changeLocked(k, func() { g.removeLocked(k) })
 }
 
 func (g *graph) removeLocked(k kube.Key) {
@@ -102,13 +121,23 @@ func (g *graph) learn(k kube.Key, t target) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := g.nodes[k]
-	switch {
-	case n == nil:
-	case t.live == nil:
-		delete(n.labels, t.TargetRef)
-	default:
-		n.labels[t.TargetRef] = t.live.Spec.Template.Metadata.Labels
+	if n == nil {
+		return
 	}
+	var now kube.Labels
+	if t.live != nil {
+		now = t.live.Spec.Template.Metadata.Labels
+	}
+	if was, known := n.labels[t.TargetRef]; known == (t.live != nil) && slices.Equal(was, now) {
+		return
+	}
+	g.changeLocked(k, func() {
+		if t.live == nil {
+			delete(n.labels, t.TargetRef)
+		} else {
+			n.labels[t.TargetRef] = now
+		}
+	})
 }
 
 // rule returns what a trigger's spec means, or what is wrong with it. The spec may be newer or older than what the caller has; a
@@ -142,12 +171,9 @@ func (g *graph) forPod(p *pod) []kube.Key {
 	return keys
 }
 
-// upstream returns the triggers whose restarts can come, on whatever way, to the source of this one: their cycles end or begin with
-// a change of it.
-func (g *graph) upstream(t *RestartTrigger) []kube.Key {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	start := g.nodes[t.Key()]
+// upstreamLocked returns the triggers whose restarts can come, on whatever way, to the source of this one.
+func (g *graph) upstreamLocked(k kube.Key) []kube.Key {
+	start := g.nodes[k]
 	if start == nil {
 		return nil
 	}

@@ -23,22 +23,22 @@ const recheck = time.Minute
 func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 	ts := cache.New[*RestartTrigger](s.Mirror(resource, ""))
 	ps := cache.New[*pod](s.Mirror(pods, ""))
+	cycles, wake := controller.Woken()
 	r := &reconciler{
 		worker:   worker{client: s.Client, events: recorder},
 		triggers: apply.NewStatuses[RestartTrigger](s.Client, ts),
 		pods:     ps.List,
-		graph:    newGraph(),
+		graph:    newGraph(wake),
 		memories: map[kube.Key]*memory{},
 	}
-	c := s.New("restart", r.Reconcile, controller.For(ts), controller.Watches(ts, r.graph.upstream), controller.Watches(ps, r.graph.forPod))
-	ts.OnChange(func(c cache.Change[*RestartTrigger]) { // after upstream, which has to know of a trigger that is deleted
+	ts.OnChange(func(c cache.Change[*RestartTrigger]) { // ahead of the controller's: whoever runs finds the graph as it is by then
 		if c.Type == cache.Deleted {
 			r.graph.remove(c.Old.Key())
 			return
 		}
 		r.graph.put(c.New)
 	})
-	return c
+	return s.New("restart", r.Reconcile, controller.For(ts), controller.Watches(ps, r.graph.forPod), cycles)
 }
 
 type reconciler struct {

@@ -45,7 +45,7 @@ func (o *StandaloneOptions) rule() (*rule, error) {
 	}
 	switch {
 	case len(o.Targets) == 0 || len(o.Targets) > maxTargets:
-		return nil, fmt.Errorf("targets: want 1 to %d, there are %d", maxTargets, len(o.Targets))
+		return nil, fmt.Errorf("target: want 1 to %d, there are %d", maxTargets, len(o.Targets))
 	case o.Debounce < 0 || o.Debounce > maxDebounce:
 		return nil, fmt.Errorf("debounce: must be within 0s..%s, is %s", maxDebounce, o.Debounce)
 	case o.Cooldown < 0 || o.Cooldown > maxCooldown:

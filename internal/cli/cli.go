@@ -1,12 +1,12 @@
-// Package cli is the command line: flags become the options of the packages below, and their results become text and an exit code.
-// It is the only package that knows cobra.
+// Package cli is the command line: flags become the options of the packages below, and their results become text and
+// an exit code. It is the only package that knows cobra.
 //
-// Its job: the commands and their help, where to connect (through package kubeconfig), which controllers there are, logging, what
-// `skiff watch` prints, and the tour of `skiff demo`. Not its job: signals (the caller's ctx ends a command) and anything that could
-// be wanted without a command line.
+// Its job: the commands and their help, where to connect (through package kubeconfig), which controllers there are,
+// logging, what `skiff watch` prints, and the tour of `skiff demo`. Not its job: signals (the caller's ctx ends a
+// command) and anything that could be wanted without a command line.
 //
-// Main runs the command on its caller's goroutine. It is not on the event path, but for `skiff watch`, whose printer runs on the
-// goroutine of the Reflector.
+// Main runs the command on its caller's goroutine. It is not on the event path, but for `skiff watch`, whose printer
+// runs on the goroutine of the Reflector.
 package cli
 
 import (
@@ -39,8 +39,8 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 // errQuiet makes a command exit with 1 without a message: what it printed on stdout says it all.
 var errQuiet = errors.New("")
 
-// Main runs skiff with the arguments behind the program's name and returns the exit code: 0 done, 1 failed, 2 wrong usage. The end
-// of ctx is how a command that would run for ever is stopped; that is no failure.
+// Main runs skiff with the arguments behind the program's name and returns the exit code: 0 done, 1 failed, 2 wrong
+// usage. The end of ctx is how a command that would run for ever is stopped; that is no failure.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
@@ -98,8 +98,8 @@ against a cluster with 'skiff run'.`,
 			return cmd.Help()
 		},
 	}
-	// cobra's own --version wants a template for other words than its own, and text/template, which calls methods by name,
-	// would keep the linker from leaving out unused methods: 2 MB.
+	// cobra's own --version wants a template for other words than its own, and text/template, which calls methods by
+	// name, would keep the linker from leaving out unused methods: 2 MB.
 	root.Flags().BoolVar(&showVersion, "version", false, "print the version of this binary")
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2 // two letters swapped, or one wrong and one missing
@@ -136,7 +136,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 
 func unknownCommand(cmd *cobra.Command, name string) error {
 	if near := cmd.SuggestionsFor(name); len(near) > 0 {
-		return usagef("unknown command %q for %s: did you mean %s?", name, cmd.CommandPath(), strings.Join(near, " or "))
+		return usagef("unknown command %q for %s: did you mean %s?", name, cmd.CommandPath(),
+			strings.Join(near, " or "))
 	}
 	return usagef("unknown command %q for %s", name, cmd.CommandPath())
 }

@@ -90,16 +90,19 @@ func TestWrongUsageIsOneLineAndAHintAndExitsWith2(t *testing.T) {
 		{"--frobnicate", "unknown flag: --frobnicate", "skiff"},
 		{"run --frobnicate", "unknown flag: --frobnicate", "skiff run"},
 		{"run extra", `skiff run takes no arguments, got "extra"`, "skiff run"},
-		{"run --controllers webserver,nope", `--controllers: there is no controller "nope": choose from webserver`, "skiff run"},
+		{"run --controllers webserver,nope", `--controllers: there is no controller "nope": choose from webserver`,
+			"skiff run"},
 		{"run --controllers webserver,webserver", `--controllers: "webserver" is there twice`, "skiff run"},
 		{"run --controllers=", "--controllers: name at least one of webserver", "skiff run"},
 		{"run --watch-namespaces a,B_c", `--watch-namespaces: "B_c" is not the name of a namespace`, "skiff run"},
 		{"run --watch-namespaces=a,", `--watch-namespaces: "" is not the name of a namespace`, "skiff run"},
 		{"run --max-concurrent-reconciles 0", "--max-concurrent-reconciles 0: want at least 1", "skiff run"},
 		{"run --max-concurrent-reconciles many", `"many" for "--max-concurrent-reconciles"`, "skiff run"},
-		{"run --health-probe-bind-address 8081", "--health-probe-bind-address 8081: want HOST:PORT or :PORT", "skiff run"},
+		{"run --health-probe-bind-address 8081", "--health-probe-bind-address 8081: want HOST:PORT or :PORT",
+			"skiff run"},
 		{"run --health-probe-bind-address :http-alt", "the port is not a number", "skiff run"},
-		{"run --metrics-bind-address :8080", "--metrics-bind-address :8080: this version serves no metrics", "skiff run"},
+		{"run --metrics-bind-address :8080", "--metrics-bind-address :8080: this version serves no metrics",
+			"skiff run"},
 		{"run --watch-idle-timeout -1s", "--watch-idle-timeout -1s: is negative", "skiff run"},
 		{"run --request-timeout -1s --server https://h", "--request-timeout -1s: is negative", "skiff run"},
 		{"run --request-timeout soon", `"soon" for "--request-timeout"`, "skiff run"},
@@ -119,7 +122,8 @@ func TestWrongUsageIsOneLineAndAHintAndExitsWith2(t *testing.T) {
 		{"watch pods -n My_Team", `--namespace: "My_Team" is not the name of a namespace`, "skiff watch"},
 		{"watch pod/web", "write it as skiff watch pod web", "skiff watch"},
 		{"watch pods,services", "one resource can be watched at a time", "skiff watch"},
-		{"completion tcsh", `want the name of one shell, bash, fish, powershell, zsh, got ["tcsh"]`, "skiff completion"},
+		{"completion tcsh", `want the name of one shell, bash, fish, powershell, zsh, got ["tcsh"]`,
+			"skiff completion"},
 		{"help nothing", `no help for "nothing"`, "skiff help"},
 	} {
 		r := skiff(t, strings.Fields(tt.args)...)
@@ -131,7 +135,8 @@ func TestWrongUsageIsOneLineAndAHintAndExitsWith2(t *testing.T) {
 }
 
 func TestEveryCommandHasHelpWithWhatItDoes(t *testing.T) {
-	for _, path := range []string{"", "run", "dev", "demo", "watch", "crds", "crds print", "crds install", "crds diff", "version", "completion"} {
+	for _, path := range []string{"", "run", "dev", "demo", "watch", "crds", "crds print", "crds install", "crds diff",
+		"version", "completion"} {
 		r := skiff(t, append(strings.Fields(path), "--help")...)
 		r.want(t, exitDone)
 		if !strings.Contains(r.stdout, "Usage:") || r.stderr != "" {
@@ -147,7 +152,8 @@ func TestEveryCommandHasHelpWithWhatItDoes(t *testing.T) {
 }
 
 func TestVersionNamesTheBuild(t *testing.T) {
-	if r := skiff(t, "version"); r.code != exitDone || !strings.HasPrefix(r.stdout, "skiff ") || !strings.Contains(r.stdout, "go1.") {
+	if r := skiff(t, "version"); r.code != exitDone || !strings.HasPrefix(r.stdout, "skiff ") ||
+		!strings.Contains(r.stdout, "go1.") {
 		t.Errorf("%+v", r)
 	}
 	var v map[string]string
@@ -183,7 +189,8 @@ func TestCRDsPrintPrintsEveryDefinition(t *testing.T) {
 	}
 }
 
-// TestAServerThatCannotBeUsedIsOneErrorThatNamesTheNextStep holds the bad input that concerns where to connect and as whom.
+// TestAServerThatCannotBeUsedIsOneErrorThatNamesTheNextStep holds the bad input that concerns where to connect and as
+// whom.
 func TestAServerThatCannotBeUsedIsOneErrorThatNamesTheNextStep(t *testing.T) {
 	const canary = "canary-Zq7"
 	answer := func(code int, contentType, body string) http.HandlerFunc {
@@ -223,17 +230,24 @@ func TestAServerThatCannotBeUsedIsOneErrorThatNamesTheNextStep(t *testing.T) {
 		{"no configuration", nil, []string{"no cluster configured", "--server or --kubeconfig"}},
 		{"missing kubeconfig", []string{"--kubeconfig", filepath.Join(dir, "nope")}, []string{"nope: no such file"}},
 		{"malformed kubeconfig", []string{"--kubeconfig", malformed}, []string{malformed, `cluster "c"`, "line 3"}},
-		{"unreachable", []string{"--server", gone.URL}, []string{strings.TrimPrefix(gone.URL, "http://"), "refused", "is the server up"}},
-		{"unknown authority", []string{"--server", portal.URL}, []string{"unknown authority", "--certificate-authority"}},
-		{"another name", []string{"--server", portal.URL, "--certificate-authority", caFile(t, portal), "--tls-server-name", "other"},
+		{"unreachable", []string{"--server", gone.URL},
+			[]string{strings.TrimPrefix(gone.URL, "http://"), "refused", "is the server up"}},
+		{"unknown authority", []string{"--server", portal.URL},
+			[]string{"unknown authority", "--certificate-authority"}},
+		{"another name", []string{"--server", portal.URL, "--certificate-authority", caFile(t, portal),
+			"--tls-server-name", "other"},
 			[]string{"other", "--tls-server-name"}},
-		{"no TLS there", []string{"--server", strings.Replace(plain.URL, "http:", "https:", 1)}, []string{"HTTP response to HTTPS client"}},
-		{"wrong token", []string{"--server", unauthorized.URL, "--certificate-authority", caFile(t, unauthorized), "--token", canary},
+		{"no TLS there", []string{"--server", strings.Replace(plain.URL, "http:", "https:", 1)},
+			[]string{"HTTP response to HTTPS client"}},
+		{"wrong token", []string{"--server", unauthorized.URL, "--certificate-authority",
+			caFile(t, unauthorized), "--token", canary},
 			[]string{"Unauthorized", "does not accept the credentials", "--token-file"}},
 		{"a login page", []string{"--server", portal.URL, "--certificate-authority", caFile(t, portal)},
 			[]string{portal.URL, "not the JSON of an API server", "proxy"}},
-		{"a broken proxy", []string{"--server", badGateway.URL, "--certificate-authority", caFile(t, badGateway)}, []string{"502"}},
-		{"token over plain http", []string{"--server", "http://h", "--token", canary}, []string{"--token", "plain http"}},
+		{"a broken proxy", []string{"--server", badGateway.URL, "--certificate-authority", caFile(t, badGateway)},
+			[]string{"502"}},
+		{"token over plain http", []string{"--server", "http://h", "--token", canary},
+			[]string{"--token", "plain http"}},
 	} {
 		for _, command := range [][]string{{"watch", "pods"}, {"crds", "install"}, {"crds", "diff"}} {
 			if tt.name == "a login page" && command[0] == "crds" {

@@ -144,8 +144,10 @@ func installCRD(ctx context.Context, c *kube.Client, d definition) (did string, 
 	if err := c.Get(ctx, crdResource, key, &before); err != nil && !kube.IsNotFound(err) {
 		return "", err
 	}
-	// Forced: the fields that we declare are ours to say, whoever wrote them last (an older skiff, kubectl apply, Helm).
-	if err := c.Patch(ctx, crdResource, key, kube.ApplyPatch, d.object, &after, kube.WriteOptions{FieldManager: fieldManager, Force: true}); err != nil {
+	// Forced: the fields that we declare are ours to say, whoever wrote them last (an older skiff, kubectl apply,
+	// Helm).
+	if err := c.Patch(ctx, crdResource, key, kube.ApplyPatch, d.object, &after,
+		kube.WriteOptions{FieldManager: fieldManager, Force: true}); err != nil {
 		return "", err
 	}
 	switch before.ResourceVersion {
@@ -221,7 +223,8 @@ func diffCRDs(ctx context.Context, c *kube.Client, out io.Writer) error {
 			continue
 		}
 		result = errQuiet
-		if _, err := fmt.Fprintf(out, "--- %s in the cluster\n+++ %s of this skiff\n%s", d.name, d.name, text); err != nil {
+		if _, err := fmt.Fprintf(out, "--- %s in the cluster\n+++ %s of this skiff\n%s", d.name,
+			d.name, text); err != nil {
 			return err
 		}
 	}

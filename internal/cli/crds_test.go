@@ -21,14 +21,17 @@ func TestCRDsInstallMakesTheDefinitionsServedAndAgainChangesNothing(t *testing.T
 		t.Errorf("the resource is not served: %v", err)
 	}
 	before := c.api.Revision()
-	if r := skiff(t, "crds", "install", "--server", c.url()); r.code != exitDone || !strings.Contains(r.stdout, "webservers.skiff.dev unchanged") {
+	if r := skiff(t, "crds", "install", "--server", c.url()); r.code != exitDone ||
+		!strings.Contains(r.stdout, "webservers.skiff.dev unchanged") {
 		t.Errorf("again: %+v", r)
 	}
 	if c.api.Revision() != before {
 		t.Errorf("installing again has written something")
 	}
-	c.patch(crdResource, "", "webservers.skiff.dev", map[string]any{"spec": map[string]any{"names": map[string]any{"shortNames": []string{"web"}}}})
-	if r := skiff(t, "crds", "install", "--server", c.url()); r.code != exitDone || !strings.Contains(r.stdout, "webservers.skiff.dev updated") {
+	c.patch(crdResource, "", "webservers.skiff.dev",
+		map[string]any{"spec": map[string]any{"names": map[string]any{"shortNames": []string{"web"}}}})
+	if r := skiff(t, "crds", "install", "--server", c.url()); r.code != exitDone ||
+		!strings.Contains(r.stdout, "webservers.skiff.dev updated") {
 		t.Errorf("after a change: %+v", r)
 	}
 }
@@ -36,7 +39,8 @@ func TestCRDsInstallMakesTheDefinitionsServedAndAgainChangesNothing(t *testing.T
 func TestCRDsDiffExitsWith1OnlyForADifference(t *testing.T) {
 	c := newCluster(t, fakeapi.Options{})
 	r := skiff(t, "crds", "diff", "--server", c.url())
-	if r.code != exitFailed || r.stderr != "" || !strings.Contains(r.stdout, "+++ webservers.skiff.dev of this skiff") {
+	if r.code != exitFailed || r.stderr != "" || !strings.Contains(r.stdout,
+		"+++ webservers.skiff.dev of this skiff") {
 		t.Errorf("before the installation: %+v", r)
 	}
 	if c.api.Get(crdResource, kube.Key{Name: "webservers.skiff.dev"}) != nil {
@@ -46,7 +50,8 @@ func TestCRDsDiffExitsWith1OnlyForADifference(t *testing.T) {
 	if r := skiff(t, "crds", "diff", "--server", c.url()); r.code != exitDone || r.stdout != "" {
 		t.Errorf("after the installation: %+v", r)
 	}
-	c.patch(crdResource, "", "webservers.skiff.dev", map[string]any{"spec": map[string]any{"names": map[string]any{"shortNames": []string{"web"}}}})
+	c.patch(crdResource, "", "webservers.skiff.dev",
+		map[string]any{"spec": map[string]any{"names": map[string]any{"shortNames": []string{"web"}}}})
 	r = skiff(t, "crds", "diff", "--server", c.url())
 	if r.code != exitFailed || !strings.Contains(r.stdout, "-            - web\n+            - ws\n") {
 		t.Errorf("after a change: %+v", r)
@@ -56,14 +61,22 @@ func TestCRDsDiffExitsWith1OnlyForADifference(t *testing.T) {
 func TestCRDsInstallSaysWhatItWaitsFor(t *testing.T) {
 	passed := len(crds.All()) // each is read once before it is applied
 	c := newCluster(t, fakeapi.Options{})
-	c.api.Inject(fakeapi.Fault{Verb: "get", Resource: "customresourcedefinitions", Skip: passed, Rewrite: func([]byte) []byte {
-		return []byte(`{"metadata":{"name":"webservers.skiff.dev"},"status":{"conditions":[{"type":"Established","status":"False","message":"not yet"}]}}`)
-	}})
-	skiff(t, "crds", "install", "--timeout", "4s", "--server", c.url()).want(t, exitFailed, "wait for CRD ", "not established within 4s: not yet") // the applies count, too
+	c.api.Inject(fakeapi.Fault{Verb: "get", Resource: "customresourcedefinitions", Skip: passed,
+		Rewrite: func([]byte) []byte {
+			return []byte(`{"metadata":{"name":"webservers.skiff.dev"},` +
+				`"status":{"conditions":[{"type":"Established","status":"False","message":"not yet"}]}}`)
+		}})
+	// the applies count, too
+	skiff(t, "crds", "install", "--timeout", "4s", "--server", c.url()).want(t, exitFailed, "wait for CRD ",
+		"not established within 4s: not yet")
 
 	c = newCluster(t, fakeapi.Options{})
-	c.api.Inject(fakeapi.Fault{Verb: "get", Resource: "customresourcedefinitions", Skip: passed, Rewrite: func([]byte) []byte {
-		return []byte(`{"metadata":{"name":"webservers.skiff.dev"},"status":{"conditions":[{"type":"NamesAccepted","status":"False","message":"\"ws\" is already in use"}]}}`)
-	}})
-	skiff(t, "crds", "install", "--server", c.url()).want(t, exitFailed, "does not accept its names", `"ws" is already in use`)
+	c.api.Inject(fakeapi.Fault{Verb: "get", Resource: "customresourcedefinitions", Skip: passed,
+		Rewrite: func([]byte) []byte {
+			return []byte(`{"metadata":{"name":"webservers.skiff.dev"},` +
+				`"status":{"conditions":[{"type":"NamesAccepted","status":"False","message":"\"ws\" is already in ` +
+				`use"}]}}`)
+		}})
+	skiff(t, "crds", "install", "--server", c.url()).want(t, exitFailed, "does not accept its names",
+		`"ws" is already in use`)
 }

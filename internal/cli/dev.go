@@ -44,8 +44,9 @@ in memory and ends with the process.`,
 				}
 			}
 			// The simulation's reconciles are not what the user wants to follow: two levels down.
-			d, err := newDevCluster(devOptions{listen: listen, kubeconfig: out, simulate: simulate.Options{Log: log.V(2)},
-				log: log})
+			d, err := newDevCluster(devOptions{listen: listen, kubeconfig: out,
+				simulate: simulate.Options{Log: log.V(2)},
+				log:      log})
 			if err != nil {
 				return err
 			}
@@ -64,8 +65,10 @@ in memory and ends with the process.`,
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "`address` of this machine to serve on; port 0 takes a free one")
-	cmd.Flags().StringVar(&out, "kubeconfig-out", "", "`file` to write the kubeconfig to, removed at the end (default skiff/dev.kubeconfig in the user's cache directory)")
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0",
+		"`address` of this machine to serve on; port 0 takes a free one")
+	cmd.Flags().StringVar(&out, "kubeconfig-out", "", "`file` to write the kubeconfig to, removed at the end "+
+		"(default skiff/dev.kubeconfig in the user's cache directory)")
 	return cmd
 }
 

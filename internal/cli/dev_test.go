@@ -123,5 +123,6 @@ func TestDevRefusesWhatItCannotServe(t *testing.T) {
 	if err := os.WriteFile(out, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	skiff(t, "dev", "--kubeconfig-out", filepath.Join(out, "below-a-file")).want(t, exitFailed, "--kubeconfig-out", "not a directory")
+	skiff(t, "dev", "--kubeconfig-out", filepath.Join(out, "below-a-file")).want(t, exitFailed,
+		"--kubeconfig-out", "not a directory")
 }

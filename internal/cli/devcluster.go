@@ -33,8 +33,8 @@ type devOptions struct {
 	log        logr.Logger
 }
 
-// devCluster is an API server in this process with everything that makes it a cluster: HTTPS, a token, a kubeconfig, and simulated
-// nodes. run owns all its goroutines.
+// devCluster is an API server in this process with everything that makes it a cluster: HTTPS, a token, a kubeconfig,
+// and simulated nodes. run owns all its goroutines.
 type devCluster struct {
 	o       devOptions
 	api     *fakeapi.Server
@@ -61,7 +61,8 @@ func newDevCluster(o devOptions) (*devCluster, error) {
 	if d.to, _, err = kubeconfig.Load(kubeconfig.Flags{Kubeconfig: o.kubeconfig}, env); err != nil {
 		return nil, errors.Join(err, d.close(), d.removeKubeconfig())
 	}
-	d.to.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil } // those of the environment are not for this machine
+	// those of the environment are not for this machine
+	d.to.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	return d, nil
 }
 
@@ -76,7 +77,8 @@ func checkLoopback(flag, address string) error {
 	}
 	addr, err := netip.ParseAddr(host)
 	if host != "localhost" && (err != nil || !addr.IsLoopback()) {
-		return usagef("%s %s: only addresses of this machine itself, such as 127.0.0.1:6443, are served", flag, address)
+		return usagef("%s %s: only addresses of this machine itself, such as 127.0.0.1:6443, are served", flag,
+			address)
 	}
 	return nil
 }
@@ -100,7 +102,8 @@ func (d *devCluster) writeKubeconfig(tls *fakeapi.TLS, token string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("--kubeconfig-out: %w", err)
 	}
-	// A new file, renamed into place: the permissions of an old one would stay, and a reader could meet half of the new one.
+	// A new file, renamed into place: the permissions of an old one would stay, and a reader could meet half of the
+	// new one.
 	f, err := os.CreateTemp(dir, ".skiff-dev-*")
 	if err != nil {
 		return fmt.Errorf("--kubeconfig-out: %w", err)
@@ -136,8 +139,8 @@ func (d *devCluster) connect(name string) (*kube.Client, error) {
 	return kube.New(to)
 }
 
-// run simulates the cluster while work runs, and gives work a context that ends when ctx does or when the simulation fails. Then it
-// takes everything down, work's side first.
+// run simulates the cluster while work runs, and gives work a context that ends when ctx does or when the simulation
+// fails. Then it takes everything down, work's side first.
 func (d *devCluster) run(ctx context.Context, work func(ctx context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -8,9 +8,9 @@ import (
 // diffContext is how many equal lines are shown around a change; three is what diff -u shows.
 const diffContext = 3
 
-// diffLines returns the lines in which two texts differ, with some around them, each marked by ' ', '-' or '+'; "" for equal texts.
-// It compares by the longest common subsequence, in time and space of the product of both lengths after equal ends are cut off:
-// meant for manifests of some thousand lines.
+// diffLines returns the lines in which two texts differ, with some around them, each marked by ' ', '-' or '+'; "" for
+// equal texts. It compares by the longest common subsequence, in time and space of the product of both lengths after
+// equal ends are cut off: meant for manifests of some thousand lines.
 func diffLines(a, b string) string {
 	x, y := splitLines(a), splitLines(b)
 	head := 0
@@ -39,7 +39,8 @@ func splitLines(s string) []string {
 	return strings.Split(strings.TrimSuffix(s, "\n"), "\n")
 }
 
-// diffMiddle marks the lines of x and y; common[i][j] is the length of the longest common subsequence of x[i:] and y[j:].
+// diffMiddle marks the lines of x and y; common[i][j] is the length of the longest common subsequence of x[i:] and
+// y[j:].
 func diffMiddle(x, y []string) []string {
 	common := make([][]int32, len(x)+1)
 	for i := range common {

@@ -24,12 +24,13 @@ type apiResource struct {
 
 // is reports whether a user who writes name means this resource.
 func (r apiResource) is(name string) bool {
-	return name == r.Name || name == r.SingularName || name == strings.ToLower(r.Kind) || slices.Contains(r.ShortNames, name)
+	return name == r.Name || name == r.SingularName || name == strings.ToLower(r.Kind) ||
+		slices.Contains(r.ShortNames, name)
 }
 
-// resolve finds the resource that a user means by its plural, singular or short name or its kind, each also with ".GROUP" behind
-// it. As in kubectl, the core group comes first, then the groups in the server's order, each in its preferred version. A group that
-// does not answer (an extension server that is down) hides only itself.
+// resolve finds the resource that a user means by its plural, singular or short name or its kind, each also with
+// ".GROUP" behind it. As in kubectl, the core group comes first, then the groups in the server's order, each in its
+// preferred version. A group that does not answer (an extension server that is down) hides only itself.
 func resolve(ctx context.Context, c *kube.Client, name string) (kube.Resource, error) {
 	want, group, qualified := strings.Cut(strings.ToLower(name), ".")
 	var broken []error
@@ -66,9 +67,11 @@ func resolve(ctx context.Context, c *kube.Client, name string) (kube.Resource, e
 		}
 	}
 	if len(broken) > 0 {
-		return kube.Resource{}, fmt.Errorf("find resource %q: not in the API groups that answer: %w", name, errors.Join(broken...))
+		return kube.Resource{}, fmt.Errorf("find resource %q: not in the API groups that answer: %w",
+			name, errors.Join(broken...))
 	}
-	return kube.Resource{}, fmt.Errorf("the server has no resource %q: `kubectl api-resources` lists what it has", name)
+	return kube.Resource{}, fmt.Errorf("the server has no resource %q: `kubectl api-resources` lists what it has",
+		name)
 }
 
 // find looks for a resource in one group version. An error with found set is about the resource itself.
@@ -90,7 +93,8 @@ func find(ctx context.Context, c *kube.Client, group, version, want string) (r k
 		}
 		r.Plural, r.Kind, r.ClusterScoped = a.Name, a.Kind, !a.Namespaced
 		if !slices.Contains(a.Verbs, "list") || !slices.Contains(a.Verbs, "watch") {
-			return r, true, fmt.Errorf("%s cannot be listed and watched: the server offers only %s", r, strings.Join(a.Verbs, ", "))
+			return r, true, fmt.Errorf("%s cannot be listed and watched: the server offers only %s", r,
+				strings.Join(a.Verbs, ", "))
 		}
 		return r, true, nil
 	}
@@ -104,7 +108,8 @@ func discover(ctx context.Context, c *kube.Client, path string, into any) error 
 		return err
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("read %s%s: the answer is not the JSON of an API server (%w): is the address right, or is a proxy in the way?",
+		return fmt.Errorf("read %s%s: the answer is not the JSON of an API server (%w): is the address right, or is "+
+			"a proxy in the way?",
 			c.Server(), path, err)
 	}
 	return nil

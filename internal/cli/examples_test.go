@@ -43,8 +43,10 @@ var exampleKinds = []kube.Resource{webServers, redises, triggers, deployments,
 	{Version: "v1", Plural: "serviceaccounts", Kind: "ServiceAccount"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Plural: "roles", Kind: "Role"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Plural: "rolebindings", Kind: "RoleBinding"},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Plural: "clusterroles", Kind: "ClusterRole", ClusterScoped: true},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Plural: "clusterrolebindings", Kind: "ClusterRoleBinding", ClusterScoped: true},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Plural: "clusterroles",
+		Kind: "ClusterRole", ClusterScoped: true},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Plural: "clusterrolebindings",
+		Kind: "ClusterRoleBinding", ClusterScoped: true},
 }
 
 // Strict, as kubectl is: a typo in an example is refused and not dropped. Each file goes into a namespace of its own.
@@ -57,7 +59,10 @@ func TestTheServerTakesEveryExample(t *testing.T) {
 		home := "example-" + string(rune('a'+i))
 		c.create(exampleKinds[4], "", named(home, nil))
 		for _, body := range exampleDocuments(t, name) {
-			at := slices.IndexFunc(exampleKinds, func(r kube.Resource) bool { return r.Kind == body["kind"] && r.APIVersion() == body["apiVersion"] })
+			at := slices.IndexFunc(exampleKinds, func(r kube.Resource) bool {
+				return r.Kind == body["kind"] &&
+					r.APIVersion() == body["apiVersion"]
+			})
 			if at < 0 {
 				t.Errorf("%s: %v of %v is not in the table of this test", name, body["kind"], body["apiVersion"])
 				continue
@@ -69,7 +74,8 @@ func TestTheServerTakesEveryExample(t *testing.T) {
 			if exampleKinds[at].ClusterScoped {
 				namespace = ""
 			}
-			err := c.client.Create(t.Context(), exampleKinds[at], namespace, body, nil, kube.WriteOptions{FieldValidation: "Strict"})
+			err := c.client.Create(t.Context(), exampleKinds[at], namespace, body, nil,
+				kube.WriteOptions{FieldValidation: "Strict"})
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -128,7 +134,8 @@ func neededFor(t *testing.T, r fakeapi.Request) string {
 	if len(parts) == 3 {
 		resource += "/" + parts[2]
 	}
-	verb := map[string]string{http.MethodGet: "get", http.MethodPost: "create", http.MethodPatch: "patch", http.MethodDelete: "delete"}[r.Method]
+	verb := map[string]string{http.MethodGet: "get", http.MethodPost: "create", http.MethodPatch: "patch",
+		http.MethodDelete: "delete"}[r.Method]
 	switch {
 	case verb == "":
 		t.Fatalf("%s %s: this test does not know the method", r.Method, r.Path)

@@ -66,14 +66,16 @@ func (c *cluster) create(r kube.Resource, namespace string, obj map[string]any) 
 
 func (c *cluster) patch(r kube.Resource, namespace, name string, patch map[string]any) {
 	c.t.Helper()
-	if err := c.client.Patch(c.t.Context(), r, kube.Key{Namespace: namespace, Name: name}, kube.MergePatch, patch, nil, kube.WriteOptions{}); err != nil {
+	if err := c.client.Patch(c.t.Context(), r, kube.Key{Namespace: namespace, Name: name}, kube.MergePatch, patch, nil,
+		kube.WriteOptions{}); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
 func (c *cluster) delete(r kube.Resource, namespace, name string) {
 	c.t.Helper()
-	if err := c.client.Delete(c.t.Context(), r, kube.Key{Namespace: namespace, Name: name}, kube.DeleteOptions{}); err != nil {
+	if err := c.client.Delete(c.t.Context(), r, kube.Key{Namespace: namespace, Name: name},
+		kube.DeleteOptions{}); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -86,7 +88,8 @@ func named(name string, labels map[string]string) map[string]any {
 func pipeCluster() *devCluster {
 	api := fakeapi.New(fakeapi.Options{})
 	pipe := api.ListenPipe()
-	return &devCluster{api: api, serving: pipe, to: kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial}, o: devOptions{simulate: demoPods}}
+	return &devCluster{api: api, serving: pipe, to: kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial},
+		o: devOptions{simulate: demoPods}}
 }
 
 // follower is a `skiff watch` that runs in this process.
@@ -103,7 +106,8 @@ func follow(t *testing.T, args ...string) *follower {
 	t.Helper()
 	isolate(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	f := &follower{t: t, lines: make(chan string, 1000), stderr: &lockedBuffer{}, cancel: cancel, code: make(chan int, 1)}
+	f := &follower{t: t, lines: make(chan string, 1000), stderr: &lockedBuffer{},
+		cancel: cancel, code: make(chan int, 1)}
 	go func() { f.code <- Main(ctx, args, &lineWriter{lines: f.lines}, f.stderr) }()
 	t.Cleanup(cancel)
 	return f

@@ -18,7 +18,8 @@ type logFlags struct {
 
 func (f *logFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.format, "log-format", "text", "`format` of the log on stderr: text or json")
-	cmd.Flags().IntVarP(&f.verbosity, "verbosity", "v", 0, "log more: 1 for what is only of use when searching for a fault")
+	cmd.Flags().IntVarP(&f.verbosity, "verbosity", "v", 0,
+		"log more: 1 for what is only of use when searching for a fault")
 }
 
 // logger makes the logger that the flags describe.
@@ -32,7 +33,8 @@ func (f *logFlags) logger(stderr io.Writer) (logr.Logger, error) {
 		return stdr.New(log.New(stderr, "", log.LstdFlags)), nil
 	case "json":
 		// logr's V(n) is slog's level -n.
-		return logr.FromSlogHandler(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: slog.Level(-f.verbosity)})), nil
+		return logr.FromSlogHandler(slog.NewJSONHandler(stderr,
+			&slog.HandlerOptions{Level: slog.Level(-f.verbosity)})), nil
 	}
 	return logr.Logger{}, usagef("--log-format %q: want text or json", f.format)
 }

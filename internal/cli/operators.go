@@ -41,7 +41,8 @@ func checkControllers(names []string) error {
 	}
 	for i, name := range names {
 		if !slices.Contains(operatorNames(), name) {
-			return usagef("--controllers: there is no controller %q: choose from %s", name, strings.Join(operatorNames(), ", "))
+			return usagef("--controllers: there is no controller %q: choose from %s", name,
+				strings.Join(operatorNames(), ", "))
 		}
 		if slices.Contains(names[:i], name) {
 			return usagef("--controllers: %q is there twice", name)

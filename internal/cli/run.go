@@ -29,12 +29,18 @@ type controllerFlags struct {
 
 func (f *controllerFlags) add(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringSliceVar(&f.controllers, "controllers", operatorNames(), "`names` of the controllers to run, separated by commas")
-	fs.IntVar(&f.workers, "max-concurrent-reconciles", controller.DefaultWorkers, "how many objects each controller works on at a time")
-	fs.StringVar(&f.health, "health-probe-bind-address", "0", "`host:port` on which to serve /healthz and /readyz; 0 means none")
-	fs.StringVar(&f.metrics, "metrics-bind-address", "0", "`host:port` on which to serve metrics; only 0, none, works in this version")
-	fs.DurationVar(&f.watchIdleTimeout, "watch-idle-timeout", 0, "renew a watch on which nothing has arrived for so long; "+
-		"a resource on which nothing happens brings nothing either, and costs one request each time (default: a little longer than a watch lasts)")
+	fs.StringSliceVar(&f.controllers, "controllers", operatorNames(),
+		"`names` of the controllers to run, separated by commas")
+	fs.IntVar(&f.workers, "max-concurrent-reconciles", controller.DefaultWorkers,
+		"how many objects each controller works on at a time")
+	fs.StringVar(&f.health, "health-probe-bind-address", "0",
+		"`host:port` on which to serve /healthz and /readyz; 0 means none")
+	fs.StringVar(&f.metrics, "metrics-bind-address", "0",
+		"`host:port` on which to serve metrics; only 0, none, works in this version")
+	fs.DurationVar(&f.watchIdleTimeout, "watch-idle-timeout", 0,
+		"renew a watch on which nothing has arrived for so long; "+
+			"a resource on which nothing happens brings nothing either, and costs one request each time (default: a "+
+			"little longer than a watch lasts)")
 	f.log.add(cmd)
 }
 
@@ -121,21 +127,25 @@ there; the others run meanwhile.`,
 	}
 	addConnectionFlags(cmd, &connection)
 	flags.add(cmd)
-	cmd.Flags().StringSliceVar(&namespaces, "watch-namespaces", nil, "`namespaces` to work in, separated by commas; rights on no other are needed (default all)")
+	cmd.Flags().StringSliceVar(&namespaces, "watch-namespaces", nil,
+		"`namespaces` to work in, separated by commas; rights on no other are needed (default all)")
 	return cmd
 }
 
 // runControllers runs the controllers until ctx ends.
-func runControllers(ctx context.Context, client *kube.Client, f controllerFlags, namespaces []string, log logr.Logger) error {
+func runControllers(ctx context.Context, client *kube.Client, f controllerFlags,
+	namespaces []string, log logr.Logger) error {
 	version, _ := kube.Version()
 	scope := "all"
 	if len(namespaces) > 0 {
 		namespaces = slices.Compact(slices.Sorted(slices.Values(namespaces)))
 		scope = strings.Join(namespaces, ",")
 	}
-	log.Info("starting", "version", version, "server", client.Server(), "controllers", strings.Join(f.controllers, ","), "namespaces", scope)
-	controllers, recorders := newControllers(f.controllers, controller.Setup{Client: client, Namespaces: namespaces, Workers: f.workers,
-		WatchIdleTimeout: f.watchIdleTimeout, Log: log})
+	log.Info("starting", "version", version, "server", client.Server(), "controllers",
+		strings.Join(f.controllers, ","), "namespaces", scope)
+	controllers, recorders := newControllers(f.controllers,
+		controller.Setup{Client: client, Namespaces: namespaces, Workers: f.workers,
+			WatchIdleTimeout: f.watchIdleTimeout, Log: log})
 	m := manager.New(manager.Options{Controllers: controllers, HealthAddr: f.health, MetricsAddr: f.metrics, Log: log})
 	err := withRecorders(ctx, recorders, m.Run)
 	if err == nil {

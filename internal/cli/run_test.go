@@ -45,14 +45,16 @@ func runUntil(t *testing.T, text string, args ...string) result {
 	}
 }
 
-// secretServer answers everything with 401 over TLS. It repeats the token, as servers with debugging on do in other headers.
+// secretServer answers everything with 401 over TLS. It repeats the token, as servers with debugging on do in other
+// headers.
 func secretServer(t *testing.T) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("X-Debug", r.Header.Get("Authorization"))
 		w.WriteHeader(http.StatusUnauthorized)
-		io.WriteString(w, `{"kind":"Status","status":"Failure","code":401,"reason":"Unauthorized","message":"Unauthorized"}`)
+		io.WriteString(w,
+			`{"kind":"Status","status":"Failure","code":401,"reason":"Unauthorized","message":"Unauthorized"}`)
 	}))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.StartTLS()
@@ -71,7 +73,8 @@ func TestNoLogShowsAToken(t *testing.T) {
 	}
 	for _, format := range []string{"text", "json"} {
 		for _, credentials := range [][]string{{"--token", canary}, {"--token-file", file}} {
-			r := runUntil(t, "Unauthorized", append(credentials, "-v", "9", "--log-format", format, "--server", s.URL, "--certificate-authority", ca)...)
+			r := runUntil(t, "Unauthorized", append(credentials, "-v", "9", "--log-format", format, "--server", s.URL,
+				"--certificate-authority", ca)...)
 			r.want(t, exitDone)
 			if strings.Contains(r.stderr+r.stdout, canary) {
 				t.Errorf("%v in %s: the log shows the token: %s", credentials, format, r.stderr)
@@ -95,7 +98,8 @@ func TestJSONLogIsOneObjectForEachLine(t *testing.T) {
 func TestRunTakesUpTheProbePortOrSaysWhichFlag(t *testing.T) {
 	s := secretServer(t)
 	taken := strings.TrimPrefix(s.URL, "https://")
-	r := skiff(t, "run", "--health-probe-bind-address", taken, "--server", s.URL, "--certificate-authority", caFile(t, s))
+	r := skiff(t, "run", "--health-probe-bind-address", taken, "--server", s.URL,
+		"--certificate-authority", caFile(t, s))
 	r.want(t, exitFailed, "--health-probe-bind-address", taken, "in use")
 }
 

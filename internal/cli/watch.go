@@ -58,7 +58,8 @@ happened (ADDED, MODIFIED, DELETED), to which object, and what it looks like now
 	}
 	addConnectionFlags(cmd, &o.connection)
 	o.log.add(cmd)
-	cmd.Flags().StringVarP(&o.connection.Namespace, "namespace", "n", "", "`namespace`; without it the one of the kubeconfig context")
+	cmd.Flags().StringVarP(&o.connection.Namespace, "namespace", "n", "",
+		"`namespace`; without it the one of the kubeconfig context")
 	cmd.Flags().BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "watch all namespaces")
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "label `selector`, such as app=nginx,tier!=test")
 	cmd.Flags().StringVar(&o.fieldSelector, "field-selector", "", "field `selector`, such as spec.nodeName=node-1")
@@ -108,7 +109,8 @@ func (o *watchOptions) run(cmd *cobra.Command, resource, name string) error {
 	if err := tryList(ctx, client, q); err != nil {
 		return ended(ctx, err)
 	}
-	p := &printer{out: cmd.OutOrStdout(), resource: r, output: o.output, allNamespaces: namespace == "" && !r.ClusterScoped}
+	p := &printer{out: cmd.OutOrStdout(), resource: r, output: o.output,
+		allNamespaces: namespace == "" && !r.ClusterScoped}
 	if o.output == "json" {
 		return watch[*wholeObject](ctx, client, q, log, p)
 	}
@@ -123,7 +125,8 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// tryList asks for one object, so that a missing right or a wrong selector is an error. A mirror would wait for it to change.
+// tryList asks for one object, so that a missing right or a wrong selector is an error. A mirror would wait for it to
+// change.
 func tryList(ctx context.Context, c *kube.Client, q kube.Query) error {
 	query := url.Values{"limit": {"1"}}
 	if q.LabelSelector != "" {
@@ -146,7 +149,8 @@ type printable interface {
 func watch[T printable](ctx context.Context, c *kube.Client, q kube.Query, log logr.Logger, p *printer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	o := cache.Options{Resource: q.Resource, LabelSelector: q.LabelSelector, FieldSelector: q.FieldSelector, Client: c, Log: log}
+	o := cache.Options{Resource: q.Resource, LabelSelector: q.LabelSelector, FieldSelector: q.FieldSelector, Client: c,
+		Log: log}
 	if q.Namespace != "" {
 		o.Namespaces = []string{q.Namespace}
 	}

@@ -44,8 +44,9 @@ func TestWatchSelectsByLabelFieldNameAndNamespace(t *testing.T) {
 		"cm -n kube-system -l app=x":          "ADDED    configmap/c",
 		"cm -A -l app=x --field-selector=metadata.namespace=kube-system": "ADDED    kube-system      configmap/c",
 		"cm -n kube-system -l app=x -o name":                             "configmap/c",
-		"namespaces kube-system":                                         "ADDED    namespace/kube-system  phase=Active",
-		"ns kube-system -o wide":                                         "ADDED    namespace/kube-system  phase=Active resourceVersion=",
+		"namespaces kube-system": "ADDED    namespace/kube-system  " +
+			"phase=Active",
+		"ns kube-system -o wide": "ADDED    namespace/kube-system  phase=Active resourceVersion=",
 	} {
 		f := follow(t, append(append([]string{"watch"}, strings.Fields(args)...), "--server", c.url())...)
 		f.want(want)
@@ -58,7 +59,8 @@ func TestWatchSelectsByLabelFieldNameAndNamespace(t *testing.T) {
 
 func TestWatchAsJSONPrintsTheEventsAsTheServerSendsThem(t *testing.T) {
 	c := newCluster(t, fakeapi.Options{})
-	c.create(configMaps, "default", map[string]any{"metadata": map[string]any{"name": "a", "annotations": map[string]any{"n": "<&> é"}}, "data": map[string]any{"k": "v"}})
+	c.create(configMaps, "default", map[string]any{"metadata": map[string]any{"name": "a",
+		"annotations": map[string]any{"n": "<&> é"}}, "data": map[string]any{"k": "v"}})
 	f := follow(t, "watch", "configmaps", "-o", "json", "--server", c.url())
 	check := func(event string) {
 		t.Helper()
@@ -117,11 +119,13 @@ func TestWatchSurvivesServerRestartsAndPrintsWhatHappenedMeanwhile(t *testing.T)
 		c.down()
 		// The server's other clients go on: what they do is not seen until it is back.
 		behind(t, c.api, func(client *kube.Client) error {
-			if err := client.Delete(t.Context(), configMaps, kube.Key{Namespace: "default", Name: "lost"}, kube.DeleteOptions{}); err != nil {
+			if err := client.Delete(t.Context(), configMaps, kube.Key{Namespace: "default", Name: "lost"},
+				kube.DeleteOptions{}); err != nil {
 				return err
 			}
-			return client.Create(t.Context(), configMaps, "default", map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
-				"metadata": map[string]any{"name": "new"}}, nil, kube.WriteOptions{})
+			return client.Create(t.Context(), configMaps, "default",
+				map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+					"metadata": map[string]any{"name": "new"}}, nil, kube.WriteOptions{})
 		})
 		c.up()
 		got := map[string]bool{f.next(): true, f.next(): true}
@@ -153,10 +157,12 @@ func TestWatchEndsQuietlyWhenItsReaderGoesAway(t *testing.T) {
 	c := newCluster(t, fakeapi.Options{})
 	isolate(t)
 	var stderr lockedBuffer
-	if code := Main(t.Context(), []string{"watch", "namespaces", "--server", c.url()}, brokenPipe{}, &stderr); code != exitDone || stderr.String() != "" {
+	if code := Main(t.Context(), []string{"watch", "namespaces", "--server", c.url()}, brokenPipe{},
+		&stderr); code != exitDone || stderr.String() != "" {
 		t.Errorf("exit code %d, stderr %q", code, &stderr)
 	}
-	if code := Main(t.Context(), []string{"watch", "namespaces", "--server", c.url()}, fullDisk{}, &stderr); code != exitFailed ||
+	if code := Main(t.Context(), []string{"watch", "namespaces", "--server", c.url()}, fullDisk{},
+		&stderr); code != exitFailed ||
 		!strings.Contains(stderr.String(), "no space left") {
 		t.Errorf("exit code %d, stderr %q", code, &stderr)
 	}
@@ -176,12 +182,17 @@ func TestColumnsShowWhatAnObjectHas(t *testing.T) {
 			"conditions":[{"type":"Ready","status":"True"}],
 			"containerStatuses":[{"ready":true,"restartCount":2},{"ready":false,"restartCount":1}]}}`,
 			"phase=Running ready=1/2 restarts=3", "phase=Running ready=1/2 restarts=3 ip=10.0.0.1 node=n1 uid=u"},
-		{`{"metadata":{"name":"p","deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Running"}}`, "phase=Terminating", "phase=Terminating"},
-		{`{"metadata":{"name":"d","generation":3},"spec":{"replicas":3},"status":{"readyReplicas":2,"conditions":[{"type":"Available","status":"False"}]}}`,
+		{`{"metadata":{"name":"p","deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Running"}}`,
+			"phase=Terminating", "phase=Terminating"},
+		{`{"metadata":{"name":"d","generation":3},"spec":{"replicas":3},"status":{"readyReplicas":2,` +
+			`"conditions":[{"type":"Available","status":"False"}]}}`,
 			"ready=2/3 Available=False", "ready=2/3 Available=False generation=3"},
-		{`{"metadata":{"name":"s"},"spec":{"type":"NodePort","clusterIP":"10.96.0.7"}}`, "type=NodePort clusterIP=10.96.0.7", "type=NodePort clusterIP=10.96.0.7"},
-		{`{"metadata":{"name":"e"},"reason":"Created","note":"made a pod"}`, `reason=Created message="made a pod"`, `reason=Created message="made a pod"`},
-		{`{"metadata":{"name":"odd"},"spec":"text","status":{"phase":7,"conditions":"none","containerStatuses":[1]}}`, "phase=7 ready=0/1", "phase=7 ready=0/1"},
+		{`{"metadata":{"name":"s"},"spec":{"type":"NodePort","clusterIP":"10.96.0.7"}}`,
+			"type=NodePort clusterIP=10.96.0.7", "type=NodePort clusterIP=10.96.0.7"},
+		{`{"metadata":{"name":"e"},"reason":"Created","note":"made a pod"}`, `reason=Created message="made a pod"`,
+			`reason=Created message="made a pod"`},
+		{`{"metadata":{"name":"odd"},"spec":"text","status":{"phase":7,"conditions":"none","containerStatuses":[1]}}`,
+			"phase=7 ready=0/1", "phase=7 ready=0/1"},
 	} {
 		o := &lineObject{}
 		if err := o.UnmarshalJSON([]byte(tt.obj)); err != nil {
@@ -203,7 +214,8 @@ func discovery(t *testing.T, documents map[string]string) *kube.Client {
 		text, ok := documents[r.URL.Path]
 		if !ok {
 			w.WriteHeader(http.StatusServiceUnavailable)
-			text = `{"kind":"Status","status":"Failure","code":503,"reason":"ServiceUnavailable","message":"the extension server is down"}`
+			text = `{"kind":"Status","status":"Failure","code":503,"reason":"ServiceUnavailable","message":"the ` +
+				`extension server is down"}`
 		}
 		io.WriteString(w, text)
 	}))
@@ -225,14 +237,19 @@ func TestResourcesAreFoundByAnyOfTheirNames(t *testing.T) {
 			{"name":"componentstatuses","kind":"ComponentStatus","shortNames":["cs"],"verbs":["get","list"]}]}`,
 		"/apis": `{"groups":[{"name":"broken.example","preferredVersion":{"version":"v1"}},{"name":"apps","preferredVersion":{"version":"v1"}},
 			{"name":"events.k8s.io","preferredVersion":{"version":"v1"}},{"name":"skiff.dev","preferredVersion":{"version":"v1alpha1"}}]}`,
-		"/apis/apps/v1":            `{"resources":[{"name":"deployments","singularName":"deployment","kind":"Deployment","namespaced":true,"shortNames":["deploy"],` + verbs + `}]}`,
-		"/apis/events.k8s.io/v1":   `{"resources":[{"name":"events","singularName":"event","kind":"Event","namespaced":true,` + verbs + `}]}`,
-		"/apis/skiff.dev/v1alpha1": `{"resources":[{"name":"webservers","singularName":"webserver","kind":"WebServer","namespaced":true,"shortNames":["ws"],` + verbs + `}]}`,
+		"/apis/apps/v1": `{"resources":[{"name":"deployments","singularName":"deployment",` +
+			`"kind":"Deployment","namespaced":true,"shortNames":["deploy"],` + verbs + `}]}`,
+		"/apis/events.k8s.io/v1": `{"resources":[{"name":"events","singularName":"event","kind":"Event",` +
+			`"namespaced":true,` + verbs + `}]}`,
+		"/apis/skiff.dev/v1alpha1": `{"resources":[{"name":"webservers","singularName":"webserver",` +
+			`"kind":"WebServer","namespaced":true,"shortNames":["ws"],` + verbs + `}]}`,
 	})
 	for name, want := range map[string]string{
-		"pods": "/api/v1/pods", "pod": "/api/v1/pods", "po": "/api/v1/pods", "Pod": "/api/v1/pods", "PODS": "/api/v1/pods",
-		"deploy": "/apis/apps/v1/deployments", "deployments.apps": "/apis/apps/v1/deployments", "Deployment.apps": "/apis/apps/v1/deployments",
-		"events": "/api/v1/events", "events.events.k8s.io": "/apis/events.k8s.io/v1/events",
+		"pods": "/api/v1/pods", "pod": "/api/v1/pods", "po": "/api/v1/pods",
+		"Pod": "/api/v1/pods", "PODS": "/api/v1/pods",
+		"deploy": "/apis/apps/v1/deployments", "deployments.apps": "/apis/apps/v1/deployments",
+		"Deployment.apps": "/apis/apps/v1/deployments",
+		"events":          "/api/v1/events", "events.events.k8s.io": "/apis/events.k8s.io/v1/events",
 		"ws": "/apis/skiff.dev/v1alpha1/webservers", "webserver.skiff.dev": "/apis/skiff.dev/v1alpha1/webservers",
 	} {
 		r, err := resolve(t.Context(), c, name)
@@ -257,12 +274,15 @@ func TestWatchWithoutTheRightToListIsAnError(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.URL.Path == "/api/v1" {
-			io.WriteString(w, `{"resources":[{"name":"pods","kind":"Pod","namespaced":true,"verbs":["list","watch"]}]}`)
+			io.WriteString(w,
+				`{"resources":[{"name":"pods","kind":"Pod","namespaced":true,"verbs":["list","watch"]}]}`)
 			return
 		}
 		w.WriteHeader(http.StatusForbidden)
-		io.WriteString(w, `{"kind":"Status","status":"Failure","code":403,"reason":"Forbidden","message":"pods is forbidden: User \"x\" cannot list resource \"pods\""}`)
+		io.WriteString(w, `{"kind":"Status","status":"Failure","code":403,"reason":"Forbidden","message":"pods is `+
+			`forbidden: User \"x\" cannot list resource \"pods\""}`)
 	}))
 	defer s.Close()
-	skiff(t, "watch", "pods", "--server", s.URL).want(t, exitFailed, "pods is forbidden", "a Role or ClusterRole must grant this")
+	skiff(t, "watch", "pods", "--server", s.URL).want(t, exitFailed, "pods is forbidden",
+		"a Role or ClusterRole must grant this")
 }

@@ -54,7 +54,8 @@ func (o *wholeObject) text(p *printer) (string, error) {
 	return line.String(), err
 }
 
-// lineObject is an object cut down to the line that is printed of it, so that watching all pods of a cluster stays small.
+// lineObject is an object cut down to the line that is printed of it, so that watching all pods of a cluster stays
+// small.
 type lineObject struct {
 	kube.Meta
 	short, wide string

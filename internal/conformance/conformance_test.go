@@ -100,12 +100,15 @@ func TestReportShowsPassedFailedNotRunAndOpenRules(t *testing.T) {
 func TestRunRefusesWhatWouldClaimNothing(t *testing.T) {
 	const results = `{"Action":"pass","Package":"m","Test":"TestA"}`
 	for name, c := range map[string]struct{ source, input, want string }{
-		"unknown rule":       {"// Rules: LST-99\nfunc TestA() {}\n", results, `a_test.go:3:1: TestA claims "LST-99"`},
-		"no comma":           {"// Rules: LST-01 LST-02\nfunc TestA() {}\n", results, `claims "LST-01 LST-02"`},
-		"not above a test":   {"// Rules: LST-01\nfunc helper() {}\n", results, "not in the comment above a test function"},
-		"detached by a line": {"// Rules: LST-01\n\nfunc TestA() {}\n", results, "not in the comment above a test function"},
-		"no results":         {"func TestA() {}\n", "", "there are none on standard input"},
-		"no build":           {"func TestA() {}\n", `{"Action":"fail","Package":"m","FailedBuild":"m [m.test]"}`, "m did not build"},
+		"unknown rule": {"// Rules: LST-99\nfunc TestA() {}\n", results, `a_test.go:3:1: TestA claims "LST-99"`},
+		"no comma":     {"// Rules: LST-01 LST-02\nfunc TestA() {}\n", results, `claims "LST-01 LST-02"`},
+		"not above a test": {"// Rules: LST-01\nfunc helper() {}\n", results,
+			"not in the comment above a test function"},
+		"detached by a line": {"// Rules: LST-01\n\nfunc TestA() {}\n", results,
+			"not in the comment above a test function"},
+		"no results": {"func TestA() {}\n", "", "there are none on standard input"},
+		"no build": {"func TestA() {}\n", `{"Action":"fail","Package":"m","FailedBuild":"m [m.test]"}`,
+			"m did not build"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := tree(t, map[string]string{"go.mod": "module m\n", "a_test.go": "package m\n\n" + c.source})

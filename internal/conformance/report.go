@@ -19,8 +19,8 @@ const (
 
 var states = []string{statePass, stateNotRun, stateFail, stateOpen}
 
-// readResults reads the output of `go test -json` and returns how each test function ended. Lines that are no event of it, such as
-// those of a build, are passed over, but output without any event is an error.
+// readResults reads the output of `go test -json` and returns how each test function ended. Lines that are no event of
+// it, such as those of a build, are passed over, but output without any event is an error.
 func readResults(r io.Reader) (map[test]string, error) {
 	results := map[test]string{}
 	events := 0
@@ -48,7 +48,9 @@ func readResults(r io.Reader) (map[test]string, error) {
 		}
 	}
 	if events == 0 {
-		return nil, fmt.Errorf("read test results: there are none on standard input; pipe `go test -json ./...` into this program")
+		return nil,
+			fmt.Errorf(
+				"read test results: there are none on standard input; pipe `go test -json ./...` into this program")
 	}
 	return results, nil
 }
@@ -116,7 +118,8 @@ func shorten(text string) string {
 // short leaves out of an import path what all packages have in common.
 func short(pkg string) string { return strings.TrimPrefix(pkg, "skiff/internal/") }
 
-// counts has the number of rules per group (a section, a priority or all) and state, and the groups in order of appearance.
+// counts has the number of rules per group (a section, a priority or all) and state, and the groups in order of
+// appearance.
 type counts struct {
 	groups []string
 	n      map[[2]string]int

@@ -117,8 +117,8 @@ func importPath(modules map[string]string, root, dir string) (string, error) {
 
 const marker = "Rules:"
 
-// claimsInFile returns what the test functions of a file claim. A marker anywhere but in the comment of a test function is an
-// error: it would claim nothing, silently.
+// claimsInFile returns what the test functions of a file claim. A marker anywhere but in the comment of a test
+// function is an error: it would claim nothing, silently.
 func claimsInFile(file, pkg string) ([]claim, error) {
 	fset := token.NewFileSet()
 	f, err := parser.ParseFile(fset, file, nil, parser.ParseComments|parser.SkipObjectResolution)
@@ -146,7 +146,8 @@ func claimsInFile(file, pkg string) ([]claim, error) {
 	for _, group := range f.Comments {
 		for _, c := range group.List {
 			if strings.HasPrefix(c.Text, "// "+marker) && !used[c] {
-				return nil, fmt.Errorf("%s: %q is not in the comment above a test function", fset.Position(c.Pos()), c.Text)
+				return nil, fmt.Errorf("%s: %q is not in the comment above a test function",
+					fset.Position(c.Pos()), c.Text)
 			}
 		}
 	}

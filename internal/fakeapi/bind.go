@@ -46,14 +46,16 @@ func (s *Server) bind(w http.ResponseWriter, r *request) error {
 			return err
 		}
 		if on := obj.String(cur.Value, "spec", "nodeName"); on != "" {
-			return conflict(kube.StatusDetails{Name: r.name, Kind: "pods/binding"}, fmt.Sprintf("pod %s is already assigned to node %q", r.name, on))
+			return conflict(kube.StatusDetails{Name: r.name, Kind: "pods/binding"},
+				fmt.Sprintf("pod %s is already assigned to node %q", r.name, on))
 		}
 		next := obj.Clone(cur.Value) // binding is no new generation and has no owner in managedFields
 		obj.Set(next, node, "spec", "nodeName")
 		conditions := slices.DeleteFunc(obj.Slice(next, "status", "conditions"), func(c any) bool {
 			return obj.String(c.(map[string]any), "type") == "PodScheduled"
 		})
-		scheduled := map[string]any{"type": "PodScheduled", "status": "True", "lastProbeTime": nil, "lastTransitionTime": now()}
+		scheduled := map[string]any{"type": "PodScheduled", "status": "True", "lastProbeTime": nil,
+			"lastTransitionTime": now()}
 		obj.Set(next, append(conditions, scheduled), "status", "conditions")
 		tx.Put(r.kind.TableName(), cur.Key, next, cur.Shape)
 		return nil
@@ -61,6 +63,7 @@ func (s *Server) bind(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusCreated, map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Success", "code": int64(http.StatusCreated)})
+	writeJSON(w, http.StatusCreated, map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{},
+		"status": "Success", "code": int64(http.StatusCreated)})
 	return nil
 }

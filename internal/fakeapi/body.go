@@ -14,8 +14,8 @@ import (
 	"skiff/internal/kube"
 )
 
-// readObject reads the object of a POST or PUT and checks that it is what the URL says. What strict validation complains about is
-// refused, warned of or ignored, as the request asks (FS-21).
+// readObject reads the object of a POST or PUT and checks that it is what the URL says. What strict validation
+// complains about is refused, warned of or ignored, as the request asks (FS-21).
 func (s *Server) readObject(w http.ResponseWriter, r *request) (map[string]any, error) {
 	body, err := readBody(r.Request)
 	if err != nil {
@@ -32,7 +32,8 @@ func (s *Server) readObject(w http.ResponseWriter, r *request) (map[string]any, 
 			Kind       string `json:"kind,omitempty"`
 		}
 		why := goError(body, &typed, err)
-		return nil, badRequest("the object provided is unrecognized (must be of type %s): couldn't get version/kind; json parse error: %s (%s)",
+		return nil, badRequest("the object provided is unrecognized (must be of type %s): couldn't get "+
+			"version/kind; json parse error: %s (%s)",
 			r.kind.Kind, why, excerpt(body))
 	}
 	if err := checkType(r.kind, o, body); err != nil {
@@ -74,16 +75,22 @@ func checkType(k *kinds.Kind, o map[string]any, body []byte) error {
 	switch {
 	case kind == "" && version == "" && !k.Custom:
 	case kind == "":
-		return badRequest("the object provided is unrecognized (must be of type %s): Object 'Kind' is missing in '%s' (%s)", k.Kind, body, excerpt(body))
+		return badRequest(
+			"the object provided is unrecognized (must be of type %s): Object 'Kind' is missing in '%s' (%s)",
+			k.Kind, body, excerpt(body))
 	case version == "" && k.Custom:
-		return badRequest("the object provided is unrecognized (must be of type %s): Object 'apiVersion' is missing in '%s' (%s)", k.Kind, body, excerpt(body))
+		return badRequest(
+			"the object provided is unrecognized (must be of type %s): Object 'apiVersion' is missing in '%s' (%s)",
+			k.Kind, body, excerpt(body))
 	case version != "" && version != k.APIVersion():
-		return badRequest("the API version in the data (%s) does not match the expected API version (%s)", version, k.APIVersion())
+		return badRequest("the API version in the data (%s) does not match the expected API version (%s)", version,
+			k.APIVersion())
 	case kind != k.Kind && k.Custom:
 		d := kube.StatusDetails{Name: obj.String(o, "metadata", "name"), Group: k.Group, Kind: kind}
 		return invalid(d, []kinds.Cause{kinds.Invalid("kind", kind, "must be "+k.Kind)})
 	case kind != k.Kind:
-		return badRequest("%s in version %q cannot be handled as a %s: no kind %q is registered for version %q", kind, k.Version, k.Kind, kind, k.APIVersion())
+		return badRequest("%s in version %q cannot be handled as a %s: no kind %q is registered for version %q", kind,
+			k.Version, k.Kind, kind, k.APIVersion())
 	}
 	delete(o, "kind")
 	delete(o, "apiVersion")
@@ -93,8 +100,8 @@ func checkType(k *kinds.Kind, o map[string]any, body []byte) error {
 // objectMeta is the type of every object's metadata, those of custom resources included.
 var objectMeta = fields.For("v1", "ConfigMap").Fields["metadata"].Type
 
-// checkFieldTypes makes sure that the types are right, of a custom resource those of its metadata, so that the rest of the server can
-// rely on that. The error is what Go's decoder says.
+// checkFieldTypes makes sure that the types are right, of a custom resource those of its metadata, so that the rest of
+// the server can rely on that. The error is what Go's decoder says.
 func checkFieldTypes(k *kinds.Kind, o map[string]any) error {
 	text := ""
 	meta, isObject := o["metadata"].(map[string]any)
@@ -102,7 +109,8 @@ func checkFieldTypes(k *kinds.Kind, o map[string]any) error {
 	case k.Type != nil:
 		text = k.Type.TypeError(o)
 	case o["metadata"] != nil && !isObject:
-		text = "json: cannot unmarshal " + fields.JSONType(o["metadata"]) + " into Go struct field " + k.Kind + ".metadata of type v1.ObjectMeta"
+		text = "json: cannot unmarshal " + fields.JSONType(o["metadata"]) + " into Go struct field " + k.Kind +
+			".metadata of type v1.ObjectMeta"
 	default:
 		text = objectMeta.TypeError(meta)
 	}
@@ -115,8 +123,8 @@ func checkFieldTypes(k *kinds.Kind, o map[string]any) error {
 	return nil
 }
 
-// strictness prunes unknown fields and deals with them, and with duplicate ones, as fieldValidation says (FS-21). The error is what
-// the strict decoder says, or a Status.
+// strictness prunes unknown fields and deals with them, and with duplicate ones, as fieldValidation says (FS-21). The
+// error is what the strict decoder says, or a Status.
 func (s *Server) strictness(w http.ResponseWriter, r *request, o map[string]any, duplicates []string) error {
 	var unknown []string
 	for _, path := range objectMeta.Prune(obj.Map(o, "metadata")) {
@@ -149,7 +157,8 @@ func complain(w http.ResponseWriter, r *request, duplicates, unknown []string) e
 		}
 	case "Ignore":
 	default:
-		kind := map[string]string{"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}[r.verb]
+		kind := map[string]string{"create": "CreateOptions", "update": "UpdateOptions",
+			"patch": "PatchOptions"}[r.verb]
 		return invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: kind},
 			[]kinds.Cause{kinds.NotSupported("fieldValidation", mode, "", "Ignore", "Strict", "Warn")})
 	}

@@ -17,24 +17,34 @@ const services = "/api/v1/namespaces/default/services"
 // Rules: FS-39
 func TestServicesGetAddressesAndPortsAndKeepThem(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
-		a := w.must(201, "POST", services, `{"metadata":{"name":"a"},"spec":{"type":"NodePort","ports":[{"port":80}]}}`)
-		ip, port := fmt.Sprint(a.at("spec.clusterIP")), a.at("spec.ports").([]any)[0].(map[string]any)["nodePort"].(int64)
-		if !strings.HasPrefix(ip, "10.96.") || port < 30000 || port > 32767 || a.at("spec.internalTrafficPolicy") != "Cluster" {
+		a := w.must(201, "POST", services,
+			`{"metadata":{"name":"a"},"spec":{"type":"NodePort","ports":[{"port":80}]}}`)
+		ip, port := fmt.Sprint(a.at("spec.clusterIP")),
+			a.at("spec.ports").([]any)[0].(map[string]any)["nodePort"].(int64)
+		if !strings.HasPrefix(ip, "10.96.") || port < 30000 || port > 32767 ||
+			a.at("spec.internalTrafficPolicy") != "Cluster" {
 			t.Errorf("created %s", a.raw)
 		}
-		b := w.must(422, "POST", services, fmt.Sprintf(`{"metadata":{"name":"b"},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":%d}]}}`, port))
-		if want := fmt.Sprintf(`Service "b" is invalid: spec.ports[0].nodePort: Invalid value: %d: provided port is already allocated`, port); b.at("message") != want {
+		b := w.must(422, "POST", services, fmt.Sprintf(
+			`{"metadata":{"name":"b"},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":%d}]}}`, port))
+		if want := fmt.Sprintf(
+			`Service "b" is invalid: spec.ports[0].nodePort: Invalid value: %d: provided port is already allocated`,
+			port); b.at("message") != want {
 			t.Errorf("%s\nwant %s", b.raw, want)
 		}
-		w.must(422, "POST", services, `{"metadata":{"name":"b"},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":80}]}}`)
-		c := w.must(200, "PUT", services+"/a", `{"metadata":{"name":"a"},"spec":{"type":"NodePort","ports":[{"port":80}],"selector":{"x":"y"}}}`)
+		w.must(422, "POST", services,
+			`{"metadata":{"name":"b"},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":80}]}}`)
+		c := w.must(200, "PUT", services+"/a",
+			`{"metadata":{"name":"a"},"spec":{"type":"NodePort","ports":[{"port":80}],"selector":{"x":"y"}}}`)
 		if c.at("spec.clusterIP") != ip || c.at("spec.ports").([]any)[0].(map[string]any)["nodePort"] != port {
 			t.Errorf("a PUT without them lost the allocations: %s", c.raw)
 		}
 		if d := w.must(200, "DELETE", services+"/a", ""); d.at("kind") != "Service" {
 			t.Errorf("DELETE of a Service answers with %v", d.at("kind"))
 		}
-		w.must(201, "POST", services, fmt.Sprintf(`{"metadata":{"name":"b"},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":%d}]}}`, port))
+		w.must(201, "POST", services,
+			fmt.Sprintf(`{"metadata":{"name":"b"},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":%d}]}}`,
+				port))
 	})
 }
 
@@ -74,7 +84,8 @@ func TestPodsOnANodeGoWithGraceAndOthersAtOnce(t *testing.T) {
 			event string
 			grace float64
 		}{{"MODIFIED", 30}, {"DELETED", 0}} {
-			if f := watch.next(); f.Type != want.event || f.at("metadata.uid") != created.at("metadata.uid") || f.at("metadata.deletionGracePeriodSeconds") != want.grace {
+			if f := watch.next(); f.Type != want.event || f.at("metadata.uid") != created.at("metadata.uid") ||
+				f.at("metadata.deletionGracePeriodSeconds") != want.grace {
 				t.Errorf("%s %v, want %v", f.Type, f.Object, want)
 			}
 		}
@@ -92,12 +103,18 @@ func TestAPodChangesHardlyAndComesToItsNodeByABinding(t *testing.T) {
 			}
 		}
 		change(422, `{"nodeName":"n1"}`, "spec: Forbidden: pod updates may not change fields other than")
-		change(422, `{"terminationGracePeriodSeconds":5}`, "spec: Forbidden: pod updates may not change fields other than")
-		change(422, `{"containers":[{"name":"c","image":"j","command":["x"]}]}`, "spec: Forbidden: pod updates may not change fields other than")
-		change(422, `{"containers":[{"name":"c","image":"j"},{"name":"d","image":"j"}]}`, "spec.containers: Forbidden: pod updates may not add or remove containers")
-		change(422, `{"tolerations":[]}`, "spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds")
-		change(200, `{"containers":[{"name":"c","image":"j","imagePullPolicy":"Always"}],"activeDeadlineSeconds":5}`, "")
-		change(422, `{"activeDeadlineSeconds":6}`, "spec.activeDeadlineSeconds: Invalid value: 6: must be less than or equal to previous value")
+		change(422, `{"terminationGracePeriodSeconds":5}`,
+			"spec: Forbidden: pod updates may not change fields other than")
+		change(422, `{"containers":[{"name":"c","image":"j","command":["x"]}]}`,
+			"spec: Forbidden: pod updates may not change fields other than")
+		change(422, `{"containers":[{"name":"c","image":"j"},{"name":"d","image":"j"}]}`,
+			"spec.containers: Forbidden: pod updates may not add or remove containers")
+		change(422, `{"tolerations":[]}`,
+			"spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds")
+		change(200, `{"containers":[{"name":"c","image":"j","imagePullPolicy":"Always"}],"activeDeadlineSeconds":5}`,
+			"")
+		change(422, `{"activeDeadlineSeconds":6}`,
+			"spec.activeDeadlineSeconds: Invalid value: 6: must be less than or equal to previous value")
 		change(422, `{"activeDeadlineSeconds":null}`, "must not update from a positive integer to nil value")
 
 		bind := func(code int, body, message string) {
@@ -107,13 +124,19 @@ func TestAPodChangesHardlyAndComesToItsNodeByABinding(t *testing.T) {
 			}
 		}
 		bind(400, binding("b", `{"name":"n1"}`), "name in URL does not match name in Binding object")
-		bind(500, binding("a", `{"kind":"Pod","name":"n1"}`), `target.kind: Unsupported value: "Pod": supported values: "Node", "<empty>"`)
+		bind(500, binding("a", `{"kind":"Pod","name":"n1"}`),
+			`target.kind: Unsupported value: "Pod": supported values: "Node", "<empty>"`)
 		bind(500, binding("a", `{}`), "target.name: Required value")
-		bind(409, `{"metadata":{"name":"a","uid":"x"},"target":{"name":"n1"}}`, `Operation cannot be fulfilled on pods "a": StorageError: invalid object, Code: 4, Key: /registry/pods/default/a, `+
-			`ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: x, UID in object meta: `+fmt.Sprint(created.at("metadata.uid")))
+		bind(409, `{"metadata":{"name":"a","uid":"x"},"target":{"name":"n1"}}`,
+			`Operation cannot be fulfilled on pods "a": StorageError: invalid object, Code: 4, Key: `+
+				`/registry/pods/default/a, `+
+				`ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: x, UID in object `+
+				`meta: `+fmt.Sprint(created.at("metadata.uid")))
 		bind(201, binding("a", `{"kind":"Node","name":"n1"}`), "")
-		bind(409, binding("a", `{"kind":"Node","name":"n2"}`), `Operation cannot be fulfilled on pods/binding "a": pod a is already assigned to node "n1"`)
-		if a := w.must(200, "GET", pods+"/a", ""); a.at("spec.nodeName") != "n1" || len(obj.Slice(a.body, "status", "conditions")) != 1 {
+		bind(409, binding("a", `{"kind":"Node","name":"n2"}`),
+			`Operation cannot be fulfilled on pods/binding "a": pod a is already assigned to node "n1"`)
+		if a := w.must(200, "GET", pods+"/a", ""); a.at("spec.nodeName") != "n1" ||
+			len(obj.Slice(a.body, "status", "conditions")) != 1 {
 			t.Error(a.raw)
 		}
 	})
@@ -125,8 +148,10 @@ func TestEventsAreOneStoreUnderTwoNamesAndExpire(t *testing.T) {
 		const old, fresh = "/api/v1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events"
 		watch := w.watch(fresh + "?watch=1&timeoutSeconds=7200")
 		defer watch.close()
-		w.must(201, "POST", old, `{"metadata":{"name":"e"},"involvedObject":{"kind":"Pod","name":"p","namespace":"default"},"reason":"R","message":"m"}`)
-		if a := w.must(200, "GET", fresh+"/e", ""); a.at("note") != "m" || a.at("regarding.name") != "p" || a.at("message") != nil || a.at("apiVersion") != "events.k8s.io/v1" {
+		w.must(201, "POST", old, `{"metadata":{"name":"e"},"involvedObject":{"kind":"Pod","name":"p",`+
+			`"namespace":"default"},"reason":"R","message":"m"}`)
+		if a := w.must(200, "GET", fresh+"/e", ""); a.at("note") != "m" || a.at("regarding.name") != "p" ||
+			a.at("message") != nil || a.at("apiVersion") != "events.k8s.io/v1" {
 			t.Error(a.raw)
 		}
 		if f := watch.next(); f.at("note") != "m" {
@@ -136,7 +161,8 @@ func TestEventsAreOneStoreUnderTwoNamesAndExpire(t *testing.T) {
 			t.Errorf("selected %q", got)
 		}
 		start := time.Now()
-		if f := watch.next(); f.Type != "DELETED" || time.Since(start) < 59*time.Minute || time.Since(start) > 61*time.Minute {
+		if f := watch.next(); f.Type != "DELETED" || time.Since(start) < 59*time.Minute ||
+			time.Since(start) > 61*time.Minute {
 			t.Errorf("%s after %v", f.Type, time.Since(start))
 		}
 	})
@@ -145,18 +171,27 @@ func TestEventsAreOneStoreUnderTwoNamesAndExpire(t *testing.T) {
 func TestWorkloadsThatBreakARuleAreRefusedWithTheField(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		spec := func(s string) string { return `{"metadata":{"name":"d"},"spec":` + s + `}` }
-		const template = `"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"x"}]}}`
+		const template = `"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c",` +
+			`"image":"x"}]}}`
 		for body, want := range map[string]string{
-			spec(`{}`): "Deployment.apps \"d\" is invalid: [spec.selector: Required value, spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`, spec.template.spec.containers: Required value]",
-			spec(`{"selector":{"matchLabels":{"x":"y"}},` + template + `}`):               "Deployment.apps \"d\" is invalid: spec.template.metadata.labels: Invalid value: {\"a\":\"b\"}: `selector` does not match template `labels`",
-			spec(`{"replicas":-1,"selector":{"matchLabels":{"a":"b"}},` + template + `}`): `Deployment.apps "d" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0`,
+			spec(`{}`): "Deployment.apps \"d\" is invalid: [spec.selector: Required value, " +
+				"spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`, " +
+				"spec.template.spec.containers: Required value]",
+			spec(`{"selector":{"matchLabels":{"x":"y"}},` + template +
+				`}`): "Deployment.apps \"d\" is invalid: spec.template.metadata.labels: Invalid value: " +
+				"{\"a\":\"b\"}: `selector` does not match template `labels`",
+			spec(`{"replicas":-1,"selector":{"matchLabels":{"a":"b"}},` + template +
+				`}`): `Deployment.apps "d" is invalid: spec.replicas: Invalid value: -1: must be greater than or ` +
+				`equal to 0`,
 		} {
 			if a := w.must(422, "POST", deployments, body); a.at("message") != want {
 				t.Errorf("%s\nwant %s", a.raw, want)
 			}
 		}
 		w.must(201, "POST", deployments, spec(`{"selector":{"matchLabels":{"a":"b"}},`+template+`}`))
-		a := w.must(422, "PATCH", deployments+"/d", `{"spec":{"selector":{"matchLabels":{"a":"c"}},"template":{"metadata":{"labels":{"a":"c"}}}}}`, "Content-Type", string(kube.MergePatch))
+		a := w.must(422, "PATCH", deployments+"/d",
+			`{"spec":{"selector":{"matchLabels":{"a":"c"}},"template":{"metadata":{"labels":{"a":"c"}}}}}`,
+			"Content-Type", string(kube.MergePatch))
 		if !strings.Contains(a.raw, "field is immutable") {
 			t.Error(a.raw)
 		}
@@ -169,14 +204,17 @@ func TestDiscoveryInBothForms(t *testing.T) {
 	withWidgets(t, func(w *world) {
 		const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 		a := w.must(200, "GET", "/apis", "", "Accept", aggregated+",application/json")
-		if a.header.Get("Content-Type") != aggregated || a.at("kind") != "APIGroupDiscoveryList" || !strings.Contains(a.raw, `"resource":"widgets"`) {
+		if a.header.Get("Content-Type") != aggregated || a.at("kind") != "APIGroupDiscoveryList" ||
+			!strings.Contains(a.raw, `"resource":"widgets"`) {
 			t.Errorf("%s: %s", a.header.Get("Content-Type"), a.raw)
 		}
 		w.must(304, "GET", "/apis", "", "Accept", aggregated, "If-None-Match", a.header.Get("ETag"))
-		if b := w.must(200, "GET", "/apis", "", "Accept", "application/json"); b.at("kind") != "APIGroupList" || b.header.Get("Content-Type") != "application/json" {
+		if b := w.must(200, "GET", "/apis", "", "Accept", "application/json"); b.at("kind") != "APIGroupList" ||
+			b.header.Get("Content-Type") != "application/json" {
 			t.Error(b.raw)
 		}
-		if b := w.must(200, "GET", "/apis/example.com/v1", ""); !strings.Contains(b.raw, `"name":"widgets/scale"`) || !strings.Contains(b.raw, `"shortNames":["wd"]`) {
+		if b := w.must(200, "GET", "/apis/example.com/v1", ""); !strings.Contains(b.raw, `"name":"widgets/scale"`) ||
+			!strings.Contains(b.raw, `"shortNames":["wd"]`) {
 			t.Error(b.raw)
 		}
 		if b := w.must(200, "GET", "/version", ""); b.at("gitVersion") != Version {

@@ -7,7 +7,8 @@ import (
 	"skiff/internal/fakeapi/obj"
 )
 
-// customColumns are the additionalPrinterColumns of a CRD version; without any it is the age, as the real server has it.
+// customColumns are the additionalPrinterColumns of a CRD version; without any it is the age, as the real server has
+// it.
 func customColumns(version map[string]any) []kinds.Column {
 	var out []kinds.Column
 	for _, c := range obj.Maps(version, "additionalPrinterColumns") {
@@ -20,12 +21,14 @@ func customColumns(version map[string]any) []kinds.Column {
 		if description == "" {
 			description = "Custom resource definition column (in JSONPath format): " + path
 		}
-		out = append(out, kinds.Column{Name: obj.String(c, "name"), Type: kind, Format: obj.String(c, "format"), Description: description,
-			Priority: int(priority), Cell: customCell(path, kind)})
+		out = append(out, kinds.Column{Name: obj.String(c, "name"), Type: kind, Format: obj.String(c, "format"),
+			Description: description,
+			Priority:    int(priority), Cell: customCell(path, kind)})
 	}
 	if out == nil {
-		out = append(out, kinds.Column{Name: "Age", Type: "date", Description: "CreationTimestamp is a timestamp representing the server time when this object was created.",
-			Cell: customCell(".metadata.creationTimestamp", "date")})
+		out = append(out, kinds.Column{Name: "Age", Type: "date",
+			Description: "CreationTimestamp is a timestamp representing the server time when this object was created.",
+			Cell:        customCell(".metadata.creationTimestamp", "date")})
 	}
 	return out
 }

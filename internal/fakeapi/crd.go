@@ -18,8 +18,8 @@ import (
 // finalizerCleanup holds a deleted CRD back until its instances are gone.
 const finalizerCleanup = "customresourcecleanup.apiextensions.k8s.io"
 
-// serveCRDs brings what is served in line with the stored CRDs: new ones are established, changed ones replaced, deleted ones emptied
-// and taken away. It returns when to look again, 0 if nothing is pending.
+// serveCRDs brings what is served in line with the stored CRDs: new ones are established, changed ones replaced,
+// deleted ones emptied and taken away. It returns when to look again, 0 if nothing is pending.
 func (s *Server) serveCRDs() (next time.Duration) {
 	s.store.Update(func(tx *store.Tx) error {
 		stored := map[string]bool{}
@@ -130,7 +130,8 @@ func (s *Server) nameTaken(crd *store.Object) string {
 
 // setCondition sets one condition; the time of its transition changes with its status only.
 func setCondition(o map[string]any, kind, status, reason, message string) {
-	next := map[string]any{"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now()}
+	next := map[string]any{"type": kind, "status": status, "reason": reason, "message": message,
+		"lastTransitionTime": now()}
 	list := obj.Slice(o, "status", "conditions")
 	for i, c := range obj.Maps(o, "status", "conditions") {
 		if c["type"] == kind {
@@ -167,11 +168,13 @@ func customKinds(crd map[string]any) []*kinds.Kind {
 
 func customKind(spec, version map[string]any) *kinds.Kind {
 	k := &kinds.Kind{
-		Resource: kube.Resource{Group: obj.String(spec, "group"), Version: obj.String(version, "name"), Plural: obj.String(spec, "names", "plural"),
-			Kind: obj.String(spec, "names", "kind"), ClusterScoped: obj.String(spec, "scope") == "Cluster"},
+		Resource: kube.Resource{Group: obj.String(spec, "group"), Version: obj.String(version, "name"),
+			Plural: obj.String(spec, "names", "plural"),
+			Kind:   obj.String(spec, "names", "kind"), ClusterScoped: obj.String(spec, "scope") == "Cluster"},
 		Singular: obj.String(spec, "names", "singular"), ListKind: obj.String(spec, "names", "listKind"),
-		ShortNames: stringsOf(obj.Slice(spec, "names", "shortNames")), Categories: stringsOf(obj.Slice(spec, "names", "categories")),
-		Custom: true, NeedsVersion: true,
+		ShortNames: stringsOf(obj.Slice(spec, "names", "shortNames")),
+		Categories: stringsOf(obj.Slice(spec, "names", "categories")),
+		Custom:     true, NeedsVersion: true,
 		Status: obj.Map(version, "subresources", "status") != nil, Columns: customColumns(version),
 	}
 	if obj.Bool(version, "deprecated") {
@@ -180,11 +183,13 @@ func customKind(spec, version map[string]any) *kinds.Kind {
 		}
 	}
 	if sc := obj.Map(version, "subresources", "scale"); sc != nil {
-		k.Scale = &kinds.Scale{Spec: simplePath(obj.String(sc, "specReplicasPath")), Status: simplePath(obj.String(sc, "statusReplicasPath")),
+		k.Scale = &kinds.Scale{Spec: simplePath(obj.String(sc, "specReplicasPath")),
+			Status:   simplePath(obj.String(sc, "statusReplicasPath")),
 			Selector: simplePath(obj.String(sc, "labelSelectorPath"))}
 	}
 	k.OpenAPI = obj.Map(version, "schema", "openAPIV3Schema")
-	if sc, _ := schema.Parse(obj.Get(version, "schema", "openAPIV3Schema"), ""); sc != nil { // its causes were refused with the CRD
+	// its causes were refused with the CRD
+	if sc, _ := schema.Parse(obj.Get(version, "schema", "openAPIV3Schema"), ""); sc != nil {
 		useSchema(k, sc)
 	}
 	k.Generation = func(next, cur map[string]any) bool {
@@ -219,17 +224,19 @@ func useSchema(k *kinds.Kind, s *schema.Schema) {
 	}
 }
 
-// scaleCauses holds what the scale subresource reads to its types, schema or not (ValidateScaleSpec and ValidateScaleStatus in
-// apiextensions-apiserver).
+// scaleCauses holds what the scale subresource reads to its types, schema or not (ValidateScaleSpec and
+// ValidateScaleStatus in apiextensions-apiserver).
 func scaleCauses(o map[string]any, sc *kinds.Scale) []kinds.Cause {
 	var out []kinds.Cause
 	mistyped := func(path []string, zero any, want string) {
 		v, at := obj.Get(o, path...), "."+strings.Join(path, ".")
-		goType := map[string]string{"number": "float64", "array": "[]interface {}", "object": "map[string]interface {}"}[fields.JSONType(v)]
+		goType := map[string]string{"number": "float64", "array": "[]interface {}",
+			"object": "map[string]interface {}"}[fields.JSONType(v)]
 		if goType == "" {
 			goType = fields.JSONType(v)
 		}
-		out = append(out, kinds.Invalid(at, zero, fmt.Sprintf("%s accessor error: %v is of the type %s, expected %s", at, v, goType, want)))
+		out = append(out, kinds.Invalid(at, zero, fmt.Sprintf("%s accessor error: %v is of the type %s, expected %s",
+			at, v, goType, want)))
 	}
 	for _, path := range [][]string{sc.Spec, sc.Status} {
 		n, whole := obj.Get(o, path...).(int64) // 3.0 is none for the real server either
@@ -240,7 +247,8 @@ func scaleCauses(o map[string]any, sc *kinds.Scale) []kinds.Cause {
 		case n < 0:
 			out = append(out, kinds.Invalid("."+strings.Join(path, "."), n, "should be a non-negative integer"))
 		case n > math.MaxInt32:
-			out = append(out, kinds.Invalid("."+strings.Join(path, "."), n, fmt.Sprintf("should be less than or equal to %d", math.MaxInt32)))
+			out = append(out, kinds.Invalid("."+strings.Join(path, "."), n,
+				fmt.Sprintf("should be less than or equal to %d", math.MaxInt32)))
 		}
 	}
 	if len(sc.Selector) > 0 {

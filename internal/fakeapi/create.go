@@ -40,8 +40,10 @@ func (s *Server) create(w http.ResponseWriter, r *request) error {
 func checkDryRun(r *request) error {
 	for _, v := range r.query["dryRun"] {
 		if v != "All" {
-			kind := map[string]string{"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}[r.verb]
-			return invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: kind}, []kinds.Cause{kinds.NotSupported("dryRun", []any{v}, "All")})
+			kind := map[string]string{"create": "CreateOptions", "update": "UpdateOptions",
+				"patch": "PatchOptions"}[r.verb]
+			return invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: kind},
+				[]kinds.Cause{kinds.NotSupported("dryRun", []any{v}, "All")})
 		}
 	}
 	return nil
@@ -56,7 +58,8 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 	}
 	if ns := obj.String(meta, "namespace"); ns != "" && ns != r.namespace {
 		if k.ClusterScoped {
-			return nil, invalid(aboutKind(k.Resource, obj.String(meta, "name")), []kinds.Cause{kinds.Forbidden("metadata.namespace", "not allowed on this type")})
+			return nil, invalid(aboutKind(k.Resource, obj.String(meta, "name")),
+				[]kinds.Cause{kinds.Forbidden("metadata.namespace", "not allowed on this type")})
 		}
 		return nil, badRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
@@ -74,7 +77,10 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 	}
 	base := obj.String(meta, "generateName")
 	if obj.String(meta, "name") == "" && base != "" {
-		name, ok := s.generateName(base, func(n string) bool { return tx.Get(k.TableName(), store.Key{Namespace: r.namespace, Name: n}) != nil })
+		name, ok := s.generateName(base, func(n string) bool {
+			return tx.Get(k.TableName(),
+				store.Key{Namespace: r.namespace, Name: n}) != nil
+		})
 		if meta["name"] = name; !ok {
 			return nil, alreadyExists(k.Resource, name)
 		}
@@ -110,7 +116,8 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 	return tx.Put(k.TableName(), key, o, k.Shape), nil
 }
 
-// complete turns what was sent into a whole object: without what Go types drop and with what they show, the first status and the defaults.
+// complete turns what was sent into a whole object: without what Go types drop and with what they show, the first
+// status and the defaults.
 func complete(k *kinds.Kind, next, cur map[string]any) {
 	if k.Stored != nil {
 		k.Stored.Drop(next)
@@ -156,7 +163,8 @@ func values(objects []*store.Object) []map[string]any {
 }
 
 const (
-	// nameMax, suffixLen and nameTries are the name generator's: a base of at most 58 characters, 5 more, 8 tries (KEP-4420).
+	// nameMax, suffixLen and nameTries are the name generator's: a base of at most 58 characters, 5 more, 8 tries
+	// (KEP-4420).
 	nameMax   = 63
 	suffixLen = 5
 	nameTries = 8

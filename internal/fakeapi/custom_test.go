@@ -33,32 +33,42 @@ func withWidgets(t *testing.T, test func(w *world)) {
 func TestCustomResourcesAreHeldToTheirSchema(t *testing.T) {
 	withWidgets(t, func(w *world) {
 		a := w.must(422, "POST", widgetPath, widget("a", `{}`))
-		if a.at("message") != `Widget.example.com "a" is invalid: spec.image: Required value` || a.at("details.kind") != "Widget" ||
-			!strings.Contains(a.raw, `"causes":[{"field":"spec.image","message":"Required value","reason":"FieldValueRequired"}]`) {
+		if a.at("message") != `Widget.example.com "a" is invalid: spec.image: Required value` ||
+			a.at("details.kind") != "Widget" ||
+			!strings.Contains(a.raw,
+				`"causes":[{"field":"spec.image","message":"Required value","reason":"FieldValueRequired"}]`) {
 			t.Error(a.raw)
 		}
 		a = w.must(422, "POST", widgetPath, widget("a", `{"image":"x","replicas":"three"}`))
-		if want := `Widget.example.com "a" is invalid: [spec.replicas: Invalid value: "string": spec.replicas in body must be of type integer: "string", ` +
-			`.spec.replicas: Invalid value: 0: .spec.replicas accessor error: three is of the type string, expected int64]`; a.at("message") != want {
+		if want := `Widget.example.com "a" is invalid: [spec.replicas: Invalid value: "string": spec.replicas in ` +
+			`body must be of type integer: "string", ` +
+			`.spec.replicas: Invalid value: 0: .spec.replicas accessor error: three is of the type string, expected ` +
+			`int64]`; a.at("message") != want {
 			t.Errorf("%s\nwant %s", a.at("message"), want)
 		}
 		a = w.must(201, "POST", widgetPath, widget("a", `{"image":"x","foo":1}`))
-		if a.at("spec.port") != int64(80) || a.at("spec.foo") != nil || a.header.Get("Warning") != `299 - "unknown field \"spec.foo\""` {
+		if a.at("spec.port") != int64(80) || a.at("spec.foo") != nil ||
+			a.header.Get("Warning") != `299 - "unknown field \"spec.foo\""` {
 			t.Errorf("%s, warning %q", a.raw, a.header.Get("Warning"))
 		}
 		a = w.must(400, "POST", widgetPath+"?fieldValidation=Strict", widget("b", `{"image":"x","foo":1,"image":"y"}`))
-		if a.at("message") != `Widget in version "v1" cannot be handled as a Widget: strict decoding error: duplicate field "spec.image", unknown field "spec.foo"` {
+		if a.at("message") != `Widget in version "v1" cannot be handled as a Widget: strict decoding error: `+
+			`duplicate field "spec.image", unknown field "spec.foo"` {
 			t.Error(a.raw)
 		}
-		if a = w.must(201, "POST", widgetPath+"?fieldValidation=Ignore", widget("c", `{"image":"x","foo":1}`)); a.header.Get("Warning") != "" {
+		if a = w.must(201, "POST", widgetPath+"?fieldValidation=Ignore",
+			widget("c", `{"image":"x","foo":1}`)); a.header.Get("Warning") != "" {
 			t.Error("a warning although they are to be ignored")
 		}
 		before := w.must(200, "GET", widgetPath+"/a", "")
-		w.must(200, "PATCH", crdPath+"/widgets.example.com", `[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/color","value":{"type":"string","default":"red"}}]`,
+		w.must(200, "PATCH", crdPath+"/widgets.example.com",
+			`[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/color",`+
+				`"value":{"type":"string","default":"red"}}]`,
 			"Content-Type", string(kube.JSONPatch))
 		synctest.Wait()
 		after := w.must(200, "GET", widgetPath+"/a", "")
-		if after.at("spec.color") != "red" || after.at("metadata.resourceVersion") != before.at("metadata.resourceVersion") {
+		if after.at("spec.color") != "red" || after.at("metadata.resourceVersion") != before.at(
+			"metadata.resourceVersion") {
 			t.Errorf("a default that came later: %s", after.raw)
 		}
 		if list := w.must(200, "GET", widgetPath, ""); !strings.Contains(list.raw, `"color":"red"`) {
@@ -71,24 +81,32 @@ func TestCustomResourcesAreHeldToTheirSchema(t *testing.T) {
 func TestSubresourcesChangeTheirPartOnly(t *testing.T) {
 	withWidgets(t, func(w *world) {
 		merge := []string{"Content-Type", string(kube.MergePatch)}
-		w.must(201, "POST", widgetPath, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},"spec":{"image":"x","replicas":1},"status":{"replicas":9}}`)
-		if a := w.must(200, "GET", widgetPath+"/a", ""); a.at("status") != nil || a.at("metadata.generation") != int64(1) {
+		w.must(201, "POST", widgetPath, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},`+
+			`"spec":{"image":"x","replicas":1},"status":{"replicas":9}}`)
+		if a := w.must(200, "GET", widgetPath+"/a", ""); a.at("status") != nil ||
+			a.at("metadata.generation") != int64(1) {
 			t.Errorf("created with a status: %s", a.raw)
 		}
-		a := w.must(200, "PATCH", widgetPath+"/a/status", `{"spec":{"replicas":7},"metadata":{"labels":{"x":"y"}},"status":{"replicas":2,"selector":"app=a"}}`, merge...)
-		if a.at("spec.replicas") != int64(1) || a.at("status.replicas") != int64(2) || a.at("metadata.labels") != nil || a.at("metadata.generation") != int64(1) {
+		a := w.must(200, "PATCH", widgetPath+"/a/status",
+			`{"spec":{"replicas":7},"metadata":{"labels":{"x":"y"}},"status":{"replicas":2,"selector":"app=a"}}`,
+			merge...)
+		if a.at("spec.replicas") != int64(1) || a.at("status.replicas") != int64(2) ||
+			a.at("metadata.labels") != nil || a.at("metadata.generation") != int64(1) {
 			t.Errorf("through /status: %s", a.raw)
 		}
-		a = w.must(200, "PATCH", widgetPath+"/a", `{"metadata":{"labels":{"x":"y"}},"status":{"replicas":5}}`, merge...)
+		a = w.must(200, "PATCH", widgetPath+"/a", `{"metadata":{"labels":{"x":"y"}},"status":{"replicas":5}}`,
+			merge...)
 		if a.at("status.replicas") != int64(2) || a.at("metadata.generation") != int64(1) {
 			t.Errorf("status through the main endpoint: %s", a.raw)
 		}
 		scale := w.must(200, "PATCH", widgetPath+"/a/scale", `{"spec":{"replicas":4}}`, merge...)
-		if scale.at("kind") != "Scale" || scale.at("spec.replicas") != int64(4) || scale.at("status.selector") != "app=a" || scale.at("status.replicas") != int64(2) {
+		if scale.at("kind") != "Scale" || scale.at("spec.replicas") != int64(4) ||
+			scale.at("status.selector") != "app=a" || scale.at("status.replicas") != int64(2) {
 			t.Errorf("scale: %s", scale.raw)
 		}
 		a = w.must(200, "GET", widgetPath+"/a", "")
-		if a.at("spec.replicas") != int64(4) || a.at("metadata.generation") != int64(2) || a.at("metadata.resourceVersion") != scale.at("metadata.resourceVersion") {
+		if a.at("spec.replicas") != int64(4) || a.at("metadata.generation") != int64(2) ||
+			a.at("metadata.resourceVersion") != scale.at("metadata.resourceVersion") {
 			t.Errorf("scaled: %s", a.raw)
 		}
 		for _, entry := range obj.Maps(a.body, "metadata", "managedFields") {
@@ -96,10 +114,12 @@ func TestSubresourcesChangeTheirPartOnly(t *testing.T) {
 				t.Errorf("entries have a time, but for those of the scale subresource: %v", entry)
 			}
 		}
-		if a = w.must(200, "PUT", widgetPath+"/a/scale", scale.raw); a.at("metadata.resourceVersion") != scale.at("metadata.resourceVersion") {
+		if a = w.must(200, "PUT", widgetPath+"/a/scale",
+			scale.raw); a.at("metadata.resourceVersion") != scale.at("metadata.resourceVersion") {
 			t.Error("a scale that changes nothing made a new version")
 		}
-		w.must(409, "PUT", widgetPath+"/a/scale", strings.Replace(scale.raw, `"resourceVersion":"`, `"resourceVersion":"1`, 1))
+		w.must(409, "PUT", widgetPath+"/a/scale", strings.Replace(scale.raw, `"resourceVersion":"`,
+			`"resourceVersion":"1`, 1))
 		w.must(415, "PATCH", widgetPath+"/a", `{}`, "Content-Type", string(kube.StrategicMergePatch))
 	})
 }
@@ -109,14 +129,17 @@ func TestADryRunShowsTheResultAndStoresNothing(t *testing.T) {
 	withWidgets(t, func(w *world) {
 		w.must(201, "POST", widgetPath, widget("a", `{"image":"x"}`))
 		before := w.s.Revision()
-		if a := w.must(201, "POST", widgetPath+"?dryRun=All", widget("b", `{"image":"x"}`)); a.at("spec.port") != int64(80) {
+		if a := w.must(201, "POST", widgetPath+"?dryRun=All",
+			widget("b", `{"image":"x"}`)); a.at("spec.port") != int64(80) {
 			t.Error(a.raw)
 		}
 		w.must(422, "POST", widgetPath+"?dryRun=All", widget("b", `{}`))
-		if a := w.must(200, "PATCH", widgetPath+"/a?dryRun=All", `{"spec":{"image":"y"}}`, "Content-Type", string(kube.MergePatch)); a.at("spec.image") != "y" {
+		if a := w.must(200, "PATCH", widgetPath+"/a?dryRun=All", `{"spec":{"image":"y"}}`, "Content-Type",
+			string(kube.MergePatch)); a.at("spec.image") != "y" {
 			t.Error(a.raw)
 		}
-		if a := w.must(201, "PATCH", widgetPath+"/n?dryRun=All&fieldManager=m", widget("n", `{"image":"x"}`), "Content-Type", string(kube.ApplyPatch)); a.at("metadata.name") != "n" {
+		if a := w.must(201, "PATCH", widgetPath+"/n?dryRun=All&fieldManager=m", widget("n", `{"image":"x"}`),
+			"Content-Type", string(kube.ApplyPatch)); a.at("metadata.name") != "n" {
 			t.Error(a.raw)
 		}
 		w.must(200, "DELETE", widgetPath+"/a?dryRun=All", "")
@@ -147,15 +170,18 @@ func TestListItemsAndTablesLookAsTheRealOnes(t *testing.T) {
 	withWidgets(t, func(w *world) {
 		w.must(201, "POST", widgetPath, widget("a", `{"image":"x","replicas":3}`))
 		w.create(configMaps, "c")
-		if l := w.must(200, "GET", widgetPath, ""); !strings.Contains(l.raw, `"items":[{"kind":"Widget","apiVersion":"example.com/v1",`) || l.at("kind") != "WidgetList" {
+		if l := w.must(200, "GET", widgetPath, ""); !strings.Contains(l.raw,
+			`"items":[{"kind":"Widget","apiVersion":"example.com/v1",`) || l.at("kind") != "WidgetList" {
 			t.Error(l.raw)
 		}
-		if l := w.must(200, "GET", configMaps, ""); !strings.Contains(l.raw, `"items":[{"metadata":`) || l.at("kind") != "ConfigMapList" {
+		if l := w.must(200, "GET", configMaps, ""); !strings.Contains(l.raw, `"items":[{"metadata":`) ||
+			l.at("kind") != "ConfigMapList" {
 			t.Error(l.raw)
 		}
 		const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 		table := w.must(200, "GET", widgetPath+"?includeObject=None", "", "Accept", asTable)
-		if table.at("kind") != "Table" || !strings.Contains(table.raw, `"cells":["a","x",3,"0s"]`) || !strings.Contains(table.raw, `"object":null`) ||
+		if table.at("kind") != "Table" || !strings.Contains(table.raw, `"cells":["a","x",3,"0s"]`) ||
+			!strings.Contains(table.raw, `"object":null`) ||
 			table.at("metadata.resourceVersion") == nil {
 			t.Error(table.raw)
 		}
@@ -166,7 +192,8 @@ func TestListItemsAndTablesLookAsTheRealOnes(t *testing.T) {
 		if one.at("columnDefinitions") == nil || two.at("columnDefinitions") != nil {
 			t.Errorf("columns come with the first event only: %v, %v", one.Object, two.Object)
 		}
-		meta := w.must(200, "GET", widgetPath+"/a", "", "Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
+		meta := w.must(200, "GET", widgetPath+"/a", "", "Accept",
+			"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
 		if meta.at("kind") != "PartialObjectMetadata" || meta.at("spec") != nil {
 			t.Error(meta.raw)
 		}
@@ -189,8 +216,10 @@ func TestADeletedNamespaceIsEmptiedBeforeItGoes(t *testing.T) {
 		if got := itemNames(w.must(200, "GET", in, "")); got != "held" {
 			t.Errorf("left in the namespace: %q", got)
 		}
-		if a := w.must(403, "POST", in, configMap("b")); !strings.Contains(a.raw, "NamespaceTerminating") || a.at("message") !=
-			`configmaps "b" is forbidden: unable to create new content in namespace team because it is being terminated` {
+		if a := w.must(403, "POST", in, configMap("b")); !strings.Contains(a.raw, "NamespaceTerminating") ||
+			a.at("message") !=
+				`configmaps "b" is forbidden: unable to create new content in namespace team because it is being `+
+					`terminated` {
 			t.Error(a.raw)
 		}
 		w.must(200, "PATCH", in+"/held", `{"metadata":{"finalizers":null}}`, "Content-Type", string(kube.MergePatch))

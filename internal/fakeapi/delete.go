@@ -73,7 +73,8 @@ func readDeleteOptions(r *request) (deleteOptions, error) {
 func (o deleteOptions) check() error {
 	for _, v := range o.dryRuns {
 		if v != "All" {
-			return invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "DeleteOptions"}, []kinds.Cause{kinds.NotSupported("dryRun", anys(o.dryRuns), "All")})
+			return invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "DeleteOptions"},
+				[]kinds.Cause{kinds.NotSupported("dryRun", anys(o.dryRuns), "All")})
 		}
 	}
 	switch kube.Propagation(o.policy) {
@@ -124,21 +125,29 @@ func (s *Server) delete(w http.ResponseWriter, r *request) error {
 func deletedStatus(k *kinds.Kind, last *store.Object) map[string]any {
 	d := about(k.Resource, last.Name)
 	d.UID = obj.String(last.Value, "metadata", "uid")
-	return map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Success", "details": detailsObject(d)}
+	return map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Success",
+		"details": detailsObject(d)}
 }
 
-// remove deletes an object, or marks it where finalizers or a grace period hold it back. It returns the last state and whether
-// the object is gone.
-func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object, o deleteOptions) (last *store.Object, gone bool, err error) {
+// remove deletes an object, or marks it where finalizers or a grace period hold it back. It returns the last state and
+// whether the object is gone.
+func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object,
+	o deleteOptions) (last *store.Object, gone bool, err error) {
 	meta := obj.Map(cur.Value, "metadata")
 	if uid := obj.String(meta, "uid"); o.uid != "" && o.uid != uid {
-		return nil, false, conflict(aboutKind(k.Resource, cur.Name), fmt.Sprintf("the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", o.uid, uid))
+		return nil, false, conflict(aboutKind(k.Resource, cur.Name),
+			fmt.Sprintf("the UID in the precondition (%s) does not match the UID in record (%s). The object might "+
+				"have been deleted and then recreated", o.uid, uid))
 	}
 	if v := obj.String(meta, "resourceVersion"); o.version != "" && o.version != v {
-		return nil, false, conflict(aboutKind(k.Resource, cur.Name), fmt.Sprintf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", o.version, v))
+		return nil, false, conflict(aboutKind(k.Resource, cur.Name),
+			fmt.Sprintf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record "+
+				"(%s). The object might have been modified", o.version, v))
 	}
 	if k.TableName() == "namespaces" && slices.Contains(permanent, cur.Name) {
-		return nil, false, failure(http.StatusForbidden, "Forbidden", fmt.Sprintf("namespaces %q is forbidden: this namespace may not be deleted", cur.Name), about(k.Resource, cur.Name))
+		return nil, false, failure(http.StatusForbidden, "Forbidden",
+			fmt.Sprintf("namespaces %q is forbidden: this namespace may not be deleted", cur.Name),
+			about(k.Resource, cur.Name))
 	}
 	next := obj.Clone(cur.Value)
 	meta = obj.Map(next, "metadata")
@@ -183,8 +192,8 @@ func markDeleted(meta map[string]any, grace int64) {
 	meta["deletionGracePeriodSeconds"] = grace
 }
 
-// setPolicy sets the garbage collector's finalizers: foreground and orphan each one, background none. Without a policy those that
-// are there stay.
+// setPolicy sets the garbage collector's finalizers: foreground and orphan each one, background none. Without a policy
+// those that are there stay.
 func setPolicy(meta map[string]any, policy string) {
 	if policy == "" {
 		return

@@ -12,8 +12,8 @@ import (
 	"skiff/internal/fakeapi/kinds"
 )
 
-// serveDiscovery answers what kubectl learns the served resources from: the aggregated form, the older one of one document per group
-// and version, and the schemas. It returns false for a path that is none of these.
+// serveDiscovery answers what kubectl learns the served resources from: the aggregated form, the older one of one
+// document per group and version, and the schemas. It returns false for a path that is none of these.
 func (s *Server) serveDiscovery(w http.ResponseWriter, r *http.Request, path string) bool {
 	all, _ := s.registry.all()
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
@@ -24,7 +24,8 @@ func (s *Server) serveDiscovery(w http.ResponseWriter, r *http.Request, path str
 		s.root(w, r, keepKinds(all, core), map[string]any{"kind": "APIVersions", "versions": []any{"v1"},
 			"serverAddressByClientCIDRs": []any{map[string]any{"clientCIDR": "0.0.0.0/0", "serverAddress": r.Host}}})
 	case path == "/apis":
-		s.root(w, r, keepKinds(all, named), map[string]any{"kind": "APIGroupList", "apiVersion": "v1", "groups": groupList(keepKinds(all, named))})
+		s.root(w, r, keepKinds(all, named), map[string]any{"kind": "APIGroupList", "apiVersion": "v1",
+			"groups": groupList(keepKinds(all, named))})
 	case path == "/api/v1":
 		writeJSON(w, http.StatusOK, resourceList("v1", keepKinds(all, core)))
 	case parts[0] == "apis" && len(parts) == 2:
@@ -59,11 +60,12 @@ func keepKinds(all []*kinds.Kind, keep func(*kinds.Kind) bool) []*kinds.Kind {
 	return out
 }
 
-// discoveryTypes are the aggregated forms, newest first. Clients read the form from the Content-Type of the answer, so it has to be
-// exactly one of these.
+// discoveryTypes are the aggregated forms, newest first. Clients read the form from the Content-Type of the answer, so
+// it has to be exactly one of these.
 var discoveryTypes = []string{"v2", "v2beta1"}
 
-// root answers /api and /apis in the form the client prefers. The ETag is that of the content: a client may ask whether it changed.
+// root answers /api and /apis in the form the client prefers. The ETag is that of the content: a client may ask
+// whether it changed.
 func (s *Server) root(w http.ResponseWriter, r *http.Request, ks []*kinds.Kind, plain map[string]any) {
 	w.Header().Set("Vary", "Accept")
 	version := aggregatedVersion(r)
@@ -91,7 +93,8 @@ func aggregatedVersion(r *http.Request) string {
 		if err != nil || mt != "application/json" {
 			continue
 		}
-		if params["as"] == "APIGroupDiscoveryList" && params["g"] == "apidiscovery.k8s.io" && slices.Contains(discoveryTypes, params["v"]) {
+		if params["as"] == "APIGroupDiscoveryList" && params["g"] == "apidiscovery.k8s.io" &&
+			slices.Contains(discoveryTypes, params["v"]) {
 			return params["v"]
 		}
 		if params["as"] == "" {
@@ -154,7 +157,8 @@ func aggregatedResource(k *kinds.Kind) map[string]any {
 	if k.ClusterScoped {
 		scope = "Cluster"
 	}
-	out := map[string]any{"resource": k.Plural, "responseKind": responseKind(k), "scope": scope, "singularResource": singular(k), "verbs": verbs(k)}
+	out := map[string]any{"resource": k.Plural, "responseKind": responseKind(k), "scope": scope,
+		"singularResource": singular(k), "verbs": verbs(k)}
 	setNames(out, k)
 	var subs []any
 	for _, sub := range subresources(k) {
@@ -175,7 +179,8 @@ func setNames(out map[string]any, k *kinds.Kind) {
 	}
 }
 
-// responseKind is a kind as aggregated discovery names it: the group and version of a built-in kind are left empty there.
+// responseKind is a kind as aggregated discovery names it: the group and version of a built-in kind are left empty
+// there.
 func responseKind(k *kinds.Kind) map[string]any {
 	if k.Custom {
 		return kindRef(k)
@@ -226,10 +231,12 @@ func subresources(k *kinds.Kind) []subresource {
 		out = append(out, subresource{"finalize", responseKind(k), anys([]string{"update"})})
 	}
 	if k.TableName() == "pods" {
-		out = append(out, subresource{"binding", map[string]any{"group": "", "version": "", "kind": "Binding"}, anys([]string{"create"})})
+		out = append(out, subresource{"binding", map[string]any{"group": "", "version": "", "kind": "Binding"},
+			anys([]string{"create"})})
 	}
 	if k.Scale != nil {
-		out = append(out, subresource{"scale", map[string]any{"group": "autoscaling", "version": "v1", "kind": "Scale"}, change})
+		out = append(out, subresource{"scale", map[string]any{"group": "autoscaling", "version": "v1",
+			"kind": "Scale"}, change})
 	}
 	if k.Status {
 		out = append(out, subresource{"status", responseKind(k), change})
@@ -256,15 +263,18 @@ func groupList(ks []*kinds.Kind) []any {
 func resourceList(groupVersion string, ks []*kinds.Kind) map[string]any {
 	var list []any
 	for _, k := range ks {
-		entry := map[string]any{"name": k.Plural, "singularName": singular(k), "namespaced": !k.ClusterScoped, "kind": k.Kind, "verbs": verbs(k)}
+		entry := map[string]any{"name": k.Plural, "singularName": singular(k), "namespaced": !k.ClusterScoped,
+			"kind": k.Kind, "verbs": verbs(k)}
 		if k.Review == nil {
-			sum := sha256.Sum256([]byte(k.Group + "/" + k.Version + "/" + k.Kind)) // StorageVersionHash in k8s.io/apiserver
+			// StorageVersionHash in k8s.io/apiserver
+			sum := sha256.Sum256([]byte(k.Group + "/" + k.Version + "/" + k.Kind))
 			entry["storageVersionHash"] = base64.StdEncoding.EncodeToString(sum[:8])
 		}
 		setNames(entry, k)
 		list = append(list, entry)
 		for _, sub := range subresources(k) {
-			e := map[string]any{"name": k.Plural + "/" + sub.name, "singularName": "", "namespaced": !k.ClusterScoped, "kind": sub.kind["kind"], "verbs": sub.verbs}
+			e := map[string]any{"name": k.Plural + "/" + sub.name, "singularName": "", "namespaced": !k.ClusterScoped,
+				"kind": sub.kind["kind"], "verbs": sub.verbs}
 			if sub.name == "scale" {
 				e["group"], e["version"] = sub.kind["group"], sub.kind["version"]
 			}

@@ -90,7 +90,8 @@ func TestAllWatchersSeeAllCommitsInOneOrder(t *testing.T) {
 			all.Go(func() {
 				name := fmt.Sprint("c", i)
 				w.must(201, "POST", configMaps, configMap(name))
-				for n := 1; n < writes; n++ { // each write builds upon the one before: no answer may be older than its own commit
+				// each write builds upon the one before: no answer may be older than its own commit
+				for n := 1; n < writes; n++ {
 					was := w.must(200, "GET", configMaps+"/"+name, "")
 					body := obj.Clone(was.body)
 					obj.Set(body, fmt.Sprint(n), "data", "n")
@@ -179,12 +180,14 @@ func TestBookmarksComeInEachBadForm(t *testing.T) {
 		inWorld(t, Options{BookmarkInterval: 5 * time.Minute}, func(w *world) {
 			w.create(configMaps, "a")
 			w.s.Inject(Fault{Verb: "watch", Watch: WatchFault{Bookmarks: mode}})
-			watch := w.watch(configMaps + "?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=599")
+			watch := w.watch(configMaps +
+				"?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=599")
 			defer watch.close()
 			began := time.Now()
 			got := []string{watch.next().Type}
 			time.Sleep(time.Second)
-			w.must(201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"elsewhere"}}`) // so that later bookmarks have something to say
+			// so that later bookmarks have something to say
+			w.must(201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"elsewhere"}}`)
 			for {
 				var f frame
 				if err := watch.dec.Decode(&f); err != nil {

@@ -25,8 +25,8 @@ type Fault struct {
 	Probability float64
 
 	Delay time.Duration // before the request is looked at
-	// AnswerDelay is the time between the processing of a request, which watches see at once, and its answer. With EventDelay a watch
-	// can be the later one: nobody promises which comes first.
+	// AnswerDelay is the time between the processing of a request, which watches see at once, and its answer. With
+	// EventDelay a watch can be the later one: nobody promises which comes first.
 	AnswerDelay time.Duration
 	Reply       *Reply // answer with this instead of serving the request
 	Cut         Cut    // end the connection without a proper answer
@@ -134,7 +134,8 @@ func (a *armed) matches(r *http.Request, req *request) bool {
 		return true
 	}
 	is := func(want, got string) bool { return want == "" || want == got }
-	return req != nil && is(a.Verb, req.verb) && is(a.Resource, req.kind.Plural) && is(a.Namespace, req.namespace) && is(a.Name, req.name)
+	return req != nil && is(a.Verb, req.verb) && is(a.Resource, req.kind.Plural) &&
+		is(a.Namespace, req.namespace) && is(a.Name, req.name)
 }
 
 // faultKey carries the faults of a watch to it.

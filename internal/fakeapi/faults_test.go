@@ -16,16 +16,20 @@ import (
 // Rules: FI-01
 func TestAFaultRepliesInsteadOfTheServer(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
-		w.s.Inject(Fault{Verb: "list", Resource: "configmaps", Skip: 1, Times: 2, Reply: &Reply{Code: 429, Reason: "TooManyRequests", Message: "slow down", RetryAfter: "7"}})
+		w.s.Inject(Fault{Verb: "list", Resource: "configmaps", Skip: 1, Times: 2,
+			Reply: &Reply{Code: 429, Reason: "TooManyRequests", Message: "slow down", RetryAfter: "7"}})
 		w.must(200, "GET", configMaps, "")
 		w.must(200, "GET", "/api/v1/secrets", "") // another resource
-		if a := w.must(429, "GET", configMaps, ""); a.header.Get("Retry-After") != "7" || a.at("reason") != "TooManyRequests" {
+		if a := w.must(429, "GET", configMaps, ""); a.header.Get("Retry-After") != "7" ||
+			a.at("reason") != "TooManyRequests" {
 			t.Error(a.raw)
 		}
 		w.must(429, "GET", configMaps, "")
 		w.must(200, "GET", configMaps, "")
-		remove := w.s.Inject(Fault{UserAgent: "test/", Reply: &Reply{Code: 502, Body: "<html>bad gateway</html>", ContentType: "text/html"}})
-		if a := w.must(502, "GET", "/version", ""); a.header.Get("Content-Type") != "text/html" || a.raw != "<html>bad gateway</html>" {
+		remove := w.s.Inject(Fault{UserAgent: "test/", Reply: &Reply{Code: 502, Body: "<html>bad gateway</html>",
+			ContentType: "text/html"}})
+		if a := w.must(502, "GET", "/version", ""); a.header.Get("Content-Type") != "text/html" ||
+			a.raw != "<html>bad gateway</html>" {
 			t.Error(a.raw)
 		}
 		remove()
@@ -79,7 +83,8 @@ func TestAFaultDelaysStallsAndCuts(t *testing.T) {
 			t.Errorf("the event came after %v", time.Since(start))
 		}
 		watch.close()
-		// CutBefore leaves the world as it was, CutAfter does not, and the client cannot tell. net/http itself repeats only what is safe.
+		// CutBefore leaves the world as it was, CutAfter does not, and the client cannot tell. net/http itself repeats
+		// only what is safe.
 		remove := w.s.Inject(Fault{Verb: "create", Cut: CutBefore})
 		if _, err := w.request(ctx, "POST", configMaps, configMap("a")); err == nil {
 			t.Error("a cut before processing got an answer")
@@ -96,11 +101,13 @@ func TestAFaultDelaysStallsAndCuts(t *testing.T) {
 		if body, err := w.request(ctx, "GET", configMaps+"/a", ""); err == nil || len(body) != 10 {
 			t.Errorf("cut at byte 10: %q, %v", body, err)
 		}
-		for _, f := range []Fault{{Verb: "get", Name: "a", Times: 1, Cut: StallBody, At: 10}, {Verb: "get", Name: "a", Times: 1, Cut: Blackhole}} {
+		for _, f := range []Fault{{Verb: "get", Name: "a", Times: 1, Cut: StallBody, At: 10},
+			{Verb: "get", Name: "a", Times: 1, Cut: Blackhole}} {
 			w.s.Inject(f)
 			short, cancel := context.WithTimeout(ctx, time.Minute)
 			start = time.Now()
-			if _, err := w.request(short, "GET", configMaps+"/a", ""); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Minute {
+			if _, err := w.request(short, "GET", configMaps+"/a", ""); !errors.Is(err, context.DeadlineExceeded) ||
+				time.Since(start) != time.Minute {
 				t.Errorf("stalled: %v after %v", err, time.Since(start))
 			}
 			cancel()
@@ -200,10 +207,11 @@ func TestEventsCanBeDoubledReplayedStrangeOrPoisoned(t *testing.T) {
 			return out
 		}
 		for want, f := range map[string]WatchFault{
-			"ADDED a, ADDED a, ADDED b, ADDED b":   {Duplicate: true},
-			"ADDED a, ADDED b, ADDED a":            {Replay: true},
-			"HELLO a, ADDED a, HELLO b, ADDED b":   {UnknownType: true},
-			"ADDED a, ERROR":                       {After: 1, End: EndWithError, EndError: ErrorArg{Code: 500, Reason: "InternalError"}},
+			"ADDED a, ADDED a, ADDED b, ADDED b": {Duplicate: true},
+			"ADDED a, ADDED b, ADDED a":          {Replay: true},
+			"HELLO a, ADDED a, HELLO b, ADDED b": {UnknownType: true},
+			"ADDED a, ERROR": {After: 1, End: EndWithError,
+				EndError: ErrorArg{Code: 500, Reason: "InternalError"}},
 			"ADDED a, ADDED b, BOOKMARK, BOOKMARK": {Bookmarks: BookmarksStorm},
 		} {
 			path = configMaps + "?watch=1&allowWatchBookmarks=1&resourceVersion=" + last
@@ -215,7 +223,8 @@ func TestEventsCanBeDoubledReplayedStrangeOrPoisoned(t *testing.T) {
 		if frames[0].at("spec") != "poison" || frames[1].at("spec") != nil {
 			t.Errorf("poison: %v", frames)
 		}
-		if huge := read(Fault{Rewrite: Huge(3 << 20)}, 1)[0].at("metadata.annotations.huge"); len(fmt.Sprint(huge)) != 3<<20 {
+		if huge := read(Fault{Rewrite: Huge(3 << 20)}, 1)[0].at("metadata.annotations.huge"); len(
+			fmt.Sprint(huge)) != 3<<20 {
 			t.Errorf("huge is %d bytes", len(fmt.Sprint(huge)))
 		}
 		for end, wantEOF := range map[End]bool{EndCleanly: true, EndCut: false, EndMidFrame: false} {
@@ -237,7 +246,8 @@ func TestRequestsAreRecorded(t *testing.T) {
 		w.must(404, "GET", configMaps+"/a?x=y", "")
 		watch := w.watch(configMaps + "?watch=1")
 		all := w.s.Requests()
-		if len(all) != 2 || all[0].Path != configMaps+"/a" || all[0].Status != 404 || all[0].UserAgent != "test/1" || all[0].Query.Get("x") != "y" || all[0].Done.IsZero() {
+		if len(all) != 2 || all[0].Path != configMaps+"/a" || all[0].Status != 404 || all[0].UserAgent != "test/1" ||
+			all[0].Query.Get("x") != "y" || all[0].Done.IsZero() {
 			t.Errorf("recorded %+v", all)
 		}
 		if !all[1].Watch() || !all[1].Done.IsZero() {
@@ -253,7 +263,8 @@ func TestRequestsAreRecorded(t *testing.T) {
 
 // storeForTest writes past HTTP, where no connection works.
 func (s *Server) storeForTest(name string) (string, error) {
-	r := &request{kind: s.registry.find("", "v1", "configmaps"), namespace: "default", verb: "create", Request: &http.Request{Header: http.Header{}}}
+	r := &request{kind: s.registry.find("", "v1", "configmaps"), namespace: "default", verb: "create",
+		Request: &http.Request{Header: http.Header{}}}
 	var version string
 	err := s.store.Update(func(tx *store.Tx) error {
 		o, err := s.insert(tx, r, map[string]any{"metadata": map[string]any{"name": name}}, origin{manager: "test"})

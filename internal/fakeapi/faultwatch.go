@@ -11,7 +11,8 @@ import (
 	"skiff/internal/patch"
 )
 
-// WatchFault is what can go wrong inside of a watch. Events are counted from 1, synthetic ones included, bookmarks not.
+// WatchFault is what can go wrong inside of a watch. Events are counted from 1, synthetic ones included, bookmarks
+// not.
 type WatchFault struct {
 	EventDelay time.Duration // before each event
 	Gone       Gone          // the resume point is too old, whatever it is
@@ -207,8 +208,8 @@ func (wf *watchFaults) endAt(ctx context.Context, wt *watcher, n int) error {
 	return nil
 }
 
-// Poison returns a Rewrite that makes the object of that name undecodable, alone or as an item of a list: its metadata stays, its
-// spec and status become strings.
+// Poison returns a Rewrite that makes the object of that name undecodable, alone or as an item of a list: its metadata
+// stays, its spec and status become strings.
 func Poison(name string) func([]byte) []byte {
 	return rewriteObjects(func(o map[string]any) {
 		if obj.String(o, "metadata", "name") == name {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// faultWriter is where answers go that are to be cut, stalled, changed or sent in pieces. It buffers the whole answer where that
-// is needed to change it; a watch is never buffered.
+// faultWriter is where answers go that are to be cut, stalled, changed or sent in pieces. It buffers the whole answer
+// where that is needed to change it; a watch is never buffered.
 type faultWriter struct {
 	http.ResponseWriter
 	ctx   context.Context

@@ -15,8 +15,8 @@ type freezer struct{ on atomic.Bool }
 
 func (f *freezer) wrap(c net.Conn) net.Conn { return &frozenConn{Conn: c, f: f} }
 
-// frozenConn is the server's end of a connection. Bytes that pass while it is frozen are lost in both directions, and with them the
-// connection: it stays silent afterwards, as TCP does across a gap.
+// frozenConn is the server's end of a connection. Bytes that pass while it is frozen are lost in both directions, and
+// with them the connection: it stays silent afterwards, as TCP does across a gap.
 type frozenConn struct {
 	net.Conn
 	f    *freezer

@@ -13,8 +13,10 @@ func (s *Server) seed() {
 	s.store.Update(func(tx *store.Tx) error {
 		for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
 			tx.Put("namespaces", store.Key{Name: name}, map[string]any{
-				"metadata": map[string]any{"name": name, "uid": newUID(), "creationTimestamp": now(), "labels": map[string]any{"kubernetes.io/metadata.name": name}},
-				"spec":     map[string]any{"finalizers": []any{"kubernetes"}}, "status": map[string]any{"phase": "Active"}}, nil)
+				"metadata": map[string]any{"name": name, "uid": newUID(), "creationTimestamp": now(),
+					"labels": map[string]any{"kubernetes.io/metadata.name": name}},
+				"spec":   map[string]any{"finalizers": []any{"kubernetes"}},
+				"status": map[string]any{"phase": "Active"}}, nil)
 		}
 		tx.Put("services", store.Key{Namespace: "default", Name: "kubernetes"}, kubernetesService(), nil)
 		return nil
@@ -25,15 +27,20 @@ func now() string { return time.Now().UTC().Format(time.RFC3339) }
 
 func kubernetesService() map[string]any {
 	return map[string]any{
-		"metadata": map[string]any{"name": "kubernetes", "namespace": "default", "uid": newUID(), "creationTimestamp": now(),
-			"labels": map[string]any{"component": "apiserver", "provider": "kubernetes"}},
-		"spec": map[string]any{"clusterIP": "10.96.0.1", "clusterIPs": []any{"10.96.0.1"}, "internalTrafficPolicy": "Cluster",
-			"ipFamilies": []any{"IPv4"}, "ipFamilyPolicy": "SingleStack", "sessionAffinity": "None", "type": "ClusterIP",
-			"ports": []any{map[string]any{"name": "https", "port": int64(443), "protocol": "TCP", "targetPort": int64(6443)}}},
+		"metadata": map[string]any{"name": "kubernetes", "namespace": "default", "uid": newUID(),
+			"creationTimestamp": now(),
+			"labels":            map[string]any{"component": "apiserver", "provider": "kubernetes"}},
+		"spec": map[string]any{"clusterIP": "10.96.0.1", "clusterIPs": []any{"10.96.0.1"},
+			"internalTrafficPolicy": "Cluster",
+			"ipFamilies":            []any{"IPv4"}, "ipFamilyPolicy": "SingleStack",
+			"sessionAffinity": "None", "type": "ClusterIP",
+			"ports": []any{map[string]any{"name": "https", "port": int64(443), "protocol": "TCP",
+				"targetPort": int64(6443)}}},
 		"status": map[string]any{"loadBalancer": map[string]any{}}}
 }
 
-// nudge calls the housekeeper after a write that may give it work: anything may be the last content of a namespace that goes.
+// nudge calls the housekeeper after a write that may give it work: anything may be the last content of a namespace
+// that goes.
 func (s *Server) nudge() {
 	select {
 	case s.wake <- struct{}{}:

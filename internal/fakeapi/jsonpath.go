@@ -8,8 +8,8 @@ import (
 	"skiff/internal/patch"
 )
 
-// parsePath understands the part of JSONPath that printer columns use: .a.b, ['a.b'], [0], [*] and [?(@.type=="Ready")]. A path it
-// does not understand finds nothing.
+// parsePath understands the part of JSONPath that printer columns use: .a.b, ['a.b'], [0], [*] and
+// [?(@.type=="Ready")]. A path it does not understand finds nothing.
 func parsePath(path string) func(map[string]any) any {
 	steps, ok := pathSteps(path)
 	return func(o map[string]any) any {

@@ -28,7 +28,8 @@ func (s *Server) get(w http.ResponseWriter, r *request) error {
 	if v := r.query.Get("resourceVersion"); v != "" && v != "0" {
 		n, err := strconv.ParseInt(v, 10, 64)
 		if err != nil {
-			return plainError("resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", v, v)
+			return plainError("resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", v,
+				v)
 		}
 		if err := s.waitFor(r.Context(), n); err != nil {
 			return err
@@ -113,7 +114,8 @@ func listBody(k *kinds.Kind, a accept, meta map[string]any, objects []*store.Obj
 		for _, o := range objects {
 			items = append(items, partial(o))
 		}
-		return marshal(map[string]any{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "items": items}), nil
+		return marshal(map[string]any{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+			"metadata": meta, "items": items}), nil
 	}
 	items := make([][]byte, 0, len(objects))
 	for _, o := range objects {
@@ -130,7 +132,8 @@ func listBody(k *kinds.Kind, a accept, meta map[string]any, objects []*store.Obj
 }
 
 // readPage finds the snapshot that a list is to show and cuts the page out of it.
-func (s *Server) readPage(r *request, o *listOptions) (objects []*store.Object, revision int64, next string, remaining int, err error) {
+func (s *Server) readPage(r *request, o *listOptions) (objects []*store.Object, revision int64, next string,
+	remaining int, err error) {
 	at, after := int64(0), store.Key{}
 	inconsistent := false
 	switch {
@@ -182,13 +185,17 @@ func listQuery(r *request, o *listOptions) string {
 	return r.kind.TableName() + "|" + r.namespace + "|" + o.labelText + "|" + o.fieldText
 }
 
-const tokenExpired = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
+const tokenExpired = "The provided continue parameter is too old to display a consistent list result. You can start " +
+	"a new list without the continue parameter, or use the continue token in this response to retrieve the " +
+	"remainder of the results. Continuing with the provided token results in an inconsistent list - objects that " +
+	"were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
 
 func (s *Server) expiredToken(r *request, o *listOptions, after store.Key) error {
 	return &expiredPage{Status: expired(tokenExpired), next: s.seal(page{after: after, query: listQuery(r, o)})}
 }
 
-// seal makes a token: opaque to clients, and signed, so that one which was tampered with is refused instead of understood.
+// seal makes a token: opaque to clients, and signed, so that one which was tampered with is refused instead of
+// understood.
 func (s *Server) seal(p page) string {
 	body := marshal([]any{p.revision, p.after.Namespace, p.after.Name, time.Now().UnixNano(), p.query})
 	mac := hmac.New(sha256.New, []byte(s.tokenKey))
@@ -197,7 +204,8 @@ func (s *Server) seal(p page) string {
 }
 
 func (s *Server) openToken(r *request, o *listOptions) (page, error) {
-	malformed := badRequest("invalid continue token: continue key is not valid: the token was not issued by this server for this list")
+	malformed := badRequest(
+		"invalid continue token: continue key is not valid: the token was not issued by this server for this list")
 	if o.revision > 0 {
 		return page{}, badRequest("specifying resource version is not allowed when using continue")
 	}

@@ -18,8 +18,9 @@ import (
 	"time"
 )
 
-// Pipe connects clients to a server without a network: over net.Pipe, which testing/synctest understands (a goroutine that waits
-// for a loopback socket would keep virtual time from moving). Dial goes into kube.Config.DialContext; the URL is PipeURL.
+// Pipe connects clients to a server without a network: over net.Pipe, which testing/synctest understands (a goroutine
+// that waits for a loopback socket would keep virtual time from moving). Dial goes into kube.Config.DialContext; the
+// URL is PipeURL.
 type Pipe struct {
 	accept chan net.Conn
 	done   chan struct{}
@@ -32,7 +33,8 @@ type Pipe struct {
 // PipeURL is the server address for clients of a Pipe: any name does, plain HTTP.
 const PipeURL = "http://fakeapi.test"
 
-// ListenPipe serves on a Pipe until the server is closed. Call Pipe.Close first if clients are to see their connections end.
+// ListenPipe serves on a Pipe until the server is closed. Call Pipe.Close first if clients are to see their
+// connections end.
 func (s *Server) ListenPipe() *Pipe {
 	p := &Pipe{accept: make(chan net.Conn), done: make(chan struct{})}
 	p.server = &http.Server{Handler: s, ErrorLog: silent}
@@ -53,7 +55,8 @@ func (p *Pipe) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// pipeListener is the server's side of a Pipe. Its Close is net/http's, called with the http.Server's lock held; Pipe.Close is ours.
+// pipeListener is the server's side of a Pipe. Its Close is net/http's, called with the http.Server's lock held;
+// Pipe.Close is ours.
 type pipeListener Pipe
 
 // Accept hands the server its end of a connection.
@@ -87,8 +90,8 @@ func (p *Pipe) Close() error {
 	return err
 }
 
-// Blackhole makes the connections drop everything in both directions without closing (true), or work again (false): a firewall
-// that has forgotten them. Connections made meanwhile are dead as well.
+// Blackhole makes the connections drop everything in both directions without closing (true), or work again (false): a
+// firewall that has forgotten them. Connections made meanwhile are dead as well.
 func (p *Pipe) Blackhole(on bool) { p.frozen.on.Store(on) }
 
 // TLS is a server on a loopback port with a certificate of its own authority.
@@ -112,7 +115,8 @@ func (s *Server) ListenTLS(addr string) (*TLS, error) {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)
 	}
 	t := &TLS{URL: "https://" + ln.Addr().String(), CA: ca}
-	t.server = &http.Server{Handler: s, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
+	t.server = &http.Server{Handler: s, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert},
+		MinVersion: tls.VersionTLS12},
 		ErrorLog: silent}
 	t.served.Go(func() {
 		if err := t.server.ServeTLS(&freezingListener{ln, &t.frozen}, "", ""); !errors.Is(err, http.ErrServerClosed) {
@@ -132,15 +136,17 @@ func (t *TLS) Close() error {
 // Blackhole is Pipe.Blackhole for TLS connections.
 func (t *TLS) Blackhole(on bool) { t.frozen.on.Store(on) }
 
-// newCertificate makes an authority and a certificate by it for the loopback addresses. Both live as long as a `skiff dev` may.
+// newCertificate makes an authority and a certificate by it for the loopback addresses. Both live as long as a `skiff
+// dev` may.
 func newCertificate() (cert tls.Certificate, ca []byte, err error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return cert, nil, fmt.Errorf("make the CA key: %w", err)
 	}
 	valid := 10 * 365 * 24 * time.Hour
-	caTemplate := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "skiff-dev-ca"}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(valid), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	caTemplate := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "skiff-dev-ca"},
+		NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:  time.Now().Add(valid), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	caDER, err := x509.CreateCertificate(rand.Reader, caTemplate, caTemplate, caKey.Public(), caKey)
 	if err != nil {
 		return cert, nil, fmt.Errorf("make the CA: %w", err)
@@ -149,9 +155,12 @@ func newCertificate() (cert tls.Certificate, ca []byte, err error) {
 	if err != nil {
 		return cert, nil, fmt.Errorf("make the server key: %w", err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "skiff-dev"}, NotBefore: caTemplate.NotBefore,
-		NotAfter: caTemplate.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames: []string{"localhost", "kubernetes", "kubernetes.default.svc"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}}
+	template := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "skiff-dev"},
+		NotBefore: caTemplate.NotBefore,
+		NotAfter:  caTemplate.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default.svc"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}}
 	der, err := x509.CreateCertificate(rand.Reader, template, caTemplate, key.Public(), caKey)
 	if err != nil {
 		return cert, nil, fmt.Errorf("make the server certificate: %w", err)

@@ -53,7 +53,8 @@ func TestHTTPSHasAnAuthorityOfItsOwnAndBothVersionsOfHTTP(t *testing.T) {
 			t.Errorf("with another token: %v, %v", resp, err)
 		}
 	}
-	if _, err := get(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: x509.NewCertPool()}}, "secret"); err == nil {
+	if _, err := get(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: x509.NewCertPool()}},
+		"secret"); err == nil {
 		t.Error("the certificate is good without its authority")
 	}
 }

@@ -26,7 +26,8 @@ func managerOf(r *request) string {
 }
 
 func writeOf(r *request, manager string) ssa.Write {
-	w := ssa.Write{Schema: r.kind.Node, Manager: manager, APIVersion: r.kind.APIVersion(), Subresource: r.sub, Now: time.Now()}
+	w := ssa.Write{Schema: r.kind.Node, Manager: manager, APIVersion: r.kind.APIVersion(),
+		Subresource: r.sub, Now: time.Now()}
 	switch {
 	case r.sub == "" && r.kind.Status:
 		w.Reset = []string{"status"}
@@ -38,7 +39,8 @@ func writeOf(r *request, manager string) ssa.Write {
 	return w
 }
 
-// recordOwner sets next's managedFields for a write other than an apply. It is done in the served form: that is what is owned.
+// recordOwner sets next's managedFields for a write other than an apply. It is done in the served form: that is what
+// is owned.
 func recordOwner(r *request, manager string, next, cur map[string]any) {
 	k, w := r.kind, writeOf(r, manager)
 	var list []any
@@ -79,45 +81,48 @@ func (s *Server) applyPatch(w http.ResponseWriter, r *request, body []byte) (*st
 	if err != nil || !ok {
 		return nil, false, badRequest("error decoding YAML: %v", err)
 	}
-	stored, created, err := s.change(r, origin{manager: manager, applied: true}, func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
-		if cur == nil && r.sub != "" {
-			return nil, notFound(r.kind.Resource, r.name)
-		}
-		if cur == nil && obj.String(config, "metadata", "uid") != "" {
-			return nil, conflict(about(r.kind.Resource, r.name), "uid mismatch: the provided object specified uid "+
-				obj.String(config, "metadata", "uid")+", and no existing object was found")
-		}
-		if name := obj.String(config, "metadata", "name"); name != "" && name != r.name {
-			return nil, badRequest("the name of the object (%s) does not match the name on the URL (%s)", name, r.name)
-		}
-		applied := obj.Clone(config)
-		if obj.Map(applied, "metadata") == nil {
-			applied["metadata"] = map[string]any{}
-		}
-		obj.Set(applied, r.name, "metadata", "name")
-		if err := checkApplied(s, w, r, applied, duplicates); err != nil {
-			return nil, err
-		}
-		var live map[string]any
-		if cur != nil {
-			live = shown(r.kind, cur)
-		}
-		next, err := writeOf(r, manager).Apply(live, applied, r.query.Get("force") == "true")
-		if err != nil {
-			return nil, applyError(err)
-		}
-		delete(next, "apiVersion")
-		delete(next, "kind")
-		if r.kind.Store != nil && cur != nil {
-			next = r.kind.Store(next)
-		}
-		return next, nil
-	})
+	stored, created, err := s.change(r, origin{manager: manager, applied: true},
+		func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
+			if cur == nil && r.sub != "" {
+				return nil, notFound(r.kind.Resource, r.name)
+			}
+			if cur == nil && obj.String(config, "metadata", "uid") != "" {
+				return nil, conflict(about(r.kind.Resource, r.name),
+					"uid mismatch: the provided object specified uid "+
+						obj.String(config, "metadata", "uid")+", and no existing object was found")
+			}
+			if name := obj.String(config, "metadata", "name"); name != "" && name != r.name {
+				return nil, badRequest("the name of the object (%s) does not match the name on the URL (%s)", name,
+					r.name)
+			}
+			applied := obj.Clone(config)
+			if obj.Map(applied, "metadata") == nil {
+				applied["metadata"] = map[string]any{}
+			}
+			obj.Set(applied, r.name, "metadata", "name")
+			if err := checkApplied(s, w, r, applied, duplicates); err != nil {
+				return nil, err
+			}
+			var live map[string]any
+			if cur != nil {
+				live = shown(r.kind, cur)
+			}
+			next, err := writeOf(r, manager).Apply(live, applied, r.query.Get("force") == "true")
+			if err != nil {
+				return nil, applyError(err)
+			}
+			delete(next, "apiVersion")
+			delete(next, "kind")
+			if r.kind.Store != nil && cur != nil {
+				next = r.kind.Store(next)
+			}
+			return next, nil
+		})
 	return stored, created, err
 }
 
-// checkApplied checks the applied configuration as any other body, but for unknown fields: those the merge refuses. It keeps its
-// apiVersion and kind, and what is empty, for the merge.
+// checkApplied checks the applied configuration as any other body, but for unknown fields: those the merge refuses. It
+// keeps its apiVersion and kind, and what is empty, for the merge.
 func checkApplied(s *Server, w http.ResponseWriter, r *request, applied map[string]any, duplicates []string) error {
 	version := applied["apiVersion"]
 	if applied["kind"] == nil {
@@ -150,7 +155,8 @@ func applyError(err error) error {
 	case errors.As(err, &c):
 		var causes []kube.StatusCause
 		for _, cause := range c.Causes {
-			causes = append(causes, kube.StatusCause{Reason: "FieldManagerConflict", Message: cause.Message, Field: cause.Field})
+			causes = append(causes, kube.StatusCause{Reason: "FieldManagerConflict",
+				Message: cause.Message, Field: cause.Field})
 		}
 		return failure(http.StatusConflict, kube.ReasonConflict, c.Message, kube.StatusDetails{Causes: causes})
 	}

@@ -11,12 +11,16 @@ func (s *Server) serveMeta(w http.ResponseWriter, r *http.Request) bool {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	switch path {
 	case "":
-		writeJSON(w, http.StatusOK, map[string]any{"paths": anys([]string{"/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"})})
+		writeJSON(w, http.StatusOK, map[string]any{"paths": anys([]string{"/api", "/api/v1", "/apis", "/healthz",
+			"/livez", "/openapi/v3", "/readyz", "/version"})})
 		return true
 	case "/version":
-		writeJSON(w, http.StatusOK, map[string]any{"major": "1", "minor": "36", "emulationMajor": "1", "emulationMinor": "36",
-			"minCompatibilityMajor": "1", "minCompatibilityMinor": "35", "gitVersion": Version, "gitCommit": "", "gitTreeState": "",
-			"buildDate": "1970-01-01T00:00:00Z", "goVersion": runtime.Version(), "compiler": "gc", "platform": runtime.GOOS + "/" + runtime.GOARCH})
+		writeJSON(w, http.StatusOK, map[string]any{"major": "1", "minor": "36",
+			"emulationMajor": "1", "emulationMinor": "36",
+			"minCompatibilityMajor": "1", "minCompatibilityMinor": "35", "gitVersion": Version,
+			"gitCommit": "", "gitTreeState": "",
+			"buildDate": "1970-01-01T00:00:00Z", "goVersion": runtime.Version(), "compiler": "gc",
+			"platform": runtime.GOOS + "/" + runtime.GOARCH})
 		return true
 	case "/healthz", "/livez", "/readyz":
 		health(w, r, path)

@@ -9,13 +9,14 @@ import (
 	"skiff/internal/fakeapi/obj"
 )
 
-// serveOpenAPI answers /openapi/v3 and its documents: enough for kubectl to know that the server validates fields (it looks for the
-// parameters of PATCH), and for `kubectl explain`. The fields of built-in kinds come without prose there. /openapi/v2 is protobuf for
-// kubectl and is refused, which it survives where v3 is complete.
+// serveOpenAPI answers /openapi/v3 and its documents: enough for kubectl to know that the server validates fields (it
+// looks for the parameters of PATCH), and for `kubectl explain`. The fields of built-in kinds come without prose
+// there. /openapi/v2 is protobuf for kubectl and is refused, which it survives where v3 is complete.
 func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []*kinds.Kind) bool {
 	switch {
 	case len(parts) == 1 && parts[0] == "v2":
-		writeError(w, failure(http.StatusNotAcceptable, "NotAcceptable", "only OpenAPI v3 is served, at /openapi/v3", detailsNone))
+		writeError(w, failure(http.StatusNotAcceptable, "NotAcceptable", "only OpenAPI v3 is served, at /openapi/v3",
+			detailsNone))
 		return true
 	case len(parts) == 0 || parts[0] != "v3":
 		return false
@@ -29,7 +30,8 @@ func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []
 	if len(parts) == 1 {
 		paths := map[string]any{}
 		for path, ks := range docs {
-			paths[path] = map[string]any{"serverRelativeURL": "/openapi/v3/" + path + "?hash=" + hash(marshal(document(ks)))}
+			paths[path] = map[string]any{"serverRelativeURL": "/openapi/v3/" + path + "?hash=" +
+				hash(marshal(document(ks)))}
 		}
 		writeJSON(w, http.StatusOK, map[string]any{"paths": paths})
 		return true
@@ -39,7 +41,8 @@ func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []
 		return false
 	}
 	if !acceptsJSON(r) {
-		writeError(w, failure(http.StatusNotAcceptable, "NotAcceptable", "only the following media types are accepted: application/json", detailsNone))
+		writeError(w, failure(http.StatusNotAcceptable, "NotAcceptable",
+			"only the following media types are accepted: application/json", detailsNone))
 		return true
 	}
 	body := marshal(document(ks))
@@ -66,14 +69,17 @@ func document(ks []*kinds.Kind) map[string]any {
 			paths[collection] = map[string]any{"post": operation(k, "post")}
 			continue
 		}
-		paths[object] = map[string]any{"get": operation(k, "get"), "put": operation(k, "put"), "patch": operation(k, "patch"), "delete": operation(k, "delete")}
+		paths[object] = map[string]any{"get": operation(k, "get"), "put": operation(k, "put"),
+			"patch": operation(k, "patch"), "delete": operation(k, "delete")}
 		paths[collection] = map[string]any{"get": operation(k, "list"), "post": operation(k, "post")}
 	}
-	return map[string]any{"openapi": "3.0.0", "info": map[string]any{"title": "Kubernetes", "version": Version}, "paths": paths,
+	return map[string]any{"openapi": "3.0.0", "info": map[string]any{"title": "Kubernetes", "version": Version},
+		"paths":      paths,
 		"components": map[string]any{"schemas": schemas}}
 }
 
-// schemaName is the group reversed, version and kind: com.example.v1.Widget. That of a built-in kind names its Go package.
+// schemaName is the group reversed, version and kind: com.example.v1.Widget. That of a built-in kind names its Go
+// package.
 func schemaName(k *kinds.Kind) string {
 	if k.Type != nil {
 		return k.Type.SchemaName()
@@ -100,22 +106,32 @@ func kindSchema(k *kinds.Kind, schemas map[string]any) map[string]any {
 	case k.Type != nil:
 		k.Type.Schemas(schemas)
 		out = obj.Clone(obj.Map(schemas, k.Type.SchemaName()))
-		out["description"] = "A built-in kind of Kubernetes; its fields are described at https://kubernetes.io/docs/reference/kubernetes-api/."
+		out["description"] = "A built-in kind of Kubernetes; its fields are described at " +
+			"https://kubernetes.io/docs/reference/kubernetes-api/."
 	}
-	obj.Set(out, map[string]any{"type": "string", "description": "APIVersion defines the versioned schema of this representation of an object."}, "properties", "apiVersion")
-	obj.Set(out, map[string]any{"type": "string", "description": "Kind is a string value representing the REST resource this object represents."}, "properties", "kind")
-	obj.Set(out, map[string]any{"description": "Standard object's metadata.", "allOf": []any{map[string]any{"$ref": "#/components/schemas/" + objectMetaRef}}}, "properties", "metadata")
+	obj.Set(out,
+		map[string]any{"type": "string",
+			"description": "APIVersion defines the versioned schema of this representation of an object."},
+		"properties", "apiVersion")
+	obj.Set(out,
+		map[string]any{"type": "string",
+			"description": "Kind is a string value representing the REST resource this object represents."},
+		"properties", "kind")
+	obj.Set(out, map[string]any{"description": "Standard object's metadata.",
+		"allOf": []any{map[string]any{"$ref": "#/components/schemas/" + objectMetaRef}}}, "properties", "metadata")
 	out["x-kubernetes-group-version-kind"] = []any{kindRef(k)}
 	return out
 }
 
-// operation describes one verb. Of PATCH kubectl wants to know the kind and the parameters; it is not told of strategic merge
-// patches, so that it computes them from its own types.
+// operation describes one verb. Of PATCH kubectl wants to know the kind and the parameters; it is not told of
+// strategic merge patches, so that it computes them from its own types.
 func operation(k *kinds.Kind, verb string) map[string]any {
 	ref := map[string]any{"$ref": "#/components/schemas/" + schemaName(k)}
 	action := verb
-	out := map[string]any{"operationId": verb + k.Kind, "x-kubernetes-action": action, "x-kubernetes-group-version-kind": kindRef(k),
-		"responses": map[string]any{"200": map[string]any{"description": "OK", "content": map[string]any{"application/json": map[string]any{"schema": ref}}}}}
+	out := map[string]any{"operationId": verb + k.Kind, "x-kubernetes-action": action,
+		"x-kubernetes-group-version-kind": kindRef(k),
+		"responses": map[string]any{"200": map[string]any{"description": "OK",
+			"content": map[string]any{"application/json": map[string]any{"schema": ref}}}}}
 	var params []string
 	switch verb {
 	case "put", "post":
@@ -141,20 +157,30 @@ func objectMetaSchema() map[string]any {
 		return map[string]any{"type": "string", "description": description}
 	}
 	strings := func(description string) map[string]any {
-		return map[string]any{"type": "object", "description": description, "additionalProperties": map[string]any{"type": "string"}}
+		return map[string]any{"type": "object", "description": description,
+			"additionalProperties": map[string]any{"type": "string"}}
 	}
-	return map[string]any{"type": "object", "description": "ObjectMeta is metadata that all persisted resources must have.", "properties": map[string]any{
-		"name":              text("Name must be unique within a namespace."),
-		"generateName":      text("GenerateName is an optional prefix, used by the server, to generate a unique name."),
-		"namespace":         text("Namespace defines the space within which each name must be unique."),
-		"uid":               text("UID is the unique in time and space value for this object."),
-		"resourceVersion":   text("An opaque value that represents the internal version of this object."),
-		"creationTimestamp": text("CreationTimestamp is a timestamp representing the server time when this object was created."),
-		"deletionTimestamp": text("DeletionTimestamp is RFC 3339 date and time at which this resource will be deleted."),
-		"generation":        map[string]any{"type": "integer", "description": "A sequence number representing a specific generation of the desired state."},
-		"labels":            strings("Map of string keys and values that can be used to organize and categorize objects."),
-		"annotations":       strings("Annotations is an unstructured key value map stored with a resource."),
-		"finalizers":        map[string]any{"type": "array", "description": "Must be empty before the object is deleted from the registry.", "items": map[string]any{"type": "string"}},
-		"ownerReferences":   map[string]any{"type": "array", "description": "List of objects depended by this object.", "items": map[string]any{"type": "object"}},
-	}}
+	return map[string]any{"type": "object",
+		"description": "ObjectMeta is metadata that all persisted resources must have.", "properties": map[string]any{
+			"name": text("Name must be unique within a namespace."),
+			"generateName": text(
+				"GenerateName is an optional prefix, used by the server, to generate a unique name."),
+			"namespace":       text("Namespace defines the space within which each name must be unique."),
+			"uid":             text("UID is the unique in time and space value for this object."),
+			"resourceVersion": text("An opaque value that represents the internal version of this object."),
+			"creationTimestamp": text(
+				"CreationTimestamp is a timestamp representing the server time when this object was created."),
+			"deletionTimestamp": text(
+				"DeletionTimestamp is RFC 3339 date and time at which this resource will be deleted."),
+			"generation": map[string]any{"type": "integer",
+				"description": "A sequence number representing a specific generation of the desired state."},
+			"labels": strings(
+				"Map of string keys and values that can be used to organize and categorize objects."),
+			"annotations": strings("Annotations is an unstructured key value map stored with a resource."),
+			"finalizers": map[string]any{"type": "array",
+				"description": "Must be empty before the object is deleted from the registry.",
+				"items":       map[string]any{"type": "string"}},
+			"ownerReferences": map[string]any{"type": "array",
+				"description": "List of objects depended by this object.", "items": map[string]any{"type": "object"}},
+		}}
 }

@@ -33,12 +33,14 @@ type listOptions struct {
 	namespace, name string
 }
 
-// parseListOptions reads and checks the parameters in the real server's order: what cannot be read is 400, what makes no sense
-// together is 422.
+// parseListOptions reads and checks the parameters in the real server's order: what cannot be read is 400, what makes
+// no sense together is 422.
 func parseListOptions(r *request) (*listOptions, error) {
 	q := r.query
-	o := &listOptions{token: q.Get("continue"), version: q.Get("resourceVersion"), match: q.Get("resourceVersionMatch"), kind: r.kind,
-		namespace: r.namespace, labelText: q.Get("labelSelector"), fieldText: q.Get("fieldSelector"), bookmarks: truth(q.Get("allowWatchBookmarks"))}
+	o := &listOptions{token: q.Get("continue"), version: q.Get("resourceVersion"),
+		match: q.Get("resourceVersionMatch"), kind: r.kind,
+		namespace: r.namespace, labelText: q.Get("labelSelector"), fieldText: q.Get("fieldSelector"),
+		bookmarks: truth(q.Get("allowWatchBookmarks"))}
 	var err error
 	if o.labels, err = selector.ParseLabels(o.labelText); err != nil {
 		return nil, badRequest("%v", err)
@@ -83,7 +85,8 @@ func (o *listOptions) parseRevision(watch bool) error {
 		return nil
 	}
 	// The real server's text has the error of a 64 bit number.
-	text := fmt.Sprintf("resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", o.version, o.version)
+	text := fmt.Sprintf("resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", o.version,
+		o.version)
 	if watch {
 		return plainError("%s", text)
 	}
@@ -96,11 +99,13 @@ func (o *listOptions) check(watch bool) []kinds.Cause {
 	var out []kinds.Cause
 	if watch {
 		if o.initialSet && o.match != "NotOlderThan" {
-			out = append(out, kinds.Forbidden(match, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
+			out = append(out,
+				kinds.Forbidden(match, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
 		}
 		if o.match != "" {
 			if !o.initialSet {
-				out = append(out, kinds.Forbidden(match, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"))
+				out = append(out, kinds.Forbidden(match,
+					"resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"))
 			}
 			if o.match != "NotOlderThan" {
 				out = append(out, kinds.NotSupported(match, o.match, "NotOlderThan"))
@@ -113,7 +118,8 @@ func (o *listOptions) check(watch bool) []kinds.Cause {
 	}
 	if o.match != "" {
 		if o.version == "" {
-			out = append(out, kinds.Forbidden(match, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+			out = append(out,
+				kinds.Forbidden(match, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
 		}
 		if o.token != "" {
 			out = append(out, kinds.Forbidden(match, "resourceVersionMatch is forbidden when continue is provided"))
@@ -122,7 +128,8 @@ func (o *listOptions) check(watch bool) []kinds.Cause {
 			out = append(out, kinds.NotSupported(match, o.match, "Exact", "NotOlderThan", ""))
 		}
 		if o.match == "Exact" && o.version == "0" {
-			out = append(out, kinds.Forbidden(match, `resourceVersionMatch "exact" is forbidden for resourceVersion "0"`))
+			out = append(out,
+				kinds.Forbidden(match, `resourceVersionMatch "exact" is forbidden for resourceVersion "0"`))
 		}
 	}
 	if o.initialSet {

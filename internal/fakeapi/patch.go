@@ -15,7 +15,8 @@ import (
 	"skiff/internal/patch"
 )
 
-// patch answers PATCH. Without a resourceVersion in the result it never conflicts: the transaction sees the newest object.
+// patch answers PATCH. Without a resourceVersion in the result it never conflicts: the transaction sees the newest
+// object.
 func (s *Server) patch(w http.ResponseWriter, r *request) error {
 	a, err := negotiate(r)
 	if err != nil {
@@ -57,7 +58,8 @@ func unsupportedPatch(r *request) error {
 		return unsupportedMediaType("415: Unsupported Media Type")
 	}
 	types := []string{string(kube.JSONPatch), string(kube.MergePatch), string(kube.ApplyPatch)}
-	return unsupportedMediaType("the body of the request was in an unknown format - accepted media types include: %s", strings.Join(types, ", "))
+	return unsupportedMediaType("the body of the request was in an unknown format - accepted media types include: %s",
+		strings.Join(types, ", "))
 }
 
 // plainPatch runs the three kinds of patch that are functions of object and patch alone.
@@ -69,25 +71,27 @@ func (s *Server) plainPatch(w http.ResponseWriter, r *request, t kube.PatchType,
 	if _, isObject := p.(map[string]any); !isObject && t != kube.JSONPatch {
 		return nil, badRequest("error decoding patch: %v", goError(body, &map[string]any{}, nil))
 	}
-	stored, _, err := s.change(r, origin{manager: managerOf(r)}, func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
-		if cur == nil {
-			return nil, notFound(r.kind.Resource, r.name)
-		}
-		live := shown(r.kind, cur)
-		result, err := patched(r, t, live, p)
-		if err != nil {
-			return nil, err
-		}
-		next, err := s.patchResult(w, r, result, duplicates)
-		if err != nil && kube.AsStatus(err) == nil { // what Go's decoder says of the fields: the patch is quoted, or what it made
-			quoted := fmt.Sprint(p)
-			if again, patchErr := patched(r, t, live, p); t != kube.StrategicMergePatch && patchErr == nil {
-				quoted = string(marshal(again))
+	stored, _, err := s.change(r, origin{manager: managerOf(r)},
+		func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
+			if cur == nil {
+				return nil, notFound(r.kind.Resource, r.name)
 			}
-			return nil, badPatch(quoted, err)
-		}
-		return next, err
-	})
+			live := shown(r.kind, cur)
+			result, err := patched(r, t, live, p)
+			if err != nil {
+				return nil, err
+			}
+			next, err := s.patchResult(w, r, result, duplicates)
+			// what Go's decoder says of the fields: the patch is quoted, or what it made
+			if err != nil && kube.AsStatus(err) == nil {
+				quoted := fmt.Sprint(p)
+				if again, patchErr := patched(r, t, live, p); t != kube.StrategicMergePatch && patchErr == nil {
+					quoted = string(marshal(again))
+				}
+				return nil, badPatch(quoted, err)
+			}
+			return next, err
+		})
 	return stored, err
 }
 
@@ -109,8 +113,10 @@ func patched(r *request, t kube.PatchType, live map[string]any, p any) (any, err
 	return patch.MergePatch(live, p), nil
 }
 
-// patchResult checks that the outcome of a patch still is this object. The error is a Status, or what Go's decoder says.
-func (s *Server) patchResult(w http.ResponseWriter, r *request, result any, duplicates []string) (map[string]any, error) {
+// patchResult checks that the outcome of a patch still is this object. The error is a Status, or what Go's decoder
+// says.
+func (s *Server) patchResult(w http.ResponseWriter, r *request, result any,
+	duplicates []string) (map[string]any, error) {
 	next, ok := result.(map[string]any)
 	if !ok {
 		return nil, badRequest("the patch leaves no object")
@@ -149,7 +155,9 @@ func jsonPatchError(err error) error {
 	case errors.Is(err, patch.ErrMalformedPatch):
 		return badRequest("error decoding patch: %v", err)
 	case errors.Is(err, patch.ErrTooManyOps):
-		return failure(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge", fmt.Sprintf("The allowed maximum operations in a JSON patch is %d", patch.MaxJSONPatchOperations), detailsNone)
+		return failure(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
+			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d", patch.MaxJSONPatchOperations),
+			detailsNone)
 	}
 	return failure(http.StatusUnprocessableEntity, "Invalid", rejected, detailsNone)
 }

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// recordLimit is how many requests are remembered: more than any test sends, little enough for a server that runs for days.
+// recordLimit is how many requests are remembered: more than any test sends, little enough for a server that runs for
+// days.
 const recordLimit = 100_000
 
 // Request is one recorded request.

@@ -43,7 +43,8 @@ func writeBytes(w http.ResponseWriter, code int, body []byte) {
 	w.Write(body) // an error means that the client is gone
 }
 
-// encode returns an object as a kind's endpoint shows it. Stored objects have no apiVersion and kind; they are written in front.
+// encode returns an object as a kind's endpoint shows it. Stored objects have no apiVersion and kind; they are written
+// in front.
 func encode(k *kinds.Kind, o *store.Object) ([]byte, error) {
 	body, err := bare(k, o)
 	if err != nil {
@@ -126,7 +127,8 @@ func negotiate(r *request) (accept, error) {
 			}
 			a.table = true
 			if !slices.Contains([]string{"", "None", "Metadata", "Object"}, a.include) {
-				return a, badRequest("Unable to convert to Table as requested: includeObject: Invalid value: %q: must be 'Metadata', 'Object', 'None', or empty", a.include)
+				return a, badRequest("Unable to convert to Table as requested: includeObject: Invalid value: %q: "+
+					"must be 'Metadata', 'Object', 'None', or empty", a.include)
 			}
 		case "PartialObjectMetadata", "PartialObjectMetadataList":
 			if version != "v1" {
@@ -169,7 +171,8 @@ func readBody(r *http.Request) ([]byte, error) {
 // protobufType is what typed clients send objects as.
 const protobufType = "application/vnd.kubernetes.protobuf"
 
-// readValue decodes a JSON, YAML or protobuf body, which is expected to be of a kind. duplicates are the paths of fields that occur twice.
+// readValue decodes a JSON, YAML or protobuf body, which is expected to be of a kind. duplicates are the paths of
+// fields that occur twice.
 func readValue(r *http.Request, body []byte, expected kube.Resource) (value any, duplicates []string, err error) {
 	mt := "application/json"
 	if ct := r.Header.Get("Content-Type"); ct != "" {
@@ -188,7 +191,8 @@ func readValue(r *http.Request, body []byte, expected kube.Resource) (value any,
 			return value, nil, err
 		}
 	}
-	return nil, nil, unsupportedMediaType("the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, %s", protobufType)
+	return nil, nil, unsupportedMediaType("the body of the request was in an unknown format - accepted media types "+
+		"include: application/json, application/yaml, %s", protobufType)
 }
 
 // readProtobuf decodes a protobuf body. The error is a Status.
@@ -198,9 +202,11 @@ func readProtobuf(body []byte, expected kube.Resource) (map[string]any, error) {
 	case err == nil:
 		return o, nil
 	case o == nil:
-		return nil, badRequest("the object provided is unrecognized (must be of type %s): %v (%s)", expected.Kind, err, excerpt(body))
+		return nil, badRequest("the object provided is unrecognized (must be of type %s): %v (%s)",
+			expected.Kind, err, excerpt(body))
 	}
-	return nil, badRequest("%s in version %q cannot be handled as a %s: %v", o["kind"], expected.Version, expected.Kind, err)
+	return nil, badRequest("%s in version %q cannot be handled as a %s: %v", o["kind"],
+		expected.Version, expected.Kind, err)
 }
 
 // encodeList writes a list around items that are encoded already.

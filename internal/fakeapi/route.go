@@ -38,7 +38,8 @@ func (s *Server) route(r *http.Request) (*request, error) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	var group, version string
 	switch {
-	case parts[0] == "api" && len(parts) == 2, parts[0] == "apis" && len(parts) == 3 && s.registry.builtinGroup(parts[1]):
+	case parts[0] == "api" && len(parts) == 2, parts[0] == "apis" && len(parts) == 3 &&
+		s.registry.builtinGroup(parts[1]):
 		return nil, noResource() // an unknown version: discovery has answered for the known ones
 	case parts[0] == "api" && len(parts) > 2:
 		version, parts = parts[1], parts[2:]
@@ -49,7 +50,8 @@ func (s *Server) route(r *http.Request) (*request, error) {
 	}
 	req := &request{Request: r, query: r.URL.Query()}
 	// "namespaces" leads to objects in a namespace, unless it is about the namespace itself.
-	if parts[0] == "namespaces" && len(parts) > 2 && !(len(parts) == 3 && slices.Contains([]string{"status", "finalize"}, parts[2])) {
+	if parts[0] == "namespaces" && len(parts) > 2 && !(len(parts) == 3 &&
+		slices.Contains([]string{"status", "finalize"}, parts[2])) {
 		req.namespace, parts = parts[1], parts[2:]
 	}
 	req.kind = s.registry.find(group, version, parts[0])
@@ -140,7 +142,8 @@ func (s *Server) serve(w http.ResponseWriter, r *request) error {
 			return notFound(r.kind.Resource, r.name)
 		}
 		if r.kind.TableName() == "pods" && slices.Contains(running, r.sub) {
-			return failure(http.StatusNotImplemented, "NotImplemented", "nothing runs in this pod: skiff's embedded API server serves no "+r.sub, detailsNone)
+			return failure(http.StatusNotImplemented, "NotImplemented",
+				"nothing runs in this pod: skiff's embedded API server serves no "+r.sub, detailsNone)
 		}
 		return notServed("the subresource " + r.sub + " of " + r.kind.Plural)
 	case r.kind.Custom:
@@ -238,14 +241,16 @@ func (g *registry) replace(table string, revision int64, ks []*kinds.Kind) {
 	g.custom = append(g.custom, ks...)
 	g.serial++
 	for r, end := range g.ends {
-		if r.GroupResource() == table && !slices.ContainsFunc(ks, func(k *kinds.Kind) bool { return k.Resource == r }) {
+		if r.GroupResource() == table && !slices.ContainsFunc(ks,
+			func(k *kinds.Kind) bool { return k.Resource == r }) {
 			close(end)
 			delete(g.ends, r)
 		}
 	}
 }
 
-// end returns a channel that is closed when a custom kind is no longer served: its watches end then. It is nil for built-in kinds.
+// end returns a channel that is closed when a custom kind is no longer served: its watches end then. It is nil for
+// built-in kinds.
 func (g *registry) end(k *kinds.Kind) <-chan struct{} {
 	if !k.Custom {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"skiff/internal/kube"
 )
 
-// etcd takes requests of at most maxObject bytes. It is given built-in objects as protobuf, which is somewhat smaller than what is
-// counted here.
+// etcd takes requests of at most maxObject bytes. It is given built-in objects as protobuf, which is somewhat smaller
+// than what is counted here.
 const (
 	maxObject       = 3 << 19
 	requestTooLarge = "etcdserver: request is too large"
@@ -72,7 +72,8 @@ func metadataCauses(k *kinds.Kind, next map[string]any, created bool) []kinds.Ca
 	for i, f := range stringsOf(obj.Slice(meta, "finalizers")) {
 		out = append(out, kinds.InvalidAll("metadata.finalizers", f, selector.QualifiedName(f))...)
 		if !k.Custom && k.Resource != kinds.CRDs && !qualifiedFinalizer(f) {
-			out = append(out, kinds.Invalid(fmt.Sprintf("metadata.finalizers[%d]", i), f, "name is neither a standard finalizer name nor is it fully qualified"))
+			out = append(out, kinds.Invalid(fmt.Sprintf("metadata.finalizers[%d]", i), f,
+				"name is neither a standard finalizer name nor is it fully qualified"))
 		}
 	}
 	return out
@@ -80,7 +81,8 @@ func metadataCauses(k *kinds.Kind, next map[string]any, created bool) []kinds.Ca
 
 // qualifiedFinalizer says that a finalizer names whose it is, or is one of Kubernetes' own.
 func qualifiedFinalizer(name string) bool {
-	return strings.Contains(name, "/") || slices.Contains([]string{finalizerForeground, finalizerOrphan, "kubernetes"}, name)
+	return strings.Contains(name, "/") || slices.Contains([]string{finalizerForeground, finalizerOrphan, "kubernetes"},
+		name)
 }
 
 // finalizerWarnings are what a client is told of the names of finalizers that it adds to a custom resource.
@@ -98,7 +100,8 @@ func finalizerWarnings(k *kinds.Kind, next, cur map[string]any) []string {
 			path = " including a path (/)"
 		}
 		if !qualifiedFinalizer(f) {
-			out = append(out, fmt.Sprintf("metadata.finalizers: %q: prefer a domain-qualified finalizer name%s to avoid accidental conflicts with other finalizer writers", f, path))
+			out = append(out, fmt.Sprintf("metadata.finalizers: %q: prefer a domain-qualified finalizer name%s to "+
+				"avoid accidental conflicts with other finalizer writers", f, path))
 		}
 	}
 	return out
@@ -113,7 +116,8 @@ func nameCauses(k *kinds.Kind, meta map[string]any) []kinds.Cause {
 	}
 	if base := obj.String(meta, "generateName"); base != "" {
 		// A dash at the end is fine, as something follows it.
-		if why := check(strings.TrimSuffix(base, "-") + strings.Repeat("a", len(base)-len(strings.TrimSuffix(base, "-")))); why != "" {
+		if why := check(strings.TrimSuffix(base, "-") + strings.Repeat("a",
+			len(base)-len(strings.TrimSuffix(base, "-")))); why != "" {
 			out = append(out, kinds.Invalid("metadata.generateName", base, why))
 		}
 	}
@@ -144,7 +148,8 @@ func ownerCauses(meta map[string]any) []kinds.Cause {
 		}
 	}
 	if controllers > 1 {
-		out = append(out, kinds.Invalid(field, obj.Slice(meta, "ownerReferences"), "Only one reference can have Controller set to true."))
+		out = append(out, kinds.Invalid(field, obj.Slice(meta, "ownerReferences"),
+			"Only one reference can have Controller set to true."))
 	}
 	return out
 }
@@ -177,7 +182,9 @@ func namespaceOpen(tx *store.Tx, r *request, name string) error {
 		return nil
 	}
 	d := about(r.kind.Resource, name)
-	d.Causes = []kinds.Cause{{Reason: "NamespaceTerminating", Message: fmt.Sprintf("namespace %s is being terminated", r.namespace), Field: "metadata.namespace"}}
+	d.Causes = []kinds.Cause{{Reason: "NamespaceTerminating", Message: fmt.Sprintf("namespace %s is being terminated",
+		r.namespace), Field: "metadata.namespace"}}
 	return failure(http.StatusForbidden, "Forbidden",
-		fmt.Sprintf("%s %q is forbidden: unable to create new content in namespace %s because it is being terminated", qualify(d), name, r.namespace), d)
+		fmt.Sprintf("%s %q is forbidden: unable to create new content in namespace %s because it is being terminated",
+			qualify(d), name, r.namespace), d)
 }

@@ -58,27 +58,28 @@ func (s *Server) changeScale(w http.ResponseWriter, r *request) error {
 		return badRequest("couldn't get version/kind; json parse error: %v", err)
 	}
 	parent := *r
-	stored, _, err := s.change(&parent, origin{manager: managerOf(r)}, func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
-		if cur == nil {
-			return nil, notFound(r.kind.Resource, r.name)
-		}
-		scale, err := scaleOf(r.kind, cur.Value)
-		if err != nil {
-			return nil, err
-		}
-		next, err := scaled(r, kube.PatchType(ct), scale, sent)
-		if err != nil {
-			return nil, err
-		}
-		out, err := withScale(r.kind, cur.Value, next)
-		if err != nil && r.verb == "patch" && kube.AsStatus(err) == nil {
-			return nil, badPatch(string(marshal(next)), err)
-		}
-		if err != nil {
-			return nil, unhandled(&kinds.Kind{Resource: scaleKind}, err)
-		}
-		return out, nil
-	})
+	stored, _, err := s.change(&parent, origin{manager: managerOf(r)},
+		func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
+			if cur == nil {
+				return nil, notFound(r.kind.Resource, r.name)
+			}
+			scale, err := scaleOf(r.kind, cur.Value)
+			if err != nil {
+				return nil, err
+			}
+			next, err := scaled(r, kube.PatchType(ct), scale, sent)
+			if err != nil {
+				return nil, err
+			}
+			out, err := withScale(r.kind, cur.Value, next)
+			if err != nil && r.verb == "patch" && kube.AsStatus(err) == nil {
+				return nil, badPatch(string(marshal(next)), err)
+			}
+			if err != nil {
+				return nil, unhandled(&kinds.Kind{Resource: scaleKind}, err)
+			}
+			return out, nil
+		})
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,8 @@ func withScale(k *kinds.Kind, cur map[string]any, scale any) (map[string]any, er
 	}
 	n, ok := obj.Int(m, "spec", "replicas")
 	if !ok && obj.Get(m, "spec", "replicas") != nil {
-		return nil, fmt.Errorf("json: cannot unmarshal %s into Go struct field ScaleSpec.spec.replicas of type int32", fields.JSONType(obj.Get(m, "spec", "replicas")))
+		return nil, fmt.Errorf("json: cannot unmarshal %s into Go struct field ScaleSpec.spec.replicas of type int32",
+			fields.JSONType(obj.Get(m, "spec", "replicas")))
 	}
 	name := obj.String(cur, "metadata", "name")
 	if n < 0 && !k.Custom {
@@ -158,5 +160,6 @@ func scaleOf(k *kinds.Kind, o map[string]any) (map[string]any, error) {
 	if want != 0 || k.Custom {
 		spec["replicas"] = want
 	}
-	return map[string]any{"kind": scaleKind.Kind, "apiVersion": scaleKind.APIVersion(), "metadata": meta, "spec": spec, "status": status}, nil
+	return map[string]any{"kind": scaleKind.Kind, "apiVersion": scaleKind.APIVersion(), "metadata": meta,
+		"spec": spec, "status": status}, nil
 }

@@ -1,13 +1,13 @@
-// Package fakeapi is the embedded Kubernetes API server: a plain http.Handler that behaves like a v1.36 kube-apiserver in what it
-// serves. It is the test double of everything in skiff, over real HTTP, and what `skiff dev` offers to kubectl. Faults can be
-// scripted (Inject), requests are recorded (Requests).
+// Package fakeapi is the embedded Kubernetes API server: a plain http.Handler that behaves like a v1.36 kube-apiserver
+// in what it serves. It is the test double of everything in skiff, over real HTTP, and what `skiff dev` offers to
+// kubectl. Faults can be scripted (Inject), requests are recorded (Requests).
 //
-// Not its job: what controllers do (Deployments, garbage collection, pods that run: package simulate), and how objects are kept
-// (package store). Objects are JSON values as in package patch; kinds are tables of data in package kinds.
+// Not its job: what controllers do (Deployments, garbage collection, pods that run: package simulate), and how objects
+// are kept (package store). Objects are JSON values as in package patch; kinds are tables of data in package kinds.
 //
-// Each request runs on its own net/http goroutine. The server has one goroutine of its own, the housekeeper, which makes CRDs
-// established, empties deleted namespaces and CRDs, and expires events. Close ends and waits for all of them. All time is package
-// time's, so that testing/synctest's virtual time applies.
+// Each request runs on its own net/http goroutine. The server has one goroutine of its own, the housekeeper, which
+// makes CRDs established, empties deleted namespaces and CRDs, and expires events. Close ends and waits for all of
+// them. All time is package time's, so that testing/synctest's virtual time applies.
 package fakeapi
 
 import (
@@ -36,7 +36,8 @@ type Options struct {
 	HistoryAge    time.Duration
 	// PageTokenLifetime is how long a continue token is good for; 0 means 5 minutes, as etcd's compaction makes it.
 	PageTokenLifetime time.Duration
-	// BookmarkInterval is the time between bookmarks of a watch that asked for them; 0 means a minute, negative means never.
+	// BookmarkInterval is the time between bookmarks of a watch that asked for them; 0 means a minute, negative means
+	// never.
 	BookmarkInterval time.Duration
 	// SlowWatcher is how many changes a watcher may lag behind before its stream is ended; 0 means 1,000.
 	SlowWatcher int
@@ -110,8 +111,9 @@ func New(o Options) *Server {
 	o = o.withDefaults()
 	s := &Server{
 		opts: o,
-		store: store.New(store.Options{HistoryEvents: o.HistoryEvents, HistoryAge: o.HistoryAge, SlowWatcher: o.SlowWatcher,
-			MaxGap: maxGap, FirstRevision: firstRevision, Seed: o.Seed}),
+		store: store.New(store.Options{HistoryEvents: o.HistoryEvents, HistoryAge: o.HistoryAge,
+			SlowWatcher: o.SlowWatcher,
+			MaxGap:      maxGap, FirstRevision: firstRevision, Seed: o.Seed}),
 		registry: newRegistry(kinds.Builtin()),
 		faults:   newFaults(o.Seed),
 		recorder: &recorder{},
@@ -203,14 +205,16 @@ func (s *Server) token() string {
 
 // public says that a request needs no token: probes and the version, as RBAC's default rules allow them to everybody.
 func public(r *http.Request) bool {
-	return r.Header.Get("Authorization") == "" && slices.Contains([]string{"/healthz", "/livez", "/readyz", "/version"}, r.URL.Path)
+	return r.Header.Get("Authorization") == "" && slices.Contains([]string{"/healthz", "/livez",
+		"/readyz", "/version"}, r.URL.Path)
 }
 
 // Snapshot returns all that is stored now, for Restore.
 func (s *Server) Snapshot() *store.Snapshot { return s.store.Snapshot() }
 
-// Restore goes back to a snapshot, as a cluster does to a backup of its etcd: with the objects their versions come back, watches end,
-// and a watch from a version of the lost future is accepted and stays silent until that is reached again.
+// Restore goes back to a snapshot, as a cluster does to a backup of its etcd: with the objects their versions come
+// back, watches end, and a watch from a version of the lost future is accepted and stays silent until that is reached
+// again.
 func (s *Server) Restore(sn *store.Snapshot) {
 	s.store.Restore(sn)
 	s.mu.Lock()
@@ -233,8 +237,8 @@ func (s *Server) Compact() { s.store.Compact() }
 // Revision returns the revision of the last write.
 func (s *Server) Revision() int64 { return s.store.Revision() }
 
-// Get returns a stored object as a GET would show it, nil if there is none: for tests that assert on the world. It shares no
-// memory with the server.
+// Get returns a stored object as a GET would show it, nil if there is none: for tests that assert on the world. It
+// shares no memory with the server.
 func (s *Server) Get(r kube.Resource, k kube.Key) map[string]any {
 	kind := s.registry.find(r.Group, r.Version, r.Plural)
 	if kind == nil {

@@ -12,7 +12,8 @@ import (
 	"skiff/internal/kube"
 )
 
-// The answers other than success, in the words of a v1.36 server. Each is a *kube.Status, the same type the client reads.
+// The answers other than success, in the words of a v1.36 server. Each is a *kube.Status, the same type the client
+// reads.
 
 func failure(code int, reason, message string, details kube.StatusDetails) *kube.Status {
 	return &kube.Status{Status: "Failure", Code: code, Reason: reason, Message: message, Details: details}
@@ -42,12 +43,14 @@ func notFound(r kube.Resource, name string) *kube.Status {
 }
 
 func noResource() *kube.Status {
-	return failure(http.StatusNotFound, kube.ReasonNotFound, "the server could not find the requested resource", kube.StatusDetails{})
+	return failure(http.StatusNotFound, kube.ReasonNotFound, "the server could not find the requested resource",
+		kube.StatusDetails{})
 }
 
 func alreadyExists(r kube.Resource, name string) *kube.Status {
 	d := about(r, name)
-	return failure(http.StatusConflict, kube.ReasonAlreadyExists, fmt.Sprintf("%s %q already exists", qualify(d), name), d)
+	return failure(http.StatusConflict, kube.ReasonAlreadyExists,
+		fmt.Sprintf("%s %q already exists", qualify(d), name), d)
 }
 
 func conflict(d kube.StatusDetails, why string) *kube.Status {
@@ -62,7 +65,8 @@ func badRequest(format string, args ...any) *kube.Status {
 }
 
 func methodNotAllowed() *kube.Status {
-	return failure(http.StatusMethodNotAllowed, "MethodNotAllowed", "the server does not allow this method on the requested resource", kube.StatusDetails{})
+	return failure(http.StatusMethodNotAllowed, "MethodNotAllowed",
+		"the server does not allow this method on the requested resource", kube.StatusDetails{})
 }
 
 func internalError(format string, args ...any) *kube.Status {
@@ -72,7 +76,8 @@ func internalError(format string, args ...any) *kube.Status {
 }
 
 func unsupportedMediaType(format string, args ...any) *kube.Status {
-	return failure(http.StatusUnsupportedMediaType, "UnsupportedMediaType", fmt.Sprintf(format, args...), kube.StatusDetails{})
+	return failure(http.StatusUnsupportedMediaType, "UnsupportedMediaType",
+		fmt.Sprintf(format, args...), kube.StatusDetails{})
 }
 
 // invalid is 422: one or more fields break a rule.
@@ -88,7 +93,8 @@ func invalid(d kube.StatusDetails, causes []kinds.Cause) *kube.Status {
 		list = "[" + list + "]"
 	}
 	d.Causes = causes
-	return failure(http.StatusUnprocessableEntity, "Invalid", fmt.Sprintf("%s %q is invalid: %s", qualify(d), d.Name, list), d)
+	return failure(http.StatusUnprocessableEntity, "Invalid",
+		fmt.Sprintf("%s %q is invalid: %s", qualify(d), d.Name, list), d)
 }
 
 // expired is 410: the history is gone.
@@ -98,8 +104,10 @@ func expired(message string) *kube.Status {
 
 // tooLarge is 504: the revision is in the future.
 func tooLarge(asked, current int64) *kube.Status {
-	return failure(http.StatusGatewayTimeout, "Timeout", fmt.Sprintf("Timeout: Too large resource version: %d, current: %d", asked, current),
-		kube.StatusDetails{RetryAfterSeconds: 1, Causes: []kube.StatusCause{{Reason: "ResourceVersionTooLarge", Message: "Too large resource version"}}})
+	return failure(http.StatusGatewayTimeout, "Timeout",
+		fmt.Sprintf("Timeout: Too large resource version: %d, current: %d", asked, current),
+		kube.StatusDetails{RetryAfterSeconds: 1, Causes: []kube.StatusCause{{Reason: "ResourceVersionTooLarge",
+			Message: "Too large resource version"}}})
 }
 
 // plainError has no reason, as errors have that the server did not expect: "resourceVersion should not be set ...".
@@ -113,10 +121,12 @@ func unauthorized() *kube.Status {
 
 // notServed says that this server does not do what a real one does.
 func notServed(what string) *kube.Status {
-	return failure(http.StatusNotImplemented, "NotImplemented", what+" is not served by skiff's embedded API server", kube.StatusDetails{})
+	return failure(http.StatusNotImplemented, "NotImplemented", what+" is not served by skiff's embedded API server",
+		kube.StatusDetails{})
 }
 
-// expiredPage is the 410 of a page token. It carries a token with which a client that does not need one consistent snapshot can go on.
+// expiredPage is the 410 of a page token. It carries a token with which a client that does not need one consistent
+// snapshot can go on.
 type expiredPage struct {
 	*kube.Status
 	next string
@@ -148,7 +158,8 @@ func statusObject(err error) (map[string]any, *kube.Status) {
 
 // emptyDetails: some answers have details with nothing in them, the others have none.
 func emptyDetails(st *kube.Status) bool {
-	return strings.HasPrefix(st.Message, routerNotAcceptable) || st.Code == http.StatusMethodNotAllowed || st.Code == http.StatusNotFound || st.Code == http.StatusUnprocessableEntity
+	return strings.HasPrefix(st.Message, routerNotAcceptable) || st.Code == http.StatusMethodNotAllowed ||
+		st.Code == http.StatusNotFound || st.Code == http.StatusUnprocessableEntity
 }
 
 func detailsObject(d kube.StatusDetails) map[string]any {

@@ -25,7 +25,8 @@ func rv(t *testing.T, v any) int64 {
 // Rules: FS-01, FS-02, FS-03
 func TestOneCounterNumbersAllResourcesAndTheServerOwnsIdentity(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
-		a := w.must(201, "POST", configMaps, `{"metadata":{"name":"a","uid":"mine","creationTimestamp":"2001-01-01T00:00:00Z"}}`)
+		a := w.must(201, "POST", configMaps,
+			`{"metadata":{"name":"a","uid":"mine","creationTimestamp":"2001-01-01T00:00:00Z"}}`)
 		if a.at("metadata.uid") == "mine" || a.at("metadata.creationTimestamp") == "2001-01-01T00:00:00Z" {
 			t.Fatalf("the client's uid or creation time was kept: %s", a.raw)
 		}
@@ -58,7 +59,8 @@ func TestAWriteThatChangesNothingKeepsTheVersionAndEmitsNothing(t *testing.T) {
 		same := func(b answer) {
 			t.Helper()
 			if b.at("metadata.resourceVersion") != a.at("metadata.resourceVersion") {
-				t.Errorf("resourceVersion %v became %v", a.at("metadata.resourceVersion"), b.at("metadata.resourceVersion"))
+				t.Errorf("resourceVersion %v became %v", a.at("metadata.resourceVersion"),
+					b.at("metadata.resourceVersion"))
 			}
 		}
 		same(w.must(200, "PUT", configMaps+"/a", a.raw))
@@ -69,7 +71,8 @@ func TestAWriteThatChangesNothingKeepsTheVersionAndEmitsNothing(t *testing.T) {
 		if b.at("metadata.resourceVersion") != c.at("metadata.resourceVersion") {
 			t.Error("an apply that changes nothing made a new version")
 		}
-		if f := watch.next(); f.Type != "MODIFIED" || f.at("metadata.resourceVersion") != b.at("metadata.resourceVersion") {
+		if f := watch.next(); f.Type != "MODIFIED" || f.at("metadata.resourceVersion") != b.at(
+			"metadata.resourceVersion") {
 			t.Errorf("first event %s at %v, want that of the first apply", f.Type, f.at("metadata.resourceVersion"))
 		}
 	})
@@ -84,15 +87,22 @@ func TestWritesMeetTheRightVersionOrTheRightError(t *testing.T) {
 			code                     int
 			message                  string
 		}{
-			{"old version", "PUT", configMaps + "/a", `{"metadata":{"name":"a","resourceVersion":"1"}}`, 409, `Operation cannot be fulfilled on configmaps "a": the object has been modified; please apply your changes to the latest version and try again`},
+			{"old version", "PUT", configMaps + "/a", `{"metadata":{"name":"a","resourceVersion":"1"}}`, 409,
+				`Operation cannot be fulfilled on configmaps "a": the object has been modified; please apply your ` +
+					`changes to the latest version and try again`},
 			{"no version", "PUT", configMaps + "/a", `{"metadata":{"name":"a"},"data":{"x":"y"}}`, 200, ""},
 			{"missing", "PUT", configMaps + "/b", `{"metadata":{"name":"b"}}`, 404, `configmaps "b" not found`},
-			{"missing lease", "PUT", "/apis/coordination.k8s.io/v1/namespaces/default/leases/l", `{"metadata":{"name":"l"}}`, 201, ""},
+			{"missing lease", "PUT", "/apis/coordination.k8s.io/v1/namespaces/default/leases/l",
+				`{"metadata":{"name":"l"}}`, 201, ""},
 			{"exists", "POST", configMaps, configMap("a"), 409, `configmaps "a" already exists`},
-			{"version on create", "POST", configMaps, `{"metadata":{"name":"c","resourceVersion":"1"}}`, 500, "resourceVersion should not be set on objects to be created"},
-			{"other namespace", "POST", configMaps, `{"metadata":{"name":"c","namespace":"x"}}`, 400, "the namespace of the provided object does not match the namespace sent on the request"},
-			{"other name", "PUT", configMaps + "/a", `{"metadata":{"name":"c"}}`, 400, "the name of the object (c) does not match the name on the URL (a)"},
-			{"missing namespace", "POST", "/api/v1/namespaces/nope/configmaps", configMap("a"), 404, `namespaces "nope" not found`},
+			{"version on create", "POST", configMaps, `{"metadata":{"name":"c","resourceVersion":"1"}}`, 500,
+				"resourceVersion should not be set on objects to be created"},
+			{"other namespace", "POST", configMaps, `{"metadata":{"name":"c","namespace":"x"}}`, 400,
+				"the namespace of the provided object does not match the namespace sent on the request"},
+			{"other name", "PUT", configMaps + "/a", `{"metadata":{"name":"c"}}`, 400,
+				"the name of the object (c) does not match the name on the URL (a)"},
+			{"missing namespace", "POST", "/api/v1/namespaces/nope/configmaps", configMap("a"), 404,
+				`namespaces "nope" not found`},
 		} {
 			a := w.do(tc.method, tc.path, tc.body)
 			if a.code != tc.code || tc.message != "" && a.at("message") != tc.message {
@@ -109,7 +119,9 @@ func TestFinalizersHoldADeletedObjectBack(t *testing.T) {
 		watch := w.watch(configMaps + "?watch=1&resourceVersion=" + fmt.Sprint(a.at("metadata.resourceVersion")))
 		defer watch.close()
 		uid := fmt.Sprint(a.at("metadata.uid"))
-		if b := w.must(409, "DELETE", configMaps+"/a", `{"preconditions":{"uid":"abc"}}`); !strings.Contains(fmt.Sprint(b.at("message")), "the UID in the precondition (abc) does not match the UID in record ("+uid+")") {
+		if b := w.must(409, "DELETE", configMaps+"/a", `{"preconditions":{"uid":"abc"}}`); !strings.Contains(
+			fmt.Sprint(b.at("message")), "the UID in the precondition (abc) does not match the UID in record ("+uid+
+				")") {
 			t.Error(b.raw)
 		}
 		w.must(409, "DELETE", configMaps+"/a", `{"preconditions":{"resourceVersion":"1"}}`)
@@ -117,15 +129,19 @@ func TestFinalizersHoldADeletedObjectBack(t *testing.T) {
 		if b.at("metadata.deletionTimestamp") == nil || b.at("metadata.deletionGracePeriodSeconds") != int64(0) {
 			t.Errorf("not marked: %s", b.raw)
 		}
-		if c := w.must(200, "DELETE", configMaps+"/a", ""); c.at("metadata.resourceVersion") != b.at("metadata.resourceVersion") {
+		if c := w.must(200, "DELETE", configMaps+"/a", ""); c.at("metadata.resourceVersion") != b.at(
+			"metadata.resourceVersion") {
 			t.Error("the second DELETE changed the object")
 		}
-		added := w.must(422, "PATCH", configMaps+"/a", `{"metadata":{"finalizers":["skiff.dev/x","skiff.dev/y"]}}`, "Content-Type", string(kube.MergePatch))
+		added := w.must(422, "PATCH", configMaps+"/a", `{"metadata":{"finalizers":["skiff.dev/x","skiff.dev/y"]}}`,
+			"Content-Type", string(kube.MergePatch))
 		if !strings.Contains(added.raw, "no new finalizers can be added if the object is being deleted") {
 			t.Error(added.raw)
 		}
-		w.must(200, "PATCH", configMaps+"/a", `{"metadata":{"deletionTimestamp":null},"data":{"still":"here"}}`, "Content-Type", string(kube.MergePatch))
-		last := w.must(200, "PATCH", configMaps+"/a", `{"metadata":{"finalizers":null}}`, "Content-Type", string(kube.MergePatch))
+		w.must(200, "PATCH", configMaps+"/a", `{"metadata":{"deletionTimestamp":null},"data":{"still":"here"}}`,
+			"Content-Type", string(kube.MergePatch))
+		last := w.must(200, "PATCH", configMaps+"/a", `{"metadata":{"finalizers":null}}`,
+			"Content-Type", string(kube.MergePatch))
 		w.must(404, "GET", configMaps+"/a", "")
 		frames := []frame{watch.next(), watch.next(), watch.next()}
 		if got := eventNames(frames); got != "MODIFIED a, MODIFIED a, DELETED a" {
@@ -140,7 +156,8 @@ func TestFinalizersHoldADeletedObjectBack(t *testing.T) {
 			t.Errorf("the removal shows %v", frames[2].Object)
 		}
 		w.must(201, "POST", configMaps, configMap("b"))
-		if d := w.must(200, "DELETE", configMaps+"/b", ""); d.at("status") != "Success" || d.at("details.uid") == nil || d.at("details.kind") != "configmaps" {
+		if d := w.must(200, "DELETE", configMaps+"/b", ""); d.at("status") != "Success" ||
+			d.at("details.uid") == nil || d.at("details.kind") != "configmaps" {
 			t.Errorf("DELETE answered %s", d.raw)
 		}
 	})
@@ -150,7 +167,8 @@ func TestFinalizersHoldADeletedObjectBack(t *testing.T) {
 func TestGeneratedNamesAreTriedEightTimes(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		a := w.must(201, "POST", configMaps, `{"metadata":{"generateName":"`+strings.Repeat("x", 63)+`"}}`)
-		if name := fmt.Sprint(a.at("metadata.name")); len(name) != 63 || !strings.HasPrefix(name, strings.Repeat("x", 58)) {
+		if name := fmt.Sprint(a.at("metadata.name")); len(name) != 63 ||
+			!strings.HasPrefix(name, strings.Repeat("x", 58)) {
 			t.Errorf("generated %q", name)
 		}
 		tries := 0
@@ -167,7 +185,8 @@ func TestPatchesWithoutAVersionNeverConflict(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 50 {
 			wg.Go(func() {
-				if a := w.do("PATCH", configMaps+"/a", fmt.Sprintf(`{"data":{"k%d":"v"}}`, i), "Content-Type", string(kube.MergePatch)); a.code != 200 {
+				if a := w.do("PATCH", configMaps+"/a", fmt.Sprintf(`{"data":{"k%d":"v"}}`, i), "Content-Type",
+					string(kube.MergePatch)); a.code != 200 {
 					t.Errorf("patch %d: %s", i, a.raw)
 				}
 			})
@@ -178,7 +197,8 @@ func TestPatchesWithoutAVersionNeverConflict(t *testing.T) {
 			t.Errorf("%d keys, want 51", n)
 		}
 		w.must(415, "PATCH", configMaps+"/a", `{}`, "Content-Type", "application/x")
-		w.must(422, "PATCH", configMaps+"/a", `[{"op":"test","path":"/data/a","value":"no"}]`, "Content-Type", string(kube.JSONPatch))
+		w.must(422, "PATCH", configMaps+"/a", `[{"op":"test","path":"/data/a","value":"no"}]`,
+			"Content-Type", string(kube.JSONPatch))
 		w.must(400, "PATCH", configMaps+"/a", `{`, "Content-Type", string(kube.MergePatch))
 	})
 }

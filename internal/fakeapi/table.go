@@ -10,12 +10,14 @@ import (
 )
 
 // nameColumn is the first column of every Table.
-var nameColumn = kinds.Column{Name: "Name", Type: "string", Format: "name", Description: "Name must be unique within a namespace."}
+var nameColumn = kinds.Column{Name: "Name", Type: "string", Format: "name",
+	Description: "Name must be unique within a namespace."}
 
-// table is what kubectl get asks for: cells that the server has formatted (FD-08). A watch sends the columns only once. What a
-// row's object is depends on includeObject.
+// table is what kubectl get asks for: cells that the server has formatted (FD-08). A watch sends the columns only
+// once. What a row's object is depends on includeObject.
 func table(k *kinds.Kind, objects []*store.Object, a accept, revision int64, columns bool) map[string]any {
-	out := map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": map[string]any{}, "columnDefinitions": nil}
+	out := map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": map[string]any{},
+		"columnDefinitions": nil}
 	if revision > 0 {
 		out["metadata"] = map[string]any{"resourceVersion": strconv.FormatInt(revision, 10)}
 	}
@@ -61,7 +63,8 @@ func definition(c kinds.Column) map[string]any {
 	if c.Name == "Name" {
 		format = "name"
 	}
-	return map[string]any{"name": c.Name, "type": c.Type, "format": format, "description": c.Description, "priority": int64(c.Priority)}
+	return map[string]any{"name": c.Name, "type": c.Type, "format": format, "description": c.Description,
+		"priority": int64(c.Priority)}
 }
 
 func rowObject(k *kinds.Kind, o *store.Object, include string) any {
@@ -76,5 +79,6 @@ func rowObject(k *kinds.Kind, o *store.Object, include string) any {
 
 // partial shows only an object's metadata.
 func partial(o *store.Object) map[string]any {
-	return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj.Map(o.Value, "metadata")}
+	return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+		"metadata": obj.Map(o.Value, "metadata")}
 }

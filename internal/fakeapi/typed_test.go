@@ -30,7 +30,8 @@ func TestTypedClientsWriteProtobuf(t *testing.T) {
 				w.must(201, "POST", "/api/v1/namespaces/x/pods", podBody("p"))
 			}
 			a := w.do(words[0], words[1], string(body), "Content-Type", protobufType, "Accept", protobufFirst)
-			if a.code/100 != 2 || a.header.Get("Content-Type") != "application/json" || len(a.header.Values("Warning")) > 0 {
+			if a.code/100 != 2 || a.header.Get("Content-Type") != "application/json" ||
+				len(a.header.Values("Warning")) > 0 {
 				t.Errorf("%s%d %v", command, a.code, a.raw)
 			}
 		}
@@ -38,9 +39,12 @@ func TestTypedClientsWriteProtobuf(t *testing.T) {
 			{"/api/v1/namespaces/x", "status.phase", "Active"},
 			{"/api/v1/namespaces/x/configmaps/cm", "data", "map[a:b]"},
 			{"/api/v1/namespaces/x/secrets/s", "data", "map[p:cQ==]"},
-			{"/api/v1/namespaces/x/services/svc", "spec.ports", "[map[name:80-8080 port:80 protocol:TCP targetPort:8080]]"},
-			{"/apis/rbac.authorization.k8s.io/v1/namespaces/x/roles/r", "rules", "[map[apiGroups:[] resources:[pods] verbs:[get]]]"},
-			{"/apis/rbac.authorization.k8s.io/v1/namespaces/x/rolebindings/rb", "subjects", "[map[kind:ServiceAccount name:sa namespace:x]]"},
+			{"/api/v1/namespaces/x/services/svc", "spec.ports",
+				"[map[name:80-8080 port:80 protocol:TCP targetPort:8080]]"},
+			{"/apis/rbac.authorization.k8s.io/v1/namespaces/x/roles/r", "rules",
+				"[map[apiGroups:[] resources:[pods] verbs:[get]]]"},
+			{"/apis/rbac.authorization.k8s.io/v1/namespaces/x/rolebindings/rb", "subjects",
+				"[map[kind:ServiceAccount name:sa namespace:x]]"},
 			{"/apis/apps/v1/namespaces/x/deployments/web", "spec.replicas", "3"},
 			{"/apis/apps/v1/namespaces/x/deployments/web", "spec.template.metadata", "map[labels:map[app:web]]"},
 			{"/apis/apps/v1/namespaces/x/deployments/web", "metadata.finalizers", "[foregroundDeletion]"},
@@ -59,19 +63,27 @@ func TestProtobufThatCannotBeReadIsRefused(t *testing.T) {
 	const configMapType = "k8s\x00\x0a\x0f\x0a\x02v1\x12\x09ConfigMap"
 	withWidgets(t, func(w *world) {
 		for body, want := range map[string]string{ // all but one are the real server's words
-			"abc":                               "the object provided is unrecognized (must be of type ConfigMap): provided data does not appear to be a protobuf message, expected prefix [107 56 115 0] (616263)",
-			"k8s\x00":                           "the object provided is unrecognized (must be of type ConfigMap): empty body (6b387300)",
-			"k8s\x00\x0a\x80":                   "the object provided is unrecognized (must be of type ConfigMap): unexpected EOF (6b3873000a80)",
-			configMapType + "\x12\x03\x0a\x05a": "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: unexpected EOF",
-			configMapType + "\x12\x02\x08\x01":  "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: metadata: proto: wrong wireType = 0",
-			"k8s\x00\x0a\x0b\x0a\x02v1\x12\x05Boats\x12\x02\x0a\x00": "Boats in version \"v1\" cannot be handled as a ConfigMap: no kind \"Boats\" is registered for version \"v1\"",
+			"abc": "the object provided is unrecognized (must be of type ConfigMap): " +
+				"provided data does not appear to be a protobuf message, expected prefix [107 56 115 0] (616263)",
+			"k8s\x00": "the object provided is unrecognized (must be of type ConfigMap): " +
+				"empty body (6b387300)",
+			"k8s\x00\x0a\x80": "the object provided is unrecognized (must be " +
+				"of type ConfigMap): unexpected EOF (6b3873000a80)",
+			configMapType +
+				"\x12\x03\x0a\x05a": "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: unexpected EOF",
+			configMapType +
+				"\x12\x02\x08\x01": "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: metadata: proto: " +
+				"wrong wireType = 0",
+			"k8s\x00\x0a\x0b\x0a\x02v1\x12\x05Boats\x12\x02\x0a\x00": "Boats in version \"v1\" cannot be handled as " +
+				"a ConfigMap: no kind \"Boats\" is registered for version \"v1\"",
 		} {
 			if a := w.must(400, "POST", configMaps, body, "Content-Type", protobufType); a.at("message") != want {
 				t.Errorf("%q: %v\nwant %s", body, a.at("message"), want)
 			}
 		}
 		// An envelope that does not say what is in it holds what the endpoint takes.
-		if a := w.must(201, "POST", configMaps, "k8s\x00\x12\x07\x0a\x05\x0a\x03abc", "Content-Type", protobufType); a.at("metadata.name") != "abc" {
+		if a := w.must(201, "POST", configMaps, "k8s\x00\x12\x07\x0a\x05\x0a\x03abc", "Content-Type",
+			protobufType); a.at("metadata.name") != "abc" {
 			t.Error(a.raw)
 		}
 		w.must(415, "POST", widgetPath, configMapType, "Content-Type", protobufType)
@@ -85,22 +97,28 @@ func TestReviewsAreAnsweredAndNotStored(t *testing.T) {
 	const authentication, authorization = "/apis/authentication.k8s.io/v1", "/apis/authorization.k8s.io/v1"
 	inWorld(t, Options{}, func(w *world) {
 		before := w.s.Revision()
-		canI := w.must(201, "POST", authorization+"/selfsubjectaccessreviews", `{"spec":{"resourceAttributes":{"verb":"create","resource":"pods"}}}`)
-		if canI.at("status.allowed") != true || canI.at("kind") != "SelfSubjectAccessReview" || canI.at("spec.resourceAttributes.verb") != "create" {
+		canI := w.must(201, "POST", authorization+"/selfsubjectaccessreviews",
+			`{"spec":{"resourceAttributes":{"verb":"create","resource":"pods"}}}`)
+		if canI.at("status.allowed") != true || canI.at("kind") != "SelfSubjectAccessReview" ||
+			canI.at("spec.resourceAttributes.verb") != "create" {
 			t.Error(canI.raw)
 		}
-		if none := w.must(422, "POST", authorization+"/selfsubjectaccessreviews", `{"spec":{}}`); !strings.Contains(none.raw, "exactly one of nonResourceAttributes or resourceAttributes must be specified") {
+		if none := w.must(422, "POST", authorization+"/selfsubjectaccessreviews", `{"spec":{}}`); !strings.Contains(
+			none.raw, "exactly one of nonResourceAttributes or resourceAttributes must be specified") {
 			t.Error(none.raw)
 		}
 		list := w.must(201, "POST", authorization+"/selfsubjectrulesreviews", `{"spec":{"namespace":"default"}}`)
-		if fmt.Sprint(list.at("status.resourceRules")) != "[map[apiGroups:[*] resources:[*] verbs:[*]]]" || list.at("status.incomplete") != false {
+		if fmt.Sprint(list.at("status.resourceRules")) != "[map[apiGroups:[*] resources:[*] verbs:[*]]]" ||
+			list.at("status.incomplete") != false {
 			t.Error(list.raw)
 		}
 		who := w.must(201, "POST", authentication+"/selfsubjectreviews", `{}`)
-		if fmt.Sprint(who.at("status.userInfo")) != "map[groups:[system:masters system:authenticated] username:admin]" {
+		if fmt.Sprint(
+			who.at("status.userInfo")) != "map[groups:[system:masters system:authenticated] username:admin]" {
 			t.Error(who.raw)
 		}
-		who = w.must(201, "POST", authentication+"/selfsubjectreviews", `{}`, "Impersonate-User", "bob", "Impersonate-Group", "g")
+		who = w.must(201, "POST", authentication+"/selfsubjectreviews", `{}`, "Impersonate-User", "bob",
+			"Impersonate-Group", "g")
 		if fmt.Sprint(who.at("status.userInfo")) != "map[groups:[g system:authenticated] username:bob]" {
 			t.Error(who.raw)
 		}
@@ -110,7 +128,8 @@ func TestReviewsAreAnsweredAndNotStored(t *testing.T) {
 			t.Errorf("revision %d, was %d: something was stored", now, before)
 		}
 		resources := w.must(200, "GET", authentication, "")
-		if want := "[map[kind:SelfSubjectReview name:selfsubjectreviews namespaced:false singularName:selfsubjectreview verbs:[create]]]"; fmt.Sprint(resources.at("resources")) != want {
+		if want := "[map[kind:SelfSubjectReview name:selfsubjectreviews namespaced:false " +
+			"singularName:selfsubjectreview verbs:[create]]]"; fmt.Sprint(resources.at("resources")) != want {
 			t.Error(resources.raw)
 		}
 	})

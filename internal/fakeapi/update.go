@@ -59,7 +59,8 @@ func (s *Server) update(w http.ResponseWriter, r *request) error {
 			return nil, err
 		}
 		if obj.String(o, "metadata", "resourceVersion") == "" && r.kind.NeedsVersion {
-			return nil, invalid(about(r.kind.Resource, r.name), []kinds.Cause{kinds.Invalid("metadata.resourceVersion", int64(0), "must be specified for an update")})
+			return nil, invalid(about(r.kind.Resource, r.name),
+				[]kinds.Cause{kinds.Invalid("metadata.resourceVersion", int64(0), "must be specified for an update")})
 		}
 		if r.kind.Store != nil {
 			return r.kind.Store(o), nil
@@ -76,9 +77,11 @@ func (s *Server) update(w http.ResponseWriter, r *request) error {
 	return s.respond(w, r, a, code, stored)
 }
 
-// change runs mutate on the stored object (nil if there is none) and stores what it returns, all in one transaction: that is what
-// the real server reaches by retrying on conflicts. Others are reading the stored object: what mutate returns shares no memory with it.
-func (s *Server) change(r *request, u origin, mutate func(tx *store.Tx, cur *store.Object) (map[string]any, error)) (stored *store.Object, created bool, err error) {
+// change runs mutate on the stored object (nil if there is none) and stores what it returns, all in one transaction:
+// that is what the real server reaches by retrying on conflicts. Others are reading the stored object: what mutate
+// returns shares no memory with it.
+func (s *Server) change(r *request, u origin, mutate func(tx *store.Tx, cur *store.Object) (map[string]any, error)) (
+	stored *store.Object, created bool, err error) {
 	err = s.store.Update(func(tx *store.Tx) error {
 		key := store.Key(r.key())
 		cur := tx.Get(r.kind.TableName(), key)
@@ -107,13 +110,15 @@ func (s *Server) change(r *request, u origin, mutate func(tx *store.Tx, cur *sto
 }
 
 // replace stores next as the new version of cur. It returns errSame if nothing would change.
-func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *store.Object, u origin) (*store.Object, error) {
+func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *store.Object,
+	u origin) (*store.Object, error) {
 	k, old := r.kind, cur.Value
 	meta, oldMeta := obj.Map(next, "metadata"), obj.Map(old, "metadata")
 	if err := checkVersions(k, meta, oldMeta); err != nil {
 		return nil, err
 	}
-	for _, f := range []string{"name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
+	for _, f := range []string{"name", "namespace", "uid", "creationTimestamp", "deletionTimestamp",
+		"deletionGracePeriodSeconds",
 		"generation", "resourceVersion"} {
 		keep(meta, oldMeta, f)
 	}
@@ -153,14 +158,16 @@ func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *sto
 		return nil, plainError(requestTooLarge)
 	}
 	if finished(next) {
-		// The removal is one step: watchers see what was stored last, the client what it wrote, under the version before (FS-09).
+		// The removal is one step: watchers see what was stored last, the client what it wrote, under the version
+		// before (FS-09).
 		tx.Delete(k.TableName(), cur.Key, nil)
 		return &store.Object{Key: cur.Key, Revision: cur.Revision, Value: next, Shape: k.Shape}, nil
 	}
 	return tx.Put(k.TableName(), cur.Key, next, k.Shape), nil
 }
 
-// checkVersions holds the optimistic lock, where the client names a version, and refuses changes of what only the server sets.
+// checkVersions holds the optimistic lock, where the client names a version, and refuses changes of what only the
+// server sets.
 func checkVersions(k *kinds.Kind, meta, old map[string]any) error {
 	name := obj.String(old, "name")
 	if v := obj.String(meta, "resourceVersion"); v != "" && v != obj.String(old, "resourceVersion") {
@@ -172,7 +179,8 @@ func checkVersions(k *kinds.Kind, meta, old map[string]any) error {
 		}
 	}
 	var causes []kinds.Cause
-	immutable := []string{"uid", "deletionTimestamp", "deletionGracePeriodSeconds"} // another creationTimestamp is ignored
+	// another creationTimestamp is ignored
+	immutable := []string{"uid", "deletionTimestamp", "deletionGracePeriodSeconds"}
 	if obj.String(old, "deletionTimestamp") != "" {
 		immutable = immutable[:1] // as is what cannot be changed any more
 	}
@@ -202,7 +210,9 @@ func sameUID(k *kinds.Kind, meta, old map[string]any) error {
 	if k.Custom {
 		table = k.Group + "/" + k.Plural
 	}
-	return conflict(about(k.Resource, name), fmt.Sprintf("StorageError: invalid object, Code: 4, Key: /registry/%s/%s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: %s",
+	return conflict(about(k.Resource, name), fmt.Sprintf("StorageError: invalid object, Code: 4, Key: "+
+		"/registry/%s/%s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID "+
+		"in object meta: %s",
 		table, kube.Key{Namespace: obj.String(old, "namespace"), Name: name}, uid, obj.String(old, "uid")))
 }
 
@@ -226,7 +236,8 @@ func splitStatus(k *kinds.Kind, sub string, next, old map[string]any) map[string
 	revert(next, old, "status", "metadata")
 	change := []string{"managedFields"}
 	if !k.Custom {
-		// The built-in kinds let /status change annotations, and that of pods and nodes labels too (conditions by label).
+		// The built-in kinds let /status change annotations, and that of pods and nodes labels too (conditions by
+		// label).
 		change = append(change, "annotations")
 		if k.Plural == "pods" || k.Plural == "nodes" {
 			change = append(change, "labels")
@@ -262,7 +273,8 @@ func newFinalizers(k *kinds.Kind, next, old map[string]any) error {
 		return nil
 	}
 	return refused(k, obj.String(old, "metadata", "name"), []kinds.Cause{kinds.Forbidden("metadata.finalizers",
-		fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", added))})
+		fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v",
+			added))})
 }
 
 // finished says that nothing holds a deleted object back any more.

@@ -13,7 +13,8 @@ import (
 	"skiff/internal/kube"
 )
 
-// Watches without timeoutSeconds end after a random time between these: kube-apiserver's --min-request-timeout and twice that.
+// Watches without timeoutSeconds end after a random time between these: kube-apiserver's --min-request-timeout and
+// twice that.
 const minWatch, maxWatch = 30 * time.Minute, 60 * time.Minute
 
 // watchBatch is how many changes are taken from the log at a time.
@@ -190,8 +191,8 @@ func (wt *watcher) sendInitial(ctx context.Context, objects []*store.Object, cur
 	return nil
 }
 
-// change turns a committed change into what this watch sees of it: an object that begins to be selected is ADDED, one that ceases
-// to be is DELETED, with its last selected content under the revision of the change.
+// change turns a committed change into what this watch sees of it: an object that begins to be selected is ADDED, one
+// that ceases to be is DELETED, with its last selected content under the revision of the change.
 func (wt *watcher) change(ctx context.Context, e store.Event) error {
 	was, is := wt.opts.selects(e.Prev), e.Type != store.Deleted && wt.opts.selects(e.Object)
 	switch {
@@ -233,9 +234,11 @@ func (wt *watcher) bookmark(revision int64) error {
 func (wt *watcher) bookmarkObject(meta map[string]any) []byte {
 	switch {
 	case wt.accept.table:
-		return marshal(map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "columnDefinitions": nil, "rows": []any{}})
+		return marshal(map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta,
+			"columnDefinitions": nil, "rows": []any{}})
 	case wt.accept.metadataOnly:
-		return marshal(map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta})
+		return marshal(map[string]any{"kind": "PartialObjectMetadata",
+			"apiVersion": "meta.k8s.io/v1", "metadata": meta})
 	}
 	kind := wt.kind
 	if wt.faults.bookmarks(BookmarksOfAnother) {

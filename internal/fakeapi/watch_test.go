@@ -41,7 +41,8 @@ func TestAWatchResumesWithinTheHistoryAndIsToldWhenItCannot(t *testing.T) {
 		w.create(configMaps, "d", "e", "f")
 		watch = w.watch(configMaps + "?watch=1&resourceVersion=" + first)
 		f := watch.next()
-		if f.Type != "ERROR" || f.at("code") != float64(410) || f.at("reason") != "Expired" || !strings.HasPrefix(fmt.Sprint(f.at("message")), "too old resource version: "+first+" (") {
+		if f.Type != "ERROR" || f.at("code") != float64(410) || f.at("reason") != "Expired" ||
+			!strings.HasPrefix(fmt.Sprint(f.at("message")), "too old resource version: "+first+" (") {
 			t.Errorf("from before the window: %v", f)
 		}
 		if err := watch.end(); err != io.EOF {
@@ -58,7 +59,8 @@ func TestAWatchFromNowhereBeginsWithWhatIsThere(t *testing.T) {
 		last := w.create(configMaps, "b", "c", "a")
 		for _, query := range []string{"", "&resourceVersion=0"} {
 			watch := w.watch(configMaps + "?watch=1&timeoutSeconds=1" + query)
-			if got := eventNames([]frame{watch.next(), watch.next(), watch.next()}); got != "ADDED a, ADDED b, ADDED c" {
+			if got := eventNames([]frame{watch.next(), watch.next(),
+				watch.next()}); got != "ADDED a, ADDED b, ADDED c" {
 				t.Errorf("%q: %s", query, got)
 			}
 			if err := watch.end(); err != io.EOF {
@@ -66,7 +68,8 @@ func TestAWatchFromNowhereBeginsWithWhatIsThere(t *testing.T) {
 			}
 		}
 		for _, query := range []string{"", "&resourceVersion=" + last, "&resourceVersion=0"} {
-			watch := w.watch(configMaps + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true" + query)
+			watch := w.watch(configMaps +
+				"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true" + query)
 			frames := []frame{watch.next(), watch.next(), watch.next(), watch.next()}
 			end := frames[3]
 			if eventNames(frames) != "ADDED a, ADDED b, ADDED c, BOOKMARK" || end.at("metadata.annotations") == nil {
@@ -77,7 +80,8 @@ func TestAWatchFromNowhereBeginsWithWhatIsThere(t *testing.T) {
 			}
 			watch.close()
 		}
-		watch := w.watch("/api/v1/namespaces/kube-system/configmaps?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")
+		watch := w.watch(
+			"/api/v1/namespaces/kube-system/configmaps?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")
 		if f := watch.next(); f.Type != "BOOKMARK" {
 			t.Errorf("an empty collection begins with %s", f.Type)
 		}
@@ -113,7 +117,8 @@ func TestBookmarksComeOnlyToThoseWhoAskEachMinuteAndAtTheEnd(t *testing.T) {
 			t.Errorf("without asking: %v %v", f, err)
 		}
 		// Where nothing happened there is nothing to say.
-		watch = w.watch(configMaps + "?watch=1&timeoutSeconds=130&allowWatchBookmarks=true&resourceVersion=" + fmt.Sprint(w.s.Revision()))
+		watch = w.watch(configMaps + "?watch=1&timeoutSeconds=130&allowWatchBookmarks=true&resourceVersion=" +
+			fmt.Sprint(w.s.Revision()))
 		if err := watch.dec.Decode(&f); err != io.EOF {
 			t.Errorf("a bookmark that repeats what the client asked with: %v %v", f, err)
 		}
@@ -127,7 +132,8 @@ func TestASelectorTurnsChangesIntoComingsAndGoings(t *testing.T) {
 		watch := w.watch(configMaps + "?watch=1&labelSelector=app%3Dweb&resourceVersion=" + last)
 		defer watch.close()
 		label := func(body string) string {
-			return fmt.Sprint(w.must(200, "PATCH", configMaps+"/a", body, "Content-Type", string(kube.MergePatch)).at("metadata.resourceVersion"))
+			return fmt.Sprint(w.must(200, "PATCH", configMaps+"/a", body, "Content-Type",
+				string(kube.MergePatch)).at("metadata.resourceVersion"))
 		}
 		label(`{"data":{"x":"1"}}`)
 		label(`{"metadata":{"labels":{"app":"web"}}}`)
@@ -138,7 +144,8 @@ func TestASelectorTurnsChangesIntoComingsAndGoings(t *testing.T) {
 			t.Fatal(got)
 		}
 		gone := frames[2]
-		if gone.at("data.x") != "2" || gone.at("metadata.labels.app") != "web" || gone.at("metadata.resourceVersion") != out {
+		if gone.at("data.x") != "2" || gone.at("metadata.labels.app") != "web" ||
+			gone.at("metadata.resourceVersion") != out {
 			t.Errorf("the leaving object: %v, want its last selected content at %s", gone.Object, out)
 		}
 	})
@@ -150,7 +157,8 @@ func TestAWatcherThatFallsTooFarBehindIsEnded(t *testing.T) {
 		last := w.create(configMaps, "a")
 		watch := w.watch(configMaps + "?watch=1&resourceVersion=" + last)
 		for i := range 500 {
-			w.must(200, "PATCH", configMaps+"/a", fmt.Sprintf(`{"data":{"n":"%d"}}`, i), "Content-Type", string(kube.MergePatch))
+			w.must(200, "PATCH", configMaps+"/a", fmt.Sprintf(`{"data":{"n":"%d"}}`, i),
+				"Content-Type", string(kube.MergePatch))
 		}
 		if err := watch.end(); err != io.EOF {
 			t.Errorf("ended with %v", err)
@@ -170,13 +178,15 @@ func TestPagesShowOneSnapshotAndTokensExpire(t *testing.T) {
 		w.must(200, "DELETE", configMaps+"/c", "")
 		w.create(configMaps, "bb")
 		two := w.must(200, "GET", configMaps+"?limit=10&continue="+token, "")
-		if names := itemNames(two); names != "c d e" || two.at("metadata.resourceVersion") != version || two.at("metadata.continue") != nil {
+		if names := itemNames(two); names != "c d e" || two.at("metadata.resourceVersion") != version ||
+			two.at("metadata.continue") != nil {
 			t.Errorf("page 2: %s at %v, page 1 at %v", names, two.at("metadata.resourceVersion"), version)
 		}
 		w.must(400, "GET", configMaps+"?limit=10&continue=x"+token, "")
 		w.must(400, "GET", configMaps+"?limit=10&labelSelector=a&continue="+token, "")
 		w.must(400, "GET", configMaps+"?limit=10&resourceVersion="+fmt.Sprint(version)+"&continue="+token, "")
-		if sel := w.must(200, "GET", configMaps+"?limit=1&labelSelector=!x", ""); sel.at("metadata.remainingItemCount") != nil {
+		if sel := w.must(200, "GET", configMaps+"?limit=1&labelSelector=!x",
+			""); sel.at("metadata.remainingItemCount") != nil {
 			t.Error("remainingItemCount with a selector")
 		}
 		time.Sleep(6 * time.Minute) // virtual: past the lifetime of the token
@@ -205,10 +215,12 @@ func TestAReadWaitsForARevisionThatHasNotComeYet(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		last := rv(t, w.create(configMaps, "a"))
 		future := fmt.Sprint(last + 50)
-		for _, path := range []string{configMaps + "?resourceVersion=", configMaps + "/a?resourceVersion=", configMaps + "?resourceVersionMatch=Exact&resourceVersion="} {
+		for _, path := range []string{configMaps + "?resourceVersion=", configMaps + "/a?resourceVersion=",
+			configMaps + "?resourceVersionMatch=Exact&resourceVersion="} {
 			start := time.Now()
 			a := w.must(504, "GET", path+future, "")
-			if time.Since(start) != maxRevisionWait || a.header.Get("Retry-After") != "1" || !strings.Contains(a.raw, `"reason":"ResourceVersionTooLarge"`) ||
+			if time.Since(start) != maxRevisionWait || a.header.Get("Retry-After") != "1" ||
+				!strings.Contains(a.raw, `"reason":"ResourceVersionTooLarge"`) ||
 				a.at("message") != fmt.Sprintf("Timeout: Too large resource version: %s, current: %d", future, last) {
 				t.Errorf("%s after %v: %s", path, time.Since(start), a.raw)
 			}
@@ -235,7 +247,8 @@ func TestAReadWaitsForARevisionThatHasNotComeYet(t *testing.T) {
 // Rules: FC-01, FC-08
 func TestADeletedDefinitionTakesItsObjectsItsWatchesAndItsPathAlong(t *testing.T) {
 	inWorld(t, Options{CRDDelay: time.Second}, func(w *world) {
-		const crds, widgets = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/example.com/v1/namespaces/default/widgets"
+		const crds, widgets = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+			"/apis/example.com/v1/namespaces/default/widgets"
 		w.must(201, "POST", crds, widgetCRD)
 		w.must(404, "GET", widgets, "")
 		time.Sleep(2 * time.Second)
@@ -243,7 +256,8 @@ func TestADeletedDefinitionTakesItsObjectsItsWatchesAndItsPathAlong(t *testing.T
 		if !strings.Contains(crd.raw, `"Established"`) || !strings.Contains(crd.raw, finalizerCleanup) {
 			t.Fatalf("not established: %s", crd.raw)
 		}
-		w.must(201, "POST", widgets, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},"spec":{"image":"x"}}`)
+		w.must(201, "POST", widgets,
+			`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},"spec":{"image":"x"}}`)
 		watch := w.watch(widgets + "?watch=1")
 		watch.next()
 		w.must(200, "DELETE", crds+"/widgets.example.com", "")

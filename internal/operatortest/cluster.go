@@ -13,11 +13,13 @@ import (
 // tick is how often a Cluster looks.
 const tick = 500 * time.Millisecond
 
-// Cluster plays a part of a cluster: it looks at the world each tick before which something has changed, or when something is due.
+// Cluster plays a part of a cluster: it looks at the world each tick before which something has changed, or when
+// something is due.
 type Cluster struct {
 	*World
-	Client   *kube.Client
-	Orphaned func(kube.Resource, *kube.Meta) // is told of what belongs to nobody any more, because its owner was deleted with that policy
+	Client *kube.Client
+	// is told of what belongs to nobody any more, because its owner was deleted with that policy
+	Orphaned func(kube.Resource, *kube.Meta)
 
 	mu    sync.Mutex           // guards what follows, and what a turn works on
 	since map[string]time.Time // when a stage began, see After
@@ -27,7 +29,8 @@ type Cluster struct {
 
 // NewCluster runs turn until the world ends.
 func NewCluster(w *World, turn func(context.Context, *Cluster)) *Cluster {
-	c := &Cluster{World: w, Client: w.Connect("cluster"), Orphaned: func(kube.Resource, *kube.Meta) {}, since: map[string]time.Time{}}
+	c := &Cluster{World: w, Client: w.Connect("cluster"), Orphaned: func(kube.Resource, *kube.Meta) {},
+		since: map[string]time.Time{}}
 	w.Background(func(ctx context.Context) error {
 		defer c.Client.Close()
 		ticker := time.NewTicker(tick)
@@ -89,7 +92,8 @@ func (c *Cluster) Patch(ctx context.Context, r kube.Resource, m *kube.Meta, subr
 	}
 	meta["uid"] = m.UID
 	body["metadata"] = meta
-	c.Check(c.Client.Patch(ctx, r, m.Key(), kube.MergePatch, body, nil, kube.WriteOptions{FieldManager: "cluster", Subresource: subresource}))
+	c.Check(c.Client.Patch(ctx, r, m.Key(), kube.MergePatch, body, nil,
+		kube.WriteOptions{FieldManager: "cluster", Subresource: subresource}))
 }
 
 // The garbage collector's finalizers.
@@ -120,7 +124,8 @@ func (c *Cluster) Collect(ctx context.Context, dependents ...kube.Resource) {
 			case owner == nil || owner.Deleting() && slices.Contains(owner.Finalizers, foreground):
 				blocked[uid] = true
 				if !m.Deleting() {
-					c.Check(c.Client.Delete(ctx, r, m.Key(), kube.DeleteOptions{UID: m.UID, Propagation: kube.Background}))
+					c.Check(c.Client.Delete(ctx, r, m.Key(),
+						kube.DeleteOptions{UID: m.UID, Propagation: kube.Background}))
 				}
 			}
 		}
@@ -134,7 +139,8 @@ func (c *Cluster) Collect(ctx context.Context, dependents ...kube.Resource) {
 
 // release takes the garbage collector's finalizers off an object that is being deleted.
 func (c *Cluster) release(ctx context.Context, r kube.Resource, m *kube.Meta) {
-	rest := slices.DeleteFunc(slices.Clone(m.Finalizers), func(f string) bool { return f == foreground || f == orphan })
+	rest := slices.DeleteFunc(slices.Clone(m.Finalizers),
+		func(f string) bool { return f == foreground || f == orphan })
 	if m.Deleting() && len(rest) < len(m.Finalizers) {
 		c.Patch(ctx, r, m, "", map[string]any{"metadata": map[string]any{"finalizers": rest}})
 	}

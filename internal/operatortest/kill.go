@@ -16,8 +16,8 @@ type dialFunc func(ctx context.Context, network, address string) (net.Conn, erro
 
 var errKilled = errors.New("the process was killed")
 
-// Killer counts the requests of a process and kills it at one of them, as kill -9 does: all connections end, and nothing is sent any
-// more.
+// Killer counts the requests of a process and kills it at one of them, as kill -9 does: all connections end, and
+// nothing is sent any more.
 type Killer struct {
 	At   int  // the request, counted from 1; those about Events do not count
 	Late bool // after the server has it; otherwise before
@@ -44,7 +44,8 @@ func (k *Killer) Dial(ctx context.Context, network, address string) (net.Conn, e
 	return &killable{Conn: c, k: k}, nil
 }
 
-// request counts a request that is about to be sent, and says whether it is the one, and whether the process still lives.
+// request counts a request that is about to be sent, and says whether it is the one, and whether the process still
+// lives.
 func (k *Killer) request(b []byte) (now, alive bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -99,8 +100,8 @@ func (c *killable) Write(b []byte) (int, error) {
 
 var killStep = flag.Int("kill-step", 29, "kill the controller at each of its requests that this divides; 1 = at each")
 
-// KillAtAnyRequest lives the same life again and again. Each time the controller, which the life starts by start, is killed at another one
-// of its requests, and started again at the end of the step (pass) in which that has happened.
+// KillAtAnyRequest lives the same life again and again. Each time the controller, which the life starts by start, is
+// killed at another one of its requests, and started again at the end of the step (pass) in which that has happened.
 func KillAtAnyRequest(t *testing.T, o Options, life func(w *World, start func(), pass func(time.Duration))) {
 	o.Quiet = true
 	for at, over := 1, false; !over; at += *killStep {

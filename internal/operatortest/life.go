@@ -17,12 +17,13 @@ import (
 )
 
 var (
-	seeds = flag.Uint64("seeds", 2, "how many random lives a controller is led through: those of the seeds from 1 to this")
-	seed  = flag.Uint64("seed", 0, "the seed of the one random life that it is led through, with its log")
+	seeds = flag.Uint64("seeds", 2,
+		"how many random lives a controller is led through: those of the seeds from 1 to this")
+	seed = flag.Uint64("seed", 0, "the seed of the one random life that it is led through, with its log")
 )
 
-// Life is a random sequence of what users, nodes, networks and the process itself do. The seed decides, but for what goroutines of one
-// instant do first.
+// Life is a random sequence of what users, nodes, networks and the process itself do. The seed decides, but for what
+// goroutines of one instant do first.
 type Life struct {
 	*World
 	Rand    *rand.Rand
@@ -64,7 +65,8 @@ func (l *Life) report(seed uint64) {
 	if err != nil {
 		l.Error(err)
 	}
-	l.Logf("what happened:\n  %s\nagain: go test ./internal/operators/%s -run '^%s$' -seed %d", strings.Join(l.told, "\n  "), filepath.Base(dir), test, seed)
+	l.Logf("what happened:\n  %s\nagain: go test ./internal/operators/%s -run '^%s$' -seed %d",
+		strings.Join(l.told, "\n  "), filepath.Base(dir), test, seed)
 }
 
 // Tell writes down what happens.
@@ -137,7 +139,8 @@ func (l *Life) restart(k *Killer) {
 	}
 }
 
-// try fails the test on anything but that the object is not there, that it is there already, or that it is being deleted.
+// try fails the test on anything but that the object is not there, that it is there already, or that it is being
+// deleted.
 func (l *Life) try(err error) (ok bool) {
 	l.Helper()
 	if err != nil && !kube.IsNotFound(err) && !kube.IsAlreadyExists(err) && !kube.IsConflict(err) {
@@ -174,8 +177,8 @@ func (l *Life) TryDelete(r kube.Resource, name string, o kube.DeleteOptions) (ok
 	return ok
 }
 
-// Break lets a few of the controller's requests go wrong from now on: of those with one of the verbs, or the watches of one of the
-// plurals.
+// Break lets a few of the controller's requests go wrong from now on: of those with one of the verbs, or the watches
+// of one of the plurals.
 func (l *Life) Break(verbs, watched []string) {
 	f := fakeapi.Fault{UserAgent: Agent, Probability: 0.3, Times: 1 + l.Rand.IntN(8)}
 	if l.Rand.IntN(3) == 0 {
@@ -205,9 +208,12 @@ func (l *Life) Break(verbs, watched []string) {
 func (l *Life) breakWatch(f fakeapi.Fault, watched []string) {
 	f.Verb, f.Resource = "watch", Pick(l, watched...)
 	f.Probability, f.Times = 0, 1+l.Rand.IntN(2)
-	f.Watch = Pick(l, fakeapi.WatchFault{Duplicate: true}, fakeapi.WatchFault{Replay: true}, fakeapi.WatchFault{EventDelay: l.Upto(10 * time.Second)},
-		fakeapi.WatchFault{End: fakeapi.EndCut, After: l.Rand.IntN(5)}, fakeapi.WatchFault{End: fakeapi.EndMidFrame, After: l.Rand.IntN(5)},
-		fakeapi.WatchFault{End: fakeapi.EndSilent, After: l.Rand.IntN(5)}, fakeapi.WatchFault{Gone: fakeapi.GoneInStream})
+	f.Watch = Pick(l, fakeapi.WatchFault{Duplicate: true}, fakeapi.WatchFault{Replay: true},
+		fakeapi.WatchFault{EventDelay: l.Upto(10 * time.Second)},
+		fakeapi.WatchFault{End: fakeapi.EndCut, After: l.Rand.IntN(5)},
+		fakeapi.WatchFault{End: fakeapi.EndMidFrame, After: l.Rand.IntN(5)},
+		fakeapi.WatchFault{End: fakeapi.EndSilent, After: l.Rand.IntN(5)},
+		fakeapi.WatchFault{Gone: fakeapi.GoneInStream})
 	l.Tell("watch fault %s %+v", f.Resource, f.Watch)
 	l.faults = append(l.faults, l.API.Inject(f))
 	l.Restart()
@@ -223,8 +229,8 @@ type stranger struct {
 	since    time.Time
 }
 
-// Foreign makes an object that is not the controller's, if its name (and node port) is free. A finalizer keeps it until
-// Dismiss.
+// Foreign makes an object that is not the controller's, if its name (and node port) is free. A finalizer keeps it
+// until Dismiss.
 func (l *Life) Foreign(r kube.Resource, text string) {
 	body := l.JSON(text)
 	meta, _ := body["metadata"].(map[string]any)
@@ -245,7 +251,8 @@ func (l *Life) Strange(r kube.Resource, m *kube.Meta) {
 	l.foreign[r.Plural+"/"+m.Name] = &stranger{m, r, time.Now()}
 }
 
-// Dismiss checks that nobody but users and the cluster has touched what is not the controller's, and takes it out of the way.
+// Dismiss checks that nobody but users and the cluster has touched what is not the controller's, and takes it out of
+// the way.
 func (l *Life) Dismiss() {
 	l.Helper()
 	for _, what := range slices.Sorted(maps.Keys(l.foreign)) {
@@ -267,7 +274,8 @@ func (l *Life) writesTo(what string, since time.Time) int {
 	n := 0
 	for _, r := range l.API.Requests() {
 		about, ok := object(r)
-		if ok && about == what && r.Method != "GET" && r.Status == 200 && r.Query.Get("dryRun") == "" && r.Done.After(since) {
+		if ok && about == what && r.Method != "GET" && r.Status == 200 &&
+			r.Query.Get("dryRun") == "" && r.Done.After(since) {
 			n++
 		}
 	}

@@ -75,7 +75,8 @@ func (w *World) JSON(text string) map[string]any {
 // asUser are the options of a user's writes.
 var asUser = kube.WriteOptions{FieldManager: "user"}
 
-// done fails the test if a user's request has failed. The controller has reacted to it when it returns, as far as that takes no time.
+// done fails the test if a user's request has failed. The controller has reacted to it when it returns, as far as that
+// takes no time.
 func (w *World) done(err error) {
 	w.Helper()
 	if err != nil {
@@ -84,9 +85,11 @@ func (w *World) done(err error) {
 	w.Settle()
 }
 
-// Body is a new custom resource with that spec, or with more than a spec where that is JSON fields: `{...},"status":{...}`.
+// Body is a new custom resource with that spec, or with more than a spec where that is JSON fields:
+// `{...},"status":{...}`.
 func (w *World) Body(name, spec string) string {
-	return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q},"spec":%s}`, w.Resource.APIVersion(), w.Resource.Kind, name, spec)
+	return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q},"spec":%s}`, w.Resource.APIVersion(),
+		w.Resource.Kind, name, spec)
 }
 
 // Create makes a custom resource.
@@ -170,8 +173,8 @@ func (w *World) Message(name, conditionType string) string {
 	return s
 }
 
-// WantCondition checks a condition of a custom resource, "True/Complete", that it is about the present generation, and that its message
-// has all the words.
+// WantCondition checks a condition of a custom resource, "True/Complete", that it is about the present generation, and
+// that its message has all the words.
 func (w *World) WantCondition(name, conditionType, want string, words ...string) {
 	w.Helper()
 	what, message := conditionType+" of "+name, w.Message(name, conditionType)

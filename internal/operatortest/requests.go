@@ -12,8 +12,9 @@ import (
 // Forget begins a new count of requests.
 func (w *World) Forget() { w.API.ForgetRequests() }
 
-// Requests returns what the controller has sent since Forget, besides lists, watches and Events: "POST pods 201". A server-side apply is
-// an APPLY, with the field manager where that is not skiff, a JSON patch a JSONPATCH, and a dry run a TRY.
+// Requests returns what the controller has sent since Forget, besides lists, watches and Events: "POST pods 201". A
+// server-side apply is an APPLY, with the field manager where that is not skiff, a JSON patch a JSONPATCH, and a dry
+// run a TRY.
 func (w *World) Requests() []string {
 	var out []string
 	for _, r := range w.API.Requests() {
@@ -81,6 +82,7 @@ var eventResource = kube.Resource{Group: "events.k8s.io", Version: "v1", Plural:
 // Events returns the Events of the controller about an object, in the order of their names.
 func (w *World) Events(kind, name string) []map[string]any {
 	return slices.DeleteFunc(w.API.List(eventResource, "default"), func(e map[string]any) bool {
-		return At(e, "regarding", "kind") != kind || At(e, "regarding", "name") != name || At(e, "reportingController") != "skiff.dev/"+w.Controller
+		return At(e, "regarding", "kind") != kind || At(e, "regarding", "name") != name ||
+			At(e, "reportingController") != "skiff.dev/"+w.Controller
 	})
 }

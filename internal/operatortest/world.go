@@ -1,13 +1,14 @@
-// Package operatortest is the world in which the tests of the operators play: a controller on an embedded API server, over real HTTP and
-// in virtual time, beside a user whose client it hands out. Only tests import it.
+// Package operatortest is the world in which the tests of the operators play: a controller on an embedded API server,
+// over real HTTP and in virtual time, beside a user whose client it hands out. Only tests import it.
 //
-// Its job is what these worlds share: to begin and end one, to start, stop and kill the controller in it, to act as a user and to
-// compare what came of it (world.go, objects.go, requests.go); to play the parts of a cluster that an operator meets (cluster.go); to
-// kill a controller at each of its requests (kill.go); and to lead it through random lives (life.go). Not its job: what an operator
-// should have done, which each one's own tests say.
+// Its job is what these worlds share: to begin and end one, to start, stop and kill the controller in it, to act as a
+// user and to compare what came of it (world.go, objects.go, requests.go); to play the parts of a cluster that an
+// operator meets (cluster.go); to kill a controller at each of its requests (kill.go); and to lead it through random
+// lives (life.go). Not its job: what an operator should have done, which each one's own tests say.
 //
-// A world lives in a testing/synctest bubble. The test runs on the bubble's first goroutine, the controller and the parts of the
-// cluster on goroutines that Run waits for in the end. It stands beside the event path, around an operator.
+// A world lives in a testing/synctest bubble. The test runs on the bubble's first goroutine, the controller and the
+// parts of the cluster on goroutines that Run waits for in the end. It stands beside the event path, around an
+// operator.
 package operatortest
 
 import (
@@ -111,7 +112,8 @@ func (w *World) PostYAML(path string, text []byte) {
 	w.Helper()
 	transport := &http.Transport{DialContext: w.pipe.Dial}
 	defer transport.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: transport}).Post(fakeapi.PipeURL+path, "application/yaml", bytes.NewReader(text))
+	resp, err := (&http.Client{Transport: transport}).Post(fakeapi.PipeURL+path,
+		"application/yaml", bytes.NewReader(text))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -131,7 +133,8 @@ func (w *World) StartToBeKilled(k *Killer) {
 
 func (w *World) start(dial dialFunc) {
 	client := w.connect(Agent, dial)
-	recorder := events.New(events.Options{Client: client, Controller: "skiff.dev/" + w.Controller, Instance: "test", Log: w.Log})
+	recorder := events.New(events.Options{Client: client, Controller: "skiff.dev/" + w.Controller,
+		Instance: "test", Log: w.Log})
 	stop := w.run(w.New(client, recorder, w.Log).Run, recorder.Run)
 	w.Stop = func() {
 		stop()

@@ -48,7 +48,8 @@ func (d *crd) resource() (kube.Resource, bool) {
 	}
 	for _, v := range d.Spec.Versions {
 		if established && v.Served && !d.Deleting() {
-			return kube.Resource{Group: d.Spec.Group, Version: v.Name, Plural: d.Spec.Names.Plural, Kind: d.Spec.Names.Kind,
+			return kube.Resource{Group: d.Spec.Group, Version: v.Name,
+				Plural: d.Spec.Names.Plural, Kind: d.Spec.Names.Kind,
 				ClusterScoped: d.Spec.Scope == "Cluster"}, true
 		}
 	}
@@ -68,7 +69,8 @@ type collectors struct {
 }
 
 func newCollectors(c *kube.Client, o Options) *collectors {
-	g := &collectors{client: c, o: o, mirror: cache.New[*crd](o.mirror(c, crdResource)), changed: make(chan struct{}, 1)}
+	g := &collectors{client: c, o: o, mirror: cache.New[*crd](o.mirror(c, crdResource)),
+		changed: make(chan struct{}, 1)}
 	g.mirror.OnChange(func(cache.Change[*crd]) {
 		select {
 		case g.changed <- struct{}{}:
@@ -127,7 +129,8 @@ func (c *collectors) supervise(ctx context.Context) error {
 	}
 }
 
-// waitForOthers waits until the server serves other resources than these, or ctx ends: the run's, or the present collector's.
+// waitForOthers waits until the server serves other resources than these, or ctx ends: the run's, or the present
+// collector's.
 func (c *collectors) waitForOthers(ctx context.Context, builtin, these []kube.Resource) error {
 	for {
 		select {
@@ -150,7 +153,10 @@ func (c *collectors) withCustom(builtin []kube.Resource) ([]kube.Resource, error
 	}
 	out := slices.Clone(builtin)
 	for _, d := range crds {
-		out = slices.DeleteFunc(out, func(r kube.Resource) bool { return r.Group == d.Spec.Group && r.Plural == d.Spec.Names.Plural })
+		out = slices.DeleteFunc(out, func(r kube.Resource) bool {
+			return r.Group == d.Spec.Group &&
+				r.Plural == d.Spec.Names.Plural
+		})
 		if r, ok := d.resource(); ok {
 			out = append(out, r)
 		}
@@ -179,7 +185,8 @@ func (c *collectors) discover(ctx context.Context) ([]kube.Resource, bool) {
 	}
 }
 
-// discover returns the resources that can be collected, by the discovery documents of the preferred version of each group.
+// discover returns the resources that can be collected, by the discovery documents of the preferred version of each
+// group.
 func discover(ctx context.Context, c *kube.Client) ([]kube.Resource, error) {
 	var groups struct {
 		Groups []struct {
@@ -204,8 +211,8 @@ func discover(ctx context.Context, c *kube.Client) ([]kube.Resource, error) {
 	return out, nil
 }
 
-// collectable returns the resources of one group version that can be listed, watched and deleted. Events are left out: they own
-// nothing, are owned by nothing, and there are many.
+// collectable returns the resources of one group version that can be listed, watched and deleted. Events are left out:
+// they own nothing, are owned by nothing, and there are many.
 func collectable(ctx context.Context, c *kube.Client, path, version string) ([]kube.Resource, error) {
 	var list struct {
 		Resources []struct {
@@ -227,7 +234,8 @@ func collectable(ctx context.Context, c *kube.Client, path, version string) ([]k
 		if strings.Contains(r.Name, "/") || r.Name == "events" || !can("list") || !can("watch") || !can("delete") {
 			continue
 		}
-		out = append(out, kube.Resource{Group: group, Version: v, Plural: r.Name, Kind: r.Kind, ClusterScoped: !r.Namespaced})
+		out = append(out, kube.Resource{Group: group, Version: v, Plural: r.Name, Kind: r.Kind,
+			ClusterScoped: !r.Namespaced})
 	}
 	return out, nil
 }

@@ -39,8 +39,8 @@ func newDeployments(c *kube.Client, o Options) *controller.Controller {
 		controller.For(d.mirror), controller.Owns(d.ownSets, deploymentResource.Kind))
 }
 
-// reconcile makes at most one step of a rollout and writes the status. All it knows is in the mirrors: every write carries the
-// version that it was decided on, so that a decision on old news fails with a conflict and is made again.
+// reconcile makes at most one step of a rollout and writes the status. All it knows is in the mirrors: every write
+// carries the version that it was decided on, so that a decision on old news fails with a conflict and is made again.
 func (c *deployments) reconcile(ctx context.Context, k kube.Key) (controller.Outcome, error) {
 	d, ok, err := c.mirror.Get(k)
 	if err != nil || !ok {
@@ -69,7 +69,8 @@ func (c *deployments) reconcile(ctx context.Context, k kube.Key) (controller.Out
 }
 
 // advance makes the next step of a rollout.
-func (c *deployments) advance(ctx context.Context, d *deployment, hash string, newest *replicaSet, old []*replicaSet) error {
+func (c *deployments) advance(ctx context.Context, d *deployment, hash string, newest *replicaSet,
+	old []*replicaSet) error {
 	if newest == nil {
 		if ok, err := alive(ctx, c.client, deploymentResource, &d.Meta); err != nil || !ok || d.Spec.Paused {
 			return err
@@ -105,7 +106,8 @@ func split(d *deployment, sets []*replicaSet, hash string) (newest *replicaSet, 
 	return newest, old
 }
 
-// templateHash names a pod template: equal templates have equal hashes, in the alphabet of generated names, which spells no words.
+// templateHash names a pod template: equal templates have equal hashes, in the alphabet of generated names, which
+// spells no words.
 func templateHash(template kube.Raw) (string, error) {
 	var v any
 	if err := json.Unmarshal(template, &v); err != nil {
@@ -181,7 +183,8 @@ func (c *deployments) createSet(ctx context.Context, d *deployment, hash string,
 			"name": d.Name + "-" + hash, "namespace": d.Namespace, "labels": labels, "annotations": annotations,
 			"ownerReferences": []any{controllerRef(deploymentResource, &d.Meta)},
 		},
-		"spec": map[string]any{"replicas": 0, "minReadySeconds": d.Spec.MinReadySeconds, "selector": selector, "template": template},
+		"spec": map[string]any{"replicas": 0, "minReadySeconds": d.Spec.MinReadySeconds,
+			"selector": selector, "template": template},
 	}
 	err := c.client.Create(ctx, replicaSetResource, d.Namespace, body, nil, kube.WriteOptions{FieldManager: manager})
 	if kube.IsAlreadyExists(err) {
@@ -190,8 +193,8 @@ func (c *deployments) createSet(ctx context.Context, d *deployment, hash string,
 	return err
 }
 
-// adjustNewest keeps what the newest replica set has from its Deployment: after `kubectl rollout undo` an old one becomes the
-// newest again and gets a new revision number.
+// adjustNewest keeps what the newest replica set has from its Deployment: after `kubectl rollout undo` an old one
+// becomes the newest again and gets a new revision number.
 func (c *deployments) adjustNewest(ctx context.Context, d *deployment, newest *replicaSet, next int) error {
 	number := max(revision(newest), next)
 	text := strconv.Itoa(number)
@@ -206,7 +209,8 @@ func (c *deployments) adjustNewest(ctx context.Context, d *deployment, newest *r
 	}
 	// Through the status, as the real controller does it: it is no new generation.
 	return c.client.Patch(ctx, deploymentResource, d.Key(), kube.MergePatch, map[string]any{"metadata": map[string]any{
-		"uid": d.UID, "annotations": map[string]any{revisionAnnotation: text}}}, nil, kube.WriteOptions{FieldManager: manager, Subresource: "status"})
+		"uid": d.UID, "annotations": map[string]any{revisionAnnotation: text}}}, nil,
+		kube.WriteOptions{FieldManager: manager, Subresource: "status"})
 }
 
 // prune deletes empty replica sets beyond the history limit, the oldest first.
@@ -216,7 +220,8 @@ func (c *deployments) prune(ctx context.Context, d *deployment, old []*replicaSe
 	})
 	var errs []error
 	for _, rs := range empty[:max(0, len(empty)-valueOr(d.Spec.RevisionHistoryLimit, defaultHistoryLimit))] {
-		errs = append(errs, c.client.Delete(ctx, replicaSetResource, rs.Key(), kube.DeleteOptions{UID: rs.UID, Propagation: kube.Background}))
+		errs = append(errs, c.client.Delete(ctx, replicaSetResource, rs.Key(),
+			kube.DeleteOptions{UID: rs.UID, Propagation: kube.Background}))
 	}
 	return errors.Join(errs...)
 }
@@ -229,5 +234,6 @@ func (c *deployments) patchSet(ctx context.Context, rs *replicaSet, patch map[st
 		patch["metadata"] = meta
 	}
 	meta["uid"], meta["resourceVersion"] = rs.UID, rs.ResourceVersion
-	return c.client.Patch(ctx, replicaSetResource, rs.Key(), kube.MergePatch, patch, nil, kube.WriteOptions{FieldManager: manager})
+	return c.client.Patch(ctx, replicaSetResource, rs.Key(), kube.MergePatch, patch, nil,
+		kube.WriteOptions{FieldManager: manager})
 }

@@ -10,7 +10,8 @@ import (
 	"skiff/internal/kube"
 )
 
-// Condition types and reasons of a Deployment that kubectl and other controllers read. `kubectl rollout status` fails on timedOut.
+// Condition types and reasons of a Deployment that kubectl and other controllers read. `kubectl rollout status` fails
+// on timedOut.
 const (
 	available    = "Available"
 	progressing  = "Progressing"
@@ -22,7 +23,8 @@ const (
 )
 
 // writeStatus patches the status of d where it differs from what the replica sets show.
-func (c *deployments) writeStatus(ctx context.Context, d *deployment, newest *replicaSet, old []*replicaSet, now time.Time) error {
+func (c *deployments) writeStatus(ctx context.Context, d *deployment, newest *replicaSet,
+	old []*replicaSet, now time.Time) error {
 	next := statusOf(d, newest, old, now)
 	if equalStatus(next, d.Status) {
 		return nil
@@ -46,7 +48,8 @@ func (c *deployments) writeStatus(ctx context.Context, d *deployment, newest *re
 }
 
 func equalStatus(a, b deploymentStatus) bool {
-	return a.ObservedGeneration == b.ObservedGeneration && a.Replicas == b.Replicas && a.UpdatedReplicas == b.UpdatedReplicas &&
+	return a.ObservedGeneration == b.ObservedGeneration && a.Replicas == b.Replicas &&
+		a.UpdatedReplicas == b.UpdatedReplicas &&
 		a.ReadyReplicas == b.ReadyReplicas && a.AvailableReplicas == b.AvailableReplicas &&
 		a.UnavailableReplicas == b.UnavailableReplicas && slices.EqualFunc(a.Conditions, b.Conditions, equalCondition)
 }
@@ -99,8 +102,8 @@ func availability(d *deployment, s deploymentStatus) deploymentCondition {
 		Message: "Deployment does not have minimum availability."}
 }
 
-// progress returns the condition Progressing. Its message names the newest replica set, by which a new rollout is told from the one
-// that the old condition is about.
+// progress returns the condition Progressing. Its message names the newest replica set, by which a new rollout is told
+// from the one that the old condition is about.
 func progress(d *deployment, newest *replicaSet, s deploymentStatus, now time.Time) deploymentCondition {
 	old, had := conditionOf(d.Status.Conditions, progressing)
 	c := deploymentCondition{Type: progressing, Status: "True", LastUpdateTime: now}
@@ -120,7 +123,8 @@ func progress(d *deployment, newest *replicaSet, s deploymentStatus, now time.Ti
 	case moved(d.Status, s):
 		c.Reason, c.Message = setUpdated, fmt.Sprintf("ReplicaSet %q is progressing.", newest.Name)
 	case now.Sub(old.LastUpdateTime) >= progressDeadline(d) || old.Reason == timedOut:
-		c.Status, c.Reason, c.Message = "False", timedOut, fmt.Sprintf("ReplicaSet %q has timed out progressing.", newest.Name)
+		c.Status, c.Reason, c.Message = "False", timedOut,
+			fmt.Sprintf("ReplicaSet %q has timed out progressing.", newest.Name)
 	default:
 		return old
 	}

@@ -32,13 +32,15 @@ func TestProgressingTellsTheStoryOfARollout(t *testing.T) {
 		{"nothing new", 10 * time.Second, newestOf(1, 0), setOf(3, 3), "True", setCreated, 0},
 		{"a pod more", 20 * time.Second, newestOf(1, 1), setOf(3, 3), "True", setUpdated, 20 * time.Second},
 		{"an old pod less", 30 * time.Second, newestOf(1, 1), setOf(2, 2), "True", setUpdated, 30 * time.Second},
-		{"just before the deadline", 629 * time.Second, newestOf(1, 1), setOf(2, 2), "True", setUpdated, 30 * time.Second},
+		{"just before the deadline", 629 * time.Second, newestOf(1, 1), setOf(2, 2), "True",
+			setUpdated, 30 * time.Second},
 		{"the deadline", 630 * time.Second, newestOf(1, 1), setOf(2, 2), "False", timedOut, 630 * time.Second},
 		{"still stuck", 700 * time.Second, newestOf(1, 1), setOf(2, 2), "False", timedOut, 630 * time.Second},
 		{"moving again", 800 * time.Second, newestOf(2, 2), setOf(1, 1), "True", setUpdated, 800 * time.Second},
 		{"arrived", 900 * time.Second, newestOf(3, 3), setOf(0, 0), "True", setAvailable, 900 * time.Second},
 		{"a pod lost", 950 * time.Second, newestOf(3, 2), setOf(0, 0), "True", setAvailable, 900 * time.Second},
-		{"a pod lost for long", 9000 * time.Second, newestOf(3, 2), setOf(0, 0), "True", setAvailable, 900 * time.Second},
+		{"a pod lost for long", 9000 * time.Second, newestOf(3, 2), setOf(0, 0), "True",
+			setAvailable, 900 * time.Second},
 	} {
 		s := statusOf(d, c.newest, []*replicaSet{c.old}, start.Add(c.after))
 		p := progressOf(s)
@@ -78,7 +80,8 @@ func TestAvailableCountsWhatMayBeMissing(t *testing.T) {
 		s := statusOf(d, newestOf(3, c.available), nil, now)
 		a, _ := conditionOf(s.Conditions, available)
 		if a.Status != c.want {
-			t.Errorf("with %d of 3 available and %s allowed to miss, Available is %s, want %s", c.available, c.unavailable, a.Status, c.want)
+			t.Errorf("with %d of 3 available and %s allowed to miss, Available is %s, want %s", c.available,
+				c.unavailable, a.Status, c.want)
 		}
 		if s.UnavailableReplicas != 3-c.available {
 			t.Errorf("unavailableReplicas is %d, want %d", s.UnavailableReplicas, 3-c.available)

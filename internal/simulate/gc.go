@@ -14,8 +14,8 @@ import (
 	"skiff/internal/kube"
 )
 
-// collector deletes objects whose owners are gone. It looks at everything after each change, so that whatever was missed is found the
-// next time.
+// collector deletes objects whose owners are gone. It looks at everything after each change, so that whatever was
+// missed is found the next time.
 type collector struct {
 	client    *kube.Client
 	resources []kube.Resource
@@ -24,8 +24,8 @@ type collector struct {
 	last      time.Time               // when it last looked without an error; with one key, one reconcile at a time
 }
 
-// sweepEvery is the least time between two looks. Ten thousand objects take some 10 ms, which then is a tenth of a core while they
-// are being created; the real collector is not quicker.
+// sweepEvery is the least time between two looks. Ten thousand objects take some 10 ms, which then is a tenth of a
+// core while they are being created; the real collector is not quicker.
 const sweepEvery = 100 * time.Millisecond
 
 // sweep is the one key of the collector.
@@ -130,8 +130,9 @@ func (c *collector) judge(ctx context.Context, g *graph, v vertex) error {
 		kube.DeleteOptions{UID: v.UID, ResourceVersion: v.ResourceVersion, Propagation: policy})
 }
 
-// exists asks the server for an owner that no mirror shows: it may be younger than what the mirrors have seen. An owner of a kind
-// that is not collected counts as alive, because nothing would tell of its end or of a kind that is yet to be installed.
+// exists asks the server for an owner that no mirror shows: it may be younger than what the mirrors have seen. An
+// owner of a kind that is not collected counts as alive, because nothing would tell of its end or of a kind that is
+// yet to be installed.
 func (c *collector) exists(ctx context.Context, g *graph, v vertex, ref kube.OwnerReference) (bool, error) {
 	group, _, found := strings.Cut(ref.APIVersion, "/")
 	if !found {
@@ -162,7 +163,8 @@ func (c *collector) exists(ctx context.Context, g *graph, v vertex, ref kube.Own
 // orphanDependents takes the references to v out of its dependents, then lets it go.
 func (c *collector) orphanDependents(ctx context.Context, g *graph, v vertex) error {
 	for _, d := range g.dependents[v.UID] {
-		rest := slices.DeleteFunc(slices.Clone(d.OwnerReferences), func(ref kube.OwnerReference) bool { return ref.UID == v.UID })
+		rest := slices.DeleteFunc(slices.Clone(d.OwnerReferences),
+			func(ref kube.OwnerReference) bool { return ref.UID == v.UID })
 		if err := c.setOwners(ctx, d, rest); err != nil && !kube.IsNotFound(err) {
 			return err
 		}
@@ -193,5 +195,6 @@ func (c *collector) removeFinalizer(ctx context.Context, v vertex, finalizer str
 // patchMeta replaces a list of an object's metadata, if the object is still as the mirror shows it.
 func (c *collector) patchMeta(ctx context.Context, v vertex, field string, value any) error {
 	return c.client.Patch(ctx, v.resource, v.Key(), kube.MergePatch, map[string]any{"metadata": map[string]any{
-		"uid": v.UID, "resourceVersion": v.ResourceVersion, field: value}}, nil, kube.WriteOptions{FieldManager: manager})
+		"uid": v.UID, "resourceVersion": v.ResourceVersion, field: value}}, nil,
+		kube.WriteOptions{FieldManager: manager})
 }

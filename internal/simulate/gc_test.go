@@ -26,8 +26,9 @@ func (b *bench) configMap(name string, owners ...map[string]any) map[string]any 
 }
 
 func reference(owner map[string]any, blocks bool) map[string]any {
-	return map[string]any{"apiVersion": str(owner, "apiVersion"), "kind": str(owner, "kind"), "name": str(owner, "metadata", "name"),
-		"uid": str(owner, "metadata", "uid"), "blockOwnerDeletion": blocks}
+	return map[string]any{"apiVersion": str(owner, "apiVersion"), "kind": str(owner, "kind"),
+		"name": str(owner, "metadata", "name"),
+		"uid":  str(owner, "metadata", "uid"), "blockOwnerDeletion": blocks}
 }
 
 // own are the names of the ConfigMaps that a test made.
@@ -43,7 +44,8 @@ func (b *bench) wantOwn(want ...string) {
 }
 
 func (b *bench) owners(name string) []string {
-	list, _ := at(b.api.Get(configMaps, kube.Key{Namespace: "default", Name: name}), "metadata", "ownerReferences").([]any)
+	list, _ := at(b.api.Get(configMaps, kube.Key{Namespace: "default", Name: name}), "metadata",
+		"ownerReferences").([]any)
 	var out []string
 	for _, ref := range list {
 		out = append(out, str(ref, "name"))
@@ -87,9 +89,11 @@ func TestForegroundDeletionTakesTheDependentsFirst(t *testing.T) {
 		sawBoth := false
 		for range 50 {
 			b.rest(100 * time.Millisecond)
-			d, sets, pods := len(b.names(deploymentResource)), len(b.names(replicaSetResource)), len(b.names(podResource))
+			d, sets, pods := len(b.names(deploymentResource)), len(b.names(replicaSetResource)),
+				len(b.names(podResource))
 			if d < sets || sets == 0 && pods > 0 {
-				b.Fatalf("there are %d deployments, %d replica sets and %d pods: an owner went before its dependents", d, sets, pods)
+				b.Fatalf("there are %d deployments, %d replica sets and %d pods: an owner went before its dependents",
+					d, sets, pods)
 			}
 			sawBoth = sawBoth || d == 1 && pods > 0
 		}
@@ -145,7 +149,8 @@ func TestAnOwnerCreatedAnewIsAnotherOwner(t *testing.T) {
 
 func TestAnOwnerThatNeverExistedCountsAsGone(t *testing.T) {
 	simulated(t, func(b *bench) {
-		b.configMap("child", map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "nobody", "uid": "none"}})
+		b.configMap("child", map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+			"metadata": map[string]any{"name": "nobody", "uid": "none"}})
 		b.rest(10 * time.Second)
 		b.wantOwn()
 	})
@@ -153,7 +158,8 @@ func TestAnOwnerThatNeverExistedCountsAsGone(t *testing.T) {
 
 func TestAnOwnerInAnotherNamespaceCountsAsGone(t *testing.T) {
 	simulated(t, func(b *bench) {
-		b.create(configMaps, "kube-system", map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "far"}})
+		b.create(configMaps, "kube-system", map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+			"metadata": map[string]any{"name": "far"}})
 		b.configMap("child", b.api.Get(configMaps, kube.Key{Namespace: "kube-system", Name: "far"}))
 		b.rest(10 * time.Second)
 		b.wantOwn()
@@ -166,21 +172,25 @@ func TestAnOwnerInAnotherNamespaceCountsAsGone(t *testing.T) {
 // Rules: FG-07
 func TestTheDependentOfAKindThatIsNotInstalledWaitsForIt(t *testing.T) {
 	simulated(t, func(b *bench) {
-		widget := map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "w", "uid": "none"}}
+		widget := map[string]any{"apiVersion": "example.com/v1", "kind": "Widget",
+			"metadata": map[string]any{"name": "w", "uid": "none"}}
 		b.configMap("child", widget)
 		b.rest(time.Minute)
 		b.wantOwn("child")
 
-		b.create(crdResource, "", map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		b.create(crdResource, "", map[string]any{"apiVersion": "apiextensions.k8s.io/v1",
+			"kind":     "CustomResourceDefinition",
 			"metadata": map[string]any{"name": "widgets.example.com"},
 			"spec": map[string]any{"group": "example.com", "scope": "Namespaced",
-				"names": map[string]any{"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+				"names": map[string]any{"plural": "widgets", "singular": "widget", "kind": "Widget",
+					"listKind": "WidgetList"},
 				"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true,
 					"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}}}}}})
 		b.rest(time.Minute)
 		b.wantOwn() // now it is known that there is no such widget
 
-		b.create(widgets, "default", map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "w"}})
+		b.create(widgets, "default", map[string]any{"apiVersion": "example.com/v1", "kind": "Widget",
+			"metadata": map[string]any{"name": "w"}})
 		b.configMap("child", b.api.Get(widgets, kube.Key{Namespace: "default", Name: "w"}))
 		b.rest(time.Minute)
 		b.wantOwn("child")

@@ -28,7 +28,8 @@ type graph struct {
 type groupKind struct{ group, kind string }
 
 func newGraph(all []vertex, resources []kube.Resource) *graph {
-	g := &graph{all: all, byUID: map[string]vertex{}, dependents: map[string][]vertex{}, kinds: map[groupKind]kube.Resource{}}
+	g := &graph{all: all, byUID: map[string]vertex{}, dependents: map[string][]vertex{},
+		kinds: map[groupKind]kube.Resource{}}
 	for _, r := range resources {
 		g.kinds[groupKind{r.Group, r.Kind}] = r
 	}
@@ -41,7 +42,8 @@ func newGraph(all []vertex, resources []kube.Resource) *graph {
 	return g
 }
 
-// owner returns the object that a reference of v names. One of another namespace does not count: such a reference is invalid.
+// owner returns the object that a reference of v names. One of another namespace does not count: such a reference is
+// invalid.
 func (g *graph) owner(v vertex, ref kube.OwnerReference) (vertex, bool) {
 	o, ok := g.byUID[ref.UID]
 	if !ok || o.Namespace != "" && o.Namespace != v.Namespace {

@@ -148,7 +148,8 @@ func podTemplate(app, image string) map[string]any {
 
 func deploymentBody(name, image string, replicas int) map[string]any {
 	return map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": name},
-		"spec": map[string]any{"replicas": replicas, "selector": map[string]any{"matchLabels": map[string]any{"app": name}},
+		"spec": map[string]any{"replicas": replicas, "selector": map[string]any{
+			"matchLabels": map[string]any{"app": name}},
 			"template": podTemplate(name, image)}}
 }
 

@@ -42,8 +42,8 @@ type podContainer struct {
 	Image string `json:"image"`
 }
 
-// kubelet is the scheduler and all nodes in one: it gives each pod a node, and lets its containers start, restart and stop. Nothing
-// runs; time passes and statuses are written.
+// kubelet is the scheduler and all nodes in one: it gives each pod a node, and lets its containers start, restart and
+// stop. Nothing runs; time passes and statuses are written.
 type kubelet struct {
 	client *kube.Client
 	mirror *cache.Store[*kubeletPod]
@@ -65,8 +65,8 @@ type sandbox struct {
 	stopped   time.Time // when they will have stopped; zero while nobody has asked for it
 }
 
-// beforePodIPs is the address before the first pod's. Half a class A network is never used up in the life of one process, so that
-// no address is given twice; the cluster IPs of Services (10.96.0.0/12) are outside of it.
+// beforePodIPs is the address before the first pod's. Half a class A network is never used up in the life of one
+// process, so that no address is given twice; the cluster IPs of Services (10.96.0.0/12) are outside of it.
 var beforePodIPs = netip.MustParseAddr("10.128.0.0")
 
 func newKubelet(c *kube.Client, o Options) *controller.Controller {
@@ -114,7 +114,8 @@ func (c *kubelet) stop(ctx context.Context, p *kubeletPod, now time.Time) (contr
 	return controller.Done, err
 }
 
-// stopTime returns when the containers of p will have stopped. The pod itself says only when they must have, in whole seconds.
+// stopTime returns when the containers of p will have stopped. The pod itself says only when they must have, in whole
+// seconds.
 func (c *kubelet) stopTime(p *kubeletPod, now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,7 +131,8 @@ func (c *kubelet) stopTime(p *kubeletPod, now time.Time) time.Time {
 }
 
 // run brings the status of a pod up to date, and asks for another look when its containers will be up.
-func (c *kubelet) run(ctx context.Context, p *kubeletPod, status map[string]any, now time.Time) (controller.Outcome, error) {
+func (c *kubelet) run(ctx context.Context, p *kubeletPod, status map[string]any,
+	now time.Time) (controller.Outcome, error) {
 	box, err := c.sandboxOf(p, now)
 	if err != nil {
 		return controller.Done, err
@@ -157,8 +159,9 @@ func (c *kubelet) sandboxOf(p *kubeletPod, now time.Time) (sandbox, error) {
 	if text, ok := p.Annotations.Get(RestartsAnnotation); ok {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 {
-			return sandbox{}, controller.Terminal(fmt.Errorf("pod %s: annotation %s: want a number of restarts, have %q",
-				p.Key(), RestartsAnnotation, text))
+			return sandbox{},
+				controller.Terminal(fmt.Errorf("pod %s: annotation %s: want a number of restarts, have %q",
+					p.Key(), RestartsAnnotation, text))
 		}
 		restarts = n
 	}

@@ -19,7 +19,8 @@ func createNodes(ctx context.Context, c *kube.Client, o Options) error {
 		if err != nil && !kube.IsAlreadyExists(err) {
 			return err
 		}
-		err = c.Patch(ctx, nodeResource, kube.Key{Name: name}, kube.MergePatch, map[string]any{"status": nodeStatus(o.nodeIP(name), name)},
+		err = c.Patch(ctx, nodeResource, kube.Key{Name: name}, kube.MergePatch,
+			map[string]any{"status": nodeStatus(o.nodeIP(name), name)},
 			nil, kube.WriteOptions{FieldManager: manager, Subresource: "status"})
 		if err != nil {
 			return err
@@ -41,12 +42,14 @@ func nodeStatus(ip, name string) map[string]any {
 		"conditions": []any{map[string]any{"type": "Ready", "status": "True", "reason": "KubeletReady",
 			"message": "simulated by skiff", "lastHeartbeatTime": now, "lastTransitionTime": now}},
 		"nodeInfo": map[string]any{"kubeletVersion": "v0.0.0-simulated", "osImage": "none", "operatingSystem": "linux",
-			"architecture": "amd64", "kernelVersion": "none", "containerRuntimeVersion": "simulated://1", "machineID": name,
+			"architecture": "amd64", "kernelVersion": "none", "containerRuntimeVersion": "simulated://1",
+			"machineID":  name,
 			"systemUUID": name, "bootID": name, "kubeProxyVersion": ""},
 	}
 }
 
-// nodeIP returns the address of a node: its place in the list, in a network for documentation (RFC 5737), which nobody routes to.
+// nodeIP returns the address of a node: its place in the list, in a network for documentation (RFC 5737), which nobody
+// routes to.
 func (o Options) nodeIP(name string) string {
 	for i, n := range o.Nodes {
 		if n == name {

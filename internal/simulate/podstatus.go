@@ -39,8 +39,8 @@ func podStatus(p *kubeletPod, box sandbox, nodeIP string, now time.Time) map[str
 
 func broken(image string) bool { return strings.HasSuffix(image, ":"+BrokenTag) }
 
-// podConditions returns the conditions in the order in which a kubelet fulfils them. Each has the time at which it came true, or
-// ceased to be.
+// podConditions returns the conditions in the order in which a kubelet fulfils them. Each has the time at which it
+// came true, or ceased to be.
 func podConditions(box sandbox, ready bool) []any {
 	condition := func(kind string, status bool, since time.Time) map[string]any {
 		c := map[string]any{"type": kind, "status": "True", "lastTransitionTime": wireTime(since)}
@@ -80,7 +80,8 @@ func containerStatus(podUID string, c podContainer, box sandbox, up bool) map[st
 		s["containerID"] = containerID(podUID, c.Name, box.restarts)
 		s["state"] = map[string]any{"running": map[string]any{"startedAt": wireTime(box.ready)}}
 	case broken(c.Image) && up:
-		s["state"] = waiting("ImagePullBackOff", fmt.Sprintf("Back-off pulling image %q: no registry has the tag %q", c.Image, BrokenTag))
+		s["state"] = waiting("ImagePullBackOff", fmt.Sprintf("Back-off pulling image %q: no registry has the tag %q",
+			c.Image, BrokenTag))
 	case box.restarts > 0:
 		s["state"] = waiting("CrashLoopBackOff", "back-off restarting failed container "+c.Name)
 	default:
@@ -103,8 +104,9 @@ func initStatuses(p *kubeletPod, box sandbox) []any {
 	out := make([]any, len(p.Spec.InitContainers))
 	for i, c := range p.Spec.InitContainers {
 		out[i] = map[string]any{
-			"name": c.Name, "image": c.Image, "imageID": "simulated/" + c.Image, "ready": true, "started": false, "restartCount": int64(0),
-			"lastState": map[string]any{}, "containerID": containerID(p.UID, c.Name, 0),
+			"name": c.Name, "image": c.Image, "imageID": "simulated/" + c.Image, "ready": true, "started": false,
+			"restartCount": int64(0),
+			"lastState":    map[string]any{}, "containerID": containerID(p.UID, c.Name, 0),
 			"state": map[string]any{"terminated": map[string]any{"exitCode": int64(0), "reason": "Completed",
 				"startedAt": wireTime(box.created), "finishedAt": wireTime(box.created),
 				"containerID": containerID(p.UID, c.Name, 0)}},

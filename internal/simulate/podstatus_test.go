@@ -58,12 +58,16 @@ func TestPodStatusShowsEachStageOfAPod(t *testing.T) {
 		after time.Duration
 		want  summary
 	}{
-		{"starting", podOf("nginx:1", "side:1"), box, 0, summary{"Pending", 0, "ContainerCreating", 0, false, "False"}},
+		{"starting", podOf("nginx:1", "side:1"), box, 0,
+			summary{"Pending", 0, "ContainerCreating", 0, false, "False"}},
 		{"running", podOf("nginx:1", "side:1"), box, time.Second, summary{"Running", 2, "", 0, true, "True"}},
 		{"no image yet", podOf("nginx:broken"), box, 0, summary{"Pending", 0, "ContainerCreating", 0, false, "False"}},
-		{"no image", podOf("nginx:broken"), box, time.Minute, summary{"Pending", 0, "ImagePullBackOff", 0, false, "False"}},
-		{"one of two images", podOf("nginx:1", "side:broken"), box, time.Minute, summary{"Pending", 1, "ImagePullBackOff", 0, false, "False"}},
-		{"restarting", podOf("nginx:1"), again, 10 * time.Second, summary{"Running", 0, "CrashLoopBackOff", 2, true, "False"}},
+		{"no image", podOf("nginx:broken"), box, time.Minute,
+			summary{"Pending", 0, "ImagePullBackOff", 0, false, "False"}},
+		{"one of two images", podOf("nginx:1", "side:broken"), box, time.Minute,
+			summary{"Pending", 1, "ImagePullBackOff", 0, false, "False"}},
+		{"restarting", podOf("nginx:1"), again, 10 * time.Second,
+			summary{"Running", 0, "CrashLoopBackOff", 2, true, "False"}},
 		{"restarted", podOf("nginx:1"), again, 11 * time.Second, summary{"Running", 1, "", 2, true, "True"}},
 	} {
 		if got := summarise(podStatus(c.pod, c.box, "192.0.2.1", start.Add(c.after))); got != c.want {

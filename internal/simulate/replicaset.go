@@ -55,8 +55,8 @@ type replicaSets struct {
 	ownPods *cache.Store[*setPod]
 
 	mu sync.Mutex // guards written
-	// written is the version of the last pod created per replica set, and when that was. Until the mirror has reached it, pods
-	// are missing there that exist, and must not be created a second time.
+	// written is the version of the last pod created per replica set, and when that was. Until the mirror has reached
+	// it, pods are missing there that exist, and must not be created a second time.
 	written map[kube.Key]writtenPod
 }
 
@@ -129,7 +129,8 @@ func (c *replicaSets) scale(ctx context.Context, rs *replicaSet, pods []*setPod)
 		}
 		for range missing {
 			var created setPod
-			if err := c.client.Create(ctx, podResource, rs.Namespace, body, &created, kube.WriteOptions{FieldManager: manager}); err != nil {
+			if err := c.client.Create(ctx, podResource, rs.Namespace, body, &created,
+				kube.WriteOptions{FieldManager: manager}); err != nil {
 				return err
 			}
 			c.setWritten(rs.Key(), created.ResourceVersion)
@@ -144,8 +145,9 @@ func (c *replicaSets) scale(ctx context.Context, rs *replicaSet, pods []*setPod)
 	return errors.Join(errs...)
 }
 
-// leastWorth orders pods for deletion: those without a node first, then those that are not ready, then the younger. The order
-// depends on the pods alone, so that a second look before the deletions have come back chooses the same ones.
+// leastWorth orders pods for deletion: those without a node first, then those that are not ready, then the younger.
+// The order depends on the pods alone, so that a second look before the deletions have come back chooses the same
+// ones.
 func leastWorth(a, b *setPod) int {
 	rank := func(p *setPod) int {
 		_, ready := p.readySince()
@@ -189,9 +191,10 @@ func podFor(rs *replicaSet) (map[string]any, error) {
 	}, nil
 }
 
-// writeStatus patches the status of rs where it differs from what its pods show, and asks for another look when a ready pod will
-// have been so for minReadySeconds.
-func (c *replicaSets) writeStatus(ctx context.Context, rs *replicaSet, pods []*setPod, now time.Time) (controller.Outcome, error) {
+// writeStatus patches the status of rs where it differs from what its pods show, and asks for another look when a
+// ready pod will have been so for minReadySeconds.
+func (c *replicaSets) writeStatus(ctx context.Context, rs *replicaSet, pods []*setPod,
+	now time.Time) (controller.Outcome, error) {
 	next := replicaSetStatus{ObservedGeneration: rs.Generation, Replicas: len(pods), FullyLabeledReplicas: len(pods)}
 	outcome := controller.Done
 	for _, p := range pods {

@@ -14,8 +14,9 @@ type step struct {
 	to  int
 }
 
-// nextStep returns the next thing to do to bring a Deployment from its old replica sets to the newest one, nil if there is nothing to
-// do now. One step at a time is enough: each comes back as an event of the replica set, and until then nothing is counted twice.
+// nextStep returns the next thing to do to bring a Deployment from its old replica sets to the newest one, nil if
+// there is nothing to do now. One step at a time is enough: each comes back as an event of the replica set, and until
+// then nothing is counted twice.
 func nextStep(d *deployment, newest *replicaSet, old []*replicaSet) (*step, error) {
 	if d.Spec.Paused {
 		return nil, nil
@@ -55,7 +56,8 @@ func resize(rs *replicaSet, to int) *step {
 	return &step{rs, to}
 }
 
-// growNewest gives the newest replica set what it lacks, as far as the surge allows, or takes from it what it has too much.
+// growNewest gives the newest replica set what it lacks, as far as the surge allows, or takes from it what it has too
+// much.
 func growNewest(d *deployment, newest *replicaSet, old []*replicaSet, surge int) *step {
 	want, have := d.replicas(), newest.replicas()
 	if have > want {
@@ -65,8 +67,8 @@ func growNewest(d *deployment, newest *replicaSet, old []*replicaSet, surge int)
 	return resize(newest, have+max(0, min(room, want-have)))
 }
 
-// shrinkOld takes pods from an old replica set while enough others are available. Pods that are not available go first: they serve
-// nobody, and a broken old revision must not hold up its own replacement.
+// shrinkOld takes pods from an old replica set while enough others are available. Pods that are not available go
+// first: they serve nobody, and a broken old revision must not hold up its own replacement.
 func shrinkOld(d *deployment, newest *replicaSet, old []*replicaSet, unavailable int) *step {
 	least := d.replicas() - unavailable
 	newNotAvailable := newest.replicas() - newest.available()
@@ -99,8 +101,8 @@ func sumReplicas(sets []*replicaSet) int {
 	return n
 }
 
-// rollingBounds returns how many pods there may be above, and missing from, the wanted number. Percentages round in the safe
-// direction; both zero would allow no step at all, so then one pod may be missing, as in the real controller.
+// rollingBounds returns how many pods there may be above, and missing from, the wanted number. Percentages round in
+// the safe direction; both zero would allow no step at all, so then one pod may be missing, as in the real controller.
 func rollingBounds(d *deployment) (surge, unavailable int, err error) {
 	r := d.Spec.Strategy.RollingUpdate
 	surge, err = intOrPercent(r.MaxSurge, d.replicas(), true)

@@ -35,8 +35,8 @@ func play(replicas, available int) *played {
 	return &played{replicaSet: setOf(replicas, available), pods: replicas, ready: available}
 }
 
-// follow lets something happen that has to, and says whether there was anything: pods come and go (those that are not ready
-// first), one becomes ready, or the status is written.
+// follow lets something happen that has to, and says whether there was anything: pods come and go (those that are not
+// ready first), one becomes ready, or the status is written.
 func (p *played) follow(r *rand.Rand) bool {
 	status := replicaSetStatus{Replicas: p.pods, ReadyReplicas: p.ready, AvailableReplicas: p.ready}
 	resized, started, told := p.pods == p.replicas(), p.broken || p.ready == p.pods, status == p.Status
@@ -71,8 +71,8 @@ func (w world) sum(of func(*played) int) (n int) {
 	return n
 }
 
-// known returns how many pods are known to be ready and will be so when what is too many is deleted. Pods that became ready a moment
-// ago may go: nobody knew.
+// known returns how many pods are known to be ready and will be so when what is too many is deleted. Pods that became
+// ready a moment ago may go: nobody knew.
 func (p *played) known() int { return min(p.ready, p.Status.AvailableReplicas, p.replicas()) }
 
 func TestARollingUpdateStaysWithinItsBoundsAndArrives(t *testing.T) {
@@ -104,7 +104,8 @@ func TestARollingUpdateStaysWithinItsBoundsAndArrives(t *testing.T) {
 					t.Fatalf("seed %d: %d pods, at most %d are allowed", seed, n, most)
 				}
 				if n := w.sum((*played).known); n < min(before, want-unavailable) {
-					t.Fatalf("seed %d: a step to %d leaves %d of %d pods ready, %d may be missing", seed, s.to, n, want, unavailable)
+					t.Fatalf("seed %d: a step to %d leaves %d of %d pods ready, %d may be missing", seed,
+						s.to, n, want, unavailable)
 				}
 				continue
 			}
@@ -186,7 +187,8 @@ func TestBoundsRoundInTheSafeDirection(t *testing.T) {
 	} {
 		s, u, err := rollingBounds(deploymentOf(c.replicas, c.surge, c.unavailable))
 		if err != nil || s != c.wantSurge || u != c.wantUn {
-			t.Errorf("rollingBounds(%d, %s, %s) = %d, %d, %v, want %d, %d", c.replicas, c.surge, c.unavailable, s, u, err, c.wantSurge, c.wantUn)
+			t.Errorf("rollingBounds(%d, %s, %s) = %d, %d, %v, want %d, %d", c.replicas, c.surge, c.unavailable, s, u,
+				err, c.wantSurge, c.wantUn)
 		}
 	}
 	for _, bad := range []string{`"x"`, `-1`, `"-5%"`, `{}`} {

@@ -10,15 +10,16 @@ import (
 	"skiff/internal/kube"
 )
 
-// node is what the scheduler reads of a Node. It asks for it: a mirror of the few nodes that there are would be more than the
-// question.
+// node is what the scheduler reads of a Node. It asks for it: a mirror of the few nodes that there are would be more
+// than the question.
 type node struct {
 	Spec struct {
 		Unschedulable bool `json:"unschedulable"` // kubectl cordon
 	} `json:"spec"`
 }
 
-// schedule binds a pod to a node: always the same for the same pod while the nodes stay the same, all nodes alike in the long run.
+// schedule binds a pod to a node: always the same for the same pod while the nodes stay the same, all nodes alike in
+// the long run.
 func (c *kubelet) schedule(ctx context.Context, p *kubeletPod, status map[string]any) (controller.Outcome, error) {
 	h := fnv.New32a()
 	h.Write([]byte(p.UID))
@@ -45,8 +46,9 @@ func (c *kubelet) unschedulable(ctx context.Context, p *kubeletPod, status map[s
 	if conditions, _ := status["conditions"].([]any); len(conditions) > 0 {
 		return nil // the only one that a pod without a node has
 	}
-	condition := map[string]any{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": wireTime(time.Now()),
-		"message": fmt.Sprintf("0/%d nodes are available: they are cordoned or deleted.", len(c.o.Nodes))}
+	condition := map[string]any{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+		"lastTransitionTime": wireTime(time.Now()),
+		"message":            fmt.Sprintf("0/%d nodes are available: they are cordoned or deleted.", len(c.o.Nodes))}
 	return c.client.Patch(ctx, podResource, p.Key(), kube.StrategicMergePatch, map[string]any{
 		"metadata": map[string]any{"uid": p.UID}, "status": map[string]any{"conditions": []any{condition}},
 	}, nil, kube.WriteOptions{FieldManager: manager, Subresource: "status"})

@@ -1,15 +1,16 @@
-// Package simulate is what a cluster does around the embedded API server: Deployments and ReplicaSets that make pods, nodes on which
-// pods become Running and Ready, and the garbage collector. `skiff dev` and the demo run on it; it is enough that `kubectl rollout
-// status`, `rollout restart`, `rollout undo` and `get pods -w` look as they do on a real cluster. It must not be pointed at one: it
-// would fight with the real controllers.
+// Package simulate is what a cluster does around the embedded API server: Deployments and ReplicaSets that make pods,
+// nodes on which pods become Running and Ready, and the garbage collector. `skiff dev` and the demo run on it; it is
+// enough that `kubectl rollout status`, `rollout restart`, `rollout undo` and `get pods -w` look as they do on a real
+// cluster. It must not be pointed at one: it would fight with the real controllers.
 //
-// Nothing runs in its pods. Two things can be asked of them: an image with the tag "broken" (BrokenTag) stays in ImagePullBackOff, and
-// the annotation simulate.skiff.dev/restarts: "2" (RestartsAnnotation) makes the containers restart until they have done so twice.
-// It knows no StatefulSets, DaemonSets and Jobs, adopts no orphans, and makes no Endpoints. Cluster IPs, node ports, namespaces and CRDs
-// are the server's own business (package fakeapi).
+// Nothing runs in its pods. Two things can be asked of them: an image with the tag "broken" (BrokenTag) stays in
+// ImagePullBackOff, and the annotation simulate.skiff.dev/restarts: "2" (RestartsAnnotation) makes the containers
+// restart until they have done so twice. It knows no StatefulSets, DaemonSets and Jobs, adopts no orphans, and makes
+// no Endpoints. Cluster IPs, node ports, namespaces and CRDs are the server's own business (package fakeapi).
 //
-// All are controllers on skiff's own runtime, each with the goroutines of package controller and with mirrors of its own, so that they
-// know of each other only what the server tells. Run owns all of them. It stands beside the event path, where an operator stands.
+// All are controllers on skiff's own runtime, each with the goroutines of package controller and with mirrors of its
+// own, so that they know of each other only what the server tells. Run owns all of them. It stands beside the event
+// path, where an operator stands.
 package simulate
 
 import (
@@ -119,14 +120,15 @@ func (s *Cluster) Ready() error {
 	return errors.Join(append(errs, s.gc.ready())...)
 }
 
-// PauseGC stops the garbage collector, or lets it go on within a second: for tests of controllers that must not rely on its speed.
+// PauseGC stops the garbage collector, or lets it go on within a second: for tests of controllers that must not rely
+// on its speed.
 func (s *Cluster) PauseGC(pause bool) { s.gc.paused.Store(pause) }
 
 // lookAgain is the wait for a mirror to catch up. What it waits for comes as an event, which brings an earlier look.
 const lookAgain = time.Second
 
-// patient makes a reconcile whose writes met something else than its mirrors showed look again soon. That is no failure: what has
-// changed is on its way.
+// patient makes a reconcile whose writes met something else than its mirrors showed look again soon. That is no
+// failure: what has changed is on its way.
 func patient(f controller.Func) controller.Func {
 	return func(ctx context.Context, k kube.Key) (controller.Outcome, error) {
 		outcome, err := f(ctx, k)
@@ -145,8 +147,9 @@ func oldNews(err error) bool {
 	return kube.IsNotFound(err) || kube.IsConflict(err)
 }
 
-// alive asks the server whether an owner is still there and not being deleted. Mirrors of two kinds are not in step: one can show that
-// a child is gone before the other shows that its owner went first, and then the child must not come back.
+// alive asks the server whether an owner is still there and not being deleted. Mirrors of two kinds are not in step:
+// one can show that a child is gone before the other shows that its owner went first, and then the child must not come
+// back.
 func alive(ctx context.Context, c *kube.Client, r kube.Resource, owner *kube.Meta) (bool, error) {
 	var now object
 	err := c.Get(ctx, r, owner.Key(), &now)

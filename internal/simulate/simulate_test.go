@@ -17,8 +17,10 @@ func TestADeploymentBecomesRunningPods(t *testing.T) {
 		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 3))
 		b.rest(500 * time.Millisecond)
 		for _, p := range b.api.List(podResource, "default") {
-			if reason := str(p, "status", "containerStatuses", 0, "state", "waiting", "reason"); reason != "ContainerCreating" {
-				b.Errorf("after half a second %s waits because of %q, want ContainerCreating", str(p, "metadata", "name"), reason)
+			if reason := str(p, "status", "containerStatuses", 0, "state", "waiting",
+				"reason"); reason != "ContainerCreating" {
+				b.Errorf("after half a second %s waits because of %q, want ContainerCreating",
+					str(p, "metadata", "name"), reason)
 			}
 		}
 		b.rest(time.Minute)
@@ -80,7 +82,8 @@ func TestACordonedNodeGetsNoPods(t *testing.T) {
 				waiting = p
 			}
 		}
-		if condition(waiting, "PodScheduled", "reason") != "Unschedulable" || str(waiting, "status", "phase") != "Pending" {
+		if condition(waiting, "PodScheduled", "reason") != "Unschedulable" ||
+			str(waiting, "status", "phase") != "Pending" {
 			b.Errorf("a pod without a node: %v", waiting)
 		}
 		cordon("node-2", false)
@@ -89,7 +92,8 @@ func TestACordonedNodeGetsNoPods(t *testing.T) {
 			b.Errorf("pods run on %q, want the one that waited on node-2", nodes)
 		}
 		now := b.api.Get(podResource, kube.Key{Namespace: "default", Name: str(waiting, "metadata", "name")})
-		if condition(now, "PodScheduled", "status") != "True" || condition(now, "PodScheduled", "reason") != "" || condition(now, "Ready", "status") != "True" {
+		if condition(now, "PodScheduled", "status") != "True" || condition(now, "PodScheduled", "reason") != "" ||
+			condition(now, "Ready", "status") != "True" {
 			b.Errorf("after it got a node: %v", now["status"])
 		}
 	})
@@ -98,7 +102,8 @@ func TestACordonedNodeGetsNoPods(t *testing.T) {
 // Rules: FI-09
 func TestNothingDependsOnBookmarks(t *testing.T) {
 	for name, mode := range map[string]fakeapi.BookmarkMode{
-		"never": fakeapi.BookmarksNever, "storm": fakeapi.BookmarksStorm, "at the end": fakeapi.BookmarksAtEnd, "of another kind": fakeapi.BookmarksOfAnother,
+		"never": fakeapi.BookmarksNever, "storm": fakeapi.BookmarksStorm, "at the end": fakeapi.BookmarksAtEnd,
+		"of another kind":      fakeapi.BookmarksOfAnother,
 		"without the end mark": fakeapi.BookmarksUnmarked, "behind the events": fakeapi.BookmarksBehind,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +113,8 @@ func TestNothingDependsOnBookmarks(t *testing.T) {
 				remove := b.api.Inject(fakeapi.Fault{Verb: "watch", Watch: fakeapi.WatchFault{Bookmarks: mode}})
 				defer remove()
 				b.api.Compact() // who comes back lists anew, and hears such bookmarks
-				b.api.Inject(fakeapi.Fault{Verb: "watch", Times: 10, Watch: fakeapi.WatchFault{Gone: fakeapi.GoneInStream}})
+				b.api.Inject(fakeapi.Fault{Verb: "watch", Times: 10,
+					Watch: fakeapi.WatchFault{Gone: fakeapi.GoneInStream}})
 				if mode == fakeapi.BookmarksStorm {
 					b.rest(5 * time.Second) // thousands
 					remove()
@@ -122,7 +128,8 @@ func TestNothingDependsOnBookmarks(t *testing.T) {
 	}
 }
 
-// Everything here is a controller on skiff's own runtime: it has to find out by itself that what it has seen never was.
+// Everything here is a controller on skiff's own runtime: it has to find out by itself that what it has seen never
+// was.
 //
 // Rules: WCH-48, CCH-16
 func TestTheClusterRecoversFromARestoredBackup(t *testing.T) {
@@ -146,7 +153,8 @@ func TestTheClusterRecoversFromARestoredBackup(t *testing.T) {
 						running++
 					}
 				}
-				if available := number(b.deployment(name), "status", "availableReplicas"); running != n || available != n {
+				if available := number(b.deployment(name), "status", "availableReplicas"); running != n ||
+					available != n {
 					b.Errorf("%s has %d pods and says that %d are available, want %d", name, running, available, n)
 				}
 			}
@@ -163,8 +171,9 @@ func TestARestartReplacesEachPodAndNeverLeavesTooFew(t *testing.T) {
 		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 4))
 		b.rest(time.Minute)
 		before := b.names(podResource)
-		b.patch(deploymentResource, "web", map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
-			"annotations": map[string]any{"kubectl.kubernetes.io/restartedAt": "now"}}}}})
+		b.patch(deploymentResource, "web",
+			map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
+				"annotations": map[string]any{"kubectl.kubernetes.io/restartedAt": "now"}}}}})
 		for range 300 {
 			b.rest(100 * time.Millisecond)
 			if n := number(b.deployment("web"), "status", "availableReplicas"); n < 3 {
@@ -189,7 +198,8 @@ func TestGoingBackToAnOldTemplateReusesItsReplicaSet(t *testing.T) {
 		b.rest(time.Minute)
 		first := b.names(replicaSetResource)
 		for _, image := range []string{"nginx:2", "nginx:1"} {
-			b.patch(deploymentResource, "web", map[string]any{"spec": map[string]any{"template": podTemplate("web", image)}})
+			b.patch(deploymentResource, "web",
+				map[string]any{"spec": map[string]any{"template": podTemplate("web", image)}})
 			b.rest(time.Minute)
 			b.wantRolledOut("web", 2)
 		}
@@ -197,8 +207,10 @@ func TestGoingBackToAnOldTemplateReusesItsReplicaSet(t *testing.T) {
 			b.Errorf("replica sets are %q, want two", sets)
 		}
 		rs := b.api.Get(replicaSetResource, kube.Key{Namespace: "default", Name: first[0]})
-		if r := str(rs, "metadata", "annotations", revisionAnnotation); r != "3" || number(rs, "spec", "replicas") != 2 {
-			b.Errorf("the first replica set has revision %q and %d replicas, want 3 and 2", r, number(rs, "spec", "replicas"))
+		if r := str(rs, "metadata", "annotations", revisionAnnotation); r != "3" ||
+			number(rs, "spec", "replicas") != 2 {
+			b.Errorf("the first replica set has revision %q and %d replicas, want 3 and 2", r,
+				number(rs, "spec", "replicas"))
 		}
 	})
 }
@@ -210,7 +222,8 @@ func TestOnlyAsManyOldReplicaSetsAreKeptAsTheLimitSays(t *testing.T) {
 		b.create(deploymentResource, "default", body)
 		for i := range 3 {
 			b.rest(20 * time.Second)
-			b.patch(deploymentResource, "web", map[string]any{"spec": map[string]any{"template": podTemplate("web", fmt.Sprint("nginx:", i+1))}})
+			b.patch(deploymentResource, "web",
+				map[string]any{"spec": map[string]any{"template": podTemplate("web", fmt.Sprint("nginx:", i+1))}})
 		}
 		b.rest(time.Minute)
 		b.wantRolledOut("web", 1)
@@ -239,7 +252,8 @@ func TestADeletedPodTerminatesAndIsReplaced(t *testing.T) {
 		name := b.names(podResource)[0]
 		b.delete(podResource, name, "")
 		b.rest(100 * time.Millisecond)
-		if p := b.api.Get(podResource, kube.Key{Namespace: "default", Name: name}); str(p, "metadata", "deletionTimestamp") == "" {
+		if p := b.api.Get(podResource, kube.Key{Namespace: "default", Name: name}); str(p, "metadata",
+			"deletionTimestamp") == "" {
 			b.Errorf("after 0.1 s the pod is %v, want it to be terminating", p["metadata"])
 		}
 		b.rest(time.Minute)
@@ -254,7 +268,8 @@ func TestAMissingImageStopsTheRolloutAndIsReported(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 3))
 		b.rest(time.Minute)
-		b.patch(deploymentResource, "web", map[string]any{"spec": map[string]any{"template": podTemplate("web", "nginx:"+BrokenTag)}})
+		b.patch(deploymentResource, "web",
+			map[string]any{"spec": map[string]any{"template": podTemplate("web", "nginx:"+BrokenTag)}})
 		b.rest(time.Minute)
 		var reasons []string
 		for _, p := range b.api.List(podResource, "default") {
@@ -273,7 +288,8 @@ func TestAMissingImageStopsTheRolloutAndIsReported(t *testing.T) {
 		if r := condition(b.deployment("web"), progressing, "reason"); r != timedOut {
 			b.Errorf("after its deadline the reason of Progressing is %q, want %s", r, timedOut)
 		}
-		b.patch(deploymentResource, "web", map[string]any{"spec": map[string]any{"template": podTemplate("web", "nginx:2")}})
+		b.patch(deploymentResource, "web",
+			map[string]any{"spec": map[string]any{"template": podTemplate("web", "nginx:2")}})
 		b.rest(time.Minute)
 		b.wantRolledOut("web", 3)
 	})
@@ -285,7 +301,8 @@ func TestTheRestartsAnnotationRestartsContainers(t *testing.T) {
 		b.rest(time.Minute)
 		name := b.names(podResource)[0]
 		ip := str(b.api.List(podResource, "default")[0], "status", "podIP")
-		b.patch(podResource, name, map[string]any{"metadata": map[string]any{"annotations": map[string]any{RestartsAnnotation: "2"}}})
+		b.patch(podResource, name,
+			map[string]any{"metadata": map[string]any{"annotations": map[string]any{RestartsAnnotation: "2"}}})
 		b.rest(500 * time.Millisecond)
 		if n := number(b.deployment("web"), "status", "availableReplicas"); n != 0 {
 			b.Errorf("%d pods are available while the container restarts, want 0", n)
@@ -293,8 +310,10 @@ func TestTheRestartsAnnotationRestartsContainers(t *testing.T) {
 		b.rest(time.Minute)
 		b.wantRolledOut("web", 1)
 		p := b.api.Get(podResource, kube.Key{Namespace: "default", Name: name})
-		if n := number(p, "status", "containerStatuses", 0, "restartCount"); n != 2 || str(p, "status", "podIP") != ip {
-			b.Errorf("the pod has restarted %d times and has the address %s, want 2 and %s", n, str(p, "status", "podIP"), ip)
+		if n := number(p, "status", "containerStatuses", 0, "restartCount"); n != 2 ||
+			str(p, "status", "podIP") != ip {
+			b.Errorf("the pod has restarted %d times and has the address %s, want 2 and %s", n,
+				str(p, "status", "podIP"), ip)
 		}
 		if c := str(p, "status", "containerStatuses", 0, "lastState", "terminated", "reason"); c != "Error" {
 			b.Errorf("the last state's reason is %q, want Error", c)
@@ -308,13 +327,15 @@ func TestAFailedPodIsReplacedAndLeftAlone(t *testing.T) {
 		b.rest(time.Minute)
 		name := b.names(podResource)[0]
 		err := b.client.Patch(b.Context(), podResource, kube.Key{Namespace: "default", Name: name}, kube.MergePatch,
-			map[string]any{"status": map[string]any{"phase": "Failed", "reason": "Evicted"}}, nil, kube.WriteOptions{Subresource: "status"})
+			map[string]any{"status": map[string]any{"phase": "Failed", "reason": "Evicted"}}, nil,
+			kube.WriteOptions{Subresource: "status"})
 		if err != nil {
 			b.Fatal(err)
 		}
 		b.rest(time.Minute)
 		b.wantRolledOut("web", 2) // the failed one stays for people to look at
-		if p := b.api.Get(podResource, kube.Key{Namespace: "default", Name: name}); str(p, "status", "phase") != "Failed" {
+		if p := b.api.Get(podResource, kube.Key{Namespace: "default", Name: name}); str(p,
+			"status", "phase") != "Failed" {
 			b.Errorf("the failed pod is %q", str(p, "status", "phase"))
 		}
 	})
@@ -350,7 +371,8 @@ func TestOldNewsNeverMakeTooManyPods(t *testing.T) {
 			}
 		}
 		if len(created) != 5 {
-			b.Errorf("%d pods were created for 5 replicas: %s", len(created), strings.Join(slices.Sorted(maps.Keys(created)), " "))
+			b.Errorf("%d pods were created for 5 replicas: %s", len(created),
+				strings.Join(slices.Sorted(maps.Keys(created)), " "))
 		}
 	})
 }
@@ -371,7 +393,8 @@ func TestTheClusterComesToRestWhateverGoesWrong(t *testing.T) {
 		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 3))
 		b.create(deploymentResource, "default", deploymentBody("gone", "nginx:1", 2))
 		b.rest(time.Minute)
-		b.patch(deploymentResource, "web", map[string]any{"spec": map[string]any{"replicas": 4, "template": podTemplate("web", "nginx:2")}})
+		b.patch(deploymentResource, "web", map[string]any{"spec": map[string]any{"replicas": 4,
+			"template": podTemplate("web", "nginx:2")}})
 		b.delete(deploymentResource, "gone", kube.Background)
 		b.rest(time.Minute)
 		for _, f := range heal {

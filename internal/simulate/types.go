@@ -12,8 +12,9 @@ var (
 	nodeResource       = kube.Resource{Version: "v1", Plural: "nodes", Kind: "Node", ClusterScoped: true}
 	replicaSetResource = kube.Resource{Group: "apps", Version: "v1", Plural: "replicasets", Kind: "ReplicaSet"}
 	deploymentResource = kube.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"}
-	crdResource        = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions",
-		Kind: "CustomResourceDefinition", ClusterScoped: true}
+	crdResource        = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1",
+		Plural: "customresourcedefinitions",
+		Kind:   "CustomResourceDefinition", ClusterScoped: true}
 )
 
 // deployment is what the deployment controller reads of a Deployment.
@@ -101,8 +102,8 @@ type replicaSetStatus struct {
 
 func (rs *replicaSet) replicas() int { return valueOr(rs.Spec.Replicas, defaultReplicas) }
 
-// available returns how many pods are, and will stay, available. The status may be older than the wanted number: then it still
-// counts pods that are about to go.
+// available returns how many pods are, and will stay, available. The status may be older than the wanted number: then
+// it still counts pods that are about to go.
 func (rs *replicaSet) available() int { return min(rs.Status.AvailableReplicas, rs.replicas()) }
 
 // controllerRef is the owner reference by which owner controls an object.

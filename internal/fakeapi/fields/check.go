@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Prune takes the fields that the type does not have out of an object, in place, and returns their paths in order, as Go's strict
-// decoder writes them: spec.containers[0].foo. What is of the wrong type is left alone; see TypeError.
+// Prune takes the fields that the type does not have out of an object, in place, and returns their paths in order, as
+// Go's strict decoder writes them: spec.containers[0].foo. What is of the wrong type is left alone; see TypeError.
 func (t *Type) Prune(object map[string]any) []string {
 	unknown := t.prune(object, nil)
 	slices.Sort(unknown)
@@ -72,16 +72,20 @@ func under(parent string, paths []string) {
 	}
 }
 
-// TypeError returns Go's words for the first value of the wrong type, in the order of the fields' names; "" if there is none.
+// TypeError returns Go's words for the first value of the wrong type, in the order of the fields' names; "" if there
+// is none.
 func (t *Type) TypeError(object map[string]any) string {
 	if t.misfit(object, maps.Keys[map[string]any]) == nil { // the order does not matter where nothing is found
 		return ""
 	}
-	m := t.misfit(object, func(object map[string]any) iter.Seq[string] { return slices.Values(slices.Sorted(maps.Keys(object))) })
+	m := t.misfit(object, func(object map[string]any) iter.Seq[string] {
+		return slices.Values(slices.Sorted(maps.Keys(object)))
+	})
 	if m.text != "" {
 		return m.text
 	}
-	return fmt.Sprintf("json: cannot unmarshal %s into Go struct field %s.%s of type %s", m.what, m.owner, m.path, m.goType)
+	return fmt.Sprintf("json: cannot unmarshal %s into Go struct field %s.%s of type %s", m.what,
+		m.owner, m.path, m.goType)
 }
 
 // misfit is a value that does not fit.
@@ -153,7 +157,8 @@ var timeLayouts = map[Form]string{Time: time.RFC3339, MicroTime: microTime}
 
 const microTime = "2006-01-02T15:04:05.000000Z07:00"
 
-// misfit names the JSON type of a value that does not fit, as Go's decoder does: of a number that does not fit it shows which.
+// misfit names the JSON type of a value that does not fit, as Go's decoder does: of a number that does not fit it
+// shows which.
 func (f *Value) misfit(v any) string {
 	is := JSONType(v)
 	switch f.Form {
@@ -229,5 +234,6 @@ func (f *Value) goType() string {
 	case Struct:
 		return strings.Split(f.Type.Name, ".")[1] + "." + f.Type.GoName()
 	}
-	return map[Form]string{String: "string", Time: "string", MicroTime: "string", Bool: "bool", Int32: "int32", Int64: "int64"}[f.Form]
+	return map[Form]string{String: "string", Time: "string", MicroTime: "string", Bool: "bool",
+		Int32: "int32", Int64: "int64"}[f.Form]
 }

@@ -1,12 +1,14 @@
-// Package fields knows which fields the built-in kinds have, which JSON type each of them is, and what Go does with its zero value.
-// With that a server does what the real one's Go types do: it drops unknown fields and names them, refuses a value of the wrong type in
-// Go's words, drops and shows zero values, reads protobuf, tells server-side apply what is declared, and describes the kinds in OpenAPI.
+// Package fields knows which fields the built-in kinds have, which JSON type each of them is, and what Go does with
+// its zero value. With that a server does what the real one's Go types do: it drops unknown fields and names them,
+// refuses a value of the wrong type in Go's words, drops and shows zero values, reads protobuf, tells server-side
+// apply what is declared, and describes the kinds in OpenAPI.
 //
-// The table is the schema of a real v1.36 server without its prose, with what k8s.io/api says of zero values and of protobuf; a test of
-// internal/e2e compares them, and go generate has it write the table anew. Not its job: how fields are merged (package patch has that
-// table), defaults and rules (package kinds).
+// The table is the schema of a real v1.36 server without its prose, with what k8s.io/api says of zero values and of
+// protobuf; a test of internal/e2e compares them, and go generate has it write the table anew. Not its job: how fields
+// are merged (package patch has that table), defaults and rules (package kinds).
 //
-// It runs on its caller's goroutine, in the fake API server's write handlers. The table is read when it is first asked for.
+// It runs on its caller's goroutine, in the fake API server's write handlers. The table is read when it is first asked
+// for.
 package fields
 
 import (
@@ -42,7 +44,8 @@ const (
 )
 
 // forms are the spellings of the forms that have no element.
-var forms = map[string]Form{"any": Any, "string": String, "time": Time, "micro-time": MicroTime, "bytes": Bytes, "bool": Bool, "int32": Int32, "int64": Int64,
+var forms = map[string]Form{"any": Any, "string": String, "time": Time, "micro-time": MicroTime, "bytes": Bytes,
+	"bool": Bool, "int32": Int32, "int64": Int64,
 	"double": Double, "quantity": Quantity, "int-or-string": IntOrString}
 
 // Value is what a field, an item of a list or a member of a map has to be.
@@ -74,8 +77,8 @@ func (t *Type) GoName() string { return t.Name[strings.LastIndexByte(t.Name, '.'
 // For returns the type of a built-in kind, nil if it is not in the table.
 func For(apiVersion, kind string) *Type { return parsed()[apiVersion+" "+kind] }
 
-// parsed reads the table: a line "apiVersion Kind type" for each kind, then each type with its fields, a line for each type of value.
-// An error in the table is a programming error, which the test of this package finds; hence the panics.
+// parsed reads the table: a line "apiVersion Kind type" for each kind, then each type with its fields, a line for each
+// type of value. An error in the table is a programming error, which the test of this package finds; hence the panics.
 var parsed = sync.OnceValue(func() map[string]*Type {
 	kinds, types := map[string]*Type{}, map[string]*Type{}
 	typeNamed := func(name string) *Type { // may be met before it is defined
@@ -94,7 +97,8 @@ var parsed = sync.OnceValue(func() map[string]*Type {
 			for _, word := range words[1:] {
 				word, number, numbered := strings.Cut(word, "=")
 				name := strings.TrimRight(word, "!*")
-				current.Fields[name] = Field{Value: v, Always: strings.Contains(word, "!"), Pointer: strings.HasSuffix(word, "*")}
+				current.Fields[name] = Field{Value: v, Always: strings.Contains(word, "!"),
+					Pointer: strings.HasSuffix(word, "*")}
 				if numbered {
 					current.numbers.add(number, name, v)
 				}

@@ -19,7 +19,8 @@ func object(t *testing.T, text string) map[string]any {
 
 // Rules: FS-21
 func TestUnknownFieldsAreTakenOutAndNamed(t *testing.T) {
-	o := object(t, `{"metadata":{"name":"p","labels":{"anything":"goes"}},"spec":{"containers":[{"name":"c"},{"name":"d","imgae":"x","env":[{"nmae":"A"}]}],"nodeSelector":{"k":"v"},"replica":1},"stauts":{}}`)
+	o := object(t, `{"metadata":{"name":"p","labels":{"anything":"goes"}},"spec":{"containers":[{"name":"c"},`+
+		`{"name":"d","imgae":"x","env":[{"nmae":"A"}]}],"nodeSelector":{"k":"v"},"replica":1},"stauts":{}}`)
 	got := strings.Join(For("v1", "Pod").Prune(o), " ")
 	if want := "spec.containers[1].env[0].nmae spec.containers[1].imgae spec.replica stauts"; got != want {
 		t.Errorf("unknown: %s\nwant %s", got, want)
@@ -28,7 +29,8 @@ func TestUnknownFieldsAreTakenOutAndNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `{"metadata":{"labels":{"anything":"goes"},"name":"p"},"spec":{"containers":[{"name":"c"},{"env":[{}],"name":"d"}],"nodeSelector":{"k":"v"}}}`; string(left) != want {
+	if want := `{"metadata":{"labels":{"anything":"goes"},"name":"p"},"spec":{"containers":[{"name":"c"},` +
+		`{"env":[{}],"name":"d"}],"nodeSelector":{"k":"v"}}}`; string(left) != want {
 		t.Errorf("left %s\nwant %s", left, want)
 	}
 }
@@ -36,18 +38,27 @@ func TestUnknownFieldsAreTakenOutAndNamed(t *testing.T) {
 func TestValuesOfTheWrongTypeAreNamedInGosWords(t *testing.T) {
 	deployment := For("apps/v1", "Deployment")
 	lease := object(t, `{"spec":{"renewTime":"2026-01-01T00:00:00Z"}}`)
-	if got, want := For("coordination.k8s.io/v1", "Lease").TypeError(lease), `parsing time "2026-01-01T00:00:00Z" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "Z" as ".000000"`; got != want {
+	if got, want := For("coordination.k8s.io/v1", "Lease").TypeError(lease),
+		`parsing time "2026-01-01T00:00:00Z" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "Z" as ".000000"`; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	for text, want := range map[string]string{
-		`{"metadata":{"creationTimestamp":"yesterday"}}`:               `parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006"`,
-		`{"spec":{"replicas":"three"}}`:                                "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32",
-		`{"spec":{"replicas":1.5}}`:                                    "json: cannot unmarshal number 1.5 into Go struct field DeploymentSpec.spec.replicas of type int32",
-		`{"spec":{"replicas":3000000000}}`:                             "json: cannot unmarshal number 3000000000 into Go struct field DeploymentSpec.spec.replicas of type int32",
-		`{"spec":{"paused":"yes"}}`:                                    "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.paused of type bool",
-		`{"spec":{"template":{"spec":{"containers":{}}}}}`:             "json: cannot unmarshal object into Go struct field PodSpec.spec.template.spec.containers of type []v1.Container",
-		`{"spec":{"template":{"spec":{"containers":[{"args":[1]}]}}}}`: "json: cannot unmarshal number into Go struct field Container.spec.template.spec.containers.args of type string",
-		`{"spec":{"template":{"metadata":{"labels":{"a":1}}}}}`:        "json: cannot unmarshal number into Go struct field ObjectMeta.spec.template.metadata.labels of type string",
+		`{"metadata":{"creationTimestamp":"yesterday"}}`: `parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": ` +
+			`cannot parse "yesterday" as "2006"`,
+		`{"spec":{"replicas":"three"}}`: "json: cannot unmarshal string into Go " +
+			"struct field DeploymentSpec.spec.replicas of type int32",
+		`{"spec":{"replicas":1.5}}`: "json: cannot unmarshal number 1.5 into Go " +
+			"struct field DeploymentSpec.spec.replicas of type int32",
+		`{"spec":{"replicas":3000000000}}`: "json: cannot unmarshal number 3000000000 " +
+			"into Go struct field DeploymentSpec.spec.replicas of type int32",
+		`{"spec":{"paused":"yes"}}`: "json: cannot unmarshal string into Go " +
+			"struct field DeploymentSpec.spec.paused of type bool",
+		`{"spec":{"template":{"spec":{"containers":{}}}}}`: "json: cannot unmarshal object into Go " +
+			"struct field PodSpec.spec.template.spec.containers of type []v1.Container",
+		`{"spec":{"template":{"spec":{"containers":[{"args":[1]}]}}}}`: "json: cannot unmarshal number into Go " +
+			"struct field Container.spec.template.spec.containers.args of type string",
+		`{"spec":{"template":{"metadata":{"labels":{"a":1}}}}}`: "json: cannot unmarshal number into Go struct " +
+			"field ObjectMeta.spec.template.metadata.labels of type string",
 		`{"spec":[]}`: "json: cannot unmarshal array into Go struct field Deployment.spec of type v1.DeploymentSpec",
 		`{"spec":{"replicas":null,"strategy":{"rollingUpdate":{"maxSurge":1}}}}`:                            "",
 		`{"spec":{"template":{"spec":{"containers":[{"resources":{"limits":{"cpu":1,"memory":"1Gi"}}}]}}}}`: "",
@@ -63,19 +74,23 @@ func TestAClosedNodeKnowsEachFieldAndKeepsWhatPatchKnows(t *testing.T) {
 	n := Close(patch.SchemaFor("apps/v1", "Deployment"), For("apps/v1", "Deployment"))
 	spec := n.Field("spec")
 	containers := spec.Field("template").Field("spec").Field("containers")
-	if !spec.Closed || spec.Declared("replica") || !spec.Declared("replicas") || containers.ListType() != patch.ListMap || containers.MergeKey != "name" {
+	if !spec.Closed || spec.Declared("replica") || !spec.Declared("replicas") ||
+		containers.ListType() != patch.ListMap || containers.MergeKey != "name" {
 		t.Errorf("spec %+v, containers %+v", spec, containers)
 	}
 	resources := containers.Item().Field("resources")
-	if !resources.Field("limits").Field("cpu").Quantity || resources.Field("limits").Declared("cpu") || resources.Closed == false {
+	if !resources.Field("limits").Field("cpu").Quantity || resources.Field("limits").Declared("cpu") ||
+		resources.Closed == false {
 		t.Errorf("resources %+v", resources)
 	}
 	if labels := spec.Field("template").Field("metadata").Field("labels"); labels.Closed || labels.Declared("x") {
 		t.Errorf("the names of labels are data: %+v", labels)
 	}
-	crd := Close(patch.SchemaFor("apiextensions.k8s.io/v1", "CustomResourceDefinition"), For("apiextensions.k8s.io/v1", "CustomResourceDefinition"))
+	crd := Close(patch.SchemaFor("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+		For("apiextensions.k8s.io/v1", "CustomResourceDefinition"))
 	schema := crd.Field("spec").Field("versions").Item().Field("schema").Field("openAPIV3Schema")
-	if deep := schema.Field("properties").Field("spec").Field("properties").Field("x"); !deep.Declared("type") || deep.Declared("typo") {
+	if deep := schema.Field("properties").Field("spec").Field("properties").Field("x"); !deep.Declared("type") ||
+		deep.Declared("typo") {
 		t.Errorf("a schema within a schema: %+v", deep)
 	}
 }

@@ -2,8 +2,9 @@ package fields
 
 import "skiff/internal/patch"
 
-// Close returns what package patch knows of a kind's fields, completed by what this package knows: each declared field has a node,
-// and what has none does not exist. So an apply of an unknown field is refused, and each quantity is known to be one.
+// Close returns what package patch knows of a kind's fields, completed by what this package knows: each declared field
+// has a node, and what has none does not exist. So an apply of an unknown field is refused, and each quantity is known
+// to be one.
 func Close(n *patch.Node, t *Type) *patch.Node {
 	if n == nil || t == nil {
 		return n

@@ -14,7 +14,8 @@ func (t *Type) SchemaName() string {
 	}
 }
 
-// Schemas adds the OpenAPI schema of the type and of all types that it is made of to schemas, by name. They have no prose.
+// Schemas adds the OpenAPI schema of the type and of all types that it is made of to schemas, by name. They have no
+// prose.
 func (t *Type) Schemas(schemas map[string]any) {
 	if schemas[t.SchemaName()] != nil {
 		return
@@ -43,7 +44,8 @@ func (f *Value) schema(schemas map[string]any) map[string]any {
 	case Quantity:
 		return map[string]any{"oneOf": []any{map[string]any{"type": "string"}, map[string]any{"type": "number"}}}
 	case IntOrString:
-		return map[string]any{"format": "int-or-string", "oneOf": []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}}
+		return map[string]any{"format": "int-or-string",
+			"oneOf": []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}}
 	case List:
 		return map[string]any{"type": "array", "items": f.Elem.schema(schemas)}
 	case Map:

@@ -15,19 +15,20 @@ import (
 	"skiff/internal/patch"
 )
 
-// Clients write protobuf: a magic number, then runtime.Unknown, an envelope of apiVersion and kind around the object. The object becomes
-// what JSON of the same Go value would have become. Unknown fields are dropped, as the real server does.
+// Clients write protobuf: a magic number, then runtime.Unknown, an envelope of apiVersion and kind around the object.
+// The object becomes what JSON of the same Go value would have become. Unknown fields are dropped, as the real server
+// does.
 
 // magic begins every body of application/vnd.kubernetes.protobuf.
 var magic = []byte("k8s\x00")
 
-// maxDepth is how deep messages may be nested: far deeper than any object is, and never too deep for JSON, which has at most two levels
-// for each.
+// maxDepth is how deep messages may be nested: far deeper than any object is, and never too deep for JSON, which has
+// at most two levels for each.
 const maxDepth = 1000
 
-// DecodeProtobuf reads an object of application/vnd.kubernetes.protobuf. apiVersion and kind are what an object is that does not say it.
-// The error is in the real server's words; the object is nil if the envelope is not readable. Of a kind that is not in the table
-// it has apiVersion and kind alone.
+// DecodeProtobuf reads an object of application/vnd.kubernetes.protobuf. apiVersion and kind are what an object is
+// that does not say it. The error is in the real server's words; the object is nil if the envelope is not readable. Of
+// a kind that is not in the table it has apiVersion and kind alone.
 func DecodeProtobuf(body []byte, apiVersion, kind string) (map[string]any, error) {
 	content, ok := bytes.CutPrefix(body, magic)
 	switch {
@@ -177,8 +178,8 @@ func (f *Value) special(message []byte) (any, error) {
 	return patch.Decode(m[1].data)
 }
 
-// union reads a type of which JSON shows the one field that is set. Where a zero value is sent along it has the lower number. What the
-// union is made of nobody looks at any more, so zero values are taken out here.
+// union reads a type of which JSON shows the one field that is set. Where a zero value is sent along it has the lower
+// number. What the union is made of nobody looks at any more, so zero values are taken out here.
 func (t *Type) union(message []byte, depth int) (any, error) {
 	object := map[string]any{}
 	if err := t.numbers.decode(message, object, depth); err != nil {

@@ -22,7 +22,8 @@ func body(apiVersion, kind string, content ...[]byte) []byte {
 	return bytes.Join([][]byte{magic, message(1, typeMeta...), message(2, bytes.Join(content, nil)...)}, nil)
 }
 
-// What all kinds have in common a test of internal/e2e compares with the real types. These are the corners of the wire.
+// What all kinds have in common a test of internal/e2e compares with the real types. These are the corners of the
+// wire.
 //
 // Rules: FD-15
 func TestProtobufIsReadAsTheWireAllowsIt(t *testing.T) {
@@ -32,13 +33,16 @@ func TestProtobufIsReadAsTheWireAllowsIt(t *testing.T) {
 		body []byte
 		want string
 	}{
-		{"a struct that comes twice is merged", body("v1", "ConfigMap", meta, message(1, message(3, []byte("ns")...)...)),
+		{"a struct that comes twice is merged", body("v1", "ConfigMap", meta,
+			message(1, message(3, []byte("ns")...)...)),
 			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"ns"}}`},
-		{"unknown fields are dropped, of each wire type", body("v1", "ConfigMap", meta, []byte{0xa0, 0x06, 1, 0xa1, 0x06, 1, 2, 3, 4, 5, 6, 7, 8, 0xa5, 0x06, 1, 2, 3, 4}, message(100, 'x')),
+		{"unknown fields are dropped, of each wire type", body("v1", "ConfigMap", meta,
+			[]byte{0xa0, 0x06, 1, 0xa1, 0x06, 1, 2, 3, 4, 5, 6, 7, 8, 0xa5, 0x06, 1, 2, 3, 4}, message(100, 'x')),
 			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`},
 		{"a member without a value has the zero value", body("v1", "ConfigMap", message(2, message(1, 'k')...)),
 			`{"apiVersion":"v1","data":{"k":""},"kind":"ConfigMap"}`},
-		{"text that is no UTF-8 becomes some", body("v1", "ConfigMap", message(2, append(message(1, 'k'), message(2, 0xff)...)...)),
+		{"text that is no UTF-8 becomes some", body("v1", "ConfigMap",
+			message(2, append(message(1, 'k'), message(2, 0xff)...)...)),
 			`{"apiVersion":"v1","data":{"k":"�"},"kind":"ConfigMap"}`},
 		{"numbers may be packed", body("v1", "Pod", message(2, message(14, message(4, 1, 0x80, 0x01)...)...)),
 			`{"apiVersion":"v1","kind":"Pod","spec":{"securityContext":{"supplementalGroups":[1,128]}}}`},

@@ -6,9 +6,9 @@ import (
 	"skiff/internal/patch"
 )
 
-// Drop does to an object, in place, what decoding into Go types and encoding again does to what was sent: null and the zero value of a
-// field that is no pointer are the same as nothing, and a quantity and a time have one form. What a Go type always shows, Fill adds: defaults come
-// in between, as they fill in what is zero.
+// Drop does to an object, in place, what decoding into Go types and encoding again does to what was sent: null and the
+// zero value of a field that is no pointer are the same as nothing, and a quantity and a time have one form. What a Go
+// type always shows, Fill adds: defaults come in between, as they fill in what is zero.
 func (t *Type) Drop(object map[string]any) {
 	for name, v := range object {
 		f, ok := t.Fields[name]
@@ -59,7 +59,8 @@ func (f *Value) drop(v any) any {
 	return v
 }
 
-// isZero says that Go does not show the value of a field with omitempty. A struct is always shown, and what is free JSON is not looked at.
+// isZero says that Go does not show the value of a field with omitempty. A struct is always shown, and what is free
+// JSON is not looked at.
 func (f *Value) isZero(v any) bool {
 	switch v := v.(type) {
 	case string:

@@ -12,29 +12,40 @@ func appsV1(plural, kind string) kube.Resource {
 }
 
 // replicated is the scale of the kinds that keep a number of pods.
-var replicated = &Scale{Spec: []string{"spec", "replicas"}, Status: []string{"status", "replicas"}, Selector: []string{"spec", "selector"}}
+var replicated = &Scale{Spec: []string{"spec", "replicas"}, Status: []string{"status", "replicas"},
+	Selector: []string{"spec", "selector"}}
 
 func apps() []*Kind {
 	all := []string{"all"}
 	return []*Kind{
 		{Resource: appsV1("controllerrevisions", "ControllerRevision"), Columns: revisionColumns},
 		{Resource: appsV1("daemonsets", "DaemonSet"), ShortNames: []string{"ds"}, Categories: all, Status: true,
-			NewStatus:  constant(Object{"currentNumberScheduled": int64(0), "numberMisscheduled": int64(0), "desiredNumberScheduled": int64(0), "numberReady": int64(0)}),
+			NewStatus: constant(Object{"currentNumberScheduled": int64(0), "numberMisscheduled": int64(0),
+				"desiredNumberScheduled": int64(0), "numberReady": int64(0)}),
 			Generation: specChanged, Defaults: daemonSetDefaults, Validate: workloadRules, Columns: daemonSetColumns},
-		{Resource: appsV1("deployments", "Deployment"), ShortNames: []string{"deploy"}, Categories: all, Status: true, Scale: replicated,
-			NewStatus: constant(Object{}), Generation: deploymentChanged, Defaults: deploymentDefaults, Validate: workloadRules, Columns: deploymentColumns},
-		{Resource: appsV1("replicasets", "ReplicaSet"), ShortNames: []string{"rs"}, Categories: all, Status: true, Scale: replicated,
-			NewStatus: constant(Object{"replicas": int64(0)}), Generation: specChanged, Defaults: replicaSetDefaults, Validate: workloadRules,
-			Fields: map[string]func(Object) string{"status.replicas": numberAt("status", "replicas")}, Columns: replicaSetColumns},
-		{Resource: appsV1("statefulsets", "StatefulSet"), ShortNames: []string{"sts"}, Categories: all, Status: true, Scale: replicated,
+		{Resource: appsV1("deployments", "Deployment"), ShortNames: []string{"deploy"}, Categories: all,
+			Status: true, Scale: replicated,
+			NewStatus: constant(Object{}), Generation: deploymentChanged, Defaults: deploymentDefaults,
+			Validate: workloadRules, Columns: deploymentColumns},
+		{Resource: appsV1("replicasets", "ReplicaSet"), ShortNames: []string{"rs"}, Categories: all,
+			Status: true, Scale: replicated,
+			NewStatus: constant(Object{"replicas": int64(0)}), Generation: specChanged,
+			Defaults: replicaSetDefaults, Validate: workloadRules,
+			Fields:  map[string]func(Object) string{"status.replicas": numberAt("status", "replicas")},
+			Columns: replicaSetColumns},
+		{Resource: appsV1("statefulsets", "StatefulSet"), ShortNames: []string{"sts"}, Categories: all,
+			Status: true, Scale: replicated,
 			NewStatus: constant(Object{"replicas": int64(0), "availableReplicas": int64(0)}), Generation: specChanged,
-			Defaults: statefulSetDefaults, Prepare: prepareStatefulSet, Validate: workloadRules, Columns: statefulSetColumns},
+			Defaults: statefulSetDefaults, Prepare: prepareStatefulSet, Validate: workloadRules,
+			Columns: statefulSetColumns},
 	}
 }
 
-// deploymentChanged: the annotations of a Deployment are copied to its ReplicaSets, so a change of them is new work, too.
+// deploymentChanged: the annotations of a Deployment are copied to its ReplicaSets, so a change of them is new work,
+// too.
 func deploymentChanged(next, cur Object) bool {
-	return specChanged(next, cur) || !patch.Equal(obj.Get(next, "metadata", "annotations"), obj.Get(cur, "metadata", "annotations"))
+	return specChanged(next, cur) || !patch.Equal(obj.Get(next, "metadata", "annotations"),
+		obj.Get(cur, "metadata", "annotations"))
 }
 
 func deploymentDefaults(o Object) {
@@ -115,7 +126,8 @@ func workloadRules(next, cur Object) []Cause {
 	case err != nil:
 		out = append(out, Invalid("spec.selector", sel, "invalid label selector"))
 	case sel == nil || !parsed.Matches(labels):
-		out = append(out, Invalid("spec.template.metadata.labels", obj.Map(spec, "template", "metadata", "labels"), "`selector` does not match template `labels`"))
+		out = append(out, Invalid("spec.template.metadata.labels", obj.Map(spec, "template", "metadata", "labels"),
+			"`selector` does not match template `labels`"))
 	}
 	if p := obj.String(spec, "template", "spec", "restartPolicy"); p != "" && p != "Always" {
 		out = append(out, NotSupported("spec.template.spec.restartPolicy", p, "Always"))

@@ -36,7 +36,8 @@ const portRange = "must be between 1 and 65535, inclusive"
 
 // TooLong says that a value has more than that many bytes.
 func TooLong(field string, limit int) Cause {
-	return Cause{Reason: "FieldValueTooLong", Message: fmt.Sprintf("Too long: may not be more than %d bytes", limit), Field: field}
+	return Cause{Reason: "FieldValueTooLong", Message: fmt.Sprintf("Too long: may not be more than %d bytes", limit),
+		Field: field}
 }
 
 // Forbidden says that a field may not be set or changed so.

@@ -11,13 +11,14 @@ import (
 	"skiff/internal/fakeapi/obj"
 )
 
-// The printer columns are those of kubectl's server-side printing (pkg/printers/internalversion). Names and order are what users
-// see; the descriptions are what -o wide users look up in the API and are shortened here.
+// The printer columns are those of kubectl's server-side printing (pkg/printers/internalversion). Names and order are
+// what users see; the descriptions are what -o wide users look up in the API and are shortened here.
 
 const metadataText = "CreationTimestamp is a timestamp representing the server time when this object was created."
 
 func text(name, description string, cell func(Object) any) Column {
-	return Column{Name: name, Type: "string", Description: description, Cell: func(o Object, _ time.Time) any { return cell(o) }}
+	return Column{Name: name, Type: "string", Description: description,
+		Cell: func(o Object, _ time.Time) any { return cell(o) }}
 }
 
 func integer(name, description string, path ...string) Column {
@@ -55,15 +56,17 @@ func numberAt(path ...string) func(Object) string {
 	}
 }
 
-var ageColumn = Column{Name: "Age", Type: "string", Description: metadataText, Cell: func(o Object, now time.Time) any {
-	return Since(obj.String(o, "metadata", "creationTimestamp"), now)
-}}
+var ageColumn = Column{Name: "Age", Type: "string", Description: metadataText,
+	Cell: func(o Object, now time.Time) any {
+		return Since(obj.String(o, "metadata", "creationTimestamp"), now)
+	}}
 
 var (
 	ageOnly       = []Column{ageColumn}
-	createdAtOnly = []Column{{Name: "Created At", Type: "date", Description: metadataText, Cell: func(o Object, _ time.Time) any {
-		return obj.String(o, "metadata", "creationTimestamp")
-	}}}
+	createdAtOnly = []Column{{Name: "Created At", Type: "date", Description: metadataText,
+		Cell: func(o Object, _ time.Time) any {
+			return obj.String(o, "metadata", "creationTimestamp")
+		}}}
 )
 
 // Since prints the time from a timestamp until now, as AGE does.

@@ -21,36 +21,52 @@ func count(fields ...string) func(Object) any {
 }
 
 var (
-	configMapColumns = []Column{text("Data", "Data contains the configuration data.", count("data", "binaryData")), ageColumn}
-	secretColumns    = []Column{text("Type", "Used to facilitate programmatic handling of secret data.", field("type")),
+	configMapColumns = []Column{text("Data", "Data contains the configuration data.", count("data", "binaryData")),
+		ageColumn}
+	secretColumns = []Column{text("Type", "Used to facilitate programmatic handling of secret data.", field("type")),
 		text("Data", "Data contains the secret data.", count("data")), ageColumn}
 	namespaceColumns = []Column{text("Status", "The status of the namespace", field("status", "phase")), ageColumn}
-	endpointsColumns = []Column{text("Endpoints", "The set of all endpoints is the union of all subsets.", endpointsCell), ageColumn}
-	serviceColumns   = []Column{text("Type", "type determines how the Service is exposed.", field("spec", "type")),
+	endpointsColumns = []Column{text("Endpoints", "The set of all endpoints is the union of all subsets.",
+		endpointsCell), ageColumn}
+	serviceColumns = []Column{text("Type", "type determines how the Service is exposed.", field("spec", "type")),
 		text("Cluster-IP", "clusterIP is the IP address of the service.", orNone("<none>", "spec", "clusterIP")),
-		text("External-IP", "externalIPs is a list of IP addresses for which nodes in the cluster will also accept traffic for this service.", externalIP),
+		text("External-IP", "externalIPs is a list of IP addresses for which nodes in the cluster will also accept "+
+			"traffic for this service.", externalIP),
 		text("Port(s)", "The list of ports that are exposed by this service.", portsCell), ageColumn,
-		wide(text("Selector", "Route service traffic to pods with label keys and values matching this selector.", func(o Object) any {
-			return pairs(obj.Strings(o, "spec", "selector"))
-		}))}
-	nodeColumns = []Column{text("Status", "The status of the node", nodeStatus), text("Roles", "The roles of the node", nodeRoles), ageColumn,
+		wide(text("Selector", "Route service traffic to pods with label keys and values matching this selector.",
+			func(o Object) any {
+				return pairs(obj.Strings(o, "spec", "selector"))
+			}))}
+	nodeColumns = []Column{text("Status", "The status of the node", nodeStatus),
+		text("Roles", "The roles of the node", nodeRoles), ageColumn,
 		text("Version", "Kubelet Version reported by the node.", field("status", "nodeInfo", "kubeletVersion")),
 		wide(text("Internal-IP", "List of addresses reachable to the node.", nodeAddress("InternalIP"))),
 		wide(text("External-IP", "List of addresses reachable to the node.", nodeAddress("ExternalIP"))),
-		wide(text("OS-Image", "OS Image reported by the node from /etc/os-release.", orNone("<unknown>", "status", "nodeInfo", "osImage"))),
-		wide(text("Kernel-Version", "Kernel Version reported by the node from 'uname -r'.", orNone("<unknown>", "status", "nodeInfo", "kernelVersion"))),
-		wide(text("Container-Runtime", "ContainerRuntime Version reported by the node.", orNone("<unknown>", "status", "nodeInfo", "containerRuntimeVersion")))}
-	podColumns = []Column{text("Ready", "The aggregate readiness state of this pod for accepting traffic.", func(o Object) any { return summarize(o, time.Time{}).ready }),
-		text("Status", "The aggregate status of the containers in this pod.", func(o Object) any { return summarize(o, time.Time{}).status }),
-		{Name: "Restarts", Type: "string", Description: "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted.",
+		wide(text("OS-Image", "OS Image reported by the node from /etc/os-release.",
+			orNone("<unknown>", "status", "nodeInfo", "osImage"))),
+		wide(text("Kernel-Version", "Kernel Version reported by the node from 'uname -r'.",
+			orNone("<unknown>", "status", "nodeInfo", "kernelVersion"))),
+		wide(text("Container-Runtime", "ContainerRuntime Version reported by the node.",
+			orNone("<unknown>", "status", "nodeInfo", "containerRuntimeVersion")))}
+	podColumns = []Column{text("Ready", "The aggregate readiness state of this pod for accepting traffic.",
+		func(o Object) any { return summarize(o, time.Time{}).ready }),
+		text("Status", "The aggregate status of the containers in this pod.",
+			func(o Object) any { return summarize(o, time.Time{}).status }),
+		{Name: "Restarts", Type: "string", Description: "The number of times the containers in this pod have been " +
+			"restarted and when the last container in this pod has restarted.",
 			Cell: func(o Object, now time.Time) any { return summarize(o, now).restarts }},
 		ageColumn,
 		wide(text("IP", "podIP address allocated to the pod.", orNone("<none>", "status", "podIP"))),
-		wide(text("Node", "NodeName indicates in which node this pod is scheduled.", orNone("<none>", "spec", "nodeName"))),
-		wide(text("Nominated Node", "nominatedNodeName is set only when this pod preempts other pods on the node.", orNone("<none>", "status", "nominatedNodeName"))),
-		wide(text("Readiness Gates", "If specified, all readiness gates will be evaluated for pod readiness.", readinessGates))}
-	eventColumns = []Column{eventTime("Last Seen", lastSeen), text("Type", "Type of this event (Normal, Warning), new types could be added in the future", field("type")),
-		text("Reason", "This should be a short, machine understandable string that gives the reason for the transition into the object's current status.", field("reason")),
+		wide(text("Node", "NodeName indicates in which node this pod is scheduled.",
+			orNone("<none>", "spec", "nodeName"))),
+		wide(text("Nominated Node", "nominatedNodeName is set only when this pod preempts other pods on the node.",
+			orNone("<none>", "status", "nominatedNodeName"))),
+		wide(text("Readiness Gates", "If specified, all readiness gates will be evaluated for pod readiness.",
+			readinessGates))}
+	eventColumns = []Column{eventTime("Last Seen", lastSeen),
+		text("Type", "Type of this event (Normal, Warning), new types could be added in the future", field("type")),
+		text("Reason", "This should be a short, machine understandable string that gives the reason for the "+
+			"transition into the object's current status.", field("reason")),
 		text("Object", "The object that this event is about.", func(o Object) any {
 			ref := obj.Map(o, "involvedObject")
 			if name := obj.String(ref, "name"); name != "" {
@@ -58,9 +74,11 @@ var (
 			}
 			return strings.ToLower(obj.String(ref, "kind"))
 		}),
-		wide(text("Subobject", "If referring to a piece of an object instead of an entire object, this is the piece.", field("involvedObject", "fieldPath"))),
+		wide(text("Subobject", "If referring to a piece of an object instead of an entire object, this is the piece.",
+			field("involvedObject", "fieldPath"))),
 		wide(text("Source", "The component reporting this event.", eventSource)),
-		text("Message", "A human-readable description of the status of this operation.", func(o Object) any { return strings.TrimSpace(obj.String(o, "message")) }),
+		text("Message", "A human-readable description of the status of this operation.",
+			func(o Object) any { return strings.TrimSpace(obj.String(o, "message")) }),
 		wide(eventTime("First Seen", firstSeen)),
 		wide(text("Count", "The number of times this event has occurred.", func(o Object) any {
 			n, _ := obj.Int(o, "count")
@@ -71,7 +89,8 @@ var (
 )
 
 func eventTime(name string, when func(Object) string) Column {
-	return Column{Name: name, Type: "string", Description: "The time of the event.", Cell: func(o Object, now time.Time) any { return Since(when(o), now) }}
+	return Column{Name: name, Type: "string", Description: "The time of the event.",
+		Cell: func(o Object, now time.Time) any { return Since(when(o), now) }}
 }
 
 func lastSeen(o Object) string {

@@ -22,25 +22,39 @@ func clusterScoped(r kube.Resource) kube.Resource {
 // core is the group without a name. The order is that of the real server's discovery.
 func core() []*Kind {
 	return []*Kind{
-		{Resource: v1("configmaps", "ConfigMap"), ShortNames: []string{"cm"}, Columns: configMapColumns, Validate: dataRules("data", "binaryData", "[]")},
-		{Resource: v1("endpoints", "Endpoints"), Singular: "endpoints", Warning: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice", ShortNames: []string{"ep"}, CreateOnUpdate: true, Defaults: endpointsDefaults, Columns: endpointsColumns},
-		{Resource: v1("events", "Event"), Table: "events", ShortNames: []string{"ev"}, CreateOnUpdate: true, Fields: eventFields,
+		{Resource: v1("configmaps", "ConfigMap"), ShortNames: []string{"cm"}, Columns: configMapColumns,
+			Validate: dataRules("data", "binaryData", "[]")},
+		{Resource: v1("endpoints", "Endpoints"), Singular: "endpoints",
+			Warning:    "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+			ShortNames: []string{"ep"}, CreateOnUpdate: true, Defaults: endpointsDefaults, Columns: endpointsColumns},
+		{Resource: v1("events", "Event"), Table: "events", ShortNames: []string{"ev"},
+			CreateOnUpdate: true, Fields: eventFields,
 			Prepare: prepareEvent, Validate: eventRules, Columns: eventColumns},
-		{Resource: clusterScoped(v1("namespaces", "Namespace")), ShortNames: []string{"ns"}, Name: selector.Label, Status: true,
+		{Resource: clusterScoped(v1("namespaces", "Namespace")), ShortNames: []string{"ns"},
+			Name: selector.Label, Status: true,
 			NewStatus: constant(Object{"phase": "Active"}), Prepare: prepareNamespace, Defaults: namespaceDefaults,
 			Fields: map[string]func(Object) string{"status.phase": at("status", "phase")}, Columns: namespaceColumns},
 		{Resource: clusterScoped(v1("nodes", "Node")), ShortNames: []string{"no"}, Status: true,
-			NewStatus: constant(Object{"daemonEndpoints": Object{"kubeletEndpoint": Object{"Port": int64(0)}}, "nodeInfo": nodeInfo()}),
-			Fields:    map[string]func(Object) string{"spec.unschedulable": boolAt("spec", "unschedulable")}, Columns: nodeColumns},
-		{Resource: v1("pods", "Pod"), ShortNames: []string{"po"}, Categories: []string{"all"}, Status: true, NewStatus: newPodStatus,
-			Generation: specChanged, DeleteReturns: true, Graceful: podGrace, Prepare: preparePod, Defaults: podDefaults, Validate: podRules,
+			NewStatus: constant(Object{"daemonEndpoints": Object{"kubeletEndpoint": Object{"Port": int64(0)}},
+				"nodeInfo": nodeInfo()}),
+			Fields:  map[string]func(Object) string{"spec.unschedulable": boolAt("spec", "unschedulable")},
+			Columns: nodeColumns},
+		{Resource: v1("pods", "Pod"), ShortNames: []string{"po"}, Categories: []string{"all"},
+			Status: true, NewStatus: newPodStatus,
+			Generation: specChanged, DeleteReturns: true, Graceful: podGrace, Prepare: preparePod,
+			Defaults: podDefaults, Validate: podRules,
 			Fields: podFields, Columns: podColumns},
-		{Resource: v1("secrets", "Secret"), Defaults: secretDefaults, Validate: dataRules("", "data", "data"), Fields: map[string]func(Object) string{"type": at("type")}, Columns: secretColumns},
-		{Resource: v1("serviceaccounts", "ServiceAccount"), ShortNames: []string{"sa"}, DeleteReturns: true, Columns: ageOnly},
-		{Resource: v1("services", "Service"), ShortNames: []string{"svc"}, CreateOnUpdate: true, Categories: []string{"all"}, Status: true, DeleteReturns: true,
-			NewStatus: constant(Object{"loadBalancer": Object{}}), Name: selector.Label, Defaults: serviceDefaults, Prepare: prepareService,
+		{Resource: v1("secrets", "Secret"), Defaults: secretDefaults, Validate: dataRules("", "data", "data"),
+			Fields: map[string]func(Object) string{"type": at("type")}, Columns: secretColumns},
+		{Resource: v1("serviceaccounts", "ServiceAccount"), ShortNames: []string{"sa"},
+			DeleteReturns: true, Columns: ageOnly},
+		{Resource: v1("services", "Service"), ShortNames: []string{"svc"}, CreateOnUpdate: true,
+			Categories: []string{"all"}, Status: true, DeleteReturns: true,
+			NewStatus: constant(Object{"loadBalancer": Object{}}), Name: selector.Label,
+			Defaults: serviceDefaults, Prepare: prepareService,
 			Validate: serviceRules, Allocate: allocateService,
-			Fields:  map[string]func(Object) string{"spec.clusterIP": at("spec", "clusterIP"), "spec.type": at("spec", "type")},
+			Fields: map[string]func(Object) string{"spec.clusterIP": at("spec", "clusterIP"),
+				"spec.type": at("spec", "type")},
 			Columns: serviceColumns},
 	}
 }
@@ -61,7 +75,8 @@ func boolAt(path ...string) func(Object) string {
 
 func nodeInfo() Object {
 	out := Object{}
-	for _, f := range []string{"machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion",
+	for _, f := range []string{"machineID", "systemUUID", "bootID", "kernelVersion", "osImage",
+		"containerRuntimeVersion",
 		"kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture"} {
 		out[f] = ""
 	}
@@ -84,8 +99,8 @@ func prepareNamespace(next, cur Object) {
 // maxData is the limit of all data of a ConfigMap or a Secret together.
 const maxData = 1 << 20
 
-// dataRules are those of ConfigMaps and Secrets. The data is text in the field plain and base64 in the field encoded; at is the field
-// at fault if there is too much of it.
+// dataRules are those of ConfigMaps and Secrets. The data is text in the field plain and base64 in the field encoded;
+// at is the field at fault if there is too much of it.
 func dataRules(plain, encoded, at string) func(next, cur Object) []Cause {
 	return func(next, cur Object) []Cause {
 		total := 0

@@ -83,7 +83,8 @@ func versionRules(spec Object) []Cause {
 		shared = shared && patch.Equal(v["schema"], versions[0]["schema"])
 	}
 	if stored != 1 {
-		out = append(out, Invalid("spec.versions", spec["versions"], "must have exactly one version marked as storage version"))
+		out = append(out, Invalid("spec.versions", spec["versions"],
+			"must have exactly one version marked as storage version"))
 	}
 	for i, v := range versions {
 		path := "spec.validation.openAPIV3Schema"
@@ -92,7 +93,8 @@ func versionRules(spec Object) []Cause {
 		}
 		s := obj.Get(v, "schema", "openAPIV3Schema")
 		if s == nil {
-			out = append(out, Required(fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", i), "schemas are required"))
+			out = append(out, Required(fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", i),
+				"schemas are required"))
 			continue
 		}
 		_, causes := schema.Parse(s, path)

@@ -1,6 +1,6 @@
-// Package kinds holds what the embedded API server knows of each built-in kind, as tables of data: where it is served, its
-// subresources, defaults, rules, selectable fields and printer columns. Adding a kind is adding an entry. Custom resources become
-// the same Kind, made by package fakeapi from their definition.
+// Package kinds holds what the embedded API server knows of each built-in kind, as tables of data: where it is served,
+// its subresources, defaults, rules, selectable fields and printer columns. Adding a kind is adding an entry. Custom
+// resources become the same Kind, made by package fakeapi from their definition.
 //
 // It is pure: functions on map[string]any, no storage, no HTTP, no goroutine.
 package kinds
@@ -47,16 +47,20 @@ type Kind struct {
 	Prepare        func(next, cur Object)         // what the server sets or drops itself; cur is nil for a new object
 	Defaults       func(Object)                   // fills in what the client left open
 	Validate       func(next, cur Object) []Cause // cur is nil for a new object
-	// Allocate gives out what must be unique among all objects of the kind (others), such as a cluster IP; rand is math/rand's IntN.
+	// Allocate gives out what must be unique among all objects of the kind (others), such as a cluster IP; rand is
+	// math/rand's IntN.
 	Allocate func(next, cur Object, others func() []Object, rand func(int) int) []Cause
-	Fields   map[string]func(Object) string       // selectable fields besides metadata.name and metadata.namespace
-	Columns  []Column                             // of a Table, behind the name
-	View     func(Object) Object                  // stored form to served form; nil: the same. Never changes its argument
-	Store    func(Object) Object                  // served form to stored form; nil: the same. May change its argument
-	Shape    any                                  // identifies the schema an object was written under; see fakeapi
-	OpenAPI  Object                               // the schema as `kubectl explain` shows it; nil: only the kind is known
-	Review   func(Object, User) (Object, []Cause) // answers a POST with a status; nothing is stored, and there is no other verb
-	Unknown  func(Object) []string                // prunes what the schema does not know and returns the paths; nil: nothing
+	Fields   map[string]func(Object) string // selectable fields besides metadata.name and metadata.namespace
+	Columns  []Column                       // of a Table, behind the name
+	// stored form to served form; nil: the same. Never changes its argument
+	View  func(Object) Object
+	Store func(Object) Object // served form to stored form; nil: the same. May change its argument
+	Shape any                 // identifies the schema an object was written under; see fakeapi
+	// the schema as `kubectl explain` shows it; nil: only the kind is known
+	OpenAPI Object
+	// answers a POST with a status; nothing is stored, and there is no other verb
+	Review  func(Object, User) (Object, []Cause)
+	Unknown func(Object) []string // prunes what the schema does not know and returns the paths; nil: nothing
 }
 
 // Scale says where the scale subresource finds its numbers.
@@ -88,14 +92,18 @@ func (k *Kind) List() string {
 	return k.Kind + "List"
 }
 
-// groupOrder is the order in which the real server lists the groups of the built-in kinds: kubectl resolves names that several groups
-// have in favour of the first.
-var groupOrder = []string{"", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling", rbacGroup, "apiextensions.k8s.io", "coordination.k8s.io"}
+// groupOrder is the order in which the real server lists the groups of the built-in kinds: kubectl resolves names that
+// several groups have in favour of the first.
+var groupOrder = []string{"", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling",
+	rbacGroup, "apiextensions.k8s.io", "coordination.k8s.io"}
 
 // Builtin returns fresh entries for all built-in kinds, in the order of discovery.
 func Builtin() []*Kind {
 	all := slices.Concat(core(), apps(), reviews(), scalers(), rbac(), other())
-	slices.SortStableFunc(all, func(a, b *Kind) int { return slices.Index(groupOrder, a.Group) - slices.Index(groupOrder, b.Group) })
+	slices.SortStableFunc(all, func(a, b *Kind) int {
+		return slices.Index(groupOrder,
+			a.Group) - slices.Index(groupOrder, b.Group)
+	})
 	for _, k := range all {
 		k.Type = fields.For(k.APIVersion(), k.Kind)
 		k.Node = fields.Close(patch.SchemaFor(k.APIVersion(), k.Kind), k.Type)

@@ -21,7 +21,8 @@ func TestEachKindHasColumnsAndAPlaceInDiscovery(t *testing.T) {
 	seen := map[string]bool{}
 	for _, k := range Builtin() {
 		id := k.APIVersion() + "/" + k.Plural
-		if seen[id] || k.Kind == "" || k.Review == nil && (len(k.Columns) == 0 || k.Node == nil) || k.Type == nil || !slices.Contains(groupOrder, k.Group) {
+		if seen[id] || k.Kind == "" || k.Review == nil && (len(k.Columns) == 0 || k.Node == nil) || k.Type == nil ||
+			!slices.Contains(groupOrder, k.Group) {
 			t.Errorf("%s: twice, or without kind, columns, structure, fields or a place among the groups", id)
 		}
 		seen[id] = true
@@ -42,14 +43,25 @@ func TestEachKindHasColumnsAndAPlaceInDiscovery(t *testing.T) {
 
 func TestPodsAreSummarizedAsKubectlUsersKnowIt(t *testing.T) {
 	for want, pod := range map[podSummary]string{
-		{"0/1", "Pending", "0"}:          `{"spec":{"containers":[{"name":"c"}]},"status":{"phase":"Pending"}}`,
-		{"1/1", "Running", "0"}:          `{"spec":{"containers":[{"name":"c"}]},"status":{"phase":"Running","containerStatuses":[{"name":"c","ready":true,"state":{"running":{}}}]}}`,
-		{"0/1", "CrashLoopBackOff", "3"}: `{"spec":{"containers":[{"name":"c"}]},"status":{"phase":"Running","containerStatuses":[{"name":"c","restartCount":3,"state":{"waiting":{"reason":"CrashLoopBackOff"}}}]}}`,
-		{"0/1", "Terminating", "0"}:      `{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"spec":{"containers":[{"name":"c"}]},"status":{"phase":"Running"}}`,
-		{"0/1", "Init:0/1", "0"}:         `{"spec":{"initContainers":[{"name":"i"}],"containers":[{"name":"c"}]},"status":{"phase":"Pending","initContainerStatuses":[{"name":"i","state":{"running":{}}}]}}`,
-		{"0/1", "Init:Error", "0"}:       `{"spec":{"initContainers":[{"name":"i"}],"containers":[{"name":"c"}]},"status":{"phase":"Pending","initContainerStatuses":[{"name":"i","state":{"terminated":{"exitCode":1,"reason":"Error"}}}]}}`,
-		{"0/1", "Completed", "0"}:        `{"spec":{"containers":[{"name":"c"}]},"status":{"phase":"Succeeded","containerStatuses":[{"name":"c","state":{"terminated":{"exitCode":0,"reason":"Completed"}}}]}}`,
-		{"2/2", "Running", "1 (5m ago)"}: `{"spec":{"initContainers":[{"name":"s","restartPolicy":"Always"}],"containers":[{"name":"c"}]},"status":{"phase":"Running","initContainerStatuses":[{"name":"s","ready":true,"started":true,"state":{"running":{}}}],"containerStatuses":[{"name":"c","ready":true,"restartCount":1,"state":{"running":{}},"lastState":{"terminated":{"finishedAt":"2026-01-01T00:00:00Z"}}}]}}`,
+		{"0/1", "Pending", "0"}: `{"spec":{"containers":[{"name":"c"}]},"status":{"phase":"Pending"}}`,
+		{"1/1", "Running", "0"}: `{"spec":{"containers":[{"name":"c"}]},"status":{"phase":"Running",` +
+			`"containerStatuses":[{"name":"c","ready":true,"state":{"running":{}}}]}}`,
+		{"0/1", "CrashLoopBackOff", "3"}: `{"spec":{"containers":[{"name":"c"}]},"status":{"phase":"Running",` +
+			`"containerStatuses":[{"name":"c","restartCount":3,"state":{"waiting":{"reason":"CrashLoopBackOff"}}}]}}`,
+		{"0/1", "Terminating", "0"}: `{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},` +
+			`"spec":{"containers":[{"name":"c"}]},"status":{"phase":"Running"}}`,
+		{"0/1", "Init:0/1", "0"}: `{"spec":{"initContainers":[{"name":"i"}],"containers":[{"name":"c"}]},` +
+			`"status":{"phase":"Pending","initContainerStatuses":[{"name":"i","state":{"running":{}}}]}}`,
+		{"0/1", "Init:Error", "0"}: `{"spec":{"initContainers":[{"name":"i"}],"containers":[{"name":"c"}]},` +
+			`"status":{"phase":"Pending","initContainerStatuses":[{"name":"i","state":{"terminated":{"exitCode":1,` +
+			`"reason":"Error"}}}]}}`,
+		{"0/1", "Completed", "0"}: `{"spec":{"containers":[{"name":"c"}]},"status":{"phase":"Succeeded",` +
+			`"containerStatuses":[{"name":"c","state":{"terminated":{"exitCode":0,"reason":"Completed"}}}]}}`,
+		{"2/2", "Running", "1 (5m ago)"}: `{"spec":{"initContainers":[{"name":"s","restartPolicy":"Always"}],` +
+			`"containers":[{"name":"c"}]},"status":{"phase":"Running","initContainerStatuses":[{"name":"s",` +
+			`"ready":true,"started":true,"state":{"running":{}}}],"containerStatuses":[{"name":"c","ready":true,` +
+			`"restartCount":1,"state":{"running":{}},` +
+			`"lastState":{"terminated":{"finishedAt":"2026-01-01T00:00:00Z"}}}]}}`,
 	} {
 		if got := summarize(object(t, pod), time.Date(2026, 1, 1, 0, 5, 0, 0, time.UTC)); got != want {
 			t.Errorf("%v, want %v", got, want)
@@ -59,8 +71,10 @@ func TestPodsAreSummarizedAsKubectlUsersKnowIt(t *testing.T) {
 
 func TestDurationsArePrintedInAtMostTwoUnits(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0s", 119 * time.Second: "119s", 2 * time.Minute: "2m", 150 * time.Second: "2m30s", 11 * time.Minute: "11m", 179 * time.Minute: "179m",
-		3 * time.Hour: "3h", 200 * time.Minute: "3h20m", 10 * time.Hour: "10h", 49 * time.Hour: "2d1h", 9 * 24 * time.Hour: "9d",
+		0: "0s", 119 * time.Second: "119s", 2 * time.Minute: "2m", 150 * time.Second: "2m30s", 11 * time.Minute: "11m",
+		179 * time.Minute: "179m",
+		3 * time.Hour:     "3h", 200 * time.Minute: "3h20m", 10 * time.Hour: "10h", 49 * time.Hour: "2d1h",
+		9 * 24 * time.Hour:   "9d",
 		800 * 24 * time.Hour: "2y70d", 9 * 365 * 24 * time.Hour: "9y", -5 * time.Second: "<invalid>",
 	} {
 		if got := HumanDuration(d); got != want {
@@ -72,9 +86,15 @@ func TestDurationsArePrintedInAtMostTwoUnits(t *testing.T) {
 func TestDefaultsAreThoseOfTheRealServer(t *testing.T) {
 	for _, tc := range []struct{ kind, in, want string }{
 		{"deployments", `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"nginx:1"}]}}}}`,
-			`{"spec":{"progressDeadlineSeconds":600,"replicas":1,"revisionHistoryLimit":10,"strategy":{"rollingUpdate":{"maxSurge":"25%","maxUnavailable":"25%"},"type":"RollingUpdate"},"template":{"spec":{"containers":[{"image":"nginx:1","imagePullPolicy":"IfNotPresent","name":"c","resources":{},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}],"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{},"terminationGracePeriodSeconds":30}}}}`},
+			`{"spec":{"progressDeadlineSeconds":600,"replicas":1,"revisionHistoryLimit":10,` +
+				`"strategy":{"rollingUpdate":{"maxSurge":"25%","maxUnavailable":"25%"},"type":"RollingUpdate"},` +
+				`"template":{"spec":{"containers":[{"image":"nginx:1","imagePullPolicy":"IfNotPresent","name":"c",` +
+				`"resources":{},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}],` +
+				`"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler",` +
+				`"securityContext":{},"terminationGracePeriodSeconds":30}}}}`},
 		{"services", `{"spec":{"ports":[{"port":80}]}}`,
-			`{"spec":{"internalTrafficPolicy":"Cluster","ports":[{"port":80,"protocol":"TCP","targetPort":80}],"sessionAffinity":"None","type":"ClusterIP"}}`},
+			`{"spec":{"internalTrafficPolicy":"Cluster","ports":[{"port":80,"protocol":"TCP","targetPort":80}],` +
+				`"sessionAffinity":"None","type":"ClusterIP"}}`},
 	} {
 		for _, k := range Builtin() {
 			if k.Plural != tc.kind {
@@ -88,7 +108,8 @@ func TestDefaultsAreThoseOfTheRealServer(t *testing.T) {
 			}
 		}
 	}
-	for image, want := range map[string]string{"nginx": "Always", "nginx:latest": "Always", "nginx:1": "IfNotPresent", "r:5000/nginx": "Always", "r:5000/nginx:1": "IfNotPresent", "nginx@sha256:0": "IfNotPresent"} {
+	for image, want := range map[string]string{"nginx": "Always", "nginx:latest": "Always", "nginx:1": "IfNotPresent",
+		"r:5000/nginx": "Always", "r:5000/nginx:1": "IfNotPresent", "nginx@sha256:0": "IfNotPresent"} {
 		if got := pullPolicy(image); got != want {
 			t.Errorf("%s: %s, want %s", image, got, want)
 		}

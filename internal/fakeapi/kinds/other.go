@@ -16,7 +16,8 @@ const rbacGroup = "rbac.authorization.k8s.io"
 
 func rbac() []*Kind {
 	binding := func(r kube.Resource) *Kind {
-		return &Kind{Resource: r, Name: selector.PathSegment, CreateOnUpdate: true, Defaults: bindingDefaults, Validate: bindingRules, Columns: bindingColumns}
+		return &Kind{Resource: r, Name: selector.PathSegment, CreateOnUpdate: true, Defaults: bindingDefaults,
+			Validate: bindingRules, Columns: bindingColumns}
 	}
 	role := func(r kube.Resource) *Kind {
 		return &Kind{Resource: r, Name: selector.PathSegment, CreateOnUpdate: true, Defaults: func(o Object) {
@@ -59,20 +60,26 @@ func bindingRules(next, cur Object) []Cause {
 
 func other() []*Kind {
 	return []*Kind{
-		{Resource: kube.Resource{Group: "coordination.k8s.io", Version: "v1", Plural: "leases", Kind: "Lease"}, CreateOnUpdate: true, NeedsVersion: true, Columns: leaseColumns},
-		{Resource: kube.Resource{Group: "events.k8s.io", Version: "v1", Plural: "events", Kind: "Event"}, Table: "events", ShortNames: []string{"ev"},
-			CreateOnUpdate: true, Fields: newEventFields(), Prepare: prepareEvent, Validate: newEventRules, Columns: eventColumns, StoredAs: "v1", View: newEvent, Store: oldEvent},
+		{Resource: kube.Resource{Group: "coordination.k8s.io", Version: "v1", Plural: "leases", Kind: "Lease"},
+			CreateOnUpdate: true, NeedsVersion: true, Columns: leaseColumns},
+		{Resource: kube.Resource{Group: "events.k8s.io", Version: "v1", Plural: "events", Kind: "Event"},
+			Table: "events", ShortNames: []string{"ev"},
+			CreateOnUpdate: true, Fields: newEventFields(), Prepare: prepareEvent, Validate: newEventRules,
+			Columns: eventColumns, StoredAs: "v1", View: newEvent, Store: oldEvent},
 		{Resource: CRDs, ShortNames: []string{"crd", "crds"}, Categories: []string{"api-extensions"}, Status: true,
-			NewStatus: newCRDStatus, NeedsVersion: true, Generation: specChanged, Defaults: crdDefaults, Validate: crdRules, Columns: createdAtOnly},
+			NewStatus: newCRDStatus, NeedsVersion: true, Generation: specChanged, Defaults: crdDefaults,
+			Validate: crdRules, Columns: createdAtOnly},
 	}
 }
 
 // CRDs is the resource of custom resource definitions.
-var CRDs = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions", Kind: "CustomResourceDefinition", ClusterScoped: true}
+var CRDs = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions",
+	Kind: "CustomResourceDefinition", ClusterScoped: true}
 
 // eventNames pairs the names of a field in v1 and in events.k8s.io/v1.
 var eventNames = [][2]string{{"involvedObject", "regarding"}, {"message", "note"}, {"source", "deprecatedSource"},
-	{"firstTimestamp", "deprecatedFirstTimestamp"}, {"lastTimestamp", "deprecatedLastTimestamp"}, {"count", "deprecatedCount"},
+	{"firstTimestamp", "deprecatedFirstTimestamp"}, {"lastTimestamp", "deprecatedLastTimestamp"},
+	{"count", "deprecatedCount"},
 	{"reportingComponent", "reportingController"}}
 
 // newEvent shows a stored event, which is in v1's form, as events.k8s.io/v1 does.

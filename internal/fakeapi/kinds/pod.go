@@ -11,9 +11,11 @@ import (
 )
 
 var podFields = map[string]func(Object) string{
-	"spec.nodeName": at("spec", "nodeName"), "spec.restartPolicy": at("spec", "restartPolicy"), "spec.schedulerName": at("spec", "schedulerName"),
+	"spec.nodeName": at("spec", "nodeName"), "spec.restartPolicy": at("spec", "restartPolicy"),
+	"spec.schedulerName":      at("spec", "schedulerName"),
 	"spec.serviceAccountName": at("spec", "serviceAccountName"), "spec.hostNetwork": boolAt("spec", "hostNetwork"),
-	"status.phase": at("status", "phase"), "status.podIP": at("status", "podIP"), "status.nominatedNodeName": at("status", "nominatedNodeName"),
+	"status.phase": at("status", "phase"), "status.podIP": at("status", "podIP"),
+	"status.nominatedNodeName": at("status", "nominatedNodeName"),
 }
 
 // newPodStatus is what the server gives a new pod.
@@ -51,7 +53,8 @@ func podGrace(o Object, asked *int64) int64 {
 	if asked != nil {
 		return max(*asked, 0)
 	}
-	if left, ok := obj.Int(o, "metadata", "deletionGracePeriodSeconds"); ok && obj.String(o, "metadata", "deletionTimestamp") != "" {
+	if left, ok := obj.Int(o, "metadata", "deletionGracePeriodSeconds"); ok &&
+		obj.String(o, "metadata", "deletionTimestamp") != "" {
 		return left
 	}
 	grace, ok := obj.Int(o, "spec", "terminationGracePeriodSeconds")
@@ -71,14 +74,16 @@ func preparePod(next, cur Object) {
 	obj.Default(spec, "PreemptLowerPriority", "preemptionPolicy")
 	for _, key := range []string{"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"} {
 		if !tolerates(spec, key) {
-			spec["tolerations"] = append(obj.Slice(spec, "tolerations"), Object{"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": int64(300)})
+			spec["tolerations"] = append(obj.Slice(spec, "tolerations"),
+				Object{"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": int64(300)})
 		}
 	}
 }
 
 func tolerates(spec Object, key string) bool {
 	for _, t := range obj.Maps(spec, "tolerations") {
-		if k := obj.String(t, "key"); (k == key || k == "") && (obj.String(t, "effect") == "" || obj.String(t, "effect") == "NoExecute") {
+		if k := obj.String(t, "key"); (k == key || k == "") &&
+			(obj.String(t, "effect") == "" || obj.String(t, "effect") == "NoExecute") {
 			return true
 		}
 	}
@@ -185,17 +190,21 @@ func podChangeRules(next, cur Object) []Cause {
 	is, set := obj.Int(next, "activeDeadlineSeconds")
 	switch was, before := obj.Int(cur, "activeDeadlineSeconds"); {
 	case before && !set:
-		out = append(out, Invalid("spec.activeDeadlineSeconds", nil, "must not update from a positive integer to nil value"))
+		out = append(out, Invalid("spec.activeDeadlineSeconds", nil,
+			"must not update from a positive integer to nil value"))
 	case before && is > was:
 		out = append(out, Invalid("spec.activeDeadlineSeconds", is, "must be less than or equal to previous value"))
 	}
 	for _, was := range obj.Maps(cur, "tolerations") {
-		if !slices.ContainsFunc(obj.Maps(next, "tolerations"), func(is Object) bool { return obj.EqualExcept(was, is, "tolerationSeconds") }) {
-			out = append(out, Forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"))
+		if !slices.ContainsFunc(obj.Maps(next, "tolerations"),
+			func(is Object) bool { return obj.EqualExcept(was, is, "tolerationSeconds") }) {
+			out = append(out, Forbidden("spec.tolerations",
+				"existing toleration can not be modified except its tolerationSeconds"))
 		}
 	}
 	if !patch.Equal(frozenSpec(next), frozenSpec(cur)) {
-		out = append(out, Forbidden("spec", "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"))
+		out = append(out, Forbidden("spec", "pod updates may not change fields other than "+
+			"`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"))
 	}
 	return out
 }
@@ -268,7 +277,8 @@ func containerRules(c Object, at string) []Cause {
 		for _, name := range sortedKeys(obj.Map(c, "resources", kind)) {
 			v := obj.Get(c, "resources", kind, name)
 			if _, err := patch.ParseQuantity(fmt.Sprint(v)); err != nil {
-				out = append(out, Invalid(fmt.Sprintf("%s.resources.%s[%s]", at, kind, name), v, "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"))
+				out = append(out, Invalid(fmt.Sprintf("%s.resources.%s[%s]", at, kind, name), v,
+					"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"))
 			}
 		}
 	}

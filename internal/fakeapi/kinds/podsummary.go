@@ -12,8 +12,8 @@ import (
 // podSummary is what one line of `kubectl get pods` says.
 type podSummary struct{ ready, status, restarts string }
 
-// summarize reads the state of the containers into one word, in the order of precedence that kubectl users know: deletion, failing
-// init containers, the last troubled container, the pod's own phase.
+// summarize reads the state of the containers into one word, in the order of precedence that kubectl users know:
+// deletion, failing init containers, the last troubled container, the pod's own phase.
 func summarize(o Object, now time.Time) podSummary {
 	p := &podReader{pod: o, total: len(obj.Maps(o, "spec", "containers"))}
 	p.reason = cmp.Or(obj.String(o, "status", "reason"), obj.String(o, "status", "phase"))
@@ -60,8 +60,8 @@ func (p *podReader) condition(kind string) bool {
 	return false
 }
 
-// initContainers returns whether the pod still is initializing. Sidecars, init containers that are restarted for ever, count as
-// containers.
+// initContainers returns whether the pod still is initializing. Sidecars, init containers that are restarted for ever,
+// count as containers.
 func (p *podReader) initContainers() (initializing bool) {
 	sidecar := map[string]bool{}
 	inits := obj.Maps(p.pod, "spec", "initContainers")

@@ -33,7 +33,8 @@ const unchecked = "skiff's embedded API server checks no roles"
 
 func canI(o Object, _ User) (Object, []Cause) {
 	if (obj.Map(o, "spec", "resourceAttributes") == nil) == (obj.Map(o, "spec", "nonResourceAttributes") == nil) {
-		return nil, []Cause{Invalid("spec.resourceAttributes", nil, "exactly one of nonResourceAttributes or resourceAttributes must be specified")}
+		return nil, []Cause{Invalid("spec.resourceAttributes", nil,
+			"exactly one of nonResourceAttributes or resourceAttributes must be specified")}
 	}
 	return Object{"allowed": true, "reason": unchecked}, nil
 }

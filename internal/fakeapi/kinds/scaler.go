@@ -6,13 +6,15 @@ import (
 	"skiff/internal/patch"
 )
 
-// scalers are the HorizontalPodAutoscalers: stored as v2, and shown as v1 to those who know only that, such as kubectl autoscale
-// until 1.33.
+// scalers are the HorizontalPodAutoscalers: stored as v2, and shown as v1 to those who know only that, such as kubectl
+// autoscale until 1.33.
 func scalers() []*Kind {
 	in := func(version string) *Kind {
-		return &Kind{Resource: kube.Resource{Group: "autoscaling", Version: version, Plural: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler"},
-			ShortNames: []string{"hpa"}, Categories: []string{"all"}, Status: true, NewStatus: constant(Object{"desiredReplicas": int64(0), "currentMetrics": nil}),
-			Defaults: scalerDefaults, Validate: scalerRules, Columns: scalerColumns}
+		return &Kind{Resource: kube.Resource{Group: "autoscaling", Version: version,
+			Plural: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler"},
+			ShortNames: []string{"hpa"}, Categories: []string{"all"}, Status: true,
+			NewStatus: constant(Object{"desiredReplicas": int64(0), "currentMetrics": nil}),
+			Defaults:  scalerDefaults, Validate: scalerRules, Columns: scalerColumns}
 	}
 	v2, v1 := in("v2"), in("v1")
 	v1.StoredAs, v1.View, v1.Store = "autoscaling/v2", oldScaler, newScaler
@@ -28,7 +30,8 @@ func scalerDefaults(o Object) {
 }
 
 func cpuMetric(percent int64) Object {
-	return Object{"type": "Resource", "resource": Object{"name": "cpu", "target": Object{"type": "Utilization", "averageUtilization": percent}}}
+	return Object{"type": "Resource", "resource": Object{"name": "cpu",
+		"target": Object{"type": "Utilization", "averageUtilization": percent}}}
 }
 
 func scalerRules(next, _ Object) []Cause {
@@ -44,18 +47,21 @@ func scalerRules(next, _ Object) []Cause {
 	return out
 }
 
-// inAnnotations is where v1 carries what it has no field for, so that a change through it loses nothing. The names are the real
-// server's; the values are as they are in v2.
-var inAnnotations = map[string]string{"metrics": "autoscaling.alpha.kubernetes.io/metrics", "behavior": "autoscaling.alpha.kubernetes.io/behavior"}
+// inAnnotations is where v1 carries what it has no field for, so that a change through it loses nothing. The names are
+// the real server's; the values are as they are in v2.
+var inAnnotations = map[string]string{"metrics": "autoscaling.alpha.kubernetes.io/metrics",
+	"behavior": "autoscaling.alpha.kubernetes.io/behavior"}
 
 const targetCPU = "targetCPUUtilizationPercentage"
 
-// oldScaler shows a stored HorizontalPodAutoscaler as v1: the use of CPU is a field of its own, other metrics are annotations.
+// oldScaler shows a stored HorizontalPodAutoscaler as v1: the use of CPU is a field of its own, other metrics are
+// annotations.
 func oldScaler(o Object) Object {
 	out, spec, status := obj.Shallow(o), obj.Shallow(obj.Map(o, "spec")), obj.Shallow(obj.Map(o, "status"))
 	var others []any
 	for _, m := range obj.Maps(spec, "metrics") {
-		if n, ok := obj.Int(m, "resource", "target", "averageUtilization"); ok && obj.String(m, "resource", "name") == "cpu" {
+		if n, ok := obj.Int(m, "resource", "target", "averageUtilization"); ok &&
+			obj.String(m, "resource", "name") == "cpu" {
 			spec[targetCPU] = n
 		} else {
 			others = append(others, m)

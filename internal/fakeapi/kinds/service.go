@@ -12,7 +12,8 @@ const (
 	// The ranges of a usual cluster: --service-node-port-range and --service-cluster-ip-range.
 	firstNodePort, lastNodePort = 30000, 32767
 	serviceRange                = "10.96.0.0/16"
-	// The server gives out from the upper part of the range and leaves the lower one to those who ask for a fixed address.
+	// The server gives out from the upper part of the range and leaves the lower one to those who ask for a fixed
+	// address.
 	firstDynamicIP = 256
 )
 
@@ -39,7 +40,8 @@ func serviceDefaults(o Object) {
 	}
 }
 
-// prepareService keeps what was allocated and the client left out, and takes node ports away from a Service that ceases to have any.
+// prepareService keeps what was allocated and the client left out, and takes node ports away from a Service that
+// ceases to have any.
 func prepareService(next, cur Object) {
 	spec, old := specOf(next), obj.Map(cur, "spec")
 	if cur == nil || obj.String(spec, "type") == "ExternalName" {
@@ -60,8 +62,8 @@ func prepareService(next, cur Object) {
 		}
 		return
 	}
-	// A port that says nothing keeps the node port of the old port of the same name, whatever its number is now, unless
-	// another port has it (patchAllocatedValues in the API server's service registry).
+	// A port that says nothing keeps the node port of the old port of the same name, whatever its number is now,
+	// unless another port has it (patchAllocatedValues in the API server's service registry).
 	used := map[int64]bool{}
 	for _, p := range obj.Maps(spec, "ports") {
 		n, _ := obj.Int(p, "nodePort")
@@ -92,7 +94,8 @@ func serviceRules(next, cur Object) []Cause {
 		out = append(out, Required("spec.ports", ""))
 	}
 	if kind != "LoadBalancer" && len(obj.Slice(next, "status", "loadBalancer", "ingress")) > 0 {
-		out = append(out, Forbidden("status.loadBalancer.ingress", "may only be used when `spec.type` is 'LoadBalancer'"))
+		out = append(out, Forbidden("status.loadBalancer.ingress",
+			"may only be used when `spec.type` is 'LoadBalancer'"))
 	}
 	names := map[string]bool{}
 	for i, p := range ports {
@@ -177,11 +180,14 @@ func allocateIP(spec Object, taken map[string]bool, rand func(int) int) []Cause 
 		addr, err := netip.ParseAddr(ip)
 		switch {
 		case err != nil:
-			return []Cause{Invalid("spec.clusterIPs[0]", ip, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")}
+			return []Cause{Invalid("spec.clusterIPs[0]", ip,
+				"must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")}
 		case !netip.MustParsePrefix(serviceRange).Contains(addr):
-			return []Cause{Invalid("spec.clusterIPs", []any{ip}, fmt.Sprintf("failed to allocate IP %s: the provided network does not match the current range", ip))}
+			return []Cause{Invalid("spec.clusterIPs", []any{ip},
+				fmt.Sprintf("failed to allocate IP %s: the provided network does not match the current range", ip))}
 		case taken[ip]:
-			return []Cause{Invalid("spec.clusterIPs", []any{ip}, fmt.Sprintf("failed to allocate IP %s: provided IP is already allocated", ip))}
+			return []Cause{Invalid("spec.clusterIPs", []any{ip},
+				fmt.Sprintf("failed to allocate IP %s: provided IP is already allocated", ip))}
 		}
 	}
 	spec["clusterIP"], spec["clusterIPs"] = ip, []any{ip}
@@ -198,7 +204,10 @@ func allocatePorts(spec Object, taken map[int64]bool, rand func(int) int) []Caus
 		case n == 0:
 			open = append(open, p)
 		case n < firstNodePort || n > lastNodePort:
-			out = append(out, Invalid(at, n, fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d", firstNodePort, lastNodePort)))
+			out = append(out,
+				Invalid(at, n,
+					fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d",
+						firstNodePort, lastNodePort)))
 		case taken[n]:
 			out = append(out, Invalid(at, n, "provided port is already allocated"))
 		default:
@@ -210,7 +219,8 @@ func allocatePorts(spec Object, taken map[int64]bool, rand func(int) int) []Caus
 	}
 	for _, p := range open {
 		if len(taken) > lastNodePort-firstNodePort {
-			return []Cause{{Reason: "InternalError", Message: "Internal error: failed to allocate a nodePort: range is full", Field: "spec.ports"}}
+			return []Cause{{Reason: "InternalError",
+				Message: "Internal error: failed to allocate a nodePort: range is full", Field: "spec.ports"}}
 		}
 		n := int64(firstNodePort + rand(lastNodePort-firstNodePort+1))
 		for taken[n] {

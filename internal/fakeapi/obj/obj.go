@@ -1,5 +1,5 @@
-// Package obj reads and changes JSON objects held as map[string]any, the only form in which the embedded API server knows an
-// object. It knows nothing of Kubernetes kinds, storage or HTTP, starts no goroutine and keeps no state.
+// Package obj reads and changes JSON objects held as map[string]any, the only form in which the embedded API server
+// knows an object. It knows nothing of Kubernetes kinds, storage or HTTP, starts no goroutine and keeps no state.
 //
 // The values are those of package patch: map[string]any, []any, string, bool, int64, float64 and nil.
 package obj

@@ -19,7 +19,8 @@ func invalid(field string, value any, detail string) Cause {
 }
 
 func typeInvalid(field string, value any, want string) Cause {
-	return Cause{"FieldValueTypeInvalid", fmt.Sprintf("Invalid value: %s: %s in body must be of type %s: %s", show(value), field, want, show(value)), field}
+	return Cause{"FieldValueTypeInvalid", fmt.Sprintf("Invalid value: %s: %s in body must be of type %s: %s",
+		show(value), field, want, show(value)), field}
 }
 
 func duplicate(field string, value any) Cause {
@@ -48,7 +49,8 @@ func notSupported(field string, value any, supported ...any) Cause {
 		}
 		quoted = append(quoted, fmt.Sprintf("%q", text))
 	}
-	return Cause{"FieldValueNotSupported", fmt.Sprintf("Unsupported value: %s: supported values: %s", show(value), strings.Join(quoted, ", ")), field}
+	return Cause{"FieldValueNotSupported", fmt.Sprintf("Unsupported value: %s: supported values: %s", show(value),
+		strings.Join(quoted, ", ")), field}
 }
 
 func withDetail(text, detail string) string {

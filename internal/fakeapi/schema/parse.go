@@ -20,8 +20,8 @@ const (
 	alternative // an alternative of an int-or-string, the one place below anyOf that names a type
 )
 
-// Parse reads an openAPIV3Schema and checks that it is structural. path is where it stands in its definition; for the API
-// server that is spec.validation.openAPIV3Schema if all versions share the schema, and if not,
+// Parse reads an openAPIV3Schema and checks that it is structural. path is where it stands in its definition; for the
+// API server that is spec.validation.openAPIV3Schema if all versions share the schema, and if not,
 // spec.versions[0].schema.openAPIV3Schema and so on. The schema is of use only if there are no causes.
 func Parse(v any, path string) (*Schema, []Cause) {
 	p := &parser{}
@@ -62,7 +62,8 @@ func (p *parser) schema(v any, path string, at level) *Schema {
 	if text := f.text("pattern"); text != "" {
 		var err error
 		if s.pattern, err = regexp.Compile(text); err != nil {
-			p.add(invalid(path+".pattern", text, fmt.Sprintf("must be a valid regular expression, but isn't: %v", err)))
+			p.add(invalid(path+".pattern", text, fmt.Sprintf("must be a valid regular expression, but isn't: %v",
+				err)))
 		}
 	}
 	p.below(s, f, at)

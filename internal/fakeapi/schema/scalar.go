@@ -16,7 +16,8 @@ func (s *Schema) checkNumber(v any, path string) []Cause {
 	var causes []Cause
 	if want, ok := s.outOfFormat(v); ok {
 		causes = append(causes, Cause{"FieldValueInvalid",
-			fmt.Sprintf("Invalid value: \"\": Checked value must be of type %s with format %s in %s", want, s.format, path), nowhere})
+			fmt.Sprintf("Invalid value: \"\": Checked value must be of type %s with format %s in %s", want,
+				s.format, path), nowhere})
 	}
 	i, isInt := v.(int64)
 	f, _ := v.(float64)
@@ -36,7 +37,8 @@ func (s *Schema) checkNumber(v any, path string) []Cause {
 	if s.multipleOf != nil {
 		shown, by := limit(*s.multipleOf)
 		if by <= 0 {
-			causes = append(causes, invalid(path, shown, fmt.Sprintf("factor MultipleOf declared for %s must be positive: %v", path, shown)))
+			causes = append(causes, invalid(path, shown,
+				fmt.Sprintf("factor MultipleOf declared for %s must be positive: %v", path, shown)))
 		} else if q := f / by; q != math.Trunc(q) {
 			fail("a multiple of %v", shown)
 		}
@@ -78,14 +80,16 @@ func (s *Schema) outOfFormat(v any) (typ string, wrong bool) {
 }
 
 var (
-	hostname = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*\.?$`)
-	uuid     = regexp.MustCompile(`^(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$`)
+	hostname = regexp.MustCompile(
+		`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*\.?$`)
+	uuid = regexp.MustCompile(`^(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$`)
 	// days matches what the API server's durations have beyond Go's: "2 days", "1w".
-	days = regexp.MustCompile(`^[0-9]+ ?(ns|nano|nanosecond|us|µs|micro|microsecond|ms|milli|millisecond|s|sec|second|m|min|minute|h|hr|hour|d|day|w|wk|week)s?$`)
+	days = regexp.MustCompile(
+		`^[0-9]+ ?(ns|nano|nanosecond|us|µs|micro|microsecond|ms|milli|millisecond|s|sec|second|m|min|minute|h|hr|hour|d|day|w|wk|week)s?$`)
 )
 
-// formats are the formats of strings that are checked. The API server knows a few more (isbn, creditcard, ssn, colours),
-// which no custom resource of ours or of the demo has; like an unknown format they allow everything here.
+// formats are the formats of strings that are checked. The API server knows a few more (isbn, creditcard, ssn,
+// colours), which no custom resource of ours or of the demo has; like an unknown format they allow everything here.
 var formats = map[string]func(string) bool{
 	"date-time": isDateTime, "datetime": isDateTime,
 	"date": func(s string) bool { _, err := time.Parse(time.DateOnly, s); return err == nil },

@@ -3,8 +3,8 @@
 // patch and ssa how fields are merged.
 //
 // Its job is one version's openAPIV3Schema. Not its job: the rest of a CustomResourceDefinition (names, scope,
-// conversion), metadata that all objects share, and rules in CEL, which it refuses, because a rule that is silently not
-// checked makes a test lie.
+// conversion), metadata that all objects share, and rules in CEL, which it refuses, because a rule that is silently
+// not checked makes a test lie.
 //
 // Place on the event path: in the fake API server's write handlers, in front of the watch that function 1 reads. It
 // runs on the handler's goroutine; a Schema is read only once it is made. No function changes its arguments.

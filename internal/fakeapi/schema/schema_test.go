@@ -131,7 +131,8 @@ func TestSchemasAreRefusedAsByARealServer(t *testing.T) {
 		c := v.(map[string]any)
 		_, causes := Parse(c["schema"], "spec.validation.openAPIV3Schema")
 		if got, want := causeTexts(causes), wantCauses(c); !slices.Equal(got, want) {
-			t.Errorf("%s:\n got %s\nwant %s", encode(t, c["schema"]), strings.Join(got, "\n     "), strings.Join(want, "\n     "))
+			t.Errorf("%s:\n got %s\nwant %s", encode(t, c["schema"]), strings.Join(got, "\n     "),
+				strings.Join(want, "\n     "))
 		}
 	}
 }
@@ -140,7 +141,8 @@ func TestSchemasAreRefusedAsByARealServer(t *testing.T) {
 func TestRulesInCELAreRefused(t *testing.T) {
 	_, causes := Parse(decode(t, `{'type':'object','properties':{'spec':{'type':'object','properties':{'n':{'type':'integer'}},
 		'x-kubernetes-validations':[{'rule':'self.n > 1'}]}}}`), "schema")
-	want := []string{"FieldValueForbidden schema.properties[spec].x-kubernetes-validations: Forbidden: rules in CEL are not supported by this server, and would have no effect"}
+	want := []string{"FieldValueForbidden schema.properties[spec].x-kubernetes-validations: Forbidden: rules in CEL " +
+		"are not supported by this server, and would have no effect"}
 	if got := causeTexts(causes); !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
@@ -153,7 +155,8 @@ func TestTheNodeOfASchemaSaysHowFieldsAreOwned(t *testing.T) {
 		field string
 		list  patch.ListType
 		keys  string
-	}{{"tags", patch.ListSet, ""}, {"ports", patch.ListMap, "port,proto"}, {"rows", patch.ListMap, "id"}, {"list", patch.ListAtomic, ""}} {
+	}{{"tags", patch.ListSet, ""}, {"ports", patch.ListMap, "port,proto"}, {"rows", patch.ListMap, "id"},
+		{"list", patch.ListAtomic, ""}} {
 		n := spec.Field(c.field)
 		if n.ListType() != c.list || strings.Join(n.Keys, ",") != c.keys {
 			t.Errorf("%s: %+v", c.field, n)
@@ -205,7 +208,8 @@ func TestDefaultsAreFilledOnReadWithoutTouchingTheStoredObject(t *testing.T) {
 func FuzzSchema(f *testing.F) {
 	s, cases := recorded(f)
 	for _, c := range cases {
-		f.Add([]byte(`{"type":"object","properties":{"spec":{"type":"object","default":{"a":null},"properties":{"a":{"type":"string","pattern":"a","nullable":true}}}}}`), []byte(encode(f, c["in"])))
+		f.Add([]byte(`{"type":"object","properties":{"spec":{"type":"object","default":{"a":null},`+
+			`"properties":{"a":{"type":"string","pattern":"a","nullable":true}}}}}`), []byte(encode(f, c["in"])))
 	}
 	f.Fuzz(func(t *testing.T, schemaBytes, objectBytes []byte) {
 		v, err := patch.Decode(objectBytes)

@@ -16,7 +16,8 @@ func (p *parser) structural(s *Schema, f fields, at level) {
 		p.add(invalid(path+".type", s.typ, "must be object if x-kubernetes-embedded-resource is true"))
 	case s.typ == "" && !s.intOrString && !s.preserveUnknown:
 		p.add(required(path+".type", map[level]string{atRoot: "must not be empty at the root",
-			atItems: "must not be empty for specified array items", atField: "must not be empty for specified object fields"}[at]))
+			atItems: "must not be empty for specified array items",
+			atField: "must not be empty for specified object fields"}[at]))
 	case at == atRoot && s.typ != "" && s.typ != "object":
 		p.add(invalid(path+".type", s.typ, "must be object at the root"))
 	}
@@ -29,17 +30,21 @@ func (p *parser) structural(s *Schema, f fields, at level) {
 	if f.m["additionalProperties"] != nil && len(s.properties) > 0 {
 		p.add(forbidden(path+".additionalProperties", "additionalProperties and properties are mutual exclusive"))
 	}
-	if types := []string{"array", "boolean", "integer", "number", "object", "string"}; s.typ != "" && !slices.Contains(types, s.typ) {
+	if types := []string{"array", "boolean", "integer", "number", "object", "string"}; s.typ != "" &&
+		!slices.Contains(types, s.typ) {
 		p.add(notSupported(path+".type", s.typ, "array", "boolean", "integer", "number", "object", "string"))
 	}
 	if s.intOrString && s.preserveUnknown {
-		p.add(invalid(path+".x-kubernetes-preserve-unknown-fields", true, "must be false if x-kubernetes-int-or-string is true"))
+		p.add(invalid(path+".x-kubernetes-preserve-unknown-fields", true,
+			"must be false if x-kubernetes-int-or-string is true"))
 	}
 	if s.intOrString && s.embeddedResource {
-		p.add(invalid(path+".x-kubernetes-embedded-resource", true, "must be false if x-kubernetes-int-or-string is true"))
+		p.add(invalid(path+".x-kubernetes-embedded-resource", true,
+			"must be false if x-kubernetes-int-or-string is true"))
 	}
 	if s.embeddedResource && !s.preserveUnknown && len(s.properties) == 0 {
-		p.add(required(path+".properties", "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"))
+		p.add(required(path+".properties",
+			"must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"))
 	}
 	if at == atRoot {
 		p.rootMetadata(s, path)
@@ -62,7 +67,8 @@ func (p *parser) rootMetadata(s *Schema, path string) {
 	}
 	for name := range meta.properties {
 		if name != "name" && name != "generateName" {
-			p.add(forbidden(path+".properties[metadata]", "must not specify anything other than name and generateName, but metadata is implicitly specified"))
+			p.add(forbidden(path+".properties[metadata]",
+				"must not specify anything other than name and generateName, but metadata is implicitly specified"))
 			return
 		}
 	}
@@ -85,7 +91,8 @@ func (p *parser) lists(s *Schema, f fields) {
 	}
 	p.typeFor(s, f, "x-kubernetes-map-type", s.mapType, "object")
 	if len(s.listMapKeys) > 0 && s.listType != "map" {
-		p.requiredOr(f.path+".x-kubernetes-list-type", s.listType, "must be map if x-kubernetes-list-map-keys is non-empty")
+		p.requiredOr(f.path+".x-kubernetes-list-type", s.listType,
+			"must be map if x-kubernetes-list-map-keys is non-empty")
 	}
 }
 
@@ -140,7 +147,8 @@ func (p *parser) itemsOfMap(s *Schema, path string) {
 		case !slices.Contains([]string{"boolean", "integer", "number", "string"}, k.typ):
 			p.add(invalid(at+".type", k.typ, "must be a scalar type if parent array's x-kubernetes-list-type is map"))
 		case !k.hasDefault && !slices.Contains(s.items.required, name):
-			p.add(required(at+".default", "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"))
+			p.add(required(at+".default",
+				"this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"))
 		}
 	}
 }
@@ -159,10 +167,12 @@ func (p *parser) forbidden(s *Schema, f fields, at level) {
 		p.add(forbidden(f.path+".$ref", "$ref is not supported"))
 	}
 	if f.m["uniqueItems"] == true {
-		p.add(forbidden(f.path+".uniqueItems", "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"))
+		p.add(forbidden(f.path+".uniqueItems",
+			"uniqueItems cannot be set to true since the runtime complexity becomes quadratic"))
 	}
 	if rules := f.m["x-kubernetes-validations"]; rules != nil {
-		p.add(forbidden(f.path+".x-kubernetes-validations", "rules in CEL are not supported by this server, and would have no effect"))
+		p.add(forbidden(f.path+".x-kubernetes-validations",
+			"rules in CEL are not supported by this server, and would have no effect"))
 	}
 	if at < nested {
 		return
@@ -170,7 +180,8 @@ func (p *parser) forbidden(s *Schema, f fields, at level) {
 	if s.typ != "" && at != alternative {
 		p.add(forbidden(f.path+".type", "must be empty to be structural"))
 	}
-	for _, name := range []string{"additionalProperties", "default", "x-kubernetes-list-type", "x-kubernetes-map-type"} {
+	for _, name := range []string{"additionalProperties", "default", "x-kubernetes-list-type",
+		"x-kubernetes-map-type"} {
 		if f.m[name] != nil {
 			p.add(forbidden(f.path+"."+name, "must be undefined to be structural"))
 		}
@@ -180,7 +191,8 @@ func (p *parser) forbidden(s *Schema, f fields, at level) {
 			p.add(forbidden(f.path+"."+name, "must be empty to be structural"))
 		}
 	}
-	for _, name := range []string{"nullable", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string"} {
+	for _, name := range []string{"nullable", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource",
+		"x-kubernetes-int-or-string"} {
 		if f.m[name] == true {
 			p.add(forbidden(f.path+"."+name, "must be false to be structural"))
 		}

@@ -9,9 +9,9 @@ import (
 	"skiff/internal/patch"
 )
 
-// Validate returns what is wrong with an object that has been pruned and defaulted. The texts are the API server's, their
-// order is that of the fields' names. Where no alternative of an anyOf or oneOf fits, the causes of the first are given;
-// the API server picks the one that came closest.
+// Validate returns what is wrong with an object that has been pruned and defaulted. The texts are the API server's,
+// their order is that of the fields' names. Where no alternative of an anyOf or oneOf fits, the causes of the first
+// are given; the API server picks the one that came closest.
 func (s *Schema) Validate(object map[string]any) []Cause {
 	return s.validate(object, "")
 }
@@ -34,7 +34,8 @@ func (s *Schema) value(v any, path string) []Cause {
 	case []any:
 		causes = append(causes, s.checkList(v, path)...)
 	}
-	if len(s.enum) > 0 && !(v == nil && s.nullable) && !slices.ContainsFunc(s.enum, func(e any) bool { return patch.Equal(e, v) }) {
+	if len(s.enum) > 0 && !(v == nil && s.nullable) && !slices.ContainsFunc(s.enum,
+		func(e any) bool { return patch.Equal(e, v) }) {
 		causes = append(causes, notSupported(path, v, s.enum...))
 	}
 	if object, ok := v.(map[string]any); ok {
@@ -92,7 +93,8 @@ func (s *Schema) checkString(v, path string) []Cause {
 	case s.maxLength != nil && n > *s.maxLength:
 		causes = append(causes, tooLong(path, *s.maxLength))
 	case s.minLength != nil && n < *s.minLength:
-		causes = append(causes, invalid(path, v, fmt.Sprintf("%s in body should be at least %d chars long", path, *s.minLength)))
+		causes = append(causes, invalid(path, v, fmt.Sprintf("%s in body should be at least %d chars long", path,
+			*s.minLength)))
 	case s.pattern != nil && !s.pattern.MatchString(v):
 		causes = append(causes, invalid(path, v, fmt.Sprintf("%s in body should match '%s'", path, s.pattern)))
 	}
@@ -111,7 +113,8 @@ func (s *Schema) checkList(list []any, path string) []Cause {
 	}
 	n := int64(len(list))
 	if s.minItems != nil && n < *s.minItems {
-		causes = append(causes, invalid(path, n, fmt.Sprintf("%s in body should have at least %d items", path, *s.minItems)))
+		causes = append(causes, invalid(path, n, fmt.Sprintf("%s in body should have at least %d items", path,
+			*s.minItems)))
 	}
 	if s.maxItems != nil && n > *s.maxItems {
 		causes = append(causes, tooMany(path, n, *s.maxItems))
@@ -123,7 +126,8 @@ func (s *Schema) checkObject(object map[string]any, path string) []Cause {
 	var causes []Cause
 	n := int64(len(object))
 	if s.minProperties != nil && n < *s.minProperties {
-		causes = append(causes, invalid(path, n, fmt.Sprintf("%s in body should have at least %d properties", path, *s.minProperties)))
+		causes = append(causes, invalid(path, n, fmt.Sprintf("%s in body should have at least %d properties",
+			path, *s.minProperties)))
 	}
 	if s.maxProperties != nil && n > *s.maxProperties {
 		causes = append(causes, tooMany(path, n, *s.maxProperties))
@@ -176,7 +180,8 @@ func (s *Schema) field(name string) *Schema {
 func (s *Schema) checkJunctors(v any, path string) []Cause {
 	var causes []Cause
 	fail := func(text string) {
-		causes = append(causes, Cause{"FieldValueInvalid", fmt.Sprintf("Invalid value: \"\": %q %s", path, text), nowhere})
+		causes = append(causes, Cause{"FieldValueInvalid", fmt.Sprintf("Invalid value: \"\": %q %s", path, text),
+			nowhere})
 	}
 	if len(s.anyOf) > 0 {
 		if valid, failures := alternatives(s.anyOf, v, path); valid == 0 {

@@ -1,5 +1,5 @@
-// Package selector parses and matches the label and field selectors of LIST, WATCH and deletecollection, in the API server's full
-// grammar and with its error texts. It is pure: no goroutine, no state, nothing of HTTP.
+// Package selector parses and matches the label and field selectors of LIST, WATCH and deletecollection, in the API
+// server's full grammar and with its error texts. It is pure: no goroutine, no state, nothing of HTTP.
 package selector
 
 import (
@@ -173,7 +173,8 @@ func (r requirement) check() error {
 	for i, v := range r.values {
 		if r.op == "gt" || r.op == "lt" {
 			if _, err := strconv.ParseInt(v, 10, 64); err != nil {
-				return fmt.Errorf("values[%d]: Invalid value: %q: for 'Gt', 'Lt' operators, the value must be an integer", i, v)
+				return fmt.Errorf(
+					"values[%d]: Invalid value: %q: for 'Gt', 'Lt' operators, the value must be an integer", i, v)
 			}
 		}
 		if why := LabelValue(v); why != "" {

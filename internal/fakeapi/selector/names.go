@@ -19,11 +19,21 @@ const (
 	label1035Fmt     = `[a-z]([-a-z0-9]*[a-z0-9])?`
 	labelValueFmt    = `(` + qualifiedNameFmt + `)?`
 
-	qualifiedNameText = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '" + qualifiedNameFmt + "')"
-	labelValueText    = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '" + labelValueFmt + "')"
-	subdomainText     = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '" + subdomainFmt + "')"
-	labelText         = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '" + labelFmt + "')"
-	label1035Text     = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '" + label1035Fmt + "')"
+	qualifiedNameText = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end " +
+		"with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '" +
+		qualifiedNameFmt + "')"
+	labelValueText = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', " +
+		"and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex " +
+		"used for validation is '" + labelValueFmt + "')"
+	subdomainText = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', " +
+		"and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '" +
+		subdomainFmt + "')"
+	labelText = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must " +
+		"start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '" +
+		labelFmt + "')"
+	label1035Text = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an " +
+		"alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used " +
+		"for validation is '" + label1035Fmt + "')"
 )
 
 var (
@@ -43,7 +53,10 @@ func QualifiedName(s string) []string {
 	case !slash:
 		name = s
 	case strings.Contains(name, "/"):
-		return []string{"a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '" + qualifiedNameFmt + "') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"}
+		return []string{"a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start " +
+			"and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for " +
+			"validation is '" + qualifiedNameFmt +
+			"') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"}
 	case prefix == "":
 		errs = append(errs, "prefix part must be non-empty")
 	default:

@@ -11,8 +11,8 @@ const (
 	lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 )
 
-// clientSideApplied are the fields of live that kubectl has set by client-side apply and that are still as it has set them: an apply
-// by kubectl may take them over.
+// clientSideApplied are the fields of live that kubectl has set by client-side apply and that are still as it has set
+// them: an apply by kubectl may take them over.
 func (w Write) clientSideApplied(live map[string]any) set {
 	text := annotation(live)
 	if w.Manager != kubectl || text == "" {
@@ -31,7 +31,8 @@ func (w Write) clientSideApplied(live map[string]any) set {
 	return fields.minus(diff.added).minus(diff.modified).minus(diff.removed)
 }
 
-// keepLastApplied writes what kubectl applied into the annotation of client-side apply, where there is one, so that the two can be mixed.
+// keepLastApplied writes what kubectl applied into the annotation of client-side apply, where there is one, so that
+// the two can be mixed.
 func (w Write) keepLastApplied(merged, applied map[string]any) error {
 	if w.Manager != kubectl || annotation(merged) == "" {
 		return nil

@@ -54,7 +54,8 @@ func newConflictError(conflicts []conflict) *ConflictError {
 		e.Causes = append(e.Causes, Cause{"conflict with " + c.manager, c.field})
 	}
 	if len(conflicts) == 1 {
-		e.Message = fmt.Sprintf("Apply failed with 1 conflict: conflict with %s: %s", conflicts[0].manager, conflicts[0].field)
+		e.Message = fmt.Sprintf("Apply failed with 1 conflict: conflict with %s: %s",
+			conflicts[0].manager, conflicts[0].field)
 		return e
 	}
 	var lines []string

@@ -122,7 +122,8 @@ func withoutTimes(list []any) any {
 // encode returns managedFields in the API server's order: Apply before Update, then by time, then by name.
 func (m managers) encode() []any {
 	ids := m.sorted(func(a, b managerID) int {
-		return cmp.Or(strings.Compare(a.operation, b.operation), m[a].time.Compare(m[b].time), strings.Compare(a.name, b.name),
+		return cmp.Or(strings.Compare(a.operation, b.operation), m[a].time.Compare(m[b].time),
+			strings.Compare(a.name, b.name),
 			strings.Compare(m[a].apiVersion, m[b].apiVersion), strings.Compare(a.subresource, b.subresource))
 	})
 	list := make([]any, 0, len(ids))
@@ -153,7 +154,8 @@ func (m managers) sorted(compare func(a, b managerID) int) []managerID {
 // limit puts the oldest Update entries together while there are more than the API server keeps.
 func (m managers) limit() {
 	oldest := m.sorted(func(a, b managerID) int {
-		return cmp.Or(m[a].time.Compare(m[b].time), strings.Compare(a.name, b.name), strings.Compare(a.apiVersion, b.apiVersion),
+		return cmp.Or(m[a].time.Compare(m[b].time), strings.Compare(a.name, b.name),
+			strings.Compare(a.apiVersion, b.apiVersion),
 			strings.Compare(a.subresource, b.subresource))
 	})
 	oldest = slices.DeleteFunc(oldest, func(id managerID) bool { return id.operation == opApply })
@@ -185,5 +187,6 @@ func describe(object map[string]any) string {
 	if !strings.Contains(version, "/") {
 		version = "/" + version // the group, which is empty
 	}
-	return fmt.Sprintf("%s/%s; %s, Kind=%s", text(meta, "namespace"), text(meta, "name"), version, text(object, "kind"))
+	return fmt.Sprintf("%s/%s; %s, Kind=%s", text(meta, "namespace"), text(meta, "name"),
+		version, text(object, "kind"))
 }

@@ -8,8 +8,8 @@ import (
 	"skiff/internal/patch"
 )
 
-// set is a set of fields as a tree, in the spelling of fieldsV1: "f:" and a name for a field, "k:" and a JSON object for
-// an item of a list with keys, "v:" and a JSON value for a member of a set, "i:" and a number for an index.
+// set is a set of fields as a tree, in the spelling of fieldsV1: "f:" and a name for a field, "k:" and a JSON object
+// for an item of a list with keys, "v:" and a JSON value for a member of a set, "i:" and a number for an index.
 type set map[string]node
 
 type node struct {

@@ -1,15 +1,15 @@
 // Package ssa keeps metadata.managedFields as the API server does: who owns which field of an object, what a
 // server-side apply changes and removes, and which of its fields conflict with other managers.
 //
-// Its job is ownership and the merge of an apply. Not its job: HTTP, defaulting, validation, pruning and storage, which
-// fakeapi does around it, in the API server's order: decode, default, then [Write.Update] or [Write.Apply], then
+// Its job is ownership and the merge of an apply. Not its job: HTTP, defaulting, validation, pruning and storage,
+// which fakeapi does around it, in the API server's order: decode, default, then [Write.Update] or [Write.Apply], then
 // what the server allocates (clusterIP is owned by nobody for that reason), then validation.
 //
 // Place on the event path: in the fake API server's write handlers, in front of the watch that function 1 reads. It
 // runs on the handler's goroutine, keeps no state and changes none of its arguments.
 //
-// Difference to the API server: one version per kind is assumed (entries of other versions are taken as if they were of
-// this one).
+// Difference to the API server: one version per kind is assumed (entries of other versions are taken as if they were
+// of this one).
 package ssa
 
 import (
@@ -25,8 +25,8 @@ type Write struct {
 	Manager     string      // the fieldManager parameter, else what stands before the "/" of the User-Agent
 	APIVersion  string      // of the endpoint, such as apps/v1
 	Subresource string      // "" or, for example, status
-	// Reset are the fields that this endpoint ignores, so that nobody gets to own them through it: "status" where there
-	// is a status subresource, "spec" and "metadata" of a custom resource's status endpoint, and so on.
+	// Reset are the fields that this endpoint ignores, so that nobody gets to own them through it: "status" where
+	// there is a status subresource, "spec" and "metadata" of a custom resource's status endpoint, and so on.
 	Reset []string
 	Now   time.Time
 }
@@ -45,9 +45,9 @@ type TypeError struct{ Message string }
 
 func (e *TypeError) Error() string { return e.Message }
 
-// Update returns new, what a POST, PUT or PATCH other than apply is about to store, with its managedFields. old is what
-// is stored, nil for a POST. Managers lose the fields that new changes or removes; this one gets those that it adds or
-// changes, as operation Update, next to what it owns as operation Apply.
+// Update returns new, what a POST, PUT or PATCH other than apply is about to store, with its managedFields. old is
+// what is stored, nil for a POST. Managers lose the fields that new changes or removes; this one gets those that it
+// adds or changes, as operation Update, next to what it owns as operation Apply.
 //
 // new may bring managedFields of its own: they count, and [{}] or [] strips them. An object without managedFields gets
 // none here, only by an apply.
@@ -59,7 +59,8 @@ func (w Write) Update(old, new map[string]any) map[string]any {
 	return out
 }
 
-// Managers returns the managedFields of what Update returns, nil for none. Both objects have the zero fields of their kind already.
+// Managers returns the managedFields of what Update returns, nil for none. Both objects have the zero fields of their
+// kind already.
 func (w Write) Managers(old, new map[string]any) []any {
 	bare := withoutManagedFields(old)
 	if old == nil {
@@ -81,9 +82,9 @@ func (w Write) owners(old, new, bareOld, bareNew map[string]any) managers {
 	return m
 }
 
-// KeepTimes returns new, or new with old's managedFields if these and new's differ in nothing but times and the objects
-// in nothing else: then the write was none. It belongs behind everything that still changes new, because a write that
-// sent "0.5" for a stored "500m" turns out to be none only once the server has put it into its own form.
+// KeepTimes returns new, or new with old's managedFields if these and new's differ in nothing but times and the
+// objects in nothing else: then the write was none. It belongs behind everything that still changes new, because a
+// write that sent "0.5" for a stored "500m" turns out to be none only once the server has put it into its own form.
 func KeepTimes(old, new map[string]any) map[string]any {
 	before, ok := managedFieldsOf(old)
 	after, ok2 := managedFieldsOf(new)
@@ -149,11 +150,14 @@ func (w Write) update(m managers, old, new map[string]any) {
 
 // Apply returns live, nil if there is none, with applied merged into it: what applied no longer has, this manager
 // owned and nobody else owns is removed. Fields of other managers that would change are conflicts, and the error is a
-// *ConflictError, unless force takes them over. Where nothing changes, the result is equal to live with its managedFields
-// and their times. As with Update, the result has the zero fields of its kind.
+// *ConflictError, unless force takes them over. Where nothing changes, the result is equal to live with its
+// managedFields and their times. As with Update, the result has the zero fields of its kind.
 func (w Write) Apply(live, applied map[string]any, force bool) (map[string]any, error) {
 	if v, _ := applied["apiVersion"].(string); v != w.APIVersion {
-		return nil, &BadRequestError{fmt.Sprintf("Incorrect version specified in apply patch. Specified patch version: %s, expected: %s", v, w.APIVersion)}
+		return nil,
+			&BadRequestError{
+				fmt.Sprintf("Incorrect version specified in apply patch. Specified patch version: %s, expected: %s", v,
+					w.APIVersion)}
 	}
 	if list, ok := managedFieldsOf(applied); ok && list != nil {
 		return nil, &BadRequestError{"metadata.managedFields must be nil"}
@@ -165,7 +169,8 @@ func (w Write) Apply(live, applied map[string]any, force bool) (map[string]any, 
 	}
 	config, err := fieldsOf(w.Schema, applied)
 	if err != nil {
-		return nil, &TypeError{fmt.Sprintf("failed to create typed patch object (%s): %v", describe(applied), err)} // the server's words
+		// the server's words
+		return nil, &TypeError{fmt.Sprintf("failed to create typed patch object (%s): %v", describe(applied), err)}
 	}
 	bare := patch.FillZero(w.Schema, withoutManagedFields(live))
 	if live == nil {
@@ -247,8 +252,9 @@ func (w Write) reset() set {
 	return s
 }
 
-// now has whole seconds, as managedFields have: entries are sorted by it. Entries of the scale subresource have no time: the API
-// server loses it on the way from the Scale's managedFields to its parent's (ToParent in managedfields/scalehandler.go).
+// now has whole seconds, as managedFields have: entries are sorted by it. Entries of the scale subresource have no
+// time: the API server loses it on the way from the Scale's managedFields to its parent's (ToParent in
+// managedfields/scalehandler.go).
 func (w Write) now() time.Time {
 	if w.Subresource == "scale" {
 		return time.Time{}

@@ -130,7 +130,8 @@ func TestManagedFieldsAreThoseOfARealServer(t *testing.T) {
 				}
 				want := step["object"].(map[string]any)
 				if normalised(t, got) != normalised(t, want) {
-					t.Errorf("step %d, %s by %s of %s:\n got %s\nwant %s", i, step["op"], step["manager"], encode(t, step["body"]), normalised(t, got), normalised(t, want))
+					t.Errorf("step %d, %s by %s of %s:\n got %s\nwant %s", i, step["op"], step["manager"],
+						encode(t, step["body"]), normalised(t, got), normalised(t, want))
 				}
 				stored = want
 			}
@@ -149,7 +150,8 @@ func checkError(t *testing.T, i int, step map[string]any, err error, want string
 	}
 	var causes []any
 	for _, c := range conflict.Causes {
-		causes = append(causes, map[string]any{"reason": "FieldManagerConflict", "message": c.Message, "field": c.Field})
+		causes = append(causes, map[string]any{"reason": "FieldManagerConflict",
+			"message": c.Message, "field": c.Field})
 	}
 	recorded := step["causes"].([]any) // in the server's random order
 	for _, list := range [][]any{causes, recorded} {
@@ -162,7 +164,10 @@ func checkError(t *testing.T, i int, step map[string]any, err error, want string
 
 func configMap(t testing.TB, data string) map[string]any {
 	t.Helper()
-	v, err := patch.Decode([]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"default"},"data":` + data + `}`))
+	v,
+		err := patch.Decode(
+		[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"default"},"data":` + data +
+			`}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +175,8 @@ func configMap(t testing.TB, data string) map[string]any {
 }
 
 func writer(manager string, second int) Write {
-	return Write{Schema: patch.SchemaFor("v1", "ConfigMap"), Manager: manager, APIVersion: "v1", Now: time.Unix(int64(second), 0)}
+	return Write{Schema: patch.SchemaFor("v1", "ConfigMap"), Manager: manager, APIVersion: "v1",
+		Now: time.Unix(int64(second), 0)}
 }
 
 // Rules: FS-04, FS-19
@@ -228,7 +234,8 @@ func TestAFieldThatAnUpdateEntryOwnsSurvivesAnApplyThatDropsIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	applied, err = writer("skiff", 4).Apply(writer("skiff", 3).Update(posted, handed.(map[string]any)), configMap(t, `{"a":"1"}`), true)
+	applied, err = writer("skiff", 4).Apply(writer("skiff", 3).Update(posted, handed.(map[string]any)),
+		configMap(t, `{"a":"1"}`), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +299,8 @@ func TestKubectlTakesOverWhatItAppliedOnTheClientSide(t *testing.T) {
 		t.Errorf("another manager than kubectl: %v", err)
 	}
 	_, err := writer(kubectl, 3).Apply(live, configMap(t, `{"same":"2","changed":"3"}`), false)
-	if !errors.As(err, &conflict) || conflict.Message != `Apply failed with 1 conflict: conflict with "somebody" using v1: .data.changed` {
+	if !errors.As(err, &conflict) ||
+		conflict.Message != `Apply failed with 1 conflict: conflict with "somebody" using v1: .data.changed` {
 		t.Errorf("what somebody else has changed since: %v", err)
 	}
 	merged, err := writer(kubectl, 3).Apply(live, configMap(t, `{"same":"2"}`), false)
@@ -333,7 +341,8 @@ func FuzzApply(f *testing.F) {
 			return
 		}
 		a["apiVersion"] = "apps/v1"
-		w := Write{Schema: deployment, Manager: "fuzz", APIVersion: "apps/v1", Reset: []string{"status"}, Now: time.Unix(1, 0)}
+		w := Write{Schema: deployment, Manager: "fuzz", APIVersion: "apps/v1",
+			Reset: []string{"status"}, Now: time.Unix(1, 0)}
 		w.Update(l, a)
 		merged, err := w.Apply(l, a, true)
 		if err != nil {

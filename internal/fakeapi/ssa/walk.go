@@ -82,7 +82,8 @@ func elementOf(n *patch.Node, v any) (string, error) {
 		if _, ok := v.(map[string]any); !ok {
 			return "", fmt.Errorf("associative list with keys may not have non-map elements")
 		}
-		return "", fmt.Errorf("associative list with keys has an element that omits all key fields %q (and doesn't have default values for any key fields)", n.Keys)
+		return "", fmt.Errorf("associative list with keys has an element that omits all key fields %q (and doesn't "+
+			"have default values for any key fields)", n.Keys)
 	}
 	switch v.(type) {
 	case map[string]any:
@@ -149,7 +150,8 @@ func (s set) addFields(n *patch.Node, v any, path []string) error {
 		seen := map[string]bool{}
 		for _, it := range items {
 			if seen[it.element] {
-				return fmt.Errorf("%s: duplicate entries for key %s", pathString(path), pathString([]string{it.element}))
+				return fmt.Errorf("%s: duplicate entries for key %s", pathString(path),
+					pathString([]string{it.element}))
 			}
 			seen[it.element] = true
 			at := append(path, it.element)

@@ -15,8 +15,8 @@ const (
 	Deleted  EventType = "DELETED"
 )
 
-// Event is one committed change. Prev is the version before it, nil for Added. The Object of a Deleted event is the last state
-// under the revision of the removal.
+// Event is one committed change. Prev is the version before it, nil for Added. The Object of a Deleted event is the
+// last state under the revision of the removal.
 type Event struct {
 	Type         EventType
 	Object, Prev *Object
@@ -74,8 +74,9 @@ type Cursor struct {
 	current  bool  // it was up to date once
 }
 
-// Watch returns a cursor behind revision from. The error is ErrCompacted, together with the oldest revision one can start from.
-// A revision in the future is accepted: nothing is handed out until the counter passes it, as with the real server.
+// Watch returns a cursor behind revision from. The error is ErrCompacted, together with the oldest revision one can
+// start from. A revision in the future is accepted: nothing is handed out until the counter passes it, as with the
+// real server.
 func (s *Store) Watch(name string, from int64) (*Cursor, int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,8 +99,8 @@ func (s *Store) ListAndWatch(name, namespace string) ([]*Object, *Cursor) {
 // Revision returns the revision up to which all changes were handed out.
 func (c *Cursor) Revision() int64 { return c.revision }
 
-// Next returns up to limit changes that were not handed out yet, and the revision up to which the reader now knows everything.
-// When there is none it returns a channel that is closed by the next change. The error is ErrSlow.
+// Next returns up to limit changes that were not handed out yet, and the revision up to which the reader now knows
+// everything. When there is none it returns a channel that is closed by the next change. The error is ErrSlow.
 func (c *Cursor) Next(limit int) (events []Event, revision int64, wait <-chan struct{}, err error) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()

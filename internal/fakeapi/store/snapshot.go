@@ -19,8 +19,8 @@ func (s *Store) Snapshot() *Snapshot {
 	return out
 }
 
-// Restore goes back to a snapshot, as etcd does to a backup: the revision, too, and there is no history. Revisions between the two will
-// be given again, to other changes. Cursors are of no use any more.
+// Restore goes back to a snapshot, as etcd does to a backup: the revision, too, and there is no history. Revisions
+// between the two will be given again, to other changes. Cursors are of no use any more.
 func (s *Store) Restore(sn *Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,10 +1,10 @@
-// Package store is the memory of the embedded API server: what etcd and the watch cache are to the real one. It keeps immutable
-// versions of objects under one global revision counter, and per table (one per resource) a log of the last changes from which
-// watches read and from which older snapshots are rebuilt. It knows keys and revisions; what an object means, who may write it
-// and how it looks on the wire is the business of package fakeapi.
+// Package store is the memory of the embedded API server: what etcd and the watch cache are to the real one. It keeps
+// immutable versions of objects under one global revision counter, and per table (one per resource) a log of the last
+// changes from which watches read and from which older snapshots are rebuilt. It knows keys and revisions; what an
+// object means, who may write it and how it looks on the wire is the business of package fakeapi.
 //
-// It starts no goroutine. Writers hold one lock for a whole transaction, so that every commit is linearizable and each table's log
-// is in commit order; readers of a watch are cursors over the log that wait on a channel.
+// It starts no goroutine. Writers hold one lock for a whole transaction, so that every commit is linearizable and each
+// table's log is in commit order; readers of a watch are cursors over the log that wait on a channel.
 package store
 
 import (
@@ -31,8 +31,8 @@ func (k Key) compare(o Key) int {
 	return strings.Compare(k.Name, o.Name)
 }
 
-// Object is one version of an object. Value is immutable from the moment it is stored: it has neither apiVersion nor kind, which
-// belong to the endpoint that shows it, and its metadata.resourceVersion is Revision in decimal.
+// Object is one version of an object. Value is immutable from the moment it is stored: it has neither apiVersion nor
+// kind, which belong to the endpoint that shows it, and its metadata.resourceVersion is Revision in decimal.
 type Object struct {
 	Key
 	Revision int64
@@ -131,8 +131,8 @@ func (s *Store) Get(name string, k Key) (*Object, int64) {
 	return s.tableLocked(name).objects[k], s.revision
 }
 
-// List returns the objects of a table in key order as they were at revision at (0 = now), of one namespace or of all (""), and the
-// revision of that snapshot. The errors are ErrCompacted and ErrFuture.
+// List returns the objects of a table in key order as they were at revision at (0 = now), of one namespace or of all
+// (""), and the revision of that snapshot. The errors are ErrCompacted and ErrFuture.
 func (s *Store) List(name, namespace string, at int64) ([]*Object, int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,8 +194,8 @@ func (s *Store) Advanced() (<-chan struct{}, int64) {
 	return s.advanced, s.revision
 }
 
-// Tx reads and writes under the store's lock. Each Put and Delete is a commit of its own that is seen at once and cannot be
-// taken back: a transaction checks first and writes last.
+// Tx reads and writes under the store's lock. Each Put and Delete is a commit of its own that is seen at once and
+// cannot be taken back: a transaction checks first and writes last.
 type Tx struct{ s *Store }
 
 // Update runs fn with the store to itself.
@@ -221,8 +221,8 @@ func (tx *Tx) Tables() []string {
 	return out
 }
 
-// Put commits a new version of an object and returns it. The store takes value over and sets its resourceVersion. shape is kept
-// with the version: by it a reader knows which rules the value was made to fit when it was written.
+// Put commits a new version of an object and returns it. The store takes value over and sets its resourceVersion.
+// shape is kept with the version: by it a reader knows which rules the value was made to fit when it was written.
 func (tx *Tx) Put(name string, k Key, value map[string]any, shape any) *Object {
 	t := tx.s.tableLocked(name)
 	o := tx.s.versionLocked(k, value)
@@ -237,8 +237,8 @@ func (tx *Tx) Put(name string, k Key, value map[string]any, shape any) *Object {
 	return o
 }
 
-// Delete commits the removal of an object and returns its last state, which carries the revision of the removal. value is that
-// state (the store takes it over); nil means the stored one. The object must exist.
+// Delete commits the removal of an object and returns its last state, which carries the revision of the removal. value
+// is that state (the store takes it over); nil means the stored one. The object must exist.
 func (tx *Tx) Delete(name string, k Key, value map[string]any) *Object {
 	t := tx.s.tableLocked(name)
 	prev := t.objects[k]

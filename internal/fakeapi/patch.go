@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"skiff/internal/fakeapi/jsonpatch"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
@@ -98,7 +99,7 @@ func (s *Server) plainPatch(w http.ResponseWriter, r *request, t kube.PatchType,
 func patched(r *request, t kube.PatchType, live map[string]any, p any) (any, error) {
 	switch t {
 	case kube.JSONPatch:
-		out, err := patch.JSONPatch(live, p)
+		out, err := jsonpatch.Apply(live, p)
 		if err != nil {
 			return nil, jsonPatchError(err)
 		}
@@ -110,7 +111,7 @@ func patched(r *request, t kube.PatchType, live map[string]any, p any) (any, err
 		}
 		return out, nil
 	}
-	return patch.MergePatch(live, p), nil
+	return jsonpatch.Merge(live, p), nil
 }
 
 // patchResult checks that the outcome of a patch still is this object. The error is a Status, or what Go's decoder
@@ -152,11 +153,11 @@ const rejected = "the server rejected our request due to an error in our request
 
 func jsonPatchError(err error) error {
 	switch {
-	case errors.Is(err, patch.ErrMalformedPatch):
+	case errors.Is(err, jsonpatch.ErrMalformedPatch):
 		return badRequest("error decoding patch: %v", err)
-	case errors.Is(err, patch.ErrTooManyOps):
+	case errors.Is(err, jsonpatch.ErrTooManyOps):
 		return failure(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
-			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d", patch.MaxJSONPatchOperations),
+			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d", jsonpatch.MaxOperations),
 			detailsNone)
 	}
 	return failure(http.StatusUnprocessableEntity, "Invalid", rejected, detailsNone)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"skiff/internal/fakeapi/fields"
+	"skiff/internal/fakeapi/jsonpatch"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
@@ -97,13 +98,13 @@ func scaled(r *request, t kube.PatchType, scale map[string]any, sent any) (any, 
 	case r.verb == "update":
 		return sent, nil
 	case t == kube.JSONPatch:
-		out, err := patch.JSONPatch(scale, sent)
+		out, err := jsonpatch.Apply(scale, sent)
 		if err != nil {
 			return nil, jsonPatchError(err)
 		}
 		return out, nil
 	case t == kube.MergePatch, t == kube.StrategicMergePatch: // a Scale has no lists: they are the same
-		return patch.MergePatch(scale, sent), nil
+		return jsonpatch.Merge(scale, sent), nil
 	}
 	return nil, unsupportedPatch(r)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -157,6 +158,12 @@ func (l Labels) MarshalJSONTo(enc *jsontext.Encoder) error {
 	}
 	return enc.WriteToken(jsontext.EndObject)
 }
+
+// UnmarshalJSON and MarshalJSON do the same for encoding/json, which does not know the methods above.
+func (l *Labels) UnmarshalJSON(text []byte) error { return json.Unmarshal(text, l, decodeOptions) }
+
+// MarshalJSON writes l as a JSON object.
+func (l Labels) MarshalJSON() ([]byte, error) { return json.Marshal(l) }
 
 // sortLabels returns a copy of in of the exact size, sorted by key, the last of equal keys kept.
 func sortLabels(in []Label) Labels {

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	stdjson "encoding/json"
 	"strings"
 	"testing"
 	"unsafe"
@@ -65,6 +66,29 @@ func TestLabelsAreSortedSharedAndExact(t *testing.T) {
 		if err := json.Unmarshal([]byte(bad), new(Labels), decodeOptions); err == nil {
 			t.Errorf("%s was taken for labels", bad)
 		}
+	}
+}
+
+func TestLabelsAreAnObjectForBothJSONPackages(t *testing.T) {
+	type object struct {
+		Labels Labels `json:"labels"`
+	}
+	const text = `{"labels":{"app":"web","tier":"db"}}`
+	var read object
+	if err := stdjson.Unmarshal([]byte(text), &read); err != nil {
+		t.Fatal(err)
+	}
+	if v, ok := read.Labels.Get("tier"); !ok || v != "db" || len(read.Labels) != 2 {
+		t.Errorf("encoding/json reads %v", read.Labels)
+	}
+	if written, err := stdjson.Marshal(read); err != nil || string(written) != text {
+		t.Errorf("encoding/json writes %s, %v", written, err)
+	}
+	if written, err := stdjson.Marshal(object{}); err != nil || string(written) != `{"labels":{}}` {
+		t.Errorf("encoding/json writes no labels as %s, %v", written, err)
+	}
+	if err := stdjson.Unmarshal([]byte(`{"labels":{"a":1}}`), &read); err == nil {
+		t.Error("encoding/json takes a number for a label")
 	}
 }
 

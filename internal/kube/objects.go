@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -80,23 +79,6 @@ func (c *Client) Create(ctx context.Context, r Resource, namespace string, obj, 
 		query: o.query(), body: body, contentType: "application/json"}, r, k, into)
 }
 
-// errNoResourceVersion refuses what the server would take as "overwrite whatever is there".
-var errNoResourceVersion = errors.New("the object carries no metadata.resourceVersion: read it first, or patch it")
-
-// Update replaces an object. It refuses a body without a resource version, because some kinds would then
-// overwrite another writer's change without a word.
-func (c *Client) Update(ctx context.Context, r Resource, k Key, obj, into any, o WriteOptions) error {
-	body, err := json.Marshal(obj)
-	if err != nil {
-		return fmt.Errorf("encode %s %s: %w", r, k, err)
-	}
-	if m := metaIn(body); m.ResourceVersion == "" {
-		return fmt.Errorf("update %s %s: %w", r, k, errNoResourceVersion)
-	}
-	return c.object(ctx, request{verb: "update", method: http.MethodPut, path: r.Path(k.Namespace, k.Name, o.Subresource),
-		query: o.query(), body: body, contentType: "application/json"}, r, k, into)
-}
-
 // Patch changes an object by a patch of type t. With ApplyPatch it also creates it; o.FieldManager is then
 // required.
 func (c *Client) Patch(ctx context.Context, r Resource, k Key, t PatchType, patch, into any, o WriteOptions) error {
@@ -161,15 +143,6 @@ func (c *Client) object(ctx context.Context, req request, r Resource, k Key, int
 		return req.wrap(fmt.Errorf("decode the answer: %w", err))
 	}
 	return nil
-}
-
-// metaIn returns the metadata of an encoded object as far as it can be read.
-func metaIn(body []byte) Meta {
-	var o struct {
-		Meta `json:"metadata"`
-	}
-	_ = json.Unmarshal(body, &o, decodeOptions) // what cannot be read stays empty, and is then refused or not named
-	return o.Meta
 }
 
 // nameIn returns the name of an encoded object for an error text.

@@ -361,9 +361,6 @@ func TestWhatEachWriteSends(t *testing.T) {
 		{"create", func() error {
 			return c.Create(t.Context(), pods, "ns", obj, nil, WriteOptions{FieldManager: "skiff", FieldValidation: "Strict"})
 		}, sent{"POST", path + "?fieldManager=skiff&fieldValidation=Strict", "application/json", body}},
-		{"update of the status", func() error {
-			return c.Update(t.Context(), pods, k, obj, nil, WriteOptions{Subresource: "status"})
-		}, sent{"PUT", path + "/web/status", "application/json", body}},
 		{"merge patch", func() error {
 			return c.Patch(t.Context(), pods, k, MergePatch, map[string]any{"a": nil}, nil, WriteOptions{DryRun: true})
 		}, sent{"PATCH", path + "/web?dryRun=All", "application/merge-patch+json", `{"a":null}`}},
@@ -385,9 +382,6 @@ func TestWhatEachWriteSends(t *testing.T) {
 		}
 	}
 	got = sent{}
-	if err := c.Update(t.Context(), pods, k, map[string]any{}, nil, WriteOptions{}); !errors.Is(err, errNoResourceVersion) || got.method != "" {
-		t.Errorf("an update without resource version gave %v and sent %v", err, got)
-	}
 	if err := c.Patch(t.Context(), pods, k, ApplyPatch, obj, nil, WriteOptions{}); err == nil || got.method != "" {
 		t.Errorf("an apply without field manager gave %v and sent %v", err, got)
 	}

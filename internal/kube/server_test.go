@@ -43,7 +43,7 @@ func create(t *testing.T, c *kube.Client, name string) *configMap {
 }
 
 // Rules: WRT-03
-func TestConcurrentUpdatesAreNeverLost(t *testing.T) {
+func TestConcurrentPatchesWithAResourceVersionAreNeverLost(t *testing.T) {
 	inWorld(t, fakeapi.Options{}, func(t *testing.T, c *kube.Client) {
 		const workers, each = 8, 10
 		k := create(t, c, "counter").Key()
@@ -57,9 +57,9 @@ func TestConcurrentUpdatesAreNeverLost(t *testing.T) {
 					return
 				}
 				n, _ := strconv.Atoi(now.Data["n"])
-				body := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"n": strconv.Itoa(n + 1)},
-					"metadata": map[string]any{"name": k.Name, "resourceVersion": now.ResourceVersion}}
-				err := c.Update(t.Context(), configMaps, k, body, nil, kube.WriteOptions{})
+				body := map[string]any{"data": map[string]any{"n": strconv.Itoa(n + 1)},
+					"metadata": map[string]any{"resourceVersion": now.ResourceVersion}}
+				err := c.Patch(t.Context(), configMaps, k, kube.MergePatch, body, nil, kube.WriteOptions{})
 				switch {
 				case err == nil:
 					return

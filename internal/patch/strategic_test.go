@@ -2,6 +2,7 @@ package patch
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -115,4 +116,41 @@ func TestStrategicMergeErrors(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", c.patch, err, c.want)
 		}
 	}
+}
+
+func FuzzPatches(f *testing.F) {
+	for _, s := range [][2]string{
+		{`{"a":[1,{"b":2}]}`, `{"a":[1,{"b":3}]}`},
+		{`{"spec":{"containers":[{"name":"a"}]}}`,
+			`{"spec":{"$setElementOrder/containers":[{"name":"b"}],"containers":[{"name":"b","$patch":"delete"},null]}}`},
+		{`{"metadata":{"finalizers":["a"]}}`,
+			`{"metadata":{"$deleteFromPrimitiveList/finalizers":["a"],"$retainKeys":["x"]}}`},
+	} {
+		f.Add([]byte(s[0]), []byte(s[1]))
+	}
+	node := SchemaFor("v1", "Pod")
+	f.Fuzz(func(t *testing.T, docBytes, patchBytes []byte) {
+		doc, err := Decode(docBytes)
+		if err != nil {
+			return
+		}
+		p, err := Decode(patchBytes)
+		if err != nil {
+			return
+		}
+		before := encode(t, doc) + encode(t, p)
+		Covered(node, doc, p)
+		if ok, path := Covered(node, doc, doc); !ok && !strings.Contains(path, "[") {
+			t.Errorf("%s does not cover itself: %s", docBytes, path)
+		}
+		target, ok := doc.(map[string]any)
+		change, ok2 := p.(map[string]any)
+		if ok && ok2 {
+			_, _ = StrategicMerge(node, target, change)
+			FillZero(node, target)
+		}
+		if encode(t, doc)+encode(t, p) != before {
+			t.Errorf("a function changed its arguments %s, %s", docBytes, patchBytes)
+		}
+	})
 }

@@ -63,7 +63,7 @@ func BenchmarkRetry(b *testing.B) {
 		k := keys[i%len(keys)]
 		q.Add(k, "")
 		item, _ := q.Get(b.Context())
-		q.Retry(item.Key, "retry")
+		q.RetryAfter(item.Key, 0, "retry")
 		q.Done(item.Key)
 		i++
 	}

@@ -243,7 +243,7 @@ func compareState(t *testing.T, q *Queue, m *model) {
 		if e.dirty || e.processing || e.failures > 0 {
 			kept++
 		}
-		if got := q.Failures(k); got != e.failures {
+		if got := failures(q, k); got != e.failures {
 			t.Fatalf("%v: %d failures, want %d", k, got, e.failures)
 		}
 	}

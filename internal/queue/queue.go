@@ -112,12 +112,9 @@ func (q *Queue) AddAfter(k kube.Key, d time.Duration, cause string) {
 	q.wantLocked(k, cause, d, q.ownLaneLocked(k))
 }
 
-// Retry counts a failure of k, wants a run of it after its backoff, and returns that delay. The run keeps
-// the lane of the present one.
-func (q *Queue) Retry(k kube.Key, cause string) time.Duration { return q.RetryAfter(k, 0, cause) }
-
-// RetryAfter is Retry with a delay of at least d: what a server asked for, or a slow lane. Up to half of d
-// is added at random, so that keys which were sent away together do not come back together.
+// RetryAfter counts a failure of k, wants a run of it after its backoff, and returns that delay. It is at least d: what
+// a server asked for, or a long pause. Up to half of d is added at random, so that keys which were delayed together do
+// not come back together. The run keeps the lane of the present one.
 func (q *Queue) RetryAfter(k kube.Key, d time.Duration, cause string) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -140,16 +137,6 @@ func (q *Queue) Forget(k kube.Key) {
 		e.failures = 0
 		q.releaseLocked(e)
 	}
-}
-
-// Failures returns the failures of k in a row.
-func (q *Queue) Failures(k kube.Key) int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if e := q.entries[k]; e != nil {
-		return e.failures
-	}
-	return 0
 }
 
 // Get waits for a key that is due and hands it out; the caller must call Done for it, whatever happens. It

@@ -23,6 +23,16 @@ func next(q *Queue) string {
 	return item.Key.Name
 }
 
+// failures returns the failures of k in a row.
+func failures(q *Queue, k kube.Key) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if e := q.entries[k]; e != nil {
+		return e.failures
+	}
+	return 0
+}
+
 // run takes the key that is due and ends its run, and returns its name, or "" if none is due.
 func run(q *Queue) string {
 	item, ok, _ := q.take()
@@ -183,14 +193,14 @@ func TestKeysThatFailTogetherAreRetriedApartAndDelayNobodyElse(t *testing.T) {
 	for i := range keys {
 		k := key(fmt.Sprint(i))
 		for range 8 {
-			q.Retry(k, "")
+			q.RetryAfter(k, 0, "")
 		}
-		seen[q.Retry(k, "")] = true
+		seen[q.RetryAfter(k, 0, "")] = true
 	}
 	if len(seen) < keys/2 {
 		t.Fatalf("%d keys share %d different delays", keys, len(seen))
 	}
-	if d := q.Retry(key("new"), ""); d > DefaultBaseDelay {
+	if d := q.RetryAfter(key("new"), 0, ""); d > DefaultBaseDelay {
 		t.Fatalf("the first failure of another key waits %v", d)
 	}
 }
@@ -210,7 +220,7 @@ func TestRetryAfterWaitsAtLeastAsLongAsAsked(t *testing.T) {
 		if len(seen) < 2 {
 			t.Fatal("keys sent away together come back together")
 		}
-		expect(t, "failures", q.Failures(key("a")), 8)
+		expect(t, "failures", failures(q, key("a")), 8)
 		time.Sleep(time.Minute - 1)
 		synctest.Wait()
 		expect(t, "before", next(q), "")
@@ -278,7 +288,7 @@ func TestARetryKeepsTheLaneOfItsRun(t *testing.T) {
 		q.AddLow(key("polls"), "")
 		expect(t, "run", next(q), "low")
 		expect(t, "run", next(q), "polls")
-		q.Retry(key("low"), "retry")
+		q.RetryAfter(key("low"), 0, "retry")
 		q.AddAfter(key("polls"), time.Second, "again")
 		q.Done(key("low"))
 		q.Done(key("polls"))
@@ -291,7 +301,7 @@ func TestARetryKeepsTheLaneOfItsRun(t *testing.T) {
 
 		q.Add(key("high"), "")
 		next(q)
-		q.Retry(key("high"), "retry")
+		q.RetryAfter(key("high"), 0, "retry")
 		q.Done(key("high"))
 		q.AddLow(key("low"), "")
 		time.Sleep(time.Second)
@@ -365,7 +375,7 @@ func TestShutDownDropsWaitingKeysAndLeavesRunsAlone(t *testing.T) {
 		t.Fatalf("processing %v", got)
 	}
 	expect(t, "waiting", q.Len(), 0)
-	expect(t, "delay of a retry", q.Retry(key("a"), ""), 0)
+	expect(t, "delay of a retry", q.RetryAfter(key("a"), 0, ""), 0)
 	q.Done(key("a"))
 	expect(t, "keys kept", len(q.entries), 0)
 }
@@ -451,7 +461,7 @@ func TestNothingIsKeptOfForgottenKeys(t *testing.T) {
 		}
 		for range atOnce {
 			item, _, _ := q.take()
-			q.Retry(item.Key, "retry") // fails ...
+			q.RetryAfter(item.Key, 0, "retry") // fails ...
 			q.Done(item.Key)
 			q.AddLow(item.Key, "") // ... and runs again at once
 			item, _, _ = q.take()
@@ -470,9 +480,9 @@ func TestNothingIsKeptOfForgottenKeys(t *testing.T) {
 func TestForgetKeepsAPendingRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(Options{})
-		q.Retry(key("a"), "retry")
+		q.RetryAfter(key("a"), 0, "retry")
 		q.Forget(key("a"))
-		expect(t, "failures", q.Failures(key("a")), 0)
+		expect(t, "failures", failures(q, key("a")), 0)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		expect(t, "run", run(q), "a")

@@ -1,18 +1,20 @@
-package patch
+package jsonpatch
 
 import (
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"skiff/internal/patch"
 )
 
-// MaxJSONPatchOperations is the API server's limit for one JSON patch; it answers 413 above it.
-const MaxJSONPatchOperations = 10000
+// MaxOperations is the API server's limit for one JSON patch; it answers 413 above it.
+const MaxOperations = 10_000
 
-// maxJSONPatchNodes bounds what copy operations may build: doubling a value 10,000 times over would not fit into any
-// memory. The largest object the API server stores, 1.5 MiB, has fewer values than this.
-const maxJSONPatchNodes = 1 << 20
+// maxCopied bounds what the copy operations of one patch may add, in bytes as [size] estimates them: an API server
+// refuses to store an object that is larger than a few MiB, and 10,000 copies of a 2 MB string fit into no memory.
+const maxCopied = 16 << 20
 
 // What is wrong with a JSON patch, found with errors.Is. The HTTP codes are those of a v1.36 API server, which answers
 // every 422 with the same message, "the server rejected our request due to an error in our request".
@@ -22,24 +24,25 @@ var (
 	ErrBadOperation   = errors.New("bad operation")       // 422: an operation without path or from, or of an unknown kind
 	ErrTestFailed     = errors.New("test failed")         // 422: a test operation found another value
 	ErrMissingPath    = errors.New("missing value")       // 422: a path leads nowhere in this document
-	ErrTooLarge       = errors.New("result too large")    // 422: copy operations blew the document up
+	ErrTooLarge       = errors.New("result too large")    // 422: the copy operations add too much
 )
 
-// JSONPatch applies a JSON patch (RFC 6902), a list of operations, to doc. All operations apply, or an error that wraps
+// Apply applies a JSON patch (RFC 6902), a list of operations, to doc. All operations apply, or an error that wraps
 // one of the Err values above says which one did not.
 //
-// Where the API server is laxer than the RFC, so is this, because clients have come to rely on it: replace creates a
+// It is as lax as the API server where that is laxer than the RFC, because clients have come to rely on it: replace creates a
 // missing field, test finds null in a missing one, copy copies null from there, an absent value is null, and a negative
 // index counts from the end of a list.
-func JSONPatch(doc, ops any) (any, error) {
+func Apply(doc, ops any) (any, error) {
 	list, ok := ops.([]any)
 	if !ok {
 		return nil, fmt.Errorf("apply JSON patch: %w: want a list of operations", ErrMalformedPatch)
 	}
-	if len(list) > MaxJSONPatchOperations {
-		return nil, fmt.Errorf("apply JSON patch: %w: %d, the limit is %d", ErrTooManyOps, len(list), MaxJSONPatchOperations)
+	if len(list) > MaxOperations {
+		return nil, fmt.Errorf("apply JSON patch: %w: %d, the limit is %d",
+			ErrTooManyOps, len(list), MaxOperations)
 	}
-	p := jsonPatcher{root: Copy(doc)}
+	p := patcher{root: patch.Copy(doc)}
 	for i, item := range list {
 		op, err := parseOp(item)
 		if err == nil {
@@ -52,17 +55,17 @@ func JSONPatch(doc, ops any) (any, error) {
 	return p.root, nil
 }
 
-type jsonOp struct {
+type operation struct {
 	op, path, from string
 	value          any
 }
 
-func parseOp(item any) (jsonOp, error) {
+func parseOp(item any) (operation, error) {
 	m, ok := item.(map[string]any)
 	if !ok {
-		return jsonOp{}, fmt.Errorf("%w: an operation is an object", ErrMalformedPatch)
+		return operation{}, fmt.Errorf("%w: an operation is an object", ErrMalformedPatch)
 	}
-	op := jsonOp{value: m["value"]}
+	op := operation{value: m["value"]}
 	var missing [3]bool
 	for i, f := range []struct {
 		name string
@@ -89,25 +92,25 @@ func parseOp(item any) (jsonOp, error) {
 	return op, nil
 }
 
-type jsonPatcher struct {
+type patcher struct {
 	root   any
-	copied int // values made by copy operations so far
+	copied int // bytes that copy operations have added so far
 }
 
-func (p *jsonPatcher) apply(op jsonOp) error {
+func (p *patcher) apply(op operation) error {
 	switch op.op {
 	case "add":
-		return p.change(op.path, insert, Copy(op.value))
+		return p.change(op.path, insert, patch.Copy(op.value))
 	case "replace":
 		if op.path == "" && isScalar(op.value) {
 			return fmt.Errorf("%w: the whole document is an object or a list", ErrBadOperation)
 		}
-		return p.change(op.path, replace, Copy(op.value))
+		return p.change(op.path, replace, patch.Copy(op.value))
 	case "remove":
 		return p.change(op.path, remove, nil)
 	case "test":
 		v, err := p.get(op.path)
-		if err == nil && !Equal(v, op.value) {
+		if err == nil && !patch.Equal(v, op.value) {
 			err = fmt.Errorf("testing value %s failed: %w", op.path, ErrTestFailed)
 		}
 		return err
@@ -120,10 +123,10 @@ func (p *jsonPatcher) apply(op jsonOp) error {
 		return err
 	}
 	if op.op == "copy" {
-		if p.copied += size(v); p.copied > maxJSONPatchNodes {
+		if p.copied += size(v); p.copied > maxCopied {
 			return fmt.Errorf("copy %s: %w", op.from, ErrTooLarge)
 		}
-		return p.change(op.path, insert, Copy(v))
+		return p.change(op.path, insert, patch.Copy(v))
 	}
 	if err := p.change(op.from, remove, nil); err != nil {
 		return err
@@ -132,7 +135,7 @@ func (p *jsonPatcher) apply(op jsonOp) error {
 }
 
 // get returns the value at path; a field that an object does not have is null.
-func (p *jsonPatcher) get(path string) (any, error) {
+func (p *patcher) get(path string) (any, error) {
 	keys, ok := tokens(path)
 	v := p.root
 	for i, key := range keys {
@@ -170,7 +173,7 @@ const (
 	remove
 )
 
-func (p *jsonPatcher) change(path string, kind changeKind, value any) error {
+func (p *patcher) change(path string, kind changeKind, value any) error {
 	keys, ok := tokens(path)
 	root := p.root
 	if ok {
@@ -271,13 +274,15 @@ func isScalar(v any) bool {
 	return true
 }
 
-// size counts the values in v.
+// size estimates the memory of v: that of its strings and names, and 16 bytes, an interface value, for each value.
 func size(v any) int {
-	n := 1
+	n := 16
 	switch v := v.(type) {
+	case string:
+		n += len(v)
 	case map[string]any:
-		for _, w := range v {
-			n += size(w)
+		for name, w := range v {
+			n += 16 + len(name) + size(w)
 		}
 	case []any:
 		for _, w := range v {

@@ -2,8 +2,6 @@ package cache
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -53,14 +51,7 @@ func (r *Reflector[T]) probe(ctx context.Context, s state[T]) (next state[T], re
 func (r *Reflector[T]) presentVersion(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	query := url.Values{"limit": {"1"}}
-	if r.query.LabelSelector != "" {
-		query.Set("labelSelector", r.query.LabelSelector)
-	}
-	if r.query.FieldSelector != "" {
-		query.Set("fieldSelector", r.query.FieldSelector)
-	}
-	body, err := r.store.o.Client.Raw(ctx, http.MethodGet, r.query.Resource.Path(r.query.Namespace, ""), query)
+	body, err := r.store.o.Client.ListOne(ctx, r.query)
 	if err != nil {
 		return "", err
 	}

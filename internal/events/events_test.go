@@ -417,7 +417,7 @@ func TestALongNoteIsCutBetweenCharacters(t *testing.T) {
 func TestWhatWasDroppedIsLoggedOnce(t *testing.T) {
 	var lines []string
 	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
-	s := newSender(New(Options{Log: log}))
+	s := newSender(New(Options{Client: &kube.Client{}, Log: log}))
 	s.tell()
 	for _, err := range []error{errors.New("too many about one object"), &kube.Status{Code: 403, Reason: "Forbidden"}, errors.New("again")} {
 		s.drop(err)

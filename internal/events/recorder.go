@@ -88,7 +88,7 @@ func New(o Options) *Recorder {
 		host = "unknown" // the field is required; who asks for it has the pod's name in the log as well
 	}
 	return &Recorder{
-		client:     o.Client,
+		client:     o.Client.Limit(Rights),
 		controller: o.Controller,
 		instance:   cut(cmp.Or(o.Instance, host), maxField),
 		log:        o.Log.WithName("events"),

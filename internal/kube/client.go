@@ -64,6 +64,7 @@ type Client struct {
 	timeout     time.Duration
 	short, long *http.Client
 	onWarning   func(string)
+	granted     []map[grant]bool // each must cover a request; none: all may be sent
 
 	mu     sync.Mutex          // guards warned
 	warned map[string]struct{} // texts that onWarning has had

@@ -133,6 +133,14 @@ func listPages[T Object](ctx context.Context, c *Client, q Query, o ListOptions)
 	}
 }
 
+// ListOne reads a list of at most one object and returns it as it came: for its resource version, and for what it says of a server.
+func (c *Client) ListOne(ctx context.Context, q Query) ([]byte, error) {
+	values := q.values()
+	values.Set("limit", "1")
+	return c.call(ctx, request{verb: "list", what: q.String(), method: http.MethodGet, resource: q.Resource,
+		path: q.Resource.Path(q.Namespace, ""), query: values})
+}
+
 // listMeta is what a list says of itself.
 type listMeta struct {
 	ResourceVersion string `json:"resourceVersion"`
@@ -145,7 +153,8 @@ func readPage[T Object](ctx context.Context, c *Client, q Query, values url.Valu
 	defer cancel(nil)
 	idle := startIdle(listIdle, cancel)
 	defer idle.stop()
-	resp, err := c.send(ctx, &request{method: http.MethodGet, path: q.Resource.Path(q.Namespace, ""), query: values, long: true})
+	resp, err := c.send(ctx, &request{method: http.MethodGet, resource: q.Resource, path: q.Resource.Path(q.Namespace, ""),
+		query: values, long: true})
 	if err != nil {
 		return listMeta{}, err
 	}

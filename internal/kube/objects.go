@@ -76,7 +76,7 @@ func (c *Client) Create(ctx context.Context, r Resource, namespace string, obj, 
 		path = r.Path(namespace, k.Name, o.Subresource)
 	}
 	return c.object(ctx, request{verb: "create", method: http.MethodPost, path: path,
-		query: o.query(), body: body, contentType: "application/json"}, r, k, into)
+		subresource: o.Subresource, query: o.query(), body: body, contentType: "application/json"}, r, k, into)
 }
 
 // Patch changes an object by a patch of type t. With ApplyPatch it also creates it; o.FieldManager is then
@@ -94,7 +94,7 @@ func (c *Client) Patch(ctx context.Context, r Resource, k Key, t PatchType, patc
 		}
 	}
 	return c.object(ctx, request{verb: verb, method: http.MethodPatch, path: r.Path(k.Namespace, k.Name, o.Subresource),
-		query: o.query(), body: body, contentType: string(t)}, r, k, into)
+		subresource: o.Subresource, query: o.query(), body: body, contentType: string(t)}, r, k, into)
 }
 
 // DeleteOptions are the body of a DELETE.
@@ -134,7 +134,7 @@ func (c *Client) Raw(ctx context.Context, method, path string, query url.Values)
 
 // object sends a request about one object and decodes the answer.
 func (c *Client) object(ctx context.Context, req request, r Resource, k Key, into any) error {
-	req.what, req.object = r.GroupResource()+" "+k.String(), true
+	req.resource, req.what, req.object = r, r.GroupResource()+" "+k.String(), true
 	body, err := c.call(ctx, req)
 	if err != nil || into == nil {
 		return err

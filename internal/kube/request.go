@@ -29,6 +29,8 @@ type request struct {
 	verb        string // for error texts: "get", "list", "watch", "create" ...
 	what        string // what it is done to, for error texts: "pods default/web"
 	method      string
+	resource    Resource // with subresource, what it needs a right on; the zero value: none that a Role could name
+	subresource string
 	path        string
 	query       url.Values
 	body        []byte // kept as bytes: each try needs a reader of its own
@@ -114,6 +116,9 @@ func (c *Client) callOnce(ctx context.Context, r *request) ([]byte, error) {
 // an error: a Status for any other code, a NoAnswerError where there was no answer. A 401 makes it forget the
 // token and try once more with a fresh one.
 func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
+	if err := c.covered(r); err != nil {
+		return nil, err
+	}
 	resp, err := c.sendOnce(ctx, r)
 	if IsUnauthorized(err) && c.credentials != nil {
 		return c.sendOnce(ctx, r)

@@ -77,7 +77,8 @@ func Watch[T Object](ctx context.Context, c *Client, q Query, o WatchOptions) (*
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	idle := startIdle(o.IdleTimeout, cancel)
-	resp, err := c.send(ctx, &request{method: http.MethodGet, path: q.Resource.Path(q.Namespace, ""), query: values, long: true})
+	resp, err := c.send(ctx, &request{method: http.MethodGet, resource: q.Resource, path: q.Resource.Path(q.Namespace, ""),
+		query: values, long: true})
 	if err == nil {
 		if err = jsonBody(resp); err != nil {
 			drain(resp.Body)

@@ -21,6 +21,7 @@ const recheck = time.Minute
 
 // New returns the controller. It sends nothing before Run. A nil recorder means no Events; who made it runs it.
 func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
+	s.Client = s.Client.Limit(Rights)
 	ts := cache.New[*RestartTrigger](s.Mirror(resource, ""))
 	ps := cache.New[*pod](s.Mirror(pods, ""))
 	cycles, wake := controller.Woken()

@@ -67,6 +67,7 @@ func NewStandalone(client *kube.Client, o StandaloneOptions) (*controller.Contro
 	if err != nil {
 		return nil, err
 	}
+	client = client.Limit(o.Rights())
 	ps := cache.New[*pod](cache.Options{Resource: pods, Namespaces: []string{o.Namespace}, LabelSelector: r.selector.String(), Client: client,
 		WatchIdleTimeout: o.WatchIdleTimeout, Log: o.Log})
 	s := &standalone{

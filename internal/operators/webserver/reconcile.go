@@ -20,6 +20,7 @@ import (
 
 // New returns the controller. It sends nothing before Run. A nil recorder means no Events; who made it runs it.
 func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
+	s.Client = s.Client.Limit(Rights)
 	ws := cache.New[*WebServer](s.Mirror(resource, ""))
 	ds := cache.New[*deployment](s.Mirror(deployments, apply.ManagedBySelector))
 	ss := cache.New[*service](s.Mirror(services, apply.ManagedBySelector))

@@ -1,0 +1,31 @@
+package restart
+
+import (
+	"skiff/internal/events"
+	"skiff/internal/kube"
+)
+
+// Rights are all that the controller needs; its client sends nothing else.
+var Rights = append([]kube.Right{
+	{Resource: resource, Verbs: []string{"get", "list", "watch"}, Why: "what is declared"},
+	{Resource: resource, Subresource: "status", Verbs: []string{"patch"}, Why: "what was seen"},
+	{Resource: pods, Verbs: []string{"list", "watch"}, Why: "sources of a RestartTrigger"},
+	{Resource: targetKinds["Deployment"], Verbs: []string{"get", "patch"}, Why: targetRight},
+	{Resource: targetKinds["StatefulSet"], Verbs: []string{"get", "patch"}, Why: targetRight},
+	{Resource: targetKinds["DaemonSet"], Verbs: []string{"get", "patch"}, Why: targetRight},
+}, events.Rights...)
+
+const targetRight = "targets of a RestartTrigger"
+
+// Rights are all that a `skiff restart` with these options needs.
+func (o *StandaloneOptions) Rights() []kube.Right {
+	rights := []kube.Right{{Resource: pods, Verbs: []string{"list", "watch"}, Why: "the pods that the targets depend on"}}
+	seen := map[string]bool{}
+	for _, t := range o.Targets {
+		if !seen[t.Kind] {
+			seen[t.Kind] = true
+			rights = append(rights, kube.Right{Resource: targetKinds[t.Kind], Verbs: []string{"get", "patch"}, Why: "the targets"})
+		}
+	}
+	return rights
+}

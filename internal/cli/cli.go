@@ -1,12 +1,12 @@
-// Package cli is the command line: flags become the options of the packages below, and their results become text and
-// an exit code. It is the only package that knows cobra.
+// Package cli is the command line. It turns flags into options of the packages below, and their results into text and
+// an exit code. Only this package imports cobra.
 //
-// Its job: the commands and their help, where to connect (through package kubeconfig), which controllers there are,
-// logging, what `skiff watch` prints, and the tour of `skiff demo`. Not its job: signals (the caller's ctx ends a
-// command) and anything that could be wanted without a command line.
+// It contains the commands with their help, the connection flags (read by package kubeconfig), the list of
+// controllers, logging, the output of `skiff watch`, `skiff dev` and the tour of `skiff demo`. It does not handle
+// signals (cancelling the caller's ctx stops a command), and it has nothing that is of use without a command line.
 //
-// Main runs the command on its caller's goroutine. It is not on the event path, but for `skiff watch`, whose printer
-// runs on the goroutine of the Reflector.
+// Main runs the command on its caller's goroutine. The package is not on the event path, except that `skiff watch`
+// prints on the goroutine of the Reflector.
 package cli
 
 import (
@@ -28,7 +28,7 @@ const (
 	exitUsage  = 2
 )
 
-// usageError is a mistake in how a command was called.
+// usageError is a mistake in the arguments of a command: it exits with 2.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -36,17 +36,18 @@ func (e usageError) Unwrap() error { return e.error }
 // usagef makes a usageError.
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// errQuiet makes a command exit with 1 without a message: what it printed on stdout says it all.
+// errQuiet makes a command exit with 1 and print no error, because its output on stdout already explains the result.
 var errQuiet = errors.New("")
 
-// Main runs skiff with the arguments behind the program's name and returns the exit code: 0 done, 1 failed, 2 wrong
-// usage. The end of ctx is how a command that would run for ever is stopped; that is no failure.
+// Main runs skiff with the arguments after the program's name and returns the exit code: 0 done, 1 failed, 2 wrong
+// usage, or the exit code of the command that `skiff dev -- COMMAND` ran. Cancelling ctx stops a command; that is not
+// a failure.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	started := false // false: the error is cobra's, about flags and arguments
+	started := false // while false, an error is from cobra's check of flags and arguments
 	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
 
 	cmd, err := root.ExecuteContextC(ctx)
@@ -64,7 +65,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-// firstLine leaves out the lines that cobra adds to some errors.
+// firstLine drops the usage that cobra appends to some errors.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
@@ -77,14 +78,14 @@ func newRoot() *cobra.Command {
 		Short: "Kubernetes controllers over plain HTTP",
 		Long: `skiff runs Kubernetes controllers over plain HTTP: one small static binary.
 
-It makes a Deployment and a Service of a WebServer, runs the pods of a Redis, and restarts what a RestartTrigger names when pods that
-it depends on are replaced. Try it without a cluster with 'skiff demo', play with it through kubectl with 'skiff dev', run it
-against a cluster with 'skiff run'.`,
-		Example: `  skiff demo                          # a tour, nothing needed
-  skiff dev                           # an API server on this machine, with the controllers in it
+A WebServer becomes a Deployment and a Service, a Redis becomes numbered pods that are replaced in order, and a
+RestartTrigger restarts a workload when pods that it depends on are replaced. 'skiff demo' shows this without a
+cluster, 'skiff dev' starts a local API server for kubectl and for tests, 'skiff run' runs against a cluster.`,
+		Example: `  skiff demo                          # a tour, needs no cluster
+  skiff dev                           # an API server on this machine, with the controllers
   skiff crds install && skiff run     # against the cluster of your kubeconfig
-  skiff watch pods -l app=web         # what happens to these pods, for ever`,
-		Args:          cobra.ArbitraryArgs, // so that RunE can say which command it does not know
+  skiff watch pods -l app=web         # print each change to these pods`,
+		Args:          cobra.ArbitraryArgs, // so that RunE can name an unknown command
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -98,17 +99,17 @@ against a cluster with 'skiff run'.`,
 			return cmd.Help()
 		},
 	}
-	// cobra's own --version wants a template for other words than its own, and text/template, which calls methods by
-	// name, would keep the linker from leaving out unused methods: 2 MB.
+	// Not cobra's own --version: changing its text needs text/template, which calls methods by name, so that the
+	// linker could not drop unused methods. That is 2 MB.
 	root.Flags().BoolVar(&showVersion, "version", false, "print the version of this binary")
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SuggestionsMinimumDistance = 2 // two letters swapped, or one wrong and one missing
+	root.SuggestionsMinimumDistance = 2 // edits: two letters swapped, or one wrong and one missing
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(newRun(), newRestart(), newDev(), newDemo(), newWatch(), newCRDs(), newVersion(), newCompletion())
 	return root
 }
 
-// group makes a command that only has subcommands.
+// group makes a command that has subcommands and does nothing itself.
 func group(cmd *cobra.Command, sub ...*cobra.Command) *cobra.Command {
 	cmd.AddCommand(sub...)
 	cmd.Args = cobra.ArbitraryArgs
@@ -121,12 +122,12 @@ func group(cmd *cobra.Command, sub ...*cobra.Command) *cobra.Command {
 		for _, c := range sub {
 			names = append(names, c.Name())
 		}
-		return usagef("%s needs one of the commands %s", cmd.CommandPath(), strings.Join(names, ", "))
+		return usagef("%s needs a subcommand: %s", cmd.CommandPath(), strings.Join(names, ", "))
 	}
 	return cmd
 }
 
-// noArgs is for commands without arguments.
+// noArgs refuses arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef("%s takes no arguments, got %q", cmd.CommandPath(), args[0])
@@ -149,9 +150,9 @@ func newHelp() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				return usagef("no help for %q: there is no such command", strings.Join(args, " "))
+				return usagef("no help for %q: unknown command", strings.Join(args, " "))
 			}
-			about.InitDefaultHelpFlag() // cobra adds -h only to a command that is run
+			about.InitDefaultHelpFlag() // cobra adds -h only to the command that runs
 			return about.Help()
 		},
 	}
@@ -172,7 +173,7 @@ func newCompletion() *cobra.Command {
 		ValidArgs: shells,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(shells, args[0]) {
-				return usagef("want the name of one shell, %s, got %q", strings.Join(shells, ", "), args)
+				return usagef("want one shell out of %s; got %q", strings.Join(shells, ", "), args)
 			}
 			return nil
 		},

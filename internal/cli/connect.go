@@ -14,36 +14,36 @@ import (
 	"skiff/internal/kubeconfig"
 )
 
-// addConnectionFlags registers the flags that say where to connect and as whom, the same on each command that talks to
-// a server.
+// addConnectionFlags adds the flags for the server and the credentials. Each command that talks to a server has them.
 func addConnectionFlags(cmd *cobra.Command, f *kubeconfig.Flags) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.Kubeconfig, "kubeconfig", "",
-		"kubeconfig `file`; without it the files of KUBECONFIG, else ~/.kube/config, else the pod's service account")
+		"kubeconfig `file` (default: the files in KUBECONFIG, else ~/.kube/config, else the pod's service account)")
 	fs.StringVar(&f.Context, "context", "", "`name` of the kubeconfig context to use")
 	fs.StringVarP(&f.Server, "server", "s", "", "`address` of the API server")
-	fs.Var(&f.Token, "token", "bearer token; prefer --token-file: other users of this machine can see arguments")
-	fs.StringVar(&f.TokenFile, "token-file", "", "`file` with the bearer token, read again as it changes")
+	fs.Var(&f.Token, "token",
+		"bearer token; other users of this machine can see it in the process list, so prefer --token-file")
+	fs.StringVar(&f.TokenFile, "token-file", "", "`file` with the bearer token, reread when it changes")
 	fs.StringVar(&f.CertificateAuthority, "certificate-authority", "",
-		"`file` with the CA that the server's certificate must come from")
+		"`file` with the CA certificates that the server's certificate is checked against")
 	fs.StringVar(&f.TLSServerName, "tls-server-name", "",
-		"`name` that the server's certificate must be for, if not that of the address")
+		"`name` to expect in the server's certificate instead of the host in the address")
 	fs.BoolVar(&f.InsecureSkipTLSVerify, "insecure-skip-tls-verify", false,
-		"accept any certificate of the server (dangerous)")
-	fs.StringVar(&f.As, "as", "", "`user` to act as (impersonation)")
-	fs.StringArrayVar(&f.AsGroups, "as-group", nil, "`group` to act as, may be repeated; needs --as")
+		"do not verify the server's certificate (dangerous)")
+	fs.StringVar(&f.As, "as", "", "`user` to impersonate")
+	fs.StringArrayVar(&f.AsGroups, "as-group", nil, "`group` to impersonate, can be repeated; requires --as")
 	fs.DurationVar(&f.RequestTimeout, "request-timeout", 0,
-		"how long one request may take, but for lists and watches (default 30s)")
+		"timeout of a single request, except lists and watches (default 30s)")
 }
 
-// connect makes the client that the flags describe, and returns the default namespace with it. warn gets what is odd
-// but no error, from any goroutine.
+// connect makes a client from the flags and returns it with the default namespace. warn is called with warnings, from
+// any goroutine.
 func connect(f kubeconfig.Flags, warn func(string)) (*kube.Client, string, error) {
 	if f.RequestTimeout < 0 {
-		return nil, "", usagef("--request-timeout %s: is negative", f.RequestTimeout)
+		return nil, "", usagef("--request-timeout %s: must not be negative", f.RequestTimeout)
 	}
 	if f.Namespace != "" && !namespaceName.MatchString(f.Namespace) {
-		return nil, "", usagef("--namespace: %q is not the name of a namespace", f.Namespace)
+		return nil, "", usagef("--namespace: %q is not a valid namespace name", f.Namespace)
 	}
 	cfg, namespace, err := kubeconfig.Load(f, kubeconfig.OSEnv(warn))
 	if err != nil {
@@ -54,12 +54,12 @@ func connect(f kubeconfig.Flags, warn func(string)) (*kube.Client, string, error
 	return client, namespace, err
 }
 
-// warnTo writes warnings as lines.
+// warnTo returns a function that prints each warning on a line of stderr.
 func warnTo(stderr io.Writer) func(string) {
 	return func(msg string) { fmt.Fprintf(stderr, "skiff: warning: %s\n", msg) }
 }
 
-// withAdvice adds the next step to errors that every user meets once.
+// withAdvice adds the next step to common connection errors.
 func withAdvice(err error) error {
 	var authority x509.UnknownAuthorityError
 	var hostname x509.HostnameError
@@ -67,17 +67,18 @@ func withAdvice(err error) error {
 	var dial *net.OpError
 	switch {
 	case errors.As(err, &authority):
-		return fmt.Errorf("%w; give the CA that signed the server's certificate with --certificate-authority", err)
+		return fmt.Errorf("%w; pass the CA that signed the server's certificate with --certificate-authority", err)
 	case errors.As(err, &hostname):
 		return fmt.Errorf(
-			"%w; if this is the right server, say which name its certificate is for with --tls-server-name", err)
+			"%w; if this is the right server, pass the name in its certificate with --tls-server-name", err)
 	case errors.As(err, &record):
-		return fmt.Errorf("%w; the server does not speak https: is the address right?", err)
+		return fmt.Errorf("%w; the server does not use TLS on this port: check the address", err)
 	case errors.As(err, &dial) && dial.Op == "dial":
-		return fmt.Errorf("%w; is the server up, and the address right? See --server, --kubeconfig and --context", err)
+		return fmt.Errorf("%w; check that the server is running, and the address (--server, --kubeconfig, --context)",
+			err)
 	case kube.IsUnauthorized(err):
 		return fmt.Errorf(
-			"%w; the server does not accept the credentials: see --token-file, or the user of the kubeconfig context",
+			"%w; the server rejected the credentials: check --token-file, or the user of the kubeconfig context",
 			err)
 	case kube.IsForbidden(err):
 		return fmt.Errorf("%w; a Role or ClusterRole must grant this", err)

@@ -14,10 +14,9 @@ import (
 	"skiff/internal/kubeconfig"
 )
 
-// fieldManager is the name under which skiff owns fields (server-side apply).
+// fieldManager is skiff's name in managedFields.
 const fieldManager = "skiff"
 
-// crdResource is where CRDs are served.
 var crdResource = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions",
 	Kind: "CustomResourceDefinition", ClusterScoped: true}
 
@@ -28,7 +27,7 @@ type definition struct {
 	object map[string]any // the same, parsed
 }
 
-// definitions parses the CRDs that are embedded in this binary.
+// definitions parses the embedded CRDs.
 func definitions() ([]definition, error) {
 	var out []definition
 	for _, text := range crds.All() {
@@ -49,8 +48,8 @@ func newCRDs() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "crds",
 		Short: "Print, install or compare the custom resource definitions",
-		Long: `The custom resource definitions of this version of skiff. They must be in the cluster before 'skiff run' can do anything;
-installing them needs more rights than running skiff.`,
+		Long: `The custom resource definitions of this version of skiff. Install them before 'skiff run'; installing
+them needs more permissions than running skiff.`,
 	}, newCRDsPrint(), newCRDsInstall(), newCRDsDiff())
 }
 
@@ -77,18 +76,19 @@ func newCRDsPrint() *cobra.Command {
 
 func newCRDsInstall() *cobra.Command {
 	var connection kubeconfig.Flags
-	wait := 30 * time.Second // a server publishes a CRD within a few seconds, also a busy one
+	wait := 30 * time.Second // even a busy server serves a new CRD within a few seconds
 	cmd := &cobra.Command{
 		Use:   "install",
 		Short: "Install or update the definitions in a cluster",
-		Long: `Applies the definitions (server-side apply, field manager skiff) and waits until the server has established them. What others
-have set in them is taken over only where this version says something else. Doing it again changes nothing.`,
+		Long: `Applies the definitions (server-side apply, field manager skiff) and waits until the server serves
+them. Changes by others are overwritten only in fields that this version sets differently. Running it again changes
+nothing.`,
 		Example: `  skiff crds install
   skiff crds install --context prod --as admin`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if wait <= 0 {
-				return usagef("--timeout %s: want more than 0", wait)
+				return usagef("--timeout %s: must be more than 0", wait)
 			}
 			client, _, err := connect(connection, warnTo(cmd.ErrOrStderr()))
 			if err != nil {
@@ -99,11 +99,12 @@ have set in them is taken over only where this version says something else. Doin
 		},
 	}
 	addConnectionFlags(cmd, &connection)
-	cmd.Flags().DurationVar(&wait, "timeout", wait, "how long to wait until the definitions are established")
+	cmd.Flags().DurationVar(&wait, "timeout", wait, "how long to wait until the server serves the definitions")
 	return cmd
 }
 
-// installCRDs applies the definitions, waits until they are established and tells out what became of each.
+// installCRDs applies the definitions, prints whether each was created, updated or unchanged, and waits until all are
+// established.
 func installCRDs(ctx context.Context, c *kube.Client, timeout time.Duration, out io.Writer) error {
 	all, err := definitions()
 	if err != nil {
@@ -126,7 +127,7 @@ func installCRDs(ctx context.Context, c *kube.Client, timeout time.Duration, out
 	return nil
 }
 
-// crdState is what we read of a CRD in a cluster.
+// crdState is the part of a CRD in the cluster that installing reads.
 type crdState struct {
 	kube.Meta `json:"metadata"`
 	Status    struct {
@@ -144,8 +145,7 @@ func installCRD(ctx context.Context, c *kube.Client, d definition) (did string, 
 	if err := c.Get(ctx, crdResource, key, &before); err != nil && !kube.IsNotFound(err) {
 		return "", err
 	}
-	// Forced: the fields that we declare are ours to say, whoever wrote them last (an older skiff, kubectl apply,
-	// Helm).
+	// Force: this version decides the fields that it sets, whoever wrote them last (an older skiff, kubectl, Helm).
 	if err := c.Patch(ctx, crdResource, key, kube.ApplyPatch, d.object, &after,
 		kube.WriteOptions{FieldManager: fieldManager, Force: true}); err != nil {
 		return "", err
@@ -180,7 +180,7 @@ func waitEstablished(ctx context.Context, c *kube.Client, name string) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for CRD %s: %w: %s", name, context.Cause(ctx), said)
-		case <-time.After(200 * time.Millisecond): // it takes a server well under a second
+		case <-time.After(200 * time.Millisecond): // a server usually takes less than a second
 		}
 	}
 }
@@ -190,8 +190,8 @@ func newCRDsDiff() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff",
 		Short: "Show what 'skiff crds install' would change",
-		Long: `Asks the server what 'skiff crds install' would do (a dry run) and prints the difference to what is there, as unified lines.
-Exits with 0 if there is none, with 1 if there is one or if something failed.`,
+		Long: `Asks the server what 'skiff crds install' would change (a dry run) and prints that as a unified diff.
+Exits with 0 if nothing would change, with 1 if something would change or on an error.`,
 		Example: `  skiff crds diff || skiff crds install`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -207,7 +207,7 @@ Exits with 0 if there is none, with 1 if there is one or if something failed.`,
 	return cmd
 }
 
-// diffCRDs prints what installCRDs would change; errQuiet says that there was something.
+// diffCRDs prints what installCRDs would change, and returns errQuiet if it would change something.
 func diffCRDs(ctx context.Context, c *kube.Client, out io.Writer) error {
 	all, err := definitions()
 	if err != nil {
@@ -252,7 +252,7 @@ func diffCRD(ctx context.Context, c *kube.Client, d definition) (string, error) 
 	return diffLines(before, after), nil
 }
 
-// normalized is an object as YAML without what the server keeps for itself; "" for an object that is not there.
+// normalized returns an object as YAML without the fields that the server sets; "" for a nil object.
 func normalized(obj map[string]any) (string, error) {
 	if obj == nil {
 		return "", nil

@@ -21,9 +21,9 @@ func newDev() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run an API server on this machine, with simulated nodes and the controllers",
-		Long: `Runs a Kubernetes API server inside this process, on HTTPS on the loopback interface, with simulated nodes (nothing really runs
-in their pods), the custom resource definitions and the controllers. It writes a kubeconfig for kubectl and skiff. Everything is
-in memory and ends with the process.`,
+		Long: `Runs a Kubernetes API server inside this process, on HTTPS on the loopback interface, with simulated
+nodes (nothing really runs in their pods), the custom resource definitions and the controllers. It writes a kubeconfig
+for kubectl and skiff. Everything is in memory and ends with the process.`,
 		Example: `  skiff dev
   skiff dev --listen 127.0.0.1:6443 --kubeconfig-out ./dev.kubeconfig`,
 		Args: noArgs,

@@ -114,7 +114,7 @@ func TestDevRefusesWhatItCannotServe(t *testing.T) {
 		"example.com:80": "only addresses of this machine itself",
 		"":               "want HOST:PORT",
 		"127.0.0.1":      "want HOST:PORT",
-		"[::1]:99999":    "the port is not a number",
+		"[::1]:99999":    "the port must be a number",
 	} {
 		skiff(t, "dev", "--kubeconfig-out", out, "--listen", listen).want(t, exitUsage, "--listen "+listen, say)
 	}

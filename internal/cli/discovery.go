@@ -22,22 +22,22 @@ type apiResource struct {
 	Verbs        []string `json:"verbs"`
 }
 
-// is reports whether a user who writes name means this resource.
+// is reports whether name, as a user types it, is a name of this resource.
 func (r apiResource) is(name string) bool {
 	return name == r.Name || name == r.SingularName || name == strings.ToLower(r.Kind) ||
 		slices.Contains(r.ShortNames, name)
 }
 
-// resolve finds the resource that a user means by its plural, singular or short name or its kind, each also with
-// ".GROUP" behind it. As in kubectl, the core group comes first, then the groups in the server's order, each in its
-// preferred version. A group that does not answer (an extension server that is down) hides only itself.
+// resolve finds a resource by its plural, singular or short name or its kind, each optionally followed by ".GROUP". As
+// in kubectl, the core group comes first, then the other groups in the server's order, each in its preferred version.
+// A group that does not answer (an extension server that is down) does not hide the others.
 func resolve(ctx context.Context, c *kube.Client, name string) (kube.Resource, error) {
 	want, group, qualified := strings.Cut(strings.ToLower(name), ".")
 	var broken []error
 	if !qualified {
 		r, found, err := find(ctx, c, "", "v1", want)
 		if found || err != nil {
-			return r, err // without the core group there is no server to talk to
+			return r, err // every server has the core group: an error here is an error for all groups
 		}
 	}
 	var groups struct {
@@ -67,10 +67,10 @@ func resolve(ctx context.Context, c *kube.Client, name string) (kube.Resource, e
 		}
 	}
 	if len(broken) > 0 {
-		return kube.Resource{}, fmt.Errorf("find resource %q: not in the API groups that answer: %w",
+		return kube.Resource{}, fmt.Errorf("find resource %q: no API group that answered has it: %w",
 			name, errors.Join(broken...))
 	}
-	return kube.Resource{}, fmt.Errorf("the server has no resource %q: `kubectl api-resources` lists what it has",
+	return kube.Resource{}, fmt.Errorf("the server has no resource %q: see `kubectl api-resources`",
 		name)
 }
 
@@ -108,9 +108,9 @@ func discover(ctx context.Context, c *kube.Client, path string, into any) error 
 		return err
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("read %s%s: the answer is not the JSON of an API server (%w): is the address right, or is "+
-			"a proxy in the way?",
-			c.Server(), path, err)
+		return fmt.Errorf(
+			"read %s%s: the response is not JSON from an API server: %w: check the address, and whether "+
+				"a proxy answers instead", c.Server(), path, err)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// logFlags say how to log.
+// logFlags set the format and the level of the log.
 type logFlags struct {
 	format    string
 	verbosity int
@@ -19,13 +19,13 @@ type logFlags struct {
 func (f *logFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.format, "log-format", "text", "`format` of the log on stderr: text or json")
 	cmd.Flags().IntVarP(&f.verbosity, "verbosity", "v", 0,
-		"log more: 1 for what is only of use when searching for a fault")
+		"log `level`: 0 changes and errors, 1 adds debug detail")
 }
 
-// logger makes the logger that the flags describe.
+// logger makes a logger from the flags.
 func (f *logFlags) logger(stderr io.Writer) (logr.Logger, error) {
 	if f.verbosity < 0 {
-		return logr.Logger{}, usagef("--verbosity %d: is negative", f.verbosity)
+		return logr.Logger{}, usagef("--verbosity %d: must not be negative", f.verbosity)
 	}
 	switch f.format {
 	case "text":

@@ -15,7 +15,7 @@ import (
 	"skiff/internal/operators/webserver"
 )
 
-// operators are the controllers that skiff has, by the name that --controllers takes. Adding one is one line.
+// operators are skiff's controllers with their names in --controllers. A new operator is one line here.
 var operators = []struct {
 	name string
 	new  func(controller.Setup, *events.Recorder) *controller.Controller
@@ -25,7 +25,7 @@ var operators = []struct {
 	{"restart", restart.New},
 }
 
-// operatorNames are the names of all controllers, in the order of the table.
+// operatorNames returns the names of all controllers, in the order of the table.
 func operatorNames() []string {
 	var names []string
 	for _, op := range operators {
@@ -34,24 +34,24 @@ func operatorNames() []string {
 	return names
 }
 
-// checkControllers refuses names that are not in the table.
+// checkControllers checks the value of --controllers.
 func checkControllers(names []string) error {
 	if len(names) == 0 {
 		return usagef("--controllers: name at least one of %s", strings.Join(operatorNames(), ", "))
 	}
 	for i, name := range names {
 		if !slices.Contains(operatorNames(), name) {
-			return usagef("--controllers: there is no controller %q: choose from %s", name,
+			return usagef("--controllers: unknown controller %q: choose from %s", name,
 				strings.Join(operatorNames(), ", "))
 		}
 		if slices.Contains(names[:i], name) {
-			return usagef("--controllers: %q is there twice", name)
+			return usagef("--controllers: %q is listed twice", name)
 		}
 	}
 	return nil
 }
 
-// newControllers makes the controllers of these names, and the recorders of their Events, which the caller has to run.
+// newControllers makes the named controllers and the recorders of their Events. The caller has to run both.
 func newControllers(names []string, s controller.Setup) ([]*controller.Controller, []*events.Recorder) {
 	s.InitialLists = cache.NewLimiter(cache.DefaultInitialLists)
 	var cs []*controller.Controller
@@ -65,7 +65,7 @@ func newControllers(names []string, s controller.Setup) ([]*controller.Controlle
 	return cs, rs
 }
 
-// withRecorders runs recorders while work runs. They end after it, so that the Events of its last moments are sent.
+// withRecorders runs recorders while work runs. They stop after work, so that its last Events are sent.
 func withRecorders(ctx context.Context, rs []*events.Recorder, work func(context.Context) error) error {
 	recording, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

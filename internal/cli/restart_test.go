@@ -25,7 +25,7 @@ func TestRestartRefusesWhatCannotWork(t *testing.T) {
 		{"--selector app=redis --target deployment/a/b",
 			`--target "deployment/a/b": "a/b" is not the name of an object`},
 		{"--selector app=redis --target deployment/a -n My_Team",
-			`--namespace: "My_Team" is not the name of a namespace`},
+			`--namespace: "My_Team" is not a valid namespace name`},
 		{"--selector app=redis --target deployment/a extra", "takes no arguments"},
 	} {
 		var stderr strings.Builder

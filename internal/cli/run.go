@@ -18,7 +18,7 @@ import (
 	"skiff/internal/manager"
 )
 
-// controllerFlags say which controllers to run and how; `skiff run` and `skiff dev` share them.
+// controllerFlags choose the controllers and how they run; `skiff run` and `skiff dev` share them.
 type controllerFlags struct {
 	controllers      []string
 	workers          int
@@ -32,15 +32,14 @@ func (f *controllerFlags) add(cmd *cobra.Command) {
 	fs.StringSliceVar(&f.controllers, "controllers", operatorNames(),
 		"`names` of the controllers to run, separated by commas")
 	fs.IntVar(&f.workers, "max-concurrent-reconciles", controller.DefaultWorkers,
-		"how many objects each controller works on at a time")
+		"how many objects each controller reconciles in parallel")
 	fs.StringVar(&f.health, "health-probe-bind-address", "0",
-		"`host:port` on which to serve /healthz and /readyz; 0 means none")
+		"`host:port` for /healthz and /readyz; 0 disables them")
 	fs.StringVar(&f.metrics, "metrics-bind-address", "0",
-		"`host:port` on which to serve metrics; only 0, none, works in this version")
+		"`host:port` for metrics; this version accepts only 0 (disabled)")
 	fs.DurationVar(&f.watchIdleTimeout, "watch-idle-timeout", 0,
-		"renew a watch on which nothing has arrived for so long; "+
-			"a resource on which nothing happens brings nothing either, and costs one request each time (default: a "+
-			"little longer than a watch lasts)")
+		"reconnect a watch that has received nothing for this long; each reconnect of an idle resource costs one "+
+			"request (default: slightly longer than a watch lasts)")
 	f.log.add(cmd)
 }
 
@@ -49,21 +48,21 @@ func (f *controllerFlags) check() error {
 		return err
 	}
 	if f.workers < 1 {
-		return usagef("--max-concurrent-reconciles %d: want at least 1", f.workers)
+		return usagef("--max-concurrent-reconciles %d: must be at least 1", f.workers)
 	}
 	if err := checkAddress("--health-probe-bind-address", f.health); err != nil {
 		return err
 	}
 	if f.metrics != "" && f.metrics != "0" {
-		return usagef("--metrics-bind-address %s: this version serves no metrics, only 0 works", f.metrics)
+		return usagef("--metrics-bind-address %s: this version has no metrics and accepts only 0", f.metrics)
 	}
 	if f.watchIdleTimeout < 0 {
-		return usagef("--watch-idle-timeout %s: is negative", f.watchIdleTimeout)
+		return usagef("--watch-idle-timeout %s: must not be negative", f.watchIdleTimeout)
 	}
 	return nil
 }
 
-// checkAddress refuses what cannot be listened on; "" and "0" mean none.
+// checkAddress checks a listen address; "" and "0" mean none.
 func checkAddress(flag, address string) error {
 	if address == "" || address == "0" {
 		return nil
@@ -73,18 +72,18 @@ func checkAddress(flag, address string) error {
 		return usagef("%s %s: want HOST:PORT or :PORT", flag, address)
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		return usagef("%s %s: the port is not a number from 0 to 65535", flag, address)
+		return usagef("%s %s: the port must be a number from 0 to 65535", flag, address)
 	}
 	return nil
 }
 
-// namespaceName is what a namespace can be called (RFC 1123 label).
+// namespaceName matches valid namespace names (RFC 1123 labels).
 var namespaceName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 func checkNamespaces(names []string) error {
 	for _, ns := range names {
 		if !namespaceName.MatchString(ns) {
-			return usagef("--watch-namespaces: %q is not the name of a namespace", ns)
+			return usagef("--watch-namespaces: %q is not a valid namespace name", ns)
 		}
 	}
 	return nil
@@ -97,11 +96,11 @@ func newRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the controllers against a cluster",
-		Long: `Runs controllers against a cluster until SIGTERM or SIGINT, then finishes what is under way and exits with 0; a second signal
-exits at once, with 1.
+		Long: `Runs the controllers until SIGTERM or SIGINT, then finishes the reconciles in progress and exits with
+0. A second signal exits immediately with 1.
 
-A controller whose custom resource definition or right is missing waits, says what is missing, and starts by itself when it is
-there; the others run meanwhile.`,
+If a custom resource definition or a permission is missing, the controller that needs it logs what is missing, waits,
+and starts when it becomes available. The other controllers run meanwhile.`,
 		Example: `  skiff run
   skiff run --controllers webserver --watch-namespaces shop,blog
   skiff run --health-probe-bind-address :8081 --log-format json      # in a pod`,
@@ -128,11 +127,11 @@ there; the others run meanwhile.`,
 	addConnectionFlags(cmd, &connection)
 	flags.add(cmd)
 	cmd.Flags().StringSliceVar(&namespaces, "watch-namespaces", nil,
-		"`namespaces` to work in, separated by commas; rights on no other are needed (default all)")
+		"`namespaces` to work in, separated by commas; no permissions in others are needed (default all)")
 	return cmd
 }
 
-// runControllers runs the controllers until ctx ends.
+// runControllers runs the controllers until ctx is done.
 func runControllers(ctx context.Context, client *kube.Client, f controllerFlags,
 	namespaces []string, log logr.Logger) error {
 	version, _ := kube.Version()

@@ -10,7 +10,7 @@ import (
 	"skiff/internal/kube"
 )
 
-// version is what is known of this binary.
+// version describes this binary.
 type version struct {
 	Version   string `json:"version"`
 	Commit    string `json:"commit"`
@@ -45,7 +45,7 @@ func newVersion() *cobra.Command {
 				encoder.SetIndent("", "  ")
 				err = encoder.Encode(versionNow())
 			default:
-				return usagef("--output %q: want json, or leave it out", output)
+				return usagef("--output %q: want json, or omit the flag", output)
 			}
 			return err
 		},

@@ -32,14 +32,14 @@ func newWatch() *cobra.Command {
 	var o watchOptions
 	cmd := &cobra.Command{
 		Use:   "watch RESOURCE [NAME]",
-		Short: "Print what happens to objects, for ever",
-		Long: `Lists objects, then prints each change as it happens, for ever: lost connections, restarts of the server and expired
-resource versions are taken up where they left off, and what changed meanwhile is printed once.
+		Short: "List objects, then print each change until stopped",
+		Long: `Lists objects, then prints each change as it happens, until stopped. After a lost connection, a restart
+of the server or an expired resource version it reconnects, and prints once what changed meanwhile.
 
-RESOURCE is a plural, singular or short name or a kind, with .GROUP behind it where that is needed. Each line says what
-happened (ADDED, MODIFIED, DELETED), to which object, and what it looks like now.`,
+RESOURCE is a plural, singular or short name or a kind, followed by .GROUP where needed. Each line shows the event
+(ADDED, MODIFIED, DELETED), the object, and its state after the event.`,
 		Example: `  skiff watch pods -l app=nginx
-  skiff watch pods -l app=nginx -o json       # the watch events as the server sends them
+  skiff watch pods -l app=nginx -o json       # one watch event in JSON per line
   skiff watch deployments.apps web -n shop
   skiff watch ws -A -o wide`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -59,7 +59,7 @@ happened (ADDED, MODIFIED, DELETED), to which object, and what it looks like now
 	addConnectionFlags(cmd, &o.connection)
 	o.log.add(cmd)
 	cmd.Flags().StringVarP(&o.connection.Namespace, "namespace", "n", "",
-		"`namespace`; without it the one of the kubeconfig context")
+		"`namespace` (default: the namespace of the kubeconfig context)")
 	cmd.Flags().BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "watch all namespaces")
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "label `selector`, such as app=nginx,tier!=test")
 	cmd.Flags().StringVar(&o.fieldSelector, "field-selector", "", "field `selector`, such as spec.nodeName=node-1")
@@ -74,13 +74,13 @@ func (o *watchOptions) run(cmd *cobra.Command, resource, name string) error {
 		return usagef("--output %q: want json, name or wide", o.output)
 	}
 	if o.allNamespaces && name != "" {
-		return usagef("%s %s: one object is in one namespace, leave --all-namespaces out", resource, name)
+		return usagef("%s %s: --all-namespaces cannot be combined with a NAME", resource, name)
 	}
 	if before, after, ok := strings.Cut(resource, "/"); ok {
 		return usagef("%s: write it as skiff watch %s %s", resource, before, after)
 	}
 	if strings.Contains(resource, ",") {
-		return usagef("%s: one resource can be watched at a time", resource)
+		return usagef("%s: only one resource can be watched at a time", resource)
 	}
 	log, err := o.log.logger(cmd.ErrOrStderr())
 	if err != nil {
@@ -117,7 +117,7 @@ func (o *watchOptions) run(cmd *cobra.Command, resource, name string) error {
 	return watch[*lineObject](ctx, client, q, log, p)
 }
 
-// ended hides the error of a request that was cut short by the end of ctx: the user stopped us.
+// ended drops the error of a request that failed because ctx was cancelled: the user stopped the command.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -125,8 +125,7 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// tryList asks for one object, so that a missing right or a wrong selector is an error. A mirror would wait for it to
-// change.
+// tryList lists one object, so that a missing permission or a wrong selector fails the command. A mirror would retry.
 func tryList(ctx context.Context, c *kube.Client, q kube.Query) error {
 	query := url.Values{"limit": {"1"}}
 	if q.LabelSelector != "" {
@@ -139,13 +138,13 @@ func tryList(ctx context.Context, c *kube.Client, q kube.Query) error {
 	return err
 }
 
-// printable is an object that a printer can print.
+// printable is an object with the text that a printer prints for it.
 type printable interface {
 	kube.Object
 	text(p *printer) (string, error)
 }
 
-// watch mirrors what q selects and prints every change, until ctx ends or the reader of our output goes away.
+// watch mirrors the objects that q selects and prints every change, until ctx is done or stdout is closed.
 func watch[T printable](ctx context.Context, c *kube.Client, q kube.Query, log logr.Logger, p *printer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -155,7 +154,7 @@ func watch[T printable](ctx context.Context, c *kube.Client, q kube.Query, log l
 		o.Namespaces = []string{q.Namespace}
 	}
 	store := cache.New[T](o)
-	var failed error // written by the one goroutine of the one scope, read after Run
+	var failed error // written on the goroutine of the only scope, read after Run
 	store.OnChange(func(change cache.Change[T]) {
 		if failed != nil {
 			return
@@ -168,7 +167,7 @@ func watch[T printable](ctx context.Context, c *kube.Client, q kube.Query, log l
 		return err
 	}
 	if errors.Is(failed, syscall.EPIPE) || errors.Is(failed, io.ErrClosedPipe) {
-		return nil // `| head` has seen enough
+		return nil // the reader of a pipe has closed it, as in `| head`
 	}
 	return failed
 }
@@ -213,7 +212,7 @@ func (p *printer) print(event string, m *kube.Meta, text string) error {
 	return err
 }
 
-// name is the object's name as kubectl -o name has it: "pod/web", "deployment.apps/web".
+// name returns the object's name in the form of kubectl -o name: "pod/web", "deployment.apps/web".
 func (p *printer) name(m *kube.Meta) string {
 	kind := strings.ToLower(p.resource.Kind)
 	if p.resource.Group != "" {

@@ -9,7 +9,7 @@ import (
 	"skiff/internal/kube"
 )
 
-// head is what a mirror needs of an object, whatever its kind.
+// head has the fields that a mirror needs, of an object of any kind.
 type head struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -28,7 +28,7 @@ func (h head) meta() kube.Meta {
 // wholeObject is an object as the server sent it, for -o json.
 type wholeObject struct {
 	kube.Meta
-	kind string // "" in items of a list of built-in kinds: the list has said it
+	kind string // "" in lists of built-in kinds, whose items have no kind
 	body []byte
 }
 
@@ -45,7 +45,7 @@ func (o *wholeObject) UnmarshalJSON(data []byte) error {
 func (o *wholeObject) text(p *printer) (string, error) {
 	body := bytes.TrimSpace(o.body)
 	if o.kind == "" {
-		// A watch event would have both fields; put them where a server writes them.
+		// List items lack kind and apiVersion, which watch events have: add them where a server writes them.
 		start := fmt.Sprintf(`{"kind":%q,"apiVersion":%q,`, p.resource.Kind, p.resource.APIVersion())
 		body = append([]byte(start), bytes.TrimPrefix(body, []byte("{"))...)
 	}
@@ -54,8 +54,7 @@ func (o *wholeObject) text(p *printer) (string, error) {
 	return line.String(), err
 }
 
-// lineObject is an object cut down to the line that is printed of it, so that watching all pods of a cluster stays
-// small.
+// lineObject holds only the line to print for an object, so that watching all pods of a cluster needs little memory.
 type lineObject struct {
 	kube.Meta
 	short, wide string
@@ -67,7 +66,7 @@ func (o *lineObject) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &h); err != nil {
 		return err
 	}
-	// Any kind may come, custom ones too, so nothing is assumed of the types of fields.
+	// The kind may be a custom one: assume nothing about the types of its fields.
 	var fields map[string]any
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return err
@@ -85,13 +84,13 @@ func (o *lineObject) text(p *printer) (string, error) {
 	return o.short, nil
 }
 
-// column is one `name=value` of a line; value returns "" where an object has no such thing.
+// column is one `name=value` of a line. value returns "" if the object has no such field.
 type column struct {
 	name  string
 	value func(obj map[string]any) string
 }
 
-// shortColumns fit one of the kinds that people watch or another; objects show those that they have.
+// shortColumns are those of all common kinds; a line has the ones that its object has.
 var shortColumns = []column{
 	{"phase", phase},
 	{"ready", ready},
@@ -120,7 +119,7 @@ func columns(obj map[string]any, set []column) []string {
 	var out []string
 	for _, c := range set {
 		if pod && c.name == "Ready" {
-			continue // ready=1/1 says it
+			continue // ready=1/1 already shows it
 		}
 		if v := c.value(obj); v != "" {
 			out = append(out, c.name+"="+v)
@@ -129,7 +128,7 @@ func columns(obj map[string]any, set []column) []string {
 	return out
 }
 
-// lookup walks into nested objects; nil where the way ends.
+// lookup returns a nested field, nil if it or an object on the way does not exist.
 func lookup(obj map[string]any, names ...string) any {
 	var v any = obj
 	for _, name := range names {
@@ -142,12 +141,12 @@ func lookup(obj map[string]any, names ...string) any {
 	return v
 }
 
-// path makes a column of one scalar field.
+// path returns the value function of a column with one scalar field.
 func path(names ...string) func(map[string]any) string {
 	return func(obj map[string]any) string { return scalar(lookup(obj, names...)) }
 }
 
-// scalar prints a string, number or boolean; "" for anything else. Text with spaces is quoted.
+// scalar formats a string, number or boolean; "" for anything else. Text with spaces is quoted.
 func scalar(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -170,7 +169,7 @@ func phase(obj map[string]any) string {
 	return scalar(lookup(obj, "status", "phase"))
 }
 
-// ready is "1/3": of a pod its containers, of anything else its replicas.
+// ready returns "1/3": ready and all containers of a pod, or ready and all replicas of a workload.
 func ready(obj map[string]any) string {
 	if statuses, ok := lookup(obj, "status", "containerStatuses").([]any); ok {
 		n := 0
@@ -187,11 +186,11 @@ func ready(obj map[string]any) string {
 			return ""
 		}
 	}
-	have, _ := lookup(obj, "status", "readyReplicas").(float64) // servers leave a zero out
+	have, _ := lookup(obj, "status", "readyReplicas").(float64) // servers omit a zero
 	return fmt.Sprintf("%.0f/%.0f", have, want)
 }
 
-// restarts is the number of container restarts of a pod, "" while there are none.
+// restarts returns the number of container restarts of a pod, "" for none.
 func restarts(obj map[string]any) string {
 	statuses, _ := lookup(obj, "status", "containerStatuses").([]any)
 	n := 0.0
@@ -207,7 +206,7 @@ func restarts(obj map[string]any) string {
 	return fmt.Sprintf("%.0f", n)
 }
 
-// condition is the status of one condition.
+// condition returns a function that returns the status of a condition.
 func condition(name string) func(map[string]any) string {
 	return func(obj map[string]any) string {
 		list, _ := lookup(obj, "status", "conditions").([]any)

@@ -44,6 +44,10 @@ test: ## run the unit tests (with the race detector where a C compiler is found)
 lives: ## lead each controller through SEEDS (200) random lives, and kill it at every third of its requests
 	GOGC=400 $(GO) test -timeout 60m -run '^(TestAnyLife|TestKilling)' ./internal/operators/... -seeds $(SEEDS) -kill-step 3
 
+.PHONY: generate
+generate: ## write the Roles in examples/ and the README's table of rights from what the controllers declare
+	$(GO) test -count=1 ./internal/cli -run '^TestTheWrittenRightsAreTheDeclaredOnes$$' -update
+
 .PHONY: e2e
 e2e: ## run the suite on a real control plane (the first run builds that, which takes minutes)
 	cd internal/e2e && $(GO) test -count=1 -timeout 40m ./...

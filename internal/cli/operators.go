@@ -10,6 +10,7 @@ import (
 	"skiff/internal/cache"
 	"skiff/internal/controller"
 	"skiff/internal/events"
+	"skiff/internal/kube"
 	"skiff/internal/operators/redis"
 	"skiff/internal/operators/restart"
 	"skiff/internal/operators/webserver"
@@ -17,12 +18,13 @@ import (
 
 // operators are skiff's controllers with their names in --controllers. A new operator is one line here.
 var operators = []struct {
-	name string
-	new  func(controller.Setup, *events.Recorder) *controller.Controller
+	name   string
+	new    func(controller.Setup, *events.Recorder) *controller.Controller
+	rights []kube.Right // all that it needs; examples/rbac.yaml is written from them
 }{
-	{"webserver", webserver.New},
-	{"redis", redis.New},
-	{"restart", restart.New},
+	{"webserver", webserver.New, webserver.Rights},
+	{"redis", redis.New, redis.Rights},
+	{"restart", restart.New, restart.Rights},
 }
 
 // operatorNames returns the names of all controllers, in the order of the table.

@@ -40,15 +40,6 @@ func (r *Reflector[T]) apply(ctx context.Context, s state[T], ev kube.Event[T]) 
 	}
 	s.rv, s.progressed = newest(s.rv, ev.ResourceVersion), true
 	r.store.put(r.scope, ev.Object, s.rv)
-	switch {
-	case !had:
-		r.store.tell(r.scope, Change[T]{Type: Added, New: ev.Object})
-	case !sameIdentity(old, ev.Object):
-		r.store.tell(r.scope, Change[T]{Type: Deleted, Old: old, Unknown: true})
-		r.store.tell(r.scope, Change[T]{Type: Added, New: ev.Object})
-	default:
-		r.store.tell(r.scope, Change[T]{Type: Modified, Old: old, New: ev.Object})
-	}
 	return s
 }
 
@@ -63,8 +54,7 @@ func (r *Reflector[T]) applyDeleted(ctx context.Context, s state[T], ev kube.Eve
 		return r.advance(s, ev.ResourceVersion)
 	}
 	s.rv, s.progressed = newest(s.rv, ev.ResourceVersion), true
-	r.store.remove(r.scope, ev.Object.ObjectMeta().Key(), s.rv)
-	r.store.tell(r.scope, Change[T]{Type: Deleted, Old: ev.Object})
+	r.store.remove(r.scope, ev.Object.ObjectMeta().Key(), s.rv, Change[T]{Type: Deleted, Old: ev.Object})
 	return s
 }
 
@@ -80,11 +70,8 @@ func (r *Reflector[T]) applyBad(ctx context.Context, s state[T], t kube.EventTyp
 	s.rv = newest(s.rv, bad.ResourceVersion)
 	old, had := r.store.lookup(bad.Key)
 	if t == kube.Deleted && bad.Key.Name != "" {
-		r.store.remove(r.scope, bad.Key, s.rv)
-		if had {
-			s.progressed = true
-			r.store.tell(r.scope, Change[T]{Type: Deleted, Old: old, Unknown: true})
-		}
+		s.progressed = s.progressed || had
+		r.store.remove(r.scope, bad.Key, s.rv, Change[T]{Type: Deleted, Old: old, Unknown: true})
 		return s
 	}
 	if r.store.quarantine(r.scope, bad, s.rv) { // said once: the next version of it may well be as bad

@@ -93,7 +93,7 @@ func benchServer(b *testing.B, more <-chan int) *kube.Client {
 func benchStore(b *testing.B, client *kube.Client, f func(Change[*smallPod])) *Store[*smallPod] {
 	s := New[*smallPod](Options{Resource: pods, Client: client})
 	s.OnChange(f)
-	go func() { _ = s.Run(b.Context()) }()
+	go s.Run(b.Context())
 	if err := s.WaitSynced(b.Context()); err != nil {
 		b.Fatal(err)
 	}

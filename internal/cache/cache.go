@@ -9,6 +9,8 @@
 // does) and never writes to the server. Mirrors of two resources are not consistent with each other: each is
 // at a resource version of its own.
 //
+// Controllers that want the same objects in the same form share one Store: Mirrors finds it for them.
+//
 // Each scope (one namespace, or all of them) has one goroutine, which runs its Reflector and calls the
 // OnChange handlers; Store.Run owns and waits for them. Readers come from any goroutine. On the way of an
 // event it is steps 3 and 4: (*Reflector).step takes it off the stream, (*Store).put makes it visible.
@@ -17,8 +19,6 @@ package cache
 import (
 	"context"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -54,12 +54,7 @@ func New[T kube.Object](o Options) *Store[T] {
 	if o.InitialLists == nil {
 		o.InitialLists = NewLimiter(DefaultInitialLists)
 	}
-	namespaces := slices.Clone(o.Namespaces)
-	slices.Sort(namespaces)
-	namespaces = slices.Compact(namespaces)
-	if len(namespaces) == 0 || o.Resource.ClusterScoped {
-		namespaces = []string{""}
-	}
+	namespaces := scopesOf(o)
 	s := &Store[T]{
 		o:        o,
 		only:     onlyName(o.FieldSelector),
@@ -78,47 +73,57 @@ func New[T kube.Object](o Options) *Store[T] {
 // Resource returns what the Store mirrors.
 func (s *Store[T]) Resource() kube.Resource { return s.o.Resource }
 
-// OnChange adds a handler that hears of every change from the first list on. It must be called before Run.
-//
-// Changes of one object come in order, after the Store shows them. The handler runs on the goroutine that
-// reads the stream, so it must be quick and must not block: it is meant to put a key into a queue. With
-// several namespaces it is called by several goroutines.
-func (s *Store[T]) OnChange(f func(Change[T])) {
-	if s.started.Load() {
-		panic("cache: OnChange of " + s.o.Resource.GroupResource() + " after Run: changes would be missing")
-	}
-	s.handlers = append(s.handlers, f)
+// Run keeps the mirror up to date until ctx ends. Several users may run it at the same time: the first one starts
+// the Reflectors, the last one to leave stops them and waits for their goroutines. A mirror that was stopped is not
+// synced, because its content may be old. It can be run again: handlers then hear of what changed meanwhile.
+func (s *Store[T]) Run(ctx context.Context) {
+	s.join(ctx)
+	<-ctx.Done()
+	s.leave()
 }
 
-// Run mirrors until ctx ends, then waits for its goroutines: no handler is called after it has returned. The
-// content stays readable. Run returns nil at the end of ctx, and an error only if it has been called before.
-func (s *Store[T]) Run(ctx context.Context) error {
-	if !s.started.CompareAndSwap(false, true) {
-		return fmt.Errorf("run cache of %s: it has been started before", s.o.Resource)
+// join starts the Reflectors for the first user.
+func (s *Store[T]) join(ctx context.Context) {
+	s.life.Lock()
+	defer s.life.Unlock()
+	s.users++
+	if s.users > 1 {
+		return
 	}
-	var running sync.WaitGroup
+	// The Reflectors outlive this user where another one joins.
+	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	for _, sc := range s.scopes {
-		running.Go(func() { newReflector(s, sc).run(ctx) })
+		s.reflectors.Go(func() { newReflector(s, sc).run(ctx) })
 	}
-	running.Wait()
-	return nil
+}
+
+// leave stops the Reflectors after the last user.
+func (s *Store[T]) leave() {
+	s.life.Lock()
+	defer s.life.Unlock()
+	s.users--
+	if s.users == 0 {
+		s.stop()
+		s.reflectors.Wait()
+		s.unsync()
+	}
 }
 
 // Synced reports whether every scope has been listed and every handler has heard of all that was in the
-// list. Once true it stays true: a mirror that has fallen behind shows in State.
+// list. It stays true while the mirror runs: a mirror that has fallen behind shows in State.
 func (s *Store[T]) Synced() bool {
-	select {
-	case <-s.synced:
-		return true
-	default:
-		return false
-	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.unsynced == 0
 }
 
 // WaitSynced waits until Synced. Its error names what is still missing and why.
 func (s *Store[T]) WaitSynced(ctx context.Context) error {
+	s.mu.RLock()
+	synced := s.synced
+	s.mu.RUnlock()
 	select {
-	case <-s.synced:
+	case <-synced:
 		return nil
 	case <-ctx.Done():
 	}

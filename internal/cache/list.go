@@ -252,13 +252,10 @@ func (r *Reflector[T]) install(s state[T], c content[T]) (state[T], error) {
 			"from", s.rv, "to", c.rv)
 	}
 	r.logBad(c.bad)
-	changes, had := r.store.replace(r.scope, c)
-	r.watchMassDelete(changes, had)
-	for _, change := range changes {
-		r.store.tell(r.scope, change)
-	}
-	r.store.setSynced(r.scope)
-	r.log.V(1).Info("listed", "resourceVersion", c.rv, "changes", len(changes))
+	r.store.replace(r.scope, c, func(changes []Change[T], had int) {
+		r.log.V(1).Info("listed", "resourceVersion", c.rv, "changes", len(changes))
+		r.watchMassDelete(changes, had)
+	})
 	s.rv, s.unset, s.probed = c.rv, false, time.Now()
 	s.cuts, s.refusals, s.missing, s.err = 0, 0, 0, nil
 	return s, nil

@@ -19,7 +19,7 @@ func TestOneRequestListsAndThenWatches(t *testing.T) {
 			t.Error("synced before the end of the initial events")
 		}
 		m.wantHeard()
-		m.handlers = append(m.handlers, func(c Change[*pod]) {
+		m.OnChange(func(c Change[*pod]) {
 			if c.Initial && m.Synced() {
 				t.Errorf("synced before the handler has returned from %s", c.New.Name)
 			}

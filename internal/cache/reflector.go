@@ -96,7 +96,7 @@ func newReflector[T kube.Object](s *Store[T], sc *scope) *Reflector[T] {
 
 // run steps until ctx ends.
 func (r *Reflector[T]) run(ctx context.Context) {
-	s := r.relist(state[T]{}, "initial")
+	s := r.relist(state[T]{rv: r.store.reached(r.scope)}, "initial")
 	r.publish(s)
 	for ctx.Err() == nil {
 		next := r.step(ctx, s)

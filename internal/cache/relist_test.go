@@ -145,7 +145,9 @@ func TestAListThatTakesMostAwayIsReportedBeforeAnybodyActsOnIt(t *testing.T) {
 		m := startMirror(t, s, Options{})
 		m.heard()
 		reportedFirst := true
-		m.handlers = append(m.handlers, func(Change[*pod]) { reportedFirst = reportedFirst && m.logged("mass delete") == 1 })
+		m.OnChange(func(c Change[*pod]) {
+			reportedFirst = reportedFirst && (c.Initial || m.logged("mass delete") == 1)
+		})
 		live.send(errorEvent(410, "Expired"))
 		wait(time.Second)
 		if n := len(m.heard()); n != 1000 {

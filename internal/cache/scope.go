@@ -10,7 +10,7 @@ import (
 type scope struct {
 	namespace string // "" covers all
 
-	synced    bool      // listed and told; never false again
+	synced    bool      // listed and told since the mirror was started
 	rv        string    // the content is that of the collection at rv
 	rewound   time.Time // when the content was last replaced by that of another history, zero if never
 	lastEvent time.Time
@@ -92,4 +92,38 @@ func (s *Store[T]) count(sc *scope, f func(*Counters)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(&sc.counters)
+}
+
+// setSynced opens the scope for readers, once.
+func (s *Store[T]) setSynced(sc *scope) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sc.synced {
+		return
+	}
+	sc.synced = true
+	s.unsynced--
+	if s.unsynced == 0 {
+		close(s.synced)
+	}
+}
+
+// unsync closes all scopes for readers.
+func (s *Store[T]) unsync() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unsynced == 0 {
+		s.synced = make(chan struct{})
+	}
+	s.unsynced = len(s.scopes)
+	for _, sc := range s.scopes {
+		sc.synced = false
+	}
+}
+
+// reached returns the resource version that the scope's content is at: "" before the first list.
+func (s *Store[T]) reached(sc *scope) string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return sc.rv
 }

@@ -58,7 +58,7 @@ func TestAClusterScopedKindIsNeverAskedForByNamespace(t *testing.T) {
 		s := newServer(t).on(streamedList, frames(thenHold, endMark("5")))
 		node := kube.Resource{Version: "v1", Plural: "nodes", Kind: "Node", ClusterScoped: true}
 		st := New[*pod](Options{Resource: node, Client: s.client, Namespaces: []string{"a", "b"}})
-		go func() { _ = st.Run(t.Context()) }()
+		go st.Run(t.Context())
 		if err := st.WaitSynced(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func TestAPanickingHandlerHarmsNobodyElse(t *testing.T) {
 			}
 		})
 		st.OnChange(func(c Change[*pod]) { heard = append(heard, c.Object().Name) })
-		go func() { _ = st.Run(t.Context()) }()
+		go st.Run(t.Context())
 		live.send(added("a", "1", 1), added("poison", "2", 1), endMark("5"), modified("poison", "6", 2), modified("a", "7", 2))
 		if want := []string{"a", "poison", "poison", "a"}; !slices.Equal(heard, want) {
 			t.Errorf("the second handler heard %q, want %q", heard, want)

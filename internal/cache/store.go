@@ -1,12 +1,12 @@
 package cache
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"skiff/internal/kube"
@@ -30,15 +30,23 @@ var (
 // the race detector each object is fingerprinted when it comes in and checked whenever it is handed out or
 // replaced, so that a test which changes a cached object dies at once.
 type Store[T kube.Object] struct {
-	o        Options
-	only     string            // the one name that the field selector admits, "" for any
-	scopes   []*scope          // sorted by namespace; the slice does not change after New
-	handlers []func(Change[T]) // does not change after Run has begun
-	started  atomic.Bool
-	synced   chan struct{} // closed when unsynced reaches 0
+	o      Options
+	only   string   // the one name that the field selector admits, "" for any
+	scopes []*scope // sorted by namespace; the slice does not change after New
 
-	mu       sync.RWMutex // guards all below, and the fields of the scopes
-	unsynced int          // scopes that are not synced
+	life       sync.Mutex // guards users and stop
+	users      int        // calls of Run under way
+	stop       context.CancelFunc
+	reflectors sync.WaitGroup
+
+	// telling guards handlers. It is taken before mu. A Reflector holds it for reading while it changes the content
+	// and tells the handlers, so that whoever holds it for writing finds handlers that have heard of all there is.
+	telling  sync.RWMutex
+	handlers []*handler[T]
+
+	mu       sync.RWMutex  // guards all below, and the fields of the scopes
+	synced   chan struct{} // closed when unsynced reaches 0
+	unsynced int           // scopes that are not synced
 	objects  table[T]
 	owned    map[string][]T                 // owner uid -> objects, sorted by key
 	bad      map[kube.Key]*kube.DecodeError // quarantine: the newest version of these does not decode

@@ -24,8 +24,7 @@ func filled(objects ...*pod) (*Store[*pod], *scope) {
 		c.objects.putNew(p)
 	}
 	c.rv = "1"
-	s.replace(s.scopes[0], c)
-	s.setSynced(s.scopes[0])
+	replace(s, c)
 	return s, s.scopes[0]
 }
 
@@ -145,7 +144,7 @@ func TestReadersCannotCorruptTheStore(t *testing.T) {
 			"list":     func() { _, _ = s.List("default") },
 			"by owner": func() { _, _ = s.ByOwner("u1") },
 			"put":      func() { s.put(sc, makePod("default", "a", 2), "2") },
-			"remove":   func() { s.remove(sc, k, "2") },
+			"remove":   func() { s.remove(sc, k, "2", Change[*pod]{}) },
 		} {
 			s, sc = filled(makePod("default", "a", 1, "u1"), makePod("default", "b", 1, "u1"))
 			p, _, _ := s.Get(k)
@@ -182,7 +181,7 @@ func TestIndexesEqualAScanAfterRandomChanges(t *testing.T) {
 				s.put(sc, p, p.ResourceVersion)
 				model[p.Key()] = p
 			case 4, 5, 6:
-				s.remove(sc, p.Key(), p.ResourceVersion)
+				s.remove(sc, p.Key(), p.ResourceVersion, Change[*pod]{})
 				delete(model, p.Key())
 			default:
 				c := newContent[*pod]()
@@ -192,7 +191,7 @@ func TestIndexesEqualAScanAfterRandomChanges(t *testing.T) {
 					p := random(rv + 2)
 					c.objects.putNew(p)
 				}
-				s.replace(sc, c)
+				replace(s, c)
 				for p := range s.objects.all("") {
 					model[p.Key()] = p
 				}
@@ -202,7 +201,7 @@ func TestIndexesEqualAScanAfterRandomChanges(t *testing.T) {
 			}
 		}
 		for k := range model {
-			s.remove(sc, k, "999")
+			s.remove(sc, k, "999", Change[*pod]{})
 		}
 		if len(s.objects) != 0 || len(s.owned) != 0 {
 			t.Errorf("%d namespaces and %d owners are left of an empty store", len(s.objects), len(s.owned))
@@ -254,7 +253,7 @@ func TestChurnOfOwnersAndNamespacesLeavesNothingBehind(t *testing.T) {
 		for i := range n {
 			p := makePod(fmt.Sprintf("ns%d", i), "p", i+1, fmt.Sprintf("u%d", i))
 			s.put(sc, p, p.ResourceVersion)
-			s.remove(sc, p.Key(), p.ResourceVersion)
+			s.remove(sc, p.Key(), p.ResourceVersion, Change[*pod]{})
 		}
 	}
 	churn(1000)
@@ -269,7 +268,7 @@ func TestChurnOfOwnersAndNamespacesLeavesNothingBehind(t *testing.T) {
 // Rules: RFL-07
 func TestReadersNeverSeeAHalfInstalledList(t *testing.T) {
 	const n = 200
-	s, sc := filled()
+	s, _ := filled()
 	install := func(g int) {
 		c := newContent[*pod]()
 		c.rv = fmt.Sprint(g)
@@ -278,7 +277,7 @@ func TestReadersNeverSeeAHalfInstalledList(t *testing.T) {
 			p.Spec.N = g
 			c.objects.putNew(p)
 		}
-		s.replace(sc, c)
+		replace(s, c)
 	}
 	install(2)
 	var readers sync.WaitGroup
@@ -312,17 +311,6 @@ func TestReadersNeverSeeAHalfInstalledList(t *testing.T) {
 	readers.Wait()
 }
 
-func TestRunAndOnChangeGuardTheirOrder(t *testing.T) {
-	s := New[*pod](Options{Resource: pods})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.Run(ctx); err != nil {
-		t.Error(err)
-	}
-	if err := s.Run(ctx); err == nil {
-		t.Error("a second Run gave no error")
-	}
-	if !panics(func() { s.OnChange(func(Change[*pod]) {}) }) {
-		t.Error("OnChange after Run did not panic")
-	}
+func replace(s *Store[*pod], c content[*pod]) {
+	s.replace(s.scopes[0], c, func([]Change[*pod], int) {})
 }

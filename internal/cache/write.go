@@ -2,7 +2,6 @@ package cache
 
 import (
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -73,30 +72,53 @@ func (s *Store[T]) lookup(k kube.Key) (T, bool) {
 	return s.objects.get(k)
 }
 
-// put stores obj and moves the scope to rv.
+// put stores obj, moves the scope to rv and tells the handlers.
 func (s *Store[T]) put(sc *scope, obj T, rv string) {
+	s.telling.RLock()
+	defer s.telling.RUnlock()
+	old, had := s.store(sc, obj, rv)
+	switch {
+	case !had:
+		s.tell(sc, Change[T]{Type: Added, New: obj})
+	case !sameIdentity(old, obj):
+		s.tell(sc, Change[T]{Type: Deleted, Old: old, Unknown: true})
+		s.tell(sc, Change[T]{Type: Added, New: obj})
+	default:
+		s.tell(sc, Change[T]{Type: Modified, Old: old, New: obj})
+	}
+}
+
+// store makes obj visible to readers. It returns the version that was there before.
+func (s *Store[T]) store(sc *scope, obj T, rv string) (old T, had bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := obj.ObjectMeta().Key()
-	if old, ok := s.objects.get(k); ok {
+	if old, had = s.objects.get(k); had {
 		s.dropLocked(old)
 	}
 	s.objects.putNew(obj)
 	s.indexLocked(obj)
 	delete(s.bad, k)
 	sc.moveTo(rv)
+	return old, had
 }
 
-// remove drops the object under k and moves the scope to rv.
-func (s *Store[T]) remove(sc *scope, k kube.Key, rv string) {
+// remove drops the object under k, moves the scope to rv and tells the handlers of c, its deletion.
+func (s *Store[T]) remove(sc *scope, k kube.Key, rv string, c Change[T]) {
+	s.telling.RLock()
+	defer s.telling.RUnlock()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if old, ok := s.objects.get(k); ok {
+	old, had := s.objects.get(k)
+	if had {
 		s.dropLocked(old)
 		s.objects.delete(k)
 	}
 	delete(s.bad, k)
 	sc.moveTo(rv)
+	s.mu.Unlock()
+	if had {
+		s.tell(sc, c)
+	}
 }
 
 // advance moves the scope to rv with its content as it is: a bookmark.
@@ -126,16 +148,23 @@ func (sc *scope) moveTo(rv string) {
 	sc.lastEvent = time.Now()
 }
 
-// replace makes c the content of the scope, in one step for readers. It returns how that differs from what was
-// there, which must be told although nobody saw it happen, and how many objects were there.
-func (s *Store[T]) replace(sc *scope, c content[T]) (changes []Change[T], had int) {
+// replace makes c the content of the scope, in one step for readers, and tells the handlers how that differs from
+// what was there, although nobody saw it happen. before is called with these changes, and with how many objects
+// were there, before any handler is.
+func (s *Store[T]) replace(sc *scope, c content[T], before func(changes []Change[T], had int)) {
+	s.telling.RLock()
+	defer s.telling.RUnlock()
 	s.mu.Lock()
-	had = s.objects.count(sc.namespace)
-	changes = s.replaceLocked(sc, c)
+	had := s.objects.count(sc.namespace)
+	changes := s.replaceLocked(sc, c)
 	s.mu.Unlock()
 	// Key order, and of one key the deletion first, as it was appended.
 	slices.SortStableFunc(changes, func(a, b Change[T]) int { return byKey(a.Object(), b.Object()) })
-	return changes, had
+	before(changes, had)
+	for _, change := range changes {
+		s.tell(sc, change)
+	}
+	s.setSynced(sc)
 }
 
 func (s *Store[T]) replaceLocked(sc *scope, c content[T]) []Change[T] {
@@ -219,40 +248,4 @@ func sameIdentity[T kube.Object](a, b T) bool {
 func sameVersion[T kube.Object](a, b T) bool {
 	rv := a.ObjectMeta().ResourceVersion
 	return rv != "" && rv == b.ObjectMeta().ResourceVersion && sameIdentity(a, b)
-}
-
-// setSynced opens the scope for readers, once.
-func (s *Store[T]) setSynced(sc *scope) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if sc.synced {
-		return
-	}
-	sc.synced = true
-	s.unsynced--
-	if s.unsynced == 0 {
-		close(s.synced)
-	}
-}
-
-// tell calls the handlers, without the lock, after the Store shows the change.
-func (s *Store[T]) tell(sc *scope, c Change[T]) {
-	for _, f := range s.handlers {
-		s.call(sc, f, c)
-	}
-}
-
-// call keeps a handler's panic from ending the mirror of everybody else.
-func (s *Store[T]) call(sc *scope, f func(Change[T]), c Change[T]) {
-	defer func() {
-		p := recover()
-		if p == nil {
-			return
-		}
-		s.count(sc, func(n *Counters) { n.Panics++ })
-		s.o.Log.Error(fmt.Errorf("handle change: panic: %v", p), "a change handler panicked; the mirror goes on",
-			"resource", s.o.Resource.GroupResource(), "object", c.Object().ObjectMeta().Key().String(),
-			"stack", string(debug.Stack()))
-	}()
-	f(c)
 }

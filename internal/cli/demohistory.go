@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -57,15 +56,13 @@ func (h *podHistory) read() ([]*podView, []string) {
 func (h *podHistory) follow(ctx context.Context, work func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	ran := make(chan error, 1)
-	go func() {
-		defer stop()
-		ran <- h.store.Run(ctx)
-	}()
+	var running sync.WaitGroup
+	running.Go(func() { h.store.Run(ctx) })
 	err := h.store.WaitSynced(ctx)
 	if err == nil {
 		err = work(ctx)
 	}
 	stop()
-	return errors.Join(err, <-ran)
+	running.Wait()
+	return err
 }

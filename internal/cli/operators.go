@@ -55,7 +55,7 @@ func checkControllers(names []string) error {
 
 // newControllers makes the named controllers and the recorders of their Events. The caller has to run both.
 func newControllers(names []string, s controller.Setup) ([]*controller.Controller, []*events.Recorder) {
-	s.InitialLists = cache.NewLimiter(cache.DefaultInitialLists)
+	s.Mirrors = cache.NewMirrors()
 	var cs []*controller.Controller
 	var rs []*events.Recorder
 	for _, op := range operators {

@@ -163,9 +163,7 @@ func watch[T printable](ctx context.Context, c *kube.Client, q kube.Query, log l
 			cancel(failed)
 		}
 	})
-	if err := store.Run(ctx); err != nil {
-		return err
-	}
+	store.Run(ctx)
 	if errors.Is(failed, syscall.EPIPE) || errors.Is(failed, io.ErrClosedPipe) {
 		return nil // the reader of a pipe has closed it, as in `| head`
 	}

@@ -13,7 +13,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -83,12 +82,13 @@ type Controller struct {
 	log     logr.Logger
 	queue   *queue.Queue
 	mirrors []mirror // of the sources, each once
+	sources []func() // disconnect the sources
 	started atomic.Bool
 	stats   counters
 }
 
-// New returns a controller. It connects the sources to its queue and starts nothing. The stores of the
-// sources belong to it: Run runs them.
+// New returns a controller. It connects the sources to its queue and starts nothing. Run runs the stores of the
+// sources, which other controllers may use at the same time.
 func New(name string, f Func, o Options, sources ...Source) *Controller {
 	if o.Workers <= 0 {
 		o.Workers = DefaultWorkers
@@ -108,7 +108,7 @@ func New(name string, f Func, o Options, sources ...Source) *Controller {
 	}
 	seen := map[mirror]bool{}
 	for _, s := range sources {
-		s.feed(c.queue)
+		c.sources = append(c.sources, s.connect(c.queue))
 		if s.mirror != nil && !seen[s.mirror] {
 			seen[s.mirror] = true
 			c.mirrors = append(c.mirrors, s.mirror)
@@ -124,29 +124,24 @@ func (c *Controller) Name() string { return c.name }
 // no further key, lets the runs under way finish on mirrors that still follow the server, and stops those
 // last. What it waits for is logged and in Ready; a resource that the server does not have yet is no error.
 //
-// The error is nil after a clean stop. Otherwise a mirror could not run, or runs did not return in time: it
-// names their keys.
+// The error is nil after a clean stop. Otherwise runs did not return in time: it names their keys.
 func (c *Controller) Run(ctx context.Context) error {
 	if !c.started.CompareAndSwap(false, true) {
 		return fmt.Errorf("run controller %s: it has been started before", c.name)
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	mirroring, stopMirrors := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopMirrors()
-	errs := make([]error, len(c.mirrors)+1)
 	var running sync.WaitGroup
-	for i, m := range c.mirrors {
-		running.Go(func() {
-			if errs[i] = m.Run(mirroring); errs[i] != nil {
-				stop() // without this mirror there is nothing to work on
-			}
-		})
+	for _, m := range c.mirrors {
+		running.Go(func() { m.Run(mirroring) })
 	}
-	errs[len(c.mirrors)] = c.serve(ctx)
+	err := c.serve(ctx)
+	for _, disconnect := range c.sources {
+		disconnect() // others may go on with the mirrors
+	}
 	stopMirrors()
 	running.Wait()
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return fmt.Errorf("controller %s: %w", c.name, err)
 	}
 	return nil

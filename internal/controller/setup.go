@@ -9,21 +9,22 @@ import (
 	"skiff/internal/kube"
 )
 
-// Setup is what all operators of a process are told in the same words. Zero values mean the defaults of the packages that they
-// are for.
+// Setup is what all operators of a process are told in the same words. Zero values mean the defaults of the
+// packages that they are for.
 type Setup struct {
 	Client           *kube.Client
 	Namespaces       []string // to work in; empty: all
 	Workers          int
 	WatchIdleTimeout time.Duration
-	InitialLists     *cache.Limiter // shared by all mirrors
+	Mirrors          *cache.Mirrors // shared by all controllers; nil: each has its own
 	Log              logr.Logger
 }
 
-// Mirror returns the options of a mirror of the objects of a resource; of those that a label selector selects, if it is not "".
-func (s Setup) Mirror(r kube.Resource, labels string) cache.Options {
-	return cache.Options{Resource: r, Namespaces: s.Namespaces, LabelSelector: labels, Client: s.Client,
-		WatchIdleTimeout: s.WatchIdleTimeout, InitialLists: s.InitialLists, Log: s.Log}
+// Mirror returns the mirror of the objects of a resource in the namespaces of s; of those that a label selector
+// selects, if it is not "". Operators that ask for the same objects in the same form share it.
+func Mirror[T kube.Object](s Setup, r kube.Resource, labels string) *cache.Store[T] {
+	return cache.Shared[T](s.Mirrors, cache.Options{Resource: r, Namespaces: s.Namespaces, LabelSelector: labels,
+		Client: s.Client, WatchIdleTimeout: s.WatchIdleTimeout, Log: s.Log})
 }
 
 // New returns a controller of an operator.

@@ -16,23 +16,24 @@ const initialList = "initial list"
 // mirror is what a controller needs of a *cache.Store[T], whatever its T.
 type mirror interface {
 	Resource() kube.Resource
-	Run(ctx context.Context) error
+	Run(ctx context.Context)
 	WaitSynced(ctx context.Context) error
 	State() []cache.ScopeState
 }
 
-// Source turns the changes of one mirror into keys. For, Owns and Watches make them, and Once and Woken those without a mirror.
+// Source turns the changes of one mirror into keys. For, Owns and Watches make them, and Once and Woken those
+// without a mirror.
 type Source struct {
-	mirror mirror               // nil: none
-	feed   func(q *queue.Queue) // connects the mirror to q
+	mirror  mirror                                   // nil: none
+	connect func(q *queue.Queue) (disconnect func()) // makes the source put keys into q
 }
 
 // For runs the controller for the objects of s themselves. Another object under the same name and a new
 // generation (a changed spec, or a deletion) clear the failures of the key: what failed before may work now.
 func For[T kube.Object](s *cache.Store[T]) Source {
 	kind := s.Resource().Kind
-	return Source{s, func(q *queue.Queue) {
-		s.OnChange(func(c cache.Change[T]) {
+	return Source{s, func(q *queue.Queue) func() {
+		return s.OnChange(func(c cache.Change[T]) {
 			k := c.Object().ObjectMeta().Key()
 			if c.Type != cache.Modified || c.Old.ObjectMeta().Generation != c.New.ObjectMeta().Generation {
 				q.Forget(k)
@@ -62,8 +63,8 @@ func Owns[T kube.Object](s *cache.Store[T], ownerKind string) Source {
 // must be quick, must not block, and must not change obj; a panic in it loses that change and is logged.
 func Watches[T kube.Object](s *cache.Store[T], f func(obj T) []kube.Key) Source {
 	kind := s.Resource().Kind
-	return Source{s, func(q *queue.Queue) {
-		s.OnChange(func(c cache.Change[T]) {
+	return Source{s, func(q *queue.Queue) func() {
+		return s.OnChange(func(c cache.Change[T]) {
 			if c.Type != cache.Added {
 				for _, k := range f(c.Old) {
 					add(q, k, kind, c)
@@ -78,16 +79,24 @@ func Watches[T kube.Object](s *cache.Store[T], f func(obj T) []kube.Key) Source 
 	}}
 }
 
-// Once runs the controller for k at the start, when all mirrors are synced, whether there is anything in them or not: for a key
-// that stands for no object.
+// Once runs the controller for k at the start, when all mirrors are synced, whether there is anything in them or
+// not: for a key that stands for no object.
 func Once(k kube.Key) Source {
-	return Source{nil, func(q *queue.Queue) { q.AddLow(k, "start") }}
+	return Source{nil, func(q *queue.Queue) func() {
+		q.AddLow(k, "start")
+		return func() {}
+	}}
 }
 
-// Woken runs the controller for the keys that wake is called with: for what an operator learns by itself. wake is for after New.
+// Woken runs the controller for the keys that wake is called with: for what an operator learns by itself. wake is
+// for after New.
 func Woken() (s Source, wake func(k kube.Key, cause string)) {
 	var q *queue.Queue
-	return Source{nil, func(of *queue.Queue) { q = of }}, func(k kube.Key, cause string) { q.Add(k, cause) }
+	connect := func(of *queue.Queue) func() {
+		q = of
+		return func() {}
+	}
+	return Source{nil, connect}, func(k kube.Key, cause string) { q.Add(k, cause) }
 }
 
 // add queues k because of c, a change of an object of kind.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -496,17 +497,29 @@ func TestTwoSourcesOfOneStoreRunItOnce(t *testing.T) {
 	})
 }
 
-func TestAStoreOfTwoControllersIsAnError(t *testing.T) {
+// One watch serves both, and one of them that stops takes nothing from the other.
+func TestTwoControllersShareAStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		store := w.store("")
-		f := func(context.Context, kube.Key) (Outcome, error) { return Done, nil }
-		first, second := New("first", f, Options{}, For(store)), New("second", f, Options{}, For(store))
-		stop := w.run(first)
-		if err := second.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "controller second: run cache of configmaps") {
-			t.Errorf("second controller: %v", err)
+		var first, second atomic.Int32
+		count := func(n *atomic.Int32) Func {
+			return func(context.Context, kube.Key) (Outcome, error) {
+				n.Add(1)
+				return Done, nil
+			}
 		}
-		stop()
+		stopFirst := w.run(New("first", count(&first), Options{}, For(store)))
+		w.put("a", "", "1", nil)
+		stopSecond := w.run(New("second", count(&second), Options{}, For(store))) // later, while it runs
+		expect(t, "runs of the first", first.Load(), 1)
+		expect(t, "runs of the second", second.Load(), 1)
+		stopFirst()
+		w.put("a", "", "2", nil)
+		expect(t, "runs of the first after its end", first.Load(), 1)
+		expect(t, "runs of the second", second.Load(), 2)
+		stopSecond()
+		expect(t, "synced with nobody to run it", store.Synced(), false)
 	})
 }
 

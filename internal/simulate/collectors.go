@@ -92,11 +92,10 @@ func (c *collectors) ready() error {
 // run keeps a collector running until ctx ends.
 func (c *collectors) run(ctx context.Context) error {
 	var mirroring sync.WaitGroup
-	var mirrorErr error
-	mirroring.Go(func() { mirrorErr = c.mirror.Run(ctx) })
+	mirroring.Go(func() { c.mirror.Run(ctx) })
 	err := c.supervise(ctx)
 	mirroring.Wait()
-	return errors.Join(err, mirrorErr)
+	return err
 }
 
 func (c *collectors) supervise(ctx context.Context) error {

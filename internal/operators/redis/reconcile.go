@@ -20,9 +20,9 @@ import (
 // New returns the controller. It sends nothing before Run. A nil recorder means no Events; who made it runs it.
 func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 	s.Client = s.Client.Limit(Rights)
-	rs := cache.New[*Redis](s.Mirror(resource, ""))
-	ps := cache.New[*pod](s.Mirror(pods, apply.ManagedBySelector))
-	ss := cache.New[*service](s.Mirror(services, apply.ManagedBySelector))
+	rs := controller.Mirror[*Redis](s, resource, "")
+	ps := controller.Mirror[*pod](s, pods, apply.ManagedBySelector)
+	ss := controller.Mirror[*service](s, services, apply.ManagedBySelector)
 	r := &reconciler{
 		client:   s.Client,
 		redis:    apply.NewStatuses[Redis](s.Client, rs),

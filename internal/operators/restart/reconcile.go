@@ -22,8 +22,8 @@ const recheck = time.Minute
 // New returns the controller. It sends nothing before Run. A nil recorder means no Events; who made it runs it.
 func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 	s.Client = s.Client.Limit(Rights)
-	ts := cache.New[*RestartTrigger](s.Mirror(resource, ""))
-	ps := cache.New[*pod](s.Mirror(pods, ""))
+	ts := controller.Mirror[*RestartTrigger](s, resource, "")
+	ps := controller.Mirror[*pod](s, pods, "")
 	cycles, wake := controller.Woken()
 	r := &reconciler{
 		worker:   worker{client: s.Client, events: recorder},

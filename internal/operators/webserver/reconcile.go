@@ -21,9 +21,9 @@ import (
 // New returns the controller. It sends nothing before Run. A nil recorder means no Events; who made it runs it.
 func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 	s.Client = s.Client.Limit(Rights)
-	ws := cache.New[*WebServer](s.Mirror(resource, ""))
-	ds := cache.New[*deployment](s.Mirror(deployments, apply.ManagedBySelector))
-	ss := cache.New[*service](s.Mirror(services, apply.ManagedBySelector))
+	ws := controller.Mirror[*WebServer](s, resource, "")
+	ds := controller.Mirror[*deployment](s, deployments, apply.ManagedBySelector)
+	ss := controller.Mirror[*service](s, services, apply.ManagedBySelector)
 	r := &reconciler{
 		cached:      func(ws *WebServer) (seen, error) { return cachedChildren(ws, ds, ss) },
 		webservers:  apply.NewStatuses[WebServer](s.Client, ws),

@@ -1,0 +1,79 @@
+package cache
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"weak"
+
+	"skiff/internal/kube"
+)
+
+// Mirrors lets the controllers of a process share their mirrors: two that want the same objects in the same form get
+// the same Store, so there is one watch and one copy. A Store belongs to those who have it, and to those who run it;
+// Mirrors does not keep it alive. The clients of its users must be of one server and one user. All methods may be
+// called from any goroutine.
+type Mirrors struct {
+	lists *Limiter
+
+	mu     sync.Mutex // guards stores
+	stores map[mirrorKey]sharedStore
+}
+
+// mirrorKey is what two users of one Store have in common.
+type mirrorKey struct {
+	resource   kube.Resource
+	namespaces string
+	labels     string
+	fields     string
+	object     reflect.Type // what it is decoded into
+}
+
+// sharedStore finds a Store again as long as somebody has it.
+type sharedStore func() (store any, ok bool)
+
+// NewMirrors returns a registry without mirrors. Its mirrors share DefaultInitialLists.
+func NewMirrors() *Mirrors {
+	return &Mirrors{lists: NewLimiter(DefaultInitialLists), stores: map[mirrorKey]sharedStore{}}
+}
+
+// Shared returns the mirror that o describes: the one that m gave to another user, or a new one. Of two users'
+// Client, Log and WatchIdleTimeout those of the first count. A nil m shares nothing.
+func Shared[T kube.Object](m *Mirrors, o Options) *Store[T] {
+	if m == nil {
+		return New[T](o)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := mirrorKey{o.Resource, strings.Join(scopesOf(o), ","), o.LabelSelector, o.FieldSelector, reflect.TypeFor[T]()}
+	if find := m.stores[k]; find != nil {
+		if s, ok := find(); ok {
+			return s.(*Store[T])
+		}
+	}
+	for k, find := range m.stores {
+		if _, ok := find(); !ok {
+			delete(m.stores, k) // nobody has it any more
+		}
+	}
+	o.InitialLists = m.lists
+	s := New[T](o)
+	w := weak.Make(s)
+	m.stores[k] = func() (any, bool) {
+		s := w.Value()
+		return s, s != nil
+	}
+	return s
+}
+
+// scopesOf returns the namespaces that have a Reflector each: sorted, "" for all.
+func scopesOf(o Options) []string {
+	namespaces := slices.Clone(o.Namespaces)
+	slices.Sort(namespaces)
+	namespaces = slices.Compact(namespaces)
+	if len(namespaces) == 0 || o.Resource.ClusterScoped {
+		return []string{""}
+	}
+	return namespaces
+}

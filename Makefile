@@ -11,7 +11,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The race detector needs cgo and a C compiler; a fresh machine has none.
 RACE := $(if $(shell command -v $$($(GO) env CC) 2>/dev/null),-race)
 
-# The random lives of each controller, those of the seeds from 1 on: some hundred find what is shallow within a minute.
+# The number of random histories of each controller, one per seed from 1: some hundred find a shallow bug within a minute.
 SEEDS ?= 200
 
 # Long enough to meet a shallow bug in each target, short enough to be run before a commit. Without -fuzzminimizetime the first input
@@ -34,15 +34,17 @@ demo: build ## run the main job on the embedded API server, step by step
 	bin/skiff demo
 
 .PHONY: test
-test: ## run the unit tests (with the race detector where a C compiler is found), then the lives
+test: ## run the unit tests (with the race detector where a C compiler is found), then random histories
 	@$(if $(RACE),:,echo "no C compiler found: testing without the race detector")
 	$(GO) test $(RACE) ./...
-	@$(MAKE) --no-print-directory lives
+	@$(MAKE) --no-print-directory histories
 
-# Without the race detector, with which a life takes seven times as long. They make much garbage and keep little of it.
-.PHONY: lives
-lives: ## lead each controller through SEEDS (200) random lives, and kill it at every third of its requests
-	GOGC=400 $(GO) test -timeout 60m -run '^(TestAnyLife|TestKilling)' ./internal/operators/... -seeds $(SEEDS) -kill-step 3
+# Without the race detector, which makes a history seven times slower. They make much garbage and keep little of it.
+.PHONY: histories lives
+histories: ## run each controller through SEEDS (200) random histories, and kill it at every third of its requests
+	GOGC=400 $(GO) test -timeout 60m -run '^(TestRandomHistories|TestKilling)' ./internal/operators/... -seeds $(SEEDS) -kill-step 3
+
+lives: histories
 
 .PHONY: generate
 generate: ## write the Roles in examples/ and the README's table of rights from what the controllers declare

@@ -10,25 +10,25 @@ import (
 	"skiff/internal/kube"
 )
 
-// tick is how often a Cluster looks.
+// tick is how often a Cluster checks whether it has something to do.
 const tick = 500 * time.Millisecond
 
-// Cluster plays a part of a cluster: it looks at the world each tick before which something has changed, or when
-// something is due.
+// Cluster simulates parts of a cluster: it calls a function after each tick in which an object has changed, or while a
+// stage (see After) is not over.
 type Cluster struct {
 	*World
 	Client *kube.Client
-	// is told of what belongs to nobody any more, because its owner was deleted with that policy
+	// Orphaned is called for each object whose owner was deleted with the policy Orphan.
 	Orphaned func(kube.Resource, *kube.Meta)
 
-	mu    sync.Mutex           // guards what follows, and what a turn works on
-	since map[string]time.Time // when a stage began, see After
-	seen  int64                // the revision at the last turn
-	due   bool                 // a stage was not over then
+	mu    sync.Mutex           // guards what follows, and the data of step
+	since map[string]time.Time // when a stage began, by uid/stage
+	seen  int64                // the revision at the last step
+	due   bool                 // a stage was not over at the last step
 }
 
-// NewCluster runs turn until the world ends.
-func NewCluster(w *World, turn func(context.Context, *Cluster)) *Cluster {
+// NewCluster calls step until the world ends.
+func NewCluster(w *World, step func(context.Context, *Cluster)) *Cluster {
 	c := &Cluster{World: w, Client: w.Connect("cluster"), Orphaned: func(kube.Resource, *kube.Meta) {},
 		since: map[string]time.Time{}}
 	w.Background(func(ctx context.Context) error {
@@ -40,14 +40,14 @@ func NewCluster(w *World, turn func(context.Context, *Cluster)) *Cluster {
 			case <-ctx.Done():
 				return nil
 			case <-ticker.C:
-				c.look(ctx, turn)
+				c.tick(ctx, step)
 			}
 		}
 	})
 	return c
 }
 
-func (c *Cluster) look(ctx context.Context, turn func(context.Context, *Cluster)) {
+func (c *Cluster) tick(ctx context.Context, step func(context.Context, *Cluster)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	revision := c.API.Revision()
@@ -55,10 +55,10 @@ func (c *Cluster) look(ctx context.Context, turn func(context.Context, *Cluster)
 		return
 	}
 	c.seen, c.due = revision, false
-	turn(ctx, c)
+	step(ctx, c)
 }
 
-// Change changes what a turn works on.
+// Change changes the data of step, which is called at the next tick.
 func (c *Cluster) Change(change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,7 +66,7 @@ func (c *Cluster) Change(change func()) {
 	c.due = true
 }
 
-// After says whether a stage of an object has lasted for d. If not, there is another turn.
+// After reports whether a stage of an object has lasted for d. If not, step is called again at the next tick.
 func (c *Cluster) After(uid, stage string, d time.Duration) bool {
 	key := uid + "/" + stage
 	if c.since[key].IsZero() {
@@ -77,14 +77,14 @@ func (c *Cluster) After(uid, stage string, d time.Duration) bool {
 	return over
 }
 
-// Check fails the test on anything but what a race with the others explains.
+// Check fails the test on any error that a race with the other writers does not explain.
 func (c *Cluster) Check(err error) {
 	if err != nil && !kube.IsNotFound(err) && !kube.IsConflict(err) && !errors.Is(err, context.Canceled) {
 		c.Errorf("cluster: %v", err)
 	}
 }
 
-// Patch merges into one object, and not into a later one of the same name.
+// Patch merges into the object with this uid, not into a later one of the same name.
 func (c *Cluster) Patch(ctx context.Context, r kube.Resource, m *kube.Meta, subresource string, body map[string]any) {
 	meta, _ := body["metadata"].(map[string]any)
 	if meta == nil {
@@ -102,7 +102,7 @@ const (
 	orphan     = "orphan"
 )
 
-// Collect does what the garbage collector does about custom resources and what they control.
+// Collect acts as the garbage collector for custom resources and the objects that they control.
 func (c *Cluster) Collect(ctx context.Context, dependents ...kube.Resource) {
 	owners := map[string]*kube.Meta{}
 	for _, o := range c.API.List(c.Resource, "") {
@@ -113,7 +113,7 @@ func (c *Cluster) Collect(ctx context.Context, dependents ...kube.Resource) {
 	for _, r := range dependents {
 		for _, o := range c.API.List(r, "") {
 			m := c.metaOf(o)
-			c.release(ctx, r, m) // it owns nothing that we play
+			c.release(ctx, r, m) // the dependents own nothing in these tests
 			uid := m.ControllerUID()
 			owner := owners[uid]
 			switch {
@@ -137,7 +137,7 @@ func (c *Cluster) Collect(ctx context.Context, dependents ...kube.Resource) {
 	}
 }
 
-// release takes the garbage collector's finalizers off an object that is being deleted.
+// release removes the garbage collector's finalizers from an object that is being deleted.
 func (c *Cluster) release(ctx context.Context, r kube.Resource, m *kube.Meta) {
 	rest := slices.DeleteFunc(slices.Clone(m.Finalizers),
 		func(f string) bool { return f == foreground || f == orphan })

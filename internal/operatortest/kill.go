@@ -16,11 +16,10 @@ type dialFunc func(ctx context.Context, network, address string) (net.Conn, erro
 
 var errKilled = errors.New("the process was killed")
 
-// Killer counts the requests of a process and kills it at one of them, as kill -9 does: all connections end, and
-// nothing is sent any more.
+// Killer kills a process at its N-th request, as kill -9 does: its connections end and it sends nothing more.
 type Killer struct {
-	At   int  // the request, counted from 1; those about Events do not count
-	Late bool // after the server has it; otherwise before
+	At   int  // N, counted from 1; requests about Events do not count
+	Late bool // kill after the request was sent, otherwise before
 	dial dialFunc
 
 	mu    sync.Mutex // guards what follows
@@ -29,7 +28,7 @@ type Killer struct {
 	conns []net.Conn
 }
 
-// Dial connects the process.
+// Dial opens a connection of the process.
 func (k *Killer) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -44,8 +43,7 @@ func (k *Killer) Dial(ctx context.Context, network, address string) (net.Conn, e
 	return &killable{Conn: c, k: k}, nil
 }
 
-// request counts a request that is about to be sent, and says whether it is the one, and whether the process still
-// lives.
+// request counts a request before it is sent. It reports whether to kill the process now, and whether it is alive.
 func (k *Killer) request(b []byte) (now, alive bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -67,11 +65,11 @@ func (k *Killer) die() {
 	}
 	k.dead = true
 	for _, c := range k.conns {
-		_ = c.Close() // of a net.Pipe: cannot fail
+		_ = c.Close() // closing a net.Pipe cannot fail
 	}
 }
 
-// Killed says whether it has come to that.
+// Killed reports whether the process has been killed.
 func (k *Killer) Killed() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -83,7 +81,7 @@ type killable struct {
 	k *Killer
 }
 
-// Write sends a request: net/http writes those of this test, which are small, in one piece.
+// Write sends a request. net/http writes the small requests of these tests with one call.
 func (c *killable) Write(b []byte) (int, error) {
 	now, alive := c.k.request(b)
 	switch {
@@ -98,19 +96,19 @@ func (c *killable) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-var killStep = flag.Int("kill-step", 29, "kill the controller at each of its requests that this divides; 1 = at each")
+var killStep = flag.Int("kill-step", 29, "kill the controller at every N-th of its requests; 1 = at each")
 
-// KillAtAnyRequest lives the same life again and again. Each time the controller, which the life starts by start, is
-// killed at another one of its requests, and started again at the end of the step (pass) in which that has happened.
-func KillAtAnyRequest(t *testing.T, o Options, life func(w *World, start func(), pass func(time.Duration))) {
+// KillAtAnyRequest runs the same scenario once per request and kills the controller at that request. The scenario
+// calls start to start the controller, and pass to let time pass; pass restarts a killed controller.
+func KillAtAnyRequest(t *testing.T, o Options, scenario func(w *World, start func(), pass func(time.Duration))) {
 	o.Quiet = true
 	for at, over := 1, false; !over; at += *killStep {
 		for _, late := range []bool{false, true} {
-			t.Run(fmt.Sprintf("at %d, the server has it %t", at, late), func(t *testing.T) {
+			t.Run(fmt.Sprintf("at request %d, after it was sent %t", at, late), func(t *testing.T) {
 				Run(t, o, func(w *World) {
 					k := &Killer{At: at, Late: late}
 					revived := false
-					life(w, func() { w.StartToBeKilled(k) }, func(d time.Duration) {
+					scenario(w, func() { w.StartToBeKilled(k) }, func(d time.Duration) {
 						w.Pass(d)
 						if k.Killed() && !revived {
 							revived = true

@@ -11,10 +11,10 @@ import (
 	"skiff/internal/patch"
 )
 
-// Named is the key of an object in the one namespace of a world.
+// Named returns the key of an object in the namespace of all tests.
 func Named(name string) kube.Key { return kube.Key{Namespace: "default", Name: name} }
 
-// At returns the value at a path of an object, nil if it is not there; numbers are places in lists.
+// At returns the value at a path of an object, nil if it does not exist; numbers are indexes of lists.
 func At(o any, path ...any) any {
 	for _, p := range path {
 		switch v := o.(type) {
@@ -34,21 +34,21 @@ func At(o any, path ...any) any {
 	return o
 }
 
-// metaOf is the metadata of a stored object.
+// metaOf returns the metadata of a stored object.
 func (w *World) metaOf(o map[string]any) *kube.Meta {
 	return &Convert[struct {
 		kube.Meta `json:"metadata"`
-	}](w, map[string]any{"metadata": o["metadata"]}).Meta // the rest takes much longer
+	}](w, map[string]any{"metadata": o["metadata"]}).Meta // converting the rest takes much longer
 }
 
-// Convert makes a T of a stored object, nil if there is none.
+// Convert returns a stored object as a T, nil for nil.
 func Convert[T any](w *World, o map[string]any) *T {
 	w.Helper()
 	if o == nil {
 		return nil
 	}
 	if meta, ok := o["metadata"].(map[string]any); ok {
-		delete(meta, "managedFields") // large, and read by nobody here
+		delete(meta, "managedFields") // large, and no test reads it
 	}
 	text, err := patch.Encode(o)
 	if err != nil {
@@ -61,7 +61,7 @@ func Convert[T any](w *World, o map[string]any) *T {
 	return out
 }
 
-// JSON decodes a test's own JSON object.
+// JSON decodes a JSON object in a test's source.
 func (w *World) JSON(text string) map[string]any {
 	w.Helper()
 	v, err := patch.Decode([]byte(text))
@@ -72,11 +72,11 @@ func (w *World) JSON(text string) map[string]any {
 	return m
 }
 
-// asUser are the options of a user's writes.
+// asUser has the options of a user's writes.
 var asUser = kube.WriteOptions{FieldManager: "user"}
 
-// done fails the test if a user's request has failed. The controller has reacted to it when it returns, as far as that
-// takes no time.
+// done fails the test if a user's request has failed, then lets the controller react to it, as far as that takes no
+// time.
 func (w *World) done(err error) {
 	w.Helper()
 	if err != nil {
@@ -85,20 +85,19 @@ func (w *World) done(err error) {
 	w.Settle()
 }
 
-// Body is a new custom resource with that spec, or with more than a spec where that is JSON fields:
-// `{...},"status":{...}`.
+// Body returns a new custom resource as JSON. spec may end with further fields: `{...},"status":{...}`.
 func (w *World) Body(name, spec string) string {
 	return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q},"spec":%s}`, w.Resource.APIVersion(),
 		w.Resource.Kind, name, spec)
 }
 
-// Create makes a custom resource.
+// Create creates a custom resource.
 func (w *World) Create(name, spec string) {
 	w.Helper()
 	w.Post(w.Resource, w.Body(name, spec))
 }
 
-// Post makes an object.
+// Post creates an object.
 func (w *World) Post(r kube.Resource, text string) {
 	w.Helper()
 	w.done(w.User.Create(w.Context(), r, "default", w.JSON(text), nil, asUser))
@@ -173,8 +172,8 @@ func (w *World) Message(name, conditionType string) string {
 	return s
 }
 
-// WantCondition checks a condition of a custom resource, "True/Complete", that it is about the present generation, and
-// that its message has all the words.
+// WantCondition checks a condition of a custom resource ("True/Complete"), that its observedGeneration is the current
+// one, and that its message contains all the words.
 func (w *World) WantCondition(name, conditionType, want string, words ...string) {
 	w.Helper()
 	what, message := conditionType+" of "+name, w.Message(name, conditionType)
@@ -188,7 +187,7 @@ func (w *World) WantCondition(name, conditionType, want string, words ...string)
 	}
 }
 
-// WantReady checks that a custom resource is all that its spec asks for.
+// WantReady checks that a custom resource is Ready and that no other condition reports a problem.
 func (w *World) WantReady(name string) {
 	w.Helper()
 	w.WantCondition(name, "Ready", "True/Complete")

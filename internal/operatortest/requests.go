@@ -9,12 +9,12 @@ import (
 	"skiff/internal/kube"
 )
 
-// Forget begins a new count of requests.
+// Forget clears the list of requests.
 func (w *World) Forget() { w.API.ForgetRequests() }
 
-// Requests returns what the controller has sent since Forget, besides lists, watches and Events: "POST pods 201". A
-// server-side apply is an APPLY, with the field manager where that is not skiff, a JSON patch a JSONPATCH, and a dry
-// run a TRY.
+// Requests returns the controller's requests since Forget in the form "POST pods 201", without lists, watches and
+// Events. The method of a server-side apply is APPLY (with the field manager if that is not skiff), of a JSON patch
+// JSONPATCH, of a dry run TRY.
 func (w *World) Requests() []string {
 	var out []string
 	for _, r := range w.API.Requests() {
@@ -25,7 +25,8 @@ func (w *World) Requests() []string {
 	return out
 }
 
-// object returns what a request of the controller is about, "pods/a/status", or false where Requests leaves it out.
+// object returns the object of a request of the controller, "pods/a/status". It returns false for a request that
+// Requests leaves out.
 func object(r fakeapi.Request) (string, bool) {
 	_, what, ok := strings.Cut(r.Path, "/namespaces/default/") // most lists and watches are of all namespaces
 	return what, ok && r.UserAgent == Agent && what != "events" && !strings.HasPrefix(what, "events/") &&
@@ -47,12 +48,12 @@ func method(r fakeapi.Request) string {
 	return "APPLY"
 }
 
-// Writes are the requests that are no GET.
+// Writes returns the requests that are not GETs.
 func (w *World) Writes() []string {
 	return slices.DeleteFunc(w.Requests(), func(r string) bool { return strings.HasPrefix(r, "GET ") })
 }
 
-// Count returns how many of the requests begin with a text.
+// Count returns how many requests start with prefix.
 func (w *World) Count(prefix string) int {
 	return len(slices.DeleteFunc(w.Requests(), func(r string) bool { return !strings.HasPrefix(r, prefix) }))
 }
@@ -69,7 +70,7 @@ func (w *World) WantWrites(want ...string) {
 	w.WantLines("writes", w.Writes(), want)
 }
 
-// WantLines checks a list, and prints it line by line where it is another one.
+// WantLines checks a list, and prints both lists line by line if they differ.
 func (w *World) WantLines(what string, got, want []string) {
 	w.Helper()
 	if !slices.Equal(got, want) {

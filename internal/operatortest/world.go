@@ -1,14 +1,13 @@
-// Package operatortest is the world in which the tests of the operators play: a controller on an embedded API server,
-// over real HTTP and in virtual time, beside a user whose client it hands out. Only tests import it.
+// Package operatortest is the environment for tests of operators: a controller on an embedded API server, over real
+// HTTP and in virtual time, with a client for the user's actions. Only tests import it.
 //
-// Its job is what these worlds share: to begin and end one, to start, stop and kill the controller in it, to act as a
-// user and to compare what came of it (world.go, objects.go, requests.go); to play the parts of a cluster that an
-// operator meets (cluster.go); to kill a controller at each of its requests (kill.go); and to lead it through random
-// lives (life.go). Not its job: what an operator should have done, which each one's own tests say.
+// It starts, stops and kills the controller, acts as a user and compares the result (world.go, objects.go,
+// requests.go); it simulates parts of a cluster that an operator depends on (cluster.go); it kills a controller at
+// each of its requests (kill.go); and it runs a controller through random histories (history.go). What an operator
+// must have done is up to the operator's own tests.
 //
-// A world lives in a testing/synctest bubble. The test runs on the bubble's first goroutine, the controller and the
-// parts of the cluster on goroutines that Run waits for in the end. It stands beside the event path, around an
-// operator.
+// A World is confined to a testing/synctest bubble. The test runs on the bubble's first goroutine, the controller and
+// the simulated parts on goroutines that Run waits for. The package is beside the event path, around an operator.
 package operatortest
 
 import (
@@ -33,14 +32,14 @@ import (
 // Agent is the user agent of the controller under test, to tell its requests from others'.
 const Agent = "controller"
 
-// Options say what a world is made of.
+// Options of a World.
 type Options struct {
 	Resource   kube.Resource // the custom resource of the controller
-	Controller string        // its name, as Events report it: skiff.dev/NAME
+	Controller string        // its name in Events, without skiff.dev/
 	New        func(*kube.Client, *events.Recorder, logr.Logger) *controller.Controller
 	Server     fakeapi.Options
-	Definition func([]byte) []byte // changes the CRD before it is installed; nil: does not
-	Quiet      bool                // no log; otherwise the log is the test's
+	Definition func([]byte) []byte // changes the CRD before it is installed; nil = no change
+	Quiet      bool                // no log; otherwise it goes to the test's log
 }
 
 // World is a controller on an embedded API server, in virtual time.
@@ -50,13 +49,13 @@ type World struct {
 	API  *fakeapi.Server
 	User *kube.Client
 	Log  logr.Logger
-	Stop func() // stops the controller, if it runs, and waits for it
+	Stop func() // stops the controller and waits for it; does nothing if it does not run
 
 	pipe *fakeapi.Pipe
 	ends []func()
 }
 
-// Run runs f in a fresh world, in which the CRD is installed and nothing else runs yet.
+// Run runs f in a new world. The CRD is installed; the controller is not started.
 func Run(t *testing.T, o Options, f func(w *World)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &World{T: t, Options: o, API: fakeapi.New(o.Server), Log: testr.New(t), Stop: func() {}}
@@ -75,7 +74,7 @@ func Run(t *testing.T, o Options, f func(w *World)) {
 			}
 			w.PostYAML("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", text)
 		}
-		w.Pass(time.Second) // it is served
+		w.Pass(time.Second) // until the CRD is served
 		f(w)
 	})
 }
@@ -92,7 +91,7 @@ func (w *World) close() {
 	w.API.Close()
 }
 
-// Connect returns a client with that user agent. Who asks for it closes it.
+// Connect returns a client with a user agent. The caller closes it.
 func (w *World) Connect(agent string) *kube.Client {
 	w.Helper()
 	return w.connect(agent, w.pipe.Dial)
@@ -122,10 +121,10 @@ func (w *World) PostYAML(path string, text []byte) {
 	}
 }
 
-// Start runs a new controller, as after a restart of the process: without any memory.
+// Start runs a new controller without any memory, as after a restart of the process.
 func (w *World) Start() { w.start(w.pipe.Dial) }
 
-// StartToBeKilled is Start for a process that k kills.
+// StartToBeKilled is Start, but k kills the process.
 func (w *World) StartToBeKilled(k *Killer) {
 	k.dial = w.pipe.Dial
 	w.start(k.Dial)
@@ -144,7 +143,7 @@ func (w *World) start(dial dialFunc) {
 	w.Settle()
 }
 
-// Background runs a part of the cluster until the world ends.
+// Background runs a simulated part of the cluster until the world ends.
 func (w *World) Background(part func(context.Context) error) { w.ends = append(w.ends, w.run(part)) }
 
 // run runs all parts until stop is called.
@@ -164,10 +163,10 @@ func (w *World) run(parts ...func(context.Context) error) (stop func()) {
 	}
 }
 
-// Settle waits until nothing moves without the passing of time; Pass lets time pass as well.
+// Settle waits until all goroutines wait for time to pass.
 func (w *World) Settle() { synctest.Wait() }
 
-// Pass lets time pass, and what happens then.
+// Pass lets time pass, then settles.
 func (w *World) Pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -11,99 +11,99 @@ import (
 	"skiff/internal/operatortest"
 )
 
-// Whatever users, nodes, networks and the process itself do: when all is calm, each target was restarted after the last pod of its
+// Whatever users, nodes, networks and the process itself do: in the end each target was restarted after the last pod of its
 // source began to run, never sooner after another restart than the cooldown, and never for nothing.
 //
 // Rules: MGR-15, WRT-04
-func TestAnyLifeEndsWithTheTargetsRestarted(t *testing.T) {
-	operatortest.Lives(t, options, func(l *operatortest.Life) {
-		(&life{Life: l, w: inCluster(l.World), born: map[string]time.Time{}}).run()
+func TestRandomHistoriesEndWithTheTargetsRestarted(t *testing.T) {
+	operatortest.RandomHistories(t, options, func(h *operatortest.History) {
+		(&history{History: h, w: inCluster(h.World), born: map[string]time.Time{}}).run()
 	})
 }
 
-// life is a random sequence of what can happen to the triggers one and two, whose targets are predixy and second.
-type life struct {
-	*operatortest.Life
+// history is a random sequence of what can happen to the triggers one and two, whose targets are predixy and second.
+type history struct {
+	*operatortest.History
 	w    *world
 	born map[string]time.Time // when the pod of a name came last, not before
 }
 
-const lifeCooldown = 30 * time.Second
+const historyCooldown = 30 * time.Second
 
-func (l *life) run() {
-	l.w.deploy("predixy", 1)
-	l.w.deploy("second", 1)
+func (h *history) run() {
+	h.w.deploy("predixy", 1)
+	h.w.deploy("second", 1)
 	for i := range 3 {
-		l.w.pod(fmt.Sprint("redis-", i))
+		h.w.pod(fmt.Sprint("redis-", i))
 	}
-	l.Pass(10 * time.Second)
-	l.Start()
-	l.w.trigger("one", selectRedis+`,"debounce":"3s","cooldown":"30s",`+toPredixy)
-	l.w.trigger("two", selectRedis+`,"debounce":"0s","cooldown":"30s","budget":{"max":5,"per":"10m"},"targets":[{"kind":"Deployment","name":"second"},{"kind":"Deployment","name":"missing"}]`)
-	l.Pass(10 * time.Second) // they have seen the first pods
-	l.Go(16, 8*time.Second, l.act)
-	l.Mend()
-	l.TryPatch(deployments, "predixy", "", `{"spec":{"paused":false}}`)
+	h.Pass(10 * time.Second)
+	h.Start()
+	h.w.trigger("one", selectRedis+`,"debounce":"3s","cooldown":"30s",`+toPredixy)
+	h.w.trigger("two", selectRedis+`,"debounce":"0s","cooldown":"30s","budget":{"max":5,"per":"10m"},"targets":[{"kind":"Deployment","name":"second"},{"kind":"Deployment","name":"missing"}]`)
+	h.Pass(10 * time.Second) // they have seen the first pods
+	h.Steps(16, 8*time.Second, h.act)
+	h.EndFaults()
+	h.TryPatch(deployments, "predixy", "", `{"spec":{"paused":false}}`)
 	for _, p := range []string{"one", "two"} {
-		l.pause(p, "null")
+		h.pause(p, "null")
 	}
-	l.Pass(operatortest.Calm)
-	l.check("one", "predixy")
-	l.check("two", "second")
-	l.Steady()
+	h.Pass(operatortest.LongWait)
+	h.check("one", "predixy")
+	h.check("two", "second")
+	h.WantNoWrites()
 }
 
-func (l *life) act() {
-	name := operatortest.Pick(l.Life, "redis-0", "redis-1", "redis-2")
-	switch n := l.Rand.IntN(100); {
+func (h *history) act() {
+	name := operatortest.Pick(h.History, "redis-0", "redis-1", "redis-2")
+	switch n := h.Rand.IntN(100); {
 	case n < 30:
-		l.TryDelete(pods, name, kube.DeleteOptions{})
-		l.Pass(2 * time.Second)
-		l.Tell("make %s", name)
-		l.w.pod(name)
-		l.born[name] = time.Now()
+		h.TryDelete(pods, name, kube.DeleteOptions{})
+		h.Pass(2 * time.Second)
+		h.Note("make %s", name)
+		h.w.pod(name)
+		h.born[name] = time.Now()
 	case n < 35:
-		if l.TryDelete(pods, name, kube.DeleteOptions{}) {
-			l.Pass(2 * time.Second)
-			delete(l.born, name)
+		if h.TryDelete(pods, name, kube.DeleteOptions{}) {
+			h.Pass(2 * time.Second)
+			delete(h.born, name)
 		}
 	case n < 42:
-		l.pause(operatortest.Pick(l.Life, "one", "two"), operatortest.Pick(l.Life, `"true"`, "null"))
+		h.pause(operatortest.Pick(h.History, "one", "two"), operatortest.Pick(h.History, `"true"`, "null"))
 	case n < 48:
-		l.TryPatch(deployments, "predixy", "", `{"spec":{"paused":`+operatortest.Pick(l.Life, "true", "false")+`}}`)
+		h.TryPatch(deployments, "predixy", "", `{"spec":{"paused":`+operatortest.Pick(h.History, "true", "false")+`}}`)
 	case n < 54:
-		for _, p := range l.API.List(pods, "default") {
+		for _, p := range h.API.List(pods, "default") {
 			if pod, _ := at(p, "metadata", "name").(string); strings.HasPrefix(pod, "predixy-") {
-				l.TryDelete(pods, pod, kube.DeleteOptions{})
+				h.TryDelete(pods, pod, kube.DeleteOptions{})
 				break
 			}
 		}
 	case n < 80:
-		l.Break([]string{"patch", "patch", "get"}, []string{"pods", "restarttriggers"})
+		h.InjectFault([]string{"patch", "patch", "get"}, []string{"pods", "restarttriggers"})
 	case n < 90:
-		l.Restart()
+		h.Restart()
 	default:
-		l.RestartToBeKilled()
+		h.RestartToBeKilled()
 	}
 }
 
-func (l *life) pause(trigger, value string) {
-	l.TryPatch(resource, trigger, "", `{"metadata":{"annotations":{"skiff.dev/paused":`+value+`}}}`)
+func (h *history) pause(trigger, value string) {
+	h.TryPatch(resource, trigger, "", `{"metadata":{"annotations":{"skiff.dev/paused":`+value+`}}}`)
 }
 
 var replicaSets = kube.Resource{Group: "apps", Version: "v1", Plural: "replicasets", Kind: "ReplicaSet"}
 
 // restarts returns when a target was restarted: each restart has left a ReplicaSet.
-func (l *life) restarts(target string) []time.Time {
+func (h *history) restarts(target string) []time.Time {
 	var out []time.Time
-	for _, rs := range l.API.List(replicaSets, "default") {
+	for _, rs := range h.API.List(replicaSets, "default") {
 		text, _ := at(rs, "spec", "template", "metadata", "annotations", restartedAt).(string)
 		if text == "" || at(rs, "metadata", "ownerReferences", 0, "name") != target {
 			continue
 		}
 		t, err := time.Parse(time.RFC3339, text)
 		if err != nil {
-			l.Error(err)
+			h.Error(err)
 		}
 		out = append(out, t)
 	}
@@ -112,21 +112,21 @@ func (l *life) restarts(target string) []time.Time {
 }
 
 // check checks a trigger and its target.
-func (l *life) check(trigger, target string) {
-	l.Helper()
-	restarts := l.restarts(target)
-	l.Want("rollouts of "+target, l.w.revision(target), fmt.Sprint(len(restarts)+1))
+func (h *history) check(trigger, target string) {
+	h.Helper()
+	restarts := h.restarts(target)
+	h.Want("rollouts of "+target, h.w.revision(target), fmt.Sprint(len(restarts)+1))
 	for i := range max(len(restarts)-1, 0) {
-		if d := restarts[i+1].Sub(restarts[i]); d < lifeCooldown {
-			l.Errorf("%s was restarted %s after a restart", target, d)
+		if d := restarts[i+1].Sub(restarts[i]); d < historyCooldown {
+			h.Errorf("%s was restarted %s after a restart", target, d)
 		}
 	}
-	for pod, born := range l.born {
+	for pod, born := range h.born {
 		if len(restarts) == 0 || restarts[len(restarts)-1].Before(born) {
-			l.Errorf("%s was restarted at %v, and %s has come at %s", target, restarts, pod, born)
+			h.Errorf("%s was restarted at %v, and %s has come at %s", target, restarts, pod, born)
 		}
 	}
-	if c := l.Condition(trigger, "Progressing"); !strings.HasPrefix(c, "False/") {
-		l.Errorf("Progressing of %s: %s", trigger, c)
+	if c := h.Condition(trigger, "Progressing"); !strings.HasPrefix(c, "False/") {
+		h.Errorf("Progressing of %s: %s", trigger, c)
 	}
 }

@@ -11,44 +11,44 @@ import (
 	"skiff/internal/patch"
 )
 
-// Whatever users, an autoscaler, nodes, networks and the process itself do: when all is calm, the children are what is declared, what
+// Whatever users, an autoscaler, nodes, networks and the process itself do: in the end the children are what is declared, what
 // others own in them is what they have made of it, and nobody else's object was touched.
 //
 // Rules: CCH-11, MGR-15, WRT-04, WRT-13, WRT-14
-func TestAnyLifeEndsAsDeclared(t *testing.T) {
-	operatortest.Lives(t, options, func(l *operatortest.Life) {
-		(&life{Life: l, others: map[string]map[string]any{}}).run()
+func TestRandomHistoriesEndAsDeclared(t *testing.T) {
+	operatortest.RandomHistories(t, options, func(h *operatortest.History) {
+		(&history{History: h, others: map[string]map[string]any{}}).run()
 	})
 }
 
-// life is a random sequence of what can happen to the WebServers a and b.
-type life struct {
-	*operatortest.Life
+// history is a random sequence of what can happen to the WebServers a and b.
+type history struct {
+	*operatortest.History
 	others map[string]map[string]any // what others have last made of a child, by uid: path and value
 }
 
 var names = []string{"a", "b"}
 
-func (l *life) run() {
-	cluster := operatortest.NewCluster(l.World, l.turn)
-	cluster.Orphaned = l.Strange
-	l.Start()
-	l.Go(30, 4*time.Second, l.act)
-	l.repair()
-	l.Pass(operatortest.Calm)
-	l.check()
-	l.Steady()
-	ports := l.loseChildren()
-	l.Pass(operatortest.Calm)
-	l.check()
+func (h *history) run() {
+	cluster := operatortest.NewCluster(h.World, h.turn)
+	cluster.Orphaned = h.MarkUnmanaged
+	h.Start()
+	h.Steps(30, 4*time.Second, h.act)
+	h.repair()
+	h.Pass(operatortest.LongWait)
+	h.check()
+	h.WantNoWrites()
+	ports := h.loseChildren()
+	h.Pass(operatortest.LongWait)
+	h.check()
 	for _, name := range names {
-		if ws := l.webServer(name); ws != nil && ports[name] != nil {
-			l.Want("node port of the Service made again for "+name, *ws.Status.NodePort, *ports[name])
+		if ws := h.webServer(name); ws != nil && ports[name] != nil {
+			h.Want("node port of the Service made again for "+name, *ws.Status.NodePort, *ports[name])
 		}
-		l.TryDelete(resource, name, kube.DeleteOptions{Propagation: operatortest.Pick(l.Life, kube.Background, kube.Foreground)})
+		h.TryDelete(resource, name, kube.DeleteOptions{Propagation: operatortest.Pick(h.History, kube.Background, kube.Foreground)})
 	}
-	l.Pass(operatortest.Calm)
-	l.check()
+	h.Pass(operatortest.LongWait)
+	h.check()
 }
 
 const (
@@ -60,10 +60,10 @@ const (
 )
 
 // turn plays the garbage collector and the Deployment controller.
-func (l *life) turn(ctx context.Context, c *operatortest.Cluster) {
+func (h *history) turn(ctx context.Context, c *operatortest.Cluster) {
 	c.Collect(ctx, deployments, services)
-	for _, o := range l.API.List(deployments, "") {
-		d := operatortest.Convert[deployment](l.World, o)
+	for _, o := range h.API.List(deployments, "") {
+		d := operatortest.Convert[deployment](h.World, o)
 		n := replicas(&WebServer{}, d)
 		s := d.Status
 		image := at(o, "spec", "template", "spec", "containers", 0, "image")
@@ -71,210 +71,210 @@ func (l *life) turn(ctx context.Context, c *operatortest.Cluster) {
 		case s.ObservedGeneration == d.Generation && (s.AvailableReplicas == n || len(s.Conditions) > 0),
 			!c.After(d.UID, fmt.Sprint(d.Generation, s.AvailableReplicas), rollOutTime):
 		case image == brokenImage && n > 0:
-			l.rolled(ctx, c, d, n, 0, `[{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded","message":"timed out"}]`)
+			h.rolled(ctx, c, d, n, 0, `[{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded","message":"timed out"}]`)
 		default:
-			l.rolled(ctx, c, d, n, n, "null")
+			h.rolled(ctx, c, d, n, n, "null")
 		}
 	}
 }
 
-func (l *life) rolled(ctx context.Context, c *operatortest.Cluster, d *deployment, replicas, available int32, conditions string) {
-	c.Patch(ctx, deployments, &d.Meta, "status", l.JSON(fmt.Sprintf(`{"status":{"observedGeneration":%d,"replicas":%d,"updatedReplicas":%[2]d,
+func (h *history) rolled(ctx context.Context, c *operatortest.Cluster, d *deployment, replicas, available int32, conditions string) {
+	c.Patch(ctx, deployments, &d.Meta, "status", h.JSON(fmt.Sprintf(`{"status":{"observedGeneration":%d,"replicas":%d,"updatedReplicas":%[2]d,
 		"readyReplicas":%d,"availableReplicas":%[3]d,"conditions":%s}}`, d.Generation, replicas, available, conditions)))
 }
 
-func (l *life) webServer(name string) *WebServer {
-	return operatortest.Convert[WebServer](l.World, l.API.Get(resource, web(name)))
+func (h *history) webServer(name string) *WebServer {
+	return operatortest.Convert[WebServer](h.World, h.API.Get(resource, web(name)))
 }
 
-func (l *life) act() {
-	name := operatortest.Pick(l.Life, "a", "a", "b")
-	policy := kube.DeleteOptions{Propagation: operatortest.Pick(l.Life, "", kube.Background, kube.Foreground)}
-	switch n := l.Rand.IntN(100); {
+func (h *history) act() {
+	name := operatortest.Pick(h.History, "a", "a", "b")
+	policy := kube.DeleteOptions{Propagation: operatortest.Pick(h.History, "", kube.Background, kube.Foreground)}
+	switch n := h.Rand.IntN(100); {
 	case n < 18:
-		l.TryPost(resource, l.Body(name, `{"image":"nginx:1"`+operatortest.Pick(l.Life, "", `,"replicas":3`, `,"replicas":2`, `,"nodePort":`+fmt.Sprint(sharedPort))+"}"))
+		h.TryPost(resource, h.Body(name, `{"image":"nginx:1"`+operatortest.Pick(h.History, "", `,"replicas":3`, `,"replicas":2`, `,"nodePort":`+fmt.Sprint(sharedPort))+"}"))
 	case n < 26:
-		l.scale(name, operatortest.Pick(l.Life, "0", "1", "4", "null", "null"), "")
+		h.scale(name, operatortest.Pick(h.History, "0", "1", "4", "null", "null"), "")
 	case n < 28:
-		if ws := l.webServer(name); ws != nil && ws.Spec.Replicas != nil { // otherwise the server has nothing to scale
-			l.scale(name, operatortest.Pick(l.Life, "2", "3"), "scale")
+		if ws := h.webServer(name); ws != nil && ws.Spec.Replicas != nil { // otherwise the server has nothing to scale
+			h.scale(name, operatortest.Pick(h.History, "2", "3"), "scale")
 		}
 	case n < 42:
-		l.TryPatch(resource, name, "", `{"spec":`+operatortest.Pick(l.Life, `{"image":"nginx:2"}`, `{"image":"nginx:3"}`, `{"image":"`+brokenImage+`"}`, `{"port":8080}`,
+		h.TryPatch(resource, name, "", `{"spec":`+operatortest.Pick(h.History, `{"image":"nginx:2"}`, `{"image":"nginx:3"}`, `{"image":"`+brokenImage+`"}`, `{"port":8080}`,
 			`{"port":null}`, `{"nodePort":30011}`, `{"nodePort":`+fmt.Sprint(sharedPort)+`}`, `{"nodePort":null}`, `{"env":[{"name":"A","value":"1"},{"name":"B","value":""}]}`,
 			`{"env":[{"name":"B","value":"2"}]}`, `{"env":null}`, `{"resources":{"limits":{"cpu":"0.5"}}}`, `{"resources":null}`,
 			`{"template":{"spec":{"nodeSelector":{"a":"b"},"hostNetwork":false}}}`, `{"template":{"spec":{"containers":[{"name":"X"}]}}}`, `{"template":null}`)+`}`)
 	case n < 47:
-		l.TryPatch(resource, name, "", `{"metadata":{"annotations":{"skiff.dev/paused":`+operatortest.Pick(l.Life, `"true"`, "null")+`}}}`)
+		h.TryPatch(resource, name, "", `{"metadata":{"annotations":{"skiff.dev/paused":`+operatortest.Pick(h.History, `"true"`, "null")+`}}}`)
 	case n < 51:
-		l.TryDelete(resource, name, policy)
+		h.TryDelete(resource, name, policy)
 	case n < 53:
-		l.orphan(name)
+		h.orphan(name)
 	case n < 60:
-		l.TryDelete(deployments, name, policy)
+		h.TryDelete(deployments, name, policy)
 	case n < 63:
-		l.TryDelete(services, serviceName(name), policy)
+		h.TryDelete(services, serviceName(name), policy)
 	case n < 66:
-		l.TryPatch(deployments, name, "", `{"metadata":{"labels":{"`+operatortest.Pick(l.Life, "app.kubernetes.io/managed-by", "app.kubernetes.io/instance")+`":null}}}`)
-		l.TryPatch(services, serviceName(name), "", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}},"spec":{"selector":null}}`)
+		h.TryPatch(deployments, name, "", `{"metadata":{"labels":{"`+operatortest.Pick(h.History, "app.kubernetes.io/managed-by", "app.kubernetes.io/instance")+`":null}}}`)
+		h.TryPatch(services, serviceName(name), "", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}},"spec":{"selector":null}}`)
 	case n < 74:
-		l.touch(name)
+		h.touch(name)
 	case n < 77:
-		l.TryPatch(deployments, name, "status", `{"status":{"readyReplicas":0,"availableReplicas":0}}`)
+		h.TryPatch(deployments, name, "status", `{"status":{"readyReplicas":0,"availableReplicas":0}}`)
 	case n < 80:
-		l.makeForeign(name)
+		h.makeForeign(name)
 	case n < 90:
-		l.Break([]string{"create", "patch", "patch", "get"}, []string{"webservers", "deployments", "services"})
+		h.InjectFault([]string{"create", "patch", "patch", "get"}, []string{"webservers", "deployments", "services"})
 	case n < 95:
-		l.Restart()
+		h.Restart()
 	default:
-		l.RestartToBeKilled()
+		h.RestartToBeKilled()
 	}
 }
 
 // scale declares a number of pods, or (null) leaves it to others. Then the last one that was declared stays.
-func (l *life) scale(name, replicas, subresource string) {
-	ws, d := l.webServer(name), l.API.Get(deployments, web(name))
+func (h *history) scale(name, replicas, subresource string) {
+	ws, d := h.webServer(name), h.API.Get(deployments, web(name))
 	if ws == nil || ws.Spec.Replicas == nil && replicas == "null" {
 		return
 	}
 	uid, _ := at(d, "metadata", "uid").(string)
-	delete(l.others[uid], "replicas")
+	delete(h.others[uid], "replicas")
 	now := at(d, "spec", "replicas")
 	reached := ws.Spec.Replicas != nil && now == int64(*ws.Spec.Replicas) && ws.Status.ObservedGeneration == ws.Generation
-	if l.TryPatch(resource, name, subresource, `{"spec":{"replicas":`+replicas+`}}`) && replicas == "null" && reached {
-		l.remember(uid, "replicas", now)
+	if h.TryPatch(resource, name, subresource, `{"spec":{"replicas":`+replicas+`}}`) && replicas == "null" && reached {
+		h.remember(uid, "replicas", now)
 	}
 }
 
 // touch is what others do to a child in fields that are not ours: an autoscaler, `kubectl rollout restart`, an injector, a user.
-func (l *life) touch(name string) {
-	ws, d := l.webServer(name), l.API.Get(deployments, web(name))
+func (h *history) touch(name string) {
+	ws, d := h.webServer(name), h.API.Get(deployments, web(name))
 	uid, _ := at(d, "metadata", "uid").(string)
 	stamp := time.Now().Format(time.RFC3339)
-	switch l.Rand.IntN(4) {
+	switch h.Rand.IntN(4) {
 	case 0:
 		// Whoever scales while the controller has not seen yet that it is to let go meets its last word.
 		if ws != nil && ws.Spec.Replicas == nil && ws.Status.ObservedGeneration == ws.Generation {
-			n := int64(l.Rand.IntN(9))
-			if l.TryPatch(deployments, name, "", fmt.Sprintf(`{"spec":{"replicas":%d}}`, n)) {
-				l.remember(uid, "replicas", n)
+			n := int64(h.Rand.IntN(9))
+			if h.TryPatch(deployments, name, "", fmt.Sprintf(`{"spec":{"replicas":%d}}`, n)) {
+				h.remember(uid, "replicas", n)
 			}
 		}
 	case 1:
-		if l.TryPatch(deployments, name, "", `{"spec":{"template":{"metadata":{"annotations":{"`+restartedAt+`":"`+stamp+`"}}}}}`) {
-			l.remember(uid, restartedAt, stamp)
+		if h.TryPatch(deployments, name, "", `{"spec":{"template":{"metadata":{"annotations":{"`+restartedAt+`":"`+stamp+`"}}}}}`) {
+			h.remember(uid, restartedAt, stamp)
 		}
 	case 2:
-		l.Tell("inject a sidecar into %s", name)
-		err := l.User.Patch(l.Context(), deployments, web(name), kube.StrategicMergePatch,
-			l.JSON(`{"spec":{"template":{"spec":{"containers":[{"name":"sidecar","image":"`+sidecarImage+`"}]}}}}`), nil, kube.WriteOptions{FieldManager: "injector"})
+		h.Note("inject a sidecar into %s", name)
+		err := h.User.Patch(h.Context(), deployments, web(name), kube.StrategicMergePatch,
+			h.JSON(`{"spec":{"template":{"spec":{"containers":[{"name":"sidecar","image":"`+sidecarImage+`"}]}}}}`), nil, kube.WriteOptions{FieldManager: "injector"})
 		if err == nil {
-			l.remember(uid, "sidecar", sidecarImage)
+			h.remember(uid, "sidecar", sidecarImage)
 		} else if !kube.IsNotFound(err) {
-			l.Fatal(err)
+			h.Fatal(err)
 		}
 	case 3:
-		service, _ := at(l.API.Get(services, web(serviceName(name))), "metadata", "uid").(string)
-		if l.TryPatch(services, serviceName(name), "", `{"metadata":{"annotations":{"example.com/mine":"`+stamp+`"}},"spec":{"sessionAffinity":"ClientIP"}}`) {
-			l.remember(service, "annotation", stamp)
-			l.remember(service, "affinity", "ClientIP")
+		service, _ := at(h.API.Get(services, web(serviceName(name))), "metadata", "uid").(string)
+		if h.TryPatch(services, serviceName(name), "", `{"metadata":{"annotations":{"example.com/mine":"`+stamp+`"}},"spec":{"sessionAffinity":"ClientIP"}}`) {
+			h.remember(service, "annotation", stamp)
+			h.remember(service, "affinity", "ClientIP")
 		}
 	}
 }
 
-func (l *life) remember(uid, what string, value any) {
-	if l.others[uid] == nil {
-		l.others[uid] = map[string]any{}
+func (h *history) remember(uid, what string, value any) {
+	if h.others[uid] == nil {
+		h.others[uid] = map[string]any{}
 	}
-	l.others[uid][what] = value
+	h.others[uid][what] = value
 }
 
 // orphan deletes a WebServer and leaves its children. What the controller has sent already must not come after that.
-func (l *life) orphan(name string) {
-	l.Mend()
-	l.Pass(10 * time.Second)
-	l.TryDelete(resource, name, kube.DeleteOptions{Propagation: kube.Orphan})
-	l.Pass(time.Second) // the garbage collector has let the children go
+func (h *history) orphan(name string) {
+	h.EndFaults()
+	h.Pass(10 * time.Second)
+	h.TryDelete(resource, name, kube.DeleteOptions{Propagation: kube.Orphan})
+	h.Pass(time.Second) // the garbage collector has let the children go
 }
 
-func (l *life) makeForeign(name string) {
-	labels := operatortest.Pick(l.Life, `{"app":"theirs"}`, `{"app.kubernetes.io/managed-by":"skiff"}`)
-	if l.Rand.IntN(2) == 0 {
-		l.Foreign(services, fmt.Sprintf(`{"apiVersion":"v1","kind":"Service","metadata":{"name":%q,"labels":%s},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":%s}]}}`,
-			serviceName(name), labels, operatortest.Pick(l.Life, "30040", fmt.Sprint(sharedPort))))
+func (h *history) makeForeign(name string) {
+	labels := operatortest.Pick(h.History, `{"app":"theirs"}`, `{"app.kubernetes.io/managed-by":"skiff"}`)
+	if h.Rand.IntN(2) == 0 {
+		h.CreateUnmanaged(services, fmt.Sprintf(`{"apiVersion":"v1","kind":"Service","metadata":{"name":%q,"labels":%s},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":%s}]}}`,
+			serviceName(name), labels, operatortest.Pick(h.History, "30040", fmt.Sprint(sharedPort))))
 		return
 	}
-	l.Foreign(deployments, fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":%q,"labels":%s},"spec":{"selector":{"matchLabels":{"app":"own"}},
+	h.CreateUnmanaged(deployments, fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":%q,"labels":%s},"spec":{"selector":{"matchLabels":{"app":"own"}},
 		"template":{"metadata":{"labels":{"app":"own"}},"spec":{"containers":[{"name":"own","image":"own"}]}}}}`, name, labels))
 }
 
 // repair ends what would keep a WebServer from ever being ready, and changes nothing else.
-func (l *life) repair() {
-	l.Mend()
-	l.Dismiss()
+func (h *history) repair() {
+	h.EndFaults()
+	h.RemoveUnmanaged()
 	for _, name := range names {
-		l.TryPatch(resource, name, "", `{"metadata":{"annotations":{"skiff.dev/paused":null}},"spec":{"template":null}}`)
-		if ws := l.webServer(name); ws != nil && ws.Spec.Image == brokenImage {
-			l.TryPatch(resource, name, "", `{"spec":{"image":"nginx:4"}}`)
+		h.TryPatch(resource, name, "", `{"metadata":{"annotations":{"skiff.dev/paused":null}},"spec":{"template":null}}`)
+		if ws := h.webServer(name); ws != nil && ws.Spec.Image == brokenImage {
+			h.TryPatch(resource, name, "", `{"spec":{"image":"nginx:4"}}`)
 		}
 	}
-	shared := at(l.API.Get(services, web(serviceName("b"))), "spec", "ports", 0, "nodePort") == int64(sharedPort)
-	if ws := l.webServer("b"); ws != nil && (ws.Spec.NodePort != nil || shared) { // a may have it, or want it
-		l.TryPatch(resource, "b", "", `{"spec":{"nodePort":30099}}`)
+	shared := at(h.API.Get(services, web(serviceName("b"))), "spec", "ports", 0, "nodePort") == int64(sharedPort)
+	if ws := h.webServer("b"); ws != nil && (ws.Spec.NodePort != nil || shared) { // a may have it, or want it
+		h.TryPatch(resource, "b", "", `{"spec":{"nodePort":30099}}`)
 	}
 }
 
 // loseChildren deletes all children that are left, and returns the node ports that have to come back.
-func (l *life) loseChildren() map[string]*int32 {
+func (h *history) loseChildren() map[string]*int32 {
 	ports := map[string]*int32{}
 	for _, name := range names {
-		if ws := l.webServer(name); ws != nil {
+		if ws := h.webServer(name); ws != nil {
 			ports[name] = ws.Status.NodePort
 		}
-		l.TryDelete(deployments, name, kube.DeleteOptions{})
-		l.TryDelete(services, serviceName(name), kube.DeleteOptions{})
+		h.TryDelete(deployments, name, kube.DeleteOptions{})
+		h.TryDelete(services, serviceName(name), kube.DeleteOptions{})
 	}
 	return ports
 }
 
 // check compares the world with what is declared.
-func (l *life) check() {
-	l.Helper()
+func (h *history) check() {
+	h.Helper()
 	n := 0
 	for _, name := range names {
-		ws := l.webServer(name)
+		ws := h.webServer(name)
 		if ws == nil {
 			continue
 		}
 		n++
 		if ws.Deleting() {
-			l.Errorf("WebServer %s is still being deleted: %v", name, ws.Finalizers)
+			h.Errorf("WebServer %s is still being deleted: %v", name, ws.Finalizers)
 			continue
 		}
 		want, err := desired(ws)
 		if err != nil {
-			l.Fatal(err)
+			h.Fatal(err)
 		}
-		d := l.child(ws, deployments, name, want.deployment.Body)
-		svc := l.child(ws, services, serviceName(name), want.service.Body)
-		l.checkWhole(want.deployment.Body, d)
-		l.checkOthers(ws, d, svc)
-		l.checkStatus(ws, d, svc)
+		d := h.child(ws, deployments, name, want.deployment.Body)
+		svc := h.child(ws, services, serviceName(name), want.service.Body)
+		h.checkWhole(want.deployment.Body, d)
+		h.checkOthers(ws, d, svc)
+		h.checkStatus(ws, d, svc)
 	}
-	l.Want("Deployments", len(l.API.List(deployments, "")), n)
-	l.Want("Services besides that of the API server", len(l.API.List(services, ""))-1, n)
+	h.Want("Deployments", len(h.API.List(deployments, "")), n)
+	h.Want("Services besides that of the API server", len(h.API.List(services, ""))-1, n)
 }
 
 // child returns a child that has to be there, to be ours, and to have all that is declared.
-func (l *life) child(ws *WebServer, r kube.Resource, name string, want map[string]any) map[string]any {
-	l.Helper()
-	o := l.API.Get(r, web(name))
-	if meta := operatortest.Convert[deployment](l.World, o); meta == nil || meta.ControllerUID() != ws.UID || meta.Deleting() {
-		l.Fatalf("%s %s is not there or not ours: %v", r.Kind, name, at(o, "metadata"))
+func (h *history) child(ws *WebServer, r kube.Resource, name string, want map[string]any) map[string]any {
+	h.Helper()
+	o := h.API.Get(r, web(name))
+	if meta := operatortest.Convert[deployment](h.World, o); meta == nil || meta.ControllerUID() != ws.UID || meta.Deleting() {
+		h.Fatalf("%s %s is not there or not ours: %v", r.Kind, name, at(o, "metadata"))
 	}
 	if ok, path := patch.Covered(patch.SchemaFor(r.APIVersion(), r.Kind), want, o); !ok {
-		l.Errorf("%s %s is not as declared in %s: %v", r.Kind, name, path, o["spec"])
+		h.Errorf("%s %s is not as declared in %s: %v", r.Kind, name, path, o["spec"])
 	}
 	return o
 }
@@ -295,13 +295,13 @@ func ours(deployment map[string]any, field string) any {
 }
 
 // checkWhole checks that a Deployment has nothing of what is declared no longer.
-func (l *life) checkWhole(want, got map[string]any) {
-	l.Helper()
+func (h *history) checkWhole(want, got map[string]any) {
+	h.Helper()
 	for _, field := range []string{"env", "nodeSelector"} {
-		l.Want(field, len(list(ours(got, field))), len(list(ours(want, field))))
+		h.Want(field, len(list(ours(got, field))), len(list(ours(want, field))))
 	}
 	if ours(want, "resources") == nil {
-		l.Want("resources", ours(got, "resources"), nil)
+		h.Want("resources", ours(got, "resources"), nil)
 	}
 }
 
@@ -316,8 +316,8 @@ func list(v any) []any {
 }
 
 // checkOthers checks that what others have written is still there.
-func (l *life) checkOthers(ws *WebServer, d, svc map[string]any) {
-	l.Helper()
+func (h *history) checkOthers(ws *WebServer, d, svc map[string]any) {
+	h.Helper()
 	sidecar := any(nil)
 	for _, c := range list(at(d, "spec", "template", "spec", "containers")) {
 		if at(c, "name") == "sidecar" {
@@ -333,29 +333,29 @@ func (l *life) checkOthers(ws *WebServer, d, svc map[string]any) {
 	}
 	for _, o := range []map[string]any{d, svc} {
 		uid, _ := at(o, "metadata", "uid").(string)
-		for what, value := range l.others[uid] {
+		for what, value := range h.others[uid] {
 			if what != "replicas" || ws.Spec.Replicas == nil {
-				l.Want("what others have made of "+what+" of "+ws.Name, now[what], value)
+				h.Want("what others have made of "+what+" of "+ws.Name, now[what], value)
 			}
 		}
 	}
 }
 
-func (l *life) checkStatus(ws *WebServer, d, svc map[string]any) {
-	l.Helper()
+func (h *history) checkStatus(ws *WebServer, d, svc map[string]any) {
+	h.Helper()
 	degraded := "False/AsExpected"
-	if l.Condition(ws.Name, "Degraded") == "False/"+nodePortChanged { // news, and no fault
+	if h.Condition(ws.Name, "Degraded") == "False/"+nodePortChanged { // news, and no fault
 		degraded = "False/" + nodePortChanged
 	}
-	l.WantCondition(ws.Name, "Ready", "True/Complete")
-	l.WantCondition(ws.Name, "Progressing", "False/Complete")
-	l.WantCondition(ws.Name, "Degraded", degraded)
-	l.WantCondition(ws.Name, "Stalled", "False/AsExpected")
-	l.WantCondition(ws.Name, "Paused", "False/NotAnnotated")
+	h.WantCondition(ws.Name, "Ready", "True/Complete")
+	h.WantCondition(ws.Name, "Progressing", "False/Complete")
+	h.WantCondition(ws.Name, "Degraded", degraded)
+	h.WantCondition(ws.Name, "Stalled", "False/AsExpected")
+	h.WantCondition(ws.Name, "Paused", "False/NotAnnotated")
 	s := ws.Status
 	n := at(d, "spec", "replicas")
-	l.Want("replicas in the status", []any{int64(s.Replicas), int64(s.ReadyReplicas), int64(s.UpdatedReplicas)}, []any{n, n, n})
-	l.Want("generation in the status", s.ObservedGeneration, ws.Generation)
-	l.Want("selector", s.Selector, selector(ws.Name))
-	l.Want("node port in the status", int64(*s.NodePort), at(svc, "spec", "ports", 0, "nodePort"))
+	h.Want("replicas in the status", []any{int64(s.Replicas), int64(s.ReadyReplicas), int64(s.UpdatedReplicas)}, []any{n, n, n})
+	h.Want("generation in the status", s.ObservedGeneration, ws.Generation)
+	h.Want("selector", s.Selector, selector(ws.Name))
+	h.Want("node port in the status", int64(*s.NodePort), at(svc, "spec", "ports", 0, "nodePort"))
 }

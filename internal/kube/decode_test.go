@@ -47,6 +47,33 @@ type everything struct {
 	} `json:"twice"`
 }
 
+// Open keeps the members that it does not declare.
+type Open struct {
+	Inner
+	Names []string `json:"names"`
+}
+
+type Inner struct {
+	MetaAnnotated `json:"metadata"`
+	Rest          Raw `json:",embed"`
+}
+
+func TestMembersThatAreNotDeclaredAreKeptAsOneObject(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"metadata":{"name":"a"},"names":["x"]}`:                                                         ``,
+		`{"spec":{"n":1},"metadata":{"name":"a"}}`:                                                        `{"spec":{"n":1}}`,
+		`{"data":{"k":"v"},"metadata":{"name":"a","uid":"u"},"type":"Opaque","n\u0061mes":["x"],"é":[ ]}`: `{"data":{"k":"v"},"type":"Opaque","é":[ ]}`,
+	} {
+		obj, err := object[*Open](newScanner(iotest.OneByteReader(strings.NewReader(in))))
+		if err != nil || obj.Name != "a" || string(obj.Rest) != want || cap(obj.Rest) != len(want) {
+			t.Errorf("%s: got %s (capacity %d), %v, want %s", in, obj.Rest, cap(obj.Rest), err, want)
+		}
+	}
+	if _, err := object[*Open](newScanner(strings.NewReader(`{"metadata":{"name":"a"},"spec":{"n" 1}}`))); err == nil || err.Error() != "decode object a: spec: not valid JSON" {
+		t.Errorf("broken member: got %v", err)
+	}
+}
+
 // seeds are values on which decoders disagree easily.
 var seeds = []string{
 	`{"metadata":{"name":"a","labels":{"x":"y","x":"z","é":"\u00e9"},"annotations":null,"ownerReferences":[{"uid":"u","controller":true},{}]}}`,
@@ -58,6 +85,7 @@ var seeds = []string{
 	`{"skipped":{"a":"\\\"}","b":[{"c":"]"},[[[]]],1e5,true,null]},"n\u0061mes":["escaped"],"text":"\u0000","other":"\ud800"}`,
 	"{\"text\":\"\xff\",\"\xff\":1,\"metadata\":{\"labels\":{\"a\":\"\xff\"}}}", `{"metadata":7,"names":{},"tree":"x","Unnamed":[],"flag":"true","type":1}`,
 	` { "metadata" : { "name" : "a" , "generation" : 3 } , "names" : [ "a" , "b" ] } `, `null`, `[]`, `"x"`, `7`, `{}`, `{"a":[}`, `{"a":]}`, `{"a" "b"}`, `{"flag":tru}`, `{"x":tru,"text":"` + "\n" + `"}`,
+	`{"metadata":{"name":"a"},"spec":{"a":[1]},"spec":null,"d\u0061ta":"x","names":["a"], "z" : [ 1 ] }`, `{"spec":{"a" 1}}`,
 	`{"metadata":{"name":"a"},}`, `{"names":["a",]}`, `{"names":["a" "b"]}`, `{"x":1 2}`, `{,}`, `{"a":}`, `{"number":-}`, `{"x":"` + strings.Repeat(`\\`, 9) + `"}`, `{"x":"12345678\"}`,
 }
 
@@ -73,6 +101,7 @@ func FuzzDecodeAsBefore(f *testing.F) {
 		sameAsAlone[*smallPod](t, in)
 		sameAsAlone[Status](t, in)
 		sameAsAlone[[]Meta](t, in)
+		sameAsAlone[*Open](t, in)
 	})
 }
 

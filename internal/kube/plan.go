@@ -2,8 +2,10 @@ package kube
 
 import (
 	"encoding"
+	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,8 +46,8 @@ func newPlan(t reflect.Type) plan {
 			return slicePlan(t)
 		}
 	case reflect.Struct:
-		if fields, ok := fieldsOf(t, nil); ok {
-			return structPlan(fields)
+		if fields, rest, ok := fieldsOf(t, nil); ok {
+			return structPlan(fields, rest)
 		}
 	}
 	return decodeText
@@ -192,44 +194,53 @@ type field struct {
 	plan  plan
 }
 
-// fieldsOf returns the members that a struct declares. ok is false where it uses what is not known here:
-// options, embedded pointers, fields that are not exported, two of the same name.
-func fieldsOf(t reflect.Type, outer []int) (fields []field, ok bool) {
+// fieldsOf returns the members that a struct declares, and the index of the Raw field that takes all others in one JSON
+// object, nil where there is none (the tag `json:",embed"`). ok is false where the struct uses what is not known here:
+// other options, embedded pointers, fields that are not exported, two of the same name.
+func fieldsOf(t reflect.Type, outer []int) (fields []field, rest []int, ok bool) {
 	seen := map[string]bool{}
 	for i := range t.NumField() {
 		sf := t.Field(i)
 		index := append(outer[:len(outer):len(outer)], i)
 		name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
+		inner, innerRest := []field(nil), []int(nil)
 		switch {
 		case sf.Tag.Get("json") == "-", !sf.IsExported() && !sf.Anonymous && name == "":
 			continue
+		case sf.IsExported() && options == "embed" && name == "" && sf.Type == reflect.TypeFor[Raw]():
+			innerRest = index
 		case !sf.IsExported(), strings.ContainsAny(name, `'"\`+"`"), options != "" && options != "omitzero" && options != "omitempty":
-			return nil, false
+			return nil, nil, false
 		case sf.Anonymous && name == "":
 			if sf.Type.Kind() != reflect.Struct || ownMethods(sf.Type) {
-				return nil, false
+				return nil, nil, false
 			}
-			inner, ok := fieldsOf(sf.Type, index)
-			if !ok {
-				return nil, false
+			if inner, innerRest, ok = fieldsOf(sf.Type, index); !ok {
+				return nil, nil, false
 			}
-			fields = append(fields, inner...)
-			continue
 		case name == "":
-			name = sf.Name
+			inner = []field{{sf.Name, index, planOf(sf.Type)}}
+		default:
+			inner = []field{{name, index, planOf(sf.Type)}}
 		}
-		fields = append(fields, field{name, index, planOf(sf.Type)})
+		if rest != nil && innerRest != nil {
+			return nil, nil, false
+		}
+		fields = append(fields, inner...)
+		if innerRest != nil {
+			rest = innerRest
+		}
 	}
 	for _, f := range fields {
 		if seen[f.name] {
-			return nil, false
+			return nil, nil, false
 		}
 		seen[f.name] = true
 	}
-	return fields, true
+	return fields, rest, true
 }
 
-func structPlan(fields []field) plan {
+func structPlan(fields []field, rest []int) plan {
 	return func(s *scanner, v reflect.Value) error {
 		ok, err := s.enter('{')
 		if !ok {
@@ -247,10 +258,17 @@ func structPlan(fields []field) plan {
 			if !ok {
 				break
 			}
-			if f := named(fields, name); f == nil {
+			switch f := named(fields, name); {
+			case f != nil:
+				if err = f.plan(s, v.FieldByIndex(f.index)); err != nil {
+					bad, err = keep(bad, err, "."+f.name)
+				}
+			case rest != nil:
+				if err = addMember(s, v.FieldByIndex(rest).Addr().Interface().(*Raw)); err != nil {
+					bad, err = keep(bad, err, "")
+				}
+			default:
 				err = s.skip()
-			} else if err = f.plan(s, v.FieldByIndex(f.index)); err != nil {
-				bad, err = keep(bad, err, "."+f.name)
 			}
 			if err != nil {
 				return err
@@ -261,6 +279,26 @@ func structPlan(fields []field) plan {
 		}
 		return nil
 	}
+}
+
+// addMember adds the member whose name has just been read, and whose value is next, to a JSON object as they came.
+func addMember(s *scanner, object *Raw) error {
+	name := slices.Clone(s.name)
+	value, err := s.value()
+	if err != nil {
+		return err
+	}
+	if !Raw(value).IsValid(decodeOptions) {
+		return &misfit{path: "." + strings.Trim(string(name), `"`), err: errors.New("not valid JSON")}
+	}
+	before := []byte("{")
+	if n := len(*object); n > 0 {
+		before = append((*object)[:n-1:n-1], ',')
+	}
+	out := make(Raw, 0, len(before)+len(name)+len(value)+2) // most objects have one such member: no slack is kept
+	out = append(append(append(append(append(out, before...), name...), ':'), value...), '}')
+	*object = out
+	return nil
 }
 
 // named looks for a name among the few that a struct declares; most differ in length already.

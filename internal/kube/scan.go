@@ -42,6 +42,7 @@ type scanner struct {
 	pos  int    // buf[pos:end] is still to come
 	end  int    //
 	held int    // start of the value that is being read in one piece, -1 for none; fill keeps it
+	name []byte // the last name that member has read, in quotes; good until the next call
 	open []byte // the brackets that are open, outermost first
 
 	passed int64 // bytes of the stream ahead of buf
@@ -208,7 +209,8 @@ func (s *scanner) member(first bool) (name []byte, ok bool, err error) {
 		return nil, false, cmp.Or(err, fmt.Errorf("unexpected %q in JSON, want a colon", c))
 	}
 	s.pos++
-	name, err = unquote(s.buf[s.held : s.held+n])
+	s.name = s.buf[s.held : s.held+n]
+	name, err = unquote(s.name)
 	s.held = -1
 	return name, true, err
 }

@@ -35,6 +35,7 @@ func (o Owner) Reference() map[string]any {
 
 // declared is a child as it is compared and sent.
 type declared struct {
+	apiVersion, kind string
 	key    kube.Key
 	hash   string
 	plain  map[string]any // Child.Body, without the hash
@@ -42,7 +43,6 @@ type declared struct {
 	spec   map[string]any // of plain
 	keep   []string
 	insist bool
-	hold   bool
 }
 
 // declare checks a child and puts its hash on it.
@@ -50,29 +50,31 @@ func declare(owner Owner, c Child) (declared, error) {
 	meta, _ := c.Body["metadata"].(map[string]any)
 	name, _ := meta["name"].(string)
 	namespace, _ := meta["namespace"].(string)
+	d := declared{key: kube.Key{Namespace: namespace, Name: name}, plain: c.Body, create: c.Create, keep: c.Keep, insist: c.Insist}
+	d.apiVersion, _ = c.Body["apiVersion"].(string)
+	d.kind, _ = c.Body["kind"].(string)
+	d.spec, _ = c.Body["spec"].(map[string]any)
 	if name == "" {
-		return declared{}, errors.New("metadata.name is missing")
+		return d, errors.New("metadata.name is missing")
 	}
 	if namespace != owner.Namespace {
-		return declared{}, fmt.Errorf("%q is in namespace %q, its owner in %q: an owner is in the namespace of its children",
+		return d, fmt.Errorf("%q is in namespace %q, its owner in %q: an owner is in the namespace of its children",
 			name, namespace, owner.Namespace)
 	}
 	references, _ := meta["ownerReferences"].([]any)
 	if len(references) != 1 || !patch.Equal(references[0], owner.Reference()) {
-		return declared{}, fmt.Errorf("%q does not declare its owner, and that one only, in metadata.ownerReferences", name)
+		return d, fmt.Errorf("%q does not declare its owner, and that one only, in metadata.ownerReferences", name)
 	}
 	if labels, _ := meta["labels"].(map[string]any); labels[ManagedByLabel] != ManagedBy {
-		return declared{}, fmt.Errorf("%q does not declare the label %s, without which the cache does not see it", name, ManagedBySelector)
+		return d, fmt.Errorf("%q does not declare the label %s, without which the cache does not see it", name, ManagedBySelector)
 	}
 	text, err := patch.Encode(c.Body)
 	if err != nil {
-		return declared{}, fmt.Errorf("%q: %w", name, err)
+		return d, fmt.Errorf("%q: %w", name, err)
 	}
 	// 64 bits: the hash is compared with the one before it of the same child, never searched for.
 	sum := sha256.Sum256(text)
-	d := declared{key: kube.Key{Namespace: namespace, Name: name}, plain: c.Body, create: c.Create,
-		hash: hex.EncodeToString(sum[:8]), keep: c.Keep, insist: c.Insist, hold: c.Hold}
-	d.spec, _ = c.Body["spec"].(map[string]any)
+	d.hash = hex.EncodeToString(sum[:8])
 	return d, nil
 }
 

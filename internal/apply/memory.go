@@ -9,12 +9,12 @@ import (
 
 // memory is what is remembered of one child between reconciles. All of it can be lost without harm: a restart costs one
 // comparison per child, and one read before the first apply.
-type memory[S any] struct {
-	written  written[*Live[S]]
+type memory struct {
+	written  written
 	settled  settled
-	refusal  Refusal[request]
+	refusal  Refusal
 	hidden   bool      // the child exists on the server, but the cache does not show it: it lacks our label
-	stranger *Live[S]  // a hidden object that is not ours, as last read
+	foreign  object    // a hidden object that is not managed by skiff, as last read
 	met      time.Time // when that was
 	prepared string    // uid of the child that has been made ready for our applies
 	held     []string  // fields of Child.Keep that are ours
@@ -23,15 +23,15 @@ type memory[S any] struct {
 }
 
 // known says that the child has been seen or made before.
-func (m *memory[S]) known() bool {
+func (m *memory) known() bool {
 	return m.settled.uid != "" || m.prepared != "" || m.written.rv != ""
 }
 
 // written is the answer to our last request about an object. It stands in for the cached copy until the cache has seen
 // that version (protocol CCH-11, 13), because a decision on an older copy would repeat what has been done. Reached moves
-// with bookmarks and lists as well, so that an object which was deleted before its event came blocks nobody (CCH-12).
-type written[T kube.Object] struct {
-	object T
+// with bookmarks and lists as well, so that an object which was deleted before its event came blocks fromServer (CCH-12).
+type written struct {
+	object kube.Object
 	key    kube.Key
 	rv     string        // "": nothing was written
 	until  time.Time     // when the trust ends
@@ -47,42 +47,42 @@ const (
 	maxTrust = time.Minute
 )
 
-// who is to be believed about the state of an object.
-type who int
+// source is which copy of an object is the newest one that is known.
+type source int
 
 const (
-	theCache who = iota
-	theAnswer
-	nobody // the cache is behind and the answer is old: read it from the server
+	fromCache source = iota
+	fromAnswer
+	fromServer // the cache is behind and the answer is old: read it
 )
 
-func (w *written[T]) trusted(reached func(namespace, rv string, written time.Time) bool) who {
+func (w *written) trusted(reached func(namespace, rv string, written time.Time) bool) source {
 	switch {
 	case w.rv == "":
-		return theCache
+		return fromCache
 	case reached(w.key.Namespace, w.rv, w.until.Add(-w.trust)):
 		w.clear()
-		return theCache
+		return fromCache
 	case time.Now().Before(w.until):
-		return theAnswer
+		return fromAnswer
 	}
-	return nobody
+	return fromServer
 }
 
 // set remembers an answer. One that follows on an answer whose trust has ended gets twice the time.
-func (w *written[T]) set(object T) {
+func (w *written) set(object kube.Object) {
 	m := object.ObjectMeta()
 	trust := firstTrust
 	if w.rv != "" && !time.Now().Before(w.until) {
 		trust = min(2*w.trust, maxTrust)
 	}
-	*w = written[T]{object: object, key: m.Key(), rv: m.ResourceVersion, until: time.Now().Add(trust), trust: trust}
+	*w = written{object: object, key: m.Key(), rv: m.ResourceVersion, until: time.Now().Add(trust), trust: trust}
 }
 
-func (w *written[T]) clear() { *w = written[T]{} }
+func (w *written) clear() { *w = written{} }
 
 // remaining returns how long the answer is still trusted; 0 if there is none, and never 0 if there is one.
-func (w *written[T]) remaining() time.Duration {
+func (w *written) remaining() time.Duration {
 	if w.rv == "" {
 		return 0
 	}
@@ -100,9 +100,9 @@ type settled struct {
 
 var seed = maphash.MakeSeed()
 
-// fingerprint identifies what a child is compared by. Labels and annotations that we do not declare are left out: they are others'
-// business, and a server that drops what we declare would be asked again for each change of them.
-func fingerprint[S any](want declared, live *Live[S]) uint64 {
+// fingerprint identifies what a child is compared by. Labels and annotations that we do not declare are left out: they are
+// others' business, and a server that drops what we declare would be asked again for each change of them.
+func fingerprint(want *declared, live *Content) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
 	text := func(s string) { // its end is marked: "ab","c" is not "a","bc"
@@ -126,7 +126,7 @@ func fingerprint[S any](want declared, live *Live[S]) uint64 {
 	for _, o := range live.OwnerReferences {
 		maphash.WriteComparable(&h, o)
 	}
-	h.Write(live.Spec)
+	h.Write(live.Body)
 	return h.Sum64()
 }
 
@@ -138,7 +138,7 @@ type contest struct {
 	count int
 }
 
-// Five writes of the same state within a minute are a fight: nobody undoes something five times by hand, and a webhook
+// Five writes of the same state within a minute are a fight: fromServer undoes something five times by hand, and a webhook
 // that rewrites our fields is found out after two, because the second apply changes nothing.
 const (
 	contestApplies = 5

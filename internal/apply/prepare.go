@@ -32,13 +32,13 @@ type managedFields struct {
 
 // prepare does what has to be done once before an apply removes the fields that it does not declare, and no others. It
 // costs one read of a child in the life of the process, and another one when a field of Child.Keep stops being declared.
-func (t *turn[S]) prepare(ctx context.Context, live *Live[S]) error {
+func (t *operation) prepare(ctx context.Context, live *Content) error {
 	declares := t.declaredOf(t.want.keep)
 	if t.mem.prepared == live.UID && len(without(t.mem.held, declares)) == 0 {
 		return nil
 	}
 	var m managed
-	if err := t.client.Get(ctx, t.resource, t.want.key, &m); err != nil {
+	if err := t.engine.client.Get(ctx, t.kind.resource, t.want.key, &m); err != nil {
 		return err
 	}
 	if m.Metadata.UID != live.UID {
@@ -49,7 +49,7 @@ func (t *turn[S]) prepare(ctx context.Context, live *Live[S]) error {
 		return fmt.Errorf("read managedFields of %s: %w", t, err)
 	}
 	if len(ops) > 0 {
-		err := t.client.Patch(ctx, t.resource, t.want.key, kube.JSONPatch, ops, nil, kube.WriteOptions{FieldManager: Manager})
+		err := t.engine.client.Patch(ctx, t.kind.resource, t.want.key, kube.JSONPatch, ops, nil, kube.WriteOptions{FieldManager: Manager})
 		if testFailed(err) {
 			return errChanged
 		}
@@ -90,7 +90,7 @@ func owns(owned map[string]any, fields []string) []string {
 // handOver gives fields of spec to another manager with the value that they have, so that they keep it when we stop
 // declaring them. It is not forced: where somebody has changed the value since it was read, they own the field and there
 // is nothing to hand over.
-func (t *turn[S]) handOver(ctx context.Context, m *managed, fields []string) error {
+func (t *operation) handOver(ctx context.Context, m *managed, fields []string) error {
 	if len(fields) == 0 {
 		return nil
 	}
@@ -106,12 +106,12 @@ func (t *turn[S]) handOver(ctx context.Context, m *managed, fields []string) err
 		}
 	}
 	body := map[string]any{
-		"apiVersion": t.resource.APIVersion(),
-		"kind":       t.resource.Kind,
+		"apiVersion": t.want.apiVersion,
+		"kind":       t.want.kind,
 		"metadata":   map[string]any{"name": t.want.key.Name, "namespace": t.want.key.Namespace, "uid": m.Metadata.UID},
 		"spec":       keep,
 	}
-	return t.client.Patch(ctx, t.resource, t.want.key, kube.ApplyPatch, body, nil, kube.WriteOptions{FieldManager: keeper})
+	return t.engine.client.Patch(ctx, t.kind.resource, t.want.key, kube.ApplyPatch, body, nil, kube.WriteOptions{FieldManager: keeper})
 }
 
 // without returns what is in list and not in other.
@@ -119,8 +119,8 @@ func without(list, other []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })
 }
 
-// operation is one of a JSON patch (RFC 6902).
-type operation struct {
+// patchOperation is one of a JSON patch (RFC 6902).
+type patchOperation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value,omitzero"`
@@ -129,9 +129,9 @@ type operation struct {
 // upgrade returns the fields that we own, and the JSON patch that makes the server count them as applied. After a POST
 // they are an Update in its books. Several entries of ours become one, which owns what they owned together. No
 // operations: there is nothing to change.
-func upgrade(m *managed) (owned map[string]any, ops []operation, err error) {
+func upgrade(m *managed) (owned map[string]any, ops []patchOperation, err error) {
 	owned = map[string]any{}
-	ops = []operation{{"test", "/metadata/resourceVersion", m.Metadata.ResourceVersion}}
+	ops = []patchOperation{{"test", "/metadata/resourceVersion", m.Metadata.ResourceVersion}}
 	var ours []int
 	upToDate := true
 	for i, e := range m.Metadata.ManagedFields {
@@ -146,18 +146,18 @@ func upgrade(m *managed) (owned map[string]any, ops []operation, err error) {
 		unite(owned, set)
 		ours = append(ours, i)
 		upToDate = upToDate && e.Operation == "Apply"
-		ops = append(ops, operation{"test", entry(i) + "/operation", e.Operation})
+		ops = append(ops, patchOperation{"test", entry(i) + "/operation", e.Operation})
 	}
 	if upToDate {
 		return owned, nil, nil
 	}
 	first := entry(ours[0])
-	ops = append(ops, operation{"replace", first + "/operation", "Apply"})
+	ops = append(ops, patchOperation{"replace", first + "/operation", "Apply"})
 	if len(ours) > 1 {
-		ops = append(ops, operation{"replace", first + "/fieldsV1", owned})
+		ops = append(ops, patchOperation{"replace", first + "/fieldsV1", owned})
 	}
 	for _, i := range slices.Backward(ours[1:]) { // from the end, so that the indexes before it stay right
-		ops = append(ops, operation{Op: "remove", Path: entry(i)})
+		ops = append(ops, patchOperation{Op: "remove", Path: entry(i)})
 	}
 	return owned, ops, nil
 }

@@ -1,12 +1,15 @@
 package apply
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Refusal is a request that the server refused for what is in it. A controller is woken by many things, its own status
 // writes among them, and the same request would be refused again; so the answer is kept for a while. Not for ever: what
-// refused it may be a webhook, a quota or an allocation. T says what the request was. The zero value remembers nothing.
-type Refusal[T comparable] struct {
-	of    T
+// refused it may be a webhook, a quota or an allocation. A request is told from others by a text. The zero value remembers nothing.
+type Refusal struct {
+	of    string
 	err   error
 	until time.Time
 	wait  time.Duration
@@ -19,7 +22,7 @@ const (
 )
 
 // Standing returns the refusal that a request would meet again, nil if it is worth a try.
-func (r *Refusal[T]) Standing(of T) error {
+func (r *Refusal) Standing(of string) error {
 	if r.of != of || !time.Now().Before(r.until) {
 		return nil
 	}
@@ -27,16 +30,14 @@ func (r *Refusal[T]) Standing(of T) error {
 }
 
 // Note remembers a refusal.
-func (r *Refusal[T]) Note(of T, err error) {
+func (r *Refusal) Note(of string, err error) {
 	wait := firstRefusal
 	if r.of == of {
 		wait = min(max(2*r.wait, firstRefusal), maxRefusal)
 	}
-	*r = Refusal[T]{of: of, err: err, until: time.Now().Add(wait), wait: wait}
+	*r = Refusal{of: of, err: err, until: time.Now().Add(wait), wait: wait}
 }
 
-// request is what an Applier has asked for.
-type request struct {
-	hash    string // of the desired state
-	content uint64 // of the live child; 0: there was none
-}
+// requestOf is the text for a request to make a child of one state, known by its hash and fingerprint, another one; 0 if
+// there is no child yet.
+func requestOf(hash string, content uint64) string { return hash + " " + strconv.FormatUint(content, 16) }

@@ -25,7 +25,7 @@ type Statuses[O any, T interface {
 	mirror   *cache.Store[T]
 
 	mu      sync.Mutex // guards answers
-	answers map[kube.Key]written[T]
+	answers map[kube.Key]written
 }
 
 // NewStatuses returns the Statuses of the mirrored kind, which has a status subresource.
@@ -33,7 +33,7 @@ func NewStatuses[O any, T interface {
 	*O
 	kube.Object
 }](client *kube.Client, m *cache.Store[T]) *Statuses[O, T] {
-	return &Statuses[O, T]{client: client, resource: m.Resource(), mirror: m, answers: map[kube.Key]written[T]{}}
+	return &Statuses[O, T]{client: client, resource: m.Resource(), mirror: m, answers: map[kube.Key]written{}}
 }
 
 // Get returns the newest known copy of an object: the answer to our last write as long as the cache is behind it, else
@@ -43,13 +43,13 @@ func (s *Statuses[O, T]) Get(k kube.Key) (T, bool, error) {
 	answer := s.answers[k]
 	s.mu.Unlock()
 	remembered := answer.rv != ""
-	trusted := answer.trusted(s.mirror.Reached) // before the cache is read; see (*turn).look
+	trusted := answer.trusted(s.mirror.Reached) // before the cache is read; see (*operation).look
 	cached, ok, err := s.mirror.Get(k)
 	if err != nil {
 		return nil, false, fmt.Errorf("read %s %s: %w", s.resource, k, err)
 	}
-	if trusted == theAnswer && ok && cached.ObjectMeta().UID == answer.object.ObjectMeta().UID {
-		return answer.object, true, nil
+	if trusted == fromAnswer && ok && cached.ObjectMeta().UID == answer.object.ObjectMeta().UID {
+		return answer.object.(T), true, nil
 	}
 	if remembered { // overtaken, or too old to be better than the cache
 		s.Forget(k)
@@ -122,7 +122,7 @@ func (s *Statuses[O, T]) overtaken(ctx context.Context, k kube.Key, err error) e
 
 // remember keeps an answer of the server for Get.
 func (s *Statuses[O, T]) remember(answer T) {
-	var w written[T]
+	var w written
 	w.set(answer)
 	s.mu.Lock()
 	defer s.mu.Unlock()

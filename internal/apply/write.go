@@ -13,63 +13,63 @@ import (
 )
 
 // create posts a child that the cache does not have.
-func (t *turn[S]) create(ctx context.Context) (Result[S], error) {
-	if err := t.mem.refusal.Standing(request{t.want.hash, 0}); err != nil && !t.want.insist {
-		return Result[S]{}, err
+func (t *operation) create(ctx context.Context) Result {
+	if err := t.mem.refusal.Standing(requestOf(t.want.hash, 0)); err != nil && !t.want.insist {
+		return Result{Err: err}
 	}
 	again := t.mem.known()
 	if again {
 		if pause := t.mem.contest.pause(t.want.hash); pause > 0 {
-			return Result[S]{Outcome: Contested, Wait: pause, Message: fmt.Sprintf("%s: something else keeps deleting it", t)}, nil
+			return Result{Outcome: Contested, Wait: pause, Message: fmt.Sprintf("%s: something else keeps deleting it", t)}
 		}
 		gone, err := t.ownerGone(ctx)
 		if err != nil {
-			return Result[S]{}, err
+			return Result{Err: err}
 		}
 		if gone {
-			return Result[S]{Outcome: Overtaken, Wait: whileDeleting,
-				Message: fmt.Sprintf("%s has gone with its owner", t)}, nil
+			return Result{Outcome: Overtaken, Wait: whileDeleting,
+				Message: fmt.Sprintf("%s has gone with its owner", t)}
 		}
 	}
 	body, err := t.want.post()
 	if err != nil {
-		return Result[S]{}, fmt.Errorf("encode %s: %w", t, err)
+		return Result{Err: fmt.Errorf("encode %s: %w", t, err)}
 	}
-	answer := new(Live[S])
+	answer := t.kind.mirror.empty()
 	// Strict, because an apply knows nothing else: it refuses a field that the server does not know, with a 500. A typo
 	// in a template had better be refused at the first request than at the second.
-	err = t.client.Create(ctx, t.resource, t.want.key.Namespace, body, answer,
+	err = t.engine.client.Create(ctx, t.kind.resource, t.want.key.Namespace, body, answer,
 		kube.WriteOptions{FieldManager: Manager, FieldValidation: "Strict"})
 	switch {
 	case err == nil:
-		*t.mem = memory[S]{settled: settled{t.want.hash, answer.UID, fingerprint(t.want, answer)}, contest: t.mem.contest}
+		*t.mem = memory{settled: settled{t.want.hash, answer.UID, fingerprint(&t.want, answer.content())}, contest: t.mem.contest}
 		t.mem.written.set(answer)
 		if again {
 			t.mem.contest.add(t.want.hash)
 		}
-		return Result[S]{Outcome: Created, Live: answer}, nil
+		return Result{Outcome: Created, Live: answer}
 	case kube.IsAlreadyExists(err), kube.IsInvalid(err):
 		// The cache is behind, or the object lacks the label that the cache looks for, or it is not ours at all. A 422
 		// can mean the same: the API server allocates a Service's node port before it looks for the name (seen on v1.36).
 		return t.createdBefore(ctx, err)
 	case kube.IsRefused(err):
-		t.mem.refusal.Note(request{t.want.hash, 0}, err)
+		t.mem.refusal.Note(requestOf(t.want.hash, 0), err)
 	case kube.IsNamespaceTerminating(err):
-		return Result[S]{Outcome: Waiting, Wait: whileDeleting,
-			Message: fmt.Sprintf("namespace %s is being deleted", t.want.key.Namespace)}, nil
+		return Result{Outcome: Waiting, Wait: whileDeleting,
+			Message: fmt.Sprintf("namespace %s is being deleted", t.want.key.Namespace)}
 	}
-	return Result[S]{}, err
+	return Result{Err: err}
 }
 
 // ownerGone asks the server whether the owner is still the one that the cache shows. It is asked before a child that
 // existed is made again: the mirrors of two kinds are not of one moment, least of all after an outage, and the child may
 // have gone with an owner whose deletion has not reached us. The garbage collector would remove what we make, and its
 // event would make us do it again.
-func (t *turn[S]) ownerGone(ctx context.Context) (bool, error) {
+func (t *operation) ownerGone(ctx context.Context) (bool, error) {
 	var live struct {
 		kube.Meta `json:"metadata"`
 	}
-	err := t.client.Get(ctx, t.owner.Resource, t.owner.Key(), &live)
+	err := t.engine.client.Get(ctx, t.owner.Resource, t.owner.Key(), &live)
 	if kube.IsNotFound(err) {
 		return true, nil
 	}
@@ -77,63 +77,63 @@ func (t *turn[S]) ownerGone(ctx context.Context) (bool, error) {
 }
 
 // createdBefore goes on with the object that was in the way of a POST, if there is one.
-func (t *turn[S]) createdBefore(ctx context.Context, refusal error) (Result[S], error) {
+func (t *operation) createdBefore(ctx context.Context, refusal error) Result {
 	live, err := t.read(ctx)
 	switch {
 	case err != nil:
-		return Result[S]{}, errors.Join(refusal, err)
+		return Result{Err: errors.Join(refusal, err)}
 	case live != nil:
 		t.mem.hidden = true
 		return t.converge(ctx, live)
 	case kube.IsInvalid(refusal):
-		t.mem.refusal.Note(request{t.want.hash, 0}, refusal)
-		return Result[S]{}, refusal
+		t.mem.refusal.Note(requestOf(t.want.hash, 0), refusal)
+		return Result{Err: refusal}
 	}
-	return Result[S]{Outcome: Overtaken, Wait: soon, Message: fmt.Sprintf("%s has just been deleted", t)}, nil
+	return Result{Outcome: Overtaken, Wait: soon, Message: fmt.Sprintf("%s has just been deleted", t)}
 }
 
 // converge brings an existing object to its desired state if it is ours and differs.
-func (t *turn[S]) converge(ctx context.Context, live *Live[S]) (Result[S], error) {
+func (t *operation) converge(ctx context.Context, live object) Result {
 	switch {
 	case live.ControllerUID() != t.owner.UID:
 		wait := recheck
-		if live == t.mem.stranger {
+		if live == t.mem.foreign {
 			wait = max(recheck-time.Since(t.mem.met), soon)
 		}
-		return Result[S]{Outcome: Foreign, Wait: wait, Message: t.foreign(live)}, nil
+		return Result{Outcome: Foreign, Wait: wait, Message: t.foreign(live)}
 	case live.Deleting():
-		return Result[S]{Outcome: Waiting, Live: live, Wait: whileDeleting,
-			Message: fmt.Sprintf("%s is being deleted and will be made again", t)}, nil
+		return Result{Outcome: Waiting, Live: live, Wait: whileDeleting,
+			Message: fmt.Sprintf("%s is being deleted and will be made again", t)}
 	}
-	content := fingerprint(t.want, live)
+	content := fingerprint(&t.want, live.content())
 	if t.mem.settled == (settled{t.want.hash, live.UID, content}) {
-		t.mem.refusal = Refusal[request]{} // of another state, which is not wanted any more
-		return Result[S]{Live: live}, nil
+		t.mem.refusal = Refusal{} // of another state, which is not wanted any more
+		return Result{Live: live}
 	}
 	difference, err := t.difference(live)
 	if err != nil {
-		return Result[S]{Live: live}, err
+		return Result{Live: live, Err: err}
 	}
 	if difference == "" {
-		t.mem.settled, t.mem.refusal = settled{t.want.hash, live.UID, content}, Refusal[request]{}
-		return Result[S]{Live: live}, nil
+		t.mem.settled, t.mem.refusal = settled{t.want.hash, live.UID, content}, Refusal{}
+		return Result{Live: live}
 	}
 	if t.want.hold {
-		return Result[S]{Outcome: Held, Live: live, Difference: difference,
-			Message: fmt.Sprintf("%s differs in %s", t, difference)}, nil
+		return Result{Outcome: Held, Live: live, Difference: difference,
+			Message: fmt.Sprintf("%s differs in %s", t, difference)}
 	}
 	if pause := t.mem.contest.pause(t.want.hash); pause > 0 {
-		return Result[S]{Outcome: Contested, Live: live, Difference: difference, Wait: pause,
-			Message: fmt.Sprintf("%s: something else keeps changing %s", t, difference)}, nil
+		return Result{Outcome: Contested, Live: live, Difference: difference, Wait: pause,
+			Message: fmt.Sprintf("%s: something else keeps changing %s", t, difference)}
 	}
-	if err := t.mem.refusal.Standing(request{t.want.hash, content}); err != nil && !t.want.insist {
-		return Result[S]{Live: live, Difference: difference}, err
+	if err := t.mem.refusal.Standing(requestOf(t.want.hash, content)); err != nil && !t.want.insist {
+		return Result{Live: live, Difference: difference, Err: err}
 	}
 	return t.apply(ctx, live, difference)
 }
 
 // foreign says whose the object in our way is.
-func (t *turn[S]) foreign(live *Live[S]) string {
+func (t *operation) foreign(live object) string {
 	if o, ok := live.Controller(); ok {
 		return fmt.Sprintf("%s exists and belongs to %s %s (uid %s)", t, o.Kind, o.Name, o.UID)
 	}
@@ -142,7 +142,7 @@ func (t *turn[S]) foreign(live *Live[S]) string {
 
 // difference returns the path of the first declared field that live does not have, "" if it has all. The annotation with
 // the hash comes last: it differs after each change, and the field that was changed says more.
-func (t *turn[S]) difference(live *Live[S]) (string, error) {
+func (t *operation) difference(live object) (string, error) {
 	spec, err := patch.Decode(live.Spec)
 	if err != nil {
 		return "", fmt.Errorf("read spec of %s: %w", t, err)
@@ -153,8 +153,8 @@ func (t *turn[S]) difference(live *Live[S]) (string, error) {
 			"controller": o.Controller, "blockOwnerDeletion": o.BlockOwnerDeletion}
 	}
 	_, path := patch.Covered(t.schema, t.want.plain, map[string]any{
-		"apiVersion": t.resource.APIVersion(),
-		"kind":       t.resource.Kind,
+		"apiVersion": t.want.apiVersion,
+		"kind":       t.want.kind,
 		"metadata": map[string]any{"name": live.Name, "namespace": live.Namespace, "labels": object(live.Labels),
 			"annotations": object(live.Annotations), "ownerReferences": references},
 		"spec": spec,
@@ -174,18 +174,18 @@ func object(labels kube.Labels) map[string]any {
 }
 
 // apply sends what we declare as a server-side apply.
-func (t *turn[S]) apply(ctx context.Context, live *Live[S], difference string) (Result[S], error) {
-	r := Result[S]{Live: live, Difference: difference}
+func (t *operation) apply(ctx context.Context, live object, difference string) Result {
+	r := Result{Live: live, Difference: difference}
 	body, err := t.want.apply(live.UID)
 	if err != nil {
 		return r, fmt.Errorf("encode %s: %w", t, err)
 	}
 	err = t.prepare(ctx, live)
-	answer := new(Live[S])
+	answer := t.kind.mirror.empty()
 	if err == nil {
 		// The uid makes the apply fail on an object that was deleted meanwhile, where it would otherwise create one, and
 		// on one that has taken its place.
-		err = t.client.Patch(ctx, t.resource, t.want.key, kube.ApplyPatch, body, answer,
+		err = t.engine.client.Patch(ctx, t.kind.resource, t.want.key, kube.ApplyPatch, body, answer,
 			kube.WriteOptions{FieldManager: Manager, Force: true})
 	}
 	switch {
@@ -197,19 +197,19 @@ func (t *turn[S]) apply(ctx context.Context, live *Live[S], difference string) (
 		r.Outcome, r.Wait, r.Message = Overtaken, t.mem.lost, fmt.Sprintf("%s changed while it was being applied", t)
 		return r, nil
 	case kube.IsRefused(err):
-		t.mem.refusal.Note(request{t.want.hash, fingerprint(t.want, live)}, err)
+		t.mem.refusal.Note(requestOf(t.want.hash, fingerprint(&t.want, live.content())), err)
 		return r, err
 	case err != nil:
 		return r, err
 	}
 	// However the server stores it, that is what it makes of our state: it need not be compared, or sent again.
-	content := fingerprint(t.want, answer)
+	content := fingerprint(&t.want, answer.content())
 	t.mem.settled = settled{t.want.hash, answer.UID, content}
 	t.mem.written.set(answer)
-	t.mem.lost, t.mem.refusal = 0, Refusal[request]{}
+	t.mem.lost, t.mem.refusal = 0, Refusal{}
 	t.mem.held = t.declaredOf(t.want.keep)
 	r.Live = answer
-	if content != fingerprint(t.want, live) {
+	if content != fingerprint(&t.want, live.content()) {
 		r.Outcome = Applied
 		t.mem.contest.add(t.want.hash)
 	}
@@ -217,7 +217,7 @@ func (t *turn[S]) apply(ctx context.Context, live *Live[S], difference string) (
 }
 
 // declaredOf returns those of the fields of spec that are declared.
-func (t *turn[S]) declaredOf(fields []string) []string {
+func (t *operation) declaredOf(fields []string) []string {
 	var out []string
 	for _, f := range fields {
 		if _, ok := t.want.spec[f]; ok {

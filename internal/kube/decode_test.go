@@ -51,6 +51,7 @@ type everything struct {
 type Open struct {
 	Inner
 	Names []string `json:"names"`
+	Not   Skipped  `json:"z"`
 }
 
 type Inner struct {

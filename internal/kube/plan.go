@@ -33,6 +33,9 @@ func planOf(t reflect.Type) plan {
 }
 
 func newPlan(t reflect.Type) plan {
+	if t == reflect.TypeFor[Skipped]() {
+		return func(s *scanner, _ reflect.Value) error { return s.skip() }
+	}
 	if ownMethods(t) {
 		return decodeText
 	}

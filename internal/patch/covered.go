@@ -20,32 +20,83 @@ import (
 //   - Quantities are compared by value ("0.5" and "500m"), and numbers are; an int-or-string is not: port 80 and the
 //     port named "80" are different.
 func Covered(n *Node, desired, live any) (ok bool, path string) {
-	path, same := firstDifference(n, desired, live, "")
-	return same, path
+	c := comparison{max: 1}
+	c.compare(n, desired, live, nil)
+	if c.count == 0 {
+		return true, ""
+	}
+	return false, c.paths[0]
 }
 
-// firstDifference returns the path of it, or true if there is none.
-func firstDifference(n *Node, desired, live any, path string) (string, bool) {
-	if isEmpty(desired) && isEmpty(live) {
-		return "", true
+// Differences is Covered for whoever wants to know all: the paths of the first differences, at most max of them, and how many
+// there are.
+func Differences(n *Node, desired, live any, max int) (paths []string, count int) {
+	c := comparison{max: max, all: true}
+	c.compare(n, desired, live, nil)
+	return c.paths, c.count
+}
+
+// comparison collects differences.
+type comparison struct {
+	max   int
+	all   bool // count them all; else stop at the max-th
+	paths []string
+	count int
+}
+
+func (c *comparison) done() bool { return !c.all && c.count >= c.max }
+
+// differs notes a difference. Only now is the text of its path made, with note behind it.
+func (c *comparison) differs(at *place, note string) {
+	if len(c.paths) < c.max {
+		c.paths = append(c.paths, at.String()+note)
 	}
+	c.count++
+}
+
+// place is where in an object a value is: below up, in the field of that name, or if it has none, in the item with that key or
+// index.
+type place struct {
+	up    *place
+	field string
+	key   map[string]any
+	index int
+}
+
+func (p *place) String() string {
+	switch {
+	case p == nil:
+		return ""
+	case p.key != nil:
+		return p.up.String() + KeyString(p.key)
+	case p.field == "":
+		return fmt.Sprintf("%s[%d]", p.up.String(), p.index)
+	}
+	return join(p.up.String(), p.field)
+}
+
+func (c *comparison) compare(n *Node, desired, live any, at *place) {
+	if isEmpty(desired) && isEmpty(live) {
+		return
+	}
+	same := false
 	switch desired := desired.(type) {
 	case map[string]any:
 		if live, ok := live.(map[string]any); ok {
-			return objectDifference(n, desired, live, path)
+			c.compareObjects(n, desired, live, at)
+			return
 		}
-		return path, false
 	case []any:
-		live, ok := live.([]any)
-		if !ok && len(desired) > 0 {
-			return path, false
+		if live, ok := live.([]any); ok || len(desired) == 0 {
+			c.compareLists(n, desired, live, at)
+			return
 		}
-		return listDifference(n, desired, live, path)
+	default:
+		same = n != nil && n.Quantity && equalQuantity(desired, live) || equalScalar(desired, live)
 	}
-	if n != nil && n.Quantity {
-		return path, equalQuantity(desired, live)
+	if !same {
+		c.differs(at, "")
 	}
-	return path, equalScalar(desired, live)
 }
 
 func isEmpty(v any) bool {
@@ -62,66 +113,70 @@ func isEmpty(v any) bool {
 	return false
 }
 
-func objectDifference(n *Node, desired, live map[string]any, path string) (string, bool) {
+func (c *comparison) compareObjects(n *Node, desired, live map[string]any, at *place) {
 	for _, name := range sortedKeys(desired) {
-		if at, ok := firstDifference(n.Field(name), desired[name], live[name], join(path, name)); !ok {
-			return at, false
+		if c.done() {
+			return
 		}
+		c.compare(n.Field(name), desired[name], live[name], &place{up: at, field: name})
 	}
 	if n.IsAtomicObject() && !n.Struct {
 		for _, name := range sortedKeys(live) {
-			if _, ok := desired[name]; !ok {
-				return join(path, name), false
+			if _, ok := desired[name]; !ok && !c.done() {
+				c.differs(&place{up: at, field: name}, "")
 			}
 		}
 	}
-	return "", true
 }
 
-func listDifference(n *Node, desired, live []any, path string) (string, bool) {
+func (c *comparison) compareLists(n *Node, desired, live []any, at *place) {
 	switch n.ListType() {
 	case ListMap:
-		return keyedDifference(n, desired, live, path)
+		c.compareKeyed(n, desired, live, at)
+		return
 	case ListSet:
 		for _, v := range desired {
-			if !slices.ContainsFunc(live, func(w any) bool { return Equal(v, w) }) {
-				return fmt.Sprintf("%s[=%v]", path, v), false
+			if !c.done() && !slices.ContainsFunc(live, func(w any) bool { return Equal(v, w) }) {
+				c.differs(at, fmt.Sprintf("[=%v]", v))
 			}
 		}
-		return "", true
+		return
 	}
 	if len(desired) != len(live) {
-		return path, false
+		c.differs(at, "")
+		return
 	}
 	for i := range desired {
-		if at, ok := firstDifference(n.Item(), desired[i], live[i], fmt.Sprintf("%s[%d]", path, i)); !ok {
-			return at, false
+		if c.done() {
+			return
 		}
+		c.compare(n.Item(), desired[i], live[i], &place{up: at, index: i})
 	}
-	return "", true
 }
 
-func keyedDifference(n *Node, desired, live []any, path string) (string, bool) {
+func (c *comparison) compareKeyed(n *Node, desired, live []any, at *place) {
 	last := -1
 	for i, item := range desired {
+		if c.done() {
+			return
+		}
 		key := n.ItemKey(item)
 		if key == nil {
-			return fmt.Sprintf("%s[%d]", path, i), false
+			c.differs(&place{up: at, index: i}, "")
+			continue
 		}
-		at := path + KeyString(key)
+		here := &place{up: at, key: key}
 		found := slices.IndexFunc(live, func(other any) bool { return Equal(key, n.ItemKey(other)) })
-		if found < 0 {
-			return at, false
+		switch {
+		case found < 0:
+			c.differs(here, "")
+			continue
+		case found < last:
+			c.differs(here, " (order)")
 		}
-		if found < last {
-			return at + " (order)", false
-		}
-		last = found
-		if at, ok := firstDifference(n.Item(), item, live[found], at); !ok {
-			return at, false
-		}
+		last = max(last, found)
+		c.compare(n.Item(), item, live[found], here)
 	}
-	return "", true
 }
 
 // KeyString writes the key of an item as the API server does in paths: [containerPort=80,protocol="TCP"].

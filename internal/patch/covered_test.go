@@ -54,6 +54,19 @@ func TestCoveredNamesTheFirstDifference(t *testing.T) {
 	}
 }
 
+func TestAllDifferencesAreCountedAndTheFirstAreNamed(t *testing.T) {
+	desired := decode(t, `{'metadata':{'labels':{'a':'1','b':'2'}},'spec':{'replicas':3,'template':{'spec':{'containers':[{'name':'c','image':'x'},{'name':'d'}]}}}}`)
+	live := decode(t, `{'metadata':{'labels':{'b':'3'}},'spec':{'replicas':2,'template':{'spec':{'containers':[{'name':'c','image':'y'}]}}}}`)
+	paths, count := Differences(SchemaFor("apps/v1", "Deployment"), desired, live, 4)
+	want := `[metadata.labels.a metadata.labels.b spec.replicas spec.template.spec.containers[name="c"].image]`
+	if got := fmt.Sprint(paths); got != want || count != 5 {
+		t.Errorf("got %s of %d, want %s of 5", got, count, want)
+	}
+	if paths, count := Differences(nil, live, live, 4); paths != nil || count != 0 {
+		t.Errorf("of equal objects: %v, %d", paths, count)
+	}
+}
+
 func TestFillZeroShowsWhatTheServersTypesAlwaysHave(t *testing.T) {
 	got := FillZero(SchemaFor("apps/v1", "Deployment"), object(t, `{'spec':{'template':{'spec':{'containers':[{'name':'a'}]}}}}`))
 	want := `{"metadata":{},"spec":{"selector":null,"strategy":{},"template":{"metadata":{},"spec":{"containers":[{"name":"a","resources":{}}]}}},"status":{}}`

@@ -36,13 +36,13 @@ func (o Owner) Reference() map[string]any {
 // declared is a child as it is compared and sent.
 type declared struct {
 	apiVersion, kind string
-	key    kube.Key
-	hash   string
-	plain  map[string]any // Child.Body, without the hash
-	create map[string]any // Child.Create; nil: plain
-	spec   map[string]any // of plain
-	keep   []string
-	insist bool
+	key              kube.Key
+	hash             string
+	plain            map[string]any // Child.Body, without the hash
+	create           map[string]any // Child.Create; nil: plain
+	spec             map[string]any // of plain
+	keep             []string
+	insist           bool
 }
 
 // declare checks a child and puts its hash on it.
@@ -57,8 +57,8 @@ func declare(owner Owner, c Child) (declared, error) {
 	if name == "" {
 		return d, errors.New("metadata.name is missing")
 	}
-	if namespace != owner.Namespace {
-		return d, fmt.Errorf("%q is in namespace %q, its owner in %q: an owner is in the namespace of its children",
+	if owner.Namespace != "" && namespace != owner.Namespace {
+		return d, fmt.Errorf("%q is in namespace %q, its owner in %q: an owner is in the namespace of its children or in none",
 			name, namespace, owner.Namespace)
 	}
 	references, _ := meta["ownerReferences"].([]any)

@@ -1,8 +1,8 @@
 // Package apply brings the children of a custom resource to what its operator declares, with no more requests than that
 // needs: POST for a child that is missing, server-side apply for one that differs, nothing for one that does not.
 //
-// Its job is one child at a time ([Applier.Apply]) and the status of the owner ([Statuses.Write]). What is desired is the
-// operator's, a pure function of the custom resource; when a reconcile runs is the controller's; what the cluster looks
+// Its job is the children of one owner, of any kinds, in one call ([Engine.Apply]) and the status of the owner
+// ([Statuses.Write]). Nothing in it needs a Go type per kind. What is desired is the operator's, a pure function of the custom resource; when a reconcile runs is the controller's; what the cluster looks
 // like comes from the cache, and package patch compares.
 //
 // # How a child is written
@@ -13,7 +13,7 @@
 // touched. Each child carries a hash of its desired state as an annotation, a declared field like any other: so a field
 // that is declared no longer is a difference too, and the apply that follows removes it.
 //
-// Two things have to happen before an apply, and [Applier] does them by itself. After a POST the server has our fields
+// Two things have to happen before an apply, and [Engine] does them by itself. After a POST the server has our fields
 // down as an Update, and fields that we stop declaring would survive an apply because that entry still owns them; so
 // that entry is turned into an Apply first. And a field that must keep its value when it is declared no longer
 // ([Child.Keep]) is handed over to a second field manager first, because it would fall to the server's default.

@@ -148,17 +148,17 @@ func TestFingerprintSeesWhatIsComparedAndNothingElse(t *testing.T) {
 	want := declared{plain: map[string]any{"metadata": map[string]any{
 		"labels": map[string]any{"a": "", "ab": ""}, "annotations": map[string]any{"ab": "", "x": ""}}}}
 	of := func(edit func(*Live[struct{ N int }])) uint64 {
-		l := &Live[struct{ N int }]{Spec: kube.Raw(`{"a":1}`)}
+		l := &Live[struct{ N int }]{Content: Content{Body: kube.Raw(`{"spec":{"a":1}}`)}}
 		l.Labels = kube.Labels{{Key: "ab", Value: "c"}}
 		l.OwnerReferences = []kube.OwnerReference{{UID: "u1", Controller: true}}
 		if edit != nil {
 			edit(l)
 		}
-		return fingerprint(want, l)
+		return fingerprint(&want, l.content())
 	}
 	plain := of(nil)
 	for name, edit := range map[string]func(*Live[struct{ N int }]){
-		"spec":            func(l *Live[struct{ N int }]) { l.Spec = kube.Raw(`{"a":2}`) },
+		"body":            func(l *Live[struct{ N int }]) { l.Body = kube.Raw(`{"spec":{"a":2}}`) },
 		"label":           func(l *Live[struct{ N int }]) { l.Labels = kube.Labels{{Key: "a", Value: "bc"}} },
 		"annotation":      func(l *Live[struct{ N int }]) { l.Annotations = kube.Labels{{Key: "x", Value: "y"}} },
 		"label moved":     func(l *Live[struct{ N int }]) { l.Labels, l.Annotations = nil, l.Labels },
@@ -183,25 +183,25 @@ func TestFingerprintSeesWhatIsComparedAndNothingElse(t *testing.T) {
 // Rules: CCH-13, CCH-15, CCH-16
 func TestTrustInAnAnswerEndsWithTheCacheOrWithTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var w written[*Live[struct{}]]
+		var w written
 		seen := false
 		began := time.Now()
 		reached := func(namespace, rv string, written time.Time) bool {
 			return seen && namespace == "default" && rv == "7" && !written.Before(began)
 		}
-		if w.trusted(reached) != theCache || w.remaining() != 0 {
+		if w.trusted(reached) != fromCache || w.remaining() != 0 {
 			t.Error("nothing was written, and the cache is not trusted")
 		}
 		answer := &Live[struct{}]{}
 		answer.Namespace, answer.Name, answer.ResourceVersion = "default", "web", "7"
 		w.set(answer)
-		if w.trusted(reached) != theAnswer || w.remaining() != firstTrust {
+		if w.trusted(reached) != fromAnswer || w.remaining() != firstTrust {
 			t.Errorf("after a write: the answer is not trusted for %s", firstTrust)
 		}
 		wait := firstTrust
 		for range 6 {
 			time.Sleep(w.remaining())
-			if w.trusted(reached) != nobody {
+			if w.trusted(reached) != fromServer {
 				t.Fatal("an answer is trusted beyond its time")
 			}
 			w.set(answer)
@@ -210,7 +210,7 @@ func TestTrustInAnAnswerEndsWithTheCacheOrWithTime(t *testing.T) {
 			}
 		}
 		seen = true
-		if w.trusted(reached) != theCache || w.remaining() != 0 {
+		if w.trusted(reached) != fromCache || w.remaining() != 0 {
 			t.Error("the cache has caught up, and is not trusted")
 		}
 		w.set(answer)

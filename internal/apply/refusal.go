@@ -40,4 +40,6 @@ func (r *Refusal) Note(of string, err error) {
 
 // requestOf is the text for a request to make a child of one state, known by its hash and fingerprint, another one; 0 if
 // there is no child yet.
-func requestOf(hash string, content uint64) string { return hash + " " + strconv.FormatUint(content, 16) }
+func requestOf(hash string, content uint64) string {
+	return hash + " " + strconv.FormatUint(content, 16)
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"skiff/internal/kube"
@@ -42,7 +43,7 @@ func (t *operation) create(ctx context.Context) Result {
 		kube.WriteOptions{FieldManager: Manager, FieldValidation: "Strict"})
 	switch {
 	case err == nil:
-		*t.mem = memory{settled: settled{t.want.hash, answer.UID, fingerprint(&t.want, answer.content())}, contest: t.mem.contest}
+		*t.mem = memory{settled: settled{t.want.hash, answer.ObjectMeta().UID, fingerprint(&t.want, answer.content())}, contest: t.mem.contest}
 		t.mem.written.set(answer)
 		if again {
 			t.mem.contest.add(t.want.hash)
@@ -94,78 +95,95 @@ func (t *operation) createdBefore(ctx context.Context, refusal error) Result {
 
 // converge brings an existing object to its desired state if it is ours and differs.
 func (t *operation) converge(ctx context.Context, live object) Result {
+	c := live.content()
 	switch {
-	case live.ControllerUID() != t.owner.UID:
+	case c.ControllerUID() != t.owner.UID:
 		wait := recheck
 		if live == t.mem.foreign {
 			wait = max(recheck-time.Since(t.mem.met), soon)
 		}
-		return Result{Outcome: Foreign, Wait: wait, Message: t.foreign(live)}
-	case live.Deleting():
+		return Result{Outcome: Foreign, Wait: wait, Message: t.foreign(c)}
+	case c.Deleting():
 		return Result{Outcome: Waiting, Live: live, Wait: whileDeleting,
 			Message: fmt.Sprintf("%s is being deleted and will be made again", t)}
 	}
-	content := fingerprint(&t.want, live.content())
-	if t.mem.settled == (settled{t.want.hash, live.UID, content}) {
+	now := settled{t.want.hash, c.UID, fingerprint(&t.want, c)}
+	r := Result{Live: live}
+	if t.mem.settled != now {
+		if r.Differences, r.Err = t.differences(c); r.Err != nil {
+			return r
+		}
+	}
+	if len(r.Differences) == 0 {
+		t.mem.settled = now
 		t.mem.refusal = Refusal{} // of another state, which is not wanted any more
-		return Result{Live: live}
+		return r
 	}
-	difference, err := t.difference(live)
-	if err != nil {
-		return Result{Live: live, Err: err}
+	switch pause := t.mem.contest.pause(t.want.hash); {
+	case t.hold:
+		r.Outcome, r.Message = Held, fmt.Sprintf("%s differs in %s", t, List(r.Differences))
+		return r
+	case pause > 0:
+		r.Outcome, r.Wait = Contested, pause
+		r.Message = fmt.Sprintf("%s: something else keeps changing %s", t, List(r.Differences))
+		return r
 	}
-	if difference == "" {
-		t.mem.settled, t.mem.refusal = settled{t.want.hash, live.UID, content}, Refusal{}
-		return Result{Live: live}
+	if r.Err = t.mem.refusal.Standing(requestOf(t.want.hash, now.content)); r.Err != nil && !t.want.insist {
+		return r
 	}
-	if t.want.hold {
-		return Result{Outcome: Held, Live: live, Difference: difference,
-			Message: fmt.Sprintf("%s differs in %s", t, difference)}
-	}
-	if pause := t.mem.contest.pause(t.want.hash); pause > 0 {
-		return Result{Outcome: Contested, Live: live, Difference: difference, Wait: pause,
-			Message: fmt.Sprintf("%s: something else keeps changing %s", t, difference)}
-	}
-	if err := t.mem.refusal.Standing(requestOf(t.want.hash, content)); err != nil && !t.want.insist {
-		return Result{Live: live, Difference: difference, Err: err}
-	}
-	return t.apply(ctx, live, difference)
+	return t.apply(ctx, live, r.Differences)
 }
 
 // foreign says whose the object in our way is.
-func (t *operation) foreign(live object) string {
+func (t *operation) foreign(live *Content) string {
 	if o, ok := live.Controller(); ok {
 		return fmt.Sprintf("%s exists and belongs to %s %s (uid %s)", t, o.Kind, o.Name, o.UID)
 	}
 	return fmt.Sprintf("%s exists and was not made by skiff", t)
 }
 
-// difference returns the path of the first declared field that live does not have, "" if it has all. The annotation with
-// the hash comes last: it differs after each change, and the field that was changed says more.
-func (t *operation) difference(live object) (string, error) {
-	spec, err := patch.Decode(live.Spec)
-	if err != nil {
-		return "", fmt.Errorf("read spec of %s: %w", t, err)
+// maxDifferences is how many of a child's differences are named; of more there is the number.
+const maxDifferences = 8
+
+// differences returns the paths of the declared fields that live does not have, nil if it has all. The annotation with the
+// hash is named only where there is no other: it differs after each change, and the field that was changed says more.
+func (t *operation) differences(live *Content) ([]string, error) {
+	all := map[string]any{}
+	if len(live.Body) > 0 {
+		body, err := patch.Decode(live.Body)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", t, err)
+		}
+		all, _ = body.(map[string]any)
 	}
 	references := make([]any, len(live.OwnerReferences))
 	for i, o := range live.OwnerReferences {
 		references[i] = map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind, "name": o.Name, "uid": o.UID,
 			"controller": o.Controller, "blockOwnerDeletion": o.BlockOwnerDeletion}
 	}
-	_, path := patch.Covered(t.schema, t.want.plain, map[string]any{
-		"apiVersion": t.want.apiVersion,
-		"kind":       t.want.kind,
-		"metadata": map[string]any{"name": live.Name, "namespace": live.Namespace, "labels": object(live.Labels),
-			"annotations": object(live.Annotations), "ownerReferences": references},
-		"spec": spec,
-	})
-	if hash, _ := live.Annotations.Get(HashAnnotation); path == "" && hash != t.want.hash {
-		path = "metadata.annotations." + HashAnnotation
+	all["apiVersion"], all["kind"] = t.want.apiVersion, t.want.kind
+	all["metadata"] = map[string]any{"name": live.Name, "namespace": live.Namespace, "labels": values(live.Labels),
+		"annotations": values(live.Annotations), "ownerReferences": references}
+	paths, count := patch.Differences(t.kind.schema, t.want.plain, all, maxDifferences)
+	if hash, _ := live.Annotations.Get(HashAnnotation); count == 0 && hash != t.want.hash {
+		return []string{"metadata.annotations." + HashAnnotation}, nil
 	}
-	return path, nil
+	if more := count - len(paths); more > 0 {
+		paths = append(paths, fmt.Sprintf("%d more fields", more))
+	}
+	return paths, nil
 }
 
-func object(labels kube.Labels) map[string]any {
+// List joins texts as one does in a sentence: "a, b and c".
+func List(texts []string) string {
+	last := len(texts) - 1
+	if last < 1 {
+		return strings.Join(texts, "")
+	}
+	return strings.Join(texts[:last], ", ") + " and " + texts[last]
+}
+
+func values(labels kube.Labels) map[string]any {
 	m := make(map[string]any, len(labels))
 	for _, l := range labels {
 		m[l.Key] = l.Value
@@ -174,15 +192,16 @@ func object(labels kube.Labels) map[string]any {
 }
 
 // apply sends what we declare as a server-side apply.
-func (t *operation) apply(ctx context.Context, live object, difference string) Result {
-	r := Result{Live: live, Difference: difference}
-	body, err := t.want.apply(live.UID)
-	if err != nil {
-		return r, fmt.Errorf("encode %s: %w", t, err)
-	}
-	err = t.prepare(ctx, live)
+func (t *operation) apply(ctx context.Context, live object, differences []string) Result {
+	r := Result{Live: live, Differences: differences}
+	before := fingerprint(&t.want, live.content())
 	answer := t.kind.mirror.empty()
-	if err == nil {
+	body, err := t.want.apply(live.content().UID)
+	if err != nil {
+		r.Err = fmt.Errorf("encode %s: %w", t, err)
+		return r
+	}
+	if err = t.prepare(ctx, live.content()); err == nil {
 		// The uid makes the apply fail on an object that was deleted meanwhile, where it would otherwise create one, and
 		// on one that has taken its place.
 		err = t.engine.client.Patch(ctx, t.kind.resource, t.want.key, kube.ApplyPatch, body, answer,
@@ -195,25 +214,26 @@ func (t *operation) apply(ctx context.Context, live object, difference string) R
 		t.mem.written.clear()
 		t.mem.lost = min(max(2*t.mem.lost, soon), maxTrust)
 		r.Outcome, r.Wait, r.Message = Overtaken, t.mem.lost, fmt.Sprintf("%s changed while it was being applied", t)
-		return r, nil
+		return r
 	case kube.IsRefused(err):
-		t.mem.refusal.Note(requestOf(t.want.hash, fingerprint(&t.want, live.content())), err)
-		return r, err
+		t.mem.refusal.Note(requestOf(t.want.hash, before), err)
+		fallthrough
 	case err != nil:
-		return r, err
+		r.Err = err
+		return r
 	}
 	// However the server stores it, that is what it makes of our state: it need not be compared, or sent again.
-	content := fingerprint(&t.want, answer.content())
-	t.mem.settled = settled{t.want.hash, answer.UID, content}
+	after := fingerprint(&t.want, answer.content())
+	t.mem.settled = settled{t.want.hash, answer.content().UID, after}
 	t.mem.written.set(answer)
 	t.mem.lost, t.mem.refusal = 0, Refusal{}
 	t.mem.held = t.declaredOf(t.want.keep)
 	r.Live = answer
-	if content != fingerprint(&t.want, live.content()) {
+	if after != before {
 		r.Outcome = Applied
 		t.mem.contest.add(t.want.hash)
 	}
-	return r, nil
+	return r
 }
 
 // declaredOf returns those of the fields of spec that are declared.

@@ -17,10 +17,10 @@ type memories struct {
 // memory is what is remembered of one Redis.
 type memory struct {
 	uid      string
-	released bool                  // our finalizer is off: there is nothing to do any more
-	accepted string                // the revision of which the server has said that it would take such a pod
-	refused  apply.Refusal[string] // of a pod, by its revision: what is in it is the same for all of one
-	pods     map[int]*podMemory    // by ordinal; only where there is something to remember
+	released bool               // our finalizer is off: there is nothing to do any more
+	accepted string             // the revision of which the server has said that it would take such a pod
+	refused  apply.Refusal      // of a pod, by its revision: what is in it is the same for all of one
+	pods     map[int]*podMemory // by ordinal; only where there is something to remember
 }
 
 // podMemory is what we know of one pod that the cache may not know yet.

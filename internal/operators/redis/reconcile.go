@@ -26,7 +26,7 @@ func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 	r := &reconciler{
 		client:   s.Client,
 		redis:    apply.NewStatuses[Redis](s.Client, rs),
-		services: apply.New(s.Client, ss),
+		services: apply.New(s.Client, apply.Of(ss, apply.InPlace)),
 		pods:     ps,
 		memories: memories{of: map[kube.Key]*memory{}},
 		events:   recorder,
@@ -37,7 +37,7 @@ func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 type reconciler struct {
 	client   *kube.Client
 	redis    *apply.Statuses[Redis, *Redis]
-	services *apply.Applier[struct{}]
+	services *apply.Engine
 	pods     *cache.Store[*pod]
 	memories memories
 	events   *events.Recorder
@@ -85,7 +85,6 @@ func (c *crew) converge(ctx context.Context, f *findings) {
 	}
 	f.want = want
 	c.idle = conditions.IsPaused(c.rd.Annotations)
-	want.service.Hold = c.idle
 	// Before the first pod, and confirmed: a Redis that is deleted now still has its pods removed in order.
 	if !c.idle {
 		if c.rd, err = c.redis.AddFinalizer(ctx, c.rd, Finalizer); err != nil {
@@ -93,8 +92,8 @@ func (c *crew) converge(ctx context.Context, f *findings) {
 			return
 		}
 	}
-	svc, err := c.services.Apply(ctx, apply.OwnerOf(resource, c.rd), want.service)
-	c.recordService(ctx, f, svc, err)
+	report := c.services.Apply(ctx, apply.OwnerOf(resource, c.rd), []apply.Child{want.service}, c.idle)
+	c.recordService(ctx, f, report.Children[0])
 	if c.see(ctx, f, want.num) && !c.idle {
 		c.run(ctx, f, plan(want, f.slots, time.Now()))
 	}
@@ -220,20 +219,20 @@ func (c *crew) take(ctx context.Context, d *desired, s step) (done bool, err err
 }
 
 // recordService adds what came of the Service.
-func (c *crew) recordService(ctx context.Context, f *findings, r apply.Result[struct{}], err error) {
+func (c *crew) recordService(ctx context.Context, f *findings, r apply.Result) {
 	log := logr.FromContextOrDiscard(ctx)
 	switch r.Outcome {
 	case apply.Created:
-		log.Info("created", "child", services.Kind+" "+r.Live.Key().String())
-		c.event(events.Normal, "CreateService", "created headless Service "+r.Live.Name, nil)
+		log.Info("created", "child", services.Kind+" "+r.Key.String())
+		c.event(events.Normal, "CreateService", "created headless Service "+r.Key.Name, nil)
 	case apply.Applied:
-		log.Info("applied", "child", services.Kind+" "+r.Live.Key().String(), "difference", r.Difference)
+		log.Info("applied", "child", services.Kind+" "+r.Key.String(), "differences", r.Differences)
 	case apply.Foreign, apply.Contested, apply.Waiting, apply.Overtaken:
 		log.Info(r.Outcome.String(), "message", r.Message)
 	}
 	c.again(r.Wait)
-	if err != nil {
-		f.fail(services.Kind, err)
+	if r.Err != nil {
+		f.fail(services.Kind, r.Err)
 		return
 	}
 	f.problem = problemOf(r.Outcome, r.Message)

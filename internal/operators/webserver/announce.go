@@ -16,7 +16,7 @@ import (
 const action = "Reconcile"
 
 // childObject names the child of a WebServer as the object of an Event. live is nil where there is none, or none of ours.
-func childObject[S any](ws *WebServer, r kube.Resource, live *apply.Live[S]) events.Object {
+func childObject(ws *WebServer, r kube.Resource, live kube.Object) events.Object {
 	if live != nil {
 		return events.ObjectOf(r, live)
 	}
@@ -25,6 +25,14 @@ func childObject[S any](ws *WebServer, r kube.Resource, live *apply.Live[S]) eve
 		name = serviceName(name)
 	}
 	return events.Object{APIVersion: r.APIVersion(), Kind: r.Kind, Namespace: ws.Namespace, Name: name}
+}
+
+// deploymentObject is childObject for the Deployment; a nil *deployment is no nil kube.Object.
+func deploymentObject(ws *WebServer, d *deployment) events.Object {
+	if d == nil {
+		return childObject(ws, deployments, nil)
+	}
+	return childObject(ws, deployments, d)
 }
 
 // event records an Event about a WebServer, and about one of its children if that is not the zero value.
@@ -40,18 +48,18 @@ type deed struct {
 }
 
 // do logs what was done about a child, and keeps what there is to tell of it.
-func (f *findings) do(ctx context.Context, child events.Object, o apply.Outcome, difference, message string) {
+func (f *findings) do(ctx context.Context, child events.Object, r apply.Result) {
 	log := logr.FromContextOrDiscard(ctx)
 	where, what := child.Kind+" "+child.Namespace+"/"+child.Name, child.Kind+" "+child.Name
-	switch o {
+	switch r.Outcome {
 	case apply.Created:
 		log.Info("created", "child", where)
 		f.deeds = append(f.deeds, deed{child, true, what})
 	case apply.Applied:
-		log.Info("applied", "child", where, "difference", difference)
-		f.deeds = append(f.deeds, deed{child, false, what + ", which differed in " + difference})
+		log.Info("applied", "child", where, "differences", r.Differences)
+		f.deeds = append(f.deeds, deed{child, false, what + ", which differed in " + apply.List(r.Differences)})
 	case apply.Foreign, apply.Contested, apply.Waiting, apply.Overtaken:
-		log.Info(o.String(), "message", message)
+		log.Info(r.Outcome.String(), "message", r.Message)
 	}
 }
 
@@ -87,7 +95,7 @@ func (r *reconciler) announceNews(ctx context.Context, ws *WebServer, f *finding
 			logr.FromContextOrDiscard(ctx).Info("degraded", "reason", n.Reason, "message", n.Note)
 			kind, child = events.Warning, f.about
 			if f.problem == nil { // the rollout has gone wrong
-				child = childObject(ws, deployments, f.deployment)
+				child = deploymentObject(ws, f.deployment)
 			}
 		}
 		r.event(ws, kind, n.Reason, n.Note, child)

@@ -43,16 +43,18 @@ func nodePort(svc *service) int32 {
 	if svc == nil {
 		return 0
 	}
-	var spec struct {
-		Ports []struct {
-			Name     string `json:"name"`
-			NodePort int32  `json:"nodePort"`
-		} `json:"ports"`
+	var body struct {
+		Spec struct {
+			Ports []struct {
+				Name     string `json:"name"`
+				NodePort int32  `json:"nodePort"`
+			} `json:"ports"`
+		} `json:"spec"`
 	}
-	if err := json.Unmarshal(svc.Spec, &spec); err != nil {
+	if err := json.Unmarshal(svc.Body, &body); err != nil {
 		return 0 // the API server serves no such Service; then there is no port to speak of
 	}
-	for _, p := range spec.Ports {
+	for _, p := range body.Spec.Ports {
 		if p.Name == portName {
 			return p.NodePort
 		}
@@ -139,11 +141,13 @@ func replicas(ws *WebServer, d *deployment) int32 {
 	if ws.Spec.Replicas != nil {
 		return *ws.Spec.Replicas
 	}
-	var spec struct {
-		Replicas int32 `json:"replicas"`
+	var body struct {
+		Spec struct {
+			Replicas int32 `json:"replicas"`
+		} `json:"spec"`
 	}
-	if err := json.Unmarshal(d.Spec, &spec); err != nil {
+	if err := json.Unmarshal(d.Body, &body); err != nil {
 		return -1 // the API server serves no such Deployment; it is then never complete
 	}
-	return spec.Replicas
+	return body.Spec.Replicas
 }

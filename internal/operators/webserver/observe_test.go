@@ -22,7 +22,7 @@ func verdict(s Status) map[string]string {
 }
 
 func ofDeployment(generation int64, s deploymentStatus) *deployment {
-	d := &deployment{Spec: kube.Raw(`{"replicas":3}`), Status: s}
+	d := &deployment{Content: apply.Content{Body: kube.Raw(`{"spec":{"replicas":3}}`)}, Status: s}
 	d.Name, d.Generation = "web", generation
 	return d
 }
@@ -98,7 +98,7 @@ func TestNodePortStaysInStatusWithoutAService(t *testing.T) {
 	if s := observe(ws, &findings{}, noon); s.NodePort == nil || *s.NodePort != 31234 {
 		t.Errorf("node port %v, want 31234", s.NodePort)
 	}
-	svc := &service{Spec: kube.Raw(`{"ports":[{"name":"other","nodePort":30001},{"name":"http","nodePort":30002}]}`)}
+	svc := &service{Content: apply.Content{Body: kube.Raw(`{"spec":{"ports":[{"name":"other","nodePort":30001},{"name":"http","nodePort":30002}]}}`)}}
 	if s := observe(ws, &findings{seen: seen{service: svc}}, noon); s.NodePort == nil || *s.NodePort != 30002 {
 		t.Errorf("node port %v, want 30002, the one of the Service", s.NodePort)
 	}

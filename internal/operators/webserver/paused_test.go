@@ -38,7 +38,8 @@ func TestPausedWebServerIsReportedOnAndNotChanged(t *testing.T) {
 		w.WantCondition("web", "Progressing", "False/Paused")
 		w.WantCondition("web", "Degraded", "False/AsExpected")
 		w.Want("message", w.Message("web", "Ready"),
-			"Deployment default/web differs in spec.replicas; nothing is changed; remove the annotation skiff.dev/paused to go on")
+			`Deployment default/web differs in spec.replicas and spec.template.spec.containers[name="webserver"].image; `+
+				"nothing is changed; remove the annotation skiff.dev/paused to go on")
 		w.PatchSub(deployments, "web", "status", `{"status":{"readyReplicas":1,"availableReplicas":1}}`)
 		w.Want("ready replicas in status", at(w.API.Get(resource, web("web")), "status", "readyReplicas"), 1)
 		w.Delete(services, "web-service")

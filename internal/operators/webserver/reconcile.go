@@ -25,22 +25,20 @@ func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 	ds := controller.Mirror[*deployment](s, deployments, apply.ManagedBySelector)
 	ss := controller.Mirror[*service](s, services, apply.ManagedBySelector)
 	r := &reconciler{
-		cached:      func(ws *WebServer) (seen, error) { return cachedChildren(ws, ds, ss) },
-		webservers:  apply.NewStatuses[WebServer](s.Client, ws),
-		deployments: apply.New(s.Client, ds),
-		services:    apply.New(s.Client, ss),
-		events:      recorder,
-		refused:     map[kube.Key]time.Time{},
+		cached:     func(ws *WebServer) (seen, error) { return cachedChildren(ws, ds, ss) },
+		webservers: apply.NewStatuses[WebServer](s.Client, ws),
+		children:   apply.New(s.Client, apply.Of(ds, apply.InPlace), apply.Of(ss, apply.InPlace)),
+		events:     recorder,
+		refused:    map[kube.Key]time.Time{},
 	}
 	return s.New("webserver", r.Reconcile, controller.For(ws), controller.Owns(ds, resource.Kind), controller.Owns(ss, resource.Kind))
 }
 
 type reconciler struct {
-	cached      func(ws *WebServer) (seen, error)
-	webservers  *apply.Statuses[WebServer, *WebServer]
-	deployments *apply.Applier[deploymentStatus]
-	services    *apply.Applier[struct{}]
-	events      *events.Recorder
+	cached     func(ws *WebServer) (seen, error)
+	webservers *apply.Statuses[WebServer, *WebServer]
+	children   *apply.Engine
+	events     *events.Recorder
 
 	mu      sync.Mutex             // guards refused
 	refused map[kube.Key]time.Time // since when the node port of a WebServer has been refused as taken
@@ -89,8 +87,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 // forget drops all memory of a WebServer that is gone.
 func (r *reconciler) forget(key kube.Key) {
 	r.webservers.Forget(key)
-	r.deployments.Forget(key)
-	r.services.Forget(key)
+	r.children.Forget(key)
 	r.portGranted(key)
 }
 
@@ -162,39 +159,36 @@ func (r *reconciler) converge(ctx context.Context, ws *WebServer) *findings {
 		return f
 	}
 	paused := conditions.IsPaused(ws.Annotations)
-	want.deployment.Hold, want.service.Hold = paused, paused
-	owner := apply.OwnerOf(resource, ws)
-	dep, err := r.deployments.Apply(ctx, owner, want.deployment)
-	f.deployment = dep.Live
-	record(ctx, f, childObject(ws, deployments, dep.Live), dep, err)
-
 	want.service.Insist = r.waitsForPort(ws.Key())
-	svc, err := r.services.Apply(ctx, owner, want.service)
-	if cause, refused := nodePortRefused(err); refused {
-		svc, err = r.otherPort(ctx, f, ws, want.service, svc, cause)
-	} else if err == nil {
+	report := r.children.Apply(ctx, apply.OwnerOf(resource, ws), []apply.Child{want.deployment, want.service}, paused)
+	dep, svc := report.Children[0], report.Children[1]
+	f.deployment = apply.As[deploymentStatus](dep.Live)
+	record(ctx, f, childObject(ws, deployments, dep.Live), dep)
+	if cause, refused := nodePortRefused(svc.Err); refused {
+		svc = r.otherPort(ctx, f, ws, want.service, svc, cause)
+	} else if svc.Err == nil {
 		r.portGranted(ws.Key())
 	}
-	f.service = svc.Live
-	record(ctx, f, childObject(ws, services, svc.Live), svc, err)
+	f.service = apply.As[struct{}](svc.Live)
+	record(ctx, f, childObject(ws, services, svc.Live), svc)
 	return f
 }
 
 // record adds what came of one child.
-func record[S any](ctx context.Context, f *findings, child events.Object, result apply.Result[S], err error) {
-	f.do(ctx, child, result.Outcome, result.Difference, result.Message)
+func record(ctx context.Context, f *findings, child events.Object, result apply.Result) {
+	f.do(ctx, child, result)
 	if result.Outcome == apply.Held && f.held == "" {
 		f.held = result.Message
 	}
 	f.wait = apply.Earlier(f.wait, result.Wait)
 	f.stale = f.stale || result.Outcome == apply.Overtaken
-	if err != nil {
-		f.errs = append(f.errs, err)
+	if result.Err != nil {
+		f.errs = append(f.errs, result.Err)
 	}
 	if f.problem != nil || f.failed != nil {
 		return
 	}
-	f.problem, f.failed = problemOf(result.Outcome, result.Message), err
+	f.problem, f.failed = problemOf(result.Outcome, result.Message), result.Err
 	if f.problem != nil || f.failed != nil {
 		f.about = child
 	}
@@ -202,16 +196,16 @@ func record[S any](ctx context.Context, f *findings, child events.Object, result
 
 // otherPort deals with a Service whose node port was refused: it is asked for again for a moment, and then another one is
 // taken if it was only kept, not declared (and not the cluster's own choice, which fails where none is left).
-func (r *reconciler) otherPort(ctx context.Context, f *findings, ws *WebServer, c apply.Child, refused apply.Result[struct{}],
-	cause string) (apply.Result[struct{}], error) {
+func (r *reconciler) otherPort(ctx context.Context, f *findings, ws *WebServer, c apply.Child, refused apply.Result,
+	cause string) apply.Result {
 	waited := r.portRefused(ws.Key())
 	switch {
 	case waited < portPatience:
 		f.stale = true
-		refused.Wait = max(waited, portRetry)
-		return refused, nil
+		refused.Err, refused.Wait = nil, max(waited, portRetry)
+		return refused
 	case c.Create == nil: // there is no other one to take
-		refused.Wait = recheck
+		refused.Err, refused.Wait = nil, recheck
 		message := fmt.Sprintf("no node port: %s; free one, skiff looks again every minute", cause)
 		if ws.Spec.NodePort != nil {
 			message = fmt.Sprintf("spec.nodePort %d: %s; choose another one or free it, skiff looks again every minute", *ws.Spec.NodePort, cause)
@@ -219,17 +213,17 @@ func (r *reconciler) otherPort(ctx context.Context, f *findings, ws *WebServer, 
 		if f.problem == nil {
 			f.problem, f.about = &conditions.Problem{Reason: "NodePortRefused", Message: message}, childObject(ws, services, refused.Live)
 		}
-		return refused, nil
+		return refused
 	}
 	c.Create, c.Insist = nil, true
-	svc, err := r.services.Apply(ctx, apply.OwnerOf(resource, ws), c)
-	if err == nil && svc.Outcome == apply.Created {
+	svc := r.children.Apply(ctx, apply.OwnerOf(resource, ws), []apply.Child{c}, false).Children[0]
+	if svc.Err == nil && svc.Outcome == apply.Created {
 		f.note = fmt.Sprintf("node port %d could not be kept (%s), the Service has another one; set spec.nodePort to choose it",
 			*ws.Status.NodePort, cause)
 		logr.FromContextOrDiscard(ctx).Info("node port changed", "message", f.note)
 		r.event(ws, events.Warning, nodePortChanged, f.note, events.ObjectOf(services, svc.Live)) // links to the old one are dead
 	}
-	return svc, err
+	return svc
 }
 
 // nodePortRefused returns why the server did not give the Service its node port.

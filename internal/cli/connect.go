@@ -30,6 +30,8 @@ func addConnectionFlags(cmd *cobra.Command, f *kubeconfig.Flags) {
 		"`name` to expect in the server's certificate instead of the host in the address")
 	fs.BoolVar(&f.InsecureSkipTLSVerify, "insecure-skip-tls-verify", false,
 		"do not verify the server's certificate (dangerous)")
+	fs.BoolVar(&f.InsecureLoopbackHTTP, "insecure-loopback-http", false,
+		"send credentials over plain http to a server on this machine (localhost, 127.0.0.1, ::1)")
 	fs.StringVar(&f.As, "as", "", "`user` to impersonate")
 	fs.StringArrayVar(&f.AsGroups, "as-group", nil, "`group` to impersonate, can be repeated; requires --as")
 	fs.DurationVar(&f.RequestTimeout, "request-timeout", 0,

@@ -16,7 +16,7 @@ import (
 // tokens are credentials that cannot be read.
 type tokens struct{}
 
-func (tokens) Token(context.Context) (string, error) {
+func (tokens) Authorization(context.Context) (string, error) {
 	return "", errors.New("exec plugin: exit status 1")
 }
 func (tokens) Invalidate(time.Time) {}

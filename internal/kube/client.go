@@ -18,7 +18,7 @@ import (
 type Config struct {
 	Server      string      // https://host:port, with or without a path below which the API is
 	TLS         *tls.Config // nil: the system's roots, no client certificate
-	Credentials Credentials // nil: no bearer token
+	Credentials Credentials // nil: no Authorization header
 	UserAgent   string      // "": UserAgent()
 	Impersonate Impersonation
 
@@ -32,13 +32,13 @@ type Config struct {
 	OnWarning func(text string)
 }
 
-// Credentials give the bearer token of a request. Implementations are safe for concurrent use and never show
-// the token in an error.
+// Credentials give the Authorization header of a request. Implementations are safe for concurrent use and never
+// show a secret in an error.
 type Credentials interface {
-	// Token returns the token to send now, or an error that says why there is none.
-	Token(ctx context.Context) (string, error)
-	// Invalidate forgets a token that was read before t: the server answered 401 to it. A token that has
-	// been replaced since stays, so that many 401s at once cause one new read.
+	// Authorization returns the header to send now ("Bearer ...", "" for none), or an error that says why it cannot.
+	Authorization(ctx context.Context) (string, error)
+	// Invalidate drops a credential that was read before t: the server answered 401 to it. One that has been
+	// replaced since then stays, so that many 401s at once cause one new read.
 	Invalidate(t time.Time)
 }
 

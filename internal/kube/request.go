@@ -184,12 +184,12 @@ func (c *Client) newRequest(ctx context.Context, r *request) (*http.Request, err
 		req.Header.Set("Accept-Encoding", "identity")
 	}
 	if c.credentials != nil {
-		token, err := c.credentials.Token(ctx)
+		authorization, err := c.credentials.Authorization(ctx)
 		if err != nil {
-			return nil, &NoAnswerError{fmt.Errorf("get bearer token: %w", err)}
+			return nil, &NoAnswerError{fmt.Errorf("get credentials: %w", err)}
 		}
-		if token != "" {
-			req.Header.Set("Authorization", "Bearer "+token)
+		if authorization != "" {
+			req.Header.Set("Authorization", authorization)
 		}
 	}
 	return req, nil

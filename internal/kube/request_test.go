@@ -144,14 +144,14 @@ type rotating struct {
 	valid  bool
 }
 
-func (r *rotating) Token(context.Context) (string, error) {
+func (r *rotating) Authorization(context.Context) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.valid {
 		r.valid, r.readAt = true, time.Now()
 		r.reads++
 	}
-	return r.tokens[min(r.reads, len(r.tokens))-1], nil
+	return "Bearer " + r.tokens[min(r.reads, len(r.tokens))-1], nil
 }
 
 func (r *rotating) Invalidate(t time.Time) {
@@ -176,7 +176,7 @@ func TestA401ReadsTheTokenAgainAndReplaysOnce(t *testing.T) {
 		cred := &rotating{tokens: []string{"old", "new"}}
 		s := scripted(h.ServeHTTP)
 		c := pipeClient(t, s, func(cfg *Config) { cfg.Credentials = cred })
-		if _, err := cred.Token(t.Context()); err != nil {
+		if _, err := cred.Authorization(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second) // virtual

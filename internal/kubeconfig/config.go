@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"gopkg.in/yaml.v3"
-
 	"skiff/internal/kube"
 )
 
@@ -50,19 +48,22 @@ func (t *target) config(env Env) (kube.Config, error) {
 	if err := t.user.check(); err != nil {
 		return kube.Config{}, err
 	}
-	if server.Scheme == "http" {
-		// kubectl drops the credentials silently here and the server answers for "anonymous"; we say why it would.
-		if field := t.user.credentialField(); field != "" {
-			return kube.Config{}, fmt.Errorf("%s: credentials are not sent over plain http to %s: use https, or a user without credentials",
-				t.user.origin.at(field), server.Host)
-		}
+	if err := t.checkPlainHTTP(server); err != nil {
+		return kube.Config{}, err
 	}
 	cfg := kube.Config{Server: server.String()}
 	if cfg.Proxy, err = t.cluster.proxy(); err != nil {
 		return kube.Config{}, err
 	}
-	if cfg.Credentials, err = t.user.token(env); err != nil {
+	if cfg.Credentials, err = t.user.authorization(env); err != nil {
 		return kube.Config{}, err
+	}
+	plugin, err := t.plugin(server, env)
+	if err != nil {
+		return kube.Config{}, err
+	}
+	if plugin != nil {
+		cfg.Credentials = plugin
 	}
 	if server.Scheme == "https" {
 		if cfg.TLS, err = t.tlsConfig(server.Hostname(), env); err != nil {
@@ -71,11 +72,46 @@ func (t *target) config(env Env) (kube.Config, error) {
 		if err := t.user.clientCertificate(&cfg, env); err != nil {
 			return kube.Config{}, err
 		}
+		if plugin != nil {
+			cfg.TLS.GetClientCertificate, cfg.DialContext = plugin.certificate, plugin.conns.dial
+		}
 	}
 	if cfg.Impersonate, err = t.user.impersonation(); err != nil {
 		return kube.Config{}, err
 	}
 	return cfg, nil
+}
+
+// checkPlainHTTP refuses to send credentials in the clear, but to this machine where a flag asks for it. kubectl drops
+// them silently instead, and the server then answers to "anonymous".
+func (t *target) checkPlainHTTP(server *url.URL) error {
+	field := t.user.credentialField()
+	if field == "" && t.user.Exec != nil {
+		field = "exec"
+	}
+	if server.Scheme != "http" || field == "" {
+		return nil
+	}
+	where := t.user.origin.at(field)
+	switch {
+	case !loopback(server.Hostname()):
+		return fmt.Errorf("%s: credentials are not sent over plain http to %s: use https, or a user without credentials",
+			where, server.Host)
+	case !t.loopbackHTTP:
+		return fmt.Errorf("%s: credentials are not sent over plain http to %s: use https, a user without credentials, "+
+			"or --insecure-loopback-http", where, server.Host)
+	case strings.HasPrefix(field, "client-"):
+		return fmt.Errorf("%s: a client certificate needs https, and %s speaks plain http", where, server.Host)
+	case t.cluster.ProxyURL.isSet():
+		return fmt.Errorf("%s: a proxy would see the credentials on their way to %s over plain http: use https",
+			t.cluster.origin.at("proxy-url"), server.Host)
+	}
+	return nil
+}
+
+// loopback says whether a host is this machine by its name or address alone.
+func loopback(host string) bool {
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
 // serverURL completes and checks the server: https unless it says otherwise, the path kept, query and fragment dropped.
@@ -98,7 +134,8 @@ func (c cluster) serverURL() (*url.URL, error) {
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("%s: has no host", where)
 	case u.User != nil:
-		return nil, fmt.Errorf("%s: user and password in the address are not supported: use a token or a client certificate", where)
+		return nil, fmt.Errorf("%s: holds a user name or password: give them as username and password of the user",
+			where)
 	}
 	path := strings.TrimRight(u.Path, "/")
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: path, RawPath: strings.TrimRight(u.RawPath, "/")}, nil
@@ -147,39 +184,47 @@ func (u *user) credentialField() string {
 		return "client-certificate-data"
 	case u.ClientCert != "":
 		return "client-certificate"
+	case u.Username.isSet():
+		return "username"
+	case u.Password.isSet():
+		return "password"
 	}
 	return ""
 }
 
-// check refuses ways to authenticate that skiff does not have. As in kubectl, an exec plugin beside a token or a client
-// certificate is not used, so it is not an error.
+// authProviders are the plugins that replaced the auth providers of old, by the provider's name.
+var authProviders = map[string]string{
+	"gcp":   "gke-gcloud-auth-plugin",
+	"azure": "kubelogin",
+	"oidc":  "kubelogin (kubectl oidc-login)",
+}
+
+// check refuses credentials that contradict each other, and the ones that Kubernetes has dropped.
 func (u *user) check() error {
-	if u.Username.isSet() || u.Password.isSet() {
+	if u.basic() && (u.Token.isSet() || u.TokenFile != "") {
 		field := "username"
 		if !u.Username.isSet() {
 			field = "password"
 		}
-		return fmt.Errorf("%s: basic authentication is not supported: use token, tokenFile or a client certificate", u.origin.at(field))
+		return fmt.Errorf("%s: there is a token too: a request can carry only one of them, remove the other",
+			u.origin.at(field))
 	}
-	if u.credentialField() != "" {
+	if u.AuthProvider == nil || u.credentialField() != "" || u.Exec != nil {
 		return nil
 	}
-	if present(&u.AuthProvider) {
-		return fmt.Errorf("%s: auth-provider was removed from Kubernetes in favour of exec plugins, which are not supported yet: use token, tokenFile or a client certificate",
-			u.origin.at("auth-provider"))
+	instead := authProviders[u.AuthProvider.Name]
+	if instead == "" {
+		instead = "the plugin of your provider"
 	}
-	if present(&u.Exec) {
-		return fmt.Errorf("%s: exec plugins are not supported yet: get a token from the plugin and pass it with --token-file",
-			u.origin.at("exec"))
-	}
-	return nil
+	return fmt.Errorf("%s: auth-provider %q was removed from Kubernetes: use an exec plugin instead: %s",
+		u.origin.at("auth-provider"), u.AuthProvider.Name, instead)
 }
-
-func present(n *yaml.Node) bool { return !n.IsZero() && n.Tag != "!!null" }
 
 func (u *user) impersonation() (kube.Impersonation, error) {
 	if u.As == "" {
-		for field, set := range map[string]bool{"as-uid": u.AsUID != "", "as-groups": len(u.AsGroups) > 0, "as-user-extra": len(u.AsExtra) > 0} {
+		for field, set := range map[string]bool{
+			"as-uid": u.AsUID != "", "as-groups": len(u.AsGroups) > 0, "as-user-extra": len(u.AsExtra) > 0,
+		} {
 			if set {
 				return kube.Impersonation{}, fmt.Errorf("%s: needs the user to impersonate (as, or --as)", u.origin.at(field))
 			}
@@ -199,15 +244,15 @@ func (t *target) tlsConfig(host string, env Env) (*tls.Config, error) {
 	case c.Insecure:
 		cfg.InsecureSkipVerify = true
 	case c.CAData != "":
+		pem, err := c.caPEM()
+		if err != nil {
+			return nil, err
+		}
+		if cfg.RootCAs, err = parseCA(pem); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.origin.at("certificate-authority-data"), err)
+		}
 		if c.CA != "" {
 			env.warnf("%s: ignored, certificate-authority-data is set too", c.origin.at("certificate-authority"))
-		}
-		pem, err := base64.StdEncoding.DecodeString(c.CAData)
-		if err == nil {
-			cfg.RootCAs, err = parseCA(pem)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.origin.at("certificate-authority-data"), err)
 		}
 	case c.CA != "":
 		name := c.TLSServerName
@@ -220,4 +265,20 @@ func (t *target) tlsConfig(host string, env Env) (*tls.Config, error) {
 		}
 	}
 	return cfg, nil
+}
+
+// caPEM returns the certificate authority as it is now: the data, else the content of the file, else nothing.
+func (c *cluster) caPEM() ([]byte, error) {
+	field, pem, err := "certificate-authority-data", []byte(nil), error(nil)
+	switch {
+	case c.CAData != "":
+		pem, err = base64.StdEncoding.DecodeString(c.CAData)
+	case c.CA != "":
+		field = "certificate-authority"
+		pem, err = os.ReadFile(c.CA)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.origin.at(field), err)
+	}
+	return pem, nil
 }

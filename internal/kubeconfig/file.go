@@ -23,7 +23,11 @@ type cluster struct {
 	TLSServerName string `yaml:"tls-server-name"`
 	Insecure      bool   `yaml:"insecure-skip-tls-verify"`
 	ProxyURL      Secret `yaml:"proxy-url"` // may carry a password
-	origin        origin
+	Extensions    []struct {
+		Name      string    `yaml:"name"`
+		Extension yaml.Node `yaml:"extension"`
+	} `yaml:"extensions"`
+	origin origin
 }
 
 type user struct {
@@ -39,9 +43,11 @@ type user struct {
 	AsExtra        map[string][]string `yaml:"as-user-extra"`
 	Username       Secret              `yaml:"username"`
 	Password       Secret              `yaml:"password"`
-	Exec           yaml.Node           `yaml:"exec"`
-	AuthProvider   yaml.Node           `yaml:"auth-provider"`
-	origin         origin
+	Exec           *execConfig         `yaml:"exec"`
+	AuthProvider   *struct {
+		Name string `yaml:"name"`
+	} `yaml:"auth-provider"`
+	origin origin
 }
 
 type kubeContext struct {
@@ -155,7 +161,8 @@ func (m *merged) add(path string, env Env) error {
 		return fmt.Errorf("read kubeconfig %s: %w", path, yamlError(err))
 	}
 	if doc.Kind != "" && doc.Kind != "Config" || doc.APIVersion != "" && doc.APIVersion != "v1" {
-		return fmt.Errorf("read kubeconfig %s: it holds apiVersion %q, kind %q, not a v1 Config", path, doc.APIVersion, doc.Kind)
+		return fmt.Errorf("read kubeconfig %s: it holds apiVersion %q, kind %q, not a v1 Config",
+			path, doc.APIVersion, doc.Kind)
 	}
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
@@ -185,8 +192,11 @@ func (m *merged) addEntries(path, dir string, doc document) error {
 		if err != nil {
 			return err
 		}
-		u.TokenFile, u.ClientCert, u.ClientKey = resolve(dir, u.TokenFile), resolve(dir, u.ClientCert), resolve(dir, u.ClientKey)
-		u.origin = o
+		u.TokenFile, u.ClientCert = resolve(dir, u.TokenFile), resolve(dir, u.ClientCert)
+		u.ClientKey, u.origin = resolve(dir, u.ClientKey), o
+		if u.Exec != nil && strings.ContainsRune(u.Exec.Command, filepath.Separator) {
+			u.Exec.Command = resolve(dir, u.Exec.Command) // a bare name is looked up in PATH
+		}
 		setIfAbsent(m.users, doc.Users[i].Name, u)
 	}
 	for i := range doc.Contexts {

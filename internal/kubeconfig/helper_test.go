@@ -74,16 +74,23 @@ users:
 `, name, server, user)
 }
 
+// token is the bearer token that a request would carry now.
 func token(t *testing.T, cfg kube.Config) string {
+	t.Helper()
+	return strings.TrimPrefix(header(t, cfg), "Bearer ")
+}
+
+// header is the Authorization header that a request would carry now.
+func header(t *testing.T, cfg kube.Config) string {
 	t.Helper()
 	if cfg.Credentials == nil {
 		return ""
 	}
-	tok, err := cfg.Credentials.Token(t.Context())
+	header, err := cfg.Credentials.Authorization(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tok
+	return header
 }
 
 func wantError(t *testing.T, err error, parts ...string) {
@@ -99,3 +106,10 @@ func wantError(t *testing.T, err error, parts ...string) {
 }
 
 func b64(data []byte) string { return base64.StdEncoding.EncodeToString(data) }
+
+func wantMessage(t *testing.T, err error, message string) {
+	t.Helper()
+	if err == nil || err.Error() != message {
+		t.Errorf("error is %v\nwant     %s", err, message)
+	}
+}

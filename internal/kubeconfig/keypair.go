@@ -18,7 +18,7 @@ import (
 type keyPair struct {
 	cert, key pemSource
 	env       Env
-	bearer    kube.Credentials // a token sent beside the certificate; nil = none
+	header    kube.Credentials // a token or password sent beside the certificate; nil = none
 	conns     connTracker
 
 	mu      sync.Mutex // guards the rest
@@ -26,36 +26,37 @@ type keyPair struct {
 	checked time.Time // zero = look at the files before the next request
 }
 
-// get is asked for during a handshake. It does not look at the files: Token has just done so for the request that
-// needs the connection, and a change found here would close that very connection.
+// get is asked for during a handshake. It does not look at the files: Authorization has just done so for the request
+// that needs the connection, and a change found here would close that very connection.
 func (p *keyPair) get(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.pair, nil
 }
 
-// Token implements kube.Credentials.
-func (p *keyPair) Token(ctx context.Context) (string, error) {
+// Authorization implements kube.Credentials.
+func (p *keyPair) Authorization(ctx context.Context) (string, error) {
 	p.refresh()
-	if p.bearer == nil {
+	if p.header == nil {
 		return "", nil
 	}
-	return p.bearer.Token(ctx)
+	return p.header.Authorization(ctx)
 }
 
-// Invalidate implements kube.Credentials: the server refused the certificate or the token of a request sent at t.
+// Invalidate implements kube.Credentials: the server refused the certificate or the header of a request sent at t.
 func (p *keyPair) Invalidate(t time.Time) {
 	p.mu.Lock()
 	if p.checked.Before(t) {
 		p.checked = time.Time{}
 	}
 	p.mu.Unlock()
-	if p.bearer != nil {
-		p.bearer.Invalidate(t)
+	if p.header != nil {
+		p.header.Invalidate(t)
 	}
 }
 
-// refresh looks at the files when that is due, and on a new pair closes the connections of the old. A pair that does not fit together is half written: the old one serves on.
+// refresh looks at the files when that is due, and on a new pair closes the connections of the old. A pair that does
+// not fit together is half written: the old one stays in use.
 func (p *keyPair) refresh() {
 	p.mu.Lock()
 	fresh := time.Since(p.checked) < recheckEvery

@@ -2,11 +2,11 @@
 // account of a pod become one kube.Config and a default namespace.
 //
 // Its job: kubeconfig merge rules, TLS settings, and credentials that follow their files when these are rotated.
-// Not its job: requests (kube makes them), flag registration (cli does), exec plugins and basic authentication (a user
-// that needs them is an error that names the field).
+// Not its job: requests (kube makes them) and flag registration (cli does).
 //
-// Load runs once, on the caller's goroutine. What it leaves behind runs on kube's request goroutines: tokenFile is
-// asked for each request, caFile and keyPair for each TLS handshake. It is not on the event path.
+// Load runs once, on the caller's goroutine. What it leaves behind runs on kube's request goroutines: tokenFile and
+// plugin are asked for each request, caFile and keyPair for each TLS handshake. A run of an exec plugin has a goroutine
+// of its own, for a minute at most; the requests that need its result wait for it. It is not on the event path.
 package kubeconfig
 
 import (
@@ -31,6 +31,7 @@ type Flags struct {
 	CertificateAuthority  string        // --certificate-authority
 	TLSServerName         string        // --tls-server-name
 	InsecureSkipTLSVerify bool          // --insecure-skip-tls-verify
+	InsecureLoopbackHTTP  bool          // --insecure-loopback-http: credentials may go to this machine over plain http
 	As                    string        // --as
 	AsGroups              []string      // --as-group, repeatable
 	RequestTimeout        time.Duration // --request-timeout, 0 = kube's default
@@ -85,6 +86,7 @@ func Load(f Flags, env Env) (kube.Config, string, error) {
 	if err := base.override(f); err != nil {
 		return kube.Config{}, "", err
 	}
+	base.loopbackHTTP = f.InsecureLoopbackHTTP
 	cfg, err := base.config(env)
 	if err != nil {
 		return kube.Config{}, "", err
@@ -95,9 +97,10 @@ func Load(f Flags, env Env) (kube.Config, string, error) {
 
 // target is one choice of cluster, user and namespace, before the flags and after.
 type target struct {
-	cluster   cluster
-	user      user
-	namespace string
+	cluster      cluster
+	user         user
+	namespace    string
+	loopbackHTTP bool // credentials may go to this machine over plain http
 }
 
 func loadBase(f Flags, env Env) (*target, error) {
@@ -142,7 +145,8 @@ func (t *target) override(f Flags) error {
 		c.CA, c.CAData = "", "" // the flag is the explicit way out of a CA that is configured elsewhere
 	}
 	if f.CertificateAuthority != "" {
-		c.CA, c.CAData, c.origin = f.CertificateAuthority, "", c.origin.with("certificate-authority", "--certificate-authority")
+		c.CA, c.CAData = f.CertificateAuthority, ""
+		c.origin = c.origin.with("certificate-authority", "--certificate-authority")
 	}
 	if f.Token.isSet() && f.TokenFile != "" {
 		return errors.New("--token and --token-file: give one of them")
@@ -150,7 +154,8 @@ func (t *target) override(f Flags) error {
 	if f.Token.isSet() || f.TokenFile != "" {
 		// A token on the command line replaces every credential of the user: the server would prefer a client
 		// certificate sent beside it, and the flag would silently have no effect.
-		*u = user{Token: f.Token, TokenFile: f.TokenFile, As: u.As, AsUID: u.AsUID, AsGroups: u.AsGroups, AsExtra: u.AsExtra,
+		*u = user{Token: f.Token, TokenFile: f.TokenFile,
+			As: u.As, AsUID: u.AsUID, AsGroups: u.AsGroups, AsExtra: u.AsExtra,
 			origin: u.origin.with("token", "--token").with("tokenFile", "--token-file")}
 	}
 	if f.As != "" {

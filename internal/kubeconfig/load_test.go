@@ -74,30 +74,6 @@ func TestAPodsTokenDoesNotGoToAnotherServer(t *testing.T) {
 	}
 }
 
-// Rules: AUTH-07
-func TestCredentialsAreNeverSentOverPlainHTTP(t *testing.T) {
-	id := newCA(t, "ca").issue("someone")
-	for name, user := range map[string]string{
-		"token":                   "token: hush",
-		"tokenFile":               "tokenFile: tok",
-		"client-certificate-data": "client-certificate-data: " + b64(id.cert) + ", client-key-data: " + b64(id.key),
-	} {
-		for _, host := range []string{"api.example", "127.0.0.1:8080", "localhost:8080"} {
-			b := newBox(t)
-			b.write("tok", "hush")
-			path := b.write("config", config("c", "http://"+host, user))
-			_, _, err := b.load(Flags{Kubeconfig: path})
-			wantError(t, err, path+":13: user \"c\": "+name, "plain http", host)
-		}
-	}
-	b := newBox(t)
-	_, _, err := b.load(Flags{Server: "http://localhost:8080", Token: NewSecret("hush")})
-	wantError(t, err, "--token", "plain http")
-	if cfg, _, err := b.load(Flags{Server: "http://localhost:8080"}); err != nil || cfg.Server != "http://localhost:8080" || cfg.Credentials != nil {
-		t.Errorf("plain http without credentials: %v, %v", cfg, err)
-	}
-}
-
 // Rules: AUTH-12
 func TestWithTokenAndTokenFileTheFileCountsAndTheTokenStandsIn(t *testing.T) {
 	b := newBox(t)
@@ -192,7 +168,7 @@ func TestTheServerAddressIsCompletedAndCleaned(t *testing.T) {
 	for in, say := range map[string]string{
 		"ftp://h":                "want https or http",
 		"https://":               "no host",
-		"https://u:hush@h":       "user and password",
+		"https://u:hush@h":       "user name or password",
 		"https://u:hush@h:x":     "not a URL",
 		"https://u:hush%zz@h/":   "not a URL",
 		"https://u:hush@h h/abc": "not a URL",

@@ -8,34 +8,6 @@ import (
 	"skiff/internal/kube"
 )
 
-// Rules: AUTH-18, AUTH-19
-func TestUnsupportedCredentialsAreNamedUnlessOthersAreThere(t *testing.T) {
-	for _, tt := range []struct{ user, where, say string }{
-		{"exec: {apiVersion: client.authentication.k8s.io/v1, command: aws}", "exec", "not supported"},
-		{"auth-provider: {name: gcp}", "auth-provider", "in favour of exec plugins"},
-		{"username: bob, password: hush", "username", "basic authentication"},
-		{"password: hush", "password", "basic authentication"},
-		{"token: t, username: bob", "username", "basic authentication"},
-	} {
-		b := newBox(t)
-		path := b.write("config", config("c", "https://h", tt.user))
-		_, _, err := b.load(Flags{Kubeconfig: path})
-		wantError(t, err, path+`:13: user "c": `+tt.where, tt.say)
-		if _, _, err := b.load(Flags{Kubeconfig: path, Token: NewSecret("mine")}); err != nil {
-			t.Errorf("--token replaces the user's credentials, got %v", err)
-		}
-	}
-	b := newBox(t)
-	path := b.write("config", config("c", "https://h", "token: t, exec: {command: aws}"))
-	if cfg, _, err := b.load(Flags{Kubeconfig: path}); err != nil || token(t, cfg) != "t" {
-		t.Errorf("exec beside a token is not used: %v", err)
-	}
-	path = b.write("config", config("c", "https://h", "exec: null, token: t"))
-	if _, _, err := b.load(Flags{Kubeconfig: path}); err != nil {
-		t.Errorf("exec: null is no exec: %v", err)
-	}
-}
-
 // Rules: AUTH-26
 func TestNothingThatIsPrintedShowsASecret(t *testing.T) {
 	const canary = "canary-Zq7"

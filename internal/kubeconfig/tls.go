@@ -133,7 +133,8 @@ func (s pemSource) read() ([]byte, error) {
 	return data, nil
 }
 
-// half picks the source of a certificate or key: data wins over a file, with a warning. ok is false when neither is set.
+// half picks the source of a certificate or key: data wins over a file, with a warning. ok is false when neither is
+// set.
 func (u *user) half(field, path string, data Secret, env Env) (s pemSource, ok bool, err error) {
 	if !data.isSet() {
 		return pemSource{path: path, where: u.origin.at(field)}, path != "", nil
@@ -167,7 +168,7 @@ func (u *user) clientCertificate(cfg *kube.Config, env Env) error {
 	case !haveKey:
 		return fmt.Errorf("%s: there is a certificate but no client-key for it", cert.where)
 	}
-	p := &keyPair{cert: cert, key: key, env: env, bearer: cfg.Credentials}
+	p := &keyPair{cert: cert, key: key, env: env, header: cfg.Credentials}
 	if _, err := p.reload(); err != nil {
 		return err
 	}

@@ -280,7 +280,7 @@ func TestTheClientCertificateIsCheckedEveryFiveMinutes(t *testing.T) {
 		b.write("tls.crt", string(renewed.cert))
 		b.write("tls.key", string(renewed.key))
 		who := func() string {
-			if _, err := p.Token(t.Context()); err != nil {
+			if _, err := p.Authorization(t.Context()); err != nil {
 				t.Error(err)
 			}
 			pair, err := p.get(nil)

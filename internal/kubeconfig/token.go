@@ -3,38 +3,54 @@ package kubeconfig
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
 	"skiff/internal/kube"
 )
 
-// tokenMaxAge is how long a token file's content is used before the file is read again: 60 s less 10 s of leeway, as in
-// client-go. Kubelet renews a projected token at 80 % of its life, which is ten minutes at least.
+// tokenMaxAge is how long the content of a token file is used before the file is read again: 60 s less 10 s of leeway,
+// as in client-go. Kubelet renews a projected token at 80 % of its life, which is ten minutes at least.
 const tokenMaxAge = 50 * time.Second
 
 // tokenRetry is how soon a file that could not be read is tried again. A file is replaced in milliseconds; a request
 // storm must not become a storm of reads and warnings.
 const tokenRetry = 5 * time.Second
 
-// token returns the credentials of the user's token, nil if it has none. With both a file and a literal token the file
-// counts, and the literal serves until the file can be read: what kubectl does once its first refresh is due.
-func (u *user) token(env Env) (kube.Credentials, error) {
-	if u.TokenFile == "" {
-		if !u.Token.isSet() {
-			return nil, nil
-		}
+// authorization returns the credentials of the user's token or password, nil if it has neither. With both a token file
+// and a token the file counts, and the token is used until the file can be read: what kubectl does once its first
+// refresh is due.
+func (u *user) authorization(env Env) (kube.Credentials, error) {
+	switch {
+	case u.basic():
+		return u.basicAuth()
+	case u.TokenFile != "":
+		f := &tokenFile{path: u.TokenFile, where: u.origin.at("tokenFile"), env: env, last: u.Token}
+		_, err := f.Authorization(context.Background())
+		return f, err
+	case u.Token.isSet():
 		if err := validToken(u.Token.reveal()); err != nil {
 			return nil, fmt.Errorf("%s: %w", u.origin.at("token"), err)
 		}
-		return &staticToken{u.Token}, nil
+		return &fixedAuth{NewSecret("Bearer " + u.Token.reveal())}, nil
 	}
-	f := &tokenFile{path: u.TokenFile, where: u.origin.at("tokenFile"), env: env, last: u.Token}
-	_, err := f.Token(context.Background())
-	return f, err
+	return nil, nil
+}
+
+// basic says whether the user has a name and password (basic authentication).
+func (u *user) basic() bool { return u.Username.isSet() || u.Password.isSet() }
+
+func (u *user) basicAuth() (kube.Credentials, error) {
+	if strings.Contains(u.Username.reveal(), ":") {
+		return nil, fmt.Errorf("%s: holds a colon, which basic authentication cannot carry", u.origin.at("username"))
+	}
+	pair := base64.StdEncoding.EncodeToString([]byte(u.Username.reveal() + ":" + u.Password.reveal()))
+	return &fixedAuth{NewSecret("Basic " + pair)}, nil
 }
 
 // validToken refuses what cannot stand in a header; net/http would refuse it too, but quote it.
@@ -47,11 +63,11 @@ func validToken(token string) error {
 	return nil
 }
 
-// staticToken is a token that never changes.
-type staticToken struct{ token Secret }
+// fixedAuth is an Authorization header that never changes.
+type fixedAuth struct{ header Secret }
 
-func (t *staticToken) Token(context.Context) (string, error) { return t.token.reveal(), nil }
-func (t *staticToken) Invalidate(time.Time)                  {} // there is no other
+func (a *fixedAuth) Authorization(context.Context) (string, error) { return a.header.reveal(), nil }
+func (a *fixedAuth) Invalidate(time.Time)                          {} // there is no other
 
 // tokenFile is a token that something else rotates on disk.
 type tokenFile struct {
@@ -64,14 +80,14 @@ type tokenFile struct {
 	next time.Time  // not read again before, after a failure
 }
 
-// Token returns the file's token, at most a minute old. While the file is missing, empty or broken, the last good token
-// serves on: a volume being remounted must not fail requests that the server would still accept.
-func (f *tokenFile) Token(context.Context) (string, error) {
+// Authorization returns the file's token, at most a minute old. While the file is missing, empty or broken, the last
+// good token is used: a volume that is remounted must not fail requests that the server would still accept.
+func (f *tokenFile) Authorization(context.Context) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
 	if f.last.isSet() && (now.Sub(f.read) < tokenMaxAge || now.Before(f.next)) {
-		return f.last.reveal(), nil
+		return "Bearer " + f.last.reveal(), nil
 	}
 	token, err := readToken(f.path)
 	if err != nil {
@@ -81,13 +97,13 @@ func (f *tokenFile) Token(context.Context) (string, error) {
 		}
 		f.env.warnf("%s; the last good token is used", err)
 		f.next = now.Add(tokenRetry)
-		return f.last.reveal(), nil
+		return "Bearer " + f.last.reveal(), nil
 	}
 	f.last, f.read, f.next = NewSecret(token), now, time.Time{}
-	return token, nil
+	return "Bearer " + token, nil
 }
 
-// Invalidate makes the next Token read the file, unless the token was read after t already.
+// Invalidate makes the next request read the file, unless the token was read after t already.
 func (f *tokenFile) Invalidate(t time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -23,8 +23,8 @@ func tokenBox(t *testing.T, content string) (*box, *tokenFile) {
 
 func wantToken(t *testing.T, f *tokenFile, want string) {
 	t.Helper()
-	got, err := f.Token(t.Context())
-	if err != nil || got != want {
+	got, err := f.Authorization(t.Context())
+	if err != nil || got != "Bearer "+want {
 		t.Errorf("token %q, error %v, want %q", got, err, want)
 	}
 }
@@ -78,7 +78,7 @@ func TestA401InvalidatesOnlyATokenThatWasReadBeforeItsRequest(t *testing.T) {
 		for range 100 {
 			wg.Go(func() {
 				f.Invalidate(sent)
-				if tok, err := f.Token(t.Context()); err != nil || tok != "two" {
+				if tok, err := f.Authorization(t.Context()); err != nil || tok != "Bearer two" {
 					t.Errorf("token %q, error %v", tok, err)
 				}
 			})

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package kubeconfig
+
+import "os/exec"
+
+// killGroup does nothing here: the end of cmd's context kills cmd alone, and WaitDelay leaves its children behind.
+func killGroup(*exec.Cmd) {}

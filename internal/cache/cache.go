@@ -60,7 +60,7 @@ func New[T kube.Object](o Options) *Store[T] {
 		only:     onlyName(o.FieldSelector),
 		synced:   make(chan struct{}),
 		objects:  table[T]{},
-		owned:    map[string][]T{},
+		indexes:  []*index[T]{newIndex(ownerIndex, ownersOf[T])},
 		bad:      map[kube.Key]*kube.DecodeError{},
 		unsynced: len(namespaces),
 	}

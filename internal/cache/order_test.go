@@ -40,7 +40,7 @@ func TestAReadOfWhatIsNotMirroredIsAnErrorAndSendsNothing(t *testing.T) {
 		if _, err := kind.List(""); !errors.Is(err, ErrNotSynced) {
 			t.Errorf("list: %v, want %v", err, ErrNotSynced)
 		}
-		if _, err := kind.ByOwner("u"); !errors.Is(err, ErrNotSynced) {
+		if _, err := kind.ByOwner("", "u"); !errors.Is(err, ErrNotSynced) {
 			t.Errorf("by owner: %v, want %v", err, ErrNotSynced)
 		}
 		if n := len(s.seen()); n != 0 {

@@ -51,6 +51,7 @@ type Counters struct {
 	Rewinds     int // times the server's history went back
 	MassDeletes int // lists that removed most of a mirror
 	Panics      int // of OnChange handlers
+	IndexPanics int // of index functions
 }
 
 func newCounters() Counters {

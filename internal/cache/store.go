@@ -48,7 +48,7 @@ type Store[T kube.Object] struct {
 	synced   chan struct{} // closed when unsynced reaches 0
 	unsynced int           // scopes that are not synced
 	objects  table[T]
-	owned    map[string][]T                 // owner uid -> objects, sorted by key
+	indexes  []*index[T]                    // by owner first, then those of Index
 	bad      map[kube.Key]*kube.DecodeError // quarantine: the newest version of these does not decode
 	check    mutationCheck
 }
@@ -97,10 +97,8 @@ func byKey[T kube.Object](a, b T) int { return a.ObjectMeta().Key().Compare(b.Ob
 func (s *Store[T]) collect(namespace string) ([]T, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for _, sc := range s.scopes {
-		if !sc.synced && (namespace == "" || sc.covers(namespace)) {
-			return nil, s.notSyncedLocked(sc)
-		}
+	if err := s.readableLocked(namespace); err != nil {
+		return nil, err
 	}
 	out := make([]T, 0, s.objects.count(namespace))
 	for obj := range s.objects.all(namespace) {
@@ -110,20 +108,20 @@ func (s *Store[T]) collect(namespace string) ([]T, error) {
 	return out, nil
 }
 
-// ByOwner returns the objects that have an owner reference to uid, in key order. The error is ErrNotSynced.
-func (s *Store[T]) ByOwner(uid string) ([]T, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	for _, sc := range s.scopes {
-		if !sc.synced {
-			return nil, s.readError("list", "owned by "+uid, s.notSyncedLocked(sc))
-		}
+// Swap puts lighter in the place of old, if old is still what the mirror holds: the same version of the same object,
+// without what nobody needs any more. It reports whether it did. No handler is told, and the next event brings a whole
+// object again.
+func (s *Store[T]) Swap(old, lighter T) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, ok := s.objects.get(old.ObjectMeta().Key())
+	if !ok || any(now) != any(old) || !sameVersion(old, lighter) {
+		return false
 	}
-	set := s.owned[uid]
-	for _, obj := range set {
-		s.check.verify(obj)
-	}
-	return slices.Clone(set), nil
+	s.dropLocked(old)
+	s.objects.put(lighter)
+	s.enterLocked(lighter)
+	return true
 }
 
 // Reached reports whether the mirror of a namespace shows the state at resource version rv or a later one, by

@@ -50,7 +50,7 @@ func TestReadsBeforeTheFirstListAreErrorsThatSayWhy(t *testing.T) {
 		if _, err := m.List("default"); !errors.Is(err, ErrNotSynced) {
 			t.Errorf("list of a namespace: %v", err)
 		}
-		if _, err := m.ByOwner("u"); !errors.Is(err, ErrNotSynced) {
+		if _, err := m.ByOwner("", "u"); !errors.Is(err, ErrNotSynced) {
 			t.Errorf("by owner: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -119,14 +119,14 @@ func TestReadersCannotCorruptTheStore(t *testing.T) {
 	s, sc := filled(makePod("default", "a", 1, "u1"), makePod("default", "b", 1, "u1"))
 	k := kube.Key{Namespace: "default", Name: "a"}
 	all, _ := s.List("")
-	owned, _ := s.ByOwner("u1")
+	owned, _ := s.ByOwner("", "u1")
 	clear(all)
 	clear(owned)
 	_ = append(owned[:1], makePod("x", "y", 1))
 	if all, _ := s.List(""); len(all) != 2 || all[0] == nil || all[1].Name != "b" {
 		t.Errorf("a reader's change of its slice came back: %v", all)
 	}
-	if owned, _ := s.ByOwner("u1"); len(owned) != 2 || owned[0] == nil || owned[1].Name != "b" {
+	if owned, _ := s.ByOwner("", "u1"); len(owned) != 2 || owned[0] == nil || owned[1].Name != "b" {
 		t.Errorf("a reader's change of its slice came back: %v", owned)
 	}
 	if !mutationsAreChecked {
@@ -142,7 +142,7 @@ func TestReadersCannotCorruptTheStore(t *testing.T) {
 		for where, use := range map[string]func(){
 			"get":      func() { _, _, _ = s.Get(k) },
 			"list":     func() { _, _ = s.List("default") },
-			"by owner": func() { _, _ = s.ByOwner("u1") },
+			"by owner": func() { _, _ = s.ByOwner("", "u1") },
 			"put":      func() { s.put(sc, makePod("default", "a", 2), "2") },
 			"remove":   func() { s.remove(sc, k, "2", Change[*pod]{}) },
 		} {
@@ -167,6 +167,7 @@ func TestIndexesEqualAScanAfterRandomChanges(t *testing.T) {
 	for seed := range uint64(10) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		s, sc := filled()
+		s.Index("owners", func(p *pod) []string { return []string{fmt.Sprint(len(p.OwnerReferences)), "all"} })
 		model := map[kube.Key]*pod{}
 		random := func(rv int) *pod {
 			var owners []string
@@ -203,8 +204,10 @@ func TestIndexesEqualAScanAfterRandomChanges(t *testing.T) {
 		for k := range model {
 			s.remove(sc, k, "999", Change[*pod]{})
 		}
-		if len(s.objects) != 0 || len(s.owned) != 0 {
-			t.Errorf("%d namespaces and %d owners are left of an empty store", len(s.objects), len(s.owned))
+		for _, ix := range s.indexes {
+			if len(s.objects) != 0 || len(ix.sets) != 0 {
+				t.Errorf("%d namespaces and %d values of index %s are left of an empty store", len(s.objects), len(ix.sets), ix.name)
+			}
 		}
 	}
 }
@@ -231,9 +234,15 @@ func compareWithScan(t *testing.T, s *Store[*pod], model map[kube.Key]*pod) {
 		got, _ := s.List(ns)
 		check("namespace "+ns, got, scan(func(p *pod) bool { return ns == "" || p.Namespace == ns }))
 	}
+	for _, ns := range []string{"", "ns0", "ns1", "ns3"} {
+		got, _ := s.ByIndex("owners", ns, "1")
+		check("one owner in "+ns, got, scan(func(p *pod) bool {
+			return len(p.OwnerReferences) == 1 && (ns == "" || p.Namespace == ns)
+		}))
+	}
 	for i := range 7 {
 		uid := fmt.Sprintf("u%d", i)
-		got, _ := s.ByOwner(uid)
+		got, _ := s.ByOwner("", uid)
 		check("owner "+uid, got, scan(func(p *pod) bool {
 			return slices.ContainsFunc(p.OwnerReferences, func(o kube.OwnerReference) bool { return o.UID == uid })
 		}))
@@ -303,7 +312,7 @@ func TestReadersNeverSeeAHalfInstalledList(t *testing.T) {
 		}
 	}
 	readers.Go(func() { read(func() ([]*pod, error) { return s.List("") }) })
-	readers.Go(func() { read(func() ([]*pod, error) { return s.ByOwner("owner") }) })
+	readers.Go(func() { read(func() ([]*pod, error) { return s.ByOwner("", "owner") }) })
 	for g := 3; g < 60; g++ {
 		install(g)
 	}

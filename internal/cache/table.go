@@ -2,7 +2,6 @@ package cache
 
 import (
 	"iter"
-	"slices"
 
 	"skiff/internal/kube"
 )
@@ -102,55 +101,4 @@ func (t table[T]) count(namespace string) int {
 		n += len(b.byName)
 	}
 	return n
-}
-
-// ownedSet is the bucket of one owner in the owner index, sorted by key: lookups and removals are binary
-// searches, and ByOwner hands out a copy as it is. A special case for a single object would save nothing: its
-// slice takes 24 bytes and one 8-byte element, as much as a struct of "one object or a slice".
-func findOwned[T kube.Object](set []T, k kube.Key) (int, bool) {
-	return slices.BinarySearchFunc(set, k, func(obj T, k kube.Key) int { return obj.ObjectMeta().Key().Compare(k) })
-}
-
-// addOwner enters obj in the set of each of its owners. Objects of one owner repeat its uid, name and kind;
-// they are made to share the strings of the first one.
-func addOwner[T kube.Object](owned map[string][]T, obj T) {
-	refs := obj.ObjectMeta().OwnerReferences
-	for i := range refs {
-		if refs[i].UID == "" {
-			continue
-		}
-		set := owned[refs[i].UID]
-		at, found := findOwned(set, obj.ObjectMeta().Key())
-		if found { // a second reference to the same owner
-			continue
-		}
-		if len(set) > 0 {
-			shareOwner(&refs[i], set[0].ObjectMeta().OwnerReferences)
-		}
-		owned[refs[i].UID] = slices.Insert(set, at, obj)
-	}
-}
-
-func shareOwner(ref *kube.OwnerReference, of []kube.OwnerReference) {
-	for i := range of {
-		if of[i] == *ref {
-			*ref = of[i]
-			return
-		}
-	}
-}
-
-// removeOwner undoes addOwner.
-func removeOwner[T kube.Object](owned map[string][]T, obj T) {
-	for _, ref := range obj.ObjectMeta().OwnerReferences {
-		set := owned[ref.UID]
-		at, found := findOwned(set, obj.ObjectMeta().Key())
-		switch {
-		case !found:
-		case len(set) == 1:
-			delete(owned, ref.UID) // an empty set would stay for ever: uids do not come back
-		default:
-			owned[ref.UID] = slices.Delete(set, at, at+1)
-		}
-	}
 }

@@ -97,7 +97,7 @@ func (s *Store[T]) store(sc *scope, obj T, rv string) (old T, had bool) {
 		s.dropLocked(old)
 	}
 	s.objects.putNew(obj)
-	s.indexLocked(obj)
+	s.enterLocked(obj)
 	delete(s.bad, k)
 	sc.moveTo(rv)
 	return old, had
@@ -190,13 +190,13 @@ func (s *Store[T]) replaceLocked(sc *scope, c content[T]) []Change[T] {
 		switch {
 		case !had || !sameIdentity(old, obj):
 			changes = append(changes, Change[T]{Type: Added, New: obj, Initial: !sc.synced})
-			s.indexLocked(obj)
+			s.enterLocked(obj)
 		case !c.rewound && sameVersion(old, obj):
 			c.objects.put(old) // the copy that readers and indexes have; the new one is garbage
 		default:
 			changes = append(changes, Change[T]{Type: Modified, Old: old, New: obj})
 			s.dropLocked(old)
-			s.indexLocked(obj)
+			s.enterLocked(obj)
 		}
 	}
 	s.swapLocked(sc, c)
@@ -226,18 +226,6 @@ func (s *Store[T]) swapLocked(sc *scope, c content[T]) {
 	}
 	sc.counters.Undecodable += len(c.bad)
 	sc.moveTo(c.rv)
-}
-
-// indexLocked enters obj in the owner index.
-func (s *Store[T]) indexLocked(obj T) {
-	addOwner(s.owned, obj)
-	s.check.enter(obj)
-}
-
-// dropLocked takes the old version of an object out of the owner index.
-func (s *Store[T]) dropLocked(old T) {
-	s.check.leave(old)
-	removeOwner(s.owned, old)
 }
 
 // sameIdentity tells two versions of one object from two objects of one name.

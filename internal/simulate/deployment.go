@@ -46,7 +46,7 @@ func (c *deployments) reconcile(ctx context.Context, k kube.Key) (controller.Out
 	if err != nil || !ok {
 		return controller.Done, err
 	}
-	sets, err := c.ownSets.ByOwner(d.UID)
+	sets, err := c.ownSets.ByOwner(k.Namespace, d.UID)
 	if err != nil {
 		return controller.Done, err
 	}

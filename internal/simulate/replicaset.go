@@ -87,7 +87,7 @@ func (c *replicaSets) reconcile(ctx context.Context, k kube.Key) (controller.Out
 	if w := c.lastWritten(k); w.rv != "" && !c.ownPods.Reached(k.Namespace, w.rv, w.at) {
 		return controller.After(lookAgain), nil
 	}
-	pods, err := c.ownPods.ByOwner(rs.UID)
+	pods, err := c.ownPods.ByOwner(k.Namespace, rs.UID)
 	if err != nil {
 		return controller.Done, err
 	}

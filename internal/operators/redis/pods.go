@@ -41,7 +41,7 @@ func (c *crew) look(ctx context.Context, num int) ([]*slot, error) {
 	for i := range num {
 		ordinals[i] = true
 	}
-	cached, err := c.pods.ByOwner(c.rd.UID)
+	cached, err := c.pods.ByOwner(c.rd.Namespace, c.rd.UID)
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,7 @@ func Of[S any](m *cache.Store[*Live[S]], strategy Strategy) Kind {
 // mirror is a Store of *Live[S] whatever its S.
 type mirror interface {
 	get(k kube.Key) (object, bool, error)
-	owned(uid string) ([]object, error)
+	owned(namespace, uid string) ([]object, error)
 	reached(namespace, rv string, written time.Time) bool
 	empty() object // to decode an answer into
 }
@@ -77,8 +77,8 @@ func (m mirrorOf[S]) get(k kube.Key) (object, bool, error) {
 	return live, true, err
 }
 
-func (m mirrorOf[S]) owned(uid string) ([]object, error) {
-	all, err := m.store.ByOwner(uid)
+func (m mirrorOf[S]) owned(namespace, uid string) ([]object, error) {
+	all, err := m.store.ByOwner(namespace, uid)
 	out := make([]object, len(all))
 	for i, live := range all {
 		out[i] = live

@@ -34,7 +34,12 @@ func (s *Statuses[O, T]) RemoveFinalizer(ctx context.Context, object T, name str
 	rest := slices.DeleteFunc(slices.Clone(m.Finalizers), func(f string) bool { return f == name })
 	_, err := s.setFinalizers(ctx, object, rest)
 	if errors.Is(err, ErrOvertaken) && kube.IsNotFound(err) {
-		return nil
+		err = nil
+	}
+	if err == nil && len(rest) == 0 && m.Deleting() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.gone[m.Key()] = m.UID // the answer has the version before, which the cache may have reached
 	}
 	return err
 }

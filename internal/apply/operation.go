@@ -51,6 +51,8 @@ type Child struct {
 	Keep []string
 	// Insist sends what the server has just refused. Without it a refusal is remembered for a while (see Refusal).
 	Insist bool
+	// MinReady is how long a child that is replaced has to have been ready before the next one is replaced.
+	MinReady time.Duration
 }
 
 // operation is what is done about one child in one call of Apply.

@@ -24,8 +24,9 @@ type Statuses[O any, T interface {
 	resource kube.Resource
 	mirror   *cache.Store[T]
 
-	mu      sync.Mutex // guards answers
+	mu      sync.Mutex // guards what follows
 	answers map[kube.Key]written
+	gone    map[kube.Key]string // the uid of an object whose last finalizer we have removed, until the cache knows
 }
 
 // NewStatuses returns the Statuses of the mirrored kind, which has a status subresource.
@@ -33,20 +34,28 @@ func NewStatuses[O any, T interface {
 	*O
 	kube.Object
 }](client *kube.Client, m *cache.Store[T]) *Statuses[O, T] {
-	return &Statuses[O, T]{client: client, resource: m.Resource(), mirror: m, answers: map[kube.Key]written{}}
+	return &Statuses[O, T]{client: client, resource: m.Resource(), mirror: m, answers: map[kube.Key]written{}, gone: map[kube.Key]string{}}
 }
 
 // Get returns the newest known copy of an object: the answer to our last write as long as the cache is behind it, else
 // what the cache has; false if there is none.
 func (s *Statuses[O, T]) Get(k kube.Key) (T, bool, error) {
 	s.mu.Lock()
-	answer := s.answers[k]
+	answer, gone := s.answers[k], s.gone[k]
 	s.mu.Unlock()
 	remembered := answer.rv != ""
 	trusted := answer.trusted(s.mirror.Reached) // before the cache is read; see (*operation).look
 	cached, ok, err := s.mirror.Get(k)
 	if err != nil {
 		return nil, false, fmt.Errorf("read %s %s: %w", s.resource, k, err)
+	}
+	if gone != "" {
+		if ok && cached.ObjectMeta().UID == gone {
+			return nil, false, nil
+		}
+		s.mu.Lock()
+		delete(s.gone, k)
+		s.mu.Unlock()
 	}
 	if trusted == fromAnswer && ok && cached.ObjectMeta().UID == answer.object.ObjectMeta().UID {
 		return answer.object.(T), true, nil

@@ -23,7 +23,7 @@ func (t *operation) create(ctx context.Context) Result {
 		if pause := t.mem.contest.pause(t.want.hash); pause > 0 {
 			return Result{Outcome: Contested, Wait: pause, Message: fmt.Sprintf("%s: something else keeps deleting it", t)}
 		}
-		gone, err := t.ownerGone(ctx)
+		gone, err := ownerGone(ctx, t.engine.client, t.owner)
 		if err != nil {
 			return Result{Err: err}
 		}
@@ -66,15 +66,15 @@ func (t *operation) create(ctx context.Context) Result {
 // existed is made again: the mirrors of two kinds are not of one moment, least of all after an outage, and the child may
 // have gone with an owner whose deletion has not reached us. The garbage collector would remove what we make, and its
 // event would make us do it again.
-func (t *operation) ownerGone(ctx context.Context) (bool, error) {
+func ownerGone(ctx context.Context, client *kube.Client, owner Owner) (bool, error) {
 	var live struct {
 		kube.Meta `json:"metadata"`
 	}
-	err := t.engine.client.Get(ctx, t.owner.Resource, t.owner.Key(), &live)
+	err := client.Get(ctx, owner.Resource, owner.Key(), &live)
 	if kube.IsNotFound(err) {
 		return true, nil
 	}
-	return live.UID != t.owner.UID || live.Deleting(), err
+	return live.UID != owner.UID || live.Deleting(), err
 }
 
 // createdBefore goes on with the object that was in the way of a POST, if there is one.

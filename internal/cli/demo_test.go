@@ -32,7 +32,7 @@ func TestDemoComesTrueAndTellsWhy(t *testing.T) {
 		"applied Deployment default/web: spec.replicas\n            because WebServer default/web MODIFIED",
 		"Service default/web-service DELETED",
 		"nothing is left",
-		"deleted pod cache-2: spec.num is 2\n            because Redis default/cache MODIFIED",
+		"deleted pod cache-2: 2 are declared\n            because Redis default/cache MODIFIED",
 		"because Pod default/cache-0 DELETED",
 		"event  redis/cache  PodsDeleted",
 		"event  deployment/predixy  Restarted  restarted by RestartTrigger predixy: pod cache-0 replaced, new IP",

@@ -45,8 +45,9 @@ func configOf(rd *Redis) (config, error) {
 	return c, nil
 }
 
-// lines returns the directives as arguments of redis-server, in the order of their names. One argument that begins with two
-// dashes is one line of redis.conf to it, quotes and all. A value of several lines is a directive that is there as often.
+// lines returns the directives as arguments of redis-server, in the order of their names. One argument that begins
+// with two dashes is one line of redis.conf to it, quotes and all. A value of several lines is a directive that is
+// there as often.
 func (c config) lines() []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(c)) {
@@ -62,8 +63,9 @@ func (c config) lines() []string {
 	return out
 }
 
-// password returns what the readiness probe has to say to be let in, false if it needs no help: there is no password, or it
-// is not spelled out here. One that a Secret holds is given as $(REDISCLI_AUTH), and the template sets that variable.
+// password returns what the readiness probe has to say to be let in, false if it needs no help: there is no
+// password, or it is not spelled out here. One that a Secret holds is given as $(REDISCLI_AUTH), and the template
+// sets that variable.
 func (c config) password() (string, bool) {
 	v := strings.TrimSpace(c["requirepass"])
 	return v, v != "" && !strings.ContainsAny(v, "\"' \t\n$")

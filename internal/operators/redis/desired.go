@@ -8,7 +8,6 @@ import (
 	"maps"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"skiff/internal/apply"
@@ -20,8 +19,8 @@ const (
 	// container is the name under which a template overlay finds the Redis server's container.
 	container    = "redis"
 	defaultImage = "redis:7-alpine"
-	// portName names the port of the container and of the Service. A named target port lets pods of the old and the new
-	// port serve side by side during a roll.
+	// portName names the port of the container and of the Service. A named target port lets pods of the old and the
+	// new port serve side by side during a roll.
 	portName = "redis"
 )
 
@@ -43,8 +42,8 @@ type desired struct {
 	service  apply.Child
 }
 
-// desire returns what should exist for a Redis: a pure function of its spec and identity. An error names the field of the
-// spec that is wrong.
+// desire returns what should exist for a Redis: a pure function of its spec and identity. An error names the field
+// of the spec that is wrong.
 func desire(rd *Redis) (*desired, error) {
 	if err := validate(rd); err != nil {
 		return nil, err
@@ -84,9 +83,15 @@ func metadata(rd *Redis, name string) map[string]any {
 	}
 }
 
+// The labels that select the pods.
+const (
+	nameLabel     = "app.kubernetes.io/name"
+	instanceLabel = "app.kubernetes.io/instance"
+)
+
 // selectorLabels select the pods.
 func selectorLabels(name string) map[string]any {
-	return map[string]any{"app.kubernetes.io/name": "redis", "app.kubernetes.io/instance": name}
+	return map[string]any{nameLabel: "redis", instanceLabel: name}
 }
 
 // selector is selectorLabels in the form of `kubectl get -l`, keys in order.
@@ -103,11 +108,13 @@ func childLabels(name string) map[string]any {
 
 func podName(name string, ordinal int) string { return name + "-" + strconv.Itoa(ordinal) }
 
-// ordinalOf returns the ordinal of a pod's name, false if it is not a name that we give.
-func ordinalOf(name, pod string) (int, bool) {
-	digits, ok := strings.CutPrefix(pod, name+"-")
-	n, err := strconv.Atoi(digits)
-	return n, ok && err == nil && n >= 0 && podName(name, n) == pod
+// pods returns the declared pods, in the order of their ordinals.
+func (d *desired) pods(rd *Redis) []apply.Child {
+	out := make([]apply.Child, d.num)
+	for i := range out {
+		out[i] = apply.Child{Body: d.podBody(rd, i), MinReady: d.minReady}
+	}
+	return out
 }
 
 // podBody returns the pod of an ordinal.

@@ -133,19 +133,6 @@ func TestInvalidSpecNamesTheField(t *testing.T) {
 	}
 }
 
-func TestOrdinalIsThatOfANameThatWeGive(t *testing.T) {
-	for pod, want := range map[string]int{"cache-0": 0, "cache-12": 12, "cache-007": -1, "cache--1": -1, "cache-": -1, "cache": -1,
-		"cache-1-2": -1, "other-1": -1, "cache-+1": -1} {
-		n, ok := ordinalOf("cache", pod)
-		if !ok {
-			n = -1
-		}
-		if n != want {
-			t.Errorf("%s: ordinal %d, want %d", pod, n, want)
-		}
-	}
-}
-
 func TestConfigBecomesLinesOfRedisConf(t *testing.T) {
 	c := config{"save": "900 1\n\n 300 10 \n", "maxmemory": "64mb", "masterauth": `"a b"`, "logfile": ""}
 	want := []string{`--logfile ""`, `--masterauth "a b"`, "--maxmemory 64mb", "--save 900 1", "--save 300 10"}

@@ -10,8 +10,8 @@ import (
 	"skiff/internal/operatortest"
 )
 
-// node is a scheduler, a kubelet and a garbage collector in one, as far as this controller can see them. It moves each pod one stage on
-// each time that it looks.
+// node is a scheduler, a kubelet and a garbage collector in one, as far as this controller can see them. It moves
+// each pod one stage on each time that it looks.
 type node struct {
 	*operatortest.Cluster
 	ips    int
@@ -27,6 +27,10 @@ const (
 const (
 	brokenImage = "redis:broken" // cannot be pulled
 	slowImage   = "redis:slow"   // runs and never becomes ready
+	// These end: what is rejected by its node before a container starts, what fails by its command (with
+	// restartPolicy: Never).
+	rejectedImage = "redis:rejected"
+	failingImage  = "redis:failing"
 )
 
 func startNode(w *operatortest.World) *node {
@@ -57,7 +61,7 @@ func (n *node) move(ctx context.Context, p *pod, o map[string]any) {
 		if n.After(p.UID, "deleting", stopDelay) {
 			n.Check(n.Client.Delete(ctx, pods, p.Key(), kube.DeleteOptions{UID: p.UID, GracePeriodSeconds: new(int64)}))
 		}
-	case p.ended():
+	case p.Status.Phase == "Failed" || p.Status.Phase == "Succeeded":
 	case spec["nodeSelector"] != nil:
 		if p.condition("PodScheduled").Status == "" {
 			n.status(ctx, p, `{"conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"0/1 nodes are available"}]}`)
@@ -65,6 +69,10 @@ func (n *node) move(ctx context.Context, p *pod, o map[string]any) {
 	case spec["nodeName"] == nil:
 		n.Check(n.Client.Create(ctx, pods, p.Namespace, n.JSON(fmt.Sprintf(`{"metadata":{"name":%q,"uid":%q},"target":{"name":"node-1"}}`, p.Name, p.UID)), nil,
 			kube.WriteOptions{Subresource: "binding"}))
+	case strings.HasSuffix(image, ":rejected"):
+		n.status(ctx, p, `{"phase":"Failed","reason":"OutOfcpu","message":"Pod was rejected: Node didn't have enough resource: cpu"}`)
+	case strings.HasSuffix(image, ":failing"):
+		n.status(ctx, p, strings.Replace(n.ready("False", `"terminated":{"exitCode":1,"reason":"Error"}`), "{", `{"phase":"Failed",`, 1))
 	case !n.After(p.UID, "bound", startDelay):
 	case strings.HasSuffix(image, ":broken"):
 		if len(p.Status.ContainerStatuses) == 0 {

@@ -13,8 +13,8 @@ import (
 
 // findings are what came of one round.
 type findings struct {
-	want    *desired // nil: the spec is not valid, or the Redis is being deleted
-	slots   []*slot
+	want    *desired            // nil: the spec is not valid, or the Redis is being deleted
+	pods    []apply.Replaced    // the declared ones in order, then those that are to go
 	problem *conditions.Problem // the first and worst; nil: none
 	settled bool                // there is nothing to report: the Redis is gone, or as good as gone
 	failed  failure             // the first; it is problem if there is no other
@@ -64,28 +64,47 @@ func nameTaken(message string) *conditions.Problem {
 		Message: message + "; delete it or give the Redis another name, skiff looks again every minute"}
 }
 
-// observe returns the status that follows from what was found, and after which time it may be another one although nothing
-// has happened: a pod has then been ready, or not ready, for long enough.
+// observe returns the status that follows from what was found, and after which time it may be another one although
+// nothing has happened: a pod has then been ready, or not ready, for long enough.
 func observe(rd *Redis, f *findings, now time.Time) (Status, time.Duration) {
 	s := Status{ObservedGeneration: rd.Generation, Selector: selector(rd.Name)}
-	for _, slot := range f.slots {
-		if slot.pod == nil {
+	for i := range f.pods {
+		r := &f.pods[i]
+		p := podOf(r)
+		if p == nil {
 			continue
 		}
-		p := slot.pod
 		s.Replicas++
-		if slot.serves() {
+		if serves(r) {
 			s.ReadyReplicas++
 		}
-		if f.want != nil && slot.up() && p.revision() == f.want.revision {
+		if f.want != nil && !r.Deleting && r.Revision == f.want.revision {
 			s.UpdatedReplicas++
 		}
-		s.Members = append(s.Members, Member{Name: p.Name, UID: p.UID, IP: p.Status.PodIP, Ready: slot.serves(), Revision: p.revision()})
+		s.Members = append(s.Members, Member{Name: p.Name, UID: p.UID, IP: p.Status.PodIP, Ready: serves(r), Revision: r.Revision})
 	}
 	st := standingOf(rd, f, &s, now)
 	set := judge(rd, f, &st)
 	s.Conditions = set.After(rd.Status.Conditions, rd.Generation, now)
 	return s, st.wait
+}
+
+// podOf returns the pod as the cache has it, nil if there is none.
+func podOf(r *apply.Replaced) *pod {
+	p, _ := r.Live.(*pod)
+	return p
+}
+
+// stays says that there is a pod which is not being deleted.
+func stays(r *apply.Replaced) bool { return r.Live != nil && !r.Deleting }
+
+// serves says that the pod answers.
+func serves(r *apply.Replaced) bool {
+	if !stays(r) {
+		return false
+	}
+	_, ready := podOf(r).ready()
+	return ready
 }
 
 // judge returns the conditions, without generation and time.
@@ -122,21 +141,23 @@ func standingOf(rd *Redis, f *findings, s *Status, now time.Time) standing {
 	}
 	num := int32(f.want.num)
 	look := fmt.Sprintf("; look at the pods with `kubectl describe pods -l %s`", selector(rd.Name))
-	available, st := examine(f.want, f.slots, now)
+	available, st := examine(f.want, f.pods, now)
 	st.message += look
-	existing, foreign := int32(0), int32(0)
-	for _, slot := range f.slots[:f.want.num] {
-		switch {
-		case slot.up():
+	existing, foreign, surplus := int32(0), int32(0), 0
+	for i := range f.pods {
+		switch r := &f.pods[i]; {
+		case r.Surplus:
+			surplus++
+		case stays(r):
 			existing++
-		case slot.foreign != "":
+		case r.Foreign != "":
 			foreign++
 		}
 	}
 	switch {
 	case st.stuck:
-	case int(s.Replicas) > 0 && len(f.slots) > f.want.num:
-		st.reason, st.message = "ScalingDown", fmt.Sprintf("%d pods are to go, one at a time", len(f.slots)-f.want.num)
+	case surplus > 0:
+		st.reason, st.message = "ScalingDown", fmt.Sprintf("%d pods are to go, one at a time", surplus)
 	case existing+foreign < num:
 		st.reason, st.message = "PodsMissing", fmt.Sprintf("%d of %d pods are there", existing, num)
 	case s.UpdatedReplicas+foreign < num:
@@ -151,27 +172,34 @@ func standingOf(rd *Redis, f *findings, s *Status, now time.Time) standing {
 	return st
 }
 
-// examine counts the pods that are available, and finds the one that stands most in the way: of the wanted revision before
-// others, the highest first, which is the order of the roll that it stops.
-func examine(d *desired, slots []*slot, now time.Time) (available int32, st standing) {
+// examine counts the pods that are available, and finds the one that stands most in the way: of the wanted revision
+// before others, the highest first, which is the order of the roll that it stops.
+func examine(d *desired, pods []apply.Replaced, now time.Time) (available int32, st standing) {
 	current := false // st is about a pod of the wanted revision
-	for _, s := range slots[:d.num] {
-		if !s.up() {
+	for i := range pods {
+		r := &pods[i]
+		reason, message, wait := "", "", time.Duration(0)
+		switch {
+		case r.Surplus:
 			continue
-		}
-		ok, missing := s.pod.available(d.minReady, now)
-		if ok {
-			available++
-		}
-		st.wait = apply.Earlier(st.wait, missing)
-		if s.pod.ready() {
+		case r.Ended != "":
+			reason, message = podEnded, "pod "+r.Name+": "+r.Ended
+		case !stays(r):
 			continue
+		case serves(r):
+			if !r.Wait {
+				available++
+			}
+			continue
+		default:
+			if reason, message, wait = faultOf(podOf(r), now); reason != "" {
+				message = "pod " + r.Name + " is not ready: " + join(reason, message)
+			}
 		}
-		reason, message, wait := faultOf(s.pod, now)
 		st.wait = apply.Earlier(st.wait, wait)
-		if isCurrent := s.pod.revision() == d.revision; reason != "" && (isCurrent || !current) {
+		if isCurrent := r.Live == nil || r.Revision == d.revision; reason != "" && (isCurrent || !current) {
 			current = isCurrent
-			st.stuck, st.reason, st.message = true, reason, "pod "+s.name+" is not ready: "+join(reason, message)
+			st.stuck, st.reason, st.message = true, reason, message
 		}
 	}
 	return available, st

@@ -9,8 +9,8 @@ import (
 	"skiff/internal/operatortest"
 )
 
-// Whatever users, nodes, networks and the process itself do: in the end the pods are what is declared, and nobody else's pod was
-// touched.
+// Whatever users, nodes, networks and the process itself do: in the end the pods are what is declared, and nobody
+// else's pod was touched.
 //
 // Rules: CCH-11, MGR-15, WRT-04, WRT-14, WRT-23
 func TestRandomHistoriesEndAsDeclared(t *testing.T) {
@@ -124,7 +124,7 @@ func (h *history) checkOne(rd *Redis, want map[string]bool) {
 	for i := range d.num {
 		want[podName(rd.Name, i)] = true
 		p := h.w.pod(podName(rd.Name, i))
-		if p == nil || p.ControllerUID() != rd.UID || p.revision() != d.revision || !p.ready() {
+		if p == nil || p.ControllerUID() != rd.UID || revisionOfPod(p) != d.revision || !isReady(p) {
 			h.Errorf("pod %s is not as declared: %+v", podName(rd.Name, i), p)
 			continue
 		}

@@ -3,14 +3,12 @@ package redis
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 
 	"skiff/internal/apply"
-	"skiff/internal/cache"
 	"skiff/internal/conditions"
 	"skiff/internal/controller"
 	"skiff/internal/events"
@@ -24,24 +22,42 @@ func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 	ps := controller.Mirror[*pod](s, pods, apply.ManagedBySelector)
 	ss := controller.Mirror[*service](s, services, apply.ManagedBySelector)
 	r := &reconciler{
-		client:   s.Client,
 		redis:    apply.NewStatuses[Redis](s.Client, rs),
 		services: apply.New(s.Client, apply.Of(ss, apply.InPlace)),
-		pods:     ps,
-		memories: memories{of: map[kube.Key]*memory{}},
+		pods:     apply.NewReplacer(s.Client, ps, podOptions),
 		events:   recorder,
 	}
 	return s.New("redis", r.Reconcile, controller.For(rs), controller.Owns(ps, resource.Kind), controller.Owns(ss, resource.Kind))
 }
 
+// podOptions say how the pods are replaced.
+var podOptions = apply.ReplaceOptions[*pod]{
+	Revision: RevisionLabel,
+	Selector: []string{nameLabel, instanceLabel},
+	Ready:    (*pod).ready,
+	Ended:    (*pod).ended,
+}
+
 type reconciler struct {
-	client   *kube.Client
 	redis    *apply.Statuses[Redis, *Redis]
 	services *apply.Engine
-	pods     *cache.Store[*pod]
-	memories memories
+	pods     *apply.Replacer
 	events   *events.Recorder
 }
+
+// run is one reconcile of a Redis.
+type run struct {
+	*reconciler
+	rd    *Redis
+	owner apply.Owner
+	idle  bool          // nothing is changed, only reported
+	wait  time.Duration // look again after this time, even if no event comes; 0: no need
+}
+
+func (c *run) again(d time.Duration) { c.wait = apply.Earlier(c.wait, d) }
+
+// soon is the wait where the next event should bring what is missing, and this is only for the case that it does not.
+const soon = time.Second
 
 // Reconcile makes the pods and the Service of a Redis what it declares, and its status what was seen.
 func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Outcome, error) {
@@ -52,10 +68,10 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 	if !ok {
 		r.redis.Forget(key)
 		r.services.Forget(key)
-		r.memories.forget(key)
+		r.pods.Forget(key)
 		return controller.Done, nil
 	}
-	c := &crew{reconciler: r, rd: rd, mem: r.memories.get(rd)}
+	c := &run{reconciler: r, rd: rd, owner: ownerOf(rd)}
 	f := &findings{}
 	if rd.Deleting() {
 		c.teardown(ctx, f)
@@ -73,14 +89,23 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 	return controller.Wait(c.wait), err
 }
 
+// ownerOf returns a Redis as the owner of its pods.
+func ownerOf(rd *Redis) apply.Owner {
+	o := apply.OwnerOf(resource, rd)
+	o.Known = map[string]string{}
+	for _, m := range rd.Status.Members {
+		o.Known[m.Name] = m.UID
+	}
+	return o
+}
+
 // converge goes the next steps towards what is declared.
-func (c *crew) converge(ctx context.Context, f *findings) {
+func (c *run) converge(ctx context.Context, f *findings) {
 	want, err := desire(c.rd)
 	if err != nil {
 		f.errs = append(f.errs, controller.Terminal(err))
 		f.problem = &conditions.Problem{Reason: "InvalidSpec", Message: err.Error() + "; correct the spec", Stalled: true}
-		c.idle = true
-		c.see(ctx, f, 0)
+		c.take(ctx, f, c.pods.Apply(ctx, c.owner, nil, true))
 		return
 	}
 	f.want = want
@@ -88,138 +113,77 @@ func (c *crew) converge(ctx context.Context, f *findings) {
 	// Before the first pod, and confirmed: a Redis that is deleted now still has its pods removed in order.
 	if !c.idle {
 		if c.rd, err = c.redis.AddFinalizer(ctx, c.rd, Finalizer); err != nil {
-			c.interrupted(ctx, f, err, want.num)
+			c.interrupted(ctx, f, err)
 			return
 		}
 	}
-	report := c.services.Apply(ctx, apply.OwnerOf(resource, c.rd), []apply.Child{want.service}, c.idle)
+	report := c.services.Apply(ctx, c.owner, []apply.Child{want.service}, c.idle)
 	c.recordService(ctx, f, report.Children[0])
-	if c.see(ctx, f, want.num) && !c.idle {
-		c.run(ctx, f, plan(want, f.slots, time.Now()))
-	}
+	c.take(ctx, f, c.pods.Apply(ctx, c.owner, want.pods(c.rd), c.idle))
 }
 
-// teardown removes the pods one after the other, and then the finalizer. Neither a pause nor a wrong spec keeps it from that.
-func (c *crew) teardown(ctx context.Context, f *findings) {
-	f.settled = true
-	if c.mem.released || !slices.Contains(c.rd.Finalizers, Finalizer) {
-		return // the cache is behind our last write, or it is others that hold it
+// teardown removes the pods one after the other, and then the finalizer. Neither a pause nor a wrong spec keeps it
+// from that.
+func (c *run) teardown(ctx context.Context, f *findings) {
+	if !slices.Contains(c.rd.Finalizers, Finalizer) {
+		f.settled = true // it is others that hold it
+		return
 	}
 	// With --cascade=orphan the user wants to keep the pods, which the garbage collector frees.
 	if !slices.Contains(c.rd.Finalizers, "orphan") {
-		if !c.see(ctx, f, 0) {
+		if c.take(ctx, f, c.pods.Teardown(ctx, c.owner)); len(f.pods) > 0 || f.settled {
 			return
-		}
-		if len(f.slots) > 0 {
-			f.settled = false
-			c.run(ctx, f, planRemoval(f.slots))
-			if slices.ContainsFunc(f.slots, func(s *slot) bool { return s.pod != nil }) {
-				return
-			}
 		}
 	}
 	if err := c.redis.RemoveFinalizer(ctx, c.rd, Finalizer); err != nil {
-		c.interrupted(ctx, f, err, 0)
+		c.interrupted(ctx, f, err)
 		return
 	}
-	f.settled, c.mem.released = true, true
+	f.settled = true
 	c.event(events.Normal, "PodsDeleted", "all pods are gone, the Redis may go", nil)
 }
 
-// interrupted is what follows from an error of a write to the Redis itself. That it has changed is none: its event comes.
-func (c *crew) interrupted(ctx context.Context, f *findings, err error, num int) {
-	f.settled = true
+// interrupted is what follows from an error of a write to the Redis itself. That it has changed is none: its event
+// comes.
+func (c *run) interrupted(ctx context.Context, f *findings, err error) {
 	if errors.Is(err, apply.ErrOvertaken) {
+		f.settled = true
 		c.again(soon)
 		return
 	}
 	f.fail(resource.Kind, err)
-	c.idle = true
-	if c.see(ctx, f, num) {
-		f.settled = false
+	var declared []apply.Child
+	if f.want != nil {
+		declared = f.want.pods(c.rd)
 	}
+	c.take(ctx, f, c.pods.Apply(ctx, c.owner, declared, true))
 }
 
-// see looks at the pods, and brings back labels that they need; false if that is not possible.
-func (c *crew) see(ctx context.Context, f *findings, num int) bool {
-	slots, err := c.look(ctx, num)
-	if err != nil {
-		f.errs = append(f.errs, err)
-		f.settled = true
-		return false
+// take takes in what came of the pods, and tells of what was done.
+func (c *run) take(ctx context.Context, f *findings, r apply.ReplaceReport) {
+	f.pods = r.Children
+	f.settled = r.Children == nil && len(r.Errs) > 0 // nothing is known
+	c.again(r.Wait)
+	c.announceActions(ctx, r.Actions)
+	for _, err := range r.Errs {
+		f.fail(pods.Kind, err)
 	}
-	f.slots = slots
-	for _, s := range slots {
-		if s.foreign != "" && f.problem == nil {
-			f.problem = nameTaken(s.foreign)
-		}
-	}
-	return true
-}
-
-// run goes the steps. One that fails is no reason to leave out others, but those of its kind.
-func (c *crew) run(ctx context.Context, f *findings, steps []step) {
-	for _, s := range f.slots {
-		if s.pod != nil {
-			if err := c.relabel(ctx, s); err != nil {
-				f.fail(pods.Kind, err)
-			}
+	for i := range r.Children {
+		switch p := &r.Children[i]; {
+		case f.problem != nil:
+		case p.Foreign != "":
+			f.problem = problemOf(apply.Foreign, p.Foreign)
+		case p.Contested != "":
+			f.problem = problemOf(apply.Contested, p.Contested)
 		}
 	}
-	failed := map[string]bool{}
-	var made []*slot
-	for _, s := range steps {
-		if failed[s.reason] {
-			continue
-		}
-		done, err := c.take(ctx, f.want, s)
-		if done && s.reason == createPod {
-			made = append(made, s.slot)
-		}
-		if s.slot.foreign != "" && f.problem == nil {
-			f.problem = nameTaken(s.slot.foreign)
-		}
-		switch {
-		case kube.IsNamespaceTerminating(err):
-			f.problem = &conditions.Problem{Reason: "Waiting", Passing: true,
-				Message: fmt.Sprintf("namespace %s is being deleted; there is nothing to do", c.rd.Namespace)}
-			failed[s.reason] = true
-		case err != nil:
-			f.fail(pods.Kind, err)
-			failed[s.reason] = true
-		}
+	if r.Waiting != "" && f.problem == nil {
+		f.problem = &conditions.Problem{Reason: "Waiting", Passing: true, Message: r.Waiting + "; there is nothing to do"}
 	}
-	c.announceMade(f.want, made)
-}
-
-// take does what a step says, and tells of it, but for a pod that was created: of that announceMade tells.
-func (c *crew) take(ctx context.Context, d *desired, s step) (done bool, err error) {
-	log := logr.FromContextOrDiscard(ctx).WithValues("pod", s.slot.name, "reason", s.reason, "note", s.note)
-	if s.reason == createPod {
-		if done, err = c.create(ctx, d, s.slot); done {
-			log.Info("created", "uid", s.slot.pod.UID)
-		}
-		return done, err
-	}
-	if s.reason == rollPod {
-		if err := c.try(ctx, d, s.slot); err != nil {
-			return false, err
-		}
-	}
-	before := s.slot.pod
-	if done, err = c.remove(ctx, s.slot); done {
-		log.Info("deleted", "uid", before.UID)
-		kind := events.Normal
-		if s.reason == replacePod {
-			kind = events.Warning
-		}
-		c.event(kind, s.reason, fmt.Sprintf("deleted pod %s: %s", s.slot.name, s.note), before)
-	}
-	return done, err
 }
 
 // recordService adds what came of the Service.
-func (c *crew) recordService(ctx context.Context, f *findings, r apply.Result) {
+func (c *run) recordService(ctx context.Context, f *findings, r apply.Result) {
 	log := logr.FromContextOrDiscard(ctx)
 	switch r.Outcome {
 	case apply.Created:
@@ -239,7 +203,7 @@ func (c *crew) recordService(ctx context.Context, f *findings, r apply.Result) {
 }
 
 // report writes the status that follows from what was found, and tells of what has changed in it.
-func (c *crew) report(ctx context.Context, f *findings) {
+func (c *run) report(ctx context.Context, f *findings) {
 	f.explain(ctx)
 	status, wait := observe(c.rd, f, time.Now())
 	c.again(wait)

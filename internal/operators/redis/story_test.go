@@ -33,7 +33,7 @@ func TestAWholeLifeWithTheWritesThatItNeeds(t *testing.T) {
 		w.Want("members", len(rd.Status.Members), 3)
 		for i, m := range rd.Status.Members {
 			p := w.pod(podName("cache", i))
-			w.Want("member", m, Member{p.Name, p.UID, p.Status.PodIP, true, p.revision()})
+			w.Want("member", m, Member{p.Name, p.UID, p.Status.PodIP, true, revisionOfPod(p)})
 			w.Want("owner", p.ControllerUID(), rd.UID)
 		}
 

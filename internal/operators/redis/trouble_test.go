@@ -154,7 +154,8 @@ func TestAFinalizerThatMayNotBeSetIsReportedAndNoPodIsMade(t *testing.T) {
 	})
 }
 
-// older is the CRD without its validation and without scale, which validates too: as a cluster has it that was set up with an older one.
+// older is the CRD without its validation and without scale, which validates too: as a cluster has it that was set
+// up with an older one.
 func older(definition []byte) []byte {
 	return validation.ReplaceAll(definition, nil)
 }

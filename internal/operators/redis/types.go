@@ -93,23 +93,17 @@ type containerStatus struct {
 			Reason  string `json:"reason"`
 			Message string `json:"message"`
 		} `json:"waiting"`
+		Terminated terminated `json:"terminated"`
 	} `json:"state"`
 	LastState struct {
-		Terminated struct {
-			Reason   string `json:"reason"`
-			ExitCode int    `json:"exitCode"`
-		} `json:"terminated"`
+		Terminated terminated `json:"terminated"`
 	} `json:"lastState"`
 }
 
-// revision returns the hash of the template that the pod was made from.
-func (p *pod) revision() string {
-	v, _ := p.Labels.Get(RevisionLabel)
-	return v
+type terminated struct {
+	Reason   string `json:"reason"`
+	ExitCode int    `json:"exitCode"`
 }
-
-// ended says that the pod's containers have stopped for good: it failed, was evicted, or its template lets it complete.
-func (p *pod) ended() bool { return p.Status.Phase == "Failed" || p.Status.Phase == "Succeeded" }
 
 // condition returns the condition of a type, the zero value if there is none.
 func (p *pod) condition(conditionType string) podCondition {
@@ -121,16 +115,11 @@ func (p *pod) condition(conditionType string) podCondition {
 	return podCondition{}
 }
 
-// ready says that the pod answers, by its readiness probe.
-func (p *pod) ready() bool {
-	return !p.Deleting() && !p.ended() && p.condition("Ready").Status == "True"
-}
-
-// available says whether the pod has been ready for minReady, and if it is ready, but not yet for so long, how much is missing.
-func (p *pod) available(minReady time.Duration, now time.Time) (ok bool, missing time.Duration) {
-	if !p.ready() {
-		return false, 0
+// ready says whether the pod answers, by its readiness probe, and since when.
+func (p *pod) ready() (since time.Time, ok bool) {
+	if _, ended := p.ended(); ended || p.Deleting() {
+		return since, false
 	}
-	missing = p.condition("Ready").LastTransitionTime.Add(minReady).Sub(now)
-	return missing <= 0, max(0, missing)
+	c := p.condition("Ready")
+	return c.LastTransitionTime, c.Status == "True"
 }

@@ -16,7 +16,8 @@ import (
 	"skiff/internal/operatortest"
 )
 
-// world is the controller on an embedded API server, in virtual time, with a node and a garbage collector (node_test.go).
+// world is the controller on an embedded API server, in virtual time, with a node and a garbage collector
+// (node_test.go).
 type world struct {
 	*operatortest.World
 	node *node
@@ -84,8 +85,8 @@ func (w *world) wantPods(want string) {
 	w.Want("pods", w.podNames(), want)
 }
 
-// requests returns the requests that are, or are not, writes of a status: how many of these there are depends on which events come
-// together.
+// requests returns the requests that are, or are not, writes of a status: how many of these there are depends on
+// which events come together.
 func (w *world) requests(statuses bool) []string {
 	return slices.DeleteFunc(w.Requests(), func(r string) bool { return strings.Contains(r, "/status ") != statuses })
 }
@@ -135,4 +136,15 @@ func (w *world) replaced(before map[string]string) string {
 		}
 	}
 	return strings.Join(out, " ")
+}
+
+// revisionOfPod returns the revision that a pod was made from, and isReady whether it is ready.
+func revisionOfPod(p *pod) string {
+	v, _ := p.Labels.Get(RevisionLabel)
+	return v
+}
+
+func isReady(p *pod) bool {
+	_, ok := p.ready()
+	return ok
 }

@@ -9,106 +9,44 @@ import (
 
 	"skiff/internal/apply"
 	"skiff/internal/conditions"
-	"skiff/internal/kube"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// slotsOf makes slots of words, one per ordinal: an optional revision (n is the wanted one, o an old one) and a state:
+// podsOf makes pods of words, one per ordinal: an optional revision (n is the wanted one, o an old one) and a state:
 // + ready for an hour, ? ready for a second, - not ready, . being deleted, ! failed; _ is no pod and f a foreign one.
-func slotsOf(words string) []*slot {
-	var out []*slot
+func podsOf(num int, words string) []apply.Replaced {
+	var out []apply.Replaced
 	for i, word := range strings.Fields(words) {
-		s := &slot{ordinal: i, name: podName("cache", i)}
-		out = append(out, s)
-		if word == "_" {
-			continue
+		r := apply.Replaced{Name: podName("cache", i), Surplus: i >= num}
+		switch {
+		case word == "_":
+		case word == "f":
+			r.Foreign = "Pod default/" + r.Name + " exists and was not made by skiff"
+		default:
+			p := &pod{}
+			p.Name, p.UID, p.CreationTimestamp = r.Name, "uid-"+r.Name, noon.Add(-time.Hour)
+			p.Status.Phase, p.Status.PodIP = "Running", fmt.Sprint("10.0.0.", i)
+			ready := podCondition{Type: "Ready", Status: "True", LastTransitionTime: noon.Add(-time.Hour)}
+			switch word[1:] {
+			case "?":
+				r.Wait = true
+			case "-":
+				ready.Status, ready.Message = "False", "containers with unready status: [redis]"
+			case "~": // has not been ready for a second
+				ready.Status, ready.LastTransitionTime = "False", noon.Add(-time.Second)
+			case ".":
+				r.Deleting = true
+			case "!":
+				p.Status.Phase, p.Status.Reason, p.Status.Message = "Failed", "Evicted", "low on memory"
+				ready.Status, r.Ended = "False", "it keeps ending (Evicted)"
+			}
+			p.Status.Conditions = []podCondition{ready}
+			r.Live, r.Revision = p, word[:1]
 		}
-		if word == "f" {
-			s.foreign = "Pod default/" + s.name + " exists and was not made by skiff"
-			continue
-		}
-		p := &pod{}
-		p.Name, p.UID, p.CreationTimestamp = s.name, "uid-"+s.name, noon.Add(-time.Hour)
-		p.Labels = kube.Labels{{Key: RevisionLabel, Value: word[:1]}}
-		p.Status.Phase, p.Status.PodIP = "Running", fmt.Sprint("10.0.0.", i)
-		ready := podCondition{Type: "Ready", Status: "True", LastTransitionTime: noon.Add(-time.Hour)}
-		switch word[1:] {
-		case "?":
-			ready.LastTransitionTime = noon.Add(-time.Second)
-		case "-":
-			ready.Status, ready.Message = "False", "containers with unready status: [redis]"
-		case "~": // has not been ready for a second
-			ready.Status, ready.LastTransitionTime = "False", noon.Add(-time.Second)
-		case ".":
-			s.ending = true
-		case "!":
-			p.Status.Phase, p.Status.Reason, p.Status.Message = "Failed", "Evicted", "low on memory"
-			ready.Status = "False"
-		}
-		p.Status.Conditions = []podCondition{ready}
-		s.pod = p
+		out = append(out, r)
 	}
 	return out
-}
-
-func stepsIn(steps []step) string {
-	var out []string
-	for _, s := range steps {
-		out = append(out, fmt.Sprint(s.reason, " ", s.slot.ordinal))
-	}
-	return strings.Join(out, ", ")
-}
-
-func TestPlan(t *testing.T) {
-	for _, test := range []struct {
-		num         int
-		slots, want string
-	}{
-		{0, "", ""},
-		{3, "n+ n+ n+", ""},
-		{3, "_ _ _", "CreatePod 0, CreatePod 1, CreatePod 2"},
-		{3, "n+ _ n+", "CreatePod 1"},
-		{3, "n+ f _", "CreatePod 2"},
-		{3, "n+ n. n+", ""},
-		{3, "n! n+ n!", "ReplacePod 0, ReplacePod 2"},
-		{3, "n- n- n-", ""}, // a crash is the kubelet's business
-		// Scaling down: the highest first, one at a time, whatever the others do.
-		{1, "n+ n+ n+", "DeletePod 2"},
-		{1, "n+ n+ n.", ""},
-		{1, "n+ n. n+", ""},
-		{1, "_ n- n!", "CreatePod 0, DeletePod 2"},
-		{0, "o+ o+", "DeletePod 1"},
-		{2, "o+ o+ n+", "DeletePod 2"}, // no roll before that
-		// A roll: the highest first, one at a time, waiting for the new ones.
-		{3, "o+ o+ o+", "RollPod 2"},
-		{3, "o+ o+ n+", "RollPod 1"},
-		{3, "o+ n+ n+", "RollPod 0"},
-		{3, "o+ o+ n-", ""},
-		{3, "o+ o+ n?", ""},
-		{3, "o+ o+ _", "CreatePod 2"},
-		{3, "o+ o+ o.", ""},
-		{3, "o+ n- o+", ""}, // wherever the new one that is not ready stands
-		{3, "o+ f o+", "RollPod 2"},
-		// Old pods that do not serve go first.
-		{3, "o- o+ o+", "RollPod 0"},
-		{3, "o- o- o+", "RollPod 1"},
-		{3, "o- o+ n-", ""},
-		{3, "o- n+ o+", "RollPod 0"},
-	} {
-		d := &desired{num: test.num, revision: "n", minReady: 10 * time.Second}
-		if got := stepsIn(plan(d, slotsOf(test.slots), noon)); got != test.want {
-			t.Errorf("num %d, pods %q: got %q, want %q", test.num, test.slots, got, test.want)
-		}
-	}
-}
-
-func TestPlanOfARemoval(t *testing.T) {
-	for slots, want := range map[string]string{"": "", "n+ o-": "DeletePod 1", "n+ n.": "", "n. n+": "", "n+ _": "DeletePod 0", "n!": "DeletePod 0", "_ f": ""} {
-		if got := stepsIn(planRemoval(slotsOf(slots))); got != want {
-			t.Errorf("pods %q: got %q, want %q", slots, got, want)
-		}
-	}
 }
 
 func TestFaultOfAPod(t *testing.T) {
@@ -133,6 +71,10 @@ func TestFaultOfAPod(t *testing.T) {
 		{name: "odd reason", status: `{"containerStatuses":[{"name":"redis","state":{"waiting":{"reason":"what is this?"}}}]}`,
 			reason: "PodNotReady", message: "container redis"},
 		{name: "ended", status: `{"phase":"Succeeded"}`, reason: "PodEnded", message: "Succeeded"},
+		{name: "rejected", status: `{"phase":"Failed","reason":"OutOfcpu","message":"too little"}`, reason: "PodEnded", message: "OutOfcpu: too little"},
+		{name: "failed", status: `{"phase":"Failed","containerStatuses":[{"name":"sidecar","state":{"terminated":{"exitCode":0,"reason":"Completed"}}},
+			{"name":"redis","state":{"terminated":{"exitCode":2,"reason":"Error"}}}]}`,
+			reason: "PodEnded", message: "container redis ended with exit code 2 (Error)"},
 	} {
 		p := decodeAs[pod](t, `{"metadata":{"creationTimestamp":"2026-11-20T12:00:00Z"},"status":`+test.status+`}`)
 		reason, message, wait := faultOf(p, noon)
@@ -150,13 +92,15 @@ func TestFaultOfAPod(t *testing.T) {
 func TestConditionsSayWhatWasSeen(t *testing.T) {
 	none := "False/AsExpected"
 	for _, test := range []struct {
-		name, slots                           string
+		name, pods                            string
 		problem                               *conditions.Problem
 		ready, progressing, degraded, stalled string
 		wait                                  time.Duration
 	}{
 		{"complete", "n+ n+ n+", nil, "True/Complete", "False/Complete", none, none, 0},
-		{"just ready", "n+ n+ n?", nil, "False/PodsNotReady", "True/PodsNotReady", none, none, 9 * time.Second},
+		{"just ready", "n+ n+ n?", nil, "False/PodsNotReady", "True/PodsNotReady", none, none, 0},
+		{"ends again and again", "n+ n+ n!", nil, "False/PodEnded", "False/PodEnded", "True/PodEnded", none, 0},
+		{"about to be created after an end", "n+ _ n!", nil, "False/PodEnded", "False/PodEnded", "True/PodEnded", none, 0},
 		{"starting", "n+ n~ n+", nil, "False/PodsNotReady", "True/PodsNotReady", none, none, patience - time.Second},
 		{"stuck", "o+ o+ n-", nil, "False/PodNotReady", "False/PodNotReady", "True/PodNotReady", none, 0},
 		{"rolling", "o+ o+ n+", nil, "False/RollingOut", "True/RollingOut", none, none, 0},
@@ -171,7 +115,7 @@ func TestConditionsSayWhatWasSeen(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			rd := redisOf(t, `{"port":6379,"num":3}`)
 			rd.Generation = 5
-			f := &findings{want: &desired{num: 3, revision: "n", minReady: 10 * time.Second}, slots: slotsOf(test.slots), problem: test.problem}
+			f := &findings{want: &desired{num: 3, revision: "n", minReady: 10 * time.Second}, pods: podsOf(3, test.pods), problem: test.problem}
 			s, wait := observe(rd, f, noon)
 			got := map[string]string{}
 			for _, c := range s.Conditions {
@@ -193,7 +137,7 @@ func TestConditionsSayWhatWasSeen(t *testing.T) {
 }
 
 func TestStatusCountsAndNamesThePods(t *testing.T) {
-	f := &findings{want: &desired{num: 3, revision: "n"}, slots: slotsOf("o+ n- f n.")}
+	f := &findings{want: &desired{num: 3, revision: "n"}, pods: podsOf(3, "o+ n- f n.")}
 	s, _ := observe(redisOf(t, `{"port":6379,"num":3}`), f, noon)
 	if s.Replicas != 3 || s.ReadyReplicas != 1 || s.UpdatedReplicas != 1 || s.ObservedGeneration != 1 || s.Selector != selector("cache") {
 		t.Errorf("got %+v", s)
@@ -212,22 +156,5 @@ func TestMessagesOfProblemsEndWithTheNextStep(t *testing.T) {
 	}
 	if p := problemOf(apply.Created, ""); p != nil {
 		t.Errorf("got %+v", p)
-	}
-}
-
-func TestARedisThatWasCreatedAnewIsRememberedNothingOf(t *testing.T) {
-	m := memories{of: map[kube.Key]*memory{}}
-	first, second := redisOf(t, `{"port":6379,"num":1}`), redisOf(t, `{"port":6379,"num":1}`)
-	second.UID = "another"
-	m.get(first).released = true
-	if !m.get(first).released {
-		t.Error("forgotten at once")
-	}
-	if m.get(second).released {
-		t.Error("the second Redis of the name has the memory of the first")
-	}
-	m.forget(second.Key())
-	if len(m.of) != 0 {
-		t.Errorf("%d memories are left of a Redis that is gone", len(m.of))
 	}
 }

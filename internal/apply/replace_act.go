@@ -1,0 +1,346 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"skiff/internal/kube"
+)
+
+// atOnce bounds how many children are created side by side: enough to hide the round trips, and few for the server.
+const atOnce = 8
+
+// mend restores the labels that children are found by, adopts objects that are provably ours, and releases those
+// that are not any more.
+func (r *replaceRun) mend(ctx context.Context) {
+	for _, s := range r.slots {
+		var err error
+		switch {
+		case s.want == nil && s.live != nil && !s.deleting && !r.teardown && !labelled(s.live):
+			err = r.release(ctx, s)
+		case s.want == nil || s.deleting:
+		case s.live != nil:
+			err = r.relabel(ctx, s)
+		case s.other != nil:
+			err = r.adopt(ctx, s)
+		}
+		if err != nil {
+			r.Errs = append(r.Errs, err)
+		}
+	}
+}
+
+// take takes the steps. One that fails is no reason to leave out others, but those of its verb.
+func (r *replaceRun) take(ctx context.Context, steps []step) {
+	var missing []*slot
+	failed := map[Verb]bool{}
+	for _, st := range steps {
+		if st.verb == Create {
+			missing = append(missing, st.slot)
+			continue
+		}
+		if failed[st.verb] {
+			continue
+		}
+		before := st.slot.live
+		removed, err := r.remove(ctx, st)
+		if removed {
+			r.Actions = append(r.Actions, Action{st.verb, before, st.note})
+		}
+		if err != nil {
+			failed[st.verb] = true
+			r.Errs = append(r.Errs, err)
+		}
+	}
+	r.createAll(ctx, missing)
+}
+
+// labelled says that an object has the label that our watch selects by.
+func labelled(object kube.Object) bool {
+	v, _ := object.ObjectMeta().Labels.Get(ManagedByLabel)
+	return v == ManagedBy
+}
+
+// createAll creates the missing children side by side. A revision that the server has not accepted yet is tried
+// with the first of them alone, and after a failure no more are begun.
+func (r *replaceRun) createAll(ctx context.Context, missing []*slot) {
+	for len(missing) > 0 {
+		n := min(atOnce, len(missing))
+		if r.mem.accepted != missing[0].revision {
+			n = 1
+		}
+		errs := make([]error, n)
+		created := make([]bool, n)
+		answers := make([]creation, n)
+		for _, s := range missing[:n] {
+			r.mem.child(s.key.Name)
+		}
+		sideBySide(n, func(i int) { answers[i] = r.post(ctx, missing[i]) })
+		for i, s := range missing[:n] {
+			if created[i], errs[i] = r.created(ctx, s, answers[i]); created[i] {
+				r.Actions = append(r.Actions, Action{Create, s.live, "of revision " + s.revision})
+			}
+		}
+		if r.Errs = append(r.Errs, slices.DeleteFunc(errs, func(err error) bool { return err == nil })...); len(r.Errs) > 0 || r.Waiting != "" {
+			return
+		}
+		missing = missing[n:]
+	}
+}
+
+// sideBySide calls f for 0 to n-1 at the same time and waits for all. A panic of one is that of the caller.
+func sideBySide(n int, f func(i int)) {
+	if n == 1 {
+		f(0)
+		return
+	}
+	var wait sync.WaitGroup
+	panics := make([]any, n)
+	for i := range n {
+		wait.Go(func() {
+			defer func() { panics[i] = recover() }()
+			f(i)
+		})
+	}
+	wait.Wait()
+	for _, p := range panics {
+		if p != nil {
+			panic(p)
+		}
+	}
+}
+
+// creation is what came of a POST.
+type creation struct {
+	answer kube.Object // nil: none was sent
+	wait   time.Duration
+	err    error
+}
+
+// createOptions are strict, so that a typo in a template is refused and not dropped.
+var createOptions = kube.WriteOptions{FieldManager: Manager, FieldValidation: "Strict"}
+
+// post sends the POST of a missing child. It may run beside others, and only reads what they share.
+func (r *replaceRun) post(ctx context.Context, s *slot) creation {
+	m := r.mem.child(s.key.Name)
+	if err := r.mem.refused.Standing(s.revision); err != nil {
+		return creation{err: err}
+	}
+	if pause := m.contest.pause(s.revision); pause > 0 {
+		return creation{wait: pause}
+	}
+	answer := r.fresh()
+	err := r.client.Create(ctx, r.resource, s.key.Namespace, s.want.Body, answer, createOptions)
+	return creation{answer: answer, err: err}
+}
+
+// created takes in what came of a POST. That there is one already is no error: the cache was behind, or does not
+// see it.
+func (r *replaceRun) created(ctx context.Context, s *slot, c creation) (bool, error) {
+	m := r.mem.child(s.key.Name)
+	switch {
+	case c.wait > 0:
+		s.contested = fmt.Sprintf("%s %s: something else keeps deleting it", r.resource.Kind, s.key)
+		r.again(c.wait)
+		return false, nil
+	case c.err == nil:
+		if m.seen != "" { // it was there, and it was not us who removed it
+			m.contest.add(s.revision)
+		}
+		m.removed, m.gone, m.foreign, m.seen = "", false, "", uidOf(c.answer)
+		m.answer.set(c.answer)
+		r.mem.accepted = s.revision
+		r.settle(s, c.answer)
+		return true, nil
+	case kube.IsAlreadyExists(c.err):
+		return false, r.meet(ctx, s)
+	case kube.IsNamespaceTerminating(c.err):
+		r.Waiting = fmt.Sprintf("namespace %s is being deleted", s.key.Namespace)
+		r.again(whileDeleting)
+		return false, nil
+	case kube.IsRefused(c.err) && c.answer != nil:
+		r.mem.refused.Note(s.revision, c.err)
+	}
+	return false, c.err
+}
+
+// meet takes in the object that was in the way of a POST.
+func (r *replaceRun) meet(ctx context.Context, s *slot) error {
+	live, err := r.read(ctx, s.key)
+	if err != nil {
+		return err
+	}
+	if live == nil { // it has just gone
+		r.again(soon)
+		return nil
+	}
+	m := r.mem.child(s.key.Name)
+	m.answer.clear()
+	m.removed, m.gone = "", false
+	if r.ours(live) {
+		m.answer.set(live)
+		r.settle(s, live)
+		return r.relabel(ctx, s) // if that is why the cache does not show it
+	}
+	s.other, s.foreign = live, r.describe(live)
+	if labelled(live) {
+		m.answer.set(live) // until the cache shows it, and tells of its end
+	} else {
+		m.foreign, m.recheck = s.foreign, time.Now().Add(recheck)
+	}
+	r.again(recheck)
+	return r.adopt(ctx, s)
+}
+
+// relabel restores the labels that a child needs to be found by, by our watch and by others.
+func (r *replaceRun) relabel(ctx context.Context, s *slot) error {
+	lost := r.lost(s, s.live.ObjectMeta())
+	if len(lost) == 0 || s.deleting {
+		return nil
+	}
+	return r.patch(ctx, s, s.live, map[string]any{"uid": uidOf(s.live), "labels": lost})
+}
+
+// adopt takes an object without an owner that we have created earlier: its owner was deleted with --cascade=orphan,
+// or came back from a backup. What is ours is known by the labels. The server is asked whether the owner is still
+// there (WRT-26).
+func (r *replaceRun) adopt(ctx context.Context, s *slot) error {
+	m := s.other.ObjectMeta()
+	_, made := m.Labels.Get(r.revision)
+	lost := r.lost(s, m)
+	provable := made && len(lost) == 0
+	if _, owned := m.Controller(); owned || m.Deleting() || !provable && !r.owner.Adopt {
+		return nil
+	}
+	gone, err := ownerGone(ctx, r.client, r.owner)
+	if gone || err != nil {
+		return err
+	}
+	before := s.other
+	change := map[string]any{"uid": m.UID, "resourceVersion": m.ResourceVersion,
+		"ownerReferences": append(referencesBut(m, ""), r.owner.Reference())}
+	if len(lost) > 0 {
+		change["labels"] = lost
+	}
+	if err := r.patch(ctx, s, before, change); err != nil || s.live == nil {
+		return err
+	}
+	r.mem.child(s.key.Name).foreign = ""
+	r.Actions = append(r.Actions, Action{Adopt, s.live, "it had no owner"})
+	return nil
+}
+
+// release gives up a child that is declared no longer and has lost the label that our watch selects by: whoever
+// took that away wants to keep it (WRT-27). References of others stay.
+func (r *replaceRun) release(ctx context.Context, s *slot) error {
+	live := s.live
+	m := live.ObjectMeta()
+	err := r.client.Patch(ctx, r.resource, s.key, kube.MergePatch, map[string]any{"metadata": map[string]any{"uid": m.UID,
+		"resourceVersion": m.ResourceVersion, "ownerReferences": referencesBut(m, r.owner.UID)}}, nil, kube.WriteOptions{FieldManager: Manager})
+	switch {
+	case kube.IsConflict(err):
+		s.deleting = true // it has just changed: not now
+		r.again(soon)
+		return nil
+	case err != nil && !kube.IsNotFound(err) && !kube.IsInvalid(err):
+		s.deleting = true
+		return err
+	}
+	s.live = nil
+	delete(r.mem.children, s.key.Name)
+	if err == nil {
+		r.Actions = append(r.Actions, Action{Release, live, "it is not declared any more and has lost the label " + ManagedByLabel})
+	}
+	return nil
+}
+
+// referencesBut returns the owner references of an object but for that to one uid.
+func referencesBut(m *kube.Meta, uid string) []any {
+	out := []any{}
+	for _, o := range m.OwnerReferences {
+		if o.UID != uid {
+			out = append(out, map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind, "name": o.Name, "uid": o.UID,
+				"controller": o.Controller, "blockOwnerDeletion": o.BlockOwnerDeletion})
+		}
+	}
+	return out
+}
+
+// patch changes the metadata of an object and puts the answer into its slot.
+func (r *replaceRun) patch(ctx context.Context, s *slot, live kube.Object, metadata map[string]any) error {
+	answer := r.fresh()
+	err := r.client.Patch(ctx, r.resource, s.key, kube.MergePatch, map[string]any{"metadata": metadata}, answer,
+		kube.WriteOptions{FieldManager: Manager})
+	if kube.IsNotFound(err) || kube.IsConflict(err) {
+		r.again(soon) // another one is there, or none; either comes as an event
+		return nil
+	}
+	if err == nil {
+		r.mem.child(s.key.Name).answer.set(answer)
+		r.settle(s, answer)
+	}
+	return err
+}
+
+// remove deletes the child of a slot, and no other one that may have taken its place.
+func (r *replaceRun) remove(ctx context.Context, st step) (removed bool, err error) {
+	s := st.slot
+	if st.verb == Roll {
+		if err := r.try(ctx, s); err != nil {
+			return false, err
+		}
+	}
+	uid := uidOf(s.live)
+	err = r.client.Delete(ctx, r.resource, s.key, kube.DeleteOptions{UID: uid, Propagation: kube.Background})
+	switch {
+	case err == nil:
+		s.deleting = true
+		r.again(overdue)
+	case kube.IsNotFound(err):
+		s.live = nil
+		r.again(soon)
+	case kube.IsConflict(err): // another one has its name, or it has just changed: a look will tell
+		s.live = nil
+		r.again(soon)
+		if err := r.meet(ctx, s); err != nil || s.live != nil && uidOf(s.live) == uid {
+			return false, err
+		}
+	default:
+		return false, err
+	}
+	m := r.mem.child(s.key.Name)
+	m.removed, m.gone, m.asked = uid, err != nil, time.Now()
+	if m.seen == uid {
+		m.seen = ""
+	}
+	if st.verb == Replace {
+		m.crash.replaced = m.asked
+	}
+	return err == nil, nil
+}
+
+// try asks the server whether it would take a child of the declared revision, before a roll takes the first old one
+// away: a template that it refuses must not cost a child. It refuses what is wrong before it looks at the name,
+// which is taken.
+func (r *replaceRun) try(ctx context.Context, s *slot) error {
+	if r.mem.accepted == s.revision {
+		return nil
+	}
+	if err := r.mem.refused.Standing(s.revision); err != nil {
+		return err
+	}
+	o := createOptions
+	o.DryRun = true
+	err := r.client.Create(ctx, r.resource, s.key.Namespace, s.want.Body, nil, o)
+	switch {
+	case err == nil, kube.IsAlreadyExists(err):
+		r.mem.accepted = s.revision
+		return nil
+	case kube.IsRefused(err):
+		r.mem.refused.Note(s.revision, err)
+	}
+	return err
+}

@@ -1,0 +1,249 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"skiff/internal/kube"
+	"skiff/internal/patch"
+)
+
+// overdue is how long the cache may be behind an answer of ours before the server is asked. An event takes
+// milliseconds.
+const overdue = 5 * time.Second
+
+// look finds out what there is of the declared children, and which others the owner has.
+func (r *replaceRun) look(ctx context.Context, children []Child) error {
+	cached, err := r.byOwner(r.owner.Namespace, r.owner.UID)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", r.resource.Plural, err)
+	}
+	others := map[string]bool{}
+	for _, object := range cached {
+		others[object.ObjectMeta().Name] = true
+	}
+	for name := range r.mem.children {
+		others[name] = true
+	}
+	for name := range r.owner.Known {
+		others[name] = true
+	}
+	slots, err := newSlots(r.owner, r.revision, children, others)
+	if err != nil {
+		return fmt.Errorf("declare %s of %s %s: %w", r.resource.Plural, r.owner.Resource.Kind, r.owner.Key(), err)
+	}
+	for _, s := range slots {
+		lost := r.mayBeLost(s)
+		if err := r.fill(ctx, s); err != nil {
+			return err
+		}
+		if lost && s.live == nil {
+			if err := r.find(ctx, s); err != nil {
+				return err
+			}
+		}
+		r.judge(s)
+	}
+	r.slots = slots
+	r.tidy()
+	return nil
+}
+
+// fill adds to a slot what is known of the object under its name.
+func (r *replaceRun) fill(ctx context.Context, s *slot) error {
+	m := r.mem.children[s.key.Name]
+	if m == nil {
+		m = &childMemory{}
+	}
+	now := time.Now()
+	live, err := r.newest(ctx, s.key, m)
+	if err != nil {
+		return err
+	}
+	if live != nil && uidOf(live) == m.removed && !deleting(live) && !m.gone && now.Sub(m.asked) >= overdue {
+		if live, err = r.read(ctx, s.key); err != nil { // the cache should have shown its end by now
+			return err
+		}
+		m.asked, m.gone = now, live == nil || uidOf(live) != m.removed
+	}
+	switch {
+	case live == nil:
+		m.removed, m.gone = "", false
+		if m.foreign != "" && now.Before(m.recheck) {
+			s.foreign = m.foreign
+			r.again(m.recheck.Sub(now))
+		} else {
+			m.foreign = ""
+		}
+		return nil
+	case !r.ours(live):
+		s.other, s.foreign = live, r.describe(live)
+		r.again(recheck)
+		return nil
+	case uidOf(live) != m.removed:
+		m.removed, m.gone = "", false
+		r.settle(s, live)
+	case !m.gone:
+		r.settle(s, live)
+		if s.deleting = true; !deleting(live) {
+			r.again(m.asked.Add(overdue).Sub(now))
+		}
+	}
+	r.again(m.answer.remaining())
+	return nil
+}
+
+// newest returns the newest copy of an object that can be trusted, nil if there is none: the answer to our last
+// write as long as the cache is behind it, else what the cache has; and where the cache stays behind for too long,
+// what the server says (CCH-15).
+func (r *replaceRun) newest(ctx context.Context, k kube.Key, m *childMemory) (kube.Object, error) {
+	trusted := m.answer.trusted(r.reached) // before the cache is read; see (*operation).look
+	switch trusted {
+	case fromAnswer:
+		return m.answer.object, nil
+	case fromServer:
+		live, err := r.read(ctx, k)
+		if err == nil && live != nil {
+			m.answer.set(live)
+		} else if err == nil {
+			m.answer.clear()
+		}
+		return live, err
+	}
+	cached, ok, err := r.get(k)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return cached, nil
+}
+
+// settle puts a child of ours into its slot.
+func (r *replaceRun) settle(s *slot, live kube.Object) {
+	s.live, s.deleting = live, deleting(live)
+	s.made, _ = live.ObjectMeta().Labels.Get(r.revision)
+	s.how, s.ended = r.ended(live)
+	s.since, s.ready = r.ready(live)
+	s.other, s.foreign = nil, ""
+}
+
+// mayBeLost says that a child is known which we have not removed. Should the cache not show it, it may be there
+// still: one that loses the label which our watch selects by looks deleted. A declared one is found by the POST
+// that would create it, unless nothing is to be changed; of the others nothing else would tell.
+func (r *replaceRun) mayBeLost(s *slot) bool {
+	uid, known := r.owner.Known[s.key.Name]
+	m := r.mem.children[s.key.Name]
+	return known && (s.want == nil || r.hold) && (m == nil || m.removed != uid)
+}
+
+// find asks the server for a child that the cache does not show.
+func (r *replaceRun) find(ctx context.Context, s *slot) error {
+	live, err := r.read(ctx, s.key)
+	if err != nil || live == nil || !r.ours(live) {
+		return err
+	}
+	r.settle(s, live)
+	return nil
+}
+
+// judge decides when an ended child may be replaced, and remembers which one is there.
+func (r *replaceRun) judge(s *slot) {
+	if s.want == nil || !s.stays() {
+		return
+	}
+	m := r.mem.child(s.key.Name)
+	m.seen = uidOf(s.live)
+	if !s.ended || !s.current() {
+		return // one of an older revision is replaced at once: the new one is not known to end
+	}
+	now := time.Now()
+	m.crash.note(m.seen, s.revision, s.how, now)
+	s.replace = m.crash.until
+	if wait := s.replace.Sub(now); wait > 0 {
+		r.again(wait)
+	}
+}
+
+// tidy drops what is remembered of children that are neither declared nor there.
+func (r *replaceRun) tidy() {
+	for _, s := range r.slots {
+		m := r.mem.children[s.key.Name]
+		if m != nil && s.want == nil && s.live == nil && m.removed == "" && m.answer.remaining() == 0 {
+			delete(r.mem.children, s.key.Name)
+		}
+	}
+}
+
+// read gets an object from the server, nil if there is none.
+func (r *replaceRun) read(ctx context.Context, k kube.Key) (kube.Object, error) {
+	live := r.fresh()
+	err := r.client.Get(ctx, r.resource, k, live)
+	switch {
+	case kube.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return live, nil
+}
+
+func (r *replaceRun) ours(live kube.Object) bool {
+	return live.ObjectMeta().ControllerUID() == r.owner.UID
+}
+
+// describe says whose object is in our way.
+func (r *replaceRun) describe(live kube.Object) string {
+	m := live.ObjectMeta()
+	if o, ok := m.Controller(); ok {
+		return fmt.Sprintf("%s %s exists and belongs to %s %s (uid %s)", r.resource.Kind, m.Key(), o.Kind, o.Name, o.UID)
+	}
+	return fmt.Sprintf("%s %s exists and was not made by skiff", r.resource.Kind, m.Key())
+}
+
+func uidOf(object kube.Object) string { return object.ObjectMeta().UID }
+
+func deleting(object kube.Object) bool { return object.ObjectMeta().Deleting() }
+
+// identify returns the key and the labels of a declared child, and an error where it lacks what every child has.
+func identify(owner Owner, body map[string]any) (kube.Key, map[string]any, error) {
+	meta, _ := body["metadata"].(map[string]any)
+	name, _ := meta["name"].(string)
+	namespace, _ := meta["namespace"].(string)
+	labels, _ := meta["labels"].(map[string]any)
+	references, _ := meta["ownerReferences"].([]any)
+	k := kube.Key{Namespace: namespace, Name: name}
+	switch {
+	case name == "":
+		return k, nil, fmt.Errorf("metadata.name is missing")
+	case namespace != owner.Namespace:
+		return k, nil, fmt.Errorf("%q is in namespace %q, its owner in %q: an owner is in the namespace of its children",
+			name, namespace, owner.Namespace)
+	case len(references) != 1 || !patch.Equal(references[0], owner.Reference()):
+		return k, nil, fmt.Errorf("%q does not declare its owner, and that one only, in metadata.ownerReferences", name)
+	case labels[ManagedByLabel] != ManagedBy:
+		return k, nil, fmt.Errorf("%q does not declare the label %s, without which the cache does not see it", name, ManagedBySelector)
+	}
+	return k, labels, nil
+}
+
+// declaredLabels returns the labels that a child declares.
+func declaredLabels(c *Child) map[string]any {
+	meta, _ := c.Body["metadata"].(map[string]any)
+	labels, _ := meta["labels"].(map[string]any)
+	return labels
+}
+
+// lost returns those of the Selector's labels that an object does not have as declared.
+func (r *replaceRun) lost(s *slot, m *kube.Meta) map[string]any {
+	var out map[string]any
+	want := declaredLabels(s.want)
+	for _, key := range r.selector {
+		if have, ok := m.Labels.Get(key); !ok || have != want[key] {
+			if out == nil {
+				out = map[string]any{}
+			}
+			out[key] = want[key]
+		}
+	}
+	return out
+}

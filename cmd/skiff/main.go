@@ -16,8 +16,9 @@ import (
 var errSignal = errors.New("interrupted by a signal")
 
 func main() {
-	// A reader of our output that goes away (`skiff watch pods | head`) shall give a write error, not kill the process.
-	signal.Ignore(syscall.SIGPIPE)
+	// When the reader of stdout exits (`skiff watch pods | head`), writes fail instead of killing the process. Not
+	// signal.Ignore: the command of `skiff dev -- COMMAND` would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -52,11 +52,14 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 	cmd, err := root.ExecuteContextC(ctx)
 	var usage usageError
+	var code exitCode
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.Is(err, errQuiet):
 		return exitFailed
+	case errors.As(err, &code):
+		return int(code)
 	case !started || errors.As(err, &usage):
 		fmt.Fprintf(stderr, "skiff: %s\nrun '%s --help'\n", firstLine(err), cmd.CommandPath())
 		return exitUsage

@@ -2,89 +2,270 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 
 	"skiff/internal/fakeapi"
+	"skiff/internal/kube"
 	"skiff/internal/simulate"
 )
 
+// devFlags are the flags of `skiff dev`.
+type devFlags struct {
+	controllers                   controllerFlags
+	listen, kubeconfig, ready     string
+	bare                          bool
+	simulate, crds, load, command []string
+}
+
 func newDev() *cobra.Command {
-	var flags controllerFlags
-	var listen, out string
+	f := devFlags{controllers: controllerFlags{allowNone: true}}
 	cmd := &cobra.Command{
-		Use:   "dev",
+		Use:   "dev [flags] [-- COMMAND ARGS...]",
 		Short: "Run an API server on this machine, with simulated nodes and the controllers",
-		Long: `Runs a Kubernetes API server inside this process, on HTTPS on the loopback interface, with simulated
-nodes (nothing really runs in their pods), the custom resource definitions and the controllers. It writes a kubeconfig
-for kubectl and skiff. Everything is in memory and ends with the process.`,
+		Long: `Runs a Kubernetes API server inside this process, served over HTTPS on the loopback interface, with
+simulated nodes (their pods run no containers), the custom resource definitions and the controllers. It writes a
+kubeconfig for kubectl and skiff. Everything is kept in memory and lost when the process ends.
+
+With a COMMAND it runs the command once everything is ready, with KUBECONFIG set (and USE_EXISTING_CLUSTER=true, for
+envtest), stops when the command exits, and exits with its code.`,
 		Example: `  skiff dev
-  skiff dev --listen 127.0.0.1:6443 --kubeconfig-out ./dev.kubeconfig`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := flags.check(); err != nil {
-				return err
+  skiff dev --listen 127.0.0.1:6443 --kubeconfig-out ./dev.kubeconfig
+  skiff dev --bare --crds config/crd -- go test ./...       # an API server for tests, and nothing else
+  skiff dev --controllers none --load testdata -- pytest    # with the simulated cluster`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch dash := cmd.ArgsLenAtDash(); {
+			case dash == 0 && len(args) == 0:
+				return usagef("no command after --")
+			case dash != 0 && len(args) > 0:
+				return usagef("%s takes no arguments, got %q: put a command to run after --",
+					cmd.CommandPath(), args[0])
 			}
-			if err := checkLoopback("--listen", listen); err != nil {
-				return err
-			}
-			log, err := flags.log.logger(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			if out == "" {
-				if out, err = defaultKubeconfigOut(); err != nil {
-					return err
-				}
-			}
-			// The simulation's reconciles are not what the user wants to follow: two levels down.
-			d, err := newDevCluster(devOptions{listen: listen, kubeconfig: out,
-				simulate: simulate.Options{Log: log.V(2)},
-				log:      log})
-			if err != nil {
-				return err
-			}
-			return d.run(cmd.Context(), func(ctx context.Context) error {
-				client, err := d.connect("")
-				if err != nil {
-					return err
-				}
-				defer client.Close()
-				if err := installCRDs(ctx, client, 30*time.Second, io.Discard); err != nil {
-					return ended(ctx, err)
-				}
-				printDevIntro(cmd.OutOrStdout(), d, flags)
-				return runControllers(ctx, client, flags, nil, log)
-			})
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.command = args
+			return f.run(cmd)
 		},
 	}
-	flags.add(cmd)
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0",
-		"`address` of this machine to serve on; port 0 takes a free one")
-	cmd.Flags().StringVar(&out, "kubeconfig-out", "", "`file` to write the kubeconfig to, removed at the end "+
-		"(default skiff/dev.kubeconfig in the user's cache directory)")
+	f.controllers.add(cmd)
+	fs := cmd.Flags()
+	fs.Lookup("controllers").Usage += ", or none"
+	fs.StringVar(&f.listen, "listen", "127.0.0.1:0", "loopback `address` to serve on; port 0 picks a free port")
+	fs.StringVar(&f.kubeconfig, "kubeconfig-out", "", "`file` to write the kubeconfig to, removed at the end "+
+		"(default skiff/dev.kubeconfig in the user's cache directory, a temporary file with a COMMAND)")
+	fs.BoolVar(&f.bare, "bare", false, "only the API server: short for --simulate none --controllers none, and "+
+		"without skiff's custom resource definitions")
+	fs.StringSliceVar(&f.simulate, "simulate", []string{"all"}, "`parts` of the cluster to simulate, separated by "+
+		"commas: "+strings.Join(partNames(), ", ")+", all or none")
+	fs.StringArrayVar(&f.crds, "crds", nil,
+		"`path` of a file or directory with custom resource definitions to install, "+
+			"can be repeated")
+	fs.StringArrayVar(&f.load, "load", nil, "`path` of a file or directory with objects to create (without their "+
+		"status), can be repeated")
+	fs.StringVar(&f.ready, "ready-file", "", "`file` to write when everything is ready, removed at the end: one line "+
+		"of JSON with url, kubeconfig and pid")
 	return cmd
 }
 
-// defaultKubeconfigOut is a place that is the user's own and that no other tool reads by itself.
-func defaultKubeconfigOut() (string, error) {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("no place for the kubeconfig: %w: say where with --kubeconfig-out", err)
+// namespacesPart is the part of the simulation that the API server does itself: it empties deleted namespaces.
+const namespacesPart = "namespaces"
+
+// partNames are the values of --simulate, besides all and none.
+func partNames() []string {
+	names := []string{namespacesPart}
+	for _, p := range simulate.Parts() {
+		names = append(names, string(p))
 	}
-	return filepath.Join(dir, "skiff", "dev.kubeconfig"), nil
+	return names
+}
+
+// check checks the flags and applies --bare to those that were not set.
+func (f *devFlags) check(cmd *cobra.Command) error {
+	if f.bare {
+		for name, value := range map[string]*[]string{"simulate": &f.simulate,
+			"controllers": &f.controllers.controllers} {
+			if !cmd.Flags().Changed(name) {
+				*value = []string{"none"}
+			}
+		}
+	}
+	if err := f.controllers.check(); err != nil {
+		return err
+	}
+	if h := f.controllers.health; len(f.controllers.controllers) == 0 && h != "" && h != "0" {
+		return usagef("--health-probe-bind-address %s: without controllers there are no probes", h)
+	}
+	switch {
+	case slices.Equal(f.simulate, []string{"all"}):
+		f.simulate = partNames()
+	case slices.Equal(f.simulate, []string{"none"}):
+		f.simulate = nil
+	}
+	for _, part := range f.simulate {
+		if !slices.Contains(partNames(), part) {
+			return usagef("--simulate: unknown part %q: choose from %s, or use all or none alone", part,
+				strings.Join(partNames(), ", "))
+		}
+	}
+	return checkLoopback("--listen", f.listen)
+}
+
+func (f *devFlags) run(cmd *cobra.Command) (err error) {
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	log, err := f.controllers.log.logger(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	crds, err := readManifests("--crds", f.crds)
+	if err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(crds, func(m manifest) bool { return !m.isCRD() }); i >= 0 {
+		return fmt.Errorf("--crds: %s is not a custom resource definition: pass it with --load", crds[i])
+	}
+	objects, err := readManifests("--load", f.load)
+	if err != nil {
+		return err
+	}
+	remove, err := f.chooseKubeconfig()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	d, err := newDevCluster(f.options(log))
+	if err != nil {
+		return err
+	}
+	var commandErr error
+	err = d.run(cmd.Context(), func(ctx context.Context) error {
+		client, err := d.connect("")
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		if err := f.prepare(ctx, d, client, append(crds, objects...)); err != nil {
+			return ended(ctx, err)
+		}
+		commandErr, err = f.work(ctx, cmd, d, client, log)
+		return err
+	})
+	if err == nil && commandErr != nil {
+		return commandErr
+	}
+	return err
+}
+
+// chooseKubeconfig sets the file of --kubeconfig-out where it is not set. Runs with a command get a file each, so that
+// several can run at the same time; remove removes it.
+func (f *devFlags) chooseKubeconfig() (remove func() error, err error) {
+	remove = func() error { return nil }
+	if f.kubeconfig == "" && len(f.command) > 0 {
+		dir, err := os.MkdirTemp("", "skiff-dev-")
+		if err != nil {
+			return nil, fmt.Errorf("make a directory for the kubeconfig: %w: set --kubeconfig-out", err)
+		}
+		f.kubeconfig = filepath.Join(dir, "kubeconfig")
+		return func() error { return os.RemoveAll(dir) }, nil
+	}
+	if f.kubeconfig == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			return nil, fmt.Errorf("find the cache directory for the kubeconfig: %w: set --kubeconfig-out", err)
+		}
+		f.kubeconfig = filepath.Join(dir, "skiff", "dev.kubeconfig")
+	}
+	path, err := filepath.Abs(f.kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig-out %s: %w", f.kubeconfig, err)
+	}
+	f.kubeconfig = path
+	return remove, nil
+}
+
+func (f *devFlags) options(log logr.Logger) devOptions {
+	var without []simulate.Part
+	for _, p := range simulate.Parts() {
+		if !slices.Contains(f.simulate, string(p)) {
+			without = append(without, p)
+		}
+	}
+	return devOptions{
+		listen:         f.listen,
+		kubeconfig:     f.kubeconfig,
+		readyFile:      f.ready,
+		keepNamespaces: !slices.Contains(f.simulate, namespacesPart),
+		// Users rarely want to see the reconciles of the simulation: two levels below skiff's own.
+		simulate: simulate.Options{Log: log.V(2), Without: without},
+		log:      log,
+	}
+}
+
+// prepare installs and creates what the flags ask for, and waits until the simulation works.
+func (f *devFlags) prepare(ctx context.Context, d *devCluster, client *kube.Client, objects []manifest) error {
+	if !f.bare || len(f.controllers.controllers) > 0 {
+		if err := installCRDs(ctx, client, 30*time.Second, io.Discard); err != nil {
+			return err
+		}
+	}
+	if err := loadManifests(ctx, client, objects); err != nil {
+		return err
+	}
+	if err := d.waitReady(ctx, client); err != nil {
+		return err
+	}
+	return d.writeReadyFile()
+}
+
+// work runs the controllers, until ctx is done or, with a command, until that exits.
+func (f *devFlags) work(ctx context.Context, cmd *cobra.Command, d *devCluster, client *kube.Client,
+	log logr.Logger) (commandErr, err error) {
+	controllers := func(ctx context.Context) error {
+		if len(f.controllers.controllers) == 0 {
+			<-ctx.Done()
+			return nil
+		}
+		return runControllers(ctx, client, f.controllers, nil, log)
+	}
+	if len(f.command) == 0 {
+		printDevIntro(cmd.OutOrStdout(), d, f)
+		return nil, controllers(ctx)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var running sync.WaitGroup
+	running.Go(func() {
+		defer stop()
+		err = controllers(ctx)
+	})
+	commandErr = runCommand(ctx, f.command, f.kubeconfig, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+	stop()
+	running.Wait()
+	return commandErr, err
 }
 
 // devObjects are one object of each kind, as short as they can be written.
-const devObjects = `{apiVersion: skiff.dev/v1alpha1, kind: WebServer, metadata: {name: web}, spec: {image: "nginx:1.23.1", replicas: 3}}
+const devObjects = `apiVersion: skiff.dev/v1alpha1
+kind: WebServer
+metadata: {name: web}
+spec: {image: "nginx:1.23.1", replicas: 3}
 ---
-{apiVersion: skiff.dev/v1alpha1, kind: Redis, metadata: {name: cache}, spec: {port: 6379, num: 3}}
+apiVersion: skiff.dev/v1alpha1
+kind: Redis
+metadata: {name: cache}
+spec: {port: 6379, num: 3}
 ---
 apiVersion: skiff.dev/v1alpha1
 kind: RestartTrigger         # when a pod of cache is replaced, web is restarted
@@ -94,10 +275,10 @@ spec:
   targets: [{kind: Deployment, name: web}]
 `
 
-func printDevIntro(out io.Writer, d *devCluster, f controllerFlags) {
-	path, err := filepath.Abs(d.o.kubeconfig)
-	if err != nil {
-		path = d.o.kubeconfig // the working directory is gone; then the name as given is all there is
+func printDevIntro(out io.Writer, d *devCluster, f *devFlags) {
+	controllers := strings.Join(f.controllers.controllers, ", ")
+	if controllers == "" {
+		controllers = "none"
 	}
 	fmt.Fprintf(out, `
 API server   %s  (Kubernetes %s, embedded; ends with this process)
@@ -106,14 +287,19 @@ controllers  %s
 In another terminal:
 
   export KUBECONFIG='%s'
-  kubectl apply -f - <<'END'
+`, d.to.Server, fakeapi.Version, controllers, f.kubeconfig)
+	if len(f.controllers.controllers) < len(operators) {
+		fmt.Fprint(out, "  kubectl get all --all-namespaces\n\n")
+		return
+	}
+	fmt.Fprintf(out, `  kubectl apply -f - <<'END'
 %sEND
   kubectl get webservers,redis,restarttriggers,deployments,services,pods
   kubectl scale webserver/web --replicas=5
-  kubectl scale redis/cache --replicas=2       # cache-2 goes
-  kubectl delete pod cache-0                   # comes back, and then web is restarted
-  kubectl describe restarttrigger web          # why
+  kubectl scale redis/cache --replicas=2       # deletes cache-2
+  kubectl delete pod cache-0                   # is created again, and then web is restarted
+  kubectl describe restarttrigger web          # shows why
   skiff watch pods
 
-`, d.to.Server, fakeapi.Version, strings.Join(f.controllers, ", "), path, devObjects)
+`, devObjects)
 }

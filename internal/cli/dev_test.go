@@ -109,9 +109,9 @@ func TestDevLeavesAKubeconfigThatIsNotItsOwn(t *testing.T) {
 func TestDevRefusesWhatItCannotServe(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "kubeconfig")
 	for listen, say := range map[string]string{
-		"0.0.0.0:0":      "only addresses of this machine itself",
-		":6443":          "only addresses of this machine itself",
-		"example.com:80": "only addresses of this machine itself",
+		"0.0.0.0:0":      "must be a loopback address",
+		":6443":          "must be a loopback address",
+		"example.com:80": "must be a loopback address",
 		"":               "want HOST:PORT",
 		"127.0.0.1":      "want HOST:PORT",
 		"[::1]:99999":    "the port must be a number",

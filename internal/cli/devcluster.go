@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +15,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	"gopkg.in/yaml.v3"
@@ -25,48 +28,55 @@ import (
 	"skiff/internal/simulate"
 )
 
-// devOptions say what an embedded cluster is like.
+// devOptions configure an embedded cluster.
 type devOptions struct {
 	listen     string // loopback address and port, port 0 for a free one
 	kubeconfig string // file to write
-	simulate   simulate.Options
-	log        logr.Logger
+	readyFile  string // file to write when the cluster is ready; "" = none
+	// keepNamespaces leaves deleted namespaces Terminating, as a server without a controller manager does.
+	keepNamespaces bool
+	simulate       simulate.Options
+	log            logr.Logger
 }
 
-// devCluster is an API server in this process with everything that makes it a cluster: HTTPS, a token, a kubeconfig,
-// and simulated nodes. run owns all its goroutines.
+// devCluster is an API server in this process with HTTPS, a token and a kubeconfig, and the simulation of a cluster
+// around it. run owns all its goroutines.
 type devCluster struct {
 	o       devOptions
 	api     *fakeapi.Server
 	serving io.Closer   // of api
-	to      kube.Config // how it is reached
-	file    []byte      // what was written to o.kubeconfig
+	to      kube.Config // how to connect to api
+	file    []byte      // the content of o.kubeconfig
+	ready   []byte      // the content of o.readyFile, nil before it is written
+
+	cluster *simulate.Cluster // set by run
 }
 
-// newDevCluster opens the port and writes the kubeconfig. The caller runs the cluster, once.
+// newDevCluster opens the port and writes the kubeconfig. The caller must call run, once.
 func newDevCluster(o devOptions) (*devCluster, error) {
 	token := rand.Text()
-	d := &devCluster{o: o, api: fakeapi.New(fakeapi.Options{Token: token})}
+	d := &devCluster{o: o, api: fakeapi.New(fakeapi.Options{Token: token, KeepNamespaces: o.keepNamespaces})}
 	tls, err := d.api.ListenTLS(o.listen)
 	if err != nil {
 		d.api.Close()
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
 	d.serving = tls
+	d.o.simulate.RootCA = string(tls.CA)
 	if err := d.writeKubeconfig(tls, token); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
-	// Read once: others may put something else there.
+	// Read it now and only once: another process may overwrite the file later.
 	env := kubeconfig.OSEnv(func(msg string) { o.log.Info("warning", "text", msg) })
 	if d.to, _, err = kubeconfig.Load(kubeconfig.Flags{Kubeconfig: o.kubeconfig}, env); err != nil {
-		return nil, errors.Join(err, d.close(), d.removeKubeconfig())
+		return nil, errors.Join(err, d.close(), d.removeFiles())
 	}
-	// those of the environment are not for this machine
+	// The proxies of the environment are not for this machine.
 	d.to.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	return d, nil
 }
 
-// checkLoopback refuses addresses that others can reach: the server has one user, who may do everything.
+// checkLoopback refuses addresses that other machines can reach: the only user of the server may do everything.
 func checkLoopback(flag, address string) error {
 	if err := checkAddress(flag, address); err != nil {
 		return err
@@ -77,13 +87,12 @@ func checkLoopback(flag, address string) error {
 	}
 	addr, err := netip.ParseAddr(host)
 	if host != "localhost" && (err != nil || !addr.IsLoopback()) {
-		return usagef("%s %s: only addresses of this machine itself, such as 127.0.0.1:6443, are served", flag,
-			address)
+		return usagef("%s %s: must be a loopback address such as 127.0.0.1:6443", flag, address)
 	}
 	return nil
 }
 
-// writeKubeconfig writes the file with which kubectl and skiff reach the server. Only this user may read it.
+// writeKubeconfig writes the kubeconfig for kubectl and skiff. Only this user may read it.
 func (d *devCluster) writeKubeconfig(tls *fakeapi.TLS, token string) error {
 	const name = "skiff-dev"
 	type object = map[string]any
@@ -98,32 +107,84 @@ func (d *devCluster) writeKubeconfig(tls *fakeapi.TLS, token string) error {
 	if err != nil {
 		return fmt.Errorf("write kubeconfig: %w", err)
 	}
-	dir := filepath.Dir(d.o.kubeconfig)
+	return replaceFile("--kubeconfig-out", d.o.kubeconfig, d.file)
+}
+
+// replaceFile writes a file that only this user may read. It renames a new file, so that the permissions of an old
+// file do not matter and a reader never sees half of the content. flag names the file in errors.
+func replaceFile(flag, path string, content []byte) error {
+	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("--kubeconfig-out: %w", err)
+		return fmt.Errorf("%s: %w", flag, err)
 	}
-	// A new file, renamed into place: the permissions of an old one would stay, and a reader could meet half of the
-	// new one.
 	f, err := os.CreateTemp(dir, ".skiff-dev-*")
 	if err != nil {
-		return fmt.Errorf("--kubeconfig-out: %w", err)
+		return fmt.Errorf("%s: %w", flag, err)
 	}
-	_, err = f.Write(d.file)
+	_, err = f.Write(content)
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), d.o.kubeconfig)
+		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("--kubeconfig-out %s: %w", d.o.kubeconfig, err), os.Remove(f.Name()))
+		return errors.Join(fmt.Errorf("%s %s: %w", flag, path, err), os.Remove(f.Name()))
 	}
 	return nil
 }
 
-// removeKubeconfig removes the file, which leads nowhere now, unless something else has been written there since.
-func (d *devCluster) removeKubeconfig() error {
-	if text, err := os.ReadFile(d.o.kubeconfig); err != nil || !bytes.Equal(text, d.file) {
-		return nil // not ours, or gone already
+// removeFile removes a file that this process has written, unless another process has changed it since.
+func removeFile(path string, content []byte) error {
+	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, content) {
+		return nil // not ours any more, or removed already
 	}
-	return os.Remove(d.o.kubeconfig)
+	return os.Remove(path)
+}
+
+func (d *devCluster) removeFiles() error {
+	err := removeFile(d.o.kubeconfig, d.file)
+	if d.ready != nil {
+		err = errors.Join(err, removeFile(d.o.readyFile, d.ready))
+	}
+	return err
+}
+
+// waitReady waits until the simulation follows the server and has given the namespace default its ServiceAccount.
+func (d *devCluster) waitReady(ctx context.Context, client *kube.Client) error {
+	account := kube.Resource{Version: "v1", Plural: "serviceaccounts", Kind: "ServiceAccount"}
+	for {
+		err := d.cluster.Ready()
+		if err == nil && !slices.Contains(d.o.simulate.Without, simulate.ServiceAccounts) {
+			var found struct{ kube.Meta }
+			err = client.Get(ctx, account, kube.Key{Namespace: "default", Name: "default"}, &found)
+			if err != nil && !kube.IsNotFound(err) {
+				return err
+			}
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the simulated cluster: %w", err)
+		case <-time.After(5 * time.Millisecond): // it takes some 50 ms
+		}
+	}
+}
+
+// writeReadyFile tells other programs that the cluster can be used.
+func (d *devCluster) writeReadyFile() error {
+	if d.o.readyFile == "" {
+		return nil
+	}
+	line, err := json.Marshal(struct {
+		URL        string `json:"url"`
+		Kubeconfig string `json:"kubeconfig"`
+		PID        int    `json:"pid"`
+	}{d.to.Server, d.o.kubeconfig, os.Getpid()})
+	if err != nil {
+		return fmt.Errorf("--ready-file: %w", err)
+	}
+	d.ready = append(line, '\n')
+	return replaceFile("--ready-file", d.o.readyFile, d.ready)
 }
 
 func (d *devCluster) close() error {
@@ -132,38 +193,35 @@ func (d *devCluster) close() error {
 	return err
 }
 
-// connect makes a client of the cluster, which calls itself name where that is not empty.
+// connect returns a client of the cluster. name, if not empty, is its user agent.
 func (d *devCluster) connect(name string) (*kube.Client, error) {
 	to := d.to
 	to.UserAgent = name
 	return kube.New(to)
 }
 
-// run simulates the cluster while work runs, and gives work a context that ends when ctx does or when the simulation
-// fails. Then it takes everything down, work's side first.
+// run simulates the cluster while work runs. The context of work is cancelled when ctx is done or the simulation
+// fails. When work has returned, run stops everything and removes the files.
 func (d *devCluster) run(ctx context.Context, work func(ctx context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	// The nodes live longer than ctx: controllers that drain still want to see their cluster.
+	// The simulation outlives ctx: controllers that finish their last reconciles still need a cluster.
 	simulating, stopSimulation := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSimulation()
-	var nodes sync.WaitGroup
-	var simulateErr error
-	nodes.Go(func() {
-		defer stop()
-		simulateErr = d.simulate(simulating)
-	})
-	err := work(ctx)
-	stopSimulation()
-	nodes.Wait()
-	return errors.Join(err, simulateErr, d.close(), d.removeKubeconfig())
-}
-
-func (d *devCluster) simulate(ctx context.Context) error {
 	client, err := d.connect("skiff-simulate")
 	if err != nil {
-		return err
+		return errors.Join(err, d.close(), d.removeFiles())
 	}
-	defer client.Close()
-	return simulate.New(client, d.o.simulate).Run(ctx)
+	d.cluster = simulate.New(client, d.o.simulate)
+	var running sync.WaitGroup
+	var simulateErr error
+	running.Go(func() {
+		defer stop()
+		simulateErr = d.cluster.Run(simulating)
+	})
+	err = work(ctx)
+	stopSimulation()
+	running.Wait()
+	client.Close()
+	return errors.Join(err, simulateErr, d.close(), d.removeFiles())
 }

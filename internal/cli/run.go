@@ -21,6 +21,7 @@ import (
 // controllerFlags choose the controllers and how they run; `skiff run` and `skiff dev` share them.
 type controllerFlags struct {
 	controllers      []string
+	allowNone        bool // --controllers none is allowed, and becomes an empty list
 	workers          int
 	health, metrics  string
 	watchIdleTimeout time.Duration
@@ -44,7 +45,9 @@ func (f *controllerFlags) add(cmd *cobra.Command) {
 }
 
 func (f *controllerFlags) check() error {
-	if err := checkControllers(f.controllers); err != nil {
+	if f.allowNone && slices.Equal(f.controllers, []string{"none"}) {
+		f.controllers = nil
+	} else if err := checkControllers(f.controllers); err != nil {
 		return err
 	}
 	if f.workers < 1 {

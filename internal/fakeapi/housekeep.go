@@ -18,9 +18,35 @@ func (s *Server) seed() {
 				"spec":   map[string]any{"finalizers": []any{"kubernetes"}},
 				"status": map[string]any{"phase": "Active"}}, nil)
 		}
-		tx.Put("services", store.Key{Namespace: "default", Name: "kubernetes"}, kubernetesService(), nil)
+		tx.Put("services", apiService, kubernetesService(), nil)
 		return nil
 	})
+}
+
+// apiService is the Service of the API server itself.
+var apiService = store.Key{Namespace: "default", Name: "kubernetes"}
+
+// serviceCheck is how often a real server looks whether its Service exists.
+const serviceCheck = 10 * time.Second
+
+// restoreService creates the API server's Service again when it has been missing for serviceCheck, and returns how long
+// to wait for that.
+func (s *Server) restoreService() (next time.Duration) {
+	s.store.Update(func(tx *store.Tx) error {
+		if tx.Get("services", apiService) != nil {
+			s.serviceMissing = time.Time{}
+			return nil
+		}
+		if s.serviceMissing.IsZero() {
+			s.serviceMissing = time.Now()
+		}
+		if next = serviceCheck - time.Since(s.serviceMissing); next <= 0 {
+			next, s.serviceMissing = 0, time.Time{}
+			tx.Put("services", apiService, kubernetesService(), nil)
+		}
+		return nil
+	})
+	return next
 }
 
 func now() string { return time.Now().UTC().Format(time.RFC3339) }
@@ -64,6 +90,7 @@ func (s *Server) keepHouse() {
 			s.emptyNamespaces()
 		}
 		next = sooner(next, s.expireEvents())
+		next = sooner(next, s.restoreService())
 		timer.Stop()
 		if next > 0 {
 			timer.Reset(next)

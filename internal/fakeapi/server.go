@@ -99,6 +99,8 @@ type Server struct {
 	cancel context.CancelFunc
 	wake   chan struct{} // one buffered call for the housekeeper
 
+	serviceMissing time.Time // since when the API server's Service is missing; only the housekeeper uses it
+
 	mu       sync.Mutex // guards what follows, and opts.Token
 	rand     *mathrand.Rand
 	closed   bool

@@ -23,8 +23,17 @@ type bench struct {
 	cluster *Cluster
 }
 
-// simulated runs f against a fresh cluster that is ready.
+// testCA is the root CA of the simulated clusters of tests.
+const testCA = "-----BEGIN CERTIFICATE-----"
+
+// simulated runs f against a new cluster that is ready.
 func simulated(t *testing.T, f func(b *bench)) {
+	t.Helper()
+	simulatedWith(t, Options{}, f)
+}
+
+func simulatedWith(t *testing.T, o Options, f func(b *bench)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		api := fakeapi.New(fakeapi.Options{})
 		pipe := api.ListenPipe()
@@ -38,7 +47,8 @@ func simulated(t *testing.T, f func(b *bench)) {
 		client, own := connect("test"), connect(manager)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		cluster := New(own, Options{Log: testr.New(t)})
+		o.Log, o.RootCA = testr.New(t), testCA
+		cluster := New(own, o)
 		running.Go(func() {
 			if err := cluster.Run(ctx); err != nil {
 				t.Error(err)

@@ -1,16 +1,17 @@
-// Package simulate is what a cluster does around the embedded API server: Deployments and ReplicaSets that make pods,
-// nodes on which pods become Running and Ready, and the garbage collector. `skiff dev` and the demo run on it; it is
-// enough that `kubectl rollout status`, `rollout restart`, `rollout undo` and `get pods -w` look as they do on a real
-// cluster. It must not be pointed at one: it would fight with the real controllers.
+// Package simulate simulates a cluster around the embedded API server: Deployments and ReplicaSets that create pods,
+// nodes on which pods become Running and Ready, the garbage collector, and the ServiceAccount and root CA of each
+// namespace. `skiff dev` and the demo use it. It does enough for `kubectl rollout status`, `rollout restart`, `rollout
+// undo` and `get pods -w` to look as on a real cluster. Never run it against a real cluster: it would fight with the
+// real controllers.
 //
-// Nothing runs in its pods. Two things can be asked of them: an image with the tag "broken" (BrokenTag) stays in
-// ImagePullBackOff, and the annotation simulate.skiff.dev/restarts: "2" (RestartsAnnotation) makes the containers
-// restart until they have done so twice. It knows no StatefulSets, DaemonSets and Jobs, adopts no orphans, and makes
-// no Endpoints. Cluster IPs, node ports, namespaces and CRDs are the server's own business (package fakeapi).
+// Its pods run no containers. Two failures can be simulated: an image with the tag "broken" (BrokenTag) stays in
+// ImagePullBackOff, and the annotation simulate.skiff.dev/restarts: "2" (RestartsAnnotation) restarts the containers
+// until they have restarted twice. It does not simulate StatefulSets, DaemonSets, Jobs and Endpoints, and ReplicaSets
+// adopt no pods. Package fakeapi allocates cluster IPs and node ports, empties deleted namespaces and serves CRDs.
 //
-// All are controllers on skiff's own runtime, each with the goroutines of package controller and with mirrors of its
-// own, so that they know of each other only what the server tells. Run owns all of them. It stands beside the event
-// path, where an operator stands.
+// Each part is a controller on skiff's own runtime, with the goroutines of package controller and its own mirrors, so
+// that the parts communicate only through the server. Run owns all of them. The package is beside the event path, in
+// the place of an operator.
 package simulate
 
 import (
@@ -28,10 +29,24 @@ import (
 	"skiff/internal/kube"
 )
 
-// manager is the field manager of the simulation's writes, so that managedFields do not show them as skiff's.
+// manager is the field manager of the simulation's writes, to tell them from skiff's own.
 const manager = "skiff-simulate"
 
-// Options of a simulation. The zero value is a small, quick cluster.
+// Part is a part of the simulation that can be switched off.
+type Part string
+
+// The parts.
+const (
+	GC              Part = "gc"              // the garbage collector
+	ServiceAccounts Part = "serviceaccounts" // the ServiceAccount "default" and the root CA of each namespace
+	Deployments     Part = "deployments"     // with their ReplicaSets
+	Pods            Part = "pods"            // nodes, the scheduler and the kubelet
+)
+
+// Parts returns all parts.
+func Parts() []Part { return []Part{GC, ServiceAccounts, Deployments, Pods} }
+
+// Options of a simulation. The zero value is a small, quick cluster with all parts.
 type Options struct {
 	// Nodes are the names of the nodes; empty means node-1 to node-3, so that -o wide shows pods being spread.
 	Nodes []string
@@ -39,7 +54,11 @@ type Options struct {
 	PodStartDelay time.Duration
 	// PodStopDelay is how long a pod stays Terminating, at most its grace period; 0 means a second.
 	PodStopDelay time.Duration
-	// Log gets a line for each reconcile, which is much: give it a higher verbosity than skiff's own.
+	// RootCA is the PEM certificate in the ConfigMap kube-root-ca.crt of each namespace.
+	RootCA string
+	// Without are the parts that are switched off.
+	Without []Part
+	// Log gets a line for each reconcile, which are many: give it a higher verbosity than skiff's own.
 	Log logr.Logger
 }
 
@@ -56,6 +75,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+func (o Options) has(p Part) bool { return !slices.Contains(o.Without, p) }
+
 // mirror returns the options of a mirror of all objects of a resource.
 func (o Options) mirror(c *kube.Client, r kube.Resource) cache.Options {
 	return cache.Options{Resource: r, Client: c, Log: o.Log}
@@ -68,39 +89,56 @@ type Cluster struct {
 	client      *kube.Client
 	o           Options
 	controllers []*controller.Controller
-	gc          *collectors
+	gc          *collectors // nil without GC
 }
 
 // New returns the simulation of a cluster on the server of c. It sends nothing before Run.
 func New(c *kube.Client, o Options) *Cluster {
-	o = o.withDefaults()
-	return &Cluster{
-		client:      c,
-		o:           o,
-		controllers: []*controller.Controller{newDeployments(c, o), newReplicaSets(c, o), newKubelet(c, o)},
-		gc:          newCollectors(c, o),
+	s := &Cluster{client: c, o: o.withDefaults()}
+	add := func(p Part, make ...func(*kube.Client, Options) *controller.Controller) {
+		for _, f := range make {
+			if o.has(p) {
+				s.controllers = append(s.controllers, f(c, s.o))
+			}
+		}
 	}
+	add(ServiceAccounts, newServiceAccounts)
+	add(Deployments, newDeployments, newReplicaSets)
+	add(Pods, newKubelet)
+	if o.has(GC) {
+		s.gc = newCollectors(c, s.o)
+	}
+	return s
 }
 
-// Run simulates until ctx ends, and waits for everything that it has started. The error is nil after a clean stop.
+// Run simulates until ctx is done, and waits for everything that it has started. The error is nil after a clean stop.
 func (s *Cluster) Run(ctx context.Context) error {
-	if err := createNodes(ctx, s.client, s.o); err != nil {
-		if ctx.Err() != nil {
-			return nil // stopped before it had begun, which is a clean stop
+	if s.o.has(Pods) {
+		if err := createNodes(ctx, s.client, s.o); err != nil {
+			if ctx.Err() != nil {
+				return nil // stopped while it started, which is a clean stop
+			}
+			return fmt.Errorf("simulate a cluster: %w", err)
 		}
-		return fmt.Errorf("simulate a cluster: %w", err)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	parts := []func(context.Context) error{s.gc.run}
+	var parts []func(context.Context) error
+	if s.gc != nil {
+		parts = append(parts, s.gc.run)
+	}
 	for _, c := range s.controllers {
 		parts = append(parts, c.Run)
+	}
+	if len(parts) == 0 {
+		<-ctx.Done()
+		return nil
 	}
 	errs := make([]error, len(parts))
 	var running sync.WaitGroup
 	for i, run := range parts {
 		running.Go(func() {
-			defer stop() // a cluster without one of its parts is none
+			defer stop() // if one part fails, all stop
 			errs[i] = run(ctx)
 		})
 	}
@@ -111,24 +149,27 @@ func (s *Cluster) Run(ctx context.Context) error {
 	return nil
 }
 
-// Ready returns nil when all controllers follow the server, and else what is missing.
+// Ready returns nil once all controllers have synced, or an error that names the missing ones.
 func (s *Cluster) Ready() error {
 	var errs []error
 	for _, c := range s.controllers {
 		errs = append(errs, c.Ready())
 	}
-	return errors.Join(append(errs, s.gc.ready())...)
+	if s.gc != nil {
+		errs = append(errs, s.gc.ready())
+	}
+	return errors.Join(errs...)
 }
 
-// PauseGC stops the garbage collector, or lets it go on within a second: for tests of controllers that must not rely
-// on its speed.
+// PauseGC pauses the garbage collector, or resumes it within a second: for tests of controllers that must not depend on
+// its speed.
 func (s *Cluster) PauseGC(pause bool) { s.gc.paused.Store(pause) }
 
-// lookAgain is the wait for a mirror to catch up. What it waits for comes as an event, which brings an earlier look.
+// lookAgain is the longest wait for a mirror to catch up. Usually the awaited event triggers the reconcile earlier.
 const lookAgain = time.Second
 
-// patient makes a reconcile whose writes met something else than its mirrors showed look again soon. That is no
-// failure: what has changed is on its way.
+// patient retries a reconcile soon whose writes failed because its mirrors were out of date. That is not a failure: the
+// events are on their way.
 func patient(f controller.Func) controller.Func {
 	return func(ctx context.Context, k kube.Key) (controller.Outcome, error) {
 		outcome, err := f(ctx, k)
@@ -139,7 +180,7 @@ func patient(f controller.Func) controller.Func {
 	}
 }
 
-// oldNews says that all of err is that objects are gone, or are others or in another state than the writer thought.
+// oldNews reports whether err consists only of NotFound and Conflict, which writes based on an old mirror get.
 func oldNews(err error) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !oldNews(e) })
@@ -147,9 +188,9 @@ func oldNews(err error) bool {
 	return kube.IsNotFound(err) || kube.IsConflict(err)
 }
 
-// alive asks the server whether an owner is still there and not being deleted. Mirrors of two kinds are not in step:
-// one can show that a child is gone before the other shows that its owner went first, and then the child must not come
-// back.
+// alive asks the server whether an owner exists and is not being deleted. Mirrors of two kinds are not in step: one can
+// show that a child was deleted before the other shows that its owner was deleted first, and then the child must not be
+// created again.
 func alive(ctx context.Context, c *kube.Client, r kube.Resource, owner *kube.Meta) (bool, error) {
 	var now object
 	err := c.Get(ctx, r, owner.Key(), &now)

@@ -12,7 +12,12 @@ var (
 	nodeResource       = kube.Resource{Version: "v1", Plural: "nodes", Kind: "Node", ClusterScoped: true}
 	replicaSetResource = kube.Resource{Group: "apps", Version: "v1", Plural: "replicasets", Kind: "ReplicaSet"}
 	deploymentResource = kube.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"}
-	crdResource        = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1",
+	namespaceResource  = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
+	configMapResource  = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
+
+	serviceAccountResource = kube.Resource{Version: "v1", Plural: "serviceaccounts", Kind: "ServiceAccount"}
+
+	crdResource = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1",
 		Plural: "customresourcedefinitions",
 		Kind:   "CustomResourceDefinition", ClusterScoped: true}
 )

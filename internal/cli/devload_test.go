@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"skiff/internal/kube"
+)
+
+const widgetCRD = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`
+
+// writeFiles writes files below a new directory and returns it.
+func writeFiles(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestDevLoadsDefinitionsAndObjectsBeforeItIsReady(t *testing.T) {
+	dir := writeFiles(t, map[string]string{
+		"crds/widget.yaml": widgetCRD,
+		"crds/README.md":   "not a manifest",
+		"objects/1.yaml": `
+apiVersion: example.com/v1
+kind: Widget
+metadata: {name: a, namespace: shop}
+spec: {since: 2026-01-02}
+---
+# an empty document
+---
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Namespace, metadata: {name: shop}}
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: first}, data: {a: b}}
+- apiVersion: v1
+  kind: ConfigMapList
+  items: [{apiVersion: v1, kind: ConfigMap, metadata: {name: second, namespace: shop}}]
+`,
+		"objects/2.json":     `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"named-"}}`,
+		"objects/sub/3.yaml": "below a subdirectory: is not read",
+		"one.yml":            `{apiVersion: v1, kind: ConfigMap, metadata: {name: third}}`,
+	})
+	at := func(name string) string { return filepath.Join(dir, name) }
+	r := startDev(t, "--bare", "--crds", at("crds"), "--load", at("objects"), "--load", at("one.yml"))
+	for namespace, name := range map[string]string{"default": "first", "shop": "second"} {
+		if !r.exists(configMaps, namespace, name) {
+			t.Errorf("the ConfigMap %s/%s was not loaded", namespace, name)
+		}
+	}
+	widgets := kube.Resource{Group: "example.com", Version: "v1", Plural: "widgets", Kind: "Widget"}
+	var widget struct {
+		kube.Meta `json:"metadata"`
+		Spec      struct {
+			Since string `json:"since"`
+		} `json:"spec"`
+	}
+	if err := r.client.Get(t.Context(), widgets, kube.Key{Namespace: "shop", Name: "a"}, &widget); err != nil {
+		t.Fatal(err)
+	}
+	if widget.Spec.Since != "2026-01-02" {
+		t.Errorf("a date without quotes became %q", widget.Spec.Since)
+	}
+	type meta struct {
+		kube.Meta `json:"metadata"`
+	}
+	list, err := kube.List[*meta](t.Context(), r.client, kube.Query{Resource: configMaps, Namespace: "default"},
+		kube.ListOptions{})
+	if err != nil || len(list.Items) != 3 {
+		t.Errorf("%d ConfigMaps in default, want first, third and one with a generated name; %v", len(list.Items), err)
+	}
+	if code := r.stop(); code != exitDone {
+		t.Errorf("exit code %d: %s", code, r.stderr)
+	}
+}
+
+func TestDevNamesTheFileThatItCannotLoad(t *testing.T) {
+	dir := writeFiles(t, map[string]string{
+		"empty/x.txt":  "",
+		"broken.yaml":  "a: [",
+		"text.yaml":    "only text",
+		"kindless.yml": "metadata: {name: a}",
+		"widget.yaml":  "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}",
+		"map.yaml":     "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}",
+		"typo.yaml":    "{apiVersion: v1, kind: ConfigMap, metadata: {name: A_B}}",
+		"item.yaml":    "{apiVersion: v1, kind: List, items: [1]}",
+	})
+	for _, tt := range []struct{ flag, file, say string }{
+		{"--load", "missing", "no such file"},
+		{"--load", "empty", "the directory has no .yaml, .yml or .json file"},
+		{"--load", "broken.yaml", "broken.yaml"},
+		{"--load", "text.yaml", "text.yaml: line 1"},
+		{"--load", "kindless.yml", "no apiVersion or no kind"},
+		{"--load", "widget.yaml", "the server has no kind Widget in example.com/v1"},
+		{"--load", "typo.yaml", "ConfigMap A_B"},
+		{"--load", "item.yaml", "items[0] is not an object"},
+		{"--crds", "map.yaml", "ConfigMap a is not a custom resource definition: pass it with --load"},
+	} {
+		skiff(t, "dev", "--bare", tt.flag, filepath.Join(dir, tt.file), "--", "sh", "-c", "exit 3").want(t, exitFailed,
+			tt.say)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,7 +16,7 @@ import (
 type User struct{ Name, Token, Groups string }
 
 // The users. Components have names of their own so that the audit policy can leave them out; operator is who skiff runs as, with
-// the rights in testdata/operator-role.yaml; restricted has only what a test grants.
+// the rights that the controllers declare; restricted has only what a test grants.
 var (
 	admin             = User{"admin", canary + "-admin", "system:masters"}
 	controllerManager = User{"component-controller-manager", canary + "-controller-manager", "system:masters"}
@@ -63,10 +64,20 @@ func (k Kubeconfig) Write(path string) error {
 		b.WriteString("    {}\n")
 	}
 	b.WriteString("contexts:\n- name: e2e\n  context: {cluster: e2e, user: e2e}\ncurrent-context: e2e\n")
-	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+	if err := replaceFile(path, b.String()); err != nil {
 		return fmt.Errorf("write kubeconfig: %w", err)
 	}
 	return nil
+}
+
+// replaceFile writes a file that others may be reading: by rename, so that nobody sees half of it.
+func replaceFile(path, text string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close(), os.Rename(f.Name(), path))
 }
 
 // Kubeconfig writes a kubeconfig for the user into the cluster's directory and returns its path.

@@ -53,6 +53,7 @@ func (c *Cluster) StartAPIServer(ctx context.Context) (err error) {
 		"--token-auth-file", c.path("tokens.csv"), "--authorization-mode", "RBAC",
 		"--service-cluster-ip-range", "10.96.0.0/16",
 		"--disable-admission-plugins", "ServiceAccount", // there is nobody to make the default accounts
+		"--enable-admission-plugins", "OwnerReferencesPermissionEnforcement", // on by default on some distributions
 		"--audit-policy-file", c.path("audit-policy.yaml"), "--audit-log-path", c.path("audit.log"),
 		"--allow-privileged")
 	if err != nil {

@@ -108,7 +108,6 @@ func TestNonsenseInRedisAndRestartTriggers(t *testing.T) {
 	})
 	relaxCRD(t, s, "redis")
 	relaxCRD(t, s, "restarttriggers")
-	s.Apply(restartRole)
 	create := func(plural, kind, name string, spec any) {
 		t.Helper()
 		Eventually(t, settle, "the relaxed CRD takes "+name, func() (bool, string) {

@@ -71,7 +71,11 @@ var sharedCluster = sync.OnceValues(func() (*Cluster, error) {
 		return nil, err
 	}
 	c, err := StartCluster(context.Background(), bins, func(c *Cluster) error {
-		return applyFiles(c, filepath.Join("testdata", "operator-role.yaml"), filepath.Join(repository, "crds"))
+		role := c.path("operator-role.yaml")
+		if err := os.WriteFile(role, []byte(grant("ClusterRole", "skiff-operator", operator.Name, allRights())), 0o600); err != nil {
+			return err
+		}
+		return applyFiles(c, role, filepath.Join(repository, "crds"))
 	})
 	suite.cluster = c
 	return c, err

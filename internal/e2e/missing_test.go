@@ -4,9 +4,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
+
+	"skiff/internal/kube"
+	"skiff/internal/operators/webserver"
 )
 
 // pickUp is the promise: what was missing is picked up within 15 s of its appearance.
@@ -49,20 +51,8 @@ func TestSkiffStartsBeforeTheCRD(t *testing.T) {
 // A user without rights: skiff names what is missing, and works when it is granted.
 func TestSkiffStartsBeforeTheGrant(t *testing.T) {
 	s := newScope(t)
-	role, err := os.ReadFile(filepath.Join("testdata", "operator-role.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	grant := strings.NewReplacer("skiff-operator", "skiff-restricted", "name: operator", "name: restricted").Replace(string(role))
-	t.Cleanup(func() {
-		if r, err := s.kubectl.Run(noContext, grant, "delete", "--ignore-not-found", "-f", "-"); err != nil || r.Code != 0 {
-			t.Errorf("take the grant back: %v %v", err, r)
-		}
-	})
-
-	// All but the Services.
-	withoutServices := strings.Replace(grant, "resources: [services]", "resources: [endpoints]", 1)
-	s.Apply(withoutServices)
+	all := webserver.Rights
+	s.grantRestricted(without(without(all, "list", "services"), "watch", "services"))
 	kubeconfig, err := s.c.Kubeconfig(restricted)
 	if err != nil {
 		t.Fatal(err)
@@ -75,13 +65,25 @@ func TestSkiffStartsBeforeTheGrant(t *testing.T) {
 		t.Errorf("%d refused requests within the first seconds", n)
 	}
 
-	s.Apply(grant)
+	s.grantRestricted(all)
 	Eventually(t, pickUp, "the grant is picked up", func() (bool, string) {
 		err := sk.Ready()
 		return err == nil, errorText(err)
 	})
 	s.Apply(WebServerManifest("granted", "image: nginx:1.23.1, replicas: 1"))
 	s.waitChildren("granted", "nginx:1.23.1", 1)
+}
+
+// grantRestricted gives the user restricted these rights in all namespaces, and no others, until the test is over.
+func (s *Scope) grantRestricted(rights []kube.Right) {
+	s.Helper()
+	manifest := grant("ClusterRole", "skiff-restricted", restricted.Name, rights)
+	s.Apply(manifest)
+	s.Cleanup(func() {
+		if r, err := s.kubectl.Run(noContext, manifest, "delete", "--ignore-not-found", "-f", "-"); err != nil || r.Code != 0 {
+			s.Errorf("take the grant back: %v %v", err, r)
+		}
+	})
 }
 
 // waitParked returns when skiff's log names the resource that is missing and /readyz is 503.
@@ -131,13 +133,10 @@ func errorText(err error) string {
 	return err.Error()
 }
 
+// writeFile replaces a file as a kubelet or a vault agent does it.
 func writeFile(t testing.TB, path, text string) {
 	t.Helper()
-	// By rename, as a kubelet or a vault agent does it: no reader sees half of it.
-	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := replaceFile(path, text); err != nil {
 		t.Fatal(err)
 	}
 }

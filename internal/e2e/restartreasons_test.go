@@ -206,7 +206,6 @@ func testRestartCycle(s *Scope, _ *Skiff) {
 // What is under way when skiff dies goes on with the next one; what happens in between is noticed.
 func TestRestartTriggerSurvivesKills(t *testing.T) {
 	s := newScope(t)
-	s.Apply(restartRole)
 	sk := startSkiff(t, s, "--controllers", "restart")
 	s.Apply(workloadManifest("Deployment", "predixy", 1))
 	s.replacePod("redis-0")

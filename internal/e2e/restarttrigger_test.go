@@ -8,24 +8,6 @@ import (
 	"time"
 )
 
-// restartRole is what skiff needs beyond the operator's role for the RestartTrigger controller, and not a verb more.
-const restartRole = `apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: skiff-restart}
-rules:
-- {apiGroups: [skiff.dev], resources: [restarttriggers], verbs: [list, watch]}
-- {apiGroups: [skiff.dev], resources: [restarttriggers/status], verbs: [patch]}
-- {apiGroups: [""], resources: [pods], verbs: [list, watch]}
-- {apiGroups: [apps], resources: [deployments, statefulsets, daemonsets], verbs: [get, patch]}
-- {apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: skiff-restart}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: skiff-restart}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: operator}]
-`
-
 // sidecarRole is the Role of examples/sidecar.yaml, for the user restricted.
 const sidecarRole = `apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -100,7 +82,6 @@ func (s *Scope) replacePod(name string) {
 // The RestartTrigger story, each part in a namespace of its own, all of them served by one skiff.
 func TestRestartTrigger(t *testing.T) {
 	s := newScope(t)
-	s.Apply(restartRole)
 	start := time.Now()
 	t.Cleanup(func() { onePodWatch(s, start) })
 	sk := startSkiff(t, s, "--controllers", "restart")

@@ -37,12 +37,18 @@ func startSkiffAs(t testing.TB, s *Scope, u User, extra ...string) *Skiff {
 // has to end well on SIGTERM.
 func launchSkiff(t testing.TB, s *Scope, kubeconfig string, extra ...string) *Skiff {
 	t.Helper()
+	return launchSkiffCommand(t, s, kubeconfig, append([]string{"run", "--controllers", "webserver", "--metrics-bind-address=0"}, extra...)...)
+}
+
+// launchSkiffCommand is launchSkiff with a whole command line.
+func launchSkiffCommand(t testing.TB, s *Scope, kubeconfig string, args ...string) *Skiff {
+	t.Helper()
 	binary, err := skiffBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
 	name := "skiff-" + s.NS
-	sk, err := s.c.StartSkiff(binary, name, kubeconfig, extra...)
+	sk, err := s.c.StartSkiffCommand(binary, name, kubeconfig, args...)
 	if err != nil {
 		t.Fatal(err)
 	}

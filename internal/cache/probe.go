@@ -46,8 +46,8 @@ func (r *Reflector[T]) probe(ctx context.Context, s state[T]) (next state[T], re
 	return s, true, nil
 }
 
-// presentVersion returns the resource version of the collection now. It is asked for with the mirror's own
-// scope and selectors, so that it needs no right that the list does not need.
+// presentVersion returns the resource version of the collection now. It is asked for in the mirror's own namespace, so
+// that it needs no right that the list does not need.
 func (r *Reflector[T]) presentVersion(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

@@ -81,8 +81,8 @@ func TestSteadyStateIsOneWatchAndOneProbeAtItsRenewal(t *testing.T) {
 		if n := len(s.seen()); n != watches+probes+1 {
 			t.Errorf("%d requests in all", n)
 		}
-		if q := s.last(probing).query.Encode(); q != "labelSelector=app%3Dweb&limit=1" {
-			t.Errorf("probe %s, want the mirror's own selector and no version", q)
+		if q := s.last(probing).query.Encode(); q != "limit=1" {
+			t.Errorf("probe %s, want no selector and no version", q)
 		}
 		m.wantHeard()
 	})

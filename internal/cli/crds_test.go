@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,7 +18,7 @@ func TestCRDsInstallMakesTheDefinitionsServedAndAgainChangesNothing(t *testing.T
 	if !strings.Contains(r.stdout, "customresourcedefinition webservers.skiff.dev created\n") {
 		t.Errorf("stdout %q", r.stdout)
 	}
-	if _, err := c.client.Raw(t.Context(), http.MethodGet, webServers.Path("", ""), nil); err != nil {
+	if _, err := c.client.Raw(t.Context(), http.MethodGet, webServers.Root()+"/webservers", nil); err != nil {
 		t.Errorf("the resource is not served: %v", err)
 	}
 	before := c.api.Revision()
@@ -62,9 +63,8 @@ func TestCRDsInstallSaysWhatItWaitsFor(t *testing.T) {
 	passed := len(crds.All()) // each is read once before it is applied
 	c := newCluster(t, fakeapi.Options{})
 	c.api.Inject(fakeapi.Fault{Verb: "get", Resource: "customresourcedefinitions", Skip: passed,
-		Rewrite: func([]byte) []byte {
-			return []byte(`{"metadata":{"name":"webservers.skiff.dev"},` +
-				`"status":{"conditions":[{"type":"Established","status":"False","message":"not yet"}]}}`)
+		Rewrite: func(body []byte) []byte {
+			return withCondition(t, body, `{"type":"Established","status":"False","message":"not yet"}`)
 		}})
 	// the applies count, too
 	skiff(t, "crds", "install", "--timeout", "4s", "--server", c.url()).want(t, exitFailed, "wait for CRD ",
@@ -72,11 +72,25 @@ func TestCRDsInstallSaysWhatItWaitsFor(t *testing.T) {
 
 	c = newCluster(t, fakeapi.Options{})
 	c.api.Inject(fakeapi.Fault{Verb: "get", Resource: "customresourcedefinitions", Skip: passed,
-		Rewrite: func([]byte) []byte {
-			return []byte(`{"metadata":{"name":"webservers.skiff.dev"},` +
-				`"status":{"conditions":[{"type":"NamesAccepted","status":"False","message":"\"ws\" is already in ` +
-				`use"}]}}`)
+		Rewrite: func(body []byte) []byte {
+			return withCondition(t, body,
+				`{"type":"NamesAccepted","status":"False","message":"\"ws\" is already in use"}`)
 		}})
 	skiff(t, "crds", "install", "--server", c.url()).want(t, exitFailed, "does not accept its names",
 		`"ws" is already in use`)
+}
+
+// withCondition returns a definition with that condition only.
+func withCondition(t *testing.T, body []byte, condition string) []byte {
+	var object map[string]any
+	if err := json.Unmarshal(body, &object); err != nil {
+		t.Error(err)
+		return body
+	}
+	object["status"] = json.RawMessage(`{"conditions":[` + condition + `]}`)
+	out, err := json.Marshal(object)
+	if err != nil {
+		t.Error(err)
+	}
+	return out
 }

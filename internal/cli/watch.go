@@ -134,7 +134,10 @@ func tryList(ctx context.Context, c *kube.Client, q kube.Query) error {
 	if q.FieldSelector != "" {
 		query.Set("fieldSelector", q.FieldSelector)
 	}
-	_, err := c.Raw(ctx, http.MethodGet, q.Resource.Path(q.Namespace, ""), query)
+	path, err := q.Resource.Path(q.Namespace, "")
+	if err == nil {
+		_, err = c.Raw(ctx, http.MethodGet, path, query)
+	}
 	return err
 }
 

@@ -76,7 +76,7 @@ func TestWatchAsJSONPrintsTheEventsAsTheServerSendsThem(t *testing.T) {
 		if event == "DELETED" {
 			return
 		}
-		body, err := c.client.Raw(t.Context(), http.MethodGet, configMaps.Path("default", "a"), nil)
+		body, err := c.client.Raw(t.Context(), http.MethodGet, "/api/v1/namespaces/default/configmaps/a", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,8 +253,8 @@ func TestResourcesAreFoundByAnyOfTheirNames(t *testing.T) {
 		"ws": "/apis/skiff.dev/v1alpha1/webservers", "webserver.skiff.dev": "/apis/skiff.dev/v1alpha1/webservers",
 	} {
 		r, err := resolve(t.Context(), c, name)
-		if err != nil || r.Path("", "") != want {
-			t.Errorf("%s: %s, %v, want %s", name, r.Path("", ""), err, want)
+		if err != nil || r.Root()+"/"+r.Plural != want {
+			t.Errorf("%s: %s/%s, %v, want %s", name, r.Root(), r.Plural, err, want)
 		}
 	}
 	for name, say := range map[string]string{

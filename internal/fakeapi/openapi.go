@@ -23,8 +23,7 @@ func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []
 	}
 	docs := map[string][]*kinds.Kind{}
 	for _, k := range all {
-		path := strings.TrimPrefix(k.Path("", ""), "/")
-		path = strings.TrimSuffix(path, "/"+k.Plural)
+		path := strings.TrimPrefix(k.Root(), "/")
 		docs[path] = append(docs[path], k)
 	}
 	if len(parts) == 1 {
@@ -90,11 +89,11 @@ func schemaName(k *kinds.Kind) string {
 }
 
 func pathTemplate(k *kinds.Kind) (object, collection string) {
-	ns := "{namespace}"
+	collection = k.Root() + "/namespaces/{namespace}/" + k.Plural
 	if k.ClusterScoped {
-		ns = ""
+		collection = k.Root() + "/" + k.Plural
 	}
-	return k.Path(ns, "{name}"), k.Path(ns, "")
+	return collection + "/{name}", collection
 }
 
 // kindSchema describes a kind; what that needs of other types is added to schemas.

@@ -54,6 +54,10 @@ type Impersonation struct {
 // a worker for ever. 30 s is what API servers grant admission webhooks at most.
 const DefaultTimeout = 30 * time.Second
 
+// maxIdle is how many connections are kept for the next request over HTTP/1.1: as many as there are workers, and more
+// than that. HTTP/2 needs one.
+const maxIdle = 64
+
 // Client talks to one server. It is safe for concurrent use and keeps two pools of connections: watches and
 // lists have one, short requests the other, so that a watch that is read slowly cannot hold up a write behind
 // it on the same HTTP/2 connection.
@@ -140,6 +144,9 @@ func newTransport(cfg Config) *http.Transport {
 		TLSClientConfig:     cfg.TLS.Clone(),
 		TLSHandshakeTimeout: 10 * time.Second,
 		IdleConnTimeout:     90 * time.Second,
+		// Over HTTP/1.1 each request has a connection of its own, and net/http keeps two of them: more workers than that
+		// would shake hands for each request.
+		MaxIdleConnsPerHost: maxIdle,
 		Protocols:           protocols,
 		// Compression costs the server and us more CPU than a cluster network gains: inflating the 92 MB of a
 		// 10,000 pod list takes longer than decoding it. And a gzip stream without flushes would delay events.

@@ -49,7 +49,7 @@ func TestAGoawayLetsWatchesFinishAndSendsNewRequestsToAnotherConnection(t *testi
 		srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			if !r.URL.Query().Has("watch") {
-				fmt.Fprintf(w, `{"metadata":{"name":%q}}`, name)
+				fmt.Fprintf(w, `{"metadata":{"name":"a","namespace":"default","uid":%q}}`, name)
 				return
 			}
 			fmt.Fprint(w, frame("ADDED", item("a", "5")))
@@ -78,7 +78,7 @@ func TestAGoawayLetsWatchesFinishAndSendsNewRequestsToAnotherConnection(t *testi
 		if err := c.Get(t.Context(), pods, Key{"default", "a"}, &p); err != nil {
 			t.Error(err)
 		}
-		return p.Name
+		return p.UID
 	}
 	st, err := Watch[*pod](t.Context(), c, Query{Resource: pods}, WatchOptions{ResourceVersion: "1"})
 	if err != nil {

@@ -28,9 +28,9 @@ type DecodeError struct {
 
 func (e *DecodeError) Error() string {
 	if e.Key.Name == "" {
-		return "decode object: " + e.Err.Error()
+		return "decode object: " + Text(e.Err.Error())
 	}
-	return fmt.Sprintf("decode object %s: %v", e.Key, e.Err)
+	return fmt.Sprintf("decode object %s: %s", Printable(e.Key.String(), 2*maxSegment), Text(e.Err.Error()))
 }
 func (e *DecodeError) Unwrap() error { return e.Err }
 
@@ -46,13 +46,15 @@ func object[T Object](s *scanner) (T, error) {
 		}
 		return obj, &DecodeError{Err: errors.New("want a JSON object")}
 	}
+	s.top, s.kind = len(s.open)+1, ""
 	err := decodeInto(s, &obj)
+	s.top = 0
 	var bad *misfit
 	switch {
 	case err == nil:
 		m := obj.ObjectMeta()
-		if m.Name == "" {
-			return obj, &DecodeError{ResourceVersion: m.ResourceVersion, Err: errors.New("it has no metadata.name")}
+		if err := s.unwanted(m); err != nil {
+			return obj, &DecodeError{Key: m.Key(), ResourceVersion: m.ResourceVersion, Err: err}
 		}
 		return obj, nil
 	case errors.As(err, &bad):
@@ -63,6 +65,19 @@ func object[T Object](s *scanner) (T, error) {
 		return obj, e
 	}
 	return obj, err
+}
+
+// unwanted says why an object cannot be one that was asked for: a reader would find it under a wrong key.
+func (s *scanner) unwanted(m *Meta) error {
+	switch {
+	case m.Name == "":
+		return errors.New("it has no metadata.name")
+	case s.want.kind != "" && s.kind != "" && s.kind != s.want.kind:
+		return fmt.Errorf("it is of kind %q, want %s", Printable(s.kind, maxQuoted), s.want.kind)
+	case s.want.namespace != "" && m.Namespace != s.want.namespace:
+		return fmt.Errorf("it is not in the namespace %s, which was asked for", s.want.namespace)
+	}
+	return nil
 }
 
 // metaOf returns the metadata of a possibly half decoded object, nil where not even the object was made.

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// ErrIdle says that a stream brought no byte for longer than it may: the connection or the server is dead, or
-// stuck. Nothing is lost by reading on from the last resource version.
-var ErrIdle = errors.New("nothing arrived within the idle timeout")
+// ErrIdle says that a stream brought no byte for longer than it may, or a list too few: the connection or the server is
+// dead, or stuck. Nothing is lost by reading on from the last resource version.
+var ErrIdle = errors.New("nothing, or too little, arrived within the idle timeout")
 
-// idleTimer ends a request that stands still. Each byte that arrives starts it anew.
+// idleTimer ends a request that stands still.
 type idleTimer struct {
 	d time.Duration
 	t *time.Timer
@@ -32,16 +32,24 @@ func (i *idleTimer) stop() {
 }
 
 // reader passes r through and starts the timer anew whenever something arrives.
-func (i *idleTimer) reader(r io.Reader) io.Reader { return &idleReader{r: r, idle: i} }
+func (i *idleTimer) reader(r io.Reader) io.Reader { return &idleReader{r: r, idle: i, least: 1} }
+
+// rateReader starts the timer anew with the first byte, and then only when minList bytes have arrived since.
+func (i *idleTimer) rateReader(r io.Reader) io.Reader {
+	return &idleReader{r: r, idle: i, least: minList, arrived: minList - 1}
+}
 
 type idleReader struct {
-	r    io.Reader
-	idle *idleTimer
+	r       io.Reader
+	idle    *idleTimer
+	least   int // how many bytes start the timer anew
+	arrived int // since it was
 }
 
 func (r *idleReader) Read(p []byte) (int, error) {
 	n, err := r.r.Read(p)
-	if n > 0 && r.idle.t != nil {
+	if r.arrived += n; r.arrived >= r.least && r.idle.t != nil {
+		r.arrived = 0
 		r.idle.t.Reset(r.idle.d)
 	}
 	return n, err

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -47,6 +49,22 @@ func (q Query) values() url.Values {
 	return v
 }
 
+// request is a list or a watch of the query.
+func (q Query) request(values url.Values) (request, error) {
+	path, err := q.Resource.Path(q.Namespace, "")
+	return request{method: http.MethodGet, resource: q.Resource, path: path, query: values, long: true}, err
+}
+
+// scanner reads the answer to the query.
+func (q Query) scanner(r io.Reader) *scanner {
+	s := newScanner(r)
+	s.want.kind = q.Resource.Kind
+	if !q.Resource.ClusterScoped {
+		s.want.namespace = q.Namespace
+	}
+	return s
+}
+
 // ListOptions say from when and in which pieces to list.
 type ListOptions struct {
 	// ResourceVersion "" asks for the state of now; any other for a state not older than it (or as
@@ -59,9 +77,16 @@ type ListOptions struct {
 // DefaultPageSize keeps one page of 9 KB pods near 5 MB on the server. It is what client-go and kubectl use.
 const DefaultPageSize = 500
 
-// listIdle is how long a list may stand still. An API server gives up on a list after 60 s, so its answer to
-// that comes first.
-const listIdle = 75 * time.Second
+const (
+	// listIdle is how long a list may stand still. An API server gives up on a list after 60 s, so its answer to
+	// that comes first.
+	listIdle = 75 * time.Second
+	// minList is how much of a page has to come within listIdle, unless the page ends: 16 KiB are two pods. A page that
+	// comes a byte at a time would never end, and hold up the lists that wait for it.
+	minList = 16 << 10
+	// maxContinue caps a continue token, which is a key of the collection in base64.
+	maxContinue = 16 << 10
+)
 
 // ListResult is a whole collection at one resource version.
 type ListResult[T Object] struct {
@@ -106,7 +131,9 @@ func listPages[T Object](ctx context.Context, c *Client, q Query, o ListOptions)
 			values.Set("resourceVersionMatch", o.ResourceVersionMatch)
 		}
 	}
+	tokens := tokens{}
 	for {
+		before := len(all.Items) + len(all.Bad)
 		page, err := readPage(ctx, c, q, values, &all)
 		if err != nil {
 			if values.Has("continue") && IsGone(err) {
@@ -126,6 +153,9 @@ func listPages[T Object](ctx context.Context, c *Client, q Query, o ListOptions)
 		if page.Continue == "" {
 			return all, nil
 		}
+		if err := tokens.add(page.Continue, len(all.Items)+len(all.Bad) == before); err != nil {
+			return all, err
+		}
 		// The token stands for the resource version; a server refuses both together (400).
 		values.Del("resourceVersion")
 		values.Del("resourceVersionMatch")
@@ -133,12 +163,48 @@ func listPages[T Object](ctx context.Context, c *Client, q Query, o ListOptions)
 	}
 }
 
-// ListOne reads a list of at most one object and returns it as it came: for its resource version, and for what it says of a server.
+// tokens are the continue tokens of one list so far: a server that goes round in circles, or sends nothing and promises
+// more, would be asked for ever.
+type tokens struct {
+	seen  map[uint64]bool // their hashes
+	empty bool            // the last page had no object
+}
+
+var tokenSeed = maphash.MakeSeed()
+
+func (t *tokens) add(token string, empty bool) error {
+	switch {
+	case len(token) > maxContinue:
+		return fmt.Errorf("the continue token of a page is longer than %d KiB", maxContinue>>10)
+	case empty && t.empty:
+		return errors.New("two pages in a row are empty, and the list goes on")
+	}
+	h := maphash.String(tokenSeed, token)
+	if t.seen[h] {
+		return errors.New("a continue token came twice: the list would never end")
+	}
+	if t.seen == nil {
+		t.seen = map[uint64]bool{}
+	}
+	t.seen[h], t.empty = true, empty
+	return nil
+}
+
+// ListOne reads a list of at most one object and returns it as it came: for its resource version, and for what it says
+// of a server. It leaves out selectors: with one that selects nothing, a server without a watch cache for lists would
+// read the whole collection from etcd. One that names the object stays, because a Role may allow no more.
 func (c *Client) ListOne(ctx context.Context, q Query) ([]byte, error) {
-	values := q.values()
-	values.Set("limit", "1")
-	return c.call(ctx, request{verb: "list", what: q.String(), method: http.MethodGet, resource: q.Resource,
-		path: q.Resource.Path(q.Namespace, ""), query: values})
+	q.LabelSelector = ""
+	if !strings.HasPrefix(q.FieldSelector, "metadata.name=") {
+		q.FieldSelector = ""
+	}
+	r, err := q.request(q.values())
+	if err != nil {
+		return nil, err
+	}
+	r.verb, r.what, r.long = "list", q.String(), false
+	r.query.Set("limit", "1")
+	return c.call(ctx, r)
 }
 
 // listMeta is what a list says of itself.
@@ -153,8 +219,11 @@ func readPage[T Object](ctx context.Context, c *Client, q Query, values url.Valu
 	defer cancel(nil)
 	idle := startIdle(listIdle, cancel)
 	defer idle.stop()
-	resp, err := c.send(ctx, &request{method: http.MethodGet, resource: q.Resource, path: q.Resource.Path(q.Namespace, ""),
-		query: values, long: true})
+	r, err := q.request(values)
+	if err != nil {
+		return listMeta{}, err
+	}
+	resp, err := c.send(ctx, &r)
 	if err != nil {
 		return listMeta{}, err
 	}
@@ -162,7 +231,7 @@ func readPage[T Object](ctx context.Context, c *Client, q Query, values url.Valu
 	if err := jsonBody(resp); err != nil {
 		return listMeta{}, err
 	}
-	meta, err := decodePage(newScanner(idle.reader(resp.Body)), q.Resource.Kind, all)
+	meta, err := decodePage(q.scanner(idle.rateReader(resp.Body)), q.Resource.Kind, all)
 	if err != nil {
 		return listMeta{}, readError(ctx, err)
 	}

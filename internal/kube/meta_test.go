@@ -95,16 +95,78 @@ func TestLabelsAreAnObjectForBothJSONPackages(t *testing.T) {
 func TestPathsOfResources(t *testing.T) {
 	ws := Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "webservers", Kind: "WebServer"}
 	node := Resource{Version: "v1", Plural: "nodes", Kind: "Node", ClusterScoped: true}
-	for got, want := range map[string]string{
-		ws.Path("", ""):                      "/apis/skiff.dev/v1alpha1/webservers",
-		ws.Path("ns", ""):                    "/apis/skiff.dev/v1alpha1/namespaces/ns/webservers",
-		ws.Path("ns", "web", "status"):       "/apis/skiff.dev/v1alpha1/namespaces/ns/webservers/web/status",
-		ws.Path("ns", "web", ""):             "/apis/skiff.dev/v1alpha1/namespaces/ns/webservers/web",
-		node.Path("ns", "n1"):                "/api/v1/nodes/n1",
-		ws.GroupResource() + ws.APIVersion(): "webservers.skiff.devskiff.dev/v1alpha1",
+	for _, tc := range []struct {
+		r                            Resource
+		namespace, name, subresource string
+		want                         string
+	}{
+		{ws, "", "", "", "/apis/skiff.dev/v1alpha1/webservers"},
+		{ws, "ns", "", "", "/apis/skiff.dev/v1alpha1/namespaces/ns/webservers"},
+		{ws, "ns", "web", "status", "/apis/skiff.dev/v1alpha1/namespaces/ns/webservers/web/status"},
+		{ws, "ns", "web", "", "/apis/skiff.dev/v1alpha1/namespaces/ns/webservers/web"},
+		{node, "ns", "n1", "", "/api/v1/nodes/n1"},
+		{ws, "ns", "system:a.b", "", "/apis/skiff.dev/v1alpha1/namespaces/ns/webservers/system:a.b"},
 	} {
-		if got != want {
-			t.Errorf("got %s, want %s", got, want)
+		if got, err := tc.r.Path(tc.namespace, tc.name, tc.subresource); err != nil || got != tc.want {
+			t.Errorf("got %s, %v, want %s", got, err, tc.want)
+		}
+	}
+	if got := ws.GroupResource() + ws.APIVersion(); got != "webservers.skiff.devskiff.dev/v1alpha1" {
+		t.Error(got)
+	}
+}
+
+func TestNamesThatWouldChangeThePathAreRefusedBeforeARequest(t *testing.T) {
+	s := scripted(answer(200, item("victim", "1")))
+	c := tlsClient(t, s)
+	for _, bad := range []string{".", "..", "a/b", "../../victim/pods/app", "a%2fb", "%2e%2e", `a\b`, "a?x=y", "a#b", " ",
+		"a\x00", "\u202e", strings.Repeat("x", 254)} {
+		for name, err := range map[string]error{
+			"name":        c.Get(t.Context(), pods, Key{"ns", bad}, nil),
+			"namespace":   c.Get(t.Context(), pods, Key{bad, "web"}, nil),
+			"subresource": c.Patch(t.Context(), pods, Key{"ns", "web"}, MergePatch, 1, nil, WriteOptions{Subresource: bad}),
+			"plural":      c.Get(t.Context(), Resource{Version: "v1", Plural: bad}, Key{"ns", "web"}, nil),
+			"list":        second(List[*pod](t.Context(), c, Query{Resource: pods, Namespace: bad}, ListOptions{})),
+			"watch":       second(Watch[*pod](t.Context(), c, Query{Resource: pods, Namespace: bad}, WatchOptions{})),
+			"probe":       second(c.ListOne(t.Context(), Query{Resource: pods, Namespace: bad})),
+		} {
+			if err == nil || !strings.Contains(err.Error(), "cannot be part of a URL path") {
+				t.Errorf("%s %q: got %v", name, bad, err)
+			}
+		}
+	}
+	for name, k := range map[string]Key{"no name": {"ns", ""}, "no namespace": {"", "web"}} {
+		if err := c.Delete(t.Context(), pods, k, DeleteOptions{}); err == nil || !strings.Contains(err.Error(), "no name") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if n := len(s.requests()); n != 0 {
+		t.Errorf("%d requests were sent", n)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestAnAnswerAboutAnotherObjectIsAnError(t *testing.T) {
+	for body, wrong := range map[string]bool{
+		item("web", "1"):   false,
+		item("other", "1"): true,
+		`{"metadata":{"name":"web","namespace":"kube-system"}}`: true,
+		`{"kind":"Status","status":"Success"}`:                  false,
+	} {
+		c := tlsClient(t, answer(200, body))
+		k := Key{"default", "web"}
+		for name, err := range map[string]error{
+			"get": c.Get(t.Context(), pods, k, new(struct {
+				Meta `json:"metadata"`
+			})),
+			"apply":  c.Patch(t.Context(), pods, k, ApplyPatch, k, nil, WriteOptions{FieldManager: "x"}),
+			"delete": c.Delete(t.Context(), pods, k, DeleteOptions{}),
+			"create": c.Create(t.Context(), pods, k.Namespace, Raw(item("web", "")), new(map[string]any), WriteOptions{}),
+		} {
+			if (err != nil) != wrong || wrong && !strings.Contains(err.Error(), "the answer is about ") {
+				t.Errorf("%s answered with %s: %v", name, body, err)
+			}
 		}
 	}
 }
@@ -114,6 +176,9 @@ func FuzzWatch(f *testing.F) {
 	f.Add(story)
 	f.Add(frame("ERROR", `{"code":410}`) + `{"object":{"metadata":{"name":"a"}},"type":"ADDED"}`)
 	f.Add(`{"type":"ADDED","object":{"metadata":{"labels":[]}}}{"type":1}`)
+	for _, in := range hostileFrames {
+		f.Add(in)
+	}
 	f.Fuzz(func(t *testing.T, in string) {
 		for _, line := range strings.Split(tell(strings.NewReader(in)), ", ") {
 			if strings.HasPrefix(line, "ADDED  ") {
@@ -127,6 +192,9 @@ func FuzzWatch(f *testing.F) {
 func FuzzList(f *testing.F) {
 	f.Add(podList("20", "", item("a", "1"), `null`, `{"metadata":{"name":"b","labels":{"x":1}}}`))
 	f.Add(`{"items":[],"kind":"PodList","metadata":{"resourceVersion":"1"}}`)
+	for _, in := range hostileFrames {
+		f.Add(podList("20", "", item("a", "1"), in, item("b", "1")))
+	}
 	f.Fuzz(func(t *testing.T, in string) {
 		var all ListResult[*pod]
 		if _, err := decodePage(newScanner(strings.NewReader(in)), "Pod", &all); err != nil {

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -59,24 +60,20 @@ func (o WriteOptions) query() url.Values {
 
 // Get reads one object into what into points at.
 func (c *Client) Get(ctx context.Context, r Resource, k Key, into any) error {
-	return c.object(ctx, request{verb: "get", method: http.MethodGet, path: r.Path(k.Namespace, k.Name)}, r, k, into)
+	return c.object(ctx, request{verb: "get", method: http.MethodGet}, r, k, into)
 }
 
-// Create creates obj, anything that marshals to JSON, in a namespace, or below the object of its name if there is a subresource, and
-// decodes the answer into what into points at, unless into is nil. IsAlreadyExists says that the name is taken; UnknownOutcome that it may have
-// been created all the same.
+// Create creates obj, anything that marshals to JSON, in a namespace, or below the object of its name if there is a
+// subresource, and decodes the answer into what into points at, unless into is nil. IsAlreadyExists says that the name
+// is taken; UnknownOutcome that it may have been created all the same.
 func (c *Client) Create(ctx context.Context, r Resource, namespace string, obj, into any, o WriteOptions) error {
 	body, err := json.Marshal(obj)
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", r, err)
 	}
-	k := Key{Namespace: namespace, Name: nameIn(body)}
-	path := r.Path(namespace, "")
-	if o.Subresource != "" {
-		path = r.Path(namespace, k.Name, o.Subresource)
-	}
-	return c.object(ctx, request{verb: "create", method: http.MethodPost, path: path,
-		subresource: o.Subresource, query: o.query(), body: body, contentType: "application/json"}, r, k, into)
+	k := Key{Namespace: namespace, Name: headOf(body).Metadata.Name}
+	return c.object(ctx, request{verb: "create", method: http.MethodPost, subresource: o.Subresource, query: o.query(),
+		body: body, contentType: "application/json"}, r, k, into)
 }
 
 // Patch changes an object by a patch of type t. With ApplyPatch it also creates it; o.FieldManager is then
@@ -93,8 +90,8 @@ func (c *Client) Patch(ctx context.Context, r Resource, k Key, t PatchType, patc
 			return fmt.Errorf("apply %s %s: no field manager is set", r, k)
 		}
 	}
-	return c.object(ctx, request{verb: verb, method: http.MethodPatch, path: r.Path(k.Namespace, k.Name, o.Subresource),
-		subresource: o.Subresource, query: o.query(), body: body, contentType: string(t)}, r, k, into)
+	return c.object(ctx, request{verb: verb, method: http.MethodPatch, subresource: o.Subresource, query: o.query(),
+		body: body, contentType: string(t)}, r, k, into)
 }
 
 // DeleteOptions are the body of a DELETE.
@@ -123,8 +120,8 @@ func (c *Client) Delete(ctx context.Context, r Resource, k Key, o DeleteOptions)
 	if err != nil {
 		return fmt.Errorf("encode delete options of %s %s: %w", r, k, err)
 	}
-	return c.object(ctx, request{verb: "delete", method: http.MethodDelete, path: r.Path(k.Namespace, k.Name),
-		body: body, contentType: "application/json"}, r, k, nil)
+	return c.object(ctx, request{verb: "delete", method: http.MethodDelete, body: body, contentType: "application/json"},
+		r, k, nil)
 }
 
 // Raw sends a request without a body to any path, for what is no object: /version, discovery, /readyz.
@@ -132,30 +129,79 @@ func (c *Client) Raw(ctx context.Context, method, path string, query url.Values)
 	return c.call(ctx, request{verb: method, what: path, method: method, path: path, query: query})
 }
 
-// object sends a request about one object and decodes the answer.
+// object sends a request about one object and decodes the answer, which has to be about the same object.
 func (c *Client) object(ctx context.Context, req request, r Resource, k Key, into any) error {
-	req.resource, req.what, req.object = r, r.GroupResource()+" "+k.String(), true
+	req.resource, req.what, req.object = r, r.GroupResource()+" "+Printable(k.String(), maxQuoted), true
+	var err error
+	if req.path, err = req.objectPath(k); err != nil {
+		return req.wrap(err)
+	}
 	body, err := c.call(ctx, req)
-	if err != nil || into == nil {
+	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(body, into, decodeOptions); err != nil {
-		return req.wrap(fmt.Errorf("decode the answer: %w", err))
+	if into != nil {
+		if err := json.Unmarshal(body, into, decodeOptions); err != nil {
+			return req.wrap(fmt.Errorf("decode the answer: %w", err))
+		}
+	}
+	if err := answersFor(r, k, body, into); err != nil {
+		return req.wrap(err)
 	}
 	return nil
 }
 
-// nameIn returns the name of an encoded object for an error text.
-func nameIn(body []byte) string {
-	var o struct {
-		Metadata struct {
-			Name         string `json:"name"`
-			GenerateName string `json:"generateName"`
-		} `json:"metadata"`
+// objectPath returns where the request goes: the collection for a new object, for all else the object itself.
+func (r *request) objectPath(k Key) (string, error) {
+	if k.Namespace == "" && !r.resource.ClusterScoped {
+		return "", errors.New("no namespace is given")
 	}
-	_ = json.Unmarshal(body, &o, decodeOptions) // only for an error text
-	if o.Metadata.Name != "" {
-		return o.Metadata.Name
+	if r.method == http.MethodPost && r.subresource == "" {
+		return r.resource.Path(k.Namespace, "")
 	}
-	return o.Metadata.GenerateName
+	if k.Name == "" {
+		return "", errors.New("no name is given")
+	}
+	return r.resource.Path(k.Namespace, k.Name, r.subresource)
+}
+
+// head is what an encoded object says of itself.
+type head struct {
+	Kind     string `json:"kind"`
+	Metadata struct {
+		Name      string `json:"name"`
+		Namespace string `json:"namespace"`
+	} `json:"metadata"`
+}
+
+// headOf leaves empty what cannot be read.
+func headOf(body []byte) (h head) {
+	_ = json.Unmarshal(body, &h, decodeOptions) // a name that is empty is refused or not compared
+	return h
+}
+
+// answersFor fails for the answer of another object than k: a proxy between us and the server has changed the path, and
+// what the answer says would be taken for k's. A Status, the answer to most deletions, has no name.
+func answersFor(r Resource, k Key, body []byte, into any) error {
+	var got Key
+	if obj, ok := into.(Object); ok {
+		got = obj.ObjectMeta().Key()
+	} else {
+		h := headOf(body)
+		if h.Kind == "Status" {
+			return nil
+		}
+		got = Key{h.Metadata.Namespace, h.Metadata.Name}
+	}
+	want := k
+	if r.ClusterScoped {
+		want.Namespace = ""
+	}
+	if k.Name == "" { // the server has made a name
+		want.Name = got.Name
+	}
+	if got != want && got != (Key{}) {
+		return fmt.Errorf("the answer is about %s: check for a proxy that changes paths", Printable(got.String(), maxQuoted))
+	}
+	return nil
 }

@@ -95,7 +95,7 @@ func (c *Client) callOnce(ctx context.Context, r *request) ([]byte, error) {
 			return nil, err
 		}
 	}
-	body, err := io.ReadAll(resp.Body)
+	body, err := readShort(resp)
 	if err != nil {
 		err = &NoAnswerError{readError(ctx, err)}
 		if r.write() {
@@ -111,6 +111,24 @@ func (c *Client) callOnce(ctx context.Context, r *request) ([]byte, error) {
 	}
 	return body, nil
 }
+
+// maxAnswer caps the answer to a short request. An object has 1.5 MiB in etcd and grows a few times in JSON; discovery
+// and OpenAPI documents of a large cluster are a few MiB.
+const maxAnswer = 16 << 20
+
+// readShort reads an answer that is held as a whole.
+func readShort(resp *http.Response) ([]byte, error) {
+	if resp.ContentLength > maxAnswer {
+		return nil, errLongAnswer
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err == nil && len(body) > maxAnswer {
+		err = errLongAnswer
+	}
+	return body, err
+}
+
+var errLongAnswer = fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
 
 // send is the one funnel to net/http. It returns an answer with a 2xx code, whose body the caller closes, or
 // an error: a Status for any other code, a NoAnswerError where there was no answer. A 401 makes it forget the
@@ -180,7 +198,7 @@ func (c *Client) newRequest(ctx context.Context, r *request) (*http.Request, err
 		req.Header.Set("Content-Type", r.contentType)
 	}
 	if r.long {
-		// Said aloud, for proxies and for servers that would compress a watch (v1.37 does by default).
+		// Set explicitly: a server may compress a watch (v1.37 does by default), and a proxy may change the default.
 		req.Header.Set("Accept-Encoding", "identity")
 	}
 	if c.credentials != nil {
@@ -237,15 +255,19 @@ func (c *Client) warn(h http.Header) {
 	}
 	for _, line := range h.Values("Warning") {
 		for _, text := range warningTexts(line) {
-			if c.firstSeen(text) {
+			if text = Printable(text, maxWarning); c.firstSeen(text) {
 				c.onWarning(text)
 			}
 		}
 	}
 }
 
-// maxWarnings bounds the memory of texts: a server with more different warnings than this repeats itself.
-const maxWarnings = 1000
+// maxWarnings and maxWarning bound the memory of texts and their length. An API server sends at most 4 KiB of warnings
+// with an answer, and cuts them to 256 bytes each where they are more.
+const (
+	maxWarnings = 1000
+	maxWarning  = 1 << 10
+)
 
 func (c *Client) firstSeen(text string) bool {
 	c.mu.Lock()

@@ -59,7 +59,7 @@ func pipeTLSClient(t *testing.T, h http.Handler, wrap func(net.Conn) net.Conn) *
 
 // Rules: NET-02
 func TestHTTP2IsInUseOverTLSWithACAOfOnesOwn(t *testing.T) {
-	s := scripted(answer(200, `{"metadata":{"name":"a"}}`))
+	s := scripted(answer(200, `{"metadata":{"name":"a","namespace":"default"}}`))
 	if err := tlsClient(t, s).Get(t.Context(), pods, Key{"default", "a"}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestManyWatchesDoNotHoldUpAGet(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if !r.URL.Query().Has("watch") {
-			fmt.Fprint(w, `{"metadata":{"name":"a"}}`)
+			fmt.Fprint(w, `{"metadata":{"name":"a","namespace":"default"}}`)
 			return
 		}
 		w.(http.Flusher).Flush()
@@ -214,7 +214,7 @@ func TestALaterIsObeyedWithTheSameBody(t *testing.T) {
 			func(w http.ResponseWriter, r *http.Request) {
 				b, _ := io.ReadAll(r.Body)
 				bodies = append(bodies, string(b))
-				answer(201, `{"metadata":{"name":"a","resourceVersion":"5"}}`)(w, r)
+				answer(201, `{"metadata":{"name":"a","namespace":"default","resourceVersion":"5"}}`)(w, r)
 			})
 		began := time.Now()
 		var got pod

@@ -1,6 +1,9 @@
 package kube
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Resource names one kind of object that a server serves, and where. It is data: a controller declares the
 // resources that it watches and writes, nothing is discovered at run time.
@@ -31,16 +34,20 @@ func (r Resource) GroupResource() string {
 // String is GroupResource.
 func (r Resource) String() string { return r.GroupResource() }
 
-// Path returns the URL path below the server's own: of the collection where name is empty, of all namespaces
-// where namespace is empty, of a subresource where one is given. A cluster-scoped resource never gets a
-// namespace in its path.
-func (r Resource) Path(namespace, name string, subresource ...string) string {
-	parts := make([]string, 0, 9)
+// Root returns the URL path of the resource's group and version: "/apis/apps/v1".
+func (r Resource) Root() string {
 	if r.Group == "" {
-		parts = append(parts, "/api", r.Version)
-	} else {
-		parts = append(parts, "/apis", r.Group, r.Version)
+		return "/api/" + r.Version
 	}
+	return "/apis/" + r.Group + "/" + r.Version
+}
+
+// Path returns the URL path below the server's own: of the collection where name is empty, of all namespaces where
+// namespace is empty, of a subresource where one is given. A cluster-scoped resource never gets a namespace in its
+// path. A part that would change what the path names is an error: names come from users, and a proxy that normalizes
+// paths makes another object of "../../other/pods/web".
+func (r Resource) Path(namespace, name string, subresource ...string) (string, error) {
+	parts := append(make([]string, 0, 9), strings.Split(r.Root()[1:], "/")...)
 	if namespace != "" && !r.ClusterScoped {
 		parts = append(parts, "namespaces", namespace)
 	}
@@ -53,8 +60,30 @@ func (r Resource) Path(namespace, name string, subresource ...string) string {
 			}
 		}
 	}
-	return strings.Join(parts, "/")
+	for _, part := range parts {
+		if !isSegment(part) {
+			return "", fmt.Errorf("%q cannot be part of a URL path of %s", Printable(part, maxQuoted), r)
+		}
+	}
+	return "/" + strings.Join(parts, "/"), nil
 }
+
+// isSegment says whether s is one segment of a path, also behind a proxy that decodes and normalizes paths.
+func isSegment(s string) bool {
+	if s == "" || s == "." || s == ".." || len(s) > maxSegment {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c <= ' ', c >= 0x7f, c == '/', c == '\\', c == '%', c == '?', c == '#':
+			return false
+		}
+	}
+	return true
+}
+
+// maxSegment is the longest name that an API server takes (RFC 1123 subdomain).
+const maxSegment = 253
 
 // Key is the name of an object within its resource. It says where an object is, not which one: an object
 // that was deleted and created again has the same Key and another UID.

@@ -18,9 +18,13 @@ const (
 	// maxFrame caps one watch event or one list item. etcd holds 1.5 MiB by default; in JSON and with
 	// managedFields an object grows a few times. client-go has the same cap.
 	maxFrame = 16 << 20
-	// maxDepth bounds the nesting of a value, and with it the memory and the stack that reading it takes. It is
-	// encoding/json's.
-	maxDepth = 10_000
+	// maxDepth bounds the nesting of what is declared, counted from the object: the deepest Kubernetes type, a pod in a
+	// template in a template, has 20 levels, a schema in a definition of custom resources a few more. What nobody has
+	// declared may be nested as deep as it likes: passing over it takes a byte for each level.
+	maxDepth = 100
+	// keptFrames is how many frames in a row have to get by without the memory that a large one took, before it is given
+	// back: objects of 100 KB that come one after the other need not be allocated for one by one.
+	keptFrames = 8
 	// maxEmptyReads is how often a reader may bring nothing and no error; bufio's number.
 	maxEmptyReads = 100
 )
@@ -47,6 +51,15 @@ type scanner struct {
 
 	passed int64 // bytes of the stream ahead of buf
 	frame  int64 // where the present frame began
+	base   int   // the brackets that were open then
+	deep   int   // how deep, below base, what skip passed over last was nested
+	large  bool  // the frame needed a large buffer or many brackets
+	small  int   // frames since one did
+
+	// want is what a decoded object has to be, as far as it says so; nothing where these are empty.
+	want struct{ kind, namespace string }
+	kind string // what the present object says that it is
+	top  int    // how many brackets are open among the members of the object; 0 outside of one
 }
 
 func newScanner(r io.Reader) *scanner { return &scanner{r: r, held: -1} }
@@ -55,11 +68,34 @@ func newScanner(r io.Reader) *scanner { return &scanner{r: r, held: -1} }
 // none.
 func (s *scanner) begin() error {
 	s.frame = s.passed + int64(s.pos)
+	s.base = len(s.open)
+	s.shrink()
 	_, err := s.peek()
 	if err != nil && s.err == io.EOF {
 		return io.EOF
 	}
 	return err
+}
+
+// shrink gives back what a large frame has left behind: a watch lives for minutes, and one object of 3 MiB must not cost
+// 4 MiB for all that time.
+func (s *scanner) shrink() {
+	if len(s.buf) <= bulkBuffer && cap(s.open) <= firstBuffer {
+		return
+	}
+	if s.small++; s.large {
+		s.small = 0
+	}
+	s.large = false
+	if s.small < keptFrames || s.end-s.pos > bulkBuffer/2 {
+		return
+	}
+	s.small = 0
+	s.open = append(make([]byte, 0, 16), s.open...)
+	buf := make([]byte, bulkBuffer)
+	s.passed += int64(s.pos)
+	s.pos, s.end = 0, copy(buf, s.buf[s.pos:s.end])
+	s.buf = buf
 }
 
 // fill reads more. An end of the stream is io.ErrUnexpectedEOF: who reads on expects something.
@@ -97,6 +133,7 @@ func (s *scanner) makeRoom() {
 		from = s.held
 	}
 	old := s.buf[from:s.end]
+	s.large = s.large || len(old) > bulkBuffer/2
 	if full && (len(s.buf) < bulkBuffer || 2*len(old) > len(s.buf)) {
 		s.buf = make([]byte, max(2*len(s.buf), firstBuffer))
 	}
@@ -122,12 +159,12 @@ func (s *scanner) peek() (byte, error) {
 }
 
 // push notes an opened bracket, pop a closed one.
-func (s *scanner) push(c byte) error {
-	if len(s.open) == maxDepth {
-		return fmt.Errorf("JSON is nested more than %d deep", maxDepth)
-	}
+func (s *scanner) push(c byte) {
 	s.open = append(s.open, c)
-	return nil
+	if depth := len(s.open) - s.base; depth > s.deep {
+		s.deep = depth
+		s.large = s.large || depth > firstBuffer
+	}
 }
 
 func (s *scanner) pop(c byte) error {
@@ -139,17 +176,23 @@ func (s *scanner) pop(c byte) error {
 	return nil
 }
 
-// value returns the value that is next in one piece, which is good until the next call.
+// value returns the value that is next in one piece, which is good until the next call. One that is nested too deep is a
+// misfit.
 func (s *scanner) value() ([]byte, error) {
 	if _, err := s.peek(); err != nil {
 		return nil, err
 	}
-	s.held = s.pos
+	s.held, s.deep = s.pos, 0
 	err := s.skip()
 	v := s.buf[s.held:s.pos]
 	s.held = -1
+	if err == nil && s.deep > maxDepth {
+		err = errDeep()
+	}
 	return v, err
 }
+
+func errDeep() error { return &misfit{err: fmt.Errorf("nested more than %d deep", maxDepth)} }
 
 // enter passes over the bracket c that opens an object or array. ok is false, and the value passed, where
 // there is something else: with a misfit, unless it is null.
@@ -158,10 +201,13 @@ func (s *scanner) enter(c byte) (ok bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if first == c && len(s.open)-s.base >= maxDepth {
+		return false, cmp.Or(s.skip(), errDeep())
+	}
 	if first == c {
 		s.pos++
-		err = s.push(c)
-		return err == nil, err
+		s.push(c)
+		return true, nil
 	}
 	v, err := s.value()
 	if err == nil && string(v) != "null" {
@@ -212,7 +258,24 @@ func (s *scanner) member(first bool) (name []byte, ok bool, err error) {
 	s.name = s.buf[s.held : s.held+n]
 	name, err = unquote(s.name)
 	s.held = -1
+	if err == nil && s.top == len(s.open) && string(name) == "kind" {
+		return s.noteKind()
+	}
 	return name, true, err
+}
+
+// noteKind looks at the value of the member "kind", which is next, without passing over it.
+func (s *scanner) noteKind() (name []byte, ok bool, err error) {
+	c, err := s.peek()
+	if err == nil && c == '"' {
+		s.held = s.pos
+		s.pos++
+		if err = s.skipString(); err == nil {
+			s.kind = interned.of(s.buf[s.held+1 : s.pos-1])
+		}
+		s.pos, s.held = s.held, -1
+	}
+	return []byte("kind"), true, err
 }
 
 // unquote returns what a string means. A part that is not UTF-8 becomes U+FFFD.

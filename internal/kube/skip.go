@@ -91,7 +91,7 @@ func (s *scanner) skipNested() error {
 				buf, i = s.buf[:s.end], s.pos
 			}
 		case '{', '[':
-			err = s.push(c)
+			s.push(c)
 		case '}', ']':
 			if err = s.pop(c); len(s.open) == depth {
 				s.pos = i

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -66,20 +67,30 @@ type StatusCause struct {
 	Field   string `json:"field"`
 }
 
-// Error returns the server's message, or the code and reason where it sent none.
+// Error returns the server's message, fit for a terminal, or the code and reason where it sent none.
 func (s *Status) Error() string {
 	if s.Message != "" {
-		return s.Message
+		return Text(s.Message)
 	}
 	if s.Reason != "" {
-		return fmt.Sprintf("%d %s", s.Code, s.Reason)
+		return fmt.Sprintf("%d %s", s.Code, Text(s.Reason))
 	}
 	return fmt.Sprintf("%d %s", s.Code, http.StatusText(s.Code))
 }
 
-// RetryAfter returns how long the server asked us to wait: the larger of header and details, 0 if neither.
+// maxRetryAfter caps the wait that a server may ask for: API servers ask for seconds, and one that asks for years is to
+// be tried again within the hour.
+const maxRetryAfter = time.Hour
+
+// RetryAfter returns how long the server asked us to wait: the larger of header and details, 0 if neither, and an hour
+// at most.
 func (s *Status) RetryAfter() time.Duration {
-	return max(s.retryAfter, time.Duration(s.Details.RetryAfterSeconds)*time.Second)
+	return max(s.retryAfter, seconds(s.Details.RetryAfterSeconds))
+}
+
+// seconds clamps before it multiplies: a product that overflows is negative.
+func seconds(n int) time.Duration {
+	return time.Duration(min(max(n, 0), int(maxRetryAfter/time.Second))) * time.Second
 }
 
 func (s *Status) hasCause(reason string) bool {
@@ -173,11 +184,11 @@ func retryAfter(header string, now time.Time) time.Duration {
 	if header == "" {
 		return 0
 	}
-	if n, err := strconv.Atoi(strings.TrimSpace(header)); err == nil && n >= 0 {
-		return time.Duration(n) * time.Second
+	if n, err := strconv.Atoi(strings.TrimSpace(header)); err == nil || errors.Is(err, strconv.ErrRange) {
+		return seconds(n) // of a number that is out of range, Atoi returns the largest or smallest there is
 	}
-	if t, err := http.ParseTime(header); err == nil && t.After(now) {
-		return t.Sub(now)
+	if t, err := http.ParseTime(header); err == nil {
+		return min(max(t.Sub(now), 0), maxRetryAfter)
 	}
 	return 0
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strconv"
 	"time"
 )
@@ -75,10 +74,13 @@ func Watch[T Object](ctx context.Context, c *Client, q Query, o WatchOptions) (*
 	if s := int(o.Timeout / time.Second); s > 0 {
 		values.Set("timeoutSeconds", strconv.Itoa(s))
 	}
+	r, err := q.request(values)
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", q, err)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	idle := startIdle(o.IdleTimeout, cancel)
-	resp, err := c.send(ctx, &request{method: http.MethodGet, resource: q.Resource, path: q.Resource.Path(q.Namespace, ""),
-		query: values, long: true})
+	resp, err := c.send(ctx, &r)
 	if err == nil {
 		if err = jsonBody(resp); err != nil {
 			drain(resp.Body)
@@ -95,7 +97,7 @@ func Watch[T Object](ctx context.Context, c *Client, q Query, o WatchOptions) (*
 		why:    func() error { return context.Cause(ctx) },
 		body:   resp.Body,
 		idle:   idle,
-		in:     newScanner(idle.reader(resp.Body)),
+		in:     q.scanner(idle.reader(resp.Body)),
 	}, nil
 }
 
@@ -135,7 +137,7 @@ func nextEvent[T Object](s *scanner) (Event[T], error) {
 		return ev, err
 	}
 	var early []byte // an object that came ahead of its type; no server we know sends it so
-	var seen bool
+	var typed, seen bool
 	var failed error // a DecodeError or Status: reported when the frame has been read to its end
 	for first := true; ; first = false {
 		name, ok, err := s.member(first)
@@ -145,36 +147,59 @@ func nextEvent[T Object](s *scanner) (Event[T], error) {
 		if !ok {
 			break
 		}
+		isType, isObject := string(name) == "type", string(name) == "object"
 		switch {
-		case string(name) == "type":
-			err = decodeInto(s, &ev.Type)
-		case string(name) != "object":
+		case isType && typed, isObject && seen:
+			failed = &DecodeError{Err: fmt.Errorf("the watch frame has more than one %s", name)}
 			err = s.skip()
-		case ev.Type == "":
+		case isType:
+			typed = true
+			err = decodeInto(s, &ev.Type)
+		case !isObject:
+			err = s.skip()
+		case !typed:
+			seen = true
 			early, err = s.value()
 			early = bytes.Clone(early)
 		default:
 			seen = true
 			failed, err = decodeEvent(s, &ev)
 		}
-		if err != nil {
+		if failed, err = contained(failed, err); err != nil {
 			return ev, err
 		}
 	}
-	if early != nil && ev.Type != "" {
+	if early != nil && ev.Type != "" && failed == nil {
+		in := newScanner(bytes.NewReader(early))
+		in.want = s.want
 		var err error
-		seen = true
-		if failed, err = decodeEvent(newScanner(bytes.NewReader(early)), &ev); err != nil {
+		if failed, err = decodeEvent(in, &ev); err != nil {
 			return ev, err
 		}
 	}
 	if failed != nil {
 		return ev, failed
 	}
-	if !seen {
+	if !seen || ev.Type == "" {
 		return ev, &DecodeError{Err: errors.New("the watch frame has no type or no object")}
 	}
 	return ev, nil
+}
+
+// broken makes what does not fit the error of the whole stream.
+func broken(what string, err error) error {
+	if bad := (*misfit)(nil); errors.As(err, &bad) {
+		return fmt.Errorf("decode %s: %s", what, Text(bad.Error()))
+	}
+	return err
+}
+
+// contained makes the failure of one frame of what does not fit in it; any other error is the stream's.
+func contained(failed, err error) (error, error) {
+	if bad := (*misfit)(nil); errors.As(err, &bad) {
+		return &DecodeError{Err: bad}, nil
+	}
+	return failed, err
 }
 
 // decodeEvent reads the object of an event whose type is known. failed concerns this frame alone; err the
@@ -197,7 +222,7 @@ func decodeEvent[T Object](s *scanner, ev *Event[T]) (failed, err error) {
 			MetaAnnotated `json:"metadata"`
 		}
 		if err := decodeInto(s, &b); err != nil {
-			return nil, err
+			return nil, broken("bookmark", err) // it might have been the end of the initial events
 		}
 		end, _ := b.Annotations.Get(initialEventsEnd)
 		ev.ResourceVersion, ev.InitialEventsEnd = b.ResourceVersion, end == "true"
@@ -205,7 +230,7 @@ func decodeEvent[T Object](s *scanner, ev *Event[T]) (failed, err error) {
 	case "ERROR":
 		status := &Status{}
 		if err := decodeInto(s, status); err != nil {
-			return nil, err
+			return nil, broken("error event", err)
 		}
 		if status.Reason == "" {
 			status.Reason = reasonOf(status.Code)

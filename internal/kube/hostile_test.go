@@ -1,0 +1,245 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// hostileFrames are watch frames that no API server sends.
+var hostileFrames = []string{
+	`{"type":"X","object":{},"type":"ADDED"}`,
+	`{"object":{},"object":{"metadata":{"name":"a"}},"type":"ADDED"}`,
+	`{"type":"ADDED","object":{"metadata":{"name":"a"}},"object":null}`,
+	`{"type":"ADDED","object":{"kind":"Secret","metadata":{"name":"a"}}}`,
+	`{"type":"BOOKMARK","object":{"metadata":[]}}`, `{"type":"ERROR","object":[]}`, `{"type":[],"object":{}}`,
+	`{"type":"ADDED","object":{"metadata":{"name":"\u001b]52;c;aGk=\u0007"},"spec":7}}`,
+	`{"type":"ADDED","object":{"metadata":{"name":"a"},"x":` + strings.Repeat("[", 9_998) + strings.Repeat("]", 9_998) + `}}`,
+	`{"type":"ADDED","object":{"metadata":{"name":"a","labels":{` + strings.Repeat(`"k":"v",`, 5_000) + `"k":"v"}}}}`,
+	`{"type":"ADDED","object":{"metadata":{"name":"a","generation":` + strings.Repeat("9", 5_000) + `}}}`,
+	`{"type":"ADDED","object":{"` + strings.Repeat("k", 100_000) + `":` + strings.Repeat(`{"x":`, 500) + "1" + strings.Repeat("}", 500) + `}}`,
+}
+
+func TestAHostileFrameIsOneBadObject(t *testing.T) {
+	for _, in := range hostileFrames {
+		got := tell(strings.NewReader(in + frame("ADDED", item("next", "7"))))
+		if !strings.HasSuffix(got, "ADDED next 7, EOF") && !strings.Contains(got, "broken: decode ") {
+			t.Errorf("%.60s: got %.200s", in, got)
+		}
+	}
+	if got := tell(strings.NewReader(hostileFrames[0])); got != "X bad , EOF" {
+		t.Errorf("a frame with two types: got %s", got)
+	}
+}
+
+func TestObjectsOfAnotherKindOrNamespaceAreBad(t *testing.T) {
+	other := strings.Replace(item("b", "2"), `"default"`, `"kube-system"`, 1)
+	secret := strings.Replace(item("c", "3"), `{`, `{"kind":"Secret",`, 1)
+	named := strings.Replace(item("d", "4"), `{`, `{"kind":"Pod",`, 1)
+	c := tlsClient(t, answer(200, podList("20", "", item("a", "1"), other, secret, named)))
+	got, err := List[*pod](t.Context(), c, Query{Resource: pods, Namespace: "default"}, ListOptions{})
+	if err != nil || fmt.Sprint(names(got.Items)) != "[a d]" || len(got.Bad) != 2 {
+		t.Errorf("got %v and bad %v, %v; want a and d", names(got.Items), got.Bad, err)
+	}
+	c = tlsClient(t, answer(200, frame("ADDED", secret)+frame("ADDED", other)+frame("ADDED", named)))
+	st, err := Watch[*pod](t.Context(), c, Query{Resource: pods, Namespace: "default"}, WatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	for _, want := range []string{`decode object default/c: it is of kind "Secret", want Pod`,
+		"decode object kube-system/b: it is not in the namespace default, which was asked for", "<nil>"} {
+		if _, err := st.Next(); fmt.Sprint(err) != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+func TestAListItemThatIsNestedVeryDeepCostsOnlyItself(t *testing.T) {
+	deep := strings.Repeat("[", 9_998) + strings.Repeat("]", 9_998)
+	type kept struct {
+		Meta `json:"metadata"`
+		Spec Raw `json:"spec"`
+	}
+	bad := `{"metadata":{"name":"deep"},"spec":` + deep + `}`
+	ignored := `{"metadata":{"name":"ignored"},"other":` + deep + `}`
+	c := tlsClient(t, answer(200, podList("20", "", item("a", "1"), bad, ignored, item("b", "1"))))
+	got, err := List[*kept](t.Context(), c, Query{Resource: pods}, ListOptions{})
+	if err != nil || len(got.Items) != 3 || len(got.Bad) != 1 || got.Bad[0].Key.Name != "deep" {
+		t.Errorf("got %d items and bad %v, %v", len(got.Items), got.Bad, err)
+	}
+}
+
+func TestABufferShrinksAgainAfterALargeObject(t *testing.T) {
+	type kept struct {
+		Meta `json:"metadata"`
+		Spec string `json:"spec"`
+	}
+	large := `{"metadata":{"name":"large"},"spec":"` + strings.Repeat("x", 3<<20) + `"}`
+	in := frame("ADDED", large) + strings.Repeat(frame("ADDED", item("a", "1")), 2*keptFrames)
+	s := newScanner(strings.NewReader(in))
+	largest := 0
+	for range 1 + 2*keptFrames {
+		if _, err := nextEvent[*kept](s); err != nil {
+			t.Fatal(err)
+		}
+		largest = max(largest, len(s.buf))
+	}
+	if largest < 3<<20 || len(s.buf) > bulkBuffer {
+		t.Errorf("the buffer grew to %d bytes and is %d now, want at most %d", largest, len(s.buf), bulkBuffer)
+	}
+}
+
+// Rules: WRT-19
+func TestRetryAfterIsClampedAndNeverNegative(t *testing.T) {
+	for _, header := range []string{"9223372037", "9223372036854775807", "99999999999999999999", "-1", "-99999999999999999999",
+		"Fri, 31 Dec 9999 23:59:59 GMT"} {
+		for _, details := range []string{"", `,"details":{"retryAfterSeconds":9223372037}`, `,"details":{"retryAfterSeconds":-7}`} {
+			c := tlsClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Retry-After", header)
+				failure(429, "TooManyRequests", details)(w, r)
+			}))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			err := c.Get(ctx, pods, Key{"default", "a"}, nil)
+			cancel()
+			if d := RetryAfter(err); d < 0 || d > maxRetryAfter || AsStatus(err) == nil {
+				t.Errorf("%s with %q: wait %s, %v", header, details, d, err)
+			}
+		}
+	}
+}
+
+func TestAShortAnswerWithoutEndIsCutOff(t *testing.T) {
+	for name, length := range map[string]string{"chunked": "", "announced": strconv.Itoa(3 << 30)} {
+		t.Run(name, func(t *testing.T) {
+			c := pipeClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				if length != "" {
+					w.Header().Set("Content-Length", length)
+				}
+				block := []byte(`{"x":"` + strings.Repeat("x", 1<<20))
+				for {
+					if _, err := w.Write(block); err != nil {
+						return
+					}
+				}
+			}))
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			err := c.Patch(t.Context(), pods, Key{"default", "a"}, MergePatch, 1, nil, WriteOptions{})
+			runtime.ReadMemStats(&after)
+			if !errors.Is(err, errLongAnswer) || !UnknownOutcome(err) {
+				t.Errorf("got %v", err)
+			}
+			if total := (after.TotalAlloc - before.TotalAlloc) >> 20; total > 150 {
+				t.Errorf("%d MiB were allocated", total)
+			}
+		})
+	}
+}
+
+func TestContinueTokensThatNeverEndAreAnError(t *testing.T) {
+	page := 0
+	for name, tc := range map[string]struct {
+		answer func() string
+		say    string
+	}{
+		"the same token":     {func() string { return podList("20", "same", item("a", "1")) }, "came twice"},
+		"two tokens in turn": {func() string { page++; return podList("20", strconv.Itoa(page%2), item("a", "1")) }, "came twice"},
+		"empty pages":        {func() string { page++; return podList("20", strconv.Itoa(page)) }, "two pages in a row are empty"},
+		"a very long token":  {func() string { return podList("20", strings.Repeat("x", 1<<20), item("a", "1")) }, "longer than 16 KiB"},
+	} {
+		s := scripted(func(w http.ResponseWriter, r *http.Request) { answer(200, tc.answer())(w, r) })
+		_, err := List[*pod](t.Context(), tlsClient(t, s), Query{Resource: pods}, ListOptions{})
+		if err == nil || !strings.Contains(err.Error(), tc.say) || len(s.requests()) > 4 {
+			t.Errorf("%s: got %v after %d requests", name, err, len(s.requests()))
+		}
+	}
+}
+
+func TestAListThatComesAByteASecondIsEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := pipeClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			body := podList("20", "", item("a", "1"), `"`+strings.Repeat("x", 10_000)+`"`)
+			for i := range body {
+				if _, err := io.WriteString(w, body[i:i+1]); err != nil || r.Context().Err() != nil {
+					return
+				}
+				w.(http.Flusher).Flush()
+				time.Sleep(time.Second)
+			}
+		}))
+		began := time.Now()
+		_, err := List[*pod](t.Context(), c, Query{Resource: pods}, ListOptions{})
+		if took := time.Since(began); !errors.Is(err, ErrIdle) || took > 3*listIdle {
+			t.Errorf("got %v after %s", err, took)
+		}
+		time.Sleep(5 * time.Second) // the handler notices
+	})
+}
+
+func TestWorkersKeepTheirConnectionsOverHTTP1(t *testing.T) {
+	const workers, rounds = 20, 5
+	var dials atomic.Int32
+	var together sync.WaitGroup
+	c := pipeClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		together.Done()
+		together.Wait() // all workers have a connection of their own
+		answer(200, item("a", "1"))(w, r)
+	}), func(cfg *Config) {
+		dial := cfg.DialContext
+		cfg.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			dials.Add(1)
+			return dial(ctx, network, addr)
+		}
+	})
+	for range rounds {
+		together.Add(workers)
+		var running sync.WaitGroup
+		for range workers {
+			running.Go(func() {
+				if err := c.Get(t.Context(), pods, Key{"default", "a"}, nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		running.Wait()
+	}
+	if n := dials.Load(); n > workers+workers/2 {
+		t.Errorf("%d connections were opened for %d workers", n, workers)
+	}
+}
+
+func TestWhatOthersWroteIsPrintedOnOneLineWithoutControlCharacters(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain":                      "plain",
+		"grün 日本 – ok":               "grün 日本 – ok",
+		"\x1b]52;c;aGk=\x07":         `\x1b]52;c;aGk=\x07`,
+		"a\x1b[2Jb\u009b2Jc":         `a\x1b[2Jb\u009b2Jc`,
+		"one\nlevel=0 forged\r\tend": "one level=0 forged  end",
+		"abc\u202etxt.exe\u2066":     `abc\u202etxt.exe\u2066`,
+		"\xff\xfe":                   `\xff\xfe`,
+		"\uFFFD":                     "\uFFFD",
+		strings.Repeat("ü", 3_000):   strings.Repeat("ü", 2_048) + "...",
+	} {
+		if got := Text(in); got != want {
+			t.Errorf("%.40q: got %.80q, want %.80q", in, got, want)
+		}
+	}
+	c := tlsClient(t, answer(403, `{"kind":"Status","reason":"Forbidden","message":"no\u001b[31m\nforged"}`))
+	if err := c.Get(t.Context(), pods, Key{"default", "a"}, nil); !strings.HasSuffix(err.Error(), `: no\x1b[31m forged`) {
+		t.Errorf("got %q", err)
+	}
+}

@@ -1,10 +1,14 @@
 package kubeconfig
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
+
+	"skiff/internal/kube"
 )
 
 // Rules: AUTH-13
@@ -14,7 +18,8 @@ func TestAUserNameAndPasswordAreSentAsBasicAuthentication(t *testing.T) {
 		{user: "username: bob", header: "Basic Ym9iOg=="},
 		{user: "password: hush", header: "Basic Omh1c2g="},
 		{user: `username: bob, password: "hush: \"1\" €"`, header: "Basic Ym9iOmh1c2g6ICIxIiDigqw="},
-		{user: `username: "b:ob", password: hush`, err: `user "c": username: holds a colon, which basic authentication cannot carry`},
+		{user: `username: "b:ob", password: hush`, err: `user "c": username: holds a colon, which basic authentication ` +
+			`cannot carry`},
 		{user: "token: t, username: bob",
 			err: `user "c": username: there is a token too: a request can carry only one of them, remove the other`},
 		{user: "tokenFile: t, password: hush",
@@ -35,7 +40,7 @@ func TestAUserNameAndPasswordAreSentAsBasicAuthentication(t *testing.T) {
 	}
 }
 
-// Rules: AUTH-13, AUTH-27
+// Rules: AUTH-13
 func TestTheServerSeesTheBasicHeaderBesideAClientCertificate(t *testing.T) {
 	ca := newCA(t, "ca")
 	s := newTLSServer(t, ca.issue("server", "127.0.0.1").pair(t))
@@ -43,7 +48,8 @@ func TestTheServerSeesTheBasicHeaderBesideAClientCertificate(t *testing.T) {
 	id := ca.issue("someone")
 	b.write("tls.crt", string(id.cert))
 	b.write("tls.key", string(id.key))
-	text := strings.Replace(config("c", s.URL, "username: u, password: p, client-certificate: tls.crt, client-key: tls.key"),
+	text := strings.Replace(config("c", s.URL, "username: u, password: p, client-certificate: tls.crt, client-key: "+
+		"tls.key"),
 		"server:", "certificate-authority-data: "+b64(ca.pem)+"\n    server:", 1)
 	cfg, _, err := b.load(Flags{Kubeconfig: b.write("config", text)})
 	if err != nil {
@@ -58,7 +64,8 @@ func TestTheServerSeesTheBasicHeaderBesideAClientCertificate(t *testing.T) {
 // Rules: AUTH-19
 func TestAnAuthProviderIsAnErrorThatNamesThePluginThatReplacedIt(t *testing.T) {
 	for name, instead := range map[string]string{
-		"gcp": "gke-gcloud-auth-plugin", "azure": "kubelogin", "oidc": "kubelogin (kubectl oidc-login)", "x": "the plugin of your provider",
+		"gcp": "gke-gcloud-auth-plugin", "azure": "kubelogin", "oidc": "kubelogin (kubectl oidc-login)", "x": "the " +
+			"plugin of your provider",
 	} {
 		b := newBox(t)
 		path := b.write("config", config("c", "https://h", "auth-provider: {name: "+name+"}"))
@@ -113,7 +120,8 @@ func TestCredentialsAreNeverSentOverPlainHTTP(t *testing.T) {
 	if err != nil || cfg.Server != "http://localhost:8080" || cfg.Credentials != nil {
 		t.Errorf("plain http without credentials: %v, %v", cfg, err)
 	}
-	text := strings.Replace(config("c", "http://localhost", "token: t"), "server:", "proxy-url: http://proxy\n    server:", 1)
+	text := strings.Replace(config("c", "http://localhost", "token: t"), "server:",
+		"proxy-url: http://proxy\n    server:", 1)
 	_, _, err = b.load(Flags{Kubeconfig: b.write("config", text), InsecureLoopbackHTTP: true})
 	wantMessage(t, err, b.path("config")+`:7: cluster "c": proxy-url: a proxy would see the credentials on their way to `+
 		"localhost over plain http: use https")
@@ -134,5 +142,53 @@ func TestATokenReachesALoopbackServerOverPlainHTTPWhereTheFlagAsksForIt(t *testi
 	}
 	if _, err := get(t, newClient(t, cfg)); err != nil || seen != "Bearer t" {
 		t.Errorf("header %q, error %v", seen, err)
+	}
+}
+
+type pod struct {
+	kube.Meta `json:"metadata"`
+}
+
+// Rules: AUTH-27
+func TestATokenThatExpiresDoesNotEndAWatchAndTheNextRequestHasTheNewOne(t *testing.T) {
+	ca := newCA(t, "ca")
+	next, seen := make(chan struct{}), make(chan string, 10)
+	s := newTLSServer(t, ca.issue("server", "127.0.0.1").pair(t))
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen <- r.Header.Get("Authorization")
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Query().Get("watch") == "" {
+			io.WriteString(w, "{}")
+			return
+		}
+		w.(http.Flusher).Flush()
+		<-next
+		io.WriteString(w, `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1",`+
+			`"metadata":{"name":"a","resourceVersion":"7"}}}`+"\n")
+	})
+	b := newBox(t)
+	cfg, _, err := b.load(Flags{Server: s.URL, TokenFile: b.write("tok", "old"), CertificateAuthority: b.write("ca",
+		string(ca.pem))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, cfg)
+	pods := kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
+	w, err := kube.Watch[*pod](t.Context(), c, kube.Query{Resource: pods}, kube.WatchOptions{ResourceVersion: "5"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	b.write("tok", "new")
+	cfg.Credentials.(*tokenFile).read = time.Now().Add(-tokenMaxAge) // the old one has expired meanwhile
+	if _, err := get(t, c); err != nil {
+		t.Fatal(err)
+	}
+	close(next)
+	if e, err := w.Next(); err != nil || e.Object.Name != "a" {
+		t.Errorf("the watch brought %v, error %v", e, err)
+	}
+	if first, second := <-seen, <-seen; first != "Bearer old" || second != "Bearer new" {
+		t.Errorf("headers %q and %q", first, second)
 	}
 }

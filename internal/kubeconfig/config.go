@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"skiff/internal/kube"
@@ -220,22 +221,15 @@ func (u *user) check() error {
 		u.origin.at("auth-provider"), u.AuthProvider.Name, instead)
 }
 
-func (u *user) impersonation() (kube.Impersonation, error) {
-	if u.As == "" {
-		for field, set := range map[string]bool{
-			"as-uid": u.AsUID != "", "as-groups": len(u.AsGroups) > 0, "as-user-extra": len(u.AsExtra) > 0,
-		} {
-			if set {
-				return kube.Impersonation{}, fmt.Errorf("%s: needs the user to impersonate (as, or --as)", u.origin.at(field))
-			}
-		}
-	}
-	return kube.Impersonation{User: u.As, UID: u.AsUID, Groups: u.AsGroups, Extra: u.AsExtra}, nil
-}
+// serverName is what a certificate can be for, besides an address.
+var serverName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9.])?$`)
 
 // tlsConfig builds the TLS settings for a server of the given host.
 func (t *target) tlsConfig(host string, env Env) (*tls.Config, error) {
 	c := t.cluster
+	if c.TLSServerName != "" && net.ParseIP(c.TLSServerName) == nil && !serverName.MatchString(c.TLSServerName) {
+		return nil, fmt.Errorf("%s: %q is not a host name or address", c.origin.at("tls-server-name"), c.TLSServerName)
+	}
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.TLSServerName}
 	switch {
 	case c.Insecure && (c.CA != "" || c.CAData != ""):

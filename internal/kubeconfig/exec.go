@@ -152,7 +152,7 @@ func (p *plugin) describe(cluster *execCluster) error {
 		Kind       string `json:"kind"`
 		APIVersion string `json:"apiVersion"`
 		Spec       spec   `json:"spec"`
-	}{"ExecCredential", p.config.APIVersion, spec{Cluster: cluster}})
+	}{"ExecCredential", p.config.APIVersion, spec{Cluster: cluster}}, json.Deterministic(true))
 	if err != nil {
 		return fmt.Errorf("%s: the cluster's extension %s is not JSON", p.where, execExtension)
 	}

@@ -15,7 +15,8 @@ import (
 // execUser is a user whose plugin is a shell script, with more fields of exec.
 func (b *box) execUser(script, more string) string {
 	path := b.write("plugin.sh", "echo run >> "+b.path("runs")+"\n"+script)
-	return "exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: sh, args: [" + path + "]" + more + "}"
+	return "exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: sh, args: " +
+		"[" + path + "]" + more + "}"
 }
 
 // runs is how often the script has run.
@@ -29,7 +30,8 @@ func (b *box) runs() int {
 
 // says is a script that prints an ExecCredential with this status.
 func says(status string) string {
-	return `printf '%s\n' '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{` + status + `}}'` + "\n"
+	return `printf '%s\n' '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{` +
+		status + "}}'\n"
 }
 
 func (b *box) loadUser(user string) (kube.Config, error) {
@@ -55,17 +57,20 @@ func TestAPluginIsToldWhatTheKubeconfigSays(t *testing.T) {
 	b.write("ca.crt", string(ca.pem))
 	t.Setenv("INHERITED", "from the process")
 	b.write("bin/plugin", "#!/bin/sh\n"+
-		`printf '%s\n' "$1" "$2" "$A" "$INHERITED" "$KUBERNETES_EXEC_INFO" > `+b.path("seen")+"\ncat >> "+b.path("seen")+"\n"+says(`"token":"t"`))
+		`printf '%s\n' "$1" "$2" "$A" "$INHERITED" "$KUBERNETES_EXEC_INFO" > `+b.path("seen")+
+		"\ncat >> "+b.path("seen")+"\n"+says(`"token":"t"`))
 	if err := os.Chmod(b.path("bin/plugin"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ provide, spec string }{
 		{"", `{"interactive":false}`},
-		{", provideClusterInfo: true", `{"cluster":{"server":"https://h/p","tls-server-name":"n","certificate-authority-data":"` + b64(ca.pem) +
-			`","proxy-url":"http://u:p@proxy","config":{"audience":"a","n":[1]}},"interactive":false}`},
+		{", provideClusterInfo: true", `{"cluster":{"server":"https://h/p","tls-server-name":"n",` +
+			`"certificate-authority-data":"` + b64(ca.pem) + `","proxy-url":"http://u:p@proxy","config":{"audience":"a","n":[1]}},"interactive":false}`},
 	} {
-		text := strings.Replace(config("c", "https://h/p/", "exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: IfAvailable, "+
-			`command: bin/plugin, args: [one, "$A; two"], env: [{name: A, value: set}]`+tt.provide+"}"), "server:", `tls-server-name: n
+		text := strings.Replace(config("c", "https://h/p/", "exec: {apiVersion: client.authentication.k8s.io/v1, "+
+			"interactiveMode: IfAvailable, "+
+			`command: bin/plugin, args: [one, "$A; two"], env: [{name: A, value: set}]`+tt.provide+"}"), "server:",
+			`tls-server-name: n
     certificate-authority: ca.crt
     proxy-url: http://u:p@proxy
     extensions:
@@ -92,17 +97,23 @@ func TestAPluginIsToldWhatTheKubeconfigSays(t *testing.T) {
 func TestAPluginThatCannotRunIsAnErrorBeforeItRuns(t *testing.T) {
 	const v1 = "apiVersion: client.authentication.k8s.io/v1, "
 	for _, tt := range []struct{ exec, say string }{
-		{"{command: sh}", "apiVersion is missing: want client.authentication.k8s.io/v1 or client.authentication.k8s.io/v1beta1"},
-		{"{apiVersion: client.authentication.k8s.io/v1alpha1, command: sh}", `apiVersion "client.authentication.k8s.io/v1alpha1": ` +
-			"want client.authentication.k8s.io/v1 or client.authentication.k8s.io/v1beta1; a newer version of the plugin may write that"},
+		{"{command: sh}", "apiVersion is missing: want client.authentication.k8s.io/v1 or " +
+			"client.authentication.k8s.io/v1beta1"},
+		{"{apiVersion: client.authentication.k8s.io/v1alpha1, command: sh}",
+			`apiVersion "client.authentication.k8s.io/v1alpha1": ` +
+				"want client.authentication.k8s.io/v1 or client.authentication.k8s.io/v1beta1; a newer version of the plugin " +
+				"may write that"},
 		{"{" + v1 + "interactiveMode: Never}", "command is missing"},
 		{"{" + v1 + "command: sh}", "interactiveMode is missing: want Never or IfAvailable"},
-		{"{" + v1 + "command: sh, interactiveMode: Sometimes}", `interactiveMode "Sometimes": want Never, IfAvailable or Always`},
-		{"{" + v1 + "command: sh, interactiveMode: Always}", "interactiveMode is Always, but skiff gives plugins no terminal: " +
+		{"{" + v1 + "command: sh, interactiveMode: Sometimes}", `interactiveMode "Sometimes": want Never, IfAvailable or ` +
+			`Always`},
+		{"{" + v1 + "command: sh, interactiveMode: Always}", "interactiveMode is Always, but skiff gives plugins no " +
+			"terminal: " +
 			"log in beforehand and set IfAvailable, or use another credential"},
 		{"{" + v1 + "command: sh, interactiveMode: Never, env: [{name: A=B, value: c}]}",
 			`env: "A=B" is not the name of an environment variable`},
-		{"{" + v1 + "command: no-such-plugin, interactiveMode: Never}", "find command no-such-plugin: executable file not found in $PATH; " +
+		{"{" + v1 + "command: no-such-plugin, interactiveMode: Never}", "find command no-such-plugin: executable file " +
+			"not found in $PATH; " +
 			"install it, or give the full path as the command"},
 		{"{" + v1 + `command: no-such-plugin, interactiveMode: Never, installHint: "Get it\n\n  from X."}`,
 			"find command no-such-plugin: executable file not found in $PATH; Get it from X."},
@@ -131,19 +142,22 @@ func TestWhatAPluginDoesWrongIsSaidWithoutWhatItPrinted(t *testing.T) {
 		return `"` + field + `":"` + strings.ReplaceAll(string(data), "\n", `\n`) + `"`
 	}
 	for name, tt := range map[string]struct{ script, say string }{
-		"fails":             {"echo " + canary + "; exit 3", "exit status 3; its messages are in the log"},
-		"killed":            {"kill -9 $$", "signal: killed; its messages are in the log"},
-		"prints nothing":    {"exit 0", "it printed nothing: want an ExecCredential as JSON"},
-		"prints garbage":    {"echo " + canary, "it printed no ExecCredential: want one as JSON"},
-		"prints HTML":       {"echo '<html>" + canary + "'", "it printed no ExecCredential: want one as JSON"},
-		"prints two values": {says(`"token":"`+canary+`"`) + says(`"token":"b"`), "it printed no ExecCredential: want one as JSON"},
-		"wrong type":        {says(`"token":["` + canary + `"]`), "it printed no ExecCredential: want one as JSON"},
-		"without end":       {"yes " + canary, "it printed more than 1048576 bytes"},
-		"another version": {`echo '{"apiVersion":"client.authentication.k8s.io/v1beta1","kind":"ExecCredential","status":{"token":"` + canary + `"}}'`,
+		"fails":          {"echo " + canary + "; exit 3", "exit status 3; its messages are in the log"},
+		"killed":         {"kill -9 $$", "signal: killed; its messages are in the log"},
+		"prints nothing": {"exit 0", "it printed nothing: want an ExecCredential as JSON"},
+		"prints garbage": {"echo " + canary, "it printed no ExecCredential: want one as JSON"},
+		"prints HTML":    {"echo '<html>" + canary + "'", "it printed no ExecCredential: want one as JSON"},
+		"prints two values": {says(`"token":"`+canary+`"`) + says(`"token":"b"`), "it printed no ExecCredential: want " +
+			"one as JSON"},
+		"wrong type":  {says(`"token":["` + canary + `"]`), "it printed no ExecCredential: want one as JSON"},
+		"without end": {"yes " + canary, "it printed more than 1048576 bytes"},
+		"another version": {`echo '{"apiVersion":"client.authentication.k8s.io/v1beta1","kind":"ExecCredential",` +
+			`"status":{"token":"` + canary + `"}}'`,
 			`it printed apiVersion "client.authentication.k8s.io/v1beta1", kind "ExecCredential": ` +
 				"want client.authentication.k8s.io/v1, ExecCredential, as the kubeconfig says"},
 		"another kind": {`echo '{"apiVersion":"v1","kind":"Secret"}'`,
-			`it printed apiVersion "v1", kind "Secret": want client.authentication.k8s.io/v1, ExecCredential, as the kubeconfig says`},
+			`it printed apiVersion "v1", kind "Secret": want client.authentication.k8s.io/v1, ExecCredential, as the ` +
+				`kubeconfig says`},
 		"no status": {`echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential"}'`,
 			"it printed an ExecCredential without a status"},
 		"empty status":   {says(""), "it printed an ExecCredential with neither a token nor a client certificate"},
@@ -151,8 +165,10 @@ func TestWhatAPluginDoesWrongIsSaidWithoutWhatItPrinted(t *testing.T) {
 		"the other half": {says(pem("clientKeyData", id.key)), "it printed a client key without its certificate"},
 		"no pair": {says(pem("clientCertificateData", id.cert) + "," + pem("clientKeyData", other.key)),
 			"it printed a client certificate that cannot be used: tls: private key does not match public key"},
-		"broken token": {says(`"token":"` + canary + `\n"`), "it printed a token with white space or characters that a header cannot carry"},
-		"broken time":  {says(`"token":"` + canary + `","expirationTimestamp":"soon"`), "it printed an expirationTimestamp that is not a time (RFC 3339)"},
+		"broken token": {says(`"token":"` + canary + `\n"`), "it printed a token with white space or characters that a " +
+			"header cannot carry"},
+		"broken time": {says(`"token":"` + canary + `","expirationTimestamp":"soon"`),
+			"it printed an expirationTimestamp that is not a time (RFC 3339)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBox(t)
@@ -161,7 +177,8 @@ func TestWhatAPluginDoesWrongIsSaidWithoutWhatItPrinted(t *testing.T) {
 		})
 	}
 	b := newBox(t)
-	_, err := b.plugin(says(`"token":"`+canary+`","expirationTimestamp":"2020-01-02T03:04:05Z"`), "").Authorization(t.Context())
+	_, err := b.plugin(says(`"token":"`+canary+`","expirationTimestamp":"2020-01-02T03:04:05Z"`),
+		"").Authorization(t.Context())
 	wantError(t, err, "run sh: it printed a credential that expired at 2020-01-02T03:04:05Z, and it is "+
 		time.Now().UTC().Format("2006-01-02T"), ": log in again, or correct the clock")
 }
@@ -182,7 +199,8 @@ func TestWhatAPluginSaysOnStandardErrorBecomesWarnings(t *testing.T) {
 	}
 	b = newBox(t)
 	p = b.plugin("yes | head -c 100000 >&2; exit 1", "")
-	if _, err := p.Authorization(t.Context()); err == nil || len(strings.Join(b.warnings, "")) > 300*maxExecMessage/2 || len(b.warnings) > maxExecMessage {
+	if _, err := p.Authorization(t.Context()); err == nil || len(strings.Join(b.warnings, "")) > 300*maxExecMessage/2 ||
+		len(b.warnings) > maxExecMessage {
 		t.Errorf("%d warnings, error %v", len(b.warnings), err)
 	}
 }
@@ -190,7 +208,8 @@ func TestWhatAPluginSaysOnStandardErrorBecomesWarnings(t *testing.T) {
 // Rules: AUTH-18
 func TestAPluginBesideAnotherCredentialNeverRuns(t *testing.T) {
 	id := newCA(t, "ca").issue("someone")
-	for _, other := range []string{"token: t", "username: u, password: p", "client-certificate-data: " + b64(id.cert) + ", client-key-data: " + b64(id.key)} {
+	for _, other := range []string{"token: t", "username: u, password: p", "client-certificate-data: " + b64(id.cert) +
+		", client-key-data: " + b64(id.key)} {
 		b := newBox(t)
 		cfg, err := b.loadUser(other + ", " + b.execUser(says(`"token":"plugin"`), ""))
 		if err != nil || header(t, cfg) == "Bearer plugin" || b.runs() != 0 {

@@ -78,22 +78,30 @@ func bearer(token Secret) string {
 // refresh runs the plugin and keeps what it returns. The requests that wait for running wait for it.
 func (p *plugin) refresh(ctx context.Context) {
 	cred, err := p.run(ctx)
+	if p.keep(cred, err) {
+		p.conns.closeAll() // the server judges a connection by the certificate that opened it
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.running)
+	p.running = nil
+}
+
+// keep stores the result of a run and says whether the certificate is another one than before.
+func (p *plugin) keep(cred *credential, err error) (newCertificate bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended, p.err = time.Now(), nil
-	close(p.running)
-	p.running = nil
 	if err != nil {
 		p.err = fmt.Errorf("%s: %w", p.where, err)
 		if p.cred != nil && !p.cred.expired(p.ended) {
 			p.env.warnf("%s; the credential returned before is used", p.err)
 		}
-		return
+		return false
 	}
-	if p.cred != nil && !sameCertificate(p.cred.pair, cred.pair) {
-		p.conns.closeAll() // the server judges a connection by the certificate that opened it
-	}
+	newCertificate = p.cred != nil && !sameCertificate(p.cred.pair, cred.pair)
 	p.cred, p.read, p.refused = cred, p.ended, false
+	return newCertificate
 }
 
 func sameCertificate(a, b *tls.Certificate) bool {

@@ -168,21 +168,23 @@ var providers = map[string]struct{ command, args, cluster, user string }{
       installHint: Install gke-gcloud-auth-plugin for use with kubectl by following
         https://cloud.google.com/kubernetes-engine/docs/how-to/cluster-access-for-kubectl#install_plugin
       provideClusterInfo: true`},
-	"AKS": {command: "kubelogin", args: "get-token --environment AzurePublicCloud --server-id 6dae --client-id 80fa --tenant-id 7 --login azurecli", user: `
+	"AKS": {command: "kubelogin", args: "get-token --environment AzurePublicCloud --server-id 6dae --tenant-id 7", user: `
       apiVersion: client.authentication.k8s.io/v1beta1
-      args: [get-token, --environment, AzurePublicCloud, --server-id, "6dae", --client-id, 80fa, --tenant-id, "7", --login, azurecli]
+      args: [get-token, --environment, AzurePublicCloud, --server-id, "6dae", --tenant-id, "7"]
       command: kubelogin
       env: null
       installHint: "\nkubelogin is not installed which is required to connect to AAD enabled cluster.\n"
       provideClusterInfo: false`},
-	"OIDC": {command: "kubectl", args: "oidc-login get-token --oidc-issuer-url=https://id.example --oidc-client-id=k8s", user: `
+	"OIDC": {command: "kubectl",
+		args: "oidc-login get-token --oidc-issuer-url=https://id.example --oidc-client-id=k8s", user: `
       apiVersion: client.authentication.k8s.io/v1
       args: [oidc-login, get-token, --oidc-issuer-url=https://id.example, --oidc-client-id=k8s]
       command: kubectl
       env: null
       interactiveMode: Never
       provideClusterInfo: false`},
-	"Teleport": {command: "bin/tsh", args: "kube credentials --kube-cluster=demo --teleport-cluster=t.example --proxy=t.example:443", cluster: `
+	"Teleport": {command: "bin/tsh",
+		args: "kube credentials --kube-cluster=demo --teleport-cluster=t.example --proxy=t.example:443", cluster: `
     tls-server-name: kube-teleport-proxy-alpn.t.example
     extensions:
     - extension: demo
@@ -218,12 +220,14 @@ func TestKubeconfigsOfProvidersWorkWithTheirPlugin(t *testing.T) {
 				path = "PATH/" + path
 			}
 			path = b.write(path, "#!/bin/sh\n[ \"$*\" = '"+p.args+`' ] || { echo "$@" >&2; exit 1; }`+"\n"+
-				`printf '{"kind":"ExecCredential","apiVersion":"`+version+`","spec":{"interactive":false},"status":{`+status+"}}'\n")
+				`printf '{"kind":"ExecCredential","apiVersion":"`+version+`","spec":{"interactive":false},"status":{`+
+				status+"}}'\n")
 			if err := os.Chmod(path, 0o700); err != nil {
 				t.Fatal(err)
 			}
 			t.Setenv("PATH", b.path("PATH")+":"+os.Getenv("PATH"))
-			text := strings.Replace(config("c", s.URL, ""), "server:", "certificate-authority-data: "+b64(ca.pem)+p.cluster+"\n    server:", 1)
+			text := strings.Replace(config("c", s.URL, ""), "server:",
+				"certificate-authority-data: "+b64(ca.pem)+p.cluster+"\n    server:", 1)
 			text = strings.Replace(text, "  user: {}\n", "  user:\n    exec:"+p.user+"\n", 1)
 			cfg, _, err := b.load(Flags{Kubeconfig: b.write("config", text)})
 			if err != nil {

@@ -21,13 +21,19 @@ func TestKubeconfigIsAListOfFiles(t *testing.T) {
 		warning  string
 	}{
 		{name: "home is read without the variable", files: map[string]string{"home/.kube/config": a}, server: "https://a"},
-		{name: "home is not read with it", files: map[string]string{"home/.kube/config": a, "z": z}, list: []string{"z"}, server: "https://z"},
-		{name: "missing files are skipped", files: map[string]string{"z": z}, list: []string{"nope", "z"}, server: "https://z"},
+		{name: "home is not read with it", files: map[string]string{"home/.kube/config": a, "z": z}, list: []string{"z"},
+			server: "https://z"},
+		{name: "missing files are skipped", files: map[string]string{"z": z}, list: []string{"nope", "z"},
+			server: "https://z"},
 		{name: "duplicates are read once", files: map[string]string{"z": z}, list: []string{"z", "z"}, server: "https://z"},
-		{name: "all missing warns", list: []string{"nope", "neither"}, err: "no cluster configured", warning: "none of these files exists"},
-		{name: "broken files are errors", files: map[string]string{"bad": "{", "z": z}, list: []string{"z", "bad"}, err: "bad: line 1"},
-		{name: "explicit must exist", files: map[string]string{"z": z}, list: []string{"z"}, explicit: "nope", err: "no such file"},
-		{name: "explicit is not merged", files: map[string]string{"a": "current-context: z", "z": z}, list: []string{"z"}, explicit: "a", err: `context "z": no such context`},
+		{name: "all missing warns", list: []string{"nope", "neither"}, err: "no cluster configured",
+			warning: "none of these files exists"},
+		{name: "broken files are errors", files: map[string]string{"bad": "{", "z": z}, list: []string{"z", "bad"},
+			err: "bad: line 1"},
+		{name: "explicit must exist", files: map[string]string{"z": z}, list: []string{"z"}, explicit: "nope",
+			err: "no such file"},
+		{name: "explicit is not merged", files: map[string]string{"a": "current-context: z", "z": z}, list: []string{"z"},
+			explicit: "a", err: `context "z": no such context`},
 		{name: "an empty explicit file", files: map[string]string{"e": ""}, explicit: "e", err: "no cluster configured"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -76,8 +82,10 @@ contexts: [{name: x, context: {cluster: c, user: red, namespace: two}}]
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Server != "https://first" || cfg.TLS.ServerName != "" || token(t, cfg) != "first" || cfg.Impersonate.User != "" {
-		t.Errorf("entries of several files were mixed: %s %q %s %v", cfg.Server, cfg.TLS.ServerName, token(t, cfg), cfg.Impersonate)
+	if cfg.Server != "https://first" || cfg.TLS.ServerName != "" || token(t, cfg) != "first" ||
+		cfg.Impersonate.User != "" {
+		t.Errorf("entries of several files were mixed: %s %q %s %v", cfg.Server, cfg.TLS.ServerName, token(t, cfg),
+			cfg.Impersonate)
 	}
 	if ns != "two" {
 		t.Errorf("namespace %q: context x of the second file should win", ns)
@@ -175,7 +183,8 @@ clusters:
 contexts:
 - {name: c, context: {cluster: d}}
 `)
-		if cfg, _, err := b.load(Flags{Kubeconfig: path}); err != nil || cfg.Server != "https://h" || cfg.TLS.RootCAs == nil {
+		if cfg, _, err := b.load(Flags{Kubeconfig: path}); err != nil || cfg.Server != "https://h" ||
+			cfg.TLS.RootCAs == nil {
 			t.Errorf("YAML: %v", err)
 		}
 	})
@@ -185,8 +194,10 @@ contexts:
 		"a cluster without a name":                              "clusters: [{cluster: {server: s}}]",
 		`kind "Pod", not a v1 Config`:                           "apiVersion: v1\nkind: Pod\n",
 		"line 1: cannot unmarshal":                              "[]",
-		`config:2: context "c": cluster: no cluster`:            "contexts:\n- {name: c, context: {cluster: x}}\ncurrent-context: c\n",
-		`config:2: context "c": user: no user`:                  "contexts:\n- {name: c, context: {cluster: k, user: x}}\ncurrent-context: c\nclusters: [{name: k, cluster: {server: s}}]\n",
+		`config:2: context "c": cluster: no cluster`: "contexts:\n- {name: c, context: {cluster: " +
+			"x}}\ncurrent-context: c\n",
+		`config:2: context "c": user: no user`: "contexts:\n- {name: c, context: {cluster: k, user: " +
+			"x}}\ncurrent-context: c\nclusters: [{name: k, cluster: {server: s}}]\n",
 	} {
 		b := newBox(t)
 		path := b.write("config", text)

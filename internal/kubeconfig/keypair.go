@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net"
 	"slices"
 	"sync"
 	"time"
@@ -94,47 +93,4 @@ func (p *keyPair) reload() (changed bool, err error) {
 		p.pair = &pair
 	}
 	return changed, nil
-}
-
-// connTracker dials as kube does and remembers what is open.
-type connTracker struct {
-	mu   sync.Mutex // guards open
-	open map[*trackedConn]struct{}
-}
-
-type trackedConn struct {
-	net.Conn
-	tracker *connTracker
-}
-
-func (t *connTracker) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	conn, err := kube.Dialer().DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	tracked := &trackedConn{Conn: conn, tracker: t}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.open == nil {
-		t.open = map[*trackedConn]struct{}{}
-	}
-	t.open[tracked] = struct{}{}
-	return tracked, nil
-}
-
-func (c *trackedConn) Close() error {
-	c.tracker.mu.Lock()
-	delete(c.tracker.open, c)
-	c.tracker.mu.Unlock()
-	return c.Conn.Close()
-}
-
-func (t *connTracker) closeAll() {
-	t.mu.Lock()
-	open := t.open
-	t.open = nil
-	t.mu.Unlock()
-	for c := range open {
-		_ = c.Conn.Close() // its reader gets the error and tells the requests on it
-	}
 }

@@ -138,7 +138,7 @@ func (t *target) override(f Flags) error {
 		c.TLSServerName = "" // it belonged to the other server
 	}
 	if f.TLSServerName != "" {
-		c.TLSServerName = f.TLSServerName
+		c.TLSServerName, c.origin = f.TLSServerName, c.origin.with("tls-server-name", "--tls-server-name")
 	}
 	if f.InsecureSkipTLSVerify {
 		c.Insecure, c.origin = true, c.origin.with("insecure-skip-tls-verify", "--insecure-skip-tls-verify")
@@ -159,7 +159,7 @@ func (t *target) override(f Flags) error {
 			origin: u.origin.with("token", "--token").with("tokenFile", "--token-file")}
 	}
 	if f.As != "" {
-		u.As = f.As
+		u.As, u.origin = f.As, u.origin.with("as", "--as")
 		u.AsUID, u.AsGroups, u.AsExtra = "", nil, nil // they described the other user
 	}
 	if len(f.AsGroups) > 0 {

@@ -107,13 +107,16 @@ func TestImpersonationNeedsAUser(t *testing.T) {
 	_, _, err := b.load(Flags{Server: "https://h", AsGroups: []string{"g"}})
 	wantError(t, err, "--as-group", "needs the user")
 
-	path := b.write("config", config("c", "https://h", "as: a, as-uid: u, as-groups: [g1, g2], as-user-extra: {Some/key: [v]}"))
+	path := b.write("config", config("c", "https://h", "as: a, as-uid: u, as-groups: [g1, g2], as-user-extra: "+
+		"{Some/key: [v]}"))
 	cfg, _, err := b.load(Flags{Kubeconfig: path})
-	if i := cfg.Impersonate; err != nil || i.User != "a" || i.UID != "u" || len(i.Groups) != 2 || i.Extra["Some/key"][0] != "v" {
+	if i := cfg.Impersonate; err != nil || i.User != "a" || i.UID != "u" || len(i.Groups) != 2 ||
+		i.Extra["Some/key"][0] != "v" {
 		t.Errorf("impersonation %+v, error %v", i, err)
 	}
 	cfg, _, err = b.load(Flags{Kubeconfig: path, As: "other", AsGroups: []string{"g3"}})
-	if i := cfg.Impersonate; err != nil || i.User != "other" || i.UID != "" || i.Extra != nil || fmt.Sprint(i.Groups) != "[g3]" {
+	if i := cfg.Impersonate; err != nil || i.User != "other" || i.UID != "" || i.Extra != nil ||
+		fmt.Sprint(i.Groups) != "[g3]" {
 		t.Errorf("--as replaces the impersonated user as a whole: %+v, error %v", i, err)
 	}
 }
@@ -190,14 +193,17 @@ func TestFlagsOverrideFieldByField(t *testing.T) {
 	path := b.write("config", strings.Replace(config("c", "https://h", "token: t, as: a"),
 		"server: https://h", "server: https://h\n    tls-server-name: old\n    certificate-authority: missing.crt", 1))
 	ca := b.write("ca.crt", string(newCA(t, "ca").pem))
-	cfg, _, err := b.load(Flags{Kubeconfig: path, Server: "other:1", CertificateAuthority: ca, Token: NewSecret("mine"), RequestTimeout: 7})
+	cfg, _, err := b.load(Flags{Kubeconfig: path, Server: "other:1", CertificateAuthority: ca, Token: NewSecret("mine"),
+		RequestTimeout: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Server != "https://other:1" || cfg.TLS.ServerName != "" || token(t, cfg) != "mine" || cfg.Impersonate.User != "a" || cfg.Timeout != 7 {
+	if cfg.Server != "https://other:1" || cfg.TLS.ServerName != "" || token(t, cfg) != "mine" ||
+		cfg.Impersonate.User != "a" || cfg.Timeout != 7 {
 		t.Errorf("%v", cfg)
 	}
-	if _, _, err = b.load(Flags{Server: "h", Token: NewSecret("a"), TokenFile: "b"}); err == nil || !strings.Contains(err.Error(), "give one of them") {
+	if _, _, err = b.load(Flags{Server: "h", Token: NewSecret("a"), TokenFile: "b"}); err == nil ||
+		!strings.Contains(err.Error(), "give one of them") {
 		t.Errorf("error %v", err)
 	}
 	_, _, err = b.load(Flags{Server: "h", CertificateAuthority: ca, InsecureSkipTLSVerify: true})

@@ -1,6 +1,7 @@
 package kubeconfig
 
 import (
+	"crypto/tls"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -81,7 +82,8 @@ func socksProxy(t *testing.T, tunnels *atomic.Int32, user, password string) net.
 		if _, err := io.ReadFull(c, req); err != nil {
 			return err
 		}
-		up, err := net.Dial("tcp", netip.AddrPortFrom(netip.AddrFrom4([4]byte(req[4:8])), binary.BigEndian.Uint16(req[8:])).String())
+		up, err := net.Dial("tcp", netip.AddrPortFrom(netip.AddrFrom4([4]byte(req[4:8])),
+			binary.BigEndian.Uint16(req[8:])).String())
 		if err != nil {
 			return err
 		}
@@ -115,6 +117,10 @@ func TestProxyURLIsUsedAndItsPasswordNeverShown(t *testing.T) {
 	var tunnels atomic.Int32
 	connect := connectProxy(t, &tunnels, "u", password)
 	defer connect.Close()
+	secure := httptest.NewUnstartedServer(connect.Config.Handler)
+	secure.TLS = &tls.Config{Certificates: []tls.Certificate{ca.issue("proxy", "127.0.0.1").pair(t)}}
+	secure.StartTLS()
+	defer secure.Close()
 	socks := socksProxy(t, &tunnels, "u", password)
 	defer socks.Close()
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
@@ -125,8 +131,10 @@ func TestProxyURLIsUsedAndItsPasswordNeverShown(t *testing.T) {
 
 	for _, tt := range []struct{ name, proxy, err string }{
 		{"http", "http://u:" + password + "@" + connect.Listener.Addr().String(), ""},
+		{"https", "https://u:" + password + "@" + secure.Listener.Addr().String(), ""},
 		{"socks5", "socks5://u:" + password + "@" + socks.Addr().String(), ""},
-		{"http, refused", "http://u:wrong-" + password + "@" + connect.Listener.Addr().String(), "Proxy Authentication Required"},
+		{"http, refused", "http://u:wrong-" + password + "@" + connect.Listener.Addr().String(),
+			"Proxy Authentication Required"},
 		{"http, unreachable", "http://u:" + password + "@" + closed.Addr().String(), "refused"},
 		{"socks5, unreachable", "socks5://u:" + password + "@" + closed.Addr().String(), "refused"},
 	} {

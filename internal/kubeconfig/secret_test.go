@@ -18,8 +18,10 @@ func TestNothingThatIsPrintedShowsASecret(t *testing.T) {
 	b.write("tok", canary)
 	path := b.write("config", config("c", "https://h", "token: "+canary+", tokenFile: tok, client-certificate-data: "+
 		b64(id.cert)+", client-key-data: "+b64(id.key)))
-	b.write("config", strings.Replace(config("c", "https://h", "token: "+canary+", client-certificate-data: "+b64(id.cert)+
-		", client-key-data: "+b64(id.key)), "server: https://h", "server: https://h\n    proxy-url: http://u:"+canary+"@proxy", 1))
+	b.write("config", strings.Replace(config("c", "https://h", "token: "+canary+", client-certificate-data: "+
+		""+b64(id.cert)+
+		", client-key-data: "+b64(id.key)), "server: https://h", "server: https://h\n    proxy-url: "+
+		"http://u:"+canary+"@proxy", 1))
 	m, err := loadFiles(Flags{Kubeconfig: path}, b.env())
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +39,8 @@ func TestNothingThatIsPrintedShowsASecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.write("cert", string(id.cert))
-	pairPath := b.write("pair", config("c", "https://h", "token: "+canary+", client-certificate: cert, client-key-data: "+b64(id.key)))
+	pairPath := b.write("pair", config("c", "https://h", "token: "+canary+", client-certificate: cert, "+
+		"client-key-data: "+b64(id.key)))
 	pairCfg, _, err := b.load(Flags{Kubeconfig: pairPath})
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +49,8 @@ func TestNothingThatIsPrintedShowsASecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range []any{cfg, &cfg, fileCfg, cfg.Credentials, fileCfg.Credentials, &pairCfg, pairCfg.Credentials, target, *target, target.user, target.cluster,
+	for _, v := range []any{cfg, &cfg, fileCfg, cfg.Credentials, fileCfg.Credentials, &pairCfg, pairCfg.Credentials,
+		target, *target, target.user, target.cluster,
 		Flags{Token: NewSecret(canary)}, &Flags{Token: NewSecret(canary)}, client, *m} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
 			text := fmt.Sprintf(verb, v)
@@ -66,7 +70,8 @@ func TestErrorsNameTheFieldAndNeverItsContent(t *testing.T) {
 		{user: "client-key-data: " + canary + "!", where: "client-key-data", say: "illegal base64"},
 		{user: "client-certificate-data: " + b64(id.cert), where: "client-certificate-data", say: "no client-key"},
 		{user: "client-key-data: " + b64(id.key), where: "client-key-data", say: "no client-certificate"},
-		{user: "client-certificate-data: " + b64(id.cert) + ", client-key-data: " + b64(other.key), where: "client-key-data", say: "does not match"},
+		{user: "client-certificate-data: " + b64(id.cert) + ", client-key-data: " + b64(other.key),
+			where: "client-key-data", say: "does not match"},
 		{user: "client-certificate: nope.crt, client-key: nope.key", where: "client-certificate", say: "no such file"},
 		{user: "tokenFile: nope", where: "tokenFile", say: "no such file"},
 		{user: "tokenFile: empty", where: "tokenFile", say: "is empty"},
@@ -76,9 +81,12 @@ func TestErrorsNameTheFieldAndNeverItsContent(t *testing.T) {
 		{user: "token: t, token: " + canary, say: `line 13: mapping key "token" already defined`},
 		{server: "https://h, proxy-url: 'http://u:" + canary + "@p:x'", where: "proxy-url", say: "not a URL"},
 		{server: "https://h, proxy-url: 'ftp://u:" + canary + "@p'", where: "proxy-url", say: "want http, https or socks5"},
-		{server: "https://h, certificate-authority-data: " + canary + "!", where: "certificate-authority-data", say: "illegal base64"},
-		{server: "https://h, certificate-authority-data: " + b64([]byte(canary)), where: "certificate-authority-data", say: "no PEM certificate"},
-		{server: "https://h, insecure-skip-tls-verify: true, certificate-authority: ca.crt", where: "insecure-skip-tls-verify", say: "contradicts"},
+		{server: "https://h, certificate-authority-data: " + canary + "!", where: "certificate-authority-data",
+			say: "illegal base64"},
+		{server: "https://h, certificate-authority-data: " + b64([]byte(canary)), where: "certificate-authority-data",
+			say: "no PEM certificate"},
+		{server: "https://h, insecure-skip-tls-verify: true, certificate-authority: ca.crt",
+			where: "insecure-skip-tls-verify", say: "contradicts"},
 		{server: "https://h, insecure-skip-tls-verify: " + canary, say: "cannot unmarshal !!str value into bool"},
 	} {
 		b := newBox(t)

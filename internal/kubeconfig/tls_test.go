@@ -34,7 +34,8 @@ func newTLSServer(t *testing.T, cert tls.Certificate) *tlsServer {
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return &tls.Config{Certificates: []tls.Certificate{s.cert}, ClientAuth: tls.RequestClientCert, NextProtos: []string{"h2", "http/1.1"}}, nil
+			return &tls.Config{Certificates: []tls.Certificate{s.cert}, ClientAuth: tls.RequestClientCert,
+				NextProtos: []string{"h2", "http/1.1"}}, nil
 		},
 	}
 	s.EnableHTTP2 = true
@@ -97,9 +98,12 @@ func TestTheServerCertificateMustFitTheNameAndTheCA(t *testing.T) {
 		{"the system's roots", s.URL, "", "unknown authority"},
 		{"a certificate for another name", named.URL, "certificate-authority: good.crt", "doesn't contain any IP SANs"},
 		{"tls-server-name", named.URL, "certificate-authority: good.crt, tls-server-name: api.example", ""},
-		{"tls-server-name with data", named.URL, "certificate-authority-data: " + b64(good.pem) + ", tls-server-name: api.example", ""},
-		{"tls-server-name that is an address", s.URL, "certificate-authority: good.crt, tls-server-name: 127.0.0.2", "not 127.0.0.2"},
-		{"a wrong tls-server-name", named.URL, "certificate-authority: good.crt, tls-server-name: x.example", "not x.example"},
+		{"tls-server-name with data", named.URL, "certificate-authority-data: " + b64(good.pem) +
+			", tls-server-name: api.example", ""},
+		{"tls-server-name that is an address", s.URL, "certificate-authority: good.crt, tls-server-name: 127.0.0.2",
+			"not 127.0.0.2"},
+		{"a wrong tls-server-name", named.URL, "certificate-authority: good.crt, tls-server-name: x.example",
+			"not x.example"},
 		{"no check at all", named.URL, "insecure-skip-tls-verify: true", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -135,7 +139,8 @@ func TestDataWinsOverAFileWithAWarning(t *testing.T) {
 	b.write("other.crt", string(other.pem))
 	b.write("tls.crt", string(fromFile.cert))
 	b.write("tls.key", string(fromFile.key))
-	text := strings.Replace(config("c", s.URL, "client-certificate: tls.crt, client-key: tls.key, client-certificate-data: "+
+	text := strings.Replace(config("c", s.URL, "client-certificate: tls.crt, client-key: tls.key, "+
+		"client-certificate-data: "+
 		b64(fromData.cert)+", client-key-data: "+b64(fromData.key)),
 		"server:", "certificate-authority: other.crt\n    certificate-authority-data: "+b64(good.pem)+"\n    server:", 1)
 	path := b.write("config", text)
@@ -147,7 +152,8 @@ func TestDataWinsOverAFileWithAWarning(t *testing.T) {
 		t.Errorf("%s, %v", who, err)
 	}
 	all := strings.Join(b.warnings, "\n")
-	for _, field := range []string{`cluster "c": certificate-authority:`, `user "c": client-certificate:`, `user "c": client-key:`} {
+	for _, field := range []string{`cluster "c": certificate-authority:`, `user "c": client-certificate:`,
+		`user "c": client-key:`} {
 		if !strings.Contains(all, field+" ignored") || len(b.warnings) != 3 {
 			t.Errorf("warnings %q, want one about %s", b.warnings, field)
 		}

@@ -29,8 +29,8 @@ var apiService = store.Key{Namespace: "default", Name: "kubernetes"}
 // serviceCheck is how often a real server looks whether its Service exists.
 const serviceCheck = 10 * time.Second
 
-// restoreService creates the API server's Service again when it has been missing for serviceCheck, and returns how long
-// to wait for that.
+// restoreService creates the API server's Service again when it has been missing for serviceCheck, and returns how
+// long to wait for that.
 func (s *Server) restoreService() (next time.Duration) {
 	s.store.Update(func(tx *store.Tx) error {
 		if tx.Get("services", apiService) != nil {

@@ -99,7 +99,7 @@ func (s *Server) plainPatch(w http.ResponseWriter, r *request, t kube.PatchType,
 func patched(r *request, t kube.PatchType, live map[string]any, p any) (any, error) {
 	switch t {
 	case kube.JSONPatch:
-		out, err := jsonpatch.Apply(live, p)
+		out, err := jsonpatch.Apply(decoded(obj.Clone(live)), p) // an operation may be about a part of fieldsV1
 		if err != nil {
 			return nil, jsonPatchError(err)
 		}

@@ -90,6 +90,18 @@ func shown(k *kinds.Kind, o *store.Object) map[string]any {
 // served is shown for those who may change what they get.
 func served(k *kinds.Kind, o *store.Object) map[string]any { return obj.Clone(shown(k, o)) }
 
+// decoded replaces the fieldsV1 of an object's managedFields, which are stored as text, by objects. It changes o.
+func decoded(o map[string]any) map[string]any {
+	for _, entry := range obj.Maps(o, "metadata", "managedFields") {
+		if text, ok := entry["fieldsV1"].(patch.Text); ok {
+			if v, err := patch.Decode([]byte(text.String())); err == nil { // always: package ssa has written it
+				entry["fieldsV1"] = v
+			}
+		}
+	}
+	return o
+}
+
 // accept is what a client wants to read.
 type accept struct {
 	table        bool

@@ -250,7 +250,7 @@ func (s *Server) Get(r kube.Resource, k kube.Key) map[string]any {
 	if o == nil {
 		return nil
 	}
-	return served(kind, o)
+	return decoded(served(kind, o))
 }
 
 // List returns all stored objects of a resource in a namespace, or in all (""), in key order, as Get does.
@@ -265,7 +265,7 @@ func (s *Server) List(r kube.Resource, namespace string) []map[string]any {
 	}
 	out := make([]map[string]any, 0, len(objects))
 	for _, o := range objects {
-		out = append(out, served(kind, o))
+		out = append(out, decoded(served(kind, o)))
 	}
 	return out
 }

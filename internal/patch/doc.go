@@ -14,5 +14,5 @@
 //
 // A JSON value is map[string]any, []any, string, bool, nil, int64 (a number written without fraction or exponent that
 // fits) or float64 (any other number). [Decode] makes these, and every function here expects them. Numbers are
-// compared by value, so 1 and 1.0 are equal.
+// compared by value, so 1 and 1.0 are equal. A [Text] may stand for a value that only [Encode], [Equal] and [Copy] meet.
 package patch

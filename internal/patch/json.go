@@ -135,6 +135,8 @@ func appendValue(out []byte, v any) ([]byte, error) {
 		return appendString(out, v), nil
 	case int64:
 		return strconv.AppendInt(out, v, 10), nil
+	case Text:
+		return append(out, v.String()...), nil
 	case map[string]any:
 		if v == nil {
 			return append(out, "null"...), nil
@@ -253,6 +255,9 @@ func equalScalar(a, b any) bool {
 		return ok && a == b
 	case bool:
 		b, ok := b.(bool)
+		return ok && a == b
+	case Text:
+		b, ok := b.(Text)
 		return ok && a == b
 	case int64:
 		switch b := b.(type) {

@@ -21,18 +21,19 @@ const maxCopied = 16 << 20
 var (
 	ErrMalformedPatch = errors.New("malformed patch")     // 400: not a list of operations
 	ErrTooManyOps     = errors.New("too many operations") // 413
-	ErrBadOperation   = errors.New("bad operation")       // 422: an operation without path or from, or of an unknown kind
-	ErrTestFailed     = errors.New("test failed")         // 422: a test operation found another value
-	ErrMissingPath    = errors.New("missing value")       // 422: a path leads nowhere in this document
-	ErrTooLarge       = errors.New("result too large")    // 422: the copy operations add too much
+	// 422: an operation without path or from, or of an unknown kind
+	ErrBadOperation = errors.New("bad operation")
+	ErrTestFailed   = errors.New("test failed")      // 422: a test operation found another value
+	ErrMissingPath  = errors.New("missing value")    // 422: a path leads nowhere in this document
+	ErrTooLarge     = errors.New("result too large") // 422: the copy operations add too much
 )
 
 // Apply applies a JSON patch (RFC 6902), a list of operations, to doc. All operations apply, or an error that wraps
 // one of the Err values above says which one did not.
 //
-// It is as lax as the API server where that is laxer than the RFC, because clients have come to rely on it: replace creates a
-// missing field, test finds null in a missing one, copy copies null from there, an absent value is null, and a negative
-// index counts from the end of a list.
+// It is as lax as the API server where that is laxer than the RFC, because clients have come to rely on it: replace
+// creates a missing field, test finds null in a missing one, copy copies null from there, an absent value is null, and
+// a negative index counts from the end of a list.
 func Apply(doc, ops any) (any, error) {
 	list, ok := ops.([]any)
 	if !ok {

@@ -135,7 +135,8 @@ func TestJSONPatchErrorsTellTheKindOfFailure(t *testing.T) {
 
 func TestCopiesOfALongStringAreLimitedByTheirBytes(t *testing.T) {
 	doc := map[string]any{"a": strings.Repeat("x", 2<<20), "l": []any{}}
-	ops := decode(t, `[`+strings.Repeat(`{'op':'copy','from':'/a','path':'/l/-'},`, 9_000)+`{'op':'remove','path':'/a'}]`)
+	ops := decode(t, `[`+strings.Repeat(`{'op':'copy','from':'/a','path':'/l/-'},`, 9_000)+
+		`{'op':'remove','path':'/a'}]`)
 	if _, err := Apply(doc, ops); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("9,000 copies of 2 MiB gave %v", err)
 	}

@@ -78,9 +78,8 @@ func decodeManagers(list []any) (managers, error) {
 				return nil, fmt.Errorf("entry %d: time: %w", i, err)
 			}
 		}
-		fields, _ := raw["fieldsV1"].(map[string]any)
 		var err error
-		if e.fields, err = decodeSet(fields); err != nil {
+		if e.fields, err = decodeSet(raw["fieldsV1"]); err != nil {
 			return nil, fmt.Errorf("entry %d: %w", i, err)
 		}
 		m[id] = e

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"skiff/internal/patch"
 )
 
@@ -140,42 +142,89 @@ func (s set) paths(prefix []string, f func(path []string)) {
 	}
 }
 
-// encode returns s as fieldsV1.
-func (s set) encode() map[string]any {
-	out := make(map[string]any, len(s))
-	for e, n := range s {
-		below := n.below.encode()
-		if n.member && len(below) > 0 {
-			below["."] = map[string]any{}
-		}
-		out[e] = below
+// encode returns s as fieldsV1. Equal sets have the same text.
+func (s set) encode() patch.Text { return patch.NewText(string(s.appendJSON(nil, false))) }
+
+// appendJSON writes s with its elements in byte order; member says that the field itself is a member, too.
+func (s set) appendJSON(out []byte, member bool) []byte {
+	elements := make([]string, 0, len(s))
+	for e := range s {
+		elements = append(elements, e)
 	}
-	return out
+	slices.Sort(elements)
+	out = append(out, '{')
+	if member && len(s) > 0 {
+		out = append(out, `".":{},`...) // before all others, which begin with a letter
+	}
+	for i, e := range elements {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out, _ = jsontext.AppendQuote(out, e) // invalid UTF-8 becomes the replacement character
+		out = s[e].below.appendJSON(append(out, ':'), s[e].member)
+	}
+	return append(out, '}')
 }
 
-// decodeSet reads fieldsV1. Kinds of elements that it does not know are skipped, as the API server does.
-func decodeSet(fields map[string]any) (set, error) {
-	out := set{}
-	for e, v := range fields {
-		below, ok := v.(map[string]any)
-		if !ok {
-			return nil, fmt.Errorf("fieldsV1 %q: not an object", e)
+// decodeSet reads fieldsV1: the text that encode made, or the value that a client sent. Kinds of elements that it does
+// not know are skipped, as the API server does.
+func decodeSet(fields any) (set, error) {
+	text, ok := fields.(patch.Text)
+	if !ok {
+		object, _ := fields.(map[string]any)
+		if object == nil {
+			return set{}, nil
 		}
-		e, known, err := canonical(e)
+		b, err := patch.Encode(object)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("fieldsV1: %w", err)
+		}
+		text = patch.NewText(string(b))
+	}
+	d := jsontext.NewDecoder(strings.NewReader(text.String()))
+	if _, err := d.ReadToken(); err != nil {
+		return nil, fmt.Errorf("fieldsV1: %w", err)
+	}
+	s, _, err := decodeElements(d)
+	return s, err
+}
+
+// decodeElements reads the rest of an object. It returns the elements below it, and whether it is a member itself.
+func decodeElements(d *jsontext.Decoder) (s set, member bool, err error) {
+	s = set{}
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return nil, false, fmt.Errorf("fieldsV1: %w", err)
+		}
+		element := name.String() // name is good until the next read
+		if d.PeekKind() != '{' {
+			return nil, false, fmt.Errorf("fieldsV1 %q: not an object", element)
+		}
+		member = member || element == "."
+		element, known, err := canonical(element)
+		if err != nil {
+			return nil, false, err
 		}
 		if !known {
+			if err := d.SkipValue(); err != nil {
+				return nil, false, fmt.Errorf("fieldsV1: %w", err)
+			}
 			continue
 		}
-		sub, err := decodeSet(below)
-		if err != nil {
-			return nil, err
+		if _, err := d.ReadToken(); err != nil {
+			return nil, false, fmt.Errorf("fieldsV1: %w", err)
 		}
-		_, member := below["."]
-		out[e] = node{member || len(sub) == 0, sub}
+		below, itself, err := decodeElements(d)
+		if err != nil {
+			return nil, false, err
+		}
+		s[element] = node{itself || len(below) == 0, below}
 	}
-	return out, nil
+	if _, err := d.ReadToken(); err != nil {
+		return nil, false, fmt.Errorf("fieldsV1: %w", err)
+	}
+	return s, member, nil
 }
 
 // canonical gives an element the spelling that this package makes, so that equal elements are equal strings.

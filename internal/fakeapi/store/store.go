@@ -8,6 +8,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -57,6 +58,7 @@ func (o *Object) JSON() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", o.Name, err)
 	}
+	b = bytes.Clone(b) // without the spare capacity of the encoder: it is kept as long as the version
 	o.encoded.Store(&b)
 	return b, nil
 }

@@ -72,5 +72,18 @@ func (c *Cluster) StartAPIServer(ctx context.Context) (err error) {
 	})
 }
 
-// KillAPIServer is kill -9 on the API server; every connection to it breaks.
-func (c *Cluster) KillAPIServer() error { return c.apiserver.Kill() }
+// RestartAPIServer kills the API server with kill -9, so that every connection to it breaks, calls away unless that is nil, and starts
+// it again. When it returns, all that is not skiff works again: left to themselves, the controller manager and the others may need more
+// than a minute until they look at the next object (seen on a slow machine), and a test that has a clock running would blame skiff.
+func (c *Cluster) RestartAPIServer(ctx context.Context, away func()) error {
+	if err := c.apiserver.Kill(); err != nil {
+		return err
+	}
+	if away != nil {
+		away()
+	}
+	if err := c.StartAPIServer(ctx); err != nil {
+		return err
+	}
+	return c.restartControllers(ctx)
+}

@@ -94,7 +94,7 @@ func TestNonsenseThatAnOlderCRDLetIn(t *testing.T) {
 	s.Merge(collection+"/negative", `{"spec":{"replicas":1}}`)
 	s.waitChildren("words", "nginx:1.23.1", 2)
 	s.waitChildren("negative", "nginx:1.23.1", 1)
-	s.Kubectl("delete", "webservers", "--all", "--timeout=60s")
+	s.Kubectl("delete", "webservers", "--all", "--timeout=4m")
 }
 
 // The same for the other two kinds, whose nonsense is another.
@@ -172,7 +172,7 @@ func TestNonsenseInRedisAndRestartTriggers(t *testing.T) {
 	}
 	s.Merge("/apis/skiff.dev/v1alpha1/namespaces/"+s.NS+"/redis/privileged", `{"spec":{"port":6370}}`)
 	s.waitRedis("privileged", "redis:7-alpine", 1)
-	s.Kubectl("delete", "redis,restarttriggers", "--all", "--timeout=60s")
+	s.Kubectl("delete", "redis,restarttriggers", "--all", "--timeout=4m")
 }
 
 // relaxCRD replaces the schema of the spec by one that takes anything. The scale subresource goes, too: with it the server itself

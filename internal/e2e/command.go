@@ -23,7 +23,7 @@ func (r Result) String() string {
 }
 
 // commandLimit bounds a command that should end by itself. kubectl's own waits are given shorter limits by the tests.
-const commandLimit = 2 * time.Minute
+const commandLimit = 6 * time.Minute
 
 // runCommand runs argv to its end. An exit code is a result, not an error; an error is that it could not run or did not end.
 func runCommand(ctx context.Context, env []string, stdin string, argv ...string) (Result, error) {

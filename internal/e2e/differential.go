@@ -56,7 +56,7 @@ type Answer struct {
 var comparedHeaders = []string{"Content-Type", "Cache-Control", "Retry-After", "Warning"}
 
 // stepLimit bounds one request. A real server waits three seconds for a revision that has not come yet.
-const stepLimit = 20 * time.Second
+const stepLimit = 2 * time.Minute
 
 // RunScript runs all steps against one server. A step whose capture fails ends it, because nothing after it would make sense.
 func RunScript(ctx context.Context, api *API, s Script) ([]Answer, error) {

@@ -39,11 +39,11 @@ func TestTheExamplesWorkWithTheRightsOfTheExampleRole(t *testing.T) {
 	sk := startSkiffAs(t, s, s.tokenUser("skiff", "skiff"), "--controllers", "redis,restart", "-v", "9") // all that it can say must be without secrets
 
 	s.Kubectl("apply", "-f", example("webserver.yaml"), "-f", example("redis.yaml"))
-	s.Kubectl("wait", "--for=condition=Ready", "webserver/web", "redis/cache", "--timeout=90s")
+	s.Kubectl("wait", "--for=condition=Ready", "webserver/web", "redis/cache", "--timeout=4m")
 	s.Kubectl("apply", "-f", example("restarttrigger.yaml"))
 	s.Kubectl("patch", "rt", "predixy", "--type=merge", "-p", `{"spec":{"debounce":"1s"}}`)
-	s.Kubectl("wait", "--for=condition=Ready", "restarttrigger/predixy", "--timeout=90s")
-	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=90s")
+	s.Kubectl("wait", "--for=condition=Ready", "restarttrigger/predixy", "--timeout=4m")
+	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=4m")
 	if at := s.restartedAt("predixy"); at != "" {
 		t.Errorf("the proxy was restarted at %s for pods that were there already", at)
 	}
@@ -53,19 +53,19 @@ func TestTheExamplesWorkWithTheRightsOfTheExampleRole(t *testing.T) {
 	s.Kubectl("label", "pod", "cache-1", "app.kubernetes.io/managed-by-")
 	s.Kubectl("delete", "pod", "cache-0", "--wait=false") // kwok is quick: kubectl would take the new pod for the old one and wait for ever
 	s.waitText([]string{"restarted by RestartTrigger predixy: pod cache-0 replaced"}, "events", "--for", "deployment/predixy")
-	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=90s")
+	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=4m")
 	s.waitChildren("web", "nginx:1.23.1", 2)
 	s.Kubectl("scale", "redis/cache", "--replicas=2")
 	s.waitRedis("cache", "redis:7-alpine", 2)
 
-	s.Kubectl("delete", "-f", example("webserver.yaml"), "-f", example("redis.yaml"), "-f", example("restarttrigger.yaml"), "--timeout=90s")
+	s.Kubectl("delete", "-f", example("webserver.yaml"), "-f", example("redis.yaml"), "-f", example("restarttrigger.yaml"), "--timeout=4m")
 	noForbidden(s, sk.Log())
 }
 
 func TestTheSidecarExampleWorksWithTheRightsOfItsRole(t *testing.T) {
 	s := newScope(t)
 	s.Kubectl("apply", "-f", example("sidecar.yaml"))
-	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=90s")
+	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=4m")
 	var args []string
 	for _, c := range s.Deployment("predixy").List("spec", "template", "spec", "containers") {
 		if list, ok := c.At("args").([]any); ok {
@@ -94,7 +94,7 @@ func TestTheSidecarExampleWorksWithTheRightsOfItsRole(t *testing.T) {
 
 	s.Kubectl("run", "redis-0", "--image=redis:7-alpine", "--labels=app=redis-cluster")
 	Eventually(s, settle, "the proxy is restarted", func() (bool, string) { return s.restartedAt("predixy") != "", s.Deployment("predixy").String() })
-	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=90s")
+	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=4m")
 	noForbidden(s, sk.Log())
 	if err := sk.Terminate(); err != nil {
 		t.Error(err)

@@ -30,8 +30,8 @@ func figureUnrelatedPods(t *testing.T, table *figureTable) {
 	for i := range 3 {
 		s.replacePod(fmt.Sprintf("redis-%d", i))
 	}
-	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=90s")
-	s.Kubectl("rollout", "status", "deployment/proxy", "--timeout=90s")
+	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=4m")
+	s.Kubectl("rollout", "status", "deployment/proxy", "--timeout=4m")
 	s.Apply(restartTriggerManifest("predixy", "targets: [{kind: Deployment, name: predixy}]"))
 
 	what := fmt.Sprintf(", %d unrelated pods of %.1f KB", figurePods, float64(size)/1000)

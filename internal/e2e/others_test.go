@@ -11,8 +11,8 @@ func testAutoscalerIsNotFought(s *Scope, _ *Skiff) {
 	s.waitCondition("scaled", "Ready", "True")
 	for _, n := range []string{"4", "2"} {
 		s.Kubectl("scale", "deployment/scaled", "--replicas="+n)
-		s.Kubectl("wait", "--for=jsonpath={.status.readyReplicas}="+n, "deployment/scaled", "--timeout=60s")
-		s.Kubectl("wait", "--for=jsonpath={.status.readyReplicas}="+n, "webserver/scaled", "--timeout=60s")
+		s.Kubectl("wait", "--for=jsonpath={.status.readyReplicas}="+n, "deployment/scaled", "--timeout=4m")
+		s.Kubectl("wait", "--for=jsonpath={.status.readyReplicas}="+n, "webserver/scaled", "--timeout=4m")
 	}
 	// An edit that makes skiff apply the Deployment: the count must survive that, too.
 	s.Kubectl("patch", "ws", "scaled", "--type=merge", "-p", `{"spec":{"image":"nginx:1.25.0"}}`)
@@ -27,12 +27,12 @@ func testOtherWritersAreNotFought(s *Scope, _ *Skiff) {
 
 	start := time.Now()
 	s.Kubectl("rollout", "restart", "deployment/shared")
-	s.Kubectl("rollout", "status", "deployment/shared", "--timeout=60s")
+	s.Kubectl("rollout", "status", "deployment/shared", "--timeout=4m")
 	s.Kubectl("patch", "deployment", "shared", "--type=strategic", "-p",
 		`{"metadata":{"annotations":{"example.com/note":"mine"}},"spec":{"template":{"spec":{"containers":[{"name":"sidecar","image":"envoy:1"}]}}}}`)
 	s.Kubectl("label", "service", "shared-service", "team=red")
 	s.Kubectl("patch", "service", "shared-service", "--type=merge", "-p", `{"spec":{"sessionAffinity":"ClientIP"}}`)
-	s.Kubectl("rollout", "status", "deployment/shared", "--timeout=60s")
+	s.Kubectl("rollout", "status", "deployment/shared", "--timeout=4m")
 	s.waitCondition("shared", "Ready", "True")
 	untouched := func(when string) {
 		s.Helper()
@@ -53,7 +53,7 @@ func testOtherWritersAreNotFought(s *Scope, _ *Skiff) {
 
 	s.Kubectl("patch", "ws", "shared", "--type=merge", "-p", `{"spec":{"env":[{"name":"A","value":"two"}]}}`)
 	s.waitObserved("shared")
-	s.Kubectl("rollout", "status", "deployment/shared", "--timeout=60s")
+	s.Kubectl("rollout", "status", "deployment/shared", "--timeout=4m")
 	if got := envOf(s.Deployment("shared"))["A"]; got != "two" {
 		s.Errorf("env A = %q, want two", got)
 	}
@@ -101,13 +101,13 @@ func testForeignServiceIsLeftAlone(s *Scope, _ *Skiff) {
 		s.Error("one foreign child should not keep skiff from making the other")
 	}
 	s.Kubectl("delete", "service", "taken-service")
-	s.Kubectl("wait", "--for=condition=Ready", "webserver/taken", "--timeout=120s") // its watch does not show foreign objects: it has to look again
+	s.Kubectl("wait", "--for=condition=Ready", "webserver/taken", "--timeout=4m") // its watch does not show foreign objects: it has to look again
 	s.waitChildren("taken", "nginx:1.23.1", 1)
 }
 
 func testForeignDeploymentIsLeftAlone(s *Scope, _ *Skiff) {
 	s.Kubectl("create", "deployment", "taken", "--image=httpd:2")
-	s.Kubectl("rollout", "status", "deployment/taken", "--timeout=60s")
+	s.Kubectl("rollout", "status", "deployment/taken", "--timeout=4m")
 	before := s.Deployment("taken")
 	s.Apply(WebServerManifest("taken", "image: nginx:1.23.1, replicas: 3"))
 	s.waitCondition("taken", "Ready", "False")

@@ -119,7 +119,7 @@ func testRedisArticleSample(s *Scope, _ *Skiff) {
 		return len(writes) == 0, fmt.Sprint(writes)
 	})
 	start = time.Now()
-	s.Kubectl("delete", "redis", "cache", "--timeout=60s")
+	s.Kubectl("delete", "redis", "cache", "--timeout=4m")
 	writes := s.skiffRequests(start, func(r Request) bool { return s.writesHere(r) && r.Subresource == "" })
 	var order []string
 	for _, w := range writes {
@@ -307,7 +307,7 @@ func testRedisRefusedTemplate(s *Scope, _ *Skiff) {
 func testRedisNamespaceIsDeleted(s *Scope, _ *Skiff) {
 	s.Apply(RedisManifest("doomed", "port: 6379, num: 3"))
 	s.waitMembers("doomed", 3)
-	s.Kubectl("delete", "namespace", s.NS, "--timeout=90s")
+	s.Kubectl("delete", "namespace", s.NS, "--timeout=4m")
 	s.Kubectl("create", "namespace", s.NS) // which the clean-up of the scope expects
 }
 

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -63,19 +62,18 @@ func TestAPIServerIsKilledUnderLoad(t *testing.T) {
 // restartAPIServer kills the API server, watches for ten seconds how often skiff dials meanwhile, and starts it again.
 func restartAPIServer(t *testing.T, s *Scope, proxy *TCPProxy) {
 	t.Helper()
-	if err := s.c.KillAPIServer(); err != nil {
-		t.Fatal(err)
-	}
 	const away = 10 * time.Second
-	before := proxy.Dials()
-	Throughout(t, away, "skiff dials with backoff", func() (bool, string) {
-		// Each of up to 40 WebServers that has work is tried eleven times in ten seconds, with a backoff that doubles from 5 ms, and
-		// each try may send three requests. Without a backoff there would be tens of thousands.
-		n := proxy.Dials() - before
-		return n < 1500, fmt.Sprintf("%d connections", n)
+	err := s.c.RestartAPIServer(t.Context(), func() {
+		before := proxy.Dials()
+		Throughout(t, away, "skiff dials with backoff", func() (bool, string) {
+			// Each of up to 40 WebServers that has work is tried eleven times in ten seconds, with a backoff that doubles from
+			// 5 ms, and each try may send three requests. Without a backoff there would be tens of thousands.
+			n := proxy.Dials() - before
+			return n < 1500, fmt.Sprintf("%d connections", n)
+		})
+		t.Logf("%d connections in %s without a server", proxy.Dials()-before, away)
 	})
-	t.Logf("%d connections in %s without a server", proxy.Dials()-before, away)
-	if err := s.c.StartAPIServer(t.Context()); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -176,7 +174,7 @@ func TestTokenIsRotated(t *testing.T) {
 		if err := s.c.SetUsers(append([]User{u}, clusterUsers...)); err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(s.c.KillAPIServer(), s.c.StartAPIServer(t.Context())); err != nil {
+		if err := s.c.RestartAPIServer(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -37,7 +37,7 @@ func testRestartReasons(s *Scope, _ *Skiff) {
 		s.Apply(reasonTrigger(strings.ToLower(reason), reason, strings.ToLower(reason)))
 	}
 	for _, reason := range reasons {
-		s.Kubectl("rollout", "status", "deployment/"+strings.ToLower(reason), "--timeout=90s")
+		s.Kubectl("rollout", "status", "deployment/"+strings.ToLower(reason), "--timeout=4m")
 		s.waitTrigger(strings.ToLower(reason), "Ready", "True/Armed")
 	}
 	patch := func(status string) {
@@ -77,9 +77,9 @@ func testRestartReasons(s *Scope, _ *Skiff) {
 func testRestartIsHeldBack(s *Scope, _ *Skiff) {
 	s.Apply(workloadManifest("Deployment", "cool", 1) + "---\n" + workloadManifest("Deployment", "thrifty", 1))
 	s.replacePod("redis-0")
-	s.Kubectl("rollout", "status", "deployment/cool", "--timeout=90s")
-	s.Kubectl("rollout", "status", "deployment/thrifty", "--timeout=90s")
-	s.Apply(restartTriggerManifest("cool", "debounce: 1s, cooldown: 12s, targets: [{kind: Deployment, name: cool}]"))
+	s.Kubectl("rollout", "status", "deployment/cool", "--timeout=4m")
+	s.Kubectl("rollout", "status", "deployment/thrifty", "--timeout=4m")
+	s.Apply(restartTriggerManifest("cool", "debounce: 1s, cooldown: 30s, targets: [{kind: Deployment, name: cool}]"))
 	s.Apply(restartTriggerManifest("thrifty", "debounce: 1s, cooldown: 1s, budget: {max: 1, per: 1h}, targets: [{kind: Deployment, name: thrifty}]"))
 	s.waitTrigger("cool", "Ready", "True/Armed")
 	s.waitTrigger("thrifty", "Ready", "True/Armed")
@@ -104,8 +104,8 @@ func testRestartIsHeldBack(s *Scope, _ *Skiff) {
 	second := s.restartTrigger("cool").Str("status", "lastRestart", "time")
 	from, err1 := time.Parse(time.RFC3339, first)
 	to, err2 := time.Parse(time.RFC3339, second)
-	if err1 != nil || err2 != nil || to.Sub(from) < 12*time.Second {
-		s.Errorf("restarts at %s and %s, with a cooldown of 12s", first, second)
+	if err1 != nil || err2 != nil || to.Sub(from) < 30*time.Second {
+		s.Errorf("restarts at %s and %s, with a cooldown of 30s", first, second)
 	}
 	if n := s.restarts("thrifty"); n != 1 {
 		s.Errorf("%d restarts with a budget of one", n)
@@ -129,7 +129,7 @@ func testRestartWaitsForItsTarget(s *Scope, _ *Skiff) {
 	s.replacePod("redis-0")
 	for _, name := range []string{"halted", "stuck", "late"} {
 		if name != "late" {
-			s.Kubectl("rollout", "status", "deployment/"+name, "--timeout=90s")
+			s.Kubectl("rollout", "status", "deployment/"+name, "--timeout=4m")
 		}
 		s.Apply(restartTriggerManifest(name, "debounce: 1s, cooldown: 1s, targets: [{kind: Deployment, name: "+name+"}]"))
 	}
@@ -142,7 +142,7 @@ func testRestartWaitsForItsTarget(s *Scope, _ *Skiff) {
 	s.Apply(workloadManifest("Deployment", "late", 1))
 	s.Kubectl("rollout", "pause", "deployment/halted")
 	s.Kubectl("patch", "deployment", "stuck", "--type=strategic", "-p", `{"spec":{"template":{"spec":{"nodeSelector":{"no":"where"}}}}}`)
-	s.Kubectl("wait", "--for=jsonpath={.status.unavailableReplicas}=1", "deployment/stuck", "--timeout=60s")
+	s.Kubectl("wait", "--for=jsonpath={.status.unavailableReplicas}=1", "deployment/stuck", "--timeout=4m")
 	s.replacePod("redis-0")
 	s.waitTrigger("halted", "Ready", "False/TargetPaused")
 	s.waitTrigger("stuck", "Progressing", "True/RollingOut")
@@ -161,13 +161,13 @@ func testRestartWaitsForItsTarget(s *Scope, _ *Skiff) {
 func testRestartIsReverted(s *Scope, _ *Skiff) {
 	s.Apply(workloadManifest("Deployment", "predixy", 1))
 	s.replacePod("redis-0")
-	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=90s")
+	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=4m")
 	s.Apply(restartTriggerManifest("predixy", "debounce: 1s, cooldown: 1s, targets: [{kind: Deployment, name: predixy}]"))
 	s.waitTrigger("predixy", "Ready", "True/Armed")
 	s.replacePod("redis-0")
 	s.waitRestarts("predixy", 1)
 	s.Kubectl("rollout", "undo", "deployment/predixy")
-	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=90s")
+	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=4m")
 	s.replacePod("redis-0")
 	s.waitTrigger("predixy", "Stalled", "True/Reverted")
 	if message := s.restartTrigger("predixy").Condition("Stalled").Str("message"); !strings.Contains(message, "deployment/predixy") || !strings.HasSuffix(message, "to go on") {
@@ -196,7 +196,7 @@ func testRestartCycle(s *Scope, _ *Skiff) {
 		}
 	}
 	s.Kubectl("rollout", "restart", "deployment/egg")
-	s.Kubectl("rollout", "status", "deployment/egg", "--timeout=90s")
+	s.Kubectl("rollout", "status", "deployment/egg", "--timeout=4m")
 	Throughout(s, 4*time.Second, "the chicken is left alone", func() (bool, string) {
 		at := restartedAt(s.workload("deployments", "chicken"))
 		return at == "", at
@@ -209,8 +209,8 @@ func TestRestartTriggerSurvivesKills(t *testing.T) {
 	sk := startSkiff(t, s, "--controllers", "restart")
 	s.Apply(workloadManifest("Deployment", "predixy", 1))
 	s.replacePod("redis-0")
-	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=90s")
-	s.Apply(restartTriggerManifest("predixy", "debounce: 3s, cooldown: 1s, targets: [{kind: Deployment, name: predixy}]"))
+	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=4m")
+	s.Apply(restartTriggerManifest("predixy", "debounce: 8s, cooldown: 1s, targets: [{kind: Deployment, name: predixy}]"))
 	s.waitTrigger("predixy", "Ready", "True/Armed")
 	kill := func() {
 		t.Helper()

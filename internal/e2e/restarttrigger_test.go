@@ -76,7 +76,7 @@ func (s *Scope) replacePod(name string) {
 	s.Helper()
 	s.Kubectl("delete", "pod", name, "--now", "--ignore-not-found")
 	s.Apply(sourcePod(name))
-	s.Kubectl("wait", "--for=jsonpath={.status.phase}=Running", "pod/"+name, "--timeout=60s")
+	s.Kubectl("wait", "--for=jsonpath={.status.phase}=Running", "pod/"+name, "--timeout=4m")
 }
 
 // The RestartTrigger story, each part in a namespace of its own, all of them served by one skiff.
@@ -111,7 +111,7 @@ func testRestartArticleSample(s *Scope, _ *Skiff) {
 	s.Apply(workloadManifest("Deployment", "predixy", 2))
 	s.replacePod("redis-1")
 	s.replacePod("redis-2")
-	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=90s")
+	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=4m")
 	s.Apply(restartTriggerManifest("predixy", "targets: [{kind: Deployment, name: predixy}]"))
 	s.waitTrigger("predixy", "Ready", "True/Armed")
 	if at := restartedAt(s.workload("deployments", "predixy")); at != "" {
@@ -171,7 +171,7 @@ func testRestartArticleSample(s *Scope, _ *Skiff) {
 func testRestartAllKindsInOrder(s *Scope, _ *Skiff) {
 	s.Apply(workloadManifest("Deployment", "a", 1) + "---\n" + workloadManifest("StatefulSet", "b", 2) + "---\n" + workloadManifest("DaemonSet", "c", 0))
 	for _, w := range []string{"deployment/a", "statefulset/b", "daemonset/c"} {
-		s.Kubectl("rollout", "status", w, "--timeout=90s")
+		s.Kubectl("rollout", "status", w, "--timeout=4m")
 	}
 	s.Apply(restartTriggerManifest("all", `debounce: 1s, cooldown: 1s, targets: [{kind: Deployment, name: a}, {kind: StatefulSet, name: b}, {kind: DaemonSet, name: c}]`))
 	s.waitTrigger("all", "Ready", "True/Armed")
@@ -233,7 +233,7 @@ func testRestartSidecar(s *Scope, _ *Skiff) {
 	s.Apply(sidecarRole)
 	s.Apply(workloadManifest("Deployment", "predixy", 2))
 	s.replacePod("redis-0")
-	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=90s")
+	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=4m")
 	binary, err := skiffBinary()
 	if err != nil {
 		s.Fatal(err)
@@ -264,7 +264,7 @@ func testRestartSidecar(s *Scope, _ *Skiff) {
 	Eventually(s, settle, "the proxy is restarted", func() (bool, string) {
 		return restartedAt(s.workload("deployments", "predixy")) != "", one.Tail(20)
 	})
-	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=90s")
+	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=4m")
 	Throughout(s, 8*time.Second, "it is restarted once", func() (bool, string) {
 		d := s.workload("deployments", "predixy")
 		return d.Str("metadata", "annotations", "deployment.kubernetes.io/revision") == "2", d.String()

@@ -104,7 +104,7 @@ func testWebServerIsPaused(s *Scope, _ *Skiff) {
 	s.Apply(WebServerManifest("paused", "image: nginx:1.23.1, replicas: 1"))
 	s.waitCondition("paused", "Ready", "True")
 	s.Kubectl("annotate", "webserver/paused", "skiff.dev/paused=true")
-	s.Kubectl("wait", "--for=condition=Paused", "webserver/paused", "--timeout=60s")
+	s.Kubectl("wait", "--for=condition=Paused", "webserver/paused", "--timeout=4m")
 	s.Kubectl("scale", "webserver/paused", "--replicas=3")
 	s.Kubectl("delete", "service", "paused-service")
 	Eventually(s, settle, "the status says what differs", func() (bool, string) {
@@ -122,7 +122,7 @@ func testWebServerIsPaused(s *Scope, _ *Skiff) {
 	s.waitText([]string{"Paused", "Resumed"}, "events", "--for", "webserver/paused")
 
 	s.Kubectl("annotate", "webserver/paused", "skiff.dev/paused=true")
-	s.Kubectl("delete", "webserver", "paused", "--timeout=60s")
+	s.Kubectl("delete", "webserver", "paused", "--timeout=4m")
 	Eventually(s, settle, "the garbage collector removes the children", func() (bool, string) {
 		left := s.Kubectl("get", "deployments,services,replicasets,pods", "-o", "name")
 		return strings.TrimSpace(left) == "", left
@@ -133,7 +133,7 @@ func testRedisIsPaused(s *Scope, _ *Skiff) {
 	s.Apply(RedisManifest("paused", "port: 6379, num: 2"))
 	s.waitRedis("paused", "redis:7-alpine", 2)
 	s.Kubectl("annotate", "redis/paused", "skiff.dev/paused=true")
-	s.Kubectl("wait", "--for=condition=Paused", "redis/paused", "--timeout=60s")
+	s.Kubectl("wait", "--for=condition=Paused", "redis/paused", "--timeout=4m")
 	s.Kubectl("patch", "redis", "paused", "--type=merge", "-p", `{"spec":{"num":3,"image":"redis:8"}}`)
 	s.Kubectl("delete", "pod", "paused-0", "--wait=true")
 	Throughout(s, 3*time.Second, "nothing is changed", func() (bool, string) {
@@ -147,7 +147,7 @@ func testRedisIsPaused(s *Scope, _ *Skiff) {
 	s.waitRedis("paused", "redis:8", 3)
 
 	s.Kubectl("annotate", "redis/paused", "skiff.dev/paused=true")
-	s.Kubectl("delete", "redis", "paused", "--timeout=60s")
+	s.Kubectl("delete", "redis", "paused", "--timeout=4m")
 	if pods := s.PodsOf("paused"); len(pods) > 0 {
 		s.Errorf("the Redis is gone, its pods are not: %v", pods)
 	}

@@ -11,7 +11,7 @@ func TestControlPlaneRunsAPlainDeployment(t *testing.T) {
 	s := newScope(t)
 	start := time.Now()
 	s.Kubectl("create", "deployment", "plain", "--image=nginx:1.23.1", "--replicas=2")
-	s.Kubectl("rollout", "status", "deployment/plain", "--timeout=60s")
+	s.Kubectl("rollout", "status", "deployment/plain", "--timeout=4m")
 	if got := s.Deployment("plain").Int("status", "readyReplicas"); got != 2 {
 		t.Errorf("readyReplicas = %d, want 2", got)
 	}
@@ -20,7 +20,7 @@ func TestControlPlaneRunsAPlainDeployment(t *testing.T) {
 		t.Errorf("want 2 pods with an IP, got %v", pods)
 	}
 
-	s.Kubectl("delete", "deployment", "plain", "--timeout=60s")
+	s.Kubectl("delete", "deployment", "plain", "--timeout=4m")
 	Eventually(t, time.Minute, "the pods are garbage collected", func() (bool, string) {
 		pods := s.get("/api/v1/namespaces/" + s.NS + "/pods").List("items")
 		return len(pods) == 0, Object{"items": pods}.String()

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"regexp"
 	"strings"
 	"testing"
@@ -52,12 +51,12 @@ func TestWatchPrintsEventsAndSurvivesARestart(t *testing.T) {
 	s.Kubectl("run", "gone", "--image=nginx:1.23.1", "--labels=app=nginx")
 	sees("ADDED", "gone")
 
-	if err := errors.Join(s.c.KillAPIServer(), s.c.StartAPIServer(t.Context())); err != nil {
+	if err := s.c.RestartAPIServer(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	s.Kubectl("run", "two", "--image=nginx:1.23.1", "--labels=app=nginx")
 	sees("ADDED", "two")
-	s.Kubectl("delete", "pod", "gone", "--timeout=60s")
+	s.Kubectl("delete", "pod", "gone", "--timeout=4m")
 	sees("DELETED", "gone")
 
 	for _, pod := range []string{"one", "two", "gone"} {
@@ -104,7 +103,7 @@ func TestCRDsArePrintedComparedAndInstalled(t *testing.T) {
 		t.Errorf("kubectl apply of what `skiff crds print` prints: %v %v", err, r)
 	}
 
-	s.Kubectl("delete", "crd", "webservers.skiff.dev", "--timeout=60s")
+	s.Kubectl("delete", "crd", "webservers.skiff.dev", "--timeout=4m")
 	crds(1, "webservers.skiff.dev", "diff", "--kubeconfig", kubeconfig)
 	crds(0, "webservers.skiff.dev created", "install", "--kubeconfig", kubeconfig)
 	s.Kubectl("get", "webservers") // established and served by now

@@ -39,7 +39,7 @@ func TestWebServer(t *testing.T) {
 // The source article's tour: create, scale, upgrade, delete.
 func testArticleSample(s *Scope, _ *Skiff) {
 	s.Kubectl("apply", "-f", example("webserver.yaml"))
-	s.Kubectl("wait", "--for=condition=Ready", "webserver/web", "--timeout=60s")
+	s.Kubectl("wait", "--for=condition=Ready", "webserver/web", "--timeout=4m")
 	s.waitChildren("web", "nginx:1.23.1", 3)
 	svc := s.Service("web-service")
 	if svc.Str("spec", "type") != "NodePort" || svc.Int("spec", "ports", "0", "nodePort") != 30010 || svc.Int("spec", "ports", "0", "port") != 80 {
@@ -48,19 +48,19 @@ func testArticleSample(s *Scope, _ *Skiff) {
 
 	s.Kubectl("scale", "webserver/web", "--replicas=5")
 	s.waitChildren("web", "nginx:1.23.1", 5)
-	s.Kubectl("wait", "--for=jsonpath={.status.readyReplicas}=5", "ws/web", "--timeout=60s")
+	s.Kubectl("wait", "--for=jsonpath={.status.readyReplicas}=5", "ws/web", "--timeout=4m")
 	s.Kubectl("scale", "webserver/web", "--replicas=1")
 	s.waitChildren("web", "nginx:1.23.1", 1)
 
 	s.Kubectl("patch", "ws", "web", "--type=merge", "-p", `{"spec":{"image":"nginx:1.25.0"}}`)
 	s.waitChildren("web", "nginx:1.25.0", 1)
-	s.Kubectl("rollout", "status", "deployment/web", "--timeout=60s")
-	s.Kubectl("wait", "--for=condition=Ready", "webserver/web", "--timeout=60s")
+	s.Kubectl("rollout", "status", "deployment/web", "--timeout=4m")
+	s.Kubectl("wait", "--for=condition=Ready", "webserver/web", "--timeout=4m")
 	if sets := s.get("/apis/apps/v1/namespaces/" + s.NS + "/replicasets").List("items"); len(sets) != 2 {
 		s.Errorf("one image change should give two ReplicaSets, got %d", len(sets))
 	}
 
-	s.Kubectl("delete", "-f", example("webserver.yaml"), "--timeout=60s")
+	s.Kubectl("delete", "-f", example("webserver.yaml"), "--timeout=4m")
 	Eventually(s, settle, "the garbage collector removes the children", func() (bool, string) {
 		left := s.Kubectl("get", "deployments,services,replicasets,pods", "-o", "name")
 		return strings.TrimSpace(left) == "", left
@@ -156,7 +156,7 @@ func testAllocatedNodePortIsKept(s *Scope, sk *Skiff) {
 		s.Errorf("the message should name the port: %s", c)
 	}
 	start := time.Now()
-	s.Kubectl("delete", "ws", "kept", "--timeout=60s")
+	s.Kubectl("delete", "ws", "kept", "--timeout=4m")
 	s.waitCondition("rival", "Ready", "True")
 	if n := len(s.skiffRequests(start, func(r Request) bool { return r.Namespace == s.NS && r.Name == "rival-service" && r.Code >= 400 })); n > 30 {
 		s.Errorf("%d refused writes for one port: no backoff", n)

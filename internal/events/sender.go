@@ -25,8 +25,8 @@ const (
 	// numbers of client-go's spam filter.
 	burst  = 25
 	refill = 5 * time.Minute
-	// maxObjects bounds the memory of series and limits. Events about more objects than this within six minutes make no
-	// series, and their limits begin anew; none is lost for that. 4,096 is the size of client-go's caches.
+	// maxObjects bounds the memory of series and limits. Events about more objects than this within six minutes make
+	// no series, and their limits begin anew; none is lost for that. 4,096 is the size of client-go's caches.
 	maxObjects = 4096
 )
 
@@ -143,7 +143,8 @@ func (s *sender) sweep(ctx context.Context, now time.Time) {
 // tell says in the log what was dropped since it last did.
 func (s *sender) tell() {
 	if n := s.Dropped(); n > s.told {
-		s.log.Info("events dropped: more than the server took in time, too many about one object, or refused", "dropped", n-s.told, "total", n)
+		s.log.Info("events dropped: more than the server took in time, too many about one object, or refused",
+			"dropped", n-s.told, "total", n)
 		s.told = n
 	}
 }
@@ -229,7 +230,7 @@ func (s *sender) writeOnce(ctx context.Context, run *series) error {
 	}
 	err := s.create(ctx, run)
 	if kube.IsAlreadyExists(err) && !run.unsure {
-		run.name = randomName() // two events of one object in one tick of the clock; a name by chance is not taken by chance
+		run.name = randomName() // two Events of one object were named at the same time
 		err = s.create(ctx, run)
 	}
 	if kube.IsAlreadyExists(err) && run.unsure {
@@ -240,7 +241,8 @@ func (s *sender) writeOnce(ctx context.Context, run *series) error {
 }
 
 func (s *sender) create(ctx context.Context, run *series) error {
-	err := s.client.Create(ctx, resource, namespaceOf(run.first.Regarding), s.body(run, run.name), nil, kube.WriteOptions{})
+	err := s.client.Create(ctx, resource, namespaceOf(run.first.Regarding), s.body(run, run.name), nil,
+		kube.WriteOptions{})
 	run.unsure = run.unsure || kube.UnknownOutcome(err)
 	return err
 }

@@ -144,8 +144,8 @@ func newTransport(cfg Config) *http.Transport {
 		TLSClientConfig:     cfg.TLS.Clone(),
 		TLSHandshakeTimeout: 10 * time.Second,
 		IdleConnTimeout:     90 * time.Second,
-		// Over HTTP/1.1 each request has a connection of its own, and net/http keeps two of them: more workers than that
-		// would shake hands for each request.
+		// Over HTTP/1.1 each request has a connection of its own, and net/http keeps two of them: more workers than
+		// that would shake hands for each request.
 		MaxIdleConnsPerHost: maxIdle,
 		Protocols:           protocols,
 		// Compression costs the server and us more CPU than a cluster network gains: inflating the 92 MB of a
@@ -165,7 +165,8 @@ func Dialer() *net.Dialer {
 	return &net.Dialer{
 		Timeout: 30 * time.Second,
 		// The kernel's keepalive finds a dead HTTP/1.1 peer in 30 s + 3 x 5 s; HTTP/2 has its pings.
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 5 * time.Second, Count: 3},
+		KeepAliveConfig: net.KeepAliveConfig{
+			Enable: true, Idle: 30 * time.Second, Interval: 5 * time.Second, Count: 3},
 	}
 }
 

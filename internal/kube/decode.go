@@ -90,8 +90,8 @@ func metaOf[T Object](obj T) (m *Meta) {
 	return obj.ObjectMeta()
 }
 
-// Skipped is the type of a member that is known and of no interest, declared only so that a field with `json:",embed"`,
-// which takes what is not declared, does not get it.
+// Skipped is the type of a member that is known and of no interest, declared only so that a field with
+// `json:",embed"`, which takes what is not declared, does not get it.
 type Skipped struct{}
 
 // UnmarshalJSONFrom passes over the value.

@@ -130,8 +130,8 @@ func IsRefused(err error) bool {
 		return false
 	}
 	switch s.Code {
-	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusRequestEntityTooLarge,
-		http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusNotImplemented:
+	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotAcceptable,
+		http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusNotImplemented:
 		return true
 	case http.StatusInternalServerError:
 		return strings.HasPrefix(s.Message, "failed to create typed patch object")
@@ -139,8 +139,8 @@ func IsRefused(err error) bool {
 	return false
 }
 
-// Explain returns the text of err for people who read a status: the server's own words, or that there was no answer, in
-// words that are the same each time. The full text of an error of the connection has ports that differ.
+// Explain returns the text of err for people who read a status: the server's own words, or that there was no answer,
+// in words that are the same each time. The full text of an error of the connection has ports that differ.
 func Explain(err error) string {
 	if s := AsStatus(err); s != nil {
 		return s.Error()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// ErrIdle says that a stream brought no byte for longer than it may, or a list too few: the connection or the server is
-// dead, or stuck. Nothing is lost by reading on from the last resource version.
+// ErrIdle says that a stream brought no byte for longer than it may, or a list too few: the connection or the server
+// is dead, or stuck. Nothing is lost by reading on from the last resource version.
 var ErrIdle = errors.New("nothing, or too little, arrived within the idle timeout")
 
 // idleTimer ends a request that stands still.

@@ -81,8 +81,8 @@ const (
 	// listIdle is how long a list may stand still. An API server gives up on a list after 60 s, so its answer to
 	// that comes first.
 	listIdle = 75 * time.Second
-	// minList is how much of a page has to come within listIdle, unless the page ends: 16 KiB are two pods. A page that
-	// comes a byte at a time would never end, and hold up the lists that wait for it.
+	// minList is how much of a page has to come within listIdle, unless the page ends: 16 KiB are two pods. A page
+	// that comes a byte at a time would never end, and hold up the lists that wait for it.
 	minList = 16 << 10
 	// maxContinue caps a continue token, which is a key of the collection in base64.
 	maxContinue = 16 << 10
@@ -163,8 +163,8 @@ func listPages[T Object](ctx context.Context, c *Client, q Query, o ListOptions)
 	}
 }
 
-// tokens are the continue tokens of one list so far: a server that goes round in circles, or sends nothing and promises
-// more, would be asked for ever.
+// tokens are the continue tokens of one list so far: a server that goes round in circles, or sends nothing and
+// promises more, would be asked for ever.
 type tokens struct {
 	seen  map[uint64]bool // their hashes
 	empty bool            // the last page had no object
@@ -214,7 +214,8 @@ type listMeta struct {
 }
 
 // readPage reads one page and appends its items to all.
-func readPage[T Object](ctx context.Context, c *Client, q Query, values url.Values, all *ListResult[T]) (listMeta, error) {
+func readPage[T Object](ctx context.Context, c *Client, q Query, values url.Values,
+	all *ListResult[T]) (listMeta, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	idle := startIdle(listIdle, cancel)

@@ -120,8 +120,8 @@ func (c *Client) Delete(ctx context.Context, r Resource, k Key, o DeleteOptions)
 	if err != nil {
 		return fmt.Errorf("encode delete options of %s %s: %w", r, k, err)
 	}
-	return c.object(ctx, request{verb: "delete", method: http.MethodDelete, body: body, contentType: "application/json"},
-		r, k, nil)
+	return c.object(ctx, request{verb: "delete", method: http.MethodDelete,
+		body: body, contentType: "application/json"}, r, k, nil)
 }
 
 // Raw sends a request without a body to any path, for what is no object: /version, discovery, /readyz.
@@ -180,8 +180,8 @@ func headOf(body []byte) (h head) {
 	return h
 }
 
-// answersFor fails for the answer of another object than k: a proxy between us and the server has changed the path, and
-// what the answer says would be taken for k's. A Status, the answer to most deletions, has no name.
+// answersFor fails for the answer of another object than k: a proxy between us and the server has changed the path,
+// and what the answer says would be taken for k's. A Status, the answer to most deletions, has no name.
 func answersFor(r Resource, k Key, body []byte, into any) error {
 	var got Key
 	if obj, ok := into.(Object); ok {
@@ -201,7 +201,8 @@ func answersFor(r Resource, k Key, body []byte, into any) error {
 		want.Name = got.Name
 	}
 	if got != want && got != (Key{}) {
-		return fmt.Errorf("the answer is about %s: check for a proxy that changes paths", Printable(got.String(), maxQuoted))
+		return fmt.Errorf("the answer is about %s: check for a proxy that changes paths",
+			Printable(got.String(), maxQuoted))
 	}
 	return nil
 }

@@ -56,7 +56,10 @@ func newPlan(t reflect.Type) plan {
 	return decodeText
 }
 
-var methods = []reflect.Type{reflect.TypeFor[json.Unmarshaler](), reflect.TypeFor[json.UnmarshalerFrom](), reflect.TypeFor[encoding.TextUnmarshaler]()}
+var methods = []reflect.Type{
+	reflect.TypeFor[json.Unmarshaler](), reflect.TypeFor[json.UnmarshalerFrom](),
+	reflect.TypeFor[encoding.TextUnmarshaler](),
+}
 
 // ownMethods says whether a type decides by itself how it is decoded.
 func ownMethods(t reflect.Type) bool {
@@ -83,7 +86,8 @@ func (m *misfit) Error() string {
 func (m *misfit) Unwrap() error { return m.err }
 
 func wrongKind(want byte, v []byte) error {
-	kinds := map[byte]string{'{': "an object", '[': "an array", '"': "a string", 't': "a boolean", 'f': "a boolean", 'n': "null"}
+	kinds := map[byte]string{
+		'{': "an object", '[': "an array", '"': "a string", 't': "a boolean", 'f': "a boolean", 'n': "null"}
 	got := kinds[v[0]]
 	if got == "" {
 		got = "a number"
@@ -197,9 +201,9 @@ type field struct {
 	plan  plan
 }
 
-// fieldsOf returns the members that a struct declares, and the index of the Raw field that takes all others in one JSON
-// object, nil where there is none (the tag `json:",embed"`). ok is false where the struct uses what is not known here:
-// other options, embedded pointers, fields that are not exported, two of the same name.
+// fieldsOf returns the members that a struct declares, and the index of the Raw field that takes all others in one
+// JSON object, nil where there is none (the tag `json:",embed"`). ok is false where the struct uses what is not known
+// here: other options, embedded pointers, fields that are not exported, two of the same name.
 func fieldsOf(t reflect.Type, outer []int) (fields []field, rest []int, ok bool) {
 	seen := map[string]bool{}
 	for i := range t.NumField() {
@@ -212,7 +216,8 @@ func fieldsOf(t reflect.Type, outer []int) (fields []field, rest []int, ok bool)
 			continue
 		case sf.IsExported() && options == "embed" && name == "" && sf.Type == reflect.TypeFor[Raw]():
 			innerRest = index
-		case !sf.IsExported(), strings.ContainsAny(name, `'"\`+"`"), options != "" && options != "omitzero" && options != "omitempty":
+		case !sf.IsExported(), strings.ContainsAny(name, `'"\`+"`"),
+			options != "" && options != "omitzero" && options != "omitempty":
 			return nil, nil, false
 		case sf.Anonymous && name == "":
 			if sf.Type.Kind() != reflect.Struct || ownMethods(sf.Type) {

@@ -19,8 +19,8 @@ const (
 func Text(s string) string { return Printable(s, maxText) }
 
 // Printable returns s as it may go to a terminal or a log line: at most limit bytes of it, on one line, with all
-// characters escaped that move the cursor, change how text is shown or set the clipboard (control characters, and those
-// that turn the direction of writing). Everything that others wrote goes through it: Event and Status messages,
+// characters escaped that move the cursor, change how text is shown or set the clipboard (control characters, and
+// those that turn the direction of writing). Everything that others wrote goes through it: Event and Status messages,
 // warnings, names in broken objects.
 func Printable(s string, limit int) string {
 	if len(s) > limit {

@@ -20,8 +20,9 @@ import (
 // Retry-After). Ten is client-go's number.
 const maxTries = 10
 
-// maxWait bounds how long one call sleeps before it asks again. Who is told to come back later than that, or later than
-// it has time for, gets the answer instead: a worker has other keys to work on, and RetryAfter says when to come back.
+// maxWait bounds how long one call sleeps before it asks again. Who is told to come back later than that, or later
+// than it has time for, gets the answer instead: a worker has other keys to work on, and RetryAfter says when to come
+// back.
 const maxWait = time.Minute
 
 // request is one call before it becomes HTTP requests.

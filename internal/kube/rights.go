@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Right is what a program must be allowed to do to one resource, as a rule of a Role says it. Each controller declares its own as
-// a table: its client is limited to them, and the Roles that are shipped are written from them.
+// Right is what a program must be allowed to do to one resource, as a rule of a Role says it. Each controller
+// declares its own as a table: its client is limited to them, and the Roles that are shipped are written from them.
 type Right struct {
 	Resource    Resource
 	Subresource string // "": the objects themselves
@@ -30,8 +30,9 @@ var ErrNotDeclared = errors.New("the right is not declared")
 // grant is one verb on one resource.
 type grant struct{ group, plural, subresource, verb string }
 
-// Limit returns a client that sends only requests that the rights cover. Any other fails with ErrNotDeclared, so that a controller
-// whose table lacks a right fails in its tests and not in a cluster. It shares the connections of c; what c is limited to stays.
+// Limit returns a client that sends only requests that the rights cover. Any other fails with ErrNotDeclared, so that
+// a controller whose table lacks a right fails in its tests and not in a cluster. It shares the connections of c;
+// what c is limited to stays.
 func (c *Client) Limit(rights []Right) *Client {
 	granted := map[grant]bool{}
 	for _, r := range rights {

@@ -18,12 +18,12 @@ const (
 	// maxFrame caps one watch event or one list item. etcd holds 1.5 MiB by default; in JSON and with
 	// managedFields an object grows a few times. client-go has the same cap.
 	maxFrame = 16 << 20
-	// maxDepth bounds the nesting of what is declared, counted from the object: the deepest Kubernetes type, a pod in a
-	// template in a template, has 20 levels, a schema in a definition of custom resources a few more. What nobody has
-	// declared may be nested as deep as it likes: passing over it takes a byte for each level.
+	// maxDepth bounds the nesting of what is declared, counted from the object: the deepest Kubernetes type, a pod in
+	// a template in a template, has 20 levels, a schema in a definition of custom resources a few more. What nobody
+	// has declared may be nested as deep as it likes: passing over it takes a byte for each level.
 	maxDepth = 100
-	// keptFrames is how many frames in a row have to get by without the memory that a large one took, before it is given
-	// back: objects of 100 KB that come one after the other need not be allocated for one by one.
+	// keptFrames is how many frames in a row have to get by without the memory that a large one took, before it is
+	// given back: objects of 100 KB that come one after the other need not be allocated for one by one.
 	keptFrames = 8
 	// maxEmptyReads is how often a reader may bring nothing and no error; bufio's number.
 	maxEmptyReads = 100
@@ -77,8 +77,8 @@ func (s *scanner) begin() error {
 	return err
 }
 
-// shrink gives back what a large frame has left behind: a watch lives for minutes, and one object of 3 MiB must not cost
-// 4 MiB for all that time.
+// shrink gives back what a large frame has left behind: a watch lives for minutes, and one object of 3 MiB must not
+// cost 4 MiB for all that time.
 func (s *scanner) shrink() {
 	if len(s.buf) <= bulkBuffer && cap(s.open) <= firstBuffer {
 		return
@@ -176,8 +176,8 @@ func (s *scanner) pop(c byte) error {
 	return nil
 }
 
-// value returns the value that is next in one piece, which is good until the next call. One that is nested too deep is a
-// misfit.
+// value returns the value that is next in one piece, which is good until the next call. One that is nested too deep
+// is a misfit.
 func (s *scanner) value() ([]byte, error) {
 	if _, err := s.peek(); err != nil {
 		return nil, err

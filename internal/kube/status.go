@@ -78,8 +78,8 @@ func (s *Status) Error() string {
 	return fmt.Sprintf("%d %s", s.Code, http.StatusText(s.Code))
 }
 
-// maxRetryAfter caps the wait that a server may ask for: API servers ask for seconds, and one that asks for years is to
-// be tried again within the hour.
+// maxRetryAfter caps the wait that a server may ask for: API servers ask for seconds, and one that asks for years is
+// to be tried again within the hour.
 const maxRetryAfter = time.Hour
 
 // RetryAfter returns how long the server asked us to wait: the larger of header and details, 0 if neither, and an hour

@@ -115,7 +115,8 @@ func loopback(host string) bool {
 	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
-// serverURL completes and checks the server: https unless it says otherwise, the path kept, query and fragment dropped.
+// serverURL completes and checks the server: https unless it says otherwise, the path kept, query and fragment
+// dropped.
 func (c cluster) serverURL() (*url.URL, error) {
 	where := c.origin.at("server")
 	if c.Server == "" {

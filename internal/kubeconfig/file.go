@@ -57,8 +57,8 @@ type kubeContext struct {
 	origin    origin
 }
 
-// origin says where each field of an entry was written, in the words an error should use: `FILE:LINE: user "x": token`,
-// or a flag.
+// origin says where each field of an entry was written, in the words an error should use: `FILE:LINE: user "x":
+// token`, or a flag.
 type origin struct {
 	entry  string            // for fields that are not in the map
 	fields map[string]string // by YAML field name

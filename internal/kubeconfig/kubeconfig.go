@@ -5,8 +5,9 @@
 // Not its job: requests (kube makes them) and flag registration (cli does).
 //
 // Load runs once, on the caller's goroutine. What it leaves behind runs on kube's request goroutines: tokenFile and
-// plugin are asked for each request, caFile and keyPair for each TLS handshake. A run of an exec plugin has a goroutine
-// of its own, for a minute at most; the requests that need its result wait for it. It is not on the event path.
+// plugin are asked for each request, caFile and keyPair for each TLS handshake. A run of an exec plugin has a
+// goroutine of its own, for a minute at most; the requests that need its result wait for it. It is not on the event
+// path.
 package kubeconfig
 
 import (

@@ -8,8 +8,8 @@ import (
 )
 
 // Secret is a text that must not be printed. Methods alone do not see to that: fmt walks unexported fields past them,
-// and a wrong verb prints the value below an interface raw. So the text is behind a pointer, which fmt does not follow.
-// The zero value is "not set"; a Secret is a pflag.Value.
+// and a wrong verb prints the value below an interface raw. So the text is behind a pointer, which fmt does not
+// follow. The zero value is "not set"; a Secret is a pflag.Value.
 type Secret struct{ text *string }
 
 // NewSecret hides text; "" is not set.

@@ -26,8 +26,8 @@ func parseCA(pem []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// caFile verifies servers against a CA file that may be rotated under us. tls.Config.RootCAs is fixed for the life of a
-// configuration, so the check is done in VerifyConnection, with the same options that crypto/tls would use.
+// caFile verifies servers against a CA file that may be rotated under us. tls.Config.RootCAs is fixed for the life of
+// a configuration, so the check is done in VerifyConnection, with the same options that crypto/tls would use.
 type caFile struct {
 	path, where string
 	env         Env

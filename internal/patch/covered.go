@@ -11,8 +11,8 @@ import (
 //
 // What live has beyond desired belongs to somebody else: more fields of an object, more items of a list of objects
 // with keys, more members of a set. Details:
-//   - null, "", {} and [] are covered by absence: the API server drops such values of most fields. 0 and false are not:
-//     in many fields (runAsUser, automountServiceAccountToken) they say something else than absence does.
+//   - null, "", {} and [] are covered by absence: the API server drops such values of most fields. 0 and false are
+//     not: in many fields (runAsUser, automountServiceAccountToken) they say something else than absence does.
 //   - Items of a list with keys must also have desired's relative order, which server-side apply establishes: it has a
 //     meaning for env and initContainers.
 //   - An atomic list has equal length, and its items are covered one by one: the server writes defaults into them.
@@ -28,8 +28,8 @@ func Covered(n *Node, desired, live any) (ok bool, path string) {
 	return false, c.paths[0]
 }
 
-// Differences is Covered for whoever wants to know all: the paths of the first differences, at most max of them, and how many
-// there are.
+// Differences is Covered for whoever wants to know all: the paths of the first differences, at most max of them, and
+// how many there are.
 func Differences(n *Node, desired, live any, max int) (paths []string, count int) {
 	c := comparison{max: max, all: true}
 	c.compare(n, desired, live, nil)
@@ -54,8 +54,8 @@ func (c *comparison) differs(at *place, note string) {
 	c.count++
 }
 
-// place is where in an object a value is: below up, in the field of that name, or if it has none, in the item with that key or
-// index.
+// place is where in an object a value is: below up, in the field of that name, or if it has none, in the item with
+// that key or index.
 type place struct {
 	up    *place
 	field string
@@ -68,11 +68,11 @@ func (p *place) String() string {
 	case p == nil:
 		return ""
 	case p.key != nil:
-		return p.up.String() + KeyString(p.key)
+		return p.up.String() + short(KeyString(p.key))
 	case p.field == "":
 		return fmt.Sprintf("%s[%d]", p.up.String(), p.index)
 	}
-	return join(p.up.String(), p.field)
+	return join(p.up.String(), short(p.field))
 }
 
 func (c *comparison) compare(n *Node, desired, live any, at *place) {
@@ -135,11 +135,7 @@ func (c *comparison) compareLists(n *Node, desired, live []any, at *place) {
 		c.compareKeyed(n, desired, live, at)
 		return
 	case ListSet:
-		for _, v := range desired {
-			if !c.done() && !slices.ContainsFunc(live, func(w any) bool { return Equal(v, w) }) {
-				c.differs(at, fmt.Sprintf("[=%v]", v))
-			}
-		}
+		c.compareSets(desired, live, at)
 		return
 	}
 	if len(desired) != len(live) {
@@ -154,7 +150,30 @@ func (c *comparison) compareLists(n *Node, desired, live []any, at *place) {
 	}
 }
 
+func (c *comparison) compareSets(desired, live []any, at *place) {
+	members := make(map[string]bool, len(live)) // almost all sets are of strings
+	var others []any
+	for _, v := range live {
+		if text, ok := v.(string); ok {
+			members[text] = true
+		} else {
+			others = append(others, v)
+		}
+	}
+	for _, v := range desired {
+		if c.done() {
+			return
+		}
+		text, isText := v.(string)
+		if isText && members[text] || !isText && slices.ContainsFunc(others, func(w any) bool { return Equal(v, w) }) {
+			continue
+		}
+		c.differs(at, short(fmt.Sprintf("[=%v", v))+"]")
+	}
+}
+
 func (c *comparison) compareKeyed(n *Node, desired, live []any, at *place) {
+	find := finder(n, desired, live)
 	last := -1
 	for i, item := range desired {
 		if c.done() {
@@ -166,7 +185,7 @@ func (c *comparison) compareKeyed(n *Node, desired, live []any, at *place) {
 			continue
 		}
 		here := &place{up: at, key: key}
-		found := slices.IndexFunc(live, func(other any) bool { return Equal(key, n.ItemKey(other)) })
+		found := find(key)
 		switch {
 		case found < 0:
 			c.differs(here, "")
@@ -176,6 +195,34 @@ func (c *comparison) compareKeyed(n *Node, desired, live []any, at *place) {
 		}
 		last = max(last, found)
 		c.compare(n.Item(), item, live[found], here)
+	}
+}
+
+// fewPairs is how many comparisons of keys are cheaper than an index of them.
+const fewPairs = 1000
+
+// finder returns a function that says where in live the item with a key is, -1 if it is nowhere. Long lists get an
+// index: whoever writes them could make each comparison of an object take minutes.
+func finder(n *Node, desired, live []any) func(key map[string]any) int {
+	if len(desired)*len(live) <= fewPairs {
+		return func(key map[string]any) int {
+			return slices.IndexFunc(live, func(other any) bool { return Equal(key, n.ItemKey(other)) })
+		}
+	}
+	index := make(map[string]int, len(live))
+	for i, other := range live {
+		if key := n.ItemKey(other); key != nil {
+			text := KeyString(key)
+			if _, twice := index[text]; !twice {
+				index[text] = i
+			}
+		}
+	}
+	return func(key map[string]any) int {
+		if i, ok := index[KeyString(key)]; ok {
+			return i
+		}
+		return -1
 	}
 }
 

@@ -1,10 +1,10 @@
 // Package patch is what Kubernetes knows about changing and comparing objects, as pure functions on decoded JSON:
-// strategic merge patch, the merge keys and list types of the built-in kinds, the comparison "does the live object have
-// all that is declared", and resource quantities.
+// strategic merge patch, the merge keys and list types of the built-in kinds, the comparison "does the live object
+// have all that is declared", and resource quantities.
 //
 // Its job ends at values: it sends nothing, stores nothing and knows no HTTP. Ownership of fields (server-side apply)
-// is fakeapi/ssa, which reads the same [Node] tree; custom resource schemas are fakeapi/schema, which makes such trees;
-// JSON patch and merge patch, which only a server applies, are fakeapi/jsonpatch.
+// is fakeapi/ssa, which reads the same [Node] tree; custom resource schemas are fakeapi/schema, which makes such
+// trees; JSON patch and merge patch, which only a server applies, are fakeapi/jsonpatch.
 //
 // Place on the event path: inside Reconcile, where operators lay a user's template over their own object and apply
 // asks [Covered] whether a write is needed. It runs on the caller's goroutine, keeps no state and starts none. Its

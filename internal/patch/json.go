@@ -1,11 +1,8 @@
 package patch
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"slices"
@@ -13,106 +10,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 )
-
-// Decode reads one JSON value (see the package comment for its form). Trailing data, invalid UTF-8 and an object that
-// names a field twice are errors: which of the two values is meant, nobody can say.
-func Decode(data []byte) (any, error) {
-	v, duplicates, err := DecodeLenient(data)
-	if err != nil {
-		return nil, err
-	}
-	if len(duplicates) > 0 {
-		return nil, fmt.Errorf("decode JSON: duplicate field %q", duplicates[0])
-	}
-	return v, nil
-}
-
-// DecodeLenient is Decode for a server that only warns about a field that is named twice: the last value counts, and
-// the paths of such fields are returned in the order in which they were met.
-func DecodeLenient(data []byte) (v any, duplicates []string, err error) {
-	d := decoder{in: jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true))}
-	if v, err = d.value(""); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		return nil, nil, fmt.Errorf("decode JSON: %w", err)
-	}
-	if _, err = d.in.ReadToken(); err == nil {
-		return nil, nil, errors.New("decode JSON: data after the value")
-	} else if err != io.EOF {
-		return nil, nil, fmt.Errorf("decode JSON: data after the value: %w", err)
-	}
-	return v, d.duplicates, nil
-}
-
-type decoder struct {
-	in         *jsontext.Decoder
-	duplicates []string
-}
-
-func (d *decoder) value(path string) (any, error) {
-	tok, err := d.in.ReadToken()
-	if err != nil {
-		return nil, err
-	}
-	switch tok.Kind() {
-	case 'n':
-		return nil, nil
-	case 't', 'f':
-		return tok.Bool(), nil
-	case '"':
-		return tok.String(), nil
-	case '0':
-		return number(tok.String())
-	case '[':
-		return d.list(path)
-	}
-	return d.object(path) // '{': the decoder has refused everything else
-}
-
-func (d *decoder) list(path string) (any, error) {
-	list := []any{}
-	for d.in.PeekKind() != ']' {
-		v, err := d.value(path + "[" + strconv.Itoa(len(list)) + "]")
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, v)
-	}
-	_, err := d.in.ReadToken()
-	return list, err
-}
-
-func (d *decoder) object(path string) (any, error) {
-	object := map[string]any{}
-	for d.in.PeekKind() != '}' {
-		tok, err := d.in.ReadToken()
-		if err != nil {
-			return nil, err
-		}
-		name := tok.String()
-		at := join(path, name)
-		if _, ok := object[name]; ok {
-			d.duplicates = append(d.duplicates, at)
-		}
-		if object[name], err = d.value(at); err != nil {
-			return nil, err
-		}
-	}
-	_, err := d.in.ReadToken()
-	return object, err
-}
-
-func number(text string) (any, error) {
-	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return i, nil
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return nil, fmt.Errorf("number %.40q: out of range", text)
-	}
-	return f, nil
-}
 
 // Encode writes v with the keys of objects in byte order, so that equal values give equal bytes. A value that JSON
 // cannot hold (a NaN, a Go type that is not in the package comment's list) is an error.
@@ -182,7 +79,8 @@ func appendObject(out []byte, object map[string]any) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// appendString writes what is no UTF-8 as the replacement character, as encoding/json does; the error says no more than that.
+// appendString writes what is no UTF-8 as the replacement character, as encoding/json does; the error says no more
+// than that.
 func appendString(out []byte, s string) []byte {
 	out, _ = jsontext.AppendQuote(out, s)
 	return out
@@ -277,8 +175,8 @@ func equalScalar(a, b any) bool {
 	return false
 }
 
-// sameNumber is exact: beyond 2^53 a float64 cannot tell neighbouring integers apart, so it is the float that is turned
-// into an integer, and only when it is one that int64 holds.
+// sameNumber is exact: beyond 2^53 a float64 cannot tell neighbouring integers apart, so it is the float that is
+// turned into an integer, and only when it is one that int64 holds.
 func sameNumber(i int64, f float64) bool {
 	return f == math.Trunc(f) && f >= math.MinInt64 && f < -math.MinInt64 && int64(f) == i
 }

@@ -89,8 +89,8 @@ func (n *Node) ListType() ListType {
 }
 
 // ItemKey is the identity of an item of a ListMap: the values of the key fields, by name, with their defaults. It is
-// nil for an item that is no object or has none of them, which the API server refuses. In a built-in kind an absent key
-// field is there as "", as it is in the server's Go types; such an item fails in validation.
+// nil for an item that is no object or has none of them, which the API server refuses. In a built-in kind an absent
+// key field is there as "", as it is in the server's Go types; such an item fails in validation.
 func (n *Node) ItemKey(item any) map[string]any {
 	m, ok := item.(map[string]any)
 	if !ok {
@@ -122,9 +122,9 @@ func (n *Node) keyDefault(item *Node) any {
 	return nil
 }
 
-// FillZero returns object with the fields that the API server's Go types always have, as {}, null or another zero. A served object
-// shows them (`strategy: {}`, `resources: {}`), and server-side apply counts them as there from the beginning. For a
-// custom resource, and where nothing is known, it is a copy.
+// FillZero returns object with the fields that the API server's Go types always have, as {}, null or another zero. A
+// served object shows them (`strategy: {}`, `resources: {}`), and server-side apply counts them as there from the
+// beginning. For a custom resource, and where nothing is known, it is a copy.
 func FillZero(n *Node, object map[string]any) map[string]any {
 	out := make(map[string]any, len(object))
 	for name, v := range object {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Quantity is a Kubernetes resource quantity as an exact number: "500m" is 1/2, "1Gi" is 2^30. It remembers which kind of unit
-// it was written with, and nothing else of how it was written.
+// Quantity is a Kubernetes resource quantity as an exact number: "500m" is 1/2, "1Gi" is 2^30. It remembers which
+// kind of unit it was written with, and nothing else of how it was written.
 type Quantity struct {
 	rat  big.Rat
 	form form
@@ -106,9 +106,10 @@ func roundUpToNano(r *big.Rat) {
 	r.SetFrac(up.Add(up, big.NewInt(1)), big.NewInt(nano))
 }
 
-// String writes the quantity in the one form that the API server stores and shows: without a fraction, with the largest unit of its
-// kind that allows that. "0.5" is "500m", "1000" is "1k", "1.5Gi" is "1536Mi". A binary quantity below 1024, or one that is no
-// whole number, is written in decimal (CanonicalizeBytes in k8s.io/apimachinery/pkg/api/resource).
+// String writes the quantity in the one form that the API server stores and shows: without a fraction, with the
+// largest unit of its kind that allows that. "0.5" is "500m", "1000" is "1k", "1.5Gi" is "1536Mi". A binary quantity
+// below 1024, or one that is no whole number, is written in decimal (CanonicalizeBytes in
+// k8s.io/apimachinery/pkg/api/resource).
 func (q Quantity) String() string {
 	form, num := q.form, q.rat.Num()
 	if form == binarySI && (!q.rat.IsInt() || num.CmpAbs(big.NewInt(1024)) < 0) {
@@ -151,8 +152,8 @@ func divided(n *big.Int, factor int64, limit int) (rest *big.Int, times int) {
 	return rest, times
 }
 
-// CanonicalQuantity returns a quantity, or the number that YAML makes of one, as the API server stores it. ok is false for what is
-// none.
+// CanonicalQuantity returns a quantity, or the number that YAML makes of one, as the API server stores it. ok is
+// false for what is none.
 func CanonicalQuantity(v any) (text string, ok bool) {
 	q, ok := quantityOf(v)
 	if !ok {

@@ -17,7 +17,7 @@ const (
 // What is wrong with a strategic merge patch, found with errors.Is. The HTTP codes are those of a v1.36 API server.
 var (
 	ErrBadStrategicPatch = errors.New("invalid patch format")               // 400: $retainKeys and the fields disagree
-	ErrStrategicMismatch = errors.New("strategic merge patch does not fit") // 500: an item without merge key, mixed items, a bad directive
+	ErrStrategicMismatch = errors.New("strategic merge patch does not fit") // 500: no merge key, a bad directive ...
 	ErrListOfLists       = errors.New("lists of lists are not supported")   // 422
 )
 
@@ -45,7 +45,8 @@ func mergeObject(n *Node, target, patch map[string]any) (map[string]any, error) 
 		case "delete":
 			return map[string]any{}, nil
 		}
-		return nil, fmt.Errorf("%w: unknown patch type: %v", ErrStrategicMismatch, directive) // "merge" is unknown, too
+		// "merge" is unknown, too.
+		return nil, fmt.Errorf("%w: unknown patch type: %v", ErrStrategicMismatch, directive)
 	}
 	if err := retainKeys(target, patch); err != nil {
 		return nil, err
@@ -129,7 +130,8 @@ func isDirective(name string) bool {
 		strings.HasPrefix(name, prefixDeleteFromList) || strings.HasPrefix(name, prefixElementOrder)
 }
 
-// retainKeys takes the fields out of target that $retainKeys does not list. A field that the patch sets must be listed.
+// retainKeys takes the fields out of target that $retainKeys does not list. A field that the patch sets must be
+// listed.
 func retainKeys(target, patch map[string]any) error {
 	directive, ok := patch[directiveRetainKeys]
 	if !ok {

@@ -43,6 +43,9 @@ func mergeOrderedList(n *Node, target, patch map[string]any, name string) error 
 	if n != nil {
 		mergeKey = n.MergeKey
 	}
+	if err := notLong(oldList, addList, order); err != nil {
+		return err
+	}
 	if err := matchesOrder(addList, order, mergeKey); err != nil {
 		return err
 	}
@@ -80,9 +83,25 @@ func matchesOrder(items, order []any, mergeKey string) error {
 	return nil
 }
 
+// maxMerged bounds the lists that are merged, of which each item is compared with each. A pod has some ten containers,
+// and a hundred variables at most.
+const maxMerged = 1000
+
+func notLong(lists ...[]any) error {
+	for _, list := range lists {
+		if len(list) > maxMerged {
+			return fmt.Errorf("%w: a list that is merged has more than %d items", ErrStrategicMismatch, maxMerged)
+		}
+	}
+	return nil
+}
+
 // mergeList merges the items of add into old, by merge key if they are objects, else as a set.
 func mergeList(n *Node, old, add []any) ([]any, error) {
 	if err := sameKind(n, old, add); err != nil {
+		return nil, err
+	}
+	if err := notLong(old, add); err != nil {
 		return nil, err
 	}
 	for _, item := range add {
@@ -143,17 +162,23 @@ func sameKind(n *Node, lists ...[]any) error {
 // inOrder sorts items: those that order names come in that order, the others as in old; an other item comes before an
 // ordered one if it did so in old.
 func inOrder(items, order, old []any, mergeKey string) []any {
+	type ranked struct {
+		item any
+		rank int
+	}
+	var named []ranked
 	var ordered, others []any
 	for _, v := range items {
-		if indexOf(order, v, mergeKey) >= 0 {
-			ordered = append(ordered, v)
+		if rank := indexOf(order, v, mergeKey); rank >= 0 {
+			named = append(named, ranked{v, rank})
 		} else {
 			others = append(others, v)
 		}
 	}
-	slices.SortStableFunc(ordered, func(a, b any) int {
-		return indexOf(order, a, mergeKey) - indexOf(order, b, mergeKey)
-	})
+	slices.SortStableFunc(named, func(a, b ranked) int { return a.rank - b.rank })
+	for _, r := range named {
+		ordered = append(ordered, r.item)
+	}
 	out := make([]any, 0, len(items))
 	for len(ordered) > 0 && len(others) > 0 {
 		a, b := indexOf(old, others[0], mergeKey), indexOf(old, ordered[0], mergeKey)

@@ -112,9 +112,9 @@ func (q *Queue) AddAfter(k kube.Key, d time.Duration, cause string) {
 	q.wantLocked(k, cause, d, q.ownLaneLocked(k))
 }
 
-// RetryAfter counts a failure of k, wants a run of it after its backoff, and returns that delay. It is at least d: what
-// a server asked for, or a long pause. Up to half of d is added at random, so that keys which were delayed together do
-// not come back together. The run keeps the lane of the present one.
+// RetryAfter counts a failure of k, wants a run of it after its backoff, and returns that delay. It is at least d:
+// what a server asked for, or a long pause. Up to half of d is added at random, so that keys which were delayed
+// together do not come back together. The run keeps the lane of the present one.
 func (q *Queue) RetryAfter(k kube.Key, d time.Duration, cause string) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()

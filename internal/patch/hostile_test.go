@@ -1,0 +1,109 @@
+package patch
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// hostile are objects that cost much more than what they are worth, by name.
+func hostile() map[string]string {
+	key := strings.Repeat("k", 100_000)
+	deep := func(open, shut string, levels int) string {
+		return strings.Repeat(open, levels) + "1" + strings.Repeat(shut, levels)
+	}
+	many := func(item string, size int) string {
+		return strings.TrimSuffix(strings.Repeat(item+",", size/(len(item)+1)), ",")
+	}
+	const size = 1_500_000
+	return map[string]string{
+		"a long key above deep lists":   `{"spec":{"template":{"spec":{"` + key + `":` + deep("[", "]", 9_900) + `}}}}`,
+		"a long key above deep objects": `{"spec":{"template":{"spec":{"` + key + `":` + deep(`{"x":`, "}", 4_900) + `}}}}`,
+		"a long key, 90 levels":         `{"spec":{"template":{"spec":{"` + key + `":` + deep(`{"x":`, "}", 90) + `}}}}`,
+		"empty lists":                   `{"spec":{"template":{"spec":{"x":[` + many(`[]`, size) + `]}}}}`,
+		"empty objects":                 `{"spec":{"template":{"spec":{"containers":[` + many(`{}`, size) + `]}}}}`,
+		"small objects":                 `{"spec":{"template":{"spec":{"containers":[` + many(`{"a":0}`, size) + `]}}}}`,
+		"named objects": `{"spec":{"template":{"spec":{"containers":[` + many(`{"name":"a"}`, 200_000) +
+			`]}}}}`,
+		"short strings":   `{"spec":{"template":{"spec":{"x":[` + many(`"a"`, size) + `]}}}}`,
+		"numbers":         `{"spec":{"template":{"spec":{"x":[` + many(`7`, size) + `]}}}}`,
+		"a huge number":   `{"spec":{"template":{"spec":{"x":` + strings.Repeat("7", size) + `}}}}`,
+		"a long string":   `{"spec":{"template":{"spec":{"x":"` + strings.Repeat("x", size) + `"}}}}`,
+		"duplicates":      `{"spec":{"template":{"spec":{` + many(`"x":1`, size) + `}}}}`,
+		"long duplicates": `{"spec":{"` + key + `":{` + many(`"x":1`, 6*5_000) + `}}}`,
+	}
+}
+
+func allocated(f func()) (mebibytes uint64) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return (after.TotalAlloc - before.TotalAlloc) >> 20
+}
+
+func TestAHostileObjectCostsLittleMemoryAndTime(t *testing.T) {
+	node := SchemaFor("apps/v1", "Deployment")
+	own := object(t, `{'spec':{'replicas':1,'template':{'spec':{'containers':[{'name':'web'}]}}}}`)
+	for name, text := range hostile() {
+		var duplicates []string
+		var read error
+		began := time.Now()
+		cost := allocated(func() {
+			var v any
+			if v, duplicates, read = DecodeLenient([]byte(text)); read != nil {
+				return
+			}
+			o := v.(map[string]any)
+			merged, err := StrategicMerge(node, own, o)
+			if err != nil {
+				return
+			}
+			_, _ = Encode(merged)
+			Covered(node, merged, own)
+			Differences(node, merged, Copy(merged), 5)
+			Differences(node, own, merged, 5)
+		})
+		reported := 0
+		for _, d := range duplicates {
+			reported += len(d)
+		}
+		if took := time.Since(began); cost > 50 || took > 2*time.Second || len(duplicates) > MaxDuplicates || reported > 100_000 {
+			t.Errorf("%s: %d MiB, %s, %d duplicates of %d bytes", name, cost, took, len(duplicates), reported)
+		}
+	}
+	for _, name := range []string{"a long key above deep lists", "empty objects", "small objects", "short strings"} {
+		if _, err := Decode([]byte(hostile()[name])); !errors.Is(err, ErrTooComplex) {
+			t.Errorf("%s: got %.100v", name, err)
+		}
+	}
+}
+
+func TestLongListsAreComparedAsShortOnesAre(t *testing.T) {
+	list := func(names ...string) map[string]any {
+		var containers, finalizers []any
+		for i := range 2_000 {
+			containers = append(containers, map[string]any{"name": fmt.Sprint("filler-", i)})
+			finalizers = append(finalizers, fmt.Sprint("filler-", i))
+		}
+		for _, n := range names {
+			containers, finalizers = append(containers, map[string]any{"name": n}), append(finalizers, n)
+		}
+		return map[string]any{"metadata": map[string]any{"finalizers": finalizers},
+			"spec": map[string]any{"containers": containers}}
+	}
+	pod := SchemaFor("v1", "Pod")
+	for want, live := range map[string]map[string]any{
+		"0 []": list("x", "a", "b"),
+		"2 [metadata.finalizers[=b] spec.containers[name=\"b\"]]": list("x", "a"),
+		"1 [spec.containers[name=\"b\"] (order)]":                 list("b", "a"),
+	} {
+		paths, count := Differences(pod, list("a", "b"), live, 5)
+		if got := fmt.Sprint(count, " ", paths); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

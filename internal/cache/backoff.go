@@ -86,7 +86,8 @@ func pauseAfter(err error, failures int) time.Duration {
 	return pause
 }
 
-// missing says that we lack a right or the server lacks the resource: a person is about to mend it, or nobody.
+// missing says that we lack a right or the server lacks the resource. Retrying alone does not help, and yet it must
+// be noticed when somebody grants or installs it.
 func missing(err error) bool { return kube.IsForbidden(err) || kube.IsNotFound(err) }
 
 // expired says that the version asked for cannot be served: the server no longer has it, or has not reached
@@ -116,6 +117,9 @@ func (r *Reflector[T]) report(s state[T], err error) state[T] {
 	s.err = err
 	if s.failures == 0 && (offline(err) || busy(err) || expired(err)) {
 		r.log.V(1).Info("trying again", "reason", err.Error())
+		return s
+	}
+	if missing(err) && r.store.o.QuietParking {
 		return s
 	}
 	if class := problemClass(err); class != s.logged {

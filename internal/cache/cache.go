@@ -44,6 +44,9 @@ type Options struct {
 	// longer than what the server was asked to end the watch after, which needs no bookmarks (servers do not
 	// promise any).
 	WatchIdleTimeout time.Duration
+	// QuietParking leaves it to the owner of the mirror to tell of a missing right or resource, from State: one
+	// cause may keep many mirrors.
+	QuietParking bool
 	// InitialLists bounds how many full lists are in flight at a time. Give all stores of a process the same
 	// one. nil: DefaultInitialLists for this store alone.
 	InitialLists *Limiter

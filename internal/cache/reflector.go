@@ -150,15 +150,26 @@ func (r *Reflector[T]) listPhase(s state[T]) phase {
 
 // publish shows the state to readers.
 func (r *Reflector[T]) publish(s state[T]) {
+	parked := s.missing >= quickMissing && missing(s.err)
 	r.store.mu.Lock()
-	defer r.store.mu.Unlock()
 	switch {
 	case s.err == nil:
 		r.scope.errSince = time.Time{}
 	case r.scope.err == nil:
 		r.scope.errSince = time.Now()
 	}
-	r.scope.phase, r.scope.err = s.phase, s.err
+	if parked && !r.scope.parked {
+		r.scope.counters.Parked++
+	}
+	changed := parked != r.scope.parked
+	r.scope.phase, r.scope.err, r.scope.parked = s.phase, s.err, parked
+	if s.phase == streaming {
+		r.scope.contact = time.Now()
+	}
+	r.store.mu.Unlock()
+	if changed {
+		r.store.tellServes()
+	}
 }
 
 func closeStream[T kube.Object](s state[T]) state[T] {

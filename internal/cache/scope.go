@@ -2,6 +2,7 @@ package cache
 
 import (
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -14,7 +15,9 @@ type scope struct {
 	rv        string    // the content is that of the collection at rv
 	rewound   time.Time // when the content was last replaced by that of another history, zero if never
 	lastEvent time.Time
+	contact   time.Time // when the server was last heard of
 	phase     phase
+	parked    bool      // err is a missing right or resource that did not come back by itself
 	err       error     // what keeps the Reflector from making progress, nil when it does
 	errSince  time.Time // since when there is one without a break
 	counters  Counters
@@ -29,10 +32,12 @@ type ScopeState struct {
 	Namespace       string // "": all
 	Phase           string // "streaming", "backing off" ...
 	Synced          bool
+	Parked          bool   // a right or the resource is missing (403, 404): it is asked for every 5 to 10 s
 	ResourceVersion string // the content is that of the collection at this version
 	Objects         int
 	Quarantined     int       // objects whose newest version does not decode
 	LastEvent       time.Time // of the last list, event or bookmark
+	LastContact     time.Time // of the last of these, or of an answer that a watch is open
 	Err             error     // what stands in the way, nil while all is well
 	ErrSince        time.Time // since when something has stood in the way without a break, zero while all is well
 	Problem         string    // Err as text with its HTTP code: "403 Forbidden: watch pods: ..."
@@ -50,6 +55,7 @@ type Counters struct {
 	Undecodable int // objects and events that did not decode
 	Rewinds     int // times the server's history went back
 	MassDeletes int // lists that removed most of a mirror
+	Parked      int // times that a right or the resource went missing
 	Panics      int // of OnChange handlers
 	IndexPanics int // of index functions
 }
@@ -68,9 +74,11 @@ func (s *Store[T]) State() []ScopeState {
 			Namespace:       sc.namespace,
 			Phase:           string(sc.phase),
 			Synced:          sc.synced,
+			Parked:          sc.parked,
 			ResourceVersion: sc.rv,
 			Objects:         s.objects.count(sc.namespace),
 			LastEvent:       sc.lastEvent,
+			LastContact:     sc.contact,
 			Err:             sc.err,
 			ErrSince:        sc.errSince,
 			Problem:         problem(sc.err),
@@ -95,17 +103,60 @@ func (s *Store[T]) count(sc *scope, f func(*Counters)) {
 	f(&sc.counters)
 }
 
-// setSynced opens the scope for readers, once.
-func (s *Store[T]) setSynced(sc *scope) {
+// Serves reports whether all that is asked of a namespace can be answered and is followed: it is synced and not
+// parked. "" stands for all namespaces that the mirror covers; what it does not cover it does not serve.
+func (s *Store[T]) Serves(namespace string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	covered := false
+	for _, sc := range s.scopes {
+		if namespace == "" || sc.covers(namespace) {
+			covered = true
+			if !sc.synced || sc.parked {
+				return false
+			}
+		}
+	}
+	return covered
+}
+
+// OnServes adds a function that is called whenever the answer of Serves may have changed. It must be quick and must
+// not block. remove takes it away; a call that is under way may still end after it.
+func (s *Store[T]) OnServes(f func()) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sc.synced {
-		return
+	s.onServes = append(slices.Clip(s.onServes), &f)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.onServes = slices.DeleteFunc(slices.Clone(s.onServes), func(other *func()) bool { return other == &f })
 	}
-	sc.synced = true
-	s.unsynced--
-	if s.unsynced == 0 {
+}
+
+// tellServes calls the functions of OnServes.
+func (s *Store[T]) tellServes() {
+	s.mu.RLock()
+	all := s.onServes // replaced on each change, never changed
+	s.mu.RUnlock()
+	for _, f := range all {
+		(*f)()
+	}
+}
+
+// setSynced opens the scope for readers.
+func (s *Store[T]) setSynced(sc *scope) {
+	s.mu.Lock()
+	first := !sc.synced
+	if first {
+		sc.synced = true
+		s.unsynced--
+	}
+	if first && s.unsynced == 0 {
 		close(s.synced)
+	}
+	s.mu.Unlock()
+	if first {
+		s.tellServes()
 	}
 }
 

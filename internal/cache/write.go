@@ -146,6 +146,7 @@ func (s *Store[T]) quarantine(sc *scope, bad *kube.DecodeError, rv string) bool 
 func (sc *scope) moveTo(rv string) {
 	sc.rv = rv
 	sc.lastEvent = time.Now()
+	sc.contact = sc.lastEvent
 }
 
 // replace makes c the content of the scope, in one step for readers, and tells the handlers how that differs from

@@ -14,7 +14,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -83,6 +82,7 @@ type Controller struct {
 	queue   *queue.Queue
 	mirrors []mirror // of the sources, each once
 	sources []func() // disconnect the sources
+	parts   parts
 	started atomic.Bool
 	stats   counters
 }
@@ -114,15 +114,17 @@ func New(name string, f Func, o Options, sources ...Source) *Controller {
 			c.mirrors = append(c.mirrors, s.mirror)
 		}
 	}
+	c.parts.of(c.mirrors)
 	return c
 }
 
 // Name returns the controller's name, as in logs and checks.
 func (c *Controller) Name() string { return c.name }
 
-// Run mirrors what the sources need, waits until all of it is there, and works until ctx ends. Then it takes
-// no further key, lets the runs under way finish on mirrors that still follow the server, and stops those
-// last. What it waits for is logged and in Ready; a resource that the server does not have yet is no error.
+// Run mirrors what the sources need, works on each namespace as soon as all of it is there, and does so until ctx
+// ends. Then it takes no further key, lets the runs under way finish on mirrors that still follow the server, and
+// stops those last. What it waits for is logged and in Ready; a resource that the server does not have yet, or a
+// missing right, stops only the namespaces that lack it.
 //
 // The error is nil after a clean stop. Otherwise runs did not return in time: it names their keys.
 func (c *Controller) Run(ctx context.Context) error {
@@ -147,10 +149,18 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// serve waits for the mirrors, then runs the workers until ctx ends, and drains.
+// serve runs the workers from when there is something to work on until ctx ends, and drains.
 func (c *Controller) serve(ctx context.Context) error {
 	defer c.queue.ShutDown()
-	if !c.waitSynced(ctx) {
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer stop()
+	working := make(chan struct{})
+	watch.Go(func() { c.watchParts(watching, working) })
+	select {
+	case <-working:
+	case <-ctx.Done():
 		return nil
 	}
 	c.log.Info("started", "workers", c.o.Workers)
@@ -163,30 +173,6 @@ func (c *Controller) serve(ctx context.Context) error {
 	<-ctx.Done()
 	c.queue.ShutDown()
 	return c.drain(&workers, abort)
-}
-
-// waitSynced waits until all mirrors are synced, and false if ctx ends before. It logs what is missing, and
-// again when that changes; why it is missing the Reflectors log.
-func (c *Controller) waitSynced(ctx context.Context) bool {
-	logged := ""
-	for _, m := range c.mirrors {
-		for {
-			wait, cancel := context.WithTimeout(ctx, reportEvery)
-			err := m.WaitSynced(wait)
-			cancel()
-			if err == nil {
-				break
-			}
-			if ctx.Err() != nil {
-				return false
-			}
-			if missing := strings.Join(c.missing(), ", "); missing != logged {
-				logged = missing
-				c.log.Info("waiting", "missing", missing, "problem", fmt.Sprint(c.Ready()))
-			}
-		}
-	}
-	return ctx.Err() == nil
 }
 
 // drain waits for the workers; after the drain timeout it cancels their runs.
@@ -212,37 +198,4 @@ func (c *Controller) drain(workers *sync.WaitGroup, abort context.CancelFunc) er
 	case <-timer.C:
 		return fmt.Errorf("drain: still running %s after the end of its context: %v", c.name, c.queue.Processing())
 	}
-}
-
-// Ready returns nil when all mirrors are synced and in touch with the server, and else what is missing, why, and what to
-// do about it: a watch that is dead must not hide behind a green probe.
-func (c *Controller) Ready() error {
-	var problems []string
-	for _, m := range c.mirrors {
-		for _, s := range m.State() {
-			switch stale := time.Since(s.ErrSince); {
-			case !s.Synced:
-				problems = append(problems, describe(m.Resource(), s))
-			case s.Err != nil && stale >= staleAfter:
-				problems = append(problems, fmt.Sprintf("not up to date for %s: %s", stale.Round(time.Second), describe(m.Resource(), s)))
-			}
-		}
-	}
-	if len(problems) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s: %s", c.name, strings.Join(problems, "; "))
-}
-
-// missing names the mirrors that are not synced.
-func (c *Controller) missing() []string {
-	var names []string
-	for _, m := range c.mirrors {
-		for _, s := range m.State() {
-			if !s.Synced {
-				names = append(names, scopeName(m.Resource(), s))
-			}
-		}
-	}
-	return names
 }

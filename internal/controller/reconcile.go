@@ -19,6 +19,10 @@ func (c *Controller) work(feed, runs context.Context) {
 		if !ok {
 			return
 		}
+		if c.parts.hold(item) {
+			c.queue.Done(item.Key)
+			continue
+		}
 		c.reconcile(runs, item)
 	}
 }

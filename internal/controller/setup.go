@@ -24,7 +24,7 @@ type Setup struct {
 // selects, if it is not "". Operators that ask for the same objects in the same form share it.
 func Mirror[T kube.Object](s Setup, r kube.Resource, labels string) *cache.Store[T] {
 	return cache.Shared[T](s.Mirrors, cache.Options{Resource: r, Namespaces: s.Namespaces, LabelSelector: labels,
-		Client: s.Client, WatchIdleTimeout: s.WatchIdleTimeout, Log: s.Log})
+		Client: s.Client, WatchIdleTimeout: s.WatchIdleTimeout, QuietParking: true, Log: s.Log})
 }
 
 // New returns a controller of an operator.

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"fmt"
 
 	"skiff/internal/cache"
 	"skiff/internal/kube"
@@ -17,7 +16,8 @@ const initialList = "initial list"
 type mirror interface {
 	Resource() kube.Resource
 	Run(ctx context.Context)
-	WaitSynced(ctx context.Context) error
+	Serves(namespace string) bool
+	OnServes(f func()) (remove func())
 	State() []cache.ScopeState
 }
 
@@ -111,30 +111,4 @@ func add[T kube.Object](q *queue.Queue, k kube.Key, kind string, c cache.Change[
 		return
 	}
 	q.Add(k, kind+" "+m.Namespace+"/"+m.Name+" "+c.Type.String())
-}
-
-// ownGroup is the API group of skiff's own resources, whose CRDs skiff can install.
-const ownGroup = "skiff.dev"
-
-// describe says what keeps a scope from being synced, and the next step.
-func describe(r kube.Resource, s cache.ScopeState) string {
-	name := scopeName(r, s)
-	switch {
-	case s.Err == nil:
-		return name + ": not listed yet"
-	case kube.IsNotFound(s.Err) && r.Group == ownGroup:
-		return fmt.Sprintf("%s: %s; install it with `skiff crds install`", name, s.Problem)
-	case kube.IsNotFound(s.Err):
-		return fmt.Sprintf("%s: %s; install its CRD", name, s.Problem)
-	case kube.IsForbidden(s.Err):
-		return fmt.Sprintf("%s: %s; grant list and watch on it", name, s.Problem)
-	}
-	return name + ": " + s.Problem
-}
-
-func scopeName(r kube.Resource, s cache.ScopeState) string {
-	if s.Namespace == "" {
-		return r.GroupResource()
-	}
-	return r.GroupResource() + " in " + s.Namespace
 }

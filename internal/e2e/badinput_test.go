@@ -97,7 +97,7 @@ func TestConnectionErrorsSayWhatIsWrong(t *testing.T) {
 		{"unreachable", Kubeconfig{Server: "https://" + loopback(closed), CAFile: s.c.CAFile, Token: admin.Token}, []string{"connection refused"}},
 		{"wrong CA", Kubeconfig{Server: s.c.Server, CAFile: html.caFile, Token: admin.Token}, []string{"certificate"}},
 		{"wrong token", Kubeconfig{Server: s.c.Server, CAFile: s.c.CAFile, Token: canary + "-of-nobody"}, []string{"Unauthorized"}},
-		{"no rights", Kubeconfig{Server: s.c.Server, CAFile: s.c.CAFile, Token: restricted.Token}, []string{"forbidden"}},
+		{"no rights", Kubeconfig{Server: s.c.Server, CAFile: s.c.CAFile, Token: restricted.Token}, []string{"forbidden", "may not list"}},
 		{"HTML with 200", Kubeconfig{Server: html.URL, CAFile: html.caFile, Token: admin.Token}, []string{"text/html", "HTML", "<html>"}},
 		{"HTML with 502", Kubeconfig{Server: badGateway.URL, CAFile: badGateway.caFile, Token: admin.Token}, []string{"502 Bad Gateway"}},
 	} {
@@ -118,7 +118,11 @@ func TestConnectionErrorsSayWhatIsWrong(t *testing.T) {
 				}
 				return containsAny(sk.Log(), tt.want), sk.Tail(10)
 			})
-			Throughout(t, 3*time.Second, "/readyz is 503", func() (bool, string) { return notReady(sk) })
+			if tt.name == "no rights" { // waiting does not help against that: see waitParked
+				waitParked(t, sk, "may not list and watch")
+			} else {
+				Throughout(t, 3*time.Second, "/readyz is 503", func() (bool, string) { return notReady(sk) })
+			}
 			sent := len(s.skiffRequests(start, func(Request) bool { return true })) + int(html.requests.Swap(0)+badGateway.requests.Swap(0))
 			if sent > 40 {
 				t.Errorf("%d requests in a few seconds: no backoff", sent)

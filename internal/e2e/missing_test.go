@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 // machine.
 const pickUp = time.Minute
 
-// skiff starts before the CRD exists: it says so, is not ready, and picks the CRD up when it comes.
+// skiff starts before the CRD exists: it says so, in the log and in /readyz?verbose, and picks the CRD up when it comes.
 func TestSkiffStartsBeforeTheCRD(t *testing.T) {
 	s := newScope(t)
 	t.Cleanup(func() { installCRDs(t, s) }) // whatever happens: the other tests need it
@@ -27,17 +28,13 @@ func TestSkiffStartsBeforeTheCRD(t *testing.T) {
 	}
 	start := time.Now()
 	sk := launchSkiff(t, s, kubeconfig)
-	waitParked(t, sk, "webservers.skiff.dev")
-	Throughout(t, 5*time.Second, "/readyz stays 503", func() (bool, string) { return notReady(sk) })
+	waitParked(t, sk, "webservers.skiff.dev is not installed; run `skiff crds install`")
 	if n := len(s.skiffRequests(start, func(Request) bool { return true })); n > 40 {
 		t.Errorf("%d requests within the first seconds without the CRD", n)
 	}
 
 	installCRDs(t, s)
-	Eventually(t, pickUp, "the CRD is picked up", func() (bool, string) {
-		err := sk.Ready()
-		return err == nil, errorText(err)
-	})
+	Eventually(t, pickUp, "the CRD is picked up", func() (bool, string) { return worksEverywhere(sk) })
 	s.Apply(WebServerManifest("late", "image: nginx:1.23.1, replicas: 1"))
 	s.waitChildren("late", "nginx:1.23.1", 1)
 	s.waitCondition("late", "Ready", "True")
@@ -60,17 +57,13 @@ func TestSkiffStartsBeforeTheGrant(t *testing.T) {
 	}
 	start := time.Now()
 	sk := launchSkiff(t, s, kubeconfig)
-	waitParked(t, sk, "services")
-	Throughout(t, 5*time.Second, "/readyz stays 503", func() (bool, string) { return notReady(sk) })
+	waitParked(t, sk, "may not list and watch services;")
 	if n := len(s.skiffRequests(start, func(r Request) bool { return r.User == restricted.Name && r.Code == http.StatusForbidden })); n > 20 {
 		t.Errorf("%d refused requests within the first seconds", n)
 	}
 
 	s.grantRestricted(all)
-	Eventually(t, pickUp, "the grant is picked up", func() (bool, string) {
-		err := sk.Ready()
-		return err == nil, errorText(err)
-	})
+	Eventually(t, pickUp, "the grant is picked up", func() (bool, string) { return worksEverywhere(sk) })
 	s.Apply(WebServerManifest("granted", "image: nginx:1.23.1, replicas: 1"))
 	s.waitChildren("granted", "nginx:1.23.1", 1)
 }
@@ -87,16 +80,65 @@ func (s *Scope) grantRestricted(rights []kube.Right) {
 	})
 }
 
-// waitParked returns when skiff's log names the resource that is missing and /readyz is 503.
-func waitParked(t *testing.T, sk *Skiff, resource string) {
+// Two namespaces, one of them without rights: the other one works, the missing one is named once, and joins when it is granted.
+func TestSkiffWorksInTheNamespacesThatItMayWatch(t *testing.T) {
+	s := newScope(t)
+	other := s.NS + "-other"
+	s.Kubectl("create", "namespace", other)
+	t.Cleanup(func() {
+		if r, err := s.kubectl.Run(noContext, "", "delete", "namespace", other, "--wait=false"); err != nil || r.Code != 0 {
+			t.Errorf("delete namespace %s: %v %v", other, err, r)
+		}
+	})
+	applyIn := func(namespace, manifest string) {
+		t.Helper()
+		if r, err := s.kubectl.Run(s.Context(), manifest, "-n", namespace, "apply", "-f", "-"); err != nil || r.Code != 0 {
+			t.Fatalf("apply in %s: %v %v", namespace, err, r)
+		}
+	}
+	role := grant("Role", "skiff-restricted", restricted.Name, webserver.Rights)
+	applyIn(s.NS, role)
+	kubeconfig, err := s.c.Kubeconfig(restricted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sk := launchSkiff(t, s, kubeconfig, "--watch-namespaces", s.NS+","+other)
+	s.Apply(WebServerManifest("here", "image: nginx:1.23.1, replicas: 1"))
+	s.waitChildren("here", "nginx:1.23.1", 1)
+	parked := "namespace " + other + ": may not list and watch webservers.skiff.dev, deployments.apps, services;"
+	waitParked(t, sk, parked)
+	waitReady(t, sk)
+	if n := len(sk.LogLines(parked)); n != 1 {
+		t.Errorf("%d log lines about namespace %s:\n%s", n, other, sk.Tail(20))
+	}
+
+	applyIn(other, role)
+	Eventually(t, pickUp, "the grant is picked up", func() (bool, string) { return worksEverywhere(sk) })
+	applyIn(other, WebServerManifest("there", "image: nginx:1.23.1, replicas: 1"))
+	Eventually(t, settle, "the Deployment of the other namespace exists", func() (bool, string) {
+		r := s.TryKubectl("-n", other, "get", "deployment", "there")
+		return r.Code == 0, r.String()
+	})
+}
+
+// waitParked returns when skiff's log and /readyz?verbose name what is missing. /readyz is 200 then: waiting does not help,
+// and one wrong namespace must not block a rollout.
+func waitParked(t *testing.T, sk *Skiff, missing string) {
 	t.Helper()
-	Eventually(t, settle, "the log names "+resource+" and /readyz is 503", func() (bool, string) {
+	Eventually(t, settle, "the log and /readyz?verbose name "+missing, func() (bool, string) {
 		if sk.Exited() {
 			t.Fatalf("skiff ended with exit code %d\n%s", sk.ExitCode(), sk.Tail(20))
 		}
-		ok, saw := notReady(sk)
-		return ok && len(sk.LogLines(resource)) > 0, saw + "\n" + sk.Tail(10)
+		code, body, err := sk.probe("/readyz?verbose")
+		said := err == nil && code == http.StatusOK && strings.Contains(body, "not working: ") && strings.Contains(body, missing)
+		return said && len(sk.LogLines(missing)) > 0, body + errorText(err) + "\n" + sk.Tail(10)
 	})
+}
+
+// worksEverywhere is true if /readyz?verbose answers 200 and names nothing that is not worked on.
+func worksEverywhere(sk *Skiff) (bool, string) {
+	code, body, err := sk.probe("/readyz?verbose")
+	return err == nil && code == http.StatusOK && !strings.Contains(body, "not working"), body + errorText(err)
 }
 
 // notReady is true if /readyz answers 503.

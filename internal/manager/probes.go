@@ -25,29 +25,30 @@ const (
 
 func reserved(name string) bool { return name == pingCheck || name == shutdownCheck || name == "" }
 
-// check is one line of a probe. Its error is what is wrong.
+// check is one line of a probe. Its error is what is wrong; what else is to be known of it ?verbose shows below it.
 type check struct {
-	name string
-	run  func() error
+	name   string
+	run    func() error
+	status func() []string // nil: nothing
 }
 
 // live answers whether the process is alive, and nothing else: an API server that is down must not get all
 // its controllers restarted (MGR-07).
 func (m *Manager) live() []check {
-	return []check{{pingCheck, func() error { return nil }}}
+	return []check{{name: pingCheck, run: func() error { return nil }}}
 }
 
-// ready answers whether all controllers are at work: not once a stop has begun, and not before their mirrors
-// are synced (MGR-06).
+// ready answers whether all controllers are at work: not once a stop has begun, and not before their mirrors are
+// synced, or parked because a right or a resource is missing (MGR-06).
 func (m *Manager) ready() []check {
-	checks := []check{{shutdownCheck, func() error {
+	checks := []check{{name: shutdownCheck, run: func() error {
 		if m.stopping.Load() {
 			return errors.New("stopping")
 		}
 		return nil
 	}}}
 	for _, c := range m.o.Controllers {
-		checks = append(checks, check{c.Name(), c.Ready})
+		checks = append(checks, check{c.Name(), c.Ready, c.Status})
 	}
 	return checks
 }
@@ -89,6 +90,11 @@ func answer(w http.ResponseWriter, r *http.Request, title string, checks []check
 			fmt.Fprintf(&lines, "[-]%s failed: %v\n", c.name, err)
 		} else {
 			fmt.Fprintf(&lines, "[+]%s ok\n", c.name)
+		}
+		if c.status != nil && query.Has("verbose") {
+			for _, line := range c.status() {
+				fmt.Fprintf(&lines, "    %s\n", line)
+			}
 		}
 	}
 	if len(excluded) > 0 {

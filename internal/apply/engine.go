@@ -38,11 +38,16 @@ const (
 	Waiting   // nothing can be done now; Result.Message says what for
 	Overtaken // it changed while we wrote: Result.Live is old, and an event is on its way
 	Held      // it is missing or differs, and was left so because the owner is on hold; Result.Message says where
+	Deleted   // it was not declared any more, or its owner is being deleted
+	Released  // it was not declared any more and had lost our label: it is there, and no child of the owner
+	Adopted   // it had no controller and has become a child of the owner
+	Replaced  // it had ended and was deleted, to be created again; Result.Message says how it ended
+	Rolled    // it was of an older revision and was deleted, to be created again; Result.Message says which
 	Failed    // a request failed or was refused: Result.Err
 )
 
 func (o Outcome) String() string {
-	return [...]string{"unchanged", "created", "applied", "foreign", "contested", "waiting", "overtaken", "held", "failed"}[o]
+	return [...]string{"unchanged", "created", "applied", "foreign", "contested", "waiting", "overtaken", "held", "deleted", "released", "adopted", "replaced", "rolled", "failed"}[o]
 }
 
 // Result is what is known about a child after Apply.
@@ -55,6 +60,12 @@ type Result struct {
 	Message     string        // Foreign, Contested, Waiting, Overtaken, Held: for users
 	Err         error         // Failed: kube.IsRefused says whether trying again can help
 	Wait        time.Duration // if not 0: look again after this time, even if no event comes
+
+	// Of children that are replaced:
+	Revision string // that Live was made from
+	Deleting bool   // Live is being deleted, whether this copy shows it already or not
+	Settling bool   // Live is ready, but not for as long as Child.MinReady
+	Ending   string // says that the child keeps ending, how it ended, and how long the pause before the next one is
 }
 
 // Report is what is known about the children of one owner after Apply.

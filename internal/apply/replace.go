@@ -29,60 +29,11 @@ type ReplaceOptions[T kube.Object] struct {
 	Ended func(T) (how string, ended bool)
 }
 
-// Verb says what was done to a child.
-type Verb string
-
-// The verbs.
-const (
-	Create  Verb = "Create"
-	Delete  Verb = "Delete"  // it is surplus, or its owner is being deleted
-	Replace Verb = "Replace" // it ended and was deleted, to be created again
-	Roll    Verb = "Roll"    // it was of an older revision and was deleted, to be created again
-	Adopt   Verb = "Adopt"   // it had no owner
-	Release Verb = "Release" // it is surplus and has lost the label managed-by: it has no owner any more
-)
-
-// Past returns what was done in the past tense.
-func (v Verb) Past() string {
-	switch v {
-	case Create:
-		return "created"
-	case Adopt:
-		return "adopted"
-	case Release:
-		return "released"
-	}
-	return "deleted"
-}
-
-// Action is something that was done to a child.
-type Action struct {
-	Verb Verb
-	Live kube.Object // the child: as created, or as it was when it was deleted
-	Note string      // why
-}
-
-// Replaced is what is known of one child after Apply.
-type Replaced struct {
-	Name      string
-	Surplus   bool        // it is not declared, and on its way out
-	Live      kube.Object // nil: there is none of ours
-	Revision  string      // that Live was made from
-	Deleting  bool        // Live is being deleted
-	Contested string      // says that something else keeps deleting it, so that it is not created for a while
-	Foreign   string      // describes an object of that name that is not managed by skiff and was left alone; "": there is none
-	Ended     string      // says that Live keeps ending, how it ended, and how long the pause before the next one is
-	Pause     bool        // Live has ended and is replaced after a pause
-	Wait      bool        // Live is ready, but not for long enough
-}
-
 // ReplaceReport is what came of Apply or Teardown.
 type ReplaceReport struct {
-	Children []Replaced // the declared ones in their order, then the surplus ones
-	Actions  []Action
-	Wait     time.Duration // if not 0: look again after this time, even if no event comes
-	Waiting  string        // nothing can be created now, and why; "": that is not so
-	Errs     []error
+	Children []Result // in the order in which they were declared
+	Surplus  []Result // the children that are not declared any more
+	Err      error    // nothing is known of the children: they could not be read
 }
 
 // Replacer replaces the children of one kind. It is safe for concurrent use by reconciles of different owners; the
@@ -188,10 +139,9 @@ func (r *Replacer) memoryOf(owner Owner) *replaceMemory {
 // Apply takes the next steps towards the declared children, in whose reversed order they are replaced. With hold it
 // changes nothing and only reports what is there.
 func (r *Replacer) Apply(ctx context.Context, owner Owner, children []Child, hold bool) ReplaceReport {
-	run := &replaceRun{Replacer: r, owner: owner, mem: r.memoryOf(owner), hold: hold}
+	run := &replacement{Replacer: r, owner: owner, mem: r.memoryOf(owner), hold: hold}
 	if err := run.look(ctx, children); err != nil {
-		run.Errs = append(run.Errs, err)
-		return run.ReplaceReport
+		return ReplaceReport{Err: err}
 	}
 	if !hold {
 		run.mend(ctx)
@@ -203,50 +153,49 @@ func (r *Replacer) Apply(ctx context.Context, owner Owner, children []Child, hol
 // Teardown removes the children of an owner that is being deleted, the last one first, and the next one when it is
 // gone. When it reports no children, all are gone.
 func (r *Replacer) Teardown(ctx context.Context, owner Owner) ReplaceReport {
-	run := &replaceRun{Replacer: r, owner: owner, mem: r.memoryOf(owner), teardown: true}
+	run := &replacement{Replacer: r, owner: owner, mem: r.memoryOf(owner)}
 	if err := run.look(ctx, nil); err != nil {
-		run.Errs = append(run.Errs, err)
-		return run.ReplaceReport
+		return ReplaceReport{Err: err}
 	}
 	run.take(ctx, remove(run.slots, "its "+owner.Resource.Kind+" is being deleted"))
 	return run.report()
 }
 
-// replaceRun is one call of Apply or Teardown.
-type replaceRun struct {
+// replacement is one call of Apply or Teardown.
+type replacement struct {
 	*Replacer
-	ReplaceReport
-	owner    Owner
-	mem      *replaceMemory
-	hold     bool
-	teardown bool
-	slots    []*slot
-}
-
-func (r *replaceRun) again(d time.Duration) { r.Wait = Earlier(r.Wait, d) }
-
-func (r *replaceRun) key(name string) kube.Key {
-	return kube.Key{Namespace: r.owner.Namespace, Name: name}
+	owner Owner
+	mem   *replaceMemory
+	hold  bool
+	slots []*slot
 }
 
 // report makes the report of the slots.
-func (r *replaceRun) report() ReplaceReport {
-	now := time.Now()
+func (r *replacement) report() (out ReplaceReport) {
 	for _, s := range r.slots {
-		if s.want == nil && s.live == nil {
-			continue
+		switch {
+		case s.want != nil:
+			out.Children = append(out.Children, r.result(s))
+		case s.live != nil:
+			out.Surplus = append(out.Surplus, r.result(s))
 		}
-		c := Replaced{Name: s.key.Name, Surplus: s.want == nil, Live: s.live, Revision: s.made, Deleting: s.deleting, Foreign: s.foreign, Contested: s.contested}
-		available, missing := s.available(now)
-		if m := r.mem.children[s.key.Name]; m != nil && !available && s.want != nil && !s.deleting {
-			c.Ended = m.crash.message(s.revision, now)
-			c.Pause = s.stays() && s.ended
-		}
-		c.Wait = missing > 0
-		r.again(missing)
-		r.Children = append(r.Children, c)
 	}
-	return r.ReplaceReport
+	return out
+}
+
+// result makes the result of one slot.
+func (r *replacement) result(s *slot) Result {
+	now := time.Now()
+	available, missing := s.available(now)
+	out := Result{Resource: r.resource, Key: s.key, Outcome: s.outcome, Live: s.live, Message: s.message, Err: s.err,
+		Wait: Earlier(s.wait, missing), Revision: s.made, Deleting: s.deleting, Settling: missing > 0}
+	if s.err != nil {
+		out.Outcome = Failed
+	}
+	if m := r.mem.children[s.key.Name]; m != nil && s.want != nil && !available && !s.deleting {
+		out.Ending = m.crash.message(s.revision, now)
+	}
+	return out
 }
 
 // newSlots returns the slots of the declared children, in their order, and those of the names that are surplus, in

@@ -3,7 +3,6 @@ package apply
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -15,44 +14,37 @@ const atOnce = 8
 
 // mend restores the labels that children are found by, adopts objects that are provably ours, and releases those
 // that are not any more.
-func (r *replaceRun) mend(ctx context.Context) {
+func (r *replacement) mend(ctx context.Context) {
 	for _, s := range r.slots {
-		var err error
 		switch {
-		case s.want == nil && s.live != nil && !s.deleting && !r.teardown && !labelled(s.live):
-			err = r.release(ctx, s)
-		case s.want == nil || s.deleting:
+		case s.deleting:
+		case s.want == nil && s.live != nil && !labelled(s.live):
+			s.err = r.release(ctx, s)
+		case s.want == nil:
 		case s.live != nil:
-			err = r.relabel(ctx, s)
+			s.err = r.relabel(ctx, s)
 		case s.other != nil:
-			err = r.adopt(ctx, s)
-		}
-		if err != nil {
-			r.Errs = append(r.Errs, err)
+			s.err = r.adopt(ctx, s)
 		}
 	}
 }
 
-// take takes the steps. One that fails is no reason to leave out others, but those of its verb.
-func (r *replaceRun) take(ctx context.Context, steps []step) {
+// take takes the steps. One that fails is no reason to leave out others, but those that do the same.
+func (r *replacement) take(ctx context.Context, steps []step) {
 	var missing []*slot
-	failed := map[Verb]bool{}
+	failed := map[Outcome]bool{}
 	for _, st := range steps {
-		if st.verb == Create {
-			missing = append(missing, st.slot)
-			continue
-		}
-		if failed[st.verb] {
-			continue
-		}
-		before := st.slot.live
-		removed, err := r.remove(ctx, st)
-		if removed {
-			r.Actions = append(r.Actions, Action{st.verb, before, st.note})
-		}
-		if err != nil {
-			failed[st.verb] = true
-			r.Errs = append(r.Errs, err)
+		switch s := st.slot; {
+		case st.does == Created:
+			missing = append(missing, s)
+		case !failed[st.does]:
+			removed, err := r.remove(ctx, st)
+			if removed {
+				s.outcome, s.message = st.does, st.note
+			}
+			if err != nil {
+				s.err, failed[st.does] = err, true
+			}
 		}
 	}
 	r.createAll(ctx, missing)
@@ -66,26 +58,20 @@ func labelled(object kube.Object) bool {
 
 // createAll creates the missing children side by side. A revision that the server has not accepted yet is tried
 // with the first of them alone, and after a failure no more are begun.
-func (r *replaceRun) createAll(ctx context.Context, missing []*slot) {
-	for len(missing) > 0 {
+func (r *replacement) createAll(ctx context.Context, missing []*slot) {
+	for failed := false; len(missing) > 0 && !failed; {
 		n := min(atOnce, len(missing))
 		if r.mem.accepted != missing[0].revision {
 			n = 1
 		}
-		errs := make([]error, n)
-		created := make([]bool, n)
 		answers := make([]creation, n)
 		for _, s := range missing[:n] {
-			r.mem.child(s.key.Name)
+			r.mem.child(s.key.Name) // which post only reads
 		}
 		sideBySide(n, func(i int) { answers[i] = r.post(ctx, missing[i]) })
 		for i, s := range missing[:n] {
-			if created[i], errs[i] = r.created(ctx, s, answers[i]); created[i] {
-				r.Actions = append(r.Actions, Action{Create, s.live, "of revision " + s.revision})
-			}
-		}
-		if r.Errs = append(r.Errs, slices.DeleteFunc(errs, func(err error) bool { return err == nil })...); len(r.Errs) > 0 || r.Waiting != "" {
-			return
+			s.err = r.created(ctx, s, answers[i])
+			failed = failed || s.err != nil || s.outcome == Waiting
 		}
 		missing = missing[n:]
 	}
@@ -124,7 +110,7 @@ type creation struct {
 var createOptions = kube.WriteOptions{FieldManager: Manager, FieldValidation: "Strict"}
 
 // post sends the POST of a missing child. It may run beside others, and only reads what they share.
-func (r *replaceRun) post(ctx context.Context, s *slot) creation {
+func (r *replacement) post(ctx context.Context, s *slot) creation {
 	m := r.mem.child(s.key.Name)
 	if err := r.mem.refused.Standing(s.revision); err != nil {
 		return creation{err: err}
@@ -139,13 +125,13 @@ func (r *replaceRun) post(ctx context.Context, s *slot) creation {
 
 // created takes in what came of a POST. That there is one already is no error: the cache was behind, or does not
 // see it.
-func (r *replaceRun) created(ctx context.Context, s *slot, c creation) (bool, error) {
+func (r *replacement) created(ctx context.Context, s *slot, c creation) error {
 	m := r.mem.child(s.key.Name)
 	switch {
 	case c.wait > 0:
-		s.contested = fmt.Sprintf("%s %s: something else keeps deleting it", r.resource.Kind, s.key)
-		r.again(c.wait)
-		return false, nil
+		s.outcome, s.message = Contested, fmt.Sprintf("%s %s: something else keeps deleting it", r.resource.Kind, s.key)
+		s.again(c.wait)
+		return nil
 	case c.err == nil:
 		if m.seen != "" { // it was there, and it was not us who removed it
 			m.contest.add(s.revision)
@@ -154,27 +140,28 @@ func (r *replaceRun) created(ctx context.Context, s *slot, c creation) (bool, er
 		m.answer.set(c.answer)
 		r.mem.accepted = s.revision
 		r.settle(s, c.answer)
-		return true, nil
+		s.outcome, s.message = Created, "of revision "+s.revision
+		return nil
 	case kube.IsAlreadyExists(c.err):
-		return false, r.meet(ctx, s)
+		return r.meet(ctx, s)
 	case kube.IsNamespaceTerminating(c.err):
-		r.Waiting = fmt.Sprintf("namespace %s is being deleted", s.key.Namespace)
-		r.again(whileDeleting)
-		return false, nil
+		s.outcome, s.message = Waiting, fmt.Sprintf("namespace %s is being deleted", s.key.Namespace)
+		s.again(whileDeleting)
+		return nil
 	case kube.IsRefused(c.err) && c.answer != nil:
 		r.mem.refused.Note(s.revision, c.err)
 	}
-	return false, c.err
+	return c.err
 }
 
 // meet takes in the object that was in the way of a POST.
-func (r *replaceRun) meet(ctx context.Context, s *slot) error {
+func (r *replacement) meet(ctx context.Context, s *slot) error {
 	live, err := r.read(ctx, s.key)
 	if err != nil {
 		return err
 	}
 	if live == nil { // it has just gone
-		r.again(soon)
+		s.again(soon)
 		return nil
 	}
 	m := r.mem.child(s.key.Name)
@@ -185,18 +172,19 @@ func (r *replaceRun) meet(ctx context.Context, s *slot) error {
 		r.settle(s, live)
 		return r.relabel(ctx, s) // if that is why the cache does not show it
 	}
-	s.other, s.foreign = live, r.describe(live)
+	s.other = live
+	s.taken(r.describe(live))
 	if labelled(live) {
 		m.answer.set(live) // until the cache shows it, and tells of its end
 	} else {
-		m.foreign, m.recheck = s.foreign, time.Now().Add(recheck)
+		m.foreign, m.recheck = s.message, time.Now().Add(recheck)
 	}
-	r.again(recheck)
+	s.again(recheck)
 	return r.adopt(ctx, s)
 }
 
 // relabel restores the labels that a child needs to be found by, by our watch and by others.
-func (r *replaceRun) relabel(ctx context.Context, s *slot) error {
+func (r *replacement) relabel(ctx context.Context, s *slot) error {
 	lost := r.lost(s, s.live.ObjectMeta())
 	if len(lost) == 0 || s.deleting {
 		return nil
@@ -207,7 +195,7 @@ func (r *replaceRun) relabel(ctx context.Context, s *slot) error {
 // adopt takes an object without an owner that we have created earlier: its owner was deleted with --cascade=orphan,
 // or came back from a backup. What is ours is known by the labels. The server is asked whether the owner is still
 // there (WRT-26).
-func (r *replaceRun) adopt(ctx context.Context, s *slot) error {
+func (r *replacement) adopt(ctx context.Context, s *slot) error {
 	m := s.other.ObjectMeta()
 	_, made := m.Labels.Get(r.revision)
 	lost := r.lost(s, m)
@@ -229,30 +217,32 @@ func (r *replaceRun) adopt(ctx context.Context, s *slot) error {
 		return err
 	}
 	r.mem.child(s.key.Name).foreign = ""
-	r.Actions = append(r.Actions, Action{Adopt, s.live, "it had no owner"})
+	s.outcome, s.message = Adopted, "it had no owner"
 	return nil
 }
 
 // release gives up a child that is declared no longer and has lost the label that our watch selects by: whoever
 // took that away wants to keep it (WRT-27). References of others stay.
-func (r *replaceRun) release(ctx context.Context, s *slot) error {
+func (r *replacement) release(ctx context.Context, s *slot) error {
 	live := s.live
 	m := live.ObjectMeta()
-	err := r.client.Patch(ctx, r.resource, s.key, kube.MergePatch, map[string]any{"metadata": map[string]any{"uid": m.UID,
-		"resourceVersion": m.ResourceVersion, "ownerReferences": referencesBut(m, r.owner.UID)}}, nil, kube.WriteOptions{FieldManager: Manager})
+	change := map[string]any{"uid": m.UID, "resourceVersion": m.ResourceVersion, "ownerReferences": referencesBut(m, r.owner.UID)}
+	err := r.client.Patch(ctx, r.resource, s.key, kube.MergePatch, map[string]any{"metadata": change}, nil,
+		kube.WriteOptions{FieldManager: Manager})
 	switch {
 	case kube.IsConflict(err):
 		s.deleting = true // it has just changed: not now
-		r.again(soon)
+		s.again(soon)
 		return nil
 	case err != nil && !kube.IsNotFound(err) && !kube.IsInvalid(err):
 		s.deleting = true
 		return err
 	}
-	s.live = nil
 	delete(r.mem.children, s.key.Name)
+	s.want, s.live = nil, nil
 	if err == nil {
-		r.Actions = append(r.Actions, Action{Release, live, "it is not declared any more and has lost the label " + ManagedByLabel})
+		s.live, s.deleting = live, true
+		s.outcome, s.message = Released, "it is not declared any more and has lost the label "+ManagedByLabel
 	}
 	return nil
 }
@@ -270,12 +260,12 @@ func referencesBut(m *kube.Meta, uid string) []any {
 }
 
 // patch changes the metadata of an object and puts the answer into its slot.
-func (r *replaceRun) patch(ctx context.Context, s *slot, live kube.Object, metadata map[string]any) error {
+func (r *replacement) patch(ctx context.Context, s *slot, live kube.Object, metadata map[string]any) error {
 	answer := r.fresh()
 	err := r.client.Patch(ctx, r.resource, s.key, kube.MergePatch, map[string]any{"metadata": metadata}, answer,
 		kube.WriteOptions{FieldManager: Manager})
 	if kube.IsNotFound(err) || kube.IsConflict(err) {
-		r.again(soon) // another one is there, or none; either comes as an event
+		s.again(soon) // another one is there, or none; either comes as an event
 		return nil
 	}
 	if err == nil {
@@ -286,9 +276,9 @@ func (r *replaceRun) patch(ctx context.Context, s *slot, live kube.Object, metad
 }
 
 // remove deletes the child of a slot, and no other one that may have taken its place.
-func (r *replaceRun) remove(ctx context.Context, st step) (removed bool, err error) {
+func (r *replacement) remove(ctx context.Context, st step) (removed bool, err error) {
 	s := st.slot
-	if st.verb == Roll {
+	if st.does == Rolled {
 		if err := r.try(ctx, s); err != nil {
 			return false, err
 		}
@@ -298,13 +288,13 @@ func (r *replaceRun) remove(ctx context.Context, st step) (removed bool, err err
 	switch {
 	case err == nil:
 		s.deleting = true
-		r.again(overdue)
+		s.again(overdue)
 	case kube.IsNotFound(err):
 		s.live = nil
-		r.again(soon)
+		s.again(soon)
 	case kube.IsConflict(err): // another one has its name, or it has just changed: a look will tell
 		s.live = nil
-		r.again(soon)
+		s.again(soon)
 		if err := r.meet(ctx, s); err != nil || s.live != nil && uidOf(s.live) == uid {
 			return false, err
 		}
@@ -316,7 +306,7 @@ func (r *replaceRun) remove(ctx context.Context, st step) (removed bool, err err
 	if m.seen == uid {
 		m.seen = ""
 	}
-	if st.verb == Replace {
+	if st.does == Replaced {
 		m.crash.replaced = m.asked
 	}
 	return err == nil, nil
@@ -325,7 +315,7 @@ func (r *replaceRun) remove(ctx context.Context, st step) (removed bool, err err
 // try asks the server whether it would take a child of the declared revision, before a roll takes the first old one
 // away: a template that it refuses must not cost a child. It refuses what is wrong before it looks at the name,
 // which is taken.
-func (r *replaceRun) try(ctx context.Context, s *slot) error {
+func (r *replacement) try(ctx context.Context, s *slot) error {
 	if r.mem.accepted == s.revision {
 		return nil
 	}

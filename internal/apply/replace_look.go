@@ -14,7 +14,7 @@ import (
 const overdue = 5 * time.Second
 
 // look finds out what there is of the declared children, and which others the owner has.
-func (r *replaceRun) look(ctx context.Context, children []Child) error {
+func (r *replacement) look(ctx context.Context, children []Child) error {
 	cached, err := r.byOwner(r.owner.Namespace, r.owner.UID)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", r.resource.Plural, err)
@@ -51,7 +51,7 @@ func (r *replaceRun) look(ctx context.Context, children []Child) error {
 }
 
 // fill adds to a slot what is known of the object under its name.
-func (r *replaceRun) fill(ctx context.Context, s *slot) error {
+func (r *replacement) fill(ctx context.Context, s *slot) error {
 	m := r.mem.children[s.key.Name]
 	if m == nil {
 		m = &childMemory{}
@@ -71,15 +71,16 @@ func (r *replaceRun) fill(ctx context.Context, s *slot) error {
 	case live == nil:
 		m.removed, m.gone = "", false
 		if m.foreign != "" && now.Before(m.recheck) {
-			s.foreign = m.foreign
-			r.again(m.recheck.Sub(now))
+			s.taken(m.foreign)
+			s.again(m.recheck.Sub(now))
 		} else {
 			m.foreign = ""
 		}
 		return nil
 	case !r.ours(live):
-		s.other, s.foreign = live, r.describe(live)
-		r.again(recheck)
+		s.other = live
+		s.taken(r.describe(live))
+		s.again(recheck)
 		return nil
 	case uidOf(live) != m.removed:
 		m.removed, m.gone = "", false
@@ -87,17 +88,17 @@ func (r *replaceRun) fill(ctx context.Context, s *slot) error {
 	case !m.gone:
 		r.settle(s, live)
 		if s.deleting = true; !deleting(live) {
-			r.again(m.asked.Add(overdue).Sub(now))
+			s.again(m.asked.Add(overdue).Sub(now))
 		}
 	}
-	r.again(m.answer.remaining())
+	s.again(m.answer.remaining())
 	return nil
 }
 
 // newest returns the newest copy of an object that can be trusted, nil if there is none: the answer to our last
 // write as long as the cache is behind it, else what the cache has; and where the cache stays behind for too long,
 // what the server says (CCH-15).
-func (r *replaceRun) newest(ctx context.Context, k kube.Key, m *childMemory) (kube.Object, error) {
+func (r *replacement) newest(ctx context.Context, k kube.Key, m *childMemory) (kube.Object, error) {
 	trusted := m.answer.trusted(r.reached) // before the cache is read; see (*operation).look
 	switch trusted {
 	case fromAnswer:
@@ -119,25 +120,25 @@ func (r *replaceRun) newest(ctx context.Context, k kube.Key, m *childMemory) (ku
 }
 
 // settle puts a child of ours into its slot.
-func (r *replaceRun) settle(s *slot, live kube.Object) {
+func (r *replacement) settle(s *slot, live kube.Object) {
 	s.live, s.deleting = live, deleting(live)
 	s.made, _ = live.ObjectMeta().Labels.Get(r.revision)
 	s.how, s.ended = r.ended(live)
 	s.since, s.ready = r.ready(live)
-	s.other, s.foreign = nil, ""
+	s.other, s.outcome, s.message = nil, Unchanged, ""
 }
 
 // mayBeLost says that a child is known which we have not removed. Should the cache not show it, it may be there
 // still: one that loses the label which our watch selects by looks deleted. A declared one is found by the POST
 // that would create it, unless nothing is to be changed; of the others nothing else would tell.
-func (r *replaceRun) mayBeLost(s *slot) bool {
+func (r *replacement) mayBeLost(s *slot) bool {
 	uid, known := r.owner.Known[s.key.Name]
 	m := r.mem.children[s.key.Name]
 	return known && (s.want == nil || r.hold) && (m == nil || m.removed != uid)
 }
 
 // find asks the server for a child that the cache does not show.
-func (r *replaceRun) find(ctx context.Context, s *slot) error {
+func (r *replacement) find(ctx context.Context, s *slot) error {
 	live, err := r.read(ctx, s.key)
 	if err != nil || live == nil || !r.ours(live) {
 		return err
@@ -147,7 +148,7 @@ func (r *replaceRun) find(ctx context.Context, s *slot) error {
 }
 
 // judge decides when an ended child may be replaced, and remembers which one is there.
-func (r *replaceRun) judge(s *slot) {
+func (r *replacement) judge(s *slot) {
 	if s.want == nil || !s.stays() {
 		return
 	}
@@ -160,12 +161,12 @@ func (r *replaceRun) judge(s *slot) {
 	m.crash.note(m.seen, s.revision, s.how, now)
 	s.replace = m.crash.until
 	if wait := s.replace.Sub(now); wait > 0 {
-		r.again(wait)
+		s.again(wait)
 	}
 }
 
 // tidy drops what is remembered of children that are neither declared nor there.
-func (r *replaceRun) tidy() {
+func (r *replacement) tidy() {
 	for _, s := range r.slots {
 		m := r.mem.children[s.key.Name]
 		if m != nil && s.want == nil && s.live == nil && m.removed == "" && m.answer.remaining() == 0 {
@@ -175,7 +176,7 @@ func (r *replaceRun) tidy() {
 }
 
 // read gets an object from the server, nil if there is none.
-func (r *replaceRun) read(ctx context.Context, k kube.Key) (kube.Object, error) {
+func (r *replacement) read(ctx context.Context, k kube.Key) (kube.Object, error) {
 	live := r.fresh()
 	err := r.client.Get(ctx, r.resource, k, live)
 	switch {
@@ -187,12 +188,12 @@ func (r *replaceRun) read(ctx context.Context, k kube.Key) (kube.Object, error) 
 	return live, nil
 }
 
-func (r *replaceRun) ours(live kube.Object) bool {
+func (r *replacement) ours(live kube.Object) bool {
 	return live.ObjectMeta().ControllerUID() == r.owner.UID
 }
 
 // describe says whose object is in our way.
-func (r *replaceRun) describe(live kube.Object) string {
+func (r *replacement) describe(live kube.Object) string {
 	m := live.ObjectMeta()
 	if o, ok := m.Controller(); ok {
 		return fmt.Sprintf("%s %s exists and belongs to %s %s (uid %s)", r.resource.Kind, m.Key(), o.Kind, o.Name, o.UID)
@@ -234,7 +235,7 @@ func declaredLabels(c *Child) map[string]any {
 }
 
 // lost returns those of the Selector's labels that an object does not have as declared.
-func (r *replaceRun) lost(s *slot, m *kube.Meta) map[string]any {
+func (r *replacement) lost(s *slot, m *kube.Meta) map[string]any {
 	var out map[string]any
 	want := declaredLabels(s.want)
 	for _, key := range r.selector {

@@ -15,17 +15,28 @@ type slot struct {
 	revision string        // that is declared
 	minReady time.Duration // Child.MinReady
 
-	live      kube.Object // nil: there is none of ours
-	made      string      // the revision of live
-	deleting  bool        // live is being deleted, whether this copy shows it already or not
-	ended     bool        // live has ended; how says how
-	how       string
-	ready     bool // live is ready, since then
-	since     time.Time
-	replace   time.Time   // an ended one is not replaced before that
-	other     kube.Object // an object of that name that is not ours; nil: none is known
-	foreign   string      // describes it; "": there is none
-	contested string      // says that something else keeps deleting the child; "": that is not so
+	live     kube.Object // nil: there is none of ours
+	made     string      // the revision of live
+	deleting bool        // live is being deleted, whether this copy shows it already or not
+	ended    bool        // live has ended; how says how
+	how      string
+	ready    bool // live is ready, since then
+	since    time.Time
+	replace  time.Time   // an ended one is not replaced before that
+	other    kube.Object // an object of that name that is not ours; nil: none is known
+
+	// What came of it; see Result.
+	outcome Outcome
+	message string
+	err     error
+	wait    time.Duration
+}
+
+func (s *slot) again(d time.Duration) { s.wait = Earlier(s.wait, d) }
+
+// taken says that an object which is not ours is in the way.
+func (s *slot) taken(message string) {
+	s.outcome, s.message = Foreign, message
 }
 
 // stays says that there is a child which is not being deleted.
@@ -47,8 +58,8 @@ func (s *slot) available(now time.Time) (ok bool, wait time.Duration) {
 // step is one thing to do next.
 type step struct {
 	slot *slot
-	verb Verb
-	note string // why
+	does Outcome // Created, Deleted, Replaced or Rolled
+	note string  // why
 }
 
 // plan returns what to do next about the declared slots, which are in their order, and the surplus ones; nothing
@@ -68,12 +79,12 @@ func plan(slots []*slot, limit int, now time.Time) []step {
 			continue
 		}
 		switch {
-		case s.foreign != "":
+		case s.outcome == Foreign:
 			continue
 		case s.live == nil:
-			steps = append(steps, step{s, Create, "of revision " + s.revision})
+			steps = append(steps, step{s, Created, "of revision " + s.revision})
 		case s.stays() && s.ended && !now.Before(s.replace):
-			steps = append(steps, step{s, Replace, "it ended (" + s.how + ") and will be created again"})
+			steps = append(steps, step{s, Replaced, "it ended (" + s.how + ") and will be created again"})
 		}
 		// One of the declared revision that is not available stops the roll: the next one would fare no better.
 		if ok, _ := s.available(now); !ok && (s.current() || !s.stays()) {
@@ -103,7 +114,7 @@ func remove(slots []*slot, note string) []step {
 	if last == nil {
 		return nil
 	}
-	return []step{{last, Delete, note}}
+	return []step{{last, Deleted, note}}
 }
 
 // rolls returns the children of an older revision that are replaced next, at most n. Those that are not ready go
@@ -126,7 +137,7 @@ func rolls(slots []*slot, n int) []step {
 	})
 	var steps []step
 	for _, s := range old[:max(0, min(n, len(old)))] {
-		steps = append(steps, step{s, Roll, fmt.Sprintf("to replace revision %s by %s", s.made, s.revision)})
+		steps = append(steps, step{s, Rolled, fmt.Sprintf("to replace revision %s by %s", s.made, s.revision)})
 	}
 	return steps
 }

@@ -26,7 +26,7 @@ func slotsOf(num int, words string) []*slot {
 		case "_":
 			continue
 		case "f":
-			s.foreign = "Pod exists"
+			s.taken("Pod exists")
 			continue
 		}
 		s.live, s.made, s.ready, s.since = &kube.Meta{Name: s.key.Name}, word[:1], true, noon.Add(-time.Hour)
@@ -46,10 +46,12 @@ func slotsOf(num int, words string) []*slot {
 	return out
 }
 
+var verbs = map[Outcome]string{Created: "Create", Deleted: "Delete", Replaced: "Replace", Rolled: "Roll"}
+
 func stepsIn(steps []step) string {
 	var out []string
 	for _, s := range steps {
-		out = append(out, string(s.verb)+strings.TrimPrefix(s.slot.key.Name, "cache-"))
+		out = append(out, verbs[s.does]+strings.TrimPrefix(s.slot.key.Name, "cache-"))
 	}
 	return strings.Join(out, ", ")
 }

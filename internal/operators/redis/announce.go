@@ -24,32 +24,44 @@ func (c *run) event(t events.Type, reason, note string, about kube.Object) {
 	c.events.Record(e)
 }
 
+// done are the outcomes that are told, with the verb of the reason and its past tense.
+var done = map[apply.Outcome]struct{ verb, past string }{
+	apply.Created:  {"Create", "created"},
+	apply.Deleted:  {"Delete", "deleted"},
+	apply.Replaced: {"Replace", "deleted"},
+	apply.Rolled:   {"Roll", "deleted"},
+	apply.Adopted:  {"Adopt", "adopted"},
+	apply.Released: {"Release", "released"},
+}
+
 // announceActions tells of what was done: of all pods that were created in one Event, because each costs as much as
-// a pod. It is about the last of them, so that the next Event of its kind is not counted as a repetition of this
-// one.
-func (c *run) announceActions(ctx context.Context, actions []apply.Action) {
+// a pod. It is about the last of them, so that the next Event of its kind is not counted as a repetition of this one.
+func (c *run) announceActions(ctx context.Context, results []apply.Result) {
 	var created []string
-	var last apply.Action
-	for _, a := range actions {
-		name := a.Live.ObjectMeta().Name
-		logr.FromContextOrDiscard(ctx).Info(a.Verb.Past(), "pod", name, "reason", string(a.Verb)+"Pod", "note", a.Note,
-			"uid", a.Live.ObjectMeta().UID)
-		if a.Verb == apply.Create {
-			created, last = append(created, name), a
+	var last apply.Result
+	for _, r := range results {
+		what, ok := done[r.Outcome]
+		if !ok {
+			continue
+		}
+		logr.FromContextOrDiscard(ctx).Info(what.past, "pod", r.Key.Name, "reason", what.verb+"Pod", "note", r.Message,
+			"uid", r.Live.ObjectMeta().UID)
+		if r.Outcome == apply.Created {
+			created, last = append(created, r.Key.Name), r
 			continue
 		}
 		kind := events.Normal
-		if a.Verb == apply.Replace {
+		if r.Outcome == apply.Replaced {
 			kind = events.Warning
 		}
-		c.event(kind, string(a.Verb)+"Pod", a.Verb.Past()+" pod "+name+": "+a.Note, a.Live)
+		c.event(kind, what.verb+"Pod", what.past+" pod "+r.Key.Name+": "+r.Message, r.Live)
 	}
 	switch len(created) {
 	case 0:
 	case 1:
-		c.event(events.Normal, "CreatePod", "created pod "+created[0]+": "+last.Note, last.Live)
+		c.event(events.Normal, "CreatePod", "created pod "+created[0]+": "+last.Message, last.Live)
 	default:
-		c.event(events.Normal, "CreatePod", "created pods "+strings.Join(created, ", ")+": "+last.Note, last.Live)
+		c.event(events.Normal, "CreatePod", "created pods "+strings.Join(created, ", ")+": "+last.Message, last.Live)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"skiff/internal/apply"
@@ -14,7 +15,8 @@ import (
 // findings are what came of one round.
 type findings struct {
 	want    *desired            // nil: the spec is not valid, or the Redis is being deleted
-	pods    []apply.Replaced    // the declared ones in order, then those that are to go
+	pods    []apply.Result      // of the declared ones, in order
+	surplus []apply.Result      // of those that are to go
 	problem *conditions.Problem // the first and worst; nil: none
 	settled bool                // there is nothing to report: the Redis is gone, or as good as gone
 	failed  failure             // the first; it is problem if there is no other
@@ -68,20 +70,20 @@ func nameTaken(message string) *conditions.Problem {
 // nothing has happened: a pod has then been ready, or not ready, for long enough.
 func observe(rd *Redis, f *findings, now time.Time) (Status, time.Duration) {
 	s := Status{ObservedGeneration: rd.Generation, Selector: selector(rd.Name)}
-	for i := range f.pods {
-		r := &f.pods[i]
-		p := podOf(r)
-		if p == nil {
+	for _, r := range slices.Concat(f.pods, f.surplus) {
+		p := podOf(&r)
+		if p == nil || r.Outcome == apply.Released {
 			continue
 		}
 		s.Replicas++
-		if serves(r) {
+		if serves(&r) {
 			s.ReadyReplicas++
 		}
 		if f.want != nil && !r.Deleting && r.Revision == f.want.revision {
 			s.UpdatedReplicas++
 		}
-		s.Members = append(s.Members, Member{Name: p.Name, UID: p.UID, IP: p.Status.PodIP, Ready: serves(r), Revision: r.Revision})
+		s.Members = append(s.Members, Member{Name: p.Name, UID: p.UID, IP: p.Status.PodIP,
+			Ready: serves(&r), Revision: r.Revision})
 	}
 	st := standingOf(rd, f, &s, now)
 	set := judge(rd, f, &st)
@@ -90,16 +92,16 @@ func observe(rd *Redis, f *findings, now time.Time) (Status, time.Duration) {
 }
 
 // podOf returns the pod as the cache has it, nil if there is none.
-func podOf(r *apply.Replaced) *pod {
+func podOf(r *apply.Result) *pod {
 	p, _ := r.Live.(*pod)
 	return p
 }
 
 // stays says that there is a pod which is not being deleted.
-func stays(r *apply.Replaced) bool { return r.Live != nil && !r.Deleting }
+func stays(r *apply.Result) bool { return r.Live != nil && !r.Deleting }
 
 // serves says that the pod answers.
-func serves(r *apply.Replaced) bool {
+func serves(r *apply.Result) bool {
 	if !stays(r) {
 		return false
 	}
@@ -143,21 +145,19 @@ func standingOf(rd *Redis, f *findings, s *Status, now time.Time) standing {
 	look := fmt.Sprintf("; look at the pods with `kubectl describe pods -l %s`", selector(rd.Name))
 	available, st := examine(f.want, f.pods, now)
 	st.message += look
-	existing, foreign, surplus := int32(0), int32(0), 0
+	existing, foreign := int32(0), int32(0)
 	for i := range f.pods {
 		switch r := &f.pods[i]; {
-		case r.Surplus:
-			surplus++
 		case stays(r):
 			existing++
-		case r.Foreign != "":
+		case r.Outcome == apply.Foreign:
 			foreign++
 		}
 	}
 	switch {
 	case st.stuck:
-	case surplus > 0:
-		st.reason, st.message = "ScalingDown", fmt.Sprintf("%d pods are to go, one at a time", surplus)
+	case len(f.surplus) > 0:
+		st.reason, st.message = "ScalingDown", fmt.Sprintf("%d pods are to go, one at a time", len(f.surplus))
 	case existing+foreign < num:
 		st.reason, st.message = "PodsMissing", fmt.Sprintf("%d of %d pods are there", existing, num)
 	case s.UpdatedReplicas+foreign < num:
@@ -174,26 +174,24 @@ func standingOf(rd *Redis, f *findings, s *Status, now time.Time) standing {
 
 // examine counts the pods that are available, and finds the one that stands most in the way: of the wanted revision
 // before others, the highest first, which is the order of the roll that it stops.
-func examine(d *desired, pods []apply.Replaced, now time.Time) (available int32, st standing) {
+func examine(d *desired, pods []apply.Result, now time.Time) (available int32, st standing) {
 	current := false // st is about a pod of the wanted revision
 	for i := range pods {
 		r := &pods[i]
 		reason, message, wait := "", "", time.Duration(0)
 		switch {
-		case r.Surplus:
-			continue
-		case r.Ended != "":
-			reason, message = podEnded, "pod "+r.Name+": "+r.Ended
+		case r.Ending != "":
+			reason, message = podEnded, "pod "+r.Key.Name+": "+r.Ending
 		case !stays(r):
 			continue
 		case serves(r):
-			if !r.Wait {
+			if !r.Settling {
 				available++
 			}
 			continue
 		default:
 			if reason, message, wait = faultOf(podOf(r), now); reason != "" {
-				message = "pod " + r.Name + " is not ready: " + join(reason, message)
+				message = "pod " + r.Key.Name + " is not ready: " + join(reason, message)
 			}
 		}
 		st.wait = apply.Earlier(st.wait, wait)

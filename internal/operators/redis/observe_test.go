@@ -9,28 +9,29 @@ import (
 
 	"skiff/internal/apply"
 	"skiff/internal/conditions"
+	"skiff/internal/kube"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // podsOf makes pods of words, one per ordinal: an optional revision (n is the wanted one, o an old one) and a state:
 // + ready for an hour, ? ready for a second, - not ready, . being deleted, ! failed; _ is no pod and f a foreign one.
-func podsOf(num int, words string) []apply.Replaced {
-	var out []apply.Replaced
+func podsOf(words string) []apply.Result {
+	var out []apply.Result
 	for i, word := range strings.Fields(words) {
-		r := apply.Replaced{Name: podName("cache", i), Surplus: i >= num}
+		r := apply.Result{Key: kube.Key{Namespace: "default", Name: podName("cache", i)}}
 		switch {
 		case word == "_":
 		case word == "f":
-			r.Foreign = "Pod default/" + r.Name + " exists and was not made by skiff"
+			r.Outcome, r.Message = apply.Foreign, "Pod default/"+r.Key.Name+" exists and was not made by skiff"
 		default:
 			p := &pod{}
-			p.Name, p.UID, p.CreationTimestamp = r.Name, "uid-"+r.Name, noon.Add(-time.Hour)
+			p.Name, p.UID, p.CreationTimestamp = r.Key.Name, "uid-"+r.Key.Name, noon.Add(-time.Hour)
 			p.Status.Phase, p.Status.PodIP = "Running", fmt.Sprint("10.0.0.", i)
 			ready := podCondition{Type: "Ready", Status: "True", LastTransitionTime: noon.Add(-time.Hour)}
 			switch word[1:] {
 			case "?":
-				r.Wait = true
+				r.Settling = true
 			case "-":
 				ready.Status, ready.Message = "False", "containers with unready status: [redis]"
 			case "~": // has not been ready for a second
@@ -39,7 +40,7 @@ func podsOf(num int, words string) []apply.Replaced {
 				r.Deleting = true
 			case "!":
 				p.Status.Phase, p.Status.Reason, p.Status.Message = "Failed", "Evicted", "low on memory"
-				ready.Status, r.Ended = "False", "it keeps ending (Evicted)"
+				ready.Status, r.Ending = "False", "it keeps ending (Evicted)"
 			}
 			p.Status.Conditions = []podCondition{ready}
 			r.Live, r.Revision = p, word[:1]
@@ -115,7 +116,7 @@ func TestConditionsSayWhatWasSeen(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			rd := redisOf(t, `{"port":6379,"num":3}`)
 			rd.Generation = 5
-			f := &findings{want: &desired{num: 3, revision: "n", minReady: 10 * time.Second}, pods: podsOf(3, test.pods), problem: test.problem}
+			f := &findings{want: &desired{num: 3, revision: "n", minReady: 10 * time.Second}, pods: podsOf(test.pods)[:3], surplus: podsOf(test.pods)[3:], problem: test.problem}
 			s, wait := observe(rd, f, noon)
 			got := map[string]string{}
 			for _, c := range s.Conditions {
@@ -137,7 +138,7 @@ func TestConditionsSayWhatWasSeen(t *testing.T) {
 }
 
 func TestStatusCountsAndNamesThePods(t *testing.T) {
-	f := &findings{want: &desired{num: 3, revision: "n"}, pods: podsOf(3, "o+ n- f n.")}
+	f := &findings{want: &desired{num: 3, revision: "n"}, pods: podsOf("o+ n- f n.")[:3], surplus: podsOf("o+ n- f n.")[3:]}
 	s, _ := observe(redisOf(t, `{"port":6379,"num":3}`), f, noon)
 	if s.Replicas != 3 || s.ReadyReplicas != 1 || s.UpdatedReplicas != 1 || s.ObservedGeneration != 1 || s.Selector != selector("cache") {
 		t.Errorf("got %+v", s)

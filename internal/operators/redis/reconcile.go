@@ -92,7 +92,8 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 // ownerOf returns a Redis as the owner of its pods.
 func ownerOf(rd *Redis) apply.Owner {
 	o := apply.OwnerOf(resource, rd)
-	o.Known = map[string]string{}
+	adopt, _ := rd.Annotations.Get("skiff.dev/adopt")
+	o.Adopt, o.Known = adopt == "true", map[string]string{}
 	for _, m := range rd.Status.Members {
 		o.Known[m.Name] = m.UID
 	}
@@ -131,7 +132,7 @@ func (c *run) teardown(ctx context.Context, f *findings) {
 	}
 	// With --cascade=orphan the user wants to keep the pods, which the garbage collector frees.
 	if !slices.Contains(c.rd.Finalizers, "orphan") {
-		if c.take(ctx, f, c.pods.Teardown(ctx, c.owner)); len(f.pods) > 0 || f.settled {
+		if c.take(ctx, f, c.pods.Teardown(ctx, c.owner)); len(f.surplus) > 0 || f.settled {
 			return
 		}
 	}
@@ -161,24 +162,22 @@ func (c *run) interrupted(ctx context.Context, f *findings, err error) {
 
 // take takes in what came of the pods, and tells of what was done.
 func (c *run) take(ctx context.Context, f *findings, r apply.ReplaceReport) {
-	f.pods = r.Children
-	f.settled = r.Children == nil && len(r.Errs) > 0 // nothing is known
-	c.again(r.Wait)
-	c.announceActions(ctx, r.Actions)
-	for _, err := range r.Errs {
-		f.fail(pods.Kind, err)
+	f.pods, f.surplus = r.Children, r.Surplus
+	if r.Err != nil {
+		f.settled = true
+		f.fail(pods.Kind, r.Err)
+		return
 	}
-	for i := range r.Children {
-		switch p := &r.Children[i]; {
-		case f.problem != nil:
-		case p.Foreign != "":
-			f.problem = problemOf(apply.Foreign, p.Foreign)
-		case p.Contested != "":
-			f.problem = problemOf(apply.Contested, p.Contested)
+	all := slices.Concat(r.Children, r.Surplus)
+	c.announceActions(ctx, all)
+	for _, p := range all {
+		c.again(p.Wait)
+		if p.Err != nil {
+			f.fail(pods.Kind, p.Err)
 		}
-	}
-	if r.Waiting != "" && f.problem == nil {
-		f.problem = &conditions.Problem{Reason: "Waiting", Passing: true, Message: r.Waiting + "; there is nothing to do"}
+		if f.problem == nil {
+			f.problem = problemOf(p.Outcome, p.Message)
+		}
 	}
 }
 

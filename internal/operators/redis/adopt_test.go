@@ -1,0 +1,137 @@
+package redis
+
+import (
+	"testing"
+	"time"
+
+	"skiff/internal/fakeapi"
+	"skiff/internal/kube"
+	"skiff/internal/operatortest"
+)
+
+// orphan deletes a Redis as `kubectl delete --cascade=orphan` does.
+func (w *world) orphan(name string) {
+	w.Helper()
+	if err := w.User.Delete(w.Context(), resource, named(name), kube.DeleteOptions{Propagation: kube.Orphan}); err != nil {
+		w.Fatal(err)
+	}
+	w.Pass(2 * time.Second)
+	w.Want("the Redis", w.redis(name), (*Redis)(nil))
+}
+
+// Rules: WRT-26
+func TestPodsThatWereOrphanedAreAdoptedByARedisOfTheSameName(t *testing.T) {
+	story(t, func(w *world) {
+		w.ready("cache", three)
+		w.orphan("cache")
+		w.Delete(services, "cache")
+		w.Patch(pods, "cache-1", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"other","uid":"other"}]}}`)
+		before := w.uids()
+		w.Create("cache", three)
+		w.Pass(5 * time.Second)
+		w.WantReady("cache")
+		w.Want("replaced", w.replaced(before), "")
+		uid := w.redis("cache").UID
+		for _, name := range []string{"cache-0", "cache-1", "cache-2"} {
+			w.Want("controller of "+name, w.pod(name).ControllerUID(), uid)
+		}
+		w.Want("owners of cache-1, one of them somebody else's", len(w.pod("cache-1").OwnerReferences), 2)
+		w.Patch(resource, "cache", `{"spec":{"image":"redis:8"}}`)
+		w.Pass(20 * time.Second)
+		w.Want("replaced by a roll", w.replaced(before), "cache-0 cache-1 cache-2")
+		w.WantReady("cache")
+		w.Stop()
+		w.Want("Events", w.eventReasons("cache")["AdoptPod"] > 0, true)
+	})
+}
+
+// Rules: WRT-26
+func TestAPodWithoutAnOwnerIsAdoptedOnlyIfItIsOursOrTheUserSaysSo(t *testing.T) {
+	story(t, func(w *world) {
+		w.Post(pods, foreignPod("cache-0", `{"app.kubernetes.io/managed-by":"skiff","app.kubernetes.io/name":"redis",
+			"app.kubernetes.io/instance":"other","skiff.dev/revision":"1"}`))
+		w.Post(pods, foreignPod("cache-1", `{"app":"theirs"}`))
+		before := w.uids()
+		w.Create("cache", `{"port":6379,"num":2}`)
+		w.Pass(5 * time.Second)
+		w.WantCondition("cache", "Degraded", "True/NameTaken", "cache-0")
+		w.Want("owner", w.pod("cache-0").ControllerUID()+w.pod("cache-1").ControllerUID(), "")
+		w.Patch(resource, "cache", `{"metadata":{"annotations":{"skiff.dev/adopt":"true"}}}`)
+		w.Pass(3 * time.Minute)
+		w.Want("replaced by pods of the template", w.replaced(before), "cache-0 cache-1")
+		w.WantReady("cache")
+	})
+}
+
+// Rules: WRT-26
+func TestNothingIsAdoptedForARedisThatTheServerSaysIsBeingDeleted(t *testing.T) {
+	story(t, func(w *world) {
+		w.ready("cache", three)
+		w.orphan("cache")
+		w.Delete(services, "cache")
+		w.Stop()
+		w.Post(resource, `{"apiVersion":"skiff.dev/v1alpha1","kind":"Redis","metadata":{"name":"cache","finalizers":["a.b/c","skiff.dev/pods"]},
+			"spec":`+three+`}`)
+		w.API.Inject(fakeapi.Fault{Verb: "get", Resource: "redis", UserAgent: operatortest.Agent, Reply: &fakeapi.Reply{Code: 404, Reason: "NotFound"}})
+		w.Start()
+		w.Pass(5 * time.Second)
+		w.Want("owners", w.pod("cache-0").ControllerUID()+w.pod("cache-1").ControllerUID()+w.pod("cache-2").ControllerUID(), "")
+	})
+}
+
+// Rules: WRT-27
+func TestASurplusPodThatHasLostOurLabelIsReleased(t *testing.T) {
+	story(t, func(w *world) {
+		w.ready("cache", three)
+		w.Stop()
+		w.Patch(pods, "cache-2", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`)
+		w.Patch(pods, "cache-1", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`)
+		w.Patch(resource, "cache", `{"spec":{"num":2}}`)
+		w.Forget()
+		w.Start()
+		w.Pass(5 * time.Second)
+		w.WantReady("cache")
+		w.wantPods("cache-0 cache-1 cache-2")
+		w.Want("owners of the released pod", len(w.pod("cache-2").OwnerReferences), 0)
+		w.Want("deletions", w.Count("DELETE"), 0)
+		w.Want("members", len(w.redis("cache").Status.Members), 2)
+		w.Pass(10 * time.Minute)
+		w.Delete(resource, "cache")
+		w.Pass(10 * time.Second)
+		w.wantPods("cache-2")
+	})
+}
+
+// A pod that has lost our label goes with its Redis, in order: the garbage collector would take it anyway.
+func TestAPodThatHasLostOurLabelGoesWithItsRedis(t *testing.T) {
+	story(t, func(w *world) {
+		w.ready("cache", three)
+		w.Stop()
+		w.Patch(pods, "cache-1", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`)
+		w.Delete(resource, "cache")
+		w.Start()
+		w.Pass(10 * time.Second)
+		w.wantPods("")
+		w.Want("the Redis", w.redis("cache"), (*Redis)(nil))
+	})
+}
+
+// What deletes a pod again and again is not answered by a pod each time.
+func TestAPodThatSomethingKeepsDeletingIsContested(t *testing.T) {
+	story(t, func(w *world) {
+		w.ready("cache", three)
+		w.Forget()
+		for range 20 {
+			if w.pod("cache-1") != nil {
+				w.DeleteNow(pods, "cache-1")
+			}
+			w.Pass(time.Second)
+		}
+		w.WantCondition("cache", "Degraded", "True/Contested", "Pod default/cache-1", "keeps deleting")
+		if n := w.Count("POST pods"); n > 6 {
+			t.Errorf("%d pods in 20 seconds", n)
+		}
+		w.Pass(2 * time.Minute)
+		w.WantReady("cache")
+	})
+}

@@ -72,12 +72,15 @@ type step struct {
 func plan(slots []*slot, limit int, now time.Time) []step {
 	var steps []step
 	var surplus []*slot
-	unavailable := 0
+	declared, unavailable := 0, 0
 	for _, s := range slots {
 		if s.want == nil {
-			surplus = append(surplus, s)
+			if s.live != nil {
+				surplus = append(surplus, s)
+			}
 			continue
 		}
+		declared++
 		switch {
 		case s.outcome == Foreign:
 			continue
@@ -92,7 +95,7 @@ func plan(slots []*slot, limit int, now time.Time) []step {
 		}
 	}
 	if len(surplus) > 0 {
-		return append(steps, remove(surplus, fmt.Sprintf("%d are declared", len(slots)-len(surplus)))...)
+		return append(steps, remove(surplus, fmt.Sprintf("%d are declared", declared))...)
 	}
 	if len(steps) > 0 {
 		return steps
@@ -104,10 +107,10 @@ func plan(slots []*slot, limit int, now time.Time) []step {
 func remove(slots []*slot, note string) []step {
 	var last *slot
 	for _, s := range slots {
-		if s.deleting {
+		switch {
+		case s.deleting:
 			return nil
-		}
-		if s.live != nil {
+		case s.live != nil:
 			last = s
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"skiff/internal/apply"
 	"skiff/internal/kube"
 	"skiff/internal/operatortest"
 )
@@ -12,7 +13,7 @@ import (
 // Whatever users, nodes, networks and the process itself do: in the end the pods are what is declared, and nobody
 // else's pod was touched.
 //
-// Rules: CCH-11, MGR-15, WRT-04, WRT-14, WRT-23
+// Rules: CCH-11, MGR-15, WRT-04, WRT-14, WRT-23, WRT-27
 func TestRandomHistoriesEndAsDeclared(t *testing.T) {
 	operatortest.RandomHistories(t, options, func(h *operatortest.History) { (&history{h, &world{h.World, startNode(h.World)}}).run() })
 }
@@ -82,6 +83,18 @@ func (h *history) repair() {
 			`{"metadata":{"annotations":{"skiff.dev/paused":null}},"spec":{"image":"redis:9","config":null,"template":null,"minReadySeconds":1}}`)
 	}
 	h.RemoveUnmanaged()
+	for _, o := range h.API.List(pods, "default") {
+		if p := operatortest.Convert[pod](h.World, o); released(p) {
+			h.TryDelete(pods, p.Name, kube.DeleteOptions{UID: p.UID})
+		}
+	}
+}
+
+// released says that a pod was a child, and was released because it was surplus and had lost our label (WRT-27). It keeps
+// its name.
+func released(p *pod) bool {
+	managedBy, _ := p.Labels.Get(apply.ManagedByLabel)
+	return revisionOfPod(p) != "" && managedBy == "" && len(p.OwnerReferences) == 0
 }
 
 // check compares the world with what is declared.
@@ -102,7 +115,7 @@ func (h *history) check() {
 		}
 	}
 	for _, o := range h.API.List(pods, "default") {
-		if p := operatortest.Convert[pod](h.World, o); !want[p.Name] {
+		if p := operatortest.Convert[pod](h.World, o); !want[p.Name] && !released(p) {
 			h.Errorf("pod %s is left over: %+v", p.Name, p.Meta)
 		}
 	}

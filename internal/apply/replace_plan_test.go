@@ -76,7 +76,7 @@ func TestPlan(t *testing.T) {
 		{1, "n+ n. n+", "", 0},
 		{1, "_ n- n!", "Create0, Delete2", 0},
 		{0, "o+ o+", "Delete1", 0},
-		{1, "o+ _ _", "Roll0", 0}, // what is only remembered is not there
+		{1, "o+ _ _", "Roll0", 0},     // what is only remembered is not there
 		{2, "o+ o+ n+", "Delete2", 0}, // no roll before that
 		// A roll: the highest first, one at a time, waiting for the new ones.
 		{3, "o+ o+ o+", "Roll2", 0},

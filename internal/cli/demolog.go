@@ -86,7 +86,7 @@ func (s deedSink) Info(_ int, msg string, kv ...any) {
 		object = "pod " + object
 	}
 	d := deed{cause: get("cause"), what: msg + " " + object}
-	if why := cmp.Or(get("difference"), get("note")); why != "" {
+	if why := cmp.Or(get("differences"), get("note")); why != "" {
 		d.what += ": " + why
 	}
 	s.to.mu.Lock()

@@ -33,7 +33,7 @@ type Options struct {
 	// namespace. A cluster-scoped resource is always mirrored whole.
 	Namespaces []string
 	// LabelSelector and FieldSelector narrow the mirror on the server. What they leave out is not there for
-	// readers, and an object whose labels change so that it no longer matches comes as Deleted although it
+	// readers, and an object whose labels change so that it no longer matches comes as Gone although it
 	// still exists.
 	LabelSelector, FieldSelector string
 

@@ -11,7 +11,7 @@ import (
 // handler is one registration of OnChange. Its address identifies it.
 type handler[T kube.Object] struct{ f func(Change[T]) }
 
-// OnChange adds a handler that hears of every change. What is there already it hears of at once, as Added and
+// OnChange adds a handler that hears of every change. What is there already it hears of at once, as Appeared and
 // Initial, before OnChange returns. remove takes the handler away: it is not called after remove has returned.
 //
 // Changes of one object come in order, after the Store shows them. The handler runs on the goroutine that
@@ -23,7 +23,7 @@ func (s *Store[T]) OnChange(f func(Change[T])) (remove func()) {
 	defer s.telling.Unlock()
 	s.handlers = append(s.handlers, h)
 	for _, obj := range s.present() {
-		s.call(s.scopeOf(obj.ObjectMeta().Namespace), f, Change[T]{Type: Added, New: obj, Initial: true})
+		s.call(s.scopeOf(obj.ObjectMeta().Namespace), f, Change[T]{Type: Appeared, New: obj, Initial: true})
 	}
 	return func() {
 		s.telling.Lock()

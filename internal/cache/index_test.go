@@ -132,7 +132,7 @@ func TestAnIndexFunctionThatPanicsLaterLeavesNoGhost(t *testing.T) {
 	})
 	s.put(sc, numbered("a", "x", 3, 7), "3")
 	broken = true
-	s.remove(sc, kube.Key{Namespace: "a", Name: "x"}, "4", Change[*pod]{Type: Deleted, Old: numbered("a", "x", 4, 7)})
+	s.remove(sc, kube.Key{Namespace: "a", Name: "x"}, "4", Change[*pod]{Type: Gone, Old: numbered("a", "x", 4, 7)})
 	if got, err := s.ByIndex("n", "", "7"); err != nil || len(got) != 0 {
 		t.Errorf("found %q, %v", names(got), err)
 	}

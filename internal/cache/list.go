@@ -265,7 +265,7 @@ func (r *Reflector[T]) install(s state[T], c content[T]) (state[T], error) {
 func (r *Reflector[T]) watchMassDelete(changes []Change[T], had int) {
 	gone := 0
 	for _, c := range changes {
-		if c.Type == Deleted {
+		if c.Type == Gone {
 			gone++
 		}
 	}

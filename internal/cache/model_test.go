@@ -79,12 +79,12 @@ func (m *modelled) hear(c Change[*configMap]) {
 	k := c.Object().Key()
 	known := m.heard[k]
 	switch c.Type {
-	case Added:
+	case Appeared:
 		if known != nil {
 			m.complain("ADDED %s, which is there", k)
 		}
 		m.heard[k] = c.New
-	case Modified:
+	case Updated:
 		switch {
 		case known == nil:
 			m.complain("MODIFIED %s, which is not there", k)
@@ -96,7 +96,7 @@ func (m *modelled) hear(c Change[*configMap]) {
 			m.complain("MODIFIED %s from version %s to %s", k, known.ResourceVersion, c.New.ResourceVersion)
 		}
 		m.heard[k] = c.New
-	case Deleted:
+	case Gone:
 		if known == nil || known.UID != c.Old.UID {
 			m.complain("DELETED %s, which is not there", k)
 		}

@@ -114,11 +114,11 @@ func (r *Reflector[T]) stream(ctx context.Context, s state[T]) state[T] {
 	case ctx.Err() != nil:
 		return s
 	case errors.As(err, &bad):
-		s = r.applyBad(ctx, s, ev.Type, bad)
+		s = r.handleBad(ctx, s, ev.Type, bad)
 	case err != nil:
 		return r.streamEnded(s, err)
 	default:
-		s = r.apply(ctx, s, ev)
+		s = r.handle(ctx, s, ev)
 	}
 	s.refusals = 0
 	s = r.recovered(s)

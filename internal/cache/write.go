@@ -14,21 +14,21 @@ import (
 // ChangeType says what happened to an object.
 type ChangeType int
 
-// The changes. An object that was deleted and created again under the same name comes as Deleted and Added,
-// never as Modified.
+// The changes. An object that was deleted and created again under the same name comes as Gone and Appeared,
+// never as Updated.
 const (
-	Added ChangeType = iota + 1
-	Modified
-	Deleted // gone from the mirror: deleted, or no longer selected
+	Appeared ChangeType = iota + 1
+	Updated
+	Gone // gone from the mirror: deleted, or no longer selected
 )
 
 func (t ChangeType) String() string {
 	switch t {
-	case Added:
+	case Appeared:
 		return "ADDED"
-	case Modified:
+	case Updated:
 		return "MODIFIED"
-	case Deleted:
+	case Gone:
 		return "DELETED"
 	}
 	return fmt.Sprintf("ChangeType(%d)", int(t))
@@ -37,15 +37,15 @@ func (t ChangeType) String() string {
 // Change is one change of the mirror. Its objects are shared and must not be changed.
 type Change[T kube.Object] struct {
 	Type    ChangeType
-	Old     T    // nil for Added. For Deleted: the last that is known of the object
-	New     T    // nil for Deleted
+	Old     T    // nil for Appeared. For Gone: the last that is known of the object
+	New     T    // nil for Gone
 	Initial bool // part of the first list: the object need not be new
-	Unknown bool // of Deleted: nobody saw it happen, so Old may not be the object's final state
+	Unknown bool // of Gone: nobody saw it happen, so Old may not be the object's final state
 }
 
 // Object returns New, or Old where the object is gone.
 func (c Change[T]) Object() T {
-	if c.Type == Deleted {
+	if c.Type == Gone {
 		return c.Old
 	}
 	return c.New
@@ -79,12 +79,12 @@ func (s *Store[T]) put(sc *scope, obj T, rv string) {
 	old, had := s.store(sc, obj, rv)
 	switch {
 	case !had:
-		s.tell(sc, Change[T]{Type: Added, New: obj})
+		s.tell(sc, Change[T]{Type: Appeared, New: obj})
 	case !sameIdentity(old, obj):
-		s.tell(sc, Change[T]{Type: Deleted, Old: old, Unknown: true})
-		s.tell(sc, Change[T]{Type: Added, New: obj})
+		s.tell(sc, Change[T]{Type: Gone, Old: old, Unknown: true})
+		s.tell(sc, Change[T]{Type: Appeared, New: obj})
 	default:
-		s.tell(sc, Change[T]{Type: Modified, Old: old, New: obj})
+		s.tell(sc, Change[T]{Type: Updated, Old: old, New: obj})
 	}
 }
 
@@ -181,7 +181,7 @@ func (s *Store[T]) replaceLocked(sc *scope, c content[T]) []Change[T] {
 	for old := range s.objects.all(sc.namespace) {
 		m := old.ObjectMeta()
 		if now, ok := c.objects.get(m.Key()); !ok || !sameIdentity(old, now) {
-			changes = append(changes, Change[T]{Type: Deleted, Old: old, Unknown: true})
+			changes = append(changes, Change[T]{Type: Gone, Old: old, Unknown: true})
 			s.dropLocked(old)
 		}
 	}
@@ -190,12 +190,12 @@ func (s *Store[T]) replaceLocked(sc *scope, c content[T]) []Change[T] {
 		old, had := s.objects.get(obj.ObjectMeta().Key())
 		switch {
 		case !had || !sameIdentity(old, obj):
-			changes = append(changes, Change[T]{Type: Added, New: obj, Initial: !sc.synced})
+			changes = append(changes, Change[T]{Type: Appeared, New: obj, Initial: !sc.synced})
 			s.enterLocked(obj)
 		case !c.rewound && sameVersion(old, obj):
 			c.objects.put(old) // the copy that readers and indexes have; the new one is garbage
 		default:
-			changes = append(changes, Change[T]{Type: Modified, Old: old, New: obj})
+			changes = append(changes, Change[T]{Type: Updated, Old: old, New: obj})
 			s.dropLocked(old)
 			s.enterLocked(obj)
 		}

@@ -33,13 +33,13 @@ func (h *podHistory) note(c cache.Change[*podView]) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := c.Object()
-	if c.Type == cache.Deleted {
+	if c.Type == cache.Gone {
 		delete(h.now, p.Name)
 		h.lines = append(h.lines, p.Name+" gone")
 		return
 	}
 	h.now[p.Name] = p
-	if p.ready() && (c.Type == cache.Added || !c.Old.ready()) {
+	if p.ready() && (c.Type == cache.Appeared || !c.Old.ready()) {
 		h.lines = append(h.lines, p.Name+" ready")
 	}
 }

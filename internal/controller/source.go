@@ -35,7 +35,7 @@ func For[T kube.Object](s *cache.Store[T]) Source {
 	return Source{s, func(q *queue.Queue) func() {
 		return s.OnChange(func(c cache.Change[T]) {
 			k := c.Object().ObjectMeta().Key()
-			if c.Type != cache.Modified || c.Old.ObjectMeta().Generation != c.New.ObjectMeta().Generation {
+			if c.Type != cache.Updated || c.Old.ObjectMeta().Generation != c.New.ObjectMeta().Generation {
 				q.Forget(k)
 			}
 			add(q, k, kind, c)
@@ -65,12 +65,12 @@ func Watches[T kube.Object](s *cache.Store[T], f func(obj T) []kube.Key) Source 
 	kind := s.Resource().Kind
 	return Source{s, func(q *queue.Queue) func() {
 		return s.OnChange(func(c cache.Change[T]) {
-			if c.Type != cache.Added {
+			if c.Type != cache.Appeared {
 				for _, k := range f(c.Old) {
 					add(q, k, kind, c)
 				}
 			}
-			if c.Type != cache.Deleted {
+			if c.Type != cache.Gone {
 				for _, k := range f(c.New) {
 					add(q, k, kind, c) // once more for a key of both: the queue merges it
 				}

@@ -33,7 +33,7 @@ func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 		memories: map[kube.Key]*memory{},
 	}
 	ts.OnChange(func(c cache.Change[*RestartTrigger]) { // ahead of the controller's: whoever runs finds the graph as it is by then
-		if c.Type == cache.Deleted {
+		if c.Type == cache.Gone {
 			r.graph.remove(c.Old.Key())
 			return
 		}

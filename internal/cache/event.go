@@ -6,8 +6,8 @@ import (
 	"skiff/internal/kube"
 )
 
-// apply brings one event into the mirror, tells the handlers and moves the resume point.
-func (r *Reflector[T]) apply(ctx context.Context, s state[T], ev kube.Event[T]) state[T] {
+// handle brings one event into the mirror, tells the handlers and moves the resume point.
+func (r *Reflector[T]) handle(ctx context.Context, s state[T], ev kube.Event[T]) state[T] {
 	switch ev.Type {
 	case kube.Added, kube.Modified, kube.Deleted:
 	case kube.Bookmark:
@@ -29,7 +29,7 @@ func (r *Reflector[T]) apply(ctx context.Context, s state[T], ev kube.Event[T]) 
 	// condition can hold alone where a list carried objects newer than itself.)
 	late := older(ev.ResourceVersion, s.rv) || had && older(ev.ResourceVersion, old.ObjectMeta().ResourceVersion)
 	if ev.Type == kube.Deleted {
-		return r.applyDeleted(ctx, s, ev, old, had, late)
+		return r.handleDeletion(ctx, s, ev, old, had, late)
 	}
 	if late {
 		return r.outdated(ctx, s)
@@ -43,10 +43,10 @@ func (r *Reflector[T]) apply(ctx context.Context, s state[T], ev kube.Event[T]) 
 	return s
 }
 
-// applyDeleted removes the object that the event is about, and no other that has its name by now. The event
+// handleDeletion removes the object that the event is about, and no other that has its name by now. The event
 // carries the object's last state, with the version of the deletion. (Some servers leave it with the version
 // that we have: that is no late event.)
-func (r *Reflector[T]) applyDeleted(ctx context.Context, s state[T], ev kube.Event[T], old T, had, late bool) state[T] {
+func (r *Reflector[T]) handleDeletion(ctx context.Context, s state[T], ev kube.Event[T], old T, had, late bool) state[T] {
 	switch {
 	case had && !sameIdentity(old, ev.Object), late && !(had && sameVersion(old, ev.Object)):
 		return r.outdated(ctx, s)
@@ -54,13 +54,13 @@ func (r *Reflector[T]) applyDeleted(ctx context.Context, s state[T], ev kube.Eve
 		return r.advance(s, ev.ResourceVersion)
 	}
 	s.rv, s.progressed = newest(s.rv, ev.ResourceVersion), true
-	r.store.remove(r.scope, ev.Object.ObjectMeta().Key(), s.rv, Change[T]{Type: Deleted, Old: ev.Object})
+	r.store.remove(r.scope, ev.Object.ObjectMeta().Key(), s.rv, Change[T]{Type: Gone, Old: ev.Object})
 	return s
 }
 
-// applyBad puts an object that does not decode into quarantine. The event is thereby dealt with: asking for it
+// handleBad puts an object that does not decode into quarantine. The event is thereby dealt with: asking for it
 // again would bring the same object.
-func (r *Reflector[T]) applyBad(ctx context.Context, s state[T], t kube.EventType, bad *kube.DecodeError) state[T] {
+func (r *Reflector[T]) handleBad(ctx context.Context, s state[T], t kube.EventType, bad *kube.DecodeError) state[T] {
 	if older(bad.ResourceVersion, s.rv) {
 		return r.outdated(ctx, s)
 	}
@@ -71,7 +71,7 @@ func (r *Reflector[T]) applyBad(ctx context.Context, s state[T], t kube.EventTyp
 	old, had := r.store.lookup(bad.Key)
 	if t == kube.Deleted && bad.Key.Name != "" {
 		s.progressed = s.progressed || had
-		r.store.remove(r.scope, bad.Key, s.rv, Change[T]{Type: Deleted, Old: old, Unknown: true})
+		r.store.remove(r.scope, bad.Key, s.rv, Change[T]{Type: Gone, Old: old, Unknown: true})
 		return s
 	}
 	if r.store.quarantine(r.scope, bad, s.rv) { // said once: the next version of it may well be as bad

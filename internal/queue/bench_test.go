@@ -49,6 +49,26 @@ func BenchmarkInitialList(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(keys)), "ns/key")
 }
 
+// BenchmarkManyNamespaces is 10,000 keys of 1,000 namespaces into and out of the queue; per key.
+func BenchmarkManyNamespaces(b *testing.B) {
+	keys := make([]kube.Key, 10_000)
+	for i := range keys {
+		keys[i] = kube.Key{Namespace: fmt.Sprint("ns-", i%1000), Name: fmt.Sprint("web-", i)}
+	}
+	q := New(Options{})
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, k := range keys {
+			q.Add(k, "changed")
+		}
+		for range keys {
+			item, _ := q.Get(b.Context())
+			q.Done(item.Key)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(keys)), "ns/key")
+}
+
 // BenchmarkRetry is a failure with its delay: heap and timer.
 func BenchmarkRetry(b *testing.B) {
 	q := New(Options{})

@@ -31,8 +31,8 @@ type entry struct {
 	more   int
 
 	// Where it is queued: in a lane, among the delayed, or nowhere while processing.
-	in         *list
-	prev, next *entry // neighbours in that lane
+	in         *line
+	prev, next *entry // neighbours in that line
 	delay      int    // index in delayed plus one; 0 = not delayed
 	order      uint64 // of being delayed
 }
@@ -104,11 +104,11 @@ func (q *Queue) placeLocked(e *entry, now time.Time) {
 // enqueueLocked puts e at the end of its lane, unless it is in that lane already.
 func (q *Queue) enqueueLocked(e *entry) {
 	to := &q.lanes[e.lane]
-	if e.in == to {
-		return
-	}
 	if e.in != nil {
-		e.in.remove(e)
+		if e.in.lane == e.lane {
+			return
+		}
+		q.lanes[e.in.lane].remove(e)
 	}
 	to.push(e)
 	q.ringLocked()
@@ -160,39 +160,6 @@ func (q *Queue) promote() {
 		q.enqueueLocked(heap.Pop(&q.delayed).(*entry))
 	}
 	q.armLocked()
-}
-
-// list is a lane: linked, so that raising a key out of the middle is cheap and nothing is kept of those that
-// left.
-type list struct {
-	head, tail *entry
-	len        int
-}
-
-func (l *list) push(e *entry) {
-	e.in, e.prev, e.next = l, l.tail, nil
-	if l.tail == nil {
-		l.head = e
-	} else {
-		l.tail.next = e
-	}
-	l.tail = e
-	l.len++
-}
-
-func (l *list) remove(e *entry) {
-	if e.prev == nil {
-		l.head = e.next
-	} else {
-		e.prev.next = e.next
-	}
-	if e.next == nil {
-		l.tail = e.prev
-	} else {
-		e.next.prev = e.prev
-	}
-	e.in, e.prev, e.next = nil, nil, nil
-	l.len--
 }
 
 // delayHeap orders entries by due time, then by the order in which they were delayed (container/heap).

@@ -17,9 +17,11 @@ type model struct {
 	seq       int // orders what happens
 	overtakes int
 	stopped   bool
+	turns     [2][]string // the namespaces with waiting keys, by lane, in the order of their turns
 }
 
 type modelKey struct {
+	namespace         string
 	dirty, processing bool
 	waiting           bool // in its lane, since seq
 	delayed           bool
@@ -49,7 +51,10 @@ func (m *model) want(k kube.Key, cause string, due time.Time, l lane) {
 	}
 	if l > e.lane {
 		e.lane = l
-		e.waiting = false // leaves the low lane, joins the high one below
+		if e.waiting { // leaves the low lane, joins the high one below
+			e.waiting = false
+			m.left(low, k.Namespace)
+		}
 	}
 	m.settle()
 }
@@ -58,7 +63,8 @@ func (m *model) want(k kube.Key, cause string, due time.Time, l lane) {
 func (m *model) settle() {
 	now := time.Now()
 	var joining []*modelKey
-	for _, e := range m.keys {
+	for k, e := range m.keys {
+		e.namespace = k.Namespace
 		if !e.dirty || e.processing || e.waiting {
 			continue
 		}
@@ -80,12 +86,28 @@ func (m *model) settle() {
 	for _, e := range joining {
 		m.seq++
 		e.waiting, e.delayed, e.seq = true, false, m.seq
+		if !slices.Contains(m.turns[e.lane], e.namespace) {
+			m.turns[e.lane] = append(m.turns[e.lane], e.namespace)
+		}
 	}
 }
 
-func (m *model) first(l lane) (first kube.Key, ok bool) {
+// left ends the turns of a namespace that has no waiting key in a lane any more.
+func (m *model) left(l lane, namespace string) {
 	for k, e := range m.keys {
-		if e.waiting && e.lane == l && (!ok || e.seq < m.keys[first].seq) {
+		if e.waiting && e.lane == l && k.Namespace == namespace {
+			return
+		}
+	}
+	m.turns[l] = slices.DeleteFunc(m.turns[l], func(n string) bool { return n == namespace })
+}
+
+func (m *model) first(l lane) (first kube.Key, ok bool) {
+	if len(m.turns[l]) == 0 {
+		return first, false
+	}
+	for k, e := range m.keys {
+		if e.waiting && e.lane == l && k.Namespace == m.turns[l][0] && (!ok || e.seq < m.keys[first].seq) {
 			first, ok = k, true
 		}
 	}
@@ -107,6 +129,9 @@ func (m *model) get() (kube.Key, bool) {
 	if ok {
 		e := m.keys[k]
 		e.dirty, e.waiting, e.processing, e.runLane = false, false, true, e.lane
+		turns := append(m.turns[e.lane][1:], k.Namespace)
+		m.turns[e.lane] = turns
+		m.left(e.lane, k.Namespace)
 	}
 	return k, ok
 }
@@ -134,7 +159,7 @@ func (m *model) done(k kube.Key) {
 // FuzzQueueAgainstModel runs random operations on a queue and on the model and compares every answer: keys,
 // order, causes, failures, waiting times.
 //
-// Rules: WQ-01, WQ-02, WQ-03, WQ-05, WQ-10, WQ-11, WQ-13, WQ-14, WQ-17
+// Rules: WQ-01, WQ-02, WQ-03, WQ-05, WQ-10, WQ-11, WQ-12, WQ-13, WQ-14, WQ-17
 func FuzzQueueAgainstModel(f *testing.F) {
 	random := rand.New(rand.NewPCG(1, 2)) // a fixed seed: the corpus is the same in each run
 	for range 60 {
@@ -149,13 +174,16 @@ func FuzzQueueAgainstModel(f *testing.F) {
 	})
 }
 
+// namespaces have 6, 3 and 3 of the keys.
+var namespaces = [...]string{"one", "two", "three"}
+
 func playAgainstModel(t *testing.T, ops []byte) {
 	q := New(Options{})
 	defer q.ShutDown()
 	m := &model{keys: map[kube.Key]*modelKey{}}
 	for i := 0; i+1 < len(ops); i += 2 {
 		op, arg := ops[i], ops[i+1]
-		k := key(string('a' + rune(arg%12)))
+		k := kube.Key{Namespace: namespaces[int(arg%12)/3%3], Name: string('a' + rune(arg%12))}
 		d := time.Duration(arg/12) * time.Millisecond
 		cause := fmt.Sprint("cause ", arg%5)
 		switch op % 16 {
@@ -196,7 +224,7 @@ func playAgainstModel(t *testing.T, ops []byte) {
 }
 
 func (m *model) shutDown() {
-	m.stopped = true
+	m.stopped, m.turns = true, [2][]string{}
 	for _, e := range m.keys {
 		e.dirty, e.waiting, e.failures = false, false, 0
 	}

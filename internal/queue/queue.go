@@ -50,6 +50,9 @@ type Item struct {
 //     both lanes, for both causes. There is never a second one (WQ-03, WQ-05).
 //   - A key that becomes dirty while it is processing is queued only at Done, so that no two workers have
 //     the same key and nothing that happened during a run is lost (WQ-01, WQ-02).
+//
+// Within a lane, the namespaces that have keys in it take turns, and each has its keys run in the order in which they
+// became due: a tenant with ten thousand keys delays those of another tenant by one run.
 type Queue struct {
 	base, max time.Duration
 
@@ -62,7 +65,7 @@ type Queue struct {
 	mu      sync.Mutex
 	entries map[kube.Key]*entry // keys that are dirty, processing or have failures; no others
 	peak    int                 // largest len(entries) since the map was made
-	lanes   [2]list             // the due keys, first come first served, by lane
+	lanes   [2]waiting          // the due keys, by lane
 	delayed delayHeap           // the keys that are not yet due, the earliest first
 	order   uint64              // counts delays, so that equal times keep their order
 
@@ -79,6 +82,7 @@ func New(o Options) *Queue {
 		max:     o.MaxDelay,
 		bell:    make(chan struct{}, 1),
 		entries: map[kube.Key]*entry{},
+		lanes:   [2]waiting{newWaiting(), newWaiting()},
 	}
 	if q.base <= 0 {
 		q.base = DefaultBaseDelay
@@ -191,7 +195,7 @@ func (q *Queue) ShutDown() {
 			delete(q.entries, k)
 		}
 	}
-	q.lanes, q.delayed = [2]list{}, nil
+	q.lanes, q.delayed = [2]waiting{newWaiting(), newWaiting()}, nil
 	if q.timer != nil {
 		q.timer.Stop()
 	}
@@ -261,11 +265,7 @@ func (q *Queue) nextLocked() *entry {
 	default:
 		q.overtakes++
 	}
-	e := q.lanes[lane].head
-	if e != nil {
-		q.lanes[lane].remove(e)
-	}
-	return e
+	return q.lanes[lane].pop()
 }
 
 // ringLocked wakes one waiting Get, or the next one to come.

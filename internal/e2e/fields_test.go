@@ -17,9 +17,12 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -147,7 +150,9 @@ func goTypes() map[string]reflect.Type {
 		appsv1.StatefulSet{}, rbacv1.ClusterRoleBinding{}, rbacv1.ClusterRole{}, rbacv1.RoleBinding{}, rbacv1.Role{},
 		autoscalingv2.HorizontalPodAutoscaler{}, coordinationv1.Lease{}, eventsv1.Event{}, apiextensionsv1.CustomResourceDefinition{},
 		corev1.Binding{}, metav1.DeleteOptions{}, autoscalingv1.Scale{}, autoscalingv1.HorizontalPodAutoscaler{}, authenticationv1.SelfSubjectReview{},
-		authorizationv1.SelfSubjectAccessReview{}, authorizationv1.SelfSubjectRulesReview{}} {
+		authorizationv1.SelfSubjectAccessReview{}, authorizationv1.SelfSubjectRulesReview{},
+		corev1.PersistentVolumeClaim{}, batchv1.CronJob{}, batchv1.Job{}, networkingv1.Ingress{}, networkingv1.IngressClass{},
+		networkingv1.NetworkPolicy{}, policyv1.PodDisruptionBudget{}} {
 		walk(reflect.TypeOf(root))
 	}
 	return found

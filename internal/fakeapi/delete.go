@@ -97,6 +97,10 @@ func (s *Server) delete(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	if o.policy == "" && r.kind.OrphanWarning != "" {
+		o.policy = string(kube.Orphan)
+		warn(w, r.kind.OrphanWarning)
+	}
 	var last *store.Object
 	var gone bool
 	err = s.store.Update(func(tx *store.Tx) error {

@@ -43,6 +43,7 @@ type Kind struct {
 	NeedsVersion   bool                           // PUT without a resourceVersion is refused instead of overwriting
 	CreateOnUpdate bool                           // PUT to a missing name creates
 	DeleteReturns  bool                           // DELETE answers with the object instead of a Status
+	OrphanWarning  string                         // DELETE without a policy orphans the dependents, with this warning
 	Graceful       func(Object, *int64) int64     // seconds between DELETE and removal; nil: removed at once
 	Prepare        func(next, cur Object)         // what the server sets or drops itself; cur is nil for a new object
 	Defaults       func(Object)                   // fills in what the client left open
@@ -95,11 +96,11 @@ func (k *Kind) List() string {
 // groupOrder is the order in which the real server lists the groups of the built-in kinds: kubectl resolves names that
 // several groups have in favour of the first.
 var groupOrder = []string{"", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling",
-	rbacGroup, "apiextensions.k8s.io", "coordination.k8s.io"}
+	"batch", "networking.k8s.io", "policy", rbacGroup, "apiextensions.k8s.io", "coordination.k8s.io"}
 
 // Builtin returns fresh entries for all built-in kinds, in the order of discovery.
 func Builtin() []*Kind {
-	all := slices.Concat(core(), apps(), reviews(), scalers(), rbac(), other())
+	all := slices.Concat(core(), apps(), reviews(), scalers(), batch(), network(), policies(), rbac(), other())
 	slices.SortStableFunc(all, func(a, b *Kind) int {
 		return slices.Index(groupOrder,
 			a.Group) - slices.Index(groupOrder, b.Group)

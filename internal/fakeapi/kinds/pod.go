@@ -204,7 +204,9 @@ func podChangeRules(next, cur Object) []Cause {
 	}
 	if !patch.Equal(frozenSpec(next), frozenSpec(cur)) {
 		out = append(out, Forbidden("spec", "pod updates may not change fields other than "+
-			"`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"))
+			"`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"+
+			"`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` "+
+			"(allow it to be set to 1 if it was previously negative)"))
 	}
 	return out
 }

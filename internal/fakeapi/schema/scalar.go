@@ -85,7 +85,8 @@ var (
 	uuid = regexp.MustCompile(`^(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$`)
 	// days matches what the API server's durations have beyond Go's: "2 days", "1w".
 	days = regexp.MustCompile(
-		`^[0-9]+ ?(ns|nano|nanosecond|us|µs|micro|microsecond|ms|milli|millisecond|s|sec|second|m|min|minute|h|hr|hour|d|day|w|wk|week)s?$`)
+		`^[0-9]+ ?(ns|nano|nanosecond|us|µs|micro|microsecond|ms|milli|millisecond|` +
+			`s|sec|second|m|min|minute|h|hr|hour|d|day|w|wk|week)s?$`)
 )
 
 // formats are the formats of strings that are checked. The API server knows a few more (isbn, creditcard, ssn,

@@ -44,7 +44,8 @@ func (p *parser) structural(s *Schema, f fields, at level) {
 	}
 	if s.embeddedResource && !s.preserveUnknown && len(s.properties) == 0 {
 		p.add(required(path+".properties",
-			"must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"))
+			"must not be empty if x-kubernetes-embedded-resource is true without "+
+				"x-kubernetes-preserve-unknown-fields"))
 	}
 	if at == atRoot {
 		p.rootMetadata(s, path)

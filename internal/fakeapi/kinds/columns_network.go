@@ -1,0 +1,129 @@
+package kinds
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"skiff/internal/fakeapi/obj"
+)
+
+// The columns of networking.k8s.io, policy and PersistentVolumeClaims.
+var (
+	ingressColumns = []Column{text("Class", "ingressClassName is the name of an IngressClass cluster resource.",
+		orNone("<none>", "spec", "ingressClassName")),
+		text("Hosts", "Hosts that incoming requests are matched against before the ingress rule", ingressHosts),
+		text("Address", "Address is a list containing ingress points for the load-balancer", ingressAddress),
+		text("Ports", "Ports of TLS configurations that open", func(o Object) any {
+			if len(obj.Slice(o, "spec", "tls")) > 0 {
+				return "80, 443"
+			}
+			return "80"
+		}), ageColumn}
+	ingressClassColumns = []Column{text("Controller",
+		"controller refers to the name of the controller that should handle this class.", field("spec", "controller")),
+		text("Parameters",
+			"parameters is a link to a custom resource containing additional configuration for the controller.",
+			classParameters), ageColumn}
+	policyColumns = []Column{text("Pod-Selector",
+		"podSelector selects the pods to which this NetworkPolicy object applies.", func(o Object) any {
+			return cmp.Or(FormatSelector(obj.Map(o, "spec", "podSelector")), "<none>")
+		}), ageColumn}
+	budgetColumns = []Column{text("Min Available",
+		"The minimum number of pods that must be available.", orNA("spec", "minAvailable")),
+		text("Max Unavailable", "The maximum number of pods that may be unavailable.", orNA("spec", "maxUnavailable")),
+		integer("Allowed Disruptions", "Calculated number of pods that may be disrupted at this time.",
+			"status", "disruptionsAllowed"),
+		ageColumn}
+	claimColumns = []Column{text("Status", "phase represents the current phase of PersistentVolumeClaim.",
+		claimStatus),
+		text("Volume", "volumeName is the binding reference to the PersistentVolume backing this claim.",
+			field("spec", "volumeName")),
+		text("Capacity", "capacity represents the actual resources of the underlying volume.",
+			ifBound("status", "capacity", "storage")),
+		text("Access Modes", "accessModes contains the actual access modes the volume backing the PVC has.",
+			claimModes),
+		text("StorageClass", "StorageClass of the pvc", field("spec", "storageClassName")),
+		text("VolumeAttributesClass", "VolumeAttributesClass of the pvc",
+			orNone("<unset>", "spec", "volumeAttributesClassName")),
+		ageColumn,
+		wide(text("VolumeMode", "volumeMode defines what type of volume is required by the claim.",
+			orNone("<unset>", "spec", "volumeMode")))}
+)
+
+func ingressHosts(o Object) any {
+	var hosts []string
+	for _, r := range obj.Maps(o, "spec", "rules") {
+		if host := obj.String(r, "host"); host != "" {
+			hosts = append(hosts, host)
+		}
+	}
+	if more := len(hosts) - 3; more > 0 {
+		return fmt.Sprintf("%s + %d more...", strings.Join(hosts[:3], ","), more)
+	}
+	return cmp.Or(strings.Join(hosts, ","), "*")
+}
+
+func ingressAddress(o Object) any {
+	var out []string
+	for _, in := range obj.Maps(o, "status", "loadBalancer", "ingress") {
+		out = append(out, cmp.Or(obj.String(in, "ip"), obj.String(in, "hostname")))
+	}
+	return strings.Join(out, ",")
+}
+
+func classParameters(o Object) any {
+	p := obj.Map(o, "spec", "parameters")
+	if p == nil {
+		return "<none>"
+	}
+	kind := obj.String(p, "kind")
+	if group := obj.String(p, "apiGroup"); group != "" {
+		kind += "." + group
+	}
+	return kind + "/" + obj.String(p, "name")
+}
+
+// orNA prints a number or a percentage.
+func orNA(path ...string) func(Object) any {
+	return func(o Object) any {
+		if v := obj.Get(o, path...); v != nil {
+			return fmt.Sprint(v)
+		}
+		return "N/A"
+	}
+}
+
+func claimStatus(o Object) any {
+	if obj.String(o, "metadata", "deletionTimestamp") != "" {
+		return "Terminating"
+	}
+	return obj.String(o, "status", "phase")
+}
+
+// ifBound prints a field of a claim that has a volume.
+func ifBound(path ...string) func(Object) any {
+	return func(o Object) any {
+		if obj.String(o, "spec", "volumeName") == "" {
+			return ""
+		}
+		return obj.String(o, path...)
+	}
+}
+
+// claimModes prints the access modes of a claim that has a volume in their short form.
+func claimModes(o Object) any {
+	if obj.String(o, "spec", "volumeName") == "" {
+		return ""
+	}
+	var out []string
+	for _, m := range []struct{ mode, short string }{{"ReadWriteOnce", "RWO"}, {"ReadOnlyMany", "ROX"},
+		{"ReadWriteMany", "RWX"}, {"ReadWriteOncePod", "RWOP"}} {
+		for _, v := range obj.Slice(o, "status", "accessModes") {
+			if v == m.mode {
+				out = append(out, m.short)
+			}
+		}
+	}
+	return strings.Join(out, ",")
+}

@@ -51,6 +51,7 @@ var layers = []layer{
 	{"simulate", "controller apply cache events conditions patch kube", []string{logr}, "controllers like any other, so that skiff is its own first user"},
 	{"controller", "queue cache kube", []string{logr}, "when Reconcile runs; never what it does"},
 	{"apply", "cache patch kube", []string{logr}, "the one way to write children"},
+	{"leader", "kube", []string{logr}, "who may work; not what the work is"},
 	{"events", "kube", []string{logr}, "writes Events, reads nothing"},
 	{"conditions", "kube", nil, "pure functions on status conditions"},
 	{"cache", "kube", []string{logr}, "mirrors objects; does not know who reads them"},

@@ -1,0 +1,111 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"skiff/internal/kube"
+)
+
+// The reasons for which a lease is lost before anybody has taken it.
+var (
+	errTaken     = errors.New("another process holds the lease")
+	errNotWanted = errors.New("another process is to lead (preferredHolder of the lease)")
+)
+
+// hold runs lead and renews the lease until lead has returned. The result says why the lease was lost, nil where lead
+// has returned while it was held.
+func (e *Elector) hold(ctx context.Context, lead func(ctx, held context.Context)) error {
+	held, lose := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer lose(nil)
+	e.setLeading(true)
+	defer e.setLeading(false)
+	e.log.Info("leading")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		lead(ctx, held)
+	}()
+	lost := e.renew(held, lose, ended)
+	lose(lost) // first of all: what is under way is cut short, then waited for
+	<-ended
+	return lost
+}
+
+func (e *Elector) setLeading(on bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.leading = on
+}
+
+// left returns how much longer the leader may work.
+func (e *Elector) left() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.o.RenewDeadline - time.Since(e.sent)
+}
+
+// renew renews the lease until ended is closed (nil), or until the lease is lost (why). A timer of its own ends held at
+// the deadline, whatever the request that is under way does.
+func (e *Elector) renew(held context.Context, lose context.CancelCauseFunc, ended <-chan struct{}) error {
+	late := fmt.Errorf("the lease could not be renewed within %s", e.o.RenewDeadline)
+	deadline := time.AfterFunc(e.left(), func() { lose(late) })
+	defer deadline.Stop()
+	retry := time.NewTicker(e.o.RetryPeriod)
+	defer retry.Stop()
+	failed := ""
+	for {
+		select {
+		case <-ended:
+			return context.Cause(held) // the deadline may have ended both
+		case <-held.Done():
+			return context.Cause(held)
+		case <-retry.C:
+		}
+		switch err := e.renewOnce(held); {
+		case err == nil && deadline.Reset(e.left()):
+			failed = ""
+		case err == nil: // the timer has fired while the answer arrived
+			return late
+		case errors.Is(err, errTaken), errors.Is(err, errNotWanted):
+			return err
+		case err.Error() != failed && held.Err() == nil:
+			failed = err.Error()
+			e.log.Info("cannot renew the lease, trying on", "problem", failed, "left", e.left().Round(time.Millisecond))
+		}
+	}
+}
+
+// renewOnce renews the lease. After a conflict it looks who has written it: an annotation, or a renewal of ours whose
+// answer was lost, is no reason to stop.
+func (e *Elector) renewOnce(ctx context.Context) error {
+	if e.preferred() {
+		return errNotWanted
+	}
+	err := e.write(ctx)
+	if !kube.IsConflict(err) && !kube.IsNotFound(err) && !kube.IsAlreadyExists(err) {
+		return err
+	}
+	if err := e.get(ctx); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	taken := e.version != "" && e.last.Holder != e.o.Identity
+	e.mu.Unlock()
+	switch {
+	case taken:
+		return errTaken
+	case e.preferred():
+		return errNotWanted
+	}
+	return e.write(ctx) // it is ours, or it was deleted: still ours by our own clock
+}
+
+// preferred says whether the lease asks for another leader.
+func (e *Elector) preferred() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.last.Preferred != "" && e.last.Preferred != e.o.Identity
+}

@@ -55,7 +55,7 @@ func declare(owner Owner, c Child) (declared, error) {
 	meta, _ := c.Body["metadata"].(map[string]any)
 	name, _ := meta["name"].(string)
 	namespace, _ := meta["namespace"].(string)
-	d := declared{key: kube.Key{Namespace: namespace, Name: name}, plain: c.Body, create: c.Create, keep: c.Keep, insist: c.Insist}
+	d := declared{key: kube.Key{Namespace: namespace, Name: name}, plain: c.Body, create: c.Create, keep: c.Keep}
 	d.apiVersion, _ = c.Body["apiVersion"].(string)
 	d.kind, _ = c.Body["kind"].(string)
 	d.spec, _ = c.Body["spec"].(map[string]any)
@@ -85,11 +85,15 @@ func declare(owner Owner, c Child) (declared, error) {
 
 // post returns what a POST sends.
 func (d *declared) post() (kube.Raw, error) {
-	body := d.create
-	if body == nil {
-		body = d.plain
+	return patch.Encode(withAnnotation(d.birth(), HashAnnotation, d.hash))
+}
+
+// birth returns the child as it is created.
+func (d *declared) birth() map[string]any {
+	if d.create != nil {
+		return d.create
 	}
-	return patch.Encode(withAnnotation(body, HashAnnotation, d.hash))
+	return d.plain
 }
 
 // apply returns what an apply of the object of that uid sends.

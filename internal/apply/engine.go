@@ -1,9 +1,10 @@
 package apply
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 type Engine struct {
 	client *kube.Client
 	kinds  []Kind
+
+	nodePorts exhaustion // of the whole cluster
 
 	mu     sync.Mutex // guards owners; what an entry points at belongs to the one reconcile of that owner
 	owners map[kube.Key]*owned
@@ -33,21 +36,25 @@ const (
 	Unchanged Outcome = iota // it is as declared, or the server said so
 	Created
 	Applied   // it differed and was changed; Result.Differences says where
+	Adopted   // it had no controller and has become a child of the owner; Result.Differences says what was changed
+	Outdated  // it differs, and stays so until it is deleted (OnDelete); Result.Differences says where
 	Foreign   // an object of that name is not managed by skiff and was left alone; Result.Message says whose it is
 	Contested // something else keeps changing or deleting what we declare; Result.Message says what
 	Waiting   // nothing can be done now; Result.Message says what for
 	Overtaken // it changed while we wrote: Result.Live is old, and an event is on its way
 	Held      // it is missing or differs, and was left so because the owner is on hold; Result.Message says where
+	PortTaken // another Service has the node port; Result.Message says which
+	Exhausted // the cluster has none left of what the child needs; Result.Message says what
 	Deleted   // it was not declared any more, or its owner is being deleted
 	Released  // it was not declared any more and had lost our label: it is there, and no child of the owner
-	Adopted   // it had no controller and has become a child of the owner
 	Replaced  // it had ended and was deleted, to be created again; Result.Message says how it ended
 	Rolled    // it was of an older revision and was deleted, to be created again; Result.Message says which
 	Failed    // a request failed or was refused: Result.Err
 )
 
 func (o Outcome) String() string {
-	return [...]string{"unchanged", "created", "applied", "foreign", "contested", "waiting", "overtaken", "held", "deleted", "released", "adopted", "replaced", "rolled", "failed"}[o]
+	return [...]string{"unchanged", "created", "applied", "adopted", "outdated", "foreign", "contested", "waiting", "overtaken",
+		"held", "node port taken", "exhausted", "deleted", "released", "replaced", "rolled", "failed"}[o]
 }
 
 // Result is what is known about a child after Apply.
@@ -56,8 +63,8 @@ type Result struct {
 	Key         kube.Key
 	Outcome     Outcome
 	Live        kube.Object   // the newest copy that is known, also where there is an error; nil: none. See As
-	Differences []string      // Applied, Contested, Held: the declared fields that differed
-	Message     string        // Foreign, Contested, Waiting, Overtaken, Held: for users
+	Differences []string      // the declared fields that differed
+	Message     string        // for users: what is in the way; of Created: what had to be left out (Child.Create)
 	Err         error         // Failed: kube.IsRefused says whether trying again can help
 	Wait        time.Duration // if not 0: look again after this time, even if no event comes
 
@@ -71,24 +78,19 @@ type Result struct {
 // Report is what is known about the children of one owner after Apply.
 type Report struct {
 	Children []Result // in the order in which they were declared
+	Pruned   []Result // what was done about those that are not declared any more
 }
 
-// Wait returns after which time to look again even if no event comes, 0 if there is no need.
-func (r *Report) Wait() time.Duration {
-	var wait time.Duration
-	for i := range r.Children {
-		wait = Earlier(wait, r.Children[i].Wait)
-	}
-	return wait
+// All returns all results.
+func (r *Report) All() []Result {
+	return append(r.Children[:len(r.Children):len(r.Children)], r.Pruned...)
 }
 
-// Err returns all errors.
-func (r *Report) Err() error {
-	var errs []error
-	for i := range r.Children {
-		errs = append(errs, r.Children[i].Err)
-	}
-	return errors.Join(errs...)
+// inPlace says that all children are there and nothing is in the way of one.
+func (r *Report) inPlace() bool {
+	return !slices.ContainsFunc(r.Children, func(c Result) bool {
+		return c.Outcome != Unchanged && c.Outcome != Created && c.Outcome != Applied && c.Outcome != Adopted && c.Outcome != Outdated
+	})
 }
 
 // Earlier returns the shorter of two waits, where 0 means none.
@@ -109,6 +111,10 @@ type owned struct {
 type childKey struct {
 	resource kube.Resource
 	key      kube.Key
+}
+
+func (k childKey) compare(other childKey) int {
+	return cmp.Or(cmp.Compare(k.resource.Kind, other.resource.Kind), k.key.Compare(other.key))
 }
 
 // Forget drops what is remembered of an owner's children. Operators call it when the owner is gone, which bounds the
@@ -141,36 +147,79 @@ func (o *owned) memoryOf(k childKey) *memory {
 	return m
 }
 
-// Apply makes the children of an owner as they are declared, where they are not. With hold it changes nothing, and only
-// says whether they are.
+// Apply makes the children of an owner as they are declared, where they are not, side by side, and then deletes those of its
+// children that are not declared. With hold it changes nothing, and only says what differs.
 func (e *Engine) Apply(ctx context.Context, owner Owner, children []Child, hold bool) Report {
+	a := &application{Engine: e, owner: owner, hold: hold, mem: e.remembered(owner)}
+	a.ownerGone = sync.OnceValues(func() (bool, error) { return ownerGone(ctx, e.client, owner) })
 	r := Report{Children: make([]Result, len(children))}
-	mem := e.remembered(owner)
+	var todo []*operation
+	var at []int // where in r.Children
 	for i, c := range children {
-		r.Children[i] = e.applyOne(ctx, owner, mem, c, hold)
+		t, err := a.operationFor(c)
+		if err != nil {
+			r.Children[i] = Result{Resource: kube.Resource{Kind: t.want.kind}, Key: t.want.key, Outcome: Failed,
+				Err: fmt.Errorf("declare a child of %s %s: %w", owner.Resource.Kind, owner.Key(), err)}
+			continue
+		}
+		if settled, ok := t.settledNow(); ok {
+			r.Children[i] = t.finish(settled)
+			continue
+		}
+		todo, at = append(todo, t), append(at, i)
+	}
+	sideBySide(len(todo), func(i int) { r.Children[at[i]] = todo[i].finish(todo[i].run(ctx)) })
+	if !hold && r.inPlace() {
+		r.Pruned = a.prune(ctx)
 	}
 	return r
 }
 
-func (e *Engine) applyOne(ctx context.Context, owner Owner, mem *owned, c Child, hold bool) Result {
-	want, err := declare(owner, c)
-	kind := e.kindOf(want.apiVersion, want.kind)
-	if err == nil && kind == nil {
-		err = fmt.Errorf("%s %s is of a kind that this engine was not made for", want.kind, want.key)
-	}
+// application is one call of Apply.
+type application struct {
+	*Engine
+	owner     Owner
+	hold      bool
+	mem       *owned
+	wanted    map[childKey]bool
+	ownerGone func() (bool, error) // asks the server, once
+}
+
+// operationFor prepares the operation for a child. Its want is set as far as the child could be read, also with an error.
+func (a *application) operationFor(c Child) (*operation, error) {
+	want, err := declare(a.owner, c)
+	t := &operation{application: a, want: want}
 	if err != nil {
-		return Result{Outcome: Failed, Key: want.key,
-			Err: fmt.Errorf("declare a child of %s %s: %w", owner.Resource.Kind, owner.Key(), err)}
+		return t, err
 	}
-	t := &operation{engine: e, kind: kind, owner: owner, want: want, hold: hold,
-		mem: mem.memoryOf(childKey{kind.resource, want.key})}
-	r := t.run(ctx)
-	r.Resource, r.Key = kind.resource, want.key
-	r.Wait = Earlier(r.Wait, t.mem.written.remaining())
-	if r.Err != nil {
-		r.Outcome = Failed
+	if t.kind = a.kindOf(want.apiVersion, want.kind); t.kind == nil {
+		return t, fmt.Errorf("%s is of a kind that the engine was not made for", t)
 	}
-	return r
+	k := childKey{t.kind.resource, want.key}
+	if a.wanted[k] {
+		return t, fmt.Errorf("%s is declared twice", t)
+	}
+	if a.wanted == nil {
+		a.wanted = map[childKey]bool{}
+	}
+	a.wanted[k] = true
+	t.mem = a.mem.memoryOf(k)
+	return t, nil
+}
+
+// ownerGone asks the server whether the owner has gone, or is no longer the one that the cache shows. It is asked before a
+// child that existed is made again: the mirrors of two kinds are not of one moment, least of all after an outage, and the
+// child may have gone with an owner whose deletion has not reached us. The garbage collector would remove what we make, and
+// its event would make us do it again.
+func ownerGone(ctx context.Context, client *kube.Client, owner Owner) (bool, error) {
+	var live struct {
+		kube.Meta `json:"metadata"`
+	}
+	err := client.Get(ctx, owner.Resource, owner.Key(), &live)
+	if kube.IsNotFound(err) {
+		return true, nil
+	}
+	return live.UID != owner.UID || live.Deleting(), err
 }
 
 func (e *Engine) kindOf(apiVersion, kind string) *Kind {

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"fmt"
 	"time"
 
 	"skiff/internal/cache"
@@ -21,8 +22,12 @@ type Content struct {
 	// An answer and a watch event have these two, an item of a list has not.
 	APIVersion kube.Skipped `json:"apiVersion"`
 	Kind       kube.Skipped `json:"kind"`
-	// Body holds all other members as one JSON object: spec, or data, or rules ...; nil if there are none.
+	// Body holds all other members as one JSON object: spec, or data, or rules ...; nil if there are none. A child that is as
+	// declared is kept without it: see Read.
 	Body kube.Raw `json:",embed"`
+
+	light bool // Body was dropped
+	read  any  // what Kind.Reading reads of it
 }
 
 func (c *Content) content() *Content { return c }
@@ -31,6 +36,14 @@ func (c *Content) content() *Content { return c }
 type object interface {
 	kube.Object
 	content() *Content
+	withoutBody(read any) object
+}
+
+// withoutBody returns a copy that takes a tenth of the memory.
+func (l *Live[S]) withoutBody(read any) object {
+	light := *l
+	light.Body, light.light, light.read = nil, true, read
+	return &light
 }
 
 // As returns the live child of a Result as what its mirror holds, nil if there is none.
@@ -39,11 +52,34 @@ func As[S any](live kube.Object) *Live[S] {
 	return l
 }
 
-// Strategy says how the children of a kind are brought from one declared state to the next.
-type Strategy struct{}
+// Read returns what R declares of the body of a child, an R that its Kind was made to read (see Kind.Reading). The engine
+// keeps that when it drops the body.
+func Read[R any](live kube.Object) (R, error) {
+	c := live.(object).content()
+	if read, ok := c.read.(*R); ok {
+		return *read, nil
+	}
+	var read R
+	if len(c.Body) == 0 {
+		return read, nil
+	}
+	if err := kube.Unmarshal(c.Body, &read); err != nil {
+		return read, fmt.Errorf("read %s: %w", c.Key(), err)
+	}
+	return read, nil
+}
 
-// InPlace changes a child by server-side apply.
-var InPlace = Strategy{}
+// Strategy says how the children of a kind are brought from one declared state to the next.
+type Strategy struct {
+	onDelete bool
+}
+
+var (
+	// InPlace changes a child by server-side apply.
+	InPlace = Strategy{}
+	// OnDelete creates a child and never changes it: what is declared holds for the one that is created when it was deleted.
+	OnDelete = Strategy{onDelete: true}
+)
 
 // Kind is one kind of children.
 type Kind struct {
@@ -51,6 +87,7 @@ type Kind struct {
 	schema   *patch.Node // nil for a custom resource
 	strategy Strategy
 	mirror   mirror
+	reads    func() any // nil: nothing
 }
 
 // Of returns the kind of children that a mirror holds.
@@ -59,11 +96,31 @@ func Of[S any](m *cache.Store[*Live[S]], strategy Strategy) Kind {
 	return Kind{resource: r, schema: patch.SchemaFor(r.APIVersion(), r.Kind), strategy: strategy, mirror: mirrorOf[S]{m}}
 }
 
+// Reading has the engine keep what a struct declares of the body of a child, for Read; to must return a pointer to a new one.
+func (k Kind) Reading(to func() any) Kind {
+	k.reads = to
+	return k
+}
+
+// lighten returns a child without its body, which need not be compared again.
+func (k *Kind) lighten(live object) object {
+	c := live.content()
+	if k.reads == nil || len(c.Body) == 0 {
+		return live.withoutBody(nil)
+	}
+	read := k.reads()
+	if kube.Unmarshal(c.Body, read) != nil {
+		return live // let Read tell of it
+	}
+	return live.withoutBody(read)
+}
+
 // mirror is a Store of *Live[S] whatever its S.
 type mirror interface {
 	get(k kube.Key) (object, bool, error)
 	owned(namespace, uid string) ([]object, error)
 	reached(namespace, rv string, written time.Time) bool
+	swap(old, light object)
 	empty() object // to decode an answer into
 }
 
@@ -89,5 +146,7 @@ func (m mirrorOf[S]) owned(namespace, uid string) ([]object, error) {
 func (m mirrorOf[S]) reached(namespace, rv string, written time.Time) bool {
 	return m.store.Reached(namespace, rv, written)
 }
+
+func (m mirrorOf[S]) swap(old, light object) { m.store.Swap(old.(*Live[S]), light.(*Live[S])) }
 
 func (m mirrorOf[S]) empty() object { return new(Live[S]) }

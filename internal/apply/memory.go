@@ -13,11 +13,13 @@ type memory struct {
 	written  written
 	settled  settled
 	refusal  Refusal
+	port     portWait
 	hidden   bool      // the child exists on the server, but the cache does not show it: it lacks our label
-	foreign  object    // a hidden object that is not managed by skiff, as last read
+	foreign  object    // an object of the child's name that is not a child, as last read
 	met      time.Time // when that was
 	prepared string    // uid of the child that has been made ready for our applies
 	held     []string  // fields of Child.Keep that are ours
+	deleted  string    // uid of the child whose deletion was accepted
 	contest  contest
 	lost     time.Duration // the last wait after an apply that was overtaken by somebody else's write; 0: it was not
 }
@@ -96,6 +98,7 @@ type settled struct {
 	hash    string
 	uid     string
 	content uint64 // of the live child; not its version, because most new versions are changes of the status alone
+	version string // of the live child, for a copy without a body
 }
 
 var seed = maphash.MakeSeed()

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -49,24 +50,31 @@ type Child struct {
 	Create map[string]any
 	// Keep names fields of spec that keep their value when Body does not declare them any longer.
 	Keep []string
-	// Insist sends what the server has just refused. Without it a refusal is remembered for a while (see Refusal).
-	Insist bool
 	// MinReady is how long a child that is replaced has to have been ready before the next one is replaced.
 	MinReady time.Duration
 }
 
 // operation is what is done about one child in one call of Apply.
 type operation struct {
-	engine *Engine
-	kind   *Kind
-	mem    *memory
-	owner  Owner
-	want   declared
-	hold   bool
+	*application
+	kind *Kind
+	mem  *memory
+	want declared
+
+	managed *managed // what was read of managedFields, nil if nothing was
 }
 
 // String names the child: "Deployment default/web".
 func (t *operation) String() string { return t.want.kind + " " + t.want.key.String() }
+
+// settledNow says whether the child is known to be as declared, without any request.
+func (t *operation) settledNow() (Result, bool) {
+	live, err := t.known()
+	if err != nil || live == nil || !t.isSettled(live.content()) {
+		return Result{}, false
+	}
+	return t.unchanged(live), true
+}
 
 // run makes the child as it is declared, if it is not.
 func (t *operation) run(ctx context.Context) Result {
@@ -82,33 +90,51 @@ func (t *operation) run(ctx context.Context) Result {
 	return t.create(ctx)
 }
 
-// look returns the newest copy of the child that can be trusted, nil if there is no child.
-func (t *operation) look(ctx context.Context) (object, error) {
+// finish completes a result with what is the same for all.
+func (t *operation) finish(r Result) Result {
+	r.Resource, r.Key = t.kind.resource, t.want.key
+	r.Wait = Earlier(r.Wait, t.mem.written.remaining())
+	if r.Err != nil {
+		r.Outcome = Failed
+	}
+	return r
+}
+
+// known returns the copy of the child that stands without a request to the server; nil: there is none.
+func (t *operation) known() (object, error) {
 	// Whether the cache has caught up is asked before it is read. The other way round it could catch up in between, and
 	// the old copy would pass for a new one.
 	newest := t.mem.written.trusted(t.kind.mirror.reached)
 	cached, ok, err := t.kind.mirror.get(t.want.key)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", t, err)
-	}
 	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", t, err)
 	case newest == fromAnswer:
 		return t.mem.written.object.(object), nil
-	case !ok && t.mem.foreign != nil && time.Since(t.mem.met) < recheck:
-		return t.mem.foreign, nil
-	case newest == fromServer, !ok && t.mem.hidden:
-		return t.read(ctx)
-	case !ok:
+	case newest == fromServer, !ok:
 		return nil, nil
 	}
 	t.mem.hidden, t.mem.foreign = false, nil
 	return cached, nil
 }
 
+// look returns the newest copy of the child that can be trusted, nil if there is no child.
+func (t *operation) look(ctx context.Context) (object, error) {
+	live, err := t.known()
+	switch {
+	case err != nil || live != nil:
+		return live, err
+	case t.mem.foreign != nil && time.Since(t.mem.met) < recheck:
+		return t.mem.foreign, nil
+	case t.mem.hidden || t.mem.written.rv != "":
+		return t.read(ctx)
+	}
+	return nil, nil
+}
+
 // read gets the child from the server, nil if there is none.
 func (t *operation) read(ctx context.Context) (object, error) {
-	live := t.kind.mirror.empty()
-	err := t.engine.client.Get(ctx, t.kind.resource, t.want.key, live)
+	live, err := t.get(ctx)
 	switch {
 	case kube.IsNotFound(err):
 		t.mem.hidden, t.mem.foreign = false, nil
@@ -117,12 +143,26 @@ func (t *operation) read(ctx context.Context) (object, error) {
 	case err != nil:
 		return nil, err
 	}
-	if live.ObjectMeta().ControllerUID() == t.owner.UID {
+	if live.content().ControllerUID() == t.owner.UID {
 		t.mem.foreign = nil
 		t.mem.written.set(live)
 	} else {
 		t.mem.foreign, t.mem.met = live, time.Now()
 	}
+	return live, nil
+}
+
+// get asks the server for the child. Of the answer prepare needs managedFields as well.
+func (t *operation) get(ctx context.Context) (object, error) {
+	var answer kube.Raw
+	if err := t.client.Get(ctx, t.kind.resource, t.want.key, &answer); err != nil {
+		return nil, err
+	}
+	live, m := t.kind.mirror.empty(), new(managed)
+	if err := errors.Join(kube.Unmarshal(answer, live), kube.Unmarshal(answer, m)); err != nil {
+		return nil, fmt.Errorf("read %s: %w", t, err)
+	}
+	t.managed = m
 	return live, nil
 }
 

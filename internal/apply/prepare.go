@@ -37,19 +37,21 @@ func (t *operation) prepare(ctx context.Context, live *Content) error {
 	if t.mem.prepared == live.UID && len(without(t.mem.held, declares)) == 0 {
 		return nil
 	}
-	var m managed
-	if err := t.engine.client.Get(ctx, t.kind.resource, t.want.key, &m); err != nil {
-		return err
+	if t.managed == nil || t.managed.Metadata.ResourceVersion != live.ResourceVersion {
+		if _, err := t.get(ctx); err != nil {
+			return err
+		}
 	}
+	m := t.managed
 	if m.Metadata.UID != live.UID {
 		return errChanged
 	}
-	owned, ops, err := upgrade(&m)
+	owned, ops, err := upgrade(m)
 	if err != nil {
 		return fmt.Errorf("read managedFields of %s: %w", t, err)
 	}
 	if len(ops) > 0 {
-		err := t.engine.client.Patch(ctx, t.kind.resource, t.want.key, kube.JSONPatch, ops, nil, kube.WriteOptions{FieldManager: Manager})
+		err := t.client.Patch(ctx, t.kind.resource, t.want.key, kube.JSONPatch, ops, nil, kube.WriteOptions{FieldManager: Manager})
 		if testFailed(err) {
 			return errChanged
 		}
@@ -58,7 +60,7 @@ func (t *operation) prepare(ctx context.Context, live *Content) error {
 		}
 	}
 	ours := owns(owned, t.want.keep)
-	if err := t.handOver(ctx, &m, without(ours, declares)); err != nil {
+	if err := t.handOver(ctx, m, without(ours, declares)); err != nil {
 		return err
 	}
 	t.mem.prepared, t.mem.held = live.UID, ours // until an apply succeeds, which may declare others
@@ -111,7 +113,7 @@ func (t *operation) handOver(ctx context.Context, m *managed, fields []string) e
 		"metadata":   map[string]any{"name": t.want.key.Name, "namespace": t.want.key.Namespace, "uid": m.Metadata.UID},
 		"spec":       keep,
 	}
-	return t.engine.client.Patch(ctx, t.kind.resource, t.want.key, kube.ApplyPatch, body, nil, kube.WriteOptions{FieldManager: keeper})
+	return t.client.Patch(ctx, t.kind.resource, t.want.key, kube.ApplyPatch, body, nil, kube.WriteOptions{FieldManager: keeper})
 }
 
 // without returns what is in list and not in other.

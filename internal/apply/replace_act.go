@@ -3,14 +3,10 @@ package apply
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"skiff/internal/kube"
 )
-
-// atOnce bounds how many children are created side by side: enough to hide the round trips, and few for the server.
-const atOnce = 8
 
 // mend restores the labels that children are found by, adopts objects that are provably ours, and releases those
 // that are not any more.
@@ -74,28 +70,6 @@ func (r *replacement) createAll(ctx context.Context, missing []*slot) {
 			failed = failed || s.err != nil || s.outcome == Waiting
 		}
 		missing = missing[n:]
-	}
-}
-
-// sideBySide calls f for 0 to n-1 at the same time and waits for all. A panic of one is that of the caller.
-func sideBySide(n int, f func(i int)) {
-	if n == 1 {
-		f(0)
-		return
-	}
-	var wait sync.WaitGroup
-	panics := make([]any, n)
-	for i := range n {
-		wait.Go(func() {
-			defer func() { panics[i] = recover() }()
-			f(i)
-		})
-	}
-	wait.Wait()
-	for _, p := range panics {
-		if p != nil {
-			panic(p)
-		}
 	}
 }
 

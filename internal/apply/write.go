@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"skiff/internal/kube"
 	"skiff/internal/patch"
@@ -15,21 +14,22 @@ import (
 
 // create posts a child that the cache does not have.
 func (t *operation) create(ctx context.Context) Result {
-	if err := t.mem.refusal.Standing(requestOf(t.want.hash, 0)); err != nil && !t.want.insist {
+	if err := t.mem.refusal.Standing(requestOf(t.want.hash, 0)); err != nil {
 		return Result{Err: err}
+	}
+	if r, wait := t.waitsForPort(nil); wait {
+		return r
 	}
 	again := t.mem.known()
 	if again {
 		if pause := t.mem.contest.pause(t.want.hash); pause > 0 {
 			return Result{Outcome: Contested, Wait: pause, Message: fmt.Sprintf("%s: something else keeps deleting it", t)}
 		}
-		gone, err := ownerGone(ctx, t.engine.client, t.owner)
-		if err != nil {
+		switch gone, err := t.ownerGone(); {
+		case err != nil:
 			return Result{Err: err}
-		}
-		if gone {
-			return Result{Outcome: Overtaken, Wait: whileDeleting,
-				Message: fmt.Sprintf("%s has gone with its owner", t)}
+		case gone:
+			return t.goneWithOwner()
 		}
 	}
 	body, err := t.want.post()
@@ -39,16 +39,20 @@ func (t *operation) create(ctx context.Context) Result {
 	answer := t.kind.mirror.empty()
 	// Strict, because an apply knows nothing else: it refuses a field that the server does not know, with a 500. A typo
 	// in a template had better be refused at the first request than at the second.
-	err = t.engine.client.Create(ctx, t.kind.resource, t.want.key.Namespace, body, answer,
+	err = t.client.Create(ctx, t.kind.resource, t.want.key.Namespace, body, answer,
 		kube.WriteOptions{FieldManager: Manager, FieldValidation: "Strict"})
 	switch {
 	case err == nil:
-		*t.mem = memory{settled: settled{t.want.hash, answer.ObjectMeta().UID, fingerprint(&t.want, answer.content())}, contest: t.mem.contest}
-		t.mem.written.set(answer)
+		*t.mem = memory{contest: t.mem.contest}
+		if t.allocatesNodePort() {
+			t.nodePorts.found()
+		}
 		if again {
 			t.mem.contest.add(t.want.hash)
 		}
-		return Result{Outcome: Created, Live: answer}
+		return Result{Outcome: Created, Live: t.answered(answer)}
+	case noNodePortLeft(err):
+		return t.starved(nil, err)
 	case kube.IsAlreadyExists(err), kube.IsInvalid(err):
 		// The cache is behind, or the object lacks the label that the cache looks for, or it is not ours at all. A 422
 		// can mean the same: the API server allocates a Service's node port before it looks for the name (seen on v1.36).
@@ -62,19 +66,50 @@ func (t *operation) create(ctx context.Context) Result {
 	return Result{Err: err}
 }
 
-// ownerGone asks the server whether the owner is still the one that the cache shows. It is asked before a child that
-// existed is made again: the mirrors of two kinds are not of one moment, least of all after an outage, and the child may
-// have gone with an owner whose deletion has not reached us. The garbage collector would remove what we make, and its
-// event would make us do it again.
-func ownerGone(ctx context.Context, client *kube.Client, owner Owner) (bool, error) {
-	var live struct {
-		kube.Meta `json:"metadata"`
+// answered remembers the answer to a write, and that however the server stores it, it is what the server makes of our state:
+// it need not be compared, or sent again.
+func (t *operation) answered(answer object) object {
+	light := t.settle(answer)
+	t.mem.written.set(light)
+	return light
+}
+
+// settle remembers that live is as declared, and returns it without what is no longer needed of it.
+func (t *operation) settle(live object) object {
+	t.mem.refusal, t.mem.port = Refusal{}, portWait{} // of another state, which is not declared any more
+	c := live.content()
+	if c.light {
+		return live
 	}
-	err := client.Get(ctx, owner.Resource, owner.Key(), &live)
-	if kube.IsNotFound(err) {
-		return true, nil
+	t.mem.settled = settled{t.want.hash, c.UID, fingerprint(&t.want, c), c.ResourceVersion}
+	return t.kind.lighten(live)
+}
+
+// isSettled says whether live is known to be as declared.
+func (t *operation) isSettled(c *Content) bool {
+	s := &t.mem.settled
+	if s.hash != t.want.hash || s.uid != c.UID || c.ControllerUID() != t.owner.UID || c.Deleting() {
+		return false
 	}
-	return live.UID != owner.UID || live.Deleting(), err
+	if s.version == c.ResourceVersion {
+		return true
+	}
+	return !c.light && s.content == fingerprint(&t.want, c)
+}
+
+// unchanged is the result for a child that is as declared.
+func (t *operation) unchanged(live object) Result {
+	light := t.settle(live)
+	if light != live && t.mem.written.object == live {
+		t.mem.written.object = light
+	} else if light != live {
+		t.kind.mirror.swap(live, light)
+	}
+	return Result{Live: light}
+}
+
+func (t *operation) goneWithOwner() Result {
+	return Result{Outcome: Overtaken, Wait: whileDeleting, Message: fmt.Sprintf("%s was deleted together with its owner", t)}
 }
 
 // createdBefore goes on with the object that was in the way of a POST, if there is one.
@@ -86,7 +121,11 @@ func (t *operation) createdBefore(ctx context.Context, refusal error) Result {
 	case live != nil:
 		t.mem.hidden = true
 		return t.converge(ctx, live)
-	case kube.IsInvalid(refusal):
+	}
+	if cause, taken := nodePortTaken(refusal); taken {
+		return t.portTaken(ctx, nil, cause)
+	}
+	if kube.IsInvalid(refusal) {
 		t.mem.refusal.Note(requestOf(t.want.hash, 0), refusal)
 		return Result{Err: refusal}
 	}
@@ -98,48 +137,37 @@ func (t *operation) converge(ctx context.Context, live object) Result {
 	c := live.content()
 	switch {
 	case c.ControllerUID() != t.owner.UID:
-		wait := recheck
-		if live == t.mem.foreign {
-			wait = max(recheck-time.Since(t.mem.met), soon)
-		}
-		return Result{Outcome: Foreign, Wait: wait, Message: t.foreign(c)}
+		return t.adopt(ctx, live)
 	case c.Deleting():
 		return Result{Outcome: Waiting, Live: live, Wait: whileDeleting,
 			Message: fmt.Sprintf("%s is being deleted and will be made again", t)}
-	}
-	now := settled{t.want.hash, c.UID, fingerprint(&t.want, c)}
-	r := Result{Live: live}
-	if t.mem.settled != now {
-		if r.Differences, r.Err = t.differences(c); r.Err != nil {
-			return r
+	case t.isSettled(c):
+		return t.unchanged(live)
+	case c.light: // to be compared with another declared state
+		full, err := t.read(ctx)
+		if err != nil {
+			return Result{Live: live, Err: err}
 		}
+		if full == nil {
+			return Result{Outcome: Overtaken, Wait: soon, Message: fmt.Sprintf("%s has just been deleted", t)}
+		}
+		return t.converge(ctx, full)
 	}
-	if len(r.Differences) == 0 {
-		t.mem.settled = now
-		t.mem.refusal = Refusal{} // of another state, which is not wanted any more
+	r := Result{Live: live}
+	if r.Differences, r.Err = t.differences(c); r.Err != nil {
 		return r
 	}
-	switch pause := t.mem.contest.pause(t.want.hash); {
+	switch {
+	case len(r.Differences) == 0:
+		return t.unchanged(live)
+	case t.kind.strategy.onDelete:
+		r.Outcome = Outdated
+		return r
 	case t.hold:
 		r.Outcome, r.Message = Held, fmt.Sprintf("%s differs in %s", t, List(r.Differences))
 		return r
-	case pause > 0:
-		r.Outcome, r.Wait = Contested, pause
-		r.Message = fmt.Sprintf("%s: something else keeps changing %s", t, List(r.Differences))
-		return r
 	}
-	if r.Err = t.mem.refusal.Standing(requestOf(t.want.hash, now.content)); r.Err != nil && !t.want.insist {
-		return r
-	}
-	return t.apply(ctx, live, r.Differences)
-}
-
-// foreign says whose the object in our way is.
-func (t *operation) foreign(live *Content) string {
-	if o, ok := live.Controller(); ok {
-		return fmt.Sprintf("%s exists and belongs to %s %s (uid %s)", t, o.Kind, o.Name, o.UID)
-	}
-	return fmt.Sprintf("%s exists and was not made by skiff", t)
+	return t.apply(ctx, r)
 }
 
 // maxDifferences is how many of a child's differences are named; of more there is the number.
@@ -191,22 +219,23 @@ func values(labels kube.Labels) map[string]any {
 	return m
 }
 
-// apply sends what we declare as a server-side apply.
-func (t *operation) apply(ctx context.Context, live object, differences []string) Result {
-	r := Result{Live: live, Differences: differences}
-	before := fingerprint(&t.want, live.content())
-	answer := t.kind.mirror.empty()
-	body, err := t.want.apply(live.content().UID)
-	if err != nil {
-		r.Err = fmt.Errorf("encode %s: %w", t, err)
+// apply sends what we declare as a server-side apply to the child that r is about, unless that was in vain just now.
+func (t *operation) apply(ctx context.Context, r Result) Result {
+	live := r.Live.(object).content()
+	before := fingerprint(&t.want, live)
+	if pause := t.mem.contest.pause(t.want.hash); pause > 0 {
+		r.Outcome, r.Wait = Contested, pause
+		r.Message = fmt.Sprintf("%s: something else keeps changing %s", t, List(r.Differences))
 		return r
 	}
-	if err = t.prepare(ctx, live.content()); err == nil {
-		// The uid makes the apply fail on an object that was deleted meanwhile, where it would otherwise create one, and
-		// on one that has taken its place.
-		err = t.engine.client.Patch(ctx, t.kind.resource, t.want.key, kube.ApplyPatch, body, answer,
-			kube.WriteOptions{FieldManager: Manager, Force: true})
+	if r.Err = t.mem.refusal.Standing(requestOf(t.want.hash, before)); r.Err != nil {
+		return r
 	}
+	if waiting, wait := t.waitsForPort(r.Live); wait {
+		return waiting
+	}
+	answer, err := t.sendApply(ctx, live)
+	cause, taken := nodePortTaken(err)
 	switch {
 	case errors.Is(err, errChanged), kube.IsConflict(err), kube.IsNotFound(err), otherUID(err):
 		// What this was decided on is obsolete. Its successor comes as an event; should it not, or be overtaken as well, the
@@ -215,25 +244,41 @@ func (t *operation) apply(ctx context.Context, live object, differences []string
 		t.mem.lost = min(max(2*t.mem.lost, soon), maxTrust)
 		r.Outcome, r.Wait, r.Message = Overtaken, t.mem.lost, fmt.Sprintf("%s changed while it was being applied", t)
 		return r
+	case noNodePortLeft(err):
+		return t.starved(r.Live, err)
+	case taken:
+		return t.portTaken(ctx, r.Live, cause)
 	case kube.IsRefused(err):
 		t.mem.refusal.Note(requestOf(t.want.hash, before), err)
-		fallthrough
-	case err != nil:
-		r.Err = err
+	}
+	if r.Err = err; err != nil {
 		return r
 	}
-	// However the server stores it, that is what it makes of our state: it need not be compared, or sent again.
-	after := fingerprint(&t.want, answer.content())
-	t.mem.settled = settled{t.want.hash, answer.content().UID, after}
-	t.mem.written.set(answer)
-	t.mem.lost, t.mem.refusal = 0, Refusal{}
+	t.mem.lost, t.mem.foreign = 0, nil
 	t.mem.held = t.declaredOf(t.want.keep)
-	r.Live = answer
+	after := fingerprint(&t.want, answer.content())
+	r.Live = t.answered(answer)
 	if after != before {
 		r.Outcome = Applied
 		t.mem.contest.add(t.want.hash)
 	}
 	return r
+}
+
+// sendApply makes live ready for an apply, and applies.
+func (t *operation) sendApply(ctx context.Context, live *Content) (object, error) {
+	body, err := t.want.apply(live.UID)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", t, err)
+	}
+	if err := t.prepare(ctx, live); err != nil {
+		return nil, err
+	}
+	answer := t.kind.mirror.empty()
+	// The uid makes the apply fail on an object that was deleted meanwhile, where it would otherwise create one, and on one
+	// that has taken its place.
+	return answer, t.client.Patch(ctx, t.kind.resource, t.want.key, kube.ApplyPatch, body, answer,
+		kube.WriteOptions{FieldManager: Manager, Force: true})
 }
 
 // declaredOf returns those of the fields of spec that are declared.

@@ -17,6 +17,9 @@ import (
 // names and broken UTF-8 (which is replaced).
 var decodeOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
+// Unmarshal decodes an object, or a part of one, that has come from a server.
+func Unmarshal(text []byte, into any) error { return json.Unmarshal(text, into, decodeOptions) }
+
 // DecodeError is one object that does not fit the struct it should be decoded into: a string where a number
 // is declared, no name, nothing at all. The stream that it came in goes on behind it. Key and ResourceVersion
 // are set as far as the object's metadata could be read.

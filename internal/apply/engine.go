@@ -175,6 +175,23 @@ func (e *Engine) Apply(ctx context.Context, owner Owner, children []Child, hold 
 	return r
 }
 
+// Owned returns the children of an owner as the cache has them, declared or not.
+func (e *Engine) Owned(owner Owner) ([]Result, error) {
+	var out []Result
+	for i := range e.kinds {
+		children, err := e.kinds[i].mirror.owned(owner.Namespace, owner.UID)
+		if err != nil {
+			return nil, fmt.Errorf("read the children of %s %s: %w", owner.Resource.Kind, owner.Key(), err)
+		}
+		for _, live := range children {
+			if c := live.content(); c.ControllerUID() == owner.UID {
+				out = append(out, Result{Resource: e.kinds[i].resource, Key: c.Key(), Live: live})
+			}
+		}
+	}
+	return out, nil
+}
+
 // application is one call of Apply.
 type application struct {
 	*Engine

@@ -102,6 +102,9 @@ func (k Kind) Reading(to func() any) Kind {
 	return k
 }
 
+// Reads makes the argument of Reading for a struct R.
+func Reads[R any]() any { return new(R) }
+
 // lighten returns a child without its body, which need not be compared again.
 func (k *Kind) lighten(live object) object {
 	c := live.content()

@@ -62,7 +62,7 @@ func (t *operation) portTaken(ctx context.Context, live kube.Object, cause strin
 		t.want.create = nil
 		r := t.create(ctx)
 		if r.Outcome == Created {
-			r.Message = cause
+			r.Message = fmt.Sprintf("%s could not keep its node port (%s) and has another one", t, cause)
 		}
 		return r
 	}

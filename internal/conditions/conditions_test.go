@@ -143,3 +143,18 @@ func TestNewsAreToldOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestPausedTakesEveryBooleanAndReportsAnythingElse(t *testing.T) {
+	for value, want := range map[string]string{"true": "True/Annotated", "True": "True/Annotated", "1": "True/Annotated",
+		"false": "False/NotAnnotated", "0": "False/NotAnnotated", "yes": "Unknown/NotABoolean", "": "Unknown/NotABoolean"} {
+		annotations := kube.Labels{{Key: PausedAnnotation, Value: value}}
+		c := PausedFor(annotations)
+		if got := string(c.Status) + "/" + c.Reason; got != want || IsPaused(annotations) != (c.Status == True) {
+			t.Errorf("%q: %s (%s), want %s", value, got, c.Message, want)
+		}
+	}
+	news := NewsOf(nil, []Condition{PausedFor(kube.Labels{{Key: PausedAnnotation, Value: "yes"}})})
+	if len(news) != 1 || !news[0].Warning || !strings.Contains(news[0].Note, `is "yes" and has to be`) {
+		t.Errorf("news %+v, want one warning", news)
+	}
+}

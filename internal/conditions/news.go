@@ -24,6 +24,9 @@ func NewsOf(before, after []Condition) []News {
 	if _, _, ok := turned(Paused, True); ok {
 		news = append(news, News{Reason: Paused, Note: "nothing is changed until the annotation " + PausedAnnotation + " is removed"})
 	}
+	if c, _, ok := turned(Paused, Unknown); ok {
+		news = append(news, News{Warning: true, Reason: c.Reason, Note: c.Message})
+	}
 	if _, was, ok := turned(Paused, False); ok && was == True {
 		news = append(news, News{Reason: "Resumed", Note: "changes are made again"})
 	}

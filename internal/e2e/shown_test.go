@@ -96,7 +96,7 @@ func testWhatIsInTheWayIsAnEvent(s *Scope, _ *Skiff) {
 	s.Kubectl("create", "service", "clusterip", "taken-service", "--tcp=8080:8080")
 	s.Apply(WebServerManifest("taken", "image: nginx:1.23.1, replicas: 1"))
 	for _, args := range [][]string{{"describe", "webserver", "taken"}, {"events", "--for", "webserver/taken", "--types=Warning"}} {
-		s.waitText([]string{"Warning", "NameTaken", "taken-service exists and was not made by skiff"}, args...)
+		s.waitText([]string{"Warning", "NameTaken", "taken-service exists and is not managed by skiff"}, args...)
 	}
 }
 

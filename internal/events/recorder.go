@@ -55,6 +55,9 @@ type Event struct {
 	Reason    string // why, in CamelCase for machines: "CreatePod"
 	Action    string // what was done or tried, in CamelCase: "Reconcile"
 	Note      string // for people; longer than 1 KiB is cut. It must not hold secrets
+	// EachNote makes Events with different notes different ones. Otherwise they are repetitions of the first, whose note
+	// stays.
+	EachNote bool
 }
 
 // Options configure a Recorder.

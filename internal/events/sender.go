@@ -30,16 +30,20 @@ const (
 	maxObjects = 4096
 )
 
-// key says which events are the same. The note is not part of it: five failures with five texts are one
-// series, which shows the first.
+// key says which events are the same. The note is part of it only for those with EachNote: five failures with five
+// texts are one series, which shows the first.
 type key struct {
 	typ                Type
 	reason, action     string
+	note               string
 	regarding, related Object
 }
 
 func keyOf(e Event) key {
 	k := key{typ: e.Type, reason: e.Reason, action: e.Action, regarding: e.Regarding, related: e.Related}
+	if e.EachNote {
+		k.note = e.Note
+	}
 	// The same object at another version is the same object.
 	k.regarding.ResourceVersion, k.related.ResourceVersion = "", ""
 	return k

@@ -3,11 +3,11 @@ package webserver
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"regexp"
+	"slices"
 
 	"skiff/internal/apply"
 	"skiff/internal/kube"
+	"skiff/internal/operator"
 	"skiff/internal/patch"
 )
 
@@ -21,65 +21,58 @@ const (
 	defaultPort = 80
 )
 
-// children is the desired state.
-type children struct{ deployment, service apply.Child }
+// app is the name of the application in the labels of the children.
+const app = "webserver"
+
+// The types of the Service.
+const (
+	clusterIP        = "ClusterIP"
+	nodePortType     = "NodePort"
+	loadBalancerType = "LoadBalancer"
+)
 
 // desired returns what should exist for a WebServer. It is a pure function of the spec and identity of ws, and, for the
 // birth of the Service alone, of the node port in its status. An error names the field of the spec that is wrong.
-func desired(ws *WebServer) (children, error) {
+func desired(ws *WebServer) ([]apply.Child, error) {
 	if err := validate(ws); err != nil {
-		return children{}, err
+		return nil, err
 	}
 	template, err := podTemplate(ws)
 	if err != nil {
-		return children{}, err
+		return nil, err
 	}
 	spec := map[string]any{
-		"selector": map[string]any{"matchLabels": selectorLabels(ws.Name)},
+		"selector": map[string]any{"matchLabels": operator.SelectorLabels(app, ws.Name)},
 		"template": template,
 	}
 	if ws.Spec.Replicas != nil {
 		spec["replicas"] = int64(*ws.Spec.Replicas)
 	}
-	c := children{
+	owner := apply.OwnerOf(resource, ws)
+	service := func(nodePort *int32) map[string]any {
+		return operator.Body(owner, services, app, serviceName(ws.Name), map[string]any{"spec": serviceSpec(ws, nodePort)})
+	}
+	children := []apply.Child{
 		// An autoscaler's work is not lost when it takes over from spec.replicas, nor is a `kubectl scale`.
-		deployment: apply.Child{Body: object(ws, deployments, ws.Name, spec), Keep: []string{"replicas"}},
-		service:    apply.Child{Body: object(ws, services, serviceName(ws.Name), serviceSpec(ws, ws.Spec.NodePort))},
+		{Body: operator.Body(owner, deployments, app, ws.Name, map[string]any{"spec": spec}), Keep: []string{"replicas"}},
+		{Body: service(ws.Spec.NodePort)},
 	}
-	if ws.Spec.NodePort == nil && ws.Status.NodePort != nil {
+	if ws.Spec.NodePort == nil && ws.Status.NodePort != nil && serviceType(ws) != clusterIP {
 		// Asked for once, not declared: the cluster has allocated the port, and it stays the cluster's.
-		c.service.Create = object(ws, services, serviceName(ws.Name), serviceSpec(ws, ws.Status.NodePort))
+		children[1].Create = service(ws.Status.NodePort)
 	}
-	return c, nil
+	return children, nil
 }
 
-func serviceName(name string) string { return name + "-service" }
+func serviceName(name string) string { return name + serviceSuffix }
 
-// object returns a child with the recommended labels and its owner.
-func object(ws *WebServer, r kube.Resource, name string, spec map[string]any) map[string]any {
-	labels := selectorLabels(ws.Name)
-	labels[apply.ManagedByLabel] = apply.ManagedBy
-	return map[string]any{
-		"apiVersion": r.APIVersion(),
-		"kind":       r.Kind,
-		"metadata": map[string]any{
-			"name":            name,
-			"namespace":       ws.Namespace,
-			"labels":          labels,
-			"ownerReferences": []any{apply.OwnerOf(resource, ws).Reference()},
-		},
-		"spec": spec,
+const serviceSuffix = "-service"
+
+func serviceType(ws *WebServer) string {
+	if ws.Spec.ServiceType == "" {
+		return nodePortType
 	}
-}
-
-// selectorLabels select the pods. They can never change: a Deployment's selector is immutable.
-func selectorLabels(name string) map[string]any {
-	return map[string]any{"app.kubernetes.io/name": "webserver", "app.kubernetes.io/instance": name}
-}
-
-// selector is selectorLabels in the form of `kubectl get -l`, keys in order.
-func selector(name string) string {
-	return "app.kubernetes.io/instance=" + name + ",app.kubernetes.io/name=webserver"
+	return ws.Spec.ServiceType
 }
 
 func port(ws *WebServer) int64 {
@@ -94,7 +87,7 @@ func serviceSpec(ws *WebServer, nodePort *int32) map[string]any {
 	if nodePort != nil {
 		p["nodePort"] = int64(*nodePort)
 	}
-	return map[string]any{"type": "NodePort", "selector": selectorLabels(ws.Name), "ports": []any{p}}
+	return map[string]any{"type": serviceType(ws), "selector": operator.SelectorLabels(app, ws.Name), "ports": []any{p}}
 }
 
 // podTemplate returns the pods' template with the user's overlay laid over it.
@@ -104,75 +97,27 @@ func podTemplate(ws *WebServer) (map[string]any, error) {
 		"image": ws.Spec.Image,
 		"ports": []any{map[string]any{"name": portName, "containerPort": port(ws), "protocol": "TCP"}},
 	}
-	for _, f := range []struct {
-		name string
-		raw  kube.Raw
-	}{{"env", ws.Spec.Env}, {"resources", ws.Spec.Resources}} {
-		if len(f.raw) == 0 {
-			continue
-		}
-		v, err := patch.Decode(f.raw)
+	for name, raw := range map[string]kube.Raw{"env": ws.Spec.Env, "resources": ws.Spec.Resources} {
+		v, err := operator.Decode("spec."+name, raw)
 		if err != nil {
-			return nil, fmt.Errorf("spec.%s: %w", f.name, err)
+			return nil, err
 		}
 		if v != nil {
-			c[f.name] = v
+			c[name] = v
 		}
 	}
 	template := map[string]any{
-		"metadata": map[string]any{"labels": selectorLabels(ws.Name)},
+		"metadata": map[string]any{"labels": operator.SelectorLabels(app, ws.Name)},
 		"spec":     map[string]any{"containers": []any{c}},
 	}
-	if len(ws.Spec.Template) == 0 {
-		return template, nil
-	}
-	v, err := patch.Decode(ws.Spec.Template)
-	if err != nil {
-		return nil, fmt.Errorf("spec.template: %w", err)
-	}
-	overlay, ok := v.(map[string]any)
-	if v == nil {
-		return template, nil
-	} else if !ok {
-		return nil, errors.New("spec.template: must be an object with metadata and spec, as in a pod")
-	}
-	// The schema says which lists are merged, and by which key.
 	schema := patch.SchemaFor(deployments.APIVersion(), deployments.Kind).Field("spec").Field("template")
-	merged, err := patch.StrategicMerge(schema, template, overlay)
-	if err != nil {
-		return nil, fmt.Errorf("spec.template: %w", err)
-	}
-	return withSelectorLabels(merged, ws.Name), nil
+	return operator.Overlay(schema, template, ws.Spec.Template)
 }
-
-// withSelectorLabels puts the labels back that the overlay may have changed or removed: without them the Deployment does
-// not find its pods.
-func withSelectorLabels(template map[string]any, name string) map[string]any {
-	metadata, _ := template["metadata"].(map[string]any)
-	labels, _ := metadata["labels"].(map[string]any)
-	out := map[string]any{}
-	maps.Copy(out, labels)
-	maps.Copy(out, selectorLabels(name))
-	if metadata == nil {
-		metadata = map[string]any{}
-	}
-	metadata["labels"] = out
-	template["metadata"] = metadata
-	return template
-}
-
-// namePattern is that of a DNS label which begins with a letter, as the name of a Service must be.
-var namePattern = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
-
-// maxName leaves room for "-service" within the 63 characters of a DNS label.
-const maxName = 63 - len("-service")
 
 // validate checks what the schema of the CRD checks already, for clusters with an older one.
 func validate(ws *WebServer) error {
 	s := &ws.Spec
 	switch {
-	case len(ws.Name) > maxName || !namePattern.MatchString(ws.Name):
-		return fmt.Errorf("metadata.name: must be a DNS label that begins with a letter, of at most %d characters, because the Service is named NAME-service", maxName)
 	case s.Image == "":
 		return errors.New("spec.image: must not be empty")
 	case s.Replicas != nil && *s.Replicas < 0:
@@ -181,6 +126,10 @@ func validate(ws *WebServer) error {
 		return fmt.Errorf("spec.port: must be within 1..65535, is %d", *s.Port)
 	case s.NodePort != nil && (*s.NodePort < 30000 || *s.NodePort > 32767):
 		return fmt.Errorf("spec.nodePort: must be within 30000..32767, is %d", *s.NodePort)
+	case !slices.Contains([]string{clusterIP, nodePortType, loadBalancerType}, serviceType(ws)):
+		return fmt.Errorf("spec.serviceType: must be NodePort, ClusterIP or LoadBalancer, is %q", s.ServiceType)
+	case s.NodePort != nil && serviceType(ws) == clusterIP:
+		return errors.New("spec.nodePort: a Service of spec.serviceType ClusterIP has none; remove one of the two")
 	}
-	return nil
+	return operator.CheckName(ws.Name, serviceSuffix, "the Service")
 }

@@ -35,12 +35,13 @@ func TestDesiredState(t *testing.T) {
 		"fields": `{"image":"nginx","replicas":0,"port":8080,"env":[{"name":"B","value":"2"},{"name":"A","valueFrom":{"fieldRef":{"fieldPath":"spec.nodeName"}}}],
 			"resources":{"requests":{"cpu":"0.5","memory":"64Mi"},"limits":{"cpu":1}}}`,
 		"overlay": `{"image":"nginx","env":[{"name":"A","value":"1"}],"template":{
-			"metadata":{"annotations":{"example.com/scrape":"true"},"labels":{"tier":"front","app.kubernetes.io/name":"hijack","app.kubernetes.io/instance":null}},
+			"metadata":{"annotations":{"example.com/scrape":"true"},"labels":{"tier":"front","app.kubernetes.io/name":"webserver"}},
 			"spec":{"nodeSelector":{"disk":"ssd"},"volumes":[{"name":"tmp","emptyDir":{}}],"containers":[
 				{"name":"webserver","env":[{"name":"B","value":"2"}],"readinessProbe":{"httpGet":{"path":"/","port":"http"}},
 				 "volumeMounts":[{"name":"tmp","mountPath":"/tmp"}]},
 				{"name":"log","image":"busybox"}]}}}`,
-		"nulls": `{"image":"nginx","env":null,"resources":null,"template":null}`,
+		"clusterip": `{"image":"nginx","serviceType":"ClusterIP"}`,
+		"nulls":     `{"image":"nginx","env":null,"resources":null,"template":null}`,
 	} {
 		t.Run(name, func(t *testing.T) { checkGolden(t, name, decode(t, `{`+identity+`,"spec":`+spec+`}`)) })
 	}
@@ -57,9 +58,9 @@ func checkGolden(t *testing.T, name string, ws *WebServer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bodies := map[string]any{"deployment": c.deployment.Body, "service": c.service.Body}
-	if c.service.Create != nil {
-		bodies["service at its birth"] = c.service.Create
+	bodies := map[string]any{"deployment": c[0].Body, "service": c[1].Body}
+	if c[1].Create != nil {
+		bodies["service at its birth"] = c[1].Create
 	}
 	got, err := json.MarshalIndent(bodies, "", "  ")
 	if err != nil {
@@ -91,8 +92,8 @@ func TestDesiredStateDoesNotDependOnStatus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, errA := json.Marshal(plain.service)
-	b, errB := json.Marshal(busy.service)
+	a, errA := json.Marshal(plain[1])
+	b, errB := json.Marshal(busy[1])
 	if errA != nil || errB != nil {
 		t.Fatal(errA, errB)
 	}
@@ -103,17 +104,22 @@ func TestDesiredStateDoesNotDependOnStatus(t *testing.T) {
 
 func TestInvalidSpecNamesTheField(t *testing.T) {
 	for spec, field := range map[string]string{
-		`{"image":""}`:                       "spec.image",
-		`{}`:                                 "spec.image",
-		`{"image":"nginx","replicas":-1}`:    "spec.replicas",
-		`{"image":"nginx","port":0}`:         "spec.port",
-		`{"image":"nginx","port":65536}`:     "spec.port",
-		`{"image":"nginx","nodePort":80}`:    "spec.nodePort",
-		`{"image":"nginx","nodePort":32768}`: "spec.nodePort",
-		`{"image":"nginx","template":[]}`:    "spec.template",
-		`{"image":"nginx","template":{"spec":{"containers":[{}]}}}`:      "spec.template",
-		`{"image":"nginx","template":{"spec":{"containers":"none"}}}`:    "",
-		`{"image":"nginx","template":{"metadata":{"labels":{"a":"b"}}}}`: "",
+		`{"image":""}`:                                   "spec.image",
+		`{}`:                                             "spec.image",
+		`{"image":"nginx","replicas":-1}`:                "spec.replicas",
+		`{"image":"nginx","port":0}`:                     "spec.port",
+		`{"image":"nginx","port":65536}`:                 "spec.port",
+		`{"image":"nginx","nodePort":80}`:                "spec.nodePort",
+		`{"image":"nginx","nodePort":32768}`:             "spec.nodePort",
+		`{"image":"nginx","template":[]}`:                "spec.template",
+		`{"image":"nginx","serviceType":"ExternalName"}`: "spec.serviceType",
+		`{"image":"nginx","serviceType":"ClusterIP","nodePort":30010}`:                             "spec.nodePort",
+		`{"image":"nginx","template":{"metadata":{"labels":{"app.kubernetes.io/name":"mine"}}}}`:   "spec.template.metadata.labels",
+		`{"image":"nginx","template":{"metadata":{"labels":{"app.kubernetes.io/instance":null}}}}`: "spec.template.metadata.labels",
+		`{"image":"nginx","template":{"metadata":{"$patch":"replace","labels":{"a":"b"}}}}`:        "spec.template.metadata",
+		`{"image":"nginx","template":{"spec":{"containers":[{}]}}}`:                                "spec.template",
+		`{"image":"nginx","template":{"spec":{"containers":"none"}}}`:                              "",
+		`{"image":"nginx","template":{"metadata":{"labels":{"a":"b"}}}}`:                           "",
 	} {
 		_, err := desired(decode(t, `{`+identity+`,"spec":`+spec+`}`))
 		if field == "" {

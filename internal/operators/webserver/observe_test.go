@@ -3,26 +3,37 @@ package webserver
 import (
 	"reflect"
 	"testing"
-	"time"
 
 	"skiff/internal/apply"
 	"skiff/internal/conditions"
 	"skiff/internal/kube"
+	"skiff/internal/operator"
 )
 
-var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-
 // verdict is the conditions in short: "Ready=True/Complete".
-func verdict(s Status) map[string]string {
+func verdict(s conditions.Set) map[string]string {
 	out := map[string]string{}
-	for _, c := range s.Conditions {
+	for _, c := range []conditions.Condition{s.Ready, s.Progressing, s.Degraded, s.Stalled, s.Paused} {
 		out[c.Type] = string(c.Status) + "/" + c.Reason
 	}
 	return out
 }
 
+// seen is the children as the engine reports them; nil: there is none.
+func seen(d *deployment, svc *apply.Live[struct{}]) operator.Seen {
+	out := operator.Seen{{Resource: deployments, Key: web("web")}, {Resource: services, Key: web("web-service")}}
+	if d != nil {
+		out[0].Live = d
+	}
+	if svc != nil {
+		out[1].Live = svc
+	}
+	return out
+}
+
 func ofDeployment(generation int64, s deploymentStatus) *deployment {
-	d := &deployment{Content: apply.Content{Body: kube.Raw(`{"spec":{"replicas":3}}`)}, Status: s}
+	d := &deployment{Status: s}
+	d.Body = kube.Raw(`{"spec":{"replicas":3}}`)
 	d.Name, d.Generation = "web", generation
 	return d
 }
@@ -35,51 +46,36 @@ func TestConditionsSayWhatWasSeen(t *testing.T) {
 	}
 	none := "False/AsExpected"
 	for _, test := range []struct {
-		name                                  string
-		findings                              findings
-		ready, progressing, degraded, stalled string
+		name                         string
+		deployment                   *deployment
+		ready, progressing, degraded string
 	}{
-		{"complete", findings{seen: seen{deployment: ofDeployment(2, complete)}},
-			"True/Complete", "False/Complete", none, none},
-		{"of an older generation", findings{seen: seen{deployment: ofDeployment(3, complete)}},
-			"False/RollingOut", "True/RollingOut", none, none},
-		{"not all updated", findings{seen: seen{deployment: ofDeployment(2, deploymentStatus{ObservedGeneration: 2, Replicas: 4, UpdatedReplicas: 1, AvailableReplicas: 3})}},
-			"False/RollingOut", "True/RollingOut", none, none},
-		{"old pods left", findings{seen: seen{deployment: ofDeployment(2, deploymentStatus{ObservedGeneration: 2, Replicas: 4, UpdatedReplicas: 3, AvailableReplicas: 4})}},
-			"False/RollingOut", "True/RollingOut", none, none},
-		{"a pod died", findings{seen: seen{deployment: ofDeployment(2, deploymentStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 3, AvailableReplicas: 2})}},
-			"False/PodsUnavailable", "True/PodsUnavailable", none, none},
-		{"deadline exceeded", findings{seen: seen{deployment: ofDeployment(2, failed(deploymentCondition{"Progressing", "False", "ProgressDeadlineExceeded", "timed out."}))}},
-			"False/ProgressDeadlineExceeded", "False/ProgressDeadlineExceeded", "True/ProgressDeadlineExceeded", none},
-		{"quota", findings{seen: seen{deployment: ofDeployment(2, failed(deploymentCondition{"ReplicaFailure", "True", "FailedCreate", "exceeded quota"}))}},
-			"False/ReplicaFailure", "True/ReplicaFailure", "True/ReplicaFailure", none},
-		{"foreign Service while all pods run", findings{seen: seen{deployment: ofDeployment(2, complete)}, problem: &conditions.Problem{Reason: "NameTaken", Message: "m"}},
-			"False/NameTaken", "False/Complete", "True/NameTaken", none},
-		{"foreign Deployment", findings{problem: &conditions.Problem{Reason: "NameTaken", Message: "m"}},
-			"False/NameTaken", "False/NameTaken", "True/NameTaken", none},
-		{"invalid spec", findings{problem: &conditions.Problem{Reason: "InvalidSpec", Message: "m", Stalled: true}},
-			"False/InvalidSpec", "False/InvalidSpec", "True/InvalidSpec", "True/InvalidSpec"},
-		{"waiting for a deletion", findings{problem: &conditions.Problem{Reason: "Waiting", Message: "m", Passing: true}},
-			"False/Waiting", "True/Waiting", none, none},
-		{"another node port", findings{seen: seen{deployment: ofDeployment(2, complete)}, note: "m"},
-			"True/Complete", "False/Complete", "False/NodePortChanged", none},
+		{"complete", ofDeployment(2, complete),
+			"True/Complete", "False/Complete", none},
+		{"of an older generation", ofDeployment(3, complete),
+			"False/RollingOut", "True/RollingOut", none},
+		{"not all updated", ofDeployment(2, deploymentStatus{ObservedGeneration: 2, Replicas: 4, UpdatedReplicas: 1, AvailableReplicas: 3}),
+			"False/RollingOut", "True/RollingOut", none},
+		{"old pods left", ofDeployment(2, deploymentStatus{ObservedGeneration: 2, Replicas: 4, UpdatedReplicas: 3, AvailableReplicas: 4}),
+			"False/RollingOut", "True/RollingOut", none},
+		{"a pod died", ofDeployment(2, deploymentStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 3, AvailableReplicas: 2}),
+			"False/PodsUnavailable", "True/PodsUnavailable", none},
+		{"deadline exceeded", ofDeployment(2, failed(deploymentCondition{"Progressing", "False", "ProgressDeadlineExceeded", "timed out."})),
+			"False/ProgressDeadlineExceeded", "False/ProgressDeadlineExceeded", "True/ProgressDeadlineExceeded"},
+		{"quota", ofDeployment(2, failed(deploymentCondition{"ReplicaFailure", "True", "FailedCreate", "exceeded quota"})),
+			"False/ReplicaFailure", "True/ReplicaFailure", "True/ReplicaFailure"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ws := decode(t, `{`+identity+`,"spec":{"image":"nginx"}}`)
 			ws.Generation = 5
-			s := observe(ws, &test.findings, noon)
+			s, set := observe(ws, seen(test.deployment, nil))
 			want := map[string]string{conditions.Ready: test.ready, conditions.Progressing: test.progressing,
-				conditions.Degraded: test.degraded, conditions.Stalled: test.stalled, conditions.Paused: "False/NotAnnotated"}
-			if got := verdict(s); !reflect.DeepEqual(got, want) {
+				conditions.Degraded: test.degraded, conditions.Stalled: none, conditions.Paused: "False/NotAnnotated"}
+			if got := verdict(set); !reflect.DeepEqual(got, want) {
 				t.Errorf("got %v, want %v", got, want)
 			}
-			if s.ObservedGeneration != 5 {
-				t.Errorf("observedGeneration %d, want 5", s.ObservedGeneration)
-			}
-			for _, c := range s.Conditions {
-				if c.ObservedGeneration != 5 || c.Message == "" {
-					t.Errorf("condition %+v: want generation 5 and a message", c)
-				}
+			if d := test.deployment; s.Replicas != d.Status.Replicas || s.ReadyReplicas != d.Status.ReadyReplicas {
+				t.Errorf("status %+v, want the counts of %+v", s, d.Status)
 			}
 		})
 	}
@@ -87,45 +83,40 @@ func TestConditionsSayWhatWasSeen(t *testing.T) {
 
 func TestZeroReplicasAreReady(t *testing.T) {
 	ws := decode(t, `{`+identity+`,"spec":{"image":"nginx","replicas":0}}`)
-	s := observe(ws, &findings{seen: seen{deployment: ofDeployment(1, deploymentStatus{ObservedGeneration: 1})}}, noon)
-	if got := verdict(s)[conditions.Ready]; got != "True/Complete" {
+	_, set := observe(ws, seen(ofDeployment(1, deploymentStatus{ObservedGeneration: 1}), nil))
+	if got := verdict(set)[conditions.Ready]; got != "True/Complete" {
 		t.Errorf("Ready is %s", got)
 	}
 }
 
 func TestNodePortStaysInStatusWithoutAService(t *testing.T) {
 	ws := decode(t, `{`+identity+`,"spec":{"image":"nginx"},"status":{"nodePort":31234}}`)
-	if s := observe(ws, &findings{}, noon); s.NodePort == nil || *s.NodePort != 31234 {
+	if s, _ := observe(ws, nil); s.NodePort == nil || *s.NodePort != 31234 {
 		t.Errorf("node port %v, want 31234", s.NodePort)
 	}
-	svc := &service{Content: apply.Content{Body: kube.Raw(`{"spec":{"ports":[{"name":"other","nodePort":30001},{"name":"http","nodePort":30002}]}}`)}}
-	if s := observe(ws, &findings{seen: seen{service: svc}}, noon); s.NodePort == nil || *s.NodePort != 30002 {
+	svc := &apply.Live[struct{}]{}
+	svc.Body = kube.Raw(`{"spec":{"ports":[{"name":"other","nodePort":30001},{"name":"http","nodePort":30002}]}}`)
+	if s, _ := observe(ws, seen(nil, svc)); s.NodePort == nil || *s.NodePort != 30002 {
 		t.Errorf("node port %v, want 30002, the one of the Service", s.NodePort)
 	}
-}
-
-func TestNodePortChangeIsNewsUntilTheSpecChanges(t *testing.T) {
-	ws := decode(t, `{`+identity+`,"spec":{"image":"nginx"}}`)
-	ws.Status = observe(ws, &findings{note: "node port 1 became 2"}, noon)
-	again := observe(ws, &findings{}, noon)
-	if c, _ := conditions.Get(again.Conditions, conditions.Degraded); c.Reason != nodePortChanged || c.Message != "node port 1 became 2" {
-		t.Errorf("in the next round: %+v", c)
-	}
-	ws.Generation++
-	if c, _ := conditions.Get(observe(ws, &findings{}, noon).Conditions, conditions.Degraded); c.Reason != conditions.AsExpected {
-		t.Errorf("after a change of the spec: %+v", c)
+	ws.Spec.ServiceType = clusterIP
+	if s, _ := observe(ws, nil); s.NodePort != nil {
+		t.Errorf("node port %d of a Service of type ClusterIP, want none", *s.NodePort)
 	}
 }
 
-func TestMessagesOfProblemsEndWithTheNextStep(t *testing.T) {
-	for o, want := range map[apply.Outcome]*conditions.Problem{
-		apply.Foreign:   {Reason: "NameTaken", Message: "what happened; delete it or give the WebServer another name, skiff looks again every minute"},
-		apply.Contested: {Reason: "Contested", Message: "what happened; find out what does, skiff tries again within a minute"},
-		apply.Waiting:   {Reason: "Waiting", Message: "what happened; skiff looks again every few seconds", Passing: true},
-		apply.Unchanged: nil, apply.Created: nil, apply.Applied: nil, apply.Overtaken: nil,
+func TestProblemsOfTheNodePortNameTheField(t *testing.T) {
+	ws := decode(t, `{`+identity+`,"spec":{"image":"nginx","nodePort":30010}}`)
+	for outcome, want := range map[apply.Outcome]string{
+		apply.PortTaken: "spec.nodePort 30010: why; choose another one or free it, skiff looks again every minute",
+		apply.Exhausted: "the cluster has no free node port: why; delete a Service that has one, or set spec.serviceType: ClusterIP; " +
+			"skiff tries again every minute",
 	} {
-		if p := problemOf(o, "what happened"); !reflect.DeepEqual(p, want) {
-			t.Errorf("%v: got %+v, want %+v", o, p, want)
+		if p := nodePortProblem(ws, apply.Result{Outcome: outcome, Message: "why"}); p == nil || p.Message != want {
+			t.Errorf("%v: %+v, want message %q", outcome, p, want)
 		}
+	}
+	if p := nodePortProblem(ws, apply.Result{Outcome: apply.Created}); p != nil {
+		t.Errorf("a problem without a reason: %+v", p)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"skiff/internal/kube"
+	"skiff/internal/operator"
 	"skiff/internal/operatortest"
 	"skiff/internal/patch"
 )
@@ -256,9 +257,9 @@ func (h *history) check() {
 		if err != nil {
 			h.Fatal(err)
 		}
-		d := h.child(ws, deployments, name, want.deployment.Body)
-		svc := h.child(ws, services, serviceName(name), want.service.Body)
-		h.checkWhole(want.deployment.Body, d)
+		d := h.child(ws, deployments, name, want[0].Body)
+		svc := h.child(ws, services, serviceName(name), want[1].Body)
+		h.checkWhole(want[0].Body, d)
 		h.checkOthers(ws, d, svc)
 		h.checkStatus(ws, d, svc)
 	}
@@ -344,8 +345,8 @@ func (h *history) checkOthers(ws *WebServer, d, svc map[string]any) {
 func (h *history) checkStatus(ws *WebServer, d, svc map[string]any) {
 	h.Helper()
 	degraded := "False/AsExpected"
-	if h.Condition(ws.Name, "Degraded") == "False/"+nodePortChanged { // news, and no fault
-		degraded = "False/" + nodePortChanged
+	if h.Condition(ws.Name, "Degraded") == "False/"+"NodePortChanged" { // news, and no fault
+		degraded = "False/" + "NodePortChanged"
 	}
 	h.WantCondition(ws.Name, "Ready", "True/Complete")
 	h.WantCondition(ws.Name, "Progressing", "False/Complete")
@@ -356,6 +357,6 @@ func (h *history) checkStatus(ws *WebServer, d, svc map[string]any) {
 	n := at(d, "spec", "replicas")
 	h.Want("replicas in the status", []any{int64(s.Replicas), int64(s.ReadyReplicas), int64(s.UpdatedReplicas)}, []any{n, n, n})
 	h.Want("generation in the status", s.ObservedGeneration, ws.Generation)
-	h.Want("selector", s.Selector, selector(ws.Name))
+	h.Want("selector", s.Selector, operator.Selector(app, ws.Name))
 	h.Want("node port in the status", int64(*s.NodePort), at(svc, "spec", "ports", 0, "nodePort"))
 }

@@ -1,6 +1,7 @@
 package webserver
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -28,7 +29,9 @@ func (w *world) nodePort() any {
 func TestStoryOfTheArticleWithTheWritesOfEachStep(t *testing.T) {
 	story(t, func(w *world) {
 		w.Create("web", article)
-		w.WantRequests("POST deployments 201", "POST services 201", "PATCH webservers/web/status 200")
+		made := w.Requests() // the children side by side, so in any order
+		slices.Sort(made)
+		w.WantLines("requests", made, []string{"PATCH webservers/web/status 200", "POST deployments 201", "POST services 201"})
 		w.Want("image", w.container("image"), "nginx:1.23.1")
 		w.Want("replicas", w.replicas(), 3)
 		w.Want("node port", w.nodePort(), 30010)
@@ -53,7 +56,7 @@ func TestStoryOfTheArticleWithTheWritesOfEachStep(t *testing.T) {
 
 		w.Forget()
 		w.Patch(resource, "web", `{"spec":{"image":"nginx:1.25"}}`)
-		w.WantRequests("APPLY deployments/web 200", "PATCH webservers/web/status 200")
+		w.WantRequests("GET deployments/web 200", "APPLY deployments/web 200", "PATCH webservers/web/status 200")
 		w.Want("image", w.container("image"), "nginx:1.25")
 
 		w.Forget()
@@ -258,14 +261,118 @@ func TestNodePortsThatAreUsedUpAreReportedAndWaitedFor(t *testing.T) {
 				"details":{"name":"web-service","kind":"Service","causes":[{"reason":"InternalError","message":"Internal error: failed to allocate a nodePort: range is full","field":"spec.ports[0].nodePort"}]}}`}})
 		w.Create("web", `{"image":"nginx"}`)
 		w.Pass(30 * time.Second)
-		w.WantCondition("web", "Degraded", "True/NodePortRefused")
-		if n := w.Count("POST services"); n > 15 {
-			w.Errorf("%d attempts in half a minute", n)
+		w.WantCondition("web", "Degraded", "True/NoNodePort", "the cluster has no free node port", "spec.serviceType: ClusterIP")
+		w.Want("attempts in half a minute", w.Count("POST services"), 1)
+		w.Create("web2", `{"image":"nginx"}`)
+		w.Pass(10 * time.Minute)
+		w.WantCondition("web2", "Degraded", "True/NoNodePort")
+		if n := w.Count("POST services"); n > 12 {
+			w.Errorf("%d attempts of both in ten minutes, want one a minute", n)
 		}
 		remove()
 		w.Pass(2 * time.Minute)
 		w.Want("a node port", w.nodePort() != nil, true)
 		w.WantCondition("web", "Degraded", "False/AsExpected")
+		w.WantCondition("web2", "Degraded", "False/AsExpected")
+	})
+}
+
+func TestServiceTypeIsHeeded(t *testing.T) {
+	story(t, func(w *world) {
+		w.Create("web", `{"image":"nginx","replicas":1,"serviceType":"ClusterIP"}`)
+		w.rollOut("web")
+		w.WantCondition("web", "Ready", "True/Complete")
+		w.Want("type", at(w.API.Get(services, web("web-service")), "spec", "type"), "ClusterIP")
+		w.Want("node port", w.nodePort(), nil)
+		w.Patch(resource, "web", `{"spec":{"serviceType":"LoadBalancer"}}`)
+		w.Want("type", at(w.API.Get(services, web("web-service")), "spec", "type"), "LoadBalancer")
+		w.Want("node port in status", at(w.API.Get(resource, web("web")), "status", "nodePort"), w.nodePort())
+		w.Patch(resource, "web", `{"spec":{"serviceType":"ClusterIP"}}`)
+		w.Want("node port", w.nodePort(), nil)
+		w.Want("node port in status", at(w.API.Get(resource, web("web")), "status", "nodePort"), nil)
+		w.Patch(resource, "web", `{"spec":{"serviceType":null}}`)
+		w.Want("type", at(w.API.Get(services, web("web-service")), "spec", "type"), "NodePort")
+		w.Forget()
+		w.Pass(time.Hour)
+		w.WantRequests()
+	})
+}
+
+// Rules: WRT-26
+func TestChildrenThatWereOrphanedAreAdopted(t *testing.T) {
+	story(t, func(w *world) {
+		w.Create("web", `{"image":"nginx","replicas":1}`)
+		port, uid := w.nodePort(), at(w.API.Get(deployments, web("web")), "metadata", "uid")
+		w.Delete(resource, "web")
+		for r, name := range map[kube.Resource]string{deployments: "web", services: "web-service"} {
+			w.Patch(r, name, `{"metadata":{"ownerReferences":null}}`) // as --cascade=orphan does
+		}
+		w.Create("web", `{"image":"nginx:2","replicas":1}`)
+		w.rollOut("web")
+		w.WantCondition("web", "Ready", "True/Complete")
+		w.Want("uid of the Deployment", at(w.API.Get(deployments, web("web")), "metadata", "uid"), uid)
+		w.Want("image", w.container("image"), "nginx:2")
+		w.Want("node port", w.nodePort(), port)
+		w.Want("owner", at(w.API.Get(services, web("web-service")), "metadata", "ownerReferences", 0, "uid"),
+			at(w.API.Get(resource, web("web")), "metadata", "uid"))
+		if events := w.events("web"); !slices.Contains(events, "Normal Adopt") {
+			w.Errorf("no Event of the adoption among %q", events)
+		}
+	})
+}
+
+// Rules: WRT-26
+func TestWhatMayNotBeOursIsAdoptedOnlyOnRequest(t *testing.T) {
+	const ready = `"spec":{"type":"NodePort","selector":{"app.kubernetes.io/name":"webserver","app.kubernetes.io/instance":"web"},"ports":[{"port":80}]}}`
+	story(t, func(w *world) {
+		w.Post(services, `{"apiVersion":"v1","kind":"Service","metadata":{"name":"web-service"},`+ready)
+		w.Create("web", `{"image":"nginx","replicas":1}`)
+		w.rollOut("web")
+		w.WantCondition("web", "Ready", "False/NameTaken", "is not managed by skiff")
+		w.Patch(resource, "web", `{"metadata":{"annotations":{"skiff.dev/adopt":"true"}}}`)
+		w.Pass(2 * time.Minute)
+		w.WantCondition("web", "Ready", "True/Complete")
+
+		// One that selects other pods is not, nor one of another controller.
+		w.Post(deployments, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"b"},"spec":{"selector":{"matchLabels":{"a":"b"}},
+			"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"x"}]}}}}`)
+		w.Post(services, `{"apiVersion":"v1","kind":"Service","metadata":{"name":"c-service","ownerReferences":[
+			{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"7","controller":true}]},"spec":{"ports":[{"port":80}]}}`)
+		for name, want := range map[string]string{"b": "has another spec.selector", "c": "belongs to ConfigMap x"} {
+			w.Post(resource, `{"apiVersion":"skiff.dev/v1alpha1","kind":"WebServer","metadata":{"name":"`+name+
+				`","annotations":{"skiff.dev/adopt":"true"}},"spec":{"image":"nginx","replicas":1}}`)
+			w.WantCondition(name, "Ready", "False/NameTaken", want)
+		}
+	})
+}
+
+func TestARestoredStatusKeepsTheNodePort(t *testing.T) {
+	story(t, func(w *world) {
+		w.Stop()
+		w.Create("web", `{"image":"nginx"}`)
+		w.PatchSub(resource, "web", "status", `{"status":{"nodePort":31717}}`) // as a backup tool does that restores status
+		w.Start()
+		w.Want("node port", w.nodePort(), 31717)
+	})
+}
+
+func TestEachChangeThatWasUndoneCanBeReadInEvents(t *testing.T) {
+	story(t, func(w *world) {
+		w.Create("web", article)
+		w.Patch(deployments, "web", `{"spec":{"replicas":9}}`)
+		w.Patch(deployments, "web", `{"metadata":{"labels":{"app.kubernetes.io/name":"other"}}}`)
+		w.Patch(deployments, "web", `{"spec":{"replicas":8,"minReadySeconds":4}}`)
+		w.Pass(10 * time.Minute)
+		notes := map[any]bool{}
+		for _, e := range w.Events(resource.Kind, "web") {
+			notes[e["note"]] = true
+		}
+		for _, want := range []string{"changed Deployment web, which differed in spec.replicas",
+			"changed Deployment web, which differed in metadata.labels.app.kubernetes.io/name"} {
+			if !notes[want] {
+				w.Errorf("no Event says %q: %v", want, notes)
+			}
+		}
 	})
 }
 

@@ -1,9 +1,8 @@
 package webserver
 
 import (
-	"skiff/internal/apply"
-	"skiff/internal/conditions"
 	"skiff/internal/kube"
+	"skiff/internal/operator"
 )
 
 // What this controller watches and writes.
@@ -14,38 +13,45 @@ var (
 )
 
 // WebServer is the custom resource. crds/webserver.yaml says what its fields mean.
-type WebServer struct {
-	kube.MetaAnnotated `json:"metadata"`
-	Spec               Spec   `json:"spec"`
-	Status             Status `json:"status"`
-}
+type WebServer = operator.Object[Spec, Status]
 
 // Spec is what the user wants. What is handed on to the pods as it is stays raw.
 type Spec struct {
-	Image     string   `json:"image"`
-	Replicas  *int32   `json:"replicas"` // nil: not ours to decide
-	Port      *int32   `json:"port"`     // nil: 80
-	NodePort  *int32   `json:"nodePort"` // nil: the cluster's choice, kept
-	Resources kube.Raw `json:"resources"`
-	Env       kube.Raw `json:"env"`
-	Template  kube.Raw `json:"template"`
+	Image       string   `json:"image"`
+	Replicas    *int32   `json:"replicas"`    // nil: not ours to decide
+	Port        *int32   `json:"port"`        // nil: 80
+	ServiceType string   `json:"serviceType"` // "": NodePort
+	NodePort    *int32   `json:"nodePort"`    // nil: the cluster's choice, kept
+	Resources   kube.Raw `json:"resources"`
+	Env         kube.Raw `json:"env"`
+	Template    kube.Raw `json:"template"`
 }
 
-// Status is what was seen. All of it is written, and null removes: so there is no omitempty.
+// Status is what was seen.
 type Status struct {
-	ObservedGeneration int64                  `json:"observedGeneration"`
-	Replicas           int32                  `json:"replicas"`
-	ReadyReplicas      int32                  `json:"readyReplicas"`
-	UpdatedReplicas    int32                  `json:"updatedReplicas"`
-	Selector           string                 `json:"selector"`
-	NodePort           *int32                 `json:"nodePort"`
-	Conditions         []conditions.Condition `json:"conditions"`
+	operator.Common
+	Replicas        int32  `json:"replicas"`
+	ReadyReplicas   int32  `json:"readyReplicas"`
+	UpdatedReplicas int32  `json:"updatedReplicas"`
+	Selector        string `json:"selector"`
+	NodePort        *int32 `json:"nodePort"`
 }
 
-// deployment and service are the children as they are cached.
+// deploymentBody and serviceBody are what is read of the children besides their status.
 type (
-	deployment = apply.Live[deploymentStatus]
-	service    = apply.Live[struct{}]
+	deploymentBody struct {
+		Spec struct {
+			Replicas int32 `json:"replicas"`
+		} `json:"spec"`
+	}
+	serviceBody struct {
+		Spec struct {
+			Ports []struct {
+				Name     string `json:"name"`
+				NodePort int32  `json:"nodePort"`
+			} `json:"ports"`
+		} `json:"spec"`
+	}
 )
 
 type deploymentStatus struct {

@@ -1,0 +1,116 @@
+package operator
+
+import (
+	"context"
+	"strings"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/apply"
+	"skiff/internal/conditions"
+	"skiff/internal/events"
+	"skiff/internal/kube"
+)
+
+// announcer tells what happens to one custom resource, in Events and in the log.
+type announcer struct {
+	events   *events.Recorder
+	resource kube.Resource
+	cr       kube.Object
+}
+
+// action is what a controller was doing when something happened (events.k8s.io/v1 wants to know).
+const action = "Reconcile"
+
+// event records an Event about the custom resource, and about a child unless that is nil.
+func (a announcer) event(t events.Type, reason, note string, about *apply.Result) {
+	e := events.Event{Regarding: events.ObjectOf(a.resource, a.cr), Type: t, Reason: reason, Action: action, Note: note}
+	switch {
+	case about == nil:
+	case about.Live != nil:
+		e.Related = events.ObjectOf(about.Resource, about.Live)
+	default:
+		e.Related = events.Object{APIVersion: about.Resource.APIVersion(), Kind: about.Resource.Kind,
+			Namespace: about.Key.Namespace, Name: about.Key.Name}
+	}
+	e.EachNote = strings.HasPrefix(reason, "Apply") // the note says what was changed
+	a.events.Record(e)
+}
+
+// verbs are the outcomes that a user is told of, with the reason of the Event and how its note begins.
+var verbs = []struct {
+	outcome      apply.Outcome
+	reason, past string
+}{
+	{apply.Created, "Create", "created "},
+	{apply.Applied, "Apply", "changed "},
+	{apply.Adopted, "Adopt", "adopted "},
+	{apply.Deleted, "Delete", "deleted "},
+	{apply.Released, "Release", "released "},
+}
+
+// actions tells what was done, in one Event for all children that were created, one for all that were changed, and so on: it
+// is one thing to whoever reads it, and each Event costs as much as a child.
+func (a announcer) actions(ctx context.Context, all []apply.Result) {
+	log := logr.FromContextOrDiscard(ctx)
+	for _, v := range verbs {
+		var what []string
+		var last *apply.Result
+		for i := range all {
+			if r := &all[i]; r.Outcome == v.outcome {
+				log.Info(r.Outcome.String(), "child", r.Resource.Kind+" "+r.Key.String(), "differences", r.Differences)
+				what, last = append(what, describe(r)), r
+			}
+		}
+		switch len(what) {
+		case 0:
+		case 1:
+			a.event(events.Normal, v.reason+last.Resource.Kind, v.past+what[0], last)
+		default:
+			a.event(events.Normal, v.reason, v.past+strings.Join(what, " and "), nil)
+		}
+	}
+	for i := range all {
+		switch r := &all[i]; r.Outcome {
+		case apply.Foreign, apply.Contested, apply.Waiting, apply.Overtaken, apply.PortTaken, apply.Exhausted:
+			log.Info(r.Outcome.String(), "child", r.Resource.Kind+" "+r.Key.String(), "message", r.Message)
+		case apply.Created:
+			if r.Message != "" { // links to the node port that could not be kept are dead
+				log.Info("node port changed", "message", r.Message)
+				a.event(events.Warning, nodePortChanged, r.Message, r)
+			}
+		}
+	}
+}
+
+// describe says which child something was done to, and why.
+func describe(r *apply.Result) string {
+	what := r.Resource.Kind + " " + r.Key.Name
+	switch r.Outcome {
+	case apply.Applied:
+		return what + ", which differed in " + apply.List(r.Differences)
+	case apply.Adopted:
+		return what + ", which had no owner"
+	case apply.Deleted:
+		return what + ", which is not declared any more"
+	case apply.Released:
+		return what + ", which is not declared any more and has lost the label " + apply.ManagedByLabel
+	}
+	return what
+}
+
+// news tells what a new status says that the one before did not.
+func (a announcer) news(ctx context.Context, f *findings, before, after []conditions.Condition) {
+	for _, n := range conditions.NewsOf(before, after) {
+		if !n.Warning {
+			a.event(events.Normal, n.Reason, n.Note, nil)
+			continue
+		}
+		logr.FromContextOrDiscard(ctx).Info("degraded", "reason", n.Reason, "message", n.Note)
+		about := f.about
+		if f.problem == nil && len(f.seen) > 0 { // the first child itself says what is wrong
+			about = &f.seen[0]
+		}
+		a.event(events.Warning, n.Reason, n.Note, about)
+	}
+}

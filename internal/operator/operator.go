@@ -1,0 +1,180 @@
+// Package operator is the Reconcile that operators with children share. An operator is a [Definition]: which children should
+// exist for a custom resource, and what its status should say about those that were seen, both pure functions.
+//
+// Its job is what lies between the two: it reads the custom resource, has package apply make the children as they should be,
+// turns what is in the way into conditions (problem.go), writes the status, and tells what was done in Events (announce.go).
+// It has no rule about any kind of children; what operators have in common when they declare children is in child.go.
+//
+// Place on the event path: it is function 9, Reconcile, and runs on the controller's workers. It starts no goroutine.
+package operator
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"skiff/internal/apply"
+	"skiff/internal/conditions"
+	"skiff/internal/controller"
+	"skiff/internal/events"
+	"skiff/internal/kube"
+)
+
+// Object is a custom resource. Its Status embeds Common.
+type Object[Spec, Status any] struct {
+	kube.MetaAnnotated `json:"metadata"`
+	Spec               Spec   `json:"spec"`
+	Status             Status `json:"status"`
+}
+
+// Common is what the status of every custom resource has. Status is written as a whole, and null removes: so there is no
+// omitempty.
+type Common struct {
+	ObservedGeneration int64                  `json:"observedGeneration"`
+	Conditions         []conditions.Condition `json:"conditions"`
+}
+
+func (c *Common) common() *Common { return c }
+
+// status is a pointer to a Status that embeds Common.
+type status[Status any] interface {
+	*Status
+	common() *Common
+}
+
+// Definition is an operator: all of it is data and pure functions.
+type Definition[Spec, Status any] struct {
+	Name     string // of the controller
+	Resource kube.Resource
+	Rights   []kube.Right
+	Children []Kind
+	// Desired returns the children that should exist, the one that matters most first. An error names the field of the
+	// spec that is wrong.
+	Desired func(cr *Object[Spec, Status]) ([]apply.Child, error)
+	// Observe returns the status that follows from what was seen, without what Common holds, and the conditions as far as
+	// the children themselves say.
+	Observe func(cr *Object[Spec, Status], seen Seen) (Status, conditions.Set)
+	// Problem, if not nil, returns the problem that lies in what came of a child, nil where the usual one will do.
+	Problem func(cr *Object[Spec, Status], r apply.Result) *conditions.Problem
+}
+
+// Seen is what came of the children, in the order in which they were declared. Where the spec is not valid it is those that
+// there are, in any order.
+type Seen []apply.Result
+
+// Child returns a child as it was last seen, nil if it does not exist or belongs to someone else.
+func Child[S any](seen Seen, r kube.Resource, name string) *apply.Live[S] {
+	for i := range seen {
+		if seen[i].Resource == r && seen[i].Key.Name == name {
+			return apply.As[S](seen[i].Live)
+		}
+	}
+	return nil
+}
+
+// Kind is a kind of children of an operator.
+type Kind func(s controller.Setup, owner kube.Resource) (apply.Kind, controller.Source)
+
+// Owns is a kind of children of which the operator reads S in the status, and reads, if given, in the body (see apply.Read).
+func Owns[S any](r kube.Resource, strategy apply.Strategy, reads ...func() any) Kind {
+	return func(s controller.Setup, owner kube.Resource) (apply.Kind, controller.Source) {
+		m := controller.Mirror[*apply.Live[S]](s, r, apply.ManagedBySelector)
+		kind := apply.Of(m, strategy)
+		for _, read := range reads {
+			kind = kind.Reading(read)
+		}
+		return kind, controller.Owns(m, owner.Kind)
+	}
+}
+
+// New returns the controller of an operator. It sends nothing before Run. A nil recorder means no Events; who made it runs it.
+func New[Spec, Status any, P status[Status]](s controller.Setup, recorder *events.Recorder,
+	d Definition[Spec, Status]) *controller.Controller {
+	s.Client = s.Client.Limit(d.Rights)
+	objects := controller.Mirror[*Object[Spec, Status]](s, d.Resource, "")
+	sources := []controller.Source{controller.For(objects)}
+	var kinds []apply.Kind
+	for _, child := range d.Children {
+		kind, source := child(s, d.Resource)
+		kinds, sources = append(kinds, kind), append(sources, source)
+	}
+	r := &reconciler[Spec, Status, P]{
+		Definition: d,
+		objects:    apply.NewStatuses[Object[Spec, Status]](s.Client, objects),
+		children:   apply.New(s.Client, kinds...),
+		events:     recorder,
+	}
+	return s.New(d.Name, r.Reconcile, sources...)
+}
+
+type reconciler[Spec, Status any, P status[Status]] struct {
+	Definition[Spec, Status]
+	objects  *apply.Statuses[Object[Spec, Status], *Object[Spec, Status]]
+	children *apply.Engine
+	events   *events.Recorder
+}
+
+// Reconcile makes the children of a custom resource what it declares, and its status what was seen.
+func (r *reconciler[Spec, Status, P]) Reconcile(ctx context.Context, key kube.Key) (controller.Outcome, error) {
+	cr, ok, err := r.objects.Get(key)
+	if err != nil {
+		return controller.Done, err
+	}
+	if !ok || cr.Deleting() {
+		r.objects.Forget(key)
+		r.children.Forget(key)
+		return controller.Done, nil
+	}
+	f := r.converge(ctx, cr)
+	tell := announcer{r.events, r.Resource, cr}
+	tell.actions(ctx, f.all)
+	f.explain(ctx)
+	if f.stale {
+		return controller.Wait(f.wait), f.err()
+	}
+	return r.report(ctx, cr, f, tell)
+}
+
+// converge makes the children as they are declared. Those of a paused custom resource it only compares.
+func (r *reconciler[Spec, Status, P]) converge(ctx context.Context, cr *Object[Spec, Status]) *findings {
+	f := &findings{kind: r.Resource.Kind}
+	owner := apply.OwnerOf(r.Resource, cr)
+	owner.Adopt, _ = conditions.Flag(cr.Annotations, apply.AdoptAnnotation)
+	want, err := r.Desired(cr)
+	if err != nil {
+		f.errs = append(f.errs, controller.Terminal(err))
+		f.problem = &conditions.Problem{Reason: "InvalidSpec", Message: err.Error() + "; correct the spec", Stalled: true}
+		if f.seen, err = r.children.Owned(owner); err != nil {
+			f.errs, f.stale = append(f.errs, err), true
+		}
+		return f
+	}
+	report := r.children.Apply(ctx, owner, want, conditions.IsPaused(cr.Annotations))
+	f.seen, f.all = report.Children, report.All()
+	for i := range f.all {
+		var special *conditions.Problem
+		if r.Problem != nil {
+			special = r.Problem(cr, f.all[i])
+		}
+		f.add(&f.all[i], special)
+	}
+	return f
+}
+
+// report writes the status that follows from what was found, and tells what it says that the one before did not.
+func (r *reconciler[Spec, Status, P]) report(ctx context.Context, cr *Object[Spec, Status], f *findings, tell announcer) (controller.Outcome, error) {
+	before := P(&cr.Status).common()
+	after, set := r.Observe(cr, f.seen)
+	f.judge(&set, before.Conditions, cr.Generation, conditions.PausedFor(cr.Annotations))
+	*P(&after).common() = Common{cr.Generation, set.After(before.Conditions, cr.Generation, time.Now())}
+	changed, err := r.objects.Write(ctx, cr, cr.Status, after)
+	switch {
+	case errors.Is(err, apply.ErrOvertaken):
+		f.wait = apply.Earlier(f.wait, time.Second)
+	case err != nil:
+		f.errs = append(f.errs, err)
+	case changed:
+		tell.news(ctx, f, before.Conditions, P(&after).common().Conditions)
+	}
+	return controller.Wait(f.wait), f.err()
+}

@@ -1,0 +1,111 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"skiff/internal/apply"
+	"skiff/internal/conditions"
+	"skiff/internal/controller"
+)
+
+// findings are what came of one round.
+type findings struct {
+	kind    string // of the custom resource
+	seen    Seen
+	all     []apply.Result      // of seen, and of children that are not declared any more
+	problem *conditions.Problem // the first and worst; nil: none
+	about   *apply.Result       // the child that problem, or failed, is about; nil: none
+	failed  error               // of the first child that failed; it becomes problem if there is no other
+	note    string              // something that could not be done as declared, and is all right; "": nothing
+	held    string              // what differs and is left so because the custom resource is paused; "": nothing
+	wait    time.Duration
+	stale   bool // what was seen is out of date already: do not write it down
+	errs    []error
+}
+
+func (f *findings) err() error { return errors.Join(f.errs...) }
+
+// add takes in what came of one child. special replaces the usual problem if it is not nil.
+func (f *findings) add(r *apply.Result, special *conditions.Problem) {
+	if r.Outcome == apply.Held && f.held == "" {
+		f.held = r.Message
+	}
+	if r.Outcome == apply.Created && r.Message != "" {
+		f.note = r.Message
+	}
+	f.wait = apply.Earlier(f.wait, r.Wait)
+	f.stale = f.stale || r.Outcome == apply.Overtaken
+	if r.Err != nil {
+		f.errs = append(f.errs, r.Err)
+	}
+	if f.problem != nil || f.failed != nil {
+		return
+	}
+	if f.problem = special; special == nil {
+		f.problem = problemOf(f.kind, r)
+	}
+	f.failed = r.Err
+	if f.problem != nil || f.failed != nil {
+		f.about = r
+	}
+}
+
+// explain makes a problem of what failed. What passes by itself in a moment is none, and no news for a user.
+func (f *findings) explain(ctx context.Context) {
+	if f.failed == nil {
+		return
+	}
+	next := controller.NextOf(ctx, f.err())
+	f.stale = f.stale || next.Brief
+	if f.problem == nil {
+		f.problem = conditions.Failed(f.about.Resource.Kind, f.failed, next.Step, next.Stalled)
+	}
+}
+
+// problemOf returns the problem that lies in what came of a child of a custom resource of that kind, nil if there is none.
+func problemOf(kind string, r *apply.Result) *conditions.Problem {
+	switch r.Outcome {
+	case apply.Foreign:
+		return &conditions.Problem{Reason: "NameTaken",
+			Message: r.Message + "; delete it or give the " + kind + " another name, skiff looks again every minute"}
+	case apply.Contested:
+		return &conditions.Problem{Reason: "Contested",
+			Message: r.Message + "; find out what does, skiff tries again within a minute"}
+	case apply.Waiting:
+		return &conditions.Problem{Reason: "Waiting", Message: r.Message + "; skiff looks again every few seconds", Passing: true}
+	case apply.PortTaken:
+		return &conditions.Problem{Reason: "NodePortRefused",
+			Message: "no node port: " + r.Message + "; free it, skiff looks again every minute"}
+	case apply.Exhausted:
+		return &conditions.Problem{Reason: "NoNodePort", Message: fmt.Sprintf("the cluster has no free node port: %s; "+
+			"delete a Service that has one, skiff tries again every minute", r.Message)}
+	}
+	return nil
+}
+
+// nodePortChanged is the reason of Degraded where all is well, but not as it was.
+const nodePortChanged = "NodePortChanged"
+
+// judge completes the conditions that follow from the children with what was in the way.
+func (f *findings) judge(set *conditions.Set, before []conditions.Condition, generation int64, paused conditions.Condition) {
+	set.Paused = paused
+	switch was, _ := conditions.Get(before, conditions.Degraded); {
+	case set.Degraded.Status == conditions.True:
+	case f.note != "":
+		set.Degraded = conditions.New(conditions.Degraded, false, nodePortChanged, f.note)
+	case was.Reason == nodePortChanged && was.ObservedGeneration == generation:
+		set.Degraded = conditions.New(conditions.Degraded, false, was.Reason, was.Message) // it is still news
+	}
+	if f.held != "" {
+		message := f.held + "; " + paused.Message
+		set.Ready = conditions.New(conditions.Ready, false, conditions.Paused, message)
+		set.Progressing = conditions.New(conditions.Progressing, false, conditions.Paused, message)
+	}
+	if p := f.problem; p != nil && (len(f.seen) == 0 || f.seen[0].Live == nil) {
+		set.Progressing = conditions.New(conditions.Progressing, p.Passing, p.Reason, p.Message)
+	}
+	set.Report(f.problem)
+}

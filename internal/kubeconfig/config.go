@@ -31,7 +31,7 @@ func inCluster(env Env) (*target, error) {
 		},
 		user: user{TokenFile: filepath.Join(env.ServiceAccountDir, "token"), origin: o},
 	}
-	namespace, err := os.ReadFile(filepath.Join(env.ServiceAccountDir, "namespace"))
+	namespace, err := readFile(filepath.Join(env.ServiceAccountDir, "namespace"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", o.at("namespace"), err)
 	}
@@ -55,6 +55,11 @@ func (t *target) config(env Env) (kube.Config, error) {
 	cfg := kube.Config{Server: server.String()}
 	if cfg.Proxy, err = t.cluster.proxy(); err != nil {
 		return kube.Config{}, err
+	}
+	if cfg.Proxy == nil {
+		if err := checkProxyVariables(server.Scheme, env); err != nil {
+			return kube.Config{}, err
+		}
 	}
 	if cfg.Credentials, err = t.user.authorization(env); err != nil {
 		return kube.Config{}, err
@@ -164,6 +169,29 @@ func (c cluster) proxy() (func(*http.Request) (*url.URL, error), error) {
 	return http.ProxyURL(u), nil
 }
 
+// checkProxyVariables refuses a proxy of the environment that is not a URL: net/http ignores it without a word and
+// connects directly, which a network may forbid, or an administrator. The variable's value may hold a password.
+func checkProxyVariables(scheme string, env Env) error {
+	for _, name := range []string{strings.ToUpper(scheme) + "_PROXY", scheme + "_proxy"} {
+		value := env.Getenv(name)
+		if value == "" {
+			continue
+		}
+		if !strings.Contains(value, "://") {
+			value = "http://" + value // as net/http takes "proxy:3128"
+		}
+		u, err := url.Parse(value)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w: correct or unset it", name, urlReason(err))
+		case u.Hostname() == "":
+			return fmt.Errorf("%s: has no host: correct or unset it", name)
+		}
+		return nil // net/http takes the first one that is set
+	}
+	return nil
+}
+
 // urlReason is a url.Parse error without the URL and without the parts of it that the inner errors quote: either may
 // carry a password.
 func urlReason(err error) error {
@@ -270,7 +298,7 @@ func (c *cluster) caPEM() ([]byte, error) {
 		pem, err = base64.StdEncoding.DecodeString(c.CAData)
 	case c.CA != "":
 		field = "certificate-authority"
-		pem, err = os.ReadFile(c.CA)
+		pem, err = readFile(c.CA)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.origin.at(field), err)

@@ -149,12 +149,17 @@ func loadFiles(f Flags, env Env) (*merged, error) {
 
 // add reads one file and merges it behind those before it.
 func (m *merged) add(path string, env Env) error {
-	data, err := os.ReadFile(path)
+	data, err := readFile(path)
 	if err != nil {
 		return fmt.Errorf("read kubeconfig: %w", err)
 	}
-	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o004 != 0 {
-		env.warnf("kubeconfig %s can be read by every user of this machine: chmod 600 it", path)
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+		switch mode := info.Mode().Perm(); {
+		case mode&0o004 != 0:
+			env.warnf("kubeconfig %s can be read by every user of this machine: chmod 600 it", path)
+		case mode&0o040 != 0:
+			env.warnf("kubeconfig %s can be read by its group: chmod 600 it", path)
+		}
 	}
 	var doc document
 	if err := yaml.Unmarshal(data, &doc); err != nil {

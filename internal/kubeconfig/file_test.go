@@ -207,16 +207,44 @@ contexts:
 }
 
 // Rules: AUTH-28
-func TestAFileThatEverybodyCanReadIsWarnedAbout(t *testing.T) {
-	b := newBox(t)
-	path := b.write("config", config("c", "https://h", "token: t"))
-	if err := os.Chmod(path, 0o644); err != nil {
-		t.Fatal(err)
+func TestAFileThatOthersCanReadIsWarnedAbout(t *testing.T) {
+	for mode, say := range map[os.FileMode]string{
+		0o644: "can be read by every user of this machine: chmod 600", 0o640: "can be read by its group: chmod 600",
+		0o600: "",
+	} {
+		b := newBox(t)
+		path := b.write("config", config("c", "https://h", "token: t"))
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := b.load(Flags{Kubeconfig: path}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(b.warnings, "|"); (got != "") != (say != "") || !strings.Contains(got, say) {
+			t.Errorf("%o: warnings %q, want %q", mode, got, say)
+		}
 	}
-	if _, _, err := b.load(Flags{Kubeconfig: path}); err != nil {
-		t.Fatal(err)
+}
+
+func TestAFileWithoutEndIsAnErrorWhereverItIsNamed(t *testing.T) {
+	const zero = "/dev/zero"
+	if _, err := os.Stat(zero); err != nil {
+		t.Skip("there is no " + zero)
 	}
-	if len(b.warnings) != 1 || !strings.Contains(b.warnings[0], "chmod 600") {
-		t.Errorf("warnings %q", b.warnings)
+	for name, use := range map[string]func(b *box) Flags{
+		"kubeconfig": func(*box) Flags { return Flags{Kubeconfig: zero} },
+		"token file": func(*box) Flags { return Flags{Server: "https://h", TokenFile: zero} },
+		"CA":         func(*box) Flags { return Flags{Server: "https://h", CertificateAuthority: zero} },
+		"client certificate": func(b *box) Flags {
+			return Flags{Kubeconfig: b.write("config",
+				config("c", "https://h", "client-certificate: "+zero+", client-key: "+zero))}
+		},
+		"KUBECONFIG": func(b *box) Flags { b.vars["KUBECONFIG"] = zero; return Flags{} },
+	} {
+		b := newBox(t)
+		_, _, err := b.load(use(b))
+		if err == nil || !strings.Contains(err.Error(), "read /dev/zero: it is larger than 4 MiB") {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }

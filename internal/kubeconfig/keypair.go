@@ -3,8 +3,10 @@ package kubeconfig
 import (
 	"context"
 	"crypto/tls"
+	"encoding/pem"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -72,6 +74,16 @@ func (p *keyPair) refresh() {
 	}
 }
 
+// encrypted says whether a private key needs a passphrase (PKCS #8, or RFC 1421 as OpenSSL wrote it before).
+func encrypted(key []byte) bool {
+	for block, rest := pem.Decode(key); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED") {
+			return true
+		}
+	}
+	return false
+}
+
 func (p *keyPair) reload() (changed bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,6 +95,10 @@ func (p *keyPair) reload() (changed bool, err error) {
 	key, err := p.key.read()
 	if err != nil {
 		return false, err
+	}
+	if encrypted(key) {
+		return false, fmt.Errorf("%s: the key is encrypted, and nobody can be asked for its passphrase: "+
+			"write it without one (openssl pkey -in KEY -out NEW)", p.key.where)
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
@@ -101,7 +100,7 @@ func (f *caFile) reload() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.checked = time.Now()
-	pem, err := os.ReadFile(f.path)
+	pem, err := readFile(f.path)
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.where, err)
 	}
@@ -126,7 +125,7 @@ func (s pemSource) read() ([]byte, error) {
 	if s.path == "" {
 		return []byte(s.data.reveal()), nil
 	}
-	data, err := os.ReadFile(s.path)
+	data, err := readFile(s.path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.where, err)
 	}

@@ -305,3 +305,22 @@ func TestTheClientCertificateIsCheckedEveryFiveMinutes(t *testing.T) {
 		}
 	})
 }
+
+func TestAnEncryptedClientKeyIsNamedAsSuch(t *testing.T) {
+	ca := newCA(t, "ca")
+	for name, key := range map[string]string{
+		"PKCS #8": "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
+		"RFC 1421": "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,AA\n\nAAAA\n" +
+			"-----END EC PRIVATE KEY-----\n",
+	} {
+		b := newBox(t)
+		b.write("c.crt", string(ca.issue("client").cert))
+		b.write("c.key", key)
+		_, _, err := b.load(Flags{Kubeconfig: b.write("config",
+			config("c", "https://h", "client-certificate: c.crt, client-key: c.key"))})
+		wantError(t, err, "client-key", "the key is encrypted", "openssl pkey")
+		if t.Failed() {
+			t.Log(name)
+		}
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -113,7 +112,7 @@ func (f *tokenFile) Invalidate(t time.Time) {
 }
 
 func readToken(path string) (string, error) {
-	data, err := os.ReadFile(path)
+	data, err := readFile(path)
 	if err != nil {
 		return "", err
 	}

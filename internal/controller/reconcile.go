@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"skiff/internal/kube"
 	"skiff/internal/queue"
 )
 
@@ -27,18 +28,22 @@ func (c *Controller) work(feed, runs context.Context) {
 	}
 }
 
-// reconcile runs the Func for one key, decides what follows, and logs it in one line.
+// reconcile runs the Func for one key, decides what follows, and logs it in one line: a run that wrote or failed at
+// level 0, one that did nothing at level 1.
 func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	defer c.queue.Done(item.Key)
 	log := c.log.WithValues("key", item.Key, "cause", item.Cause())
 	start := time.Now()
-	outcome, err := c.call(ctx, log, item)
+	counting, writes := kube.CountWrites(ctx)
+	outcome, err := c.call(counting, log, item)
 	next := c.settle(ctx, item, outcome, err)
 	log = log.WithValues("duration", time.Since(start).Round(time.Microsecond), "outcome", next)
 	var p *panicError
 	switch {
+	case err == nil && writes.Load() == 0:
+		log.V(1).Info("reconciled") // most runs find all as it should be
 	case err == nil:
-		log.Info("reconciled")
+		log.Info("reconciled", "writes", writes.Load())
 	case ctx.Err() != nil:
 		log.Info("reconcile was cut short by the shutdown", "error", err.Error())
 	case errors.As(err, &p):

@@ -40,7 +40,7 @@ func (l *logLines) logger() logr.Logger {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.lines = append(l.lines, args)
-	}, funcr.Options{})
+	}, funcr.Options{Verbosity: 1})
 }
 
 // with returns the lines that contain text.

@@ -543,3 +543,35 @@ func TestAControllerWhoseWatchStaysDeadIsNotReady(t *testing.T) {
 		stop()
 	})
 }
+
+func TestOnlyARunThatWroteOrFailedIsLoggedAtTheDefaultLevel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var log logLines
+		c := New("test", func(ctx context.Context, k kube.Key) (Outcome, error) {
+			switch k.Name {
+			case "writes":
+				return Done, w.skiff.Create(ctx, configMaps, "default", map[string]any{"metadata": map[string]any{"name": "made"}},
+					nil, kube.WriteOptions{})
+			case "fails":
+				return Done, kube.AsStatus(w.skiff.Get(ctx, configMaps, key("nobody"), &configMap{}))
+			}
+			return Done, w.skiff.Get(ctx, configMaps, key("looks"), &configMap{})
+		}, Options{Log: log.logger()}, For(w.store("role=parent")))
+		stop := w.run(c)
+		for _, name := range []string{"writes", "fails", "looks"} {
+			w.put(name, "parent", "1", nil)
+		}
+		stop()
+		for name, want := range map[string]string{
+			"writes": `"level"=0 "msg"="reconciled"`,
+			"fails":  `"msg"="reconcile failed"`,
+			"looks":  `"level"=1 "msg"="reconciled"`,
+		} {
+			if lines := log.with("default/" + name); len(lines) == 0 || !strings.Contains(lines[0], want) {
+				t.Errorf("%s: %q, want %s", name, lines, want)
+			}
+		}
+		expect(t, "lines that count the write", len(log.with(`"writes"=1`)), 1)
+	})
+}

@@ -10,7 +10,7 @@ import (
 // The WebServer story, each part in a namespace of its own, all of them served by one skiff.
 func TestWebServer(t *testing.T) {
 	s := newScope(t)
-	sk := startSkiff(t, s)
+	sk := startSkiff(t, s, "-v=1") // a reconcile that writes nothing is told at level 1
 	for _, part := range []struct {
 		name string
 		test func(*Scope, *Skiff)

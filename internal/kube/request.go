@@ -138,6 +138,9 @@ func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
 	if err := c.covered(r); err != nil {
 		return nil, err
 	}
+	if r.write() {
+		countWrite(ctx)
+	}
 	resp, err := c.sendOnce(ctx, r)
 	if IsUnauthorized(err) && c.credentials != nil {
 		return c.sendOnce(ctx, r)

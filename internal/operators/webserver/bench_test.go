@@ -167,7 +167,7 @@ func benchmark(b *testing.B, step func(s *cannedServer, n int, reconciled <-chan
 			default:
 			}
 		}
-	}, funcr.Options{})
+	}, funcr.Options{Verbosity: 1})
 	recorder := events.New(events.Options{Client: client, Controller: "skiff.dev/webserver", Instance: "bench", Log: log})
 	c := New(controller.Setup{Client: client, Workers: 1, Log: log}, recorder)
 	ctx, cancel := context.WithCancel(b.Context())

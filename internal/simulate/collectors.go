@@ -16,7 +16,7 @@ import (
 	"skiff/internal/kube"
 )
 
-// crd is what the collectors read of a CustomResourceDefinition.
+// crd is the part of a CustomResourceDefinition that the collectors read.
 type crd struct {
 	kube.Meta `json:"metadata"`
 	Spec      struct {
@@ -40,7 +40,7 @@ type crd struct {
 	} `json:"status"`
 }
 
-// resource returns what the CRD makes the server serve, false while it does not.
+// resource returns the resource that the CRD defines, false while the server does not serve it.
 func (d *crd) resource() (kube.Resource, bool) {
 	established := false
 	for _, c := range d.Status.Conditions {
@@ -56,16 +56,17 @@ func (d *crd) resource() (kube.Resource, bool) {
 	return kube.Resource{}, false
 }
 
-// collectors run a collector for the resources that the server serves, and another one when CRDs come and go.
+// collectors runs a garbage collector for the resources that the server serves, and replaces it when CRDs are added or
+// removed.
 type collectors struct {
 	client  *kube.Client
 	o       Options
 	mirror  *cache.Store[*crd]
-	changed chan struct{} // holds one: the CRDs are to be looked at
+	changed chan struct{} // buffers one signal: the CRDs have changed
 	paused  atomic.Bool
 
 	mu      sync.Mutex             // guards current
-	current *controller.Controller // nil before the first
+	current *controller.Controller // nil until discovery is done
 }
 
 func newCollectors(c *kube.Client, o Options) *collectors {
@@ -89,7 +90,7 @@ func (c *collectors) ready() error {
 	return c.current.Ready()
 }
 
-// run keeps a collector running until ctx ends.
+// run keeps a collector running until ctx is done.
 func (c *collectors) run(ctx context.Context) error {
 	var mirroring sync.WaitGroup
 	mirroring.Go(func() { c.mirror.Run(ctx) })
@@ -128,8 +129,8 @@ func (c *collectors) supervise(ctx context.Context) error {
 	}
 }
 
-// waitForOthers waits until the server serves other resources than these, or ctx ends: the run's, or the present
-// collector's.
+// waitForOthers waits until the server serves other resources than these, or ctx is done: that of run, or that of the
+// current collector.
 func (c *collectors) waitForOthers(ctx context.Context, builtin, these []kube.Resource) error {
 	for {
 		select {
@@ -144,7 +145,7 @@ func (c *collectors) waitForOthers(ctx context.Context, builtin, these []kube.Re
 	}
 }
 
-// withCustom returns the built-in resources and those of the CRDs.
+// withCustom returns the built-in resources and those that CRDs define.
 func (c *collectors) withCustom(builtin []kube.Resource) ([]kube.Resource, error) {
 	crds, err := c.mirror.List("")
 	if err != nil {
@@ -163,10 +164,10 @@ func (c *collectors) withCustom(builtin []kube.Resource) ([]kube.Resource, error
 	return out, nil
 }
 
-// discoveryRetry is the wait between two attempts to ask a server, just started, what it serves.
+// discoveryRetry is the time between attempts to read the discovery documents of a server that has just started.
 const discoveryRetry = time.Second
 
-// discover asks the server what it serves until it answers, false if ctx ends before.
+// discover reads the discovery documents, with retries. It returns false if ctx is done before that.
 func (c *collectors) discover(ctx context.Context) ([]kube.Resource, bool) {
 	for {
 		out, err := discover(ctx, c.client)
@@ -174,7 +175,7 @@ func (c *collectors) discover(ctx context.Context) ([]kube.Resource, bool) {
 			return out, true
 		}
 		if ctx.Err() == nil {
-			c.o.Log.Error(err, "garbage collection has not started, trying again")
+			c.o.Log.Error(err, "garbage collection cannot start yet: retrying")
 		}
 		select {
 		case <-ctx.Done():
@@ -184,8 +185,7 @@ func (c *collectors) discover(ctx context.Context) ([]kube.Resource, bool) {
 	}
 }
 
-// discover returns the resources that can be collected, by the discovery documents of the preferred version of each
-// group.
+// discover returns the resources that can be collected, in the preferred version of each group.
 func discover(ctx context.Context, c *kube.Client) ([]kube.Resource, error) {
 	var groups struct {
 		Groups []struct {
@@ -210,8 +210,8 @@ func discover(ctx context.Context, c *kube.Client) ([]kube.Resource, error) {
 	return out, nil
 }
 
-// collectable returns the resources of one group version that can be listed, watched and deleted. Events are left out:
-// they own nothing, are owned by nothing, and there are many.
+// collectable returns the resources of one group version that can be listed, watched and deleted, except Events: there
+// are many, and they neither own objects nor are owned.
 func collectable(ctx context.Context, c *kube.Client, path, version string) ([]kube.Resource, error) {
 	var list struct {
 		Resources []struct {

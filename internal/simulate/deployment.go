@@ -16,14 +16,14 @@ import (
 	"skiff/internal/kube"
 )
 
-// Names that kubectl knows, too: `rollout history` and `rollout undo` read them.
+// Labels and annotations that `kubectl rollout history` and `kubectl rollout undo` read.
 const (
 	hashLabel          = "pod-template-hash"
 	revisionAnnotation = "deployment.kubernetes.io/revision"
 	lastApplied        = "kubectl.kubernetes.io/last-applied-configuration"
 )
 
-// deployments rolls pods from one template to the next by resizing replica sets.
+// deployments is the Deployment controller: it moves pods from one template to the next by resizing replica sets.
 type deployments struct {
 	client  *kube.Client
 	mirror  *cache.Store[*deployment]
@@ -35,12 +35,13 @@ func newDeployments(c *kube.Client, o Options) *controller.Controller {
 		mirror:  cache.New[*deployment](o.mirror(c, deploymentResource)),
 		ownSets: cache.New[*replicaSet](o.mirror(c, replicaSetResource)),
 	}
-	return controller.New("simulate-deployment", patient(d.reconcile), o.controller(),
+	return controller.New("simulate-deployment", retryStale(d.reconcile), o.controller(),
 		controller.For(d.mirror), controller.Owns(d.ownSets, deploymentResource.Kind))
 }
 
-// reconcile makes at most one step of a rollout and writes the status. All it knows is in the mirrors: every write
-// carries the version that it was decided on, so that a decision on old news fails with a conflict and is made again.
+// reconcile takes at most one step of a rollout and writes the status. It decides by its mirrors alone. Each write
+// carries the resourceVersion that the decision was based on, so that a decision by an outdated mirror fails with a
+// conflict and is retried.
 func (c *deployments) reconcile(ctx context.Context, k kube.Key) (controller.Outcome, error) {
 	d, ok, err := c.mirror.Get(k)
 	if err != nil || !ok {
@@ -90,7 +91,7 @@ func (c *deployments) advance(ctx context.Context, d *deployment, hash string, n
 	return c.patchSet(ctx, s.set, map[string]any{"spec": map[string]any{"replicas": s.to}})
 }
 
-// split finds the replica set of the present template among those that d controls; the others come oldest first.
+// split returns the replica set of the current template among those that d controls, and the others, oldest first.
 func split(d *deployment, sets []*replicaSet, hash string) (newest *replicaSet, old []*replicaSet) {
 	for _, rs := range sets {
 		if rs.ControllerUID() != d.UID {
@@ -106,14 +107,13 @@ func split(d *deployment, sets []*replicaSet, hash string) (newest *replicaSet, 
 	return newest, old
 }
 
-// templateHash names a pod template: equal templates have equal hashes, in the alphabet of generated names, which
-// spells no words.
+// templateHash returns a hash of a pod template in the alphabet of generated names. Equal templates have equal hashes.
 func templateHash(template kube.Raw) (string, error) {
 	var v any
 	if err := json.Unmarshal(template, &v); err != nil {
 		return "", err
 	}
-	canonical, err := json.Marshal(v) // map keys in order
+	canonical, err := json.Marshal(v) // sorts the keys of objects
 	if err != nil {
 		return "", err
 	}
@@ -135,7 +135,7 @@ func nextRevision(old []*replicaSet) int {
 	return last + 1
 }
 
-// revision returns the number in the revision annotation, 0 where there is none.
+// revision returns the number in the revision annotation, 0 without one.
 func revision(rs *replicaSet) int {
 	text, _ := rs.Annotations.Get(revisionAnnotation)
 	n, err := strconv.Atoi(text)
@@ -145,7 +145,7 @@ func revision(rs *replicaSet) int {
 	return n
 }
 
-// createSet creates an empty replica set for the present template; the next steps fill it.
+// createSet creates an empty replica set for the current template. The next steps scale it up.
 func (c *deployments) createSet(ctx context.Context, d *deployment, hash string, revision int) error {
 	var template map[string]any
 	if err := json.Unmarshal(d.Spec.Template, &template); err != nil {
@@ -188,13 +188,13 @@ func (c *deployments) createSet(ctx context.Context, d *deployment, hash string,
 	}
 	err := c.client.Create(ctx, replicaSetResource, d.Namespace, body, nil, kube.WriteOptions{FieldManager: manager})
 	if kube.IsAlreadyExists(err) {
-		return nil // created a moment ago: its event is on the way
+		return nil // created before; its event has not arrived yet
 	}
 	return err
 }
 
-// adjustNewest keeps what the newest replica set has from its Deployment: after `kubectl rollout undo` an old one
-// becomes the newest again and gets a new revision number.
+// adjustNewest updates the fields that the newest replica set takes from its Deployment, and the revision number:
+// after `kubectl rollout undo` an old replica set becomes the newest again and gets a new one.
 func (c *deployments) adjustNewest(ctx context.Context, d *deployment, newest *replicaSet, next int) error {
 	number := max(revision(newest), next)
 	text := strconv.Itoa(number)
@@ -207,7 +207,7 @@ func (c *deployments) adjustNewest(ctx context.Context, d *deployment, newest *r
 	if have, _ := d.Annotations.Get(revisionAnnotation); have == text {
 		return nil
 	}
-	// Through the status, as the real controller does it: it is no new generation.
+	// Through the status subresource, as the real controller does, so that the generation does not change.
 	return c.client.Patch(ctx, deploymentResource, d.Key(), kube.MergePatch, map[string]any{"metadata": map[string]any{
 		"uid": d.UID, "annotations": map[string]any{revisionAnnotation: text}}}, nil,
 		kube.WriteOptions{FieldManager: manager, Subresource: "status"})
@@ -226,7 +226,7 @@ func (c *deployments) prune(ctx context.Context, d *deployment, old []*replicaSe
 	return errors.Join(errs...)
 }
 
-// patchSet merges into a replica set, if it is still as the mirror shows it.
+// patchSet patches a replica set, if it has not changed since the mirror saw it.
 func (c *deployments) patchSet(ctx context.Context, rs *replicaSet, patch map[string]any) error {
 	meta, ok := patch["metadata"].(map[string]any)
 	if !ok {

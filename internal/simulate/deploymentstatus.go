@@ -22,7 +22,7 @@ const (
 	paused       = "DeploymentPaused"
 )
 
-// writeStatus patches the status of d where it differs from what the replica sets show.
+// writeStatus updates the status of d if it differs from the state of its replica sets.
 func (c *deployments) writeStatus(ctx context.Context, d *deployment, newest *replicaSet,
 	old []*replicaSet, now time.Time) error {
 	next := statusOf(d, newest, old, now)
@@ -59,7 +59,7 @@ func equalCondition(a, b deploymentCondition) bool {
 		a.LastUpdateTime.Equal(b.LastUpdateTime) && a.LastTransitionTime.Equal(b.LastTransitionTime)
 }
 
-// statusOf returns the status of d as its replica sets show it.
+// statusOf computes the status of d from its replica sets.
 func statusOf(d *deployment, newest *replicaSet, old []*replicaSet, now time.Time) deploymentStatus {
 	s := deploymentStatus{ObservedGeneration: d.Generation}
 	for _, rs := range old {
@@ -91,7 +91,7 @@ func availability(d *deployment, s deploymentStatus) deploymentCondition {
 	if d.Spec.Strategy.Type != "Recreate" {
 		var err error
 		if _, unavailable, err = rollingBounds(d); err != nil {
-			unavailable = 0 // the rollout step reports it; nobody may be missing then
+			unavailable = 0 // the rollout reports it; no pod may be unavailable then
 		}
 	}
 	if s.AvailableReplicas >= d.replicas()-unavailable {
@@ -102,8 +102,8 @@ func availability(d *deployment, s deploymentStatus) deploymentCondition {
 		Message: "Deployment does not have minimum availability."}
 }
 
-// progress returns the condition Progressing. Its message names the newest replica set, by which a new rollout is told
-// from the one that the old condition is about.
+// progress returns the condition Progressing. Its message names the newest replica set: by that a later call knows
+// whether the old condition is about this rollout.
 func progress(d *deployment, newest *replicaSet, s deploymentStatus, now time.Time) deploymentCondition {
 	old, had := conditionOf(d.Status.Conditions, progressing)
 	c := deploymentCondition{Type: progressing, Status: "True", LastUpdateTime: now}
@@ -119,7 +119,7 @@ func progress(d *deployment, newest *replicaSet, s deploymentStatus, now time.Ti
 	case !had || !names(old.Message, newest.Name):
 		c.Reason, c.Message = setCreated, fmt.Sprintf("Created new replica set %q", newest.Name)
 	case old.Reason == setAvailable:
-		return old // the rollout is over; that pods are missing since is what Available says
+		return old // the rollout is complete; Available reports pods that failed since
 	case moved(d.Status, s):
 		c.Reason, c.Message = setUpdated, fmt.Sprintf("ReplicaSet %q is progressing.", newest.Name)
 	case now.Sub(old.LastUpdateTime) >= progressDeadline(d) || old.Reason == timedOut:
@@ -146,14 +146,14 @@ func complete(d *deployment, s deploymentStatus) bool {
 	return s.UpdatedReplicas == want && s.Replicas == want && s.AvailableReplicas == want
 }
 
-// moved says whether the rollout went forward between two statuses: more new or ready pods, or fewer old ones.
+// moved reports whether the rollout made progress between two statuses: more new or ready pods, or fewer old ones.
 func moved(old, now deploymentStatus) bool {
 	return now.UpdatedReplicas > old.UpdatedReplicas || now.ReadyReplicas > old.ReadyReplicas ||
 		now.AvailableReplicas > old.AvailableReplicas ||
 		now.Replicas-now.UpdatedReplicas < old.Replicas-old.UpdatedReplicas
 }
 
-// settle gives a condition its times: of the old one as far as nothing changed.
+// settle sets the times of a condition. It keeps the old condition's times as far as nothing changed.
 func settle(conditions []deploymentCondition, c deploymentCondition, now time.Time) deploymentCondition {
 	old, had := conditionOf(conditions, c.Type)
 	same := had && old.Status == c.Status
@@ -182,12 +182,13 @@ func progressDeadline(d *deployment) time.Duration {
 	return time.Duration(valueOr(d.Spec.ProgressDeadlineSeconds, defaultProgressDeadline)) * time.Second
 }
 
-// deadline asks for another look when a rollout that does not move will be overdue: no event tells of that.
+// deadline requeues a rollout without progress for the time at which it exceeds its deadline, because no event will
+// trigger that reconcile.
 func deadline(d *deployment, now time.Time) controller.Outcome {
 	c, ok := conditionOf(d.Status.Conditions, progressing)
 	if !ok || d.Spec.Paused || c.Reason == setAvailable || c.Reason == timedOut {
 		return controller.Done
 	}
-	// Not at once where it is overdue: the status that says so is on its way back, and brings another look.
+	// If the deadline has passed already, the event of the status that was just written triggers the next reconcile.
 	return controller.After(max(c.LastUpdateTime.Add(progressDeadline(d)).Sub(now), time.Second))
 }

@@ -17,7 +17,7 @@ func progressOf(s deploymentStatus) deploymentCondition {
 	return c
 }
 
-func TestProgressingTellsTheStoryOfARollout(t *testing.T) {
+func TestProgressingReportsEachStageOfARollout(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC)
 	d := deploymentOf(3, "1", "0")
 	d.Generation = 2

@@ -14,24 +14,24 @@ import (
 	"skiff/internal/kube"
 )
 
-// collector deletes objects whose owners are gone. It looks at everything after each change, so that whatever was
+// collector deletes objects whose owners are gone. After each change it examines all objects, so that whatever it
 // missed is found the next time.
 type collector struct {
 	client    *kube.Client
 	resources []kube.Resource
 	mirrors   []*cache.Store[*object] // one per resource
 	paused    *atomic.Bool            // of Cluster.PauseGC
-	last      time.Time               // when it last looked without an error; with one key, one reconcile at a time
+	last      time.Time               // end of the last sweep without an error; there is one key, so one reconcile at a time
 }
 
-// sweepEvery is the least time between two looks. Ten thousand objects take some 10 ms, which then is a tenth of a
-// core while they are being created; the real collector is not quicker.
+// sweepEvery is the shortest interval between two sweeps. Sweeping ten thousand objects takes about 10 ms, so this is
+// a tenth of a core while they are created. The real collector is not faster.
 const sweepEvery = 100 * time.Millisecond
 
-// sweep is the one key of the collector.
+// sweep is the only key of the collector.
 var sweep = kube.Key{Name: "all-objects"}
 
-// whilePaused is how often a paused collector looks whether it may go on.
+// whilePaused is how often a paused collector checks whether it is resumed.
 const whilePaused = time.Second
 
 func newCollector(c *kube.Client, o Options, resources []kube.Resource, paused *atomic.Bool) *controller.Controller {
@@ -42,7 +42,7 @@ func newCollector(c *kube.Client, o Options, resources []kube.Resource, paused *
 		g.mirrors = append(g.mirrors, m)
 		sources = append(sources, controller.Watches(m, func(*object) []kube.Key { return []kube.Key{sweep} }))
 	}
-	return controller.New("simulate-gc", patient(g.reconcile), o.controller(), sources...)
+	return controller.New("simulate-gc", retryStale(g.reconcile), o.controller(), sources...)
 }
 
 func (c *collector) reconcile(ctx context.Context, _ kube.Key) (controller.Outcome, error) {
@@ -76,7 +76,7 @@ func (c *collector) reconcile(ctx context.Context, _ kube.Key) (controller.Outco
 	return controller.Done, nil
 }
 
-// collect does what is due for one object, as a dependent or as an owner that waits.
+// collect processes one object: as a dependent, or as an owner that is being deleted.
 func (c *collector) collect(ctx context.Context, g *graph, v vertex) error {
 	switch {
 	case v.Deleting() && v.has(orphan):
@@ -89,11 +89,12 @@ func (c *collector) collect(ctx context.Context, g *graph, v vertex) error {
 	case v.Deleting() || len(v.OwnerReferences) == 0:
 		return nil
 	}
-	return c.judge(ctx, g, v)
+	return c.collectDependent(ctx, g, v)
 }
 
-// judge deletes a dependent that has no owner left, and drops references to dead owners where others live.
-func (c *collector) judge(ctx context.Context, g *graph, v vertex) error {
+// collectDependent deletes a dependent without remaining owners, and removes references to deleted owners if others
+// remain.
+func (c *collector) collectDependent(ctx context.Context, g *graph, v vertex) error {
 	var solid []kube.OwnerReference
 	waiting := false
 	for _, ref := range v.OwnerReferences {
@@ -130,9 +131,8 @@ func (c *collector) judge(ctx context.Context, g *graph, v vertex) error {
 		kube.DeleteOptions{UID: v.UID, ResourceVersion: v.ResourceVersion, Propagation: policy})
 }
 
-// exists asks the server for an owner that no mirror shows: it may be younger than what the mirrors have seen. An
-// owner of a kind that is not collected counts as alive, because nothing would tell of its end or of a kind that is
-// yet to be installed.
+// exists asks the server for an owner that is in no mirror, because it may be newer than they are. An owner of an
+// unknown kind counts as existing: the collector would not see its deletion, or the kind may be installed later.
 func (c *collector) exists(ctx context.Context, g *graph, v vertex, ref kube.OwnerReference) (bool, error) {
 	group, _, found := strings.Cut(ref.APIVersion, "/")
 	if !found {
@@ -143,7 +143,7 @@ func (c *collector) exists(ctx context.Context, g *graph, v vertex, ref kube.Own
 		return true, nil
 	}
 	if v.Namespace == "" && !r.ClusterScoped {
-		return true, nil // an invalid reference, which the real collector does not act upon either
+		return true, nil // an invalid reference, which the real collector ignores, too
 	}
 	k := kube.Key{Namespace: v.Namespace, Name: ref.Name}
 	if r.ClusterScoped {
@@ -160,7 +160,7 @@ func (c *collector) exists(ctx context.Context, g *graph, v vertex, ref kube.Own
 	return owner.UID == ref.UID, nil
 }
 
-// orphanDependents takes the references to v out of its dependents, then lets it go.
+// orphanDependents removes the references to v from its dependents, then v's finalizer.
 func (c *collector) orphanDependents(ctx context.Context, g *graph, v vertex) error {
 	for _, d := range g.dependents[v.UID] {
 		rest := slices.DeleteFunc(slices.Clone(d.OwnerReferences),
@@ -192,7 +192,7 @@ func (c *collector) removeFinalizer(ctx context.Context, v vertex, finalizer str
 	return c.patchMeta(ctx, v, "finalizers", rest)
 }
 
-// patchMeta replaces a list of an object's metadata, if the object is still as the mirror shows it.
+// patchMeta replaces a list in an object's metadata, if the object has not changed since the mirror saw it.
 func (c *collector) patchMeta(ctx context.Context, v vertex, field string, value any) error {
 	return c.client.Patch(ctx, v.resource, v.Key(), kube.MergePatch, map[string]any{"metadata": map[string]any{
 		"uid": v.UID, "resourceVersion": v.ResourceVersion, field: value}}, nil,

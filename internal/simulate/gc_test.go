@@ -31,7 +31,7 @@ func reference(owner map[string]any, blocks bool) map[string]any {
 		"uid":  str(owner, "metadata", "uid"), "blockOwnerDeletion": blocks}
 }
 
-// own are the names of the ConfigMaps that a test made.
+// own returns the names of the ConfigMaps that a test created.
 func (b *bench) own() []string {
 	return slices.DeleteFunc(b.names(configMaps), func(name string) bool { return name == "kube-root-ca.crt" })
 }

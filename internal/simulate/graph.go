@@ -6,18 +6,18 @@ import (
 	"skiff/internal/kube"
 )
 
-// object is what the garbage collector reads of any object.
+// object is the part of any object that the garbage collector reads.
 type object struct {
 	kube.Meta `json:"metadata"`
 }
 
-// vertex is an object and where it lives.
+// vertex is an object with its resource.
 type vertex struct {
 	*object
 	resource kube.Resource
 }
 
-// graph is who owns whom, at one moment of the mirrors.
+// graph has the ownership among all objects, as the mirrors show it at one moment.
 type graph struct {
 	all        []vertex
 	byUID      map[string]vertex
@@ -42,8 +42,8 @@ func newGraph(all []vertex, resources []kube.Resource) *graph {
 	return g
 }
 
-// owner returns the object that a reference of v names. One of another namespace does not count: such a reference is
-// invalid.
+// owner returns the object that an owner reference of v names. A reference to another namespace is invalid and finds
+// nothing.
 func (g *graph) owner(v vertex, ref kube.OwnerReference) (vertex, bool) {
 	o, ok := g.byUID[ref.UID]
 	if !ok || o.Namespace != "" && o.Namespace != v.Namespace {
@@ -52,7 +52,7 @@ func (g *graph) owner(v vertex, ref kube.OwnerReference) (vertex, bool) {
 	return o, true
 }
 
-// blocking returns the dependents of v whose references hold up its foreground deletion.
+// blocking returns the dependents of v that block its foreground deletion.
 func (g *graph) blocking(v vertex) []vertex {
 	return slices.DeleteFunc(slices.Clone(g.dependents[v.UID]), func(d vertex) bool {
 		return !slices.ContainsFunc(d.OwnerReferences, func(ref kube.OwnerReference) bool {
@@ -61,7 +61,7 @@ func (g *graph) blocking(v vertex) []vertex {
 	})
 }
 
-// The finalizers by which an object waits for the garbage collector.
+// The finalizers that the garbage collector handles.
 const (
 	foreground = "foregroundDeletion"
 	orphan     = "orphan"
@@ -69,5 +69,5 @@ const (
 
 func (v vertex) has(finalizer string) bool { return slices.Contains(v.Finalizers, finalizer) }
 
-// waits says whether v will go once its dependents are gone.
+// waits reports whether v is deleted once its dependents are.
 func (v vertex) waits() bool { return v.Deleting() && v.has(foreground) }

@@ -15,13 +15,13 @@ import (
 	"skiff/internal/patch"
 )
 
-// RestartsAnnotation on a pod makes its containers restart until they have done so that many times in all.
+// RestartsAnnotation on a pod restarts its containers until they have restarted that many times in total.
 const RestartsAnnotation = "simulate.skiff.dev/restarts"
 
-// BrokenTag is the image tag that no registry has: a container with such an image stays in ImagePullBackOff.
+// BrokenTag is an image tag that cannot be pulled: a container with such an image stays in ImagePullBackOff.
 const BrokenTag = "broken"
 
-// kubeletPod is what the kubelet reads of a Pod.
+// kubeletPod is the part of a Pod that the kubelet reads.
 type kubeletPod struct {
 	podMeta `json:"metadata"`
 	Spec    struct {
@@ -42,15 +42,15 @@ type podContainer struct {
 	Image string `json:"image"`
 }
 
-// kubelet is the scheduler and all nodes in one: it gives each pod a node, and lets its containers start, restart and
-// stop. Nothing runs; time passes and statuses are written.
+// kubelet is the scheduler and the kubelets of all nodes: it binds each pod to a node, and starts, restarts and stops
+// its containers. No container runs: it writes the statuses that a kubelet would write, at the times when it would.
 type kubelet struct {
 	client *kube.Client
 	mirror *cache.Store[*kubeletPod]
 	o      Options
 
 	mu     sync.Mutex           // guards what follows
-	boxes  map[kube.Key]sandbox // what "runs", as a container runtime would know it
+	boxes  map[kube.Key]sandbox // the state that a container runtime would have
 	lastIP netip.Addr
 }
 
@@ -58,21 +58,21 @@ type kubelet struct {
 type sandbox struct {
 	uid       string
 	ip        string
-	created   time.Time // when the pod came to its node
-	restarts  int       // of its containers, each
+	created   time.Time // when the pod was first seen on its node
+	restarts  int       // of each of its containers
 	restarted time.Time // when the last restart began
-	ready     time.Time // when the containers are, or will be, up
-	stopped   time.Time // when they will have stopped; zero while nobody has asked for it
+	ready     time.Time // when the containers are up, maybe in the future
+	stopped   time.Time // when they have stopped, maybe in the future; zero before the pod is deleted
 }
 
-// beforePodIPs is the address before the first pod's. Half a class A network is never used up in the life of one
-// process, so that no address is given twice; the cluster IPs of Services (10.96.0.0/12) are outside of it.
+// beforePodIPs is the address before that of the first pod. The range (10.128.0.0/9) is large enough that a process
+// never gives an address twice, and it does not contain the cluster IPs of Services (10.96.0.0/12).
 var beforePodIPs = netip.MustParseAddr("10.128.0.0")
 
 func newKubelet(c *kube.Client, o Options) *controller.Controller {
 	k := &kubelet{client: c, mirror: cache.New[*kubeletPod](o.mirror(c, podResource)), o: o,
 		boxes: map[kube.Key]sandbox{}, lastIP: beforePodIPs}
-	return controller.New("simulate-kubelet", patient(k.reconcile), o.controller(), controller.For(k.mirror))
+	return controller.New("simulate-kubelet", retryStale(k.reconcile), o.controller(), controller.For(k.mirror))
 }
 
 func (c *kubelet) reconcile(ctx context.Context, k kube.Key) (controller.Outcome, error) {
@@ -96,7 +96,7 @@ func (c *kubelet) reconcile(ctx context.Context, k kube.Key) (controller.Outcome
 	switch phase := status["phase"]; {
 	case p.Deleting():
 		return c.stop(ctx, p, now)
-	case phase == "Succeeded" || phase == "Failed": // somebody else's decision; a pod does not come back from it
+	case phase == "Succeeded" || phase == "Failed": // set by another writer, and final
 		return controller.Done, nil
 	case p.Spec.NodeName == "":
 		return c.schedule(ctx, p, status)
@@ -104,7 +104,7 @@ func (c *kubelet) reconcile(ctx context.Context, k kube.Key) (controller.Outcome
 	return c.run(ctx, p, status, now)
 }
 
-// stop removes a pod that is being deleted once its containers have had time to stop.
+// stop deletes a pod that is terminating once its containers have had time to stop.
 func (c *kubelet) stop(ctx context.Context, p *kubeletPod, now time.Time) (controller.Outcome, error) {
 	if wait := c.stopTime(p, now).Sub(now); wait > 0 {
 		return controller.After(wait), nil
@@ -114,14 +114,13 @@ func (c *kubelet) stop(ctx context.Context, p *kubeletPod, now time.Time) (contr
 	return controller.Done, err
 }
 
-// stopTime returns when the containers of p will have stopped. The pod itself says only when they must have, in whole
-// seconds.
+// stopTime returns when the containers of p have stopped. The pod itself has only the deadline, in whole seconds.
 func (c *kubelet) stopTime(p *kubeletPod, now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	box := c.boxes[p.Key()]
 	if box.uid != p.UID {
-		return now // it never ran here
+		return now // it was never on a node
 	}
 	if box.stopped.IsZero() {
 		box.stopped = now.Add(min(c.o.PodStopDelay, time.Duration(p.DeletionGracePeriodSeconds)*time.Second))
@@ -130,7 +129,7 @@ func (c *kubelet) stopTime(p *kubeletPod, now time.Time) time.Time {
 	return box.stopped
 }
 
-// run brings the status of a pod up to date, and asks for another look when its containers will be up.
+// run updates the status of a pod, and requeues it for the time when its containers are up.
 func (c *kubelet) run(ctx context.Context, p *kubeletPod, status map[string]any,
 	now time.Time) (controller.Outcome, error) {
 	box, err := c.sandboxOf(p, now)
@@ -139,7 +138,7 @@ func (c *kubelet) run(ctx context.Context, p *kubeletPod, status map[string]any,
 	}
 	desired := podStatus(p, box, c.o.nodeIP(p.Spec.NodeName), now)
 	if covered, _ := patch.Covered(nil, desired, status); !covered {
-		// Strategic, so that conditions of others stay.
+		// A strategic merge patch keeps conditions of other types.
 		err := c.client.Patch(ctx, podResource, p.Key(), kube.StrategicMergePatch, map[string]any{
 			"metadata": map[string]any{"uid": p.UID}, "status": desired,
 		}, nil, kube.WriteOptions{FieldManager: manager, Subresource: "status"})
@@ -153,7 +152,7 @@ func (c *kubelet) run(ctx context.Context, p *kubeletPod, status map[string]any,
 	return controller.Done, nil
 }
 
-// sandboxOf returns the state of a pod on its node, after what should happen to it by now has happened.
+// sandboxOf returns the state of a pod on its node, updated for the time that has passed.
 func (c *kubelet) sandboxOf(p *kubeletPod, now time.Time) (sandbox, error) {
 	restarts := 0
 	if text, ok := p.Annotations.Get(RestartsAnnotation); ok {

@@ -8,7 +8,7 @@ import (
 	"skiff/internal/kube"
 )
 
-// createNodes makes the nodes that pods are bound to.
+// createNodes creates the nodes of the cluster.
 func createNodes(ctx context.Context, c *kube.Client, o Options) error {
 	for _, name := range o.Nodes {
 		err := c.Create(ctx, nodeResource, "", map[string]any{
@@ -30,7 +30,7 @@ func createNodes(ctx context.Context, c *kube.Client, o Options) error {
 }
 
 func nodeStatus(ip, name string) map[string]any {
-	// As much as the real server lets a node claim without anybody asking what it is made of.
+	// Large, so that pods always fit.
 	capacity := map[string]any{"cpu": "32", "memory": "256Gi", "pods": "1000"}
 	now := wireTime(time.Now())
 	return map[string]any{
@@ -48,13 +48,12 @@ func nodeStatus(ip, name string) map[string]any {
 	}
 }
 
-// nodeIP returns the address of a node: its place in the list, in a network for documentation (RFC 5737), which nobody
-// routes to.
+// nodeIP returns the address of a node: its index in the list, in a network for documentation (RFC 5737).
 func (o Options) nodeIP(name string) string {
 	for i, n := range o.Nodes {
 		if n == name {
 			return fmt.Sprintf("192.0.2.%d", i+1)
 		}
 	}
-	return "192.0.2.254" // a node of somebody else's
+	return "192.0.2.254" // a node that the user has created
 }

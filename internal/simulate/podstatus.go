@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// podStatus returns what a kubelet reports of a pod: a pure function of the pod, its state on the node and the time.
+// podStatus returns the status that a kubelet reports for a pod, from the pod, its state on the node and the time.
 func podStatus(p *kubeletPod, box sandbox, nodeIP string, now time.Time) map[string]any {
 	up := !box.ready.After(now)
 	pulled := true
@@ -16,7 +16,7 @@ func podStatus(p *kubeletPod, box sandbox, nodeIP string, now time.Time) map[str
 		pulled = pulled && !broken(c.Image)
 	}
 	phase := "Pending"
-	if pulled && (up || box.restarts > 0) { // a pod whose containers restart is still Running
+	if pulled && (up || box.restarts > 0) { // a pod stays Running while its containers restart
 		phase = "Running"
 	}
 	status := map[string]any{
@@ -39,8 +39,8 @@ func podStatus(p *kubeletPod, box sandbox, nodeIP string, now time.Time) map[str
 
 func broken(image string) bool { return strings.HasSuffix(image, ":"+BrokenTag) }
 
-// podConditions returns the conditions in the order in which a kubelet fulfils them. Each has the time at which it
-// came true, or ceased to be.
+// podConditions returns the conditions in the order in which a kubelet sets them, each with the time of its last
+// change.
 func podConditions(box sandbox, ready bool) []any {
 	condition := func(kind string, status bool, since time.Time) map[string]any {
 		c := map[string]any{"type": kind, "status": "True", "lastTransitionTime": wireTime(since)}
@@ -99,7 +99,7 @@ func containerID(podUID, name string, restarts int) string {
 	return fmt.Sprintf("simulated://%s/%s/%d", podUID, name, restarts)
 }
 
-// initStatuses shows init containers as done: they take no time here.
+// initStatuses reports init containers as completed: they take no time here.
 func initStatuses(p *kubeletPod, box sandbox) []any {
 	out := make([]any, len(p.Spec.InitContainers))
 	for i, c := range p.Spec.InitContainers {

@@ -15,7 +15,7 @@ import (
 	"skiff/internal/kube"
 )
 
-// setPod is what the replica set controller reads of a Pod.
+// setPod is the part of a Pod that the ReplicaSet controller reads.
 type setPod struct {
 	kube.Meta `json:"metadata"`
 	Spec      struct {
@@ -33,12 +33,12 @@ type podCondition struct {
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
 }
 
-// active says whether the pod counts: it runs or will.
+// active reports whether the pod counts as a replica: it runs or will run.
 func (p *setPod) active() bool {
 	return !p.Deleting() && p.Status.Phase != "Succeeded" && p.Status.Phase != "Failed"
 }
 
-// readySince returns when the pod became ready, and false if it is not.
+// readySince returns when the pod became ready, false if it is not ready.
 func (p *setPod) readySince() (time.Time, bool) {
 	for _, c := range p.Status.Conditions {
 		if c.Type == "Ready" && c.Status == "True" {
@@ -48,15 +48,15 @@ func (p *setPod) readySince() (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// replicaSets keeps as many pods as each replica set wants.
+// replicaSets is the ReplicaSet controller: it keeps the number of pods that each replica set wants.
 type replicaSets struct {
 	client  *kube.Client
 	mirror  *cache.Store[*replicaSet]
 	ownPods *cache.Store[*setPod]
 
 	mu sync.Mutex // guards written
-	// written is the version of the last pod created per replica set, and when that was. Until the mirror has reached
-	// it, pods are missing there that exist, and must not be created a second time.
+	// written has, for each replica set, the resourceVersion of the last pod that was created, and when. Until the
+	// mirror has reached it, the mirror lacks pods that exist, and no more may be created.
 	written map[kube.Key]writtenPod
 }
 
@@ -71,7 +71,7 @@ func newReplicaSets(c *kube.Client, o Options) *controller.Controller {
 		ownPods: cache.New[*setPod](o.mirror(c, podResource)),
 		written: map[kube.Key]writtenPod{},
 	}
-	return controller.New("simulate-replicaset", patient(r.reconcile), o.controller(),
+	return controller.New("simulate-replicaset", retryStale(r.reconcile), o.controller(),
 		controller.For(r.mirror), controller.Owns(r.ownPods, replicaSetResource.Kind))
 }
 
@@ -85,7 +85,7 @@ func (c *replicaSets) reconcile(ctx context.Context, k kube.Key) (controller.Out
 		return controller.Done, nil
 	}
 	if w := c.lastWritten(k); w.rv != "" && !c.ownPods.Reached(k.Namespace, w.rv, w.at) {
-		return controller.After(lookAgain), nil
+		return controller.After(mirrorLag), nil
 	}
 	pods, err := c.ownPods.ByOwner(k.Namespace, rs.UID)
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *replicaSets) setWritten(k kube.Key, rv string) {
 	c.written[k] = writtenPod{rv, time.Now()}
 }
 
-// scale creates the pods that are missing or deletes those that are too many.
+// scale creates missing pods or deletes surplus pods.
 func (c *replicaSets) scale(ctx context.Context, rs *replicaSet, pods []*setPod) error {
 	missing := rs.replicas() - len(pods)
 	if missing > 0 {
@@ -145,9 +145,8 @@ func (c *replicaSets) scale(ctx context.Context, rs *replicaSet, pods []*setPod)
 	return errors.Join(errs...)
 }
 
-// leastWorth orders pods for deletion: those without a node first, then those that are not ready, then the younger.
-// The order depends on the pods alone, so that a second look before the deletions have come back chooses the same
-// ones.
+// leastWorth orders pods for deletion: first those without a node, then those that are not ready, then the newer ones.
+// The order depends only on the pods, so that a reconcile before the events of the deletions chooses the same pods.
 func leastWorth(a, b *setPod) int {
 	rank := func(p *setPod) int {
 		_, ready := p.readySince()
@@ -162,7 +161,7 @@ func leastWorth(a, b *setPod) int {
 	return cmp.Or(rank(a)-rank(b), b.CreationTimestamp.Compare(a.CreationTimestamp), cmp.Compare(a.Name, b.Name))
 }
 
-// podFor returns the body of a pod from the template of rs.
+// podFor returns a pod made from the template of rs.
 func podFor(rs *replicaSet) (map[string]any, error) {
 	var template struct {
 		Metadata struct {
@@ -191,8 +190,8 @@ func podFor(rs *replicaSet) (map[string]any, error) {
 	}, nil
 }
 
-// writeStatus patches the status of rs where it differs from what its pods show, and asks for another look when a
-// ready pod will have been so for minReadySeconds.
+// writeStatus updates the status of rs if it differs from the state of its pods, and requeues rs for the time when a
+// ready pod has been ready for minReadySeconds.
 func (c *replicaSets) writeStatus(ctx context.Context, rs *replicaSet, pods []*setPod,
 	now time.Time) (controller.Outcome, error) {
 	next := replicaSetStatus{ObservedGeneration: rs.Generation, Replicas: len(pods), FullyLabeledReplicas: len(pods)}
@@ -205,7 +204,7 @@ func (c *replicaSets) writeStatus(ctx context.Context, rs *replicaSet, pods []*s
 		next.ReadyReplicas++
 		due := since.Add(time.Duration(rs.Spec.MinReadySeconds) * time.Second)
 		if due.After(now) && rs.Spec.MinReadySeconds > 0 {
-			outcome = controller.After(due.Sub(now)) // the last of them is enough: each look asks anew
+			outcome = controller.After(due.Sub(now)) // the latest is enough: each reconcile computes it again
 		} else {
 			next.AvailableReplicas++
 		}

@@ -8,15 +8,15 @@ import (
 	"skiff/internal/kube"
 )
 
-// step is one change of a replica set's size.
+// step is one resize of a replica set.
 type step struct {
 	set *replicaSet
 	to  int
 }
 
-// nextStep returns the next thing to do to bring a Deployment from its old replica sets to the newest one, nil if
-// there is nothing to do now. One step at a time is enough: each comes back as an event of the replica set, and until
-// then nothing is counted twice.
+// nextStep returns the next step of a rollout from the old replica sets to the newest, nil if no step is possible now.
+// One step at a time is enough: the event of the changed replica set triggers the next one, and no pod is counted
+// twice meanwhile.
 func nextStep(d *deployment, newest *replicaSet, old []*replicaSet) (*step, error) {
 	if d.Spec.Paused {
 		return nil, nil
@@ -34,7 +34,7 @@ func nextStep(d *deployment, newest *replicaSet, old []*replicaSet) (*step, erro
 	return shrinkOld(d, newest, old, unavailable), nil
 }
 
-// recreateStep stops all old pods before it starts a new one.
+// recreateStep stops all old pods before it starts new ones.
 func recreateStep(d *deployment, newest *replicaSet, old []*replicaSet) *step {
 	for _, rs := range old {
 		if rs.replicas() > 0 {
@@ -56,8 +56,7 @@ func resize(rs *replicaSet, to int) *step {
 	return &step{rs, to}
 }
 
-// growNewest gives the newest replica set what it lacks, as far as the surge allows, or takes from it what it has too
-// much.
+// growNewest scales the newest replica set up as far as the surge allows, or down to the wanted number.
 func growNewest(d *deployment, newest *replicaSet, old []*replicaSet, surge int) *step {
 	want, have := d.replicas(), newest.replicas()
 	if have > want {
@@ -67,8 +66,8 @@ func growNewest(d *deployment, newest *replicaSet, old []*replicaSet, surge int)
 	return resize(newest, have+max(0, min(room, want-have)))
 }
 
-// shrinkOld takes pods from an old replica set while enough others are available. Pods that are not available go
-// first: they serve nobody, and a broken old revision must not hold up its own replacement.
+// shrinkOld scales down an old replica set while enough other pods are available. Unavailable pods go first: they
+// serve nothing, and a broken old revision must not block its replacement.
 func shrinkOld(d *deployment, newest *replicaSet, old []*replicaSet, unavailable int) *step {
 	least := d.replicas() - unavailable
 	newNotAvailable := newest.replicas() - newest.available()
@@ -101,8 +100,8 @@ func sumReplicas(sets []*replicaSet) int {
 	return n
 }
 
-// rollingBounds returns how many pods there may be above, and missing from, the wanted number. Percentages round in
-// the safe direction; both zero would allow no step at all, so then one pod may be missing, as in the real controller.
+// rollingBounds returns maxSurge and maxUnavailable in pods. Percentages are rounded in the safe direction. If both
+// are zero no step would be possible, so that one pod may be unavailable, as in the real controller.
 func rollingBounds(d *deployment) (surge, unavailable int, err error) {
 	r := d.Spec.Strategy.RollingUpdate
 	surge, err = intOrPercent(r.MaxSurge, d.replicas(), true)
@@ -119,7 +118,7 @@ func rollingBounds(d *deployment) (surge, unavailable int, err error) {
 	return surge, min(unavailable, d.replicas()), nil
 }
 
-// intOrPercent reads 3 or "25%" of a whole. Absent means 25%, the API's default.
+// intOrPercent reads 3, or "25%" of a total. A missing value means 25%, the default of the API.
 func intOrPercent(raw kube.Raw, whole int, up bool) (int, error) {
 	text := strings.Trim(string(raw), `"`)
 	if text == "" || text == "null" {

@@ -24,20 +24,20 @@ func setOf(replicas, available int) *replicaSet {
 	return rs
 }
 
-// played is a replica set and its pods, of which its status may not tell yet.
-type played struct {
+// simulatedSet is a replica set with its pods, which its status may lag behind.
+type simulatedSet struct {
 	*replicaSet
 	pods, ready int
 	broken      bool // no pod ever becomes ready
 }
 
-func play(replicas, available int) *played {
-	return &played{replicaSet: setOf(replicas, available), pods: replicas, ready: available}
+func play(replicas, available int) *simulatedSet {
+	return &simulatedSet{replicaSet: setOf(replicas, available), pods: replicas, ready: available}
 }
 
-// follow lets something happen that has to, and says whether there was anything: pods come and go (those that are not
-// ready first), one becomes ready, or the status is written.
-func (p *played) follow(r *rand.Rand) bool {
+// follow performs one event that is due and reports whether there was one: pods are created and deleted (those that
+// are not ready first), one becomes ready, or the status is written.
+func (p *simulatedSet) follow(r *rand.Rand) bool {
 	status := replicaSetStatus{Replicas: p.pods, ReadyReplicas: p.ready, AvailableReplicas: p.ready}
 	resized, started, told := p.pods == p.replicas(), p.broken || p.ready == p.pods, status == p.Status
 	switch i := r.IntN(3); {
@@ -54,8 +54,8 @@ func (p *played) follow(r *rand.Rand) bool {
 	return true
 }
 
-// world is all replica sets of a deployment, the newest first.
-type world []*played
+// world has all replica sets of a deployment, the newest first.
+type world []*simulatedSet
 
 func (w world) sets() (newest *replicaSet, old []*replicaSet) {
 	for _, p := range w[1:] {
@@ -64,16 +64,16 @@ func (w world) sets() (newest *replicaSet, old []*replicaSet) {
 	return w[0].replicaSet, old
 }
 
-func (w world) sum(of func(*played) int) (n int) {
+func (w world) sum(of func(*simulatedSet) int) (n int) {
 	for _, p := range w {
 		n += of(p)
 	}
 	return n
 }
 
-// known returns how many pods are known to be ready and will be so when what is too many is deleted. Pods that became
-// ready a moment ago may go: nobody knew.
-func (p *played) known() int { return min(p.ready, p.Status.AvailableReplicas, p.replicas()) }
+// known returns how many pods are known to be ready and remain so after the surplus is deleted. Pods that became ready
+// only now may be among the deleted ones.
+func (p *simulatedSet) known() int { return min(p.ready, p.Status.AvailableReplicas, p.replicas()) }
 
 func TestARollingUpdateStaysWithinItsBoundsAndArrives(t *testing.T) {
 	for seed := range uint64(2000) {
@@ -87,7 +87,7 @@ func TestARollingUpdateStaysWithinItsBoundsAndArrives(t *testing.T) {
 		have := r.IntN(12)
 		w := world{play(0, 0), play(have, r.IntN(have+1)), play(r.IntN(3), 0)}
 		w[0].broken = r.IntN(4) == 0
-		most := max(want+surge, w.sum((*played).replicas))
+		most := max(want+surge, w.sum((*simulatedSet).replicas))
 		for turn := 0; ; turn++ {
 			if turn > 10_000 {
 				t.Fatalf("seed %d: no end", seed)
@@ -98,12 +98,12 @@ func TestARollingUpdateStaysWithinItsBoundsAndArrives(t *testing.T) {
 				t.Fatal(err)
 			}
 			if s != nil && r.IntN(2) == 0 {
-				before := w.sum((*played).known)
+				before := w.sum((*simulatedSet).known)
 				s.set.Spec.Replicas = &s.to
-				if n := w.sum((*played).replicas); n > most {
+				if n := w.sum((*simulatedSet).replicas); n > most {
 					t.Fatalf("seed %d: %d pods, at most %d are allowed", seed, n, most)
 				}
-				if n := w.sum((*played).known); n < min(before, want-unavailable) {
+				if n := w.sum((*simulatedSet).known); n < min(before, want-unavailable) {
 					t.Fatalf("seed %d: a step to %d leaves %d of %d pods ready, %d may be missing", seed,
 						s.to, n, want, unavailable)
 				}

@@ -10,16 +10,15 @@ import (
 	"skiff/internal/kube"
 )
 
-// node is what the scheduler reads of a Node. It asks for it: a mirror of the few nodes that there are would be more
-// than the question.
+// node is the part of a Node that the scheduler reads. It GETs nodes: there are few, and a mirror would cost more.
 type node struct {
 	Spec struct {
 		Unschedulable bool `json:"unschedulable"` // kubectl cordon
 	} `json:"spec"`
 }
 
-// schedule binds a pod to a node: always the same for the same pod while the nodes stay the same, all nodes alike in
-// the long run.
+// schedule binds a pod to a node chosen by a hash of its uid, so that pods are spread evenly and a retry chooses the
+// same node.
 func (c *kubelet) schedule(ctx context.Context, p *kubeletPod, status map[string]any) (controller.Outcome, error) {
 	h := fnv.New32a()
 	h.Write([]byte(p.UID))
@@ -38,13 +37,13 @@ func (c *kubelet) schedule(ctx context.Context, p *kubeletPod, status map[string
 			"target": map[string]any{"kind": nodeResource.Kind, "name": name},
 		}, nil, kube.WriteOptions{FieldManager: manager, Subresource: "binding"})
 	}
-	return controller.After(lookAgain), c.unschedulable(ctx, p, status)
+	return controller.After(mirrorLag), c.unschedulable(ctx, p, status)
 }
 
-// unschedulable says in the status of a pod, once, that no node takes it.
+// unschedulable sets the condition PodScheduled=False of a pod that fits on no node, once.
 func (c *kubelet) unschedulable(ctx context.Context, p *kubeletPod, status map[string]any) error {
 	if conditions, _ := status["conditions"].([]any); len(conditions) > 0 {
-		return nil // the only one that a pod without a node has
+		return nil // it is the only condition of a pod without a node
 	}
 	condition := map[string]any{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
 		"lastTransitionTime": wireTime(time.Now()),

@@ -9,7 +9,7 @@ import (
 	"skiff/internal/kube"
 )
 
-// What each namespace has.
+// Names in each namespace.
 const (
 	defaultAccount = "default"
 	rootCA         = "kube-root-ca.crt"
@@ -20,7 +20,7 @@ const (
 		"distributions of Kubernetes clusters."
 )
 
-// configMap is what serviceAccounts reads of a ConfigMap.
+// configMap is the part of a ConfigMap that serviceAccounts reads.
 type configMap struct {
 	kube.Meta `json:"metadata"`
 	Data      map[string]string `json:"data"`
@@ -47,7 +47,7 @@ func newServiceAccounts(c *kube.Client, o Options) *controller.Controller {
 		accounts:   cache.New[*object](named(serviceAccountResource, defaultAccount)),
 		configMaps: cache.New[*configMap](named(configMapResource, rootCA)),
 	}
-	return controller.New("simulate-serviceaccounts", patient(s.reconcile), o.controller(),
+	return controller.New("simulate-serviceaccounts", retryStale(s.reconcile), o.controller(),
 		controller.For(s.namespaces),
 		controller.Watches(s.accounts, func(a *object) []kube.Key { return []kube.Key{{Name: a.Namespace}} }),
 		controller.Watches(s.configMaps, func(m *configMap) []kube.Key { return []kube.Key{{Name: m.Namespace}} }))
@@ -59,8 +59,8 @@ func (s *serviceAccounts) reconcile(ctx context.Context, k kube.Key) (controller
 		return controller.Done, err
 	}
 	err = errors.Join(s.createAccount(ctx, k.Name), s.publishCA(ctx, k.Name))
-	if kube.IsForbidden(err) { // the namespace is being deleted, which its mirror does not show yet
-		return controller.After(lookAgain), nil
+	if kube.IsForbidden(err) { // the namespace is being deleted; its mirror does not show that yet
+		return controller.After(mirrorLag), nil
 	}
 	return controller.Done, err
 }
@@ -92,7 +92,7 @@ func (s *serviceAccounts) publishCA(ctx context.Context, namespace string) error
 		kube.WriteOptions{FieldManager: manager})
 }
 
-// create creates an object that may exist already: then its event is on the way.
+// create creates an object. If it exists already, its event has not arrived yet.
 func (s *serviceAccounts) create(ctx context.Context, r kube.Resource, namespace string, body map[string]any) error {
 	body["apiVersion"], body["kind"] = r.APIVersion(), r.Kind
 	err := s.client.Create(ctx, r, namespace, body, nil, kube.WriteOptions{FieldManager: manager})

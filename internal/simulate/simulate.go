@@ -161,36 +161,36 @@ func (s *Cluster) Ready() error {
 	return errors.Join(errs...)
 }
 
-// PauseGC pauses the garbage collector, or resumes it within a second: for tests of controllers that must not depend on
-// its speed.
+// PauseGC pauses the garbage collector, or resumes it within a second: for tests of controllers that must not depend
+// on its speed.
 func (s *Cluster) PauseGC(pause bool) { s.gc.paused.Store(pause) }
 
-// lookAgain is the longest wait for a mirror to catch up. Usually the awaited event triggers the reconcile earlier.
-const lookAgain = time.Second
+// mirrorLag is the longest wait for a mirror to catch up. Usually the awaited event triggers the reconcile earlier.
+const mirrorLag = time.Second
 
-// patient retries a reconcile soon whose writes failed because its mirrors were out of date. That is not a failure: the
-// events are on their way.
-func patient(f controller.Func) controller.Func {
+// retryStale retries a reconcile soon whose writes failed because its mirrors were out of date. That is not a failure:
+// the events are on their way.
+func retryStale(f controller.Func) controller.Func {
 	return func(ctx context.Context, k kube.Key) (controller.Outcome, error) {
 		outcome, err := f(ctx, k)
-		if err != nil && oldNews(err) {
-			return controller.After(lookAgain), nil
+		if err != nil && isStale(err) {
+			return controller.After(mirrorLag), nil
 		}
 		return outcome, err
 	}
 }
 
-// oldNews reports whether err consists only of NotFound and Conflict, which writes based on an old mirror get.
-func oldNews(err error) bool {
+// isStale reports whether err consists only of NotFound and Conflict, which writes based on an old mirror get.
+func isStale(err error) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !oldNews(e) })
+		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !isStale(e) })
 	}
 	return kube.IsNotFound(err) || kube.IsConflict(err)
 }
 
-// alive asks the server whether an owner exists and is not being deleted. Mirrors of two kinds are not in step: one can
-// show that a child was deleted before the other shows that its owner was deleted first, and then the child must not be
-// created again.
+// alive asks the server whether an owner exists and is not being deleted. Mirrors of two kinds are not in step: one
+// can show that a child was deleted before the other shows that its owner was deleted first, and then the child must
+// not be created again.
 func alive(ctx context.Context, c *kube.Client, r kube.Resource, owner *kube.Meta) (bool, error) {
 	var now object
 	err := c.Get(ctx, r, owner.Key(), &now)

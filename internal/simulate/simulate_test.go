@@ -128,8 +128,7 @@ func TestNothingDependsOnBookmarks(t *testing.T) {
 	}
 }
 
-// Everything here is a controller on skiff's own runtime: it has to find out by itself that what it has seen never
-// was.
+// All controllers here must detect by themselves that the objects that they have seen never existed.
 //
 // Rules: WCH-48, CCH-16
 func TestTheClusterRecoversFromARestoredBackup(t *testing.T) {
@@ -360,7 +359,7 @@ func TestAClusterAtRestWritesNothing(t *testing.T) {
 	})
 }
 
-func TestOldNewsNeverMakeTooManyPods(t *testing.T) {
+func TestAnOutdatedMirrorNeverCreatesTooManyPods(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 5))
 		created := map[string]bool{}
@@ -377,14 +376,14 @@ func TestOldNewsNeverMakeTooManyPods(t *testing.T) {
 	})
 }
 
-func TestTheClusterComesToRestWhateverGoesWrong(t *testing.T) {
+func TestTheClusterConvergesWhateverGoesWrong(t *testing.T) {
 	simulated(t, func(b *bench) {
 		var heal []func()
 		for _, f := range []fakeapi.Fault{
 			{Reply: &fakeapi.Reply{Code: 500, Reason: "InternalError"}, Probability: 0.1},
 			{Reply: &fakeapi.Reply{Code: 409, Reason: "Conflict"}, Verb: "patch", Probability: 0.1},
 			{Cut: fakeapi.CutBefore, Probability: 0.05},
-			{Cut: fakeapi.CutAfter, Probability: 0.1}, // done, and nobody was told
+			{Cut: fakeapi.CutAfter, Probability: 0.1}, // the write succeeds, its answer is lost
 			{Verb: "watch", Cut: fakeapi.CutBody, At: 2000, Probability: 0.5},
 		} {
 			f.UserAgent = manager

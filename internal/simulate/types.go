@@ -22,7 +22,7 @@ var (
 		Kind:   "CustomResourceDefinition", ClusterScoped: true}
 )
 
-// deployment is what the deployment controller reads of a Deployment.
+// deployment is the part of a Deployment that its controller reads.
 type deployment struct {
 	kube.MetaAnnotated `json:"metadata"`
 	Spec               deploymentSpec   `json:"spec"`
@@ -84,7 +84,7 @@ func valueOr(n *int, otherwise int) int {
 	return *n
 }
 
-// replicaSet is what both controllers read of a ReplicaSet.
+// replicaSet is the part of a ReplicaSet that both controllers read.
 type replicaSet struct {
 	kube.MetaAnnotated `json:"metadata"`
 	Spec               replicaSetSpec   `json:"spec"`
@@ -107,17 +107,17 @@ type replicaSetStatus struct {
 
 func (rs *replicaSet) replicas() int { return valueOr(rs.Spec.Replicas, defaultReplicas) }
 
-// available returns how many pods are, and will stay, available. The status may be older than the wanted number: then
-// it still counts pods that are about to go.
+// available returns how many pods are available and stay so. After a scale-down the status still counts pods that are
+// about to be deleted.
 func (rs *replicaSet) available() int { return min(rs.Status.AvailableReplicas, rs.replicas()) }
 
-// controllerRef is the owner reference by which owner controls an object.
+// controllerRef returns the owner reference of an object that owner controls.
 func controllerRef(r kube.Resource, owner *kube.Meta) map[string]any {
 	return map[string]any{"apiVersion": r.APIVersion(), "kind": r.Kind, "name": owner.Name, "uid": owner.UID,
 		"controller": true, "blockOwnerDeletion": true}
 }
 
-// orNull is n, or for 0 the null that removes a field by merge patch: the real controllers leave zero counts out.
+// orNull returns n, or null for 0, which removes the field in a merge patch: the real controllers omit zero counts.
 func orNull(n int) any {
 	if n == 0 {
 		return nil
@@ -125,5 +125,5 @@ func orNull(n int) any {
 	return n
 }
 
-// wireTime is a time as the API writes it.
+// wireTime formats a time as the API does.
 func wireTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -150,7 +150,7 @@ func (o *owned) memoryOf(k childKey) *memory {
 // Apply makes the children of an owner as they are declared, where they are not, side by side, and then deletes those of its
 // children that are not declared. With hold it changes nothing, and only says what differs.
 func (e *Engine) Apply(ctx context.Context, owner Owner, children []Child, hold bool) Report {
-	a := &application{Engine: e, owner: owner, hold: hold, mem: e.remembered(owner)}
+	a := &application{Engine: e, owner: owner, hold: hold, mem: e.remembered(owner), wanted: make(map[childKey]bool, len(children))}
 	a.ownerGone = sync.OnceValues(func() (bool, error) { return ownerGone(ctx, e.client, owner) })
 	r := Report{Children: make([]Result, len(children))}
 	var todo []*operation
@@ -216,9 +216,6 @@ func (a *application) operationFor(c Child) (*operation, error) {
 	if a.wanted[k] {
 		return t, fmt.Errorf("%s is declared twice", t)
 	}
-	if a.wanted == nil {
-		a.wanted = map[childKey]bool{}
-	}
 	a.wanted[k] = true
 	t.mem = a.mem.memoryOf(k)
 	return t, nil
@@ -241,8 +238,8 @@ func ownerGone(ctx context.Context, client *kube.Client, owner Owner) (bool, err
 
 func (e *Engine) kindOf(apiVersion, kind string) *Kind {
 	for i := range e.kinds {
-		if r := &e.kinds[i].resource; r.Kind == kind && r.APIVersion() == apiVersion {
-			return &e.kinds[i]
+		if k := &e.kinds[i]; k.resource.Kind == kind && k.apiVersion == apiVersion {
+			return k
 		}
 	}
 	return nil

@@ -83,17 +83,19 @@ var (
 
 // Kind is one kind of children.
 type Kind struct {
-	resource kube.Resource
-	schema   *patch.Node // nil for a custom resource
-	strategy Strategy
-	mirror   mirror
-	reads    func() any // nil: nothing
+	resource   kube.Resource
+	apiVersion string
+	schema     *patch.Node // nil for a custom resource
+	strategy   Strategy
+	mirror     mirror
+	reads      func() any // nil: nothing
 }
 
 // Of returns the kind of children that a mirror holds.
 func Of[S any](m *cache.Store[*Live[S]], strategy Strategy) Kind {
 	r := m.Resource()
-	return Kind{resource: r, schema: patch.SchemaFor(r.APIVersion(), r.Kind), strategy: strategy, mirror: mirrorOf[S]{m}}
+	return Kind{resource: r, apiVersion: r.APIVersion(), schema: patch.SchemaFor(r.APIVersion(), r.Kind), strategy: strategy,
+		mirror: mirrorOf[S]{m}}
 }
 
 // Reading has the engine keep what a struct declares of the body of a child, for Read; to must return a pointer to a new one.

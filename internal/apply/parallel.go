@@ -12,7 +12,10 @@ const atOnce = 8
 // sideBySide calls f for 0 to n-1, at most atOnce at a time, and returns when all calls have. A panic in one of them is a
 // panic of the caller, who can contain it: on a goroutine of its own it would end the process.
 func sideBySide(n int, f func(i int)) {
-	if n == 1 {
+	switch n {
+	case 0:
+		return
+	case 1:
 		f(0)
 		return
 	}

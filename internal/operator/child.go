@@ -28,11 +28,11 @@ func Selector(app, name string) string {
 	return instanceLabel + "=" + name + "," + nameLabel + "=" + app
 }
 
-// Body returns a child with the labels and the owner that every child has, and other members: {"spec": ...}.
-func Body(owner apply.Owner, r kube.Resource, app, name string, members map[string]any) map[string]any {
+// Body returns a child with the labels and the owner that every child has, and nothing else yet.
+func Body(owner apply.Owner, r kube.Resource, app, name string) map[string]any {
 	labels := SelectorLabels(app, owner.Name)
 	labels[apply.ManagedByLabel] = apply.ManagedBy
-	body := map[string]any{
+	return map[string]any{
 		"apiVersion": r.APIVersion(),
 		"kind":       r.Kind,
 		"metadata": map[string]any{
@@ -42,8 +42,6 @@ func Body(owner apply.Owner, r kube.Resource, app, name string, members map[stri
 			"ownerReferences": []any{owner.Reference()},
 		},
 	}
-	maps.Copy(body, members)
-	return body
 }
 
 // Decode returns a raw field of a spec as package patch has it, nil if it is not set.

@@ -49,12 +49,16 @@ func desired(ws *WebServer) ([]apply.Child, error) {
 		spec["replicas"] = int64(*ws.Spec.Replicas)
 	}
 	owner := apply.OwnerOf(resource, ws)
+	deployment := operator.Body(owner, deployments, app, ws.Name)
+	deployment["spec"] = spec
 	service := func(nodePort *int32) map[string]any {
-		return operator.Body(owner, services, app, serviceName(ws.Name), map[string]any{"spec": serviceSpec(ws, nodePort)})
+		body := operator.Body(owner, services, app, serviceName(ws.Name))
+		body["spec"] = serviceSpec(ws, nodePort)
+		return body
 	}
 	children := []apply.Child{
 		// An autoscaler's work is not lost when it takes over from spec.replicas, nor is a `kubectl scale`.
-		{Body: operator.Body(owner, deployments, app, ws.Name, map[string]any{"spec": spec}), Keep: []string{"replicas"}},
+		{Body: deployment, Keep: []string{"replicas"}},
 		{Body: service(ws.Spec.NodePort)},
 	}
 	if ws.Spec.NodePort == nil && ws.Status.NodePort != nil && serviceType(ws) != clusterIP {

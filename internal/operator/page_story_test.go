@@ -1,0 +1,133 @@
+package operator_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/controller"
+	"skiff/internal/events"
+	"skiff/internal/fakeapi"
+	"skiff/internal/kube"
+	"skiff/internal/operatortest"
+)
+
+var at = operatortest.At
+
+// story runs f in a fresh world with the operator of page_test.go.
+func story(t *testing.T, f func(w *operatortest.World)) {
+	crd, err := os.ReadFile("testdata/pages.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	operatortest.Run(t, operatortest.Options{Resource: pages, Controller: "page",
+		New: func(c *kube.Client, r *events.Recorder, log logr.Logger) *controller.Controller {
+			return NewPages(controller.Setup{Client: c, Log: log}, r)
+		}}, func(w *operatortest.World) {
+		w.PostYAML("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+		w.Pass(time.Second)
+		w.Start()
+		f(w)
+	})
+}
+
+func get(w *operatortest.World, r kube.Resource, name string) map[string]any {
+	return w.API.Get(r, operatortest.Named(name))
+}
+
+func TestAnOperatorOfThreeKindsOfChildren(t *testing.T) {
+	story(t, func(w *operatortest.World) {
+		w.Create("a", `{"text":"hello","replicas":2}`)
+		w.Want("text", at(get(w, configMaps, "a"), "data", "index.html"), "hello")
+		w.Want("port", at(get(w, services, "a"), "spec", "ports", 0, "port"), int64(80))
+		w.WantCondition("a", "Ready", "False/Pods", "0 of 2 pods are ready")
+		w.PatchSub(deployments, "a", "status", `{"status":{"observedGeneration":1,"readyReplicas":2}}`)
+		w.WantCondition("a", "Ready", "True/Pods", "2 of 2 pods are ready")
+		w.Patch(pages, "a", `{"spec":{"text":"other"}}`)
+		w.Want("text", at(get(w, configMaps, "a"), "data", "index.html"), "other")
+		w.Patch(pages, "a", `{"spec":{"text":""}}`)
+		w.WantCondition("a", "Stalled", "True/InvalidSpec", "spec.text: must not be empty")
+		w.Forget()
+		w.Pass(time.Hour)
+		w.WantRequests()
+	})
+}
+
+// What the whole declared body is, not only spec.
+func TestAChangeOfAnyDeclaredMemberIsUndone(t *testing.T) {
+	story(t, func(w *operatortest.World) {
+		w.Create("a", `{"text":"hello","replicas":1}`)
+		w.Patch(configMaps, "a", `{"data":{"index.html":"defaced","own":"stays"}}`)
+		w.Want("data", at(get(w, configMaps, "a"), "data"), map[string]any{"index.html": "hello", "own": "stays"})
+		w.Delete(configMaps, "a")
+		w.Want("data", at(get(w, configMaps, "a"), "data"), map[string]any{"index.html": "hello"})
+		for _, e := range w.Events(pages.Kind, "a") {
+			if e["reason"] == "ApplyConfigMap" {
+				w.Want("note", e["note"], "changed ConfigMap a, which differed in data.index.html")
+				return
+			}
+		}
+		t.Error("no Event says what was undone")
+	})
+}
+
+func TestChildrenThatAreNotDeclaredAnyMoreAreDeletedAfterTheOthersAreInPlace(t *testing.T) {
+	story(t, func(w *operatortest.World) {
+		w.Create("a", `{"text":"hello","replicas":1}`)
+		w.Post(services, `{"apiVersion":"v1","kind":"Service","metadata":{"name":"other","labels":{"app.kubernetes.io/managed-by":"skiff"}},
+			"spec":{"ports":[{"port":80}]}}`) // not a child
+		remove := w.API.Inject(fakeapi.Fault{Verb: "patch", Resource: "deployments", UserAgent: operatortest.Agent,
+			Reply: &fakeapi.Reply{Code: 503, Reason: "ServiceUnavailable", Message: "not now"}})
+		w.Patch(pages, "a", `{"spec":{"replicas":2,"internal":true}}`)
+		w.Pass(time.Second)
+		w.Want("the Service is there while the Deployment cannot be changed", get(w, services, "a") != nil, true)
+		remove()
+		w.Pass(3 * time.Minute)
+		w.Want("Service", get(w, services, "a") == nil, true)
+		w.Want("somebody else's Service", get(w, services, "other") != nil, true)
+		w.Want("DELETEs", w.Count("DELETE"), 1)
+		w.Stop()
+		w.Patch(pages, "a", `{"spec":{"internal":false}}`)
+		w.Start()
+		w.Want("Service", get(w, services, "a") != nil, true)
+		w.Stop()
+		w.Patch(pages, "a", `{"spec":{"internal":true}}`)
+		w.Start() // without memory
+		w.Want("Service", get(w, services, "a") == nil, true)
+		w.Forget()
+		w.Pass(time.Hour)
+		w.WantRequests()
+	})
+}
+
+// Rules: WRT-27
+func TestAChildThatIsNotDeclaredAnyMoreAndLostOurLabelIsReleased(t *testing.T) {
+	story(t, func(w *operatortest.World) {
+		w.Create("a", `{"text":"hello","replicas":1}`)
+		uid := at(get(w, services, "a"), "metadata", "uid")
+		w.Patch(pages, "a", `{"metadata":{"annotations":{"skiff.dev/paused":"1"}}}`)
+		w.Patch(services, "a", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null},"ownerReferences":[
+			{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"7"},`+reference(get(w, services, "a"))+`]}}`)
+		w.Patch(pages, "a", `{"metadata":{"annotations":{"skiff.dev/paused":null}},"spec":{"internal":true}}`)
+		w.Pass(time.Minute)
+		svc := get(w, services, "a")
+		w.Want("uid", at(svc, "metadata", "uid"), uid)
+		references, _ := at(svc, "metadata", "ownerReferences").([]any)
+		if len(references) != 1 || at(references[0], "uid") != "7" {
+			t.Errorf("owner references %v, want that of somebody else alone", references)
+		}
+		w.Forget()
+		w.Pass(time.Hour)
+		w.WantRequests()
+	})
+}
+
+// reference is the owner reference of a child as JSON.
+func reference(child map[string]any) string {
+	r := at(child, "metadata", "ownerReferences", 0)
+	return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"name":%q,"uid":%q,"controller":true,"blockOwnerDeletion":true}`,
+		at(r, "apiVersion"), at(r, "kind"), at(r, "name"), at(r, "uid"))
+}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,10 +45,10 @@ was done, what skiff did and why, and what the cluster looks like then. Exits wi
 			if err != nil {
 				return err
 			}
-			told := &deeds{}
-			d, err := newDevCluster(devOptions{listen: "127.0.0.1:0", kubeconfig: filepath.Join(dir, "kubeconfig"), log: told.logger(), simulate: demoPods})
+			log := &actionLog{}
+			d, err := newDevCluster(devOptions{listen: "127.0.0.1:0", kubeconfig: filepath.Join(dir, "kubeconfig"), log: log.logger(), simulate: demoPods})
 			if err == nil {
-				err = runDemo(cmd.Context(), cmd.OutOrStdout(), d, told, demoPatience, demoActs())
+				err = runDemo(cmd.Context(), cmd.OutOrStdout(), d, log, demoPatience, demoActs())
 			}
 			return errors.Join(err, os.RemoveAll(dir))
 		},
@@ -61,14 +63,15 @@ type act struct {
 
 // step is one station of the tour.
 type step struct {
-	title string
-	you   string // what the user does, as they would type it
-	do    func(ctx context.Context, c *kube.Client) error
-	// missing says what has not come true yet, "" once all has. before is the cluster as it was when the step began.
-	missing func(before, now world) string
-	tells   []string // parts of what skiff logs that it did, each of which has to come
-	event   string   // reason of an Event that has to come; "" for none
-	proof   string   // what has come true then
+	title    string
+	you      string // what the user does, as they would type it
+	do       func(ctx context.Context, c *kube.Client) error
+	now      []string // what there is when the step has come true, all of it
+	replaced []string // objects that are others then than before, with new addresses: "Service/web-service", "Pod/web-" for all of web
+	pods     []string // what happened to pods, in order; nil: anything
+	tells    []string // parts of what skiff logs that it did, each of which has to come
+	event    string   // reason of an Event that has to come; "" for none
+	proof    string   // what has come true then
 }
 
 // tour runs steps on a cluster and tells of them.
@@ -78,14 +81,14 @@ type tour struct {
 	cluster  *devCluster
 	client   *kube.Client // the user's
 	pods     *podHistory
-	deeds    *deeds
+	log      *actionLog
 	taken    int // steps that came true
 }
 
-// runDemo runs the acts on a new cluster. told gets what skiff logs. The error names the step that did not come true.
-func runDemo(ctx context.Context, out io.Writer, d *devCluster, told *deeds, patience time.Duration, acts []act) error {
+// runDemo runs the acts on a new cluster. log gets what skiff logs. The error names the step that did not come true.
+func runDemo(ctx context.Context, out io.Writer, d *devCluster, log *actionLog, patience time.Duration, acts []act) error {
 	began := time.Now()
-	return onDemoCluster(ctx, d, told, func(ctx context.Context, t *tour) error {
+	return onDemoCluster(ctx, d, log, func(ctx context.Context, t *tour) error {
 		t.out, t.patience = out, patience
 		fmt.Fprintf(out, "An API server (Kubernetes %s, embedded) with simulated nodes, and the controllers of skiff: %s.\n",
 			fakeapi.Version, strings.Join(operatorNames(), ", "))
@@ -98,7 +101,7 @@ func runDemo(ctx context.Context, out io.Writer, d *devCluster, told *deeds, pat
 }
 
 // onDemoCluster gives work a tour of a new cluster, in which none of skiff's controllers runs yet.
-func onDemoCluster(ctx context.Context, d *devCluster, told *deeds, work func(ctx context.Context, t *tour) error) error {
+func onDemoCluster(ctx context.Context, d *devCluster, log *actionLog, work func(ctx context.Context, t *tour) error) error {
 	return d.run(ctx, func(ctx context.Context) error {
 		user, err := d.connect("skiff-demo")
 		if err != nil {
@@ -110,7 +113,7 @@ func onDemoCluster(ctx context.Context, d *devCluster, told *deeds, work func(ct
 		}
 		pods := newPodHistory(user)
 		return pods.follow(ctx, func(ctx context.Context) error {
-			return work(ctx, &tour{cluster: d, client: user, pods: pods, deeds: told})
+			return work(ctx, &tour{cluster: d, client: user, pods: pods, log: log})
 		})
 	})
 }
@@ -124,7 +127,7 @@ func (t *tour) withControllers(ctx context.Context, work func(context.Context) e
 		return err
 	}
 	defer client.Close()
-	log := t.deeds.logger()
+	log := t.log.logger()
 	all, recorders := newControllers(operatorNames(), controller.Setup{Client: client, Log: log})
 	ran := make(chan error, 1)
 	m := manager.New(manager.Options{Controllers: all, Log: log})
@@ -189,11 +192,11 @@ func (t *tour) take(ctx context.Context, s step) error {
 	if err == nil && missing != "" {
 		err = fmt.Errorf("%w: %s", context.Cause(ctx), missing)
 	}
-	text := labelled("skiff", tell(t.deeds.take())) + labelled("now", now.lines())
+	text := labelled("skiff", describe(t.log.take())) + labelled("now", now.lines)
 	if err != nil {
 		fmt.Fprint(t.out, text)
-		if failures := t.deeds.failures(); len(failures) > 0 {
-			err = fmt.Errorf("%w (the last error of a controller: %s)", err, failures[len(failures)-1])
+		if failure := t.log.failure(); failure != "" {
+			err = fmt.Errorf("%w (the last error of a controller: %s)", err, failure)
 		}
 		return err
 	}
@@ -230,15 +233,38 @@ func (t *tour) lacks(s step, before, now world) string {
 	if missing := s.missing(before, now); missing != "" {
 		return missing
 	}
-	if s.event != "" && len(now.newEvents(before, s.event)) == 0 {
-		return "there is no Event " + s.event
-	}
 	for _, part := range s.tells { // a log line comes a moment after the answer of the server that it is about
-		if !t.deeds.tellOf(part) {
-			return fmt.Sprintf("skiff has not logged that it %s", part)
+		if !t.log.has(part) {
+			return "skiff has not logged that it " + part
 		}
 	}
 	return ""
+}
+
+// missing says what is not yet in the world that has to be there, "" if all is.
+func (s *step) missing(before, now world) string {
+	if have, want := strings.Join(now.lines, "\n"), strings.Join(s.now, "\n"); !like(have, want) {
+		return fmt.Sprintf("there is\n%s\nwant\n%s", have, want)
+	}
+	for name, old := range before.ids {
+		for _, prefix := range s.replaced {
+			if now := now.ids[name]; strings.HasPrefix(name, prefix) && (now[0] == old[0] || now[1] == old[1] && now[1] != "") {
+				return name + " has not been replaced"
+			}
+		}
+	}
+	if had := now.history[min(len(before.history), len(now.history)):]; s.pods != nil && !slices.Equal(had, s.pods) {
+		return fmt.Sprintf("what happened to the pods: %s; want %s", strings.Join(had, ", "), strings.Join(s.pods, ", "))
+	}
+	if s.event != "" && len(now.newEvents(before, s.event)) == 0 {
+		return "there is no Event " + s.event
+	}
+	return ""
+}
+
+// like compares text with a pattern, in which * stands for anything within a line.
+func like(text, pattern string) bool {
+	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `.*`) + "$").MatchString(text)
 }
 
 // labelled puts lines under a label at the left margin. No lines give no text.

@@ -36,7 +36,7 @@ func TestDemoComesTrueAndTellsWhy(t *testing.T) {
 		"because Pod default/cache-0 DELETED",
 		"event  redis/cache  PodsDeleted",
 		"event  deployment/predixy  Restarted  restarted by RestartTrigger predixy: pod cache-0 replaced, new IP",
-		"restarts 1  the last one for NewPodRunning of pod cache-0",
+		"restarts 1  last for NewPodRunning of pod cache-0",
 		"All 13 steps came true",
 	} {
 		if !strings.Contains(r.stdout, text) {
@@ -57,39 +57,57 @@ func TestDemoFailsWithTheStepThatDoesNotComeTrue(t *testing.T) { synctest.Test(t
 
 func demoFails(t *testing.T) {
 	run := func(ctx context.Context, s step) error {
-		return runDemo(ctx, io.Discard, pipeCluster(), &deeds{}, time.Second, []act{{"All", []step{s}}})
+		return runDemo(ctx, io.Discard, pipeCluster(), &actionLog{}, time.Second, []act{{"All", []step{s}}})
 	}
 
-	moon := func(_, _ world) string { return "the moon is not blue" }
-	err := run(t.Context(), step{title: "Wait", do: nothing, missing: moon})
-	if err == nil || !strings.Contains(err.Error(), "demo: step 1, Wait: not within 1s: the moon is not blue") {
+	empty := []string{"nothing is left"}
+	err := run(t.Context(), step{title: "Wait", do: nothing, now: []string{"the moon is blue"}})
+	if err == nil || !strings.Contains(err.Error(), "demo: step 1, Wait: not within 1s: there is\nnothing is left\nwant\nthe moon is blue") {
 		t.Errorf("error %v", err)
 	}
 	broken := errors.New("broken")
-	err = run(t.Context(), step{title: "Break", do: func(context.Context, *kube.Client) error { return broken }, missing: moon})
+	err = run(t.Context(), step{title: "Break", do: func(context.Context, *kube.Client) error { return broken }})
 	if !errors.Is(err, broken) {
 		t.Errorf("error %v", err)
 	}
-	err = run(t.Context(), step{title: "Idle", do: nothing, missing: func(_, _ world) string { return "" }})
+	err = run(t.Context(), step{title: "Idle", do: nothing, now: empty})
 	if err == nil || !strings.Contains(err.Error(), "step 1, Idle: it was true before anything was done") {
 		t.Errorf("error %v", err)
 	}
-	begun := false
-	comesTrue := func(_, _ world) string {
-		if begun {
-			return ""
-		}
-		return "more"
-	}
-	begin := func(context.Context, *kube.Client) error { begun = true; return nil }
-	err = run(t.Context(), step{title: "Silence", do: begin, missing: comesTrue, tells: []string{"sang"}})
+	err = run(t.Context(), step{title: "Silence", do: nothing, now: empty, tells: []string{"sang"}})
 	if err == nil || !strings.Contains(err.Error(), "skiff has not logged that it sang") {
 		t.Errorf("error %v", err)
 	}
-	begun = false
-	err = run(t.Context(), step{title: "Event", do: begin, missing: comesTrue, event: "Sang"})
+	err = run(t.Context(), step{title: "Event", do: nothing, now: empty, event: "Sang"})
 	if err == nil || !strings.Contains(err.Error(), "there is no Event Sang") {
 		t.Errorf("error %v", err)
+	}
+	err = run(t.Context(), step{title: "Order", do: nothing, now: empty, pods: []string{"a-0 gone"}})
+	if err == nil || !strings.Contains(err.Error(), "what happened to the pods: ; want a-0 gone") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestAStepOfTheDemoSaysWhatWasNotReplaced(t *testing.T) {
+	before := world{ids: map[string][2]string{"Pod/a-0": {"uid 1", "10.0.0.1"}, "Pod/b-0": {"uid 2", "10.0.0.2"}}}
+	for now, want := range map[[2]string]string{
+		{"uid 1", "10.0.0.1"}: "Pod/a-0 has not been replaced",
+		{"uid 3", "10.0.0.1"}: "Pod/a-0 has not been replaced",
+		{"uid 3", "10.0.0.3"}: "",
+		{}:                    "",
+	} {
+		s := step{replaced: []string{"Pod/a-"}}
+		if got := s.missing(before, world{ids: map[string][2]string{"Pod/a-0": now, "Pod/b-0": before.ids["Pod/b-0"]}}); got != want {
+			t.Errorf("now %v: %q, want %q", now, got, want)
+		}
+	}
+}
+
+func TestAStarOfTheDemoStandsForTheRestOfALineOnly(t *testing.T) {
+	for text, want := range map[string]bool{"a 1 b": true, "a  b": true, "a 1 b\na 2 b": false, "a 1 b c": false} {
+		if like(text, "a * b") != want {
+			t.Errorf("like(%q) is %t", text, !want)
+		}
 	}
 }
 
@@ -100,14 +118,14 @@ func demoIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	acts := demoActs()
 	last := &acts[2].steps[0] // the acts before it have left pods, mirrors and Events in flight
-	last.missing = func(_, _ world) string { return "more" }
+	last.now = []string{"more"}
 	last.do = func(context.Context, *kube.Client) error {
 		cancel(errors.New("interrupted"))
 		return nil
 	}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- runDemo(ctx, io.Discard, pipeCluster(), &deeds{}, demoPatience, acts[1:])
+		ended <- runDemo(ctx, io.Discard, pipeCluster(), &actionLog{}, demoPatience, acts[1:])
 	}()
 	<-ctx.Done()
 	select {
@@ -122,15 +140,10 @@ func demoIsInterrupted(t *testing.T) {
 }
 
 func TestNoStepOfTheDemoIsTrueOfAnEmptyCluster(t *testing.T) {
-	full := world{web: &webServerView{}, webDeployment: &deploymentView{}, webService: &serviceView{}, redis: &redisView{},
-		redisService: &serviceView{}, trigger: &triggerView{}, proxy: &deploymentView{}}
 	for _, a := range demoActs() {
 		for _, s := range a.steps {
-			if s.title != "Delete the WebServer" && s.missing(full, world{}) == "" {
+			if s.title != "Delete the WebServer" && s.missing(world{}, world{lines: []string{"nothing is left"}}) == "" {
 				t.Errorf("%s: true of an empty cluster", s.title)
-			}
-			if s.missing(full, full) == "" {
-				t.Errorf("%s: true of a cluster in which nothing has happened", s.title)
 			}
 		}
 	}
@@ -141,7 +154,7 @@ func TestNoStepOfTheDemoIsTrueOfAnEmptyCluster(t *testing.T) {
 func TestTheDemoShowsWhatSkiffDoes(t *testing.T) { synctest.Test(t, demoWithoutSkiff) }
 
 func demoWithoutSkiff(t *testing.T) {
-	err := onDemoCluster(t.Context(), pipeCluster(), &deeds{}, func(ctx context.Context, tour *tour) error {
+	err := onDemoCluster(t.Context(), pipeCluster(), &actionLog{}, func(ctx context.Context, tour *tour) error {
 		tour.cluster.api.ForgetRequests() // among them those of `skiff crds install`, which is for an administrator
 		for _, a := range demoActs() {
 			for _, s := range a.steps {
@@ -160,7 +173,7 @@ func demoWithoutSkiff(t *testing.T) {
 
 // withoutSkiff takes a step while no controller runs, and then starts them.
 func withoutSkiff(ctx context.Context, t *testing.T, tour *tour, s step) error {
-	tour.deeds.take()
+	tour.log.take()
 	before, err := tour.look(ctx)
 	if err != nil {
 		return err
@@ -183,7 +196,7 @@ func withoutSkiff(ctx context.Context, t *testing.T, tour *tour, s step) error {
 		defer cancel()
 		now, missing, err := tour.await(ctx, s, before)
 		if missing != "" {
-			t.Errorf("%s: does not come true: %s\n%s", s.title, missing, strings.Join(now.lines(), "\n"))
+			t.Errorf("%s: does not come true: %s\n%s", s.title, missing, strings.Join(now.lines, "\n"))
 		}
 		return err
 	})

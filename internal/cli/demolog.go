@@ -7,107 +7,89 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 )
 
-// deed is something that a controller has done, as its log tells it.
-type deed struct {
+// action is something that a controller did, as its log says it.
+type action struct {
 	cause string // why the object was reconciled
 	what  string // "created Service default/web-service"
 }
 
-// deeds is a log sink that keeps what the tour retells: each write of a controller with its cause, and what went wrong.
-type deeds struct {
-	mu     sync.Mutex // guards the rest
-	done   []deed
-	errors []string
+// actionLog is a log sink that keeps what the tour retells: each write of a controller with its cause, and the last error.
+type actionLog struct {
+	mu        sync.Mutex // guards the rest
+	actions   []action
+	lastError string
 }
 
-// take returns what was done since the last call.
-func (d *deeds) take() []deed {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	out := d.done
-	d.done = nil
+// take returns the actions since the last call.
+func (l *actionLog) take() []action {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := l.actions
+	l.actions = nil
 	return out
 }
 
-// tellOf says whether something was done since the last take of which text is a part.
-func (d *deeds) tellOf(text string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.ContainsFunc(d.done, func(one deed) bool { return strings.Contains(one.what, text) })
+// has says whether text is a part of an action since the last take.
+func (l *actionLog) has(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.actions, func(a action) bool { return strings.Contains(a.what, text) })
 }
 
-// tell makes lines of what was done, each cause once below what it led to.
-func tell(done []deed) []string {
-	if len(done) == 0 {
-		return []string{"had nothing to write"}
+// failure returns the last error, "" if there was none.
+func (l *actionLog) failure() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lastError
+}
+
+// describe makes lines of actions, each cause once below what it led to.
+func describe(actions []action) []string {
+	if len(actions) == 0 {
+		return []string{"no write was needed"}
 	}
 	var lines []string
-	for i, d := range done {
-		lines = append(lines, d.what)
-		if i+1 == len(done) || done[i+1].cause != d.cause {
-			lines = append(lines, "  because "+d.cause)
+	for i, a := range actions {
+		lines = append(lines, a.what)
+		if i+1 == len(actions) || actions[i+1].cause != a.cause {
+			lines = append(lines, "  because "+a.cause)
 		}
 	}
 	return lines
 }
 
-// failures returns the errors so far: what to show when a step does not come true.
-func (d *deeds) failures() []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Clone(d.errors)
-}
-
-func (d *deeds) logger() logr.Logger { return logr.New(deedSink{d, nil}) }
-
-// deedSink implements logr.LogSink. values are those of WithValues.
-type deedSink struct {
-	to     *deeds
-	values []any
-}
-
-func (s deedSink) Init(logr.RuntimeInfo)        {}
-func (s deedSink) Enabled(int) bool             { return true }
-func (s deedSink) WithName(string) logr.LogSink { return s }
-func (s deedSink) WithValues(kv ...any) logr.LogSink {
-	return deedSink{s.to, append(slices.Clip(s.values), kv...)}
-}
-
-func (s deedSink) Info(_ int, msg string, kv ...any) {
-	get := func(key string) string { return value(append(slices.Clip(s.values), kv...), key) }
-	object := cmp.Or(get("child"), get("pod"), get("target"))
-	if get("cause") == "" || object == "" {
-		return
-	}
-	if get("pod") != "" {
-		object = "pod " + object
-	}
-	d := deed{cause: get("cause"), what: msg + " " + object}
-	if why := cmp.Or(get("differences"), get("note")); why != "" {
-		d.what += ": " + why
-	}
-	s.to.mu.Lock()
-	defer s.to.mu.Unlock()
-	s.to.done = append(s.to.done, d)
-}
-
-func (s deedSink) Error(err error, msg string, kv ...any) {
-	all := append(slices.Clip(s.values), kv...)
-	s.to.mu.Lock()
-	defer s.to.mu.Unlock()
-	s.to.errors = append(s.to.errors, fmt.Sprintf("%s %s: %v", msg, value(all, "key"), err))
-}
-
-// value returns the last value of a key as text, "" if there is none.
-func value(kv []any, key string) string {
-	text := ""
-	for i := 0; i+1 < len(kv); i += 2 {
-		if kv[i] == key {
-			text = fmt.Sprint(kv[i+1])
+// logger returns a log that writes to l. It reads lines as JSON: with all that belongs to them, whoever has added it.
+func (l *actionLog) logger() logr.Logger {
+	return funcr.NewJSON(func(text string) {
+		var line struct {
+			Msg, Key, Cause, Child, Pod, Target, Note, Error string
+			Differences                                      []string
 		}
-	}
-	return text
+		if err := json.Unmarshal([]byte(text), &line, json.MatchCaseInsensitiveNames(true)); err != nil {
+			line.Error = fmt.Sprintf("read the log line %s: %v", text, err)
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if line.Error != "" {
+			l.lastError = fmt.Sprintf("%s %s: %s", line.Msg, line.Key, line.Error)
+			return
+		}
+		object := cmp.Or(line.Child, line.Target)
+		if line.Pod != "" {
+			object = "pod " + line.Pod
+		}
+		if line.Cause == "" || object == "" {
+			return
+		}
+		a := action{cause: line.Cause, what: line.Msg + " " + object}
+		if why := cmp.Or(strings.Join(line.Differences, ", "), line.Note); why != "" {
+			a.what += ": " + why
+		}
+		l.actions = append(l.actions, a)
+	}, funcr.Options{Verbosity: 9})
 }

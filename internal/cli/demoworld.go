@@ -1,21 +1,20 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 
+	"skiff/internal/cache"
 	"skiff/internal/kube"
 )
 
-// Where the tour takes place, and what it is about. The names are those of the examples.
-const (
-	demoNamespace = "default"
-	demoWeb       = "web"
-	demoRedis     = "cache"
-	demoProxy     = "predixy" // the RestartTrigger and its target
-)
+// demoNamespace is where the tour takes place. The names in it are those of the examples.
+const demoNamespace = "default"
 
 var (
 	webServers  = kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "webservers", Kind: "WebServer"}
@@ -27,134 +26,168 @@ var (
 	eventsV1    = kube.Resource{Group: "events.k8s.io", Version: "v1", Plural: "events", Kind: "Event"}
 )
 
-// conditionView is one condition of a status.
-type conditionView struct {
-	Type   string `json:"type"`
-	Status string `json:"status"`
+// demoObject is an object of the tour, with the pods whose names begin with NAME-.
+type demoObject struct {
+	resource kube.Resource
+	name     string
+	line     func(o object) string
+	pods     func(all []*podView) []string // nil: the pods are shown with another object
 }
 
-// isTrue says whether there is such a condition, and it is True.
-func isTrue(list []conditionView, conditionType string) bool {
-	return slices.Contains(list, conditionView{conditionType, "True"})
+// demoObjects are all of them, in the order in which they are shown.
+var demoObjects = []demoObject{
+	{webServers, "web", line("webserver/web  %s  image %s  pods ready %s of %s, updated %s  node port %s", "ready", "spec image",
+		"status readyReplicas", "spec replicas", "status updatedReplicas", "status nodePort"), nil},
+	{services, "web-service", line("service/web-service  node port %s", "spec ports 0 nodePort"), nil},
+	{deployments, "web", line("deployment/web  ready %s  "+demoNote+": %s", "status readyReplicas",
+		"metadata annotations "+demoNote), podSummary},
+	{redises, "cache", line("redis/cache  %s  port %s  pods ready %s of %s, updated %s  finalizer %s", "ready", "spec port",
+		"status readyReplicas", "spec num", "status updatedReplicas", "metadata finalizers 0"), nil},
+	{services, "cache", line("service/cache  clusterIP %s", "spec clusterIP"), podLines},
+	{triggers, "predixy", line("restarttrigger/predixy  %s  restarts %s  last for %s of pod %s", "ready", "status restarts",
+		"status lastRestart reason", "status lastRestart pod"), nil},
+	{deployments, "predixy", line("deployment/predixy  ready %s of %s  restarted at %s", "status readyReplicas", "spec replicas",
+		"spec template metadata annotations kubectl.kubernetes.io/restartedAt"), podSummary},
 }
 
-type webServerView struct {
-	kube.Meta `json:"metadata"`
-	Spec      struct {
-		Image    string `json:"image"`
-		Replicas int    `json:"replicas"`
-	} `json:"spec"`
-	Status struct {
-		ObservedGeneration int64           `json:"observedGeneration"`
-		ReadyReplicas      int             `json:"readyReplicas"`
-		UpdatedReplicas    int             `json:"updatedReplicas"`
-		NodePort           int             `json:"nodePort"`
-		Conditions         []conditionView `json:"conditions"`
-	} `json:"status"`
-}
-
-// ready says whether the status speaks of the present spec and says Ready; so do the others.
-func (w *webServerView) ready() bool {
-	return isTrue(w.Status.Conditions, "Ready") && w.Status.ObservedGeneration == w.Generation
-}
-
-type redisView struct {
-	kube.Meta `json:"metadata"`
-	Spec      struct {
-		Num   int    `json:"num"`
-		Port  int    `json:"port"`
-		Image string `json:"image"` // "" is a default of skiff's
-	} `json:"spec"`
-	Status struct {
-		ObservedGeneration int64           `json:"observedGeneration"`
-		Replicas           int             `json:"replicas"`
-		ReadyReplicas      int             `json:"readyReplicas"`
-		UpdatedReplicas    int             `json:"updatedReplicas"`
-		Conditions         []conditionView `json:"conditions"`
-	} `json:"status"`
-}
-
-func (r *redisView) ready() bool {
-	return isTrue(r.Status.Conditions, "Ready") && r.Status.ObservedGeneration == r.Generation
-}
-
-type triggerView struct {
-	kube.Meta `json:"metadata"`
-	Status    struct {
-		ObservedGeneration int64 `json:"observedGeneration"`
-		Restarts           int   `json:"restarts"`
-		LastRestart        struct {
-			Reason string `json:"reason"`
-			Pod    string `json:"pod"`
-		} `json:"lastRestart"`
-		Conditions []conditionView `json:"conditions"`
-	} `json:"status"`
-}
-
-func (r *triggerView) ready() bool {
-	return isTrue(r.Status.Conditions, "Ready") && r.Status.ObservedGeneration == r.Generation
-}
-
-type deploymentView struct {
-	kube.MetaAnnotated `json:"metadata"`
-	Spec               struct {
-		Replicas int `json:"replicas"`
-		Template struct {
-			Metadata struct {
-				Annotations kube.Labels `json:"annotations"`
-			} `json:"metadata"`
-		} `json:"template"`
-	} `json:"spec"`
-	Status struct {
-		ReadyReplicas int `json:"readyReplicas"`
-	} `json:"status"`
-}
-
-// restartedAt is what `kubectl rollout restart` and a RestartTrigger set, "" before the first time.
-func (d *deploymentView) restartedAt() string {
-	at, _ := d.Spec.Template.Metadata.Annotations.Get("kubectl.kubernetes.io/restartedAt")
-	return at
-}
-
-type serviceView struct {
-	kube.Meta `json:"metadata"`
-	Spec      struct {
-		ClusterIP string `json:"clusterIP"`
-		Ports     []struct {
-			NodePort int `json:"nodePort"`
-		} `json:"ports"`
-	} `json:"spec"`
-}
-
-func (s *serviceView) nodePort() int {
-	if s == nil || len(s.Spec.Ports) == 0 {
-		return 0
+// line returns a function that shows the fields of an object, each a path of names; "ready" stands for what its conditions say.
+func line(format string, fields ...string) func(o object) string {
+	return func(o object) string {
+		var values []any
+		for _, f := range fields {
+			if f == "ready" {
+				values = append(values, readiness(condition("Ready")(o) == "True" &&
+					at(o, "status observedGeneration") == at(o, "metadata generation")))
+				continue
+			}
+			values = append(values, at(o, f))
+		}
+		return fmt.Sprintf(format, values...)
 	}
-	return s.Spec.Ports[0].NodePort
+}
+
+// at returns a field as text, "-" where it is not set. 0 is the first of a list.
+func at(o object, names string) string {
+	var v any = o
+	for name := range strings.FieldsSeq(names) {
+		if list, ok := v.([]any); ok && name == "0" && len(list) > 0 {
+			v = list[0]
+			continue
+		}
+		o, _ := v.(object)
+		v = o[name]
+	}
+	return cmp.Or(scalar(v), "-")
+}
+
+func readiness(ready bool) string {
+	if ready {
+		return "Ready"
+	}
+	return "not ready"
 }
 
 type podView struct {
 	kube.Meta `json:"metadata"`
 	Spec      struct {
-		NodeName   string `json:"nodeName"`
 		Containers []struct {
 			Image string `json:"image"`
 		} `json:"containers"`
 	} `json:"spec"`
 	Status struct {
-		PodIP      string          `json:"podIP"`
-		Conditions []conditionView `json:"conditions"`
+		PodIP      string `json:"podIP"`
+		Conditions []struct {
+			Type   string `json:"type"`
+			Status string `json:"status"`
+		} `json:"conditions"`
 	} `json:"status"`
 }
 
-func (p *podView) ready() bool { return isTrue(p.Status.Conditions, "Ready") && !p.Deleting() }
+func (p *podView) ready() bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == "Ready" {
+			return c.Status == "True" && !p.Deleting()
+		}
+	}
+	return false
+}
 
-// image is that of the first container.
 func (p *podView) image() string {
 	if len(p.Spec.Containers) == 0 {
 		return ""
 	}
 	return p.Spec.Containers[0].Image
+}
+
+// podLines show pods one by one.
+func podLines(all []*podView) (lines []string) {
+	for _, p := range all {
+		lines = append(lines, fmt.Sprintf("pod/%s  %s  %s  uid %.8s  %s", p.Name, readiness(p.ready()), p.Status.PodIP, p.UID, p.image()))
+	}
+	return lines
+}
+
+// podSummary shows many pods in one line.
+func podSummary(all []*podView) []string {
+	ready, images := 0, map[string]bool{}
+	for _, p := range all {
+		images[p.image()] = true
+		if p.ready() {
+			ready++
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d of %d pods ready, running %s", ready, len(all), strings.Join(slices.Sorted(maps.Keys(images)), ", "))}
+}
+
+// world is the part of the cluster that the tour is about, as a user sees it.
+type world struct {
+	lines   []string             // what there is, to be shown and to be compared
+	ids     map[string][2]string // by "Service/web-service" or "Pod/cache-0": the uid, and the address of a pod
+	history []string             // of the pods since the tour began: "cache-2 gone", "cache-2 ready"
+	events  []string
+}
+
+// look reads the world from the server.
+func (t *tour) look(ctx context.Context) (world, error) {
+	w := world{ids: map[string][2]string{}}
+	all, err := t.pods.read(&w)
+	if err != nil {
+		return w, err
+	}
+	for _, d := range demoObjects {
+		var o object
+		err := t.client.Get(ctx, d.resource, kube.Key{Namespace: demoNamespace, Name: d.name}, &o)
+		if err != nil && !kube.IsNotFound(err) {
+			return w, err
+		}
+		if err == nil {
+			w.lines = append(w.lines, d.line(o))
+			w.ids[d.resource.Kind+"/"+d.name] = [2]string{at(o, "metadata uid")}
+		}
+		if d.pods != nil {
+			w.lines = append(w.lines, d.pods(slices.DeleteFunc(slices.Clone(all), func(p *podView) bool {
+				return !strings.HasPrefix(p.Name, d.name+"-")
+			}))...)
+		}
+	}
+	if w.lines == nil {
+		w.lines = []string{"nothing is left"}
+	}
+	list, err := kube.List[*eventView](ctx, t.client, kube.Query{Resource: eventsV1, Namespace: demoNamespace}, kube.ListOptions{})
+	for _, e := range list.Items {
+		w.events = append(w.events, fmt.Sprintf("%s/%s  %s  %s", strings.ToLower(e.Regarding.Kind), e.Regarding.Name, e.Reason, e.Note))
+	}
+	return w, err
+}
+
+// newEvents returns the Events of a reason that were not there before.
+func (w world) newEvents(before world, reason string) []string {
+	return slices.DeleteFunc(slices.Clone(w.events), func(e string) bool {
+		return !strings.Contains(e, "  "+reason+"  ") || slices.Contains(before.events, e)
+	})
 }
 
 type eventView struct {
@@ -167,110 +200,53 @@ type eventView struct {
 	Note   string `json:"note"`
 }
 
-// world is the part of the cluster that the tour is about, as a user sees it. What is not there is nil.
-type world struct {
-	web           *webServerView
-	webDeployment *deploymentView
-	webService    *serviceView
-	redis         *redisView
-	redisService  *serviceView
-	trigger       *triggerView
-	proxy         *deploymentView
-	pods          []*podView
-	history       []string // of the pods, since the tour began: see podHistory
-	events        []*eventView
+// podHistory follows the pods of the tour's namespace through skiff's own mirror: looks from time to time would miss the order of a
+// roll.
+type podHistory struct {
+	store *cache.Store[*podView]
+	mu    sync.Mutex // guards lines
+	lines []string
 }
 
-// look reads the world from the server.
-func (t *tour) look(ctx context.Context) (w world, err error) {
-	read := func(f func() error) {
-		if err == nil {
-			err = f()
+func newPodHistory(c *kube.Client) *podHistory {
+	h := &podHistory{store: cache.New[*podView](cache.Options{Resource: pods, Namespaces: []string{demoNamespace}, Client: c})}
+	h.store.OnChange(func(c cache.Change[*podView]) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		switch p := c.Object(); {
+		case c.Type == cache.Gone:
+			h.lines = append(h.lines, p.Name+" gone")
+		case p.ready() && (c.Type == cache.Appeared || !c.Old.ready()):
+			h.lines = append(h.lines, p.Name+" ready")
 		}
-	}
-	read(func() (err error) { w.web, err = get[webServerView](ctx, t.client, webServers, demoWeb); return })
-	read(func() (err error) {
-		w.webDeployment, err = get[deploymentView](ctx, t.client, deployments, demoWeb)
-		return
 	})
-	read(func() (err error) {
-		w.webService, err = get[serviceView](ctx, t.client, services, demoWeb+"-service")
-		return
-	})
-	read(func() (err error) { w.redis, err = get[redisView](ctx, t.client, redises, demoRedis); return })
-	read(func() (err error) { w.redisService, err = get[serviceView](ctx, t.client, services, demoRedis); return })
-	read(func() (err error) { w.trigger, err = get[triggerView](ctx, t.client, triggers, demoProxy); return })
-	read(func() (err error) { w.proxy, err = get[deploymentView](ctx, t.client, deployments, demoProxy); return })
-	read(func() error {
-		list, err := kube.List[*eventView](ctx, t.client, kube.Query{Resource: eventsV1, Namespace: demoNamespace}, kube.ListOptions{})
-		w.events = list.Items
-		return err
-	})
-	w.pods, w.history = t.pods.read()
-	return w, err
+	return h
 }
 
-// get reads one object, nil where there is none.
-func get[V any](ctx context.Context, c *kube.Client, r kube.Resource, name string) (*V, error) {
-	v := new(V)
-	err := c.Get(ctx, r, kube.Key{Namespace: demoNamespace, Name: name}, v)
-	if kube.IsNotFound(err) {
-		return nil, nil
+// read returns the pods, in the order of their names, and puts what is known of them into w.
+func (h *podHistory) read(w *world) ([]*podView, error) {
+	all, err := h.store.List(demoNamespace)
+	all = slices.SortedFunc(slices.Values(all), func(a, b *podView) int { return cmp.Compare(a.Name, b.Name) })
+	for _, p := range all {
+		w.ids["Pod/"+p.Name] = [2]string{p.UID, p.Status.PodIP}
 	}
-	return v, err
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w.history = slices.Clone(h.lines)
+	return all, err
 }
 
-// podsOf returns the pods whose names begin with NAME-.
-func (w world) podsOf(name string) []*podView {
-	var out []*podView
-	for _, p := range w.pods {
-		if strings.HasPrefix(p.Name, name+"-") {
-			out = append(out, p)
-		}
+// follow keeps up with the server while work runs.
+func (h *podHistory) follow(ctx context.Context, work func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var running sync.WaitGroup
+	running.Go(func() { h.store.Run(ctx) })
+	err := h.store.WaitSynced(ctx)
+	if err == nil {
+		err = work(ctx)
 	}
-	return out
-}
-
-// pod returns one pod, nil where there is none.
-func (w world) pod(name string) *podView {
-	for _, p := range w.pods {
-		if p.Name == name {
-			return p
-		}
-	}
-	return nil
-}
-
-// podsReady says how many pods of a name are ready and run an image ("": any), and how many there are in all.
-func (w world) podsReady(name, image string) (ready, all int) {
-	for _, p := range w.podsOf(name) {
-		all++
-		if p.ready() && (image == "" || p.image() == image) {
-			ready++
-		}
-	}
-	return ready, all
-}
-
-// since returns what has happened to the pods of a name since before.
-func (w world) since(before world, name string) []string {
-	var out []string
-	for _, line := range w.history[min(len(before.history), len(w.history)):] {
-		if strings.HasPrefix(line, name+"-") {
-			out = append(out, line)
-		}
-	}
-	return out
-}
-
-// newEvents returns the Events of a reason that were not there before, as text.
-func (w world) newEvents(before world, reason string) []string {
-	var out []string
-	for _, e := range w.events {
-		old := slices.ContainsFunc(before.events, func(b *eventView) bool { return b.UID == e.UID })
-		if e.Reason == reason && !old {
-			out = append(out, fmt.Sprintf("%s/%s  %s  %s", strings.ToLower(e.Regarding.Kind), e.Regarding.Name, e.Reason, e.Note))
-		}
-	}
-	return out
+	stop()
+	running.Wait()
+	return err
 }

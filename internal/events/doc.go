@@ -3,7 +3,7 @@
 //
 // Recording never blocks or fails a reconcile: Record puts the event into a bounded queue and returns; what
 // does not fit is dropped and counted. Sending is the job of one goroutine, which the caller of Run owns.
-// Equal events become one Event with a series, so that a loop that says the same thing a thousand times costs
-// two requests; different ones about one object are limited in rate. It is on no step of the way of an
-// event: it hangs below Reconcile and reads nothing back.
+// Events with the same note become one Event with a series, so that a loop that says the same thing a thousand times
+// costs two requests; different ones about one object are limited in number. It is not on the path of a watch event:
+// operators call it in Reconcile, and it reads nothing back.
 package events

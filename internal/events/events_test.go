@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +26,8 @@ type sink struct {
 	events   map[string]map[string]any
 	requests []string
 	answer   func(w http.ResponseWriter, r *http.Request) bool
+
+	credentials kube.Credentials // of the client
 }
 
 func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -113,11 +116,12 @@ func record(t *testing.T, s *sink, f func(t *testing.T, r *Recorder, stop func()
 		srv := &http.Server{Handler: s}
 		var wg sync.WaitGroup
 		wg.Go(func() { _ = srv.Serve(l) })
-		client, err := kube.New(kube.Config{Server: "http://fake", DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		dial := func(context.Context, string, string) (net.Conn, error) {
 			ours, theirs := net.Pipe()
 			l <- theirs
 			return ours, nil
-		}})
+		}
+		client, err := kube.New(kube.Config{Server: "http://fake", DialContext: dial, Credentials: s.credentials})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,11 +186,11 @@ func TestAnEventCarriesAllThatTheAPIAsksFor(t *testing.T) {
 }
 
 // Rules: EVT-03
-func TestRepeatedEventsBecomeOneSeriesWithTheFirstNote(t *testing.T) {
+func TestRepeatedEventsBecomeOneSeries(t *testing.T) {
 	s := &sink{}
 	record(t, s, func(t *testing.T, r *Recorder, _ func()) {
-		for i := range 5 {
-			r.Record(event("Failed", fmt.Sprint("note ", i)))
+		for range 5 {
+			r.Record(event("Failed", "note 0"))
 		}
 		synctest.Wait()
 		if got := s.told(); got != "Failed x2 note 0" || s.count() != 2 {
@@ -195,6 +199,107 @@ func TestRepeatedEventsBecomeOneSeriesWithTheFirstNote(t *testing.T) {
 		time.Sleep(8 * time.Minute) // virtual
 		if got := s.told(); got != "Failed x5 note 0" || s.count() != 3 {
 			t.Errorf("after six minutes of silence: %s in %d requests, want all five in three", got, s.count())
+		}
+	})
+}
+
+// Rules: EVT-03
+func TestADifferentNoteIsADifferentEventWithinLimits(t *testing.T) {
+	s := &sink{}
+	record(t, s, func(t *testing.T, r *Recorder, _ func()) {
+		for range 3 {
+			r.Record(event("Applied", "differed in image"))
+			r.Record(event("Applied", "differed in replicas"))
+		}
+		time.Sleep(8 * time.Minute)
+		got := s.told()
+		if s.stored() != 2 || !strings.Contains(got, "x3 differed in image") || !strings.Contains(got, "x3 differed in rep") {
+			t.Errorf("got %s, want two Events that happened three times each", got)
+		}
+	})
+	s = &sink{}
+	record(t, s, func(t *testing.T, r *Recorder, _ func()) {
+		for i := range 50 {
+			r.Record(event("Failed", fmt.Sprint("port ", i)))
+			time.Sleep(time.Second)
+		}
+		time.Sleep(8 * time.Minute)
+		last := fmt.Sprintf("x%d port 9", 50-maxNotes+1)
+		if n := s.stored(); n != maxNotes || r.Dropped() != 0 || !strings.Contains(s.told(), last) {
+			t.Errorf("%d Events and %d dropped, want %d and %s: %s", n, r.Dropped(), maxNotes, last, s.told())
+		}
+		time.Sleep(time.Hour)
+		r.Record(event("Failed", "port 51"))
+		synctest.Wait()
+		if n := s.stored(); n != maxNotes+1 {
+			t.Errorf("%d Events an hour later", n)
+		}
+	})
+}
+
+func TestAnEventBeyondTheLimitOfItsObjectIsCountedInTheLatestOfItsSort(t *testing.T) {
+	s := &sink{}
+	record(t, s, func(t *testing.T, r *Recorder, _ func()) {
+		for i := range burst {
+			r.Record(event(fmt.Sprint("Reason", i), "first"))
+		}
+		r.Record(event("Reason0", "second"))
+		time.Sleep(8 * time.Minute)
+		if got := s.told(); r.Dropped() != 0 || !strings.Contains(got, "Reason0 x2 first") {
+			t.Errorf("%d dropped, told %s", r.Dropped(), got)
+		}
+	})
+}
+
+func TestANoteIsPrintable(t *testing.T) {
+	s := &sink{}
+	record(t, s, func(t *testing.T, r *Recorder, _ func()) {
+		r.Record(event("Failed", "no\x1b[2J\nforged"))
+		r.Record(event("Failed", strings.Repeat("\x1b", 2000)))
+		synctest.Wait()
+		if got := s.told(); strings.Contains(got, "\x1b") || !strings.Contains(got, `no\x1b[2J forged`) {
+			t.Errorf("told %.200q", got)
+		}
+		for _, e := range s.events {
+			if n := len(e["note"].(string)); n > maxNote {
+				t.Errorf("a note of %d bytes", n)
+			}
+		}
+	})
+}
+
+// panicking are credentials of which the first calls panic.
+type panicking struct{ left atomic.Int32 }
+
+func (p *panicking) Authorization(context.Context) (string, error) {
+	if p.left.Add(-1) >= 0 {
+		panic("no token today")
+	}
+	return "", nil
+}
+func (p *panicking) Invalidate(time.Time) {}
+
+func TestAPanicOfTheSenderIsContainedAndSendingGoesOn(t *testing.T) {
+	credentials := &panicking{}
+	credentials.left.Store(3)
+	s := &sink{credentials: credentials}
+	record(t, s, func(t *testing.T, r *Recorder, stop func()) {
+		for i := range 4 {
+			r.Record(event(fmt.Sprint("Reason", i), "x"))
+		}
+		time.Sleep(firstPause / 2)
+		if r.Panics() != 1 {
+			t.Errorf("%d panics at first, want a pause after one", r.Panics())
+		}
+		time.Sleep(10 * time.Second)
+		if r.Panics() != 3 || r.Dropped() != 3 || s.told() != "Reason3 x1 x" {
+			t.Errorf("%d panics, %d dropped, told %s", r.Panics(), r.Dropped(), s.told())
+		}
+		credentials.left.Store(1)
+		r.Record(event("Last", "x"))
+		stop()
+		if r.Panics() != 4 {
+			t.Errorf("%d panics with that of the flush", r.Panics())
 		}
 	})
 }
@@ -314,7 +419,8 @@ func TestEventsOfVeryManyObjectsAreAllSent(t *testing.T) {
 		full := newSender(r)
 		for i := range maxObjects {
 			o := Object{UID: fmt.Sprint("u", i)}
-			full.series[key{regarding: o}], full.buckets[o] = &series{count: 1, written: 1, last: time.Now()}, &bucket{at: time.Now()}
+			full.series[key{regarding: o}] = []*series{{count: 1, written: 1, last: time.Now()}}
+			full.buckets[o] = &bucket{at: time.Now()}
 		}
 		for range 2 {
 			full.take(t.Context(), queued{event("Created", "x"), time.Now()})

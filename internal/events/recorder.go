@@ -3,7 +3,9 @@ package events
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +30,8 @@ const (
 	// flushTimeout is how long a shutdown waits for what is still queued: events are a courtesy, and the
 	// process has a grace period to keep.
 	flushTimeout = 3 * time.Second
+	// firstPause and longestPause are between a panic of the sender and its next try.
+	firstPause, longestPause = time.Second, 5 * time.Minute
 )
 
 // Object is what an event is about.
@@ -55,9 +59,6 @@ type Event struct {
 	Reason    string // why, in CamelCase for machines: "CreatePod"
 	Action    string // what was done or tried, in CamelCase: "Reconcile"
 	Note      string // for people; longer than 1 KiB is cut. It must not hold secrets
-	// EachNote makes Events with different notes different ones. Otherwise they are repetitions of the first, whose note
-	// stays.
-	EachNote bool
 }
 
 // Options configure a Recorder.
@@ -76,6 +77,7 @@ type Recorder struct {
 	log        logr.Logger
 	queue      chan queued
 	dropped    atomic.Uint64
+	panics     atomic.Uint64
 }
 
 // queued is an event and when it happened.
@@ -111,21 +113,46 @@ func (r *Recorder) Record(e Event) {
 	}
 }
 
+// Panics returns how often sending has panicked.
+func (r *Recorder) Panics() uint64 { return r.panics.Load() }
+
 // Dropped returns how many events were not sent: the queue was full, an object had too many, or the server
 // refused them.
 func (r *Recorder) Dropped() uint64 { return r.dropped.Load() }
 
-// Run sends events until ctx ends, and then for at most three more seconds what is still queued. It always
-// returns nil: no event is worth a failure.
+// Run sends events until ctx ends, and then for at most three more seconds what is still queued. It always returns
+// nil: no event is worth a failure. A panic is logged and counted, and costs the event that was being sent and the
+// open series; sending goes on after a pause.
 func (r *Recorder) Run(ctx context.Context) error {
+	for pause := firstPause; r.send(ctx); pause = min(2*pause, longestPause) {
+		select {
+		case <-ctx.Done(): // once more, to flush
+		case <-time.After(pause):
+		}
+	}
+	return nil
+}
+
+// send sends until ctx ends, or until a panic, which it reports.
+func (r *Recorder) send(ctx context.Context) (panicked bool) {
+	flushing := false
+	defer func() {
+		if p := recover(); p != nil {
+			r.dropped.Add(1)
+			r.panics.Add(1)
+			r.log.Error(fmt.Errorf("panic: %v", p), "sending events panicked", "stack", string(debug.Stack()))
+			panicked = !flushing
+		}
+	}()
 	s := newSender(r)
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for {
 		if ctx.Err() != nil {
+			flushing = true
 			s.flush(context.WithoutCancel(ctx))
 			s.tell()
-			return nil
+			return false
 		}
 		select {
 		case <-ctx.Done():

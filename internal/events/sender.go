@@ -2,7 +2,9 @@ package events
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"skiff/internal/kube"
@@ -25,25 +27,25 @@ const (
 	// numbers of client-go's spam filter.
 	burst  = 25
 	refill = 5 * time.Minute
+	// maxNotes is how many notes of one key get an Event of their own within six minutes. A further one is counted in
+	// the latest of these: texts that never repeat, say with a port number, must not make Events without end.
+	maxNotes = 10
 	// maxObjects bounds the memory of series and limits. Events about more objects than this within six minutes make
 	// no series, and their limits begin anew; none is lost for that. 4,096 is the size of client-go's caches.
 	maxObjects = 4096
 )
 
-// key says which events are the same. The note is part of it only for those with EachNote: five failures with five
-// texts are one series, which shows the first.
+// key says which events are of the same sort. Those with the same note are one series. client-go leaves the note out
+// of the comparison, and its Events hide all that was different after the first: which field was changed, which pod
+// failed.
 type key struct {
 	typ                Type
 	reason, action     string
-	note               string
 	regarding, related Object
 }
 
 func keyOf(e Event) key {
 	k := key{typ: e.Type, reason: e.Reason, action: e.Action, regarding: e.Regarding, related: e.Related}
-	if e.EachNote {
-		k.note = e.Note
-	}
 	// The same object at another version is the same object.
 	k.regarding.ResourceVersion, k.related.ResourceVersion = "", ""
 	return k
@@ -71,23 +73,23 @@ type bucket struct {
 // sender is the state of Run's goroutine; only that touches it.
 type sender struct {
 	*Recorder
-	series  map[key]*series
+	series  map[key][]*series // of one key, the latest last
 	buckets map[Object]*bucket
 	refused bool   // the server refused an event for lack of rights, and the log has it
 	told    uint64 // how many dropped events the log has, or need not have
 }
 
 func newSender(r *Recorder) *sender {
-	return &sender{Recorder: r, series: map[key]*series{}, buckets: map[Object]*bucket{}}
+	return &sender{Recorder: r, series: map[key][]*series{}, buckets: map[Object]*bucket{}}
 }
 
 // take sends a new event, or counts a repeated one. The first repetition is written at once, so that people
 // see that it is a series; later ones wait for sweep.
 func (s *sender) take(ctx context.Context, e queued) {
 	k := keyOf(e.Event)
-	if run := s.series[k]; run != nil {
-		run.count++
-		run.last = e.at
+	e.Note = printable(e.Note)
+	if run := s.find(k, e); run != nil {
+		run.repeat(e.at)
 		if run.written == 1 && !run.marked {
 			run.marked = true
 			s.write(ctx, run)
@@ -95,14 +97,44 @@ func (s *sender) take(ctx context.Context, e queued) {
 		return
 	}
 	if !s.allow(k.regarding, e.at) {
-		s.dropped.Add(1)
+		if runs := s.series[k]; len(runs) > 0 {
+			runs[len(runs)-1].repeat(e.at)
+		} else {
+			s.dropped.Add(1)
+		}
 		return
 	}
 	run := &series{first: e, count: 1, last: e.at}
 	if len(s.series) < maxObjects {
-		s.series[k] = run
+		s.series[k] = append(s.series[k], run)
 	}
 	if !s.write(ctx, run) && ctx.Err() == nil {
+		s.forget(k, run)
+	}
+}
+
+// find returns the series that an event belongs to, nil if it begins one.
+func (s *sender) find(k key, e queued) *series {
+	runs := s.series[k]
+	i := slices.IndexFunc(runs, func(run *series) bool { return run.first.Note == e.Note })
+	if i < 0 && len(runs) >= maxNotes {
+		i = len(runs) - 1
+	}
+	if i < 0 {
+		return nil
+	}
+	return runs[i]
+}
+
+func (r *series) repeat(at time.Time) {
+	r.count++
+	r.last = at
+}
+
+func (s *sender) forget(k key, run *series) {
+	if runs := slices.DeleteFunc(s.series[k], func(r *series) bool { return r == run }); len(runs) > 0 {
+		s.series[k] = runs
+	} else {
 		delete(s.series, k)
 	}
 }
@@ -128,13 +160,15 @@ func (s *sender) allow(o Object, now time.Time) bool {
 
 // sweep writes series that are due and forgets what is over.
 func (s *sender) sweep(ctx context.Context, now time.Time) {
-	for k, run := range s.series {
-		over := now.Sub(run.last) >= finishAfter
-		if run.count > run.written && (over || now.Sub(run.sent) >= refreshAfter) {
-			s.write(ctx, run)
-		}
-		if over {
-			delete(s.series, k)
+	for k, runs := range s.series {
+		for _, run := range slices.Clone(runs) {
+			over := now.Sub(run.last) >= finishAfter
+			if run.count > run.written && (over || now.Sub(run.sent) >= refreshAfter) {
+				s.write(ctx, run)
+			}
+			if over {
+				s.forget(k, run)
+			}
 		}
 	}
 	for o, b := range s.buckets {
@@ -166,7 +200,7 @@ func (s *sender) flush(ctx context.Context) {
 		}
 		break
 	}
-	for _, run := range s.series {
+	for _, run := range slices.Concat(slices.Collect(maps.Values(s.series))...) {
 		if run.count > run.written {
 			s.write(ctx, run)
 		}

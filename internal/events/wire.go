@@ -67,7 +67,7 @@ func (r *Recorder) body(run *series, name string) wireEvent {
 		Reason:              cut(e.Reason, maxField),
 		Type:                e.Type,
 		Regarding:           reference(e.Regarding),
-		Note:                cut(e.Note, maxNote),
+		Note:                e.Note, // printable, see take
 	}
 	w.Metadata.Name, w.Metadata.Namespace = name, namespaceOf(e.Regarding)
 	if e.Related != (Object{}) {
@@ -103,6 +103,9 @@ func eventName(object string, now time.Time) string {
 
 // randomName returns a valid name with 128 bits of chance.
 func randomName() string { return strings.ToLower(rand.Text()) }
+
+// printable returns a note as it may be shown in a terminal: it quotes errors of servers and names of others.
+func printable(note string) string { return cut(kube.Printable(note, maxNote), maxNote) }
 
 // cut shortens s to at most n bytes, between two characters.
 func cut(s string, n int) string {

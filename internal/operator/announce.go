@@ -33,7 +33,6 @@ func (a announcer) event(t events.Type, reason, note string, about *apply.Result
 		e.Related = events.Object{APIVersion: about.Resource.APIVersion(), Kind: about.Resource.Kind,
 			Namespace: about.Key.Namespace, Name: about.Key.Name}
 	}
-	e.EachNote = strings.HasPrefix(reason, "Apply") // the note says what was changed
 	a.events.Record(e)
 }
 

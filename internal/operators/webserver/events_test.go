@@ -25,7 +25,8 @@ func TestEventsTellWhatWasDoneAndWhatIsWrong(t *testing.T) {
 			"Normal Create", // both children
 			"Normal CreateService Service/web-service",
 			"Normal Paused",
-			"Normal Ready", // twice, which is a series
+			"Normal Ready", // of 3 pods
+			"Normal Ready", // of 5
 			"Normal Resumed",
 		})
 		for _, e := range w.Events(resource.Kind, "web") {

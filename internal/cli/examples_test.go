@@ -158,6 +158,7 @@ var notInTheTour = map[string]string{
 	"apps/statefulsets patch":                "the same",
 	"apps/daemonsets get":                    "the same",
 	"apps/daemonsets patch":                  "the same",
+	"namespaces get":                         "a source in another namespace",
 	"services get":                           "before the first change of a Service",
 	"services patch":                         "a change of a Service",
 	"pods get":                               "a cache that is behind",

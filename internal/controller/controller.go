@@ -48,14 +48,17 @@ const (
 type Func func(ctx context.Context, key kube.Key) (Outcome, error)
 
 // Outcome says what comes next after a run without an error; an error always wins over it.
-type Outcome time.Duration
+type Outcome struct {
+	after time.Duration
+	cause string
+}
 
 // Done waits for the next change. It is the zero value.
-const Done Outcome = 0
+var Done Outcome
 
 // After asks for another run after d, or at the next change if that is earlier. A d that is not positive
 // means at once, so that a time already past is never taken for Done.
-func After(d time.Duration) Outcome { return Outcome(max(d, 1)) }
+func After(d time.Duration) Outcome { return Outcome{max(d, 1), "scheduled recheck"} }
 
 // Wait is After for waits where 0 means that there is nothing to wait for: then it is Done.
 func Wait(d time.Duration) Outcome {
@@ -63,6 +66,14 @@ func Wait(d time.Duration) Outcome {
 		return Done
 	}
 	return After(d)
+}
+
+// Because names the cause of the run that o asks for: "debounce over", "waits for deployment/web".
+func (o Outcome) Because(cause string) Outcome {
+	if o != Done && cause != "" {
+		o.cause = cause
+	}
+	return o
 }
 
 // Options configure a Controller. Zero values mean the defaults.

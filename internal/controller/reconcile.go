@@ -64,9 +64,8 @@ func (c *Controller) settle(ctx context.Context, item queue.Item, outcome Outcom
 	case err == nil:
 		c.stats.again.Add(1)
 		c.queue.Forget(k)
-		d := time.Duration(outcome)
-		c.queue.AddAfter(k, d, "asked to look again")
-		return c.again("again in ", d)
+		c.queue.AddAfter(k, outcome.after, outcome.cause)
+		return c.again("again in ", outcome.after)
 	case ctx.Err() != nil:
 		return stopped
 	}

@@ -137,11 +137,11 @@ func testRestartArticleSample(s *Scope, _ *Skiff) {
 	}
 
 	table := strings.Split(s.Kubectl("get", "rt"), "\n")
-	if header := strings.Join(strings.Fields(table[0]), " "); header != "NAME SOURCE TARGETS LAST RESTART REASON COUNT READY AGE" {
+	if header := strings.Join(strings.Fields(table[0]), " "); header != "NAME SOURCE TARGETS PODS LAST RESTART REASON COUNT READY AGE" {
 		s.Errorf("columns: %s", header)
 	}
-	if row := strings.Fields(table[1]); len(row) != 8 || strings.Join(row[:3], " ") != "predixy app=redis-cluster deployment/predixy" ||
-		strings.Join(row[4:7], " ") != "NewPodRunning 1 True" {
+	if row := strings.Fields(table[1]); len(row) != 9 || strings.Join(row[:4], " ") != "predixy app=redis-cluster deployment/predixy 2" ||
+		strings.Join(row[5:8], " ") != "NewPodRunning 1 True" {
 		s.Errorf("row: %s", table[1])
 	}
 	for object, words := range map[string][]string{
@@ -173,6 +173,7 @@ func testRestartAllKindsInOrder(s *Scope, _ *Skiff) {
 	for _, w := range []string{"deployment/a", "statefulset/b", "daemonset/c"} {
 		s.Kubectl("rollout", "status", w, "--timeout=4m")
 	}
+	s.replacePod("redis-0")
 	s.Apply(restartTriggerManifest("all", `debounce: 1s, cooldown: 1s, targets: [{kind: Deployment, name: a}, {kind: StatefulSet, name: b}, {kind: DaemonSet, name: c}]`))
 	s.waitTrigger("all", "Ready", "True/Armed")
 	start := time.Now()

@@ -12,10 +12,10 @@ import (
 
 // digest is what is known of the source pods: of each that has run, by name, enough to tell whether it is still the same.
 //
-// As text it is one line, "v1 SOURCE NEWEST NAME=UID,RESTARTS,IP,FLAGS ...", sorted by name. It is bounded: when there are
-// more pods than the limit, or the line would become longer than maxDigest, it ends behind NEWEST. A process that starts from
-// such a line knows only that a pod is new if it was created later than NEWEST, a time in whole seconds; restarts, addresses and
-// deletions that it did not see are lost. As long as a process runs it has everything in memory, and misses nothing.
+// As text it is one line, "v2 SOURCE NEWEST NAME=UID,RESTARTS,IP,FLAGS ...", sorted by name. The line is bounded: with more
+// pods than the limit, or if it would become longer than maxDigest, it ends after NEWEST. A process that starts from such a
+// line only knows that a pod is new if it was created later than NEWEST, a time in whole seconds; it does not learn of
+// restarts, addresses and deletions that happened before. A running process has everything in memory, and misses nothing.
 type digest struct {
 	source string           // what the rest is about; another source begins anew
 	newest time.Time        // when the newest pod that ran was created
@@ -24,10 +24,10 @@ type digest struct {
 
 // entry is one pod.
 type entry struct {
-	uid      string // hashed, as ip
+	uid      string // hashed, like ip
 	restarts int32
 	ip       string // "": not known
-	gone     bool   // the pod of this uid is not there any more
+	gone     bool   // the pod with this uid is not there any more
 	lasting  bool   // its name can come back: a StatefulSet's pod, or a bare one
 }
 
@@ -35,30 +35,33 @@ const (
 	// maxDigest is a fraction of what an object in etcd may have (1.5 MiB), at the longest names that pods can have.
 	maxDigest = 64 << 10
 
-	digestVersion = "v1"
+	digestVersion = "v2"
 	flagGone      = "g"
 	flagLasting   = "l"
 )
 
-// hash shortens s to 40 bits: what is compared is one value with one other, never searched for among many.
-func hash(s string) string {
+// hash shortens what parts are to 40 bits: a value is compared with one other, never searched for among many.
+func hash(parts ...string) string {
 	h := fnv.New64a()
-	h.Write([]byte(s))
+	for _, s := range parts {
+		h.Write([]byte(s))
+		h.Write([]byte{0})
+	}
 	return strconv.FormatUint(h.Sum64()>>24, 36)
 }
 
 // encode returns the text, with at most limit pods one by one.
 func (d digest) encode(limit int) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s %d", digestVersion, d.source, d.newest.Unix())
-	if d.newest.IsZero() {
-		b.Reset()
-		fmt.Fprintf(&b, "%s %s -", digestVersion, d.source)
+	newest := "-"
+	if !d.newest.IsZero() {
+		newest = strconv.FormatInt(d.newest.Unix(), 10)
 	}
-	summary := b.String() + " +"
+	head := strings.Join([]string{digestVersion, d.source, newest}, " ")
 	if d.pods == nil || len(d.pods) > limit {
-		return summary
+		return head + " +"
 	}
+	var b strings.Builder
+	b.WriteString(head)
 	for _, name := range slices.Sorted(maps.Keys(d.pods)) {
 		e := d.pods[name]
 		fmt.Fprintf(&b, " %s=%s,%d,%s,", name, e.uid, e.restarts, e.ip)
@@ -69,13 +72,13 @@ func (d digest) encode(limit int) string {
 			b.WriteString(flagLasting)
 		}
 		if b.Len() > maxDigest {
-			return summary
+			return head + " +"
 		}
 	}
 	return b.String()
 }
 
-// decodeDigest reads the text; false if it is not one of ours, as that of a trigger that has never been looked at.
+// decodeDigest reads the text; false if it is not one of ours, for example empty because the trigger is new.
 func decodeDigest(text string) (digest, bool) {
 	words := strings.Fields(text)
 	if len(words) < 3 || words[0] != digestVersion {

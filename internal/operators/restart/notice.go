@@ -24,8 +24,8 @@ type change struct {
 }
 
 // notice compares the pods with what was known of them. It returns what is known now, the changes that count for the rule, in
-// the order of the pods' names, and whether what is known has to be stored: an entry that nothing can come of does not. At most
-// one change is reported of each pod. Where nothing is known yet, all that is there is taken as it is.
+// the order of the pods' names, and whether what is known has to be stored: an entry that no change can follow from need not
+// be. At most one change is reported of each pod. Where nothing is known yet, all pods are taken as they are.
 func notice(r *rule, known digest, pods []sourcePod) (now digest, changes []change, store bool) {
 	now = digest{source: r.source, newest: known.newest, pods: map[string]entry{}}
 	pods = slices.Clone(pods)
@@ -44,12 +44,13 @@ func notice(r *rule, known digest, pods []sourcePod) (now digest, changes []chan
 		var found []Reason
 		var note string
 		switch old, had := known.pods[p.name]; {
-		case first:
+		case first || known.pods == nil:
 			if p.running {
-				now.pods[p.name] = entryOf(p)
+				now.pods[p.name] = r.entryOf(p)
 			}
-		case known.pods == nil:
-			found, note = r.noticeLate(&now, p, newest)
+			if p.running && !first && p.created.After(newest) { // too many pods to know each
+				found, note = []Reason{PodReplaced, NewPodRunning}, "pod "+p.name+" is new and runs"
+			}
 		default:
 			found, note = r.noticePod(&now, p, old, had)
 		}
@@ -74,7 +75,7 @@ func notice(r *rule, known digest, pods []sourcePod) (now digest, changes []chan
 
 // noticePod compares one pod with its entry.
 func (r *rule) noticePod(now *digest, p sourcePod, old entry, had bool) (found []Reason, note string) {
-	e := entryOf(p)
+	e := r.entryOf(p)
 	same := had && old.uid == e.uid
 	if !p.running {
 		if !had {
@@ -95,7 +96,7 @@ func (r *rule) noticePod(now *digest, p sourcePod, old entry, had bool) (found [
 	case !had:
 		found, note = []Reason{NewPodRunning}, "pod "+p.name+" is new and runs"
 		if p.restarts > 0 {
-			found = append(found, ContainerRestarted) // before anybody looked
+			found = append(found, ContainerRestarted) // before we saw it
 		}
 	case !same:
 		found, note = []Reason{PodReplaced, NewPodRunning}, "pod "+p.name+" replaced"
@@ -115,18 +116,6 @@ func (r *rule) noticePod(now *digest, p sourcePod, old entry, had bool) (found [
 	return found, note
 }
 
-// noticeLate looks at one pod where too many are known to know each: it is new if it was created after the newest.
-func (r *rule) noticeLate(now *digest, p sourcePod, newest time.Time) (found []Reason, note string) {
-	if !p.running {
-		return nil, ""
-	}
-	now.pods[p.name] = entryOf(p)
-	if !p.created.After(newest) {
-		return nil, ""
-	}
-	return []Reason{PodReplaced, NewPodRunning}, "pod " + p.name + " is new and runs"
-}
-
 // add adds a change for the first reason, in the order of preference, that counts.
 func (r *rule) add(changes []change, pod, note string, found []Reason) []change {
 	for _, reason := range reasons {
@@ -137,15 +126,16 @@ func (r *rule) add(changes []change, pod, note string, found []Reason) []change 
 	return changes
 }
 
-func entryOf(p sourcePod) entry {
-	e := entry{uid: hash(p.uid), restarts: p.restarts, lasting: p.lasting}
+// entryOf is salted with what identifies the trigger, so that digests of two triggers cannot be compared.
+func (r *rule) entryOf(p sourcePod) entry {
+	e := entry{uid: hash(r.salt, p.uid), restarts: p.restarts, lasting: p.lasting}
 	if p.ip != "" {
-		e.ip = hash(p.ip)
+		e.ip = hash(r.salt, p.ip)
 	}
 	return e
 }
 
-// prune forgets pods that are gone where there are too many: those that are there matter more.
+// prune forgets pods that are gone where there are too many: pods that exist matter more.
 func (d digest) prune(limit int) {
 	for _, name := range slices.Sorted(maps.Keys(d.pods)) {
 		if len(d.pods) <= limit {
@@ -157,7 +147,7 @@ func (d digest) prune(limit int) {
 	}
 }
 
-// worthStoring says whether a process that would start from old would decide otherwise than one that starts from now.
+// worthStoring says whether a process that started from old would decide otherwise than one that started from now.
 func (r *rule) worthStoring(old, now digest) bool {
 	tooMany, before := len(now.pods) > r.maxPods, old.pods == nil || len(old.pods) > r.maxPods
 	switch {

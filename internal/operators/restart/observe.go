@@ -1,32 +1,39 @@
 package restart
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"skiff/internal/conditions"
+	"skiff/internal/events"
 	"skiff/internal/kube"
 )
 
-// invalid is a spec that makes no rule.
+// invalid is a spec that is wrong.
 func invalid(err error) *conditions.Problem {
 	return &conditions.Problem{Reason: "InvalidSpec", Message: err.Error() + "; correct the spec", Stalled: true}
 }
 
 // circular is a trigger whose restarts come back to it.
-func circular(way []kube.Key) *conditions.Problem {
-	if len(way) == 2 {
-		return &conditions.Problem{Reason: "SelfReference", Stalled: true, Message: "cycle " + cycleText(way) +
-			": the source matches the pods of a target, so that each restart would be followed by another; narrow spec.source.selector"}
+func circular(way []string) *conditions.Problem {
+	cycle := "cycle " + strings.Join(append(slices.Clip(way), way[0]), " -> ")
+	if len(way) == 1 {
+		return &conditions.Problem{Reason: "SelfReference", Stalled: true, Message: cycle +
+			": the source matches the pods of a target, so each restart would be followed by another; narrow spec.source.selector"}
 	}
-	return &conditions.Problem{Reason: "Cycle", Stalled: true, Message: "cycle " + cycleText(way) +
-		": the pods of a target of each are source pods of the next, so that restarts would never end; narrow the selector of one of them"}
+	return &conditions.Problem{Reason: "Cycle", Stalled: true, Message: cycle +
+		": the pods of a target of each are source pods of the next, so restarts would never end; narrow the selector of one of them"}
 }
 
-// failed is a request that did not work, given what follows from it. Its message is the same for each attempt, because a new
-// message is a write.
+// failed is a request that failed, with what follows from it. Its message is the same for each attempt, because a new message
+// is a write.
 func failed(err error, step string, stalled bool) *conditions.Problem {
 	p := &conditions.Problem{Reason: "RequestFailed", Message: kube.Explain(err) + "; " + step, Stalled: stalled}
 	if kube.IsForbidden(err) {
@@ -37,41 +44,58 @@ func failed(err error, step string, stalled bool) *conditions.Problem {
 
 // noSource says why the source pods are not known.
 func noSource(namespace string, err error) *conditions.Problem {
-	return &conditions.Problem{Reason: "SourceOutOfScope", Stalled: true,
-		Message: fmt.Sprintf("spec.source.namespace: skiff does not watch %s (%s); add it to --watch-namespaces or choose another", namespace, root(err))}
-}
-
-// root is the innermost text of an error.
-func root(err error) string {
 	for errors.Unwrap(err) != nil {
 		err = errors.Unwrap(err)
 	}
-	return err.Error()
+	return &conditions.Problem{Reason: "SourceOutOfScope", Stalled: true, Message: fmt.Sprintf(
+		"spec.source.namespace: skiff does not watch %s (%s); add it to --watch-namespaces or choose another", namespace, err)}
 }
 
-// observe returns the status that follows from a decision. r is nil where the spec makes no rule.
-func observe(t *RestartTrigger, r *rule, d *decision, now time.Time) Status {
-	s := Status{ObservedGeneration: t.Generation, State: d.state, Selector: t.Status.Selector, TargetNames: t.Status.TargetNames}
+// wasReverted says whether the trigger is stalled because its restart was reverted.
+func wasReverted(t *RestartTrigger) bool {
+	c, _ := conditions.Get(t.Status.Conditions, conditions.Stalled)
+	return c.Reason == reverted
+}
+
+// observe returns the status that follows from a decision. r is nil where the trigger is refused.
+func observe(t *RestartTrigger, r *rule, d *decision, matching int32, now time.Time) Status {
+	s := Status{ObservedGeneration: t.Generation, State: d.state, Cycle: d.cycle}
 	if r != nil {
-		s.Selector, s.TargetNames = r.selector.String(), r.targetNames()
-		if s.Pending != nil && !r.suspended && (d.problem == nil || !d.problem.Stalled) && s.Round == nil && s.due(r, now) > 0 {
-			at := stamp(now.Add(s.due(r, now)))
-			if before := t.Status.NextRestartTime; before != nil && !before.Before(at.Add(-time.Second)) && !before.After(at.Add(time.Second)) {
-				at = *before // the same, but for what rounding makes of it
-			}
-			s.NextRestartTime = &at
+		s.Selector, s.TargetNames, s.MatchingPods = r.selector.String(), r.targetNames(), matching
+		stalled := d.problem != nil && d.problem.Stalled
+		if s.Pending != nil && !r.suspended && !stalled && s.Round == nil {
+			s.NextRestartTime = next(t.Status.NextRestartTime, &s.State, r, now)
 		}
 	}
-	set := judge(t, r, d, s.NextRestartTime)
+	set := judge(t, r, d, &s, now)
 	s.Conditions = set.After(t.Status.Conditions, t.Generation, now)
 	return s
 }
 
-// armed is the reason of conditions where all is well.
-const armed = "Armed"
+// next returns when the pending restart is due, nil if it is already. A difference of a second is rounding.
+func next(before *time.Time, s *State, r *rule, now time.Time) *time.Time {
+	wait, _ := s.due(r, now)
+	if wait == 0 {
+		return nil
+	}
+	at := stamp(now.Add(wait))
+	if before != nil && at.Sub(*before).Abs() <= time.Second {
+		at = *before
+	}
+	return &at
+}
+
+// Reasons of conditions.
+const (
+	armed      = "Armed"
+	noMatching = "NoMatchingPods"
+	restarting = "Restarting"
+	pending    = "Pending"
+	held       = "Held"
+)
 
 // judge returns the conditions, without generation and time.
-func judge(t *RestartTrigger, r *rule, d *decision, next *time.Time) conditions.Set {
+func judge(t *RestartTrigger, r *rule, d *decision, s *Status, now time.Time) conditions.Set {
 	set := conditions.NewSet(t.Annotations)
 	if set.Paused.Status != conditions.True && t.Spec.Suspend { // which does the same
 		set.Paused = conditions.New(conditions.Paused, true, "Suspended",
@@ -83,23 +107,30 @@ func judge(t *RestartTrigger, r *rule, d *decision, next *time.Time) conditions.
 	progressing := func(on bool, reason, message string) {
 		set.Progressing = conditions.New(conditions.Progressing, on, reason, message)
 	}
-	progressing(false, armed, "nothing is waiting and nothing is under way")
-	ready(true, armed, "")
+	progressing(false, armed, "no restart is pending or under way")
 	if r != nil {
-		set.Ready.Message = fmt.Sprintf("watches pods with %s for %s", r.selector, reasonList(r.on))
+		ready(true, armed, fmt.Sprintf("watches pods with %s for %s", r.selector, join(r.on)))
+		if s.MatchingPods == 0 {
+			ready(false, noMatching, fmt.Sprintf("no pod in namespace %s matches %s; "+
+				"skiff goes on when one does", r.namespace, r.selector))
+		}
 	}
 	if set.Paused.Status == conditions.True {
 		ready(false, set.Paused.Reason, set.Paused.Message)
 	}
-	switch s := &d.state; {
+	switch {
 	case s.Round != nil:
 		text := fmt.Sprintf("restarting %s: %s", r.targetNames(), s.Round.Note)
-		progressing(true, "Restarting", text)
-		ready(false, "Restarting", text)
-	case s.Pending != nil && next != nil:
-		progressing(true, "Pending", fmt.Sprintf("%s; the restart is due at %s", s.Pending.Note, next.Format(time.RFC3339)))
+		progressing(true, restarting, text)
+		ready(false, restarting, text)
+	case s.Pending != nil && s.NextRestartTime != nil:
+		_, limit := s.due(r, now)
+		progressing(true, pending, fmt.Sprintf("%s; %sthe restart is due at %s", s.Pending.Note, r.delayed(limit),
+			s.NextRestartTime.Format(time.RFC3339)))
+	case s.Pending != nil && r.suspended:
+		progressing(false, held, s.Pending.Note+"; the restart runs when the trigger is no longer suspended or paused")
 	case s.Pending != nil:
-		progressing(false, "Held", s.Pending.Note+"; the restart is made when nothing keeps it any more")
+		progressing(false, held, s.Pending.Note+"; the restart is due")
 	}
 	if w := d.waiting; w != nil {
 		progressing(true, w.Reason, w.Message)
@@ -111,10 +142,96 @@ func judge(t *RestartTrigger, r *rule, d *decision, next *time.Time) conditions.
 	return set
 }
 
-func reasonList(on []Reason) string {
-	names := make([]string, len(on))
-	for i, r := range on {
-		names[i] = string(r)
+// delayed says which limit a restart waits for, besides the debounce.
+func (r *rule) delayed(limit string) string {
+	switch limit {
+	case cooldown:
+		return "cooldown " + short(r.cooldown) + ": "
+	case budget:
+		return fmt.Sprintf("the budget of %d per %s is used up: ", r.budget, short(r.per))
 	}
-	return strings.Join(names, ", ")
+	return ""
+}
+
+// matching returns how many pods match. Where the last one has just gone, that is not said for a minute: it may be replaced.
+func (m *memory) matching(before *Status, generation int64, d *decision, n int32, now time.Time) int32 {
+	if n > 0 || before.MatchingPods == 0 || before.ObservedGeneration != generation {
+		m.emptyAt = time.Time{}
+		return n
+	}
+	if m.emptyAt.IsZero() {
+		m.emptyAt = now.Add(recheck)
+	}
+	if wait := m.emptyAt.Sub(now); wait > 0 {
+		d.again(wait, "looks whether pods match again")
+		return before.MatchingPods
+	}
+	return 0
+}
+
+// postpone returns how long the write of a status can wait that only records what was seen: a second, or a minute if nothing
+// but the number of pods has changed, which is different for a moment with each pod that is replaced.
+func (m *memory) postpone(before, after *Status, d *decision, now time.Time) time.Duration {
+	rest, wait := *after, time.Second
+	rest.MatchingPods = before.MatchingPods
+	if reflect.DeepEqual(&rest, before) {
+		wait = recheck
+	}
+	rest.Seen, rest.Suppressed, rest.Pending, rest.NextRestartTime = before.Seen, before.Suppressed, before.Pending, before.NextRestartTime
+	rest.Conditions = slices.Clone(rest.Conditions)
+	for i, c := range rest.Conditions {
+		if i < len(before.Conditions) && c.Reason == before.Conditions[i].Reason {
+			rest.Conditions[i].Message = before.Conditions[i].Message
+		}
+	}
+	if d.restart >= 0 || !reflect.DeepEqual(&rest, before) || reflect.DeepEqual(after, before) {
+		m.recordAt = time.Time{}
+		return 0
+	}
+	if at := now.Add(wait); m.recordAt.IsZero() || at.Before(m.recordAt) {
+		m.recordAt = at
+	}
+	if wait = m.recordAt.Sub(now); wait <= 0 {
+		m.recordAt = time.Time{}
+	}
+	return wait
+}
+
+// record records an Event.
+func (r *run) record(e events.Event) {
+	e.Action = "Restart" // what this controller was doing; events.k8s.io/v1 demands it
+	r.recorder.Record(e)
+}
+
+// announce tells of a restart, on the target and on the trigger.
+func (r *run) announce(ref TargetRef, live *workload, round *Round) {
+	trigger, restarted := events.ObjectOf(resource, r.t), events.ObjectOf(targetKinds[ref.Kind], live)
+	r.record(events.Event{Regarding: restarted, Related: trigger, Type: events.Normal, Reason: "Restarted",
+		Note: "restarted by RestartTrigger " + r.t.Name + ": " + round.Note})
+	r.record(events.Event{Regarding: trigger, Related: restarted, Type: events.Normal, Reason: "Restarted",
+		Note: "restarted " + ref.String() + ": " + round.Note})
+}
+
+// tell tells what is new in the conditions: what is wrong, and what a restart waits for. That the trigger is ready again
+// after each restart, and paused, is no news.
+func (r *run) tell(ctx context.Context, d *decision, before, after []conditions.Condition) {
+	log := logr.FromContextOrDiscard(ctx)
+	for _, n := range conditions.NewsOf(before, after) {
+		if n.Warning {
+			log.Info("degraded", "reason", n.Reason, "message", n.Note)
+			r.record(events.Event{Regarding: events.ObjectOf(resource, r.t), Type: events.Warning, Reason: n.Reason, Note: n.Note})
+		}
+	}
+	was, _ := conditions.Get(before, conditions.Progressing)
+	is, _ := conditions.Get(after, conditions.Progressing)
+	switch {
+	case d.waiting != nil && is.Message != was.Message:
+		log.Info("the restart waits", "reason", is.Reason, "message", is.Message)
+	case is.Reason == pending:
+		_, limit := d.state.due(r.rule, r.now)
+		if text := r.rule.delayed(limit); text != "" && !strings.Contains(was.Message, text) {
+			log.Info("the restart is delayed", "message", is.Message)
+			r.record(events.Event{Regarding: events.ObjectOf(resource, r.t), Type: events.Normal, Reason: "RestartDelayed", Note: is.Message})
+		}
+	}
 }

@@ -10,65 +10,45 @@ import (
 
 	"skiff/internal/apply"
 	"skiff/internal/cache"
-	"skiff/internal/conditions"
 	"skiff/internal/controller"
 	"skiff/internal/events"
 	"skiff/internal/kube"
 )
 
-// recheck is the wait for what only somebody else can change, and of which nothing tells us: a target that is not there.
+// recheck is how often a target that does not exist is looked for: no event tells when it does.
 const recheck = time.Minute
 
-// New returns the controller. It sends nothing before Run. A nil recorder means no Events; who made it runs it.
+// New returns the controller. It sends nothing before Run. A nil recorder means no Events; the caller runs it.
 func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 	s.Client = s.Client.Limit(Rights)
 	ts := controller.Mirror[*RestartTrigger](s, resource, "")
 	ps := controller.Mirror[*pod](s, pods, "")
-	cycles, wake := controller.Woken()
 	r := &reconciler{
-		worker:   worker{client: s.Client, events: recorder},
+		client:   client{s.Client},
+		recorder: recorder,
 		triggers: apply.NewStatuses[RestartTrigger](s.Client, ts),
-		pods:     ps.List,
-		graph:    newGraph(wake),
-		memories: map[kube.Key]*memory{},
+		find:     newFinder(s, ts, ps),
 	}
-	ts.OnChange(func(c cache.Change[*RestartTrigger]) { // ahead of the controller's: whoever runs finds the graph as it is by then
-		if c.Type == cache.Gone {
-			r.graph.remove(c.Old.Key())
-			return
-		}
-		r.graph.put(c.New)
-	})
-	return s.New("restart", r.Reconcile, controller.For(ts), controller.Watches(ps, r.graph.forPod), cycles)
+	return s.New("restart", r.Reconcile, controller.For(ts), controller.Watches(ts, r.find.forTrigger),
+		controller.Watches(ps, r.find.forPod))
 }
 
 type reconciler struct {
-	worker
+	client
+	recorder *events.Recorder // nil: no Events
 	triggers *apply.Statuses[RestartTrigger, *RestartTrigger]
-	pods     func(namespace string) ([]*pod, error)
-	graph    *graph
-
-	mu       sync.Mutex // guards memories; what an entry points at belongs to the one reconcile of that trigger
-	memories map[kube.Key]*memory
+	find     *finder
+	memories sync.Map // kube.Key -> *memory, which belongs to the one reconcile of that trigger
 }
 
-// memoryOf returns what is remembered of a trigger. One that was created anew begins with nothing.
-func (r *reconciler) memoryOf(t *RestartTrigger) *memory {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := r.memories[t.Key()]
-	if m == nil || m.uid != t.UID {
-		m = &memory{uid: t.UID, looks: map[TargetRef]look{}}
-		r.memories[t.Key()] = m
-	}
-	return m
-}
-
-func (r *reconciler) forget(k kube.Key) {
-	r.triggers.Forget(k)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.memories, k)
+// run is one reconcile of one trigger.
+type run struct {
+	*reconciler
+	*memory
+	t      *RestartTrigger // as last read or written
+	rule   *rule           // nil: the trigger is refused
+	now    time.Time
+	source []sourcePod
 }
 
 // Reconcile brings a trigger's state up to date with its pods, and restarts a target if that is due.
@@ -78,151 +58,138 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 		return controller.Done, err
 	}
 	if !ok || t.Deleting() {
-		r.forget(key)
+		r.triggers.Forget(key)
+		r.memories.Delete(key)
 		return controller.Done, nil
 	}
-	rl, err := r.graph.rule(t)
-	if err != nil {
-		d := &decision{state: t.Status.State, problem: invalid(err)}
-		_, werr := r.report(ctx, t, nil, d)
-		return controller.Done, errors.Join(controller.Terminal(err), werr)
+	v, _ := r.memories.LoadOrStore(key, new(memory))
+	m := v.(*memory)
+	if m.uid != t.UID { // the first one, or one that was created anew
+		*m = memory{uid: t.UID, looks: map[TargetRef]look{}}
 	}
-	rl.suspended = rl.suspended || conditions.IsPaused(t.Annotations)
-	d, err := r.converge(ctx, t, rl)
-	if d == nil {
-		return controller.Done, err
-	}
-	return controller.Wait(d.wait), err
+	d, err := (&run{reconciler: r, memory: m, t: t, now: time.Now()}).converge(ctx)
+	return controller.Wait(d.wait).Because(d.cause), err
 }
 
-// converge decides, writes the decision down, and carries it out. The decision that it returns says when to look again; nil: at the
-// next change, which is on its way.
-func (r *reconciler) converge(ctx context.Context, t *RestartTrigger, rl *rule) (*decision, error) {
-	mem := r.memoryOf(t)
-	source, prints, err := r.look(t, rl)
+// converge decides, writes the decision down, and carries it out. The decision that it returns says when to run again.
+func (r *run) converge(ctx context.Context) (decision, error) {
+	rl, err := newRule(r.t)
 	if err != nil {
-		d := &decision{state: t.Status.State, problem: noSource(rl.namespace, err)}
-		if !errors.Is(err, cache.ErrOutOfScope) {
-			return nil, err
+		d := refuse(r.t.Status.State, invalid(err))
+		return d, errors.Join(controller.Terminal(err), r.report(ctx, &d))
+	}
+	found, err := r.find.selected(rl)
+	if errors.Is(err, cache.ErrOutOfScope) {
+		d := refuse(r.t.Status.State, noSource(rl.namespace, err))
+		return d, r.report(ctx, &d)
+	}
+	prints, perr := r.find.prints(r.t, rl)
+	if err := errors.Join(err, perr); err != nil {
+		return decision{}, err
+	}
+	if d, err := r.admit(ctx, rl); err != nil || d.problem != nil {
+		if err == nil {
+			err = r.report(ctx, &d)
 		}
-		_, err = r.report(ctx, t, rl, d)
 		return d, err
 	}
-	now := time.Now()
-	s := t.Status.State.clone()
-	mem.absorb(rl, &s, source, now)
-	if t.Status.ObservedGeneration != t.Generation {
-		mem.lookAt = time.Time{}
-		if c, _ := conditions.Get(t.Status.Conditions, conditions.Stalled); c.Reason == reverted {
+	r.rule, r.source = rl, sourcePods(rl, r.t.Namespace, found)
+	s := r.t.Status.State.clone()
+	r.absorb(rl, &s, r.source, r.now)
+	if r.t.Status.ObservedGeneration != r.t.Generation {
+		r.lookAt = time.Time{}
+		if wasReverted(r.t) {
 			s.forgive()
 		}
 	}
-	s.begin(rl)
-	fresh := mem.wantsLook(rl, &s, prints, now)
+	s.align(rl)
+	fresh := r.wantsLook(rl, &s, prints, r.now)
 	if fresh {
-		if err := r.read(ctx, t.Namespace, rl, mem, prints); err != nil {
-			next := controller.NextOf(ctx, err)
-			if next.Brief {
-				return nil, err
-			}
-			d := &decision{state: s, problem: failed(err, next.Step, next.Stalled)}
-			_, werr := r.report(ctx, t, rl, d)
-			return nil, errors.Join(err, werr)
+		if err := r.read(ctx, r.t.Namespace, rl, r.memory, prints); err != nil {
+			return r.fail(ctx, s, err)
 		}
-		for _, ref := range rl.targets {
-			r.graph.learn(t.Key(), target{ref, mem.looks[ref].live})
+		for i, ref := range rl.targets {
+			s.Targets[i].PodLabels = podLabels(r.looks[ref].live)
 		}
 	}
-	if way := r.graph.cycle(t.Key()); way != nil {
-		// What happens meanwhile is not to be made up for: some of it would be of its own making.
-		s.Seen, s.Pending, s.Round = "", nil, nil
-		d := &decision{state: s, problem: circular(way), wait: recheck}
-		_, err := r.report(ctx, t, rl, d)
+	var d decision
+	if way := r.find.cycle(r.t, rl, s.Targets); way != nil {
+		d = refuse(s, circular(way)) // what happened meanwhile may be its own doing: there is no restart for it later
+		d.cycle = way
+	} else {
+		r.others = r.find.restarting(r.t, rl)
+		d = r.decide(rl, s, fresh, r.now)
+	}
+	if err := r.report(ctx, &d); err != nil || d.restart < 0 {
 		return d, err
 	}
-	d := mem.decide(rl, s, fresh, now)
-	t, err = r.report(ctx, t, rl, &d)
-	if err != nil || t == nil || d.restart < 0 {
-		return &d, err
-	}
-	return r.restart(ctx, t, rl, mem, d)
+	return r.carryOut(ctx, d)
 }
 
-// restart carries out a decision that is in the status by now.
-func (r *reconciler) restart(ctx context.Context, t *RestartTrigger, rl *rule, mem *memory, d decision) (*decision, error) {
-	ref := rl.targets[d.restart]
-	s := d.state.clone()
-	live, err := r.patch(ctx, t.Namespace, ref, mem.looks[ref].live, s.Round.Time, nil)
-	if kube.IsNotFound(err) || kube.IsConflict(err) { // gone, or another one has its name
-		mem.lookAt = time.Time{}
-		d.wait = minPoll
-		return &d, nil
+// fail reports a request that failed, unless that should be over soon.
+func (r *run) fail(ctx context.Context, s State, err error) (decision, error) {
+	next := controller.NextOf(ctx, err)
+	if next.Brief {
+		return decision{}, err
 	}
-	if err != nil && (ctx.Err() != nil || mem.refusal == nil && controller.NextOf(ctx, err).Brief) {
-		mem.lookAt = time.Time{} // it may have happened all the same
-		return nil, err
-	}
-	if err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "restart refused", "target", ref.String())
-		d.restart = -1
-		mem.refused(&d, err, time.Now())
-		_, err = r.report(ctx, t, rl, &d)
-		return &d, err
-	}
-	mem.refusal = nil
-	s.restarted(rl, d.restart, live.UID)
-	logr.FromContextOrDiscard(ctx).Info("restarted", "target", ref.String(), "reason", string(s.Round.Reason), "note", s.Round.Note)
-	r.announce(t, ref, live, s.Round)
-	mem.restarted(ref, live)
-	after := decision{state: s, restart: -1, wait: minPoll}
-	mem.lookAt = time.Now().Add(minPoll)
-	_, err = r.report(ctx, t, rl, &after)
-	return &after, err
+	d := decision{state: s, restart: -1, problem: failed(err, next.Step, next.Stalled)}
+	return d, errors.Join(err, r.report(ctx, &d))
 }
 
-// look returns the source pods of a trigger, without those of its targets, and a fingerprint of the pods of each target.
-func (r *reconciler) look(t *RestartTrigger, rl *rule) ([]sourcePod, map[TargetRef]uint64, error) {
-	near, err := r.pods(t.Namespace)
-	if err != nil {
-		return nil, nil, err
-	}
-	prints := map[TargetRef]uint64{}
-	for _, ref := range rl.targets {
-		prints[ref] = 0
-	}
-	for _, p := range near {
-		ref, ok := ownerOf(p)
-		if _, ours := prints[ref]; ok && ours && !p.Deleting() {
-			prints[ref] ^= fingerprint(p.UID)
-		}
-	}
-	from := near
-	if rl.namespace != t.Namespace {
-		if from, err = r.pods(rl.namespace); err != nil {
-			return nil, nil, err
-		}
-	}
-	return sourcePods(rl, t.Namespace, from), prints, nil
-}
-
-// report writes the status, if it has changed, and tells of what is new in it. It returns the trigger as it is now, or nil if there is
-// another one by now, or none: then nothing must be done for this one any more.
-func (r *reconciler) report(ctx context.Context, t *RestartTrigger, rl *rule, d *decision) (*RestartTrigger, error) {
-	status := observe(t, rl, d, time.Now())
-	changed, err := r.triggers.Write(ctx, t, t.Status, status)
+// carryOut restarts the target of a decision that is in the status by now.
+func (r *run) carryOut(ctx context.Context, d decision) (decision, error) {
+	i, round := d.restart, d.state.Round
+	ref := r.rule.targets[i]
+	live, err := r.restart(ctx, r.t.Namespace, ref, r.looks[ref].live, round, nil)
 	switch {
-	case errors.Is(err, apply.ErrOvertaken):
-		d.restart = -1
-		d.wait = apply.Earlier(d.wait, time.Second)
-		return nil, nil
+	case kube.IsNotFound(err), kube.IsConflict(err): // it was deleted, or another one has its name
+		r.lookAt = time.Time{}
+		d.again(minPoll, "reads "+ref.String()+" again")
+		return d, nil
+	case err != nil && (ctx.Err() != nil || r.refusal == nil && controller.NextOf(ctx, err).Brief):
+		r.lookAt = time.Time{} // the server may have done it all the same
+		return decision{}, err
 	case err != nil:
-		return nil, err
-	case changed:
-		r.tell(ctx, t, t.Status.Conditions, status.Conditions)
+		logr.FromContextOrDiscard(ctx).Error(err, "restart refused", "target", ref.String())
+		r.refused(&d, err, time.Now())
+	default:
+		r.announce(ref, live, round)
+		r.restarted(ref, live)
+		d = decision{state: d.state.clone(), restart: -1}
+		d.state.restarted(r.rule, i, live.UID)
+		d.again(minPoll, "waits for "+ref.String())
 	}
-	now, ok, err := r.triggers.Get(t.Key())
-	if err != nil || !ok || now.UID != t.UID {
-		return nil, err
+	return d, r.report(ctx, &d)
+}
+
+// report writes the status, if it has changed, and tells what is new in it. Where the trigger has changed or is gone, nothing
+// must be done for it any more: d says so then. What only records what was seen waits for what follows within a second.
+func (r *run) report(ctx context.Context, d *decision) error {
+	r.now = time.Now()
+	before := &r.t.Status
+	status := observe(r.t, r.rule, d, r.matching(before, r.t.Generation, d, int32(len(r.source)), r.now), r.now)
+	if wait := r.postpone(before, &status, d, r.now); wait > 0 {
+		d.again(wait, "writes what was seen")
+		return nil
 	}
-	return now, nil
+	changed, err := r.triggers.Write(ctx, r.t, *before, status)
+	if err == nil {
+		r.commit()
+		if changed {
+			r.tell(ctx, d, before.Conditions, status.Conditions)
+		}
+		t, ok, err := r.triggers.Get(r.t.Key())
+		if err != nil {
+			return err
+		}
+		if ok && t.UID == r.t.UID {
+			r.t = t
+			return nil
+		}
+	} else if !errors.Is(err, apply.ErrOvertaken) {
+		return err
+	}
+	d.restart = -1
+	d.again(time.Second, "the trigger has changed")
+	return nil
 }

@@ -10,6 +10,7 @@ var Rights = append([]kube.Right{
 	{Resource: resource, Verbs: []string{"get", "list", "watch"}, Why: "what is declared"},
 	{Resource: resource, Subresource: "status", Verbs: []string{"patch"}, Why: "what was seen"},
 	{Resource: pods, Verbs: []string{"list", "watch"}, Why: "sources of a RestartTrigger"},
+	{Resource: namespaces, Verbs: []string{"get"}, Why: "whether pods of another namespace may be a source"},
 	{Resource: targetKinds["Deployment"], Verbs: []string{"get", "patch"}, Why: targetRight},
 	{Resource: targetKinds["StatefulSet"], Verbs: []string{"get", "patch"}, Why: targetRight},
 	{Resource: targetKinds["DaemonSet"], Verbs: []string{"get", "patch"}, Why: targetRight},

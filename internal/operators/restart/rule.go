@@ -3,30 +3,33 @@ package restart
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"skiff/internal/conditions"
 )
 
 const (
-	// DefaultDebounce is longer than the pauses within one event of an operator's life (three pods evicted from one node), and
-	// short enough that nobody wonders why nothing happens.
+	// DefaultDebounce is longer than the pauses within one operation (three pods evicted from one node), and short enough
+	// that nobody wonders why nothing happens.
 	DefaultDebounce = 10 * time.Second
-	// DefaultCooldown is about what a rollout of a few pods takes. It must not be zero: it is what bounds the damage of a source
-	// that never comes to rest.
+	// DefaultCooldown is about what a rollout of a few pods takes. It must not be zero: it bounds the damage of a source
+	// whose pods are replaced all the time.
 	DefaultCooldown = time.Minute
 
-	// maxDebounce and maxCooldown refuse what is a mistake in the unit rather than a wish.
+	// maxDebounce and maxCooldown refuse what must be a mistake in the unit.
 	maxDebounce = time.Hour
 	maxCooldown = 24 * time.Hour
 	// maxBudget bounds the times that have to be remembered; maxPer is a week.
 	maxBudget = 100
 	maxPer    = 7 * 24 * time.Hour
-	// maxTargets bounds a round: each target is waited for.
+	// maxTargets bounds a round: its targets are restarted one after the other.
 	maxTargets = 16
 
 	// maxPods is how many source pods are remembered one by one in the status, at some 50 bytes each. Of more than that, a
-	// process that starts anew only knows when the newest one that ran was created (see digest).
+	// process that starts anew only knows when the newest one was created (see digest).
 	maxPods = 500
 	// maxAnnotatedPods is the same for `skiff restart`, whose state is an annotation that a Deployment copies to its ReplicaSets.
 	maxAnnotatedPods = 100
@@ -36,26 +39,26 @@ const (
 type rule struct {
 	selector           selector
 	namespace          string // of the source
-	source             string // identifies selector, namespace and on
+	salt               string // of the digests
+	source             string // identifies salt, selector, namespace and on
 	on                 []Reason
 	targets            []TargetRef
 	debounce, cooldown time.Duration
 	budget             int // rounds within per; 0: no limit
 	per                time.Duration
 	maxPods            int
-	suspended          bool // from whatever cause
+	suspended          bool // by the spec or by the annotation
 }
 
-// newRule checks what the schema of the CRD checks already, for clusters with an older one, and what a schema cannot. namespace
-// is the trigger's. An error names the field.
-func newRule(namespace string, s *Spec) (*rule, error) {
-	sel, err := newSelector(s.Source.Selector)
+// newRule checks what the schema of the CRD checks as well, because a cluster may have an older one, and what a schema
+// cannot check. An error names the field.
+func newRule(t *RestartTrigger) (*rule, error) {
+	s := &t.Spec
+	r := &rule{selector: s.Source.Selector.selector(), namespace: t.sourceNamespace(), salt: t.UID, on: s.Source.Reasons,
+		targets: s.Targets, maxPods: maxPods, suspended: s.Suspend || conditions.IsPaused(t.Annotations)}
+	err := r.selector.check()
 	if err != nil {
 		return nil, fmt.Errorf("spec.source.selector: %w", err)
-	}
-	r := &rule{selector: sel, namespace: s.Source.Namespace, on: s.Source.Reasons, targets: s.Targets, maxPods: maxPods, suspended: s.Suspend}
-	if r.namespace == "" {
-		r.namespace = namespace
 	}
 	if r.debounce, err = duration(s.Debounce, DefaultDebounce, 0, maxDebounce); err != nil {
 		return nil, fmt.Errorf("spec.debounce: %w", err)
@@ -75,14 +78,25 @@ func newRule(namespace string, s *Spec) (*rule, error) {
 	return r, r.finish()
 }
 
+// sourceNamespace returns the namespace of the source pods.
+func (t *RestartTrigger) sourceNamespace() string {
+	if t.Spec.Source.Namespace != "" {
+		return t.Spec.Source.Namespace
+	}
+	return t.Namespace
+}
+
 // finish checks what a rule of flags and one of a spec have in common, and fills in what follows from the rest.
 func (r *rule) finish() error {
+	if !validName(r.namespace) {
+		return fmt.Errorf("spec.source.namespace: %q is not the name of a namespace", r.namespace)
+	}
 	if len(r.on) == 0 {
 		r.on = []Reason{NewPodRunning}
 	}
 	for i, on := range r.on {
 		if !slices.Contains(reasons, on) {
-			return fmt.Errorf("spec.source.reasons[%d]: %q is none of %s", i, on, reasonNames())
+			return fmt.Errorf("spec.source.reasons[%d]: %q is none of %s", i, on, join(reasons))
 		}
 	}
 	if len(r.targets) == 0 || len(r.targets) > maxTargets {
@@ -92,17 +106,19 @@ func (r *rule) finish() error {
 		switch {
 		case targetKinds[t.Kind].Kind == "":
 			return fmt.Errorf("spec.targets[%d].kind: must be Deployment, StatefulSet or DaemonSet, is %q", i, t.Kind)
-		case t.Name == "":
-			return fmt.Errorf("spec.targets[%d].name: must not be empty", i)
+		case !validName(t.Name):
+			return fmt.Errorf("spec.targets[%d].name: %q is not the name of an object", i, t.Name)
 		case slices.Contains(r.targets[:i], t):
 			return fmt.Errorf("spec.targets[%d]: %s is there twice", i, t)
 		}
 	}
 	on := slices.Clone(r.on)
 	slices.Sort(on)
-	r.source = hash(fmt.Sprint(r.selector, r.namespace, slices.Compact(on)))
+	r.source = hash(r.salt, r.selector.String(), r.namespace, join(slices.Compact(on)))
 	return nil
 }
+
+var durationText = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`)
 
 // duration reads a duration within bounds.
 func duration(text *string, otherwise, least, most time.Duration) (time.Duration, error) {
@@ -111,18 +127,66 @@ func duration(text *string, otherwise, least, most time.Duration) (time.Duration
 	}
 	d, err := time.ParseDuration(*text)
 	switch {
+	case err != nil && durationText.MatchString(*text), d > most:
+		return 0, fmt.Errorf("%q is too long; at most %s", *text, short(most))
 	case err != nil:
 		return 0, fmt.Errorf("%q is not a duration such as 30s or 5m", *text)
-	case d < least || d > most:
-		return 0, fmt.Errorf("must be within %s..%s, is %s", least, most, d)
+	case d < least:
+		return 0, fmt.Errorf("%q is too short; at least %s", *text, short(least))
 	}
 	return d, nil
 }
 
-// has says whether a change is one that counts.
+// short prints a duration as people write it: "1h", not "1h0m0s".
+func short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// has says whether a change counts.
 func (r *rule) has(reason Reason) bool { return slices.Contains(r.on, reason) }
 
-// targetNames returns the targets in kubectl's form, for a column.
+// String returns the target in kubectl's form: "deployment/predixy".
+func (t TargetRef) String() string { return strings.ToLower(t.Kind) + "/" + t.Name }
+
+// targetWords are the names of the kinds of targets in kubectl.
+var targetWords = map[string]string{
+	"deployment": "Deployment", "deployments": "Deployment", "deploy": "Deployment",
+	"statefulset": "StatefulSet", "statefulsets": "StatefulSet", "sts": "StatefulSet",
+	"daemonset": "DaemonSet", "daemonsets": "DaemonSet", "ds": "DaemonSet",
+}
+
+// ParseTarget reads a target in kubectl's form: KIND/NAME, the kind in any case, in the plural or by its short name.
+func ParseTarget(text string) (TargetRef, error) {
+	word, name, _ := strings.Cut(text, "/")
+	kind := targetWords[strings.ToLower(word)]
+	switch {
+	case name == "":
+		return TargetRef{}, fmt.Errorf("%q: want KIND/NAME, such as deployment/web", text)
+	case kind == "":
+		return TargetRef{}, fmt.Errorf("%q: only a deployment, statefulset or daemonset can be restarted", text)
+	case !validName(name):
+		return TargetRef{}, fmt.Errorf("%q: %q is not the name of an object", text, name)
+	}
+	return TargetRef{Kind: kind, Name: name}, nil
+}
+
+// join lists reasons.
+func join(on []Reason) string {
+	names := make([]string, len(on))
+	for i, r := range on {
+		names[i] = string(r)
+	}
+	return strings.Join(names, ", ")
+}
+
+// targetNames lists the targets in kubectl's form, for a column.
 func (r *rule) targetNames() string {
 	names := make([]string, len(r.targets))
 	for i, t := range r.targets {
@@ -131,47 +195,17 @@ func (r *rule) targetNames() string {
 	return strings.Join(names, ",")
 }
 
-// String returns the target in kubectl's form: "deployment/predixy".
-func (t TargetRef) String() string { return strings.ToLower(t.Kind) + "/" + t.Name }
-
-// ParseTarget reads a target in kubectl's form: KIND/NAME, the kind in any case, in the plural or by its short name.
-func ParseTarget(text string) (TargetRef, error) {
-	kind, name, ok := strings.Cut(text, "/")
-	if !ok || name == "" {
-		return TargetRef{}, fmt.Errorf("%q: want KIND/NAME, such as deployment/web", text)
-	}
-	switch strings.ToLower(kind) {
-	case "deployment", "deployments", "deploy":
-		kind = "Deployment"
-	case "statefulset", "statefulsets", "sts":
-		kind = "StatefulSet"
-	case "daemonset", "daemonsets", "ds":
-		kind = "DaemonSet"
-	default:
-		return TargetRef{}, fmt.Errorf("%q: only a deployment, statefulset or daemonset can be restarted", text)
-	}
-	return TargetRef{Kind: kind, Name: name}, nil
-}
-
-func reasonNames() string {
-	names := make([]string, len(reasons))
-	for i, r := range reasons {
-		names[i] = string(r)
-	}
-	return strings.Join(names, ", ")
-}
-
 // ParseReasons reads the names of reasons.
 func ParseReasons(names []string) ([]Reason, error) {
 	var out []Reason
 	for _, n := range names {
 		if !slices.Contains(reasons, Reason(n)) {
-			return nil, fmt.Errorf("%q is none of %s", n, reasonNames())
+			return nil, fmt.Errorf("%q is none of %s", n, join(reasons))
 		}
 		out = append(out, Reason(n))
 	}
 	if len(out) == 0 {
-		return nil, errors.New("name at least one of " + reasonNames())
+		return nil, errors.New("name at least one of " + join(reasons))
 	}
 	return out, nil
 }

@@ -3,6 +3,7 @@ package restart
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -17,53 +18,84 @@ const (
 	opNotExists = "DoesNotExist"
 )
 
+// maxValues bounds the labels and values that a selector names: each event of a pod is compared with some of them.
+const maxValues = 200
+
+var (
+	labelValue = regexp.MustCompile(`^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$`)
+	objectName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`) // RFC 1123
+)
+
+const maxName = 253 // bytes of an object's name
+
+func validName(s string) bool { return len(s) <= maxName && objectName.MatchString(s) }
+
+// validKey says whether s can be the key of a label: a name, with or without a DNS name before it.
+func validKey(s string) bool {
+	prefix, name, ok := strings.Cut(s, "/")
+	if !ok {
+		prefix, name = "x", s
+	}
+	return validName(prefix) && name != "" && labelValue.MatchString(name)
+}
+
 // selector is a label selector as it is matched: all requirements must hold.
 type selector []Requirement
 
-// newSelector checks a LabelSelector. One that could match every pod of a namespace is refused: it needs at least one
-// requirement that a pod only meets by having a label.
-func newSelector(l LabelSelector) (selector, error) {
-	var s selector
+// selector returns the same in one form, unchecked.
+func (l *LabelSelector) selector() selector {
+	s := make(selector, 0, len(l.MatchLabels)+len(l.MatchExpressions))
 	for _, m := range l.MatchLabels {
 		s = append(s, Requirement{Key: m.Key, Operator: opIn, Values: []string{m.Value}})
 	}
-	for i, r := range l.MatchExpressions {
-		if err := r.check(); err != nil {
-			return nil, fmt.Errorf("matchExpressions[%d]: %w", i, err)
-		}
-		s = append(s, r)
-	}
-	return s, s.check()
+	return append(s, l.MatchExpressions...)
 }
 
-func (r Requirement) check() error {
-	switch {
-	case r.Key == "":
-		return errors.New("key: must not be empty")
-	case r.Operator == opIn || r.Operator == opNotIn:
-		if len(r.Values) == 0 {
-			return fmt.Errorf("values: %s needs at least one", r.Operator)
-		}
-	case r.Operator == opExists || r.Operator == opNotExists:
-		if len(r.Values) > 0 {
-			return fmt.Errorf("values: %s takes none", r.Operator)
-		}
-	default:
-		return fmt.Errorf("operator: must be In, NotIn, Exists or DoesNotExist, is %q", r.Operator)
-	}
-	return nil
-}
-
+// check refuses what a server would refuse, and a selector that could match every pod of a namespace: at least one
+// requirement has to be one that a pod only meets by having a label.
 func (s selector) check() error {
 	if len(s) == 0 {
 		return errors.New("must not be empty: it would match every pod")
 	}
+	size := 0
 	for _, r := range s {
-		if r.Operator == opIn || r.Operator == opExists {
-			return nil
+		if err := r.check(); err != nil {
+			return err
+		}
+		size += max(1, len(r.Values))
+	}
+	if size > maxValues {
+		return fmt.Errorf("names %d values, at most %d are allowed", size, maxValues)
+	}
+	if !slices.ContainsFunc(s, Requirement.positive) {
+		return errors.New("would match every pod without certain labels: require at least one label, by matchLabels, In or Exists")
+	}
+	return nil
+}
+
+func (r Requirement) positive() bool { return r.Operator == opIn || r.Operator == opExists }
+
+func (r Requirement) check() error {
+	switch {
+	case !validKey(r.Key):
+		return fmt.Errorf("%q is not the key of a label", r.Key)
+	case r.Operator == opIn || r.Operator == opNotIn:
+		if len(r.Values) == 0 {
+			return fmt.Errorf("%s: %s needs at least one value", r.Key, r.Operator)
+		}
+	case r.Operator == opExists || r.Operator == opNotExists:
+		if len(r.Values) > 0 {
+			return fmt.Errorf("%s: %s takes no values", r.Key, r.Operator)
+		}
+	default:
+		return fmt.Errorf("%s: operator: must be In, NotIn, Exists or DoesNotExist, is %q", r.Key, r.Operator)
+	}
+	for _, v := range r.Values {
+		if !labelValue.MatchString(v) {
+			return fmt.Errorf("%s: %q is not the value of a label", r.Key, v)
 		}
 	}
-	return errors.New("would match every pod without certain labels: require at least one label, by matchLabels, In or Exists")
+	return nil
 }
 
 // matches says whether something with these labels is selected.
@@ -100,77 +132,45 @@ func (s selector) String() string {
 	return strings.Join(parts, ",")
 }
 
+// requirementText is one part of a selector in kubectl's form: "key" or "!key", "key=value", "key in (a,b)".
+var requirementText = regexp.MustCompile(
+	`^\s*(?:(!?)\s*([^\s!=(),]+)|([^\s!=(),]+)\s*(==?|!=)\s*([^\s!=(),]*)|([^\s!=(),]+)\s+(in|notin)\s*\(([^()]*)\))\s*$`)
+
 // parseSelector reads the form of `kubectl get -l`: a=b, a==b, a!=b, a in (b,c), a notin (b,c), a, !a.
 func parseSelector(text string) (selector, error) {
-	var s selector
-	for _, part := range splitSelector(text) {
-		r, err := parseRequirement(strings.TrimSpace(part))
-		if err != nil {
-			return nil, err
-		}
-		s = append(s, r)
-	}
-	return s, s.check()
-}
-
-// splitSelector splits at commas that are not within parentheses.
-func splitSelector(text string) []string {
-	if strings.TrimSpace(text) == "" {
-		return nil
-	}
-	var parts []string
-	depth, from := 0, 0
-	for i, c := range text {
+	depth := 0
+	lines := strings.Map(func(c rune) rune { // one requirement a line: commas within parentheses stay
 		switch {
 		case c == '(':
 			depth++
 		case c == ')':
 			depth--
 		case c == ',' && depth == 0:
-			parts = append(parts, text[from:i])
-			from = i + 1
+			return '\n'
 		}
-	}
-	return append(parts, text[from:])
-}
-
-func parseRequirement(part string) (Requirement, error) {
-	bad := func() (Requirement, error) {
-		return Requirement{}, fmt.Errorf("cannot read %q: want key=value, key!=value, key in (a,b), key notin (a,b), key or !key", part)
-	}
-	for _, op := range []struct{ sign, operator string }{{"!=", opNotIn}, {"==", opIn}, {"=", opIn}} {
-		if key, value, ok := strings.Cut(part, op.sign); ok {
-			key, value = strings.TrimSpace(key), strings.TrimSpace(value)
-			if !word(key) || value != "" && !word(value) {
-				return bad()
+		return c
+	}, text)
+	var s selector
+	for part := range strings.SplitSeq(lines, "\n") {
+		if text == "" {
+			break
+		}
+		m := requirementText.FindStringSubmatch(part)
+		if m == nil {
+			return nil, fmt.Errorf("cannot read %q: want key=value, key!=value, key in (a,b), key notin (a,b), key or !key", part)
+		}
+		r := Requirement{Key: m[2] + m[3] + m[6]}
+		r.Operator = map[string]string{"": opExists, "!": opNotExists, "=": opIn, "==": opIn, "!=": opNotIn, "in": opIn,
+			"notin": opNotIn}[m[1]+m[4]+m[7]]
+		if m[4] != "" {
+			r.Values = []string{m[5]}
+		}
+		if m[7] != "" {
+			for v := range strings.SplitSeq(m[8], ",") {
+				r.Values = append(r.Values, strings.TrimSpace(v))
 			}
-			return Requirement{Key: key, Operator: op.operator, Values: []string{value}}, nil
 		}
+		s = append(s, r)
 	}
-	if head, list, ok := strings.Cut(part, "("); ok {
-		words := strings.Fields(head)
-		list, closed := strings.CutSuffix(list, ")")
-		if !closed || len(words) != 2 || words[1] != "in" && words[1] != "notin" {
-			return bad()
-		}
-		r := Requirement{Key: words[0], Operator: map[string]string{"in": opIn, "notin": opNotIn}[words[1]]}
-		for v := range strings.SplitSeq(list, ",") {
-			if v = strings.TrimSpace(v); v != "" && !word(v) {
-				return bad()
-			}
-			r.Values = append(r.Values, v)
-		}
-		return r, nil
-	}
-	key, absent := strings.CutPrefix(part, "!")
-	if key = strings.TrimSpace(key); !word(key) {
-		return bad()
-	}
-	if absent {
-		return Requirement{Key: key, Operator: opNotExists}, nil
-	}
-	return Requirement{Key: key, Operator: opExists}, nil
+	return s, s.check()
 }
-
-// word says whether s can be a key or a value. The server knows the finer rules.
-func word(s string) bool { return s != "" && !strings.ContainsAny(s, " \t\n!=(),") }

@@ -119,8 +119,10 @@ func TestWhatDoesNotCountIsNotEvenWritten(t *testing.T) {
 		w.Patch(pods, "redis-0", `{"metadata":{"annotations":{"`+simulate.RestartsAnnotation+`":"3"}}}`)
 		w.Delete(pods, "other")
 		w.Patch(deployments, "predixy", `{"spec":{"replicas":3}}`)
-		w.Pass(15 * time.Minute)
+		w.Pass(30 * time.Second)
 		w.WantWrites()
+		w.Pass(15 * time.Minute)
+		w.WantWrites(statusWrite) // that one pod matches now
 		w.wantRestarts(0)
 	})
 }
@@ -331,7 +333,7 @@ func TestAnAnnotationThatIsTakenBackStopsTheTrigger(t *testing.T) {
 		w.Pass(time.Minute)
 		w.WantCondition("rt", "Stalled", "True/Reverted")
 		w.WantCondition("rt", "Ready", "False/Reverted")
-		if n := w.notes("RestartTrigger", "rt"); len(n) != 2 || !strings.HasPrefix(n[1], "Reverted: something took the annotation") {
+		if n := w.notes("RestartTrigger", "rt"); len(n) != 2 || !strings.HasPrefix(n[1], "Reverted: something removed the annotation") {
 			t.Errorf("Events: %q", n)
 		}
 		for range 3 {

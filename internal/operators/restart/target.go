@@ -2,6 +2,7 @@ package restart
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"skiff/internal/kube"
@@ -50,11 +51,12 @@ type strategy struct {
 // target is a target as it was last read.
 type target struct {
 	TargetRef
-	live *workload // nil: there is none
+	live  *workload // nil: there is none
+	other string    // the RestartTrigger, not ours, that is restarting it now; "": none
 }
 
-// set returns when the pod template says that it was restarted; zero if it does not.
-func (t target) set() time.Time {
+// annotated returns the time in the restart annotation of the pod template; zero if it has none.
+func (t target) annotated() time.Time {
 	v, _ := t.live.Spec.Template.Metadata.Annotations.Get(restartedAt)
 	at, err := time.Parse(time.RFC3339, v)
 	if err != nil {
@@ -63,7 +65,7 @@ func (t target) set() time.Time {
 	return at
 }
 
-// Why a target is not to be restarted now.
+// Why a target cannot be restarted now.
 const (
 	rollingOut   = "RollingOut"
 	unavailable  = "TargetUnavailable"
@@ -71,14 +73,14 @@ const (
 	onDelete     = "TargetNotRolling"
 )
 
-// What keeps a trigger from being ready, as far as it lies in a target.
+// What is wrong with a target.
 const (
 	targetMissing = "TargetMissing"
 	reverted      = "Reverted"
 )
 
-// busy says why the target is not to be restarted now, and what is to be seen of it; "" if nothing speaks against it. It reads the
-// status as `kubectl rollout status` does: one of an older generation says nothing.
+// busy says why the target cannot be restarted now, and how that shows; "" if it can. It reads the status as
+// `kubectl rollout status` does: one of an older generation says nothing.
 func (t target) busy() (reason, message string) {
 	w := t.live
 	s := &w.Status
@@ -86,7 +88,7 @@ func (t target) busy() (reason, message string) {
 	case w.Spec.Paused:
 		return targetPaused, fmt.Sprintf("%s is paused", t)
 	case w.Spec.Strategy.Type == "OnDelete":
-		return onDelete, fmt.Sprintf("%s has the update strategy OnDelete, so a restart would do nothing until somebody deletes its pods", t)
+		return onDelete, fmt.Sprintf("%s has the update strategy OnDelete, with which a restart does nothing until its pods are deleted", t)
 	case s.ObservedGeneration < w.Generation:
 		return rollingOut, fmt.Sprintf("the change of %s has not been seen by its controller yet", t)
 	case w.Deleting():
@@ -96,7 +98,7 @@ func (t target) busy() (reason, message string) {
 	switch { // without numbers: each would be a write of the status
 	case updated < want, total > want,
 		t.Kind == "StatefulSet" && w.Spec.Strategy.RollingUpdate.Partition == 0 && s.UpdateRevision != s.CurrentRevision:
-		return rollingOut, fmt.Sprintf("%s rolls out, follow it with `kubectl rollout status %s`", t, t)
+		return rollingOut, fmt.Sprintf("%s rolls out, follow it with `kubectl rollout status %[1]s`", t)
 	case available < want:
 		return unavailable, fmt.Sprintf("not all pods of %s are available", t)
 	}
@@ -123,35 +125,29 @@ func (t target) counts() (want, updated, total, available int32) {
 	return want, updated, total, available
 }
 
-// templateHashLabel is on every pod of a Deployment. Its value ends the name of the pod's ReplicaSet, behind that of the Deployment.
+// templateHashLabel is on every pod of a Deployment. Its value ends the name of the pod's ReplicaSet, after that of the
+// Deployment.
 const templateHashLabel = "pod-template-hash"
 
-// ownerOf returns the workload that a pod belongs to; false if it is none that could be a target. From a ReplicaSet to its Deployment
-// it goes by the name, which the Deployment controller makes of the Deployment's name and the hash that is also a label of the pod:
-// that costs neither a request nor a right on ReplicaSets.
+// ownerOf returns the workload that a pod belongs to; false if it is none that could be a target. It finds the Deployment of
+// a ReplicaSet by the ReplicaSet's name, which is made of the Deployment's name and the hash that is also a label of the pod:
+// that needs neither a request nor a right on ReplicaSets.
 func ownerOf(p *pod) (TargetRef, bool) {
-	o, ok := p.Controller()
-	if !ok {
-		return TargetRef{}, false
-	}
-	if o.Kind == "ReplicaSet" {
-		h, _ := p.Labels.Get(templateHashLabel)
-		if end := len(o.Name) - len(h) - 1; h != "" && end > 0 && o.Name[end:] == "-"+h {
-			return TargetRef{Kind: "Deployment", Name: o.Name[:end]}, true
-		}
-		return TargetRef{}, false
-	}
-	return TargetRef{Kind: o.Kind, Name: o.Name}, targetKinds[o.Kind].Kind != ""
-}
-
-// lasting says whether a pod's name can come back when the pod is gone.
-func lasting(p *pod) bool {
 	o, ok := p.Controller()
 	switch {
 	case !ok:
-		return true
-	case o.Kind == "ReplicaSet" || o.Kind == "DaemonSet" || o.Kind == "Job" || o.Kind == "ReplicationController":
-		return false
+		return TargetRef{}, false
+	case o.Kind != "ReplicaSet":
+		return TargetRef{Kind: o.Kind, Name: o.Name}, targetKinds[o.Kind].Kind != ""
 	}
-	return true // a StatefulSet's, a Redis's ...
+	h, _ := p.Labels.Get(templateHashLabel)
+	name, ok := strings.CutSuffix(o.Name, "-"+h)
+	return TargetRef{Kind: "Deployment", Name: name}, ok && h != "" && name != ""
+}
+
+// lasting says whether a pod's name can come back when the pod is gone: that of a StatefulSet's pod, of a Redis's, of a bare
+// one.
+func lasting(p *pod) bool {
+	o, _ := p.Controller()
+	return o.Kind != "ReplicaSet" && o.Kind != "DaemonSet" && o.Kind != "Job" && o.Kind != "ReplicationController"
 }

@@ -3,8 +3,6 @@ package restart
 import (
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"skiff/internal/conditions"
 	"skiff/internal/kube"
 )
@@ -13,6 +11,8 @@ import (
 var (
 	resource = kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "restarttriggers", Kind: "RestartTrigger"}
 	pods     = kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
+	// namespaces say who may have their pods as a source.
+	namespaces = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
 	// targetKinds are what has a pod template and rolls it out by itself.
 	targetKinds = map[string]kube.Resource{
 		"Deployment":  {Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"},
@@ -87,9 +87,11 @@ var reasons = []Reason{PodReplaced, PodIPChanged, ContainerRestarted, NewPodRunn
 // Status is what was seen and done. All of it is written, and null removes: so there is no omitempty.
 type Status struct {
 	ObservedGeneration int64      `json:"observedGeneration"`
-	Selector           string     `json:"selector"`        // in kubectl's form
+	Selector           string     `json:"selector"`        // in kubectl's form; "": no pods are watched
 	TargetNames        string     `json:"targetNames"`     // "deployment/predixy,statefulset/web"
-	NextRestartTime    *time.Time `json:"nextRestartTime"` // of Pending; nil: nothing is waiting, or there is no telling when
+	MatchingPods       int32      `json:"matchingPods"`    // source pods, running or not
+	NextRestartTime    *time.Time `json:"nextRestartTime"` // of Pending; nil: nothing is pending, or it does not wait for a time
+	Cycle              []string   `json:"cycle"`           // keys of the triggers on the way back to this one, which is the first
 	State
 	Conditions []conditions.Condition `json:"conditions"`
 }
@@ -100,10 +102,10 @@ type State struct {
 	Restarts         int64          `json:"restarts"`         // rounds begun, in all
 	RestartsInWindow int32          `json:"restartsInWindow"` // of the budget, up to the last restart
 	Suppressed       int64          `json:"suppressed"`       // changes that got no restart of their own
-	Pending          *Pending       `json:"pending"`          // the restart that is waiting
+	Pending          *Pending       `json:"pending"`          // the restart that waits for its time
 	Round            *Round         `json:"round"`            // the restart that is under way
 	Targets          []TargetStatus `json:"targets"`
-	Recent           []time.Time    `json:"recent"` // begin of the latest rounds, as many as the budget has to know of
+	Recent           []time.Time    `json:"recent"` // when the latest rounds began, as many as the budget counts
 	Seen             string         `json:"seen"`   // of the source pods: see digest
 }
 
@@ -117,7 +119,7 @@ type Restart struct {
 
 // Pending is a restart that waits for its time.
 type Pending struct {
-	Reason Reason    `json:"reason"` // of the first change, as Pod and Note
+	Reason Reason    `json:"reason"` // of the first change, like Pod and Note
 	Pod    string    `json:"pod"`
 	Note   string    `json:"note"`
 	First  time.Time `json:"first"` // when the first change was seen
@@ -126,7 +128,7 @@ type Pending struct {
 
 // Round is a restart of all targets, one after the other.
 type Round struct {
-	Time   time.Time `json:"time"` // what it began at, and the value of the restart annotation
+	Time   time.Time `json:"time"` // when it began, and the value of the restart annotation
 	Reason Reason    `json:"reason"`
 	Pod    string    `json:"pod"`
 	Note   string    `json:"note"`
@@ -138,70 +140,26 @@ type TargetStatus struct {
 	Name        string     `json:"name"`
 	UID         string     `json:"uid"`         // of the object that RestartedAt is about
 	RestartedAt *time.Time `json:"restartedAt"` // the annotation that we have set last; nil: none that should still be there
-	Through     *time.Time `json:"through"`     // the round that it is through with: rolled out, or it was not there
+	Through     *time.Time `json:"through"`     // the last round that is over for it: rolled out, or it was not there
+	PodLabels   string     `json:"podLabels"`   // of its pod template, "app=web,tier=front"; "": not known
 }
 
-// pod is a pod as it is cached: what a trigger can be about, and nothing else. Thousands of them are not ours.
+// pod is a pod as it is cached: only what a trigger can be about. Thousands of them may be of no interest to any trigger.
 type pod struct {
 	kube.Meta `json:"metadata"`
 	Status    struct {
-		Phase    string     `json:"phase"`
-		PodIP    string     `json:"podIP"`
-		Restarts restartSum `json:"containerStatuses"`
+		Phase      string `json:"phase"`
+		PodIP      string `json:"podIP"`
+		Containers []struct {
+			RestartCount int32 `json:"restartCount"`
+		} `json:"containerStatuses"`
 	} `json:"status"`
 }
 
-// restartSum is the number of restarts of all containers of a pod, read from its list of container statuses.
-type restartSum int32
-
-// UnmarshalJSONFrom adds up the restart counts and keeps nothing else of the list.
-func (s *restartSum) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	*s = 0
-	if dec.PeekKind() != '[' {
-		return dec.SkipValue()
+// restarts returns the number of restarts of all containers.
+func (p *pod) restarts() (n int32) {
+	for _, c := range p.Status.Containers {
+		n += c.RestartCount
 	}
-	if _, err := dec.ReadToken(); err != nil {
-		return err
-	}
-	for dec.PeekKind() != ']' {
-		n, err := restartCount(dec)
-		if err != nil {
-			return err
-		}
-		*s += restartSum(n)
-	}
-	_, err := dec.ReadToken()
-	return err
-}
-
-// restartCount reads one container status.
-func restartCount(dec *jsontext.Decoder) (int64, error) {
-	if dec.PeekKind() != '{' {
-		return 0, dec.SkipValue()
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return 0, err
-	}
-	var n int64
-	for dec.PeekKind() != '}' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return 0, err
-		}
-		if name.String() != "restartCount" || dec.PeekKind() != '0' {
-			if err := dec.SkipValue(); err != nil {
-				return 0, err
-			}
-			continue
-		}
-		number, err := dec.ReadToken()
-		if err != nil {
-			return 0, err
-		}
-		if n, err = number.Int(); err != nil {
-			return 0, err
-		}
-	}
-	_, err := dec.ReadToken()
-	return n, err
+	return n
 }

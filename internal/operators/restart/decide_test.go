@@ -17,20 +17,21 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func ruleOf(t *testing.T, spec string) *rule {
 	t.Helper()
-	r, err := newRule("default", specOf(t, spec))
+	r, err := newRule(triggerOf(t, spec))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func specOf(t *testing.T, text string) *Spec {
+func triggerOf(t *testing.T, spec string) *RestartTrigger {
 	t.Helper()
-	var s Spec
-	if err := json.Unmarshal([]byte("{"+text+"}"), &s); err != nil {
+	rt := &RestartTrigger{}
+	rt.Namespace, rt.Name, rt.UID = "default", "rt", "uid-of-rt"
+	if err := json.Unmarshal([]byte("{"+spec+"}"), &rt.Spec); err != nil {
 		t.Fatal(err)
 	}
-	return &s
+	return rt
 }
 
 // settled is a target that nothing speaks against restarting.
@@ -41,37 +42,37 @@ func settled(ref TargetRef, uid string) target {
 	w.Spec.Replicas = &two
 	w.Status.ObservedGeneration = 1
 	w.Status.Replicas, w.Status.UpdatedReplicas, w.Status.ReadyReplicas, w.Status.AvailableReplicas = 2, 2, 2, 2
-	return target{ref, w}
+	return target{TargetRef: ref, live: w}
 }
 
 // annotated is the same after a restart.
 func annotated(t target, at time.Time) target {
 	w := *t.live
 	w.Spec.Template.Metadata.Annotations = kube.Labels{{Key: restartedAt, Value: at.Format(time.RFC3339)}}
-	return target{t.TargetRef, &w}
+	return target{TargetRef: t.TargetRef, live: &w}
 }
 
 func TestBadSpecsAreRefusedWithTheField(t *testing.T) {
 	for spec, want := range map[string]string{
 		toPredixy: "spec.source.selector: must not be empty",
 		`"source":{"selector":{"matchExpressions":[{"key":"a","operator":"DoesNotExist"}]}},` + toPredixy: "spec.source.selector: would match every pod",
-		`"source":{"selector":{"matchExpressions":[{"key":"a","operator":"In"}]}},` + toPredixy:           "spec.source.selector: matchExpressions[0]: values: In needs",
-		`"source":{"selector":{"matchExpressions":[{"key":"a","operator":"Like"}]}},` + toPredixy:         "matchExpressions[0]: operator: must be",
+		`"source":{"selector":{"matchExpressions":[{"key":"a","operator":"In"}]}},` + toPredixy:           "spec.source.selector: a: In needs at least one value",
+		`"source":{"selector":{"matchExpressions":[{"key":"a","operator":"Like"}]}},` + toPredixy:         "a: operator: must be",
 		`"source":{"selector":{"matchLabels":{"a":"b"}},"reasons":["Never"]},` + toPredixy:                `spec.source.reasons[0]: "Never" is none of`,
 		selectRedis: "spec.targets: want 1 to 16",
 		selectRedis + `,"targets":[{"kind":"Job","name":"x"}]`:                                                     `spec.targets[0].kind: must be Deployment, StatefulSet or DaemonSet, is "Job"`,
-		selectRedis + `,"targets":[{"kind":"Deployment"}]`:                                                         "spec.targets[0].name: must not be empty",
+		selectRedis + `,"targets":[{"kind":"Deployment"}]`:                                                         `spec.targets[0].name: "" is not the name of an object`,
 		selectRedis + `,"targets":[{"kind":"Deployment","name":"x"},{"kind":"Deployment","name":"x"}]`:             "spec.targets[1]: deployment/x is there twice",
 		selectRedis + "," + toPredixy + `,"debounce":"soon"`:                                                       `spec.debounce: "soon" is not a duration`,
-		selectRedis + "," + toPredixy + `,"debounce":"-1s"`:                                                        "spec.debounce: must be within",
+		selectRedis + "," + toPredixy + `,"debounce":"-1s"`:                                                        `spec.debounce: "-1s" is too short; at least 0s`,
 		selectRedis + "," + toPredixy + `,"cooldown":"1y"`:                                                         "spec.cooldown",
-		selectRedis + "," + toPredixy + `,"cooldown":"1000h"`:                                                      "spec.cooldown: must be within",
+		selectRedis + "," + toPredixy + `,"cooldown":"1000h"`:                                                      `spec.cooldown: "1000h" is too long; at most 24h`,
 		selectRedis + "," + toPredixy + `,"budget":{"max":0,"per":"1h"}`:                                           "spec.budget.max: must be within 1..100, is 0",
 		selectRedis + "," + toPredixy + `,"budget":{"max":3,"per":""}`:                                             "spec.budget.per",
 		selectRedis + "," + toPredixy + `,"budget":{"max":3}`:                                                      "spec.budget.per",
-		`"source":{"selector":{"matchExpressions":[{"key":"a","operator":"Exists","values":["x"]}]}},` + toPredixy: "Exists takes none",
+		`"source":{"selector":{"matchExpressions":[{"key":"a","operator":"Exists","values":["x"]}]}},` + toPredixy: "Exists takes no values",
 	} {
-		if _, err := newRule("default", specOf(t, spec)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := newRule(triggerOf(t, spec)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", spec, err, want)
 		}
 	}
@@ -241,7 +242,7 @@ func TestTargetsAreReadAsKubectlRolloutStatusDoes(t *testing.T) {
 		if err := json.Unmarshal([]byte(test.live), w); err != nil {
 			t.Fatal(err)
 		}
-		if got, message := (target{TargetRef{test.kind, "x"}, w}).busy(); got != test.want {
+		if got, message := (target{TargetRef: TargetRef{test.kind, "x"}, live: w}).busy(); got != test.want {
 			t.Errorf("%s: %q (%s), want %q", test.name, got, message, test.want)
 		}
 	}
@@ -276,7 +277,7 @@ func TestAClockThatGoesBackMakesNoWaitLonger(t *testing.T) {
 	r := ruleOf(t, selectRedis+","+toPredixy+`,"budget":{"max":1,"per":"1h"}`)
 	tomorrow := noon.Add(24 * time.Hour)
 	s := State{Pending: &Pending{First: tomorrow, Last: tomorrow}, LastRestart: &Restart{Time: tomorrow}, Recent: []time.Time{tomorrow}}
-	if got := s.due(r, noon); got > time.Hour {
+	if got, _ := s.due(r, noon); got > time.Hour {
 		t.Errorf("due in %s, want at most the budget's window", got)
 	}
 }
@@ -334,7 +335,7 @@ func playEngine(t *testing.T, seed uint64) {
 			changes++
 			s.absorb([]change{{NewPodRunning, "p", "pod p is new and runs"}}, now)
 		}
-		s.begin(r)
+		s.align(r)
 		for range 5 {
 			m.looks[r.targets[0]] = look{live: target.live}
 			d := m.decide(r, s, true, now)

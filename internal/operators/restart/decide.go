@@ -1,6 +1,7 @@
 package restart
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -8,14 +9,14 @@ import (
 )
 
 const (
-	// maxQuiet is how many debounces a restart waits for the source to come to rest: one that never does is no reason never to
-	// restart.
+	// maxQuiet is how many debounces a restart waits for the source to become quiet: a source that never does must not
+	// prevent restarts for ever.
 	maxQuiet = 10
-	// A target that is waited for is looked at again after an eighth of the time that it was waited for already, within these
+	// A target that is waited for is read again after an eighth of the time that it was waited for already, within these
 	// bounds: a quick rollout is noticed at once, a stuck one costs two requests per minute.
 	minPoll = time.Second
 	maxPoll = 30 * time.Second
-	// stuckAfter is when waiting for a target is no longer a matter of course: the API's default of progressDeadlineSeconds.
+	// stuckAfter is when waiting for a target becomes a problem: the API's default of progressDeadlineSeconds.
 	stuckAfter = 10 * time.Minute
 )
 
@@ -30,12 +31,12 @@ func (s State) clone() State {
 	return s
 }
 
-// stamp rounds up to a whole second, as the API's times are: nothing that waits from then on comes early.
+// stamp rounds up to a whole second, as the API's times are: what waits from then on does not come early.
 func stamp(now time.Time) time.Time {
 	return now.Add(time.Second - 1).UTC().Truncate(time.Second)
 }
 
-// absorb adds changes to what is waiting. The first one decides what a restart is said to be for.
+// absorb adds changes to the pending restart. The first one becomes the reason that is given for the restart.
 func (s *State) absorb(changes []change, now time.Time) {
 	for _, c := range changes {
 		if s.Pending == nil {
@@ -47,8 +48,8 @@ func (s *State) absorb(changes []change, now time.Time) {
 	}
 }
 
-// begin makes s one of the rule: targets that the rule does not name are forgotten, and the others are in its order.
-func (s *State) begin(r *rule) {
+// align makes the targets of s those of the rule, in its order.
+func (s *State) align(r *rule) {
 	list := make([]TargetStatus, len(r.targets))
 	for i, t := range r.targets {
 		list[i] = TargetStatus{Kind: t.Kind, Name: t.Name}
@@ -61,8 +62,8 @@ func (s *State) begin(r *rule) {
 	s.Targets = list
 }
 
-// forgive forgets which annotations should be there, after one was taken back: somebody has looked at the trigger since, and wants it
-// to go on. Of the restart that was under way, nothing is repeated.
+// forgive forgets which annotations should be there, after one was removed and the user has changed the trigger since. Of
+// the restart that was under way, nothing is repeated.
 func (s *State) forgive() {
 	for i := range s.Targets {
 		t := &s.Targets[i]
@@ -73,19 +74,38 @@ func (s *State) forgive() {
 	}
 }
 
-// due returns how long the pending restart has to wait yet. A clock that was put back makes no wait longer than it can be.
-func (s *State) due(r *rule, now time.Time) time.Duration {
+// The limits that a pending restart waits for.
+const (
+	debounce = "debounce"
+	cooldown = "cooldown"
+	budget   = "budget"
+)
+
+// due returns how long the pending restart still has to wait, and for which limit. A clock that was put back makes no wait
+// longer than the limit.
+func (s *State) due(r *rule, now time.Time) (wait time.Duration, limit string) {
 	rest := func(from time.Time, d time.Duration) time.Duration { return min(from.Add(d).Sub(now), d) }
-	wait := min(rest(s.Pending.Last, r.debounce), rest(s.Pending.First, maxQuiet*r.debounce))
+	wait, limit = min(rest(s.Pending.Last, r.debounce), rest(s.Pending.First, maxQuiet*r.debounce)), debounce
 	if s.LastRestart != nil {
-		wait = max(wait, rest(s.LastRestart.Time, r.cooldown))
-	}
-	if r.budget > 0 {
-		if inside := s.window(r, now); len(inside) >= r.budget {
-			wait = max(wait, rest(inside[len(inside)-r.budget], r.per))
+		if w := rest(s.LastRestart.Time, r.cooldown); w > wait {
+			wait, limit = w, cooldown
 		}
 	}
-	return max(wait, 0)
+	if inside := s.window(r, now); r.budget > 0 && len(inside) >= r.budget {
+		if w := rest(inside[len(inside)-r.budget], r.per); w > wait {
+			wait, limit = w, budget
+		}
+	}
+	return max(wait, 0), limit
+}
+
+// overdue says that the pending restart waits for no time, so that only its targets can delay it.
+func (s *State) overdue(r *rule, now time.Time) bool {
+	if s.Pending == nil || r.suspended {
+		return false
+	}
+	wait, _ := s.due(r, now)
+	return wait == 0
 }
 
 // window returns the rounds within the budget's window that ends now.
@@ -101,16 +121,31 @@ func (s *State) window(r *rule, now time.Time) []time.Time {
 type decision struct {
 	state   State
 	restart int                 // place of the target to restart, at state.Round.Time, once state is stored; -1: none
-	wait    time.Duration       // look again after this time; 0: at the next change
-	waiting *conditions.Problem // what the restart under way, or the one that is due, is waiting for
-	problem *conditions.Problem // what has to be done by somebody
+	wait    time.Duration       // run again after this time; 0: at the next change
+	cause   string              // of that run
+	waiting *conditions.Problem // what the restart waits for
+	problem *conditions.Problem // what the user has to do something about
+	cycle   []string            // the triggers on the way back to this one
+}
+
+// again asks for another run, unless an earlier one is asked for already.
+func (d *decision) again(wait time.Duration, cause string) {
+	if wait = max(wait, 1); d.wait == 0 || wait < d.wait {
+		d.wait, d.cause = wait, cause
+	}
 }
 
 // decide returns what to do, given the targets as they are now, in the rule's order.
 func decide(r *rule, s State, targets []target, now time.Time) decision {
 	d := decision{state: s.clone(), restart: -1}
-	d.state.begin(r)
-	d.missing(targets)
+	d.state.align(r)
+	for _, t := range targets {
+		if t.live == nil {
+			d.problem = &conditions.Problem{Reason: targetMissing,
+				Message: "there is no " + t.String() + "; create it or correct the target, skiff looks again every minute"}
+			break
+		}
+	}
 	if d.reverted(targets) {
 		return d
 	}
@@ -127,7 +162,8 @@ func (d *decision) start(r *rule, targets []target, now time.Time) bool {
 	if s.Pending == nil || r.suspended {
 		return false
 	}
-	if d.wait = s.due(r, now); d.wait > 0 {
+	if wait, limit := s.due(r, now); wait > 0 {
+		d.again(wait, limit+" over")
 		return false
 	}
 	first := slices.IndexFunc(targets, func(t target) bool { return t.live != nil })
@@ -137,7 +173,7 @@ func (d *decision) start(r *rule, targets []target, now time.Time) bool {
 		return false
 	}
 	if reason, message := targets[first].busy(); reason != "" {
-		d.hold(reason, message, s.Pending.Last, now)
+		d.hold(targets[first], reason, message, s.Pending.Last, now)
 		return false
 	}
 	at := now.UTC().Truncate(time.Second)
@@ -161,15 +197,15 @@ func (d *decision) advance(r *rule, targets []target, now time.Time) {
 		case t.live == nil: // one that appears later is new, and needs no restart
 			mine.Through, mine.RestartedAt = &at, nil
 			continue
-		case !same(mine.RestartedAt, at) && !t.set().Before(at):
-			s.restarted(r, i, t.live.UID) // by us, who were killed before we could say so, or by somebody else
+		case !same(mine.RestartedAt, at) && !t.annotated().Before(at):
+			s.restarted(r, i, t.live.UID) // by a process of ours that was killed before it could note that, or by others
 		}
 		reason, message := t.busy()
 		switch {
 		case same(mine.RestartedAt, at) && reason == "":
 			mine.Through = &at
 		case reason != "":
-			d.hold(reason, message, at, now)
+			d.hold(t, reason, message, at, now)
 			return
 		case r.suspended:
 			return
@@ -180,32 +216,27 @@ func (d *decision) advance(r *rule, targets []target, now time.Time) {
 	}
 	s.Round = nil
 	if s.Pending != nil {
-		d.wait = max(s.due(r, now), 1)
+		wait, limit := s.due(r, now)
+		d.again(wait, limit+" over")
 	}
 }
 
-// hold waits for a target. Since when says how often it is looked at, and whether that is worth a word of warning.
-func (d *decision) hold(reason, message string, since, now time.Time) {
+// hold waits for a target. The time since when it has waited decides how often the target is read, and when waiting becomes
+// a problem.
+func (d *decision) hold(t target, reason, message string, since, now time.Time) {
 	waited := now.Sub(since)
-	d.wait = min(max(waited/8, minPoll), maxPoll)
+	d.again(min(max(waited/8, minPoll), maxPoll), "waits for "+t.String())
 	passing := (reason == rollingOut || reason == unavailable) && waited < stuckAfter
-	if passing && d.state.Round != nil {
-		return // what a restart looks like
+	if passing && d.state.Round != nil && t.other == "" {
+		return // what every restart looks like
+	}
+	if t.other != "" {
+		message += fmt.Sprintf(", RestartTrigger %s is restarting it", t.other)
 	}
 	d.waiting = &conditions.Problem{Reason: reason, Message: message + "; skiff goes on when that is over", Passing: passing}
 }
 
-// missing reports targets that are not there.
-func (d *decision) missing(targets []target) {
-	for _, t := range targets {
-		if t.live == nil {
-			d.problem = &conditions.Problem{Reason: targetMissing, Message: "there is no " + t.String() + "; create it or correct the target, skiff looks again every minute"}
-			return
-		}
-	}
-}
-
-// reverted says whether somebody took away an annotation that we have set. To set it again would be a fight, each round of which is
+// reverted says whether an annotation that we have set was removed. Setting it again would be a fight, each round of which is
 // a rollout.
 func (d *decision) reverted(targets []target) bool {
 	for i, t := range targets {
@@ -214,9 +245,10 @@ func (d *decision) reverted(targets []target) bool {
 			mine.RestartedAt = nil // it is not the same object
 			continue
 		}
-		if mine.RestartedAt != nil && t.set().Before(*mine.RestartedAt) {
-			d.problem = &conditions.Problem{Reason: reverted, Stalled: true, Message: "something took the annotation " + restartedAt + " of " + t.String() +
-				" back, which rolled it out once more; let it ignore that annotation, then change this spec or restart the target by hand to go on"}
+		if mine.RestartedAt != nil && t.annotated().Before(*mine.RestartedAt) {
+			d.problem = &conditions.Problem{Reason: reverted, Stalled: true, Message: "something removed the annotation " + restartedAt +
+				" of " + t.String() + ", which rolled it out once more; make it ignore that annotation, then change this spec or " +
+				"restart the target by hand to go on"}
 			return true
 		}
 	}

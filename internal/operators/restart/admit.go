@@ -1,0 +1,93 @@
+package restart
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"skiff/internal/conditions"
+	"skiff/internal/controller"
+	"skiff/internal/kube"
+)
+
+// AllowAnnotation on a namespace names the other namespaces whose RestartTriggers may have its pods as a source, separated by
+// commas; "*" allows all.
+const AllowAnnotation = "skiff.dev/allow-restart-triggers-from"
+
+const (
+	// maxTriggers bounds the work that an event of one pod can cause.
+	maxTriggers = 200
+	// allowedFor is how long an answer of the source namespace holds while pods change.
+	allowedFor = 30 * time.Second
+)
+
+// namespace is what is read of a namespace.
+type namespace struct {
+	kube.MetaAnnotated `json:"metadata"`
+}
+
+// allows says whether a namespace allows triggers of another one.
+func (n *namespace) allows(other string) bool {
+	list, _ := n.Annotations.Get(AllowAnnotation)
+	return slices.ContainsFunc(strings.Split(list, ","), func(s string) bool {
+		s = strings.TrimSpace(s)
+		return s == "*" || s == other
+	})
+}
+
+// refuse stops a trigger until the problem is solved. What was seen of pods is forgotten: there is no restart for it later.
+func refuse(s State, p *conditions.Problem) decision {
+	s = s.clone()
+	s.Seen, s.Pending, s.Round = "", nil, nil
+	return decision{state: s, restart: -1, problem: p}
+}
+
+// admit refuses a trigger, by a decision with a problem, if it is one too many in its namespace, or if it may not see the pods of
+// its source.
+func (r *run) admit(ctx context.Context, rl *rule) (d decision, err error) {
+	if !r.find.amongOldest(r.t) {
+		d = refuse(r.t.Status.State, tooMany(r.t.Namespace))
+		d.again(controller.SlowDelay, "looks whether there is room for it")
+		return d, nil
+	}
+	if rl.namespace == r.t.Namespace || r.now.Sub(r.allowed) < allowedFor {
+		return d, nil
+	}
+	var source namespace
+	err = r.Get(ctx, namespaces, kube.Key{Name: rl.namespace}, &source)
+	switch {
+	case err == nil && source.allows(r.t.Namespace):
+		r.allowed = r.now
+		return d, nil
+	case err == nil, kube.IsNotFound(err): // it is not told whether the namespace exists
+		d = refuse(r.t.Status.State, notAllowed(rl.namespace, r.t.Namespace))
+	case kube.IsForbidden(err):
+		d = refuse(r.t.Status.State, mayNotAsk(rl.namespace, err))
+	default:
+		return r.fail(ctx, r.t.Status.State, err)
+	}
+	r.allowed = time.Time{}
+	d.again(controller.SlowDelay, "asks namespace "+rl.namespace+" again")
+	return d, nil
+}
+
+const lookAgain = "; skiff looks again every 5 minutes, and at once when the trigger changes"
+
+func tooMany(namespace string) *conditions.Problem {
+	return &conditions.Problem{Reason: "TooManyTriggers", Stalled: true, Message: fmt.Sprintf(
+		"namespace %s has more than %d RestartTriggers, and only the oldest %[2]d work; delete some", namespace, maxTriggers) + lookAgain}
+}
+
+func notAllowed(source, home string) *conditions.Problem {
+	return &conditions.Problem{Reason: "SourceNotAllowed", Stalled: true, Message: fmt.Sprintf(
+		"spec.source.namespace: namespace %s does not allow RestartTriggers of namespace %s, or does not exist; annotate it with "+
+			"%s: %[2]q", source, home, AllowAnnotation) + lookAgain}
+}
+
+func mayNotAsk(source string, err error) *conditions.Problem {
+	return &conditions.Problem{Reason: "SourceNotAllowed", Stalled: true, Message: fmt.Sprintf(
+		"spec.source.namespace: skiff cannot see whether namespace %s has the annotation %s that allows this: %s; grant get on "+
+			"namespaces", source, AllowAnnotation, kube.Explain(err)) + lookAgain}
+}

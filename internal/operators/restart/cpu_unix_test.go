@@ -1,0 +1,15 @@
+package restart
+
+import (
+	"syscall"
+	"time"
+)
+
+// cpu returns what this process has used so far.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,258 @@
+package restart
+
+import (
+	"slices"
+	"strings"
+
+	"skiff/internal/cache"
+	"skiff/internal/controller"
+	"skiff/internal/kube"
+)
+
+// finder finds triggers and pods by indexes of their mirrors: for an event of a pod the triggers that it matters to, and for
+// a trigger its pods and the other triggers that its restarts set off. Only triggers that watch pods according to their status
+// are found; the write of that status is an event, after which such a trigger looks at its pods in any case.
+type finder struct {
+	triggers   *cache.Store[*RestartTrigger]
+	pods       *cache.Store[*pod]
+	namespaces []string // that are mirrored one by one; empty: all are mirrored together
+}
+
+// The indexes.
+const (
+	all        = "all"      // triggers
+	bySource   = "source"   // triggers, by what their selector demands: see terms
+	byTarget   = "target"   // triggers, by what they restart
+	byCycle    = "cycle"    // triggers, by those on their cycle
+	byLabel    = "label"    // pods, by each label
+	byWorkload = "workload" // pods, by what they belong to
+)
+
+func newFinder(s controller.Setup, triggers *cache.Store[*RestartTrigger], ps *cache.Store[*pod]) *finder {
+	triggers.Index(all, func(*RestartTrigger) []string { return []string{""} })
+	triggers.Index(bySource, func(t *RestartTrigger) []string {
+		if t.Status.Selector == "" {
+			return nil
+		}
+		terms := t.Spec.Source.Selector.selector().terms()
+		for i := range terms {
+			terms[i] = t.sourceNamespace() + "/" + terms[i]
+		}
+		return terms
+	})
+	triggers.Index(byTarget, func(t *RestartTrigger) (names []string) {
+		for _, ref := range t.Spec.Targets {
+			if t.Status.Selector != "" {
+				names = append(names, ref.String())
+			}
+		}
+		return names
+	})
+	triggers.Index(byCycle, func(t *RestartTrigger) []string { return t.Status.Cycle })
+	ps.Index(byLabel, func(p *pod) []string {
+		terms := make([]string, len(p.Labels))
+		for i, l := range p.Labels {
+			terms[i] = l.Key + "=" + l.Value
+		}
+		return terms
+	})
+	ps.Index(byWorkload, func(p *pod) []string {
+		if ref, ok := ownerOf(p); ok {
+			return []string{ref.String()}
+		}
+		return nil
+	})
+	return &finder{triggers, ps, s.Namespaces}
+}
+
+// in returns the triggers of a namespace, or of all where it is "", with a value of an index. Those of a namespace that is not
+// synced are missing: they are looked at when it is.
+func (f *finder) in(index, namespace, value string) (found []*RestartTrigger) {
+	found, err := f.triggers.ByIndex(index, namespace, value)
+	if err != nil && namespace == "" {
+		for _, one := range f.namespaces {
+			found = append(found, f.in(index, one, value)...)
+		}
+	}
+	return found
+}
+
+// terms returns labels of which each selected object has one: the values of the requirement that names the fewest, "app=web",
+// or its key if it is Exists.
+func (s selector) terms() (terms []string) {
+	var best *Requirement
+	for i, r := range s {
+		if r.positive() && (best == nil || best.Operator == opExists || r.Operator == opIn && len(r.Values) < len(best.Values)) {
+			best = &s[i]
+		}
+	}
+	switch {
+	case best == nil:
+		return nil
+	case best.Operator == opExists:
+		return []string{best.Key}
+	}
+	for _, v := range best.Values {
+		terms = append(terms, best.Key+"="+v)
+	}
+	return terms
+}
+
+// selecting returns the triggers whose source has pods with these labels, without some that are known, in the order of their
+// keys.
+func (f *finder) selecting(namespace string, labels kube.Labels, without map[*RestartTrigger]bool) (found []*RestartTrigger) {
+	for _, l := range labels {
+		key := namespace + "/" + l.Key
+		for _, value := range []string{key + "=" + l.Value, key} {
+			for _, t := range f.in(bySource, "", value) {
+				if !without[t] && t.Spec.Source.Selector.selector().matches(labels) {
+					found = append(found, t)
+				}
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b *RestartTrigger) int { return a.Key().Compare(b.Key()) })
+	return found
+}
+
+// forPod returns the triggers that a pod matters to: as a source, or because it belongs to a target, which has changed then.
+func (f *finder) forPod(p *pod) (keys []kube.Key) {
+	found := f.selecting(p.Namespace, p.Labels, nil)
+	if ref, ok := ownerOf(p); ok {
+		found = append(found, f.in(byTarget, p.Namespace, ref.String())...)
+	}
+	for _, t := range found {
+		keys = append(keys, t.Key())
+	}
+	return keys
+}
+
+// forTrigger returns the triggers whose cycle a trigger is on, or was when it was last looked at.
+func (f *finder) forTrigger(t *RestartTrigger) (keys []kube.Key) {
+	for _, name := range t.Status.Cycle {
+		namespace, name, _ := strings.Cut(name, "/")
+		keys = append(keys, kube.Key{Namespace: namespace, Name: name})
+	}
+	for _, other := range f.in(byCycle, "", t.Key().String()) {
+		keys = append(keys, other.Key())
+	}
+	return keys
+}
+
+// amongOldest says whether a trigger is one of the oldest of its namespace, those that work.
+func (f *finder) amongOldest(t *RestartTrigger) bool {
+	older := 0
+	for _, other := range f.in(all, t.Namespace, "") {
+		c := other.CreationTimestamp.Compare(t.CreationTimestamp)
+		if c < 0 || c == 0 && other.Name < t.Name {
+			if older++; older == maxTriggers {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// restarting returns which target of a trigger another one is restarting.
+func (f *finder) restarting(t *RestartTrigger, r *rule) map[TargetRef]string {
+	others := map[TargetRef]string{}
+	for _, ref := range r.targets {
+		for _, other := range f.in(byTarget, t.Namespace, ref.String()) {
+			if other.Status.Round != nil && other.Name != t.Name {
+				others[ref] = other.Name
+			}
+		}
+	}
+	return others
+}
+
+// selected returns the pods that a rule selects, and perhaps more.
+func (f *finder) selected(r *rule) (found []*pod, err error) {
+	for _, term := range r.selector.terms() {
+		if !strings.Contains(term, "=") { // Exists
+			return f.pods.List(r.namespace)
+		}
+		some, err := f.pods.ByIndex(byLabel, r.namespace, term)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, some...)
+	}
+	return found, nil
+}
+
+// prints returns a fingerprint of the pods of each target.
+func (f *finder) prints(t *RestartTrigger, r *rule) (map[TargetRef]uint64, error) {
+	prints := map[TargetRef]uint64{}
+	for _, ref := range r.targets {
+		some, err := f.pods.ByIndex(byWorkload, t.Namespace, ref.String())
+		if err != nil {
+			return nil, err
+		}
+		prints[ref] = fingerprint(some)
+	}
+	return prints, nil
+}
+
+// maxSteps bounds the search for a cycle. A cycle that is longer is not found; the cooldown bounds what it can do.
+const maxSteps = 1000
+
+// cycle returns the shortest way on which the restarts of a trigger come back to it, as the keys of the triggers on it; nil if
+// they do not. targets are those of the trigger as they were just read.
+func (f *finder) cycle(t *RestartTrigger, r *rule, targets []TargetStatus) []string {
+	type step struct {
+		trigger *RestartTrigger
+		targets []TargetStatus
+		way     []string
+	}
+	steps := []step{{t, targets, []string{t.Key().String()}}}
+	triggers, sets := map[*RestartTrigger]bool{}, map[string]bool{} // that have been followed
+	for i := 0; i < len(steps) && i < maxSteps; i++ {
+		s := steps[i]
+		for _, target := range s.targets {
+			labels, set := parseLabels(target.PodLabels), s.trigger.Namespace+" "+target.PodLabels
+			if s.trigger.Namespace == r.namespace && r.selector.matches(labels) {
+				return s.way
+			}
+			if sets[set] {
+				continue
+			}
+			sets[set] = true
+			for _, next := range f.selecting(s.trigger.Namespace, labels, triggers) {
+				triggers[next] = true
+				if next.UID != t.UID {
+					steps = append(steps, step{next, next.Status.Targets, append(slices.Clip(s.way), next.Key().String())})
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// maxPodLabels bounds the labels of a target's pods in the status, in bytes.
+const maxPodLabels = 4 << 10
+
+// podLabels returns the labels of a target's pods as they are stored.
+func podLabels(live *workload) string {
+	if live == nil {
+		return ""
+	}
+	var parts []string
+	size := 0
+	for _, l := range live.Spec.Template.Metadata.Labels {
+		if size += len(l.Key) + len(l.Value) + 2; size <= maxPodLabels {
+			parts = append(parts, l.Key+"="+l.Value)
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+// parseLabels reads what podLabels has written.
+func parseLabels(text string) (labels kube.Labels) {
+	for part := range strings.SplitSeq(text, ",") {
+		if key, value, ok := strings.Cut(part, "="); ok {
+			labels = append(labels, kube.Label{Key: key, Value: value})
+		}
+	}
+	return labels
+}

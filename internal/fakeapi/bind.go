@@ -12,7 +12,7 @@ import (
 
 var bindingKind = kube.Resource{Version: "v1", Kind: "Binding"}
 
-// bind answers POST pods/NAME/binding: a scheduler's only way to put a pod on a node, and it works once.
+// bind answers POST pods/NAME/binding, by which a scheduler assigns a pod to a node, once.
 func (s *Server) bind(w http.ResponseWriter, r *request) error {
 	if r.verb != "create" {
 		return methodNotAllowed()
@@ -27,7 +27,7 @@ func (s *Server) bind(w http.ResponseWriter, r *request) error {
 	}
 	binding, _ := v.(map[string]any)
 	node, kind := obj.String(binding, "target", "name"), obj.String(binding, "target", "kind")
-	switch { // in the real server's order and words
+	switch { // in the real server's order and wording
 	case err != nil:
 		return badRequest("the object provided is unrecognized (must be of type Binding): %v (%s)", err, excerpt(body))
 	case obj.String(binding, "metadata", "name") != r.name:
@@ -49,7 +49,7 @@ func (s *Server) bind(w http.ResponseWriter, r *request) error {
 			return conflict(kube.StatusDetails{Name: r.name, Kind: "pods/binding"},
 				fmt.Sprintf("pod %s is already assigned to node %q", r.name, on))
 		}
-		next := obj.Clone(cur.Value) // binding is no new generation and has no owner in managedFields
+		next := obj.Clone(cur.Value) // a binding changes neither the generation nor managedFields
 		obj.Set(next, node, "spec", "nodeName")
 		conditions := slices.DeleteFunc(obj.Slice(next, "status", "conditions"), func(c any) bool {
 			return obj.String(c.(map[string]any), "type") == "PodScheduled"

@@ -14,8 +14,8 @@ import (
 	"skiff/internal/kube"
 )
 
-// readObject reads the object of a POST or PUT and checks that it is what the URL says. What strict validation
-// complains about is refused, warned of or ignored, as the request asks (FS-21).
+// readObject reads the object of a POST or PUT and checks it against the URL. Findings of strict validation are
+// refused, returned as warnings or ignored, as the request asks (FS-21).
 func (s *Server) readObject(w http.ResponseWriter, r *request) (map[string]any, error) {
 	body, err := readBody(r.Request)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Server) readObject(w http.ResponseWriter, r *request) (map[string]any, 
 	return o, nil
 }
 
-// unhandled makes 400 of what is wrong with the fields of a body.
+// unhandled returns the 400 for fields of a body that cannot be decoded.
 func unhandled(k *kinds.Kind, err error) error {
 	if kube.AsStatus(err) != nil {
 		return err
@@ -56,7 +56,7 @@ func unhandled(k *kinds.Kind, err error) error {
 	return badRequest("%s in version %q cannot be handled as a %s: %v", k.Kind, k.Version, k.Kind, err)
 }
 
-// excerpt is the part of a body that the server quotes.
+// excerpt returns the part of a body that the server quotes in errors.
 func excerpt(body []byte) string {
 	switch {
 	case len(body) == 0:
@@ -69,7 +69,7 @@ func excerpt(body []byte) string {
 	return string(body)
 }
 
-// checkType compares apiVersion and kind with the endpoint. Built-in kinds may leave both out.
+// checkType compares apiVersion and kind with the endpoint. Built-in kinds may omit both.
 func checkType(k *kinds.Kind, o map[string]any, body []byte) error {
 	kind, version := obj.String(o, "kind"), obj.String(o, "apiVersion")
 	switch {
@@ -97,11 +97,11 @@ func checkType(k *kinds.Kind, o map[string]any, body []byte) error {
 	return nil
 }
 
-// objectMeta is the type of every object's metadata, those of custom resources included.
+// objectMeta is the type of metadata, which custom resources share.
 var objectMeta = fields.For("v1", "ConfigMap").Fields["metadata"].Type
 
-// checkFieldTypes makes sure that the types are right, of a custom resource those of its metadata, so that the rest of
-// the server can rely on that. The error is what Go's decoder says.
+// checkFieldTypes checks the types of all fields (of a custom resource: of its metadata), so that the rest of the
+// server can rely on them. The error has the words of Go's decoder.
 func checkFieldTypes(k *kinds.Kind, o map[string]any) error {
 	text := ""
 	meta, isObject := o["metadata"].(map[string]any)
@@ -123,8 +123,8 @@ func checkFieldTypes(k *kinds.Kind, o map[string]any) error {
 	return nil
 }
 
-// strictness prunes unknown fields and deals with them, and with duplicate ones, as fieldValidation says (FS-21). The
-// error is what the strict decoder says, or a Status.
+// strictness prunes unknown fields, and refuses or reports them and duplicate ones as fieldValidation says (FS-21).
+// The error has the words of the strict decoder, or is a Status.
 func (s *Server) strictness(w http.ResponseWriter, r *request, o map[string]any, duplicates []string) error {
 	var unknown []string
 	for _, path := range objectMeta.Prune(obj.Map(o, "metadata")) {
@@ -137,7 +137,7 @@ func (s *Server) strictness(w http.ResponseWriter, r *request, o map[string]any,
 	return complain(w, r, duplicates, unknown)
 }
 
-// complain refuses, warns of or ignores what strict validation has found.
+// complain refuses, returns as warnings or ignores the findings of strict validation.
 func complain(w http.ResponseWriter, r *request, duplicates, unknown []string) error {
 	var complaints []string
 	for _, d := range duplicates {

@@ -7,8 +7,8 @@ import (
 	"skiff/internal/fakeapi/obj"
 )
 
-// customColumns are the additionalPrinterColumns of a CRD version; without any it is the age, as the real server has
-// it.
+// customColumns returns the additionalPrinterColumns of a CRD version. Without any it is the age, as on the real
+// server.
 func customColumns(version map[string]any) []kinds.Column {
 	var out []kinds.Column
 	for _, c := range obj.Maps(version, "additionalPrinterColumns") {
@@ -33,7 +33,8 @@ func customColumns(version map[string]any) []kinds.Column {
 	return out
 }
 
-// customCell prints what a path finds; a value that is absent or not of the column's type is empty.
+// customCell formats the value at a path. A missing value, or one that is not of the column's type, gives an empty
+// cell.
 func customCell(path, kind string) func(map[string]any, time.Time) any {
 	find := parsePath(path)
 	return func(o map[string]any, now time.Time) any {

@@ -15,11 +15,11 @@ import (
 	"skiff/internal/kube"
 )
 
-// finalizerCleanup holds a deleted CRD back until its instances are gone.
+// finalizerCleanup keeps a deleted CRD until its instances are deleted.
 const finalizerCleanup = "customresourcecleanup.apiextensions.k8s.io"
 
-// serveCRDs brings what is served in line with the stored CRDs: new ones are established, changed ones replaced,
-// deleted ones emptied and taken away. It returns when to look again, 0 if nothing is pending.
+// serveCRDs updates the served kinds from the stored CRDs: it establishes new CRDs, replaces changed ones, and removes
+// deleted ones after their instances. It returns after what time to call it again, 0 if nothing is pending.
 func (s *Server) serveCRDs() (next time.Duration) {
 	s.store.Update(func(tx *store.Tx) error {
 		stored := map[string]bool{}
@@ -41,7 +41,7 @@ func (s *Server) serveCRDs() (next time.Duration) {
 	return next
 }
 
-// removeCRD deletes the instances of a CRD that is being deleted and, once they are gone, the CRD.
+// removeCRD deletes the instances of a CRD that is being deleted, and then the CRD.
 func (s *Server) removeCRD(tx *store.Tx, crd *store.Object) {
 	left := 0
 	for _, k := range s.registry.ofTable(crd.Name) {
@@ -70,7 +70,7 @@ func (s *Server) removeCRD(tx *store.Tx, crd *store.Object) {
 	}
 }
 
-// establish serves a CRD and says so in its conditions. A CRD whose names are taken by another one is not served.
+// establish serves a CRD and sets its conditions. A CRD whose names are in use is not served.
 func (s *Server) establish(tx *store.Tx, crd *store.Object) (wait time.Duration) {
 	if s.registry.servedAt(crd.Name) == crd.Revision {
 		return 0
@@ -114,7 +114,7 @@ func contains(list []any, v string) bool {
 	return false
 }
 
-// nameTaken says which name of a CRD another served kind of its group has.
+// nameTaken returns the name of a CRD that another served kind of its group uses, and where.
 func (s *Server) nameTaken(crd *store.Object) string {
 	all, _ := s.registry.all()
 	for _, k := range all {
@@ -128,7 +128,7 @@ func (s *Server) nameTaken(crd *store.Object) string {
 	return ""
 }
 
-// setCondition sets one condition; the time of its transition changes with its status only.
+// setCondition sets one condition. lastTransitionTime changes only with the status.
 func setCondition(o map[string]any, kind, status, reason, message string) {
 	next := map[string]any{"type": kind, "status": status, "reason": reason, "message": message,
 		"lastTransitionTime": now()}
@@ -154,7 +154,7 @@ func condition(o map[string]any, kind string) bool {
 	return false
 }
 
-// customKinds makes the kinds that a CRD serves, one for each served version.
+// customKinds returns the kinds of a CRD, one for each served version.
 func customKinds(crd map[string]any) []*kinds.Kind {
 	spec := obj.Map(crd, "spec")
 	var out []*kinds.Kind
@@ -188,7 +188,7 @@ func customKind(spec, version map[string]any) *kinds.Kind {
 			Selector: simplePath(obj.String(sc, "labelSelectorPath"))}
 	}
 	k.OpenAPI = obj.Map(version, "schema", "openAPIV3Schema")
-	// its causes were refused with the CRD
+	// a CRD with errors in its schema was refused
 	if sc, _ := schema.Parse(obj.Get(version, "schema", "openAPIV3Schema"), ""); sc != nil {
 		useSchema(k, sc)
 	}
@@ -202,7 +202,7 @@ func customKind(spec, version map[string]any) *kinds.Kind {
 	return k
 }
 
-// useSchema holds the kind's objects to a schema.
+// useSchema validates, prunes and defaults the kind's objects by a schema.
 func useSchema(k *kinds.Kind, s *schema.Schema) {
 	k.Node, k.Shape = s.Node(), s
 	k.Unknown = func(o map[string]any) []string {
@@ -211,7 +211,7 @@ func useSchema(k *kinds.Kind, s *schema.Schema) {
 		return unknown
 	}
 	k.Defaults = func(o map[string]any) { overwrite(o, s.Default(o)) }
-	k.View = s.Default // of what was stored under an older schema
+	k.View = s.Default // defaults objects that were stored under an older schema
 	k.Validate = func(next, _ map[string]any) []kinds.Cause {
 		var out []kinds.Cause
 		for _, c := range s.Validate(next) {
@@ -224,7 +224,7 @@ func useSchema(k *kinds.Kind, s *schema.Schema) {
 	}
 }
 
-// scaleCauses holds what the scale subresource reads to its types, schema or not (ValidateScaleSpec and
+// scaleCauses checks the types of the fields of the scale subresource, with or without a schema (ValidateScaleSpec and
 // ValidateScaleStatus in apiextensions-apiserver).
 func scaleCauses(o map[string]any, sc *kinds.Scale) []kinds.Cause {
 	var out []kinds.Cause
@@ -239,7 +239,7 @@ func scaleCauses(o map[string]any, sc *kinds.Scale) []kinds.Cause {
 			at, v, goType, want)))
 	}
 	for _, path := range [][]string{sc.Spec, sc.Status} {
-		n, whole := obj.Get(o, path...).(int64) // 3.0 is none for the real server either
+		n, whole := obj.Get(o, path...).(int64) // the real server does not accept 3.0 either
 		switch {
 		case obj.Get(o, path...) == nil:
 		case !whole:
@@ -259,7 +259,7 @@ func scaleCauses(o map[string]any, sc *kinds.Scale) []kinds.Cause {
 	return out
 }
 
-// overwrite makes dst the same object as src.
+// overwrite replaces the content of dst by that of src.
 func overwrite(dst, src map[string]any) {
 	clear(dst)
 	maps.Copy(dst, src)

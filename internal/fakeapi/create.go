@@ -49,7 +49,7 @@ func checkDryRun(r *request) error {
 	return nil
 }
 
-// insert makes a new object of what a client sent and stores it, unless the request is a dry run.
+// insert completes and checks a new object and stores it, unless the request is a dry run.
 func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*store.Object, error) {
 	k, meta := r.kind, obj.Map(o, "metadata")
 	if k.Store != nil {
@@ -67,7 +67,7 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 		return nil, err
 	}
 	if u.applied {
-		delete(meta, "resourceVersion") // an apply that creates has nothing to compare it with
+		delete(meta, "resourceVersion") // an apply that creates has no version to compare with
 	}
 	if obj.String(meta, "resourceVersion") != "" {
 		return nil, plainError("resourceVersion should not be set on objects to be created")
@@ -116,8 +116,8 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 	return tx.Put(k.TableName(), key, o, k.Shape), nil
 }
 
-// complete turns what was sent into a whole object: without what Go types drop and with what they show, the first
-// status and the defaults.
+// complete makes a sent object complete: it drops the fields that Go's types drop, and adds those that they show, the
+// initial status and the defaults.
 func complete(k *kinds.Kind, next, cur map[string]any) {
 	if k.Stored != nil {
 		k.Stored.Drop(next)
@@ -138,7 +138,7 @@ func complete(k *kinds.Kind, next, cur map[string]any) {
 	}
 }
 
-// admit allocates what the server gives out (and nobody owns) and checks the rules that the object has to keep.
+// admit allocates values such as cluster IPs, which no field manager owns, and validates the object.
 func (s *Server) admit(tx *store.Tx, k *kinds.Kind, next, cur map[string]any) error {
 	causes := metadataCauses(k, next, cur == nil)
 	if k.Validate != nil {
@@ -163,16 +163,16 @@ func values(objects []*store.Object) []map[string]any {
 }
 
 const (
-	// nameMax, suffixLen and nameTries are the name generator's: a base of at most 58 characters, 5 more, 8 tries
-	// (KEP-4420).
+	// nameMax, suffixLen and nameTries are those of the real name generator: a base of at most 58 characters, 5 random
+	// ones, 8 attempts (KEP-4420).
 	nameMax   = 63
 	suffixLen = 5
 	nameTries = 8
-	// alphabet leaves out vowels and what looks alike, so that no words come out.
+	// alphabet has no vowels, so that no words come out, and no characters that look alike.
 	alphabet = "bcdfghjklmnpqrstvwxz2456789"
 )
 
-// generateName appends random characters to base until the name is free.
+// generateName appends random characters to base until the name is not in use.
 func (s *Server) generateName(base string, taken func(string) bool) (name string, ok bool) {
 	if len(base) > nameMax-suffixLen {
 		base = base[:nameMax-suffixLen]

@@ -13,13 +13,13 @@ import (
 	"skiff/internal/kube"
 )
 
-// Finalizers that the server itself sets on DELETE, for the garbage collector (package simulate).
+// The finalizers that a DELETE sets for the garbage collector (package simulate).
 const (
 	finalizerForeground = "foregroundDeletion"
 	finalizerOrphan     = "orphan"
 )
 
-// deleteOptions are the body or the query parameters of a DELETE.
+// deleteOptions are the options in the body or the query of a DELETE.
 type deleteOptions struct {
 	uid, version string
 	policy       string
@@ -133,8 +133,8 @@ func deletedStatus(k *kinds.Kind, last *store.Object) map[string]any {
 		"details": detailsObject(d)}
 }
 
-// remove deletes an object, or marks it where finalizers or a grace period hold it back. It returns the last state and
-// whether the object is gone.
+// remove deletes an object, or marks it as being deleted if it has finalizers or a grace period. It returns the last
+// state, and whether the object is deleted.
 func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object,
 	o deleteOptions) (last *store.Object, gone bool, err error) {
 	meta := obj.Map(cur.Value, "metadata")
@@ -187,7 +187,7 @@ func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object,
 	return tx.Put(k.TableName(), cur.Key, next, cur.Shape), false, nil
 }
 
-// markDeleted sets when the object is to go. It is a new generation, of kinds that have one.
+// markDeleted sets the deletion timestamp, which increases the generation of kinds that have one.
 func markDeleted(meta map[string]any, grace int64) {
 	if n, ok := obj.Int(meta, "generation"); ok && obj.String(meta, "deletionTimestamp") == "" {
 		meta["generation"] = n + 1
@@ -196,8 +196,7 @@ func markDeleted(meta map[string]any, grace int64) {
 	meta["deletionGracePeriodSeconds"] = grace
 }
 
-// setPolicy sets the garbage collector's finalizers: foreground and orphan each one, background none. Without a policy
-// those that are there stay.
+// setPolicy sets the finalizers for a propagation policy. Without a policy it keeps those of the object.
 func setPolicy(meta map[string]any, policy string) {
 	if policy == "" {
 		return
@@ -219,7 +218,7 @@ func setPolicy(meta map[string]any, policy string) {
 	}
 }
 
-// deleteCollection deletes what is selected, one object after the other, and answers with the list of what it met.
+// deleteCollection deletes the selected objects one by one and answers with the list of them.
 func (s *Server) deleteCollection(w http.ResponseWriter, r *request) error {
 	sel, err := parseListOptions(r)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"skiff/internal/fakeapi/kinds"
 )
 
-// serveDiscovery answers what kubectl learns the served resources from: the aggregated form, the older one of one
-// document per group and version, and the schemas. It returns false for a path that is none of these.
+// serveDiscovery answers discovery requests: the aggregated form, the older form of one document per group and
+// version, and the OpenAPI schemas. It returns false for any other path.
 func (s *Server) serveDiscovery(w http.ResponseWriter, r *http.Request, path string) bool {
 	all, _ := s.registry.all()
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
@@ -60,12 +60,12 @@ func keepKinds(all []*kinds.Kind, keep func(*kinds.Kind) bool) []*kinds.Kind {
 	return out
 }
 
-// discoveryTypes are the aggregated forms, newest first. Clients read the form from the Content-Type of the answer, so
-// it has to be exactly one of these.
+// discoveryTypes are the media types of aggregated discovery, newest first. Clients take the form from the
+// Content-Type of the answer, so it must be exactly one of these.
 var discoveryTypes = []string{"v2", "v2beta1"}
 
-// root answers /api and /apis in the form the client prefers. The ETag is that of the content: a client may ask
-// whether it changed.
+// root answers /api and /apis in the form that the client prefers. The ETag is a hash of the content, so that clients
+// can ask for changes.
 func (s *Server) root(w http.ResponseWriter, r *http.Request, ks []*kinds.Kind, plain map[string]any) {
 	w.Header().Set("Vary", "Accept")
 	version := aggregatedVersion(r)
@@ -109,7 +109,7 @@ func hash(b []byte) string {
 	return strings.ToUpper(hex.EncodeToString(sum[:]))
 }
 
-// grouped calls f for each group with its kinds by version, in the order in which they are served.
+// grouped calls f for each group with its kinds by version, in the order of discovery.
 func grouped(ks []*kinds.Kind, f func(group string, versions []string, byVersion map[string][]*kinds.Kind)) {
 	var groups []string
 	for _, k := range ks {
@@ -179,8 +179,7 @@ func setNames(out map[string]any, k *kinds.Kind) {
 	}
 }
 
-// responseKind is a kind as aggregated discovery names it: the group and version of a built-in kind are left empty
-// there.
+// responseKind is a kind in aggregated discovery, where the group and version of a built-in kind are empty.
 func responseKind(k *kinds.Kind) map[string]any {
 	if k.Custom {
 		return kindRef(k)
@@ -242,7 +241,7 @@ func subresources(k *kinds.Kind) []subresource {
 		out = append(out, subresource{"status", responseKind(k), change})
 	}
 	if k.Custom {
-		slices.Reverse(out) // as the real server lists them
+		slices.Reverse(out) // in the real server's order
 	}
 	return out
 }
@@ -259,7 +258,7 @@ func groupList(ks []*kinds.Kind) []any {
 	return out
 }
 
-// resourceList is the older form: subresources are entries of their own.
+// resourceList is a document of the older form, in which subresources are entries of their own.
 func resourceList(groupVersion string, ks []*kinds.Kind) map[string]any {
 	var list []any
 	for _, k := range ks {

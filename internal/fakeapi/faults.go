@@ -10,34 +10,34 @@ import (
 	"time"
 )
 
-// Fault is something that goes wrong with matching requests. Set the fields that say which, and those that say what.
+// Fault makes matching requests fail. Some fields select the requests, the others are what happens to them.
 type Fault struct {
-	// Which requests; an empty field matches everything.
+	// These select requests; an empty field matches everything.
 	Verb      string // get list watch create update patch delete deletecollection
 	Resource  string // the plural
 	Namespace string
 	Name      string
-	Path      string // a prefix of the path, also of what is no resource: /api, /openapi, /version
-	UserAgent string // a part of it
-	// Skip lets that many matching requests pass first, Times ends the fault after that many more (0 = never ends).
-	// Probability, if not 0, is the chance that a matching request is hit, drawn from the server's seed.
+	Path      string // a prefix of the path, which can match /api, /openapi or /version, too
+	UserAgent string // a substring
+	// Skip lets that many matching requests pass first. Times ends the fault after that many more (0 = never).
+	// Probability, if not 0, is the chance that it applies to a matching request, by the server's seed.
 	Skip, Times int
 	Probability float64
 
-	Delay time.Duration // before the request is looked at
-	// AnswerDelay is the time between the processing of a request, which watches see at once, and its answer. With
-	// EventDelay a watch can be the later one: nobody promises which comes first.
+	Delay time.Duration // before the request is processed
+	// AnswerDelay is the time between processing a request, whose event watches get at once, and its answer.
+	// EventDelay delays the event instead: real servers do not guarantee which comes first.
 	AnswerDelay time.Duration
 	Reply       *Reply // answer with this instead of serving the request
 	Cut         Cut    // end the connection without a proper answer
 	At          int    // bytes of the body that are sent before CutBody or StallBody
 	Chunk       int    // send the body in pieces of this many bytes, each flushed
-	// Rewrite changes what is sent: the body of an answer, or the object of each event of a watch.
+	// Rewrite changes the body of an answer, or the object of each event of a watch.
 	Rewrite func(body []byte) []byte
 	Watch   WatchFault
 }
 
-// Reply is an answer that the server did not make.
+// Reply is an answer to send instead of the server's own.
 type Reply struct {
 	Code        int
 	Reason      string // with Message, answers as a Status ...
@@ -48,20 +48,20 @@ type Reply struct {
 	RetryAfter  string // header
 }
 
-// Cut says where a connection ends, or seems to live on in silence.
+// Cut is the point at which a connection breaks or goes silent.
 type Cut int
 
-// The places to cut. HTTP/1 closes the connection, HTTP/2 resets the stream.
+// With HTTP/1 the connection is closed, with HTTP/2 the stream is reset.
 const (
 	NoCut     Cut = iota
 	CutBefore     // before the request is processed
 	CutAfter      // after it was processed, before the answer
-	CutBody       // behind byte At of the body
-	StallBody     // behind byte At of the body: nothing more comes, nothing ends
-	Blackhole     // no answer, ever; the request is not processed
+	CutBody       // after byte At of the body
+	StallBody     // after byte At of the body: the connection stays open and silent
+	Blackhole     // never an answer; the request is not processed
 )
 
-// faults holds the scripted faults.
+// faults has the injected faults.
 type faults struct {
 	mu           sync.Mutex // guards what follows
 	active       []*armed
@@ -76,7 +76,7 @@ type armed struct {
 
 func newFaults(seed uint64) *faults { return &faults{rand: rand.New(rand.NewPCG(seed, 2))} }
 
-// Inject arms a fault and returns the function that takes it away.
+// Inject adds a fault and returns a function that removes it.
 func (s *Server) Inject(f Fault) (remove func()) {
 	a := &armed{Fault: f}
 	s.faults.mu.Lock()
@@ -89,7 +89,7 @@ func (s *Server) Inject(f Fault) (remove func()) {
 	}
 }
 
-// ExpireContinueTokens makes all continue tokens that were handed out so far too old, the history stays.
+// ExpireContinueTokens expires all continue tokens issued so far, without removing history.
 func (s *Server) ExpireContinueTokens() {
 	s.faults.mu.Lock()
 	defer s.faults.mu.Unlock()
@@ -105,7 +105,7 @@ func (f *faults) tokensExpired(issued time.Time) bool {
 // SetHistory changes how much history is kept from now on, as in Options.
 func (s *Server) SetHistory(events int, age time.Duration) { s.store.SetWindow(events, age) }
 
-// pick returns the faults that hit a request. Each fault counts the requests it matches.
+// pick returns the faults that apply to a request. Each fault counts the requests that it matches.
 func (f *faults) pick(r *http.Request, req *request) []Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -138,12 +138,12 @@ func (a *armed) matches(r *http.Request, req *request) bool {
 		is(a.Namespace, req.namespace) && is(a.Name, req.name)
 }
 
-// faultKey carries the faults of a watch to it.
+// faultKey is the context key of the faults of a watch.
 type faultKey struct{}
 
-// serve puts the faults that hit a request around it.
+// serve serves a request with the faults that apply to it.
 func (f *faults) serve(s *Server, w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {
-	req, _ := s.route(r) // what is no resource can still be hit by its path
+	req, _ := s.route(r) // a request that is not for a resource can be matched by its path
 	hits := f.pick(r, req)
 	if len(hits) == 0 {
 		next(w, r)
@@ -187,7 +187,7 @@ func (rep *Reply) write(w http.ResponseWriter) {
 	}
 }
 
-// sleep waits; false means that the request ended first.
+// sleep returns false if the request ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return true

@@ -11,26 +11,25 @@ import (
 	"skiff/internal/patch"
 )
 
-// WatchFault is what can go wrong inside of a watch. Events are counted from 1, synthetic ones included, bookmarks
-// not.
+// WatchFault is a fault within a watch. Events are counted from 1, with synthetic ones and without bookmarks.
 type WatchFault struct {
 	EventDelay time.Duration // before each event
-	Gone       Gone          // the resume point is too old, whatever it is
+	Gone       Gone          // whatever resourceVersion the client resumes from
 	Bookmarks  BookmarkMode
 
-	After    int      // behind this many events (0: at once) ...
+	After    int      // after this many events (0: at once) ...
 	End      End      // ... this happens to the stream
 	EndError ErrorArg // of EndWithError
 
 	Duplicate   bool // each event is sent twice
-	Replay      bool // the first event is sent again behind each later one
-	UnknownType bool // an event of the type HELLO goes before each event
+	Replay      bool // the first event is sent again after each later one
+	UnknownType bool // an event of the unknown type HELLO precedes each event
 }
 
-// Gone says how a watch answers that its resume point is too old.
+// Gone selects the form of the answer that a resourceVersion is too old.
 type Gone int
 
-// Both forms of 410 that real servers use.
+// The two forms of a 410 that real servers use.
 const (
 	NotGone      Gone = iota
 	GoneInStream      // HTTP 200, then an ERROR event
@@ -40,15 +39,15 @@ const (
 // BookmarkMode changes which bookmarks are sent.
 type BookmarkMode int
 
-// Bookmarks are never to be relied on.
+// Clients must not rely on bookmarks.
 const (
 	BookmarksAsUsual   BookmarkMode = iota
 	BookmarksNever                  // not even the one that ends the initial events
 	BookmarksStorm                  // one each millisecond
-	BookmarksAtEnd                  // none on the way, only the one shortly before the end of the watch
+	BookmarksAtEnd                  // only the one shortly before the end of the watch
 	BookmarksOfAnother              // their object is of another kind
-	BookmarksUnmarked               // the one that ends the initial events does not say so
-	BookmarksBehind                 // that one has a version far below those of the events before it
+	BookmarksUnmarked               // the one after the initial events lacks its annotation
+	BookmarksBehind                 // that one has a resourceVersion far below those of the events before it
 )
 
 // End is how a stream ends.
@@ -60,8 +59,8 @@ const (
 	EndCleanly       // as after timeoutSeconds
 	EndCut           // the connection is cut between two frames
 	EndMidFrame      // the connection is cut in the middle of the next frame
-	EndSilent        // nothing more comes, nothing ends
-	EndWithError     // an ERROR event, then the clean end
+	EndSilent        // the stream stays open and silent
+	EndWithError     // an ERROR event, then a clean end
 )
 
 // ErrorArg is the Status of an ERROR event.
@@ -70,7 +69,7 @@ type ErrorArg struct {
 	Reason, Message string
 }
 
-// watchFaults are the faults that hit one watch. The zero value and nil do nothing.
+// watchFaults are the faults that apply to one watch. Both the zero value and nil have no effect.
 type watchFaults struct {
 	all    []Fault
 	events int
@@ -100,12 +99,12 @@ func (wf *watchFaults) goneAsHTTP() bool {
 	return wf.any(func(f WatchFault) bool { return f.Gone == GoneAsHTTP })
 }
 
-// bookmarks says that a fault of that mode hit the watch.
+// bookmarks reports whether a fault with this mode applies to the watch.
 func (wf *watchFaults) bookmarks(mode BookmarkMode) bool {
 	return wf.any(func(f WatchFault) bool { return f.Bookmarks == mode })
 }
 
-// never is longer than any watch lives.
+// never is longer than any watch.
 const never = 1000 * time.Hour
 
 func (wf *watchFaults) bookmarkInterval(usual time.Duration) time.Duration {
@@ -118,12 +117,12 @@ func (wf *watchFaults) bookmarkInterval(usual time.Duration) time.Duration {
 	return usual
 }
 
-// start runs the faults that hit a stream before its first event.
+// start applies the faults that precede the first event of a stream.
 func (wf *watchFaults) start(ctx context.Context, wt *watcher) error {
 	return wf.endAt(ctx, wt, 0)
 }
 
-// event sends one event, with all that is to go wrong around it.
+// event sends one event with the faults that apply to it.
 func (wf *watchFaults) event(ctx context.Context, wt *watcher, eventType string, body []byte) error {
 	if len(wf.all) == 0 {
 		return wt.frame(eventType, body)
@@ -169,7 +168,7 @@ func (wf *watchFaults) sendAll(wt *watcher, eventType string, body []byte) error
 	return nil
 }
 
-// midFrame cuts the connection within the frame that follows the last whole one.
+// midFrame breaks the connection in the middle of the next frame.
 func (wf *watchFaults) midFrame(wt *watcher, eventType string, body []byte) error {
 	if !wf.any(func(f WatchFault) bool { return f.End == EndMidFrame && f.After == wf.events }) {
 		return nil
@@ -182,7 +181,7 @@ func (wf *watchFaults) midFrame(wt *watcher, eventType string, body []byte) erro
 	panic(http.ErrAbortHandler)
 }
 
-// endAt ends the stream if its faults say so behind n events.
+// endAt ends the stream if a fault does so after n events.
 func (wf *watchFaults) endAt(ctx context.Context, wt *watcher, n int) error {
 	for _, f := range wf.all {
 		if f.Watch.After != n {
@@ -201,15 +200,15 @@ func (wf *watchFaults) endAt(ctx context.Context, wt *watcher, n int) error {
 			return ctx.Err()
 		case EndWithError:
 			e := f.Watch.EndError
-			wt.sendError(failure(e.Code, e.Reason, e.Message, kube.StatusDetails{})) // the stream ends either way
+			wt.sendError(failure(e.Code, e.Reason, e.Message, kube.StatusDetails{})) // the stream ends in any case
 			return errEnd
 		}
 	}
 	return nil
 }
 
-// Poison returns a Rewrite that makes the object of that name undecodable, alone or as an item of a list: its metadata
-// stays, its spec and status become strings.
+// Poison returns a Rewrite that makes the object with this name undecodable, alone or in a list: it keeps its
+// metadata, and spec and status become strings.
 func Poison(name string) func([]byte) []byte {
 	return rewriteObjects(func(o map[string]any) {
 		if obj.String(o, "metadata", "name") == name {
@@ -225,13 +224,13 @@ func Huge(n int) func([]byte) []byte {
 	})
 }
 
-// rewriteObjects runs change on an object, or on each item of a list.
+// rewriteObjects calls change on an object, or on each item of a list.
 func rewriteObjects(change func(map[string]any)) func([]byte) []byte {
 	return func(body []byte) []byte {
 		v, err := patch.Decode(body)
 		o, ok := v.(map[string]any)
 		if err != nil || !ok {
-			return body // no object: nothing to do
+			return body // not an object
 		}
 		if items := obj.Maps(o, "items"); items != nil {
 			for _, item := range items {

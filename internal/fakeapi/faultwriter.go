@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// faultWriter is where answers go that are to be cut, stalled, changed or sent in pieces. It buffers the whole answer
-// where that is needed to change it; a watch is never buffered.
+// faultWriter breaks, stalls, changes or splits answers. It buffers an answer only if the fault changes it as a whole,
+// and never a watch.
 type faultWriter struct {
 	http.ResponseWriter
 	ctx   context.Context
@@ -20,12 +20,12 @@ type faultWriter struct {
 	chunk   int
 
 	code   int
-	buffer []byte // of an answer that is changed as a whole
+	buffer []byte // the answer, if it is changed as a whole
 	sent   int    // bytes of the body
 }
 
 func (w *faultWriter) add(f Fault) {
-	if f.Rewrite != nil && !w.watch { // those of a watch are applied to each event
+	if f.Rewrite != nil && !w.watch { // for a watch it is applied to each event
 		w.rewrite = append(w.rewrite, f.Rewrite)
 	}
 	w.delay = max(w.delay, f.AnswerDelay)
@@ -37,7 +37,7 @@ func (w *faultWriter) add(f Fault) {
 	}
 }
 
-// whole says that the answer is held back until it is complete.
+// whole reports whether the answer is buffered until it is complete.
 func (w *faultWriter) whole() bool { return len(w.rewrite) > 0 || w.delay > 0 || w.cut == CutAfter }
 
 func (w *faultWriter) WriteHeader(code int) {
@@ -74,7 +74,7 @@ func (w *faultWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// end cuts or stalls once enough was sent.
+// end breaks or stalls the connection once enough bytes were sent.
 func (w *faultWriter) end() {
 	if w.sent < w.at || w.cut != CutBody && w.cut != StallBody {
 		return
@@ -93,7 +93,7 @@ func (w *faultWriter) Flush() {
 	}
 }
 
-// close sends an answer that was held back.
+// close sends a buffered answer.
 func (w *faultWriter) close() {
 	if w.cut == CutAfter {
 		panic(http.ErrAbortHandler)

@@ -7,16 +7,16 @@ import (
 	"sync/atomic"
 )
 
-// silent takes what net/http would print about broken connections: tests break them on purpose.
+// silent discards net/http's messages about broken connections: tests break them on purpose.
 var silent = log.New(io.Discard, "", 0)
 
-// freezer makes connections go silent, as a firewall does that has forgotten them.
+// freezer makes connections silent, as a firewall does that drops their state.
 type freezer struct{ on atomic.Bool }
 
 func (f *freezer) wrap(c net.Conn) net.Conn { return &frozenConn{Conn: c, f: f} }
 
-// frozenConn is the server's end of a connection. Bytes that pass while it is frozen are lost in both directions, and
-// with them the connection: it stays silent afterwards, as TCP does across a gap.
+// frozenConn is the server's end of a connection. While it is frozen, bytes in both directions are lost. After a loss
+// it stays silent for good, as TCP does across a gap.
 type frozenConn struct {
 	net.Conn
 	f    *freezer

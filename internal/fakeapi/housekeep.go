@@ -8,7 +8,7 @@ import (
 	"skiff/internal/fakeapi/store"
 )
 
-// seed makes what a fresh cluster has.
+// seed creates the objects of a new cluster.
 func (s *Server) seed() {
 	s.store.Update(func(tx *store.Tx) error {
 		for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
@@ -65,16 +65,16 @@ func kubernetesService() map[string]any {
 		"status": map[string]any{"loadBalancer": map[string]any{}}}
 }
 
-// nudge calls the housekeeper after a write that may give it work: anything may be the last content of a namespace
-// that goes.
+// nudge wakes the housekeeper after a write: any deletion may have removed the last object of a namespace that is
+// being deleted.
 func (s *Server) nudge() {
 	select {
 	case s.wake <- struct{}{}:
-	default: // it is called already
+	default: // it is awake or about to be
 	}
 }
 
-// keepHouse does what a real cluster's controllers do that belong to the API server itself, until Close.
+// keepHouse runs the controllers that belong to the API server itself, until Close.
 func (s *Server) keepHouse() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -98,7 +98,7 @@ func (s *Server) keepHouse() {
 	}
 }
 
-// sooner returns the shorter of two waits; 0 means none.
+// sooner returns the shorter of two waits; 0 means no wait.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -106,7 +106,7 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// emptyNamespaces deletes what is in namespaces that are being deleted, and then them.
+// emptyNamespaces deletes the content of namespaces that are being deleted, and then the namespaces.
 func (s *Server) emptyNamespaces() {
 	served, _ := s.registry.all()
 	s.store.Update(func(tx *store.Tx) error {
@@ -135,7 +135,8 @@ func (s *Server) emptyNamespaces() {
 	})
 }
 
-// empty deletes all objects of a kind in a namespace ("" = all) and returns how many are still held back.
+// empty deletes all objects of a kind in a namespace ("" = all) and returns how many remain because of finalizers or a
+// grace period.
 func (s *Server) empty(tx *store.Tx, k *kinds.Kind, namespace string) int {
 	left := 0
 	for _, o := range tx.List(k.TableName(), namespace) {
@@ -146,13 +147,13 @@ func (s *Server) empty(tx *store.Tx, k *kinds.Kind, namespace string) int {
 	return left
 }
 
-// expireEvents deletes Events that are too old and returns when the next one will be.
+// expireEvents deletes Events past their TTL and returns the time until the next one expires.
 func (s *Server) expireEvents() (next time.Duration) {
 	s.store.Update(func(tx *store.Tx) error {
 		for _, e := range tx.List("events", "") {
 			created, err := time.Parse(time.RFC3339, obj.String(e.Value, "metadata", "creationTimestamp"))
 			if err != nil {
-				continue // cannot be: the server has written it
+				continue // impossible: the server wrote it
 			}
 			if left := s.opts.EventTTL - time.Since(created); left > 0 {
 				next = sooner(next, left)

@@ -8,8 +8,8 @@ import (
 	"skiff/internal/patch"
 )
 
-// parsePath understands the part of JSONPath that printer columns use: .a.b, ['a.b'], [0], [*] and
-// [?(@.type=="Ready")]. A path it does not understand finds nothing.
+// parsePath parses the subset of JSONPath that printer columns use: .a.b, ['a.b'], [0], [*] and [?(@.type=="Ready")].
+// A path that it cannot parse finds nothing.
 func parsePath(path string) func(map[string]any) any {
 	steps, ok := pathSteps(path)
 	return func(o map[string]any) any {
@@ -73,7 +73,7 @@ func member(name string) step {
 	}
 }
 
-// bracket reads what stands in [].
+// bracket parses the content of [].
 func bracket(s string) step {
 	if n, err := strconv.Atoi(s); err == nil {
 		return func(v any) []any {
@@ -127,7 +127,7 @@ func filter(s string) step {
 	}
 }
 
-// printed is the text of a value in a column of type string: of objects and lists their JSON.
+// printed formats a value for a column of type string: objects and lists as JSON.
 func printed(v any) any {
 	switch v := v.(type) {
 	case nil:

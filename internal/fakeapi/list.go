@@ -16,10 +16,10 @@ import (
 	"skiff/internal/patch"
 )
 
-// detailsNone is for answers that name no object.
+// detailsNone is for errors that are not about an object.
 var detailsNone kube.StatusDetails
 
-// get answers GET of one object. A resourceVersion means "at least as new as": it is waited for.
+// get answers GET of one object. It waits until the server has reached a requested resourceVersion.
 func (s *Server) get(w http.ResponseWriter, r *request) error {
 	a, err := negotiate(r)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Server) get(w http.ResponseWriter, r *request) error {
 	return s.respond(w, r, a, http.StatusOK, o)
 }
 
-// respond writes one object in the form the client asked for.
+// respond writes one object in the requested form.
 func (s *Server) respond(w http.ResponseWriter, r *request, a accept, code int, o *store.Object) error {
 	for _, text := range r.warnings {
 		warn(w, text)
@@ -64,7 +64,7 @@ func (s *Server) respond(w http.ResponseWriter, r *request, a accept, code int, 
 	return nil
 }
 
-// page is what a continue token says: where to go on, in which snapshot, in which list.
+// page is the content of a continue token: the next key, the snapshot and the list.
 type page struct {
 	revision int64 // 0: from now on whatever is newest (the token of an expired list)
 	after    store.Key
@@ -131,7 +131,7 @@ func listBody(k *kinds.Kind, a accept, meta map[string]any, objects []*store.Obj
 	return encodeList(k, meta, items)
 }
 
-// readPage finds the snapshot that a list is to show and cuts the page out of it.
+// readPage returns the page of a list, and the snapshot that it is from.
 func (s *Server) readPage(r *request, o *listOptions) (objects []*store.Object, revision int64, next string,
 	remaining int, err error) {
 	at, after := int64(0), store.Key{}
@@ -180,7 +180,7 @@ func afterKey(k, than store.Key) bool {
 	return k.Namespace > than.Namespace || k.Namespace == than.Namespace && k.Name > than.Name
 }
 
-// listQuery is what a continue token is bound to.
+// listQuery identifies the list that a continue token is for.
 func listQuery(r *request, o *listOptions) string {
 	return r.kind.TableName() + "|" + r.namespace + "|" + o.labelText + "|" + o.fieldText
 }
@@ -194,8 +194,7 @@ func (s *Server) expiredToken(r *request, o *listOptions, after store.Key) error
 	return &expiredPage{Status: expired(tokenExpired), next: s.seal(page{after: after, query: listQuery(r, o)})}
 }
 
-// seal makes a token: opaque to clients, and signed, so that one which was tampered with is refused instead of
-// understood.
+// seal makes a token that is opaque to clients and signed, so that the server can refuse a modified one.
 func (s *Server) seal(p page) string {
 	body := marshal([]any{p.revision, p.after.Namespace, p.after.Name, time.Now().UnixNano(), p.query})
 	mac := hmac.New(sha256.New, []byte(s.tokenKey))

@@ -1,13 +1,14 @@
-// Package fakeapi is the embedded Kubernetes API server: a plain http.Handler that behaves like a v1.36 kube-apiserver
-// in what it serves. It is the test double of everything in skiff, over real HTTP, and what `skiff dev` offers to
-// kubectl. Faults can be scripted (Inject), requests are recorded (Requests).
+// Package fakeapi is the embedded Kubernetes API server: an http.Handler that behaves like a v1.36 kube-apiserver, for
+// the kinds and features that it serves. skiff's tests use it over real HTTP instead of mocks, and `skiff dev` offers
+// it to kubectl and other programs. Faults can be injected (Inject), requests are recorded (Requests).
 //
-// Not its job: what controllers do (Deployments, garbage collection, pods that run: package simulate), and how objects
-// are kept (package store). Objects are JSON values as in package patch; kinds are tables of data in package kinds.
+// It does not do the work of controllers (Deployments, garbage collection, running pods: package simulate) and does
+// not store objects (package store). Objects are JSON values as in package patch; the kinds are tables of data in
+// package kinds.
 //
 // Each request runs on its own net/http goroutine. The server has one goroutine of its own, the housekeeper, which
-// makes CRDs established, empties deleted namespaces and CRDs, and expires events. Close ends and waits for all of
-// them. All time is package time's, so that testing/synctest's virtual time applies.
+// establishes CRDs, empties deleted namespaces and CRDs, and expires Events. Close ends all of them and waits. Time
+// comes from package time only, so that it is virtual within testing/synctest.
 package fakeapi
 
 import (
@@ -25,31 +26,31 @@ import (
 	"skiff/internal/kube"
 )
 
-// Version is what /version reports: the server whose behaviour this one mirrors.
+// Version is the server version that this one imitates, as /version reports it.
 const Version = "v1.36.3"
 
-// Options of a Server. The zero value is a server as a cluster has it.
+// Options of a Server. The zero value gives the behaviour of a usual cluster.
 type Options struct {
-	// HistoryEvents and HistoryAge bound the changes that are kept per resource: a watch from before gets 410. 0 means
-	// 10,000 changes (a busy test in full) and 5 minutes (etcd's compaction interval).
+	// HistoryEvents and HistoryAge limit the changes kept per resource: a watch that resumes from before gets 410. 0
+	// means 10,000 changes (more than a busy test makes) and 5 minutes (etcd's compaction interval).
 	HistoryEvents int
 	HistoryAge    time.Duration
-	// PageTokenLifetime is how long a continue token is good for; 0 means 5 minutes, as etcd's compaction makes it.
+	// PageTokenLifetime is how long a continue token is valid; 0 means 5 minutes, as with etcd's compaction.
 	PageTokenLifetime time.Duration
-	// BookmarkInterval is the time between bookmarks of a watch that asked for them; 0 means a minute, negative means
+	// BookmarkInterval is the interval of bookmarks in watches that ask for them; 0 means a minute, negative means
 	// never.
 	BookmarkInterval time.Duration
-	// SlowWatcher is how many changes a watcher may lag behind before its stream is ended; 0 means 1,000.
+	// SlowWatcher is how many changes a watcher may lag behind before the server ends its stream; 0 means 1,000.
 	SlowWatcher int
-	// Seed makes the gaps between revisions, generated names and the faults' dice repeatable; 0 means 1.
+	// Seed determines the gaps between revisions, generated names and random faults; 0 means 1.
 	Seed uint64
-	// Token, if set, is the only bearer token that is let in; anything else gets 401.
+	// Token, if set, is the only accepted bearer token; requests without it get 401.
 	Token string
-	// CRDDelay is the time from the creation of a CRD until it is served; 0 means at once, but never within the POST.
+	// CRDDelay is the time from the creation of a CRD until it is served; 0 means immediately after the POST.
 	CRDDelay time.Duration
 	// EventTTL is how long Events live; 0 means an hour, the real server's default.
 	EventTTL time.Duration
-	// KeepNamespaces switches the namespace controller off: a deleted namespace stays Terminating.
+	// KeepNamespaces disables the namespace controller: a deleted namespace stays Terminating.
 	KeepNamespaces bool
 }
 
@@ -59,7 +60,7 @@ const (
 	defaultBookmarks     = time.Minute
 	defaultSlowWatcher   = 1000
 	defaultEventTTL      = time.Hour
-	// firstRevision and maxGap keep clients from counting on small or dense revisions.
+	// firstRevision and maxGap make revisions large and sparse, so that clients cannot rely on small or dense ones.
 	firstRevision = 1000
 	maxGap        = 3
 )
@@ -86,18 +87,18 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Server is the API server. It serves over any net/http server: see Listen, ListenTLS and NewPipe for the usual ones.
+// Server is the API server. Any net/http server can serve it: see ListenTLS and ListenPipe.
 type Server struct {
 	opts     Options
 	store    *store.Store
 	registry *registry
 	faults   *faults
 	recorder *recorder
-	tokenKey string // signs continue tokens, so that a changed one is found out
+	tokenKey string // signs continue tokens, to detect modified ones
 
-	ctx    context.Context // ended by Close; every request's own context is cut by it
+	ctx    context.Context // cancelled by Close, which cancels all requests
 	cancel context.CancelFunc
-	wake   chan struct{} // one buffered call for the housekeeper
+	wake   chan struct{} // buffers one signal for the housekeeper
 
 	serviceMissing time.Time // since when the API server's Service is missing; only the housekeeper uses it
 
@@ -108,7 +109,7 @@ type Server struct {
 	inFlight sync.WaitGroup // requests, connections of helpers and the housekeeper
 }
 
-// New starts a server with the namespaces, the Service and nothing else that a fresh cluster has.
+// New starts a server with the namespaces and the Service of a new cluster, and nothing else.
 func New(o Options) *Server {
 	o = o.withDefaults()
 	s := &Server{
@@ -134,7 +135,7 @@ func New(o Options) *Server {
 	return s
 }
 
-// Close ends all watches and other requests and waits for them. It is safe to call it twice.
+// Close ends all requests, watches included, and waits for them. It can be called twice.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -143,7 +144,7 @@ func (s *Server) Close() {
 	s.inFlight.Wait()
 }
 
-// begin counts a request in; false means that the server is closed.
+// begin registers a request; false means that the server is closed.
 func (s *Server) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +175,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.faults.serve(s, rec, r, s.dispatch)
 }
 
-// dispatch authenticates a request, finds out what it is for and has it served.
+// dispatch authenticates, routes and serves a request.
 func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 	if token := s.token(); token != "" && r.Header.Get("Authorization") != "Bearer "+token && !public(r) {
 		writeError(w, unauthorized())
@@ -192,7 +193,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// SetToken changes the only bearer token that is let in, as Options.Token: what has it open already goes on.
+// SetToken changes Options.Token. Open requests continue.
 func (s *Server) SetToken(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,25 +206,25 @@ func (s *Server) token() string {
 	return s.opts.Token
 }
 
-// public says that a request needs no token: probes and the version, as RBAC's default rules allow them to everybody.
+// public reports whether a request needs no token: probes and the version, which RBAC's default rules allow to
+// everybody.
 func public(r *http.Request) bool {
 	return r.Header.Get("Authorization") == "" && slices.Contains([]string{"/healthz", "/livez",
 		"/readyz", "/version"}, r.URL.Path)
 }
 
-// Snapshot returns all that is stored now, for Restore.
+// Snapshot returns the state of the store, for Restore.
 func (s *Server) Snapshot() *store.Snapshot { return s.store.Snapshot() }
 
-// Restore goes back to a snapshot, as a cluster does to a backup of its etcd: with the objects their versions come
-// back, watches end, and a watch from a version of the lost future is accepted and stays silent until that is reached
-// again.
+// Restore returns to a snapshot, as a cluster does that is restored from a backup of etcd: resourceVersions go back,
+// watches end, and a watch from a later version is accepted and silent until that version is reached again.
 func (s *Server) Restore(sn *store.Snapshot) {
 	s.store.Restore(sn)
 	s.mu.Lock()
 	close(s.restored)
 	s.restored = make(chan struct{})
 	s.mu.Unlock()
-	s.nudge() // other CRDs are there
+	s.nudge() // the CRDs may be others
 }
 
 // untilRestored returns a channel that is closed by the next Restore.
@@ -233,14 +234,13 @@ func (s *Server) untilRestored() <-chan struct{} {
 	return s.restored
 }
 
-// Compact forgets all history now: resuming from any older revision, and any continue token, gets 410.
+// Compact removes all history: watches from older revisions, and all continue tokens, get 410.
 func (s *Server) Compact() { s.store.Compact() }
 
 // Revision returns the revision of the last write.
 func (s *Server) Revision() int64 { return s.store.Revision() }
 
-// Get returns a stored object as a GET would show it, nil if there is none: for tests that assert on the world. It
-// shares no memory with the server.
+// Get returns a copy of a stored object in the form of a GET, nil if it does not exist: for assertions in tests.
 func (s *Server) Get(r kube.Resource, k kube.Key) map[string]any {
 	kind := s.registry.find(r.Group, r.Version, r.Plural)
 	if kind == nil {
@@ -253,7 +253,7 @@ func (s *Server) Get(r kube.Resource, k kube.Key) map[string]any {
 	return decoded(served(kind, o))
 }
 
-// List returns all stored objects of a resource in a namespace, or in all (""), in key order, as Get does.
+// List returns copies of all stored objects of a resource in a namespace, or in all (""), in key order.
 func (s *Server) List(r kube.Resource, namespace string) []map[string]any {
 	kind := s.registry.find(r.Group, r.Version, r.Plural)
 	if kind == nil {
@@ -261,7 +261,7 @@ func (s *Server) List(r kube.Resource, namespace string) []map[string]any {
 	}
 	objects, _, err := s.store.List(kind.TableName(), namespace, 0)
 	if err != nil {
-		return nil // only a revision other than 0 can fail
+		return nil // the only error is for a revision other than 0
 	}
 	out := make([]map[string]any, 0, len(objects))
 	for _, o := range objects {

@@ -12,19 +12,18 @@ import (
 	"skiff/internal/kube"
 )
 
-// The answers other than success, in the words of a v1.36 server. Each is a *kube.Status, the same type the client
-// reads.
+// The error answers, in the words of a v1.36 server. Each is a *kube.Status, the type that the client reads.
 
 func failure(code int, reason, message string, details kube.StatusDetails) *kube.Status {
 	return &kube.Status{Status: "Failure", Code: code, Reason: reason, Message: message, Details: details}
 }
 
-// about names an object the way most answers do: kind is the plural.
+// about names an object as most errors do: kind is the plural.
 func about(r kube.Resource, name string) kube.StatusDetails {
 	return kube.StatusDetails{Name: name, Group: r.Group, Kind: r.Plural}
 }
 
-// aboutKind names it the way 422 and DELETE preconditions do: by its Kind.
+// aboutKind names an object by its Kind, as 422 and the preconditions of DELETE do.
 func aboutKind(r kube.Resource, name string) kube.StatusDetails {
 	return kube.StatusDetails{Name: name, Group: r.Group, Kind: r.Kind}
 }
@@ -80,7 +79,7 @@ func unsupportedMediaType(format string, args ...any) *kube.Status {
 		fmt.Sprintf(format, args...), kube.StatusDetails{})
 }
 
-// invalid is 422: one or more fields break a rule.
+// invalid is the 422 for fields that break a rule.
 func invalid(d kube.StatusDetails, causes []kinds.Cause) *kube.Status {
 	var texts []string
 	for _, c := range causes {
@@ -97,12 +96,12 @@ func invalid(d kube.StatusDetails, causes []kinds.Cause) *kube.Status {
 		fmt.Sprintf("%s %q is invalid: %s", qualify(d), d.Name, list), d)
 }
 
-// expired is 410: the history is gone.
+// expired is the 410 for a revision that is no longer in the history.
 func expired(message string) *kube.Status {
 	return failure(http.StatusGone, kube.ReasonExpired, message, kube.StatusDetails{})
 }
 
-// tooLarge is 504: the revision is in the future.
+// tooLarge is the 504 for a revision in the future.
 func tooLarge(asked, current int64) *kube.Status {
 	return failure(http.StatusGatewayTimeout, "Timeout",
 		fmt.Sprintf("Timeout: Too large resource version: %d, current: %d", asked, current),
@@ -110,7 +109,7 @@ func tooLarge(asked, current int64) *kube.Status {
 			Message: "Too large resource version"}}})
 }
 
-// plainError has no reason, as errors have that the server did not expect: "resourceVersion should not be set ...".
+// plainError has no reason, like errors that the real server did not expect: "resourceVersion should not be set ...".
 func plainError(format string, args ...any) *kube.Status {
 	return failure(http.StatusInternalServerError, "", fmt.Sprintf(format, args...), kube.StatusDetails{})
 }
@@ -119,14 +118,13 @@ func unauthorized() *kube.Status {
 	return failure(http.StatusUnauthorized, "Unauthorized", "Unauthorized", kube.StatusDetails{})
 }
 
-// notServed says that this server does not do what a real one does.
+// notServed is for features of a real server that this one does not have.
 func notServed(what string) *kube.Status {
 	return failure(http.StatusNotImplemented, "NotImplemented", what+" is not served by skiff's embedded API server",
 		kube.StatusDetails{})
 }
 
-// expiredPage is the 410 of a page token. It carries a token with which a client that does not need one consistent
-// snapshot can go on.
+// expiredPage is the 410 for a continue token. It has a new token, for clients that do not need a consistent list.
 type expiredPage struct {
 	*kube.Status
 	next string
@@ -134,7 +132,7 @@ type expiredPage struct {
 
 func (e *expiredPage) Unwrap() error { return e.Status }
 
-// statusObject is the wire form of an error. An error that is no Status is one of this server's own: 500.
+// statusObject encodes an error. An error that is not a Status becomes a 500.
 func statusObject(err error) (map[string]any, *kube.Status) {
 	st := kube.AsStatus(err)
 	if st == nil {
@@ -156,7 +154,7 @@ func statusObject(err error) (map[string]any, *kube.Status) {
 	return out, st
 }
 
-// emptyDetails: some answers have details with nothing in them, the others have none.
+// emptyDetails marks answers that have empty details instead of none.
 func emptyDetails(st *kube.Status) bool {
 	return strings.HasPrefix(st.Message, routerNotAcceptable) || st.Code == http.StatusMethodNotAllowed ||
 		st.Code == http.StatusNotFound || st.Code == http.StatusUnprocessableEntity
@@ -188,7 +186,7 @@ func detailsObject(d kube.StatusDetails) map[string]any {
 	return out
 }
 
-// writeError answers with a Status, or with plain text where no API claims the path.
+// writeError answers with a Status, or with plain text for a path that no API serves.
 func writeError(w http.ResponseWriter, err error) {
 	if _, ok := err.(textNotFound); ok {
 		http.Error(w, err.Error(), http.StatusNotFound)

@@ -13,8 +13,8 @@ import (
 var nameColumn = kinds.Column{Name: "Name", Type: "string", Format: "name",
 	Description: "Name must be unique within a namespace."}
 
-// table is what kubectl get asks for: cells that the server has formatted (FD-08). A watch sends the columns only
-// once. What a row's object is depends on includeObject.
+// table answers a request for a Table, as kubectl get sends it: cells formatted by the server (FD-08). A watch sends
+// the columns once. includeObject decides what the rows contain of the objects.
 func table(k *kinds.Kind, objects []*store.Object, a accept, revision int64, columns bool) map[string]any {
 	out := map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": map[string]any{},
 		"columnDefinitions": nil}
@@ -22,7 +22,7 @@ func table(k *kinds.Kind, objects []*store.Object, a accept, revision int64, col
 		out["metadata"] = map[string]any{"resourceVersion": strconv.FormatInt(revision, 10)}
 	}
 	shown := k.Columns
-	leading := !hasNameColumn(k) // events have their name last
+	leading := !hasNameColumn(k) // the name is the last column of Events
 	if columns {
 		var defs []any
 		if leading {
@@ -77,7 +77,7 @@ func rowObject(k *kinds.Kind, o *store.Object, include string) any {
 	return partial(o)
 }
 
-// partial shows only an object's metadata.
+// partial returns an object with its metadata only.
 func partial(o *store.Object) map[string]any {
 	return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
 		"metadata": obj.Map(o.Value, "metadata")}

@@ -15,13 +15,13 @@ import (
 	"skiff/internal/patch"
 )
 
-// origin says who writes. What was applied brings its managedFields along, other writes get theirs recorded.
+// origin is who writes. An applied object brings its managedFields; for other writes they are computed.
 type origin struct {
 	manager string
 	applied bool
 }
 
-// errSame says that a write would change nothing: the version stays, nothing is emitted (FS-04).
+// errSame means that a write changes nothing: the resourceVersion stays, and there is no event (FS-04).
 var errSame = errors.New("nothing changes")
 
 // update answers PUT.
@@ -77,9 +77,9 @@ func (s *Server) update(w http.ResponseWriter, r *request) error {
 	return s.respond(w, r, a, code, stored)
 }
 
-// change runs mutate on the stored object (nil if there is none) and stores what it returns, all in one transaction:
-// that is what the real server reaches by retrying on conflicts. Others are reading the stored object: what mutate
-// returns shares no memory with it.
+// change calls mutate with the stored object (nil if there is none) and stores the result in the same transaction,
+// which the real server achieves by retrying on conflicts. The result must not share memory with the stored object,
+// which other requests read.
 func (s *Server) change(r *request, u origin, mutate func(tx *store.Tx, cur *store.Object) (map[string]any, error)) (
 	stored *store.Object, created bool, err error) {
 	err = s.store.Update(func(tx *store.Tx) error {
@@ -109,7 +109,7 @@ func (s *Server) change(r *request, u origin, mutate func(tx *store.Tx, cur *sto
 	return stored, created, err
 }
 
-// replace stores next as the new version of cur. It returns errSame if nothing would change.
+// replace stores next as the new version of cur. It returns errSame if they are equal.
 func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *store.Object,
 	u origin) (*store.Object, error) {
 	k, old := r.kind, cur.Value
@@ -135,7 +135,7 @@ func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *sto
 	if k.Prepare != nil {
 		k.Prepare(next, old)
 	}
-	if r.sub == "finalize" { // the one way to change a namespace's own finalizers
+	if r.sub == "finalize" { // only this subresource may change the finalizers of a namespace's spec
 		if obj.Remove(next, "spec", "finalizers"); len(finalizers) > 0 {
 			obj.Set(next, finalizers, "spec", "finalizers")
 		}
@@ -158,16 +158,16 @@ func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *sto
 		return nil, plainError(requestTooLarge)
 	}
 	if finished(next) {
-		// The removal is one step: watchers see what was stored last, the client what it wrote, under the version
-		// before (FS-09).
+		// The removal is a single step: watchers get the state stored before, the client gets what it wrote, with the
+		// version before (FS-09).
 		tx.Delete(k.TableName(), cur.Key, nil)
 		return &store.Object{Key: cur.Key, Revision: cur.Revision, Value: next, Shape: k.Shape}, nil
 	}
 	return tx.Put(k.TableName(), cur.Key, next, k.Shape), nil
 }
 
-// checkVersions holds the optimistic lock, where the client names a version, and refuses changes of what only the
-// server sets.
+// checkVersions checks the resourceVersion, if the client sent one, and refuses changes to fields that only the server
+// sets.
 func checkVersions(k *kinds.Kind, meta, old map[string]any) error {
 	name := obj.String(old, "name")
 	if v := obj.String(meta, "resourceVersion"); v != "" && v != obj.String(old, "resourceVersion") {
@@ -179,10 +179,10 @@ func checkVersions(k *kinds.Kind, meta, old map[string]any) error {
 		}
 	}
 	var causes []kinds.Cause
-	// another creationTimestamp is ignored
+	// a different creationTimestamp is ignored
 	immutable := []string{"uid", "deletionTimestamp", "deletionGracePeriodSeconds"}
 	if obj.String(old, "deletionTimestamp") != "" {
-		immutable = immutable[:1] // as is what cannot be changed any more
+		immutable = immutable[:1] // nor are fields that cannot be changed any more
 	}
 	for _, f := range immutable {
 		if v := meta[f]; v != nil && v != "" && !patch.Equal(v, old[f]) {
@@ -192,7 +192,8 @@ func checkVersions(k *kinds.Kind, meta, old map[string]any) error {
 	return refused(k, name, causes)
 }
 
-// refused makes 422 of causes in metadata, nil of none. The real server checks metadata twice and lists them twice.
+// refused returns the 422 for causes in metadata, nil for none. The real server validates metadata twice and lists
+// them twice.
 func refused(k *kinds.Kind, name string, causes []kinds.Cause) error {
 	if len(causes) == 0 {
 		return nil
@@ -200,7 +201,7 @@ func refused(k *kinds.Kind, name string, causes []kinds.Cause) error {
 	return invalid(aboutKind(k.Resource, name), append(causes, causes...))
 }
 
-// sameUID refuses a PUT that means another object of the same name.
+// sameUID refuses a PUT whose uid is that of a different object with the same name.
 func sameUID(k *kinds.Kind, meta, old map[string]any) error {
 	uid, name := obj.String(meta, "uid"), obj.String(old, "name")
 	if uid == "" || uid == obj.String(old, "uid") {
@@ -218,13 +219,14 @@ func sameUID(k *kinds.Kind, meta, old map[string]any) error {
 
 func keep(meta, old map[string]any, field string) {
 	if v, ok := old[field]; ok {
-		meta[field] = patch.Copy(v) // old is stored, and others are reading it
+		meta[field] = patch.Copy(v) // old is stored, and other requests read it
 	} else {
 		delete(meta, field)
 	}
 }
 
-// splitStatus keeps what the endpoint cannot change: the main one not the status, /status nothing else (FS-22).
+// splitStatus reverts the changes that the endpoint ignores: those to the status, or on /status those to all else
+// (FS-22).
 func splitStatus(k *kinds.Kind, sub string, next, old map[string]any) map[string]any {
 	switch {
 	case !k.Status:
@@ -236,8 +238,7 @@ func splitStatus(k *kinds.Kind, sub string, next, old map[string]any) map[string
 	revert(next, old, "status", "metadata")
 	change := []string{"managedFields"}
 	if !k.Custom {
-		// The built-in kinds let /status change annotations, and that of pods and nodes labels too (conditions by
-		// label).
+		// On built-in kinds, /status may change annotations, and on pods and nodes labels, too.
 		change = append(change, "annotations")
 		if k.Plural == "pods" || k.Plural == "nodes" {
 			change = append(change, "labels")
@@ -247,7 +248,7 @@ func splitStatus(k *kinds.Kind, sub string, next, old map[string]any) map[string
 	return next
 }
 
-// revert takes all changes back but those of the named members.
+// revert reverts all changes except those to the named members.
 func revert(next, old map[string]any, except ...string) {
 	for _, list := range []map[string]any{next, old} {
 		for name := range list {
@@ -258,7 +259,7 @@ func revert(next, old map[string]any, except ...string) {
 	}
 }
 
-// newFinalizers refuses finalizers that are added to an object which is being deleted.
+// newFinalizers refuses new finalizers on an object that is being deleted.
 func newFinalizers(k *kinds.Kind, next, old map[string]any) error {
 	if obj.String(old, "metadata", "deletionTimestamp") == "" {
 		return nil
@@ -277,7 +278,7 @@ func newFinalizers(k *kinds.Kind, next, old map[string]any) error {
 			added))})
 }
 
-// finished says that nothing holds a deleted object back any more.
+// finished reports whether an object is being deleted and nothing delays that any more.
 func finished(o map[string]any) bool {
 	meta := obj.Map(o, "metadata")
 	grace, _ := obj.Int(meta, "deletionGracePeriodSeconds")

@@ -13,14 +13,14 @@ import (
 	"skiff/internal/kube"
 )
 
-// Watches without timeoutSeconds end after a random time between these: kube-apiserver's --min-request-timeout and
-// twice that.
+// Watches without timeoutSeconds last a random time between these: kube-apiserver's --min-request-timeout and twice
+// that.
 const minWatch, maxWatch = 30 * time.Minute, 60 * time.Minute
 
-// watchBatch is how many changes are taken from the log at a time.
+// watchBatch is how many changes are read from the log at a time.
 const watchBatch = 64
 
-// watcher sends one watch's frames. It belongs to the goroutine of its request.
+// watcher sends the frames of one watch, on the goroutine of its request.
 type watcher struct {
 	s      *Server
 	w      http.ResponseWriter
@@ -29,8 +29,8 @@ type watcher struct {
 	accept accept
 	faults *watchFaults
 	end    <-chan struct{} // closed by Restore
-	sent   int64           // revision of the last frame: bookmarks never go back
-	start  int64           // revision that the watch began with: no bookmark repeats what the client knew already
+	sent   int64           // revision of the last frame, below which no bookmark may be
+	start  int64           // revision at which the watch started; bookmarks must be later
 	header bool            // a Table's column definitions were sent
 }
 
@@ -46,7 +46,7 @@ func (s *Server) watch(w http.ResponseWriter, r *request) error {
 	return s.stream(w, r, o, a)
 }
 
-// stream runs a watch to its end. An error is answered as HTTP status; once frames flow, as an ERROR frame.
+// stream runs a watch until it ends. An error before the first frame is an HTTP status, a later one an ERROR frame.
 func (s *Server) stream(w http.ResponseWriter, r *request, o *listOptions, a accept) error {
 	timeout := o.timeout
 	if timeout <= 0 {
@@ -58,7 +58,7 @@ func (s *Server) stream(w http.ResponseWriter, r *request, o *listOptions, a acc
 
 	fromStart := o.revision == 0 || o.initialSet && o.initial
 	if o.initialSet && !o.initial && o.revision == 0 {
-		fromStart = false // "most recent": from now on, no synthetic events
+		fromStart = false // "most recent": start now, without synthetic events
 	}
 	if fromStart && o.revision > 0 {
 		if err := s.waitFor(ctx, o.revision); err != nil {
@@ -91,10 +91,10 @@ func (s *Server) stream(w http.ResponseWriter, r *request, o *listOptions, a acc
 	return ended(wt.run(ctx, nil, cursor))
 }
 
-// errEnd ends a stream without an error frame.
+// errEnd ends a stream without an ERROR frame.
 var errEnd = errors.New("end of the stream")
 
-// ended swallows what ended a stream whose status line is out: there is no way left to tell the client.
+// ended drops the error that ended a stream: its status line was sent, so the client cannot be told.
 func ended(error) error { return nil }
 
 func (wt *watcher) open() {
@@ -110,7 +110,7 @@ func (wt *watcher) flush() {
 	}
 }
 
-// run sends the initial objects, then changes and bookmarks until the time is over.
+// run sends the initial objects, then changes and bookmarks until the timeout.
 func (wt *watcher) run(ctx context.Context, initial []*store.Object, cursor *store.Cursor) error {
 	if err := wt.faults.start(ctx, wt); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (wt *watcher) run(ctx context.Context, initial []*store.Object, cursor *sto
 	for {
 		events, revision, wait, err := cursor.Next(watchBatch)
 		if err != nil {
-			return err // too slow: the stream ends, the client resumes
+			return err // the watcher is too slow: end the stream, so that the client resumes
 		}
 		for _, e := range events {
 			if err := wt.change(ctx, e); err != nil {
@@ -143,7 +143,7 @@ func (wt *watcher) run(ctx context.Context, initial []*store.Object, cursor *sto
 		if last {
 			return errEnd
 		}
-		if due { // only now is the revision that of the moment
+		if due { // the revision is up to date only now
 			due = false
 			if err := wt.bookmark(revision); err != nil {
 				return err
@@ -152,7 +152,7 @@ func (wt *watcher) run(ctx context.Context, initial []*store.Object, cursor *sto
 		select {
 		case <-wait:
 		case <-removed:
-			last = true // what was deleted with the definition is still to be told
+			last = true // the objects that were deleted with the definition are still to be sent
 		case <-bookmark.C:
 			bookmark.Reset(wt.untilBookmark(ctx))
 			due = true
@@ -164,7 +164,8 @@ func (wt *watcher) run(ctx context.Context, initial []*store.Object, cursor *sto
 	}
 }
 
-// sendInitial sends the present as ADDED events in key order, and the bookmark that says so where it is allowed.
+// sendInitial sends the existing objects as ADDED events in key order, and the bookmark after them where the client
+// allows bookmarks.
 func (wt *watcher) sendInitial(ctx context.Context, objects []*store.Object, cursor *store.Cursor) error {
 	for _, o := range objects {
 		if wt.opts.selects(o) {
@@ -191,8 +192,8 @@ func (wt *watcher) sendInitial(ctx context.Context, objects []*store.Object, cur
 	return nil
 }
 
-// change turns a committed change into what this watch sees of it: an object that begins to be selected is ADDED, one
-// that ceases to be is DELETED, with its last selected content under the revision of the change.
+// change converts a change to the event of this watch: an object that starts to match the selectors is ADDED, one that
+// no longer matches is DELETED, with its last matching content and the revision of the change.
 func (wt *watcher) change(ctx context.Context, e store.Event) error {
 	was, is := wt.opts.selects(e.Prev), e.Type != store.Deleted && wt.opts.selects(e.Object)
 	switch {
@@ -208,10 +209,10 @@ func (wt *watcher) change(ctx context.Context, e store.Event) error {
 	return nil
 }
 
-// lastBookmark is how long before its end a watch gets a last bookmark, as the real server's watch cache does it.
+// lastBookmark is how long before its end a watch gets a last bookmark, as from the real server's watch cache.
 const lastBookmark = 2 * time.Second
 
-// untilBookmark returns the time to the next bookmark: the regular one, or the one shortly before the end.
+// untilBookmark returns the time until the next bookmark: a regular one, or the one shortly before the end.
 func (wt *watcher) untilBookmark(ctx context.Context) time.Duration {
 	next := wt.faults.bookmarkInterval(wt.s.opts.BookmarkInterval)
 	deadline, ok := ctx.Deadline()
@@ -247,7 +248,7 @@ func (wt *watcher) bookmarkObject(meta map[string]any) []byte {
 	return withType(kind, marshal(map[string]any{"metadata": meta}))
 }
 
-// send sends one object in the form the client asked for.
+// send sends one object in the requested form.
 func (wt *watcher) send(ctx context.Context, t store.EventType, o *store.Object, revision int64) error {
 	var body []byte
 	var err error
@@ -274,7 +275,7 @@ func (wt *watcher) sendError(err error) error {
 	return sendErr
 }
 
-// frame writes one event and nothing else: frames end with a newline, as the real server's do.
+// frame writes one event. Frames end with a newline, as the real server's do.
 func (wt *watcher) frame(eventType string, object []byte) error {
 	b := make([]byte, 0, len(object)+40)
 	b = append(b, `{"type":"`...)

@@ -1,12 +1,12 @@
-// Command conformance shows which rules of the protocol catalog (rules.txt) are held by which tests, and whether those
-// tests pass.
+// Command conformance shows which tests hold each rule of the protocol catalog (rules.txt), and whether these tests
+// pass.
 //
 //	go test -json ./... | go run ./internal/conformance
 //
-// It finds the claims itself, in the comments above the test functions of the tree it is run in, the nested modules
-// included; the results it takes from the output of go test, so that one can print the state of a run that happened
-// elsewhere. It judges no rule: a test that claims one is believed, which is what review is for. It is a tool, off the
-// event path, and runs on one goroutine.
+// It reads the claims from the comments above the test functions, in the tree that it runs in with the nested modules.
+// It reads the results from the output of go test, which may come from another machine. It does not check that a test
+// really holds the rule that it claims: that is for reviewers. It is a tool, not on the event path, and runs on one
+// goroutine.
 package main
 
 import (
@@ -26,8 +26,8 @@ func main() {
 	}
 }
 
-// run prints the state of all rules: claims from the tree at root, results of a `go test -json` from input. The error
-// says that a claim is wrong or that a test failed.
+// run prints the state of all rules, by the claims in the tree at root and the results of `go test -json` in input. It
+// returns an error if a claim is wrong or a test failed.
 func run(root string, input io.Reader, out io.Writer) error {
 	rules, err := parseRules(catalog)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The states of a rule. A rule is as good as the worst of its tests.
+// The states of a rule: that of its worst test.
 const (
 	stateOpen   = "open"    // no test claims it
 	stateFail   = "FAIL"    // a test that claims it failed
@@ -19,8 +19,8 @@ const (
 
 var states = []string{statePass, stateNotRun, stateFail, stateOpen}
 
-// readResults reads the output of `go test -json` and returns how each test function ended. Lines that are no event of
-// it, such as those of a build, are passed over, but output without any event is an error.
+// readResults reads the output of `go test -json` and returns the result of each test function. It skips lines that
+// are not events, such as build output. Output without any event is an error.
 func readResults(r io.Reader) (map[test]string, error) {
 	results := map[test]string{}
 	events := 0
@@ -55,7 +55,7 @@ func readResults(r io.Reader) (map[test]string, error) {
 	return results, nil
 }
 
-// state returns how a rule stands, given the tests that claim it.
+// state returns the state of a rule, given the tests that claim it.
 func state(tests []test, results map[test]string) string {
 	if len(tests) == 0 {
 		return stateOpen
@@ -73,7 +73,7 @@ func state(tests []test, results map[test]string) string {
 	return worst
 }
 
-// report prints a line per rule and the totals. The error says that a rule's test failed.
+// report prints a line per rule and the totals. It returns an error if the test of a rule failed.
 func report(out io.Writer, rules []rule, claims []claim, results map[test]string) error {
 	tests := map[string][]test{}
 	for _, c := range claims {
@@ -105,9 +105,9 @@ func report(out io.Writer, rules []rule, claims []claim, results map[test]string
 	return nil
 }
 
-// shorten cuts a rule's text for the table; rules.txt has all of it.
+// shorten truncates a rule's text for the table; rules.txt has all of it.
 func shorten(text string) string {
-	const width = 100 // with the columns before it a wide terminal's line
+	const width = 100 // fits a wide terminal, with the columns before it
 	if len(text) <= width {
 		return text
 	}
@@ -115,7 +115,7 @@ func shorten(text string) string {
 	return text[:cut] + " ..."
 }
 
-// short leaves out of an import path what all packages have in common.
+// short removes the prefix that all packages share from an import path.
 func short(pkg string) string { return strings.TrimPrefix(pkg, "skiff/internal/") }
 
 // counts has the number of rules per group (a section, a priority or all) and state, and the groups in order of

@@ -21,7 +21,7 @@ type rule struct {
 	text     string
 }
 
-// section is the part of the catalog that the rule belongs to, by the letters of its ID.
+// section returns the section of the rule: the letters of its ID.
 func (r rule) section() string { return r.id[:strings.IndexByte(r.id, '-')] }
 
 var ruleLine = regexp.MustCompile(`^([A-Z]+-\d\d) (P[012]) (\S.*)$`)
@@ -39,7 +39,7 @@ func parseRules(catalog string) ([]rule, error) {
 			return nil, fmt.Errorf("parse rules.txt line %d: want ID PRIORITY RULE, have %q", i+1, line)
 		}
 		if seen[m[1]] {
-			return nil, fmt.Errorf("parse rules.txt line %d: %s is there twice", i+1, m[1])
+			return nil, fmt.Errorf("parse rules.txt line %d: %s is listed twice", i+1, m[1])
 		}
 		seen[m[1]] = true
 		rules = append(rules, rule{m[1], m[2], m[3]})
@@ -47,10 +47,10 @@ func parseRules(catalog string) ([]rule, error) {
 	return rules, nil
 }
 
-// test names a test function as go test does.
+// test identifies a test function as go test does.
 type test struct{ pkg, name string }
 
-// claim is the statement of a test that it holds a rule.
+// claim says that a test holds a rule.
 type claim struct {
 	test
 	rule string
@@ -85,7 +85,7 @@ func collectClaims(root string) ([]claim, error) {
 
 var moduleLine = regexp.MustCompile(`(?m)^module (\S+)$`)
 
-// readModule notes the module path of a directory that holds a go.mod.
+// readModule records the module path of a directory with a go.mod.
 func readModule(modules map[string]string, dir string) error {
 	b, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -102,7 +102,7 @@ func readModule(modules map[string]string, dir string) error {
 	return nil
 }
 
-// importPath returns the import path of the package in dir: the path of the module it is in, and what is below that.
+// importPath returns the import path of the package in dir.
 func importPath(modules map[string]string, root, dir string) (string, error) {
 	for d := dir; ; d = filepath.Dir(d) {
 		if module, ok := modules[d]; ok {
@@ -117,8 +117,8 @@ func importPath(modules map[string]string, root, dir string) (string, error) {
 
 const marker = "Rules:"
 
-// claimsInFile returns what the test functions of a file claim. A marker anywhere but in the comment of a test
-// function is an error: it would claim nothing, silently.
+// claimsInFile returns the claims of a file's test functions. A marker that is not in the comment of a test function
+// is an error, because it would be ignored.
 func claimsInFile(file, pkg string) ([]claim, error) {
 	fset := token.NewFileSet()
 	f, err := parser.ParseFile(fset, file, nil, parser.ParseComments|parser.SkipObjectResolution)

@@ -66,7 +66,7 @@ func (s *Server) respond(w http.ResponseWriter, r *request, a accept, code int, 
 
 // page is the content of a continue token: the next key, the snapshot and the list.
 type page struct {
-	revision int64 // 0: from now on whatever is newest (the token of an expired list)
+	revision int64 // 0: continue with the newest state (the token of an expired list)
 	after    store.Key
 	issued   time.Time
 	query    string
@@ -93,7 +93,7 @@ func (s *Server) list(w http.ResponseWriter, r *request) error {
 		}
 	}
 	if r.kind.Custom && next == "" && !a.table && !a.metadataOnly {
-		meta["continue"] = "" // custom resource lists always have it
+		meta["continue"] = "" // lists of custom resources always have it
 	}
 	body, err := listBody(r.kind, a, meta, objects)
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *Server) readPage(r *request, o *listOptions) (objects []*store.Object, 
 			return nil, 0, "", 0, err
 		}
 		if o.match == "Exact" || o.match == "" && o.limit > 0 {
-			at = o.revision // with a limit, a bare resourceVersion means exactly that one
+			at = o.revision // with a limit, a resourceVersion alone means exactly that one
 		}
 	}
 	all, revision, err := s.store.List(r.kind.TableName(), r.namespace, at)
@@ -167,7 +167,7 @@ func (s *Server) readPage(r *request, o *listOptions) (objects []*store.Object, 
 		if o.limit > 0 && int64(len(objects)) == o.limit {
 			p := page{revision: revision, after: objects[len(objects)-1].Key, query: listQuery(r, o)}
 			if inconsistent {
-				p.revision = revision // from here on the rest is consistent again
+				p.revision = revision // from now on the rest is consistent again
 			}
 			return objects, revision, s.seal(p), len(all) - i, nil
 		}
@@ -224,7 +224,7 @@ func (s *Server) openToken(r *request, o *listOptions) (page, error) {
 	if err != nil {
 		return page{}, malformed
 	}
-	f := v.([]any) // signed by us: its form is known
+	f := v.([]any) // the signature is ours, so the form is known
 	p := page{revision: f[0].(int64), after: store.Key{Namespace: f[1].(string), Name: f[2].(string)},
 		issued: time.Unix(0, f[3].(int64)), query: f[4].(string)}
 	if p.query != listQuery(r, o) {

@@ -13,7 +13,7 @@ import (
 	"skiff/internal/kube"
 )
 
-// managerOf names the writer: the fieldManager parameter, else what stands before the "/" of the User-Agent.
+// managerOf returns the field manager: the fieldManager parameter, else the User-Agent up to the "/".
 func managerOf(r *request) string {
 	if m := r.query.Get("fieldManager"); m != "" {
 		return m
@@ -39,14 +39,14 @@ func writeOf(r *request, manager string) ssa.Write {
 	return w
 }
 
-// recordOwner sets next's managedFields for a write other than an apply. It is done in the served form: that is what
-// is owned.
+// recordOwner sets next's managedFields for a write other than an apply, by the served form of the objects: its fields
+// are the ones that have owners.
 func recordOwner(r *request, manager string, next, cur map[string]any) {
 	k, w := r.kind, writeOf(r, manager)
 	var list []any
 	if k.Store == nil {
 		list = w.Managers(typed(k, cur), typed(k, next))
-	} else { // a view does not have the zero fields of its kind
+	} else { // the served form lacks the zero fields of the stored kind
 		if cur != nil {
 			cur = k.View(cur)
 		}
@@ -59,7 +59,7 @@ func recordOwner(r *request, manager string, next, cur map[string]any) {
 	obj.Remove(next, "metadata", "managedFields")
 }
 
-// typed returns an object with apiVersion and kind, nil if there is none. It shares the rest with it.
+// typed returns a shallow copy of an object with apiVersion and kind, nil for nil.
 func typed(k *kinds.Kind, o map[string]any) map[string]any {
 	if o == nil {
 		return nil
@@ -69,7 +69,7 @@ func typed(k *kinds.Kind, o map[string]any) map[string]any {
 	return o
 }
 
-// applyPatch answers server-side apply: it creates what is missing.
+// applyPatch answers server-side apply, which creates a missing object.
 func (s *Server) applyPatch(w http.ResponseWriter, r *request, body []byte) (*store.Object, bool, error) {
 	manager := r.query.Get("fieldManager")
 	if manager == "" {
@@ -121,14 +121,14 @@ func (s *Server) applyPatch(w http.ResponseWriter, r *request, body []byte) (*st
 	return stored, created, err
 }
 
-// checkApplied checks the applied configuration as any other body, but for unknown fields: those the merge refuses. It
-// keeps its apiVersion and kind, and what is empty, for the merge.
+// checkApplied checks an applied configuration like any other body, except for unknown fields, which the merge
+// refuses. For the merge it keeps apiVersion, kind and empty values.
 func checkApplied(s *Server, w http.ResponseWriter, r *request, applied map[string]any, duplicates []string) error {
 	version := applied["apiVersion"]
 	if applied["kind"] == nil {
 		return badRequest("invalid object type: /, Kind=")
 	}
-	if version != any(r.kind.APIVersion()) { // the merge has its own words for it
+	if version != any(r.kind.APIVersion()) { // the merge refuses it with its own message
 		return nil
 	}
 	if applied["kind"] != any(r.kind.Kind) {

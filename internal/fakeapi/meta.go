@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// serveMeta answers what is no resource: version, health, discovery and schemas. It returns false for everything else.
+// serveMeta answers requests that are not for a resource: version, health, discovery and schemas. It returns false for
+// any other path.
 func (s *Server) serveMeta(w http.ResponseWriter, r *http.Request) bool {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	switch path {

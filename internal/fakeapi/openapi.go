@@ -9,9 +9,9 @@ import (
 	"skiff/internal/fakeapi/obj"
 )
 
-// serveOpenAPI answers /openapi/v3 and its documents: enough for kubectl to know that the server validates fields (it
-// looks for the parameters of PATCH), and for `kubectl explain`. The fields of built-in kinds come without prose
-// there. /openapi/v2 is protobuf for kubectl and is refused, which it survives where v3 is complete.
+// serveOpenAPI answers /openapi/v3 and its documents: enough for `kubectl explain`, and for kubectl to find out that
+// the server validates fields, by the parameters of PATCH. The fields of built-in kinds have no descriptions.
+// /openapi/v2 is refused; kubectl does not need it where v3 is complete.
 func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []*kinds.Kind) bool {
 	switch {
 	case len(parts) == 1 && parts[0] == "v2":
@@ -77,8 +77,8 @@ func document(ks []*kinds.Kind) map[string]any {
 		"components": map[string]any{"schemas": schemas}}
 }
 
-// schemaName is the group reversed, version and kind: com.example.v1.Widget. That of a built-in kind names its Go
-// package.
+// schemaName returns the reversed group, the version and the kind: com.example.v1.Widget. For a built-in kind it
+// contains the Go package.
 func schemaName(k *kinds.Kind) string {
 	if k.Type != nil {
 		return k.Type.SchemaName()
@@ -96,7 +96,7 @@ func pathTemplate(k *kinds.Kind) (object, collection string) {
 	return collection + "/{name}", collection
 }
 
-// kindSchema describes a kind; what that needs of other types is added to schemas.
+// kindSchema returns the schema of a kind, and adds those of the types that it refers to to schemas.
 func kindSchema(k *kinds.Kind, schemas map[string]any) map[string]any {
 	out := map[string]any{"type": "object"}
 	switch {
@@ -122,8 +122,8 @@ func kindSchema(k *kinds.Kind, schemas map[string]any) map[string]any {
 	return out
 }
 
-// operation describes one verb. Of PATCH kubectl wants to know the kind and the parameters; it is not told of
-// strategic merge patches, so that it computes them from its own types.
+// operation describes one verb. kubectl reads the kind and the parameters of PATCH. Strategic merge patch is not
+// declared, so that kubectl computes such patches from its own types.
 func operation(k *kinds.Kind, verb string) map[string]any {
 	ref := map[string]any{"$ref": "#/components/schemas/" + schemaName(k)}
 	action := verb
@@ -150,7 +150,7 @@ func operation(k *kinds.Kind, verb string) map[string]any {
 	return out
 }
 
-// objectMetaSchema describes the fields of metadata that people ask `kubectl explain` for.
+// objectMetaSchema describes the common fields of metadata, for `kubectl explain`.
 func objectMetaSchema() map[string]any {
 	text := func(description string) map[string]any {
 		return map[string]any{"type": "string", "description": description}

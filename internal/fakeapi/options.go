@@ -20,7 +20,7 @@ type listOptions struct {
 	limit           int64
 	token           string
 	version         string // resourceVersion as sent
-	revision        int64  // and as a number, 0 for "" and "0"
+	revision        int64  // as a number, 0 for "" and "0"
 	match           string
 	initial         bool // sendInitialEvents=true
 	initialSet      bool
@@ -33,8 +33,8 @@ type listOptions struct {
 	namespace, name string
 }
 
-// parseListOptions reads and checks the parameters in the real server's order: what cannot be read is 400, what makes
-// no sense together is 422.
+// parseListOptions reads and checks the parameters in the real server's order: a value that cannot be parsed is a 400,
+// a combination that makes no sense a 422.
 func parseListOptions(r *request) (*listOptions, error) {
 	q := r.query
 	o := &listOptions{token: q.Get("continue"), version: q.Get("resourceVersion"),
@@ -72,7 +72,7 @@ func parseListOptions(r *request) (*listOptions, error) {
 	return o, o.parseRevision(r.verb == "watch")
 }
 
-// truth reads a boolean parameter as the real server does: everything that is present and not plainly "no" counts.
+// truth parses a boolean parameter as the real server does: any value except those for "no" is true.
 func truth(s string) bool { return s != "" && s != "0" && s != "false" }
 
 func (o *listOptions) parseRevision(watch bool) error {
@@ -84,7 +84,7 @@ func (o *listOptions) parseRevision(watch bool) error {
 		o.revision = int64(n)
 		return nil
 	}
-	// The real server's text has the error of a 64 bit number.
+	// The real server's message is the error of parsing a 64 bit number.
 	text := fmt.Sprintf("resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", o.version,
 		o.version)
 	if watch {
@@ -93,7 +93,7 @@ func (o *listOptions) parseRevision(watch bool) error {
 	return badRequest("invalid resource version: %s", text)
 }
 
-// check holds the rules of apimachinery's ValidateListOptions.
+// check applies the rules of apimachinery's ValidateListOptions.
 func (o *listOptions) check(watch bool) []kinds.Cause {
 	const match, send = "resourceVersionMatch", "sendInitialEvents"
 	var out []kinds.Cause
@@ -138,7 +138,7 @@ func (o *listOptions) check(watch bool) []kinds.Cause {
 	return out
 }
 
-// checkFields refuses fields that the kind cannot be selected by.
+// checkFields refuses field selectors that the kind does not support.
 func checkFields(k *kinds.Kind, names []string) error {
 	for _, name := range names {
 		if name == "metadata.name" || name == "metadata.namespace" || k.Fields[name] != nil {
@@ -155,7 +155,7 @@ func checkFields(k *kinds.Kind, names []string) error {
 	return nil
 }
 
-// selects says whether an object is of the asked-for namespace and selected.
+// selects reports whether an object is in the requested namespace and matches the selectors.
 func (o *listOptions) selects(ob *store.Object) bool {
 	if ob == nil || o.namespace != "" && ob.Namespace != o.namespace || o.name != "" && ob.Name != o.name {
 		return false
@@ -176,10 +176,10 @@ func (o *listOptions) selects(ob *store.Object) bool {
 
 func (o *listOptions) selective() bool { return len(o.labels) > 0 || len(o.fields) > 0 }
 
-// maxRevisionWait is how long a read waits for a revision that has not been reached: the watch cache's blockTimeout.
+// maxRevisionWait is how long a read waits for a revision in the future: the watch cache's blockTimeout.
 const maxRevisionWait = 3 * time.Second
 
-// waitFor blocks until the store has reached a revision.
+// waitFor waits until the store has reached a revision.
 func (s *Server) waitFor(ctx context.Context, revision int64) error {
 	timeout := time.NewTimer(maxRevisionWait)
 	defer timeout.Stop()

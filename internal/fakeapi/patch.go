@@ -16,7 +16,7 @@ import (
 	"skiff/internal/patch"
 )
 
-// patch answers PATCH. Without a resourceVersion in the result it never conflicts: the transaction sees the newest
+// patch answers PATCH. Without a resourceVersion in the result it never conflicts, because it applies to the newest
 // object.
 func (s *Server) patch(w http.ResponseWriter, r *request) error {
 	a, err := negotiate(r)
@@ -63,7 +63,7 @@ func unsupportedPatch(r *request) error {
 		strings.Join(types, ", "))
 }
 
-// plainPatch runs the three kinds of patch that are functions of object and patch alone.
+// plainPatch applies a JSON, merge or strategic merge patch.
 func (s *Server) plainPatch(w http.ResponseWriter, r *request, t kube.PatchType, body []byte) (*store.Object, error) {
 	p, duplicates, err := patch.DecodeLenient(body)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Server) plainPatch(w http.ResponseWriter, r *request, t kube.PatchType,
 				return nil, err
 			}
 			next, err := s.patchResult(w, r, result, duplicates)
-			// what Go's decoder says of the fields: the patch is quoted, or what it made
+			// The message quotes the patch, or the patched object, followed by the error of Go's decoder.
 			if err != nil && kube.AsStatus(err) == nil {
 				quoted := fmt.Sprint(p)
 				if again, patchErr := patched(r, t, live, p); t != kube.StrategicMergePatch && patchErr == nil {
@@ -99,7 +99,7 @@ func (s *Server) plainPatch(w http.ResponseWriter, r *request, t kube.PatchType,
 func patched(r *request, t kube.PatchType, live map[string]any, p any) (any, error) {
 	switch t {
 	case kube.JSONPatch:
-		out, err := jsonpatch.Apply(decoded(obj.Clone(live)), p) // an operation may be about a part of fieldsV1
+		out, err := jsonpatch.Apply(decoded(obj.Clone(live)), p) // an operation may address a part of fieldsV1
 		if err != nil {
 			return nil, jsonPatchError(err)
 		}
@@ -114,8 +114,8 @@ func patched(r *request, t kube.PatchType, live map[string]any, p any) (any, err
 	return jsonpatch.Merge(live, p), nil
 }
 
-// patchResult checks that the outcome of a patch still is this object. The error is a Status, or what Go's decoder
-// says.
+// patchResult checks that the patched value is a valid version of the same object. The error is a Status, or has the
+// words of Go's decoder.
 func (s *Server) patchResult(w http.ResponseWriter, r *request, result any,
 	duplicates []string) (map[string]any, error) {
 	next, ok := result.(map[string]any)
@@ -144,7 +144,7 @@ func (s *Server) patchResult(w http.ResponseWriter, r *request, result any,
 	return next, nil
 }
 
-// badPatch makes 422 of what is wrong with the fields of a patched object.
+// badPatch returns the 422 for a patched object with fields that cannot be decoded.
 func badPatch(quoted string, err error) error {
 	return invalid(kube.StatusDetails{}, []kinds.Cause{kinds.Invalid("patch", quoted, err.Error())})
 }
@@ -173,7 +173,8 @@ func strategicError(err error) error {
 	return plainError("%v", err)
 }
 
-// goError is the text with which Go's own decoder, the real server's, refuses a body; other is used where it does not.
+// goError returns the error of Go's decoder for a body, which the real server answers with; other is used if Go's
+// decoder accepts the body.
 func goError(body []byte, into any, other error) error {
 	if err := json.Unmarshal(body, into); err != nil {
 		return err

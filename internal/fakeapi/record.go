@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// recordLimit is how many requests are remembered: more than any test sends, little enough for a server that runs for
+// recordLimit is how many requests are kept: more than any test sends, and little memory for a server that runs for
 // days.
 const recordLimit = 100_000
 
@@ -18,11 +18,11 @@ type Request struct {
 	UserAgent    string
 	ContentType  string
 	Time         time.Time // when it arrived
-	Done         time.Time // when the answer was complete; zero while it is not (a running watch)
-	Status       int       // 0 while nothing was answered
+	Done         time.Time // when the answer was complete; zero before (for example while a watch runs)
+	Status       int       // 0 before the answer
 }
 
-// Watch says whether the request opened a watch.
+// Watch reports whether the request opened a watch.
 func (r Request) Watch() bool {
 	v, ok := r.Query["watch"]
 	return ok && v[0] != "false" && v[0] != "0"
@@ -33,7 +33,7 @@ type recorder struct {
 	requests []*Request
 }
 
-// Requests returns the requests so far, in the order of their arrival.
+// Requests returns the recorded requests in the order of their arrival.
 func (s *Server) Requests() []Request {
 	s.recorder.mu.Lock()
 	defer s.recorder.mu.Unlock()
@@ -44,14 +44,14 @@ func (s *Server) Requests() []Request {
 	return out
 }
 
-// ForgetRequests empties the record: to count from a moment on.
+// ForgetRequests clears the record.
 func (s *Server) ForgetRequests() {
 	s.recorder.mu.Lock()
 	defer s.recorder.mu.Unlock()
 	s.recorder.requests = nil
 }
 
-// start records the arrival of a request and returns the writer that notes its answer.
+// start records a request and returns a writer that records its answer.
 func (rec *recorder) start(w http.ResponseWriter, r *http.Request) *recordedWriter {
 	req := &Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), UserAgent: r.UserAgent(),
 		ContentType: r.Header.Get("Content-Type"), Time: time.Now()}
@@ -64,7 +64,7 @@ func (rec *recorder) start(w http.ResponseWriter, r *http.Request) *recordedWrit
 	return &recordedWriter{ResponseWriter: w, rec: rec, req: req}
 }
 
-// recordedWriter notes the status of an answer.
+// recordedWriter records the status of an answer.
 type recordedWriter struct {
 	http.ResponseWriter
 	rec *recorder
@@ -78,7 +78,7 @@ func (w *recordedWriter) WriteHeader(code int) {
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// Flush sends what is buffered: watches need it.
+// Flush flushes the answer, which watches need.
 func (w *recordedWriter) Flush() {
 	if f, ok := w.ResponseWriter.(http.Flusher); ok {
 		f.Flush()

@@ -20,14 +20,14 @@ import (
 	"skiff/internal/patch"
 )
 
-// maxBody is the largest request body; the real server's limit for a resource request.
+// maxBody is the largest accepted request body, as on the real server.
 const maxBody = 3 << 20
 
-// marshal encodes what this server made itself; it cannot fail for the values of package patch.
+// marshal encodes a value that this server made, which cannot fail.
 func marshal(v any) []byte {
 	b, err := patch.Encode(v)
 	if err != nil {
-		panic(err) // a value that is no JSON: a mistake in this package
+		panic(err) // not a JSON value: a bug in this package
 	}
 	return b
 }
@@ -43,8 +43,8 @@ func writeBytes(w http.ResponseWriter, code int, body []byte) {
 	w.Write(body) // an error means that the client is gone
 }
 
-// encode returns an object as a kind's endpoint shows it. Stored objects have no apiVersion and kind; they are written
-// in front.
+// encode returns an object in the form of a kind's endpoint: with apiVersion and kind, which stored objects do not
+// have.
 func encode(k *kinds.Kind, o *store.Object) ([]byte, error) {
 	body, err := bare(k, o)
 	if err != nil {
@@ -53,7 +53,7 @@ func encode(k *kinds.Kind, o *store.Object) ([]byte, error) {
 	return withType(k, body), nil
 }
 
-// withType puts apiVersion and kind in front of an object's JSON.
+// withType adds apiVersion and kind to the front of an object's JSON.
 func withType(k *kinds.Kind, body []byte) []byte {
 	out := make([]byte, 0, len(body)+80)
 	out = append(out, `{"kind":`...)
@@ -66,7 +66,7 @@ func withType(k *kinds.Kind, body []byte) []byte {
 	return append(out, body[1:]...)
 }
 
-// bare returns an object without apiVersion and kind, as the items of a built-in list are.
+// bare returns an object without apiVersion and kind, like the items in a list of built-in objects.
 func bare(k *kinds.Kind, o *store.Object) ([]byte, error) {
 	if fits(k, o) {
 		return o.JSON()
@@ -74,12 +74,12 @@ func bare(k *kinds.Kind, o *store.Object) ([]byte, error) {
 	return patch.Encode(k.View(o.Value))
 }
 
-// fits says that an object is shown as it is stored.
+// fits reports whether the stored form is the served form.
 func fits(k *kinds.Kind, o *store.Object) bool {
 	return k.View == nil || o.Shape != nil && o.Shape == k.Shape
 }
 
-// shown returns a stored object as a kind's endpoint shows it. It shares memory with the store.
+// shown returns a stored object in the form of a kind's endpoint. It shares memory with the store.
 func shown(k *kinds.Kind, o *store.Object) map[string]any {
 	if fits(k, o) {
 		return typed(k, o.Value)
@@ -87,14 +87,14 @@ func shown(k *kinds.Kind, o *store.Object) map[string]any {
 	return typed(k, k.View(o.Value))
 }
 
-// served is shown for those who may change what they get.
+// served returns a copy of shown that the caller may change.
 func served(k *kinds.Kind, o *store.Object) map[string]any { return obj.Clone(shown(k, o)) }
 
-// decoded replaces the fieldsV1 of an object's managedFields, which are stored as text, by objects. It changes o.
+// decoded replaces the stored text of fieldsV1 in an object's managedFields by decoded values. It changes o.
 func decoded(o map[string]any) map[string]any {
 	for _, entry := range obj.Maps(o, "metadata", "managedFields") {
 		if text, ok := entry["fieldsV1"].(patch.Text); ok {
-			if v, err := patch.Decode([]byte(text.String())); err == nil { // always: package ssa has written it
+			if v, err := patch.Decode([]byte(text.String())); err == nil { // always: package ssa wrote it
 				entry["fieldsV1"] = v
 			}
 		}
@@ -102,14 +102,15 @@ func decoded(o map[string]any) map[string]any {
 	return o
 }
 
-// accept is what a client wants to read.
+// accept is the form of answer that a client asks for.
 type accept struct {
 	table        bool
 	metadataOnly bool   // PartialObjectMetadata or its list
 	include      string // includeObject
 }
 
-// negotiate reads Accept. Anything that takes JSON gets JSON, whatever it would like better: protobuf is never served.
+// negotiate reads the Accept header. A client that accepts JSON gets JSON, even if it prefers protobuf, which is never
+// served.
 func negotiate(r *request) (accept, error) {
 	header := strings.Join(r.Header.Values("Accept"), ",")
 	if header == "" {
@@ -153,20 +154,20 @@ func negotiate(r *request) (accept, error) {
 		return a, nil
 	}
 	message := "only the following media types are accepted: application/json"
-	if !isJSON && !r.kind.Custom { // the answer of the real server's router, which custom resources do not go through
+	if !isJSON && !r.kind.Custom { // the answer of the real server's router, which does not handle custom resources
 		message = routerNotAcceptable + "\n\nAvailable representations: application/json"
 	}
 	return accept{}, failure(http.StatusNotAcceptable, "NotAcceptable", message, detailsNone)
 }
 
-// warn adds a warning, which kubectl prints.
+// warn adds a Warning header, which kubectl prints.
 func warn(w http.ResponseWriter, text string) {
 	w.Header().Add("Warning", fmt.Sprintf("299 - %q", text))
 }
 
 const routerNotAcceptable = "406: Not Acceptable"
 
-// readBody reads a request body up to the server's limit.
+// readBody reads a request body of at most maxBody.
 func readBody(r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
 	var tooBig *http.MaxBytesError
@@ -180,11 +181,10 @@ func readBody(r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// protobufType is what typed clients send objects as.
+// protobufType is the media type that typed clients send objects in.
 const protobufType = "application/vnd.kubernetes.protobuf"
 
-// readValue decodes a JSON, YAML or protobuf body, which is expected to be of a kind. duplicates are the paths of
-// fields that occur twice.
+// readValue decodes a JSON, YAML or protobuf body of the expected kind. duplicates are the paths of duplicate fields.
 func readValue(r *http.Request, body []byte, expected kube.Resource) (value any, duplicates []string, err error) {
 	mt := "application/json"
 	if ct := r.Header.Get("Content-Type"); ct != "" {
@@ -193,12 +193,12 @@ func readValue(r *http.Request, body []byte, expected kube.Resource) (value any,
 		}
 	}
 	switch mt {
-	case "application/json", "application/x-www-form-urlencoded": // the latter is curl -d without a header
+	case "application/json", "application/x-www-form-urlencoded": // curl -d without a header sends the latter
 		return patch.DecodeLenient(body)
 	case "application/yaml":
 		return obj.DecodeYAML(body)
 	case protobufType:
-		if fields.For(expected.APIVersion(), expected.Kind) != nil { // a custom resource has no protobuf
+		if fields.For(expected.APIVersion(), expected.Kind) != nil { // custom resources have no protobuf form
 			value, err = readProtobuf(body, expected)
 			return value, nil, err
 		}
@@ -221,7 +221,7 @@ func readProtobuf(body []byte, expected kube.Resource) (map[string]any, error) {
 		expected.Version, expected.Kind, err)
 }
 
-// encodeList writes a list around items that are encoded already.
+// encodeList returns a list of encoded items.
 func encodeList(k *kinds.Kind, meta map[string]any, items [][]byte) ([]byte, error) {
 	head, err := json.Marshal(map[string]any{"kind": k.List(), "apiVersion": k.APIVersion(), "metadata": meta})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"skiff/internal/kube"
 )
 
-// review answers a question, such as what the user may do: the POST of an object that is not stored.
+// review answers the POST of a review, such as "may I do this?", which is not stored.
 func (s *Server) review(w http.ResponseWriter, r *request) error {
 	switch {
 	case r.name != "":
@@ -22,7 +22,7 @@ func (s *Server) review(w http.ResponseWriter, r *request) error {
 	}
 	status, causes := r.kind.Review(o, userOf(r))
 	if len(causes) > 0 {
-		return invalid(kube.StatusDetails{Group: r.kind.Group}, causes) // without the kind, as the real server answers
+		return invalid(kube.StatusDetails{Group: r.kind.Group}, causes) // without the kind, as on the real server
 	}
 	o["status"] = status
 	obj.Set(o, now(), "metadata", "creationTimestamp")
@@ -30,7 +30,7 @@ func (s *Server) review(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// userOf is who sends a request: the one that it impersonates, or the administrator, as there are no other users here.
+// userOf returns the user of a request: the impersonated one, or the administrator, as there are no other users.
 func userOf(r *request) kinds.User {
 	if name := r.Header.Get("Impersonate-User"); name != "" {
 		return kinds.User{Name: name, Groups: append(r.Header.Values("Impersonate-Group"), "system:authenticated")}

@@ -13,14 +13,14 @@ import (
 	"skiff/internal/kube"
 )
 
-// request is what a request is for.
+// request is a routed request.
 type request struct {
 	*http.Request
 	kind            *kinds.Kind
 	verb            string // get list watch create update patch delete deletecollection
 	namespace, name string
 	sub             string   // subresource
-	warnings        []string // for the answer
+	warnings        []string // to send with the answer
 	query           url.Values
 }
 
@@ -28,19 +28,19 @@ func (r *request) key() kube.Key { return kube.Key{Namespace: r.namespace, Name:
 
 func (r *request) dryRun() bool { return r.query.Get("dryRun") == "All" }
 
-// textNotFound is the answer to a path that no API claims. It is no Status.
+// textNotFound is the answer to a path that no API serves. It is not a Status.
 type textNotFound struct{}
 
 func (textNotFound) Error() string { return "404 page not found" }
 
-// route reads /api/V/... and /apis/G/V/...: [namespaces/NS/]RESOURCE[/NAME[/SUBRESOURCE]].
+// route parses /api/V/... and /apis/G/V/...: [namespaces/NS/]RESOURCE[/NAME[/SUBRESOURCE]].
 func (s *Server) route(r *http.Request) (*request, error) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	var group, version string
 	switch {
 	case parts[0] == "api" && len(parts) == 2, parts[0] == "apis" && len(parts) == 3 &&
 		s.registry.builtinGroup(parts[1]):
-		return nil, noResource() // an unknown version: discovery has answered for the known ones
+		return nil, noResource() // an unknown version: discovery has handled the known ones
 	case parts[0] == "api" && len(parts) > 2:
 		version, parts = parts[1], parts[2:]
 	case parts[0] == "apis" && len(parts) > 3:
@@ -49,7 +49,7 @@ func (s *Server) route(r *http.Request) (*request, error) {
 		return nil, textNotFound{}
 	}
 	req := &request{Request: r, query: r.URL.Query()}
-	// "namespaces" leads to objects in a namespace, unless it is about the namespace itself.
+	// "namespaces" precedes an object in a namespace, or is the resource itself.
 	if parts[0] == "namespaces" && len(parts) > 2 && !(len(parts) == 3 &&
 		slices.Contains([]string{"status", "finalize"}, parts[2])) {
 		req.namespace, parts = parts[1], parts[2:]
@@ -83,7 +83,7 @@ func (r *request) setVerb() error {
 		r.verb = "get"
 		if collection {
 			r.verb = "list"
-			// The server takes any value but these for "yes".
+			// The real server takes any value but these as true.
 			if v, ok := r.query["watch"]; ok && v[0] != "false" && v[0] != "0" {
 				r.verb = "watch"
 			}
@@ -115,7 +115,7 @@ func (r *request) setVerb() error {
 	return nil
 }
 
-// noSuchEndpoint: objects of all namespaces can be read together, not written.
+// noSuchEndpoint reports a write to all namespaces at once: only reads have such an endpoint.
 func (r *request) noSuchEndpoint() error {
 	if r.kind.Custom {
 		return textNotFound{}
@@ -123,7 +123,7 @@ func (r *request) noSuchEndpoint() error {
 	return methodNotAllowed()
 }
 
-// serve has a routed request answered.
+// serve serves a routed request.
 func (s *Server) serve(w http.ResponseWriter, r *request) error {
 	if r.kind.Warning != "" {
 		warn(w, r.kind.Warning)
@@ -173,7 +173,8 @@ func (s *Server) serve(w http.ResponseWriter, r *request) error {
 	return s.deleteCollection(w, r)
 }
 
-// unserved lists subresources that a real server has: they answer at once that they are not served here.
+// unserved lists subresources of a real server that this one does not serve; requests for them get an error
+// immediately.
 var unserved = map[string][]string{
 	"pods":            {"log", "exec", "attach", "portforward", "proxy", "eviction", "ephemeralcontainers", "resize"},
 	"services":        {"proxy"},
@@ -184,14 +185,14 @@ var unserved = map[string][]string{
 // running are the subresources that need a process in the pod.
 var running = []string{"log", "exec", "attach", "portforward", "proxy"}
 
-// registry knows which kinds are served. Those of CRDs come and go.
+// registry has the served kinds. Those of CRDs change.
 type registry struct {
 	mu      sync.RWMutex // guards what follows
 	builtin []*kinds.Kind
 	custom  []*kinds.Kind
-	serial  int                             // grows with every change: discovery's ETag
-	crds    map[string]int64                // by table: the revision of the CRD that is served
-	ends    map[kube.Resource]chan struct{} // closed when a custom kind ceases to be served
+	serial  int                             // increases with every change: discovery's ETag
+	crds    map[string]int64                // by table: the revision of the served CRD
+	ends    map[kube.Resource]chan struct{} // closed when a custom kind is no longer served
 }
 
 func newRegistry(builtin []*kinds.Kind) *registry {
@@ -211,7 +212,7 @@ func (g *registry) find(group, version, plural string) *kinds.Kind {
 	return nil
 }
 
-// builtinGroup: below the paths of built-in groups a 404 is a Status, elsewhere text.
+// builtinGroup reports whether a group is built in: for unknown resources of those a 404 is a Status, else it is text.
 func (g *registry) builtinGroup(group string) bool {
 	for _, k := range g.builtin {
 		if k.Group == group {
@@ -221,14 +222,14 @@ func (g *registry) builtinGroup(group string) bool {
 	return false
 }
 
-// all returns the served kinds and the serial number of this state.
+// all returns the served kinds, and the serial number of this state.
 func (g *registry) all() ([]*kinds.Kind, int) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	return slices.Concat(g.builtin, g.custom), g.serial
 }
 
-// replace serves these kinds for a CRD of that revision instead of those it had; revision 0 takes it away.
+// replace replaces the kinds of a CRD by those of the given revision; revision 0 removes them.
 func (g *registry) replace(table string, revision int64, ks []*kinds.Kind) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -249,7 +250,7 @@ func (g *registry) replace(table string, revision int64, ks []*kinds.Kind) {
 	}
 }
 
-// end returns a channel that is closed when a custom kind is no longer served: its watches end then. It is nil for
+// end returns a channel that is closed when a custom kind is no longer served, which ends its watches. It is nil for
 // built-in kinds.
 func (g *registry) end(k *kinds.Kind) <-chan struct{} {
 	if !k.Custom {
@@ -276,14 +277,14 @@ func (g *registry) ofTable(table string) []*kinds.Kind {
 	return out
 }
 
-// servedAt returns the revision of the CRD that is served, 0 if it is not.
+// servedAt returns the revision of the CRD that is served, 0 if none.
 func (g *registry) servedAt(table string) int64 {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	return g.crds[table]
 }
 
-// customTables returns the CRDs that were looked at.
+// customTables returns the tables of the known CRDs.
 func (g *registry) customTables() []string {
 	g.mu.RLock()
 	defer g.mu.RUnlock()

@@ -13,8 +13,8 @@ import (
 	"skiff/internal/kube"
 )
 
-// etcd takes requests of at most maxObject bytes. It is given built-in objects as protobuf, which is somewhat smaller
-// than what is counted here.
+// maxObject is the largest request that etcd accepts. A real server sends built-in objects as protobuf, which is
+// somewhat smaller than the JSON counted here.
 const (
 	maxObject       = 3 << 19
 	requestTooLarge = "etcdserver: request is too large"
@@ -22,7 +22,7 @@ const (
 
 func exceedsEtcd(o map[string]any) bool { return size(o) > maxObject }
 
-// size is about the length of a value as JSON.
+// size returns about the length of a value as JSON.
 func size(v any) int {
 	switch v := v.(type) {
 	case string:
@@ -43,11 +43,11 @@ func size(v any) int {
 	return 4
 }
 
-// maxAnnotations is the limit of all annotations of an object together.
+// maxAnnotations is the limit of the total size of an object's annotations.
 const maxAnnotations = 256 << 10
 
-// metadataCauses holds the rules that every object's metadata has to keep (apimachinery's ValidateObjectMeta, and what
-// pkg/apis/core/validation adds for the built-in kinds).
+// metadataCauses validates an object's metadata (apimachinery's ValidateObjectMeta, and what pkg/apis/core/validation
+// adds for the built-in kinds).
 func metadataCauses(k *kinds.Kind, next map[string]any, created bool) []kinds.Cause {
 	var out []kinds.Cause
 	meta := obj.Map(next, "metadata")
@@ -79,13 +79,13 @@ func metadataCauses(k *kinds.Kind, next map[string]any, created bool) []kinds.Ca
 	return out
 }
 
-// qualifiedFinalizer says that a finalizer names whose it is, or is one of Kubernetes' own.
+// qualifiedFinalizer reports whether a finalizer has a domain, or is one of Kubernetes' own.
 func qualifiedFinalizer(name string) bool {
 	return strings.Contains(name, "/") || slices.Contains([]string{finalizerForeground, finalizerOrphan, "kubernetes"},
 		name)
 }
 
-// finalizerWarnings are what a client is told of the names of finalizers that it adds to a custom resource.
+// finalizerWarnings returns the warnings about the names of finalizers that are added to a custom resource.
 func finalizerWarnings(k *kinds.Kind, next, cur map[string]any) []string {
 	if !k.Custom {
 		return nil
@@ -115,7 +115,7 @@ func nameCauses(k *kinds.Kind, meta map[string]any) []kinds.Cause {
 		check = selector.Subdomain
 	}
 	if base := obj.String(meta, "generateName"); base != "" {
-		// A dash at the end is fine, as something follows it.
+		// A trailing dash is allowed, because characters follow it.
 		if why := check(strings.TrimSuffix(base, "-") + strings.Repeat("a",
 			len(base)-len(strings.TrimSuffix(base, "-")))); why != "" {
 			out = append(out, kinds.Invalid("metadata.generateName", base, why))
@@ -163,13 +163,14 @@ func sortedKeys(m map[string]any) []string {
 	return out
 }
 
-// namespaces is the resource that objects live in.
+// namespaces is the resource of namespaces.
 var namespaces = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
 
 // permanent namespaces cannot be deleted.
 var permanent = []string{"default", "kube-system", "kube-public"}
 
-// namespaceOpen says why nothing can be created in the request's namespace (the NamespaceLifecycle admission plugin).
+// namespaceOpen returns an error if nothing can be created in the request's namespace (the NamespaceLifecycle
+// admission plugin).
 func namespaceOpen(tx *store.Tx, r *request, name string) error {
 	if r.kind.ClusterScoped {
 		return nil

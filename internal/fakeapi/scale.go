@@ -14,7 +14,7 @@ import (
 	"skiff/internal/patch"
 )
 
-// scaleKind is what the scale subresource of every kind shows.
+// scaleKind is the kind of all scale subresources.
 var scaleKind = kube.Resource{Group: "autoscaling", Version: "v1", Plural: "scale", Kind: "Scale"}
 
 func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
@@ -36,7 +36,7 @@ func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
 	return methodNotAllowed()
 }
 
-// changeScale changes the count of the parent through its scale.
+// changeScale changes the replicas of the parent object through its scale.
 func (s *Server) changeScale(w http.ResponseWriter, r *request) error {
 	if err := checkDryRun(r); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (s *Server) changeScale(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// scaled returns the Scale that the client wants.
+// scaled returns the Scale that the request results in.
 func scaled(r *request, t kube.PatchType, scale map[string]any, sent any) (any, error) {
 	switch {
 	case r.verb == "update":
@@ -103,13 +103,13 @@ func scaled(r *request, t kube.PatchType, scale map[string]any, sent any) (any, 
 			return nil, jsonPatchError(err)
 		}
 		return out, nil
-	case t == kube.MergePatch, t == kube.StrategicMergePatch: // a Scale has no lists: they are the same
+	case t == kube.MergePatch, t == kube.StrategicMergePatch: // a Scale has no lists, so that both are the same
 		return jsonpatch.Merge(scale, sent), nil
 	}
 	return nil, unsupportedPatch(r)
 }
 
-// withScale returns the parent with the count and the lock that a Scale carries.
+// withScale returns the parent with the replicas and the resourceVersion of a Scale.
 func withScale(k *kinds.Kind, cur map[string]any, scale any) (map[string]any, error) {
 	m, ok := scale.(map[string]any)
 	if !ok {

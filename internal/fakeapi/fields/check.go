@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// Prune takes the fields that the type does not have out of an object, in place, and returns their paths in order, as
-// Go's strict decoder writes them: spec.containers[0].foo. What is of the wrong type is left alone; see TypeError.
+// Prune removes the fields that the type does not have from an object, in place, and returns their paths in order, in
+// the form of Go's strict decoder: spec.containers[0].foo. It ignores values of the wrong type; see TypeError.
 func (t *Type) Prune(object map[string]any) []string {
 	unknown := t.prune(object, nil)
 	slices.Sort(unknown)
 	return unknown
 }
 
-// prune appends to unknown. Paths are made from the inside out: only what is unknown needs one.
+// prune appends to unknown. It builds paths from the inside out, because only unknown fields need one.
 func (t *Type) prune(object map[string]any, unknown []string) []string {
 	for name, v := range object {
 		f, ok := t.Fields[name]
@@ -62,7 +62,7 @@ func (f *Value) prune(v any, unknown []string) []string {
 	return unknown
 }
 
-// under puts what the paths lead through in front of them.
+// under prefixes the paths that were added.
 func under(parent string, paths []string) {
 	for i, p := range paths {
 		if !strings.HasPrefix(p, "[") {
@@ -72,10 +72,10 @@ func under(parent string, paths []string) {
 	}
 }
 
-// TypeError returns Go's words for the first value of the wrong type, in the order of the fields' names; "" if there
-// is none.
+// TypeError returns the message of Go's decoder for the first value of the wrong type, by the order of the field
+// names; "" if there is none.
 func (t *Type) TypeError(object map[string]any) string {
-	if t.misfit(object, maps.Keys[map[string]any]) == nil { // the order does not matter where nothing is found
+	if t.misfit(object, maps.Keys[map[string]any]) == nil { // without an error the order does not matter
 		return ""
 	}
 	m := t.misfit(object, func(object map[string]any) iter.Seq[string] {
@@ -88,16 +88,16 @@ func (t *Type) TypeError(object map[string]any) string {
 		m.owner, m.path, m.goType)
 }
 
-// misfit is a value that does not fit.
+// misfit is a value of the wrong type.
 type misfit struct {
 	what   string // it is
 	owner  string // the Go struct that it is in
-	path   string // paths have no indexes and no keys of maps: Go's have none
+	path   string // without indexes and keys of maps, as in Go's messages
 	goType string // that is wanted
 	text   string // instead of all that
 }
 
-// misfit finds the first value that does not fit; names are those of an object's fields.
+// misfit returns the first value of the wrong type; names returns the names of an object's fields.
 func (t *Type) misfit(object map[string]any, names func(map[string]any) iter.Seq[string]) *misfit {
 	for name := range names(object) {
 		f, ok := t.Fields[name]
@@ -152,13 +152,13 @@ func (f *Value) check(v any, names func(map[string]any) iter.Seq[string]) *misfi
 	return nil
 }
 
-// timeLayouts are how the server's Go types read times, and microTime how it writes those with microseconds.
+// timeLayouts are the forms of times that the server's Go types accept, and microTime the form in which they write
+// microseconds.
 var timeLayouts = map[Form]string{Time: time.RFC3339, MicroTime: microTime}
 
 const microTime = "2006-01-02T15:04:05.000000Z07:00"
 
-// misfit names the JSON type of a value that does not fit, as Go's decoder does: of a number that does not fit it
-// shows which.
+// misfit returns the JSON type of a wrong value in the words of Go's decoder, for a number out of range the number.
 func (f *Value) misfit(v any) string {
 	is := JSONType(v)
 	switch f.Form {
@@ -199,7 +199,7 @@ func numberText(v any) string {
 	return ""
 }
 
-// JSONType names the JSON type of a value in the words of Go's decoder.
+// JSONType returns the JSON type of a value in the words of Go's decoder.
 func JSONType(v any) string {
 	switch v.(type) {
 	case bool:
@@ -214,7 +214,7 @@ func JSONType(v any) string {
 	return "number"
 }
 
-// goType is the name of the Go type that the real server decodes into.
+// goType returns the Go type that the real server decodes the value into.
 func (f *Value) goType() string {
 	switch f.Form {
 	case List:

@@ -1,14 +1,13 @@
-// Package fields knows which fields the built-in kinds have, which JSON type each of them is, and what Go does with
-// its zero value. With that a server does what the real one's Go types do: it drops unknown fields and names them,
-// refuses a value of the wrong type in Go's words, drops and shows zero values, reads protobuf, tells server-side
-// apply what is declared, and describes the kinds in OpenAPI.
+// Package fields has the fields of the built-in kinds: their JSON types, and how Go treats their zero values. With
+// that the server behaves like the real one's Go types: it prunes and reports unknown fields, refuses values of the
+// wrong type in the words of Go's decoder, drops or shows zero values, reads protobuf, tells server-side apply which
+// fields are declared, and describes the kinds in OpenAPI.
 //
-// The table is the schema of a real v1.36 server without its prose, with what k8s.io/api says of zero values and of
-// protobuf; a test of internal/e2e compares them, and go generate has it write the table anew. Not its job: how fields
-// are merged (package patch has that table), defaults and rules (package kinds).
+// The table comes from the schema of a real v1.36 server and from k8s.io/api (zero values, protobuf). A test of
+// internal/e2e compares them, and go generate lets it write the table. It does not have merge keys (package patch),
+// defaults and validation (package kinds).
 //
-// It runs on its caller's goroutine, in the fake API server's write handlers. The table is read when it is first asked
-// for.
+// It runs on its caller's goroutine, in the API server's write handlers. The table is parsed at its first use.
 package fields
 
 import (
@@ -22,12 +21,12 @@ import (
 //go:embed fields.txt
 var table string
 
-// Form is the JSON type of a value, as far as Go's decoder tells them apart.
+// Form is the JSON type of a value, as Go's decoder distinguishes them.
 type Form int
 
 // The forms.
 const (
-	Any         Form = iota // not looked at: free JSON, or the value of one field of Type
+	Any         Form = iota // not checked: free JSON, or the value of one field of Type
 	String                  //
 	Time                    // a string in RFC 3339, with seconds
 	MicroTime               // likewise, with microseconds
@@ -43,15 +42,15 @@ const (
 	Struct                  // of Type
 )
 
-// forms are the spellings of the forms that have no element.
+// forms are the forms without elements, by their names in the table.
 var forms = map[string]Form{"any": Any, "string": String, "time": Time, "micro-time": MicroTime, "bytes": Bytes,
 	"bool": Bool, "int32": Int32, "int64": Int64,
 	"double": Double, "quantity": Quantity, "int-or-string": IntOrString}
 
-// Value is what a field, an item of a list or a member of a map has to be.
+// Value is the type of a field, an item of a list or a member of a map.
 type Value struct {
 	Form Form
-	Word string // as the table spells it
+	Word string // its name in the table
 	Elem *Value
 	Type *Type
 }
@@ -67,8 +66,8 @@ type Type struct {
 // Field is a field of a type.
 type Field struct {
 	*Value
-	Always  bool // it is shown even if it is zero
-	Pointer bool // a zero value is something else than none, and kept
+	Always  bool // it is encoded even if it is zero
+	Pointer bool // a zero value differs from a missing one, and is kept
 }
 
 // GoName is the name of the Go type.
@@ -77,11 +76,11 @@ func (t *Type) GoName() string { return t.Name[strings.LastIndexByte(t.Name, '.'
 // For returns the type of a built-in kind, nil if it is not in the table.
 func For(apiVersion, kind string) *Type { return parsed()[apiVersion+" "+kind] }
 
-// parsed reads the table: a line "apiVersion Kind type" for each kind, then each type with its fields, a line for each
-// type of value. An error in the table is a programming error, which the test of this package finds; hence the panics.
+// parsed parses the table: a line "apiVersion Kind type" for each kind, then each type with its fields, a line for
+// each type of value. An error in the table is a bug that this package's test finds, so it panics.
 var parsed = sync.OnceValue(func() map[string]*Type {
 	kinds, types := map[string]*Type{}, map[string]*Type{}
-	typeNamed := func(name string) *Type { // may be met before it is defined
+	typeNamed := func(name string) *Type { // may be used before it is defined
 		if types[name] == nil {
 			types[name] = &Type{Name: name}
 		}

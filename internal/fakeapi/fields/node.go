@@ -2,9 +2,8 @@ package fields
 
 import "skiff/internal/patch"
 
-// Close returns what package patch knows of a kind's fields, completed by what this package knows: each declared field
-// has a node, and what has none does not exist. So an apply of an unknown field is refused, and each quantity is known
-// to be one.
+// Close returns the tree of package patch for a kind, completed so that each declared field has a node. Then an apply
+// of an unknown field is refused, and each quantity is compared as one.
 func Close(n *patch.Node, t *Type) *patch.Node {
 	if n == nil || t == nil {
 		return n
@@ -17,7 +16,7 @@ type pair struct {
 	t *Type
 }
 
-// closer remembers what it made, as types contain themselves (JSONSchemaProps).
+// closer keeps the nodes that it made, because types can contain themselves (JSONSchemaProps).
 type closer struct{ made map[pair]*patch.Node }
 
 func (c *closer) object(n *patch.Node, t *Type) *patch.Node {
@@ -41,7 +40,7 @@ func (c *closer) object(n *patch.Node, t *Type) *patch.Node {
 	return &out
 }
 
-// zero is the zero value of a form as package patch knows it.
+// zero returns the zero value of a form for package patch.
 func (f *Value) zero() patch.Zero {
 	switch {
 	case f.Form == String:

@@ -15,20 +15,20 @@ import (
 	"skiff/internal/patch"
 )
 
-// Clients write protobuf: a magic number, then runtime.Unknown, an envelope of apiVersion and kind around the object.
-// The object becomes what JSON of the same Go value would have become. Unknown fields are dropped, as the real server
-// does.
+// Clients send protobuf as a magic number and a runtime.Unknown, an envelope of apiVersion and kind around the object.
+// The object is decoded to what JSON of the same Go value would give. Unknown fields are dropped, as by the real
+// server.
 
-// magic begins every body of application/vnd.kubernetes.protobuf.
+// magic is the prefix of each body of application/vnd.kubernetes.protobuf.
 var magic = []byte("k8s\x00")
 
-// maxDepth is how deep messages may be nested: far deeper than any object is, and never too deep for JSON, which has
-// at most two levels for each.
+// maxDepth limits the nesting of messages. It is far deeper than any object, and shallow enough for JSON, which has at
+// most two levels for each.
 const maxDepth = 1000
 
-// DecodeProtobuf reads an object of application/vnd.kubernetes.protobuf. apiVersion and kind are what an object is
-// that does not say it. The error is in the real server's words; the object is nil if the envelope is not readable. Of
-// a kind that is not in the table it has apiVersion and kind alone.
+// DecodeProtobuf decodes an object of application/vnd.kubernetes.protobuf. apiVersion and kind are used if the
+// envelope has none. The error is in the real server's words; the object is nil if the envelope cannot be decoded. For
+// a kind that is not in the table it has only apiVersion and kind.
 func DecodeProtobuf(body []byte, apiVersion, kind string) (map[string]any, error) {
 	content, ok := bytes.CutPrefix(body, magic)
 	switch {
@@ -59,17 +59,17 @@ func DecodeProtobuf(body []byte, apiVersion, kind string) (map[string]any, error
 	return object, t.numbers.decode(envelope[2].data, object, 0)
 }
 
-// numbers are the fields of a message by number.
+// numbers has the fields of a message by number.
 type numbers map[uint64]numbered
 
-// numbered is a field, or a struct whose fields JSON shows among those of the struct that it is in.
+// numbered is a field, or a struct whose fields JSON has inline.
 type numbered struct {
 	name string
 	*Value
 	inline numbers
 }
 
-// add enters a field under its number: 4, or 2.4 for field 4 of the struct that is field 2.
+// add adds a field under its number: 4, or 2.4 for field 4 of the struct that is field 2.
 func (n numbers) add(path, name string, v *Value) {
 	first, rest, nested := strings.Cut(path, ".")
 	number, err := strconv.ParseUint(first, 10, 29)
@@ -86,7 +86,7 @@ func (n numbers) add(path, name string, v *Value) {
 	n[number].inline.add(rest, name, v)
 }
 
-// decode reads a message into an object. A struct that comes twice is merged, as protobuf wants it.
+// decode decodes a message into an object. As protobuf requires, a struct that occurs twice is merged.
 func (n numbers) decode(message []byte, into map[string]any, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("nested more than %d levels deep", maxDepth)
@@ -115,7 +115,7 @@ func (n numbers) decode(message []byte, into map[string]any, depth int) error {
 	return nil
 }
 
-// decode reads a value; had is what the field has already.
+// decode decodes a value; had is the field's value so far.
 func (f *Value) decode(t token, had any, depth int) (any, error) {
 	switch f.Form {
 	case List:
@@ -152,7 +152,7 @@ func (f *Value) decode(t token, had any, depth int) (any, error) {
 	return f.special(t.data)
 }
 
-// special reads the types that JSON shows in another form.
+// special decodes the types that have another form in JSON.
 func (f *Value) special(message []byte) (any, error) {
 	m, err := smallMessage(message)
 	if err != nil {
@@ -178,8 +178,8 @@ func (f *Value) special(message []byte) (any, error) {
 	return patch.Decode(m[1].data)
 }
 
-// union reads a type of which JSON shows the one field that is set. Where a zero value is sent along it has the lower
-// number. What the union is made of nobody looks at any more, so zero values are taken out here.
+// union decodes a type of which JSON has only the field that is set. If a zero value is sent, too, it has the lower
+// number. Zero values are removed here, because later steps do not look into unions.
 func (t *Type) union(message []byte, depth int) (any, error) {
 	object := map[string]any{}
 	if err := t.numbers.decode(message, object, depth); err != nil {
@@ -195,7 +195,7 @@ func (t *Type) union(message []byte, depth int) (any, error) {
 	return out, nil
 }
 
-// appendTo reads an item of a list, or several numbers at once.
+// appendTo decodes an item of a list, or several packed numbers.
 func (f *Value) appendTo(had any, t token, depth int) (any, error) {
 	list, _ := had.([]any)
 	if f.Elem.wireType() != varint || t.wire != lengthDelimited {
@@ -217,7 +217,7 @@ func (f *Value) appendTo(had any, t token, depth int) (any, error) {
 	return list, nil
 }
 
-// insertInto reads a member of a map: a message of key and value.
+// insertInto decodes a member of a map: a message of key and value.
 func (f *Value) insertInto(had any, t token, depth int) (any, error) {
 	members, _ := had.(map[string]any)
 	if members == nil {
@@ -243,7 +243,7 @@ func (f *Value) insertInto(had any, t token, depth int) (any, error) {
 	return members, err
 }
 
-// double is a number in the form that it has when it comes as JSON, which knows neither NaN nor infinity.
+// double returns a number as it would come from JSON, which has neither NaN nor infinity.
 func double(bits uint64) (any, error) {
 	return patch.Decode(strconv.AppendFloat(nil, math.Float64frombits(bits), 'g', -1, 64))
 }

@@ -42,7 +42,7 @@ func (t token) is(wire int) error {
 
 var errTruncated = errors.New("unexpected EOF")
 
-// nextToken reads the number of a field and its value.
+// nextToken decodes the number of a field and its value.
 func nextToken(b []byte) (field uint64, t token, rest []byte, err error) {
 	tag, size := binary.Uvarint(b)
 	if size <= 0 {
@@ -80,7 +80,7 @@ func nextToken(b []byte) (field uint64, t token, rest []byte, err error) {
 	return 0, token{}, nil, fmt.Errorf("proto: illegal wireType %d", t.wire)
 }
 
-// smallMessage reads the first three fields of a message; more the messages of a fixed form do not have.
+// smallMessage decodes the first three fields of a message; messages of a fixed form have no more.
 func smallMessage(message []byte) (out [4]token, err error) {
 	for len(message) > 0 {
 		number, t, rest, err := nextToken(message)
@@ -94,5 +94,5 @@ func smallMessage(message []byte) (out [4]token, err error) {
 	return out, nil
 }
 
-// text is a string as JSON can hold it.
+// text returns a string that JSON can represent.
 func text(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }

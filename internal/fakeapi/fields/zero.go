@@ -6,13 +6,13 @@ import (
 	"skiff/internal/patch"
 )
 
-// Drop does to an object, in place, what decoding into Go types and encoding again does to what was sent: null and the
-// zero value of a field that is no pointer are the same as nothing, and a quantity and a time have one form. What a Go
-// type always shows, Fill adds: defaults come in between, as they fill in what is zero.
+// Drop does, in place, what decoding into Go types and encoding again does: null and the zero value of a field that is
+// not a pointer are dropped, and quantities and times are normalized. Fill then adds the values that a Go type always
+// shows. Defaults are set in between, because they replace zero values.
 func (t *Type) Drop(object map[string]any) {
 	for name, v := range object {
 		f, ok := t.Fields[name]
-		if !ok || name == "managedFields" { // an empty list of managers means "forget them"
+		if !ok || name == "managedFields" { // an empty list of managers has a meaning: remove all
 			continue
 		}
 		if v = f.drop(v); v == nil || !f.Pointer && f.isZero(v) {
@@ -23,7 +23,7 @@ func (t *Type) Drop(object map[string]any) {
 	}
 }
 
-// drop returns v without what Drop takes out.
+// drop returns v without the values that Drop removes.
 func (f *Value) drop(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -59,8 +59,8 @@ func (f *Value) drop(v any) any {
 	return v
 }
 
-// isZero says that Go does not show the value of a field with omitempty. A struct is always shown, and what is free
-// JSON is not looked at.
+// isZero reports whether Go omits the value of a field with omitempty. Structs are never omitted, and free JSON is not
+// examined.
 func (f *Value) isZero(v any) bool {
 	switch v := v.(type) {
 	case string:
@@ -79,7 +79,7 @@ func (f *Value) isZero(v any) bool {
 	return false
 }
 
-// zeroOf is the zero value as it is shown.
+// zeroOf returns the zero value in its encoded form.
 func (f *Value) zeroOf() any {
 	switch f.zero() {
 	case patch.ZeroString:
@@ -96,7 +96,7 @@ func (f *Value) zeroOf() any {
 	return nil
 }
 
-// Fill adds what the Go types always show, in place.
+// Fill adds the values that the Go types always show, in place.
 func (t *Type) Fill(object map[string]any) {
 	for name, f := range t.Fields {
 		v, ok := object[name]

@@ -11,7 +11,7 @@ func appsV1(plural, kind string) kube.Resource {
 	return kube.Resource{Group: "apps", Version: "v1", Plural: plural, Kind: kind}
 }
 
-// replicated is the scale of the kinds that keep a number of pods.
+// replicated is the scale of the kinds with replicas.
 var replicated = &Scale{Spec: []string{"spec", "replicas"}, Status: []string{"status", "replicas"},
 	Selector: []string{"spec", "selector"}}
 
@@ -41,8 +41,7 @@ func apps() []*Kind {
 	}
 }
 
-// deploymentChanged: the annotations of a Deployment are copied to its ReplicaSets, so a change of them is new work,
-// too.
+// deploymentChanged includes the annotations of a Deployment, because its ReplicaSets get copies of them.
 func deploymentChanged(next, cur Object) bool {
 	return specChanged(next, cur) || !patch.Equal(obj.Get(next, "metadata", "annotations"),
 		obj.Get(cur, "metadata", "annotations"))
@@ -81,7 +80,7 @@ func statefulSetDefaults(o Object) {
 	templateDefaults(spec)
 }
 
-// prepareStatefulSet adds what the Go type always shows.
+// prepareStatefulSet adds a field that the Go type always shows.
 func prepareStatefulSet(next, _ Object) { obj.Default(next, "", "spec", "serviceName") }
 
 func daemonSetDefaults(o Object) {
@@ -106,7 +105,7 @@ func templateDefaults(spec Object) {
 	podSpecDefaults(specOf(obj.Map(spec, "template")))
 }
 
-// workloadRules are those that the kinds with a pod template share.
+// workloadRules validates the kinds with a pod template.
 func workloadRules(next, cur Object) []Cause {
 	var out []Cause
 	spec := obj.Map(next, "spec")

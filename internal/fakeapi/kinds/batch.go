@@ -53,11 +53,12 @@ func jobDefaults(o Object) {
 	templateDefaults(spec)
 }
 
-// The labels by which a Job knows its pods, under their old names and their new ones.
+// jobLabels are the labels of a Job's pods, under their old and their new names, and the fields of metadata with the
+// values.
 var jobLabels = map[string]string{"controller-uid": "uid", "batch.kubernetes.io/controller-uid": "uid",
 	"job-name": "name", "batch.kubernetes.io/job-name": "name"}
 
-// prepareJob gives a new Job the selector of its own pods, and a Job without labels those of its template.
+// prepareJob sets the selector of a new Job, and gives a Job without labels those of its template.
 func prepareJob(next, cur Object) {
 	if cur == nil && !obj.Bool(next, "spec", "manualSelector") {
 		for label, field := range jobLabels {
@@ -135,7 +136,7 @@ func cronJobRules(next, _ Object) []Cause {
 	return append(jobSpecRules(obj.Map(spec, "jobTemplate", "spec"), "spec.jobTemplate.spec"), out...)
 }
 
-// duration prints how long a Job has run, or took.
+// duration returns how long a Job has run so far, or ran.
 func duration(o Object, now time.Time) any {
 	start, err := time.Parse(time.RFC3339, obj.String(o, "status", "startTime"))
 	if err != nil {

@@ -9,20 +9,20 @@ import (
 	"skiff/internal/patch"
 )
 
-// Cause is one field at fault, in the words of k8s.io/apimachinery/pkg/util/validation/field.
+// Cause is one invalid field, in the words of k8s.io/apimachinery/pkg/util/validation/field.
 type Cause = kube.StatusCause
 
-// Required says that a field is missing. detail may be empty.
+// Required is a missing field. detail may be empty.
 func Required(field, detail string) Cause {
 	return Cause{Reason: "FieldValueRequired", Message: join("Required value", detail), Field: field}
 }
 
-// Invalid says that a value breaks a rule.
+// Invalid is a value that breaks a rule.
 func Invalid(field string, value any, detail string) Cause {
 	return Cause{Reason: "FieldValueInvalid", Message: join("Invalid value: "+show(value), detail), Field: field}
 }
 
-// InvalidAll says of one value which rules it breaks.
+// InvalidAll returns a cause for each rule that a value breaks.
 func InvalidAll(field string, value any, details []string) []Cause {
 	var out []Cause
 	for _, d := range details {
@@ -31,26 +31,26 @@ func InvalidAll(field string, value any, details []string) []Cause {
 	return out
 }
 
-// portRange is what is wrong with the number of a port.
+// portRange is the rule for port numbers.
 const portRange = "must be between 1 and 65535, inclusive"
 
-// TooLong says that a value has more than that many bytes.
+// TooLong is a value of more than limit bytes.
 func TooLong(field string, limit int) Cause {
 	return Cause{Reason: "FieldValueTooLong", Message: fmt.Sprintf("Too long: may not be more than %d bytes", limit),
 		Field: field}
 }
 
-// Forbidden says that a field may not be set or changed so.
+// Forbidden is a field that may not be set or changed.
 func Forbidden(field, detail string) Cause {
 	return Cause{Reason: "FieldValueForbidden", Message: join("Forbidden", detail), Field: field}
 }
 
-// Duplicate says that a value occurs twice in a list.
+// Duplicate is a value that occurs twice in a list.
 func Duplicate(field string, value any) Cause {
 	return Cause{Reason: "FieldValueDuplicate", Message: "Duplicate value: " + show(value), Field: field}
 }
 
-// NotSupported says that a value is not one of the allowed ones.
+// NotSupported is a value that is not one of the allowed values.
 func NotSupported(field string, value any, allowed ...string) Cause {
 	quoted := make([]string, len(allowed))
 	for i, a := range allowed {
@@ -67,7 +67,7 @@ func join(what, detail string) string {
 	return what + ": " + detail
 }
 
-// show prints a value as the server does in its messages: strings quoted, objects and lists as JSON.
+// show formats a value as the server does in messages: strings quoted, objects and lists as JSON.
 func show(v any) string {
 	switch v := v.(type) {
 	case string:

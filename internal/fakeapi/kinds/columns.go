@@ -11,8 +11,8 @@ import (
 	"skiff/internal/fakeapi/obj"
 )
 
-// The printer columns are those of kubectl's server-side printing (pkg/printers/internalversion). Names and order are
-// what users see; the descriptions are what -o wide users look up in the API and are shortened here.
+// The printer columns are those of the real server (pkg/printers/internalversion). The descriptions, which kubectl
+// does not print, are shortened.
 
 const metadataText = "CreationTimestamp is a timestamp representing the server time when this object was created."
 
@@ -37,7 +37,7 @@ func field(path ...string) func(Object) any {
 	return func(o Object) any { return obj.String(o, path...) }
 }
 
-// orNone is field with the text that stands for nothing.
+// orNone is field with a text for an empty value.
 func orNone(none string, path ...string) func(Object) any {
 	return func(o Object) any { return cmp.Or(obj.String(o, path...), none) }
 }
@@ -69,7 +69,7 @@ var (
 		}}}
 )
 
-// Since prints the time from a timestamp until now, as AGE does.
+// Since formats the time since a timestamp as kubectl's AGE.
 func Since(timestamp string, now time.Time) string {
 	t, err := time.Parse(time.RFC3339, timestamp)
 	if err != nil {
@@ -78,7 +78,7 @@ func Since(timestamp string, now time.Time) string {
 	return HumanDuration(now.Sub(t))
 }
 
-// HumanDuration prints a duration in at most two units, as apimachinery's duration package does.
+// HumanDuration formats a duration in at most two units, as apimachinery's duration package does.
 func HumanDuration(d time.Duration) string {
 	seconds := int64(d / time.Second)
 	switch {
@@ -126,7 +126,7 @@ func sortedKeys(m Object) []string {
 	return out
 }
 
-// joined lists one field of the objects at path: container names, images.
+// joined returns one field of all objects in the list at path, such as container names.
 func joined(member string, path ...string) func(Object) any {
 	return func(o Object) any {
 		var out []string

@@ -115,7 +115,7 @@ func subjects(kind string) func(Object) any {
 	}
 }
 
-// targetsCell prints the resource metrics of an HPA, observed over wanted; other metrics by their type.
+// targetsCell formats the metrics of an HPA: resource metrics as current/target, others by type.
 func targetsCell(o Object) any {
 	var out []string
 	for i, m := range obj.Maps(o, "spec", "metrics") {

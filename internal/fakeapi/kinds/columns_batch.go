@@ -32,7 +32,7 @@ var (
 		}))}
 )
 
-// printed writes a boolean as Go's table printer does.
+// printed formats a boolean as the real table printer does.
 func printed(b bool) any {
 	if b {
 		return "True"

@@ -84,7 +84,7 @@ func classParameters(o Object) any {
 	return kind + "/" + obj.String(p, "name")
 }
 
-// orNA prints a number or a percentage.
+// orNA formats a number or a percentage.
 func orNA(path ...string) func(Object) any {
 	return func(o Object) any {
 		if v := obj.Get(o, path...); v != nil {
@@ -101,7 +101,7 @@ func claimStatus(o Object) any {
 	return obj.String(o, "status", "phase")
 }
 
-// ifBound prints a field of a claim that has a volume.
+// ifBound returns a field of a claim that is bound to a volume.
 func ifBound(path ...string) func(Object) any {
 	return func(o Object) any {
 		if obj.String(o, "spec", "volumeName") == "" {
@@ -111,7 +111,7 @@ func ifBound(path ...string) func(Object) any {
 	}
 }
 
-// claimModes prints the access modes of a claim that has a volume in their short form.
+// claimModes returns the access modes of a bound claim in their short form.
 func claimModes(o Object) any {
 	if obj.String(o, "spec", "volumeName") == "" {
 		return ""

@@ -19,7 +19,7 @@ func clusterScoped(r kube.Resource) kube.Resource {
 	return r
 }
 
-// core is the group without a name. The order is that of the real server's discovery.
+// core returns the kinds of the core group, in the real server's order.
 func core() []*Kind {
 	return []*Kind{
 		{Resource: v1("configmaps", "ConfigMap"), ShortNames: []string{"cm"}, Columns: configMapColumns,
@@ -62,7 +62,7 @@ func core() []*Kind {
 	}
 }
 
-// at selects by a string field.
+// at returns a function that reads a string field.
 func at(path ...string) func(Object) string {
 	return func(o Object) string { return obj.String(o, path...) }
 }
@@ -95,15 +95,15 @@ func prepareNamespace(next, cur Object) {
 		obj.Set(next, []any{"kubernetes"}, "spec", "finalizers")
 		return
 	}
-	// Only the finalize subresource takes spec.finalizers away; the one that is served does it by itself.
+	// Only the finalize subresource may remove spec.finalizers; it does so itself.
 	next["spec"] = obj.Clone(obj.Map(cur, "spec"))
 }
 
-// maxData is the limit of all data of a ConfigMap or a Secret together.
+// maxData is the limit of the total data of a ConfigMap or a Secret.
 const maxData = 1 << 20
 
-// dataRules are those of ConfigMaps and Secrets. The data is text in the field plain and base64 in the field encoded;
-// at is the field at fault if there is too much of it.
+// dataRules validates ConfigMaps and Secrets, which have text in the field plain and base64 in the field encoded. at
+// is the field that is reported if there is too much data.
 func dataRules(plain, encoded, at string) func(next, cur Object) []Cause {
 	return func(next, cur Object) []Cause {
 		total := 0
@@ -121,7 +121,7 @@ func dataRules(plain, encoded, at string) func(next, cur Object) []Cause {
 	}
 }
 
-// immutableData holds ConfigMaps and Secrets that were declared immutable.
+// immutableData refuses changes of ConfigMaps and Secrets that are immutable.
 func immutableData(next, cur Object) []Cause {
 	if !obj.Bool(cur, "immutable") {
 		return nil
@@ -135,7 +135,7 @@ func immutableData(next, cur Object) []Cause {
 	return out
 }
 
-// secretDefaults writes stringData, which is write-only, into data.
+// secretDefaults moves stringData, which is write-only, to data.
 func secretDefaults(next Object) {
 	for key, v := range obj.Strings(next, "stringData") {
 		obj.Set(next, base64.StdEncoding.EncodeToString([]byte(v)), "data", key)
@@ -167,7 +167,7 @@ var eventFields = map[string]func(Object) string{
 	},
 }
 
-// prepareEvent adds what the Go type always shows.
+// prepareEvent adds the fields that the Go type always shows.
 func prepareEvent(o, _ Object) {
 	for _, f := range []string{"involvedObject", "source"} {
 		obj.Default(o, Object{}, f)
@@ -182,7 +182,7 @@ func prepareEvent(o, _ Object) {
 	}
 }
 
-// eventRules: an event is in the namespace of what it is about; one about a cluster-scoped object is in "default".
+// eventRules requires that an Event is in the namespace of its object, or in "default" for a cluster-scoped object.
 func eventRules(next, cur Object) []Cause {
 	ns, about := obj.String(next, "metadata", "namespace"), obj.String(next, "involvedObject", "namespace")
 	if about != "" && about != ns || about == "" && ns != "default" && ns != "kube-system" {
@@ -191,7 +191,7 @@ func eventRules(next, cur Object) []Cause {
 	return nil
 }
 
-// FormatSelector prints a LabelSelector the way kubectl -l takes it.
+// FormatSelector formats a LabelSelector in the syntax of kubectl -l.
 func FormatSelector(sel Object) string {
 	var out []string
 	for _, k := range sortedKeys(obj.Map(sel, "matchLabels")) {

@@ -10,7 +10,7 @@ import (
 	"skiff/internal/patch"
 )
 
-// crdDefaults fills in the names that follow from the kind.
+// crdDefaults sets the names that derive from the kind.
 func crdDefaults(o Object) {
 	spec := specOf(o)
 	kind := obj.String(spec, "names", "kind")
@@ -21,7 +21,7 @@ func crdDefaults(o Object) {
 	obj.Default(spec, "None", "conversion", "strategy")
 }
 
-// crdRules holds a definition to the rules of apiextensions that its author is likely to meet.
+// crdRules applies the validation rules of apiextensions that authors commonly meet.
 func crdRules(next, cur Object) []Cause {
 	var out []Cause
 	spec := obj.Map(next, "spec")

@@ -1,8 +1,8 @@
-// Package kinds holds what the embedded API server knows of each built-in kind, as tables of data: where it is served,
-// its subresources, defaults, rules, selectable fields and printer columns. Adding a kind is adding an entry. Custom
-// resources become the same Kind, made by package fakeapi from their definition.
+// Package kinds describes the built-in kinds of the embedded API server as tables of data: where each is served, its
+// subresources, defaults, validation, selectable fields and printer columns. A new kind is a new entry. For custom
+// resources package fakeapi makes the same Kind from the definition.
 //
-// It is pure: functions on map[string]any, no storage, no HTTP, no goroutine.
+// Its functions are pure functions on map[string]any. They store nothing, know no HTTP and start no goroutine.
 package kinds
 
 import (
@@ -22,12 +22,12 @@ type Object = map[string]any
 // Kind is one resource as served in one version.
 type Kind struct {
 	kube.Resource
-	Table      string // where it is stored; "" means its GroupResource. Views of one store share a table (events)
+	Table      string // its table in the store; "" means its GroupResource. Two versions of Events share one
 	Singular   string // "" means the lower case Kind
 	ListKind   string // "" means Kind + "List"
 	ShortNames []string
 	Categories []string
-	Warning    string // comes with each answer: the kind is deprecated
+	Warning    string // sent with each answer: the kind is deprecated
 
 	Status    bool             // it has the subresource status
 	NewStatus func(Object) any // the status of a new object; nil means none
@@ -38,42 +38,46 @@ type Kind struct {
 	StoredAs  string           // apiVersion of its stored form; "" means its own. See View
 	Stored    *fields.Type     // the fields of that
 
-	Name           func(name string) string       // says what is wrong with a name; nil means a DNS-1123 subdomain
-	Generation     func(next, cur Object) bool    // the change makes a new generation; nil: the kind has no generation
-	NeedsVersion   bool                           // PUT without a resourceVersion is refused instead of overwriting
-	CreateOnUpdate bool                           // PUT to a missing name creates
-	DeleteReturns  bool                           // DELETE answers with the object instead of a Status
-	OrphanWarning  string                         // DELETE without a policy orphans the dependents, with this warning
-	Graceful       func(Object, *int64) int64     // seconds between DELETE and removal; nil: removed at once
-	Prepare        func(next, cur Object)         // what the server sets or drops itself; cur is nil for a new object
-	Defaults       func(Object)                   // fills in what the client left open
-	Validate       func(next, cur Object) []Cause // cur is nil for a new object
-	// Allocate gives out what must be unique among all objects of the kind (others), such as a cluster IP; rand is
+	// returns what is wrong with a name; nil means that a DNS-1123 subdomain is required
+	Name func(name string) string
+	// reports whether a change increases the generation; nil: the kind has none
+	Generation     func(next, cur Object) bool
+	NeedsVersion   bool                       // a PUT without a resourceVersion is refused
+	CreateOnUpdate bool                       // a PUT creates a missing object
+	DeleteReturns  bool                       // DELETE returns the object instead of a Status
+	OrphanWarning  string                     // DELETE without a policy orphans the dependents, with this warning
+	Graceful       func(Object, *int64) int64 // seconds between DELETE and removal; nil: removed at once
+	// sets or drops fields that the server controls; cur is nil for a new object
+	Prepare  func(next, cur Object)
+	Defaults func(Object)                   // sets defaults
+	Validate func(next, cur Object) []Cause // cur is nil for a new object
+	// Allocate allocates values that are unique among all objects of the kind (others), such as a cluster IP; rand is
 	// math/rand's IntN.
 	Allocate func(next, cur Object, others func() []Object, rand func(int) int) []Cause
 	Fields   map[string]func(Object) string // selectable fields besides metadata.name and metadata.namespace
-	Columns  []Column                       // of a Table, behind the name
-	// stored form to served form; nil: the same. Never changes its argument
-	View  func(Object) Object
-	Store func(Object) Object // served form to stored form; nil: the same. May change its argument
-	Shape any                 // identifies the schema an object was written under; see fakeapi
-	// the schema as `kubectl explain` shows it; nil: only the kind is known
+	Columns  []Column                       // of a Table, after the name
+	// converts the stored to the served form; nil: they are equal. It does not change its argument
+	View func(Object) Object
+	// converts the served to the stored form; nil: they are equal. It may change its argument
+	Store func(Object) Object
+	Shape any // identifies the schema that an object was written under; see fakeapi
+	// the schema for `kubectl explain`; nil: only the kind is known
 	OpenAPI Object
-	// answers a POST with a status; nothing is stored, and there is no other verb
+	// answers a POST with a status; nothing is stored, and no other verb is served
 	Review  func(Object, User) (Object, []Cause)
-	Unknown func(Object) []string // prunes what the schema does not know and returns the paths; nil: nothing
+	Unknown func(Object) []string // prunes unknown fields and returns their paths; nil: none are unknown
 }
 
-// Scale says where the scale subresource finds its numbers.
+// Scale has the paths of the fields that the scale subresource shows.
 type Scale struct {
-	Spec, Status []string // paths of the wanted and the observed count
-	Selector     []string // path of the selector: a string, or a LabelSelector; nil = none
+	Spec, Status []string // of the declared and the current number of replicas
+	Selector     []string // of the selector: a string, or a LabelSelector; nil = none
 }
 
 // Column is one column of a Table.
 type Column struct {
 	Name, Type, Format, Description string
-	Priority                        int // 1 is shown by -o wide only
+	Priority                        int // 1 is printed by -o wide only
 	Cell                            func(o Object, now time.Time) any
 }
 
@@ -93,8 +97,8 @@ func (k *Kind) List() string {
 	return k.Kind + "List"
 }
 
-// groupOrder is the order in which the real server lists the groups of the built-in kinds: kubectl resolves names that
-// several groups have in favour of the first.
+// groupOrder is the real server's order of the built-in groups. If several groups have a name, kubectl takes the
+// first.
 var groupOrder = []string{"", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling",
 	"batch", "networking.k8s.io", "policy", rbacGroup, "apiextensions.k8s.io", "coordination.k8s.io"}
 
@@ -114,10 +118,10 @@ func Builtin() []*Kind {
 	return all
 }
 
-// specChanged is the rule of most kinds with a generation.
+// specChanged is Kind.Generation for most kinds.
 func specChanged(next, cur Object) bool { return !patch.Equal(next["spec"], cur["spec"]) }
 
-// constant makes a NewStatus.
+// constant returns a NewStatus that returns copies of status.
 func constant(status Object) func(Object) any {
 	return func(Object) any { return obj.Clone(status) }
 }

@@ -22,7 +22,7 @@ func rbac() []*Kind {
 	role := func(r kube.Resource) *Kind {
 		return &Kind{Resource: r, Name: selector.PathSegment, CreateOnUpdate: true, Defaults: func(o Object) {
 			if o["rules"] == nil {
-				o["rules"] = nil // the Go type shows no rules as null
+				o["rules"] = nil // the Go type encodes missing rules as null
 			}
 		}, Columns: createdAtOnly}
 	}
@@ -76,13 +76,13 @@ func other() []*Kind {
 var CRDs = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions",
 	Kind: "CustomResourceDefinition", ClusterScoped: true}
 
-// eventNames pairs the names of a field in v1 and in events.k8s.io/v1.
+// eventNames has the name of each field in v1 and in events.k8s.io/v1.
 var eventNames = [][2]string{{"involvedObject", "regarding"}, {"message", "note"}, {"source", "deprecatedSource"},
 	{"firstTimestamp", "deprecatedFirstTimestamp"}, {"lastTimestamp", "deprecatedLastTimestamp"},
 	{"count", "deprecatedCount"},
 	{"reportingComponent", "reportingController"}}
 
-// newEvent shows a stored event, which is in v1's form, as events.k8s.io/v1 does.
+// newEvent converts a stored Event (v1) to events.k8s.io/v1.
 func newEvent(o Object) Object {
 	out := obj.Shallow(o)
 	for _, n := range eventNames {
@@ -99,7 +99,7 @@ func newEvent(o Object) Object {
 	return out
 }
 
-// newEventFields are the selectable fields under their new names.
+// newEventFields are the selectable fields of events.k8s.io/v1.
 func newEventFields() map[string]func(Object) string {
 	out := map[string]func(Object) string{}
 	for name, get := range eventFields {
@@ -114,7 +114,7 @@ func newEventFields() map[string]func(Object) string {
 	return out
 }
 
-// newEventRules are stricter for new events than v1's.
+// newEventRules is stricter for new Events than v1's rules.
 func newEventRules(next, cur Object) []Cause {
 	out := eventRules(next, cur)
 	if cur != nil {

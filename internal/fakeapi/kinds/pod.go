@@ -18,12 +18,12 @@ var podFields = map[string]func(Object) string{
 	"status.nominatedNodeName": at("status", "nominatedNodeName"),
 }
 
-// newPodStatus is what the server gives a new pod.
+// newPodStatus returns the status of a new pod.
 func newPodStatus(o Object) any {
 	return Object{"phase": "Pending", "qosClass": qosClass(obj.Map(o, "spec"))}
 }
 
-// qosClass follows the resources of the containers (pkg/apis/core/helper/qos).
+// qosClass derives the QoS class from the resources of the containers (pkg/apis/core/helper/qos).
 func qosClass(spec Object) string {
 	guaranteed, any := true, false
 	for _, c := range obj.Maps(spec, "containers") {
@@ -44,7 +44,7 @@ func qosClass(spec Object) string {
 	return "Burstable"
 }
 
-// podGrace is the time between DELETE and removal: none for a pod that never was on a node or has ended.
+// podGrace returns the grace period of a DELETE: 0 for a pod that is not on a node or has ended.
 func podGrace(o Object, asked *int64) int64 {
 	phase := obj.String(o, "status", "phase")
 	if obj.String(o, "spec", "nodeName") == "" || phase == "Failed" || phase == "Succeeded" {
@@ -64,7 +64,7 @@ func podGrace(o Object, asked *int64) int64 {
 	return grace
 }
 
-// preparePod does what admission plugins of every cluster do: tolerations for node trouble and the priority.
+// preparePod acts as the default admission plugins: it adds tolerations and the priority.
 func preparePod(next, cur Object) {
 	if cur != nil {
 		return
@@ -94,7 +94,7 @@ func podDefaults(o Object) {
 	spec := specOf(o)
 	obj.Default(spec, true, "enableServiceLinks")
 	podSpecDefaults(spec)
-	// Of a pod, not of a template, limits count as requests.
+	// In pods, but not in templates, limits are also the default of requests.
 	for _, list := range []string{"containers", "initContainers"} {
 		for _, c := range obj.Maps(spec, list) {
 			for name, v := range obj.Map(c, "resources", "limits") {
@@ -111,7 +111,7 @@ func podSpecDefaults(spec Object) {
 	obj.Default(spec, Object{}, "securityContext")
 	obj.Default(spec, "default-scheduler", "schedulerName")
 	if sa := obj.String(spec, "serviceAccountName"); sa != "" {
-		obj.Default(spec, sa, "serviceAccount") // the old name of the field is kept equal
+		obj.Default(spec, sa, "serviceAccount") // the deprecated alias of the field has the same value
 	}
 	for _, list := range []string{"containers", "initContainers"} {
 		for _, c := range obj.Maps(spec, list) {
@@ -156,7 +156,7 @@ func containerDefaults(c Object) {
 	}
 }
 
-// pullPolicy: what has no tag, or "latest", may change behind our back.
+// pullPolicy is Always for images without a tag or with "latest", which may change.
 func pullPolicy(image string) string {
 	name := image[strings.LastIndex(image, "/")+1:]
 	if strings.Contains(name, "@") {
@@ -176,7 +176,7 @@ func podRules(next, cur Object) []Cause {
 	return out
 }
 
-// podChangeRules: hardly anything of a pod's spec can change. The node comes by a binding, not by a change.
+// podChangeRules allows only the few changes of a pod's spec that the real server allows. A binding sets the node.
 func podChangeRules(next, cur Object) []Cause {
 	if patch.Equal(next, cur) {
 		return nil
@@ -211,7 +211,7 @@ func podChangeRules(next, cur Object) []Cause {
 	return out
 }
 
-// frozenSpec is the part of a pod's spec that nobody may change.
+// frozenSpec returns the part of a pod's spec that cannot change.
 func frozenSpec(spec Object) Object {
 	out := obj.Clone(spec)
 	for _, f := range []string{"activeDeadlineSeconds", "tolerations", "schedulingGates"} {

@@ -9,11 +9,11 @@ import (
 	"skiff/internal/fakeapi/obj"
 )
 
-// podSummary is what one line of `kubectl get pods` says.
+// podSummary has the columns of a pod in `kubectl get pods`.
 type podSummary struct{ ready, status, restarts string }
 
-// summarize reads the state of the containers into one word, in the order of precedence that kubectl users know:
-// deletion, failing init containers, the last troubled container, the pod's own phase.
+// summarize derives the columns of a pod from its containers. Reasons take precedence in this order: deletion, failing
+// init containers, the last failing container, the pod's phase.
 func summarize(o Object, now time.Time) podSummary {
 	p := &podReader{pod: o, total: len(obj.Maps(o, "spec", "containers"))}
 	p.reason = cmp.Or(obj.String(o, "status", "reason"), obj.String(o, "status", "phase"))
@@ -46,7 +46,7 @@ type podReader struct {
 	total, ready       int
 	reason             string
 	restarts           int64
-	lastRestart        string // RFC 3339: they compare as strings
+	lastRestart        string // in RFC 3339, so that strings compare like times
 	sidecarRestarts    int64
 	lastSidecarRestart string
 }
@@ -60,7 +60,7 @@ func (p *podReader) condition(kind string) bool {
 	return false
 }
 
-// initContainers returns whether the pod still is initializing. Sidecars, init containers that are restarted for ever,
+// initContainers reports whether the pod is still initializing. Sidecars (init containers with restartPolicy Always)
 // count as containers.
 func (p *podReader) initContainers() (initializing bool) {
 	sidecar := map[string]bool{}
@@ -103,7 +103,7 @@ func (p *podReader) initContainers() (initializing bool) {
 	return false
 }
 
-// exitReason says why a container has ended.
+// exitReason returns why a container has terminated.
 func exitReason(ended Object) string {
 	if r := obj.String(ended, "reason"); r != "" {
 		return r

@@ -5,13 +5,13 @@ import (
 	"skiff/internal/kube"
 )
 
-// User is who sends a request.
+// User is the user of a request.
 type User struct {
 	Name   string
 	Groups []string
 }
 
-// reviews are the questions that kubectl asks about its user. Nothing of them is stored.
+// reviews are the kinds by which kubectl asks about its user. They are not stored.
 func reviews() []*Kind {
 	question := func(group, plural, kind string, answer func(Object, User) (Object, []Cause)) *Kind {
 		r := kube.Resource{Group: group + ".k8s.io", Version: "v1", Plural: plural, Kind: kind}
@@ -28,7 +28,7 @@ func whoAmI(_ Object, u User) (Object, []Cause) {
 	return Object{"userInfo": Object{"username": u.Name, "groups": anys(u.Groups...)}}, nil
 }
 
-// unchecked is why everybody may do everything.
+// unchecked is the reason in the answers: every user is allowed everything.
 const unchecked = "skiff's embedded API server checks no roles"
 
 func canI(o Object, _ User) (Object, []Cause) {

@@ -6,8 +6,8 @@ import (
 	"skiff/internal/patch"
 )
 
-// scalers are the HorizontalPodAutoscalers: stored as v2, and shown as v1 to those who know only that, such as kubectl
-// autoscale until 1.33.
+// scalers are the HorizontalPodAutoscalers: stored as v2, and served as v1, too, for clients such as kubectl autoscale
+// before 1.33.
 func scalers() []*Kind {
 	in := func(version string) *Kind {
 		return &Kind{Resource: kube.Resource{Group: "autoscaling", Version: version,
@@ -47,15 +47,15 @@ func scalerRules(next, _ Object) []Cause {
 	return out
 }
 
-// inAnnotations is where v1 carries what it has no field for, so that a change through it loses nothing. The names are
-// the real server's; the values are as they are in v2.
+// inAnnotations are the annotations in which v1 keeps fields that it does not have, so that a change through v1 loses
+// nothing. The names are the real server's; the values are in the form of v2.
 var inAnnotations = map[string]string{"metrics": "autoscaling.alpha.kubernetes.io/metrics",
 	"behavior": "autoscaling.alpha.kubernetes.io/behavior"}
 
 const targetCPU = "targetCPUUtilizationPercentage"
 
-// oldScaler shows a stored HorizontalPodAutoscaler as v1: the use of CPU is a field of its own, other metrics are
-// annotations.
+// oldScaler converts a stored HorizontalPodAutoscaler to v1, which has a field for the CPU target and annotations for
+// other metrics.
 func oldScaler(o Object) Object {
 	out, spec, status := obj.Shallow(o), obj.Shallow(obj.Map(o, "spec")), obj.Shallow(obj.Map(o, "status"))
 	var others []any
@@ -88,7 +88,7 @@ func oldScaler(o Object) Object {
 	return out
 }
 
-// newScaler is the way back. An annotation that is no JSON any more stays one.
+// newScaler converts v1 to v2. An annotation that is not valid JSON stays an annotation.
 func newScaler(o Object) Object {
 	spec, annotations := specOf(o), obj.Map(o, "metadata", "annotations")
 	for field, name := range inAnnotations {

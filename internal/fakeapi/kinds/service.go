@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// The ranges of a usual cluster: --service-node-port-range and --service-cluster-ip-range.
+	// The default ranges: --service-node-port-range and --service-cluster-ip-range.
 	firstNodePort, lastNodePort = 30000, 32767
 	serviceRange                = "10.96.0.0/16"
-	// The server gives out from the upper part of the range and leaves the lower one to those who ask for a fixed
+	// Addresses are allocated from the upper part of the range; the lower part is for Services that ask for a fixed
 	// address.
 	firstDynamicIP = 256
 )
@@ -40,8 +40,8 @@ func serviceDefaults(o Object) {
 	}
 }
 
-// prepareService keeps what was allocated and the client left out, and takes node ports away from a Service that
-// ceases to have any.
+// prepareService keeps allocated values that the client omits, and removes the node ports of a Service that no longer
+// has any.
 func prepareService(next, cur Object) {
 	spec, old := specOf(next), obj.Map(cur, "spec")
 	if cur == nil || obj.String(spec, "type") == "ExternalName" {
@@ -62,8 +62,8 @@ func prepareService(next, cur Object) {
 		}
 		return
 	}
-	// A port that says nothing keeps the node port of the old port of the same name, whatever its number is now,
-	// unless another port has it (patchAllocatedValues in the API server's service registry).
+	// A port without a node port keeps that of the old port with the same name, even if its number changed, unless
+	// another port has it (patchAllocatedValues in the API server's service registry).
 	used := map[int64]bool{}
 	for _, p := range obj.Maps(spec, "ports") {
 		n, _ := obj.Int(p, "nodePort")
@@ -131,7 +131,7 @@ func serviceRules(next, cur Object) []Cause {
 	return out
 }
 
-// allocateService gives a Service its cluster IP and node ports, or refuses the ones it asks for.
+// allocateService allocates the cluster IP and the node ports of a Service, or refuses the requested ones.
 func allocateService(next, cur Object, others func() []Object, rand func(int) int) []Cause {
 	spec := obj.Map(next, "spec")
 	kind := obj.String(spec, "type")
@@ -142,7 +142,7 @@ func allocateService(next, cur Object, others func() []Object, rand func(int) in
 		return nil
 	}
 	if obj.String(spec, "clusterIP") == "None" && len(obj.Map(spec, "selector")) == 0 {
-		// Whoever writes the endpoints of such a Service may write any family.
+		// The endpoints of such a Service are written by others, in any IP family.
 		obj.Default(spec, []any{"IPv4", "IPv6"}, "ipFamilies")
 		obj.Default(spec, "RequireDualStack", "ipFamilyPolicy")
 	}

@@ -1,5 +1,5 @@
-// Package obj reads and changes JSON objects held as map[string]any, the only form in which the embedded API server
-// knows an object. It knows nothing of Kubernetes kinds, storage or HTTP, starts no goroutine and keeps no state.
+// Package obj reads and changes JSON objects in the form of map[string]any, the form in which the embedded API server
+// keeps objects. It knows nothing of Kubernetes kinds, storage and HTTP, starts no goroutine and keeps no state.
 //
 // The values are those of package patch: map[string]any, []any, string, bool, int64, float64 and nil.
 package obj
@@ -78,7 +78,7 @@ func Strings(m map[string]any, path ...string) map[string]string {
 	return out
 }
 
-// Set stores v at path and makes the objects on the way.
+// Set sets the value at path, and creates the objects on the way.
 func Set(m map[string]any, v any, path ...string) {
 	for _, p := range path[:len(path)-1] {
 		next, ok := m[p].(map[string]any)
@@ -91,24 +91,24 @@ func Set(m map[string]any, v any, path ...string) {
 	m[path[len(path)-1]] = v
 }
 
-// Default stores v at path unless a value other than null is there.
+// Default sets the value at path unless there is one other than null.
 func Default(m map[string]any, v any, path ...string) {
 	if Get(m, path...) == nil {
 		Set(m, v, path...)
 	}
 }
 
-// Remove takes the value at path away.
+// Remove deletes the value at path.
 func Remove(m map[string]any, path ...string) {
 	delete(Map(m, path[:len(path)-1]...), path[len(path)-1])
 }
 
-// Clone copies an object deeply; of nil it makes an empty one.
+// Clone returns a deep copy of an object, an empty object for nil.
 func Clone(m map[string]any) map[string]any {
 	return patch.Copy(m).(map[string]any)
 }
 
-// Shallow copies only the object itself: to replace one member of a value that others share.
+// Shallow returns a shallow copy of an object, for replacing one member of a shared value.
 func Shallow(m map[string]any) map[string]any {
 	out := maps.Clone(m)
 	if out == nil {
@@ -117,7 +117,7 @@ func Shallow(m map[string]any) map[string]any {
 	return out
 }
 
-// EqualExcept says whether two objects are the same but for the named members.
+// EqualExcept reports whether two objects are equal, except for the named members.
 func EqualExcept(a, b map[string]any, except ...string) bool {
 	skip := func(k string) bool { return slices.Contains(except, k) }
 	for k, v := range a {

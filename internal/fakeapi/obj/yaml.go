@@ -6,11 +6,10 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// maxDepth bounds the nesting of a body, as the real server does, so that a hostile one cannot exhaust the stack.
+// maxDepth limits the nesting of a body, as the real server does, so that a hostile body cannot exhaust the stack.
 const maxDepth = 10000
 
-// DecodeYAML reads one YAML document, as patch.DecodeLenient reads JSON: the paths of keys that occur twice are
-// returned.
+// DecodeYAML decodes one YAML document. Like patch.DecodeLenient for JSON, it returns the paths of duplicate keys.
 func DecodeYAML(data []byte) (value any, duplicates []string, err error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
@@ -32,8 +31,7 @@ func yamlValue(n *yaml.Node, path string, duplicates *[]string, depth int) (any,
 	}
 	switch n.Kind {
 	case yaml.AliasNode:
-		// An anchor may repeat a large part many times over (a "billion laughs" body): refused, nobody writes
-		// manifests so.
+		// Refused, because an anchor may repeat a large value many times (a "billion laughs" body).
 		return nil, fmt.Errorf("line %d: YAML aliases are not supported", n.Line)
 	case yaml.MappingNode:
 		m := map[string]any{}

@@ -7,7 +7,7 @@ import (
 	"skiff/internal/patch"
 )
 
-// nowhere is the field of a cause that the API server gives no field.
+// nowhere is the field of a cause without a field.
 const nowhere = "<nil>"
 
 func required(field, detail string) Cause {
@@ -39,7 +39,7 @@ func tooLong(field string, limit int64) Cause {
 	return Cause{"FieldValueTooLong", fmt.Sprintf("Too long: may not be more than %d bytes", limit), field}
 }
 
-// notSupported quotes all supported values, the numbers too.
+// notSupported quotes all supported values, even numbers.
 func notSupported(field string, value any, supported ...any) Cause {
 	quoted := make([]string, 0, len(supported))
 	for _, v := range supported {
@@ -60,7 +60,7 @@ func withDetail(text, detail string) string {
 	return text + ": " + detail
 }
 
-// show writes a value as the API server does in causes: as JSON, and numbers as Go prints them.
+// show formats a value as the API server does in causes: as JSON, and numbers as Go prints them.
 func show(v any) string {
 	switch v := v.(type) {
 	case string:

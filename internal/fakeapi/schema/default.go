@@ -7,8 +7,9 @@ import (
 	"skiff/internal/patch"
 )
 
-// Default returns object with the defaults of its schema. A null where null is not allowed becomes the default, or is
-// dropped where there is none. The API server does this to what it receives and to what it reads from its store.
+// Default returns object with the defaults of its schema. A null that is not allowed is replaced by the default, or
+// dropped if there is none. The API server does this to objects that it receives and to objects that it reads from its
+// store.
 func (s *Schema) Default(object map[string]any) map[string]any {
 	out, _ := s.fill(dropNulls(s, patch.Copy(object))).(map[string]any)
 	return out
@@ -48,7 +49,7 @@ func (s *Schema) fill(v any) any {
 	case map[string]any:
 		for name, sub := range s.properties {
 			if _, ok := v[name]; !ok && sub.defaultValue != nil {
-				v[name] = nil // to be filled below
+				v[name] = nil // filled below
 				if sub.nullable {
 					v[name] = patch.Copy(sub.defaultValue)
 				}
@@ -65,8 +66,8 @@ func (s *Schema) fill(v any) any {
 	return v
 }
 
-// Prune returns object without the fields that the schema does not have, and their paths. Fields of metadata that no
-// object has are among them.
+// Prune returns object without the fields that the schema does not have, and their paths, which include unknown fields
+// of metadata.
 func (s *Schema) Prune(object map[string]any) (map[string]any, []string) {
 	root := *s
 	root.embeddedResource = true

@@ -9,7 +9,7 @@ import (
 	"skiff/internal/patch"
 )
 
-// level says where in the tree a schema is; the texts of the API server differ by it.
+// level is the place of a schema in the tree, on which the API server's messages depend.
 type level int
 
 const (
@@ -76,7 +76,7 @@ func (p *parser) schema(v any, path string, at level) *Schema {
 	return s
 }
 
-// below reads the schemas of fields and items.
+// below parses the schemas of fields and items.
 func (p *parser) below(s *Schema, f fields, at level) {
 	fieldLevel, itemLevel := atField, atItems
 	if at >= nested {
@@ -93,7 +93,7 @@ func (p *parser) below(s *Schema, f fields, at level) {
 	case bool:
 		s.anyFields = v
 	default:
-		if at < nested { // elsewhere it is forbidden as a whole
+		if at < nested { // elsewhere it is forbidden
 			s.additional = p.schema(v, f.path+".additionalProperties", fieldLevel)
 		}
 	}
@@ -102,7 +102,7 @@ func (p *parser) below(s *Schema, f fields, at level) {
 	}
 }
 
-// intOrStringTypes is the anyOf that spells the types of an int-or-string out.
+// intOrStringTypes is the anyOf that lists the types of an int-or-string.
 var intOrStringTypes = []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}
 
 func (p *parser) junctors(s *Schema, f fields) {
@@ -120,7 +120,7 @@ func (p *parser) junctors(s *Schema, f fields) {
 	}
 }
 
-// fields reads the fields of one schema; one of another type is a cause.
+// fields reads the fields of one schema; a field of the wrong type is a cause.
 type fields struct {
 	p    *parser
 	m    map[string]any

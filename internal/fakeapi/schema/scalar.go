@@ -24,7 +24,7 @@ func (s *Schema) checkNumber(v any, path string) []Cause {
 	if isInt {
 		f = float64(i)
 	}
-	// limit is the bound as the API server sees it: for an integer value it cuts the fraction off.
+	// limit returns the bound as the API server uses it: truncated to an integer for integer values.
 	limit := func(bound float64) (any, float64) {
 		if isInt {
 			return int64(bound), math.Trunc(bound)
@@ -62,7 +62,7 @@ func (s *Schema) checkNumber(v any, path string) []Cause {
 	return causes
 }
 
-// outOfFormat reports whether a number is not one of its format, and the type that the format is one of.
+// outOfFormat reports whether a number does not match its format, and the type of the format.
 func (s *Schema) outOfFormat(v any) (typ string, wrong bool) {
 	f, isFloat := v.(float64)
 	i, isInt := v.(int64)
@@ -83,14 +83,14 @@ var (
 	hostname = regexp.MustCompile(
 		`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*\.?$`)
 	uuid = regexp.MustCompile(`^(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$`)
-	// days matches what the API server's durations have beyond Go's: "2 days", "1w".
+	// days matches the durations that the API server accepts besides Go's: "2 days", "1w".
 	days = regexp.MustCompile(
 		`^[0-9]+ ?(ns|nano|nanosecond|us|µs|micro|microsecond|ms|milli|millisecond|` +
 			`s|sec|second|m|min|minute|h|hr|hour|d|day|w|wk|week)s?$`)
 )
 
-// formats are the formats of strings that are checked. The API server knows a few more (isbn, creditcard, ssn,
-// colours), which no custom resource of ours or of the demo has; like an unknown format they allow everything here.
+// formats are the string formats that are checked. The API server knows a few more (isbn, creditcard, ssn, colours);
+// here they allow everything, like unknown formats.
 var formats = map[string]func(string) bool{
 	"date-time": isDateTime, "datetime": isDateTime,
 	"date": func(s string) bool { _, err := time.Parse(time.DateOnly, s); return err == nil },

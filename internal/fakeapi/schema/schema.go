@@ -1,13 +1,13 @@
-// Package schema holds custom resources to the structural schema of their definition, as the API server does:
-// it checks the schema itself, prunes unknown fields, fills defaults, validates with the API server's texts, and tells
-// patch and ssa how fields are merged.
+// Package schema implements the structural schemas of custom resources as the API server does: it checks the schema
+// itself, prunes unknown fields, sets defaults, validates with the API server's messages, and tells patch and ssa how
+// fields are merged.
 //
-// Its job is one version's openAPIV3Schema. Not its job: the rest of a CustomResourceDefinition (names, scope,
-// conversion), metadata that all objects share, and rules in CEL, which it refuses, because a rule that is silently
-// not checked makes a test lie.
+// It handles the openAPIV3Schema of one version. It does not handle the rest of a CustomResourceDefinition (names,
+// scope, conversion) and the metadata that all objects share. It refuses CEL rules, because a rule that is silently
+// not checked would make tests wrong.
 //
-// Place on the event path: in the fake API server's write handlers, in front of the watch that function 1 reads. It
-// runs on the handler's goroutine; a Schema is read only once it is made. No function changes its arguments.
+// It is used by the API server's write handlers, before the watch at the start of the event path. It runs on the
+// handler's goroutine. A Schema is immutable, and no function changes its arguments.
 package schema
 
 import (
@@ -16,7 +16,7 @@ import (
 	"skiff/internal/patch"
 )
 
-// Cause is one thing that is wrong, as in details.causes of a 422 Status.
+// Cause is one error, as in details.causes of a 422 Status.
 type Cause struct{ Reason, Message, Field string }
 
 // Schema is a structural schema, or a part of one.
@@ -52,14 +52,14 @@ type Schema struct {
 	not                 *Schema
 }
 
-// Node returns what patch and ssa need to know: which fields are declared, how lists and maps are owned.
+// Node returns what patch and ssa need: the declared fields, and how lists and maps are owned.
 func (s *Schema) Node() *patch.Node {
 	root := *s
 	root.embeddedResource = true
 	return root.node()
 }
 
-// metadataNode is the node of every object's metadata.
+// metadataNode is the node of metadata.
 var metadataNode = func() *patch.Node {
 	n := *patch.SchemaFor("v1", "ConfigMap").Field("metadata")
 	n.Zero = patch.ZeroAbsent
@@ -68,7 +68,7 @@ var metadataNode = func() *patch.Node {
 
 func (s *Schema) node() *patch.Node {
 	if s == nil || (s.preserveUnknown && len(s.properties) == 0 && s.items == nil && !s.embeddedResource) {
-		return nil // nothing is known
+		return nil // without a schema
 	}
 	n := &patch.Node{Default: s.defaultValue, Items: s.items.node(), Atomic: s.mapType == "atomic",
 		Closed: s.typ == "object" && !s.preserveUnknown && !s.anyFields && s.additional == nil}

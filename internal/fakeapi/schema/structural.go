@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// structural checks the rules that the API server's NonStructuralSchema condition is about, and those for its
-// extensions. The texts are the API server's.
+// structural checks the rules of the API server's NonStructuralSchema condition, and those for its extensions, with
+// the API server's messages.
 func (p *parser) structural(s *Schema, f fields, at level) {
 	path := f.path
 	switch {
@@ -57,7 +57,7 @@ func (p *parser) structural(s *Schema, f fields, at level) {
 	}
 }
 
-// rootMetadata: a schema may restrict the name, and nothing else that all objects have.
+// rootMetadata checks that a schema restricts only the name, and no other field of metadata.
 func (p *parser) rootMetadata(s *Schema, path string) {
 	meta := s.properties["metadata"]
 	if meta == nil {
@@ -103,7 +103,7 @@ func (p *parser) typeFor(s *Schema, f fields, extension, value, typ string) {
 	}
 }
 
-// requiredOr reports an absent value as such, and another as invalid.
+// requiredOr reports a missing value as required, and another as invalid.
 func (p *parser) requiredOr(path, value, text string) {
 	if value == "" {
 		p.add(required(path, text))
@@ -162,7 +162,8 @@ func anyList(texts []string) []any {
 	return out
 }
 
-// forbidden checks for what no structural schema has, and what has no place below allOf, anyOf, oneOf and not.
+// forbidden checks for fields that a structural schema cannot have, and for those that are not allowed below allOf,
+// anyOf, oneOf and not.
 func (p *parser) forbidden(s *Schema, f fields, at level) {
 	if f.m["$ref"] != nil {
 		p.add(forbidden(f.path+".$ref", "$ref is not supported"))
@@ -200,7 +201,7 @@ func (p *parser) forbidden(s *Schema, f fields, at level) {
 	}
 }
 
-// defaults checks that each default is valid and knows only fields that the schema has.
+// defaults checks that each default is valid and has only fields that the schema has.
 func (p *parser) defaults(s *Schema, path string) {
 	if s == nil {
 		return

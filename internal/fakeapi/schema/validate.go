@@ -9,9 +9,9 @@ import (
 	"skiff/internal/patch"
 )
 
-// Validate returns what is wrong with an object that has been pruned and defaulted. The texts are the API server's,
-// their order is that of the fields' names. Where no alternative of an anyOf or oneOf fits, the causes of the first
-// are given; the API server picks the one that came closest.
+// Validate returns the errors in an object that was pruned and defaulted, in the API server's words and by the order
+// of the field names. If no alternative of an anyOf or oneOf matches, it returns the causes of the first; the API
+// server returns those of the closest.
 func (s *Schema) Validate(object map[string]any) []Cause {
 	return s.validate(object, "")
 }
@@ -20,7 +20,7 @@ func (s *Schema) validate(v any, path string) []Cause {
 	return append(s.value(v, path), s.listTypes(v, path)...)
 }
 
-// value checks v against everything but list types, which do not count inside allOf, anyOf, oneOf and not.
+// value checks v against everything except list types, which do not apply inside allOf, anyOf, oneOf and not.
 func (s *Schema) value(v any, path string) []Cause {
 	causes := s.checkType(v, path)
 	if v != nil {
@@ -218,7 +218,7 @@ func (s *Schema) checkJunctors(v any, path string) []Cause {
 	return causes
 }
 
-// alternatives counts the schemas that fit, and returns the causes of the first one that does not.
+// alternatives counts the schemas that match, and returns the causes of the first one that does not.
 func alternatives(list []*Schema, v any, path string) (valid int, failures []Cause) {
 	for _, sub := range list {
 		found := sub.value(v, path)

@@ -88,7 +88,7 @@ func (s Fields) Names() []string {
 	return out
 }
 
-// Matches says whether an object is selected; value gives a field of it, "" when it has none.
+// Matches reports whether the selector matches an object; value returns a field of it, "" if it has none.
 func (s Fields) Matches(value func(field string) string) bool {
 	for _, t := range s {
 		if (value(t.field) == t.value) == t.not {
@@ -98,7 +98,7 @@ func (s Fields) Matches(value func(field string) string) bool {
 	return true
 }
 
-// Exact returns the value that the selector demands of a field, if it does.
+// Exact returns the value that the selector requires for a field, if it requires one.
 func (s Fields) Exact(field string) (string, bool) {
 	for _, t := range s {
 		if t.field == field && !t.not {

@@ -1,5 +1,5 @@
-// Package selector parses and matches the label and field selectors of LIST, WATCH and deletecollection, in the API
-// server's full grammar and with its error texts. It is pure: no goroutine, no state, nothing of HTTP.
+// Package selector parses and matches the label and field selectors of LIST, WATCH and deletecollection, with the API
+// server's full grammar and messages. Its functions are pure: no goroutine, no state, no HTTP.
 package selector
 
 import (
@@ -17,7 +17,7 @@ type requirement struct {
 	values  []string
 }
 
-// Matches says whether an object with these labels is selected.
+// Matches reports whether the selector matches these labels.
 func (s Labels) Matches(labels map[string]string) bool {
 	for _, r := range s {
 		if !r.matches(labels) {
@@ -194,7 +194,7 @@ func (p *labelParser) single() ([]string, error) {
 	return []string{p.tokens[p.at-1].text}, nil
 }
 
-// set reads `(a, b)`. An empty place counts as the empty value: `(a,)` selects a and "".
+// set parses `(a, b)`. An empty item is the empty value: `(a,)` matches a and "".
 func (p *labelParser) set() ([]string, error) {
 	if t := p.next(); t.text != "(" {
 		return nil, fmt.Errorf("found '%s' expected: '('", t.text)

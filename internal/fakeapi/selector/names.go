@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The limits and texts of k8s.io/apimachinery/pkg/util/validation: users meet these sentences in kubectl.
+// The limits and messages of k8s.io/apimachinery/pkg/util/validation, which users see in kubectl.
 const (
 	qualifiedNameMax = 63
 	labelValueMax    = 63
@@ -45,7 +45,7 @@ var (
 	portNameRE      = regexp.MustCompile(`^[-a-z0-9]+$`)
 )
 
-// QualifiedName says all that is wrong with a label or annotation key.
+// QualifiedName returns all errors in a label or annotation key.
 func QualifiedName(s string) []string {
 	var errs []string
 	prefix, name, slash := strings.Cut(s, "/")
@@ -76,7 +76,7 @@ func QualifiedName(s string) []string {
 	return errs
 }
 
-// LabelValue says what is wrong with a label value, "" if nothing is.
+// LabelValue returns the error in a label value, "" for none.
 func LabelValue(s string) string {
 	if len(s) > labelValueMax {
 		return "must be no more than 63 bytes"
@@ -84,7 +84,7 @@ func LabelValue(s string) string {
 	return mismatch(labelValueRE, s, labelValueText)
 }
 
-// Subdomain says what is wrong with a DNS-1123 subdomain, the form of most object names.
+// Subdomain returns the error in a DNS-1123 subdomain, the form of most object names.
 func Subdomain(s string) string {
 	if len(s) > subdomainMax {
 		return "must be no more than 253 bytes"
@@ -92,7 +92,7 @@ func Subdomain(s string) string {
 	return mismatch(subdomainRE, s, subdomainText)
 }
 
-// Label says what is wrong with a DNS-1123 label, the form of namespace and container names.
+// Label returns the error in a DNS-1123 label, the form of namespace and container names.
 func Label(s string) string {
 	if len(s) > labelMax {
 		return "must be no more than 63 bytes"
@@ -103,7 +103,7 @@ func Label(s string) string {
 	return mismatch(labelRE, s, labelText)
 }
 
-// Label1035 says what is wrong with a DNS-1035 label, the form CRD plurals have.
+// Label1035 returns the error in a DNS-1035 label, the form of CRD plurals.
 func Label1035(s string) string {
 	if len(s) > labelMax {
 		return "must be no more than 63 bytes"
@@ -111,7 +111,7 @@ func Label1035(s string) string {
 	return mismatch(label1035RE, s, label1035Text)
 }
 
-// PortName says all that is wrong with the name of a port (IsValidPortName of the real server).
+// PortName returns all errors in the name of a port (IsValidPortName of the real server).
 func PortName(s string) []string {
 	var errs []string
 	if len(s) > portNameMax {
@@ -132,7 +132,7 @@ func PortName(s string) []string {
 	return errs
 }
 
-// PathSegment says what is wrong with a name that only has to fit into a URL, as those of roles have.
+// PathSegment returns the error in a name that only has to fit into a URL, as those of roles.
 func PathSegment(s string) string {
 	switch {
 	case s == "." || s == "..":

@@ -4,15 +4,15 @@ import (
 	"skiff/internal/patch"
 )
 
-// kubectl moves from client-side to server-side apply without conflicts: the API server knows both by name
-// (managedfields/lastappliedmanager.go and lastappliedupdater.go).
+// kubectl migrates from client-side to server-side apply without conflicts, because the API server knows both managers
+// by name (managedfields/lastappliedmanager.go and lastappliedupdater.go).
 const (
 	kubectl     = "kubectl"
 	lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 )
 
-// clientSideApplied are the fields of live that kubectl has set by client-side apply and that are still as it has set
-// them: an apply by kubectl may take them over.
+// clientSideApplied returns the fields of live that kubectl has set by client-side apply and that have not changed
+// since: an apply by kubectl may take them over.
 func (w Write) clientSideApplied(live map[string]any) set {
 	text := annotation(live)
 	if w.Manager != kubectl || text == "" {
@@ -21,7 +21,7 @@ func (w Write) clientSideApplied(live map[string]any) set {
 	v, err := patch.Decode([]byte(text))
 	config, ok := v.(map[string]any)
 	if err != nil || !ok {
-		return nil // nobody's configuration
+		return nil // not a configuration
 	}
 	fields, err := fieldsOf(w.Schema, config)
 	if err != nil {
@@ -31,8 +31,8 @@ func (w Write) clientSideApplied(live map[string]any) set {
 	return fields.minus(diff.added).minus(diff.modified).minus(diff.removed)
 }
 
-// keepLastApplied writes what kubectl applied into the annotation of client-side apply, where there is one, so that
-// the two can be mixed.
+// keepLastApplied updates the annotation of client-side apply, if the object has one, with the configuration that
+// kubectl applied, so that both kinds of apply can be mixed.
 func (w Write) keepLastApplied(merged, applied map[string]any) error {
 	if w.Manager != kubectl || annotation(merged) == "" {
 		return nil

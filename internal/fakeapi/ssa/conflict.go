@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// ConflictError is an apply that would change what others own; the API server answers 409 Conflict. Message is that of
-// the Status, Causes are its details.
+// ConflictError is an apply that would change fields of other managers; the API server answers 409 Conflict with
+// Message and the details Causes.
 type ConflictError struct {
 	Message string
 	Causes  []Cause
 }
 
-// Cause is one field of one other manager. Its reason is always FieldManagerConflict.
+// Cause is one field of one other manager. The reason is always FieldManagerConflict.
 type Cause struct{ Message, Field string }
 
 func (e *ConflictError) Error() string { return e.Message }
 
 type conflict struct{ manager, field string }
 
-// conflicts are the fields among changed that managers other than id own, sorted by manager and field.
+// conflicts returns the changed fields that managers other than id own, sorted by manager and field.
 func (m managers) conflicts(id managerID, changed set) []conflict {
 	var out []conflict
 	for other, entry := range m {

@@ -13,13 +13,13 @@ const (
 	opUpdate = "Update"
 )
 
-// maxUpdateManagers is the API server's limit for Update entries, which come with every client name; what is older
-// goes into one entry per version.
+// maxUpdateManagers is the API server's limit for entries of operation Update, of which each client name makes one.
+// Older ones are merged into one entry per version.
 const maxUpdateManagers = 10
 
 const ancientChanges = "ancient-changes"
 
-// managerID is what makes an entry of managedFields. An applier has one entry whatever version it applies through.
+// managerID identifies an entry of managedFields. An applier has one entry for all versions.
 type managerID struct{ name, operation, apiVersion, subresource string }
 
 type entry struct {
@@ -37,7 +37,7 @@ func managedFieldsOf(object map[string]any) (list []any, ok bool) {
 	return list, ok && isList
 }
 
-// withoutManagedFields returns a copy of object, shallow but for metadata.
+// withoutManagedFields returns a copy of object without managedFields, which shares all but the metadata.
 func withoutManagedFields(object map[string]any) map[string]any {
 	out := make(map[string]any, len(object))
 	for k, v := range object {
@@ -87,7 +87,7 @@ func decodeManagers(list []any) (managers, error) {
 	return m, nil
 }
 
-// record puts m into object, whose metadata nobody else holds.
+// record sets the managedFields of object, whose metadata must not be shared.
 func (m managers) record(object map[string]any) {
 	if len(m) == 0 {
 		return
@@ -101,7 +101,7 @@ func (m managers) record(object map[string]any) {
 }
 
 func withoutTimes(list []any) any {
-	out := map[string]any{} // by entry: a time may change the order
+	out := map[string]any{} // by entry, because the order depends on times
 	for _, v := range list {
 		entry, ok := v.(map[string]any)
 		if !ok {
@@ -150,7 +150,7 @@ func (m managers) sorted(compare func(a, b managerID) int) []managerID {
 	return ids
 }
 
-// limit puts the oldest Update entries together while there are more than the API server keeps.
+// limit merges the oldest entries of operation Update while there are more than the API server keeps.
 func (m managers) limit() {
 	oldest := m.sorted(func(a, b managerID) int {
 		return cmp.Or(m[a].time.Compare(m[b].time), strings.Compare(a.name, b.name),
@@ -158,7 +158,7 @@ func (m managers) limit() {
 			strings.Compare(a.subresource, b.subresource))
 	})
 	oldest = slices.DeleteFunc(oldest, func(id managerID) bool { return id.operation == opApply })
-	first := map[string]managerID{} // per version: the first one stays by itself until there is a second
+	first := map[string]managerID{} // per version: the oldest entry stays separate until there is a second
 	for over := len(oldest) - maxUpdateManagers; over > 0 && len(oldest) > 0; oldest = oldest[1:] {
 		id := oldest[0]
 		before, ok := first[id.apiVersion]
@@ -172,13 +172,13 @@ func (m managers) limit() {
 			delete(m, before)
 		}
 		m[bucket].fields = m[bucket].fields.union(m[id].fields)
-		m[bucket].time = m[id].time // the younger of the two
+		m[bucket].time = m[id].time // the newer of both
 		delete(m, id)
 		over--
 	}
 }
 
-// describe names an object as the API server does in type errors.
+// describe formats an object as the API server does in type errors.
 func describe(object map[string]any) string {
 	meta, _ := object["metadata"].(map[string]any)
 	text := func(m map[string]any, name string) string { s, _ := m[name].(string); return s }

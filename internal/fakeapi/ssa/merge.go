@@ -2,7 +2,7 @@ package ssa
 
 import "skiff/internal/patch"
 
-// mergeObjects lays an applied object over a live one.
+// mergeObjects merges an applied object into a live one.
 func mergeObjects(n *patch.Node, live, applied map[string]any) map[string]any {
 	v, _ := merge(n, live, applied).(map[string]any)
 	return v
@@ -36,12 +36,12 @@ func merge(n *patch.Node, live, applied any) any {
 	return out
 }
 
-// mergeItems merges two lists: items of both come in the applied order, and those of only one keep their place among
-// them. A live list may hold duplicates; they stay, unless one of their key is applied.
+// mergeItems merges two lists: items of both are in the applied order, and items of one list keep their place among
+// them. Duplicates in a live list stay, unless their key is applied.
 func mergeItems(n *patch.Node, live, applied any) any {
 	list, _ := live.([]any)
 	_, groups := byElement(n, live)
-	add, _ := itemsOf(n, applied) // an error would have been one of fieldsOf before
+	add, _ := itemsOf(n, applied) // fieldsOf would have returned the error before
 	isApplied, done := map[string]bool{}, map[string]bool{}
 	for _, it := range add {
 		isApplied[it.element] = true
@@ -57,7 +57,7 @@ func mergeItems(n *patch.Node, live, applied any) any {
 		out = append(out, merge(n.Item(), old, it.value))
 		done[it.element] = true
 	}
-	// nextShared is the first item of both lists that is not out yet, in the applied order.
+	// nextShared returns the first item of both lists, in the applied order, that is not in the result yet.
 	nextShared := func() string {
 		for _, it := range add {
 			if len(groups[it.element]) > 0 {
@@ -83,7 +83,7 @@ func mergeItems(n *patch.Node, live, applied any) any {
 	return out
 }
 
-// remove returns object without the fields of s; what is left empty by that goes as well.
+// remove returns object without the fields of s, and without the parents that become empty.
 func remove(n *patch.Node, object map[string]any, s set) map[string]any {
 	v, _ := removeFrom(n, object, s).(map[string]any)
 	return v

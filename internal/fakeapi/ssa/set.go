@@ -10,8 +10,8 @@ import (
 	"skiff/internal/patch"
 )
 
-// set is a set of fields as a tree, in the spelling of fieldsV1: "f:" and a name for a field, "k:" and a JSON object
-// for an item of a list with keys, "v:" and a JSON value for a member of a set, "i:" and a number for an index.
+// set is a set of fields as a tree, with the keys of fieldsV1: "f:" and a name for a field, "k:" and a JSON object for
+// an item of a list with keys, "v:" and a JSON value for a member of a set, "i:" and a number for an index.
 type set map[string]node
 
 type node struct {
@@ -19,7 +19,7 @@ type node struct {
 	below  set
 }
 
-// neverOwned are the fields that no manager gets to own: identity, and what the server keeps for itself.
+// neverOwned are the fields without owners: identity, and fields that only the server sets.
 var neverOwned = func() set {
 	s := set{}
 	for _, path := range []string{"apiVersion", "kind", "metadata", "metadata.name", "metadata.namespace",
@@ -58,7 +58,7 @@ func (s set) insert(path []string) {
 	s[path[0]] = n
 }
 
-// put sets the node of an element, unless it holds nothing.
+// put sets the node of an element, unless it is empty.
 func (s set) put(element string, n node) {
 	if n.member || len(n.below) > 0 {
 		s[element] = n
@@ -79,7 +79,7 @@ func (s set) union(other set) set {
 	return out
 }
 
-// minus removes members of other; a field stays when only its parent is in other, and the other way round.
+// minus removes the members of other. A field stays if only its parent is in other, and vice versa.
 func (s set) minus(other set) set {
 	out := make(set, len(s))
 	for e, n := range s {
@@ -89,7 +89,7 @@ func (s set) minus(other set) set {
 	return out
 }
 
-// without removes the members of other with all that is below them.
+// without removes the members of other with everything below them.
 func (s set) without(other set) set {
 	out := make(set, len(s))
 	for e, n := range s {
@@ -110,8 +110,8 @@ func (s set) intersect(other set) set {
 	return out
 }
 
-// withParents adds each declared field that has members below it. The keys of maps and the items of lists are not
-// added: they exist by themselves only if somebody owns them.
+// withParents adds each declared field that has members below it, but not the keys of maps and the items of lists:
+// they exist only if they have an owner.
 func (s set) withParents(schema *patch.Node) set {
 	out := make(set, len(s))
 	for e, n := range s {
@@ -154,7 +154,7 @@ func (s set) appendJSON(out []byte, member bool) []byte {
 	slices.Sort(elements)
 	out = append(out, '{')
 	if member && len(s) > 0 {
-		out = append(out, `".":{},`...) // before all others, which begin with a letter
+		out = append(out, `".":{},`...) // it sorts before all others, which start with a letter
 	}
 	for i, e := range elements {
 		if i > 0 {
@@ -197,7 +197,7 @@ func decodeElements(d *jsontext.Decoder) (s set, member bool, err error) {
 		if err != nil {
 			return nil, false, fmt.Errorf("fieldsV1: %w", err)
 		}
-		element := name.String() // name is good until the next read
+		element := name.String() // name is valid until the next read
 		if d.PeekKind() != '{' {
 			return nil, false, fmt.Errorf("fieldsV1 %q: not an object", element)
 		}
@@ -227,7 +227,7 @@ func decodeElements(d *jsontext.Decoder) (s set, member bool, err error) {
 	return s, member, nil
 }
 
-// canonical gives an element the spelling that this package makes, so that equal elements are equal strings.
+// canonical normalizes an element, so that equal elements are equal strings.
 func canonical(element string) (_ string, known bool, _ error) {
 	kind, content, ok := strings.Cut(element, ":")
 	if !ok {
@@ -246,7 +246,7 @@ func canonical(element string) (_ string, known bool, _ error) {
 	return "", false, nil
 }
 
-// jsonElement makes an element out of a decoded JSON value, which always can be encoded again.
+// jsonElement returns an element with a JSON value, which can always be encoded.
 func jsonElement(kind string, v any) string {
 	b, err := patch.Encode(v)
 	if err != nil {
@@ -255,7 +255,7 @@ func jsonElement(kind string, v any) string {
 	return kind + ":" + string(b)
 }
 
-// pathString writes a path as the API server does in conflicts: .spec.containers[name="a"].image.
+// pathString formats a path as the API server does in conflicts: .spec.containers[name="a"].image.
 func pathString(path []string) string {
 	var b strings.Builder
 	for _, e := range path {

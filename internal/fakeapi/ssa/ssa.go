@@ -1,15 +1,14 @@
-// Package ssa keeps metadata.managedFields as the API server does: who owns which field of an object, what a
-// server-side apply changes and removes, and which of its fields conflict with other managers.
+// Package ssa implements server-side apply and metadata.managedFields as the API server does: which manager owns which
+// field, what an apply changes and removes, and which of its fields conflict with other managers.
 //
-// Its job is ownership and the merge of an apply. Not its job: HTTP, defaulting, validation, pruning and storage,
-// which fakeapi does around it, in the API server's order: decode, default, then [Write.Update] or [Write.Apply], then
-// what the server allocates (clusterIP is owned by nobody for that reason), then validation.
+// It does not do HTTP, defaulting, validation, pruning and storage. fakeapi does these in the API server's order:
+// decode, default, then [Write.Update] or [Write.Apply], then allocation (so that no manager owns clusterIP), then
+// validation.
 //
-// Place on the event path: in the fake API server's write handlers, in front of the watch that function 1 reads. It
-// runs on the handler's goroutine, keeps no state and changes none of its arguments.
+// It is used by the API server's write handlers, before the watch at the start of the event path. It runs on the
+// handler's goroutine, keeps no state and does not change its arguments.
 //
-// Difference to the API server: one version per kind is assumed (entries of other versions are taken as if they were
-// of this one).
+// Unlike the API server it assumes one version per kind: entries of other versions are treated like those of this one.
 package ssa
 
 import (
@@ -19,48 +18,48 @@ import (
 	"skiff/internal/patch"
 )
 
-// Write describes a writing request, as far as ownership goes.
+// Write describes a write request for the purpose of ownership.
 type Write struct {
 	Schema      *patch.Node // of the kind; nil: objects are merged field by field, lists are atomic
-	Manager     string      // the fieldManager parameter, else what stands before the "/" of the User-Agent
+	Manager     string      // the fieldManager parameter, else the User-Agent up to the "/"
 	APIVersion  string      // of the endpoint, such as apps/v1
 	Subresource string      // "" or, for example, status
-	// Reset are the fields that this endpoint ignores, so that nobody gets to own them through it: "status" where
-	// there is a status subresource, "spec" and "metadata" of a custom resource's status endpoint, and so on.
+	// Reset are the fields that this endpoint ignores, so that no manager owns them through it: "status" if there is a
+	// status subresource, "spec" and "metadata" on the status endpoint of a custom resource, and so on.
 	Reset []string
 	Now   time.Time
 }
 
-// beforeFirstApply owns what an object had when it was first applied to without managedFields.
+// beforeFirstApply owns the fields of an object that had no managedFields at its first apply.
 const beforeFirstApply = "before-first-apply"
 
-// BadRequestError is an apply that the API server answers with 400.
+// BadRequestError is an apply that gets a 400.
 type BadRequestError struct{ Message string }
 
 func (e *BadRequestError) Error() string { return e.Message }
 
-// TypeError is an applied object that does not fit the schema, such as a list that names a key twice; the API server
+// TypeError is an applied object that does not match the schema, such as a list with a duplicate key. The API server
 // answers 500.
 type TypeError struct{ Message string }
 
 func (e *TypeError) Error() string { return e.Message }
 
-// Update returns new, what a POST, PUT or PATCH other than apply is about to store, with its managedFields. old is
-// what is stored, nil for a POST. Managers lose the fields that new changes or removes; this one gets those that it
-// adds or changes, as operation Update, next to what it owns as operation Apply.
+// Update returns new, the object of a POST, PUT or PATCH other than apply, with its managedFields. old is the stored
+// object, nil for a POST. Other managers lose the fields that new changes or removes. This manager gets the fields
+// that it adds or changes, with operation Update, besides what it owns with operation Apply.
 //
-// new may bring managedFields of its own: they count, and [{}] or [] strips them. An object without managedFields gets
-// none here, only by an apply.
+// If new has managedFields they are used, and [{}] or [] removes all. An object without managedFields gets none here,
+// only by an apply.
 //
-// Like an object that the API server serves, the result has the zero fields of its kind (patch.FillZero).
+// The result has the zero fields of its kind (patch.FillZero), as the objects that the API server serves do.
 func (w Write) Update(old, new map[string]any) map[string]any {
 	out := patch.FillZero(w.Schema, withoutManagedFields(new))
 	w.owners(old, new, patch.FillZero(w.Schema, withoutManagedFields(old)), out).record(out)
 	return out
 }
 
-// Managers returns the managedFields of what Update returns, nil for none. Both objects have the zero fields of their
-// kind already.
+// Managers returns the managedFields of Update's result, nil for none. Both objects already have the zero fields of
+// their kind.
 func (w Write) Managers(old, new map[string]any) []any {
 	bare := withoutManagedFields(old)
 	if old == nil {
@@ -73,7 +72,8 @@ func (w Write) Managers(old, new map[string]any) []any {
 	return m.encode()
 }
 
-// owners are the managers after an update from old to new, which are bareOld and bareNew without their managedFields.
+// owners returns the managers after an update from old to new. bareOld and bareNew are the objects without their
+// managedFields.
 func (w Write) owners(old, new, bareOld, bareNew map[string]any) managers {
 	m := w.managersOf(old, new)
 	if len(m) > 0 || old == nil {
@@ -82,9 +82,9 @@ func (w Write) owners(old, new, bareOld, bareNew map[string]any) managers {
 	return m
 }
 
-// KeepTimes returns new, or new with old's managedFields if these and new's differ in nothing but times and the
-// objects in nothing else: then the write was none. It belongs behind everything that still changes new, because a
-// write that sent "0.5" for a stored "500m" turns out to be none only once the server has put it into its own form.
+// KeepTimes returns new, but with old's managedFields if the objects differ only in the times of managedFields: then
+// the write changes nothing. It must come after all other changes to new: that "0.5" equals a stored "500m" shows only
+// once the server has normalized it.
 func KeepTimes(old, new map[string]any) map[string]any {
 	before, ok := managedFieldsOf(old)
 	after, ok2 := managedFieldsOf(new)
@@ -99,7 +99,7 @@ func KeepTimes(old, new map[string]any) map[string]any {
 	return out
 }
 
-// managersOf returns the managers that an update starts from.
+// managersOf returns the managers before an update.
 func (w Write) managersOf(old, new map[string]any) managers {
 	if w.Subresource == "" {
 		list, ok := managedFieldsOf(new)
@@ -113,7 +113,7 @@ func (w Write) managersOf(old, new map[string]any) managers {
 	list, _ := managedFieldsOf(old)
 	m, err := decodeManagers(list)
 	if err != nil {
-		return managers{} // as the API server: what cannot be read is dropped
+		return managers{} // invalid managedFields are dropped, as by the API server
 	}
 	return m
 }
@@ -127,7 +127,7 @@ func isReset(list []any) bool {
 	return ok && len(entry) == 0
 }
 
-// update changes m by what happens between old and new.
+// update changes m for an update from old to new.
 func (w Write) update(m managers, old, new map[string]any) {
 	diff := compareObjects(w.Schema, old, new).without(w.reset())
 	changed := diff.added.union(diff.modified)
@@ -148,10 +148,10 @@ func (w Write) update(m managers, old, new map[string]any) {
 	m.limit()
 }
 
-// Apply returns live, nil if there is none, with applied merged into it: what applied no longer has, this manager
-// owned and nobody else owns is removed. Fields of other managers that would change are conflicts, and the error is a
-// *ConflictError, unless force takes them over. Where nothing changes, the result is equal to live with its
-// managedFields and their times. As with Update, the result has the zero fields of its kind.
+// Apply merges applied into live (nil if the object does not exist) and returns the result. Fields that applied no
+// longer has, that this manager owned and that no other manager owns are removed. Changed fields of other managers are
+// conflicts: the error is a *ConflictError, unless force takes them over. If nothing changes the result equals live,
+// with its managedFields and their times. Like Update's, the result has the zero fields of its kind.
 func (w Write) Apply(live, applied map[string]any, force bool) (map[string]any, error) {
 	if v, _ := applied["apiVersion"].(string); v != w.APIVersion {
 		return nil,
@@ -169,7 +169,7 @@ func (w Write) Apply(live, applied map[string]any, force bool) (map[string]any, 
 	}
 	config, err := fieldsOf(w.Schema, applied)
 	if err != nil {
-		// the server's words
+		// in the server's words
 		return nil, &TypeError{fmt.Sprintf("failed to create typed patch object (%s): %v", describe(applied), err)}
 	}
 	bare := patch.FillZero(w.Schema, withoutManagedFields(live))
@@ -184,7 +184,7 @@ func (w Write) Apply(live, applied map[string]any, force bool) (map[string]any, 
 	if err != nil {
 		return nil, err
 	}
-	merged = patch.FillZero(w.Schema, merged) // and a copy
+	merged = patch.FillZero(w.Schema, merged) // FillZero returns a copy
 	if err := w.keepLastApplied(merged, applied); err != nil {
 		return nil, fmt.Errorf("write the annotation %s: %w", lastApplied, err)
 	}
@@ -192,7 +192,7 @@ func (w Write) Apply(live, applied map[string]any, force bool) (map[string]any, 
 	return merged, nil
 }
 
-// apply merges and prunes, and leaves the new owners in m.
+// apply merges and prunes, and updates m to the new owners.
 func (w Write) apply(m managers, live, applied map[string]any, config set, force bool) (map[string]any, error) {
 	id := managerID{name: w.Manager, operation: opApply, subresource: w.Subresource}
 	var last set
@@ -225,7 +225,7 @@ func (w Write) apply(m managers, live, applied map[string]any, config set, force
 	return merged, nil
 }
 
-// prune takes out of merged what this manager applied last time and nobody, this apply included, owns now.
+// prune removes from merged the fields of this manager's last apply that no manager owns now.
 func (w Write) prune(merged map[string]any, last set, m managers) map[string]any {
 	if last.empty() {
 		return merged
@@ -238,9 +238,9 @@ func (w Write) prune(merged map[string]any, last set, m managers) map[string]any
 	for _, entry := range m {
 		owned = owned.union(entry.fields)
 	}
-	// What is owned comes back, with all that it stands in.
+	// Fields that have an owner stay, with all their parents.
 	kept = mustFieldsOf(w.Schema, remove(w.Schema, merged, named(all).minus(named(kept).union(named(owned)))))
-	// What nobody owns, and this manager did not either, comes back as well.
+	// Fields that have no owner and were not this manager's stay, too.
 	return remove(w.Schema, merged, named(all).minus(named(kept)).intersect(lastNamed))
 }
 
@@ -252,9 +252,9 @@ func (w Write) reset() set {
 	return s
 }
 
-// now has whole seconds, as managedFields have: entries are sorted by it. Entries of the scale subresource have no
-// time: the API server loses it on the way from the Scale's managedFields to its parent's (ToParent in
-// managedfields/scalehandler.go).
+// now returns the time in whole seconds, as in managedFields, because entries are sorted by it. Entries of the scale
+// subresource have no time: the API server loses it when it converts a Scale's managedFields to those of its parent
+// (ToParent in managedfields/scalehandler.go).
 func (w Write) now() time.Time {
 	if w.Subresource == "scale" {
 		return time.Time{}

@@ -6,7 +6,7 @@ import (
 	"skiff/internal/patch"
 )
 
-// absent stands for a value that is not there, which null is not.
+// absent is the value of a missing field, which differs from null.
 type absentType struct{}
 
 var absent any = absentType{}
@@ -18,7 +18,7 @@ func field(m map[string]any, name string) any {
 	return absent
 }
 
-// shape is how a value is owned: as one leaf, or through what it holds.
+// shape is how a value is owned: as a leaf, or by its parts.
 type shape int
 
 const (
@@ -27,7 +27,7 @@ const (
 	granularList
 )
 
-// shapeOf looks at the value first and at the schema second, as the schema may be wrong about a stored object.
+// shapeOf goes by the value first and by the schema second, because a stored object may not match the schema.
 func shapeOf(n *patch.Node, v any) shape {
 	switch v.(type) {
 	case map[string]any:
@@ -60,7 +60,7 @@ type item struct {
 	value   any
 }
 
-// itemsOf identifies the items of a list. An item that has no identity is an error.
+// itemsOf returns the items of a list with their elements. An item without a key is an error.
 func itemsOf(n *patch.Node, v any) ([]item, error) {
 	list, _ := v.([]any)
 	out := make([]item, 0, len(list))
@@ -96,7 +96,7 @@ func elementOf(n *patch.Node, v any) (string, error) {
 	return jsonElement("v", v), nil
 }
 
-// byElement groups the items of a stored list, which may hold duplicates. Items without identity have no owner.
+// byElement groups the items of a stored list, which may have duplicates. Items without a key have no owner.
 func byElement(n *patch.Node, v any) (order []string, groups map[string][]any) {
 	groups = map[string][]any{}
 	list, _ := v.([]any)
@@ -119,7 +119,7 @@ func fieldsOf(n *patch.Node, object map[string]any) (set, error) {
 	return s, s.addFields(n, object, nil)
 }
 
-// mustFieldsOf is for objects whose lists have been checked or come from the store; what has no identity is left out.
+// mustFieldsOf is fieldsOf for objects that were checked or stored. Items without a key are left out.
 func mustFieldsOf(n *patch.Node, object map[string]any) set {
 	s, _ := fieldsOf(n, object)
 	return s
@@ -164,7 +164,7 @@ func (s set) addFields(n *patch.Node, v any, path []string) error {
 	return nil
 }
 
-// difference is what changed between two objects, each field in one of the sets at most.
+// difference has the changes between two objects; each field is in at most one of the sets.
 type difference struct{ added, modified, removed set }
 
 func (d difference) without(s set) difference {
@@ -185,7 +185,7 @@ func (d difference) compare(n *patch.Node, old, new any, path []string) {
 	case old == absent || old == nil:
 		before = after
 	}
-	if before != after { // the value became one of another type: what was below it is gone, too
+	if before != after { // the type changed, so that everything below was removed, too
 		d.compareAs(before, n, old, new, path)
 	}
 	d.compareAs(after, n, old, new, path)
@@ -238,7 +238,7 @@ func (d difference) compareItems(n *patch.Node, old, new any, path []string) {
 	}
 	for _, e := range order {
 		at := append(path, e)
-		if len(a[e]) > 1 || len(b[e]) > 1 { // duplicates: one value with one owner
+		if len(a[e]) > 1 || len(b[e]) > 1 { // duplicates have one owner together
 			d.compare(nil, orAbsent(a[e]), orAbsent(b[e]), at)
 			continue
 		}

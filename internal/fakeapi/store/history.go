@@ -8,22 +8,22 @@ import (
 // EventType says how an object changed.
 type EventType string
 
-// The three changes there are.
+// The kinds of change.
 const (
 	Added    EventType = "ADDED"
 	Modified EventType = "MODIFIED"
 	Deleted  EventType = "DELETED"
 )
 
-// Event is one committed change. Prev is the version before it, nil for Added. The Object of a Deleted event is the
-// last state under the revision of the removal.
+// Event is one committed change. Prev is the previous version, nil for Added. The Object of a Deleted event is the
+// last state with the revision of the removal.
 type Event struct {
 	Type         EventType
 	Object, Prev *Object
 	at           time.Time
 }
 
-// trimLocked forgets what is outside of the window.
+// trimLocked drops the changes outside of the history window.
 func (s *Store) trimLocked(t *table) {
 	drop := max(0, len(t.log)-s.opts.HistoryEvents)
 	if s.opts.HistoryAge > 0 {
@@ -35,7 +35,7 @@ func (s *Store) trimLocked(t *table) {
 	t.forget(drop)
 }
 
-// forget drops the n oldest changes; the dropped entries are cleared because the array behind the slice lives on.
+// forget drops the n oldest changes. It clears the entries, because the array of the slice stays in memory.
 func (t *table) forget(n int) {
 	if n == 0 {
 		return
@@ -46,7 +46,7 @@ func (t *table) forget(n int) {
 	t.log = t.log[n:]
 }
 
-// Compact forgets all history: each older revision gets ErrCompacted from now on. Watches that are up to date go on.
+// Compact drops all history: older revisions get ErrCompacted. Watches that are up to date continue.
 func (s *Store) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +56,7 @@ func (s *Store) Compact() {
 	}
 }
 
-// SetWindow changes how much history is kept from now on; values as in Options.
+// SetWindow changes the history window; values as in Options.
 func (s *Store) SetWindow(events int, age time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,17 +66,17 @@ func (s *Store) SetWindow(events int, age time.Duration) {
 	}
 }
 
-// Cursor reads the changes of one table in commit order. It is used by one goroutine.
+// Cursor reads the changes of one table in commit order. Only one goroutine may use it.
 type Cursor struct {
 	s        *Store
 	name     string
-	revision int64 // all changes up to this one were handed out
-	current  bool  // it was up to date once
+	revision int64 // revision of the last returned change
+	current  bool  // it has been up to date
 }
 
-// Watch returns a cursor behind revision from. The error is ErrCompacted, together with the oldest revision one can
-// start from. A revision in the future is accepted: nothing is handed out until the counter passes it, as with the
-// real server.
+// Watch returns a cursor that starts after revision from. The error is ErrCompacted, with the oldest revision that a
+// cursor can start from. As on the real server, a revision in the future is accepted: the cursor returns nothing until
+// the counter passes it.
 func (s *Store) Watch(name string, from int64) (*Cursor, int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *Store) Watch(name string, from int64) (*Cursor, int64, error) {
 	return &Cursor{s: s, name: name, revision: from}, 0, nil
 }
 
-// ListAndWatch returns the objects of now and a cursor that starts right behind them.
+// ListAndWatch returns the current objects and a cursor that starts after them.
 func (s *Store) ListAndWatch(name, namespace string) ([]*Object, *Cursor) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,11 +96,11 @@ func (s *Store) ListAndWatch(name, namespace string) ([]*Object, *Cursor) {
 	return t.list(namespace), &Cursor{s: s, name: name, revision: s.revision, current: true}
 }
 
-// Revision returns the revision up to which all changes were handed out.
+// Revision returns the revision up to which all changes were returned.
 func (c *Cursor) Revision() int64 { return c.revision }
 
-// Next returns up to limit changes that were not handed out yet, and the revision up to which the reader now knows
-// everything. When there is none it returns a channel that is closed by the next change. The error is ErrSlow.
+// Next returns up to limit further changes, and the revision up to which the reader is now complete. If there are none
+// it returns a channel that is closed by the next change. The error is ErrSlow.
 func (c *Cursor) Next(limit int) (events []Event, revision int64, wait <-chan struct{}, err error) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -124,7 +124,7 @@ func (c *Cursor) Next(limit int) (events []Event, revision int64, wait <-chan st
 	if len(pending) > limit {
 		pending = pending[:limit]
 	}
-	// The log's entries are cleared when they are forgotten: hand out a copy.
+	// A copy, because dropped entries of the log are cleared.
 	events = append(events, pending...)
 	c.revision = events[len(events)-1].Object.Revision
 	return events, c.revision, nil, nil

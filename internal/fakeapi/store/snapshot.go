@@ -2,25 +2,25 @@ package store
 
 import "maps"
 
-// Snapshot is all that a store held at one moment.
+// Snapshot is the content of a store at one moment.
 type Snapshot struct {
 	revision int64
 	tables   map[string]map[Key]*Object
 }
 
-// Snapshot returns the present.
+// Snapshot returns the current content.
 func (s *Store) Snapshot() *Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := &Snapshot{revision: s.revision, tables: map[string]map[Key]*Object{}}
 	for name, t := range s.tables {
-		out.tables[name] = maps.Clone(t.objects) // objects never change
+		out.tables[name] = maps.Clone(t.objects) // objects are immutable
 	}
 	return out
 }
 
-// Restore goes back to a snapshot, as etcd does to a backup: the revision, too, and there is no history. Revisions
-// between the two will be given again, to other changes. Cursors are of no use any more.
+// Restore returns to a snapshot, like etcd restored from a backup: the revision goes back, too, and there is no
+// history. Later revisions are used again, for other changes. Existing cursors become invalid.
 func (s *Store) Restore(sn *Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

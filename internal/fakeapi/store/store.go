@@ -1,10 +1,10 @@
-// Package store is the memory of the embedded API server: what etcd and the watch cache are to the real one. It keeps
-// immutable versions of objects under one global revision counter, and per table (one per resource) a log of the last
-// changes from which watches read and from which older snapshots are rebuilt. It knows keys and revisions; what an
-// object means, who may write it and how it looks on the wire is the business of package fakeapi.
+// Package store is the storage of the embedded API server, like etcd and the watch cache of a real one. It keeps
+// immutable versions of objects under one global revision counter, and per table (one per resource) a log of recent
+// changes, which watches read and from which older snapshots are rebuilt. It knows keys and revisions; package fakeapi
+// knows what objects mean, who may write them and how they are encoded.
 //
 // It starts no goroutine. Writers hold one lock for a whole transaction, so that every commit is linearizable and each
-// table's log is in commit order; readers of a watch are cursors over the log that wait on a channel.
+// log is in commit order. A watch reads the log with a cursor, and waits on a channel.
 package store
 
 import (
@@ -22,7 +22,7 @@ import (
 	"skiff/internal/patch"
 )
 
-// Key names an object in a table; Namespace is empty for cluster-scoped kinds.
+// Key identifies an object in a table; Namespace is empty for cluster-scoped kinds.
 type Key struct{ Namespace, Name string }
 
 func (k Key) compare(o Key) int {
@@ -32,8 +32,8 @@ func (k Key) compare(o Key) int {
 	return strings.Compare(k.Name, o.Name)
 }
 
-// Object is one version of an object. Value is immutable from the moment it is stored: it has neither apiVersion nor
-// kind, which belong to the endpoint that shows it, and its metadata.resourceVersion is Revision in decimal.
+// Object is one version of an object. Value is immutable once it is stored. It has no apiVersion and kind, which
+// depend on the endpoint; its metadata.resourceVersion is Revision in decimal.
 type Object struct {
 	Key
 	Revision int64
@@ -42,14 +42,14 @@ type Object struct {
 	encoded  atomic.Pointer[[]byte]
 }
 
-// At returns the same content under another revision: how a watch shows an object that left its selection.
+// At returns the object with another revision: a watch sends that when an object no longer matches.
 func (o *Object) At(revision int64) *Object {
 	v := withMetadata(o.Value)
 	v["metadata"].(map[string]any)["resourceVersion"] = strconv.FormatInt(revision, 10)
 	return &Object{Key: o.Key, Revision: revision, Value: v, Shape: o.Shape}
 }
 
-// JSON returns Value as JSON. It is encoded once per version: every watcher of a version sends the same bytes.
+// JSON returns Value as JSON. Each version is encoded once, for all its readers.
 func (o *Object) JSON() ([]byte, error) {
 	if b := o.encoded.Load(); b != nil {
 		return *b, nil
@@ -84,21 +84,21 @@ type Options struct {
 type Store struct {
 	opts Options
 
-	mu       sync.Mutex // guards everything below
+	mu       sync.Mutex // guards what follows
 	revision int64
 	rand     *rand.Rand
 	tables   map[string]*table
-	advanced chan struct{} // closed by the next commit, nil while nobody waits
+	advanced chan struct{} // closed by the next commit, nil if nothing waits
 }
 
-// table is one resource. The log holds the changes with revisions in (compacted, store.revision], oldest first.
+// table is one resource. The log has the changes with revisions in (compacted, store.revision], oldest first.
 type table struct {
 	objects   map[Key]*Object
 	order     []Key // sorted keys of objects, nil when out of date
 	log       []Event
-	compacted int64         // changes up to this revision are forgotten: nobody can start from before it
-	forgotten int64         // revision of the youngest change that was forgotten: who has seen it has missed nothing
-	changed   chan struct{} // closed by the next commit to this table, nil while nobody waits
+	compacted int64         // changes up to this revision are dropped: no watch can start before it
+	forgotten int64         // revision of the newest dropped change: a reader that has it has missed nothing
+	changed   chan struct{} // closed by the next commit to this table, nil if nothing waits
 }
 
 // New returns an empty store.
@@ -109,7 +109,7 @@ func New(o Options) *Store {
 	}
 }
 
-// tableLocked returns a table and makes it if need be. History begins when a table does.
+// tableLocked returns a table, and creates it if it does not exist.
 func (s *Store) tableLocked(name string) *table {
 	t := s.tables[name]
 	if t == nil {
@@ -126,15 +126,15 @@ func (s *Store) Revision() int64 {
 	return s.revision
 }
 
-// Get returns an object, nil if there is none, and the revision of the store at that moment.
+// Get returns an object, nil if there is none, and the current revision of the store.
 func (s *Store) Get(name string, k Key) (*Object, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tableLocked(name).objects[k], s.revision
 }
 
-// List returns the objects of a table in key order as they were at revision at (0 = now), of one namespace or of all
-// (""), and the revision of that snapshot. The errors are ErrCompacted and ErrFuture.
+// List returns the objects of a table, in key order, as of revision at (0 = now), of one namespace or of all (""), and
+// the revision of that snapshot. The errors are ErrCompacted and ErrFuture.
 func (s *Store) List(name, namespace string, at int64) ([]*Object, int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +168,7 @@ func (t *table) list(namespace string) []*Object {
 	return out
 }
 
-// snapshot rebuilds the past: the present, with the changes after that revision undone, youngest first.
+// snapshot returns an older state: the current one, with the changes since that revision undone, newest first.
 func (t *table) snapshot(namespace string, at int64) []*Object {
 	past := make(map[Key]*Object, len(t.objects))
 	for k, o := range t.objects {
@@ -186,7 +186,7 @@ func (t *table) snapshot(namespace string, at int64) []*Object {
 	return old.list(namespace)
 }
 
-// Advanced returns a channel that is closed by the next commit to any table, and the revision now.
+// Advanced returns a channel that is closed by the next commit to any table, and the current revision.
 func (s *Store) Advanced() (<-chan struct{}, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,11 +196,11 @@ func (s *Store) Advanced() (<-chan struct{}, int64) {
 	return s.advanced, s.revision
 }
 
-// Tx reads and writes under the store's lock. Each Put and Delete is a commit of its own that is seen at once and
-// cannot be taken back: a transaction checks first and writes last.
+// Tx reads and writes under the store's lock. Each Put and Delete commits immediately and cannot be rolled back: a
+// transaction checks first and writes last.
 type Tx struct{ s *Store }
 
-// Update runs fn with the store to itself.
+// Update runs fn with exclusive access to the store.
 func (s *Store) Update(fn func(tx *Tx) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,8 +223,8 @@ func (tx *Tx) Tables() []string {
 	return out
 }
 
-// Put commits a new version of an object and returns it. The store takes value over and sets its resourceVersion.
-// shape is kept with the version: by it a reader knows which rules the value was made to fit when it was written.
+// Put commits a new version of an object and returns it. The store takes ownership of value and sets its
+// resourceVersion. shape is kept with the version; it tells readers which schema the value was written under.
 func (tx *Tx) Put(name string, k Key, value map[string]any, shape any) *Object {
 	t := tx.s.tableLocked(name)
 	o := tx.s.versionLocked(k, value)
@@ -239,8 +239,8 @@ func (tx *Tx) Put(name string, k Key, value map[string]any, shape any) *Object {
 	return o
 }
 
-// Delete commits the removal of an object and returns its last state, which carries the revision of the removal. value
-// is that state (the store takes it over); nil means the stored one. The object must exist.
+// Delete commits the removal of an object and returns its last state, with the revision of the removal. value is that
+// state (the store takes ownership); nil means the stored one. The object must exist.
 func (tx *Tx) Delete(name string, k Key, value map[string]any) *Object {
 	t := tx.s.tableLocked(name)
 	prev := t.objects[k]
@@ -255,7 +255,7 @@ func (tx *Tx) Delete(name string, k Key, value map[string]any) *Object {
 	return o
 }
 
-// withMetadata copies an object as deep as its metadata, so that its resourceVersion can be set.
+// withMetadata returns a copy of an object that shares all but the metadata, so that its resourceVersion can be set.
 func withMetadata(v map[string]any) map[string]any {
 	out, meta := make(map[string]any, len(v)), map[string]any{}
 	for k, m := range v {

@@ -161,7 +161,7 @@ func (r *Reflector[T]) publish(s state[T]) {
 	if parked && !r.scope.parked {
 		r.scope.counters.Parked++
 	}
-	changed := parked != r.scope.parked
+	changed := parked != r.scope.parked || s.err == nil && r.scope.err != nil
 	r.scope.phase, r.scope.err, r.scope.parked = s.phase, s.err, parked
 	if s.phase == streaming {
 		r.scope.contact = time.Now()

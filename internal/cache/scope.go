@@ -120,8 +120,8 @@ func (s *Store[T]) Serves(namespace string) bool {
 	return covered
 }
 
-// OnServes adds a function that is called whenever the answer of Serves may have changed. It must be quick and must
-// not block. remove takes it away; a call that is under way may still end after it.
+// OnServes adds a function that is called whenever the answer of Serves may have changed, and when the server answers
+// again after requests have failed. It must be quick and must not block. remove takes it away; a call that is under way may still end after it.
 func (s *Store[T]) OnServes(f func()) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,7 +3,7 @@
 // A Controller has sources (For, Owns, Watches), which turn changes of mirrors into keys, a queue, and
 // workers, which call the function with one key at a time: with a deadline, with panics contained, and with
 // one log line for each run. Its answer decides what comes next: done, again after a while, an error with
-// backoff, a terminal error, the slow lane. What a reconcile does is not its business, nor are leader
+// backoff, a terminal error, an error at the longest interval. What a reconcile does is not its business, nor are leader
 // election and probes (package manager).
 //
 // Sources run on the goroutines of the mirrors' Reflectors and only put keys into the queue; each worker is
@@ -94,6 +94,7 @@ type Controller struct {
 	mirrors []mirror // of the sources, each once
 	sources []func() // disconnect the sources
 	parts   parts
+	streaks streaks
 	started atomic.Bool
 	stats   counters
 }
@@ -119,7 +120,7 @@ func New(name string, f Func, o Options, sources ...Source) *Controller {
 	}
 	seen := map[mirror]bool{}
 	for _, s := range sources {
-		c.sources = append(c.sources, s.connect(c.queue))
+		c.sources = append(c.sources, s.connect(c))
 		if s.mirror != nil && !seen[s.mirror] {
 			seen[s.mirror] = true
 			c.mirrors = append(c.mirrors, s.mirror)

@@ -32,9 +32,10 @@ func IsTerminal(err error) bool { return err != nil && classify(err) == terminal
 type class int
 
 const (
-	terminal class = iota // waits for a change
-	passing               // backoff for as long as it takes: not the object's fault, or over with the next event
-	failing               // backoff, then the slow lane
+	terminal  class = iota // waits for a change
+	passing                // backoff for as long as it takes: not the object's fault, or over with the next event
+	forbidden              // a right is missing: half a minute between two tries at most, and after ten minutes as failing
+	failing                // backoff, then the longest interval
 )
 
 // classify finds the class of err. It walks the chain itself, because errors.As would take the first part of
@@ -72,8 +73,8 @@ func classify(err error) class {
 }
 
 // classOf is the table of ERR-08. 401 is about us, not about the object: a token that is not renewed in time
-// must not send every key to the slow lane. 403 is no terminal error: a grant may come at any time, and nothing
-// changes in the object when it does. Nothing can be created in a namespace that is being deleted, though
+// must not park every key. 403 is no terminal error: a grant may come at any time, and nothing changes in the object
+// when it does. Nothing can be created in a namespace that is being deleted, though
 // (ERR-06).
 func classOf(s *kube.Status) class {
 	switch {
@@ -81,6 +82,8 @@ func classOf(s *kube.Status) class {
 		return terminal
 	case kube.IsTransient(s), s.Code == http.StatusConflict, s.Code == http.StatusUnauthorized:
 		return passing
+	case s.Code == http.StatusForbidden:
+		return forbidden
 	}
 	return failing
 }

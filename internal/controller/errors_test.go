@@ -21,8 +21,8 @@ func (tokens) Authorization(context.Context) (string, error) {
 }
 func (tokens) Invalidate(time.Time) {}
 
-// Whatever keeps a request from being answered is not the fault of the key that it was sent for, and no reason for the
-// slow lane: when the server is back, so is the key, within the two minutes of the backoff.
+// Whatever keeps a request from being answered is not the fault of the key that it was sent for, and no reason to
+// park it: when the server is back, so is the key, within the two minutes of the backoff.
 //
 // Rules: ERR-08
 func TestARequestWithoutAnAnswerIsNoFailureOfItsKey(t *testing.T) {

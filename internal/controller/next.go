@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"skiff/internal/kube"
@@ -9,15 +10,22 @@ import (
 )
 
 const (
-	// stallAfter is the number of failures in a row after which a key goes to the slow lane, if they do not pass by
-	// themselves. With the queue's backoff that is after three to five seconds.
+	// stallAfter is the number of failures in a row after which a key is tried only every SlowDelay, if they do not pass
+	// by themselves and have gone on for stallTime: an API server that has just started fails in many ways for a while,
+	// and ten failures take it a few seconds.
 	stallAfter = 10
-	// newsAfter is the number of failures in a row after which one that should pass by itself is worth telling a user: a few
-	// hundred milliseconds of backoff, which a restart of the API server's leader takes longer than.
+	stallTime  = 2 * time.Minute
+	// A missing right (403) is asked for every forbiddenDelay for forbiddenTime: long enough for the person who sees
+	// that it is missing. Until then the queue's backoff is shorter for quickForbidden failures.
+	forbiddenDelay = 30 * time.Second
+	forbiddenTime  = 10 * time.Minute
+	quickForbidden = 12
+	// newsAfter is the number of failures in a row after which one that should pass by itself is worth telling a user:
+	// a few hundred milliseconds of backoff, which a restart of the API server's leader takes longer than.
 	newsAfter = 6
-	// SlowDelay is the pause of the slow lane and after a terminal error, plus up to half of it at random. A
-	// write that the server refuses is then sent less than once per five minutes (ERR-08). A change of the
-	// object runs at once all the same.
+	// SlowDelay is the longest pause, and that after a terminal error, plus up to half of it at random. A write that the
+	// server refuses is then sent less than once per five minutes (ERR-08). A change of the object runs at once all the
+	// same.
 	SlowDelay = 5 * time.Minute
 	// maxRetryAfter bounds what we let a server make a key wait: a wrong number must not be for ever.
 	maxRetryAfter = 10 * time.Minute
@@ -25,9 +33,10 @@ const (
 
 // Next is what follows from a run that fails.
 type Next struct {
-	Brief   bool   // it should pass by itself, and has not lasted long enough to bother anybody with it
-	Stalled bool   // the key is in the slow lane, or waits for a change
-	Step    string // for the end of a condition's message; the same for each attempt, because a new message is a write
+	Brief   bool // it should pass by itself, and has not lasted long enough to bother anybody with it
+	Stalled bool // the key is tried at the longest interval, or waits for a change
+	// Step is for the end of a condition's message. It is the same for each attempt, because a new message is a write.
+	Step string
 
 	class class
 	delay time.Duration // at least; up to half of it is added
@@ -36,27 +45,40 @@ type Next struct {
 
 // NextOf returns what follows if the run that ctx belongs to ends with err, all that went wrong in it.
 func NextOf(ctx context.Context, err error) Next {
-	failures, _ := ctx.Value(failuresKey{}).(int)
-	return next(err, failures)
+	before, _ := ctx.Value(streakKey{}).(streak)
+	return next(err, before, time.Now())
 }
 
-// next returns what follows from err after a number of failures before it.
-func next(err error, failures int) Next {
+// next returns what follows from err after the failures before it.
+func next(err error, before streak, now time.Time) Next {
 	n := Next{class: classify(err), cause: "retry after an error", delay: min(kube.RetryAfter(err), maxRetryAfter)}
-	n.Brief = n.class == passing && failures < newsAfter
+	n.Brief = n.class == passing && before.failures < newsAfter
+	all := before.and(n.class, now)
 	switch {
 	case n.class == terminal:
-		n.Stalled, n.delay, n.cause = true, SlowDelay, "look again after a terminal error"
+		n.Stalled, n.delay, n.cause = true, SlowDelay, "retry after a refusal"
 		n.Step = "skiff tries again when something changes, and every 5 to 8 minutes"
-	case n.class == failing && failures+1 >= stallAfter:
-		n.Stalled, n.delay, n.cause = true, SlowDelay, "retry from the slow lane"
+	case n.class == failing && all.failing >= stallAfter && now.Sub(all.since) >= stallTime,
+		n.class == forbidden && now.Sub(all.forbidden) >= forbiddenTime:
+		n.Stalled, n.delay, n.cause = true, SlowDelay, "retry after many errors"
 		n.Step = "skiff tries again every 5 to 8 minutes, and at once when something changes"
 	case n.delay*3/2 > queue.DefaultMaxDelay:
 		n.Step = "skiff tries again within 15 minutes, as the API server asks for"
-	case n.class == failing && n.delay == 0:
-		n.Step = "skiff tries again within seconds"
+	case n.class == forbidden && n.delay == 0:
+		n.Step = "skiff tries again within 30 seconds"
 	default:
 		n.Step = "skiff tries again within 2 minutes"
 	}
 	return n
+}
+
+// retry queues the run that follows, and returns how long it has to wait.
+func (c *Controller) retry(item queue.Item, n Next) time.Duration {
+	c.streaks.add(item.Key, n.class)
+	if n.class == forbidden && n.delay == 0 && item.Failures >= quickForbidden {
+		d := forbiddenDelay*2/3 + rand.N(forbiddenDelay/3)
+		c.queue.AddAfter(item.Key, d, n.cause)
+		return d
+	}
+	return c.queue.RetryAfter(item.Key, n.delay, n.cause)
 }

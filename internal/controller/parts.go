@@ -69,6 +69,17 @@ func (p *parts) hold(item queue.Item) bool {
 	return true
 }
 
+// works reports whether a namespace is worked on.
+func (p *parts) works(namespace string) bool {
+	one := p.partOf(kube.Key{Namespace: namespace})
+	if one == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return one.open
+}
+
 // maxHeldCauses bounds the causes of a key that is held: as many as the queue keeps.
 const maxHeldCauses = 8
 
@@ -103,7 +114,8 @@ func (c *Controller) watchParts(ctx context.Context, working chan<- struct{}) {
 			working = nil
 		}
 		select {
-		case <-news:
+		case <-news: // a mirror has heard of the server after a while, or no longer may
+			c.requestsWork(c.parts.works)
 		case <-tick.C: // not at once: one missing grant shows in one mirror after the other
 			c.tellOfParts()
 		case <-ctx.Done():

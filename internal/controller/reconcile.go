@@ -36,6 +36,9 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	start := time.Now()
 	counting, writes := kube.CountWrites(ctx)
 	outcome, err := c.call(counting, log, item)
+	if err == nil && writes.Load() > 0 {
+		c.requestsWork(func(namespace string) bool { return namespace == item.Key.Namespace })
+	}
 	next := c.settle(ctx, item, outcome, err)
 	log = log.WithValues("duration", time.Since(start).Round(time.Microsecond), "outcome", next)
 	var p *panicError
@@ -47,9 +50,9 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	case ctx.Err() != nil:
 		log.Info("reconcile was cut short by the shutdown", "error", err.Error())
 	case errors.As(err, &p):
-		log.Error(err, "reconcile panicked", "failures", item.Failures+1, "stack", string(p.stack))
+		log.Error(err, "reconcile panicked", "failures", c.streaks.get(item.Key).failures, "stack", string(p.stack))
 	default:
-		log.Error(err, "reconcile failed", "failures", item.Failures+1)
+		log.Error(err, "reconcile failed", "failures", c.streaks.get(item.Key).failures)
 	}
 }
 
@@ -59,25 +62,26 @@ func (c *Controller) settle(ctx context.Context, item queue.Item, outcome Outcom
 	switch {
 	case err == nil && outcome == Done:
 		c.stats.done.Add(1)
-		c.queue.Forget(k)
+		c.forget(k)
 		return "done"
 	case err == nil:
 		c.stats.again.Add(1)
-		c.queue.Forget(k)
+		c.forget(k)
 		c.queue.AddAfter(k, outcome.after, outcome.cause)
 		return c.again("again in ", outcome.after)
 	case ctx.Err() != nil:
 		return stopped
 	}
 	c.stats.errors.Add(1)
-	n := next(err, item.Failures)
-	d := c.queue.RetryAfter(k, n.delay, n.cause)
+	before := c.streaks.get(k)
+	n := next(err, before, time.Now())
+	d := c.retry(item, n)
 	switch {
 	case n.class == terminal:
 		c.stats.terminal.Add(1)
-		return c.again("terminal error, waiting for a change, at most ", d)
+		return c.again("refused; next try when the object changes or in ", d)
 	case n.Stalled:
-		return c.again("error, slow lane, again in ", d)
+		return c.again(fmt.Sprintf("%d failures in a row; next try when the object changes or in ", before.failures+1), d)
 	}
 	return c.again("error, again in ", d)
 }
@@ -110,7 +114,7 @@ func (c *Controller) call(ctx context.Context, log logr.Logger, item queue.Item)
 			err = &panicError{value: p, stack: debug.Stack()}
 		}
 	}()
-	run = context.WithValue(logr.NewContext(run, log), failuresKey{}, item.Failures)
+	run = context.WithValue(logr.NewContext(run, log), streakKey{}, c.streaks.get(item.Key))
 	outcome, err = c.f(run, item.Key)
 	if err != nil && ctx.Err() == nil && run.Err() != nil {
 		c.stats.timeouts.Add(1)
@@ -119,8 +123,8 @@ func (c *Controller) call(ctx context.Context, log logr.Logger, item queue.Item)
 	return outcome, err
 }
 
-// failuresKey is where the context of a run has the failures in a row of its key before it.
-type failuresKey struct{}
+// streakKey is where the context of a run has the failures of its key before it.
+type streakKey struct{}
 
 // panicError is a panic of a Func.
 type panicError struct {

@@ -191,7 +191,7 @@ func TestEachRunIsOneLogLineWithKeyCauseDurationAndOutcome(t *testing.T) {
 			"done":    `"msg"="reconciled" "controller"="test" "key"="default/done" "cause"="Service default/x DELETED" "duration"="3ms" "outcome"="done"`,
 			"again":   `"cause"="Service default/x DELETED" "duration"="3ms" "outcome"="again in 10s"`,
 			"fails":   `"msg"="reconcile failed" "error"="no luck" "controller"="test" "key"="default/fails" "cause"="Service default/x DELETED" "duration"="3ms" "outcome"="error, again in`,
-			"refused": `"outcome"="terminal error, waiting for a change, at most`,
+			"refused": `"outcome"="refused; next try when the object changes or in `,
 		} {
 			lines := log.with(`"cause"="Service default/x DELETED"`)
 			found := 0
@@ -214,8 +214,7 @@ func TestAfterForgetsFailuresAndAnErrorWinsOverAfter(t *testing.T) {
 		var attempts []int
 		c, stop := start(t, func(ctx context.Context, k kube.Key) (Outcome, error) {
 			runs.note()
-			failures, _ := ctx.Value(failuresKey{}).(int)
-			attempts = append(attempts, failures)
+			attempts = append(attempts, ctx.Value(streakKey{}).(streak).failures)
 			if runs.count() <= 3 {
 				return After(time.Hour), errors.New("no luck")
 			}
@@ -240,7 +239,7 @@ func TestAfterATimeAlreadyPastIsNotDone(t *testing.T) {
 	}
 }
 
-func TestAKeyThatKeepsFailingGoesToTheSlowLaneAndAChangeBringsItBack(t *testing.T) {
+func TestAKeyThatKeepsFailingIsTriedAtTheLongestIntervalAndAChangeBringsItBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs runTimes
 		var failed atomic.Bool
@@ -257,15 +256,17 @@ func TestAKeyThatKeepsFailingGoesToTheSlowLaneAndAChangeBringsItBack(t *testing.
 			return Done, nil
 		}, Options{})
 		c.queue.Add(key("a"), "changed")
-		time.Sleep(10 * time.Second)
-		expect(t, "runs before the slow lane", runs.count(), stallAfter)
-		time.Sleep(SlowDelay - 10*time.Second)
-		expect(t, "runs within its pause", runs.count(), stallAfter)
+		time.Sleep(stallTime)
+		expect(t, "runs that were told to wait long, within the first two minutes", stalled.Load(), 0)
+		time.Sleep(2 * time.Minute) // the backoff is that long by then
+		parked := runs.count()
+		expect(t, "runs that were told to wait long", stalled.Load(), 1)
+		time.Sleep(SlowDelay - 2*time.Minute)
+		expect(t, "runs within the pause", runs.count(), parked)
 		time.Sleep(SlowDelay)
-		if n := runs.count(); n < stallAfter+1 || n > stallAfter+2 {
-			t.Fatalf("%d runs after two pauses", n)
+		if n := runs.count(); n < parked+1 || n > parked+2 {
+			t.Fatalf("%d runs after two pauses, %d before", n, parked)
 		}
-		expect(t, "runs that know of it", int(stalled.Load()), runs.count()-stallAfter+1)
 
 		before := runs.count()
 		failed.Store(false)
@@ -283,7 +284,94 @@ func TestAKeyThatKeepsFailingGoesToTheSlowLaneAndAChangeBringsItBack(t *testing.
 	})
 }
 
-func TestAnOutageOfTheServerPutsNoKeyInTheSlowLane(t *testing.T) {
+// An API server that has just restarted answers 403 until its rules are loaded, and it may answer 500 and nothing at all
+// in between.
+func TestAServerThatRestartsParksNoKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runs runTimes
+		began := time.Now()
+		c, stop := start(t, func(ctx context.Context, k kube.Key) (Outcome, error) {
+			runs.note()
+			if time.Since(began) > time.Minute {
+				return Done, nil
+			}
+			for _, err := range []error{&kube.Status{Code: 403}, errors.New("odd"), &kube.NoAnswerError{Err: errors.New("refused")}} {
+				if NextOf(ctx, err).Stalled {
+					t.Errorf("told to wait long after %s for %v", time.Since(began), err)
+				}
+			}
+			return Done, []error{&kube.Status{Code: 403}, errors.New("odd"), &kube.NoAnswerError{Err: errors.New("refused")}}[runs.count()%3]
+		}, Options{})
+		c.queue.Add(key("a"), "changed")
+		time.Sleep(3 * time.Minute)
+		expect(t, "done", c.Stats().Done, 1)
+		expect(t, "stop", stop(), nil)
+	})
+}
+
+func TestAMissingRightIsAskedForTwiceAMinuteForTenMinutesAndThenSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runs runTimes
+		c, stop := start(t, func(context.Context, kube.Key) (Outcome, error) {
+			runs.note()
+			return Done, fmt.Errorf("create service: %w", &kube.Status{Code: 403})
+		}, Options{})
+		c.queue.Add(key("a"), "changed")
+		time.Sleep(forbiddenTime)
+		for i := 1; i < runs.count(); i++ {
+			if pause := runs.at[i].Sub(runs.at[i-1]); pause > forbiddenDelay {
+				t.Errorf("a pause of %s before run %d", pause, i)
+			}
+		}
+		if n := runs.count(); n < 20 || n > 50 {
+			t.Errorf("%d runs within ten minutes", n)
+		}
+		before := runs.count()
+		time.Sleep(time.Hour)
+		if n := runs.count() - before; n > 13 {
+			t.Errorf("%d runs within the hour after that", n)
+		}
+		expect(t, "stop", stop(), nil)
+	})
+}
+
+// What waited for the right, or for the server, goes as soon as another key shows that it is back.
+func TestWhatWaitedForRequestsToWorkGoesWhenTheyDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var down atomic.Bool
+		down.Store(true)
+		r := &runs{}
+		c, stop := start(t, func(ctx context.Context, k kube.Key) (Outcome, error) {
+			_, _ = r.count(ctx, k)
+			switch {
+			case k.Name == "writes":
+				return Done, w.skiff.Patch(ctx, configMaps, key("x"), kube.MergePatch,
+					map[string]any{"data": map[string]string{"value": "2"}}, nil, kube.WriteOptions{})
+			case !down.Load():
+				return Done, nil
+			case k.Name == "away":
+				return Done, &kube.NoAnswerError{Err: errors.New("refused")}
+			}
+			return Done, &kube.Status{Code: 403}
+		}, Options{})
+		w.put("x", "any", "1", nil)
+		other := kube.Key{Namespace: "other", Name: "forbidden"}
+		for _, k := range []kube.Key{key("away"), key("forbidden"), other} {
+			c.queue.Add(k, "changed")
+		}
+		time.Sleep(time.Hour)
+		down.Store(false)
+		c.queue.Add(key("writes"), "changed")
+		synctest.Wait()
+		expect(t, "done", c.Stats().Done, 3) // the write, and those of its namespace
+		time.Sleep(8 * time.Minute)
+		expect(t, "done in the end", c.Stats().Done, 4)
+		expect(t, "stop", stop(), nil)
+	})
+}
+
+func TestAnOutageOfTheServerParksNoKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
 		down.Store(true)
@@ -297,7 +385,7 @@ func TestAnOutageOfTheServerPutsNoKeyInTheSlowLane(t *testing.T) {
 		}, Options{})
 		c.queue.Add(key("a"), "changed")
 		time.Sleep(time.Hour)
-		// One each one to two minutes after the first fifteen; in the slow lane it would be twenty in all.
+		// One each one to two minutes after the first fifteen; at the longest interval it would be twenty in all.
 		if n := runs.count(); n < 40 || n > 80 {
 			t.Fatalf("%d runs in an hour of outage", n)
 		}
@@ -431,7 +519,7 @@ func TestErrorsAreClassifiedByTheWholeOfTheirChain(t *testing.T) {
 		{fmt.Errorf("apply deployment: %w", status(http.StatusUnprocessableEntity)), terminal},
 		{fmt.Errorf("create pod: %w", terminating), terminal},
 		{status(http.StatusUnauthorized), passing},
-		{status(http.StatusForbidden), failing},
+		{status(http.StatusForbidden), forbidden},
 		{status(http.StatusNotFound), failing},
 		{status(http.StatusConflict), passing},
 		{status(http.StatusTooManyRequests), passing},

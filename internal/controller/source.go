@@ -24,21 +24,21 @@ type mirror interface {
 // Source turns the changes of one mirror into keys. For, Owns and Watches make them, and Once and Woken those
 // without a mirror.
 type Source struct {
-	mirror  mirror                                   // nil: none
-	connect func(q *queue.Queue) (disconnect func()) // makes the source put keys into q
+	mirror  mirror                                  // nil: none
+	connect func(c *Controller) (disconnect func()) // makes the source queue keys
 }
 
 // For runs the controller for the objects of s themselves. Another object under the same name and a new
 // generation (a changed spec, or a deletion) clear the failures of the key: what failed before may work now.
 func For[T kube.Object](s *cache.Store[T]) Source {
 	kind := s.Resource().Kind
-	return Source{s, func(q *queue.Queue) func() {
+	return Source{s, func(to *Controller) func() {
 		return s.OnChange(func(c cache.Change[T]) {
 			k := c.Object().ObjectMeta().Key()
 			if c.Type != cache.Updated || c.Old.ObjectMeta().Generation != c.New.ObjectMeta().Generation {
-				q.Forget(k)
+				to.forget(k)
 			}
-			add(q, k, kind, c)
+			add(to.queue, k, kind, c)
 		})
 	}}
 }
@@ -63,16 +63,16 @@ func Owns[T kube.Object](s *cache.Store[T], ownerKind string) Source {
 // must be quick, must not block, and must not change obj; a panic in it loses that change and is logged.
 func Watches[T kube.Object](s *cache.Store[T], f func(obj T) []kube.Key) Source {
 	kind := s.Resource().Kind
-	return Source{s, func(q *queue.Queue) func() {
+	return Source{s, func(to *Controller) func() {
 		return s.OnChange(func(c cache.Change[T]) {
 			if c.Type != cache.Appeared {
 				for _, k := range f(c.Old) {
-					add(q, k, kind, c)
+					add(to.queue, k, kind, c)
 				}
 			}
 			if c.Type != cache.Gone {
 				for _, k := range f(c.New) {
-					add(q, k, kind, c) // once more for a key of both: the queue merges it
+					add(to.queue, k, kind, c) // once more for a key of both: the queue merges it
 				}
 			}
 		})
@@ -82,8 +82,8 @@ func Watches[T kube.Object](s *cache.Store[T], f func(obj T) []kube.Key) Source 
 // Once runs the controller for k at the start, when all mirrors are synced, whether there is anything in them or
 // not: for a key that stands for no object.
 func Once(k kube.Key) Source {
-	return Source{nil, func(q *queue.Queue) func() {
-		q.AddLow(k, "start")
+	return Source{nil, func(to *Controller) func() {
+		to.queue.AddLow(k, "start")
 		return func() {}
 	}}
 }
@@ -92,8 +92,8 @@ func Once(k kube.Key) Source {
 // for after New.
 func Woken() (s Source, wake func(k kube.Key, cause string)) {
 	var q *queue.Queue
-	connect := func(of *queue.Queue) func() {
-		q = of
+	connect := func(to *Controller) func() {
+		q = to.queue
 		return func() {}
 	}
 	return Source{nil, connect}, func(k kube.Key, cause string) { q.Add(k, cause) }

@@ -117,11 +117,11 @@ func TestMissingRightsAreReportedAndPickedUp(t *testing.T) {
 				remove := w.API.Inject(fakeapi.Fault{Verb: test.verb, Resource: test.resource, UserAgent: operatortest.Agent,
 					Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "User \"skiff\" " + test.text}})
 				w.Patch(resource, "cache", test.act)
-				w.WantCondition("cache", "Degraded", "True/"+test.reason, test.text, "skiff tries again within seconds")
+				w.WantCondition("cache", "Degraded", "True/"+test.reason, test.text, "skiff tries again within 30 seconds")
 				w.WantCondition("cache", "Ready", "False/"+test.reason)
 				w.Pass(20 * time.Minute)
 				w.WantCondition("cache", "Stalled", "True/"+test.reason, "every 5 to 8 minutes, and at once when something changes")
-				if n := len(w.requests(false)); n > 60 {
+				if n := len(w.requests(false)); n > 100 { // two a minute for the first ten, each with a look
 					t.Errorf("%d requests in 20 minutes: no backoff", n)
 				}
 				remove()

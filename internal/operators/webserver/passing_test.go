@@ -8,7 +8,7 @@ import (
 	"skiff/internal/operatortest"
 )
 
-// What passes by itself never goes to the slow lane, so it is no reason for Stalled, however long it lasts.
+// What passes by itself is never parked, so it is no reason for Stalled, however long it lasts.
 func TestAnOutageIsReportedAndIsNoReasonToBeStalled(t *testing.T) {
 	story(t, func(w *world) {
 		remove := w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "deployments", UserAgent: operatortest.Agent,
@@ -36,7 +36,7 @@ func TestARefusalThatLastsIsStalledAndSaysWhenItIsTriedAgain(t *testing.T) {
 		w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "deployments", UserAgent: operatortest.Agent,
 			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "exceeded quota"}})
 		w.Create("web", article)
-		w.Pass(time.Minute)
+		w.Pass(12 * time.Minute)
 		w.WantCondition("web", "Stalled", "True/DeploymentFailed")
 		if got, want := w.Message("web", "Stalled"), "exceeded quota; skiff tries again every 5 to 8 minutes, and at once when something changes"; got != want {
 			t.Errorf("message %q, want %q", got, want)

@@ -1,0 +1,109 @@
+package controller
+
+import (
+	"sync"
+	"time"
+
+	"skiff/internal/kube"
+)
+
+const (
+	// wakeAfter is how old a failure must be to be tried again because requests work again: younger ones are tried
+	// soon anyway.
+	wakeAfter = 5 * time.Second
+	// wakeEvery bounds how often that is done to a key: it may fail for a reason of its own while others succeed.
+	wakeEvery = 30 * time.Second
+	// wakeScan is the least time between two searches for such keys.
+	wakeScan = time.Second
+)
+
+// streak is the failures of a key since it succeeded, or became another object. Failures are counted by class: a server
+// that is away says nothing of the key.
+type streak struct {
+	failures  int       // of all classes
+	failing   int       // of class failing
+	since     time.Time // of the first of those
+	forbidden time.Time // of the first of class forbidden
+
+	class class     // of the last one
+	last  time.Time // when that was
+	woken time.Time
+}
+
+// streaks are the keys that fail.
+type streaks struct {
+	mu      sync.Mutex // guards all below
+	of      map[kube.Key]streak
+	scanned time.Time
+}
+
+func (s *streaks) get(k kube.Key) streak {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of[k]
+}
+
+func (s *streaks) forget(k kube.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.of, k)
+}
+
+// add counts a failure.
+func (s *streaks) add(k kube.Key, c class) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of == nil {
+		s.of = map[kube.Key]streak{}
+	}
+	s.of[k] = s.of[k].and(c, time.Now())
+}
+
+// and is the streak with one more failure.
+func (s streak) and(c class, now time.Time) streak {
+	s.failures++
+	s.class, s.last = c, now
+	switch {
+	case c == failing:
+		s.failing++
+		if s.failing == 1 {
+			s.since = now
+		}
+	case c == forbidden && s.forbidden.IsZero():
+		s.forbidden = now
+	}
+	return s
+}
+
+// wake returns the keys that waited for what works now: the server, and requests in the namespaces that in names.
+func (s *streaks) wake(in func(namespace string) bool) (keys []kube.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if len(s.of) == 0 || now.Sub(s.scanned) < wakeScan {
+		return nil
+	}
+	s.scanned = now
+	for k, one := range s.of {
+		waits := one.class == passing || one.class == forbidden && in(k.Namespace)
+		if waits && now.Sub(one.last) >= wakeAfter && now.Sub(one.woken) >= wakeEvery {
+			one.woken = now
+			s.of[k] = one
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// requestsWork runs the keys that failed because requests did not work.
+func (c *Controller) requestsWork(in func(namespace string) bool) {
+	for _, k := range c.streaks.wake(in) {
+		c.queue.Add(k, "requests work again")
+	}
+}
+
+// forget clears the failures of a key.
+func (c *Controller) forget(k kube.Key) {
+	c.streaks.forget(k)
+	c.queue.Forget(k)
+}

@@ -159,6 +159,8 @@ var notInTheTour = map[string]string{
 	"apps/daemonsets get":                    "the same",
 	"apps/daemonsets patch":                  "the same",
 	"namespaces get":                         "a source in another namespace",
+	"apps/deployments delete":                "a child that is no longer declared",
+	"services delete":                        "the same",
 	"services get":                           "before the first change of a Service",
 	"services patch":                         "a change of a Service",
 	"pods get":                               "a cache that is behind",

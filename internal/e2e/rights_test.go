@@ -62,6 +62,7 @@ var provocations = map[string]func(s *Scope, n int){
 		}
 		s.mergeIfThere(s.deploymentPath("web"), fmt.Sprintf(`{"spec":{"replicas":%d}}`, 2+n%2))
 		s.mergeIfThere(s.servicePath("web-service"), fmt.Sprintf(`{"metadata":{"labels":{"app.kubernetes.io/name":"other-%d"}}}`, n))
+		s.surplusChildren(n)
 	},
 	"redis": func(s *Scope, n int) {
 		s.Apply(RedisManifest("cache", fmt.Sprintf("port: 6379, num: 1, image: 'redis:7.%d'", n/8))) // deletes a pod
@@ -81,6 +82,23 @@ var provocations = map[string]func(s *Scope, n int){
 			s.Apply(sourcePod(fmt.Sprintf("redis-%d", n)))
 		}
 	},
+}
+
+// surplusChildren makes children of the WebServer that it does not declare, and that have to go.
+func (s *Scope) surplusChildren(n int) {
+	s.Helper()
+	owner := s.WebServer("web").UID()
+	if owner == "" {
+		return
+	}
+	for kind, spec := range map[string]string{
+		"v1\nkind: Service": "{ports: [{port: 80}]}",
+		"apps/v1\nkind: Deployment": "{replicas: 0, selector: {matchLabels: {app: surplus}}, template: {metadata: {labels: {app: surplus}}, " +
+			"spec: {containers: [{name: main, image: x}]}}}",
+	} {
+		s.Apply(fmt.Sprintf("apiVersion: %s\nmetadata: {name: surplus-%d, labels: {app.kubernetes.io/managed-by: skiff}, ownerReferences: "+
+			"[{apiVersion: skiff.dev/v1alpha1, kind: WebServer, name: web, uid: %q, controller: true}]}\nspec: %s\n", kind, n, owner, spec))
+	}
 }
 
 // mergeIfThere is Merge of an object that need not exist.

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A Redis whose pods end at once, by the rejection of their node or because the command of a restartPolicy Never fails, is
-// not a stream of pods: they are replaced at once, then after 10 s, 20 s, 40 s ...
+// A Redis whose pods end at once, by the rejection of their node or because the command of a restartPolicy Never
+// fails, is not a stream of pods: they are replaced at once, then after 10 s, 20 s, 40 s ...
 //
 // Rules: ERR-08
 func TestRedisPodsThatEndAtOnce(t *testing.T) {

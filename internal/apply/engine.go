@@ -69,6 +69,7 @@ type Result struct {
 	Wait        time.Duration // if not 0: look again after this time, even if no event comes
 
 	// Of children that are replaced:
+	Declared string // the revision that is declared; "": Live is to go
 	Revision string // that Live was made from
 	Deleting bool   // Live is being deleted, whether this copy shows it already or not
 	Settling bool   // Live is ready, but not for as long as Child.MinReady
@@ -79,6 +80,7 @@ type Result struct {
 type Report struct {
 	Children []Result // in the order in which they were declared
 	Pruned   []Result // what was done about those that are not declared any more
+	Err      error    // children that are replaced could not be read: of these nothing is known
 }
 
 // All returns all results.
@@ -90,7 +92,7 @@ func (r *Report) All() []Result {
 func (r *Report) inPlace() bool {
 	return !slices.ContainsFunc(r.Children, func(c Result) bool {
 		return c.Outcome != Unchanged && c.Outcome != Created && c.Outcome != Applied && c.Outcome != Adopted && c.Outcome != Outdated
-	})
+	}) && r.Err == nil
 }
 
 // Earlier returns the shorter of two waits, where 0 means none.
@@ -105,6 +107,7 @@ func Earlier(a, b time.Duration) time.Duration {
 type owned struct {
 	uid      string
 	children map[childKey]*memory
+	replaced map[kube.Resource]*replaceMemory
 }
 
 // childKey names a child of an owner.
@@ -150,12 +153,19 @@ func (o *owned) memoryOf(k childKey) *memory {
 // Apply makes the children of an owner as they are declared, where they are not, side by side, and then deletes those of its
 // children that are not declared. With hold it changes nothing, and only says what differs.
 func (e *Engine) Apply(ctx context.Context, owner Owner, children []Child, hold bool) Report {
-	a := &application{Engine: e, owner: owner, hold: hold, mem: e.remembered(owner), wanted: make(map[childKey]bool, len(children))}
-	a.ownerGone = sync.OnceValues(func() (bool, error) { return ownerGone(ctx, e.client, owner) })
+	a := e.application(ctx, owner, hold)
 	r := Report{Children: make([]Result, len(children))}
 	var todo []*operation
-	var at []int // where in r.Children
+	var at []int                 // where in r.Children
+	var replaced map[*Kind][]int // where in r.Children
 	for i, c := range children {
+		if k := e.replacedKind(&children[i]); k != nil {
+			if replaced == nil {
+				replaced = map[*Kind][]int{}
+			}
+			replaced[k] = append(replaced[k], i)
+			continue
+		}
 		t, err := a.operationFor(c)
 		if err != nil {
 			r.Children[i] = Result{Resource: kube.Resource{Kind: t.want.kind}, Key: t.want.key, Outcome: Failed,
@@ -169,16 +179,36 @@ func (e *Engine) Apply(ctx context.Context, owner Owner, children []Child, hold 
 		todo, at = append(todo, t), append(at, i)
 	}
 	sideBySide(len(todo), func(i int) { r.Children[at[i]] = todo[i].finish(todo[i].run(ctx)) })
+	a.replace(ctx, children, replaced, &r)
 	if !hold && r.inPlace() {
-		r.Pruned = a.prune(ctx)
+		r.Pruned = append(r.Pruned, a.prune(ctx)...)
 	}
 	return r
 }
 
+// replacedKind returns the kind of a child that is replaced, nil if it is not.
+func (e *Engine) replacedKind(c *Child) *Kind {
+	apiVersion, _ := c.Body["apiVersion"].(string)
+	kind, _ := c.Body["kind"].(string)
+	if k := e.kindOf(apiVersion, kind); k != nil && k.replacing != nil {
+		return k
+	}
+	return nil
+}
+
 // Owned returns the children of an owner as the cache has them, declared or not.
-func (e *Engine) Owned(owner Owner) ([]Result, error) {
+func (e *Engine) Owned(ctx context.Context, owner Owner) ([]Result, error) {
 	var out []Result
 	for i := range e.kinds {
+		if e.kinds[i].replacing != nil {
+			run := e.application(ctx, owner, true).replacement(&e.kinds[i])
+			if err := run.look(ctx, nil); err != nil {
+				return nil, err
+			}
+			_, all := run.results()
+			out = append(out, all...)
+			continue
+		}
 		children, err := e.kinds[i].mirror.owned(owner.Namespace, owner.UID)
 		if err != nil {
 			return nil, fmt.Errorf("read the children of %s %s: %w", owner.Resource.Kind, owner.Key(), err)
@@ -200,6 +230,12 @@ type application struct {
 	mem       *owned
 	wanted    map[childKey]bool
 	ownerGone func() (bool, error) // asks the server, once
+}
+
+func (e *Engine) application(ctx context.Context, owner Owner, hold bool) *application {
+	a := &application{Engine: e, owner: owner, hold: hold, mem: e.remembered(owner), wanted: map[childKey]bool{}}
+	a.ownerGone = sync.OnceValues(func() (bool, error) { return ownerGone(ctx, e.client, owner) })
+	return a
 }
 
 // operationFor prepares the operation for a child. Its want is set as far as the child could be read, also with an error.

@@ -89,6 +89,8 @@ type Kind struct {
 	strategy   Strategy
 	mirror     mirror
 	reads      func() any // nil: nothing
+
+	replacing *replacing // of kinds made by Replace, which have of the above only what names them; nil: of others
 }
 
 // Of returns the kind of children that a mirror holds.

@@ -15,6 +15,9 @@ func (a *application) prune(ctx context.Context) []Result {
 	var out []Result
 	for i := range a.kinds {
 		kind := &a.kinds[i]
+		if kind.replacing != nil {
+			continue // replace has seen to these
+		}
 		children, err := kind.mirror.owned(a.owner.Namespace, a.owner.UID)
 		if err != nil {
 			out = append(out, Result{Resource: kind.resource, Outcome: Failed, Err: fmt.Errorf("find children to delete: %w", err)})

@@ -3,9 +3,9 @@ package apply
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"skiff/internal/cache"
@@ -29,48 +29,35 @@ type ReplaceOptions[T kube.Object] struct {
 	Ended func(T) (how string, ended bool)
 }
 
-// ReplaceReport is what came of Apply or Teardown.
-type ReplaceReport struct {
-	Children []Result // in the order in which they were declared
-	Surplus  []Result // the children that are not declared any more
-	Err      error    // nothing is known of the children: they could not be read
-}
-
-// Replacer replaces the children of one kind. It is safe for concurrent use by reconciles of different owners; the
-// controller sees to it that there is never more than one per owner.
-type Replacer struct {
-	replaceKind
-	mu     sync.Mutex // guards owners; what an entry points at belongs to the one reconcile of that owner
-	owners map[kube.Key]*replaceMemory
-}
-
-// replaceKind is a kind of children without its Go type.
-type replaceKind struct {
-	client   *kube.Client
-	resource kube.Resource
+// replacing is a kind of children that are replaced, without its Go type.
+type replacing struct {
 	revision string
 	selector []string
 	limit    int
 	get      func(kube.Key) (kube.Object, bool, error)
-	byOwner  func(namespace, uid string) ([]kube.Object, error)
+	owned    func(namespace, uid string) ([]kube.Object, error)
 	reached  func(namespace, rv string, written time.Time) bool
-	fresh    func() kube.Object
+	empty    func() kube.Object // to decode an answer into
 	ready    func(kube.Object) (time.Time, bool)
 	ended    func(kube.Object) (string, bool)
 }
 
-// NewReplacer returns a Replacer of the mirrored kind. O is what the pointer type T points to.
-func NewReplacer[O any, T interface {
+// Replace returns the kind of children that a mirror holds, and that are replaced: missing ones are created, one of
+// another revision is deleted and created again, the last declared first. O is what the pointer type T points to.
+func Replace[O any, T interface {
 	*O
 	kube.Object
-}](client *kube.Client, m *cache.Store[T], o ReplaceOptions[T]) *Replacer {
-	return &Replacer{owners: map[kube.Key]*replaceMemory{}, replaceKind: replaceKind{
-		client: client, resource: m.Resource(), revision: o.Revision, selector: append([]string{ManagedByLabel}, o.Selector...), limit: max(1, o.MaxUnavailable),
+}](m *cache.Store[T], o ReplaceOptions[T]) Kind {
+	r := m.Resource()
+	return Kind{resource: r, apiVersion: r.APIVersion(), replacing: &replacing{
+		revision: o.Revision,
+		selector: append([]string{ManagedByLabel}, o.Selector...),
+		limit:    max(1, o.MaxUnavailable),
 		get: func(k kube.Key) (kube.Object, bool, error) {
 			object, ok, err := m.Get(k)
 			return object, ok, err
 		},
-		byOwner: func(namespace, uid string) ([]kube.Object, error) {
+		owned: func(namespace, uid string) ([]kube.Object, error) {
 			list, err := m.ByOwner(namespace, uid)
 			out := make([]kube.Object, len(list))
 			for i, object := range list {
@@ -79,7 +66,7 @@ func NewReplacer[O any, T interface {
 			return out, err
 		},
 		reached: m.Reached,
-		fresh:   func() kube.Object { return T(new(O)) },
+		empty:   func() kube.Object { return T(new(O)) },
 		ready:   func(object kube.Object) (time.Time, bool) { return o.Ready(object.(T)) },
 		ended:   func(object kube.Object) (string, bool) { return o.Ended(object.(T)) },
 	}}
@@ -87,7 +74,6 @@ func NewReplacer[O any, T interface {
 
 // replaceMemory is what is remembered of the children of one owner. All of it can be lost without harm.
 type replaceMemory struct {
-	uid      string
 	accepted string  // the revision of which the server has said that it would take such a child
 	refused  Refusal // of a child, by its revision: what is in it is the same for all of one
 	children map[string]*childMemory
@@ -118,69 +104,103 @@ func (m *replaceMemory) child(name string) *childMemory {
 	return c
 }
 
-// Forget drops what is remembered of an owner's children. Operators call it when the owner is gone.
-func (r *Replacer) Forget(owner kube.Key) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.owners, owner)
-}
-
-func (r *Replacer) memoryOf(owner Owner) *replaceMemory {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := r.owners[owner.Key()]
-	if m == nil || m.uid != owner.UID {
-		m = &replaceMemory{uid: owner.UID, children: map[string]*childMemory{}}
-		r.owners[owner.Key()] = m
+// replacedBy returns what is remembered of the children of one kind that are replaced.
+func (o *owned) replacedBy(r kube.Resource) *replaceMemory {
+	m := o.replaced[r]
+	if m == nil {
+		m = &replaceMemory{children: map[string]*childMemory{}}
+		if o.replaced == nil {
+			o.replaced = map[kube.Resource]*replaceMemory{}
+		}
+		o.replaced[r] = m
 	}
 	return m
 }
 
-// Apply takes the next steps towards the declared children, in whose reversed order they are replaced. With hold it
-// changes nothing and only reports what is there.
-func (r *Replacer) Apply(ctx context.Context, owner Owner, children []Child, hold bool) ReplaceReport {
-	run := &replacement{Replacer: r, owner: owner, mem: r.memoryOf(owner), hold: hold}
-	if err := run.look(ctx, children); err != nil {
-		return ReplaceReport{Err: err}
-	}
-	if !hold {
-		run.mend(ctx)
-		run.take(ctx, plan(run.slots, r.limit, time.Now()))
-	}
-	return run.report()
-}
-
-// Teardown removes the children of an owner that is being deleted, the last one first, and the next one when it is
-// gone. When it reports no children, all are gone.
-func (r *Replacer) Teardown(ctx context.Context, owner Owner) ReplaceReport {
-	run := &replacement{Replacer: r, owner: owner, mem: r.memoryOf(owner)}
-	if err := run.look(ctx, nil); err != nil {
-		return ReplaceReport{Err: err}
-	}
-	run.take(ctx, remove(run.slots, "its "+owner.Resource.Kind+" is being deleted"))
-	return run.report()
-}
-
-// replacement is one call of Apply or Teardown.
+// replacement is one call of Apply or Teardown for the children of one kind that is replaced.
 type replacement struct {
-	*Replacer
-	owner Owner
-	mem   *replaceMemory
-	hold  bool
-	slots []*slot
+	*application
+	*replacing
+	resource kube.Resource
+	mem      *replaceMemory
+	slots    []*slot
 }
 
-// report makes the report of the slots.
-func (r *replacement) report() (out ReplaceReport) {
+func (a *application) replacement(k *Kind) *replacement {
+	return &replacement{application: a, replacing: k.replacing, resource: k.resource, mem: a.mem.replacedBy(k.resource)}
+}
+
+// replace takes the next steps towards the declared children of all kinds that are replaced. at says where in the report each
+// of them is.
+func (a *application) replace(ctx context.Context, children []Child, at map[*Kind][]int, r *Report) {
+	for i := range a.kinds {
+		k := &a.kinds[i]
+		if k.replacing == nil {
+			continue
+		}
+		var declared []*Child
+		for _, i := range at[k] {
+			declared = append(declared, &children[i])
+		}
+		run := a.replacement(k)
+		if err := run.look(ctx, declared); err != nil {
+			r.Err = errors.Join(r.Err, err)
+			continue
+		}
+		if !a.hold {
+			run.mend(ctx)
+			run.take(ctx, plan(run.slots, run.limit, time.Now()))
+		}
+		results, surplus := run.results()
+		for n, i := range at[k] {
+			r.Children[i] = results[n]
+		}
+		r.Pruned = append(r.Pruned, surplus...)
+	}
+}
+
+// ReplacedKind returns the name of the first kind of children that is replaced, "" if there is none.
+func (e *Engine) ReplacedKind() string {
+	for i := range e.kinds {
+		if e.kinds[i].replacing != nil {
+			return e.kinds[i].resource.Kind
+		}
+	}
+	return ""
+}
+
+// Teardown removes the children of an owner that is being deleted, of all kinds that are replaced, the last one first, and the
+// next one when it is gone. When it returns no children, all are gone.
+func (e *Engine) Teardown(ctx context.Context, owner Owner) ([]Result, error) {
+	a := e.application(ctx, owner, false)
+	var left []Result
+	for i := range e.kinds {
+		k := &e.kinds[i]
+		if k.replacing == nil {
+			continue
+		}
+		run := a.replacement(k)
+		if err := run.look(ctx, nil); err != nil {
+			return nil, err
+		}
+		run.take(ctx, remove(run.slots, "its "+owner.Resource.Kind+" is being deleted"))
+		_, surplus := run.results()
+		left = append(left, surplus...)
+	}
+	return left, nil
+}
+
+// results returns what came of the declared children, in their order, and of those that are surplus.
+func (r *replacement) results() (declared, surplus []Result) {
 	for _, s := range r.slots {
 		switch {
 		case s.want != nil:
-			out.Children = append(out.Children, r.result(s))
+			declared = append(declared, r.result(s))
 		case s.live != nil:
-			out.Surplus = append(out.Surplus, r.result(s))
+			surplus = append(surplus, r.result(s))
 		}
 	}
-	return out
+	return declared, surplus
 }
 
 // result makes the result of one slot.
@@ -188,7 +208,7 @@ func (r *replacement) result(s *slot) Result {
 	now := time.Now()
 	available, missing := s.available(now)
 	out := Result{Resource: r.resource, Key: s.key, Outcome: s.outcome, Live: s.live, Message: s.message, Err: s.err,
-		Wait: Earlier(s.wait, missing), Revision: s.made, Deleting: s.deleting, Settling: missing > 0}
+		Wait: Earlier(s.wait, missing), Declared: s.revision, Revision: s.made, Deleting: s.deleting, Settling: missing > 0}
 	if s.err != nil {
 		out.Outcome = Failed
 	}
@@ -200,11 +220,11 @@ func (r *replacement) result(s *slot) Result {
 
 // newSlots returns the slots of the declared children, in their order, and those of the names that are surplus, in
 // theirs: the number at the end of a name counts as a number.
-func newSlots(owner Owner, revision string, children []Child, others map[string]bool) ([]*slot, error) {
+func newSlots(owner Owner, revision string, children []*Child, others map[string]bool) ([]*slot, error) {
 	var slots, surplus []*slot
 	declared := map[string]bool{}
-	for i := range children {
-		s, err := declaredSlot(owner, revision, &children[i])
+	for _, c := range children {
+		s, err := declaredSlot(owner, revision, c)
 		if err != nil {
 			return nil, err
 		}

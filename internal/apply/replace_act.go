@@ -92,7 +92,7 @@ func (r *replacement) post(ctx context.Context, s *slot) creation {
 	if pause := m.contest.pause(s.revision); pause > 0 {
 		return creation{wait: pause}
 	}
-	answer := r.fresh()
+	answer := r.empty()
 	err := r.client.Create(ctx, r.resource, s.key.Namespace, s.want.Body, answer, createOptions)
 	return creation{answer: answer, err: err}
 }
@@ -114,7 +114,7 @@ func (r *replacement) created(ctx context.Context, s *slot, c creation) error {
 		m.answer.set(c.answer)
 		r.mem.accepted = s.revision
 		r.settle(s, c.answer)
-		s.outcome, s.message = Created, "of revision "+s.revision
+		s.outcome = Created
 		return nil
 	case kube.IsAlreadyExists(c.err):
 		return r.meet(ctx, s)
@@ -177,7 +177,7 @@ func (r *replacement) adopt(ctx context.Context, s *slot) error {
 	if _, owned := m.Controller(); owned || m.Deleting() || !provable && !r.owner.Adopt {
 		return nil
 	}
-	gone, err := ownerGone(ctx, r.client, r.owner)
+	gone, err := r.ownerGone()
 	if gone || err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func referencesBut(m *kube.Meta, uid string) []any {
 
 // patch changes the metadata of an object and puts the answer into its slot.
 func (r *replacement) patch(ctx context.Context, s *slot, live kube.Object, metadata map[string]any) error {
-	answer := r.fresh()
+	answer := r.empty()
 	err := r.client.Patch(ctx, r.resource, s.key, kube.MergePatch, map[string]any{"metadata": metadata}, answer,
 		kube.WriteOptions{FieldManager: Manager})
 	if kube.IsNotFound(err) || kube.IsConflict(err) {

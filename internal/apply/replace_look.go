@@ -14,8 +14,8 @@ import (
 const overdue = 5 * time.Second
 
 // look finds out what there is of the declared children, and which others the owner has.
-func (r *replacement) look(ctx context.Context, children []Child) error {
-	cached, err := r.byOwner(r.owner.Namespace, r.owner.UID)
+func (r *replacement) look(ctx context.Context, children []*Child) error {
+	cached, err := r.owned(r.owner.Namespace, r.owner.UID)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", r.resource.Plural, err)
 	}
@@ -177,7 +177,7 @@ func (r *replacement) tidy() {
 
 // read gets an object from the server, nil if there is none.
 func (r *replacement) read(ctx context.Context, k kube.Key) (kube.Object, error) {
-	live := r.fresh()
+	live := r.empty()
 	err := r.client.Get(ctx, r.resource, k, live)
 	switch {
 	case kube.IsNotFound(err):

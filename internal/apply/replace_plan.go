@@ -85,7 +85,7 @@ func plan(slots []*slot, limit int, now time.Time) []step {
 		case s.outcome == Foreign:
 			continue
 		case s.live == nil:
-			steps = append(steps, step{s, Created, "of revision " + s.revision})
+			steps = append(steps, step{s, Created, ""})
 		case s.stays() && s.ended && !now.Before(s.replace):
 			steps = append(steps, step{s, Replaced, "it ended (" + s.how + ") and will be created again"})
 		}

@@ -7,7 +7,11 @@ import (
 )
 
 // Set is the conditions that skiff's kinds share, without generation and time.
-type Set struct{ Ready, Progressing, Degraded, Stalled, Paused Condition }
+type Set struct {
+	Ready, Progressing, Degraded, Stalled, Paused Condition
+
+	Recheck time.Duration // they may be others after this time although nothing happens; 0: they may not
+}
 
 // AsExpected is the reason of Degraded and Stalled where all is well.
 const AsExpected = "AsExpected"

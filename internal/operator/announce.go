@@ -45,6 +45,8 @@ var verbs = []struct {
 	{apply.Applied, "Apply", "changed "},
 	{apply.Adopted, "Adopt", "adopted "},
 	{apply.Deleted, "Delete", "deleted "},
+	{apply.Replaced, "Replace", "deleted "},
+	{apply.Rolled, "Roll", "deleted "},
 	{apply.Released, "Release", "released "},
 }
 
@@ -56,7 +58,7 @@ func (a announcer) actions(ctx context.Context, all []apply.Result) {
 		var what []string
 		var last *apply.Result
 		for i := range all {
-			if r := &all[i]; r.Outcome == v.outcome {
+			if r := &all[i]; r.Outcome == v.outcome && !replaced(r) {
 				log.Info(r.Outcome.String(), "child", r.Resource.Kind+" "+r.Key.String(), "differences", r.Differences)
 				what, last = append(what, describe(r)), r
 			}
@@ -69,6 +71,7 @@ func (a announcer) actions(ctx context.Context, all []apply.Result) {
 			a.event(events.Normal, v.reason, v.past+strings.Join(what, " and "), nil)
 		}
 	}
+	a.replacements(ctx, all)
 	for i := range all {
 		switch r := &all[i]; r.Outcome {
 		case apply.Foreign, apply.Contested, apply.Waiting, apply.Overtaken, apply.PortTaken, apply.Exhausted:
@@ -80,6 +83,47 @@ func (a announcer) actions(ctx context.Context, all []apply.Result) {
 			}
 		}
 	}
+}
+
+// replaced says that a child is of a kind that is replaced.
+func replaced(r *apply.Result) bool { return r.Declared != "" || r.Revision != "" }
+
+// replacements tells what was done to children that are replaced: of all that were created in one Event, about the last of
+// them, so that the next Event of its kind is not counted as a repetition of this one.
+func (a announcer) replacements(ctx context.Context, all []apply.Result) {
+	log := logr.FromContextOrDiscard(ctx)
+	var created []string
+	var last *apply.Result
+	for _, v := range verbs {
+		for i := range all {
+			r := &all[i]
+			if r.Outcome != v.outcome || !replaced(r) {
+				continue
+			}
+			kind, name, note := strings.ToLower(r.Resource.Kind), r.Key.Name, r.Message
+			if r.Outcome == apply.Created {
+				note = "of revision " + r.Declared
+				created, last = append(created, name), r
+			}
+			past := strings.TrimSpace(v.past)
+			log.Info(past, kind, name, "reason", v.reason+r.Resource.Kind, "note", note, "uid", r.Live.ObjectMeta().UID)
+			switch r.Outcome {
+			case apply.Created:
+			case apply.Replaced:
+				a.event(events.Warning, v.reason+r.Resource.Kind, past+" "+kind+" "+name+": "+note, r)
+			default:
+				a.event(events.Normal, v.reason+r.Resource.Kind, past+" "+kind+" "+name+": "+note, r)
+			}
+		}
+	}
+	if last == nil {
+		return
+	}
+	what := strings.ToLower(last.Resource.Kind)
+	if len(created) > 1 {
+		what += "s"
+	}
+	a.event(events.Normal, "Create"+last.Resource.Kind, "created "+what+" "+strings.Join(created, ", ")+": of revision "+last.Declared, last)
 }
 
 // describe says which child something was done to, and why.

@@ -23,6 +23,9 @@ func SelectorLabels(app, name string) map[string]any {
 	return map[string]any{nameLabel: app, instanceLabel: name}
 }
 
+// SelectorKeys are the keys of SelectorLabels.
+var SelectorKeys = []string{nameLabel, instanceLabel}
+
 // Selector is SelectorLabels in the form of `kubectl get -l`, keys in order.
 func Selector(app, name string) string {
 	return instanceLabel + "=" + name + "," + nameLabel + "=" + app

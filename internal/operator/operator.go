@@ -11,7 +11,12 @@ package operator
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/go-logr/logr"
 
 	"skiff/internal/apply"
 	"skiff/internal/conditions"
@@ -54,12 +59,16 @@ type Definition[Spec, Status any] struct {
 	// Observe returns the status that follows from what was seen, without what Common holds, and the conditions as far as
 	// the children themselves say.
 	Observe func(cr *Object[Spec, Status], seen Seen) (Status, conditions.Set)
+	// Finalizer, if not "", is on the custom resource as long as it has children that are replaced: they are removed in order.
+	Finalizer string
+	// Known, if not nil, returns the uids of the children that the status names, by name (see apply.Owner).
+	Known func(cr *Object[Spec, Status]) map[string]string
 	// Problem, if not nil, returns the problem that lies in what came of a child, nil where the usual one will do.
 	Problem func(cr *Object[Spec, Status], r apply.Result) *conditions.Problem
 }
 
-// Seen is what came of the children, in the order in which they were declared. Where the spec is not valid it is those that
-// there are, in any order.
+// Seen is what came of the children, in the order in which they were declared, and then of those that are not declared any
+// more. Where the spec is not valid it is those that there are, in any order.
 type Seen []apply.Result
 
 // Child returns a child as it was last seen, nil if it does not exist or belongs to someone else.
@@ -84,6 +93,17 @@ func Owns[S any](r kube.Resource, strategy apply.Strategy, reads ...func() any) 
 			kind = kind.Reading(read)
 		}
 		return kind, controller.Owns(m, owner.Kind)
+	}
+}
+
+// Replaces is a kind of children that cannot be changed, such as pods. O is what the pointer type T points to.
+func Replaces[O any, T interface {
+	*O
+	kube.Object
+}](r kube.Resource, o apply.ReplaceOptions[T]) Kind {
+	return func(s controller.Setup, owner kube.Resource) (apply.Kind, controller.Source) {
+		m := controller.Mirror[T](s, r, apply.ManagedBySelector)
+		return apply.Replace(m, o), controller.Owns(m, owner.Kind)
 	}
 }
 
@@ -120,61 +140,125 @@ func (r *reconciler[Spec, Status, P]) Reconcile(ctx context.Context, key kube.Ke
 	if err != nil {
 		return controller.Done, err
 	}
-	if !ok || cr.Deleting() {
-		r.objects.Forget(key)
-		r.children.Forget(key)
+	if !ok || cr.Deleting() && !(r.Finalizer != "" && slices.Contains(cr.Finalizers, r.Finalizer)) {
+		if r.children.Forget(key); !ok {
+			r.objects.Forget(key)
+		}
 		return controller.Done, nil
 	}
-	f := r.converge(ctx, cr)
-	tell := announcer{r.events, r.Resource, cr}
-	tell.actions(ctx, f.all)
-	f.explain(ctx)
-	if f.stale {
-		return controller.Wait(f.wait), f.err()
+	f := &findings{kind: r.Resource.Kind}
+	if cr.Deleting() {
+		r.teardown(ctx, cr, f)
+	} else {
+		cr = r.converge(ctx, cr, f)
 	}
-	return r.report(ctx, cr, f, tell)
+	tell := announcer{r.events, r.Resource, cr}
+	tell.actions(ctx, f.seen)
+	if f.removed {
+		kind := r.children.ReplacedKind()
+		tell.event(events.Normal, kind+"sDeleted",
+			fmt.Sprintf("all %ss are gone, the %s may go", strings.ToLower(kind), r.Resource.Kind), nil)
+	}
+	f.explain(ctx)
+	if !f.stale {
+		r.report(ctx, cr, f, tell)
+	}
+	err = f.err()
+	if f.wait > 0 && controller.IsTerminal(err) { // what is refused must not hold up the rest
+		logr.FromContextOrDiscard(ctx).Info("refused", "error", err.Error())
+		return controller.After(f.wait), nil
+	}
+	return controller.Wait(f.wait), err
 }
 
-// converge makes the children as they are declared. Those of a paused custom resource it only compares.
-func (r *reconciler[Spec, Status, P]) converge(ctx context.Context, cr *Object[Spec, Status]) *findings {
-	f := &findings{kind: r.Resource.Kind}
+// ownerOf returns the custom resource as the owner of its children.
+func (r *reconciler[Spec, Status, P]) ownerOf(cr *Object[Spec, Status]) apply.Owner {
 	owner := apply.OwnerOf(r.Resource, cr)
 	owner.Adopt, _ = conditions.Flag(cr.Annotations, apply.AdoptAnnotation)
+	if r.Known != nil {
+		owner.Known = r.Known(cr)
+	}
+	return owner
+}
+
+// converge makes the children as they are declared. Those of a paused custom resource it only compares. It returns the
+// custom resource as it is then.
+func (r *reconciler[Spec, Status, P]) converge(ctx context.Context, cr *Object[Spec, Status], f *findings) *Object[Spec, Status] {
+	owner := r.ownerOf(cr)
 	want, err := r.Desired(cr)
 	if err != nil {
 		f.errs = append(f.errs, controller.Terminal(err))
 		f.problem = &conditions.Problem{Reason: "InvalidSpec", Message: err.Error() + "; correct the spec", Stalled: true}
-		if f.seen, err = r.children.Owned(owner); err != nil {
+		if f.seen, err = r.children.Owned(ctx, owner); err != nil {
 			f.errs, f.stale = append(f.errs, err), true
 		}
-		return f
+		return cr
 	}
-	report := r.children.Apply(ctx, owner, want, conditions.IsPaused(cr.Annotations))
-	f.seen, f.all = report.Children, report.All()
-	for i := range f.all {
+	hold := conditions.IsPaused(cr.Annotations)
+	if r.Finalizer != "" && !hold {
+		// Before the first child, and confirmed: one that is deleted now still has its children removed in order.
+		before := cr
+		if cr, err = r.objects.AddFinalizer(ctx, cr, r.Finalizer); err != nil {
+			cr, hold = before, true
+			f.failOwner(err)
+		}
+	}
+	report := r.children.Apply(ctx, owner, want, hold)
+	f.seen = report.All()
+	if report.Err != nil {
+		f.errs, f.stale = append(f.errs, report.Err), true
+	}
+	for i := range f.seen {
 		var special *conditions.Problem
 		if r.Problem != nil {
-			special = r.Problem(cr, f.all[i])
+			special = r.Problem(cr, f.seen[i])
 		}
-		f.add(&f.all[i], special)
+		f.add(&f.seen[i], special)
 	}
-	return f
+	return cr
+}
+
+// teardown removes the children that are replaced, one after the other, and then the finalizer. Neither a pause nor a spec
+// that is not valid keeps it from that.
+func (r *reconciler[Spec, Status, P]) teardown(ctx context.Context, cr *Object[Spec, Status], f *findings) {
+	var err error
+	// With --cascade=orphan the user wants to keep the children, which the garbage collector frees.
+	if !slices.Contains(cr.Finalizers, "orphan") {
+		if f.seen, err = r.children.Teardown(ctx, r.ownerOf(cr)); err != nil {
+			f.errs, f.stale = append(f.errs, err), true
+			return
+		}
+		for i := range f.seen {
+			f.add(&f.seen[i], nil)
+		}
+		if len(f.seen) > 0 {
+			return
+		}
+	}
+	if err := r.objects.RemoveFinalizer(ctx, cr, r.Finalizer); err != nil {
+		f.failOwner(err)
+		return
+	}
+	f.stale, f.removed = true, true
 }
 
 // report writes the status that follows from what was found, and tells what it says that the one before did not.
-func (r *reconciler[Spec, Status, P]) report(ctx context.Context, cr *Object[Spec, Status], f *findings, tell announcer) (controller.Outcome, error) {
+func (r *reconciler[Spec, Status, P]) report(ctx context.Context, cr *Object[Spec, Status], f *findings, tell announcer) {
 	before := P(&cr.Status).common()
 	after, set := r.Observe(cr, f.seen)
+	f.wait = apply.Earlier(f.wait, set.Recheck)
 	f.judge(&set, before.Conditions, cr.Generation, conditions.PausedFor(cr.Annotations))
 	*P(&after).common() = Common{cr.Generation, set.After(before.Conditions, cr.Generation, time.Now())}
 	changed, err := r.objects.Write(ctx, cr, cr.Status, after)
 	switch {
 	case errors.Is(err, apply.ErrOvertaken):
-		f.wait = apply.Earlier(f.wait, time.Second)
+		f.wait = apply.Earlier(f.wait, soon)
 	case err != nil:
 		f.errs = append(f.errs, err)
 	case changed:
 		tell.news(ctx, f, before.Conditions, P(&after).common().Conditions)
 	}
-	return controller.Wait(f.wait), f.err()
 }
+
+// soon is the wait where the next event should bring what is missing, and this is only for the case that it does not.
+const soon = time.Second

@@ -15,13 +15,13 @@ import (
 type findings struct {
 	kind    string // of the custom resource
 	seen    Seen
-	all     []apply.Result      // of seen, and of children that are not declared any more
 	problem *conditions.Problem // the first and worst; nil: none
 	about   *apply.Result       // the child that problem, or failed, is about; nil: none
 	failed  error               // of the first child that failed; it becomes problem if there is no other
 	note    string              // something that could not be done as declared, and is all right; "": nothing
 	held    string              // what differs and is left so because the custom resource is paused; "": nothing
 	wait    time.Duration
+	removed bool // the finalizer is off
 	stale   bool // what was seen is out of date already: do not write it down
 	errs    []error
 }
@@ -53,6 +53,15 @@ func (f *findings) add(r *apply.Result, special *conditions.Problem) {
 	}
 }
 
+// failOwner takes in the failure of a write to the custom resource itself. That it has changed is none: its event comes.
+func (f *findings) failOwner(err error) {
+	if errors.Is(err, apply.ErrOvertaken) {
+		f.stale, f.wait = true, apply.Earlier(f.wait, soon)
+		return
+	}
+	f.errs, f.failed = append(f.errs, err), err
+}
+
 // explain makes a problem of what failed. What passes by itself in a moment is none, and no news for a user.
 func (f *findings) explain(ctx context.Context) {
 	if f.failed == nil {
@@ -61,7 +70,11 @@ func (f *findings) explain(ctx context.Context) {
 	next := controller.NextOf(ctx, f.err())
 	f.stale = f.stale || next.Brief
 	if f.problem == nil {
-		f.problem = conditions.Failed(f.about.Resource.Kind, f.failed, next.Step, next.Stalled)
+		kind := f.kind
+		if f.about != nil {
+			kind = f.about.Resource.Kind
+		}
+		f.problem = conditions.Failed(kind, f.failed, next.Step, next.Stalled)
 	}
 }
 

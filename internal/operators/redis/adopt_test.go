@@ -24,7 +24,6 @@ func TestPodsThatWereOrphanedAreAdoptedByARedisOfTheSameName(t *testing.T) {
 	story(t, func(w *world) {
 		w.ready("cache", three)
 		w.orphan("cache")
-		w.Delete(services, "cache")
 		w.Patch(pods, "cache-1", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"other","uid":"other"}]}}`)
 		before := w.uids()
 		w.Create("cache", three)

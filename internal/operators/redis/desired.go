@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"strconv"
 	"time"
 
 	"skiff/internal/apply"
 	"skiff/internal/kube"
+	"skiff/internal/operator"
 	"skiff/internal/patch"
 )
 
@@ -29,22 +29,14 @@ const (
 	minPort, maxPort = 6370, 6380
 	// maxNum bounds the members in the status: at some 150 bytes each, a thousand are a tenth of what etcd stores.
 	maxNum = 1000
-	// maxName leaves room for "-999" within the 63 characters of a DNS label, which a pod's host name is.
-	maxName = 63 - len("-999")
 )
 
-// desired is what should exist for a Redis.
-type desired struct {
-	num      int
-	minReady time.Duration
-	template map[string]any // metadata and spec that all pods have in common
-	revision string         // hash of template
-	service  apply.Child
-}
+// app is the name of the application in the labels of the children.
+const app = "redis"
 
-// desire returns what should exist for a Redis: a pure function of its spec and identity. An error names the field
-// of the spec that is wrong.
-func desire(rd *Redis) (*desired, error) {
+// desired returns what should exist for a Redis, the Service and then the pods in the order of their ordinals: a pure
+// function of its spec and identity. An error names the field of the spec that is wrong.
+func desired(rd *Redis) ([]apply.Child, error) {
 	if err := validate(rd); err != nil {
 		return nil, err
 	}
@@ -56,85 +48,41 @@ func desire(rd *Redis) (*desired, error) {
 	if err != nil {
 		return nil, err
 	}
+	owner := apply.OwnerOf(resource, rd)
 	port := map[string]any{"name": portName, "port": int64(rd.Spec.Port), "targetPort": portName, "protocol": "TCP"}
-	service := map[string]any{
-		"apiVersion": services.APIVersion(),
-		"kind":       services.Kind,
-		"metadata":   metadata(rd, rd.Name),
-		// Without a cluster IP the name of the Service resolves to the pods, and NAME-0.NAME to one of them.
-		"spec": map[string]any{"clusterIP": "None", "selector": selectorLabels(rd.Name), "ports": []any{port}},
+	// Without a cluster IP the name of the Service resolves to the pods, and NAME-0.NAME to one of them.
+	spec := map[string]any{"clusterIP": "None", "selector": operator.SelectorLabels(app, rd.Name), "ports": []any{port}}
+	service := operator.Body(owner, services, app, rd.Name)
+	service["spec"] = spec
+	children := []apply.Child{{Body: service}}
+	for i := range int(*rd.Spec.Num) {
+		children = append(children, apply.Child{
+			Body:     podBody(owner, podName(rd.Name, i), template, revision),
+			MinReady: time.Duration(rd.Spec.MinReadySeconds) * time.Second,
+		})
 	}
-	return &desired{
-		num:      int(*rd.Spec.Num),
-		minReady: time.Duration(rd.Spec.MinReadySeconds) * time.Second,
-		template: template,
-		revision: revision,
-		service:  apply.Child{Body: service},
-	}, nil
-}
-
-// metadata returns that of a child: the recommended labels, and the owner.
-func metadata(rd *Redis, name string) map[string]any {
-	return map[string]any{
-		"name":            name,
-		"namespace":       rd.Namespace,
-		"labels":          childLabels(rd.Name),
-		"ownerReferences": []any{apply.OwnerOf(resource, rd).Reference()},
-	}
-}
-
-// The labels that select the pods.
-const (
-	nameLabel     = "app.kubernetes.io/name"
-	instanceLabel = "app.kubernetes.io/instance"
-)
-
-// selectorLabels select the pods.
-func selectorLabels(name string) map[string]any {
-	return map[string]any{nameLabel: "redis", instanceLabel: name}
-}
-
-// selector is selectorLabels in the form of `kubectl get -l`, keys in order.
-func selector(name string) string {
-	return "app.kubernetes.io/instance=" + name + ",app.kubernetes.io/name=redis"
-}
-
-// childLabels are selectorLabels and the one that our watches select by.
-func childLabels(name string) map[string]any {
-	labels := selectorLabels(name)
-	labels[apply.ManagedByLabel] = apply.ManagedBy
-	return labels
+	return children, nil
 }
 
 func podName(name string, ordinal int) string { return name + "-" + strconv.Itoa(ordinal) }
 
-// pods returns the declared pods, in the order of their ordinals.
-func (d *desired) pods(rd *Redis) []apply.Child {
-	out := make([]apply.Child, d.num)
-	for i := range out {
-		out[i] = apply.Child{Body: d.podBody(rd, i), MinReady: d.minReady}
-	}
-	return out
-}
-
-// podBody returns the pod of an ordinal.
-func (d *desired) podBody(rd *Redis, ordinal int) map[string]any {
-	name := podName(rd.Name, ordinal)
-	overlaid, _ := d.template["metadata"].(map[string]any)
-	labels := map[string]any{}
-	for _, set := range []any{overlaid["labels"], childLabels(rd.Name), map[string]any{RevisionLabel: d.revision}} {
-		set, _ := set.(map[string]any)
-		maps.Copy(labels, set)
-	}
-	meta := metadata(rd, name)
-	meta["labels"] = labels
+// podBody returns a pod that is made from the template.
+func podBody(owner apply.Owner, name string, template map[string]any, revision string) map[string]any {
+	common, _ := template["spec"].(map[string]any)
+	spec := maps.Clone(common)
+	spec["hostname"], spec["subdomain"] = name, owner.Name
+	body := operator.Body(owner, pods, app, name)
+	body["spec"] = spec
+	meta, _ := body["metadata"].(map[string]any)
+	labels, _ := meta["labels"].(map[string]any)
+	labels[RevisionLabel] = revision
+	overlaid, _ := template["metadata"].(map[string]any)
+	more, _ := overlaid["labels"].(map[string]any)
+	maps.Copy(labels, more) // podTemplate has seen to it that none of these are ours
 	if annotations, ok := overlaid["annotations"]; ok {
 		meta["annotations"] = annotations
 	}
-	common, _ := d.template["spec"].(map[string]any)
-	spec := maps.Clone(common)
-	spec["hostname"], spec["subdomain"] = name, rd.Name
-	return map[string]any{"apiVersion": pods.APIVersion(), "kind": pods.Kind, "metadata": meta, "spec": spec}
+	return body
 }
 
 // podTemplate returns what the pods have in common, with the user's overlay laid over it.
@@ -172,19 +120,21 @@ func podTemplate(rd *Redis) (map[string]any, error) {
 		c["resources"] = resources
 	}
 	template := map[string]any{"spec": map[string]any{"containers": []any{c}}}
-	overlay, err := decodeField("template", rd.Spec.Template)
-	if err != nil || overlay == nil {
-		return template, err
-	}
-	// The schema says which lists are merged, and by which key.
-	merged, err := patch.StrategicMerge(patch.SchemaFor(pods.APIVersion(), pods.Kind), template, overlay)
+	template, err = operator.Overlay(patch.SchemaFor(pods.APIVersion(), pods.Kind), template, rd.Spec.Template)
 	if err != nil {
-		return nil, fmt.Errorf("spec.template: %w", err)
+		return nil, err
 	}
-	if _, ok := merged["spec"].(map[string]any); !ok {
+	if _, ok := template["spec"].(map[string]any); !ok {
 		return nil, errors.New("spec.template: leaves nothing of the pod's spec")
 	}
-	return merged, nil
+	meta, _ := template["metadata"].(map[string]any)
+	labels, _ := meta["labels"].(map[string]any)
+	for _, key := range append([]string{apply.ManagedByLabel, RevisionLabel}, operator.SelectorKeys...) {
+		if _, ok := labels[key]; ok {
+			return nil, fmt.Errorf("spec.template.metadata.labels: %s is skiff's own label; remove it", key)
+		}
+	}
+	return template, nil
 }
 
 func image(rd *Redis) string {
@@ -196,12 +146,9 @@ func image(rd *Redis) string {
 
 // decodeField decodes a raw field of the spec that has to be an object; nil if it is not set.
 func decodeField(name string, raw kube.Raw) (map[string]any, error) {
-	if len(raw) == 0 {
-		return nil, nil
-	}
-	v, err := patch.Decode(raw)
+	v, err := operator.Decode("spec."+name, raw)
 	if err != nil {
-		return nil, fmt.Errorf("spec.%s: %w", name, err)
+		return nil, err
 	}
 	object, ok := v.(map[string]any)
 	if v != nil && !ok {
@@ -222,15 +169,13 @@ func revisionOf(template map[string]any) (string, error) {
 	return hex.EncodeToString(sum[:5]), nil
 }
 
-// namePattern is that of a DNS label which begins with a letter, as the name of a Service must be.
-var namePattern = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
-
 // validate checks what the schema of the CRD checks already, for clusters with an older one.
 func validate(rd *Redis) error {
+	if err := operator.CheckName(rd.Name, "-999", "the last pod"); err != nil {
+		return err // a pod's host name is a DNS label, and there may be a thousand of them
+	}
 	s := &rd.Spec
 	switch {
-	case len(rd.Name) > maxName || !namePattern.MatchString(rd.Name):
-		return fmt.Errorf("metadata.name: must be a DNS label that begins with a letter, of at most %d characters, because the pods are named NAME-0 to NAME-999", maxName)
 	case s.Port < minPort || s.Port > maxPort:
 		return fmt.Errorf("spec.port: must be within %d..%d, is %d", minPort, maxPort, s.Port)
 	case s.Num == nil:

@@ -1,94 +1,46 @@
 package redis
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"skiff/internal/apply"
 	"skiff/internal/conditions"
-	"skiff/internal/controller"
+	"skiff/internal/operator"
 )
 
-// findings are what came of one round.
-type findings struct {
-	want    *desired            // nil: the spec is not valid, or the Redis is being deleted
-	pods    []apply.Result      // of the declared ones, in order
-	surplus []apply.Result      // of those that are to go
-	problem *conditions.Problem // the first and worst; nil: none
-	settled bool                // there is nothing to report: the Redis is gone, or as good as gone
-	failed  failure             // the first; it is problem if there is no other
-	errs    []error
-}
-
-// failure is a failed request about an object of a kind.
-type failure struct {
-	kind string
-	err  error
-}
-
-func (f *findings) fail(kind string, err error) {
-	if f.failed.err == nil {
-		f.failed = failure{kind, err}
+// observe returns the status and the conditions that follow from what was seen.
+func observe(rd *Redis, seen operator.Seen, now time.Time) (Status, conditions.Set) {
+	s := Status{Selector: operator.Selector(app, rd.Name)}
+	var declared, surplus []*apply.Result // of the pods
+	for i := range seen {
+		switch r := &seen[i]; {
+		case r.Resource != pods || r.Outcome == apply.Released:
+		case r.Declared != "":
+			declared = append(declared, r)
+		default:
+			surplus = append(surplus, r)
+		}
 	}
-	f.errs = append(f.errs, err)
-}
-
-// explain makes a problem of what failed. What passes by itself in a moment is none.
-func (f *findings) explain(ctx context.Context) {
-	if f.failed.err == nil || f.problem != nil {
-		return
-	}
-	if next := controller.NextOf(ctx, errors.Join(f.errs...)); !next.Brief {
-		f.problem = conditions.Failed(f.failed.kind, f.failed.err, next.Step, next.Stalled)
-	}
-}
-
-// problemOf returns the problem that lies in the outcome of the Service, nil if there is none.
-func problemOf(o apply.Outcome, message string) *conditions.Problem {
-	switch o {
-	case apply.Foreign:
-		return nameTaken(message)
-	case apply.Contested:
-		return &conditions.Problem{Reason: "Contested", Message: message + "; find out what does, skiff tries again within a minute"}
-	case apply.Held:
-		return &conditions.Problem{Reason: conditions.Paused, Message: message + "; remove the annotation " + conditions.PausedAnnotation + " to go on", Passing: true}
-	case apply.Waiting:
-		return &conditions.Problem{Reason: "Waiting", Message: message + "; skiff looks again every few seconds", Passing: true}
-	}
-	return nil
-}
-
-func nameTaken(message string) *conditions.Problem {
-	return &conditions.Problem{Reason: "NameTaken",
-		Message: message + "; delete it or give the Redis another name, skiff looks again every minute"}
-}
-
-// observe returns the status that follows from what was found, and after which time it may be another one although
-// nothing has happened: a pod has then been ready, or not ready, for long enough.
-func observe(rd *Redis, f *findings, now time.Time) (Status, time.Duration) {
-	s := Status{ObservedGeneration: rd.Generation, Selector: selector(rd.Name)}
-	for _, r := range slices.Concat(f.pods, f.surplus) {
-		p := podOf(&r)
-		if p == nil || r.Outcome == apply.Released {
+	for _, r := range append(declared[:len(declared):len(declared)], surplus...) {
+		p := podOf(r)
+		if p == nil {
 			continue
 		}
 		s.Replicas++
-		if serves(&r) {
+		if serves(r) {
 			s.ReadyReplicas++
 		}
-		if f.want != nil && !r.Deleting && r.Revision == f.want.revision {
+		if current(r) {
 			s.UpdatedReplicas++
 		}
-		s.Members = append(s.Members, Member{Name: p.Name, UID: p.UID, IP: p.Status.PodIP,
-			Ready: serves(&r), Revision: r.Revision})
+		s.Members = append(s.Members,
+			Member{Name: p.Name, UID: p.UID, IP: p.Status.PodIP, Ready: serves(r), Revision: r.Revision})
 	}
-	st := standingOf(rd, f, &s, now)
-	set := judge(rd, f, &st)
-	s.Conditions = set.After(rd.Status.Conditions, rd.Generation, now)
-	return s, st.wait
+	st := standingOf(rd, declared, surplus, &s, now)
+	set := judge(rd, &st)
+	set.Recheck = st.wait
+	return s, set
 }
 
 // podOf returns the pod as the cache has it, nil if there is none.
@@ -100,6 +52,9 @@ func podOf(r *apply.Result) *pod {
 // stays says that there is a pod which is not being deleted.
 func stays(r *apply.Result) bool { return r.Live != nil && !r.Deleting }
 
+// current says that there is a pod of the declared revision.
+func current(r *apply.Result) bool { return stays(r) && r.Revision == r.Declared }
+
 // serves says that the pod answers.
 func serves(r *apply.Result) bool {
 	if !stays(r) {
@@ -110,7 +65,7 @@ func serves(r *apply.Result) bool {
 }
 
 // judge returns the conditions, without generation and time.
-func judge(rd *Redis, f *findings, st *standing) conditions.Set {
+func judge(rd *Redis, st *standing) conditions.Set {
 	set := conditions.NewSet(rd.Annotations)
 	set.Ready = conditions.New(conditions.Ready, st.done, st.reason, st.message)
 	set.Progressing = conditions.New(conditions.Progressing, !st.done && !st.stuck, st.reason, st.message)
@@ -120,7 +75,6 @@ func judge(rd *Redis, f *findings, st *standing) conditions.Set {
 	if conditions.IsPaused(rd.Annotations) && !rd.Deleting() {
 		set.Progressing = conditions.New(conditions.Progressing, false, conditions.Paused, set.Paused.Message)
 	}
-	set.Report(f.problem)
 	return set
 }
 
@@ -133,21 +87,18 @@ type standing struct {
 	wait    time.Duration // it may change by itself after this; 0: it does not
 }
 
-// standingOf compares the pods with what is wanted.
-func standingOf(rd *Redis, f *findings, s *Status, now time.Time) standing {
+// standingOf compares the pods with what is declared.
+func standingOf(rd *Redis, declared, surplus []*apply.Result, s *Status, now time.Time) standing {
 	if rd.Deleting() {
 		return standing{reason: "Deleting", message: fmt.Sprintf("%d pods are left, they go one at a time", s.Replicas)}
 	}
-	if f.want == nil {
-		return standing{reason: "Unknown", message: "what is wanted is not known; correct the spec"}
-	}
-	num := int32(f.want.num)
-	look := fmt.Sprintf("; look at the pods with `kubectl describe pods -l %s`", selector(rd.Name))
-	available, st := examine(f.want, f.pods, now)
+	num := int32(len(declared))
+	look := fmt.Sprintf("; look at the pods with `kubectl describe pods -l %s`", s.Selector)
+	available, st := examine(declared, now)
 	st.message += look
 	existing, foreign := int32(0), int32(0)
-	for i := range f.pods {
-		switch r := &f.pods[i]; {
+	for _, r := range declared {
+		switch {
 		case stays(r):
 			existing++
 		case r.Outcome == apply.Foreign:
@@ -156,28 +107,30 @@ func standingOf(rd *Redis, f *findings, s *Status, now time.Time) standing {
 	}
 	switch {
 	case st.stuck:
-	case len(f.surplus) > 0:
-		st.reason, st.message = "ScalingDown", fmt.Sprintf("%d pods are to go, one at a time", len(f.surplus))
+	case len(surplus) > 0:
+		st.reason, st.message = "ScalingDown", fmt.Sprintf("%d pods are to go, one at a time", len(surplus))
 	case existing+foreign < num:
 		st.reason, st.message = "PodsMissing", fmt.Sprintf("%d of %d pods are there", existing, num)
 	case s.UpdatedReplicas+foreign < num:
-		st.reason, st.message = "RollingOut", fmt.Sprintf("%d of %d pods are of revision %s; the others follow one at a time, the highest first", s.UpdatedReplicas, num, f.want.revision)
+		st.reason, st.message = "RollingOut", fmt.Sprintf("%d of %d pods are of revision %s; the others follow one at a time, "+
+			"the highest first", s.UpdatedReplicas, num, declared[0].Declared)
 	case available+foreign < num:
 		st.reason, st.message = "PodsNotReady", fmt.Sprintf("%d of %d pods are available", available, num)+look
-	case foreign > 0: // it is somebody else's turn; the problem says whose
-		st.stuck, st.reason, st.message = true, "NameTaken", fmt.Sprintf("%d of %d pods are there, the names of the others are taken", existing, num)
+	case foreign > 0:
+		st.stuck, st.reason = true, "NameTaken"
+		st.message = fmt.Sprintf("%d of %d pods are there, the names of the others are taken", existing, num)
 	default:
-		return standing{done: true, reason: "Complete", message: fmt.Sprintf("%d of %d pods are ready on port %d", num, num, rd.Spec.Port)}
+		return standing{done: true, reason: "Complete",
+			message: fmt.Sprintf("%d of %d pods are ready on port %d", num, num, rd.Spec.Port)}
 	}
 	return st
 }
 
-// examine counts the pods that are available, and finds the one that stands most in the way: of the wanted revision
+// examine counts the pods that are available, and finds the one that stands most in the way: of the declared revision
 // before others, the highest first, which is the order of the roll that it stops.
-func examine(d *desired, pods []apply.Result, now time.Time) (available int32, st standing) {
-	current := false // st is about a pod of the wanted revision
-	for i := range pods {
-		r := &pods[i]
+func examine(declared []*apply.Result, now time.Time) (available int32, st standing) {
+	newest := false // st is about a pod of the declared revision
+	for _, r := range declared {
 		reason, message, wait := "", "", time.Duration(0)
 		switch {
 		case r.Ending != "":
@@ -195,8 +148,8 @@ func examine(d *desired, pods []apply.Result, now time.Time) (available int32, s
 			}
 		}
 		st.wait = apply.Earlier(st.wait, wait)
-		if isCurrent := r.Live == nil || r.Revision == d.revision; reason != "" && (isCurrent || !current) {
-			current = isCurrent
+		if ours := r.Live == nil || r.Revision == r.Declared; reason != "" && (ours || !newest) {
+			newest = ours
 			st.stuck, st.reason, st.message = true, reason, message
 		}
 	}

@@ -10,16 +10,20 @@ import (
 	"skiff/internal/apply"
 	"skiff/internal/conditions"
 	"skiff/internal/kube"
+	"skiff/internal/operator"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // podsOf makes pods of words, one per ordinal: an optional revision (n is the wanted one, o an old one) and a state:
 // + ready for an hour, ? ready for a second, - not ready, . being deleted, ! failed; _ is no pod and f a foreign one.
-func podsOf(words string) []apply.Result {
-	var out []apply.Result
+func podsOf(num int, words string) operator.Seen {
+	var out operator.Seen
 	for i, word := range strings.Fields(words) {
-		r := apply.Result{Key: kube.Key{Namespace: "default", Name: podName("cache", i)}}
+		r := apply.Result{Resource: pods, Declared: "n", Key: kube.Key{Namespace: "default", Name: podName("cache", i)}}
+		if i >= num {
+			r.Declared = ""
+		}
 		switch {
 		case word == "_":
 		case word == "f":
@@ -91,71 +95,55 @@ func TestFaultOfAPod(t *testing.T) {
 
 // Rules: MGR-12
 func TestConditionsSayWhatWasSeen(t *testing.T) {
-	none := "False/AsExpected"
+	const none = "False/AsExpected"
 	for _, test := range []struct {
-		name, pods                            string
-		problem                               *conditions.Problem
-		ready, progressing, degraded, stalled string
-		wait                                  time.Duration
+		name, pods                   string
+		ready, progressing, degraded string
+		wait                         time.Duration
 	}{
-		{"complete", "n+ n+ n+", nil, "True/Complete", "False/Complete", none, none, 0},
-		{"just ready", "n+ n+ n?", nil, "False/PodsNotReady", "True/PodsNotReady", none, none, 0},
-		{"ends again and again", "n+ n+ n!", nil, "False/PodEnded", "False/PodEnded", "True/PodEnded", none, 0},
-		{"about to be created after an end", "n+ _ n!", nil, "False/PodEnded", "False/PodEnded", "True/PodEnded", none, 0},
-		{"starting", "n+ n~ n+", nil, "False/PodsNotReady", "True/PodsNotReady", none, none, patience - time.Second},
-		{"stuck", "o+ o+ n-", nil, "False/PodNotReady", "False/PodNotReady", "True/PodNotReady", none, 0},
-		{"rolling", "o+ o+ n+", nil, "False/RollingOut", "True/RollingOut", none, none, 0},
-		{"missing", "n+ _ n+", nil, "False/PodsMissing", "True/PodsMissing", none, none, 0},
-		{"going", "n+ n. n+", nil, "False/PodsMissing", "True/PodsMissing", none, none, 0},
-		{"too many", "n+ n+ n+ n.", nil, "False/ScalingDown", "True/ScalingDown", none, none, 0},
-		{"foreign", "n+ f n+", nameTaken("Pod x"), "False/NameTaken", "False/NameTaken", "True/NameTaken", none, 0},
-		{"foreign while rolling", "o+ f n+", nameTaken("Pod x"), "False/NameTaken", "True/RollingOut", "True/NameTaken", none, 0},
-		{"refused", "o+ o+ o+", &conditions.Problem{Reason: "PodRefused", Message: "m", Stalled: true}, "False/PodRefused", "False/PodRefused", "True/PodRefused", "True/PodRefused", 0},
-		{"waiting", "_ _ _", &conditions.Problem{Reason: "Waiting", Message: "m", Passing: true}, "False/Waiting", "True/PodsMissing", none, none, 0},
+		{"complete", "n+ n+ n+", "True/Complete", "False/Complete", none, 0},
+		{"just ready", "n+ n+ n?", "False/PodsNotReady", "True/PodsNotReady", none, 0},
+		{"ends again and again", "n+ n+ n!", "False/PodEnded", "False/PodEnded", "True/PodEnded", 0},
+		{"about to be created after an end", "n+ _ n!", "False/PodEnded", "False/PodEnded", "True/PodEnded", 0},
+		{"starting", "n+ n~ n+", "False/PodsNotReady", "True/PodsNotReady", none, patience - time.Second},
+		{"stuck", "o+ o+ n-", "False/PodNotReady", "False/PodNotReady", "True/PodNotReady", 0},
+		{"rolling", "o+ o+ n+", "False/RollingOut", "True/RollingOut", none, 0},
+		{"missing", "n+ _ n+", "False/PodsMissing", "True/PodsMissing", none, 0},
+		{"going", "n+ n. n+", "False/PodsMissing", "True/PodsMissing", none, 0},
+		{"too many", "n+ n+ n+ n.", "False/ScalingDown", "True/ScalingDown", none, 0},
+		{"foreign", "n+ f n+", "False/NameTaken", "False/NameTaken", "True/NameTaken", 0},
+		{"foreign while rolling", "o+ f n+", "False/RollingOut", "True/RollingOut", none, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			rd := redisOf(t, `{"port":6379,"num":3}`)
-			rd.Generation = 5
-			f := &findings{want: &desired{num: 3, revision: "n", minReady: 10 * time.Second}, pods: podsOf(test.pods)[:3], surplus: podsOf(test.pods)[3:], problem: test.problem}
-			s, wait := observe(rd, f, noon)
+			_, set := observe(redisOf(t, `{"port":6379,"num":3}`), podsOf(3, test.pods), noon)
 			got := map[string]string{}
-			for _, c := range s.Conditions {
+			for _, c := range []conditions.Condition{set.Ready, set.Progressing, set.Degraded} {
 				got[c.Type] = string(c.Status) + "/" + c.Reason
-				if c.ObservedGeneration != 5 || c.Message == "" {
-					t.Errorf("condition %+v: want generation 5 and a message", c)
+				if c.Message == "" {
+					t.Errorf("condition %+v has no message", c)
 				}
 			}
-			want := map[string]string{conditions.Ready: test.ready, conditions.Progressing: test.progressing, conditions.Degraded: test.degraded,
-				conditions.Stalled: test.stalled, conditions.Paused: "False/NotAnnotated"}
+			want := map[string]string{conditions.Ready: test.ready, conditions.Progressing: test.progressing,
+				conditions.Degraded: test.degraded}
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("got %v, want %v", got, want)
 			}
-			if wait != test.wait {
-				t.Errorf("look again after %v, want %v", wait, test.wait)
+			if set.Recheck != test.wait {
+				t.Errorf("look again after %v, want %v", set.Recheck, test.wait)
 			}
 		})
 	}
 }
 
 func TestStatusCountsAndNamesThePods(t *testing.T) {
-	f := &findings{want: &desired{num: 3, revision: "n"}, pods: podsOf("o+ n- f n.")[:3], surplus: podsOf("o+ n- f n.")[3:]}
-	s, _ := observe(redisOf(t, `{"port":6379,"num":3}`), f, noon)
-	if s.Replicas != 3 || s.ReadyReplicas != 1 || s.UpdatedReplicas != 1 || s.ObservedGeneration != 1 || s.Selector != selector("cache") {
+	seen := append(podsOf(3, "o+ n- f n."), apply.Result{Resource: pods, Outcome: apply.Released, Live: &pod{}})
+	s, _ := observe(redisOf(t, `{"port":6379,"num":3}`), seen, noon)
+	if s.Replicas != 3 || s.ReadyReplicas != 1 || s.UpdatedReplicas != 1 || s.Selector != operator.Selector(app, "cache") {
 		t.Errorf("got %+v", s)
 	}
-	want := []Member{{"cache-0", "uid-cache-0", "10.0.0.0", true, "o"}, {"cache-1", "uid-cache-1", "10.0.0.1", false, "n"}, {"cache-3", "uid-cache-3", "10.0.0.3", false, "n"}}
+	want := []Member{{"cache-0", "uid-cache-0", "10.0.0.0", true, "o"}, {"cache-1", "uid-cache-1", "10.0.0.1", false, "n"},
+		{"cache-3", "uid-cache-3", "10.0.0.3", false, "n"}}
 	if !reflect.DeepEqual(s.Members, want) {
 		t.Errorf("members %+v, want %+v", s.Members, want)
-	}
-}
-
-func TestMessagesOfProblemsEndWithTheNextStep(t *testing.T) {
-	for outcome, reason := range map[apply.Outcome]string{apply.Foreign: "NameTaken", apply.Contested: "Contested", apply.Waiting: "Waiting", apply.Held: conditions.Paused} {
-		if p := problemOf(outcome, "what happened"); p == nil || p.Reason != reason || !strings.Contains(p.Message, "; ") {
-			t.Errorf("%v: got %+v", outcome, p)
-		}
-	}
-	if p := problemOf(apply.Created, ""); p != nil {
-		t.Errorf("got %+v", p)
 	}
 }

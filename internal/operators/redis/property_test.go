@@ -7,6 +7,7 @@ import (
 
 	"skiff/internal/apply"
 	"skiff/internal/kube"
+	"skiff/internal/operator"
 	"skiff/internal/operatortest"
 )
 
@@ -124,24 +125,25 @@ func (h *history) check() {
 // checkOne checks a Redis and its pods, and adds their names to want.
 func (h *history) checkOne(rd *Redis, want map[string]bool) {
 	h.Helper()
-	d, err := desire(rd)
+	children, err := desired(rd)
 	if err != nil {
 		h.Fatal(err)
 	}
+	num := len(children) - 1
 	h.WantReady(rd.Name)
 	h.Want("finalizers", fmt.Sprint(rd.Finalizers), "["+Finalizer+"]")
-	if svc := operatortest.Convert[service](h.World, h.API.Get(services, named(rd.Name))); svc == nil || svc.ControllerUID() != rd.UID {
+	if svc := operatortest.Convert[pod](h.World, h.API.Get(services, named(rd.Name))); svc == nil || svc.ControllerUID() != rd.UID {
 		h.Errorf("Service %s is not there or not owned", rd.Name)
 	}
-	h.Want("members of "+rd.Name, len(rd.Status.Members), d.num)
-	for i := range d.num {
+	h.Want("members of "+rd.Name, len(rd.Status.Members), num)
+	for i := range num {
 		want[podName(rd.Name, i)] = true
 		p := h.w.pod(podName(rd.Name, i))
-		if p == nil || p.ControllerUID() != rd.UID || revisionOfPod(p) != d.revision || !isReady(p) {
+		if p == nil || p.ControllerUID() != rd.UID || revisionOfPod(p) != declaredRevision(h.T, rd) || !isReady(p) {
 			h.Errorf("pod %s is not as declared: %+v", podName(rd.Name, i), p)
 			continue
 		}
-		for key, v := range childLabels(rd.Name) {
+		for key, v := range operator.SelectorLabels(app, rd.Name) {
 			if have, _ := p.Labels.Get(key); have != v {
 				h.Errorf("pod %s has the label %s=%q", p.Name, key, have)
 			}

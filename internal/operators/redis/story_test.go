@@ -416,8 +416,9 @@ func TestLabelsThatThePodsNeedAreBroughtBack(t *testing.T) {
 		w.Want("replaced", w.replaced(before), "")
 		w.wantRequests("POST pods 409", "GET pods/cache-1 200", "PATCH pods/cache-1 200", "PATCH pods/cache-2 200")
 		for _, name := range []string{"cache-1", "cache-2"} {
-			for _, label := range []string{"app.kubernetes.io/managed-by", "app.kubernetes.io/instance"} {
-				if v, _ := w.pod(name).Labels.Get(label); v != childLabels("cache")[label] {
+			want := map[string]string{"app.kubernetes.io/managed-by": "skiff", "app.kubernetes.io/instance": "cache"}
+			for label := range want {
+				if v, _ := w.pod(name).Labels.Get(label); v != want[label] {
 					t.Errorf("%s has %s=%q", name, label, v)
 				}
 			}

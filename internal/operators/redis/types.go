@@ -3,9 +3,8 @@ package redis
 import (
 	"time"
 
-	"skiff/internal/apply"
-	"skiff/internal/conditions"
 	"skiff/internal/kube"
+	"skiff/internal/operator"
 )
 
 // What this controller watches and writes.
@@ -22,11 +21,7 @@ const Finalizer = "skiff.dev/pods"
 const RevisionLabel = "skiff.dev/revision"
 
 // Redis is the custom resource. crds/redis.yaml says what its fields mean.
-type Redis struct {
-	kube.MetaAnnotated `json:"metadata"`
-	Spec               Spec   `json:"spec"`
-	Status             Status `json:"status"`
-}
+type Redis = operator.Object[Spec, Status]
 
 // Spec is what the user wants. What is handed on to the pods as it is stays raw.
 type Spec struct {
@@ -39,15 +34,14 @@ type Spec struct {
 	Template        kube.Raw `json:"template"`
 }
 
-// Status is what was seen. All of it is written, and null removes: so there is no omitempty.
+// Status is what was seen.
 type Status struct {
-	ObservedGeneration int64                  `json:"observedGeneration"`
-	Replicas           int32                  `json:"replicas"`
-	ReadyReplicas      int32                  `json:"readyReplicas"`
-	UpdatedReplicas    int32                  `json:"updatedReplicas"`
-	Selector           string                 `json:"selector"`
-	Members            []Member               `json:"members"`
-	Conditions         []conditions.Condition `json:"conditions"`
+	operator.Common
+	Replicas        int32    `json:"replicas"`
+	ReadyReplicas   int32    `json:"readyReplicas"`
+	UpdatedReplicas int32    `json:"updatedReplicas"`
+	Selector        string   `json:"selector"`
+	Members         []Member `json:"members"`
 }
 
 // Member is one pod, in the order of the ordinals.
@@ -58,9 +52,6 @@ type Member struct {
 	Ready    bool   `json:"ready"`
 	Revision string `json:"revision"` // of the template that it was made from
 }
-
-// service is a Service as it is cached; its status is of no interest.
-type service = apply.Live[struct{}]
 
 // pod is a pod as it is cached: what its controller decides by, and what tells a user why it is not ready.
 type pod struct {

@@ -59,7 +59,7 @@ func (a announcer) actions(ctx context.Context, all []apply.Result) {
 		var last *apply.Result
 		for i := range all {
 			if r := &all[i]; r.Outcome == v.outcome && !replaced(r) {
-				log.Info(r.Outcome.String(), "child", r.Resource.Kind+" "+r.Key.String(), "differences", r.Differences)
+				log.Info(r.Outcome.String(), "child", r.Resource.Kind+" "+r.Key.String(), "differences", apply.List(r.Differences))
 				what, last = append(what, describe(r)), r
 			}
 		}

@@ -24,6 +24,9 @@ func (r *Reflector[T]) handle(ctx context.Context, s state[T], ev kube.Event[T])
 	if !r.belongs(k) {
 		return s
 	}
+	if r.store.trim != nil {
+		r.store.trim(ev.Object)
+	}
 	old, had := r.store.lookup(k)
 	// The mirror shows the collection at s.rv, so whatever happened before that is in it already. (The second
 	// condition can hold alone where a list carried objects newer than itself.)

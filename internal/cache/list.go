@@ -118,6 +118,9 @@ func (r *Reflector[T]) collectObject(c content[T], s state[T], obj T) {
 		c.objects.put(old)
 		return
 	}
+	if r.store.trim != nil {
+		r.store.trim(obj)
+	}
 	c.objects.putNew(obj)
 }
 

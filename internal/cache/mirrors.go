@@ -28,6 +28,7 @@ type mirrorKey struct {
 	labels     string
 	fields     string
 	object     reflect.Type // what it is decoded into
+	kept       string       // which fields of an Untyped
 }
 
 // sharedStore finds a Store again as long as somebody has it.
@@ -41,12 +42,20 @@ func NewMirrors() *Mirrors {
 // Shared returns the mirror that o describes: the one that m gave to another user, or a new one. Of two users'
 // Client, Log and WatchIdleTimeout those of the first count. A nil m shares nothing.
 func Shared[T kube.Object](m *Mirrors, o Options) *Store[T] {
+	return shared[T](m, o, "", nil)
+}
+
+// shared is Shared of a mirror that trims each object; kept says to what.
+func shared[T kube.Object](m *Mirrors, o Options, kept string, trim func(T)) *Store[T] {
 	if m == nil {
-		return New[T](o)
+		s := New[T](o)
+		s.trim = trim
+		return s
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	k := mirrorKey{o.Resource, strings.Join(scopesOf(o), ","), o.LabelSelector, o.FieldSelector, reflect.TypeFor[T]()}
+	k := mirrorKey{o.Resource, strings.Join(scopesOf(o), ","), o.LabelSelector, o.FieldSelector, reflect.TypeFor[T](),
+		kept}
 	if find := m.stores[k]; find != nil {
 		if s, ok := find(); ok {
 			return s.(*Store[T])
@@ -59,6 +68,7 @@ func Shared[T kube.Object](m *Mirrors, o Options) *Store[T] {
 	}
 	o.InitialLists = m.lists
 	s := New[T](o)
+	s.trim = trim
 	w := weak.Make(s)
 	m.stores[k] = func() (any, bool) {
 		s := w.Value()

@@ -33,6 +33,7 @@ type Store[T kube.Object] struct {
 	o      Options
 	only   string   // the one name that the field selector admits, "" for any
 	scopes []*scope // sorted by namespace; the slice does not change after New
+	trim   func(T)  // takes away what is not to be kept of an object that has just come; nil: nothing
 
 	life       sync.Mutex // guards users and stop
 	users      int        // calls of Run under way

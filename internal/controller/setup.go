@@ -23,8 +23,18 @@ type Setup struct {
 // Mirror returns the mirror of the objects of a resource in the namespaces of s; of those that a label selector
 // selects, if it is not "". Operators that ask for the same objects in the same form share it.
 func Mirror[T kube.Object](s Setup, r kube.Resource, labels string) *cache.Store[T] {
-	return cache.Shared[T](s.Mirrors, cache.Options{Resource: r, Namespaces: s.Namespaces, LabelSelector: labels,
-		Client: s.Client, WatchIdleTimeout: s.WatchIdleTimeout, QuietParking: true, Log: s.Log})
+	return cache.Shared[T](s.Mirrors, s.mirror(r, labels))
+}
+
+// UntypedMirror is Mirror for a kind that is known only at run time. fields are the paths of what is kept of an object
+// beside its metadata, such as "spec.replicas"; without any, all is. The error is a mistake in fields.
+func UntypedMirror(s Setup, r kube.Resource, labels string, fields []string) (*cache.Store[*cache.Untyped], error) {
+	return s.Mirrors.Untyped(s.mirror(r, labels), fields)
+}
+
+func (s Setup) mirror(r kube.Resource, labels string) cache.Options {
+	return cache.Options{Resource: r, Namespaces: s.Namespaces, LabelSelector: labels, Client: s.Client,
+		WatchIdleTimeout: s.WatchIdleTimeout, QuietParking: true, Log: s.Log}
 }
 
 // New returns a controller of an operator.

@@ -1,0 +1,134 @@
+package cache
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"skiff/internal/kube"
+)
+
+// Untyped is an object of a kind that is known only at run time.
+type Untyped struct {
+	kube.MetaAnnotated `json:"metadata"`
+	// A watch event has these two, an item of a list has not.
+	APIVersion kube.Skipped `json:"apiVersion"`
+	Kind       kube.Skipped `json:"kind"`
+	// Body holds the other members as one JSON object, of which only the declared fields: {"spec":{"replicas":3}}. It
+	// is nil where there is none of them.
+	Body kube.Raw `json:",embed"`
+}
+
+// maxFields bounds the fields of a mirror and the names in one of them: they may come from outside.
+const maxFields = 256
+
+// Untyped returns the mirror of a kind that is known only at run time, as Shared does. fields are paths of what is kept
+// beside the metadata, such as "spec.replicas"; without any, all is. A dot that belongs to a name has a backslash before
+// it. A path that meets a list keeps all of it, because its items have no names.
+func (m *Mirrors) Untyped(o Options, fields []string) (*Store[*Untyped], error) {
+	root, err := fieldTree(fields)
+	if err != nil {
+		return nil, fmt.Errorf("mirror %s: %w", o.Resource, err)
+	}
+	key := slices.Clone(fields)
+	slices.Sort(key)
+	return shared(m, o, strings.Join(slices.Compact(key), ","), func(obj *Untyped) { obj.Body = root.of(obj.Body) }), nil
+}
+
+// fields is a tree of names. A leaf keeps the whole value.
+type fields map[string]fields
+
+// fieldTree makes a tree of paths.
+func fieldTree(paths []string) (fields, error) {
+	if len(paths) > maxFields {
+		return nil, fmt.Errorf("%d fields are declared, at most %d can be", len(paths), maxFields)
+	}
+	root := fields{}
+	for _, path := range paths {
+		names := strings.Split(strings.ReplaceAll(path, `\.`, "\x00"), ".")
+		if slices.Contains(names, "") || len(names) > maxFields {
+			return nil, fmt.Errorf("field %q: want names separated by dots, such as spec.replicas", path)
+		}
+		at := root
+		for i, name := range names {
+			name = strings.ReplaceAll(name, "\x00", ".")
+			below, known := at[name]
+			switch {
+			case known && below == nil: // all of it is kept already
+			case i == len(names)-1:
+				at[name] = nil
+			case !known:
+				below = fields{}
+				at[name] = below
+			}
+			if at[name] == nil {
+				break
+			}
+			at = below
+		}
+	}
+	return root, nil
+}
+
+// lenient takes what package kube takes.
+var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+
+// of returns the part of a JSON object that the tree names, in memory of its own.
+func (f fields) of(body kube.Raw) kube.Raw {
+	if len(f) == 0 || len(body) == 0 {
+		return body
+	}
+	var out bytes.Buffer
+	if err := f.copy(jsontext.NewDecoder(bytes.NewReader(body), lenient), &out); err != nil || out.Len() <= len("{}") {
+		return nil // it was read as JSON before
+	}
+	return slices.Clip(bytes.Clone(out.Bytes()))
+}
+
+// copy writes the members of the object that comes next which the tree names.
+func (f fields) copy(in *jsontext.Decoder, out *bytes.Buffer) error {
+	if _, err := in.ReadToken(); err != nil { // {
+		return err
+	}
+	out.WriteByte('{')
+	for first := true; in.PeekKind() != '}'; {
+		name, err := in.ReadToken()
+		if err != nil {
+			return err
+		}
+		below, wanted := f[name.String()]
+		if !wanted {
+			if err := in.SkipValue(); err != nil {
+				return err
+			}
+			continue
+		}
+		if !first {
+			out.WriteByte(',')
+		}
+		first = false
+		quoted, err := jsontext.AppendQuote(nil, name.String())
+		if err != nil {
+			return err
+		}
+		out.Write(quoted)
+		out.WriteByte(':')
+		if below != nil && in.PeekKind() == '{' {
+			err = below.copy(in, out)
+		} else {
+			var value jsontext.Value
+			value, err = in.ReadValue()
+			out.Write(value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	out.WriteByte('}')
+	_, err := in.ReadToken() // }
+	return err
+}

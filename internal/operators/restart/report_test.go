@@ -1,0 +1,163 @@
+package restart
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+
+	"skiff/internal/patch"
+)
+
+// JSONOf returns a trigger as it is stored.
+func (w *world) JSONOf(name string) []byte {
+	w.Helper()
+	text, err := patch.Encode(w.API.Get(resource, in(name)))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return text
+}
+
+// 300 pods that were replaced at once made 292 writes of the status.
+func TestManyPodsThatAreReplacedAtOnceMakeFewWrites(t *testing.T) {
+	story(t, func(w *world) {
+		for i := range 300 {
+			w.pod(fmt.Sprint("many-", i))
+		}
+		w.Pass(10 * time.Second)
+		w.trigger("rt", selectRedis+","+toPredixy)
+		w.Pass(10 * time.Second)
+		w.Want("pods", w.status("rt", "matchingPods"), 302)
+		w.Forget()
+		for i := range 300 { // within ten seconds
+			w.Delete(pods, fmt.Sprint("many-", i))
+		}
+		w.Pass(2 * time.Second)
+		for i := range 300 {
+			w.pod(fmt.Sprint("many-", i))
+			w.Pass(25 * time.Millisecond)
+		}
+		if n := w.Count(statusWrite); n > 12 {
+			t.Errorf("%d writes of the status", n)
+		}
+		w.wantRestarts(0)
+		w.Stop() // and nothing of it is lost
+		w.Start()
+		w.Pass(time.Minute)
+		w.wantRestarts(1)
+		w.Want("pods", w.status("rt", "matchingPods"), 302)
+	})
+}
+
+func TestATriggerWithoutPodsIsNotArmedAndArmsByItself(t *testing.T) {
+	story(t, func(w *world) {
+		w.trigger("rt", `"source":{"selector":{"matchLabels":{"app":"later"}}},`+toPredixy)
+		w.trigger("exists", `"source":{"selector":{"matchExpressions":[{"key":"late","operator":"Exists"}]}},`+toPredixy)
+		w.Pass(time.Second)
+		w.WantCondition("rt", "Ready", "False/NoMatchingPods", "no pod in namespace default matches app=later")
+		w.WantCondition("rt", "Degraded", "False/AsExpected")
+		w.WantCondition("exists", "Ready", "False/NoMatchingPods")
+		w.Want("pods", w.status("rt", "matchingPods"), 0)
+		w.pod("late-0")
+		w.Patch(pods, "late-0", `{"metadata":{"labels":{"app":"later","late":"yes"}}}`)
+		w.Pass(time.Second)
+		w.WantCondition("rt", "Ready", "True/Armed")
+		w.WantCondition("exists", "Ready", "True/Armed")
+		w.Want("pods", w.status("rt", "matchingPods"), 1)
+		w.Forget()
+		w.Delete(pods, "late-0") // replaced: for a moment there is none
+		w.Pass(2 * time.Second)
+		w.WantCondition("rt", "Ready", "True/Armed")
+		w.pod("late-0")
+		w.Patch(pods, "late-0", `{"metadata":{"labels":{"app":"later","late":"yes"}}}`)
+		w.Pass(5 * time.Second)
+		w.WantCondition("rt", "Ready", "True/Armed")
+		w.Delete(pods, "late-0")
+		w.Pass(5 * time.Minute)
+		w.WantCondition("rt", "Ready", "False/NoMatchingPods")
+	})
+}
+
+func TestASelectorKeyThatIsNotValidIsRefused(t *testing.T) {
+	for _, key := range []string{"not valid", "a/b/c", "-a", "/a", "a/", "UPPER.example/a", strings.Repeat("a", 64)} {
+		spec := fmt.Sprintf(`"source":{"selector":{"matchLabels":{%q:"x"}}},`, key) + toPredixy
+		if _, err := newRule(triggerOf(t, spec)); err == nil || !strings.Contains(err.Error(), "is not the key of a label") {
+			t.Errorf("%q: %v", key, err)
+		}
+	}
+	for _, key := range []string{"app", "app.kubernetes.io/name", "a_b.C-1"} {
+		spec := fmt.Sprintf(`"source":{"selector":{"matchLabels":{%q:"x"}}},`, key) + toPredixy
+		if _, err := newRule(triggerOf(t, spec)); err != nil {
+			t.Errorf("%q: %v", key, err)
+		}
+	}
+}
+
+func TestADurationThatIsTooLongIsSaidToBe(t *testing.T) {
+	for text, want := range map[string]string{"99999999h": "is too long; at most 24h", "25h": "is too long; at most 24h",
+		"tomorrow": "is not a duration such as 30s or 5m"} {
+		_, err := newRule(triggerOf(t, selectRedis+","+toPredixy+`,"cooldown":"`+text+`"`))
+		if err == nil || err.Error() != fmt.Sprintf("spec.cooldown: %q %s", text, want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestWhatDelaysARestartIsSaidInTheConditionAndInAnEvent(t *testing.T) {
+	story(t, func(w *world) {
+		w.trigger("rt", selectRedis+","+toPredixy+`,"debounce":"1s","cooldown":"5m","budget":{"max":2,"per":"1h"}`)
+		w.Pass(time.Second)
+		w.replace("redis-0")
+		w.Pass(30 * time.Second)
+		w.wantRestarts(1)
+		w.replace("redis-0")
+		w.Pass(10 * time.Second)
+		w.WantCondition("rt", "Progressing", "True/Pending", "pod redis-0 replaced, new IP; cooldown 5m: the restart is due at 2")
+		w.Pass(5 * time.Minute)
+		w.wantRestarts(2)
+		for range 2 {
+			w.replace("redis-0")
+			w.Pass(10 * time.Minute)
+		}
+		w.WantCondition("rt", "Progressing", "True/Pending", "the budget of 2 per 1h is used up: the restart is due at 2")
+		var told []string
+		for _, n := range w.notes("RestartTrigger", "rt") {
+			if strings.HasPrefix(n, "RestartDelayed") {
+				told = append(told, n)
+			}
+		}
+		if len(told) != 2 || !strings.Contains(told[0], "cooldown 5m") || !strings.Contains(told[1], "the budget of 2 per 1h is used up") {
+			t.Errorf("Events: %q", told)
+		}
+	})
+}
+
+// Two triggers with one target wait for each other. The log names what for, and the causes of runs name their timers.
+func TestATriggerSaysThatItWaitsForAnothersRestart(t *testing.T) {
+	var log bytes.Buffer
+	o := options
+	story := func(w *world) {
+		w.Log = funcr.New(func(_, args string) { log.WriteString(args + "\n") }, funcr.Options{Verbosity: 1})
+		w.deploy("predixy", 2)
+		w.pod("redis-0")
+		w.Start()
+		w.Pass(10 * time.Second)
+		w.trigger("one", selectRedis+","+toPredixy+`,"debounce":"5s"`)
+		w.trigger("two", selectRedis+","+toPredixy+`,"debounce":"6s"`)
+		w.Pass(time.Second)
+		w.replace("redis-0")
+		w.Pass(2 * time.Minute)
+		w.Stop()
+	}
+	storyWith(t, o, story)
+	for _, want := range []string{`"msg"="the restart waits"`, "RestartTrigger one is restarting it", `"cause"="debounce over"`,
+		`"cause"="waits for deployment/predixy"`} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not say %s:\n%s", want, log.String())
+		}
+	}
+}

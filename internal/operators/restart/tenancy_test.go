@@ -1,0 +1,122 @@
+package restart
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"skiff/internal/fakeapi"
+	"skiff/internal/kube"
+	"skiff/internal/operatortest"
+)
+
+// in another namespace, the pods of which a trigger in default would like to see.
+const fromOther = `"source":{"namespace":"other","selector":{"matchLabels":{"app":"redis"}}},`
+
+func (w *world) namespace(annotations string) {
+	w.Helper()
+	w.inNamespace("", namespaces, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"other","annotations":`+annotations+`}}`)
+}
+
+func (w *world) inNamespace(namespace string, r kube.Resource, body string) {
+	w.Helper()
+	if err := w.User.Create(w.Context(), r, namespace, kube.Raw(body), nil, kube.WriteOptions{}); err != nil {
+		w.Fatal(err)
+	}
+	w.Settle()
+}
+
+func (w *world) annotate(annotations string) {
+	w.Helper()
+	patch := kube.Raw(`{"metadata":{"annotations":` + annotations + `}}`)
+	if err := w.User.Patch(w.Context(), namespaces, kube.Key{Name: "other"}, kube.MergePatch, patch, nil, kube.WriteOptions{}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+const otherPod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"secret-name","labels":{"app":"redis"}},"spec":{` + containers + `}}`
+
+func TestASourceInAnotherNamespaceNeedsItsConsent(t *testing.T) {
+	for annotation, allowed := range map[string]bool{`null`: false, `{"skiff.dev/allow-restart-triggers-from":"team-a,team-b"}`: false,
+		`{"skiff.dev/allow-restart-triggers-from":"team-a, default"}`: true, `{"skiff.dev/allow-restart-triggers-from":"*"}`: true} {
+		t.Run(annotation, func(t *testing.T) {
+			story(t, func(w *world) {
+				w.namespace(annotation)
+				w.inNamespace("other", pods, otherPod)
+				w.trigger("rt", fromOther+toPredixy)
+				w.Pass(10 * time.Second)
+				if allowed {
+					w.WantCondition("rt", "Ready", "True/Armed")
+					w.Want("pods", w.status("rt", "matchingPods"), 1)
+				} else {
+					w.WantCondition("rt", "Stalled", "True/SourceNotAllowed", "namespace other", `skiff.dev/allow-restart-triggers-from: "default"`)
+				}
+				w.Forget()
+				w.inNamespace("other", pods, strings.ReplaceAll(otherPod, "secret-name", "secret-too"))
+				w.Pass(time.Minute)
+				if text := string(w.JSONOf("rt")); !allowed && strings.Contains(text, "secret") {
+					t.Errorf("the trigger tells of pods that it may not see: %s", text)
+				}
+				if !allowed {
+					w.WantRequests()
+					w.wantRestarts(0)
+					return
+				}
+				w.wantRestarts(1)
+				w.annotate(`null`) // the consent ends
+				w.Pass(time.Minute)
+				w.inNamespace("other", pods, strings.ReplaceAll(otherPod, "secret-name", "secret-three"))
+				w.Pass(10 * time.Minute)
+				w.wantRestarts(1)
+				w.WantCondition("rt", "Stalled", "True/SourceNotAllowed")
+				if text := string(w.JSONOf("rt")); strings.Contains(text, "secret-three") {
+					t.Errorf("the trigger tells of pods that it may not see any more: %s", text)
+				}
+				w.annotate(`{"skiff.dev/allow-restart-triggers-from":"default"}`)
+				w.Pass(10 * time.Minute)
+				w.WantCondition("rt", "Ready", "True/Armed")
+				w.wantRestarts(1) // what happened meanwhile does not count
+			})
+		})
+	}
+}
+
+func TestANamespaceThatCannotBeReadAllowsNothingAndThatIsSaid(t *testing.T) {
+	story(t, func(w *world) {
+		w.API.Inject(fakeapi.Fault{UserAgent: operatortest.Agent, Verb: "get", Resource: "namespaces", Reply: &fakeapi.Reply{Code: 403,
+			Reason: "Forbidden", Message: `namespaces "other" is forbidden: User "skiff" cannot get resource "namespaces"`}})
+		w.namespace(`{"skiff.dev/allow-restart-triggers-from":"*"}`)
+		w.trigger("rt", fromOther+toPredixy)
+		w.trigger("own", selectRedis+","+toPredixy)
+		w.Pass(time.Minute)
+		w.WantCondition("rt", "Stalled", "True/SourceNotAllowed", "cannot get resource", "grant get on namespaces")
+		w.WantCondition("own", "Ready", "True/Armed")
+	})
+}
+
+func TestAMissingNamespaceIsNotToldFromOneThatDoesNotAllow(t *testing.T) {
+	story(t, func(w *world) {
+		w.trigger("rt", fromOther+toPredixy)
+		w.Pass(time.Second)
+		missing := w.Message("rt", "Ready")
+		w.namespace(`null`)
+		w.Pass(10 * time.Minute)
+		w.WantCondition("rt", "Ready", "False/SourceNotAllowed")
+		w.Want("message", w.Message("rt", "Ready"), missing)
+	})
+}
+
+// The digests of an address in two triggers must not be the same, nor such as could be looked up in a table.
+func TestDigestsAreSaltedPerTrigger(t *testing.T) {
+	story(t, func(w *world) {
+		w.trigger("one", selectRedis+","+toPredixy)
+		w.trigger("two", selectRedis+","+toPredixy)
+		w.Pass(time.Second)
+		one, _ := decodeDigest(w.status("one", "seen").(string))
+		two, _ := decodeDigest(w.status("two", "seen").(string))
+		a, b := one.pods["redis-0"], two.pods["redis-0"]
+		if a.ip == "" || a.ip == b.ip || a.uid == b.uid || a.ip == hash(at(w.API.Get(pods, in("redis-0")), "status", "podIP").(string)) {
+			t.Errorf("digests %+v and %+v", a, b)
+		}
+	})
+}

@@ -29,10 +29,11 @@ type childKind struct {
 }
 
 const (
-	podTemplate = `{"metadata":{"labels":{"a":"b"}},"spec":{"terminationGracePeriodSeconds":0,"containers":[{"name":"c","image":"nginx",
-		"resources":{"requests":{"cpu":"0.5","memory":"0.5Gi"}},"env":[{"name":"E","value":""}],"ports":[{"containerPort":80}]}]}}`
+	podTemplate = `{"metadata":{"labels":{"a":"b"}},"spec":{"terminationGracePeriodSeconds":0,"containers":[{"name":"c",
+		"image":"nginx","resources":{"requests":{"cpu":"0.5","memory":"0.5Gi"}},"env":[{"name":"E","value":""}],"ports":[{"containerPort":80}]}]}}`
 	workload      = `"selector":{"matchLabels":{"a":"b"}},"template":` + podTemplate
-	otherWorkload = `"selector":{"matchLabels":{"a":"c"}},"template":{"metadata":{"labels":{"a":"c"}},"spec":{"containers":[{"name":"c","image":"nginx"}]}}`
+	otherWorkload = `"selector":{"matchLabels":{"a":"c"}},"template":{"metadata":{"labels":{"a":"c"}},
+		"spec":{"containers":[{"name":"c","image":"nginx"}]}}`
 	jobTemplate   = `{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"nginx"}]}}`
 )
 
@@ -40,7 +41,8 @@ var childKinds = []childKind{
 	{kube.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"},
 		`"spec":{"replicas":1,` + workload + `}`, `{"spec":{"replicas":2}}`, `"spec":{` + otherWorkload + `}`},
 	{kube.Resource{Group: "apps", Version: "v1", Plural: "statefulsets", Kind: "StatefulSet"},
-		`"spec":{"replicas":1,"serviceName":"x",` + workload + `}`, `{"spec":{"replicas":2}}`, `"spec":{"serviceName":"y",` + workload + `}`},
+		`"spec":{"replicas":1,"serviceName":"x",` + workload + `}`, `{"spec":{"replicas":2}}`,
+		`"spec":{"serviceName":"y",` + workload + `}`},
 	{kube.Resource{Group: "apps", Version: "v1", Plural: "daemonsets", Kind: "DaemonSet"},
 		`"spec":{"minReadySeconds":1,` + workload + `}`, `{"spec":{"minReadySeconds":5}}`, `"spec":{` + otherWorkload + `}`},
 	{kube.Resource{Version: "v1", Plural: "services", Kind: "Service"},
@@ -56,7 +58,8 @@ var childKinds = []childKind{
 		`"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]`,
 		`{"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get","delete"]}]}`, ""},
 	{kube.Resource{Group: "rbac.authorization.k8s.io", Version: "v1", Plural: "rolebindings", Kind: "RoleBinding"},
-		`"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"r"},"subjects":[{"kind":"ServiceAccount","name":"s"}]`,
+		`"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"r"},
+			"subjects":[{"kind":"ServiceAccount","name":"s"}]`,
 		`{"subjects":[]}`, `"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"other"}`},
 	{kube.Resource{Group: "autoscaling", Version: "v2", Plural: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler"},
 		`"spec":{"maxReplicas":3,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"none"},
@@ -77,7 +80,8 @@ var childKinds = []childKind{
 		`"spec":{"schedule":"0 0 1 1 *","suspend":true,"jobTemplate":{"spec":{"template":` + jobTemplate + `}}}`,
 		`{"spec":{"schedule":"1 0 1 1 *"}}`, ""},
 	{kube.Resource{Version: "v1", Plural: "persistentvolumeclaims", Kind: "PersistentVolumeClaim"},
-		`"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1024Mi"}}}`, `{"metadata":{"labels":{"app.kubernetes.io/name":"other"}}}`,
+		`"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1024Mi"}}}`,
+		`{"metadata":{"labels":{"app.kubernetes.io/name":"other"}}}`,
 		`"spec":{"accessModes":["ReadWriteMany"],"resources":{"requests":{"storage":"1024Mi"}}}`},
 	{kube.Resource{Group: "example.com", Version: "v1", Plural: "pages", Kind: "Page"},
 		`"spec":{"text":"hello","replicas":1}`, `{"spec":{"text":"defaced"}}`, `"spec":{"text":"hello","replicas":"many"}`},
@@ -131,8 +135,8 @@ func newParent(t *testing.T, c *Cluster, r kube.Resource) *parent {
 	if p.client, err = kube.New(cfg); err != nil {
 		t.Fatal(err)
 	}
-	p.mirror = cache.New[*apply.Live[kube.Raw]](cache.Options{Resource: r, Namespaces: []string{p.NS}, LabelSelector: apply.ManagedBySelector,
-		Client: p.client, Log: logr.Discard()})
+	p.mirror = cache.New[*apply.Live[kube.Raw]](cache.Options{Resource: r, Namespaces: []string{p.NS},
+		LabelSelector: apply.ManagedBySelector, Client: p.client, Log: logr.Discard()})
 	ctx, cancel := context.WithCancel(noContext)
 	var running sync.WaitGroup
 	running.Go(func() { p.mirror.Run(ctx) })
@@ -145,8 +149,8 @@ func newParent(t *testing.T, c *Cluster, r kube.Resource) *parent {
 		t.Fatal(err)
 	}
 	p.Kubectl("create", "configmap", "owner")
-	p.owner = apply.Owner{Resource: kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}, Namespace: p.NS, Name: "owner",
-		UID: p.get("/api/v1/namespaces/" + p.NS + "/configmaps/owner").UID()}
+	p.owner = apply.Owner{Resource: kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}, Namespace: p.NS,
+		Name: "owner", UID: p.get("/api/v1/namespaces/" + p.NS + "/configmaps/owner").UID()}
 	p.restart()
 	return p
 }

@@ -30,11 +30,12 @@ type childKind struct {
 
 const (
 	podTemplate = `{"metadata":{"labels":{"a":"b"}},"spec":{"terminationGracePeriodSeconds":0,"containers":[{"name":"c",
-		"image":"nginx","resources":{"requests":{"cpu":"0.5","memory":"0.5Gi"}},"env":[{"name":"E","value":""}],"ports":[{"containerPort":80}]}]}}`
+		"image":"nginx","resources":{"requests":{"cpu":"0.5","memory":"0.5Gi"}},"env":[{"name":"E","value":""}],
+		"ports":[{"containerPort":80}]}]}}`
 	workload      = `"selector":{"matchLabels":{"a":"b"}},"template":` + podTemplate
 	otherWorkload = `"selector":{"matchLabels":{"a":"c"}},"template":{"metadata":{"labels":{"a":"c"}},
 		"spec":{"containers":[{"name":"c","image":"nginx"}]}}`
-	jobTemplate   = `{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"nginx"}]}}`
+	jobTemplate = `{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"nginx"}]}}`
 )
 
 var childKinds = []childKind{
@@ -53,7 +54,8 @@ var childKinds = []childKind{
 	{kube.Resource{Version: "v1", Plural: "secrets", Kind: "Secret"},
 		`"data":{"k":"dg=="},"type":"Opaque"`, `{"data":{"k":"dw=="}}`, `"data":{"k":"dg=="},"type":"example.com/other"`},
 	{kube.Resource{Version: "v1", Plural: "serviceaccounts", Kind: "ServiceAccount"},
-		`"automountServiceAccountToken":false,"imagePullSecrets":[{"name":"s"}]`, `{"automountServiceAccountToken":true}`, ""},
+		`"automountServiceAccountToken":false,"imagePullSecrets":[{"name":"s"}]`,
+		`{"automountServiceAccountToken":true}`, ""},
 	{kube.Resource{Group: "rbac.authorization.k8s.io", Version: "v1", Plural: "roles", Kind: "Role"},
 		`"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]`,
 		`{"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get","delete"]}]}`, ""},
@@ -61,7 +63,8 @@ var childKinds = []childKind{
 		`"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"r"},
 			"subjects":[{"kind":"ServiceAccount","name":"s"}]`,
 		`{"subjects":[]}`, `"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"other"}`},
-	{kube.Resource{Group: "autoscaling", Version: "v2", Plural: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler"},
+	{kube.Resource{Group: "autoscaling", Version: "v2", Plural: "horizontalpodautoscalers",
+		Kind: "HorizontalPodAutoscaler"},
 		`"spec":{"maxReplicas":3,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"none"},
 			"metrics":[{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":50}}}]}`,
 		`{"spec":{"maxReplicas":4}}`, ""},
@@ -87,9 +90,9 @@ var childKinds = []childKind{
 		`"spec":{"text":"hello","replicas":1}`, `{"spec":{"text":"defaced"}}`, `"spec":{"text":"hello","replicas":"many"}`},
 }
 
-// The engine of package apply on a real server, with each kind that people make children of: created and settled with one
-// write, a declared field that is changed by hand restored, what cannot be changed refused once, and deleted when it is not
-// declared any more.
+// The engine of package apply on a real server, with each kind that people make children of: created and settled with
+// one write, a declared field that is changed by hand restored, what cannot be changed refused once, and deleted when
+// it is not declared any more.
 func TestChildrenOfAllKinds(t *testing.T) {
 	s := newScope(t)
 	if err := applyFiles(s.c, filepath.Join(repository, "internal", "operator", "testdata", "pages.yaml")); err != nil {
@@ -105,7 +108,8 @@ func TestChildrenOfAllKinds(t *testing.T) {
 	t.Run("OfAClusterScopedOwner", func(t *testing.T) {
 		t.Parallel()
 		p := newParent(t, s.c, childKinds[4].r)
-		p.owner = apply.Owner{Resource: kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true},
+		namespaces := kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
+		p.owner = apply.Owner{Resource: namespaces,
 			Name: p.NS, UID: p.get("/api/v1/namespaces/" + p.NS).UID()}
 		p.live(childKinds[4])
 	})

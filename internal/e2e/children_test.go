@@ -182,7 +182,7 @@ func (p *parent) settle(members string) apply.Result {
 	p.Helper()
 	first := p.apply(members)
 	for range 10 {
-		time.Sleep(100 * time.Millisecond)
+		p.waitMoment(100 * time.Millisecond)
 		if r := p.apply(members); r.Err != nil || r.Outcome != apply.Unchanged && r.Outcome != apply.Applied {
 			p.Fatalf("%v %s %v", r.Outcome, r.Message, r.Err)
 		}
@@ -221,7 +221,7 @@ func (p *parent) live(k childKind) {
 	}
 	p.Merge(path, k.tamper)
 	before := p.settled(path)
-	time.Sleep(200 * time.Millisecond) // the event
+	p.waitMoment(200 * time.Millisecond) // the event
 	if r := p.settle(k.body); r.Outcome != apply.Applied || len(r.Differences) == 0 {
 		p.Errorf("after a change by hand: %v %s %v", r.Outcome, r.Message, r.Err)
 	}

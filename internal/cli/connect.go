@@ -58,7 +58,7 @@ func connect(f kubeconfig.Flags, warn func(string)) (*kube.Client, string, error
 
 // warnTo returns a function that prints each warning on a line of stderr.
 func warnTo(stderr io.Writer) func(string) {
-	return func(msg string) { fmt.Fprintf(stderr, "skiff: warning: %s\n", msg) }
+	return func(msg string) { fmt.Fprintf(stderr, "skiff: warning: %s\n", kube.Text(msg)) }
 }
 
 // withAdvice adds the next step to common connection errors.

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 	"syscall"
+	"unicode"
+	"unicode/utf16"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -209,8 +211,34 @@ func (p *printer) print(event string, m *kube.Meta, text string) error {
 			line += "  " + text
 		}
 	}
+	// What others wrote must not reach the terminal as a control sequence.
+	if p.output == "json" {
+		line = printableJSON(line)
+	} else {
+		line = kube.Printable(line, maxLine)
+	}
 	_, err := io.WriteString(p.out, line+"\n")
 	return err
+}
+
+// maxLine is more than all columns of an object take.
+const maxLine = 16 << 10
+
+// printableJSON escapes the characters that JSON allows in its strings and a terminal acts upon.
+func printableJSON(text string) string {
+	var out strings.Builder
+	for _, r := range text {
+		switch {
+		case r == ' ' || r < 0x7f || unicode.IsGraphic(r):
+			out.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&out, `\u%04x`, r)
+		}
+	}
+	return out.String()
 }
 
 // name returns the object's name in the form of kubectl -o name: "pod/web", "deployment.apps/web".

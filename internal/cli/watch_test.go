@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unicode"
 
 	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
@@ -285,4 +286,30 @@ func TestWatchWithoutTheRightToListIsAnError(t *testing.T) {
 	defer s.Close()
 	skiff(t, "watch", "pods", "--server", s.URL).want(t, exitFailed, "pods is forbidden",
 		"a Role or ClusterRole must grant this")
+}
+
+func TestWatchDoesNotLetTheTextOfAnEventReachTheTerminal(t *testing.T) {
+	c := newCluster(t, fakeapi.Options{})
+	events := kube.Resource{Group: "events.k8s.io", Version: "v1", Plural: "events", Kind: "Event"}
+	const evil = "\x1b]52;c;aGk=\x07\u009b2J\x1b]0;title\x07\u202eevil"
+	note, err := json.Marshal(evil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.create(events, "default", map[string]any{"metadata": map[string]any{"name": "e"}, "type": "Normal", "reason": "R",
+		"action": "A", "note": json.RawMessage(note), "reportingController": "x.y/z", "reportingInstance": "i",
+		"eventTime": "2026-01-01T00:00:00.000000Z",
+		"regarding": map[string]any{"kind": "Pod", "namespace": "default", "name": "p"}})
+	for _, output := range []string{"", "wide", "json"} {
+		f := follow(t, "watch", "events.events.k8s.io", "-o", output, "--server", c.url())
+		line := f.next()
+		f.stop()
+		if strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsGraphic(r) }) || !strings.Contains(line, "52;c;aGk=") {
+			t.Errorf("-o %q prints %q", output, line)
+		}
+		var object struct{ Object struct{ Note string } }
+		if output == "json" && (json.Unmarshal([]byte(line), &object) != nil || object.Object.Note != evil) {
+			t.Errorf("the JSON has another note: %q", object.Object.Note)
+		}
+	}
 }

@@ -137,6 +137,9 @@ func (s *Server) strictness(w http.ResponseWriter, r *request, o map[string]any,
 	return complain(w, r, duplicates, unknown)
 }
 
+// maxComplaints is how many fields are named; the real server has the same limit.
+const maxComplaints = 100
+
 // complain refuses, returns as warnings or ignores the findings of strict validation.
 func complain(w http.ResponseWriter, r *request, duplicates, unknown []string) error {
 	var complaints []string
@@ -146,6 +149,7 @@ func complain(w http.ResponseWriter, r *request, duplicates, unknown []string) e
 	for _, u := range unknown {
 		complaints = append(complaints, fmt.Sprintf("unknown field %q", u))
 	}
+	complaints = complaints[:min(len(complaints), maxComplaints)]
 	switch mode := r.query.Get("fieldValidation"); mode {
 	case "Strict":
 		if len(complaints) > 0 {

@@ -104,6 +104,9 @@ type TLS struct {
 	err    error // why serving ended, if not by Close; read after served
 }
 
+// readHeaderTimeout is the real server's: a client that opens connections and says nothing must not keep them.
+const readHeaderTimeout = 32 * time.Second
+
 // ListenTLS serves HTTP/1.1 and HTTP/2 on addr ("127.0.0.1:0" takes any free port) until Close.
 func (s *Server) ListenTLS(addr string) (*TLS, error) {
 	cert, ca, err := newCertificate()
@@ -117,7 +120,7 @@ func (s *Server) ListenTLS(addr string) (*TLS, error) {
 	t := &TLS{URL: "https://" + ln.Addr().String(), CA: ca}
 	t.server = &http.Server{Handler: s, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert},
 		MinVersion: tls.VersionTLS12},
-		ErrorLog: silent}
+		ReadHeaderTimeout: readHeaderTimeout, ErrorLog: silent}
 	t.served.Go(func() {
 		if err := t.server.ServeTLS(&freezingListener{ln, &t.frozen}, "", ""); !errors.Is(err, http.ErrServerClosed) {
 			t.err = err

@@ -68,11 +68,11 @@ func (p *place) String() string {
 	case p == nil:
 		return ""
 	case p.key != nil:
-		return p.up.String() + short(KeyString(p.key))
+		return p.up.String() + Short(KeyString(p.key))
 	case p.field == "":
 		return fmt.Sprintf("%s[%d]", p.up.String(), p.index)
 	}
-	return join(p.up.String(), short(p.field))
+	return join(p.up.String(), Short(p.field))
 }
 
 func (c *comparison) compare(n *Node, desired, live any, at *place) {
@@ -168,7 +168,7 @@ func (c *comparison) compareSets(desired, live []any, at *place) {
 		if isText && members[text] || !isText && slices.ContainsFunc(others, func(w any) bool { return Equal(v, w) }) {
 			continue
 		}
-		c.differs(at, short(fmt.Sprintf("[=%v", v))+"]")
+		c.differs(at, Short(fmt.Sprintf("[=%v", v))+"]")
 	}
 }
 

@@ -167,13 +167,14 @@ func pathOf(at []step) string {
 		if s.index >= 0 {
 			path += "[" + strconv.Itoa(s.index) + "]"
 		} else {
-			path = join(path, short(s.field))
+			path = join(path, Short(s.field))
 		}
 	}
 	return path
 }
 
-func short(s string) string {
+// Short cuts a name or value for a path.
+func Short(s string) string {
 	if len(s) <= maxStep {
 		return s
 	}

@@ -4,10 +4,9 @@ import (
 	"fmt"
 
 	"gopkg.in/yaml.v3"
-)
 
-// maxDepth limits the nesting of a body, as the real server does, so that a hostile body cannot exhaust the stack.
-const maxDepth = 10000
+	"skiff/internal/patch"
+)
 
 // DecodeYAML decodes one YAML document. Like patch.DecodeLenient for JSON, it returns the paths of duplicate keys.
 func DecodeYAML(data []byte) (value any, duplicates []string, err error) {
@@ -26,8 +25,8 @@ func DecodeYAML(data []byte) (value any, duplicates []string, err error) {
 }
 
 func yamlValue(n *yaml.Node, path string, duplicates *[]string, depth int) (any, error) {
-	if depth > maxDepth {
-		return nil, fmt.Errorf("line %d: nested too deeply", n.Line)
+	if depth > patch.MaxDepth {
+		return nil, fmt.Errorf("line %d: nested more than %d deep", n.Line, patch.MaxDepth)
 	}
 	switch n.Kind {
 	case yaml.AliasNode:
@@ -37,15 +36,15 @@ func yamlValue(n *yaml.Node, path string, duplicates *[]string, depth int) (any,
 		m := map[string]any{}
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			name := n.Content[i].Value
-			at := name
+			at := patch.Short(name)
 			if path != "" {
-				at = path + "." + name
+				at = path + "." + at
 			}
 			v, err := yamlValue(n.Content[i+1], at, duplicates, depth+1)
 			if err != nil {
 				return nil, err
 			}
-			if _, twice := m[name]; twice {
+			if _, twice := m[name]; twice && len(*duplicates) < patch.MaxDuplicates {
 				*duplicates = append(*duplicates, at)
 			}
 			m[name] = v

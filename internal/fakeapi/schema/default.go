@@ -43,7 +43,7 @@ func (s *Schema) fill(v any) any {
 		return v
 	}
 	if v == nil && !s.nullable && s.defaultValue != nil {
-		v = patch.Copy(s.defaultValue)
+		v = s.ownDefault()
 	}
 	switch v := v.(type) {
 	case map[string]any:
@@ -51,7 +51,7 @@ func (s *Schema) fill(v any) any {
 			if _, ok := v[name]; !ok && sub.defaultValue != nil {
 				v[name] = nil // filled below
 				if sub.nullable {
-					v[name] = patch.Copy(sub.defaultValue)
+					v[name] = sub.ownDefault()
 				}
 			}
 		}
@@ -65,6 +65,9 @@ func (s *Schema) fill(v any) any {
 	}
 	return v
 }
+
+// ownDefault returns a copy of the default, which follows the rule for nulls, too.
+func (s *Schema) ownDefault() any { return dropNulls(s, patch.Copy(s.defaultValue)) }
 
 // Prune returns object without the fields that the schema does not have, and their paths, which include unknown fields
 // of metadata.

@@ -211,6 +211,8 @@ func FuzzSchema(f *testing.F) {
 		f.Add([]byte(`{"type":"object","properties":{"spec":{"type":"object","default":{"a":null},`+
 			`"properties":{"a":{"type":"string","pattern":"a","nullable":true}}}}}`), []byte(encode(f, c["in"])))
 	}
+	f.Add([]byte(`{"type":"object","properties":{"":{"type":"object","default":{"a":null},`+
+		`"properties":{"a":{"type":"string"}}}}}`), []byte(`{}`))
 	f.Fuzz(func(t *testing.T, schemaBytes, objectBytes []byte) {
 		v, err := patch.Decode(objectBytes)
 		if err != nil {

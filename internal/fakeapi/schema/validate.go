@@ -278,6 +278,7 @@ func (s *Schema) identity(item any) (any, bool) {
 }
 
 func join(path, name string) string {
+	name = patch.Short(name)
 	if path == "" {
 		return name
 	}

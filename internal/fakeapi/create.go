@@ -14,15 +14,8 @@ func (s *Server) create(w http.ResponseWriter, r *request) error {
 	if r.sub != "" {
 		return methodNotAllowed()
 	}
-	a, err := negotiate(r)
+	a, o, err := s.readWrite(w, r)
 	if err != nil {
-		return err
-	}
-	o, err := s.readObject(w, r)
-	if err != nil {
-		return err
-	}
-	if err := checkDryRun(r); err != nil {
 		return err
 	}
 	var stored *store.Object
@@ -35,6 +28,19 @@ func (s *Server) create(w http.ResponseWriter, r *request) error {
 	}
 	s.nudge()
 	return s.respond(w, r, a, http.StatusCreated, stored)
+}
+
+// readWrite reads a POST or PUT: the form of the answer, and the object.
+func (s *Server) readWrite(w http.ResponseWriter, r *request) (accept, map[string]any, error) {
+	a, err := negotiate(r)
+	if err != nil {
+		return a, nil, err
+	}
+	o, err := s.readObject(w, r)
+	if err != nil {
+		return a, nil, err
+	}
+	return a, o, checkDryRun(r)
 }
 
 func checkDryRun(r *request) error {
@@ -56,14 +62,7 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 		o = k.Store(o)
 		meta = obj.Map(o, "metadata")
 	}
-	if ns := obj.String(meta, "namespace"); ns != "" && ns != r.namespace {
-		if k.ClusterScoped {
-			return nil, invalid(aboutKind(k.Resource, obj.String(meta, "name")),
-				[]kinds.Cause{kinds.Forbidden("metadata.namespace", "not allowed on this type")})
-		}
-		return nil, badRequest("the namespace of the provided object does not match the namespace sent on the request")
-	}
-	if err := namespaceOpen(tx, r, obj.String(meta, "name")); err != nil {
+	if err := checkNamespace(tx, r, meta); err != nil {
 		return nil, err
 	}
 	if u.applied {
@@ -114,6 +113,19 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 		return nil, plainError(requestTooLarge)
 	}
 	return tx.Put(k.TableName(), key, o, k.Shape), nil
+}
+
+// checkNamespace checks that a new object is for the namespace of the request, and that this one takes new objects.
+func checkNamespace(tx *store.Tx, r *request, meta map[string]any) error {
+	name := obj.String(meta, "name")
+	if ns := obj.String(meta, "namespace"); ns != "" && ns != r.namespace {
+		if r.kind.ClusterScoped {
+			return invalid(aboutKind(r.kind.Resource, name),
+				[]kinds.Cause{kinds.Forbidden("metadata.namespace", "not allowed on this type")})
+		}
+		return badRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	return namespaceOpen(tx, r, name)
 }
 
 // complete makes a sent object complete: it drops the fields that Go's types drop, and adds those that they show, the

@@ -31,7 +31,16 @@ type deleteOptions struct {
 
 var deleteOptionsKind = kube.Resource{Version: "v1", Kind: "DeleteOptions"}
 
+// readDeleteOptions reads and checks the options of a DELETE.
 func readDeleteOptions(r *request) (deleteOptions, error) {
+	o, err := parseDeleteOptions(r)
+	if err == nil {
+		err = o.check()
+	}
+	return o, err
+}
+
+func parseDeleteOptions(r *request) (deleteOptions, error) {
 	o := deleteOptions{policy: r.query.Get("propagationPolicy"), dryRun: r.dryRun(), dryRuns: r.query["dryRun"]}
 	if g := r.query.Get("gracePeriodSeconds"); g != "" {
 		n, err := strconv.ParseInt(g, 10, 64)
@@ -91,9 +100,6 @@ func (s *Server) delete(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	o, err := readDeleteOptions(r)
-	if err == nil {
-		err = o.check()
-	}
 	if err != nil {
 		return err
 	}
@@ -225,9 +231,6 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	o, err := readDeleteOptions(r)
-	if err == nil {
-		err = o.check()
-	}
 	if err != nil {
 		return err
 	}

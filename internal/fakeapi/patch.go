@@ -47,11 +47,7 @@ func (s *Server) patch(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	code := http.StatusOK
-	if created {
-		code = http.StatusCreated
-	}
-	return s.respond(w, r, a, code, stored)
+	return s.respond(w, r, a, written(created), stored)
 }
 
 func unsupportedPatch(r *request) error {

@@ -26,15 +26,8 @@ var errSame = errors.New("nothing changes")
 
 // update answers PUT.
 func (s *Server) update(w http.ResponseWriter, r *request) error {
-	a, err := negotiate(r)
+	a, o, err := s.readWrite(w, r)
 	if err != nil {
-		return err
-	}
-	o, err := s.readObject(w, r)
-	if err != nil {
-		return err
-	}
-	if err := checkDryRun(r); err != nil {
 		return err
 	}
 	meta := obj.Map(o, "metadata")
@@ -70,11 +63,15 @@ func (s *Server) update(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	code := http.StatusOK
+	return s.respond(w, r, a, written(created), stored)
+}
+
+// written is the HTTP status of a write that may have created the object.
+func written(created bool) int {
 	if created {
-		code = http.StatusCreated
+		return http.StatusCreated
 	}
-	return s.respond(w, r, a, code, stored)
+	return http.StatusOK
 }
 
 // change calls mutate with the stored object (nil if there is none) and stores the result in the same transaction,

@@ -129,11 +129,17 @@ func endpointsCell(o Object) any {
 	return cmp.Or(strings.Join(out, ","), "<none>")
 }
 
-func externalIP(o Object) any {
+// balancers returns the addresses of a Service's or an Ingress's load balancers.
+func balancers(o Object) []string {
 	var out []string
 	for _, in := range obj.Maps(o, "status", "loadBalancer", "ingress") {
 		out = append(out, cmp.Or(obj.String(in, "ip"), obj.String(in, "hostname")))
 	}
+	return out
+}
+
+func externalIP(o Object) any {
+	out := balancers(o)
 	for _, ip := range obj.Slice(o, "spec", "externalIPs") {
 		out = append(out, fmt.Sprint(ip))
 	}

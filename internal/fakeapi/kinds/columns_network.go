@@ -64,13 +64,7 @@ func ingressHosts(o Object) any {
 	return cmp.Or(strings.Join(hosts, ","), "*")
 }
 
-func ingressAddress(o Object) any {
-	var out []string
-	for _, in := range obj.Maps(o, "status", "loadBalancer", "ingress") {
-		out = append(out, cmp.Or(obj.String(in, "ip"), obj.String(in, "hostname")))
-	}
-	return strings.Join(out, ",")
-}
+func ingressAddress(o Object) any { return strings.Join(balancers(o), ",") }
 
 func classParameters(o Object) any {
 	p := obj.Map(o, "spec", "parameters")

@@ -233,11 +233,14 @@ func discovery(t *testing.T, documents map[string]string) *kube.Client {
 func TestResourcesAreFoundByAnyOfTheirNames(t *testing.T) {
 	const verbs = `"verbs":["get","list","watch"]`
 	c := discovery(t, map[string]string{
-		"/api/v1": `{"resources":[{"name":"pods/status","kind":"Pod"},{"name":"pods","singularName":"pod","kind":"Pod","namespaced":true,"shortNames":["po"],` + verbs + `},
+		"/api/v1": `{"resources":[{"name":"pods/status","kind":"Pod"},{"name":"pods","singularName":"pod",` +
+			`"kind":"Pod","namespaced":true,"shortNames":["po"],` + verbs + `},
 			{"name":"events","singularName":"event","kind":"Event","namespaced":true,` + verbs + `},
 			{"name":"componentstatuses","kind":"ComponentStatus","shortNames":["cs"],"verbs":["get","list"]}]}`,
-		"/apis": `{"groups":[{"name":"broken.example","preferredVersion":{"version":"v1"}},{"name":"apps","preferredVersion":{"version":"v1"}},
-			{"name":"events.k8s.io","preferredVersion":{"version":"v1"}},{"name":"skiff.dev","preferredVersion":{"version":"v1alpha1"}}]}`,
+		"/apis": `{"groups":[{"name":"broken.example","preferredVersion":{"version":"v1"}},
+			{"name":"apps","preferredVersion":{"version":"v1"}},
+			{"name":"events.k8s.io","preferredVersion":{"version":"v1"}},
+			{"name":"skiff.dev","preferredVersion":{"version":"v1alpha1"}}]}`,
 		"/apis/apps/v1": `{"resources":[{"name":"deployments","singularName":"deployment",` +
 			`"kind":"Deployment","namespaced":true,"shortNames":["deploy"],` + verbs + `}]}`,
 		"/apis/events.k8s.io/v1": `{"resources":[{"name":"events","singularName":"event","kind":"Event",` +

@@ -26,7 +26,10 @@ func BenchmarkPatchStatus(b *testing.B) {
 	b.ReportAllocs()
 	for i := range b.N {
 		ready := map[bool]string{true: "True", false: "False"}[i%2 == 0]
-		do(http.MethodPatch, pods+"/p/status", fmt.Sprintf(`{"status":{"phase":"Running","podIP":"10.0.0.1","conditions":[{"type":"Ready","status":%q,"reason":"r%d"}],
-			"containerStatuses":[{"name":"c","image":"i","imageID":"","ready":true,"restartCount":0,"state":{"running":{}}}]}}`, ready, i), string(kube.StrategicMergePatch))
+		do(http.MethodPatch, pods+"/p/status",
+			fmt.Sprintf(`{"status":{"phase":"Running","podIP":"10.0.0.1",
+				"conditions":[{"type":"Ready","status":%q,"reason":"r%d"}],
+				"containerStatuses":[{"name":"c","image":"i","imageID":"","ready":true,"restartCount":0,
+				"state":{"running":{}}}]}}`, ready, i), string(kube.StrategicMergePatch))
 	}
 }

@@ -234,7 +234,8 @@ func TestSchemasNameTheirKindAndTheParametersOfPatch(t *testing.T) {
 			t.Fatal(index.raw)
 		}
 		doc := w.must(200, "GET", fmt.Sprint(entry["serverRelativeURL"]), "")
-		for _, part := range []string{`"x-kubernetes-group-version-kind":[{"group":"example.com","kind":"Widget","version":"v1"}]`, `"name":"fieldValidation"`, `"name":"dryRun"`, `"minLength":1`} {
+		const kind = `"x-kubernetes-group-version-kind":[{"group":"example.com","kind":"Widget","version":"v1"}]`
+		for _, part := range []string{kind, `"name":"fieldValidation"`, `"name":"dryRun"`, `"minLength":1`} {
 			if !strings.Contains(doc.raw, part) {
 				t.Errorf("the document has no %s", part)
 			}
@@ -243,23 +244,31 @@ func TestSchemasNameTheirKindAndTheParametersOfPatch(t *testing.T) {
 }
 
 func TestScalersAreOneKindInTwoVersions(t *testing.T) {
-	const v1, v2 = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers", "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+	const v1, v2 = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers",
+		"/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
 	const target = `"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"maxReplicas":3`
 	inWorld(t, Options{}, func(w *world) {
 		w.must(201, "POST", v1, `{"metadata":{"name":"a"},"spec":{`+target+`,"targetCPUUtilizationPercentage":70}}`)
-		if a := w.must(200, "GET", v2+"/a", ""); fmt.Sprint(a.at("spec.metrics")) != "[map[resource:map[name:cpu target:map[averageUtilization:70 type:Utilization]] type:Resource]]" {
+		a := w.must(200, "GET", v2+"/a", "")
+		want := []any{map[string]any{"type": "Resource", "resource": map[string]any{"name": "cpu",
+			"target": map[string]any{"type": "Utilization", "averageUtilization": int64(70)}}}}
+		if !patch.Equal(a.at("spec.metrics"), want) {
 			t.Error(a.raw)
 		}
-		created := w.must(201, "POST", v2, `{"metadata":{"name":"b"},"spec":{`+target+`,"behavior":{"scaleDown":{"stabilizationWindowSeconds":5}},
-			"metrics":[{"type":"Resource","resource":{"name":"memory","target":{"type":"Utilization","averageUtilization":5}}}]}}`)
+		created := w.must(201, "POST", v2, `{"metadata":{"name":"b"},"spec":{`+target+
+			`,"behavior":{"scaleDown":{"stabilizationWindowSeconds":5}},
+			"metrics":[{"type":"Resource","resource":{"name":"memory",
+			"target":{"type":"Utilization","averageUtilization":5}}}]}}`)
 		shown := w.must(200, "GET", v1+"/b", "")
-		if shown.at("spec.targetCPUUtilizationPercentage") != nil || shown.at("spec.metrics") != nil || shown.at("apiVersion") != "autoscaling/v1" {
+		if shown.at("spec.targetCPUUtilizationPercentage") != nil || shown.at("spec.metrics") != nil ||
+			shown.at("apiVersion") != "autoscaling/v1" {
 			t.Error(shown.raw)
 		}
 		// A change through the old version loses nothing that it cannot show.
 		w.must(200, "PATCH", v1+"/b", `{"spec":{"maxReplicas":4}}`, "Content-Type", string(kube.MergePatch))
 		b := w.must(200, "GET", v2+"/b", "")
-		if b.at("spec.maxReplicas") != int64(4) || b.at("metadata.annotations") != nil || !patch.Equal(b.at("spec.metrics"), created.at("spec.metrics")) ||
+		if b.at("spec.maxReplicas") != int64(4) || b.at("metadata.annotations") != nil ||
+			!patch.Equal(b.at("spec.metrics"), created.at("spec.metrics")) ||
 			!patch.Equal(b.at("spec.behavior"), created.at("spec.behavior")) {
 			t.Error(b.raw)
 		}
@@ -272,13 +281,16 @@ func TestRequestsHaveLimitsAndForms(t *testing.T) {
 		x := func(n int) string { return strings.Repeat("x", n) }
 		refused := func(code int, method, path, body, message string, header ...string) {
 			t.Helper()
-			if a := w.must(code, method, path, body, header...); a.at("message") != message || a.at("kind") != "Status" || a.header.Get("Content-Type") != "application/json" {
+			if a := w.must(code, method, path, body, header...); a.at("message") != message ||
+				a.at("kind") != "Status" || a.header.Get("Content-Type") != "application/json" {
 				t.Errorf("%s", a.raw)
 			}
 		}
 		refused(413, "POST", configMaps, `{"data":{"a":"`+x(3<<20)+`"}}`, "Request entity too large: limit is 3145728")
-		refused(422, "POST", configMaps, `{"metadata":{"name":"a"},"data":{"a":"`+x(1<<20)+`","b":"x"}}`, `ConfigMap "a" is invalid: []: Too long: may not be more than 1048576 bytes`)
-		refused(422, "POST", "/api/v1/namespaces/default/secrets", `{"metadata":{"name":"a"},"stringData":{"a":"`+x(1<<20)+`","b":"x"}}`,
+		refused(422, "POST", configMaps, `{"metadata":{"name":"a"},"data":{"a":"`+x(1<<20)+`","b":"x"}}`,
+			`ConfigMap "a" is invalid: []: Too long: may not be more than 1048576 bytes`)
+		refused(422, "POST", "/api/v1/namespaces/default/secrets",
+			`{"metadata":{"name":"a"},"stringData":{"a":"`+x(1<<20)+`","b":"x"}}`,
 			`Secret "a" is invalid: data: Too long: may not be more than 1048576 bytes`)
 		w.must(201, "POST", configMaps, `{"metadata":{"name":"a"},"data":{"a":"`+x(1<<20)+`"}}`)
 		const tooMuch = "etcdserver: request is too large"
@@ -286,15 +298,20 @@ func TestRequestsHaveLimitsAndForms(t *testing.T) {
 		refused(500, "POST", pods, large, tooMuch)
 		w.must(201, "POST", pods+"?dryRun=All", large) // which never comes to etcd
 		w.must(201, "POST", pods, podBody("grown"))
-		refused(500, "PATCH", pods+"/grown", `{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"`+x(3<<19)+`"}]}}`, tooMuch, "Content-Type", string(kube.StrategicMergePatch))
+		refused(500, "PATCH", pods+"/grown",
+			`{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"`+x(3<<19)+`"}]}}`, tooMuch,
+			"Content-Type", string(kube.StrategicMergePatch))
 		if a := w.must(200, "GET", pods+"/grown", ""); a.at("metadata.labels") != nil {
 			t.Error("a part of what was refused is stored")
 		}
 		refused(405, "PUT", configMaps, "{}", "the server does not allow this method on the requested resource")
-		refused(415, "POST", configMaps, "{}", "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf",
+		refused(415, "POST", configMaps, "{}", "the body of the request was in an unknown format - accepted media "+
+			"types include: application/json, application/yaml, application/vnd.kubernetes.protobuf",
 			"Content-Type", "text/plain")
-		refused(406, "GET", configMaps, "", "406: Not Acceptable\n\nAvailable representations: application/json", "Accept", "text/html")
-		if a := w.must(404, "GET", "/nope", ""); a.raw != "404 page not found\n" || !strings.HasPrefix(a.header.Get("Content-Type"), "text/plain") {
+		refused(406, "GET", configMaps, "", "406: Not Acceptable\n\nAvailable representations: application/json",
+			"Accept", "text/html")
+		if a := w.must(404, "GET", "/nope", ""); a.raw != "404 page not found\n" ||
+			!strings.HasPrefix(a.header.Get("Content-Type"), "text/plain") {
 			t.Errorf("%v %s", a.header, a.raw)
 		}
 	})
@@ -310,20 +327,23 @@ func TestWhatIsNotServedSaysSoAtOnce(t *testing.T) {
 		w.must(200, "GET", "/readyz", "")
 		w.must(200, "GET", configMaps, "", auth...)
 		w.must(415, "POST", configMaps, "{}", append(auth, "Content-Type", "application/cbor")...)
-		w.must(http.StatusRequestEntityTooLarge, "POST", configMaps, `{"data":{"a":"`+strings.Repeat("x", maxBody)+`"}}`, auth...)
+		w.must(http.StatusRequestEntityTooLarge, "POST", configMaps, `{"data":{"a":"`+
+			strings.Repeat("x", maxBody)+`"}}`, auth...)
 		if a := w.must(404, "GET", "/nope", "", auth...); a.raw != "404 page not found\n" {
 			t.Error(a.raw)
 		}
 		w.must(405, "PUT", configMaps, "{}", auth...)
 		w.must(404, "GET", "/api/v1/namespaces/default/pods/a/log", "", auth...)
-		w.must(201, "POST", "/api/v1/namespaces/default/pods", `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"x"}]}}`, auth...)
+		w.must(201, "POST", "/api/v1/namespaces/default/pods",
+			`{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"x"}]}}`, auth...)
 		for path, message := range map[string]string{
 			"log":         "nothing runs in this pod: skiff's embedded API server serves no log",
 			"exec":        "nothing runs in this pod: skiff's embedded API server serves no exec",
 			"portforward": "nothing runs in this pod: skiff's embedded API server serves no portforward",
 			"eviction":    "the subresource eviction of pods is not served by skiff's embedded API server",
 		} {
-			if a := w.must(501, "GET", "/api/v1/namespaces/default/pods/a/"+path, "", auth...); a.at("message") != message {
+			if a := w.must(501, "GET", "/api/v1/namespaces/default/pods/a/"+path, "",
+				auth...); a.at("message") != message {
 				t.Errorf("%s: %s", path, a.raw)
 			}
 		}

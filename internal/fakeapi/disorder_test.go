@@ -181,7 +181,8 @@ func TestBookmarksComeInEachBadForm(t *testing.T) {
 			w.create(configMaps, "a")
 			w.s.Inject(Fault{Verb: "watch", Watch: WatchFault{Bookmarks: mode}})
 			watch := w.watch(configMaps +
-				"?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=599")
+				"?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan" +
+				"&timeoutSeconds=599")
 			defer watch.close()
 			began := time.Now()
 			got := []string{watch.next().Type}

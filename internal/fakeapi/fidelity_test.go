@@ -12,7 +12,8 @@ import (
 
 // deployment returns one with a container that asks for so much CPU.
 func deployment(name, cpu string) string {
-	return `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"` + name + `"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},
+	return `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"` + name +
+		`"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},
 "spec":{"containers":[{"name":"c","image":"x:1","resources":{"requests":{"cpu":` + cpu + `,"memory":"1.5Gi"}}}]}}}}`
 }
 
@@ -32,7 +33,8 @@ func TestQuantitiesAreStoredInOneFormSoThatAnotherIsNoChange(t *testing.T) {
 			apply(200, "skiff", `"0.5"`), apply(200, "skiff", `0.5`), apply(200, "skiff", `"500m"`),
 			w.must(200, "PUT", deployments+"/d", strings.Replace(a.raw, `"500m"`, `"0.5"`, 1)),
 			w.must(200, "PATCH", deployments+"/d",
-				`{"spec":{"template":{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"0.500"}}}]}}}}`,
+				`{"spec":{"template":{"spec":{"containers":[{"name":"c",
+				"resources":{"requests":{"cpu":"0.500"}}}]}}}}`,
 				"Content-Type", string(kube.StrategicMergePatch)),
 		} {
 			if same.raw != a.raw {
@@ -54,9 +56,11 @@ func TestQuantitiesAreStoredInOneFormSoThatAnotherIsNoChange(t *testing.T) {
 func TestAServiceIsToldOfEachFieldThatIsWrong(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		for body, want := range map[string]string{
-			`{"metadata":{"name":"s"},"spec":{"ports":[{"port":0}]}}`: `Service "s" is invalid: [spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive, ` +
+			`{"metadata":{"name":"s"},"spec":{"ports":[{"port":0}]}}`: `Service "s" is invalid: ` +
+				`[spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive, ` +
 				`spec.ports[0].targetPort: Invalid value: 0: must be between 1 and 65535, inclusive]`,
-			`{"metadata":{"name":"s"},"spec":{"ports":[{"port":80,"targetPort":"-80"}]}}`: `Service "s" is invalid: [spec.ports[0].targetPort: Invalid value: "-80": must contain at least one letter (a-z), ` +
+			`{"metadata":{"name":"s"},"spec":{"ports":[{"port":80,"targetPort":"-80"}]}}`: `Service "s" is invalid: ` +
+				`[spec.ports[0].targetPort: Invalid value: "-80": must contain at least one letter (a-z), ` +
 				`spec.ports[0].targetPort: Invalid value: "-80": must not begin or end with a hyphen]`,
 		} {
 			if a := w.must(422, "POST", services, body); a.at("message") != want {

@@ -17,7 +17,8 @@ import (
 // needs kubectl.
 
 const (
-	tableFirst    = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
+	tableFirst = "application/json;as=Table;v=v1;g=meta.k8s.io," +
+		"application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
 	protobufFirst = "application/vnd.kubernetes.protobuf,application/json"
 	lastApplied   = "kubectl.kubernetes.io/last-applied-configuration"
 )
@@ -232,8 +233,10 @@ func TestDescribeReadsTheObjectTwiceAndItsEvents(t *testing.T) {
 		created := w.must(201, "POST", deployments, deployment("d", `"1"`))
 		uid := fmt.Sprint(created.at("metadata.uid"))
 		for name, about := range map[string]string{"ours": uid, "others": "another"} {
-			w.must(201, "POST", "/api/v1/namespaces/default/events", fmt.Sprintf(`{"metadata":{"name":%q},"reason":"Scaled","message":"m","type":"Normal",
-				"involvedObject":{"apiVersion":"apps/v1","kind":"Deployment","namespace":"default","name":"d","uid":%q}}`, name, about))
+			w.must(201, "POST", "/api/v1/namespaces/default/events",
+				fmt.Sprintf(`{"metadata":{"name":%q},"reason":"Scaled","message":"m","type":"Normal",
+				"involvedObject":{"apiVersion":"apps/v1","kind":"Deployment","namespace":"default","name":"d",
+				"uid":%q}}`, name, about))
 		}
 		dynamic := w.must(200, "GET", deployments+"/d", "", "Accept", "application/json")
 		typed := w.must(200, "GET", deployments+"/d", "", "Accept", protobufFirst)
@@ -242,7 +245,8 @@ func TestDescribeReadsTheObjectTwiceAndItsEvents(t *testing.T) {
 				typed.header.Get("Content-Type"), typed.raw)
 		}
 		selector := url.QueryEscape(
-			"involvedObject.name=d,involvedObject.namespace=default,involvedObject.kind=Deployment,involvedObject.uid=" + uid)
+			"involvedObject.name=d,involvedObject.namespace=default,involvedObject.kind=Deployment," +
+				"involvedObject.uid=" + uid)
 		if events := w.must(200, "GET", "/api/v1/namespaces/default/events?limit=500&fieldSelector="+selector, "",
 			"Accept", protobufFirst); itemNames(events) != "ours" {
 			t.Errorf("events: %s", events.raw)

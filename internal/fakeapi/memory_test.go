@@ -30,7 +30,8 @@ func bigPod(i int) string {
 	}
 	return fmt.Sprintf(`{"metadata":{"name":"web-%d","labels":{"app":"web","tier":"backend","version":"v1"},
 "annotations":{"prometheus.io/scrape":"true","checksum/config":"%064x"}},
-"spec":{"containers":[%s,%s],"volumes":[{"name":"config","configMap":{"name":"web"}},{"name":"cache","emptyDir":{}}]}}`,
+"spec":{"containers":[%s,%s],
+"volumes":[{"name":"config","configMap":{"name":"web"}},{"name":"cache","emptyDir":{}}]}}`,
 		i, i, container("main"), container("sidecar"))
 }
 

@@ -228,14 +228,22 @@ func TestAWatchEndsCleanlyAfterItsTimeout(t *testing.T) {
 // Rules: FS-26
 func TestListOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
+		const match = "resourceVersionMatch: "
 		for query, want := range map[string]string{
-			"resourceVersionMatch=Exact":                                               "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
-			"resourceVersionMatch=Exact&resourceVersion=0":                             `resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"`,
-			"resourceVersionMatch=foo&resourceVersion=4":                               `resourceVersionMatch: Unsupported value: "foo": supported values: "Exact", "NotOlderThan", ""`,
-			"sendInitialEvents=true":                                                   "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list",
-			"watch=1&sendInitialEvents=true":                                           "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-			"watch=1&resourceVersionMatch=NotOlderThan":                                "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-			"watch=1&sendInitialEvents=1&resourceVersionMatch=Exact&resourceVersion=1": `[resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan, resourceVersionMatch: Unsupported value: "Exact": supported values: "NotOlderThan"]`,
+			"resourceVersionMatch=Exact": match +
+				"Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+			"resourceVersionMatch=Exact&resourceVersion=0": match +
+				`Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"`,
+			"resourceVersionMatch=foo&resourceVersion=4": match +
+				`Unsupported value: "foo": supported values: "Exact", "NotOlderThan", ""`,
+			"sendInitialEvents=true": "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list",
+			"watch=1&sendInitialEvents=true": match +
+				"Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+			"watch=1&resourceVersionMatch=NotOlderThan": match +
+				"Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+			"watch=1&sendInitialEvents=1&resourceVersionMatch=Exact&resourceVersion=1": "[" + match +
+				"Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan, " + match +
+				`Unsupported value: "Exact": supported values: "NotOlderThan"]`,
 		} {
 			a := w.must(http.StatusUnprocessableEntity, "GET", configMaps+"?"+query, "")
 			if got := fmt.Sprint(a.at("message")); got != `ListOptions.meta.k8s.io "" is invalid: `+want {

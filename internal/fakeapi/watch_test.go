@@ -81,7 +81,8 @@ func TestAWatchFromNowhereBeginsWithWhatIsThere(t *testing.T) {
 			watch.close()
 		}
 		watch := w.watch(
-			"/api/v1/namespaces/kube-system/configmaps?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")
+			"/api/v1/namespaces/kube-system/configmaps?watch=1&sendInitialEvents=true" +
+				"&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")
 		if f := watch.next(); f.Type != "BOOKMARK" {
 			t.Errorf("an empty collection begins with %s", f.Type)
 		}
@@ -273,9 +274,16 @@ func TestADeletedDefinitionTakesItsObjectsItsWatchesAndItsPathAlong(t *testing.T
 	})
 }
 
-const widgetCRD = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},"spec":{
-"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget","shortNames":["wd"]},"versions":[{"name":"v1","served":true,"storage":true,
-"subresources":{"status":{},"scale":{"specReplicasPath":".spec.replicas","statusReplicasPath":".status.replicas","labelSelectorPath":".status.selector"}},
-"additionalPrinterColumns":[{"name":"Image","type":"string","jsonPath":".spec.image"},{"name":"Num","type":"integer","jsonPath":".spec.replicas","priority":1},{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}],
-"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","required":["image"],"properties":{"image":{"type":"string","minLength":1},"replicas":{"type":"integer","minimum":0},"port":{"type":"integer","default":80}}},
+const widgetCRD = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
+"metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com","scope":"Namespaced",
+"names":{"plural":"widgets","kind":"Widget","shortNames":["wd"]},
+"versions":[{"name":"v1","served":true,"storage":true,
+"subresources":{"status":{},"scale":{"specReplicasPath":".spec.replicas","statusReplicasPath":".status.replicas",
+"labelSelectorPath":".status.selector"}},
+"additionalPrinterColumns":[{"name":"Image","type":"string","jsonPath":".spec.image"},
+{"name":"Num","type":"integer","jsonPath":".spec.replicas","priority":1},
+{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}],
+"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","required":["image"],
+"properties":{"image":{"type":"string","minLength":1},"replicas":{"type":"integer","minimum":0},
+"port":{"type":"integer","default":80}}},
 "status":{"type":"object","properties":{"replicas":{"type":"integer"},"selector":{"type":"string"}}}}}}}]}}`

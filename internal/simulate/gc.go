@@ -21,7 +21,8 @@ type collector struct {
 	resources []kube.Resource
 	mirrors   []*cache.Store[*object] // one per resource
 	paused    *atomic.Bool            // of Cluster.PauseGC
-	last      time.Time               // end of the last sweep without an error; there is one key, so one reconcile at a time
+	// end of the last sweep without an error
+	last time.Time
 }
 
 // sweepEvery is the shortest interval between two sweeps. Sweeping ten thousand objects takes about 10 ms, so this is

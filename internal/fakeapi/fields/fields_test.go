@@ -39,7 +39,8 @@ func TestValuesOfTheWrongTypeAreNamedInGosWords(t *testing.T) {
 	deployment := For("apps/v1", "Deployment")
 	lease := object(t, `{"spec":{"renewTime":"2026-01-01T00:00:00Z"}}`)
 	if got, want := For("coordination.k8s.io/v1", "Lease").TypeError(lease),
-		`parsing time "2026-01-01T00:00:00Z" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "Z" as ".000000"`; got != want {
+		`parsing time "2026-01-01T00:00:00Z" as "2006-01-02T15:04:05.000000Z07:00": `+
+			`cannot parse "Z" as ".000000"`; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	for text, want := range map[string]string{

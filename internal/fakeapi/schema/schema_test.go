@@ -139,7 +139,9 @@ func TestSchemasAreRefusedAsByARealServer(t *testing.T) {
 
 // Rules: FC-05
 func TestRulesInCELAreRefused(t *testing.T) {
-	_, causes := Parse(decode(t, `{'type':'object','properties':{'spec':{'type':'object','properties':{'n':{'type':'integer'}},
+	_,
+		causes := Parse(decode(t,
+		`{'type':'object','properties':{'spec':{'type':'object','properties':{'n':{'type':'integer'}},
 		'x-kubernetes-validations':[{'rule':'self.n > 1'}]}}}`), "schema")
 	want := []string{"FieldValueForbidden schema.properties[spec].x-kubernetes-validations: Forbidden: rules in CEL " +
 		"are not supported by this server, and would have no effect"}
@@ -187,7 +189,8 @@ func TestTheNodeOfASchemaSaysHowFieldsAreOwned(t *testing.T) {
 // Rules: FC-03
 func TestDefaultsAreFilledOnReadWithoutTouchingTheStoredObject(t *testing.T) {
 	s, causes := Parse(decode(t, `{'type':'object','properties':{'spec':{'type':'object','default':{},'properties':{
-		'a':{'type':'string','default':'x'},'m':{'type':'object','additionalProperties':{'type':'string','default':'y'}}}}}}`), "schema")
+		'a':{'type':'string','default':'x'},'m':{'type':'object','additionalProperties':{'type':'string',
+		'default':'y'}}}}}}`), "schema")
 	if len(causes) > 0 {
 		t.Fatal(causes)
 	}

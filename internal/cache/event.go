@@ -14,6 +14,10 @@ func (r *Reflector[T]) handle(ctx context.Context, s state[T], ev kube.Event[T])
 		if older(ev.ResourceVersion, s.rv) {
 			return r.outdated(ctx, s)
 		}
+		s.bookmarks++
+		if s.bookmarks == regularBookmarks {
+			s.stream.IdleAfter(bookmarkSilence)
+		}
 		return r.advance(s, ev.ResourceVersion)
 	default: // of a later API: what it means cannot be known, so the resume point stays before it
 		r.store.count(r.scope, func(n *Counters) { n.UnknownType++ })
@@ -78,7 +82,8 @@ func (r *Reflector[T]) handleBad(ctx context.Context, s state[T], t kube.EventTy
 		return s
 	}
 	if r.store.quarantine(r.scope, bad, s.rv) { // said once: the next version of it may well be as bad
-		r.log.Error(bad, "object does not decode; its last good copy stays", "object", bad.Key.String(), "hasCopy", had)
+		r.store.flood.Error(r.log, bad, "object does not decode; its last good copy stays",
+			"object", bad.Key.String(), "hasCopy", had)
 	}
 	return s
 }

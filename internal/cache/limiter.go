@@ -1,6 +1,10 @@
 package cache
 
-import "context"
+import (
+	"context"
+	"sync"
+	"time"
+)
 
 // DefaultInitialLists is how many full lists one process has in flight. The server's priority and fairness
 // gives a plain client a few dozen seats and a large list takes up to ten of them, so more at a time do not
@@ -16,14 +20,22 @@ func NewLimiter(n int) *Limiter {
 	return &Limiter{slots: make(chan struct{}, max(n, 1))}
 }
 
-// acquire waits for a slot. It reports false if ctx ended first.
-func (l *Limiter) acquire(ctx context.Context) bool {
+// slotTime is how long a list may keep its slot. A large one over a slow line goes on without: it takes little of the
+// server per second, and one that comes in drops must not hold up the other mirrors.
+const slotTime = time.Minute
+
+// acquire waits for a slot. It reports false if ctx ended first. release may be called more than once; after slotTime it
+// is done by itself.
+func (l *Limiter) acquire(ctx context.Context) (release func(), ok bool) {
 	select {
 	case l.slots <- struct{}{}:
-		return true
 	case <-ctx.Done():
-		return false
+		return nil, false
 	}
+	give := sync.OnceFunc(func() { <-l.slots })
+	timer := time.AfterFunc(slotTime, give)
+	return func() {
+		timer.Stop()
+		give()
+	}, true
 }
-
-func (l *Limiter) release() { <-l.slots }

@@ -38,11 +38,11 @@ var (
 // collected aside, in no order of versions, and become the mirror's content when the bookmark comes that ends
 // them; only that bookmark says where to resume. The stream then goes on as an ordinary watch.
 func (r *Reflector[T]) listStreamed(ctx context.Context, s state[T]) state[T] {
-	lists := r.store.o.InitialLists
-	if !lists.acquire(ctx) {
+	release, ok := r.store.o.InitialLists.acquire(ctx)
+	if !ok {
 		return s
 	}
-	defer lists.release()
+	defer release()
 	watchCtx, cancel := context.WithCancelCause(ctx)
 	watchdog := time.AfterFunc(endMarkerTimeout, func() { cancel(errNoEndMarker) })
 	defer watchdog.Stop()
@@ -94,7 +94,7 @@ func (r *Reflector[T]) collect(s state[T], watchdog *time.Timer) (content[T], er
 			c.objects.delete(ev.Object.ObjectMeta().Key())
 			delete(c.bad, ev.Object.ObjectMeta().Key())
 		case ev.Type == kube.Bookmark:
-			continue // says nothing here, and shall not keep the watchdog quiet
+			continue // no progress: does not count as activity for the watchdog
 		default:
 			r.store.count(r.scope, func(n *Counters) { n.UnknownType++ })
 		}
@@ -128,7 +128,7 @@ func (r *Reflector[T]) collectBad(c content[T], bad *kube.DecodeError, t kube.Ev
 	switch {
 	case bad.Key.Name == "": // nothing to remember it by
 		r.store.count(r.scope, func(n *Counters) { n.Undecodable++ })
-		r.log.Error(bad, "an object of the list does not decode and has no readable name; it is left out")
+		r.store.flood.Error(r.log, bad, "an object of the list does not decode and has no readable name; it is left out")
 	case !r.belongs(bad.Key):
 	case t == kube.Deleted:
 		c.objects.delete(bad.Key)
@@ -174,11 +174,11 @@ func (r *Reflector[T]) listStreamedFailed(ctx context.Context, s state[T], err e
 
 // listPaged does a list in pages. The watch is a request of its own.
 func (r *Reflector[T]) listPaged(ctx context.Context, s state[T]) state[T] {
-	lists := r.store.o.InitialLists
-	if !lists.acquire(ctx) {
+	release, ok := r.store.o.InitialLists.acquire(ctx)
+	if !ok {
 		return s
 	}
-	defer lists.release()
+	defer release()
 	o := kube.ListOptions{ResourceVersion: listVersion(s)}
 	if o.ResourceVersion != "" {
 		o.ResourceVersionMatch = "NotOlderThan" // with a limit, the default would be "exactly"

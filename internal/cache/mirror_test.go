@@ -113,3 +113,10 @@ func wait(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
+
+// cancelled is a context that has ended.
+func cancelled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}

@@ -36,8 +36,8 @@ func (c *mutationCheck) leave(obj kube.Object) {
 
 func (c *mutationCheck) verify(obj kube.Object) {
 	if want, ok := c.prints[obj]; !ok || c.fingerprint(obj) != want {
-		panic(fmt.Sprintf("cache: a reader has changed %T %s, which all readers share: copy before you change",
-			obj, obj.ObjectMeta().Key()))
+		panic(mutated(fmt.Sprintf("cache: a reader has changed %T %s, which all readers share: copy before you change",
+			obj, obj.ObjectMeta().Key())))
 	}
 }
 

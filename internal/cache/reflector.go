@@ -2,6 +2,8 @@ package cache
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -56,6 +58,7 @@ type state[T kube.Object] struct {
 	opened     time.Time
 	lifetime   time.Duration // what we asked the server to end it after
 	progressed bool          // it has brought a change
+	bookmarks  int           // that it has brought
 
 	// In backingOff:
 	pause time.Duration
@@ -99,7 +102,7 @@ func (r *Reflector[T]) run(ctx context.Context) {
 	s := r.relist(state[T]{rv: r.store.reached(r.scope)}, "initial")
 	r.publish(s)
 	for ctx.Err() == nil {
-		next := r.step(ctx, s)
+		next := r.safeStep(ctx, s)
 		if next.phase != s.phase || next.err != s.err {
 			r.publish(next)
 		}
@@ -108,6 +111,25 @@ func (r *Reflector[T]) run(ctx context.Context) {
 	s = closeStream(s)
 	s.phase = stopped
 	r.publish(s)
+}
+
+// safeStep is step, but for a panic: that is a failure like others, so that one object or answer that we do not know how
+// to handle cannot end the process. The next step is a list, because half a change may have been made.
+func (r *Reflector[T]) safeStep(ctx context.Context, s state[T]) (next state[T]) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		if _, bug := p.(mutated); bug {
+			panic(p)
+		}
+		err := fmt.Errorf("mirror %s: panic: %v", r.query, p)
+		r.store.count(r.scope, func(n *Counters) { n.Crashes++ })
+		r.store.flood.Error(r.log, err, "the mirror panicked and lists again", "stack", string(debug.Stack()))
+		next = r.relistAfter(closeStream(s), err, "panic")
+	}()
+	return r.step(ctx, s)
 }
 
 // step does what the phase of s says and returns what comes next. Once ctx has ended, what it returns is of

@@ -57,6 +57,7 @@ type Counters struct {
 	MassDeletes int // lists that removed most of a mirror
 	Parked      int // times that a right or the resource went missing
 	Panics      int // of OnChange handlers
+	Crashes     int // panics of the Reflector itself
 	IndexPanics int // of index functions
 }
 

@@ -35,6 +35,8 @@ type Store[T kube.Object] struct {
 	scopes []*scope // sorted by namespace; the slice does not change after New
 	trim   func(T)  // takes away what is not to be kept of an object that has just come; nil: nothing
 
+	flood flood // bounds what a bad server or object can make us log
+
 	life       sync.Mutex // guards users and stop
 	users      int        // calls of Run under way
 	stop       context.CancelFunc
@@ -54,6 +56,9 @@ type Store[T kube.Object] struct {
 	bad      map[kube.Key]*kube.DecodeError // quarantine: the newest version of these does not decode
 	check    mutationCheck
 }
+
+// mutated is the panic of a test in which a reader has changed a shared object. Nothing contains it.
+type mutated string
 
 // Get returns one object. The error is ErrNotSynced, ErrOutOfScope or ErrUndecodable; false without an error
 // means that the object is not in the mirror: it does not exist, or a selector leaves it out.

@@ -19,6 +19,10 @@ const (
 	// overdue is how much longer than asked a watch may live, and how much longer an idle one may be silent:
 	// time for the server's own end to arrive first.
 	overdue = 30 * time.Second
+	// A kube-apiserver sends a bookmark about every minute. Once regularBookmarks have come on a watch, bookmarkSilence
+	// without a byte means that it is dead, also where a proxy goes on to answer pings.
+	regularBookmarks = 2
+	bookmarkSilence  = 3 * time.Minute
 	// maxRefusals is how often a version is asked for although the server fails on it (500) or has not reached
 	// it (504), before a list: with the pauses between and the server's own wait, about half a minute, which
 	// is what a server needs to catch up after its start.
@@ -32,7 +36,7 @@ var (
 
 // newWatch notes the beginning of a watch.
 func (r *Reflector[T]) newWatch(s state[T]) state[T] {
-	s.opened, s.lifetime, s.progressed = time.Now(), minWatch+rand.N(maxWatch-minWatch), false
+	s.opened, s.lifetime, s.progressed, s.bookmarks = time.Now(), minWatch+rand.N(maxWatch-minWatch), false, 0
 	return s
 }
 

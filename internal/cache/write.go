@@ -107,7 +107,15 @@ func (s *Store[T]) store(sc *scope, obj T, rv string) (old T, had bool) {
 func (s *Store[T]) remove(sc *scope, k kube.Key, rv string, c Change[T]) {
 	s.telling.RLock()
 	defer s.telling.RUnlock()
+	if s.unstore(sc, k, rv) {
+		s.tell(sc, c)
+	}
+}
+
+// unstore hides the object under k from readers. It reports whether there was one.
+func (s *Store[T]) unstore(sc *scope, k kube.Key, rv string) bool {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	old, had := s.objects.get(k)
 	if had {
 		s.dropLocked(old)
@@ -115,10 +123,7 @@ func (s *Store[T]) remove(sc *scope, k kube.Key, rv string, c Change[T]) {
 	}
 	delete(s.bad, k)
 	sc.moveTo(rv)
-	s.mu.Unlock()
-	if had {
-		s.tell(sc, c)
-	}
+	return had
 }
 
 // advance moves the scope to rv with its content as it is: a bookmark.
@@ -155,10 +160,7 @@ func (sc *scope) moveTo(rv string) {
 func (s *Store[T]) replace(sc *scope, c content[T], before func(changes []Change[T], had int)) {
 	s.telling.RLock()
 	defer s.telling.RUnlock()
-	s.mu.Lock()
-	had := s.objects.count(sc.namespace)
-	changes := s.replaceLocked(sc, c)
-	s.mu.Unlock()
+	changes, had := s.swap(sc, c)
 	// Key order, and of one key the deletion first, as it was appended.
 	slices.SortStableFunc(changes, func(a, b Change[T]) int { return byKey(a.Object(), b.Object()) })
 	before(changes, had)
@@ -166,6 +168,14 @@ func (s *Store[T]) replace(sc *scope, c content[T], before func(changes []Change
 		s.tell(sc, change)
 	}
 	s.setSynced(sc)
+}
+
+// swap makes c visible to readers.
+func (s *Store[T]) swap(sc *scope, c content[T]) (changes []Change[T], had int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	had = s.objects.count(sc.namespace)
+	return s.replaceLocked(sc, c), had
 }
 
 func (s *Store[T]) replaceLocked(sc *scope, c content[T]) []Change[T] {

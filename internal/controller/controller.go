@@ -169,7 +169,8 @@ func (c *Controller) serve(ctx context.Context) error {
 	defer watch.Wait()
 	defer stop()
 	working := make(chan struct{})
-	watch.Go(func() { c.watchParts(watching, working) })
+	work := sync.OnceFunc(func() { close(working) })
+	watch.Go(func() { c.contained(watching, "watch namespaces", func() { c.watchParts(watching, work) }) })
 	select {
 	case <-working:
 	case <-ctx.Done():
@@ -180,7 +181,7 @@ func (c *Controller) serve(ctx context.Context) error {
 	defer abort()
 	var workers sync.WaitGroup
 	for range c.o.Workers {
-		workers.Go(func() { c.work(ctx, runs) })
+		workers.Go(func() { c.contained(ctx, "worker", func() { c.work(ctx, runs) }) })
 	}
 	<-ctx.Done()
 	c.queue.ShutDown()

@@ -95,8 +95,8 @@ func (p *parts) turn(one *part, open bool) (held map[kube.Key]queue.Item) {
 }
 
 // watchParts opens each part when all mirrors serve it, closes it when one does not any more, and logs why, until ctx
-// ends. It closes working when the first part has been opened.
-func (c *Controller) watchParts(ctx context.Context, working chan<- struct{}) {
+// ends. It calls work when a part is open.
+func (c *Controller) watchParts(ctx context.Context, work func()) {
 	news := make(chan struct{}, 1)
 	for _, m := range c.mirrors {
 		defer m.OnServes(func() {
@@ -109,9 +109,8 @@ func (c *Controller) watchParts(ctx context.Context, working chan<- struct{}) {
 	tick := time.NewTicker(reportEvery)
 	defer tick.Stop()
 	for {
-		if c.turnParts() && working != nil {
-			close(working)
-			working = nil
+		if c.turnParts() {
+			work()
 		}
 		select {
 		case <-news: // a mirror has heard of the server after a while, or no longer may

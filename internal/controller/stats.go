@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // counters count runs since the start.
 type counters struct {
-	done, again, errors, terminal, panics, timeouts atomic.Int64
+	done, again, errors, terminal, panics, timeouts, crashes atomic.Int64
 }
 
 // Stats are the counts of a controller's runs since the start, and what is queued now.
@@ -14,6 +14,7 @@ type Stats struct {
 	Errors   int64 // failed; includes those below
 	Terminal int64 // failed with a terminal error
 	Panics   int64
+	Crashes  int64 // panics of the controller itself
 	Timeouts int64 // failed after the reconcile deadline
 	Queued   int   // keys that are due and wait for a worker
 }
@@ -26,6 +27,7 @@ func (c *Controller) Stats() Stats {
 		Errors:   c.stats.errors.Load(),
 		Terminal: c.stats.terminal.Load(),
 		Panics:   c.stats.panics.Load(),
+		Crashes:  c.stats.crashes.Load(),
 		Timeouts: c.stats.timeouts.Load(),
 		Queued:   c.queue.Len(),
 	}

@@ -31,6 +31,14 @@ func (i *idleTimer) stop() {
 	}
 }
 
+// shorten makes the timeout d if it is longer, and starts it anew.
+func (i *idleTimer) shorten(d time.Duration) {
+	if i.t != nil && d < i.d {
+		i.d = d
+		i.t.Reset(d)
+	}
+}
+
 // reader passes r through and starts the timer anew whenever something arrives.
 func (i *idleTimer) reader(r io.Reader) io.Reader { return &idleReader{r: r, idle: i, least: 1} }
 

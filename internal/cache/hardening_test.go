@@ -1,0 +1,157 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+)
+
+// Rules: RFL-11
+func TestAMirrorThatPanicsListsAgainAndTheProcessGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		live := newFeed(t)
+		s := newServer(t).on(streamedList, live.reply)
+		var lines []string
+		st := New[*pod](Options{Resource: pods, Client: s.client,
+			Log: funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})})
+		st.trim = func(p *pod) {
+			if p.Spec.N == 13 {
+				panic("thirteen")
+			}
+		}
+		go st.Run(t.Context())
+		synctest.Wait()
+		live.send(added("a", "5", 1), endMark("20"), modified("a", "21", 13))
+		if state := st.State()[0]; state.Counters.Crashes != 1 || !strings.Contains(state.Problem, "thirteen") || !state.Synced {
+			t.Errorf("state %+v, want one panic and the mirror as it was", state)
+		}
+		wait(2 * time.Second)
+		live.send(added("a", "22", 2), endMark("30"))
+		got, _, err := st.Get(makePod("default", "a", 1).Key())
+		if err != nil || got.Spec.N != 2 || st.State()[0].Err != nil {
+			t.Errorf("after the list: %+v, %v, state %+v", got, err, st.State()[0])
+		}
+		for range 100 { // each list of the next two hours brings it again
+			wait(30 * time.Second)
+			live.send(errorEvent(410, "Expired"))
+			wait(30 * time.Second)
+			live.send(added("a", "31", 13))
+			wait(30 * time.Second)
+			live.send(added("a", "32", 1), endMark("40"))
+		}
+		if n := st.State()[0].Counters.Crashes; n != 101 {
+			t.Errorf("%d panics counted, want 101", n)
+		}
+		logged := 0
+		for _, l := range lines {
+			if strings.Contains(l, "the mirror panicked") && strings.Contains(l, "stack") {
+				logged++
+			}
+		}
+		if logged == 0 || logged > 101 {
+			t.Errorf("%d lines", logged)
+		}
+	})
+}
+
+func TestAFloodOfBadObjectsIsLoggedInAFewLinesWithACount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		live := newFeed(t)
+		s := newServer(t).on(streamedList, live.reply)
+		m := startMirror(t, s, Options{})
+		live.send(endMark("20"))
+		bad := func(from, to int) {
+			for i := from; i < to; i++ {
+				live.send(event("ADDED", strings.Replace(object(fmt.Sprint("bad", i), fmt.Sprint(21+i), 0), `{"n":0}`, `{"n":"x"}`, 1)))
+			}
+		}
+		bad(0, 500)
+		if n := m.logged("object does not decode"); n != floodLines {
+			t.Errorf("%d lines for 500 objects, want %d", n, floodLines)
+		}
+		wait(2 * floodTime)
+		bad(500, 501)
+		if m.logged("object does not decode") != floodLines+1 || m.logged(`"leftOut"=490`) != 1 {
+			t.Errorf("the lines that were left out are not counted in the log")
+		}
+		if n := m.state().Counters.Undecodable; n != 501 {
+			t.Errorf("%d objects counted, want 501", n)
+		}
+	})
+}
+
+// Rules: WCH-06
+func TestAWatchThatGetsBookmarksAndThenNothingIsEndedAfterThreeMinutes(t *testing.T) {
+	for name, test := range map[string]struct {
+		bookmarks int
+		after     time.Duration
+		watches   string
+	}{
+		"two bookmarks, three minutes":         {2, 3*time.Minute - time.Second, "20"},
+		"two bookmarks, a little longer":       {2, 3*time.Minute + time.Second, "20,22"},
+		"one bookmark, nearly the whole watch": {1, 4 * time.Minute, "20"}, // servers promise none
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			live := newFeed(t)
+			s, m := synced(t, Options{}, live.reply, frames(thenHold))
+			for i := range test.bookmarks {
+				live.send(bookmark(fmt.Sprint(21 + i)))
+			}
+			wait(test.after)
+			if got := resumedFrom(s); got != test.watches {
+				t.Errorf("%s: watches from %s, want %s", name, got, test.watches)
+			}
+			if idle := m.state().Counters.Reconnects["idle"]; idle != strings.Count(test.watches, ",") {
+				t.Errorf("%s: %d idle watches counted", name, idle)
+			}
+		})
+	}
+}
+
+func TestAListThatComesInDropsHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := NewLimiter(1)
+		drip := refuseStreams(newServer(t)).on(pagedList, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			for r.Context().Err() == nil {
+				fmt.Fprint(w, " ")
+				_ = http.NewResponseController(w).Flush()
+				select {
+				case <-time.After(time.Second):
+				case <-r.Context().Done():
+				}
+			}
+		})
+		startMirror(t, drip, Options{InitialLists: limit})
+		wait(time.Second)
+		good := startMirror(t, newServer(t).on(streamedList, frames(thenHold, endMark("5"))), Options{InitialLists: limit})
+		if good.Synced() {
+			t.Fatal("both lists are in flight at once")
+		}
+		wait(slotTime)
+		if !good.Synced() {
+			t.Errorf("not synced after %s: %v", slotTime, good.WaitSynced(cancelled(t)))
+		}
+	})
+}
+
+func TestAFloodIsCountedByMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines []string
+		log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
+		var f flood
+		for range 100 {
+			f.Error(log, errors.New("x"), "one")
+		}
+		f.Error(log, errors.New("x"), "two")
+		if len(lines) != floodLines+1 {
+			t.Errorf("%d lines, want %d of one message and 1 of the other", len(lines), floodLines)
+		}
+	})
+}

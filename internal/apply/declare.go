@@ -15,9 +15,9 @@ import (
 type Owner struct {
 	Resource             kube.Resource
 	Namespace, Name, UID string
-	// Known are the uids of children that the owner's status names, by name. They are looked for where the cache does not
-	// show them: one that lost the label which our watch selects by is still there.
-	Known map[string]string
+	// Known are the uids of children that the owner's status names. They are looked for where the cache does not show them:
+	// one that lost the label which our watch selects by is still there.
+	Known map[kube.Key]string
 	// Adopt takes objects of the declared names that nobody controls, also where they do not prove to be ours.
 	Adopt bool
 }
@@ -50,32 +50,41 @@ type declared struct {
 	insist           bool
 }
 
-// declare checks a child and puts its hash on it.
-func declare(owner Owner, c Child) (declared, error) {
-	meta, _ := c.Body["metadata"].(map[string]any)
+// identify returns the key and the labels of a declared child, and an error where it lacks what every child has.
+func identify(owner Owner, body map[string]any) (kube.Key, map[string]any, error) {
+	meta, _ := body["metadata"].(map[string]any)
 	name, _ := meta["name"].(string)
 	namespace, _ := meta["namespace"].(string)
-	d := declared{key: kube.Key{Namespace: namespace, Name: name}, plain: c.Body, create: c.Create, keep: c.Keep}
+	labels, _ := meta["labels"].(map[string]any)
+	references, _ := meta["ownerReferences"].([]any)
+	k := kube.Key{Namespace: namespace, Name: name}
+	switch {
+	case name == "":
+		return k, nil, errors.New("metadata.name is missing")
+	case owner.Namespace != "" && namespace != owner.Namespace:
+		return k, nil, fmt.Errorf("%q is in namespace %q, its owner in %q: an owner is in the namespace of its children or in none",
+			name, namespace, owner.Namespace)
+	case len(references) != 1 || !patch.Equal(references[0], owner.Reference()):
+		return k, nil, fmt.Errorf("%q does not declare its owner, and that one only, in metadata.ownerReferences", name)
+	case labels[ManagedByLabel] != ManagedBy:
+		return k, nil, fmt.Errorf("%q does not declare the label %s, without which the cache does not see it", name, ManagedBySelector)
+	}
+	return k, labels, nil
+}
+
+// declare checks a child and puts its hash on it.
+func declare(owner Owner, c Child) (declared, error) {
+	key, _, err := identify(owner, c.Body)
+	d := declared{key: key, plain: c.Body, create: c.Create, keep: c.Keep}
 	d.apiVersion, _ = c.Body["apiVersion"].(string)
 	d.kind, _ = c.Body["kind"].(string)
 	d.spec, _ = c.Body["spec"].(map[string]any)
-	if name == "" {
-		return d, errors.New("metadata.name is missing")
-	}
-	if owner.Namespace != "" && namespace != owner.Namespace {
-		return d, fmt.Errorf("%q is in namespace %q, its owner in %q: an owner is in the namespace of its children or in none",
-			name, namespace, owner.Namespace)
-	}
-	references, _ := meta["ownerReferences"].([]any)
-	if len(references) != 1 || !patch.Equal(references[0], owner.Reference()) {
-		return d, fmt.Errorf("%q does not declare its owner, and that one only, in metadata.ownerReferences", name)
-	}
-	if labels, _ := meta["labels"].(map[string]any); labels[ManagedByLabel] != ManagedBy {
-		return d, fmt.Errorf("%q does not declare the label %s, without which the cache does not see it", name, ManagedBySelector)
+	if err != nil {
+		return d, err
 	}
 	text, err := patch.Encode(c.Body)
 	if err != nil {
-		return d, fmt.Errorf("%q: %w", name, err)
+		return d, fmt.Errorf("%q: %w", key.Name, err)
 	}
 	// 64 bits: the hash is compared with the one before it of the same child, never searched for.
 	sum := sha256.Sum256(text)

@@ -18,6 +18,14 @@
 // that entry is turned into an Apply first. And a field that must keep its value when it is declared no longer
 // ([Child.Keep]) is handed over to a second field manager first, because it would fall to the server's default.
 //
+// # How a child is replaced
+//
+// Pods and whatever else cannot be changed are deleted and created again ([Replace]). Missing ones are created at once. A
+// roll goes from the last declared one to the first and stops at one that does not become ready; a new template is tried by a
+// dry run before the first old child goes. Surplus ones go one at a time. A name is never used twice because POST only
+// creates; DELETE names the uid that the decision was about, so it never hits another object. One that ends again and again
+// is replaced as a kubelet restarts a container: at once, then after 10 s, doubling to 5 min. See [plan] and [crashLoop].
+//
 // # Stale caches
 //
 // The cache learns of our own write a moment after its answer. Until it has (Store.Reached), the answer stands in for

@@ -76,7 +76,8 @@ func Replace[O any, T interface {
 type replaceMemory struct {
 	accepted string  // the revision of which the server has said that it would take such a child
 	refused  Refusal // of a child, by its revision: what is in it is the same for all of one
-	children map[string]*childMemory
+	children map[kube.Key]*childMemory
+	seen     map[kube.Key]string // the uid of the child that was there last and that we have not deleted
 }
 
 // childMemory is what is known of one child that the cache may not know yet.
@@ -92,23 +93,29 @@ type childMemory struct {
 	recheck time.Time
 	crash   crashLoop
 	contest contest
-	seen    string // the uid of the child that was there last and that we have not deleted
 }
 
-func (m *replaceMemory) child(name string) *childMemory {
-	c := m.children[name]
+// child returns what is remembered of a child, to be added to.
+func (m *replaceMemory) child(k kube.Key) *childMemory {
+	c := m.children[k]
 	if c == nil {
 		c = &childMemory{}
-		m.children[name] = c
+		m.children[k] = c
 	}
 	return c
+}
+
+// idle says that there is nothing worth remembering.
+func (c *childMemory) idle(now time.Time) bool {
+	return c.removed == "" && c.foreign == "" && c.answer.rv == "" && !c.crash.active(c.crash.revision, now) &&
+		c.contest.pause(c.contest.hash) == 0 && now.Sub(c.contest.since) >= contestWindow
 }
 
 // replacedBy returns what is remembered of the children of one kind that are replaced.
 func (o *owned) replacedBy(r kube.Resource) *replaceMemory {
 	m := o.replaced[r]
 	if m == nil {
-		m = &replaceMemory{children: map[string]*childMemory{}}
+		m = &replaceMemory{children: map[kube.Key]*childMemory{}, seen: map[kube.Key]string{}}
 		if o.replaced == nil {
 			o.replaced = map[kube.Resource]*replaceMemory{}
 		}
@@ -130,8 +137,8 @@ func (a *application) replacement(k *Kind) *replacement {
 	return &replacement{application: a, replacing: k.replacing, resource: k.resource, mem: a.mem.replacedBy(k.resource)}
 }
 
-// replace takes the next steps towards the declared children of all kinds that are replaced. at says where in the report each
-// of them is.
+// replace takes the next steps towards the declared children of all kinds that are replaced. at says where in the
+// report each of them is.
 func (a *application) replace(ctx context.Context, children []Child, at map[*Kind][]int, r *Report) {
 	for i := range a.kinds {
 		k := &a.kinds[i]
@@ -169,8 +176,8 @@ func (e *Engine) ReplacedKind() string {
 	return ""
 }
 
-// Teardown removes the children of an owner that is being deleted, of all kinds that are replaced, the last one first, and the
-// next one when it is gone. When it returns no children, all are gone.
+// Teardown removes the children of an owner that is being deleted, of all kinds that are replaced, the last one
+// first, and the next one when it is gone. When it returns no children, all are gone.
 func (e *Engine) Teardown(ctx context.Context, owner Owner) ([]Result, error) {
 	a := e.application(ctx, owner, false)
 	var left []Result
@@ -212,7 +219,7 @@ func (r *replacement) result(s *slot) Result {
 	if s.err != nil {
 		out.Outcome = Failed
 	}
-	if m := r.mem.children[s.key.Name]; m != nil && s.want != nil && !available && !s.deleting {
+	if m := r.mem.children[s.key]; m != nil && s.want != nil && !available && !s.deleting {
 		out.Ending = m.crash.message(s.revision, now)
 	}
 	return out
@@ -220,27 +227,27 @@ func (r *replacement) result(s *slot) Result {
 
 // newSlots returns the slots of the declared children, in their order, and those of the names that are surplus, in
 // theirs: the number at the end of a name counts as a number.
-func newSlots(owner Owner, revision string, children []*Child, others map[string]bool) ([]*slot, error) {
+func newSlots(owner Owner, revision string, children []*Child, others map[kube.Key]bool) ([]*slot, error) {
 	var slots, surplus []*slot
-	declared := map[string]bool{}
+	declared := map[kube.Key]bool{}
 	for _, c := range children {
 		s, err := declaredSlot(owner, revision, c)
 		if err != nil {
 			return nil, err
 		}
-		if declared[s.key.Name] {
+		if declared[s.key] {
 			return nil, fmt.Errorf("%q is declared twice", s.key.Name)
 		}
-		declared[s.key.Name] = true
+		declared[s.key] = true
 		slots = append(slots, s)
 	}
-	for name := range others {
-		if !declared[name] {
-			surplus = append(surplus, &slot{key: kube.Key{Namespace: owner.Namespace, Name: name}})
+	for k := range others {
+		if !declared[k] {
+			surplus = append(surplus, &slot{key: k})
 		}
 	}
 	slices.SortFunc(surplus, func(a, b *slot) int {
-		return cmp.Or(cmp.Compare(len(a.key.Name), len(b.key.Name)), cmp.Compare(a.key.Name, b.key.Name))
+		return cmp.Or(cmp.Compare(len(a.key.Name), len(b.key.Name)), a.key.Compare(b.key))
 	})
 	return append(slots, surplus...), nil
 }

@@ -62,7 +62,7 @@ func (r *replacement) createAll(ctx context.Context, missing []*slot) {
 		}
 		answers := make([]creation, n)
 		for _, s := range missing[:n] {
-			r.mem.child(s.key.Name) // which post only reads
+			r.mem.child(s.key) // which post only reads
 		}
 		sideBySide(n, func(i int) { answers[i] = r.post(ctx, missing[i]) })
 		for i, s := range missing[:n] {
@@ -85,7 +85,7 @@ var createOptions = kube.WriteOptions{FieldManager: Manager, FieldValidation: "S
 
 // post sends the POST of a missing child. It may run beside others, and only reads what they share.
 func (r *replacement) post(ctx context.Context, s *slot) creation {
-	m := r.mem.child(s.key.Name)
+	m := r.mem.child(s.key)
 	if err := r.mem.refused.Standing(s.revision); err != nil {
 		return creation{err: err}
 	}
@@ -100,17 +100,17 @@ func (r *replacement) post(ctx context.Context, s *slot) creation {
 // created takes in what came of a POST. That there is one already is no error: the cache was behind, or does not
 // see it.
 func (r *replacement) created(ctx context.Context, s *slot, c creation) error {
-	m := r.mem.child(s.key.Name)
+	m := r.mem.child(s.key)
 	switch {
 	case c.wait > 0:
 		s.outcome, s.message = Contested, fmt.Sprintf("%s %s: something else keeps deleting it", r.resource.Kind, s.key)
 		s.again(c.wait)
 		return nil
 	case c.err == nil:
-		if m.seen != "" { // it was there, and it was not us who removed it
+		if r.mem.seen[s.key] != "" { // it was there, and it was not us who removed it
 			m.contest.add(s.revision)
 		}
-		m.removed, m.gone, m.foreign, m.seen = "", false, "", uidOf(c.answer)
+		m.removed, m.gone, m.foreign, r.mem.seen[s.key] = "", false, "", uidOf(c.answer)
 		m.answer.set(c.answer)
 		r.mem.accepted = s.revision
 		r.settle(s, c.answer)
@@ -138,7 +138,7 @@ func (r *replacement) meet(ctx context.Context, s *slot) error {
 		s.again(soon)
 		return nil
 	}
-	m := r.mem.child(s.key.Name)
+	m := r.mem.child(s.key)
 	m.answer.clear()
 	m.removed, m.gone = "", false
 	if r.ours(live) {
@@ -190,7 +190,7 @@ func (r *replacement) adopt(ctx context.Context, s *slot) error {
 	if err := r.patch(ctx, s, before, change); err != nil || s.live == nil {
 		return err
 	}
-	r.mem.child(s.key.Name).foreign = ""
+	r.mem.child(s.key).foreign = ""
 	s.outcome, s.message = Adopted, "it had no owner"
 	return nil
 }
@@ -200,7 +200,8 @@ func (r *replacement) adopt(ctx context.Context, s *slot) error {
 func (r *replacement) release(ctx context.Context, s *slot) error {
 	live := s.live
 	m := live.ObjectMeta()
-	change := map[string]any{"uid": m.UID, "resourceVersion": m.ResourceVersion, "ownerReferences": referencesBut(m, r.owner.UID)}
+	change := map[string]any{"uid": m.UID, "resourceVersion": m.ResourceVersion,
+		"ownerReferences": referencesBut(m, r.owner.UID)}
 	err := r.client.Patch(ctx, r.resource, s.key, kube.MergePatch, map[string]any{"metadata": change}, nil,
 		kube.WriteOptions{FieldManager: Manager})
 	switch {
@@ -212,7 +213,7 @@ func (r *replacement) release(ctx context.Context, s *slot) error {
 		s.deleting = true
 		return err
 	}
-	delete(r.mem.children, s.key.Name)
+	delete(r.mem.children, s.key)
 	s.want, s.live = nil, nil
 	if err == nil {
 		s.live, s.deleting = live, true
@@ -243,7 +244,7 @@ func (r *replacement) patch(ctx context.Context, s *slot, live kube.Object, meta
 		return nil
 	}
 	if err == nil {
-		r.mem.child(s.key.Name).answer.set(answer)
+		r.mem.child(s.key).answer.set(answer)
 		r.settle(s, answer)
 	}
 	return err
@@ -275,13 +276,10 @@ func (r *replacement) remove(ctx context.Context, st step) (removed bool, err er
 	default:
 		return false, err
 	}
-	m := r.mem.child(s.key.Name)
+	m := r.mem.child(s.key)
 	m.removed, m.gone, m.asked = uid, err != nil, time.Now()
-	if m.seen == uid {
-		m.seen = ""
-	}
-	if st.does == Replaced {
-		m.crash.replaced = m.asked
+	if r.mem.seen[s.key] == uid {
+		delete(r.mem.seen, s.key)
 	}
 	return err == nil, nil
 }

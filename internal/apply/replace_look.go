@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"skiff/internal/kube"
-	"skiff/internal/patch"
 )
 
 // overdue is how long the cache may be behind an answer of ours before the server is asked. An event takes
@@ -19,15 +18,15 @@ func (r *replacement) look(ctx context.Context, children []*Child) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", r.resource.Plural, err)
 	}
-	others := map[string]bool{}
+	others := map[kube.Key]bool{}
 	for _, object := range cached {
-		others[object.ObjectMeta().Name] = true
+		others[object.ObjectMeta().Key()] = true
 	}
-	for name := range r.mem.children {
-		others[name] = true
+	for k := range r.mem.children {
+		others[k] = true
 	}
-	for name := range r.owner.Known {
-		others[name] = true
+	for k := range r.owner.Known {
+		others[k] = true
 	}
 	slots, err := newSlots(r.owner, r.revision, children, others)
 	if err != nil {
@@ -52,7 +51,7 @@ func (r *replacement) look(ctx context.Context, children []*Child) error {
 
 // fill adds to a slot what is known of the object under its name.
 func (r *replacement) fill(ctx context.Context, s *slot) error {
-	m := r.mem.children[s.key.Name]
+	m := r.mem.children[s.key]
 	if m == nil {
 		m = &childMemory{}
 	}
@@ -132,8 +131,8 @@ func (r *replacement) settle(s *slot, live kube.Object) {
 // still: one that loses the label which our watch selects by looks deleted. A declared one is found by the POST
 // that would create it, unless nothing is to be changed; of the others nothing else would tell.
 func (r *replacement) mayBeLost(s *slot) bool {
-	uid, known := r.owner.Known[s.key.Name]
-	m := r.mem.children[s.key.Name]
+	uid, known := r.owner.Known[s.key]
+	m := r.mem.children[s.key]
 	return known && (s.want == nil || r.hold) && (m == nil || m.removed != uid)
 }
 
@@ -152,25 +151,31 @@ func (r *replacement) judge(s *slot) {
 	if s.want == nil || !s.stays() {
 		return
 	}
-	m := r.mem.child(s.key.Name)
-	m.seen = uidOf(s.live)
+	now := time.Now()
+	r.mem.seen[s.key] = uidOf(s.live)
+	if m := r.mem.children[s.key]; m != nil {
+		m.crash.follow(uidOf(s.live), now)
+	}
 	if !s.ended || !s.current() {
 		return // one of an older revision is replaced at once: the new one is not known to end
 	}
-	now := time.Now()
-	m.crash.note(m.seen, s.revision, s.how, now)
-	s.replace = m.crash.until
+	crash := &r.mem.child(s.key).crash
+	crash.note(uidOf(s.live), s.revision, s.how, now)
+	s.replace = crash.until
 	if wait := s.replace.Sub(now); wait > 0 {
 		s.again(wait)
 	}
 }
 
-// tidy drops what is remembered of children that are neither declared nor there.
+// tidy drops what is not worth remembering.
 func (r *replacement) tidy() {
+	now := time.Now()
 	for _, s := range r.slots {
-		m := r.mem.children[s.key.Name]
-		if m != nil && s.want == nil && s.live == nil && m.removed == "" && m.answer.remaining() == 0 {
-			delete(r.mem.children, s.key.Name)
+		if s.want == nil {
+			delete(r.mem.seen, s.key)
+		}
+		if m := r.mem.children[s.key]; m != nil && m.idle(now) {
+			delete(r.mem.children, s.key)
 		}
 	}
 }
@@ -204,28 +209,6 @@ func (r *replacement) describe(live kube.Object) string {
 func uidOf(object kube.Object) string { return object.ObjectMeta().UID }
 
 func deleting(object kube.Object) bool { return object.ObjectMeta().Deleting() }
-
-// identify returns the key and the labels of a declared child, and an error where it lacks what every child has.
-func identify(owner Owner, body map[string]any) (kube.Key, map[string]any, error) {
-	meta, _ := body["metadata"].(map[string]any)
-	name, _ := meta["name"].(string)
-	namespace, _ := meta["namespace"].(string)
-	labels, _ := meta["labels"].(map[string]any)
-	references, _ := meta["ownerReferences"].([]any)
-	k := kube.Key{Namespace: namespace, Name: name}
-	switch {
-	case name == "":
-		return k, nil, fmt.Errorf("metadata.name is missing")
-	case namespace != owner.Namespace:
-		return k, nil, fmt.Errorf("%q is in namespace %q, its owner in %q: an owner is in the namespace of its children",
-			name, namespace, owner.Namespace)
-	case len(references) != 1 || !patch.Equal(references[0], owner.Reference()):
-		return k, nil, fmt.Errorf("%q does not declare its owner, and that one only, in metadata.ownerReferences", name)
-	case labels[ManagedByLabel] != ManagedBy:
-		return k, nil, fmt.Errorf("%q does not declare the label %s, without which the cache does not see it", name, ManagedBySelector)
-	}
-	return k, labels, nil
-}
 
 // declaredLabels returns the labels that a child declares.
 func declaredLabels(c *Child) map[string]any {

@@ -153,7 +153,7 @@ type crashLoop struct {
 	how      string        // it ended
 	pause    time.Duration // before its replacement
 	until    time.Time     // when that is over
-	replaced time.Time     // when its replacement was begun
+	replaced time.Time     // when its successor was first seen; zero: it was not yet
 }
 
 // The figures of a kubelet's CrashLoopBackOff. They bound a child that ends at once to some 300 replacements a day.
@@ -175,7 +175,14 @@ func (c *crashLoop) note(uid, revision, how string, now time.Time) {
 	*c = crashLoop{revision: revision, uid: uid, how: how, pause: pause, until: now.Add(pause)}
 }
 
-// active says that a child of that revision has ended, and that its replacement has not been good for long enough
+// follow notes which child is there.
+func (c *crashLoop) follow(uid string, now time.Time) {
+	if c.uid != "" && c.uid != uid && c.replaced.IsZero() {
+		c.replaced = now
+	}
+}
+
+// active says that a child of that revision has ended, and that its successor has not been good for long enough
 // since.
 func (c *crashLoop) active(revision string, now time.Time) bool {
 	return c.uid != "" && c.revision == revision && (c.replaced.IsZero() || now.Sub(c.replaced) < goodFor)

@@ -17,7 +17,8 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func slotsOf(num int, words string) []*slot {
 	var out []*slot
 	for i, word := range strings.Fields(words) {
-		s := &slot{key: kube.Key{Namespace: "default", Name: fmt.Sprint("cache-", i)}, revision: "n", minReady: 10 * time.Second}
+		k := kube.Key{Namespace: "default", Name: fmt.Sprint("cache-", i)}
+		s := &slot{key: k, revision: "n", minReady: 10 * time.Second}
 		if i < num {
 			s.want = &Child{}
 		}
@@ -111,7 +112,8 @@ func TestPlan(t *testing.T) {
 }
 
 func TestPlanOfARemoval(t *testing.T) {
-	for slots, want := range map[string]string{"": "", "n+ o-": "Delete1", "n+ n.": "", "n. n+": "", "n+ _": "Delete0", "n!": "Delete0", "_ f": ""} {
+	for slots, want := range map[string]string{"": "", "n+ o-": "Delete1", "n+ n.": "", "n. n+": "", "n+ _": "Delete0",
+		"n!": "Delete0", "_ f": ""} {
 		if got := stepsIn(remove(slotsOf(0, slots), "")); got != want {
 			t.Errorf("pods %q: got %q, want %q", slots, got, want)
 		}
@@ -127,14 +129,15 @@ func TestCrashLoopPausesAsAKubeletDoes(t *testing.T) {
 		c.note(fmt.Sprint(n), revision, "OOMKilled", now.Add(time.Second)) // counts once
 		pause := c.until.Sub(now)
 		now = c.until
-		c.replaced = now
+		c.follow(fmt.Sprint(n+1), now)
 		return pause
 	}
 	for i, want := range []time.Duration{0, 10, 20, 40, 80, 160, 300, 300} {
 		if got := end("a"); got != want*time.Second {
 			t.Errorf("pause %d: %v, want %v", i, got, want*time.Second)
 		}
-		if message := c.message("a", now); (message == "") != (i == 0) || i > 0 && !strings.Contains(message, c.pause.String()) {
+		message := c.message("a", now)
+		if (message == "") != (i == 0) || i > 0 && !strings.Contains(message, c.pause.String()) {
 			t.Errorf("pause %d: message %q", i, message)
 		}
 	}
@@ -149,7 +152,8 @@ func TestCrashLoopPausesAsAKubeletDoes(t *testing.T) {
 }
 
 func TestSurplusChildrenAreOrderedByTheirNumber(t *testing.T) {
-	slots, err := newSlots(Owner{Namespace: "default"}, "r", nil, map[string]bool{"c-9": true, "c-10": true, "c-100": true, "c-0": true})
+	slots, err := newSlots(Owner{Namespace: "default"}, "r", nil,
+		map[kube.Key]bool{{Name: "c-9"}: true, {Name: "c-10"}: true, {Name: "c-100"}: true, {Name: "c-0"}: true})
 	if err != nil {
 		t.Fatal(err)
 	}

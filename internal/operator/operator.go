@@ -61,8 +61,8 @@ type Definition[Spec, Status any] struct {
 	Observe func(cr *Object[Spec, Status], seen Seen) (Status, conditions.Set)
 	// Finalizer, if not "", is on the custom resource as long as it has children that are replaced: they are removed in order.
 	Finalizer string
-	// Known, if not nil, returns the uids of the children that the status names, by name (see apply.Owner).
-	Known func(cr *Object[Spec, Status]) map[string]string
+	// Known, if not nil, returns the uids of the children that the status names (see apply.Owner).
+	Known func(cr *Object[Spec, Status]) map[kube.Key]string
 	// Problem, if not nil, returns the problem that lies in what came of a child, nil where the usual one will do.
 	Problem func(cr *Object[Spec, Status], r apply.Result) *conditions.Problem
 }

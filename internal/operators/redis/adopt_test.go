@@ -12,7 +12,8 @@ import (
 // orphan deletes a Redis as `kubectl delete --cascade=orphan` does.
 func (w *world) orphan(name string) {
 	w.Helper()
-	if err := w.User.Delete(w.Context(), resource, named(name), kube.DeleteOptions{Propagation: kube.Orphan}); err != nil {
+	err := w.User.Delete(w.Context(), resource, named(name), kube.DeleteOptions{Propagation: kube.Orphan})
+	if err != nil {
 		w.Fatal(err)
 	}
 	w.Pass(2 * time.Second)
@@ -24,7 +25,8 @@ func TestPodsThatWereOrphanedAreAdoptedByARedisOfTheSameName(t *testing.T) {
 	story(t, func(w *world) {
 		w.ready("cache", three)
 		w.orphan("cache")
-		w.Patch(pods, "cache-1", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"other","uid":"other"}]}}`)
+		w.Patch(pods, "cache-1", `{"metadata":{"ownerReferences":[
+			{"apiVersion":"v1","kind":"ConfigMap","name":"other","uid":"other"}]}}`)
 		before := w.uids()
 		w.Create("cache", three)
 		w.Pass(5 * time.Second)
@@ -69,12 +71,15 @@ func TestNothingIsAdoptedForARedisThatTheServerSaysIsBeingDeleted(t *testing.T) 
 		w.orphan("cache")
 		w.Delete(services, "cache")
 		w.Stop()
-		w.Post(resource, `{"apiVersion":"skiff.dev/v1alpha1","kind":"Redis","metadata":{"name":"cache","finalizers":["a.b/c","skiff.dev/pods"]},
-			"spec":`+three+`}`)
-		w.API.Inject(fakeapi.Fault{Verb: "get", Resource: "redis", UserAgent: operatortest.Agent, Reply: &fakeapi.Reply{Code: 404, Reason: "NotFound"}})
+		w.Post(resource, `{"apiVersion":"skiff.dev/v1alpha1","kind":"Redis",
+			"metadata":{"name":"cache","finalizers":["a.b/c","skiff.dev/pods"]},"spec":`+three+`}`)
+		w.API.Inject(fakeapi.Fault{Verb: "get", Resource: "redis", UserAgent: operatortest.Agent,
+			Reply: &fakeapi.Reply{Code: 404, Reason: "NotFound"}})
 		w.Start()
 		w.Pass(5 * time.Second)
-		w.Want("owners", w.pod("cache-0").ControllerUID()+w.pod("cache-1").ControllerUID()+w.pod("cache-2").ControllerUID(), "")
+		for _, name := range []string{"cache-0", "cache-1", "cache-2"} {
+			w.Want("owner of "+name, w.pod(name).ControllerUID(), "")
+		}
 	})
 }
 

@@ -39,7 +39,8 @@ func configOf(rd *Redis) (config, error) {
 		case int64:
 			c[name] = strconv.FormatInt(v, 10)
 		default:
-			return nil, fmt.Errorf(`%s: must be a string or a whole number; YAML takes yes and no for booleans, write "yes"`, field)
+			return nil, fmt.Errorf(
+				`%s: must be a string or a whole number; YAML takes yes and no for booleans, write "yes"`, field)
 		}
 	}
 	return c, nil

@@ -10,7 +10,10 @@ import (
 //
 // Rules: ERR-08
 func TestAPodThatEndsAgainAndAgainIsReplacedLessAndLessOften(t *testing.T) {
-	for image, how := range map[string]string{rejectedImage: "OutOfcpu: Pod was rejected", failingImage: "container redis ended with exit code 1"} {
+	for image, how := range map[string]string{
+		rejectedImage: "OutOfcpu: Pod was rejected",
+		failingImage:  "container redis ended with exit code 1",
+	} {
 		t.Run(image, func(t *testing.T) {
 			story(t, func(w *world) {
 				w.Create("cache", `{"port":6379,"num":1,"image":"`+image+`"}`)
@@ -37,8 +40,10 @@ func TestAPodThatEndsAgainAndAgainIsReplacedLessAndLessOften(t *testing.T) {
 
 func (w *world) atMost(when string, posts, deletes, statuses int) {
 	w.Helper()
-	if p, d, s := w.Count("POST pods"), w.Count("DELETE pods"), len(w.requests(true)); p > posts || d > deletes || s > statuses {
-		w.Errorf("%s: %d POST, %d DELETE, %d status writes, want at most %d, %d and %d", when, p, d, s, posts, deletes, statuses)
+	p, d, s := w.Count("POST pods"), w.Count("DELETE pods"), len(w.requests(true))
+	if p > posts || d > deletes || s > statuses {
+		w.Errorf("%s: %d POST, %d DELETE, %d status writes, want at most %d, %d and %d",
+			when, p, d, s, posts, deletes, statuses)
 	}
 }
 

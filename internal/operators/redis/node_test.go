@@ -70,9 +70,11 @@ func (n *node) move(ctx context.Context, p *pod, o map[string]any) {
 		n.Check(n.Client.Create(ctx, pods, p.Namespace, n.JSON(fmt.Sprintf(`{"metadata":{"name":%q,"uid":%q},"target":{"name":"node-1"}}`, p.Name, p.UID)), nil,
 			kube.WriteOptions{Subresource: "binding"}))
 	case strings.HasSuffix(image, ":rejected"):
-		n.status(ctx, p, `{"phase":"Failed","reason":"OutOfcpu","message":"Pod was rejected: Node didn't have enough resource: cpu"}`)
+		n.status(ctx, p, `{"phase":"Failed","reason":"OutOfcpu",
+			"message":"Pod was rejected: Node didn't have enough resource: cpu"}`)
 	case strings.HasSuffix(image, ":failing"):
-		n.status(ctx, p, strings.Replace(n.ready("False", `"terminated":{"exitCode":1,"reason":"Error"}`), "{", `{"phase":"Failed",`, 1))
+		ended := n.ready("False", `"terminated":{"exitCode":1,"reason":"Error"}`)
+		n.status(ctx, p, strings.Replace(ended, "{", `{"phase":"Failed",`, 1))
 	case !n.After(p.UID, "bound", startDelay):
 	case strings.HasSuffix(image, ":broken"):
 		if len(p.Status.ContainerStatuses) == 0 {

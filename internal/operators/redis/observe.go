@@ -112,8 +112,9 @@ func standingOf(rd *Redis, declared, surplus []*apply.Result, s *Status, now tim
 	case existing+foreign < num:
 		st.reason, st.message = "PodsMissing", fmt.Sprintf("%d of %d pods are there", existing, num)
 	case s.UpdatedReplicas+foreign < num:
-		st.reason, st.message = "RollingOut", fmt.Sprintf("%d of %d pods are of revision %s; the others follow one at a time, "+
-			"the highest first", s.UpdatedReplicas, num, declared[0].Declared)
+		st.reason = "RollingOut"
+		st.message = fmt.Sprintf("%d of %d pods are of revision %s; the others follow one at a time, the highest first",
+			s.UpdatedReplicas, num, declared[0].Declared)
 	case available+foreign < num:
 		st.reason, st.message = "PodsNotReady", fmt.Sprintf("%d of %d pods are available", available, num)+look
 	case foreign > 0:

@@ -91,8 +91,8 @@ func (h *history) repair() {
 	}
 }
 
-// released says that a pod was a child, and was released because it was surplus and had lost our label (WRT-27). It keeps
-// its name.
+// released says that a pod was a child, and was released because it was surplus and had lost our label (WRT-27). It
+// keeps its name.
 func released(p *pod) bool {
 	managedBy, _ := p.Labels.Get(apply.ManagedByLabel)
 	return revisionOfPod(p) != "" && managedBy == "" && len(p.OwnerReferences) == 0

@@ -7,29 +7,34 @@ import (
 	"skiff/internal/conditions"
 	"skiff/internal/controller"
 	"skiff/internal/events"
+	"skiff/internal/kube"
 	"skiff/internal/operator"
 )
 
 // New returns the controller. It sends nothing before Run. A nil recorder means no Events; who made it runs it.
 func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
-	return operator.New(s, recorder, operator.Definition[Spec, Status]{
+	return operator.New(s, recorder, definition(podOptions))
+}
+
+func definition(o apply.ReplaceOptions[*pod]) operator.Definition[Spec, Status] {
+	return operator.Definition[Spec, Status]{
 		Name:      app,
 		Resource:  resource,
 		Rights:    Rights,
 		Finalizer: Finalizer,
-		Children:  []operator.Kind{operator.Owns[struct{}](services, apply.InPlace), operator.Replaces(pods, podOptions)},
+		Children:  []operator.Kind{operator.Owns[struct{}](services, apply.InPlace), operator.Replaces(pods, o)},
 		Desired:   desired,
 		Observe: func(rd *Redis, seen operator.Seen) (Status, conditions.Set) {
 			return observe(rd, seen, time.Now())
 		},
-		Known: func(rd *Redis) map[string]string {
-			known := map[string]string{}
+		Known: func(rd *Redis) map[kube.Key]string {
+			known := map[kube.Key]string{}
 			for _, m := range rd.Status.Members {
-				known[m.Name] = m.UID
+				known[kube.Key{Namespace: rd.Namespace, Name: m.Name}] = m.UID
 			}
 			return known
 		},
-	})
+	}
 }
 
 // podOptions say how the pods are replaced.

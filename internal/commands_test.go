@@ -171,7 +171,7 @@ func TestTheCommandsOfTheReadmeRun(t *testing.T) {
 		t.Errorf("the Events of the proxy do not tell of its restart: %s", restarts)
 	}
 	s.eventually("the garbage collector has removed all that skiff made", func() bool {
-		return strings.Contains(s.run("kubectl get all -n default -l app.kubernetes.io/managed-by=skiff"), "No resources found")
+		return strings.Contains(s.run("kubectl get deployments,services,pods -n default -l app.kubernetes.io/managed-by=skiff"), "No resources found")
 	})
 }
 

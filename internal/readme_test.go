@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -27,49 +28,121 @@ func section(t *testing.T, heading string) string {
 	return text
 }
 
-// symbol is a Go name in backquotes: `(*kube.Stream).Next`, `(kube.Key).String` or `kube.List`.
+// symbol is a Go name in backquotes: `(*kube.Stream).Next` or `kube.List`.
 var symbol = regexp.MustCompile("`(?:\\(\\*?([a-z/]+)\\.(\\w+)\\)\\.(\\w+)|([a-z/]+)\\.([A-Za-z]\\w*))`")
 
-func TestEverySymbolOfFollowOneEventExists(t *testing.T) {
-	declared := declarations(t)
-	found := symbol.FindAllStringSubmatch(section(t, "Follow one event"), -1)
-	// The way has nine functions (one is the operator's own); fewer names mean that this test no longer reads the README.
-	if len(found) < 8 {
-		t.Errorf("the section names %d symbols, want the functions that an event passes", len(found))
+// landmark is a step of the list: the function that it is about, and others that it names.
+var landmark = regexp.MustCompile("(?m)^(\\d+)\\. (.+(?:\\n   .+)*)")
+
+// handedOver are the steps where a function value is called: the function before gets it, and this call has handed it over.
+var handedOver = map[string]string{
+	"controller.Watches":            "OnChange",  // a handler
+	"operator.reconciler.Reconcile": "Reconcile", // in operator.New, as an argument
+	"controller.Controller.work":    "",          // the other goroutine
+}
+
+func TestEachFunctionOfFollowOneEventCallsTheNext(t *testing.T) {
+	declared := functions(t)
+	before := ""
+	steps := landmark.FindAllStringSubmatch(section(t, "Follow one event"), -1)
+	if len(steps) < 10 {
+		t.Fatalf("%d steps were found: this test no longer reads the README", len(steps))
 	}
-	for _, m := range found {
-		name := m[1] + "." + m[2] + "." + m[3]
-		if m[4] != "" {
-			name = m[4] + "." + m[5]
+	for i, step := range steps {
+		if step[1] != strconv.Itoa(i+1) {
+			t.Errorf("step %d has the number %s", i+1, step[1])
 		}
-		if !declared[name] {
-			t.Errorf("README.md, Follow one event: %s does not exist", m[0])
+		var names []string
+		for _, m := range symbol.FindAllStringSubmatch(step[2], -1) {
+			names = append(names, symbolName(m))
 		}
+		for _, name := range names {
+			if declared[name].decl == nil {
+				t.Fatalf("README.md, Follow one event: %s does not exist", name)
+			}
+		}
+		first := names[0]
+		if by, ok := handedOver[first]; !ok && before != "" && !mentions(declared[before].decl, first) {
+			t.Errorf("README.md, Follow one event: %s does not call %s", before, first)
+		} else if ok && by == "OnChange" && !mentions(declared[first].decl, by) {
+			t.Errorf("README.md, Follow one event: %s does not hand over a handler with %s", first, by)
+		}
+		for _, other := range names[1:] {
+			// Whoever is named beside is called, or is the one that calls or hands over.
+			if !mentions(declared[first].decl, other) && !mentions(declared[other].decl, first) {
+				t.Errorf("README.md, Follow one event: %s and %s have nothing to do with each other", first, other)
+			}
+		}
+		before = first
 	}
 }
 
-// declarations returns all functions, as "kube.List", and methods, as "kube.Stream.Next", of the program.
-func declarations(t *testing.T) map[string]bool {
-	out := map[string]bool{}
+// length says how much there is to read for the whole way.
+var length = regexp.MustCompile(`(\d+) files of together ([\d,]+) lines`)
+
+func TestTheLengthOfTheWayIsTrue(t *testing.T) {
+	text := section(t, "Follow one event")
+	declared, files := functions(t), map[string]int{}
+	for _, m := range symbol.FindAllStringSubmatch(text, -1) {
+		f := declared[symbolName(m)]
+		files[f.file] = f.lines
+	}
+	lines := 0
+	for _, n := range files {
+		lines += n
+	}
+	m := length.FindStringSubmatch(text)
+	if m == nil {
+		t.Fatalf("README.md, Follow one event does not say how long the way is: %d files of together %d lines", len(files), lines)
+	}
+	said, err := strconv.Atoi(strings.ReplaceAll(m[2], ",", ""))
+	if err != nil || m[1] != strconv.Itoa(len(files)) || lines > said+said/20 || lines < said-said/20 {
+		t.Errorf("README.md, Follow one event: %q, there are %d files of together %d lines", m[0], len(files), lines)
+	}
+}
+
+// symbolName is a match of symbol as "kube.List" or "kube.Stream.Next".
+func symbolName(m []string) string {
+	if m[4] != "" {
+		return m[4] + "." + m[5]
+	}
+	return m[1] + "." + m[2] + "." + m[3]
+}
+
+// mentions says whether a function has the name of another in its body: a call, or a value that it passes on.
+func mentions(f *ast.FuncDecl, name string) bool {
+	short := name[strings.LastIndexByte(name, '.')+1:]
+	found := false
+	ast.Inspect(f.Body, func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		found = found || ok && id.Name == short
+		return !found
+	})
+	return found
+}
+
+// function is a function or method of the program, and how long its file is.
+type function struct {
+	decl  *ast.FuncDecl
+	file  string
+	lines int
+}
+
+// functions returns all functions, as "kube.List", and methods, as "kube.Stream.Next", of the program.
+func functions(t *testing.T) map[string]function {
+	out := map[string]function{}
 	for _, f := range sources(t) {
 		pkg, ok := strings.CutPrefix(f.pkg, "internal/")
 		if f.test || !ok {
 			continue
 		}
 		for _, d := range f.ast.Decls {
-			switch d := d.(type) {
-			case *ast.FuncDecl:
-				if d.Recv == nil {
-					out[pkg+"."+d.Name.Name] = true
-				} else {
-					out[pkg+"."+receiver(d.Recv.List[0].Type)+"."+d.Name.Name] = true
+			if d, ok := d.(*ast.FuncDecl); ok {
+				name := pkg + "." + d.Name.Name
+				if d.Recv != nil {
+					name = pkg + "." + receiver(d.Recv.List[0].Type) + "." + d.Name.Name
 				}
-			case *ast.GenDecl:
-				for _, s := range d.Specs {
-					if ts, ok := s.(*ast.TypeSpec); ok {
-						out[pkg+"."+ts.Name.Name] = true
-					}
-				}
+				out[name] = function{d, f.name, f.lines}
 			}
 		}
 	}

@@ -114,6 +114,7 @@ var rarelyUsed = map[string]string{
 	"get webservers.skiff.dev":      "after a conflict",
 	"get redis.skiff.dev":           "after a conflict",
 	"get restarttriggers.skiff.dev": "after a conflict",
+	"get namespaces":                "for a source in another namespace than the one that this Role is in",
 	"patch events.events.k8s.io":    "the end of a series, minutes after its last Event",
 	// A server of this version sends the present objects as the beginning of a watch. A list is for older ones, and for the question
 	// whether the server's history was rewound, minutes later.

@@ -96,7 +96,7 @@ func TestTheLengthOfTheWayIsTrue(t *testing.T) {
 		t.Fatalf("README.md, Follow one event does not say how long the way is: %d files of together %d lines", len(files), lines)
 	}
 	said, err := strconv.Atoi(strings.ReplaceAll(m[2], ",", ""))
-	if err != nil || m[1] != strconv.Itoa(len(files)) || lines > said+said/20 || lines < said-said/20 {
+	if err != nil || m[1] != strconv.Itoa(len(files)) || lines > said+said/8 || lines < said-said/8 {
 		t.Errorf("README.md, Follow one event: %q, there are %d files of together %d lines", m[0], len(files), lines)
 	}
 }

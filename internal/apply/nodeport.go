@@ -71,11 +71,10 @@ func (t *operation) portTaken(ctx context.Context, live kube.Object, cause strin
 }
 
 // starved is what follows when the cluster has no free node port.
-func (t *operation) starved(live kube.Object, err error) Result {
+func (t *operation) starved(live kube.Object) Result {
 	t.mem.port = portWait{hash: t.want.hash, starved: true}
-	cause := kube.Explain(err)
-	t.nodePorts.note(cause)
-	return Result{Outcome: Exhausted, Live: live, Wait: recheck, Message: cause}
+	t.nodePorts.note(rangeIsFull)
+	return Result{Outcome: Exhausted, Live: live, Wait: recheck, Message: rangeIsFull}
 }
 
 // allocatesNodePort says whether the server has to find a node port for the child when it is created.
@@ -109,11 +108,13 @@ func nodePortTaken(err error) (string, bool) {
 	return "", false
 }
 
-// noNodePortLeft says that the whole range is in use. The server answers 500 to a PATCH and 422 to some POSTs (v1.36).
+// noNodePortLeft says that the whole range is in use. The server answers 500 (seen on v1.36), which is else worth a retry.
 func noNodePortLeft(err error) bool {
 	s := kube.AsStatus(err)
-	return s != nil && strings.Contains(s.Message, "failed to allocate a nodePort: range is full")
+	return s != nil && strings.Contains(s.Message, rangeIsFull)
 }
+
+const rangeIsFull = "failed to allocate a nodePort: range is full"
 
 // exhaustion says that the cluster has no free node port. All who need one wait together: one of them tries once a minute.
 type exhaustion struct {

@@ -52,7 +52,7 @@ func (t *operation) create(ctx context.Context) Result {
 		}
 		return Result{Outcome: Created, Live: t.answered(answer)}
 	case noNodePortLeft(err):
-		return t.starved(nil, err)
+		return t.starved(nil)
 	case kube.IsAlreadyExists(err), kube.IsInvalid(err):
 		// The cache is behind, or the object lacks the label that the cache looks for, or it is not ours at all. A 422
 		// can mean the same: the API server allocates a Service's node port before it looks for the name (seen on v1.36).
@@ -245,7 +245,7 @@ func (t *operation) apply(ctx context.Context, r Result) Result {
 		r.Outcome, r.Wait, r.Message = Overtaken, t.mem.lost, fmt.Sprintf("%s changed while it was being applied", t)
 		return r
 	case noNodePortLeft(err):
-		return t.starved(r.Live, err)
+		return t.starved(r.Live)
 	case taken:
 		return t.portTaken(ctx, r.Live, cause)
 	case kube.IsRefused(err):

@@ -19,8 +19,8 @@ const AsExpected = "AsExpected"
 // NewSet returns the conditions of an object with nothing wrong. Ready and Progressing are to be filled in.
 func NewSet(annotations kube.Labels) Set {
 	return Set{
-		Degraded: New(Degraded, false, AsExpected, "nothing to do"),
-		Stalled:  New(Stalled, false, AsExpected, "nothing to do"),
+		Degraded: New(Degraded, false, AsExpected, "nothing is wrong"),
+		Stalled:  New(Stalled, false, AsExpected, "nothing is wrong"),
 		Paused:   PausedFor(annotations),
 	}
 }

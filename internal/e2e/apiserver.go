@@ -44,7 +44,7 @@ func (c *Cluster) SetUsers(users []User) error {
 // StartAPIServer starts the API server, for the first time or again, and returns when /readyz says ok.
 func (c *Cluster) StartAPIServer(ctx context.Context) (err error) {
 	certs := c.path("certs")
-	c.apiserver, err = c.Start("kube-apiserver", nil, c.bins.apiserver,
+	c.apiserver, err = c.Start("kube-apiserver", nil, append([]string{c.bins.apiserver,
 		"--etcd-servers", c.etcdURL,
 		"--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1", "--secure-port", fmt.Sprint(c.port),
 		"--cert-dir", certs, // it makes a self-signed certificate there the first time and keeps it
@@ -55,7 +55,7 @@ func (c *Cluster) StartAPIServer(ctx context.Context) (err error) {
 		"--disable-admission-plugins", "ServiceAccount", // there is nobody to make the default accounts
 		"--enable-admission-plugins", "OwnerReferencesPermissionEnforcement", // on by default on some distributions
 		"--audit-policy-file", c.path("audit-policy.yaml"), "--audit-log-path", c.path("audit.log"),
-		"--allow-privileged")
+		"--allow-privileged"}, c.flags...)...)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -102,12 +103,12 @@ func TestChildrenOfAllKinds(t *testing.T) {
 	for _, k := range childKinds {
 		t.Run(k.r.Kind, func(t *testing.T) {
 			t.Parallel()
-			newParent(t, s.c, k.r).live(k)
+			newParent(newScope(t), k.r).live(k)
 		})
 	}
 	t.Run("OfAClusterScopedOwner", func(t *testing.T) {
 		t.Parallel()
-		p := newParent(t, s.c, childKinds[4].r)
+		p := newParent(newScope(t), childKinds[4].r)
 		namespaces := kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
 		p.owner = apply.Owner{Resource: namespaces,
 			Name: p.NS, UID: p.get("/api/v1/namespaces/" + p.NS).UID()}
@@ -125,32 +126,32 @@ type parent struct {
 	began  time.Time
 }
 
-func newParent(t *testing.T, c *Cluster, r kube.Resource) *parent {
-	p := &parent{Scope: newScope(t), began: time.Now()}
-	path, err := c.Kubeconfig(admin)
+func newParent(s *Scope, r kube.Resource) *parent {
+	p := &parent{Scope: s, began: time.Now()}
+	path, err := s.c.Kubeconfig(admin)
 	if err != nil {
-		t.Fatal(err)
+		s.Fatal(err)
 	}
 	cfg, _, err := kubeconfig.Load(kubeconfig.Flags{Kubeconfig: path}, kubeconfig.OSEnv(func(string) {}))
 	if err != nil {
-		t.Fatal(err)
+		s.Fatal(err)
 	}
 	cfg.UserAgent = "children/" + r.Kind + "/" + p.NS
 	if p.client, err = kube.New(cfg); err != nil {
-		t.Fatal(err)
+		s.Fatal(err)
 	}
 	p.mirror = cache.New[*apply.Live[kube.Raw]](cache.Options{Resource: r, Namespaces: []string{p.NS},
 		LabelSelector: apply.ManagedBySelector, Client: p.client, Log: logr.Discard()})
 	ctx, cancel := context.WithCancel(noContext)
 	var running sync.WaitGroup
 	running.Go(func() { p.mirror.Run(ctx) })
-	t.Cleanup(func() {
+	s.Cleanup(func() {
 		cancel()
 		running.Wait()
 		p.client.Close()
 	})
-	if err := p.mirror.WaitSynced(t.Context()); err != nil {
-		t.Fatal(err)
+	if err := p.mirror.WaitSynced(s.Context()); err != nil {
+		s.Fatal(err)
 	}
 	p.Kubectl("create", "configmap", "owner")
 	p.owner = apply.Owner{Resource: kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}, Namespace: p.NS,
@@ -165,16 +166,19 @@ func (p *parent) restart() { p.engine = apply.New(p.client, apply.Of(p.mirror, a
 // apply declares one child with these members.
 func (p *parent) apply(members string) apply.Result {
 	p.Helper()
-	child := ops.Body(p.owner, p.mirror.Resource(), "x", "child")
-	child["metadata"].(map[string]any)["namespace"] = p.NS
+	return p.engine.Apply(p.Context(), p.owner, []apply.Child{p.child("child", members)}, false).Children[0]
+}
+
+func (p *parent) child(name, members string) apply.Child {
+	p.Helper()
+	body := ops.Body(p.owner, p.mirror.Resource(), "x", name)
+	body["metadata"].(map[string]any)["namespace"] = p.NS
 	v, err := patch.Decode([]byte("{" + members + "}"))
 	if err != nil {
 		p.Fatal(err)
 	}
-	for name, value := range v.(map[string]any) {
-		child[name] = value
-	}
-	return p.engine.Apply(p.Context(), p.owner, []apply.Child{{Body: child}}, false).Children[0]
+	maps.Copy(body, v.(map[string]any))
+	return apply.Child{Body: body}
 }
 
 // settle applies until nothing is done any more, and a while longer, and returns what was done first.
@@ -265,4 +269,60 @@ func (p *parent) settled(path string) string {
 		p.Fatal(err)
 	}
 	return string(text)
+}
+
+// The errors of a real server whose range of node ports is in use, of a POST and of a change of the type.
+func TestNodePortsThatAreUsedUpAreWaitedForTogether(t *testing.T) {
+	bins, err := binaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := kubectlPath()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := StartControlPlane(t.Context(), bins, "--service-node-port-range=30000-30001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close(t.Failed()) })
+	kubectl, err := c.Kubectl(path, admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newParent(NewScope(t, c, kubectl), childKinds[3].r)
+	service := func(name, kind string) apply.Child {
+		return p.child(name, `"spec":{"type":"`+kind+`","selector":{"a":"b"},"ports":[{"port":80,"protocol":"TCP"}]}`)
+	}
+	round := func(changed string) (got []string) {
+		report := p.engine.Apply(p.Context(), p.owner, []apply.Child{service("a", "NodePort"), service("b", "NodePort"),
+			service("c", changed), service("d", "ClusterIP")}, false)
+		for _, r := range report.Children {
+			got = append(got, r.Outcome.String())
+		}
+		return got
+	}
+	want := func(what string, got []string, words string) {
+		if strings.Join(got, " ") != words {
+			t.Errorf("%s: %q, want %s", what, got, words)
+		}
+	}
+	want("at first", round("ClusterIP"), "created created created created")
+	p.waitMoment(time.Second)
+	p.writes()
+	want("a change of the type", round("NodePort"), "unchanged unchanged exhausted unchanged")
+	if w := p.writes(); len(w) > 2 || !strings.HasSuffix(strings.Join(w, " "), "patch 500") {
+		t.Errorf("writes %q, want a patch that is refused with 500", w)
+	}
+	want("again", round("NodePort"), "unchanged unchanged exhausted unchanged")
+	report := p.engine.Apply(p.Context(), p.owner, []apply.Child{service("e", "LoadBalancer")}, true)
+	want("a new one, on hold", []string{report.Children[0].Outcome.String()}, "held")
+	if w := p.writes(); len(w) != 0 {
+		t.Errorf("writes %q, want none before a minute has passed", w)
+	}
+	p.restart() // without the memory that there are none
+	if r := p.engine.Apply(p.Context(), p.owner, []apply.Child{service("e", "LoadBalancer")}, false).Children[0]; r.Outcome != apply.Exhausted {
+		t.Errorf("a POST: %v %s %v", r.Outcome, r.Message, r.Err)
+	}
+	t.Logf("writes: %q", p.writes())
 }

@@ -20,6 +20,7 @@ type Cluster struct {
 	Admin  *API // as a cluster administrator
 
 	bins      Binaries
+	flags     []string // of the API server, besides its own
 	group     *Group
 	etcdURL   string
 	port      int
@@ -37,8 +38,10 @@ const startLimit = 4 * time.Minute
 
 // StartControlPlane starts etcd and a kube-apiserver and nothing that would write by itself: no controllers, no nodes. That is what
 // the differential test needs.
-func StartControlPlane(ctx context.Context, bins Binaries) (c *Cluster, err error) {
-	c = &Cluster{bins: bins}
+//
+// The API server gets the flags besides its own.
+func StartControlPlane(ctx context.Context, bins Binaries, flags ...string) (c *Cluster, err error) {
+	c = &Cluster{bins: bins, flags: flags}
 	if c.Dir, err = os.MkdirTemp("", "skiff-e2e-"); err != nil {
 		return nil, fmt.Errorf("make the cluster's directory: %w", err)
 	}

@@ -256,9 +256,8 @@ func TestNodePortThatIsFreedLateIsStillKept(t *testing.T) {
 func TestNodePortsThatAreUsedUpAreReportedAndWaitedFor(t *testing.T) {
 	story(t, func(w *world) {
 		remove := w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "services", UserAgent: operatortest.Agent, Reply: &fakeapi.Reply{
-			Code: 422, ContentType: "application/json", Body: `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,
-				"message":"Service \"web-service\" is invalid: spec.ports[0].nodePort: Internal error: failed to allocate a nodePort: range is full",
-				"details":{"name":"web-service","kind":"Service","causes":[{"reason":"InternalError","message":"Internal error: failed to allocate a nodePort: range is full","field":"spec.ports[0].nodePort"}]}}`}})
+			Code: 500, Reason: "InternalError", // as a real server
+			Message: "Internal error occurred: failed to allocate a nodePort: range is full"}})
 		w.Create("web", `{"image":"nginx"}`)
 		w.Pass(30 * time.Second)
 		w.WantCondition("web", "Degraded", "True/NoNodePort", "the cluster has no free node port", "spec.serviceType: ClusterIP")

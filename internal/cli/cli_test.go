@@ -84,7 +84,7 @@ func (r result) want(t *testing.T, code int, stderr ...string) {
 	}
 }
 
-func TestWrongUsageIsOneLineAndAHintAndExitsWith2(t *testing.T) {
+func TestWrongUsagePrintsOneLineAndAHintAndExitsWith2(t *testing.T) {
 	for _, tt := range []struct{ args, say, help string }{
 		{"rnu", `unknown command "rnu" for skiff: did you mean run?`, "skiff"},
 		{"--frobnicate", "unknown flag: --frobnicate", "skiff"},
@@ -189,9 +189,9 @@ func TestCRDsPrintPrintsEveryDefinition(t *testing.T) {
 	}
 }
 
-// TestAServerThatCannotBeUsedIsOneErrorThatNamesTheNextStep holds the bad input that concerns where to connect and as
+// TestAConnectionProblemIsOneErrorThatNamesTheNextStep holds the bad input that concerns where to connect and as
 // whom.
-func TestAServerThatCannotBeUsedIsOneErrorThatNamesTheNextStep(t *testing.T) {
+func TestAConnectionProblemIsOneErrorThatNamesTheNextStep(t *testing.T) {
 	const canary = "canary-Zq7"
 	answer := func(code int, contentType, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {

@@ -11,7 +11,7 @@ import (
 	"skiff/internal/kube"
 )
 
-func TestCRDsInstallMakesTheDefinitionsServedAndAgainChangesNothing(t *testing.T) {
+func TestCRDsInstallInstallsTheDefinitionsAndIsIdempotent(t *testing.T) {
 	c := newCluster(t, fakeapi.Options{})
 	r := skiff(t, "crds", "install", "--server", c.url())
 	r.want(t, exitDone)
@@ -59,7 +59,7 @@ func TestCRDsDiffExitsWith1OnlyForADifference(t *testing.T) {
 	}
 }
 
-func TestCRDsInstallSaysWhatItWaitsFor(t *testing.T) {
+func TestCRDsInstallNamesTheDefinitionThatIsNotEstablished(t *testing.T) {
 	passed := len(crds.All()) // each is read once before it is applied
 	c := newCluster(t, fakeapi.Options{})
 	c.api.Inject(fakeapi.Fault{Verb: "get", Resource: "customresourcedefinitions", Skip: passed,

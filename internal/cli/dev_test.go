@@ -78,7 +78,7 @@ func TestDevIsAClusterForKubeconfigUsersUntilItEnds(t *testing.T) {
 }
 
 // Another process may write to the same file at any time, before the first connection, too.
-func TestDevLeavesAKubeconfigThatIsNotItsOwn(t *testing.T) {
+func TestDevDoesNotRemoveAKubeconfigThatAnotherProcessWrote(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dev.kubeconfig")
 	d, err := newDevCluster(devOptions{listen: "127.0.0.1:0", kubeconfig: path})
 	if err != nil {
@@ -103,7 +103,7 @@ func TestDevLeavesAKubeconfigThatIsNotItsOwn(t *testing.T) {
 	}
 }
 
-func TestDevRefusesWhatItCannotServe(t *testing.T) {
+func TestDevRefusesAddressesAndFilesThatItCannotUse(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "kubeconfig")
 	for listen, say := range map[string]string{
 		"0.0.0.0:0":      "must be a loopback address",

@@ -17,15 +17,16 @@ import (
 
 var update = flag.Bool("update", false, "write the Roles of examples/ and the README's table anew")
 
-// TestTheWrittenRightsAreTheDeclaredOnes fails where a Role or the README's table is not what the controllers declare; with -update it
-// writes them.
+// TestTheWrittenRightsAreTheDeclaredOnes fails where a Role or the README's table is not what the controllers declare;
+// with -update it writes them.
 func TestTheWrittenRightsAreTheDeclaredOnes(t *testing.T) {
 	var all []kube.Right
 	for _, op := range operators {
 		all = append(all, op.rights...)
 	}
 	written(t, "README.md", "| resource | verbs | for |\n|---|---|---|\n", "\n", rightsTable(union(all)))
-	written(t, "examples/rbac.yaml", "kind: ClusterRole\nmetadata:\n  name: skiff\nrules:\n", "---\n", rules(union(all), nil))
+	written(t, "examples/rbac.yaml", "kind: ClusterRole\nmetadata:\n  name: skiff\nrules:\n",
+		"---\n", rules(union(all), nil))
 	o, names := sidecarOptions(t)
 	written(t, "examples/sidecar.yaml", "name: predixy-restart\nrules:\n", "---\n", rules(union(o.Rights()), names))
 }
@@ -124,11 +125,15 @@ func union(rights []kube.Right) []row {
 		out[i].resources = append(out[i].resources, w.resources...)
 	}
 	first := []string{"skiff.dev", "apps", "", "events.k8s.io"}
-	slices.SortStableFunc(out, func(a, b row) int { return slices.Index(first, a.group) - slices.Index(first, b.group) })
+	slices.SortStableFunc(out, func(a, b row) int {
+		return slices.Index(first,
+			a.group) - slices.Index(first, b.group)
+	})
 	return out
 }
 
-// rules writes rows as the rules of a Role. Those that write are for the objects of these names only, if there are any.
+// rules writes rows as the rules of a Role. Those that write are for the objects of these names only, if there are
+// any.
 func rules(rows []row, names []string) string {
 	var b strings.Builder
 	for _, r := range rows {
@@ -150,7 +155,8 @@ func rightsTable(rows []row) string {
 		if r.group != "" {
 			group = " (" + r.group + ")"
 		}
-		fmt.Fprintf(&b, "| %s%s | %s | %s |\n", strings.Join(r.resources, ", "), group, strings.Join(r.verbs, " "), strings.Join(r.why, "; "))
+		fmt.Fprintf(&b, "| %s%s | %s | %s |\n", strings.Join(r.resources, ", "), group, strings.Join(r.verbs, " "),
+			strings.Join(r.why, "; "))
 	}
 	return b.String()
 }

@@ -299,7 +299,8 @@ func TestWatchDoesNotLetTheTextOfAnEventReachTheTerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.create(events, "default", map[string]any{"metadata": map[string]any{"name": "e"}, "type": "Normal", "reason": "R",
+	c.create(events, "default", map[string]any{"metadata": map[string]any{"name": "e"},
+		"type": "Normal", "reason": "R",
 		"action": "A", "note": json.RawMessage(note), "reportingController": "x.y/z", "reportingInstance": "i",
 		"eventTime": "2026-01-01T00:00:00.000000Z",
 		"regarding": map[string]any{"kind": "Pod", "namespace": "default", "name": "p"}})
@@ -307,7 +308,8 @@ func TestWatchDoesNotLetTheTextOfAnEventReachTheTerminal(t *testing.T) {
 		f := follow(t, "watch", "events.events.k8s.io", "-o", output, "--server", c.url())
 		line := f.next()
 		f.stop()
-		if strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsGraphic(r) }) || !strings.Contains(line, "52;c;aGk=") {
+		if strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsGraphic(r) }) ||
+			!strings.Contains(line, "52;c;aGk=") {
 			t.Errorf("-o %q prints %q", output, line)
 		}
 		var object struct{ Object struct{ Note string } }

@@ -61,7 +61,7 @@ func binding(name, target string) string {
 // The simulation's kubelet (package simulate) is what finishes pods by itself.
 //
 // Rules: FS-13
-func TestPodsOnANodeGoWithGraceAndOthersAtOnce(t *testing.T) {
+func TestOnlyPodsOnANodeHaveAGracePeriod(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		w.must(201, "POST", pods, podBody("a"))
 		w.must(200, "DELETE", pods+"/a", "")
@@ -92,7 +92,7 @@ func TestPodsOnANodeGoWithGraceAndOthersAtOnce(t *testing.T) {
 	})
 }
 
-func TestAPodChangesHardlyAndComesToItsNodeByABinding(t *testing.T) {
+func TestOnlyFewFieldsOfAPodCanChangeAndABindingSetsItsNode(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		created := w.must(201, "POST", pods, podBody("a"))
 		change := func(code int, spec, message string) {
@@ -276,7 +276,7 @@ func TestScalersAreOneKindInTwoVersions(t *testing.T) {
 }
 
 // Rules: FS-37
-func TestRequestsHaveLimitsAndForms(t *testing.T) {
+func TestRequestsThatAreTooLargeOrInAnotherFormatAreRefused(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		x := func(n int) string { return strings.Repeat("x", n) }
 		refused := func(code int, method, path, body, message string, header ...string) {
@@ -318,7 +318,7 @@ func TestRequestsHaveLimitsAndForms(t *testing.T) {
 }
 
 // Rules: FD-19
-func TestWhatIsNotServedSaysSoAtOnce(t *testing.T) {
+func TestRequestsForFeaturesThatAreNotServedGetAnErrorAtOnce(t *testing.T) {
 	inWorld(t, Options{Token: "secret"}, func(w *world) {
 		auth := []string{"Authorization", "Bearer secret"}
 		w.must(401, "GET", configMaps, "")

@@ -30,7 +30,7 @@ func withWidgets(t *testing.T, test func(w *world)) {
 }
 
 // Rules: FC-03, FS-17
-func TestCustomResourcesAreHeldToTheirSchema(t *testing.T) {
+func TestCustomResourcesAreValidatedByTheirSchema(t *testing.T) {
 	withWidgets(t, func(w *world) {
 		a := w.must(422, "POST", widgetPath, widget("a", `{}`))
 		if a.at("message") != `Widget.example.com "a" is invalid: spec.image: Required value` ||
@@ -78,7 +78,7 @@ func TestCustomResourcesAreHeldToTheirSchema(t *testing.T) {
 }
 
 // Rules: FS-08, FS-22, FS-23, FC-06
-func TestSubresourcesChangeTheirPartOnly(t *testing.T) {
+func TestSubresourcesChangeOnlyTheirPartOfTheObject(t *testing.T) {
 	withWidgets(t, func(w *world) {
 		merge := []string{"Content-Type", string(kube.MergePatch)}
 		w.must(201, "POST", widgetPath, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},`+
@@ -166,7 +166,7 @@ func TestDeleteCollectionTakesWhatIsSelected(t *testing.T) {
 }
 
 // Rules: FC-10, FD-08
-func TestListItemsAndTablesLookAsTheRealOnes(t *testing.T) {
+func TestListItemsAndTablesHaveTheFormOfTheRealServer(t *testing.T) {
 	withWidgets(t, func(w *world) {
 		w.must(201, "POST", widgetPath, widget("a", `{"image":"x","replicas":3}`))
 		w.create(configMaps, "c")
@@ -202,7 +202,7 @@ func TestListItemsAndTablesLookAsTheRealOnes(t *testing.T) {
 }
 
 // Rules: FS-14
-func TestADeletedNamespaceIsEmptiedBeforeItGoes(t *testing.T) {
+func TestTheContentOfADeletedNamespaceIsDeletedFirst(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		w.must(201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"team"}}`)
 		const in = "/api/v1/namespaces/team/configmaps"

@@ -16,7 +16,7 @@ import (
 // What no fault of a single request is: the order of things, and what changes behind a client's back.
 
 // Rules: FS-44, FI-11
-func TestAnAnswerAndItsEventComeInEitherOrder(t *testing.T) {
+func TestTheAnswerToAWriteAndItsEventCanComeInEitherOrder(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		watch := w.watch(configMaps + "?watch=true&resourceVersion=" + fmt.Sprint(w.s.Revision()))
 		defer watch.close()
@@ -123,7 +123,7 @@ func TestATokenCanBeReplacedAtAnyTime(t *testing.T) {
 }
 
 // Rules: FI-08, FS-43
-func TestABackupBringsBackTheObjectsAndTheirVersions(t *testing.T) {
+func TestARestoredBackupHasTheOldObjectsAndResourceVersions(t *testing.T) {
 	withWidgets(t, func(w *world) {
 		kept := w.must(201, "POST", configMaps, configMap("kept"))
 		backup, at := w.s.Snapshot(), w.s.Revision()
@@ -168,7 +168,7 @@ func TestABackupBringsBackTheObjectsAndTheirVersions(t *testing.T) {
 }
 
 // Rules: FI-09
-func TestBookmarksComeInEachBadForm(t *testing.T) {
+func TestBookmarksCanHaveEachFault(t *testing.T) {
 	for mode, want := range map[BookmarkMode]string{
 		BookmarksAsUsual:   "ADDED, mark ConfigMap, 5m0s, 9m57s",
 		BookmarksNever:     "ADDED, end",

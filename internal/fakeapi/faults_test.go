@@ -116,7 +116,7 @@ func TestAFaultDelaysStallsAndCuts(t *testing.T) {
 }
 
 // Rules: FI-04
-func TestABlackholeKeepsTheConnectionAndLosesTheBytes(t *testing.T) {
+func TestABlackholeLosesBytesAndKeepsTheConnection(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		last := w.create(configMaps, "a")
 		watch := w.watch(configMaps + "?watch=1&resourceVersion=" + last)
@@ -165,7 +165,7 @@ func TestAFaultSendsByteByByte(t *testing.T) {
 }
 
 // Rules: FI-06
-func TestHistoryCanBeTakenAwayAtAnyTime(t *testing.T) {
+func TestHistoryCanBeRemovedAtAnyTime(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		first := w.create(configMaps, "a", "b", "c")
 		token := fmt.Sprint(w.must(200, "GET", configMaps+"?limit=1", "").at("metadata.continue"))
@@ -190,7 +190,7 @@ func TestHistoryCanBeTakenAwayAtAnyTime(t *testing.T) {
 	})
 }
 
-func TestEventsCanBeDoubledReplayedStrangeOrPoisoned(t *testing.T) {
+func TestEventsCanBeDuplicatedReplayedUnknownOrUndecodable(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		last := w.create(configMaps, "0")
 		w.create(configMaps, "a", "b")

@@ -53,7 +53,7 @@ func TestQuantitiesAreStoredInOneFormSoThatAnotherIsNoChange(t *testing.T) {
 }
 
 // Rules: FS-17
-func TestAServiceIsToldOfEachFieldThatIsWrong(t *testing.T) {
+func TestEachInvalidFieldOfAServiceIsReported(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		for body, want := range map[string]string{
 			`{"metadata":{"name":"s"},"spec":{"ports":[{"port":0}]}}`: `Service "s" is invalid: ` +
@@ -75,7 +75,7 @@ func TestAServiceIsToldOfEachFieldThatIsWrong(t *testing.T) {
 }
 
 // Rules: FS-21
-func TestUnknownFieldsOfBuiltinKindsAreDroppedNamedOrRefused(t *testing.T) {
+func TestUnknownFieldsOfBuiltinKindsArePrunedReportedOrRefused(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		typo := strings.Replace(deployment("d", "1"), `"spec":{"selector"`,
 			`"spec":{"replica":3,"replicas":2,"replicas":2,"selector"`, 1)
@@ -152,7 +152,7 @@ func TestDeprecatedKindsComeWithAWarning(t *testing.T) {
 }
 
 // Rules: FS-19
-func TestAnAppliedEmptyValueIsOwnedThoughItIsNotShown(t *testing.T) {
+func TestAnAppliedEmptyValueHasAnOwnerEvenIfItIsOmitted(t *testing.T) {
 	withWidgets(t, func(w *world) {
 		for path, body := range map[string]string{
 			configMaps + "/a": `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","annotations":{}}}`,

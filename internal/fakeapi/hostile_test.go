@@ -19,8 +19,9 @@ func TestAHostileBodyCostsLittleMemory(t *testing.T) {
 	for name, spec := range map[string]string{
 		"duplicates below a long key": `{"` + key + `":{` + many(`"x":1`, 5_000) + `}}`,
 		"unknown fields":              `{"` + key + `":{` + manyNames(2_000) + `}}`,
-		"a long key above deep lists": `{"` + key + `":` + strings.Repeat("[", 9_900) + strings.Repeat("]", 9_900) + `}`,
-		"empty objects":               `{"image":[` + many(`{}`, 400_000) + `]}`,
+		"a long key above deep lists": `{"` + key + `":` + strings.Repeat("[", 9_900) + strings.Repeat("]", 9_900) +
+			`}`,
+		"empty objects": `{"image":[` + many(`{}`, 400_000) + `]}`,
 	} {
 		for _, contentType := range []string{"application/json", "application/yaml"} {
 			if contentType == "application/yaml" && name == "empty objects" {

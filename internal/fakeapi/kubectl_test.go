@@ -147,7 +147,7 @@ func TestServerSideApplyConflictsForcesDropsAndMigrates(t *testing.T) {
 }
 
 // Rules: FD-12
-func TestDeleteWaitsUntilTheFinalizersAreGone(t *testing.T) {
+func TestKubectlDeleteWaitsForFinalizers(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		created := w.must(201, "POST", configMaps, `{"metadata":{"name":"a","finalizers":["example.com/hold"]}}`)
 		deleted := w.must(200, "DELETE", configMaps+"/a", `{"propagationPolicy":"Background"}`)
@@ -187,7 +187,7 @@ func TestDeleteWaitsUntilTheFinalizersAreGone(t *testing.T) {
 }
 
 // Rules: FD-13
-func TestWaitSeesAnObjectComeChangeGoAndComeAgain(t *testing.T) {
+func TestKubectlWaitSeesCreationChangeDeletionAndRecreation(t *testing.T) {
 	withWidgets(t, func(w *world) {
 		list := w.must(200, "GET", widgetPath+"?"+byName("a"), "")
 		if itemNames(list) != "" || list.at("metadata.resourceVersion") == nil {

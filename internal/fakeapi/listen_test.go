@@ -11,7 +11,7 @@ import (
 // The kubeconfig is written by `skiff dev`; tests of internal/cli and internal/e2e use it.
 //
 // Rules: FD-23
-func TestHTTPSHasAnAuthorityOfItsOwnAndBothVersionsOfHTTP(t *testing.T) {
+func TestHTTPSHasItsOwnCAAndServesHTTP1AndHTTP2(t *testing.T) {
 	s := New(Options{Token: "secret"})
 	defer s.Close()
 	server, err := s.ListenTLS("127.0.0.1:0")

@@ -9,7 +9,7 @@ import (
 )
 
 // Rules: FS-16
-func TestMetadataIsHeldToItsRules(t *testing.T) {
+func TestMetadataIsValidated(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		const roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
 		meta := func(m string) string { return `{"metadata":` + m + `}` }

@@ -23,7 +23,7 @@ func rv(t *testing.T, v any) int64 {
 }
 
 // Rules: FS-01, FS-02, FS-03
-func TestOneCounterNumbersAllResourcesAndTheServerOwnsIdentity(t *testing.T) {
+func TestAllResourcesShareOneRevisionCounterAndTheServerSetsUIDs(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		a := w.must(201, "POST", configMaps,
 			`{"metadata":{"name":"a","uid":"mine","creationTimestamp":"2001-01-01T00:00:00Z"}}`)
@@ -79,7 +79,7 @@ func TestAWriteThatChangesNothingKeepsTheVersionAndEmitsNothing(t *testing.T) {
 }
 
 // Rules: FS-05, FS-06, FS-07
-func TestWritesMeetTheRightVersionOrTheRightError(t *testing.T) {
+func TestWritesWithAnOutdatedVersionConflict(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		w.must(201, "POST", configMaps, configMap("a"))
 		for _, tc := range []struct {
@@ -113,7 +113,7 @@ func TestWritesMeetTheRightVersionOrTheRightError(t *testing.T) {
 }
 
 // Rules: FS-09, FS-10, FS-11, FS-12, FS-32
-func TestFinalizersHoldADeletedObjectBack(t *testing.T) {
+func TestFinalizersDelayTheRemovalOfADeletedObject(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		a := w.must(201, "POST", configMaps, `{"metadata":{"name":"a","finalizers":["skiff.dev/x"]}}`)
 		watch := w.watch(configMaps + "?watch=1&resourceVersion=" + fmt.Sprint(a.at("metadata.resourceVersion")))
@@ -164,7 +164,7 @@ func TestFinalizersHoldADeletedObjectBack(t *testing.T) {
 }
 
 // Rules: FS-15
-func TestGeneratedNamesAreTriedEightTimes(t *testing.T) {
+func TestEightGeneratedNamesAreTried(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		a := w.must(201, "POST", configMaps, `{"metadata":{"generateName":"`+strings.Repeat("x", 63)+`"}}`)
 		if name := fmt.Sprint(a.at("metadata.name")); len(name) != 63 ||
@@ -226,7 +226,7 @@ func TestAWatchEndsCleanlyAfterItsTimeout(t *testing.T) {
 }
 
 // Rules: FS-26
-func TestListOptionsThatContradictEachOtherAreRefused(t *testing.T) {
+func TestContradictoryListOptionsAreRefused(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		const match = "resourceVersionMatch: "
 		for query, want := range map[string]string{

@@ -20,7 +20,7 @@ func (w *world) create(path string, names ...string) (last string) {
 }
 
 // Rules: FS-27, FS-32
-func TestAWatchResumesWithinTheHistoryAndIsToldWhenItCannot(t *testing.T) {
+func TestAWatchResumesWithinTheHistoryOrGets410(t *testing.T) {
 	inWorld(t, Options{HistoryEvents: 4}, func(w *world) {
 		first := w.create(configMaps, "a")
 		w.create(configMaps, "b")
@@ -54,7 +54,7 @@ func TestAWatchResumesWithinTheHistoryAndIsToldWhenItCannot(t *testing.T) {
 }
 
 // Rules: FS-28, FS-29
-func TestAWatchFromNowhereBeginsWithWhatIsThere(t *testing.T) {
+func TestAWatchWithoutAVersionStartsWithTheExistingObjects(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		last := w.create(configMaps, "b", "c", "a")
 		for _, query := range []string{"", "&resourceVersion=0"} {
@@ -91,7 +91,7 @@ func TestAWatchFromNowhereBeginsWithWhatIsThere(t *testing.T) {
 }
 
 // Rules: FS-30
-func TestBookmarksComeOnlyToThoseWhoAskEachMinuteAndAtTheEnd(t *testing.T) {
+func TestBookmarksAreSentOnRequestEachMinuteAndAtTheEnd(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		last := w.create(configMaps, "a")
 		watch := w.watch(configMaps + "?watch=1&timeoutSeconds=130&allowWatchBookmarks=true&resourceVersion=" + last)
@@ -127,7 +127,7 @@ func TestBookmarksComeOnlyToThoseWhoAskEachMinuteAndAtTheEnd(t *testing.T) {
 }
 
 // Rules: FS-31
-func TestASelectorTurnsChangesIntoComingsAndGoings(t *testing.T) {
+func TestAnObjectThatStartsOrStopsMatchingASelectorIsAddedOrDeleted(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		last := w.create(configMaps, "a")
 		watch := w.watch(configMaps + "?watch=1&labelSelector=app%3Dweb&resourceVersion=" + last)
@@ -153,7 +153,7 @@ func TestASelectorTurnsChangesIntoComingsAndGoings(t *testing.T) {
 }
 
 // Rules: FS-34
-func TestAWatcherThatFallsTooFarBehindIsEnded(t *testing.T) {
+func TestTheWatchOfASlowReaderIsEnded(t *testing.T) {
 	inWorld(t, Options{SlowWatcher: 50}, func(w *world) {
 		last := w.create(configMaps, "a")
 		watch := w.watch(configMaps + "?watch=1&resourceVersion=" + last)
@@ -168,7 +168,7 @@ func TestAWatcherThatFallsTooFarBehindIsEnded(t *testing.T) {
 }
 
 // Rules: FS-24
-func TestPagesShowOneSnapshotAndTokensExpire(t *testing.T) {
+func TestPagesAreFromOneSnapshotAndTokensExpire(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		w.create(configMaps, "a", "b", "c", "d", "e")
 		one := w.must(200, "GET", configMaps+"?limit=2", "")
@@ -212,7 +212,7 @@ func itemNames(a answer) string {
 }
 
 // Rules: FS-25
-func TestAReadWaitsForARevisionThatHasNotComeYet(t *testing.T) {
+func TestAReadWaitsForAFutureRevision(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		last := rv(t, w.create(configMaps, "a"))
 		future := fmt.Sprint(last + 50)
@@ -246,7 +246,7 @@ func TestAReadWaitsForARevisionThatHasNotComeYet(t *testing.T) {
 }
 
 // Rules: FC-01, FC-08
-func TestADeletedDefinitionTakesItsObjectsItsWatchesAndItsPathAlong(t *testing.T) {
+func TestDeletingADefinitionRemovesItsObjectsWatchesAndPath(t *testing.T) {
 	inWorld(t, Options{CRDDelay: time.Second}, func(w *world) {
 		const crds, widgets = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 			"/apis/example.com/v1/namespaces/default/widgets"

@@ -54,7 +54,7 @@ func (b *bench) owners(name string) []string {
 }
 
 // Rules: FG-01, FG-08
-func TestBackgroundDeletionTakesTheOwnerAtOnceAndItsDependentsAfterIt(t *testing.T) {
+func TestBackgroundDeletionRemovesTheOwnerFirst(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 3))
 		b.rest(time.Minute)
@@ -81,7 +81,7 @@ func TestBackgroundDeletionTakesTheOwnerAtOnceAndItsDependentsAfterIt(t *testing
 }
 
 // Rules: FG-02
-func TestForegroundDeletionTakesTheDependentsFirst(t *testing.T) {
+func TestForegroundDeletionRemovesTheDependentsFirst(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 2))
 		b.rest(time.Minute)
@@ -107,7 +107,7 @@ func TestForegroundDeletionTakesTheDependentsFirst(t *testing.T) {
 }
 
 // Rules: FG-03
-func TestOrphanDeletionLeavesTheDependents(t *testing.T) {
+func TestOrphanDeletionKeepsTheDependents(t *testing.T) {
 	simulated(t, func(b *bench) {
 		owner := b.configMap("owner")
 		b.configMap("child", owner)
@@ -121,7 +121,7 @@ func TestOrphanDeletionLeavesTheDependents(t *testing.T) {
 }
 
 // Rules: FG-04
-func TestADependentWithALivingOwnerLosesOnlyTheDeadReference(t *testing.T) {
+func TestADependentWithAnotherOwnerLosesOnlyTheReferenceToTheDeletedOne(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.configMap("child", b.configMap("one"), b.configMap("two"))
 		b.delete(configMaps, "one", kube.Background)
@@ -137,7 +137,7 @@ func TestADependentWithALivingOwnerLosesOnlyTheDeadReference(t *testing.T) {
 }
 
 // Rules: FG-05
-func TestAnOwnerCreatedAnewIsAnotherOwner(t *testing.T) {
+func TestARecreatedOwnerIsNotTheOldOwner(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.configMap("child", b.configMap("owner"))
 		b.delete(configMaps, "owner", kube.Background)
@@ -147,7 +147,7 @@ func TestAnOwnerCreatedAnewIsAnotherOwner(t *testing.T) {
 	})
 }
 
-func TestAnOwnerThatNeverExistedCountsAsGone(t *testing.T) {
+func TestAnOwnerThatNeverExistedCountsAsDeleted(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.configMap("child", map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
 			"metadata": map[string]any{"name": "nobody", "uid": "none"}})
@@ -156,7 +156,7 @@ func TestAnOwnerThatNeverExistedCountsAsGone(t *testing.T) {
 	})
 }
 
-func TestAnOwnerInAnotherNamespaceCountsAsGone(t *testing.T) {
+func TestAnOwnerInAnotherNamespaceCountsAsDeleted(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.create(configMaps, "kube-system", map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
 			"metadata": map[string]any{"name": "far"}})
@@ -201,7 +201,7 @@ func TestTheDependentOfAKindThatIsNotInstalledWaitsForIt(t *testing.T) {
 }
 
 // Rules: FG-09
-func TestAPausedCollectorCollectsWhenItGoesOn(t *testing.T) {
+func TestAPausedCollectorCollectsWhenItIsResumed(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.cluster.PauseGC(true)
 		b.configMap("child", b.configMap("owner"))

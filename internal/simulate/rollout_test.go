@@ -124,7 +124,7 @@ func TestARollingUpdateStaysWithinItsBoundsAndArrives(t *testing.T) {
 	}
 }
 
-func TestABrokenNewRevisionLeavesEnoughOldPodsAlone(t *testing.T) {
+func TestABrokenNewRevisionKeepsEnoughOldPods(t *testing.T) {
 	d := deploymentOf(4, "1", "1")
 	r := rand.New(rand.NewPCG(1, 0))
 	w := world{play(0, 0), play(4, 4)}

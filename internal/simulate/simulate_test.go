@@ -165,7 +165,7 @@ func TestTheClusterRecoversFromARestoredBackup(t *testing.T) {
 	})
 }
 
-func TestARestartReplacesEachPodAndNeverLeavesTooFew(t *testing.T) {
+func TestARestartReplacesEachPodAndKeepsEnoughAvailable(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 4))
 		b.rest(time.Minute)
@@ -294,7 +294,7 @@ func TestAMissingImageStopsTheRolloutAndIsReported(t *testing.T) {
 	})
 }
 
-func TestTheRestartsAnnotationRestartsContainers(t *testing.T) {
+func TestTheRestartsAnnotationRestartsTheContainers(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 1))
 		b.rest(time.Minute)
@@ -320,7 +320,7 @@ func TestTheRestartsAnnotationRestartsContainers(t *testing.T) {
 	})
 }
 
-func TestAFailedPodIsReplacedAndLeftAlone(t *testing.T) {
+func TestAFailedPodIsReplacedAndKept(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 1))
 		b.rest(time.Minute)

@@ -71,6 +71,17 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 		done; \
 	done
 
+# Two clones in directories of different names, so that a path that got into the binary is found.
+.PHONY: reproducible
+reproducible: ## build the last commit from two clones and compare the binaries byte by byte
+	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	for clone in one another; do \
+		git clone -q --no-hardlinks . $$dir/$$clone; \
+		$(MAKE) --no-print-directory -s -C $$dir/$$clone build; \
+	done; \
+	cmp $$dir/one/bin/skiff $$dir/another/bin/skiff; \
+	echo "the binaries of two clones are equal"
+
 .PHONY: conformance
 conformance: ## print each protocol rule with its tests and their results (E2E=1: run the e2e suite for it, too)
 	@( $(GO) test $(RACE) -json ./...; $(if $(E2E),cd internal/e2e && $(GO) test -json -count=1 -timeout 40m ./...;) ) | \

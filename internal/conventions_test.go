@@ -16,21 +16,23 @@ const root = ".." // of the repository, seen from this directory
 
 // topLevel is what may stand in the repository's root, so that it can be read at a glance.
 var topLevel = map[string]string{
-	".ci":              "what must pass before a change goes in",
-	".git":             "",
-	".gitignore":       "",
-	"LICENSE":          "Apache-2.0",
-	"Makefile":         "all commands of the developer",
-	"README.md":        "the one document",
-	"go.mod":           "",
-	"go.sum":           "",
-	"staticcheck.conf": "staticcheck reads it only from the root of a package tree",
-	"cmd":              "main packages",
-	"crds":             "the custom resource definitions, embedded and for kubectl apply",
-	"examples":         "objects and manifests to start from",
-	"internal":         "everything else",
-	"bin":              "ignored by git: make build",
-	".cache":           "ignored by git: downloads and builds of tests",
+	".ci":                  "what must pass before a change goes in",
+	".git":                 "",
+	".gitignore":           "",
+	"LICENSE":              "Apache-2.0",
+	"SECURITY.md":          "who is trusted with what, and how to report a problem",
+	"THIRD_PARTY_LICENSES": "the licenses of the modules that the binary is made of",
+	"Makefile":             "all commands of the developer",
+	"README.md":            "the one document",
+	"go.mod":               "",
+	"go.sum":               "",
+	"staticcheck.conf":     "staticcheck reads it only from the root of a package tree",
+	"cmd":                  "main packages",
+	"crds":                 "the custom resource definitions, embedded and for kubectl apply",
+	"examples":             "objects and manifests to start from",
+	"internal":             "everything else",
+	"bin":                  "ignored by git: make build",
+	".cache":               "ignored by git: downloads and builds of tests",
 }
 
 // maxLines is where a file of the program stops being something that one reads in one go. A file that gets near wants to be split

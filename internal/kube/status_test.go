@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 )
 
 // get makes one request that is answered by h.
@@ -160,4 +162,27 @@ func TestRetryAfterIsReadInBothForms(t *testing.T) {
 			t.Errorf("Retry-After %q gives %s, want %s", in, got, want)
 		}
 	}
+}
+
+// FuzzStatus reads an answer of any code, Retry-After and body: the wait is bounded, and the text fit for a terminal.
+func FuzzStatus(f *testing.F) {
+	f.Add(429, "9223372037", `{"kind":"Status","details":{"retryAfterSeconds":9223372037}}`)
+	f.Add(503, "-99999999999999999999", `{"kind":"Status","message":"\u001b]52;c;aGk=\u0007\u202e\nlevel=0 forged"}`)
+	f.Add(500, "Fri, 31 Dec 9999 23:59:59 GMT", "<html>\x1b[2J\xff")
+	f.Add(200, "0x7", `{"kind":"Status","status":"Failure","code":"x","details":[]}`)
+	f.Fuzz(func(t *testing.T, code int, retryAfter, body string) {
+		resp := &http.Response{StatusCode: code, Header: http.Header{"Retry-After": {retryAfter}},
+			Body: io.NopCloser(strings.NewReader(body))}
+		s := readStatus(resp)
+		if d := s.RetryAfter(); d < 0 || d > maxRetryAfter {
+			t.Errorf("wait %s", d)
+		}
+		retryIn(s)
+		text := s.Error()
+		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) }) || len(text) > 8*maxText {
+			t.Errorf("text %q", text)
+		}
+		IsTransient(s)
+		IsRefused(s)
+	})
 }

@@ -107,3 +107,27 @@ func TestLongListsAreComparedAsShortOnesAre(t *testing.T) {
 		}
 	}
 }
+
+// FuzzDecode holds the decoder to its limits, and to Encode.
+func FuzzDecode(f *testing.F) {
+	for _, text := range hostile() {
+		if len(text) > 10_000 { // the fuzzer changes a few bytes at a time
+			text = text[:5_000] + text[len(text)-5_000:]
+		}
+		f.Add([]byte(text))
+	}
+	f.Add([]byte(`{"a":{"b":1,"b":[{"c":2,"c":3}]},"":{"":1,"":2},"n":1e400,"i":9223372036854775808}`))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		v, duplicates, err := DecodeLenient(in)
+		if err != nil {
+			return
+		}
+		if len(duplicates) > MaxDuplicates {
+			t.Errorf("%d duplicates of %.100q", len(duplicates), in)
+		}
+		again, err := Decode([]byte(encode(t, v)))
+		if err != nil || !Equal(again, v) {
+			t.Errorf("%.100q: encoded and decoded again: %v", in, err)
+		}
+	})
+}

@@ -21,7 +21,7 @@ func TestRestartRefusesWhatCannotWork(t *testing.T) {
 		{"--selector app=redis --target deployment/" + strings.Join(strings.Split("abcdefghijklmnopq", ""),
 			",deployment/") + " --server http://127.0.0.1:1", "--target: want 1 to 16, there are 17"},
 		{"--selector app=redis --target deployment/a --cooldown 48h --server http://127.0.0.1:1",
-			"--cooldown: must be within"},
+			`--cooldown: "48h0m0s" is too long; at most 24h`},
 		{"--selector app=redis --target deployment/a/b",
 			`--target "deployment/a/b": "a/b" is not the name of an object`},
 		{"--selector app=redis --target deployment/a -n My_Team",

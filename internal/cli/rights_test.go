@@ -40,7 +40,7 @@ func sidecarOptions(t *testing.T) (o restart.StandaloneOptions, names []string) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Targets, names = append(o.Targets, target), append(names, target.Name)
+		o.Spec.Targets, names = append(o.Spec.Targets, target), append(names, target.Name)
 	}
 	if len(names) == 0 {
 		t.Fatal("examples/sidecar.yaml has no --target")

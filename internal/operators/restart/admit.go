@@ -12,8 +12,8 @@ import (
 	"skiff/internal/kube"
 )
 
-// AllowAnnotation on a namespace names the other namespaces whose RestartTriggers may have its pods as a source, separated by
-// commas; "*" allows all.
+// AllowAnnotation on a namespace names the other namespaces whose RestartTriggers may have its pods as a source,
+// separated by commas; "*" allows all.
 const AllowAnnotation = "skiff.dev/allow-restart-triggers-from"
 
 const (
@@ -37,15 +37,16 @@ func (n *namespace) allows(other string) bool {
 	})
 }
 
-// refuse stops a trigger until the problem is solved. What was seen of pods is forgotten: there is no restart for it later.
+// refuse stops a trigger until the problem is solved. What was seen of pods is forgotten: there is no restart for
+// it later.
 func refuse(s State, p *conditions.Problem) decision {
 	s = s.clone()
 	s.Seen, s.Pending, s.Round = "", nil, nil
 	return decision{state: s, restart: -1, problem: p}
 }
 
-// admit refuses a trigger, by a decision with a problem, if it is one too many in its namespace, or if it may not see the pods of
-// its source.
+// admit refuses a trigger, by a decision with a problem, if it is one too many in its namespace, or if it may not
+// see the pods of its source.
 func (r *run) admit(ctx context.Context, rl *rule) (d decision, err error) {
 	if !r.find.amongOldest(r.t) {
 		d = refuse(r.t.Status.State, tooMany(r.t.Namespace))
@@ -77,17 +78,18 @@ const lookAgain = "; skiff looks again every 5 minutes, and at once when the tri
 
 func tooMany(namespace string) *conditions.Problem {
 	return &conditions.Problem{Reason: "TooManyTriggers", Stalled: true, Message: fmt.Sprintf(
-		"namespace %s has more than %d RestartTriggers, and only the oldest %[2]d work; delete some", namespace, maxTriggers) + lookAgain}
+		"namespace %s has more than %d RestartTriggers, and only the oldest %[2]d work; delete some",
+		namespace, maxTriggers) + lookAgain}
 }
 
 func notAllowed(source, home string) *conditions.Problem {
 	return &conditions.Problem{Reason: "SourceNotAllowed", Stalled: true, Message: fmt.Sprintf(
-		"spec.source.namespace: namespace %s does not allow RestartTriggers of namespace %s, or does not exist; annotate it with "+
-			"%s: %[2]q", source, home, AllowAnnotation) + lookAgain}
+		"spec.source.namespace: namespace %s does not allow RestartTriggers of namespace %s, or does not exist; "+
+			"annotate it with %s: %[2]q", source, home, AllowAnnotation) + lookAgain}
 }
 
 func mayNotAsk(source string, err error) *conditions.Problem {
 	return &conditions.Problem{Reason: "SourceNotAllowed", Stalled: true, Message: fmt.Sprintf(
-		"spec.source.namespace: skiff cannot see whether namespace %s has the annotation %s that allows this: %s; grant get on "+
-			"namespaces", source, AllowAnnotation, kube.Explain(err)) + lookAgain}
+		"spec.source.namespace: skiff cannot see whether namespace %s has the annotation %s that allows this: %s; "+
+			"grant get on namespaces", source, AllowAnnotation, kube.Explain(err)) + lookAgain}
 }

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// maxQuiet is how many debounces a restart waits for the source to become quiet: a source that never does must not
-	// prevent restarts for ever.
+	// maxQuiet is how many debounces a restart waits for the source to become quiet: a source that never does must
+	// not prevent restarts for ever.
 	maxQuiet = 10
-	// A target that is waited for is read again after an eighth of the time that it was waited for already, within these
-	// bounds: a quick rollout is noticed at once, a stuck one costs two requests per minute.
+	// A target that is waited for is read again after an eighth of the time that it was waited for already, within
+	// these bounds: a quick rollout is noticed at once, a stuck one costs two requests per minute.
 	minPoll = time.Second
 	maxPoll = 30 * time.Second
 	// stuckAfter is when waiting for a target becomes a problem: the API's default of progressDeadlineSeconds.
@@ -62,8 +62,8 @@ func (s *State) align(r *rule) {
 	s.Targets = list
 }
 
-// forgive forgets which annotations should be there, after one was removed and the user has changed the trigger since. Of
-// the restart that was under way, nothing is repeated.
+// forgive forgets which annotations should be there, after one was removed and the user has changed the trigger
+// since. Of the restart that was under way, nothing is repeated.
 func (s *State) forgive() {
 	for i := range s.Targets {
 		t := &s.Targets[i]
@@ -81,8 +81,8 @@ const (
 	budget   = "budget"
 )
 
-// due returns how long the pending restart still has to wait, and for which limit. A clock that was put back makes no wait
-// longer than the limit.
+// due returns how long the pending restart still has to wait, and for which limit. A clock that was put back makes
+// no wait longer than the limit.
 func (s *State) due(r *rule, now time.Time) (wait time.Duration, limit string) {
 	rest := func(from time.Time, d time.Duration) time.Duration { return min(from.Add(d).Sub(now), d) }
 	wait, limit = min(rest(s.Pending.Last, r.debounce), rest(s.Pending.First, maxQuiet*r.debounce)), debounce
@@ -221,8 +221,8 @@ func (d *decision) advance(r *rule, targets []target, now time.Time) {
 	}
 }
 
-// hold waits for a target. The time since when it has waited decides how often the target is read, and when waiting becomes
-// a problem.
+// hold waits for a target. The time since when it has waited decides how often the target is read, and when waiting
+// becomes a problem.
 func (d *decision) hold(t target, reason, message string, since, now time.Time) {
 	waited := now.Sub(since)
 	d.again(min(max(waited/8, minPoll), maxPoll), "waits for "+t.String())
@@ -233,11 +233,12 @@ func (d *decision) hold(t target, reason, message string, since, now time.Time) 
 	if t.other != "" {
 		message += fmt.Sprintf(", RestartTrigger %s is restarting it", t.other)
 	}
-	d.waiting = &conditions.Problem{Reason: reason, Message: message + "; skiff goes on when that is over", Passing: passing}
+	message += "; skiff goes on when that is over"
+	d.waiting = &conditions.Problem{Reason: reason, Message: message, Passing: passing}
 }
 
-// reverted says whether an annotation that we have set was removed. Setting it again would be a fight, each round of which is
-// a rollout.
+// reverted says whether an annotation that we have set was removed. Setting it again would be a fight, each round
+// of which is a rollout.
 func (d *decision) reverted(targets []target) bool {
 	for i, t := range targets {
 		mine := &d.state.Targets[i]
@@ -246,9 +247,9 @@ func (d *decision) reverted(targets []target) bool {
 			continue
 		}
 		if mine.RestartedAt != nil && t.annotated().Before(*mine.RestartedAt) {
-			d.problem = &conditions.Problem{Reason: reverted, Stalled: true, Message: "something removed the annotation " + restartedAt +
-				" of " + t.String() + ", which rolled it out once more; make it ignore that annotation, then change this spec or " +
-				"restart the target by hand to go on"}
+			d.problem = &conditions.Problem{Reason: reverted, Stalled: true, Message: "something removed the annotation " +
+				restartedAt + " of " + t.String() + ", which rolled it out once more; make it ignore that annotation, " +
+				"then change this spec or restart the target by hand to go on"}
 			return true
 		}
 	}

@@ -58,11 +58,11 @@ func TestBadSpecsAreRefusedWithTheField(t *testing.T) {
 		`"source":{"selector":{"matchExpressions":[{"key":"a","operator":"DoesNotExist"}]}},` + toPredixy: "spec.source.selector: would match every pod",
 		`"source":{"selector":{"matchExpressions":[{"key":"a","operator":"In"}]}},` + toPredixy:           "spec.source.selector: a: In needs at least one value",
 		`"source":{"selector":{"matchExpressions":[{"key":"a","operator":"Like"}]}},` + toPredixy:         "a: operator: must be",
-		`"source":{"selector":{"matchLabels":{"a":"b"}},"reasons":["Never"]},` + toPredixy:                `spec.source.reasons[0]: "Never" is none of`,
+		`"source":{"selector":{"matchLabels":{"a":"b"}},"reasons":["Never"]},` + toPredixy:                `spec.source.reasons: "Never" is none of`,
 		selectRedis: "spec.targets: want 1 to 16",
 		selectRedis + `,"targets":[{"kind":"Job","name":"x"}]`:                                                     `spec.targets[0].kind: must be Deployment, StatefulSet or DaemonSet, is "Job"`,
 		selectRedis + `,"targets":[{"kind":"Deployment"}]`:                                                         `spec.targets[0].name: "" is not the name of an object`,
-		selectRedis + `,"targets":[{"kind":"Deployment","name":"x"},{"kind":"Deployment","name":"x"}]`:             "spec.targets[1]: deployment/x is there twice",
+		selectRedis + `,"targets":[{"kind":"Deployment","name":"x"},{"kind":"Deployment","name":"x"}]`:             "spec.targets: deployment/x is there twice",
 		selectRedis + "," + toPredixy + `,"debounce":"soon"`:                                                       `spec.debounce: "soon" is not a duration`,
 		selectRedis + "," + toPredixy + `,"debounce":"-1s"`:                                                        `spec.debounce: "-1s" is too short; at least 0s`,
 		selectRedis + "," + toPredixy + `,"cooldown":"1y"`:                                                         "spec.cooldown",
@@ -84,16 +84,17 @@ func TestSelectorsMatchAndPrintAsInKubectl(t *testing.T) {
 		"app=redis": true, "app==redis": true, "app=web": false, "app,!old": true, "app in (web, redis)": true, "app=redis,tier!=cache": false,
 		"app notin (redis),tier": false, "tier,app notin (web,shop)": true, "app,other!=x": true, "missing": false,
 	} {
-		s, err := parseSelector(text)
+		parsed, err := ParseSelector(text)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
+		s := parsed.selector()
 		if s.matches(labels) != want {
 			t.Errorf("%s: matches %t", text, !want)
 		}
-		again, err := parseSelector(s.String())
-		if err != nil || !reflect.DeepEqual(again, s) {
+		again, err := ParseSelector(s.String())
+		if err != nil || !reflect.DeepEqual(again, parsed) {
 			t.Errorf("%s is printed as %s, which is %v (%v)", text, s, again, err)
 		}
 	}

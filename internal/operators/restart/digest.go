@@ -10,12 +10,14 @@ import (
 	"time"
 )
 
-// digest is what is known of the source pods: of each that has run, by name, enough to tell whether it is still the same.
+// digest is what is known of the source pods: of each that has run, by name, enough to tell whether it is still the
+// same.
 //
-// As text it is one line, "v2 SOURCE NEWEST NAME=UID,RESTARTS,IP,FLAGS ...", sorted by name. The line is bounded: with more
-// pods than the limit, or if it would become longer than maxDigest, it ends after NEWEST. A process that starts from such a
-// line only knows that a pod is new if it was created later than NEWEST, a time in whole seconds; it does not learn of
-// restarts, addresses and deletions that happened before. A running process has everything in memory, and misses nothing.
+// As text it is one line, "v2 SOURCE NEWEST NAME=UID,RESTARTS,IP,FLAGS ...", sorted by name. The line is bounded:
+// with more pods than the limit, or if it would become longer than maxDigest, it ends after NEWEST. A process that
+// starts from such a line only knows that a pod is new if it was created later than NEWEST, a time in whole
+// seconds; it does not learn of restarts, addresses and deletions that happened before. A running process has
+// everything in memory, and misses nothing.
 type digest struct {
 	source string           // what the rest is about; another source begins anew
 	newest time.Time        // when the newest pod that ran was created

@@ -9,9 +9,10 @@ import (
 	"skiff/internal/kube"
 )
 
-// finder finds triggers and pods by indexes of their mirrors: for an event of a pod the triggers that it matters to, and for
-// a trigger its pods and the other triggers that its restarts set off. Only triggers that watch pods according to their status
-// are found; the write of that status is an event, after which such a trigger looks at its pods in any case.
+// finder finds triggers and pods by indexes of their mirrors: for an event of a pod the triggers that it matters
+// to, and for a trigger its pods and the other triggers that its restarts set off. Only triggers that watch pods
+// according to their status are found; the write of that status is an event, after which such a trigger looks at
+// its pods in any case.
 type finder struct {
 	triggers   *cache.Store[*RestartTrigger]
 	pods       *cache.Store[*pod]
@@ -65,8 +66,8 @@ func newFinder(s controller.Setup, triggers *cache.Store[*RestartTrigger], ps *c
 	return &finder{triggers, ps, s.Namespaces}
 }
 
-// in returns the triggers of a namespace, or of all where it is "", with a value of an index. Those of a namespace that is not
-// synced are missing: they are looked at when it is.
+// in returns the triggers of a namespace, or of all where it is "", with a value of an index. Those of a namespace
+// that is not synced are missing: they are looked at when it is.
 func (f *finder) in(index, namespace, value string) (found []*RestartTrigger) {
 	found, err := f.triggers.ByIndex(index, namespace, value)
 	if err != nil && namespace == "" {
@@ -77,12 +78,13 @@ func (f *finder) in(index, namespace, value string) (found []*RestartTrigger) {
 	return found
 }
 
-// terms returns labels of which each selected object has one: the values of the requirement that names the fewest, "app=web",
-// or its key if it is Exists.
+// terms returns labels of which each selected object has one: the values of the requirement that names the fewest,
+// "app=web", or its key if it is Exists.
 func (s selector) terms() (terms []string) {
 	var best *Requirement
 	for i, r := range s {
-		if r.positive() && (best == nil || best.Operator == opExists || r.Operator == opIn && len(r.Values) < len(best.Values)) {
+		fewer := best == nil || best.Operator == opExists || r.Operator == opIn && len(r.Values) < len(best.Values)
+		if r.positive() && fewer {
 			best = &s[i]
 		}
 	}
@@ -98,14 +100,15 @@ func (s selector) terms() (terms []string) {
 	return terms
 }
 
-// selecting returns the triggers whose source has pods with these labels, without some that are known, in the order of their
-// keys.
-func (f *finder) selecting(namespace string, labels kube.Labels, without map[*RestartTrigger]bool) (found []*RestartTrigger) {
+// selecting returns the triggers whose source has pods with these labels, in the order of their keys, without those that
+// are known.
+func (f *finder) selecting(namespace string, labels kube.Labels, known map[*RestartTrigger]bool) []*RestartTrigger {
+	var found []*RestartTrigger
 	for _, l := range labels {
 		key := namespace + "/" + l.Key
 		for _, value := range []string{key + "=" + l.Value, key} {
 			for _, t := range f.in(bySource, "", value) {
-				if !without[t] && t.Spec.Source.Selector.selector().matches(labels) {
+				if !known[t] && t.Spec.Source.Selector.selector().matches(labels) {
 					found = append(found, t)
 				}
 			}
@@ -115,7 +118,8 @@ func (f *finder) selecting(namespace string, labels kube.Labels, without map[*Re
 	return found
 }
 
-// forPod returns the triggers that a pod matters to: as a source, or because it belongs to a target, which has changed then.
+// forPod returns the triggers that a pod matters to: as a source, or because it belongs to a target, which has
+// changed then.
 func (f *finder) forPod(p *pod) (keys []kube.Key) {
 	found := f.selecting(p.Namespace, p.Labels, nil)
 	if ref, ok := ownerOf(p); ok {
@@ -197,8 +201,8 @@ func (f *finder) prints(t *RestartTrigger, r *rule) (map[TargetRef]uint64, error
 // maxSteps bounds the search for a cycle. A cycle that is longer is not found; the cooldown bounds what it can do.
 const maxSteps = 1000
 
-// cycle returns the shortest way on which the restarts of a trigger come back to it, as the keys of the triggers on it; nil if
-// they do not. targets are those of the trigger as they were just read.
+// cycle returns the shortest way on which the restarts of a trigger come back to it, as the keys of the triggers on
+// it; nil if they do not. targets are those of the trigger as they were just read.
 func (f *finder) cycle(t *RestartTrigger, r *rule, targets []TargetStatus) []string {
 	type step struct {
 		trigger *RestartTrigger
@@ -221,7 +225,8 @@ func (f *finder) cycle(t *RestartTrigger, r *rule, targets []TargetStatus) []str
 			for _, next := range f.selecting(s.trigger.Namespace, labels, triggers) {
 				triggers[next] = true
 				if next.UID != t.UID {
-					steps = append(steps, step{next, next.Status.Targets, append(slices.Clip(s.way), next.Key().String())})
+					way := append(slices.Clip(s.way), next.Key().String())
+					steps = append(steps, step{next, next.Status.Targets, way})
 				}
 			}
 		}

@@ -16,8 +16,8 @@ import (
 // manager is the field manager of restarts. It is not that of children: skiff declares nothing of a target.
 const manager = "skiff-restart"
 
-// memory is what is remembered of one trigger. It can be lost without harm: it saves requests, and knows more of very many
-// pods than the state may hold.
+// memory is what is remembered of one trigger. It can be lost without harm: it saves requests, and knows more of
+// very many pods than the state may hold.
 type memory struct {
 	uid    string
 	looks  map[TargetRef]look
@@ -69,8 +69,8 @@ func (m *memory) absorb(r *rule, s *State, pods []sourcePod, now time.Time) {
 // commit notes that what absorb has found is stored.
 func (m *memory) commit() { m.detail = m.seen }
 
-// wantsLook says whether a decision needs the targets as they are now: they have never been read, their pods have changed, or
-// something is due.
+// wantsLook says whether a decision needs the targets as they are now: they have never been read, their pods have
+// changed, or something is due.
 func (m *memory) wantsLook(r *rule, s *State, prints map[TargetRef]uint64, now time.Time) bool {
 	due := !now.Before(m.lookAt)
 	for _, ref := range r.targets {
@@ -82,12 +82,12 @@ func (m *memory) wantsLook(r *rule, s *State, prints map[TargetRef]uint64, now t
 	return due && (s.Round != nil || s.overdue(r, now))
 }
 
-// decide decides on the targets as they were last read; fresh says that this was just now. It also says when to read them
-// again.
+// decide decides on the targets as they were last read; fresh says that this was just now. It also says when to
+// read them again.
 func (m *memory) decide(r *rule, s State, fresh bool, now time.Time) decision {
 	if !fresh && (s.Round != nil || s.overdue(r, now)) {
 		d := decision{state: s, restart: -1, waiting: m.waiting, problem: m.problem}
-		d.again(m.lookAt.Sub(now), "waits for "+r.targetNames())
+		d.again(m.lookAt.Sub(now), "waits for "+join(",", r.targets))
 		return d
 	}
 	targets := make([]target, len(r.targets))
@@ -116,9 +116,9 @@ func (m *memory) decide(r *rule, s State, fresh bool, now time.Time) decision {
 	return d
 }
 
-// refused notes that the server has refused a restart. It is tried again after an eighth of the time that it was tried for
-// already, but at least every few minutes: the reason may be a missing right, a quota or a webhook, and no event tells when
-// it is gone.
+// refused notes that the server has refused a restart. It is tried again after an eighth of the time that it was
+// tried for already, but at least every few minutes: the reason may be a missing right, a quota or a webhook, and
+// no event tells when it is gone.
 func (m *memory) refused(d *decision, err error, now time.Time) {
 	tried := now.Sub(d.state.Round.Time)
 	m.refusal = failed(err, "skiff tries again within 5 minutes", tried >= stuckAfter)
@@ -152,8 +152,8 @@ func (c client) read(ctx context.Context, namespace string, r *rule, m *memory, 
 	return nil
 }
 
-// restart restarts a target as it was read, and no other object that may have its name by now. annotations are for the target
-// itself; with them goes its resource version, so that they replace no others' newer ones.
+// restart restarts a target as it was read, and no other object that may have its name by now. annotations are for
+// the target itself; with them goes its resource version, so that they replace no others' newer ones.
 func (c client) restart(ctx context.Context, namespace string, ref TargetRef, seen *workload, round *Round,
 	annotations map[string]string) (*workload, error) {
 	metadata := map[string]any{"uid": seen.UID}
@@ -163,17 +163,20 @@ func (c client) restart(ctx context.Context, namespace string, ref TargetRef, se
 	}
 	at := map[string]any{restartedAt: round.Time.Format(time.RFC3339)}
 	template := map[string]any{"metadata": map[string]any{"annotations": at}}
+	patch := map[string]any{"metadata": metadata, "spec": map[string]any{"template": template}}
 	live := new(workload)
 	err := c.Patch(ctx, targetKinds[ref.Kind], kube.Key{Namespace: namespace, Name: ref.Name}, kube.StrategicMergePatch,
-		map[string]any{"metadata": metadata, "spec": map[string]any{"template": template}}, live, kube.WriteOptions{FieldManager: manager})
+		patch, live, kube.WriteOptions{FieldManager: manager})
 	if err != nil {
 		return nil, err
 	}
-	logr.FromContextOrDiscard(ctx).Info("restarted", "target", ref.String(), "reason", string(round.Reason), "note", round.Note)
+	log := logr.FromContextOrDiscard(ctx)
+	log.Info("restarted", "target", ref.String(), "reason", round.Reason.String(), "note", round.Note)
 	return live, nil
 }
 
-// sourcePods returns the pods that a rule is about: what it selects, without the pods of its own targets in the namespace home.
+// sourcePods returns the pods that a rule is about: what it selects, without the pods of its own targets in the
+// namespace home.
 func sourcePods(r *rule, home string, all []*pod) []sourcePod {
 	var out []sourcePod
 	for _, p := range all {

@@ -23,9 +23,10 @@ type change struct {
 	note   string // for people: "pod redis-2 replaced, new IP"
 }
 
-// notice compares the pods with what was known of them. It returns what is known now, the changes that count for the rule, in
-// the order of the pods' names, and whether what is known has to be stored: an entry that no change can follow from need not
-// be. At most one change is reported of each pod. Where nothing is known yet, all pods are taken as they are.
+// notice compares the pods with what was known of them. It returns what is known now, the changes that count for
+// the rule, in the order of the pods' names, and whether what is known has to be stored: an entry that no change
+// can follow from need not be. At most one change is reported of each pod. Where nothing is known yet, all pods are
+// taken as they are.
 func notice(r *rule, known digest, pods []sourcePod) (now digest, changes []change, store bool) {
 	now = digest{source: r.source, newest: known.newest, pods: map[string]entry{}}
 	pods = slices.Clone(pods)
@@ -158,8 +159,8 @@ func (r *rule) worthStoring(old, now digest) bool {
 	}
 	for name, n := range now.pods {
 		o, ok := old.pods[name]
-		if !ok || o.uid != n.uid || o.restarts != n.restarts && r.has(ContainerRestarted) || o.ip != n.ip && r.has(PodIPChanged) ||
-			o.gone != n.gone && r.has(PodDeleted) {
+		if !ok || o.uid != n.uid || o.restarts != n.restarts && r.has(ContainerRestarted) ||
+			o.ip != n.ip && r.has(PodIPChanged) || o.gone != n.gone && r.has(PodDeleted) {
 			return true
 		}
 	}

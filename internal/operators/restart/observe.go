@@ -26,14 +26,16 @@ func circular(way []string) *conditions.Problem {
 	cycle := "cycle " + strings.Join(append(slices.Clip(way), way[0]), " -> ")
 	if len(way) == 1 {
 		return &conditions.Problem{Reason: "SelfReference", Stalled: true, Message: cycle +
-			": the source matches the pods of a target, so each restart would be followed by another; narrow spec.source.selector"}
+			": the source matches the pods of a target, so each restart would be followed by another; " +
+			"narrow spec.source.selector"}
 	}
 	return &conditions.Problem{Reason: "Cycle", Stalled: true, Message: cycle +
-		": the pods of a target of each are source pods of the next, so restarts would never end; narrow the selector of one of them"}
+		": the pods of a target of each are source pods of the next, so restarts would never end; " +
+		"narrow the selector of one of them"}
 }
 
-// failed is a request that failed, with what follows from it. Its message is the same for each attempt, because a new message
-// is a write.
+// failed is a request that failed, with what follows from it. Its message is the same for each attempt, because a
+// new message is a write.
 func failed(err error, step string, stalled bool) *conditions.Problem {
 	p := &conditions.Problem{Reason: "RequestFailed", Message: kube.Explain(err) + "; " + step, Stalled: stalled}
 	if kube.IsForbidden(err) {
@@ -48,7 +50,8 @@ func noSource(namespace string, err error) *conditions.Problem {
 		err = errors.Unwrap(err)
 	}
 	return &conditions.Problem{Reason: "SourceOutOfScope", Stalled: true, Message: fmt.Sprintf(
-		"spec.source.namespace: skiff does not watch %s (%s); add it to --watch-namespaces or choose another", namespace, err)}
+		"spec.source.namespace: skiff does not watch %s (%s); add it to --watch-namespaces or choose another",
+		namespace, err)}
 }
 
 // wasReverted says whether the trigger is stalled because its restart was reverted.
@@ -61,7 +64,7 @@ func wasReverted(t *RestartTrigger) bool {
 func observe(t *RestartTrigger, r *rule, d *decision, matching int32, now time.Time) Status {
 	s := Status{ObservedGeneration: t.Generation, State: d.state, Cycle: d.cycle}
 	if r != nil {
-		s.Selector, s.TargetNames, s.MatchingPods = r.selector.String(), r.targetNames(), matching
+		s.Selector, s.TargetNames, s.MatchingPods = r.selector.String(), join(",", r.targets), matching
 		stalled := d.problem != nil && d.problem.Stalled
 		if s.Pending != nil && !r.suspended && !stalled && s.Round == nil {
 			s.NextRestartTime = next(t.Status.NextRestartTime, &s.State, r, now)
@@ -109,7 +112,7 @@ func judge(t *RestartTrigger, r *rule, d *decision, s *Status, now time.Time) co
 	}
 	progressing(false, armed, "no restart is pending or under way")
 	if r != nil {
-		ready(true, armed, fmt.Sprintf("watches pods with %s for %s", r.selector, join(r.on)))
+		ready(true, armed, fmt.Sprintf("watches pods with %s for %s", r.selector, join(", ", r.on)))
 		if s.MatchingPods == 0 {
 			ready(false, noMatching, fmt.Sprintf("no pod in namespace %s matches %s; "+
 				"skiff goes on when one does", r.namespace, r.selector))
@@ -120,7 +123,7 @@ func judge(t *RestartTrigger, r *rule, d *decision, s *Status, now time.Time) co
 	}
 	switch {
 	case s.Round != nil:
-		text := fmt.Sprintf("restarting %s: %s", r.targetNames(), s.Round.Note)
+		text := fmt.Sprintf("restarting %s: %s", join(",", r.targets), s.Round.Note)
 		progressing(true, restarting, text)
 		ready(false, restarting, text)
 	case s.Pending != nil && s.NextRestartTime != nil:
@@ -153,7 +156,8 @@ func (r *rule) delayed(limit string) string {
 	return ""
 }
 
-// matching returns how many pods match. Where the last one has just gone, that is not said for a minute: it may be replaced.
+// matching returns how many pods match. Where the last one has just gone, that is not said for a minute: it may be
+// replaced.
 func (m *memory) matching(before *Status, generation int64, d *decision, n int32, now time.Time) int32 {
 	if n > 0 || before.MatchingPods == 0 || before.ObservedGeneration != generation {
 		m.emptyAt = time.Time{}
@@ -169,15 +173,16 @@ func (m *memory) matching(before *Status, generation int64, d *decision, n int32
 	return 0
 }
 
-// postpone returns how long the write of a status can wait that only records what was seen: a second, or a minute if nothing
-// but the number of pods has changed, which is different for a moment with each pod that is replaced.
+// postpone returns how long the write of a status can wait that only records what was seen: a second, or a minute
+// if nothing but the number of pods has changed, which is different for a moment with each pod that is replaced.
 func (m *memory) postpone(before, after *Status, d *decision, now time.Time) time.Duration {
 	rest, wait := *after, time.Second
 	rest.MatchingPods = before.MatchingPods
 	if reflect.DeepEqual(&rest, before) {
 		wait = recheck
 	}
-	rest.Seen, rest.Suppressed, rest.Pending, rest.NextRestartTime = before.Seen, before.Suppressed, before.Pending, before.NextRestartTime
+	rest.Seen, rest.Suppressed = before.Seen, before.Suppressed
+	rest.Pending, rest.NextRestartTime = before.Pending, before.NextRestartTime
 	rest.Conditions = slices.Clone(rest.Conditions)
 	for i, c := range rest.Conditions {
 		if i < len(before.Conditions) && c.Reason == before.Conditions[i].Reason {
@@ -203,23 +208,25 @@ func (r *run) record(e events.Event) {
 	r.recorder.Record(e)
 }
 
+func (r *run) ref() events.Object { return events.ObjectOf(resource, r.t) }
+
 // announce tells of a restart, on the target and on the trigger.
 func (r *run) announce(ref TargetRef, live *workload, round *Round) {
-	trigger, restarted := events.ObjectOf(resource, r.t), events.ObjectOf(targetKinds[ref.Kind], live)
+	trigger, restarted := r.ref(), events.ObjectOf(targetKinds[ref.Kind], live)
 	r.record(events.Event{Regarding: restarted, Related: trigger, Type: events.Normal, Reason: "Restarted",
 		Note: "restarted by RestartTrigger " + r.t.Name + ": " + round.Note})
 	r.record(events.Event{Regarding: trigger, Related: restarted, Type: events.Normal, Reason: "Restarted",
 		Note: "restarted " + ref.String() + ": " + round.Note})
 }
 
-// tell tells what is new in the conditions: what is wrong, and what a restart waits for. That the trigger is ready again
-// after each restart, and paused, is no news.
+// tell tells what is new in the conditions: what is wrong, and what a restart waits for. That the trigger is ready
+// again after each restart, and paused, is no news.
 func (r *run) tell(ctx context.Context, d *decision, before, after []conditions.Condition) {
 	log := logr.FromContextOrDiscard(ctx)
 	for _, n := range conditions.NewsOf(before, after) {
 		if n.Warning {
 			log.Info("degraded", "reason", n.Reason, "message", n.Note)
-			r.record(events.Event{Regarding: events.ObjectOf(resource, r.t), Type: events.Warning, Reason: n.Reason, Note: n.Note})
+			r.record(events.Event{Regarding: r.ref(), Type: events.Warning, Reason: n.Reason, Note: n.Note})
 		}
 	}
 	was, _ := conditions.Get(before, conditions.Progressing)
@@ -231,7 +238,7 @@ func (r *run) tell(ctx context.Context, d *decision, before, after []conditions.
 		_, limit := d.state.due(r.rule, r.now)
 		if text := r.rule.delayed(limit); text != "" && !strings.Contains(was.Message, text) {
 			log.Info("the restart is delayed", "message", is.Message)
-			r.record(events.Event{Regarding: events.ObjectOf(resource, r.t), Type: events.Normal, Reason: "RestartDelayed", Note: is.Message})
+			r.record(events.Event{Regarding: r.ref(), Type: events.Normal, Reason: "RestartDelayed", Note: is.Message})
 		}
 	}
 }

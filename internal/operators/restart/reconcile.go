@@ -71,7 +71,8 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 	return controller.Wait(d.wait).Because(d.cause), err
 }
 
-// converge decides, writes the decision down, and carries it out. The decision that it returns says when to run again.
+// converge decides, writes the decision down, and carries it out. The decision that it returns says when to run
+// again.
 func (r *run) converge(ctx context.Context) (decision, error) {
 	rl, err := newRule(r.t)
 	if err != nil {
@@ -162,8 +163,9 @@ func (r *run) carryOut(ctx context.Context, d decision) (decision, error) {
 	return d, r.report(ctx, &d)
 }
 
-// report writes the status, if it has changed, and tells what is new in it. Where the trigger has changed or is gone, nothing
-// must be done for it any more: d says so then. What only records what was seen waits for what follows within a second.
+// report writes the status, if it has changed, and tells what is new in it. Where the trigger has changed or is
+// gone, nothing must be done for it any more: d says so then. What only records what was seen waits for what
+// follows within a second.
 func (r *run) report(ctx context.Context, d *decision) error {
 	r.now = time.Now()
 	before := &r.t.Status

@@ -22,10 +22,11 @@ const targetRight = "targets of a RestartTrigger"
 func (o *StandaloneOptions) Rights() []kube.Right {
 	rights := []kube.Right{{Resource: pods, Verbs: []string{"list", "watch"}, Why: "the pods that the targets depend on"}}
 	seen := map[string]bool{}
-	for _, t := range o.Targets {
+	for _, t := range o.Spec.Targets {
 		if !seen[t.Kind] {
 			seen[t.Kind] = true
-			rights = append(rights, kube.Right{Resource: targetKinds[t.Kind], Verbs: []string{"get", "patch"}, Why: "the targets"})
+			rights = append(rights,
+				kube.Right{Resource: targetKinds[t.Kind], Verbs: []string{"get", "patch"}, Why: "the targets"})
 		}
 	}
 	return rights

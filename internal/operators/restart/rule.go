@@ -1,7 +1,6 @@
 package restart
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -12,11 +11,11 @@ import (
 )
 
 const (
-	// DefaultDebounce is longer than the pauses within one operation (three pods evicted from one node), and short enough
-	// that nobody wonders why nothing happens.
+	// DefaultDebounce is longer than the pauses within one operation (three pods evicted from one node), and short
+	// enough that nobody wonders why nothing happens.
 	DefaultDebounce = 10 * time.Second
-	// DefaultCooldown is about what a rollout of a few pods takes. It must not be zero: it bounds the damage of a source
-	// whose pods are replaced all the time.
+	// DefaultCooldown is about what a rollout of a few pods takes. It must not be zero: it bounds the damage of a
+	// source whose pods are replaced all the time.
 	DefaultCooldown = time.Minute
 
 	// maxDebounce and maxCooldown refuse what must be a mistake in the unit.
@@ -28,10 +27,11 @@ const (
 	// maxTargets bounds a round: its targets are restarted one after the other.
 	maxTargets = 16
 
-	// maxPods is how many source pods are remembered one by one in the status, at some 50 bytes each. Of more than that, a
-	// process that starts anew only knows when the newest one was created (see digest).
+	// maxPods is how many source pods are remembered one by one in the status, at some 50 bytes each. Of more than
+	// that, a process that starts anew only knows when the newest one was created (see digest).
 	maxPods = 500
-	// maxAnnotatedPods is the same for `skiff restart`, whose state is an annotation that a Deployment copies to its ReplicaSets.
+	// maxAnnotatedPods is the same for `skiff restart`, whose state is an annotation that a Deployment copies to
+	// its ReplicaSets.
 	maxAnnotatedPods = 100
 )
 
@@ -50,8 +50,8 @@ type rule struct {
 	suspended          bool // by the spec or by the annotation
 }
 
-// newRule checks what the schema of the CRD checks as well, because a cluster may have an older one, and what a schema
-// cannot check. An error names the field.
+// newRule checks what the schema of the CRD checks as well, because a cluster may have an older one, and what a
+// schema cannot check. An error names the field.
 func newRule(t *RestartTrigger) (*rule, error) {
 	s := &t.Spec
 	r := &rule{selector: s.Source.Selector.selector(), namespace: t.sourceNamespace(), salt: t.UID, on: s.Source.Reasons,
@@ -68,7 +68,8 @@ func newRule(t *RestartTrigger) (*rule, error) {
 	}
 	if s.Budget != nil {
 		if s.Budget.Max < 1 || s.Budget.Max > maxBudget {
-			return nil, fmt.Errorf("spec.budget.max: must be within 1..%d, is %d; use suspend to allow no restart", maxBudget, s.Budget.Max)
+			return nil, fmt.Errorf("spec.budget.max: must be within 1..%d, is %d; use suspend to allow no restart",
+				maxBudget, s.Budget.Max)
 		}
 		r.budget = int(s.Budget.Max)
 		if r.per, err = duration(&s.Budget.Per, 0, time.Second, maxPer); err != nil {
@@ -94,9 +95,9 @@ func (r *rule) finish() error {
 	if len(r.on) == 0 {
 		r.on = []Reason{NewPodRunning}
 	}
-	for i, on := range r.on {
+	for _, on := range r.on {
 		if !slices.Contains(reasons, on) {
-			return fmt.Errorf("spec.source.reasons[%d]: %q is none of %s", i, on, join(reasons))
+			return fmt.Errorf("spec.source.reasons: %q is none of %s", on, join(", ", reasons))
 		}
 	}
 	if len(r.targets) == 0 || len(r.targets) > maxTargets {
@@ -109,12 +110,12 @@ func (r *rule) finish() error {
 		case !validName(t.Name):
 			return fmt.Errorf("spec.targets[%d].name: %q is not the name of an object", i, t.Name)
 		case slices.Contains(r.targets[:i], t):
-			return fmt.Errorf("spec.targets[%d]: %s is there twice", i, t)
+			return fmt.Errorf("spec.targets: %s is there twice", t)
 		}
 	}
 	on := slices.Clone(r.on)
 	slices.Sort(on)
-	r.source = hash(r.salt, r.selector.String(), r.namespace, join(slices.Compact(on)))
+	r.source = hash(r.salt, r.selector.String(), r.namespace, join(" ", slices.Compact(on)))
 	return nil
 }
 
@@ -177,35 +178,14 @@ func ParseTarget(text string) (TargetRef, error) {
 	return TargetRef{Kind: kind, Name: name}, nil
 }
 
-// join lists reasons.
-func join(on []Reason) string {
-	names := make([]string, len(on))
-	for i, r := range on {
-		names[i] = string(r)
-	}
-	return strings.Join(names, ", ")
-}
+// String returns the reason.
+func (r Reason) String() string { return string(r) }
 
-// targetNames lists the targets in kubectl's form, for a column.
-func (r *rule) targetNames() string {
-	names := make([]string, len(r.targets))
-	for i, t := range r.targets {
-		names[i] = t.String()
+// join lists reasons or targets.
+func join[S fmt.Stringer](separator string, list []S) string {
+	var names []string
+	for _, s := range list {
+		names = append(names, s.String())
 	}
-	return strings.Join(names, ",")
-}
-
-// ParseReasons reads the names of reasons.
-func ParseReasons(names []string) ([]Reason, error) {
-	var out []Reason
-	for _, n := range names {
-		if !slices.Contains(reasons, Reason(n)) {
-			return nil, fmt.Errorf("%q is none of %s", n, join(reasons))
-		}
-		out = append(out, Reason(n))
-	}
-	if len(out) == 0 {
-		return nil, errors.New("name at least one of " + join(reasons))
-	}
-	return out, nil
+	return strings.Join(names, separator)
 }

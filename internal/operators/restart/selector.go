@@ -68,7 +68,8 @@ func (s selector) check() error {
 		return fmt.Errorf("names %d values, at most %d are allowed", size, maxValues)
 	}
 	if !slices.ContainsFunc(s, Requirement.positive) {
-		return errors.New("would match every pod without certain labels: require at least one label, by matchLabels, In or Exists")
+		return errors.New("would match every pod without certain labels: " +
+			"require at least one label, by matchLabels, In or Exists")
 	}
 	return nil
 }
@@ -136,8 +137,8 @@ func (s selector) String() string {
 var requirementText = regexp.MustCompile(
 	`^\s*(?:(!?)\s*([^\s!=(),]+)|([^\s!=(),]+)\s*(==?|!=)\s*([^\s!=(),]*)|([^\s!=(),]+)\s+(in|notin)\s*\(([^()]*)\))\s*$`)
 
-// parseSelector reads the form of `kubectl get -l`: a=b, a==b, a!=b, a in (b,c), a notin (b,c), a, !a.
-func parseSelector(text string) (selector, error) {
+// ParseSelector reads the form of `kubectl get -l`: a=b, a==b, a!=b, a in (b,c), a notin (b,c), a, !a.
+func ParseSelector(text string) (l LabelSelector, err error) {
 	depth := 0
 	lines := strings.Map(func(c rune) rune { // one requirement a line: commas within parentheses stay
 		switch {
@@ -150,14 +151,13 @@ func parseSelector(text string) (selector, error) {
 		}
 		return c
 	}, text)
-	var s selector
 	for part := range strings.SplitSeq(lines, "\n") {
 		if text == "" {
 			break
 		}
 		m := requirementText.FindStringSubmatch(part)
 		if m == nil {
-			return nil, fmt.Errorf("cannot read %q: want key=value, key!=value, key in (a,b), key notin (a,b), key or !key", part)
+			return l, fmt.Errorf("cannot read %q: want key=value, key!=value, key in (a,b), key notin (a,b), key or !key", part)
 		}
 		r := Requirement{Key: m[2] + m[3] + m[6]}
 		r.Operator = map[string]string{"": opExists, "!": opNotExists, "=": opIn, "==": opIn, "!=": opNotIn, "in": opIn,
@@ -170,7 +170,7 @@ func parseSelector(text string) (selector, error) {
 				r.Values = append(r.Values, strings.TrimSpace(v))
 			}
 		}
-		s = append(s, r)
+		l.MatchExpressions = append(l.MatchExpressions, r)
 	}
-	return s, s.check()
+	return l, nil
 }

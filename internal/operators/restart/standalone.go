@@ -1,9 +1,12 @@
 package restart
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -15,60 +18,53 @@ import (
 
 // StateAnnotation on the first target holds the state of a `skiff restart`.
 //
-// It is there so that a Role is enough that lets it list pods and patch its targets. And several processes, one in each pod of
-// a proxy that has it as a sidecar, work together by it: the restart of the first target and the new state are one PATCH that
-// only holds for the version that was read, so that one of them restarts the target and the others find that done. It is
-// written with a restart, and once before the first one. A change that the process did not act on before it died is found
-// again, as a difference from the state at the last restart.
+// It is there so that a Role is enough that lets it list pods and patch its targets. And several processes, one in
+// each pod of a proxy that has it as a sidecar, work together by it: the restart of the first target and the new
+// state are one PATCH that only holds for the version that was read, so that one of them restarts the target and
+// the others find that done. It is written with a restart, and once before the first one. A change that the process
+// did not act on before it died is found again, as a difference from the state at the last restart.
 const StateAnnotation = "skiff.dev/restart-state"
 
 // StandaloneOptions are a trigger without a custom resource.
 type StandaloneOptions struct {
 	Namespace string // of the pods and of the targets
-	Selector  string // label selector of the pods, as in `kubectl get -l`
-	On        []Reason
-	Targets   []TargetRef
-	Debounce  time.Duration
-	Cooldown  time.Duration
-	Budget    int           // restarts within Per; 0: no limit
-	Per       time.Duration // at most a week
+	Spec      Spec
 
 	WatchIdleTimeout time.Duration
 	Log              logr.Logger
 }
 
-func (o *StandaloneOptions) rule() (*rule, error) {
-	sel, err := parseSelector(o.Selector)
-	if err != nil {
-		return nil, fmt.Errorf("selector %q: %w", o.Selector, err)
-	}
-	switch {
-	case len(o.Targets) == 0 || len(o.Targets) > maxTargets:
-		return nil, fmt.Errorf("target: want 1 to %d, there are %d", maxTargets, len(o.Targets))
-	case o.Debounce < 0 || o.Debounce > maxDebounce:
-		return nil, fmt.Errorf("debounce: must be within 0s..%s, is %s", short(maxDebounce), short(o.Debounce))
-	case o.Cooldown < 0 || o.Cooldown > maxCooldown:
-		return nil, fmt.Errorf("cooldown: must be within 0s..%s, is %s", short(maxCooldown), short(o.Cooldown))
-	case o.Budget < 0 || o.Budget > maxBudget:
-		return nil, fmt.Errorf("budget: must be within 1..%d, is %d", maxBudget, o.Budget)
-	case o.Budget > 0 && (o.Per < time.Second || o.Per > maxPer):
-		return nil, fmt.Errorf("budget: its window must be within 1s..%s, is %s", short(maxPer), short(o.Per))
-	}
-	r := &rule{selector: sel, namespace: o.Namespace, salt: o.Namespace + "/" + o.Targets[0].String(), on: o.On, targets: o.Targets,
-		debounce: o.Debounce, cooldown: o.Cooldown, budget: o.Budget, per: o.Per, maxPods: maxAnnotatedPods}
-	return r, r.finish()
+// flagOf turns the fields that an error of newRule begins with into the flags of `skiff restart`.
+var flagOf = strings.NewReplacer("spec.source.reasons", "on", "spec.targets", "target",
+	"spec.source.", "", "spec.", "")
+
+// Validate returns what is wrong with the spec, as an error that begins with the name of a flag.
+func (o *StandaloneOptions) Validate() error {
+	_, err := o.rule()
+	return err
 }
 
-// NewStandalone returns a controller that does what a RestartTrigger would do. It watches the pods that the selector selects
-// on the server, and sends nothing before Run. An error is a mistake in o.
+func (o *StandaloneOptions) rule() (*rule, error) {
+	t := &RestartTrigger{Spec: o.Spec}
+	t.Namespace, t.UID = cmp.Or(o.Namespace, "default"), o.Namespace+"/"+join(",", o.Spec.Targets)
+	r, err := newRule(t)
+	if err != nil {
+		return nil, errors.New(flagOf.Replace(err.Error()))
+	}
+	r.maxPods = maxAnnotatedPods
+	return r, nil
+}
+
+// NewStandalone returns a controller that does what a RestartTrigger would do. It watches the pods that the
+// selector selects on the server, and sends nothing before Run. An error is a mistake in o.
 func NewStandalone(c *kube.Client, o StandaloneOptions) (*controller.Controller, error) {
 	r, err := o.rule()
 	if err != nil {
 		return nil, err
 	}
 	c = c.Limit(o.Rights())
-	ps := cache.New[*pod](cache.Options{Resource: pods, Namespaces: []string{o.Namespace}, LabelSelector: r.selector.String(),
-		Client: c, WatchIdleTimeout: o.WatchIdleTimeout, Log: o.Log})
+	ps := cache.New[*pod](cache.Options{Resource: pods, Namespaces: []string{o.Namespace}, Client: c,
+		LabelSelector: r.selector.String(), WatchIdleTimeout: o.WatchIdleTimeout, Log: o.Log})
 	s := &standalone{
 		client: client{c},
 		memory: memory{looks: map[TargetRef]look{}},
@@ -134,14 +130,16 @@ func (s *standalone) update(ctx context.Context, source []sourcePod, now time.Ti
 	s.state.align(s.rule)
 	if p := s.state.Pending; before == nil && p != nil {
 		wait, limit := s.state.due(s.rule, now)
-		logr.FromContextOrDiscard(ctx).Info("restart pending", "reason", string(p.Reason), "note", p.Note, "in", wait, "limit", limit)
+		log := logr.FromContextOrDiscard(ctx)
+		log.Info("restart pending", "reason", p.Reason.String(), "note", p.Note, "in", wait, "limit", limit)
 	}
 }
 
 // first returns the target that holds the state, as it was last read; nil if there is none.
 func (s *standalone) first() *workload { return s.looks[s.rule.targets[0]].live }
 
-// load takes over a state that this process has not written: of the process before this one, or of another one beside it.
+// load takes over a state that this process has not written: of the process before this one, or of another one
+// beside it.
 func (s *standalone) load(ctx context.Context) bool {
 	live := s.first()
 	if live == nil {
@@ -157,7 +155,8 @@ func (s *standalone) load(ctx context.Context) bool {
 		return false // it was removed, and will be written again
 	}
 	if err := json.Unmarshal([]byte(text), &state); err != nil {
-		logr.FromContextOrDiscard(ctx).Info("the stored state cannot be read and is replaced", "annotation", StateAnnotation, "error", err.Error())
+		logr.FromContextOrDiscard(ctx).Info("the stored state cannot be read and is replaced",
+			"annotation", StateAnnotation, "error", err.Error())
 		s.stored = ""
 		return false
 	}
@@ -165,8 +164,8 @@ func (s *standalone) load(ctx context.Context) bool {
 	return true
 }
 
-// carryOut restarts the target of a decision, and stores the state that follows from it: in the same request where the target
-// is the first.
+// carryOut restarts the target of a decision, and stores the state that follows from it: in the same request where
+// the target is the first.
 func (s *standalone) carryOut(ctx context.Context, d *decision) (err error) {
 	i, ref := d.restart, s.rule.targets[d.restart]
 	after := s.state.clone()
@@ -204,8 +203,8 @@ func (s *standalone) readAgain(d *decision, err error) error {
 	return nil
 }
 
-// abandon makes a round that did not get to its first restart the pending one again: no other process knows of it yet, and
-// another one may have done the restart by now.
+// abandon makes a round that did not get to its first restart the pending one again: no other process knows of it
+// yet, and another one may have done the restart by now.
 func (s *standalone) abandon(i int) {
 	if r := s.state.Round; i == 0 && !same(s.state.Targets[0].RestartedAt, r.Time) {
 		s.state.Round = nil
@@ -227,8 +226,9 @@ func (s *standalone) store(ctx context.Context, d *decision) error {
 		return err
 	}
 	now := new(workload)
-	err = s.Patch(ctx, targetKinds[s.rule.targets[0].Kind], s.key, kube.MergePatch, map[string]any{"metadata": map[string]any{
-		"uid": live.UID, "resourceVersion": live.ResourceVersion, "annotations": map[string]string{StateAnnotation: text}}},
+	metadata := map[string]any{"uid": live.UID, "resourceVersion": live.ResourceVersion,
+		"annotations": map[string]string{StateAnnotation: text}}
+	err = s.Patch(ctx, targetKinds[s.rule.targets[0].Kind], s.key, kube.MergePatch, map[string]any{"metadata": metadata},
 		now, kube.WriteOptions{FieldManager: manager})
 	if err != nil {
 		s.looks, s.lookAt = map[TargetRef]look{}, time.Time{} // to see whether it still has to be written
@@ -252,7 +252,8 @@ func (s *State) text() (string, error) {
 func (s *standalone) selfReference() error {
 	for _, ref := range s.rule.targets {
 		if live := s.looks[ref].live; live != nil && s.rule.selector.matches(live.Spec.Template.Metadata.Labels) {
-			return fmt.Errorf("selector %s: matches the pods of %s, so each restart would be followed by another: narrow it", s.rule.selector, ref)
+			return fmt.Errorf("selector %s: matches the pods of %s, so each restart would be followed by another: narrow it",
+				s.rule.selector, ref)
 		}
 	}
 	return nil

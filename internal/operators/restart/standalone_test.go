@@ -14,6 +14,20 @@ import (
 	"skiff/internal/operatortest"
 )
 
+// every are the options of a `skiff restart` with these times.
+func every(debounce, cooldown string, targets ...TargetRef) StandaloneOptions {
+	return StandaloneOptions{Spec: Spec{Debounce: &debounce, Cooldown: &cooldown, Targets: targets}}
+}
+
+func selecting(t *testing.T, text string) LabelSelector {
+	t.Helper()
+	l, err := ParseSelector(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 // alone runs f in a world where `skiff restart` runs in place of the controller.
 func alone(t *testing.T, o StandaloneOptions, f func(w *world)) { aloneLater(t, o, 0, f) }
 
@@ -22,16 +36,20 @@ func aloneLater(t *testing.T, o StandaloneOptions, later time.Duration, f func(w
 	storyWith(t, options, func(w *world) {
 		w.deploy("predixy", 2)
 		w.Pass(5 * time.Second)
-		o.Namespace, o.Selector, o.Log = "default", "app=redis", w.Log
-		if o.Targets == nil {
-			o.Targets = []TargetRef{{"Deployment", "predixy"}}
+		o.Namespace, o.Spec.Source.Selector, o.Log = "default", selecting(t, "app=redis"), w.Log
+		if o.Spec.Targets == nil {
+			o.Spec.Targets = []TargetRef{{"Deployment", "predixy"}}
 		}
 		w.New = func(c *kube.Client, _ *events.Recorder, _ logr.Logger) *controller.Controller {
 			s, err := NewStandalone(c, o)
 			if err != nil {
 				t.Fatal(err)
 			}
-			o.Debounce += later
+			d, err := time.ParseDuration(*o.Spec.Debounce)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Spec.Debounce = new((d + later).String())
 			return s
 		}
 		f(w)
@@ -39,7 +57,7 @@ func aloneLater(t *testing.T, o StandaloneOptions, later time.Duration, f func(w
 }
 
 func TestStandaloneRestartsWithThreeKindsOfRequests(t *testing.T) {
-	alone(t, StandaloneOptions{Debounce: 10 * time.Second, Cooldown: time.Minute}, func(w *world) {
+	alone(t, every("10s", "1m"), func(w *world) {
 		w.pod("redis-0")
 		w.Pass(5 * time.Second)
 		w.Forget()
@@ -68,7 +86,7 @@ func TestStandaloneRestartsWithThreeKindsOfRequests(t *testing.T) {
 func TestStandaloneNoticesWhatHappenedWhileItWasDown(t *testing.T) {
 	for _, when := range []string{"nothing was running", "the restart was pending"} {
 		t.Run(when, func(t *testing.T) {
-			alone(t, StandaloneOptions{Debounce: 10 * time.Second, Cooldown: time.Minute}, func(w *world) {
+			alone(t, every("10s", "1m"), func(w *world) {
 				w.pod("redis-0")
 				w.Start()
 				w.Pass(5 * time.Second)
@@ -90,7 +108,7 @@ func TestStandaloneNoticesWhatHappenedWhileItWasDown(t *testing.T) {
 }
 
 func TestStandaloneKeepsTheCooldownAcrossItsOwnRestart(t *testing.T) {
-	alone(t, StandaloneOptions{Cooldown: 10 * time.Minute}, func(w *world) {
+	alone(t, every("0s", "10m"), func(w *world) {
 		w.Start()
 		w.pod("redis-0")
 		w.Pass(time.Minute)
@@ -107,7 +125,7 @@ func TestStandaloneKeepsTheCooldownAcrossItsOwnRestart(t *testing.T) {
 
 // Each pod of a proxy has a `skiff restart` beside it, and all of them see the same.
 func TestSeveralSidecarsRestartTheTargetOnce(t *testing.T) {
-	aloneLater(t, StandaloneOptions{Debounce: 5 * time.Second, Cooldown: time.Minute}, time.Second, func(w *world) {
+	aloneLater(t, every("5s", "1m"), time.Second, func(w *world) {
 		w.pod("redis-0")
 		w.Pass(5 * time.Second)
 		var stops []func()
@@ -136,7 +154,7 @@ func TestSeveralSidecarsRestartTheTargetOnce(t *testing.T) {
 }
 
 func TestStandaloneRestartsSeveralTargetsInOrder(t *testing.T) {
-	alone(t, StandaloneOptions{Targets: []TargetRef{{"Deployment", "predixy"}, {"Deployment", "second"}}, Cooldown: time.Minute}, func(w *world) {
+	alone(t, every("0s", "1m", TargetRef{"Deployment", "predixy"}, TargetRef{"Deployment", "second"}), func(w *world) {
 		w.deploy("second", 1)
 		w.Start()
 		w.Pass(10 * time.Second)
@@ -164,15 +182,20 @@ func TestStandaloneRefusesWhatWouldNeverEnd(t *testing.T) {
 		"a in (b": "cannot read",
 		"a=b=c":   "cannot read",
 	} {
-		o := StandaloneOptions{Namespace: "default", Selector: selector, Targets: []TargetRef{{"Deployment", "predixy"}}}
-		if _, err := NewStandalone(nil, o); err == nil || !strings.Contains(err.Error(), text) {
+		o := every("0s", "0s", TargetRef{"Deployment", "predixy"})
+		var err error
+		if o.Spec.Source.Selector, err = ParseSelector(selector); err == nil {
+			err = o.Validate()
+		}
+		if err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("selector %q: %v, want %q", selector, err, text)
 		}
 	}
-	alone(t, StandaloneOptions{}, func(w *world) {
+	alone(t, every("0s", "0s"), func(w *world) {
 		w.New = func(c *kube.Client, _ *events.Recorder, _ logr.Logger) *controller.Controller {
-			s, err := NewStandalone(c, StandaloneOptions{Namespace: "default", Selector: "app=predixy",
-				Targets: []TargetRef{{"Deployment", "predixy"}}, Log: w.Log})
+			o := every("0s", "0s", TargetRef{"Deployment", "predixy"})
+			o.Namespace, o.Spec.Source.Selector, o.Log = "default", selecting(t, "app=predixy"), w.Log
+			s, err := NewStandalone(c, o)
 			if err != nil {
 				t.Fatal(err)
 			}

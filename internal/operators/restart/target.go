@@ -8,8 +8,8 @@ import (
 	"skiff/internal/kube"
 )
 
-// restartedAt is the annotation of the pod template that `kubectl rollout restart` sets. A new value is a new template, which the
-// cluster rolls out.
+// restartedAt is the annotation of the pod template that `kubectl rollout restart` sets. A new value is a new
+// template, which the cluster rolls out.
 const restartedAt = "kubectl.kubernetes.io/restartedAt"
 
 // workload is what is read of a target, whatever its kind: fields that a kind does not have stay zero.
@@ -88,7 +88,7 @@ func (t target) busy() (reason, message string) {
 	case w.Spec.Paused:
 		return targetPaused, fmt.Sprintf("%s is paused", t)
 	case w.Spec.Strategy.Type == "OnDelete":
-		return onDelete, fmt.Sprintf("%s has the update strategy OnDelete, with which a restart does nothing until its pods are deleted", t)
+		return onDelete, fmt.Sprintf("%s has the update strategy OnDelete: its pods change only when they are deleted", t)
 	case s.ObservedGeneration < w.Generation:
 		return rollingOut, fmt.Sprintf("the change of %s has not been seen by its controller yet", t)
 	case w.Deleting():
@@ -125,13 +125,13 @@ func (t target) counts() (want, updated, total, available int32) {
 	return want, updated, total, available
 }
 
-// templateHashLabel is on every pod of a Deployment. Its value ends the name of the pod's ReplicaSet, after that of the
-// Deployment.
+// templateHashLabel is on every pod of a Deployment. Its value ends the name of the pod's ReplicaSet, after that of
+// the Deployment.
 const templateHashLabel = "pod-template-hash"
 
-// ownerOf returns the workload that a pod belongs to; false if it is none that could be a target. It finds the Deployment of
-// a ReplicaSet by the ReplicaSet's name, which is made of the Deployment's name and the hash that is also a label of the pod:
-// that needs neither a request nor a right on ReplicaSets.
+// ownerOf returns the workload that a pod belongs to; false if it is none that could be a target. It finds the
+// Deployment of a ReplicaSet by the ReplicaSet's name, which is made of the Deployment's name and the hash that is
+// also a label of the pod: that needs neither a request nor a right on ReplicaSets.
 func ownerOf(p *pod) (TargetRef, bool) {
 	o, ok := p.Controller()
 	switch {
@@ -145,8 +145,8 @@ func ownerOf(p *pod) (TargetRef, bool) {
 	return TargetRef{Kind: "Deployment", Name: name}, ok && h != "" && name != ""
 }
 
-// lasting says whether a pod's name can come back when the pod is gone: that of a StatefulSet's pod, of a Redis's, of a bare
-// one.
+// lasting says whether a pod's name can come back when the pod is gone: that of a StatefulSet's pod, of a Redis's,
+// of a bare one.
 func lasting(p *pod) bool {
 	o, _ := p.Controller()
 	return o.Kind != "ReplicaSet" && o.Kind != "DaemonSet" && o.Kind != "Job" && o.Kind != "ReplicationController"

@@ -42,7 +42,7 @@ type Spec struct {
 type SourceSpec struct {
 	Selector  LabelSelector `json:"selector"`
 	Namespace string        `json:"namespace"` // "": the trigger's
-	Reasons   []Reason      `json:"reasons"`   // empty: NewPodRunning. Not "on", which is a boolean where it is not quoted (YAML 1.1)
+	Reasons   []Reason      `json:"reasons"`   // empty: NewPodRunning. Not "on", which YAML 1.1 reads as a boolean
 }
 
 // LabelSelector is the API's usual one.
@@ -90,8 +90,8 @@ type Status struct {
 	Selector           string     `json:"selector"`        // in kubectl's form; "": no pods are watched
 	TargetNames        string     `json:"targetNames"`     // "deployment/predixy,statefulset/web"
 	MatchingPods       int32      `json:"matchingPods"`    // source pods, running or not
-	NextRestartTime    *time.Time `json:"nextRestartTime"` // of Pending; nil: nothing is pending, or it does not wait for a time
-	Cycle              []string   `json:"cycle"`           // keys of the triggers on the way back to this one, which is the first
+	NextRestartTime    *time.Time `json:"nextRestartTime"` // of Pending; nil: it waits for no time
+	Cycle              []string   `json:"cycle"`           // of triggers that set off each other; this one first
 	State
 	Conditions []conditions.Condition `json:"conditions"`
 }
@@ -139,12 +139,13 @@ type TargetStatus struct {
 	Kind        string     `json:"kind"`
 	Name        string     `json:"name"`
 	UID         string     `json:"uid"`         // of the object that RestartedAt is about
-	RestartedAt *time.Time `json:"restartedAt"` // the annotation that we have set last; nil: none that should still be there
+	RestartedAt *time.Time `json:"restartedAt"` // the annotation that should be there; nil: none
 	Through     *time.Time `json:"through"`     // the last round that is over for it: rolled out, or it was not there
 	PodLabels   string     `json:"podLabels"`   // of its pod template, "app=web,tier=front"; "": not known
 }
 
-// pod is a pod as it is cached: only what a trigger can be about. Thousands of them may be of no interest to any trigger.
+// pod is a pod as it is cached: only what a trigger can be about. Thousands of them may be of no interest to any
+// trigger.
 type pod struct {
 	kube.Meta `json:"metadata"`
 	Status    struct {

@@ -50,8 +50,9 @@ type declared struct {
 	insist           bool
 }
 
-// identify returns the key and the labels of a declared child, and an error where it lacks what every child has.
-func identify(owner Owner, body map[string]any) (kube.Key, map[string]any, error) {
+// identify returns the key and the labels of a declared child, and an error where it lacks what every child has. reference is
+// that of the owner.
+func identify(owner Owner, reference, body map[string]any) (kube.Key, map[string]any, error) {
 	meta, _ := body["metadata"].(map[string]any)
 	name, _ := meta["name"].(string)
 	namespace, _ := meta["namespace"].(string)
@@ -64,7 +65,7 @@ func identify(owner Owner, body map[string]any) (kube.Key, map[string]any, error
 	case owner.Namespace != "" && namespace != owner.Namespace:
 		return k, nil, fmt.Errorf("%q is in namespace %q, its owner in %q: an owner is in the namespace of its children or in none",
 			name, namespace, owner.Namespace)
-	case len(references) != 1 || !patch.Equal(references[0], owner.Reference()):
+	case len(references) != 1 || !patch.Equal(references[0], reference):
 		return k, nil, fmt.Errorf("%q does not declare its owner, and that one only, in metadata.ownerReferences", name)
 	case labels[ManagedByLabel] != ManagedBy:
 		return k, nil, fmt.Errorf("%q does not declare the label %s, without which the cache does not see it", name, ManagedBySelector)
@@ -74,7 +75,7 @@ func identify(owner Owner, body map[string]any) (kube.Key, map[string]any, error
 
 // declare checks a child and puts its hash on it.
 func declare(owner Owner, c Child) (declared, error) {
-	key, _, err := identify(owner, c.Body)
+	key, _, err := identify(owner, owner.Reference(), c.Body)
 	d := declared{key: key, plain: c.Body, create: c.Create, keep: c.Keep}
 	d.apiVersion, _ = c.Body["apiVersion"].(string)
 	d.kind, _ = c.Body["kind"].(string)

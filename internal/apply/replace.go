@@ -199,6 +199,7 @@ func (e *Engine) Teardown(ctx context.Context, owner Owner) ([]Result, error) {
 
 // results returns what came of the declared children, in their order, and of those that are surplus.
 func (r *replacement) results() (declared, surplus []Result) {
+	declared = make([]Result, 0, len(r.slots))
 	for _, s := range r.slots {
 		switch {
 		case s.want != nil:
@@ -228,10 +229,12 @@ func (r *replacement) result(s *slot) Result {
 // newSlots returns the slots of the declared children, in their order, and those of the names that are surplus, in
 // theirs: the number at the end of a name counts as a number.
 func newSlots(owner Owner, revision string, children []*Child, others map[kube.Key]bool) ([]*slot, error) {
-	var slots, surplus []*slot
-	declared := map[kube.Key]bool{}
+	slots := make([]*slot, 0, len(children))
+	var surplus []*slot
+	declared := make(map[kube.Key]bool, len(children))
+	reference := owner.Reference()
 	for _, c := range children {
-		s, err := declaredSlot(owner, revision, c)
+		s, err := declaredSlot(owner, reference, revision, c)
 		if err != nil {
 			return nil, err
 		}
@@ -253,8 +256,8 @@ func newSlots(owner Owner, revision string, children []*Child, others map[kube.K
 }
 
 // declaredSlot returns the slot of a declared child.
-func declaredSlot(owner Owner, revision string, c *Child) (*slot, error) {
-	key, labels, err := identify(owner, c.Body)
+func declaredSlot(owner Owner, reference map[string]any, revision string, c *Child) (*slot, error) {
+	key, labels, err := identify(owner, reference, c.Body)
 	if err != nil {
 		return nil, err
 	}

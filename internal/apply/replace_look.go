@@ -18,7 +18,7 @@ func (r *replacement) look(ctx context.Context, children []*Child) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", r.resource.Plural, err)
 	}
-	others := map[kube.Key]bool{}
+	others := make(map[kube.Key]bool, len(cached))
 	for _, object := range cached {
 		others[object.ObjectMeta().Key()] = true
 	}

@@ -156,8 +156,9 @@ func testRedisPodsComeBack(s *Scope, _ *Skiff) {
 	defer watch.Kill()
 	Eventually(s, settle, "kubectl get -w has begun", func() (bool, string) { return watch.Log() != "", watch.Log() })
 	for _, end := range []func(){
-		func() { s.Kubectl("delete", "pod", "healed-1") },
-		func() { s.Kubectl("delete", "pod", "healed-1", "--grace-period=0", "--force") },
+		// Without --wait=false kubectl can take the new pod, which is there within milliseconds, for the old one and wait for ever.
+		func() { s.Kubectl("delete", "pod", "healed-1", "--wait=false") },
+		func() { s.Kubectl("delete", "pod", "healed-1", "--wait=false", "--grace-period=0", "--force") },
 		func() {
 			s.Kubectl("patch", "pod", "healed-1", "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Failed","reason":"Evicted"}}`)
 		},

@@ -54,10 +54,11 @@ func desired(rd *Redis) ([]apply.Child, error) {
 	spec := map[string]any{"clusterIP": "None", "selector": operator.SelectorLabels(app, rd.Name), "ports": []any{port}}
 	service := operator.Body(owner, services, app, rd.Name)
 	service["spec"] = spec
-	children := []apply.Child{{Body: service}}
+	children := append(make([]apply.Child, 0, 1+*rd.Spec.Num), apply.Child{Body: service})
+	pod := podBody(owner, template, revision)
 	for i := range int(*rd.Spec.Num) {
 		children = append(children, apply.Child{
-			Body:     podBody(owner, podName(rd.Name, i), template, revision),
+			Body:     withName(pod, podName(rd.Name, i)),
 			MinReady: time.Duration(rd.Spec.MinReadySeconds) * time.Second,
 		})
 	}
@@ -66,12 +67,12 @@ func desired(rd *Redis) ([]apply.Child, error) {
 
 func podName(name string, ordinal int) string { return name + "-" + strconv.Itoa(ordinal) }
 
-// podBody returns a pod that is made from the template.
-func podBody(owner apply.Owner, name string, template map[string]any, revision string) map[string]any {
+// podBody returns what the pods that are made from the template have in common: all but their names.
+func podBody(owner apply.Owner, template map[string]any, revision string) map[string]any {
 	common, _ := template["spec"].(map[string]any)
 	spec := maps.Clone(common)
-	spec["hostname"], spec["subdomain"] = name, owner.Name
-	body := operator.Body(owner, pods, app, name)
+	spec["subdomain"] = owner.Name
+	body := operator.Body(owner, pods, app, "")
 	body["spec"] = spec
 	meta, _ := body["metadata"].(map[string]any)
 	labels, _ := meta["labels"].(map[string]any)
@@ -83,6 +84,17 @@ func podBody(owner apply.Owner, name string, template map[string]any, revision s
 		meta["annotations"] = annotations
 	}
 	return body
+}
+
+// withName returns a pod with its name. It shares all else with body.
+func withName(body map[string]any, name string) map[string]any {
+	pod := maps.Clone(body)
+	meta, _ := body["metadata"].(map[string]any)
+	spec, _ := body["spec"].(map[string]any)
+	meta, spec = maps.Clone(meta), maps.Clone(spec)
+	meta["name"], spec["hostname"] = name, name
+	pod["metadata"], pod["spec"] = meta, spec
+	return pod
 }
 
 // podTemplate returns what the pods have in common, with the user's overlay laid over it.

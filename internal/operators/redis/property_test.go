@@ -50,7 +50,8 @@ func (h *history) act() {
 	case n < 32:
 		h.TryPatch(resource, name, "", fmt.Sprintf(`{"spec":{"num":%d}}`, h.Rand.IntN(5)))
 	case n < 44:
-		h.TryPatch(resource, name, "", `{"spec":`+operatortest.Pick(h.History, `{"image":"redis:8"}`, `{"image":null}`, `{"image":"`+brokenImage+`"}`, `{"image":"`+slowImage+`"}`,
+		h.TryPatch(resource, name, "", `{"spec":`+operatortest.Pick(h.History, `{"image":"redis:8"}`, `{"image":null}`, `{"image":"`+brokenImage+`"}`,
+			`{"image":"`+slowImage+`"}`, `{"image":"`+rejectedImage+`"}`, `{"image":"`+failingImage+`"}`,
 			`{"port":6380}`, `{"config":{"maxmemory":"1mb"}}`, `{"config":{"port":"1"}}`, `{"config":null}`, `{"minReadySeconds":2}`,
 			`{"template":{"spec":{"containers":[{"name":"X"}]}}}`, `{"template":{"spec":{"nodeSelector":{"a":"b"}}}}`, `{"template":null}`)+`}`)
 	case n < 50:

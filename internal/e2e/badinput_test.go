@@ -52,7 +52,7 @@ func TestKubeconfigErrorsNameFileAndField(t *testing.T) {
 		{"ca-data.yaml", replace(fmt.Sprintf("certificate-authority: %q", s.c.CAFile), "certificate-authority-data: '%%'"), "certificate-authority-data"},
 		{"user.yaml", replace("user: e2e}", "user: nobody}"), "nobody"},
 		{"context.yaml", replace("current-context: e2e", "current-context: other"), "other"},
-		{"basic.yaml", replace(fmt.Sprintf("token: %q", admin.Token), "username: me\n    password: "+canary), "username"},
+		{"basic.yaml", replace(fmt.Sprintf("token: %q", admin.Token), "username: 'me:you'\n    password: "+canary), "username"},
 		{"proxy.yaml", replace("server:", "proxy-url: socks4://me:"+canary+"@127.0.0.1:1\n    server:"), "proxy-url"},
 	} {
 		path := filepath.Join(dir, tt.name)

@@ -12,6 +12,7 @@ import (
 var kubeControllers = []string{
 	"deployment-controller", "replicaset-controller", "statefulset-controller", "daemonset-controller",
 	"garbage-collector-controller", "namespace-controller", "node-lifecycle-controller",
+	"serviceaccount-controller", "root-ca-certificate-publisher-controller",
 }
 
 // fakeNode is a node that kwok plays, big enough for whatever a test creates.
@@ -49,7 +50,7 @@ func (c *Cluster) runControllers(ctx context.Context) error {
 	}
 	manager, err1 := c.Start("kube-controller-manager", nil, c.bins.controllerManager,
 		"--kubeconfig", kubeconfigs[controllerManager.Name], "--leader-elect=false", "--secure-port=0",
-		"--controllers", strings.Join(kubeControllers, ","),
+		"--controllers", strings.Join(kubeControllers, ","), "--root-ca-file", c.CAFile,
 		"--kube-api-qps=300", "--kube-api-burst=600") // the default of 20 would make namespaces go in minutes
 	placer, err2 := c.Start("kube-scheduler", nil, c.bins.scheduler,
 		"--kubeconfig", kubeconfigs[scheduler.Name], "--leader-elect=false", "--secure-port=0",

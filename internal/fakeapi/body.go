@@ -40,16 +40,16 @@ func (s *Server) readObject(w http.ResponseWriter, r *request) (map[string]any, 
 		return nil, err
 	}
 	if err := checkFieldTypes(r.kind, o); err != nil {
-		return nil, unhandled(r.kind, err)
+		return nil, undecodable(r.kind, err)
 	}
-	if err := s.strictness(w, r, o, duplicates); err != nil {
-		return nil, unhandled(r.kind, err)
+	if err := s.pruneUnknown(w, r, o, duplicates); err != nil {
+		return nil, undecodable(r.kind, err)
 	}
 	return o, nil
 }
 
-// unhandled returns the 400 for fields of a body that cannot be decoded.
-func unhandled(k *kinds.Kind, err error) error {
+// undecodable returns the 400 for fields of a body that cannot be decoded.
+func undecodable(k *kinds.Kind, err error) error {
 	if kube.AsStatus(err) != nil {
 		return err
 	}
@@ -123,9 +123,9 @@ func checkFieldTypes(k *kinds.Kind, o map[string]any) error {
 	return nil
 }
 
-// strictness prunes unknown fields, and refuses or reports them and duplicate ones as fieldValidation says (FS-21).
+// pruneUnknown prunes unknown fields, and refuses or reports them and duplicate ones as fieldValidation says (FS-21).
 // The error has the words of the strict decoder, or is a Status.
-func (s *Server) strictness(w http.ResponseWriter, r *request, o map[string]any, duplicates []string) error {
+func (s *Server) pruneUnknown(w http.ResponseWriter, r *request, o map[string]any, duplicates []string) error {
 	var unknown []string
 	for _, path := range objectMeta.Prune(obj.Map(o, "metadata")) {
 		unknown = append(unknown, "metadata."+path)
@@ -134,14 +134,14 @@ func (s *Server) strictness(w http.ResponseWriter, r *request, o map[string]any,
 		unknown = append(unknown, r.kind.Unknown(o)...)
 	}
 	slices.Sort(unknown)
-	return complain(w, r, duplicates, unknown)
+	return reportFindings(w, r, duplicates, unknown)
 }
 
 // maxComplaints is how many fields are named; the real server has the same limit.
 const maxComplaints = 100
 
-// complain refuses, returns as warnings or ignores the findings of strict validation.
-func complain(w http.ResponseWriter, r *request, duplicates, unknown []string) error {
+// reportFindings refuses, returns as warnings or ignores the findings of strict validation.
+func reportFindings(w http.ResponseWriter, r *request, duplicates, unknown []string) error {
 	var complaints []string
 	for _, d := range duplicates {
 		complaints = append(complaints, fmt.Sprintf("duplicate field %q", d))

@@ -26,7 +26,7 @@ func (s *Server) create(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	s.nudge()
+	s.wakeHousekeeper()
 	return s.respond(w, r, a, http.StatusCreated, stored)
 }
 

@@ -120,7 +120,7 @@ func (s *Server) delete(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	s.nudge()
+	s.wakeHousekeeper()
 	if !gone || r.kind.DeleteReturns {
 		code := http.StatusOK
 		if !gone && o.accepted {
@@ -250,7 +250,7 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	s.nudge()
+	s.wakeHousekeeper()
 	meta := map[string]any{"resourceVersion": strconv.FormatInt(s.store.Revision(), 10)}
 	if r.kind.Custom {
 		meta["continue"] = ""

@@ -65,17 +65,17 @@ func kubernetesService() map[string]any {
 		"status": map[string]any{"loadBalancer": map[string]any{}}}
 }
 
-// nudge wakes the housekeeper after a write: any deletion may have removed the last object of a namespace that is
-// being deleted.
-func (s *Server) nudge() {
+// wakeHousekeeper wakes the housekeeper after a write: any deletion may have removed the last object of a namespace
+// that is being deleted.
+func (s *Server) wakeHousekeeper() {
 	select {
 	case s.wake <- struct{}{}:
 	default: // it is awake or about to be
 	}
 }
 
-// keepHouse runs the controllers that belong to the API server itself, until Close.
-func (s *Server) keepHouse() {
+// housekeep runs the controllers that belong to the API server itself, until Close.
+func (s *Server) housekeep() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

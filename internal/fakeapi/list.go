@@ -119,7 +119,7 @@ func listBody(k *kinds.Kind, a accept, meta map[string]any, objects []*store.Obj
 	}
 	items := make([][]byte, 0, len(objects))
 	for _, o := range objects {
-		item, err := bare(k, o)
+		item, err := withoutType(k, o)
 		if err != nil {
 			return nil, err
 		}

@@ -105,7 +105,7 @@ func (s *Server) applyPatch(w http.ResponseWriter, r *request, body []byte) (*st
 			}
 			var live map[string]any
 			if cur != nil {
-				live = shown(r.kind, cur)
+				live = servedForm(r.kind, cur)
 			}
 			next, err := writeOf(r, manager).Apply(live, applied, r.query.Get("force") == "true")
 			if err != nil {
@@ -137,10 +137,10 @@ func checkApplied(s *Server, w http.ResponseWriter, r *request, applied map[stri
 	delete(applied, "apiVersion")
 	delete(applied, "kind")
 	if err := checkFieldTypes(r.kind, applied); err != nil {
-		return unhandled(r.kind, err)
+		return undecodable(r.kind, err)
 	}
-	if err := complain(w, r, duplicates, nil); err != nil {
-		return unhandled(r.kind, err)
+	if err := reportFindings(w, r, duplicates, nil); err != nil {
+		return undecodable(r.kind, err)
 	}
 	applied["apiVersion"], applied["kind"] = version, r.kind.Kind
 	return nil

@@ -40,7 +40,7 @@ func parseListOptions(r *request) (*listOptions, error) {
 	o := &listOptions{token: q.Get("continue"), version: q.Get("resourceVersion"),
 		match: q.Get("resourceVersionMatch"), kind: r.kind,
 		namespace: r.namespace, labelText: q.Get("labelSelector"), fieldText: q.Get("fieldSelector"),
-		bookmarks: truth(q.Get("allowWatchBookmarks"))}
+		bookmarks: boolParam(q.Get("allowWatchBookmarks"))}
 	var err error
 	if o.labels, err = selector.ParseLabels(o.labelText); err != nil {
 		return nil, badRequest("%v", err)
@@ -61,7 +61,7 @@ func parseListOptions(r *request) (*listOptions, error) {
 		o.timeout, o.hasTimeout = time.Duration(n)*time.Second, true
 	}
 	if _, o.initialSet = q["sendInitialEvents"]; o.initialSet {
-		o.initial = truth(q.Get("sendInitialEvents"))
+		o.initial = boolParam(q.Get("sendInitialEvents"))
 	}
 	if causes := o.check(r.verb == "watch"); len(causes) > 0 {
 		return nil, invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "ListOptions"}, causes)
@@ -72,8 +72,8 @@ func parseListOptions(r *request) (*listOptions, error) {
 	return o, o.parseRevision(r.verb == "watch")
 }
 
-// truth parses a boolean parameter as the real server does: any value except those for "no" is true.
-func truth(s string) bool { return s != "" && s != "0" && s != "false" }
+// boolParam parses a boolean parameter as the real server does: any value except those for "no" is true.
+func boolParam(s string) bool { return s != "" && s != "0" && s != "false" }
 
 func (o *listOptions) parseRevision(watch bool) error {
 	if o.version == "" {

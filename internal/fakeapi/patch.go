@@ -73,7 +73,7 @@ func (s *Server) plainPatch(w http.ResponseWriter, r *request, t kube.PatchType,
 			if cur == nil {
 				return nil, notFound(r.kind.Resource, r.name)
 			}
-			live := shown(r.kind, cur)
+			live := servedForm(r.kind, cur)
 			result, err := patched(r, t, live, p)
 			if err != nil {
 				return nil, err
@@ -124,7 +124,7 @@ func (s *Server) patchResult(w http.ResponseWriter, r *request, result any,
 	if err := checkFieldTypes(r.kind, next); err != nil {
 		return nil, err
 	}
-	if err := s.strictness(w, r, next, duplicates); err != nil {
+	if err := s.pruneUnknown(w, r, next, duplicates); err != nil {
 		return nil, err
 	}
 	meta := obj.Map(next, "metadata")

@@ -46,7 +46,7 @@ func writeBytes(w http.ResponseWriter, code int, body []byte) {
 // encode returns an object in the form of a kind's endpoint: with apiVersion and kind, which stored objects do not
 // have.
 func encode(k *kinds.Kind, o *store.Object) ([]byte, error) {
-	body, err := bare(k, o)
+	body, err := withoutType(k, o)
 	if err != nil {
 		return nil, err
 	}
@@ -66,29 +66,29 @@ func withType(k *kinds.Kind, body []byte) []byte {
 	return append(out, body[1:]...)
 }
 
-// bare returns an object without apiVersion and kind, like the items in a list of built-in objects.
-func bare(k *kinds.Kind, o *store.Object) ([]byte, error) {
-	if fits(k, o) {
+// withoutType returns an object without apiVersion and kind, like the items in a list of built-in objects.
+func withoutType(k *kinds.Kind, o *store.Object) ([]byte, error) {
+	if isServedForm(k, o) {
 		return o.JSON()
 	}
 	return patch.Encode(k.View(o.Value))
 }
 
-// fits reports whether the stored form is the served form.
-func fits(k *kinds.Kind, o *store.Object) bool {
+// isServedForm reports whether the stored form is the served form.
+func isServedForm(k *kinds.Kind, o *store.Object) bool {
 	return k.View == nil || o.Shape != nil && o.Shape == k.Shape
 }
 
-// shown returns a stored object in the form of a kind's endpoint. It shares memory with the store.
-func shown(k *kinds.Kind, o *store.Object) map[string]any {
-	if fits(k, o) {
+// servedForm returns a stored object in the form of a kind's endpoint. It shares memory with the store.
+func servedForm(k *kinds.Kind, o *store.Object) map[string]any {
+	if isServedForm(k, o) {
 		return typed(k, o.Value)
 	}
 	return typed(k, k.View(o.Value))
 }
 
-// served returns a copy of shown that the caller may change.
-func served(k *kinds.Kind, o *store.Object) map[string]any { return obj.Clone(shown(k, o)) }
+// servedCopy returns a copy of servedForm that the caller may change.
+func servedCopy(k *kinds.Kind, o *store.Object) map[string]any { return obj.Clone(servedForm(k, o)) }
 
 // decoded replaces the stored text of fieldsV1 in an object's managedFields by decoded values. It changes o.
 func decoded(o map[string]any) map[string]any {

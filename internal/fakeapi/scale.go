@@ -77,7 +77,7 @@ func (s *Server) changeScale(w http.ResponseWriter, r *request) error {
 				return nil, badPatch(string(marshal(next)), err)
 			}
 			if err != nil {
-				return nil, unhandled(&kinds.Kind{Resource: scaleKind}, err)
+				return nil, undecodable(&kinds.Kind{Resource: scaleKind}, err)
 			}
 			return out, nil
 		})

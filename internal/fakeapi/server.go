@@ -130,7 +130,7 @@ func New(o Options) *Server {
 	s.inFlight.Add(1)
 	go func() {
 		defer s.inFlight.Done()
-		s.keepHouse()
+		s.housekeep()
 	}()
 	return s
 }
@@ -224,7 +224,7 @@ func (s *Server) Restore(sn *store.Snapshot) {
 	close(s.restored)
 	s.restored = make(chan struct{})
 	s.mu.Unlock()
-	s.nudge() // the CRDs may be others
+	s.wakeHousekeeper() // the CRDs may be others
 }
 
 // untilRestored returns a channel that is closed by the next Restore.
@@ -250,7 +250,7 @@ func (s *Server) Get(r kube.Resource, k kube.Key) map[string]any {
 	if o == nil {
 		return nil
 	}
-	return decoded(served(kind, o))
+	return decoded(servedCopy(kind, o))
 }
 
 // List returns copies of all stored objects of a resource in a namespace, or in all (""), in key order.
@@ -265,7 +265,7 @@ func (s *Server) List(r kube.Resource, namespace string) []map[string]any {
 	}
 	out := make([]map[string]any, 0, len(objects))
 	for _, o := range objects {
-		out = append(out, decoded(served(kind, o)))
+		out = append(out, decoded(servedCopy(kind, o)))
 	}
 	return out
 }

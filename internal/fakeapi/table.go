@@ -72,7 +72,7 @@ func rowObject(k *kinds.Kind, o *store.Object, include string) any {
 	case "None":
 		return nil
 	case "Object":
-		return served(k, o)
+		return servedCopy(k, o)
 	}
 	return partial(o)
 }

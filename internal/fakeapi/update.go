@@ -101,7 +101,7 @@ func (s *Server) change(r *request, u origin, mutate func(tx *store.Tx, cur *sto
 		return err
 	})
 	if err == nil {
-		s.nudge()
+		s.wakeHousekeeper()
 	}
 	return stored, created, err
 }
@@ -154,7 +154,7 @@ func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *sto
 	if exceedsEtcd(next) {
 		return nil, plainError(requestTooLarge)
 	}
-	if finished(next) {
+	if isRemovable(next) {
 		// The removal is a single step: watchers get the state stored before, the client gets what it wrote, with the
 		// version before (FS-09).
 		tx.Delete(k.TableName(), cur.Key, nil)
@@ -275,8 +275,8 @@ func newFinalizers(k *kinds.Kind, next, old map[string]any) error {
 			added))})
 }
 
-// finished reports whether an object is being deleted and nothing delays that any more.
-func finished(o map[string]any) bool {
+// isRemovable reports whether an object is being deleted and nothing delays that any more.
+func isRemovable(o map[string]any) bool {
 	meta := obj.Map(o, "metadata")
 	grace, _ := obj.Int(meta, "deletionGracePeriodSeconds")
 	return obj.String(meta, "deletionTimestamp") != "" && len(obj.Slice(meta, "finalizers")) == 0 && grace == 0 &&

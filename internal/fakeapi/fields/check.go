@@ -75,10 +75,10 @@ func under(parent string, paths []string) {
 // TypeError returns the message of Go's decoder for the first value of the wrong type, by the order of the field
 // names; "" if there is none.
 func (t *Type) TypeError(object map[string]any) string {
-	if t.misfit(object, maps.Keys[map[string]any]) == nil { // without an error the order does not matter
+	if t.mismatch(object, maps.Keys[map[string]any]) == nil { // without an error the order does not matter
 		return ""
 	}
-	m := t.misfit(object, func(object map[string]any) iter.Seq[string] {
+	m := t.mismatch(object, func(object map[string]any) iter.Seq[string] {
 		return slices.Values(slices.Sorted(maps.Keys(object)))
 	})
 	if m.text != "" {
@@ -88,8 +88,8 @@ func (t *Type) TypeError(object map[string]any) string {
 		m.owner, m.path, m.goType)
 }
 
-// misfit is a value of the wrong type.
-type misfit struct {
+// mismatch is a value of the wrong type.
+type mismatch struct {
 	what   string // it is
 	owner  string // the Go struct that it is in
 	path   string // without indexes and keys of maps, as in Go's messages
@@ -97,8 +97,8 @@ type misfit struct {
 	text   string // instead of all that
 }
 
-// misfit returns the first value of the wrong type; names returns the names of an object's fields.
-func (t *Type) misfit(object map[string]any, names func(map[string]any) iter.Seq[string]) *misfit {
+// mismatch returns the first value of the wrong type; names returns the names of an object's fields.
+func (t *Type) mismatch(object map[string]any, names func(map[string]any) iter.Seq[string]) *mismatch {
 	for name := range names(object) {
 		f, ok := t.Fields[name]
 		if !ok {
@@ -115,23 +115,23 @@ func (t *Type) misfit(object map[string]any, names func(map[string]any) iter.Seq
 	return nil
 }
 
-func (f *Value) check(v any, names func(map[string]any) iter.Seq[string]) *misfit {
+func (f *Value) check(v any, names func(map[string]any) iter.Seq[string]) *mismatch {
 	if v == nil {
 		return nil
 	}
-	if what := f.misfit(v); what != "" {
-		return &misfit{what: what, goType: f.goType()}
+	if what := f.mismatch(v); what != "" {
+		return &mismatch{what: what, goType: f.goType()}
 	}
 	switch v := v.(type) {
 	case string:
 		if layout := timeLayouts[f.Form]; layout != "" {
 			if _, err := time.Parse(layout, v); err != nil {
-				return &misfit{text: err.Error()}
+				return &mismatch{text: err.Error()}
 			}
 		}
 	case map[string]any:
 		if f.Form == Struct {
-			return f.Type.misfit(v, names)
+			return f.Type.mismatch(v, names)
 		}
 		if f.Form == Map {
 			for name := range names(v) {
@@ -158,8 +158,8 @@ var timeLayouts = map[Form]string{Time: time.RFC3339, MicroTime: microTime}
 
 const microTime = "2006-01-02T15:04:05.000000Z07:00"
 
-// misfit returns the JSON type of a wrong value in the words of Go's decoder, for a number out of range the number.
-func (f *Value) misfit(v any) string {
+// mismatch returns the JSON type of a wrong value in the words of Go's decoder, for a number out of range the number.
+func (f *Value) mismatch(v any) string {
 	is := JSONType(v)
 	switch f.Form {
 	case String, Time, MicroTime, Bytes:

@@ -67,7 +67,7 @@ func (p *parser) schema(v any, path string, at level) *Schema {
 		}
 	}
 	p.below(s, f, at)
-	p.junctors(s, f)
+	p.combinators(s, f)
 	p.forbidden(s, f, at)
 	p.lists(s, f)
 	if at < nested {
@@ -105,7 +105,7 @@ func (p *parser) below(s *Schema, f fields, at level) {
 // intOrStringTypes is the anyOf that lists the types of an int-or-string.
 var intOrStringTypes = []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}
 
-func (p *parser) junctors(s *Schema, f fields) {
+func (p *parser) combinators(s *Schema, f fields) {
 	for name, to := range map[string]*[]*Schema{"allOf": &s.allOf, "anyOf": &s.anyOf, "oneOf": &s.oneOf} {
 		at := nested
 		if name == "anyOf" && patch.Equal(f.m[name], intOrStringTypes) {

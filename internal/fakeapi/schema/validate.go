@@ -24,7 +24,7 @@ func (s *Schema) validate(v any, path string) []Cause {
 func (s *Schema) value(v any, path string) []Cause {
 	causes := s.checkType(v, path)
 	if v != nil {
-		causes = append(causes, s.checkJunctors(v, path)...)
+		causes = append(causes, s.checkCombinators(v, path)...)
 	}
 	switch v := v.(type) {
 	case string:
@@ -177,7 +177,7 @@ func (s *Schema) field(name string) *Schema {
 	return s.additional
 }
 
-func (s *Schema) checkJunctors(v any, path string) []Cause {
+func (s *Schema) checkCombinators(v any, path string) []Cause {
 	var causes []Cause
 	fail := func(text string) {
 		causes = append(causes, Cause{"FieldValueInvalid", fmt.Sprintf("Invalid value: \"\": %q %s", path, text),

@@ -43,9 +43,9 @@ type layer struct {
 
 var layers = []layer{
 	{"/cmd/skiff", "cli", nil, "signals and the exit code, nothing else"},
-	{"cli", "manager operators/* simulate fakeapi kubeconfig controller events cache kube /crds /examples", []string{cobra, logr, stdr, yaml},
+	{"cli", "manager leader operators/* simulate fakeapi kubeconfig controller events cache kube /crds /examples", []string{cobra, logr, stdr, yaml},
 		"the only place that knows flags: turns them into the packages' options"},
-	{"manager", "controller cache events kube", []string{logr}, "composes what it is given; it does not know which controllers there are"},
+	{"manager", "controller leader cache events kube", []string{logr}, "composes what it is given; it does not know which controllers there are"},
 	{"operators/*", "operator controller apply cache events conditions patch kube", []string{logr}, "a controller decides; how to decide when, to write and to mirror is below it"},
 	{"operator", "controller apply cache events conditions patch kube", []string{logr},
 		"the one Reconcile of operators with children: it knows no kind of them"},

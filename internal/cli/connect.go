@@ -41,19 +41,25 @@ func addConnectionFlags(cmd *cobra.Command, f *kubeconfig.Flags) {
 // connect makes a client from the flags and returns it with the default namespace. warn is called with warnings, from
 // any goroutine.
 func connect(f kubeconfig.Flags, warn func(string)) (*kube.Client, string, error) {
-	if f.RequestTimeout < 0 {
-		return nil, "", usagef("--request-timeout %s: must not be negative", f.RequestTimeout)
-	}
-	if f.Namespace != "" && !namespaceName.MatchString(f.Namespace) {
-		return nil, "", usagef("--namespace: %q is not a valid namespace name", f.Namespace)
-	}
-	cfg, namespace, err := kubeconfig.Load(f, kubeconfig.OSEnv(warn))
+	cfg, namespace, err := connection(f, warn)
 	if err != nil {
 		return nil, "", err
 	}
-	cfg.OnWarning = func(text string) { warn("the server warns: " + text) }
 	client, err := kube.New(cfg)
 	return client, namespace, err
+}
+
+// connection returns the settings of a client, for those that need more than one.
+func connection(f kubeconfig.Flags, warn func(string)) (kube.Config, string, error) {
+	if f.RequestTimeout < 0 {
+		return kube.Config{}, "", usagef("--request-timeout %s: must not be negative", f.RequestTimeout)
+	}
+	if f.Namespace != "" && !namespaceName.MatchString(f.Namespace) {
+		return kube.Config{}, "", usagef("--namespace: %q is not a valid namespace name", f.Namespace)
+	}
+	cfg, namespace, err := kubeconfig.Load(f, kubeconfig.OSEnv(warn))
+	cfg.OnWarning = func(text string) { warn("the server warns: " + text) }
+	return cfg, namespace, err
 }
 
 // warnTo returns a function that prints each warning on a line of stderr.

@@ -172,6 +172,10 @@ var notInTheTour = map[string]string{
 	"skiff.dev/redis list":                   "the same",
 	"skiff.dev/restarttriggers list":         "the same",
 	"events.k8s.io/events patch":             "an Event that is repeated",
+	"coordination.k8s.io/leases get":         "with --leader-elect",
+	"coordination.k8s.io/leases watch":       "the same",
+	"coordination.k8s.io/leases create":      "the same",
+	"coordination.k8s.io/leases patch":       "the same",
 }
 
 // checkExampleRole compares the role for `skiff run` with skiff's requests of a whole tour.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"skiff/internal/kube"
+	"skiff/internal/leader"
 	"skiff/internal/operators/restart"
 )
 
@@ -24,7 +25,10 @@ func TestTheWrittenRightsAreTheDeclaredOnes(t *testing.T) {
 	for _, op := range operators {
 		all = append(all, op.rights...)
 	}
-	written(t, "README.md", "| resource | verbs | for |\n|---|---|---|\n", "\n", rightsTable(union(all)))
+	written(t, "README.md", "| resource | verbs | for |\n|---|---|---|\n", "\n",
+		rightsTable(union(append(slices.Clip(all), leader.Rights...))))
+	written(t, "examples/rbac.yaml", "name: skiff-leader-election\n  namespace: skiff\nrules:\n", "---\n",
+		rules(union(leader.Rights), nil))
 	written(t, "examples/rbac.yaml", "kind: ClusterRole\nmetadata:\n  name: skiff\nrules:\n",
 		"---\n", rules(union(all), nil))
 	o, names := sidecarOptions(t)
@@ -124,10 +128,9 @@ func union(rights []kube.Right) []row {
 		}
 		out[i].resources = append(out[i].resources, w.resources...)
 	}
-	first := []string{"skiff.dev", "apps", "", "events.k8s.io"}
+	first := []string{"skiff.dev", "apps", "", "events.k8s.io", "coordination.k8s.io"}
 	slices.SortStableFunc(out, func(a, b row) int {
-		return slices.Index(first,
-			a.group) - slices.Index(first, b.group)
+		return slices.Index(first, a.group) - slices.Index(first, b.group)
 	})
 	return out
 }

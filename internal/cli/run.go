@@ -15,6 +15,7 @@ import (
 	"skiff/internal/controller"
 	"skiff/internal/kube"
 	"skiff/internal/kubeconfig"
+	"skiff/internal/leader"
 	"skiff/internal/manager"
 )
 
@@ -93,8 +94,9 @@ func checkNamespaces(names []string) error {
 }
 
 func newRun() *cobra.Command {
-	var connection kubeconfig.Flags
+	var server kubeconfig.Flags
 	var flags controllerFlags
+	var election electionFlags
 	var namespaces []string
 	cmd := &cobra.Command{
 		Use:   "run",
@@ -106,7 +108,8 @@ If a custom resource definition or a permission is missing, the controller that 
 and starts when it becomes available. The other controllers run meanwhile.`,
 		Example: `  skiff run
   skiff run --controllers webserver --watch-namespaces shop,blog
-  skiff run --health-probe-bind-address :8081 --log-format json      # in a pod`,
+  skiff run --health-probe-bind-address :8081 --log-format json      # in a pod
+  skiff run --leader-elect      # with more than one replica`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := flags.check(); err != nil {
@@ -119,23 +122,33 @@ and starts when it becomes available. The other controllers run meanwhile.`,
 			if err != nil {
 				return err
 			}
-			client, _, err := connect(connection, func(msg string) { log.Info("warning", "text", msg) })
+			cfg, namespace, err := connection(server, func(msg string) { log.Info("warning", "text", msg) })
+			if err != nil {
+				return err
+			}
+			client, err := kube.New(cfg)
 			if err != nil {
 				return err
 			}
 			defer client.Close()
-			return runControllers(cmd.Context(), client, flags, namespaces, log)
+			elector, done, err := election.elector(cfg, namespace, log)
+			if err != nil {
+				return err
+			}
+			defer done()
+			return runControllers(cmd.Context(), client, elector, flags, namespaces, log)
 		},
 	}
-	addConnectionFlags(cmd, &connection)
+	addConnectionFlags(cmd, &server)
 	flags.add(cmd)
+	election.add(cmd)
 	cmd.Flags().StringSliceVar(&namespaces, "watch-namespaces", nil,
 		"`namespaces` to work in, separated by commas; no permissions in others are needed (default all)")
 	return cmd
 }
 
-// runControllers runs the controllers until ctx is done.
-func runControllers(ctx context.Context, client *kube.Client, f controllerFlags,
+// runControllers runs the controllers until ctx is done; with an elector, they work only while this process leads.
+func runControllers(ctx context.Context, client *kube.Client, elector *leader.Elector, f controllerFlags,
 	namespaces []string, log logr.Logger) error {
 	version, _ := kube.Version()
 	scope := "all"
@@ -145,10 +158,14 @@ func runControllers(ctx context.Context, client *kube.Client, f controllerFlags,
 	}
 	log.Info("starting", "version", version, "server", client.Server(), "controllers",
 		strings.Join(f.controllers, ","), "namespaces", scope)
+	if elector != nil {
+		client = client.Guard(elector.Held) // also in a process that was stopped while another took over
+	}
 	controllers, recorders := newControllers(f.controllers,
 		controller.Setup{Client: client, Namespaces: namespaces, Workers: f.workers,
-			WatchIdleTimeout: f.watchIdleTimeout, Log: log})
-	m := manager.New(manager.Options{Controllers: controllers, HealthAddr: f.health, MetricsAddr: f.metrics, Log: log})
+			WatchIdleTimeout: f.watchIdleTimeout, Elected: elector != nil, Log: log})
+	m := manager.New(manager.Options{Controllers: controllers, Elector: elector, HealthAddr: f.health,
+		MetricsAddr: f.metrics, Log: log})
 	err := withRecorders(ctx, recorders, m.Run)
 	if err == nil {
 		log.Info("stopped")

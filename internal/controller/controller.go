@@ -81,6 +81,7 @@ type Options struct {
 	Workers          int           // runs at a time; 0 = DefaultWorkers
 	ReconcileTimeout time.Duration // of one run; 0 = DefaultReconcileTimeout
 	DrainTimeout     time.Duration // for runs under way at shutdown; 0 = DefaultDrainTimeout
+	Elected          bool          // Run only mirrors, the work is done in calls of Lead
 	Log              logr.Logger
 }
 
@@ -96,6 +97,8 @@ type Controller struct {
 	parts   parts
 	streaks streaks
 	started atomic.Bool
+	working chan struct{} // closed when there is something to work on
+	lead    chan struct{} // has an element while Lead runs: it runs once at a time, and Run waits for it
 	stats   counters
 }
 
@@ -117,6 +120,9 @@ func New(name string, f Func, o Options, sources ...Source) *Controller {
 		o:     o,
 		log:   o.Log.WithValues("controller", name),
 		queue: queue.New(queue.Options{}),
+
+		working: make(chan struct{}),
+		lead:    make(chan struct{}, 1),
 	}
 	seen := map[mirror]bool{}
 	for _, s := range sources {
@@ -168,33 +174,56 @@ func (c *Controller) serve(ctx context.Context) error {
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	defer stop()
-	working := make(chan struct{})
-	work := sync.OnceFunc(func() { close(working) })
+	work := sync.OnceFunc(func() { close(c.working) })
 	watch.Go(func() { c.contained(watching, "watch namespaces", func() { c.watchParts(watching, work) }) })
+	if !c.o.Elected {
+		return c.Lead(ctx, context.WithoutCancel(ctx))
+	}
+	<-ctx.Done()
+	c.lead <- struct{}{} // until the drain of Lead is over
+	return nil
+}
+
+// Lead runs the workers from when there is something to work on until ctx ends, and drains: the runs under way may
+// finish. When held ends before, the runs are cut short by their contexts, and their keys wait in the queue for the next
+// call. It returns when no run is under way any more; the error names those that did not return in time.
+func (c *Controller) Lead(ctx, held context.Context) error {
+	c.lead <- struct{}{}
+	defer func() { <-c.lead }()
+	feed, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(held, stop)()
 	select {
-	case <-working:
-	case <-ctx.Done():
+	case <-c.working:
+	case <-feed.Done():
 		return nil
 	}
 	c.log.Info("started", "workers", c.o.Workers)
-	runs, abort := context.WithCancel(context.WithoutCancel(ctx))
+	runs, abort := context.WithCancel(held)
 	defer abort()
+	done := make(chan struct{})
 	var workers sync.WaitGroup
 	for range c.o.Workers {
-		workers.Go(func() { c.contained(ctx, "worker", func() { c.work(ctx, runs) }) })
+		workers.Go(func() { c.contained(feed, "worker", func() { c.work(feed, runs) }) })
 	}
-	<-ctx.Done()
-	c.queue.ShutDown()
-	return c.drain(&workers, abort)
-}
-
-// drain waits for the workers; after the drain timeout it cancels their runs.
-func (c *Controller) drain(workers *sync.WaitGroup, abort context.CancelFunc) error {
-	done := make(chan struct{})
 	go func() {
 		workers.Wait()
 		close(done)
 	}()
+	select {
+	case <-done:
+		if ctx.Err() == nil {
+			c.log.Info("paused", "reason", context.Cause(held).Error())
+		}
+		return nil
+	case <-ctx.Done():
+		c.queue.ShutDown()
+		return c.drain(done, abort)
+	}
+}
+
+// drain waits for the workers; after the drain timeout it cancels their runs.
+func (c *Controller) drain(done <-chan struct{}, abort context.CancelFunc) error {
 	timer := time.NewTimer(c.o.DrainTimeout)
 	defer timer.Stop()
 	select {

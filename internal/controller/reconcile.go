@@ -20,6 +20,11 @@ func (c *Controller) work(feed, runs context.Context) {
 		if !ok {
 			return
 		}
+		if runs.Err() != nil { // taken in the moment in which leadership was lost
+			c.queue.Add(item.Key, item.Cause())
+			c.queue.Done(item.Key)
+			return
+		}
 		if c.parts.hold(item) {
 			c.queue.Done(item.Key)
 			continue
@@ -48,7 +53,7 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	case err == nil:
 		log.Info("reconciled", "writes", writes.Load())
 	case ctx.Err() != nil:
-		log.Info("reconcile was cut short by the shutdown", "error", err.Error())
+		log.Info("reconcile was cut short", "reason", context.Cause(ctx).Error(), "error", err.Error())
 	case errors.As(err, &p):
 		log.Error(err, "reconcile panicked", "failures", c.streaks.get(item.Key).failures, "stack", string(p.stack))
 	default:
@@ -70,6 +75,7 @@ func (c *Controller) settle(ctx context.Context, item queue.Item, outcome Outcom
 		c.queue.AddAfter(k, outcome.after, outcome.cause)
 		return c.again("again in ", outcome.after)
 	case ctx.Err() != nil:
+		c.queue.Add(k, "its run was cut short") // for when this process leads again; not heard at a shutdown
 		return stopped
 	}
 	c.stats.errors.Add(1)

@@ -16,6 +16,7 @@ type Setup struct {
 	Namespaces       []string // to work in; empty: all
 	Workers          int
 	WatchIdleTimeout time.Duration
+	Elected          bool           // the controllers work only while they lead (Controller.Lead)
 	Mirrors          *cache.Mirrors // shared by all controllers; nil: each has its own
 	Log              logr.Logger
 }
@@ -39,5 +40,5 @@ func (s Setup) mirror(r kube.Resource, labels string) cache.Options {
 
 // New returns a controller of an operator.
 func (s Setup) New(name string, f Func, sources ...Source) *Controller {
-	return New(name, f, Options{Workers: s.Workers, Log: s.Log}, sources...)
+	return New(name, f, Options{Workers: s.Workers, Elected: s.Elected, Log: s.Log}, sources...)
 }

@@ -69,6 +69,7 @@ type Client struct {
 	short, long *http.Client
 	onWarning   func(string)
 	granted     []map[grant]bool // each must cover a request; none: all may be sent
+	guards      []func() error   // each must let a write through
 
 	mu     sync.Mutex          // guards warned
 	warned map[string]struct{} // texts that onWarning has had

@@ -157,6 +157,9 @@ func (c *Client) sendOnce(ctx context.Context, r *request) (*http.Response, erro
 	if err != nil {
 		return nil, err
 	}
+	if err := c.guarded(r); err != nil {
+		return nil, err
+	}
 	hc := c.short
 	if r.long {
 		hc = c.long

@@ -386,3 +386,29 @@ func TestWhatEachWriteSends(t *testing.T) {
 		t.Errorf("an apply without field manager gave %v and sent %v", err, got)
 	}
 }
+
+// Rules: LE-10
+func TestAGuardedClientAsksBeforeEachWriteAndNeverBeforeARead(t *testing.T) {
+	s := scripted(answer(200, `{"metadata":{"namespace":"default","name":"a"}}`))
+	var refused error
+	c := pipeClient(t, s).Guard(func() error { return refused })
+	guarded := c.Limit([]Right{{Resource: pods, Verbs: []string{"get", "patch"}}}) // keeps the guard
+	patch := func() error {
+		return guarded.Patch(t.Context(), pods, Key{"default", "a"}, MergePatch, map[string]any{}, nil, WriteOptions{})
+	}
+	if err := patch(); err != nil {
+		t.Fatal(err)
+	}
+	refused = errors.New("this process does not lead")
+	err := patch()
+	if !errors.Is(err, refused) || UnknownOutcome(err) || len(s.requests()) != 1 {
+		t.Errorf("error %v after %d requests", err, len(s.requests()))
+	}
+	var none *NoAnswerError
+	if !errors.As(err, &none) {
+		t.Errorf("error %v is held against the object", err)
+	}
+	if err := guarded.Get(t.Context(), pods, Key{"default", "a"}, nil); err != nil {
+		t.Error(err)
+	}
+}

@@ -40,16 +40,41 @@ func (c *Client) Limit(rights []Right) *Client {
 			granted[grant{r.Resource.Group, r.Resource.Plural, r.Subresource, verb}] = true
 		}
 	}
-	limited := &Client{base: c.base, credentials: c.credentials, header: c.header, timeout: c.timeout, short: c.short, long: c.long,
-		warned: map[string]struct{}{}, granted: append(slices.Clip(c.granted), granted)}
+	limited := c.derive()
+	limited.granted = append(slices.Clip(c.granted), granted)
+	return limited
+}
+
+// Guard returns a client that sends a write only if ok returns nil just before. It shares the connections of c; what
+// guards c stays.
+func (c *Client) Guard(ok func() error) *Client {
+	guarded := c.derive()
+	guarded.guards = append(slices.Clip(c.guards), ok)
+	return guarded
+}
+
+// derive returns a client like c on the same connections.
+func (c *Client) derive() *Client {
+	d := &Client{base: c.base, credentials: c.credentials, header: c.header, timeout: c.timeout, short: c.short,
+		long: c.long, granted: c.granted, guards: c.guards, warned: map[string]struct{}{}}
 	if c.onWarning != nil {
-		limited.onWarning = func(text string) { // told once by all clients that are made of c
+		d.onWarning = func(text string) { // told once by all clients that are made of c
 			if c.firstSeen(text) {
 				c.onWarning(text)
 			}
 		}
 	}
-	return limited
+	return d
+}
+
+// guarded fails for a write that a guard does not let through.
+func (c *Client) guarded(r *request) error {
+	for _, ok := range c.guards {
+		if err := ok(); err != nil && r.write() {
+			return &NoAnswerError{fmt.Errorf("not sent: %w", err)}
+		}
+	}
+	return nil
 }
 
 // covered fails for a request that the client is not to send.

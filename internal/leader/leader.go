@@ -46,15 +46,16 @@ const (
 	// takeoverSpread is the longest that a candidate lets pass after a release before it asks for the lease.
 	takeoverSpread = 400 * time.Millisecond
 	// releaseTimeout bounds the release at shutdown. Without it the standby waits for the lease to expire.
-	releaseTimeout = 5 * time.Second
+	releaseTimeout = 2 * time.Second
 	// lateTolerance is how long after the lease has expired Check still waits for the led work to end.
 	lateTolerance = 20 * time.Second
 	// maxLeaseDuration bounds how long a lease that somebody else has written is respected without a renewal.
 	maxLeaseDuration = 24 * time.Hour
 )
 
-// Right is what an Elector needs on its lease: `create` cannot be limited to a name.
-var Right = []string{"get", "watch", "create", "patch"}
+// Rights are what an Elector needs in the namespace of its lease. Without watch it asks every few seconds instead.
+var Rights = []kube.Right{{Resource: leases, Verbs: []string{"get", "watch", "create", "patch"},
+	Why: "leader election (--leader-elect), in skiff's own namespace"}}
 
 // Options configure an Elector.
 type Options struct {

@@ -5,22 +5,28 @@
 // controller whose CRD or grant is missing waits by itself and holds up no other; the manager only says so in
 // /readyz.
 //
-// Run blocks its caller. It owns one goroutine for the probe server and one for each controller, and returns
-// when all have ended. It is not on the way of an event.
+// With an elector, the controllers mirror from the start and work only while this process leads.
+//
+// Run blocks its caller. It owns one goroutine for the probe server, one for each controller and one for the
+// elector, and returns when all have ended. It is not on the way of an event.
 package manager
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 
 	"skiff/internal/controller"
+	"skiff/internal/leader"
 )
 
 // DefaultDrainTimeout is the time that Kubernetes gives a pod to end (terminationGracePeriodSeconds).
@@ -29,9 +35,10 @@ const DefaultDrainTimeout = 30 * time.Second
 // Options configure a Manager.
 type Options struct {
 	Controllers  []*controller.Controller
-	HealthAddr   string        // host:port of /healthz and /readyz; "" or "0" = none
-	MetricsAddr  string        // "" or "0" = none; metrics are not served yet
-	DrainTimeout time.Duration // from the end of the context to the return of Run; 0 = DefaultDrainTimeout
+	Elector      *leader.Elector // nil: the controllers work at once; else they must be Elected
+	HealthAddr   string          // host:port of /healthz and /readyz; "" or "0" = none
+	MetricsAddr  string          // "" or "0" = none; metrics are not served yet
+	DrainTimeout time.Duration   // from the end of the context to the return of Run; 0 = DefaultDrainTimeout
 	Log          logr.Logger
 }
 
@@ -73,11 +80,15 @@ func (m *Manager) Run(ctx context.Context) error {
 	// The controllers' context ends after /readyz has turned, so it is not derived from ctx.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	parts := make(chan ended, len(m.o.Controllers))
+	parts := make(chan ended, len(m.o.Controllers)+1)
 	waiting := map[string]bool{}
 	for _, c := range m.o.Controllers {
-		waiting[c.Name()] = true
-		go func() { parts <- ended{c.Name(), c.Run(running)} }()
+		waiting["controller "+c.Name()] = true
+		go func() { parts <- ended{"controller " + c.Name(), c.Run(running)} }()
+	}
+	if m.o.Elector != nil {
+		waiting[election] = true
+		go func() { parts <- ended{election, m.elect(running)} }()
 	}
 
 	var errs []error
@@ -89,7 +100,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	case p := <-parts:
 		delete(waiting, p.name)
 		if p.err == nil {
-			p.err = fmt.Errorf("controller %s: stopped without being asked to", p.name)
+			p.err = fmt.Errorf("%s: stopped without being asked to", p.name)
 		}
 		errs = append(errs, p.err)
 	}
@@ -99,7 +110,34 @@ func (m *Manager) Run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// drain waits for the controllers that are still running.
+// election is the name of the elector among the parts of the manager.
+const election = "leader election"
+
+// elect has the controllers work while this process leads, until ctx ends. That the lease could not be released is no
+// failure of the process.
+func (m *Manager) elect(ctx context.Context) error {
+	var mu sync.Mutex // guards errs
+	var errs []error
+	err := m.o.Elector.Run(ctx, func(ctx, held context.Context) {
+		var leading sync.WaitGroup
+		for _, c := range m.o.Controllers {
+			leading.Go(func() {
+				if err := c.Lead(ctx, held); err != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					errs = append(errs, err)
+				}
+			})
+		}
+		leading.Wait()
+	})
+	if err != nil {
+		m.o.Log.Info("the lease is left to expire", "problem", err.Error())
+	}
+	return errors.Join(errs...)
+}
+
+// drain waits for the parts that are still running.
 func (m *Manager) drain(parts <-chan ended, waiting map[string]bool) []error {
 	var errs []error
 	timeout := time.NewTimer(m.o.DrainTimeout)
@@ -112,10 +150,8 @@ func (m *Manager) drain(parts <-chan ended, waiting map[string]bool) []error {
 				errs = append(errs, p.err)
 			}
 		case <-timeout.C:
-			for _, c := range m.o.Controllers {
-				if waiting[c.Name()] {
-					errs = append(errs, fmt.Errorf("controller %s: not stopped within %v", c.Name(), m.o.DrainTimeout))
-				}
+			for _, name := range slices.Sorted(maps.Keys(waiting)) {
+				errs = append(errs, fmt.Errorf("%s: not stopped within %v", name, m.o.DrainTimeout))
 			}
 			return errs
 		}

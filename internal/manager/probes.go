@@ -21,9 +21,12 @@ const (
 const (
 	pingCheck     = "ping"
 	shutdownCheck = "shutdown"
+	leaderCheck   = "leader-election"
 )
 
-func reserved(name string) bool { return name == pingCheck || name == shutdownCheck || name == "" }
+func reserved(name string) bool {
+	return name == pingCheck || name == shutdownCheck || name == leaderCheck || name == ""
+}
 
 // check is one line of a probe. Its error is what is wrong; what else is to be known of it ?verbose shows below it.
 type check struct {
@@ -32,10 +35,14 @@ type check struct {
 	status func() []string // nil: nothing
 }
 
-// live answers whether the process is alive, and nothing else: an API server that is down must not get all
-// its controllers restarted (MGR-07).
+// live answers whether the process is alive: an API server that is down must not get all its controllers restarted
+// (MGR-07). A leader whose work has not ended long after it lost the lease is not alive (LE-16).
 func (m *Manager) live() []check {
-	return []check{{name: pingCheck, run: func() error { return nil }}}
+	checks := []check{{name: pingCheck, run: func() error { return nil }}}
+	if m.o.Elector != nil {
+		checks = append(checks, check{name: leaderCheck, run: m.o.Elector.Check})
+	}
+	return checks
 }
 
 // ready answers whether all controllers are at work: not once a stop has begun, and not before their mirrors are

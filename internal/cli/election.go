@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+
+	"skiff/internal/kube"
+	"skiff/internal/leader"
+)
+
+// electionFlags are the flags of leader election, with the names that controller managers have for them.
+type electionFlags struct {
+	on                  bool
+	namespace, id       string
+	lease, renew, retry time.Duration
+}
+
+func (f *electionFlags) add(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.BoolVar(&f.on, "leader-elect", false,
+		"work only while this process holds a Lease; the other replicas stand by with up-to-date caches")
+	fs.StringVar(&f.namespace, "leader-election-namespace", "",
+		"`namespace` of the Lease (default: that of the kubeconfig context or the pod)")
+	fs.StringVar(&f.id, "leader-election-id", "skiff", "`name` of the Lease")
+	fs.DurationVar(&f.lease, "leader-elect-lease-duration", leader.DefaultLeaseDuration,
+		"how long the standbys wait after the last renewal before one takes over; whole seconds")
+	fs.DurationVar(&f.renew, "leader-elect-renew-deadline", leader.DefaultRenewDeadline,
+		"how long the leader works on after its last renewal")
+	fs.DurationVar(&f.retry, "leader-elect-retry-period", leader.DefaultRetryPeriod, "how often the leader renews")
+}
+
+// elector returns nil without --leader-elect. Its client has connections of its own, so that a renewal never waits
+// behind other requests; done closes them.
+func (f *electionFlags) elector(cfg kube.Config, namespace string, log logr.Logger) (e *leader.Elector, done func(),
+	err error) {
+	if !f.on {
+		return nil, func() {}, nil
+	}
+	namespace = cmp.Or(f.namespace, namespace)
+	if !namespaceName.MatchString(namespace) {
+		return nil, nil, usagef("--leader-election-namespace: %q is not a valid namespace name", namespace)
+	}
+	if !objectName.MatchString(f.id) {
+		return nil, nil, usagef("--leader-election-id: %q is not a valid name of a Lease", f.id)
+	}
+	for flag, d := range map[string]time.Duration{"lease-duration": f.lease, "renew-deadline": f.renew,
+		"retry-period": f.retry} {
+		if d == 0 {
+			return nil, nil, usagef("--leader-elect-%s 0s: must be more than 0", flag)
+		}
+	}
+	client, err := kube.New(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err = leader.New(leader.Options{Client: client, Namespace: namespace, Name: f.id, LeaseDuration: f.lease,
+		RenewDeadline: f.renew, RetryPeriod: f.retry, Log: log})
+	if err != nil {
+		return nil, nil, usageError{err}
+	}
+	return e, client.Close, nil
+}

@@ -1,0 +1,155 @@
+package manager
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/cache"
+	"skiff/internal/controller"
+	"skiff/internal/fakeapi"
+	"skiff/internal/kube"
+	"skiff/internal/leader"
+)
+
+// replica is one of several processes with the same controller.
+type replica struct {
+	prober
+	journal
+	election *fakeapi.Pipe // the connections of its elector
+	elector  *leader.Elector
+	stop     func() error
+}
+
+// startReplica runs a manager whose controller writes its name into each config map. A run of the map "slow" lasts
+// until
+// its context ends.
+func startReplica(t *testing.T, api *fakeapi.Server, name string) *replica {
+	t.Helper()
+	r := &replica{election: api.ListenPipe()}
+	work := api.ListenPipe()
+	connect := func(p *fakeapi.Pipe) *kube.Client {
+		c, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: p.Dial, UserAgent: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close(); p.Close() })
+		return c
+	}
+	var err error
+	r.elector, err = leader.New(leader.Options{Client: connect(r.election), Namespace: "default", Name: "skiff",
+		Identity: name,
+		Log:      logr.Discard()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := connect(work).Guard(r.elector.Held)
+	write := func(ctx context.Context, k kube.Key) (controller.Outcome, error) {
+		r.note("ran " + k.Name)
+		if k.Name == "slow" {
+			<-ctx.Done()
+			r.note("cut " + k.Name)
+			return controller.Done, ctx.Err()
+		}
+		return controller.Done, client.Patch(ctx, configMaps, k, kube.MergePatch,
+			map[string]any{"data": map[string]any{"by": name}}, nil, kube.WriteOptions{})
+	}
+	store := cache.New[*configMap](cache.Options{Resource: configMaps, Client: client, LabelSelector: "by=test"})
+	c := controller.New("writer", write, controller.Options{Elected: true}, controller.For(store))
+	p, stop := run(t, Options{Controllers: []*controller.Controller{c}, Elector: r.elector})
+	r.prober, r.stop = p, stop
+	return r
+}
+
+// writer is who wrote a config map last.
+func writer(api *fakeapi.Server, name string) any {
+	data, _ := api.Get(configMaps, kube.Key{Namespace: "default", Name: name})["data"].(map[string]any)
+	return data["by"]
+}
+
+// Rules: LE-05, LE-06, LE-08, MGR-06
+func TestAStandbyIsReadyAndTakesOverWithinASecondOfAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, client := newServer(t)
+		a := startReplica(t, api, "a")
+		time.Sleep(time.Second)
+		b := startReplica(t, api, "b")
+		createMap(t, client, "one")
+		time.Sleep(time.Minute)
+		expect(t, "written by", writer(api, "one"), any("a"))
+		code, body := b.get("/readyz?verbose")
+		expect(t, "/readyz of the standby "+body, code, 200)
+		expectText(t, "/readyz of the standby", body, "configmaps: streaming, 1 objects") // the mirror is warm
+		_, body = b.get("/healthz?verbose")
+		expectText(t, "/healthz of the standby", body, "[+]leader-election ok")
+
+		expect(t, "stop", a.stop(), nil)
+		time.Sleep(time.Second)
+		expect(t, "written after a second by", writer(api, "one"), any("b"))
+		expect(t, "stop", b.stop(), nil)
+	})
+}
+
+// Rules: LE-02, LE-05, LE-10
+func TestLosingTheLeaseCutsRunsShortAndRegainingItResumesInTheSameProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, client := newServer(t)
+		a := startReplica(t, api, "a")
+		createMap(t, client, "slow")
+		time.Sleep(20 * time.Second)
+		expect(t, "began", a.has("ran slow"), true)
+		expect(t, "cut", a.has("cut slow"), false)
+		lists := countLists(api)
+
+		a.election.Blackhole(true) // only the elector is cut off
+		time.Sleep(leader.DefaultRenewDeadline + time.Millisecond)
+		expect(t, "cut", a.has("cut slow"), true)
+		createMap(t, client, "one")
+		time.Sleep(10 * time.Second)
+		expect(t, "written without the lease by", writer(api, "one"), any(nil))
+		expect(t, "runs of the slow one", a.count("ran slow"), 1)
+		code, body := a.get("/readyz")
+		expect(t, "/readyz "+body, code, 200)
+
+		a.election.Blackhole(false)
+		for !a.elector.Leading() {
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		expect(t, "written by", writer(api, "one"), any("a"))
+		expect(t, "runs of the slow one", a.count("ran slow"), 2)
+		expect(t, "lists", countLists(api), lists)
+		go func() { // the run that does not end by itself is cut short when the drain is over
+			expectNoError(t, a.stop())
+		}()
+		time.Sleep(controller.DefaultDrainTimeout)
+		synctest.Wait()
+	})
+}
+
+func expectNoError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func (j *journal) count(line string) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return strings.Count(strings.Join(j.lines, "\n")+"\n", line+"\n")
+}
+
+func countLists(api *fakeapi.Server) int {
+	n := 0
+	for _, r := range api.Requests() {
+		if r.Method == "GET" && !r.Watch() && strings.HasSuffix(r.Path, "/configmaps") {
+			n++
+		}
+	}
+	return n
+}

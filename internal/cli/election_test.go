@@ -31,7 +31,7 @@ func TestEachBadFlagOfLeaderElectionIsNamed(t *testing.T) {
 // Rules: LE-12, LE-18
 func TestRunWithLeaderElectionTakesTheLeaseAndReleasesItAtTheEnd(t *testing.T) {
 	c := newCluster(t, fakeapi.Options{})
-	r := runUntil(t, "leading", "--leader-elect", "--leader-election-id", "mine", "--leader-election-namespace", "kube-system",
-		"--controllers", "restart", "--server", c.url())
+	r := runUntil(t, "leading", "--leader-elect", "--leader-election-id", "mine",
+		"--leader-election-namespace", "kube-system", "--controllers", "restart", "--server", c.url())
 	r.want(t, exitDone, "kube-system/mine", "released the lease")
 }

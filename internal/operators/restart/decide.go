@@ -37,10 +37,10 @@ func stamp(now time.Time) time.Time {
 }
 
 // absorb adds changes to the pending restart. The first one becomes the reason that is given for the restart.
-func (s *State) absorb(changes []change, now time.Time) {
+func (s *State) absorb(changes []Change, now time.Time) {
 	for _, c := range changes {
 		if s.Pending == nil {
-			s.Pending = &Pending{Reason: c.reason, Pod: c.pod, Note: c.note, First: stamp(now)}
+			s.Pending = &Pending{Change: c, First: stamp(now)}
 		} else {
 			s.Suppressed++
 		}
@@ -180,7 +180,7 @@ func (d *decision) start(r *rule, targets []target, now time.Time) bool {
 	if s.LastRestart != nil && !at.After(s.LastRestart.Time) {
 		at = s.LastRestart.Time.Add(time.Second) // an annotation must differ from the one before it
 	}
-	s.Round = &Round{Time: at, Reason: s.Pending.Reason, Pod: s.Pending.Pod, Note: s.Pending.Note}
+	s.Round = &Round{Time: at, Change: s.Pending.Change}
 	s.Pending = nil
 	return true
 }

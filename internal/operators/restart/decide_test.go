@@ -139,11 +139,11 @@ func TestWhatHappenedToAPod(t *testing.T) {
 				t.Fatalf("stored as %s", first.encode(maxPods))
 			}
 			now, changes, store := notice(r, known, test.now)
-			var got change
+			var got Change
 			if len(changes) > 0 {
 				got = changes[0]
 			}
-			if got.reason != test.reason || got.note != test.note || len(changes) > 1 {
+			if got.Reason != test.reason || got.Note != test.note || len(changes) > 1 {
 				t.Errorf("got %v, want %s: %s", changes, test.reason, test.note)
 			}
 			if len(changes) > 0 && !store {
@@ -165,7 +165,7 @@ func TestANameThatComesBackIsAReplacedPodAndAGeneratedOneIsForgotten(t *testing.
 		t.Errorf("after their deletion: %v, known %v", changes, known.pods)
 	}
 	_, changes, _ = notice(r, known, []sourcePod{{name: "a-0", uid: "3", running: true, lasting: true}, {name: "web-q8zzx", uid: "4", running: true}})
-	if len(changes) != 1 || changes[0].reason != PodReplaced || changes[0].pod != "a-0" {
+	if len(changes) != 1 || changes[0].Reason != PodReplaced || changes[0].Pod != "a-0" {
 		t.Errorf("got %v, want that a-0 is replaced", changes)
 	}
 }
@@ -209,7 +209,7 @@ func TestTheDigestIsBounded(t *testing.T) {
 	}
 	many[0].restarts++
 	many = append(many, sourcePod{name: "newer", uid: "y", running: true, created: noon.Add(2 * time.Minute)})
-	if _, changes, _ := notice(r, late, many); len(changes) != 1 || changes[0].pod != "newer" {
+	if _, changes, _ := notice(r, late, many); len(changes) != 1 || changes[0].Pod != "newer" {
 		t.Errorf("after a time without a process: %v, want the new pod", changes)
 	}
 	if _, changes, _ := notice(r, d, many); len(changes) != 2 {
@@ -288,13 +288,13 @@ func TestAClockThatGoesBackMakesNoWaitLonger(t *testing.T) {
 func TestATargetThatWasRestartedSinceTheRoundBeganIsNotRestartedAgain(t *testing.T) {
 	r := ruleOf(t, selectRedis+","+toPredixy)
 	for _, set := range []time.Time{noon, noon.Add(time.Minute)} {
-		s := State{Round: &Round{Time: noon, Reason: NewPodRunning}}
+		s := State{Round: &Round{Time: noon, Change: Change{Reason: NewPodRunning}}}
 		d := decide(r, s, []target{annotated(settled(r.targets[0], "1"), set)}, noon.Add(2*time.Minute))
 		if d.restart >= 0 || d.state.Round != nil || d.state.Restarts != 1 {
 			t.Errorf("annotated at %s: restart %d, round %v, %d restarts", set, d.restart, d.state.Round, d.state.Restarts)
 		}
 	}
-	s := State{Round: &Round{Time: noon, Reason: NewPodRunning}}
+	s := State{Round: &Round{Time: noon, Change: Change{Reason: NewPodRunning}}}
 	if d := decide(r, s, []target{annotated(settled(r.targets[0], "1"), noon.Add(-time.Minute))}, noon); d.restart != 0 {
 		t.Errorf("annotated before: restart %d", d.restart)
 	}
@@ -334,7 +334,7 @@ func playEngine(t *testing.T, seed uint64) {
 			}
 			last = now
 			changes++
-			s.absorb([]change{{NewPodRunning, "p", "pod p is new and runs"}}, now)
+			s.absorb([]Change{{NewPodRunning, "p", "pod p is new and runs"}}, now)
 		}
 		s.align(r)
 		for range 5 {

@@ -16,18 +16,11 @@ type sourcePod struct {
 	created       time.Time
 }
 
-// change is one thing that happened to one source pod.
-type change struct {
-	reason Reason
-	pod    string
-	note   string // for people: "pod redis-2 replaced, new IP"
-}
-
 // notice compares the pods with what was known of them. It returns what is known now, the changes that count for
 // the rule, in the order of the pods' names, and whether what is known has to be stored: an entry that no change
 // can follow from need not be. At most one change is reported of each pod. Where nothing is known yet, all pods are
 // taken as they are.
-func notice(r *rule, known digest, pods []sourcePod) (now digest, changes []change, store bool) {
+func notice(r *rule, known digest, pods []sourcePod) (now digest, changes []Change, store bool) {
 	now = digest{source: r.source, newest: known.newest, pods: map[string]entry{}}
 	pods = slices.Clone(pods)
 	slices.SortFunc(pods, func(a, b sourcePod) int { return cmp.Compare(a.name, b.name) })
@@ -118,10 +111,10 @@ func (r *rule) noticePod(now *digest, p sourcePod, old entry, had bool) (found [
 }
 
 // add adds a change for the first reason, in the order of preference, that counts.
-func (r *rule) add(changes []change, pod, note string, found []Reason) []change {
+func (r *rule) add(changes []Change, pod, note string, found []Reason) []Change {
 	for _, reason := range reasons {
 		if slices.Contains(found, reason) && r.has(reason) {
-			return append(changes, change{reason, pod, note})
+			return append(changes, Change{reason, pod, note})
 		}
 	}
 	return changes

@@ -169,7 +169,11 @@ func (r *run) carryOut(ctx context.Context, d decision) (decision, error) {
 func (r *run) report(ctx context.Context, d *decision) error {
 	r.now = time.Now()
 	before := &r.t.Status
-	status := observe(r.t, r.rule, d, r.matching(before, r.t.Generation, d, int32(len(r.source)), r.now), r.now)
+	matching := int32(0)
+	if r.rule != nil {
+		matching = r.matching(before, r.t.Generation, d, int32(len(r.source)), r.now)
+	}
+	status := observe(r.t, r.rule, d, matching, r.now)
 	if wait := r.postpone(before, &status, d, r.now); wait > 0 {
 		d.again(wait, "writes what was seen")
 		return nil

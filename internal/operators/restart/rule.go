@@ -76,7 +76,7 @@ func newRule(t *RestartTrigger) (*rule, error) {
 			return nil, fmt.Errorf("spec.budget.per: %w", err)
 		}
 	}
-	return r, r.finish()
+	return r, r.check()
 }
 
 // sourceNamespace returns the namespace of the source pods.
@@ -87,8 +87,8 @@ func (t *RestartTrigger) sourceNamespace() string {
 	return t.Namespace
 }
 
-// finish checks what a rule of flags and one of a spec have in common, and fills in what follows from the rest.
-func (r *rule) finish() error {
+// check checks reasons and targets, and fills in what follows from them.
+func (r *rule) check() error {
 	if !validName(r.namespace) {
 		return fmt.Errorf("spec.source.namespace: %q is not the name of a namespace", r.namespace)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"skiff/internal/cache"
+	"skiff/internal/conditions"
 	"skiff/internal/controller"
 	"skiff/internal/kube"
 )
@@ -46,7 +47,10 @@ func (o *StandaloneOptions) Validate() error {
 
 func (o *StandaloneOptions) rule() (*rule, error) {
 	t := &RestartTrigger{Spec: o.Spec}
-	t.Namespace, t.UID = cmp.Or(o.Namespace, "default"), o.Namespace+"/"+join(",", o.Spec.Targets)
+	t.Namespace, t.UID = cmp.Or(o.Namespace, "default"), o.Namespace
+	if len(o.Spec.Targets) > 0 {
+		t.UID += "/" + o.Spec.Targets[0].String() // where the state is
+	}
 	r, err := newRule(t)
 	if err != nil {
 		return nil, errors.New(flagOf.Replace(err.Error()))
@@ -210,7 +214,7 @@ func (s *standalone) abandon(i int) {
 		s.state.Round = nil
 		if s.state.Pending == nil {
 			waited := r.Time.Add(-s.rule.debounce)
-			s.state.Pending = &Pending{Reason: r.Reason, Pod: r.Pod, Note: r.Note, First: waited, Last: waited}
+			s.state.Pending = &Pending{Change: r.Change, First: waited, Last: waited}
 		}
 	}
 }
@@ -261,16 +265,9 @@ func (s *standalone) selfReference() error {
 
 // logProblem logs once what a restart waits for, or what is wrong.
 func (s *standalone) logProblem(ctx context.Context, d *decision) {
-	p := d.problem
-	if p == nil {
-		p = d.waiting
+	p := cmp.Or(d.problem, d.waiting, &conditions.Problem{})
+	if p.Message != s.logged && p.Message != "" {
+		logr.FromContextOrDiscard(ctx).Info("the restart waits", "reason", p.Reason, "message", p.Message)
 	}
-	text := ""
-	if p != nil {
-		text = p.Message
-	}
-	if text != s.logged && text != "" {
-		logr.FromContextOrDiscard(ctx).Info("the restart waits", "reason", p.Reason, "message", text)
-	}
-	s.logged = text
+	s.logged = p.Message
 }

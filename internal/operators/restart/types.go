@@ -117,21 +117,24 @@ type Restart struct {
 	Target string    `json:"target"` // "deployment/predixy"
 }
 
+// Change is one thing that happened to one source pod.
+type Change struct {
+	Reason Reason `json:"reason"`
+	Pod    string `json:"pod"`
+	Note   string `json:"note"` // for people: "pod redis-2 replaced, new IP"
+}
+
 // Pending is a restart that waits for its time.
 type Pending struct {
-	Reason Reason    `json:"reason"` // of the first change, like Pod and Note
-	Pod    string    `json:"pod"`
-	Note   string    `json:"note"`
-	First  time.Time `json:"first"` // when the first change was seen
+	Change           // the first one
+	First  time.Time `json:"first"` // when it was seen
 	Last   time.Time `json:"last"`  // when the latest was
 }
 
 // Round is a restart of all targets, one after the other.
 type Round struct {
-	Time   time.Time `json:"time"` // when it began, and the value of the restart annotation
-	Reason Reason    `json:"reason"`
-	Pod    string    `json:"pod"`
-	Note   string    `json:"note"`
+	Time time.Time `json:"time"` // when it began, and the value of the restart annotation
+	Change
 }
 
 // TargetStatus is how far a target is.

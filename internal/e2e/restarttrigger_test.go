@@ -95,6 +95,7 @@ func TestRestartTrigger(t *testing.T) {
 		{"RestartIsReverted", testRestartIsReverted},
 		{"RestartCycle", testRestartCycle},
 		{"RestartArticleSample", testRestartArticleSample},
+		{"RestartSourceElsewhere", testRestartSourceElsewhere},
 		{"RestartAllKindsInOrder", testRestartAllKindsInOrder},
 		{"RestartRefusals", testRestartRefusals},
 		{"RestartSidecar", testRestartSidecar},

@@ -40,9 +40,11 @@ func TestDesiredState(t *testing.T) {
 		"fields": `{"port":6380,"num":3,"image":"redis:6","minReadySeconds":7,"resources":{"limits":{"memory":"96Mi"}},
 			"config":{"maxmemory":"64mb","maxclients":100,"save":"900 1\n300 10","appendonly":"no","requirepass":"hunter2"}}`,
 		"overlay": `{"port":6379,"num":1,"config":{"requirepass":"$(REDISCLI_AUTH)","save":""},"template":{
-			"metadata":{"annotations":{"example.com/scrape":"true"},"labels":{"app":"redis-cluster","app.kubernetes.io/managed-by":null}},
+			"metadata":{"annotations":{"example.com/scrape":"true"},
+				"labels":{"app":"redis-cluster","app.kubernetes.io/managed-by":null}},
 			"spec":{"hostname":"mine","nodeSelector":{"disk":"ssd"},"volumes":[{"name":"data","emptyDir":{}}],"containers":[
-				{"name":"redis","env":[{"name":"REDISCLI_AUTH","valueFrom":{"secretKeyRef":{"name":"s","key":"k"}}}],"volumeMounts":[{"name":"data","mountPath":"/data"}]},
+				{"name":"redis","env":[{"name":"REDISCLI_AUTH","valueFrom":{"secretKeyRef":{"name":"s","key":"k"}}}],
+					"volumeMounts":[{"name":"data","mountPath":"/data"}]},
 				{"name":"exporter","image":"exporter:1"}]}}}`,
 		"nulls": `{"port":6379,"num":0,"image":null,"resources":null,"config":null,"template":null}`,
 	} {
@@ -77,7 +79,8 @@ func checkGolden(t *testing.T, name string, rd *Redis) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs (go test -update rewrites it; another revision of the same spec rolls the pods of every user):\n%s", file, got)
+		t.Errorf("%s differs (go test -update rewrites it; another revision of the same spec rolls the pods of every user):"+
+			"\n%s", file, got)
 	}
 }
 
@@ -87,15 +90,18 @@ func TestRevisionFollowsWhatPodsAreMadeOfAndNothingElse(t *testing.T) {
 		t.Helper()
 		return declaredRevision(t, redisOf(t, spec))
 	}
-	for _, same := range []string{`{"port":6379,"num":5}`, `{"port":6379,"num":1,"minReadySeconds":9}`, `{"port":6379,"num":1,"image":"redis:7-alpine"}`,
+	for _, same := range []string{`{"port":6379,"num":5}`, `{"port":6379,"num":1,"minReadySeconds":9}`,
+		`{"port":6379,"num":1,"image":"redis:7-alpine"}`,
 		`{"num":1,"config":{},"port":6379}`} {
 		if revision(same) != revision(base) {
 			t.Errorf("%s makes another revision than %s", same, base)
 		}
 	}
 	seen := map[string]string{revision(base): base}
-	for _, other := range []string{`{"port":6378,"num":1}`, `{"port":6379,"num":1,"image":"redis:6"}`, `{"port":6379,"num":1,"config":{"save":""}}`,
-		`{"port":6379,"num":1,"resources":{"limits":{"cpu":1}}}`, `{"port":6379,"num":1,"template":{"metadata":{"labels":{"a":"b"}}}}`} {
+	for _, other := range []string{`{"port":6378,"num":1}`, `{"port":6379,"num":1,"image":"redis:6"}`,
+		`{"port":6379,"num":1,"config":{"save":""}}`,
+		`{"port":6379,"num":1,"resources":{"limits":{"cpu":1}}}`,
+		`{"port":6379,"num":1,"template":{"metadata":{"labels":{"a":"b"}}}}`} {
 		if before, ok := seen[revision(other)]; ok {
 			t.Errorf("%s and %s make the same revision", other, before)
 		}
@@ -140,7 +146,8 @@ func TestInvalidSpecNamesTheField(t *testing.T) {
 			t.Errorf("%s: got error %v, want one about %s", spec, err, field)
 		}
 	}
-	for name, ok := range map[string]bool{"a": true, strings.Repeat("a", 59): true, strings.Repeat("a", 60): false, "1a": false, "a.b": false} {
+	for name, ok := range map[string]bool{"a": true, strings.Repeat("a", 59): true, strings.Repeat("a", 60): false,
+		"1a": false, "a.b": false} {
 		rd := decodeAs[Redis](t, `{"metadata":{"name":"`+name+`"},"spec":{"port":6379,"num":1}}`)
 		if _, err := desired(rd); (err == nil) != ok {
 			t.Errorf("%s: error %v, want valid %t", name, err, ok)
@@ -157,7 +164,8 @@ func TestConfigBecomesLinesOfRedisConf(t *testing.T) {
 }
 
 func TestDesiredLeavesItsArgumentAlone(t *testing.T) {
-	const spec = `{"port":6379,"num":2,"config":{"save":""},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"redis","env":[{"name":"A"}]}]}}}`
+	const spec = `{"port":6379,"num":2,"config":{"save":""},"template":{"metadata":{"labels":{"a":"b"}},
+		"spec":{"containers":[{"name":"redis","env":[{"name":"A"}]}]}}}`
 	rd, untouched := redisOf(t, spec), redisOf(t, spec)
 	for range 2 {
 		children, err := desired(rd)

@@ -64,10 +64,12 @@ func (n *node) move(ctx context.Context, p *pod, o map[string]any) {
 	case p.Status.Phase == "Failed" || p.Status.Phase == "Succeeded":
 	case spec["nodeSelector"] != nil:
 		if p.condition("PodScheduled").Status == "" {
-			n.status(ctx, p, `{"conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"0/1 nodes are available"}]}`)
+			n.status(ctx, p, `{"conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable",
+				"message":"0/1 nodes are available"}]}`)
 		}
 	case spec["nodeName"] == nil:
-		n.Check(n.Client.Create(ctx, pods, p.Namespace, n.JSON(fmt.Sprintf(`{"metadata":{"name":%q,"uid":%q},"target":{"name":"node-1"}}`, p.Name, p.UID)), nil,
+		n.Check(n.Client.Create(ctx, pods, p.Namespace, n.JSON(fmt.Sprintf(`{"metadata":{"name":%q,"uid":%q},
+			"target":{"name":"node-1"}}`, p.Name, p.UID)), nil,
 			kube.WriteOptions{Subresource: "binding"}))
 	case strings.HasSuffix(image, ":rejected"):
 		n.status(ctx, p, `{"phase":"Failed","reason":"OutOfcpu",
@@ -86,14 +88,17 @@ func (n *node) move(ctx context.Context, p *pod, o map[string]any) {
 		if strings.HasSuffix(image, ":slow") {
 			state = "False"
 		}
-		n.status(ctx, p, strings.Replace(n.ready(state, `"running":{}`), "{", fmt.Sprintf(`{"phase":"Running","podIP":"10.0.0.%d",`, n.ips), 1))
+		n.status(ctx, p, strings.Replace(n.ready(state, `"running":{}`), "{", fmt.Sprintf(`{"phase":"Running",
+			"podIP":"10.0.0.%d",`, n.ips), 1))
 	}
 }
 
 // ready is a status with the condition Ready and the state of the container.
 func (n *node) ready(status, state string) string {
-	return fmt.Sprintf(`{"conditions":[{"type":"PodScheduled","status":"True"},{"type":"Ready","status":%q,"lastTransitionTime":%q,"message":"containers with unready status: [redis]"}],
-		"containerStatuses":[{"name":"redis","image":"x","imageID":"","ready":false,"restartCount":0,"state":{%s}}]}`, status, time.Now().UTC().Format(time.RFC3339), state)
+	return fmt.Sprintf(`{"conditions":[{"type":"PodScheduled","status":"True"},{"type":"Ready","status":%q,
+		"lastTransitionTime":%q,"message":"containers with unready status: [redis]"}],
+		"containerStatuses":[{"name":"redis","image":"x","imageID":"","ready":false,"restartCount":0,"state":{%s}}]}`,
+		status, time.Now().UTC().Format(time.RFC3339), state)
 }
 
 func (n *node) status(ctx context.Context, p *pod, status string) {
@@ -103,11 +108,15 @@ func (n *node) status(ctx context.Context, p *pod, status string) {
 // crash makes the pod of that name lose its readiness; fail ends it as an eviction does.
 func (w *world) crash(name string) {
 	w.Helper()
-	w.PatchSub(pods, name, "status", fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":"False","lastTransitionTime":%q}],"containerStatuses":[{"name":"redis","image":"x","imageID":"","ready":false,"restartCount":1,
-		"state":{"waiting":{"reason":"CrashLoopBackOff","message":"back-off 10s"}},"lastState":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}`, time.Now().UTC().Format(time.RFC3339)))
+	w.PatchSub(pods, name, "status", fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":"False",
+		"lastTransitionTime":%q}],
+		"containerStatuses":[{"name":"redis","image":"x","imageID":"","ready":false,"restartCount":1,
+		"state":{"waiting":{"reason":"CrashLoopBackOff","message":"back-off 10s"}},
+		"lastState":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}`, time.Now().UTC().Format(time.RFC3339)))
 }
 
 func (w *world) fail(name string) {
 	w.Helper()
-	w.PatchSub(pods, name, "status", `{"status":{"phase":"Failed","reason":"Evicted","message":"The node was low on resource: memory"}}`)
+	w.PatchSub(pods, name, "status", `{"status":{"phase":"Failed","reason":"Evicted",
+		"message":"The node was low on resource: memory"}}`)
 }

@@ -61,23 +61,35 @@ func TestFaultOfAPod(t *testing.T) {
 		wait            time.Duration
 	}{
 		{name: "new", status: `{"phase":"Pending"}`, wait: patience},
-		{name: "starting", status: `{"containerStatuses":[{"name":"redis","state":{"waiting":{"reason":"ContainerCreating"}}}]}`, wait: patience},
-		{name: "not ready for a while", status: `{"conditions":[{"type":"Ready","status":"False","lastTransitionTime":"2026-11-20T12:00:10Z"}]}`, wait: patience + 10*time.Second},
-		{name: "not ready for long", status: `{"conditions":[{"type":"Ready","status":"False","message":"probe failed","lastTransitionTime":"2026-11-20T11:00:00Z"}]}`,
+		{name: "starting", status: `{"containerStatuses":[{"name":"redis",
+			"state":{"waiting":{"reason":"ContainerCreating"}}}]}`, wait: patience},
+		{name: "not ready for a while", status: `{"conditions":[{"type":"Ready","status":"False",
+			"lastTransitionTime":"2026-11-20T12:00:10Z"}]}`, wait: patience + 10*time.Second},
+		{name: "not ready for long", status: `{"conditions":[{"type":"Ready","status":"False",
+			"message":"probe failed","lastTransitionTime":"2026-11-20T11:00:00Z"}]}`,
 			wait: patience}, // it was created just now, whatever its condition says
-		{name: "unschedulable", status: `{"conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"0/3 nodes"}]}`,
+		{name: "unschedulable", status: `{"conditions":[{"type":"PodScheduled","status":"False",
+			"reason":"Unschedulable","message":"0/3 nodes"}]}`,
 			reason: "Unschedulable", message: "0/3 nodes"},
-		{name: "no image", status: `{"containerStatuses":[{"name":"redis","state":{"waiting":{"reason":"ErrImagePull","message":"no such tag"}}}]}`,
+		{name: "no image", status: `{"containerStatuses":[{"name":"redis",
+			"state":{"waiting":{"reason":"ErrImagePull","message":"no such tag"}}}]}`,
 			reason: "ErrImagePull", message: "container redis: no such tag"},
-		{name: "init container", status: `{"initContainerStatuses":[{"name":"init","state":{"waiting":{"reason":"CreateContainerConfigError"}}}],"containerStatuses":[{"name":"redis","state":{"waiting":{"reason":"PodInitializing"}}}]}`,
+		{name: "init container", status: `{"initContainerStatuses":[{"name":"init",
+			"state":{"waiting":{"reason":"CreateContainerConfigError"}}}],
+			"containerStatuses":[{"name":"redis","state":{"waiting":{"reason":"PodInitializing"}}}]}`,
 			reason: "CreateContainerConfigError", message: "container init"},
-		{name: "crash", status: `{"containerStatuses":[{"name":"redis","state":{"waiting":{"reason":"CrashLoopBackOff","message":"back-off 5m0s"}},"lastState":{"terminated":{"exitCode":1}}}]}`,
+		{name: "crash", status: `{"containerStatuses":[{"name":"redis",
+			"state":{"waiting":{"reason":"CrashLoopBackOff","message":"back-off 5m0s"}},
+			"lastState":{"terminated":{"exitCode":1}}}]}`,
 			reason: "CrashLoopBackOff", message: "container redis ended with exit code 1 (Error)"},
-		{name: "odd reason", status: `{"containerStatuses":[{"name":"redis","state":{"waiting":{"reason":"what is this?"}}}]}`,
+		{name: "odd reason", status: `{"containerStatuses":[{"name":"redis",
+			"state":{"waiting":{"reason":"what is this?"}}}]}`,
 			reason: "PodNotReady", message: "container redis"},
 		{name: "ended", status: `{"phase":"Succeeded"}`, reason: "PodEnded", message: "Succeeded"},
-		{name: "rejected", status: `{"phase":"Failed","reason":"OutOfcpu","message":"too little"}`, reason: "PodEnded", message: "OutOfcpu: too little"},
-		{name: "failed", status: `{"phase":"Failed","containerStatuses":[{"name":"sidecar","state":{"terminated":{"exitCode":0,"reason":"Completed"}}},
+		{name: "rejected", status: `{"phase":"Failed","reason":"OutOfcpu","message":"too little"}`,
+			reason: "PodEnded", message: "OutOfcpu: too little"},
+		{name: "failed", status: `{"phase":"Failed","containerStatuses":[{"name":"sidecar",
+			"state":{"terminated":{"exitCode":0,"reason":"Completed"}}},
 			{"name":"redis","state":{"terminated":{"exitCode":2,"reason":"Error"}}}]}`,
 			reason: "PodEnded", message: "container redis ended with exit code 2 (Error)"},
 	} {
@@ -87,7 +99,9 @@ func TestFaultOfAPod(t *testing.T) {
 			t.Errorf("%s: got %q %q %v, want %q %q %v", test.name, reason, message, wait, test.reason, test.message, test.wait)
 		}
 	}
-	old := decodeAs[pod](t, `{"metadata":{"creationTimestamp":"2026-11-20T11:00:00Z"},"status":{"conditions":[{"type":"Ready","status":"False","message":"probe failed","lastTransitionTime":"2026-11-20T11:58:00Z"}]}}`)
+	old := decodeAs[pod](t, `{"metadata":{"creationTimestamp":"2026-11-20T11:00:00Z"},
+		"status":{"conditions":[{"type":"Ready","status":"False","message":"probe failed",
+			"lastTransitionTime":"2026-11-20T11:58:00Z"}]}}`)
 	if reason, message, _ := faultOf(old, noon); reason != "PodNotReady" || message != "probe failed" {
 		t.Errorf("a pod that has not been ready for two minutes: %q %q", reason, message)
 	}
@@ -138,11 +152,15 @@ func TestConditionsSayWhatWasSeen(t *testing.T) {
 func TestStatusCountsAndNamesThePods(t *testing.T) {
 	seen := append(podsOf(3, "o+ n- f n."), apply.Result{Resource: pods, Outcome: apply.Released, Live: &pod{}})
 	s, _ := observe(redisOf(t, `{"port":6379,"num":3}`), seen, noon)
-	if s.Replicas != 3 || s.ReadyReplicas != 1 || s.UpdatedReplicas != 1 || s.Selector != operator.Selector(app, "cache") {
+	selector := operator.Selector(app, "cache")
+	if s.Replicas != 3 || s.ReadyReplicas != 1 || s.UpdatedReplicas != 1 || s.Selector != selector {
 		t.Errorf("got %+v", s)
 	}
-	want := []Member{{"cache-0", "uid-cache-0", "10.0.0.0", true, "o"}, {"cache-1", "uid-cache-1", "10.0.0.1", false, "n"},
-		{"cache-3", "uid-cache-3", "10.0.0.3", false, "n"}}
+	want := []Member{
+		{"cache-0", "uid-cache-0", "10.0.0.0", true, "o"},
+		{"cache-1", "uid-cache-1", "10.0.0.1", false, "n"},
+		{"cache-3", "uid-cache-3", "10.0.0.3", false, "n"},
+	}
 	if !reflect.DeepEqual(s.Members, want) {
 		t.Errorf("members %+v, want %+v", s.Members, want)
 	}

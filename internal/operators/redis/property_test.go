@@ -16,7 +16,9 @@ import (
 //
 // Rules: CCH-11, MGR-15, WRT-04, WRT-14, WRT-23, WRT-27
 func TestRandomHistoriesEndAsDeclared(t *testing.T) {
-	operatortest.RandomHistories(t, options, func(h *operatortest.History) { (&history{h, &world{h.World, startNode(h.World)}}).run() })
+	operatortest.RandomHistories(t, options, func(h *operatortest.History) {
+		(&history{h, &world{h.World, startNode(h.World)}}).run()
+	})
 }
 
 // history is a random sequence of what can happen to the Redis a and b.
@@ -50,24 +52,32 @@ func (h *history) act() {
 	case n < 32:
 		h.TryPatch(resource, name, "", fmt.Sprintf(`{"spec":{"num":%d}}`, h.Rand.IntN(5)))
 	case n < 44:
-		h.TryPatch(resource, name, "", `{"spec":`+operatortest.Pick(h.History, `{"image":"redis:8"}`, `{"image":null}`, `{"image":"`+brokenImage+`"}`,
+		h.TryPatch(resource, name, "", `{"spec":`+operatortest.Pick(h.History, `{"image":"redis:8"}`,
+			`{"image":null}`, `{"image":"`+brokenImage+`"}`,
 			`{"image":"`+slowImage+`"}`, `{"image":"`+rejectedImage+`"}`, `{"image":"`+failingImage+`"}`,
-			`{"port":6380}`, `{"config":{"maxmemory":"1mb"}}`, `{"config":{"port":"1"}}`, `{"config":null}`, `{"minReadySeconds":2}`,
-			`{"template":{"spec":{"containers":[{"name":"X"}]}}}`, `{"template":{"spec":{"nodeSelector":{"a":"b"}}}}`, `{"template":null}`)+`}`)
+			`{"port":6380}`, `{"config":{"maxmemory":"1mb"}}`, `{"config":{"port":"1"}}`, `{"config":null}`,
+			`{"minReadySeconds":2}`,
+			`{"template":{"spec":{"containers":[{"name":"X"}]}}}`, `{"template":{"spec":{"nodeSelector":{"a":"b"}}}}`,
+			`{"template":null}`)+`}`)
 	case n < 50:
-		h.TryPatch(resource, name, "", `{"metadata":{"annotations":{"skiff.dev/paused":`+operatortest.Pick(h.History, `"true"`, "null")+`}}}`)
+		paused := operatortest.Pick(h.History, `"true"`, "null")
+		h.TryPatch(resource, name, "", `{"metadata":{"annotations":{"skiff.dev/paused":`+paused+`}}}`)
 	case n < 54:
-		h.TryDelete(resource, name, kube.DeleteOptions{Propagation: operatortest.Pick(h.History, "", kube.Background, kube.Foreground)})
+		h.TryDelete(resource, name, kube.DeleteOptions{Propagation: operatortest.Pick(h.History, "",
+			kube.Background, kube.Foreground)})
 	case n < 64:
-		h.TryDelete(pods, member, operatortest.Pick(h.History, kube.DeleteOptions{}, kube.DeleteOptions{GracePeriodSeconds: new(int64)}))
+		h.TryDelete(pods, member, operatortest.Pick(h.History, kube.DeleteOptions{},
+			kube.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	case n < 68:
 		h.TryPatch(pods, member, "status", `{"status":{"phase":"Failed","reason":"Evicted"}}`)
 	case n < 71:
-		h.TryPatch(pods, member, "", `{"metadata":{"labels":{"`+operatortest.Pick(h.History, "app.kubernetes.io/managed-by", "app.kubernetes.io/instance")+`":null}}}`)
+		h.TryPatch(pods, member, "", `{"metadata":{"labels":{"`+operatortest.Pick(h.History,
+			"app.kubernetes.io/managed-by", "app.kubernetes.io/instance")+`":null}}}`)
 	case n < 73:
 		h.TryDelete(services, name, kube.DeleteOptions{})
 	case n < 76:
-		h.CreateUnmanaged(pods, foreignPod(member, operatortest.Pick(h.History, `{"app":"theirs"}`, `{"app.kubernetes.io/managed-by":"skiff"}`)))
+		h.CreateUnmanaged(pods, foreignPod(member, operatortest.Pick(h.History, `{"app":"theirs"}`,
+			`{"app.kubernetes.io/managed-by":"skiff"}`)))
 	case n < 90:
 		h.InjectFault([]string{"create", "patch", "delete", "get"}, []string{"pods", "redis", "services"})
 	case n < 95:
@@ -82,7 +92,8 @@ func (h *history) repair() {
 	h.EndFaults()
 	for _, name := range names {
 		h.TryPatch(resource, name, "",
-			`{"metadata":{"annotations":{"skiff.dev/paused":null}},"spec":{"image":"redis:9","config":null,"template":null,"minReadySeconds":1}}`)
+			`{"metadata":{"annotations":{"skiff.dev/paused":null}},"spec":{"image":"redis:9","config":null,
+				"template":null,"minReadySeconds":1}}`)
 	}
 	h.RemoveUnmanaged()
 	for _, o := range h.API.List(pods, "default") {
@@ -133,7 +144,8 @@ func (h *history) checkOne(rd *Redis, want map[string]bool) {
 	num := len(children) - 1
 	h.WantReady(rd.Name)
 	h.Want("finalizers", fmt.Sprint(rd.Finalizers), "["+Finalizer+"]")
-	if svc := operatortest.Convert[pod](h.World, h.API.Get(services, named(rd.Name))); svc == nil || svc.ControllerUID() != rd.UID {
+	svc := operatortest.Convert[pod](h.World, h.API.Get(services, named(rd.Name)))
+	if svc == nil || svc.ControllerUID() != rd.UID {
 		h.Errorf("Service %s is not there or not owned", rd.Name)
 	}
 	h.Want("members of "+rd.Name, len(rd.Status.Members), num)

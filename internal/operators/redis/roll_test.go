@@ -17,7 +17,8 @@ import (
 
 func TestMissingPodsAreCreatedSideBySideButNotAllAtOnce(t *testing.T) {
 	story(t, func(w *world) {
-		remove := w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "pods", UserAgent: operatortest.Agent, Delay: time.Second})
+		remove := w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "pods", UserAgent: operatortest.Agent,
+			Delay: time.Second})
 		defer remove()
 		w.Create("cache", `{"port":6379,"num":20}`)
 		for after, want := range []int{0, 1, 9, 17, 20} { // the first shows whether the server takes such a pod

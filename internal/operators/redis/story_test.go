@@ -70,7 +70,8 @@ func TestAWholeLifeWithTheWritesThatItNeeds(t *testing.T) {
 		w.Pass(10 * time.Second)
 		w.Want("replaced", w.replaced(before), "cache-0 cache-1")
 		w.WantReady("cache")
-		w.wantRequests("TRY pods 409", "DELETE pods/cache-1 200", "POST pods 201", "DELETE pods/cache-0 200", "POST pods 201")
+		w.wantRequests("TRY pods 409", "DELETE pods/cache-1 200", "POST pods 201", "DELETE pods/cache-0 200",
+			"POST pods 201")
 		w.wantStatusWrites(10)
 
 		w.Forget()
@@ -87,7 +88,8 @@ func TestAWholeLifeWithTheWritesThatItNeeds(t *testing.T) {
 		w.wantStatusWrites(4)
 		w.Stop() // sends the last events
 		got := w.eventReasons("cache")
-		for reason, n := range map[string]int{"CreatePod": 4, "CreateService": 1, "DeletePod": 5, "RollPod": 2, "PodsDeleted": 1} { // three pods at once are one Event
+		for reason, n := range map[string]int{"CreatePod": 4, "CreateService": 1, "DeletePod": 5, "RollPod": 2,
+			"PodsDeleted": 1} { // three pods at once are one Event
 			if got[reason] != n {
 				t.Errorf("events %s: %d, want %d", reason, got[reason], n)
 			}
@@ -134,7 +136,8 @@ func TestAPodThatCrashesIsReportedAndNotTouched(t *testing.T) {
 		w.ready("cache", three)
 		w.Forget()
 		w.crash("cache-1")
-		w.WantCondition("cache", "Ready", "False/CrashLoopBackOff", "cache-1", "exit code 137", "OOMKilled", "kubectl describe")
+		w.WantCondition("cache", "Ready", "False/CrashLoopBackOff", "cache-1", "exit code 137", "OOMKilled",
+			"kubectl describe")
 		w.WantCondition("cache", "Degraded", "True/CrashLoopBackOff")
 		w.Pass(20 * time.Minute)
 		w.wantRequests()
@@ -273,7 +276,8 @@ func TestAPausedRedisIsReportedOnAndNotChanged(t *testing.T) {
 			t.Error("a paused Redis cannot be deleted")
 		}
 
-		w.Post(resource, `{"apiVersion":"skiff.dev/v1alpha1","kind":"Redis","metadata":{"name":"born","annotations":{"skiff.dev/paused":"true"}},"spec":`+three+`}`)
+		w.Post(resource, `{"apiVersion":"skiff.dev/v1alpha1","kind":"Redis","metadata":{"name":"born",
+			"annotations":{"skiff.dev/paused":"true"}},"spec":`+three+`}`)
 		w.Pass(time.Minute)
 		w.wantPods("")
 		w.Delete(resource, "born")
@@ -322,7 +326,8 @@ func TestDeletionWorksWhateverHappensMeanwhile(t *testing.T) {
 // Rules: WRT-06, WRT-23
 func TestFinalizersOfOthersStay(t *testing.T) {
 	story(t, func(w *world) {
-		w.Post(resource, `{"apiVersion":"skiff.dev/v1alpha1","kind":"Redis","metadata":{"name":"cache","finalizers":["example.com/backup"]},"spec":`+three+`}`)
+		w.Post(resource, `{"apiVersion":"skiff.dev/v1alpha1","kind":"Redis","metadata":{"name":"cache",
+			"finalizers":["example.com/backup"]},"spec":`+three+`}`)
 		w.Want("finalizers", strings.Join(w.redis("cache").Finalizers, " "), "example.com/backup skiff.dev/pods")
 		w.Pass(5 * time.Second)
 		w.Delete(resource, "cache")
@@ -342,7 +347,8 @@ func TestFinalizersOfOthersStay(t *testing.T) {
 func TestPodsStayWhereTheUserSaysOrphan(t *testing.T) {
 	story(t, func(w *world) {
 		w.ready("cache", three)
-		if err := w.User.Delete(w.Context(), resource, named("cache"), kube.DeleteOptions{Propagation: kube.Orphan}); err != nil {
+		if err := w.User.Delete(w.Context(), resource, named("cache"),
+			kube.DeleteOptions{Propagation: kube.Orphan}); err != nil {
 			t.Fatal(err)
 		}
 		w.Settle()
@@ -353,7 +359,8 @@ func TestPodsStayWhereTheUserSaysOrphan(t *testing.T) {
 
 // Rules: CCH-15, WRT-13, WRT-28
 func TestAForeignPodIsLeftAloneReportedAndOvercome(t *testing.T) {
-	for name, labels := range map[string]string{"hidden from our watch": `{"app":"theirs"}`, "seen by our watch": `{"app.kubernetes.io/managed-by":"skiff"}`} {
+	for name, labels := range map[string]string{"hidden from our watch": `{"app":"theirs"}`,
+		"seen by our watch": `{"app.kubernetes.io/managed-by":"skiff"}`} {
 		t.Run(name, func(t *testing.T) {
 			story(t, func(w *world) {
 				w.Post(pods, foreignPod("cache-1", labels))
@@ -410,7 +417,8 @@ func TestLabelsThatThePodsNeedAreBroughtBack(t *testing.T) {
 		w.ready("cache", three)
 		before := w.uids()
 		w.Forget()
-		w.Patch(pods, "cache-1", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`) // now our watch does not see it
+		// Now our watch does not see it.
+		w.Patch(pods, "cache-1", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`)
 		w.Patch(pods, "cache-2", `{"metadata":{"labels":{"app.kubernetes.io/instance":"other","mine":"stays"}}}`)
 		w.Pass(2 * time.Second)
 		w.Want("replaced", w.replaced(before), "")

@@ -26,7 +26,8 @@ func (w *world) restart() {
 func TestDelayedEventsMakeNoSecondPodAndDeleteNone(t *testing.T) {
 	story(t, func(w *world) {
 		for _, r := range []string{"pods", "redis"} {
-			w.API.Inject(fakeapi.Fault{Verb: "watch", Resource: r, UserAgent: operatortest.Agent, Watch: fakeapi.WatchFault{EventDelay: 2 * time.Second}})
+			w.API.Inject(fakeapi.Fault{Verb: "watch", Resource: r, UserAgent: operatortest.Agent,
+				Watch: fakeapi.WatchFault{EventDelay: 2 * time.Second}})
 		}
 		w.restart()
 		w.Create("cache", three)
@@ -44,7 +45,8 @@ func TestDelayedEventsMakeNoSecondPodAndDeleteNone(t *testing.T) {
 		w.Pass(time.Minute)
 		w.wantPods("")
 		w.Want("the Redis", w.redis("cache"), (*Redis)(nil))
-		for request, n := range map[string]int{"POST pods 201": 5, "POST pods 409": 0, "DELETE pods/": 5, "PATCH redis/cache ": 2} {
+		for request, n := range map[string]int{"POST pods 201": 5, "POST pods 409": 0, "DELETE pods/": 5,
+			"PATCH redis/cache ": 2} {
 			if got := w.Count(request); got != n {
 				t.Errorf("%d times %q, want %d: %q", got, request, n, w.requests(false))
 			}
@@ -79,7 +81,8 @@ func TestAWatchThatIsSilentHoldsUpNothing(t *testing.T) {
 func TestAPodThatTookThePlaceOfAnotherIsNotDeleted(t *testing.T) {
 	story(t, func(w *world) {
 		w.ready("cache", three)
-		w.API.Inject(fakeapi.Fault{Verb: "watch", Resource: "pods", UserAgent: operatortest.Agent, Watch: fakeapi.WatchFault{EventDelay: 20 * time.Second}})
+		w.API.Inject(fakeapi.Fault{Verb: "watch", Resource: "pods", UserAgent: operatortest.Agent,
+			Watch: fakeapi.WatchFault{EventDelay: 20 * time.Second}})
 		w.restart()
 		w.DeleteNow(pods, "cache-2")
 		w.Post(pods, foreignPod("cache-2", `{"app":"theirs"}`))
@@ -95,7 +98,8 @@ func TestAPodThatTookThePlaceOfAnotherIsNotDeleted(t *testing.T) {
 // Rules: NET-08, WRT-14
 func TestAPostWithoutAnAnswerMakesOnePod(t *testing.T) {
 	story(t, func(w *world) {
-		w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "pods", UserAgent: operatortest.Agent, Times: 2, Cut: fakeapi.CutAfter})
+		w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "pods", UserAgent: operatortest.Agent, Times: 2,
+			Cut: fakeapi.CutAfter})
 		w.Create("cache", three)
 		w.Pass(5 * time.Second)
 		w.wantPods("cache-0 cache-1 cache-2")
@@ -122,7 +126,8 @@ func TestMissingRightsAreReportedAndPickedUp(t *testing.T) {
 				w.WantCondition("cache", "Degraded", "True/"+test.reason, test.text, "skiff tries again within 30 seconds")
 				w.WantCondition("cache", "Ready", "False/"+test.reason)
 				w.Pass(20 * time.Minute)
-				w.WantCondition("cache", "Stalled", "True/"+test.reason, "every 5 to 8 minutes, and at once when something changes")
+				w.WantCondition("cache", "Stalled", "True/"+test.reason,
+					"every 5 to 8 minutes, and at once when something changes")
 				if n := len(w.requests(false)); n > 100 { // two a minute for the first ten, each with a look
 					t.Errorf("%d requests in 20 minutes: no backoff", n)
 				}
@@ -136,7 +141,8 @@ func TestMissingRightsAreReportedAndPickedUp(t *testing.T) {
 
 func TestEventsThatAreForbiddenHoldUpNothing(t *testing.T) {
 	story(t, func(w *world) {
-		w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "events", Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "no"}})
+		w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "events", Reply: &fakeapi.Reply{Code: 403,
+			Reason: "Forbidden", Message: "no"}})
 		w.ready("cache", three)
 		w.Delete(resource, "cache")
 		w.Pass(10 * time.Second)
@@ -146,7 +152,8 @@ func TestEventsThatAreForbiddenHoldUpNothing(t *testing.T) {
 
 func TestAFinalizerThatMayNotBeSetIsReportedAndNoPodIsMade(t *testing.T) {
 	story(t, func(w *world) {
-		remove := w.API.Inject(fakeapi.Fault{Verb: "patch", Resource: "redis", Path: "/apis/skiff.dev/v1alpha1/namespaces/default/redis/cache", UserAgent: operatortest.Agent, Skip: 0, Times: 1,
+		remove := w.API.Inject(fakeapi.Fault{Verb: "patch", Resource: "redis",
+			Path: "/apis/skiff.dev/v1alpha1/namespaces/default/redis/cache", UserAgent: operatortest.Agent, Skip: 0, Times: 1,
 			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "no patch for you"}})
 		w.Create("cache", three)
 		writes := slices.DeleteFunc(w.requests(false), func(r string) bool { return strings.HasPrefix(r, "GET ") })
@@ -163,15 +170,17 @@ func older(definition []byte) []byte {
 	return validation.ReplaceAll(definition, nil)
 }
 
-var validation = regexp.MustCompile(`(?m)^ *(min|max)(imum|Length): .*\n|^ *required: \[port, num\]\n|^ *scale:\n( *(spec|status)ReplicasPath: .*\n| *labelSelectorPath: .*\n)+`)
+var validation = regexp.MustCompile(`(?m)^ *(min|max)(imum|Length): .*\n|^ *required: \[port, num\]\n|` +
+	`^ *scale:\n( *(spec|status)ReplicasPath: .*\n| *labelSelectorPath: .*\n)+`)
 
 func TestInvalidSpecThatAnOlderDefinitionLetsInIsReportedWithoutALoop(t *testing.T) {
 	o := options
 	o.Definition = older
 	storyWith(t, o, func(w *world) {
 		w.ready("good", three)
-		for name, spec := range map[string]string{"empty": `{"port":6379,"num":1,"image":""}`, "negative": `{"port":6379,"num":-1}`,
-			"port": `{"port":80,"num":1}`, "none": `{"port":6379}`} {
+		for name, spec := range map[string]string{"empty": `{"port":6379,"num":1,"image":""}`,
+			"negative": `{"port":6379,"num":-1}`,
+			"port":     `{"port":80,"num":1}`, "none": `{"port":6379}`} {
 			w.Forget()
 			w.Create(name, spec)
 			w.WantCondition(name, "Stalled", "True/InvalidSpec", "spec.", "correct the spec")

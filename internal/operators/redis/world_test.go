@@ -53,7 +53,8 @@ var named = operatortest.Named
 
 // foreignPod is a pod that nobody controls.
 func foreignPod(name, labels string) string {
-	return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"` + name + `","labels":` + labels + `},"spec":{"containers":[{"name":"own","image":"own"}]}}`
+	return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"` + name + `","labels":` + labels + `},
+		"spec":{"containers":[{"name":"own","image":"own"}]}}`
 }
 
 func (w *world) redis(name string) *Redis {

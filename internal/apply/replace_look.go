@@ -203,7 +203,7 @@ func (r *replacement) describe(live kube.Object) string {
 	if o, ok := m.Controller(); ok {
 		return fmt.Sprintf("%s %s exists and belongs to %s %s (uid %s)", r.resource.Kind, m.Key(), o.Kind, o.Name, o.UID)
 	}
-	return fmt.Sprintf("%s %s exists and was not made by skiff", r.resource.Kind, m.Key())
+	return fmt.Sprintf("%s %s exists and is not managed by skiff", r.resource.Kind, m.Key())
 }
 
 func uidOf(object kube.Object) string { return object.ObjectMeta().UID }

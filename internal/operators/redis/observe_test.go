@@ -27,7 +27,7 @@ func podsOf(num int, words string) operator.Seen {
 		switch {
 		case word == "_":
 		case word == "f":
-			r.Outcome, r.Message = apply.Foreign, "Pod default/"+r.Key.Name+" exists and was not made by skiff"
+			r.Outcome, r.Message = apply.Foreign, "Pod default/"+r.Key.Name+" exists and is not managed by skiff"
 		default:
 			p := &pod{}
 			p.Name, p.UID, p.CreationTimestamp = r.Key.Name, "uid-"+r.Key.Name, noon.Add(-time.Hour)

@@ -369,7 +369,7 @@ func TestAForeignPodIsLeftAloneReportedAndOvercome(t *testing.T) {
 				w.Create("cache", three)
 				w.Pass(5 * time.Second)
 				w.wantPods("cache-0 cache-1 cache-2")
-				w.WantCondition("cache", "Ready", "False/NameTaken", "Pod default/cache-1", "was not made by skiff")
+				w.WantCondition("cache", "Ready", "False/NameTaken", "Pod default/cache-1", "is not managed by skiff")
 				w.WantCondition("cache", "Degraded", "True/NameTaken")
 				w.Want("ready", w.redis("cache").Status.ReadyReplicas, int32(2))
 				w.Forget()

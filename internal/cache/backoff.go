@@ -37,6 +37,9 @@ const (
 	// new server or new options.
 	minRejected = time.Minute
 	maxRejected = 2 * time.Minute
+	// What does not fit into memory is listed again only to see whether it does by now.
+	minTooLarge = 5 * time.Minute
+	maxTooLarge = 10 * time.Minute
 	// maxRetryAfter bounds what we let the server make us wait: a wrong number must not be for ever.
 	maxRetryAfter = 10 * time.Minute
 )
@@ -74,6 +77,8 @@ func pauseAfter(err error, failures int) time.Duration {
 	ceiling := min(minBackoff<<min(failures, 10), maxBackoff)
 	pause := rand.N(ceiling)
 	switch {
+	case errors.Is(err, errBudget):
+		pause = minTooLarge + rand.N(maxTooLarge-minTooLarge)
 	case missing(err):
 		pause = minMissing + rand.N(maxMissing-minMissing)
 	case kube.IsRefused(err) && failures > 0:
@@ -115,7 +120,7 @@ func offline(err error) bool { return kube.AsStatus(err) == nil }
 // a server breaks each watch once.
 func (r *Reflector[T]) report(s state[T], err error) state[T] {
 	s.err = err
-	if s.failures == 0 && (offline(err) || busy(err) || expired(err)) {
+	if s.failures == 0 && !errors.Is(err, errBudget) && (offline(err) || busy(err) || expired(err)) {
 		r.log.V(1).Info("trying again", "reason", err.Error())
 		return s
 	}
@@ -177,6 +182,8 @@ func hint(err error) string {
 		return "check the credentials"
 	case kube.IsRefused(err):
 		return "check the selectors, and the address of the server"
+	case errors.Is(err, errBudget):
+		return "watch fewer namespaces, or raise --mirror-memory-mib"
 	case errors.Is(err, kube.ErrFrameTooLarge):
 		return "find the object and make it smaller"
 	case errors.As(err, new(*tls.CertificateVerificationError)):

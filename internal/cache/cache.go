@@ -44,6 +44,9 @@ type Options struct {
 	// longer than what the server was asked to end the watch after, which needs no bookmarks (servers do not
 	// promise any).
 	WatchIdleTimeout time.Duration
+	// MaxBytes is how much memory the objects may take, about. A server that has more gets an error in State, instead of
+	// all the memory of the process. 0: a third of the process's memory limit.
+	MaxBytes int64
 	// QuietParking leaves it to the owner of the mirror to tell of a missing right or resource, from State: one
 	// cause may keep many mirrors.
 	QuietParking bool
@@ -56,6 +59,9 @@ type Options struct {
 func New[T kube.Object](o Options) *Store[T] {
 	if o.InitialLists == nil {
 		o.InitialLists = NewLimiter(DefaultInitialLists)
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = defaultMaxBytes()
 	}
 	namespaces := scopesOf(o)
 	s := &Store[T]{

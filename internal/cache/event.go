@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"fmt"
 
 	"skiff/internal/kube"
 )
@@ -28,9 +29,7 @@ func (r *Reflector[T]) handle(ctx context.Context, s state[T], ev kube.Event[T])
 	if !r.belongs(k) {
 		return s
 	}
-	if r.store.trim != nil {
-		r.store.trim(ev.Object)
-	}
+	r.trimmed(ev.Object)
 	old, had := r.store.lookup(k)
 	// The mirror shows the collection at s.rv, so whatever happened before that is in it already. (The second
 	// condition can hold alone where a list carried objects newer than itself.)
@@ -44,6 +43,10 @@ func (r *Reflector[T]) handle(ctx context.Context, s state[T], ev kube.Event[T])
 	if had && sameVersion(old, ev.Object) {
 		r.store.count(r.scope, func(n *Counters) { n.Outdated++ })
 		return r.advance(s, ev.ResourceVersion)
+	}
+	if taken, most := r.store.taken(), r.store.o.MaxBytes; taken > most {
+		err := fmt.Errorf("watch %s: over %d MiB: %w", r.query, most>>20, errBudget)
+		return r.relistAfter(closeStream(s), err, "too large")
 	}
 	s.rv, s.progressed = newest(s.rv, ev.ResourceVersion), true
 	r.store.put(r.scope, ev.Object, s.rv)

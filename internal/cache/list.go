@@ -72,7 +72,7 @@ func (r *Reflector[T]) listStreamed(ctx context.Context, s state[T]) state[T] {
 
 // collect reads the initial events up to their end.
 func (r *Reflector[T]) collect(s state[T], watchdog *time.Timer) (content[T], error) {
-	c := newContent[T]()
+	c, taken := newContent[T](), r.budget()
 	for {
 		ev, err := s.stream.Next()
 		var bad *kube.DecodeError
@@ -89,6 +89,9 @@ func (r *Reflector[T]) collect(s state[T], watchdog *time.Timer) (content[T], er
 			c.rv = ev.ResourceVersion
 			return c, nil
 		case ev.Type == kube.Added, ev.Type == kube.Modified:
+			if err := taken.add(r.trimmed(ev.Object)); err != nil {
+				return c, fmt.Errorf("read initial events of %s: %w", r.query, err)
+			}
 			r.collectObject(c, s, ev.Object)
 		case ev.Type == kube.Deleted:
 			c.objects.delete(ev.Object.ObjectMeta().Key())
@@ -118,11 +121,19 @@ func (r *Reflector[T]) collectObject(c content[T], s state[T], obj T) {
 		c.objects.put(old)
 		return
 	}
+	c.objects.putNew(obj)
+}
+
+// trimmed is an object that has just come, without what is not to be kept of it.
+func (r *Reflector[T]) trimmed(obj T) T {
 	if r.store.trim != nil {
 		r.store.trim(obj)
 	}
-	c.objects.putNew(obj)
+	return obj
 }
+
+// budget is what a list may take.
+func (r *Reflector[T]) budget() *budget { return &budget{most: r.store.o.MaxBytes} }
 
 func (r *Reflector[T]) collectBad(c content[T], bad *kube.DecodeError, t kube.EventType) {
 	switch {
@@ -162,7 +173,7 @@ func (r *Reflector[T]) listStreamedFailed(ctx context.Context, s state[T], err e
 		return s
 	case !opened && offline(err):
 		return r.failSilent(s, err, listStreamed)
-	case busy(err), missing(err), kube.IsUnauthorized(err):
+	case busy(err), missing(err), kube.IsUnauthorized(err), errors.Is(err, errBudget):
 		return r.fail(s, err, listStreamed) // a paged list would fare no better
 	}
 	s.cuts++
@@ -179,7 +190,10 @@ func (r *Reflector[T]) listPaged(ctx context.Context, s state[T]) state[T] {
 		return s
 	}
 	defer release()
-	o := kube.ListOptions{ResourceVersion: listVersion(s)}
+	taken := r.budget()
+	o := kube.ListOptions{ResourceVersion: listVersion(s), Each: func(obj kube.Object) error {
+		return taken.add(r.trimmed(obj.(T)))
+	}}
 	if o.ResourceVersion != "" {
 		o.ResourceVersionMatch = "NotOlderThan" // with a limit, the default would be "exactly"
 	}

@@ -174,6 +174,13 @@ func (s *Store[T]) unsync() {
 	}
 }
 
+// taken returns the memory that the objects take, about.
+func (s *Store[T]) taken() int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.bytes
+}
+
 // reached returns the resource version that the scope's content is at: "" before the first list.
 func (s *Store[T]) reached(sc *scope) string {
 	s.mu.RLock()

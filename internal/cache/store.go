@@ -51,6 +51,7 @@ type Store[T kube.Object] struct {
 	synced   chan struct{} // closed when unsynced reaches 0
 	unsynced int           // scopes that are not synced
 	objects  table[T]
+	bytes    int64                          // what they take, about
 	onServes []*func()                      // see OnServes
 	indexes  []*index[T]                    // by owner first, then those of Index
 	bad      map[kube.Key]*kube.DecodeError // quarantine: the newest version of these does not decode

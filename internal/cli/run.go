@@ -26,6 +26,7 @@ type controllerFlags struct {
 	workers          int
 	health, metrics  string
 	watchIdleTimeout time.Duration
+	mirrorMiB        int
 	log              logFlags
 }
 
@@ -42,6 +43,9 @@ func (f *controllerFlags) add(cmd *cobra.Command) {
 	fs.DurationVar(&f.watchIdleTimeout, "watch-idle-timeout", 0,
 		"reconnect a watch that has received nothing for this long; each reconnect of an idle resource costs one "+
 			"request (default: slightly longer than a watch lasts)")
+	fs.IntVar(&f.mirrorMiB, "mirror-memory-mib", 0,
+		"how many `MiB` the objects of one resource may take in memory; a resource with more is not watched and is named in "+
+			"/readyz (default: a third of the memory limit)")
 	f.log.add(cmd)
 }
 
@@ -62,6 +66,9 @@ func (f *controllerFlags) check() error {
 	}
 	if f.watchIdleTimeout < 0 {
 		return usagef("--watch-idle-timeout %s: must not be negative", f.watchIdleTimeout)
+	}
+	if f.mirrorMiB < 0 {
+		return usagef("--mirror-memory-mib %d: must not be negative", f.mirrorMiB)
 	}
 	return nil
 }
@@ -163,7 +170,7 @@ func runControllers(ctx context.Context, client *kube.Client, elector *leader.El
 	}
 	controllers, recorders := newControllers(f.controllers,
 		controller.Setup{Client: client, Namespaces: namespaces, Workers: f.workers,
-			WatchIdleTimeout: f.watchIdleTimeout, Elected: elector != nil, Log: log})
+			WatchIdleTimeout: f.watchIdleTimeout, MirrorBytes: int64(f.mirrorMiB) << 20, Elected: elector != nil, Log: log})
 	m := manager.New(manager.Options{Controllers: controllers, Elector: elector, HealthAddr: f.health,
 		MetricsAddr: f.metrics, Log: log})
 	err := withRecorders(ctx, recorders, m.Run)

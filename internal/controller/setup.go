@@ -17,6 +17,7 @@ type Setup struct {
 	Workers          int
 	WatchIdleTimeout time.Duration
 	Elected          bool           // the controllers work only while they lead (Controller.Lead)
+	MirrorBytes      int64          // memory that one mirror may take; see cache.Options.MaxBytes
 	Mirrors          *cache.Mirrors // shared by all controllers; nil: each has its own
 	Log              logr.Logger
 }
@@ -35,7 +36,7 @@ func UntypedMirror(s Setup, r kube.Resource, labels string, fields []string) (*c
 
 func (s Setup) mirror(r kube.Resource, labels string) cache.Options {
 	return cache.Options{Resource: r, Namespaces: s.Namespaces, LabelSelector: labels, Client: s.Client,
-		WatchIdleTimeout: s.WatchIdleTimeout, QuietParking: true, Log: s.Log}
+		WatchIdleTimeout: s.WatchIdleTimeout, MaxBytes: s.MirrorBytes, QuietParking: true, Log: s.Log}
 }
 
 // New returns a controller of an operator.

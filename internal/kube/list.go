@@ -72,6 +72,8 @@ type ListOptions struct {
 	ResourceVersion      string
 	ResourceVersionMatch string // "NotOlderThan" or "Exact", only with a resource version
 	Limit                int    // objects per page; 0: DefaultPageSize; negative: one page
+	// Each is called with each object as it comes, if it is set. Its error ends the list: for bounds of memory.
+	Each func(obj Object) error
 }
 
 // DefaultPageSize keeps one page of 9 KB pods near 5 MB on the server. It is what client-go and kubectl use.
@@ -93,6 +95,8 @@ type ListResult[T Object] struct {
 	Items           []T
 	ResourceVersion string         // of the collection: where a watch goes on
 	Bad             []*DecodeError // objects that did not decode and are not in Items
+
+	each func(obj Object) error // of ListOptions
 }
 
 // errInconsistent is a list whose pages are of different resource versions.
@@ -117,7 +121,7 @@ func List[T Object](ctx context.Context, c *Client, q Query, o ListOptions) (Lis
 var errTokenExpired = errors.New("the continue token expired")
 
 func listPages[T Object](ctx context.Context, c *Client, q Query, o ListOptions) (ListResult[T], error) {
-	var all ListResult[T]
+	all := ListResult[T]{each: o.Each}
 	values := q.values()
 	if o.Limit == 0 {
 		o.Limit = DefaultPageSize
@@ -305,6 +309,12 @@ func decodeItems[T Object](s *scanner, all *ListResult[T]) error {
 			return err
 		default:
 			all.Items = append(all.Items, obj)
+			if all.each == nil {
+				continue
+			}
+			if err := all.each(obj); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -1,0 +1,140 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"reflect"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+
+	"skiff/internal/kube"
+)
+
+// errBudget is a mirror that would need more memory than it may take.
+var errBudget = errors.New("the objects take more memory than one mirror may; watch fewer namespaces, " +
+	"or raise --mirror-memory-mib and the memory limit")
+
+const (
+	// shareOfMemory is the part of the process's memory limit that one mirror may take: garbage takes as much again, and
+	// there are other mirrors.
+	shareOfMemory = 3
+	// unlimitedBytes bounds a mirror where no memory limit is known: some two million pods.
+	unlimitedBytes = 2 << 30
+)
+
+// defaultMaxBytes is what a mirror may take unless it is told: a part of GOMEMLIMIT, or of what the control group of the
+// process may use.
+var defaultMaxBytes = sync.OnceValue(func() int64 {
+	limit := debug.SetMemoryLimit(-1)
+	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // there is no such control group
+		}
+		if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil {
+			limit = min(limit, n)
+		}
+	}
+	if limit > math.MaxInt64/2 { // "no limit" has several spellings
+		return unlimitedBytes
+	}
+	return limit / shareOfMemory
+})
+
+// budget adds up the memory of a list.
+type budget struct {
+	most, bytes int64
+	objects     int
+}
+
+// add counts an object. It fails when there are more than there may be.
+func (b *budget) add(obj kube.Object) error {
+	b.bytes += sizeOf(obj)
+	b.objects++
+	if b.bytes > b.most {
+		return fmt.Errorf("%d objects and more, over %d MiB: %w", b.objects, b.most>>20, errBudget)
+	}
+	return nil
+}
+
+// entryBytes is what a mirror needs for an object besides the object: its place in the map and in an index.
+const entryBytes = 64
+
+// sizeOf estimates the memory of an object. Strings that objects share count for each, so it is rather too much.
+func sizeOf(obj kube.Object) int64 {
+	v := reflect.ValueOf(obj).Elem()
+	m := obj.ObjectMeta()
+	n := entryBytes + int(v.Type().Size()) + len(m.Name) + len(m.Namespace) + len(m.UID) + len(m.ResourceVersion)
+	for i := range m.Labels {
+		n += labelBytes + len(m.Labels[i].Key) + len(m.Labels[i].Value)
+	}
+	for i := range m.OwnerReferences {
+		o := &m.OwnerReferences[i]
+		n += ownerBytes + len(o.APIVersion) + len(o.Kind) + len(o.Name) + len(o.UID)
+	}
+	for _, f := range m.Finalizers {
+		n += stringBytes + len(f)
+	}
+	return int64(n) + below(v)
+}
+
+// Sizes of the elements of slices in a Meta.
+var (
+	stringBytes = int(reflect.TypeFor[string]().Size())
+	labelBytes  = int(reflect.TypeFor[kube.Label]().Size())
+	ownerBytes  = int(reflect.TypeFor[kube.OwnerReference]().Size())
+)
+
+var metaType = reflect.TypeFor[kube.Meta]()
+
+// below is the size of what a value points at, without the Meta of the object, which sizeOf counts.
+func below(v reflect.Value) int64 {
+	switch v.Kind() {
+	case reflect.String:
+		return int64(v.Len())
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			return 0
+		}
+		return int64(v.Elem().Type().Size()) + below(v.Elem())
+	case reflect.Slice:
+		n := int64(v.Cap()) * int64(v.Type().Elem().Size())
+		if flat(v.Type().Elem()) {
+			return n
+		}
+		for i := range v.Len() {
+			n += below(v.Index(i))
+		}
+		return n
+	case reflect.Map:
+		n := int64(0)
+		for k, e := range v.Seq2() {
+			n += int64(k.Type().Size()+e.Type().Size()) + below(k) + below(e)
+		}
+		return n
+	case reflect.Struct:
+		n := int64(0)
+		for i := range v.NumField() {
+			if f := v.Field(i); f.Type() != metaType && !flat(f.Type()) {
+				n += below(f)
+			}
+		}
+		return n
+	}
+	return 0
+}
+
+// flat says that values of a type point at nothing. (A time points at its zone, which all share.)
+func flat(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.String, reflect.Pointer, reflect.Interface, reflect.Slice, reflect.Map, reflect.Array:
+		return false
+	case reflect.Struct:
+		return t.PkgPath() == "time"
+	}
+	return true
+}

@@ -60,12 +60,12 @@ func TestDevIsAClusterForKubeconfigUsersUntilItEnds(t *testing.T) {
 	}
 
 	cfg.Credentials = nil
-	stranger, err := kube.New(cfg)
+	anonymous, err := kube.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stranger.Close()
-	if err := remove(pods, "cache-0")(t.Context(), stranger); !kube.IsUnauthorized(err) {
+	defer anonymous.Close()
+	if err := remove(pods, "cache-0")(t.Context(), anonymous); !kube.IsUnauthorized(err) {
 		t.Errorf("without the token: %v, want 401", err)
 	}
 

@@ -71,6 +71,10 @@ var kindScripts = slices.Concat(
 			Body: `{"spec":{"controller":"example.com/d"}}`},
 		{Name: "delete", Method: "DELETE", Path: ingressClasses + "/scripted"},
 	}}},
+	[]Script{{Name: "api-service", Steps: []Step{
+		{Name: "delete", Method: "DELETE", Path: "/api/v1/namespaces/default/services/kubernetes"},
+		{Name: "it comes back", Path: "/api/v1/namespaces/default/services/kubernetes", Until: "clusterIP"},
+	}}},
 )
 
 const (

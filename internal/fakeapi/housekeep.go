@@ -6,6 +6,7 @@ import (
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
+	"skiff/internal/patch"
 )
 
 // seed creates the objects of a new cluster.
@@ -51,11 +52,20 @@ func (s *Server) restoreService() (next time.Duration) {
 
 func now() string { return time.Now().UTC().Format(time.RFC3339) }
 
+// apiServiceFields are the fields of the API server's Service that kube-apiserver owns.
+const apiServiceFields = `{"f:metadata":{"f:labels":{".":{},"f:component":{},"f:provider":{}}},` +
+	`"f:spec":{"f:clusterIP":{},"f:internalTrafficPolicy":{},"f:ipFamilyPolicy":{},` +
+	`"f:ports":{".":{},"k:{\"port\":443,\"protocol\":\"TCP\"}":{".":{},"f:name":{},"f:port":{},"f:protocol":{},` +
+	`"f:targetPort":{}}},"f:sessionAffinity":{},"f:type":{}}}`
+
 func kubernetesService() map[string]any {
 	return map[string]any{
 		"metadata": map[string]any{"name": "kubernetes", "namespace": "default", "uid": newUID(),
 			"creationTimestamp": now(),
-			"labels":            map[string]any{"component": "apiserver", "provider": "kubernetes"}},
+			"labels":            map[string]any{"component": "apiserver", "provider": "kubernetes"},
+			"managedFields": []any{map[string]any{"manager": "kube-apiserver", "operation": "Update",
+				"apiVersion": "v1", "time": now(), "fieldsType": "FieldsV1",
+				"fieldsV1": patch.NewText(apiServiceFields)}}},
 		"spec": map[string]any{"clusterIP": "10.96.0.1", "clusterIPs": []any{"10.96.0.1"},
 			"internalTrafficPolicy": "Cluster",
 			"ipFamilies":            []any{"IPv4"}, "ipFamilyPolicy": "SingleStack",

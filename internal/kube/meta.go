@@ -128,7 +128,7 @@ func (l *Labels) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 			return err
 		}
 		if k := dec.PeekKind(); k != '"' {
-			return wantKind(dec, "a string at "+key, k)
+			return wantKind(dec, "a string at "+Printable(key, maxQuoted), k)
 		}
 		value, err := readInterned(dec)
 		if err != nil {

@@ -90,14 +90,14 @@ func (t *RestartTrigger) sourceNamespace() string {
 // check checks reasons and targets, and fills in what follows from them.
 func (r *rule) check() error {
 	if !validName(r.namespace) {
-		return fmt.Errorf("spec.source.namespace: %q is not the name of a namespace", r.namespace)
+		return fmt.Errorf("spec.source.namespace: %.100q is not the name of a namespace", r.namespace)
 	}
 	if len(r.on) == 0 {
 		r.on = []Reason{NewPodRunning}
 	}
 	for _, on := range r.on {
 		if !slices.Contains(reasons, on) {
-			return fmt.Errorf("spec.source.reasons: %q is none of %s", on, join(", ", reasons))
+			return fmt.Errorf("spec.source.reasons: %.100q is none of %s", on, join(", ", reasons))
 		}
 	}
 	if len(r.targets) == 0 || len(r.targets) > maxTargets {
@@ -106,9 +106,9 @@ func (r *rule) check() error {
 	for i, t := range r.targets {
 		switch {
 		case targetKinds[t.Kind].Kind == "":
-			return fmt.Errorf("spec.targets[%d].kind: must be Deployment, StatefulSet or DaemonSet, is %q", i, t.Kind)
+			return fmt.Errorf("spec.targets[%d].kind: must be Deployment, StatefulSet or DaemonSet, is %.100q", i, t.Kind)
 		case !validName(t.Name):
-			return fmt.Errorf("spec.targets[%d].name: %q is not the name of an object", i, t.Name)
+			return fmt.Errorf("spec.targets[%d].name: %.100q is not the name of an object", i, t.Name)
 		case slices.Contains(r.targets[:i], t):
 			return fmt.Errorf("spec.targets: %s is there twice", t)
 		}
@@ -129,11 +129,11 @@ func duration(text *string, otherwise, least, most time.Duration) (time.Duration
 	d, err := time.ParseDuration(*text)
 	switch {
 	case err != nil && durationText.MatchString(*text), d > most:
-		return 0, fmt.Errorf("%q is too long; at most %s", *text, short(most))
+		return 0, fmt.Errorf("%.100q is too long; at most %s", *text, short(most))
 	case err != nil:
-		return 0, fmt.Errorf("%q is not a duration such as 30s or 5m", *text)
+		return 0, fmt.Errorf("%.100q is not a duration such as 30s or 5m", *text)
 	case d < least:
-		return 0, fmt.Errorf("%q is too short; at least %s", *text, short(least))
+		return 0, fmt.Errorf("%.100q is too short; at least %s", *text, short(least))
 	}
 	return d, nil
 }
@@ -169,11 +169,11 @@ func ParseTarget(text string) (TargetRef, error) {
 	kind := targetWords[strings.ToLower(word)]
 	switch {
 	case name == "":
-		return TargetRef{}, fmt.Errorf("%q: want KIND/NAME, such as deployment/web", text)
+		return TargetRef{}, fmt.Errorf("%.100q: want KIND/NAME, such as deployment/web", text)
 	case kind == "":
-		return TargetRef{}, fmt.Errorf("%q: only a deployment, statefulset or daemonset can be restarted", text)
+		return TargetRef{}, fmt.Errorf("%.100q: only a deployment, statefulset or daemonset can be restarted", text)
 	case !validName(name):
-		return TargetRef{}, fmt.Errorf("%q: %q is not the name of an object", text, name)
+		return TargetRef{}, fmt.Errorf("%.100q: %.100q is not the name of an object", text, name)
 	}
 	return TargetRef{Kind: kind, Name: name}, nil
 }

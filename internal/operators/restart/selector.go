@@ -79,7 +79,7 @@ func (r Requirement) positive() bool { return r.Operator == opIn || r.Operator =
 func (r Requirement) check() error {
 	switch {
 	case !validKey(r.Key):
-		return fmt.Errorf("%q is not the key of a label", r.Key)
+		return fmt.Errorf("%.100q is not the key of a label", r.Key)
 	case r.Operator == opIn || r.Operator == opNotIn:
 		if len(r.Values) == 0 {
 			return fmt.Errorf("%s: %s needs at least one value", r.Key, r.Operator)
@@ -89,11 +89,11 @@ func (r Requirement) check() error {
 			return fmt.Errorf("%s: %s takes no values", r.Key, r.Operator)
 		}
 	default:
-		return fmt.Errorf("%s: operator: must be In, NotIn, Exists or DoesNotExist, is %q", r.Key, r.Operator)
+		return fmt.Errorf("%s: operator: must be In, NotIn, Exists or DoesNotExist, is %.100q", r.Key, r.Operator)
 	}
 	for _, v := range r.Values {
 		if !labelValue.MatchString(v) {
-			return fmt.Errorf("%s: %q is not the value of a label", r.Key, v)
+			return fmt.Errorf("%s: %.100q is not the value of a label", r.Key, v)
 		}
 	}
 	return nil
@@ -157,7 +157,7 @@ func ParseSelector(text string) (l LabelSelector, err error) {
 		}
 		m := requirementText.FindStringSubmatch(part)
 		if m == nil {
-			return l, fmt.Errorf("cannot read %q: want key=value, key!=value, key in (a,b), key notin (a,b), key or !key", part)
+			return l, fmt.Errorf("cannot read %.100q: want key=value, key!=value, key in (a,b), key notin (a,b), key or !key", part)
 		}
 		r := Requirement{Key: m[2] + m[3] + m[6]}
 		r.Operator = map[string]string{"": opExists, "!": opNotExists, "=": opIn, "==": opIn, "!=": opNotIn, "in": opIn,

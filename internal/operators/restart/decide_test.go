@@ -213,7 +213,7 @@ func TestTheDigestIsBounded(t *testing.T) {
 		t.Errorf("after a time without a process: %v, want the new pod", changes)
 	}
 	if _, changes, _ := notice(r, d, many); len(changes) != 2 {
-		t.Errorf("a process that lives finds %v, want the restart and the new pod", changes)
+		t.Errorf("a process that runs on finds %v, want the restart and the new pod", changes)
 	}
 	// And back below the limit, everything is known again.
 	few, _, store := notice(r, late, limit)
@@ -300,18 +300,18 @@ func TestATargetThatWasRestartedSinceTheRoundBeganIsNotRestartedAgain(t *testing
 	}
 }
 
-// Random changes at random times, restarts of the process in between: whatever comes, the engine keeps its promises. The model is that
-// of a reader of the documentation: it knows nothing of the engine but when it restarted.
-func TestTheEngineKeepsItsPromises(t *testing.T) {
+// Random changes at random times, restarts of the process in between: whatever comes, decisions are as documented. The model is that
+// of a reader of the documentation: it knows nothing of the code but when it restarted.
+func TestDecisionsRespectDebounceCooldownAndBudgetAndMissNoChange(t *testing.T) {
 	for seed := range uint64(300) {
-		playEngine(t, seed)
+		playDecisions(t, seed)
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
 	}
 }
 
-func playEngine(t *testing.T, seed uint64) {
+func playDecisions(t *testing.T, seed uint64) {
 	dice := rand.New(rand.NewPCG(seed, 11))
 	r := ruleOf(t, selectRedis+","+toPredixy)
 	r.debounce = time.Duration(dice.IntN(3)) * 5 * time.Second
@@ -325,7 +325,7 @@ func playEngine(t *testing.T, seed uint64) {
 	var restarts []time.Time
 	var changes int64
 	first, last := time.Time{}, time.Time{} // of the changes that wait
-	m := &memory{looks: map[TargetRef]look{}}
+	m := &memory{reads: map[TargetRef]reading{}}
 	// run is a reconcile; it returns how long to wait.
 	run := func(news int) time.Duration {
 		for range news {
@@ -338,7 +338,7 @@ func playEngine(t *testing.T, seed uint64) {
 		}
 		s.align(r)
 		for range 5 {
-			m.looks[r.targets[0]] = look{live: target.live}
+			m.reads[r.targets[0]] = reading{live: target.live}
 			d := m.decide(r, s, true, now)
 			s = d.state
 			if d.restart < 0 {
@@ -361,13 +361,13 @@ func playEngine(t *testing.T, seed uint64) {
 			s.restarted(r, 0, "1")
 			target = annotated(target, s.Round.Time)
 		}
-		t.Error("the engine restarts without end")
+		t.Error("restarts without end")
 		return 0
 	}
 	wait := run(0)
 	for range 60 {
 		next := time.Duration(dice.IntN(40000)) * time.Millisecond
-		for wait > 0 && wait <= next { // the engine asked to be called
+		for wait > 0 && wait <= next { // it asked to run again
 			now, next = now.Add(wait), next-wait
 			wait = run(0)
 		}
@@ -377,7 +377,7 @@ func playEngine(t *testing.T, seed uint64) {
 			r.suspended = !r.suspended
 		case 1: // the process dies, and the state comes back from the server
 			s = throughJSON(t, s)
-			m = &memory{looks: map[TargetRef]look{}}
+			m = &memory{reads: map[TargetRef]reading{}}
 		}
 		wait = run(dice.IntN(3))
 	}

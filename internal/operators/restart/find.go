@@ -100,8 +100,8 @@ func (s selector) terms() (terms []string) {
 	return terms
 }
 
-// selecting returns the triggers whose source has pods with these labels, in the order of their keys, without those that
-// are known.
+// selecting returns the triggers whose source has pods with these labels, in the order of their keys, without those
+// that are known.
 func (f *finder) selecting(namespace string, labels kube.Labels, known map[*RestartTrigger]bool) []*RestartTrigger {
 	var found []*RestartTrigger
 	for _, l := range labels {
@@ -185,17 +185,17 @@ func (f *finder) selected(r *rule) (found []*pod, err error) {
 	return found, nil
 }
 
-// prints returns a fingerprint of the pods of each target.
-func (f *finder) prints(t *RestartTrigger, r *rule) (map[TargetRef]uint64, error) {
-	prints := map[TargetRef]uint64{}
+// targetPods returns a fingerprint of the pods of each target.
+func (f *finder) targetPods(t *RestartTrigger, r *rule) (map[TargetRef]uint64, error) {
+	pods := map[TargetRef]uint64{}
 	for _, ref := range r.targets {
 		some, err := f.pods.ByIndex(byWorkload, t.Namespace, ref.String())
 		if err != nil {
 			return nil, err
 		}
-		prints[ref] = fingerprint(some)
+		pods[ref] = fingerprint(some)
 	}
-	return prints, nil
+	return pods, nil
 }
 
 // maxSteps bounds the search for a cycle. A cycle that is longer is not found; the cooldown bounds what it can do.

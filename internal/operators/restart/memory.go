@@ -20,9 +20,9 @@ const manager = "skiff-restart"
 // very many pods than the state may hold.
 type memory struct {
 	uid    string
-	looks  map[TargetRef]look
+	reads  map[TargetRef]reading
 	others map[TargetRef]string // the triggers that are restarting a target of this one
-	lookAt time.Time            // when to read targets again that are waited for or missing; zero: any time
+	readAt time.Time            // when to read targets again that are waited for or missing; zero: any time
 
 	waiting, problem *conditions.Problem // of the last decision about the targets as they were read then
 	refusal          *conditions.Problem // of the restart that is to be made, if the server has refused it
@@ -40,10 +40,10 @@ type detail struct {
 	text   string
 }
 
-// look is a target as it was last read.
-type look struct {
-	live  *workload // nil: there was none
-	print uint64    // of its pods at that time
+// reading is a target as it was last read.
+type reading struct {
+	live *workload // nil: there was none
+	pods uint64    // fingerprint of its pods at that time
 }
 
 // absorb brings the state up to date with the source pods.
@@ -69,13 +69,13 @@ func (m *memory) absorb(r *rule, s *State, pods []sourcePod, now time.Time) {
 // commit notes that what absorb has found is stored.
 func (m *memory) commit() { m.detail = m.seen }
 
-// wantsLook says whether a decision needs the targets as they are now: they have never been read, their pods have
+// needsRead says whether a decision needs the targets as they are now: they have never been read, their pods have
 // changed, or something is due.
-func (m *memory) wantsLook(r *rule, s *State, prints map[TargetRef]uint64, now time.Time) bool {
-	due := !now.Before(m.lookAt)
+func (m *memory) needsRead(r *rule, s *State, pods map[TargetRef]uint64, now time.Time) bool {
+	due := !now.Before(m.readAt)
 	for _, ref := range r.targets {
-		l, ok := m.looks[ref]
-		if !ok || s.Round == nil && l.print != prints[ref] || l.live == nil && due {
+		l, ok := m.reads[ref]
+		if !ok || s.Round == nil && l.pods != pods[ref] || l.live == nil && due {
 			return true
 		}
 	}
@@ -87,12 +87,12 @@ func (m *memory) wantsLook(r *rule, s *State, prints map[TargetRef]uint64, now t
 func (m *memory) decide(r *rule, s State, fresh bool, now time.Time) decision {
 	if !fresh && (s.Round != nil || s.overdue(r, now)) {
 		d := decision{state: s, restart: -1, waiting: m.waiting, problem: m.problem}
-		d.again(m.lookAt.Sub(now), "waits for "+join(",", r.targets))
+		d.again(m.readAt.Sub(now), "waits for "+join(",", r.targets))
 		return d
 	}
 	targets := make([]target, len(r.targets))
 	for i, ref := range r.targets {
-		targets[i] = target{ref, m.looks[ref].live, m.others[ref]}
+		targets[i] = target{ref, m.reads[ref].live, m.others[ref]}
 	}
 	d := decide(r, s, targets, now)
 	if d.restart >= 0 && m.refusal != nil {
@@ -101,17 +101,17 @@ func (m *memory) decide(r *rule, s State, fresh bool, now time.Time) decision {
 	m.waiting, m.problem = d.waiting, d.problem
 	switch {
 	case d.state.Round != nil && d.wait == 0: // suspended in the middle
-		m.lookAt = now.Add(maxPoll)
+		m.readAt = now.Add(maxPoll)
 		return d
 	case d.state.Round != nil || d.waiting != nil:
-		m.lookAt = now.Add(d.wait)
+		m.readAt = now.Add(d.wait)
 	case fresh && d.problem != nil && d.problem.Reason == targetMissing:
-		m.lookAt = now.Add(recheck)
-	case fresh || !m.lookAt.After(now):
-		m.lookAt = time.Time{}
+		m.readAt = now.Add(recheck)
+	case fresh || !m.readAt.After(now):
+		m.readAt = time.Time{}
 	}
-	if !m.lookAt.IsZero() {
-		d.again(m.lookAt.Sub(now), "looks for a missing target")
+	if !m.readAt.IsZero() {
+		d.again(m.readAt.Sub(now), "looks for a missing target")
 	}
 	return d
 }
@@ -124,20 +124,20 @@ func (m *memory) refused(d *decision, err error, now time.Time) {
 	m.refusal = failed(err, "skiff tries again within 5 minutes", tried >= stuckAfter)
 	d.restart, d.problem, m.problem, m.waiting = -1, m.refusal, m.refusal, nil
 	d.wait, d.cause = min(max(tried/8, minPoll), controller.SlowDelay), "tries the refused restart again"
-	m.lookAt = now.Add(d.wait)
+	m.readAt = now.Add(d.wait)
 }
 
 // restarted notes the answer to a restart.
 func (m *memory) restarted(ref TargetRef, live *workload) {
-	m.refusal, m.lookAt = nil, time.Now().Add(minPoll)
-	m.looks[ref] = look{live, m.looks[ref].print}
+	m.refusal, m.readAt = nil, time.Now().Add(minPoll)
+	m.reads[ref] = reading{live, m.reads[ref].pods}
 }
 
 // client is what a RestartTrigger and `skiff restart` send.
 type client struct{ *kube.Client }
 
 // read gets all targets.
-func (c client) read(ctx context.Context, namespace string, r *rule, m *memory, prints map[TargetRef]uint64) error {
+func (c client) read(ctx context.Context, namespace string, r *rule, m *memory, pods map[TargetRef]uint64) error {
 	for _, ref := range r.targets {
 		live := new(workload)
 		err := c.Get(ctx, targetKinds[ref.Kind], kube.Key{Namespace: namespace, Name: ref.Name}, live)
@@ -147,7 +147,7 @@ func (c client) read(ctx context.Context, namespace string, r *rule, m *memory, 
 		if err != nil {
 			return err
 		}
-		m.looks[ref] = look{live: live, print: prints[ref]}
+		m.reads[ref] = reading{live, pods[ref]}
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 	v, _ := r.memories.LoadOrStore(key, new(memory))
 	m := v.(*memory)
 	if m.uid != t.UID { // the first one, or one that was created anew
-		*m = memory{uid: t.UID, looks: map[TargetRef]look{}}
+		*m = memory{uid: t.UID, reads: map[TargetRef]reading{}}
 	}
 	d, err := (&run{reconciler: r, memory: m, t: t, now: time.Now()}).converge(ctx)
 	return controller.Wait(d.wait).Because(d.cause), err
@@ -84,7 +84,7 @@ func (r *run) converge(ctx context.Context) (decision, error) {
 		d := refuse(r.t.Status.State, noSource(rl.namespace, err))
 		return d, r.report(ctx, &d)
 	}
-	prints, perr := r.find.prints(r.t, rl)
+	targetPods, perr := r.find.targetPods(r.t, rl)
 	if err := errors.Join(err, perr); err != nil {
 		return decision{}, err
 	}
@@ -98,19 +98,19 @@ func (r *run) converge(ctx context.Context) (decision, error) {
 	s := r.t.Status.State.clone()
 	r.absorb(rl, &s, r.source, r.now)
 	if r.t.Status.ObservedGeneration != r.t.Generation {
-		r.lookAt = time.Time{}
+		r.readAt = time.Time{}
 		if wasReverted(r.t) {
 			s.forgive()
 		}
 	}
 	s.align(rl)
-	fresh := r.wantsLook(rl, &s, prints, r.now)
+	fresh := r.needsRead(rl, &s, targetPods, r.now)
 	if fresh {
-		if err := r.read(ctx, r.t.Namespace, rl, r.memory, prints); err != nil {
+		if err := r.read(ctx, r.t.Namespace, rl, r.memory, targetPods); err != nil {
 			return r.fail(ctx, s, err)
 		}
 		for i, ref := range rl.targets {
-			s.Targets[i].PodLabels = podLabels(r.looks[ref].live)
+			s.Targets[i].PodLabels = podLabels(r.reads[ref].live)
 		}
 	}
 	var d decision
@@ -141,14 +141,14 @@ func (r *run) fail(ctx context.Context, s State, err error) (decision, error) {
 func (r *run) carryOut(ctx context.Context, d decision) (decision, error) {
 	i, round := d.restart, d.state.Round
 	ref := r.rule.targets[i]
-	live, err := r.restart(ctx, r.t.Namespace, ref, r.looks[ref].live, round, nil)
+	live, err := r.restart(ctx, r.t.Namespace, ref, r.reads[ref].live, round, nil)
 	switch {
 	case kube.IsNotFound(err), kube.IsConflict(err): // it was deleted, or another one has its name
-		r.lookAt = time.Time{}
+		r.readAt = time.Time{}
 		d.again(minPoll, "reads "+ref.String()+" again")
 		return d, nil
 	case err != nil && (ctx.Err() != nil || r.refusal == nil && controller.NextOf(ctx, err).Brief):
-		r.lookAt = time.Time{} // the server may have done it all the same
+		r.readAt = time.Time{} // the server may have done it all the same
 		return decision{}, err
 	case err != nil:
 		logr.FromContextOrDiscard(ctx).Error(err, "restart refused", "target", ref.String())

@@ -71,7 +71,7 @@ func NewStandalone(c *kube.Client, o StandaloneOptions) (*controller.Controller,
 		LabelSelector: r.selector.String(), WatchIdleTimeout: o.WatchIdleTimeout, Log: o.Log})
 	s := &standalone{
 		client: client{c},
-		memory: memory{looks: map[TargetRef]look{}},
+		memory: memory{reads: map[TargetRef]reading{}},
 		rule:   r,
 		pods:   ps.List,
 		key:    kube.Key{Namespace: o.Namespace, Name: r.targets[0].Name},
@@ -101,7 +101,7 @@ func (s *standalone) Reconcile(ctx context.Context, _ kube.Key) (controller.Outc
 	now := time.Now()
 	source := sourcePods(s.rule, s.key.Namespace, all)
 	s.update(ctx, source, now)
-	fresh := s.wantsLook(s.rule, &s.state, nil, now)
+	fresh := s.needsRead(s.rule, &s.state, nil, now)
 	if fresh {
 		if err := s.read(ctx, s.key.Namespace, s.rule, &s.memory, nil); err != nil {
 			return controller.Done, err
@@ -140,7 +140,7 @@ func (s *standalone) update(ctx context.Context, source []sourcePod, now time.Ti
 }
 
 // first returns the target that holds the state, as it was last read; nil if there is none.
-func (s *standalone) first() *workload { return s.looks[s.rule.targets[0]].live }
+func (s *standalone) first() *workload { return s.reads[s.rule.targets[0]].live }
 
 // load takes over a state that this process has not written: of the process before this one, or of another one
 // beside it.
@@ -173,7 +173,7 @@ func (s *standalone) load(ctx context.Context) bool {
 func (s *standalone) carryOut(ctx context.Context, d *decision) (err error) {
 	i, ref := d.restart, s.rule.targets[d.restart]
 	after := s.state.clone()
-	after.restarted(s.rule, i, s.looks[ref].live.UID)
+	after.restarted(s.rule, i, s.reads[ref].live.UID)
 	var annotations map[string]string
 	text := ""
 	if i == 0 {
@@ -182,9 +182,9 @@ func (s *standalone) carryOut(ctx context.Context, d *decision) (err error) {
 		}
 		annotations = map[string]string{StateAnnotation: text}
 	}
-	live, err := s.restart(ctx, s.key.Namespace, ref, s.looks[ref].live, after.Round, annotations)
+	live, err := s.restart(ctx, s.key.Namespace, ref, s.reads[ref].live, after.Round, annotations)
 	if err != nil { // where it is a conflict, another process may have been quicker
-		s.lookAt = time.Time{}
+		s.readAt = time.Time{}
 		s.abandon(i)
 		return s.readAgain(d, err)
 	}
@@ -235,10 +235,10 @@ func (s *standalone) store(ctx context.Context, d *decision) error {
 	err = s.Patch(ctx, targetKinds[s.rule.targets[0].Kind], s.key, kube.MergePatch, map[string]any{"metadata": metadata},
 		now, kube.WriteOptions{FieldManager: manager})
 	if err != nil {
-		s.looks, s.lookAt = map[TargetRef]look{}, time.Time{} // to see whether it still has to be written
+		s.reads, s.readAt = map[TargetRef]reading{}, time.Time{} // to see whether it still has to be written
 		return s.readAgain(d, err)
 	}
-	s.looks[s.rule.targets[0]] = look{live: now}
+	s.reads[s.rule.targets[0]] = reading{live: now}
 	s.stored = text
 	return nil
 }
@@ -255,7 +255,7 @@ func (s *State) text() (string, error) {
 // selfReference says that each restart would be followed by another.
 func (s *standalone) selfReference() error {
 	for _, ref := range s.rule.targets {
-		if live := s.looks[ref].live; live != nil && s.rule.selector.matches(live.Spec.Template.Metadata.Labels) {
+		if live := s.reads[ref].live; live != nil && s.rule.selector.matches(live.Spec.Template.Metadata.Labels) {
 			return fmt.Errorf("selector %s: matches the pods of %s, so each restart would be followed by another: narrow it",
 				s.rule.selector, ref)
 		}

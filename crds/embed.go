@@ -1,5 +1,5 @@
-// Package crds holds the custom resource definitions, embedded so that `skiff crds` and the embedded API server need no
-// files. The YAML files beside this one are the originals, good for `kubectl apply -f` as they are.
+// Package crds holds the custom resource definitions, embedded so that `skiff crds` and the embedded API server need
+// no files. The YAML files beside this one are the originals, good for `kubectl apply -f` as they are.
 //
 // It is data: it parses nothing, has no state and is on no event path; any goroutine may read it.
 package crds

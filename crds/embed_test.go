@@ -63,7 +63,8 @@ func TestDefinitionsAreNamedAsTheServerWantsAndHaveAStatus(t *testing.T) {
 	}
 }
 
-// `kubectl explain` shows an empty page for a field without a description, and a rule in CEL costs the server at each write.
+// `kubectl explain` shows an empty page for a field without a description, and a rule in CEL costs the server at each
+// write.
 func TestEveryFieldIsDescribedAndNoRuleIsInCEL(t *testing.T) {
 	for _, d := range definitions(t) {
 		for _, v := range d.Spec.Versions {
@@ -72,7 +73,8 @@ func TestEveryFieldIsDescribedAndNoRuleIsInCEL(t *testing.T) {
 	}
 }
 
-// kubectl reads YAML 1.1, where these words are booleans unless they are quoted. A field of such a name is a trap for each user.
+// kubectl reads YAML 1.1, where these words are booleans unless they are quoted. A field of such a name is a trap for
+// each user.
 var booleans = []string{"y", "n", "yes", "no", "on", "off", "true", "false"}
 
 func checkSchema(t *testing.T, path string, schema map[string]any) {

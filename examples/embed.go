@@ -1,5 +1,5 @@
-// Package examples holds objects to start from, embedded so that `skiff demo` shows exactly what a user can apply. The YAML files
-// beside this one are the originals, good for `kubectl apply -f` as they are.
+// Package examples holds objects to start from, embedded so that `skiff demo` shows exactly what a user can apply. The
+// YAML files beside this one are the originals, good for `kubectl apply -f` as they are.
 //
 // It is data: it parses nothing, has no state and is on no event path; any goroutine may read it.
 package examples
@@ -25,8 +25,8 @@ func Names() []string {
 	return names
 }
 
-// Text returns a file by its name, such as "redis.yaml": one or more YAML documents with their comments. It panics where there
-// is no such file, which a test of the caller finds.
+// Text returns a file by its name, such as "redis.yaml": one or more YAML documents with their comments. It panics
+// where there is no such file, which a test of the caller finds.
 func Text(name string) string {
 	text, err := files.ReadFile(name)
 	if err != nil {

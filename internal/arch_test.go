@@ -1,6 +1,6 @@
-// Package internal_test holds the conventions of the tree as tests: who may import whom (this file), what every package and file
-// must look like (conventions_test.go), and that the README tells the truth (readme_test.go). It reads source files with go/parser
-// and nothing else, on one goroutine; it is no part of the program.
+// Package internal_test holds the conventions of the tree as tests: who may import whom (this file), what every
+// package and file must look like (conventions_test.go), and that the README tells the truth (readme_test.go). It
+// reads source files with go/parser and nothing else, on one goroutine; it is no part of the program.
 package internal_test
 
 import (
@@ -23,19 +23,22 @@ const (
 	fastJSON = "github.com/go-json-experiment/json"
 )
 
-// dependencies are the modules that go.mod may require directly, each with its reason. What they bring along is theirs.
+// dependencies are the modules that go.mod may require directly, each with its reason. What they bring along is
+// theirs.
 var dependencies = map[string]string{
-	cobra:    "commands, flags, help and shell completion",
-	logr:     "the logging interface of the Kubernetes ecosystem",
-	stdr:     "logr on the standard library's log: no logging framework",
-	yaml:     "kubeconfig files, CRDs and YAML bodies",
-	fastJSON: "decodes a stream into declared fields, 2.5 times as fast as encoding/json and with a tenth of its garbage; the standard library's coming encoding/json/v2",
+	cobra: "commands, flags, help and shell completion",
+	logr:  "the logging interface of the Kubernetes ecosystem",
+	stdr:  "logr on the standard library's log: no logging framework",
+	yaml:  "kubeconfig files, CRDs and YAML bodies",
+	fastJSON: "decodes a stream into declared fields, 2.5 times as fast as encoding/json and with a tenth of its " +
+		"garbage; the standard library's coming encoding/json/v2",
 }
 
-// layer is one row of the import table, the architecture in one place. A package may import the standard library, what its row
-// names, and its own subpackages. The order is from the top down: a row names only rows below it.
+// layer is one row of the import table, the architecture in one place. A package may import the standard library, what
+// its row names, and its own subpackages. The order is from the top down: a row names only rows below it.
 type layer struct {
-	pkg     string   // below internal/, or a path from the root where it starts with a slash; a final /* means each package below
+	// below internal/, or a path from the root where it starts with a slash; a final /* means each package below
+	pkg     string
 	imports string   // packages it may import, separated by spaces, "/*" as above
 	modules []string // besides fastJSON, which stands in for the standard library's package
 	why     string
@@ -43,14 +46,19 @@ type layer struct {
 
 var layers = []layer{
 	{"/cmd/skiff", "cli", nil, "signals and the exit code, nothing else"},
-	{"cli", "manager leader operators/* simulate fakeapi kubeconfig controller events cache kube /crds /examples", []string{cobra, logr, stdr, yaml},
+	{"cli", "manager leader operators/* simulate fakeapi kubeconfig controller events cache kube /crds /examples",
+		[]string{cobra, logr, stdr, yaml},
 		"the only place that knows flags: turns them into the packages' options"},
-	{"manager", "controller leader cache events kube", []string{logr}, "composes what it is given; it does not know which controllers there are"},
-	{"operators/*", "operator controller apply cache events conditions patch kube", []string{logr}, "a controller decides; how to decide when, to write and to mirror is below it"},
+	{"manager", "controller leader cache events kube", []string{logr},
+		"composes what it is given; it does not know which controllers there are"},
+	{"operators/*", "operator controller apply cache events conditions patch kube", []string{logr},
+		"a controller decides; how to decide when, to write and to mirror is below it"},
 	{"operator", "controller apply cache events conditions patch kube", []string{logr},
 		"the one Reconcile of operators with children: it knows no kind of them"},
-	{"operatortest", "controller events fakeapi patch kube /crds", []string{logr}, "the world of the operators' tests: it knows no operator, and the program does not know it"},
-	{"simulate", "controller apply cache events conditions patch kube", []string{logr}, "controllers like any other, so that skiff is its own first user"},
+	{"operatortest", "controller events fakeapi patch kube /crds", []string{logr},
+		"the world of the operators' tests: it knows no operator, and the program does not know it"},
+	{"simulate", "controller apply cache events conditions patch kube", []string{logr},
+		"controllers like any other, so that skiff is its own first user"},
 	{"controller", "queue cache kube", []string{logr}, "when Reconcile runs; never what it does"},
 	{"apply", "cache patch kube", []string{logr}, "the one way to write children"},
 	{"leader", "kube", []string{logr}, "who may work; not what the work is"},
@@ -59,7 +67,8 @@ var layers = []layer{
 	{"cache", "kube", []string{logr}, "mirrors objects; does not know who reads them"},
 	{"queue", "kube", nil, "keys only: it must not know what they name"},
 	{"kubeconfig", "kube", []string{yaml}, "makes a kube.Config and is done"},
-	{"fakeapi", "patch kube", []string{yaml, logr}, "a server: sharing code with the client side would hide errors that both have"},
+	{"fakeapi", "patch kube", []string{yaml, logr}, "a server: sharing code with the client side would hide errors " +
+		"that both have"},
 	{"fakeapi/*", "patch kube fakeapi/*", []string{yaml}, "parts of the server, none knows the server"},
 	{"kube", "", nil, "the wire stands on net/http alone"},
 	{"patch", "", nil, "pure functions on JSON values"},
@@ -68,8 +77,9 @@ var layers = []layer{
 	{"/examples", "", nil, "data, embedded"},
 }
 
-// testImports are what test files may import beyond the row of their package, besides logr: the embedded API server, with a simulated
-// cluster around it where one is needed, is the double for everything, and the client that talks to it is real.
+// testImports are what test files may import beyond the row of their package, besides logr: the embedded API server,
+// with a simulated cluster around it where one is needed, is the double for everything, and the client that talks to
+// it is real.
 const testImports = "operatortest fakeapi fakeapi/* simulate kube cache controller queue /crds /examples"
 
 // rowOf returns the layer of a package, given its import path below the module.

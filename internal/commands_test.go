@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// shell runs the commands of the README in a directory that looks like the repository after `make build`, on a `skiff dev` of its own.
+// shell runs the commands of the README in a directory that looks like the repository after `make build`, on a `skiff
+// dev` of its own.
 type shell struct {
 	t   *testing.T
 	dir string
@@ -129,7 +130,8 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
-// readmeCommands returns the lines of the README that are set as commands, but those of make: some of them run this test.
+// readmeCommands returns the lines of the README that are set as commands, but those of make: some of them run this
+// test.
 func readmeCommands(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "README.md"))
@@ -171,7 +173,8 @@ func TestTheCommandsOfTheReadmeRun(t *testing.T) {
 		t.Errorf("the Events of the proxy do not tell of its restart: %s", restarts)
 	}
 	s.eventually("the garbage collector has removed all that skiff made", func() bool {
-		return strings.Contains(s.run("kubectl get deployments,services,pods -n default -l app.kubernetes.io/managed-by=skiff"), "No resources found")
+		return strings.Contains(s.run("kubectl get deployments,services,pods -n default -l "+
+			"app.kubernetes.io/managed-by=skiff"), "No resources found")
 	})
 }
 

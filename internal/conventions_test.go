@@ -1,6 +1,7 @@
 package internal_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const root = ".." // of the repository, seen from this directory
@@ -35,8 +37,8 @@ var topLevel = map[string]string{
 	".cache":               "ignored by git: downloads and builds of tests",
 }
 
-// maxLines is where a file of the program stops being something that one reads in one go. A file that gets near wants to be split
-// by what its parts are about; the report of TestNoFileIsTooLong begins at reportLines.
+// maxLines is where a file of the program stops being something that one reads in one go. A file that gets near wants
+// to be split by what its parts are about; the report of TestNoFileIsTooLong begins at reportLines.
 const (
 	maxLines    = 400
 	reportLines = 300
@@ -135,7 +137,8 @@ func TestEveryPackageHasOneComment(t *testing.T) {
 	}
 	for pkg, texts := range comments {
 		if len(texts) != 1 {
-			t.Errorf("%s has %d package comments, want one that says its job, what is not its job, its goroutine and its place", pkg, len(texts))
+			t.Errorf("%s has %d package comments, want one that says its job, what is not its job, its goroutine "+
+				"and its place", pkg, len(texts))
 		}
 	}
 }
@@ -152,6 +155,44 @@ func TestNoFileIsTooLong(t *testing.T) {
 	}
 }
 
+// maxColumns is where a line ends at the latest, with a tab for four columns: two files fit side by side on a screen.
+const maxColumns = 119
+
+// longLines are how many lines of a package are longer. The numbers only ever get smaller.
+var longLines = map[string]int{}
+
+// TestNoLineIsTooLong lets lines pass in which a raw string is: it cannot be broken without a change of what it says.
+func TestNoLineIsTooLong(t *testing.T) {
+	found := map[string][]string{}
+	for _, f := range sources(t) {
+		raw := map[int]bool{}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if s, ok := n.(*ast.BasicLit); ok && strings.HasPrefix(s.Value, "`") {
+				for line := f.position(s).Line; line <= f.fset.Position(s.End()).Line; line++ {
+					raw[line] = true
+				}
+			}
+			return true
+		})
+		text, err := os.ReadFile(filepath.Join(root, f.name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			columns := utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    "))
+			if columns > maxColumns && !raw[i+1] {
+				found[f.pkg] = append(found[f.pkg], fmt.Sprintf("%s:%d: %d columns", f.name, i+1, columns))
+			}
+		}
+	}
+	for pkg, lines := range found {
+		if len(lines) > longLines[pkg] {
+			t.Errorf("%s: %d lines have more than %d columns, %d may:\n%s", pkg, len(lines), maxColumns, longLines[pkg],
+				strings.Join(lines, "\n"))
+		}
+	}
+}
+
 // selects says whether e is pkg.name.
 func selects(e ast.Expr, pkg, name string) bool {
 	s, ok := e.(*ast.SelectorExpr)
@@ -162,7 +203,8 @@ func selects(e ast.Expr, pkg, name string) bool {
 	return ok && id.Name == pkg
 }
 
-// TestNoTestSleepsInRealTime lets time.Sleep pass in packages whose tests run in synctest bubbles, where it moves a virtual clock.
+// TestNoTestSleepsInRealTime lets time.Sleep pass in packages whose tests run in synctest bubbles, where it moves a
+// virtual clock.
 func TestNoTestSleepsInRealTime(t *testing.T) {
 	files := sources(t)
 	virtual := map[string]bool{}
@@ -216,7 +258,8 @@ func TestNoContextIsStoredInAStruct(t *testing.T) {
 					}
 					kept[name] = true
 					if keptContexts[name] == "" {
-						t.Errorf("%s: a context in a struct outlives its call: pass it as the first parameter", f.position(field))
+						t.Errorf("%s: a context in a struct outlives its call: pass it as the first parameter",
+							f.position(field))
 					}
 				}
 			}

@@ -34,7 +34,8 @@ var symbol = regexp.MustCompile("`(?:\\(\\*?([a-z/]+)\\.(\\w+)\\)\\.(\\w+)|([a-z
 // landmark is a step of the list: the function that it is about, and others that it names.
 var landmark = regexp.MustCompile("(?m)^(\\d+)\\. (.+(?:\\n   .+)*)")
 
-// handedOver are the steps where a function value is called: the function before gets it, and this call has handed it over.
+// handedOver are the steps where a function value is called: the function before gets it, and this call has handed it
+// over.
 var handedOver = map[string]string{
 	"controller.Watches":            "OnChange",  // a handler
 	"operator.reconciler.Reconcile": "Reconcile", // in operator.New, as an argument
@@ -93,7 +94,8 @@ func TestTheLengthOfTheWayIsTrue(t *testing.T) {
 	}
 	m := length.FindStringSubmatch(text)
 	if m == nil {
-		t.Fatalf("README.md, Follow one event does not say how long the way is: %d files of together %d lines", len(files), lines)
+		t.Fatalf("README.md, Follow one event does not say how long the way is: %d files of together %d lines",
+			len(files), lines)
 	}
 	said, err := strconv.Atoi(strings.ReplaceAll(m[2], ",", ""))
 	if err != nil || m[1] != strconv.Itoa(len(files)) || lines > said+said/8 || lines < said-said/8 {
@@ -237,7 +239,8 @@ func TestTheFlagsAndTargetsOfTheReadmeExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, target := range regexp.MustCompile("(?m)(?:`|^    )make ([a-z0-9-]+)").FindAllStringSubmatch(string(readme), -1) {
+	for _, target := range regexp.MustCompile("(?m)(?:`|^    )make ([a-z0-9-]+)").FindAllStringSubmatch(string(readme),
+		-1) {
 		if !strings.Contains(string(makefile), "\n"+target[1]+": ") {
 			t.Errorf("README.md: make has no target %s", target[1])
 		}

@@ -1,5 +1,5 @@
-// Command skiff runs Kubernetes controllers over plain HTTP. All that it does is in package cli; here are the signals and the exit
-// code. The main goroutine runs the command, one more waits for signals.
+// Command skiff runs Kubernetes controllers over plain HTTP. All that it does is in package cli; here are the signals
+// and the exit code. The main goroutine runs the command, one more waits for signals.
 package main
 
 import (

@@ -128,8 +128,10 @@ func TestASecondSignalExitsAtOnceWith1(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	webservers := kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "webservers", Kind: "WebServer"}
-	if err := client.Create(t.Context(), webservers, "default", map[string]any{"apiVersion": "skiff.dev/v1alpha1", "kind": "WebServer",
-		"metadata": map[string]any{"name": "web"}, "spec": map[string]any{"image": "nginx"}}, nil, kube.WriteOptions{}); err != nil {
+	if err := client.Create(t.Context(), webservers, "default",
+		map[string]any{"apiVersion": "skiff.dev/v1alpha1", "kind": "WebServer",
+			"metadata": map[string]any{"name": "web"}, "spec": map[string]any{"image": "nginx"}}, nil,
+		kube.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	// The reconcile hangs: its POST gets no answer.
@@ -193,8 +195,11 @@ func TestAReaderThatGoesAwayEndsWatchWith0(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	for i := 0; ; i++ {
-		err := client.Patch(t.Context(), kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true},
-			kube.Key{Name: "default"}, kube.MergePatch, map[string]any{"metadata": map[string]any{"labels": map[string]any{"round": strings.Repeat("x", i%50)}}},
+		err := client.Patch(t.Context(), kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace",
+			ClusterScoped: true},
+			kube.Key{Name: "default"}, kube.MergePatch,
+			map[string]any{"metadata": map[string]any{"labels": map[string]any{"round": strings.Repeat("x",
+				i%50)}}},
 			nil, kube.WriteOptions{})
 		if err != nil {
 			t.Fatal(err)

@@ -24,9 +24,11 @@ import (
 const (
 	// demoPatience is how long a step may take. Each takes some seconds at most on an idle machine.
 	demoPatience = 15 * time.Second
-	// demoLook is how often the tour looks whether a step has come true: a person waits no longer for it, and it is little work.
+	// demoLook is how often the tour looks whether a step has come true: a person waits no longer for it, and it is
+	// little work.
 	demoLook = 50 * time.Millisecond
-	// demoPodDelay is how long simulated pods take to start and stop: short, but long enough for a rollout to have an order.
+	// demoPodDelay is how long simulated pods take to start and stop: short, but long enough for a rollout to have an
+	// order.
 	demoPodDelay = 200 * time.Millisecond
 )
 
@@ -37,8 +39,9 @@ func newDemo() *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
 		Short: "Show what the controllers do, step by step, on an embedded API server",
-		Long: `A tour in one process, with nothing to install: an embedded API server, simulated nodes and the controllers. Each step shows what
-was done, what skiff did and why, and what the cluster looks like then. Exits with 1 if a step does not come true.`,
+		Long: `A tour in one process, with nothing to install: an embedded API server, simulated nodes and the controllers.
+Each step shows what was done, what skiff did and why, and what the cluster looks like then. Exits with 1 if a step
+does not come true.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := os.MkdirTemp("", "skiff-demo-")
@@ -46,7 +49,8 @@ was done, what skiff did and why, and what the cluster looks like then. Exits wi
 				return err
 			}
 			log := &actionLog{}
-			d, err := newDevCluster(devOptions{listen: "127.0.0.1:0", kubeconfig: filepath.Join(dir, "kubeconfig"), log: log.logger(), simulate: demoPods})
+			d, err := newDevCluster(devOptions{listen: "127.0.0.1:0", kubeconfig: filepath.Join(dir, "kubeconfig"),
+				log: log.logger(), simulate: demoPods})
 			if err == nil {
 				err = runDemo(cmd.Context(), cmd.OutOrStdout(), d, log, demoPatience, demoActs())
 			}
@@ -63,11 +67,12 @@ type act struct {
 
 // step is one station of the tour.
 type step struct {
-	title    string
-	you      string // what the user does, as they would type it
-	do       func(ctx context.Context, c *kube.Client) error
-	now      []string // what there is when the step has come true, all of it
-	replaced []string // objects that are others then than before, with new addresses: "Service/web-service", "Pod/web-" for all of web
+	title string
+	you   string // what the user does, as they would type it
+	do    func(ctx context.Context, c *kube.Client) error
+	now   []string // what there is when the step has come true, all of it
+	// objects that are others then than before, with new addresses: "Service/web-service", "Pod/web-" for all of web
+	replaced []string
 	pods     []string // what happened to pods, in order; nil: anything
 	tells    []string // parts of what skiff logs that it did, each of which has to come
 	event    string   // reason of an Event that has to come; "" for none
@@ -86,22 +91,25 @@ type tour struct {
 }
 
 // runDemo runs the acts on a new cluster. log gets what skiff logs. The error names the step that did not come true.
-func runDemo(ctx context.Context, out io.Writer, d *devCluster, log *actionLog, patience time.Duration, acts []act) error {
+func runDemo(ctx context.Context, out io.Writer, d *devCluster, log *actionLog, patience time.Duration,
+	acts []act) error {
 	began := time.Now()
 	return onDemoCluster(ctx, d, log, func(ctx context.Context, t *tour) error {
 		t.out, t.patience = out, patience
-		fmt.Fprintf(out, "An API server (Kubernetes %s, embedded) with simulated nodes, and the controllers of skiff: %s.\n",
+		fmt.Fprintf(out, "An API server (Kubernetes %s, embedded) with simulated nodes, and skiff's controllers: %s.\n",
 			fakeapi.Version, strings.Join(operatorNames(), ", "))
 		if err := t.withControllers(ctx, func(ctx context.Context) error { return t.walk(ctx, acts) }); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(out, "\nAll %d steps came true, in %.1f s. Now yours: skiff dev\n", t.taken, time.Since(began).Seconds())
+		_, err := fmt.Fprintf(out, "\nAll %d steps came true, in %.1f s. Now yours: skiff dev\n", t.taken,
+			time.Since(began).Seconds())
 		return err
 	})
 }
 
 // onDemoCluster gives work a tour of a new cluster, in which none of skiff's controllers runs yet.
-func onDemoCluster(ctx context.Context, d *devCluster, log *actionLog, work func(ctx context.Context, t *tour) error) error {
+func onDemoCluster(ctx context.Context, d *devCluster, log *actionLog,
+	work func(ctx context.Context, t *tour) error) error {
 	return d.run(ctx, func(ctx context.Context) error {
 		user, err := d.connect("skiff-demo")
 		if err != nil {
@@ -161,7 +169,8 @@ func (t *tour) walk(ctx context.Context, acts []act) error {
 			return err
 		}
 		for _, s := range a.steps {
-			if _, err := fmt.Fprintf(t.out, "\n%d  %s\n%s", t.taken+1, s.title, labelled("you", strings.Split(s.you, "\n"))); err != nil {
+			if _, err := fmt.Fprintf(t.out, "\n%d  %s\n%s", t.taken+1, s.title,
+				labelled("you", strings.Split(s.you, "\n"))); err != nil {
 				return err
 			}
 			if err := t.take(ctx, s); err != nil {
@@ -208,7 +217,8 @@ func (t *tour) take(ctx context.Context, s step) error {
 	return err
 }
 
-// await looks at the cluster until the step has come true, or ctx ends. It returns the last that was seen, and what that lacks.
+// await looks at the cluster until the step has come true, or ctx ends. It returns the last that was seen, and what
+// that lacks.
 func (t *tour) await(ctx context.Context, s step, before world) (now world, missing string, err error) {
 	now, missing = before, "nothing was seen yet"
 	for {
@@ -248,13 +258,15 @@ func (s *step) missing(before, now world) string {
 	}
 	for name, old := range before.ids {
 		for _, prefix := range s.replaced {
-			if now := now.ids[name]; strings.HasPrefix(name, prefix) && (now[0] == old[0] || now[1] == old[1] && now[1] != "") {
+			if now := now.ids[name]; strings.HasPrefix(name, prefix) &&
+				(now[0] == old[0] || now[1] == old[1] && now[1] != "") {
 				return name + " has not been replaced"
 			}
 		}
 	}
 	if had := now.history[min(len(before.history), len(now.history)):]; s.pods != nil && !slices.Equal(had, s.pods) {
-		return fmt.Sprintf("what happened to the pods: %s; want %s", strings.Join(had, ", "), strings.Join(s.pods, ", "))
+		return fmt.Sprintf("what happened to the pods: %s; want %s", strings.Join(had, ", "),
+			strings.Join(s.pods, ", "))
 	}
 	if s.event != "" && len(now.newEvents(before, s.event)) == 0 {
 		return "there is no Event " + s.event

@@ -19,7 +19,8 @@ func TestDemoComesTrueAndTellsWhy(t *testing.T) {
 	r.want(t, exitDone)
 	for _, a := range demoActs() {
 		for _, s := range a.steps {
-			if !strings.Contains(r.stdout, s.title+"\n   you    "+s.you) || !strings.Contains(r.stdout, "   true   "+s.proof) {
+			if !strings.Contains(r.stdout, s.title+"\n   you    "+s.you) ||
+				!strings.Contains(r.stdout, "   true   "+s.proof) {
 				t.Errorf("the tour does not tell of %q", s.title)
 			}
 		}
@@ -62,7 +63,8 @@ func demoFails(t *testing.T) {
 
 	empty := []string{"nothing is left"}
 	err := run(t.Context(), step{title: "Wait", do: nothing, now: []string{"the moon is blue"}})
-	if err == nil || !strings.Contains(err.Error(), "demo: step 1, Wait: not within 1s: there is\nnothing is left\nwant\nthe moon is blue") {
+	if err == nil || !strings.Contains(err.Error(), "demo: step 1, Wait: not within 1s: there is\nnothing is "+
+		"left\nwant\nthe moon is blue") {
 		t.Errorf("error %v", err)
 	}
 	broken := errors.New("broken")
@@ -97,7 +99,8 @@ func TestAStepOfTheDemoSaysWhatWasNotReplaced(t *testing.T) {
 		{}:                    "",
 	} {
 		s := step{replaced: []string{"Pod/a-"}}
-		if got := s.missing(before, world{ids: map[string][2]string{"Pod/a-0": now, "Pod/b-0": before.ids["Pod/b-0"]}}); got != want {
+		if got := s.missing(before, world{ids: map[string][2]string{"Pod/a-0": now,
+			"Pod/b-0": before.ids["Pod/b-0"]}}); got != want {
 			t.Errorf("now %v: %q, want %q", now, got, want)
 		}
 	}
@@ -142,15 +145,16 @@ func demoIsInterrupted(t *testing.T) {
 func TestNoStepOfTheDemoIsTrueOfAnEmptyCluster(t *testing.T) {
 	for _, a := range demoActs() {
 		for _, s := range a.steps {
-			if s.title != "Delete the WebServer" && s.missing(world{}, world{lines: []string{"nothing is left"}}) == "" {
+			if s.title != "Delete the WebServer" && s.missing(world{},
+				world{lines: []string{"nothing is left"}}) == "" {
 				t.Errorf("%s: true of an empty cluster", s.title)
 			}
 		}
 	}
 }
 
-// Each step is done while skiff is away. It must not come true by itself, and it must when skiff is back. Nothing that skiff does
-// for it needs a right that the role of the examples does not grant.
+// Each step is done while skiff is away. It must not come true by itself, and it must when skiff is back. Nothing that
+// skiff does for it needs a right that the role of the examples does not grant.
 func TestTheDemoShowsWhatSkiffDoes(t *testing.T) { synctest.Test(t, demoWithoutSkiff) }
 
 func demoWithoutSkiff(t *testing.T) {

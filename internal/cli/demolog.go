@@ -18,7 +18,8 @@ type action struct {
 	what  string // "created Service default/web-service"
 }
 
-// actionLog is a log sink that keeps what the tour retells: each write of a controller with its cause, and the last error.
+// actionLog is a log sink that keeps what the tour retells: each write of a controller with its cause, and the last
+// error.
 type actionLog struct {
 	mu        sync.Mutex // guards the rest
 	actions   []action

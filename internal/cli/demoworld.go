@@ -17,9 +17,10 @@ import (
 const demoNamespace = "default"
 
 var (
-	webServers  = kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "webservers", Kind: "WebServer"}
-	redises     = kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "redis", Kind: "Redis"}
-	triggers    = kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "restarttriggers", Kind: "RestartTrigger"}
+	webServers = kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "webservers", Kind: "WebServer"}
+	redises    = kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "redis", Kind: "Redis"}
+	triggers   = kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "restarttriggers",
+		Kind: "RestartTrigger"}
 	deployments = kube.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"}
 	services    = kube.Resource{Version: "v1", Plural: "services", Kind: "Service"}
 	pods        = kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
@@ -36,21 +37,26 @@ type demoObject struct {
 
 // demoObjects are all of them, in the order in which they are shown.
 var demoObjects = []demoObject{
-	{webServers, "web", line("webserver/web  %s  image %s  pods ready %s of %s, updated %s  node port %s", "ready", "spec image",
+	{webServers, "web", line("webserver/web  %s  image %s  pods ready %s of %s, updated %s  node port %s", "ready",
+		"spec image",
 		"status readyReplicas", "spec replicas", "status updatedReplicas", "status nodePort"), nil},
 	{services, "web-service", line("service/web-service  node port %s", "spec ports 0 nodePort"), nil},
 	{deployments, "web", line("deployment/web  ready %s  "+demoNote+": %s", "status readyReplicas",
 		"metadata annotations "+demoNote), podSummary},
-	{redises, "cache", line("redis/cache  %s  port %s  pods ready %s of %s, updated %s  finalizer %s", "ready", "spec port",
+	{redises, "cache", line("redis/cache  %s  port %s  pods ready %s of %s, updated %s  finalizer %s", "ready",
+		"spec port",
 		"status readyReplicas", "spec num", "status updatedReplicas", "metadata finalizers 0"), nil},
 	{services, "cache", line("service/cache  clusterIP %s", "spec clusterIP"), podLines},
-	{triggers, "predixy", line("restarttrigger/predixy  %s  restarts %s  last for %s of pod %s", "ready", "status restarts",
+	{triggers, "predixy", line("restarttrigger/predixy  %s  restarts %s  last for %s of pod %s", "ready",
+		"status restarts",
 		"status lastRestart reason", "status lastRestart pod"), nil},
-	{deployments, "predixy", line("deployment/predixy  ready %s of %s  restarted at %s", "status readyReplicas", "spec replicas",
+	{deployments, "predixy", line("deployment/predixy  ready %s of %s  restarted at %s", "status readyReplicas",
+		"spec replicas",
 		"spec template metadata annotations kubectl.kubernetes.io/restartedAt"), podSummary},
 }
 
-// line returns a function that shows the fields of an object, each a path of names; "ready" stands for what its conditions say.
+// line returns a function that shows the fields of an object, each a path of names; "ready" stands for what its
+// conditions say.
 func line(format string, fields ...string) func(o object) string {
 	return func(o object) string {
 		var values []any
@@ -122,7 +128,8 @@ func (p *podView) image() string {
 // podLines show pods one by one.
 func podLines(all []*podView) (lines []string) {
 	for _, p := range all {
-		lines = append(lines, fmt.Sprintf("pod/%s  %s  %s  uid %.8s  %s", p.Name, readiness(p.ready()), p.Status.PodIP, p.UID, p.image()))
+		lines = append(lines, fmt.Sprintf("pod/%s  %s  %s  uid %.8s  %s", p.Name, readiness(p.ready()), p.Status.PodIP,
+			p.UID, p.image()))
 	}
 	return lines
 }
@@ -139,7 +146,8 @@ func podSummary(all []*podView) []string {
 	if len(all) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%d of %d pods ready, running %s", ready, len(all), strings.Join(slices.Sorted(maps.Keys(images)), ", "))}
+	return []string{fmt.Sprintf("%d of %d pods ready, running %s", ready, len(all),
+		strings.Join(slices.Sorted(maps.Keys(images)), ", "))}
 }
 
 // world is the part of the cluster that the tour is about, as a user sees it.
@@ -176,9 +184,11 @@ func (t *tour) look(ctx context.Context) (world, error) {
 	if w.lines == nil {
 		w.lines = []string{"nothing is left"}
 	}
-	list, err := kube.List[*eventView](ctx, t.client, kube.Query{Resource: eventsV1, Namespace: demoNamespace}, kube.ListOptions{})
+	list, err := kube.List[*eventView](ctx, t.client, kube.Query{Resource: eventsV1, Namespace: demoNamespace},
+		kube.ListOptions{})
 	for _, e := range list.Items {
-		w.events = append(w.events, fmt.Sprintf("%s/%s  %s  %s", strings.ToLower(e.Regarding.Kind), e.Regarding.Name, e.Reason, e.Note))
+		w.events = append(w.events, fmt.Sprintf("%s/%s  %s  %s", strings.ToLower(e.Regarding.Kind), e.Regarding.Name,
+			e.Reason, e.Note))
 	}
 	return w, err
 }
@@ -200,8 +210,8 @@ type eventView struct {
 	Note   string `json:"note"`
 }
 
-// podHistory follows the pods of the tour's namespace through skiff's own mirror: looks from time to time would miss the order of a
-// roll.
+// podHistory follows the pods of the tour's namespace through skiff's own mirror: looks from time to time would miss
+// the order of a roll.
 type podHistory struct {
 	store *cache.Store[*podView]
 	mu    sync.Mutex // guards lines
@@ -209,7 +219,8 @@ type podHistory struct {
 }
 
 func newPodHistory(c *kube.Client) *podHistory {
-	h := &podHistory{store: cache.New[*podView](cache.Options{Resource: pods, Namespaces: []string{demoNamespace}, Client: c})}
+	h := &podHistory{store: cache.New[*podView](cache.Options{Resource: pods, Namespaces: []string{demoNamespace},
+		Client: c})}
 	h.store.OnChange(func(c cache.Change[*podView]) {
 		h.mu.Lock()
 		defer h.mu.Unlock()

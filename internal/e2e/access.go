@@ -15,8 +15,8 @@ import (
 // User is a static token user of the API server (--token-auth-file).
 type User struct{ Name, Token, Groups string }
 
-// The users. Components have names of their own so that the audit policy can leave them out; operator is who skiff runs as, with
-// the rights that the controllers declare; restricted has only what a test grants.
+// The users. Components have names of their own so that the audit policy can leave them out; operator is who skiff
+// runs as, with the rights that the controllers declare; restricted has only what a test grants.
 var (
 	admin             = User{"admin", canary + "-admin", "system:masters"}
 	controllerManager = User{"component-controller-manager", canary + "-controller-manager", "system:masters"}
@@ -86,7 +86,8 @@ func (c *Cluster) Kubeconfig(u User) (string, error) {
 	return path, Kubeconfig{Server: c.Server, CAFile: c.CAFile, Token: u.Token}.Write(path)
 }
 
-// writeServiceAccountKeys makes the key pair that signs and checks service account tokens. 2048 bits: enough for a test, quick to make.
+// writeServiceAccountKeys makes the key pair that signs and checks service account tokens. 2048 bits: enough for a
+// test, quick to make.
 func writeServiceAccountKeys(private, public string) error {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

@@ -79,7 +79,8 @@ func (a *API) Do(ctx context.Context, method, path, contentType string, body any
 	var obj Object
 	decodeErr := json.Unmarshal(text, &obj)
 	if resp.StatusCode/100 != 2 {
-		return nil, fmt.Errorf("%s %s: %w", method, path, &StatusError{Code: resp.StatusCode, Body: obj, Text: string(text)})
+		return nil, fmt.Errorf("%s %s: %w", method, path, &StatusError{Code: resp.StatusCode, Body: obj,
+			Text: string(text)})
 	}
 	if decodeErr != nil {
 		return nil, fmt.Errorf("%s %s: decode the answer: %w", method, path, decodeErr)

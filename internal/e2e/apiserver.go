@@ -72,9 +72,10 @@ func (c *Cluster) StartAPIServer(ctx context.Context) (err error) {
 	})
 }
 
-// RestartAPIServer kills the API server with kill -9, so that every connection to it breaks, calls away unless that is nil, and starts
-// it again. When it returns, all that is not skiff works again: left to themselves, the controller manager and the others may need more
-// than a minute until they look at the next object (seen on a slow machine), and a test that has a clock running would blame skiff.
+// RestartAPIServer kills the API server with kill -9, so that every connection to it breaks, calls away unless that is
+// nil, and starts it again. When it returns, all that is not skiff works again: left to themselves, the controller
+// manager and the others may need more than a minute until they look at the next object (seen on a slow machine), and
+// a test that has a clock running would blame skiff.
 func (c *Cluster) RestartAPIServer(ctx context.Context, away func()) error {
 	if err := c.apiserver.Kill(); err != nil {
 		return err

@@ -49,10 +49,12 @@ func TestKubeconfigErrorsNameFileAndField(t *testing.T) {
 		{"server.yaml", replace("https://", "ftp://"), "server"},
 		{"no-server.yaml", replace("server:", "sever:"), "server"},
 		{"ca.yaml", replace(s.c.CAFile, "/nowhere/ca.crt"), "certificate-authority"},
-		{"ca-data.yaml", replace(fmt.Sprintf("certificate-authority: %q", s.c.CAFile), "certificate-authority-data: '%%'"), "certificate-authority-data"},
+		{"ca-data.yaml", replace(fmt.Sprintf("certificate-authority: %q", s.c.CAFile),
+			"certificate-authority-data: '%%'"), "certificate-authority-data"},
 		{"user.yaml", replace("user: e2e}", "user: nobody}"), "nobody"},
 		{"context.yaml", replace("current-context: e2e", "current-context: other"), "other"},
-		{"basic.yaml", replace(fmt.Sprintf("token: %q", admin.Token), "username: 'me:you'\n    password: "+canary), "username"},
+		{"basic.yaml", replace(fmt.Sprintf("token: %q", admin.Token), "username: 'me:you'\n    password: "+canary),
+			"username"},
 		{"proxy.yaml", replace("server:", "proxy-url: socks4://me:"+canary+"@127.0.0.1:1\n    server:"), "proxy-url"},
 	} {
 		path := filepath.Join(dir, tt.name)
@@ -66,7 +68,8 @@ func TestKubeconfigErrorsNameFileAndField(t *testing.T) {
 			}
 			writeFile(t, path, tt.edit(string(text)))
 		}
-		for _, command := range [][]string{{"run", "--controllers=webserver", "--health-probe-bind-address=0", "--metrics-bind-address=0"}, {"crds", "diff"}} {
+		for _, command := range [][]string{{"run", "--controllers=webserver", "--health-probe-bind-address=0",
+			"--metrics-bind-address=0"}, {"crds", "diff"}} {
 			r := runSkiff(t, s, append(command, "--kubeconfig", path)...)
 			if r.Code != 1 || !strings.Contains(r.Stderr, path) || !strings.Contains(r.Stderr, tt.want) {
 				t.Errorf("%s, skiff %s: want exit code 1, the file and %q, got %v", tt.name, command[0], tt.want, r)
@@ -79,8 +82,8 @@ func replace(old, by string) func(string) string {
 	return func(text string) string { return strings.Replace(text, old, by, 1) }
 }
 
-// What is wrong with a connection is said at once by a command that ends; `skiff run` says it, too, is not ready, goes on trying without
-// a storm, and still stops well.
+// What is wrong with a connection is said at once by a command that ends; `skiff run` says it, too, is not ready, goes
+// on trying without a storm, and still stops well.
 func TestConnectionErrorsSayWhatIsWrong(t *testing.T) {
 	s := newScope(t)
 	closed, err := freePort()
@@ -94,19 +97,25 @@ func TestConnectionErrorsSayWhatIsWrong(t *testing.T) {
 		Kubeconfig
 		want []string // one of them
 	}{
-		{"unreachable", Kubeconfig{Server: "https://" + loopback(closed), CAFile: s.c.CAFile, Token: admin.Token}, []string{"connection refused"}},
+		{"unreachable", Kubeconfig{Server: "https://" + loopback(closed), CAFile: s.c.CAFile, Token: admin.Token},
+			[]string{"connection refused"}},
 		{"wrong CA", Kubeconfig{Server: s.c.Server, CAFile: html.caFile, Token: admin.Token}, []string{"certificate"}},
-		{"wrong token", Kubeconfig{Server: s.c.Server, CAFile: s.c.CAFile, Token: canary + "-of-nobody"}, []string{"Unauthorized"}},
-		{"no rights", Kubeconfig{Server: s.c.Server, CAFile: s.c.CAFile, Token: restricted.Token}, []string{"forbidden", "may not list"}},
-		{"HTML with 200", Kubeconfig{Server: html.URL, CAFile: html.caFile, Token: admin.Token}, []string{"text/html", "HTML", "<html>"}},
-		{"HTML with 502", Kubeconfig{Server: badGateway.URL, CAFile: badGateway.caFile, Token: admin.Token}, []string{"502 Bad Gateway"}},
+		{"wrong token", Kubeconfig{Server: s.c.Server, CAFile: s.c.CAFile, Token: canary + "-of-nobody"},
+			[]string{"Unauthorized"}},
+		{"no rights", Kubeconfig{Server: s.c.Server, CAFile: s.c.CAFile, Token: restricted.Token},
+			[]string{"forbidden", "may not list"}},
+		{"HTML with 200", Kubeconfig{Server: html.URL, CAFile: html.caFile, Token: admin.Token},
+			[]string{"text/html", "HTML", "<html>"}},
+		{"HTML with 502", Kubeconfig{Server: badGateway.URL, CAFile: badGateway.caFile, Token: admin.Token},
+			[]string{"502 Bad Gateway"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 			if err := tt.Write(kubeconfig); err != nil {
 				t.Fatal(err)
 			}
-			if r := runSkiff(t, s, "crds", "diff", "--kubeconfig", kubeconfig); r.Code != 1 || !containsAny(r.Stderr, tt.want) {
+			if r := runSkiff(t, s, "crds", "diff", "--kubeconfig", kubeconfig); r.Code != 1 ||
+				!containsAny(r.Stderr, tt.want) {
 				t.Errorf("skiff crds diff: want exit code 1 and one of %q, got %v", tt.want, r)
 			}
 
@@ -123,7 +132,8 @@ func TestConnectionErrorsSayWhatIsWrong(t *testing.T) {
 			} else {
 				Throughout(t, 3*time.Second, "/readyz is 503", func() (bool, string) { return notReady(sk) })
 			}
-			sent := len(s.skiffRequests(start, func(Request) bool { return true })) + int(html.requests.Swap(0)+badGateway.requests.Swap(0))
+			sent := len(s.skiffRequests(start, func(Request) bool { return true })) +
+				int(html.requests.Swap(0)+badGateway.requests.Swap(0))
 			if sent > 40 {
 				t.Errorf("%d requests in a few seconds: no backoff", sent)
 			}

@@ -25,14 +25,15 @@ func TestInvalidWebServersAreRefused(t *testing.T) {
 			t.Errorf("%v: want 422 that names %s, got %v", spec, field, err)
 		}
 	}
-	_, err := s.c.Admin.Create(t.Context(), collection, Object{"apiVersion": "skiff.dev/v1alpha1", "kind": "WebServer", "metadata": Object{"name": "bad"}, "spec": Object{}})
+	_, err := s.c.Admin.Create(t.Context(), collection, Object{"apiVersion": "skiff.dev/v1alpha1", "kind": "WebServer",
+		"metadata": Object{"name": "bad"}, "spec": Object{}})
 	if !IsCode(err, http.StatusUnprocessableEntity) || !strings.Contains(err.Error(), "spec.image") {
 		t.Errorf("no image: want 422 that names spec.image, got %v", err)
 	}
 }
 
-// An older CRD without the checks lets nonsense in. skiff says so in a condition where the object can be read at all, in the log
-// where it cannot, does not loop, and serves the others.
+// An older CRD without the checks lets nonsense in. skiff says so in a condition where the object can be read at all,
+// in the log where it cannot, does not loop, and serves the others.
 func TestNonsenseThatAnOlderCRDLetIn(t *testing.T) {
 	s := newScope(t)
 	t.Cleanup(func() { // the other tests need the checks
@@ -48,7 +49,8 @@ func TestNonsenseThatAnOlderCRDLetIn(t *testing.T) {
 		// The server checks with the old schema for a moment after the CRD was changed.
 		Eventually(t, settle, "the relaxed CRD takes "+name, func() (bool, string) {
 			_, err := s.c.Admin.Create(t.Context(), collection, Object{
-				"apiVersion": "skiff.dev/v1alpha1", "kind": "WebServer", "metadata": Object{"name": name}, "spec": spec})
+				"apiVersion": "skiff.dev/v1alpha1", "kind": "WebServer", "metadata": Object{"name": name},
+				"spec": spec})
 			return err == nil, errorText(err)
 		})
 	}
@@ -133,13 +135,17 @@ func TestNonsenseInRedisAndRestartTriggers(t *testing.T) {
 		spec Object
 		word string
 	}{
-		"empty":      {Object{"source": Object{"selector": Object{}}, "targets": web}, "spec.source.selector"},
-		"everything": {Object{"source": Object{"selector": Object{"matchExpressions": []Object{{"key": "no-such", "operator": "DoesNotExist"}}}}, "targets": web}, "spec.source.selector"},
-		"job":        {Object{"source": source, "targets": []Object{{"kind": "Job", "name": "x"}}}, "spec.targets[0].kind"},
-		"penniless":  {Object{"source": source, "targets": web, "budget": Object{"max": 0, "per": "1h"}}, "spec.budget.max"},
-		"soon":       {Object{"source": source, "targets": web, "debounce": "soon"}, "spec.debounce"},
-		"backwards":  {Object{"source": source, "targets": web, "cooldown": "-1m"}, "spec.cooldown"},
-		"reasonless": {Object{"source": Object{"selector": source["selector"], "reasons": []string{"FullMoon"}}, "targets": web}, "spec.source.reasons[0]"},
+		"empty": {Object{"source": Object{"selector": Object{}}, "targets": web}, "spec.source.selector"},
+		"everything": {Object{"source": Object{"selector": Object{"matchExpressions": []Object{{"key": "no-such",
+			"operator": "DoesNotExist"}}}}, "targets": web}, "spec.source.selector"},
+		"job": {Object{"source": source, "targets": []Object{{"kind": "Job", "name": "x"}}},
+			"spec.targets[0].kind"},
+		"penniless": {Object{"source": source, "targets": web, "budget": Object{"max": 0, "per": "1h"}},
+			"spec.budget.max"},
+		"soon":      {Object{"source": source, "targets": web, "debounce": "soon"}, "spec.debounce"},
+		"backwards": {Object{"source": source, "targets": web, "cooldown": "-1m"}, "spec.cooldown"},
+		"reasonless": {Object{"source": Object{"selector": source["selector"], "reasons": []string{"FullMoon"}},
+			"targets": web}, "spec.source.reasons[0]"},
 	}
 	for name, bad := range triggers {
 		create("restarttriggers", "RestartTrigger", name, bad.spec)
@@ -150,14 +156,19 @@ func TestNonsenseInRedisAndRestartTriggers(t *testing.T) {
 	s.Apply(RedisManifest("fine", "port: 6379, num: 1"))
 	s.waitRedis("fine", "redis:7-alpine", 1)
 	refused := func(what string, condition Object, word string) (bool, string) {
-		return condition.Str("status") == "True" && condition.Str("reason") == "InvalidSpec" && strings.Contains(condition.Str("message"), word) &&
+		return condition.Str("status") == "True" && condition.Str("reason") == "InvalidSpec" &&
+			strings.Contains(condition.Str("message"), word) &&
 			strings.HasSuffix(condition.Str("message"), "; correct the spec"), what + ": " + condition.String()
 	}
 	for name, bad := range redis {
-		Eventually(t, settle, name+" is refused", func() (bool, string) { return refused(name, s.Redis(name).Condition("Stalled"), bad.word) })
+		Eventually(t, settle, name+" is refused", func() (bool, string) {
+			return refused(name, s.Redis(name).Condition("Stalled"), bad.word)
+		})
 	}
 	for name, bad := range triggers {
-		Eventually(t, settle, name+" is refused", func() (bool, string) { return refused(name, s.restartTrigger(name).Condition("Stalled"), bad.word) })
+		Eventually(t, settle, name+" is refused", func() (bool, string) {
+			return refused(name, s.restartTrigger(name).Condition("Stalled"), bad.word)
+		})
 	}
 	before := time.Now()
 	Throughout(t, 5*time.Second, "no loop", func() (bool, string) {
@@ -175,8 +186,8 @@ func TestNonsenseInRedisAndRestartTriggers(t *testing.T) {
 	s.Kubectl("delete", "redis,restarttriggers", "--all", "--timeout=4m")
 }
 
-// relaxCRD replaces the schema of the spec by one that takes anything. The scale subresource goes, too: with it the server itself
-// refuses negative replicas.
+// relaxCRD replaces the schema of the spec by one that takes anything. The scale subresource goes, too: with it the
+// server itself refuses negative replicas.
 func relaxCRD(t *testing.T, s *Scope, plural string) {
 	t.Helper()
 	path := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + plural + ".skiff.dev"

@@ -21,9 +21,9 @@ type Binaries struct {
 	kwokStages                                          string // the pod and node life cycles that kwok plays
 }
 
-// BuildBinaries returns the control plane's programs from the user's cache directory, building what is missing: minutes the
-// first time, then the time of two `go list`. The directory's name holds the versions, so a changed go.mod builds
-// anew and nothing stale is ever run. dir is the directory of this package.
+// BuildBinaries returns the control plane's programs from the user's cache directory, building what is missing:
+// minutes the first time, then the time of two `go list`. The directory's name holds the versions, so a changed go.mod
+// builds anew and nothing stale is ever run. dir is the directory of this package.
 func BuildBinaries(ctx context.Context, dir string) (Binaries, error) {
 	kube, err := moduleVersion(ctx, dir, "k8s.io/kubernetes")
 	if err != nil {
@@ -42,7 +42,8 @@ func BuildBinaries(ctx context.Context, dir string) (Binaries, error) {
 	if err != nil {
 		return Binaries{}, fmt.Errorf("find the user's cache directory: %w", err)
 	}
-	out := filepath.Join(cache, "skiff-e2e", strings.Join([]string{"kube-" + kube, "etcd-" + etcd, "kwok-" + kwok, runtime.Version()}, "_"))
+	out := filepath.Join(cache, "skiff-e2e", strings.Join([]string{"kube-" + kube, "etcd-" + etcd, "kwok-" + kwok,
+		runtime.Version()}, "_"))
 	b := Binaries{
 		Dir: out, Version: kube,
 		etcd:              filepath.Join(out, "etcd"),
@@ -91,10 +92,12 @@ func (b Binaries) kubectl(ctx context.Context, dir string) (string, error) {
 func kubeLDFlags(version string) string {
 	const pkg = "k8s.io/component-base/version."
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
-	return fmt.Sprintf("-s -w -X %sgitVersion=%s -X %sgitMajor=%s -X %sgitMinor=%s", pkg, version, pkg, parts[0], pkg, parts[1])
+	return fmt.Sprintf("-s -w -X %sgitVersion=%s -X %sgitMajor=%s -X %sgitMinor=%s", pkg, version, pkg, parts[0], pkg,
+		parts[1])
 }
 
-// buildOnce builds pkg to path if path is not there yet. The rename at the end makes a half-written program impossible.
+// buildOnce builds pkg to path if path is not there yet. The rename at the end makes a half-written program
+// impossible.
 func buildOnce(ctx context.Context, dir, path, pkg, ldflags string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
@@ -113,8 +116,8 @@ func buildOnce(ctx context.Context, dir, path, pkg, ldflags string) error {
 	return nil
 }
 
-// writeKwokStages joins kwok's own "fast" stages into one configuration file: pods become Running and Ready at once, deleted
-// pods go away, nodes become Ready and keep their heartbeat.
+// writeKwokStages joins kwok's own "fast" stages into one configuration file: pods become Running and Ready at once,
+// deleted pods go away, nodes become Ready and keep their heartbeat.
 func writeKwokStages(ctx context.Context, kwokDir, path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
@@ -149,7 +152,8 @@ func moduleVersion(ctx context.Context, dir, module string) (string, error) {
 	return goTool(ctx, dir, nil, "list", "-m", "-f", "{{.Version}}", module)
 }
 
-// goTool runs the go command in dir, with env added, and returns its trimmed output; what it printed to stderr is in the error.
+// goTool runs the go command in dir, with env added, and returns its trimmed output; what it printed to stderr is in
+// the error.
 func goTool(ctx context.Context, dir string, env []string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir

@@ -10,11 +10,12 @@ import (
 	"time"
 )
 
-// chaosSeed runs a failing TestChaosConverges with the same faults again, as far as a real control plane repeats itself.
+// chaosSeed runs a failing TestChaosConverges with the same faults again, as far as a real control plane repeats
+// itself.
 var chaosSeed = flag.Uint64("chaos-seed", 0, "seed of TestChaosConverges; 0: a new one")
 
-// All three controllers work for a minute through a proxy that breaks a quarter of their requests. Once it stops, the world is what is
-// declared; and what must happen once has happened once, also where the answer that said so was lost.
+// All three controllers work for a minute through a proxy that breaks a quarter of their requests. Once it stops, the
+// world is what is declared; and what must happen once has happened once, also where the answer that said so was lost.
 func TestChaosConverges(t *testing.T) {
 	s, web := newScope(t), newScope(t) // what is in the second is all of the load's
 	seed := *chaosSeed
@@ -28,7 +29,8 @@ func TestChaosConverges(t *testing.T) {
 	}
 	t.Cleanup(proxy.Close)
 	kubeconfig := s.c.path("chaos.kubeconfig")
-	if err := (Kubeconfig{Server: proxy.Server, CAFile: proxy.CAFile, Token: operator.Token}).Write(kubeconfig); err != nil {
+	if err := (Kubeconfig{Server: proxy.Server, CAFile: proxy.CAFile,
+		Token: operator.Token}).Write(kubeconfig); err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now()
@@ -53,7 +55,10 @@ func TestChaosConverges(t *testing.T) {
 		s.waitRestarts("proxy", i+1)
 		s.waitRedis("cache", fmt.Sprintf("redis:7.%d", i+1), 3)
 	}
-	Eventually(t, settle, "a hundred changes", func() (bool, string) { return load.Steps() >= 100, fmt.Sprint(load.Steps()) })
+	Eventually(t, settle, "a hundred changes", func() (bool, string) {
+		return load.Steps() >= 100,
+			fmt.Sprint(load.Steps())
+	})
 	stop()
 	if err := <-ended; err != nil {
 		t.Fatalf("load: %v", err)
@@ -78,16 +83,19 @@ func TestChaosConverges(t *testing.T) {
 // doneOnce checks what skiff wrote against what was asked for.
 func doneOnce(t *testing.T, s *Scope, start time.Time, rounds int) {
 	t.Helper()
-	// Three pods at first, and three for each roll. kwok deletes by name, and now and then hits the successor of the pod that it means.
+	// Three pods at first, and three for each roll. kwok deletes by name, and now and then hits the successor of the
+	// pod that it means.
 	made := s.skiffRequests(start, func(r Request) bool {
-		return s.writesHere(r) && r.Resource == "pods" && r.Verb == "create" && r.Code == 201 && !strings.Contains(r.URI, "dryRun")
+		return s.writesHere(r) && r.Resource == "pods" && r.Verb == "create" && r.Code == 201 &&
+			!strings.Contains(r.URI, "dryRun")
 	})
 	deleted := s.podsWritten(start, "delete")
 	if want := 3 + len(deleted); len(made) < 3*(rounds+1) || len(made) > want+rounds {
 		t.Errorf("%d pods were created and %d deleted for %d rolls of three", len(made), len(deleted), rounds)
 	}
 	d := s.workload("deployments", "proxy")
-	if revision := d.Str("metadata", "annotations", "deployment.kubernetes.io/revision"); revision != fmt.Sprint(rounds+1) {
+	if revision := d.Str("metadata", "annotations",
+		"deployment.kubernetes.io/revision"); revision != fmt.Sprint(rounds+1) {
 		t.Errorf("the proxy is at revision %s after %d restarts", revision, rounds)
 	}
 	if n := s.restarts("proxy"); n != rounds {

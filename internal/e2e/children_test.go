@@ -46,14 +46,17 @@ var childKinds = []childKind{
 		`"spec":{"replicas":1,"serviceName":"x",` + workload + `}`, `{"spec":{"replicas":2}}`,
 		`"spec":{"serviceName":"y",` + workload + `}`},
 	{kube.Resource{Group: "apps", Version: "v1", Plural: "daemonsets", Kind: "DaemonSet"},
-		`"spec":{"minReadySeconds":1,` + workload + `}`, `{"spec":{"minReadySeconds":5}}`, `"spec":{` + otherWorkload + `}`},
+		`"spec":{"minReadySeconds":1,` + workload + `}`, `{"spec":{"minReadySeconds":5}}`,
+		`"spec":{` + otherWorkload + `}`},
 	{kube.Resource{Version: "v1", Plural: "services", Kind: "Service"},
-		`"spec":{"selector":{"a":"b"},"ports":[{"name":"p","port":80,"protocol":"TCP"}]}`, `{"spec":{"selector":{"a":"c"}}}`,
+		`"spec":{"selector":{"a":"b"},"ports":[{"name":"p","port":80,"protocol":"TCP"}]}`,
+		`{"spec":{"selector":{"a":"c"}}}`,
 		`"spec":{"clusterIP":"None","selector":{"a":"b"},"ports":[{"name":"p","port":80,"protocol":"TCP"}]}`},
 	{kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"},
 		`"data":{"k":"v"},"immutable":false`, `{"data":{"k":"w"}}`, ""},
 	{kube.Resource{Version: "v1", Plural: "secrets", Kind: "Secret"},
-		`"data":{"k":"dg=="},"type":"Opaque"`, `{"data":{"k":"dw=="}}`, `"data":{"k":"dg=="},"type":"example.com/other"`},
+		`"data":{"k":"dg=="},"type":"Opaque"`, `{"data":{"k":"dw=="}}`,
+		`"data":{"k":"dg=="},"type":"example.com/other"`},
 	{kube.Resource{Version: "v1", Plural: "serviceaccounts", Kind: "ServiceAccount"},
 		`"automountServiceAccountToken":false,"imagePullSecrets":[{"name":"s"}]`,
 		`{"automountServiceAccountToken":true}`, ""},
@@ -88,7 +91,8 @@ var childKinds = []childKind{
 		`{"metadata":{"labels":{"app.kubernetes.io/name":"other"}}}`,
 		`"spec":{"accessModes":["ReadWriteMany"],"resources":{"requests":{"storage":"1024Mi"}}}`},
 	{kube.Resource{Group: "example.com", Version: "v1", Plural: "pages", Kind: "Page"},
-		`"spec":{"text":"hello","replicas":1}`, `{"spec":{"text":"defaced"}}`, `"spec":{"text":"hello","replicas":"many"}`},
+		`"spec":{"text":"hello","replicas":1}`, `{"spec":{"text":"defaced"}}`,
+		`"spec":{"text":"hello","replicas":"many"}`},
 }
 
 // The engine of package apply on a real server, with each kind that people make children of: created and settled with
@@ -96,7 +100,8 @@ var childKinds = []childKind{
 // it is not declared any more.
 func TestChildrenOfAllKinds(t *testing.T) {
 	s := newScope(t)
-	if err := applyFiles(s.c, filepath.Join(repository, "internal", "operator", "testdata", "pages.yaml")); err != nil {
+	if err := applyFiles(s.c, filepath.Join(repository, "internal", "operator", "testdata",
+		"pages.yaml")); err != nil {
 		t.Fatal(err)
 	}
 	s.Kubectl("wait", "--for=condition=Established", "crd/pages.example.com", "--timeout=60s")
@@ -154,8 +159,9 @@ func newParent(s *Scope, r kube.Resource) *parent {
 		s.Fatal(err)
 	}
 	p.Kubectl("create", "configmap", "owner")
-	p.owner = apply.Owner{Resource: kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}, Namespace: p.NS,
-		Name: "owner", UID: p.get("/api/v1/namespaces/" + p.NS + "/configmaps/owner").UID()}
+	p.owner = apply.Owner{Resource: kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"},
+		Namespace: p.NS,
+		Name:      "owner", UID: p.get("/api/v1/namespaces/" + p.NS + "/configmaps/owner").UID()}
 	p.restart()
 	return p
 }
@@ -295,7 +301,8 @@ func TestNodePortsThatAreUsedUpAreWaitedForTogether(t *testing.T) {
 		return p.child(name, `"spec":{"type":"`+kind+`","selector":{"a":"b"},"ports":[{"port":80,"protocol":"TCP"}]}`)
 	}
 	round := func(changed string) (got []string) {
-		report := p.engine.Apply(p.Context(), p.owner, []apply.Child{service("a", "NodePort"), service("b", "NodePort"),
+		report := p.engine.Apply(p.Context(), p.owner, []apply.Child{service("a", "NodePort"),
+			service("b", "NodePort"),
 			service("c", changed), service("d", "ClusterIP")}, false)
 		for _, r := range report.Children {
 			got = append(got, r.Outcome.String())
@@ -321,7 +328,8 @@ func TestNodePortsThatAreUsedUpAreWaitedForTogether(t *testing.T) {
 		t.Errorf("writes %q, want none before a minute has passed", w)
 	}
 	p.restart() // without the memory that there are none
-	if r := p.engine.Apply(p.Context(), p.owner, []apply.Child{service("e", "LoadBalancer")}, false).Children[0]; r.Outcome != apply.Exhausted {
+	if r := p.engine.Apply(p.Context(), p.owner, []apply.Child{service("e", "LoadBalancer")},
+		false).Children[0]; r.Outcome != apply.Exhausted {
 		t.Errorf("a POST: %v %s %v", r.Outcome, r.Message, r.Err)
 	}
 	t.Logf("writes: %q", p.writes())

@@ -32,12 +32,12 @@ type Cluster struct {
 	processes []*Process // all that were started, for the logs
 }
 
-// startLimit bounds the start of each component. Seen: 3 s for all of them on an idle machine of two cores. It only ends what will never
-// work, so it is long enough for a machine that is busy with something else.
+// startLimit bounds the start of each component. Seen: 3 s for all of them on an idle machine of two cores. It only
+// ends what will never work, so it is long enough for a machine that is busy with something else.
 const startLimit = 4 * time.Minute
 
-// StartControlPlane starts etcd and a kube-apiserver and nothing that would write by itself: no controllers, no nodes. That is what
-// the differential test needs.
+// StartControlPlane starts etcd and a kube-apiserver and nothing that would write by itself: no controllers, no nodes.
+// That is what the differential test needs.
 //
 // The API server gets the flags besides its own.
 func StartControlPlane(ctx context.Context, bins Binaries, flags ...string) (c *Cluster, err error) {
@@ -63,9 +63,9 @@ func StartControlPlane(ctx context.Context, bins Binaries, flags ...string) (c *
 	return c, c.StartAPIServer(ctx)
 }
 
-// StartCluster starts a control plane and, once prepare has run, the controller manager, the scheduler and kwok with one node.
-// prepare is the place to install CRDs: the garbage collector learns the kinds that exist when it starts at once, and
-// later ones only every 30 s.
+// StartCluster starts a control plane and, once prepare has run, the controller manager, the scheduler and kwok with
+// one node. prepare is the place to install CRDs: the garbage collector learns the kinds that exist when it starts at
+// once, and later ones only every 30 s.
 func StartCluster(ctx context.Context, bins Binaries, prepare func(*Cluster) error) (*Cluster, error) {
 	c, err := StartControlPlane(ctx, bins)
 	if err != nil {

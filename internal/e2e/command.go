@@ -25,7 +25,8 @@ func (r Result) String() string {
 // commandLimit bounds a command that should end by itself. kubectl's own waits are given shorter limits by the tests.
 const commandLimit = 6 * time.Minute
 
-// runCommand runs argv to its end. An exit code is a result, not an error; an error is that it could not run or did not end.
+// runCommand runs argv to its end. An exit code is a result, not an error; an error is that it could not run or did
+// not end.
 func runCommand(ctx context.Context, env []string, stdin string, argv ...string) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandLimit)
 	defer cancel()
@@ -36,7 +37,8 @@ func runCommand(ctx context.Context, env []string, stdin string, argv ...string)
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && (ctx.Err() != nil || !errors.As(err, &exit)) {
-		return Result{}, fmt.Errorf("run %s: %w\n%s", strings.Join(argv, " "), errors.Join(err, ctx.Err()), stderr.String())
+		return Result{}, fmt.Errorf("run %s: %w\n%s", strings.Join(argv, " "), errors.Join(err, ctx.Err()),
+			stderr.String())
 	}
 	return Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: cmd.ProcessState.ExitCode()}, nil
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// kubeControllers are the loops that the stories need. Naming them saves the start of forty others. node-lifecycle removes the
-// not-ready taint of the fake node.
+// kubeControllers are the loops that the stories need. Naming them saves the start of forty others. node-lifecycle
+// removes the not-ready taint of the fake node.
 var kubeControllers = []string{
 	"deployment-controller", "replicaset-controller", "statefulset-controller", "daemonset-controller",
 	"garbage-collector-controller", "namespace-controller", "node-lifecycle-controller",
@@ -38,7 +38,8 @@ func (c *Cluster) restartControllers(ctx context.Context) error {
 	return c.runControllers(ctx)
 }
 
-// runControllers starts the controller manager, the scheduler and kwok, and returns when a Deployment becomes a ready pod.
+// runControllers starts the controller manager, the scheduler and kwok, and returns when a Deployment becomes a ready
+// pod.
 func (c *Cluster) runControllers(ctx context.Context) error {
 	kubeconfigs := map[string]string{}
 	for _, u := range []User{controllerManager, scheduler, kwok} {
@@ -87,8 +88,8 @@ const trialDeployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":
 	"selector":{"matchLabels":{"app":"trial"}},
 	"template":{"metadata":{"labels":{"app":"trial"}},"spec":{"containers":[{"name":"main","image":"x"}]}}}}`
 
-// tryOut returns when a new Deployment has become a ready pod, and is gone again with all that belongs to it: then the controllers, the
-// scheduler, the node and the garbage collector have all caught up.
+// tryOut returns when a new Deployment has become a ready pod, and is gone again with all that belongs to it: then the
+// controllers, the scheduler, the node and the garbage collector have all caught up.
 func (c *Cluster) tryOut(ctx context.Context, manager *Process) error {
 	const deployments = "/apis/apps/v1/namespaces/kube-system/deployments"
 	if _, err := c.Admin.Create(ctx, deployments, trialDeployment); err != nil {

@@ -37,7 +37,8 @@ type Step struct {
 	Events int
 	// ToEnd makes the step a watch that is read until the server ends it.
 	ToEnd bool
-	// Only keeps what has one of these names in the lists of a discovery document: the embedded server has fewer kinds.
+	// Only keeps what has one of these names in the lists of a discovery document: the embedded server has fewer
+	// kinds.
 	Only []string
 	// Until repeats the step until the answer holds that text: for what a server does some time after it said yes.
 	Until string
@@ -58,9 +59,11 @@ var comparedHeaders = []string{"Content-Type", "Cache-Control", "Retry-After", "
 // stepLimit bounds one request. A real server waits three seconds for a revision that has not come yet.
 const stepLimit = 2 * time.Minute
 
-// RunScript runs all steps against one server. A step whose capture fails ends it, because nothing after it would make sense.
+// RunScript runs all steps against one server. A step whose capture fails ends it, because nothing after it would make
+// sense.
 func RunScript(ctx context.Context, api *API, s Script) ([]Answer, error) {
-	_, err := api.Create(ctx, "/api/v1/namespaces", Object{"apiVersion": "v1", "kind": "Namespace", "metadata": Object{"name": s.Name}})
+	_, err := api.Create(ctx, "/api/v1/namespaces", Object{"apiVersion": "v1", "kind": "Namespace",
+		"metadata": Object{"name": s.Name}})
 	if err != nil {
 		return nil, fmt.Errorf("create namespace %s: %w", s.Name, err)
 	}
@@ -112,7 +115,8 @@ func sendStep(ctx context.Context, api *API, step Step, vars map[string]string) 
 		header.Set("Content-Type", or(step.Type, "application/json"))
 	}
 	header.Set("Accept", or(step.Accept, "application/json"))
-	resp, err := api.send(ctx, or(step.Method, http.MethodGet), substitute(step.Path, vars), header, []byte(substitute(step.Body, vars)))
+	resp, err := api.send(ctx, or(step.Method, http.MethodGet), substitute(step.Path, vars), header,
+		[]byte(substitute(step.Body, vars)))
 	if err != nil {
 		return Answer{}, err
 	}
@@ -179,7 +183,8 @@ func or(s, otherwise string) string {
 	return s
 }
 
-// Allowance permits one difference between the two servers, for a reason. Each that is not needed any more fails the test.
+// Allowance permits one difference between the two servers, for a reason. Each that is not needed any more fails the
+// test.
 type Allowance struct {
 	Script string `json:"script"` // "*" for all
 	Step   string `json:"step"`   // "*" for all
@@ -203,7 +208,8 @@ func ReadAllowances(path string) ([]*Allowance, error) {
 	}
 	for _, a := range all {
 		if a.Script == "" || a.Step == "" || a.Path == "" || a.Why == "" {
-			return nil, fmt.Errorf("read the allowed differences in %s: script, step, path and why are needed: %+v", path, a)
+			return nil, fmt.Errorf("read the allowed differences in %s: script, step, path and why are needed: %+v",
+				path, a)
 		}
 	}
 	return all, nil

@@ -81,7 +81,8 @@ func installForScripts(t *testing.T, api *API) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := api.Do(ctx, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "application/yaml", string(crd)); err != nil {
+	if _, err := api.Do(ctx, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "application/yaml",
+		string(crd)); err != nil {
 		t.Fatal(err)
 	}
 	Eventually(t, settle, "WebServers are served", func() (bool, string) {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The examples are to be applied as they are, and their roles have to be enough: skiff runs here with the rights that they grant and no
-// others.
+// The examples are to be applied as they are, and their roles have to be enough: skiff runs here with the rights that
+// they grant and no others.
 
 // tokenUser is a service account, as a user with a token of the API server's.
 func (s *Scope) tokenUser(namespace, account string) User {
@@ -18,7 +18,8 @@ func (s *Scope) tokenUser(namespace, account string) User {
 // restartedAt is the annotation of a restart, "" before the first one.
 func (s *Scope) restartedAt(deployment string) string {
 	s.Helper()
-	return s.Deployment(deployment).Str("spec", "template", "metadata", "annotations", "kubectl.kubernetes.io/restartedAt")
+	return s.Deployment(deployment).Str("spec", "template", "metadata", "annotations",
+		"kubectl.kubernetes.io/restartedAt")
 }
 
 // noForbidden reports what the server has refused.
@@ -36,7 +37,8 @@ func TestTheExamplesWorkWithTheRightsOfTheExampleRole(t *testing.T) {
 	if err := applyFiles(s.c, example("rbac.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	sk := startSkiffAs(t, s, s.tokenUser("skiff", "skiff"), "--controllers", "redis,restart", "-v", "9") // all that it can say must be without secrets
+	// all that it can say must be without secrets
+	sk := startSkiffAs(t, s, s.tokenUser("skiff", "skiff"), "--controllers", "redis,restart", "-v", "9")
 
 	s.Kubectl("apply", "-f", example("webserver.yaml"), "-f", example("redis.yaml"))
 	s.Kubectl("wait", "--for=condition=Ready", "webserver/web", "redis/cache", "--timeout=4m")
@@ -51,14 +53,17 @@ func TestTheExamplesWorkWithTheRightsOfTheExampleRole(t *testing.T) {
 	s.Kubectl("scale", "webserver/web", "--replicas=2")
 	s.Kubectl("delete", "service", "web-service")
 	s.Kubectl("label", "pod", "cache-1", "app.kubernetes.io/managed-by-")
-	s.Kubectl("delete", "pod", "cache-0", "--wait=false") // kwok is quick: kubectl would take the new pod for the old one and wait for ever
-	s.waitText([]string{"restarted by RestartTrigger predixy: pod cache-0 replaced"}, "events", "--for", "deployment/predixy")
+	// kwok is quick: kubectl would take the new pod for the old one and wait for ever
+	s.Kubectl("delete", "pod", "cache-0", "--wait=false")
+	s.waitText([]string{"restarted by RestartTrigger predixy: pod cache-0 replaced"}, "events", "--for",
+		"deployment/predixy")
 	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=4m")
 	s.waitChildren("web", "nginx:1.23.1", 2)
 	s.Kubectl("scale", "redis/cache", "--replicas=2")
 	s.waitRedis("cache", "redis:7-alpine", 2)
 
-	s.Kubectl("delete", "-f", example("webserver.yaml"), "-f", example("redis.yaml"), "-f", example("restarttrigger.yaml"), "--timeout=4m")
+	s.Kubectl("delete", "-f", example("webserver.yaml"), "-f", example("redis.yaml"), "-f",
+		example("restarttrigger.yaml"), "--timeout=4m")
 	noForbidden(s, sk.Log())
 }
 
@@ -93,7 +98,10 @@ func TestTheSidecarExampleWorksWithTheRightsOfItsRole(t *testing.T) {
 	waitReady(t, sk)
 
 	s.Kubectl("run", "redis-0", "--image=redis:7-alpine", "--labels=app=redis-cluster")
-	Eventually(s, settle, "the proxy is restarted", func() (bool, string) { return s.restartedAt("predixy") != "", s.Deployment("predixy").String() })
+	Eventually(s, settle, "the proxy is restarted", func() (bool, string) {
+		return s.restartedAt("predixy") != "",
+			s.Deployment("predixy").String()
+	})
 	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=4m")
 	noForbidden(s, sk.Log())
 	if err := sk.Terminate(); err != nil {

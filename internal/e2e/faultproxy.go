@@ -21,8 +21,8 @@ import (
 	"time"
 )
 
-// FaultProxy is an HTTPS proxy in front of an API server that does to requests and answers what bad networks, load balancers and
-// overloaded servers do. It does so until Calm is called.
+// FaultProxy is an HTTPS proxy in front of an API server that does to requests and answers what bad networks, load
+// balancers and overloaded servers do. It does so until Calm is called.
 type FaultProxy struct {
 	Server string // URL
 	CAFile string
@@ -51,8 +51,8 @@ var faults = []string{
 
 const faultPercent = 3
 
-// StartFaultProxy starts one. seed decides the faults, as far as the order of requests repeats itself. caFile is the target's; its own
-// goes into a file of the directory.
+// StartFaultProxy starts one. seed decides the faults, as far as the order of requests repeats itself. caFile is the
+// target's; its own goes into a file of the directory.
 func StartFaultProxy(target, caFile, dir string, seed uint64) (*FaultProxy, error) {
 	to, err := url.Parse(target)
 	if err != nil {
@@ -63,7 +63,8 @@ func StartFaultProxy(target, caFile, dir string, seed uint64) (*FaultProxy, erro
 		return nil, err
 	}
 	p := &FaultProxy{rng: rand.New(rand.NewPCG(seed, 0)), counts: map[string]int{}, CAFile: dir + "/fault-proxy.crt"}
-	p.upstream = &http.Transport{TLSClientConfig: api.http.Transport.(*http.Transport).TLSClientConfig, ForceAttemptHTTP2: true}
+	p.upstream = &http.Transport{TLSClientConfig: api.http.Transport.(*http.Transport).TLSClientConfig,
+		ForceAttemptHTTP2: true}
 	p.http = httptest.NewUnstartedServer(&httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(to) },
 		Transport:     p,
@@ -114,7 +115,8 @@ func (p *FaultProxy) draw(r *http.Request, n int) (fault string, number int) {
 		return "", 0
 	}
 	fault = faults[i]
-	if fault == "repeated" && r.Method != http.MethodGet && r.Method != http.MethodDelete || fault == "repeated" && r.URL.Query().Has("watch") {
+	if fault == "repeated" && r.Method != http.MethodGet && r.Method != http.MethodDelete || fault == "repeated" &&
+		r.URL.Query().Has("watch") {
 		return "", 0
 	}
 	p.counts[fault]++
@@ -131,9 +133,11 @@ func (p *FaultProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	case "refused":
 		return nil, errFault
 	case "unavailable":
-		return statusAnswer(r, http.StatusServiceUnavailable, "the server is currently unable to handle the request"), nil
+		return statusAnswer(r, http.StatusServiceUnavailable, "the server is currently unable to handle the request"),
+			nil
 	case "internal":
-		return statusAnswer(r, http.StatusInternalServerError, "an error on the server has prevented the request from succeeding"), nil
+		return statusAnswer(r, http.StatusInternalServerError,
+			"an error on the server has prevented the request from succeeding"), nil
 	case "bad gateway":
 		resp := answer(r, http.StatusBadGateway, "<html><body><h1>502 Bad Gateway</h1></body></html>")
 		resp.Header.Set("Content-Type", "text/html")
@@ -212,7 +216,8 @@ func pause(ctx context.Context, milliseconds int) error {
 
 func answer(r *http.Request, code int, body string) *http.Response {
 	return &http.Response{StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
-		Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(body)), Body: io.NopCloser(strings.NewReader(body))}
+		Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(body)),
+		Body: io.NopCloser(strings.NewReader(body))}
 }
 
 func statusAnswer(r *http.Request, code int, message string) *http.Response {

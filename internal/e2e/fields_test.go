@@ -93,7 +93,8 @@ func tableKinds() []tableKind {
 	for _, k := range kinds.Builtin() {
 		out = append(out, tableKind{k.APIVersion(), k.Kind})
 	}
-	return append(out, tableKind{"v1", "Binding"}, tableKind{"v1", "DeleteOptions"}, tableKind{"autoscaling/v1", "Scale"})
+	return append(out, tableKind{"v1", "Binding"}, tableKind{"v1", "DeleteOptions"},
+		tableKind{"autoscaling/v1", "Scale"})
 }
 
 // schemas are those of all OpenAPI documents, by name.
@@ -103,7 +104,8 @@ type schemas map[string]Object
 func (s schemas) of(k tableKind) string {
 	for name, schema := range s {
 		for _, gvk := range schema.List("x-kubernetes-group-version-kind") {
-			if strings.TrimPrefix(gvk.Str("group")+"/"+gvk.Str("version"), "/") == k.apiVersion && gvk.Str("kind") == k.kind {
+			if strings.TrimPrefix(gvk.Str("group")+"/"+gvk.Str("version"), "/") == k.apiVersion &&
+				gvk.Str("kind") == k.kind {
 				return name
 			}
 		}
@@ -120,7 +122,8 @@ const tableHead = `# The fields of the built-in kinds as a Kubernetes v1.36 serv
 # name=4 is the number of the field in protobuf; name=2.4 is field 4 of field 2, a struct that JSON does not show.
 `
 
-// goTypes are the Go types of the built-in kinds and all that they are made of, by the names that the table has for them.
+// goTypes are the Go types of the built-in kinds and all that they are made of, by the names that the table has for
+// them.
 func goTypes() map[string]reflect.Type {
 	found := map[string]reflect.Type{}
 	var walk func(reflect.Type)
@@ -145,13 +148,18 @@ func goTypes() map[string]reflect.Type {
 	}
 	//lint:ignore SA1019 a server still serves Endpoints, and so does the embedded one
 	endpoints := corev1.Endpoints{}
-	for _, root := range []any{corev1.ConfigMap{}, endpoints, corev1.Event{}, corev1.Namespace{}, corev1.Node{}, corev1.Pod{}, corev1.Secret{},
-		corev1.ServiceAccount{}, corev1.Service{}, appsv1.ControllerRevision{}, appsv1.DaemonSet{}, appsv1.Deployment{}, appsv1.ReplicaSet{},
+	for _, root := range []any{corev1.ConfigMap{}, endpoints, corev1.Event{}, corev1.Namespace{}, corev1.Node{},
+		corev1.Pod{}, corev1.Secret{},
+		corev1.ServiceAccount{}, corev1.Service{}, appsv1.ControllerRevision{}, appsv1.DaemonSet{},
+		appsv1.Deployment{}, appsv1.ReplicaSet{},
 		appsv1.StatefulSet{}, rbacv1.ClusterRoleBinding{}, rbacv1.ClusterRole{}, rbacv1.RoleBinding{}, rbacv1.Role{},
-		autoscalingv2.HorizontalPodAutoscaler{}, coordinationv1.Lease{}, eventsv1.Event{}, apiextensionsv1.CustomResourceDefinition{},
-		corev1.Binding{}, metav1.DeleteOptions{}, autoscalingv1.Scale{}, autoscalingv1.HorizontalPodAutoscaler{}, authenticationv1.SelfSubjectReview{},
+		autoscalingv2.HorizontalPodAutoscaler{}, coordinationv1.Lease{}, eventsv1.Event{},
+		apiextensionsv1.CustomResourceDefinition{},
+		corev1.Binding{}, metav1.DeleteOptions{}, autoscalingv1.Scale{}, autoscalingv1.HorizontalPodAutoscaler{},
+		authenticationv1.SelfSubjectReview{},
 		authorizationv1.SelfSubjectAccessReview{}, authorizationv1.SelfSubjectRulesReview{},
-		corev1.PersistentVolumeClaim{}, batchv1.CronJob{}, batchv1.Job{}, networkingv1.Ingress{}, networkingv1.IngressClass{},
+		corev1.PersistentVolumeClaim{}, batchv1.CronJob{}, batchv1.Job{}, networkingv1.Ingress{},
+		networkingv1.IngressClass{},
 		networkingv1.NetworkPolicy{}, policyv1.PodDisruptionBudget{}} {
 		walk(reflect.TypeOf(root))
 	}
@@ -168,7 +176,8 @@ func zeroMark(t reflect.Type, field string) (string, error) {
 		if name != field {
 			continue
 		}
-		omitted := strings.Contains(options, "omitzero") || strings.Contains(options, "omitempty") && f.Type.Kind() != reflect.Struct
+		omitted := strings.Contains(options, "omitzero") || strings.Contains(options, "omitempty") &&
+			f.Type.Kind() != reflect.Struct
 		mark := ""
 		if !omitted {
 			mark = "!"
@@ -259,13 +268,15 @@ func (s schemas) word(v Object) (word, refers string) {
 	}
 	if ref := v.Str("$ref"); ref != "" {
 		name := strings.TrimPrefix(ref, "#/components/schemas/")
-		if special := map[string]string{"Time": "time", "MicroTime": "micro-time", "Quantity": "quantity", "IntOrString": "int-or-string"}[name[strings.LastIndexByte(name, '.')+1:]]; special != "" {
+		if special := map[string]string{"Time": "time", "MicroTime": "micro-time", "Quantity": "quantity",
+			"IntOrString": "int-or-string"}[name[strings.LastIndexByte(name, '.')+1:]]; special != "" {
 			return special, ""
 		}
 		if unions[short(name)] != nil {
 			return "any:" + short(name), name
 		}
-		if s[name]["properties"] == nil && (s[name].Str("type") != "object" || strings.HasSuffix(name, "FieldsV1") || strings.HasSuffix(name, "RawExtension")) {
+		if s[name]["properties"] == nil && (s[name].Str("type") != "object" || strings.HasSuffix(name, "FieldsV1") ||
+			strings.HasSuffix(name, "RawExtension")) {
 			return "any", ""
 		}
 		return short(name), name
@@ -281,7 +292,8 @@ func (s schemas) word(v Object) (word, refers string) {
 		word, refers = s.word(objectAt(v, "additionalProperties"))
 		return "map:" + word, refers
 	case "string":
-		return cmp.Or(map[string]string{"byte": "bytes", "date-time": "time", "int-or-string": "int-or-string"}[v.Str("format")], kind), ""
+		return cmp.Or(map[string]string{"byte": "bytes", "date-time": "time",
+			"int-or-string": "int-or-string"}[v.Str("format")], kind), ""
 	case "integer":
 		return cmp.Or(v.Str("format"), "int64"), ""
 	case "number":
@@ -292,11 +304,15 @@ func (s schemas) word(v Object) (word, refers string) {
 	return "any", ""
 }
 
-// unions are the types of which JSON shows one field, without its name: the OpenAPI documents do not say which those are.
+// unions are the types of which JSON shows one field, without its name: the OpenAPI documents do not say which those
+// are.
 var unions = map[string]map[string]any{
-	"apiextensions.v1.JSONSchemaPropsOrArray":       {"schema": jsonSchema, "jSONSchemas": map[string]any{"type": "array", "items": jsonSchema}},
-	"apiextensions.v1.JSONSchemaPropsOrBool":        {"schema": jsonSchema, "allows": map[string]any{"type": "boolean"}},
-	"apiextensions.v1.JSONSchemaPropsOrStringArray": {"schema": jsonSchema, "property": map[string]any{"type": "array", "items": map[string]any{"type": "string"}}},
+	"apiextensions.v1.JSONSchemaPropsOrArray": {"schema": jsonSchema,
+		"jSONSchemas": map[string]any{"type": "array", "items": jsonSchema}},
+	"apiextensions.v1.JSONSchemaPropsOrBool": {"schema": jsonSchema,
+		"allows": map[string]any{"type": "boolean"}},
+	"apiextensions.v1.JSONSchemaPropsOrStringArray": {"schema": jsonSchema,
+		"property": map[string]any{"type": "array", "items": map[string]any{"type": "string"}}},
 }
 
 var jsonSchema = map[string]any{"$ref": "#/components/schemas/io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"}

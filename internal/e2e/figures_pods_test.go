@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// figureUnrelatedPods measures what 10,000 pods that skiff has nothing to do with cost it: memory and CPU until it is ready, then what
-// follows from their changes.
+// figureUnrelatedPods measures what 10,000 pods that skiff has nothing to do with cost it: memory and CPU until it is
+// ready, then what follows from their changes.
 func figureUnrelatedPods(t *testing.T, table *figureTable) {
 	s := figureScope(t)
 	kubeconfig, err := s.c.Kubeconfig(admin)
@@ -40,7 +40,8 @@ func figureUnrelatedPods(t *testing.T, table *figureTable) {
 	before := usageOf(t, run)
 	table.add("`skiff run`, one RestartTrigger"+what+": ready", "after %s with %s of CPU; RSS %s, peak %s",
 		seconds(took), seconds(before.CPU), megabytes(before.RSS), megabytes(before.Peak))
-	restart, took := startMeasured(t, s.c, kubeconfig, "restart", "restart", "-n", s.NS, "--selector", "app=redis-cluster", "--target", "deployment/proxy")
+	restart, took := startMeasured(t, s.c, kubeconfig, "restart", "restart", "-n", s.NS, "--selector",
+		"app=redis-cluster", "--target", "deployment/proxy")
 	Eventually(t, settle, "skiff restart has stored its state", func() (bool, string) {
 		d := s.workload("deployments", "proxy")
 		return d.Str("metadata", "annotations", "skiff.dev/restart-state") != "", d.String()
@@ -62,8 +63,10 @@ func figureUnrelatedPods(t *testing.T, table *figureTable) {
 		before Usage
 	}{{"`skiff run`", run, before}, {"`skiff restart`", restart, restartBefore}} {
 		now := usageOf(t, m.sk)
-		table.add(m.name+what, "%s of CPU (%.0f µs for each); RSS %s before, %s after, peak %s", seconds(now.CPU-m.before.CPU),
-			float64((now.CPU-m.before.CPU).Microseconds())/float64(changes), megabytes(m.before.RSS), megabytes(now.RSS), megabytes(now.Peak))
+		table.add(m.name+what, "%s of CPU (%.0f µs for each); RSS %s before, %s after, peak %s",
+			seconds(now.CPU-m.before.CPU),
+			float64((now.CPU-m.before.CPU).Microseconds())/float64(changes), megabytes(m.before.RSS),
+			megabytes(now.RSS), megabytes(now.Peak))
 	}
 	table.add("requests of both meanwhile", "%s", requests)
 	for _, sk := range []*Skiff{run, restart} {
@@ -73,26 +76,30 @@ func figureUnrelatedPods(t *testing.T, table *figureTable) {
 	}
 }
 
-// unrelatedPod is a pod as a busy cluster has them, of about 9 KB with what the server adds. It is on a node that does not exist, so
-// that nothing plays it, and belongs to an owner, so that the garbage collector leaves it alone.
+// unrelatedPod is a pod as a busy cluster has them, of about 9 KB with what the server adds. It is on a node that does
+// not exist, so that nothing plays it, and belongs to an owner, so that the garbage collector leaves it alone.
 func unrelatedPod(i int, owner Object) Object {
 	app := fmt.Sprintf("app-%d", i%50)
 	container := func(name string, settings int) Object {
 		var env []Object
 		for e := range settings {
-			env = append(env, Object{"name": fmt.Sprintf("SETTING_%d", e), "value": fmt.Sprintf("the value of setting %d for %s", e, app)})
+			env = append(env, Object{"name": fmt.Sprintf("SETTING_%d", e),
+				"value": fmt.Sprintf("the value of setting %d for %s", e, app)})
 		}
 		probe := Object{"httpGet": Object{"path": "/healthz", "port": 8080}, "periodSeconds": 10}
 		return Object{"name": name, "image": "registry.example.com/team/" + app + "/" + name + ":v1.2.3", "env": env,
-			"ports":         []Object{{"name": name, "containerPort": 8080 + len(name)}},
-			"resources":     Object{"requests": Object{"cpu": "100m", "memory": "128Mi"}, "limits": Object{"cpu": "500m", "memory": "256Mi"}},
+			"ports": []Object{{"name": name, "containerPort": 8080 + len(name)}},
+			"resources": Object{"requests": Object{"cpu": "100m", "memory": "128Mi"},
+				"limits": Object{"cpu": "500m", "memory": "256Mi"}},
 			"livenessProbe": probe, "readinessProbe": probe}
 	}
 	return Object{"apiVersion": "v1", "kind": "Pod",
 		"metadata": Object{"name": unrelatedName(i),
-			"labels":      Object{"app": app, "pod-template-hash": "7d4b9c6f5d", "team": fmt.Sprintf("team-%d", i%20), "tier": "backend", "version": "v1.2.3"},
+			"labels": Object{"app": app, "pod-template-hash": "7d4b9c6f5d", "team": fmt.Sprintf("team-%d", i%20),
+				"tier": "backend", "version": "v1.2.3"},
 			"annotations": Object{"prometheus.io/scrape": "true", "checksum/config": fmt.Sprintf("%064x", i)},
-			"ownerReferences": []Object{{"apiVersion": "v1", "kind": "ConfigMap", "name": owner.Name(), "uid": owner.UID(),
+			"ownerReferences": []Object{{"apiVersion": "v1", "kind": "ConfigMap", "name": owner.Name(),
+				"uid":        owner.UID(),
 				"controller": true}}},
 		"spec": Object{"nodeName": "elsewhere", "containers": []Object{container("main", 16), container("proxy", 8)}}}
 }
@@ -110,19 +117,24 @@ func unrelatedStatus(i int, ready string) Object {
 		conditions = append(conditions, c)
 	}
 	for _, name := range []string{"main", "proxy"} {
-		containers = append(containers, Object{"name": name, "ready": ready == "True", "started": true, "restartCount": 0,
-			"image": "registry.example.com/team/" + name + ":v1.2.3", "imageID": fmt.Sprintf("registry.example.com/team/%s@sha256:%064x", name, i),
-			"containerID": fmt.Sprintf("containerd://%064x", i), "state": Object{"running": Object{"startedAt": "2026-11-01T10:00:01Z"}}})
+		containers = append(containers, Object{"name": name, "ready": ready == "True", "started": true,
+			"restartCount": 0,
+			"image":        "registry.example.com/team/" + name + ":v1.2.3",
+			"imageID":      fmt.Sprintf("registry.example.com/team/%s@sha256:%064x", name, i),
+			"containerID":  fmt.Sprintf("containerd://%064x", i),
+			"state":        Object{"running": Object{"startedAt": "2026-11-01T10:00:01Z"}}})
 	}
 	ip := fmt.Sprintf("10.%d.%d.%d", 100+i>>16, i>>8&255, i&255)
-	return Object{"status": Object{"phase": "Running", "conditions": conditions, "containerStatuses": containers, "hostIP": "192.168.0.1",
-		"podIP": ip, "podIPs": []Object{{"ip": ip}}, "qosClass": "Burstable", "startTime": "2026-11-01T10:00:00Z"}}
+	return Object{"status": Object{"phase": "Running", "conditions": conditions, "containerStatuses": containers,
+		"hostIP": "192.168.0.1",
+		"podIP":  ip, "podIPs": []Object{{"ip": ip}}, "qosClass": "Burstable", "startTime": "2026-11-01T10:00:00Z"}}
 }
 
 // fillPods makes the unrelated pods, and returns how large one of them is in JSON.
 func fillPods(t *testing.T, s *Scope) (size int) {
 	t.Helper()
-	owner, err := s.c.Admin.Create(t.Context(), "/api/v1/namespaces/"+s.NS+"/configmaps", Object{"metadata": Object{"name": "owner"}})
+	owner, err := s.c.Admin.Create(t.Context(), "/api/v1/namespaces/"+s.NS+"/configmaps",
+		Object{"metadata": Object{"name": "owner"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,11 +153,13 @@ func fillPods(t *testing.T, s *Scope) (size int) {
 
 // setUnrelated writes the status of an unrelated pod, as its kubelet would.
 func setUnrelated(ctx context.Context, s *Scope, i int, ready string) error {
-	_, err := s.c.Admin.Do(ctx, http.MethodPatch, s.podPath(unrelatedName(i))+"/status", "application/strategic-merge-patch+json", unrelatedStatus(i, ready))
+	_, err := s.c.Admin.Do(ctx, http.MethodPatch, s.podPath(unrelatedName(i))+"/status",
+		"application/strategic-merge-patch+json", unrelatedStatus(i, ready))
 	return err
 }
 
-// churnPods changes the status of figureChurn unrelated pods a second for figureWindow, and returns how many it changed.
+// churnPods changes the status of figureChurn unrelated pods a second for figureWindow, and returns how many it
+// changed.
 func churnPods(t *testing.T, s *Scope) int {
 	t.Helper()
 	tick := time.NewTicker(time.Second / figureChurn)

@@ -17,8 +17,8 @@ import (
 	"skiff/internal/simulate"
 )
 
-// figureRedisReal measures 1,000 Redis of one pod each on the real control plane: until they are there, while they rest, and when their
-// pods are deleted.
+// figureRedisReal measures 1,000 Redis of one pod each on the real control plane: until they are there, while they
+// rest, and when their pods are deleted.
 func figureRedisReal(t *testing.T, table *figureTable) {
 	s := figureScope(t)
 	makeRedises(t, s.c.Admin, s.NS)
@@ -35,7 +35,8 @@ func figureRedisReal(t *testing.T, table *figureTable) {
 	begin, before := time.Now(), usageOf(t, sk)
 	s.waitMoment(figureWindow)
 	now := usageOf(t, sk)
-	table.add(fmt.Sprintf("the same at rest for %.0f s", figureWindow.Seconds()), "requests: %s; %s of CPU; RSS %s, peak %s",
+	table.add(fmt.Sprintf("the same at rest for %.0f s", figureWindow.Seconds()),
+		"requests: %s; %s of CPU; RSS %s, peak %s",
 		countRequests(s.skiffRequests(begin, func(Request) bool { return true })), seconds(now.CPU-before.CPU),
 		megabytes(now.RSS), megabytes(now.Peak))
 
@@ -43,7 +44,8 @@ func figureRedisReal(t *testing.T, table *figureTable) {
 	seen := deletePods(t, s)
 	what := fmt.Sprintf("a pod is deleted, %d times: ", len(seen))
 	table.add(what+"DELETED to ADDED on a watch", "%s", distribution(seen))
-	table.add(what+"end of the DELETE to arrival of skiff's POST, in the audit log", "%s", distribution(deleteToPost(t, s, begin)))
+	table.add(what+"end of the DELETE to arrival of skiff's POST, in the audit log", "%s",
+		distribution(deleteToPost(t, s, begin)))
 	if err := sk.Terminate(); err != nil {
 		t.Error(err)
 	}
@@ -83,7 +85,8 @@ func figureRedisFake(t *testing.T, table *figureTable) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := runCommand(t.Context(), nil, "", binary, "crds", "install", "--kubeconfig", path); err != nil || r.Code != 0 {
+	if r, err := runCommand(t.Context(), nil, "", binary, "crds", "install", "--kubeconfig", path); err != nil ||
+		r.Code != 0 {
 		t.Fatalf("install the CRDs: %v %v", err, r)
 	}
 	makeRedises(t, api, "default")
@@ -127,14 +130,15 @@ func redisName(i int) string { return fmt.Sprintf("r%04d", i) }
 func makeRedises(t *testing.T, api *API, namespace string) {
 	t.Helper()
 	parallel(t, figureRedises, func(ctx context.Context, i int) error {
-		_, err := api.Create(ctx, "/apis/skiff.dev/v1alpha1/namespaces/"+namespace+"/redis", Object{"apiVersion": "skiff.dev/v1alpha1",
-			"kind": "Redis", "metadata": Object{"name": redisName(i)}, "spec": Object{"port": 6379, "num": 1}})
+		_, err := api.Create(ctx, "/apis/skiff.dev/v1alpha1/namespaces/"+namespace+"/redis",
+			Object{"apiVersion": "skiff.dev/v1alpha1",
+				"kind": "Redis", "metadata": Object{"name": redisName(i)}, "spec": Object{"port": 6379, "num": 1}})
 		return err
 	})
 }
 
-// figureLook is how often it is looked whether all is done: a list of all Redis, or the whole audit log, is much work beside that which
-// is measured.
+// figureLook is how often it is looked whether all is done: a list of all Redis, or the whole audit log, is much work
+// beside that which is measured.
 const figureLook = 2 * time.Second
 
 // waitRedises returns when all Redis are Ready.
@@ -158,8 +162,8 @@ func waitRedises(t *testing.T, api *API, namespace string) {
 	})
 }
 
-// quiet returns the requests once none but watches has come for ten seconds: what follows from the last change is then through,
-// Events included.
+// quiet returns the requests once none but watches has come for ten seconds: what follows from the last change is then
+// through, Events included.
 func quiet(t *testing.T, since time.Time, requests func() []Request) (all []Request) {
 	t.Helper()
 	tick := time.NewTicker(figureLook)
@@ -173,7 +177,8 @@ func quiet(t *testing.T, since time.Time, requests func() []Request) (all []Requ
 				last = r.Received
 			}
 		}
-		return time.Since(last) > 10*time.Second, fmt.Sprintf("%d requests, the last %s ago", len(all), time.Since(last))
+		return time.Since(last) > 10*time.Second, fmt.Sprintf("%d requests, the last %s ago", len(all),
+			time.Since(last))
 	})
 	return all
 }
@@ -191,17 +196,21 @@ func rowsOfRedis(table *figureTable, where string, start time.Time, requests []R
 		}
 	}
 	what := fmt.Sprintf("%d Redis with num 1 on %s: ", figureRedises, where)
-	table.add(what+"all pods made", "%d after %s, the last status after %s", made, seconds(lastPod.Sub(start)), seconds(lastWrite.Sub(start)))
-	table.add(what+"requests for each", "%.2f: %s", float64(len(requests))/figureRedises, countRequests(requests).perObject(figureRedises))
+	table.add(what+"all pods made", "%d after %s, the last status after %s", made, seconds(lastPod.Sub(start)),
+		seconds(lastWrite.Sub(start)))
+	table.add(what+"requests for each", "%.2f: %s", float64(len(requests))/figureRedises,
+		countRequests(requests).perObject(figureRedises))
 	table.add(what+"`skiff run`", "%s of CPU; RSS %s, peak %s", seconds(u.CPU), megabytes(u.RSS), megabytes(u.Peak))
 }
 
 // fakeRequests are skiff's requests to the embedded server in the words of the audit log.
 func fakeRequests(server *fakeapi.Server, since time.Time) (out []Request) {
-	verbs := map[string]string{http.MethodPost: "create", http.MethodPatch: "patch", http.MethodDelete: "delete", http.MethodPut: "update", http.MethodGet: "get"}
+	verbs := map[string]string{http.MethodPost: "create", http.MethodPatch: "patch", http.MethodDelete: "delete",
+		http.MethodPut: "update", http.MethodGet: "get"}
 	for _, r := range server.Requests() {
 		path := strings.Split(strings.Trim(r.Path, "/"), "/")
-		request := Request{Received: r.Time, Answered: r.Done, UserAgent: r.UserAgent, Verb: verbs[r.Method], URI: r.Path, Code: r.Status}
+		request := Request{Received: r.Time, Answered: r.Done, UserAgent: r.UserAgent, Verb: verbs[r.Method],
+			URI: r.Path, Code: r.Status}
 		if !BySkiff(request) || r.Time.Before(since) {
 			continue
 		}
@@ -228,7 +237,8 @@ func fakeRequests(server *fakeapi.Server, since time.Time) (out []Request) {
 	return out
 }
 
-// deletePods deletes the pod of one Redis after the other, and returns the times from DELETED to ADDED as a watch shows them.
+// deletePods deletes the pod of one Redis after the other, and returns the times from DELETED to ADDED as a watch
+// shows them.
 func deletePods(t *testing.T, s *Scope) (latencies []time.Duration) {
 	t.Helper()
 	type seen struct {
@@ -238,7 +248,8 @@ func deletePods(t *testing.T, s *Scope) (latencies []time.Duration) {
 	events := make(chan seen, figureDeletions) // so that the times are not those of a slow reader
 	collection := "/api/v1/namespaces/" + s.NS + "/pods"
 	version := s.get(collection+"?limit=1").Str("metadata", "resourceVersion")
-	resp, err := s.c.Admin.send(t.Context(), http.MethodGet, collection+"?watch=true&resourceVersion="+version, nil, nil)
+	resp, err := s.c.Admin.send(t.Context(), http.MethodGet, collection+"?watch=true&resourceVersion="+version, nil,
+		nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +282,8 @@ func deletePods(t *testing.T, s *Scope) (latencies []time.Duration) {
 	}
 	for i := range figureDeletions {
 		name := redisName(i) + "-0"
-		if _, err := s.c.Admin.Do(t.Context(), http.MethodDelete, s.podPath(name), "application/json", `{"gracePeriodSeconds":0}`); err != nil {
+		if _, err := s.c.Admin.Do(t.Context(), http.MethodDelete, s.podPath(name), "application/json",
+			`{"gracePeriodSeconds":0}`); err != nil {
 			t.Fatal(err)
 		}
 		deleted := next("DELETED", name)
@@ -280,10 +292,14 @@ func deletePods(t *testing.T, s *Scope) (latencies []time.Duration) {
 	return latencies
 }
 
-// deleteToPost is the same from inside: from when the API server had answered the DELETE to when skiff's POST of that pod arrived.
+// deleteToPost is the same from inside: from when the API server had answered the DELETE to when skiff's POST of that
+// pod arrived.
 func deleteToPost(t *testing.T, s *Scope, since time.Time) (latencies []time.Duration) {
 	t.Helper()
-	requests, err := s.c.Requests(since, func(r Request) bool { return r.Resource == "pods" && r.Namespace == s.NS && r.Code < 300 })
+	requests, err := s.c.Requests(since, func(r Request) bool {
+		return r.Resource == "pods" && r.Namespace == s.NS &&
+			r.Code < 300
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

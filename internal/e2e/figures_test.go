@@ -15,7 +15,8 @@ import (
 )
 
 // figures asks for TestFigures, which takes minutes and whose result is a table and not a verdict.
-var figures = flag.Bool("figures", false, "run TestFigures: measure memory, CPU, requests and latencies, and print a table")
+var figures = flag.Bool("figures", false, "run TestFigures: measure memory, CPU, requests and latencies, and print "+
+	"a table")
 
 // Sizes of what is measured.
 const (
@@ -60,7 +61,10 @@ func figureScope(t *testing.T) *Scope {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := StartCluster(t.Context(), bins, func(c *Cluster) error { return applyFiles(c, filepath.Join(repository, "crds")) })
+	c, err := StartCluster(t.Context(), bins, func(c *Cluster) error {
+		return applyFiles(c,
+			filepath.Join(repository, "crds"))
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,8 +114,8 @@ func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 
-// parallel calls do for 0 to n-1 from sixteen goroutines, which keeps two cores and the API server busy, and fails the test with the
-// first error.
+// parallel calls do for 0 to n-1 from sixteen goroutines, which keeps two cores and the API server busy, and fails the
+// test with the first error.
 func parallel(t *testing.T, n int, do func(ctx context.Context, i int) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -140,7 +144,8 @@ func parallel(t *testing.T, n int, do func(ctx context.Context, i int) error) {
 	}
 }
 
-// requestCounts are numbers of requests by verb and resource, such as "patch redis/status"; one that was refused has its code, too.
+// requestCounts are numbers of requests by verb and resource, such as "patch redis/status"; one that was refused has
+// its code, too.
 type requestCounts map[string]int
 
 func countRequests(requests []Request) requestCounts {
@@ -158,12 +163,15 @@ func countRequests(requests []Request) requestCounts {
 	return counts
 }
 
-// perObject is "1.00 create pods, 2.01 patch redis/status; 6 others", the most frequent first. The others are the watches and whatever
-// else came to less than one request for a hundred objects.
+// perObject is "1.00 create pods, 2.01 patch redis/status; 6 others", the most frequent first. The others are the
+// watches and whatever else came to less than one request for a hundred objects.
 func (c requestCounts) perObject(objects int) string {
 	var parts []string
 	others := 0
-	for _, kind := range slices.SortedFunc(maps.Keys(c), func(a, b string) int { return cmp.Or(cmp.Compare(c[b], c[a]), cmp.Compare(a, b)) }) {
+	for _, kind := range slices.SortedFunc(maps.Keys(c), func(a,
+		b string) int {
+		return cmp.Or(cmp.Compare(c[b], c[a]), cmp.Compare(a, b))
+	}) {
 		if each := float64(c[kind]) / float64(objects); each >= 0.01 {
 			parts = append(parts, fmt.Sprintf("%.2f %s", each, kind))
 		} else {

@@ -12,8 +12,8 @@ import (
 )
 
 // Group is a process group that cannot outlive this process, however this process ends: returning, a panic, go test's
-// timeout, an interrupt or a kill -9. Its leader is a shell that reads from a pipe which only we hold open; when we are gone
-// the read ends and the shell kills its whole group, itself included.
+// timeout, an interrupt or a kill -9. Its leader is a shell that reads from a pipe which only we hold open; when we
+// are gone the read ends and the shell kills its whole group, itself included.
 type Group struct {
 	leader *exec.Cmd
 	leash  io.Closer
@@ -131,5 +131,6 @@ func (p *Process) Log() string {
 // Tail is the path of the log and its last n lines.
 func (p *Process) Tail(n int) string {
 	lines := strings.Split(strings.TrimRight(p.Log(), "\n"), "\n")
-	return fmt.Sprintf("--- %s: last lines of %s\n%s\n", p.Name, p.LogPath, strings.Join(lines[max(0, len(lines)-n):], "\n"))
+	return fmt.Sprintf("--- %s: last lines of %s\n%s\n", p.Name, p.LogPath,
+		strings.Join(lines[max(0, len(lines)-n):], "\n"))
 }

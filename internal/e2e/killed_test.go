@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// killSeed runs a failing TestSkiffIsKilledAtRandomTimes with the same operations and waits again, as far as a real control plane
-// repeats itself.
+// killSeed runs a failing TestSkiffIsKilledAtRandomTimes with the same operations and waits again, as far as a real
+// control plane repeats itself.
 var killSeed = flag.Uint64("kill-seed", 0, "seed of TestSkiffIsKilledAtRandomTimes; 0: a new one")
 
 // killedOperations is what issue 3 asks for.
 const killedOperations = 20
 
-// skiff dies by kill -9 at a random time after each of 20 operations that scale or roll a WebServer and a Redis, and is started again
-// at once. In the end the world is what was asked for last, and nothing of somebody else was touched.
+// skiff dies by kill -9 at a random time after each of 20 operations that scale or roll a WebServer and a Redis, and
+// is started again at once. In the end the world is what was asked for last, and nothing of somebody else was touched.
 func TestSkiffIsKilledAtRandomTimes(t *testing.T) {
 	s := newScope(t)
 	seed := *killSeed
@@ -28,7 +28,8 @@ func TestSkiffIsKilledAtRandomTimes(t *testing.T) {
 	life := startLives(t, s)
 
 	// In the way of a scale-up, and not ours.
-	s.Apply("apiVersion: v1\nkind: Pod\nmetadata: {name: stranger-0, labels: {app.kubernetes.io/managed-by: skiff}}\nspec: {containers: [{name: own, image: own}]}\n")
+	s.Apply("apiVersion: v1\nkind: Pod\nmetadata: {name: stranger-0, labels: {app.kubernetes.io/managed-by: " +
+		"skiff}}\nspec: {containers: [{name: own, image: own}]}\n")
 	stranger := s.get("/api/v1/namespaces/" + s.NS + "/pods/stranger-0").UID()
 	s.Apply(RedisManifest("stranger", "port: 6370, num: 2"))
 	s.Apply(WebServerManifest("web", "image: nginx:1.0, replicas: 1"))
@@ -41,20 +42,24 @@ func TestSkiffIsKilledAtRandomTimes(t *testing.T) {
 		} else {
 			webImage, cacheImage = fmt.Sprintf("nginx:1.%d", i), fmt.Sprintf("redis:7.%d", i)
 		}
-		s.Kubectl("patch", "webserver", "web", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"image":%q,"replicas":%d}}`, webImage, webReplicas))
-		s.Kubectl("patch", "redis", "cache", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"image":%q,"num":%d}}`, cacheImage, cacheNum))
+		s.Kubectl("patch", "webserver", "web", "--type=merge", "-p",
+			fmt.Sprintf(`{"spec":{"image":%q,"replicas":%d}}`, webImage, webReplicas))
+		s.Kubectl("patch", "redis", "cache", "--type=merge", "-p",
+			fmt.Sprintf(`{"spec":{"image":%q,"num":%d}}`, cacheImage, cacheNum))
 		// From before the first request to after the last one: a roll of four pods takes about two seconds here.
 		life.endAfter(time.Duration(random.Int64N(int64(2 * time.Second))))
 	}
 	if n := len(s.skiffRequests(life.began, s.writesHere)); n < 2*killedOperations {
-		t.Errorf("only %d writes before the last kill: skiff was killed before it did anything, and this has shown nothing", n)
+		t.Errorf("only %d writes before the last kill: skiff was killed before it did anything, and this has shown "+
+			"nothing", n)
 	} else {
 		t.Logf("%d writes before the last kill", n)
 	}
 	s.waitChildren("web", webImage, webReplicas)
 	s.waitCondition("web", "Ready", "True")
 	s.waitRedis("cache", cacheImage, cacheNum)
-	if now := s.get("/api/v1/namespaces/" + s.NS + "/pods/stranger-0"); now.UID() != stranger || now.At("metadata", "deletionTimestamp") != nil {
+	if now := s.get("/api/v1/namespaces/" + s.NS + "/pods/stranger-0"); now.UID() != stranger ||
+		now.At("metadata", "deletionTimestamp") != nil {
 		t.Errorf("the foreign pod was touched: %v", now)
 	}
 	wrong := s.skiffRequests(life.began, func(r Request) bool {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Load creates, changes and deletes WebServers in one namespace, and knows what has to be there in the end. A request that fails
-// because the server is away is sent again until its outcome is known.
+// Load creates, changes and deletes WebServers in one namespace, and knows what has to be there in the end. A request
+// that fails because the server is away is sent again until its outcome is known.
 type Load struct {
 	api        *API
 	namespace  string
@@ -71,10 +71,11 @@ func (l *Load) Run(ctx context.Context) error {
 	}
 }
 
-// change makes one random change: two of ten delete, four scale, four change the image; a name that is free is created. Names
-// are few, so that an object is also deleted and made again under its old name, but only after its children are gone:
-// when the controller manager misses a deletion and meets the name again with another uid, its garbage collector never finds out that
-// the old owner is gone, and the children stay for ever. That is Kubernetes' business and not what is tested here.
+// change makes one random change: two of ten delete, four scale, four change the image; a name that is free is
+// created. Names are few, so that an object is also deleted and made again under its old name, but only after its
+// children are gone: when the controller manager misses a deletion and meets the name again with another uid, its
+// garbage collector never finds out that the old owner is gone, and the children stay for ever. That is Kubernetes'
+// business and not what is tested here.
 func (l *Load) change() error {
 	name := fmt.Sprintf("load-%d", l.rng.IntN(25))
 	path := l.collection + "/" + name
@@ -117,7 +118,8 @@ func (l *Load) change() error {
 func (l *Load) occupied(name string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
-	for _, child := range []string{"/apis/apps/v1/namespaces/" + l.namespace + "/deployments/" + name, "/api/v1/namespaces/" + l.namespace + "/services/" + name + "-service"} {
+	for _, child := range []string{"/apis/apps/v1/namespaces/" + l.namespace + "/deployments/" + name,
+		"/api/v1/namespaces/" + l.namespace + "/services/" + name + "-service"} {
 		if _, err := l.api.Get(ctx, child); !IsCode(err, http.StatusNotFound) {
 			return true
 		}
@@ -142,8 +144,8 @@ func WebServerObject(name, image string, replicas int) Object {
 	}
 }
 
-// insist repeats a request until the server answered it. After a broken connection the request may have been carried out
-// already; doneCode is the answer that says so.
+// insist repeats a request until the server answered it. After a broken connection the request may have been carried
+// out already; doneCode is the answer that says so.
 func insist(doneCode int, send func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()

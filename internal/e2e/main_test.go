@@ -14,8 +14,8 @@ import (
 // repository is the root of skiff's module, seen from this package.
 var repository = filepath.Join("..", "..")
 
-// The suite shares one control plane and one skiff binary. They are made by the first test that asks, so that -run builds and
-// starts only what it needs; TestMain stops what was started.
+// The suite shares one control plane and one skiff binary. They are made by the first test that asks, so that -run
+// builds and starts only what it needs; TestMain stops what was started.
 var suite struct {
 	dir     string // for what is not a cluster's
 	cluster *Cluster
@@ -63,7 +63,10 @@ var kubectlPath = sync.OnceValues(func() (string, error) {
 	return bins.kubectl(context.Background(), ".")
 })
 
-var skiffBinary = sync.OnceValues(func() (string, error) { return BuildSkiff(context.Background(), repository, suite.dir) })
+var skiffBinary = sync.OnceValues(func() (string, error) {
+	return BuildSkiff(context.Background(), repository,
+		suite.dir)
+})
 
 var sharedCluster = sync.OnceValues(func() (*Cluster, error) {
 	bins, err := binaries()
@@ -72,7 +75,8 @@ var sharedCluster = sync.OnceValues(func() (*Cluster, error) {
 	}
 	c, err := StartCluster(context.Background(), bins, func(c *Cluster) error {
 		role := c.path("operator-role.yaml")
-		if err := os.WriteFile(role, []byte(grant("ClusterRole", "skiff-operator", operator.Name, allRights())), 0o600); err != nil {
+		if err := os.WriteFile(role, []byte(grant("ClusterRole", "skiff-operator", operator.Name, allRights())),
+			0o600); err != nil {
 			return err
 		}
 		return applyFiles(c, role, filepath.Join(repository, "crds"))

@@ -12,11 +12,12 @@ import (
 	"skiff/internal/operators/webserver"
 )
 
-// pickUp is how soon what was missing is picked up once it is there: skiff asks every ten seconds or so; the rest is room for a busy
-// machine.
+// pickUp is how soon what was missing is picked up once it is there: skiff asks every ten seconds or so; the rest is
+// room for a busy machine.
 const pickUp = time.Minute
 
-// skiff starts before the CRD exists: it says so, in the log and in /readyz?verbose, and picks the CRD up when it comes.
+// skiff starts before the CRD exists: it says so, in the log and in /readyz?verbose, and picks the CRD up when it
+// comes.
 func TestSkiffStartsBeforeTheCRD(t *testing.T) {
 	s := newScope(t)
 	t.Cleanup(func() { installCRDs(t, s) }) // whatever happens: the other tests need it
@@ -58,7 +59,10 @@ func TestSkiffStartsBeforeTheGrant(t *testing.T) {
 	start := time.Now()
 	sk := launchSkiff(t, s, kubeconfig)
 	waitParked(t, sk, "may not list and watch services;")
-	if n := len(s.skiffRequests(start, func(r Request) bool { return r.User == restricted.Name && r.Code == http.StatusForbidden })); n > 20 {
+	if n := len(s.skiffRequests(start, func(r Request) bool {
+		return r.User == restricted.Name &&
+			r.Code == http.StatusForbidden
+	})); n > 20 {
 		t.Errorf("%d refused requests within the first seconds", n)
 	}
 
@@ -74,25 +78,29 @@ func (s *Scope) grantRestricted(rights []kube.Right) {
 	manifest := grant("ClusterRole", "skiff-restricted", restricted.Name, rights)
 	s.Apply(manifest)
 	s.Cleanup(func() {
-		if r, err := s.kubectl.Run(noContext, manifest, "delete", "--ignore-not-found", "-f", "-"); err != nil || r.Code != 0 {
+		if r, err := s.kubectl.Run(noContext, manifest, "delete", "--ignore-not-found", "-f", "-"); err != nil ||
+			r.Code != 0 {
 			s.Errorf("take the grant back: %v %v", err, r)
 		}
 	})
 }
 
-// Two namespaces, one of them without rights: the other one works, the missing one is named once, and joins when it is granted.
+// Two namespaces, one of them without rights: the other one works, the missing one is named once, and joins when it is
+// granted.
 func TestSkiffWorksInTheNamespacesThatItMayWatch(t *testing.T) {
 	s := newScope(t)
 	other := s.NS + "-other"
 	s.Kubectl("create", "namespace", other)
 	t.Cleanup(func() {
-		if r, err := s.kubectl.Run(noContext, "", "delete", "namespace", other, "--wait=false"); err != nil || r.Code != 0 {
+		if r, err := s.kubectl.Run(noContext, "", "delete", "namespace", other, "--wait=false"); err != nil ||
+			r.Code != 0 {
 			t.Errorf("delete namespace %s: %v %v", other, err, r)
 		}
 	})
 	applyIn := func(namespace, manifest string) {
 		t.Helper()
-		if r, err := s.kubectl.Run(s.Context(), manifest, "-n", namespace, "apply", "-f", "-"); err != nil || r.Code != 0 {
+		if r, err := s.kubectl.Run(s.Context(), manifest, "-n", namespace, "apply", "-f", "-"); err != nil ||
+			r.Code != 0 {
 			t.Fatalf("apply in %s: %v %v", namespace, err, r)
 		}
 	}
@@ -121,8 +129,8 @@ func TestSkiffWorksInTheNamespacesThatItMayWatch(t *testing.T) {
 	})
 }
 
-// waitParked returns when skiff's log and /readyz?verbose name what is missing. /readyz is 200 then: waiting does not help,
-// and one wrong namespace must not block a rollout.
+// waitParked returns when skiff's log and /readyz?verbose name what is missing. /readyz is 200 then: waiting does not
+// help, and one wrong namespace must not block a rollout.
 func waitParked(t *testing.T, sk *Skiff, missing string) {
 	t.Helper()
 	Eventually(t, settle, "the log and /readyz?verbose name "+missing, func() (bool, string) {
@@ -130,7 +138,8 @@ func waitParked(t *testing.T, sk *Skiff, missing string) {
 			t.Fatalf("skiff ended with exit code %d\n%s", sk.ExitCode(), sk.Tail(20))
 		}
 		code, body, err := sk.probe("/readyz?verbose")
-		said := err == nil && code == http.StatusOK && strings.Contains(body, "not working: ") && strings.Contains(body, missing)
+		said := err == nil && code == http.StatusOK && strings.Contains(body, "not working: ") &&
+			strings.Contains(body, missing)
 		return said && len(sk.LogLines(missing)) > 0, body + errorText(err) + "\n" + sk.Tail(10)
 	})
 }

@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// normalizer replaces what two servers can never have in common (uids, resource versions, times, addresses) by symbols that
-// keep what must hold: the same uid is the same symbol, and resource versions keep their order.
+// normalizer replaces what two servers can never have in common (uids, resource versions, times, addresses) by symbols
+// that keep what must hold: the same uid is the same symbol, and resource versions keep their order.
 //
-// The version of an object becomes its rank among the versions of all objects of the script, so "it did not change" and "it is
-// later than" survive. The version of a list or a bookmark may lie above all objects, as other writers use up numbers; it
-// becomes the rank of the last object version that it covers.
+// The version of an object becomes its rank among the versions of all objects of the script, so "it did not change"
+// and "it is later than" survive. The version of a list or a bookmark may lie above all objects, as other writers use
+// up numbers; it becomes the rank of the last object version that it covers.
 type normalizer struct {
 	uids     map[string]string
 	versions []int // of objects, sorted, each once
@@ -54,7 +54,8 @@ func (n *normalizer) collect(v any) {
 				n.versions = append(n.versions, version)
 			}
 		}
-		if uid, ok := v["uid"].(string); ok && len(uid) == len("00000000-0000-0000-0000-000000000000") && n.uids[uid] == "" {
+		if uid, ok := v["uid"].(string); ok && len(uid) == len("00000000-0000-0000-0000-000000000000") &&
+			n.uids[uid] == "" {
 			n.uids[uid] = fmt.Sprintf("<uid %d>", len(n.uids)+1)
 		}
 		for _, key := range slices.Sorted(maps.Keys(v)) {
@@ -63,7 +64,8 @@ func (n *normalizer) collect(v any) {
 	}
 }
 
-// covers reports whether the object's version is not its own: a list, or the object of a bookmark, which has only that.
+// covers reports whether the object's version is not its own: a list, or the object of a bookmark, which has only
+// that.
 func covers(obj map[string]any) bool {
 	if strings.HasSuffix(Object(obj).Str("kind"), "List") {
 		return true
@@ -164,8 +166,8 @@ func (n *normalizer) text(key, s string) string {
 	return tooLarge.ReplaceAllString(s, "current: <now>")
 }
 
-// sortUnordered gives an order to what the real server itself orders by chance: the causes of a 422 (it walks over Go maps), also in
-// its message, managedFields entries of the same second, and what discovery lists.
+// sortUnordered gives an order to what the real server itself orders by chance: the causes of a 422 (it walks over Go
+// maps), also in its message, managedFields entries of the same second, and what discovery lists.
 func sortUnordered(v map[string]any) {
 	if entries, ok := v["managedFields"].([]any); ok {
 		slices.SortFunc(entries, func(a, b any) int { return strings.Compare(managedBy(a), managedBy(b)) })

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Object is a decoded JSON object. Its methods walk a path of field names and list indexes; what is not there is the zero value, so a
-// test reads as one line and a missing field shows up as a wrong value.
+// Object is a decoded JSON object. Its methods walk a path of field names and list indexes; what is not there is the
+// zero value, so a test reads as one line and a missing field shows up as a wrong value.
 type Object map[string]any
 
 // At is the value at path, or nil.

@@ -47,7 +47,10 @@ func testOtherWritersAreNotFought(s *Scope, _ *Skiff) {
 		}
 	}
 	untouched("after the edits")
-	if writes := s.skiffRequests(start, func(r Request) bool { return s.writesHere(r) && r.Subresource != "status" }); len(writes) > 0 {
+	if writes := s.skiffRequests(start, func(r Request) bool {
+		return s.writesHere(r) &&
+			r.Subresource != "status"
+	}); len(writes) > 0 {
 		s.Errorf("the edits of others made skiff write: %v", writes)
 	}
 
@@ -67,7 +70,8 @@ func testOurFieldsAreRestored(s *Scope, _ *Skiff) {
 	s.Kubectl("set", "image", "deployment/owned", "webserver=httpd:2")
 	s.Kubectl("scale", "deployment/owned", "--replicas=5")
 	s.waitChildren("owned", "nginx:1.23.1", 2)
-	s.Kubectl("patch", "service", "owned-service", "--type=json", "-p", `[{"op":"replace","path":"/spec/ports/0/nodePort","value":30023}]`)
+	s.Kubectl("patch", "service", "owned-service", "--type=json", "-p",
+		`[{"op":"replace","path":"/spec/ports/0/nodePort","value":30023}]`)
 	Eventually(s, settle, "the nodePort is 30022 again", func() (bool, string) {
 		svc := s.Service("owned-service")
 		return svc.Int("spec", "ports", "0", "nodePort") == 30022, svc.String()
@@ -94,14 +98,16 @@ func testForeignServiceIsLeftAlone(s *Scope, _ *Skiff) {
 		c = s.WebServer("taken").Condition("Ready")
 		return strings.Contains(c.Str("message"), "taken-service"), s.WebServer("taken").String()
 	})
-	if after := s.Service("taken-service"); after.Str("metadata", "resourceVersion") != before.Str("metadata", "resourceVersion") {
+	if after := s.Service("taken-service"); after.Str("metadata", "resourceVersion") != before.Str("metadata",
+		"resourceVersion") {
 		s.Errorf("the foreign Service was changed:\n%s\n%s", before, after)
 	}
 	if s.Deployment("taken") == nil {
 		s.Error("one foreign child should not keep skiff from making the other")
 	}
 	s.Kubectl("delete", "service", "taken-service")
-	s.Kubectl("wait", "--for=condition=Ready", "webserver/taken", "--timeout=4m") // its watch does not show foreign objects: it has to look again
+	// its watch does not show foreign objects: it has to look again
+	s.Kubectl("wait", "--for=condition=Ready", "webserver/taken", "--timeout=4m")
 	s.waitChildren("taken", "nginx:1.23.1", 1)
 }
 
@@ -116,7 +122,8 @@ func testForeignDeploymentIsLeftAlone(s *Scope, _ *Skiff) {
 		return strings.Contains(ws.Condition("Ready").Str("message"), "taken"), ws.String()
 	})
 	after := s.Deployment("taken")
-	if containerOf(after) != nil || after.ControllerUID() != "" || after.Int("metadata", "generation") != before.Int("metadata", "generation") {
+	if containerOf(after) != nil || after.ControllerUID() != "" ||
+		after.Int("metadata", "generation") != before.Int("metadata", "generation") {
 		s.Errorf("the foreign Deployment was changed: %s", after)
 	}
 }
@@ -129,7 +136,8 @@ func testRemovingReplicasKeepsTheCount(s *Scope, _ *Skiff) {
 	s.waitObserved("freed")
 	s.waitChildren("freed", "nginx:1.23.1", 3)
 	Eventually(s, settle, "skiff no longer owns replicas", func() (bool, string) {
-		return !owns(s.Deployment("freed"), "skiff", "f:spec", "f:replicas"), s.Kubectl("get", "deployment", "freed", "-o", "yaml", "--show-managed-fields")
+		return !owns(s.Deployment("freed"), "skiff", "f:spec", "f:replicas"),
+			s.Kubectl("get", "deployment", "freed", "-o", "yaml", "--show-managed-fields")
 	})
 	s.Kubectl("scale", "deployment/freed", "--replicas=1")
 	s.Kubectl("patch", "ws", "freed", "--type=merge", "-p", `{"spec":{"image":"nginx:1.25.0"}}`)
@@ -151,7 +159,8 @@ func owns(obj Object, manager string, field ...string) bool {
 
 func testRemovingAnEnvEntryRemovesIt(s *Scope, _ *Skiff) {
 	const b = canary + "-b" // nobody should put a password there, and everybody does: it must not get into a log
-	s.Apply(WebServerManifest("env", "image: nginx:1.23.1, replicas: 1, env: [{name: A, value: a}, {name: B, value: "+b+"}]"))
+	s.Apply(WebServerManifest("env", "image: nginx:1.23.1, replicas: 1, env: [{name: A, value: a}, {name: B, value: "+
+		""+b+"}]"))
 	s.waitChildren("env", "nginx:1.23.1", 1)
 	if env := envOf(s.Deployment("env")); env["A"] != "a" || env["B"] != b {
 		s.Fatalf("env is %v", env)

@@ -35,7 +35,8 @@ func TestProtobufIsReadAsJSONIs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			envelope, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: k.apiVersion, Kind: k.kind}, Raw: raw}).Marshal()
+			envelope, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: k.apiVersion, Kind: k.kind},
+				Raw: raw}).Marshal()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +66,8 @@ func TestProtobufIsReadAsJSONIs(t *testing.T) {
 	}
 }
 
-// filler sets all that it finds to something else than the zero value, the types that contain themselves two levels deep.
+// filler sets all that it finds to something else than the zero value, the types that contain themselves two levels
+// deep.
 type filler struct {
 	n     int
 	depth map[reflect.Type]int
@@ -99,7 +101,8 @@ func (f *filler) fill(v reflect.Value) {
 	case *apiextensionsv1.JSON:
 		p.Raw = fmt.Appendf(nil, `[%d,null,{"a":"b"}]`, f.n)
 		return
-	case *apiextensionsv1.JSONSchemaPropsOrArray, *apiextensionsv1.JSONSchemaPropsOrBool, *apiextensionsv1.JSONSchemaPropsOrStringArray:
+	case *apiextensionsv1.JSONSchemaPropsOrArray, *apiextensionsv1.JSONSchemaPropsOrBool,
+		*apiextensionsv1.JSONSchemaPropsOrStringArray:
 		if f.depth[v.Type()] > 1 {
 			return
 		}

@@ -22,9 +22,8 @@ func readmeCommands(t *testing.T) (lines []string) {
 	return lines
 }
 
-// Whoever types what the README says, line by line, on `skiff dev`, sees each line succeed. Nothing of what skiff dev prints, at its
-// most talkative, is the secret of its kubeconfig.
-// Rules: AUTH-26
+// Whoever types what the README says, line by line, on `skiff dev`, sees each line succeed. Nothing of what skiff dev
+// prints, at its most talkative, is the secret of its kubeconfig. Rules: AUTH-26
 func TestReadmeOnSkiffDev(t *testing.T) {
 	s := newScope(t) // for a place to run things in; the cluster of this test is skiff dev
 	binary, err := skiffBinary()
@@ -36,7 +35,8 @@ func TestReadmeOnSkiffDev(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubeconfig := s.c.path("readme.kubeconfig")
-	dev, err := s.c.Start("readme", []string{"KUBECONFIG=", "HOME=" + s.c.Dir}, binary, "dev", "--kubeconfig-out", kubeconfig, "-v", "9")
+	dev, err := s.c.Start("readme", []string{"KUBECONFIG=", "HOME=" + s.c.Dir}, binary, "dev", "--kubeconfig-out",
+		kubeconfig, "-v", "9")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,8 @@ func TestReadmeOnSkiffDev(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := []string{"KUBECONFIG=" + kubeconfig, "KUBECACHEDIR=" + s.c.path("readme-cache"), "PATH=" + filepath.Dir(kubectl) + ":" + os.Getenv("PATH")}
+	env := []string{"KUBECONFIG=" + kubeconfig, "KUBECACHEDIR=" + s.c.path("readme-cache"),
+		"PATH=" + filepath.Dir(kubectl) + ":" + os.Getenv("PATH")}
 	for _, line := range readmeCommands(t) {
 		r, err := runCommand(t.Context(), env, "", "/bin/sh", "-c", "cd '"+root+"' && "+line)
 		if err != nil || r.Code != 0 {
@@ -60,7 +61,8 @@ func TestReadmeOnSkiffDev(t *testing.T) {
 		}
 		switch {
 		case strings.Contains(line, "describe redis") && !strings.Contains(r.Stdout, "created pod cache-0"),
-			strings.Contains(line, "events --for deployment/predixy") && !strings.Contains(r.Stdout, "restarted by RestartTrigger predixy: pod cache-0 replaced, new IP"):
+			strings.Contains(line, "events --for deployment/predixy") &&
+				!strings.Contains(r.Stdout, "restarted by RestartTrigger predixy: pod cache-0 replaced, new IP"):
 			t.Errorf("%s: %v", line, r)
 		}
 	}

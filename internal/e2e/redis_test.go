@@ -11,18 +11,20 @@ import (
 
 func (s *Scope) podPath(name string) string { return "/api/v1/namespaces/" + s.NS + "/pods/" + name }
 
-// waitMembers returns when a Redis is Ready for its present generation with exactly num pods of its own, each with the words in its
-// arguments or image.
+// waitMembers returns when a Redis is Ready for its present generation with exactly num pods of its own, each with the
+// words in its arguments or image.
 func (s *Scope) waitMembers(name string, num int, words ...string) {
 	s.Helper()
 	Eventually(s, 2*settle, fmt.Sprintf("%s has %d pods and is Ready", name, num), func() (bool, string) {
 		rd, pods := s.Redis(name), s.PodsOf(name)
 		ready := rd.Condition("Ready")
-		ok := len(pods) == num && ready.Str("status") == "True" && ready.Int("observedGeneration") == rd.Int("metadata", "generation") &&
+		ok := len(pods) == num && ready.Str("status") == "True" &&
+			ready.Int("observedGeneration") == rd.Int("metadata", "generation") &&
 			max(0, rd.Int("status", "replicas")) == num && max(0, rd.Int("status", "readyReplicas")) == num
 		for i, p := range pods {
 			text := fmt.Sprint(p.At("spec", "containers"))
-			ok = ok && p.Name() == fmt.Sprintf("%s-%d", name, i) && p.ControllerUID() == rd.UID() && p.Str("metadata", "deletionTimestamp") == ""
+			ok = ok && p.Name() == fmt.Sprintf("%s-%d", name, i) && p.ControllerUID() == rd.UID() &&
+				p.Str("metadata", "deletionTimestamp") == ""
 			for _, w := range words {
 				ok = ok && strings.Contains(text, w)
 			}
@@ -96,20 +98,24 @@ func testRedisArticleSample(s *Scope, _ *Skiff) {
 	rd := s.Redis("cache")
 	for i, m := range rd.List("status", "members") {
 		p := s.get(s.podPath(fmt.Sprintf("cache-%d", i)))
-		if m.Str("uid") != p.UID() || m.Str("ip") != p.Str("status", "podIP") || m.At("ready") != true || m.Str("revision") == "" {
+		if m.Str("uid") != p.UID() || m.Str("ip") != p.Str("status", "podIP") || m.At("ready") != true ||
+			m.Str("revision") == "" {
 			s.Errorf("member %d is %v, the pod %s", i, m, p)
 		}
 	}
 	Eventually(s, settle, "kubectl describe shows the Events", func() (bool, string) {
 		text := s.Kubectl("describe", "redis", "cache")
-		return strings.Contains(text, "CreatePod") && strings.Contains(text, "DeletePod") && strings.Contains(text, "created pods cache-0, cache-1, cache-2"), text
+		return strings.Contains(text, "CreatePod") && strings.Contains(text, "DeletePod") &&
+			strings.Contains(text, "created pods cache-0, cache-1, cache-2"), text
 	})
-	for field, word := range map[string]string{"redis": "caches", "redis.spec.port": "6380", "redis.status.members.uid": "successor"} {
+	for field, word := range map[string]string{"redis": "caches", "redis.spec.port": "6380",
+		"redis.status.members.uid": "successor"} {
 		if text := s.Kubectl("explain", field); !strings.Contains(text, word) {
 			s.Errorf("kubectl explain %s does not say %q:\n%s", field, word, text)
 		}
 	}
-	if text := s.Kubectl("get", "all", "-l", "app.kubernetes.io/managed-by=skiff", "-o", "name"); !strings.Contains(text, "pod/cache-0") || !strings.Contains(text, "service/cache") {
+	if text := s.Kubectl("get", "all", "-l", "app.kubernetes.io/managed-by=skiff", "-o",
+		"name"); !strings.Contains(text, "pod/cache-0") || !strings.Contains(text, "service/cache") {
 		s.Errorf("the children should carry the managed-by label, got %s", text)
 	}
 
@@ -137,7 +143,10 @@ func testRedisArticleSample(s *Scope, _ *Skiff) {
 // podsWritten are the names of the pods for which skiff has sent a verb, in order.
 func (s *Scope) podsWritten(since time.Time, verb string) (names []string) {
 	s.Helper()
-	for _, r := range s.skiffRequests(since, func(r Request) bool { return s.writesHere(r) && r.Resource == "pods" && r.Verb == verb && r.Code < 300 }) {
+	for _, r := range s.skiffRequests(since, func(r Request) bool {
+		return s.writesHere(r) && r.Resource == "pods" &&
+			r.Verb == verb && r.Code < 300
+	}) {
 		names = append(names, r.Name)
 	}
 	return names
@@ -148,7 +157,8 @@ func testRedisPodsComeBack(s *Scope, _ *Skiff) {
 	s.Apply(RedisManifest("healed", "port: 6379, num: 3"))
 	s.waitMembers("healed", 3)
 	start := time.Now()
-	watch, err := s.c.Start("get-w-"+s.NS, s.kubectl.env(), s.kubectl.argv([]string{"-n", s.NS, "get", "redis", "-w", "-o",
+	watch, err := s.c.Start("get-w-"+s.NS, s.kubectl.env(), s.kubectl.argv([]string{"-n", s.NS, "get", "redis", "-w",
+		"-o",
 		`jsonpath={.status.readyReplicas}{.status.conditions[?(@.type=="Ready")].status}{"\n"}`})...)
 	if err != nil {
 		s.Fatal(err)
@@ -160,7 +170,8 @@ func testRedisPodsComeBack(s *Scope, _ *Skiff) {
 		func() { s.Kubectl("delete", "pod", "healed-1", "--wait=false") },
 		func() { s.Kubectl("delete", "pod", "healed-1", "--wait=false", "--grace-period=0", "--force") },
 		func() {
-			s.Kubectl("patch", "pod", "healed-1", "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Failed","reason":"Evicted"}}`)
+			s.Kubectl("patch", "pod", "healed-1", "--subresource=status", "--type=merge", "-p",
+				`{"status":{"phase":"Failed","reason":"Evicted"}}`)
 		},
 	} {
 		before := s.get(s.podPath("healed-1")).UID()
@@ -171,13 +182,15 @@ func testRedisPodsComeBack(s *Scope, _ *Skiff) {
 	if shown := watch.Log(); strings.Count(shown, "2False") < 3 || strings.Contains(shown, "2True") {
 		s.Errorf("a pod was missing three times, and the status was %q", shown)
 	}
-	// How many were made is no measure: kwok deletes by name, and now and then hits the successor of the pod that it means.
+	// How many were made is no measure: kwok deletes by name, and now and then hits the successor of the pod that it
+	// means.
 	if met := s.skiffRequests(start, func(r Request) bool {
 		return r.Verb == "create" && r.Resource == "pods" && r.Namespace == s.NS && r.Code == http.StatusConflict
 	}); len(met) > 0 {
 		s.Errorf("skiff tried to make a pod that was there: %v", met)
 	}
-	// The label is what skiff's watch selects by: a pod that loses it vanishes from its sight, and must be found all the same.
+	// The label is what skiff's watch selects by: a pod that loses it vanishes from its sight, and must be found all
+	// the same.
 	before := s.get(s.podPath("healed-2")).UID()
 	s.Kubectl("label", "pod", "healed-2", "app.kubernetes.io/managed-by-")
 	Eventually(s, settle, "the label is back", func() (bool, string) {
@@ -220,7 +233,8 @@ func testRedisRolls(s *Scope, _ *Skiff) {
 			s.Errorf("%s: only %d pods were ready at some time", change.patch, fewest)
 		}
 		s.waitMembers("rolled", 3, change.word)
-		if order := s.podsWritten(start, "delete"); !slices.Equal(order, []string{"rolled-2", "rolled-1", "rolled-0"}) {
+		if order := s.podsWritten(start, "delete"); !slices.Equal(order,
+			[]string{"rolled-2", "rolled-1", "rolled-0"}) {
 			s.Errorf("%s: rolled %q, want the highest ordinal first", change.patch, order)
 		}
 		made := s.skiffRequests(start, func(r Request) bool {
@@ -231,8 +245,10 @@ func testRedisRolls(s *Scope, _ *Skiff) {
 			if made[i].Name == made[i+1].Name {
 				continue // kwok deletes by name, and now and then hits the successor of the pod that it means
 			}
-			if apart := made[i+1].Received.Sub(made[i].Received); apart < time.Second { // the condition that says since when is in whole seconds
-				s.Errorf("%s: %s followed %s after %s, with minReadySeconds: 2", change.patch, made[i+1].Name, made[i].Name, apart)
+			// the condition that says since when is in whole seconds
+			if apart := made[i+1].Received.Sub(made[i].Received); apart < time.Second {
+				s.Errorf("%s: %s followed %s after %s, with minReadySeconds: 2", change.patch, made[i+1].Name,
+					made[i].Name, apart)
 			}
 		}
 	}
@@ -246,10 +262,12 @@ func testRedisStuckRoll(s *Scope, _ *Skiff) {
 	s.Apply(RedisManifest("stuck", "port: 6379, num: 3"))
 	s.waitMembers("stuck", 3)
 	before := s.uidsOf("stuck")
-	s.Kubectl("patch", "redis", "stuck", "--type=merge", "-p", `{"spec":{"template":{"spec":{"nodeSelector":{"no":"where"}}}}}`)
+	s.Kubectl("patch", "redis", "stuck", "--type=merge", "-p",
+		`{"spec":{"template":{"spec":{"nodeSelector":{"no":"where"}}}}}`)
 	Eventually(s, settle, "Degraded says which pod and why", func() (bool, string) {
 		c := s.Redis("stuck").Condition("Degraded")
-		return c.Str("status") == "True" && c.Str("reason") == "Unschedulable" && strings.Contains(c.Str("message"), "stuck-2"), s.Redis("stuck").String()
+		return c.Str("status") == "True" && c.Str("reason") == "Unschedulable" &&
+			strings.Contains(c.Str("message"), "stuck-2"), s.Redis("stuck").String()
 	})
 	Throughout(s, 3*time.Second, "the others stay", func() (bool, string) {
 		now := s.uidsOf("stuck")
@@ -267,8 +285,10 @@ func testRedisStuckRoll(s *Scope, _ *Skiff) {
 func testRedisBadPort(s *Scope, _ *Skiff) {
 	for port, bound := range map[int]string{80: "6370", 6381: "6380"} {
 		_, err := s.c.Admin.Create(s.Context(), "/apis/skiff.dev/v1alpha1/namespaces/"+s.NS+"/redis", Object{
-			"apiVersion": "skiff.dev/v1alpha1", "kind": "Redis", "metadata": Object{"name": "bad"}, "spec": Object{"port": port, "num": 1}})
-		if !IsCode(err, http.StatusUnprocessableEntity) || !strings.Contains(err.Error(), "spec.port") || !strings.Contains(err.Error(), bound) {
+			"apiVersion": "skiff.dev/v1alpha1", "kind": "Redis", "metadata": Object{"name": "bad"},
+			"spec": Object{"port": port, "num": 1}})
+		if !IsCode(err, http.StatusUnprocessableEntity) || !strings.Contains(err.Error(), "spec.port") ||
+			!strings.Contains(err.Error(), bound) {
 			s.Errorf("port %d: want 422 that names spec.port and %s, got %v", port, bound, err)
 		}
 	}
@@ -280,7 +300,8 @@ func testForeignPodIsLeftAlone(s *Scope, _ *Skiff) {
 	s.Apply(RedisManifest("taken", "port: 6379, num: 3"))
 	Eventually(s, settle, "a condition names the foreign pod", func() (bool, string) {
 		rd := s.Redis("taken")
-		return rd.Condition("Ready").Str("reason") == "NameTaken" && strings.Contains(rd.Condition("Ready").Str("message"), "taken-1") &&
+		return rd.Condition("Ready").Str("reason") == "NameTaken" &&
+			strings.Contains(rd.Condition("Ready").Str("message"), "taken-1") &&
 			rd.Int("status", "readyReplicas") == 2, rd.String()
 	})
 	if p := s.get(s.podPath("taken-1")); p.UID() != uid || p.ControllerUID() != "" {
@@ -295,10 +316,12 @@ func testRedisRefusedTemplate(s *Scope, _ *Skiff) {
 	s.Apply(RedisManifest("refused", "port: 6379, num: 2"))
 	s.waitMembers("refused", 2)
 	before := s.uidsOf("refused")
-	s.Kubectl("patch", "redis", "refused", "--type=merge", "-p", `{"spec":{"template":{"spec":{"restartPolicy":"Sometimes"}}}}`)
+	s.Kubectl("patch", "redis", "refused", "--type=merge", "-p",
+		`{"spec":{"template":{"spec":{"restartPolicy":"Sometimes"}}}}`)
 	Eventually(s, settle, "Stalled says why", func() (bool, string) {
 		c := s.Redis("refused").Condition("Stalled")
-		return c.Str("status") == "True" && strings.Contains(c.Str("message"), "restartPolicy"), s.Redis("refused").String()
+		return c.Str("status") == "True" && strings.Contains(c.Str("message"), "restartPolicy"),
+			s.Redis("refused").String()
 	})
 	if now := s.uidsOf("refused"); fmt.Sprint(now) != fmt.Sprint(before) {
 		s.Errorf("pods were replaced: %v, now %v", before, now)

@@ -36,7 +36,8 @@ func TestRedisPodsThatEndAtOnce(t *testing.T) {
 	}
 	for name, end := range ends {
 		c := s.Redis(name).Condition("Degraded")
-		if c.Str("status") != "True" || !strings.Contains(c.Str("message"), name+"-0") || !strings.Contains(c.Str("message"), end.how) ||
+		if c.Str("status") != "True" || !strings.Contains(c.Str("message"), name+"-0") ||
+			!strings.Contains(c.Str("message"), end.how) ||
 			!strings.Contains(c.Str("message"), "pause") {
 			s.Errorf("%s: Degraded is %s", name, c)
 		}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The API server dies by kill -9 and comes back, twice, while WebServers are created, changed and deleted before, during and after. skiff
-// has to resume, miss nothing, make nothing twice, and must not storm the server.
+// The API server dies by kill -9 and comes back, twice, while WebServers are created, changed and deleted before,
+// during and after. skiff has to resume, miss nothing, make nothing twice, and must not storm the server.
 func TestAPIServerIsKilledUnderLoad(t *testing.T) {
 	s := newScope(t)
 	proxy, err := StartTCPProxy(strings.TrimPrefix(s.c.Server, "https://"))
@@ -18,7 +18,8 @@ func TestAPIServerIsKilledUnderLoad(t *testing.T) {
 	}
 	t.Cleanup(proxy.Close)
 	kubeconfig := s.c.path("proxied.kubeconfig")
-	if err := (Kubeconfig{Server: "https://" + proxy.Addr, CAFile: s.c.CAFile, Token: operator.Token}).Write(kubeconfig); err != nil {
+	if err := (Kubeconfig{Server: "https://" + proxy.Addr, CAFile: s.c.CAFile,
+		Token: operator.Token}).Write(kubeconfig); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { // whatever happens: the other tests need it
@@ -39,7 +40,8 @@ func TestAPIServerIsKilledUnderLoad(t *testing.T) {
 	steps := func(n int) {
 		t.Helper()
 		from := load.Steps()
-		Eventually(t, settle, fmt.Sprintf("%d more changes", n), func() (bool, string) { return load.Steps() >= from+n, fmt.Sprint(load.Steps()) })
+		Eventually(t, settle, fmt.Sprintf("%d more changes", n),
+			func() (bool, string) { return load.Steps() >= from+n, fmt.Sprint(load.Steps()) })
 	}
 	steps(40)
 	for range 2 {
@@ -66,8 +68,9 @@ func restartAPIServer(t *testing.T, s *Scope, proxy *TCPProxy) {
 	err := s.c.RestartAPIServer(t.Context(), func() {
 		before := proxy.Dials()
 		Throughout(t, away, "skiff dials with backoff", func() (bool, string) {
-			// Each of up to 40 WebServers that has work is tried eleven times in ten seconds, with a backoff that doubles from
-			// 5 ms, and each try may send three requests. Without a backoff there would be tens of thousands.
+			// Each of up to 40 WebServers that has work is tried eleven times in ten seconds, with a backoff that
+			// doubles from 5 ms, and each try may send three requests. Without a backoff there would be tens of
+			// thousands.
 			n := proxy.Dials() - before
 			return n < 1500, fmt.Sprintf("%d connections", n)
 		})
@@ -94,8 +97,9 @@ func waitWorld(t *testing.T, s *Scope, want map[string]wanted) {
 func compareWorld(s *Scope, want map[string]wanted) (problems []string, err error) {
 	found := map[string]map[string]Object{}
 	for kind, path := range map[string]string{
-		"webserver": "/apis/skiff.dev/v1alpha1/namespaces/" + s.NS + "/webservers", "deployment": "/apis/apps/v1/namespaces/" + s.NS + "/deployments",
-		"service": "/api/v1/namespaces/" + s.NS + "/services",
+		"webserver":  "/apis/skiff.dev/v1alpha1/namespaces/" + s.NS + "/webservers",
+		"deployment": "/apis/apps/v1/namespaces/" + s.NS + "/deployments",
+		"service":    "/api/v1/namespaces/" + s.NS + "/services",
 	} {
 		list, err := s.c.Admin.Get(s.Context(), path)
 		if err != nil {
@@ -106,7 +110,8 @@ func compareWorld(s *Scope, want map[string]wanted) (problems []string, err erro
 			found[kind][item.Name()] = item
 		}
 		if len(found[kind]) != len(want) {
-			problems = append(problems, fmt.Sprintf("%d objects of kind %s, want %d", len(found[kind]), kind, len(want)))
+			problems = append(problems, fmt.Sprintf("%d objects of kind %s, want %d", len(found[kind]), kind,
+				len(want)))
 		}
 	}
 	for name, w := range want {
@@ -117,17 +122,20 @@ func compareWorld(s *Scope, want map[string]wanted) (problems []string, err erro
 		case d.ControllerUID() != ws.UID() || svc.ControllerUID() != ws.UID():
 			problems = append(problems, name+": child of another owner")
 		case containerOf(d).Str("image") != w.image || d.Int("spec", "replicas") != w.replicas:
-			problems = append(problems, fmt.Sprintf("%s: %s x %d, want %v", name, containerOf(d).Str("image"), d.Int("spec", "replicas"), w))
-		case ws.Condition("Ready").Str("status") != "True" || ws.Int("status", "observedGeneration") != ws.Int("metadata", "generation"):
+			problems = append(problems, fmt.Sprintf("%s: %s x %d, want %v", name, containerOf(d).Str("image"),
+				d.Int("spec", "replicas"), w))
+		case ws.Condition("Ready").Str("status") != "True" ||
+			ws.Int("status", "observedGeneration") != ws.Int("metadata", "generation"):
 			problems = append(problems, name+": not Ready: "+Object{"status": ws.At("status")}.String())
 		}
 	}
 	return problems, nil
 }
 
-// noDuplicates checks that skiff did not create a child twice for one WebServer: names are unique at any time, but a child that
-// is made again and again would show up here. That happens when the mirror of the children is fresh and that of the WebServers is
-// not yet: a WebServer that was deleted meanwhile seems to lack its children, and the garbage collector takes each new one away.
+// noDuplicates checks that skiff did not create a child twice for one WebServer: names are unique at any time, but a
+// child that is made again and again would show up here. That happens when the mirror of the children is fresh and
+// that of the WebServers is not yet: a WebServer that was deleted meanwhile seems to lack its children, and the
+// garbage collector takes each new one away.
 func noDuplicates(t *testing.T, s *Scope, since time.Time) {
 	t.Helper()
 	deleted := s.skiffRequests(since, func(r Request) bool { return s.writesHere(r) && r.Verb == "delete" })
@@ -135,12 +143,18 @@ func noDuplicates(t *testing.T, s *Scope, since time.Time) {
 		t.Errorf("skiff deleted children that nobody asked it to: %v", deleted)
 	}
 	count := func(r Request) bool { return r.Code == 201 && r.Namespace == s.NS }
-	parents, err := s.c.Requests(since, func(r Request) bool { return count(r) && r.Resource == "webservers" && r.Verb == "create" })
+	parents, err := s.c.Requests(since, func(r Request) bool {
+		return count(r) && r.Resource == "webservers" &&
+			r.Verb == "create"
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, child := range []string{"deployments", "services"} {
-		made := s.skiffRequests(since, func(r Request) bool { return count(r) && r.Resource == child && r.Verb == "create" })
+		made := s.skiffRequests(since, func(r Request) bool {
+			return count(r) && r.Resource == child &&
+				r.Verb == "create"
+		})
 		// A create whose audit line died with the server leaves the numbers apart by one for each kill.
 		if len(made) > len(parents)+2 {
 			t.Errorf("%d %s created for %d WebServers", len(made), child, len(parents))
@@ -156,8 +170,8 @@ func boundedRequests(t *testing.T, s *Scope, since time.Time, steps int) {
 	if len(watches) > 60 {
 		t.Errorf("%d lists and watches for two restarts: %v", len(watches), watches)
 	}
-	// A change costs at most a create or an apply (with a look at managedFields before the first) for two children, and a few
-	// status writes while pods become ready.
+	// A change costs at most a create or an apply (with a look at managedFields before the first) for two children,
+	// and a few status writes while pods become ready.
 	writes := s.skiffRequests(since, func(r Request) bool { return r.Namespace == s.NS })
 	if limit := 15 * steps; len(writes) > limit {
 		t.Errorf("%d requests for %d changes, limit %d", len(writes), steps, limit)
@@ -168,7 +182,8 @@ func boundedRequests(t *testing.T, s *Scope, since time.Time, steps int) {
 // The token of a running skiff is rotated in its file, and the server forgets the old one.
 func TestTokenIsRotated(t *testing.T) {
 	s := newScope(t)
-	first, second := User{"rotating", canary + "-rotating-1", "system:masters"}, User{"rotating", canary + "-rotating-2", "system:masters"}
+	first, second := User{"rotating", canary + "-rotating-1", "system:masters"},
+		User{"rotating", canary + "-rotating-2", "system:masters"}
 	use := func(u User) {
 		t.Helper()
 		if err := s.c.SetUsers(append([]User{u}, clusterUsers...)); err != nil {
@@ -207,13 +222,15 @@ func TestTokenIsRotated(t *testing.T) {
 // Whoever watches the audit log of a cluster at rest sees nothing of skiff but its watches.
 func TestSteadyStateSendsNothingButWatches(t *testing.T) {
 	s := newScope(t)
-	Eventually(t, 2*settle, "the namespaces of earlier tests are gone, with what skiff does in them", func() (bool, string) {
-		all := s.get("/apis/skiff.dev/v1alpha1/webservers").List("items")
-		return len(all) == 0, fmt.Sprintf("%d WebServers", len(all))
-	})
+	Eventually(t, 2*settle, "the namespaces of earlier tests are gone, with what skiff does in them",
+		func() (bool, string) {
+			all := s.get("/apis/skiff.dev/v1alpha1/webservers").List("items")
+			return len(all) == 0, fmt.Sprintf("%d WebServers", len(all))
+		})
 	startSkiff(t, s)
 	for i := range 5 {
-		s.Apply(WebServerManifest(fmt.Sprintf("rest-%d", i), "image: nginx:1.23.1, replicas: 2, resources: {requests: {cpu: '0.5'}}, env: [{name: A, value: b}]"))
+		s.Apply(WebServerManifest(fmt.Sprintf("rest-%d", i),
+			"image: nginx:1.23.1, replicas: 2, resources: {requests: {cpu: '0.5'}}, env: [{name: A, value: b}]"))
 	}
 	for i := range 5 {
 		s.waitCondition(fmt.Sprintf("rest-%d", i), "Ready", "True")

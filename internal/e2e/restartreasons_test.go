@@ -10,8 +10,10 @@ import (
 
 // reasonTrigger is a RestartTrigger for one reason, on pods of redis-cluster.
 func reasonTrigger(name, reason, target string) string {
-	return fmt.Sprintf("apiVersion: skiff.dev/v1alpha1\nkind: RestartTrigger\nmetadata: {name: %s}\nspec: {source: {selector: {matchLabels: "+
-		"{app: redis-cluster}}, reasons: [%s]}, debounce: 1s, cooldown: 1s, targets: [{kind: Deployment, name: %s}]}\n", name, reason, target)
+	return fmt.Sprintf("apiVersion: skiff.dev/v1alpha1\nkind: RestartTrigger\nmetadata: {name: %s}\nspec: {source: "+
+		"{selector: {matchLabels: "+
+		"{app: redis-cluster}}, reasons: [%s]}, debounce: 1s, cooldown: 1s, targets: [{kind: Deployment, name: "+
+		"%s}]}\n", name, reason, target)
 }
 
 // restarts is how many restarts a trigger counts.
@@ -24,7 +26,8 @@ func (s *Scope) restarts(name string) int {
 func (s *Scope) waitRestarts(name string, n int) {
 	s.Helper()
 	Eventually(s, settle, fmt.Sprintf("%s has restarted %d times", name, n), func() (bool, string) {
-		return s.restarts(name) == n && s.restartTrigger(name).Condition("Ready").Str("status") == "True", s.restartTrigger(name).String()
+		return s.restarts(name) == n && s.restartTrigger(name).Condition("Ready").Str("status") == "True",
+			s.restartTrigger(name).String()
 	})
 }
 
@@ -52,16 +55,19 @@ func testRestartReasons(s *Scope, _ *Skiff) {
 		{"a container restarts", func() {
 			patch(`{"containerStatuses":[{"name":"redis","image":"redis:7","imageID":"","ready":true,"started":true,"restartCount":1,"state":{"running":{}}}]}`)
 		}, []string{"ContainerRestarted"}},
-		{"the address changes", func() { patch(`{"podIP":"10.99.0.1","podIPs":[{"ip":"10.99.0.1"}]}`) }, []string{"PodIPChanged"}},
+		{"the address changes", func() { patch(`{"podIP":"10.99.0.1","podIPs":[{"ip":"10.99.0.1"}]}`) },
+			[]string{"PodIPChanged"}},
 		{"the pod goes", func() { s.Kubectl("delete", "pod", "redis-0", "--now") }, []string{"PodDeleted"}},
-		{"another takes its name", func() { s.replacePod("redis-0") }, []string{"PodIPChanged", "PodReplaced", "NewPodRunning"}},
+		{"another takes its name", func() { s.replacePod("redis-0") },
+			[]string{"PodIPChanged", "PodReplaced", "NewPodRunning"}},
 		{"one of a new name runs", func() { s.replacePod("redis-1") }, []string{"NewPodRunning"}},
 	} {
 		event.do()
 		for _, reason := range event.reasons {
 			want[reason]++
 			s.waitRestarts(strings.ToLower(reason), want[reason])
-			if last := s.restartTrigger(strings.ToLower(reason)).Str("status", "lastRestart", "reason"); last != reason {
+			if last := s.restartTrigger(strings.ToLower(reason)).Str("status", "lastRestart",
+				"reason"); last != reason {
 				s.Errorf("%s: the reason is %s, want %s", event.what, last, reason)
 			}
 		}
@@ -80,7 +86,8 @@ func testRestartIsHeldBack(s *Scope, _ *Skiff) {
 	s.Kubectl("rollout", "status", "deployment/cool", "--timeout=4m")
 	s.Kubectl("rollout", "status", "deployment/thrifty", "--timeout=4m")
 	s.Apply(restartTriggerManifest("cool", "debounce: 1s, cooldown: 30s, targets: [{kind: Deployment, name: cool}]"))
-	s.Apply(restartTriggerManifest("thrifty", "debounce: 1s, cooldown: 1s, budget: {max: 1, per: 1h}, targets: [{kind: Deployment, name: thrifty}]"))
+	s.Apply(restartTriggerManifest("thrifty", "debounce: 1s, cooldown: 1s, budget: {max: 1, per: 1h}, targets: "+
+		"[{kind: Deployment, name: thrifty}]"))
 	s.waitTrigger("cool", "Ready", "True/Armed")
 	s.waitTrigger("thrifty", "Ready", "True/Armed")
 
@@ -97,7 +104,8 @@ func testRestartIsHeldBack(s *Scope, _ *Skiff) {
 	if err != nil || time.Until(next) < 50*time.Minute || rt.Int("status", "restartsInWindow") != 1 {
 		s.Errorf("the budget is used up for an hour, and the status is %s", rt)
 	}
-	if message := rt.Condition("Progressing").Str("message"); !strings.HasSuffix(message, "the restart is due at "+rt.Str("status", "nextRestartTime")) {
+	if message := rt.Condition("Progressing").Str("message"); !strings.HasSuffix(message,
+		"the restart is due at "+rt.Str("status", "nextRestartTime")) {
 		s.Errorf("the message does not end with when it goes on: %s", message)
 	}
 	s.waitRestarts("cool", 2)
@@ -118,7 +126,10 @@ func testRestartIsHeldBack(s *Scope, _ *Skiff) {
 	s.Kubectl("patch", "rt", "cool", "--type=merge", "-p", `{"spec":{"suspend":false}}`)
 	s.waitTrigger("cool", "Paused", "True/Annotated")
 	s.waitTrigger("cool", "Progressing", "False/Held")
-	Throughout(s, 4*time.Second, "nothing is restarted", func() (bool, string) { return s.restarts("cool") == 2, s.restartTrigger("cool").String() })
+	Throughout(s, 4*time.Second, "nothing is restarted", func() (bool, string) {
+		return s.restarts("cool") == 2,
+			s.restartTrigger("cool").String()
+	})
 	s.Kubectl("annotate", "rt", "cool", "skiff.dev/paused-")
 	s.waitRestarts("cool", 3)
 }
@@ -131,27 +142,32 @@ func testRestartWaitsForItsTarget(s *Scope, _ *Skiff) {
 		if name != "late" {
 			s.Kubectl("rollout", "status", "deployment/"+name, "--timeout=4m")
 		}
-		s.Apply(restartTriggerManifest(name, "debounce: 1s, cooldown: 1s, targets: [{kind: Deployment, name: "+name+"}]"))
+		s.Apply(restartTriggerManifest(name, "debounce: 1s, cooldown: 1s, targets: [{kind: Deployment, name: "+
+			""+name+"}]"))
 	}
 	s.waitTrigger("halted", "Ready", "True/Armed")
 	s.waitTrigger("stuck", "Ready", "True/Armed")
 	s.waitTrigger("late", "Ready", "False/TargetMissing")
-	if message := s.restartTrigger("late").Condition("Ready").Str("message"); !strings.HasSuffix(message, "skiff looks again every minute") {
+	if message := s.restartTrigger("late").Condition("Ready").Str("message"); !strings.HasSuffix(message,
+		"skiff looks again every minute") {
 		s.Errorf("the message does not end with the next step: %s", message)
 	}
 	s.Apply(workloadManifest("Deployment", "late", 1))
 	s.Kubectl("rollout", "pause", "deployment/halted")
-	s.Kubectl("patch", "deployment", "stuck", "--type=strategic", "-p", `{"spec":{"template":{"spec":{"nodeSelector":{"no":"where"}}}}}`)
+	s.Kubectl("patch", "deployment", "stuck", "--type=strategic", "-p",
+		`{"spec":{"template":{"spec":{"nodeSelector":{"no":"where"}}}}}`)
 	s.Kubectl("wait", "--for=jsonpath={.status.unavailableReplicas}=1", "deployment/stuck", "--timeout=4m")
 	s.replacePod("redis-0")
 	s.waitTrigger("halted", "Ready", "False/TargetPaused")
 	s.waitTrigger("stuck", "Progressing", "True/RollingOut")
 	Throughout(s, 4*time.Second, "neither is restarted", func() (bool, string) {
-		halted, stuck := restartedAt(s.workload("deployments", "halted")), restartedAt(s.workload("deployments", "stuck"))
+		halted, stuck := restartedAt(s.workload("deployments", "halted")),
+			restartedAt(s.workload("deployments", "stuck"))
 		return halted == "" && stuck == "", halted + stuck
 	})
 	s.Kubectl("rollout", "resume", "deployment/halted")
-	s.Kubectl("patch", "deployment", "stuck", "--type=json", "-p", `[{"op":"remove","path":"/spec/template/spec/nodeSelector"}]`)
+	s.Kubectl("patch", "deployment", "stuck", "--type=json", "-p",
+		`[{"op":"remove","path":"/spec/template/spec/nodeSelector"}]`)
 	s.waitRestarts("halted", 1)
 	s.waitRestarts("stuck", 1)
 	s.waitTrigger("late", "Ready", "True/Armed")
@@ -162,7 +178,8 @@ func testRestartIsReverted(s *Scope, _ *Skiff) {
 	s.Apply(workloadManifest("Deployment", "predixy", 1))
 	s.replacePod("redis-0")
 	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=4m")
-	s.Apply(restartTriggerManifest("predixy", "debounce: 1s, cooldown: 1s, targets: [{kind: Deployment, name: predixy}]"))
+	s.Apply(restartTriggerManifest("predixy", "debounce: 1s, cooldown: 1s, targets: [{kind: Deployment, name: "+
+		"predixy}]"))
 	s.waitTrigger("predixy", "Ready", "True/Armed")
 	s.replacePod("redis-0")
 	s.waitRestarts("predixy", 1)
@@ -170,7 +187,8 @@ func testRestartIsReverted(s *Scope, _ *Skiff) {
 	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=4m")
 	s.replacePod("redis-0")
 	s.waitTrigger("predixy", "Stalled", "True/Reverted")
-	if message := s.restartTrigger("predixy").Condition("Stalled").Str("message"); !strings.Contains(message, "deployment/predixy") || !strings.HasSuffix(message, "to go on") {
+	if message := s.restartTrigger("predixy").Condition("Stalled").Str("message"); !strings.Contains(message,
+		"deployment/predixy") || !strings.HasSuffix(message, "to go on") {
 		s.Errorf("the message does not say which target and what to do: %s", message)
 	}
 	Throughout(s, 4*time.Second, "nothing is restarted", func() (bool, string) {
@@ -186,12 +204,14 @@ func testRestartIsReverted(s *Scope, _ *Skiff) {
 func testRestartCycle(s *Scope, _ *Skiff) {
 	for name, source := range map[string]string{"chicken": "egg", "egg": "chicken"} {
 		s.Apply(workloadManifest("Deployment", name, 1))
-		s.Apply(fmt.Sprintf("apiVersion: skiff.dev/v1alpha1\nkind: RestartTrigger\nmetadata: {name: %s}\nspec: {source: {selector: {matchLabels: {app: %s}}}, "+
+		s.Apply(fmt.Sprintf("apiVersion: skiff.dev/v1alpha1\nkind: RestartTrigger\nmetadata: {name: %s}\nspec: "+
+			"{source: {selector: {matchLabels: {app: %s}}}, "+
 			"debounce: 1s, cooldown: 1s, targets: [{kind: Deployment, name: %[1]s}]}\n", name, source))
 	}
 	for _, name := range []string{"chicken", "egg"} {
 		s.waitTrigger(name, "Stalled", "True/Cycle")
-		if message := s.restartTrigger(name).Condition("Stalled").Str("message"); !strings.Contains(message, "chicken") || !strings.Contains(message, "egg") {
+		if message := s.restartTrigger(name).Condition("Stalled").Str("message"); !strings.Contains(message,
+			"chicken") || !strings.Contains(message, "egg") {
 			s.Errorf("the cycle is not named: %s", message)
 		}
 	}
@@ -210,7 +230,8 @@ func TestRestartTriggerSurvivesKills(t *testing.T) {
 	s.Apply(workloadManifest("Deployment", "predixy", 1))
 	s.replacePod("redis-0")
 	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=4m")
-	s.Apply(restartTriggerManifest("predixy", "debounce: 8s, cooldown: 1s, targets: [{kind: Deployment, name: predixy}]"))
+	s.Apply(restartTriggerManifest("predixy", "debounce: 8s, cooldown: 1s, targets: [{kind: Deployment, name: "+
+		"predixy}]"))
 	s.waitTrigger("predixy", "Ready", "True/Armed")
 	kill := func() {
 		t.Helper()
@@ -247,19 +268,31 @@ func TestRestartTriggerSurvivesKills(t *testing.T) {
 		sk = startSkiff(t, s, "--controllers", "restart")
 		s.waitRestarts("predixy", n+1)
 	}
-	Throughout(t, 4*time.Second, "no restart is repeated", func() (bool, string) { return s.restarts("predixy") == 4, s.restartTrigger("predixy").String() })
-	if revision := s.workload("deployments", "predixy").Str("metadata", "annotations", "deployment.kubernetes.io/revision"); revision != "5" {
+	Throughout(t, 4*time.Second, "no restart is repeated", func() (bool, string) {
+		return s.restarts("predixy") == 4,
+			s.restartTrigger("predixy").String()
+	})
+	if revision := s.workload("deployments", "predixy").Str("metadata", "annotations",
+		"deployment.kubernetes.io/revision"); revision != "5" {
 		t.Errorf("the proxy is at revision %s after four restarts", revision)
 	}
 }
 
-// onePodWatch checks that skiff, without its Redis controller, has watched pods once, however many triggers there were.
+// onePodWatch checks that skiff, without its Redis controller, has watched pods once, however many triggers there
+// were.
 func onePodWatch(s *Scope, since time.Time) {
 	s.Helper()
-	watches := s.skiffRequests(since, func(r Request) bool { return r.Resource == "pods" && r.Verb == "watch" && r.User == operator.Name })
-	lists := s.skiffRequests(since, func(r Request) bool { return r.Resource == "pods" && r.Verb == "list" && r.User == operator.Name })
+	watches := s.skiffRequests(since, func(r Request) bool {
+		return r.Resource == "pods" && r.Verb == "watch" &&
+			r.User == operator.Name
+	})
+	lists := s.skiffRequests(since, func(r Request) bool {
+		return r.Resource == "pods" && r.Verb == "list" &&
+			r.User == operator.Name
+	})
 	// A watch lasts five minutes at least, so one may have been renewed.
-	if len(watches) < 1 || len(watches) > 2 || len(lists) > 0 || slices.ContainsFunc(watches, func(r Request) bool { return r.Namespace != "" }) {
+	if len(watches) < 1 || len(watches) > 2 || len(lists) > 0 ||
+		slices.ContainsFunc(watches, func(r Request) bool { return r.Namespace != "" }) {
 		s.Errorf("want one watch of all pods, got %v and the lists %v", watches, lists)
 	}
 }

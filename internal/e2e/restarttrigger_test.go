@@ -45,7 +45,8 @@ spec: {containers: [{name: redis, image: "redis:7"}]}
 
 // restartTriggerManifest is a RestartTrigger on pods of redis-cluster, with more of its spec in YAML flow style.
 func restartTriggerManifest(name, spec string) string {
-	return fmt.Sprintf("apiVersion: skiff.dev/v1alpha1\nkind: RestartTrigger\nmetadata: {name: %s}\nspec: {source: {selector: {matchLabels: {app: redis-cluster}}}, %s}\n", name, spec)
+	return fmt.Sprintf("apiVersion: skiff.dev/v1alpha1\nkind: RestartTrigger\nmetadata: {name: %s}\nspec: {source: "+
+		"{selector: {matchLabels: {app: redis-cluster}}}, %s}\n", name, spec)
 }
 
 func (s *Scope) workload(plural, name string) Object {
@@ -107,7 +108,8 @@ func TestRestartTrigger(t *testing.T) {
 	}
 }
 
-// The source article's use: the proxy restarts when a pod of the Redis cluster was replaced. And what a person sees of it.
+// The source article's use: the proxy restarts when a pod of the Redis cluster was replaced. And what a person sees of
+// it.
 func testRestartArticleSample(s *Scope, _ *Skiff) {
 	s.Apply(workloadManifest("Deployment", "predixy", 2))
 	s.replacePod("redis-1")
@@ -138,10 +140,12 @@ func testRestartArticleSample(s *Scope, _ *Skiff) {
 	}
 
 	table := strings.Split(s.Kubectl("get", "rt"), "\n")
-	if header := strings.Join(strings.Fields(table[0]), " "); header != "NAME SOURCE TARGETS PODS LAST RESTART REASON COUNT READY AGE" {
+	if header := strings.Join(strings.Fields(table[0]), " "); header != "NAME SOURCE TARGETS PODS LAST RESTART "+
+		"REASON COUNT READY AGE" {
 		s.Errorf("columns: %s", header)
 	}
-	if row := strings.Fields(table[1]); len(row) != 9 || strings.Join(row[:4], " ") != "predixy app=redis-cluster deployment/predixy 2" ||
+	if row := strings.Fields(table[1]); len(row) != 9 || strings.Join(row[:4],
+		" ") != "predixy app=redis-cluster deployment/predixy 2" ||
 		strings.Join(row[5:8], " ") != "NewPodRunning 1 True" {
 		s.Errorf("row: %s", table[1])
 	}
@@ -164,23 +168,29 @@ func testRestartArticleSample(s *Scope, _ *Skiff) {
 
 	quiet := time.Now()
 	Throughout(s, 10*time.Second, "nothing is sent but watches", func() (bool, string) {
-		requests := s.skiffRequests(quiet, func(r Request) bool { return r.Namespace == s.NS && r.Resource != "events" })
+		requests := s.skiffRequests(quiet, func(r Request) bool {
+			return r.Namespace == s.NS &&
+				r.Resource != "events"
+		})
 		return len(requests) == 0, fmt.Sprint(requests)
 	})
 }
 
 func testRestartAllKindsInOrder(s *Scope, _ *Skiff) {
-	s.Apply(workloadManifest("Deployment", "a", 1) + "---\n" + workloadManifest("StatefulSet", "b", 2) + "---\n" + workloadManifest("DaemonSet", "c", 0))
+	s.Apply(workloadManifest("Deployment", "a", 1) + "---\n" + workloadManifest("StatefulSet", "b", 2) + "---\n" +
+		workloadManifest("DaemonSet", "c", 0))
 	for _, w := range []string{"deployment/a", "statefulset/b", "daemonset/c"} {
 		s.Kubectl("rollout", "status", w, "--timeout=4m")
 	}
 	s.replacePod("redis-0")
-	s.Apply(restartTriggerManifest("all", `debounce: 1s, cooldown: 1s, targets: [{kind: Deployment, name: a}, {kind: StatefulSet, name: b}, {kind: DaemonSet, name: c}]`))
+	s.Apply(restartTriggerManifest("all",
+		`debounce: 1s, cooldown: 1s, targets: [{kind: Deployment, name: a}, {kind: StatefulSet, name: b}, {kind: DaemonSet, name: c}]`))
 	s.waitTrigger("all", "Ready", "True/Armed")
 	start := time.Now()
 	s.replacePod("redis-0")
 	Eventually(s, 2*settle, "all three are restarted at the same time and rolled out", func() (bool, string) {
-		a, b, c := restartedAt(s.workload("deployments", "a")), restartedAt(s.workload("statefulsets", "b")), restartedAt(s.workload("daemonsets", "c"))
+		a, b, c := restartedAt(s.workload("deployments", "a")), restartedAt(s.workload("statefulsets", "b")),
+			restartedAt(s.workload("daemonsets", "c"))
 		rt := s.restartTrigger("all")
 		return a != "" && a == b && b == c && rt.Condition("Ready").Str("status") == "True", rt.String()
 	})
@@ -195,13 +205,18 @@ func testRestartAllKindsInOrder(s *Scope, _ *Skiff) {
 		s.Errorf("restarted %q, want %q", order, want)
 	}
 	// The StatefulSet rolls its two pods one by one: the DaemonSet has to have waited for the second.
-	rolled, err := s.c.Requests(start, func(r Request) bool { return r.Resource == "daemonsets" && r.Verb == "patch" && r.Namespace == s.NS })
+	rolled, err := s.c.Requests(start, func(r Request) bool {
+		return r.Resource == "daemonsets" && r.Verb == "patch" &&
+			r.Namespace == s.NS
+	})
 	if err != nil || len(rolled) != 1 {
 		s.Fatalf("want one PATCH of the DaemonSet, got %v %v", rolled, err)
 	}
 	for _, p := range s.get("/api/v1/namespaces/" + s.NS + "/pods?labelSelector=app%3Db").List("items") {
-		if created, err := time.Parse(time.RFC3339, p.Str("metadata", "creationTimestamp")); err != nil || created.After(rolled[0].Received) {
-			s.Errorf("the DaemonSet was restarted at %s, before pod %s of the StatefulSet was made at %s %v", rolled[0].Received, p.Name(), created, err)
+		if created, err := time.Parse(time.RFC3339, p.Str("metadata", "creationTimestamp")); err != nil ||
+			created.After(rolled[0].Received) {
+			s.Errorf("the DaemonSet was restarted at %s, before pod %s of the StatefulSet was made at %s %v",
+				rolled[0].Received, p.Name(), created, err)
 		}
 	}
 }
@@ -246,7 +261,8 @@ func testRestartSidecar(s *Scope, _ *Skiff) {
 	}
 	run := func(name string) *Skiff {
 		p, err := s.c.StartSkiffCommand(binary, name+"-"+s.NS, kubeconfig, "restart", "-n", s.NS,
-			"--selector", "app=redis-cluster", "--target", "deployment/predixy", "--debounce", "1s", "--cooldown", "5s")
+			"--selector", "app=redis-cluster", "--target", "deployment/predixy", "--debounce", "1s", "--cooldown",
+			"5s")
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -261,7 +277,10 @@ func testRestartSidecar(s *Scope, _ *Skiff) {
 		return s.workload("deployments", "predixy").Str("metadata", "annotations", "skiff.dev/restart-state")
 	}
 	one, two := run("one"), run("two") // as in two replicas of the proxy
-	Eventually(s, settle, "the first state is stored", func() (bool, string) { return annotation() != "", one.Tail(20) })
+	Eventually(s, settle, "the first state is stored", func() (bool, string) {
+		return annotation() != "",
+			one.Tail(20)
+	})
 	s.replacePod("redis-0")
 	Eventually(s, settle, "the proxy is restarted", func() (bool, string) {
 		return restartedAt(s.workload("deployments", "predixy")) != "", one.Tail(20)

@@ -12,7 +12,8 @@ import (
 	"skiff/internal/operators/webserver"
 )
 
-// A role without pods/delete and without events/create: each is said, all else works, and both are picked up when they are granted.
+// A role without pods/delete and without events/create: each is said, all else works, and both are picked up when they
+// are granted.
 func TestRoleLacksEventsAndTheDeletionOfPods(t *testing.T) {
 	s := newScope(t)
 	all := slices.Concat(webserver.Rights, redis.Rights)
@@ -28,14 +29,16 @@ func TestRoleLacksEventsAndTheDeletionOfPods(t *testing.T) {
 	Eventually(t, settle, "the log says that Events are forbidden", func() (bool, string) {
 		return len(sk.LogLines(forbidden)) > 0, sk.Tail(20)
 	})
-	if events := s.Kubectl("get", "events.events.k8s.io", "-o", "jsonpath={.items[*].reportingController}"); strings.Contains(events, "skiff.dev/") {
+	if events := s.Kubectl("get", "events.events.k8s.io", "-o",
+		"jsonpath={.items[*].reportingController}"); strings.Contains(events, "skiff.dev/") {
 		t.Errorf("there are Events all the same: %s", events)
 	}
 
 	s.Kubectl("scale", "redis/cache", "--replicas=1")
 	Eventually(t, settle, "the Redis says that it cannot delete pods", func() (bool, string) {
 		c := s.Redis("cache").Condition("Degraded")
-		return c.Str("status") == "True" && strings.Contains(c.Str("message"), `cannot delete resource "pods"`), c.String()
+		return c.Str("status") == "True" && strings.Contains(c.Str("message"), `cannot delete resource "pods"`),
+			c.String()
 	})
 	s.Apply(RedisManifest("other", "port: 6379, num: 1"))
 	s.waitRedis("other", "redis:7-alpine", 1)
@@ -53,22 +56,26 @@ func TestRoleLacksEventsAndTheDeletionOfPods(t *testing.T) {
 	s.waitText([]string{"DeletePod", "deleted pod cache-1"}, "describe", "redis", "cache")
 }
 
-// provocations make a controller use its rights. Each is called again and again, with the number of the call, and changes what the
-// controller then has to put right; it must work also where a missing right has kept the controller from making anything.
+// provocations make a controller use its rights. Each is called again and again, with the number of the call, and
+// changes what the controller then has to put right; it must work also where a missing right has kept the controller
+// from making anything.
 var provocations = map[string]func(s *Scope, n int){
 	"webserver": func(s *Scope, n int) {
 		if n == 0 {
 			s.Apply(WebServerManifest("web", "image: nginx:1.23.1, replicas: 1"))
 		}
 		s.mergeIfThere(s.deploymentPath("web"), fmt.Sprintf(`{"spec":{"replicas":%d}}`, 2+n%2))
-		s.mergeIfThere(s.servicePath("web-service"), fmt.Sprintf(`{"metadata":{"labels":{"app.kubernetes.io/name":"other-%d"}}}`, n))
+		s.mergeIfThere(s.servicePath("web-service"),
+			fmt.Sprintf(`{"metadata":{"labels":{"app.kubernetes.io/name":"other-%d"}}}`, n))
 		s.surplusChildren(n)
 	},
 	"redis": func(s *Scope, n int) {
 		s.Apply(RedisManifest("cache", fmt.Sprintf("port: 6379, num: 1, image: 'redis:7.%d'", n/8))) // deletes a pod
-		s.mergeIfThere(s.servicePath("cache"), fmt.Sprintf(`{"metadata":{"labels":{"app.kubernetes.io/name":"other-%d"}}}`, n))
+		s.mergeIfThere(s.servicePath("cache"),
+			fmt.Sprintf(`{"metadata":{"labels":{"app.kubernetes.io/name":"other-%d"}}}`, n))
 		// A pod without the label is out of the controller's sight: it tries to create it, reads it and patches it.
-		s.mergeIfThere("/api/v1/namespaces/"+s.NS+"/pods/cache-0", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`)
+		s.mergeIfThere("/api/v1/namespaces/"+s.NS+"/pods/cache-0",
+			`{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`)
 	},
 	"restart": func(s *Scope, n int) {
 		if n == 0 {
@@ -93,11 +100,14 @@ func (s *Scope) surplusChildren(n int) {
 	}
 	for kind, spec := range map[string]string{
 		"v1\nkind: Service": "{ports: [{port: 80}]}",
-		"apps/v1\nkind: Deployment": "{replicas: 0, selector: {matchLabels: {app: surplus}}, template: {metadata: {labels: {app: surplus}}, " +
+		"apps/v1\nkind: Deployment": "{replicas: 0, selector: {matchLabels: {app: surplus}}, template: {metadata: " +
+			"{labels: {app: surplus}}, " +
 			"spec: {containers: [{name: main, image: x}]}}}",
 	} {
-		s.Apply(fmt.Sprintf("apiVersion: %s\nmetadata: {name: surplus-%d, labels: {app.kubernetes.io/managed-by: skiff}, ownerReferences: "+
-			"[{apiVersion: skiff.dev/v1alpha1, kind: WebServer, name: web, uid: %q, controller: true}]}\nspec: %s\n", kind, n, owner, spec))
+		s.Apply(fmt.Sprintf("apiVersion: %s\nmetadata: {name: surplus-%d, labels: {app.kubernetes.io/managed-by: "+
+			"skiff}, ownerReferences: "+
+			"[{apiVersion: skiff.dev/v1alpha1, kind: WebServer, name: web, uid: %q, controller: true}]}\nspec: %s\n",
+			kind, n, owner, spec))
 	}
 }
 
@@ -116,8 +126,8 @@ var rarelyUsed = map[string]string{
 	"get restarttriggers.skiff.dev": "after a conflict",
 	"get namespaces":                "for a source in another namespace than the one that this Role is in",
 	"patch events.events.k8s.io":    "the end of a series, minutes after its last Event",
-	// A server of this version sends the present objects as the beginning of a watch. A list is for older ones, and for the question
-	// whether the server's history was rewound, minutes later.
+	// A server of this version sends the present objects as the beginning of a watch. A list is for older ones, and
+	// for the question whether the server's history was rewound, minutes later.
 	"list webservers.skiff.dev":      "the watch does it",
 	"list redis.skiff.dev":           "the watch does it",
 	"list restarttriggers.skiff.dev": "the watch does it",
@@ -147,7 +157,8 @@ func TestEachControllerNeedsWhatItDeclaresAndNoMore(t *testing.T) {
 			Eventually(t, settle, "each right is used", func() (bool, string) {
 				s.provoke(name, &n)
 				for _, r := range s.skiffRequests(start, func(r Request) bool { return r.Namespace == s.NS }) {
-					right := kube.Right{Resource: kube.Resource{Group: r.Group, Plural: r.Resource}, Subresource: r.Subresource}
+					right := kube.Right{Resource: kube.Resource{Group: r.Group, Plural: r.Resource},
+						Subresource: r.Subresource}
 					unused[r.Verb+" "+right.String()] = false
 				}
 				var left []string
@@ -163,7 +174,8 @@ func TestEachControllerNeedsWhatItDeclaresAndNoMore(t *testing.T) {
 	}
 }
 
-// startSkiffWith runs one controller in the scope's namespace with these rights there, and no others. It need not become ready.
+// startSkiffWith runs one controller in the scope's namespace with these rights there, and no others. It need not
+// become ready.
 func startSkiffWith(t *testing.T, s *Scope, controller string, rights []kube.Right) *Skiff {
 	t.Helper()
 	s.Apply(grant("Role", "skiff", s.NS, rights))
@@ -171,10 +183,12 @@ func startSkiffWith(t *testing.T, s *Scope, controller string, rights []kube.Rig
 	if err != nil {
 		t.Fatal(err)
 	}
-	return launchSkiffCommand(t, s, kubeconfig, "run", "--controllers", controller, "--watch-namespaces", s.NS, "--as", s.NS)
+	return launchSkiffCommand(t, s, kubeconfig, "run", "--controllers", controller, "--watch-namespaces", s.NS, "--as",
+		s.NS)
 }
 
-// provoke calls a provocation, but not faster than a controller can follow that backs off from those who undo what it did.
+// provoke calls a provocation, but not faster than a controller can follow that backs off from those who undo what it
+// did.
 func (s *Scope) provoke(controller string, calls *int) {
 	s.Helper()
 	if *calls%10 == 0 { // Eventually asks ten times a second
@@ -210,8 +224,10 @@ func missingVerb(t *testing.T, controller, verb string, r kube.Right, rights []k
 		_, probe, _ := sk.probe("/readyz") // no answer is no complaint
 		said := sk.Log() + probe + s.Kubectl("get", "webservers,redis,restarttriggers", "-o", "yaml")
 		for line := range strings.Lines(said) {
-			if strings.Contains(line, verb) && strings.Contains(line, r.Resource.Plural) && strings.Contains(line, r.Subresource) &&
-				(strings.Contains(line, "cannot ") || strings.Contains(line, "grant ") || strings.Contains(line, "may not ")) {
+			if strings.Contains(line, verb) && strings.Contains(line, r.Resource.Plural) &&
+				strings.Contains(line, r.Subresource) &&
+				(strings.Contains(line, "cannot ") || strings.Contains(line, "grant ") ||
+					strings.Contains(line, "may not ")) {
 				return true, line
 			}
 		}

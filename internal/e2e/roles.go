@@ -34,8 +34,8 @@ func without(rights []kube.Right, verb, resource string) []kube.Right {
 	return slices.DeleteFunc(out, func(r kube.Right) bool { return len(r.Verbs) == 0 })
 }
 
-// grant is a manifest that gives a user rights and not a verb more: a ClusterRole, or a Role of the namespace that it is applied to,
-// and its binding.
+// grant is a manifest that gives a user rights and not a verb more: a ClusterRole, or a Role of the namespace that it
+// is applied to, and its binding.
 func grant(kind, name, user string, rights []kube.Right) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "apiVersion: rbac.authorization.k8s.io/v1\nkind: %s\nmetadata: {name: %s}\nrules:\n", kind, name)
@@ -44,7 +44,8 @@ func grant(kind, name, user string, rights []kube.Right) string {
 		if r.Subresource != "" {
 			resource += "/" + r.Subresource
 		}
-		fmt.Fprintf(&b, "- {apiGroups: [%q], resources: [%s], verbs: [%s]}\n", r.Resource.Group, resource, strings.Join(r.Verbs, ", "))
+		fmt.Fprintf(&b, "- {apiGroups: [%q], resources: [%s], verbs: [%s]}\n", r.Resource.Group, resource,
+			strings.Join(r.Verbs, ", "))
 	}
 	fmt.Fprintf(&b, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %[1]sBinding\nmetadata: {name: %[2]s}\n"+
 		"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: %[1]s, name: %[2]s}\n"+

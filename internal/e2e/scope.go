@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Scope is a test with a namespace of its own: short words for what a person would do and look at there. Its methods end the test
-// when the thing asked for fails for another reason than the one under test.
+// Scope is a test with a namespace of its own: short words for what a person would do and look at there. Its methods
+// end the test when the thing asked for fails for another reason than the one under test.
 type Scope struct {
 	testing.TB
 	c       *Cluster
@@ -18,12 +18,13 @@ type Scope struct {
 	NS      string
 }
 
-// NewScope makes the namespace, and deletes it when the test is over. When the test failed, what is in the namespace and the
-// logs are printed first.
+// NewScope makes the namespace, and deletes it when the test is over. When the test failed, what is in the namespace
+// and the logs are printed first.
 func NewScope(t testing.TB, c *Cluster, kubectl Kubectl) *Scope {
 	t.Helper()
 	s := &Scope{TB: t, c: c, kubectl: kubectl, NS: namespaceName(t.Name())}
-	if _, err := c.Admin.Create(t.Context(), "/api/v1/namespaces", Object{"metadata": map[string]any{"name": s.NS}}); err != nil {
+	if _, err := c.Admin.Create(t.Context(), "/api/v1/namespaces",
+		Object{"metadata": map[string]any{"name": s.NS}}); err != nil {
 		t.Fatalf("create the namespace: %v", err)
 	}
 	t.Cleanup(func() {
@@ -34,18 +35,21 @@ func NewScope(t testing.TB, c *Cluster, kubectl Kubectl) *Scope {
 		if err := s.deleteCustom(noContext); err != nil {
 			t.Error(err)
 		}
-		if r, err := kubectl.Run(noContext, "", "delete", "namespace", s.NS, "--wait=false"); err != nil || r.Code != 0 {
+		if r, err := kubectl.Run(noContext, "", "delete", "namespace", s.NS, "--wait=false"); err != nil ||
+			r.Code != 0 {
 			t.Errorf("delete the namespace: %v %v", err, r)
 		}
 	})
 	return s
 }
 
-// deleteCustom deletes skiff's custom resources. That of the namespace would do so, too; but where a CRD has just been made again,
-// as some tests do, the namespace controller may not know it yet, and what it overlooks outlives the namespace (seen on v1.36).
+// deleteCustom deletes skiff's custom resources. That of the namespace would do so, too; but where a CRD has just been
+// made again, as some tests do, the namespace controller may not know it yet, and what it overlooks outlives the
+// namespace (seen on v1.36).
 func (s *Scope) deleteCustom(ctx context.Context) error {
 	for _, plural := range []string{"webservers", "redis", "restarttriggers"} {
-		if err := s.c.Admin.Delete(ctx, "/apis/skiff.dev/v1alpha1/namespaces/"+s.NS+"/"+plural); err != nil && !IsCode(err, http.StatusNotFound) {
+		if err := s.c.Admin.Delete(ctx, "/apis/skiff.dev/v1alpha1/namespaces/"+s.NS+"/"+plural); err != nil &&
+			!IsCode(err, http.StatusNotFound) {
 			return err
 		}
 	}
@@ -109,7 +113,8 @@ func (s *Scope) Apply(manifest string) {
 
 // WebServerManifest is a WebServer with a spec in YAML flow style, such as `image: nginx:1, replicas: 2`.
 func WebServerManifest(name, spec string) string {
-	return fmt.Sprintf("apiVersion: skiff.dev/v1alpha1\nkind: WebServer\nmetadata: {name: %s}\nspec: {%s}\n", name, spec)
+	return fmt.Sprintf("apiVersion: skiff.dev/v1alpha1\nkind: WebServer\nmetadata: {name: %s}\nspec: {%s}\n", name,
+		spec)
 }
 
 // WebServer reads a WebServer; nil if there is none.

@@ -2,8 +2,10 @@ package e2e
 
 import "slices"
 
-// scripts are the requests that skiff makes, with their usual and their unusual answers. Each works in a namespace of its own.
-var scripts = slices.Concat(readScripts, writeScripts, applyScripts, objectScripts, kubectlScripts, lifecycleScripts, kindScripts)
+// scripts are the requests that skiff makes, with their usual and their unusual answers. Each works in a namespace of
+// its own.
+var scripts = slices.Concat(readScripts, writeScripts, applyScripts, objectScripts, kubectlScripts, lifecycleScripts,
+	kindScripts)
 
 // Where the objects of the scripts live.
 const (
@@ -32,7 +34,8 @@ const webServerBody = `{"apiVersion":"skiff.dev/v1alpha1","kind":"WebServer","me
 
 // configMap is a ConfigMap of that name with one label and one value.
 func configMap(name, label, value string) string {
-	return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name + `","labels":{"l":"` + label + `"}},"data":{"k":"` + value + `"}}`
+	return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name + `","labels":{"l":"` + label +
+		`"}},"data":{"k":"` + value + `"}}`
 }
 
 // create is the step that posts a ConfigMap.
@@ -49,7 +52,8 @@ var readScripts = []Script{
 		{Name: "all", Path: configMaps, Capture: map[string]string{"rv": "metadata.resourceVersion"}},
 		{Name: "page 1", Path: configMaps + "?limit=2", Capture: map[string]string{"token": "metadata.continue"}},
 		create("b2", "x"),
-		{Name: "page 2 is of the old snapshot", Path: configMaps + "?limit=2&continue=${token}", Capture: map[string]string{"token2": "metadata.continue"}},
+		{Name: "page 2 is of the old snapshot", Path: configMaps + "?limit=2&continue=${token}",
+			Capture: map[string]string{"token2": "metadata.continue"}},
 		{Name: "page 3", Path: configMaps + "?limit=2&continue=${token2}"},
 		{Name: "continue with a version", Path: configMaps + "?limit=2&continue=${token}&resourceVersion=${rv}"},
 		{Name: "continue with a match", Path: configMaps + "?limit=2&continue=${token}&resourceVersionMatch=Exact"},
@@ -85,33 +89,46 @@ var readScripts = []Script{
 	{Name: "watch", Steps: []Step{
 		{Name: "before", Path: configMaps, Capture: map[string]string{"rv": "metadata.resourceVersion"}},
 		create("a", "x"), create("b", "y"),
-		{Name: "change", Method: "PATCH", Type: mergePatch, Path: configMaps + "/a", Body: `{"data":{"k":"2"}}`, Capture: map[string]string{"changed": "metadata.resourceVersion"}},
-		{Name: "relabel", Method: "PATCH", Type: mergePatch, Path: configMaps + "/a", Body: `{"metadata":{"labels":{"l":"y"}}}`},
+		{Name: "change", Method: "PATCH", Type: mergePatch, Path: configMaps + "/a", Body: `{"data":{"k":"2"}}`,
+			Capture: map[string]string{"changed": "metadata.resourceVersion"}},
+		{Name: "relabel", Method: "PATCH", Type: mergePatch, Path: configMaps + "/a",
+			Body: `{"metadata":{"labels":{"l":"y"}}}`},
 		{Name: "delete", Method: "DELETE", Path: configMaps + "/b"},
 		{Name: "all events", Path: configMaps + "?watch=true&resourceVersion=${rv}", Events: 5},
 		{Name: "resume in the middle", Path: configMaps + "?watch=1&resourceVersion=${changed}", Events: 2},
-		{Name: "with a selector, leaving it is a DELETED", Path: configMaps + "?watch=true&labelSelector=l%3Dx&resourceVersion=${rv}", Events: 3},
-		{Name: "with a selector, entering it is an ADDED", Path: configMaps + "?watch=true&labelSelector=l%3Dy&resourceVersion=${rv}", Events: 3},
-		{Name: "one object", Path: configMaps + "?watch=true&fieldSelector=metadata.name%3Db&resourceVersion=${rv}", Events: 2},
+		{Name: "with a selector, leaving it is a DELETED", Path: configMaps +
+			"?watch=true&labelSelector=l%3Dx&resourceVersion=${rv}", Events: 3},
+		{Name: "with a selector, entering it is an ADDED", Path: configMaps +
+			"?watch=true&labelSelector=l%3Dy&resourceVersion=${rv}", Events: 3},
+		{Name: "one object", Path: configMaps + "?watch=true&fieldSelector=metadata.name%3Db&resourceVersion=${rv}",
+			Events: 2},
 		{Name: "too old", Path: webServers + "?watch=true&resourceVersion=1", Events: 1},
 		{Name: "version is no number", Path: configMaps + "?watch=true&resourceVersion=abc"},
-		{Name: "the server ends it", Path: configMaps + "?watch=true&resourceVersion=${rv}&timeoutSeconds=1", ToEnd: true},
+		{Name: "the server ends it", Path: configMaps + "?watch=true&resourceVersion=${rv}&timeoutSeconds=1",
+			ToEnd: true},
 		{Name: "from now, without a version", Path: configMaps + "?watch=true", Events: 1},
 		{Name: "unknown kind", Path: "/apis/skiff.dev/v1alpha1/${ns}/boats?watch=true"},
 	}},
 	{Name: "watch-list", Steps: []Step{
-		{Name: "empty", Path: configMaps + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=l", Events: 1},
+		{Name: "empty", Path: configMaps +
+			"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=l", Events: 1},
 		create("a", "x"), create("b", "y"), create("c", "x"),
-		{Name: "all", Path: configMaps + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=l&timeoutSeconds=300", Events: 4},
-		{Name: "selected", Path: configMaps + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=l%3Dx", Events: 3},
+		{Name: "all", Path: configMaps +
+			"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=l&timeoutSeconds=300", Events: 4},
+		{Name: "selected", Path: configMaps +
+			"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=l%3Dx", Events: 3},
 		{Name: "create custom", Method: "POST", Path: webServers, Body: webServerBody},
-		{Name: "custom", Path: webServers + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", Events: 2},
+		{Name: "custom", Path: webServers +
+			"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", Events: 2},
 		{Name: "without match", Path: configMaps + "?watch=1&sendInitialEvents=true&allowWatchBookmarks=true"},
-		{Name: "with Exact", Path: configMaps + "?watch=1&sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion=5"},
+		{Name: "with Exact", Path: configMaps +
+			"?watch=1&sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion=5"},
 		{Name: "match without initial events", Path: configMaps + "?watch=1&resourceVersionMatch=NotOlderThan"},
-		// The real server plans the last bookmark for two seconds before the end when it sends the first one, which it does within
-		// 1.25 seconds, on a jittered tick. Six seconds leave room for both; with three it is a matter of chance.
-		{Name: "bookmark before the server ends it", Path: configMaps + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=l%3Dz&timeoutSeconds=6", ToEnd: true},
+		// The real server plans the last bookmark for two seconds before the end when it sends the first one, which it
+		// does within 1.25 seconds, on a jittered tick. Six seconds leave room for both; with three it is a matter of
+		// chance.
+		{Name: "bookmark before the server ends it", Path: configMaps +
+			"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=l%3Dz&timeoutSeconds=6", ToEnd: true},
 	}},
 	{Name: "kinds", Steps: []Step{
 		{Name: "kinds of the group", Path: "/apis/skiff.dev/v1alpha1"},

@@ -10,11 +10,12 @@ import (
 	"strings"
 )
 
-// canary is in every token and password that the suite makes up, so that one search finds any of them where none may be.
+// canary is in every token and password that the suite makes up, so that one search finds any of them where none may
+// be.
 const canary = "canary-5d1f92"
 
-// secretMarks are what gives a secret away: the canary as it is, the canary in base64 as in basic authentication, whatever is before it,
-// and the head that the tokens of service accounts have in common, {"alg": in base64.
+// secretMarks are what gives a secret away: the canary as it is, the canary in base64 as in basic authentication,
+// whatever is before it, and the head that the tokens of service accounts have in common, {"alg": in base64.
 func secretMarks() []string {
 	marks := []string{canary, "eyJhbGciOi"}
 	for before := range 3 {
@@ -26,8 +27,8 @@ func secretMarks() []string {
 	return marks
 }
 
-// Leaks returns each line below dir that a program has printed (*.log, *.out) and that has a secret in it, as FILE:LINE. With the logs of
-// skiff it reads those of the control plane: the audit log would show a token in a URL.
+// Leaks returns each line below dir that a program has printed (*.log, *.out) and that has a secret in it, as
+// FILE:LINE. With the logs of skiff it reads those of the control plane: the audit log would show a token in a URL.
 func Leaks(dir string) (found []string, err error) {
 	marks := secretMarks()
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

@@ -46,19 +46,25 @@ func (s *Scope) Redis(name string) Object {
 // PodsOf are the pods of a Redis by its labels, in the order of their names.
 func (s *Scope) PodsOf(name string) []Object {
 	s.Helper()
-	return s.get("/api/v1/namespaces/" + s.NS + "/pods?labelSelector=" + escape("app.kubernetes.io/name=redis,app.kubernetes.io/instance="+name)).List("items")
+	return s.get("/api/v1/namespaces/" + s.NS + "/pods?labelSelector=" +
+		escape("app.kubernetes.io/name=redis,app.kubernetes.io/instance="+name)).List("items")
 }
 
-// waitRedis returns when a Redis has exactly the pods NAME-0 to NAME-(num-1), all of the image, ready and its own, and says so.
+// waitRedis returns when a Redis has exactly the pods NAME-0 to NAME-(num-1), all of the image, ready and its own, and
+// says so.
 func (s *Scope) waitRedis(name, image string, num int) {
 	s.Helper()
 	Eventually(s, 2*settle, fmt.Sprintf("%s has %d ready pods of %s", name, num, image), func() (bool, string) {
 		rd, pods := s.Redis(name), s.PodsOf(name)
-		ok := len(pods) == num && rd.Condition("Ready").Str("status") == "True" && rd.Int("status", "replicas") == num &&
-			rd.Int("status", "observedGeneration") == rd.Int("metadata", "generation") && len(rd.List("status", "members")) == num
+		ok := len(pods) == num && rd.Condition("Ready").Str("status") == "True" &&
+			rd.Int("status", "replicas") == num &&
+			rd.Int("status", "observedGeneration") == rd.Int("metadata", "generation") &&
+			len(rd.List("status", "members")) == num
 		for i, p := range pods {
-			ok = ok && p.Name() == fmt.Sprintf("%s-%d", name, i) && p.Str("spec", "containers", "0", "image") == image &&
-				p.ControllerUID() == rd.UID() && p.Condition("Ready").Str("status") == "True" && p.At("metadata", "deletionTimestamp") == nil
+			ok = ok && p.Name() == fmt.Sprintf("%s-%d", name, i) &&
+				p.Str("spec", "containers", "0", "image") == image &&
+				p.ControllerUID() == rd.UID() && p.Condition("Ready").Str("status") == "True" &&
+				p.At("metadata", "deletionTimestamp") == nil
 		}
 		return ok, fmt.Sprintf("%v\npods %v", rd, pods)
 	})
@@ -78,8 +84,10 @@ func testEventsAreShown(s *Scope, _ *Skiff) {
 	s.waitCondition("told", "Ready", "True")
 	s.Kubectl("scale", "webserver/told", "--replicas=2")
 	s.waitChildren("told", "nginx:1.23.1", 2)
-	for _, args := range [][]string{{"describe", "webserver", "told"}, {"events", "--for", "webserver/told"}, {"events"}} {
-		s.waitText([]string{"created Deployment told and Service told-service", "ApplyDeployment", "spec.replicas", "Ready"}, args...)
+	for _, args := range [][]string{{"describe", "webserver", "told"}, {"events", "--for", "webserver/told"},
+		{"events"}} {
+		s.waitText([]string{"created Deployment told and Service told-service", "ApplyDeployment", "spec.replicas",
+			"Ready"}, args...)
 	}
 	s.waitText([]string{"skiff.dev/webserver"}, "describe", "webserver", "told")
 
@@ -88,14 +96,16 @@ func testEventsAreShown(s *Scope, _ *Skiff) {
 	s.Kubectl("scale", "redis/told", "--replicas=1")
 	s.waitRedis("told", "redis:7-alpine", 1)
 	for _, args := range [][]string{{"describe", "redis", "told"}, {"events", "--for", "redis/told"}} {
-		s.waitText([]string{"CreatePod", "created pods told-0, told-1", "CreateService", "DeletePod", "deleted pod told-1", "Ready"}, args...)
+		s.waitText([]string{"CreatePod", "created pods told-0, told-1", "CreateService", "DeletePod",
+			"deleted pod told-1", "Ready"}, args...)
 	}
 }
 
 func testWhatIsInTheWayIsAnEvent(s *Scope, _ *Skiff) {
 	s.Kubectl("create", "service", "clusterip", "taken-service", "--tcp=8080:8080")
 	s.Apply(WebServerManifest("taken", "image: nginx:1.23.1, replicas: 1"))
-	for _, args := range [][]string{{"describe", "webserver", "taken"}, {"events", "--for", "webserver/taken", "--types=Warning"}} {
+	for _, args := range [][]string{{"describe", "webserver", "taken"},
+		{"events", "--for", "webserver/taken", "--types=Warning"}} {
 		s.waitText([]string{"Warning", "NameTaken", "taken-service exists and is not managed by skiff"}, args...)
 	}
 }
@@ -109,7 +119,8 @@ func testWebServerIsPaused(s *Scope, _ *Skiff) {
 	s.Kubectl("delete", "service", "paused-service")
 	Eventually(s, settle, "the status says what differs", func() (bool, string) {
 		ready := s.WebServer("paused").Condition("Ready")
-		return ready.Str("status") == "False" && ready.Str("reason") == "Paused" && strings.Contains(ready.Str("message"), "spec.replicas"), ready.String()
+		return ready.Str("status") == "False" && ready.Str("reason") == "Paused" &&
+			strings.Contains(ready.Str("message"), "spec.replicas"), ready.String()
 	})
 	Throughout(s, 3*time.Second, "nothing is changed", func() (bool, string) {
 		d := s.Deployment("paused")
@@ -161,17 +172,20 @@ func testChildrenAreFoundByTheirLabel(s *Scope, _ *Skiff) {
 	s.waitRedis("cache", "redis:7-alpine", 2)
 	names := strings.Fields(s.Kubectl("get", "all", "-l", "app.kubernetes.io/managed-by=skiff", "-o", "name"))
 	slices.Sort(names)
-	if want := []string{"deployment.apps/found", "pod/cache-0", "pod/cache-1", "service/cache", "service/found-service"}; !slices.Equal(names, want) {
+	if want := []string{"deployment.apps/found", "pod/cache-0", "pod/cache-1", "service/cache",
+		"service/found-service"}; !slices.Equal(names, want) {
 		s.Errorf("kubectl get all -l app.kubernetes.io/managed-by=skiff: %q, want %q", names, want)
 	}
-	for _, object := range []Object{s.Deployment("found"), s.Service("found-service"), s.Service("cache"), s.PodsOf("cache")[0]} {
+	for _, object := range []Object{s.Deployment("found"), s.Service("found-service"), s.Service("cache"),
+		s.PodsOf("cache")[0]} {
 		for _, label := range []string{"app.kubernetes.io/name", "app.kubernetes.io/instance"} {
 			if object.Str("metadata", "labels", label) == "" {
 				s.Errorf("%s has no label %s", object.Name(), label)
 			}
 		}
 	}
-	if all := s.Kubectl("get", "all", "-o", "name"); !strings.Contains(all, "webserver.skiff.dev/found") || !strings.Contains(all, "redis.skiff.dev/cache") {
+	if all := s.Kubectl("get", "all", "-o", "name"); !strings.Contains(all, "webserver.skiff.dev/found") ||
+		!strings.Contains(all, "redis.skiff.dev/cache") {
 		s.Errorf("kubectl get all does not show the custom resources: %s", all)
 	}
 }
@@ -180,7 +194,8 @@ func testChildrenAreFoundByTheirLabel(s *Scope, _ *Skiff) {
 func TestKubectlExplainsEveryField(t *testing.T) {
 	s := newScope(t)
 	document := s.get("/openapi/v3/apis/skiff.dev/v1alpha1")
-	for kind, plural := range map[string]string{"WebServer": "webservers", "Redis": "redis", "RestartTrigger": "restarttriggers"} {
+	for kind, plural := range map[string]string{"WebServer": "webservers", "Redis": "redis",
+		"RestartTrigger": "restarttriggers"} {
 		schema := Object(nil)
 		for name, v := range document.At("components", "schemas").(map[string]any) {
 			if definition, ok := v.(map[string]any); ok && strings.HasSuffix(name, "."+kind) {
@@ -196,7 +211,8 @@ func TestKubectlExplainsEveryField(t *testing.T) {
 			t.Errorf("%s: only %d fields were seen", kind, fields)
 		}
 		for _, parent := range parents {
-			if text := s.Kubectl("explain", parent); strings.Contains(text, "<no description>") || strings.Contains(text, "<empty>") {
+			if text := s.Kubectl("explain", parent); strings.Contains(text, "<no description>") ||
+				strings.Contains(text, "<empty>") {
 				t.Errorf("kubectl explain %s: %s", parent, text)
 			}
 		}

@@ -14,7 +14,8 @@ import (
 // BuildSkiff builds skiff from the repository at root into dir, with the flags of `make build`, and returns its path.
 func BuildSkiff(ctx context.Context, root, dir string) (string, error) {
 	path := filepath.Join(dir, "skiff")
-	_, err := goTool(ctx, root, []string{"CGO_ENABLED=0"}, "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "./cmd/skiff")
+	_, err := goTool(ctx, root, []string{"CGO_ENABLED=0"}, "build", "-trimpath", "-ldflags", "-s -w", "-o", path,
+		"./cmd/skiff")
 	return path, err
 }
 
@@ -26,16 +27,19 @@ type Skiff struct {
 
 // StartSkiff runs `skiff run` as a user would. name is that of its log; extra arguments come last and so win.
 func (c *Cluster) StartSkiff(binary, name, kubeconfig string, extra ...string) (*Skiff, error) {
-	return c.StartSkiffCommand(binary, name, kubeconfig, append([]string{"run", "--controllers", "webserver", "--metrics-bind-address=0"}, extra...)...)
+	return c.StartSkiffCommand(binary, name, kubeconfig, append([]string{"run", "--controllers", "webserver",
+		"--metrics-bind-address=0"}, extra...)...)
 }
 
-// StartSkiffCommand runs a command of skiff that goes on until it is told to end and serves probes. name is that of its log.
+// StartSkiffCommand runs a command of skiff that goes on until it is told to end and serves probes. name is that of
+// its log.
 func (c *Cluster) StartSkiffCommand(binary, name, kubeconfig string, args ...string) (*Skiff, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	argv := append(append([]string{binary}, args...), "--kubeconfig", kubeconfig, "--health-probe-bind-address="+loopback(port))
+	argv := append(append([]string{binary}, args...), "--kubeconfig", kubeconfig,
+		"--health-probe-bind-address="+loopback(port))
 	// HOME and KUBECONFIG out of the way: a forgotten flag must not reach the developer's own cluster.
 	p, err := c.Start(name, []string{"KUBECONFIG=", "HOME=" + c.Dir}, argv...)
 	if err != nil {
@@ -68,7 +72,8 @@ func (s *Skiff) probe(path string) (code int, body string, err error) {
 	return resp.StatusCode, strings.TrimSpace(string(text)), err
 }
 
-// Terminate is SIGTERM; it fails if skiff does not exit with 0 within its drain time of 30 s, and as much again for a busy machine.
+// Terminate is SIGTERM; it fails if skiff does not exit with 0 within its drain time of 30 s, and as much again for a
+// busy machine.
 func (s *Skiff) Terminate() error {
 	if s.Exited() {
 		return fmt.Errorf("skiff ended before SIGTERM, with exit code %d", s.ExitCode())

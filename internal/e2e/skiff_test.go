@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// settle bounds how long the world may take to become what was asked for. On an idle machine it takes one or two seconds. It is not a
-// promise of skiff's, which a test measures where there is one: it only ends what will never happen, so it is long enough for a machine
-// that is busy with something else. What kubectl waits for has about the same limit.
+// settle bounds how long the world may take to become what was asked for. On an idle machine it takes one or two
+// seconds. It is not a promise of skiff's, which a test measures where there is one: it only ends what will never
+// happen, so it is long enough for a machine that is busy with something else. What kubectl waits for has about the
+// same limit.
 const settle = 4 * time.Minute
 
 // startSkiff runs skiff as the operator until the test is over, and returns when /readyz says 200.
@@ -33,11 +34,12 @@ func startSkiffAs(t testing.TB, s *Scope, u User, extra ...string) *Skiff {
 	return sk
 }
 
-// launchSkiff runs skiff with a kubeconfig until the test is over; it need not become ready. A skiff that the test did not end itself
-// has to end well on SIGTERM.
+// launchSkiff runs skiff with a kubeconfig until the test is over; it need not become ready. A skiff that the test did
+// not end itself has to end well on SIGTERM.
 func launchSkiff(t testing.TB, s *Scope, kubeconfig string, extra ...string) *Skiff {
 	t.Helper()
-	return launchSkiffCommand(t, s, kubeconfig, append([]string{"run", "--controllers", "webserver", "--metrics-bind-address=0"}, extra...)...)
+	return launchSkiffCommand(t, s, kubeconfig, append([]string{"run", "--controllers", "webserver",
+		"--metrics-bind-address=0"}, extra...)...)
 }
 
 // launchSkiffCommand is launchSkiff with a whole command line.
@@ -84,7 +86,8 @@ func runSkiff(t testing.TB, s *Scope, args ...string) Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := runCommand(t.Context(), []string{"KUBECONFIG=", "HOME=" + s.c.Dir}, "", append([]string{binary}, args...)...)
+	r, err := runCommand(t.Context(), []string{"KUBECONFIG=", "HOME=" + s.c.Dir}, "",
+		append([]string{binary}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,33 +113,38 @@ func (s *Scope) skiffRequests(since time.Time, match func(Request) bool) []Reque
 	return requests
 }
 
-// writesHere matches what skiff wrote in the scope's namespace. Events do not count: they tell of a write, at their own time.
+// writesHere matches what skiff wrote in the scope's namespace. Events do not count: they tell of a write, at their
+// own time.
 func (s *Scope) writesHere(r Request) bool {
 	return r.Write() && r.Namespace == s.NS && r.Resource != "events"
 }
 
-// waitChildren returns when the WebServer has a Deployment with that many ready replicas of the image, and a Service, both owned by it.
+// waitChildren returns when the WebServer has a Deployment with that many ready replicas of the image, and a Service,
+// both owned by it.
 func (s *Scope) waitChildren(name, image string, replicas int) {
 	s.Helper()
-	Eventually(s, settle, fmt.Sprintf("%s has %d ready replicas of %s and a Service", name, replicas, image), func() (bool, string) {
-		owner, d, svc := s.WebServer(name), s.Deployment(name), s.Service(name+"-service")
-		ok := d.Int("spec", "replicas") == replicas && max(0, d.Int("status", "readyReplicas")) == replicas &&
-			max(0, d.Int("status", "updatedReplicas")) == replicas && max(0, d.Int("status", "replicas")) == replicas &&
-			d.Int("status", "observedGeneration") == d.Int("metadata", "generation") &&
-			containerOf(d).Str("image") == image &&
-			owner.UID() != "" && d.ControllerUID() == owner.UID() && svc.ControllerUID() == owner.UID()
-		return ok, fmt.Sprintf("Deployment %s\nService %s", d, svc)
-	})
+	Eventually(s, settle, fmt.Sprintf("%s has %d ready replicas of %s and a Service", name, replicas, image),
+		func() (bool, string) {
+			owner, d, svc := s.WebServer(name), s.Deployment(name), s.Service(name+"-service")
+			ok := d.Int("spec", "replicas") == replicas && max(0, d.Int("status", "readyReplicas")) == replicas &&
+				max(0, d.Int("status", "updatedReplicas")) == replicas &&
+				max(0, d.Int("status", "replicas")) == replicas &&
+				d.Int("status", "observedGeneration") == d.Int("metadata", "generation") &&
+				containerOf(d).Str("image") == image &&
+				owner.UID() != "" && d.ControllerUID() == owner.UID() && svc.ControllerUID() == owner.UID()
+			return ok, fmt.Sprintf("Deployment %s\nService %s", d, svc)
+		})
 }
 
-// waitObserved returns when skiff's status is about the present generation of the WebServer: whatever skiff wanted to change
-// because of the last edit, it has changed by then.
+// waitObserved returns when skiff's status is about the present generation of the WebServer: whatever skiff wanted to
+// change because of the last edit, it has changed by then.
 func (s *Scope) waitObserved(name string) Object {
 	s.Helper()
 	var ws Object
 	Eventually(s, settle, "status.observedGeneration of "+name+" catches up", func() (bool, string) {
 		ws = s.WebServer(name)
-		return ws.Int("metadata", "generation") > 0 && ws.Int("status", "observedGeneration") == ws.Int("metadata", "generation"), ws.String()
+		return ws.Int("metadata", "generation") > 0 && ws.Int("status", "observedGeneration") == ws.Int("metadata",
+			"generation"), ws.String()
 	})
 	return ws
 }
@@ -148,7 +156,8 @@ func (s *Scope) waitCondition(name, condition, status string) Object {
 	Eventually(s, settle, fmt.Sprintf("%s has %s=%s", name, condition, status), func() (bool, string) {
 		ws := s.WebServer(name)
 		c = ws.Condition(condition)
-		return c.Str("status") == status && c.Int("observedGeneration") == ws.Int("metadata", "generation"), ws.String()
+		return c.Str("status") == status && c.Int("observedGeneration") == ws.Int("metadata", "generation"),
+			ws.String()
 	})
 	return c
 }

@@ -10,24 +10,29 @@ func testStatusTellsTheTruth(s *Scope, _ *Skiff) {
 	s.Apply(WebServerManifest("told", "image: nginx:1.23.1, replicas: 2"))
 	s.waitCondition("told", "Ready", "True")
 	ws := s.WebServer("told")
-	if ws.Int("status", "replicas") != 2 || ws.Int("status", "readyReplicas") != 2 || ws.Int("status", "updatedReplicas") != 2 {
+	if ws.Int("status", "replicas") != 2 || ws.Int("status", "readyReplicas") != 2 ||
+		ws.Int("status", "updatedReplicas") != 2 {
 		s.Errorf("status: %s", ws)
 	}
-	if selector := ws.Str("status", "selector"); selector == "" || len(s.get("/api/v1/namespaces/"+s.NS+"/pods?labelSelector="+escape(selector)).List("items")) != 2 {
+	if selector := ws.Str("status", "selector"); selector == "" ||
+		len(s.get("/api/v1/namespaces/"+s.NS+"/pods?labelSelector="+escape(selector)).List("items")) != 2 {
 		s.Errorf("status.selector %q does not select the pods", selector)
 	}
-	if scale := s.get(s.webServerPath("told") + "/scale"); scale.Int("spec", "replicas") != 2 || scale.Int("status", "replicas") != 2 {
+	if scale := s.get(s.webServerPath("told") + "/scale"); scale.Int("spec", "replicas") != 2 ||
+		scale.Int("status", "replicas") != 2 {
 		s.Errorf("scale subresource: %s", scale)
 	}
 
 	// No node takes the new pods, so the roll cannot end: Ready must not stay True for the new generation.
 	ready := ws.Condition("Ready").Str("lastTransitionTime")
-	s.Kubectl("patch", "ws", "told", "--type=merge", "-p", `{"spec":{"template":{"spec":{"nodeSelector":{"no":"where"}}}}}`)
+	s.Kubectl("patch", "ws", "told", "--type=merge", "-p",
+		`{"spec":{"template":{"spec":{"nodeSelector":{"no":"where"}}}}}`)
 	s.waitCondition("told", "Ready", "False")
 	s.waitCondition("told", "Progressing", "True")
 	Eventually(s, settle, "the status shows the one pod of the new kind that the roll may add", func() (bool, string) {
 		ws := s.WebServer("told")
-		return ws.Int("status", "updatedReplicas") == 1 && ws.Int("status", "replicas") == 3 && ws.Int("status", "readyReplicas") == 2 &&
+		return ws.Int("status", "updatedReplicas") == 1 && ws.Int("status", "replicas") == 3 &&
+			ws.Int("status", "readyReplicas") == 2 &&
 			ws.Condition("Ready").Str("status") == "False", ws.String()
 	})
 	s.Kubectl("patch", "ws", "told", "--type=json", "-p", `[{"op":"remove","path":"/spec/template"}]`)
@@ -41,7 +46,8 @@ func testStatusTellsTheTruth(s *Scope, _ *Skiff) {
 
 // Reconciles that find nothing to do send nothing.
 func testNothingToDoWritesNothing(s *Scope, sk *Skiff) {
-	s.Apply(WebServerManifest("calm", "image: nginx:1.23.1, replicas: 2, resources: {requests: {cpu: '0.5', memory: 64Mi}, limits: {cpu: 1}}"))
+	s.Apply(WebServerManifest("calm", "image: nginx:1.23.1, replicas: 2, resources: {requests: {cpu: '0.5', memory: "+
+		"64Mi}, limits: {cpu: 1}}"))
 	s.waitChildren("calm", "nginx:1.23.1", 2)
 	s.waitCondition("calm", "Ready", "True")
 	key := s.NS + "/calm"

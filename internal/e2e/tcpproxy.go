@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// TCPProxy forwards loopback connections to an address and counts them, so that a test sees how often a client dials also while the
-// server is down, when nothing else can count.
+// TCPProxy forwards loopback connections to an address and counts them, so that a test sees how often a client dials
+// also while the server is down, when nothing else can count.
 type TCPProxy struct {
 	Addr  string
 	dials atomic.Int64

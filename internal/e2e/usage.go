@@ -40,7 +40,8 @@ func (p *Process) Usage() (u Usage, err error) {
 	if err != nil {
 		return u, fmt.Errorf("read the CPU time of %s: %w", p.Name, err)
 	}
-	// The name of the program comes second, in parentheses, and may hold anything; utime and stime are the fields 14 and 15.
+	// The name of the program comes second, in parentheses, and may hold anything; utime and stime are the fields 14
+	// and 15.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	for _, field := range fields[14-3 : 16-3] {
 		n, err := strconv.ParseInt(field, 10, 64)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Eventually polls cond until it is true and fails the test when limit has passed. what says what is waited for; cond also says
-// what it saw, and the last of that is printed on failure.
+// Eventually polls cond until it is true and fails the test when limit has passed. what says what is waited for; cond
+// also says what it saw, and the last of that is printed on failure.
 func Eventually(t testing.TB, limit time.Duration, what string, cond func() (done bool, saw string)) {
 	t.Helper()
 	start := time.Now()

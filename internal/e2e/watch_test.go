@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// `skiff watch` prints what happens to the selected pods, and goes on over a restart of the server without repeating itself.
+// `skiff watch` prints what happens to the selected pods, and goes on over a restart of the server without repeating
+// itself.
 func TestWatchPrintsEventsAndSurvivesARestart(t *testing.T) {
 	s := newScope(t)
 	kubeconfig, err := s.c.Kubeconfig(admin)
@@ -19,7 +20,8 @@ func TestWatchPrintsEventsAndSurvivesARestart(t *testing.T) {
 	}
 	// A file for stdout alone: the log on stderr is not part of what a pipe reads.
 	out := s.c.path("watch-" + s.NS + ".out")
-	p, err := s.c.Start("watch-"+s.NS, []string{"KUBECONFIG="}, "/bin/sh", "-c", `out=$1; shift; exec "$@" >"$out"`, "sh", out,
+	p, err := s.c.Start("watch-"+s.NS, []string{"KUBECONFIG="}, "/bin/sh", "-c", `out=$1; shift; exec "$@" >"$out"`,
+		"sh", out,
 		binary, "watch", "pods", "-l", "app=nginx", "-n", s.NS, "--kubeconfig", kubeconfig)
 	if err != nil {
 		t.Fatal(err)

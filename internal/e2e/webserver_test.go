@@ -42,7 +42,8 @@ func testArticleSample(s *Scope, _ *Skiff) {
 	s.Kubectl("wait", "--for=condition=Ready", "webserver/web", "--timeout=4m")
 	s.waitChildren("web", "nginx:1.23.1", 3)
 	svc := s.Service("web-service")
-	if svc.Str("spec", "type") != "NodePort" || svc.Int("spec", "ports", "0", "nodePort") != 30010 || svc.Int("spec", "ports", "0", "port") != 80 {
+	if svc.Str("spec", "type") != "NodePort" || svc.Int("spec", "ports", "0", "nodePort") != 30010 ||
+		svc.Int("spec", "ports", "0", "port") != 80 {
 		s.Errorf("want a NodePort Service 80:30010, got %s", svc)
 	}
 
@@ -69,7 +70,8 @@ func testArticleSample(s *Scope, _ *Skiff) {
 
 // What a person at a terminal sees.
 func testKubectlShowsIt(s *Scope, _ *Skiff) {
-	watch, err := s.c.Start("get-w-"+s.NS, s.kubectl.env(), s.kubectl.argv([]string{"-n", s.NS, "get", "webservers", "-w"})...)
+	watch, err := s.c.Start("get-w-"+s.NS, s.kubectl.env(), s.kubectl.argv([]string{"-n", s.NS, "get", "webservers",
+		"-w"})...)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -99,10 +101,12 @@ func testKubectlShowsIt(s *Scope, _ *Skiff) {
 			}
 		}
 	}
-	if text := s.Kubectl("get", "all", "-l", "app.kubernetes.io/managed-by=skiff", "-o", "name"); !strings.Contains(text, "deployment.apps/shown") || !strings.Contains(text, "service/shown-service") {
+	if text := s.Kubectl("get", "all", "-l", "app.kubernetes.io/managed-by=skiff", "-o",
+		"name"); !strings.Contains(text, "deployment.apps/shown") || !strings.Contains(text, "service/shown-service") {
 		s.Errorf("the children should carry the managed-by label, got %s", text)
 	}
-	if text := s.Kubectl("describe", "webserver", "shown"); !strings.Contains(text, "Ready") || !strings.Contains(text, "nginx:1.23.1") {
+	if text := s.Kubectl("describe", "webserver", "shown"); !strings.Contains(text, "Ready") ||
+		!strings.Contains(text, "nginx:1.23.1") {
 		s.Errorf("kubectl describe: %s", text)
 	}
 }
@@ -139,7 +143,8 @@ func testAllocatedNodePortIsKept(s *Scope, sk *Skiff) {
 	svc := s.Service("kept-service")
 	port := svc.Int("spec", "ports", "0", "nodePort")
 	if port < 30000 || s.WebServer("kept").Int("status", "nodePort") != port {
-		s.Fatalf("the Service has nodePort %d, the status says %d", port, s.WebServer("kept").Int("status", "nodePort"))
+		s.Fatalf("the Service has nodePort %d, the status says %d", port,
+			s.WebServer("kept").Int("status", "nodePort"))
 	}
 	s.Kubectl("delete", "service", "kept-service")
 	s.waitReplaced(s.servicePath("kept-service"), svc.UID())
@@ -147,7 +152,8 @@ func testAllocatedNodePortIsKept(s *Scope, sk *Skiff) {
 		s.Errorf("the new Service has nodePort %d, the old one had %d", got, port)
 	}
 
-	// Somebody else took the port meanwhile: no endless fight, a condition that names it, and it heals when the port is free.
+	// Somebody else took the port meanwhile: no endless fight, a condition that names it, and it heals when the port
+	// is free.
 	s.Kubectl("patch", "ws", "kept", "--type=merge", "-p", `{"spec":{"nodePort":30021}}`)
 	s.waitCondition("kept", "Ready", "True")
 	s.Apply(WebServerManifest("rival", "image: nginx:1.23.1, replicas: 1, nodePort: 30021"))
@@ -158,7 +164,10 @@ func testAllocatedNodePortIsKept(s *Scope, sk *Skiff) {
 	start := time.Now()
 	s.Kubectl("delete", "ws", "kept", "--timeout=4m")
 	s.waitCondition("rival", "Ready", "True")
-	if n := len(s.skiffRequests(start, func(r Request) bool { return r.Namespace == s.NS && r.Name == "rival-service" && r.Code >= 400 })); n > 30 {
+	if n := len(s.skiffRequests(start, func(r Request) bool {
+		return r.Namespace == s.NS &&
+			r.Name == "rival-service" && r.Code >= 400
+	})); n > 30 {
 		s.Errorf("%d refused writes for one port: no backoff", n)
 	}
 }

@@ -213,7 +213,8 @@ func TestADifferentNoteIsADifferentEventWithinLimits(t *testing.T) {
 		}
 		time.Sleep(8 * time.Minute)
 		got := s.told()
-		if s.stored() != 2 || !strings.Contains(got, "x3 differed in image") || !strings.Contains(got, "x3 differed in rep") {
+		if s.stored() != 2 || !strings.Contains(got, "x3 differed in image") ||
+			!strings.Contains(got, "x3 differed in rep") {
 			t.Errorf("got %s, want two Events that happened three times each", got)
 		}
 	})
@@ -313,7 +314,8 @@ func TestALongSeriesIsRefreshedEveryHalfHour(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		if n := s.count(); n < 3 || n > 4 {
-			t.Errorf("an hour of one event a minute took %d requests, want the event, the series and one or two refreshes", n)
+			t.Errorf("an hour of one event a minute took %d requests, want the event, the series and one or two "+
+				"refreshes", n)
 		}
 		time.Sleep(10 * time.Minute)
 		if got := s.told(); got != "Failed x61 x" {
@@ -401,7 +403,8 @@ func TestDifferentEventsOfOneObjectAreLimited(t *testing.T) {
 		r.Record(other)
 		time.Sleep(time.Second)
 		if n := s.stored(); n != burst+1 || r.Dropped() != 100-burst {
-			t.Errorf("%d events sent and %d dropped, want %d and %d, and the one of another object", n, r.Dropped(), burst+1, 100-burst)
+			t.Errorf("%d events sent and %d dropped, want %d and %d, and the one of another object", n, r.Dropped(),
+				burst+1, 100-burst)
 		}
 		time.Sleep(refill)
 		r.Record(event("Later", "x"))
@@ -447,13 +450,18 @@ func TestARefusalIsNotTriedAgain(t *testing.T) {
 
 // Rules: EVT-02
 func TestANameThatIsAlwaysTakenIsDropped(t *testing.T) {
-	s := &sink{answer: func(w http.ResponseWriter, _ *http.Request) bool { status(w, 409, "AlreadyExists"); return true }}
+	s := &sink{answer: func(w http.ResponseWriter, _ *http.Request) bool {
+		status(w, 409,
+			"AlreadyExists")
+		return true
+	}}
 	record(t, s, func(t *testing.T, r *Recorder, _ func()) {
 		r.Record(event("A", "x"))
 		r.Record(event("B", "x"))
 		time.Sleep(10 * time.Minute)
 		if s.count() != 4 || r.Dropped() != 2 {
-			t.Errorf("%d requests, %d dropped; want two names for each of two events, and both dropped", s.count(), r.Dropped())
+			t.Errorf("%d requests, %d dropped; want two names for each of two events, and both dropped", s.count(),
+				r.Dropped())
 		}
 	})
 }
@@ -525,7 +533,8 @@ func TestWhatWasDroppedIsLoggedOnce(t *testing.T) {
 	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
 	s := newSender(New(Options{Client: &kube.Client{}, Log: log}))
 	s.tell()
-	for _, err := range []error{errors.New("too many about one object"), &kube.Status{Code: 403, Reason: "Forbidden"}, errors.New("again")} {
+	for _, err := range []error{errors.New("too many about one object"), &kube.Status{Code: 403, Reason: "Forbidden"},
+		errors.New("again")} {
 		s.drop(err)
 	}
 	lines = nil

@@ -157,7 +157,8 @@ func TestAServerThatIsDownForTenMinutesIsNotReadyButAlive(t *testing.T) {
 			expect(t, "/healthz", body, "ok")
 			code, body = p.get("/readyz")
 			expect(t, "/readyz", code, 503)
-			expectText(t, "/readyz", body, "[-]maps failed: maps: configmaps: ", "connection refused", "[+]idle ok", "readyz check failed")
+			expectText(t, "/readyz", body, "[-]maps failed: maps: configmaps: ", "connection refused", "[+]idle ok",
+				"readyz check failed")
 			code, _ = p.get("/readyz/idle")
 			expect(t, "/readyz/idle", code, 200)
 		}
@@ -184,7 +185,8 @@ func TestProbesHaveTheFormsOfTheAPIServer(t *testing.T) {
 			{"/healthz?verbose", 200, []string{"[+]ping ok\nhealthz check passed\n"}},
 			{"/healthz/ping", 200, []string{"ok"}},
 			{"/healthz/maps", 404, []string{`no check "maps"`}},
-			{"/readyz?verbose", 503, []string{"[+]shutdown ok\n[-]maps failed: ", "\n[+]idle ok\nreadyz check failed\n"}},
+			{"/readyz?verbose", 503, []string{"[+]shutdown ok\n[-]maps failed: ",
+				"\n[+]idle ok\nreadyz check failed\n"}},
 			{"/readyz?exclude=maps", 200, []string{"ok"}},
 			{"/readyz?verbose&exclude=maps", 200, []string{"[+]maps excluded: ok\n", "readyz check passed\n"}},
 			{"/readyz?exclude=idle", 503, []string{"[-]maps failed", "[+]idle excluded: ok"}},
@@ -206,7 +208,8 @@ func TestProbesHaveTheFormsOfTheAPIServer(t *testing.T) {
 
 func TestProbesOnlyAnswerReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, stop := run(t, Options{Controllers: []*controller.Controller{controller.New("idle", nothing, controller.Options{})}})
+		p, stop := run(t, Options{Controllers: []*controller.Controller{controller.New("idle", nothing,
+			controller.Options{})}})
 		resp, err := p.client.Post("http://probes/healthz", "text/plain", strings.NewReader("x"))
 		if err != nil {
 			t.Fatal(err)
@@ -308,8 +311,10 @@ func TestAnAddressThatCannotBeUsedIsAnErrorThatNamesItsFlag(t *testing.T) {
 		o     Options
 		parts []string
 	}{
-		{Options{HealthAddr: "8081", Controllers: idle}, []string{"--health-probe-bind-address 8081: ", "missing port", "0 for none"}},
-		{Options{HealthAddr: "localhost:http-probe", Controllers: idle}, []string{"--health-probe-bind-address localhost:http-probe: "}},
+		{Options{HealthAddr: "8081", Controllers: idle}, []string{"--health-probe-bind-address 8081: ", "missing port",
+			"0 for none"}},
+		{Options{HealthAddr: "localhost:http-probe", Controllers: idle},
+			[]string{"--health-probe-bind-address localhost:http-probe: "}},
 		{Options{MetricsAddr: ":8080", Controllers: idle}, []string{"--metrics-bind-address :8080: ", "set it to 0"}},
 		{Options{}, []string{"--controllers: "}},
 	} {

@@ -136,7 +136,8 @@ func (m *Manager) openProbes() (*probeServer, error) {
 	}
 	l, err := m.listen("tcp", m.o.HealthAddr)
 	if err != nil {
-		return nil, fmt.Errorf("--health-probe-bind-address %s: %w; give host:port, or 0 for none", m.o.HealthAddr, err)
+		return nil, fmt.Errorf("--health-probe-bind-address %s: %w; give host:port, or 0 for none", m.o.HealthAddr,
+			err)
 	}
 	p := &probeServer{
 		addr: l.Addr().String(),

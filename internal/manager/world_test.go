@@ -51,7 +51,8 @@ func create(t *testing.T, client *kube.Client, r kube.Resource, namespace string
 func createMap(t *testing.T, client *kube.Client, name string) {
 	t.Helper()
 	create(t, client, configMaps, "default", map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name, "labels": map[string]string{"by": "test"}},
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name,
+			"labels": map[string]string{"by": "test"}},
 	})
 }
 
@@ -64,9 +65,11 @@ func defineWebServers(t *testing.T, client *kube.Client) {
 		"metadata": map[string]any{"name": webServers.GroupResource()},
 		"spec": map[string]any{
 			"group": webServers.Group, "scope": "Namespaced",
-			"names": map[string]any{"plural": "webservers", "singular": "webserver", "kind": "WebServer", "listKind": "WebServerList"},
+			"names": map[string]any{"plural": "webservers", "singular": "webserver", "kind": "WebServer",
+				"listKind": "WebServerList"},
 			"versions": []any{map[string]any{"name": webServers.Version, "served": true, "storage": true,
-				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}},
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object",
+					"x-kubernetes-preserve-unknown-fields": true}}}},
 		},
 	})
 }
@@ -121,7 +124,8 @@ func TestAMissingCRDParksOneControllerAndIsPickedUpWithin15SecondsWhileOthersWor
 		code, body = p.get("/readyz?verbose")
 		expect(t, "/readyz?verbose", code, 200)
 		expectText(t, "/readyz?verbose", body,
-			"[+]webserver ok\n    not working: namespace default: webservers.skiff.dev is not installed; run `skiff crds install`\n",
+			"[+]webserver ok\n    not working: namespace default: webservers.skiff.dev is not installed; run `skiff "+
+				"crds install`\n",
 			"\n    webservers.skiff.dev in default: backing off, 0 objects, last contact never: 404 ",
 			"[+]maps ok\n    configmaps in default: streaming, 1 objects, last contact ")
 
@@ -152,7 +156,8 @@ func TestAStopTurnsReadyzFirstThenDrainsThenStopsTheMirrorsAndClosesTheProbesLas
 			j.note("ended " + k.Name)
 			return controller.Done, err
 		}, controller.Options{Workers: 1}, controller.For(store))
-		p, stop := run(t, Options{Controllers: []*controller.Controller{writer, j.noting("other", client, configMaps)}})
+		p, stop := run(t, Options{Controllers: []*controller.Controller{writer,
+			j.noting("other", client, configMaps)}})
 		createMap(t, client, "one")
 		createMap(t, client, "two")
 		time.Sleep(time.Second)

@@ -250,7 +250,8 @@ func compareGet(t *testing.T, q *Queue, m *model) {
 		}
 	}
 	if waited := time.Since(e.due); item.Waited != waited || item.Failures != e.failures {
-		t.Fatalf("%v: waited %v with %d failures, want %v with %d", want, item.Waited, item.Failures, waited, e.failures)
+		t.Fatalf("%v: waited %v with %d failures, want %v with %d", want, item.Waited, item.Failures, waited,
+			e.failures)
 	}
 }
 
@@ -276,7 +277,8 @@ func compareState(t *testing.T, q *Queue, m *model) {
 		}
 	}
 	slices.SortFunc(processing, kube.Key.Compare)
-	if q.Len() != waiting || len(q.delayed) != delayed || len(q.entries) != kept || !slices.Equal(q.Processing(), processing) {
+	if q.Len() != waiting || len(q.delayed) != delayed || len(q.entries) != kept ||
+		!slices.Equal(q.Processing(), processing) {
 		t.Fatalf("%d waiting, %d delayed, %d kept, %v processing; want %d, %d, %d, %v",
 			q.Len(), len(q.delayed), len(q.entries), q.Processing(), waiting, delayed, kept, processing)
 	}

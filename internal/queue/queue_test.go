@@ -118,7 +118,8 @@ func TestCausesAreMergedOnceEachAndBounded(t *testing.T) {
 
 // Rules: WQ-05
 func TestTheEarliestDelayWinsWhicheverComesFirst(t *testing.T) {
-	for _, delays := range [][]time.Duration{{10 * time.Second, 3 * time.Second}, {3 * time.Second, 10 * time.Second}} {
+	for _, delays := range [][]time.Duration{{10 * time.Second, 3 * time.Second},
+		{3 * time.Second, 10 * time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
 			q := New(Options{})
 			for _, d := range delays {

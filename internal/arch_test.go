@@ -166,7 +166,8 @@ func TestGoModRequiresOnlyWhatIsAgreed(t *testing.T) {
 	for _, m := range requireLine.FindAllStringSubmatch(string(b), -1) {
 		name, indirect := m[1], m[2] != ""
 		if _, ok := dependencies[name]; !ok && !indirect {
-			t.Errorf("go.mod requires %s, which is not in the list of internal/arch_test.go: write it yourself, or add it with a reason", name)
+			t.Errorf("go.mod requires %s, which is not in the list of internal/arch_test.go: "+
+				"write it yourself, or add it with a reason", name)
 		}
 		if !indirect {
 			direct++
@@ -180,7 +181,7 @@ func TestGoModRequiresOnlyWhatIsAgreed(t *testing.T) {
 	}
 	for line := range strings.Lines(string(b)) {
 		if strings.HasPrefix(strings.TrimSpace(line), "replace") {
-			t.Errorf("go.mod: %q: with a replacement `go install` of this module does not work", strings.TrimSpace(line))
+			t.Errorf("go.mod: %q: `go install` does not work with a replacement", strings.TrimSpace(line))
 		}
 	}
 }

@@ -187,8 +187,8 @@ func TestNoLineIsTooLong(t *testing.T) {
 	}
 	for pkg, lines := range found {
 		if len(lines) > longLines[pkg] {
-			t.Errorf("%s: %d lines have more than %d columns, %d may:\n%s", pkg, len(lines), maxColumns, longLines[pkg],
-				strings.Join(lines, "\n"))
+			t.Errorf("%s: %d lines have more than %d columns, %d may:\n%s", pkg, len(lines), maxColumns,
+				longLines[pkg], strings.Join(lines, "\n"))
 		}
 	}
 }

@@ -96,7 +96,7 @@ func runDemo(ctx context.Context, out io.Writer, d *devCluster, log *actionLog, 
 	began := time.Now()
 	return onDemoCluster(ctx, d, log, func(ctx context.Context, t *tour) error {
 		t.out, t.patience = out, patience
-		fmt.Fprintf(out, "An API server (Kubernetes %s, embedded) with simulated nodes, and skiff's controllers: %s.\n",
+		fmt.Fprintf(out, "An API server (Kubernetes %s, embedded) with simulated nodes, and controllers: %s.\n",
 			fakeapi.Version, strings.Join(operatorNames(), ", "))
 		if err := t.withControllers(ctx, func(ctx context.Context) error { return t.walk(ctx, acts) }); err != nil {
 			return err

@@ -120,7 +120,7 @@ func redisSteps() []step {
 		now:   redisLines("redis:8-alpine", 2),
 		pods:  []string{"cache-1 gone", "cache-1 ready", "cache-0 gone", "cache-0 ready"},
 		tells: []string{"deleted pod cache-1", "created pod cache-1", "deleted pod cache-0", "created pod cache-0"},
-		proof: "the highest number was replaced first, and the next only when it was ready: one pod served all the time",
+		proof: "the highest number was replaced first, the next only when it was ready: one pod served all the time",
 	}}
 }
 
@@ -148,7 +148,7 @@ func restartSteps() []step {
 		pods:  []string{"cache-1 gone", "cache-0 gone"},
 		tells: []string{"deleted pod cache-1", "deleted pod cache-0"},
 		event: "PodsDeleted",
-		proof: "the pods went one by one, the highest number first; the finalizer skiff.dev/pods kept the Redis until then",
+		proof: "the pods went one by one, the highest number first; the finalizer skiff.dev/pods kept the Redis",
 	}}
 }
 

@@ -315,7 +315,8 @@ var unions = map[string]map[string]any{
 		"property": map[string]any{"type": "array", "items": map[string]any{"type": "string"}}},
 }
 
-var jsonSchema = map[string]any{"$ref": "#/components/schemas/io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"}
+var jsonSchema = map[string]any{"$ref": "#/components/schemas/" +
+	"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"}
 
 func objectAt(o Object, path ...string) Object {
 	m, _ := o.At(path...).(map[string]any)

@@ -1,10 +1,12 @@
 package e2e
 
 const (
-	asTable      = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
+	asTable = "application/json;as=Table;v=v1;g=meta.k8s.io," +
+		"application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
 	asMetadata   = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 	asMetadatas  = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-	asAggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
+	asAggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
+		"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 )
 
 const pods = "/api/v1/${ns}/pods"

@@ -111,12 +111,15 @@ var readScripts = []Script{
 	}},
 	{Name: "watch-list", Steps: []Step{
 		{Name: "empty", Path: configMaps +
-			"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=l", Events: 1},
+			"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&" +
+			"allowWatchBookmarks=true&labelSelector=l", Events: 1},
 		create("a", "x"), create("b", "y"), create("c", "x"),
 		{Name: "all", Path: configMaps +
-			"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=l&timeoutSeconds=300", Events: 4},
+			"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&" +
+			"allowWatchBookmarks=true&labelSelector=l&timeoutSeconds=300", Events: 4},
 		{Name: "selected", Path: configMaps +
-			"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=l%3Dx", Events: 3},
+			"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&" +
+			"allowWatchBookmarks=true&labelSelector=l%3Dx", Events: 3},
 		{Name: "create custom", Method: "POST", Path: webServers, Body: webServerBody},
 		{Name: "custom", Path: webServers +
 			"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", Events: 2},
@@ -128,7 +131,8 @@ var readScripts = []Script{
 		// does within 1.25 seconds, on a jittered tick. Six seconds leave room for both; with three it is a matter of
 		// chance.
 		{Name: "bookmark before the server ends it", Path: configMaps +
-			"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=l%3Dz&timeoutSeconds=6", ToEnd: true},
+			"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&" +
+			"allowWatchBookmarks=true&labelSelector=l%3Dz&timeoutSeconds=6", ToEnd: true},
 	}},
 	{Name: "kinds", Steps: []Step{
 		{Name: "kinds of the group", Path: "/apis/skiff.dev/v1alpha1"},

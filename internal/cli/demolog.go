@@ -68,8 +68,7 @@ func describe(actions []action) []string {
 func (l *actionLog) logger() logr.Logger {
 	return funcr.NewJSON(func(text string) {
 		var line struct {
-			Msg, Key, Cause, Child, Pod, Target, Note, Error string
-			Differences                                      []string
+			Msg, Key, Cause, Child, Pod, Target, Differences, Note, Error string
 		}
 		if err := json.Unmarshal([]byte(text), &line, json.MatchCaseInsensitiveNames(true)); err != nil {
 			line.Error = fmt.Sprintf("read the log line %s: %v", text, err)
@@ -88,7 +87,7 @@ func (l *actionLog) logger() logr.Logger {
 			return
 		}
 		a := action{cause: line.Cause, what: line.Msg + " " + object}
-		if why := cmp.Or(strings.Join(line.Differences, ", "), line.Note); why != "" {
+		if why := cmp.Or(line.Differences, line.Note); why != "" {
 			a.what += ": " + why
 		}
 		l.actions = append(l.actions, a)

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// replica is one of two skiffs that contend for a lease, with a user of its own, by which the audit log tells them apart.
+// replica is one of two skiffs that contend for a lease, with a user of its own, by which the audit log tells them
+// apart.
 type replica struct {
 	*Skiff
 	user string

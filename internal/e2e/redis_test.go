@@ -166,7 +166,8 @@ func testRedisPodsComeBack(s *Scope, _ *Skiff) {
 	defer watch.Kill()
 	Eventually(s, settle, "kubectl get -w has begun", func() (bool, string) { return watch.Log() != "", watch.Log() })
 	for _, end := range []func(){
-		// Without --wait=false kubectl can take the new pod, which is there within milliseconds, for the old one and wait for ever.
+		// Without --wait=false kubectl can take the new pod, which is there within milliseconds, for the old one and
+		// wait for ever.
 		func() { s.Kubectl("delete", "pod", "healed-1", "--wait=false") },
 		func() { s.Kubectl("delete", "pod", "healed-1", "--wait=false", "--grace-period=0", "--force") },
 		func() {

@@ -13,14 +13,16 @@ func testRestartSourceElsewhere(s *Scope, _ *Skiff) {
 	s.Apply(workloadManifest("Deployment", "predixy", 1))
 	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=90s")
 	trigger := func(debounce string) {
-		s.Apply(fmt.Sprintf("apiVersion: skiff.dev/v1alpha1\nkind: RestartTrigger\nmetadata: {name: predixy}\nspec: {source: "+
+		s.Apply(fmt.Sprintf("apiVersion: skiff.dev/v1alpha1\nkind: RestartTrigger\nmetadata: {name: predixy}\nspec: "+
+			"{source: "+
 			"{namespace: %s, selector: {matchLabels: {app: redis-cluster}}}, debounce: %s, cooldown: 1s, "+
 			"targets: [{kind: Deployment, name: predixy}]}\n", source.NS, debounce))
 	}
 	trigger("1s")
 	s.waitTrigger("predixy", "Stalled", "True/SourceNotAllowed")
 	message := s.restartTrigger("predixy").Condition("Stalled").Str("message")
-	if !strings.Contains(message, source.NS) || !strings.Contains(message, "skiff.dev/allow-restart-triggers-from: \""+s.NS+"\"") {
+	if !strings.Contains(message, source.NS) || !strings.Contains(message,
+		"skiff.dev/allow-restart-triggers-from: \""+s.NS+"\"") {
 		s.Errorf("the message does not name the namespace and the annotation: %s", message)
 	}
 	source.replacePod("redis-0")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -30,8 +31,8 @@ const (
 	// quickMissing is how many times it is asked for with the ordinary pauses before that: a server that has
 	// just started answers 403 and 404 until it has loaded its own rules and CRDs (seen on v1.36, a second).
 	quickMissing = 3
-	// answeredFailures is what remains of the failures counted while there was no answer at all, once there is
-	// one: they spoke of the connection, and what the server says now deserves a pause of its own.
+	// answeredFailures is what remains of the failures counted without an answer once there is one: they were about
+	// the connection, and the first answers are retried quickly again.
 	answeredFailures = 2
 	// A request that the server calls wrong twice (a field selector it does not know) becomes right only by a
 	// new server or new options.
@@ -40,7 +41,7 @@ const (
 	// What does not fit into memory is listed again only to see whether it does by now.
 	minTooLarge = 5 * time.Minute
 	maxTooLarge = 10 * time.Minute
-	// maxRetryAfter bounds what we let the server make us wait: a wrong number must not be for ever.
+	// maxRetryAfter bounds Retry-After: a wrong number must not stop us for ever.
 	maxRetryAfter = 10 * time.Minute
 )
 
@@ -55,7 +56,7 @@ func (r *Reflector[T]) fail(s state[T], err error, next phase) state[T] {
 	case !missing(err):
 		s.pause, s.missing = pauseAfter(err, s.failures), 0
 		s.failures++
-	case s.missing < quickMissing: // says nothing about the server's health: it has a count of its own
+	case s.missing < quickMissing: // not counted as a failure of the server
 		s.pause = rand.N(minBackoff << s.missing)
 		s.missing++
 	default:
@@ -99,7 +100,7 @@ func missing(err error) bool { return kube.IsForbidden(err) || kube.IsNotFound(e
 // it.
 func expired(err error) bool { return kube.IsGone(err) || kube.IsTooLargeResourceVersion(err) }
 
-// busy says that the server asks for patience: nothing is wrong with the request or with what we know.
+// busy says that the server asks to wait. The request and the resource version are fine.
 func busy(err error) bool {
 	s := kube.AsStatus(err)
 	return kube.IsTooManyRequests(err) || s != nil && s.Code == http.StatusServiceUnavailable
@@ -115,9 +116,9 @@ func failing(err error) bool {
 // offline says that there was no answer at all.
 func offline(err error) bool { return kube.AsStatus(err) == nil }
 
-// report notes what went wrong and logs it once: again only when it becomes another problem, or comes back
-// after all was well. A first failure that the next try is likely to mend is no news at all: each restart of
-// a server breaks each watch once.
+// report notes what went wrong and logs it once: again only when it becomes another problem, or comes back after a
+// recovery. A first failure that the next try will probably solve is logged at level 1: each restart of a server
+// breaks each watch once.
 func (r *Reflector[T]) report(s state[T], err error) state[T] {
 	s.err = err
 	if s.failures == 0 && !errors.Is(err, errBudget) && (offline(err) || busy(err) || expired(err)) {
@@ -129,7 +130,7 @@ func (r *Reflector[T]) report(s state[T], err error) state[T] {
 	}
 	if class := problemClass(err); class != s.logged {
 		s.logged = class
-		r.log.Error(err, "mirror is not up to date, trying again", "hint", hint(err))
+		r.log.Error(err, "cannot list or watch, trying again", "hint", hint(err))
 	}
 	return s
 }
@@ -138,7 +139,7 @@ func (r *Reflector[T]) report(s state[T], err error) state[T] {
 func (r *Reflector[T]) recovered(s state[T]) state[T] {
 	if s.logged != "" {
 		s.logged = ""
-		r.log.Info("mirror is up to date again", "resourceVersion", s.rv)
+		r.log.Info("following the server again", "resourceVersion", s.rv)
 	}
 	return s
 }
@@ -160,7 +161,7 @@ func problemClass(err error) string {
 	}, err.Error())
 }
 
-// problem is an error as text, led by its HTTP code.
+// problem is an error as text that begins with its HTTP code.
 func problem(err error) string {
 	if err == nil {
 		return ""
@@ -171,7 +172,7 @@ func problem(err error) string {
 	return err.Error()
 }
 
-// hint names what a person can do.
+// hint is the next step for a user.
 func hint(err error) string {
 	switch {
 	case kube.IsNotFound(err):
@@ -179,7 +180,8 @@ func hint(err error) string {
 	case kube.IsForbidden(err):
 		return "grant list and watch on this resource"
 	case kube.IsUnauthorized(err):
-		return "check the credentials"
+		return "the token or client certificate expired or belongs to another cluster; " +
+			"write a new token to --token-file, skiff reads it again"
 	case kube.IsRefused(err):
 		return "check the selectors, and the address of the server"
 	case errors.Is(err, errBudget):
@@ -191,5 +193,9 @@ func hint(err error) string {
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return "the server does not speak TLS; check its address"
 	}
-	return "none needed if the server comes back"
+	var dns *net.DNSError
+	if errors.As(err, &dns) && dns.IsNotFound {
+		return "there is no such host: check --server or the kubeconfig"
+	}
+	return "nothing to do: skiff goes on when the server answers"
 }

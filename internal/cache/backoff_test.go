@@ -122,7 +122,7 @@ func TestAnOutageIsSatOutAndNeedsNoList(t *testing.T) {
 				if p := m.state().Problem; p != "" {
 					t.Errorf("problem %q after the outage", p)
 				}
-				if m.logged("mirror is not up to date") != 1 || m.logged("up to date again") != 1 {
+				if m.logged("cannot list or watch") != 1 || m.logged("following the server again") != 1 {
 					t.Errorf("logged %q, want the problem and its end once", m.log)
 				}
 			})
@@ -208,7 +208,7 @@ func TestAMissingRightOrKindIsNoticedWithin15Seconds(t *testing.T) {
 			if p := m.state().Problem; !strings.HasPrefix(p, fmt.Sprintf("%d Missing: watch pods", code)) {
 				t.Errorf("problem %q", p)
 			}
-			if n := m.logged("mirror is not up to date"); n != 1 {
+			if n := m.logged("cannot list or watch"); n != 1 {
 				t.Errorf("%d: logged %d times, want once", code, n)
 			}
 			s.on(streamedList, frames(thenHold, added("a", "5", 1), endMark("20")))

@@ -26,8 +26,8 @@ const (
 	unlimitedBytes = 2 << 30
 )
 
-// defaultMaxBytes is what a mirror may take unless it is told: a part of GOMEMLIMIT, or of what the control group of the
-// process may use.
+// defaultMaxBytes is what a mirror may take by default: a part of GOMEMLIMIT, or of the memory limit of the process's
+// control group.
 var defaultMaxBytes = sync.OnceValue(func() int64 {
 	limit := debug.SetMemoryLimit(-1)
 	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {

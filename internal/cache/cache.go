@@ -1,9 +1,9 @@
-// Package cache mirrors one resource of the server into memory and tells who asks what changed.
+// Package cache keeps a copy of one resource of the server in memory (a mirror) and reports its changes.
 //
 // A Store is the read side: a map and its indexes under one mutex, holding only the fields that the
 // declared struct names. A Reflector is the only writer of its part of a Store: it lists, watches, resumes,
-// notices what it missed, and never lets the mirror go back in time. Reads of a mirror that is not complete,
-// or that does not cover what is asked for, are errors, never a silent "not found".
+// detects missed changes, and never replaces a version by an older one. A read of a mirror that is not complete,
+// or that does not cover what is asked for, is an error, never a silent "not found".
 //
 // It does not talk HTTP (package kube does), does not decide what to do about a change (package controller
 // does) and never writes to the server. Mirrors of two resources are not consistent with each other: each is
@@ -40,15 +40,14 @@ type Options struct {
 	Client *kube.Client
 	Log    logr.Logger
 
-	// WatchIdleTimeout ends a watch that has brought nothing, not even a bookmark, for so long. 0: a little
-	// longer than what the server was asked to end the watch after, which needs no bookmarks (servers do not
-	// promise any).
+	// WatchIdleTimeout ends a watch on which nothing has arrived, not even a bookmark, for so long. 0: a little longer
+	// than the lifetime that the server was asked for, which works without bookmarks (servers do not promise any).
 	WatchIdleTimeout time.Duration
 	// MaxBytes is how much memory the objects may take, about. A server that has more gets an error in State, instead of
 	// all the memory of the process. 0: a third of the process's memory limit.
 	MaxBytes int64
-	// QuietParking leaves it to the owner of the mirror to tell of a missing right or resource, from State: one
-	// cause may keep many mirrors.
+	// QuietParking says that the owner of the mirror logs a missing right or resource, with the help of State: one
+	// missing grant may concern several mirrors.
 	QuietParking bool
 	// InitialLists bounds how many full lists are in flight at a time. Give all stores of a process the same
 	// one. nil: DefaultInitialLists for this store alone.

@@ -56,7 +56,8 @@ func (r *Reflector[T]) handle(ctx context.Context, s state[T], ev kube.Event[T])
 // handleDeletion removes the object that the event is about, and no other that has its name by now. The event
 // carries the object's last state, with the version of the deletion. (Some servers leave it with the version
 // that we have: that is no late event.)
-func (r *Reflector[T]) handleDeletion(ctx context.Context, s state[T], ev kube.Event[T], old T, had, late bool) state[T] {
+func (r *Reflector[T]) handleDeletion(ctx context.Context, s state[T], ev kube.Event[T], old T,
+	had, late bool) state[T] {
 	switch {
 	case had && !sameIdentity(old, ev.Object), late && !(had && sameVersion(old, ev.Object)):
 		return r.outdated(ctx, s)
@@ -68,8 +69,8 @@ func (r *Reflector[T]) handleDeletion(ctx context.Context, s state[T], ev kube.E
 	return s
 }
 
-// handleBad puts an object that does not decode into quarantine. The event is thereby dealt with: asking for it
-// again would bring the same object.
+// handleBad puts an object that does not decode into quarantine and moves on: a new request would bring the same
+// object.
 func (r *Reflector[T]) handleBad(ctx context.Context, s state[T], t kube.EventType, bad *kube.DecodeError) state[T] {
 	if older(bad.ResourceVersion, s.rv) {
 		return r.outdated(ctx, s)
@@ -84,7 +85,7 @@ func (r *Reflector[T]) handleBad(ctx context.Context, s state[T], t kube.EventTy
 		r.store.remove(r.scope, bad.Key, s.rv, Change[T]{Type: Gone, Old: old, Unknown: true})
 		return s
 	}
-	if r.store.quarantine(r.scope, bad, s.rv) { // said once: the next version of it may well be as bad
+	if r.store.quarantine(r.scope, bad, s.rv) { // logged once for an object
 		r.store.flood.Error(r.log, bad, "object does not decode; its last good copy stays",
 			"object", bad.Key.String(), "hasCopy", had)
 	}

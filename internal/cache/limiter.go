@@ -24,8 +24,8 @@ func NewLimiter(n int) *Limiter {
 // server per second, and one that comes in drops must not hold up the other mirrors.
 const slotTime = time.Minute
 
-// acquire waits for a slot. It reports false if ctx ended first. release may be called more than once; after slotTime it
-// is done by itself.
+// acquire waits for a slot. It reports false if ctx ended first. release may be called more than once; after slotTime
+// the slot is released by itself.
 func (l *Limiter) acquire(ctx context.Context) (release func(), ok bool) {
 	select {
 	case l.slots <- struct{}{}:

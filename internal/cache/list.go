@@ -11,9 +11,8 @@ import (
 )
 
 const (
-	// endMarkerTimeout is how long a streamed list may pause before its end marker. The slowest honest pause is
-	// the server's wait for its own cache, which it gives up after a few seconds; a server that ignores the
-	// parameter pauses for ever.
+	// endMarkerTimeout is how long a streamed list may pause before its end marker. A server that supports it waits a
+	// few seconds at most, for its own cache; one that ignores the parameter never sends the marker.
 	endMarkerTimeout = 30 * time.Second
 	// maxStreamedList bounds a streamed list that never pauses, as on a busy server that ignores the
 	// parameter. 112,000 objects were seen to take 95 s (kubernetes issue 138670).
@@ -24,8 +23,8 @@ const (
 	// pagedFor is how long a server that does not do streamed lists is not asked for one again. After an
 	// upgrade it may.
 	pagedFor = 10 * time.Minute
-	// A list that takes away at least half of a mirror of some size is legal, and yet what a server with the
-	// wrong or a restored database looks like.
+	// A list that removes at least half of the objects, and at least massDeleteMin, may mean that the server has the
+	// wrong database or a restored one. It is reported.
 	massDeleteMin = 10
 )
 
@@ -265,7 +264,7 @@ func (r *Reflector[T]) install(s state[T], c content[T]) (state[T], error) {
 			return s, fmt.Errorf("list %s: resource version %s, asked for %s: %w", r.query, c.rv, s.rv, errOlderList)
 		}
 		c.rewound = true
-		r.log.Info("server's history went back, probably restored from a backup; mirroring it from scratch",
+		r.log.Info("the server's resource versions went back: probably restored from a backup; all objects are compared anew",
 			"from", s.rv, "to", c.rv)
 	}
 	r.logBad(c.bad)
@@ -278,7 +277,7 @@ func (r *Reflector[T]) install(s state[T], c content[T]) (state[T], error) {
 	return s, nil
 }
 
-// watchMassDelete makes it visible when a list takes most of the mirror away, before anybody acts on it.
+// watchMassDelete logs and counts a list that removes most objects, before the handlers hear of it.
 func (r *Reflector[T]) watchMassDelete(changes []Change[T], had int) {
 	gone := 0
 	for _, c := range changes {
@@ -290,5 +289,5 @@ func (r *Reflector[T]) watchMassDelete(changes []Change[T], had int) {
 		return
 	}
 	r.store.count(r.scope, func(n *Counters) { n.MassDeletes++ })
-	r.log.Info("mass delete on relist: most objects are gone from the server", "gone", gone, "of", had)
+	r.log.Info("mass delete: most objects are gone from the server", "gone", gone, "of", had)
 }

@@ -32,7 +32,7 @@ func (r *Reflector[T]) probe(ctx context.Context, s state[T]) (next state[T], re
 	}
 	rv, err := r.presentVersion(ctx)
 	if err != nil && offline(err) {
-		return s, false, err // nobody answered: the question stays open
+		return s, false, err // no answer: still unknown
 	}
 	s.probed = time.Now()
 	if err != nil { // not allowed, or busy: a watch is worth trying all the same

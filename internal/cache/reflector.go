@@ -113,8 +113,8 @@ func (r *Reflector[T]) run(ctx context.Context) {
 	r.publish(s)
 }
 
-// safeStep is step, but for a panic: that is a failure like others, so that one object or answer that we do not know how
-// to handle cannot end the process. The next step is a list, because half a change may have been made.
+// safeStep is step with panics contained: a panic is a failure like others, so that no object and no answer can end the
+// process. The next step is a list, because a change may be half done.
 func (r *Reflector[T]) safeStep(ctx context.Context, s state[T]) (next state[T]) {
 	defer func() {
 		p := recover()

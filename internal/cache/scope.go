@@ -18,8 +18,8 @@ type scope struct {
 	contact   time.Time // when the server was last heard of
 	phase     phase
 	parked    bool      // err is a missing right or resource that did not come back by itself
-	err       error     // what keeps the Reflector from making progress, nil when it does
-	errSince  time.Time // since when there is one without a break
+	err       error     // why the last request failed, nil after one that succeeded
+	errSince  time.Time // since when all requests have failed
 	counters  Counters
 }
 
@@ -38,8 +38,8 @@ type ScopeState struct {
 	Quarantined     int       // objects whose newest version does not decode
 	LastEvent       time.Time // of the last list, event or bookmark
 	LastContact     time.Time // of the last of these, or of an answer that a watch is open
-	Err             error     // what stands in the way, nil while all is well
-	ErrSince        time.Time // since when something has stood in the way without a break, zero while all is well
+	Err             error     // why the last request failed, nil after one that succeeded
+	ErrSince        time.Time // since when all requests have failed, zero after one that succeeded
 	Problem         string    // Err as text with its HTTP code: "403 Forbidden: watch pods: ..."
 	Counters        Counters
 }
@@ -122,7 +122,8 @@ func (s *Store[T]) Serves(namespace string) bool {
 }
 
 // OnServes adds a function that is called whenever the answer of Serves may have changed, and when the server answers
-// again after requests have failed. It must be quick and must not block. remove takes it away; a call that is under way may still end after it.
+// again after requests have failed. It must be quick and must not block. remove takes it away; a call that is under
+// way may still end after it.
 func (s *Store[T]) OnServes(f func()) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,8 +13,7 @@ import (
 )
 
 var (
-	// ErrNotSynced is the answer to a read before the first list is complete: nobody can say yet whether an
-	// object exists.
+	// ErrNotSynced is the answer to a read before the first list is complete: whether an object exists is not known yet.
 	ErrNotSynced = errors.New("the cache is not synced")
 	// ErrOutOfScope is the answer to a read of what this mirror does not cover by its options. Waiting does
 	// not help.
@@ -27,8 +26,8 @@ var (
 // Store is the read side of a mirror.
 //
 // What it returns is shared by all readers and must not be changed; slices it returns are the caller's. Under
-// the race detector each object is fingerprinted when it comes in and checked whenever it is handed out or
-// replaced, so that a test which changes a cached object dies at once.
+// the race detector each object is fingerprinted when it comes in and checked whenever it is returned or replaced,
+// so that a test which changes a cached object panics.
 type Store[T kube.Object] struct {
 	o      Options
 	only   string   // the one name that the field selector admits, "" for any

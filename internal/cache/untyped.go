@@ -26,9 +26,9 @@ type Untyped struct {
 // maxFields bounds the fields of a mirror and the names in one of them: they may come from outside.
 const maxFields = 256
 
-// Untyped returns the mirror of a kind that is known only at run time, as Shared does. fields are paths of what is kept
-// beside the metadata, such as "spec.replicas"; without any, all is. A dot that belongs to a name has a backslash before
-// it. A path that meets a list keeps all of it, because its items have no names.
+// Untyped returns the mirror of a kind that is known only at run time, as Shared does. fields are the paths of what is
+// kept beside the metadata, such as "spec.replicas"; without any, everything is kept. A backslash escapes a dot that
+// belongs to a name. A path that reaches a list keeps the whole list.
 func (m *Mirrors) Untyped(o Options, fields []string) (*Store[*Untyped], error) {
 	root, err := fieldTree(fields)
 	if err != nil {

@@ -132,7 +132,7 @@ func (r *Reflector[T]) stream(ctx context.Context, s state[T]) state[T] {
 	return s
 }
 
-// streamEnded decides how to go on after a watch. Its end in good order is everyday life. A watch that lived
+// streamEnded decides how to go on after a watch. A clean end is normal. A watch that lived
 // long, or brought a change, shows that the server works: past failures are forgotten. Bookmarks do not count
 // as a change, because a server that sends one and hangs up would then be asked as fast as it answers.
 func (r *Reflector[T]) streamEnded(s state[T], err error) state[T] {
@@ -152,8 +152,8 @@ func (r *Reflector[T]) streamEnded(s state[T], err error) state[T] {
 		s.phase = resuming
 		return r.recovered(s)
 	case "idle":
-		// A server on which nothing happens is as silent as a dead one. Asking tells them apart, and the timeout
-		// itself spaces the questions, unless it is absurdly short.
+		// Silence may mean that nothing happens, or that the connection is dead: a new watch tells. The timeout itself
+		// spaces the requests, unless it is very short.
 		if life >= shortWatch {
 			s.phase = resuming
 			return s

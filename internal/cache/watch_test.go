@@ -205,7 +205,7 @@ func TestAQuietServerIsWatchedWithoutGapsWhateverTheIdleTimeout(t *testing.T) {
 		if p := m.state().Problem; p != "" {
 			t.Errorf("problem %q", p)
 		}
-		if l := m.logged("not up to date"); l != 0 {
+		if l := m.logged("cannot list or watch"); l != 0 {
 			t.Errorf("logged %d times", l)
 		}
 	})

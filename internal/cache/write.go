@@ -40,7 +40,7 @@ type Change[T kube.Object] struct {
 	Old     T    // nil for Appeared. For Gone: the last that is known of the object
 	New     T    // nil for Gone
 	Initial bool // part of the first list: the object need not be new
-	Unknown bool // of Gone: nobody saw it happen, so Old may not be the object's final state
+	Unknown bool // of Gone: found out by a list, so Old may not be the object's final state
 }
 
 // Object returns New, or Old where the object is gone.
@@ -155,7 +155,7 @@ func (sc *scope) moveTo(rv string) {
 }
 
 // replace makes c the content of the scope, in one step for readers, and tells the handlers how that differs from
-// what was there, although nobody saw it happen. before is called with these changes, and with how many objects
+// what was there. before is called with these changes, and with how many objects
 // were there, before any handler is.
 func (s *Store[T]) replace(sc *scope, c content[T], before func(changes []Change[T], had int)) {
 	s.telling.RLock()
@@ -203,7 +203,7 @@ func (s *Store[T]) replaceLocked(sc *scope, c content[T]) []Change[T] {
 			changes = append(changes, Change[T]{Type: Appeared, New: obj, Initial: !sc.synced})
 			s.enterLocked(obj)
 		case !c.rewound && sameVersion(old, obj):
-			c.objects.put(old) // the copy that readers and indexes have; the new one is garbage
+			c.objects.put(old) // readers and indexes have this copy
 		default:
 			changes = append(changes, Change[T]{Type: Updated, Old: old, New: obj})
 			s.dropLocked(old)

@@ -3,8 +3,8 @@
 // A Controller has sources (For, Owns, Watches), which turn changes of mirrors into keys, a queue, and
 // workers, which call the function with one key at a time: with a deadline, with panics contained, and with
 // one log line for each run. Its answer decides what comes next: done, again after a while, an error with
-// backoff, a terminal error, an error at the longest interval. What a reconcile does is not its business, nor are leader
-// election and probes (package manager).
+// backoff, a terminal error, an error at the longest interval. What a reconcile does is not its business, nor are
+// leader election and probes (package manager).
 //
 // Sources run on the goroutines of the mirrors' Reflectors and only put keys into the queue; each worker is
 // a goroutine of its own. Run owns and waits for all of them. On the way of an event it is step 5, a source,
@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// DefaultWorkers is enough to keep a server busy that answers a write in some ten milliseconds, and few
-	// enough not to be a burden on a small one.
+	// DefaultWorkers make a few hundred writes a second on a server that answers in ten milliseconds, and do not
+	// overload a small one.
 	DefaultWorkers = 4
 	// DefaultReconcileTimeout leaves room for two requests that take all of their 30 s.
 	DefaultReconcileTimeout = time.Minute
@@ -35,10 +35,10 @@ const (
 
 	// abortGrace is how long a run may take to return once its context was cancelled.
 	abortGrace = 2 * time.Second
-	// staleAfter is how long a synced mirror may be out of touch with the server before the controller is not
-	// ready any more: longer than a server takes to restart, so that a roll of the control plane makes no noise.
+	// staleAfter is how long requests of a synced mirror may fail before the controller is not ready any more: longer
+	// than a server takes to restart, so that an upgrade of the control plane does not show.
 	staleAfter = 2 * time.Minute
-	// reportEvery is how often an unsynced controller looks whether what it waits for has changed.
+	// reportEvery is how often a controller checks whether what it waits for has changed, and logs it.
 	reportEvery = 5 * time.Second
 )
 
@@ -185,7 +185,7 @@ func (c *Controller) serve(ctx context.Context) error {
 }
 
 // Lead runs the workers from when there is something to work on until ctx ends, and drains: the runs under way may
-// finish. When held ends before, the runs are cut short by their contexts, and their keys wait in the queue for the next
+// finish. When held ends before, the runs are cancelled, and their keys wait in the queue for the next
 // call. It returns when no run is under way any more; the error names those that did not return in time.
 func (c *Controller) Lead(ctx, held context.Context) error {
 	c.lead <- struct{}{}
@@ -231,7 +231,7 @@ func (c *Controller) drain(done <-chan struct{}, abort context.CancelFunc) error
 		return nil
 	case <-timer.C:
 	}
-	c.log.Info("cutting runs short", "keys", c.queue.Processing(), "after", c.o.DrainTimeout)
+	c.log.Info("cancelling reconciles that are still running", "keys", c.queue.Processing(), "after", c.o.DrainTimeout)
 	abort()
 	timer.Reset(abortGrace)
 	select {

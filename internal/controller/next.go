@@ -27,13 +27,13 @@ const (
 	// server refuses is then sent less than once per five minutes (ERR-08). A change of the object runs at once all the
 	// same.
 	SlowDelay = 5 * time.Minute
-	// maxRetryAfter bounds what we let a server make a key wait: a wrong number must not be for ever.
+	// maxRetryAfter bounds Retry-After: a wrong number must not stop a key for ever.
 	maxRetryAfter = 10 * time.Minute
 )
 
 // Next is what follows from a run that fails.
 type Next struct {
-	Brief   bool // it should pass by itself, and has not lasted long enough to bother anybody with it
+	Brief   bool // it should pass by itself, and is too recent to report
 	Stalled bool // the key is tried at the longest interval, or waits for a change
 	// Step is for the end of a condition's message. It is the same for each attempt, because a new message is a write.
 	Step string

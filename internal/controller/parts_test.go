@@ -92,7 +92,7 @@ func TestANamespaceThatIsForbiddenIsParkedWhileTheOthersWork(t *testing.T) {
 		const problem = "namespace b: may not list and watch configmaps, secrets; grant it with a Role"
 		expect(t, "status names it", strings.Contains(status(c), "not working: "+problem), true)
 		expect(t, "log lines of it", len(log.with(problem)), 1)
-		expect(t, "log lines of the mirrors", len(log.with("not up to date")), 0)
+		expect(t, "log lines of the mirrors", len(log.with("cannot list or watch")), 0)
 		w.createIn("a", configMaps, "three")
 		time.Sleep(time.Second)
 		r.expect(t, "runs in a", "a/three", 1)

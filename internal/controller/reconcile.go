@@ -92,7 +92,7 @@ func (c *Controller) settle(ctx context.Context, item queue.Item, outcome Outcom
 	return c.again("error, again in ", d)
 }
 
-// stopped is the outcome of a run that nobody is left to follow up.
+// stopped is the outcome of a run after which the controller stops.
 const stopped = "stopped"
 
 // again says when a run follows, after a text that ends in "in " or the like.

@@ -2,8 +2,8 @@
 // every controller on its own, and stops all of it in order.
 //
 // It does not know what the controllers do or which there are, and it reads no flags (package cli). A
-// controller whose CRD or grant is missing waits by itself and holds up no other; the manager only says so in
-// /readyz.
+// controller whose CRD or grant is missing waits by itself and holds up no other; the manager only reports it, in
+// /readyz?verbose.
 //
 // With an elector, the controllers mirror from the start and work only while this process leads.
 //
@@ -42,7 +42,7 @@ type Options struct {
 	Log          logr.Logger
 }
 
-// Manager runs controllers and answers for them.
+// Manager runs controllers and answers their probes.
 type Manager struct {
 	o        Options
 	stopping atomic.Bool // the context of Run has ended, or a part has failed

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// A kubelet sends a few hundred bytes and waits a second for the answer by default; ten are patience.
+	// A kubelet sends a few hundred bytes and waits a second for the answer by default.
 	probeTimeout = 10 * time.Second
 	// probeCloseTimeout is how long an answer under way may take once everything else has stopped.
 	probeCloseTimeout = time.Second
@@ -28,7 +28,7 @@ func reserved(name string) bool {
 	return name == pingCheck || name == shutdownCheck || name == leaderCheck || name == ""
 }
 
-// check is one line of a probe. Its error is what is wrong; what else is to be known of it ?verbose shows below it.
+// check is one line of a probe. Its error is what is wrong. ?verbose shows the lines of status below it.
 type check struct {
 	name   string
 	run    func() error

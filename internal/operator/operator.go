@@ -215,6 +215,9 @@ func (r *reconciler[Spec, Status, P]) converge(ctx context.Context, cr *Object[S
 		}
 		f.add(&f.seen[i], special)
 	}
+	if !conditions.IsPaused(cr.Annotations) {
+		f.held = "" // it was held because of the finalizer, which is reported
+	}
 	return cr
 }
 

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -163,5 +164,47 @@ func TestSurplusChildrenAreOrderedByTheirNumber(t *testing.T) {
 	}
 	if want := "c-0 c-9 c-10 c-100"; strings.Join(got, " ") != want {
 		t.Errorf("got %q, want %s", got, want)
+	}
+}
+
+// Whatever is there: nothing is touched that is not ours or is being deleted, and a roll takes no more than may be
+// unavailable.
+func TestNoPlanTakesMoreThanMayBeUnavailable(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	words := []string{"n+", "o+", "n?", "o?", "n-", "o-", "n.", "o.", "n!", "o!", "np", "op", "_", "f"}
+	for range 20_000 {
+		var picked []string
+		for range r.IntN(7) {
+			picked = append(picked, words[r.IntN(len(words))])
+		}
+		text, limit := strings.Join(picked, " "), 1+r.IntN(3)
+		slots := slotsOf(r.IntN(7), text)
+		available, rolled, surplus := 0, 0, 0
+		declared := 0
+		for _, s := range slots {
+			if ok, _ := s.available(noon); s.want != nil && s.outcome != Foreign {
+				declared++
+				if ok || s.stays() && !s.current() {
+					available++
+				}
+			}
+		}
+		for _, st := range plan(slots, limit, noon) {
+			s := st.slot
+			if s.outcome == Foreign || s.deleting ||
+				(s.live == nil) != (st.does == Created) || (s.want == nil) != (st.does == Deleted) {
+				t.Fatalf("%q: %v of %s", text, st.does, s.key.Name)
+			}
+			switch st.does {
+			case Rolled:
+				rolled++
+			case Deleted:
+				surplus++
+			}
+		}
+		if rolled > 0 && available-rolled < declared-limit || surplus > 1 || rolled > 0 && surplus > 0 {
+			t.Fatalf("%q, at most %d unavailable: %d of %d are available, %d are rolled and %d removed",
+				text, limit, available, declared, rolled, surplus)
+		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package events tells people what a controller did, as Kubernetes Events (events.k8s.io/v1, KEP-383) that
+// Package events reports what a controller did, as Kubernetes Events (events.k8s.io/v1, KEP-383) that
 // `kubectl describe` and `kubectl events` show.
 //
 // Recording never blocks or fails a reconcile: Record puts the event into a bounded queue and returns; what

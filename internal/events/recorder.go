@@ -14,7 +14,7 @@ import (
 	"skiff/internal/kube"
 )
 
-// Type is how an Event is meant; the API knows no others.
+// Type is the type of an Event; the API has no others.
 type Type string
 
 // The types of Events.
@@ -27,8 +27,8 @@ const (
 	// queueSize is how many events may wait while the server is slow. client-go has the same number; at a
 	// few hundred bytes each it is a quarter of a megabyte.
 	queueSize = 1000
-	// flushTimeout is how long a shutdown waits for what is still queued: events are a courtesy, and the
-	// process has a grace period to keep.
+	// flushTimeout is how long a shutdown waits for what is still queued: Events are optional, and the process has
+	// a grace period to keep.
 	flushTimeout = 3 * time.Second
 	// firstPause and longestPause are between a panic of the sender and its next try.
 	firstPause, longestPause = time.Second, 5 * time.Minute
@@ -58,7 +58,7 @@ type Event struct {
 	Type      Type
 	Reason    string // why, in CamelCase for machines: "CreatePod"
 	Action    string // what was done or tried, in CamelCase: "Reconcile"
-	Note      string // for people; longer than 1 KiB is cut. It must not hold secrets
+	Note      string // text for users, cut at 1 KiB; it must not hold secrets
 }
 
 // Options configure a Recorder.
@@ -101,7 +101,8 @@ func New(o Options) *Recorder {
 	}
 }
 
-// Record queues an event and returns at once. An event that finds the queue full is dropped. A nil Recorder drops all.
+// Record queues an event and returns at once. An event that finds the queue full is dropped. A nil Recorder drops
+// all.
 func (r *Recorder) Record(e Event) {
 	if r == nil {
 		return

@@ -83,8 +83,8 @@ func newSender(r *Recorder) *sender {
 	return &sender{Recorder: r, series: map[key][]*series{}, buckets: map[Object]*bucket{}}
 }
 
-// take sends a new event, or counts a repeated one. The first repetition is written at once, so that people
-// see that it is a series; later ones wait for sweep.
+// take sends a new event, or counts a repeated one. The first repetition is written at once, so that the series can
+// be seen; later ones wait for sweep.
 func (s *sender) take(ctx context.Context, e queued) {
 	k := keyOf(e.Event)
 	e.Note = printable(e.Note)
@@ -235,7 +235,7 @@ func (s *sender) write(ctx context.Context, run *series) bool {
 	}
 }
 
-// drop counts what could not be sent. A lack of rights is said once and not for each event; a namespace that
+// drop counts what could not be sent. A missing right is logged once, not for each event; a namespace that
 // is ending takes its events with it.
 func (s *sender) drop(err error) {
 	s.dropped.Add(1)

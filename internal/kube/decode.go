@@ -9,7 +9,7 @@ import (
 )
 
 // This file is the seam behind which JSON is decoded: a stream goes in, objects of type T come out. Nothing
-// outside it, scan.go and plan.go knows how. Most of a list is what nobody has declared, and go-json-experiment
+// outside it, scan.go and plan.go knows how. Most of a list is not declared by any reader, and go-json-experiment
 // spends its time on reading that token by token; so a scanner passes over it, and go-json-experiment decodes
 // only what is declared and out of the ordinary. Measured by BenchmarkDecodePods.
 

@@ -64,7 +64,7 @@ func IsNamespaceTerminating(err error) bool {
 }
 
 // IsTooLargeResourceVersion says that the server has not yet reached the resource version that was asked for.
-// Servers said so in three ways over time: by a cause, and before that by the message alone, with either
+// Servers report it in three ways: newer ones by a cause, older ones by the message alone, with either
 // wording.
 func IsTooLargeResourceVersion(err error) bool {
 	s := AsStatus(err)
@@ -90,8 +90,8 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// NoAnswerError is a request that got no answer, or not all of it: the connection could not be made or broke, the time
-// was over, or there was no token to ask with. Nothing is wrong with the request. Its text is that of Err.
+// NoAnswerError is a request that got no answer, or not all of it: the connection could not be made or broke, the
+// time was over, or there was no token to ask with. Nothing is wrong with the request. Its text is that of Err.
 type NoAnswerError struct{ Err error }
 
 func (e *NoAnswerError) Error() string { return e.Err.Error() }

@@ -194,9 +194,10 @@ func (t *tokens) add(token string, empty bool) error {
 	return nil
 }
 
-// ListOne reads a list of at most one object and returns it as it came: for its resource version, and for what it says
-// of a server. It leaves out selectors: with one that selects nothing, a server without a watch cache for lists would
-// read the whole collection from etcd. One that names the object stays, because a Role may allow no more.
+// ListOne reads a list of at most one object and returns it as it came: for its resource version, and for what it
+// says of a server. It leaves out selectors: with one that selects nothing, a server without a watch cache for
+// lists would read the whole collection from etcd. One that names the object stays, because a Role may allow no
+// more.
 func (c *Client) ListOne(ctx context.Context, q Query) ([]byte, error) {
 	q.LabelSelector = ""
 	if !strings.HasPrefix(q.FieldSelector, "metadata.name=") {

@@ -64,8 +64,8 @@ func (c *Client) Get(ctx context.Context, r Resource, k Key, into any) error {
 }
 
 // Create creates obj, anything that marshals to JSON, in a namespace, or below the object of its name if there is a
-// subresource, and decodes the answer into what into points at, unless into is nil. IsAlreadyExists says that the name
-// is taken; UnknownOutcome that it may have been created all the same.
+// subresource, and decodes the answer into what into points at, unless into is nil. IsAlreadyExists says that the
+// name is taken; UnknownOutcome that it may have been created all the same.
 func (c *Client) Create(ctx context.Context, r Resource, namespace string, obj, into any, o WriteOptions) error {
 	body, err := json.Marshal(obj)
 	if err != nil {

@@ -20,9 +20,9 @@ import (
 // Retry-After). Ten is client-go's number.
 const maxTries = 10
 
-// maxWait bounds how long one call sleeps before it asks again. Who is told to come back later than that, or later
-// than it has time for, gets the answer instead: a worker has other keys to work on, and RetryAfter says when to come
-// back.
+// maxWait bounds how long one call sleeps before it asks again. Where the server asks for a longer wait, or for one
+// beyond the deadline, the caller gets the error instead: a worker has other keys to work on, and RetryAfter says
+// when to come back.
 const maxWait = time.Minute
 
 // request is one call before it becomes HTTP requests.
@@ -68,8 +68,8 @@ func (c *Client) call(ctx context.Context, r request) ([]byte, error) {
 }
 
 // retryIn returns how long to wait before the same request is sent again, 0 for never: only where the server
-// said that it did not do the work and named a time (API priority and fairness, a server that starts or
-// stops). A tenth at most is added, so that many callers do not come back at once.
+// reports that it did not do the work and names a time (API priority and fairness, a server that starts or stops).
+// A tenth at most is added, so that many callers do not come back at once.
 func retryIn(err error) time.Duration {
 	s := AsStatus(err)
 	if s == nil || s.Code != http.StatusTooManyRequests && s.Code < 500 {
@@ -113,8 +113,8 @@ func (c *Client) callOnce(ctx context.Context, r *request) ([]byte, error) {
 	return body, nil
 }
 
-// maxAnswer caps the answer to a short request. An object has 1.5 MiB in etcd and grows a few times in JSON; discovery
-// and OpenAPI documents of a large cluster are a few MiB.
+// maxAnswer caps the answer to a short request. An object has 1.5 MiB in etcd and grows a few times in JSON;
+// discovery and OpenAPI documents of a large cluster are a few MiB.
 const maxAnswer = 16 << 20
 
 // readShort reads an answer that is held as a whole.
@@ -269,8 +269,8 @@ func (c *Client) warn(h http.Header) {
 	}
 }
 
-// maxWarnings and maxWarning bound the memory of texts and their length. An API server sends at most 4 KiB of warnings
-// with an answer, and cuts them to 256 bytes each where they are more.
+// maxWarnings and maxWarning bound the memory of texts and their length. An API server sends at most 4 KiB of
+// warnings with an answer, and cuts them to 256 bytes each where they are more.
 const (
 	maxWarnings = 1000
 	maxWarning  = 1 << 10

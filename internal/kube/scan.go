@@ -18,9 +18,9 @@ const (
 	// maxFrame caps one watch event or one list item. etcd holds 1.5 MiB by default; in JSON and with
 	// managedFields an object grows a few times. client-go has the same cap.
 	maxFrame = 16 << 20
-	// maxDepth bounds the nesting of what is declared, counted from the object: the deepest Kubernetes type, a pod in
-	// a template in a template, has 20 levels, a schema in a definition of custom resources a few more. What nobody
-	// has declared may be nested as deep as it likes: passing over it takes a byte for each level.
+	// maxDepth bounds the nesting of what is declared, counted from the object: the deepest Kubernetes type, a pod
+	// in a template in a template, has 20 levels, a schema in a definition of custom resources a few more. What is
+	// not declared may be nested to any depth: skipping it takes a byte for each level.
 	maxDepth = 100
 	// keptFrames is how many frames in a row have to get by without the memory that a large one took, before it is
 	// given back: objects of 100 KB that come one after the other need not be allocated for one by one.
@@ -33,7 +33,7 @@ const (
 var ErrFrameTooLarge = errors.New("one object is longer than 16 MiB")
 
 // scanner takes JSON values off a stream, independent of how the bytes arrive, and looks at each byte once: a
-// value that nobody has declared is skipped while it is being read, without its text ever being in one piece.
+// value that is not declared is skipped while it is read; its text is never held as a whole.
 //
 // To skip is to find the end: strings and brackets are followed, the grammar between them is not, and so
 // `{"a" "b"}` or a number `1.2.3` pass where they mean nothing to us. What is declared is checked in full.

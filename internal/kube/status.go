@@ -82,8 +82,8 @@ func (s *Status) Error() string {
 // to be tried again within the hour.
 const maxRetryAfter = time.Hour
 
-// RetryAfter returns how long the server asked us to wait: the larger of header and details, 0 if neither, and an hour
-// at most.
+// RetryAfter returns how long the server asked us to wait: the larger of header and details, 0 if neither, and an
+// hour at most.
 func (s *Status) RetryAfter() time.Duration {
 	return max(s.retryAfter, seconds(s.Details.RetryAfterSeconds))
 }

@@ -29,7 +29,7 @@ func Version() (string, string) {
 	if c == "" {
 		c = "unknown"
 	}
-	// Twelve digits name a commit for people; forty only lengthen each request.
+	// Twelve digits identify a commit; forty make each request longer.
 	return v, c[:min(len(c), 12)]
 }
 

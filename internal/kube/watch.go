@@ -108,8 +108,8 @@ func (s *Stream[T]) Close() error {
 	return s.body.Close()
 }
 
-// IdleAfter makes the idle timeout d if it is longer now, from now on: for a stream that has shown how often something
-// comes. It is called between two calls of Next.
+// IdleAfter makes the idle timeout d if it is longer now, from now on: for a stream that has shown how often
+// something comes. It is called between two calls of Next.
 func (s *Stream[T]) IdleAfter(d time.Duration) { s.idle.shorten(d) }
 
 // Next waits for the next event. io.EOF says that the server ended the stream in good order; a *Status is an

@@ -16,7 +16,8 @@ import (
 	"skiff/internal/kube"
 )
 
-// inCluster is the target that a pod's service account describes. ErrNotInCluster when the environment is not a pod's.
+// inCluster is the target that a pod's service account describes. ErrNotInCluster when the environment is not a
+// pod's.
 func inCluster(env Env) (*target, error) {
 	host, port := env.Getenv("KUBERNETES_SERVICE_HOST"), env.Getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
@@ -39,8 +40,8 @@ func inCluster(env Env) (*target, error) {
 	return t, nil
 }
 
-// config turns the target into the settings of a client. Every file it names is read once here, so that a wrong one is
-// an error now and not at the first request.
+// config turns the target into the settings of a client. Every file it names is read once here, so that a wrong one
+// is an error now and not at the first request.
 func (t *target) config(env Env) (kube.Config, error) {
 	server, err := t.cluster.serverURL()
 	if err != nil {
@@ -88,8 +89,8 @@ func (t *target) config(env Env) (kube.Config, error) {
 	return cfg, nil
 }
 
-// checkPlainHTTP refuses to send credentials in the clear, but to this machine where a flag asks for it. kubectl drops
-// them silently instead, and the server then answers to "anonymous".
+// checkPlainHTTP refuses to send credentials in the clear, but to this machine where a flag asks for it. kubectl
+// drops them silently instead, and the server then answers to "anonymous".
 func (t *target) checkPlainHTTP(server *url.URL) error {
 	field := t.user.credentialField()
 	if field == "" && t.user.Exec != nil {

@@ -48,7 +48,8 @@ func (c *trackedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// closeAll closes all connections and waits until the transport knows, so that the next request opens a new one.
+// closeAll closes all connections and waits until the transport has noticed, so that the next request opens a new
+// one.
 func (t *connTracker) closeAll() {
 	t.mu.Lock()
 	open := t.open

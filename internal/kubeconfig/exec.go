@@ -31,8 +31,8 @@ type execConfig struct {
 	InteractiveMode    string `yaml:"interactiveMode"`
 }
 
-// check refuses what no plugin can be run from. A plugin never gets a terminal: skiff is meant to run without one, and
-// a prompt would hold up every request.
+// check refuses what no plugin can be run from. A plugin never gets a terminal: skiff is meant to run without one,
+// and a prompt would hold up every request.
 func (c *execConfig) check() error {
 	switch c.APIVersion {
 	case execV1, execV1beta1:
@@ -86,8 +86,8 @@ func (c *execConfig) find() (string, error) {
 	return "", fmt.Errorf("find command %s: %w; %s", c.Command, err, hint)
 }
 
-// plugin returns the exec plugin of the user, nil if it has none or another credential. As in kubectl, a plugin beside
-// another credential is not run.
+// plugin returns the exec plugin of the user, nil if it has none or another credential. As in kubectl, a plugin
+// beside another credential is not run.
 func (t *target) plugin(server *url.URL, env Env) (*plugin, error) {
 	u := &t.user
 	if u.Exec == nil || u.credentialField() != "" {

@@ -32,9 +32,10 @@ type plugin struct {
 	err     error         // why the last run failed
 }
 
-// Authorization returns the token of the plugin's credential, "" if that is a certificate alone. The plugin runs when
-// there is no credential, when it has expired, and once after a 401; many requests wait for the same run. A request
-// whose context ends waits no longer, but the run goes on, for at most execTimeout: the next request needs its result.
+// Authorization returns the token of the plugin's credential, "" if that is a certificate alone. The plugin runs
+// when there is no credential, when it has expired, and once after a 401; many requests wait for the same run. A
+// request whose context ends waits no longer, but the run goes on, for at most execTimeout: the next request needs
+// its result.
 func (p *plugin) Authorization(ctx context.Context) (string, error) {
 	for {
 		token, wait, err := p.current(ctx)

@@ -14,8 +14,9 @@ import (
 )
 
 // keyPair is a client certificate whose files may be rotated under us. The server looks at the certificate of the
-// connection on every request, so a new one must also end the connections that were opened with the old one. kube asks
-// for credentials before each request and tells of each 401; keyPair uses these two moments to look at its files.
+// connection on every request, so a new one must also end the connections that were opened with the old one. kube
+// asks for credentials before each request and tells of each 401; keyPair uses these two moments to look at its
+// files.
 type keyPair struct {
 	cert, key pemSource
 	env       Env
@@ -97,7 +98,7 @@ func (p *keyPair) reload() (changed bool, err error) {
 		return false, err
 	}
 	if encrypted(key) {
-		return false, fmt.Errorf("%s: the key is encrypted, and nobody can be asked for its passphrase: "+
+		return false, fmt.Errorf("%s: the key is encrypted, and skiff has no way to ask for the passphrase: "+
 			"write it without one (openssl pkey -in KEY -out NEW)", p.key.where)
 	}
 	pair, err := tls.X509KeyPair(cert, key)

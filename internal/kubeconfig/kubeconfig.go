@@ -21,8 +21,8 @@ import (
 	"skiff/internal/kube"
 )
 
-// Flags are the connection flags of the command line, the same on each command that talks to a server. A field that is
-// set overrides what the kubeconfig or the pod's service account says.
+// Flags are the connection flags of the command line, the same on each command that talks to a server. A field that
+// is set overrides what the kubeconfig or the pod's service account says.
 type Flags struct {
 	Kubeconfig            string        // --kubeconfig: this file only, it must exist
 	Context               string        // --context

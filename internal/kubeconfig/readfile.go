@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// maxFile caps a file that we are told to read. A kubeconfig of a hundred clusters with their certificates has a few
+// maxFile is the largest file that is read. A kubeconfig of a hundred clusters with their certificates has a few
 // hundred KiB, a bundle of all public certificate authorities 300 KiB.
 const maxFile = 4 << 20
 

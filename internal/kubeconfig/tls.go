@@ -13,8 +13,8 @@ import (
 	"skiff/internal/kube"
 )
 
-// recheckEvery is how long a CA or client certificate file is trusted to be unchanged. client-go's number: these files
-// are rotated days before the old ones expire.
+// recheckEvery is how long a CA or client certificate file is trusted to be unchanged. client-go's number: these
+// files are rotated days before the old ones expire.
 const recheckEvery = 5 * time.Minute
 
 func parseCA(pem []byte) (*x509.CertPool, error) {

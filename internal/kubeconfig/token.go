@@ -13,17 +13,17 @@ import (
 	"skiff/internal/kube"
 )
 
-// tokenMaxAge is how long the content of a token file is used before the file is read again: 60 s less 10 s of leeway,
-// as in client-go. Kubelet renews a projected token at 80 % of its life, which is ten minutes at least.
+// tokenMaxAge is how long the content of a token file is used before the file is read again: 60 s less 10 s of
+// leeway, as in client-go. Kubelet renews a projected token at 80 % of its life, which is ten minutes at least.
 const tokenMaxAge = 50 * time.Second
 
 // tokenRetry is how soon a file that could not be read is tried again. A file is replaced in milliseconds; a request
 // storm must not become a storm of reads and warnings.
 const tokenRetry = 5 * time.Second
 
-// authorization returns the credentials of the user's token or password, nil if it has neither. With both a token file
-// and a token the file counts, and the token is used until the file can be read: what kubectl does once its first
-// refresh is due.
+// authorization returns the credentials of the user's token or password, nil if it has neither. With both a token
+// file and a token the file counts, and the token is used until the file can be read: what kubectl does once its
+// first refresh is due.
 func (u *user) authorization(env Env) (kube.Credentials, error) {
 	switch {
 	case u.basic():

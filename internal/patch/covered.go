@@ -9,7 +9,7 @@ import (
 // Covered reports whether live already has everything that desired asks for, so that no write is needed. If not, path
 // names the first difference (fields in byte order): it is the answer to "why did this write happen".
 //
-// What live has beyond desired belongs to somebody else: more fields of an object, more items of a list of objects
+// What live has beyond desired belongs to other writers: more fields of an object, more items of a list of objects
 // with keys, more members of a set. Details:
 //   - null, "", {} and [] are covered by absence: the API server drops such values of most fields. 0 and false are
 //     not: in many fields (runAsUser, automountServiceAccountToken) they say something else than absence does.
@@ -202,7 +202,7 @@ func (c *comparison) compareKeyed(n *Node, desired, live []any, at *place) {
 const fewPairs = 1000
 
 // finder returns a function that says where in live the item with a key is, -1 if it is nowhere. Long lists get an
-// index: whoever writes them could make each comparison of an object take minutes.
+// index: comparing each item with each would take minutes.
 func finder(n *Node, desired, live []any) func(key map[string]any) int {
 	if len(desired)*len(live) <= fewPairs {
 		return func(key map[string]any) int {

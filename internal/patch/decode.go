@@ -40,8 +40,8 @@ func Decode(data []byte) (any, error) {
 	return v, nil
 }
 
-// DecodeLenient is Decode for a server that only warns about a repeated field: the last value counts, and the paths of
-// the first MaxDuplicates such fields are returned in the order in which they were met.
+// DecodeLenient is Decode for a server that only warns about a repeated field: the last value counts, and the paths
+// of the first MaxDuplicates such fields are returned in the order in which they were met.
 func DecodeLenient(data []byte) (v any, duplicates []string, err error) {
 	d := decoder{in: jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true))}
 	if v, err = d.value(); err != nil {

@@ -22,8 +22,8 @@ var (
 )
 
 // StrategicMerge applies a strategic merge patch: a merge patch in which the lists that n marks as Merge are merged
-// item by item, and which may hold directives. n must not be nil: without a schema there is no such patch, and the API
-// server answers 415.
+// item by item, and which may hold directives. n must not be nil: without a schema there is no such patch, and the
+// API server answers 415.
 //
 // Nulls delete and are never stored. The order of a merged list is that of $setElementOrder, else of the patch; items
 // that only target has keep their places as well as that allows.
@@ -140,7 +140,7 @@ func retainKeys(target, patch map[string]any) error {
 	delete(patch, directiveRetainKeys)
 	list, ok := directive.([]any)
 	if !ok {
-		return fmt.Errorf("%w: %s wants a list", ErrBadStrategicPatch, directiveRetainKeys)
+		return fmt.Errorf("%w: %s must be a list", ErrBadStrategicPatch, directiveRetainKeys)
 	}
 	retained := map[string]bool{}
 	for _, v := range list {
@@ -168,7 +168,7 @@ func deleteScalars(target map[string]any, name string, directive any) error {
 	}
 	remove, ok := directive.([]any)
 	if !ok {
-		return fmt.Errorf("%w: wants a list", ErrStrategicMismatch)
+		return fmt.Errorf("%w: must be a list", ErrStrategicMismatch)
 	}
 	kept := make([]any, 0, len(list))
 	for _, v := range list {

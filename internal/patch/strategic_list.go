@@ -24,7 +24,7 @@ func mergeOrderedLists(n *Node, target, patch map[string]any) error {
 func mergeOrderedList(n *Node, target, patch map[string]any, name string) error {
 	order, ok := patch[prefixElementOrder+name].([]any)
 	if !ok {
-		return fmt.Errorf("%w: wants a list", ErrStrategicMismatch)
+		return fmt.Errorf("%w: must be a list", ErrStrategicMismatch)
 	}
 	old, hasOld := target[name]
 	add, hasAdd := patch[name]
@@ -33,11 +33,11 @@ func mergeOrderedList(n *Node, target, patch map[string]any, name string) error 
 	}
 	oldList, ok := old.([]any)
 	if hasOld && !ok {
-		return fmt.Errorf("%w: %s is no list", ErrStrategicMismatch, name)
+		return fmt.Errorf("%w: %s is not a list", ErrStrategicMismatch, name)
 	}
 	addList, ok := add.([]any)
 	if hasAdd && !ok {
-		return fmt.Errorf("%w: %s is no list in the patch", ErrStrategicMismatch, name)
+		return fmt.Errorf("%w: %s is not a list in the patch", ErrStrategicMismatch, name)
 	}
 	mergeKey := ""
 	if n != nil {
@@ -83,8 +83,8 @@ func matchesOrder(items, order []any, mergeKey string) error {
 	return nil
 }
 
-// maxMerged bounds the lists that are merged, of which each item is compared with each. A pod has some ten containers,
-// and a hundred variables at most.
+// maxMerged bounds the lists that are merged, of which each item is compared with each. A pod has some ten
+// containers, and a hundred variables at most.
 const maxMerged = 1000
 
 func notLong(lists ...[]any) error {

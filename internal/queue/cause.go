@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// maxCauses bounds the causes kept for one run: more than a person reads in a log line, and an object whose
+// maxCauses bounds the causes kept for one run: more than is useful in a log line, and an object whose
 // thousand children change at once must not cost a thousand strings.
 const maxCauses = 8
 
-// addCause records why the pending run is wanted.
+// addCause records a reason for the pending run.
 func (e *entry) addCause(cause string) {
 	switch {
 	case cause == "" || slices.Contains(e.causes, cause):

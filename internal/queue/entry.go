@@ -16,7 +16,7 @@ const (
 	high             // changed
 )
 
-// entry is all that the queue knows of one key.
+// entry is the state of one key.
 type entry struct {
 	key        kube.Key
 	processing bool // handed out by Get, not yet Done
@@ -37,8 +37,8 @@ type entry struct {
 	order      uint64 // of being delayed
 }
 
-// wantLocked makes k dirty, or changes the run that is pending.
-func (q *Queue) wantLocked(k kube.Key, cause string, d time.Duration, l lane) {
+// requestLocked makes k dirty, or changes the run that is pending.
+func (q *Queue) requestLocked(k kube.Key, cause string, d time.Duration, l lane) {
 	if q.stopped {
 		return
 	}
@@ -111,7 +111,7 @@ func (q *Queue) enqueueLocked(e *entry) {
 		q.lanes[e.in.lane].remove(e)
 	}
 	to.push(e)
-	q.ringLocked()
+	q.wakeLocked()
 }
 
 // releaseLocked lets go of an entry that holds nothing any more. Go maps never shrink, so after a burst (an

@@ -11,7 +11,7 @@ import (
 
 const (
 	// DefaultBaseDelay is the wait after the first failure: long enough that a cache which is one event
-	// behind catches up, short enough that nobody notices.
+	// behind catches up, short enough not to be noticed.
 	DefaultBaseDelay = 5 * time.Millisecond
 	// DefaultMaxDelay caps the backoff: after an outage of the server, however long, the last key is tried
 	// again within two minutes, and ten thousand failing keys make about a hundred requests per second.
@@ -42,7 +42,7 @@ type Item struct {
 
 // Queue hands keys to workers. All methods may be called from any goroutine.
 //
-// A key is in up to two states at once. It is dirty when a run of it is wanted, and processing from Get until
+// A key is in up to two states at once. It is dirty while a run of it is pending, and processing from Get until
 // Done. Three rules follow, and they are the whole algorithm:
 //
 //   - A key that is dirty and not processing is queued: in a lane if it is due, else among the delayed.
@@ -56,10 +56,10 @@ type Item struct {
 type Queue struct {
 	base, max time.Duration
 
-	// bell wakes one waiting Get. It is rung, under mu, whenever a lane may hold a key, and each Get that
-	// leaves keys behind rings it again; so a lane with keys and a waiting Get means a rung bell or a Get on
-	// its way. ShutDown closes it, which wakes them all.
-	bell chan struct{}
+	// wake wakes one waiting Get. A value is sent, under mu, whenever a lane may hold a key, and again by each Get
+	// that leaves keys behind; so while a lane has keys and a Get waits, there is a value in wake or another Get is
+	// about to take a key. ShutDown closes it, which wakes all.
+	wake chan struct{}
 
 	// mu guards all below, and every entry.
 	mu      sync.Mutex
@@ -80,7 +80,7 @@ func New(o Options) *Queue {
 	q := &Queue{
 		base:    o.BaseDelay,
 		max:     o.MaxDelay,
-		bell:    make(chan struct{}, 1),
+		wake:    make(chan struct{}, 1),
 		entries: map[kube.Key]*entry{},
 		lanes:   [2]waiting{newWaiting(), newWaiting()},
 	}
@@ -93,30 +93,30 @@ func New(o Options) *Queue {
 	return q
 }
 
-// Add wants a run of k now, in the high lane: something changed. It beats and replaces a pending delay.
+// Add requests a run of k now, in the high lane: something changed. It replaces a pending delay.
 func (q *Queue) Add(k kube.Key, cause string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.wantLocked(k, cause, 0, high)
+	q.requestLocked(k, cause, 0, high)
 }
 
-// AddLow wants a run of k now, in the low lane: k was found by an initial list, and a fresh change of another
+// AddLow requests a run of k now, in the low lane: k was found by an initial list, and a fresh change of another
 // key goes first. It never lowers a key that waits in the high lane.
 func (q *Queue) AddLow(k kube.Key, cause string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.wantLocked(k, cause, 0, low)
+	q.requestLocked(k, cause, 0, low)
 }
 
-// AddAfter wants a run of k after d, or earlier where an earlier one is pending already; that one run answers
-// both. While k is processing, the run keeps the lane of the present one.
+// AddAfter requests a run of k after d. Where an earlier one is pending already, that one serves both. While k is
+// processing, the run keeps the lane of the present one.
 func (q *Queue) AddAfter(k kube.Key, d time.Duration, cause string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.wantLocked(k, cause, d, q.ownLaneLocked(k))
+	q.requestLocked(k, cause, d, q.ownLaneLocked(k))
 }
 
-// RetryAfter counts a failure of k, wants a run of it after its backoff, and returns that delay. It is at least d:
+// RetryAfter counts a failure of k, requests a run of it after its backoff, and returns that delay. It is at least d:
 // what a server asked for, or a long pause. Up to half of d is added at random, so that keys which were delayed
 // together do not come back together. The run keeps the lane of the present one.
 func (q *Queue) RetryAfter(k kube.Key, d time.Duration, cause string) time.Duration {
@@ -128,7 +128,7 @@ func (q *Queue) RetryAfter(k kube.Key, d time.Duration, cause string) time.Durat
 	e := q.entryLocked(k)
 	delay := max(backoff(q.base, q.max, e.failures), spread(d))
 	e.failures++
-	q.wantLocked(k, cause, delay, q.ownLaneLocked(k))
+	q.requestLocked(k, cause, delay, q.ownLaneLocked(k))
 	return delay
 }
 
@@ -152,14 +152,14 @@ func (q *Queue) Get(ctx context.Context) (Item, bool) {
 			return item, ok
 		}
 		select {
-		case <-q.bell:
+		case <-q.wake:
 		case <-ctx.Done():
 		}
 	}
-	// This Get may have heard the bell and now leaves without looking: pass it on.
+	// This Get may have received the value of wake and now leaves without taking a key: pass it on.
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.ringLocked()
+	q.wakeLocked()
 	return Item{}, false
 }
 
@@ -199,7 +199,7 @@ func (q *Queue) ShutDown() {
 	if q.timer != nil {
 		q.timer.Stop()
 	}
-	close(q.bell)
+	close(q.wake)
 }
 
 // ShuttingDown reports whether ShutDown has been called: what is added now is dropped.
@@ -239,7 +239,7 @@ func (q *Queue) take() (item Item, ok, stopped bool) {
 		return Item{}, false, q.stopped
 	}
 	if q.lanes[low].len+q.lanes[high].len > 0 {
-		q.ringLocked()
+		q.wakeLocked()
 	}
 	item = Item{
 		Key:      e.key,
@@ -268,13 +268,13 @@ func (q *Queue) nextLocked() *entry {
 	return q.lanes[lane].pop()
 }
 
-// ringLocked wakes one waiting Get, or the next one to come.
-func (q *Queue) ringLocked() {
+// wakeLocked wakes one waiting Get, or the next one to come.
+func (q *Queue) wakeLocked() {
 	if q.stopped {
-		return // closed: rings for ever
+		return // closed: every Get returns
 	}
 	select {
-	case q.bell <- struct{}{}:
+	case q.wake <- struct{}{}:
 	default:
 	}
 }

@@ -396,7 +396,7 @@ func TestAGetThatIsCancelledPassesTheBellOn(t *testing.T) {
 						q.Done(item.Key)
 					}
 				}()
-				synctest.Wait() // the one that leaves waits first, so the bell wakes it
+				synctest.Wait() // the one that leaves waits first, so it is the one that is woken
 			}
 			q.Add(key("a"), "")
 			leave()
@@ -408,18 +408,18 @@ func TestAGetThatIsCancelledPassesTheBellOn(t *testing.T) {
 	})
 }
 
-// Two workers that have just found nothing, and do not yet listen, get two keys and only one ring of the bell:
+// Two workers that have just found nothing, and do not yet listen, get two keys and only one value of wake:
 // it holds no more. So the first to hear it must ring again. The window is too small to hit by chance.
 func TestAGetThatLeavesKeysBehindRingsTheBellAgain(t *testing.T) {
 	q := New(Options{})
 	q.Add(key("a"), "")
 	q.Add(key("b"), "")
-	<-q.bell
+	<-q.wake
 	expect(t, "first", next(q), "a")
-	expect(t, "rings while b waits", len(q.bell), 1)
-	<-q.bell
+	expect(t, "rings while b waits", len(q.wake), 1)
+	<-q.wake
 	expect(t, "second", next(q), "b")
-	expect(t, "rings while nothing waits", len(q.bell), 0)
+	expect(t, "rings while nothing waits", len(q.wake), 0)
 }
 
 func TestManyDueKeysWakeManyWorkers(t *testing.T) {

@@ -28,7 +28,7 @@ func TestEachBadFlagOfLeaderElectionIsNamed(t *testing.T) {
 	}
 }
 
-// Rules: LE-12, LE-18
+// Rules: LE-07
 func TestRunWithLeaderElectionTakesTheLeaseAndReleasesItAtTheEnd(t *testing.T) {
 	c := newCluster(t, fakeapi.Options{})
 	r := runUntil(t, "leading", "--leader-elect", "--leader-election-id", "mine",

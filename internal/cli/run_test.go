@@ -71,12 +71,27 @@ func TestNoLogShowsAToken(t *testing.T) {
 	if err := os.WriteFile(file, []byte(canary+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	user := func(user string) string {
+		path := filepath.Join(t.TempDir(), "config")
+		text := "current-context: c\nclusters: [{name: c, cluster: {server: x}}]\ncontexts: [{name: c, context: " +
+			"{cluster: c, user: c}}]\nusers: [{name: c, user: {" + user + "}}]\n"
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	plugin := user(`exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: sh, args: ` +
+		`[-c, ` +
+		`'printf "{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",` +
+		`\"status\":{\"token\":\"%s\"}}" $A'], env: [{name: A, value: ` + canary + "}]}")
+	basic := user("username: u, password: " + canary)
 	for _, format := range []string{"text", "json"} {
-		for _, credentials := range [][]string{{"--token", canary}, {"--token-file", file}} {
+		for _, credentials := range [][]string{{"--token", canary}, {"--token-file", file}, {"--kubeconfig", plugin},
+			{"--kubeconfig", basic}} {
 			r := runUntil(t, "Unauthorized", append(credentials, "-v", "9", "--log-format", format, "--server", s.URL,
 				"--certificate-authority", ca)...)
 			r.want(t, exitDone)
-			if strings.Contains(r.stderr+r.stdout, canary) {
+			if strings.Contains(r.stderr+r.stdout, canary) || strings.Contains(r.stderr, "exec:") {
 				t.Errorf("%v in %s: the log shows the token: %s", credentials, format, r.stderr)
 			}
 		}

@@ -49,7 +49,18 @@ func TestNothingThatIsPrintedShowsASecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range []any{cfg, &cfg, fileCfg, cfg.Credentials, fileCfg.Credentials, &pairCfg, pairCfg.Credentials,
+	basicCfg, err := b.loadUser("username: " + canary + ", password: " + canary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pem := func(data []byte) string { return strings.ReplaceAll(string(data), "\n", `\n`) }
+	p := b.plugin(says(`"token":"`+canary+`","clientCertificateData":"`+pem(id.cert)+`","clientKeyData":"`+pem(id.key)+`"`),
+		", env: [{name: A, value: "+canary+"}]")
+	p.config.Args = append(p.config.Args, NewSecret(canary))
+	if got, err := p.Authorization(t.Context()); err != nil || got != "Bearer "+canary {
+		t.Fatalf("header %q, error %v", got, err)
+	}
+	for _, v := range []any{basicCfg, basicCfg.Credentials, p, p.config, &p.config, p.cred, *p.cred, cfg, &cfg, fileCfg, cfg.Credentials, fileCfg.Credentials, &pairCfg, pairCfg.Credentials,
 		target, *target, target.user, target.cluster,
 		Flags{Token: NewSecret(canary)}, &Flags{Token: NewSecret(canary)}, client, *m} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {

@@ -1,14 +1,18 @@
 package leader
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 
 	"skiff/internal/fakeapi"
+	"skiff/internal/kube"
 )
 
 // Rules: LE-06, LE-07, LE-08
@@ -415,6 +419,35 @@ func TestAStandbySendsOnlyItsWatch(t *testing.T) {
 			}
 		}
 		b.end()
+		a.end()
+	})
+}
+
+// Rules: LE-18
+func TestRenewalsDoNotWaitBehindAThousandWrites(t *testing.T) {
+	run(t, func(w *world) {
+		work, done := w.somebody()
+		defer done()
+		w.api.Inject(fakeapi.Fault{Resource: "configmaps", Cut: fakeapi.Blackhole}) // the writes stay where they are
+		ctx, stop := context.WithCancel(w.t.Context())
+		var writers sync.WaitGroup
+		for i := range 1000 {
+			writers.Go(func() {
+				_ = work.Patch(ctx, kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"},
+					kube.Key{Namespace: "default", Name: fmt.Sprint(i)}, kube.MergePatch, map[string]any{}, nil,
+					kube.WriteOptions{})
+			})
+		}
+		a := w.start("a")
+		w.wantLeader("a", time.Second)
+		for range 20 {
+			time.Sleep(time.Second)
+			if age := DefaultRenewDeadline - a.left(); age > DefaultRetryPeriod+time.Second {
+				t.Errorf("the last renewal was %s ago", age)
+			}
+		}
+		stop()
+		writers.Wait()
 		a.end()
 	})
 }

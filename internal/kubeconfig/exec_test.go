@@ -242,8 +242,11 @@ func TestAPluginThatHangsIsKilledAndRequestsDoNotWaitForIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if alive(t, strings.TrimSpace(string(child))) {
-		t.Errorf("process %s, which the plugin started, is still there", child)
+	for deadline := time.Now().Add(10 * time.Second); alive(t, strings.TrimSpace(string(child))); {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %s, which the plugin started, is still there", child)
+		}
+		<-time.After(10 * time.Millisecond)
 	}
 }
 

@@ -37,8 +37,12 @@ func (n *namespace) allows(other string) bool {
 	})
 }
 
-// refuse stops a trigger until the problem is solved. What was seen of pods is forgotten: there is no restart for
-// it later.
+// stop stops a trigger until the problem is solved.
+func stop(t *RestartTrigger, p *conditions.Problem) decision {
+	return decision{state: t.Status.State, restart: -1, problem: p}
+}
+
+// refuse is stop for a trigger that must not act on what it has seen of pods, now or later: that is forgotten.
 func refuse(s State, p *conditions.Problem) decision {
 	s = s.clone()
 	s.Seen, s.Pending, s.Round = "", nil, nil
@@ -49,7 +53,7 @@ func refuse(s State, p *conditions.Problem) decision {
 // see the pods of its source.
 func (r *run) admit(ctx context.Context, rl *rule) (d decision, err error) {
 	if !r.find.amongOldest(r.t) {
-		d = refuse(r.t.Status.State, tooMany(r.t.Namespace))
+		d = stop(r.t, tooMany(r.t.Namespace))
 		d.again(controller.SlowDelay, "looks whether there is room for it")
 		return d, nil
 	}
@@ -65,7 +69,7 @@ func (r *run) admit(ctx context.Context, rl *rule) (d decision, err error) {
 	case err == nil, kube.IsNotFound(err): // it is not told whether the namespace exists
 		d = refuse(r.t.Status.State, notAllowed(rl.namespace, r.t.Namespace))
 	case kube.IsForbidden(err):
-		d = refuse(r.t.Status.State, mayNotAsk(rl.namespace, err))
+		d = stop(r.t, mayNotAsk(rl.namespace, err))
 	default:
 		return r.fail(ctx, r.t.Status.State, err)
 	}

@@ -54,12 +54,6 @@ func noSource(namespace string, err error) *conditions.Problem {
 		namespace, err)}
 }
 
-// wasReverted says whether the trigger is stalled because its restart was reverted.
-func wasReverted(t *RestartTrigger) bool {
-	c, _ := conditions.Get(t.Status.Conditions, conditions.Stalled)
-	return c.Reason == reverted
-}
-
 // observe returns the status that follows from a decision. r is nil where the trigger is refused.
 func observe(t *RestartTrigger, r *rule, d *decision, matching int32, now time.Time) Status {
 	s := Status{ObservedGeneration: t.Generation, State: d.state, Cycle: d.cycle}
@@ -122,6 +116,7 @@ func judge(t *RestartTrigger, r *rule, d *decision, s *Status, now time.Time) co
 		ready(false, set.Paused.Reason, set.Paused.Message)
 	}
 	switch {
+	case r == nil: // refused: the problem says it all
 	case s.Round != nil:
 		text := fmt.Sprintf("restarting %s: %s", join(",", r.targets), s.Round.Note)
 		progressing(true, restarting, text)

@@ -10,6 +10,7 @@ import (
 
 	"skiff/internal/apply"
 	"skiff/internal/cache"
+	"skiff/internal/conditions"
 	"skiff/internal/controller"
 	"skiff/internal/events"
 	"skiff/internal/kube"
@@ -76,12 +77,12 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 func (r *run) converge(ctx context.Context) (decision, error) {
 	rl, err := newRule(r.t)
 	if err != nil {
-		d := refuse(r.t.Status.State, invalid(err))
+		d := stop(r.t, invalid(err))
 		return d, errors.Join(controller.Terminal(err), r.report(ctx, &d))
 	}
 	found, err := r.find.selected(rl)
 	if errors.Is(err, cache.ErrOutOfScope) {
-		d := refuse(r.t.Status.State, noSource(rl.namespace, err))
+		d := stop(r.t, noSource(rl.namespace, err))
 		return d, r.report(ctx, &d)
 	}
 	targetPods, perr := r.find.targetPods(r.t, rl)
@@ -99,7 +100,7 @@ func (r *run) converge(ctx context.Context) (decision, error) {
 	r.absorb(rl, &s, r.source, r.now)
 	if r.t.Status.ObservedGeneration != r.t.Generation {
 		r.readAt = time.Time{}
-		if wasReverted(r.t) {
+		if c, _ := conditions.Get(r.t.Status.Conditions, conditions.Stalled); c.Reason == reverted {
 			s.forgive()
 		}
 	}
@@ -115,7 +116,7 @@ func (r *run) converge(ctx context.Context) (decision, error) {
 	}
 	var d decision
 	if way := r.find.cycle(r.t, rl, s.Targets); way != nil {
-		d = refuse(s, circular(way)) // what happened meanwhile may be its own doing: there is no restart for it later
+		d = refuse(s, circular(way)) // which may have caused what was seen
 		d.cycle = way
 	} else {
 		r.others = r.find.restarting(r.t, rl)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -139,9 +140,14 @@ func TestWhatDelaysARestartIsSaidInTheConditionAndInAnEvent(t *testing.T) {
 // Two triggers with one target wait for each other. The log names what for, and the causes of runs name their timers.
 func TestATriggerSaysThatItWaitsForAnothersRestart(t *testing.T) {
 	var log bytes.Buffer
+	var mu sync.Mutex // guards log
 	o := options
 	story := func(w *world) {
-		w.Log = funcr.New(func(_, args string) { log.WriteString(args + "\n") }, funcr.Options{Verbosity: 1})
+		w.Log = funcr.New(func(_, args string) {
+			mu.Lock()
+			defer mu.Unlock()
+			log.WriteString(args + "\n")
+		}, funcr.Options{Verbosity: 1})
 		w.deploy("predixy", 2)
 		w.pod("redis-0")
 		w.Start()

@@ -140,14 +140,7 @@ func duration(text *string, otherwise, least, most time.Duration) (time.Duration
 
 // short prints a duration as people write it: "1h", not "1h0m0s".
 func short(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
+	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.String())
 }
 
 // has says whether a change counts.

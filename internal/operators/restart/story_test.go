@@ -127,6 +127,21 @@ func TestWhatDoesNotCountIsNotEvenWritten(t *testing.T) {
 	})
 }
 
+func TestAPendingRestartSurvivesASpecThatIsInvalidForAWhile(t *testing.T) {
+	story(t, func(w *world) {
+		w.trigger("rt", selectRedis+","+toPredixy+`,"debounce":"1m"`)
+		w.Pass(time.Second)
+		w.replace("redis-0")
+		w.Patch(resource, "rt", `{"spec":{"cooldown":"1000h"}}`)
+		w.Pass(2 * time.Minute)
+		w.WantCondition("rt", "Stalled", "True/InvalidSpec", "is too long; at most 24h")
+		w.wantRestarts(0)
+		w.Patch(resource, "rt", `{"spec":{"cooldown":"1m"}}`)
+		w.Pass(time.Minute)
+		w.wantRestarts(1)
+	})
+}
+
 func TestManyChangesMakeOneRestartAfterTheLast(t *testing.T) {
 	story(t, func(w *world) {
 		w.trigger("rt", selectRedis+","+toPredixy+`,"debounce":"20s"`)

@@ -254,6 +254,9 @@ func (t *operation) apply(ctx context.Context, r Result) Result {
 	if r.Err = err; err != nil {
 		return r
 	}
+	if t.mem.port.starved {
+		t.nodePorts.found()
+	}
 	t.mem.lost, t.mem.foreign = 0, nil
 	t.mem.held = t.declaredOf(t.want.keep)
 	after := fingerprint(&t.want, answer.content())

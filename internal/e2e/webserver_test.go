@@ -28,6 +28,7 @@ func TestWebServer(t *testing.T) {
 		{"RemovingAnEnvEntryRemovesIt", testRemovingAnEnvEntryRemovesIt},
 		{"StatusTellsTheTruth", testStatusTellsTheTruth},
 		{"NothingToDoWritesNothing", testNothingToDoWritesNothing},
+		{"OrphansAreAdopted", testOrphansAreAdopted},
 	} { // those that wait for a minute come first
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()
@@ -169,5 +170,23 @@ func testAllocatedNodePortIsKept(s *Scope, sk *Skiff) {
 			r.Name == "rival-service" && r.Code >= 400
 	})); n > 30 {
 		s.Errorf("%d refused writes for one port: no backoff", n)
+	}
+}
+
+// What `kubectl delete --cascade=orphan` has left is taken up by a WebServer of the same name, with its node port.
+func testOrphansAreAdopted(s *Scope, _ *Skiff) {
+	manifest := WebServerManifest("web", "image: nginx:1.23.1, replicas: 1")
+	s.Apply(manifest)
+	s.waitCondition("web", "Ready", "True")
+	deployment, svc := s.Deployment("web").UID(), s.Service("web-service")
+	s.Kubectl("delete", "ws", "web", "--cascade=orphan", "--timeout=60s")
+	s.Apply(manifest)
+	s.waitCondition("web", "Ready", "True")
+	if d := s.Deployment("web"); d.UID() != deployment || d.ControllerUID() != s.WebServer("web").UID() {
+		s.Errorf("the Deployment was not adopted: %s", d)
+	}
+	after := s.Service("web-service")
+	if after.UID() != svc.UID() || after.Int("spec", "ports", "0", "nodePort") != svc.Int("spec", "ports", "0", "nodePort") {
+		s.Errorf("the Service was not adopted: %s, was %s", after, svc)
 	}
 }

@@ -92,7 +92,15 @@ func Owns[S any](r kube.Resource, strategy apply.Strategy, reads ...func() any) 
 		for _, read := range reads {
 			kind = kind.Reading(read)
 		}
-		return kind, controller.Owns(m, owner.Kind)
+		if !owner.ClusterScoped {
+			return kind, controller.Owns(m, owner.Kind)
+		}
+		return kind, controller.Watches(m, func(child *apply.Live[S]) []kube.Key {
+			if o, ok := child.Controller(); ok && o.Kind == owner.Kind {
+				return []kube.Key{{Name: o.Name}}
+			}
+			return nil
+		})
 	}
 }
 

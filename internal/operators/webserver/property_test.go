@@ -31,8 +31,7 @@ type history struct {
 var names = []string{"a", "b"}
 
 func (h *history) run() {
-	cluster := operatortest.NewCluster(h.World, h.turn)
-	cluster.Orphaned = h.MarkUnmanaged
+	operatortest.NewCluster(h.World, h.turn)
 	h.Start()
 	h.Steps(30, 4*time.Second, h.act)
 	h.repair()
@@ -191,12 +190,9 @@ func (h *history) remember(uid, what string, value any) {
 	h.others[uid][what] = value
 }
 
-// orphan deletes a WebServer and leaves its children. What the controller has sent already must not come after that.
+// orphan deletes a WebServer and leaves its children, which one of the same name adopts.
 func (h *history) orphan(name string) {
-	h.EndFaults()
-	h.Pass(10 * time.Second)
 	h.TryDelete(resource, name, kube.DeleteOptions{Propagation: kube.Orphan})
-	h.Pass(time.Second) // the garbage collector has let the children go
 }
 
 func (h *history) makeForeign(name string) {
@@ -215,6 +211,11 @@ func (h *history) repair() {
 	h.EndFaults()
 	h.RemoveUnmanaged()
 	for _, name := range names {
+		for r, child := range map[kube.Resource]string{deployments: name, services: serviceName(name)} {
+			if o := h.API.Get(r, web(child)); o != nil && at(o, "metadata", "ownerReferences") == nil {
+				h.TryDelete(r, child, kube.DeleteOptions{}) // an orphan that nothing adopts, or not yet
+			}
+		}
 		h.TryPatch(resource, name, "", `{"metadata":{"annotations":{"skiff.dev/paused":null}},"spec":{"template":null}}`)
 		if ws := h.webServer(name); ws != nil && ws.Spec.Image == brokenImage {
 			h.TryPatch(resource, name, "", `{"spec":{"image":"nginx:4"}}`)

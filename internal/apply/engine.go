@@ -234,7 +234,7 @@ type application struct {
 
 func (e *Engine) application(ctx context.Context, owner Owner, hold bool) *application {
 	a := &application{Engine: e, owner: owner, hold: hold, mem: e.remembered(owner), wanted: map[childKey]bool{}}
-	a.ownerGone = sync.OnceValues(func() (bool, error) { return ownerGone(ctx, e.client, owner) })
+	a.ownerGone = once(func() (bool, error) { return ownerGone(ctx, e.client, owner) })
 	return a
 }
 

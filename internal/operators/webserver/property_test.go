@@ -209,6 +209,7 @@ func (h *history) makeForeign(name string) {
 // repair ends what would keep a WebServer from ever being ready, and changes nothing else.
 func (h *history) repair() {
 	h.EndFaults()
+	h.Pass(2 * time.Second) // until the garbage collector has let orphans go
 	h.RemoveUnmanaged()
 	for _, name := range names {
 		for r, child := range map[kube.Resource]string{deployments: name, services: serviceName(name)} {

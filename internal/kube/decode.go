@@ -75,6 +75,8 @@ func (s *scanner) unwanted(m *Meta) error {
 	switch {
 	case m.Name == "":
 		return errors.New("it has no metadata.name")
+	case !isSegment(m.Name), m.Namespace != "" && !isSegment(m.Namespace):
+		return errors.New("its name or namespace cannot be part of a URL path")
 	case s.want.kind != "" && s.kind != "" && s.kind != s.want.kind:
 		return fmt.Errorf("it is of kind %q, want %s", Printable(s.kind, maxQuoted), s.want.kind)
 	case s.want.namespace != "" && m.Namespace != s.want.namespace:

@@ -24,6 +24,7 @@ var hostileFrames = []string{
 	`{"type":"ADDED","object":{"metadata":{"name":"a"}},"object":null}`,
 	`{"type":"ADDED","object":{"kind":"Secret","metadata":{"name":"a"}}}`,
 	`{"type":"BOOKMARK","object":{"metadata":[]}}`, `{"type":"ERROR","object":[]}`, `{"type":[],"object":{}}`,
+	`{"type":"ADDED","object":{"metadata":{"name":" "}}}`, `{"type":"ADDED","object":{"metadata":{"name":"../../x"}}}`,
 	`{"type":"ADDED","object":{"metadata":{"name":"\u001b]52;c;aGk=\u0007"},"spec":7}}`,
 	`{"type":"ADDED","object":{"metadata":{"name":"a"},"x":` + strings.Repeat("[", 9_998) + strings.Repeat("]", 9_998) + `}}`,
 	`{"type":"ADDED","object":{"metadata":{"name":"a","labels":{` + strings.Repeat(`"k":"v",`, 5_000) + `"k":"v"}}}}`,
@@ -40,6 +41,14 @@ func TestAHostileFrameIsOneBadObject(t *testing.T) {
 	}
 	if got := tell(strings.NewReader(hostileFrames[0])); got != "X bad , EOF" {
 		t.Errorf("a frame with two types: got %s", got)
+	}
+}
+
+func TestAnObjectWhoseNameIsNoNameIsBad(t *testing.T) {
+	for _, name := range []string{" ", "..", "a/b", "a%2fb", ""} {
+		if got := tell(strings.NewReader(frame("ADDED", item(name, "1")))); !strings.HasPrefix(got, "ADDED bad ") {
+			t.Errorf("%q: got %s", name, got)
+		}
 	}
 }
 

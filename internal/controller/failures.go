@@ -8,10 +8,8 @@ import (
 )
 
 const (
-	// wakeAfter is how old a failure must be to be tried again because requests work again: younger ones are tried
-	// soon anyway.
-	wakeAfter = 5 * time.Second
-	// wakeEvery bounds how often that is done to a key: it may fail for a reason of its own while others succeed.
+	// wakeEvery bounds how often a key is tried because the requests of others work again: it may fail for a reason of
+	// its own.
 	wakeEvery = 30 * time.Second
 	// wakeScan is the least time between two searches for such keys.
 	wakeScan = time.Second
@@ -26,8 +24,7 @@ type streak struct {
 	forbidden time.Time // of the first of class forbidden
 
 	class class     // of the last one
-	last  time.Time // when that was
-	woken time.Time
+	woken time.Time // when it was last tried because the requests of others worked again
 }
 
 // streaks are the keys that fail.
@@ -62,7 +59,7 @@ func (s *streaks) add(k kube.Key, c class) {
 // and is the streak with one more failure.
 func (s streak) and(c class, now time.Time) streak {
 	s.failures++
-	s.class, s.last = c, now
+	s.class = c
 	switch {
 	case c == failing:
 		s.failing++
@@ -86,7 +83,7 @@ func (s *streaks) wake(in func(namespace string) bool) (keys []kube.Key) {
 	s.scanned = now
 	for k, one := range s.of {
 		waits := one.class == passing || one.class == forbidden && in(k.Namespace)
-		if waits && now.Sub(one.last) >= wakeAfter && now.Sub(one.woken) >= wakeEvery {
+		if waits && now.Sub(one.woken) >= wakeEvery {
 			one.woken = now
 			s.of[k] = one
 			keys = append(keys, k)

@@ -120,7 +120,10 @@ func (c *Controller) call(ctx context.Context, log logr.Logger, item queue.Item)
 			err = &panicError{value: p, stack: debug.Stack()}
 		}
 	}()
-	run = context.WithValue(logr.NewContext(run, log), streakKey{}, c.streaks.get(item.Key))
+	run = logr.NewContext(run, log)
+	if before := c.streaks.get(item.Key); before.failures > 0 {
+		run = context.WithValue(run, streakKey{}, before)
+	}
 	outcome, err = c.f(run, item.Key)
 	if err != nil && ctx.Err() == nil && run.Err() != nil {
 		c.stats.timeouts.Add(1)
@@ -129,7 +132,7 @@ func (c *Controller) call(ctx context.Context, log logr.Logger, item queue.Item)
 	return outcome, err
 }
 
-// streakKey is where the context of a run has the failures of its key before it.
+// streakKey is where the context of a run has the failures of its key before it; nothing is there if there were none.
 type streakKey struct{}
 
 // panicError is a panic of a Func.

@@ -214,7 +214,8 @@ func TestAfterForgetsFailuresAndAnErrorWinsOverAfter(t *testing.T) {
 		var attempts []int
 		c, stop := start(t, func(ctx context.Context, k kube.Key) (Outcome, error) {
 			runs.note()
-			attempts = append(attempts, ctx.Value(streakKey{}).(streak).failures)
+			before, _ := ctx.Value(streakKey{}).(streak)
+			attempts = append(attempts, before.failures)
 			if runs.count() <= 3 {
 				return After(time.Hour), errors.New("no luck")
 			}

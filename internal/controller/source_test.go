@@ -341,7 +341,8 @@ func TestANewGenerationStartsTheBackoffAnew(t *testing.T) {
 		w := newWorld(t)
 		var attempts []int
 		c := New("fails", func(ctx context.Context, k kube.Key) (Outcome, error) {
-			attempts = append(attempts, ctx.Value(streakKey{}).(streak).failures)
+			before, _ := ctx.Value(streakKey{}).(streak)
+			attempts = append(attempts, before.failures)
 			return Done, errors.New("no luck")
 		}, Options{Workers: 1}, For(w.store("")))
 		stop := w.run(c)

@@ -165,8 +165,7 @@ func TestOfMoreThan200TriggersTheOldestWorkAndOthersAreRefused(t *testing.T) {
 		w.trigger("rt", selectRedis+","+toPredixy)
 		w.Pass(10 * time.Second)
 		for i := range 240 {
-			w.trigger(fmt.Sprintf("t-%04d", i), fmt.Sprintf(`"source":{"selector":{"matchLabels":{"app":"x"}}},`+
-				`"targets":[{"kind":"Deployment","name":"x-%d"}]`, i))
+			w.trigger(fmt.Sprintf("t-%04d", i), `"source":{"selector":{"matchLabels":{"app":"x"}}},`+toPredixy)
 		}
 		w.Pass(time.Minute)
 		w.WantCondition("t-0000", "Stalled", "False/AsExpected")

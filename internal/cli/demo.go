@@ -136,7 +136,7 @@ func (t *tour) withControllers(ctx context.Context, work func(context.Context) e
 	}
 	defer client.Close()
 	log := t.log.logger()
-	all, recorders := newControllers(operatorNames(), controller.Setup{Client: client, Log: log})
+	all, recorders := newControllers(operatorNames(), controller.Setup{Client: client, Log: log}, client)
 	ran := make(chan error, 1)
 	m := manager.New(manager.Options{Controllers: all, Log: log})
 	go func() { ran <- withRecorders(ctx, recorders, m.Run) }()

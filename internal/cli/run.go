@@ -165,12 +165,14 @@ func runControllers(ctx context.Context, client *kube.Client, elector *leader.El
 	}
 	log.Info("starting", "version", version, "server", client.Server(), "controllers",
 		strings.Join(f.controllers, ","), "namespaces", scope)
+	guarded := client
 	if elector != nil {
-		client = client.Guard(elector.Held) // also in a process that was stopped while another took over
+		guarded = client.Guard(elector.Held) // also in a process that was stopped while another took over
 	}
 	controllers, recorders := newControllers(f.controllers,
-		controller.Setup{Client: client, Namespaces: namespaces, Workers: f.workers,
-			WatchIdleTimeout: f.watchIdleTimeout, MirrorBytes: int64(f.mirrorMiB) << 20, Elected: elector != nil, Log: log})
+		controller.Setup{Client: guarded, Namespaces: namespaces, Workers: f.workers,
+			WatchIdleTimeout: f.watchIdleTimeout, MirrorBytes: int64(f.mirrorMiB) << 20, Elected: elector != nil,
+			Log: log}, client)
 	m := manager.New(manager.Options{Controllers: controllers, Elector: elector, HealthAddr: f.health,
 		MetricsAddr: f.metrics, Log: log})
 	err := withRecorders(ctx, recorders, m.Run)

@@ -97,6 +97,9 @@ func TestALeaderThatIsStoppedAndGoesOnWritesNothingAfterTheNextOne(t *testing.T)
 		t.Fatal(err)
 	}
 	exited := time.Now()
+	if exited.Sub(ended) > 3*time.Second {
+		t.Errorf("it took %s to end, as if its last Events were refused", exited.Sub(ended))
+	}
 	s.Kubectl("patch", "webserver", "web", "--type=merge", "-p", `{"spec":{"image":"nginx:2.0"}}`)
 	Eventually(t, 10*time.Second, "the old leader leads again", func() (bool, string) {
 		return s.holder() == first, s.holder()

@@ -187,7 +187,7 @@ func TestGoModRequiresOnlyWhatIsAgreed(t *testing.T) {
 }
 
 func TestTheLicensesOfAllModulesAreThere(t *testing.T) {
-	licenses, err := os.ReadFile(path.Join(root, "THIRD_PARTY_LICENSES"))
+	licenses, err := os.ReadFile(path.Join(root, "cmd/skiff/THIRD_PARTY_LICENSES"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestTheLicensesOfAllModulesAreThere(t *testing.T) {
 	for _, m := range requireLine.FindAllStringSubmatch(string(mod), -1) {
 		const onWindows = "github.com/inconshreveable/mousetrap" // cobra's, and not in a binary for Linux
 		if m[1] != onWindows && !strings.Contains(string(licenses), "\n== "+m[1]+"\n") {
-			t.Errorf("THIRD_PARTY_LICENSES does not have %s", m[1])
+			t.Errorf("cmd/skiff/THIRD_PARTY_LICENSES does not have %s", m[1])
 		}
 	}
 }

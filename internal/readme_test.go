@@ -32,7 +32,7 @@ func section(t *testing.T, heading string) string {
 var symbol = regexp.MustCompile("`(?:\\(\\*?([a-z/]+)\\.(\\w+)\\)\\.(\\w+)|([a-z/]+)\\.([A-Za-z]\\w*))`")
 
 // landmark is a step of the list: the function that it is about, and others that it names.
-var landmark = regexp.MustCompile("(?m)^(\\d+)\\. (.+(?:\\n   .+)*)")
+var landmark = regexp.MustCompile(`(?m)^(\d+)\. (.+(?:\n   .+)*)`)
 
 // handedOver are the steps where a function value is called: the function before gets it, and this call has handed it
 // over.

@@ -47,7 +47,6 @@ type declared struct {
 	create           map[string]any // Child.Create; nil: plain
 	spec             map[string]any // of plain
 	keep             []string
-	insist           bool
 }
 
 // identify returns the key and the labels of a declared child, and an error where it lacks what every child has. reference is

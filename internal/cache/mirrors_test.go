@@ -47,7 +47,8 @@ func TestControllersThatWantTheSameShareOneMirror(t *testing.T) {
 	if any(Shared[*otherPod](m, o)) == any(first) {
 		t.Error("another form gave the same mirror")
 	}
-	if Shared[*pod](nil, o) == Shared[*pod](nil, o) {
+	one, other := Shared[*pod](nil, o), Shared[*pod](nil, o)
+	if one == other {
 		t.Error("without a registry a mirror was shared")
 	}
 }

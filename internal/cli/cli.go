@@ -26,6 +26,7 @@ const (
 	exitDone   = 0
 	exitFailed = 1
 	exitUsage  = 2
+	exitDiffer = 3 // of a command that compares
 )
 
 // usageError is a mistake in the arguments of a command: it exits with 2.
@@ -36,12 +37,12 @@ func (e usageError) Unwrap() error { return e.error }
 // usagef makes a usageError.
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// errQuiet makes a command exit with 1 and print no error, because its output on stdout already explains the result.
-var errQuiet = errors.New("")
+// errDiffer makes a command that compares exit with 3 and print no error: its output on stdout shows the differences.
+var errDiffer = errors.New("there are differences")
 
 // Main runs skiff with the arguments after the program's name and returns the exit code: 0 done, 1 failed, 2 wrong
-// usage, or the exit code of the command that `skiff dev -- COMMAND` ran. Cancelling ctx stops a command; that is not
-// a failure.
+// usage, 3 differences found, or the exit code of the command that `skiff dev -- COMMAND` ran. Cancelling ctx stops a
+// command; that is not a failure.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
@@ -56,8 +57,8 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.Is(err, errQuiet):
-		return exitFailed
+	case errors.Is(err, errDiffer):
+		return exitDiffer
 	case errors.As(err, &code):
 		return int(code)
 	case !started || errors.As(err, &usage):

@@ -191,7 +191,7 @@ func newCRDsDiff() *cobra.Command {
 		Use:   "diff",
 		Short: "Show what 'skiff crds install' would change",
 		Long: `Asks the server what 'skiff crds install' would change (a dry run) and prints that as a unified diff.
-Exits with 0 if nothing would change, with 1 if something would change or on an error.`,
+Exit codes: 0 nothing would change, 3 something would, 1 failed, 2 wrong usage.`,
 		Example: `  skiff crds diff || skiff crds install`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -207,7 +207,7 @@ Exits with 0 if nothing would change, with 1 if something would change or on an 
 	return cmd
 }
 
-// diffCRDs prints what installCRDs would change, and returns errQuiet if it would change something.
+// diffCRDs prints what installCRDs would change, and returns errDiffer if it would change something.
 func diffCRDs(ctx context.Context, c *kube.Client, out io.Writer) error {
 	all, err := definitions()
 	if err != nil {
@@ -222,7 +222,7 @@ func diffCRDs(ctx context.Context, c *kube.Client, out io.Writer) error {
 		if text == "" {
 			continue
 		}
-		result = errQuiet
+		result = errDiffer
 		if _, err := fmt.Fprintf(out, "--- %s in the cluster\n+++ %s of this skiff\n%s", d.name,
 			d.name, text); err != nil {
 			return err

@@ -37,10 +37,10 @@ func TestCRDsInstallInstallsTheDefinitionsAndIsIdempotent(t *testing.T) {
 	}
 }
 
-func TestCRDsDiffExitsWith1OnlyForADifference(t *testing.T) {
+func TestCRDsDiffTellsADifferenceFromAFailureByItsExitCode(t *testing.T) {
 	c := newCluster(t, fakeapi.Options{})
 	r := skiff(t, "crds", "diff", "--server", c.url())
-	if r.code != exitFailed || r.stderr != "" || !strings.Contains(r.stdout,
+	if r.code != exitDiffer || r.stderr != "" || !strings.Contains(r.stdout,
 		"+++ webservers.skiff.dev of this skiff") {
 		t.Errorf("before the installation: %+v", r)
 	}
@@ -54,9 +54,11 @@ func TestCRDsDiffExitsWith1OnlyForADifference(t *testing.T) {
 	c.patch(crdResource, "", "webservers.skiff.dev",
 		map[string]any{"spec": map[string]any{"names": map[string]any{"shortNames": []string{"web"}}}})
 	r = skiff(t, "crds", "diff", "--server", c.url())
-	if r.code != exitFailed || !strings.Contains(r.stdout, "-            - web\n+            - ws\n") {
+	if r.code != exitDiffer || !strings.Contains(r.stdout, "-            - web\n+            - ws\n") {
 		t.Errorf("after a change: %+v", r)
 	}
+	skiff(t, "crds", "diff", "--server", "https://127.0.0.1:1").want(t, exitFailed, "connection refused")
+	skiff(t, "crds", "diff", "more").want(t, exitUsage, "takes no arguments")
 }
 
 func TestCRDsInstallNamesTheDefinitionThatIsNotEstablished(t *testing.T) {

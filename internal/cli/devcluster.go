@@ -67,7 +67,7 @@ func newDevCluster(o devOptions) (*devCluster, error) {
 		return nil, errors.Join(err, d.close())
 	}
 	// Read it now and only once: another process may overwrite the file later.
-	env := kubeconfig.OSEnv(func(msg string) { o.log.Info("warning", "text", msg) })
+	env := kubeconfig.OSEnv(warnIn(o.log))
 	if d.to, _, err = kubeconfig.Load(kubeconfig.Flags{Kubeconfig: o.kubeconfig}, env); err != nil {
 		return nil, errors.Join(err, d.close(), d.removeFiles())
 	}

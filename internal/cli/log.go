@@ -1,11 +1,12 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
-	"log"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/stdr"
@@ -34,43 +35,92 @@ func (f *logFlags) logger(stderr io.Writer) (logr.Logger, error) {
 	switch f.format {
 	case "text":
 		stdr.SetVerbosity(f.verbosity)
-		return stdr.New(log.New(shortLines{stderr}, "", log.LstdFlags)), nil
+		return stdr.New(textLines{stderr}), nil
 	case "json":
 		// logr's V(n) is slog's level -n.
-		return logr.FromSlogHandler(slog.NewJSONHandler(stderr,
-			&slog.HandlerOptions{Level: slog.Level(-f.verbosity), ReplaceAttr: shortValue})), nil
+		return logr.FromSlogHandler(jsonLines{slog.NewJSONHandler(stderr,
+			&slog.HandlerOptions{Level: slog.Level(-f.verbosity), ReplaceAttr: plainValue})}), nil
 	}
 	return logr.Logger{}, usagef("--log-format %q: want text or json", f.format)
 }
+
+// warning is the message of a line at level WARN, which logr does not have; its text is in a field of that name.
+const warning = "warning"
+
+func warnIn(log logr.Logger) func(string) {
+	return func(text string) { log.Info(warning, "text", text) }
+}
+
+// logTime is RFC 3339 with milliseconds and the zone. Both formats begin with time, level and msg, and have the same
+// names and values after them.
+const logTime = "2006-01-02T15:04:05.000Z07:00"
 
 // maxLogged limits a line of the text log, and a value of the JSON log: an error may quote an object of 1.5 MB, and be
 // logged again and again. A stack trace fits.
 const maxLogged = 16 << 10
 
-// shortLines cuts long lines. Each Write is one line.
-type shortLines struct{ out io.Writer }
+// textLines writes the text log. It cuts long lines.
+type textLines struct{ out io.Writer }
 
-func (w shortLines) Write(line []byte) (int, error) {
-	if len(line) <= maxLogged {
-		return w.out.Write(line)
+// Output writes a line of stdr, which begins with a numeric level unless it is an error.
+func (w textLines) Output(_ int, line string) error {
+	level := slog.LevelError
+	if rest, ok := strings.CutPrefix(line, `"level"=`); ok {
+		verbosity, fields, _ := strings.Cut(rest, " ")
+		line, level = fields, slog.LevelDebug
+		if verbosity == "0" {
+			level = slog.LevelInfo
+		}
+		if strings.HasPrefix(line, `"msg"="`+warning+`" `) {
+			level = slog.LevelWarn
+		}
 	}
-	cut := strings.ToValidUTF8(string(line[:maxLogged]), "")
-	if _, err := fmt.Fprintf(w.out, "%s... (%d bytes in all)\n", cut, len(line)); err != nil {
-		return 0, err
+	if n := len(line); n > maxLogged {
+		line = fmt.Sprintf("%s... (%d bytes in all)", strings.ToValidUTF8(line[:maxLogged], ""), n)
 	}
-	return len(line), nil
+	_, err := fmt.Fprintf(w.out, "\"time\"=%q \"level\"=%q %s\n", time.Now().Format(logTime), level, line)
+	return err
 }
 
-func shortValue(_ []string, a slog.Attr) slog.Attr {
+// jsonLines gives warnings their level.
+type jsonLines struct{ slog.Handler }
+
+func (h jsonLines) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == warning {
+		r.Level = slog.LevelWarn
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h jsonLines) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return jsonLines{h.Handler.WithAttrs(attrs)}
+}
+
+// plainValue writes a value of the JSON log as the text log does: a key as "namespace/name", a duration with its unit.
+func plainValue(_ []string, a slog.Attr) slog.Attr {
 	text := ""
 	switch v := a.Value.Any().(type) {
+	case time.Time:
+		return slog.String(a.Key, v.Format(logTime))
+	case slog.Level:
+		if v < slog.LevelInfo {
+			v = slog.LevelDebug
+		}
+		return slog.String(a.Key, v.String())
 	case string:
 		text = v
 	case error:
 		text = v.Error()
+		if a.Key == "err" {
+			a.Key = "error"
+		}
+	case fmt.Stringer:
+		text = v.String()
+	default:
+		return a
 	}
 	if len(text) > maxLogged {
-		a.Value = slog.StringValue(kube.Printable(text, maxLogged))
+		text = kube.Printable(text, maxLogged)
 	}
-	return a
+	return slog.String(a.Key, text)
 }

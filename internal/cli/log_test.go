@@ -4,9 +4,49 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"skiff/internal/kube"
 )
+
+func TestBothFormatsOfTheLogHaveTheSameFields(t *testing.T) {
+	lines := func(format string) []string {
+		var out bytes.Buffer
+		log, err := (&logFlags{format: format, verbosity: 1}).logger(&out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		warnIn(log)("careful")
+		log = log.WithValues("controller", "webserver", "key", kube.Key{Namespace: "default", Name: "web"},
+			"cause", "WebServer ADDED", "duration_ms", 2.5)
+		log.Info("reconciled", "limit", 3*time.Second)
+		log.V(1).Info("listed")
+		log.Error(errors.New("no\nluck"), "reconcile failed")
+		stamp := regexp.MustCompile(`20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d\d:\d\d)`)
+		return strings.Split(strings.TrimSpace(stamp.ReplaceAllString(out.String(), "TIME")), "\n")
+	}
+	about := `"controller":"webserver","key":"default/web","cause":"WebServer ADDED","duration_ms":2.5`
+	asText := strings.NewReplacer(`":`, `"=`, `,"`, ` "`)
+	for i, want := range []string{
+		`"level":"WARN","msg":"warning","text":"careful"`,
+		`"level":"INFO","msg":"reconciled",` + about + `,"limit":"3s"`,
+		`"level":"DEBUG","msg":"listed",` + about,
+		`"level":"ERROR","msg":"reconcile failed",` + about + `,"error":"no\nluck"`,
+	} {
+		if got := lines("json"); got[i] != `{"time":"TIME",`+want+"}" {
+			t.Errorf("json: got  %s\nwant %s", got[i], want)
+		}
+		if i == 3 { // stdr has the error behind the message
+			want = `"level":"ERROR","msg":"reconcile failed","error":"no\nluck",` + about
+		}
+		if got := lines("text"); got[i] != `"time"="TIME" `+asText.Replace(want) {
+			t.Errorf("text: got  %s\nwant %s", got[i], asText.Replace(want))
+		}
+	}
+}
 
 func TestALogLineThatQuotesAWholeObjectIsCut(t *testing.T) {
 	for _, format := range []string{"text", "json"} {

@@ -117,7 +117,7 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 	if o.Log, err = f.log.logger(cmd.ErrOrStderr()); err != nil {
 		return err
 	}
-	client, namespace, err := connect(f.connection, func(msg string) { o.Log.Info("warning", "text", msg) })
+	client, namespace, err := connect(f.connection, warnIn(o.Log))
 	if err != nil {
 		return err
 	}

@@ -129,7 +129,7 @@ and starts when it becomes available. The other controllers run meanwhile.`,
 			if err != nil {
 				return err
 			}
-			cfg, namespace, err := connection(server, func(msg string) { log.Info("warning", "text", msg) })
+			cfg, namespace, err := connection(server, warnIn(log))
 			if err != nil {
 				return err
 			}

@@ -45,7 +45,7 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 		c.requestsWork(func(namespace string) bool { return namespace == item.Key.Namespace })
 	}
 	next := c.settle(ctx, item, outcome, err)
-	log = log.WithValues("duration", time.Since(start).Round(time.Microsecond), "outcome", next)
+	log = log.WithValues("duration_ms", float64(time.Since(start).Microseconds())/1000, "outcome", next)
 	var p *panicError
 	switch {
 	case err == nil && writes.Load() == 0:

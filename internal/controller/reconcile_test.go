@@ -188,9 +188,9 @@ func TestEachRunIsOneLogLineWithKeyCauseDurationAndOutcome(t *testing.T) {
 		}
 		expect(t, "stop", stop(), nil)
 		for name, want := range map[string]string{
-			"done":    `"msg"="reconciled" "controller"="test" "key"="default/done" "cause"="Service default/x DELETED" "duration"="3ms" "outcome"="done"`,
-			"again":   `"cause"="Service default/x DELETED" "duration"="3ms" "outcome"="again in 10s"`,
-			"fails":   `"msg"="reconcile failed" "error"="no luck" "controller"="test" "key"="default/fails" "cause"="Service default/x DELETED" "duration"="3ms" "outcome"="error, again in`,
+			"done":    `"msg"="reconciled" "controller"="test" "key"="default/done" "cause"="Service default/x DELETED" "duration_ms"=3 "outcome"="done"`,
+			"again":   `"cause"="Service default/x DELETED" "duration_ms"=3 "outcome"="again in 10s"`,
+			"fails":   `"msg"="reconcile failed" "error"="no luck" "controller"="test" "key"="default/fails" "cause"="Service default/x DELETED" "duration_ms"=3 "outcome"="error, again in`,
 			"refused": `"outcome"="refused; next try when the object changes or in `,
 		} {
 			lines := log.with(`"cause"="Service default/x DELETED"`)

@@ -2,6 +2,7 @@ package webserver
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"skiff/internal/apply"
@@ -89,7 +90,7 @@ func rolloutOf(ws *WebServer, d *deployment) rollout {
 		case c.Type == "Progressing" && c.Reason == "ProgressDeadlineExceeded":
 			return rollout{stuck: true, failed: true, reason: c.Reason, message: strings.TrimSuffix(c.Message, ".") + look}
 		case c.Type == "ReplicaFailure" && c.Status == "True":
-			return rollout{failed: true, reason: "ReplicaFailure", message: strings.TrimSuffix(c.Message, ".") + look}
+			return rollout{failed: true, reason: "ReplicaFailure", message: replicaFailure(c, look)}
 		}
 	}
 	switch {
@@ -99,6 +100,51 @@ func rolloutOf(ws *WebServer, d *deployment) rollout {
 		return rollout{reason: "RollingOut", message: fmt.Sprintf("%d pods are to go", s.Replicas-want) + follow}
 	}
 	return rollout{reason: "PodsUnavailable", message: fmt.Sprintf("%d of %d pods are available", s.AvailableReplicas, want) + look}
+}
+
+// What a ReplicaSet says of pods that the API server refuses, behind a name that is another one for each try.
+var (
+	refusedPod    = regexp.MustCompile(`^pods "[^"]*" is forbidden: `)
+	exceededQuota = regexp.MustCompile(`^exceeded quota: (\S+), requested: (\S+), used: (\S+), limited: (\S+)$`)
+)
+
+// replicaFailure says why pods are not created or deleted, and what to do. look is of use only where there is a pod.
+func replicaFailure(c deploymentCondition, look string) string {
+	cause := strings.TrimSuffix(c.Message, ".")
+	if c.Reason != "FailedCreate" {
+		return cause + look
+	}
+	cause = refusedPod.ReplaceAllString(cause, "")
+	step := "correct spec.template, or change what refuses the pods"
+	if q := exceededQuota.FindStringSubmatch(cause); q != nil {
+		cause = fmt.Sprintf("exceeded quota %s (%s)", q[1], quotaUse(q[2], q[3], q[4]))
+		step = "raise the quota or lower spec.replicas"
+	} else if strings.HasPrefix(cause, "violates PodSecurity") {
+		step = "set securityContext under spec.template.spec"
+	}
+	return "no pod can be created: " + cause + "; " + step
+}
+
+// quotaUse makes "pods: 2 of 2 used" of lists like "pods=2", and says what else a pod asks for.
+func quotaUse(requested, used, limited string) string {
+	value := func(list, resource string) string {
+		for item := range strings.SplitSeq(list, ",") {
+			if name, v, _ := strings.Cut(item, "="); name == resource {
+				return v
+			}
+		}
+		return "?"
+	}
+	var uses []string
+	for item := range strings.SplitSeq(limited, ",") {
+		resource, limit, _ := strings.Cut(item, "=")
+		use := fmt.Sprintf("%s: %s of %s used", resource, value(used, resource), limit)
+		if more := value(requested, resource); more != "1" {
+			use += ", a pod asks for " + more
+		}
+		uses = append(uses, use)
+	}
+	return strings.Join(uses, "; ")
 }
 
 // replicas returns how many pods the Deployment is to have: what we declare, or what somebody else has put there.

@@ -81,6 +81,32 @@ func TestConditionsSayWhatWasSeen(t *testing.T) {
 	}
 }
 
+func TestPodsThatAreRefusedAreExplainedWithTheNextStep(t *testing.T) {
+	const look = "; look at the pods with `kubectl describe pods -l app.kubernetes.io/instance=web,app.kubernetes.io/name=webserver`"
+	const pod = `pods "web-5d4f8c7b9-x7z2p" is forbidden: `
+	for _, test := range []struct{ reason, message, want string }{
+		{"FailedCreate", pod + "exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2",
+			"no pod can be created: exceeded quota q (pods: 2 of 2 used); raise the quota or lower spec.replicas"},
+		{"FailedCreate", pod + "exceeded quota: q, requested: limits.cpu=2,pods=1, used: limits.cpu=3,pods=2, limited: limits.cpu=4,pods=2",
+			"no pod can be created: exceeded quota q (limits.cpu: 3 of 4 used, a pod asks for 2; pods: 2 of 2 used); " +
+				"raise the quota or lower spec.replicas"},
+		{"FailedCreate", pod + `violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false`,
+			`no pod can be created: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false; ` +
+				"set securityContext under spec.template.spec"},
+		{"FailedCreate", `admission webhook "no.example.com" denied the request: not today.`,
+			`no pod can be created: admission webhook "no.example.com" denied the request: not today; ` +
+				"correct spec.template, or change what refuses the pods"},
+		{"FailedDelete", "pods is forbidden.", "pods is forbidden" + look},
+	} {
+		d := ofDeployment(2, deploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2,
+			Conditions: []deploymentCondition{{"ReplicaFailure", "True", test.reason, test.message}}})
+		_, set := observe(decode(t, `{`+identity+`,"spec":{"image":"nginx"}}`), seen(d, nil))
+		if got := set.Degraded.Message; got != test.want {
+			t.Errorf("%s: got\n%s, want\n%s", test.message, got, test.want)
+		}
+	}
+}
+
 func TestZeroReplicasAreReady(t *testing.T) {
 	ws := decode(t, `{`+identity+`,"spec":{"image":"nginx","replicas":0}}`)
 	_, set := observe(ws, seen(ofDeployment(1, deploymentStatus{ObservedGeneration: 1}), nil))

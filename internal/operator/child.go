@@ -78,6 +78,9 @@ func Overlay(schema *patch.Node, template map[string]any, raw kube.Raw) (map[str
 		}
 	}
 	merged, err := patch.StrategicMerge(schema, template, overlay)
+	if path, key := unnamed(schema, overlay, "spec.template"); err != nil && path != "" {
+		return nil, fmt.Errorf("%s has no %s; %s", path, key, existing(path, template))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("spec.template: %w", err)
 	}
@@ -87,6 +90,45 @@ func Overlay(schema *patch.Node, template map[string]any, raw kube.Raw) (map[str
 		}
 	}
 	return merged, nil
+}
+
+// unnamed returns the path of the first item without the key by which the items of its list are merged, and that key.
+func unnamed(schema *patch.Node, v any, path string) (at, key string) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if at, key := unnamed(schema.Field(name), v[name], path+"."+name); at != "" {
+				return at, key
+			}
+		}
+	case []any:
+		if schema == nil || !schema.Merge || schema.MergeKey == "" {
+			return "", ""
+		}
+		for i, item := range v {
+			at := fmt.Sprintf("%s[%d]", path, i)
+			if m, ok := item.(map[string]any); ok && m[schema.MergeKey] == nil && m["$patch"] == nil {
+				return at, schema.MergeKey
+			}
+			if at, key := unnamed(schema.Item(), item, at); at != "" {
+				return at, key
+			}
+		}
+	}
+	return "", ""
+}
+
+// existing says what an item without a name may have been meant to change.
+func existing(path string, template map[string]any) string {
+	spec, _ := template["spec"].(map[string]any)
+	containers, _ := spec["containers"].([]any)
+	rest, ok := strings.CutPrefix(path, "spec.template.spec.containers[")
+	if ok && !strings.Contains(rest, ".") && len(containers) > 0 {
+		if c, ok := containers[0].(map[string]any); ok {
+			return fmt.Sprintf("the server's own container is named %v", c["name"])
+		}
+	}
+	return "by it an item is merged with the one that is there"
 }
 
 func labelsOf(template map[string]any) map[string]any {

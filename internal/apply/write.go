@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 
 	"skiff/internal/kube"
-	"skiff/internal/patch"
 )
 
 // create posts a child that the cache does not have.
@@ -170,55 +168,6 @@ func (t *operation) converge(ctx context.Context, live object) Result {
 	return t.apply(ctx, r)
 }
 
-// maxDifferences is how many of a child's differences are named; of more there is the number.
-const maxDifferences = 8
-
-// differences returns the paths of the declared fields that live does not have, nil if it has all. The annotation with the
-// hash is named only where there is no other: it differs after each change, and the field that was changed says more.
-func (t *operation) differences(live *Content) ([]string, error) {
-	all := map[string]any{}
-	if len(live.Body) > 0 {
-		body, err := patch.Decode(live.Body)
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", t, err)
-		}
-		all, _ = body.(map[string]any)
-	}
-	references := make([]any, len(live.OwnerReferences))
-	for i, o := range live.OwnerReferences {
-		references[i] = map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind, "name": o.Name, "uid": o.UID,
-			"controller": o.Controller, "blockOwnerDeletion": o.BlockOwnerDeletion}
-	}
-	all["apiVersion"], all["kind"] = t.want.apiVersion, t.want.kind
-	all["metadata"] = map[string]any{"name": live.Name, "namespace": live.Namespace, "labels": values(live.Labels),
-		"annotations": values(live.Annotations), "ownerReferences": references}
-	paths, count := patch.Differences(t.kind.schema, t.want.plain, all, maxDifferences)
-	if hash, _ := live.Annotations.Get(HashAnnotation); count == 0 && hash != t.want.hash {
-		return []string{"metadata.annotations." + HashAnnotation}, nil
-	}
-	if more := count - len(paths); more > 0 {
-		paths = append(paths, fmt.Sprintf("%d more fields", more))
-	}
-	return paths, nil
-}
-
-// List joins texts as one does in a sentence: "a, b and c".
-func List(texts []string) string {
-	last := len(texts) - 1
-	if last < 1 {
-		return strings.Join(texts, "")
-	}
-	return strings.Join(texts[:last], ", ") + " and " + texts[last]
-}
-
-func values(labels kube.Labels) map[string]any {
-	m := make(map[string]any, len(labels))
-	for _, l := range labels {
-		m[l.Key] = l.Value
-	}
-	return m
-}
-
 // apply sends what we declare as a server-side apply to the child that r is about, unless that was in vain just now.
 func (t *operation) apply(ctx context.Context, r Result) Result {
 	live := r.Live.(object).content()
@@ -264,6 +213,9 @@ func (t *operation) apply(ctx context.Context, r Result) Result {
 	if after != before {
 		r.Outcome = Applied
 		t.mem.contest.add(t.want.hash)
+		if slices.Equal(r.Differences, []string{noLonger}) {
+			r.Differences = t.removed(live.Body, answer.content().Body)
+		}
 	}
 	return r
 }

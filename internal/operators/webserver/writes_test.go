@@ -66,3 +66,17 @@ func TestChildrenThatAreChangedTogetherMakeOneEvent(t *testing.T) {
 		}
 	})
 }
+
+func TestAChangeThatOnlyRemovesAFieldNamesIt(t *testing.T) {
+	story(t, func(w *world) {
+		w.Create("web", `{"image":"nginx","template":{"spec":{"priorityClassName":"high"}}}`)
+		w.Patch(resource, "web", `{"spec":{"template":null}}`)
+		var notes []any
+		for _, e := range w.Events(resource.Kind, "web") {
+			if e["reason"] == "ApplyDeployment" {
+				notes = append(notes, e["note"])
+			}
+		}
+		w.Want("notes", notes, []any{"changed Deployment web, which differed in spec.template.spec.priorityClassName"})
+	})
+}

@@ -27,7 +27,7 @@ func (t *operation) adopt(ctx context.Context, live object) Result {
 	if t.hold {
 		return Result{Outcome: Held, Message: fmt.Sprintf("%s has no owner", t)}
 	}
-	switch gone, err := t.ownerGone(); { // the cache may be behind: an owner that is gone must not take anything
+	switch gone, err := t.ownerGone(ctx); { // the cache may be behind: an owner that is gone must not take anything
 	case err != nil:
 		return Result{Err: err}
 	case gone:

@@ -38,6 +38,13 @@ func (o Owner) Reference() map[string]any {
 		"controller": true, "blockOwnerDeletion": true}
 }
 
+// isReference says whether v is what Reference returns.
+func (o Owner) isReference(v any) bool {
+	r, _ := v.(map[string]any)
+	return len(r) == 6 && r["apiVersion"] == o.Resource.APIVersion() && r["kind"] == o.Resource.Kind &&
+		r["name"] == o.Name && r["uid"] == o.UID && r["controller"] == true && r["blockOwnerDeletion"] == true
+}
+
 // declared is a child as it is compared and sent.
 type declared struct {
 	apiVersion, kind string
@@ -49,9 +56,8 @@ type declared struct {
 	keep             []string
 }
 
-// identify returns the key and the labels of a declared child, and an error where it lacks what every child has. reference is
-// that of the owner.
-func identify(owner Owner, reference, body map[string]any) (kube.Key, map[string]any, error) {
+// identify returns the key and the labels of a declared child, and an error where it lacks what every child has.
+func identify(owner Owner, body map[string]any) (kube.Key, map[string]any, error) {
 	meta, _ := body["metadata"].(map[string]any)
 	name, _ := meta["name"].(string)
 	namespace, _ := meta["namespace"].(string)
@@ -64,7 +70,7 @@ func identify(owner Owner, reference, body map[string]any) (kube.Key, map[string
 	case owner.Namespace != "" && namespace != owner.Namespace:
 		return k, nil, fmt.Errorf("%q is in namespace %q, its owner in %q: an owner is in the namespace of its children or in none",
 			name, namespace, owner.Namespace)
-	case len(references) != 1 || !patch.Equal(references[0], reference):
+	case len(references) != 1 || !owner.isReference(references[0]):
 		return k, nil, fmt.Errorf("%q does not declare its owner, and that one only, in metadata.ownerReferences", name)
 	case labels[ManagedByLabel] != ManagedBy:
 		return k, nil, fmt.Errorf("%q does not declare the label %s, without which the cache does not see it", name, ManagedBySelector)
@@ -74,7 +80,7 @@ func identify(owner Owner, reference, body map[string]any) (kube.Key, map[string
 
 // declare checks a child and puts its hash on it.
 func declare(owner Owner, c Child) (declared, error) {
-	key, _, err := identify(owner, owner.Reference(), c.Body)
+	key, _, err := identify(owner, c.Body)
 	d := declared{key: key, plain: c.Body, create: c.Create, keep: c.Keep}
 	d.apiVersion, _ = c.Body["apiVersion"].(string)
 	d.kind, _ = c.Body["kind"].(string)

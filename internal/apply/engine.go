@@ -106,18 +106,19 @@ func Earlier(a, b time.Duration) time.Duration {
 // owned is what is remembered of the children of one owner.
 type owned struct {
 	uid      string
+	call     int // counts the calls of Apply
 	children map[childKey]*memory
 	replaced map[kube.Resource]*replaceMemory
 }
 
 // childKey names a child of an owner.
 type childKey struct {
-	resource kube.Resource
-	key      kube.Key
+	kind *Kind // of Engine.kinds
+	key  kube.Key
 }
 
 func (k childKey) compare(other childKey) int {
-	return cmp.Or(cmp.Compare(k.resource.Kind, other.resource.Kind), k.key.Compare(other.key))
+	return cmp.Or(cmp.Compare(k.kind.resource.Kind, other.kind.resource.Kind), k.key.Compare(other.key))
 }
 
 // Forget drops what is remembered of an owner's children. Operators call it when the owner is gone, which bounds the
@@ -153,7 +154,8 @@ func (o *owned) memoryOf(k childKey) *memory {
 // Apply makes the children of an owner as they are declared, where they are not, side by side, and then deletes those of its
 // children that are not declared. With hold it changes nothing, and only says what differs.
 func (e *Engine) Apply(ctx context.Context, owner Owner, children []Child, hold bool) Report {
-	a := e.application(ctx, owner, hold)
+	a := e.application(owner, hold)
+	a.mem.call++
 	r := Report{Children: make([]Result, len(children))}
 	var todo []*operation
 	var at []int                 // where in r.Children
@@ -175,6 +177,9 @@ func (e *Engine) Apply(ctx context.Context, owner Owner, children []Child, hold 
 		if settled, ok := t.settledNow(); ok {
 			r.Children[i] = t.finish(settled)
 			continue
+		}
+		if todo == nil {
+			todo, at = make([]*operation, 0, len(children)-i), make([]int, 0, len(children)-i)
 		}
 		todo, at = append(todo, t), append(at, i)
 	}
@@ -201,7 +206,7 @@ func (e *Engine) Owned(ctx context.Context, owner Owner) ([]Result, error) {
 	var out []Result
 	for i := range e.kinds {
 		if e.kinds[i].replacing != nil {
-			run := e.application(ctx, owner, true).replacement(&e.kinds[i])
+			run := e.application(owner, true).replacement(&e.kinds[i])
 			if err := run.look(ctx, nil); err != nil {
 				return nil, err
 			}
@@ -225,17 +230,21 @@ func (e *Engine) Owned(ctx context.Context, owner Owner) ([]Result, error) {
 // application is one call of Apply.
 type application struct {
 	*Engine
-	owner     Owner
-	hold      bool
-	mem       *owned
-	wanted    map[childKey]bool
-	ownerGone func() (bool, error) // asks the server, once
+	owner  Owner
+	hold   bool
+	mem    *owned
+	wanted int // the children that are declared, but for those that are replaced
+
+	// lock guards what follows. It is a channel, because its holder waits for a server: in a test's bubble, time passes
+	// for those who wait for a channel and not for those who wait for a mutex.
+	lock    chan struct{}
+	asked   bool
+	gone    bool
+	goneErr error
 }
 
-func (e *Engine) application(ctx context.Context, owner Owner, hold bool) *application {
-	a := &application{Engine: e, owner: owner, hold: hold, mem: e.remembered(owner), wanted: map[childKey]bool{}}
-	a.ownerGone = once(func() (bool, error) { return ownerGone(ctx, e.client, owner) })
-	return a
+func (e *Engine) application(owner Owner, hold bool) *application {
+	return &application{Engine: e, owner: owner, hold: hold, mem: e.remembered(owner), lock: make(chan struct{}, 1)}
 }
 
 // operationFor prepares the operation for a child. Its want is set as far as the child could be read, also with an error.
@@ -248,28 +257,40 @@ func (a *application) operationFor(c Child) (*operation, error) {
 	if t.kind = a.kindOf(want.apiVersion, want.kind); t.kind == nil {
 		return t, fmt.Errorf("%s is of a kind that the engine was not made for", t)
 	}
-	k := childKey{t.kind.resource, want.key}
-	if a.wanted[k] {
+	t.mem = a.mem.memoryOf(childKey{t.kind, want.key})
+	if t.mem.declared == a.mem.call {
 		return t, fmt.Errorf("%s is declared twice", t)
 	}
-	a.wanted[k] = true
-	t.mem = a.mem.memoryOf(k)
+	t.mem.declared = a.mem.call
+	a.wanted++
 	return t, nil
 }
 
-// ownerGone asks the server whether the owner has gone, or is no longer the one that the cache shows. It is asked before a
+// declares says whether this call declares a child.
+func (a *application) declares(k childKey) bool {
+	m := a.mem.children[k]
+	return m != nil && m.declared == a.mem.call
+}
+
+// ownerGone asks the server once whether the owner has gone, or is no longer the one that the cache shows. It is asked before a
 // child that existed is made again: the mirrors of two kinds are not of one moment, least of all after an outage, and the
 // child may have gone with an owner whose deletion has not reached us. The garbage collector would remove what we make, and
 // its event would make us do it again.
-func ownerGone(ctx context.Context, client *kube.Client, owner Owner) (bool, error) {
+func (a *application) ownerGone(ctx context.Context) (bool, error) {
+	a.lock <- struct{}{}
+	defer func() { <-a.lock }()
+	if a.asked {
+		return a.gone, a.goneErr
+	}
 	var live struct {
 		kube.Meta `json:"metadata"`
 	}
-	err := client.Get(ctx, owner.Resource, owner.Key(), &live)
-	if kube.IsNotFound(err) {
-		return true, nil
+	err := a.client.Get(ctx, a.owner.Resource, a.owner.Key(), &live)
+	if a.gone = kube.IsNotFound(err); !a.gone {
+		a.gone, a.goneErr = live.UID != a.owner.UID || live.Deleting(), err
 	}
-	return live.UID != owner.UID || live.Deleting(), err
+	a.asked = true
+	return a.gone, a.goneErr
 }
 
 func (e *Engine) kindOf(apiVersion, kind string) *Kind {

@@ -10,6 +10,7 @@ import (
 // memory is what is remembered of one child between reconciles. All of it can be lost without harm: a restart costs one
 // comparison per child, and one read before the first apply.
 type memory struct {
+	declared int // the call of Apply that has declared the child last; see owned
 	written  written
 	settled  settled
 	refusal  Refusal

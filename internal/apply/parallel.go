@@ -40,19 +40,3 @@ func sideBySide(n int, f func(i int)) {
 		panic(panicked)
 	}
 }
-
-// once returns a function that calls f the first time and then gives the same answer. Its lock is a channel, because f waits for
-// a server: in a test's bubble, time passes for those who wait for a channel and not for those who wait for a mutex.
-func once(f func() (bool, error)) func() (bool, error) {
-	lock := make(chan struct{}, 1)
-	called, answer, err := false, false, error(nil)
-	return func() (bool, error) {
-		lock <- struct{}{}
-		defer func() { <-lock }()
-		if !called {
-			answer, err = f()
-			called = true
-		}
-		return answer, err
-	}
-}

@@ -24,23 +24,22 @@ func (a *application) prune(ctx context.Context) []Result {
 			continue
 		}
 		for _, live := range children {
-			k := childKey{kind.resource, live.ObjectMeta().Key()}
-			if !a.wanted[k] && live.content().ControllerUID() == a.owner.UID {
-				t := a.unwanted(kind, k)
+			k := childKey{kind, live.ObjectMeta().Key()}
+			if !a.declares(k) && live.content().ControllerUID() == a.owner.UID {
+				t := a.unwanted(k)
 				out = append(out, t.finish(t.remove(ctx, live)))
 			}
 		}
 	}
 	// What the cache does not show has gone, or has lost the label that our watch selects by.
-	if len(a.mem.children) == len(a.wanted) {
+	if len(a.mem.children) == a.wanted {
 		return out
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(a.mem.children), childKey.compare) {
-		kind := a.kindOf(k.resource.APIVersion(), k.resource.Kind)
-		if _, cached, err := kind.mirror.get(k.key); err != nil || cached || a.wanted[k] {
+		if _, cached, err := k.kind.mirror.get(k.key); err != nil || cached || a.declares(k) {
 			continue
 		}
-		t := a.unwanted(kind, k)
+		t := a.unwanted(k)
 		if t.mem.deleted != "" {
 			t.forget()
 			continue
@@ -52,9 +51,9 @@ func (a *application) prune(ctx context.Context) []Result {
 	return out
 }
 
-func (a *application) unwanted(kind *Kind, k childKey) *operation {
-	want := declared{apiVersion: k.resource.APIVersion(), kind: k.resource.Kind, key: k.key}
-	return &operation{application: a, kind: kind, want: want, mem: a.mem.memoryOf(k)}
+func (a *application) unwanted(k childKey) *operation {
+	want := declared{apiVersion: k.kind.apiVersion, kind: k.kind.resource.Kind, key: k.key}
+	return &operation{application: a, kind: k.kind, want: want, mem: a.mem.memoryOf(k)}
 }
 
 // remove deletes a child, and no other object that may have taken its place.
@@ -116,5 +115,5 @@ func (t *operation) release(ctx context.Context) Result {
 
 // forget drops what is remembered of the child.
 func (t *operation) forget() {
-	delete(t.application.mem.children, childKey{t.kind.resource, t.want.key})
+	delete(t.application.mem.children, childKey{t.kind, t.want.key})
 }

@@ -145,7 +145,7 @@ func (a *application) replace(ctx context.Context, children []Child, at map[*Kin
 		if k.replacing == nil {
 			continue
 		}
-		var declared []*Child
+		declared := make([]*Child, 0, len(at[k]))
 		for _, i := range at[k] {
 			declared = append(declared, &children[i])
 		}
@@ -179,7 +179,7 @@ func (e *Engine) ReplacedKind() string {
 // Teardown removes the children of an owner that is being deleted, of all kinds that are replaced, the last one
 // first, and the next one when it is gone. When it returns no children, all are gone.
 func (e *Engine) Teardown(ctx context.Context, owner Owner) ([]Result, error) {
-	a := e.application(ctx, owner, false)
+	a := e.application(owner, false)
 	var left []Result
 	for i := range e.kinds {
 		k := &e.kinds[i]
@@ -232,9 +232,8 @@ func newSlots(owner Owner, revision string, children []*Child, others map[kube.K
 	slots := make([]*slot, 0, len(children))
 	var surplus []*slot
 	declared := make(map[kube.Key]bool, len(children))
-	reference := owner.Reference()
 	for _, c := range children {
-		s, err := declaredSlot(owner, reference, revision, c)
+		s, err := declaredSlot(owner, revision, c)
 		if err != nil {
 			return nil, err
 		}
@@ -256,8 +255,8 @@ func newSlots(owner Owner, revision string, children []*Child, others map[kube.K
 }
 
 // declaredSlot returns the slot of a declared child.
-func declaredSlot(owner Owner, reference map[string]any, revision string, c *Child) (*slot, error) {
-	key, labels, err := identify(owner, reference, c.Body)
+func declaredSlot(owner Owner, revision string, c *Child) (*slot, error) {
+	key, labels, err := identify(owner, c.Body)
 	if err != nil {
 		return nil, err
 	}

@@ -177,7 +177,7 @@ func (r *replacement) adopt(ctx context.Context, s *slot) error {
 	if _, owned := m.Controller(); owned || m.Deleting() || !provable && !r.owner.Adopt {
 		return nil
 	}
-	gone, err := r.ownerGone()
+	gone, err := r.ownerGone(ctx)
 	if gone || err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func (t *operation) create(ctx context.Context) Result {
 		if pause := t.mem.contest.pause(t.want.hash); pause > 0 {
 			return Result{Outcome: Contested, Wait: pause, Message: fmt.Sprintf("%s: something else keeps deleting it", t)}
 		}
-		switch gone, err := t.ownerGone(); {
+		switch gone, err := t.ownerGone(ctx); {
 		case err != nil:
 			return Result{Err: err}
 		case gone:
@@ -41,7 +41,7 @@ func (t *operation) create(ctx context.Context) Result {
 		kube.WriteOptions{FieldManager: Manager, FieldValidation: "Strict"})
 	switch {
 	case err == nil:
-		*t.mem = memory{contest: t.mem.contest}
+		*t.mem = memory{declared: t.mem.declared, contest: t.mem.contest}
 		if t.allocatesNodePort() {
 			t.nodePorts.found()
 		}

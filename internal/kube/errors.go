@@ -10,6 +10,9 @@ import (
 
 // AsStatus returns the Status in err's chain, or nil.
 func AsStatus(err error) *Status {
+	if err == nil {
+		return nil
+	}
 	var s *Status
 	if errors.As(err, &s) {
 		return s

@@ -122,11 +122,13 @@ func readShort(resp *http.Response) ([]byte, error) {
 	if resp.ContentLength > maxAnswer {
 		return nil, errLongAnswer
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	if err == nil && len(body) > maxAnswer {
+	var body bytes.Buffer
+	body.Grow(int(min(max(resp.ContentLength, 0), 64<<10)) + bytes.MinRead) // the length is the server's word
+	_, err := body.ReadFrom(io.LimitReader(resp.Body, maxAnswer+1))
+	if err == nil && body.Len() > maxAnswer {
 		err = errLongAnswer
 	}
-	return body, err
+	return body.Bytes(), err
 }
 
 var errLongAnswer = fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)

@@ -47,7 +47,10 @@ func (r Resource) Root() string {
 // path. A part that would change what the path names is an error: names come from users, and a proxy that normalizes
 // paths makes another object of "../../other/pods/web".
 func (r Resource) Path(namespace, name string, subresource ...string) (string, error) {
-	parts := append(make([]string, 0, 9), strings.Split(r.Root()[1:], "/")...)
+	parts := append(make([]string, 0, 9), "apis", r.Group, r.Version)
+	if r.Group == "" {
+		parts = append(parts[:0], "api", r.Version)
+	}
 	if namespace != "" && !r.ClusterScoped {
 		parts = append(parts, "namespaces", namespace)
 	}

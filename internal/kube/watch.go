@@ -200,6 +200,9 @@ func broken(what string, err error) error {
 
 // contained makes the failure of one frame of what does not fit in it; any other error is the stream's.
 func contained(failed, err error) (error, error) {
+	if err == nil {
+		return failed, nil
+	}
 	if bad := (*misfit)(nil); errors.As(err, &bad) {
 		return &DecodeError{Err: bad}, nil
 	}
@@ -212,11 +215,10 @@ func decodeEvent[T Object](s *scanner, ev *Event[T]) (failed, err error) {
 	switch ev.Type {
 	case Added, Modified, Deleted:
 		obj, err := object[T](s)
-		var bad *DecodeError
-		if errors.As(err, &bad) {
-			return bad, nil
-		}
 		if err != nil {
+			if bad := (*DecodeError)(nil); errors.As(err, &bad) {
+				return bad, nil
+			}
 			return nil, err
 		}
 		ev.Object, ev.ResourceVersion = obj, obj.ObjectMeta().ResourceVersion

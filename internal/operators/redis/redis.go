@@ -28,7 +28,7 @@ func definition(o apply.ReplaceOptions[*pod]) operator.Definition[Spec, Status] 
 			return observe(rd, seen, time.Now())
 		},
 		Known: func(rd *Redis) map[kube.Key]string {
-			known := map[kube.Key]string{}
+			known := make(map[kube.Key]string, len(rd.Status.Members))
 			for _, m := range rd.Status.Members {
 				known[kube.Key{Namespace: rd.Namespace, Name: m.Name}] = m.UID
 			}

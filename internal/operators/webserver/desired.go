@@ -101,13 +101,16 @@ func podTemplate(ws *WebServer) (map[string]any, error) {
 		"image": ws.Spec.Image,
 		"ports": []any{map[string]any{"name": portName, "containerPort": port(ws), "protocol": "TCP"}},
 	}
-	for name, raw := range map[string]kube.Raw{"env": ws.Spec.Env, "resources": ws.Spec.Resources} {
-		v, err := operator.Decode("spec."+name, raw)
+	for _, field := range []struct {
+		name string
+		raw  kube.Raw
+	}{{"env", ws.Spec.Env}, {"resources", ws.Spec.Resources}} {
+		v, err := operator.Decode("spec."+field.name, field.raw)
 		if err != nil {
 			return nil, err
 		}
 		if v != nil {
-			c[name] = v
+			c[field.name] = v
 		}
 	}
 	template := map[string]any{

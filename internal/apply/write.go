@@ -79,7 +79,9 @@ func (t *operation) settle(live object) object {
 	if c.light {
 		return live
 	}
-	t.mem.settled = settled{t.want.hash, c.UID, fingerprint(&t.want, c), c.ResourceVersion}
+	if s := &t.mem.settled; s.hash != t.want.hash || s.uid != c.UID || s.version != c.ResourceVersion {
+		*s = settled{t.want.hash, c.UID, fingerprint(&t.want, c), c.ResourceVersion}
+	}
 	return t.kind.lighten(live)
 }
 
@@ -92,7 +94,11 @@ func (t *operation) isSettled(c *Content) bool {
 	if s.version == c.ResourceVersion {
 		return true
 	}
-	return !c.light && s.content == fingerprint(&t.want, c)
+	if c.light || s.content != fingerprint(&t.want, c) {
+		return false
+	}
+	s.version = c.ResourceVersion // of the same content
+	return true
 }
 
 // unchanged is the result for a child that is as declared.

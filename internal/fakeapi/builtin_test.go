@@ -14,6 +14,30 @@ import (
 
 const services = "/api/v1/namespaces/default/services"
 
+// A real server answers so to a POST and to a PATCH (internal/e2e, TestNodePortsThatAreUsedUpAreWaitedForTogether).
+func TestNodePortsThatAreUsedUpAreAnInternalError(t *testing.T) {
+	inWorld(t, Options{}, func(w *world) {
+		var ports []string
+		for i := range 32767 - 30000 + 1 {
+			ports = append(ports, fmt.Sprintf(`{"name":"p%d","port":%d}`, i, i+1))
+		}
+		w.must(201, "POST", services,
+			`{"metadata":{"name":"all"},"spec":{"type":"NodePort","ports":[`+strings.Join(ports, ",")+`]}}`)
+		w.must(201, "POST", services, `{"metadata":{"name":"none"},"spec":{"ports":[{"port":80}]}}`)
+		created := w.must(500, "POST", services,
+			`{"metadata":{"name":"more"},"spec":{"type":"NodePort","ports":[{"port":80}]}}`)
+		changed := w.must(500, "PUT", services+"/none",
+			`{"metadata":{"name":"none"},"spec":{"type":"NodePort","ports":[{"port":80}]}}`)
+		for _, a := range []answer{created, changed} {
+			want := "Internal error occurred: failed to allocate a nodePort: range is full"
+			if a.at("message") != want || a.at("reason") != "InternalError" {
+				t.Errorf("%s\nwant %s", a.raw, want)
+			}
+		}
+		w.must(404, "GET", services+"/more", "")
+	})
+}
+
 // Rules: FS-39
 func TestServicesGetAddressesAndPortsAndKeepThem(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {

@@ -158,7 +158,10 @@ func (s *Server) admit(tx *store.Tx, k *kinds.Kind, next, cur map[string]any) er
 	}
 	if k.Allocate != nil && len(causes) == 0 {
 		others := func() []map[string]any { return values(tx.List(k.TableName(), "")) }
-		causes = k.Allocate(next, cur, others, s.randN)
+		var err error
+		if causes, err = k.Allocate(next, cur, others, s.randN); err != nil {
+			return internalError("%v", err)
+		}
 	}
 	if len(causes) > 0 {
 		return invalid(aboutKind(k.Resource, obj.String(next, "metadata", "name")), causes)

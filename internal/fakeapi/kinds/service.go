@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -132,14 +133,14 @@ func serviceRules(next, cur Object) []Cause {
 }
 
 // allocateService allocates the cluster IP and the node ports of a Service, or refuses the requested ones.
-func allocateService(next, cur Object, others func() []Object, rand func(int) int) []Cause {
+func allocateService(next, cur Object, others func() []Object, rand func(int) int) ([]Cause, error) {
 	spec := obj.Map(next, "spec")
 	kind := obj.String(spec, "type")
 	if kind == "ExternalName" {
 		for _, f := range []string{"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"} {
 			delete(spec, f)
 		}
-		return nil
+		return nil, nil
 	}
 	if obj.String(spec, "clusterIP") == "None" && len(obj.Map(spec, "selector")) == 0 {
 		// The endpoints of such a Service are written by others, in any IP family.
@@ -162,9 +163,10 @@ func allocateService(next, cur Object, others func() []Object, rand func(int) in
 	}
 	out := allocateIP(spec, ips, rand)
 	if kind == "NodePort" || kind == "LoadBalancer" && obj.Get(spec, "allocateLoadBalancerNodePorts") != false {
-		out = append(out, allocatePorts(spec, ports, rand)...)
+		causes, err := allocatePorts(spec, ports, rand)
+		return append(out, causes...), err
 	}
-	return out
+	return out, nil
 }
 
 func allocateIP(spec Object, taken map[string]bool, rand func(int) int) []Cause {
@@ -194,7 +196,7 @@ func allocateIP(spec Object, taken map[string]bool, rand func(int) int) []Cause 
 	return nil
 }
 
-func allocatePorts(spec Object, taken map[int64]bool, rand func(int) int) []Cause {
+func allocatePorts(spec Object, taken map[int64]bool, rand func(int) int) ([]Cause, error) {
 	var out []Cause
 	var open []Object
 	for i, p := range obj.Maps(spec, "ports") {
@@ -215,12 +217,11 @@ func allocatePorts(spec Object, taken map[int64]bool, rand func(int) int) []Caus
 		}
 	}
 	if len(out) > 0 {
-		return out
+		return out, nil
 	}
 	for _, p := range open {
 		if len(taken) > lastNodePort-firstNodePort {
-			return []Cause{{Reason: "InternalError",
-				Message: "Internal error: failed to allocate a nodePort: range is full", Field: "spec.ports"}}
+			return nil, errors.New("failed to allocate a nodePort: range is full")
 		}
 		n := int64(firstNodePort + rand(lastNodePort-firstNodePort+1))
 		for taken[n] {
@@ -229,5 +230,5 @@ func allocatePorts(spec Object, taken map[int64]bool, rand func(int) int) []Caus
 		p["nodePort"] = n
 		taken[n] = true
 	}
-	return nil
+	return nil, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -121,11 +120,21 @@ func offline(err error) bool { return kube.AsStatus(err) == nil }
 // breaks each watch once.
 func (r *Reflector[T]) report(s state[T], err error) state[T] {
 	s.err = err
+	if offline(err) || kube.IsUnauthorized(err) {
+		s.away = true
+		r.store.o.contact.lost(r.scope)
+	} else if s.away {
+		s = r.inContact(s)
+	}
 	if s.failures == 0 && !errors.Is(err, errBudget) && (offline(err) || busy(err) || expired(err)) {
 		r.log.V(1).Info("trying again", "reason", err.Error())
 		return s
 	}
 	if missing(err) && r.store.o.QuietParking {
+		return s
+	}
+	if common(err) {
+		r.store.o.contact.tell(r.store.o.Log, err)
 		return s
 	}
 	if class := problemClass(err); class != s.logged {
@@ -135,8 +144,18 @@ func (r *Reflector[T]) report(s state[T], err error) state[T] {
 	return s
 }
 
+// inContact notes that the server has answered.
+func (r *Reflector[T]) inContact(s state[T]) state[T] {
+	s.away, s.met = false, true
+	r.store.o.contact.back(r.store.o.Log, r.scope)
+	return s
+}
+
 // recovered notes that a watch works again.
 func (r *Reflector[T]) recovered(s state[T]) state[T] {
+	if s.away || !s.met {
+		s = r.inContact(s)
+	}
 	if s.logged != "" {
 		s.logged = ""
 		r.log.Info("following the server again", "resourceVersion", s.rv)
@@ -180,8 +199,7 @@ func hint(err error) string {
 	case kube.IsForbidden(err):
 		return "grant list and watch on this resource"
 	case kube.IsUnauthorized(err):
-		return "the token or client certificate expired or belongs to another cluster; " +
-			"write a new token to --token-file, skiff reads it again"
+		return "it expired or belongs to another cluster; write a new token to --token-file, skiff reads it again"
 	case kube.IsRefused(err):
 		return "check the selectors, and the address of the server"
 	case errors.Is(err, errBudget):
@@ -193,9 +211,7 @@ func hint(err error) string {
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return "the server does not speak TLS; check its address"
 	}
-	var dns *net.DNSError
-	if errors.As(err, &dns) && dns.IsNotFound {
-		return "there is no such host: check --server or the kubeconfig"
-	}
-	return "nothing to do: skiff goes on when the server answers"
+	return hintNothing
 }
+
+const hintNothing = "nothing to do: skiff goes on when the server answers"

@@ -52,12 +52,17 @@ type Options struct {
 	// InitialLists bounds how many full lists are in flight at a time. Give all stores of a process the same
 	// one. nil: DefaultInitialLists for this store alone.
 	InitialLists *Limiter
+
+	contact *contact // shared like InitialLists
 }
 
 // New returns an empty Store. It sends nothing before Run.
 func New[T kube.Object](o Options) *Store[T] {
 	if o.InitialLists == nil {
 		o.InitialLists = NewLimiter(DefaultInitialLists)
+	}
+	if o.contact == nil {
+		o.contact = &contact{}
 	}
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultMaxBytes()

@@ -15,7 +15,8 @@ import (
 // Mirrors does not keep it alive. The clients of its users must be of one server and one user. All methods may be
 // called from any goroutine.
 type Mirrors struct {
-	lists *Limiter
+	lists   *Limiter
+	contact contact
 
 	mu     sync.Mutex // guards stores
 	stores map[mirrorKey]sharedStore
@@ -66,7 +67,7 @@ func shared[T kube.Object](m *Mirrors, o Options, kept string, trim func(T)) *St
 			delete(m.stores, k) // nobody has it any more
 		}
 	}
-	o.InitialLists = m.lists
+	o.InitialLists, o.contact = m.lists, &m.contact
 	s := New[T](o)
 	s.trim = trim
 	w := weak.Make(s)

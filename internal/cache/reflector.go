@@ -73,6 +73,8 @@ type state[T kube.Object] struct {
 	pagedUntil time.Time
 
 	err    error  // what went wrong last, nil once a request succeeds
+	away   bool   // the connection to the server is lost, or refused; see contact
+	met    bool   // the server has answered this Reflector
 	logged string // the problem that was logged, "" once all is well: a problem is logged when it changes
 }
 
@@ -109,6 +111,7 @@ func (r *Reflector[T]) run(ctx context.Context) {
 		s = next
 	}
 	s = closeStream(s)
+	r.store.o.contact.forget(r.scope)
 	s.phase = stopped
 	r.publish(s)
 }

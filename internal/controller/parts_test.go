@@ -89,7 +89,7 @@ func TestANamespaceThatIsForbiddenIsParkedWhileTheOthersWork(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		expect(t, "ready with b parked", c.Ready(), nil)
-		const problem = "namespace b: may not list and watch configmaps, secrets; grant it with a Role"
+		const problem = "namespace b: may not list and watch configmaps, secrets; bind the ClusterRole skiff there (examples/rbac.yaml)"
 		expect(t, "status names it", strings.Contains(status(c), "not working: "+problem), true)
 		expect(t, "log lines of it", len(log.with(problem)), 1)
 		expect(t, "log lines of the mirrors", len(log.with("cannot list or watch")), 0)

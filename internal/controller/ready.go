@@ -98,8 +98,12 @@ func (c *Controller) problemOf(one *part) string {
 		out = append(out, strings.Join(absent, ", ")+" are not installed; run `skiff crds install`")
 	}
 	if len(forbidden) > 0 {
+		there := ""
+		if one.namespace != "" {
+			there = "there "
+		}
 		out = append(out, "may not list and watch "+strings.Join(forbidden, ", ")+
-			"; grant it with a Role or ClusterRole (examples/rbac.yaml)")
+			"; bind the ClusterRole skiff "+there+"(examples/rbac.yaml)")
 	}
 	text := strings.Join(append(out, other...), "; ")
 	if text != "" && one.namespace != "" {

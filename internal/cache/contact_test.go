@@ -1,0 +1,77 @@
+package cache
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestAnOutageIsOneLineForAllWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t).on(streamedList, frames(thenHold, endMark("20"))).on(probing, list("1000"))
+		m := startMirror(t, s, Options{Namespaces: []string{"a", "b", "c"}})
+		wait(time.Second)
+		for range 2 {
+			wait(healthy)
+			m.log = nil
+			s.crash(true)
+			wait(10 * time.Minute)
+			if m.logged("lost contact with the API server; 3 watches are being renewed") != 1 ||
+				m.logged("nothing to do: skiff goes on when the server answers") != 1 || len(m.log) != 1 {
+				t.Errorf("logged %q, want the outage once", m.log)
+			}
+			s.on(watching, frames(thenHold, bookmark("21")))
+			s.start()
+			wait(maxBackoff)
+			if m.logged("in contact with the API server again") != 1 || len(m.log) != 2 {
+				t.Errorf("logged %q, want the end of the outage once", m.log)
+			}
+		}
+	})
+}
+
+func TestAServerThatCannotBeReachedAtTheStartMayBeAWrongAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t).on(streamedList, frames(thenHold, endMark("20")))
+		s.crash(true)
+		m := startMirror(t, s, Options{Namespaces: []string{"a", "b"}})
+		wait(10 * time.Minute)
+		if m.logged("cannot reach the API server, trying again") != 1 ||
+			m.logged("check --server or the kubeconfig") != 1 || len(m.log) != 1 {
+			t.Errorf("logged %q", m.log)
+		}
+	})
+}
+
+func TestATokenThatIsRefusedIsToldOnceWithTheNextStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t).on(streamedList, status(401, "Unauthorized"))
+		m := startMirror(t, s, Options{Namespaces: []string{"a", "b", "c"}})
+		wait(10 * time.Minute)
+		if m.logged("the server refused the token or client certificate (401)") != 1 || len(m.log) != 1 ||
+			m.logged("write a new token to --token-file, skiff reads it again") != 1 {
+			t.Errorf("logged %q", m.log)
+		}
+		s.on(streamedList, frames(thenHold, endMark("20")))
+		wait(maxBackoff)
+		if m.logged("in contact with the API server again") != 1 || len(m.log) != 2 {
+			t.Errorf("logged %q", m.log)
+		}
+	})
+}
+
+func TestConnectionsThatBreakOffAreOneLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t).on(streamedList, frames(thenHold, endMark("20"))).on(probing, list("1000")).
+			on(watching, frames(thenHold, bookmark("21")))
+		m := startMirror(t, s, Options{Namespaces: []string{"a", "b", "c"}})
+		for range 2 {
+			s.crash(false)
+			wait(maxBackoff)
+		}
+		if m.logged("connections to the API server break off, trying again") != 1 ||
+			m.logged("in contact with the API server again") != 1 || len(m.log) != 2 {
+			t.Errorf("logged %q", m.log)
+		}
+	})
+}

@@ -46,20 +46,21 @@ type layer struct {
 
 var layers = []layer{
 	{"/cmd/skiff", "cli", nil, "signals and the exit code, nothing else"},
-	{"cli", "manager leader operators/* simulate fakeapi kubeconfig controller events cache kube /crds /examples",
+	{"cli", "manager leader operators/* simulate fakeapi kubeconfig controller events cache podpolicy kube /crds " +
+		"/examples",
 		[]string{cobra, logr, stdr, yaml},
 		"the only place that knows flags: turns them into the packages' options"},
 	{"manager", "controller leader cache events kube", []string{logr},
 		"composes what it is given; it does not know which controllers there are"},
 	{"operators/*", "operator controller apply cache events conditions patch kube", []string{logr},
 		"a controller decides; how to decide when, to write and to mirror is below it"},
-	{"operator", "controller apply cache events conditions patch kube", []string{logr},
+	{"operator", "controller apply cache events conditions podpolicy patch kube", []string{logr},
 		"the one Reconcile of operators with children: it knows no kind of them"},
 	{"operatortest", "controller events fakeapi patch kube /crds", []string{logr},
 		"the world of the operators' tests: it knows no operator, and the program does not know it"},
 	{"simulate", "controller apply cache events conditions patch kube", []string{logr},
 		"controllers like any other, so that skiff is its own first user"},
-	{"controller", "queue cache kube", []string{logr}, "when Reconcile runs; never what it does"},
+	{"controller", "queue cache podpolicy kube", []string{logr}, "when Reconcile runs; never what it does"},
 	{"apply", "cache patch kube", []string{logr}, "the one way to write children"},
 	{"leader", "kube", []string{logr}, "who may work; not what the work is"},
 	{"events", "kube", []string{logr}, "writes Events, reads nothing"},
@@ -71,6 +72,7 @@ var layers = []layer{
 		"that both have"},
 	{"fakeapi/*", "patch kube fakeapi/*", []string{yaml}, "parts of the server, none knows the server"},
 	{"kube", "", nil, "the wire stands on net/http alone"},
+	{"podpolicy", "", nil, "pure functions on JSON values; what follows from a refusal is the caller's"},
 	{"patch", "", nil, "pure functions on JSON values"},
 	{"conformance", "", nil, "a tool that reads source and test output"},
 	{"/crds", "", []string{yaml}, "data, embedded"},
@@ -80,7 +82,8 @@ var layers = []layer{
 // testImports are what test files may import beyond the row of their package, besides logr: the embedded API server,
 // with a simulated cluster around it where one is needed, is the double for everything, and the client that talks to
 // it is real.
-const testImports = "operatortest fakeapi fakeapi/* simulate kube cache controller queue /crds /examples"
+const testImports = "operatortest fakeapi fakeapi/* simulate kube cache controller queue podpolicy /crds " +
+	"/examples"
 
 // rowOf returns the layer of a package, given its import path below the module.
 func rowOf(pkg string) (layer, bool) {

@@ -97,6 +97,8 @@ func TestWrongUsagePrintsOneLineAndAHintAndExitsWith2(t *testing.T) {
 		{"run --watch-namespaces a,B_c", `--watch-namespaces: "B_c" is not a valid namespace name`, "skiff run"},
 		{"run --watch-namespaces=a,", `--watch-namespaces: "" is not a valid namespace name`, "skiff run"},
 		{"run --max-concurrent-reconciles 0", "--max-concurrent-reconciles 0: must be at least 1", "skiff run"},
+		{"run --template-policy strict", `--template-policy "strict": must be one of any, baseline, restricted`, "skiff run"},
+		{"dev --template-policy=", `--template-policy "": must be one of any, baseline, restricted`, "skiff dev"},
 		{"run --max-concurrent-reconciles many", `"many" for "--max-concurrent-reconciles"`, "skiff run"},
 		{"run --health-probe-bind-address 8081", "--health-probe-bind-address 8081: want HOST:PORT or :PORT",
 			"skiff run"},

@@ -17,6 +17,7 @@ import (
 	"skiff/internal/kubeconfig"
 	"skiff/internal/leader"
 	"skiff/internal/manager"
+	"skiff/internal/podpolicy"
 )
 
 // controllerFlags choose the controllers and how they run; `skiff run` and `skiff dev` share them.
@@ -27,6 +28,7 @@ type controllerFlags struct {
 	health, metrics  string
 	watchIdleTimeout time.Duration
 	mirrorMiB        int
+	templatePolicy   string
 	log              logFlags
 }
 
@@ -46,6 +48,8 @@ func (f *controllerFlags) add(cmd *cobra.Command) {
 	fs.IntVar(&f.mirrorMiB, "mirror-memory-mib", 0,
 		"how many `MiB` the objects of one resource may take in memory; a resource with more is not watched and is named in "+
 			"/readyz (default: a third of the memory limit)")
+	fs.StringVar(&f.templatePolicy, "template-policy", podpolicy.Policy("").String(),
+		"`which` pods a WebServer or a Redis may have: baseline or restricted of the Pod Security Standards, or any")
 	f.log.add(cmd)
 }
 
@@ -66,6 +70,9 @@ func (f *controllerFlags) check() error {
 	}
 	if f.watchIdleTimeout < 0 {
 		return usagef("--watch-idle-timeout %s: must not be negative", f.watchIdleTimeout)
+	}
+	if !slices.Contains(podpolicy.Names, f.templatePolicy) {
+		return usagef("--template-policy %q: must be one of %s", f.templatePolicy, strings.Join(podpolicy.Names, ", "))
 	}
 	if f.mirrorMiB < 0 {
 		return usagef("--mirror-memory-mib %d: must not be negative", f.mirrorMiB)
@@ -172,7 +179,7 @@ func runControllers(ctx context.Context, client *kube.Client, elector *leader.El
 	controllers, recorders := newControllers(f.controllers,
 		controller.Setup{Client: guarded, Namespaces: namespaces, Workers: f.workers,
 			WatchIdleTimeout: f.watchIdleTimeout, MirrorBytes: int64(f.mirrorMiB) << 20, Elected: elector != nil,
-			Log: log}, client)
+			TemplatePolicy: podpolicy.Policy(f.templatePolicy), Log: log}, client)
 	m := manager.New(manager.Options{Controllers: controllers, Elector: elector, HealthAddr: f.health,
 		MetricsAddr: f.metrics, Log: log})
 	err := withRecorders(ctx, recorders, m.Run)

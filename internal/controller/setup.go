@@ -7,6 +7,7 @@ import (
 
 	"skiff/internal/cache"
 	"skiff/internal/kube"
+	"skiff/internal/podpolicy"
 )
 
 // Setup is what all operators of a process are told in the same words. Zero values mean the defaults of the
@@ -19,7 +20,9 @@ type Setup struct {
 	Elected          bool           // the controllers work only while they lead (Controller.Lead)
 	MirrorBytes      int64          // memory that one mirror may take; see cache.Options.MaxBytes
 	Mirrors          *cache.Mirrors // shared by all controllers; nil: each has its own
-	Log              logr.Logger
+	// TemplatePolicy is what the pods that operators declare have to keep to; the zero value is baseline.
+	TemplatePolicy podpolicy.Policy
+	Log            logr.Logger
 }
 
 // Mirror returns the mirror of the objects of a resource in the namespaces of s; of those that a label selector

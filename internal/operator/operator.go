@@ -3,7 +3,8 @@
 //
 // Its job is what lies between the two: it reads the custom resource, has package apply make the children as they should be,
 // turns what is in the way into conditions (problem.go), writes the status, and tells what was done in Events (announce.go).
-// It has no rule about any kind of children; what operators have in common when they declare children is in child.go.
+// It has no rule about any kind of children, but that their pod templates keep to a policy (template.go). What operators have
+// in common when they declare children is in child.go.
 //
 // Place on the event path: it is function 9, Reconcile, and runs on the controller's workers. It starts no goroutine.
 package operator
@@ -23,6 +24,7 @@ import (
 	"skiff/internal/controller"
 	"skiff/internal/events"
 	"skiff/internal/kube"
+	"skiff/internal/podpolicy"
 )
 
 // Object is a custom resource. Its Status embeds Common.
@@ -131,6 +133,7 @@ func New[Spec, Status any, P status[Status]](s controller.Setup, recorder *event
 		objects:    apply.NewStatuses[Object[Spec, Status]](s.Client, objects),
 		children:   apply.New(s.Client, kinds...),
 		events:     recorder,
+		policy:     s.TemplatePolicy,
 	}
 	return s.New(d.Name, r.Reconcile, sources...)
 }
@@ -140,6 +143,7 @@ type reconciler[Spec, Status any, P status[Status]] struct {
 	objects  *apply.Statuses[Object[Spec, Status], *Object[Spec, Status]]
 	children *apply.Engine
 	events   *events.Recorder
+	policy   podpolicy.Policy
 }
 
 // Reconcile makes the children of a custom resource what it declares, and its status what was seen.
@@ -194,9 +198,13 @@ func (r *reconciler[Spec, Status, P]) ownerOf(cr *Object[Spec, Status]) apply.Ow
 func (r *reconciler[Spec, Status, P]) converge(ctx context.Context, cr *Object[Spec, Status], f *findings) *Object[Spec, Status] {
 	owner := r.ownerOf(cr)
 	want, err := r.Desired(cr)
+	reason, next := "InvalidSpec", "; correct the spec"
+	if err == nil {
+		err, reason, next = checkTemplates(r.policy, want), "TemplateRefused", "; correct spec.template"
+	}
 	if err != nil {
 		f.errs = append(f.errs, controller.Terminal(err))
-		f.problem = &conditions.Problem{Reason: "InvalidSpec", Message: err.Error() + "; correct the spec", Stalled: true}
+		f.problem = &conditions.Problem{Reason: reason, Message: err.Error() + next, Stalled: true}
 		if f.seen, err = r.children.Owned(ctx, owner); err != nil {
 			f.errs, f.stale = append(f.errs, err), true
 		}

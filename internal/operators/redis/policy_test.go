@@ -1,0 +1,62 @@
+package redis
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/controller"
+	"skiff/internal/events"
+	"skiff/internal/kube"
+	"skiff/internal/podpolicy"
+)
+
+// restartWith runs the controller with another --template-policy.
+func (w *world) restartWith(policy podpolicy.Policy) {
+	w.Stop()
+	w.New = func(c *kube.Client, r *events.Recorder, log logr.Logger) *controller.Controller {
+		return New(controller.Setup{Client: c, TemplatePolicy: policy, Log: log}, r)
+	}
+	w.Start()
+}
+
+func TestPodsThatTheDefaultPolicyRefusesAreNotCreated(t *testing.T) {
+	story(t, func(w *world) {
+		w.Create("cache", `{"port":6379,"num":2,"template":{"spec":{"hostNetwork":true,"initContainers":[
+			{"name":"own","image":"own","securityContext":{"capabilities":{"add":["SYS_ADMIN"]}}}]}}}`)
+		w.WantCondition("cache", "Stalled", "True/TemplateRefused", "--template-policy=baseline",
+			"spec.template.spec.hostNetwork must be false",
+			"spec.template.spec.initContainers[0].securityContext.capabilities.add[0] must be one of")
+		w.wantRequests()
+		w.wantPods("")
+		w.Pass(time.Hour)
+		w.wantRequests()
+		w.wantStatusWrites(1)
+		w.Delete(resource, "cache")
+		w.Want("the Redis, which had no finalizer yet", w.redis("cache"), (*Redis)(nil))
+	})
+}
+
+func TestPodsStayWhileTheirNewTemplateIsRefused(t *testing.T) {
+	story(t, func(w *world) {
+		w.ready("cache", three)
+		before := w.uids()
+		w.Patch(resource, "cache", `{"spec":{"num":1,"template":{"spec":{"hostPID":true}}}}`)
+		w.Pass(time.Minute)
+		w.WantCondition("cache", "Stalled", "True/TemplateRefused", "spec.template.spec.hostPID must be false")
+		w.wantPods("cache-0 cache-1 cache-2")
+		w.Want("replaced", w.replaced(before), "")
+		w.Want("ready", w.redis("cache").Status.ReadyReplicas, int32(3))
+		w.restartWith(podpolicy.Any)
+		w.Pass(time.Minute)
+		w.wantPods("cache-0")
+		w.Want("replaced with --template-policy=any", w.replaced(before), "cache-0")
+		w.restartWith(podpolicy.Restricted)
+		w.WantCondition("cache", "Stalled", "True/TemplateRefused", "hostPID", "runAsNonRoot must be true")
+		w.Delete(resource, "cache") // a refusal does not keep a Redis from being deleted
+		w.Pass(time.Minute)
+		w.wantPods("")
+		w.Want("the Redis", w.redis("cache"), (*Redis)(nil))
+	})
+}

@@ -15,7 +15,7 @@ import (
 )
 
 // errBudget is a mirror that would need more memory than it may take.
-var errBudget = errors.New("the objects take more memory than one mirror may; watch fewer namespaces, " +
+var errBudget = errors.New("the objects take more memory than --mirror-memory-mib allows; watch fewer namespaces, " +
 	"or raise --mirror-memory-mib and the memory limit")
 
 const (

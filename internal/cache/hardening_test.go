@@ -50,7 +50,7 @@ func TestAMirrorThatPanicsListsAgainAndTheProcessGoesOn(t *testing.T) {
 		}
 		logged := 0
 		for _, l := range lines {
-			if strings.Contains(l, "the mirror panicked") && strings.Contains(l, "stack") {
+			if strings.Contains(l, "a watch panicked") && strings.Contains(l, "stack") {
 				logged++
 			}
 		}

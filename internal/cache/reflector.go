@@ -127,9 +127,9 @@ func (r *Reflector[T]) safeStep(ctx context.Context, s state[T]) (next state[T])
 		if _, bug := p.(mutated); bug {
 			panic(p)
 		}
-		err := fmt.Errorf("mirror %s: panic: %v", r.query, p)
+		err := fmt.Errorf("watch %s: panic: %v", r.query, p)
 		r.store.count(r.scope, func(n *Counters) { n.Crashes++ })
-		r.store.flood.Error(r.log, err, "the mirror panicked and lists again", "stack", string(debug.Stack()))
+		r.store.flood.Error(r.log, err, "a watch panicked; its objects are listed again", "stack", string(debug.Stack()))
 		next = r.relistAfter(closeStream(s), err, "panic")
 	}()
 	return r.step(ctx, s)

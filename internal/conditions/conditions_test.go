@@ -80,6 +80,10 @@ func TestLongMessageKeepsItsBeginningAndItsEnd(t *testing.T) {
 
 func TestAProblemShowsInTheConditionsThatItIsAbout(t *testing.T) {
 	refused, away := &kube.Status{Code: 422, Message: "spec.x: no"}, &kube.NoAnswerError{Err: errors.New("10.0.0.1:54321: reset")}
+	forbidden := func(text string) *kube.Status { return &kube.Status{Code: 403, Reason: "Forbidden", Message: text} }
+	quota := forbidden(`pods "a" is forbidden: exceeded quota: q`)
+	security := forbidden(`pods "a" is forbidden: violates PodSecurity "x"`)
+	right := forbidden(`pods is forbidden: User "u" cannot create resource "pods"`)
 	none := "False/AsExpected"
 	for _, test := range []struct {
 		problem                               *Problem
@@ -92,6 +96,12 @@ func TestAProblemShowsInTheConditionsThatItIsAbout(t *testing.T) {
 			"spec.x: no; correct the spec"},
 		{Failed("Pod", away, "skiff tries again", false), "False/PodFailed", "False/Complete", "True/PodFailed", none,
 			"the API server cannot be reached; skiff tries again"},
+		{Failed("Pod", quota, "skiff tries again", false), "False/PodRefused", "False/Complete", "True/PodRefused", none,
+			`pods "a" is forbidden: exceeded quota: q; raise the quota or ask for less, skiff tries again`},
+		{Failed("Pod", security, "skiff tries again", false), "False/PodRefused", "False/Complete", "True/PodRefused", none,
+			`pods "a" is forbidden: violates PodSecurity "x"; set securityContext under spec.template.spec, skiff tries again`},
+		{Failed("Pod", right, "skiff tries again", false), "False/PodFailed", "False/Complete", "True/PodFailed", none,
+			`pods is forbidden: User "u" cannot create resource "pods"; skiff tries again`},
 		{Failed("Pod", errors.New("local"), "skiff tries again", true), "False/PodFailed", "False/PodFailed", "True/PodFailed", "True/PodFailed",
 			"local; skiff tries again"},
 	} {

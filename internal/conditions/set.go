@@ -1,6 +1,7 @@
 package conditions
 
 import (
+	"strings"
 	"time"
 
 	"skiff/internal/kube"
@@ -39,7 +40,25 @@ func Failed(kind string, err error, step string, stalled bool) *Problem {
 	if kube.IsRefused(err) {
 		return &Problem{Reason: kind + "Refused", Message: kube.Explain(err) + "; correct the spec", Stalled: true}
 	}
+	if remedy := admission(err); remedy != "" {
+		return &Problem{Reason: kind + "Refused", Message: kube.Explain(err) + "; " + remedy + ", " + step, Stalled: stalled}
+	}
 	return &Problem{Reason: kind + "Failed", Message: kube.Explain(err) + "; " + step, Stalled: stalled}
+}
+
+// admission returns what to do about a 403 that is about what was sent and not about a right of skiff; "" for any other
+// error.
+func admission(err error) string {
+	text := kube.Explain(err)
+	switch {
+	case !kube.IsForbidden(err), strings.Contains(text, " cannot ") && strings.Contains(text, ` resource "`):
+		return ""
+	case strings.Contains(text, "exceeded quota"):
+		return "raise the quota or ask for less"
+	case strings.Contains(text, "violates PodSecurity"):
+		return "set securityContext under spec.template.spec"
+	}
+	return "correct the spec, or change what refuses it"
 }
 
 // Report lays a problem over what was seen; nil changes nothing.

@@ -37,8 +37,10 @@ func TestARefusalThatLastsIsStalledAndSaysWhenItIsTriedAgain(t *testing.T) {
 			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "exceeded quota"}})
 		w.Create("web", article)
 		w.Pass(12 * time.Minute)
-		w.WantCondition("web", "Stalled", "True/DeploymentFailed")
-		if got, want := w.Message("web", "Stalled"), "exceeded quota; skiff tries again every 5 to 8 minutes, and at once when something changes"; got != want {
+		w.WantCondition("web", "Stalled", "True/DeploymentRefused")
+		const want = "exceeded quota; raise the quota or ask for less, skiff tries again every 5 to 8 minutes, " +
+			"and at once when something changes"
+		if got := w.Message("web", "Stalled"); got != want {
 			t.Errorf("message %q, want %q", got, want)
 		}
 	})

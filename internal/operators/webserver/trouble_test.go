@@ -271,10 +271,10 @@ func TestOneChildFailingDoesNotHoldUpTheOther(t *testing.T) {
 			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "exceeded quota"}})
 		w.Create("web", article)
 		w.Want("node port", w.nodePort(), 30010)
-		w.WantCondition("web", "Degraded", "True/DeploymentFailed")
+		w.WantCondition("web", "Degraded", "True/DeploymentRefused")
 		w.WantCondition("web", "Stalled", "False/AsExpected")
 		w.Pass(12 * time.Minute)
-		w.WantCondition("web", "Stalled", "True/DeploymentFailed")
+		w.WantCondition("web", "Stalled", "True/DeploymentRefused")
 		w.Forget()
 		w.Pass(time.Hour)
 		if n := len(w.Requests()); n > 15 {

@@ -95,7 +95,8 @@ func (c *checker) container(template map[string]any, list string, i int, v any) 
 		return
 	}
 	for _, r := range inherited {
-		if at(container, r.path...) == nil && at(template, slices.Insert(slices.Clone(r.path), 0, "spec")...) == nil {
+		ofPod := append([]string{"spec"}, r.path...)
+		if c.applies(&r) && at(container, r.path...) == nil && at(template, ofPod...) == nil {
 			c.report(r, path+strings.Join(r.path, "."), name)
 		}
 	}
@@ -104,16 +105,24 @@ func (c *checker) container(template map[string]any, list string, i int, v any) 
 // all checks an object by the rules.
 func (c *checker) all(rules []rule, path string, object map[string]any, container string) {
 	for i := range rules {
+		if !c.applies(&rules[i]) {
+			continue
+		}
 		if bad, ok := violation(object, rules[i].path, rules[i].allowed); ok {
 			c.report(rules[i], path+bad, container)
 		}
 	}
 }
 
-// report takes in a violation of a rule, where that applies to this pod.
+// applies says whether a rule applies to this pod.
+func (c *checker) applies(r *rule) bool {
+	return (c.restricted || !r.restricted) && !(r.notInUserNamespace && c.userNamespace) &&
+		!(r.notOnWindows && c.windows)
+}
+
+// report takes in a violation of a rule.
 func (c *checker) report(r rule, path, container string) {
-	if r.restricted && !c.restricted || r.notInUserNamespace && c.userNamespace || r.notOnWindows && c.windows ||
-		len(c.found) >= maxViolations {
+	if len(c.found) >= maxViolations {
 		return
 	}
 	text := c.prefix + path + " "

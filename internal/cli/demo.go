@@ -7,8 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -52,31 +50,11 @@ does not come true.`,
 			d, err := newDevCluster(devOptions{listen: "127.0.0.1:0", kubeconfig: filepath.Join(dir, "kubeconfig"),
 				log: log.logger(), simulate: demoPods})
 			if err == nil {
-				err = runDemo(cmd.Context(), cmd.OutOrStdout(), d, log, demoPatience, demoActs())
+				err = runDemo(cmd.Context(), cmd.OutOrStdout(), d, log, demoPatience, demoSteps())
 			}
 			return errors.Join(err, os.RemoveAll(dir))
 		},
 	}
-}
-
-// act is the part of the tour that is about one controller.
-type act struct {
-	title string
-	steps []step
-}
-
-// step is one station of the tour.
-type step struct {
-	title string
-	you   string // what the user does, as they would type it
-	do    func(ctx context.Context, c *kube.Client) error
-	now   []string // what there is when the step has come true, all of it
-	// objects that are others then than before, with new addresses: "Service/web-service", "Pod/web-" for all of web
-	replaced []string
-	pods     []string // what happened to pods, in order; nil: anything
-	tells    []string // parts of what skiff logs that it did, each of which has to come
-	event    string   // reason of an Event that has to come; "" for none
-	proof    string   // what has come true then
 }
 
 // tour runs steps on a cluster and tells of them.
@@ -85,23 +63,21 @@ type tour struct {
 	patience time.Duration // for each step
 	cluster  *devCluster
 	client   *kube.Client // the user's
-	pods     *podHistory
 	log      *actionLog
-	taken    int // steps that came true
 }
 
-// runDemo runs the acts on a new cluster. log gets what skiff logs. The error names the step that did not come true.
+// runDemo runs the steps on a new cluster. log gets what skiff logs. The error names the step that did not come true.
 func runDemo(ctx context.Context, out io.Writer, d *devCluster, log *actionLog, patience time.Duration,
-	acts []act) error {
+	steps []step) error {
 	began := time.Now()
 	return onDemoCluster(ctx, d, log, func(ctx context.Context, t *tour) error {
 		t.out, t.patience = out, patience
 		fmt.Fprintf(out, "An API server (Kubernetes %s, embedded) with simulated nodes, and controllers: %s.\n",
 			fakeapi.Version, strings.Join(operatorNames(), ", "))
-		if err := t.withControllers(ctx, func(ctx context.Context) error { return t.walk(ctx, acts) }); err != nil {
+		if err := t.withControllers(ctx, func(ctx context.Context) error { return t.walk(ctx, steps) }); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(out, "\nAll %d steps came true, in %.1f s. Now yours: skiff dev\n", t.taken,
+		_, err := fmt.Fprintf(out, "\nAll %d steps came true, in %.1f s. Now yours: skiff dev\n", len(steps),
 			time.Since(began).Seconds())
 		return err
 	})
@@ -119,10 +95,7 @@ func onDemoCluster(ctx context.Context, d *devCluster, log *actionLog,
 		if err := installCRDs(ctx, user, demoPatience, io.Discard); err != nil {
 			return err
 		}
-		pods := newPodHistory(user)
-		return pods.follow(ctx, func(ctx context.Context) error {
-			return work(ctx, &tour{cluster: d, client: user, pods: pods, log: log})
-		})
+		return work(ctx, &tour{cluster: d, client: user, log: log})
 	})
 }
 
@@ -163,20 +136,17 @@ func waitReady(ctx context.Context, all []*controller.Controller) error {
 	return nil
 }
 
-func (t *tour) walk(ctx context.Context, acts []act) error {
-	for _, a := range acts {
-		if _, err := fmt.Fprintf(t.out, "\n%s\n", a.title); err != nil {
+func (t *tour) walk(ctx context.Context, steps []step) error {
+	for i, s := range steps {
+		text := fmt.Sprintf("\n%d  %s\n%s", i+1, s.title, labelled("you", []string{s.you}))
+		if s.part != "" {
+			text = "\n" + s.part + "\n" + text
+		}
+		if _, err := fmt.Fprint(t.out, text); err != nil {
 			return err
 		}
-		for _, s := range a.steps {
-			if _, err := fmt.Fprintf(t.out, "\n%d  %s\n%s", t.taken+1, s.title,
-				labelled("you", strings.Split(s.you, "\n"))); err != nil {
-				return err
-			}
-			if err := t.take(ctx, s); err != nil {
-				return fmt.Errorf("demo: step %d, %s: %w", t.taken+1, s.title, err)
-			}
-			t.taken++
+		if err := t.take(ctx, s); err != nil {
+			return fmt.Errorf("demo: step %d, %s: %w", i+1, s.title, err)
 		}
 	}
 	return nil
@@ -187,11 +157,12 @@ func (t *tour) take(ctx context.Context, s step) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, t.patience, fmt.Errorf("not within %s", t.patience))
 	defer cancel()
 	began := time.Now()
+	t.log.forget()
 	before, err := t.look(ctx)
 	if err != nil {
 		return err
 	}
-	if t.lacks(s, before, before) == "" {
+	if s.missing(before, before) == "" {
 		return errors.New("it was true before anything was done, so it shows nothing")
 	}
 	if err := s.do(ctx, t.client); err != nil {
@@ -201,31 +172,29 @@ func (t *tour) take(ctx context.Context, s step) error {
 	if err == nil && missing != "" {
 		err = fmt.Errorf("%w: %s", context.Cause(ctx), missing)
 	}
-	text := labelled("skiff", describe(t.log.take())) + labelled("now", now.lines)
-	if err != nil {
-		fmt.Fprint(t.out, text)
-		if failure := t.log.failure(); failure != "" {
-			err = fmt.Errorf("%w (the last error of a controller: %s)", err, failure)
-		}
-		return err
+	text := labelled("skiff", now.logged) + labelled("now", now.lines) +
+		labelled("event", now.newEvents(before, s.event))
+	if err == nil {
+		text += labelled("true", []string{fmt.Sprintf("%s (%.1f s)", s.proof, time.Since(began).Seconds())})
+	} else if now.failure != "" {
+		err = fmt.Errorf("%w (the last error of a controller: %s)", err, now.failure)
 	}
-	if s.event != "" {
-		text += labelled("event", now.newEvents(before, s.event))
-	}
-	text += labelled("true", []string{fmt.Sprintf("%s (%.1f s)", s.proof, time.Since(began).Seconds())})
-	_, err = fmt.Fprint(t.out, text)
-	return err
+	_, printed := fmt.Fprint(t.out, text)
+	return errors.Join(err, printed)
 }
 
 // await looks at the cluster until the step has come true, or ctx ends. It returns the last that was seen, and what
-// that lacks.
-func (t *tour) await(ctx context.Context, s step, before world) (now world, missing string, err error) {
+// that lacks. The error is that of a look, or what the step says must never be.
+func (t *tour) await(ctx context.Context, s step, before snapshot) (now snapshot, missing string, err error) {
 	now, missing = before, "nothing was seen yet"
 	for {
 		switch seen, err := t.look(ctx); {
 		case err == nil:
-			if now, missing = seen, t.lacks(s, before, seen); missing == "" {
+			if now, missing = seen, s.missing(before, seen); missing == "" {
 				return now, "", nil
+			}
+			if s.never != nil && s.never(now) != "" {
+				return now, missing, errors.New(s.never(now))
 			}
 		case ctx.Err() == nil:
 			return now, missing, err
@@ -236,47 +205,6 @@ func (t *tour) await(ctx context.Context, s step, before world) (now world, miss
 		case <-time.After(demoLook):
 		}
 	}
-}
-
-// lacks says what has not come true of a step, "" if all has.
-func (t *tour) lacks(s step, before, now world) string {
-	if missing := s.missing(before, now); missing != "" {
-		return missing
-	}
-	for _, part := range s.tells { // a log line comes a moment after the answer of the server that it is about
-		if !t.log.has(part) {
-			return "skiff has not logged that it " + part
-		}
-	}
-	return ""
-}
-
-// missing says what is not yet in the world that has to be there, "" if all is.
-func (s *step) missing(before, now world) string {
-	if have, want := strings.Join(now.lines, "\n"), strings.Join(s.now, "\n"); !like(have, want) {
-		return fmt.Sprintf("there is\n%s\nwant\n%s", have, want)
-	}
-	for name, old := range before.ids {
-		for _, prefix := range s.replaced {
-			if now := now.ids[name]; strings.HasPrefix(name, prefix) &&
-				(now[0] == old[0] || now[1] == old[1] && now[1] != "") {
-				return name + " has not been replaced"
-			}
-		}
-	}
-	if had := now.history[min(len(before.history), len(now.history)):]; s.pods != nil && !slices.Equal(had, s.pods) {
-		return fmt.Sprintf("what happened to the pods: %s; want %s", strings.Join(had, ", "),
-			strings.Join(s.pods, ", "))
-	}
-	if s.event != "" && len(now.newEvents(before, s.event)) == 0 {
-		return "there is no Event " + s.event
-	}
-	return ""
-}
-
-// like compares text with a pattern, in which * stands for anything within a line.
-func like(text, pattern string) bool {
-	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `.*`) + "$").MatchString(text)
 }
 
 // labelled puts lines under a label at the left margin. No lines give no text.

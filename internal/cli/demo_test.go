@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,15 +18,13 @@ func TestDemoComesTrueAndTellsWhy(t *testing.T) {
 	code := Main(t.Context(), []string{"demo"}, &stdout, &stderr)
 	r := result{code, stdout.String(), stderr.String()}
 	r.want(t, exitDone)
-	for _, a := range demoActs() {
-		for _, s := range a.steps {
-			if !strings.Contains(r.stdout, s.title+"\n   you    "+s.you) ||
-				!strings.Contains(r.stdout, "   true   "+s.proof) {
-				t.Errorf("the tour does not tell of %q", s.title)
-			}
+	for _, s := range demoSteps() {
+		if !strings.Contains(r.stdout, s.title+"\n   you    "+s.you) ||
+			!strings.Contains(r.stdout, "   true   "+s.proof) {
+			t.Errorf("the tour does not tell of %q", s.title)
 		}
-		if !strings.Contains(r.stdout, "\n"+a.title+"\n") {
-			t.Errorf("the tour has no part %q", a.title)
+		if s.part != "" && !strings.Contains(r.stdout, "\n"+s.part+"\n") {
+			t.Errorf("the tour has no part %q", s.part)
 		}
 	}
 	for _, text := range []string{
@@ -35,8 +34,8 @@ func TestDemoComesTrueAndTellsWhy(t *testing.T) {
 		"nothing is left",
 		"deleted pod cache-2: 2 are declared\n            because Redis default/cache MODIFIED",
 		"because Pod default/cache-0 DELETED",
-		"event  redis/cache  PodsDeleted",
-		"event  deployment/predixy  Restarted  restarted by RestartTrigger predixy: pod cache-0 replaced, new IP",
+		"event  Redis/cache  PodsDeleted",
+		"event  Deployment/predixy  Restarted  restarted by RestartTrigger predixy: pod cache-0 replaced, new IP",
 		"restarts 1  last for NewPodRunning of pod cache-0",
 		"All 13 steps came true",
 	} {
@@ -58,7 +57,7 @@ func TestDemoFailsWithTheStepThatDoesNotComeTrue(t *testing.T) { synctest.Test(t
 
 func demoFails(t *testing.T) {
 	run := func(ctx context.Context, s step) error {
-		return runDemo(ctx, io.Discard, pipeCluster(), &actionLog{}, time.Second, []act{{"All", []step{s}}})
+		return runDemo(ctx, io.Discard, pipeCluster(), &actionLog{}, time.Second, []step{s})
 	}
 
 	empty := []string{"nothing is left"}
@@ -84,30 +83,83 @@ func demoFails(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "there is no Event Sang") {
 		t.Errorf("error %v", err)
 	}
-	err = run(t.Context(), step{title: "Order", do: nothing, now: empty, pods: []string{"a-0 gone"}})
-	if err == nil || !strings.Contains(err.Error(), "what happened to the pods: ; want a-0 gone") {
+	err = run(t.Context(), step{title: "Order", do: nothing, now: []string{"a"}, never: lowestFirst})
+	if err == nil || !strings.Contains(err.Error(), "not within 1s") {
+		t.Errorf("error %v", err)
+	}
+	never := func(snapshot) string { return "a-0 went first" }
+	err = run(t.Context(), step{title: "Order", do: nothing, now: []string{"a"}, never: never})
+	if err == nil || !strings.Contains(err.Error(), "step 1, Order: a-0 went first") {
 		t.Errorf("error %v", err)
 	}
 }
 
-func TestAStepOfTheDemoSaysWhatWasNotReplaced(t *testing.T) {
-	before := world{ids: map[string][2]string{"Pod/a-0": {"uid 1", "10.0.0.1"}, "Pod/b-0": {"uid 2", "10.0.0.2"}}}
-	for now, want := range map[[2]string]string{
-		{"uid 1", "10.0.0.1"}: "Pod/a-0 has not been replaced",
-		{"uid 3", "10.0.0.1"}: "Pod/a-0 has not been replaced",
-		{"uid 3", "10.0.0.3"}: "",
-		{}:                    "",
+func TestAStepOfTheDemoSaysWhatWasReplacedAndWhatWasNot(t *testing.T) {
+	of := func(aID, aIP, bID string) snapshot {
+		s := snapshot{ids: map[string]string{}, ips: map[string]string{}}
+		for name, v := range map[string][2]string{"pod/a-0": {aID, aIP}, "pod/b-0": {bID, "10.0.0.2"}} {
+			if v[0] != "" {
+				s.ids[name], s.ips[name] = v[0], v[1]
+			}
+		}
+		return s
+	}
+	before := of("uid 1", "10.0.0.1", "uid 2")
+	for _, c := range []struct {
+		now  snapshot
+		want string
+	}{
+		{of("uid 1", "10.0.0.1", "uid 2"), "pod/a-0 has not been replaced"},
+		{of("uid 3", "10.0.0.1", "uid 2"), "pod/a-0 has not been replaced"},
+		{of("uid 3", "10.0.0.3", "uid 2"), ""},
+		{of("uid 3", "10.0.0.3", "uid 4"), "pod/b-0 has been replaced"},
+		{of("", "", ""), ""},
 	} {
-		s := step{replaced: []string{"Pod/a-"}}
-		if got := s.missing(before, world{ids: map[string][2]string{"Pod/a-0": now,
-			"Pod/b-0": before.ids["Pod/b-0"]}}); got != want {
-			t.Errorf("now %v: %q, want %q", now, got, want)
+		s := step{replaced: []string{"pod/a-"}}
+		if got := s.missing(before, c.now); got != c.want {
+			t.Errorf("now %v: %q, want %q", c.now.ids, got, c.want)
+		}
+	}
+}
+
+func TestAStepOfTheDemoWantsLogLinesInTheirOrder(t *testing.T) {
+	s := step{tells: []string{"deleted pod a-1 ... deleted pod a-0"}}
+	for log, missing := range map[string]bool{"deleted pod a-1,deleted pod a-0": false,
+		"deleted pod a-0,deleted pod a-1": true, "deleted pod a-1": true, "": true} {
+		if got := s.missing(snapshot{}, snapshot{logged: strings.Split(log, ",")}); got != "" != missing {
+			t.Errorf("%q: %q", log, got)
+		}
+	}
+}
+
+func TestTheDemoSeesARollOrARemovalInTheWrongOrder(t *testing.T) {
+	ids := func(names ...string) map[string]string {
+		all := map[string]string{}
+		for _, name := range names {
+			all[name] = "uid"
+		}
+		return all
+	}
+	for _, c := range []struct {
+		never func(snapshot) string
+		now   snapshot
+		wrong bool
+	}{
+		{noneServes, snapshot{lines: []string{"pod/cache-0  not ready  -  x", "pod/predixy-1  Ready  -  x"}}, true},
+		{noneServes, snapshot{lines: []string{"pod/cache-0  not ready  -  x", "pod/cache-1  Ready  -  x"}}, false},
+		{lowestFirst, snapshot{ids: ids("pod/cache-1")}, true},
+		{lowestFirst, snapshot{ids: ids("pod/cache-0", "pod/cache-1")}, false},
+		{lowestFirst, snapshot{ids: ids("pod/cache-0")}, false},
+		{lowestFirst, snapshot{}, false},
+	} {
+		if got := c.never(c.now); got != "" != c.wrong {
+			t.Errorf("%v: %q", c.now, got)
 		}
 	}
 }
 
 func TestAStarOfTheDemoStandsForTheRestOfALineOnly(t *testing.T) {
-	for text, want := range map[string]bool{"a 1 b": true, "a  b": true, "a 1 b\na 2 b": false, "a 1 b c": false} {
+	for text, want := range map[string]bool{"a 1 b": true, "a  b": true, "a 1\n b": false, "a 1 b c": false} {
 		if like(text, "a * b") != want {
 			t.Errorf("like(%q) is %t", text, !want)
 		}
@@ -119,8 +171,8 @@ func TestDemoEndsSoonWhenItIsInterrupted(t *testing.T) { synctest.Test(t, demoIs
 
 func demoIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	acts := demoActs()
-	last := &acts[2].steps[0] // the acts before it have left pods, mirrors and Events in flight
+	steps := slices.Concat(redisSteps(), restartSteps())
+	last := &steps[len(redisSteps())] // the steps before it have left pods, mirrors and Events in flight
 	last.now = []string{"more"}
 	last.do = func(context.Context, *kube.Client) error {
 		cancel(errors.New("interrupted"))
@@ -128,7 +180,7 @@ func demoIsInterrupted(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- runDemo(ctx, io.Discard, pipeCluster(), &actionLog{}, demoPatience, acts[1:])
+		ended <- runDemo(ctx, io.Discard, pipeCluster(), &actionLog{}, demoPatience, steps)
 	}()
 	<-ctx.Done()
 	select {
@@ -143,12 +195,10 @@ func demoIsInterrupted(t *testing.T) {
 }
 
 func TestNoStepOfTheDemoIsTrueOfAnEmptyCluster(t *testing.T) {
-	for _, a := range demoActs() {
-		for _, s := range a.steps {
-			if s.title != "Delete the WebServer" && s.missing(world{},
-				world{lines: []string{"nothing is left"}}) == "" {
-				t.Errorf("%s: true of an empty cluster", s.title)
-			}
+	for _, s := range demoSteps() {
+		empty := snapshot{lines: []string{"nothing is left"}}
+		if s.title != "Delete the WebServer" && s.missing(snapshot{}, empty) == "" {
+			t.Errorf("%s: true of an empty cluster", s.title)
 		}
 	}
 }
@@ -160,11 +210,9 @@ func TestTheDemoShowsWhatSkiffDoes(t *testing.T) { synctest.Test(t, demoWithoutS
 func demoWithoutSkiff(t *testing.T) {
 	err := onDemoCluster(t.Context(), pipeCluster(), &actionLog{}, func(ctx context.Context, tour *tour) error {
 		tour.cluster.api.ForgetRequests() // among them those of `skiff crds install`, which is for an administrator
-		for _, a := range demoActs() {
-			for _, s := range a.steps {
-				if err := withoutSkiff(ctx, t, tour, s); err != nil {
-					return err
-				}
+		for _, s := range demoSteps() {
+			if err := withoutSkiff(ctx, t, tour, s); err != nil {
+				return err
 			}
 		}
 		checkExampleRole(t, tour.cluster.api.Requests())
@@ -177,12 +225,12 @@ func demoWithoutSkiff(t *testing.T) {
 
 // withoutSkiff takes a step while no controller runs, and then starts them.
 func withoutSkiff(ctx context.Context, t *testing.T, tour *tour, s step) error {
-	tour.log.take()
+	tour.log.forget()
 	before, err := tour.look(ctx)
 	if err != nil {
 		return err
 	}
-	if tour.lacks(s, before, before) == "" {
+	if s.missing(before, before) == "" {
 		t.Errorf("%s: true before anything was done", s.title)
 	}
 	if err := s.do(ctx, tour.client); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -21,20 +22,77 @@ type object = map[string]any
 // demoNote is an annotation that skiff knows nothing of.
 const demoNote = "example.com/note"
 
-// demoActs are the tour. In what a step shows, * stands for what differs from tour to tour.
-func demoActs() []act {
-	return []act{
-		{"A WebServer: an image and a number of pods become a Deployment and a Service",
-			webSteps()},
-		{"A Redis: pods that are skiff's own, each with a name to keep",
-			redisSteps()},
-		{"A RestartTrigger: a proxy that remembers the addresses of Redis pods is restarted when one is replaced",
-			restartSteps()},
-	}
+// step is one station of the tour. It has come true when a snapshot has all that it names; * stands there for what
+// differs from tour to tour.
+type step struct {
+	part  string // title of the part of the tour that begins here
+	title string
+	you   string // what the user does, as they would type it
+	do    func(ctx context.Context, c *kube.Client) error
+	now   []string // what there is, all of it, in any order
+	// replaced begins the names of the objects that are others than before, pods with new addresses: "pod/web-" for
+	// all pods of web. The others that were there before and still are must be the same objects.
+	replaced []string
+	never    func(snapshot) string // says what is wrong with a snapshot taken on the way
+	tells    []string              // what skiff logs; " ... " stands between parts that come in this order
+	event    string                // reason of a new Event; "" for none
+	proof    string                // what has come true then
 }
+
+// missing says what a step still lacks, "" if it has come true.
+func (s *step) missing(before, now snapshot) string {
+	if !matches(now.lines, s.now) {
+		return fmt.Sprintf("there is\n%s\nwant\n%s", strings.Join(now.lines, "\n"), strings.Join(s.now, "\n"))
+	}
+	for name, old := range before.ids {
+		id, there := now.ids[name]
+		replaced := slices.ContainsFunc(s.replaced, func(begin string) bool { return strings.HasPrefix(name, begin) })
+		switch ip := now.ips[name]; {
+		case there && replaced && (id == old || ip != "" && ip == before.ips[name]):
+			return name + " has not been replaced"
+		case there && !replaced && id != old:
+			return name + " has been replaced"
+		}
+	}
+	for _, tell := range s.tells {
+		rest := strings.Join(now.logged, "\n")
+		for part := range strings.SplitSeq(tell, " ... ") {
+			var found bool
+			if _, rest, found = strings.Cut(rest, part); !found {
+				return "skiff has not logged that it " + tell
+			}
+		}
+	}
+	if s.event != "" && len(now.newEvents(before, s.event)) == 0 {
+		return "there is no Event " + s.event
+	}
+	return ""
+}
+
+// matches says whether each line has a pattern of its own, and each pattern a line.
+func matches(lines, patterns []string) bool {
+	rest := slices.Clone(lines)
+	for _, pattern := range patterns {
+		i := slices.IndexFunc(rest, func(line string) bool { return like(line, pattern) })
+		if i < 0 {
+			return false
+		}
+		rest = slices.Delete(rest, i, i+1)
+	}
+	return len(rest) == 0
+}
+
+// like compares text with a pattern, in which * stands for anything within a line.
+func like(text, pattern string) bool {
+	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `.*`) + "$").MatchString(text)
+}
+
+// demoSteps are the tour.
+func demoSteps() []step { return slices.Concat(webSteps(), redisSteps(), restartSteps()) }
 
 func webSteps() []step {
 	return []step{{
+		part:  "A WebServer: an image and a number of pods become a Deployment and a Service",
 		title: "Create a WebServer",
 		you:   "kubectl apply -f examples/webserver.yaml     # image nginx:1.23.1, replicas 3, nodePort 30010",
 		do:    apply(examples.Text("webserver.yaml")),
@@ -60,7 +118,7 @@ func webSteps() []step {
 		you:      "kubectl delete service/web-service deployment/web",
 		do:       all(remove(services, "web-service"), remove(deployments, "web")),
 		now:      webLines("nginx:1.25.3", 5, "-"),
-		replaced: []string{"Service/web-service", "Deployment/web", "Pod/web-"},
+		replaced: []string{"service/web-service", "deployment/web", "pod/web-"},
 		tells:    []string{"created Deployment default/web", "created Service default/web-service"},
 		proof:    "both are back, the Service on the same node port 30010, and 5 new pods are ready",
 	}, {
@@ -88,6 +146,7 @@ func webSteps() []step {
 
 func redisSteps() []step {
 	return []step{{
+		part:  "A Redis: pods that are skiff's own, each with a name to keep",
 		title: "Create a Redis",
 		you:   "kubectl apply -f examples/redis.yaml     # num 3, port 6379",
 		do:    apply(examples.Text("redis.yaml")),
@@ -101,7 +160,6 @@ func redisSteps() []step {
 		you:   "kubectl scale redis/cache --replicas=2",
 		do:    merge(redises, "cache", "scale", object{"spec": object{"replicas": 2}}),
 		now:   redisLines("redis:7-alpine", 2),
-		pods:  []string{"cache-2 gone"},
 		tells: []string{"deleted pod cache-2"},
 		event: "DeletePod",
 		proof: "the highest number went, the others were not touched",
@@ -110,22 +168,25 @@ func redisSteps() []step {
 		you:      "kubectl delete pod cache-0 --wait=false",
 		do:       remove(pods, "cache-0"),
 		now:      redisLines("redis:7-alpine", 2),
-		replaced: []string{"Pod/cache-0"},
+		replaced: []string{"pod/cache-0"},
 		tells:    []string{"created pod cache-0"},
 		proof:    "another pod has its name, and answers",
 	}, {
-		title: "Roll it to a new image",
-		you:   `kubectl patch redis/cache --type=merge -p '{"spec":{"image":"redis:8-alpine"}}'`,
-		do:    merge(redises, "cache", "", object{"spec": object{"image": "redis:8-alpine"}}),
-		now:   redisLines("redis:8-alpine", 2),
-		pods:  []string{"cache-1 gone", "cache-1 ready", "cache-0 gone", "cache-0 ready"},
-		tells: []string{"deleted pod cache-1", "created pod cache-1", "deleted pod cache-0", "created pod cache-0"},
-		proof: "the highest number was replaced first, the next only when it was ready: one pod served all the time",
+		title:    "Roll it to a new image",
+		you:      `kubectl patch redis/cache --type=merge -p '{"spec":{"image":"redis:8-alpine"}}'`,
+		do:       merge(redises, "cache", "", object{"spec": object{"image": "redis:8-alpine"}}),
+		now:      redisLines("redis:8-alpine", 2),
+		replaced: []string{"pod/cache-"},
+		never:    noneServes,
+		tells: []string{"deleted pod cache-1 ... created pod cache-1 ... " +
+			"deleted pod cache-0 ... created pod cache-0"},
+		proof: "the highest number was replaced first, the next when it was ready: one pod served all the time",
 	}}
 }
 
 func restartSteps() []step {
 	return []step{{
+		part:  "A RestartTrigger: a proxy that remembers addresses of Redis pods is restarted when one is replaced",
 		title: "Create the proxy and its RestartTrigger",
 		you:   "sed 's/# debounce: 10s/debounce: 1s/' examples/restarttrigger.yaml | kubectl apply -f -",
 		do:    apply(strings.Replace(examples.Text("restarttrigger.yaml"), "# debounce: 10s", "debounce: 1s", 1)),
@@ -136,7 +197,7 @@ func restartSteps() []step {
 		you:      "kubectl delete pod cache-0 --wait=false",
 		do:       remove(pods, "cache-0"),
 		now:      append(redisLines("redis:8-alpine", 2), proxyLines(restartedOnce, "20*")...),
-		replaced: []string{"Pod/cache-0", "Pod/predixy-"},
+		replaced: []string{"pod/cache-0", "pod/predixy-"},
 		tells:    []string{"created pod cache-0", "restarted deployment/predixy: pod cache-0 replaced, new IP"},
 		event:    "Restarted",
 		proof:    "the pod came back at a new address, and once that was quiet, the pods of the proxy were replaced",
@@ -145,22 +206,37 @@ func restartSteps() []step {
 		you:   "kubectl delete redis/cache",
 		do:    remove(redises, "cache"),
 		now:   proxyLines(restartedOnce, "20*"),
-		pods:  []string{"cache-1 gone", "cache-0 gone"},
-		tells: []string{"deleted pod cache-1", "deleted pod cache-0"},
+		never: lowestFirst,
+		tells: []string{"deleted pod cache-1 ... deleted pod cache-0"},
 		event: "PodsDeleted",
 		proof: "the pods went one by one, the highest number first; the finalizer skiff.dev/pods kept the Redis",
 	}}
 }
 
+// noneServes says so where no pod of the Redis is ready.
+func noneServes(now snapshot) string {
+	if slices.ContainsFunc(now.lines, func(line string) bool { return like(line, "pod/cache-*  Ready  *") }) {
+		return ""
+	}
+	return "no pod of the Redis is ready"
+}
+
+// lowestFirst says so where cache-0 went before cache-1.
+func lowestFirst(now snapshot) string {
+	if now.ids["pod/cache-1"] != "" && now.ids["pod/cache-0"] == "" {
+		return "cache-0 went before cache-1"
+	}
+	return ""
+}
+
 // webLines are what the tour shows of the WebServer when it is ready with so many pods of an image.
 func webLines(image string, n int, note string) []string {
-	return []string{
+	return append([]string{
 		fmt.Sprintf("webserver/web  Ready  image %s  pods ready %d of %[2]d, updated %[2]d  node port 30010",
 			image, n),
-		"service/web-service  node port 30010",
-		fmt.Sprintf("deployment/web  ready %d  %s: %s", n, demoNote, note),
-		fmt.Sprintf("%d of %[1]d pods ready, running %s", n, image),
-	}
+		"service/web-service  cluster IP *  node port 30010",
+		fmt.Sprintf("deployment/web  ready %d of %[1]d  %s: %s  restarted at -", n, demoNote, note),
+	}, slices.Repeat([]string{"pod/web-*  Ready  *  " + image}, n)...)
 }
 
 // redisLines are what the tour shows of the Redis when it is ready with so many pods of an image.
@@ -168,10 +244,10 @@ func redisLines(image string, n int) []string {
 	lines := []string{
 		fmt.Sprintf("redis/cache  Ready  port 6379  pods ready %d of %[1]d, updated %[1]d  "+
 			"finalizer skiff.dev/pods", n),
-		"service/cache  clusterIP None",
+		"service/cache  cluster IP None  node port -",
 	}
 	for i := range n {
-		lines = append(lines, fmt.Sprintf("pod/cache-%d  Ready  *  uid *  %s", i, image))
+		lines = append(lines, fmt.Sprintf("pod/cache-%d  Ready  *  %s", i, image))
 	}
 	return lines
 }
@@ -182,7 +258,8 @@ const restartedOnce = "1  last for NewPodRunning of pod cache-0"
 // proxyLines are what the tour shows of the proxy and its trigger when both are ready.
 func proxyLines(restarts, at string) []string {
 	return []string{"restarttrigger/predixy  Ready  restarts " + restarts,
-		"deployment/predixy  ready 2 of 2  restarted at " + at, "2 of 2 pods ready, running predixy*"}
+		"deployment/predixy  ready 2 of 2  " + demoNote + ": -  restarted at " + at,
+		"pod/predixy-*  Ready  *  predixy", "pod/predixy-*  Ready  *  predixy"}
 }
 
 // all does one thing after the other.
@@ -200,6 +277,7 @@ func all(do ...func(context.Context, *kube.Client) error) func(context.Context, 
 // apply creates the objects of a YAML text.
 func apply(text string) func(context.Context, *kube.Client) error {
 	return func(ctx context.Context, c *kube.Client) error {
+		resources := []kube.Resource{webServers, redises, triggers, deployments}
 		for d := yaml.NewDecoder(bytes.NewReader([]byte(text))); ; {
 			var body object
 			if err := d.Decode(&body); errors.Is(err, io.EOF) {
@@ -207,11 +285,11 @@ func apply(text string) func(context.Context, *kube.Client) error {
 			} else if err != nil {
 				return err
 			}
-			i := slices.IndexFunc(demoObjects, func(d demoObject) bool { return d.resource.Kind == body["kind"] })
+			i := slices.IndexFunc(resources, func(r kube.Resource) bool { return r.Kind == body["kind"] })
 			if i < 0 {
 				return fmt.Errorf("create %v: the tour does not know this kind", body["kind"])
 			}
-			err := c.Create(ctx, demoObjects[i].resource, demoNamespace, body, nil, kube.WriteOptions{})
+			err := c.Create(ctx, resources[i], demoNamespace, body, nil, kube.WriteOptions{})
 			if err != nil {
 				return err
 			}

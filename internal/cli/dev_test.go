@@ -49,7 +49,7 @@ func TestDevIsAClusterForKubeconfigUsersUntilItEnds(t *testing.T) {
 			if err := client.Get(t.Context(), r, kube.Key{Namespace: demoNamespace, Name: name}, &o); err != nil {
 				t.Fatal(err)
 			}
-			states = append(states, line(r.String()+" %s", "ready")(o))
+			states = append(states, fill(r.String()+" {ready}", o))
 		}
 		done = !strings.Contains(fmt.Sprint(states), "not ready")
 		select {

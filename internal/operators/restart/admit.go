@@ -2,7 +2,6 @@ package restart
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +22,6 @@ const (
 	allowedFor = 30 * time.Second
 )
 
-// namespace is what is read of a namespace.
 type namespace struct {
 	kube.MetaAnnotated `json:"metadata"`
 }
@@ -37,23 +35,26 @@ func (n *namespace) allows(other string) bool {
 	})
 }
 
+const lookAgain = "; skiff looks again every 5 minutes, and at once when the trigger changes"
+
 // stop stops a trigger until the problem is solved.
-func stop(t *RestartTrigger, p *conditions.Problem) decision {
-	return decision{state: t.Status.State, restart: -1, problem: p}
+func stop(s State, p *conditions.Problem) decision {
+	return decision{state: s, restart: -1, problem: p}
 }
 
 // refuse is stop for a trigger that must not act on what it has seen of pods, now or later: that is forgotten.
 func refuse(s State, p *conditions.Problem) decision {
 	s = s.clone()
 	s.Seen, s.Pending, s.Round = "", nil, nil
-	return decision{state: s, restart: -1, problem: p}
+	return stop(s, p)
 }
 
 // admit refuses a trigger, by a decision with a problem, if it is one too many in its namespace, or if it may not
 // see the pods of its source.
 func (r *run) admit(ctx context.Context, rl *rule) (d decision, err error) {
 	if !r.find.amongOldest(r.t) {
-		d = stop(r.t, tooMany(r.t.Namespace))
+		d = stop(r.t.Status.State, stalled("TooManyTriggers", "namespace %s has more than %d RestartTriggers, "+
+			"and only the oldest %[2]d work; delete some"+lookAgain, r.t.Namespace, maxTriggers))
 		d.again(controller.SlowDelay, "looks whether there is room for it")
 		return d, nil
 	}
@@ -67,33 +68,17 @@ func (r *run) admit(ctx context.Context, rl *rule) (d decision, err error) {
 		r.allowed = r.now
 		return d, nil
 	case err == nil, kube.IsNotFound(err): // it is not told whether the namespace exists
-		d = refuse(r.t.Status.State, notAllowed(rl.namespace, r.t.Namespace))
+		d = refuse(r.t.Status.State, stalled("SourceNotAllowed", "spec.source.namespace: namespace %s does not allow "+
+			"RestartTriggers of namespace %s, or does not exist; annotate it with %s: %[2]q"+lookAgain,
+			rl.namespace, r.t.Namespace, AllowAnnotation))
 	case kube.IsForbidden(err):
-		d = stop(r.t, mayNotAsk(rl.namespace, err))
+		d = stop(r.t.Status.State, stalled("SourceNotAllowed", "spec.source.namespace: skiff cannot see whether "+
+			"namespace %s has the annotation %s that allows this: %s; grant get on namespaces"+lookAgain,
+			rl.namespace, AllowAnnotation, kube.Explain(err)))
 	default:
 		return r.fail(ctx, r.t.Status.State, err)
 	}
 	r.allowed = time.Time{}
 	d.again(controller.SlowDelay, "asks namespace "+rl.namespace+" again")
 	return d, nil
-}
-
-const lookAgain = "; skiff looks again every 5 minutes, and at once when the trigger changes"
-
-func tooMany(namespace string) *conditions.Problem {
-	return &conditions.Problem{Reason: "TooManyTriggers", Stalled: true, Message: fmt.Sprintf(
-		"namespace %s has more than %d RestartTriggers, and only the oldest %[2]d work; delete some",
-		namespace, maxTriggers) + lookAgain}
-}
-
-func notAllowed(source, home string) *conditions.Problem {
-	return &conditions.Problem{Reason: "SourceNotAllowed", Stalled: true, Message: fmt.Sprintf(
-		"spec.source.namespace: namespace %s does not allow RestartTriggers of namespace %s, or does not exist; "+
-			"annotate it with %s: %[2]q", source, home, AllowAnnotation) + lookAgain}
-}
-
-func mayNotAsk(source string, err error) *conditions.Problem {
-	return &conditions.Problem{Reason: "SourceNotAllowed", Stalled: true, Message: fmt.Sprintf(
-		"spec.source.namespace: skiff cannot see whether namespace %s has the annotation %s that allows this: %s; "+
-			"grant get on namespaces", source, AllowAnnotation, kube.Explain(err)) + lookAgain}
 }

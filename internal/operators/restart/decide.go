@@ -247,9 +247,8 @@ func (d *decision) reverted(targets []target) bool {
 			continue
 		}
 		if mine.RestartedAt != nil && t.annotated().Before(*mine.RestartedAt) {
-			d.problem = &conditions.Problem{Reason: reverted, Stalled: true, Message: "something removed the annotation " +
-				restartedAt + " of " + t.String() + ", which rolled it out once more; make it ignore that annotation, " +
-				"then change this spec or restart the target by hand to go on"}
+			d.problem = stalled(reverted, "something removed the annotation %s of %s, which rolled it out once more; make it "+
+				"ignore that annotation, then change this spec or restart the target by hand to go on", restartedAt, t)
 			return true
 		}
 	}

@@ -66,9 +66,6 @@ func (m *memory) absorb(r *rule, s *State, pods []sourcePod, now time.Time) {
 	}
 }
 
-// commit notes that what absorb has found is stored.
-func (m *memory) commit() { m.detail = m.seen }
-
 // needsRead says whether a decision needs the targets as they are now: they have never been read, their pods have
 // changed, or something is due.
 func (m *memory) needsRead(r *rule, s *State, pods map[TargetRef]uint64, now time.Time) bool {

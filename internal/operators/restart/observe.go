@@ -16,22 +16,20 @@ import (
 	"skiff/internal/kube"
 )
 
-// invalid is a spec that is wrong.
-func invalid(err error) *conditions.Problem {
-	return &conditions.Problem{Reason: "InvalidSpec", Message: err.Error() + "; correct the spec", Stalled: true}
+// stalled is a problem that no retry solves.
+func stalled(reason, format string, args ...any) *conditions.Problem {
+	return &conditions.Problem{Reason: reason, Message: fmt.Sprintf(format, args...), Stalled: true}
 }
 
 // circular is a trigger whose restarts come back to it.
 func circular(way []string) *conditions.Problem {
 	cycle := "cycle " + strings.Join(append(slices.Clip(way), way[0]), " -> ")
 	if len(way) == 1 {
-		return &conditions.Problem{Reason: "SelfReference", Stalled: true, Message: cycle +
-			": the source matches the pods of a target, so each restart would be followed by another; " +
-			"narrow spec.source.selector"}
+		return stalled("SelfReference", "%s: the source matches the pods of a target, so each restart would be "+
+			"followed by another; narrow spec.source.selector", cycle)
 	}
-	return &conditions.Problem{Reason: "Cycle", Stalled: true, Message: cycle +
-		": the pods of a target of each are source pods of the next, so restarts would never end; " +
-		"narrow the selector of one of them"}
+	return stalled("Cycle", "%s: the pods of a target of each are source pods of the next, so restarts would never "+
+		"end; narrow the selector of one of them", cycle)
 }
 
 // failed is a request that failed, with what follows from it. Its message is the same for each attempt, because a
@@ -49,9 +47,8 @@ func noSource(namespace string, err error) *conditions.Problem {
 	for errors.Unwrap(err) != nil {
 		err = errors.Unwrap(err)
 	}
-	return &conditions.Problem{Reason: "SourceOutOfScope", Stalled: true, Message: fmt.Sprintf(
-		"spec.source.namespace: skiff does not watch %s (%s); add it to --watch-namespaces or choose another",
-		namespace, err)}
+	return stalled("SourceOutOfScope", "spec.source.namespace: skiff does not watch %s (%s); "+
+		"add it to --watch-namespaces or choose another", namespace, err)
 }
 
 // observe returns the status that follows from a decision. r is nil where the trigger is refused.
@@ -59,8 +56,7 @@ func observe(t *RestartTrigger, r *rule, d *decision, matching int32, now time.T
 	s := Status{ObservedGeneration: t.Generation, State: d.state, Cycle: d.cycle}
 	if r != nil {
 		s.Selector, s.TargetNames, s.MatchingPods = r.selector.String(), join(",", r.targets), matching
-		stalled := d.problem != nil && d.problem.Stalled
-		if s.Pending != nil && !r.suspended && !stalled && s.Round == nil {
+		if s.Pending != nil && !r.suspended && (d.problem == nil || !d.problem.Stalled) && s.Round == nil {
 			s.NextRestartTime = next(t.Status.NextRestartTime, &s.State, r, now)
 		}
 	}

@@ -77,12 +77,12 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 func (r *run) converge(ctx context.Context) (decision, error) {
 	rl, err := newRule(r.t)
 	if err != nil {
-		d := stop(r.t, invalid(err))
+		d := stop(r.t.Status.State, stalled("InvalidSpec", "%v; correct the spec", err))
 		return d, errors.Join(controller.Terminal(err), r.report(ctx, &d))
 	}
 	found, err := r.find.selected(rl)
 	if errors.Is(err, cache.ErrOutOfScope) {
-		d := stop(r.t, noSource(rl.namespace, err))
+		d := stop(r.t.Status.State, noSource(rl.namespace, err))
 		return d, r.report(ctx, &d)
 	}
 	targetPods, perr := r.find.targetPods(r.t, rl)
@@ -134,7 +134,7 @@ func (r *run) fail(ctx context.Context, s State, err error) (decision, error) {
 	if next.Brief {
 		return decision{}, err
 	}
-	d := decision{state: s, restart: -1, problem: failed(err, next.Step, next.Stalled)}
+	d := stop(s, failed(err, next.Step, next.Stalled))
 	return d, errors.Join(err, r.report(ctx, &d))
 }
 
@@ -181,7 +181,7 @@ func (r *run) report(ctx context.Context, d *decision) error {
 	}
 	changed, err := r.triggers.Write(ctx, r.t, *before, status)
 	if err == nil {
-		r.commit()
+		r.detail = r.seen // what absorb has found is stored
 		if changed {
 			r.tell(ctx, d, before.Conditions, status.Conditions)
 		}

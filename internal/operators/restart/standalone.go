@@ -130,7 +130,7 @@ func (s *standalone) update(ctx context.Context, source []sourcePod, now time.Ti
 	before := s.state.Pending
 	s.state = s.state.clone()
 	s.absorb(s.rule, &s.state, source, now)
-	s.commit()
+	s.detail = s.seen
 	s.state.align(s.rule)
 	if p := s.state.Pending; before == nil && p != nil {
 		wait, limit := s.state.due(s.rule, now)
@@ -175,12 +175,10 @@ func (s *standalone) carryOut(ctx context.Context, d *decision) (err error) {
 	after := s.state.clone()
 	after.restarted(s.rule, i, s.reads[ref].live.UID)
 	var annotations map[string]string
-	text := ""
 	if i == 0 {
-		if text, err = after.text(); err != nil {
+		if annotations, err = after.annotations(); err != nil {
 			return err
 		}
-		annotations = map[string]string{StateAnnotation: text}
 	}
 	live, err := s.restart(ctx, s.key.Namespace, ref, s.reads[ref].live, after.Round, annotations)
 	if err != nil { // where it is a conflict, another process may have been quicker
@@ -192,7 +190,7 @@ func (s *standalone) carryOut(ctx context.Context, d *decision) (err error) {
 	s.restarted(ref, live)
 	d.again(minPoll, "waits for "+ref.String())
 	if i == 0 {
-		s.stored = text
+		s.stored = annotations[StateAnnotation]
 		return nil
 	}
 	return s.store(ctx, d)
@@ -225,13 +223,12 @@ func (s *standalone) store(ctx context.Context, d *decision) error {
 	if live == nil {
 		return nil
 	}
-	text, err := s.state.text()
+	annotations, err := s.state.annotations()
 	if err != nil {
 		return err
 	}
 	now := new(workload)
-	metadata := map[string]any{"uid": live.UID, "resourceVersion": live.ResourceVersion,
-		"annotations": map[string]string{StateAnnotation: text}}
+	metadata := map[string]any{"uid": live.UID, "resourceVersion": live.ResourceVersion, "annotations": annotations}
 	err = s.Patch(ctx, targetKinds[s.rule.targets[0].Kind], s.key, kube.MergePatch, map[string]any{"metadata": metadata},
 		now, kube.WriteOptions{FieldManager: manager})
 	if err != nil {
@@ -239,17 +236,17 @@ func (s *standalone) store(ctx context.Context, d *decision) error {
 		return s.readAgain(d, err)
 	}
 	s.reads[s.rule.targets[0]] = reading{live: now}
-	s.stored = text
+	s.stored = annotations[StateAnnotation]
 	return nil
 }
 
-// text returns the state as it is stored.
-func (s *State) text() (string, error) {
+// annotations returns the state as it is stored.
+func (s *State) annotations() (map[string]string, error) {
 	b, err := json.Marshal(s)
 	if err != nil {
-		return "", fmt.Errorf("encode the state: %w", err)
+		return nil, fmt.Errorf("encode the state: %w", err)
 	}
-	return string(b), nil
+	return map[string]string{StateAnnotation: string(b)}, nil
 }
 
 // selfReference says that each restart would be followed by another.

@@ -170,7 +170,7 @@ var longLines = map[string]int{
 	"internal/leader":              32,
 	"internal/operator":            55,
 	"internal/operators/redis":     41,
-	"internal/operators/restart":   77,
+	"internal/operators/restart":   62,
 	"internal/operators/webserver": 83,
 	"internal/patch":               21,
 }

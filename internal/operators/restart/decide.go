@@ -141,8 +141,8 @@ func decide(r *rule, s State, targets []target, now time.Time) decision {
 	d.state.align(r)
 	for _, t := range targets {
 		if t.live == nil {
-			d.problem = &conditions.Problem{Reason: targetMissing,
-				Message: "there is no " + t.String() + "; create it or correct the target, skiff looks again every minute"}
+			d.problem = &conditions.Problem{Reason: targetMissing, Message: "there is no " + t.String() +
+				"; create it or correct the target, skiff looks again every minute"}
 			break
 		}
 	}
@@ -198,7 +198,7 @@ func (d *decision) advance(r *rule, targets []target, now time.Time) {
 			mine.Through, mine.RestartedAt = &at, nil
 			continue
 		case !same(mine.RestartedAt, at) && !t.annotated().Before(at):
-			s.restarted(r, i, t.live.UID) // by a process of ours that was killed before it could note that, or by others
+			s.restarted(r, i, t.live.UID) // by a skiff that was killed before it noted that, or by others
 		}
 		reason, message := t.busy()
 		switch {
@@ -247,8 +247,8 @@ func (d *decision) reverted(targets []target) bool {
 			continue
 		}
 		if mine.RestartedAt != nil && t.annotated().Before(*mine.RestartedAt) {
-			d.problem = stalled(reverted, "something removed the annotation %s of %s, which rolled it out once more; make it "+
-				"ignore that annotation, then change this spec or restart the target by hand to go on", restartedAt, t)
+			d.problem = stalled(reverted, "something removed the annotation %s of %s, which rolled it out once more; "+
+				"make it ignore that annotation, then change this spec or restart the target by hand to go on", restartedAt, t)
 			return true
 		}
 	}

@@ -162,8 +162,8 @@ func (c client) restart(ctx context.Context, namespace string, ref TargetRef, se
 	template := map[string]any{"metadata": map[string]any{"annotations": at}}
 	patch := map[string]any{"metadata": metadata, "spec": map[string]any{"template": template}}
 	live := new(workload)
-	err := c.Patch(ctx, targetKinds[ref.Kind], kube.Key{Namespace: namespace, Name: ref.Name}, kube.StrategicMergePatch,
-		patch, live, kube.WriteOptions{FieldManager: manager})
+	err := c.Patch(ctx, targetKinds[ref.Kind], kube.Key{Namespace: namespace, Name: ref.Name},
+		kube.StrategicMergePatch, patch, live, kube.WriteOptions{FieldManager: manager})
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 	"skiff/internal/kube"
 )
 
-// stalled is a problem that no retry solves.
+// stalled is a problem that only a user can solve.
 func stalled(reason, format string, args ...any) *conditions.Problem {
 	return &conditions.Problem{Reason: reason, Message: fmt.Sprintf(format, args...), Stalled: true}
 }

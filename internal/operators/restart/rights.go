@@ -20,7 +20,8 @@ const targetRight = "targets of a RestartTrigger"
 
 // Rights are all that a `skiff restart` with these options needs.
 func (o *StandaloneOptions) Rights() []kube.Right {
-	rights := []kube.Right{{Resource: pods, Verbs: []string{"list", "watch"}, Why: "the pods that the targets depend on"}}
+	rights := []kube.Right{
+		{Resource: pods, Verbs: []string{"list", "watch"}, Why: "the pods that the targets depend on"}}
 	seen := map[string]bool{}
 	for _, t := range o.Spec.Targets {
 		if !seen[t.Kind] {

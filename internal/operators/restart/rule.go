@@ -54,8 +54,8 @@ type rule struct {
 // schema cannot check. An error names the field.
 func newRule(t *RestartTrigger) (*rule, error) {
 	s := &t.Spec
-	r := &rule{selector: s.Source.Selector.selector(), namespace: t.sourceNamespace(), salt: t.UID, on: s.Source.Reasons,
-		targets: s.Targets, maxPods: maxPods, suspended: s.Suspend || conditions.IsPaused(t.Annotations)}
+	r := &rule{selector: s.Source.Selector.selector(), namespace: t.sourceNamespace(), salt: t.UID,
+		on: s.Source.Reasons, targets: s.Targets, maxPods: maxPods, suspended: s.Suspend || conditions.IsPaused(t.Annotations)}
 	err := r.selector.check()
 	if err != nil {
 		return nil, fmt.Errorf("spec.source.selector: %w", err)
@@ -106,7 +106,8 @@ func (r *rule) check() error {
 	for i, t := range r.targets {
 		switch {
 		case targetKinds[t.Kind].Kind == "":
-			return fmt.Errorf("spec.targets[%d].kind: must be Deployment, StatefulSet or DaemonSet, is %.100q", i, t.Kind)
+			return fmt.Errorf("spec.targets[%d].kind: must be Deployment, StatefulSet or DaemonSet, is %.100q",
+				i, t.Kind)
 		case !validName(t.Name):
 			return fmt.Errorf("spec.targets[%d].name: %.100q is not the name of an object", i, t.Name)
 		case slices.Contains(r.targets[:i], t):
@@ -171,7 +172,6 @@ func ParseTarget(text string) (TargetRef, error) {
 	return TargetRef{Kind: kind, Name: name}, nil
 }
 
-// String returns the reason.
 func (r Reason) String() string { return string(r) }
 
 // join lists reasons or targets.

@@ -157,8 +157,8 @@ func ParseSelector(text string) (l LabelSelector, err error) {
 		}
 		m := requirementText.FindStringSubmatch(part)
 		if m == nil {
-			return l, fmt.Errorf("cannot read %.100q: want key=value, key!=value, key in (a,b), key notin (a,b), key or !key",
-				part)
+			return l, fmt.Errorf("cannot read %.100q: want key=value, key!=value, key in (a,b), key notin (a,b), "+
+				"key or !key", part)
 		}
 		r := Requirement{Key: m[2] + m[3] + m[6]}
 		r.Operator = map[string]string{"": opExists, "!": opNotExists, "=": opIn, "==": opIn, "!=": opNotIn, "in": opIn,

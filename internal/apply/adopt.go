@@ -9,11 +9,12 @@ import (
 	"skiff/internal/patch"
 )
 
-// AdoptAnnotation on an owner, with a true value, lets it adopt objects of which nothing shows that skiff has made them.
+// AdoptAnnotation on an owner, with a true value, lets it adopt objects of which nothing shows that skiff has made
+// them.
 const AdoptAnnotation = "skiff.dev/adopt"
 
-// adopt makes an object of the child's name a child of the owner if that is allowed: if it has no controller, was made by
-// skiff (or the user says so), and selects what the child selects. Such objects are left by `kubectl delete
+// adopt makes an object of the child's name a child of the owner if that is allowed: if it has no controller, was made
+// by skiff (or the user says so), and selects what the child selects. Such objects are left by `kubectl delete
 // --cascade=orphan`, or come from a backup without owners. Any other one is left alone.
 func (t *operation) adopt(ctx context.Context, live object) Result {
 	c := live.content()
@@ -63,7 +64,8 @@ func (t *operation) foreign(live *Content) string {
 	return ""
 }
 
-// sameSelector says whether a body has the declared selector, where one is declared. In most kinds it cannot be changed.
+// sameSelector says whether a body has the declared selector, where one is declared. In most kinds it cannot be
+// changed.
 func (t *operation) sameSelector(body kube.Raw) bool {
 	want, ok := t.want.spec["selector"]
 	if !ok {

@@ -15,8 +15,8 @@ import (
 type Owner struct {
 	Resource             kube.Resource
 	Namespace, Name, UID string
-	// Known are the uids of children that the owner's status names. They are looked for where the cache does not show them:
-	// one that lost the label which our watch selects by is still there.
+	// Known are the uids of children that the owner's status names. They are looked for where the cache does not show
+	// them: one that lost the label which our watch selects by is still there.
 	Known map[kube.Key]string
 	// Adopt takes objects of the declared names that nobody controls, also where they do not prove to be ours.
 	Adopt bool

@@ -11,8 +11,8 @@ import (
 // maxDifferences is how many of a child's differences are named; of more there is the number.
 const maxDifferences = 8
 
-// noLonger stands for the fields that are no longer declared, where no declared one differs. Which they are is known after
-// the apply that removes them.
+// noLonger stands for the fields that are no longer declared, where no declared one differs. Which they are is known
+// after the apply that removes them.
 const noLonger = "fields that are no longer declared"
 
 // differences returns the paths of the declared fields that live does not have, nil if it has all.

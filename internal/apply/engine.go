@@ -11,8 +11,8 @@ import (
 	"skiff/internal/kube"
 )
 
-// Engine brings the children of owners to what is declared. It is safe for concurrent use by reconciles of different owners;
-// the controller sees to it that there is never more than one per owner.
+// Engine brings the children of owners to what is declared. It is safe for concurrent use by reconciles of different
+// owners; the controller sees to it that there is never more than one per owner.
 type Engine struct {
 	client *kube.Client
 	kinds  []Kind
@@ -151,8 +151,8 @@ func (o *owned) memoryOf(k childKey) *memory {
 	return m
 }
 
-// Apply makes the children of an owner as they are declared, where they are not, side by side, and then deletes those of its
-// children that are not declared. With hold it changes nothing, and only says what differs.
+// Apply makes the children of an owner as they are declared, where they are not, side by side, and then deletes those
+// of its children that are not declared. With hold it changes nothing, and only says what differs.
 func (e *Engine) Apply(ctx context.Context, owner Owner, children []Child, hold bool) Report {
 	a := e.application(owner, hold)
 	a.mem.call++
@@ -235,8 +235,8 @@ type application struct {
 	mem    *owned
 	wanted int // the children that are declared, but for those that are replaced
 
-	// lock guards what follows. It is a channel, because its holder waits for a server: in a test's bubble, time passes
-	// for those who wait for a channel and not for those who wait for a mutex.
+	// lock guards what follows. It is a channel, because its holder waits for a server: in a test's bubble, time
+	// passes for those who wait for a channel and not for those who wait for a mutex.
 	lock    chan struct{}
 	asked   bool
 	gone    bool
@@ -247,7 +247,8 @@ func (e *Engine) application(owner Owner, hold bool) *application {
 	return &application{Engine: e, owner: owner, hold: hold, mem: e.remembered(owner), lock: make(chan struct{}, 1)}
 }
 
-// operationFor prepares the operation for a child. Its want is set as far as the child could be read, also with an error.
+// operationFor prepares the operation for a child. Its want is set as far as the child could be read, also with an
+// error.
 func (a *application) operationFor(c Child) (*operation, error) {
 	want, err := declare(a.owner, c)
 	t := &operation{application: a, want: want}
@@ -272,10 +273,10 @@ func (a *application) declares(k childKey) bool {
 	return m != nil && m.declared == a.mem.call
 }
 
-// ownerGone asks the server once whether the owner has gone, or is no longer the one that the cache shows. It is asked before a
-// child that existed is made again: the mirrors of two kinds are not of one moment, least of all after an outage, and the
-// child may have gone with an owner whose deletion has not reached us. The garbage collector would remove what we make, and
-// its event would make us do it again.
+// ownerGone asks the server once whether the owner has gone, or is no longer the one that the cache shows. It is asked
+// before a child that existed is made again: the mirrors of two kinds are not of one moment, least of all after an
+// outage, and the child may have gone with an owner whose deletion has not reached us. The garbage collector would
+// remove what we make, and its event would make us do it again.
 func (a *application) ownerGone(ctx context.Context) (bool, error) {
 	a.lock <- struct{}{}
 	defer func() { <-a.lock }()

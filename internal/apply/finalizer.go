@@ -24,8 +24,8 @@ func (s *Statuses[O, T]) AddFinalizer(ctx context.Context, object T, name string
 	return s.setFinalizers(ctx, object, append(slices.Clone(m.Finalizers), name))
 }
 
-// RemoveFinalizer takes a finalizer off an object, only this one, and under the lock of AddFinalizer. With the last one
-// an object that is being deleted goes; that it is gone already is no error.
+// RemoveFinalizer takes a finalizer off an object, only this one, and under the lock of AddFinalizer. With the last
+// one an object that is being deleted goes; that it is gone already is no error.
 func (s *Statuses[O, T]) RemoveFinalizer(ctx context.Context, object T, name string) error {
 	m := object.ObjectMeta()
 	if !slices.Contains(m.Finalizers, name) {

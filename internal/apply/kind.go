@@ -9,8 +9,8 @@ import (
 	"skiff/internal/patch"
 )
 
-// Live is a child as it is cached: its metadata, all else that can be declared as one JSON object, and S, the fields of its
-// status that the operator reads (kube.Raw for a kind that is known only at run time).
+// Live is a child as it is cached: its metadata, all else that can be declared as one JSON object, and S, the fields
+// of its status that the operator reads (kube.Raw for a kind that is known only at run time).
 type Live[S any] struct {
 	Content
 	Status S `json:"status"`
@@ -22,8 +22,8 @@ type Content struct {
 	// An answer and a watch event have these two, an item of a list has not.
 	APIVersion kube.Skipped `json:"apiVersion"`
 	Kind       kube.Skipped `json:"kind"`
-	// Body holds all other members as one JSON object: spec, or data, or rules ...; nil if there are none. A child that is as
-	// declared is kept without it: see Read.
+	// Body holds all other members as one JSON object: spec, or data, or rules ...; nil if there are none. A child
+	// that is as declared is kept without it: see Read.
 	Body kube.Raw `json:",embed"`
 
 	light bool // Body was dropped
@@ -52,8 +52,8 @@ func As[S any](live kube.Object) *Live[S] {
 	return l
 }
 
-// Read returns what R declares of the body of a child, an R that its Kind was made to read (see Kind.Reading). The engine
-// keeps that when it drops the body.
+// Read returns what R declares of the body of a child, an R that its Kind was made to read (see Kind.Reading). The
+// engine keeps that when it drops the body.
 func Read[R any](live kube.Object) (R, error) {
 	c := live.(object).content()
 	if read, ok := c.read.(*R); ok {
@@ -77,7 +77,8 @@ type Strategy struct {
 var (
 	// InPlace changes a child by server-side apply.
 	InPlace = Strategy{}
-	// OnDelete creates a child and never changes it: what is declared holds for the one that is created when it was deleted.
+	// OnDelete creates a child and never changes it: what is declared holds for the one that is created when it was
+	// deleted.
 	OnDelete = Strategy{onDelete: true}
 )
 
@@ -100,7 +101,8 @@ func Of[S any](m *cache.Store[*Live[S]], strategy Strategy) Kind {
 		mirror: mirrorOf[S]{m}}
 }
 
-// Reading has the engine keep what a struct declares of the body of a child, for Read; to must return a pointer to a new one.
+// Reading has the engine keep what a struct declares of the body of a child, for Read; to must return a pointer to a
+// new one.
 func (k Kind) Reading(to func() any) Kind {
 	k.reads = to
 	return k

@@ -7,8 +7,8 @@ import (
 	"skiff/internal/kube"
 )
 
-// memory is what is remembered of one child between reconciles. All of it can be lost without harm: a restart costs one
-// comparison per child, and one read before the first apply.
+// memory is what is remembered of one child between reconciles. All of it can be lost without harm: a restart costs
+// one comparison per child, and one read before the first apply.
 type memory struct {
 	declared int // the call of Apply that has declared the child last; see owned
 	written  written
@@ -31,8 +31,9 @@ func (m *memory) known() bool {
 }
 
 // written is the answer to our last request about an object. It stands in for the cached copy until the cache has seen
-// that version (protocol CCH-11, 13), because a decision on an older copy would repeat what has been done. Reached moves
-// with bookmarks and lists as well, so that an object which was deleted before its event came blocks fromServer (CCH-12).
+// that version (protocol CCH-11, 13), because a decision on an older copy would repeat what has been done. Reached
+// moves with bookmarks and lists as well, so that an object which was deleted before its event came blocks fromServer
+// (CCH-12).
 type written struct {
 	object kube.Object
 	key    kube.Key
@@ -92,9 +93,10 @@ func (w *written) remaining() time.Duration {
 	return max(time.Until(w.until), time.Millisecond)
 }
 
-// settled is a desired state and a live one that fit: by comparison, or because the server made the one of the other. As
-// long as both are the same there is nothing to compare, and nothing to send: the server may store a value in another
-// form than we declare it, or drop it (hostNetwork: false), and a comparison would find that difference for ever.
+// settled is a desired state and a live one that fit: by comparison, or because the server made the one of the other.
+// As long as both are the same there is nothing to compare, and nothing to send: the server may store a value in
+// another form than we declare it, or drop it (hostNetwork: false), and a comparison would find that difference for
+// ever.
 type settled struct {
 	hash    string
 	uid     string
@@ -104,8 +106,8 @@ type settled struct {
 
 var seed = maphash.MakeSeed()
 
-// fingerprint identifies what a child is compared by. Labels and annotations that we do not declare are left out: they are
-// others' business, and a server that drops what we declare would be asked again for each change of them.
+// fingerprint identifies what a child is compared by. Labels and annotations that we do not declare are left out: they
+// are others' business, and a server that drops what we declare would be asked again for each change of them.
 func fingerprint(want *declared, live *Content) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
@@ -134,16 +136,16 @@ func fingerprint(want *declared, live *Content) uint64 {
 	return h.Sum64()
 }
 
-// contest counts applies of one desired state, and how often a child that was deleted has been made again. Somebody who
-// keeps undoing them is not outrun: whoever it is, each round would be two more writes.
+// contest counts applies of one desired state, and how often a child that was deleted has been made again. Somebody
+// who keeps undoing them is not outrun: whoever it is, each round would be two more writes.
 type contest struct {
 	hash  string
 	since time.Time
 	count int
 }
 
-// Five writes of the same state within a minute are a fight: fromServer undoes something five times by hand, and a webhook
-// that rewrites our fields is found out after two, because the second apply changes nothing.
+// Five writes of the same state within a minute are a fight: fromServer undoes something five times by hand, and a
+// webhook that rewrites our fields is found out after two, because the second apply changes nothing.
 const (
 	contestApplies = 5
 	contestWindow  = time.Minute

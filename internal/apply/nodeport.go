@@ -10,12 +10,13 @@ import (
 	"skiff/internal/kube"
 )
 
-// Node ports are the one thing that children of all owners share: each exists once in a cluster, and there are 2,768 of them.
+// Node ports are the one thing that children of all owners share: each exists once in a cluster, and there are 2,768
+// of them.
 
 const (
-	// portPatience is how long a node port that is taken is asked for again. The API server frees the port of a deleted
-	// Service after it has told of the deletion: a POST that follows at once comes too early, in two of five cases (seen
-	// on v1.36, milliseconds). After seconds another Service has it.
+	// portPatience is how long a node port that is taken is asked for again. The API server frees the port of a
+	// deleted Service after it has told of the deletion: a POST that follows at once comes too early, in two of five
+	// cases (seen on v1.36, milliseconds). After seconds another Service has it.
 	portPatience = 3 * time.Second
 	// portRetry is the first wait in between. It doubles.
 	portRetry = 10 * time.Millisecond
@@ -47,8 +48,8 @@ func (t *operation) waitsForPort(live kube.Object) (Result, bool) {
 	return Result{}, false
 }
 
-// portTaken is what follows when the server refuses a node port because another Service has it: it is asked for again for a
-// moment, and then given up if it was only preferred (Child.Create).
+// portTaken is what follows when the server refuses a node port because another Service has it: it is asked for again
+// for a moment, and then given up if it was only preferred (Child.Create).
 func (t *operation) portTaken(ctx context.Context, live kube.Object, cause string) Result {
 	p := &t.mem.port
 	if p.hash != t.want.hash || p.since.IsZero() {
@@ -108,7 +109,8 @@ func nodePortTaken(err error) (string, bool) {
 	return "", false
 }
 
-// noNodePortLeft says that the whole range is in use. The server answers 500 (seen on v1.36), which is else worth a retry.
+// noNodePortLeft says that the whole range is in use. The server answers 500 (seen on v1.36), which is else worth a
+// retry.
 func noNodePortLeft(err error) bool {
 	s := kube.AsStatus(err)
 	return s != nil && strings.Contains(s.Message, rangeIsFull)
@@ -116,7 +118,8 @@ func noNodePortLeft(err error) bool {
 
 const rangeIsFull = "failed to allocate a nodePort: range is full"
 
-// exhaustion says that the cluster has no free node port. All who need one wait together: one of them tries once a minute.
+// exhaustion says that the cluster has no free node port. All who need one wait together: one of them tries once a
+// minute.
 type exhaustion struct {
 	mu    sync.Mutex // guards all below
 	until time.Time  // zero: there are free ones, as far as is known

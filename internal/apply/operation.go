@@ -16,8 +16,8 @@ const Manager = "skiff"
 // keeper is the field manager that holds a field which is declared no longer and must keep its value (Child.Keep).
 const keeper = "skiff-handover"
 
-// ManagedByLabel and ManagedBy are the label that every child carries. Children are watched with ManagedBySelector, so that
-// the rest of the cluster never reaches us; a child that loses the label looks deleted, and gets it back.
+// ManagedByLabel and ManagedBy are the label that every child carries. Children are watched with ManagedBySelector, so
+// that the rest of the cluster never reaches us; a child that loses the label looks deleted, and gets it back.
 const (
 	ManagedByLabel    = "app.kubernetes.io/managed-by"
 	ManagedBy         = "skiff"
@@ -41,9 +41,9 @@ const (
 
 // Child is one desired object, of any kind that the Engine was made for.
 type Child struct {
-	// Body is all that we declare, in package patch's form of JSON: apiVersion, kind, metadata (name, namespace, labels,
-	// the controller owner reference) and whatever else the kind has, but no status. Apply adds HashAnnotation. It is not
-	// changed and must not be.
+	// Body is all that we declare, in package patch's form of JSON: apiVersion, kind, metadata (name, namespace,
+	// labels, the controller owner reference) and whatever else the kind has, but no status. Apply adds
+	// HashAnnotation. It is not changed and must not be.
 	Body map[string]any
 	// Create is what a POST sends in Body's place if not nil: Body and values that matter at the birth of the object
 	// alone, where the server would choose otherwise.
@@ -102,8 +102,8 @@ func (t *operation) finish(r Result) Result {
 
 // known returns the copy of the child that stands without a request to the server; nil: there is none.
 func (t *operation) known() (object, error) {
-	// Whether the cache has caught up is asked before it is read. The other way round it could catch up in between, and
-	// the old copy would pass for a new one.
+	// Whether the cache has caught up is asked before it is read. The other way round it could catch up in between,
+	// and the old copy would pass for a new one.
 	newest := t.mem.written.trusted(t.kind.mirror.reached)
 	cached, ok, err := t.kind.mirror.get(t.want.key)
 	switch {
@@ -166,8 +166,8 @@ func (t *operation) get(ctx context.Context) (object, error) {
 	return live, nil
 }
 
-// find looks for a child that the cache does not have and that is not to be made. The server knows: a child that has lost
-// the label which our watch selects by is still there.
+// find looks for a child that the cache does not have and that is not to be made. The server knows: a child that has
+// lost the label which our watch selects by is still there.
 func (t *operation) find(ctx context.Context) Result {
 	live, err := t.read(ctx)
 	switch {

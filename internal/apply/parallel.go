@@ -6,11 +6,12 @@ import (
 	"sync"
 )
 
-// atOnce bounds how many children of one owner are written at a time: enough to hide the round trips, and few for the server.
+// atOnce bounds how many children of one owner are written at a time: enough to hide the round trips, and few for the
+// server.
 const atOnce = 8
 
-// sideBySide calls f for 0 to n-1, at most atOnce at a time, and returns when all calls have. A panic in one of them is a
-// panic of the caller, who can contain it: on a goroutine of its own it would end the process.
+// sideBySide calls f for 0 to n-1, at most atOnce at a time, and returns when all calls have. A panic in one of them
+// is a panic of the caller, who can contain it: on a goroutine of its own it would end the process.
 func sideBySide(n int, f func(i int)) {
 	switch n {
 	case 0:

@@ -31,7 +31,8 @@ type managedFields struct {
 }
 
 // prepare does what has to be done once before an apply removes the fields that it does not declare, and no others. It
-// costs one read of a child in the life of the process, and another one when a field of Child.Keep stops being declared.
+// costs one read of a child in the life of the process, and another one when a field of Child.Keep stops being
+// declared.
 func (t *operation) prepare(ctx context.Context, live *Content) error {
 	declares := t.declaredOf(t.want.keep)
 	if t.mem.prepared == live.UID && len(without(t.mem.held, declares)) == 0 {
@@ -90,8 +91,8 @@ func owns(owned map[string]any, fields []string) []string {
 }
 
 // handOver gives fields of spec to another manager with the value that they have, so that they keep it when we stop
-// declaring them. It is not forced: where somebody has changed the value since it was read, they own the field and there
-// is nothing to hand over.
+// declaring them. It is not forced: where somebody has changed the value since it was read, they own the field and
+// there is nothing to hand over.
 func (t *operation) handOver(ctx context.Context, m *managed, fields []string) error {
 	if len(fields) == 0 {
 		return nil

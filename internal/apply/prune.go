@@ -9,8 +9,8 @@ import (
 	"skiff/internal/kube"
 )
 
-// prune deletes the children of the owner that are not declared any more, of all kinds of the engine, and releases those
-// that have lost our label as well. Only objects with our controller owner reference are children.
+// prune deletes the children of the owner that are not declared any more, of all kinds of the engine, and releases
+// those that have lost our label as well. Only objects with our controller owner reference are children.
 func (a *application) prune(ctx context.Context) []Result {
 	var out []Result
 	for i := range a.kinds {
@@ -79,8 +79,8 @@ func (t *operation) remove(ctx context.Context, live object) Result {
 	return Result{Live: live, Err: err}
 }
 
-// release makes an object that is not declared any more, and that has lost our label, free of the owner: whoever took the
-// label off wants to keep it. Nothing remains remembered of it.
+// release makes an object that is not declared any more, and that has lost our label, free of the owner: whoever took
+// the label off wants to keep it. Nothing remains remembered of it.
 func (t *operation) release(ctx context.Context) Result {
 	live, err := t.get(ctx)
 	switch {

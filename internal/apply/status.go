@@ -13,9 +13,9 @@ import (
 	"skiff/internal/kube"
 )
 
-// Statuses writes the status of the custom resources of one kind, and reads these so that a reconcile does not act on a
-// status, or a transition time in it, that it has itself replaced. T is the pointer type of the custom resource, O what
-// it points to. It is safe for concurrent use by reconciles of different objects.
+// Statuses writes the status of the custom resources of one kind, and reads these so that a reconcile does not act on
+// a status, or a transition time in it, that it has itself replaced. T is the pointer type of the custom resource, O
+// what it points to. It is safe for concurrent use by reconciles of different objects.
 type Statuses[O any, T interface {
 	*O
 	kube.Object
@@ -73,10 +73,10 @@ func (s *Statuses[O, T]) Forget(k kube.Key) {
 	delete(s.answers, k)
 }
 
-// Write makes status the status of object, unless from, the one that object has, is the same. Both must marshal to JSON
-// objects with the same fields; null removes a field. The write holds only for the version that was read: otherwise it
-// could put the status of a deleted object onto one that was created in its place (the server ignores a uid here, seen
-// on v1.36). Where there is another version by now the error is ErrOvertaken.
+// Write makes status the status of object, unless from, the one that object has, is the same. Both must marshal to
+// JSON objects with the same fields; null removes a field. The write holds only for the version that was read:
+// otherwise it could put the status of a deleted object onto one that was created in its place (the server ignores a
+// uid here, seen on v1.36). Where there is another version by now the error is ErrOvertaken.
 func (s *Statuses[O, T]) Write(ctx context.Context, object T, from, status any) (changed bool, err error) {
 	if reflect.DeepEqual(from, status) {
 		return false, nil // nearly always, and ten times as cheap as what follows
@@ -110,8 +110,8 @@ func (s *Statuses[O, T]) Write(ctx context.Context, object T, from, status any) 
 	return true, nil
 }
 
-// ErrOvertaken says that a custom resource has changed since it was read, or is gone. Its event is on its way; should the
-// watch be dead, Get gives the changed one all the same, because the next write would meet the same conflict.
+// ErrOvertaken says that a custom resource has changed since it was read, or is gone. Its event is on its way; should
+// the watch be dead, Get gives the changed one all the same, because the next write would meet the same conflict.
 var ErrOvertaken = errors.New("it has changed since it was read")
 
 // overtaken makes ErrOvertaken of the failure of a write where it is one.

@@ -35,8 +35,8 @@ func (t *operation) create(ctx context.Context) Result {
 		return Result{Err: fmt.Errorf("encode %s: %w", t, err)}
 	}
 	answer := t.kind.mirror.empty()
-	// Strict, because an apply knows nothing else: it refuses a field that the server does not know, with a 500. A typo
-	// in a template had better be refused at the first request than at the second.
+	// Strict, because an apply knows nothing else: it refuses a field that the server does not know, with a 500. A
+	// typo in a template had better be refused at the first request than at the second.
 	err = t.client.Create(ctx, t.kind.resource, t.want.key.Namespace, body, answer,
 		kube.WriteOptions{FieldManager: Manager, FieldValidation: "Strict"})
 	switch {
@@ -53,7 +53,8 @@ func (t *operation) create(ctx context.Context) Result {
 		return t.starved(nil)
 	case kube.IsAlreadyExists(err), kube.IsInvalid(err):
 		// The cache is behind, or the object lacks the label that the cache looks for, or it is not ours at all. A 422
-		// can mean the same: the API server allocates a Service's node port before it looks for the name (seen on v1.36).
+		// can mean the same: the API server allocates a Service's node port before it looks for the name (seen on
+		// v1.36).
 		return t.createdBefore(ctx, err)
 	case kube.IsRefused(err):
 		t.mem.refusal.Note(requestOf(t.want.hash, 0), err)
@@ -64,8 +65,8 @@ func (t *operation) create(ctx context.Context) Result {
 	return Result{Err: err}
 }
 
-// answered remembers the answer to a write, and that however the server stores it, it is what the server makes of our state:
-// it need not be compared, or sent again.
+// answered remembers the answer to a write, and that however the server stores it, it is what the server makes of our
+// state: it need not be compared, or sent again.
 func (t *operation) answered(answer object) object {
 	light := t.settle(answer)
 	t.mem.written.set(light)
@@ -193,8 +194,8 @@ func (t *operation) apply(ctx context.Context, r Result) Result {
 	cause, taken := nodePortTaken(err)
 	switch {
 	case errors.Is(err, errChanged), kube.IsConflict(err), kube.IsNotFound(err), otherUID(err):
-		// What this was decided on is obsolete. Its successor comes as an event; should it not, or be overtaken as well, the
-		// waits get longer.
+		// What this was decided on is obsolete. Its successor comes as an event; should it not, or be overtaken as
+		// well, the waits get longer.
 		t.mem.written.clear()
 		t.mem.lost = min(max(2*t.mem.lost, soon), maxTrust)
 		r.Outcome, r.Wait, r.Message = Overtaken, t.mem.lost, fmt.Sprintf("%s changed while it was being applied", t)
@@ -236,8 +237,8 @@ func (t *operation) sendApply(ctx context.Context, live *Content) (object, error
 		return nil, err
 	}
 	answer := t.kind.mirror.empty()
-	// The uid makes the apply fail on an object that was deleted meanwhile, where it would otherwise create one, and on one
-	// that has taken its place.
+	// The uid makes the apply fail on an object that was deleted meanwhile, where it would otherwise create one, and
+	// on one that has taken its place.
 	return answer, t.client.Patch(ctx, t.kind.resource, t.want.key, kube.ApplyPatch, body, answer,
 		kube.WriteOptions{FieldManager: Manager, Force: true})
 }

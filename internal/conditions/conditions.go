@@ -1,13 +1,13 @@
 // Package conditions holds the status conditions of skiff's custom resources (meta/v1 Condition): what a user reads in
 // `kubectl describe` and waits for with `kubectl wait`.
 //
-// Its job is what every operator needs in the same form: one condition per type, a transition time that moves only when the
-// status does, whole seconds, messages of bounded length (conditions.go); what a problem makes of them (set.go); and which
-// changes of them are worth an Event (news.go). What is true of an object is the operator's to say; writing conditions and
-// Events to the server is the job of packages apply and events.
+// Its job is what every operator needs in the same form: one condition per type, a transition time that moves only
+// when the status does, whole seconds, messages of bounded length (conditions.go); what a problem makes of them
+// (set.go); and which changes of them are worth an Event (news.go). What is true of an object is the operator's to
+// say; writing conditions and Events to the server is the job of packages apply and events.
 //
-// Place on the event path: inside Reconcile (function 9). Pure functions on the caller's goroutine; arguments are never
-// changed, because old conditions come from the cache and are shared.
+// Place on the event path: inside Reconcile (function 9). Pure functions on the caller's goroutine; arguments are
+// never changed, because old conditions come from the cache and are shared.
 package conditions
 
 import (
@@ -57,8 +57,9 @@ func New(conditionType string, status bool, reason, message string) Condition {
 // template, and whoever reads a status wants the beginning of that.
 const maxMessage = 1024
 
-// Update returns the conditions after an observation of a generation: those of want in their order, then the ones of old
-// whose type want does not name. A condition whose status is as before keeps its transition time; any other gets now.
+// Update returns the conditions after an observation of a generation: those of want in their order, then the ones of
+// old whose type want does not name. A condition whose status is as before keeps its transition time; any other gets
+// now.
 func Update(old, want []Condition, generation int64, now time.Time) []Condition {
 	out := make([]Condition, 0, max(len(old), len(want)))
 	for _, c := range want {

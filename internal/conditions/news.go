@@ -6,8 +6,8 @@ type News struct {
 	Reason, Note string
 }
 
-// NewsOf returns what the conditions after say that those before did not: that something is wrong, that all is well, that
-// changes are not made any more, or made again. Told where a status was written, it is told once.
+// NewsOf returns what the conditions after say that those before did not: that something is wrong, that all is well,
+// that changes are not made any more, or made again. Told where a status was written, it is told once.
 func NewsOf(before, after []Condition) []News {
 	turned := func(conditionType string, to Status) (now Condition, was Status, news bool) {
 		old, _ := Get(before, conditionType)

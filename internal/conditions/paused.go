@@ -17,8 +17,8 @@ const Paused = "Paused"
 // NotABoolean is the reason of Paused where the annotation cannot be understood.
 const NotABoolean = "NotABoolean"
 
-// Flag returns the value of an annotation that is true or false, in any form that strconv.ParseBool accepts; false where it
-// is not set. The error says that it is neither.
+// Flag returns the value of an annotation that is true or false, in any form that strconv.ParseBool accepts; false
+// where it is not set. The error says that it is neither.
 func Flag(annotations kube.Labels, name string) (bool, error) {
 	v, ok := annotations.Get(name)
 	if !ok {

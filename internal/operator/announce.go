@@ -50,8 +50,8 @@ var verbs = []struct {
 	{apply.Released, "Release", "released "},
 }
 
-// actions tells what was done, in one Event for all children that were created, one for all that were changed, and so on: it
-// is one thing to whoever reads it, and each Event costs as much as a child.
+// actions tells what was done, in one Event for all children that were created, one for all that were changed, and so
+// on: it is one thing to whoever reads it, and each Event costs as much as a child.
 func (a announcer) actions(ctx context.Context, all []apply.Result) {
 	log := logr.FromContextOrDiscard(ctx)
 	for _, v := range verbs {
@@ -88,8 +88,8 @@ func (a announcer) actions(ctx context.Context, all []apply.Result) {
 // replaced says that a child is of a kind that is replaced.
 func replaced(r *apply.Result) bool { return r.Declared != "" || r.Revision != "" }
 
-// replacements tells what was done to children that are replaced: of all that were created in one Event, about the last of
-// them, so that the next Event of its kind is not counted as a repetition of this one.
+// replacements tells what was done to children that are replaced: of all that were created in one Event, about the
+// last of them, so that the next Event of its kind is not counted as a repetition of this one.
 func (a announcer) replacements(ctx context.Context, all []apply.Result) {
 	log := logr.FromContextOrDiscard(ctx)
 	var created []string

@@ -18,7 +18,8 @@ const (
 	instanceLabel = "app.kubernetes.io/instance"
 )
 
-// SelectorLabels select the pods of one custom resource of an application. They can never change: selectors are immutable.
+// SelectorLabels select the pods of one custom resource of an application. They can never change: selectors are
+// immutable.
 func SelectorLabels(app, name string) map[string]any {
 	return map[string]any{nameLabel: app, instanceLabel: name}
 }
@@ -59,8 +60,8 @@ func Decode(field string, raw kube.Raw) (any, error) {
 	return v, nil
 }
 
-// Overlay returns a pod template with what the user has in spec.template laid over it; schema says which lists are merged, and
-// by which key. The labels of the template that the selector needs cannot be changed.
+// Overlay returns a pod template with what the user has in spec.template laid over it; schema says which lists are
+// merged, and by which key. The labels of the template that the selector needs cannot be changed.
 func Overlay(schema *patch.Node, template map[string]any, raw kube.Raw) (map[string]any, error) {
 	v, err := Decode("spec.template", raw)
 	if err != nil || v == nil {

@@ -1,10 +1,10 @@
-// Package operator is the Reconcile that operators with children share. An operator is a [Definition]: which children should
-// exist for a custom resource, and what its status should say about those that were seen, both pure functions.
+// Package operator is the Reconcile that operators with children share. An operator is a [Definition]: which children
+// should exist for a custom resource, and what its status should say about those that were seen, both pure functions.
 //
-// Its job is what lies between the two: it reads the custom resource, has package apply make the children as they should be,
-// turns what is in the way into conditions (problem.go), writes the status, and tells what was done in Events (announce.go).
-// It has no rule about any kind of children, but that their pod templates keep to a policy (template.go). What operators have
-// in common when they declare children is in child.go.
+// Its job is what lies between the two: it reads the custom resource, has package apply make the children as they
+// should be, turns what is in the way into conditions (problem.go), writes the status, and tells what was done in
+// Events (announce.go). It has no rule about any kind of children, but that their pod templates keep to a policy
+// (template.go). What operators have in common when they declare children is in child.go.
 //
 // Place on the event path: it is function 9, Reconcile, and runs on the controller's workers. It starts no goroutine.
 package operator
@@ -34,8 +34,8 @@ type Object[Spec, Status any] struct {
 	Status             Status `json:"status"`
 }
 
-// Common is what the status of every custom resource has. Status is written as a whole, and null removes: so there is no
-// omitempty.
+// Common is what the status of every custom resource has. Status is written as a whole, and null removes: so there is
+// no omitempty.
 type Common struct {
 	ObservedGeneration int64                  `json:"observedGeneration"`
 	Conditions         []conditions.Condition `json:"conditions"`
@@ -58,10 +58,11 @@ type Definition[Spec, Status any] struct {
 	// Desired returns the children that should exist, the one that matters most first. An error names the field of the
 	// spec that is wrong.
 	Desired func(cr *Object[Spec, Status]) ([]apply.Child, error)
-	// Observe returns the status that follows from what was seen, without what Common holds, and the conditions as far as
-	// the children themselves say.
+	// Observe returns the status that follows from what was seen, without what Common holds, and the conditions as far
+	// as the children themselves say.
 	Observe func(cr *Object[Spec, Status], seen Seen) (Status, conditions.Set)
-	// Finalizer, if not "", is on the custom resource as long as it has children that are replaced: they are removed in order.
+	// Finalizer, if not "", is on the custom resource as long as it has children that are replaced: they are removed
+	// in order.
 	Finalizer string
 	// Known, if not nil, returns the uids of the children that the status names (see apply.Owner).
 	Known func(cr *Object[Spec, Status]) map[kube.Key]string
@@ -69,8 +70,8 @@ type Definition[Spec, Status any] struct {
 	Problem func(cr *Object[Spec, Status], r apply.Result) *conditions.Problem
 }
 
-// Seen is what came of the children, in the order in which they were declared, and then of those that are not declared any
-// more. Where the spec is not valid it is those that there are, in any order.
+// Seen is what came of the children, in the order in which they were declared, and then of those that are not declared
+// any more. Where the spec is not valid it is those that there are, in any order.
 type Seen []apply.Result
 
 // Child returns a child as it was last seen, nil if it does not exist or belongs to someone else.
@@ -86,7 +87,8 @@ func Child[S any](seen Seen, r kube.Resource, name string) *apply.Live[S] {
 // Kind is a kind of children of an operator.
 type Kind func(s controller.Setup, owner kube.Resource) (apply.Kind, controller.Source)
 
-// Owns is a kind of children of which the operator reads S in the status, and reads, if given, in the body (see apply.Read).
+// Owns is a kind of children of which the operator reads S in the status, and reads, if given, in the body (see
+// apply.Read).
 func Owns[S any](r kube.Resource, strategy apply.Strategy, reads ...func() any) Kind {
 	return func(s controller.Setup, owner kube.Resource) (apply.Kind, controller.Source) {
 		m := controller.Mirror[*apply.Live[S]](s, r, apply.ManagedBySelector)
@@ -117,7 +119,8 @@ func Replaces[O any, T interface {
 	}
 }
 
-// New returns the controller of an operator. It sends nothing before Run. A nil recorder means no Events; who made it runs it.
+// New returns the controller of an operator. It sends nothing before Run. A nil recorder means no Events; who made it
+// runs it.
 func New[Spec, Status any, P status[Status]](s controller.Setup, recorder *events.Recorder,
 	d Definition[Spec, Status]) *controller.Controller {
 	s.Client = s.Client.Limit(d.Rights)
@@ -237,8 +240,8 @@ func (r *reconciler[Spec, Status, P]) converge(ctx context.Context, cr *Object[S
 	return cr
 }
 
-// teardown removes the children that are replaced, one after the other, and then the finalizer. Neither a pause nor a spec
-// that is not valid keeps it from that.
+// teardown removes the children that are replaced, one after the other, and then the finalizer. Neither a pause nor a
+// spec that is not valid keeps it from that.
 func (r *reconciler[Spec, Status, P]) teardown(ctx context.Context, cr *Object[Spec, Status], f *findings) {
 	var err error
 	// With --cascade=orphan the user wants to keep the children, which the garbage collector frees.

@@ -12,8 +12,8 @@ import (
 	"skiff/internal/operator"
 )
 
-// This file is a whole operator: a Page is a text that nginx serves, made of a ConfigMap, a Deployment and a Service. The
-// README walks through it, and page_story_test.go runs it.
+// This file is a whole operator: a Page is a text that nginx serves, made of a ConfigMap, a Deployment and a Service.
+// The README walks through it, and page_story_test.go runs it.
 
 var (
 	pages       = kube.Resource{Group: "example.com", Version: "v1", Plural: "pages", Kind: "Page"}

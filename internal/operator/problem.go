@@ -53,7 +53,8 @@ func (f *findings) add(r *apply.Result, special *conditions.Problem) {
 	}
 }
 
-// failOwner takes in the failure of a write to the custom resource itself. That it has changed is none: its event comes.
+// failOwner takes in the failure of a write to the custom resource itself. That it has changed is none: its event
+// comes.
 func (f *findings) failOwner(err error) {
 	if errors.Is(err, apply.ErrOvertaken) {
 		f.stale, f.wait = true, apply.Earlier(f.wait, soon)
@@ -78,7 +79,8 @@ func (f *findings) explain(ctx context.Context) {
 	}
 }
 
-// problemOf returns the problem that lies in what came of a child of a custom resource of that kind, nil if there is none.
+// problemOf returns the problem that lies in what came of a child of a custom resource of that kind, nil if there is
+// none.
 func problemOf(kind string, r *apply.Result) *conditions.Problem {
 	switch r.Outcome {
 	case apply.Foreign:

@@ -23,8 +23,9 @@ import (
 	"skiff/internal/kube"
 )
 
-// cannedServer answers what this controller asks, with as little work as possible, so that what a benchmark measures is nearly all the
-// controller's: HTTP/1.1 without a library, answers made by cutting bytes. It echoes each write as a watch event, as a real one does.
+// cannedServer answers what this controller asks, with as little work as possible, so that what a benchmark measures
+// is nearly all the controller's: HTTP/1.1 without a library, answers made by cutting bytes. It echoes each write as a
+// watch event, as a real one does.
 type cannedServer struct {
 	mu         sync.Mutex // guards all below
 	rv         int
@@ -150,8 +151,8 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// benchmark runs the controller on a canned server. After one WebServer to warm up it calls step as often as b wants; reconciled gets
-// a value at the end of each reconcile, and is to be emptied.
+// benchmark runs the controller on a canned server. After one WebServer to warm up it calls step as often as b wants;
+// reconciled gets a value at the end of each reconcile, and is to be emptied.
 func benchmark(b *testing.B, step func(s *cannedServer, n int, reconciled <-chan struct{})) {
 	s := &cannedServer{rv: 1, watches: map[string]net.Conn{}, settled: make(chan string, 1)}
 	client, err := kube.New(kube.Config{Server: "http://bench", DialContext: s.dial})
@@ -211,8 +212,8 @@ func benchmark(b *testing.B, step func(s *cannedServer, n int, reconciled <-chan
 	client.Close()
 }
 
-// BenchmarkWebServer is all that one new WebServer costs, from its watch event to the last of its requests: its reconciles, those of
-// the events of its children and of its status, the Event, and a log at its usual level.
+// BenchmarkWebServer is all that one new WebServer costs, from its watch event to the last of its requests: its
+// reconciles, those of the events of its children and of its status, the Event, and a log at its usual level.
 func BenchmarkWebServer(b *testing.B) {
 	benchmark(b, func(s *cannedServer, n int, _ <-chan struct{}) {
 		s.create("web-" + strconv.Itoa(n))
@@ -220,7 +221,8 @@ func BenchmarkWebServer(b *testing.B) {
 	})
 }
 
-// BenchmarkNothingToDo is a reconcile that finds all as it should be, from the watch event of a Deployment on. Most are.
+// BenchmarkNothingToDo is a reconcile that finds all as it should be, from the watch event of a Deployment on. Most
+// are.
 func BenchmarkNothingToDo(b *testing.B) {
 	benchmark(b, func(s *cannedServer, _ int, reconciled <-chan struct{}) {
 		select {

@@ -14,9 +14,9 @@ import (
 const (
 	// container is the name under which a template overlay finds the web server's container.
 	container = "webserver"
-	// portName names the port of the container and of the Service. A named target port lets pods of the old and the new
-	// port serve side by side during a roll; and by the name of the Service's port the API server finds the node port
-	// that it has to keep when the port changes.
+	// portName names the port of the container and of the Service. A named target port lets pods of the old and the
+	// new port serve side by side during a roll; and by the name of the Service's port the API server finds the node
+	// port that it has to keep when the port changes.
 	portName    = "http"
 	defaultPort = 80
 )
@@ -31,8 +31,8 @@ const (
 	loadBalancerType = "LoadBalancer"
 )
 
-// desired returns what should exist for a WebServer. It is a pure function of the spec and identity of ws, and, for the
-// birth of the Service alone, of the node port in its status. An error names the field of the spec that is wrong.
+// desired returns what should exist for a WebServer. It is a pure function of the spec and identity of ws, and, for
+// the birth of the Service alone, of the node port in its status. An error names the field of the spec that is wrong.
 func desired(ws *WebServer) ([]apply.Child, error) {
 	if err := validate(ws); err != nil {
 		return nil, err

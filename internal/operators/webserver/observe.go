@@ -69,7 +69,8 @@ type rollout struct {
 	message string
 }
 
-// rolloutOf reads a Deployment's status as `kubectl rollout status` does: a status of an older generation says nothing.
+// rolloutOf reads a Deployment's status as `kubectl rollout status` does: a status of an older generation says
+// nothing.
 func rolloutOf(ws *WebServer, d *deployment) rollout {
 	if d == nil {
 		return rollout{reason: "DeploymentMissing", message: "there is no Deployment yet"}

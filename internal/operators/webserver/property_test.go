@@ -12,8 +12,8 @@ import (
 	"skiff/internal/patch"
 )
 
-// Whatever users, an autoscaler, nodes, networks and the process itself do: in the end the children are what is declared, what
-// others own in them is what they have made of it, and nobody else's object was touched.
+// Whatever users, an autoscaler, nodes, networks and the process itself do: in the end the children are what is
+// declared, what others own in them is what they have made of it, and nobody else's object was touched.
 //
 // Rules: CCH-11, MGR-15, WRT-04, WRT-13, WRT-14
 func TestRandomHistoriesEndAsDeclared(t *testing.T) {
@@ -147,7 +147,8 @@ func (h *history) scale(name, replicas, subresource string) {
 	}
 }
 
-// touch is what others do to a child in fields that are not ours: an autoscaler, `kubectl rollout restart`, an injector, a user.
+// touch is what others do to a child in fields that are not ours: an autoscaler, `kubectl rollout restart`, an
+// injector, a user.
 func (h *history) touch(name string) {
 	ws, d := h.webServer(name), h.API.Get(deployments, web(name))
 	uid, _ := at(d, "metadata", "uid").(string)

@@ -96,7 +96,8 @@ func TestSteadyStateSendsNothing(t *testing.T) {
 		w.Stop()
 		w.Start()
 		w.Pass(time.Minute)
-		// A server that does not store hostNetwork: false is asked once whether that is as it should be: get, migrate, apply.
+		// A server that does not store hostNetwork: false is asked once whether that is as it should be: get, migrate,
+		// apply.
 		if got := w.Requests(); len(got) > 3 || w.Count("POST") > 0 || w.Count("PATCH") > 0 {
 			w.Errorf("after a restart: %v", got)
 		}

@@ -239,7 +239,8 @@ func TestRefusedOverlayIsReportedAndNotSentAgainAndAgain(t *testing.T) {
 	})
 }
 
-// older is the CRD without its validation and without scale, which validates too: as a cluster has it that was set up with an older one.
+// older is the CRD without its validation and without scale, which validates too: as a cluster has it that was set up
+// with an older one.
 func older(definition []byte) []byte {
 	return validation.ReplaceAll(definition, nil)
 }
@@ -299,8 +300,8 @@ func TestMemoryGoesWithTheWebServer(t *testing.T) {
 	})
 }
 
-// After an outage the mirror of the children may be ahead of that of the WebServers. What went with its owner must not be
-// made again, only to be collected again.
+// After an outage the mirror of the children may be ahead of that of the WebServers. What went with its owner must not
+// be made again, only to be collected again.
 //
 // Rules: CCH-24
 func TestChildrenOfAWebServerThatIsGoneAreNotMadeAgain(t *testing.T) {

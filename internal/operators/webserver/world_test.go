@@ -13,7 +13,8 @@ import (
 	"skiff/internal/operatortest"
 )
 
-// world is the controller on an embedded API server, in virtual time. Nothing runs Deployments: rollOut plays that part.
+// world is the controller on an embedded API server, in virtual time. Nothing runs Deployments: rollOut plays that
+// part.
 type world struct{ *operatortest.World }
 
 var options = operatortest.Options{Resource: resource, Controller: "webserver",

@@ -68,12 +68,14 @@ func identify(owner Owner, body map[string]any) (kube.Key, map[string]any, error
 	case name == "":
 		return k, nil, errors.New("metadata.name is missing")
 	case owner.Namespace != "" && namespace != owner.Namespace:
-		return k, nil, fmt.Errorf("%q is in namespace %q, its owner in %q: an owner is in the namespace of its children or in none",
-			name, namespace, owner.Namespace)
+		return k, nil, fmt.Errorf("%q is in namespace %q, its owner in %q: "+
+			"an owner is in the namespace of its children or in none", name, namespace, owner.Namespace)
 	case len(references) != 1 || !owner.isReference(references[0]):
-		return k, nil, fmt.Errorf("%q does not declare its owner, and that one only, in metadata.ownerReferences", name)
+		return k, nil, fmt.Errorf("%q does not declare its owner, and that one only, in metadata.ownerReferences",
+			name)
 	case labels[ManagedByLabel] != ManagedBy:
-		return k, nil, fmt.Errorf("%q does not declare the label %s, without which the cache does not see it", name, ManagedBySelector)
+		return k, nil, fmt.Errorf("%q does not declare the label %s, without which the cache does not see it", name,
+			ManagedBySelector)
 	}
 	return k, labels, nil
 }

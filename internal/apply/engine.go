@@ -53,8 +53,8 @@ const (
 )
 
 func (o Outcome) String() string {
-	return [...]string{"unchanged", "created", "applied", "adopted", "outdated", "foreign", "contested", "waiting", "overtaken",
-		"held", "node port taken", "exhausted", "deleted", "released", "replaced", "rolled", "failed"}[o]
+	return [...]string{"unchanged", "created", "applied", "adopted", "outdated", "foreign", "contested", "waiting",
+		"overtaken", "held", "node port taken", "exhausted", "deleted", "released", "replaced", "rolled", "failed"}[o]
 }
 
 // Result is what is known about a child after Apply.
@@ -91,7 +91,8 @@ func (r *Report) All() []Result {
 // inPlace says that all children are there and nothing is in the way of one.
 func (r *Report) inPlace() bool {
 	return !slices.ContainsFunc(r.Children, func(c Result) bool {
-		return c.Outcome != Unchanged && c.Outcome != Created && c.Outcome != Applied && c.Outcome != Adopted && c.Outcome != Outdated
+		return c.Outcome != Unchanged && c.Outcome != Created && c.Outcome != Applied && c.Outcome != Adopted &&
+			c.Outcome != Outdated
 	}) && r.Err == nil
 }
 

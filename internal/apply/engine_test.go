@@ -41,7 +41,8 @@ func on(t *testing.T, strategy Strategy, f func(b *bench)) {
 		}
 		b := &bench{TB: t, api: api, client: client}
 		b.create(configMapsV1, `{"metadata":{"name":"owner"}}`)
-		b.owner = Owner{Resource: configMapsV1, Namespace: "default", Name: "owner", UID: b.at(configMapsV1, "owner", "metadata", "uid").(string)}
+		b.owner = Owner{Resource: configMapsV1, Namespace: "default", Name: "owner",
+			UID: b.at(configMapsV1, "owner", "metadata", "uid").(string)}
 		ds := mirrorFor[deploymentView](client, deploymentsV1)
 		cs := mirrorFor[struct{}](client, configMapsV1)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -72,19 +73,22 @@ type deploymentSpec struct {
 }
 
 func mirrorFor[S any](client *kube.Client, r kube.Resource) *cache.Store[*Live[S]] {
-	return cache.New[*Live[S]](cache.Options{Resource: r, LabelSelector: ManagedBySelector, Client: client, Log: logr.Discard()})
+	return cache.New[*Live[S]](cache.Options{Resource: r, LabelSelector: ManagedBySelector, Client: client,
+		Log: logr.Discard()})
 }
 
 func (b *bench) create(r kube.Resource, text string) {
 	b.Helper()
-	if err := b.client.Create(context.Background(), r, "default", kube.Raw(text), nil, kube.WriteOptions{}); err != nil {
+	if err := b.client.Create(context.Background(), r, "default", kube.Raw(text), nil,
+		kube.WriteOptions{}); err != nil {
 		b.Fatal(err)
 	}
 }
 
 func (b *bench) patch(r kube.Resource, name, text string) {
 	b.Helper()
-	err := b.client.Patch(context.Background(), r, kube.Key{Namespace: "default", Name: name}, kube.MergePatch, kube.Raw(text), nil, kube.WriteOptions{})
+	err := b.client.Patch(context.Background(), r, kube.Key{Namespace: "default", Name: name}, kube.MergePatch,
+		kube.Raw(text), nil, kube.WriteOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -139,7 +143,8 @@ func TestAChildOnDeleteIsCreatedAndNeverChanged(t *testing.T) {
 		b.want("first", b.apply(b.deployment(1)), "created POST")
 		b.want("another state", b.apply(b.deployment(2)), "outdated")
 		b.want("replicas", fmt.Sprint(b.at(deploymentsV1, "web", "spec", "replicas")), "1")
-		if err := b.client.Delete(context.Background(), deploymentsV1, kube.Key{Namespace: "default", Name: "web"}, kube.DeleteOptions{}); err != nil {
+		if err := b.client.Delete(context.Background(), deploymentsV1, kube.Key{Namespace: "default", Name: "web"},
+			kube.DeleteOptions{}); err != nil {
 			b.Fatal(err)
 		}
 		synctest.Wait()
@@ -160,7 +165,8 @@ func TestASettledChildIsKeptWithoutItsBody(t *testing.T) {
 			t.Errorf("read %+v, %v, want one replica", read, err)
 		}
 		b.want("the same again", b.apply(b.deployment(1)), "unchanged")
-		b.want("another state, with one read that serves managedFields as well", b.apply(b.deployment(2)), "applied GET PATCH PATCH")
+		b.want("another state, with one read that serves managedFields as well", b.apply(b.deployment(2)),
+			"applied GET PATCH PATCH")
 		b.want("settled", b.apply(b.deployment(2)), "unchanged")
 		b.want("yet another state", b.apply(b.deployment(3)), "applied GET PATCH")
 		b.patch(deploymentsV1, "web", `{"spec":{"replicas":7}}`)
@@ -171,10 +177,12 @@ func TestASettledChildIsKeptWithoutItsBody(t *testing.T) {
 
 func TestAChildDeclaredTwiceOrOfAnUnknownKindIsRefused(t *testing.T) {
 	on(t, InPlace, func(b *bench) {
-		pod := Child{Body: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": b.deployment(1).Body["metadata"]}}
-		b.want("outcomes", b.apply(b.deployment(1), b.deployment(2), pod), "created failed declare a child of ConfigMap default/owner: "+
-			"Deployment default/web is declared twice failed declare a child of ConfigMap default/owner: "+
-			"Pod default/web is of a kind that the engine was not made for POST")
+		pod := Child{Body: map[string]any{"apiVersion": "v1", "kind": "Pod",
+			"metadata": b.deployment(1).Body["metadata"]}}
+		b.want("outcomes", b.apply(b.deployment(1), b.deployment(2), pod),
+			"created failed declare a child of ConfigMap default/owner: "+
+				"Deployment default/web is declared twice failed declare a child of ConfigMap default/owner: "+
+				"Pod default/web is of a kind that the engine was not made for POST")
 	})
 }
 

@@ -47,9 +47,11 @@ func (s *Statuses[O, T]) RemoveFinalizer(ctx context.Context, object T, name str
 // setFinalizers replaces the list. The uid keeps it from an object that was created in the place of this one.
 func (s *Statuses[O, T]) setFinalizers(ctx context.Context, object T, list []string) (T, error) {
 	m := object.ObjectMeta()
-	patch := map[string]any{"metadata": map[string]any{"uid": m.UID, "resourceVersion": m.ResourceVersion, "finalizers": list}}
+	patch := map[string]any{"metadata": map[string]any{"uid": m.UID, "resourceVersion": m.ResourceVersion,
+		"finalizers": list}}
 	answer := T(new(O))
-	err := s.client.Patch(ctx, s.resource, m.Key(), kube.MergePatch, patch, answer, kube.WriteOptions{FieldManager: Manager})
+	err := s.client.Patch(ctx, s.resource, m.Key(), kube.MergePatch, patch, answer,
+		kube.WriteOptions{FieldManager: Manager})
 	if err != nil {
 		return object, s.overtaken(ctx, m.Key(), err)
 	}

@@ -97,8 +97,8 @@ type Kind struct {
 // Of returns the kind of children that a mirror holds.
 func Of[S any](m *cache.Store[*Live[S]], strategy Strategy) Kind {
 	r := m.Resource()
-	return Kind{resource: r, apiVersion: r.APIVersion(), schema: patch.SchemaFor(r.APIVersion(), r.Kind), strategy: strategy,
-		mirror: mirrorOf[S]{m}}
+	return Kind{resource: r, apiVersion: r.APIVersion(), schema: patch.SchemaFor(r.APIVersion(), r.Kind),
+		strategy: strategy, mirror: mirrorOf[S]{m}}
 }
 
 // Reading has the engine keep what a struct declares of the body of a child, for Read; to must return a pointer to a

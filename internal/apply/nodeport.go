@@ -84,7 +84,8 @@ func (t *operation) allocatesNodePort() bool {
 		return false
 	}
 	spec, _ := t.want.birth()["spec"].(map[string]any)
-	if spec["type"] != "NodePort" && (spec["type"] != "LoadBalancer" || spec["allocateLoadBalancerNodePorts"] == false) {
+	if spec["type"] != "NodePort" &&
+		(spec["type"] != "LoadBalancer" || spec["allocateLoadBalancerNodePorts"] == false) {
 		return false
 	}
 	ports, _ := spec["ports"].([]any)

@@ -52,7 +52,8 @@ func (t *operation) prepare(ctx context.Context, live *Content) error {
 		return fmt.Errorf("read managedFields of %s: %w", t, err)
 	}
 	if len(ops) > 0 {
-		err := t.client.Patch(ctx, t.kind.resource, t.want.key, kube.JSONPatch, ops, nil, kube.WriteOptions{FieldManager: Manager})
+		err := t.client.Patch(ctx, t.kind.resource, t.want.key, kube.JSONPatch, ops, nil,
+			kube.WriteOptions{FieldManager: Manager})
 		if testFailed(err) {
 			return errChanged
 		}
@@ -111,10 +112,12 @@ func (t *operation) handOver(ctx context.Context, m *managed, fields []string) e
 	body := map[string]any{
 		"apiVersion": t.want.apiVersion,
 		"kind":       t.want.kind,
-		"metadata":   map[string]any{"name": t.want.key.Name, "namespace": t.want.key.Namespace, "uid": m.Metadata.UID},
-		"spec":       keep,
+		"metadata": map[string]any{"name": t.want.key.Name, "namespace": t.want.key.Namespace,
+			"uid": m.Metadata.UID},
+		"spec": keep,
 	}
-	return t.client.Patch(ctx, t.kind.resource, t.want.key, kube.ApplyPatch, body, nil, kube.WriteOptions{FieldManager: keeper})
+	return t.client.Patch(ctx, t.kind.resource, t.want.key, kube.ApplyPatch, body, nil,
+		kube.WriteOptions{FieldManager: keeper})
 }
 
 // without returns what is in list and not in other.

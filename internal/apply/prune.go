@@ -20,7 +20,8 @@ func (a *application) prune(ctx context.Context) []Result {
 		}
 		children, err := kind.mirror.owned(a.owner.Namespace, a.owner.UID)
 		if err != nil {
-			out = append(out, Result{Resource: kind.resource, Outcome: Failed, Err: fmt.Errorf("find children to delete: %w", err)})
+			out = append(out, Result{Resource: kind.resource, Outcome: Failed,
+				Err: fmt.Errorf("find children to delete: %w", err)})
 			continue
 		}
 		for _, live := range children {
@@ -66,7 +67,8 @@ func (t *operation) remove(ctx context.Context, live object) Result {
 	if err := t.mem.refusal.Standing(request); err != nil {
 		return Result{Live: live, Err: err}
 	}
-	err := t.client.Delete(ctx, t.kind.resource, t.want.key, kube.DeleteOptions{UID: c.UID, Propagation: kube.Background})
+	err := t.client.Delete(ctx, t.kind.resource, t.want.key,
+		kube.DeleteOptions{UID: c.UID, Propagation: kube.Background})
 	switch {
 	case err == nil:
 		*t.mem = memory{deleted: c.UID}
@@ -101,8 +103,8 @@ func (t *operation) release(ctx context.Context) Result {
 	}
 	// The version protects references that somebody else adds meanwhile, the uid another object of that name.
 	err = t.client.Patch(ctx, t.kind.resource, t.want.key, kube.MergePatch, map[string]any{"metadata": map[string]any{
-		"uid": c.UID, "resourceVersion": c.ResourceVersion, "ownerReferences": referencesBut(&c.Meta, t.owner.UID)}}, nil,
-		kube.WriteOptions{FieldManager: Manager})
+		"uid": c.UID, "resourceVersion": c.ResourceVersion, "ownerReferences": referencesBut(&c.Meta, t.owner.UID)}},
+		nil, kube.WriteOptions{FieldManager: Manager})
 	switch {
 	case err == nil:
 		t.forget()

@@ -12,7 +12,8 @@ import (
 	"skiff/internal/patch"
 )
 
-var owner = Owner{Resource: kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "webservers", Kind: "WebServer"},
+var owner = Owner{Resource: kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "webservers",
+	Kind: "WebServer"},
 	Namespace: "default", Name: "web", UID: "u1"}
 
 // deploymentBody is a desired Deployment; edit changes its spec.
@@ -27,7 +28,8 @@ func deploymentBody(o Owner, edit func(spec map[string]any)) map[string]any {
 		edit(spec)
 	}
 	return map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec,
-		"metadata": map[string]any{"name": "web", "namespace": "default", "labels": map[string]any{ManagedByLabel: ManagedBy},
+		"metadata": map[string]any{"name": "web", "namespace": "default",
+			"labels":          map[string]any{ManagedByLabel: ManagedBy},
 			"ownerReferences": []any{o.Reference()}}}
 }
 
@@ -66,7 +68,9 @@ func TestChildThatWouldNotBeOursIsRefusedBeforeItIsSent(t *testing.T) {
 		"does not declare its owner": meta(func(m map[string]any) {
 			m["ownerReferences"] = []any{Owner{Resource: owner.Resource, Name: "web", UID: "u2"}.Reference()}
 		}),
-		"and that one only":      meta(func(m map[string]any) { m["ownerReferences"] = []any{owner.Reference(), owner.Reference()} }),
+		"and that one only": meta(func(m map[string]any) {
+			m["ownerReferences"] = []any{owner.Reference(), owner.Reference()}
+		}),
 		"declare the label app.": meta(func(m map[string]any) { m["labels"] = map[string]any{"a": "b"} }),
 	} {
 		if _, err := declare(owner, Child{Body: body}); err == nil || !strings.Contains(err.Error(), text) {
@@ -176,7 +180,8 @@ func TestFingerprintSeesWhatIsComparedAndNothingElse(t *testing.T) {
 		l.Annotations = kube.Labels{{Key: "deployment.kubernetes.io/revision", Value: "2"}}
 	}
 	if of(others) != plain {
-		t.Error("labels and annotations of others count, and where the server drops what we declare each of their changes would be an apply")
+		t.Error("labels and annotations of others count, and where the server drops what we declare each of their " +
+			"changes would be an apply")
 	}
 }
 

@@ -134,7 +134,8 @@ type replacement struct {
 }
 
 func (a *application) replacement(k *Kind) *replacement {
-	return &replacement{application: a, replacing: k.replacing, resource: k.resource, mem: a.mem.replacedBy(k.resource)}
+	return &replacement{application: a, replacing: k.replacing, resource: k.resource,
+		mem: a.mem.replacedBy(k.resource)}
 }
 
 // replace takes the next steps towards the declared children of all kinds that are replaced. at says where in the
@@ -216,7 +217,8 @@ func (r *replacement) result(s *slot) Result {
 	now := time.Now()
 	available, missing := s.available(now)
 	out := Result{Resource: r.resource, Key: s.key, Outcome: s.outcome, Live: s.live, Message: s.message, Err: s.err,
-		Wait: Earlier(s.wait, missing), Declared: s.revision, Revision: s.made, Deleting: s.deleting, Settling: missing > 0}
+		Wait: Earlier(s.wait, missing), Declared: s.revision, Revision: s.made, Deleting: s.deleting,
+		Settling: missing > 0}
 	if s.err != nil {
 		out.Outcome = Failed
 	}

@@ -103,7 +103,8 @@ func (r *replacement) created(ctx context.Context, s *slot, c creation) error {
 	m := r.mem.child(s.key)
 	switch {
 	case c.wait > 0:
-		s.outcome, s.message = Contested, fmt.Sprintf("%s %s: something else keeps deleting it", r.resource.Kind, s.key)
+		s.outcome = Contested
+		s.message = fmt.Sprintf("%s %s: something else keeps deleting it", r.resource.Kind, s.key)
 		s.again(c.wait)
 		return nil
 	case c.err == nil:

@@ -201,7 +201,8 @@ func (r *replacement) ours(live kube.Object) bool {
 func (r *replacement) describe(live kube.Object) string {
 	m := live.ObjectMeta()
 	if o, ok := m.Controller(); ok {
-		return fmt.Sprintf("%s %s exists and belongs to %s %s (uid %s)", r.resource.Kind, m.Key(), o.Kind, o.Name, o.UID)
+		return fmt.Sprintf("%s %s exists and belongs to %s %s (uid %s)", r.resource.Kind, m.Key(), o.Kind, o.Name,
+			o.UID)
 	}
 	return fmt.Sprintf("%s %s exists and is not managed by skiff", r.resource.Kind, m.Key())
 }

@@ -34,7 +34,8 @@ func NewStatuses[O any, T interface {
 	*O
 	kube.Object
 }](client *kube.Client, m *cache.Store[T]) *Statuses[O, T] {
-	return &Statuses[O, T]{client: client, resource: m.Resource(), mirror: m, answers: map[kube.Key]written{}, gone: map[kube.Key]string{}}
+	return &Statuses[O, T]{client: client, resource: m.Resource(), mirror: m, answers: map[kube.Key]written{},
+		gone: map[kube.Key]string{}}
 }
 
 // Get returns the newest known copy of an object: the answer to our last write as long as the cache is behind it, else

@@ -21,7 +21,8 @@ func (t *operation) create(ctx context.Context) Result {
 	again := t.mem.known()
 	if again {
 		if pause := t.mem.contest.pause(t.want.hash); pause > 0 {
-			return Result{Outcome: Contested, Wait: pause, Message: fmt.Sprintf("%s: something else keeps deleting it", t)}
+			return Result{Outcome: Contested, Wait: pause,
+				Message: fmt.Sprintf("%s: something else keeps deleting it", t)}
 		}
 		switch gone, err := t.ownerGone(ctx); {
 		case err != nil:
@@ -114,7 +115,8 @@ func (t *operation) unchanged(live object) Result {
 }
 
 func (t *operation) goneWithOwner() Result {
-	return Result{Outcome: Overtaken, Wait: whileDeleting, Message: fmt.Sprintf("%s was deleted together with its owner", t)}
+	return Result{Outcome: Overtaken, Wait: whileDeleting,
+		Message: fmt.Sprintf("%s was deleted together with its owner", t)}
 }
 
 // createdBefore goes on with the object that was in the way of a POST, if there is one.

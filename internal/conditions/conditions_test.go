@@ -20,9 +20,11 @@ var (
 
 // Rules: MGR-13
 func TestTransitionTimeMovesOnlyWithTheStatus(t *testing.T) {
-	old := []Condition{{Type: Ready, Status: False, ObservedGeneration: 1, LastTransitionTime: noon, Reason: "RollingOut", Message: "1 of 3"}}
+	old := []Condition{{Type: Ready, Status: False, ObservedGeneration: 1, LastTransitionTime: noon,
+		Reason: "RollingOut", Message: "1 of 3"}}
 	same := Update(old, []Condition{{Type: Ready, Status: False, Reason: "Invalid", Message: "2 of 3"}}, 2, later)
-	if got := same[0]; !got.LastTransitionTime.Equal(noon) || got.ObservedGeneration != 2 || got.Reason != "Invalid" || got.Message != "2 of 3" {
+	if got := same[0]; !got.LastTransitionTime.Equal(noon) || got.ObservedGeneration != 2 || got.Reason != "Invalid" ||
+		got.Message != "2 of 3" {
 		t.Errorf("same status: got %+v, want everything new but the time", got)
 	}
 	turned := Update(same, []Condition{{Type: Ready, Status: True, Reason: "Complete"}}, 2, later)
@@ -35,7 +37,8 @@ func TestTransitionTimeMovesOnlyWithTheStatus(t *testing.T) {
 }
 
 func TestUpdateKeepsOneConditionPerTypeAndThoseOfOthers(t *testing.T) {
-	old := []Condition{{Type: "Paused", Status: True, LastTransitionTime: noon}, {Type: Ready, Status: True, LastTransitionTime: noon}}
+	old := []Condition{{Type: "Paused", Status: True, LastTransitionTime: noon},
+		{Type: Ready, Status: True, LastTransitionTime: noon}}
 	got := Update(old, []Condition{{Type: Ready, Status: True}, {Type: Degraded, Status: False}}, 1, later)
 	var types []string
 	for _, c := range got {
@@ -49,7 +52,8 @@ func TestUpdateKeepsOneConditionPerTypeAndThoseOfOthers(t *testing.T) {
 // Rules: WRT-33
 func TestTimesSurviveTheWireUnchanged(t *testing.T) {
 	zone := time.FixedZone("somewhere", 3600)
-	in := Update(nil, []Condition{{Type: Ready, Status: True, Reason: "Complete"}}, 1, noon.Add(123456789*time.Nanosecond).In(zone))
+	in := Update(nil, []Condition{{Type: Ready, Status: True, Reason: "Complete"}}, 1,
+		noon.Add(123456789*time.Nanosecond).In(zone))
 	text, err := json.Marshal(in)
 	if err != nil {
 		t.Fatal(err)
@@ -73,13 +77,15 @@ func TestTimesSurviveTheWireUnchanged(t *testing.T) {
 func TestLongMessageKeepsItsBeginningAndItsEnd(t *testing.T) {
 	message := "cannot apply: " + strings.Repeat("ä", 5000) + "; correct the spec"
 	got := Update(nil, []Condition{{Type: Stalled, Status: True, Message: message}}, 1, noon)[0].Message
-	if len(got) > maxMessage || !utf8.ValidString(got) || !strings.HasPrefix(got, "cannot apply: ") || !strings.HasSuffix(got, "; correct the spec") {
+	if len(got) > maxMessage || !utf8.ValidString(got) || !strings.HasPrefix(got, "cannot apply: ") ||
+		!strings.HasSuffix(got, "; correct the spec") {
 		t.Errorf("got %d bytes, valid %t: %.40s ... %s", len(got), utf8.ValidString(got), got, got[len(got)-30:])
 	}
 }
 
 func TestAProblemShowsInTheConditionsThatItIsAbout(t *testing.T) {
-	refused, away := &kube.Status{Code: 422, Message: "spec.x: no"}, &kube.NoAnswerError{Err: errors.New("10.0.0.1:54321: reset")}
+	refused, away := &kube.Status{Code: 422, Message: "spec.x: no"},
+		&kube.NoAnswerError{Err: errors.New("10.0.0.1:54321: reset")}
 	forbidden := func(text string) *kube.Status { return &kube.Status{Code: 403, Reason: "Forbidden", Message: text} }
 	quota := forbidden(`pods "a" is forbidden: exceeded quota: q`)
 	security := forbidden(`pods "a" is forbidden: violates PodSecurity "x"`)
@@ -92,21 +98,26 @@ func TestAProblemShowsInTheConditionsThatItIsAbout(t *testing.T) {
 	}{
 		{nil, "True/Complete", "False/Complete", none, none, "all there"},
 		{&Problem{Reason: "Waiting", Message: "m", Passing: true}, "False/Waiting", "False/Complete", none, none, "m"},
-		{Failed("Pod", refused, "unused", false), "False/PodRefused", "False/PodRefused", "True/PodRefused", "True/PodRefused",
+		{Failed("Pod", refused, "unused", false), "False/PodRefused", "False/PodRefused", "True/PodRefused",
+			"True/PodRefused",
 			"spec.x: no; correct the spec"},
 		{Failed("Pod", away, "skiff tries again", false), "False/PodFailed", "False/Complete", "True/PodFailed", none,
 			"the API server cannot be reached; skiff tries again"},
-		{Failed("Pod", quota, "skiff tries again", false), "False/PodRefused", "False/Complete", "True/PodRefused", none,
+		{Failed("Pod", quota, "skiff tries again", false), "False/PodRefused", "False/Complete", "True/PodRefused",
+			none,
 			`pods "a" is forbidden: exceeded quota: q; raise the quota or ask for less, skiff tries again`},
-		{Failed("Pod", security, "skiff tries again", false), "False/PodRefused", "False/Complete", "True/PodRefused", none,
+		{Failed("Pod", security, "skiff tries again", false), "False/PodRefused", "False/Complete", "True/PodRefused",
+			none,
 			`pods "a" is forbidden: violates PodSecurity "x"; set securityContext under spec.template.spec, skiff tries again`},
 		{Failed("Pod", right, "skiff tries again", false), "False/PodFailed", "False/Complete", "True/PodFailed", none,
 			`pods is forbidden: User "u" cannot create resource "pods"; skiff tries again`},
-		{Failed("Pod", errors.New("local"), "skiff tries again", true), "False/PodFailed", "False/PodFailed", "True/PodFailed", "True/PodFailed",
+		{Failed("Pod", errors.New("local"), "skiff tries again", true), "False/PodFailed", "False/PodFailed",
+			"True/PodFailed", "True/PodFailed",
 			"local; skiff tries again"},
 	} {
 		s := NewSet(nil)
-		s.Ready, s.Progressing = New(Ready, true, "Complete", "all there"), New(Progressing, false, "Complete", "all there")
+		s.Ready, s.Progressing = New(Ready, true, "Complete", "all there"),
+			New(Progressing, false, "Complete", "all there")
 		s.Report(test.problem)
 		var got []string
 		for _, c := range s.After(nil, 7, noon) {
@@ -115,7 +126,8 @@ func TestAProblemShowsInTheConditionsThatItIsAbout(t *testing.T) {
 				t.Errorf("%s is of generation %d, want 7", c.Type, c.ObservedGeneration)
 			}
 		}
-		if want := []string{test.ready, test.progressing, test.degraded, test.stalled, "False/NotAnnotated"}; !reflect.DeepEqual(got, want) {
+		if want := []string{test.ready, test.progressing, test.degraded, test.stalled,
+			"False/NotAnnotated"}; !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v: got %v, want %v", test.problem, got, want)
 		}
 		if s.Ready.Message != test.message {
@@ -126,7 +138,8 @@ func TestAProblemShowsInTheConditionsThatItIsAbout(t *testing.T) {
 
 func TestNewsAreToldOnce(t *testing.T) {
 	list := func(ready, degraded, paused bool, reason string) []Condition {
-		return []Condition{New(Ready, ready, reason, "m"), New(Degraded, degraded, reason, "m"), New(Paused, paused, "r", "m")}
+		return []Condition{New(Ready, ready, reason, "m"), New(Degraded, degraded, reason, "m"),
+			New(Paused, paused, "r", "m")}
 	}
 	for _, test := range []struct {
 		before, after []Condition
@@ -155,8 +168,9 @@ func TestNewsAreToldOnce(t *testing.T) {
 }
 
 func TestPausedTakesEveryBooleanAndReportsAnythingElse(t *testing.T) {
-	for value, want := range map[string]string{"true": "True/Annotated", "True": "True/Annotated", "1": "True/Annotated",
-		"false": "False/NotAnnotated", "0": "False/NotAnnotated", "yes": "Unknown/NotABoolean", "": "Unknown/NotABoolean"} {
+	for value, want := range map[string]string{"true": "True/Annotated", "True": "True/Annotated",
+		"1": "True/Annotated", "false": "False/NotAnnotated", "0": "False/NotAnnotated", "yes": "Unknown/NotABoolean",
+		"": "Unknown/NotABoolean"} {
 		annotations := kube.Labels{{Key: PausedAnnotation, Value: value}}
 		c := PausedFor(annotations)
 		if got := string(c.Status) + "/" + c.Reason; got != want || IsPaused(annotations) != (c.Status == True) {

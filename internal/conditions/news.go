@@ -22,7 +22,8 @@ func NewsOf(before, after []Condition) []News {
 		news = append(news, News{Reason: Ready, Note: c.Message})
 	}
 	if _, _, ok := turned(Paused, True); ok {
-		news = append(news, News{Reason: Paused, Note: "nothing is changed until the annotation " + PausedAnnotation + " is removed"})
+		news = append(news, News{Reason: Paused,
+			Note: "nothing is changed until the annotation " + PausedAnnotation + " is removed"})
 	}
 	if c, _, ok := turned(Paused, Unknown); ok {
 		news = append(news, News{Warning: true, Reason: c.Reason, Note: c.Message})

@@ -41,9 +41,12 @@ func IsPaused(annotations kube.Labels) bool {
 func PausedFor(annotations kube.Labels) Condition {
 	switch paused, err := Flag(annotations, PausedAnnotation); {
 	case err != nil:
-		return Condition{Type: Paused, Status: Unknown, Reason: NotABoolean, Message: err.Error() + "; until then changes are made"}
+		return Condition{Type: Paused, Status: Unknown, Reason: NotABoolean,
+			Message: err.Error() + "; until then changes are made"}
 	case paused:
-		return New(Paused, true, "Annotated", "nothing is changed; remove the annotation "+PausedAnnotation+" to go on")
+		return New(Paused, true, "Annotated",
+			"nothing is changed; remove the annotation "+PausedAnnotation+" to go on")
 	}
-	return New(Paused, false, "NotAnnotated", "set the annotation "+PausedAnnotation+": \"true\" to keep skiff from changing anything")
+	return New(Paused, false, "NotAnnotated",
+		"set the annotation "+PausedAnnotation+": \"true\" to keep skiff from changing anything")
 }

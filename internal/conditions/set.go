@@ -41,13 +41,14 @@ func Failed(kind string, err error, step string, stalled bool) *Problem {
 		return &Problem{Reason: kind + "Refused", Message: kube.Explain(err) + "; correct the spec", Stalled: true}
 	}
 	if remedy := admission(err); remedy != "" {
-		return &Problem{Reason: kind + "Refused", Message: kube.Explain(err) + "; " + remedy + ", " + step, Stalled: stalled}
+		return &Problem{Reason: kind + "Refused", Message: kube.Explain(err) + "; " + remedy + ", " + step,
+			Stalled: stalled}
 	}
 	return &Problem{Reason: kind + "Failed", Message: kube.Explain(err) + "; " + step, Stalled: stalled}
 }
 
-// admission returns what to do about a 403 that is about what was sent and not about a right of skiff; "" for any other
-// error.
+// admission returns what to do about a 403 that is about what was sent and not about a right of skiff; "" for any
+// other error.
 func admission(err error) string {
 	text := kube.Explain(err)
 	switch {

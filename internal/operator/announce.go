@@ -24,7 +24,8 @@ const action = "Reconcile"
 
 // event records an Event about the custom resource, and about a child unless that is nil.
 func (a announcer) event(t events.Type, reason, note string, about *apply.Result) {
-	e := events.Event{Regarding: events.ObjectOf(a.resource, a.cr), Type: t, Reason: reason, Action: action, Note: note}
+	e := events.Event{Regarding: events.ObjectOf(a.resource, a.cr), Type: t, Reason: reason, Action: action,
+		Note: note}
 	switch {
 	case about == nil:
 	case about.Live != nil:
@@ -59,7 +60,8 @@ func (a announcer) actions(ctx context.Context, all []apply.Result) {
 		var last *apply.Result
 		for i := range all {
 			if r := &all[i]; r.Outcome == v.outcome && !replaced(r) {
-				log.Info(r.Outcome.String(), "child", r.Resource.Kind+" "+r.Key.String(), "differences", apply.List(r.Differences))
+				log.Info(r.Outcome.String(), "child", r.Resource.Kind+" "+r.Key.String(),
+					"differences", apply.List(r.Differences))
 				what, last = append(what, describe(r)), r
 			}
 		}
@@ -106,7 +108,8 @@ func (a announcer) replacements(ctx context.Context, all []apply.Result) {
 				created, last = append(created, name), r
 			}
 			past := strings.TrimSpace(v.past)
-			log.Info(past, kind, name, "reason", v.reason+r.Resource.Kind, "note", note, "uid", r.Live.ObjectMeta().UID)
+			log.Info(past, kind, name, "reason", v.reason+r.Resource.Kind, "note", note,
+				"uid", r.Live.ObjectMeta().UID)
 			switch r.Outcome {
 			case apply.Created:
 			case apply.Replaced:
@@ -123,7 +126,8 @@ func (a announcer) replacements(ctx context.Context, all []apply.Result) {
 	if len(created) > 1 {
 		what += "s"
 	}
-	a.event(events.Normal, "Create"+last.Resource.Kind, "created "+what+" "+strings.Join(created, ", ")+": of revision "+last.Declared, last)
+	note := "created " + what + " " + strings.Join(created, ", ") + ": of revision " + last.Declared
+	a.event(events.Normal, "Create"+last.Resource.Kind, note, last)
 }
 
 // describe says which child something was done to, and why.

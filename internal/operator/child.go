@@ -75,7 +75,8 @@ func Overlay(schema *patch.Node, template map[string]any, raw kube.Raw) (map[str
 	changed := labelsOf(overlay)
 	for _, key := range slices.Sorted(maps.Keys(owned)) {
 		if v, ok := changed[key]; ok && v != owned[key] {
-			return nil, fmt.Errorf("spec.template.metadata.labels: %s is skiff's own label, by which pods are found; remove it", key)
+			return nil, fmt.Errorf("spec.template.metadata.labels: %s is skiff's own label, by which pods are "+
+				"found; remove it", key)
 		}
 	}
 	merged, err := patch.StrategicMerge(schema, template, overlay)
@@ -87,7 +88,8 @@ func Overlay(schema *patch.Node, template map[string]any, raw kube.Raw) (map[str
 	}
 	for _, key := range slices.Sorted(maps.Keys(owned)) {
 		if labelsOf(merged)[key] != owned[key] { // metadata: null, or a directive
-			return nil, fmt.Errorf("spec.template.metadata: must not remove the label %s, by which pods are found", key)
+			return nil, fmt.Errorf("spec.template.metadata: must not remove the label %s, by which pods are found",
+				key)
 		}
 	}
 	return merged, nil
@@ -147,6 +149,7 @@ func CheckName(name, suffix, child string) error {
 	if len(name) <= longest && namePattern.MatchString(name) {
 		return nil
 	}
-	return fmt.Errorf("metadata.name: must be a DNS label that begins with a letter, of at most %d characters, because %s is named NAME%s",
+	return fmt.Errorf("metadata.name: must be a DNS label that begins with a letter, of at most %d characters, "+
+		"because %s is named NAME%s",
 		longest, child, strings.TrimSpace(suffix))
 }

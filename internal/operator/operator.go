@@ -198,7 +198,8 @@ func (r *reconciler[Spec, Status, P]) ownerOf(cr *Object[Spec, Status]) apply.Ow
 
 // converge makes the children as they are declared. Those of a paused custom resource it only compares. It returns the
 // custom resource as it is then.
-func (r *reconciler[Spec, Status, P]) converge(ctx context.Context, cr *Object[Spec, Status], f *findings) *Object[Spec, Status] {
+func (r *reconciler[Spec, Status, P]) converge(ctx context.Context, cr *Object[Spec, Status],
+	f *findings) *Object[Spec, Status] {
 	owner := r.ownerOf(cr)
 	want, err := r.Desired(cr)
 	reason, next := "InvalidSpec", "; correct the spec"
@@ -265,7 +266,8 @@ func (r *reconciler[Spec, Status, P]) teardown(ctx context.Context, cr *Object[S
 }
 
 // report writes the status that follows from what was found, and tells what it says that the one before did not.
-func (r *reconciler[Spec, Status, P]) report(ctx context.Context, cr *Object[Spec, Status], f *findings, tell announcer) {
+func (r *reconciler[Spec, Status, P]) report(ctx context.Context, cr *Object[Spec, Status], f *findings,
+	tell announcer) {
 	before := P(&cr.Status).common()
 	after, set := r.Observe(cr, f.seen)
 	f.wait = apply.Earlier(f.wait, set.Recheck)

@@ -92,7 +92,8 @@ func desiredPage(p *Page) ([]apply.Child, error) {
 		return children, nil
 	}
 	service := operator.Body(owner, services, "page", p.Name)
-	service["spec"] = map[string]any{"selector": selector, "ports": []any{map[string]any{"port": int64(80), "protocol": "TCP"}}}
+	service["spec"] = map[string]any{"selector": selector, "ports": []any{map[string]any{"port": int64(80),
+		"protocol": "TCP"}}}
 	return append(children, apply.Child{Body: service}), nil
 }
 

@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"skiff/internal/apply"
@@ -90,13 +89,14 @@ func problemOf(kind string, r *apply.Result) *conditions.Problem {
 		return &conditions.Problem{Reason: "Contested",
 			Message: r.Message + "; find out what does, skiff tries again within a minute"}
 	case apply.Waiting:
-		return &conditions.Problem{Reason: "Waiting", Message: r.Message + "; skiff looks again every few seconds", Passing: true}
+		return &conditions.Problem{Reason: "Waiting", Message: r.Message + "; skiff looks again every few seconds",
+			Passing: true}
 	case apply.PortTaken:
 		return &conditions.Problem{Reason: "NodePortRefused",
 			Message: "no node port: " + r.Message + "; free it, skiff looks again every minute"}
 	case apply.Exhausted:
-		return &conditions.Problem{Reason: "NoNodePort", Message: fmt.Sprintf("the cluster has no free node port: %s; "+
-			"delete a Service that has one, skiff tries again every minute", r.Message)}
+		return &conditions.Problem{Reason: "NoNodePort", Message: "the cluster has no free node port: " + r.Message +
+			"; delete a Service that has one, skiff tries again every minute"}
 	}
 	return nil
 }
@@ -105,7 +105,8 @@ func problemOf(kind string, r *apply.Result) *conditions.Problem {
 const nodePortChanged = "NodePortChanged"
 
 // judge completes the conditions that follow from the children with what was in the way.
-func (f *findings) judge(set *conditions.Set, before []conditions.Condition, generation int64, paused conditions.Condition) {
+func (f *findings) judge(set *conditions.Set, before []conditions.Condition, generation int64,
+	paused conditions.Condition) {
 	set.Paused = paused
 	switch was, _ := conditions.Get(before, conditions.Degraded); {
 	case set.Degraded.Status == conditions.True:

@@ -12,9 +12,11 @@ import (
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // judged returns the conditions that f makes of children that are all well, or missing, in short.
-func judged(f *findings, well bool, before []conditions.Condition, generation int64) ([]conditions.Condition, map[string]string) {
+func judged(f *findings, well bool, before []conditions.Condition, generation int64) ([]conditions.Condition,
+	map[string]string) {
 	set := conditions.NewSet(nil)
-	set.Ready, set.Progressing = conditions.New(conditions.Ready, well, "Children", "m"), conditions.New(conditions.Progressing, !well, "Children", "m")
+	set.Ready, set.Progressing = conditions.New(conditions.Ready, well, "Children", "m"),
+		conditions.New(conditions.Progressing, !well, "Children", "m")
 	f.judge(&set, before, generation, conditions.PausedFor(nil))
 	all := set.After(before, generation, noon)
 	short := map[string]string{}
@@ -36,18 +38,24 @@ func TestWhatIsInTheWayShowsInTheConditions(t *testing.T) {
 		ready, progressing, degraded, stalled string
 	}{
 		{"nothing", findings{seen: there}, true, "True/Children", "False/Children", none, none},
-		{"the name of a later child is taken", findings{seen: there, problem: taken}, true, "False/NameTaken", "False/Children", "True/NameTaken", none},
-		{"the name of the first child is taken", findings{seen: missing, problem: taken}, false, "False/NameTaken", "False/NameTaken", "True/NameTaken", none},
-		{"invalid spec", findings{problem: &conditions.Problem{Reason: "InvalidSpec", Message: "m", Stalled: true}}, false,
+		{"the name of a later child is taken", findings{seen: there, problem: taken}, true, "False/NameTaken",
+			"False/Children", "True/NameTaken", none},
+		{"the name of the first child is taken", findings{seen: missing, problem: taken}, false, "False/NameTaken",
+			"False/NameTaken", "True/NameTaken", none},
+		{"invalid spec", findings{problem: &conditions.Problem{Reason: "InvalidSpec", Message: "m", Stalled: true}},
+			false,
 			"False/InvalidSpec", "False/InvalidSpec", "True/InvalidSpec", "True/InvalidSpec"},
-		{"waiting for a deletion", findings{seen: missing, problem: &conditions.Problem{Reason: "Waiting", Message: "m", Passing: true}}, false,
+		{"waiting for a deletion", findings{seen: missing, problem: &conditions.Problem{Reason: "Waiting",
+			Message: "m", Passing: true}}, false,
 			"False/Waiting", "True/Waiting", none, none},
-		{"another node port", findings{seen: there, note: "m"}, true, "True/Children", "False/Children", "False/NodePortChanged", none},
+		{"another node port", findings{seen: there, note: "m"}, true, "True/Children", "False/Children",
+			"False/NodePortChanged", none},
 		{"paused", findings{seen: there, held: "differs"}, true, "False/Paused", "False/Paused", none, none},
 	} {
 		_, got := judged(&test.f, test.well, nil, 5)
 		want := map[string]string{conditions.Ready: test.ready, conditions.Progressing: test.progressing,
-			conditions.Degraded: test.degraded, conditions.Stalled: test.stalled, conditions.Paused: "False/NotAnnotated"}
+			conditions.Degraded: test.degraded, conditions.Stalled: test.stalled,
+			conditions.Paused: "False/NotAnnotated"}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %v, want %v", test.name, got, want)
 		}
@@ -58,7 +66,8 @@ func TestNodePortChangeIsNewsUntilTheSpecChanges(t *testing.T) {
 	there := Seen{{Live: &apply.Live[struct{}]{}}}
 	first, _ := judged(&findings{seen: there, note: "node port 1 became 2"}, true, nil, 5)
 	again, _ := judged(&findings{seen: there}, true, first, 5)
-	if c, _ := conditions.Get(again, conditions.Degraded); c.Reason != nodePortChanged || c.Message != "node port 1 became 2" {
+	if c, _ := conditions.Get(again, conditions.Degraded); c.Reason != nodePortChanged ||
+		c.Message != "node port 1 became 2" {
 		t.Errorf("in the next round: %+v", c)
 	}
 	if _, got := judged(&findings{seen: there}, true, again, 6); got[conditions.Degraded] != "False/AsExpected" {
@@ -68,13 +77,18 @@ func TestNodePortChangeIsNewsUntilTheSpecChanges(t *testing.T) {
 
 func TestMessagesOfProblemsEndWithTheNextStep(t *testing.T) {
 	for o, want := range map[apply.Outcome]*conditions.Problem{
-		apply.Foreign:   {Reason: "NameTaken", Message: "what happened; delete it or give the WebServer another name, skiff looks again every minute"},
-		apply.Contested: {Reason: "Contested", Message: "what happened; find out what does, skiff tries again within a minute"},
-		apply.Waiting:   {Reason: "Waiting", Message: "what happened; skiff looks again every few seconds", Passing: true},
-		apply.PortTaken: {Reason: "NodePortRefused", Message: "no node port: what happened; free it, skiff looks again every minute"},
+		apply.Foreign: {Reason: "NameTaken", Message: "what happened; delete it or give the WebServer another " +
+			"name, skiff looks again every minute"},
+		apply.Contested: {Reason: "Contested", Message: "what happened; find out what does, skiff tries again " +
+			"within a minute"},
+		apply.Waiting: {Reason: "Waiting", Message: "what happened; skiff looks again every few seconds",
+			Passing: true},
+		apply.PortTaken: {Reason: "NodePortRefused", Message: "no node port: what happened; free it, skiff looks " +
+			"again every minute"},
 		apply.Unchanged: nil, apply.Created: nil, apply.Applied: nil, apply.Overtaken: nil,
 	} {
-		if p := problemOf("WebServer", &apply.Result{Outcome: o, Message: "what happened"}); !reflect.DeepEqual(p, want) {
+		p := problemOf("WebServer", &apply.Result{Outcome: o, Message: "what happened"})
+		if !reflect.DeepEqual(p, want) {
 			t.Errorf("%v: got %+v, want %+v", o, p, want)
 		}
 	}

@@ -25,7 +25,8 @@ func configOf(rd *Redis) (config, error) {
 	for _, name := range slices.Sorted(maps.Keys(raw)) {
 		field := "spec.config." + name
 		if !directive.MatchString(name) {
-			return nil, fmt.Errorf("%s: is not the name of a directive, which has small letters, digits and dashes", field)
+			return nil, fmt.Errorf("%s: is not the name of a directive, which has small letters, digits and dashes",
+				field)
 		}
 		switch name {
 		case "port":

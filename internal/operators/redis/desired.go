@@ -51,7 +51,8 @@ func desired(rd *Redis) ([]apply.Child, error) {
 	owner := apply.OwnerOf(resource, rd)
 	port := map[string]any{"name": portName, "port": int64(rd.Spec.Port), "targetPort": portName, "protocol": "TCP"}
 	// Without a cluster IP the name of the Service resolves to the pods, and NAME-0.NAME to one of them.
-	spec := map[string]any{"clusterIP": "None", "selector": operator.SelectorLabels(app, rd.Name), "ports": []any{port}}
+	spec := map[string]any{"clusterIP": "None", "selector": operator.SelectorLabels(app, rd.Name),
+		"ports": []any{port}}
 	service := operator.Body(owner, services, app, rd.Name)
 	service["spec"] = spec
 	children := append(make([]apply.Child, 0, 1+*rd.Spec.Num), apply.Child{Body: service})

@@ -79,7 +79,8 @@ func checkGolden(t *testing.T, name string, rd *Redis) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs (go test -update rewrites it; another revision of the same spec rolls the pods of every user):"+
+		t.Errorf("%s differs (go test -update rewrites it; another revision of the same spec rolls the pods of "+
+			"every user):"+
 			"\n%s", file, got)
 	}
 }
@@ -143,7 +144,8 @@ func TestInvalidSpecNamesTheField(t *testing.T) {
 		`{"port":6379,"num":1,"template":{"metadata":{"labels":{"app.kubernetes.io/name":"x"}}}}`: "spec.template.metadata.labels",
 		`{"port":6379,"num":1,"template":{"metadata":{"labels":{"skiff.dev/revision":"x"}}}}`:     "spec.template.metadata.labels",
 	} {
-		if _, err := desired(redisOf(t, spec)); err == nil || !strings.HasPrefix(err.Error(), field+":") && err.Error() != field {
+		if _, err := desired(redisOf(t, spec)); err == nil || !strings.HasPrefix(err.Error(), field+":") &&
+			err.Error() != field {
 			t.Errorf("%s: got error %v, want one about %s", spec, err, field)
 		}
 	}

@@ -59,7 +59,8 @@ func (n *node) move(ctx context.Context, p *pod, o map[string]any) {
 	switch {
 	case p.Deleting():
 		if n.After(p.UID, "deleting", stopDelay) {
-			n.Check(n.Client.Delete(ctx, pods, p.Key(), kube.DeleteOptions{UID: p.UID, GracePeriodSeconds: new(int64)}))
+			n.Check(n.Client.Delete(ctx, pods, p.Key(), kube.DeleteOptions{UID: p.UID,
+				GracePeriodSeconds: new(int64)}))
 		}
 	case p.Status.Phase == "Failed" || p.Status.Phase == "Succeeded":
 	case spec["nodeSelector"] != nil:

@@ -90,7 +90,8 @@ type standing struct {
 // standingOf compares the pods with what is declared.
 func standingOf(rd *Redis, declared, surplus []*apply.Result, s *Status, now time.Time) standing {
 	if rd.Deleting() {
-		return standing{reason: "Deleting", message: fmt.Sprintf("%d pods are left, they go one at a time", s.Replicas)}
+		return standing{reason: "Deleting",
+			message: fmt.Sprintf("%d pods are left, they go one at a time", s.Replicas)}
 	}
 	num := int32(len(declared))
 	look := fmt.Sprintf("; look at the pods with `kubectl describe pods -l %s`", s.Selector)
@@ -113,8 +114,8 @@ func standingOf(rd *Redis, declared, surplus []*apply.Result, s *Status, now tim
 		st.reason, st.message = "PodsMissing", fmt.Sprintf("%d of %d pods are there", existing, num)
 	case s.UpdatedReplicas+foreign < num:
 		st.reason = "RollingOut"
-		st.message = fmt.Sprintf("%d of %d pods are of revision %s; the others follow one at a time, the highest first",
-			s.UpdatedReplicas, num, declared[0].Declared)
+		st.message = fmt.Sprintf("%d of %d pods are of revision %s; "+
+			"the others follow one at a time, the highest first", s.UpdatedReplicas, num, declared[0].Declared)
 	case available+foreign < num:
 		st.reason, st.message = "PodsNotReady", fmt.Sprintf("%d of %d pods are available", available, num)+look
 	case foreign > 0:

@@ -20,7 +20,8 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func podsOf(num int, words string) operator.Seen {
 	var out operator.Seen
 	for i, word := range strings.Fields(words) {
-		r := apply.Result{Resource: pods, Declared: "n", Key: kube.Key{Namespace: "default", Name: podName("cache", i)}}
+		r := apply.Result{Resource: pods, Declared: "n", Key: kube.Key{Namespace: "default",
+			Name: podName("cache", i)}}
 		if i >= num {
 			r.Declared = ""
 		}
@@ -96,7 +97,8 @@ func TestFaultOfAPod(t *testing.T) {
 		p := decodeAs[pod](t, `{"metadata":{"creationTimestamp":"2026-11-20T12:00:00Z"},"status":`+test.status+`}`)
 		reason, message, wait := faultOf(p, noon)
 		if reason != test.reason || message != test.message || wait != test.wait {
-			t.Errorf("%s: got %q %q %v, want %q %q %v", test.name, reason, message, wait, test.reason, test.message, test.wait)
+			t.Errorf("%s: got %q %q %v, want %q %q %v", test.name, reason, message, wait, test.reason, test.message,
+				test.wait)
 		}
 	}
 	old := decodeAs[pod](t, `{"metadata":{"creationTimestamp":"2026-11-20T11:00:00Z"},

@@ -29,7 +29,8 @@ func TestAWholeLifeWithTheWritesThatItNeeds(t *testing.T) {
 		w.WantReady("cache")
 		w.wantStatusWrites(8) // created; each of three pods ready, in the worst case one by one, twice
 		rd := w.redis("cache")
-		w.Want("replicas", []int32{rd.Status.Replicas, rd.Status.ReadyReplicas, rd.Status.UpdatedReplicas}, []int32{3, 3, 3})
+		w.Want("replicas", []int32{rd.Status.Replicas, rd.Status.ReadyReplicas, rd.Status.UpdatedReplicas},
+			[]int32{3, 3, 3})
 		w.Want("members", len(rd.Status.Members), 3)
 		for i, m := range rd.Status.Members {
 			p := w.pod(podName("cache", i))

@@ -120,10 +120,12 @@ func TestMissingRightsAreReportedAndPickedUp(t *testing.T) {
 		t.Run(test.verb+" "+test.resource, func(t *testing.T) {
 			story(t, func(w *world) {
 				w.ready("cache", three)
-				remove := w.API.Inject(fakeapi.Fault{Verb: test.verb, Resource: test.resource, UserAgent: operatortest.Agent,
-					Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "User \"skiff\" " + test.text}})
+				remove := w.API.Inject(fakeapi.Fault{Verb: test.verb, Resource: test.resource,
+					UserAgent: operatortest.Agent,
+					Reply:     &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "User \"skiff\" " + test.text}})
 				w.Patch(resource, "cache", test.act)
-				w.WantCondition("cache", "Degraded", "True/"+test.reason, test.text, "skiff tries again within 30 seconds")
+				w.WantCondition("cache", "Degraded", "True/"+test.reason, test.text,
+					"skiff tries again within 30 seconds")
 				w.WantCondition("cache", "Ready", "False/"+test.reason)
 				w.Pass(20 * time.Minute)
 				w.WantCondition("cache", "Stalled", "True/"+test.reason,
@@ -153,7 +155,8 @@ func TestEventsThatAreForbiddenHoldUpNothing(t *testing.T) {
 func TestAFinalizerThatMayNotBeSetIsReportedAndNoPodIsMade(t *testing.T) {
 	story(t, func(w *world) {
 		remove := w.API.Inject(fakeapi.Fault{Verb: "patch", Resource: "redis",
-			Path: "/apis/skiff.dev/v1alpha1/namespaces/default/redis/cache", UserAgent: operatortest.Agent, Skip: 0, Times: 1,
+			Path: "/apis/skiff.dev/v1alpha1/namespaces/default/redis/cache", UserAgent: operatortest.Agent, Skip: 0,
+			Times: 1,
 			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "no patch for you"}})
 		w.Create("cache", three)
 		writes := slices.DeleteFunc(w.requests(false), func(r string) bool { return strings.HasPrefix(r, "GET ") })
@@ -212,7 +215,8 @@ func TestTheDefinitionRefusesWhatIsOutOfRangeAndNamesIt(t *testing.T) {
 			`{"port":6379,"num":1,"image":""}`: {"spec.image"},
 			`{"port":6379,"num":1,"config":{"appendonly":true}}`: {"spec.config.appendonly"},
 		} {
-			err := w.User.Create(w.Context(), resource, "default", w.JSON(w.Body("bad", spec)), nil, kube.WriteOptions{})
+			err := w.User.Create(w.Context(), resource, "default", w.JSON(w.Body("bad", spec)), nil,
+				kube.WriteOptions{})
 			if !kube.IsInvalid(err) {
 				t.Errorf("%s: %v, want it refused", spec, err)
 				continue

@@ -75,7 +75,8 @@ func (s *cannedServer) serve(conn net.Conn) {
 			continue
 		}
 		code, answer := s.write(parts, body)
-		fmt.Fprintf(conn, "HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", code, len(answer), answer)
+		fmt.Fprintf(conn, "HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", code,
+			len(answer), answer)
 	}
 }
 
@@ -169,7 +170,8 @@ func benchmark(b *testing.B, step func(s *cannedServer, n int, reconciled <-chan
 			}
 		}
 	}, funcr.Options{Verbosity: 1})
-	recorder := events.New(events.Options{Client: client, Controller: "skiff.dev/webserver", Instance: "bench", Log: log})
+	recorder := events.New(events.Options{Client: client, Controller: "skiff.dev/webserver", Instance: "bench",
+		Log: log})
 	c := New(controller.Setup{Client: client, Workers: 1, Log: log}, recorder)
 	ctx, cancel := context.WithCancel(b.Context())
 	var running sync.WaitGroup

@@ -91,7 +91,8 @@ func serviceSpec(ws *WebServer, nodePort *int32) map[string]any {
 	if nodePort != nil {
 		p["nodePort"] = int64(*nodePort)
 	}
-	return map[string]any{"type": serviceType(ws), "selector": operator.SelectorLabels(app, ws.Name), "ports": []any{p}}
+	return map[string]any{"type": serviceType(ws), "selector": operator.SelectorLabels(app, ws.Name),
+		"ports": []any{p}}
 }
 
 // podTemplate returns the pods' template with the user's overlay laid over it.

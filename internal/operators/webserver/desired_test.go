@@ -151,8 +151,9 @@ func TestRawFieldThatIsNoGoodJSONIsNamed(t *testing.T) {
 }
 
 func TestNameLeavesRoomForTheService(t *testing.T) {
-	for name, ok := range map[string]bool{"web": true, "a": true, strings.Repeat("a", 55): true, strings.Repeat("a", 56): false,
-		"1web": false, "we.b": false, "web-": false} {
+	for name, ok := range map[string]bool{"web": true, "a": true, strings.Repeat("a", 55): true,
+		strings.Repeat("a", 56): false,
+		"1web":                  false, "we.b": false, "web-": false} {
 		ws := decode(t, `{"metadata":{"name":"`+name+`"},"spec":{"image":"nginx"}}`)
 		if _, err := desired(ws); (err == nil) != ok {
 			t.Errorf("%s: error %v, want valid %t", name, err, ok)

@@ -32,8 +32,10 @@ func TestEventsTellWhatWasDoneAndWhatIsWrong(t *testing.T) {
 		for _, e := range w.Events(resource.Kind, "web") {
 			if at(e, "reason") == "ApplyDeployment" {
 				w.Want("note", at(e, "note"), "changed Deployment web, which differed in spec.replicas")
-				w.Want("uid of the WebServer", at(e, "regarding", "uid"), at(w.API.Get(resource, web("web")), "metadata", "uid"))
-				w.Want("uid of the child", at(e, "related", "uid"), at(w.API.Get(deployments, web("web")), "metadata", "uid"))
+				w.Want("uid of the WebServer", at(e, "regarding", "uid"),
+					at(w.API.Get(resource, web("web")), "metadata", "uid"))
+				w.Want("uid of the child", at(e, "related", "uid"), at(w.API.Get(deployments, web("web")), "metadata",
+					"uid"))
 			}
 		}
 	})
@@ -120,7 +122,8 @@ func TestSteadyStateTellsNothing(t *testing.T) {
 
 func TestEventsThatAreForbiddenHoldUpNothing(t *testing.T) {
 	story(t, func(w *world) {
-		w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "events", Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "no"}})
+		w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "events",
+			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "no"}})
 		w.Create("web", article)
 		w.rollOut("web")
 		w.WantCondition("web", "Ready", "True/Complete")

@@ -18,7 +18,8 @@ func observe(ws *WebServer, seen operator.Seen) (Status, conditions.Set) {
 	d := operator.Child[deploymentStatus](seen, deployments, ws.Name)
 	s := Status{Selector: operator.Selector(app, ws.Name), NodePort: ws.Status.NodePort}
 	if d != nil {
-		s.Replicas, s.ReadyReplicas, s.UpdatedReplicas = d.Status.Replicas, d.Status.ReadyReplicas, d.Status.UpdatedReplicas
+		s.Replicas, s.ReadyReplicas = d.Status.Replicas, d.Status.ReadyReplicas
+		s.UpdatedReplicas = d.Status.UpdatedReplicas
 	}
 	if port := nodePort(operator.Child[struct{}](seen, services, serviceName(ws.Name))); port != 0 {
 		s.NodePort = &port
@@ -89,18 +90,21 @@ func rolloutOf(ws *WebServer, d *deployment) rollout {
 	for _, c := range s.Conditions {
 		switch {
 		case c.Type == "Progressing" && c.Reason == "ProgressDeadlineExceeded":
-			return rollout{stuck: true, failed: true, reason: c.Reason, message: strings.TrimSuffix(c.Message, ".") + look}
+			return rollout{stuck: true, failed: true, reason: c.Reason,
+				message: strings.TrimSuffix(c.Message, ".") + look}
 		case c.Type == "ReplicaFailure" && c.Status == "True":
 			return rollout{failed: true, reason: "ReplicaFailure", message: replicaFailure(c, look)}
 		}
 	}
 	switch {
 	case s.UpdatedReplicas < want:
-		return rollout{reason: "RollingOut", message: fmt.Sprintf("%d of %d pods are updated", s.UpdatedReplicas, want) + follow}
+		return rollout{reason: "RollingOut",
+			message: fmt.Sprintf("%d of %d pods are updated", s.UpdatedReplicas, want) + follow}
 	case s.Replicas > want:
 		return rollout{reason: "RollingOut", message: fmt.Sprintf("%d pods are to go", s.Replicas-want) + follow}
 	}
-	return rollout{reason: "PodsUnavailable", message: fmt.Sprintf("%d of %d pods are available", s.AvailableReplicas, want) + look}
+	return rollout{reason: "PodsUnavailable",
+		message: fmt.Sprintf("%d of %d pods are available", s.AvailableReplicas, want) + look}
 }
 
 // What a ReplicaSet says of pods that the API server refuses, behind a name that is another one for each try.

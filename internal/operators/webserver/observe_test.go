@@ -40,9 +40,11 @@ func ofDeployment(generation int64, s deploymentStatus) *deployment {
 
 // Rules: MGR-12
 func TestConditionsSayWhatWasSeen(t *testing.T) {
-	complete := deploymentStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 3, ReadyReplicas: 3, AvailableReplicas: 3}
+	complete := deploymentStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 3, ReadyReplicas: 3,
+		AvailableReplicas: 3}
 	failed := func(c deploymentCondition) deploymentStatus {
-		return deploymentStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 3, ReadyReplicas: 1, AvailableReplicas: 1, Conditions: []deploymentCondition{c}}
+		return deploymentStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 3, ReadyReplicas: 1,
+			AvailableReplicas: 1, Conditions: []deploymentCondition{c}}
 	}
 	none := "False/AsExpected"
 	for _, test := range []struct {
@@ -54,15 +56,20 @@ func TestConditionsSayWhatWasSeen(t *testing.T) {
 			"True/Complete", "False/Complete", none},
 		{"of an older generation", ofDeployment(3, complete),
 			"False/RollingOut", "True/RollingOut", none},
-		{"not all updated", ofDeployment(2, deploymentStatus{ObservedGeneration: 2, Replicas: 4, UpdatedReplicas: 1, AvailableReplicas: 3}),
+		{"not all updated", ofDeployment(2, deploymentStatus{ObservedGeneration: 2, Replicas: 4, UpdatedReplicas: 1,
+			AvailableReplicas: 3}),
 			"False/RollingOut", "True/RollingOut", none},
-		{"old pods left", ofDeployment(2, deploymentStatus{ObservedGeneration: 2, Replicas: 4, UpdatedReplicas: 3, AvailableReplicas: 4}),
+		{"old pods left", ofDeployment(2, deploymentStatus{ObservedGeneration: 2, Replicas: 4, UpdatedReplicas: 3,
+			AvailableReplicas: 4}),
 			"False/RollingOut", "True/RollingOut", none},
-		{"a pod died", ofDeployment(2, deploymentStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 3, AvailableReplicas: 2}),
+		{"a pod died", ofDeployment(2, deploymentStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 3,
+			AvailableReplicas: 2}),
 			"False/PodsUnavailable", "True/PodsUnavailable", none},
-		{"deadline exceeded", ofDeployment(2, failed(deploymentCondition{"Progressing", "False", "ProgressDeadlineExceeded", "timed out."})),
+		{"deadline exceeded", ofDeployment(2, failed(deploymentCondition{"Progressing", "False",
+			"ProgressDeadlineExceeded", "timed out."})),
 			"False/ProgressDeadlineExceeded", "False/ProgressDeadlineExceeded", "True/ProgressDeadlineExceeded"},
-		{"quota", ofDeployment(2, failed(deploymentCondition{"ReplicaFailure", "True", "FailedCreate", "exceeded quota"})),
+		{"quota", ofDeployment(2, failed(deploymentCondition{"ReplicaFailure", "True", "FailedCreate",
+			"exceeded quota"})),
 			"False/ReplicaFailure", "True/ReplicaFailure", "True/ReplicaFailure"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -82,13 +89,16 @@ func TestConditionsSayWhatWasSeen(t *testing.T) {
 }
 
 func TestPodsThatAreRefusedAreExplainedWithTheNextStep(t *testing.T) {
-	const look = "; look at the pods with `kubectl describe pods -l app.kubernetes.io/instance=web,app.kubernetes.io/name=webserver`"
+	const look = "; look at the pods with `kubectl describe pods " +
+		"-l app.kubernetes.io/instance=web,app.kubernetes.io/name=webserver`"
 	const pod = `pods "web-5d4f8c7b9-x7z2p" is forbidden: `
 	for _, test := range []struct{ reason, message, want string }{
 		{"FailedCreate", pod + "exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2",
 			"no pod can be created: exceeded quota q (pods: 2 of 2 used); raise the quota or lower spec.replicas"},
-		{"FailedCreate", pod + "exceeded quota: q, requested: limits.cpu=2,pods=1, used: limits.cpu=3,pods=2, limited: limits.cpu=4,pods=2",
-			"no pod can be created: exceeded quota q (limits.cpu: 3 of 4 used, a pod asks for 2; pods: 2 of 2 used); " +
+		{"FailedCreate", pod + "exceeded quota: q, requested: limits.cpu=2,pods=1, used: limits.cpu=3,pods=2, " +
+			"limited: limits.cpu=4,pods=2",
+			"no pod can be created: exceeded quota q (limits.cpu: 3 of 4 used, a pod asks for 2; pods: 2 of 2 " +
+				"used); " +
 				"raise the quota or lower spec.replicas"},
 		{"FailedCreate", pod + `violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false`,
 			`no pod can be created: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false; ` +
@@ -98,8 +108,9 @@ func TestPodsThatAreRefusedAreExplainedWithTheNextStep(t *testing.T) {
 				"correct spec.template, or change what refuses the pods"},
 		{"FailedDelete", "pods is forbidden.", "pods is forbidden" + look},
 	} {
-		d := ofDeployment(2, deploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2,
-			Conditions: []deploymentCondition{{"ReplicaFailure", "True", test.reason, test.message}}})
+		d := ofDeployment(2, deploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2,
+			AvailableReplicas: 2,
+			Conditions:        []deploymentCondition{{"ReplicaFailure", "True", test.reason, test.message}}})
 		_, set := observe(decode(t, `{`+identity+`,"spec":{"image":"nginx"}}`), seen(d, nil))
 		if got := set.Degraded.Message; got != test.want {
 			t.Errorf("%s: got\n%s, want\n%s", test.message, got, test.want)
@@ -135,7 +146,8 @@ func TestProblemsOfTheNodePortNameTheField(t *testing.T) {
 	ws := decode(t, `{`+identity+`,"spec":{"image":"nginx","nodePort":30010}}`)
 	for outcome, want := range map[apply.Outcome]string{
 		apply.PortTaken: "spec.nodePort 30010: why; choose another one or free it, skiff looks again every minute",
-		apply.Exhausted: "the cluster has no free node port: why; delete a Service that has one, or set spec.serviceType: ClusterIP; " +
+		apply.Exhausted: "the cluster has no free node port: why; delete a Service that has one, or set " +
+			"spec.serviceType: ClusterIP; " +
 			"skiff tries again every minute",
 	} {
 		if p := nodePortProblem(ws, apply.Result{Outcome: outcome, Message: "why"}); p == nil || p.Message != want {

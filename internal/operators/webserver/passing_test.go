@@ -17,7 +17,8 @@ func TestAnOutageIsReportedAndIsNoReasonToBeStalled(t *testing.T) {
 		w.Pass(10 * time.Minute)
 		w.WantCondition("web", "Degraded", "True/DeploymentFailed")
 		w.WantCondition("web", "Stalled", "False/AsExpected")
-		if got, want := w.Message("web", "Degraded"), "the webhook is starting; skiff tries again within 2 minutes"; got != want {
+		const want = "the webhook is starting; skiff tries again within 2 minutes"
+		if got := w.Message("web", "Degraded"); got != want {
 			t.Errorf("message %q, want %q", got, want)
 		}
 		w.Forget()

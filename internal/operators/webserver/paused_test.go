@@ -17,7 +17,8 @@ const (
 // wantNoWrites checks that nothing but the status was changed since Forget.
 func (w *world) wantNoWrites() {
 	w.Helper()
-	w.WantLines("writes to a paused WebServer", slices.DeleteFunc(w.Writes(), func(r string) bool { return strings.Contains(r, "/status ") }), nil)
+	w.WantLines("writes to a paused WebServer", slices.DeleteFunc(w.Writes(),
+		func(r string) bool { return strings.Contains(r, "/status ") }), nil)
 }
 
 func TestPausedWebServerIsReportedOnAndNotChanged(t *testing.T) {
@@ -72,7 +73,8 @@ func TestWebServerThatIsBornPausedWaitsForItsFirstChildren(t *testing.T) {
 		w.wantNoWrites()
 		w.Want("Deployments", len(w.API.List(deployments, "default")), 0)
 		w.Want("message", w.Message("web", "Ready"),
-			"Deployment default/web does not exist; nothing is changed; remove the annotation skiff.dev/paused to go on")
+			"Deployment default/web does not exist; nothing is changed; remove the annotation skiff.dev/paused to "+
+				"go on")
 		w.Patch(resource, "web", resume)
 		w.Want("replicas", w.replicas(), 3)
 		w.Want("node port", w.nodePort(), 30010)
@@ -88,7 +90,8 @@ func TestPausedWebServerCanBeDeleted(t *testing.T) {
 		w.Delete(resource, "web")
 		w.Want("the WebServer", w.API.Get(resource, web("web")), map[string]any(nil))
 		for r, name := range map[kube.Resource]string{deployments: "web", services: "web-service"} {
-			w.Want("owner of the "+r.Kind, at(w.API.Get(r, web(name)), "metadata", "ownerReferences", 0, "blockOwnerDeletion"), true)
+			w.Want("owner of the "+r.Kind, at(w.API.Get(r, web(name)), "metadata", "ownerReferences", 0,
+				"blockOwnerDeletion"), true)
 			w.Delete(r, name) // as the garbage collector does
 		}
 		w.Pass(10 * time.Minute)
@@ -108,11 +111,13 @@ func TestPausedWebServerStillFindsAChildWithoutItsLabel(t *testing.T) {
 		w.Pass(time.Minute)
 		w.wantNoWrites()
 		w.Want("message", w.Message("web", "Ready"),
-			"Deployment default/web differs in metadata.labels.app.kubernetes.io/managed-by; nothing is changed; remove the annotation skiff.dev/paused to go on")
+			"Deployment default/web differs in metadata.labels.app.kubernetes.io/managed-by; nothing is changed; "+
+				"remove the annotation skiff.dev/paused to go on")
 		w.Want("replicas in status", at(w.API.Get(resource, web("web")), "status", "replicas"), 3)
 		w.Patch(resource, "web", resume)
 		w.Pass(5 * time.Second)
-		w.Want("label", at(w.API.Get(deployments, web("web")), "metadata", "labels", "app.kubernetes.io/managed-by"), "skiff")
+		w.Want("label", at(w.API.Get(deployments, web("web")), "metadata", "labels", "app.kubernetes.io/managed-by"),
+			"skiff")
 		w.WantCondition("web", "Ready", "True/Complete")
 	})
 }

@@ -49,7 +49,8 @@ func TestWhatIsThereStaysWhileTheTemplateIsRefused(t *testing.T) {
 		w.Patch(resource, "web", `{"spec":{"replicas":5,"template":{"spec":{
 			"volumes":[{"name":"host","hostPath":{"path":"/"}}]}}}}`)
 		w.WantRequests("PATCH webservers/web/status 200")
-		w.WantCondition("web", "Stalled", "True/TemplateRefused", "spec.template.spec.volumes[0].hostPath must not be set")
+		w.WantCondition("web", "Stalled", "True/TemplateRefused", "spec.template.spec.volumes[0].hostPath must not "+
+			"be set")
 		w.Want("ready replicas", at(w.API.Get(resource, web("web")), "status", "readyReplicas"), 3)
 		w.Want("the Deployment", w.API.Get(deployments, web("web")), before)
 		w.restartWith(podpolicy.Any)

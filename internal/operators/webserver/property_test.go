@@ -45,7 +45,8 @@ func (h *history) run() {
 		if ws := h.webServer(name); ws != nil && ports[name] != nil {
 			h.Want("node port of the Service made again for "+name, *ws.Status.NodePort, *ports[name])
 		}
-		h.TryDelete(resource, name, kube.DeleteOptions{Propagation: operatortest.Pick(h.History, kube.Background, kube.Foreground)})
+		h.TryDelete(resource, name, kube.DeleteOptions{Propagation: operatortest.Pick(h.History, kube.Background,
+			kube.Foreground)})
 	}
 	h.Pass(operatortest.LongWait)
 	h.check()
@@ -78,7 +79,8 @@ func (h *history) turn(ctx context.Context, c *operatortest.Cluster) {
 	}
 }
 
-func (h *history) rolled(ctx context.Context, c *operatortest.Cluster, d *deployment, replicas, available int32, conditions string) {
+func (h *history) rolled(ctx context.Context, c *operatortest.Cluster, d *deployment, replicas, available int32,
+	conditions string) {
 	c.Patch(ctx, deployments, &d.Meta, "status", h.JSON(fmt.Sprintf(`{"status":{"observedGeneration":%d,"replicas":%d,"updatedReplicas":%[2]d,
 		"readyReplicas":%d,"availableReplicas":%[3]d,"conditions":%s}}`, d.Generation, replicas, available, conditions)))
 }
@@ -141,7 +143,8 @@ func (h *history) scale(name, replicas, subresource string) {
 	uid, _ := at(d, "metadata", "uid").(string)
 	delete(h.others[uid], "replicas")
 	now := at(d, "spec", "replicas")
-	reached := ws.Spec.Replicas != nil && now == int64(*ws.Spec.Replicas) && ws.Status.ObservedGeneration == ws.Generation
+	reached := ws.Spec.Replicas != nil && now == int64(*ws.Spec.Replicas) &&
+		ws.Status.ObservedGeneration == ws.Generation
 	if h.TryPatch(resource, name, subresource, `{"spec":{"replicas":`+replicas+`}}`) && replicas == "null" && reached {
 		h.remember(uid, "replicas", now)
 	}
@@ -274,7 +277,8 @@ func (h *history) check() {
 func (h *history) child(ws *WebServer, r kube.Resource, name string, want map[string]any) map[string]any {
 	h.Helper()
 	o := h.API.Get(r, web(name))
-	if meta := operatortest.Convert[deployment](h.World, o); meta == nil || meta.ControllerUID() != ws.UID || meta.Deleting() {
+	if meta := operatortest.Convert[deployment](h.World, o); meta == nil || meta.ControllerUID() != ws.UID ||
+		meta.Deleting() {
 		h.Fatalf("%s %s is not there or not ours: %v", r.Kind, name, at(o, "metadata"))
 	}
 	if ok, path := patch.Covered(patch.SchemaFor(r.APIVersion(), r.Kind), want, o); !ok {
@@ -358,7 +362,8 @@ func (h *history) checkStatus(ws *WebServer, d, svc map[string]any) {
 	h.WantCondition(ws.Name, "Paused", "False/NotAnnotated")
 	s := ws.Status
 	n := at(d, "spec", "replicas")
-	h.Want("replicas in the status", []any{int64(s.Replicas), int64(s.ReadyReplicas), int64(s.UpdatedReplicas)}, []any{n, n, n})
+	h.Want("replicas in the status", []any{int64(s.Replicas), int64(s.ReadyReplicas), int64(s.UpdatedReplicas)},
+		[]any{n, n, n})
 	h.Want("generation in the status", s.ObservedGeneration, ws.Generation)
 	h.Want("selector", s.Selector, operator.Selector(app, ws.Name))
 	h.Want("node port in the status", int64(*s.NodePort), at(svc, "spec", "ports", 0, "nodePort"))

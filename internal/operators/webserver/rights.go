@@ -11,6 +11,8 @@ var Rights = append([]kube.Right{
 	{Resource: resource, Subresource: "status", Verbs: []string{"patch"}, Why: "what was seen"},
 	{Resource: resource, Subresource: "finalizers", Verbs: []string{"update"},
 		Why: "owner references, where OwnerReferencesPermissionEnforcement is on"},
-	{Resource: deployments, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}, Why: "children of a WebServer"},
-	{Resource: services, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}, Why: "children of a WebServer"},
+	{Resource: deployments, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"},
+		Why: "children of a WebServer"},
+	{Resource: services, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"},
+		Why: "children of a WebServer"},
 }, events.Rights...)

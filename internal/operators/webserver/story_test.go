@@ -31,7 +31,8 @@ func TestStoryOfTheArticleWithTheWritesOfEachStep(t *testing.T) {
 		w.Create("web", article)
 		made := w.Requests() // the children side by side, so in any order
 		slices.Sort(made)
-		w.WantLines("requests", made, []string{"PATCH webservers/web/status 200", "POST deployments 201", "POST services 201"})
+		w.WantLines("requests", made, []string{"PATCH webservers/web/status 200", "POST deployments 201",
+			"POST services 201"})
 		w.Want("image", w.container("image"), "nginx:1.23.1")
 		w.Want("replicas", w.replicas(), 3)
 		w.Want("node port", w.nodePort(), 30010)
@@ -48,7 +49,8 @@ func TestStoryOfTheArticleWithTheWritesOfEachStep(t *testing.T) {
 
 		w.Forget()
 		w.Patch(resource, "web", `{"spec":{"replicas":5}}`)
-		w.WantRequests("GET deployments/web 200", "JSONPATCH deployments/web 200", "APPLY deployments/web 200", "PATCH webservers/web/status 200")
+		w.WantRequests("GET deployments/web 200", "JSONPATCH deployments/web 200", "APPLY deployments/web 200",
+			"PATCH webservers/web/status 200")
 		w.Want("replicas", w.replicas(), 5)
 		w.WantCondition("web", "Ready", "False/RollingOut")
 		w.rollOut("web")
@@ -73,7 +75,8 @@ func TestStoryOfTheArticleWithTheWritesOfEachStep(t *testing.T) {
 		w.Delete(resource, "web")
 		w.Pass(10 * time.Minute)
 		w.WantRequests() // the garbage collector's work, and nobody here plays that
-		if o := at(w.API.Get(deployments, web("web")), "metadata", "ownerReferences", 0); at(o, "controller") != true || at(o, "blockOwnerDeletion") != true {
+		if o := at(w.API.Get(deployments, web("web")), "metadata", "ownerReferences", 0); at(o,
+			"controller") != true || at(o, "blockOwnerDeletion") != true {
 			w.Errorf("the Deployment's owner reference is %v", o)
 		}
 	})
@@ -119,7 +122,8 @@ func TestWhatOthersOwnIsNotFought(t *testing.T) {
 		w.Patch(resource, "web", `{"spec":{"image":"nginx:2","port":8080}}`)
 		w.Want("replicas", w.replicas(), 7)
 		d := w.API.Get(deployments, web("web"))
-		w.Want("restart annotation", at(d, "spec", "template", "metadata", "annotations", "kubectl.kubernetes.io/restartedAt"), "now")
+		w.Want("restart annotation", at(d, "spec", "template", "metadata", "annotations",
+			"kubectl.kubernetes.io/restartedAt"), "now")
 		containers, _ := at(d, "spec", "template", "spec", "containers").([]any)
 		images := map[any]any{}
 		for _, c := range containers {
@@ -141,7 +145,8 @@ func TestRemovedFieldsGoFromTheDeployment(t *testing.T) {
 				}
 				w.Patch(resource, "web", `{"spec":{"env":[{"name":"B","value":"2"}],"template":null}}`)
 				w.Want("env", w.container("env"), []any{map[string]any{"name": "B", "value": "2"}})
-				w.Want("node selector", at(w.API.Get(deployments, web("web")), "spec", "template", "spec", "nodeSelector"), nil)
+				w.Want("node selector", at(w.API.Get(deployments, web("web")), "spec", "template", "spec",
+					"nodeSelector"), nil)
 				w.Forget()
 				w.Pass(time.Minute)
 				w.WantRequests()
@@ -156,7 +161,8 @@ func TestRemovingReplicasKeepsThePresentCount(t *testing.T) {
 		w.Forget()
 		w.Patch(resource, "web", `{"spec":{"replicas":null}}`)
 		w.Want("replicas", w.replicas(), 4)
-		w.WantRequests("GET deployments/web 200", "JSONPATCH deployments/web 200", "APPLY as skiff-handover deployments/web 200",
+		w.WantRequests("GET deployments/web 200", "JSONPATCH deployments/web 200",
+			"APPLY as skiff-handover deployments/web 200",
 			"APPLY deployments/web 200", "PATCH webservers/web/status 200")
 		w.Patch(deployments, "web", `{"spec":{"replicas":9}}`)
 		w.Patch(resource, "web", `{"spec":{"image":"nginx:2"}}`)
@@ -219,7 +225,8 @@ func TestKeptNodePortThatIsTakenIsReplacedAndReported(t *testing.T) {
 		w.Forget()
 		w.Start()
 		if n := w.nodePort(); n != nil {
-			w.Errorf("there is a Service with node port %v at once: the API server may just not have freed ours yet", n)
+			w.Errorf("there is a Service with node port %v at once: the API server may just not have freed ours yet",
+				n)
 		}
 		w.Pass(10 * time.Second)
 		port, _ := w.nodePort().(int64)
@@ -241,8 +248,9 @@ func TestNodePortThatIsFreedLateIsStillKept(t *testing.T) {
 	story(t, func(w *world) {
 		w.Create("web", `{"image":"nginx"}`)
 		port := w.nodePort()
-		w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "services", UserAgent: operatortest.Agent, Times: 2, Reply: &fakeapi.Reply{Code: 422, ContentType: "application/json",
-			Body: `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":"Service \"web-service\" is invalid",
+		w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "services", UserAgent: operatortest.Agent, Times: 2,
+			Reply: &fakeapi.Reply{Code: 422, ContentType: "application/json",
+				Body: `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":"Service \"web-service\" is invalid",
 				"details":{"name":"web-service","kind":"Service","causes":[{"reason":"FieldValueInvalid","message":"provided port is already allocated","field":"spec.ports[0].nodePort"}]}}`}})
 		w.Forget()
 		w.Delete(services, "web-service")
@@ -256,12 +264,14 @@ func TestNodePortThatIsFreedLateIsStillKept(t *testing.T) {
 
 func TestNodePortsThatAreUsedUpAreReportedAndWaitedFor(t *testing.T) {
 	story(t, func(w *world) {
-		remove := w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "services", UserAgent: operatortest.Agent, Reply: &fakeapi.Reply{
-			Code: 500, Reason: "InternalError", // as a real server
-			Message: "Internal error occurred: failed to allocate a nodePort: range is full"}})
+		remove := w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "services", UserAgent: operatortest.Agent,
+			Reply: &fakeapi.Reply{
+				Code: 500, Reason: "InternalError", // as a real server
+				Message: "Internal error occurred: failed to allocate a nodePort: range is full"}})
 		w.Create("web", `{"image":"nginx"}`)
 		w.Pass(30 * time.Second)
-		w.WantCondition("web", "Degraded", "True/NoNodePort", "the cluster has no free node port", "spec.serviceType: ClusterIP")
+		w.WantCondition("web", "Degraded", "True/NoNodePort", "the cluster has no free node port",
+			"spec.serviceType: ClusterIP")
 		w.Want("attempts in half a minute", w.Count("POST services"), 1)
 		w.Create("web2", `{"image":"nginx"}`)
 		w.Pass(10 * time.Minute)
@@ -453,7 +463,8 @@ func TestLostLabelComesBack(t *testing.T) {
 			name := map[bool]string{true: "web", false: "web-service"}[r == deployments]
 			w.Patch(r, name, `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`)
 			w.Pass(5 * time.Second)
-			w.Want("label of the "+r.Kind, at(w.API.Get(r, web(name)), "metadata", "labels", "app.kubernetes.io/managed-by"), "skiff")
+			w.Want("label of the "+r.Kind, at(w.API.Get(r, web(name)), "metadata", "labels",
+				"app.kubernetes.io/managed-by"), "skiff")
 		}
 		w.Want("uid", at(w.API.Get(deployments, web("web")), "metadata", "uid"), uid)
 		w.Forget()

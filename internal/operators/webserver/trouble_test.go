@@ -14,7 +14,8 @@ import (
 
 // delayEvents holds up all events of a resource.
 func (w *world) delayEvents(r kube.Resource, d time.Duration) {
-	w.API.Inject(fakeapi.Fault{Verb: "watch", Resource: r.Plural, UserAgent: operatortest.Agent, Watch: fakeapi.WatchFault{EventDelay: d}})
+	w.API.Inject(fakeapi.Fault{Verb: "watch", Resource: r.Plural, UserAgent: operatortest.Agent,
+		Watch: fakeapi.WatchFault{EventDelay: d}})
 }
 
 // Rules: CCH-11
@@ -74,9 +75,11 @@ func TestMutedWatchIsReplacedByAFewLiveReads(t *testing.T) {
 	story(t, func(w *world) {
 		w.Stop()
 		for _, r := range []kube.Resource{deployments, services} {
-			w.API.Inject(fakeapi.Fault{Verb: "watch", Resource: r.Plural, UserAgent: operatortest.Agent, Watch: fakeapi.WatchFault{End: fakeapi.EndSilent, Bookmarks: fakeapi.BookmarksNever}})
+			w.API.Inject(fakeapi.Fault{Verb: "watch", Resource: r.Plural, UserAgent: operatortest.Agent,
+				Watch: fakeapi.WatchFault{End: fakeapi.EndSilent, Bookmarks: fakeapi.BookmarksNever}})
 		}
-		w.API.Inject(fakeapi.Fault{Verb: "list", Resource: "deployments", Times: 0, Skip: 1, UserAgent: operatortest.Agent, Cut: fakeapi.Blackhole})
+		w.API.Inject(fakeapi.Fault{Verb: "list", Resource: "deployments", Times: 0, Skip: 1,
+			UserAgent: operatortest.Agent, Cut: fakeapi.Blackhole})
 		w.Start()
 		w.Pass(30 * time.Second)
 		w.Forget()
@@ -113,7 +116,8 @@ func TestObjectThatIsGoneBeforeItsEventBlocksNobody(t *testing.T) {
 // Rules: WRT-13, WRT-14
 func TestPostWithoutAnAnswerMakesOneChild(t *testing.T) {
 	story(t, func(w *world) {
-		w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "deployments", UserAgent: operatortest.Agent, Times: 1, Cut: fakeapi.CutAfter})
+		w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "deployments", UserAgent: operatortest.Agent, Times: 1,
+			Cut: fakeapi.CutAfter})
 		w.Create("web", article)
 		w.Pass(10 * time.Second)
 		w.Want("Deployments", len(w.API.List(deployments, "default")), 1)
@@ -125,13 +129,16 @@ func TestPostWithoutAnAnswerMakesOneChild(t *testing.T) {
 
 // Rules: WRT-02
 func TestConflictsAreTriedAgainOnTheNewVersion(t *testing.T) {
-	for _, code := range []int{http.StatusConflict, http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusTooManyRequests} {
+	for _, code := range []int{http.StatusConflict, http.StatusInternalServerError, http.StatusServiceUnavailable,
+		http.StatusTooManyRequests} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			story(t, func(w *world) {
 				w.Create("web", article)
-				reason := map[int]string{409: "Conflict", 500: "InternalError", 503: "ServiceUnavailable", 429: "TooManyRequests"}[code]
+				reason := map[int]string{409: "Conflict", 500: "InternalError", 503: "ServiceUnavailable",
+					429: "TooManyRequests"}[code]
 				for _, r := range []string{"deployments", "webservers"} {
-					w.API.Inject(fakeapi.Fault{Verb: "patch", Resource: r, UserAgent: operatortest.Agent, Times: 3, Reply: &fakeapi.Reply{Code: code, Reason: reason, Message: "try again"}})
+					w.API.Inject(fakeapi.Fault{Verb: "patch", Resource: r, UserAgent: operatortest.Agent, Times: 3,
+						Reply: &fakeapi.Reply{Code: code, Reason: reason, Message: "try again"}})
 				}
 				w.Forget()
 				w.Patch(resource, "web", `{"spec":{"image":"nginx:2"}}`)
@@ -214,9 +221,11 @@ func TestRefusedOverlayIsReportedAndNotSentAgainAndAgain(t *testing.T) {
 		for _, reply := range []fakeapi.Reply{
 			{Code: 422, ContentType: "application/json", Body: `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,
 				"message":"Deployment.apps \"web\" is invalid: restartPolicy","details":{"name":"web","group":"apps","kind":"Deployment"}}`},
-			{Code: 500, Message: "failed to create typed patch object (default/web; apps/v1, Kind=Deployment): .spec.template.spec.restartPolice: field not declared in schema"},
+			{Code: 500, Message: "failed to create typed patch object (default/web; apps/v1, Kind=Deployment): " +
+				".spec.template.spec.restartPolice: field not declared in schema"},
 		} {
-			remove := w.API.Inject(fakeapi.Fault{Verb: "patch", Resource: "deployments", UserAgent: operatortest.Agent, Reply: &reply})
+			remove := w.API.Inject(fakeapi.Fault{Verb: "patch", Resource: "deployments", UserAgent: operatortest.Agent,
+				Reply: &reply})
 			w.Patch(resource, "web", `{"spec":{"template":{"spec":{"restartPolicy":"Sometimes"}}}}`)
 			w.WantCondition("web", "Stalled", "True/DeploymentRefused")
 			w.WantCondition("web", "Ready", "False/DeploymentRefused")

@@ -35,8 +35,8 @@ func nodePortProblem(ws *WebServer, r apply.Result) *conditions.Problem {
 				*ws.Spec.NodePort, r.Message)}
 	case r.Outcome == apply.Exhausted:
 		return &conditions.Problem{Reason: "NoNodePort",
-			Message: fmt.Sprintf("the cluster has no free node port: %s; delete a Service that has one, or set spec.serviceType: "+
-				"ClusterIP; skiff tries again every minute", r.Message)}
+			Message: fmt.Sprintf("the cluster has no free node port: %s; delete a Service that has one, or set "+
+				"spec.serviceType: ClusterIP; skiff tries again every minute", r.Message)}
 	}
 	return nil
 }

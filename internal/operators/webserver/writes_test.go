@@ -41,7 +41,8 @@ func TestARolloutCostsAsManyWritesAsTheDeploymentHasStatuses(t *testing.T) {
 			step.do()
 			w.Pass(5 * time.Minute)
 			w.WantCondition("web", "Ready", "True/Complete")
-			ours, theirs := count(operatortest.Agent, "/webservers/web/status"), count("cluster", "/deployments/web/status")
+			ours, theirs := count(operatortest.Agent, "/webservers/web/status"),
+				count("cluster", "/deployments/web/status")
 			t.Logf("%s: %d writes of our status, %d of the Deployment's", step.name, ours, theirs)
 			if ours > theirs+1 || ours < 2 { // one before the first of them
 				w.Errorf("%s: %d writes of our status, %d of the Deployment's", step.name, ours, theirs)
@@ -59,8 +60,9 @@ func TestChildrenThatAreChangedTogetherMakeOneEvent(t *testing.T) {
 		w.Patch(resource, "web", `{"spec":{"port":8080}}`)
 		w.Want("Events", w.events("web"), []string{"Normal Apply", "Normal Create"})
 		for _, e := range w.Events(resource.Kind, "web") {
-			if note, _ := e["note"].(string); e["reason"] == "Apply" && (!strings.Contains(note, "changed Deployment web, which differed in spec.template.") ||
-				!strings.Contains(note, " and Service web-service, which differed in spec.ports")) {
+			if note, _ := e["note"].(string); e["reason"] == "Apply" &&
+				(!strings.Contains(note, "changed Deployment web, which differed in spec.template.") ||
+					!strings.Contains(note, " and Service web-service, which differed in spec.ports")) {
 				t.Errorf("note %q", note)
 			}
 		}

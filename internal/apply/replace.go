@@ -158,6 +158,7 @@ func (a *application) replace(ctx context.Context, children []Child, at map[*Kin
 		if !a.hold {
 			run.mend(ctx)
 			run.take(ctx, plan(run.slots, run.limit, time.Now()))
+			run.findDeclared(ctx)
 		}
 		results, surplus := run.results()
 		for n, i := range at[k] {

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -33,7 +34,8 @@ func (r *replacement) look(ctx context.Context, children []*Child) error {
 		return fmt.Errorf("declare %s of %s %s: %w", r.resource.Plural, r.owner.Resource.Kind, r.owner.Key(), err)
 	}
 	for _, s := range slots {
-		lost := r.mayBeLost(s)
+		// A declared one is found by the POST that would create it, unless nothing is to be changed.
+		lost := (s.want == nil || r.hold) && r.mayBeLost(s)
 		if err := r.fill(ctx, s); err != nil {
 			return err
 		}
@@ -128,12 +130,26 @@ func (r *replacement) settle(s *slot, live kube.Object) {
 }
 
 // mayBeLost says that a child is known which we have not removed. Should the cache not show it, it may be there
-// still: one that loses the label which our watch selects by looks deleted. A declared one is found by the POST
-// that would create it, unless nothing is to be changed; of the others nothing else would tell.
+// still: one that loses the label which our watch selects by looks deleted.
 func (r *replacement) mayBeLost(s *slot) bool {
 	uid, known := r.owner.Known[s.key]
 	m := r.mem.children[s.key]
-	return known && (s.want == nil || r.hold) && (m == nil || m.removed != uid)
+	return known && (m == nil || m.removed != uid)
+}
+
+// findDeclared looks for declared children that may be lost after the POSTs have been sent: one that was refused, or
+// not sent, has not met the object that is there. Unless the status goes on naming it, nothing finds it later.
+func (r *replacement) findDeclared(ctx context.Context) {
+	for _, s := range r.slots {
+		if s.want == nil || s.live != nil || s.other != nil || !r.mayBeLost(s) {
+			continue
+		}
+		err := r.find(ctx, s)
+		if err == nil && s.live != nil {
+			err = r.relabel(ctx, s)
+		}
+		s.err = errors.Join(s.err, err)
+	}
 }
 
 // find asks the server for a child that the cache does not show.

@@ -106,6 +106,21 @@ func TestASurplusPodThatHasLostOurLabelIsReleased(t *testing.T) {
 	})
 }
 
+// A template that the server refuses lets no POST meet the pod, and the status must not forget it.
+func TestAPodThatLosesOurLabelWhileItsTemplateIsRefusedIsFound(t *testing.T) {
+	story(t, func(w *world) {
+		w.ready("cache", three)
+		w.Patch(resource, "cache", `{"spec":{"template":{"spec":{"containers":[{"name":"noimage"}]}}}}`)
+		w.Pass(5 * time.Second)
+		w.Patch(pods, "cache-2", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`)
+		w.Pass(5 * time.Second)
+		label, _ := w.pod("cache-2").Labels.Get("app.kubernetes.io/managed-by")
+		w.Want("the label of the pod", label, "skiff")
+		w.Want("members", len(w.redis("cache").Status.Members), 3)
+		w.Want("deletions", w.Count("DELETE"), 0)
+	})
+}
+
 // A pod that has lost our label goes with its Redis, in order: the garbage collector would take it anyway.
 func TestAPodThatHasLostOurLabelGoesWithItsRedis(t *testing.T) {
 	story(t, func(w *world) {

@@ -16,7 +16,10 @@ import (
 
 // Rules: WCH-09, WCH-08
 func TestAServerThatAlwaysSays410IsNotAskedInALoop(t *testing.T) {
-	for name, gone := range map[string]reply{"on the request": status(410, "Expired"), "in the stream": frames(thenEnd, errorEvent(410, "Expired"))} {
+	for name, gone := range map[string]reply{
+		"on the request": status(410, "Expired"),
+		"in the stream":  frames(thenEnd, errorEvent(410, "Expired")),
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, m := synced(t, Options{}, gone)
@@ -169,9 +172,13 @@ func TestTwoMinutesOfHealthMakeFailuresForgotten(t *testing.T) {
 // Rules: WCH-23
 func TestRetryAfterIsHonoured(t *testing.T) {
 	date := func(w http.ResponseWriter, r *http.Request) {
-		status(503, "ServiceUnavailable", "Retry-After: "+time.Now().Add(7*time.Second).UTC().Format(http.TimeFormat))(w, r)
+		status(503, "ServiceUnavailable",
+			"Retry-After: "+time.Now().Add(7*time.Second).UTC().Format(http.TimeFormat))(w, r)
 	}
-	for name, later := range map[string]reply{"seconds": status(429, "TooManyRequests", "Retry-After: 7"), "date": date} {
+	for name, later := range map[string]reply{
+		"seconds": status(429, "TooManyRequests", "Retry-After: 7"),
+		"date":    date,
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newServer(t).on(streamedList, later, frames(thenEnd, endMark("20"), "pause 2s")).
@@ -219,8 +226,8 @@ func TestAMissingRightOrKindIsNoticedWithin15Seconds(t *testing.T) {
 	}
 }
 
-// A server that comes back says 403 until it has loaded its rules, and 410 if it was away for too long. Neither must cost
-// the pauses that the time without an answer had grown to.
+// A server that comes back says 403 until it has loaded its rules, and 410 if it was away for too long. Neither must
+// cost the pauses that the time without an answer had grown to.
 func TestAServerThatComesBackIsAskedSoonHoweverLongItWasAway(t *testing.T) {
 	for range 20 { // the pauses are random
 		synctest.Test(t, func(t *testing.T) {
@@ -234,7 +241,8 @@ func TestAServerThatComesBackIsAskedSoonHoweverLongItWasAway(t *testing.T) {
 			wait(maxBackoff + 5*time.Second)
 			m.wantContent("b=1")
 			first := s.seen(watching)[1].at
-			if d := s.last(streamedList).at.Sub(first); first.Before(back) || d > minBackoff+minBackoff<<answeredFailures {
+			if d := s.last(streamedList).at.Sub(first); first.Before(back) ||
+				d > minBackoff+minBackoff<<answeredFailures {
 				t.Errorf("up to date %v after the first answer", d)
 			}
 		})

@@ -43,7 +43,8 @@ func benchPod(i, rv int) string {
 		`"spec":{"containers":[{"name":"main","env":[%s{}]}],"nodeName":"node-%d"},`+
 		`"status":{"phase":"Running","conditions":[%s,%s,%s,%s],"podIP":"10.%d.%d.%d"}}`,
 		rs, i, rs%20, i, rv, rs, rs%20, rs, rs, rest[:len(rest)/2], rest[:len(rest)/2], i%200,
-		condition("Initialized"), condition("Ready"), condition("ContainersReady"), condition("PodScheduled"), i>>16, i>>8&255, i&255)
+		condition("Initialized"), condition("Ready"), condition("ContainersReady"), condition("PodScheduled"), i>>16,
+		i>>8&255, i&255)
 }
 
 const benchPods = 10_000

@@ -19,8 +19,8 @@ var errBudget = errors.New("the objects take more memory than --mirror-memory-mi
 	"or raise --mirror-memory-mib and the memory limit")
 
 const (
-	// shareOfMemory is the part of the process's memory limit that one mirror may take: garbage takes as much again, and
-	// there are other mirrors.
+	// shareOfMemory is the part of the process's memory limit that one mirror may take: garbage takes as much again,
+	// and there are other mirrors.
 	shareOfMemory = 3
 	// unlimitedBytes bounds a mirror where no memory limit is known: some two million pods.
 	unlimitedBytes = 2 << 30

@@ -33,7 +33,8 @@ func TestAServerThatHasMoreThanFitsInMemoryIsAnErrorAndNotTheEndOfTheProcess(t *
 			m := startMirror(t, s, Options{MaxBytes: 100 << 10})
 			wait(time.Second)
 			st := m.state()
-			if st.Synced || st.Objects != 0 || !strings.Contains(st.Problem, "raise --mirror-memory-mib") || !strings.Contains(st.Problem, "pods") {
+			if st.Synced || st.Objects != 0 || !strings.Contains(st.Problem, "raise --mirror-memory-mib") ||
+				!strings.Contains(st.Problem, "pods") {
 				t.Errorf("%s: state %+v", name, st)
 			}
 			wait(time.Hour)
@@ -54,7 +55,8 @@ func TestAWatchThatBringsMoreThanFitsInMemoryIsEnded(t *testing.T) {
 			frames(thenHold, events[0], endMark("500")))
 		m := startMirror(t, s, Options{MaxBytes: 100 << 10})
 		wait(time.Second)
-		if st := m.state(); st.Objects < 50 || st.Objects > 150 || !strings.Contains(st.Problem, "raise --mirror-memory-mib") {
+		if st := m.state(); st.Objects < 50 || st.Objects > 150 ||
+			!strings.Contains(st.Problem, "raise --mirror-memory-mib") {
 			t.Errorf("state %+v, want about a hundred objects of 1 KB and the reason", st)
 		}
 		wait(11 * time.Minute)
@@ -85,7 +87,8 @@ func TestTheSizeOfAnObjectIsAboutWhatItTakes(t *testing.T) {
 		t.Errorf("%d bytes are said to be taken, the heap grew by %d", said, took)
 	}
 	for i := range n {
-		s.remove(sc, kube.Key{Namespace: "default", Name: fmt.Sprintf("pod-%05d", i)}, "9999", Change[*pod]{Type: Gone})
+		s.remove(sc, kube.Key{Namespace: "default", Name: fmt.Sprintf("pod-%05d", i)}, "9999",
+			Change[*pod]{Type: Gone})
 	}
 	if left := s.taken(); left != 0 {
 		t.Errorf("%d bytes are left of an empty mirror", left)

@@ -43,8 +43,8 @@ type Options struct {
 	// WatchIdleTimeout ends a watch on which nothing has arrived, not even a bookmark, for so long. 0: a little longer
 	// than the lifetime that the server was asked for, which works without bookmarks (servers do not promise any).
 	WatchIdleTimeout time.Duration
-	// MaxBytes is how much memory the objects may take, about. A server that has more gets an error in State, instead of
-	// all the memory of the process. 0: a third of the process's memory limit.
+	// MaxBytes is how much memory the objects may take, about. A server that has more gets an error in State, instead
+	// of all the memory of the process. 0: a third of the process's memory limit.
 	MaxBytes int64
 	// QuietParking says that the owner of the mirror logs a missing right or resource, with the help of State: one
 	// missing grant may concern several mirrors.

@@ -12,8 +12,8 @@ import (
 	"skiff/internal/kube"
 )
 
-// contact is what is known of the connection to the server. An outage breaks all watches of a process at once, and a token
-// that expires has all of them refused: that is one line of the log, not one per watch. The zero value is ready.
+// contact is what is known of the connection to the server. An outage breaks all watches of a process at once, and a
+// token that expires has all of them refused: that is one line of the log, not one per watch. The zero value is ready.
 type contact struct {
 	mu    sync.Mutex      // guards the rest
 	made  bool            // the server has answered once

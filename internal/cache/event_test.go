@@ -42,7 +42,8 @@ func TestIdentityIsTheUIDNotTheName(t *testing.T) {
 func TestReplayedEventsChangeNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, two, three := modified("a", "21", 2), modified("a", "22", 3), deleted("b", "24", 1)
-		_, m := synced(t, Options{}, frames(thenHold, one, one, two, two, one, added("b", "23", 1), three, three, added("b", "23", 1), two))
+		_, m := synced(t, Options{}, frames(thenHold, one, one, two, two, one, added("b", "23", 1), three, three,
+			added("b", "23", 1), two))
 		m.wantHeard("MODIFIED a", "MODIFIED a", "ADDED b", "DELETED b")
 		m.wantContent("a=3")
 		if n := m.state().Counters.Outdated; n != 5 {

@@ -28,7 +28,8 @@ func TestAMirrorThatPanicsListsAgainAndTheProcessGoesOn(t *testing.T) {
 		go st.Run(t.Context())
 		synctest.Wait()
 		live.send(added("a", "5", 1), endMark("20"), modified("a", "21", 13))
-		if state := st.State()[0]; state.Counters.Crashes != 1 || !strings.Contains(state.Problem, "thirteen") || !state.Synced {
+		if state := st.State()[0]; state.Counters.Crashes != 1 || !strings.Contains(state.Problem, "thirteen") ||
+			!state.Synced {
 			t.Errorf("state %+v, want one panic and the mirror as it was", state)
 		}
 		wait(2 * time.Second)
@@ -130,7 +131,8 @@ func TestAListThatComesInDropsHoldsUpNoOther(t *testing.T) {
 		})
 		startMirror(t, drip, Options{InitialLists: limit})
 		wait(time.Second)
-		good := startMirror(t, newServer(t).on(streamedList, frames(thenHold, endMark("5"))), Options{InitialLists: limit})
+		good := startMirror(t, newServer(t).on(streamedList, frames(thenHold, endMark("5"))),
+			Options{InitialLists: limit})
 		if good.Synced() {
 			t.Fatal("both lists are in flight at once")
 		}

@@ -62,7 +62,8 @@ func TestALookupThatCannotBeAnsweredIsAnError(t *testing.T) {
 	for _, test := range []struct {
 		name, namespace string
 		want            error
-	}{{"n", "a", nil}, {"n", "b", ErrNotSynced}, {"n", "", ErrNotSynced}, {"n", "c", ErrOutOfScope}, {"m", "a", ErrNoIndex}} {
+	}{{"n", "a", nil}, {"n", "b", ErrNotSynced}, {"n", "", ErrNotSynced}, {"n", "c", ErrOutOfScope},
+		{"m", "a", ErrNoIndex}} {
 		_, err := s.ByIndex(test.name, test.namespace, "1")
 		if !errors.Is(err, test.want) {
 			t.Errorf("index %s of namespace %q: %v, want %v", test.name, test.namespace, err, test.want)

@@ -138,7 +138,8 @@ func (r *Reflector[T]) collectBad(c content[T], bad *kube.DecodeError, t kube.Ev
 	switch {
 	case bad.Key.Name == "": // nothing to remember it by
 		r.store.count(r.scope, func(n *Counters) { n.Undecodable++ })
-		r.store.flood.Error(r.log, bad, "an object of the list does not decode and has no readable name; it is left out")
+		r.store.flood.Error(r.log, bad,
+			"an object of the list does not decode and has no readable name; it is left out")
 	case !r.belongs(bad.Key):
 	case t == kube.Deleted:
 		c.objects.delete(bad.Key)
@@ -264,8 +265,8 @@ func (r *Reflector[T]) install(s state[T], c content[T]) (state[T], error) {
 			return s, fmt.Errorf("list %s: resource version %s, asked for %s: %w", r.query, c.rv, s.rv, errOlderList)
 		}
 		c.rewound = true
-		r.log.Info("the server's resource versions went back: probably restored from a backup; all objects are compared anew",
-			"from", s.rv, "to", c.rv)
+		r.log.Info("the server's resource versions went back: probably restored from a backup; "+
+			"all objects are compared anew", "from", s.rv, "to", c.rv)
 	}
 	r.logBad(c.bad)
 	r.store.replace(r.scope, c, func(changes []Change[T], had int) {

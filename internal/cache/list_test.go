@@ -118,7 +118,8 @@ func TestAnAnswerOfAnotherKindLeavesTheMirrorAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				live := newFeed(t)
-				s := refuseStreams(newServer(t)).on(pagedList, list("20", object("a", "1", 1)), wrong).on(watching, live.reply)
+				s := refuseStreams(newServer(t)).on(pagedList, list("20", object("a", "1", 1)), wrong).
+					on(watching, live.reply)
 				m := startMirror(t, s, Options{})
 				m.heard()
 				live.send(errorEvent(410, "Expired"))
@@ -141,7 +142,8 @@ func writeJSON(w http.ResponseWriter, body string) {
 // Rules: LST-26
 func TestOfARepeatedKeyInAListTheLastCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := refuseStreams(newServer(t)).on(pagedList, list("20", object("a", "1", 1), object("a", "2", 2))).on(watching, frames(thenHold))
+		s := refuseStreams(newServer(t)).on(pagedList, list("20", object("a", "1", 1), object("a", "2", 2))).
+			on(watching, frames(thenHold))
 		m := startMirror(t, s, Options{})
 		m.wantContent("a=2")
 		m.wantHeard("ADDED a initial")

@@ -45,7 +45,8 @@ func TestOneRequestListsAndThenWatches(t *testing.T) {
 			t.Errorf("timeoutSeconds=%s, want 300 to 600", q.Get("timeoutSeconds"))
 		}
 		q.Del("timeoutSeconds")
-		want := "allowWatchBookmarks=true&fieldSelector=spec.nodeName%3Dn1&labelSelector=app%3Dweb&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&watch=true"
+		want := "allowWatchBookmarks=true&fieldSelector=spec.nodeName%3Dn1&labelSelector=app%3Dweb&" +
+			"resourceVersionMatch=NotOlderThan&sendInitialEvents=true&watch=true"
 		if q.Encode() != want {
 			t.Errorf("query %s\nwant  %s", q.Encode(), want)
 		}
@@ -84,7 +85,8 @@ func TestAnEmptyCollectionSyncs(t *testing.T) {
 func TestChangesAmongTheInitialEventsApplyToThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t).on(streamedList, frames(thenHold,
-			added("a", "5", 1), modified("a", "11", 2), added("b", "6", 1), deleted("b", "12", 1), modified("c", "13", 3), endMark("20")))
+			added("a", "5", 1), modified("a", "11", 2), added("b", "6", 1), deleted("b", "12", 1),
+			modified("c", "13", 3), endMark("20")))
 		m := startMirror(t, s, Options{})
 		m.wantContent("a=2", "c=3")
 		m.wantHeard("ADDED a initial", "ADDED c initial")
@@ -95,7 +97,8 @@ func TestChangesAmongTheInitialEventsApplyToThem(t *testing.T) {
 func TestAStreamedListThatNeverEndsItsInitialEventsStillSyncsTheFirstTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t).on(streamedList, frames(thenEnd, added("a", "90", 1))).
-			on(pagedList, list("95", object("a", "90", 1))).on(watching, frames(thenHold))
+			on(pagedList, list("95", object("a", "90", 1))).
+			on(watching, frames(thenHold))
 		m := startMirror(t, s, Options{})
 		wait(10 * time.Second)
 		m.wantContent("a=1")
@@ -126,7 +129,8 @@ func TestAServerThatRefusesStreamedListsIsAskedAgainLater(t *testing.T) {
 			live.send(errorEvent(410, "Expired"))
 			wait(time.Minute)
 			if streamed, paged := len(s.seen(streamedList)), len(s.seen(pagedList)); streamed != 1 || paged != 2 {
-				t.Errorf("%d: %d streamed and %d paged lists soon after the refusal, want 1 and 2", code, streamed, paged)
+				t.Errorf("%d: %d streamed and %d paged lists soon after the refusal, want 1 and 2",
+					code, streamed, paged)
 			}
 			wait(10 * time.Minute)
 			live.send(errorEvent(410, "Expired"))
@@ -175,7 +179,8 @@ func TestAServerThatIgnoresTheParameterIsListedInPages(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newServer(t).on(streamedList, stream).on(pagedList, list("200", object("a", "5", 1))).on(watching, frames(thenHold))
+				s := newServer(t).on(streamedList, stream).on(pagedList, list("200", object("a", "5", 1))).
+					on(watching, frames(thenHold))
 				m := startMirror(t, s, Options{})
 				wait(maxStreamedList + endMarkerTimeout)
 				m.wantContent("a=1")
@@ -191,7 +196,8 @@ func TestAServerThatIgnoresTheParameterIsListedInPages(t *testing.T) {
 func TestAnEndMarkerWithoutAVersionIsNoPlaceToResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t).on(streamedList, frames(thenHold, added("a", "5", 1), endMark(""))).
-			on(pagedList, list("20", object("a", "5", 1))).on(watching, frames(thenHold))
+			on(pagedList, list("20", object("a", "5", 1))).
+			on(watching, frames(thenHold))
 		m := startMirror(t, s, Options{})
 		wait(time.Minute)
 		m.wantContent("a=1")
@@ -205,7 +211,8 @@ func TestAnEndMarkerWithoutAVersionIsNoPlaceToResume(t *testing.T) {
 func TestASlowStreamedListIsWaitedForAndAQuietOneStaysOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t).on(streamedList, frames(thenHold,
-			added("a", "5", 1), "pause 20s", added("b", "6", 1), "pause 20s", added("c", "7", 1), "pause 20s", endMark("20")))
+			added("a", "5", 1), "pause 20s", added("b", "6", 1), "pause 20s", added("c", "7", 1), "pause 20s",
+			endMark("20")))
 		m := startMirror(t, s, Options{})
 		wait(5 * time.Minute)
 		m.wantContent("a=1", "b=1", "c=1")

@@ -152,9 +152,11 @@ type writer struct {
 }
 
 func (w *writer) write(ctx context.Context) {
-	k := kube.Key{Namespace: []string{"default", "kube-system"}[w.rnd.IntN(2)], Name: fmt.Sprintf("c%02d", w.rnd.IntN(12))}
+	k := kube.Key{Namespace: []string{"default", "kube-system"}[w.rnd.IntN(2)],
+		Name: fmt.Sprintf("c%02d", w.rnd.IntN(12))}
 	labels := map[string]any{"app": []string{"web", "db"}[w.rnd.IntN(2)]}
-	body := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"n": strconv.Itoa(w.rnd.Int())},
+	body := map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+		"data":     map[string]any{"n": strconv.Itoa(w.rnd.Int())},
 		"metadata": map[string]any{"name": k.Name, "namespace": k.Namespace, "labels": labels}}
 	now := &configMap{}
 	var err error
@@ -208,7 +210,8 @@ func randomFault(rnd *rand.Rand) fakeapi.Fault {
 		func() fakeapi.Fault { return watch(fakeapi.WatchFault{After: few, End: fakeapi.EndMidFrame}) },
 		func() fakeapi.Fault { return watch(fakeapi.WatchFault{After: few, End: fakeapi.EndSilent}) },
 		func() fakeapi.Fault {
-			e := fakeapi.ErrorArg{Code: []int{403, 410, 429, 500, 504}[rnd.IntN(5)], Reason: "Injected", Message: "injected"}
+			e := fakeapi.ErrorArg{Code: []int{403, 410, 429, 500, 504}[rnd.IntN(5)], Reason: "Injected",
+				Message: "injected"}
 			return watch(fakeapi.WatchFault{After: few, End: fakeapi.EndWithError, EndError: e})
 		},
 		func() fakeapi.Fault { return watch(fakeapi.WatchFault{Gone: fakeapi.GoneInStream}) },
@@ -320,8 +323,8 @@ func startModelled(t *testing.T, ctx context.Context, stop func(), wire *pipe, l
 		{Namespaces: []string{"default", "kube-system"}},
 		{LabelSelector: "app=web", WatchIdleTimeout: time.Minute},
 	} {
-		m := &modelled{name: fmt.Sprintf("mirror of %v %s", o.Namespaces, o.LabelSelector), labelled: o.LabelSelector != "",
-			lastRV: map[string]string{}, heard: map[kube.Key]*configMap{}}
+		m := &modelled{name: fmt.Sprintf("mirror of %v %s", o.Namespaces, o.LabelSelector),
+			labelled: o.LabelSelector != "", lastRV: map[string]string{}, heard: map[kube.Key]*configMap{}}
 		o.Resource, o.Client, o.Log, o.InitialLists = configMaps, wire.connect("mirror"), log, limit
 		m.Store = New[*configMap](o)
 		m.OnChange(m.hear)

@@ -13,11 +13,14 @@ import (
 // Rules: RFL-02
 func TestAHandlerThatLagsHearsOfAnAdditionBeforeTheListThatTakesItAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t).on(streamedList, frames(thenHold, endMark("20"), added("x", "21", 1), errorEvent(410, "Expired")), frames(thenHold, endMark("30")))
+		s := newServer(t).on(streamedList,
+			frames(thenHold, endMark("20"), added("x", "21", 1), errorEvent(410, "Expired")),
+			frames(thenHold, endMark("30")))
 		st := New[*pod](Options{Resource: pods, Client: s.client})
 		var heard []string
 		st.OnChange(func(c Change[*pod]) {
-			time.Sleep(10 * time.Second) // virtual: the relist is due long before the handler has done with the addition
+			// virtual: the relist is due long before the handler has done with the addition
+			time.Sleep(10 * time.Second)
 			heard = append(heard, c.Type.String()+" "+c.Object().Name)
 		})
 		go st.Run(t.Context())
@@ -48,7 +51,8 @@ func TestAReadOfWhatIsNotMirroredIsAnErrorAndSendsNothing(t *testing.T) {
 		}
 		m := startMirror(t, s, Options{Namespaces: []string{"a"}})
 		if _, _, err := m.Get(key); !errors.Is(err, ErrOutOfScope) || len(s.seen()) != 1 {
-			t.Errorf("get of another namespace: %v after %d requests, want %v after the one that lists", err, len(s.seen()), ErrOutOfScope)
+			t.Errorf("get of another namespace: %v after %d requests, want %v after the one that lists", err,
+				len(s.seen()), ErrOutOfScope)
 		}
 	})
 }

@@ -11,9 +11,11 @@ func TestARewoundHistoryIsNoticedWhenTheWatchIsOpenedAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		live := newFeed(t)
 		s := newServer(t).
-			on(streamedList, frames(thenEnd, added("a", "1100", 1), added("b", "900", 1), added("c", "1150", 1), endMark("1200"), "pause 7m"),
+			on(streamedList, frames(thenEnd, added("a", "1100", 1), added("b", "900", 1), added("c", "1150", 1),
+				endMark("1200"), "pause 7m"),
 				// Restored to 1000; then c was made again, at a version that it had before, and d.
-				frames(thenHold, added("b", "900", 1), added("c", "1150", 7), added("d", "1160", 1), endMark("1170"), modified("d", "1171", 2))).
+				frames(thenHold, added("b", "900", 1), added("c", "1150", 7), added("d", "1160", 1), endMark("1170"),
+					modified("d", "1171", 2))).
 			on(probing, list("1165")).
 			on(watching, live.reply) // accepted and silent
 		m := startMirror(t, s, Options{})

@@ -116,8 +116,8 @@ func (r *Reflector[T]) run(ctx context.Context) {
 	r.publish(s)
 }
 
-// safeStep is step with panics contained: a panic is a failure like others, so that no object and no answer can end the
-// process. The next step is a list, because a change may be half done.
+// safeStep is step with panics contained: a panic is a failure like others, so that no object and no answer can end
+// the process. The next step is a list, because a change may be half done.
 func (r *Reflector[T]) safeStep(ctx context.Context, s state[T]) (next state[T]) {
 	defer func() {
 		p := recover()
@@ -129,7 +129,8 @@ func (r *Reflector[T]) safeStep(ctx context.Context, s state[T]) (next state[T])
 		}
 		err := fmt.Errorf("watch %s: panic: %v", r.query, p)
 		r.store.count(r.scope, func(n *Counters) { n.Crashes++ })
-		r.store.flood.Error(r.log, err, "a watch panicked; its objects are listed again", "stack", string(debug.Stack()))
+		r.store.flood.Error(r.log, err, "a watch panicked; its objects are listed again",
+			"stack", string(debug.Stack()))
 		next = r.relistAfter(closeStream(s), err, "panic")
 	}()
 	return r.step(ctx, s)

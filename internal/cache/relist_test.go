@@ -47,7 +47,8 @@ func TestARelistTellsWhatWasMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		live := newFeed(t)
 		s := refuseStreams(newServer(t)).
-			on(pagedList, list("20", object("a", "1", 1), object("b", "2", 1), object("c", "3", 1), object("d", "4", 1)),
+			on(pagedList,
+				list("20", object("a", "1", 1), object("b", "2", 1), object("c", "3", 1), object("d", "4", 1)),
 				list("40", object("a", "1", 1), object("c", "33", 2), object("d@d-2", "34", 1), object("e", "35", 1))).
 			on(watching, live.reply)
 		m := startMirror(t, s, Options{})
@@ -72,7 +73,8 @@ func TestARelistNeverGoesBackInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		live := newFeed(t)
 		s := refuseStreams(newServer(t)).
-			on(pagedList, list("20", object("a", "15", 2)), list("10", object("a", "5", 1)), list("30", object("a", "25", 3))).
+			on(pagedList, list("20", object("a", "15", 2)), list("10", object("a", "5", 1)),
+				list("30", object("a", "25", 3))).
 			on(watching, live.reply)
 		m := startMirror(t, s, Options{})
 		m.heard()
@@ -101,9 +103,11 @@ func TestARelistThatCannotHaveItsVersionAsksForNowAtOnce(t *testing.T) {
 					live := newFeed(t)
 					s := newServer(t)
 					if kind == pagedList {
-						refuseStreams(s).on(pagedList, list("20"), refusal, list("30"), refusal, list("40")).on(watching, live.reply)
+						refuseStreams(s).on(pagedList, list("20"), refusal, list("30"), refusal, list("40")).
+							on(watching, live.reply)
 					} else {
-						s.on(streamedList, frames(thenEnd, endMark("20")), refusal, frames(thenEnd, endMark("30")), refusal, frames(thenEnd, endMark("40"))).
+						s.on(streamedList, frames(thenEnd, endMark("20")), refusal, frames(thenEnd, endMark("30")),
+							refusal, frames(thenEnd, endMark("40"))).
 							on(watching, live.reply)
 					}
 					startMirror(t, s, Options{})

@@ -107,7 +107,8 @@ func TestAPanickingHandlerHarmsNobodyElse(t *testing.T) {
 		})
 		st.OnChange(func(c Change[*pod]) { heard = append(heard, c.Object().Name) })
 		go st.Run(t.Context())
-		live.send(added("a", "1", 1), added("poison", "2", 1), endMark("5"), modified("poison", "6", 2), modified("a", "7", 2))
+		live.send(added("a", "1", 1), added("poison", "2", 1), endMark("5"), modified("poison", "6", 2),
+			modified("a", "7", 2))
 		if want := []string{"a", "poison", "poison", "a"}; !slices.Equal(heard, want) {
 			t.Errorf("the second handler heard %q, want %q", heard, want)
 		}

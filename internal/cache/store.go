@@ -13,7 +13,8 @@ import (
 )
 
 var (
-	// ErrNotSynced is the answer to a read before the first list is complete: whether an object exists is not known yet.
+	// ErrNotSynced is the answer to a read before the first list is complete: whether an object exists is not known
+	// yet.
 	ErrNotSynced = errors.New("the cache is not synced")
 	// ErrOutOfScope is the answer to a read of what this mirror does not cover by its options. Waiting does
 	// not help.

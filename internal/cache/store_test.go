@@ -29,7 +29,8 @@ func filled(objects ...*pod) (*Store[*pod], *scope) {
 }
 
 func makePod(ns, name string, rv int, owners ...string) *pod {
-	p := &pod{Meta: kube.Meta{Namespace: ns, Name: name, UID: ns + name, ResourceVersion: fmt.Sprint(rv), Labels: kube.Labels{{Key: "app", Value: "web"}}}}
+	p := &pod{Meta: kube.Meta{Namespace: ns, Name: name, UID: ns + name, ResourceVersion: fmt.Sprint(rv),
+		Labels: kube.Labels{{Key: "app", Value: "web"}}}}
 	for _, o := range owners {
 		p.OwnerReferences = append(p.OwnerReferences, kube.OwnerReference{UID: o, Kind: "ReplicaSet", Name: "rs-" + o})
 	}
@@ -55,7 +56,8 @@ func TestReadsBeforeTheFirstListAreErrorsThatSayWhy(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := m.WaitSynced(ctx); !errors.Is(err, ErrNotSynced) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "pods") {
+		if err := m.WaitSynced(ctx); !errors.Is(err, ErrNotSynced) || !errors.Is(err, context.DeadlineExceeded) ||
+			!strings.Contains(err.Error(), "pods") {
 			t.Errorf("wait: %v", err)
 		}
 	})
@@ -206,7 +208,8 @@ func TestIndexesEqualAScanAfterRandomChanges(t *testing.T) {
 		}
 		for _, ix := range s.indexes {
 			if len(s.objects) != 0 || len(ix.sets) != 0 {
-				t.Errorf("%d namespaces and %d values of index %s are left of an empty store", len(s.objects), len(ix.sets), ix.name)
+				t.Errorf("%d namespaces and %d values of index %s are left of an empty store", len(s.objects),
+					len(ix.sets), ix.name)
 			}
 		}
 	}

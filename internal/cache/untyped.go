@@ -36,7 +36,8 @@ func (m *Mirrors) Untyped(o Options, fields []string) (*Store[*Untyped], error) 
 	}
 	key := slices.Clone(fields)
 	slices.Sort(key)
-	return shared(m, o, strings.Join(slices.Compact(key), ","), func(obj *Untyped) { obj.Body = root.of(obj.Body) }), nil
+	return shared(m, o, strings.Join(slices.Compact(key), ","),
+		func(obj *Untyped) { obj.Body = root.of(obj.Body) }), nil
 }
 
 // fields is a tree of names. A leaf keeps the whole value.

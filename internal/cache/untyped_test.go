@@ -38,7 +38,8 @@ func TestAFieldThatIsNoPathIsRefused(t *testing.T) {
 	m := NewMirrors()
 	for _, wrong := range [][]string{{""}, {"spec."}, {".spec"}, {"a..b"}, slices.Repeat([]string{"a"}, maxFields+1),
 		{strings.Repeat("a.", maxFields) + "a"}} {
-		if _, err := m.Untyped(Options{Resource: pods}, wrong); err == nil || !strings.Contains(err.Error(), "mirror pods: ") {
+		if _, err := m.Untyped(Options{Resource: pods}, wrong); err == nil ||
+			!strings.Contains(err.Error(), "mirror pods: ") {
 			t.Errorf("%.40q: %v", wrong, err)
 		}
 	}

@@ -19,8 +19,8 @@ const (
 	// overdue is how much longer than asked a watch may live, and how much longer an idle one may be silent:
 	// time for the server's own end to arrive first.
 	overdue = 30 * time.Second
-	// A kube-apiserver sends a bookmark about every minute. Once regularBookmarks have come on a watch, bookmarkSilence
-	// without a byte means that it is dead, also where a proxy goes on to answer pings.
+	// A kube-apiserver sends a bookmark about every minute. Once regularBookmarks have come on a watch,
+	// bookmarkSilence without a byte means that it is dead, also where a proxy goes on to answer pings.
 	regularBookmarks = 2
 	bookmarkSilence  = 3 * time.Minute
 	// maxRefusals is how often a version is asked for although the server fails on it (500) or has not reached

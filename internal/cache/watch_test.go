@@ -124,7 +124,8 @@ func TestACutFrameIsDroppedAndComesAgain(t *testing.T) {
 	third := modified("a", "23", 4)
 	for cut := range len(third) - 1 {
 		synctest.Test(t, func(t *testing.T) {
-			s, m := synced(t, Options{}, frames(thenCut, modified("a", "21", 2), modified("a", "22", 3), third[:cut]), frames(thenHold, third))
+			s, m := synced(t, Options{}, frames(thenCut, modified("a", "21", 2), modified("a", "22", 3), third[:cut]),
+				frames(thenHold, third))
 			wait(2 * time.Second)
 			m.wantHeard("MODIFIED a", "MODIFIED a", "MODIFIED a")
 			m.wantContent("a=4")
@@ -138,7 +139,8 @@ func TestACutFrameIsDroppedAndComesAgain(t *testing.T) {
 func TestVersionsThatCannotBeComparedAreTakenAsTheyCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		live := newFeed(t)
-		s := newServer(t).on(streamedList, frames(thenEnd, added("a", "x9", 1), endMark("x20"), "pause 2s")).on(watching, live.reply)
+		s := newServer(t).on(streamedList, frames(thenEnd, added("a", "x9", 1), endMark("x20"), "pause 2s")).
+			on(watching, live.reply)
 		m := startMirror(t, s, Options{})
 		wait(2 * time.Second)
 		live.send(modified("a", "x3", 2), modified("a", "x3", 2))
@@ -171,11 +173,13 @@ func TestAMuteWatchIsOpenedAnew(t *testing.T) {
 	for _, idle := range []time.Duration{0, 90 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			s, m := synced(t, Options{WatchIdleTimeout: idle}, frames(thenHold), frames(thenHold, modified("a", "21", 2)))
+			s, m := synced(t, Options{WatchIdleTimeout: idle}, frames(thenHold),
+				frames(thenHold, modified("a", "21", 2)))
 			wait(11 * time.Minute)
 			m.wantContent("a=2")
 			got := s.seen(watching)[1].at.Sub(began)
-			if want := max(maxWatch+overdue, idle) + 5*time.Second; got > want || idle > 0 && got > idle+5*time.Second {
+			if want := max(maxWatch+overdue, idle) + 5*time.Second; got > want ||
+				idle > 0 && got > idle+5*time.Second {
 				t.Errorf("idle timeout %v: opened anew after %v", idle, got)
 			}
 			if n := m.state().Counters.Reconnects["idle"]; n == 0 {
@@ -185,8 +189,8 @@ func TestAMuteWatchIsOpenedAnew(t *testing.T) {
 	}
 }
 
-// A server sends no bookmark that tells nothing new (seen on v1.36), so where nothing happens a short idle timeout ends each
-// watch. That is no failure: with a pause that grows, events would come half a minute late.
+// A server sends no bookmark that tells nothing new (seen on v1.36), so where nothing happens a short idle timeout
+// ends each watch. That is no failure: with a pause that grows, events would come half a minute late.
 //
 // Rules: WCH-06
 func TestAQuietServerIsWatchedWithoutGapsWhateverTheIdleTimeout(t *testing.T) {

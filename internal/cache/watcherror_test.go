@@ -36,7 +36,8 @@ func TestAQuietResourceWithoutBookmarksRelistsOnceAfter410(t *testing.T) {
 // Rules: WCH-10
 func TestAThrottledStreamResumesWithoutAList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, m := synced(t, Options{}, frames(thenEnd, modified("a", "21", 2), errorEvent(429, "TooManyRequests")), frames(thenHold))
+		s, m := synced(t, Options{}, frames(thenEnd, modified("a", "21", 2), errorEvent(429, "TooManyRequests")),
+			frames(thenHold))
 		wait(time.Minute)
 		if got, n := resumedFrom(s), len(s.seen(streamedList, pagedList)); got != "20,21" || n != 1 {
 			t.Errorf("watches from %s and %d lists, want 20,21 and 1", got, n)

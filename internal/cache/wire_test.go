@@ -14,8 +14,8 @@ import (
 	"skiff/internal/kube"
 )
 
-// This file is the test double: a scripted server (replies in reply_test.go) behind real HTTP over net.Pipe, so that all of kube is in
-// the loop and time is virtual. What each request gets is a queue of replies per kind of request.
+// This file is the test double: a scripted server (replies in reply_test.go) behind real HTTP over net.Pipe, so that
+// all of kube is in the loop and time is virtual. What each request gets is a queue of replies per kind of request.
 
 type pod struct {
 	kube.Meta `json:"metadata"`

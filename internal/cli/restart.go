@@ -49,12 +49,15 @@ restart when it is restarted itself. Pods that run already at the first start ne
 		"`namespace` of the pods and of the targets (default that of the kubeconfig context or of the pod)")
 	fs.StringVarP(&f.selector, "selector", "l", "", "label `selector` of the pods to watch (required)")
 	fs.StringSliceVar(&f.targets, "target", nil,
-		"`KIND/NAME` to restart: a deployment, statefulset or daemonset; several follow one after the other (required)")
+		"`KIND/NAME` to restart: a deployment, statefulset or daemonset; several follow one after the other "+
+			"(required)")
 	fs.StringSliceVar(&f.on, "on", []string{restart.NewPodRunning.String()},
 		"`reasons` to restart: NewPodRunning, PodReplaced, ContainerRestarted, PodIPChanged, PodDeleted")
-	fs.DurationVar(&f.debounce, "debounce", restart.DefaultDebounce, "restart when the pods have not changed for so long")
+	fs.DurationVar(&f.debounce, "debounce", restart.DefaultDebounce,
+		"restart when the pods have not changed for so long")
 	fs.DurationVar(&f.cooldown, "cooldown", restart.DefaultCooldown, "the least time between two restarts")
-	fs.StringVar(&f.budget, "budget", "", "the most restarts within a time, as `MAX/DURATION`: 5/1h (default no limit)")
+	fs.StringVar(&f.budget, "budget", "",
+		"the most restarts within a time, as `MAX/DURATION`: 5/1h (default no limit)")
 	fs.StringVar(&f.health, "health-probe-bind-address", "0", "`host:port` of /healthz and /readyz; 0 means none")
 	fs.DurationVar(&f.watchIdleTimeout, "watch-idle-timeout", 0,
 		"renew a watch on which nothing has arrived for so long (default: a little longer than a watch lasts)")

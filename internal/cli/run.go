@@ -46,8 +46,8 @@ func (f *controllerFlags) add(cmd *cobra.Command) {
 		"reconnect a watch that has received nothing for this long; each reconnect of an idle resource costs one "+
 			"request (default: slightly longer than a watch lasts)")
 	fs.IntVar(&f.mirrorMiB, "mirror-memory-mib", 0,
-		"how many `MiB` the objects of one resource may take in memory; a resource with more is not watched and is named in "+
-			"/readyz (default: a third of the memory limit)")
+		"how many `MiB` the objects of one resource may take in memory; a resource with more is not watched and is "+
+			"named in /readyz (default: a third of the memory limit)")
 	fs.StringVar(&f.templatePolicy, "template-policy", podpolicy.Policy("").String(),
 		"`which` pods a WebServer or a Redis may have: baseline or restricted of the Pod Security Standards, or any")
 	f.log.add(cmd)

@@ -77,7 +77,8 @@ func (s *benchServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func BenchmarkEventToReconcile(b *testing.B) {
 	const batch = 1000
 	s, client := newBenchServer(b)
-	store := cache.New[*benchPod](cache.Options{Resource: kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}, Client: client})
+	store := cache.New[*benchPod](cache.Options{Resource: kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"},
+		Client: client})
 	last := make(chan struct{}, 1)
 	var runs atomic.Int64
 	c := New("bench", func(_ context.Context, k kube.Key) (Outcome, error) {

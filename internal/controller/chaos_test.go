@@ -70,10 +70,12 @@ func playChaos(t *testing.T, dice *rand.Rand) {
 func (w *world) disturb(dice *rand.Rand) {
 	fault := []fakeapi.Fault{
 		{Resource: "configmaps", Verb: "watch", Watch: fakeapi.WatchFault{End: fakeapi.EndCut, After: dice.IntN(3)}},
-		{Resource: "configmaps", Verb: "watch", Watch: fakeapi.WatchFault{End: fakeapi.EndMidFrame, After: dice.IntN(3)}},
+		{Resource: "configmaps", Verb: "watch",
+			Watch: fakeapi.WatchFault{End: fakeapi.EndMidFrame, After: dice.IntN(3)}},
 		{Resource: "configmaps", Verb: "watch", Watch: fakeapi.WatchFault{Gone: fakeapi.GoneInStream}},
 		{Resource: "configmaps", Verb: "watch", Watch: fakeapi.WatchFault{Gone: fakeapi.GoneAsHTTP}},
-		{Resource: "configmaps", Verb: "watch", Watch: fakeapi.WatchFault{Duplicate: true, EventDelay: 500 * time.Millisecond}},
+		{Resource: "configmaps", Verb: "watch",
+			Watch: fakeapi.WatchFault{Duplicate: true, EventDelay: 500 * time.Millisecond}},
 		{Resource: "configmaps", Verb: "list", Reply: &fakeapi.Reply{Code: 503, Reason: "ServiceUnavailable"}},
 		{Resource: "configmaps", Verb: "patch", Reply: &fakeapi.Reply{Code: 409, Reason: "Conflict"}},
 		{Resource: "configmaps", Verb: "create", Cut: fakeapi.CutAfter},

@@ -32,10 +32,11 @@ func IsTerminal(err error) bool { return err != nil && classify(err) == terminal
 type class int
 
 const (
-	terminal  class = iota // waits for a change
-	passing                // backoff for as long as it takes: not the object's fault, or over with the next event
-	forbidden              // a right is missing: half a minute between two tries at most, and after ten minutes as failing
-	failing                // backoff, then the longest interval
+	terminal class = iota // waits for a change
+	passing               // backoff for as long as it takes: not the object's fault, or over with the next event
+	// a right is missing: half a minute between two tries at most, and after ten minutes as failing
+	forbidden
+	failing // backoff, then the longest interval
 )
 
 // classify finds the class of err. It walks the chain itself, because errors.As would take the first part of

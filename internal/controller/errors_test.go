@@ -50,7 +50,8 @@ func TestARequestWithoutAnAnswerIsNoFailureOfItsKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer client.Close()
-		return fmt.Errorf("read pod: %w", client.Get(ctx, kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}, key(name), nil))
+		return fmt.Errorf("read pod: %w", client.Get(ctx, kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"},
+			key(name), nil))
 	}
 	short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()

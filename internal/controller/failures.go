@@ -15,8 +15,8 @@ const (
 	wakeScan = time.Second
 )
 
-// streak is the failures of a key since it succeeded, or became another object. Failures are counted by class: a server
-// that is away says nothing of the key.
+// streak is the failures of a key since it succeeded, or became another object. Failures are counted by class: a
+// server that is away says nothing of the key.
 type streak struct {
 	failures  int       // of all classes
 	failing   int       // of class failing

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// stallAfter is the number of failures in a row after which a key is tried only every SlowDelay, if they do not pass
-	// by themselves and have gone on for stallTime: an API server that has just started fails in many ways for a while,
-	// and ten failures take it a few seconds.
+	// stallAfter is the number of failures in a row after which a key is tried only every SlowDelay, if they do not
+	// pass by themselves and have gone on for stallTime: an API server that has just started fails in many ways for a
+	// while, and ten failures take it a few seconds.
 	stallAfter = 10
 	stallTime  = 2 * time.Minute
 	// A missing right (403) is asked for every forbiddenDelay for forbiddenTime: long enough for the person who sees
@@ -23,9 +23,9 @@ const (
 	// newsAfter is the number of failures in a row after which one that should pass by itself is worth telling a user:
 	// a few hundred milliseconds of backoff, which a restart of the API server's leader takes longer than.
 	newsAfter = 6
-	// SlowDelay is the longest pause, and that after a terminal error, plus up to half of it at random. A write that the
-	// server refuses is then sent less than once per five minutes (ERR-08). A change of the object runs at once all the
-	// same.
+	// SlowDelay is the longest pause, and that after a terminal error, plus up to half of it at random. A write that
+	// the server refuses is then sent less than once per five minutes (ERR-08). A change of the object runs at once
+	// all the same.
 	SlowDelay = 5 * time.Minute
 	// maxRetryAfter bounds Retry-After: a wrong number must not stop a key for ever.
 	maxRetryAfter = 10 * time.Minute

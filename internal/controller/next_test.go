@@ -26,29 +26,39 @@ func TestWhatAUserIsToldIsWhatHappensNext(t *testing.T) {
 		stalled bool
 		step    string
 	}{
-		"refused":                       {&kube.Status{Code: 422}, 0, 0, false, true, "when something changes, and every 5 to 8 minutes"},
-		"local":                         {errors.New("decode the template"), 0, 0, false, false, "within 2 minutes"},
-		"local, ten in seconds":         {errors.New("decode the template"), 9, 5 * time.Second, false, false, "within 2 minutes"},
-		"local, few in a long time":     {errors.New("decode the template"), 8, long, false, false, "within 2 minutes"},
-		"local, for long":               {errors.New("decode the template"), 9, 2 * time.Minute, false, true, "every 5 to 8 minutes, and at once"},
-		"forbidden":                     {&kube.Status{Code: 403}, 1000, 9 * time.Minute, false, false, "within 30 seconds"},
-		"forbidden, for long":           {&kube.Status{Code: 403}, 9, long, false, true, "every 5 to 8 minutes, and at once"},
-		"no answer":                     {&kube.NoAnswerError{Err: errors.New("reset")}, 0, 0, true, false, "within 2 minutes"},
+		"refused": {&kube.Status{Code: 422}, 0, 0, false, true,
+			"when something changes, and every 5 to 8 minutes"},
+		"local": {errors.New("decode the template"), 0, 0, false, false, "within 2 minutes"},
+		"local, ten in seconds": {errors.New("decode the template"), 9, 5 * time.Second, false, false,
+			"within 2 minutes"},
+		"local, few in a long time": {errors.New("decode the template"), 8, long, false, false,
+			"within 2 minutes"},
+		"local, for long": {errors.New("decode the template"), 9, 2 * time.Minute, false, true,
+			"every 5 to 8 minutes, and at once"},
+		"forbidden": {&kube.Status{Code: 403}, 1000, 9 * time.Minute, false, false,
+			"within 30 seconds"},
+		"forbidden, for long": {&kube.Status{Code: 403}, 9, long, false, true,
+			"every 5 to 8 minutes, and at once"},
+		"no answer": {&kube.NoAnswerError{Err: errors.New("reset")}, 0, 0, true, false,
+			"within 2 minutes"},
 		"server is down":                {&kube.Status{Code: 503}, 5, 0, true, false, "within 2 minutes"},
 		"server is down, for long":      {&kube.Status{Code: 503}, 6, long, false, false, "within 2 minutes"},
 		"server is down, for very long": {&kube.Status{Code: 503}, 1000, long, false, false, "within 2 minutes"},
 		"conflict, for very long":       {&kube.Status{Code: 409}, 1000, long, false, false, "within 2 minutes"},
 		"busy":                          {busy(60), 6, 0, false, false, "within 2 minutes"},
 		"busy for long":                 {busy(3600), 6, long, false, false, "within 15 minutes"},
-		"local, and busy":               {errors.Join(errors.New("decode the template"), busy(3600)), 0, 0, false, false, "within 15 minutes"},
-		"one refused, one in passing":   {errors.Join(&kube.Status{Code: 422}, busy(0)), 6, 0, false, false, "within 2 minutes"},
+		"local, and busy": {errors.Join(errors.New("decode the template"), busy(3600)), 0, 0, false, false,
+			"within 15 minutes"},
+		"one refused, one in passing": {errors.Join(&kube.Status{Code: 422}, busy(0)), 6, 0, false, false,
+			"within 2 minutes"},
 	} {
 		var before streak
 		for range test.after {
 			before = before.and(classify(test.err), time.Now().Add(-test.since))
 		}
 		n := NextOf(context.WithValue(t.Context(), streakKey{}, before), fmt.Errorf("apply: %w", test.err))
-		if n.Brief != test.brief || n.Stalled != test.stalled || !strings.HasPrefix(n.Step, "skiff tries again ") || !strings.Contains(n.Step, test.step) {
+		if n.Brief != test.brief || n.Stalled != test.stalled || !strings.HasPrefix(n.Step, "skiff tries again ") ||
+			!strings.Contains(n.Step, test.step) {
 			t.Errorf("%s: got %+v, want %s", name, n, test.step)
 		}
 	}
@@ -64,7 +74,8 @@ func TestEveryRunComesWhenTheOneBeforeItSaid(t *testing.T) {
 		"at once when something": {&kube.Status{Code: 403}, 8 * time.Minute},
 		"every 5 to 8 minutes":   {errors.New("plain"), 8 * time.Minute},
 		", and every 5 to 8":     {&kube.Status{Code: 422}, 8 * time.Minute},
-		"within 15 minutes, as ": {&kube.Status{Code: 429, Details: kube.StatusDetails{RetryAfterSeconds: 1e6}}, 15 * time.Minute},
+		"within 15 minutes, as ": {&kube.Status{Code: 429, Details: kube.StatusDetails{RetryAfterSeconds: 1e6}},
+			15 * time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var runs runTimes

@@ -89,7 +89,8 @@ func TestANamespaceThatIsForbiddenIsParkedWhileTheOthersWork(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		expect(t, "ready with b parked", c.Ready(), nil)
-		const problem = "namespace b: may not list and watch configmaps, secrets; bind the ClusterRole skiff there (examples/rbac.yaml)"
+		const problem = "namespace b: may not list and watch configmaps, secrets; bind the ClusterRole skiff there " +
+			"(examples/rbac.yaml)"
 		expect(t, "status names it", strings.Contains(status(c), "not working: "+problem), true)
 		expect(t, "log lines of it", len(log.with(problem)), 1)
 		expect(t, "log lines of the mirrors", len(log.with("cannot list or watch")), 0)
@@ -149,7 +150,8 @@ func TestAServerThatIsAwayIsNoReasonToBeReady(t *testing.T) {
 		back := w.api.Inject(fakeapi.Fault{UserAgent: skiffAgent, Cut: fakeapi.CutBefore})
 		answer() // of the two faults the first one would win
 		time.Sleep(15 * time.Minute)
-		if err := c.Ready(); err == nil || !strings.Contains(err.Error(), "configmaps in b") || !strings.Contains(err.Error(), "in a") {
+		if err := c.Ready(); err == nil || !strings.Contains(err.Error(), "configmaps in b") ||
+			!strings.Contains(err.Error(), "in a") {
 			t.Errorf("ready while the server is away: %v", err)
 		}
 		back()

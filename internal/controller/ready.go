@@ -9,9 +9,9 @@ import (
 	"skiff/internal/kube"
 )
 
-// Ready returns nil when the mirror of each namespace is synced and in touch with the server, or parked because a right
-// or a resource is missing, which waiting may not cure: one wrong namespace must not hold up a rollout. Else it says
-// what is missing, why, and what to do about it: a watch that is dead must not hide behind a green probe.
+// Ready returns nil when the mirror of each namespace is synced and in touch with the server, or parked because a
+// right or a resource is missing, which waiting may not cure: one wrong namespace must not hold up a rollout. Else it
+// says what is missing, why, and what to do about it: a watch that is dead must not hide behind a green probe.
 func (c *Controller) Ready() error {
 	var problems []string
 	for _, m := range c.mirrors {

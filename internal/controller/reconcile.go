@@ -87,7 +87,8 @@ func (c *Controller) settle(ctx context.Context, item queue.Item, outcome Outcom
 		c.stats.terminal.Add(1)
 		return c.again("refused; next try when the object changes or in ", d)
 	case n.Stalled:
-		return c.again(fmt.Sprintf("%d failures in a row; next try when the object changes or in ", before.failures+1), d)
+		return c.again(
+			fmt.Sprintf("%d failures in a row; next try when the object changes or in ", before.failures+1), d)
 	}
 	return c.again("error, again in ", d)
 }

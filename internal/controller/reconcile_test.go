@@ -285,8 +285,8 @@ func TestAKeyThatKeepsFailingIsTriedAtTheLongestIntervalAndAChangeBringsItBack(t
 	})
 }
 
-// An API server that has just restarted answers 403 until its rules are loaded, and it may answer 500 and nothing at all
-// in between.
+// An API server that has just restarted answers 403 until its rules are loaded, and it may answer 500 and nothing at
+// all in between.
 func TestAServerThatRestartsParksNoKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs runTimes
@@ -296,12 +296,14 @@ func TestAServerThatRestartsParksNoKey(t *testing.T) {
 			if time.Since(began) > time.Minute {
 				return Done, nil
 			}
-			for _, err := range []error{&kube.Status{Code: 403}, errors.New("odd"), &kube.NoAnswerError{Err: errors.New("refused")}} {
+			for _, err := range []error{&kube.Status{Code: 403}, errors.New("odd"),
+				&kube.NoAnswerError{Err: errors.New("refused")}} {
 				if NextOf(ctx, err).Stalled {
 					t.Errorf("told to wait long after %s for %v", time.Since(began), err)
 				}
 			}
-			return Done, []error{&kube.Status{Code: 403}, errors.New("odd"), &kube.NoAnswerError{Err: errors.New("refused")}}[runs.count()%3]
+			return Done, []error{&kube.Status{Code: 403}, errors.New("odd"),
+				&kube.NoAnswerError{Err: errors.New("refused")}}[runs.count()%3]
 		}, Options{})
 		c.queue.Add(key("a"), "changed")
 		time.Sleep(3 * time.Minute)
@@ -380,7 +382,8 @@ func TestAnOutageOfTheServerParksNoKey(t *testing.T) {
 		c, stop := start(t, func(ctx context.Context, k kube.Key) (Outcome, error) {
 			runs.note()
 			if down.Load() {
-				return Done, fmt.Errorf("create service: %w", &kube.NoAnswerError{Err: errors.New("connection refused")})
+				return Done,
+					fmt.Errorf("create service: %w", &kube.NoAnswerError{Err: errors.New("connection refused")})
 			}
 			return Done, nil
 		}, Options{})
@@ -503,7 +506,8 @@ func TestRunIsRefusedTheSecondTime(t *testing.T) {
 // Rules: ERR-06, ERR-08
 func TestErrorsAreClassifiedByTheWholeOfTheirChain(t *testing.T) {
 	status := func(code int) error { return &kube.Status{Code: code} }
-	terminating := &kube.Status{Code: 403, Details: kube.StatusDetails{Causes: []kube.StatusCause{{Reason: "NamespaceTerminating"}}}}
+	terminating := &kube.Status{Code: 403,
+		Details: kube.StatusDetails{Causes: []kube.StatusCause{{Reason: "NamespaceTerminating"}}}}
 	plain := errors.New("plain")
 	for _, test := range []struct {
 		err  error
@@ -530,8 +534,11 @@ func TestErrorsAreClassifiedByTheWholeOfTheirChain(t *testing.T) {
 		{&kube.NoAnswerError{Err: plain}, passing},
 		{&net.OpError{Op: "dial", Err: plain}, failing}, // nothing that package kube says
 		{status(http.StatusNotImplemented), terminal},
-		{&kube.Status{Code: 500, Message: "failed to create typed patch object (default/web): .spec.x: field not declared in schema"}, terminal},
-		{&timeoutError{time.Second, fmt.Errorf("%w, while waiting to try again after: %w", context.DeadlineExceeded, status(429))}, passing},
+		{&kube.Status{Code: 500,
+			Message: "failed to create typed patch object (default/web): .spec.x: field not declared in schema"},
+			terminal},
+		{&timeoutError{time.Second,
+			fmt.Errorf("%w, while waiting to try again after: %w", context.DeadlineExceeded, status(429))}, passing},
 		{context.Canceled, failing},
 		{&timeoutError{time.Second, context.DeadlineExceeded}, failing},
 		{&panicError{value: status(422)}, failing},

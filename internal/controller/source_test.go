@@ -366,13 +366,15 @@ func TestAMissingResourceAndAMissingGrantAreSaidWithTheNextStepAndPickedUpWithin
 		reply    *fakeapi.Reply
 		parts    []string
 	}{
-		{webServers, &fakeapi.Reply{Code: 404, Reason: "NotFound", Message: "the server could not find the requested resource"},
-			[]string{"not working: webservers.skiff.dev is not installed; run `skiff crds install`", ": 404 NotFound: "}},
+		{webServers, &fakeapi.Reply{Code: 404, Reason: "NotFound",
+			Message: "the server could not find the requested resource"},
+			[]string{"not working: webservers.skiff.dev is not installed; run `skiff crds install`",
+				": 404 NotFound: "}},
 		{things, &fakeapi.Reply{Code: 404, Body: "404 page not found\n", ContentType: "text/plain"},
 			[]string{"not working: things.example.com: ", "install its CRD", ": 404 NotFound: "}},
 		{pods, &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: `pods is forbidden: User "skiff" cannot list resource "pods"`},
-			[]string{"not working: namespace default: may not list and watch pods; bind the ClusterRole skiff there", "pods in default: ",
-				": 403 Forbidden: ", "cannot list"}},
+			[]string{"not working: namespace default: may not list and watch pods; bind the ClusterRole skiff there",
+				"pods in default: ", ": 403 Forbidden: ", "cannot list"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
@@ -413,7 +415,8 @@ func TestAMissingResourceAndAMissingGrantAreSaidWithTheNextStepAndPickedUpWithin
 			empty()
 			time.Sleep(15 * time.Second)
 			expect(t, "ready 15 s later", c.Ready(), nil)
-			expect(t, "what is wrong 15 s later", strings.Contains(strings.Join(c.Status(), "\n"), "not working"), false)
+			expect(t, "what is wrong 15 s later",
+				strings.Contains(strings.Join(c.Status(), "\n"), "not working"), false)
 			stop()
 			expect(t, "runs", ran, 1)
 		})
@@ -430,9 +433,11 @@ func (w *world) define(r kube.Resource) {
 		"metadata": map[string]any{"name": r.GroupResource()},
 		"spec": map[string]any{
 			"group": r.Group, "scope": "Namespaced",
-			"names": map[string]any{"plural": r.Plural, "singular": strings.ToLower(r.Kind), "kind": r.Kind, "listKind": r.Kind + "List"},
+			"names": map[string]any{"plural": r.Plural, "singular": strings.ToLower(r.Kind), "kind": r.Kind,
+				"listKind": r.Kind + "List"},
 			"versions": []any{map[string]any{"name": r.Version, "served": true, "storage": true,
-				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}},
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{
+					"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}},
 		},
 	}, nil, kube.WriteOptions{})
 	if err != nil {
@@ -530,11 +535,13 @@ func TestAControllerWhoseWatchStaysDeadIsNotReady(t *testing.T) {
 		store := w.store("")
 		c := New("test", func(context.Context, kube.Key) (Outcome, error) { return Done, nil }, Options{}, For(store))
 		stop := w.run(c)
-		refuse := fakeapi.Fault{Verb: "watch", Resource: "configmaps", UserAgent: skiffAgent, Reply: &fakeapi.Reply{Code: 503}}
+		refuse := fakeapi.Fault{Verb: "watch", Resource: "configmaps", UserAgent: skiffAgent,
+			Reply: &fakeapi.Reply{Code: 503}}
 		restore := w.api.Inject(refuse)
 		expect(t, "ready while the open watch lasts", c.Ready(), nil)
 		time.Sleep(13 * time.Minute) // a watch is renewed within ten, and two are forgiven
-		if err := c.Ready(); err == nil || !strings.Contains(err.Error(), "configmaps: 503") || !strings.Contains(err.Error(), "not up to date for ") {
+		if err := c.Ready(); err == nil || !strings.Contains(err.Error(), "configmaps: 503") ||
+			!strings.Contains(err.Error(), "not up to date for ") {
 			t.Errorf("ready: %v, want what the watch is refused with, and for how long", err)
 		}
 		expect(t, "synced", store.Synced(), true)
@@ -552,8 +559,8 @@ func TestOnlyARunThatWroteOrFailedIsLoggedAtTheDefaultLevel(t *testing.T) {
 		c := New("test", func(ctx context.Context, k kube.Key) (Outcome, error) {
 			switch k.Name {
 			case "writes":
-				return Done, w.skiff.Create(ctx, configMaps, "default", map[string]any{"metadata": map[string]any{"name": "made"}},
-					nil, kube.WriteOptions{})
+				return Done, w.skiff.Create(ctx, configMaps, "default",
+					map[string]any{"metadata": map[string]any{"name": "made"}}, nil, kube.WriteOptions{})
 			case "fails":
 				return Done, kube.AsStatus(w.skiff.Get(ctx, configMaps, key("nobody"), &configMap{}))
 			}

@@ -186,7 +186,8 @@ func testOrphansAreAdopted(s *Scope, _ *Skiff) {
 		s.Errorf("the Deployment was not adopted: %s", d)
 	}
 	after := s.Service("web-service")
-	if after.UID() != svc.UID() || after.Int("spec", "ports", "0", "nodePort") != svc.Int("spec", "ports", "0", "nodePort") {
+	if after.UID() != svc.UID() ||
+		after.Int("spec", "ports", "0", "nodePort") != svc.Int("spec", "ports", "0", "nodePort") {
 		s.Errorf("the Service was not adopted: %s, was %s", after, svc)
 	}
 }

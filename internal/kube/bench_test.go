@@ -67,8 +67,9 @@ func realisticPod(i int) string {
 			name, name, app, name, app, i)
 	}
 	return fmt.Sprintf(`{"metadata":{"name":"app-%d-7d4b9c6f5d-%05d","generateName":"app-%d-7d4b9c6f5d-","namespace":"team-%02d","uid":"%08x-1111-4222-8333-444455556666","resourceVersion":"%d","creationTimestamp":"2026-11-01T10:00:00Z","labels":{"app":"app-%d","pod-template-hash":"7d4b9c6f5d","team":"team-%02d","tier":"backend","version":"v1.2.3"},"annotations":{"prometheus.io/scrape":"true","prometheus.io/port":"8080","checksum/config":"%064x"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"app-%d-7d4b9c6f5d","uid":"%08x-aaaa-4bbb-8ccc-ddddeeeeffff","controller":true,"blockOwnerDeletion":true}],"managedFields":[{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"2026-11-01T10:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:labels":{".":{},"f:app":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"main\"}":{"f:env":{%s".":{}},"f:image":{}}}}}}]},"spec":{"volumes":[{"name":"kube-api-access-abcde","projected":{"sources":[{"serviceAccountToken":{"expirationSeconds":3607,"path":"token"}},{"configMap":{"name":"kube-root-ca.crt","items":[{"key":"ca.crt","path":"ca.crt"}]}}],"defaultMode":420}}],"containers":[%s,%s],"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"default","serviceAccount":"default","nodeName":"node-%d","securityContext":{},"schedulerName":"default-scheduler","tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}],"priority":0,"enableServiceLinks":true,"preemptionPolicy":"PreemptLowerPriority"},"status":{"phase":"Running","conditions":[%s,%s,%s,%s],"hostIP":"10.0.0.%d","podIP":"10.%d.%d.%d","podIPs":[{"ip":"10.1.2.3"}],"startTime":"2026-11-01T10:00:00Z","containerStatuses":[%s,%s],"qosClass":"Burstable"}}`,
-		app, i, app, i%20, i, 100000+i, app, i%20, app, app, app, fields.String(), container("main"), container("proxy"), i%200,
-		condition("Initialized"), condition("Ready"), condition("ContainersReady"), condition("PodScheduled"), i%250, i>>16, i>>8&255, i&255, status("main"), status("proxy"))
+		app, i, app, i%20, i, 100000+i, app, i%20, app, app, app, fields.String(), container("main"),
+		container("proxy"), i%200, condition("Initialized"), condition("Ready"), condition("ContainersReady"),
+		condition("PodScheduled"), i%250, i>>16, i>>8&255, i&255, status("main"), status("proxy"))
 }
 
 // realisticList is a list of n pods as an API server sends it.
@@ -187,7 +188,8 @@ func BenchmarkListOverTLS(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := List[*smallPod](context.Background(), c, Query{Resource: pods}, ListOptions{Limit: -1}); err != nil {
+		if _, err := List[*smallPod](context.Background(), c, Query{Resource: pods},
+			ListOptions{Limit: -1}); err != nil {
 			b.Fatal(err)
 		}
 	}

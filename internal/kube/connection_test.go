@@ -65,10 +65,12 @@ func TestAGoawayLetsWatchesFinishAndSendsNewRequestsToAnotherConnection(t *testi
 	defer next.Close()
 	var address atomic.Value
 	address.Store(old.Listener.Addr().String())
-	tlsConfig := &tls.Config{RootCAs: old.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs, ServerName: "example.com"}
-	c, err := New(Config{Server: "https://cluster", TLS: tlsConfig, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "tcp", address.Load().(string))
-	}})
+	tlsConfig := &tls.Config{RootCAs: old.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs,
+		ServerName: "example.com"}
+	c, err := New(Config{Server: "https://cluster", TLS: tlsConfig,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", address.Load().(string))
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}

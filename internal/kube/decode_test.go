@@ -110,7 +110,8 @@ func sameAsAlone[T any](t *testing.T, in string) {
 	t.Helper()
 	const next = `"next"`
 	var first error
-	for i, r := range []io.Reader{strings.NewReader(in + next), iotest.OneByteReader(strings.NewReader(in + next)), iotest.HalfReader(strings.NewReader(in + next))} {
+	for i, r := range []io.Reader{strings.NewReader(in + next), iotest.OneByteReader(strings.NewReader(in + next)),
+		iotest.HalfReader(strings.NewReader(in + next))} {
 		var got, want T
 		s := newScanner(r)
 		err := decodeInto(s, &got)

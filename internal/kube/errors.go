@@ -134,7 +134,8 @@ func IsRefused(err error) bool {
 	}
 	switch s.Code {
 	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotAcceptable,
-		http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusNotImplemented:
+		http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
+		http.StatusNotImplemented:
 		return true
 	case http.StatusInternalServerError:
 		return strings.HasPrefix(s.Message, "failed to create typed patch object")

@@ -112,8 +112,8 @@ func TestABufferShrinksAgainAfterALargeObject(t *testing.T) {
 
 // Rules: WRT-19
 func TestRetryAfterIsClampedAndNeverNegative(t *testing.T) {
-	for _, header := range []string{"9223372037", "9223372036854775807", "99999999999999999999", "-1", "-99999999999999999999",
-		"Fri, 31 Dec 9999 23:59:59 GMT"} {
+	for _, header := range []string{"9223372037", "9223372036854775807", "99999999999999999999", "-1",
+		"-99999999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT"} {
 		for _, details := range []string{"", `,"details":{"retryAfterSeconds":9223372037}`, `,"details":{"retryAfterSeconds":-7}`} {
 			c := tlsClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Retry-After", header)
@@ -164,10 +164,13 @@ func TestContinueTokensThatNeverEndAreAnError(t *testing.T) {
 		answer func() string
 		say    string
 	}{
-		"the same token":     {func() string { return podList("20", "same", item("a", "1")) }, "came twice"},
-		"two tokens in turn": {func() string { page++; return podList("20", strconv.Itoa(page%2), item("a", "1")) }, "came twice"},
-		"empty pages":        {func() string { page++; return podList("20", strconv.Itoa(page)) }, "two pages in a row are empty"},
-		"a very long token":  {func() string { return podList("20", strings.Repeat("x", 1<<20), item("a", "1")) }, "longer than 16 KiB"},
+		"the same token": {func() string { return podList("20", "same", item("a", "1")) }, "came twice"},
+		"two tokens in turn": {func() string { page++; return podList("20", strconv.Itoa(page%2), item("a", "1")) },
+			"came twice"},
+		"empty pages": {func() string { page++; return podList("20", strconv.Itoa(page)) },
+			"two pages in a row are empty"},
+		"a very long token": {func() string { return podList("20", strings.Repeat("x", 1<<20), item("a", "1")) },
+			"longer than 16 KiB"},
 	} {
 		s := scripted(func(w http.ResponseWriter, r *http.Request) { answer(200, tc.answer())(w, r) })
 		_, err := List[*pod](t.Context(), tlsClient(t, s), Query{Resource: pods}, ListOptions{})

@@ -87,7 +87,8 @@ func tlsClient(t *testing.T, h http.Handler) *Client {
 	srv.EnableHTTP2 = true
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
-	c, err := New(Config{Server: srv.URL, TLS: &tls.Config{RootCAs: srv.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}})
+	c, err := New(Config{Server: srv.URL,
+		TLS: &tls.Config{RootCAs: srv.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,8 @@ func TestResumePointIsTheListVersionNotTheMaxOrLastItem(t *testing.T) {
 // Rules: LST-02
 func TestAListWithoutVersionIsAnError(t *testing.T) {
 	c := tlsClient(t, answer(200, podList("", "", item("a", "5"))))
-	if _, err := List[*pod](t.Context(), c, Query{Resource: pods}, ListOptions{}); err == nil || !strings.Contains(err.Error(), "no resource version") {
+	if _, err := List[*pod](t.Context(), c, Query{Resource: pods}, ListOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "no resource version") {
 		t.Errorf("got %v, want an error about the missing resource version", err)
 	}
 }
@@ -48,7 +49,8 @@ func TestPagesRepeatTheSelectorsAndOnlyTheFirstCarriesTheVersion(t *testing.T) {
 		answer(200, podList("20", "", item("b", "6"))),
 	)
 	c := tlsClient(t, s)
-	got, err := List[*pod](t.Context(), c, Query{Resource: pods, Namespace: "default", LabelSelector: "app in (a,b),!x"},
+	got, err := List[*pod](t.Context(), c,
+		Query{Resource: pods, Namespace: "default", LabelSelector: "app in (a,b),!x"},
 		ListOptions{ResourceVersion: "19", ResourceVersionMatch: "NotOlderThan", Limit: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -58,11 +60,14 @@ func TestPagesRepeatTheSelectorsAndOnlyTheFirstCarriesTheVersion(t *testing.T) {
 	}
 	for i, r := range s.requests() {
 		q := r.URL.Query()
-		if r.URL.Path != "/api/v1/namespaces/default/pods" || q.Get("limit") != "1" || q.Get("labelSelector") != "app in (a,b),!x" {
+		if r.URL.Path != "/api/v1/namespaces/default/pods" || q.Get("limit") != "1" ||
+			q.Get("labelSelector") != "app in (a,b),!x" {
 			t.Errorf("page %d asked for %s", i+1, r.URL)
 		}
-		if first := i == 0; q.Has("resourceVersion") != first || q.Has("resourceVersionMatch") != first || q.Has("continue") == first {
-			t.Errorf("page %d asked for %s: a resource version belongs to the first page, a token to the others", i+1, r.URL)
+		if first := i == 0; q.Has("resourceVersion") != first || q.Has("resourceVersionMatch") != first ||
+			q.Has("continue") == first {
+			t.Errorf("page %d asked for %s: a resource version belongs to the first page, a token to the others",
+				i+1, r.URL)
 		}
 	}
 	if _, err := List[*pod](t.Context(), c, Query{Resource: pods}, ListOptions{}); err != nil {
@@ -107,7 +112,8 @@ func TestAnExpiredTokenLeadsToOneFullListAtTheVersionAskedFor(t *testing.T) {
 		t.Errorf("got %v at %s, want b and c at 30", names(got.Items), got.ResourceVersion)
 	}
 	reqs := s.requests()
-	if q := reqs[2].URL.Query(); len(reqs) != 3 || q.Has("limit") || q.Has("continue") || q.Get("resourceVersion") != "18" {
+	if q := reqs[2].URL.Query(); len(reqs) != 3 || q.Has("limit") || q.Has("continue") ||
+		q.Get("resourceVersion") != "18" {
 		t.Errorf("%d requests, the last for %v; want three, the last in one piece at 18", len(reqs), q)
 	}
 }
@@ -148,7 +154,8 @@ func TestAnItemThatDoesNotDecodeLeavesTheOthers(t *testing.T) {
 	if !slices.Equal(names(got.Items), []string{"a", "z"}) {
 		t.Errorf("got pods %v, want a and z", names(got.Items))
 	}
-	if len(got.Bad) != 5 || got.Bad[0].Key != (Key{"default", "bad"}) || got.Bad[0].ResourceVersion != "9" || got.Bad[4].Key.Name != "num" {
+	if len(got.Bad) != 5 || got.Bad[0].Key != (Key{"default", "bad"}) || got.Bad[0].ResourceVersion != "9" ||
+		got.Bad[4].Key.Name != "num" {
 		t.Errorf("got bad items %v, want five, the first default/bad and the last num", got.Bad)
 	}
 }
@@ -172,7 +179,8 @@ func TestAnAnswerOfAnotherKindIsAnErrorThatSaysWhatCame(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := List[*pod](t.Context(), tlsClient(t, tc.answer), Query{Resource: pods}, ListOptions{})
-			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.HasPrefix(err.Error(), "list pods: ") {
+			if err == nil || !strings.Contains(err.Error(), tc.want) ||
+				!strings.HasPrefix(err.Error(), "list pods: ") {
 				t.Errorf("got %v, want an error with %q", err, tc.want)
 			}
 			if len(got.Items) > 0 {

@@ -17,8 +17,10 @@ func TestResourceVersionsCompareByLengthThenDigits(t *testing.T) {
 		order int
 		ok    bool
 	}{
-		{"9", "10", -1, true}, {"10", "9", 1, true}, {"12", "12", 0, true}, {long, "1" + long, -1, true}, {long, long, 0, true},
-		{"01", "2", 0, false}, {"", "2", 0, false}, {"abc", "2", 0, false}, {"0", "2", 0, false}, {"", "", 0, false}, {"x", "x", 0, true},
+		{"9", "10", -1, true}, {"10", "9", 1, true}, {"12", "12", 0, true}, {long, "1" + long, -1, true},
+		{long, long, 0, true},
+		{"01", "2", 0, false}, {"", "2", 0, false}, {"abc", "2", 0, false}, {"0", "2", 0, false}, {"", "", 0, false},
+		{"x", "x", 0, true},
 	} {
 		order, ok := CompareRV(tc.a, tc.b)
 		if ok != tc.ok || ok && order != tc.order {
@@ -122,13 +124,14 @@ func TestNamesThatWouldChangeThePathAreRefusedBeforeARequest(t *testing.T) {
 	for _, bad := range []string{".", "..", "a/b", "../../victim/pods/app", "a%2fb", "%2e%2e", `a\b`, "a?x=y", "a#b", " ",
 		"a\x00", "\u202e", strings.Repeat("x", 254)} {
 		for name, err := range map[string]error{
-			"name":        c.Get(t.Context(), pods, Key{"ns", bad}, nil),
-			"namespace":   c.Get(t.Context(), pods, Key{bad, "web"}, nil),
-			"subresource": c.Patch(t.Context(), pods, Key{"ns", "web"}, MergePatch, 1, nil, WriteOptions{Subresource: bad}),
-			"plural":      c.Get(t.Context(), Resource{Version: "v1", Plural: bad}, Key{"ns", "web"}, nil),
-			"list":        second(List[*pod](t.Context(), c, Query{Resource: pods, Namespace: bad}, ListOptions{})),
-			"watch":       second(Watch[*pod](t.Context(), c, Query{Resource: pods, Namespace: bad}, WatchOptions{})),
-			"probe":       second(c.ListOne(t.Context(), Query{Resource: pods, Namespace: bad})),
+			"name":      c.Get(t.Context(), pods, Key{"ns", bad}, nil),
+			"namespace": c.Get(t.Context(), pods, Key{bad, "web"}, nil),
+			"subresource": c.Patch(t.Context(), pods, Key{"ns", "web"}, MergePatch, 1, nil,
+				WriteOptions{Subresource: bad}),
+			"plural": c.Get(t.Context(), Resource{Version: "v1", Plural: bad}, Key{"ns", "web"}, nil),
+			"list":   second(List[*pod](t.Context(), c, Query{Resource: pods, Namespace: bad}, ListOptions{})),
+			"watch":  second(Watch[*pod](t.Context(), c, Query{Resource: pods, Namespace: bad}, WatchOptions{})),
+			"probe":  second(c.ListOne(t.Context(), Query{Resource: pods, Namespace: bad})),
 		} {
 			if err == nil || !strings.Contains(err.Error(), "cannot be part of a URL path") {
 				t.Errorf("%s %q: got %v", name, bad, err)
@@ -136,7 +139,8 @@ func TestNamesThatWouldChangeThePathAreRefusedBeforeARequest(t *testing.T) {
 		}
 	}
 	for name, k := range map[string]Key{"no name": {"ns", ""}, "no namespace": {"", "web"}} {
-		if err := c.Delete(t.Context(), pods, k, DeleteOptions{}); err == nil || !strings.Contains(err.Error(), "no name") {
+		if err := c.Delete(t.Context(), pods, k, DeleteOptions{}); err == nil ||
+			!strings.Contains(err.Error(), "no name") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -162,7 +166,8 @@ func TestAnAnswerAboutAnotherObjectIsAnError(t *testing.T) {
 			})),
 			"apply":  c.Patch(t.Context(), pods, k, ApplyPatch, k, nil, WriteOptions{FieldManager: "x"}),
 			"delete": c.Delete(t.Context(), pods, k, DeleteOptions{}),
-			"create": c.Create(t.Context(), pods, k.Namespace, Raw(item("web", "")), new(map[string]any), WriteOptions{}),
+			"create": c.Create(t.Context(), pods, k.Namespace, Raw(item("web", "")), new(map[string]any),
+				WriteOptions{}),
 		} {
 			if (err != nil) != wrong || wrong && !strings.Contains(err.Error(), "the answer is about ") {
 				t.Errorf("%s answered with %s: %v", name, body, err)

@@ -42,7 +42,8 @@ func pipeTLSClient(t *testing.T, h http.Handler, wrap func(net.Conn) net.Conn) *
 	lender.Close()
 
 	l := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{}), wrap: wrap}
-	srv := &http.Server{Handler: h, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}}}
+	srv := &http.Server{Handler: h,
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}}}
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = srv.ServeTLS(l, "", "") })
 	c, err := New(Config{Server: "https://fake", DialContext: l.dial, TLS: &tls.Config{
@@ -110,7 +111,8 @@ func TestWhatEachRequestCarries(t *testing.T) {
 	s := scripted(answer(200, `{}`))
 	c := pipeClient(t, s, func(cfg *Config) {
 		cfg.Server = "http://fake/k8s/clusters/c1/?x=1#y"
-		cfg.Impersonate = Impersonation{User: "jane", Groups: []string{"a", "b"}, Extra: map[string][]string{"Acme/Scope": {"x"}}}
+		cfg.Impersonate = Impersonation{User: "jane", Groups: []string{"a", "b"},
+			Extra: map[string][]string{"Acme/Scope": {"x"}}}
 	})
 	if err := c.Get(t.Context(), pods, Key{"default", "a"}, nil); err != nil {
 		t.Fatal(err)
@@ -119,10 +121,12 @@ func TestWhatEachRequestCarries(t *testing.T) {
 	if r.URL.RequestURI() != "/k8s/clusters/c1/api/v1/namespaces/default/pods/a" {
 		t.Errorf("asked for %s", r.URL.RequestURI())
 	}
-	if ua := r.UserAgent(); !strings.HasPrefix(ua, "skiff/") || !strings.Contains(ua, "("+runtime.GOOS+"/"+runtime.GOARCH+") ") {
+	if ua := r.UserAgent(); !strings.HasPrefix(ua, "skiff/") ||
+		!strings.Contains(ua, "("+runtime.GOOS+"/"+runtime.GOARCH+") ") {
 		t.Errorf("user agent is %q", ua)
 	}
-	if r.Header.Get("Impersonate-User") != "jane" || len(r.Header["Impersonate-Group"]) != 2 || r.Header.Get("Impersonate-Extra-Acme%2fscope") != "x" {
+	if r.Header.Get("Impersonate-User") != "jane" || len(r.Header["Impersonate-Group"]) != 2 ||
+		r.Header.Get("Impersonate-Extra-Acme%2fscope") != "x" {
 		t.Errorf("impersonation headers are %v", r.Header)
 	}
 	if _, err := New(Config{Server: "https://x", Impersonate: Impersonation{Groups: []string{"a"}}}); err == nil {
@@ -190,7 +194,8 @@ func TestA401ReadsTheTokenAgainAndReplaysOnce(t *testing.T) {
 		if err := c.Get(t.Context(), pods, Key{"a", "b"}, nil); !IsUnauthorized(err) || len(s.requests()) != 4 {
 			t.Errorf("got %v after %d requests, want Unauthorized after two more", err, len(s.requests())-2)
 		}
-		if err := c.Get(t.Context(), pods, Key{"a", "b"}, nil); err == nil || strings.Contains(err.Error(), "old") || strings.Contains(err.Error(), "new") {
+		if err := c.Get(t.Context(), pods, Key{"a", "b"}, nil); err == nil || strings.Contains(err.Error(), "old") ||
+			strings.Contains(err.Error(), "new") {
 			t.Errorf("the error %v shows a token", err)
 		}
 	})
@@ -219,13 +224,15 @@ func TestALaterIsObeyedWithTheSameBody(t *testing.T) {
 		began := time.Now()
 		var got pod
 		obj := map[string]any{"metadata": map[string]any{"name": "a"}}
-		if err := pipeClient(t, s).Create(t.Context(), pods, "default", obj, &got, WriteOptions{FieldManager: "skiff"}); err != nil {
+		if err := pipeClient(t, s).Create(t.Context(), pods, "default", obj, &got,
+			WriteOptions{FieldManager: "skiff"}); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took < 16*time.Second || took > 18*time.Second {
 			t.Errorf("waited %s, want 7 s and 9 s and at most a tenth more", took)
 		}
-		if len(bodies) != 3 || bodies[0] == "" || bodies[1] != bodies[0] || bodies[2] != bodies[0] || got.ResourceVersion != "5" {
+		if len(bodies) != 3 || bodies[0] == "" || bodies[1] != bodies[0] || bodies[2] != bodies[0] ||
+			got.ResourceVersion != "5" {
 			t.Errorf("bodies %q, answer at %q", bodies, got.ResourceVersion)
 		}
 	})
@@ -235,7 +242,8 @@ func TestALaterIsObeyedWithTheSameBody(t *testing.T) {
 func TestWhatIsNotTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := scripted(failure(500, "InternalError", ""))
-		if err := pipeClient(t, s).Patch(t.Context(), pods, Key{"a", "b"}, MergePatch, map[string]any{}, nil, WriteOptions{}); AsStatus(err) == nil || len(s.requests()) != 1 {
+		if err := pipeClient(t, s).Patch(t.Context(), pods, Key{"a", "b"}, MergePatch, map[string]any{}, nil,
+			WriteOptions{}); AsStatus(err) == nil || len(s.requests()) != 1 {
 			t.Errorf("got %v after %d requests, want the 500 after one", err, len(s.requests()))
 		}
 		s = scripted(func(w http.ResponseWriter, r *http.Request) {
@@ -264,7 +272,8 @@ func TestALaterThatTheCallerCannotWaitForIsHandedToIt(t *testing.T) {
 			began := time.Now()
 			err := pipeClient(t, s).Get(ctx, pods, Key{"a", "b"}, nil)
 			if !IsTooManyRequests(err) || RetryAfter(err) == 0 || time.Since(began) != 0 || len(s.requests()) != 1 {
-				t.Errorf("Retry-After %s: got %v after %s and %d requests, want the 429 at once", name, err, time.Since(began), len(s.requests()))
+				t.Errorf("Retry-After %s: got %v after %s and %d requests, want the 429 at once", name, err,
+					time.Since(began), len(s.requests()))
 			}
 		})
 	}
@@ -285,9 +294,10 @@ func TestAWriteWhoseAnswerIsLostHasAnUnknownOutcome(t *testing.T) {
 	if err := c.Get(t.Context(), pods, Key{"a", "b"}, nil); err == nil || UnknownOutcome(err) {
 		t.Errorf("a get gave %v, want a plain error", err)
 	}
-	refused, err := New(Config{Server: "http://fake", DialContext: func(context.Context, string, string) (net.Conn, error) {
-		return nil, errors.New("connection refused")
-	}})
+	refused, err := New(Config{Server: "http://fake",
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			return nil, errors.New("connection refused")
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +313,8 @@ func TestAServerThatNeverAnswersDoesNotHoldACallForEver(t *testing.T) {
 		c := pipeClient(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 		began := time.Now()
 		err := c.Get(t.Context(), pods, Key{"default", "web"}, nil)
-		if err == nil || !strings.Contains(err.Error(), "get pods default/web: no answer from fake within 30s") || time.Since(began) != 30*time.Second {
+		if err == nil || !strings.Contains(err.Error(), "get pods default/web: no answer from fake within 30s") ||
+			time.Since(began) != 30*time.Second {
 			t.Errorf("got %v after %s", err, time.Since(began))
 		}
 	})
@@ -315,7 +326,8 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 		http.Redirect(w, r, "https://login.example/", http.StatusFound)
 	})
 	err := pipeClient(t, s).Get(t.Context(), pods, Key{"a", "b"}, nil)
-	if AsStatus(err) == nil || AsStatus(err).Code != 302 || !strings.Contains(err.Error(), "redirect") || len(s.requests()) != 1 {
+	if AsStatus(err) == nil || AsStatus(err).Code != 302 || !strings.Contains(err.Error(), "redirect") ||
+		len(s.requests()) != 1 {
 		t.Errorf("got %v after %d requests", err, len(s.requests()))
 	}
 }
@@ -359,13 +371,15 @@ func TestWhatEachWriteSends(t *testing.T) {
 		want sent
 	}{
 		{"create", func() error {
-			return c.Create(t.Context(), pods, "ns", obj, nil, WriteOptions{FieldManager: "skiff", FieldValidation: "Strict"})
+			return c.Create(t.Context(), pods, "ns", obj, nil,
+				WriteOptions{FieldManager: "skiff", FieldValidation: "Strict"})
 		}, sent{"POST", path + "?fieldManager=skiff&fieldValidation=Strict", "application/json", body}},
 		{"merge patch", func() error {
 			return c.Patch(t.Context(), pods, k, MergePatch, map[string]any{"a": nil}, nil, WriteOptions{DryRun: true})
 		}, sent{"PATCH", path + "/web?dryRun=All", "application/merge-patch+json", `{"a":null}`}},
 		{"apply", func() error {
-			return c.Patch(t.Context(), pods, k, ApplyPatch, map[string]any{}, nil, WriteOptions{FieldManager: "skiff", Force: true})
+			return c.Patch(t.Context(), pods, k, ApplyPatch, map[string]any{}, nil,
+				WriteOptions{FieldManager: "skiff", Force: true})
 		}, sent{"PATCH", path + "/web?fieldManager=skiff&force=true", "application/apply-patch+yaml", `{}`}},
 		{"delete", func() error {
 			return c.Delete(t.Context(), pods, k, DeleteOptions{UID: "u", Propagation: Background})

@@ -49,8 +49,10 @@ func TestALimitedClientSendsWhatIsDeclaredAndNothingElse(t *testing.T) {
 				switch {
 				case verb == declared && err != nil:
 					t.Errorf("%s is declared: %v", verb, err)
-				case verb != declared && (!errors.Is(err, kube.ErrNotDeclared) || !strings.Contains(err.Error(), verb+" on configmaps")):
-					t.Errorf("%s, where only %s is declared: %v, want it to say that %s on configmaps is missing", verb, declared, err, verb)
+				case verb != declared && (!errors.Is(err, kube.ErrNotDeclared) ||
+					!strings.Contains(err.Error(), verb+" on configmaps")):
+					t.Errorf("%s, where only %s is declared: %v, want it to say that %s on configmaps is missing",
+						verb, declared, err, verb)
 				}
 			}
 			var now configMap
@@ -70,13 +72,14 @@ func TestARightOnAnObjectIsNoneOnItsSubresourceAndNoneOnAnotherGroup(t *testing.
 		pods := kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
 		limited := c.Limit([]kube.Right{{Resource: pods, Verbs: []string{"patch"}}})
 		patch := func(r kube.Resource, subresource string) error {
-			return limited.Patch(t.Context(), r, kube.Key{Namespace: "default", Name: "a"}, kube.MergePatch, struct{}{}, nil,
-				kube.WriteOptions{Subresource: subresource})
+			return limited.Patch(t.Context(), r, kube.Key{Namespace: "default", Name: "a"}, kube.MergePatch,
+				struct{}{}, nil, kube.WriteOptions{Subresource: subresource})
 		}
 		if err := patch(pods, ""); !kube.IsNotFound(err) {
 			t.Errorf("patch pods: %v, want the server's answer", err)
 		}
-		if err := patch(pods, "status"); !errors.Is(err, kube.ErrNotDeclared) || !strings.Contains(err.Error(), "patch on pods/status") {
+		if err := patch(pods, "status"); !errors.Is(err, kube.ErrNotDeclared) ||
+			!strings.Contains(err.Error(), "patch on pods/status") {
 			t.Errorf("patch pods/status: %v", err)
 		}
 		metrics := kube.Resource{Group: "metrics.k8s.io", Version: "v1", Plural: "pods", Kind: "Pod"}
@@ -93,7 +96,8 @@ func TestALimitIsNeverWidened(t *testing.T) {
 		if err := attempts["list"](t, c.Limit(get).Limit(both)); !errors.Is(err, kube.ErrNotDeclared) {
 			t.Errorf("list: %v, want the first limit to hold", err)
 		}
-		if _, err := c.Limit(both).Raw(t.Context(), http.MethodGet, "/version", nil); !errors.Is(err, kube.ErrNotDeclared) {
+		if _, err := c.Limit(both).Raw(t.Context(), http.MethodGet, "/version",
+			nil); !errors.Is(err, kube.ErrNotDeclared) {
 			t.Errorf("a path that is no resource: %v", err)
 		}
 	})

@@ -35,7 +35,8 @@ func inWorld(t *testing.T, o fakeapi.Options, test func(t *testing.T, c *kube.Cl
 func create(t *testing.T, c *kube.Client, name string) *configMap {
 	t.Helper()
 	var made configMap
-	body := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}, "data": map[string]any{"n": "0"}}
+	body := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name},
+		"data": map[string]any{"n": "0"}}
 	if err := c.Create(t.Context(), configMaps, "default", body, &made, kube.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -123,10 +124,13 @@ func TestANotFoundSaysWhetherTheNamespaceIsMissing(t *testing.T) {
 	inWorld(t, fakeapi.Options{}, func(t *testing.T, c *kube.Client) {
 		body := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}}
 		err := c.Create(t.Context(), configMaps, "nowhere", body, nil, kube.WriteOptions{})
-		if s := kube.AsStatus(err); !kube.IsNotFound(err) || s.Details.Kind != "namespaces" || s.Details.Name != "nowhere" {
-			t.Errorf("created in a namespace that is missing: %v, want namespaces nowhere to be what is not found", err)
+		if s := kube.AsStatus(err); !kube.IsNotFound(err) || s.Details.Kind != "namespaces" ||
+			s.Details.Name != "nowhere" {
+			t.Errorf(
+				"created in a namespace that is missing: %v, want namespaces nowhere to be what is not found", err)
 		}
-		err = c.Patch(t.Context(), configMaps, kube.Key{Namespace: "default", Name: "a"}, kube.MergePatch, struct{}{}, nil, kube.WriteOptions{})
+		err = c.Patch(t.Context(), configMaps, kube.Key{Namespace: "default", Name: "a"}, kube.MergePatch, struct{}{},
+			nil, kube.WriteOptions{})
 		if s := kube.AsStatus(err); !kube.IsNotFound(err) || s.Details.Kind != "configmaps" || s.Details.Name != "a" {
 			t.Errorf("patched an object that is missing: %v, want configmaps a to be what is not found", err)
 		}

@@ -25,14 +25,16 @@ func TestThePredicatesGoByReasonThenCode(t *testing.T) {
 		"NotFound": IsNotFound, "AlreadyExists": IsAlreadyExists, "Conflict": IsConflict,
 		"Gone": IsGone, "Unauthorized": IsUnauthorized, "Forbidden": IsForbidden, "Invalid": IsInvalid,
 		"TooManyRequests": IsTooManyRequests, "Refused": IsRefused,
-		"NamespaceTerminating": IsNamespaceTerminating, "TooLargeResourceVersion": IsTooLargeResourceVersion, "Transient": IsTransient,
+		"NamespaceTerminating": IsNamespaceTerminating, "TooLargeResourceVersion": IsTooLargeResourceVersion,
+		"Transient": IsTransient,
 	}
 	for name, tc := range map[string]struct {
 		answer http.HandlerFunc
 		want   string // the predicates that hold
 	}{
-		"object missing":        {failure(404, "NotFound", `,"details":{"name":"web","kind":"pods"}`), "NotFound"},
-		"route missing":         {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "404 page not found", 404) }, "NotFound"},
+		"object missing": {failure(404, "NotFound", `,"details":{"name":"web","kind":"pods"}`), "NotFound"},
+		"route missing": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "404 page not found", 404) },
+			"NotFound"},
 		"taken":                 {failure(409, "AlreadyExists", ""), "AlreadyExists"},
 		"conflict":              {failure(409, "Conflict", ""), "Conflict"},
 		"expired":               {failure(410, "Expired", ""), "Gone"},
@@ -81,10 +83,13 @@ func TestAnAnswerThatIsNoStatusKeepsItsCode(t *testing.T) {
 	if !errors.As(err, &s) || s.Code != 502 || s.Reason != "BadGateway" {
 		t.Fatalf("got %#v", err)
 	}
-	if msg := err.Error(); !strings.HasPrefix(msg, "get pods default/web: the server answered 502 Bad Gateway (text/html): <html> <b>bad gateway</b>x") || len(msg) > 1000 {
+	if msg := err.Error(); !strings.HasPrefix(msg,
+		"get pods default/web: the server answered 502 Bad Gateway (text/html): <html> <b>bad gateway</b>x") ||
+		len(msg) > 1000 {
 		t.Errorf("got %d bytes: %.200s", len(msg), msg)
 	}
-	if err := get(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }); AsStatus(err) == nil || AsStatus(err).Code != 503 {
+	if err := get(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }); AsStatus(err) == nil ||
+		AsStatus(err).Code != 503 {
 		t.Errorf("an empty 503 gave %v", err)
 	}
 }

@@ -88,7 +88,8 @@ func TestHowLongAConnectionMayTake(t *testing.T) {
 		}
 		began := time.Now()
 		err = c.Get(t.Context(), pods, Key{"default", "a"}, nil)
-		if err == nil || !strings.Contains(err.Error(), "TLS handshake timeout") || time.Since(began) != 10*time.Second {
+		if err == nil || !strings.Contains(err.Error(), "TLS handshake timeout") ||
+			time.Since(began) != 10*time.Second {
 			t.Errorf("a mute TLS server: %v after %s, want a handshake timeout after 10 s", err, time.Since(began))
 		}
 		held.Wait()
@@ -106,7 +107,8 @@ func TestHowLongAConnectionMayTake(t *testing.T) {
 		if n := dials.n.Load(); n != 2 {
 			t.Errorf("%d connections, want the first kept for 90 idle seconds and no longer", n)
 		}
-		if err := c.Create(t.Context(), pods, "default", struct{}{}, nil, WriteOptions{}); err != nil || s.requests()[3].Header.Get("Expect") != "" {
+		if err := c.Create(t.Context(), pods, "default", struct{}{}, nil, WriteOptions{}); err != nil ||
+			s.requests()[3].Header.Get("Expect") != "" {
 			t.Errorf("a write waits for 100-continue: %v", err)
 		}
 	})
@@ -173,7 +175,8 @@ func TestAWatchThroughAProxyComesEventByEventOverHTTP2(t *testing.T) {
 	for i, rv := range []string{"5", "6", "7"} { // the next event is sent when the one before has been read
 		next <- rv
 		if i == 0 {
-			if st, err = Watch[*pod](t.Context(), c, Query{Resource: pods}, WatchOptions{ResourceVersion: "1"}); err != nil {
+			if st, err = Watch[*pod](t.Context(), c, Query{Resource: pods},
+				WatchOptions{ResourceVersion: "1"}); err != nil {
 				t.Fatal(err)
 			}
 			defer st.Close()
@@ -211,11 +214,13 @@ func TestTheProxyOfTheEnvironmentIsUsedUnlessNOPROXYNamesTheServer(t *testing.T)
 	}{{"", 1, true}, {"cluster.invalid", 0, false}} {
 		tunnels.Store(0)
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
-		cmd.Env = append(os.Environ(), "KUBE_TEST_SERVER=https://cluster.invalid", "HTTPS_PROXY="+address, "NO_PROXY="+tc.noProxy)
+		cmd.Env = append(os.Environ(), "KUBE_TEST_SERVER=https://cluster.invalid", "HTTPS_PROXY="+address,
+			"NO_PROXY="+tc.noProxy)
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
 		if err := cmd.Run(); (err == nil) != tc.works || tunnels.Load() != tc.tunnels {
-			t.Errorf("NO_PROXY %q: %v with %d tunnels, want %d\n%s", tc.noProxy, err, tunnels.Load(), tc.tunnels, out.String())
+			t.Errorf("NO_PROXY %q: %v with %d tunnels, want %d\n%s", tc.noProxy, err, tunnels.Load(), tc.tunnels,
+				out.String())
 		}
 	}
 }
@@ -263,10 +268,12 @@ func TestThePagesOfAListOverHTTP1ComeOverOneConnection(t *testing.T) {
 			w.(http.Flusher).Flush()
 		}
 	}
-	s := scripted(chunked(podList("20", "one", item("a", "5"))), chunked(podList("20", "two", item("b", "6"))), chunked(podList("20", "")))
+	s := scripted(chunked(podList("20", "one", item("a", "5"))), chunked(podList("20", "two", item("b", "6"))),
+		chunked(podList("20", "")))
 	var dials counter
 	c := pipeClient(t, s, func(cfg *Config) { cfg.DialContext = dials.count(cfg.DialContext) })
-	if got, err := List[*pod](t.Context(), c, Query{Resource: pods}, ListOptions{}); err != nil || len(got.Items) != 2 || dials.n.Load() != 1 {
+	if got, err := List[*pod](t.Context(), c, Query{Resource: pods}, ListOptions{}); err != nil ||
+		len(got.Items) != 2 || dials.n.Load() != 1 {
 		t.Errorf("got %v, %v over %d connections, want two pods over one", names(got.Items), err, dials.n.Load())
 	}
 }

@@ -96,7 +96,8 @@ func TestErrorsAndBrokenObjectsComeOutAsWhatTheyAre(t *testing.T) {
 		`{"type":"ADDED"}` + `{"object":{}}` +
 		`{"object":` + item("late", "8") + `,"type":"ADDED"}` +
 		frame("DELETED", item("a", "9"))
-	want := "ERROR 410 Expired, ERROR 500 InternalError, MODIFIED bad a, ADDED bad , ADDED bad ,  bad , ADDED late 8, DELETED a 9, EOF"
+	want := "ERROR 410 Expired, ERROR 500 InternalError, MODIFIED bad a, ADDED bad , ADDED bad ,  bad , " +
+		"ADDED late 8, DELETED a 9, EOF"
 	if got := tell(strings.NewReader(in)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -130,9 +131,11 @@ func TestWhatAWatchAsksFor(t *testing.T) {
 		{Query{Resource: pods}, WatchOptions{ResourceVersion: "7", Timeout: 300 * time.Second},
 			"/api/v1/pods?allowWatchBookmarks=true&resourceVersion=7&timeoutSeconds=300&watch=true"},
 		{Query{Resource: pods, Namespace: "a"}, WatchOptions{SendInitialEvents: true},
-			"/api/v1/namespaces/a/pods?allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&watch=true"},
+			"/api/v1/namespaces/a/pods?allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&" +
+				"sendInitialEvents=true&watch=true"},
 		{Query{Resource: pods, Namespace: "a"}.Object("web-0"), WatchOptions{ResourceVersion: "7"},
-			"/api/v1/namespaces/a/pods?allowWatchBookmarks=true&fieldSelector=metadata.name%3Dweb-0&resourceVersion=7&watch=true"},
+			"/api/v1/namespaces/a/pods?allowWatchBookmarks=true&fieldSelector=metadata.name%3Dweb-0&" +
+				"resourceVersion=7&watch=true"},
 	} {
 		st, err := Watch[*pod](t.Context(), c, tc.q, tc.o)
 		if err != nil {
@@ -188,7 +191,8 @@ func TestAMuteWatchEndsAfterTheIdleTimeout(t *testing.T) {
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 		}
-		st, err := Watch[*pod](t.Context(), pipeClient(t, http.HandlerFunc(mute)), Query{Resource: pods}, WatchOptions{IdleTimeout: time.Minute})
+		st, err := Watch[*pod](t.Context(), pipeClient(t, http.HandlerFunc(mute)), Query{Resource: pods},
+			WatchOptions{IdleTimeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,15 +254,17 @@ func TestHTTP2PingsEndADeadConnectionWithin45Seconds(t *testing.T) {
 // Rules: WCH-44
 func TestFailedWatchesLeaveNoConnectionBehind(t *testing.T) {
 	var open counter
-	s := scripted(failure(410, "Expired", ""), failure(500, "InternalError", ""), func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, "<html>")
-	})
+	s := scripted(failure(410, "Expired", ""), failure(500, "InternalError", ""),
+		func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "<html>")
+		})
 	c := pipeClient(t, s, func(cfg *Config) {
 		dial := cfg.DialContext
 		cfg.DialContext = open.count(dial)
 	})
 	for range 500 {
-		if st, err := Watch[*pod](t.Context(), c, Query{Resource: pods}, WatchOptions{ResourceVersion: "1"}); err == nil {
+		if st, err := Watch[*pod](t.Context(), c, Query{Resource: pods},
+			WatchOptions{ResourceVersion: "1"}); err == nil {
 			t.Fatal("opened", st)
 		}
 	}

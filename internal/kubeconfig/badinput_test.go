@@ -52,7 +52,8 @@ func TestEachBadFlagIsNamedWithWhatIsWrong(t *testing.T) {
 		{Flags{Server: "h", CertificateAuthority: missing},
 			"--certificate-authority: open DIR/missing: no such file or directory"},
 		{Flags{Server: "h", CertificateAuthority: directory}, "--certificate-authority: read DIR/dir: is a directory"},
-		{Flags{Server: "h", CertificateAuthority: empty}, "--certificate-authority: DIR/empty holds no PEM certificate"},
+		{Flags{Server: "h", CertificateAuthority: empty},
+			"--certificate-authority: DIR/empty holds no PEM certificate"},
 		{Flags{Server: "h", CertificateAuthority: text}, "--certificate-authority: DIR/text holds no PEM certificate"},
 		{Flags{Server: "h", CertificateAuthority: ca, InsecureSkipTLSVerify: true},
 			"--insecure-skip-tls-verify: contradicts the certificate authority that is set too: remove one of them"},
@@ -63,10 +64,11 @@ func TestEachBadFlagIsNamedWithWhatIsWrong(t *testing.T) {
 			`--as-group: "g\x00" holds characters that a header cannot carry`},
 		{Flags{Server: "h", As: "a", AsGroups: []string{""}}, `--as-group: is empty`},
 		{Flags{Server: "h", AsGroups: []string{"g"}}, "--as-group: needs the user to impersonate (as, or --as)"},
-		{Flags{Server: "http://127.0.0.1", Token: NewSecret("t")}, "--token: credentials are not sent over plain http to " +
-			"127.0.0.1: use https, a user without credentials, or --insecure-loopback-http"},
-		{Flags{Server: "http://h", Token: NewSecret("t"), InsecureLoopbackHTTP: true}, "--token: credentials are not " +
-			"sent over plain http to h: use https, or a user without credentials"},
+		{Flags{Server: "http://127.0.0.1", Token: NewSecret("t")},
+			"--token: credentials are not sent over plain http to 127.0.0.1: use https, a user without credentials, " +
+				"or --insecure-loopback-http"},
+		{Flags{Server: "http://h", Token: NewSecret("t"), InsecureLoopbackHTTP: true},
+			"--token: credentials are not sent over plain http to h: use https, or a user without credentials"},
 	} {
 		_, _, err := b.load(tt.flags)
 		wantMessage(t, err, strings.ReplaceAll(tt.say, "DIR", b.dir))
@@ -87,7 +89,8 @@ func TestFilesThatBreakLaterKeepTheLastGoodContentAndSaySo(t *testing.T) {
 		for name, content := range files {
 			b.write(name, content)
 		}
-		text := strings.Replace(config("c", "https://h", "client-certificate: tls.crt, client-key: tls.key, tokenFile: tok"),
+		text := strings.Replace(
+			config("c", "https://h", "client-certificate: tls.crt, client-key: tls.key, tokenFile: tok"),
 			"server:", "certificate-authority: ca.crt\n    server:", 1)
 		cfg, _, err := b.load(Flags{Kubeconfig: b.write("config", text)})
 		if err != nil {
@@ -99,10 +102,10 @@ func TestFilesThatBreakLaterKeepTheLastGoodContentAndSaySo(t *testing.T) {
 			{"tok", "", where + "tokenFile: " + b.path("tok") + " is empty; the last good token is used"},
 			{"tok", "-", where + "tokenFile: open " + b.path("tok") +
 				": no such file or directory; the last good token is used"},
-			{"tok", "a b", where + "tokenFile: " + b.path("tok") + " is not a token: it holds white space or characters " +
-				"that a header cannot carry; the last good token is used"},
-			{"tls.crt", "", pair + "tls: failed to find any PEM data in certificate input; the certificate read before is " +
-				"used"},
+			{"tok", "a b", where + "tokenFile: " + b.path("tok") + " is not a token: it holds white space or " +
+				"characters that a header cannot carry; the last good token is used"},
+			{"tls.crt", "", pair + "tls: failed to find any PEM data in certificate input; the certificate read " +
+				"before is used"},
 			{"tls.crt", "-", where + "client-certificate: open " + b.path("tls.crt") +
 				": no such file or directory; the certificate read before is used"},
 			{"tls.key", string(other.key), pair +

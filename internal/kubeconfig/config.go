@@ -102,11 +102,11 @@ func (t *target) checkPlainHTTP(server *url.URL) error {
 	where := t.user.origin.at(field)
 	switch {
 	case !loopback(server.Hostname()):
-		return fmt.Errorf("%s: credentials are not sent over plain http to %s: use https, or a user without credentials",
-			where, server.Host)
+		return fmt.Errorf("%s: credentials are not sent over plain http to %s: use https, or a user without "+
+			"credentials", where, server.Host)
 	case !t.loopbackHTTP:
-		return fmt.Errorf("%s: credentials are not sent over plain http to %s: use https, a user without credentials, "+
-			"or --insecure-loopback-http", where, server.Host)
+		return fmt.Errorf("%s: credentials are not sent over plain http to %s: use https, a user without "+
+			"credentials, or --insecure-loopback-http", where, server.Host)
 	case strings.HasPrefix(field, "client-"):
 		return fmt.Errorf("%s: a client certificate needs https, and %s speaks plain http", where, server.Host)
 	case t.cluster.ProxyURL.isSet():

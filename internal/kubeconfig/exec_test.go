@@ -101,8 +101,8 @@ func TestAPluginThatCannotRunIsAnErrorBeforeItRuns(t *testing.T) {
 			"client.authentication.k8s.io/v1beta1"},
 		{"{apiVersion: client.authentication.k8s.io/v1alpha1, command: sh}",
 			`apiVersion "client.authentication.k8s.io/v1alpha1": ` +
-				"want client.authentication.k8s.io/v1 or client.authentication.k8s.io/v1beta1; a newer version of the plugin " +
-				"may write that"},
+				"want client.authentication.k8s.io/v1 or client.authentication.k8s.io/v1beta1; a newer version of " +
+				"the plugin may write that"},
 		{"{" + v1 + "interactiveMode: Never}", "command is missing"},
 		{"{" + v1 + "command: sh}", "interactiveMode is missing: want Never or IfAvailable"},
 		{"{" + v1 + "command: sh, interactiveMode: Sometimes}", `interactiveMode "Sometimes": want Never, IfAvailable or ` +
@@ -112,9 +112,9 @@ func TestAPluginThatCannotRunIsAnErrorBeforeItRuns(t *testing.T) {
 			"log in beforehand and set IfAvailable, or use another credential"},
 		{"{" + v1 + "command: sh, interactiveMode: Never, env: [{name: A=B, value: c}]}",
 			`env: "A=B" is not the name of an environment variable`},
-		{"{" + v1 + "command: no-such-plugin, interactiveMode: Never}", "find command no-such-plugin: executable file " +
-			"not found in $PATH; " +
-			"install it, or give the full path as the command"},
+		{"{" + v1 + "command: no-such-plugin, interactiveMode: Never}",
+			"find command no-such-plugin: executable file not found in $PATH; " +
+				"install it, or give the full path as the command"},
 		{"{" + v1 + `command: no-such-plugin, interactiveMode: Never, installHint: "Get it\n\n  from X."}`,
 			"find command no-such-plugin: executable file not found in $PATH; Get it from X."},
 	} {
@@ -160,8 +160,9 @@ func TestWhatAPluginDoesWrongIsSaidWithoutWhatItPrinted(t *testing.T) {
 				`kubeconfig says`},
 		"no status": {`echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential"}'`,
 			"it printed an ExecCredential without a status"},
-		"empty status":   {says(""), "it printed an ExecCredential with neither a token nor a client certificate"},
-		"half a pair":    {says(pem("clientCertificateData", id.cert)), "it printed a client certificate without its key"},
+		"empty status": {says(""), "it printed an ExecCredential with neither a token nor a client certificate"},
+		"half a pair": {says(pem("clientCertificateData", id.cert)),
+			"it printed a client certificate without its key"},
 		"the other half": {says(pem("clientKeyData", id.key)), "it printed a client key without its certificate"},
 		"no pair": {says(pem("clientCertificateData", id.cert) + "," + pem("clientKeyData", other.key)),
 			"it printed a client certificate that cannot be used: tls: private key does not match public key"},
@@ -199,8 +200,8 @@ func TestWhatAPluginSaysOnStandardErrorBecomesWarnings(t *testing.T) {
 	}
 	b = newBox(t)
 	p = b.plugin("yes | head -c 100000 >&2; exit 1", "")
-	if _, err := p.Authorization(t.Context()); err == nil || len(strings.Join(b.warnings, "")) > 300*maxExecMessage/2 ||
-		len(b.warnings) > maxExecMessage {
+	if _, err := p.Authorization(t.Context()); err == nil ||
+		len(strings.Join(b.warnings, "")) > 300*maxExecMessage/2 || len(b.warnings) > maxExecMessage {
 		t.Errorf("%d warnings, error %v", len(b.warnings), err)
 	}
 }

@@ -234,7 +234,8 @@ func TestKubeconfigsOfProvidersWorkWithTheirPlugin(t *testing.T) {
 				t.Fatal(err)
 			}
 			who, err := get(t, newClient(t, cfg))
-			if err != nil || s.bearer[len(s.bearer)-1] != want || (want == "") != strings.Contains(who, "teleport-user") {
+			if err != nil || s.bearer[len(s.bearer)-1] != want ||
+				(want == "") != strings.Contains(who, "teleport-user") {
 				t.Errorf("error %v, %s, header %q, warnings %q", err, who, s.bearer[len(s.bearer)-1], b.warnings)
 			}
 		})

@@ -255,7 +255,8 @@ func (m *merged) target(context string) (*target, error) {
 		if len(m.files) == 0 {
 			return nil, fmt.Errorf("context %q: %w: no kubeconfig was found", context, ErrUnknownContext)
 		}
-		return nil, fmt.Errorf("context %q: %w in %s: there are %v", context, ErrUnknownContext, m.name(), m.contextNames())
+		return nil, fmt.Errorf("context %q: %w in %s: there are %v", context, ErrUnknownContext, m.name(),
+			m.contextNames())
 	}
 	cl, ok := m.clusters[c.Cluster]
 	if !ok {

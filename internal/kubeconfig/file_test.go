@@ -20,21 +20,24 @@ func TestKubeconfigIsAListOfFiles(t *testing.T) {
 		err      string
 		warning  string
 	}{
-		{name: "home is read without the variable", files: map[string]string{"home/.kube/config": a}, server: "https://a"},
-		{name: "home is not read with it", files: map[string]string{"home/.kube/config": a, "z": z}, list: []string{"z"},
-			server: "https://z"},
+		{name: "home is read without the variable", files: map[string]string{"home/.kube/config": a},
+			server: "https://a"},
+		{name: "home is not read with it", files: map[string]string{"home/.kube/config": a, "z": z},
+			list: []string{"z"}, server: "https://z"},
 		{name: "missing files are skipped", files: map[string]string{"z": z}, list: []string{"nope", "z"},
 			server: "https://z"},
-		{name: "duplicates are read once", files: map[string]string{"z": z}, list: []string{"z", "z"}, server: "https://z"},
+		{name: "duplicates are read once", files: map[string]string{"z": z}, list: []string{"z", "z"},
+			server: "https://z"},
 		{name: "all missing warns", list: []string{"nope", "neither"}, err: "no cluster configured",
 			warning: "none of these files exists"},
 		{name: "broken files are errors", files: map[string]string{"bad": "{", "z": z}, list: []string{"z", "bad"},
 			err: "bad: line 1"},
 		{name: "explicit must exist", files: map[string]string{"z": z}, list: []string{"z"}, explicit: "nope",
 			err: "no such file"},
-		{name: "explicit is not merged", files: map[string]string{"a": "current-context: z", "z": z}, list: []string{"z"},
-			explicit: "a", err: `context "z": no such context`},
-		{name: "an empty explicit file", files: map[string]string{"e": ""}, explicit: "e", err: "no cluster configured"},
+		{name: "explicit is not merged", files: map[string]string{"a": "current-context: z", "z": z},
+			list: []string{"z"}, explicit: "a", err: `context "z": no such context`},
+		{name: "an empty explicit file", files: map[string]string{"e": ""}, explicit: "e",
+			err: "no cluster configured"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBox(t)
@@ -56,7 +59,8 @@ func TestKubeconfigIsAListOfFiles(t *testing.T) {
 			} else if err != nil || cfg.Server != tt.server {
 				t.Errorf("server %q, error %v, want %q", cfg.Server, err, tt.server)
 			}
-			if all := strings.Join(b.warnings, "\n"); !strings.Contains(all, tt.warning) || tt.warning == "" && all != "" {
+			if all := strings.Join(b.warnings, "\n"); !strings.Contains(all, tt.warning) ||
+				tt.warning == "" && all != "" {
 				t.Errorf("warnings %q, want %q", all, tt.warning)
 			}
 		})
@@ -116,7 +120,8 @@ contexts: [{name: x, context: {cluster: c, user: u}}]
 // Rules: AUTH-23
 func TestEachWayOfHavingNoContextIsItsOwnError(t *testing.T) {
 	noCurrent := strings.Replace(config("c", "https://h", "token: t"), "current-context: c\n", "", 1)
-	unknown := strings.Replace(config("c", "https://h", "token: t"), "current-context: c\n", "current-context: gone\n", 1)
+	unknown := strings.Replace(config("c", "https://h", "token: t"),
+		"current-context: c\n", "current-context: gone\n", 1)
 	for _, tt := range []struct {
 		name, file string
 		flags      Flags
@@ -167,7 +172,8 @@ func TestKubeconfigIsReadStrictlyWhereItMatters(t *testing.T) {
 		path := b.write("config", `{"current-context":"c","preferences":{},"extensions":[1],
 "clusters":[{"name":"c","cluster":{"server":"https://h","certificate-authority-data":"`+ca+`","disable-compression":true}}],
 "contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"users":[{"name":"u","user":{"token":"t"}}]}`)
-		if cfg, _, err := b.load(Flags{Kubeconfig: path}); err != nil || token(t, cfg) != "t" || cfg.TLS.RootCAs == nil {
+		if cfg, _, err := b.load(Flags{Kubeconfig: path}); err != nil || token(t, cfg) != "t" ||
+			cfg.TLS.RootCAs == nil {
 			t.Errorf("JSON: %v", err)
 		}
 		path = b.write("config", `

@@ -14,7 +14,8 @@ func (u *user) impersonation() (kube.Impersonation, error) {
 			"as-uid": u.AsUID != "", "as-groups": len(u.AsGroups) > 0, "as-user-extra": len(u.AsExtra) > 0,
 		} {
 			if set {
-				return kube.Impersonation{}, fmt.Errorf("%s: needs the user to impersonate (as, or --as)", u.origin.at(field))
+				return kube.Impersonation{}, fmt.Errorf("%s: needs the user to impersonate (as, or --as)",
+					u.origin.at(field))
 			}
 		}
 	}

@@ -193,8 +193,8 @@ func TestFlagsOverrideFieldByField(t *testing.T) {
 	path := b.write("config", strings.Replace(config("c", "https://h", "token: t, as: a"),
 		"server: https://h", "server: https://h\n    tls-server-name: old\n    certificate-authority: missing.crt", 1))
 	ca := b.write("ca.crt", string(newCA(t, "ca").pem))
-	cfg, _, err := b.load(Flags{Kubeconfig: path, Server: "other:1", CertificateAuthority: ca, Token: NewSecret("mine"),
-		RequestTimeout: 7})
+	cfg, _, err := b.load(Flags{Kubeconfig: path, Server: "other:1", CertificateAuthority: ca,
+		Token: NewSecret("mine"), RequestTimeout: 7})
 	if err != nil {
 		t.Fatal(err)
 	}

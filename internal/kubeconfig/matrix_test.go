@@ -43,8 +43,8 @@ func matrix(ca, cert, key string) []matrixCase {
 	execUser := "exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, "
 	return []matrixCase{
 		{name: "token", files: one(server, "token: t")},
-		{name: "no user", files: map[string]string{"config": "current-context: x\nclusters: [{name: c, cluster: {" + server +
-			"}}]\ncontexts: [{name: x, context: {cluster: c}}]\n"}},
+		{name: "no user", files: map[string]string{"config": "current-context: x\nclusters: [{name: c, cluster: {" +
+			server + "}}]\ncontexts: [{name: x, context: {cluster: c}}]\n"}},
 		{name: "namespace", files: map[string]string{"config": strings.Replace(one(server, "token: t")["config"],
 			"user: u}", "user: u, namespace: shop}", 1)}},
 		{name: "CA file", files: with(one(server+", certificate-authority: ca.crt", ""), pems)},
@@ -53,20 +53,20 @@ func matrix(ca, cert, key string) []matrixCase {
 		{name: "CA data in quotes", files: one(server+`, certificate-authority-data: "`+ca64+`"`, "")},
 		{name: "CA missing", files: one(server+", certificate-authority: nope.crt", "")},
 		{name: "CA data no base64", files: one(server+", certificate-authority-data: '!'", "")},
-		{name: "CA file and data", files: with(one(server+", certificate-authority: ca.crt, certificate-authority-data: "+
-			""+ca64, ""), pems),
+		{name: "CA file and data",
+			files:   with(one(server+", certificate-authority: ca.crt, certificate-authority-data: "+ca64, ""), pems),
 			differs: "kubectl connects with the data, but does not flatten it; skiff uses the data and warns"},
-		{name: "certificate files", files: with(one(server, "client-certificate: pki/tls.crt, client-key: pki/tls.key"),
-			pems)},
+		{name: "certificate files",
+			files: with(one(server, "client-certificate: pki/tls.crt, client-key: pki/tls.key"), pems)},
 		{name: "certificate data", files: one(server, "client-certificate-data: "+cert64+", client-key-data: "+key64)},
-		{name: "certificate file, key data", files: with(one(server, "client-certificate: pki/tls.crt, client-key-data: "+
-			""+key64), pems)},
+		{name: "certificate file, key data",
+			files: with(one(server, "client-certificate: pki/tls.crt, client-key-data: "+key64), pems)},
 		{name: "token file", files: with(one(server, "tokenFile: sub/tok"), map[string]string{"sub/tok": "t"})},
 		{name: "token and token file", files: with(one(server, "token: literal, tokenFile: tok"),
 			map[string]string{"tok": "t"})},
 		{name: "basic", files: one(server, "username: u, password: 'p: #'")},
-		{name: "exec in PATH", files: one(server, execUser+"command: sh, args: [-c, 'echo'], env: [{name: A, value: b}], "+
-			"provideClusterInfo: true}")},
+		{name: "exec in PATH", files: one(server, execUser+
+			"command: sh, args: [-c, 'echo'], env: [{name: A, value: b}], provideClusterInfo: true}")},
 		{name: "exec by relative path", files: with(one(server, execUser+"command: bin/plugin}"),
 			map[string]string{"bin/plugin": ""})},
 		{name: "exec without args", files: one(server, "exec: {apiVersion: client.authentication.k8s.io/v1beta1, "+
@@ -74,37 +74,39 @@ func matrix(ca, cert, key string) []matrixCase {
 		{name: "insecure", files: one(server+", insecure-skip-tls-verify: true", "token: t")},
 		{name: "tls-server-name", files: one(server+", tls-server-name: other", "token: t")},
 		{name: "proxy", files: one(server+", proxy-url: 'socks5://u:p@proxy:1080'", "token: t")},
-		{name: "impersonation", files: one(server, "token: t, as: jane, as-uid: '7', as-groups: [a, b], as-user-extra: "+
-			"{k: [v, w], Acme/x: [z]}")},
-		{name: "unknown fields", files: one(server+", disable-compression: true, colour: red", "token: t, mood: good")},
+		{name: "impersonation", files: one(server,
+			"token: t, as: jane, as-uid: '7', as-groups: [a, b], as-user-extra: {k: [v, w], Acme/x: [z]}")},
+		{name: "unknown fields", files: one(server+", disable-compression: true, colour: red",
+			"token: t, mood: good")},
 		{name: "path of the server", files: one("server: 'https://h/k8s/clusters/c'", "token: t")},
 		{name: "JSON", files: map[string]string{"config": `{"apiVersion":"v1","kind":"Config","current-context":"x","preferences":{},
 	"clusters":[{"name":"c","cluster":{"server":"https://h"}}],"contexts":[{"name":"x","context":{"cluster":"c","user":"u"}}],
 	"users":[{"name":"u","user":{"token":"t"}}]}`}},
-		{name: "block text and anchors", files: map[string]string{"config": "current-context: x\nclusters:\n- name: c\n  " +
-			"cluster: &c\n" +
-			"    server: >-\n      https://h\n- {name: d, cluster: *c}\nusers:\n- name: u\n  user:\n    token: |-\n      t\n" +
+		{name: "block text and anchors", files: map[string]string{"config": "current-context: x\nclusters:\n" +
+			"- name: c\n  cluster: &c\n    server: >-\n      https://h\n- {name: d, cluster: *c}\n" +
+			"users:\n- name: u\n  user:\n    token: |-\n      t\n" +
 			"contexts: [{name: x, context: {cluster: d, user: u}}]\n"}},
 		{name: "yes is true", files: one(server+", insecure-skip-tls-verify: yes", "token: t")},
 		{name: "an unquoted number", files: one(server, "token: 12345"),
 			differs: "kubectl wants quotes; skiff takes the text as it is written"},
-		{name: "a word that YAML 1.1 takes for true", files: one(server, "token: y"), differs: "as an unquoted number"},
+		{name: "a word that YAML 1.1 takes for true", files: one(server, "token: y"),
+			differs: "as an unquoted number"},
 		{name: "null", files: one(server+", certificate-authority: null", "token: ~, username: null")},
-		{name: "another context", files: map[string]string{"config": "current-context: x\nclusters: [{name: c, cluster: " +
-			"{" + server +
-			"}}, {name: d, cluster: {server: https://d}}]\nusers: [{name: u, user: {token: t}}]\n" +
-			"contexts: [{name: x, context: {cluster: c, user: u}}, {name: z, context: {cluster: d, user: u, namespace: " +
-			"other}}]\n"}, context: "z"},
+		{name: "another context", files: map[string]string{"config": "current-context: x\n" +
+			"clusters: [{name: c, cluster: {" + server + "}}, {name: d, cluster: {server: https://d}}]\n" +
+			"users: [{name: u, user: {token: t}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}, " +
+			"{name: z, context: {cluster: d, user: u, namespace: other}}]\n"}, context: "z"},
 		{name: "unknown context", files: one(server, "token: t"), context: "nope"},
-		{name: "unknown cluster", files: map[string]string{"config": "current-context: x\ncontexts: [{name: x, context: " +
-			"{cluster: c}}]\n"}},
+		{name: "unknown cluster",
+			files: map[string]string{"config": "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\n"}},
 		{name: "broken YAML", files: map[string]string{"config": "clusters: ["}},
 		{name: "a key twice", files: one(server+", server: https://other", "token: t"),
 			differs: "kubectl takes the last; skiff refuses, because one of them is a mistake (AUTH-28)"},
 		{name: "another kind", files: map[string]string{"config": "apiVersion: v1\nkind: Pod\n"}},
 		{name: "first file wins", list: []string{"a/config", "b/config"}, files: map[string]string{
 			"a/config": "clusters: [{name: c, cluster: {" + server + "}}]\nusers: [{name: u, user: {token: first}}]\n",
-			"b/config": one("server: https://second, tls-server-name: second", "token: second, as: second")["config"]}},
+			"b/config": one("server: https://second, tls-server-name: second",
+				"token: second, as: second")["config"]}},
 		{name: "first current-context wins", list: []string{"a", "b", "c"}, files: map[string]string{
 			"a": "current-context: ''\n", "b": one(server, "token: b")["config"],
 			"c": strings.ReplaceAll(one("server: https://c", "token: c")["config"], "x", "z")}},
@@ -112,7 +114,8 @@ func matrix(ca, cert, key string) []matrixCase {
 			"a/config":     "users: [{name: u, user: {tokenFile: ../tok}}]\n",
 			"b/config":     one(server+", certificate-authority: sub/ca.crt", "")["config"],
 			"b/sub/ca.crt": ca, "tok": "t"}},
-		{name: "missing and repeated files", list: []string{"nope", "config", "config", ""}, files: one(server, "token: t")},
+		{name: "missing and repeated files", list: []string{"nope", "config", "config", ""},
+			files: one(server, "token: t")},
 		{name: "a broken file in the list", list: []string{"config", "bad"}, files: with(one(server, "token: t"),
 			map[string]string{"bad": "{"})},
 		{name: "an empty file in the list", list: []string{"empty", "config"}, files: with(one(server, "token: t"),
@@ -287,8 +290,8 @@ func TestKubeconfigsAreReadAsKubectlReadsThem(t *testing.T) {
 			got, err := ours(b, f)
 			same := (err == nil) == (wantErr == nil) && reflect.DeepEqual(got, want)
 			if same != (tt.differs == "") {
-				t.Errorf("skiff reads   %s, error %v\nkubectl reads %s, error %v\ndiffers: %q", got, err, want, wantErr,
-					tt.differs)
+				t.Errorf("skiff reads   %s, error %v\nkubectl reads %s, error %v\ndiffers: %q", got, err, want,
+					wantErr, tt.differs)
 			}
 		})
 	}

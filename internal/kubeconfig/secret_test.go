@@ -60,12 +60,14 @@ func TestNothingThatIsPrintedShowsASecret(t *testing.T) {
 	if got, err := p.Authorization(t.Context()); err != nil || got != "Bearer "+canary {
 		t.Fatalf("header %q, error %v", got, err)
 	}
-	for _, v := range []any{basicCfg, basicCfg.Credentials, p, p.config, &p.config, p.cred, *p.cred, cfg, &cfg, fileCfg, cfg.Credentials, fileCfg.Credentials, &pairCfg, pairCfg.Credentials,
-		target, *target, target.user, target.cluster,
+	for _, v := range []any{basicCfg, basicCfg.Credentials, p, p.config, &p.config, p.cred, *p.cred, cfg, &cfg,
+		fileCfg, cfg.Credentials, fileCfg.Credentials, &pairCfg, pairCfg.Credentials, target, *target, target.user,
+		target.cluster,
 		Flags{Token: NewSecret(canary)}, &Flags{Token: NewSecret(canary)}, client, *m} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
 			text := fmt.Sprintf(verb, v)
-			for _, secret := range []string{canary, fmt.Sprintf("%x", canary), keyText, string(id.key[40:60]), keyBytes} {
+			for _, secret := range []string{canary, fmt.Sprintf("%x", canary), keyText, string(id.key[40:60]),
+				keyBytes} {
 				if strings.Contains(text, secret) {
 					t.Errorf("%s of %T shows a secret: %.300s", verb, v, text)
 				}
@@ -91,7 +93,8 @@ func TestErrorsNameTheFieldAndNeverItsContent(t *testing.T) {
 		{user: "token: [" + canary + "]", say: "line 13: cannot unmarshal"},
 		{user: "token: t, token: " + canary, say: `line 13: mapping key "token" already defined`},
 		{server: "https://h, proxy-url: 'http://u:" + canary + "@p:x'", where: "proxy-url", say: "not a URL"},
-		{server: "https://h, proxy-url: 'ftp://u:" + canary + "@p'", where: "proxy-url", say: "want http, https or socks5"},
+		{server: "https://h, proxy-url: 'ftp://u:" + canary + "@p'", where: "proxy-url",
+			say: "want http, https or socks5"},
 		{server: "https://h, certificate-authority-data: " + canary + "!", where: "certificate-authority-data",
 			say: "illegal base64"},
 		{server: "https://h, certificate-authority-data: " + b64([]byte(canary)), where: "certificate-authority-data",

@@ -96,7 +96,8 @@ func TestTheServerCertificateMustFitTheNameAndTheCA(t *testing.T) {
 		{"another CA", s.URL, "certificate-authority: other.crt", "unknown authority"},
 		{"another CA as data", s.URL, "certificate-authority-data: " + b64(other.pem), "unknown authority"},
 		{"the system's roots", s.URL, "", "unknown authority"},
-		{"a certificate for another name", named.URL, "certificate-authority: good.crt", "doesn't contain any IP SANs"},
+		{"a certificate for another name", named.URL, "certificate-authority: good.crt",
+			"doesn't contain any IP SANs"},
 		{"tls-server-name", named.URL, "certificate-authority: good.crt, tls-server-name: api.example", ""},
 		{"tls-server-name with data", named.URL, "certificate-authority-data: " + b64(good.pem) +
 			", tls-server-name: api.example", ""},
@@ -142,7 +143,8 @@ func TestDataWinsOverAFileWithAWarning(t *testing.T) {
 	text := strings.Replace(config("c", s.URL, "client-certificate: tls.crt, client-key: tls.key, "+
 		"client-certificate-data: "+
 		b64(fromData.cert)+", client-key-data: "+b64(fromData.key)),
-		"server:", "certificate-authority: other.crt\n    certificate-authority-data: "+b64(good.pem)+"\n    server:", 1)
+		"server:",
+		"certificate-authority: other.crt\n    certificate-authority-data: "+b64(good.pem)+"\n    server:", 1)
 	path := b.write("config", text)
 	cfg, _, err := b.load(Flags{Kubeconfig: path})
 	if err != nil {

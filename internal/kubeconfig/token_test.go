@@ -56,8 +56,8 @@ func TestTokenFileIsReadAgainWithinAMinuteAndTheLastGoodTokenServes(t *testing.T
 		time.Sleep(tokenRetry)
 		wantToken(t, f, "three")
 
-		if len(b.warnings) != 2 || !strings.Contains(b.warnings[0], "--token-file: ") || !strings.Contains(b.warnings[1],
-			"is empty") {
+		if len(b.warnings) != 2 || !strings.Contains(b.warnings[0], "--token-file: ") ||
+			!strings.Contains(b.warnings[1], "is empty") {
 			t.Errorf("warnings %q: one for each failed read", b.warnings)
 		}
 		for _, w := range b.warnings {

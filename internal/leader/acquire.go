@@ -9,8 +9,8 @@ import (
 )
 
 // acquire waits for the lease and takes it; false means that ctx has ended. It waits on a watch, so that a lease that
-// is released is taken within the jitter, and one that nobody renews as soon as it has expired. Where it cannot watch, it
-// asks again every RetryPeriod.
+// is released is taken within the jitter, and one that nobody renews as soon as it has expired. Where it cannot watch,
+// it asks again every RetryPeriod.
 func (e *Elector) acquire(ctx context.Context) bool {
 	logged, holder := "", ""
 	for ctx.Err() == nil {

@@ -47,8 +47,8 @@ func (e *Elector) left() time.Duration {
 	return e.o.RenewDeadline - time.Since(e.sent)
 }
 
-// renew renews the lease until ended is closed (nil), or until the lease is lost (why). A timer of its own ends held at
-// the deadline, whatever the request that is under way does.
+// renew renews the lease until ended is closed (nil), or until the lease is lost (why). A timer of its own ends held
+// at the deadline, whatever the request that is under way does.
 func (e *Elector) renew(held context.Context, lose context.CancelCauseFunc, ended <-chan struct{}) error {
 	late := fmt.Errorf("the lease could not be renewed within %s", e.o.RenewDeadline)
 	deadline := time.AfterFunc(e.left(), func() { lose(late) })
@@ -73,7 +73,8 @@ func (e *Elector) renew(held context.Context, lose context.CancelCauseFunc, ende
 			return err
 		case err.Error() != failed && held.Err() == nil:
 			failed = err.Error()
-			e.log.Info("cannot renew the lease, trying on", "problem", failed, "left", e.left().Round(time.Millisecond))
+			e.log.Info("cannot renew the lease, trying on", "problem", failed,
+				"left", e.left().Round(time.Millisecond))
 		}
 	}
 }

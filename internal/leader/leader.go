@@ -5,13 +5,13 @@
 // ended. Losing the lease ends the function's context, not the process: the Elector contends again.
 // Not its job: what the leader does, and what a standby does meanwhile (package manager), Events and metrics.
 //
-// A lease is no fence: the server does not know who leads. What keeps two leaders from writing at once is time. A leader
-// stops RenewDeadline after it sent its last successful renewal; nobody else takes over before LeaseDuration has passed
-// since they saw that renewal arrive, which is later. Both are measured with each process's own monotonic clock, so the
-// clocks of the machines need not agree; only their speed must, to within a third with the default durations. A process
-// that was stopped (SIGSTOP, a paused VM) may wake up long after that: ask Held before each write. A write that the
-// process had handed to the network before it was stopped can still arrive late; it must carry a precondition
-// (resourceVersion, uid) or be one that does no harm twice.
+// A lease is no fence: the server does not know who leads. What keeps two leaders from writing at once is time. A
+// leader stops RenewDeadline after it sent its last successful renewal; nobody else takes over before LeaseDuration
+// has passed since they saw that renewal arrive, which is later. Both are measured with each process's own monotonic
+// clock, so the clocks of the machines need not agree; only their speed must, to within a third with the default
+// durations. A process that was stopped (SIGSTOP, a paused VM) may wake up long after that: ask Held before each
+// write. A write that the process had handed to the network before it was stopped can still arrive late; it must carry
+// a precondition (resourceVersion, uid) or be one that does no harm twice.
 //
 // Run blocks its caller, on whose goroutine all requests are made, and owns one goroutine, for the function. It is not
 // on the way of an event.
@@ -123,8 +123,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("--leader-elect-renew-deadline %s: must be more than %g times the retry period of %s",
 			o.RenewDeadline, 1+jitter, o.RetryPeriod)
 	case o.LeaseDuration <= o.RenewDeadline+slack:
-		return fmt.Errorf("--leader-elect-lease-duration %s: must be more than %s (the renew deadline of %s and %s for "+
-			"a retry and its request): otherwise two processes could lead at once",
+		return fmt.Errorf("--leader-elect-lease-duration %s: must be more than %s (the renew deadline of %s and %s "+
+			"for a retry and its request): otherwise two processes could lead at once",
 			o.LeaseDuration, o.RenewDeadline+slack, o.RenewDeadline, slack)
 	}
 	return nil
@@ -136,12 +136,12 @@ func (o *Options) requestTimeout() time.Duration { return min(o.RetryPeriod, o.R
 // Identity returns the name under which the Elector holds the lease.
 func (e *Elector) Identity() string { return e.o.Identity }
 
-// Run contends for the lease until ctx ends. Each time it gets it, it calls lead, at most once at a time. held ends when
-// the lease is lost: whatever is under way then has to be cut short. When ctx ends, lead takes up nothing new, finishes
-// what is under way and returns; until then the lease is renewed, and after that released.
+// Run contends for the lease until ctx ends. Each time it gets it, it calls lead, at most once at a time. held ends
+// when the lease is lost: whatever is under way then has to be cut short. When ctx ends, lead takes up nothing new,
+// finishes what is under way and returns; until then the lease is renewed, and after that released.
 //
-// lead may also return earlier; Run then releases the lease and returns. The error says that the lease was not released,
-// so that the next leader has to wait until it expires.
+// lead may also return earlier; Run then releases the lease and returns. The error says that the lease was not
+// released, so that the next leader has to wait until it expires.
 func (e *Elector) Run(ctx context.Context, lead func(ctx, held context.Context)) error {
 	for e.acquire(ctx) {
 		lost := e.hold(ctx, lead)
@@ -165,8 +165,8 @@ func (e *Elector) Leading() bool {
 	return e.leading
 }
 
-// Held returns nil while the lease is held for certain. It looks at the clock, so that it is right at once in a process
-// that was stopped for a while.
+// Held returns nil while the lease is held for certain. It looks at the clock, so that it is right at once in a
+// process that was stopped for a while.
 func (e *Elector) Held() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -38,7 +38,8 @@ func TestAStoppedLeaderIsReplacedWithinASecond(t *testing.T) {
 			t.Error(err)
 		}
 		spec := w.spec()
-		if spec["holderIdentity"] != "" || spec["leaseDurationSeconds"] != int64(1) && spec["leaseDurationSeconds"] != 1.0 {
+		if spec["holderIdentity"] != "" ||
+			spec["leaseDurationSeconds"] != int64(1) && spec["leaseDurationSeconds"] != 1.0 {
 			t.Errorf("after a release the lease is %v", spec)
 		}
 	})
@@ -133,7 +134,8 @@ func TestTheTimeOfALeaderCountsFromWhenItSentTheRenewal(t *testing.T) {
 			}
 		}
 		if worked := w.last().to.Sub(sent); worked > DefaultRenewDeadline {
-			t.Errorf("it led for %s after the server had its last renewal, want %s at most", worked, DefaultRenewDeadline)
+			t.Errorf("it led for %s after the server had its last renewal, want %s at most", worked,
+				DefaultRenewDeadline)
 		}
 		a.pipe.Blackhole(false)
 		a.end()
@@ -150,12 +152,10 @@ func TestDurationsWithWhichTwoCouldLeadAreRefused(t *testing.T) {
 		{0, 0, 0, ""},
 		{15 * s, 10 * s, 2 * s, ""},
 		{60 * s, 40 * s, 5 * s, ""},
-		{15 * s, 14 * s, 2 * s, "--leader-elect-lease-duration 15s: must be more than 18.4s (the renew deadline of 14s " +
-			"and " +
-			"4.4s for a retry and its request): otherwise two processes could lead at once"},
-		{10 * s, 10 * s, 2 * s, "--leader-elect-lease-duration 10s: must be more than 14.4s (the renew deadline of 10s " +
-			"and " +
-			"4.4s for a retry and its request): otherwise two processes could lead at once"},
+		{15 * s, 14 * s, 2 * s, "--leader-elect-lease-duration 15s: must be more than 18.4s (the renew deadline of " +
+			"14s and 4.4s for a retry and its request): otherwise two processes could lead at once"},
+		{10 * s, 10 * s, 2 * s, "--leader-elect-lease-duration 10s: must be more than 14.4s (the renew deadline of " +
+			"10s and 4.4s for a retry and its request): otherwise two processes could lead at once"},
 		{1500 * time.Millisecond, s, s / 10, "--leader-elect-lease-duration 1.5s: want whole seconds, at least 1s"},
 		{s / 2, s / 4, s / 10, "--leader-elect-lease-duration 500ms: want whole seconds, at least 1s"},
 		{-s, 10 * s, 2 * s, "--leader-elect-lease-duration -1s: want whole seconds, at least 1s"},
@@ -319,7 +319,8 @@ func TestAReleaseThatFailsIsToldAndBounded(t *testing.T) {
 		began := time.Now()
 		err := a.end()
 		if err == nil || !strings.HasPrefix(err.Error(), "release lease default/skiff: ") ||
-			!strings.HasSuffix(err.Error(), "; the next leader waits until it expires") || time.Since(began) > releaseTimeout {
+			!strings.HasSuffix(err.Error(), "; the next leader waits until it expires") ||
+			time.Since(began) > releaseTimeout {
 			t.Errorf("error %v after %s", err, time.Since(began))
 		}
 	})
@@ -355,8 +356,8 @@ func TestWorkThatDoesNotEndFailsTheCheckAndIsNotStartedTwice(t *testing.T) {
 			t.Error(a.Held())
 		}
 		time.Sleep(time.Millisecond)
-		if err := a.Held(); err == nil || err.Error() != "this process does not lead any more: it renewed the lease 10s "+
-			"ago" {
+		if err := a.Held(); err == nil || err.Error() != "this process does not lead any more: it renewed the "+
+			"lease 10s ago" {
 			t.Errorf("at the deadline: %v", err)
 		}
 		a.pipe.Blackhole(false)
@@ -365,8 +366,8 @@ func TestWorkThatDoesNotEndFailsTheCheckAndIsNotStartedTwice(t *testing.T) {
 			t.Error(a.Check())
 		}
 		time.Sleep(time.Second)
-		if err := a.Check(); err == nil || err.Error() != "lease default/skiff was renewed 36s ago, and the work of the "+
-			"leader has not ended" {
+		if err := a.Check(); err == nil || err.Error() != "lease default/skiff was renewed 36s ago, and the "+
+			"work of the leader has not ended" {
 			t.Errorf("check: %v", err)
 		}
 		if len(w.terms) != 1 {

@@ -63,8 +63,8 @@ func (e *Elector) get(ctx context.Context) error {
 	return nil
 }
 
-// expires returns when the lease as it was seen last may be taken, by the local clock. A lease that is gone is respected
-// like one that is there: its holder may still work.
+// expires returns when the lease as it was seen last may be taken, by the local clock. A lease that is gone is
+// respected like one that is there: its holder may still work.
 func (e *Elector) expires() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -80,8 +80,8 @@ func (e *Elector) expires() time.Time {
 }
 
 // write makes the Elector the holder, or keeps it so: a create where there is no lease, else a patch with the version
-// that was seen last, so that of two candidates only one succeeds. The time of leadership counts from before the request
-// was sent.
+// that was seen last, so that of two candidates only one succeeds. The time of leadership counts from before the
+// request was sent.
 func (e *Elector) write(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, e.o.requestTimeout())
 	defer cancel()
@@ -145,8 +145,8 @@ func (e *Elector) release(ctx context.Context) error {
 			return nil
 		}
 		var l lease
-		err = e.patch(ctx, version, map[string]any{"holderIdentity": "", "leaseDurationSeconds": 1, "acquireTime": now(),
-			"renewTime": now()}, &l)
+		err = e.patch(ctx, version, map[string]any{"holderIdentity": "", "leaseDurationSeconds": 1,
+			"acquireTime": now(), "renewTime": now()}, &l)
 		if err == nil {
 			e.observe(&l)
 			e.log.Info("released the lease")

@@ -84,14 +84,16 @@ func TestTheTableOfBuiltInKinds(t *testing.T) {
 		keys, mergeKey   string
 	}{
 		{"apps/v1", "Deployment", []string{"spec", "template", "spec", "containers"}, ListMap, "[name]", "name"},
-		{"apps/v1", "StatefulSet", []string{"spec", "template", "spec", "topologySpreadConstraints"}, ListMap, "[topologyKey whenUnsatisfiable]", "topologyKey"},
+		{"apps/v1", "StatefulSet", []string{"spec", "template", "spec", "topologySpreadConstraints"}, ListMap,
+			"[topologyKey whenUnsatisfiable]", "topologyKey"},
 		{"v1", "Pod", []string{"spec", "imagePullSecrets"}, ListMap, "[name]", "name"},
 		{"v1", "Pod", []string{"spec", "hostAliases"}, ListMap, "[ip]", "ip"},
 		{"v1", "Pod", []string{"spec", "tolerations"}, ListAtomic, "[]", ""},
 		{"v1", "Pod", []string{"metadata", "ownerReferences"}, ListMap, "[uid]", "uid"},
 		{"v1", "Pod", []string{"metadata", "finalizers"}, ListSet, "[]", ""},
 		{"v1", "Service", []string{"spec", "ports"}, ListMap, "[port protocol]", "port"},
-		{"batch/v1", "CronJob", []string{"spec", "jobTemplate", "spec", "template", "spec", "volumes"}, ListMap, "[name]", "name"},
+		{"batch/v1", "CronJob", []string{"spec", "jobTemplate", "spec", "template", "spec", "volumes"}, ListMap,
+			"[name]", "name"},
 		{"batch/v1", "Job", []string{"status", "conditions"}, ListAtomic, "[]", "type"},
 		{"v1", "ServiceAccount", []string{"imagePullSecrets"}, ListAtomic, "[]", ""},
 	} {

@@ -7,7 +7,8 @@ import (
 
 func TestDecodeKeepsIntegersExactAndRefusesWhatIsAmbiguous(t *testing.T) {
 	got := decode(t, `{'a':9223372036854775807,'b':1.5,'c':1e3,'d':[null,true,'x'],'e':18446744073709551615}`)
-	want := map[string]any{"a": int64(9223372036854775807), "b": 1.5, "c": float64(1000), "d": []any{nil, true, "x"}, "e": float64(1 << 64)}
+	want := map[string]any{"a": int64(9223372036854775807), "b": 1.5, "c": float64(1000), "d": []any{nil, true, "x"},
+		"e": float64(1 << 64)}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %#v, want %#v", got, want)
 	}
@@ -49,7 +50,8 @@ func TestEqualComparesNumbersByValue(t *testing.T) {
 		{int64(1), 1.0, true}, {int64(1), 1.5, false}, {1.0, int64(1), true}, {int64(1), "1", false},
 		{int64(1<<53 + 1), float64(1 << 53), false}, {int64(-1 << 63), float64(-1 << 63), true},
 		{int64(1<<63 - 1), float64(1 << 63), false}, {nil, false, false}, {nil, nil, true}, {true, true, true},
-		{[]any{int64(1)}, []any{1.0}, true}, {[]any{}, nil, false}, {map[string]any{"a": nil}, map[string]any{}, false},
+		{[]any{int64(1)}, []any{1.0}, true}, {[]any{}, nil, false},
+		{map[string]any{"a": nil}, map[string]any{}, false},
 		{map[string]any{"a": nil}, map[string]any{"b": nil}, false},
 	} {
 		if got := Equal(c.a, c.b); got != c.want {

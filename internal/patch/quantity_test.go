@@ -28,9 +28,10 @@ func TestQuantitiesAreComparedByValue(t *testing.T) {
 
 func TestQuantitiesAreWrittenInOneForm(t *testing.T) {
 	for text, want := range map[string]string{
-		"0.5": "500m", "500m": "500m", "1000m": "1", "1.5": "1500m", "1000": "1k", "1500": "1500", "0": "0", "0Gi": "0", "-0.1": "-100m",
-		"1Gi": "1Gi", "1.5Gi": "1536Mi", "1024Mi": "1Gi", "1023": "1023", "0.5Ki": "512", "0.0001Ki": "102400u", "1000Ki": "1000Ki",
-		"1e3": "1e3", "1000e0": "1e3", "1E1": "10", "5e-1": "500e-3", "2E": "2E", "1000E": "1000E", "0.0000000001": "1n", "+1.": "1", "2048": "2048",
+		"0.5": "500m", "500m": "500m", "1000m": "1", "1.5": "1500m", "1000": "1k",
+		"1500": "1500", "0": "0", "0Gi": "0", "-0.1": "-100m", "1Gi": "1Gi", "1.5Gi": "1536Mi", "1024Mi": "1Gi",
+		"1023": "1023", "0.5Ki": "512", "0.0001Ki": "102400u", "1000Ki": "1000Ki", "1e3": "1e3", "1000e0": "1e3",
+		"1E1": "10", "5e-1": "500e-3", "2E": "2E", "1000E": "1000E", "0.0000000001": "1n", "+1.": "1", "2048": "2048",
 	} {
 		q, err := ParseQuantity(text)
 		if err != nil {
@@ -43,7 +44,8 @@ func TestQuantitiesAreWrittenInOneForm(t *testing.T) {
 }
 
 func TestWhatIsNoQuantityIsRefused(t *testing.T) {
-	for _, s := range []string{"", "x", "1x", "1kI", ".", "-", "--1", "+-1", "1.2.3", "1e", "1e1000000000", "1 ", " 1", "1_0", "0x10", "1/2", "NaN", "m"} {
+	for _, s := range []string{"", "x", "1x", "1kI", ".", "-", "--1", "+-1", "1.2.3", "1e", "1e1000000000", "1 ", " 1",
+		"1_0", "0x10", "1/2", "NaN", "m"} {
 		if _, err := ParseQuantity(s); err == nil {
 			t.Errorf("%q was accepted", s)
 		}

@@ -112,7 +112,8 @@ func TestStrategicMergeErrors(t *testing.T) {
 		{`{'spec':{'containers':[]}}`, `{'spec':{'containers':[[]]}}`, ErrListOfLists},
 		{`{'spec':{'containers':[]}}`, `{'spec':{'$setElementOrder/containers':[{'name':'a'}],'containers':[{'name':'b'}]}}`, ErrStrategicMismatch},
 	} {
-		if _, err := StrategicMerge(SchemaFor("v1", "Pod"), object(t, c.target), object(t, c.patch)); !errors.Is(err, c.want) {
+		if _, err := StrategicMerge(SchemaFor("v1", "Pod"), object(t, c.target),
+			object(t, c.patch)); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", c.patch, err, c.want)
 		}
 	}

@@ -248,7 +248,8 @@ func (d *decision) reverted(targets []target) bool {
 		}
 		if mine.RestartedAt != nil && t.annotated().Before(*mine.RestartedAt) {
 			d.problem = stalled(reverted, "something removed the annotation %s of %s, which rolled it out once more; "+
-				"make it ignore that annotation, then change this spec or restart the target by hand to go on", restartedAt, t)
+				"make it ignore that annotation, then change this spec or restart the target by hand to go on",
+				restartedAt, t)
 			return true
 		}
 	}

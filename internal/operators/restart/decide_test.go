@@ -81,7 +81,8 @@ func TestBadSpecsAreRefusedWithTheField(t *testing.T) {
 func TestSelectorsMatchAndPrintAsInKubectl(t *testing.T) {
 	labels := kube.Labels{{Key: "app", Value: "redis"}, {Key: "tier", Value: "cache"}}
 	for text, want := range map[string]bool{
-		"app=redis": true, "app==redis": true, "app=web": false, "app,!old": true, "app in (web, redis)": true, "app=redis,tier!=cache": false,
+		"app=redis": true, "app==redis": true, "app=web": false, "app,!old": true,
+		"app in (web, redis)": true, "app=redis,tier!=cache": false,
 		"app notin (redis),tier": false, "tier,app notin (web,shop)": true, "app,other!=x": true, "missing": false,
 	} {
 		parsed, err := ParseSelector(text)
@@ -112,19 +113,23 @@ func TestWhatHappenedToAPod(t *testing.T) {
 		note   string
 	}{
 		{"nothing", all, []sourcePod{old}, "", ""},
-		{"a container restarted", all, with(func(p *sourcePod) { p.restarts++ }), ContainerRestarted, "a container of pod a-0 restarted"},
+		{"a container restarted", all, with(func(p *sourcePod) { p.restarts++ }), ContainerRestarted,
+			"a container of pod a-0 restarted"},
 		{"a container restarted, which does not count", `"reasons":["PodReplaced"]`, with(func(p *sourcePod) { p.restarts++ }), "", ""},
 		{"another address", all, with(func(p *sourcePod) { p.ip = "10.0.0.2" }), PodIPChanged, "pod a-0, new IP"},
 		{"no address for a moment", all, with(func(p *sourcePod) { p.ip = "" }), "", ""},
-		{"replaced", all, with(func(p *sourcePod) { p.uid, p.ip = "2", "10.0.0.2" }), PodReplaced, "pod a-0 replaced, new IP"},
+		{"replaced", all, with(func(p *sourcePod) { p.uid, p.ip = "2", "10.0.0.2" }), PodReplaced,
+			"pod a-0 replaced, new IP"},
 		{"replaced, by default", `"reasons":[]`, with(func(p *sourcePod) { p.uid, p.ip = "2", "10.0.0.2" }), NewPodRunning, "pod a-0 replaced, new IP"},
 		{"replaced with the same address", `"reasons":["PodIPChanged"]`, with(func(p *sourcePod) { p.uid = "2" }), "", ""},
-		{"its successor does not run yet", all, with(func(p *sourcePod) { p.uid, p.running = "2", false }), PodDeleted, "pod a-0 deleted"},
+		{"its successor does not run yet", all, with(func(p *sourcePod) { p.uid, p.running = "2", false }), PodDeleted,
+			"pod a-0 deleted"},
 		{"its successor does not run yet, by default", `"reasons":[]`, with(func(p *sourcePod) { p.uid, p.running = "2", false }), "", ""},
 		{"it is being deleted", all, with(func(p *sourcePod) { p.running = false }), "", ""},
 		{"deleted", all, nil, PodDeleted, "pod a-0 deleted"},
 		{"deleted, by default", `"reasons":[]`, nil, "", ""},
-		{"a new one", all, []sourcePod{old, {name: "a-1", uid: "3", running: true}}, NewPodRunning, "pod a-1 is new and runs"},
+		{"a new one", all, []sourcePod{old, {name: "a-1", uid: "3", running: true}}, NewPodRunning,
+			"pod a-1 is new and runs"},
 		{"a new one that waits", all, []sourcePod{old, {name: "a-1", uid: "3"}}, "", ""},
 		{"a new one that has restarted", `"reasons":["ContainerRestarted"]`, []sourcePod{old, {name: "a-1", uid: "3", running: true, restarts: 2}}, ContainerRestarted, "pod a-1 is new and runs"},
 	} {
@@ -156,15 +161,18 @@ func TestWhatHappenedToAPod(t *testing.T) {
 	}
 }
 
-// A process that is killed between the deletion and the successor still knows the name, and a scaled-down set comes back as it was.
+// A process that is killed between the deletion and the successor still knows the name, and a scaled-down set comes
+// back as it was.
 func TestANameThatComesBackIsAReplacedPodAndAGeneratedOneIsForgotten(t *testing.T) {
 	r := ruleOf(t, `"source":{"selector":{"matchLabels":{"app":"redis"}},"reasons":["PodReplaced"]},`+toPredixy)
-	known, _, _ := notice(r, digest{}, []sourcePod{{name: "a-0", uid: "1", running: true, lasting: true}, {name: "web-x7k2p", uid: "2", running: true}})
+	known, _, _ := notice(r, digest{}, []sourcePod{{name: "a-0", uid: "1", running: true, lasting: true},
+		{name: "web-x7k2p", uid: "2", running: true}})
 	known, changes, _ := notice(r, known, nil)
 	if len(changes) > 0 || len(known.pods) != 1 {
 		t.Errorf("after their deletion: %v, known %v", changes, known.pods)
 	}
-	_, changes, _ = notice(r, known, []sourcePod{{name: "a-0", uid: "3", running: true, lasting: true}, {name: "web-q8zzx", uid: "4", running: true}})
+	_, changes, _ = notice(r, known, []sourcePod{{name: "a-0", uid: "3", running: true, lasting: true},
+		{name: "web-q8zzx", uid: "4", running: true}})
 	if len(changes) != 1 || changes[0].Reason != PodReplaced || changes[0].Pod != "a-0" {
 		t.Errorf("got %v, want that a-0 is replaced", changes)
 	}
@@ -174,7 +182,8 @@ func manyPods(n int, prefix string, created time.Time) []sourcePod {
 	var out []sourcePod
 	for i := range n {
 		name := fmt.Sprintf("%s-%04d", prefix, i)
-		out = append(out, sourcePod{name: name, uid: name, ip: "10.0.0.1", running: true, lasting: true, created: created})
+		out = append(out, sourcePod{name: name, uid: name, ip: "10.0.0.1", running: true, lasting: true,
+			created: created})
 	}
 	return out
 }
@@ -277,31 +286,34 @@ func TestPodsAreTracedToTheirWorkloads(t *testing.T) {
 func TestAClockThatGoesBackMakesNoWaitLonger(t *testing.T) {
 	r := ruleOf(t, selectRedis+","+toPredixy+`,"budget":{"max":1,"per":"1h"}`)
 	tomorrow := noon.Add(24 * time.Hour)
-	s := State{Pending: &Pending{First: tomorrow, Last: tomorrow}, LastRestart: &Restart{Time: tomorrow}, Recent: []time.Time{tomorrow}}
+	s := State{Pending: &Pending{First: tomorrow, Last: tomorrow}, LastRestart: &Restart{Time: tomorrow},
+		Recent: []time.Time{tomorrow}}
 	if got, _ := s.due(r, noon); got > time.Hour {
 		t.Errorf("due in %s, want at most the budget's window", got)
 	}
 }
 
-// Somebody restarts the target by hand while our round waits for it: to put our time in the place of a later one would be one more
-// rollout, and a process that was killed after its restart finds it done.
+// Somebody restarts the target by hand while our round waits for it: to put our time in the place of a later one would
+// be one more rollout, and a process that was killed after its restart finds it done.
 func TestATargetThatWasRestartedSinceTheRoundBeganIsNotRestartedAgain(t *testing.T) {
 	r := ruleOf(t, selectRedis+","+toPredixy)
 	for _, set := range []time.Time{noon, noon.Add(time.Minute)} {
 		s := State{Round: &Round{Time: noon, Change: Change{Reason: NewPodRunning}}}
 		d := decide(r, s, []target{annotated(settled(r.targets[0], "1"), set)}, noon.Add(2*time.Minute))
 		if d.restart >= 0 || d.state.Round != nil || d.state.Restarts != 1 {
-			t.Errorf("annotated at %s: restart %d, round %v, %d restarts", set, d.restart, d.state.Round, d.state.Restarts)
+			t.Errorf("annotated at %s: restart %d, round %v, %d restarts", set, d.restart, d.state.Round,
+				d.state.Restarts)
 		}
 	}
 	s := State{Round: &Round{Time: noon, Change: Change{Reason: NewPodRunning}}}
-	if d := decide(r, s, []target{annotated(settled(r.targets[0], "1"), noon.Add(-time.Minute))}, noon); d.restart != 0 {
+	if d := decide(r, s,
+		[]target{annotated(settled(r.targets[0], "1"), noon.Add(-time.Minute))}, noon); d.restart != 0 {
 		t.Errorf("annotated before: restart %d", d.restart)
 	}
 }
 
-// Random changes at random times, restarts of the process in between: whatever comes, decisions are as documented. The model is that
-// of a reader of the documentation: it knows nothing of the code but when it restarted.
+// Random changes at random times, restarts of the process in between: whatever comes, decisions are as documented. The
+// model is that of a reader of the documentation: it knows nothing of the code but when it restarted.
 func TestDecisionsRespectDebounceCooldownAndBudgetAndMissNoChange(t *testing.T) {
 	for seed := range uint64(300) {
 		playDecisions(t, seed)
@@ -349,9 +361,11 @@ func playDecisions(t *testing.T, seed uint64) {
 				t.Error("restarted while suspended")
 			case quiet < r.debounce && now.Sub(first) < maxQuiet*r.debounce:
 				t.Errorf("restarted %s after a change", quiet)
-			case len(restarts) > 0 && now.Sub(restarts[len(restarts)-1]) < r.cooldown-time.Second: // times are whole seconds
+			// times are whole seconds
+			case len(restarts) > 0 && now.Sub(restarts[len(restarts)-1]) < r.cooldown-time.Second:
 				t.Errorf("restarted %s after the one before", now.Sub(restarts[len(restarts)-1]))
-			case r.budget > 0 && len(restarts) >= r.budget && now.Sub(restarts[len(restarts)-r.budget]) < r.per-time.Second:
+			case r.budget > 0 && len(restarts) >= r.budget &&
+				now.Sub(restarts[len(restarts)-r.budget]) < r.per-time.Second:
 				t.Errorf("%d restarts within %s", r.budget+1, now.Sub(restarts[len(restarts)-r.budget]))
 			case first.IsZero():
 				t.Error("restarted for nothing")
@@ -389,7 +403,8 @@ func playDecisions(t *testing.T, seed uint64) {
 		t.Errorf("the last change was never acted on: pending %v, round %v", s.Pending, s.Round)
 	}
 	if got := int64(len(restarts)); s.Restarts != got || s.Restarts+s.Suppressed != changes {
-		t.Errorf("%d restarts are counted as %d, with %d changes suppressed of %d", got, s.Restarts, s.Suppressed, changes)
+		t.Errorf("%d restarts are counted as %d, with %d changes suppressed of %d",
+			got, s.Restarts, s.Suppressed, changes)
 	}
 }
 

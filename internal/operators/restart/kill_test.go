@@ -28,6 +28,7 @@ func TestKillingTheControllerAtAnyRequestNeitherLosesNorDoublesARestart(t *testi
 			w.Want("count", w.status("rt", "restarts"), round)
 		}
 		w.WantCondition("rt", "Ready", "True/Armed")
-		w.Want("restart of the second target", w.restartedAt(deployments, "second"), w.restartedAt(deployments, "predixy"))
+		w.Want("restart of the second target", w.restartedAt(deployments, "second"),
+			w.restartedAt(deployments, "predixy"))
 	})
 }

@@ -24,7 +24,8 @@ func watching(namespace, name string, spec Spec) *RestartTrigger {
 	t.Namespace, t.Name, t.UID = namespace, name, namespace+name
 	t.Status.Selector, t.ResourceVersion = "set", "1"
 	for _, ref := range spec.Targets {
-		t.Status.Targets = append(t.Status.Targets, TargetStatus{Kind: ref.Kind, Name: ref.Name, PodLabels: "app=" + ref.Name})
+		t.Status.Targets = append(t.Status.Targets, TargetStatus{Kind: ref.Kind, Name: ref.Name,
+			PodLabels: "app=" + ref.Name})
 	}
 	return t
 }
@@ -37,8 +38,8 @@ func specFor(app, target string) Spec {
 func somePod(namespace, app string) *pod {
 	p := &pod{}
 	p.Namespace, p.Name = namespace, app+"-0"
-	p.Labels = kube.Labels{{Key: "app", Value: app}, {Key: "pod-template-hash", Value: "7c5ddbdf54"}, {Key: "team", Value: "blue"},
-		{Key: "tier", Value: "back"}, {Key: "version", Value: "v1"}}
+	p.Labels = kube.Labels{{Key: "app", Value: app}, {Key: "pod-template-hash", Value: "7c5ddbdf54"},
+		{Key: "team", Value: "blue"}, {Key: "tier", Value: "back"}, {Key: "version", Value: "v1"}}
 	p.OwnerReferences = []kube.OwnerReference{{Kind: "ReplicaSet", Name: app + "-7c5ddbdf54", Controller: true}}
 	return p
 }
@@ -101,7 +102,8 @@ func finderOf(b *testing.B, some []*pod, triggers ...*RestartTrigger) *finder {
 func BenchmarkAPodEventBeside2000Triggers(b *testing.B) {
 	var triggers []*RestartTrigger
 	for i := range 2000 {
-		triggers = append(triggers, watching(fmt.Sprint("tenant-", i/200), fmt.Sprint("t-", i), specFor("redis", "predixy")))
+		triggers = append(triggers, watching(fmt.Sprint("tenant-", i/200), fmt.Sprint("t-", i),
+			specFor("redis", "predixy")))
 	}
 	f := finderOf(b, nil, append(triggers, watching("ours", "rt", specFor("redis", "predixy")))...)
 	p := somePod("ours", "redis")
@@ -119,7 +121,8 @@ func BenchmarkHeapPerPod(b *testing.B) {
 	var some []*pod
 	for i := range n {
 		p := somePod(fmt.Sprint("ns-", i/100), fmt.Sprint("web-", i/10))
-		p.Name, p.UID, p.ResourceVersion = fmt.Sprintf("%s-%05d", p.OwnerReferences[0].Name, i), fmt.Sprintf("%036d", i), fmt.Sprint(i+1)
+		p.Name, p.UID, p.ResourceVersion = fmt.Sprintf("%s-%05d", p.OwnerReferences[0].Name, i),
+			fmt.Sprintf("%036d", i), fmt.Sprint(i+1)
 		p.OwnerReferences[0].UID = fmt.Sprintf("%036d", i/10)
 		p.Status.Phase, p.Status.PodIP = "Running", fmt.Sprint("10.0.", i/250, ".", i%250)
 		some = append(some, p)
@@ -158,8 +161,8 @@ func BenchmarkACycleSearchAmong200TriggersThatSetOffEachOther(b *testing.B) {
 	}
 }
 
-// 400 triggers on one label once cost 49 CPU seconds, and 1,000 stopped the controller for everybody. (Of 1,000, this test takes
-// three seconds without the race detector, which compares every object that the cache hands out.)
+// 400 triggers on one label once cost 49 CPU seconds, and 1,000 stopped the controller for everybody. (Of 1,000, this
+// test takes three seconds without the race detector, which compares every object that the cache hands out.)
 func TestOfMoreThan200TriggersTheOldestWorkAndOthersAreRefused(t *testing.T) {
 	story(t, func(w *world) {
 		w.trigger("rt", selectRedis+","+toPredixy)
@@ -169,7 +172,8 @@ func TestOfMoreThan200TriggersTheOldestWorkAndOthersAreRefused(t *testing.T) {
 		}
 		w.Pass(time.Minute)
 		w.WantCondition("t-0000", "Stalled", "False/AsExpected")
-		w.WantCondition("t-0230", "Stalled", "True/TooManyTriggers", "namespace default has more than 200 RestartTriggers", "delete some")
+		w.WantCondition("t-0230", "Stalled", "True/TooManyTriggers",
+			"namespace default has more than 200 RestartTriggers", "delete some")
 		w.replace("redis-0")
 		w.Pass(time.Minute)
 		w.wantRestarts(1)
@@ -191,22 +195,26 @@ func TestASelectorOfMoreThan200ValuesIsRefused(t *testing.T) {
 	if _, err := newRule(triggerOf(t, values(200))); err != nil {
 		t.Error(err)
 	}
-	if _, err := newRule(triggerOf(t, values(201))); err == nil || !strings.Contains(err.Error(), "names 201 values, at most 200 are allowed") {
+	if _, err := newRule(triggerOf(t, values(201))); err == nil ||
+		!strings.Contains(err.Error(), "names 201 values, at most 200 are allowed") {
 		t.Errorf("201 values: %v", err)
 	}
 }
 
 func TestNamesThatCouldLeaveTheNamespaceAreRefused(t *testing.T) {
-	for _, name := range []string{"../../victim/deployments/app", "..", ".", "a/b", "a%2fb", "A", "a b", "", strings.Repeat("a", 254)} {
+	for _, name := range []string{"../../victim/deployments/app", "..", ".", "a/b", "a%2fb", "A", "a b", "",
+		strings.Repeat("a", 254)} {
 		spec := selectRedis + fmt.Sprintf(`,"targets":[{"kind":"Deployment","name":%q}]`, name)
-		if _, err := newRule(triggerOf(t, spec)); err == nil || !strings.Contains(err.Error(), "spec.targets[0].name") {
+		if _, err := newRule(triggerOf(t, spec)); err == nil ||
+			!strings.Contains(err.Error(), "spec.targets[0].name") {
 			t.Errorf("target %q: %v", name, err)
 		}
 		if name == "" {
 			continue
 		}
 		spec = fmt.Sprintf(`"source":{"namespace":%q,"selector":{"matchLabels":{"app":"redis"}}},`, name) + toPredixy
-		if _, err := newRule(triggerOf(t, spec)); err == nil || !strings.Contains(err.Error(), "spec.source.namespace") {
+		if _, err := newRule(triggerOf(t, spec)); err == nil ||
+			!strings.Contains(err.Error(), "spec.source.namespace") {
 			t.Errorf("namespace %q: %v", name, err)
 		}
 	}

@@ -68,7 +68,8 @@ func TestACycleOfTriggersIsRefusedOnAllOfThemAndGoneWithOneOfThem(t *testing.T) 
 		w.trigger("c", edge("app", "predixy"))
 		w.Pass(time.Second)
 		for name, way := range map[string]string{"a": "default/a -> default/b -> default/c -> default/a",
-			"b": "default/b -> default/c -> default/a -> default/b", "c": "default/c -> default/a -> default/b -> default/c"} {
+			"b": "default/b -> default/c -> default/a -> default/b",
+			"c": "default/c -> default/a -> default/b -> default/c"} {
 			w.WantCondition(name, "Stalled", "True/Cycle")
 			if m := w.Message(name, "Stalled"); !strings.Contains(m, "cycle "+way) {
 				t.Errorf("%s: message %q, want %s", name, m, way)
@@ -101,9 +102,11 @@ func TestACycleOfTriggersIsRefusedOnAllOfThemAndGoneWithOneOfThem(t *testing.T) 
 // looseCRD lets everything through, as an older or missing schema does.
 func (w *world) looseCRD() {
 	w.Helper()
-	crd := kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions", Kind: "CustomResourceDefinition", ClusterScoped: true}
+	crd := kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions",
+		Kind: "CustomResourceDefinition", ClusterScoped: true}
 	patch := `[{"op":"replace","path":"/spec/versions/0/schema/openAPIV3Schema","value":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}]`
-	if err := w.User.Patch(w.Context(), crd, kube.Key{Name: "restarttriggers.skiff.dev"}, kube.JSONPatch, kube.Raw(patch), nil, kube.WriteOptions{}); err != nil {
+	if err := w.User.Patch(w.Context(), crd, kube.Key{Name: "restarttriggers.skiff.dev"}, kube.JSONPatch,
+		kube.Raw(patch), nil, kube.WriteOptions{}); err != nil {
 		w.Fatal(err)
 	}
 	w.Pass(5 * time.Second)
@@ -126,7 +129,8 @@ func TestWhatASchemaShouldHaveRefusedIsSaidInTheStatusOnce(t *testing.T) {
 		for _, name := range []string{"everything", "negative", "kind", "none", "budget", "duration"} {
 			w.WantCondition(name, "Ready", "False/InvalidSpec")
 			w.WantCondition(name, "Stalled", "True/InvalidSpec")
-			if m := w.Message(name, "Ready"); !strings.HasPrefix(m, "spec.") || !strings.HasSuffix(m, "; correct the spec") {
+			if m := w.Message(name, "Ready"); !strings.HasPrefix(m, "spec.") ||
+				!strings.HasSuffix(m, "; correct the spec") {
 				t.Errorf("%s: message %q", name, m)
 			}
 		}
@@ -142,8 +146,9 @@ func TestWhatASchemaShouldHaveRefusedIsSaidInTheStatusOnce(t *testing.T) {
 
 func TestMissingRightsAreSaidAndTheRestWorks(t *testing.T) {
 	forbidden := func(w *world, verb, plural string) (remove func()) {
-		return w.API.Inject(fakeapi.Fault{UserAgent: operatortest.Agent, Verb: verb, Resource: plural, Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden",
-			Message: plural + " is forbidden: User \"skiff\" cannot " + verb + " resource \"" + plural + "\""}})
+		return w.API.Inject(fakeapi.Fault{UserAgent: operatortest.Agent, Verb: verb, Resource: plural,
+			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden",
+				Message: plural + " is forbidden: User \"skiff\" cannot " + verb + " resource \"" + plural + "\""}})
 	}
 	t.Run("to patch the target", func(t *testing.T) {
 		story(t, func(w *world) {
@@ -153,7 +158,8 @@ func TestMissingRightsAreSaidAndTheRestWorks(t *testing.T) {
 			w.replace("redis-0")
 			w.Pass(10 * time.Minute)
 			w.WantCondition("rt", "Degraded", "True/Forbidden")
-			if m := w.Message("rt", "Degraded"); !strings.Contains(m, "cannot patch") || !strings.Contains(m, "grant it") {
+			if m := w.Message("rt", "Degraded"); !strings.Contains(m, "cannot patch") ||
+				!strings.Contains(m, "grant it") {
 				t.Errorf("message %q", m)
 			}
 			w.Forget()

@@ -11,8 +11,8 @@ import (
 	"skiff/internal/operatortest"
 )
 
-// Whatever users, nodes, networks and the process itself do: in the end each target was restarted after the last pod of its
-// source began to run, never sooner after another restart than the cooldown, and never for nothing.
+// Whatever users, nodes, networks and the process itself do: in the end each target was restarted after the last pod
+// of its source began to run, never sooner after another restart than the cooldown, and never for nothing.
 //
 // Rules: MGR-15, WRT-04
 func TestRandomHistoriesEndWithTheTargetsRestarted(t *testing.T) {

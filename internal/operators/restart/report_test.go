@@ -86,7 +86,8 @@ func TestATriggerWithoutPodsIsNotArmedAndArmsByItself(t *testing.T) {
 func TestASelectorKeyThatIsNotValidIsRefused(t *testing.T) {
 	for _, key := range []string{"not valid", "a/b/c", "-a", "/a", "a/", "UPPER.example/a", strings.Repeat("a", 64)} {
 		spec := fmt.Sprintf(`"source":{"selector":{"matchLabels":{%q:"x"}}},`, key) + toPredixy
-		if _, err := newRule(triggerOf(t, spec)); err == nil || !strings.Contains(err.Error(), "is not the key of a label") {
+		if _, err := newRule(triggerOf(t, spec)); err == nil ||
+			!strings.Contains(err.Error(), "is not the key of a label") {
 			t.Errorf("%q: %v", key, err)
 		}
 	}
@@ -99,8 +100,11 @@ func TestASelectorKeyThatIsNotValidIsRefused(t *testing.T) {
 }
 
 func TestADurationThatIsTooLongIsSaidToBe(t *testing.T) {
-	for text, want := range map[string]string{"99999999h": "is too long; at most 24h", "25h": "is too long; at most 24h",
-		"tomorrow": "is not a duration such as 30s or 5m"} {
+	for text, want := range map[string]string{
+		"99999999h": "is too long; at most 24h",
+		"25h":       "is too long; at most 24h",
+		"tomorrow":  "is not a duration such as 30s or 5m",
+	} {
 		_, err := newRule(triggerOf(t, selectRedis+","+toPredixy+`,"cooldown":"`+text+`"`))
 		if err == nil || err.Error() != fmt.Sprintf("spec.cooldown: %q %s", text, want) {
 			t.Errorf("%s: %v", text, err)
@@ -117,21 +121,24 @@ func TestWhatDelaysARestartIsSaidInTheConditionAndInAnEvent(t *testing.T) {
 		w.wantRestarts(1)
 		w.replace("redis-0")
 		w.Pass(10 * time.Second)
-		w.WantCondition("rt", "Progressing", "True/Pending", "pod redis-0 replaced, new IP; cooldown 5m: the restart is due at 2")
+		w.WantCondition("rt", "Progressing", "True/Pending",
+			"pod redis-0 replaced, new IP; cooldown 5m: the restart is due at 2")
 		w.Pass(5 * time.Minute)
 		w.wantRestarts(2)
 		for range 2 {
 			w.replace("redis-0")
 			w.Pass(10 * time.Minute)
 		}
-		w.WantCondition("rt", "Progressing", "True/Pending", "the budget of 2 per 1h is used up: the restart is due at 2")
+		w.WantCondition("rt", "Progressing", "True/Pending",
+			"the budget of 2 per 1h is used up: the restart is due at 2")
 		var told []string
 		for _, n := range w.notes("RestartTrigger", "rt") {
 			if strings.HasPrefix(n, "RestartDelayed") {
 				told = append(told, n)
 			}
 		}
-		if len(told) != 2 || !strings.Contains(told[0], "cooldown 5m") || !strings.Contains(told[1], "the budget of 2 per 1h is used up") {
+		if len(told) != 2 || !strings.Contains(told[0], "cooldown 5m") ||
+			!strings.Contains(told[1], "the budget of 2 per 1h is used up") {
 			t.Errorf("Events: %q", told)
 		}
 	})

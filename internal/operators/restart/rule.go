@@ -55,7 +55,8 @@ type rule struct {
 func newRule(t *RestartTrigger) (*rule, error) {
 	s := &t.Spec
 	r := &rule{selector: s.Source.Selector.selector(), namespace: t.sourceNamespace(), salt: t.UID,
-		on: s.Source.Reasons, targets: s.Targets, maxPods: maxPods, suspended: s.Suspend || conditions.IsPaused(t.Annotations)}
+		on: s.Source.Reasons, targets: s.Targets, maxPods: maxPods,
+		suspended: s.Suspend || conditions.IsPaused(t.Annotations)}
 	err := r.selector.check()
 	if err != nil {
 		return nil, fmt.Errorf("spec.source.selector: %w", err)

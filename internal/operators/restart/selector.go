@@ -161,8 +161,8 @@ func ParseSelector(text string) (l LabelSelector, err error) {
 				"key or !key", part)
 		}
 		r := Requirement{Key: m[2] + m[3] + m[6]}
-		r.Operator = map[string]string{"": opExists, "!": opNotExists, "=": opIn, "==": opIn, "!=": opNotIn, "in": opIn,
-			"notin": opNotIn}[m[1]+m[4]+m[7]]
+		r.Operator = map[string]string{"": opExists, "!": opNotExists, "=": opIn, "==": opIn, "!=": opNotIn,
+			"in": opIn, "notin": opNotIn}[m[1]+m[4]+m[7]]
 		if m[4] != "" {
 			r.Values = []string{m[5]}
 		}

@@ -229,8 +229,8 @@ func (s *standalone) store(ctx context.Context, d *decision) error {
 	}
 	now := new(workload)
 	metadata := map[string]any{"uid": live.UID, "resourceVersion": live.ResourceVersion, "annotations": annotations}
-	err = s.Patch(ctx, targetKinds[s.rule.targets[0].Kind], s.key, kube.MergePatch, map[string]any{"metadata": metadata},
-		now, kube.WriteOptions{FieldManager: manager})
+	err = s.Patch(ctx, targetKinds[s.rule.targets[0].Kind], s.key, kube.MergePatch,
+		map[string]any{"metadata": metadata}, now, kube.WriteOptions{FieldManager: manager})
 	if err != nil {
 		s.reads, s.readAt = map[TargetRef]reading{}, time.Time{} // to see whether it still has to be written
 		return s.readAgain(d, err)
@@ -253,8 +253,8 @@ func (s *State) annotations() (map[string]string, error) {
 func (s *standalone) selfReference() error {
 	for _, ref := range s.rule.targets {
 		if live := s.reads[ref].live; live != nil && s.rule.selector.matches(live.Spec.Template.Metadata.Labels) {
-			return fmt.Errorf("selector %s: matches the pods of %s, so each restart would be followed by another: narrow it",
-				s.rule.selector, ref)
+			return fmt.Errorf("selector %s: matches the pods of %s, so each restart would be followed by another: "+
+				"narrow it", s.rule.selector, ref)
 		}
 	}
 	return nil

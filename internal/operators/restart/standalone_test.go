@@ -73,7 +73,8 @@ func TestStandaloneRestartsWithThreeKindsOfRequests(t *testing.T) {
 		w.WantWrites(restartIt)
 		for _, r := range w.API.Requests() {
 			if r.UserAgent == operatortest.Agent && strings.HasSuffix(r.Path, "/pods") &&
-				r.Query.Get("labelSelector") != "app=redis" && r.Query.Encode() != "limit=1" { // the probe before a watch
+				// the probe before a watch
+				r.Query.Get("labelSelector") != "app=redis" && r.Query.Encode() != "limit=1" {
 				t.Errorf("pods are asked for with %s", r.Query)
 			}
 		}
@@ -140,8 +141,10 @@ func TestSeveralSidecarsRestartTheTargetOnce(t *testing.T) {
 		}
 		w.Pass(10 * time.Second)
 		for round := range 3 {
-			if round == 2 { // the first one's restart is slow, and comes when another one's has been made at a later time
-				w.API.Inject(fakeapi.Fault{UserAgent: operatortest.Agent, Verb: "patch", Resource: "deployments", Times: 1, Delay: 4 * time.Second})
+			// the first one's restart is slow, and comes when another one's has been made at a later time
+			if round == 2 {
+				w.API.Inject(fakeapi.Fault{UserAgent: operatortest.Agent, Verb: "patch", Resource: "deployments",
+					Times: 1, Delay: 4 * time.Second})
 			}
 			w.replace("redis-0")
 			w.Pass(2 * time.Minute)

@@ -46,8 +46,10 @@ func TestStoryOfTheArticleWithTheWritesOfEachStep(t *testing.T) {
 		w.Want("pod", w.status("rt", "lastRestart", "pod"), "redis-1")
 		w.Want("time", w.status("rt", "lastRestart", "time"), w.restartedAt(deployments, "predixy"))
 		w.Want("count", w.status("rt", "restarts"), 1)
-		w.Want("Events of the target", w.notes("Deployment", "predixy"), []string{"Restarted: restarted by RestartTrigger rt: pod redis-1 replaced, new IP"})
-		w.Want("Events of the trigger", w.notes("RestartTrigger", "rt"), []string{"Restarted: restarted deployment/predixy: pod redis-1 replaced, new IP"})
+		w.Want("Events of the target", w.notes("Deployment", "predixy"),
+			[]string{"Restarted: restarted by RestartTrigger rt: pod redis-1 replaced, new IP"})
+		w.Want("Events of the trigger", w.notes("RestartTrigger", "rt"),
+			[]string{"Restarted: restarted deployment/predixy: pod redis-1 replaced, new IP"})
 
 		w.Forget()
 		w.Pass(15 * time.Minute)
@@ -100,7 +102,8 @@ func TestEachReasonRestartsTheTarget(t *testing.T) {
 						w.Want("reason", w.status(strings.ToLower(string(r)), "lastRestart", "reason"), string(r))
 					}
 					for _, r := range reasons {
-						w.Want(fmt.Sprintf("after act %d, the revision of the target for %s", i, r), w.revision(strings.ToLower(string(r))), fmt.Sprint(want[r]+1))
+						w.Want(fmt.Sprintf("after act %d, the revision of the target for %s", i, r),
+							w.revision(strings.ToLower(string(r))), fmt.Sprint(want[r]+1))
 					}
 				}
 			})
@@ -251,11 +254,13 @@ func TestTargetsOfAllKindsAreRestartedInOrder(t *testing.T) {
 		w.Forget()
 		w.replace("redis-0")
 		if w.restartedAt(deployments, "predixy") == "" || w.restartedAt(statefulSets, "third") != "" {
-			t.Errorf("the first target was restarted at %q, the second at %q", w.restartedAt(deployments, "predixy"), w.restartedAt(statefulSets, "third"))
+			t.Errorf("the first target was restarted at %q, the second at %q", w.restartedAt(deployments, "predixy"),
+				w.restartedAt(statefulSets, "third"))
 		}
 		w.Pass(time.Minute)
 		if w.restartedAt(statefulSets, "third") == "" || w.restartedAt(daemonSets, "third") != "" {
-			t.Errorf("the second target was restarted at %q, the third at %q", w.restartedAt(statefulSets, "third"), w.restartedAt(daemonSets, "third"))
+			t.Errorf("the second target was restarted at %q, the third at %q", w.restartedAt(statefulSets, "third"),
+				w.restartedAt(daemonSets, "third"))
 		}
 		w.WantCondition("rt", "Progressing", "True/Restarting")
 		w.Stop() // in the middle
@@ -348,7 +353,8 @@ func TestAnAnnotationThatIsTakenBackStopsTheTrigger(t *testing.T) {
 		w.Pass(time.Minute)
 		w.WantCondition("rt", "Stalled", "True/Reverted")
 		w.WantCondition("rt", "Ready", "False/Reverted")
-		if n := w.notes("RestartTrigger", "rt"); len(n) != 2 || !strings.HasPrefix(n[1], "Reverted: something removed the annotation") {
+		if n := w.notes("RestartTrigger", "rt"); len(n) != 2 ||
+			!strings.HasPrefix(n[1], "Reverted: something removed the annotation") {
 			t.Errorf("Events: %q", n)
 		}
 		for range 3 {

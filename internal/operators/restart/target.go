@@ -88,7 +88,8 @@ func (t target) busy() (reason, message string) {
 	case w.Spec.Paused:
 		return targetPaused, fmt.Sprintf("%s is paused", t)
 	case w.Spec.Strategy.Type == "OnDelete":
-		return onDelete, fmt.Sprintf("%s has the update strategy OnDelete: its pods change only when they are deleted", t)
+		return onDelete,
+			fmt.Sprintf("%s has the update strategy OnDelete: its pods change only when they are deleted", t)
 	case s.ObservedGeneration < w.Generation:
 		return rollingOut, fmt.Sprintf("the change of %s has not been seen by its controller yet", t)
 	case w.Deleting():
@@ -97,7 +98,8 @@ func (t target) busy() (reason, message string) {
 	want, updated, total, available := t.counts()
 	switch { // without numbers: each would be a write of the status
 	case updated < want, total > want,
-		t.Kind == "StatefulSet" && w.Spec.Strategy.RollingUpdate.Partition == 0 && s.UpdateRevision != s.CurrentRevision:
+		t.Kind == "StatefulSet" && w.Spec.Strategy.RollingUpdate.Partition == 0 &&
+			s.UpdateRevision != s.CurrentRevision:
 		return rollingOut, fmt.Sprintf("%s rolls out, follow it with `kubectl rollout status %[1]s`", t)
 	case available < want:
 		return unavailable, fmt.Sprintf("not all pods of %s are available", t)

@@ -29,7 +29,8 @@ func (w *world) inNamespace(namespace string, r kube.Resource, body string) {
 func (w *world) annotate(annotations string) {
 	w.Helper()
 	patch := kube.Raw(`{"metadata":{"annotations":` + annotations + `}}`)
-	if err := w.User.Patch(w.Context(), namespaces, kube.Key{Name: "other"}, kube.MergePatch, patch, nil, kube.WriteOptions{}); err != nil {
+	if err := w.User.Patch(w.Context(), namespaces, kube.Key{Name: "other"}, kube.MergePatch, patch, nil,
+		kube.WriteOptions{}); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -83,8 +84,9 @@ func TestASourceInAnotherNamespaceNeedsItsConsent(t *testing.T) {
 
 func TestANamespaceThatCannotBeReadAllowsNothingAndThatIsSaid(t *testing.T) {
 	story(t, func(w *world) {
-		w.API.Inject(fakeapi.Fault{UserAgent: operatortest.Agent, Verb: "get", Resource: "namespaces", Reply: &fakeapi.Reply{Code: 403,
-			Reason: "Forbidden", Message: `namespaces "other" is forbidden: User "skiff" cannot get resource "namespaces"`}})
+		w.API.Inject(fakeapi.Fault{UserAgent: operatortest.Agent, Verb: "get", Resource: "namespaces",
+			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden",
+				Message: `namespaces "other" is forbidden: User "skiff" cannot get resource "namespaces"`}})
 		w.namespace(`{"skiff.dev/allow-restart-triggers-from":"*"}`)
 		w.trigger("rt", fromOther+toPredixy)
 		w.trigger("own", selectRedis+","+toPredixy)
@@ -115,7 +117,8 @@ func TestDigestsAreSaltedPerTrigger(t *testing.T) {
 		one, _ := decodeDigest(w.status("one", "seen").(string))
 		two, _ := decodeDigest(w.status("two", "seen").(string))
 		a, b := one.pods["redis-0"], two.pods["redis-0"]
-		if a.ip == "" || a.ip == b.ip || a.uid == b.uid || a.ip == hash(at(w.API.Get(pods, in("redis-0")), "status", "podIP").(string)) {
+		if a.ip == "" || a.ip == b.ip || a.uid == b.uid ||
+			a.ip == hash(at(w.API.Get(pods, in("redis-0")), "status", "podIP").(string)) {
 			t.Errorf("digests %+v and %+v", a, b)
 		}
 	})

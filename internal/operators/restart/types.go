@@ -9,8 +9,9 @@ import (
 
 // What this controller watches and writes.
 var (
-	resource = kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "restarttriggers", Kind: "RestartTrigger"}
-	pods     = kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
+	resource = kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "restarttriggers",
+		Kind: "RestartTrigger"}
+	pods = kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
 	// namespaces say who may have their pods as a source.
 	namespaces = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
 	// targetKinds are what has a pod template and rolls it out by itself.

@@ -23,7 +23,8 @@ var options = operatortest.Options{Resource: resource, Controller: "restart",
 	New: func(c *kube.Client, r *events.Recorder, log logr.Logger) *controller.Controller {
 		return New(controller.Setup{Client: c, Log: log}, r)
 	},
-	Server: fakeapi.Options{BookmarkInterval: 10 * time.Minute}, // there are forty watches: fewer bookmarks are less work
+	// there are forty watches: fewer bookmarks are less work
+	Server: fakeapi.Options{BookmarkInterval: 10 * time.Minute},
 }
 
 var (
@@ -32,7 +33,8 @@ var (
 	daemonSets   = targetKinds["DaemonSet"]
 )
 
-// story runs f in a fresh world with a running controller, the Deployment predixy and the pods redis-0 and redis-1, all of which run.
+// story runs f in a fresh world with a running controller, the Deployment predixy and the pods redis-0 and redis-1,
+// all of which run.
 func story(t *testing.T, f func(w *world)) {
 	o := options
 	o.Quiet = !testing.Verbose()

@@ -136,7 +136,8 @@ func (h *history) act() {
 	}
 }
 
-// create makes a WebServer with more fields in its spec. One that declares replicas adopts a Deployment with that number.
+// create makes a WebServer with more fields in its spec. One that declares replicas adopts a Deployment with that
+// number.
 func (h *history) create(name, fields string) {
 	made := h.TryPost(resource, h.Body(name, `{"image":"nginx:1"`+fields+"}"))
 	if made && strings.Contains(fields, "replicas") {

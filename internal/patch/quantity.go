@@ -124,7 +124,7 @@ func (q Quantity) String() string {
 	}
 	nano := new(big.Rat).Mul(&q.rat, big.NewRat(1e9, 1)) // a whole number: there is nothing below a billionth
 	if form == decimalExponent {
-		number, times := divided(nano.Num(), 1000, maxExponent)
+		number, times := divided(nano.Num(), 1000, (maxExponent+9)/3) // no exponent that would not be read again
 		if exponent := 3*times - 9; exponent != 0 {
 			return number.String() + "e" + strconv.Itoa(exponent)
 		}

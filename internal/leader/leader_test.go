@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -349,7 +350,10 @@ func TestWorkThatDoesNotEndFailsTheCheckAndIsNotStartedTwice(t *testing.T) {
 		if a.Check() != nil || a.Held() != nil {
 			t.Errorf("a healthy leader: %v, %v", a.Check(), a.Held())
 		}
+		synctest.Wait() // for the renewal of this very moment
+		a.mu.Lock()
 		sent := a.sent
+		a.mu.Unlock()
 		a.kill()
 		time.Sleep(time.Until(sent.Add(DefaultRenewDeadline - time.Millisecond)))
 		if a.Held() != nil {

@@ -130,7 +130,7 @@ func (s *Store[T]) indexLocked(name string) *index[T] {
 
 // enterLocked enters an object in all indexes.
 func (s *Store[T]) enterLocked(obj T) {
-	s.shareOwnersLocked(obj)
+	s.shareLocked(obj)
 	s.check.enter(obj)
 	s.bytes += sizeOf(obj)
 	for _, ix := range s.indexes {
@@ -206,20 +206,22 @@ func (ix *index[T]) values(obj T) (values []string, err error) {
 	return ix.scratch, nil
 }
 
-// shareOwnersLocked makes the objects of one owner, which repeat its uid, name and kind, share the strings of the
-// first one.
-func (s *Store[T]) shareOwnersLocked(obj T) {
-	refs := obj.ObjectMeta().OwnerReferences
-	for i := range refs {
-		set := s.indexes[0].sets[refs[i].UID]
-		if len(set) == 0 {
-			continue
-		}
-		for _, first := range set[0].ObjectMeta().OwnerReferences {
-			if first == refs[i] {
-				refs[i] = first
-				break
-			}
-		}
+// shareLocked makes the objects of one owner share what they repeat: labels and owner references that are equal to
+// those of the first one become the same. Of a Deployment's pod this is a third of what a mirror keeps.
+func (s *Store[T]) shareLocked(obj T) {
+	m := obj.ObjectMeta()
+	if len(m.OwnerReferences) == 0 {
+		return
+	}
+	set := s.indexes[0].sets[m.OwnerReferences[0].UID]
+	if len(set) == 0 {
+		return
+	}
+	first := set[0].ObjectMeta()
+	if slices.Equal(m.OwnerReferences, first.OwnerReferences) {
+		m.OwnerReferences = first.OwnerReferences
+	}
+	if slices.Equal(m.Labels, first.Labels) {
+		m.Labels = first.Labels
 	}
 }

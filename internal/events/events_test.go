@@ -305,6 +305,39 @@ func TestAPanicOfTheSenderIsContainedAndSendingGoesOn(t *testing.T) {
 	})
 }
 
+func TestAPanicOfTheSenderCostsOneSeriesAndNotTheOthers(t *testing.T) {
+	credentials := &panicking{}
+	s := &sink{credentials: credentials}
+	record(t, s, func(t *testing.T, r *Recorder, stop func()) {
+		for range 3 { // an Event, its first repetition, and one that waits to be written
+			r.Record(event("Open", "x"))
+			synctest.Wait()
+		}
+		credentials.left.Store(1)
+		r.Record(event("Panics", "x"))
+		time.Sleep(10 * time.Second)
+		r.Record(event("Open", "x"))
+		r.Record(event("Panics", "x"))
+		time.Sleep(2 * finishAfter)
+		if got := s.told(); got != "Open x4 x; Panics x1 x" && got != "Panics x1 x; Open x4 x" {
+			t.Errorf("got %s, want one series of four, and the event that panicked when it came again", got)
+		}
+		r.Record(event("Open", "y"))
+		r.Record(event("Other", "y"))
+		synctest.Wait()
+		for range 2 {
+			r.Record(event("Open", "y"))
+			r.Record(event("Other", "y"))
+			synctest.Wait()
+		}
+		credentials.left.Store(1)
+		time.Sleep(2 * finishAfter) // the sweep panics once
+		if got := s.told(); r.Panics() != 2 || strings.Count(got, "x3 y") != 1 || strings.Count(got, "x2 y") != 1 {
+			t.Errorf("%d panics, told %s, want the last count of one of two series", r.Panics(), got)
+		}
+	})
+}
+
 // Rules: EVT-04
 func TestALongSeriesIsRefreshedEveryHalfHour(t *testing.T) {
 	s := &sink{}

@@ -122,10 +122,11 @@ func (r *Recorder) Panics() uint64 { return r.panics.Load() }
 func (r *Recorder) Dropped() uint64 { return r.dropped.Load() }
 
 // Run sends events until ctx ends, and then for at most three more seconds what is still queued. It always returns
-// nil: no event is worth a failure. A panic is logged and counted, and costs the event that was being sent and the
-// open series; sending goes on after a pause.
+// nil: no event is worth a failure. A panic is logged and counted, and costs the event that was being sent, or its
+// series; sending goes on after a pause, with the other series as they were.
 func (r *Recorder) Run(ctx context.Context) error {
-	for pause := firstPause; r.send(ctx); pause = min(2*pause, longestPause) {
+	s := newSender(r)
+	for pause := firstPause; s.send(ctx); pause = min(2*pause, longestPause) {
 		select {
 		case <-ctx.Done(): // once more, to flush
 		case <-time.After(pause):
@@ -135,29 +136,27 @@ func (r *Recorder) Run(ctx context.Context) error {
 }
 
 // send sends until ctx ends, or until a panic, which it reports.
-func (r *Recorder) send(ctx context.Context) (panicked bool) {
-	flushing := false
+func (s *sender) send(ctx context.Context) (panicked bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.dropped.Add(1)
-			r.panics.Add(1)
-			r.log.Error(fmt.Errorf("panic: %v", p), "sending events panicked", "stack", string(debug.Stack()))
-			panicked = !flushing
+			s.dropped.Add(1)
+			s.panics.Add(1)
+			s.log.Error(fmt.Errorf("panic: %v", p), "sending events panicked", "stack", string(debug.Stack()))
+			panicked = s.abandon() || !s.flushed
 		}
 	}()
-	s := newSender(r)
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for {
 		if ctx.Err() != nil {
-			flushing = true
+			s.flushed = true
 			s.flush(context.WithoutCancel(ctx))
 			s.tell()
 			return false
 		}
 		select {
 		case <-ctx.Done():
-		case e := <-r.queue:
+		case e := <-s.queue:
 			s.take(ctx, e)
 		case <-tick.C:
 			s.sweep(ctx, time.Now())

@@ -75,8 +75,10 @@ type sender struct {
 	*Recorder
 	series  map[key][]*series // of one key, the latest last
 	buckets map[Object]*bucket
-	refused bool   // the server refused an event for lack of rights, and the log has it
-	told    uint64 // how many dropped events the log has, or need not have
+	writing *series // what is being written, nil in between
+	flushed bool    // the end has begun
+	refused bool    // the server refused an event for lack of rights, and the log has it
+	told    uint64  // how many dropped events the log has, or need not have
 }
 
 func newSender(r *Recorder) *sender {
@@ -129,6 +131,16 @@ func (s *sender) find(k key, e queued) *series {
 func (r *series) repeat(at time.Time) {
 	r.count++
 	r.last = at
+}
+
+// abandon forgets the series whose write has panicked, if there is one: the next write of it would panic, too.
+func (s *sender) abandon() bool {
+	if s.writing == nil {
+		return false
+	}
+	s.forget(keyOf(s.writing.first.Event), s.writing)
+	s.writing = nil
+	return true
 }
 
 func (s *sender) forget(k key, run *series) {
@@ -215,7 +227,9 @@ func (s *sender) flush(ctx context.Context) {
 // server refuses is dropped, because it would be refused again. What the end of ctx interrupts is left to flush.
 func (s *sender) write(ctx context.Context, run *series) bool {
 	for try := 1; ; try++ {
+		s.writing = run
 		err := s.writeOnce(ctx, run)
+		s.writing = nil
 		if err == nil {
 			run.written, run.sent = run.count, time.Now()
 			return true

@@ -117,16 +117,19 @@ func (s *Server) ListenTLS(addr string) (*TLS, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)
 	}
-	t := &TLS{URL: "https://" + ln.Addr().String(), CA: ca}
-	t.server = &http.Server{Handler: s, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert},
-		MinVersion: tls.VersionTLS12},
-		ReadHeaderTimeout: readHeaderTimeout, ErrorLog: silent}
+	t := &TLS{URL: "https://" + ln.Addr().String(), CA: ca, server: s.serverOf(cert)}
 	t.served.Go(func() {
 		if err := t.server.ServeTLS(&freezingListener{ln, &t.frozen}, "", ""); !errors.Is(err, http.ErrServerClosed) {
 			t.err = err
 		}
 	})
 	return t, nil
+}
+
+// serverOf is the HTTPS server of ListenTLS.
+func (s *Server) serverOf(cert tls.Certificate) *http.Server {
+	return &http.Server{Handler: s, ReadHeaderTimeout: readHeaderTimeout, ErrorLog: silent,
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}}
 }
 
 // Close ends all connections and waits for the accept loop.

@@ -143,6 +143,39 @@ func run(t *testing.T, o Options) (p prober, stop func() error) {
 	}
 }
 
+func TestAProbeThatNeverEndsItsHeaderIsHungUpOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newPipeListener()
+		m := New(Options{HealthAddr: "pipe"})
+		m.listen = func(string, string) (net.Listener, error) { return l, nil }
+		p, err := m.openProbes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.close()
+		c, err := l.dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		began := time.Now()
+		var dripping sync.WaitGroup
+		dripping.Go(func() {
+			_, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\n")
+			for i := 0; err == nil && i < 100; i++ {
+				time.Sleep(time.Second)
+				_, err = io.WriteString(c, "X: y\r\n")
+			}
+			c.Close()
+		})
+		_, err = io.Copy(io.Discard, c)
+		if took := time.Since(began); took > probeTimeout+time.Second {
+			t.Errorf("hung up on after %s: %v", took, err)
+		}
+		dripping.Wait()
+	})
+}
+
 // Rules: MGR-06, MGR-07
 func TestAServerThatIsDownForTenMinutesIsNotReadyButAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

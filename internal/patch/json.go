@@ -176,9 +176,13 @@ func equalScalar(a, b any) bool {
 }
 
 // sameNumber is exact: beyond 2^53 a float64 cannot tell neighbouring integers apart, so it is the float that is
-// turned into an integer, and only when it is one that int64 holds.
+// turned into an integer, and only when it is one that int64 holds. The integer that a float is written as is the same
+// number, too: it is what comes back of it.
 func sameNumber(i int64, f float64) bool {
-	return f == math.Trunc(f) && f >= math.MinInt64 && f < -math.MinInt64 && int64(f) == i
+	if f != math.Trunc(f) || f < math.MinInt64 || f >= -math.MinInt64 {
+		return false
+	}
+	return int64(f) == i || strconv.FormatFloat(f, 'f', -1, 64) == strconv.FormatInt(i, 10)
 }
 
 // join puts a field name behind a path, as the API server writes paths: spec.replicas.

@@ -49,7 +49,8 @@ func TestEqualComparesNumbersByValue(t *testing.T) {
 	}{
 		{int64(1), 1.0, true}, {int64(1), 1.5, false}, {1.0, int64(1), true}, {int64(1), "1", false},
 		{int64(1<<53 + 1), float64(1 << 53), false}, {int64(-1 << 63), float64(-1 << 63), true},
-		{int64(1<<63 - 1), float64(1 << 63), false}, {nil, false, false}, {nil, nil, true}, {true, true, true},
+		{int64(1<<63 - 1), float64(1 << 63), false}, {int64(88888888888888900), 88888888888888890.0, true},
+		{int64(88888888888888890), 88888888888888890.0, false}, {nil, false, false}, {nil, nil, true}, {true, true, true},
 		{[]any{int64(1)}, []any{1.0}, true}, {[]any{}, nil, false},
 		{map[string]any{"a": nil}, map[string]any{}, false},
 		{map[string]any{"a": nil}, map[string]any{"b": nil}, false},

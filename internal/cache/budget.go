@@ -49,12 +49,14 @@ var defaultMaxBytes = sync.OnceValue(func() int64 {
 type budget struct {
 	most, bytes int64
 	objects     int
+	slot        *slot // of the list
 }
 
 // add counts an object. It fails when there are more than there may be.
 func (b *budget) add(obj kube.Object) error {
 	b.bytes += sizeOf(obj)
 	b.objects++
+	b.slot.moves()
 	if b.bytes > b.most {
 		return fmt.Errorf("%d objects and more, over %d MiB: %w", b.objects, b.most>>20, errBudget)
 	}

@@ -116,29 +116,67 @@ func TestAWatchThatGetsBookmarksAndThenNothingIsEndedAfterThreeMinutes(t *testin
 }
 
 func TestAListThatComesInDropsHoldsUpNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		limit := NewLimiter(1)
-		drip := refuseStreams(newServer(t)).on(pagedList, func(w http.ResponseWriter, r *http.Request) {
+	drip := func(drops func(i int) string) func(w http.ResponseWriter, r *http.Request) {
+		return func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			for r.Context().Err() == nil {
-				fmt.Fprint(w, " ")
+			for i := 0; r.Context().Err() == nil; i++ {
+				fmt.Fprint(w, drops(i))
 				_ = http.NewResponseController(w).Flush()
 				select {
 				case <-time.After(time.Second):
 				case <-r.Context().Done():
 				}
 			}
-		})
-		startMirror(t, drip, Options{InitialLists: limit})
-		wait(time.Second)
-		good := startMirror(t, newServer(t).on(streamedList, frames(thenHold, endMark("5"))),
-			Options{InitialLists: limit})
-		if good.Synced() {
-			t.Fatal("both lists are in flight at once")
 		}
-		wait(slotTime)
-		if !good.Synced() {
-			t.Errorf("not synced after %s: %v", slotTime, good.WaitSynced(cancelled(t)))
+	}
+	for name, serve := range map[string]func(s *server){
+		"paged": func(s *server) { refuseStreams(s).on(pagedList, drip(func(int) string { return " " })) },
+		"streamed": func(s *server) {
+			s.on(streamedList, drip(func(i int) string { return added(fmt.Sprint("a", i), fmt.Sprint(i+1), i) }))
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			limit := NewLimiter(1)
+			s := newServer(t)
+			serve(s)
+			m := startMirror(t, s, Options{InitialLists: limit})
+			wait(time.Second)
+			good := startMirror(t, newServer(t).on(streamedList, frames(thenHold, endMark("5"))),
+				Options{InitialLists: limit})
+			if good.Synced() {
+				t.Fatal("both lists are in flight at once")
+			}
+			wait(slotIdle)
+			if !good.Synced() {
+				t.Errorf("%s: not synced after %s: %v", name, slotIdle, good.WaitSynced(cancelled(t)))
+			}
+			wait(3 * time.Minute)
+			if m.state().Err == nil {
+				t.Errorf("%s: the list still drips", name)
+			}
+		})
+	}
+}
+
+func TestAListThatComesFastKeepsItsSlotForAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := NewLimiter(1)
+		slot, _ := limit.acquire(t.Context())
+		began, next := time.Now(), make(chan time.Duration, 1)
+		go func() {
+			other, _ := limit.acquire(t.Context())
+			next <- time.Since(began)
+			other.release()
+		}()
+		for range 2 * slotTime / time.Second {
+			for range slotObjects {
+				slot.moves()
+			}
+			time.Sleep(time.Second)
+		}
+		slot.release()
+		if took := <-next; took != slotTime {
+			t.Errorf("released after %s, want %s", took, slotTime)
 		}
 	})
 }

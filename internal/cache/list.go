@@ -37,11 +37,11 @@ var (
 // collected aside, in no order of versions, and become the mirror's content when the bookmark comes that ends
 // them; only that bookmark says where to resume. The stream then goes on as an ordinary watch.
 func (r *Reflector[T]) listStreamed(ctx context.Context, s state[T]) state[T] {
-	release, ok := r.store.o.InitialLists.acquire(ctx)
+	slot, ok := r.store.o.InitialLists.acquire(ctx)
 	if !ok {
 		return s
 	}
-	defer release()
+	defer slot.release()
 	watchCtx, cancel := context.WithCancelCause(ctx)
 	watchdog := time.AfterFunc(endMarkerTimeout, func() { cancel(errNoEndMarker) })
 	defer watchdog.Stop()
@@ -57,7 +57,7 @@ func (r *Reflector[T]) listStreamed(ctx context.Context, s state[T]) state[T] {
 		return r.listStreamedFailed(ctx, s, err, false)
 	}
 	s.stream, s.cancel = stream, cancel
-	c, err := r.collect(s, watchdog)
+	c, err := r.collect(s, watchdog, &budget{most: r.store.o.MaxBytes, slot: slot})
 	watchdog.Stop() // the stream goes on for longer
 	if err == nil {
 		s, err = r.install(s, c)
@@ -70,8 +70,8 @@ func (r *Reflector[T]) listStreamed(ctx context.Context, s state[T]) state[T] {
 }
 
 // collect reads the initial events up to their end.
-func (r *Reflector[T]) collect(s state[T], watchdog *time.Timer) (content[T], error) {
-	c, taken := newContent[T](), r.budget()
+func (r *Reflector[T]) collect(s state[T], watchdog *time.Timer, taken *budget) (content[T], error) {
+	c := newContent[T]()
 	for {
 		ev, err := s.stream.Next()
 		var bad *kube.DecodeError
@@ -131,9 +131,6 @@ func (r *Reflector[T]) trimmed(obj T) T {
 	return obj
 }
 
-// budget is what a list may take.
-func (r *Reflector[T]) budget() *budget { return &budget{most: r.store.o.MaxBytes} }
-
 func (r *Reflector[T]) collectBad(c content[T], bad *kube.DecodeError, t kube.EventType) {
 	switch {
 	case bad.Key.Name == "": // nothing to remember it by
@@ -185,12 +182,12 @@ func (r *Reflector[T]) listStreamedFailed(ctx context.Context, s state[T], err e
 
 // listPaged does a list in pages. The watch is a request of its own.
 func (r *Reflector[T]) listPaged(ctx context.Context, s state[T]) state[T] {
-	release, ok := r.store.o.InitialLists.acquire(ctx)
+	slot, ok := r.store.o.InitialLists.acquire(ctx)
 	if !ok {
 		return s
 	}
-	defer release()
-	taken := r.budget()
+	defer slot.release()
+	taken := &budget{most: r.store.o.MaxBytes, slot: slot}
 	o := kube.ListOptions{ResourceVersion: listVersion(s), Each: func(obj kube.Object) error {
 		return taken.add(r.trimmed(obj.(T)))
 	}}

@@ -202,6 +202,49 @@ func TestAListThatComesAByteASecondIsEnded(t *testing.T) {
 	})
 }
 
+func TestInitialEventsThatComeInDropsAreEndedAndAQuietWatchIsNot(t *testing.T) {
+	const quiet = 10 * time.Minute
+	endMark := frame("BOOKMARK", `{"metadata":{"resourceVersion":"20","annotations":{"k8s.io/initial-events-end":"true"}}}`)
+	for name, tc := range map[string]struct {
+		initial string
+		ended   time.Duration // at most
+	}{
+		"an event every 20 s": {"", 2 * listIdle},
+		"the end at once":     {endMark, quiet},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := pipeClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				_, err := io.WriteString(w, tc.initial)
+				for i := 0; err == nil && r.Context().Err() == nil && i < 20; i++ {
+					if tc.initial == "" || i == 0 {
+						_, err = io.WriteString(w, frame("ADDED", item(fmt.Sprint("a", i), fmt.Sprint(21+i))))
+					}
+					w.(http.Flusher).Flush()
+					time.Sleep(20 * time.Second)
+				}
+				<-r.Context().Done()
+			}))
+			s, err := Watch[*pod](t.Context(), c, Query{Resource: pods},
+				WatchOptions{SendInitialEvents: true, IdleTimeout: quiet})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			began := time.Now()
+			for err == nil {
+				_, err = s.Next()
+			}
+			took := time.Since(began).Round(time.Second)
+			if !errors.Is(err, ErrIdle) || took > tc.ended || tc.ended == quiet && took < quiet {
+				t.Errorf("%s: got %v after %s", name, err, took)
+			}
+			s.Close()
+			time.Sleep(time.Minute) // the handler notices
+		})
+	}
+}
+
 func TestWorkersKeepTheirConnectionsOverHTTP1(t *testing.T) {
 	const workers, rounds = 20, 5
 	var dials atomic.Int32

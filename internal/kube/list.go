@@ -83,8 +83,8 @@ const (
 	// listIdle is how long a list may stand still. An API server gives up on a list after 60 s, so its answer to
 	// that comes first.
 	listIdle = 75 * time.Second
-	// minList is how much of a page has to come within listIdle, unless the page ends: 16 KiB are two pods. A page
-	// that comes a byte at a time would never end, and hold up the lists that wait for it.
+	// minList is how much of a page, or of the initial events of a watch, has to come within listIdle, unless it ends:
+	// 16 KiB are two pods. A list that comes a byte at a time would never end, and hold up those that wait for it.
 	minList = 16 << 10
 	// maxContinue caps a continue token, which is a key of the collection in base64.
 	maxContinue = 16 << 10
@@ -223,7 +223,7 @@ func readPage[T Object](ctx context.Context, c *Client, q Query, values url.Valu
 	all *ListResult[T]) (listMeta, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	idle := startIdle(listIdle, cancel)
+	idle := startListIdle(cancel)
 	defer idle.stop()
 	r, err := q.request(values)
 	if err != nil {
@@ -237,7 +237,7 @@ func readPage[T Object](ctx context.Context, c *Client, q Query, values url.Valu
 	if err := jsonBody(resp); err != nil {
 		return listMeta{}, err
 	}
-	meta, err := decodePage(q.scanner(idle.rateReader(resp.Body)), q.Resource.Kind, all)
+	meta, err := decodePage(q.scanner(idle.reader(resp.Body)), q.Resource.Kind, all)
 	if err != nil {
 		return listMeta{}, readError(ctx, err)
 	}

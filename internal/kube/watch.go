@@ -44,7 +44,8 @@ type WatchOptions struct {
 	// 60 minutes.
 	Timeout time.Duration
 	// IdleTimeout ends the stream with ErrIdle when no byte has arrived for so long. It counts from the
-	// request on, because a buffering proxy may hold even the headers back until the first event. 0: never.
+	// request on, because a buffering proxy may hold even the headers back until the first event. 0: never. Until the
+	// initial events have come, the rate of a list is asked for instead.
 	IdleTimeout time.Duration
 }
 
@@ -55,6 +56,7 @@ type Stream[T Object] struct {
 	why    func() error // why the request's context ended, nil while it has not
 	body   io.Closer
 	idle   *idleTimer
+	quiet  time.Duration // the idle timeout after the initial events
 	in     *scanner
 }
 
@@ -79,7 +81,12 @@ func Watch[T Object](ctx context.Context, c *Client, q Query, o WatchOptions) (*
 		return nil, fmt.Errorf("watch %s: %w", q, err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	idle := startIdle(o.IdleTimeout, cancel)
+	var idle *idleTimer
+	if o.SendInitialEvents {
+		idle = startListIdle(cancel)
+	} else {
+		idle = startIdle(o.IdleTimeout, cancel)
+	}
 	resp, err := c.send(ctx, &r)
 	if err == nil {
 		if err = jsonBody(resp); err != nil {
@@ -97,6 +104,7 @@ func Watch[T Object](ctx context.Context, c *Client, q Query, o WatchOptions) (*
 		why:    func() error { return context.Cause(ctx) },
 		body:   resp.Body,
 		idle:   idle,
+		quiet:  o.IdleTimeout,
 		in:     q.scanner(idle.reader(resp.Body)),
 	}, nil
 }
@@ -117,6 +125,9 @@ func (s *Stream[T]) IdleAfter(d time.Duration) { s.idle.shorten(d) }
 // event's Type still set. Any other error has broken the stream. A partial frame is never taken for an event.
 func (s *Stream[T]) Next() (Event[T], error) {
 	ev, err := nextEvent[T](s.in)
+	if ev.InitialEventsEnd {
+		s.idle.listed(s.quiet)
+	}
 	if err == nil || err == io.EOF {
 		return ev, err
 	}

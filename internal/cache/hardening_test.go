@@ -132,7 +132,8 @@ func TestAListThatComesInDropsHoldsUpNoOther(t *testing.T) {
 	for name, serve := range map[string]func(s *server){
 		"paged": func(s *server) { refuseStreams(s).on(pagedList, drip(func(int) string { return " " })) },
 		"streamed": func(s *server) {
-			s.on(streamedList, drip(func(i int) string { return added(fmt.Sprint("a", i), fmt.Sprint(i+1), i) }))
+			s.on(streamedList, drip(func(i int) string { return added(fmt.Sprint("a", i), fmt.Sprint(i+1), i) })).
+				on(pagedList, status(500, "InternalError"))
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -163,7 +163,7 @@ func (r *Reflector[T]) listStreamedFailed(ctx context.Context, s state[T], err e
 		return s
 	case expired(err):
 		return r.listExpired(s, err)
-	case kube.IsRefused(err), errors.Is(err, errNoEndMarker):
+	case kube.IsRefused(err), errors.Is(err, errNoEndMarker), errors.Is(err, kube.ErrIdle):
 		r.log.V(1).Info("server does not do streamed lists, taking paged ones", "reason", err.Error())
 		s.pagedUntil = time.Now().Add(pagedFor)
 		s.phase = listPaged

@@ -46,8 +46,8 @@ type layer struct {
 
 var layers = []layer{
 	{"/cmd/skiff", "cli", nil, "signals and the exit code, nothing else"},
-	{"cli", "manager leader operators/* simulate fakeapi kubeconfig controller events cache podpolicy kube /crds " +
-		"/examples",
+	{"cli", "manager leader operators/* simulate fakeapi kubeconfig manifests controller events cache podpolicy " +
+		"kube /crds /examples",
 		[]string{cobra, logr, stdr, yaml},
 		"the only place that knows flags: turns them into the packages' options"},
 	{"manager", "controller leader cache events kube", []string{logr},
@@ -68,6 +68,7 @@ var layers = []layer{
 	{"cache", "kube", []string{logr}, "mirrors objects; does not know who reads them"},
 	{"queue", "kube", nil, "keys only: it must not know what they name"},
 	{"kubeconfig", "kube", []string{yaml}, "makes a kube.Config and is done"},
+	{"manifests", "kube", nil, "writes text; what is installed is the caller's"},
 	{"fakeapi", "patch kube", []string{yaml, logr}, "a server: sharing code with the client side would hide errors " +
 		"that both have"},
 	{"fakeapi/*", "patch kube fakeapi/*", []string{yaml}, "parts of the server, none knows the server"},

@@ -109,7 +109,8 @@ cluster, 'skiff dev' starts a local API server for kubectl and for tests, 'skiff
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2 // edits: two letters swapped, or one wrong and one missing
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newRun(), newRestart(), newDev(), newDemo(), newWatch(), newCRDs(), newVersion(), newCompletion())
+	root.AddCommand(newRun(), newRestart(), newDev(), newDemo(), newWatch(), newCRDs(), newManifests(),
+		newVersion(), newCompletion())
 	return root
 }
 

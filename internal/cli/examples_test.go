@@ -47,6 +47,7 @@ var exampleKinds = []kube.Resource{webServers, redises, triggers, deployments,
 		Kind: "ClusterRole", ClusterScoped: true},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Plural: "clusterrolebindings",
 		Kind: "ClusterRoleBinding", ClusterScoped: true},
+	{Group: "policy", Version: "v1", Plural: "poddisruptionbudgets", Kind: "PodDisruptionBudget"},
 }
 
 // Strict, as kubectl is: a typo in an example is refused and not dropped. Each file goes into a namespace of its own.
@@ -96,22 +97,27 @@ func grantsOf(t *testing.T, name string) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
 	for _, body := range exampleDocuments(t, name) {
-		rules, _ := body["rules"].([]any)
-		for _, r := range rules {
-			rule := r.(object)
-			for _, group := range rule["apiGroups"].([]any) {
-				for _, resource := range rule["resources"].([]any) {
-					for _, verb := range rule["verbs"].([]any) {
-						out[grant(group.(string), resource.(string), verb.(string))] = true
-					}
-				}
-			}
-		}
+		addGrants(out, body)
 	}
 	if len(out) == 0 {
 		t.Fatalf("%s grants nothing", name)
 	}
 	return out
+}
+
+// addGrants adds what a role allows.
+func addGrants(out map[string]bool, role object) {
+	rules, _ := role["rules"].([]any)
+	for _, r := range rules {
+		rule := r.(object)
+		for _, group := range rule["apiGroups"].([]any) {
+			for _, resource := range rule["resources"].([]any) {
+				for _, verb := range rule["verbs"].([]any) {
+					out[grant(group.(string), resource.(string), verb.(string))] = true
+				}
+			}
+		}
+	}
 }
 
 // neededFor returns the grant that a request needs.
@@ -181,7 +187,7 @@ var notInTheTour = map[string]string{
 // checkExampleRole compares the role for `skiff run` with skiff's requests of a whole tour.
 func checkExampleRole(t *testing.T, requests []fakeapi.Request) {
 	t.Helper()
-	granted, used := grantsOf(t, "rbac.yaml"), map[string]bool{}
+	granted, used := grantsOf(t, "install.yaml"), map[string]bool{}
 	for _, r := range requests {
 		if !strings.HasPrefix(r.UserAgent, "skiff/") {
 			continue
@@ -189,12 +195,12 @@ func checkExampleRole(t *testing.T, requests []fakeapi.Request) {
 		need := neededFor(t, r)
 		used[need] = true
 		if !granted[need] {
-			t.Errorf("examples/rbac.yaml does not grant %s, which %s %s needs", need, r.Method, r.Path)
+			t.Errorf("examples/install.yaml does not grant %s, which %s %s needs", need, r.Method, r.Path)
 		}
 	}
 	for _, g := range slices.Sorted(maps.Keys(granted)) {
 		if why := notInTheTour[g]; !used[g] && why == "" {
-			t.Errorf("examples/rbac.yaml grants %s, which the tour does not use", g)
+			t.Errorf("examples/install.yaml grants %s, which the tour does not use", g)
 		}
 	}
 	for g := range notInTheTour {

@@ -20,7 +20,7 @@ import (
 var operators = []struct {
 	name   string
 	new    func(controller.Setup, *events.Recorder) *controller.Controller
-	rights []kube.Right // all that it needs; examples/rbac.yaml is written from them
+	rights []kube.Right // all that it needs; `skiff manifests` makes the roles of them
 }{
 	{"webserver", webserver.New, webserver.Rights},
 	{"redis", redis.New, redis.Rights},

@@ -98,10 +98,10 @@ func checkAddress(flag, address string) error {
 // namespaceName matches valid namespace names (RFC 1123 labels).
 var namespaceName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-func checkNamespaces(names []string) error {
+func checkNamespaces(flag string, names []string) error {
 	for _, ns := range names {
 		if !namespaceName.MatchString(ns) {
-			return usagef("--watch-namespaces: %q is not a valid namespace name", ns)
+			return usagef("%s: %q is not a valid namespace name", flag, ns)
 		}
 	}
 	return nil
@@ -129,7 +129,7 @@ and starts when it becomes available. The other controllers run meanwhile.`,
 			if err := flags.check(); err != nil {
 				return err
 			}
-			if err := checkNamespaces(namespaces); err != nil {
+			if err := checkNamespaces("--watch-namespaces", namespaces); err != nil {
 				return err
 			}
 			log, err := flags.log.logger(cmd.ErrOrStderr())

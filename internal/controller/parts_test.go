@@ -89,8 +89,8 @@ func TestANamespaceThatIsForbiddenIsParkedWhileTheOthersWork(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		expect(t, "ready with b parked", c.Ready(), nil)
-		const problem = "namespace b: may not list and watch configmaps, secrets; bind the ClusterRole skiff there " +
-			"(examples/rbac.yaml)"
+		const problem = "namespace b: may not list and watch configmaps, secrets; `skiff manifests --namespaced b` " +
+			"prints the role that grants it"
 		expect(t, "status names it", strings.Contains(status(c), "not working: "+problem), true)
 		expect(t, "log lines of it", len(log.with(problem)), 1)
 		expect(t, "log lines of the mirrors", len(log.with("cannot list or watch")), 0)

@@ -98,12 +98,12 @@ func (c *Controller) problemOf(one *part) string {
 		out = append(out, strings.Join(absent, ", ")+" are not installed; run `skiff crds install`")
 	}
 	if len(forbidden) > 0 {
-		there := ""
+		manifests := "skiff manifests"
 		if one.namespace != "" {
-			there = "there "
+			manifests += " --namespaced " + one.namespace
 		}
-		out = append(out, "may not list and watch "+strings.Join(forbidden, ", ")+
-			"; bind the ClusterRole skiff "+there+"(examples/rbac.yaml)")
+		out = append(out, "may not list and watch "+strings.Join(forbidden, ", ")+"; `"+manifests+
+			"` prints the role that grants it")
 	}
 	text := strings.Join(append(out, other...), "; ")
 	if text != "" && one.namespace != "" {

@@ -373,7 +373,7 @@ func TestAMissingResourceAndAMissingGrantAreSaidWithTheNextStepAndPickedUpWithin
 		{things, &fakeapi.Reply{Code: 404, Body: "404 page not found\n", ContentType: "text/plain"},
 			[]string{"not working: things.example.com: ", "install its CRD", ": 404 NotFound: "}},
 		{pods, &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: `pods is forbidden: User "skiff" cannot list resource "pods"`},
-			[]string{"not working: namespace default: may not list and watch pods; bind the ClusterRole skiff there",
+			[]string{"not working: namespace default: may not list and watch pods; `skiff manifests --namespaced ",
 				"pods in default: ", ": 403 Forbidden: ", "cannot list"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {

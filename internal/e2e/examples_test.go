@@ -34,11 +34,11 @@ func noForbidden(s *Scope, log string) {
 
 func TestTheExamplesWorkWithTheRightsOfTheExampleRole(t *testing.T) {
 	s := newScope(t)
-	if err := applyFiles(s.c, example("rbac.yaml")); err != nil {
+	if err := applyFiles(s.c, example("install.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	// all that it can say must be without secrets
-	sk := startSkiffAs(t, s, s.tokenUser("skiff", "skiff"), "--controllers", "redis,restart", "-v", "9")
+	s.Kubectl("rollout", "status", "deployment/skiff", "-n", "skiff", "--timeout=4m")
+	sk := s.startInstalled(t, "skiff")
 
 	s.Kubectl("apply", "-f", example("webserver.yaml"), "-f", example("redis.yaml"))
 	s.Kubectl("wait", "--for=condition=Ready", "webserver/web", "redis/cache", "--timeout=4m")

@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"skiff/internal/kube"
+	"skiff/internal/leader"
+	"skiff/internal/manifests"
+)
+
+// manifestsFlags are those of `skiff manifests`.
+type manifestsFlags struct {
+	controllers []string
+	namespaced  []string
+	namespace   string
+	image       string
+	replicas    int
+	crds, rbac  bool
+}
+
+// imageName matches what a container runtime takes for the name of an image: host, path, tag and digest.
+var imageName = regexp.MustCompile(`^([a-zA-Z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:\w[\w.-]{0,127})?` +
+	`(@sha256:[0-9a-f]{64})?$`)
+
+func newManifests() *cobra.Command {
+	var f manifestsFlags
+	cmd := &cobra.Command{
+		Use:   "manifests [-- FLAGS OF skiff run]",
+		Short: "Print the manifests that install skiff in a cluster",
+		Long: `Prints all that a cluster needs to run skiff: the namespace, a service account with the rights that the
+chosen controllers declare and no others, two replicas with leader election, and a PodDisruptionBudget. The pods keep
+to the restricted Pod Security Standard.
+
+With --namespaced, skiff works in these namespaces only, and all that is printed is namespaced: a Role in each of
+them and no ClusterRole. The namespaces must exist.
+
+The custom resource definitions are installed by 'skiff crds install', or printed too with --crds. Then whoever
+deletes these manifests deletes all custom resources. Arguments after -- are added to those of 'skiff run'.`,
+		Example: `  skiff manifests --image registry.example.com/skiff:v1 | kubectl apply -f -
+  skiff manifests --controllers webserver --namespaced shop,blog
+  skiff manifests -- --template-policy restricted -v 1`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if at := cmd.ArgsLenAtDash(); len(args) > 0 && at != 0 {
+				return usagef("%s takes no arguments before --, got %q", cmd.CommandPath(), args[0])
+			}
+			if err := f.check(args); err != nil {
+				return err
+			}
+			return f.print(cmd.OutOrStdout(), args)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringSliceVar(&f.controllers, "controllers", operatorNames(),
+		"`names` of the controllers, separated by commas")
+	fs.StringSliceVar(&f.namespaced, "namespaced", nil,
+		"`namespaces` to work in, separated by commas, with a Role in each and no ClusterRole (default all)")
+	fs.StringVarP(&f.namespace, "namespace", "n", "",
+		"`namespace` of skiff itself (default skiff, or the first of --namespaced)")
+	fs.StringVar(&f.image, "image", "skiff", "`name` of the image, best with its digest (NAME@sha256:...)")
+	fs.IntVar(&f.replicas, "replicas", 2, "how many pods; one works, the others stand by")
+	fs.BoolVar(&f.rbac, "rbac-only", false, "leave out the Deployment and the PodDisruptionBudget")
+	fs.BoolVar(&f.crds, "crds", false, "print the custom resource definitions, too")
+	return cmd
+}
+
+// check also sets the defaults.
+func (f *manifestsFlags) check(runFlags []string) error {
+	if err := checkControllers(f.controllers); err != nil {
+		return err
+	}
+	if err := checkNamespaces("--namespaced", f.namespaced); err != nil {
+		return err
+	}
+	f.namespaced = slices.Compact(slices.Sorted(slices.Values(f.namespaced)))
+	switch {
+	case f.namespace != "":
+	case len(f.namespaced) > 0:
+		f.namespace = f.namespaced[0]
+	default:
+		f.namespace = "skiff"
+	}
+	if err := checkNamespaces("--namespace", []string{f.namespace}); err != nil {
+		return err
+	}
+	if !imageName.MatchString(f.image) {
+		return usagef("--image %q: not the name of an image", f.image)
+	}
+	if f.replicas < 1 {
+		return usagef("--replicas %d: must be at least 1", f.replicas)
+	}
+	return checkRunFlags(runFlags)
+}
+
+// ownRunFlags are flags of `skiff run` that the manifests decide, with what decides them.
+var ownRunFlags = map[string]string{"controllers": "--controllers", "watch-namespaces": "--namespaced",
+	"leader-elect": "the manifests", "health-probe-bind-address": "the manifests"}
+
+// checkRunFlags checks the arguments that are added to those of `skiff run`.
+func checkRunFlags(args []string) error {
+	run := newRun()
+	if err := run.ParseFlags(args); err != nil {
+		return usagef("flags of skiff run after --: %w", err)
+	}
+	if rest := run.Flags().Args(); len(rest) > 0 {
+		return usagef("flags of skiff run after --: %q is no flag", rest[0])
+	}
+	for _, flag := range slices.Sorted(maps.Keys(ownRunFlags)) {
+		if run.Flags().Changed(flag) {
+			return usagef("--%s after --: it is set by %s", flag, ownRunFlags[flag])
+		}
+	}
+	return nil
+}
+
+func (f *manifestsFlags) print(out io.Writer, runFlags []string) error {
+	var text strings.Builder
+	if f.crds {
+		all, err := definitions()
+		if err != nil {
+			return err
+		}
+		for _, d := range all {
+			text.WriteString(d.text + "---\n")
+		}
+	}
+	install := manifests.Install{Namespace: f.namespace, Image: f.image, Replicas: f.replicas,
+		Namespaces: f.namespaced, Rights: rightsOf(f.controllers), Election: leader.Rights, Args: runFlags,
+		RBACOnly: f.rbac}
+	if len(f.controllers) < len(operators) {
+		install.Args = append([]string{"--controllers=" + strings.Join(f.controllers, ",")}, runFlags...)
+	}
+	text.WriteString(install.YAML())
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+// rightsOf are all that the named controllers need.
+func rightsOf(controllers []string) []kube.Right {
+	var out []kube.Right
+	for _, op := range operators {
+		if slices.Contains(controllers, op.name) {
+			out = append(out, op.rights...)
+		}
+	}
+	return out
+}

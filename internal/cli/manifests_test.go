@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"skiff/internal/kube"
+	"skiff/internal/leader"
+)
+
+// printed returns what a command prints.
+func printed(t *testing.T, args ...string) string {
+	t.Helper()
+	isolate(t)
+	var stdout, stderr bytes.Buffer
+	if code := Main(t.Context(), args, &stdout, &stderr); code != 0 {
+		t.Fatalf("skiff %q: exit code %d: %s", args, code, &stderr)
+	}
+	return stdout.String()
+}
+
+// installed returns the objects that `skiff manifests` prints, by kind, namespace and name.
+func installed(t *testing.T, args ...string) map[string]object {
+	t.Helper()
+	out := map[string]object{}
+	for d := yaml.NewDecoder(strings.NewReader(printed(t, append([]string{"manifests"}, args...)...))); ; {
+		var body object
+		if err := d.Decode(&body); errors.Is(err, io.EOF) {
+			return out
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		meta := body["metadata"].(object)
+		namespace, _ := meta["namespace"].(string)
+		id := body["kind"].(string) + " " + namespace + "/" + meta["name"].(string)
+		if out[id] != nil {
+			t.Fatalf("%s is printed twice", id)
+		}
+		out[id] = body
+	}
+}
+
+func wantInstalled(t *testing.T, have map[string]object, want ...string) {
+	t.Helper()
+	slices.Sort(want)
+	if ids := slices.Sorted(maps.Keys(have)); !slices.Equal(ids, want) {
+		t.Errorf("it has\n%s\nwant\n%s", strings.Join(ids, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// wantGrants checks that a role grants the rights, and not a verb more.
+func wantGrants(t *testing.T, role object, rights []kube.Right) {
+	t.Helper()
+	want := map[string]bool{}
+	for _, r := range rights {
+		name := r.Resource.Plural
+		if r.Subresource != "" {
+			name += "/" + r.Subresource
+		}
+		for _, verb := range r.Verbs {
+			want[grant(r.Resource.Group, name, verb)] = true
+		}
+	}
+	have := map[string]bool{}
+	addGrants(have, role)
+	if !maps.Equal(have, want) {
+		t.Errorf("it grants\n%v\nwant\n%v", slices.Sorted(maps.Keys(have)), slices.Sorted(maps.Keys(want)))
+	}
+}
+
+func TestManifestsForTheWholeCluster(t *testing.T) {
+	have := installed(t)
+	wantInstalled(t, have, "Namespace /skiff", "ServiceAccount skiff/skiff", "ClusterRole /skiff",
+		"ClusterRoleBinding /skiff", "Role skiff/skiff-leader-election", "RoleBinding skiff/skiff-leader-election",
+		"Deployment skiff/skiff", "PodDisruptionBudget skiff/skiff")
+	wantGrants(t, have["ClusterRole /skiff"], rightsOf(operatorNames()))
+	wantGrants(t, have["Role skiff/skiff-leader-election"], leader.Rights)
+}
+
+func TestManifestsForNamespacesAreNamespacedAndGrantWhatTheControllerNeeds(t *testing.T) {
+	have := installed(t, "--namespaced", "shop,blog,shop", "--controllers", "redis")
+	wantInstalled(t, have, "ServiceAccount blog/skiff", "Role shop/skiff", "RoleBinding shop/skiff", "Role blog/skiff",
+		"RoleBinding blog/skiff", "Role blog/skiff-leader-election", "RoleBinding blog/skiff-leader-election",
+		"Deployment blog/skiff", "PodDisruptionBudget blog/skiff")
+	wantGrants(t, have["Role shop/skiff"], rightsOf([]string{"redis"}))
+	subject := have["RoleBinding shop/skiff"]["subjects"].([]any)[0].(object)
+	if subject["namespace"] != "blog" || subject["name"] != "skiff" {
+		t.Errorf("the Role in shop is bound to %v", subject)
+	}
+}
+
+// container returns the container of the printed Deployment.
+func container(t *testing.T, args ...string) (deployment, container object) {
+	t.Helper()
+	for id, body := range installed(t, args...) {
+		if strings.HasPrefix(id, "Deployment ") {
+			list := lookup(body, "spec", "template", "spec", "containers").([]any)
+			return body, list[0].(object)
+		}
+	}
+	t.Fatal("there is no Deployment")
+	return nil, nil
+}
+
+func TestManifestsTakeTheImageByDigestTheReplicasAndFurtherFlags(t *testing.T) {
+	image := "registry.example.com:5000/team/skiff:v1@sha256:" + strings.Repeat("0a", 32)
+	d, c := container(t, "--image", image, "--replicas", "3", "-n", "ops", "--controllers", "redis,restart",
+		"--", "--template-policy", "restricted", "-v", "1")
+	if c["image"] != image || lookup(d, "spec", "replicas") != 3 || lookup(d, "metadata", "namespace") != "ops" {
+		t.Errorf("image %v, replicas %v in %v", c["image"], lookup(d, "spec", "replicas"), d["metadata"])
+	}
+	var args []string
+	for _, a := range c["args"].([]any) {
+		args = append(args, a.(string))
+	}
+	want := []string{"run", "--leader-elect", "--log-format=json", "--health-probe-bind-address=:8081",
+		"--controllers=redis,restart", "--template-policy", "restricted", "-v", "1"}
+	if !slices.Equal(args, want) {
+		t.Errorf("arguments %q, want %q", args, want)
+	}
+}
+
+// What the Deployment says must be what `skiff run` takes.
+func TestTheArgumentsOfTheDeploymentAreThoseOfRun(t *testing.T) {
+	for _, flags := range [][]string{nil, {"--namespaced", "a,b", "--controllers", "redis"}} {
+		_, c := container(t, flags...)
+		run := newRun()
+		var args []string
+		for _, a := range c["args"].([]any) {
+			args = append(args, a.(string))
+		}
+		if err := run.ParseFlags(args[1:]); err != nil || args[0] != "run" || run.Flags().NArg() != 0 {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+}
+
+func TestManifestsWithDefinitionsBeginWithThem(t *testing.T) {
+	have := installed(t, "--crds")
+	for _, name := range []string{"webservers", "redis", "restarttriggers"} {
+		if have["CustomResourceDefinition /"+name+".skiff.dev"] == nil {
+			t.Errorf("%s is missing", name)
+		}
+	}
+}
+
+func TestManifestsRefuseBadFlags(t *testing.T) {
+	for args, want := range map[string]string{
+		"--controllers nope":                 `--controllers: unknown controller "nope"`,
+		"--namespaced a/b":                   `--namespaced: "a/b" is not a valid namespace name`,
+		"--namespace A":                      `--namespace: "A" is not a valid namespace name`,
+		"--image a:b:c":                      `--image "a:b:c": not the name of an image`,
+		"--image x@sha256:12":                `--image "x@sha256:12": not the name of an image`,
+		"--replicas 0":                       "--replicas 0: must be at least 1",
+		"what":                               `skiff manifests takes no arguments before --, got "what"`,
+		"what -- -v 1":                       `skiff manifests takes no arguments before --, got "what"`,
+		"-- --nope":                          "flags of skiff run after --: unknown flag: --nope",
+		"-- nope":                            `flags of skiff run after --: "nope" is no flag`,
+		"-- --watch-namespaces a":            "--watch-namespaces after --: it is set by --namespaced",
+		"-- --template-policy x --workers 2": "flags of skiff run after --: unknown flag: --workers",
+	} {
+		var stdout, stderr bytes.Buffer
+		code := Main(t.Context(), append([]string{"manifests"}, strings.Fields(args)...), &stdout, &stderr)
+		if code != exitUsage || !strings.Contains(stderr.String(), want) || stdout.Len() > 0 {
+			t.Errorf("%s: exit code %d, stderr %q; want %q", args, code, &stderr, want)
+		}
+	}
+}
+
+func TestManifestsWithRightsOnlyHaveNothingThatRuns(t *testing.T) {
+	wantInstalled(t, installed(t, "--rbac-only", "--namespaced", "shop"), "ServiceAccount shop/skiff",
+		"Role shop/skiff", "RoleBinding shop/skiff", "Role shop/skiff-leader-election",
+		"RoleBinding shop/skiff-leader-election")
+}

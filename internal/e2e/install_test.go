@@ -1,0 +1,103 @@
+package e2e
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// manifests is what `skiff manifests` prints.
+func manifests(t *testing.T, s *Scope, args ...string) string {
+	t.Helper()
+	r := runSkiff(t, s, append([]string{"manifests"}, args...)...)
+	if r.Code != 0 {
+		t.Fatalf("skiff manifests %q: %v", args, r)
+	}
+	return r.Stdout
+}
+
+// A dry run on the server checks everything but what a pod is refused for. That shows as a warning.
+func TestTheManifestsAreAcceptedWhereTheRestrictedStandardIsEnforced(t *testing.T) {
+	s := newScope(t)
+	s.Kubectl("label", "namespace", s.NS, "pod-security.kubernetes.io/enforce=restricted",
+		"pod-security.kubernetes.io/warn=restricted")
+	digest := "registry.example.com/skiff@sha256:" + strings.Repeat("0a", 32)
+	for _, args := range [][]string{
+		{"--crds"},
+		{"--image", digest, "--replicas", "3", "--controllers", "redis"},
+		{"--namespaced", s.NS},
+		{"--namespaced", s.NS + ",default", "--", "--template-policy=restricted"},
+		{"--rbac-only"},
+	} {
+		text := manifests(t, s, append([]string{"--namespace", s.NS}, args...)...)
+		// The Namespace is there already, with the label that makes the server warn.
+		namespace := "kind: Namespace\n"
+		if before, rest, ok := strings.Cut(text, "apiVersion: v1\n"+namespace); ok {
+			_, after, _ := strings.Cut(rest, "---\n")
+			text = before + after
+		}
+		r, err := s.kubectl.Run(t.Context(), text, "apply", "--dry-run=server", "--validate=strict", "-f", "-")
+		if err != nil || r.Code != 0 || strings.Contains(r.Stderr, "Warning") {
+			t.Errorf("skiff manifests %q: %v %v", args, err, r)
+		}
+	}
+}
+
+// The pods of the Deployment are admitted, and skiff with their arguments and their token makes all three kinds of
+// custom resources work in both namespaces, and asks for nothing that it may not do.
+func TestNamespacedManifestsGrantWhatSkiffNeedsInTheseNamespaces(t *testing.T) {
+	s, other := newScope(t), newScope(t)
+	s.Kubectl("label", "namespace", s.NS, "pod-security.kubernetes.io/enforce=restricted")
+	text := manifests(t, s, "--namespaced", s.NS+","+other.NS, "--namespace", s.NS)
+	if strings.Contains(text, "kind: Cluster") || strings.Contains(text, "kind: Namespace") {
+		t.Errorf("not all of it is namespaced:\n%s", text)
+	}
+	if r, err := s.kubectl.Run(t.Context(), text, "apply", "-f", "-"); err != nil || r.Code != 0 {
+		t.Fatalf("kubectl apply: %v %v", err, r)
+	}
+	s.Kubectl("rollout", "status", "deployment/skiff", "--timeout=4m")
+	sk := s.startInstalled(t, s.NS)
+	s.Kubectl("label", "namespace", s.NS, "pod-security.kubernetes.io/enforce-") // for the pods of a Redis
+	for _, in := range []*Scope{s, other} {
+		in.Apply(WebServerManifest("web", "image: nginx:1.23.1, replicas: 1"))
+		in.Apply(RedisManifest("cache", "port: 6379, num: 1"))
+		in.replacePod("redis-0")
+		in.Apply(workloadManifest("Deployment", "proxy", 1))
+		in.Apply(restartTriggerManifest("proxy", "debounce: 1s, cooldown: 1s, "+
+			"targets: [{kind: Deployment, name: proxy}]"))
+		in.waitChildren("web", "nginx:1.23.1", 1)
+		in.waitRedis("cache", "redis:7-alpine", 1)
+		in.Kubectl("wait", "--for=condition=Ready", "restarttrigger/proxy", "--timeout=4m")
+		in.replacePod("redis-0")
+		Eventually(in, settle, "the proxy is restarted", func() (bool, string) {
+			return in.restartedAt("proxy") != "", in.Deployment("proxy").String()
+		})
+	}
+	noForbidden(s, sk.Log())
+}
+
+// startInstalled runs skiff with the arguments of the installed Deployment, as its service account.
+func (s *Scope) startInstalled(t *testing.T, namespace string) *Skiff {
+	t.Helper()
+	d, err := s.c.Admin.Get(t.Context(), "/apis/apps/v1/namespaces/"+namespace+"/deployments/skiff")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var args []string
+	for _, c := range d.List("spec", "template", "spec", "containers") {
+		for _, a := range c.At("args").([]any) {
+			args = append(args, a.(string))
+		}
+	}
+	if !slices.Contains(args, "--leader-elect") {
+		t.Fatalf("the arguments of the Deployment are %q", args)
+	}
+	kubeconfig, err := s.c.Kubeconfig(s.tokenUser(namespace, "skiff"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// In a pod, the namespace of the Lease is that of the pod. All that skiff can say must be without secrets.
+	sk := launchSkiffCommand(t, s, kubeconfig, append(args, "--leader-election-namespace", namespace, "-v", "9")...)
+	waitReady(t, sk)
+	return sk
+}

@@ -1,0 +1,161 @@
+// Package manifests writes the Kubernetes objects that install skiff: its namespace, service account, roles,
+// Deployment and PodDisruptionBudget. The roles are made from the rights that the controllers declare, so that they
+// cannot differ from the code.
+//
+// It applies nothing and talks to no server: what it returns is YAML with comments. It does not know the controllers
+// (package cli does). All of it are pure functions, which any goroutine may call; it is on no event path.
+package manifests
+
+import (
+	"fmt"
+	"strings"
+
+	"skiff/internal/kube"
+)
+
+// Install says what to install. All fields are needed, but Namespaces and Args.
+type Install struct {
+	Namespace  string // of skiff itself
+	Image      string
+	Replicas   int
+	Namespaces []string     // to work in, with a Role in each; empty: all, with a ClusterRole
+	Args       []string     // of `skiff run`, beside those that every installation has
+	Rights     []kube.Right // of the controllers
+	Election   []kube.Right // of leader election
+	RBACOnly   bool         // no Deployment, no PodDisruptionBudget
+}
+
+// YAML returns the manifests, to be applied in their order.
+func (i Install) YAML() string {
+	var docs []string
+	if len(i.Namespaces) == 0 {
+		docs = append(docs, i.namespace())
+	}
+	docs = append(docs, i.head("v1", "ServiceAccount", i.Namespace, "skiff"))
+	if len(i.Namespaces) == 0 {
+		docs = append(docs, i.grant("Cluster", "", "skiff", i.Rights)...)
+	}
+	for _, ns := range i.Namespaces {
+		docs = append(docs, i.grant("", ns, "skiff", i.Rights)...)
+	}
+	docs = append(docs, i.grant("", i.Namespace, "skiff-leader-election", i.Election)...)
+	if !i.RBACOnly {
+		docs = append(docs, i.deployment(), i.disruptionBudget())
+	}
+	const about = "# Printed by `skiff manifests`; its flags choose the controllers, the namespaces, the image.\n" +
+		"# The custom resource definitions come first: `skiff crds install`.\n"
+	return about + strings.Join(docs, "---\n")
+}
+
+const label = "app.kubernetes.io/name: skiff"
+
+// head is an object without a spec. namespace is "" for a cluster-scoped one.
+func (i Install) head(apiVersion, kind, namespace, name string) string {
+	text := fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata:\n  name: %s\n", apiVersion, kind, name)
+	if namespace != "" {
+		text += "  namespace: " + namespace + "\n"
+	}
+	return text + "  labels:\n    " + label + "\n"
+}
+
+func (i Install) namespace() string {
+	return i.head("v1", "Namespace", "", i.Namespace) + "    pod-security.kubernetes.io/enforce: restricted\n"
+}
+
+// grant is a role and its binding to skiff's service account. prefix is "Cluster" or "".
+func (i Install) grant(prefix, namespace, name string, rights []kube.Right) []string {
+	const api = "rbac.authorization.k8s.io"
+	return []string{
+		i.head(api+"/v1", prefix+"Role", namespace, name) + "rules:\n" + YAML(Rules(rights), nil),
+		i.head(api+"/v1", prefix+"RoleBinding", namespace, name) + fmt.Sprintf(`roleRef:
+  apiGroup: %s
+  kind: %sRole
+  name: %s
+subjects:
+  - kind: ServiceAccount
+    name: skiff
+    namespace: %s
+`, api, prefix, name, i.Namespace),
+	}
+}
+
+// Ports of the Deployment.
+const probePort = 8081
+
+func (i Install) deployment() string {
+	args := []string{"run"}
+	if len(i.Namespaces) > 0 {
+		args = append(args, "--watch-namespaces="+strings.Join(i.Namespaces, ","))
+	}
+	args = append(append(args, "--leader-elect", "--log-format=json",
+		fmt.Sprintf("--health-probe-bind-address=:%d", probePort)), i.Args...)
+	list := ""
+	for _, a := range args {
+		list += fmt.Sprintf("            - %q\n", a)
+	}
+	return i.head("apps/v1", "Deployment", i.Namespace, "skiff") + fmt.Sprintf(`spec:
+  replicas: %d # one works, the others stand by with warm caches
+  selector:
+    matchLabels:
+      %[2]s
+  template:
+    metadata:
+      labels:
+        %[2]s
+    spec:
+      serviceAccountName: skiff
+      terminationGracePeriodSeconds: 40 # skiff stops within 30 s
+      securityContext:
+        runAsNonRoot: true # the image has the user 65532
+        seccompProfile:
+          type: RuntimeDefault
+      topologySpreadConstraints:
+        - maxSkew: 1
+          topologyKey: kubernetes.io/hostname
+          whenUnsatisfiable: ScheduleAnyway
+          labelSelector:
+            matchLabels:
+              %[2]s
+      containers:
+        - name: skiff
+          image: %[3]q
+          imagePullPolicy: IfNotPresent
+          args:
+%[4]s          ports:
+            - name: probes
+              containerPort: %[5]d
+          livenessProbe: # the process, not the API server
+            httpGet:
+              path: /healthz
+              port: probes
+            periodSeconds: 20
+            timeoutSeconds: 5
+          readinessProbe:
+            httpGet:
+              path: /readyz
+              port: probes
+          # 15 MB when idle, 25 MB beside 10,000 pods, 38 MB with 1,000 Redis ("make figures"). A mirror may take a third
+          # of the limit: some 50,000 pods.
+          resources:
+            requests:
+              cpu: 10m
+              memory: 32Mi
+            limits:
+              memory: 128Mi
+          securityContext:
+            allowPrivilegeEscalation: false
+            readOnlyRootFilesystem: true
+            capabilities:
+              drop: [ALL]
+`, i.Replicas, label, i.Image, list, probePort)
+}
+
+func (i Install) disruptionBudget() string {
+	return i.head("policy/v1", "PodDisruptionBudget", i.Namespace, "skiff") + fmt.Sprintf(`spec:
+  maxUnavailable: 1 # unlike minAvailable, it lets a node be drained also where there is one replica
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels:
+      %s
+`, label)
+}

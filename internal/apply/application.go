@@ -10,10 +10,9 @@ import (
 // application is one call of Apply.
 type application struct {
 	*Engine
-	owner  Owner
-	hold   bool
-	mem    *owned
-	wanted int // the children that are declared, but for those that are replaced
+	owner Owner
+	hold  bool
+	mem   *owned
 
 	// lock guards what follows. It is a channel, because its holder waits for a server: in a test's bubble, time
 	// passes for those who wait for a channel and not for those who wait for a mutex.
@@ -27,8 +26,8 @@ func (e *Engine) application(owner Owner, hold bool) *application {
 	return &application{Engine: e, owner: owner, hold: hold, mem: e.remembered(owner), lock: make(chan struct{}, 1)}
 }
 
-// operationFor prepares the operation for a child. Its want is set as far as the child could be read, also with an
-// error.
+// operationFor prepares the operation for a child that is declared. Its want is set as far as the child could be read,
+// also with an error.
 func (a *application) operationFor(c Child) (*operation, error) {
 	want, err := declare(a.owner, c)
 	t := &operation{application: a, want: want}
@@ -38,19 +37,10 @@ func (a *application) operationFor(c Child) (*operation, error) {
 	if t.kind = a.kindOf(want.apiVersion, want.kind); t.kind == nil {
 		return t, fmt.Errorf("%s is of a kind that the engine was not made for", t)
 	}
-	t.mem = a.mem.memoryOf(childKey{t.kind, want.key})
-	if t.mem.declared == a.mem.call {
+	if t.mem = a.mem.declare(t.kind, want.key); t.mem == nil {
 		return t, fmt.Errorf("%s is declared twice", t)
 	}
-	t.mem.declared = a.mem.call
-	a.wanted++
 	return t, nil
-}
-
-// declares says whether this call declares a child.
-func (a *application) declares(k childKey) bool {
-	m := a.mem.children[k]
-	return m != nil && m.declared == a.mem.call
 }
 
 // ownerGone asks the server once whether the owner has gone, or is no longer the one that the cache shows. It is asked

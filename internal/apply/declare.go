@@ -15,6 +15,9 @@ import (
 type Owner struct {
 	Resource             kube.Resource
 	Namespace, Name, UID string
+	// Spec, if not nil, is all that the children are declared from, apart from what names the owner and what matters
+	// at the birth of a child alone (Child.Create). It is compared, and must not change: see Settled.
+	Spec any
 	// Known are the uids of children that the owner's status names. They are looked for where the cache does not show
 	// them: one that lost the label which our watch selects by is still there.
 	Known map[kube.Key]string

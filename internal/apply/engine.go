@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -90,10 +89,20 @@ func (r *Report) All() []Result {
 
 // inPlace says that all children are there and nothing is in the way of one.
 func (r *Report) inPlace() bool {
-	return !slices.ContainsFunc(r.Children, func(c Result) bool {
-		return c.Outcome != Unchanged && c.Outcome != Created && c.Outcome != Applied && c.Outcome != Adopted &&
-			c.Outcome != Outdated
-	}) && r.Err == nil
+	return r.Err == nil && !slices.ContainsFunc(r.Children, func(c Result) bool {
+		return !c.asDeclared() && c.Outcome != Outdated
+	})
+}
+
+// settled says that all children are as they are declared, and that there are no others.
+func (r *Report) settled() bool {
+	return r.Err == nil && len(r.Pruned) == 0 &&
+		!slices.ContainsFunc(r.Children, func(c Result) bool { return !c.asDeclared() })
+}
+
+// asDeclared says that a child is there as it is declared.
+func (r *Result) asDeclared() bool {
+	return r.Outcome == Unchanged || r.Outcome == Created || r.Outcome == Applied || r.Outcome == Adopted
 }
 
 // Earlier returns the shorter of two waits, where 0 means none.
@@ -102,24 +111,6 @@ func Earlier(a, b time.Duration) time.Duration {
 		return b
 	}
 	return a
-}
-
-// owned is what is remembered of the children of one owner.
-type owned struct {
-	uid      string
-	call     int // counts the calls of Apply
-	children map[childKey]*memory
-	replaced map[kube.Resource]*replaceMemory
-}
-
-// childKey names a child of an owner.
-type childKey struct {
-	kind *Kind // of Engine.kinds
-	key  kube.Key
-}
-
-func (k childKey) compare(other childKey) int {
-	return cmp.Or(cmp.Compare(k.kind.resource.Kind, other.kind.resource.Kind), k.key.Compare(other.key))
 }
 
 // Forget drops what is remembered of an owner's children. Operators call it when the owner is gone, which bounds the
@@ -136,27 +127,17 @@ func (e *Engine) remembered(owner Owner) *owned {
 	defer e.mu.Unlock()
 	o := e.owners[owner.Key()]
 	if o == nil || o.uid != owner.UID {
-		o = &owned{uid: owner.UID, children: map[childKey]*memory{}}
+		o = &owned{uid: owner.UID}
 		e.owners[owner.Key()] = o
 	}
 	return o
-}
-
-// memoryOf returns what is remembered of a child, to be added to.
-func (o *owned) memoryOf(k childKey) *memory {
-	m := o.children[k]
-	if m == nil {
-		m = &memory{}
-		o.children[k] = m
-	}
-	return m
 }
 
 // Apply makes the children of an owner as they are declared, where they are not, side by side, and then deletes those
 // of its children that are not declared. With hold it changes nothing, and only says what differs.
 func (e *Engine) Apply(ctx context.Context, owner Owner, children []Child, hold bool) Report {
 	a := e.application(owner, hold)
-	a.mem.call++
+	a.mem.wanted, a.mem.settledFor = 0, nil
 	r := Report{Children: make([]Result, len(children))}
 	var todo []*operation
 	var at []int                 // where in r.Children
@@ -175,6 +156,7 @@ func (e *Engine) Apply(ctx context.Context, owner Owner, children []Child, hold 
 				Err: fmt.Errorf("declare a child of %s %s: %w", owner.Resource.Kind, owner.Key(), err)}
 			continue
 		}
+		t.mem.at = i
 		if settled, ok := t.settledNow(); ok {
 			r.Children[i] = t.finish(settled)
 			continue
@@ -188,6 +170,10 @@ func (e *Engine) Apply(ctx context.Context, owner Owner, children []Child, hold 
 	a.replace(ctx, children, replaced, &r)
 	if !hold && r.inPlace() {
 		r.Pruned = append(r.Pruned, a.prune(ctx)...)
+	}
+	known := len(a.mem.children)
+	if known == a.mem.wanted && known == len(children) && e.ReplacedKind() == "" && r.settled() {
+		a.mem.settledFor = owner.Spec
 	}
 	return r
 }

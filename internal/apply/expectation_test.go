@@ -40,9 +40,9 @@ func TestAWriteIsExpectedForAWhileWhereVersionsCannotBeCompared(t *testing.T) {
 
 		e := New(nil)
 		owner := Owner{Namespace: "default", Name: "web", UID: "u1"}
-		e.remembered(owner).memoryOf(childKey{}).written.set(answer)
+		e.remembered(owner).undeclared(nil, kube.Key{}).written.set(answer)
 		e.Forget(owner.Key())
-		if m := e.remembered(owner).memoryOf(childKey{}); m.written.rv != "" {
+		if m := e.remembered(owner).undeclared(nil, kube.Key{}); m.written.object != nil {
 			t.Error("the expectation outlives its owner")
 		}
 	})

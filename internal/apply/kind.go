@@ -111,23 +111,23 @@ func (k Kind) Reading(to func() any) Kind {
 // Reads makes the argument of Reading for a struct R.
 func Reads[R any]() any { return new(R) }
 
-// lighten returns a child without its body, which need not be compared again.
-func (k *Kind) lighten(live object) object {
-	c := live.content()
-	if k.reads == nil || len(c.Body) == 0 {
-		return live.withoutBody(nil)
+// readOf returns what is kept of the body of a child; nil: nothing is, or it does not decode.
+func (k *Kind) readOf(c *Content) any {
+	if k.reads == nil {
+		return nil
 	}
 	read := k.reads()
-	if kube.Unmarshal(c.Body, read) != nil {
-		return live // let Read tell of it
+	if len(c.Body) > 0 && kube.Unmarshal(c.Body, read) != nil {
+		return nil
 	}
-	return live.withoutBody(read)
+	return read
 }
 
 // mirror is a Store of *Live[S] whatever its S.
 type mirror interface {
 	get(k kube.Key) (object, bool, error)
 	owned(namespace, uid string) ([]object, error)
+	countOwned(namespace, uid string) (int, error)
 	reached(namespace, rv string, written time.Time) bool
 	swap(old, light object)
 	empty() object // to decode an answer into
@@ -150,6 +150,10 @@ func (m mirrorOf[S]) owned(namespace, uid string) ([]object, error) {
 		out[i] = live
 	}
 	return out, err
+}
+
+func (m mirrorOf[S]) countOwned(namespace, uid string) (int, error) {
+	return m.store.CountByOwner(namespace, uid)
 }
 
 func (m mirrorOf[S]) reached(namespace, rv string, written time.Time) bool {

@@ -10,24 +10,44 @@ import (
 // memory is what is remembered of one child between reconciles. All of it can be lost without harm: a restart costs
 // one comparison per child, and one read before the first apply.
 type memory struct {
-	declared int // the call of Apply that has declared the child last; see owned
+	kind     *Kind // of Engine.kinds
+	key      kube.Key
+	at       int // in Report.Children
 	written  written
 	settled  settled
-	refusal  Refusal
-	port     portWait
-	hidden   bool      // the child exists on the server, but the cache does not show it: it lacks our label
-	foreign  object    // an object of the child's name that is not a child, as last read
-	met      time.Time // when that was
-	prepared string    // uid of the child that has been made ready for our applies
-	held     []string  // fields of Child.Keep that are ours
-	deleted  string    // uid of the child whose deletion was accepted
-	contest  contest
-	lost     time.Duration // the last wait after an apply that was overtaken by somebody else's write; 0: it was not
+	prepared string   // uid of the child that has been made ready for our applies
+	held     []string // fields of Child.Keep that are ours
+	*trouble          // nil at rest; whoever may send requests calls wake before
+}
+
+// trouble is what is remembered of a child that was not as declared a moment ago.
+type trouble struct {
+	refusal Refusal
+	port    portWait
+	hidden  bool      // the child exists on the server, but the cache does not show it: it lacks our label
+	foreign object    // an object of the child's name that is not a child, as last read
+	met     time.Time // when that was
+	deleted string    // uid of the child whose deletion was accepted
+	contest contest
+	lost    time.Duration // the last wait after an apply that was overtaken by somebody else's write; 0: it was not
+}
+
+// over says that nothing of it matters any more.
+func (t *trouble) over() bool {
+	return t.refusal.of == "" && t.port.hash == "" && !t.hidden && t.foreign == nil && t.deleted == "" &&
+		t.lost == 0 && time.Since(t.contest.since) >= contestWindow
+}
+
+// wake makes room for what may go wrong.
+func (m *memory) wake() {
+	if m.trouble == nil {
+		m.trouble = &trouble{}
+	}
 }
 
 // known says that the child has been seen or made before.
 func (m *memory) known() bool {
-	return m.settled.uid != "" || m.prepared != "" || m.written.rv != ""
+	return m.settled.uid != "" || m.prepared != "" || m.written.object != nil
 }
 
 // written is the answer to our last request about an object. It stands in for the cached copy until the cache has seen
@@ -35,9 +55,7 @@ func (m *memory) known() bool {
 // moves with bookmarks and lists as well, so that an object which was deleted before its event came blocks fromServer
 // (CCH-12).
 type written struct {
-	object kube.Object
-	key    kube.Key
-	rv     string        // "": nothing was written
+	object kube.Object   // nil: nothing was written
 	until  time.Time     // when the trust ends
 	trust  time.Duration // how long it was granted
 }
@@ -61,10 +79,11 @@ const (
 )
 
 func (w *written) trusted(reached func(namespace, rv string, written time.Time) bool) source {
-	switch {
-	case w.rv == "":
+	if w.object == nil {
 		return fromCache
-	case reached(w.key.Namespace, w.rv, w.until.Add(-w.trust)):
+	}
+	switch m := w.object.ObjectMeta(); {
+	case reached(m.Namespace, m.ResourceVersion, w.until.Add(-w.trust)):
 		w.clear()
 		return fromCache
 	case time.Now().Before(w.until):
@@ -75,19 +94,18 @@ func (w *written) trusted(reached func(namespace, rv string, written time.Time) 
 
 // set remembers an answer. One that follows on an answer whose trust has ended gets twice the time.
 func (w *written) set(object kube.Object) {
-	m := object.ObjectMeta()
 	trust := firstTrust
-	if w.rv != "" && !time.Now().Before(w.until) {
+	if w.object != nil && !time.Now().Before(w.until) {
 		trust = min(2*w.trust, maxTrust)
 	}
-	*w = written{object: object, key: m.Key(), rv: m.ResourceVersion, until: time.Now().Add(trust), trust: trust}
+	*w = written{object: object, until: time.Now().Add(trust), trust: trust}
 }
 
 func (w *written) clear() { *w = written{} }
 
 // remaining returns how long the answer is still trusted; 0 if there is none, and never 0 if there is one.
 func (w *written) remaining() time.Duration {
-	if w.rv == "" {
+	if w.object == nil {
 		return 0
 	}
 	return max(time.Until(w.until), time.Millisecond)
@@ -101,7 +119,9 @@ type settled struct {
 	hash    string
 	uid     string
 	content uint64 // of the live child; not its version, because most new versions are changes of the status alone
+	whole   uint64 // the same with the labels and annotations of others: it is compared without knowing which they are
 	version string // of the live child, for a copy without a body
+	read    any    // what Kind.Reading reads of the live child's body
 }
 
 var seed = maphash.MakeSeed()
@@ -109,26 +129,43 @@ var seed = maphash.MakeSeed()
 // fingerprint identifies what a child is compared by. Labels and annotations that we do not declare are left out: they
 // are others' business, and a server that drops what we declare would be asked again for each change of them.
 func fingerprint(want *declared, live *Content) uint64 {
+	meta, _ := want.plain["metadata"].(map[string]any)
+	labels, _ := meta["labels"].(map[string]any)
+	annotations, _ := meta["annotations"].(map[string]any)
+	return contentHash(live, func(key string) bool {
+		_, ok := labels[key]
+		return ok
+	}, func(key string) bool {
+		_, ok := annotations[key]
+		return ok || key == HashAnnotation
+	})
+}
+
+// wholeFingerprint identifies a child with all its labels and annotations.
+func wholeFingerprint(live *Content) uint64 {
+	all := func(string) bool { return true }
+	return contentHash(live, all, all)
+}
+
+// contentHash is a hash of a child without its status, and with those labels and annotations that are ours.
+func contentHash(live *Content, label, annotation func(key string) bool) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
 	text := func(s string) { // its end is marked: "ab","c" is not "a","bc"
 		h.WriteString(s)
 		h.WriteByte(0)
 	}
-	meta, _ := want.plain["metadata"].(map[string]any)
-	for _, of := range []struct {
-		name string
-		live kube.Labels
-	}{{"labels", live.Labels}, {"annotations", live.Annotations}} {
-		ours, _ := meta[of.name].(map[string]any)
-		for _, l := range of.live {
-			if _, declared := ours[l.Key]; declared || l.Key == HashAnnotation {
+	list := func(all kube.Labels, ours func(key string) bool) {
+		for _, l := range all {
+			if ours(l.Key) {
 				text(l.Key)
 				text(l.Value)
 			}
 		}
 		h.WriteByte(1)
 	}
+	list(live.Labels, label)
+	list(live.Annotations, annotation)
 	for _, o := range live.OwnerReferences {
 		maphash.WriteComparable(&h, o)
 	}

@@ -78,6 +78,7 @@ func (t *operation) settledNow() (Result, bool) {
 
 // run makes the child as it is declared, if it is not.
 func (t *operation) run(ctx context.Context) Result {
+	t.mem.wake()
 	live, err := t.look(ctx)
 	switch {
 	case err != nil:
@@ -94,6 +95,9 @@ func (t *operation) run(ctx context.Context) Result {
 func (t *operation) finish(r Result) Result {
 	r.Resource, r.Key = t.kind.resource, t.want.key
 	r.Wait = Earlier(r.Wait, t.mem.written.remaining())
+	if t.mem.trouble != nil && t.mem.over() {
+		t.mem.trouble = nil
+	}
 	if r.Err != nil {
 		r.Outcome = Failed
 	}
@@ -114,7 +118,9 @@ func (t *operation) known() (object, error) {
 	case newest == fromServer, !ok:
 		return nil, nil
 	}
-	t.mem.hidden, t.mem.foreign = false, nil
+	if t.mem.trouble != nil {
+		t.mem.hidden, t.mem.foreign = false, nil
+	}
 	return cached, nil
 }
 
@@ -126,7 +132,7 @@ func (t *operation) look(ctx context.Context) (object, error) {
 		return live, err
 	case t.mem.foreign != nil && time.Since(t.mem.met) < recheck:
 		return t.mem.foreign, nil
-	case t.mem.hidden || t.mem.written.rv != "":
+	case t.mem.hidden || t.mem.written.object != nil:
 		return t.read(ctx)
 	}
 	return nil, nil

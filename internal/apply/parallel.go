@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 )
 
 // atOnce bounds how many children of one owner are written at a time: enough to hide the round trips, and few for the
@@ -23,19 +24,24 @@ func sideBySide(n int, f func(i int)) {
 	var running sync.WaitGroup
 	var first sync.Once
 	var panicked any
-	slots := make(chan struct{}, atOnce)
-	for i := range n {
-		slots <- struct{}{}
-		running.Go(func() {
-			defer func() {
-				if p := recover(); p != nil {
-					first.Do(func() { panicked = fmt.Sprintf("%v\n%s", p, debug.Stack()) })
-				}
-				<-slots
-			}()
-			f(i)
-		})
+	var next atomic.Int32
+	call := func(i int) {
+		defer func() {
+			if p := recover(); p != nil {
+				first.Do(func() { panicked = fmt.Sprintf("%v\n%s", p, debug.Stack()) })
+			}
+		}()
+		f(i)
 	}
+	work := func() {
+		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+			call(i)
+		}
+	}
+	for range min(n, atOnce) - 1 {
+		running.Go(work)
+	}
+	work() // the caller would only wait
 	running.Wait()
 	if panicked != nil {
 		panic(panicked)

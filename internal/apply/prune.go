@@ -3,7 +3,6 @@ package apply
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	"skiff/internal/kube"
@@ -25,22 +24,21 @@ func (a *application) prune(ctx context.Context) []Result {
 			continue
 		}
 		for _, live := range children {
-			k := childKey{kind, live.ObjectMeta().Key()}
-			if !a.declares(k) && live.content().ControllerUID() == a.owner.UID {
-				t := a.unwanted(k)
+			if live.content().ControllerUID() != a.owner.UID {
+				continue
+			}
+			if m := a.mem.undeclared(kind, live.ObjectMeta().Key()); m != nil {
+				t := a.unwanted(m)
 				out = append(out, t.finish(t.remove(ctx, live)))
 			}
 		}
 	}
 	// What the cache does not show has gone, or has lost the label that our watch selects by.
-	if len(a.mem.children) == a.wanted {
-		return out
-	}
-	for _, k := range slices.SortedFunc(maps.Keys(a.mem.children), childKey.compare) {
-		if _, cached, err := k.kind.mirror.get(k.key); err != nil || cached || a.declares(k) {
+	for _, m := range slices.Clone(a.mem.children[a.mem.wanted:]) {
+		if _, cached, err := m.kind.mirror.get(m.key); err != nil || cached {
 			continue
 		}
-		t := a.unwanted(k)
+		t := a.unwanted(m)
 		if t.mem.deleted != "" {
 			t.forget()
 			continue
@@ -52,9 +50,10 @@ func (a *application) prune(ctx context.Context) []Result {
 	return out
 }
 
-func (a *application) unwanted(k childKey) *operation {
-	want := declared{apiVersion: k.kind.apiVersion, kind: k.kind.resource.Kind, key: k.key}
-	return &operation{application: a, kind: k.kind, want: want, mem: a.mem.memoryOf(k)}
+func (a *application) unwanted(m *memory) *operation {
+	m.wake()
+	want := declared{apiVersion: m.kind.apiVersion, kind: m.kind.resource.Kind, key: m.key}
+	return &operation{application: a, kind: m.kind, want: want, mem: m}
 }
 
 // remove deletes a child, and no other object that may have taken its place.
@@ -71,7 +70,7 @@ func (t *operation) remove(ctx context.Context, live object) Result {
 		kube.DeleteOptions{UID: c.UID, Propagation: kube.Background})
 	switch {
 	case err == nil:
-		*t.mem = memory{deleted: c.UID}
+		*t.mem = memory{kind: t.kind, key: t.want.key, trouble: &trouble{deleted: c.UID}}
 		return Result{Outcome: Deleted, Live: live}
 	case kube.IsNotFound(err), kube.IsConflict(err): // gone, or another object has its name: an event will tell
 		return Result{Outcome: Overtaken, Wait: soon, Message: fmt.Sprintf("%s has just been deleted", t)}
@@ -117,5 +116,6 @@ func (t *operation) release(ctx context.Context) Result {
 
 // forget drops what is remembered of the child.
 func (t *operation) forget() {
-	delete(t.application.mem.children, childKey{t.kind, t.want.key})
+	o := t.application.mem
+	o.children = slices.DeleteFunc(o.children, func(m *memory) bool { return m == t.mem })
 }

@@ -107,7 +107,7 @@ func (m *replaceMemory) child(k kube.Key) *childMemory {
 
 // idle says that there is nothing worth remembering.
 func (c *childMemory) idle(now time.Time) bool {
-	return c.removed == "" && c.foreign == "" && c.answer.rv == "" && !c.crash.active(c.crash.revision, now) &&
+	return c.removed == "" && c.foreign == "" && c.answer.object == nil && !c.crash.active(c.crash.revision, now) &&
 		c.contest.pause(c.contest.hash) == 0 && now.Sub(c.contest.since) >= contestWindow
 }
 

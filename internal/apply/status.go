@@ -44,7 +44,7 @@ func (s *Statuses[O, T]) Get(k kube.Key) (T, bool, error) {
 	s.mu.Lock()
 	answer, gone := s.answers[k], s.gone[k]
 	s.mu.Unlock()
-	remembered := answer.rv != ""
+	remembered := answer.object != nil
 	trusted := answer.trusted(s.mirror.Reached) // before the cache is read; see (*operation).look
 	cached, ok, err := s.mirror.Get(k)
 	if err != nil {

@@ -42,7 +42,7 @@ func (t *operation) create(ctx context.Context) Result {
 		kube.WriteOptions{FieldManager: Manager, FieldValidation: "Strict"})
 	switch {
 	case err == nil:
-		*t.mem = memory{declared: t.mem.declared, contest: t.mem.contest}
+		*t.mem = memory{kind: t.kind, key: t.want.key, at: t.mem.at, trouble: &trouble{contest: t.mem.contest}}
 		if t.allocatesNodePort() {
 			t.nodePorts.found()
 		}
@@ -76,30 +76,52 @@ func (t *operation) answered(answer object) object {
 
 // settle remembers that live is as declared, and returns it without what is no longer needed of it.
 func (t *operation) settle(live object) object {
-	t.mem.refusal, t.mem.port = Refusal{}, portWait{} // of another state, which is not declared any more
+	if t.mem.trouble != nil { // with another state, which is not declared any more
+		t.mem.refusal, t.mem.port = Refusal{}, portWait{}
+	}
 	c := live.content()
 	if c.light {
 		return live
 	}
-	if s := &t.mem.settled; s.hash != t.want.hash || s.uid != c.UID || s.version != c.ResourceVersion {
-		*s = settled{t.want.hash, c.UID, fingerprint(&t.want, c), c.ResourceVersion}
+	s := &t.mem.settled
+	if s.hash != t.want.hash || s.uid != c.UID || s.version != c.ResourceVersion {
+		*s = settled{hash: t.want.hash, uid: c.UID, content: fingerprint(&t.want, c), whole: wholeFingerprint(c),
+			version: c.ResourceVersion, read: t.kind.readOf(c)}
 	}
-	return t.kind.lighten(live)
+	if s.read == nil && t.kind.reads != nil {
+		return live // its body cannot be read: let Read tell of it
+	}
+	return live.withoutBody(s.read)
 }
 
 // isSettled says whether live is known to be as declared.
 func (t *operation) isSettled(c *Content) bool {
 	s := &t.mem.settled
-	if s.hash != t.want.hash || s.uid != c.UID || c.ControllerUID() != t.owner.UID || c.Deleting() {
+	if s.hash != t.want.hash || s.uid != c.UID || !t.isChild(c) {
 		return false
 	}
-	if s.version == c.ResourceVersion {
+	if t.isSame(c) {
 		return true
 	}
 	if c.light || s.content != fingerprint(&t.want, c) {
 		return false
 	}
-	s.version = c.ResourceVersion // of the same content
+	s.whole, s.version = wholeFingerprint(c), c.ResourceVersion // only labels or annotations of others have changed
+	return true
+}
+
+// isChild says whether live belongs to the owner, and goes on doing so.
+func (t *operation) isChild(c *Content) bool {
+	return c.ControllerUID() == t.owner.UID && !c.Deleting()
+}
+
+// isSame says whether nothing but the status of live is other than when it was settled.
+func (t *operation) isSame(c *Content) bool {
+	s := &t.mem.settled
+	if s.uid != c.UID || s.version != c.ResourceVersion && (c.light || s.whole != wholeFingerprint(c)) {
+		return false
+	}
+	s.version = c.ResourceVersion
 	return true
 }
 

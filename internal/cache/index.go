@@ -74,11 +74,20 @@ func (s *Store[T]) ByIndex(name, namespace, value string) ([]T, error) {
 }
 
 func (s *Store[T]) lookUp(name, namespace, value string) ([]T, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	set, err := s.indexedLocked(name, namespace, value)
+	for _, obj := range set {
+		s.check.verify(obj)
+	}
+	return slices.Clone(set), err
+}
+
+// indexedLocked returns the part of an index that ByIndex asks for. It is good while s.mu is held.
+func (s *Store[T]) indexedLocked(name, namespace, value string) ([]T, error) {
 	if namespace != "" && s.scopeOf(namespace) == nil {
 		return nil, ErrOutOfScope
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
 	if err := s.readableLocked(namespace); err != nil {
 		return nil, err
 	}
@@ -92,16 +101,24 @@ func (s *Store[T]) lookUp(name, namespace, value string) ([]T, error) {
 		to, _ := find(set, kube.Key{Namespace: namespace + "\x00"}) // the least string above it
 		set = set[from:to]
 	}
-	for _, obj := range set {
-		s.check.verify(obj)
-	}
-	return slices.Clone(set), nil
+	return set, nil
 }
 
 // ByOwner returns the objects that have an owner reference to uid, in key order: of one namespace, or of the whole
 // mirror where namespace is "", for an owner that is cluster-scoped. The error is ErrNotSynced or ErrOutOfScope.
 func (s *Store[T]) ByOwner(namespace, uid string) ([]T, error) {
 	return s.ByIndex(ownerIndex, namespace, uid)
+}
+
+// CountByOwner returns how many objects ByOwner would return.
+func (s *Store[T]) CountByOwner(namespace, uid string) (int, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	set, err := s.indexedLocked(ownerIndex, namespace, uid)
+	if err != nil {
+		return 0, s.readError("count", fmt.Sprintf("by %s %q", ownerIndex, uid), err)
+	}
+	return len(set), nil
 }
 
 // readableLocked returns nil when a namespace is synced; where namespace is "", the whole mirror.

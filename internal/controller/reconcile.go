@@ -37,7 +37,7 @@ func (c *Controller) work(feed, runs context.Context) {
 // level 0, one that did nothing at level 1.
 func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	defer c.queue.Done(item.Key)
-	log := c.log.WithValues("key", item.Key, "cause", item.Cause())
+	log := c.logOf(item)
 	start := time.Now()
 	counting, writes := kube.CountWrites(ctx)
 	outcome, err := c.call(counting, log, item)
@@ -45,11 +45,16 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 		c.requestsWork(func(namespace string) bool { return namespace == item.Key.Namespace })
 	}
 	next := c.settle(ctx, item, outcome, err)
+	if err == nil && writes.Load() == 0 {
+		if log = log.V(1); !log.Enabled() { // most runs find all as it should be
+			return
+		}
+	}
 	log = log.WithValues("duration_ms", float64(time.Since(start).Microseconds())/1000, "outcome", next)
 	var p *panicError
 	switch {
 	case err == nil && writes.Load() == 0:
-		log.V(1).Info("reconciled") // most runs find all as it should be
+		log.Info("reconciled")
 	case err == nil:
 		log.Info("reconciled", "writes", writes.Load())
 	case ctx.Err() != nil:

@@ -55,8 +55,9 @@ type Definition[Spec, Status any] struct {
 	Resource kube.Resource
 	Rights   []kube.Right
 	Children []Kind
-	// Desired returns the children that should exist, the one that matters most first. An error names the field of the
-	// spec that is wrong.
+	// Desired returns the children that should exist, the one that matters most first. It depends on the spec and the
+	// identity of cr alone; in Child.Create it may also use the status. An error names the field of the spec that is
+	// wrong.
 	Desired func(cr *Object[Spec, Status]) ([]apply.Child, error)
 	// Observe returns the status that follows from what was seen, without what Common holds, and the conditions as far
 	// as the children themselves say.
@@ -189,6 +190,7 @@ func (r *reconciler[Spec, Status, P]) Reconcile(ctx context.Context, key kube.Ke
 // ownerOf returns the custom resource as the owner of its children.
 func (r *reconciler[Spec, Status, P]) ownerOf(cr *Object[Spec, Status]) apply.Owner {
 	owner := apply.OwnerOf(r.Resource, cr)
+	owner.Spec = &cr.Spec
 	owner.Adopt, _ = conditions.Flag(cr.Annotations, apply.AdoptAnnotation)
 	if r.Known != nil {
 		owner.Known = r.Known(cr)
@@ -201,6 +203,10 @@ func (r *reconciler[Spec, Status, P]) ownerOf(cr *Object[Spec, Status]) apply.Ow
 func (r *reconciler[Spec, Status, P]) converge(ctx context.Context, cr *Object[Spec, Status],
 	f *findings) *Object[Spec, Status] {
 	owner := r.ownerOf(cr)
+	if report, ok := r.children.Settled(owner); ok {
+		r.see(cr, &report, f)
+		return cr
+	}
 	want, err := r.Desired(cr)
 	reason, next := "InvalidSpec", "; correct the spec"
 	if err == nil {
@@ -224,6 +230,15 @@ func (r *reconciler[Spec, Status, P]) converge(ctx context.Context, cr *Object[S
 		}
 	}
 	report := r.children.Apply(ctx, owner, want, hold)
+	r.see(cr, &report, f)
+	if !conditions.IsPaused(cr.Annotations) {
+		f.held = "" // it was held because of the finalizer, which is reported
+	}
+	return cr
+}
+
+// see takes in what came of the children.
+func (r *reconciler[Spec, Status, P]) see(cr *Object[Spec, Status], report *apply.Report, f *findings) {
 	f.seen = report.All()
 	if report.Err != nil {
 		f.errs, f.stale = append(f.errs, report.Err), true
@@ -235,10 +250,6 @@ func (r *reconciler[Spec, Status, P]) converge(ctx context.Context, cr *Object[S
 		}
 		f.add(&f.seen[i], special)
 	}
-	if !conditions.IsPaused(cr.Annotations) {
-		f.held = "" // it was held because of the finalizer, which is reported
-	}
-	return cr
 }
 
 // teardown removes the children that are replaced, one after the other, and then the finalizer. Neither a pause nor a

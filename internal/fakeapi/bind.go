@@ -42,14 +42,14 @@ func (s *Server) bind(w http.ResponseWriter, r *request) error {
 		if cur == nil {
 			return notFound(r.kind.Resource, r.name)
 		}
-		if err := sameUID(r.kind, obj.Map(binding, "metadata"), obj.Map(cur.Value, "metadata")); err != nil {
+		if err := sameUID(r.kind, obj.Map(binding, "metadata"), obj.Map(cur.Value(), "metadata")); err != nil {
 			return err
 		}
-		if on := obj.String(cur.Value, "spec", "nodeName"); on != "" {
+		if on := obj.String(cur.Value(), "spec", "nodeName"); on != "" {
 			return conflict(kube.StatusDetails{Name: r.name, Kind: "pods/binding"},
 				fmt.Sprintf("pod %s is already assigned to node %q", r.name, on))
 		}
-		next := obj.Clone(cur.Value) // a binding changes neither the generation nor managedFields
+		next := obj.Clone(cur.Value()) // a binding changes neither the generation nor managedFields
 		obj.Set(next, node, "spec", "nodeName")
 		conditions := slices.DeleteFunc(obj.Slice(next, "status", "conditions"), func(c any) bool {
 			return obj.String(c.(map[string]any), "type") == "PodScheduled"

@@ -25,7 +25,7 @@ func (s *Server) serveCRDs() (next time.Duration) {
 		stored := map[string]bool{}
 		for _, o := range tx.List(kinds.CRDs.GroupResource(), "") {
 			stored[o.Name] = true
-			if obj.String(o.Value, "metadata", "deletionTimestamp") != "" {
+			if o.Deleting {
 				s.removeCRD(tx, o)
 				continue
 			}
@@ -52,7 +52,7 @@ func (s *Server) removeCRD(tx *store.Tx, crd *store.Object) {
 		return
 	}
 	s.registry.replace(crd.Name, 0, nil)
-	value := obj.Clone(crd.Value)
+	value := obj.Clone(crd.Value())
 	var finalizers []any
 	for _, f := range obj.Slice(value, "metadata", "finalizers") {
 		if f != finalizerCleanup {
@@ -65,7 +65,7 @@ func (s *Server) removeCRD(tx *store.Tx, crd *store.Object) {
 		return
 	}
 	obj.Set(value, finalizers, "metadata", "finalizers")
-	if !obj.EqualExcept(value, crd.Value) {
+	if !obj.EqualExcept(value, crd.Value()) {
 		tx.Put(kinds.CRDs.GroupResource(), crd.Key, value, nil)
 	}
 }
@@ -75,13 +75,13 @@ func (s *Server) establish(tx *store.Tx, crd *store.Object) (wait time.Duration)
 	if s.registry.servedAt(crd.Name) == crd.Revision {
 		return 0
 	}
-	created, err := time.Parse(time.RFC3339, obj.String(crd.Value, "metadata", "creationTimestamp"))
+	created, err := time.Parse(time.RFC3339, crd.Created)
 	if err == nil && s.opts.CRDDelay > 0 && len(s.registry.ofTable(crd.Name)) == 0 {
 		if left := s.opts.CRDDelay - time.Since(created); left > 0 {
 			return left
 		}
 	}
-	value := obj.Clone(crd.Value)
+	value := obj.Clone(crd.Value())
 	if taken := s.nameTaken(crd); taken != "" {
 		setCondition(value, "NamesAccepted", "False", "MultipleNamesConflict", taken)
 		setCondition(value, "Established", "False", "NotAccepted", "not all names are accepted")
@@ -94,7 +94,7 @@ func (s *Server) establish(tx *store.Tx, crd *store.Object) (wait time.Duration)
 	if !contains(finalizers, finalizerCleanup) {
 		obj.Set(value, append(finalizers, finalizerCleanup), "metadata", "finalizers")
 	}
-	if !obj.EqualExcept(value, crd.Value) {
+	if !obj.EqualExcept(value, crd.Value()) {
 		crd = tx.Put(kinds.CRDs.GroupResource(), crd.Key, value, nil)
 	}
 	var served []*kinds.Kind
@@ -118,10 +118,10 @@ func contains(list []any, v string) bool {
 func (s *Server) nameTaken(crd *store.Object) string {
 	all, _ := s.registry.all()
 	for _, k := range all {
-		if k.Group != obj.String(crd.Value, "spec", "group") || k.TableName() == crd.Name {
+		if k.Group != obj.String(crd.Value(), "spec", "group") || k.TableName() == crd.Name {
 			continue
 		}
-		if kind := obj.String(crd.Value, "spec", "names", "kind"); k.Kind == kind {
+		if kind := obj.String(crd.Value(), "spec", "names", "kind"); k.Kind == kind {
 			return `"` + kind + `" is already in use`
 		}
 	}

@@ -107,7 +107,7 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 		return nil, alreadyExists(k.Resource, key.Name)
 	}
 	if r.dryRun() {
-		return &store.Object{Key: key, Value: o, Shape: k.Shape}, nil
+		return store.NewObject(key, 0, o, k.Shape), nil
 	}
 	if exceedsEtcd(o) {
 		return nil, plainError(requestTooLarge)
@@ -172,7 +172,7 @@ func (s *Server) admit(tx *store.Tx, k *kinds.Kind, next, cur map[string]any) er
 func values(objects []*store.Object) []map[string]any {
 	out := make([]map[string]any, len(objects))
 	for i, o := range objects {
-		out[i] = o.Value
+		out[i] = o.Value()
 	}
 	return out
 }

@@ -134,7 +134,7 @@ func (s *Server) delete(w http.ResponseWriter, r *request) error {
 
 func deletedStatus(k *kinds.Kind, last *store.Object) map[string]any {
 	d := about(k.Resource, last.Name)
-	d.UID = obj.String(last.Value, "metadata", "uid")
+	d.UID = obj.String(last.Value(), "metadata", "uid")
 	return map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Success",
 		"details": detailsObject(d)}
 }
@@ -143,7 +143,7 @@ func deletedStatus(k *kinds.Kind, last *store.Object) map[string]any {
 // state, and whether the object is deleted.
 func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object,
 	o deleteOptions) (last *store.Object, gone bool, err error) {
-	meta := obj.Map(cur.Value, "metadata")
+	meta := obj.Map(cur.Value(), "metadata")
 	if uid := obj.String(meta, "uid"); o.uid != "" && o.uid != uid {
 		return nil, false, conflict(aboutKind(k.Resource, cur.Name),
 			fmt.Sprintf("the UID in the precondition (%s) does not match the UID in record (%s). The object might "+
@@ -159,7 +159,7 @@ func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object,
 			fmt.Sprintf("namespaces %q is forbidden: this namespace may not be deleted", cur.Name),
 			about(k.Resource, cur.Name))
 	}
-	next := obj.Clone(cur.Value)
+	next := obj.Clone(cur.Value())
 	meta = obj.Map(next, "metadata")
 	setPolicy(meta, o.policy)
 	var grace int64
@@ -184,11 +184,11 @@ func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object,
 		obj.Set(next, "Terminating", "status", "phase")
 		delete(meta, "deletionGracePeriodSeconds")
 	}
-	if obj.EqualExcept(next, cur.Value) {
+	if obj.EqualExcept(next, cur.Value()) {
 		return cur, false, nil
 	}
 	if o.dryRun {
-		return &store.Object{Key: cur.Key, Revision: cur.Revision, Value: next, Shape: cur.Shape}, false, nil
+		return store.NewObject(cur.Key, cur.Revision, next, cur.Shape), false, nil
 	}
 	return tx.Put(k.TableName(), cur.Key, next, cur.Shape), false, nil
 }
@@ -255,10 +255,5 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *request) error {
 	if r.kind.Custom {
 		meta["continue"] = ""
 	}
-	body, err := listBody(r.kind, accept{}, meta, met)
-	if err != nil {
-		return err
-	}
-	writeBytes(w, http.StatusOK, body)
-	return nil
+	return writeList(w, r.kind, accept{}, meta, met)
 }

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 func TestAHostileBodyCostsLittleMemory(t *testing.T) {
@@ -38,4 +39,28 @@ func TestAHostileBodyCostsLittleMemory(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A JSON patch adds below what is there, so that an object can become deeper than any body.
+func TestPatchesCannotNestAnObjectWithoutLimit(t *testing.T) {
+	withWidgets(t, func(w *world) {
+		w.must(200, "PATCH", crdPath+"/widgets.example.com", `[{"op":"add","value":{"type":"object",
+			"x-kubernetes-preserve-unknown-fields":true},
+			"path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/free"}]`,
+			"Content-Type", "application/json-patch+json")
+		synctest.Wait()
+		w.must(201, "POST", widgetPath, widget("a", `{"image":"i","free":{}}`))
+		const levels = 90
+		value, path := strings.Repeat(`{"a":`, levels)+`{}`+strings.Repeat("}", levels), "/spec/free"
+		n, a := 0, answer{code: 200}
+		for ; a.code == 200 && n < 100; n++ {
+			a = w.do("PATCH", widgetPath+"/a", `[{"op":"add","path":"`+path+`/a","value":`+value+`}]`,
+				"Content-Type", "application/json-patch+json")
+			path += strings.Repeat("/a", levels+1)
+		}
+		if a.code != 500 || n > 2*maxStoredDepth/levels {
+			t.Errorf("patch %d was answered %d %v", n, a.code, a.body)
+		}
+		w.must(200, "GET", widgetPath+"/a", "")
+	})
 }

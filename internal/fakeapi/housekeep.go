@@ -121,7 +121,7 @@ func (s *Server) emptyNamespaces() {
 	served, _ := s.registry.all()
 	s.store.Update(func(tx *store.Tx) error {
 		for _, ns := range tx.List("namespaces", "") {
-			if obj.String(ns.Value, "metadata", "deletionTimestamp") == "" {
+			if !ns.Deleting {
 				continue
 			}
 			left := 0
@@ -130,10 +130,10 @@ func (s *Server) emptyNamespaces() {
 					left += s.empty(tx, k, ns.Name)
 				}
 			}
-			if left > 0 || len(obj.Slice(ns.Value, "spec", "finalizers")) == 0 {
+			if left > 0 || len(obj.Slice(ns.Value(), "spec", "finalizers")) == 0 {
 				continue
 			}
-			next := obj.Clone(ns.Value)
+			next := obj.Clone(ns.Value())
 			obj.Remove(next, "spec", "finalizers")
 			if len(obj.Slice(next, "metadata", "finalizers")) == 0 {
 				tx.Delete("namespaces", ns.Key, next)
@@ -161,7 +161,7 @@ func (s *Server) empty(tx *store.Tx, k *kinds.Kind, namespace string) int {
 func (s *Server) expireEvents() (next time.Duration) {
 	s.store.Update(func(tx *store.Tx) error {
 		for _, e := range tx.List("events", "") {
-			created, err := time.Parse(time.RFC3339, obj.String(e.Value, "metadata", "creationTimestamp"))
+			created, err := time.Parse(time.RFC3339, e.Created)
 			if err != nil {
 				continue // impossible: the server wrote it
 			}

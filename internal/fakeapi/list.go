@@ -95,40 +95,62 @@ func (s *Server) list(w http.ResponseWriter, r *request) error {
 	if r.kind.Custom && next == "" && !a.table && !a.metadataOnly {
 		meta["continue"] = "" // lists of custom resources always have it
 	}
-	body, err := listBody(r.kind, a, meta, objects)
-	if err != nil {
-		return err
-	}
-	writeBytes(w, http.StatusOK, body)
-	return nil
+	return writeList(w, r.kind, a, meta, objects)
 }
 
-func listBody(k *kinds.Kind, a accept, meta map[string]any, objects []*store.Object) ([]byte, error) {
+// writeList answers with a list. The items are written one by one, because the whole can be many times the memory
+// that the rest of the server uses.
+func writeList(w http.ResponseWriter, k *kinds.Kind, a accept, meta map[string]any, objects []*store.Object) error {
 	switch {
 	case a.table:
 		t := table(k, objects, a, 0, true)
 		t["metadata"] = meta
-		return marshal(t), nil
+		writeJSON(w, http.StatusOK, t)
+		return nil
 	case a.metadataOnly:
 		items := make([]any, 0, len(objects))
 		for _, o := range objects {
 			items = append(items, partial(o))
 		}
-		return marshal(map[string]any{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
-			"metadata": meta, "items": items}), nil
+		writeJSON(w, http.StatusOK, map[string]any{"kind": "PartialObjectMetadataList",
+			"apiVersion": "meta.k8s.io/v1", "metadata": meta, "items": items})
+		return nil
 	}
-	items := make([][]byte, 0, len(objects))
-	for _, o := range objects {
-		item, err := withoutType(k, o)
-		if err != nil {
-			return nil, err
-		}
-		if k.Custom {
-			item = withType(k, item)
-		}
-		items = append(items, item)
+	return writeItems(w, k, meta, objects)
+}
+
+// writeItems answers with a list of whole objects. Those of the stored form are encoded while they are written.
+func writeItems(w http.ResponseWriter, k *kinds.Kind, meta map[string]any, objects []*store.Object) error {
+	head := marshal(map[string]any{"kind": k.List(), "apiVersion": k.APIVersion(), "metadata": meta})
+	head = append(head[:len(head)-1], `,"items":[`...)
+	length := len(head) + max(0, len(objects)-1) + len("]}")
+	if k.Custom { // only these items have kind and apiVersion
+		length += len(objects) * len(appendType(nil, k))
 	}
-	return encodeList(k, meta, items)
+	views := make([][]byte, len(objects))
+	for i, o := range objects {
+		var err error
+		if views[i], err = viewOf(k, o); err != nil {
+			return err
+		}
+		if length += len(views[i]); views[i] == nil {
+			length += o.Size()
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(length))
+	w.WriteHeader(http.StatusOK)
+	w.Write(head) // an error means that the client is gone
+	var buffer []byte
+	for i, o := range objects {
+		if buffer = buffer[:0]; i > 0 {
+			buffer = append(buffer, ',')
+		}
+		buffer = appendObject(buffer, k, o, views[i], k.Custom)
+		w.Write(buffer)
+	}
+	w.Write([]byte("]}"))
+	return nil
 }
 
 // readPage returns the page of a list, and the snapshot that it is from.

@@ -87,7 +87,7 @@ func TestTheOwnersOfFieldsAreStoredAsTextThatEqualObjectsShare(t *testing.T) {
 		}
 		fields := func(name string) any {
 			o, _ := w.s.store.Get("configmaps", store.Key{Namespace: "default", Name: name})
-			return obj.Maps(o.Value, "metadata", "managedFields")[0]["fieldsV1"]
+			return obj.Maps(o.Value(), "metadata", "managedFields")[0]["fieldsV1"]
 		}
 		if text, ok := fields("a").(patch.Text); !ok || text != fields("b") {
 			t.Errorf("stored as %T %v and %v", fields("a"), fields("a"), fields("b"))

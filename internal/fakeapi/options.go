@@ -160,7 +160,7 @@ func (o *listOptions) selects(ob *store.Object) bool {
 	if ob == nil || o.namespace != "" && ob.Namespace != o.namespace || o.name != "" && ob.Name != o.name {
 		return false
 	}
-	if len(o.labels) > 0 && !o.labels.Matches(obj.Strings(ob.Value, "metadata", "labels")) {
+	if len(o.labels) > 0 && !o.labels.Matches(factsOf(o.kind, ob).labels) {
 		return false
 	}
 	return o.fields.Matches(func(field string) string {
@@ -170,8 +170,33 @@ func (o *listOptions) selects(ob *store.Object) bool {
 		case "metadata.namespace":
 			return ob.Namespace
 		}
-		return o.kind.Fields[field](ob.Value)
+		return factsOf(o.kind, ob).fields[field]
 	})
+}
+
+// facts are what selectors look at. They are kept with each version that a selector has met.
+type facts struct {
+	kind           *kinds.Kind
+	labels, fields map[string]string
+}
+
+func factsOf(k *kinds.Kind, o *store.Object) *facts {
+	if f, ok := o.Note().(*facts); ok && f.kind == k {
+		return f
+	}
+	v := o.Value()
+	f := &facts{kind: k}
+	if len(obj.Map(v, "metadata", "labels")) > 0 {
+		f.labels = obj.Strings(v, "metadata", "labels")
+	}
+	if len(k.Fields) > 0 {
+		f.fields = make(map[string]string, len(k.Fields))
+	}
+	for name, get := range k.Fields {
+		f.fields[name] = get(v)
+	}
+	o.Annotate(f)
+	return f
 }
 
 func (o *listOptions) selective() bool { return len(o.labels) > 0 || len(o.fields) > 0 }

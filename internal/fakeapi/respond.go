@@ -1,8 +1,6 @@
 package fakeapi
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -46,32 +44,56 @@ func writeBytes(w http.ResponseWriter, code int, body []byte) {
 // encode returns an object in the form of a kind's endpoint: with apiVersion and kind, which stored objects do not
 // have.
 func encode(k *kinds.Kind, o *store.Object) ([]byte, error) {
-	body, err := withoutType(k, o)
+	view, err := viewOf(k, o)
 	if err != nil {
 		return nil, err
 	}
-	return withType(k, body), nil
+	return appendObject(make([]byte, 0, o.Size()+typeLength), k, o, view, true), nil
+}
+
+// viewOf returns the JSON of an object whose stored form is not the served one, nil if it is.
+func viewOf(k *kinds.Kind, o *store.Object) ([]byte, error) {
+	if isServedForm(k, o) {
+		return nil, nil
+	}
+	return patch.Encode(k.View(o.Value()))
+}
+
+// appendObject appends an object, which has metadata at least, with kind and apiVersion if typed is set.
+func appendObject(out []byte, k *kinds.Kind, o *store.Object, view []byte, typed bool) []byte {
+	if typed {
+		out = appendType(out, k)
+	}
+	start := len(out)
+	if view != nil {
+		out = append(out, view...)
+	} else {
+		out = o.AppendJSON(out)
+	}
+	if typed {
+		out[start] = ',' // instead of its brace
+	}
+	return out
+}
+
+// typeLength is more than most kinds and apiVersions take.
+const typeLength = 100
+
+// appendType appends the start of an object of a kind.
+func appendType(out []byte, k *kinds.Kind) []byte {
+	out = append(out, `{"kind":`...)
+	out = strconv.AppendQuote(out, k.Kind)
+	out = append(out, `,"apiVersion":`...)
+	return strconv.AppendQuote(out, k.APIVersion())
 }
 
 // withType adds apiVersion and kind to the front of an object's JSON.
 func withType(k *kinds.Kind, body []byte) []byte {
-	out := make([]byte, 0, len(body)+80)
-	out = append(out, `{"kind":`...)
-	out = strconv.AppendQuote(out, k.Kind)
-	out = append(out, `,"apiVersion":`...)
-	out = strconv.AppendQuote(out, k.APIVersion())
+	out := appendType(make([]byte, 0, len(body)+typeLength), k)
 	if string(body) != "{}" {
 		out = append(out, ',')
 	}
 	return append(out, body[1:]...)
-}
-
-// withoutType returns an object without apiVersion and kind, like the items in a list of built-in objects.
-func withoutType(k *kinds.Kind, o *store.Object) ([]byte, error) {
-	if isServedForm(k, o) {
-		return o.JSON()
-	}
-	return patch.Encode(k.View(o.Value))
 }
 
 // isServedForm reports whether the stored form is the served form.
@@ -82,9 +104,9 @@ func isServedForm(k *kinds.Kind, o *store.Object) bool {
 // servedForm returns a stored object in the form of a kind's endpoint. It shares memory with the store.
 func servedForm(k *kinds.Kind, o *store.Object) map[string]any {
 	if isServedForm(k, o) {
-		return typed(k, o.Value)
+		return typed(k, o.Value())
 	}
-	return typed(k, k.View(o.Value))
+	return typed(k, k.View(o.Value()))
 }
 
 // servedCopy returns a copy of servedForm that the caller may change.
@@ -219,23 +241,4 @@ func readProtobuf(body []byte, expected kube.Resource) (map[string]any, error) {
 	}
 	return nil, badRequest("%s in version %q cannot be handled as a %s: %v", o["kind"],
 		expected.Version, expected.Kind, err)
-}
-
-// encodeList returns a list of encoded items.
-func encodeList(k *kinds.Kind, meta map[string]any, items [][]byte) ([]byte, error) {
-	head, err := json.Marshal(map[string]any{"kind": k.List(), "apiVersion": k.APIVersion(), "metadata": meta})
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	b.Write(head[:len(head)-1])
-	b.WriteString(`,"items":[`)
-	for i, item := range items {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.Write(item)
-	}
-	b.WriteString("]}")
-	return b.Bytes(), nil
 }

@@ -20,23 +20,30 @@ const (
 	requestTooLarge = "etcdserver: request is too large"
 )
 
-func exceedsEtcd(o map[string]any) bool { return size(o) > maxObject }
+// maxStoredDepth is how deep a stored object is nested at most: a body has at most patch.MaxDepth levels, but JSON
+// patches can add to the depth.
+const maxStoredDepth = 1000
 
-// size returns about the length of a value as JSON.
-func size(v any) int {
+func exceedsEtcd(o map[string]any) bool { return size(o, 0) > maxObject }
+
+// size returns about the length of a value as JSON, or more than may be stored for one that is nested too deep.
+func size(v any, depth int) int {
+	if depth > maxStoredDepth {
+		return maxObject + 1
+	}
 	switch v := v.(type) {
 	case string:
 		return len(v) + 2
 	case []any:
 		n := 2
 		for _, item := range v {
-			n += size(item) + 1
+			n += size(item, depth+1) + 1
 		}
 		return n
 	case map[string]any:
 		n := 2
 		for name, member := range v {
-			n += len(name) + size(member) + 4
+			n += len(name) + size(member, depth+1) + 4
 		}
 		return n
 	}
@@ -179,7 +186,7 @@ func namespaceOpen(tx *store.Tx, r *request, name string) error {
 	if ns == nil {
 		return notFound(namespaces, r.namespace)
 	}
-	if obj.String(ns.Value, "metadata", "deletionTimestamp") == "" {
+	if !ns.Deleting {
 		return nil
 	}
 	d := about(r.kind.Resource, name)

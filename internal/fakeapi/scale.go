@@ -24,7 +24,7 @@ func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
 		if o == nil {
 			return notFound(r.kind.Resource, r.name)
 		}
-		scale, err := scaleOf(r.kind, o.Value)
+		scale, err := scaleOf(r.kind, o.Value())
 		if err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func (s *Server) changeScale(w http.ResponseWriter, r *request) error {
 			if cur == nil {
 				return nil, notFound(r.kind.Resource, r.name)
 			}
-			scale, err := scaleOf(r.kind, cur.Value)
+			scale, err := scaleOf(r.kind, cur.Value())
 			if err != nil {
 				return nil, err
 			}
@@ -72,7 +72,7 @@ func (s *Server) changeScale(w http.ResponseWriter, r *request) error {
 			if err != nil {
 				return nil, err
 			}
-			out, err := withScale(r.kind, cur.Value, next)
+			out, err := withScale(r.kind, cur.Value(), next)
 			if err != nil && r.verb == "patch" && kube.AsStatus(err) == nil {
 				return nil, badPatch(string(marshal(next)), err)
 			}
@@ -84,7 +84,7 @@ func (s *Server) changeScale(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	scale, err := scaleOf(r.kind, stored.Value)
+	scale, err := scaleOf(r.kind, stored.Value())
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,8 @@ type Options struct {
 	// means 10,000 changes (more than a busy test makes) and 5 minutes (etcd's compaction interval).
 	HistoryEvents int
 	HistoryAge    time.Duration
+	// HistoryBytes limits what those changes take as JSON: 0 means 32 MiB, some thousand large pods.
+	HistoryBytes int
 	// PageTokenLifetime is how long a continue token is valid; 0 means 5 minutes, as with etcd's compaction.
 	PageTokenLifetime time.Duration
 	// BookmarkInterval is the interval of bookmarks in watches that ask for them; 0 means a minute, negative means
@@ -56,6 +58,7 @@ type Options struct {
 
 const (
 	defaultHistoryEvents = 10_000
+	defaultHistoryBytes  = 32 << 20
 	defaultHistoryAge    = 5 * time.Minute
 	defaultBookmarks     = time.Minute
 	defaultSlowWatcher   = 1000
@@ -77,6 +80,9 @@ func (o Options) withDefaults() Options {
 	fill(&o.EventTTL, defaultEventTTL)
 	if o.HistoryEvents == 0 {
 		o.HistoryEvents = defaultHistoryEvents
+	}
+	if o.HistoryBytes == 0 {
+		o.HistoryBytes = defaultHistoryBytes
 	}
 	if o.SlowWatcher == 0 {
 		o.SlowWatcher = defaultSlowWatcher
@@ -115,8 +121,8 @@ func New(o Options) *Server {
 	s := &Server{
 		opts: o,
 		store: store.New(store.Options{HistoryEvents: o.HistoryEvents, HistoryAge: o.HistoryAge,
-			SlowWatcher: o.SlowWatcher,
-			MaxGap:      maxGap, FirstRevision: firstRevision, Seed: o.Seed}),
+			HistoryBytes: o.HistoryBytes, SlowWatcher: o.SlowWatcher,
+			MaxGap: maxGap, FirstRevision: firstRevision, Seed: o.Seed}),
 		registry: newRegistry(kinds.Builtin()),
 		faults:   newFaults(o.Seed),
 		recorder: &recorder{},

@@ -41,7 +41,7 @@ func table(k *kinds.Kind, objects []*store.Object, a accept, revision int64, col
 			cells = append(cells, o.Name)
 		}
 		for _, c := range shown {
-			cells = append(cells, c.Cell(o.Value, now))
+			cells = append(cells, c.Cell(o.Value(), now))
 		}
 		rows = append(rows, map[string]any{"cells": cells, "object": rowObject(k, o, a.include)})
 	}
@@ -80,5 +80,5 @@ func rowObject(k *kinds.Kind, o *store.Object, include string) any {
 // partial returns an object with its metadata only.
 func partial(o *store.Object) map[string]any {
 	return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
-		"metadata": obj.Map(o.Value, "metadata")}
+		"metadata": obj.Map(o.Value(), "metadata")}
 }

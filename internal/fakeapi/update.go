@@ -48,7 +48,7 @@ func (s *Server) update(w http.ResponseWriter, r *request) error {
 			obj.Remove(o, "metadata", "resourceVersion")
 			return o, nil
 		}
-		if err := sameUID(r.kind, obj.Map(o, "metadata"), obj.Map(cur.Value, "metadata")); err != nil {
+		if err := sameUID(r.kind, obj.Map(o, "metadata"), obj.Map(cur.Value(), "metadata")); err != nil {
 			return nil, err
 		}
 		if obj.String(o, "metadata", "resourceVersion") == "" && r.kind.NeedsVersion {
@@ -109,7 +109,7 @@ func (s *Server) change(r *request, u origin, mutate func(tx *store.Tx, cur *sto
 // replace stores next as the new version of cur. It returns errSame if they are equal.
 func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *store.Object,
 	u origin) (*store.Object, error) {
-	k, old := r.kind, cur.Value
+	k, old := r.kind, cur.Value()
 	meta, oldMeta := obj.Map(next, "metadata"), obj.Map(old, "metadata")
 	if err := checkVersions(k, meta, oldMeta); err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *sto
 		return nil, errSame
 	}
 	if r.dryRun() {
-		return &store.Object{Key: cur.Key, Revision: cur.Revision, Value: next, Shape: k.Shape}, nil
+		return store.NewObject(cur.Key, cur.Revision, next, k.Shape), nil
 	}
 	if exceedsEtcd(next) {
 		return nil, plainError(requestTooLarge)
@@ -158,7 +158,7 @@ func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *sto
 		// The removal is a single step: watchers get the state stored before, the client gets what it wrote, with the
 		// version before (FS-09).
 		tx.Delete(k.TableName(), cur.Key, nil)
-		return &store.Object{Key: cur.Key, Revision: cur.Revision, Value: next, Shape: k.Shape}, nil
+		return store.NewObject(cur.Key, cur.Revision, next, k.Shape), nil
 	}
 	return tx.Put(k.TableName(), cur.Key, next, k.Shape), nil
 }

@@ -58,7 +58,20 @@ func DecodeLenient(data []byte) (v any, duplicates []string, err error) {
 	return v, d.duplicates, nil
 }
 
+// DecodeStored reads an object that Encode wrote, whatever it takes. The owners of fields in its managedFields stay
+// text. It panics when the text is not what Encode wrote.
+func DecodeStored(data []byte) map[string]any {
+	d := decoder{in: jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true)), stored: true}
+	v, err := d.value()
+	object, ok := v.(map[string]any)
+	if err != nil || !ok {
+		panic(fmt.Sprintf("decode a stored object: %v: %.100s", err, data))
+	}
+	return object
+}
+
 type decoder struct {
+	stored     bool // the text is ours: no limits
 	in         *jsontext.Decoder
 	at         []step // where in the value it is: its text is made only where there is something to report
 	memory     int    // estimate of what has been made so far
@@ -73,7 +86,7 @@ type step struct {
 
 // uses counts memory.
 func (d *decoder) uses(bytes int) error {
-	if d.memory += bytes; d.memory > maxMemory {
+	if d.memory += bytes; d.memory > maxMemory && !d.stored {
 		return fmt.Errorf("%w: it would take more than %d MiB of memory", ErrTooComplex, maxMemory>>20)
 	}
 	return nil
@@ -95,7 +108,7 @@ func (d *decoder) value() (any, error) {
 	case '0':
 		return number(tok.String())
 	}
-	if len(d.at) == MaxDepth {
+	if len(d.at) == MaxDepth && !d.stored {
 		return nil, fmt.Errorf("%w: it is nested more than %d deep", ErrTooComplex, MaxDepth)
 	}
 	if tok.Kind() == '[' {
@@ -123,6 +136,16 @@ func (d *decoder) list() (any, error) {
 	return list, cmp.Or(err, d.uses(24))
 }
 
+// member reads the value of a field.
+func (d *decoder) member() (any, error) {
+	if d.stored && len(d.at) == 4 && d.at[3].field == "fieldsV1" && d.at[1].field == "managedFields" &&
+		d.at[0].field == "metadata" && d.in.PeekKind() == '{' {
+		text, err := d.in.ReadValue()
+		return NewText(string(text)), err
+	}
+	return d.value()
+}
+
 // mapMemory is what a map takes with up to eight small members.
 const mapMemory = 48 + 8*(16+16) + 8
 
@@ -139,7 +162,7 @@ func (d *decoder) object() (any, error) {
 		if _, ok := object[name]; ok && len(d.duplicates) < MaxDuplicates {
 			d.duplicates = append(d.duplicates, pathOf(d.at))
 		}
-		if object[name], err = d.value(); err != nil {
+		if object[name], err = d.member(); err != nil {
 			return nil, err
 		}
 		more := 2 * (16 + 16 + 1)

@@ -66,6 +66,12 @@ func (s set) put(element string, n node) {
 }
 
 func (s set) union(other set) set {
+	if len(other) == 0 { // sets are not changed once they are made
+		return s
+	}
+	if len(s) == 0 {
+		return other
+	}
 	out := make(set, max(len(s), len(other)))
 	for e, n := range s {
 		o := other[e]
@@ -81,6 +87,9 @@ func (s set) union(other set) set {
 
 // minus removes the members of other. A field stays if only its parent is in other, and vice versa.
 func (s set) minus(other set) set {
+	if len(other) == 0 {
+		return s
+	}
 	out := make(set, len(s))
 	for e, n := range s {
 		o := other[e]
@@ -91,6 +100,9 @@ func (s set) minus(other set) set {
 
 // without removes the members of other with everything below them.
 func (s set) without(other set) set {
+	if len(other) == 0 {
+		return s
+	}
 	out := make(set, len(s))
 	for e, n := range s {
 		if o := other[e]; !o.member {

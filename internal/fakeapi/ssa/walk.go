@@ -229,6 +229,9 @@ func (d difference) compareFields(n *patch.Node, old, new any, path []string) {
 }
 
 func (d difference) compareItems(n *patch.Node, old, new any, path []string) {
+	if patch.Equal(old, new) {
+		return
+	}
 	order, a := byElement(n, old)
 	added, b := byElement(n, new)
 	for _, e := range added {

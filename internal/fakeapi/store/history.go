@@ -23,6 +23,9 @@ type Event struct {
 	at           time.Time
 }
 
+// minHistory is how many changes are kept however large they are: a watch that is only a little behind can continue.
+const minHistory = 100
+
 // trimLocked drops the changes outside of the history window.
 func (s *Store) trimLocked(t *table) {
 	drop := max(0, len(t.log)-s.opts.HistoryEvents)
@@ -30,6 +33,15 @@ func (s *Store) trimLocked(t *table) {
 		oldest := time.Now().Add(-s.opts.HistoryAge)
 		for drop < len(t.log) && t.log[drop].at.Before(oldest) {
 			drop++
+		}
+	}
+	if limit := s.opts.HistoryBytes; limit > 0 {
+		bytes := t.logBytes
+		for i := range t.log[:drop] {
+			bytes -= len(t.log[i].Object.json)
+		}
+		for ; bytes > limit && drop < len(t.log)-minHistory; drop++ {
+			bytes -= len(t.log[drop].Object.json)
 		}
 	}
 	t.forget(drop)
@@ -42,6 +54,9 @@ func (t *table) forget(n int) {
 	}
 	t.forgotten = t.log[n-1].Object.Revision
 	t.compacted = t.forgotten
+	for _, e := range t.log[:n] {
+		t.logBytes -= len(e.Object.json)
+	}
 	clear(t.log[:n])
 	t.log = t.log[n:]
 }

@@ -8,18 +8,13 @@
 package store
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"skiff/internal/patch"
 )
 
 // Key identifies an object in a table; Namespace is empty for cluster-scoped kinds.
@@ -32,37 +27,6 @@ func (k Key) compare(o Key) int {
 	return strings.Compare(k.Name, o.Name)
 }
 
-// Object is one version of an object. Value is immutable once it is stored. It has no apiVersion and kind, which
-// depend on the endpoint; its metadata.resourceVersion is Revision in decimal.
-type Object struct {
-	Key
-	Revision int64
-	Value    map[string]any
-	Shape    any // set by the writer, see Put
-	encoded  atomic.Pointer[[]byte]
-}
-
-// At returns the object with another revision: a watch sends that when an object no longer matches.
-func (o *Object) At(revision int64) *Object {
-	v := withMetadata(o.Value)
-	v["metadata"].(map[string]any)["resourceVersion"] = strconv.FormatInt(revision, 10)
-	return &Object{Key: o.Key, Revision: revision, Value: v, Shape: o.Shape}
-}
-
-// JSON returns Value as JSON. Each version is encoded once, for all its readers.
-func (o *Object) JSON() ([]byte, error) {
-	if b := o.encoded.Load(); b != nil {
-		return *b, nil
-	}
-	b, err := patch.Encode(o.Value)
-	if err != nil {
-		return nil, fmt.Errorf("encode %s: %w", o.Name, err)
-	}
-	b = bytes.Clone(b) // without the spare capacity of the encoder: it is kept as long as the version
-	o.encoded.Store(&b)
-	return b, nil
-}
-
 // Errors of reads at a revision.
 var (
 	ErrCompacted = errors.New("the revision is no longer in the history")
@@ -73,6 +37,7 @@ var (
 // Options of a Store.
 type Options struct {
 	HistoryEvents int           // changes kept per table
+	HistoryBytes  int           // and what their objects take as JSON; 0 = no limit
 	HistoryAge    time.Duration // changes older than this are forgotten; 0 = no limit
 	SlowWatcher   int           // a cursor that once was up to date ends when it is this many changes behind
 	MaxGap        int64         // revisions skipped at random between two commits, at most; 0 = none
@@ -89,6 +54,8 @@ type Store struct {
 	rand     *rand.Rand
 	tables   map[string]*table
 	advanced chan struct{} // closed by the next commit, nil if nothing waits
+
+	decoded decoded // has a lock of its own
 }
 
 // table is one resource. The log has the changes with revisions in (compacted, store.revision], oldest first.
@@ -96,6 +63,7 @@ type table struct {
 	objects   map[Key]*Object
 	order     []Key // sorted keys of objects, nil when out of date
 	log       []Event
+	logBytes  int           // what the objects of the log take as JSON
 	compacted int64         // changes up to this revision are dropped: no watch can start before it
 	forgotten int64         // revision of the newest dropped change: a reader that has it has missed nothing
 	changed   chan struct{} // closed by the next commit to this table, nil if nothing waits
@@ -227,8 +195,7 @@ func (tx *Tx) Tables() []string {
 // resourceVersion. shape is kept with the version; it tells readers which schema the value was written under.
 func (tx *Tx) Put(name string, k Key, value map[string]any, shape any) *Object {
 	t := tx.s.tableLocked(name)
-	o := tx.s.versionLocked(k, value)
-	o.Shape = shape
+	o := tx.s.versionLocked(k, value, shape)
 	prev := t.objects[k]
 	t.objects[k] = o
 	e := Event{Type: Modified, Object: o, Prev: prev, at: time.Now()}
@@ -245,42 +212,34 @@ func (tx *Tx) Delete(name string, k Key, value map[string]any) *Object {
 	t := tx.s.tableLocked(name)
 	prev := t.objects[k]
 	if value == nil {
-		value = withMetadata(prev.Value)
+		value = withMetadata(prev.Value())
 	}
-	o := tx.s.versionLocked(k, value)
-	o.Shape = prev.Shape
+	o := tx.s.versionLocked(k, value, prev.Shape)
 	delete(t.objects, k)
 	t.order = nil
 	tx.s.commitLocked(t, Event{Type: Deleted, Object: o, Prev: prev, at: time.Now()})
 	return o
 }
 
-// withMetadata returns a copy of an object that shares all but the metadata, so that its resourceVersion can be set.
-func withMetadata(v map[string]any) map[string]any {
-	out, meta := make(map[string]any, len(v)), map[string]any{}
-	for k, m := range v {
-		out[k] = m
-	}
-	old, _ := v["metadata"].(map[string]any)
-	for k, m := range old {
-		meta[k] = m
-	}
-	out["metadata"] = meta
-	return out
-}
-
-func (s *Store) versionLocked(k Key, value map[string]any) *Object {
+func (s *Store) versionLocked(k Key, value map[string]any, shape any) *Object {
 	s.revision++
 	if s.opts.MaxGap > 0 {
 		s.revision += s.rand.Int64N(s.opts.MaxGap + 1)
 	}
 	meta, _ := value["metadata"].(map[string]any)
 	meta["resourceVersion"] = strconv.FormatInt(s.revision, 10)
-	return &Object{Key: k, Revision: s.revision, Value: value}
+	o := NewObject(k, s.revision, value, shape)
+	o.decoded = &s.decoded
+	s.decoded.add(o)
+	return o
 }
 
 func (s *Store) commitLocked(t *table, e Event) {
+	if e.Prev != nil {
+		e.Prev.value.Store(nil) // it is history now
+	}
 	t.log = append(t.log, e)
+	t.logBytes += len(e.Object.json)
 	s.trimLocked(t)
 	if t.changed != nil {
 		close(t.changed)

@@ -32,6 +32,8 @@ type Options struct {
 	// Namespaces limits the mirror. Empty: all. Several: one Reflector each, which need no right on any other
 	// namespace. A cluster-scoped resource is always mirrored whole.
 	Namespaces []string
+	// Selected says that the namespaces are those of Mirrors.Select instead, which come and go.
+	Selected bool
 	// LabelSelector and FieldSelector narrow the mirror on the server. What they leave out is not there for
 	// readers, and an object whose labels change so that it no longer matches comes as Gone although it
 	// still exists.
@@ -78,7 +80,10 @@ func New[T kube.Object](o Options) *Store[T] {
 		unsynced: len(namespaces),
 	}
 	for _, ns := range namespaces {
-		s.scopes = append(s.scopes, &scope{namespace: ns, phase: stopped, counters: newCounters()})
+		s.scopes = append(s.scopes, newScope(ns))
+	}
+	if s.unsynced == 0 {
+		close(s.synced)
 	}
 	return s
 }
@@ -105,9 +110,25 @@ func (s *Store[T]) join(ctx context.Context) {
 	}
 	// The Reflectors outlive this user where another one joins.
 	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	s.start = func(sc *scope) { s.reflect(ctx, sc) }
 	for _, sc := range s.scopes {
-		s.reflectors.Go(func() { newReflector(s, sc).run(ctx) })
+		s.start(sc)
 	}
+}
+
+// reflect runs the Reflector of a scope until ctx ends, or sc.end is called.
+func (s *Store[T]) reflect(ctx context.Context, sc *scope) {
+	ctx, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	sc.end = func() {
+		stop()
+		<-ended
+	}
+	s.reflectors.Go(func() {
+		defer close(ended)
+		defer stop()
+		newReflector(s, sc).run(ctx)
+	})
 }
 
 // leave stops the Reflectors after the last user.
@@ -118,6 +139,7 @@ func (s *Store[T]) leave() {
 	if s.users == 0 {
 		s.stop()
 		s.reflectors.Wait()
+		s.start = nil
 		s.unsync()
 	}
 }

@@ -23,7 +23,10 @@ func (s *Store[T]) OnChange(f func(Change[T])) (remove func()) {
 	defer s.telling.Unlock()
 	s.handlers = append(s.handlers, h)
 	for _, obj := range s.present() {
-		s.call(s.scopeOf(obj.ObjectMeta().Namespace), f, Change[T]{Type: Appeared, New: obj, Initial: true})
+		s.mu.RLock()
+		sc := s.scopeLocked(obj.ObjectMeta().Namespace) // does not go while telling is held
+		s.mu.RUnlock()
+		s.call(sc, f, Change[T]{Type: Appeared, New: obj, Initial: true})
 	}
 	return func() {
 		s.telling.Lock()

@@ -85,9 +85,6 @@ func (s *Store[T]) lookUp(name, namespace, value string) ([]T, error) {
 
 // indexedLocked returns the part of an index that ByIndex asks for. It is good while s.mu is held.
 func (s *Store[T]) indexedLocked(name, namespace, value string) ([]T, error) {
-	if namespace != "" && s.scopeOf(namespace) == nil {
-		return nil, ErrOutOfScope
-	}
 	if err := s.readableLocked(namespace); err != nil {
 		return nil, err
 	}
@@ -123,6 +120,9 @@ func (s *Store[T]) CountByOwner(namespace, uid string) (int, error) {
 
 // readableLocked returns nil when a namespace is synced; where namespace is "", the whole mirror.
 func (s *Store[T]) readableLocked(namespace string) error {
+	if namespace != "" && s.scopeLocked(namespace) == nil {
+		return ErrOutOfScope
+	}
 	for _, sc := range s.scopes {
 		if !sc.synced && (namespace == "" || sc.covers(namespace)) {
 			return s.notSyncedLocked(sc)
@@ -169,7 +169,7 @@ func (s *Store[T]) addLocked(ix *index[T], obj T) {
 	values, err := ix.values(obj)
 	if err != nil {
 		ix.bad[k] = true
-		s.scopeOf(k.Namespace).counters.IndexPanics++
+		s.scopeLocked(k.Namespace).counters.IndexPanics++
 		if !ix.logged {
 			ix.logged = true
 			s.o.Log.Error(err, "an index function panicked; the object is left out of this index",

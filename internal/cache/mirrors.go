@@ -18,14 +18,16 @@ type Mirrors struct {
 	lists   *Limiter
 	contact contact
 
-	mu     sync.Mutex // guards stores
-	stores map[mirrorKey]sharedStore
+	mu       sync.Mutex // guards stores and selected
+	stores   map[mirrorKey]sharedStore
+	selected []string
 }
 
 // mirrorKey is what two users of one Store have in common.
 type mirrorKey struct {
 	resource   kube.Resource
 	namespaces string
+	selected   bool
 	labels     string
 	fields     string
 	object     reflect.Type // what it is decoded into
@@ -55,8 +57,12 @@ func shared[T kube.Object](m *Mirrors, o Options, kept string, trim func(T)) *St
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	k := mirrorKey{o.Resource, strings.Join(scopesOf(o), ","), o.LabelSelector, o.FieldSelector, reflect.TypeFor[T](),
-		kept}
+	o.Selected = o.Selected && !o.Resource.ClusterScoped
+	if o.Selected {
+		o.Namespaces = nil // so that it is found again
+	}
+	k := mirrorKey{o.Resource, strings.Join(scopesOf(o), ","), o.Selected, o.LabelSelector, o.FieldSelector,
+		reflect.TypeFor[T](), kept}
 	if find := m.stores[k]; find != nil {
 		if s, ok := find(); ok {
 			return s.(*Store[T])
@@ -68,6 +74,9 @@ func shared[T kube.Object](m *Mirrors, o Options, kept string, trim func(T)) *St
 		}
 	}
 	o.InitialLists, o.contact = m.lists, &m.contact
+	if o.Selected {
+		o.Namespaces = m.selected
+	}
 	s := New[T](o)
 	s.trim = trim
 	w := weak.Make(s)
@@ -80,10 +89,8 @@ func shared[T kube.Object](m *Mirrors, o Options, kept string, trim func(T)) *St
 
 // scopesOf returns the namespaces that have a Reflector each: sorted, "" for all.
 func scopesOf(o Options) []string {
-	namespaces := slices.Clone(o.Namespaces)
-	slices.Sort(namespaces)
-	namespaces = slices.Compact(namespaces)
-	if len(namespaces) == 0 || o.Resource.ClusterScoped {
+	namespaces := slices.Compact(slices.Sorted(slices.Values(o.Namespaces)))
+	if o.Resource.ClusterScoped || len(namespaces) == 0 && !o.Selected {
 		return []string{""}
 	}
 	return namespaces

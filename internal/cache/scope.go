@@ -7,9 +7,10 @@ import (
 )
 
 // scope is what a Store knows of one Reflector's part: one namespace, or all of them. Store.mu guards it, but
-// for namespace, which does not change.
+// for namespace, which does not change, and end.
 type scope struct {
 	namespace string // "" covers all
+	end       func() // stops the Reflector and waits for it; Store.life guards it
 
 	synced    bool      // listed and told since the mirror was started
 	rv        string    // the content is that of the collection at rv
@@ -21,6 +22,10 @@ type scope struct {
 	err       error     // why the last request failed, nil after one that succeeded
 	errSince  time.Time // since when all requests have failed
 	counters  Counters
+}
+
+func newScope(namespace string) *scope {
+	return &scope{namespace: namespace, phase: stopped, counters: newCounters()}
 }
 
 func (sc *scope) covers(namespace string) bool {
@@ -166,7 +171,7 @@ func (s *Store[T]) setSynced(sc *scope) {
 func (s *Store[T]) unsync() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.unsynced == 0 {
+	if s.unsynced == 0 && len(s.scopes) > 0 {
 		s.synced = make(chan struct{})
 	}
 	s.unsynced = len(s.scopes)

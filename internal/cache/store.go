@@ -30,16 +30,16 @@ var (
 // the race detector each object is fingerprinted when it comes in and checked whenever it is returned or replaced,
 // so that a test which changes a cached object panics.
 type Store[T kube.Object] struct {
-	o      Options
-	only   string   // the one name that the field selector admits, "" for any
-	scopes []*scope // sorted by namespace; the slice does not change after New
-	trim   func(T)  // takes away what is not to be kept of an object that has just come; nil: nothing
+	o    Options
+	only string  // the one name that the field selector admits, "" for any
+	trim func(T) // takes away what is not to be kept of an object that has just come; nil: nothing
 
 	flood flood // bounds what a bad server or object can make us log
 
-	life       sync.Mutex // guards users and stop
-	users      int        // calls of Run under way
-	stop       context.CancelFunc
+	life       sync.Mutex         // guards users, start and stop; taken before telling and mu
+	users      int                // calls of Run under way
+	start      func(*scope)       // runs a Reflector beside the others; nil while there are none
+	stop       context.CancelFunc // all Reflectors
 	reflectors sync.WaitGroup
 
 	// telling guards handlers. It is taken before mu. A Reflector holds it for reading while it changes the content
@@ -48,6 +48,7 @@ type Store[T kube.Object] struct {
 	handlers []*handler[T]
 
 	mu       sync.RWMutex  // guards all below, and the fields of the scopes
+	scopes   []*scope      // sorted by namespace; whoever holds life may read the slice, too
 	synced   chan struct{} // closed when unsynced reaches 0
 	unsynced int           // scopes that are not synced
 	objects  table[T]
@@ -65,12 +66,12 @@ type mutated string
 // means that the object is not in the mirror: it does not exist, or a selector leaves it out.
 func (s *Store[T]) Get(k kube.Key) (T, bool, error) {
 	var none T
-	sc := s.scopeOf(k.Namespace)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	sc := s.scopeLocked(k.Namespace)
 	if sc == nil || s.only != "" && s.only != k.Name {
 		return none, false, s.readError("get", k.String(), ErrOutOfScope)
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
 	if !sc.synced {
 		return none, false, s.readError("get", k.String(), s.notSyncedLocked(sc))
 	}
@@ -89,11 +90,10 @@ func (s *Store[T]) Get(k kube.Key) (T, bool, error) {
 // are the content at one moment. The error is ErrNotSynced or ErrOutOfScope. An object that has never decoded
 // is missing; State counts them and Quarantined names them.
 func (s *Store[T]) List(namespace string) ([]T, error) {
-	if namespace != "" && s.scopeOf(namespace) == nil {
-		return nil, s.readError("list", "in "+namespace, ErrOutOfScope)
-	}
 	out, err := s.collect(namespace)
-	if err != nil {
+	if errors.Is(err, ErrOutOfScope) {
+		return nil, s.readError("list", "in "+namespace, err)
+	} else if err != nil {
 		return nil, s.readError("list", "", err)
 	}
 	slices.SortFunc(out, byKey[T]) // outside the lock: what out holds does not change
@@ -138,12 +138,12 @@ func (s *Store[T]) Swap(old, lighter T) bool {
 // caller needs a limit on its wait. What was written before the mirror noticed that the server's history was
 // rewound (an etcd restore) counts as reached: it may be lost, and its version is given out once more.
 func (s *Store[T]) Reached(namespace, rv string, written time.Time) bool {
-	sc := s.scopeOf(namespace)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	sc := s.scopeLocked(namespace)
 	if sc == nil {
 		return false
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
 	return notOlder(sc.rv, rv) || written.Before(sc.rewound)
 }
 
@@ -170,14 +170,18 @@ func (s *Store[T]) Quarantined() []kube.DecodeError {
 	return out
 }
 
-// scopeOf returns the scope that mirrors a namespace, or nil.
-func (s *Store[T]) scopeOf(namespace string) *scope {
-	for _, sc := range s.scopes {
-		if sc.covers(namespace) {
-			return sc
-		}
+// scopeLocked returns the scope that mirrors a namespace, or nil.
+func (s *Store[T]) scopeLocked(namespace string) *scope {
+	if len(s.scopes) > 0 && s.scopes[0].namespace == "" {
+		return s.scopes[0] // the only one
 	}
-	return nil
+	i, found := slices.BinarySearchFunc(s.scopes, namespace, func(sc *scope, namespace string) int {
+		return strings.Compare(sc.namespace, namespace)
+	})
+	if !found {
+		return nil
+	}
+	return s.scopes[i]
 }
 
 func (s *Store[T]) notSyncedLocked(sc *scope) error {

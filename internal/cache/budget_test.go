@@ -82,7 +82,7 @@ func TestTheSizeOfAnObjectIsAboutWhatItTakes(t *testing.T) {
 		p.Labels = kube.Labels{{Key: "app", Value: strings.Repeat("x", i%100)}}
 		s.put(sc, p, p.ResourceVersion)
 	}
-	took, said := heap()-before, s.taken()
+	took, said := heap()-before, s.Bytes()
 	if !mutationsAreChecked && (said < took/2 || said > 2*took) {
 		t.Errorf("%d bytes are said to be taken, the heap grew by %d", said, took)
 	}
@@ -90,7 +90,7 @@ func TestTheSizeOfAnObjectIsAboutWhatItTakes(t *testing.T) {
 		s.remove(sc, kube.Key{Namespace: "default", Name: fmt.Sprintf("pod-%05d", i)}, "9999",
 			Change[*pod]{Type: Gone})
 	}
-	if left := s.taken(); left != 0 {
+	if left := s.Bytes(); left != 0 {
 		t.Errorf("%d bytes are left of an empty mirror", left)
 	}
 	runtime.KeepAlive(s)

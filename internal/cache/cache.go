@@ -91,6 +91,9 @@ func New[T kube.Object](o Options) *Store[T] {
 // Resource returns what the Store mirrors.
 func (s *Store[T]) Resource() kube.Resource { return s.o.Resource }
 
+// Labels returns the label selector of what the Store mirrors, "" for all.
+func (s *Store[T]) Labels() string { return s.o.LabelSelector }
+
 // Run keeps the mirror up to date until ctx ends. Several users may run it at the same time: the first one starts
 // the Reflectors, the last one to leave stops them and waits for their goroutines. A mirror that was stopped is not
 // synced, because its content may be old. It can be run again: handlers then hear of what changed meanwhile.

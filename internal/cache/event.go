@@ -16,6 +16,7 @@ func (r *Reflector[T]) handle(ctx context.Context, s state[T], ev kube.Event[T])
 			return r.outdated(ctx, s)
 		}
 		s.bookmarks++
+		r.store.bookmark(r.scope)
 		if s.bookmarks == regularBookmarks {
 			s.stream.IdleAfter(bookmarkSilence)
 		}
@@ -44,7 +45,7 @@ func (r *Reflector[T]) handle(ctx context.Context, s state[T], ev kube.Event[T])
 		r.store.count(r.scope, func(n *Counters) { n.Outdated++ })
 		return r.advance(s, ev.ResourceVersion)
 	}
-	if taken, most := r.store.taken(), r.store.o.MaxBytes; taken > most {
+	if taken, most := r.store.Bytes(), r.store.o.MaxBytes; taken > most {
 		err := fmt.Errorf("watch %s: over %d MiB: %w", r.query, most>>20, errBudget)
 		return r.relistAfter(closeStream(s), err, "too large")
 	}

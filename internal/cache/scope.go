@@ -17,6 +17,7 @@ type scope struct {
 	rewound   time.Time // when the content was last replaced by that of another history, zero if never
 	lastEvent time.Time
 	contact   time.Time // when the server was last heard of
+	bookmark  time.Time // when the last bookmark came
 	phase     phase
 	parked    bool      // err is a missing right or resource that did not come back by itself
 	err       error     // why the last request failed, nil after one that succeeded
@@ -43,6 +44,7 @@ type ScopeState struct {
 	Quarantined     int       // objects whose newest version does not decode
 	LastEvent       time.Time // of the last list, event or bookmark
 	LastContact     time.Time // of the last of these, or of an answer that a watch is open
+	LastBookmark    time.Time
 	Err             error     // why the last request failed, nil after one that succeeded
 	ErrSince        time.Time // since when all requests have failed, zero after one that succeeded
 	Problem         string    // Err as text with its HTTP code: "403 Forbidden: watch pods: ..."
@@ -85,6 +87,7 @@ func (s *Store[T]) State() []ScopeState {
 			Objects:         s.objects.count(sc.namespace),
 			LastEvent:       sc.lastEvent,
 			LastContact:     sc.contact,
+			LastBookmark:    sc.bookmark,
 			Err:             sc.err,
 			ErrSince:        sc.errSince,
 			Problem:         problem(sc.err),
@@ -180,8 +183,8 @@ func (s *Store[T]) unsync() {
 	}
 }
 
-// taken returns the memory that the objects take, about.
-func (s *Store[T]) taken() int64 {
+// Bytes returns the memory that the objects take, about.
+func (s *Store[T]) Bytes() int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.bytes

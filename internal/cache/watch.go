@@ -166,6 +166,10 @@ func (r *Reflector[T]) streamEnded(s state[T], err error) state[T] {
 	return r.fail(s, err, resuming)
 }
 
+// EndReasons are what endReason returns: the keys of Counters.Reconnects.
+var EndReasons = []string{"short", "ended", "idle", "frame too large", "expired", "throttled", "refused", "error",
+	"broken"}
+
 // endReason names the end of a watch. Only "expired", "error" and "frame too large" say that it cannot be
 // continued from the resume point.
 func endReason(err error, life time.Duration) string {

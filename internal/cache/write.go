@@ -133,6 +133,13 @@ func (s *Store[T]) advance(sc *scope, rv string) {
 	sc.moveTo(rv)
 }
 
+// bookmark notes that a bookmark has come.
+func (s *Store[T]) bookmark(sc *scope) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sc.bookmark = time.Now()
+}
+
 // quarantine remembers that the newest version of an object does not decode. The last good copy stays. It
 // reports whether this is new. Without a name there is nothing to remember it by: it is counted.
 func (s *Store[T]) quarantine(sc *scope, bad *kube.DecodeError, rv string) bool {

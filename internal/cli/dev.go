@@ -236,7 +236,7 @@ func (f *devFlags) work(ctx context.Context, cmd *cobra.Command, d *devCluster, 
 			<-ctx.Done()
 			return nil
 		}
-		return runControllers(ctx, client, nil, f.controllers, nil, log)
+		return runControllers(ctx, world{client: client, requests: &d.requests}, f.controllers, log)
 	}
 	if len(f.command) == 0 {
 		printDevIntro(cmd.OutOrStdout(), d, f)

@@ -25,6 +25,7 @@ import (
 	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
 	"skiff/internal/kubeconfig"
+	"skiff/internal/manager"
 	"skiff/internal/simulate"
 )
 
@@ -50,6 +51,8 @@ type devCluster struct {
 	ready   []byte      // the content of o.readyFile, nil before it is written
 
 	cluster *simulate.Cluster // set by run
+
+	requests manager.Requests // of the controllers, for metrics
 }
 
 // newDevCluster opens the port and writes the kubeconfig. The caller must call run, once.
@@ -193,10 +196,13 @@ func (d *devCluster) close() error {
 	return err
 }
 
-// connect returns a client of the cluster. name, if not empty, is its user agent.
+// connect returns a client of the cluster. name is its user agent; it is empty for that of the controllers.
 func (d *devCluster) connect(name string) (*kube.Client, error) {
 	to := d.to
 	to.UserAgent = name
+	if name == "" {
+		to.OnExchange = d.requests.Observe
+	}
 	return kube.New(to)
 }
 

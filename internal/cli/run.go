@@ -41,7 +41,7 @@ func (f *controllerFlags) add(cmd *cobra.Command) {
 	fs.StringVar(&f.health, "health-probe-bind-address", "0",
 		"`host:port` for /healthz and /readyz; 0 disables them")
 	fs.StringVar(&f.metrics, "metrics-bind-address", "0",
-		"`host:port` for metrics; this version accepts only 0 (disabled)")
+		"`host:port` for /metrics; 0 disables it")
 	fs.DurationVar(&f.watchIdleTimeout, "watch-idle-timeout", 0,
 		"reconnect a watch that has received nothing for this long; each reconnect of an idle resource costs one "+
 			"request (default: slightly longer than a watch lasts)")
@@ -65,8 +65,8 @@ func (f *controllerFlags) check() error {
 	if err := checkAddress("--health-probe-bind-address", f.health); err != nil {
 		return err
 	}
-	if f.metrics != "" && f.metrics != "0" {
-		return usagef("--metrics-bind-address %s: this version has no metrics and accepts only 0", f.metrics)
+	if err := checkAddress("--metrics-bind-address", f.metrics); err != nil {
+		return err
 	}
 	if f.watchIdleTimeout < 0 {
 		return usagef("--watch-idle-timeout %s: must not be negative", f.watchIdleTimeout)
@@ -140,6 +140,8 @@ and starts when it becomes available. The other controllers run meanwhile.`,
 			if err != nil {
 				return err
 			}
+			requests := &manager.Requests{}
+			cfg.OnExchange = requests.Observe
 			client, err := kube.New(cfg)
 			if err != nil {
 				return err
@@ -150,7 +152,7 @@ and starts when it becomes available. The other controllers run meanwhile.`,
 				return err
 			}
 			defer done()
-			return runControllers(cmd.Context(), client, elector, flags, namespaces, log)
+			return runControllers(cmd.Context(), world{client, elector, requests, namespaces}, flags, log)
 		},
 	}
 	addConnectionFlags(cmd, &server)
@@ -161,9 +163,17 @@ and starts when it becomes available. The other controllers run meanwhile.`,
 	return cmd
 }
 
+// world is what controllers work on.
+type world struct {
+	client     *kube.Client
+	elector    *leader.Elector   // nil: without leader election
+	requests   *manager.Requests // those of the client, for metrics
+	namespaces []string          // empty: all
+}
+
 // runControllers runs the controllers until ctx is done; with an elector, they work only while this process leads.
-func runControllers(ctx context.Context, client *kube.Client, elector *leader.Elector, f controllerFlags,
-	namespaces []string, log logr.Logger) error {
+func runControllers(ctx context.Context, on world, f controllerFlags, log logr.Logger) error {
+	client, elector, namespaces := on.client, on.elector, on.namespaces
 	version, _ := kube.Version()
 	scope := "all"
 	if len(namespaces) > 0 {
@@ -181,7 +191,7 @@ func runControllers(ctx context.Context, client *kube.Client, elector *leader.El
 			WatchIdleTimeout: f.watchIdleTimeout, MirrorBytes: int64(f.mirrorMiB) << 20, Elected: elector != nil,
 			TemplatePolicy: podpolicy.Policy(f.templatePolicy), Log: log}, client)
 	m := manager.New(manager.Options{Controllers: controllers, Elector: elector, HealthAddr: f.health,
-		MetricsAddr: f.metrics, Log: log})
+		MetricsAddr: f.metrics, Requests: on.requests, Log: log})
 	err := withRecorders(ctx, recorders, m.Run)
 	if err == nil {
 		log.Info("stopped")

@@ -21,6 +21,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"skiff/internal/kube"
+	"skiff/internal/metrics"
 	"skiff/internal/queue"
 )
 
@@ -58,7 +59,7 @@ var Done Outcome
 
 // After asks for another run after d, or at the next change if that is earlier. A d that is not positive
 // means at once, so that a time already past is never taken for Done.
-func After(d time.Duration) Outcome { return Outcome{max(d, 1), "scheduled recheck"} }
+func After(d time.Duration) Outcome { return Outcome{max(d, 1), recheckCause} }
 
 // Wait is After for waits where 0 means that there is nothing to wait for: then it is Done.
 func Wait(d time.Duration) Outcome {
@@ -124,6 +125,8 @@ func New(name string, f Func, o Options, sources ...Source) *Controller {
 		working: make(chan struct{}),
 		lead:    make(chan struct{}, 1),
 	}
+	c.stats.waited, c.stats.worked = metrics.NewHistogram(queueBounds), metrics.NewHistogram(queueBounds)
+	c.stats.took = metrics.NewHistogram(runBounds)
 	seen := map[mirror]bool{}
 	for _, s := range sources {
 		c.sources = append(c.sources, s.connect(c))

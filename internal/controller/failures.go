@@ -23,8 +23,9 @@ type streak struct {
 	since     time.Time // of the first of those
 	forbidden time.Time // of the first of class forbidden
 
-	class class     // of the last one
-	woken time.Time // when it was last tried because the requests of others worked again
+	class   class     // of the last one
+	stalled bool      // since the last one, it is tried at the longest interval
+	woken   time.Time // when it was last tried because the requests of others worked again
 }
 
 // streaks are the keys that fail.
@@ -40,6 +41,18 @@ func (s *streaks) get(k kube.Key) streak {
 	return s.of[k]
 }
 
+// count returns how many keys fail, and how many of these are tried at the longest interval.
+func (s *streaks) count() (failing, stalled int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range s.of {
+		if one.stalled {
+			stalled++
+		}
+	}
+	return len(s.of), stalled
+}
+
 func (s *streaks) forget(k kube.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,13 +60,15 @@ func (s *streaks) forget(k kube.Key) {
 }
 
 // add counts a failure.
-func (s *streaks) add(k kube.Key, c class) {
+func (s *streaks) add(k kube.Key, n Next) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.of == nil {
 		s.of = map[kube.Key]streak{}
 	}
-	s.of[k] = s.of[k].and(c, time.Now())
+	one := s.of[k].and(n.class, time.Now())
+	one.stalled = n.Stalled
+	s.of[k] = one
 }
 
 // and is the streak with one more failure.
@@ -95,7 +110,7 @@ func (s *streaks) wake(in func(namespace string) bool) (keys []kube.Key) {
 // requestsWork runs the keys that failed because requests did not work.
 func (c *Controller) requestsWork(in func(namespace string) bool) {
 	for _, k := range c.streaks.wake(in) {
-		c.queue.Add(k, "requests work again")
+		c.queue.Add(k, worksCause)
 	}
 }
 

@@ -51,16 +51,16 @@ func NextOf(ctx context.Context, err error) Next {
 
 // next returns what follows from err after the failures before it.
 func next(err error, before streak, now time.Time) Next {
-	n := Next{class: classify(err), cause: "retry after an error", delay: min(kube.RetryAfter(err), maxRetryAfter)}
+	n := Next{class: classify(err), cause: retryCause, delay: min(kube.RetryAfter(err), maxRetryAfter)}
 	n.Brief = n.class == passing && before.failures < newsAfter
 	all := before.and(n.class, now)
 	switch {
 	case n.class == terminal:
-		n.Stalled, n.delay, n.cause = true, SlowDelay, "retry after a refusal"
+		n.Stalled, n.delay, n.cause = true, SlowDelay, refusedCause
 		n.Step = "skiff tries again when something changes, and every 5 to 8 minutes"
 	case n.class == failing && all.failing >= stallAfter && now.Sub(all.since) >= stallTime,
 		n.class == forbidden && now.Sub(all.forbidden) >= forbiddenTime:
-		n.Stalled, n.delay, n.cause = true, SlowDelay, "retry after many errors"
+		n.Stalled, n.delay, n.cause = true, SlowDelay, manyErrorsCause
 		n.Step = "skiff tries again every 5 to 8 minutes, and at once when something changes"
 	case n.delay*3/2 > queue.DefaultMaxDelay:
 		n.Step = "skiff tries again within 15 minutes, as the API server asks for"
@@ -74,7 +74,7 @@ func next(err error, before streak, now time.Time) Next {
 
 // retry queues the run that follows, and returns how long it has to wait.
 func (c *Controller) retry(item queue.Item, n Next) time.Duration {
-	c.streaks.add(item.Key, n.class)
+	c.streaks.add(item.Key, n)
 	if n.class == forbidden && n.delay == 0 && item.Failures >= quickForbidden {
 		d := forbiddenDelay*2/3 + rand.N(forbiddenDelay/3)
 		c.queue.AddAfter(item.Key, d, n.cause)

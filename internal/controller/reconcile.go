@@ -39,18 +39,23 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	defer c.queue.Done(item.Key)
 	log := c.logOf(item)
 	start := time.Now()
+	c.stats.waited.Observe(item.Waited)
+	c.stats.causes.count(item)
 	counting, writes := kube.CountWrites(ctx)
 	outcome, err := c.call(counting, log, item)
 	if err == nil && writes.Load() > 0 {
 		c.requestsWork(func(namespace string) bool { return namespace == item.Key.Namespace })
 	}
 	next := c.settle(ctx, item, outcome, err)
+	took := time.Since(start)
+	c.stats.took.Observe(took)
+	c.stats.worked.Observe(took)
 	if err == nil && writes.Load() == 0 {
 		if log = log.V(1); !log.Enabled() { // most runs find all as it should be
 			return
 		}
 	}
-	log = log.WithValues("duration_ms", float64(time.Since(start).Microseconds())/1000, "outcome", next)
+	log = log.WithValues("duration_ms", float64(took.Microseconds())/1000, "outcome", next)
 	var p *panicError
 	switch {
 	case err == nil && writes.Load() == 0:
@@ -80,7 +85,7 @@ func (c *Controller) settle(ctx context.Context, item queue.Item, outcome Outcom
 		c.queue.AddAfter(k, outcome.after, outcome.cause)
 		return c.again("again in ", outcome.after)
 	case ctx.Err() != nil:
-		c.queue.Add(k, "its run was cut short") // for when this process leads again; not heard at a shutdown
+		c.queue.Add(k, cutCause) // for when this process leads again; not heard at a shutdown
 		return stopped
 	}
 	c.stats.errors.Add(1)

@@ -12,9 +12,22 @@ import (
 // its children make one cause.
 const initialList = "initial list"
 
+// The other causes that this package gives, beside the changes of objects.
+const (
+	startCause      = "start"
+	recheckCause    = "scheduled recheck"
+	retryCause      = "retry after an error"
+	refusedCause    = "retry after a refusal"
+	manyErrorsCause = "retry after many errors"
+	worksCause      = "requests work again"
+	cutCause        = "its run was cut short"
+)
+
 // mirror is what a controller needs of a *cache.Store[T], whatever its T.
 type mirror interface {
 	Resource() kube.Resource
+	Labels() string
+	Bytes() int64
 	Run(ctx context.Context)
 	Serves(namespace string) bool
 	OnServes(f func()) (remove func())
@@ -83,7 +96,7 @@ func Watches[T kube.Object](s *cache.Store[T], f func(obj T) []kube.Key) Source 
 // not: for a key that stands for no object.
 func Once(k kube.Key) Source {
 	return Source{nil, func(to *Controller) func() {
-		to.queue.AddLow(k, "start")
+		to.queue.AddLow(k, startCause)
 		return func() {}
 	}}
 }

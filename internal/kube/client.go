@@ -28,6 +28,8 @@ type Config struct {
 	Proxy func(*http.Request) (*url.URL, error)
 	// DialContext opens connections. nil: Dialer(). Tests give a net.Pipe.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
+	// OnExchange is called after each HTTP request, by the goroutine that made it. It must be quick.
+	OnExchange func(Exchange)
 	// OnWarning is called once for each different text that the server sends in a Warning header.
 	OnWarning func(text string)
 }
@@ -68,6 +70,7 @@ type Client struct {
 	timeout     time.Duration
 	short, long *http.Client
 	onWarning   func(string)
+	onExchange  func(Exchange)
 	granted     []map[grant]bool // each must cover a request; none: all may be sent
 	guards      []func() error   // each must let a write through
 
@@ -98,6 +101,7 @@ func New(cfg Config) (*Client, error) {
 		header:      header,
 		timeout:     cfg.Timeout,
 		onWarning:   cfg.OnWarning,
+		onExchange:  cfg.OnExchange,
 		warned:      map[string]struct{}{},
 	}
 	if c.timeout == 0 {

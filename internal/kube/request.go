@@ -38,6 +38,7 @@ type request struct {
 	contentType string
 	accept      string
 	long        bool // a list or watch: own connections, no deadline of ours, no retries but after a 401
+	answered    int  // the code of the answer to the last try of it, 0 before
 	object      bool // only JSON is an answer; a proxy's page with code 200 must not pass for a write that worked
 }
 
@@ -168,6 +169,7 @@ func (c *Client) sendOnce(ctx context.Context, r *request) (*http.Response, erro
 	}
 	resp, err := hc.Do(req)
 	if err != nil {
+		c.tell(r, began, 0, err)
 		err = &NoAnswerError{readError(ctx, stripURL(err))}
 		if r.write() && sent.Load() {
 			return nil, &unknownOutcome{err}
@@ -176,9 +178,11 @@ func (c *Client) sendOnce(ctx context.Context, r *request) (*http.Response, erro
 	}
 	c.warn(resp.Header)
 	if resp.StatusCode >= 200 && resp.StatusCode <= 299 {
+		c.tell(r, began, resp.StatusCode, nil)
 		return resp, nil
 	}
 	status := readStatus(resp)
+	c.tell(r, began, resp.StatusCode, status)
 	drain(resp.Body)
 	if resp.StatusCode == http.StatusUnauthorized && c.credentials != nil {
 		c.credentials.Invalidate(began)

@@ -89,6 +89,9 @@ func (e *Elector) renewOnce(ctx context.Context) error {
 	if !kube.IsConflict(err) && !kube.IsNotFound(err) && !kube.IsAlreadyExists(err) {
 		return err
 	}
+	e.mu.Lock()
+	e.slow++
+	e.mu.Unlock()
 	if err := e.get(ctx); err != nil {
 		return err
 	}

@@ -80,6 +80,7 @@ type Elector struct {
 	version string     // the lease's resourceVersion; "": there was none
 	sent    time.Time  // when the last successful renewal was sent
 	leading bool       // led work runs
+	slow    uint64     // renewals that had to read the lease first
 }
 
 // New checks the options and returns an Elector. It sends nothing.
@@ -135,6 +136,16 @@ func (o *Options) requestTimeout() time.Duration { return min(o.RetryPeriod, o.R
 
 // Identity returns the name under which the Elector holds the lease.
 func (e *Elector) Identity() string { return e.o.Identity }
+
+// Name returns the name of the lease.
+func (e *Elector) Name() string { return e.o.Name }
+
+// SlowRenewals returns how many renewals had to read the lease first, because it had been changed.
+func (e *Elector) SlowRenewals() uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.slow
+}
 
 // Run contends for the lease until ctx ends. Each time it gets it, it calls lead, at most once at a time. held ends
 // when the lease is lost: whatever is under way then has to be cut short. When ctx ends, lead takes up nothing new,

@@ -19,6 +19,7 @@ import (
 // replica is one of several processes with the same controller.
 type replica struct {
 	prober
+	metrics prober
 	journal
 	election *fakeapi.Pipe // the connections of its elector
 	elector  *leader.Elector
@@ -60,8 +61,7 @@ func startReplica(t *testing.T, api *fakeapi.Server, name string) *replica {
 	}
 	store := cache.New[*configMap](cache.Options{Resource: configMaps, Client: client, LabelSelector: "by=test"})
 	c := controller.New("writer", write, controller.Options{Elected: true}, controller.For(store))
-	p, stop := run(t, Options{Controllers: []*controller.Controller{c}, Elector: r.elector})
-	r.prober, r.stop = p, stop
+	r.prober, r.metrics, r.stop = runWith(t, Options{Controllers: []*controller.Controller{c}, Elector: r.elector})
 	return r
 }
 

@@ -7,7 +7,7 @@
 //
 // With an elector, the controllers mirror from the start and work only while this process leads.
 //
-// Run blocks its caller. It owns one goroutine for the probe server, one for each controller and one for the
+// Run blocks its caller. It owns one goroutine for each HTTP server, one for each controller and one for the
 // elector, and returns when all have ended. It is not on the way of an event.
 package manager
 
@@ -36,8 +36,9 @@ const DefaultDrainTimeout = 30 * time.Second
 type Options struct {
 	Controllers  []*controller.Controller
 	Elector      *leader.Elector // nil: the controllers work at once; else they must be Elected
-	HealthAddr   string          // host:port of /healthz and /readyz; "" or "0" = none
-	MetricsAddr  string          // "" or "0" = none; metrics are not served yet
+	HealthAddr   string          // host:port of the probes; "" or "0" = none
+	MetricsAddr  string          // host:port of /metrics; "" or "0" = none
+	Requests     *Requests       // what the clients of the process have sent; nil: not counted
 	DrainTimeout time.Duration   // from the end of the context to the return of Run; 0 = DefaultDrainTimeout
 	Log          logr.Logger
 }
@@ -45,7 +46,8 @@ type Options struct {
 // Manager runs controllers and answers their probes.
 type Manager struct {
 	o        Options
-	stopping atomic.Bool // the context of Run has ended, or a part has failed
+	stopping atomic.Bool   // the context of Run has ended, or a part has failed
+	panics   atomic.Uint64 // of HTTP handlers
 	listen   func(network, address string) (net.Listener, error)
 }
 
@@ -72,11 +74,19 @@ func (m *Manager) Run(ctx context.Context) error {
 	if err := m.check(); err != nil {
 		return err
 	}
-	probes, err := m.openProbes()
+	failed := make(chan error, 2) // one for each server
+	probes, err := m.open(served{what: "probes", flag: "--health-probe-bind-address", address: m.o.HealthAddr,
+		handler: m.probes()}, failed)
 	if err != nil {
 		return err
 	}
 	defer probes.close()
+	metrics, err := m.open(served{what: "metrics", flag: "--metrics-bind-address", address: m.o.MetricsAddr,
+		handler: m.metrics()}, failed)
+	if err != nil {
+		return err
+	}
+	defer metrics.close()
 	// The controllers' context ends after /readyz has turned, so it is not derived from ctx.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -95,8 +105,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		m.o.Log.Info("stopping", "drainTimeout", m.o.DrainTimeout)
-	case err := <-probes.failed:
-		errs = append(errs, fmt.Errorf("serve probes on %s: %w", probes.addr, err))
+	case err := <-failed:
+		errs = append(errs, err)
 	case p := <-parts:
 		delete(waiting, p.name)
 		if p.err == nil {
@@ -161,9 +171,6 @@ func (m *Manager) drain(parts <-chan ended, waiting map[string]bool) []error {
 
 // check refuses what cannot run.
 func (m *Manager) check() error {
-	if a := m.o.MetricsAddr; a != "" && a != "0" {
-		return fmt.Errorf("--metrics-bind-address %s: metrics are not served yet; set it to 0", a)
-	}
 	if len(m.o.Controllers) == 0 {
 		return errors.New("--controllers: there is none to run; name at least one")
 	}

@@ -129,15 +129,22 @@ func downController(t *testing.T, name string) *controller.Controller {
 // run starts a manager on a pipe and returns its prober and how to stop it.
 func run(t *testing.T, o Options) (p prober, stop func() error) {
 	t.Helper()
-	l := newPipeListener()
-	o.HealthAddr = "pipe"
+	p, _, stop = runWith(t, o)
+	return p, stop
+}
+
+// runWith is run with the prober of the metrics server as well.
+func runWith(t *testing.T, o Options) (health, metrics prober, stop func() error) {
+	t.Helper()
+	pipes := map[string]*pipeListener{"health": newPipeListener(), "metrics": newPipeListener()}
+	o.HealthAddr, o.MetricsAddr = "health", "metrics"
 	m := New(o)
-	m.listen = func(string, string) (net.Listener, error) { return l, nil }
+	m.listen = func(_, address string) (net.Listener, error) { return pipes[address], nil }
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(ctx) }()
 	synctest.Wait()
-	return newProber(t, l), func() error {
+	return newProber(t, pipes["health"]), newProber(t, pipes["metrics"]), func() error {
 		cancel()
 		return <-ended
 	}
@@ -148,7 +155,7 @@ func TestAProbeThatNeverEndsItsHeaderIsHungUpOn(t *testing.T) {
 		l := newPipeListener()
 		m := New(Options{HealthAddr: "pipe"})
 		m.listen = func(string, string) (net.Listener, error) { return l, nil }
-		p, err := m.openProbes()
+		p, err := m.open(served{what: "probes", address: "pipe", handler: m.probes()}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +176,7 @@ func TestAProbeThatNeverEndsItsHeaderIsHungUpOn(t *testing.T) {
 			c.Close()
 		})
 		_, err = io.Copy(io.Discard, c)
-		if took := time.Since(began); took > probeTimeout+time.Second {
+		if took := time.Since(began); took > serverTimeout+time.Second {
 			t.Errorf("hung up on after %s: %v", took, err)
 		}
 		dripping.Wait()
@@ -348,7 +355,8 @@ func TestAnAddressThatCannotBeUsedIsAnErrorThatNamesItsFlag(t *testing.T) {
 			"0 for none"}},
 		{Options{HealthAddr: "localhost:http-probe", Controllers: idle},
 			[]string{"--health-probe-bind-address localhost:http-probe: "}},
-		{Options{MetricsAddr: ":8080", Controllers: idle}, []string{"--metrics-bind-address :8080: ", "set it to 0"}},
+		{Options{MetricsAddr: "8080", Controllers: idle}, []string{"--metrics-bind-address 8080: ", "missing port",
+			"0 for none"}},
 		{Options{}, []string{"--controllers: "}},
 	} {
 		err := New(test.o).Run(t.Context())

@@ -1,20 +1,11 @@
 package manager
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
-)
-
-const (
-	// A kubelet sends a few hundred bytes and waits a second for the answer by default.
-	probeTimeout = 10 * time.Second
-	// probeCloseTimeout is how long an answer under way may take once everything else has stopped.
-	probeCloseTimeout = time.Second
 )
 
 // Names of checks that are the manager's own.
@@ -60,8 +51,8 @@ func (m *Manager) ready() []check {
 	return checks
 }
 
-// handler serves /healthz, /readyz and their single checks, in the form of the API server's own (MGR-08).
-func (m *Manager) handler() http.Handler {
+// probes serves /healthz, /readyz and their single checks, in the form of the API server's own (MGR-08).
+func (m *Manager) probes() http.Handler {
 	mux := http.NewServeMux()
 	for path, checks := range map[string]func() []check{"/healthz": m.live, "/readyz": m.ready} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
@@ -119,56 +110,4 @@ func answer(w http.ResponseWriter, r *http.Request, title string, checks []check
 	default:
 		fmt.Fprint(w, "ok")
 	}
-}
-
-// probeServer is the open probe server. The zero value is none.
-type probeServer struct {
-	addr   string
-	server *http.Server
-	failed chan error // gets the error that ended it; nothing after close
-	done   chan struct{}
-}
-
-// openProbes listens and serves, so that a probe finds an answer before anything else is up (MGR-01).
-func (m *Manager) openProbes() (*probeServer, error) {
-	if m.o.HealthAddr == "" || m.o.HealthAddr == "0" {
-		return &probeServer{}, nil
-	}
-	l, err := m.listen("tcp", m.o.HealthAddr)
-	if err != nil {
-		return nil, fmt.Errorf("--health-probe-bind-address %s: %w; give host:port, or 0 for none", m.o.HealthAddr,
-			err)
-	}
-	p := &probeServer{
-		addr: l.Addr().String(),
-		server: &http.Server{
-			Handler:           m.handler(),
-			ReadHeaderTimeout: probeTimeout,
-			WriteTimeout:      probeTimeout,
-			IdleTimeout:       2 * time.Minute, // longer than any usual probe period
-		},
-		failed: make(chan error, 1),
-		done:   make(chan struct{}),
-	}
-	m.o.Log.Info("serving probes", "address", p.addr)
-	go func() {
-		defer close(p.done)
-		if err := p.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			p.failed <- err
-		}
-	}()
-	return p, nil
-}
-
-// close ends the server: answers under way are finished first.
-func (p *probeServer) close() {
-	if p.server == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), probeCloseTimeout)
-	defer cancel()
-	if err := p.server.Shutdown(ctx); err != nil {
-		_ = p.server.Close() // the process ends; nobody reads that answer
-	}
-	<-p.done
 }

@@ -49,6 +49,9 @@ func (q *Queue) requestLocked(k kube.Key, cause string, d time.Duration, l lane)
 	}
 	e := q.entryLocked(k)
 	e.addCause(cause)
+	if !e.dirty {
+		q.added++
+	}
 	if !e.dirty || due.Before(e.due) {
 		e.due = due
 	}

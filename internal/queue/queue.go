@@ -73,6 +73,9 @@ type Queue struct {
 	timer     *time.Timer // fires at the time of delayed[0]; nil before the first delay
 	timerAt   time.Time   // what timer is set to; zero when it is not set
 	stopped   bool
+
+	running          []begun // the keys that are processing, in no order: as many as there are workers
+	added, postponed uint64  // see Stats
 }
 
 // New returns an empty queue. It starts nothing; ShutDown stops its timer.
@@ -113,6 +116,7 @@ func (q *Queue) AddLow(k kube.Key, cause string) {
 func (q *Queue) AddAfter(k kube.Key, d time.Duration, cause string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.postponed++
 	q.requestLocked(k, cause, d, q.ownLaneLocked(k))
 }
 
@@ -128,6 +132,7 @@ func (q *Queue) RetryAfter(k kube.Key, d time.Duration, cause string) time.Durat
 	e := q.entryLocked(k)
 	delay := max(backoff(q.base, q.max, e.failures), spread(d))
 	e.failures++
+	q.postponed++
 	q.requestLocked(k, cause, delay, q.ownLaneLocked(k))
 	return delay
 }
@@ -172,6 +177,7 @@ func (q *Queue) Done(k kube.Key) {
 		return
 	}
 	e.processing = false
+	q.running = slices.DeleteFunc(q.running, func(r begun) bool { return r.of == e })
 	if e.dirty {
 		q.placeLocked(e, time.Now())
 		return
@@ -221,10 +227,8 @@ func (q *Queue) Processing() []kube.Key {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var keys []kube.Key
-	for k, e := range q.entries {
-		if e.processing {
-			keys = append(keys, k)
-		}
+	for _, r := range q.running {
+		keys = append(keys, r.of.key)
 	}
 	slices.SortFunc(keys, kube.Key.Compare)
 	return keys
@@ -241,14 +245,16 @@ func (q *Queue) take() (item Item, ok, stopped bool) {
 	if q.lanes[low].len+q.lanes[high].len > 0 {
 		q.wakeLocked()
 	}
+	now := time.Now()
 	item = Item{
 		Key:      e.key,
 		Causes:   e.causes,
 		More:     e.more,
-		Waited:   time.Since(e.due),
+		Waited:   now.Sub(e.due),
 		Failures: e.failures,
 	}
 	e.processing, e.runLane = true, e.lane
+	q.running = append(q.running, begun{e, now})
 	e.dirty, e.causes, e.more = false, nil, 0
 	return item, true, false
 }

@@ -1,0 +1,204 @@
+package manager
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"skiff/internal/cache"
+	"skiff/internal/controller"
+	"skiff/internal/kube"
+	"skiff/internal/metrics"
+)
+
+// metrics serves /metrics. Nothing in it depends on the names of objects, so a scrape has some hundred series for each
+// controller and thirty for each watch, however large the cluster is.
+func (m *Manager) metrics() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", metrics.ContentType)
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		_, _ = m.scrape().WriteTo(w) // the scraper has gone
+	})
+	return mux
+}
+
+// scrape reads all counters.
+func (m *Manager) scrape() *metrics.Page {
+	p := &metrics.Page{}
+	version, commit := kube.Version()
+	p.Add(buildInfo, 1, "version", version, "commit", commit, "go", runtime.Version())
+	for _, c := range m.o.Controllers {
+		writeController(p, c)
+	}
+	m.writePanics(p)
+	m.writeWatches(p)
+	if m.o.Requests != nil {
+		m.o.Requests.write(p)
+	}
+	if e := m.o.Elector; e != nil {
+		p.Flag(masterStatus, e.Leading(), "name", e.Name())
+		p.Add(slowRenewals, float64(e.SlowRenewals()), "name", e.Name())
+	}
+	metrics.Runtime(p)
+	metrics.Process(p)
+	return p
+}
+
+func writeController(p *metrics.Page, c *controller.Controller) {
+	s := c.Stats()
+	label := []string{"controller", c.Name()}
+	p.Add(reconcileTotal, float64(s.Done), "controller", c.Name(), "result", "success")
+	p.Add(reconcileTotal, float64(s.Again), "controller", c.Name(), "result", "requeue_after")
+	p.Add(reconcileTotal, 0, "controller", c.Name(), "result", "requeue") // skiff always says when
+	p.Add(reconcileTotal, float64(s.Errors), "controller", c.Name(), "result", "error")
+	p.Add(reconcileErrors, float64(s.Errors), label...)
+	p.Add(reconcileTerminal, float64(s.Terminal), label...)
+	p.Add(reconcilePanics, float64(s.Panics), label...)
+	p.Add(reconcileTimeouts, float64(s.Timeouts), label...)
+	p.Histogram(reconcileTime, s.Took, label...)
+	p.Add(maxReconciles, float64(s.Workers), label...)
+	p.Add(activeWorkers, float64(s.Queue.Running), label...)
+	p.Add(failingKeys, float64(s.Failing), label...)
+	p.Add(stalledKeys, float64(s.Stalled), label...)
+	p.Add(delayedKeys, float64(s.Queue.Delayed), label...)
+	p.Declare(causeTotal)
+	for _, cause := range slices.Sorted(maps.Keys(s.Causes)) {
+		p.Add(causeTotal, float64(s.Causes[cause]), "controller", c.Name(), "cause", cause)
+	}
+	for _, part := range c.Parts() {
+		for _, reason := range controller.MissingReasons {
+			p.Flag(parked, part.Missing[reason], "controller", c.Name(), "namespace", part.Namespace, "reason", reason)
+		}
+	}
+
+	label = []string{"name", c.Name(), "controller", c.Name()}
+	p.Add(queueDepth, float64(s.Queue.Due), label...)
+	p.Add(queueAdds, float64(s.Queue.Added), label...)
+	p.Add(queueRetries, float64(s.Queue.Postponed), label...)
+	p.Histogram(queueWait, s.Waited, label...)
+	p.Histogram(queueWork, s.Worked, label...)
+	p.Add(queueUnfinished, s.Queue.RunTime.Seconds(), label...)
+	p.Add(queueLongest, s.Queue.Longest.Seconds(), label...)
+}
+
+// writePanics adds the panics that were contained, of reconciles and of all else.
+func (m *Manager) writePanics(p *metrics.Page) {
+	by := map[string]float64{"http": float64(m.panics.Load()), "reconcile": 0, "controller": 0, "handler": 0,
+		"watch": 0, "index": 0}
+	for _, c := range m.o.Controllers {
+		s := c.Stats()
+		by["reconcile"] += float64(s.Panics)
+		by["controller"] += float64(s.Crashes)
+	}
+	for _, w := range controller.WatchStates(m.o.Controllers...) {
+		by["handler"] += float64(w.Counters.Panics)
+		by["watch"] += float64(w.Counters.Crashes)
+		by["index"] += float64(w.Counters.IndexPanics)
+	}
+	for _, part := range slices.Sorted(maps.Keys(by)) {
+		p.Add(panicsTotal, by[part], "part", part)
+	}
+}
+
+// watchLabels are what tells watches apart. Two mirrors that differ only in what they keep of an object have the same.
+type watchLabels struct{ resource, labels, namespace string }
+
+func (l watchLabels) list(more ...string) []string {
+	return append([]string{"resource", l.resource, "selector", l.labels, "namespace", l.namespace}, more...)
+}
+
+func (l watchLabels) compare(o watchLabels) int {
+	return cmp.Or(strings.Compare(l.resource, o.resource), strings.Compare(l.labels, o.labels),
+		strings.Compare(l.namespace, o.namespace))
+}
+
+// maxWatches bounds the watches that have time series of their own; the others share one, without a namespace.
+const maxWatches = 200
+
+// writeWatches adds what the mirrors know. Of watches with the same labels it adds up the counts, and takes the worst
+// of the rest.
+func (m *Manager) writeWatches(p *metrics.Page) {
+	for _, f := range []*metrics.Family{watchActivity, watchBookmark, watchRestarts, cacheLists, cacheObjects,
+		cacheBytes, cacheUndecodable, cacheSynced, cacheEvents} {
+		p.Declare(f)
+	}
+	all, bytes := map[watchLabels]*controller.WatchState{}, map[watchLabels]int64{}
+	for _, w := range controller.WatchStates(m.o.Controllers...) {
+		l := watchLabels{w.Resource.GroupResource(), w.Labels, w.Namespace}
+		bytes[watchLabels{resource: l.resource, labels: l.labels}] += w.Bytes
+		if _, known := all[l]; !known && len(all) >= maxWatches {
+			l.namespace = "others"
+		}
+		if all[l] == nil {
+			all[l] = &w
+		} else {
+			merge(all[l], w)
+		}
+	}
+	for _, l := range slices.SortedFunc(maps.Keys(all), watchLabels.compare) {
+		writeWatch(p, l, all[l])
+	}
+	for _, l := range slices.SortedFunc(maps.Keys(bytes), watchLabels.compare) {
+		p.Add(cacheBytes, float64(bytes[l]), "resource", l.resource, "selector", l.labels)
+	}
+}
+
+func writeWatch(p *metrics.Page, l watchLabels, w *controller.WatchState) {
+	contact := 0.0
+	if !w.LastContact.IsZero() {
+		contact = float64(w.LastContact.UnixMilli()) / 1000
+	}
+	p.Add(watchActivity, contact, l.list()...)
+	if !w.LastBookmark.IsZero() {
+		p.Add(watchBookmark, time.Since(w.LastBookmark).Seconds(), l.list()...)
+	}
+	for _, reason := range cache.EndReasons {
+		p.Add(watchRestarts, float64(w.Counters.Reconnects[reason]), l.list("reason", reason)...)
+	}
+	for _, reason := range slices.Sorted(maps.Keys(w.Counters.Lists)) {
+		p.Add(cacheLists, float64(w.Counters.Lists[reason]), l.list("reason", reason)...)
+	}
+	p.Add(cacheObjects, float64(w.Objects), l.list()...)
+	p.Add(cacheUndecodable, float64(w.Quarantined), l.list()...)
+	p.Flag(cacheSynced, w.Synced, l.list()...)
+	n := &w.Counters
+	for _, of := range []struct {
+		kind  string
+		count int
+	}{{"mass_delete", n.MassDeletes}, {"misplaced", n.Misplaced}, {"outdated", n.Outdated}, {"parked", n.Parked},
+		{"rewind", n.Rewinds}, {"undecodable", n.Undecodable}, {"unknown_type", n.UnknownType}} {
+		p.Add(cacheEvents, float64(of.count), l.list("kind", of.kind)...)
+	}
+}
+
+// merge adds another watch with the same labels.
+func merge(w *controller.WatchState, other controller.WatchState) {
+	if other.LastContact.Before(w.LastContact) {
+		w.LastContact = other.LastContact
+	}
+	if other.LastBookmark.Before(w.LastBookmark) {
+		w.LastBookmark = other.LastBookmark
+	}
+	w.Objects += other.Objects
+	w.Quarantined += other.Quarantined
+	w.Synced = w.Synced && other.Synced
+	a, b := &w.Counters, &other.Counters
+	for reason, n := range b.Lists {
+		a.Lists[reason] += n
+	}
+	for reason, n := range b.Reconnects {
+		a.Reconnects[reason] += n
+	}
+	a.Outdated += b.Outdated
+	a.Misplaced += b.Misplaced
+	a.UnknownType += b.UnknownType
+	a.Undecodable += b.Undecodable
+	a.Rewinds += b.Rewinds
+	a.MassDeletes += b.MassDeletes
+	a.Parked += b.Parked
+}

@@ -1,0 +1,208 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"skiff/internal/cache"
+	"skiff/internal/controller"
+	"skiff/internal/fakeapi"
+	"skiff/internal/kube"
+)
+
+// samples reads a scrape: the values by name and labels, as they are written.
+func (p prober) samples() map[string]float64 {
+	p.t.Helper()
+	code, body := p.get("/metrics")
+	if code != http.StatusOK {
+		p.t.Fatalf("/metrics: %d %s", code, body)
+	}
+	out := map[string]float64{}
+	for line := range strings.Lines(body) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "} ")
+		if value == "" {
+			name, value, _ = strings.Cut(name, " ")
+		} else {
+			name += "}"
+		}
+		v, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			p.t.Fatalf("%q: %v", line, err)
+		}
+		if _, twice := out[name]; twice {
+			p.t.Fatalf("%s is there twice", name)
+		}
+		out[name] = v
+	}
+	return out
+}
+
+func expectSamples(t *testing.T, got, want map[string]float64) {
+	t.Helper()
+	for name, v := range want {
+		if have, ok := got[name]; !ok {
+			t.Errorf("no %s", name)
+		} else if have != v {
+			t.Errorf("%s is %v, want %v", name, have, v)
+		}
+	}
+}
+
+// measured is a client whose requests are counted.
+func measured(t *testing.T, api *fakeapi.Server, q *Requests) *kube.Client {
+	t.Helper()
+	p := api.ListenPipe()
+	client, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: p.Dial, OnExchange: q.Observe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close(); p.Close() })
+	return client
+}
+
+// Rules: MGR-09, MGR-10
+func TestAScrapeCountsRunsQueuesRequestsAndWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, user := newServer(t)
+		requests := &Requests{}
+		client := measured(t, api, requests)
+		store := cache.New[*configMap](cache.Options{Resource: configMaps, Client: client,
+			Namespaces: []string{"default"}, LabelSelector: "by=test"})
+		c := controller.New("maps", func(ctx context.Context, k kube.Key) (controller.Outcome, error) {
+			switch k.Name {
+			case "bad":
+				return controller.Done, controller.Terminal(errors.New("refused"))
+			case "again":
+				return controller.After(time.Hour), nil
+			case "panics":
+				panic("a bug")
+			}
+			time.Sleep(2 * time.Second)
+			return controller.Done, client.Patch(ctx, configMaps, k, kube.MergePatch,
+				map[string]any{"metadata": map[string]any{"resourceVersion": "1"}}, nil, kube.WriteOptions{})
+		}, controller.Options{Workers: 2}, controller.For(store))
+		_, m, stop := runWith(t, Options{Controllers: []*controller.Controller{c}, Requests: requests})
+		const of = `{controller="maps"}`
+		expectSamples(t, m.samples(), map[string]float64{ // before anything has happened
+			`controller_runtime_reconcile_total{controller="maps",result="success"}`: 0,
+			`controller_runtime_reconcile_total{controller="maps",result="requeue"}`: 0,
+			"controller_runtime_reconcile_errors_total" + of:                         0,
+			"controller_runtime_max_concurrent_reconciles" + of:                      2,
+			"controller_runtime_active_workers" + of:                                 0,
+			`workqueue_depth{name="maps",controller="maps"}`:                         0,
+			`skiff_panics_total{part="http"}`:                                        0,
+			`skiff_parked{controller="maps",namespace="default",reason="forbidden"}`: 0,
+		})
+		time.Sleep(time.Second)
+		for _, name := range []string{"bad", "again", "panics", "conflict"} {
+			createMap(t, user, name)
+		}
+		time.Sleep(time.Second)
+		expectSamples(t, m.samples(), map[string]float64{
+			"controller_runtime_active_workers" + of:                                            1,
+			`workqueue_longest_running_processor_seconds{name="maps",controller="maps"}`:        1,
+			`skiff_cache_objects{resource="configmaps",selector="by=test",namespace="default"}`: 4,
+		})
+		time.Sleep(90 * time.Second)
+		got := m.samples()
+		const watch = `resource="configmaps",selector="by=test",namespace="default"`
+		expectSamples(t, got, map[string]float64{
+			`controller_runtime_reconcile_total{controller="maps",result="requeue_after"}`: 1,
+			"controller_runtime_terminal_reconcile_errors_total" + of:                      1,
+			`skiff_reconcile_cause_total{controller="maps",cause="ConfigMap ADDED"}`:       4,
+			"skiff_stalled_keys" + of:                                  1,
+			"skiff_failing_keys" + of:                                  3,
+			`skiff_cache_synced{` + watch + `}`:                        1,
+			`skiff_watch_restarts_total{` + watch + `,reason="ended"}`: 0,
+			`skiff_cache_lists_total{` + watch + `,reason="initial"}`:  1,
+		})
+		conflicts := got[`skiff_conflicts_total{resource="configmaps"}`]
+		if conflicts < 1 || conflicts != got[`rest_client_requests_total{code="409",method="PATCH",host="fakeapi.test"}`] {
+			t.Errorf("%v conflicts, %v", conflicts, got)
+		}
+		panics := got["controller_runtime_reconcile_panics_total"+of]
+		if panics < 1 || panics != got[`skiff_panics_total{part="reconcile"}`] {
+			t.Errorf("%v panics", panics)
+		}
+		if age := time.Since(time.UnixMilli(int64(1000 *
+			got[`skiff_watch_last_activity_timestamp_seconds{`+watch+`}`]))); age > 91*time.Second || age < 0 {
+			t.Errorf("the watch was active %s ago", age)
+		}
+		if runs := got["controller_runtime_reconcile_time_seconds_count"+of]; runs !=
+			got[`controller_runtime_reconcile_time_seconds_bucket{controller="maps",le="+Inf"}`] || runs < 4 {
+			t.Errorf("%v runs were measured", runs)
+		}
+		if bytes := got[`skiff_cache_bytes{resource="configmaps",selector="by=test"}`]; bytes < 4*100 {
+			t.Errorf("4 objects take %v bytes", bytes)
+		}
+		expect(t, "stop", stop(), nil)
+	})
+}
+
+// Rules: LE-17
+func TestTheMasterStatusIs1OnTheLeaderOnlyAnd0AfterALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, _ := newServer(t)
+		a := startReplica(t, api, "a")
+		time.Sleep(time.Second)
+		b := startReplica(t, api, "b")
+		time.Sleep(time.Minute)
+		const status = `leader_election_master_status{name="skiff"}`
+		expectSamples(t, a.metrics.samples(), map[string]float64{status: 1, `leader_election_slowpath_total{name="skiff"}`: 0})
+		expectSamples(t, b.metrics.samples(), map[string]float64{status: 0})
+		a.election.Blackhole(true)
+		time.Sleep(time.Minute)
+		expectSamples(t, a.metrics.samples(), map[string]float64{status: 0})
+		expectSamples(t, b.metrics.samples(), map[string]float64{status: 1})
+		a.election.Blackhole(false)
+		expect(t, "stop", errors.Join(a.stop(), b.stop()), nil)
+	})
+}
+
+func TestWatchesBeyondTheBoundShareTheirSeries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, _ := newServer(t)
+		var namespaces []string
+		for i := range 2 * maxWatches {
+			namespaces = append(namespaces, fmt.Sprintf("tenant-%03d", i))
+		}
+		store := cache.New[*configMap](cache.Options{Resource: configMaps, Client: measured(t, api, &Requests{}),
+			Namespaces: namespaces})
+		m := New(Options{Controllers: []*controller.Controller{
+			controller.New("maps", nothing, controller.Options{}, controller.For(store))}})
+		var out strings.Builder
+		if _, err := m.scrape().WriteTo(&out); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(out.String(), "\nskiff_cache_objects{"); n != maxWatches+1 {
+			t.Errorf("%d series, want %d", n, maxWatches+1)
+		}
+	})
+}
+
+func TestAPanicOfAnHTTPHandlerIsAnsweredCountedAndContained(t *testing.T) {
+	m := New(Options{})
+	h := m.contained(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("a bug") }))
+	l := newPipeListener()
+	server := &http.Server{Handler: h}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = server.Serve(l) }()
+	p := newProber(t, l)
+	for range 2 {
+		code, body := p.get("/metrics")
+		expect(t, "code "+body, code, http.StatusInternalServerError)
+	}
+	expect(t, "panics", m.panics.Load(), 2)
+	server.Close()
+	<-done
+}

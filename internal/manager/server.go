@@ -1,0 +1,109 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+const (
+	// A kubelet or a Prometheus sends a few hundred bytes, and waits a second or ten for the answer by default.
+	serverTimeout = 10 * time.Second
+	// serverIdle keeps a connection between two scrapes or probes: longer than any usual period.
+	serverIdle = 2 * time.Minute
+	// closeTimeout is how long an answer under way may take once everything else has stopped.
+	closeTimeout = time.Second
+)
+
+// endpoint is an HTTP server of the manager that is open.
+type endpoint struct {
+	server *http.Server
+	done   chan struct{}
+}
+
+// served says what a server is, by what it serves and by the flag that has its address.
+type served struct {
+	what, flag, address string
+	handler             http.Handler
+	slow                bool // answers may take as long as the client asks for: a profile
+}
+
+// open listens and serves, so that a probe finds an answer before anything else is up (MGR-01). An error that ends a
+// server later goes to failed. nil stands for a server that is not wanted.
+func (m *Manager) open(s served, failed chan<- error) (*endpoint, error) {
+	if none(s.address) {
+		return nil, nil
+	}
+	l, err := m.listen("tcp", s.address)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w; give host:port, or 0 for none", s.flag, s.address, err)
+	}
+	e := &endpoint{
+		server: &http.Server{
+			Handler:           m.contained(s.handler),
+			ReadHeaderTimeout: serverTimeout,
+			ReadTimeout:       serverTimeout,
+			WriteTimeout:      serverTimeout,
+			IdleTimeout:       serverIdle,
+			MaxHeaderBytes:    16 << 10,
+			ErrorLog:          log.New(quiet{m.o.Log}, "", 0),
+		},
+		done: make(chan struct{}),
+	}
+	if s.slow {
+		e.server.WriteTimeout = 0
+	}
+	m.o.Log.Info("serving "+s.what, "address", l.Addr().String())
+	go func() {
+		defer close(e.done)
+		if err := e.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("serve %s on %s: %w", s.what, l.Addr(), err)
+		}
+	}()
+	return e, nil
+}
+
+// close ends a server: answers under way are finished first.
+func (e *endpoint) close() {
+	if e == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if err := e.server.Shutdown(ctx); err != nil {
+		_ = e.server.Close() // the process ends; nobody reads that answer
+	}
+	<-e.done
+}
+
+// none says that an address stands for no server.
+func none(address string) bool { return address == "" || address == "0" }
+
+// contained answers 500 where a handler panics, and counts and logs it.
+func (m *Manager) contained(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if p := recover(); p != nil {
+				m.panics.Add(1)
+				m.o.Log.Error(fmt.Errorf("serve %s: panic: %v", r.URL.Path, p), "an HTTP handler panicked",
+					"stack", string(debug.Stack()))
+				http.Error(w, "internal error; the log has it", http.StatusInternalServerError)
+			}
+		}()
+		h.ServeHTTP(w, r)
+	})
+}
+
+// quiet takes what net/http has to say of bad clients, one line each: it is of use only when one searches for it.
+type quiet struct{ log logr.Logger }
+
+func (q quiet) Write(line []byte) (int, error) {
+	q.log.V(1).Info("HTTP server", "problem", string(line))
+	return len(line), nil
+}

@@ -1,0 +1,140 @@
+// Package metrics writes metrics in the text format of Prometheus, and measures the Go runtime and the process.
+//
+// Its job: histograms that are cheap to observe, a Page that collects the samples of one scrape by family, and the
+// families go_* and process_* under the names that dashboards know. It does not know what the program counts (package
+// manager asks the parts of the program and fills the Page) and it serves nothing. There is no registry: what is
+// counted belongs to the package that counts it, as atomics or under a lock that is taken anyway, and is read when
+// somebody scrapes.
+//
+// It has no goroutine. Observe may be called from any; a Page belongs to the goroutine that scrapes.
+package metrics
+
+import (
+	"bytes"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ContentType is the media type of what Page.WriteTo writes.
+const ContentType = "text/plain; version=0.0.4; charset=utf-8"
+
+// Kind is the type of a family.
+type Kind string
+
+// The kinds of families.
+const (
+	CounterKind   Kind = "counter"
+	GaugeKind     Kind = "gauge"
+	HistogramKind Kind = "histogram"
+	SummaryKind   Kind = "summary"
+)
+
+// maxLabel bounds the value of a label, in bytes: more than the name of any object.
+const maxLabel = 256
+
+// Family is what all samples of one name have in common. Its address identifies it.
+type Family struct {
+	Name string
+	Kind Kind
+	Help string
+}
+
+// Page is one scrape. The zero value is empty.
+type Page struct {
+	families map[*Family]*bytes.Buffer
+}
+
+// Declare makes the family appear although it may have no samples.
+func (p *Page) Declare(f *Family) { p.of(f) }
+
+// Add adds a sample. labels are names and values in turn.
+func (p *Page) Add(f *Family, value float64, labels ...string) {
+	line(p.of(f), f.Name, value, labels)
+}
+
+// Flag adds 1 for true and 0 for false.
+func (p *Page) Flag(f *Family, value bool, labels ...string) {
+	if value {
+		p.Add(f, 1, labels...)
+	} else {
+		p.Add(f, 0, labels...)
+	}
+}
+
+// Histogram adds all samples of a histogram.
+func (p *Page) Histogram(f *Family, h *Histogram, labels ...string) {
+	b := p.of(f)
+	labels = slices.Clip(labels)
+	total := uint64(0)
+	for i := range h.counts {
+		total += h.counts[i].Load()
+		bound := "+Inf"
+		if i < len(h.bounds) {
+			bound = number(h.bounds[i])
+		}
+		line(b, f.Name+"_bucket", float64(total), append(labels, "le", bound))
+	}
+	line(b, f.Name+"_sum", h.sum(), labels)
+	line(b, f.Name+"_count", float64(total), labels)
+}
+
+// WriteTo writes the page, sorted by family.
+func (p *Page) WriteTo(w io.Writer) (int64, error) {
+	var out bytes.Buffer
+	for _, f := range slices.SortedFunc(maps.Keys(p.families), func(a, b *Family) int {
+		return strings.Compare(a.Name, b.Name)
+	}) {
+		out.WriteString("# HELP " + f.Name + " " + helpEscape.Replace(f.Help) + "\n")
+		out.WriteString("# TYPE " + f.Name + " " + string(f.Kind) + "\n")
+		out.Write(p.families[f].Bytes())
+	}
+	return out.WriteTo(w)
+}
+
+func (p *Page) of(f *Family) *bytes.Buffer {
+	if p.families == nil {
+		p.families = map[*Family]*bytes.Buffer{}
+	}
+	b := p.families[f]
+	if b == nil {
+		b = &bytes.Buffer{}
+		p.families[f] = b
+	}
+	return b
+}
+
+var (
+	helpEscape  = strings.NewReplacer("\\", `\\`, "\n", `\n`)
+	labelEscape = strings.NewReplacer("\\", `\\`, "\n", `\n`, `"`, `\"`)
+)
+
+func line(b *bytes.Buffer, name string, value float64, labels []string) {
+	b.WriteString(name)
+	for i := 0; i+1 < len(labels); i += 2 {
+		b.WriteByte("{,"[min(i, 1)])
+		b.WriteString(labels[i] + `="` + labelEscape.Replace(labelValue(labels[i+1])) + `"`)
+	}
+	if len(labels) > 1 {
+		b.WriteByte('}')
+	}
+	b.WriteString(" " + number(value) + "\n")
+}
+
+// labelValue is a value as it is served: a text of others must be UTF-8, and not make a scrape long.
+func labelValue(v string) string {
+	if len(v) > maxLabel {
+		v = v[:maxLabel]
+	}
+	return strings.ToValidUTF8(v, "\uFFFD")
+}
+
+// number is a value in the form of the format, which is also that of Go: 1, 0.005, 1.5e+09, +Inf, NaN.
+func number(v float64) string {
+	if v == float64(int64(v)) && v < 1e15 && v > -1e15 {
+		return strconv.FormatInt(int64(v), 10)
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
+}

@@ -64,8 +64,8 @@ var memStats = []struct {
 		func(m *runtime.MemStats) uint64 { return m.NextGC }},
 }
 
-var lastGC = &Family{"go_memstats_last_gc_time_seconds", GaugeKind, "Time of the last garbage collection, in seconds " +
-	"since 1970."}
+var lastGC = &Family{"go_memstats_last_gc_time_seconds", GaugeKind, "When the last garbage collection " +
+	"ended, in seconds since 1970."}
 
 // Runtime adds the families of the Go runtime. Reading them stops the program for some ten microseconds.
 func Runtime(p *Page) {

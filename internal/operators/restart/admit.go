@@ -62,7 +62,7 @@ func (r *run) admit(ctx context.Context, rl *rule) (d decision, err error) {
 		return d, nil
 	}
 	var source namespace
-	err = r.Get(ctx, namespaces, kube.Key{Name: rl.namespace}, &source)
+	err = r.client.Get(ctx, namespaces, kube.Key{Name: rl.namespace}, &source)
 	switch {
 	case err == nil && source.allows(r.t.Namespace):
 		r.allowed = r.now

@@ -42,14 +42,14 @@ func settled(ref TargetRef, uid string) target {
 	w.Spec.Replicas = &two
 	w.Status.ObservedGeneration = 1
 	w.Status.Replicas, w.Status.UpdatedReplicas, w.Status.ReadyReplicas, w.Status.AvailableReplicas = 2, 2, 2, 2
-	return target{TargetRef: ref, live: w}
+	return target{TargetRef: ref, reading: reading{live: w, at: noon.AddDate(1, 0, 0)}}
 }
 
 // annotated is the same after a restart.
 func annotated(t target, at time.Time) target {
 	w := *t.live
 	w.Spec.Template.Metadata.Annotations = kube.Labels{{Key: restartedAt, Value: at.Format(time.RFC3339)}}
-	return target{TargetRef: t.TargetRef, live: &w}
+	return target{TargetRef: t.TargetRef, reading: reading{live: &w, at: t.at}}
 }
 
 func TestBadSpecsAreRefusedWithTheField(t *testing.T) {
@@ -101,6 +101,32 @@ func TestSelectorsMatchAndPrintAsInKubectl(t *testing.T) {
 	}
 }
 
+// sourcePod is a pod in few words.
+type sourcePod struct {
+	name, uid, ip    string
+	restarts         int32
+	running, lasting bool
+	created          time.Time
+}
+
+func podsOf(list ...sourcePod) (out []*pod) {
+	for _, s := range list {
+		p := &pod{}
+		p.Name, p.UID, p.CreationTimestamp, p.Status.PodIP = s.name, s.uid, s.created, s.ip
+		p.Status.Containers = append(p.Status.Containers, struct {
+			RestartCount int32 `json:"restartCount"`
+		}{s.restarts})
+		if s.running {
+			p.Status.Phase = "Running"
+		}
+		if !s.lasting {
+			p.OwnerReferences = []kube.OwnerReference{{Kind: "ReplicaSet", Controller: true}}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
 func TestWhatHappenedToAPod(t *testing.T) {
 	old := sourcePod{name: "a-0", uid: "1", ip: "10.0.0.1", restarts: 1, running: true, lasting: true, created: noon}
 	with := func(f func(*sourcePod)) []sourcePod { p := old; f(&p); return []sourcePod{p} }
@@ -135,7 +161,7 @@ func TestWhatHappenedToAPod(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := ruleOf(t, `"source":{"selector":{"matchLabels":{"app":"redis"}},`+test.on+`},`+toPredixy)
-			first, changes, store := notice(r, digest{}, []sourcePod{old})
+			first, changes, store := notice(r, digest{}, podsOf(old))
 			if len(changes) != 0 || !store {
 				t.Fatalf("the first list gives %v, to be stored: %t", changes, store)
 			}
@@ -143,7 +169,7 @@ func TestWhatHappenedToAPod(t *testing.T) {
 			if !ok || !reflect.DeepEqual(known, first) {
 				t.Fatalf("stored as %s", first.encode(maxPods))
 			}
-			now, changes, store := notice(r, known, test.now)
+			now, changes, store := notice(r, known, podsOf(test.now...))
 			var got Change
 			if len(changes) > 0 {
 				got = changes[0]
@@ -154,7 +180,7 @@ func TestWhatHappenedToAPod(t *testing.T) {
 			if len(changes) > 0 && !store {
 				t.Error("a change that is not stored would be one again")
 			}
-			if _, again, _ := notice(r, now, test.now); len(again) > 0 {
+			if _, again, _ := notice(r, now, podsOf(test.now...)); len(again) > 0 {
 				t.Errorf("seen once more: %v", again)
 			}
 		})
@@ -165,14 +191,14 @@ func TestWhatHappenedToAPod(t *testing.T) {
 // back as it was.
 func TestANameThatComesBackIsAReplacedPodAndAGeneratedOneIsForgotten(t *testing.T) {
 	r := ruleOf(t, `"source":{"selector":{"matchLabels":{"app":"redis"}},"reasons":["PodReplaced"]},`+toPredixy)
-	known, _, _ := notice(r, digest{}, []sourcePod{{name: "a-0", uid: "1", running: true, lasting: true},
-		{name: "web-x7k2p", uid: "2", running: true}})
+	known, _, _ := notice(r, digest{}, podsOf([]sourcePod{{name: "a-0", uid: "1", running: true, lasting: true},
+		{name: "web-x7k2p", uid: "2", running: true}}...))
 	known, changes, _ := notice(r, known, nil)
 	if len(changes) > 0 || len(known.pods) != 1 {
 		t.Errorf("after their deletion: %v, known %v", changes, known.pods)
 	}
-	_, changes, _ = notice(r, known, []sourcePod{{name: "a-0", uid: "3", running: true, lasting: true},
-		{name: "web-q8zzx", uid: "4", running: true}})
+	_, changes, _ = notice(r, known, podsOf([]sourcePod{{name: "a-0", uid: "3", running: true, lasting: true},
+		{name: "web-q8zzx", uid: "4", running: true}}...))
 	if len(changes) != 1 || changes[0].Reason != PodReplaced || changes[0].Pod != "a-0" {
 		t.Errorf("got %v, want that a-0 is replaced", changes)
 	}
@@ -191,20 +217,20 @@ func manyPods(n int, prefix string, created time.Time) []sourcePod {
 func TestTheDigestIsBounded(t *testing.T) {
 	r := ruleOf(t, `"source":{"selector":{"matchLabels":{"app":"redis"}},"reasons":["NewPodRunning","ContainerRestarted"]},`+toPredixy)
 	limit := manyPods(maxPods, "redis", noon)
-	d, _, _ := notice(r, digest{}, limit)
+	d, _, _ := notice(r, digest{}, podsOf(limit...))
 	text := d.encode(maxPods)
 	t.Logf("%d pods take %d bytes", maxPods, len(text))
 	if back, ok := decodeDigest(text); !ok || len(back.pods) != maxPods || len(text) > 20<<10 {
 		t.Errorf("%d pods: %d are left in %d bytes", maxPods, len(back.pods), len(text))
 	}
 	long := manyPods(maxPods, strings.Repeat("x", 240), noon)
-	if d, _, _ := notice(r, digest{}, long); len(d.encode(maxPods)) > maxDigest {
+	if d, _, _ := notice(r, digest{}, podsOf(long...)); len(d.encode(maxPods)) > maxDigest {
 		t.Errorf("long names take %d bytes", len(d.encode(maxPods)))
 	}
 
 	// One more: after a time without a process only new pods are noticed.
 	many := append(limit, sourcePod{name: "one-more", uid: "x", running: true, created: noon.Add(time.Minute)})
-	d, changes, store := notice(r, d, many)
+	d, changes, store := notice(r, d, podsOf(many...))
 	if len(changes) != 1 || !store || len(d.pods) != maxPods+1 {
 		t.Fatalf("one more: %v, store %t, %d known", changes, store, len(d.pods))
 	}
@@ -213,19 +239,19 @@ func TestTheDigestIsBounded(t *testing.T) {
 		t.Errorf("more than %d pods take %d bytes", maxPods, len(summary))
 	}
 	late, _ := decodeDigest(summary)
-	if _, changes, _ := notice(r, late, many); len(changes) > 0 {
+	if _, changes, _ := notice(r, late, podsOf(many...)); len(changes) > 0 {
 		t.Errorf("a new process finds changes where there are none: %v", changes)
 	}
 	many[0].restarts++
 	many = append(many, sourcePod{name: "newer", uid: "y", running: true, created: noon.Add(2 * time.Minute)})
-	if _, changes, _ := notice(r, late, many); len(changes) != 1 || changes[0].Pod != "newer" {
+	if _, changes, _ := notice(r, late, podsOf(many...)); len(changes) != 1 || changes[0].Pod != "newer" {
 		t.Errorf("after a time without a process: %v, want the new pod", changes)
 	}
-	if _, changes, _ := notice(r, d, many); len(changes) != 2 {
+	if _, changes, _ := notice(r, d, podsOf(many...)); len(changes) != 2 {
 		t.Errorf("a process that runs on finds %v, want the restart and the new pod", changes)
 	}
 	// And back below the limit, everything is known again.
-	few, _, store := notice(r, late, limit)
+	few, _, store := notice(r, late, podsOf(limit...))
 	if back, ok := decodeDigest(few.encode(maxPods)); !store || !ok || len(back.pods) != maxPods {
 		t.Errorf("below the limit again: store %t, %d pods", store, len(back.pods))
 	}
@@ -252,7 +278,8 @@ func TestTargetsAreReadAsKubectlRolloutStatusDoes(t *testing.T) {
 		if err := json.Unmarshal([]byte(test.live), w); err != nil {
 			t.Fatal(err)
 		}
-		if got, message := (target{TargetRef: TargetRef{test.kind, "x"}, live: w}).busy(); got != test.want {
+		read := target{TargetRef: TargetRef{test.kind, "x"}, reading: reading{live: w}}
+		if got, message := read.busy(); got != test.want {
 			t.Errorf("%s: %q (%s), want %q", test.name, got, message, test.want)
 		}
 	}
@@ -332,12 +359,11 @@ func playDecisions(t *testing.T, seed uint64) {
 		r.budget, r.per = 1+dice.IntN(3), time.Duration(1+dice.IntN(10))*time.Minute
 	}
 	now := noon
-	target := settled(r.targets[0], "1")
+	live := settled(r.targets[0], "1")
 	var s State
 	var restarts []time.Time
 	var changes int64
 	first, last := time.Time{}, time.Time{} // of the changes that wait
-	m := &memory{reads: map[TargetRef]reading{}}
 	// run is a reconcile; it returns how long to wait.
 	run := func(news int) time.Duration {
 		for range news {
@@ -350,8 +376,8 @@ func playDecisions(t *testing.T, seed uint64) {
 		}
 		s.align(r)
 		for range 5 {
-			m.reads[r.targets[0]] = reading{live: target.live}
-			d := m.decide(r, s, true, now)
+			live.at = now
+			d := decide(r, s, []target{live}, now)
 			s = d.state
 			if d.restart < 0 {
 				return d.wait
@@ -373,7 +399,7 @@ func playDecisions(t *testing.T, seed uint64) {
 			first, last = time.Time{}, time.Time{}
 			restarts = append(restarts, now)
 			s.restarted(r, 0, "1")
-			target = annotated(target, s.Round.Time)
+			live = annotated(live, s.Round.Time)
 		}
 		t.Error("restarts without end")
 		return 0
@@ -391,7 +417,6 @@ func playDecisions(t *testing.T, seed uint64) {
 			r.suspended = !r.suspended
 		case 1: // the process dies, and the state comes back from the server
 			s = throughJSON(t, s)
-			m = &memory{reads: map[TargetRef]reading{}}
 		}
 		wait = run(dice.IntN(3))
 	}

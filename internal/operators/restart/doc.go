@@ -3,8 +3,9 @@
 // restart`, the same without a custom resource ([NewStandalone]).
 //
 // Its job is to notice what happened to the source pods (notice.go), to decide which target to restart when
-// (decide.go), to do that (reconcile.go, standalone.go), and to report it (observe.go). The first, the second and
-// the last are pure functions of the trigger's state, the pods, the targets and the time. It creates and deletes
+// (decide.go), to do that (reconcile.go), and to report it (observe.go). The first, the second and the last are pure
+// functions of the trigger's state, the pods, the targets and the time. `skiff restart` is the same reconcile of a
+// trigger that is kept elsewhere (standalone.go). It creates and deletes
 // nothing, and it rolls nothing out: the cluster's own controllers do, once the annotation of the pod template has
 // changed.
 //

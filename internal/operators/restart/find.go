@@ -14,7 +14,7 @@ import (
 // according to their status are found; the write of that status is an event, after which such a trigger looks at
 // its pods in any case.
 type finder struct {
-	triggers   *cache.Store[*RestartTrigger]
+	triggers   *cache.Store[*RestartTrigger] // nil: there is one, a `skiff restart`
 	pods       *cache.Store[*pod]
 	namespaces []string // that are mirrored one by one; empty: all are mirrored together
 }
@@ -30,6 +30,26 @@ const (
 )
 
 func newFinder(s controller.Setup, triggers *cache.Store[*RestartTrigger], ps *cache.Store[*pod]) *finder {
+	if triggers != nil {
+		indexTriggers(triggers)
+	}
+	ps.Index(byLabel, func(p *pod) []string {
+		terms := make([]string, len(p.Labels))
+		for i, l := range p.Labels {
+			terms[i] = l.Key + "=" + l.Value
+		}
+		return terms
+	})
+	ps.Index(byWorkload, func(p *pod) []string {
+		if ref, ok := ownerOf(p); ok {
+			return []string{ref.String()}
+		}
+		return nil
+	})
+	return &finder{triggers, ps, s.Namespaces}
+}
+
+func indexTriggers(triggers *cache.Store[*RestartTrigger]) {
 	triggers.Index(all, func(*RestartTrigger) []string { return []string{""} })
 	triggers.Index(bySource, func(t *RestartTrigger) []string {
 		if t.Status.Selector == "" {
@@ -50,25 +70,14 @@ func newFinder(s controller.Setup, triggers *cache.Store[*RestartTrigger], ps *c
 		return names
 	})
 	triggers.Index(byCycle, func(t *RestartTrigger) []string { return t.Status.Cycle })
-	ps.Index(byLabel, func(p *pod) []string {
-		terms := make([]string, len(p.Labels))
-		for i, l := range p.Labels {
-			terms[i] = l.Key + "=" + l.Value
-		}
-		return terms
-	})
-	ps.Index(byWorkload, func(p *pod) []string {
-		if ref, ok := ownerOf(p); ok {
-			return []string{ref.String()}
-		}
-		return nil
-	})
-	return &finder{triggers, ps, s.Namespaces}
 }
 
 // in returns the triggers of a namespace, or of all where it is "", with a value of an index. Those of a namespace
 // that is not synced are missing: they are looked at when it is.
 func (f *finder) in(index, namespace, value string) (found []*RestartTrigger) {
+	if f.triggers == nil {
+		return nil
+	}
 	found, err := f.triggers.ByIndex(index, namespace, value)
 	if err != nil && namespace == "" {
 		for _, one := range f.namespaces {

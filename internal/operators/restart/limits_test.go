@@ -24,7 +24,7 @@ func watching(namespace, name string, spec Spec) *RestartTrigger {
 	t.Namespace, t.Name, t.UID = namespace, name, namespace+name
 	t.Status.Selector, t.ResourceVersion = "set", "1"
 	for _, ref := range spec.Targets {
-		t.Status.Targets = append(t.Status.Targets, TargetStatus{Kind: ref.Kind, Name: ref.Name,
+		t.Status.Targets = append(t.Status.Targets, TargetStatus{TargetRef: ref,
 			PodLabels: "app=" + ref.Name})
 	}
 	return t

@@ -18,7 +18,7 @@ func TestATriggerOnThePodsOfItsTargetIsRefused(t *testing.T) {
 		w.trigger("rt", selectPredixy+","+toPredixy)
 		w.Pass(time.Second)
 		w.WantCondition("rt", "Stalled", "True/SelfReference")
-		if m := w.Message("rt", "Ready"); !strings.Contains(m, "cycle default/rt -> default/rt") {
+		if m := w.Message("rt", "Ready"); !strings.Contains(m, "the selector matches the pods of a target") {
 			t.Errorf("message %q", m)
 		}
 		w.Forget()

@@ -7,23 +7,14 @@ import (
 	"time"
 )
 
-// sourcePod is a source pod now.
-type sourcePod struct {
-	name, uid, ip string
-	restarts      int32
-	running       bool // and not being deleted
-	lasting       bool // see entry
-	created       time.Time
-}
-
 // notice compares the pods with what was known of them. It returns what is known now, the changes that count for
 // the rule, in the order of the pods' names, and whether what is known has to be stored: an entry that no change
 // can follow from need not be. At most one change is reported of each pod. Where nothing is known yet, all pods are
 // taken as they are.
-func notice(r *rule, known digest, pods []sourcePod) (now digest, changes []Change, store bool) {
+func notice(r *rule, known digest, pods []*pod) (now digest, changes []Change, store bool) {
 	now = digest{source: r.source, newest: known.newest, pods: map[string]entry{}}
 	pods = slices.Clone(pods)
-	slices.SortFunc(pods, func(a, b sourcePod) int { return cmp.Compare(a.name, b.name) })
+	slices.SortFunc(pods, func(a, b *pod) int { return cmp.Compare(a.Name, b.Name) })
 	first := known.source != r.source
 	if first {
 		now.newest = time.Time{}
@@ -31,24 +22,24 @@ func notice(r *rule, known digest, pods []sourcePod) (now digest, changes []Chan
 	newest := now.newest
 	present := make(map[string]bool, len(pods))
 	for _, p := range pods {
-		present[p.name] = true
-		if p.running && p.created.After(now.newest) {
-			now.newest = p.created
+		present[p.Name] = true
+		if p.running() && p.CreationTimestamp.After(now.newest) {
+			now.newest = p.CreationTimestamp
 		}
 		var found []Reason
 		var note string
-		switch old, had := known.pods[p.name]; {
+		switch old, had := known.pods[p.Name]; {
 		case first || known.pods == nil:
-			if p.running {
-				now.pods[p.name] = r.entryOf(p)
+			if p.running() {
+				now.pods[p.Name] = r.entryOf(p)
 			}
-			if p.running && !first && p.created.After(newest) { // too many pods to know each
-				found, note = []Reason{PodReplaced, NewPodRunning}, "pod "+p.name+" is new and runs"
+			if p.running() && !first && p.CreationTimestamp.After(newest) { // too many pods to know each
+				found, note = []Reason{PodReplaced, NewPodRunning}, "pod "+p.Name+" is new and runs"
 			}
 		default:
 			found, note = r.noticePod(&now, p, old, had)
 		}
-		changes = r.add(changes, p.name, note, found)
+		changes = r.add(changes, p.Name, note, found)
 	}
 	for _, name := range slices.Sorted(maps.Keys(known.pods)) {
 		old := known.pods[name]
@@ -68,42 +59,42 @@ func notice(r *rule, known digest, pods []sourcePod) (now digest, changes []Chan
 }
 
 // noticePod compares one pod with its entry.
-func (r *rule) noticePod(now *digest, p sourcePod, old entry, had bool) (found []Reason, note string) {
+func (r *rule) noticePod(now *digest, p *pod, old entry, had bool) (found []Reason, note string) {
 	e := r.entryOf(p)
 	same := had && old.uid == e.uid
-	if !p.running {
+	if !p.running() {
 		if !had {
 			return nil, ""
 		}
 		if !same && !old.gone { // its successor does not run yet
-			old.gone, found, note = true, []Reason{PodDeleted}, "pod "+p.name+" deleted"
+			old.gone, found, note = true, []Reason{PodDeleted}, "pod "+p.Name+" deleted"
 		}
-		now.pods[p.name] = old
+		now.pods[p.Name] = old
 		return found, note
 	}
 	moved := had && old.ip != "" && e.ip != "" && old.ip != e.ip
 	if e.ip == "" && same {
 		e.ip = old.ip
 	}
-	now.pods[p.name] = e
+	now.pods[p.Name] = e
 	switch {
 	case !had:
-		found, note = []Reason{NewPodRunning}, "pod "+p.name+" is new and runs"
-		if p.restarts > 0 {
+		found, note = []Reason{NewPodRunning}, "pod "+p.Name+" is new and runs"
+		if p.restarts() > 0 {
 			found = append(found, ContainerRestarted) // before we saw it
 		}
 	case !same:
-		found, note = []Reason{PodReplaced, NewPodRunning}, "pod "+p.name+" replaced"
+		found, note = []Reason{PodReplaced, NewPodRunning}, "pod "+p.Name+" replaced"
 		if !old.gone {
 			found = append(found, PodDeleted)
 		}
 	case e.restarts > old.restarts:
-		found, note = []Reason{ContainerRestarted}, "a container of pod "+p.name+" restarted"
+		found, note = []Reason{ContainerRestarted}, "a container of pod "+p.Name+" restarted"
 	}
 	if moved {
 		found = append(found, PodIPChanged)
 		if note == "" {
-			note = "pod " + p.name
+			note = "pod " + p.Name
 		}
 		note += ", new IP"
 	}
@@ -121,10 +112,10 @@ func (r *rule) add(changes []Change, pod, note string, found []Reason) []Change 
 }
 
 // entryOf is salted with what identifies the trigger, so that digests of two triggers cannot be compared.
-func (r *rule) entryOf(p sourcePod) entry {
-	e := entry{uid: hash(r.salt, p.uid), restarts: p.restarts, lasting: p.lasting}
-	if p.ip != "" {
-		e.ip = hash(r.salt, p.ip)
+func (r *rule) entryOf(p *pod) entry {
+	e := entry{uid: hash(r.salt, p.UID), restarts: p.restarts(), lasting: p.lasting()}
+	if p.Status.PodIP != "" {
+		e.ip = hash(r.salt, p.Status.PodIP)
 	}
 	return e
 }

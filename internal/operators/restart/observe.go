@@ -23,13 +23,13 @@ func stalled(reason, format string, args ...any) *conditions.Problem {
 
 // circular is a trigger whose restarts come back to it.
 func circular(way []string) *conditions.Problem {
-	cycle := "cycle " + strings.Join(append(slices.Clip(way), way[0]), " -> ")
 	if len(way) == 1 {
-		return stalled("SelfReference", "%s: the source matches the pods of a target, so each restart would be "+
-			"followed by another; narrow spec.source.selector", cycle)
+		return stalled("SelfReference", "the selector matches the pods of a target, so each restart would be "+
+			"followed by another; narrow it")
 	}
-	return stalled("Cycle", "%s: the pods of a target of each are source pods of the next, so restarts would never "+
-		"end; narrow the selector of one of them", cycle)
+	cycle := strings.Join(append(slices.Clip(way), way[0]), " -> ")
+	return stalled("Cycle", "cycle %s: the pods of a target of each are source pods of the next, so restarts would "+
+		"never end; narrow the selector of one of them", cycle)
 }
 
 // failed is a request that failed, with what follows from it. Its message is the same for each attempt, because a
@@ -167,22 +167,13 @@ func (m *memory) matching(before *Status, generation int64, d *decision, n int32
 // postpone returns how long the write of a status can wait that only records what was seen: a second, or a minute
 // if nothing but the number of pods has changed, which is different for a moment with each pod that is replaced.
 func (m *memory) postpone(before, after *Status, d *decision, now time.Time) time.Duration {
-	rest, wait := *after, time.Second
-	rest.MatchingPods = before.MatchingPods
-	if reflect.DeepEqual(&rest, before) {
-		wait = recheck
-	}
-	rest.Seen, rest.Suppressed = before.Seen, before.Suppressed
-	rest.Pending, rest.NextRestartTime = before.Pending, before.NextRestartTime
-	rest.Conditions = slices.Clone(rest.Conditions)
-	for i, c := range rest.Conditions {
-		if i < len(before.Conditions) && c.Reason == before.Conditions[i].Reason {
-			rest.Conditions[i].Message = before.Conditions[i].Message
-		}
-	}
-	if d.restart >= 0 || !reflect.DeepEqual(&rest, before) || reflect.DeepEqual(after, before) {
+	if d.restart >= 0 || reflect.DeepEqual(after, before) || !reflect.DeepEqual(after.news(), before.news()) {
 		m.recordAt = time.Time{}
 		return 0
+	}
+	wait, counted := time.Second, *after
+	if counted.MatchingPods = before.MatchingPods; reflect.DeepEqual(&counted, before) {
+		wait = recheck
 	}
 	if at := now.Add(wait); m.recordAt.IsZero() || at.Before(m.recordAt) {
 		m.recordAt = at
@@ -191,6 +182,16 @@ func (m *memory) postpone(before, after *Status, d *decision, now time.Time) tim
 		m.recordAt = time.Time{}
 	}
 	return wait
+}
+
+// news is the status without what only records: what was seen of pods, and messages.
+func (s Status) news() Status {
+	s.MatchingPods, s.Seen, s.Suppressed, s.Pending, s.NextRestartTime = 0, "", 0, nil, nil
+	s.Conditions = slices.Clone(s.Conditions)
+	for i := range s.Conditions {
+		s.Conditions[i].Message = ""
+	}
+	return s
 }
 
 // record records an Event.
@@ -227,8 +228,12 @@ func (r *run) tell(ctx context.Context, d *decision, before, after []conditions.
 		log.Info("the restart waits", "reason", is.Reason, "message", is.Message)
 	case is.Reason == pending:
 		_, limit := d.state.due(r.rule, r.now)
-		if text := r.rule.delayed(limit); text != "" && !strings.Contains(was.Message, text) {
-			log.Info("the restart is delayed", "message", is.Message)
+		why := r.rule.delayed(limit)
+		delayed := why != "" && !strings.Contains(was.Message, why)
+		if delayed || was.Reason != pending {
+			log.Info("restart pending", "message", is.Message)
+		}
+		if delayed {
 			r.record(events.Event{Regarding: r.ref(), Type: events.Normal, Reason: "RestartDelayed", Note: is.Message})
 		}
 	}

@@ -19,13 +19,16 @@ import (
 // recheck is how often a target that does not exist is looked for: no event tells when it does.
 const recheck = time.Minute
 
+// manager is the field manager of restarts. It is not that of children: skiff declares nothing of a target.
+const manager = "skiff-restart"
+
 // New returns the controller. It sends nothing before Run. A nil recorder means no Events; the caller runs it.
 func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 	s.Client = s.Client.Limit(Rights)
 	ts := controller.Mirror[*RestartTrigger](s, resource, "")
 	ps := controller.Mirror[*pod](s, pods, "")
 	r := &reconciler{
-		client:   client{s.Client},
+		client:   s.Client,
 		recorder: recorder,
 		triggers: apply.NewStatuses[RestartTrigger](s.Client, ts),
 		find:     newFinder(s, ts, ps),
@@ -35,11 +38,19 @@ func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 }
 
 type reconciler struct {
-	client
-	recorder *events.Recorder // nil: no Events
-	triggers *apply.Statuses[RestartTrigger, *RestartTrigger]
-	find     *finder
-	memories sync.Map // kube.Key -> *memory, which belongs to the one reconcile of that trigger
+	client     *kube.Client
+	recorder   *events.Recorder // nil: no Events
+	triggers   triggers
+	standalone *standalone // the same in a `skiff restart`; nil: the state is in the status
+	find       *finder
+	memories   sync.Map // kube.Key -> *memory, which belongs to the one reconcile of that trigger
+}
+
+// triggers are where triggers and their status are kept, as by apply.Statuses.
+type triggers interface {
+	Get(k kube.Key) (*RestartTrigger, bool, error)
+	Write(ctx context.Context, t *RestartTrigger, from, status any) (changed bool, err error)
+	Forget(k kube.Key)
 }
 
 // run is one reconcile of one trigger.
@@ -49,7 +60,7 @@ type run struct {
 	t      *RestartTrigger // as last read or written
 	rule   *rule           // nil: the trigger is refused
 	now    time.Time
-	source []sourcePod
+	source []*pod
 }
 
 // Reconcile brings a trigger's state up to date with its pods, and restarts a target if that is due.
@@ -95,37 +106,73 @@ func (r *run) converge(ctx context.Context) (decision, error) {
 		}
 		return d, err
 	}
+	if r.standalone != nil {
+		rl.maxPods = maxAnnotatedPods
+	}
 	r.rule, r.source = rl, sourcePods(rl, r.t.Namespace, found)
-	s := r.t.Status.State.clone()
-	r.absorb(rl, &s, r.source, r.now)
 	if r.t.Status.ObservedGeneration != r.t.Generation {
-		r.readAt = time.Time{}
-		if c, _ := conditions.Get(r.t.Status.Conditions, conditions.Stalled); c.Reason == reverted {
-			s.forgive()
-		}
+		clear(r.reads)
 	}
-	s.align(rl)
-	fresh := r.needsRead(rl, &s, targetPods, r.now)
-	if fresh {
-		if err := r.read(ctx, r.t.Namespace, rl, r.memory, targetPods); err != nil {
-			return r.fail(ctx, s, err)
+	d := r.decide(targetPods)
+	if d.stale {
+		if err := r.read(ctx, targetPods); err != nil {
+			return r.fail(ctx, d.state, err)
 		}
-		for i, ref := range rl.targets {
-			s.Targets[i].PodLabels = podLabels(r.reads[ref].live)
-		}
-	}
-	var d decision
-	if way := r.find.cycle(r.t, rl, s.Targets); way != nil {
-		d = refuse(s, circular(way)) // which may have caused what was seen
-		d.cycle = way
-	} else {
-		r.others = r.find.restarting(r.t, rl)
-		d = r.decide(rl, s, fresh, r.now)
+		d = r.decide(targetPods)
 	}
 	if err := r.report(ctx, &d); err != nil || d.restart < 0 {
 		return d, err
 	}
 	return r.carryOut(ctx, d)
+}
+
+// decide brings the state up to date with the source pods, and decides on the targets as they were last read.
+func (r *run) decide(targetPods map[TargetRef]uint64) decision {
+	s := r.t.Status.State.clone()
+	r.absorb(r.rule, &s, r.source, r.now)
+	if r.t.Status.ObservedGeneration != r.t.Generation {
+		if c, _ := conditions.Get(r.t.Status.Conditions, conditions.Stalled); c.Reason == reverted {
+			s.forgive()
+		}
+	}
+	targets := make([]target, len(r.rule.targets))
+	others := r.find.restarting(r.t, r.rule)
+	for i, ref := range r.rule.targets {
+		targets[i] = target{ref, r.reads[ref], others[ref]}
+		if s.Round == nil && targets[i].pods != targetPods[ref] {
+			targets[i].at = time.Time{} // it has changed
+		}
+	}
+	d := decide(r.rule, s, targets, r.now)
+	if d.stale {
+		return d
+	}
+	if way := r.find.cycle(r.t, r.rule, d.state.Targets); way != nil {
+		d = refuse(d.state, circular(way)) // which may have caused what was seen
+		d.cycle = way
+	}
+	return d
+}
+
+// read gets all targets.
+func (r *run) read(ctx context.Context, targetPods map[TargetRef]uint64) error {
+	for _, ref := range r.rule.targets {
+		live := new(workload)
+		err := r.client.Get(ctx, targetKinds[ref.Kind], kube.Key{Namespace: r.t.Namespace, Name: ref.Name}, live)
+		if kube.IsNotFound(err) {
+			live, err = nil, nil
+		}
+		if err != nil {
+			return err
+		}
+		l := r.reads[ref]
+		l.live, l.at, l.pods = live, r.now, targetPods[ref]
+		r.reads[ref] = l
+	}
+	if r.standalone != nil {
+		r.t = r.standalone.read(ctx, r.reads[r.rule.targets[0]].live)
+	}
+	return nil
 }
 
 // fail reports a request that failed, unless that should be over soon.
@@ -140,28 +187,57 @@ func (r *run) fail(ctx context.Context, s State, err error) (decision, error) {
 
 // carryOut restarts the target of a decision that is in the status by now.
 func (r *run) carryOut(ctx context.Context, d decision) (decision, error) {
-	i, round := d.restart, d.state.Round
-	ref := r.rule.targets[i]
-	live, err := r.restart(ctx, r.t.Namespace, ref, r.reads[ref].live, round, nil)
+	ref := r.rule.targets[d.restart]
+	seen := r.reads[ref]
+	after := d.state.clone()
+	after.restarted(r.rule, d.restart, seen.live.UID)
+	live, err := r.restart(ctx, d.restart, &after)
 	switch {
 	case kube.IsNotFound(err), kube.IsConflict(err): // it was deleted, or another one has its name
-		r.readAt = time.Time{}
+		clear(r.reads)
 		d.again(minPoll, "reads "+ref.String()+" again")
 		return d, nil
-	case err != nil && (ctx.Err() != nil || r.refusal == nil && controller.NextOf(ctx, err).Brief):
-		r.readAt = time.Time{} // the server may have done it all the same
+	case err != nil && (ctx.Err() != nil || seen.refusal == nil && controller.NextOf(ctx, err).Brief):
+		clear(r.reads) // the server may have done it all the same
 		return decision{}, err
 	case err != nil:
 		logr.FromContextOrDiscard(ctx).Error(err, "restart refused", "target", ref.String())
-		r.refused(&d, err, time.Now())
+		r.reads[ref] = d.refused(seen, err, time.Now())
 	default:
-		r.announce(ref, live, round)
-		r.restarted(ref, live)
-		d = decision{state: d.state.clone(), restart: -1}
-		d.state.restarted(r.rule, i, live.UID)
+		r.announce(ref, live, after.Round)
+		r.reads[ref] = reading{live: live, at: time.Now(), pods: seen.pods}
+		d = decision{state: after, restart: -1}
 		d.again(minPoll, "waits for "+ref.String())
 	}
 	return d, r.report(ctx, &d)
+}
+
+// restart restarts a target as it was read, and no other object that may have its name by now. after is the state
+// that follows from it.
+func (r *run) restart(ctx context.Context, i int, after *State) (*workload, error) {
+	ref := r.rule.targets[i]
+	seen, live := r.reads[ref].live, new(workload)
+	metadata := map[string]any{"uid": seen.UID}
+	keep := r.standalone != nil && i == 0
+	if keep {
+		if err := r.standalone.enter(metadata, seen, after); err != nil {
+			return nil, err
+		}
+	}
+	at := map[string]any{restartedAt: after.Round.Time.Format(time.RFC3339)}
+	template := map[string]any{"metadata": map[string]any{"annotations": at}}
+	patch := map[string]any{"metadata": metadata, "spec": map[string]any{"template": template}}
+	err := r.client.Patch(ctx, targetKinds[ref.Kind], kube.Key{Namespace: r.t.Namespace, Name: ref.Name},
+		kube.StrategicMergePatch, patch, live, kube.WriteOptions{FieldManager: manager})
+	if err != nil {
+		return nil, err
+	}
+	if keep {
+		r.standalone.wrote(live, after)
+	}
+	logr.FromContextOrDiscard(ctx).Info("restarted", "target", ref.String(), "reason", after.Round.Reason.String(),
+		"note", after.Round.Note)
+	return live, nil
 }
 
 // report writes the status, if it has changed, and tells what is new in it. Where the trigger has changed or is
@@ -196,6 +272,7 @@ func (r *run) report(ctx context.Context, d *decision) error {
 	} else if !errors.Is(err, apply.ErrOvertaken) {
 		return err
 	}
+	clear(r.reads)
 	d.restart = -1
 	d.again(time.Second, "the trigger has changed")
 	return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 
 	"skiff/internal/controller"
 	"skiff/internal/events"
@@ -194,10 +195,16 @@ func TestStandaloneRefusesWhatWouldNeverEnd(t *testing.T) {
 			t.Errorf("selector %q: %v, want %q", selector, err, text)
 		}
 	}
+	logged := 0
+	log := funcr.New(func(_, line string) {
+		if strings.Contains(line, "the selector matches the pods of a target") {
+			logged++
+		}
+	}, funcr.Options{})
 	alone(t, every("0s", "0s"), func(w *world) {
 		w.New = func(c *kube.Client, _ *events.Recorder, _ logr.Logger) *controller.Controller {
 			o := every("0s", "0s", TargetRef{"Deployment", "predixy"})
-			o.Namespace, o.Spec.Source.Selector, o.Log = "default", selecting(t, "app=predixy"), w.Log
+			o.Namespace, o.Spec.Source.Selector, o.Log = "default", selecting(t, "app=predixy"), log
 			s, err := NewStandalone(c, o)
 			if err != nil {
 				t.Fatal(err)
@@ -208,5 +215,6 @@ func TestStandaloneRefusesWhatWouldNeverEnd(t *testing.T) {
 		w.Delete(pods, at(w.API.List(pods, "default")[0], "metadata", "name").(string))
 		w.Pass(15 * time.Minute)
 		w.wantRestarts(0)
+		w.Want("how often the log says why", logged, 1)
 	})
 }

@@ -51,9 +51,12 @@ type strategy struct {
 // target is a target as it was last read.
 type target struct {
 	TargetRef
-	live  *workload // nil: there is none
-	other string    // the RestartTrigger, not ours, that is restarting it now; "": none
+	reading
+	other string // the RestartTrigger, not ours, that is restarting it now; "": none
 }
+
+// old says that the target was not read just now.
+func (t target) old(now time.Time) bool { return t.at.Before(now) }
 
 // annotated returns the time in the restart annotation of the pod template; zero if it has none.
 func (t target) annotated() time.Time {
@@ -147,9 +150,9 @@ func ownerOf(p *pod) (TargetRef, bool) {
 	return TargetRef{Kind: "Deployment", Name: name}, ok && h != "" && name != ""
 }
 
-// lasting says whether a pod's name can come back when the pod is gone: that of a StatefulSet's pod, of a Redis's,
+// lasting says whether the pod's name can come back when the pod is gone: that of a StatefulSet's pod, of a Redis's,
 // of a bare one.
-func lasting(p *pod) bool {
+func (p *pod) lasting() bool {
 	o, _ := p.Controller()
 	return o.Kind != "ReplicaSet" && o.Kind != "DaemonSet" && o.Kind != "Job" && o.Kind != "ReplicationController"
 }

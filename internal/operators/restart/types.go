@@ -140,8 +140,7 @@ type Round struct {
 
 // TargetStatus is how far a target is.
 type TargetStatus struct {
-	Kind        string     `json:"kind"`
-	Name        string     `json:"name"`
+	TargetRef
 	UID         string     `json:"uid"`         // of the object that RestartedAt is about
 	RestartedAt *time.Time `json:"restartedAt"` // the annotation that should be there; nil: none
 	Through     *time.Time `json:"through"`     // the last round that is over for it: rolled out, or it was not there
@@ -160,6 +159,8 @@ type pod struct {
 		} `json:"containerStatuses"`
 	} `json:"status"`
 }
+
+func (p *pod) running() bool { return p.Status.Phase == "Running" && !p.Deleting() }
 
 // restarts returns the number of restarts of all containers.
 func (p *pod) restarts() (n int32) {

@@ -95,6 +95,8 @@ type Controller struct {
 	queue   *queue.Queue
 	mirrors []mirror // of the sources, each once
 	sources []func() // disconnect the sources
+	unseen  unseenFunc
+	keys    func(namespace string) []kube.Key // of the objects that unseen is for
 	parts   parts
 	streaks streaks
 	started atomic.Bool
@@ -130,6 +132,9 @@ func New(name string, f Func, o Options, sources ...Source) *Controller {
 	seen := map[mirror]bool{}
 	for _, s := range sources {
 		c.sources = append(c.sources, s.connect(c))
+		if s.unseen != nil {
+			c.unseen, c.keys = s.unseen, s.keys
+		}
 		if s.mirror != nil && !seen[s.mirror] {
 			seen[s.mirror] = true
 			c.mirrors = append(c.mirrors, s.mirror)

@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,11 +21,13 @@ const (
 // server that is away says nothing of the key.
 type streak struct {
 	failures  int       // of all classes
+	first     time.Time // of them
 	failing   int       // of class failing
 	since     time.Time // of the first of those
 	forbidden time.Time // of the first of class forbidden
 
 	class   class     // of the last one
+	text    string    // of the last one
 	stalled bool      // since the last one, it is tried at the longest interval
 	woken   time.Time // when it was last tried because the requests of others worked again
 }
@@ -60,20 +64,57 @@ func (s *streaks) forget(k kube.Key) {
 }
 
 // add counts a failure.
-func (s *streaks) add(k kube.Key, n Next) {
+func (s *streaks) add(k kube.Key, n Next, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.of == nil {
 		s.of = map[kube.Key]streak{}
 	}
 	one := s.of[k].and(n.class, time.Now())
-	one.stalled = n.Stalled
+	one.stalled, one.text = n.Stalled, kube.Printable(kube.Explain(err), maxReason)
 	s.of[k] = one
+}
+
+// maxFailing is how many objects that fail are named.
+const maxFailing = 10
+
+// describe says what fails, in lines for people. What should pass by itself, and is recent, is left out.
+func (s *streaks) describe(now time.Time) (lines []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var keys []kube.Key
+	for k, one := range s.of {
+		if one.class != passing || one.failures >= newsAfter {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, kube.Key.Compare)
+	for i, k := range keys {
+		if i == maxFailing {
+			return append(lines, fmt.Sprintf("failing: %d more", len(keys)-i))
+		}
+		one, what := s.of[k], "failing"
+		if one.class == terminal || one.class == forbidden {
+			what = "refused"
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s for %s, %s: %s", what, k, now.Sub(one.first).Round(time.Second),
+			times(one.failures), one.text))
+	}
+	return lines
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 // and is the streak with one more failure.
 func (s streak) and(c class, now time.Time) streak {
-	s.failures++
+	if s.failures++; s.failures == 1 {
+		s.first = now
+	}
 	s.class = c
 	switch {
 	case c == failing:

@@ -73,8 +73,8 @@ func next(err error, before streak, now time.Time) Next {
 }
 
 // retry queues the run that follows, and returns how long it has to wait.
-func (c *Controller) retry(item queue.Item, n Next) time.Duration {
-	c.streaks.add(item.Key, n)
+func (c *Controller) retry(item queue.Item, n Next, err error) time.Duration {
+	c.streaks.add(item.Key, n, err)
 	if n.class == forbidden && n.delay == 0 && item.Failures >= quickForbidden {
 		d := forbiddenDelay*2/3 + rand.N(forbiddenDelay/3)
 		c.queue.AddAfter(item.Key, d, n.cause)

@@ -13,19 +13,36 @@ import (
 
 // part is what a controller starts and stops to work on as a whole: one namespace, or everything.
 type part struct {
-	namespace string // "": all namespaces, or the cluster-scoped objects beside parts that have one
-	told      string // what was logged about it last, "" if nothing is wrong; of watchParts alone
+	namespace string    // "": all namespaces, or the cluster-scoped objects beside parts that have one
+	told      string    // what was logged about it last, "" if nothing is wrong; of watchParts alone
+	closed    time.Time // since when it is not worked on; of watchParts alone
 
-	open bool                    // changed by watchParts alone
-	held map[kube.Key]queue.Item // keys that came while it was not open
+	stage stage
+	held  map[kube.Key]queue.Item // keys that came while it was waiting
 }
+
+// stage is what a controller does with the keys of a part. watchParts alone changes it, but that a worker mutes.
+type stage struct {
+	doing doing
+	since time.Time
+	why   string // what the objects are told while they are not seen
+}
+
+type doing int
+
+const (
+	waiting doing = iota // keeps them until all mirrors serve the part
+	working              // runs the Func
+	telling              // has not seen the part for long: runs the unseenFunc; see unseen.go
+	muted                // may not even tell: drops them
+)
 
 // parts are all parts of a controller. A controller without mirrors has none, and works at once.
 type parts struct {
 	all []*part          // sorted by namespace; does not change after New
 	by  map[string]*part // the same by namespace
 
-	mu sync.Mutex // guards open and held of all
+	mu sync.Mutex // guards stage and held of all
 }
 
 // of makes a part of each namespace that the mirrors have by itself.
@@ -50,52 +67,56 @@ func (p *parts) partOf(k kube.Key) *part {
 	return p.by[""]
 }
 
-// hold keeps a key whose part is not open until it is, and reports whether it did.
-func (p *parts) hold(item queue.Item) bool {
+// admit says what to do with a key, and why if its object is not seen. It keeps the key while its part is waiting.
+func (p *parts) admit(item queue.Item) (doing, string) {
 	one := p.partOf(item.Key)
 	if one == nil {
-		return false
+		return working, ""
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if one.open {
-		return false
+	if one.stage.doing == waiting {
+		if before, ok := one.held[item.Key]; ok {
+			item.Causes = slices.Concat(before.Causes, item.Causes)
+			item.Causes = item.Causes[:min(len(item.Causes), maxHeldCauses)]
+		}
+		one.held[item.Key] = item
 	}
-	if before, ok := one.held[item.Key]; ok {
-		item.Causes = slices.Concat(before.Causes, item.Causes)
-		item.Causes = item.Causes[:min(len(item.Causes), maxHeldCauses)]
-	}
-	one.held[item.Key] = item
-	return true
+	return one.stage.doing, one.stage.why
 }
 
 // works reports whether a namespace is worked on.
 func (p *parts) works(namespace string) bool {
 	one := p.partOf(kube.Key{Namespace: namespace})
-	if one == nil {
-		return false
-	}
+	return one != nil && p.stage(one).doing == working
+}
+
+func (p *parts) stage(one *part) stage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return one.open
+	return one.stage
 }
 
 // maxHeldCauses bounds the causes of a key that is held: as many as the queue keeps.
 const maxHeldCauses = 8
 
-// turn opens or closes a part. It returns the keys that were held, when it opens.
-func (p *parts) turn(one *part, open bool) (held map[kube.Key]queue.Item) {
+// turn changes what is done with the keys of a part. It returns those that were kept, unless it is waiting now.
+func (p *parts) turn(one *part, to doing, why string) (held map[kube.Key]queue.Item) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	one.open = open
-	if open {
+	now := time.Now()
+	if one.stage.doing == working {
+		one.closed = now
+	}
+	one.stage = stage{to, now, why}
+	if to != waiting {
 		held, one.held = one.held, map[kube.Key]queue.Item{}
 	}
 	return held
 }
 
-// watchParts opens each part when all mirrors serve it, closes it when one does not any more, and logs why, until ctx
-// ends. It calls work when a part is open.
+// watchParts decides which parts are worked on, and logs why one is not, until ctx ends. It calls work when there is
+// something to do in one.
 func (c *Controller) watchParts(ctx context.Context, work func()) {
 	news := make(chan struct{}, 1)
 	for _, m := range c.mirrors {
@@ -105,6 +126,9 @@ func (c *Controller) watchParts(ctx context.Context, work func()) {
 			default: // there is news already
 			}
 		})()
+	}
+	for _, one := range c.parts.all {
+		one.closed = time.Now()
 	}
 	tick := time.NewTicker(reportEvery)
 	defer tick.Stop()
@@ -123,23 +147,33 @@ func (c *Controller) watchParts(ctx context.Context, work func()) {
 	}
 }
 
-// turnParts opens and closes parts, and reports whether one is open.
-func (c *Controller) turnParts() (open bool) {
+// turnParts turns parts to working when all mirrors serve them, and away from it when one does not. It reports whether
+// there is something to do in one.
+func (c *Controller) turnParts() (work bool) {
 	for _, one := range c.parts.all {
 		serves := !slices.ContainsFunc(c.mirrors, func(m mirror) bool { return !m.Serves(one.namespace) })
-		if serves != one.open {
-			c.release(c.parts.turn(one, serves))
+		was := c.parts.stage(one)
+		switch {
+		case serves && was.doing != working:
+			c.release(c.parts.turn(one, working, ""))
+			if was.doing != waiting {
+				c.queueAll(one, "watched again")
+			}
+		case !serves && was.doing == working:
+			c.parts.turn(one, waiting, "")
+		case !serves:
+			c.turnUnseen(one, was)
 		}
-		open = open || serves
+		work = work || c.parts.stage(one).doing != waiting
 	}
-	return open || len(c.parts.all) == 0
+	return work || len(c.parts.all) == 0
 }
 
 // tellOfParts logs what keeps a part from being worked on, and again when that changes.
 func (c *Controller) tellOfParts() {
 	for _, one := range c.parts.all {
 		problem := ""
-		if !one.open {
+		if c.parts.stage(one).doing != working {
 			problem = c.problemOf(one)
 		}
 		if problem == one.told {

@@ -1,7 +1,9 @@
 package controller
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,36 +15,67 @@ import (
 // right or a resource is missing, which waiting may not cure: one wrong namespace must not hold up a rollout. Else it
 // says what is missing, why, and what to do about it: a watch that is dead must not hide behind a green probe.
 func (c *Controller) Ready() error {
-	var problems []string
-	for _, m := range c.mirrors {
-		for _, s := range m.State() {
-			switch stale := time.Since(s.ErrSince); {
-			case s.Parked:
-			case !s.Synced && s.Err == nil:
-				problems = append(problems, scopeName(m.Resource(), s)+": not listed yet")
-			case !s.Synced:
-				problems = append(problems, scopeName(m.Resource(), s)+": "+s.Problem)
-			case s.Err != nil && stale >= staleAfter:
-				problems = append(problems, fmt.Sprintf("not up to date for %s: %s: %s", stale.Round(time.Second),
-					scopeName(m.Resource(), s), s.Problem))
-			}
-		}
+	if problems := c.outOfTouch(); len(problems) > 0 {
+		return fmt.Errorf("%s: %s", c.name, strings.Join(problems, "; "))
 	}
-	if len(problems) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s: %s", c.name, strings.Join(problems, "; "))
+	return nil
 }
 
-// Status describes how the controller is doing in lines for people: what it does not work on, and why, and then each
-// of its mirrors with its last contact with the server.
+// outOfTouch says which mirrors are not synced, or have not been up to date for long, one text for all that have the
+// same problem.
+func (c *Controller) outOfTouch() []string {
+	var order []string
+	names, longest := map[string][]string{}, map[string]time.Duration{}
+	for _, m := range c.mirrors {
+		for _, s := range m.State() {
+			stale := time.Duration(0)
+			if s.Synced && !s.ErrSince.IsZero() {
+				stale = time.Since(s.ErrSince)
+			}
+			if s.Parked || s.Synced && (s.Err == nil || stale < staleAfter) {
+				continue
+			}
+			problem := "not listed yet"
+			if s.Err != nil {
+				problem = reason(s.Err)
+			}
+			if names[problem] == nil {
+				order = append(order, problem)
+			}
+			names[problem] = append(names[problem], scopeName(m.Resource(), s))
+			longest[problem] = max(longest[problem], stale)
+		}
+	}
+	out := make([]string, 0, len(order))
+	for _, problem := range order {
+		text := few(names[problem]) + ": " + problem
+		if stale := longest[problem]; stale > 0 {
+			text = "not up to date for " + stale.Round(time.Second).String() + ": " + text
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// Status describes how the controller is doing in lines for people: what it does not work on, and why, the objects
+// that fail, and then each of its mirrors with its last contact with the server.
 func (c *Controller) Status() []string {
 	var lines []string
 	for _, one := range c.parts.all {
-		if problem := c.problemOf(one); problem != "" {
-			lines = append(lines, "not working: "+problem)
+		problem := c.problemOf(one)
+		if problem == "" {
+			continue
 		}
+		switch c.parts.stage(one).doing {
+		case telling:
+			problem += "; the status of the objects says that their state is not known"
+		case muted:
+			problem += "; the status of the objects cannot be written either and may not be true any more"
+		}
+		lines = append(lines, "not working: "+problem)
 	}
+	lines = append(lines, c.outOfTouch()...)
+	lines = append(lines, c.streaks.describe(time.Now())...)
 	for _, m := range c.mirrors {
 		for _, s := range m.State() {
 			lines = append(lines, describe(m.Resource(), s))
@@ -61,10 +94,44 @@ func describe(r kube.Resource, s cache.ScopeState) string {
 	if s.Quarantined > 0 {
 		line += fmt.Sprintf(", %d objects do not decode", s.Quarantined)
 	}
-	if s.Err != nil {
-		line += ": " + s.Problem
-	}
 	return line
+}
+
+// maxNames bounds a list of names in a text.
+const maxNames = 6
+
+func few(names []string) string {
+	if more := len(names) - maxNames; more > 1 {
+		return strings.Join(names[:maxNames], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// maxReason bounds the text of one error in a line.
+const maxReason = 300
+
+// reason is why a list or watch fails, in words that are the same for all that fail for that reason.
+func reason(err error) string {
+	s := kube.AsStatus(err)
+	switch {
+	case s == nil && errors.As(err, new(*kube.NoAnswerError)):
+		return "the API server cannot be reached (" + kube.Printable(innermost(err).Error(), maxReason) + ")"
+	case s == nil:
+		return kube.Printable(err.Error(), maxReason)
+	case kube.IsUnauthorized(err):
+		return "the server refused the token or client certificate (401)"
+	case s.Code != 0 && !strings.Contains(s.Error(), strconv.Itoa(s.Code)):
+		return kube.Printable(fmt.Sprintf("%d %s: %v", s.Code, s.Reason, s), maxReason)
+	}
+	return kube.Printable(s.Error(), maxReason)
+}
+
+// innermost is the error at the end of a chain: what happened, without the request that it happened to.
+func innermost(err error) error {
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(inner) {
+		err = inner
+	}
+	return err
 }
 
 // problemOf says what keeps the controller from working on a part, and the next step; "" if nothing does. Mirrors with
@@ -83,7 +150,7 @@ func (c *Controller) problemOf(one *part) string {
 			case kube.IsNotFound(s.Err):
 				other = append(other, name+": the server does not have this resource; install its CRD")
 			case s.Err != nil:
-				other = append(other, name+": "+s.Problem)
+				other = append(other, name+": "+reason(s.Err))
 			default:
 				other = append(other, name+": not listed yet")
 			}

@@ -25,11 +25,14 @@ func (c *Controller) work(feed, runs context.Context) {
 			c.queue.Done(item.Key)
 			return
 		}
-		if c.parts.hold(item) {
+		switch doing, why := c.parts.admit(item); doing {
+		case working:
+			c.reconcile(runs, item)
+		case telling:
+			c.tellUnseen(runs, item, why)
+		default:
 			c.queue.Done(item.Key)
-			continue
 		}
-		c.reconcile(runs, item)
 	}
 }
 
@@ -42,7 +45,7 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	c.stats.waited.Observe(item.Waited)
 	c.stats.causes.count(item)
 	counting, writes := kube.CountWrites(ctx)
-	outcome, err := c.call(counting, log, item)
+	outcome, err := c.call(counting, log, item, c.f)
 	if err == nil && writes.Load() > 0 {
 		c.requestsWork(func(namespace string) bool { return namespace == item.Key.Namespace })
 	}
@@ -91,7 +94,7 @@ func (c *Controller) settle(ctx context.Context, item queue.Item, outcome Outcom
 	c.stats.errors.Add(1)
 	before := c.streaks.get(k)
 	n := next(err, before, time.Now())
-	d := c.retry(item, n)
+	d := c.retry(item, n, err)
 	switch {
 	case n.class == terminal:
 		c.stats.terminal.Add(1)
@@ -121,8 +124,8 @@ func rounded(d time.Duration) string {
 	return d.Round(100 * time.Microsecond).String()
 }
 
-// call runs the Func with a deadline and makes an error of a panic.
-func (c *Controller) call(ctx context.Context, log logr.Logger, item queue.Item) (outcome Outcome, err error) {
+// call runs f with a deadline and makes an error of a panic.
+func (c *Controller) call(ctx context.Context, log logr.Logger, item queue.Item, f Func) (outcome Outcome, err error) {
 	run, cancel := context.WithTimeout(ctx, c.o.ReconcileTimeout)
 	defer cancel()
 	defer func() {
@@ -135,7 +138,7 @@ func (c *Controller) call(ctx context.Context, log logr.Logger, item queue.Item)
 	if before := c.streaks.get(item.Key); before.failures > 0 {
 		run = context.WithValue(run, streakKey{}, before)
 	}
-	outcome, err = c.f(run, item.Key)
+	outcome, err = f(run, item.Key)
 	if err != nil && ctx.Err() == nil && run.Err() != nil {
 		c.stats.timeouts.Add(1)
 		err = &timeoutError{limit: c.o.ReconcileTimeout, err: err}

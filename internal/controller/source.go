@@ -39,13 +39,26 @@ type mirror interface {
 type Source struct {
 	mirror  mirror                                  // nil: none
 	connect func(c *Controller) (disconnect func()) // makes the source queue keys
+	keys    func(namespace string) []kube.Key       // of the objects themselves; nil but for For
+	unseen  unseenFunc
+}
+
+// unseenFunc tells in the status of an object that its state is not known, and why.
+type unseenFunc func(ctx context.Context, key kube.Key, why string) error
+
+// Unseen makes the controller call f for each object of a source made by For whose namespace it could not watch for
+// two minutes because a right or a resource is missing: its last status may not be true any more. The Func runs for
+// all of them when the namespace can be watched again.
+func (s Source) Unseen(f func(ctx context.Context, key kube.Key, why string) error) Source {
+	s.unseen = f
+	return s
 }
 
 // For runs the controller for the objects of s themselves. Another object under the same name and a new
 // generation (a changed spec, or a deletion) clear the failures of the key: what failed before may work now.
 func For[T kube.Object](s *cache.Store[T]) Source {
 	kind := s.Resource().Kind
-	return Source{s, func(to *Controller) func() {
+	return Source{mirror: s, connect: func(to *Controller) func() {
 		return s.OnChange(func(c cache.Change[T]) {
 			k := c.Object().ObjectMeta().Key()
 			if c.Type != cache.Updated || c.Old.ObjectMeta().Generation != c.New.ObjectMeta().Generation {
@@ -53,6 +66,15 @@ func For[T kube.Object](s *cache.Store[T]) Source {
 			}
 			add(to.queue, k, kind, c)
 		})
+	}, keys: func(namespace string) (keys []kube.Key) {
+		all, err := s.List(namespace)
+		if err != nil {
+			return nil // never listed: no object is known
+		}
+		for _, obj := range all {
+			keys = append(keys, obj.ObjectMeta().Key())
+		}
+		return keys
 	}}
 }
 
@@ -76,7 +98,7 @@ func Owns[T kube.Object](s *cache.Store[T], ownerKind string) Source {
 // must be quick, must not block, and must not change obj; a panic in it loses that change and is logged.
 func Watches[T kube.Object](s *cache.Store[T], f func(obj T) []kube.Key) Source {
 	kind := s.Resource().Kind
-	return Source{s, func(to *Controller) func() {
+	return Source{mirror: s, connect: func(to *Controller) func() {
 		return s.OnChange(func(c cache.Change[T]) {
 			if c.Type != cache.Appeared {
 				for _, k := range f(c.Old) {
@@ -95,7 +117,7 @@ func Watches[T kube.Object](s *cache.Store[T], f func(obj T) []kube.Key) Source 
 // Once runs the controller for k at the start, when all mirrors are synced, whether there is anything in them or
 // not: for a key that stands for no object.
 func Once(k kube.Key) Source {
-	return Source{nil, func(to *Controller) func() {
+	return Source{connect: func(to *Controller) func() {
 		to.queue.AddLow(k, startCause)
 		return func() {}
 	}}
@@ -109,7 +131,7 @@ func Woken() (s Source, wake func(k kube.Key, cause string)) {
 		q = to.queue
 		return func() {}
 	}
-	return Source{nil, connect}, func(k kube.Key, cause string) { q.Add(k, cause) }
+	return Source{connect: connect}, func(k kube.Key, cause string) { q.Add(k, cause) }
 }
 
 // add queues k because of c, a change of an object of kind.

@@ -368,13 +368,12 @@ func TestAMissingResourceAndAMissingGrantAreSaidWithTheNextStepAndPickedUpWithin
 	}{
 		{webServers, &fakeapi.Reply{Code: 404, Reason: "NotFound",
 			Message: "the server could not find the requested resource"},
-			[]string{"not working: webservers.skiff.dev is not installed; run `skiff crds install`",
-				": 404 NotFound: "}},
+			[]string{"not working: webservers.skiff.dev is not installed; run `skiff crds install`"}},
 		{things, &fakeapi.Reply{Code: 404, Body: "404 page not found\n", ContentType: "text/plain"},
-			[]string{"not working: things.example.com: ", "install its CRD", ": 404 NotFound: "}},
+			[]string{"not working: things.example.com: ", "the server does not have this resource; install its CRD"}},
 		{pods, &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: `pods is forbidden: User "skiff" cannot list resource "pods"`},
 			[]string{"not working: namespace default: may not list and watch pods; `skiff manifests --namespaced ",
-				"pods in default: ", ": 403 Forbidden: ", "cannot list"}},
+				"pods in default: backing off, 0 objects, last contact never"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)

@@ -126,7 +126,7 @@ func TestAMissingCRDParksOneControllerAndIsPickedUpWithin15SecondsWhileOthersWor
 		expectText(t, "/readyz?verbose", body,
 			"[+]webserver ok\n    not working: namespace default: webservers.skiff.dev is not installed; run `skiff "+
 				"crds install`\n",
-			"\n    webservers.skiff.dev in default: backing off, 0 objects, last contact never: 404 ",
+			"\n    webservers.skiff.dev in default: backing off, 0 objects, last contact never\n",
 			"[+]maps ok\n    configmaps in default: streaming, 1 objects, last contact ")
 
 		defineWebServers(t, client)

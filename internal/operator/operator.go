@@ -126,7 +126,7 @@ func New[Spec, Status any, P status[Status]](s controller.Setup, recorder *event
 	d Definition[Spec, Status]) *controller.Controller {
 	s.Client = s.Client.Limit(d.Rights)
 	objects := controller.Mirror[*Object[Spec, Status]](s, d.Resource, "")
-	sources := []controller.Source{controller.For(objects)}
+	sources := make([]controller.Source, 1, len(d.Children)+1)
 	var kinds []apply.Kind
 	for _, child := range d.Children {
 		kind, source := child(s, d.Resource)
@@ -139,6 +139,7 @@ func New[Spec, Status any, P status[Status]](s controller.Setup, recorder *event
 		events:     recorder,
 		policy:     s.TemplatePolicy,
 	}
+	sources[0] = controller.For(objects).Unseen(r.unseen)
 	return s.New(d.Name, r.Reconcile, sources...)
 }
 

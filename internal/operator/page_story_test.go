@@ -131,3 +131,29 @@ func reference(child map[string]any) string {
 	return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"name":%q,"uid":%q,"controller":true,"blockOwnerDeletion":true}`,
 		at(r, "apiVersion"), at(r, "kind"), at(r, "name"), at(r, "uid"))
 }
+
+// What was true when the namespace was last seen must not be taken for the truth.
+func TestAPageWhoseChildrenCannotBeSeenIsUnknown(t *testing.T) {
+	story(t, func(w *operatortest.World) {
+		w.Create("a", `{"text":"hello","replicas":0}`)
+		w.PatchSub(deployments, "a", "status", `{"status":{"observedGeneration":1}}`)
+		w.WantCondition("a", "Ready", "True/Pods", "0 of 0")
+		allow := w.API.Inject(fakeapi.Fault{Resource: "deployments", UserAgent: operatortest.Agent,
+			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "deployments is forbidden"}})
+		w.Pass(12 * time.Minute) // an open watch is renewed within ten, and two are forgiven
+		why := "the present state is not known: may not list and watch deployments.apps; bind the ClusterRole skiff"
+		for kind, want := range map[string]string{"Ready": "Unknown", "Progressing": "Unknown", "Degraded": "Unknown",
+			"Stalled": "True"} {
+			w.WantCondition("a", kind, want+"/NotWatched", why)
+		}
+		w.Create("b", `{"text":"hello","replicas":1}`)
+		w.WantCondition("b", "Ready", "Unknown/NotWatched", why)
+		w.Forget()
+		w.Pass(20 * time.Minute)
+		w.Want("writes", w.Count("PATCH"), 0)
+		allow()
+		w.Pass(time.Minute)
+		w.WantCondition("a", "Ready", "True/Pods", "0 of 0")
+		w.WantCondition("b", "Ready", "False/Pods", "0 of 1")
+	})
+}

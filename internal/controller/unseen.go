@@ -1,0 +1,80 @@
+package controller
+
+import (
+	"context"
+	"time"
+
+	"skiff/internal/kube"
+	"skiff/internal/queue"
+)
+
+const (
+	// unseenAfter is how long a part may be without a right or a resource before its objects are told: longer than an
+	// API server that has started refuses what it will allow.
+	unseenAfter = 2 * time.Minute
+	// muteTime is how long nothing is told after the right to tell was missing, too. A grant ends it earlier if it
+	// lets the part be watched again.
+	muteTime = 5 * time.Minute
+)
+
+// turnUnseen has the objects of a part told that their state is not known, once it could not be watched for long, and
+// again when the reason changes or they could not be told for a while.
+func (c *Controller) turnUnseen(one *part, was stage) {
+	if c.unseen == nil || time.Since(one.closed) < unseenAfter {
+		return
+	}
+	why := c.problemOf(one)
+	if was.doing == telling && why == was.why || was.doing == muted && time.Since(was.since) < muteTime {
+		return
+	}
+	c.release(c.parts.turn(one, telling, why))
+	c.queueAll(one, "its state is not known")
+}
+
+// queueAll queues all objects of a part.
+func (c *Controller) queueAll(one *part, cause string) {
+	if c.keys == nil {
+		return
+	}
+	for _, k := range c.keys(one.namespace) {
+		c.queue.AddLow(k, cause)
+	}
+}
+
+// tellUnseen runs the unseenFunc for one key. Where it is forbidden, nothing more is told in the part for a while: the
+// other objects would meet the same.
+func (c *Controller) tellUnseen(ctx context.Context, item queue.Item, why string) {
+	defer c.queue.Done(item.Key)
+	log := c.log.WithValues("key", item.Key, "cause", item.Cause())
+	_, err := c.call(ctx, log, item, func(ctx context.Context, key kube.Key) (Outcome, error) {
+		return Done, c.unseen(ctx, key, why)
+	})
+	switch {
+	case err == nil:
+		c.forget(item.Key)
+	case ctx.Err() != nil:
+		c.queue.Add(item.Key, "its run was cut short")
+	case kube.IsForbidden(err):
+		c.forget(item.Key)
+		if c.parts.mute(item.Key) {
+			log.Info("cannot say in the status that the state is not known: it stays as it was written last",
+				"problem", kube.Explain(err))
+		}
+	default:
+		c.stats.errors.Add(1)
+		d := c.retry(item, next(err, c.streaks.get(item.Key), time.Now()), err)
+		log.Error(err, "cannot say that the state is not known", "outcome", c.again("error, again in ", d))
+	}
+}
+
+// mute stops telling in the part of a key, and reports whether it had not been stopped.
+func (p *parts) mute(k kube.Key) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one := p.partOf(k)
+	if one == nil || one.stage.doing != telling {
+		return false
+	}
+	one.stage = stage{muted, time.Now(), one.stage.why}
+	return true
+}

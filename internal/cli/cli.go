@@ -26,7 +26,7 @@ const (
 	exitDone   = 0
 	exitFailed = 1
 	exitUsage  = 2
-	exitDiffer = 3 // of a command that compares
+	exitDiffer = 3 // of a command that compares or checks
 )
 
 // usageError is a mistake in the arguments of a command: it exits with 2.
@@ -37,11 +37,12 @@ func (e usageError) Unwrap() error { return e.error }
 // usagef makes a usageError.
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// errDiffer makes a command that compares exit with 3 and print no error: its output on stdout shows the differences.
+// errDiffer makes a command that compares or checks exit with 3 and print no error: its output on stdout shows what
+// differs, is missing or needs attention.
 var errDiffer = errors.New("there are differences")
 
 // Main runs skiff with the arguments after the program's name and returns the exit code: 0 done, 1 failed, 2 wrong
-// usage, 3 differences found, or the exit code of the command that `skiff dev -- COMMAND` ran. Cancelling ctx stops a
+// usage, 3 something differs, or the exit code of the command that `skiff dev -- COMMAND` ran. Cancelling ctx stops a
 // command; that is not a failure.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
@@ -109,7 +110,7 @@ cluster, 'skiff dev' starts a local API server for kubectl and for tests, 'skiff
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2 // edits: two letters swapped, or one wrong and one missing
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newRun(), newRestart(), newDev(), newDemo(), newWatch(), newCRDs(), newManifests(),
+	root.AddCommand(newRun(), newRestart(), newDev(), newDemo(), newStatus(), newWatch(), newCRDs(), newManifests(),
 		newVersion(), newCompletion())
 	return root
 }

@@ -58,7 +58,7 @@ func (c *causes) all() map[string]uint64 {
 
 // ownCauses are the causes that this package gives.
 var ownCauses = []string{initialList, startCause, recheckCause, retryCause, refusedCause, manyErrorsCause, worksCause,
-	cutCause}
+	cutCause, unseenCause, seenCause}
 
 // changes are the ends of a cause that is the change of an object; see add.
 var changes = []string{"ADDED", "MODIFIED", "DELETED"}

@@ -157,7 +157,7 @@ func (c *Controller) turnParts() (work bool) {
 		case serves && was.doing != working:
 			c.release(c.parts.turn(one, working, ""))
 			if was.doing != waiting {
-				c.queueAll(one, "watched again")
+				c.queueAll(one, seenCause)
 			}
 		case !serves && was.doing == working:
 			c.parts.turn(one, waiting, "")

@@ -57,8 +57,9 @@ func (c *Controller) outOfTouch() []string {
 	return out
 }
 
-// Status describes how the controller is doing in lines for people: what it does not work on, and why, the objects
-// that fail, and then each of its mirrors with its last contact with the server.
+// Status describes how the controller is doing in lines for people. First come those that need attention, which begin
+// with Attention: what it does not work on, and why, and the objects that fail. Then each of its mirrors follows, with
+// its last contact with the server.
 func (c *Controller) Status() []string {
 	var lines []string
 	for _, one := range c.parts.all {
@@ -76,6 +77,9 @@ func (c *Controller) Status() []string {
 	}
 	lines = append(lines, c.outOfTouch()...)
 	lines = append(lines, c.streaks.describe(time.Now())...)
+	for i := range lines {
+		lines[i] = Attention + lines[i]
+	}
 	for _, m := range c.mirrors {
 		for _, s := range m.State() {
 			lines = append(lines, describe(m.Resource(), s))
@@ -83,6 +87,9 @@ func (c *Controller) Status() []string {
 	}
 	return lines
 }
+
+// Attention is how the lines of Status begin that need attention.
+const Attention = "! "
 
 // describe is the line of one mirror in Status.
 func describe(r kube.Resource, s cache.ScopeState) string {

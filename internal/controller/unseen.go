@@ -15,6 +15,9 @@ const (
 	// muteTime is how long nothing is told after the right to tell was missing, too. A grant ends it earlier if it
 	// lets the part be watched again.
 	muteTime = 5 * time.Minute
+
+	unseenCause = "its state is not known"
+	seenCause   = "watched again"
 )
 
 // turnUnseen has the objects of a part told that their state is not known, once it could not be watched for long, and
@@ -28,7 +31,7 @@ func (c *Controller) turnUnseen(one *part, was stage) {
 		return
 	}
 	c.release(c.parts.turn(one, telling, why))
-	c.queueAll(one, "its state is not known")
+	c.queueAll(one, unseenCause)
 }
 
 // queueAll queues all objects of a part.
@@ -53,7 +56,7 @@ func (c *Controller) tellUnseen(ctx context.Context, item queue.Item, why string
 	case err == nil:
 		c.forget(item.Key)
 	case ctx.Err() != nil:
-		c.queue.Add(item.Key, "its run was cut short")
+		c.queue.Add(item.Key, cutCause)
 	case kube.IsForbidden(err):
 		c.forget(item.Key)
 		if c.parts.mute(item.Key) {

@@ -44,11 +44,22 @@ func (m *Manager) ready() []check {
 			return errors.New("stopping")
 		}
 		return nil
-	}}}
+	}, status: m.leads}}
 	for _, c := range m.o.Controllers {
 		checks = append(checks, check{c.Name(), c.Ready, c.Status})
 	}
 	return checks
+}
+
+// leads says whether the controllers of this process work or stand by; nothing without an election.
+func (m *Manager) leads() []string {
+	switch {
+	case m.o.Elector == nil:
+		return nil
+	case m.o.Elector.Held() == nil:
+		return []string{"this process leads"}
+	}
+	return []string{"this process stands by: another one leads, or it is not known who does"}
 }
 
 // probes serves /healthz, /readyz and their single checks, in the form of the API server's own (MGR-08).

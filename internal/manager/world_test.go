@@ -124,8 +124,8 @@ func TestAMissingCRDParksOneControllerAndIsPickedUpWithin15SecondsWhileOthersWor
 		code, body = p.get("/readyz?verbose")
 		expect(t, "/readyz?verbose", code, 200)
 		expectText(t, "/readyz?verbose", body,
-			"[+]webserver ok\n    not working: namespace default: webservers.skiff.dev is not installed; run `skiff "+
-				"crds install`\n",
+			"[+]webserver ok\n    ! not working: namespace default: webservers.skiff.dev is not installed; run `"+
+				"skiff crds install`\n",
 			"\n    webservers.skiff.dev in default: backing off, 0 objects, last contact never\n",
 			"[+]maps ok\n    configmaps in default: streaming, 1 objects, last contact ")
 

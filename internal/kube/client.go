@@ -22,6 +22,8 @@ type Config struct {
 	UserAgent   string      // "": UserAgent()
 	Impersonate Impersonation
 
+	// OnlyJSON reads lists and watches in JSON, also those of kinds that can be read in protobuf.
+	OnlyJSON bool
 	// Timeout bounds one short request, all but lists and watches, with its answer. 0: DefaultTimeout.
 	Timeout time.Duration
 	// Proxy chooses a proxy for a request. nil: HTTPS_PROXY, HTTP_PROXY and NO_PROXY decide.
@@ -68,6 +70,7 @@ type Client struct {
 	credentials Credentials
 	header      http.Header // sent with every request: user agent, impersonation
 	timeout     time.Duration
+	onlyJSON    bool
 	short, long *http.Client
 	onWarning   func(string)
 	onExchange  func(Exchange)
@@ -100,6 +103,7 @@ func New(cfg Config) (*Client, error) {
 		credentials: cfg.Credentials,
 		header:      header,
 		timeout:     cfg.Timeout,
+		onlyJSON:    cfg.OnlyJSON,
 		onWarning:   cfg.OnWarning,
 		onExchange:  cfg.OnExchange,
 		warned:      map[string]struct{}{},

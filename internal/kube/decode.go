@@ -52,14 +52,19 @@ func object[T Object](s *scanner) (T, error) {
 	s.top, s.kind = len(s.open)+1, ""
 	err := decodeInto(s, &obj)
 	s.top = 0
+	return checked(obj, s.kind, s.want, err)
+}
+
+// checked returns an object that has been decoded with err. What does not fit, or was not asked for, becomes a
+// DecodeError.
+func checked[T Object](obj T, kind string, want expected, err error) (T, error) {
 	var bad *misfit
 	switch {
 	case err == nil:
 		m := obj.ObjectMeta()
-		if err := s.unwanted(m); err != nil {
+		if err := want.unwanted(kind, m); err != nil {
 			return obj, &DecodeError{Key: m.Key(), ResourceVersion: m.ResourceVersion, Err: err}
 		}
-		return obj, nil
 	case errors.As(err, &bad):
 		e := &DecodeError{Err: bad}
 		if m := metaOf(obj); m != nil {
@@ -70,17 +75,21 @@ func object[T Object](s *scanner) (T, error) {
 	return obj, err
 }
 
-// unwanted says why an object cannot be one that was asked for: a reader would find it under a wrong key.
-func (s *scanner) unwanted(m *Meta) error {
+// expected is what a decoded object has to be, as far as it says so; nothing where these are empty.
+type expected struct{ kind, namespace string }
+
+// unwanted says why an object of a kind, "" for one that does not say, cannot be one that was asked for: a reader would
+// find it under a wrong key.
+func (e expected) unwanted(kind string, m *Meta) error {
 	switch {
 	case m.Name == "":
 		return errors.New("it has no metadata.name")
 	case !isSegment(m.Name), m.Namespace != "" && !isSegment(m.Namespace):
 		return errors.New("its name or namespace cannot be part of a URL path")
-	case s.want.kind != "" && s.kind != "" && s.kind != s.want.kind:
-		return fmt.Errorf("it is of kind %q, want %s", Printable(s.kind, maxQuoted), s.want.kind)
-	case s.want.namespace != "" && m.Namespace != s.want.namespace:
-		return fmt.Errorf("it is not in the namespace %s, which was asked for", s.want.namespace)
+	case e.kind != "" && kind != "" && kind != e.kind:
+		return fmt.Errorf("it is of kind %q, want %s", Printable(kind, maxQuoted), e.kind)
+	case e.namespace != "" && m.Namespace != e.namespace:
+		return fmt.Errorf("it is not in the namespace %s, which was asked for", e.namespace)
 	}
 	return nil
 }

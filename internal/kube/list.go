@@ -55,13 +55,19 @@ func (q Query) request(values url.Values) (request, error) {
 	return request{method: http.MethodGet, resource: q.Resource, path: path, query: values, long: true}, err
 }
 
-// scanner reads the answer to the query.
+// expected is what each object of the answer has to be.
+func (q Query) expected() expected {
+	e := expected{kind: q.Resource.Kind}
+	if !q.Resource.ClusterScoped {
+		e.namespace = q.Namespace
+	}
+	return e
+}
+
+// scanner reads the answer to the query in JSON.
 func (q Query) scanner(r io.Reader) *scanner {
 	s := newScanner(r)
-	s.want.kind = q.Resource.Kind
-	if !q.Resource.ClusterScoped {
-		s.want.namespace = q.Namespace
-	}
+	s.want = q.expected()
 	return s
 }
 
@@ -210,113 +216,4 @@ func (c *Client) ListOne(ctx context.Context, q Query) ([]byte, error) {
 	r.verb, r.what, r.long = "list", q.String(), false
 	r.query.Set("limit", "1")
 	return c.call(ctx, r)
-}
-
-// listMeta is what a list says of itself.
-type listMeta struct {
-	ResourceVersion string `json:"resourceVersion"`
-	Continue        string `json:"continue"`
-}
-
-// readPage reads one page and appends its items to all.
-func readPage[T Object](ctx context.Context, c *Client, q Query, values url.Values,
-	all *ListResult[T]) (listMeta, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	idle := startListIdle(cancel)
-	defer idle.stop()
-	r, err := q.request(values)
-	if err != nil {
-		return listMeta{}, err
-	}
-	resp, err := c.send(ctx, &r)
-	if err != nil {
-		return listMeta{}, err
-	}
-	defer resp.Body.Close()
-	if err := jsonBody(resp); err != nil {
-		return listMeta{}, err
-	}
-	meta, err := decodePage(q.scanner(idle.reader(resp.Body)), q.Resource.Kind, all)
-	if err != nil {
-		return listMeta{}, readError(ctx, err)
-	}
-	drain(resp.Body) // behind the last bracket: over HTTP/1.1 the next page would need a connection of its own
-	return meta, nil
-}
-
-// decodePage reads {"kind": ..., "metadata": ..., "items": [...]} in whatever order the fields come: built-in
-// lists have kind and metadata first, lists of custom resources the items.
-func decodePage[T Object](s *scanner, kind string, all *ListResult[T]) (listMeta, error) {
-	meta, listKind, err := decodeList(s, all)
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	if err != nil {
-		return meta, fmt.Errorf("decode list: %w", err)
-	}
-	if listKind != kind+"List" {
-		return meta, fmt.Errorf("the server answered with kind %q, want %q", listKind, kind+"List")
-	}
-	return meta, nil
-}
-
-func decodeList[T Object](s *scanner, all *ListResult[T]) (meta listMeta, kind string, err error) {
-	if err := s.begin(); err != nil {
-		return meta, "", err
-	}
-	if err := s.enterObject(); err != nil {
-		return meta, "", err
-	}
-	for first := true; ; first = false {
-		name, ok, err := s.member(first)
-		if !ok || err != nil {
-			return meta, kind, err
-		}
-		switch string(name) {
-		case "kind":
-			err = decodeInto(s, &kind)
-		case "metadata":
-			err = decodeInto(s, &meta)
-		case "items":
-			err = decodeItems(s, all)
-		default:
-			err = s.skip()
-		}
-		if err != nil {
-			return meta, kind, err
-		}
-	}
-}
-
-func decodeItems[T Object](s *scanner, all *ListResult[T]) error {
-	ok, err := s.enter('[') // Go servers write a nil slice as null
-	if err != nil {
-		return fmt.Errorf("items: %w", err)
-	}
-	for first := true; ok; first = false {
-		if ok, err = s.more(']', first); !ok || err != nil {
-			return err
-		}
-		if err := s.begin(); err != nil {
-			return err
-		}
-		obj, err := object[T](s)
-		var bad *DecodeError
-		switch {
-		case errors.As(err, &bad):
-			all.Bad = append(all.Bad, bad)
-		case err != nil:
-			return err
-		default:
-			all.Items = append(all.Items, obj)
-			if all.each == nil {
-				continue
-			}
-			if err := all.each(obj); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -172,14 +172,19 @@ func sortLabels(in []Label) Labels {
 	}
 	out := make(Labels, len(in))
 	copy(out, in)
-	slices.SortStableFunc(out, func(a, b Label) int { return cmp.Compare(a.Key, b.Key) })
+	return out.sorted()
+}
+
+// sorted sorts l itself, and keeps the last of equal keys.
+func (l Labels) sorted() Labels {
+	slices.SortStableFunc(l, func(a, b Label) int { return cmp.Compare(a.Key, b.Key) })
 	n := 0
-	for i := range out {
-		if i+1 < len(out) && out[i+1].Key == out[i].Key {
+	for i := range l {
+		if i+1 < len(l) && l[i+1].Key == l[i].Key {
 			continue
 		}
-		out[n] = out[i]
+		l[n] = l[i]
 		n++
 	}
-	return out[:n]
+	return l[:n]
 }

@@ -194,60 +194,6 @@ func slicePlan(t reflect.Type) plan {
 	}
 }
 
-// field is one declared member of an object.
-type field struct {
-	name  string
-	index []int // of embedded structs, outermost first, then of the field
-	plan  plan
-}
-
-// fieldsOf returns the members that a struct declares, and the index of the Raw field that takes all others in one
-// JSON object, nil where there is none (the tag `json:",embed"`). ok is false where the struct uses what is not known
-// here: other options, embedded pointers, fields that are not exported, two of the same name.
-func fieldsOf(t reflect.Type, outer []int) (fields []field, rest []int, ok bool) {
-	seen := map[string]bool{}
-	for i := range t.NumField() {
-		sf := t.Field(i)
-		index := append(outer[:len(outer):len(outer)], i)
-		name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
-		inner, innerRest := []field(nil), []int(nil)
-		switch {
-		case sf.Tag.Get("json") == "-", !sf.IsExported() && !sf.Anonymous && name == "":
-			continue
-		case sf.IsExported() && options == "embed" && name == "" && sf.Type == reflect.TypeFor[Raw]():
-			innerRest = index
-		case !sf.IsExported(), strings.ContainsAny(name, `'"\`+"`"),
-			options != "" && options != "omitzero" && options != "omitempty":
-			return nil, nil, false
-		case sf.Anonymous && name == "":
-			if sf.Type.Kind() != reflect.Struct || ownMethods(sf.Type) {
-				return nil, nil, false
-			}
-			if inner, innerRest, ok = fieldsOf(sf.Type, index); !ok {
-				return nil, nil, false
-			}
-		case name == "":
-			inner = []field{{sf.Name, index, planOf(sf.Type)}}
-		default:
-			inner = []field{{name, index, planOf(sf.Type)}}
-		}
-		if rest != nil && innerRest != nil {
-			return nil, nil, false
-		}
-		fields = append(fields, inner...)
-		if innerRest != nil {
-			rest = innerRest
-		}
-	}
-	for _, f := range fields {
-		if seen[f.name] {
-			return nil, nil, false
-		}
-		seen[f.name] = true
-	}
-	return fields, rest, true
-}
-
 func structPlan(fields []field, rest []int) plan {
 	return func(s *scanner, v reflect.Value) error {
 		ok, err := s.enter('{')

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -250,68 +249,42 @@ func drain(body io.ReadCloser) {
 	_ = body.Close()
 }
 
+// protobufType is the media type of objects in protobuf.
+const protobufType = "application/vnd.kubernetes.protobuf"
+
+// protoPlan makes r ask for protobuf where its objects can be read from that, and returns how.
+func (c *Client) protoPlan(r *request, planOf func(Resource) *protoStruct) *protoStruct {
+	if c.onlyJSON {
+		return nil
+	}
+	plan := planOf(r.resource)
+	if plan != nil {
+		r.accept = protobufType + ", application/json"
+	}
+	return plan
+}
+
+// inProtobuf says whether an answer is in protobuf, where that was asked for, or in JSON: the server, or a proxy, has the
+// choice. Any other fails as in jsonBody.
+func inProtobuf(resp *http.Response, asked bool) (protobuf bool, err error) {
+	mediaType, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err == nil && asked && mediaType == protobufType {
+		return true, nil
+	}
+	return false, jsonBody(resp)
+}
+
 // jsonBody fails where an answer is no JSON, before a byte is parsed: a captive proxy's page for example.
 func jsonBody(resp *http.Response) error {
 	mediaType, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err == nil && mediaType == "application/json" {
 		return nil
 	}
+	return unreadable(resp)
+}
+
+func unreadable(resp *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorText)) // only for the message
 	return &Status{Status: "Failure", Code: resp.StatusCode, Reason: "NotJSON", foreign: true,
 		Message: foreignMessage(resp, body) + ": want application/json; check the server address"}
-}
-
-// warn hands each new text of the Warning headers (RFC 7234 section 5.5, KEP-1693) to OnWarning.
-func (c *Client) warn(h http.Header) {
-	if c.onWarning == nil {
-		return
-	}
-	for _, line := range h.Values("Warning") {
-		for _, text := range warningTexts(line) {
-			if text = Printable(text, maxWarning); c.firstSeen(text) {
-				c.onWarning(text)
-			}
-		}
-	}
-}
-
-// maxWarnings and maxWarning bound the memory of texts and their length. An API server sends at most 4 KiB of
-// warnings with an answer, and cuts them to 256 bytes each where they are more.
-const (
-	maxWarnings = 1000
-	maxWarning  = 1 << 10
-)
-
-func (c *Client) firstSeen(text string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.warned[text]; ok || len(c.warned) >= maxWarnings {
-		return false
-	}
-	c.warned[text] = struct{}{}
-	return true
-}
-
-// warningTexts returns the texts of a header `299 - "text", 299 - "text"`; what is malformed is left out.
-func warningTexts(line string) []string {
-	var out []string
-	for {
-		_, rest, ok := strings.Cut(line, `"`)
-		if !ok || !strings.HasPrefix(strings.TrimLeft(line, " ,"), "299 ") {
-			return out
-		}
-		var text strings.Builder
-		i := 0
-		for ; i < len(rest) && rest[i] != '"'; i++ {
-			if rest[i] == '\\' && i+1 < len(rest) {
-				i++
-			}
-			text.WriteByte(rest[i])
-		}
-		if i == len(rest) {
-			return out // no closing quote
-		}
-		out = append(out, text.String())
-		line = rest[i+1:]
-	}
 }

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"unicode/utf8"
@@ -10,27 +9,10 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-const (
-	// firstBuffer is what a quiet watch needs; a stream that fills its buffer in one read gets a larger one, up to
-	// bulkBuffer: larger reads of a long list mean fewer of them, and over HTTP/2 each one costs a window update.
-	firstBuffer = 4 << 10
-	bulkBuffer  = 64 << 10
-	// maxFrame caps one watch event or one list item. etcd holds 1.5 MiB by default; in JSON and with
-	// managedFields an object grows a few times. client-go has the same cap.
-	maxFrame = 16 << 20
-	// maxDepth bounds the nesting of what is declared, counted from the object: the deepest Kubernetes type, a pod
-	// in a template in a template, has 20 levels, a schema in a definition of custom resources a few more. What is
-	// not declared may be nested to any depth: skipping it takes a byte for each level.
-	maxDepth = 100
-	// keptFrames is how many frames in a row have to get by without the memory that a large one took, before it is
-	// given back: objects of 100 KB that come one after the other need not be allocated for one by one.
-	keptFrames = 8
-	// maxEmptyReads is how often a reader may bring nothing and no error; bufio's number.
-	maxEmptyReads = 100
-)
-
-// ErrFrameTooLarge says that one event or item was longer than 16 MiB; the stream cannot go on behind it.
-var ErrFrameTooLarge = errors.New("one object is longer than 16 MiB")
+// maxDepth bounds the nesting of what is declared, counted from the object: the deepest Kubernetes type, a pod in a
+// template in a template, has 20 levels, a schema in a definition of custom resources a few more. What is not declared
+// may be nested to any depth: skipping it takes a byte for each level.
+const maxDepth = 100
 
 // scanner takes JSON values off a stream, independent of how the bytes arrive, and looks at each byte once: a
 // value that is not declared is skipped while it is read; its text is never held as a whole.
@@ -40,106 +22,32 @@ var ErrFrameTooLarge = errors.New("one object is longer than 16 MiB")
 //
 // An error of a method is the end of the stream, unless it is a *misfit.
 type scanner struct {
-	r    io.Reader
-	err  error // of r, once it has failed
-	buf  []byte
-	pos  int    // buf[pos:end] is still to come
-	end  int    //
-	held int    // start of the value that is being read in one piece, -1 for none; fill keeps it
+	input
 	name []byte // the last name that member has read, in quotes; good until the next call
 	open []byte // the brackets that are open, outermost first
+	base int    // the brackets that were open when the present frame began
+	deep int    // how deep, below base, what skip passed over last was nested
 
-	passed int64 // bytes of the stream ahead of buf
-	frame  int64 // where the present frame began
-	base   int   // the brackets that were open then
-	deep   int   // how deep, below base, what skip passed over last was nested
-	large  bool  // the frame needed a large buffer or many brackets
-	small  int   // frames since one did
-
-	// want is what a decoded object has to be, as far as it says so; nothing where these are empty.
-	want struct{ kind, namespace string }
+	want expected
 	kind string // what the present object says that it is
 	top  int    // how many brackets are open among the members of the object; 0 outside of one
 }
 
-func newScanner(r io.Reader) *scanner { return &scanner{r: r, held: -1} }
+func newScanner(r io.Reader) *scanner { return &scanner{input: newInput(r)} }
 
 // begin waits for the next frame, an event or a list item, and starts its size cap. io.EOF says that there is
 // none.
 func (s *scanner) begin() error {
-	s.frame = s.passed + int64(s.pos)
+	s.frame = s.offset()
 	s.base = len(s.open)
-	s.shrink()
+	if s.shrink(cap(s.open) > firstBuffer) {
+		s.open = append(make([]byte, 0, 16), s.open...)
+	}
 	_, err := s.peek()
 	if err != nil && s.err == io.EOF {
 		return io.EOF
 	}
 	return err
-}
-
-// shrink gives back what a large frame has left behind: a watch lives for minutes, and one object of 3 MiB must not
-// cost 4 MiB for all that time.
-func (s *scanner) shrink() {
-	if len(s.buf) <= bulkBuffer && cap(s.open) <= firstBuffer {
-		return
-	}
-	if s.small++; s.large {
-		s.small = 0
-	}
-	s.large = false
-	if s.small < keptFrames || s.end-s.pos > bulkBuffer/2 {
-		return
-	}
-	s.small = 0
-	s.open = append(make([]byte, 0, 16), s.open...)
-	buf := make([]byte, bulkBuffer)
-	s.passed += int64(s.pos)
-	s.pos, s.end = 0, copy(buf, s.buf[s.pos:s.end])
-	s.buf = buf
-}
-
-// fill reads more. An end of the stream is io.ErrUnexpectedEOF: who reads on expects something.
-func (s *scanner) fill() error {
-	if s.passed+int64(s.end)-s.frame >= maxFrame {
-		return ErrFrameTooLarge
-	}
-	s.makeRoom()
-	for range maxEmptyReads {
-		if s.err != nil {
-			break
-		}
-		var n int
-		n, s.err = s.r.Read(s.buf[s.end:])
-		s.end += n
-		if n > 0 {
-			return nil
-		}
-	}
-	switch s.err {
-	case nil:
-		s.err = io.ErrNoProgress
-	case io.EOF:
-		return io.ErrUnexpectedEOF
-	}
-	return s.err
-}
-
-// makeRoom moves what is still needed to the front of the buffer, and enlarges one that the last read has
-// filled.
-func (s *scanner) makeRoom() {
-	full := s.end == len(s.buf)
-	from := s.pos
-	if s.held >= 0 {
-		from = s.held
-	}
-	old := s.buf[from:s.end]
-	s.large = s.large || len(old) > bulkBuffer/2
-	if full && (len(s.buf) < bulkBuffer || 2*len(old) > len(s.buf)) {
-		s.buf = make([]byte, max(2*len(s.buf), firstBuffer))
-	}
-	copy(s.buf, old)
-	s.passed += int64(from)
-	s.pos, s.end, s.held = s.pos-from, len(old), max(s.held-from, -1)
 }
 
 // peek passes over white space and returns the first byte of what follows.

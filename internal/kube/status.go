@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -112,15 +113,29 @@ func readStatus(resp *http.Response) *Status {
 	}
 	// The HTTP code is what was answered, whatever the body says.
 	s.Status, s.Code = "Failure", resp.StatusCode
-	if s.Reason == "" {
-		s.Reason = reasonOf(s.Code)
-	}
+	s.withReason()
 	s.retryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
 	return s
 }
 
-// decodeStatus returns the Status that body holds, or nil where it is something else.
+// withReason fills in a reason that the server has left out.
+func (s *Status) withReason() *Status {
+	if s.Reason == "" {
+		s.Reason = reasonOf(s.Code)
+	}
+	return s
+}
+
+// decodeStatus returns the Status that body holds, or nil where it is something else. What asks for protobuf gets its
+// errors in protobuf.
 func decodeStatus(body []byte) *Status {
+	if bytes.HasPrefix(body, []byte(protoMagic)) {
+		s, err := protoStatus(body)
+		if err != nil {
+			return nil
+		}
+		return s
+	}
 	var in struct {
 		Kind string `json:"kind"`
 		Status

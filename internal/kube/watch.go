@@ -25,6 +25,16 @@ const (
 // initialEventsEnd is the annotation of the bookmark that ends the initial events (KEP-3157).
 const initialEventsEnd = "k8s.io/initial-events-end"
 
+// bookmark is what is read of an object that is one.
+type bookmark struct {
+	MetaAnnotated `json:"metadata"`
+}
+
+func (b *bookmark) endsInitialEvents() bool {
+	end, _ := b.Annotations.Get(initialEventsEnd)
+	return end == "true"
+}
+
 // Event is one frame of a watch.
 type Event[T Object] struct {
 	Type             EventType // a type that skiff does not know is handed out as it is, without its object
@@ -56,8 +66,8 @@ type Stream[T Object] struct {
 	why    func() error // why the request's context ended, nil while it has not
 	body   io.Closer
 	idle   *idleTimer
-	quiet  time.Duration // the idle timeout after the initial events
-	in     *scanner
+	quiet  time.Duration            // the idle timeout after the initial events
+	next   func() (Event[T], error) // reads one event
 }
 
 // Watch opens a watch. An answer other than 200 is a Status: IsGone says that the resource version is too
@@ -80,6 +90,7 @@ func Watch[T Object](ctx context.Context, c *Client, q Query, o WatchOptions) (*
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", q, err)
 	}
+	plan := c.protoPlan(&r, protoPlanOf[T])
 	ctx, cancel := context.WithCancelCause(ctx)
 	var idle *idleTimer
 	if o.SendInitialEvents {
@@ -88,8 +99,9 @@ func Watch[T Object](ctx context.Context, c *Client, q Query, o WatchOptions) (*
 		idle = startIdle(o.IdleTimeout, cancel)
 	}
 	resp, err := c.send(ctx, &r)
+	var protobuf bool
 	if err == nil {
-		if err = jsonBody(resp); err != nil {
+		if protobuf, err = inProtobuf(resp, plan != nil); err != nil {
 			drain(resp.Body)
 		}
 	}
@@ -99,14 +111,21 @@ func Watch[T Object](ctx context.Context, c *Client, q Query, o WatchOptions) (*
 		cancel(nil)
 		return nil, err
 	}
-	return &Stream[T]{
+	s := &Stream[T]{
 		cancel: cancel,
 		why:    func() error { return context.Cause(ctx) },
 		body:   resp.Body,
 		idle:   idle,
 		quiet:  o.IdleTimeout,
-		in:     q.scanner(idle.reader(resp.Body)),
-	}, nil
+	}
+	if protobuf {
+		in := newProtoReader(idle.reader(resp.Body), plan, q.expected())
+		s.next = func() (Event[T], error) { return nextProtoEvent[T](in) }
+	} else {
+		in := q.scanner(idle.reader(resp.Body))
+		s.next = func() (Event[T], error) { return nextEvent[T](in) }
+	}
+	return s, nil
 }
 
 // Close ends the watch. It may be called more than once.
@@ -124,7 +143,7 @@ func (s *Stream[T]) IdleAfter(d time.Duration) { s.idle.shorten(d) }
 // ERROR event; a *DecodeError is one object that does not decode, with the stream intact behind it and the
 // event's Type still set. Any other error has broken the stream. A partial frame is never taken for an event.
 func (s *Stream[T]) Next() (Event[T], error) {
-	ev, err := nextEvent[T](s.in)
+	ev, err := s.next()
 	if ev.InitialEventsEnd {
 		s.idle.listed(s.quiet)
 	}
@@ -235,24 +254,18 @@ func decodeEvent[T Object](s *scanner, ev *Event[T]) (failed, err error) {
 		ev.Object, ev.ResourceVersion = obj, obj.ObjectMeta().ResourceVersion
 		return nil, nil
 	case Bookmark:
-		var b struct {
-			MetaAnnotated `json:"metadata"`
-		}
+		var b bookmark
 		if err := decodeInto(s, &b); err != nil {
 			return nil, broken("bookmark", err) // it might have been the end of the initial events
 		}
-		end, _ := b.Annotations.Get(initialEventsEnd)
-		ev.ResourceVersion, ev.InitialEventsEnd = b.ResourceVersion, end == "true"
+		ev.ResourceVersion, ev.InitialEventsEnd = b.ResourceVersion, b.endsInitialEvents()
 		return nil, nil
 	case "ERROR":
 		status := &Status{}
 		if err := decodeInto(s, status); err != nil {
 			return nil, broken("error event", err)
 		}
-		if status.Reason == "" {
-			status.Reason = reasonOf(status.Code)
-		}
-		return status, nil
+		return status.withReason(), nil
 	}
 	return nil, s.skip()
 }

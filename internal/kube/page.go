@@ -1,0 +1,133 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+)
+
+// listMeta is what a list says of itself.
+type listMeta struct {
+	ResourceVersion string `json:"resourceVersion"`
+	Continue        string `json:"continue"`
+}
+
+// readPage reads one page and appends its items to all.
+func readPage[T Object](ctx context.Context, c *Client, q Query, values url.Values,
+	all *ListResult[T]) (listMeta, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	idle := startListIdle(cancel)
+	defer idle.stop()
+	r, err := q.request(values)
+	if err != nil {
+		return listMeta{}, err
+	}
+	plan := c.protoPlan(&r, protoPlanOf[T])
+	resp, err := c.send(ctx, &r)
+	if err != nil {
+		return listMeta{}, err
+	}
+	defer resp.Body.Close()
+	protobuf, err := inProtobuf(resp, plan != nil)
+	if err != nil {
+		return listMeta{}, err
+	}
+	var meta listMeta
+	if body := idle.reader(resp.Body); protobuf {
+		meta, err = decodeProtoPage(newProtoReader(body, plan, q.expected()), q.Resource.Kind, all)
+	} else {
+		meta, err = decodePage(q.scanner(body), q.Resource.Kind, all)
+	}
+	if err != nil {
+		return listMeta{}, readError(ctx, err)
+	}
+	drain(resp.Body) // behind the last bracket: over HTTP/1.1 the next page would need a connection of its own
+	return meta, nil
+}
+
+// decodePage reads {"kind": ..., "metadata": ..., "items": [...]} in whatever order the fields come: built-in
+// lists have kind and metadata first, lists of custom resources the items.
+func decodePage[T Object](s *scanner, kind string, all *ListResult[T]) (listMeta, error) {
+	meta, listKind, err := decodeList(s, all)
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return meta, fmt.Errorf("decode list: %w", err)
+	}
+	if listKind != kind+"List" {
+		return meta, wrongList(listKind, kind)
+	}
+	return meta, nil
+}
+
+func decodeList[T Object](s *scanner, all *ListResult[T]) (meta listMeta, kind string, err error) {
+	if err := s.begin(); err != nil {
+		return meta, "", err
+	}
+	if err := s.enterObject(); err != nil {
+		return meta, "", err
+	}
+	for first := true; ; first = false {
+		name, ok, err := s.member(first)
+		if !ok || err != nil {
+			return meta, kind, err
+		}
+		switch string(name) {
+		case "kind":
+			err = decodeInto(s, &kind)
+		case "metadata":
+			err = decodeInto(s, &meta)
+		case "items":
+			err = decodeItems(s, all)
+		default:
+			err = s.skip()
+		}
+		if err != nil {
+			return meta, kind, err
+		}
+	}
+}
+
+func decodeItems[T Object](s *scanner, all *ListResult[T]) error {
+	ok, err := s.enter('[') // Go servers write a nil slice as null
+	if err != nil {
+		return fmt.Errorf("items: %w", err)
+	}
+	for first := true; ok; first = false {
+		if ok, err = s.more(']', first); !ok || err != nil {
+			return err
+		}
+		if err := s.begin(); err != nil {
+			return err
+		}
+		if err := all.add(object[T](s)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add takes an item that has been decoded with err.
+func (l *ListResult[T]) add(obj T, err error) error {
+	var bad *DecodeError
+	switch {
+	case errors.As(err, &bad):
+		l.Bad = append(l.Bad, bad)
+		return nil
+	case err != nil:
+		return err
+	}
+	l.Items = append(l.Items, obj)
+	if l.each == nil {
+		return nil
+	}
+	return l.each(obj)
+}
+
+func wrongList(got, kind string) error {
+	return fmt.Errorf("the server answered with kind %q, want %q", Printable(got, maxQuoted), kind+"List")
+}

@@ -1,0 +1,148 @@
+package kube
+
+import (
+	"reflect"
+	"sync"
+	"time"
+)
+
+// A protoPlan decodes one field of a message into a Go value; rest is the message behind the field. What does not fit
+// comes back as a *misfit.
+type protoPlan func(f protoField, rest []byte, v reflect.Value) error
+
+// protoStruct decodes a message into a struct: the fields that are declared, by their numbers. Like a plan it is made
+// once for a type; what is decoded is what the plan makes of the same object in JSON (FuzzBothEncodings in
+// internal/e2e).
+type protoStruct struct {
+	fields []protoMember // by number; with a nil plan what is not declared
+}
+
+type protoMember struct {
+	name  string
+	index []int
+	plan  protoPlan
+}
+
+// protoTypes has the plan of each type and message that was asked for, nil for those that are read from JSON.
+var protoTypes sync.Map // protoType -> *protoStruct
+
+type protoType struct {
+	reflect.Type
+	message string
+}
+
+// protoPlanOf returns how T is read from the messages of a resource. It is nil where only JSON will do: the table of
+// numbers does not have all that is declared, or that is raw JSON.
+func protoPlanOf[T Object](r Resource) *protoStruct {
+	t := reflect.TypeFor[T]()
+	if t.Kind() != reflect.Pointer {
+		return nil
+	}
+	return protoStructOf(t.Elem(), r.APIVersion()+" "+r.Kind)
+}
+
+func protoStructOf(t reflect.Type, message string) *protoStruct {
+	key := protoType{t, message}
+	if p, ok := protoTypes.Load(key); ok {
+		return p.(*protoStruct)
+	}
+	p, _ := protoTypes.LoadOrStore(key, newProtoStruct(t, message))
+	return p.(*protoStruct)
+}
+
+func newProtoStruct(t reflect.Type, message string) *protoStruct {
+	numbers := numbersOf(message)
+	if len(numbers) == 0 || t.Kind() != reflect.Struct || ownMethods(t) {
+		return nil
+	}
+	fields, rest, ok := fieldsOf(t, nil)
+	if !ok || rest != nil {
+		return nil
+	}
+	p := &protoStruct{}
+	for _, f := range fields {
+		ft := t.FieldByIndex(f.index).Type
+		if ft == reflect.TypeFor[Skipped]() {
+			continue
+		}
+		n, known := numbers[f.name]
+		plan := newProtoPlan(ft, n)
+		if !known || plan == nil {
+			return nil
+		}
+		if need := int(n.number) + 1 - len(p.fields); need > 0 {
+			p.fields = append(p.fields, make([]protoMember, need)...)
+		}
+		p.fields[n.number] = protoMember{"." + f.name, f.index, plan}
+	}
+	return p
+}
+
+// newProtoPlan returns the plan of a field for a Go type, nil where they do not go together.
+func newProtoPlan(t reflect.Type, n protoNumber) protoPlan {
+	own := ownMethods(t)
+	switch {
+	case t.Kind() == reflect.Pointer:
+		if n.pointer && !n.list { // of any other, JSON leaves out the zero value, and protobuf does not
+			n.pointer = false
+			return protoPointer(t, newProtoPlan(t.Elem(), n))
+		}
+	case n.list:
+		if n.list = false; t.Kind() == reflect.Slice && !own && t.Elem().Kind() != reflect.Pointer {
+			return protoList(newProtoPlan(t.Elem(), n))
+		}
+	case n.kind == "map":
+		if t == reflect.TypeFor[Labels]() {
+			return protoLabels
+		}
+		if t == reflect.TypeFor[map[string]string]() {
+			return protoMap
+		}
+	case n.kind == "time", n.kind == "microtime":
+		if t == reflect.TypeFor[time.Time]() {
+			return protoTime(n.kind == "microtime")
+		}
+	case own:
+	case n.kind == "string":
+		if t.Kind() == reflect.String {
+			return protoString
+		}
+	case n.kind == "bool":
+		if t.Kind() == reflect.Bool {
+			return protoBool
+		}
+	case n.kind == "int":
+		if t.Kind() >= reflect.Int && t.Kind() <= reflect.Int64 {
+			return protoInt
+		}
+	default:
+		if p := protoStructOf(t, n.kind); p != nil {
+			return func(f protoField, _ []byte, v reflect.Value) error { return f.message(v, p) }
+		}
+	}
+	return nil
+}
+
+// decode decodes a message into a struct. It goes on behind what does not fit, so that the object has a name in the
+// error.
+func (p *protoStruct) decode(m []byte, v reflect.Value) error {
+	var bad *misfit
+	for len(m) > 0 {
+		f, rest, err := nextField(m)
+		if err != nil {
+			bad, _ = keep(bad, &misfit{err: err}, "")
+			break
+		}
+		if m = rest; f.number >= uint64(len(p.fields)) || p.fields[f.number].plan == nil {
+			continue
+		}
+		member := &p.fields[f.number]
+		if err := member.plan(f, rest, v.FieldByIndex(member.index)); err != nil {
+			bad, _ = keep(bad, err, member.name) // a plan fails with misfits only
+		}
+	}
+	if bad != nil {
+		return bad
+	}
+	return nil
+}

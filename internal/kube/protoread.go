@@ -1,0 +1,158 @@
+package kube
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"reflect"
+)
+
+// Each body and each object in protobuf is the magic, then a runtime.Unknown: field 1 a TypeMeta, whose field 2 is the
+// kind, field 2 the object, field 3 how it is encoded, which nobody uses.
+const (
+	protoMagic   = "k8s\x00"
+	unknownType  = 1
+	unknownRaw   = 2
+	unknownCoded = 3
+)
+
+var (
+	errNoMagic = errors.New("the answer is marked as protobuf and does not begin as Kubernetes' does")
+	errCoded   = errors.New("the protobuf is encoded once more, which was not asked for")
+)
+
+// openEnvelope returns what an envelope that has been read as a whole holds, and of which kind that is.
+func openEnvelope(b []byte) (kind string, raw []byte, err error) {
+	if len(b) < len(protoMagic) || string(b[:len(protoMagic)]) != protoMagic {
+		return "", nil, errNoMagic
+	}
+	for m := b[len(protoMagic):]; len(m) > 0; {
+		var f protoField
+		if f, m, err = nextField(m); err != nil {
+			return "", nil, err
+		}
+		switch {
+		case f.number == unknownType:
+			kind, err = kindOf(f.bytes)
+		case f.number == unknownRaw && f.wire == wireBytes:
+			raw = f.bytes
+		case f.number == unknownCoded && len(f.bytes) > 0:
+			err = errCoded
+		}
+		if err != nil {
+			return "", nil, err
+		}
+	}
+	return kind, raw, nil
+}
+
+// kindOf returns the kind of a TypeMeta.
+func kindOf(typeMeta []byte) (kind string, err error) {
+	for m := typeMeta; len(m) > 0; {
+		var f protoField
+		if f, m, err = nextField(m); err != nil {
+			return "", err
+		}
+		if f.number == 2 {
+			kind = protoText(f.bytes)
+		}
+	}
+	return kind, nil
+}
+
+// protoReader takes objects in protobuf off a stream. An error of a method is the end of the stream.
+type protoReader struct {
+	input
+	want expected
+	plan *protoStruct // of the objects
+}
+
+func newProtoReader(r io.Reader, plan *protoStruct, want expected) *protoReader {
+	return &protoReader{input: newInput(r), want: want, plan: plan}
+}
+
+// protoObject decodes an object that has been read as a whole. What does not fit is a DecodeError.
+func protoObject[T Object](p *protoReader, kind string, m []byte) (T, error) {
+	var obj T
+	v := reflect.ValueOf(&obj).Elem()
+	v.Set(reflect.New(v.Type().Elem()))
+	return checked(obj, kind, p.want, p.plan.decode(m, v.Elem()))
+}
+
+// more says whether anything is to come.
+func (p *protoReader) more() (bool, error) {
+	if p.pos < p.end {
+		return true, nil
+	}
+	err := p.fill()
+	if err != nil && p.err == io.EOF {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// take returns the next n bytes in one piece, good until the next call.
+func (p *protoReader) take(n uint64) ([]byte, error) {
+	if n > maxFrame {
+		return nil, ErrFrameTooLarge
+	}
+	for p.end-p.pos < int(n) {
+		if err := p.fill(); err != nil {
+			return nil, err
+		}
+	}
+	b := p.buf[p.pos : p.pos+int(n) : p.pos+int(n)]
+	p.pos += int(n)
+	return b, nil
+}
+
+func (p *protoReader) uvarint() (uint64, error) {
+	for {
+		v, n := binary.Uvarint(p.buf[p.pos:p.end])
+		switch {
+		case n > 0:
+			p.pos += n
+			return v, nil
+		case n < 0:
+			return 0, errVarint
+		}
+		if err := p.fill(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// part reads the number of the next field, and how many bytes of it follow; a number it passes over.
+func (p *protoReader) part() (number, n uint64, err error) {
+	tag, err := p.uvarint()
+	if err != nil {
+		return 0, 0, err
+	}
+	switch tag & 7 {
+	case wireVarint:
+		_, err = p.uvarint()
+	case wireBytes:
+		n, err = p.uvarint()
+	default:
+		err = fmt.Errorf("a field around the objects has the wire type %d", tag&7)
+	}
+	if err == nil && n > math.MaxInt64/2 {
+		err = ErrFrameTooLarge
+	}
+	return tag >> 3, n, err
+}
+
+// protoStatus decodes a Status in its envelope.
+func protoStatus(body []byte) (*Status, error) {
+	kind, raw, err := openEnvelope(body)
+	if err != nil {
+		return nil, err
+	}
+	if kind != "Status" {
+		return nil, fmt.Errorf("it is of kind %q, want Status", Printable(kind, maxQuoted))
+	}
+	s := &Status{}
+	return s, protoStructOf(reflect.TypeFor[Status](), "Status").decode(raw, reflect.ValueOf(s).Elem())
+}

@@ -1,0 +1,171 @@
+package kube
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// is fails for a field of another wire type.
+func (f protoField) is(wire byte) error {
+	if f.wire != wire {
+		return &misfit{err: fmt.Errorf("the field has the wire type %d, want %d", f.wire, wire)}
+	}
+	return nil
+}
+
+func (f protoField) message(v reflect.Value, p *protoStruct) error {
+	if err := f.is(wireBytes); err != nil {
+		return err
+	}
+	return p.decode(f.bytes, v)
+}
+
+func protoString(f protoField, _ []byte, v reflect.Value) error {
+	if err := f.is(wireBytes); err != nil {
+		return err
+	}
+	v.SetString(protoText(f.bytes))
+	return nil
+}
+
+// protoText returns what a string means. As in JSON, a part that is not UTF-8 becomes U+FFFD.
+func protoText(b []byte) string {
+	if utf8.Valid(b) {
+		return interned.of(b)
+	}
+	return string([]rune(string(b)))
+}
+
+func protoBool(f protoField, _ []byte, v reflect.Value) error {
+	if err := f.is(wireVarint); err != nil {
+		return err
+	}
+	v.SetBool(f.value != 0)
+	return nil
+}
+
+func protoInt(f protoField, _ []byte, v reflect.Value) error {
+	if err := f.is(wireVarint); err != nil {
+		return err
+	}
+	if v.OverflowInt(int64(f.value)) {
+		return &misfit{err: fmt.Errorf("%d is out of range", int64(f.value))}
+	}
+	v.SetInt(int64(f.value))
+	return nil
+}
+
+// protoTime reads seconds and nanoseconds since 1970; no bytes are the zero time. metav1.Time is of whole seconds,
+// MicroTime of whole microseconds.
+func protoTime(micro bool) protoPlan {
+	return func(f protoField, _ []byte, v reflect.Value) error {
+		first, second, err := f.pair(wireVarint, wireVarint)
+		if err != nil {
+			return err
+		}
+		at := time.Time{}
+		if len(f.bytes) > 0 {
+			nanoseconds := int64(0)
+			if micro {
+				nanoseconds = int64(int32(second.value)) / 1000 * 1000
+			}
+			at = time.Unix(int64(first.value), nanoseconds).UTC()
+		}
+		*v.Addr().Interface().(*time.Time) = at
+		return nil
+	}
+}
+
+// pair returns fields 1 and 2 of a message that has no others.
+func (f protoField) pair(wire1, wire2 byte) (first, second protoField, err error) {
+	if err := f.is(wireBytes); err != nil {
+		return first, second, err
+	}
+	for m := f.bytes; len(m) > 0; {
+		var part protoField
+		if part, m, err = nextField(m); err != nil {
+			return first, second, &misfit{err: err}
+		}
+		switch part.number {
+		case 1:
+			first, err = part, part.is(wire1)
+		case 2:
+			second, err = part, part.is(wire2)
+		}
+		if err != nil {
+			return first, second, err
+		}
+	}
+	return first, second, nil
+}
+
+func protoPointer(t reflect.Type, elem protoPlan) protoPlan {
+	if elem == nil {
+		return nil
+	}
+	return func(f protoField, rest []byte, v reflect.Value) error {
+		if v.IsNil() { // a message may come in several parts
+			v.Set(reflect.New(t.Elem()))
+		}
+		return elem(f, rest, v.Elem())
+	}
+}
+
+// protoList makes a list of the exact size when its first item comes.
+func protoList(elem protoPlan) protoPlan {
+	if elem == nil {
+		return nil
+	}
+	return func(f protoField, rest []byte, v reflect.Value) error {
+		n := v.Len()
+		if v.IsNil() {
+			v.Set(reflect.MakeSlice(v.Type(), 0, 1+count(rest, f.number)))
+		}
+		v.Grow(1)
+		v.SetLen(n + 1)
+		if err := elem(f, nil, v.Index(n)); err != nil {
+			bad, _ := keep(nil, err, "["+strconv.Itoa(n)+"]")
+			return bad
+		}
+		return nil
+	}
+}
+
+// protoLabels reads all members of a map when the first one comes.
+func protoLabels(f protoField, rest []byte, v reflect.Value) error {
+	labels := v.Addr().Interface().(*Labels)
+	if *labels != nil {
+		return nil
+	}
+	out := make(Labels, 0, 1+count(rest, f.number))
+	for number := f.number; ; {
+		if f.number == number {
+			key, value, err := f.pair(wireBytes, wireBytes)
+			if err != nil {
+				return err
+			}
+			out = append(out, Label{protoText(key.bytes), protoText(value.bytes)})
+		}
+		if len(out) == cap(out) {
+			*labels = out.sorted()
+			return nil
+		}
+		f, rest, _ = nextField(rest) // count has seen as many
+	}
+}
+
+func protoMap(f protoField, _ []byte, v reflect.Value) error {
+	key, value, err := f.pair(wireBytes, wireBytes)
+	if err != nil {
+		return err
+	}
+	m := v.Addr().Interface().(*map[string]string)
+	if *m == nil {
+		*m = map[string]string{}
+	}
+	(*m)[protoText(key.bytes)] = protoText(value.bytes)
+	return nil
+}

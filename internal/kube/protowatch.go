@@ -1,0 +1,97 @@
+package kube
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"reflect"
+)
+
+// nextProtoEvent reads a length of four bytes and a WatchEvent of that many: field 1 is its type, field 2 a message
+// whose field 1 is the object in its envelope.
+func nextProtoEvent[T Object](p *protoReader) (Event[T], error) {
+	var ev Event[T]
+	p.frame = p.offset()
+	p.shrink(false)
+	if more, err := p.more(); err != nil {
+		return ev, err
+	} else if !more {
+		return ev, io.EOF
+	}
+	b, err := p.take(4)
+	if err == nil {
+		b, err = p.take(uint64(binary.BigEndian.Uint32(b)))
+	}
+	if err != nil {
+		return ev, err
+	}
+	var body []byte
+	ev.Type, body, err = splitEvent(b)
+	if err != nil {
+		return ev, &DecodeError{Err: err}
+	}
+	err = decodeProtoEvent(p, &ev, body)
+	return ev, err
+}
+
+// splitEvent returns the type of a WatchEvent, and the object in its envelope.
+func splitEvent(m []byte) (t EventType, object []byte, err error) {
+	var typed, seen bool
+	for len(m) > 0 {
+		var f protoField
+		if f, m, err = nextField(m); err != nil {
+			return t, nil, err
+		}
+		switch {
+		case f.number == 1 && f.wire == wireBytes && !typed:
+			typed, t = true, EventType(protoText(f.bytes))
+		case f.number == 2 && f.wire == wireBytes && !seen:
+			var first protoField
+			seen = true
+			first, _, err = f.pair(wireBytes, wireBytes)
+			object = first.bytes
+		case f.number <= 2:
+			err = errors.New("the watch frame has more than one type or object")
+		}
+		if err != nil {
+			return t, nil, err
+		}
+	}
+	if t == "" || !seen {
+		return t, nil, errors.New("the watch frame has no type or no object")
+	}
+	return t, object, nil
+}
+
+// decodeProtoEvent decodes the object of an event whose type is known.
+func decodeProtoEvent[T Object](p *protoReader, ev *Event[T], body []byte) error {
+	kind, raw, err := openEnvelope(body)
+	switch ev.Type {
+	case Added, Modified, Deleted:
+		if err != nil {
+			return &DecodeError{Err: err}
+		}
+		obj, err := protoObject[T](p, kind, raw)
+		if err == nil {
+			ev.Object, ev.ResourceVersion = obj, obj.ObjectMeta().ResourceVersion
+		}
+		return err
+	case Bookmark:
+		var b bookmark
+		if err == nil {
+			err = protoStructOf(reflect.TypeFor[bookmark](), "bookmark").decode(raw, reflect.ValueOf(&b).Elem())
+		}
+		if err != nil {
+			return broken("bookmark", err) // it might have been the end of the initial events
+		}
+		ev.ResourceVersion, ev.InitialEventsEnd = b.ResourceVersion, b.endsInitialEvents()
+		return nil
+	case "ERROR":
+		status, err := protoStatus(body)
+		if err != nil {
+			return broken("error event", err)
+		}
+		return status.withReason()
+	}
+	return nil
+}

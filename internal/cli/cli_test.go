@@ -107,6 +107,7 @@ func TestWrongUsagePrintsOneLineAndAHintAndExitsWith2(t *testing.T) {
 			"skiff run"},
 		{"run --watch-idle-timeout -1s", "--watch-idle-timeout -1s: must not be negative", "skiff run"},
 		{"run --request-timeout -1s --server https://h", "--request-timeout -1s: must not be negative", "skiff run"},
+		{"run --wire protobuf --server https://h", "--wire protobuf: want auto or json", "skiff run"},
 		{"run --request-timeout soon", `"soon" for "--request-timeout"`, "skiff run"},
 		{"run --log-format yaml", `--log-format "yaml": want text or json`, "skiff run"},
 		{"run -v -1", "--verbosity -1: must not be negative", "skiff run"},

@@ -36,6 +36,8 @@ func addConnectionFlags(cmd *cobra.Command, f *kubeconfig.Flags) {
 	fs.StringArrayVar(&f.AsGroups, "as-group", nil, "`group` to impersonate, can be repeated; requires --as")
 	fs.DurationVar(&f.RequestTimeout, "request-timeout", 0,
 		"timeout of a single request, except lists and watches (default 30s)")
+	fs.StringVar(&f.Wire, "wire", "auto",
+		"`encoding` of lists and watches: auto (protobuf where the kind has it) or json, for a look at them with a proxy")
 }
 
 // connect makes a client from the flags and returns it with the default namespace. warn is called with warnings, from
@@ -54,10 +56,14 @@ func connection(f kubeconfig.Flags, warn func(string)) (kube.Config, string, err
 	if f.RequestTimeout < 0 {
 		return kube.Config{}, "", usagef("--request-timeout %s: must not be negative", f.RequestTimeout)
 	}
+	if f.Wire != "" && f.Wire != "auto" && f.Wire != "json" {
+		return kube.Config{}, "", usagef("--wire %s: want auto or json", f.Wire)
+	}
 	if f.Namespace != "" && !namespaceName.MatchString(f.Namespace) {
 		return kube.Config{}, "", usagef("--namespace: %q is not a valid namespace name", f.Namespace)
 	}
 	cfg, namespace, err := kubeconfig.Load(f, kubeconfig.OSEnv(warn))
+	cfg.OnlyJSON = f.Wire == "json"
 	cfg.OnWarning = func(text string) { warn("the server warns: " + text) }
 	return cfg, namespace, err
 }

@@ -173,8 +173,8 @@ func (wf *watchFaults) midFrame(wt *watcher, eventType string, body []byte) erro
 	if !wf.any(func(f WatchFault) bool { return f.End == EndMidFrame && f.After == wf.events }) {
 		return nil
 	}
-	half := `{"type":"` + eventType + `","object":` + string(body[:len(body)/2])
-	if _, err := wt.w.Write([]byte(half)); err != nil {
+	frame := wt.frameOf(eventType, body)
+	if _, err := wt.w.Write(frame[:len(frame)/2]); err != nil {
 		return err
 	}
 	wt.flush()

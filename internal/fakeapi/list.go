@@ -77,7 +77,7 @@ func (s *Server) list(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	a, err := negotiate(r)
+	a, err := negotiateList(r)
 	if err != nil {
 		return err
 	}
@@ -102,6 +102,8 @@ func (s *Server) list(w http.ResponseWriter, r *request) error {
 // that the rest of the server uses.
 func writeList(w http.ResponseWriter, k *kinds.Kind, a accept, meta map[string]any, objects []*store.Object) error {
 	switch {
+	case a.protobuf:
+		return writeProtobufList(w, k, meta, objects)
 	case a.table:
 		t := table(k, objects, a, 0, true)
 		t["metadata"] = meta

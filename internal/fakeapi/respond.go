@@ -126,13 +126,21 @@ func decoded(o map[string]any) map[string]any {
 
 // accept is the form of answer that a client asks for.
 type accept struct {
+	protobuf     bool // only lists and watches
 	table        bool
 	metadataOnly bool   // PartialObjectMetadata or its list
 	include      string // includeObject
 }
 
-// negotiate reads the Accept header. A client that accepts JSON gets JSON, even if it prefers protobuf, which is never
-// served.
+// negotiateList is negotiate for a list or watch, which is also served in protobuf.
+func negotiateList(r *request) (accept, error) {
+	if prefersProtobuf(r) {
+		return accept{protobuf: true}, nil
+	}
+	return negotiate(r)
+}
+
+// negotiate reads the Accept header. A client that accepts JSON gets JSON, even if it prefers protobuf.
 func negotiate(r *request) (accept, error) {
 	header := strings.Join(r.Header.Values("Accept"), ",")
 	if header == "" {

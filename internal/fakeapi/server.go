@@ -194,7 +194,11 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = s.serve(w, req)
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case req != nil && prefersProtobuf(req):
+		writeProtobufError(w, err)
+	default:
 		writeError(w, err)
 	}
 }

@@ -193,8 +193,12 @@ func writeError(w http.ResponseWriter, err error) {
 		return
 	}
 	body, st := statusObject(err)
+	setRetryAfter(w, st)
+	writeJSON(w, st.Code, body)
+}
+
+func setRetryAfter(w http.ResponseWriter, st *kube.Status) {
 	if st.Details.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(st.Details.RetryAfterSeconds))
 	}
-	writeJSON(w, st.Code, body)
 }

@@ -39,7 +39,7 @@ func (s *Server) watch(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	a, err := negotiate(r)
+	a, err := negotiateList(r)
 	if err != nil {
 		return err
 	}
@@ -98,8 +98,11 @@ var errEnd = errors.New("end of the stream")
 func ended(error) error { return nil }
 
 func (wt *watcher) open() {
-	h := wt.w.Header()
-	h.Set("Content-Type", "application/json")
+	contentType := "application/json"
+	if wt.accept.protobuf {
+		contentType = protobufType + ";stream=watch"
+	}
+	wt.w.Header().Set("Content-Type", contentType)
 	wt.w.WriteHeader(http.StatusOK)
 	wt.flush()
 }
@@ -245,6 +248,9 @@ func (wt *watcher) bookmarkObject(meta map[string]any) []byte {
 	if wt.faults.bookmarks(BookmarksOfAnother) {
 		kind = &kinds.Kind{Resource: kube.Resource{Group: "example.com", Version: "v1", Kind: "Bookmark"}}
 	}
+	if wt.accept.protobuf {
+		return protobufBookmark(wt.kind, kind, meta)
+	}
 	return withType(kind, marshal(map[string]any{"metadata": meta}))
 }
 
@@ -253,6 +259,8 @@ func (wt *watcher) send(ctx context.Context, t store.EventType, o *store.Object,
 	var body []byte
 	var err error
 	switch {
+	case wt.accept.protobuf:
+		body, err = protobufObject(wt.kind, o)
 	case wt.accept.table:
 		body = marshal(table(wt.kind, []*store.Object{o}, wt.accept, o.Revision, !wt.header))
 		wt.header = true
@@ -266,23 +274,4 @@ func (wt *watcher) send(ctx context.Context, t store.EventType, o *store.Object,
 	}
 	wt.sent = max(wt.sent, revision)
 	return wt.faults.event(ctx, wt, string(t), body)
-}
-
-func (wt *watcher) sendError(err error) error {
-	body, _ := statusObject(err)
-	sendErr := wt.frame("ERROR", marshal(body))
-	wt.flush()
-	return sendErr
-}
-
-// frame writes one event. Frames end with a newline, as the real server's do.
-func (wt *watcher) frame(eventType string, object []byte) error {
-	b := make([]byte, 0, len(object)+40)
-	b = append(b, `{"type":"`...)
-	b = append(b, eventType...)
-	b = append(b, `","object":`...)
-	b = append(b, object...)
-	b = append(b, "}\n"...)
-	_, err := wt.w.Write(b)
-	return err
 }

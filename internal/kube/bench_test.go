@@ -110,6 +110,23 @@ func BenchmarkDecodePods(b *testing.B) {
 		}
 		return len(all.Items)
 	})
+	var objects []string
+	for i := range n {
+		objects = append(objects, realisticPod(i))
+	}
+	protobuf := []byte(protoListOf(b, pods, "200000", objects...))
+	b.Run("skiff-protobuf", func(b *testing.B) {
+		b.SetBytes(int64(len(protobuf)))
+		b.ReportAllocs()
+		for b.Loop() {
+			var all ListResult[*smallPod]
+			in := newProtoReader(bytes.NewReader(protobuf), protoPlanOf[*smallPod](pods), expected{})
+			if _, err := decodeProtoPage(in, "Pod", &all); err != nil || len(all.Items) != n {
+				b.Fatalf("decoded %d pods: %v", len(all.Items), err)
+			}
+		}
+		b.ReportMetric(float64(len(protobuf))/n, "B/pod-on-the-wire")
+	})
 	run("go-json-experiment-whole", func(r io.Reader) int {
 		var all struct {
 			Items []*smallPod `json:"items"`

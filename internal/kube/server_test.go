@@ -1,6 +1,7 @@
 package kube_test
 
 import (
+	"reflect"
 	"strconv"
 	"sync"
 	"testing"
@@ -41,6 +42,65 @@ func create(t *testing.T, c *kube.Client, name string) *configMap {
 		t.Fatal(err)
 	}
 	return &made
+}
+
+var configMapBodies = []map[string]any{
+	{"metadata": map[string]any{"name": "a", "labels": map[string]any{"x": "1"}}, "data": map[string]any{"k": "v", "l": ""}},
+	{"metadata": map[string]any{"name": "b", "finalizers": []any{"example.com/f"}}},
+}
+
+func TestListsAndWatchesAreTheSameInBothEncodings(t *testing.T) {
+	read := func(t *testing.T, c *kube.Client) (out []*configMap) {
+		list, err := kube.List[*configMap](t.Context(), c, kube.Query{Resource: configMaps}, kube.ListOptions{Limit: 1})
+		if err != nil || len(list.Bad) > 0 {
+			t.Fatal(err, list.Bad)
+		}
+		w, err := kube.Watch[*configMap](t.Context(), c, kube.Query{Resource: configMaps},
+			kube.WatchOptions{SendInitialEvents: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		for {
+			switch ev, err := w.Next(); {
+			case err != nil:
+				t.Fatal(err)
+			case ev.InitialEventsEnd && ev.ResourceVersion == list.ResourceVersion:
+				return append(out, list.Items...)
+			default:
+				out = append(out, ev.Object)
+			}
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := fakeapi.New(fakeapi.Options{})
+		p := s.ListenPipe()
+		defer func() { p.Close(); s.Close() }()
+		var got [2][]*configMap
+		for i, onlyJSON := range []bool{false, true} {
+			c, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: p.Dial, OnlyJSON: onlyJSON})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, body := range configMapBodies {
+				err := c.Create(t.Context(), configMaps, "default", body, nil, kube.WriteOptions{})
+				if err != nil && !kube.IsAlreadyExists(err) {
+					t.Fatal(err)
+				}
+			}
+			got[i] = read(t, c)
+			// The error of a request in protobuf is in protobuf too.
+			_, err = kube.List[*configMap](t.Context(), c, kube.Query{Resource: configMaps},
+				kube.ListOptions{ResourceVersion: "999999", ResourceVersionMatch: "Exact"})
+			if !kube.IsTooLargeResourceVersion(err) {
+				t.Errorf("onlyJSON %v: got %v, want a resource version that is too large", onlyJSON, err)
+			}
+			c.Close()
+		}
+		if !reflect.DeepEqual(got[0], got[1]) || len(got[0]) != 4 {
+			t.Errorf("protobuf gives %+v, JSON %+v", got[0], got[1])
+		}
+	})
 }
 
 // Rules: WRT-03

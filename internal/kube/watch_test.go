@@ -29,9 +29,13 @@ const storyTold = "ADDED a 5, MODIFIED a 6, BOOKMARK  9 end, HELLO  , DELETED a 
 // tell reads a stream to its end and writes down what came.
 func tell(r io.Reader) string {
 	f := newScanner(r)
+	return tellEvents(func() (Event[*pod], error) { return nextEvent[*pod](f) })
+}
+
+func tellEvents(next func() (Event[*pod], error)) string {
 	var out []string
 	for {
-		ev, err := nextEvent[*pod](f)
+		ev, err := next()
 		var bad *DecodeError
 		switch {
 		case err == io.EOF:

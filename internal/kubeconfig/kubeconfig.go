@@ -36,6 +36,7 @@ type Flags struct {
 	As                    string        // --as
 	AsGroups              []string      // --as-group, repeatable
 	RequestTimeout        time.Duration // --request-timeout, 0 = kube's default
+	Wire                  string        // --wire: auto or json
 	Namespace             string        // --namespace, where the command has it
 }
 

@@ -87,7 +87,7 @@ var parsed = sync.OnceValue(func() map[string]*Type {
 		return types[name]
 	}
 	var current *Type
-	for line := range strings.Lines(table) {
+	for line := range strings.Lines(table + answers) {
 		words := strings.Fields(line)
 		switch {
 		case len(words) == 0 || strings.HasPrefix(line, "#"):

@@ -1,0 +1,83 @@
+package fakeapi
+
+import (
+	"mime"
+	"net/http"
+	"strings"
+
+	"skiff/internal/fakeapi/fields"
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/store"
+)
+
+// Lists and watches of the built-in kinds are answered in protobuf, to clients that prefer it; all else is in JSON.
+
+// prefersProtobuf reports whether a list or watch is answered in protobuf. An answer that a fault rewrites is in JSON,
+// because that is what the fault expects.
+func prefersProtobuf(r *request) bool {
+	if r.verb != "list" && r.verb != "watch" || r.kind.Custom || protobufForm(r.kind) == nil {
+		return false
+	}
+	hits, _ := r.Context().Value(faultKey{}).([]Fault)
+	for _, f := range hits {
+		if f.Rewrite != nil {
+			return false
+		}
+	}
+	first, _, _ := strings.Cut(r.Header.Get("Accept"), ",")
+	mediaType, params, err := mime.ParseMediaType(first)
+	return err == nil && mediaType == protobufType && params["as"] == ""
+}
+
+// protobufForm is nil for a kind that has none, and for definitions of custom resources: their schemas are not encoded.
+func protobufForm(k *kinds.Kind) *fields.Type {
+	if k.Kind == "CustomResourceDefinition" {
+		return nil
+	}
+	return fields.For(k.APIVersion(), k.Kind)
+}
+
+func protobufObject(k *kinds.Kind, o *store.Object) ([]byte, error) {
+	return protobufForm(k).Encode(k.APIVersion(), k.Kind, servedForm(k, o))
+}
+
+// writeProtobufList answers with a list, which is held as a whole, because its length is ahead of it.
+func writeProtobufList(w http.ResponseWriter, k *kinds.Kind, meta map[string]any, objects []*store.Object) error {
+	items := make([]map[string]any, 0, len(objects))
+	for _, o := range objects {
+		items = append(items, servedForm(k, o))
+	}
+	body, err := protobufForm(k).EncodeList(k.APIVersion(), k.List(), meta, items)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", protobufType)
+	writeBytes(w, http.StatusOK, body)
+	return nil
+}
+
+// protobufStatus encodes a Status.
+func protobufStatus(status map[string]any) []byte {
+	body, err := fields.For("v1", "Status").Encode("v1", "Status", status)
+	if err != nil {
+		panic(err) // this package made it
+	}
+	return body
+}
+
+// writeProtobufError is writeError for a request that is answered in protobuf.
+func writeProtobufError(w http.ResponseWriter, err error) {
+	body, st := statusObject(err)
+	w.Header().Set("Content-Type", protobufType)
+	setRetryAfter(w, st)
+	writeBytes(w, st.Code, protobufStatus(body))
+}
+
+// protobufBookmark encodes a bookmark, whose object has the fields of its kind, whatever it says that it is.
+func protobufBookmark(fieldsOf, said *kinds.Kind, meta map[string]any) []byte {
+	body, err := protobufForm(fieldsOf).Encode(said.APIVersion(), said.Kind, map[string]any{"metadata": meta})
+	if err != nil {
+		panic(err) // this package made it
+	}
+	return body
+}

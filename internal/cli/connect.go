@@ -37,7 +37,7 @@ func addConnectionFlags(cmd *cobra.Command, f *kubeconfig.Flags) {
 	fs.DurationVar(&f.RequestTimeout, "request-timeout", 0,
 		"timeout of a single request, except lists and watches (default 30s)")
 	fs.StringVar(&f.Wire, "wire", "auto",
-		"`encoding` of lists and watches: auto (protobuf where the kind has it) or json, for a look at them with a proxy")
+		"`encoding` of lists and watches: auto (protobuf for built-in kinds) or json (readable in a proxy)")
 }
 
 // connect makes a client from the flags and returns it with the default namespace. warn is called with warnings, from

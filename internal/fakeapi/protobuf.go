@@ -29,7 +29,8 @@ func prefersProtobuf(r *request) bool {
 	return err == nil && mediaType == protobufType && params["as"] == ""
 }
 
-// protobufForm is nil for a kind that has none, and for definitions of custom resources: their schemas are not encoded.
+// protobufForm is nil for a kind that has none, and for definitions of custom resources: their schemas are not
+// encoded.
 func protobufForm(k *kinds.Kind) *fields.Type {
 	if k.Kind == "CustomResourceDefinition" {
 		return nil

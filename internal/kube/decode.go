@@ -78,8 +78,8 @@ func checked[T Object](obj T, kind string, want expected, err error) (T, error) 
 // expected is what a decoded object has to be, as far as it says so; nothing where these are empty.
 type expected struct{ kind, namespace string }
 
-// unwanted says why an object of a kind, "" for one that does not say, cannot be one that was asked for: a reader would
-// find it under a wrong key.
+// unwanted says why an object of a kind, "" for one that does not say, cannot be one that was asked for: a reader
+// would find it under a wrong key.
 func (e expected) unwanted(kind string, m *Meta) error {
 	switch {
 	case m.Name == "":

@@ -138,7 +138,8 @@ func TestTheTableOfNumbersIsRight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds, types := map[string]string{}, map[string]map[string]string{} // type -> field -> "TYPE NUMBER", with * for a pointer
+	kinds := map[string]string{}
+	types := map[string]map[string]string{} // type -> field -> "TYPE NUMBER", with * for a pointer
 	current := ""
 	for line := range strings.Lines(string(text)) {
 		words := strings.Fields(line)
@@ -236,7 +237,8 @@ func tellProto(r io.Reader) string {
 
 // protoStory is a streamed list, and what comes behind it.
 func protoStory(tb testing.TB) string {
-	status, err := fields.For("v1", "Status").Encode("v1", "Status", map[string]any{"code": int64(410), "reason": "Expired"})
+	status, err := fields.For("v1", "Status").Encode("v1", "Status",
+		map[string]any{"code": int64(410), "reason": "Expired"})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -293,8 +295,8 @@ func TestABadObjectInProtobufIsOneBadObject(t *testing.T) {
 			t.Errorf("an ERROR event with %q: got %s", object, got)
 		}
 	}
-	for _, frame := range []string{"", "\x0a\x05ADDED", "\x0a\x05ADDED\x0a\x05ADDED\x12\x00", "\x12\x00\x12\x00", "\x08\x01",
-		"\x0a\x05ADDED\x12\x01\x0a", "\xff"} {
+	for _, frame := range []string{"", "\x0a\x05ADDED", "\x0a\x05ADDED\x0a\x05ADDED\x12\x00", "\x12\x00\x12\x00",
+		"\x08\x01", "\x0a\x05ADDED\x12\x01\x0a", "\xff"} {
 		in := "\x00\x00\x00" + string(rune(len(frame))) + frame + protoFrame("ADDED", good)
 		if got := tellProto(strings.NewReader(in)); !strings.HasSuffix(got, " bad , ADDED b 7, EOF") {
 			t.Errorf("frame %q: got %s", frame, got)
@@ -303,12 +305,17 @@ func TestABadObjectInProtobufIsOneBadObject(t *testing.T) {
 }
 
 func TestUnknownFieldsOfAllWireTypesAreSkipped(t *testing.T) {
-	unknown := "\xa0\x06\x01" + "\xa1\x06\x01\x02\x03\x04\x05\x06\x07\x08" + "\xa5\x06\x01\x02\x03\x04" + "\xa2\x06\x01x" +
+	unknown := "\xa0\x06\x01" + "\xa1\x06\x01\x02\x03\x04\x05\x06\x07\x08" +
+		"\xa5\x06\x01\x02\x03\x04" + "\xa2\x06\x01x" +
 		"\xa3\x06\x08\x01\xab\x06\xac\x06\xa4\x06" // a group in a group
 	object := "k8s\x00" + unknown + "\x12" + string(rune(5+len(unknown))) + unknown + "\x0a\x03\x0a\x01a"
 	if got := tellProto(strings.NewReader(protoFrame("ADDED", object))); got != "ADDED a , EOF" {
 		t.Errorf("got %s", got)
 	}
+}
+
+func podReader(in string) *protoReader {
+	return newProtoReader(strings.NewReader(in), protoPlanOf[*pod](pods), expected{})
 }
 
 func TestAnAnnouncedLengthTakesNoMemory(t *testing.T) {
@@ -322,7 +329,7 @@ func TestAnAnnouncedLengthTakesNoMemory(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		var all ListResult[*pod]
-		_, err := decodeProtoPage(newProtoReader(strings.NewReader(in), protoPlanOf[*pod](pods), expected{}), "Pod", &all)
+		_, err := decodeProtoPage(podReader(in), "Pod", &all)
 		got := tellProto(strings.NewReader(in))
 		runtime.ReadMemStats(&after)
 		if err == nil || !strings.HasPrefix(got, "broken: ") || after.TotalAlloc-before.TotalAlloc > 1<<20 {
@@ -335,7 +342,7 @@ func TestAListInProtobufEndsWhereItSays(t *testing.T) {
 	whole := protoListOf(t, pods, "9", item("a", "5"), item("b", "7"))
 	read := func(in string) (ListResult[*pod], error) {
 		var all ListResult[*pod]
-		meta, err := decodeProtoPage(newProtoReader(strings.NewReader(in), protoPlanOf[*pod](pods), expected{}), "Pod", &all)
+		meta, err := decodeProtoPage(podReader(in), "Pod", &all)
 		all.ResourceVersion = meta.ResourceVersion
 		return all, err
 	}
@@ -373,7 +380,7 @@ func TestTheContentTypeOfTheAnswerSaysHowItIsRead(t *testing.T) {
 		{protobuf("application/vnd.kubernetes.protobuf", list), false, "[a] <nil>"},
 		{answer(200, podList("20", "", item("a", "5"))), false, "[a] <nil>"},
 		{answer(200, podList("20", "", item("a", "5"))), true, "[a] <nil>"},
-		{protobuf("application/vnd.kubernetes.protobuf", list), true, "want application/json; check the server address"},
+		{protobuf("application/vnd.kubernetes.protobuf", list), true, "want application/json; check the server"},
 		{protobuf("text/html", list), false, "want application/json; check the server address"},
 		{protobuf("application/vnd.kubernetes.protobuf", "<html>"), false, "does not begin as Kubernetes' does"},
 		{answer(200, list), false, "decode list: want an object"},

@@ -79,8 +79,9 @@ var messages = map[string]string{
 	"DaemonSetStatus": "currentNumberScheduled=1:int numberMisscheduled=2:int desiredNumberScheduled=3:int" +
 		" numberReady=4:int observedGeneration=5:int updatedNumberScheduled=6:int numberAvailable=7:int" +
 		" numberUnavailable=8:int",
-	"batch/v1 Job":                 "metadata=1:ObjectMeta status=3:JobStatus",
-	"JobStatus":                    "startTime=2*:time completionTime=3*:time active=4:int succeeded=5:int failed=6:int",
+	"batch/v1 Job": "metadata=1:ObjectMeta status=3:JobStatus",
+	"JobStatus": "startTime=2*:time completionTime=3*:time active=4:int succeeded=5:int" +
+		" failed=6:int",
 	"coordination.k8s.io/v1 Lease": "metadata=1:ObjectMeta spec=2:LeaseSpec",
 	"LeaseSpec": "holderIdentity=1* leaseDurationSeconds=2*:int acquireTime=3*:microtime renewTime=4*:microtime" +
 		" leaseTransitions=5*:int",

@@ -264,8 +264,8 @@ func (c *Client) protoPlan(r *request, planOf func(Resource) *protoStruct) *prot
 	return plan
 }
 
-// inProtobuf says whether an answer is in protobuf, where that was asked for, or in JSON: the server, or a proxy, has the
-// choice. Any other fails as in jsonBody.
+// inProtobuf says whether an answer is in protobuf, where that was asked for, or in JSON: the server, or a proxy, has
+// the choice. Any other fails as in jsonBody.
 func inProtobuf(resp *http.Response, asked bool) (protobuf bool, err error) {
 	mediaType, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err == nil && asked && mediaType == protobufType {

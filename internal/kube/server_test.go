@@ -45,18 +45,19 @@ func create(t *testing.T, c *kube.Client, name string) *configMap {
 }
 
 var configMapBodies = []map[string]any{
-	{"metadata": map[string]any{"name": "a", "labels": map[string]any{"x": "1"}}, "data": map[string]any{"k": "v", "l": ""}},
+	{"metadata": map[string]any{"name": "a", "labels": map[string]any{"x": "1"}},
+		"data": map[string]any{"k": "v", "l": ""}},
 	{"metadata": map[string]any{"name": "b", "finalizers": []any{"example.com/f"}}},
 }
 
 func TestListsAndWatchesAreTheSameInBothEncodings(t *testing.T) {
 	read := func(t *testing.T, c *kube.Client) (out []*configMap) {
-		list, err := kube.List[*configMap](t.Context(), c, kube.Query{Resource: configMaps}, kube.ListOptions{Limit: 1})
+		query := kube.Query{Resource: configMaps}
+		list, err := kube.List[*configMap](t.Context(), c, query, kube.ListOptions{Limit: 1})
 		if err != nil || len(list.Bad) > 0 {
 			t.Fatal(err, list.Bad)
 		}
-		w, err := kube.Watch[*configMap](t.Context(), c, kube.Query{Resource: configMaps},
-			kube.WatchOptions{SendInitialEvents: true})
+		w, err := kube.Watch[*configMap](t.Context(), c, query, kube.WatchOptions{SendInitialEvents: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -172,7 +172,7 @@ func (e *Engine) Apply(ctx context.Context, owner Owner, children []Child, hold 
 		r.Pruned = append(r.Pruned, a.prune(ctx)...)
 	}
 	known := len(a.mem.children)
-	if known == a.mem.wanted && known == len(children) && e.ReplacedKind() == "" && r.settled() {
+	if known == a.mem.wanted && known+a.mem.settledReplaced() == len(children) && r.settled() {
 		a.mem.settledFor = owner.Spec
 	}
 	return r

@@ -59,8 +59,9 @@ func (e *Engine) Settled(owner Owner) (Report, bool) {
 	if o.settledFor == nil || o.settledFor != owner.Spec && !reflect.DeepEqual(o.settledFor, owner.Spec) {
 		return Report{}, false
 	}
-	r := Report{Children: make([]Result, o.wanted)}
-	t := operation{application: &application{Engine: e, owner: owner, mem: o}}
+	a := &application{Engine: e, owner: owner, mem: o}
+	r := Report{Children: make([]Result, o.wanted+o.settledReplaced())}
+	t := operation{application: a}
 	for _, m := range o.children[:o.wanted] {
 		t.kind, t.mem = m.kind, m
 		t.want = declared{apiVersion: m.kind.apiVersion, kind: m.kind.resource.Kind, key: m.key, hash: m.settled.hash}
@@ -72,6 +73,12 @@ func (e *Engine) Settled(owner Owner) (Report, bool) {
 	}
 	others := -o.wanted
 	for i := range e.kinds {
+		if e.kinds[i].replacing != nil {
+			if !a.replacement(&e.kinds[i]).settled(r.Children) {
+				return Report{}, false
+			}
+			continue
+		}
 		n, err := e.kinds[i].mirror.countOwned(owner.Namespace, owner.UID)
 		if others += n; err != nil || others > 0 {
 			return Report{}, false
@@ -79,4 +86,55 @@ func (e *Engine) Settled(owner Owner) (Report, bool) {
 	}
 	o.settledFor = owner.Spec // the copy that the cache has, and not one that nobody else keeps
 	return r, true
+}
+
+// settledReplaced returns how many declared children of kinds that are replaced are as they are declared.
+func (o *owned) settledReplaced() int {
+	n := 0
+	for _, m := range o.replaced {
+		n += len(m.settled)
+	}
+	return n
+}
+
+// remember notes the declared children for settled, if all of them are in place. at says where each is in the report.
+func (r *replacement) remember(at []int) {
+	r.mem.settled = nil
+	settled := make([]settledChild, 0, len(at))
+	for i, s := range r.slots {
+		if s.want == nil && s.live == nil {
+			continue // only its name is remembered
+		}
+		if s.want == nil || s.err != nil || s.ended || !s.current() || len(r.lost(s, s.live.ObjectMeta())) > 0 {
+			return
+		}
+		settled = append(settled, settledChild{key: s.key, at: at[i], revision: s.revision, minReady: s.minReady,
+			labels: s.live.ObjectMeta().Labels})
+	}
+	r.mem.settled = settled
+}
+
+// settled adds the results of the declared children; false if they are not what they were when they were remembered,
+// but for their status, or if one has ended, or anything else is known of them or of others.
+func (r *replacement) settled(into []Result) bool {
+	n, err := r.count(r.owner.Namespace, r.owner.UID)
+	if err != nil || n != len(r.mem.settled) || n != len(r.owner.Known) || len(r.mem.children) > 0 {
+		return false
+	}
+	for _, c := range r.mem.settled {
+		live, ok, err := r.get(c.key)
+		if err != nil || !ok || !r.ours(live) || !slices.Equal(live.ObjectMeta().Labels, c.labels) {
+			return false
+		}
+		uid := uidOf(live)
+		if r.mem.seen[c.key] != uid || r.owner.Known[c.key] != uid {
+			return false
+		}
+		s := slot{key: c.key, revision: c.revision, minReady: c.minReady}
+		if r.settle(&s, live); s.deleting || s.ended {
+			return false
+		}
+		into[c.at] = r.result(&s)
+	}
+	return true
 }

@@ -36,6 +36,7 @@ type replacing struct {
 	limit    int
 	get      func(kube.Key) (kube.Object, bool, error)
 	owned    func(namespace, uid string) ([]kube.Object, error)
+	count    func(namespace, uid string) (int, error)
 	reached  func(namespace, rv string, written time.Time) bool
 	empty    func() kube.Object // to decode an answer into
 	ready    func(kube.Object) (time.Time, bool)
@@ -65,6 +66,7 @@ func Replace[O any, T interface {
 			}
 			return out, err
 		},
+		count:   m.CountByOwner,
 		reached: m.Reached,
 		empty:   func() kube.Object { return T(new(O)) },
 		ready:   func(object kube.Object) (time.Time, bool) { return o.Ready(object.(T)) },
@@ -78,6 +80,18 @@ type replaceMemory struct {
 	refused  Refusal // of a child, by its revision: what is in it is the same for all of one
 	children map[kube.Key]*childMemory
 	seen     map[kube.Key]string // the uid of the child that was there last and that we have not deleted
+	// settled are the declared children, if the last Apply left all of them in place, of the declared revision and
+	// with the declared labels, and no others.
+	settled []settledChild
+}
+
+// settledChild is a declared child of a kind that is replaced.
+type settledChild struct {
+	key      kube.Key
+	at       int // in Report.Children
+	revision string
+	minReady time.Duration
+	labels   kube.Labels // of the live one
 }
 
 // childMemory is what is known of one child that the cache may not know yet.
@@ -164,6 +178,7 @@ func (a *application) replace(ctx context.Context, children []Child, at map[*Kin
 		for n, i := range at[k] {
 			r.Children[i] = results[n]
 		}
+		run.remember(at[k])
 		r.Pruned = append(r.Pruned, surplus...)
 	}
 }

@@ -74,33 +74,31 @@ func (s *Statuses[O, T]) Forget(k kube.Key) {
 	delete(s.answers, k)
 }
 
-// Write makes status the status of object, unless from, the one that object has, is the same. Both must marshal to
-// JSON objects with the same fields; null removes a field. The write holds only for the version that was read:
-// otherwise it could put the status of a deleted object onto one that was created in its place (the server ignores a
-// uid here, seen on v1.36). Where there is another version by now the error is ErrOvertaken.
+// Write makes status the status of object, unless from, the one that object has, is the same. Both are structs of one
+// type, without omitempty; null removes a field. Only the fields that differ are sent, but all of the first status, so
+// that each field is there. The write holds only for the version that was read: otherwise it could put the status of a
+// deleted object onto one that was created in its place (the server ignores a uid here, seen on v1.36). Where there is
+// another version by now the error is ErrOvertaken.
 func (s *Statuses[O, T]) Write(ctx context.Context, object T, from, status any) (changed bool, err error) {
 	if reflect.DeepEqual(from, status) {
 		return false, nil // nearly always, and ten times as cheap as what follows
 	}
 	m := object.ObjectMeta()
-	before, err := json.Marshal(from)
-	if err != nil {
-		return false, fmt.Errorf("encode status of %s %s: %w", s.resource, m.Key(), err)
-	}
-	after, err := json.Marshal(status)
-	if err != nil {
-		return false, fmt.Errorf("encode status of %s %s: %w", s.resource, m.Key(), err)
-	}
-	if bytes.Equal(before, after) {
-		return false, nil
-	}
 	var patch struct {
 		Metadata struct {
 			ResourceVersion string `json:"resourceVersion"`
 		} `json:"metadata"`
-		Status kube.Raw `json:"status"`
+		Status map[string]kube.Raw `json:"status"`
 	}
-	patch.Metadata.ResourceVersion, patch.Status = m.ResourceVersion, after
+	patch.Metadata.ResourceVersion, patch.Status = m.ResourceVersion, map[string]kube.Raw{}
+	before := reflect.ValueOf(from)
+	err = differing(before, reflect.ValueOf(status), before.IsZero(), patch.Status)
+	if err != nil {
+		return false, fmt.Errorf("encode status of %s %s: %w", s.resource, m.Key(), err)
+	}
+	if len(patch.Status) == 0 {
+		return false, nil
+	}
 	answer := T(new(O))
 	err = s.client.Patch(ctx, s.resource, m.Key(), kube.MergePatch, patch, answer,
 		kube.WriteOptions{FieldManager: Manager, Subresource: "status"})
@@ -109,6 +107,32 @@ func (s *Statuses[O, T]) Write(ctx context.Context, object T, from, status any) 
 	}
 	s.remember(answer)
 	return true, nil
+}
+
+// differing adds those fields of the struct after, in JSON, that before does not have in the same form; all of them,
+// if that is asked for.
+func differing(before, after reflect.Value, all bool, into map[string]kube.Raw) error {
+	for i := range after.NumField() {
+		field, was, is := after.Type().Field(i), before.Field(i), after.Field(i)
+		if field.Anonymous {
+			if err := differing(was, is, all, into); err != nil {
+				return err
+			}
+			continue
+		}
+		if !all && reflect.DeepEqual(was.Interface(), is.Interface()) {
+			continue
+		}
+		old, errOld := json.Marshal(was.Interface())
+		text, err := json.Marshal(is.Interface())
+		if err := errors.Join(errOld, err); err != nil {
+			return err
+		}
+		if all || !bytes.Equal(old, text) { // equal: the same time in another zone
+			into[field.Tag.Get("json")] = text
+		}
+	}
+	return nil
 }
 
 // ErrOvertaken says that a custom resource has changed since it was read, or is gone. Its event is on its way; should

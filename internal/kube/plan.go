@@ -184,8 +184,10 @@ func slicePlan(t reflect.Type) plan {
 				}
 			}
 		}
-		if n == 0 {
-			v.Set(reflect.MakeSlice(t, 0, 0))
+		if n == 0 || n < v.Cap() { // what is decoded is kept, and does not grow
+			exact := reflect.MakeSlice(t, n, n)
+			reflect.Copy(exact, v)
+			v.Set(exact)
 		}
 		if bad != nil {
 			return bad

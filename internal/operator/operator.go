@@ -204,9 +204,11 @@ func (r *reconciler[Spec, Status, P]) ownerOf(cr *Object[Spec, Status]) apply.Ow
 func (r *reconciler[Spec, Status, P]) converge(ctx context.Context, cr *Object[Spec, Status],
 	f *findings) *Object[Spec, Status] {
 	owner := r.ownerOf(cr)
-	if report, ok := r.children.Settled(owner); ok {
-		r.see(cr, &report, f)
-		return cr
+	if r.Finalizer == "" || slices.Contains(cr.Finalizers, r.Finalizer) {
+		if report, ok := r.children.Settled(owner); ok {
+			r.see(cr, &report, f)
+			return cr
+		}
 	}
 	want, err := r.Desired(cr)
 	reason, next := "InvalidSpec", "; correct the spec"

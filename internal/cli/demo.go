@@ -12,10 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"skiff/internal/controller"
 	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
-	"skiff/internal/manager"
 	"skiff/internal/simulate"
 )
 
@@ -99,41 +97,17 @@ func onDemoCluster(ctx context.Context, d *devCluster, log *actionLog,
 	})
 }
 
-// withControllers runs skiff's controllers as long as work runs, which begins when they are ready.
+// withControllers runs skiff's controllers as long as work runs.
 func (t *tour) withControllers(ctx context.Context, work func(context.Context) error) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	client, err := t.cluster.connect("") // skiff's own name, so that only its own requests carry it
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	log := t.log.logger()
-	all, recorders := newControllers(operatorNames(), controller.Setup{Client: client, Log: log}, client)
-	ran := make(chan error, 1)
-	m := manager.New(manager.Options{Controllers: all, Log: log})
-	go func() { ran <- withRecorders(ctx, recorders, m.Run) }()
-	if err = waitReady(ctx, all); err == nil {
-		err = work(ctx)
-	}
-	stop()
-	return errors.Join(err, <-ran)
-}
-
-// waitReady waits until the controllers follow the server: what they then do has the user's step as its cause.
-func waitReady(ctx context.Context, all []*controller.Controller) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, demoPatience, fmt.Errorf("not ready within %s", demoPatience))
-	defer cancel()
-	for _, c := range all {
-		for err := c.Ready(); err != nil; err = c.Ready() {
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("start controller: %w: %w", context.Cause(ctx), err)
-			case <-time.After(demoLook):
-			}
-		}
-	}
-	return nil
+	return during(ctx, func(ctx context.Context) error {
+		flags := controllerFlags{controllers: operatorNames()}
+		return runControllers(ctx, world{client: client, requests: &t.cluster.requests}, flags, t.log.logger())
+	}, work)
 }
 
 func (t *tour) walk(ctx context.Context, steps []step) error {
@@ -162,49 +136,44 @@ func (t *tour) take(ctx context.Context, s step) error {
 	if err != nil {
 		return err
 	}
-	if s.missing(before, before) == "" {
-		return errors.New("it was true before anything was done, so it shows nothing")
-	}
 	if err := s.do(ctx, t.client); err != nil {
 		return err
 	}
 	now, missing, err := t.await(ctx, s, before)
-	if err == nil && missing != "" {
-		err = fmt.Errorf("%w: %s", context.Cause(ctx), missing)
-	}
 	text := labelled("skiff", now.logged) + labelled("now", now.lines) +
 		labelled("event", now.newEvents(before, s.event))
-	if err == nil {
+	switch {
+	case err != nil:
+	case missing == "":
 		text += labelled("true", []string{fmt.Sprintf("%s (%.1f s)", s.proof, time.Since(began).Seconds())})
-	} else if now.failure != "" {
-		err = fmt.Errorf("%w (the last error of a controller: %s)", err, now.failure)
+	default:
+		if err = fmt.Errorf("%w: %s", context.Cause(ctx), missing); now.failure != "" {
+			err = fmt.Errorf("%w (the last error of a controller: %s)", err, now.failure)
+		}
 	}
 	_, printed := fmt.Fprint(t.out, text)
 	return errors.Join(err, printed)
 }
 
 // await looks at the cluster until the step has come true, or ctx ends. It returns the last that was seen, and what
-// that lacks. The error is that of a look, or what the step says must never be.
+// that lacks. The error is that of a look.
 func (t *tour) await(ctx context.Context, s step, before snapshot) (now snapshot, missing string, err error) {
 	now, missing = before, "nothing was seen yet"
-	for {
+	for ctx.Err() == nil {
 		switch seen, err := t.look(ctx); {
 		case err == nil:
 			if now, missing = seen, s.missing(before, seen); missing == "" {
 				return now, "", nil
-			}
-			if s.never != nil && s.never(now) != "" {
-				return now, missing, errors.New(s.never(now))
 			}
 		case ctx.Err() == nil:
 			return now, missing, err
 		}
 		select {
 		case <-ctx.Done():
-			return now, missing, nil
 		case <-time.After(demoLook):
 		}
 	}
+	return now, missing, nil
 }
 
 // labelled puts lines under a label at the left margin. No lines give no text.

@@ -49,7 +49,6 @@ var demoKinds = []struct {
 type snapshot struct {
 	lines   []string          // what there is, to be shown and to be compared
 	ids     map[string]string // uid by "pod/cache-0"
-	ips     map[string]string // likewise, of the pods that have one
 	events  []string
 	logged  []string
 	failure string // the last error that skiff has logged
@@ -57,7 +56,7 @@ type snapshot struct {
 
 // look reads a snapshot from the server.
 func (t *tour) look(ctx context.Context) (snapshot, error) {
-	s := snapshot{ids: map[string]string{}, ips: map[string]string{}}
+	s := snapshot{ids: map[string]string{}}
 	for _, kind := range demoKinds {
 		list, err := t.list(ctx, kind.resource)
 		if err != nil {
@@ -70,9 +69,6 @@ func (t *tour) look(ctx context.Context) (snapshot, error) {
 			}
 			s.lines = append(s.lines, name+"  "+fill(kind.line, o))
 			s.ids[name] = at(o, "metadata uid")
-			if ip := at(o, "status podIP"); ip != "-" {
-				s.ips[name] = ip
-			}
 		}
 	}
 	if s.lines == nil {

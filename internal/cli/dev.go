@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -242,15 +241,9 @@ func (f *devFlags) work(ctx context.Context, cmd *cobra.Command, d *devCluster, 
 		printDevIntro(cmd.OutOrStdout(), d, f)
 		return nil, controllers(ctx)
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	var running sync.WaitGroup
-	running.Go(func() {
-		defer stop()
-		err = controllers(ctx)
+	err = during(ctx, controllers, func(ctx context.Context) error {
+		commandErr = runCommand(ctx, f.command, f.kubeconfig, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		return nil
 	})
-	commandErr = runCommand(ctx, f.command, f.kubeconfig, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-	stop()
-	running.Wait()
 	return commandErr, err
 }

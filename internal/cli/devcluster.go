@@ -16,7 +16,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -207,27 +206,14 @@ func (d *devCluster) connect(name string) (*kube.Client, error) {
 }
 
 // run simulates the cluster while work runs. The context of work is cancelled when ctx is done or the simulation
-// fails. When work has returned, run stops everything and removes the files.
+// fails. When work has returned, run stops everything and removes the files: controllers that finish their last
+// reconciles still need a cluster.
 func (d *devCluster) run(ctx context.Context, work func(ctx context.Context) error) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	// The simulation outlives ctx: controllers that finish their last reconciles still need a cluster.
-	simulating, stopSimulation := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopSimulation()
 	client, err := d.connect("skiff-simulate")
-	if err != nil {
-		return errors.Join(err, d.close(), d.removeFiles())
+	if err == nil {
+		d.cluster = simulate.New(client, d.o.simulate)
+		err = during(ctx, d.cluster.Run, work)
+		client.Close()
 	}
-	d.cluster = simulate.New(client, d.o.simulate)
-	var running sync.WaitGroup
-	var simulateErr error
-	running.Go(func() {
-		defer stop()
-		simulateErr = d.cluster.Run(simulating)
-	})
-	err = work(ctx)
-	stopSimulation()
-	running.Wait()
-	client.Close()
-	return errors.Join(err, simulateErr, d.close(), d.removeFiles())
+	return errors.Join(err, d.close(), d.removeFiles())
 }

@@ -89,6 +89,11 @@ func readManifest(file string) ([]manifest, error) {
 	if len(text) > maxManifest {
 		return nil, fmt.Errorf("%s: larger than %d MB", file, maxManifest>>20)
 	}
+	return parseManifests(file, text)
+}
+
+// parseManifests reads the documents of a YAML or JSON text. file names it in errors.
+func parseManifests(file string, text []byte) ([]manifest, error) {
 	var out []manifest
 	for d := yaml.NewDecoder(bytes.NewReader(text)); ; {
 		var doc yaml.Node

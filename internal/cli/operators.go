@@ -71,15 +71,28 @@ func newControllers(names []string, s controller.Setup,
 
 // withRecorders runs recorders while work runs. They stop after work, so that its last Events are sent.
 func withRecorders(ctx context.Context, rs []*events.Recorder, work func(context.Context) error) error {
-	recording, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	errs := make([]error, len(rs))
-	var running sync.WaitGroup
-	for i, r := range rs {
-		running.Go(func() { errs[i] = r.Run(recording) })
+	for _, r := range rs {
+		inner := work
+		work = func(ctx context.Context) error { return during(ctx, r.Run, inner) }
 	}
+	return work(ctx)
+}
+
+// during runs work while service runs. The context of work ends with ctx, and when service does; that of service ends
+// when work has returned.
+func during(ctx context.Context, service, work func(context.Context) error) error {
+	serving, stopService := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopService()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var running sync.WaitGroup
+	var failed error
+	running.Go(func() {
+		defer stop()
+		failed = service(serving)
+	})
 	err := work(ctx)
-	stop()
+	stopService()
 	running.Wait()
-	return errors.Join(append(errs, err)...)
+	return errors.Join(err, failed)
 }

@@ -5,6 +5,12 @@ VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 COMMIT     ?= $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS    := -s -w -X skiff/internal/kube.version=$(VERSION) -X skiff/internal/kube.commit=$(COMMIT)
 
+# What is built in dist/, and the time that is in it: that of the commit, so that the same commit makes the same bytes.
+PLATFORMS  := linux-amd64 linux-arm64 linux-armv7 darwin-amd64 darwin-arm64 windows-amd64.exe
+TIME       ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+RELEASE     = cd internal/release && $(GO) run . $(1) -dir $(CURDIR)/dist -root $(CURDIR) -time $(TIME) \
+	-version "$(or $(VERSION),dev)" -commit "$(COMMIT)"
+
 # The newest release that runs with Go 1.26. `go run` keeps it out of go.mod.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
@@ -28,6 +34,27 @@ help: ## print this list
 .PHONY: build
 build: ## build bin/skiff: static, stripped, version stamped
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/skiff ./cmd/skiff
+
+.PHONY: dist
+dist: ## build the binaries of a release in dist/, with checksums and a bill of materials
+	@rm -rf dist
+	@set -e; for p in $(PLATFORMS); do \
+		os=$${p%%-*}; arch=$${p#*-}; arch=$${arch%.exe}; arm=; \
+		case $$arch in armv7) arch=arm; arm=7;; esac; \
+		echo "build dist/skiff-$$p"; \
+		CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch GOARM=$$arm \
+			$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o dist/skiff-$$p ./cmd/skiff; \
+	done
+	@$(call RELEASE,sbom)
+	@$(call RELEASE,sums)
+	@ls -l dist
+
+.PHONY: image
+image: dist ## build dist/skiff-image.tar for linux/amd64, arm64 and arm/v7 without a daemon, and run what is in it
+	@$(call RELEASE,image)
+	@$(call RELEASE,sums)
+	cd internal/release && $(GO) test -count=1 . -archive $(CURDIR)/dist/skiff-image.tar
+	@echo "load dist/skiff-image.tar with docker load -i, ctr images import, or kind load image-archive"
 
 .PHONY: demo
 demo: build ## run the main job on the embedded API server, step by step

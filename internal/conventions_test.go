@@ -31,7 +31,10 @@ var topLevel = map[string]string{
 	"crds":             "the custom resource definitions, embedded and for kubectl apply",
 	"examples":         "objects and manifests to start from",
 	"internal":         "everything else",
+	"Dockerfile":       "an image by docker build; make image needs no daemon",
+	".dockerignore":    "",
 	"bin":              "ignored by git: make build",
+	"dist":             "ignored by git: make dist and make image",
 	".cache":           "ignored by git: downloads and builds of tests",
 }
 

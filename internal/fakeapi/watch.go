@@ -50,7 +50,7 @@ func (s *Server) watch(w http.ResponseWriter, r *request) error {
 func (s *Server) stream(w http.ResponseWriter, r *request, o *listOptions, a accept) error {
 	timeout := o.timeout
 	if timeout <= 0 {
-		timeout = minWatch + time.Duration(s.randN(int(maxWatch-minWatch)))
+		timeout = minWatch + time.Duration(s.randN(int((maxWatch-minWatch)/time.Millisecond)))*time.Millisecond
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -32,6 +33,14 @@ func tell(r io.Reader) string {
 	return tellEvents(func() (Event[*pod], error) { return nextEvent[*pod](f) })
 }
 
+// word quotes what a hostile server put into a word, so that two spaces mean that a word is missing.
+func word(s string) string {
+	if strings.ContainsAny(s, " ,") {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
 func tellEvents(next func() (Event[*pod], error)) string {
 	var out []string
 	for {
@@ -47,9 +56,9 @@ func tellEvents(next func() (Event[*pod], error)) string {
 		case err != nil:
 			return strings.Join(append(out, "broken: "+err.Error()), ", ")
 		default:
-			s := string(ev.Type) + " "
+			s := word(string(ev.Type)) + " "
 			if ev.Object != nil {
-				s += ev.Object.Name
+				s += word(ev.Object.Name)
 			}
 			s += " " + ev.ResourceVersion
 			if ev.InitialEventsEnd {

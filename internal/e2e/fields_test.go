@@ -12,20 +12,29 @@ import (
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"skiff/internal/fakeapi/kinds"
 )
@@ -115,7 +124,7 @@ func (s schemas) of(k tableKind) string {
 
 const tableHead = `# The fields of the built-in kinds as a Kubernetes v1.36 server declares them. Written by the test in internal/e2e/fields_test.go.
 # First the kinds (apiVersion, kind, type), then each type: a line for each type of value with the fields that have it.
-# A type of value is []T, a list; map:T, an object whose names are data; a type; or string, time, micro-time, bytes (base64), bool, int32, int64,
+# A type of value is []T, a list, with what server-side apply and ;strategic merge patches make of it; map:T, an object whose names are data; a type; or string, time, micro-time, bytes (base64), bool, int32, int64,
 # double, quantity, int-or-string, any (free JSON), any:T (one of the fields of T, without its name).
 # What Go does with the field's zero value is marked: name! is always shown, name* is a pointer and shown if it is set, name!* is a
 # pointer and shown as null if it is not set; any other field is not shown when it is "", 0, false or empty.
@@ -160,7 +169,18 @@ func goTypes() map[string]reflect.Type {
 		authorizationv1.SelfSubjectAccessReview{}, authorizationv1.SelfSubjectRulesReview{},
 		corev1.PersistentVolumeClaim{}, batchv1.CronJob{}, batchv1.Job{}, networkingv1.Ingress{},
 		networkingv1.IngressClass{},
-		networkingv1.NetworkPolicy{}, policyv1.PodDisruptionBudget{}} {
+		networkingv1.NetworkPolicy{}, policyv1.PodDisruptionBudget{}, corev1.LimitRange{}, corev1.ResourceQuota{},
+		corev1.PersistentVolume{}, corev1.PodTemplate{}, corev1.ReplicationController{}, storagev1.CSIDriver{},
+		storagev1.CSINode{}, storagev1.CSIStorageCapacity{}, storagev1.StorageClass{}, storagev1.VolumeAttachment{},
+		storagev1.VolumeAttributesClass{}, schedulingv1.PriorityClass{}, nodev1.RuntimeClass{},
+		discoveryv1.EndpointSlice{}, networkingv1.IPAddress{}, networkingv1.ServiceCIDR{},
+		certificatesv1.CertificateSigningRequest{}, resourcev1.DeviceClass{}, resourcev1.ResourceClaim{},
+		resourcev1.ResourceClaimTemplate{}, resourcev1.ResourceSlice{}, flowcontrolv1.FlowSchema{},
+		flowcontrolv1.PriorityLevelConfiguration{}, apiregistrationv1.APIService{},
+		admissionv1.MutatingAdmissionPolicy{}, admissionv1.MutatingAdmissionPolicyBinding{},
+		admissionv1.ValidatingAdmissionPolicy{}, admissionv1.ValidatingAdmissionPolicyBinding{},
+		admissionv1.MutatingWebhookConfiguration{}, admissionv1.ValidatingWebhookConfiguration{},
+		authorizationv1.SubjectAccessReview{}, authorizationv1.LocalSubjectAccessReview{}} {
 		walk(reflect.TypeOf(root))
 	}
 	return found
@@ -247,7 +267,11 @@ func (s schemas) table(roots []string, types map[string]reflect.Type) (string, e
 			}
 			byType[word] = append(byType[word], field+mark+numbers[field])
 		}
-		text := short(name) + "\n"
+		text := short(name)
+		if s[name].Str("x-kubernetes-map-type") == "atomic" {
+			text += " atomic"
+		}
+		text += "\n"
 		for _, word := range slices.Sorted(maps.Keys(byType)) {
 			slices.Sort(byType[word])
 			text += "  " + word + " " + strings.Join(byType[word], " ") + "\n"
@@ -284,7 +308,7 @@ func (s schemas) word(v Object) (word, refers string) {
 	switch kind := v.Str("type"); kind {
 	case "array":
 		word, refers = s.word(objectAt(v, "items"))
-		return "[]" + word, refers
+		return "[" + listType(v) + "]" + word, refers
 	case "object":
 		if v["additionalProperties"] == nil {
 			return "any", ""
@@ -302,6 +326,29 @@ func (s schemas) word(v Object) (word, refers string) {
 		return "bool", ""
 	}
 	return "any", ""
+}
+
+// listType says how a list is owned by server-side apply, and behind a semicolon how a strategic merge patch merges it.
+func listType(v Object) string {
+	out := ""
+	switch kind := v.Str("x-kubernetes-list-type"); kind {
+	case "set":
+		out = kind
+	case "map":
+		var keys []string
+		list, _ := v["x-kubernetes-list-map-keys"].([]any)
+		for _, k := range list {
+			keys = append(keys, k.(string))
+		}
+		out = "map:" + strings.Join(keys, ",")
+	}
+	if strings.Contains(v.Str("x-kubernetes-patch-strategy"), "merge") {
+		out += ";merge"
+		if key := v.Str("x-kubernetes-patch-merge-key"); key != "" {
+			out += ":" + key
+		}
+	}
+	return out
 }
 
 // unions are the types of which JSON shows one field, without its name: the OpenAPI documents do not say which those

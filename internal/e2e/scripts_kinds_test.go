@@ -3,6 +3,7 @@ package e2e
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // kindScripts: what each of the kinds is that operators make children of, besides those of the other scripts. Where a
@@ -91,14 +92,31 @@ type kindScript struct {
 }
 
 func (k kindScript) steps() []Script {
-	body := func(name, spec string) string {
-		return `{"apiVersion":"` + k.apiVersion + `","kind":"` + k.kind + `","metadata":{"name":"` + name +
-			`"},"spec":{` + spec + `}}`
+	o := objectScript{kindScript: k, typo: `"spec":{` + k.spec + `,"typo":1}`}
+	o.spec = `"spec":{` + k.spec + `}`
+	o.variants = map[string]string{}
+	for name, spec := range k.variants {
+		o.variants[name] = `"spec":{` + spec + `}`
+	}
+	return o.steps()
+}
+
+// objectScript is a kindScript whose spec and variants are the members of objects besides metadata. typo is spec with
+// an unknown field.
+type objectScript struct {
+	kindScript
+	typo string
+}
+
+func (k objectScript) steps() []Script {
+	body := func(name, rest string) string {
+		return `{"apiVersion":"` + k.apiVersion + `","kind":"` + k.kind + `","metadata":{"name":"` + name + `"},` +
+			rest + `}`
 	}
 	dry := k.path + "?dryRun=All"
 	steps := []Step{{Name: "created by a dry run", Method: "POST", Path: dry, Body: body("dry", k.spec)},
 		{Name: "unknown field", Method: "POST", Path: dry + "&fieldValidation=Strict",
-			Body: body("typo", k.spec+`,"typo":1`)},
+			Body: body("typo", k.typo)},
 		{Name: "bad name", Method: "POST", Path: dry, Body: body("A_B", k.spec)},
 		{Name: "applied by a dry run", Method: "PATCH", Type: applyPatch,
 			Path: k.path + "/applied?fieldManager=skiff&dryRun=All",
@@ -106,14 +124,17 @@ func (k kindScript) steps() []Script {
 	for _, name := range slices.Sorted(maps.Keys(k.variants)) {
 		steps = append(steps, Step{Name: name, Method: "POST", Path: dry, Body: body("variant", k.variants[name])})
 	}
-	steps = append(steps, Step{Name: "empty list", Path: k.path},
-		Step{Name: "empty table", Path: k.path, Accept: asTable})
+	if strings.Contains(k.path, "${ns}") { // a real server has objects of some other kinds from the beginning
+		steps = append(steps, Step{Name: "empty list", Path: k.path},
+			Step{Name: "empty table", Path: k.path, Accept: asTable})
+	}
 	if k.change != "" {
 		steps = append(steps, Step{Name: "create", Method: "POST", Path: k.path, Body: body("one", k.spec)},
 			Step{Name: "table", Path: k.path + "/one", Accept: asTable},
 			Step{Name: "change", Method: "PATCH", Type: mergePatch, Path: k.path + "/one", Body: k.change},
 			Step{Name: "no change", Method: "PATCH", Type: mergePatch, Path: k.path + "/one", Body: k.change},
-			Step{Name: "refused", Method: "PATCH", Type: mergePatch, Path: k.path + "/one", Body: k.refused},
+			Step{Name: "refused", Method: "PATCH", Type: mergePatch, Path: k.path + "/one",
+				Body: or(k.refused, `{"metadata":{"labels":{"a":"not/allowed/"}}}`)},
 			Step{Name: "status", Path: k.path + "/one/status"},
 			Step{Name: "delete by a dry run", Method: "DELETE", Path: k.path + "/one?dryRun=All"},
 			Step{Name: "delete", Method: "DELETE", Path: k.path + "/one", Body: `{"propagationPolicy":"Background"}`})

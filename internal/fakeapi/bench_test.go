@@ -110,3 +110,10 @@ func BenchmarkPatchStatus(b *testing.B) {
 				"state":{"running":{}}}]}}`, ready, i), string(kube.StrategicMergePatch))
 	}
 }
+
+// BenchmarkNew is the start of a server: its kinds, and the objects of a new cluster.
+func BenchmarkNew(b *testing.B) {
+	for range b.N {
+		New(Options{}).Close()
+	}
+}

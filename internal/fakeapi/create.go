@@ -58,6 +58,9 @@ func checkDryRun(r *request) error {
 // insert completes and checks a new object and stores it, unless the request is a dry run.
 func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*store.Object, error) {
 	k, meta := r.kind, obj.Map(o, "metadata")
+	if k.Refused != "" {
+		return nil, notEvaluated(k)
+	}
 	if k.Store != nil {
 		o = k.Store(o)
 		meta = obj.Map(o, "metadata")
@@ -91,6 +94,11 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 	if k.Generation != nil {
 		meta["generation"] = int64(1)
 	}
+	if k.Author {
+		user := userOf(r)
+		obj.Set(o, user.Name, "spec", "username")
+		obj.Set(o, anys(user.Groups), "spec", "groups")
+	}
 	complete(k, o, nil)
 	if !u.applied {
 		recordOwner(r, u.manager, o, nil)
@@ -101,7 +109,7 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 	if err := s.admit(tx, k, o, nil); err != nil {
 		return nil, err
 	}
-	r.warnings = finalizerWarnings(k, o, nil)
+	r.warnings = writeWarnings(k, o, nil)
 	key := store.Key{Namespace: r.namespace, Name: obj.String(meta, "name")}
 	if tx.Get(k.TableName(), key) != nil {
 		return nil, alreadyExists(k.Resource, key.Name)

@@ -233,6 +233,9 @@ func subresources(k *kinds.Kind) []subresource {
 		out = append(out, subresource{"binding", map[string]any{"group": "", "version": "", "kind": "Binding"},
 			anys([]string{"create"})})
 	}
+	if k.Approval {
+		out = append(out, subresource{"approval", responseKind(k), change})
+	}
 	if k.Scale != nil {
 		out = append(out, subresource{"scale", map[string]any{"group": "autoscaling", "version": "v1",
 			"kind": "Scale"}, change})

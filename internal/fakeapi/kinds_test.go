@@ -25,3 +25,33 @@ func TestAJobKnowsItsPodsAndKeepsThemUnlessToldOtherwise(t *testing.T) {
 		}
 	})
 }
+
+func TestAKindThatWouldHaveNoEffectIsRefusedWithTheReason(t *testing.T) {
+	inWorld(t, Options{}, func(w *world) {
+		const admission = "/apis/admissionregistration.k8s.io/v1/"
+		for path, want := range map[string]string{
+			admission + "validatingwebhookconfigurations":   "has no admission webhooks",
+			admission + "mutatingadmissionpolicies":         "has no admission policies",
+			"/apis/apiregistration.k8s.io/v1/apiservices":   "has no aggregated API servers",
+			admission + "validatingadmissionpolicybindings": "has no admission policies",
+		} {
+			a := w.must(501, "POST", path, `{"metadata":{"name":"a"}}`)
+			if !strings.Contains(a.raw, want) {
+				t.Errorf("%s: %s", path, a.raw)
+			}
+			w.must(501, "PATCH", path+"/a?fieldManager=m", `{"apiVersion":"`+strings.Split(path, "/")[2]+`/v1","kind":"`+
+				kindAt(w, path)+`","metadata":{"name":"a"}}`,
+				"Content-Type", "application/apply-patch+yaml")
+		}
+		crd := strings.Replace(widgetCRD, `"scope"`, `"conversion":{"strategy":"Webhook","webhook":{
+			"conversionReviewVersions":["v1"],"clientConfig":{"url":"https://example.com"}}},"scope"`, 1)
+		if a := w.must(422, "POST", crdPath, crd); !strings.Contains(a.raw, "conversion webhooks are not called") {
+			t.Errorf("%s", a.raw)
+		}
+	})
+}
+
+// kindAt returns the kind of the items of a list.
+func kindAt(w *world, path string) string {
+	return strings.TrimSuffix(w.must(200, "GET", path, "").at("kind").(string), "List")
+}

@@ -33,7 +33,7 @@ func writeOf(r *request, manager string) ssa.Write {
 		w.Reset = []string{"status"}
 	case r.sub == "status" && r.kind.Custom:
 		w.Reset = []string{"metadata", "spec"}
-	case r.sub == "status":
+	case r.sub == "status", r.sub == "approval":
 		w.Reset = []string{"spec", "metadata.labels", "metadata.ownerReferences", "metadata.deletionTimestamp"}
 	}
 	return w

@@ -134,6 +134,7 @@ func (s *Server) serve(w http.ResponseWriter, r *request) error {
 	case r.sub == "status" && r.kind.Status, r.sub == "":
 	case r.sub == "scale" && r.kind.Scale != nil:
 		return s.serveScale(w, r)
+	case r.sub == "approval" && r.kind.Approval:
 	case r.sub == "finalize" && r.kind.TableName() == "namespaces":
 	case r.sub == "binding" && r.kind.TableName() == "pods":
 		return s.bind(w, r)

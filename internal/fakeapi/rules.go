@@ -92,8 +92,11 @@ func qualifiedFinalizer(name string) bool {
 		name)
 }
 
-// finalizerWarnings returns the warnings about the names of finalizers that are added to a custom resource.
-func finalizerWarnings(k *kinds.Kind, next, cur map[string]any) []string {
+// writeWarnings returns the warnings about the names of finalizers that are added to a custom resource.
+func writeWarnings(k *kinds.Kind, next, cur map[string]any) []string {
+	if k.Warn != nil {
+		return k.Warn(next)
+	}
 	if !k.Custom {
 		return nil
 	}

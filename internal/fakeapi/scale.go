@@ -149,6 +149,9 @@ func scaleOf(k *kinds.Kind, o map[string]any) (map[string]any, error) {
 			status["selector"] = sel
 		case map[string]any:
 			status["selector"] = kinds.FormatSelector(sel)
+			if k.Scale.Plain {
+				status["selector"] = kinds.FormatSelector(map[string]any{"matchLabels": sel})
+			}
 		}
 	}
 	meta := map[string]any{}

@@ -124,6 +124,12 @@ func notServed(what string) *kube.Status {
 		kube.StatusDetails{})
 }
 
+// notEvaluated refuses an object that a real server would evaluate with other requests, and this one would ignore.
+func notEvaluated(k *kinds.Kind) *kube.Status {
+	return failure(http.StatusNotImplemented, "NotImplemented", fmt.Sprintf("a %s would have no effect: skiff's "+
+		"embedded API server has no %s", k.Kind, k.Refused), kube.StatusDetails{Group: k.Group, Kind: k.Plural})
+}
+
 // expiredPage is the 410 for a continue token. It has a new token, for clients that do not need a consistent list.
 type expiredPage struct {
 	*kube.Status

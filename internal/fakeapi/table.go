@@ -35,6 +35,9 @@ func table(k *kinds.Kind, objects []*store.Object, a accept, revision int64, col
 	}
 	now := time.Now()
 	rows := make([]any, 0, len(objects))
+	if len(objects) == 0 && len(shown) > 0 && shown[0].Name == "Created At" {
+		rows = nil // the real server's printer for kinds that have none of their own
+	}
 	for _, o := range objects {
 		var cells []any
 		if leading {

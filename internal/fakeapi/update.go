@@ -140,7 +140,7 @@ func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *sto
 	if err := s.admit(tx, k, next, old); err != nil {
 		return nil, err
 	}
-	r.warnings = finalizerWarnings(k, next, old)
+	r.warnings = writeWarnings(k, next, old)
 	if r.sub != "status" && k.Generation != nil && k.Generation(next, old) {
 		n, _ := obj.Int(oldMeta, "generation")
 		obj.Set(next, n+1, "metadata", "generation")
@@ -228,7 +228,7 @@ func splitStatus(k *kinds.Kind, sub string, next, old map[string]any) map[string
 	switch {
 	case !k.Status:
 		return next
-	case sub != "status":
+	case sub != "status" && !(sub == "approval" && k.Approval):
 		keep(next, old, "status")
 		return next
 	}
@@ -242,6 +242,9 @@ func splitStatus(k *kinds.Kind, sub string, next, old map[string]any) map[string
 		}
 	}
 	revert(obj.Map(next, "metadata"), obj.Map(old, "metadata"), change...)
+	if sub == "approval" {
+		kinds.Approve(next, old)
+	}
 	return next
 }
 

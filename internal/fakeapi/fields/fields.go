@@ -50,6 +50,7 @@ var forms = map[string]Form{"any": Any, "string": String, "time": Time, "micro-t
 // Value is the type of a field, an item of a list or a member of a map.
 type Value struct {
 	Form Form
+	List string // of a list: how it is owned and merged, as in the table; "" is one value
 	Word string // its name in the table
 	Elem *Value
 	Type *Type
@@ -58,6 +59,7 @@ type Value struct {
 // Type is an object with declared fields.
 type Type struct {
 	Name   string // group.version.Name, such as core.v1.Container
+	Atomic bool   // server-side apply owns it as one value
 	Fields map[string]Field
 
 	numbers numbers // the same by their numbers in protobuf
@@ -104,8 +106,9 @@ var parsed = sync.OnceValue(func() map[string]*Type {
 			}
 		case len(words) == 3:
 			kinds[words[0]+" "+words[1]] = typeNamed(words[2])
-		case len(words) == 1:
+		case len(words) <= 2:
 			current = typeNamed(words[0])
+			current.Atomic = len(words) == 2 && words[1] == "atomic"
 			current.Fields, current.numbers = map[string]Field{}, numbers{}
 		default:
 			panic(fmt.Sprintf("fields.txt: line %q", line))
@@ -120,8 +123,11 @@ var parsed = sync.OnceValue(func() map[string]*Type {
 })
 
 func parseValue(word string, typeNamed func(string) *Type) *Value {
-	if elem, ok := strings.CutPrefix(word, "[]"); ok {
-		return &Value{Form: List, Word: word, Elem: parseValue(elem, typeNamed)}
+	if rest, ok := strings.CutPrefix(word, "["); ok {
+		owned, elem, _ := strings.Cut(rest, "]")
+		v := &Value{Form: List, List: owned, Elem: parseValue(elem, typeNamed)}
+		v.Word = "[]" + v.Elem.Word
+		return v
 	}
 	if elem, ok := strings.CutPrefix(word, "map:"); ok {
 		return &Value{Form: Map, Word: word, Elem: parseValue(elem, typeNamed)}

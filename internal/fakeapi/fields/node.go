@@ -1,14 +1,24 @@
 package fields
 
-import "skiff/internal/patch"
+import (
+	"slices"
+	"strings"
+
+	"skiff/internal/patch"
+)
 
 // Close returns the tree of package patch for a kind, completed so that each declared field has a node. Then an apply
-// of an unknown field is refused, and each quantity is compared as one.
+// of an unknown field is refused, and each quantity is compared as one. For a kind that package patch does not know, how
+// lists are owned and merged is taken from the table of fields.
 func Close(n *patch.Node, t *Type) *patch.Node {
-	if n == nil || t == nil {
+	if t == nil {
 		return n
 	}
-	return (&closer{map[pair]*patch.Node{}}).object(n, t)
+	c := &closer{made: map[pair]*patch.Node{}, lists: n == nil}
+	if n == nil {
+		n = &patch.Node{Struct: true}
+	}
+	return c.object(n, t)
 }
 
 type pair struct {
@@ -17,7 +27,10 @@ type pair struct {
 }
 
 // closer keeps the nodes that it made, because types can contain themselves (JSONSchemaProps).
-type closer struct{ made map[pair]*patch.Node }
+type closer struct {
+	made  map[pair]*patch.Node
+	lists bool // the table of fields says how lists are owned
+}
 
 func (c *closer) object(n *patch.Node, t *Type) *patch.Node {
 	if out := c.made[pair{n, t}]; out != nil {
@@ -26,6 +39,7 @@ func (c *closer) object(n *patch.Node, t *Type) *patch.Node {
 	out := *n
 	c.made[pair{n, t}] = &out
 	out.Closed, out.Fields = true, make(map[string]*patch.Node, len(t.Fields))
+	out.Struct, out.Atomic = out.Struct || c.lists, out.Atomic || c.lists && t.Atomic
 	for name, f := range t.Fields {
 		field := c.value(n.Field(name), f.Value)
 		if f.Always && field.Zero == patch.ZeroAbsent {
@@ -67,6 +81,9 @@ func (c *closer) value(n *patch.Node, f *Value) *patch.Node {
 	case List:
 		out := *n
 		out.Items = c.value(n.Item(), f.Elem)
+		if c.lists {
+			f.own(&out)
+		}
 		return &out
 	case Map:
 		out := *n
@@ -79,4 +96,20 @@ func (c *closer) value(n *patch.Node, f *Value) *patch.Node {
 		return &out
 	}
 	return n
+}
+
+// own sets how a list is owned and merged: "set", "map:KEYS" for server-side apply, and behind a semicolon "merge" or
+// "merge:KEY" for a strategic merge patch.
+func (f *Value) own(n *patch.Node) {
+	apply, merge, _ := strings.Cut(f.List, ";")
+	switch kind, keys, _ := strings.Cut(apply, ":"); kind {
+	case "set":
+		n.List = patch.ListSet
+	case "map":
+		n.List, n.Keys = patch.ListMap, strings.Split(keys, ",")
+		slices.Sort(n.Keys)
+	}
+	if kind, key, _ := strings.Cut(merge, ":"); kind == "merge" {
+		n.Merge, n.MergeKey = true, key
+	}
 }

@@ -3,6 +3,7 @@ package kinds
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"skiff/internal/fakeapi/obj"
@@ -110,13 +111,15 @@ func claimModes(o Object) any {
 	if obj.String(o, "spec", "volumeName") == "" {
 		return ""
 	}
+	return shortModes(obj.Slice(o, "status", "accessModes"))
+}
+
+func shortModes(modes []any) string {
 	var out []string
 	for _, m := range []struct{ mode, short string }{{"ReadWriteOnce", "RWO"}, {"ReadOnlyMany", "ROX"},
 		{"ReadWriteMany", "RWX"}, {"ReadWriteOncePod", "RWOP"}} {
-		for _, v := range obj.Slice(o, "status", "accessModes") {
-			if v == m.mode {
-				out = append(out, m.short)
-			}
+		if slices.Contains(modes, any(m.mode)) {
+			out = append(out, m.short)
 		}
 	}
 	return strings.Join(out, ",")

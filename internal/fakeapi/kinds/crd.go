@@ -49,6 +49,10 @@ func crdRules(next, cur Object) []Cause {
 	default:
 		out = append(out, NotSupported("spec.scope", scope, "Cluster", "Namespaced"))
 	}
+	if obj.String(spec, "conversion", "strategy") == "Webhook" {
+		out = append(out, Forbidden("spec.conversion.strategy",
+			"conversion webhooks are not called by this server, which would serve all versions unconverted"))
+	}
 	out = append(out, versionRules(spec)...)
 	if cur != nil {
 		for _, f := range []string{"scope", "group"} {

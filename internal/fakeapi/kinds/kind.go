@@ -8,6 +8,7 @@ package kinds
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"skiff/internal/fakeapi/fields"
@@ -30,6 +31,9 @@ type Kind struct {
 	Warning    string // sent with each answer: the kind is deprecated
 
 	Status    bool             // it has the subresource status
+	Approval  bool             // it has the subresource approval
+	Author    bool             // its spec names the user who created it
+	Refused   string           // what this server cannot do: objects of the kind are not accepted
 	NewStatus func(Object) any // the status of a new object; nil means none
 	Scale     *Scale           // it has the subresource scale
 	Custom    bool             // a custom resource: items of its lists carry apiVersion and kind
@@ -50,6 +54,7 @@ type Kind struct {
 	// sets or drops fields that the server controls; cur is nil for a new object
 	Prepare  func(next, cur Object)
 	Defaults func(Object)                   // sets defaults
+	Warn     func(Object) []string          // warnings about an object that is written; nil: none
 	Validate func(next, cur Object) []Cause // cur is nil for a new object
 	// Allocate allocates values that are unique among all objects of the kind (others), such as a cluster IP; rand is
 	// math/rand's IntN. An error is the server's own: there is nothing left to allocate.
@@ -72,6 +77,7 @@ type Kind struct {
 type Scale struct {
 	Spec, Status []string // of the declared and the current number of replicas
 	Selector     []string // of the selector: a string, or a LabelSelector; nil = none
+	Plain        bool     // the selector is the labels alone
 }
 
 // Column is one column of a Table.
@@ -99,15 +105,18 @@ func (k *Kind) List() string {
 
 // groupOrder is the real server's order of the built-in groups. If several groups have a name, kubectl takes the
 // first.
-var groupOrder = []string{"", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling",
-	"batch", "networking.k8s.io", "policy", rbacGroup, "apiextensions.k8s.io", "coordination.k8s.io"}
+var groupOrder = []string{"", "apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io",
+	"authorization.k8s.io", "autoscaling", "batch", "certificates.k8s.io", "networking.k8s.io", "policy", rbacGroup,
+	"storage.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io",
+	"coordination.k8s.io", "node.k8s.io", "discovery.k8s.io", "resource.k8s.io", "flowcontrol.apiserver.k8s.io"}
 
 // Builtin returns fresh entries for all built-in kinds, in the order of discovery.
 func Builtin() []*Kind {
-	all := slices.Concat(core(), apps(), reviews(), scalers(), batch(), network(), policies(), rbac(), other())
+	all := slices.Concat(core(), apps(), reviews(), scalers(), batch(), network(), policies(), rbac(), other(),
+		storage(), limits(), legacy(), addresses(), certificates(), devices(), server())
 	slices.SortStableFunc(all, func(a, b *Kind) int {
-		return slices.Index(groupOrder,
-			a.Group) - slices.Index(groupOrder, b.Group)
+		return cmp.Or(slices.Index(groupOrder, a.Group)-slices.Index(groupOrder, b.Group),
+			strings.Compare(a.Plural, b.Plural))
 	})
 	for _, k := range all {
 		k.Type = fields.For(k.APIVersion(), k.Kind)

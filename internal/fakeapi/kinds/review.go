@@ -15,10 +15,13 @@ type User struct {
 func reviews() []*Kind {
 	question := func(group, plural, kind string, answer func(Object, User) (Object, []Cause)) *Kind {
 		r := kube.Resource{Group: group + ".k8s.io", Version: "v1", Plural: plural, Kind: kind}
-		return &Kind{Resource: clusterScoped(r), Review: answer}
+		r.ClusterScoped = plural != "localsubjectaccessreviews"
+		return &Kind{Resource: r, Review: answer}
 	}
 	return []*Kind{
 		question("authentication", "selfsubjectreviews", "SelfSubjectReview", whoAmI),
+		question("authorization", "localsubjectaccessreviews", "LocalSubjectAccessReview", mayThey),
+		question("authorization", "subjectaccessreviews", "SubjectAccessReview", mayThey),
 		question("authorization", "selfsubjectaccessreviews", "SelfSubjectAccessReview", canI),
 		question("authorization", "selfsubjectrulesreviews", "SelfSubjectRulesReview", whatCanI),
 	}
@@ -37,6 +40,15 @@ func canI(o Object, _ User) (Object, []Cause) {
 			"exactly one of nonResourceAttributes or resourceAttributes must be specified")}
 	}
 	return Object{"allowed": true, "reason": unchecked}, nil
+}
+
+// mayThey is canI about another user.
+func mayThey(o Object, u User) (Object, []Cause) {
+	if obj.String(o, "spec", "user") == "" && len(obj.Slice(o, "spec", "groups")) == 0 {
+		return nil, []Cause{Invalid("spec.user", obj.Get(o, "spec", "user"), "at least one of user or group must be "+
+			"specified")}
+	}
+	return canI(o, u)
 }
 
 func whatCanI(Object, User) (Object, []Cause) {

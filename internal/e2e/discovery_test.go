@@ -1,0 +1,138 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"skiff/internal/fakeapi"
+)
+
+// missingKinds are what a real server lists in discovery and the embedded one does not, with the reasons.
+var missingKinds = map[string]string{
+	"v1 bindings":                           "pods are bound through their subresource, as every scheduler does",
+	"v1 componentstatuses":                  "deprecated since v1.19; there are no components",
+	"v1 nodes/proxy":                        "no kubelet runs",
+	"v1 pods/proxy":                         "nothing runs in a pod",
+	"v1 services/proxy":                     "nothing runs behind a Service",
+	"v1 pods/attach":                        "nothing runs in a pod",
+	"v1 pods/exec":                          "nothing runs in a pod",
+	"v1 pods/portforward":                   "nothing runs in a pod",
+	"authentication.k8s.io/v1 tokenreviews": "no tokens but the administrator's are known",
+}
+
+// The embedded server lists the kinds, names, scopes and verbs that a real one lists, and nothing else.
+func TestDiscoveryIsThatOfTheRealServer(t *testing.T) {
+	bins, err := binaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := StartControlPlane(t.Context(), bins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cluster.Close(t.Failed()) })
+	want, fake := discovered(t, cluster.Admin), discovered(t, startFake(t))
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		switch why := missingKinds[name]; {
+		case fake[name] == "" && why == "":
+			t.Errorf("%s is missing", name)
+		case fake[name] != "" && why != "":
+			t.Errorf("%s is not missing any more", name)
+		case fake[name] != want[name] && why == "":
+			t.Errorf("%s: %s\nwant %s", name, fake[name], want[name])
+		}
+		delete(fake, name)
+	}
+	for name := range fake {
+		t.Errorf("a real server has no %s", name)
+	}
+}
+
+// discovered returns what aggregated discovery says of each resource and subresource.
+func discovered(t *testing.T, api *API) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, path := range []string{"/api", "/apis"} {
+		a, err := sendStep(t.Context(), api, Step{Path: path, Accept: asAggregated}, nil)
+		doc, ok := a.Body.(map[string]any)
+		if err != nil || !ok {
+			t.Fatal(a.Code, err)
+		}
+		for _, group := range Object(doc).List("items") {
+			for _, version := range group.List("versions") {
+				gv := strings.TrimPrefix(group.Str("metadata", "name")+"/"+version.Str("version"), "/")
+				for _, r := range version.List("resources") {
+					name := gv + " " + r.Str("resource")
+					out[name] = fmt.Sprint(r.Str("scope"), " ", r.Str("responseKind", "kind"), " ",
+						r.Str("singularResource"), " ", r["shortNames"], " ", r["categories"], " ", r["verbs"])
+					for _, s := range r.List("subresources") {
+						out[name+"/"+s.Str("subresource")] = fmt.Sprint(s.Str("responseKind", "kind"), " ", s["verbs"])
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// client-go's informers of each kind that is listed and watched are synced by the embedded server.
+func TestAnInformerOfEachKindSyncs(t *testing.T) {
+	server := fakeapi.New(fakeapi.Options{})
+	web := httptest.NewServer(server)
+	t.Cleanup(func() {
+		server.Close()
+		web.Close()
+	})
+	config := &rest.Config{Host: web.URL, QPS: 1000, Burst: 1000}
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists, err := clients.Discovery().ServerPreferredResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	factory := informers.NewSharedInformerFactory(clients, 0)
+	kinds := 0
+	for _, list := range lists {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range list.APIResources {
+			if !slices.Contains(r.Verbs, "watch") || version.Group == "apiextensions.k8s.io" ||
+				version.Group == "apiregistration.k8s.io" { // client-go has no informers of these two
+				continue
+			}
+			informer, err := factory.ForResource(version.WithResource(r.Name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			informer.Informer()
+			kinds++
+		}
+	}
+	if kinds < 50 {
+		t.Fatalf("only %d kinds", kinds)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), settle)
+	defer cancel()
+	factory.Start(ctx.Done())
+	for kind, synced := range factory.WaitForCacheSync(ctx.Done()) {
+		if !synced {
+			t.Errorf("the informer of %s is not synced", kind)
+		}
+	}
+	cancel()
+	factory.Shutdown()
+}

@@ -328,7 +328,7 @@ func (s schemas) word(v Object) (word, refers string) {
 	return "any", ""
 }
 
-// listType says how a list is owned by server-side apply, and behind a semicolon how a strategic merge patch merges it.
+// listType says how server-side apply owns a list, and behind a semicolon how a strategic merge patch merges it.
 func listType(v Object) string {
 	out := ""
 	switch kind := v.Str("x-kubernetes-list-type"); kind {

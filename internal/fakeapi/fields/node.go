@@ -3,23 +3,32 @@ package fields
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"skiff/internal/patch"
 )
 
 // Close returns the tree of package patch for a kind, completed so that each declared field has a node. Then an apply
-// of an unknown field is refused, and each quantity is compared as one. For a kind that package patch does not know, how
-// lists are owned and merged is taken from the table of fields.
+// of an unknown field is refused, and each quantity is compared as one. For a kind that package patch does not know,
+// the table of fields says how lists are owned and merged.
 func Close(n *patch.Node, t *Type) *patch.Node {
 	if t == nil {
 		return n
 	}
-	c := &closer{made: map[pair]*patch.Node{}, lists: n == nil}
-	if n == nil {
-		n = &patch.Node{Struct: true}
+	if tree, ok := closed.Load(pair{n, t}); ok {
+		return tree.(*patch.Node)
 	}
-	return c.object(n, t)
+	c, from := &closer{made: map[pair]*patch.Node{}, lists: n == nil}, n
+	if n == nil {
+		from = &patch.Node{Struct: true}
+	}
+	tree := c.object(from, t)
+	closed.Store(pair{n, t}, tree)
+	return tree
 }
+
+// closed has the trees that Close has made, which are not changed any more: each server of a process has the same.
+var closed sync.Map
 
 type pair struct {
 	n *patch.Node

@@ -35,7 +35,8 @@ func addresses() []*Kind {
 				parentCell)}},
 		{Resource: in("servicecidrs", "ServiceCIDR"), Status: true, NewStatus: constant(Object{}),
 			Validate: cidrRules, Columns: []Column{text("CIDRs", "CIDRs defines the IP blocks in CIDR notation",
-				func(o Object) any { return strings.Join(stringsOf(obj.Slice(o, "spec", "cidrs")), ",") }), ageColumn}},
+				func(o Object) any { return strings.Join(stringsOf(obj.Slice(o, "spec", "cidrs")), ",") }),
+				ageColumn}},
 	}
 }
 

@@ -25,8 +25,8 @@ func limits() []*Kind {
 			Defaults:   func(o Object) { obj.Default(o, "PreemptLowerPriority", "preemptionPolicy") },
 			Validate:   rules(priorityRules, immutable("preemptionPolicy")),
 			Columns: []Column{integer("Value", "value represents the integer value of this priority class.", "value"),
-				boolean("Global-Default", "globalDefault specifies whether this PriorityClass should be considered as "+
-					"the default priority for pods that do not have any priority class.", false, "globalDefault"),
+				boolean("Global-Default", "globalDefault specifies whether this PriorityClass should be considered "+
+					"as the default priority for pods that do not have any priority class.", false, "globalDefault"),
 				ageColumn, text("PreemptionPolicy", "preemptionPolicy is the Policy for preempting pods with lower "+
 					"priority.", field("preemptionPolicy"))}},
 		{Resource: clusterScoped(kube.Resource{Group: "node.k8s.io", Version: "v1", Plural: "runtimeclasses",
@@ -43,7 +43,8 @@ func limitRangeDefaults(o Object) {
 		if obj.String(limit, "type") != "Container" {
 			continue
 		}
-		for _, from := range [][2]string{{"max", "default"}, {"default", "defaultRequest"}, {"min", "defaultRequest"}} {
+		for _, from := range [][2]string{{"max", "default"}, {"default", "defaultRequest"},
+			{"min", "defaultRequest"}} {
 			for name, v := range obj.Map(limit, from[0]) {
 				obj.Default(limit, v, from[1], name)
 			}

@@ -52,13 +52,13 @@ func server() []*Kind {
 	webhooks := []Column{length("Webhooks", "Webhooks indicates the number of webhooks registered in this "+
 		"configuration", "webhooks"), ageColumn}
 	policies := func(list, name string) []Column {
-		return []Column{length(name, name+" indicates the number of rules defined in this configuration", "spec", list),
+		return []Column{length(name, name+" indicates the number of rules of this configuration", "spec", list),
 			text("ParamKind", "ParamKind specifies the kind of resources used to parameterize this policy",
 				paramKind), ageColumn}
 	}
 	bindings := []Column{text("PolicyName", "PolicyName indicates the policy definition which the policy binding "+
-		"binded to", field("spec", "policyName")), text("ParamRef", "ParamRef indicates the param resource which sets "+
-		"the configuration param", paramRef), ageColumn}
+		"binded to", field("spec", "policyName")), text("ParamRef", "ParamRef indicates the param resource which "+
+		"sets the configuration param", paramRef), ageColumn}
 	for _, k := range []struct {
 		plural, kind, refused string
 		status                bool
@@ -85,8 +85,8 @@ func flowSchemaColumns() []Column {
 		field("spec", "priorityLevelConfiguration", "name")),
 		text("MatchingPrecedence", "`matchingPrecedence` is used to choose among the FlowSchemas that match a given "+
 			"request.", number("spec", "matchingPrecedence")),
-		text("DistinguisherMethod", "`distinguisherMethod` defines how to compute the flow distinguisher for requests "+
-			"that match this schema.", orNone("<none>", "spec", "distinguisherMethod", "type")), ageColumn,
+		text("DistinguisherMethod", "`distinguisherMethod` defines how to compute the flow distinguisher for "+
+			"requests that match this schema.", orNone("<none>", "spec", "distinguisherMethod", "type")), ageColumn,
 		text("MissingPL", "references a broken or non-existent PriorityLevelConfiguration", func(o Object) any {
 			for _, c := range obj.Maps(o, "status", "conditions") {
 				if c["type"] == "Dangling" {
@@ -131,8 +131,8 @@ func levelColumns() []Column {
 		or("Queues", "`queues` is the number of queues for this priority level.", in("queues")...),
 		or("HandSize", "`handSize` is a small positive number that configures the shuffle sharding of requests into "+
 			"queues.", in("handSize")...),
-		or("QueueLengthLimit", "`queueLengthLimit` is the maximum number of requests allowed to be waiting in a given "+
-			"queue of this priority level at a time", in("queueLengthLimit")...), ageColumn}
+		or("QueueLengthLimit", "`queueLengthLimit` is the maximum number of requests allowed to be waiting in a "+
+			"given queue of this priority level at a time", in("queueLengthLimit")...), ageColumn}
 }
 
 func paramKind(o Object) any {

@@ -17,8 +17,9 @@ func storage() []*Kind {
 		return kube.Resource{Group: "storage.k8s.io", Version: "v1", Plural: plural, Kind: kind}
 	}
 	return []*Kind{
-		{Resource: clusterScoped(v1("persistentvolumes", "PersistentVolume")), ShortNames: []string{"pv"}, Status: true,
-			NewStatus: newVolumeStatus, DeleteReturns: true, Defaults: volumeDefaults, Validate: volumeRules,
+		{Resource: clusterScoped(v1("persistentvolumes", "PersistentVolume")), ShortNames: []string{"pv"},
+			Status: true, NewStatus: newVolumeStatus, DeleteReturns: true,
+			Defaults: volumeDefaults, Validate: volumeRules,
 			Columns: volumeColumns()},
 		{Resource: clusterScoped(in("csidrivers", "CSIDriver")), DeleteReturns: true, NeedsVersion: true,
 			Defaults: csiDriverDefaults, Validate: immutable("spec.volumeLifecycleModes"),
@@ -29,8 +30,8 @@ func storage() []*Kind {
 		{Resource: in("csistoragecapacities", "CSIStorageCapacity"), ListKind: "CSIStorageCapacityList",
 			NeedsVersion: true, Validate: rules(required("storageClassName"), immutable("storageClassName",
 				"nodeTopology")), Columns: createdAtOnly},
-		{Resource: clusterScoped(in("storageclasses", "StorageClass")), ShortNames: []string{"sc"}, DeleteReturns: true,
-			Defaults: storageClassDefaults, Validate: rules(required("provisioner"),
+		{Resource: clusterScoped(in("storageclasses", "StorageClass")), ShortNames: []string{"sc"},
+			DeleteReturns: true, Defaults: storageClassDefaults, Validate: rules(required("provisioner"),
 				oneOf("reclaimPolicy", "Delete", "Retain"),
 				oneOf("volumeBindingMode", "Immediate", "WaitForFirstConsumer"),
 				immutable("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")),
@@ -38,8 +39,8 @@ func storage() []*Kind {
 		{Resource: clusterScoped(in("volumeattachments", "VolumeAttachment")), Status: true,
 			NewStatus: constant(Object{"attached": false}), DeleteReturns: true, NeedsVersion: true,
 			Validate: rules(required("spec.attacher", "spec.nodeName"), immutable("spec")),
-			Columns: []Column{{Name: "Attacher", Type: "string", Format: "name", Description: "attacher indicates the " +
-				"name of the volume driver that MUST handle this request.", Cell: func(o Object, _ time.Time) any {
+			Columns: []Column{{Name: "Attacher", Type: "string", Format: "name", Description: "attacher indicates " +
+				"the name of the volume driver that MUST handle this request.", Cell: func(o Object, _ time.Time) any {
 				return obj.String(o, "spec", "attacher")
 			}}, text("PV", "persistentVolumeName represents the name of the persistent volume to attach.",
 				field("spec", "source", "persistentVolumeName")),
@@ -155,8 +156,8 @@ func volumeColumns() []Column {
 		text("Reason", "reason is a brief CamelCase string that describes any failure and is meant for machine "+
 			"parsing and tidy display in the CLI.", field("status", "reason")),
 		ageColumn,
-		wide(text("VolumeMode", "volumeMode defines if a volume is intended to be used with a formatted filesystem or "+
-			"to remain in raw block state.", orNone("<unset>", "spec", "volumeMode")))}
+		wide(text("VolumeMode", "volumeMode defines if a volume is intended to be used with a formatted filesystem "+
+			"or to remain in raw block state.", orNone("<unset>", "spec", "volumeMode")))}
 }
 
 func storageClassDefaults(o Object) {
@@ -177,8 +178,8 @@ func storageClassColumns() []Column {
 			return name
 		}},
 		text("Provisioner", "provisioner indicates the type of the provisioner.", field("provisioner")),
-		text("ReclaimPolicy", "reclaimPolicy controls the reclaimPolicy for dynamically provisioned PersistentVolumes "+
-			"of this storage class.", orNone("Delete", "reclaimPolicy")),
+		text("ReclaimPolicy", "reclaimPolicy controls the reclaimPolicy for dynamically provisioned "+
+			"PersistentVolumes of this storage class.", orNone("Delete", "reclaimPolicy")),
 		text("VolumeBindingMode", "volumeBindingMode indicates how PersistentVolumeClaims should be provisioned and "+
 			"bound.", orNone("Immediate", "volumeBindingMode")),
 		text("AllowVolumeExpansion", "allowVolumeExpansion shows whether the storage class allow volume expand.",

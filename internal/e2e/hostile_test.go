@@ -1,0 +1,283 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What skiff may take under attack. Its data segment is limited a little above that, so that a crash shows what the
+// peak does not; Go reserves some 800 MiB of addresses, which cost nothing.
+const (
+	hostileMemory = 200 << 20
+	hostileLimits = `ulimit -d 1262144 && ulimit -v 4310720 && exec "$@"`
+	hostileGo     = "GOMEMLIMIT=128MiB"
+	// hostileLines bounds the log of a run: ten lines of one message in a minute, and some that every run has.
+	hostileLines = 120
+	// hostileRequests bounds the requests that an attack provokes.
+	hostileRequests = 1500
+	hostileTime     = 5 * time.Second
+	hostileSettle   = 30 * time.Second
+)
+
+func item(name string, rv int, more string) string {
+	return fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"default","uid":"u-%s","resourceVersion":"%d"}%s}`, name, name,
+		rv, more)
+}
+
+func eventOf(t, object string) string { return `{"type":"` + t + `","object":` + object + "}\n" }
+
+const endOfInitial = `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"1000",` +
+	`"annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
+
+// endless is an attack that lists, streams and watches objects that f makes, without end.
+func endless(name, on string, f func(i int) string) []attack {
+	events := func(a *assault) { a.forever(func(i int) string { return eventOf("ADDED", f(i)) }) }
+	return []attack{
+		{name: name + " in a list", on: on, list: func(a *assault) { a.pages(f, -1) }},
+		{name: name + " in a streamed list", on: on, stream: events, list: func(a *assault) { a.pages(f, -1) }},
+		{name: name + " in a watch", on: on, stream: func(a *assault) { a.writes(endOfInitial); events(a) },
+			watch: events, list: func(a *assault) { a.pages(f, 0) }},
+	}
+}
+
+// pages sends a list of n objects, or without end where n is negative.
+func (a *assault) pages(f func(i int) string, n int) {
+	a.writes(`{"kind":"` + a.kind() + `List","metadata":{"resourceVersion":"1000"},"items":[`)
+	for i := 0; i != n && !a.over(); i++ {
+		if i > 0 {
+			a.writes(",")
+		}
+		a.writes(f(i))
+	}
+	a.writes("]}")
+}
+
+// strange are frames that no API server sends.
+var strange = []string{
+	`{"type":"X","object":{},"type":"ADDED"}`, `{"object":{},"object":{"metadata":{"name":"a"}},"type":"ADDED"}`,
+	`{"type":"ADDED","object":null}`, `{"type":"ADDED"}`, `{"type":"ADDED","object":{}}`, `{"type":[],"object":{}}`,
+	`{"type":"ADDED","object":{"metadata":{"name":"a"}},"object":null}`, `{"type":"ERROR","object":{"code":410}}`,
+	`{"type":"ADDED","object":{"metadata":{"name":"../../x","resourceVersion":"9"}}}`,
+	`{"type":"DELETED","object":{"metadata":{"name":"a","resourceVersion":"99999999999999999999999"}}}`,
+	`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"-1"}}}`, `{"type":"BOOKMARK","object":{"metadata":[]}}`,
+	`{"type":"ADDED","object":{"metadata":{"name":"\u001b]52;c;aGk=\u0007","resourceVersion":"9"},"spec":7}}`, `[]`, `7`,
+}
+
+func attacks() []attack {
+	deep := strings.Repeat("[", 9_998) + strings.Repeat("]", 9_998)
+	three := strings.Repeat("x", 3<<20)
+	fifteen := strings.Repeat("y", 15<<20)
+	name := func(i int) string { return fmt.Sprint("n", i) }
+	few := func(i int) string { return fmt.Sprint("n", i%3) }
+	all := []attack{
+		{name: "malformed watch frames", on: "pods redis",
+			stream: func(a *assault) { a.forever(func(i int) string { return strange[i%len(strange)] + "\n" }) },
+			watch:  func(a *assault) { a.forever(func(i int) string { return strange[i%len(strange)] + "\n" }) },
+			list:   func(a *assault) { a.pages(func(i int) string { return strange[i%len(strange)] }, 1000) }},
+		{name: "Retry-After overflow", on: "pods redis", noRecovery: true, stream: retryAfter, list: retryAfter},
+		{name: "endless short answers", on: "writes", list: func(a *assault) {
+			a.forever(func(int) string { return `{"x":"` + three })
+		}},
+		{name: "continue tokens that never end", on: "pods redis", list: func(a *assault) {
+			n := rand.Int() // no two tokens are equal
+			a.writes(fmt.Sprintf(`{"kind":"%sList","metadata":{"resourceVersion":"1000","continue":"t%d"},"items":[%s]}`,
+				a.kind(), n, item(name(n), 7, "")))
+		}},
+		{name: "empty pages", on: "pods redis", list: func(a *assault) {
+			a.writes(fmt.Sprintf(`{"kind":"%sList","metadata":{"resourceVersion":"1000","continue":"t%d"},"items":[]}`,
+				a.kind(), rand.Int()))
+		}},
+		{name: "a byte per second", on: "pods redis restarttriggers namespaces",
+			stream: func(a *assault) { a.drips(func(int) string { return " " }) },
+			list:   func(a *assault) { a.drips(func(int) string { return " " }) }},
+		{name: "one object that changes all the time", on: "pods redis", list: func(a *assault) { a.pages(few, 0) },
+			stream: func(a *assault) {
+				a.writes(endOfInitial)
+				a.forever(func(i int) string { return eventOf("MODIFIED", item("n", 1001+i, `,"spec":{"num":0}`)) })
+			}},
+		{name: "garbage", on: "pods redis", stream: garbage, watch: garbage, list: garbage},
+		{name: "half-open", on: "pods redis writes", stream: halfOpen, watch: halfOpen, list: halfOpen},
+	}
+	for _, more := range [][]attack{
+		endless("tiny objects", "pods redis", func(i int) string { return item(name(i), i+1001, "") }),
+		endless("items of 15 MB", "pods redis", func(i int) string {
+			return item(name(i), i+1001, `,"spec":{"num":0,"template":{"x":"`+fifteen+`"}}`)
+		}),
+		endless("undecodable objects", "pods redis", func(i int) string {
+			return item(name(i), i+1001, `,"spec":7,"status":[]`)
+		}),
+		endless("objects nested 9,998 deep", "pods redis", func(i int) string {
+			return item(few(i), i+1001, `,"spec":{"num":0,"template":`+deep+`},"other":`+deep)
+		}),
+		endless("values of 3 MiB", "pods redis", func(i int) string {
+			return item(few(i), i+1001, `,"spec":{"num":0,"config":{"x":"`+three+`"}},"other":"`+three+`"`)
+		}),
+		endless("other kinds and names", "pods redis", func(i int) string {
+			return fmt.Sprintf(`{"kind":"Secret","metadata":{"name":"../n%d","namespace":"kube-system"}}`, i)
+		}),
+	} {
+		all = append(all, more...)
+	}
+	return all
+}
+
+func retryAfter(a *assault) {
+	a.w.Header().Set("Retry-After", "9223372037")
+	a.w.WriteHeader(http.StatusTooManyRequests)
+	a.writes(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":429,"reason":"TooManyRequests",` +
+		`"details":{"retryAfterSeconds":9223372037}}`)
+}
+
+func garbage(a *assault) {
+	bytes := make([]byte, 4096)
+	switch rand.N(3) {
+	case 0:
+		a.w.Header().Set("Content-Type", "text/html")
+		a.writes("<html><body>Sign in</body></html>")
+	case 1:
+		a.writes(`{"kind":"` + a.kind() + `List","metadata":{"resourceVersion":"1000"},"items":[{"metadata":{"na`)
+	default:
+		a.forever(func(int) string {
+			for i := range bytes {
+				bytes[i] = byte(rand.N(256))
+			}
+			return string(bytes)
+		})
+	}
+}
+
+func halfOpen(a *assault) {
+	select {
+	case <-a.calm:
+	case <-a.r.Context().Done():
+	}
+}
+
+// A server that is out to crash skiff, to exhaust it or to fill its log costs what it attacks, and nothing else; when
+// it turns sane, all goes on.
+func TestHostileServersCostOnlyWhatTheyAttack(t *testing.T) {
+	binary, err := skiffBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	group, err := NewGroup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(group.Close)
+	for _, a := range attacks() {
+		t.Run(strings.ReplaceAll(a.name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			withstand(t, group, binary, a)
+		})
+	}
+}
+
+// withstand runs skiff against one attack.
+func withstand(t *testing.T, group *Group, binary string, a attack) {
+	dir := t.TempDir()
+	h, err := StartHostile(a, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	calmed := false
+	calm := func() {
+		if !calmed {
+			calmed = true
+			h.Calm()
+		}
+	}
+	t.Cleanup(calm)
+	prepare(t, h)
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	if err := (Kubeconfig{Server: h.Server, CAFile: h.CAFile, Token: admin.Token}).Write(kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	p, err := group.Start(dir, "skiff", []string{hostileGo, "KUBECONFIG=", "HOME=" + dir}, "/bin/sh", "-c",
+		hostileLimits, "skiff", binary, "run", "--kubeconfig", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Kill()
+	began := time.Now()
+	if a.on != "writes" && !strings.Contains(a.on, "writes") {
+		exists(t, h, p, "/apis/apps/v1/namespaces/default/deployments/web")
+	}
+	for time.Since(began) < hostileTime && !p.Exited() {
+		time.Sleep(100 * time.Millisecond)
+	}
+	attacked := h.Attacks()
+	if attacked == 0 || attacked > hostileRequests {
+		t.Errorf("the attack had %d requests, want some and at most %d", attacked, hostileRequests)
+	}
+	calm()
+	if !a.noRecovery {
+		exists(t, h, p, "/apis/apps/v1/namespaces/default/deployments/web")
+		exists(t, h, p, "/api/v1/namespaces/default/pods/cache-0")
+	}
+	use, err := p.Usage()
+	if err != nil || p.Exited() {
+		t.Fatalf("skiff has ended: %v\n%s", err, p.Tail(40))
+	}
+	lines := strings.Count(p.Log(), "\n")
+	if use.Peak > hostileMemory || lines > hostileLines || strings.Contains(p.Log(), "goroutine ") {
+		t.Errorf("peak memory %d MiB, %d lines of log\n%s", use.Peak>>20, lines, p.Tail(40))
+	}
+	t.Logf("%.1f s, peak %d MiB, CPU %.1f s, %d attacks, %d lines", time.Since(began).Seconds(), use.Peak>>20,
+		use.CPU.Seconds(), attacked, lines)
+}
+
+// prepare installs the custom resources and declares one of each that is looked at.
+func prepare(t *testing.T, h *Hostile) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(repository, "crds", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("the definitions: %v, %v", files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil {
+			_, err = h.API.Do(t.Context(), http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+				"application/yaml", string(text))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for plural, object := range map[string]Object{
+		"webservers": {"apiVersion": "skiff.dev/v1alpha1", "kind": "WebServer", "metadata": Object{"name": "web"},
+			"spec": Object{"image": "nginx:1", "replicas": 1}},
+		"redis": {"apiVersion": "skiff.dev/v1alpha1", "kind": "Redis", "metadata": Object{"name": "cache"},
+			"spec": Object{"num": 1, "port": 6379}},
+	} {
+		Eventually(t, settle, plural+" are served", func() (bool, string) {
+			_, err := h.API.Create(t.Context(), "/apis/skiff.dev/v1alpha1/namespaces/default/"+plural, object)
+			return err == nil, errorText(err)
+		})
+	}
+}
+
+// exists waits until the embedded server has an object.
+func exists(t *testing.T, h *Hostile, p *Process, path string) {
+	t.Helper()
+	end := time.Now().Add(hostileSettle)
+	for {
+		_, err := h.API.Get(t.Context(), path)
+		switch {
+		case err == nil:
+			return
+		case p.Exited():
+			t.Fatalf("skiff has ended with code %d\n%s", p.ExitCode(), p.Tail(40))
+		case time.Now().After(end):
+			t.Fatalf("%s: %v\n%s", path, err, p.Tail(40))
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}

@@ -37,8 +37,9 @@ const (
 	// new server or new options.
 	minRejected = time.Minute
 	maxRejected = 2 * time.Minute
-	// What does not fit into memory is listed again only to see whether it does by now.
-	minTooLarge = 5 * time.Minute
+	// What does not fit into memory is listed again only to see whether it does by now: after 10 to 20 s at first,
+	// because somebody may be deleting what is too much, and twice as long each time.
+	minTooLarge = 10 * time.Second
 	maxTooLarge = 10 * time.Minute
 	// maxRetryAfter bounds Retry-After: a wrong number must not stop us for ever.
 	maxRetryAfter = 10 * time.Minute
@@ -78,7 +79,8 @@ func pauseAfter(err error, failures int) time.Duration {
 	pause := rand.N(ceiling)
 	switch {
 	case errors.Is(err, errBudget):
-		pause = minTooLarge + rand.N(maxTooLarge-minTooLarge)
+		least := min(minTooLarge<<min(failures, 10), maxTooLarge/2)
+		pause = least + rand.N(least)
 	case missing(err):
 		pause = minMissing + rand.N(maxMissing-minMissing)
 	case kube.IsRefused(err) && failures > 0:

@@ -52,9 +52,13 @@ type budget struct {
 	slot        *slot // of the list
 }
 
-// add counts an object. It fails when there are more than there may be.
-func (b *budget) add(obj kube.Object) error {
-	b.bytes += sizeOf(obj)
+// add counts an object, or one that does not decode. It fails when there are more than there may be.
+func (b *budget) add(obj kube.Object, bad *kube.DecodeError) error {
+	if bad != nil {
+		b.bytes += sizeOfBad(bad)
+	} else {
+		b.bytes += sizeOf(obj)
+	}
 	b.objects++
 	b.slot.moves()
 	if b.bytes > b.most {
@@ -82,6 +86,15 @@ func sizeOf(obj kube.Object) int64 {
 		n += stringBytes + len(f)
 	}
 	return int64(n) + below(v)
+}
+
+// badBytes is what an object in quarantine takes besides its texts.
+const badBytes = entryBytes + 256
+
+// sizeOfBad is sizeOf for an object that does not decode.
+func sizeOfBad(bad *kube.DecodeError) int64 {
+	return int64(badBytes + 2*len(bad.Key.Name) + 2*len(bad.Key.Namespace) + len(bad.ResourceVersion) +
+		len(bad.Error()))
 }
 
 // Sizes of the elements of slices in a Meta.

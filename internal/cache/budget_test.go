@@ -59,11 +59,36 @@ func TestAWatchThatBringsMoreThanFitsInMemoryIsEnded(t *testing.T) {
 			!strings.Contains(st.Problem, "raise --mirror-memory-mib") {
 			t.Errorf("state %+v, want about a hundred objects of 1 KB and the reason", st)
 		}
-		wait(11 * time.Minute)
+		wait(2 * minTooLarge)
 		if st := m.state(); st.Objects != 1 || st.Err != nil {
 			t.Errorf("when there is less again: state %+v", st)
 		}
 	})
+}
+
+func TestObjectsThatDoNotDecodeTakeMemoryToo(t *testing.T) {
+	var items, events []string
+	for i := range 2_000 {
+		items = append(items, strings.Replace(object(fmt.Sprint("p", i), fmt.Sprint(i+1), 0), `{"n":0}`, `{"n":"x"}`, 1))
+		events = append(events, event("ADDED", items[i]))
+	}
+	for name, serve := range map[string]func(s *server){
+		"streamed": func(s *server) { s.on(streamedList, frames(thenHold, append(events, endMark("5000"))...)) },
+		"paged":    func(s *server) { refuseStreams(s).on(pagedList, list("5000", items...)) },
+		"watched": func(s *server) {
+			s.on(streamedList, frames(thenHold, append([]string{endMark("0")}, events...)...), frames(thenHold))
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t)
+			serve(s)
+			m := startMirror(t, s, Options{MaxBytes: 100 << 10})
+			wait(time.Second)
+			if st := m.state(); !strings.Contains(st.Problem, "raise --mirror-memory-mib") || st.Quarantined > 500 {
+				t.Errorf("%s: %d in quarantine, %s", name, st.Quarantined, st.Problem)
+			}
+		})
+	}
 }
 
 func TestTheSizeOfAnObjectIsAboutWhatItTakes(t *testing.T) {

@@ -45,9 +45,8 @@ func (r *Reflector[T]) handle(ctx context.Context, s state[T], ev kube.Event[T])
 		r.store.count(r.scope, func(n *Counters) { n.Outdated++ })
 		return r.advance(s, ev.ResourceVersion)
 	}
-	if taken, most := r.store.Bytes(), r.store.o.MaxBytes; taken > most {
-		err := fmt.Errorf("watch %s: over %d MiB: %w", r.query, most>>20, errBudget)
-		return r.relistAfter(closeStream(s), err, "too large")
+	if r.full() {
+		return r.tooLarge(s)
 	}
 	s.rv, s.progressed = newest(s.rv, ev.ResourceVersion), true
 	r.store.put(r.scope, ev.Object, s.rv)
@@ -86,11 +85,23 @@ func (r *Reflector[T]) handleBad(ctx context.Context, s state[T], t kube.EventTy
 		r.store.remove(r.scope, bad.Key, s.rv, Change[T]{Type: Gone, Old: old, Unknown: true})
 		return s
 	}
+	if r.full() {
+		return r.tooLarge(s)
+	}
 	if r.store.quarantine(r.scope, bad, s.rv) { // logged once for an object
 		r.store.flood.Error(r.log, bad, "object does not decode; its last good copy stays",
 			"object", bad.Key.String(), "hasCopy", had)
 	}
 	return s
+}
+
+// full says that the mirror takes more memory than it may.
+func (r *Reflector[T]) full() bool { return r.store.Bytes() > r.store.o.MaxBytes }
+
+// tooLarge ends a watch that has brought too much; a list will show whether it is less by then.
+func (r *Reflector[T]) tooLarge(s state[T]) state[T] {
+	err := fmt.Errorf("watch %s: over %d MiB: %w", r.query, r.store.o.MaxBytes>>20, errBudget)
+	return r.relistAfter(closeStream(s), err, "too large")
 }
 
 // advance moves the resume point with the content as it is.

@@ -77,6 +77,9 @@ func (r *Reflector[T]) collect(s state[T], watchdog *time.Timer, taken *budget) 
 		var bad *kube.DecodeError
 		switch {
 		case errors.As(err, &bad):
+			if err := taken.add(nil, bad); err != nil {
+				return c, fmt.Errorf("read initial events of %s: %w", r.query, err)
+			}
 			r.collectBad(c, bad, ev.Type)
 		case err == io.EOF:
 			return c, fmt.Errorf("read initial events of %s: %w", r.query, io.ErrUnexpectedEOF)
@@ -88,7 +91,7 @@ func (r *Reflector[T]) collect(s state[T], watchdog *time.Timer, taken *budget) 
 			c.rv = ev.ResourceVersion
 			return c, nil
 		case ev.Type == kube.Added, ev.Type == kube.Modified:
-			if err := taken.add(r.trimmed(ev.Object)); err != nil {
+			if err := taken.add(r.trimmed(ev.Object), nil); err != nil {
 				return c, fmt.Errorf("read initial events of %s: %w", r.query, err)
 			}
 			r.collectObject(c, s, ev.Object)
@@ -188,8 +191,11 @@ func (r *Reflector[T]) listPaged(ctx context.Context, s state[T]) state[T] {
 	}
 	defer slot.release()
 	taken := &budget{most: r.store.o.MaxBytes, slot: slot}
-	o := kube.ListOptions{ResourceVersion: listVersion(s), Each: func(obj kube.Object) error {
-		return taken.add(r.trimmed(obj.(T)))
+	o := kube.ListOptions{ResourceVersion: listVersion(s), Each: func(obj kube.Object, bad *kube.DecodeError) error {
+		if bad == nil {
+			r.trimmed(obj.(T))
+		}
+		return taken.add(obj, bad)
 	}}
 	if o.ResourceVersion != "" {
 		o.ResourceVersionMatch = "NotOlderThan" // with a limit, the default would be "exactly"

@@ -98,7 +98,7 @@ func (s *Store[T]) store(sc *scope, obj T, rv string) (old T, had bool) {
 	}
 	s.objects.putNew(obj)
 	s.enterLocked(obj)
-	delete(s.bad, k)
+	s.dropBadLocked(k)
 	sc.moveTo(rv)
 	return old, had
 }
@@ -121,7 +121,7 @@ func (s *Store[T]) unstore(sc *scope, k kube.Key, rv string) bool {
 		s.dropLocked(old)
 		s.objects.delete(k)
 	}
-	delete(s.bad, k)
+	s.dropBadLocked(k)
 	sc.moveTo(rv)
 	return had
 }
@@ -151,8 +151,22 @@ func (s *Store[T]) quarantine(sc *scope, bad *kube.DecodeError, rv string) bool 
 		return false
 	}
 	_, known := s.bad[bad.Key]
-	s.bad[bad.Key] = bad
+	s.putBadLocked(bad.Key, bad)
 	return !known
+}
+
+// putBadLocked puts an object into quarantine, dropBadLocked takes it out.
+func (s *Store[T]) putBadLocked(k kube.Key, bad *kube.DecodeError) {
+	s.dropBadLocked(k)
+	s.bad[k] = bad
+	s.bytes += sizeOfBad(bad)
+}
+
+func (s *Store[T]) dropBadLocked(k kube.Key) {
+	if bad := s.bad[k]; bad != nil {
+		s.bytes -= sizeOfBad(bad)
+		delete(s.bad, k)
+	}
 }
 
 func (sc *scope) moveTo(rv string) {
@@ -232,11 +246,11 @@ func (s *Store[T]) swapLocked(sc *scope, c content[T]) {
 	}
 	for k := range s.bad {
 		if sc.covers(k.Namespace) {
-			delete(s.bad, k)
+			s.dropBadLocked(k)
 		}
 	}
 	for k, bad := range c.bad {
-		s.bad[k] = bad
+		s.putBadLocked(k, bad)
 	}
 	if c.rewound {
 		sc.rewound = time.Now()

@@ -78,8 +78,9 @@ type ListOptions struct {
 	ResourceVersion      string
 	ResourceVersionMatch string // "NotOlderThan" or "Exact", only with a resource version
 	Limit                int    // objects per page; 0: DefaultPageSize; negative: one page
-	// Each is called with each object as it comes, if it is set. Its error ends the list: for bounds of memory.
-	Each func(obj Object) error
+	// Each is called with each object as it comes, or with why it does not decode, if it is set. Its error ends the
+	// list: for bounds of memory.
+	Each func(obj Object, bad *DecodeError) error
 }
 
 // DefaultPageSize keeps one page of 9 KB pods near 5 MB on the server. It is what client-go and kubectl use.
@@ -92,6 +93,9 @@ const (
 	// minList is how much of a page, or of the initial events of a watch, has to come within listIdle, unless it ends:
 	// 16 KiB are two pods. A list that comes a byte at a time would never end, and hold up those that wait for it.
 	minList = 16 << 10
+	// thinPages is how many pages may come that have fewer than thinPage objects: a page has 500, unless a server
+	// that is none of Kubernetes' own makes them smaller.
+	thinPages, thinPage = 500, 10
 	// maxContinue caps a continue token, which is a key of the collection in base64.
 	maxContinue = 16 << 10
 )
@@ -102,7 +106,7 @@ type ListResult[T Object] struct {
 	ResourceVersion string         // of the collection: where a watch goes on
 	Bad             []*DecodeError // objects that did not decode and are not in Items
 
-	each func(obj Object) error // of ListOptions
+	each func(obj Object, bad *DecodeError) error // of ListOptions
 }
 
 // errInconsistent is a list whose pages are of different resource versions.
@@ -163,7 +167,7 @@ func listPages[T Object](ctx context.Context, c *Client, q Query, o ListOptions)
 		if page.Continue == "" {
 			return all, nil
 		}
-		if err := tokens.add(page.Continue, len(all.Items)+len(all.Bad) == before); err != nil {
+		if err := tokens.add(page.Continue, before, len(all.Items)+len(all.Bad)); err != nil {
 			return all, err
 		}
 		// The token stands for the resource version; a server refuses both together (400).
@@ -182,8 +186,11 @@ type tokens struct {
 
 var tokenSeed = maphash.MakeSeed()
 
-func (t *tokens) add(token string, empty bool) error {
+func (t *tokens) add(token string, before, now int) error {
+	empty := before == now
 	switch {
+	case len(t.seen) >= thinPages+now/thinPage:
+		return fmt.Errorf("%d pages have brought %d objects, and the list goes on", len(t.seen)+1, now)
 	case len(token) > maxContinue:
 		return fmt.Errorf("the continue token of a page is longer than %d KiB", maxContinue>>10)
 	case empty && t.empty:

@@ -117,15 +117,15 @@ func (l *ListResult[T]) add(obj T, err error) error {
 	switch {
 	case errors.As(err, &bad):
 		l.Bad = append(l.Bad, bad)
-		return nil
 	case err != nil:
 		return err
+	default:
+		l.Items = append(l.Items, obj)
 	}
-	l.Items = append(l.Items, obj)
 	if l.each == nil {
 		return nil
 	}
-	return l.each(obj)
+	return l.each(obj, bad)
 }
 
 func wrongList(got, kind string) error {

@@ -66,6 +66,41 @@ func TestAWatchThatBringsMoreThanFitsInMemoryIsEnded(t *testing.T) {
 	})
 }
 
+func TestMirrorsThatAreLargeTogetherAreAnErrorOfTheLargeOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 100 << 10
+		var all memory
+		mirrors := map[string]*mirror{}
+		for _, m := range []struct {
+			name string
+			pods int
+		}{{"first", 70}, {"second", 70}, {"small", 5}} {
+			_, events := heavyPods(m.pods)
+			again := append(events, endMark("600"))
+			s := newServer(t).on(streamedList, frames(thenEnd, append(events, endMark("500"))...), frames(thenHold, again...)).
+				on(watching, frames(thenEnd, errorEvent(410, "Expired")), frames(thenHold))
+			mirrors[m.name] = startMirror(t, s, Options{MaxBytes: most, memory: &all})
+			wait(minTooLarge / 2) // the first has been listed again by then
+		}
+		if st := mirrors["first"].state(); !st.Synced || st.Err != nil || st.Counters.Lists["expired"] != 1 {
+			t.Errorf("the first: state %+v", st)
+		}
+		if st := mirrors["second"].state(); st.Synced || !strings.Contains(st.Problem, "with those of other resources") {
+			t.Errorf("the second: state %+v", st)
+		}
+		if st := mirrors["small"].state(); !st.Synced || st.Err != nil {
+			t.Errorf("the small one: state %+v", st)
+		}
+		var sum int64
+		for _, m := range mirrors {
+			sum += m.Bytes()
+		}
+		if got := all.taken.Load(); got != sum {
+			t.Errorf("%d bytes are counted, the mirrors take %d", got, sum)
+		}
+	})
+}
+
 func TestObjectsThatDoNotDecodeTakeMemoryToo(t *testing.T) {
 	var items, events []string
 	for i := range 2_000 {

@@ -56,6 +56,7 @@ type Options struct {
 	InitialLists *Limiter
 
 	contact *contact // shared like InitialLists
+	memory  *memory  // the same
 }
 
 // New returns an empty Store. It sends nothing before Run.
@@ -65,6 +66,9 @@ func New[T kube.Object](o Options) *Store[T] {
 	}
 	if o.contact == nil {
 		o.contact = &contact{}
+	}
+	if o.memory == nil {
+		o.memory = &memory{}
 	}
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultMaxBytes()
@@ -112,6 +116,7 @@ func (s *Store[T]) join(ctx context.Context) {
 		return
 	}
 	// The Reflectors outlive this user where another one joins.
+	s.o.memory.taken.Add(s.Bytes())
 	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	s.start = func(sc *scope) { s.reflect(ctx, sc) }
 	for _, sc := range s.scopes {
@@ -143,6 +148,7 @@ func (s *Store[T]) leave() {
 		s.stop()
 		s.reflectors.Wait()
 		s.start = nil
+		s.o.memory.taken.Add(-s.Bytes())
 		s.unsync()
 	}
 }

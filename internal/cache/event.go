@@ -95,12 +95,15 @@ func (r *Reflector[T]) handleBad(ctx context.Context, s state[T], t kube.EventTy
 	return s
 }
 
-// full says that the mirror takes more memory than it may.
-func (r *Reflector[T]) full() bool { return r.store.Bytes() > r.store.o.MaxBytes }
+// full says that the mirror takes more memory than it may, or all mirrors together.
+func (r *Reflector[T]) full() bool {
+	taken, most := r.store.Bytes(), r.store.o.MaxBytes
+	return taken > most || r.store.o.memory.over(most, taken)
+}
 
 // tooLarge ends a watch that has brought too much; a list will show whether it is less by then.
 func (r *Reflector[T]) tooLarge(s state[T]) state[T] {
-	err := fmt.Errorf("watch %s: over %d MiB: %w", r.query, r.store.o.MaxBytes>>20, errBudget)
+	err := fmt.Errorf("watch %s: %d MiB, over the limit: %w", r.query, r.store.Bytes()>>20, errBudget)
 	return r.relistAfter(closeStream(s), err, "too large")
 }
 

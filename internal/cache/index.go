@@ -149,7 +149,7 @@ func (s *Store[T]) indexLocked(name string) *index[T] {
 func (s *Store[T]) enterLocked(obj T) {
 	s.shareLocked(obj)
 	s.check.enter(obj)
-	s.bytes += sizeOf(obj)
+	s.usesLocked(sizeOf(obj))
 	for _, ix := range s.indexes {
 		s.addLocked(ix, obj)
 	}
@@ -158,7 +158,7 @@ func (s *Store[T]) enterLocked(obj T) {
 // dropLocked takes an object out of all indexes.
 func (s *Store[T]) dropLocked(old T) {
 	s.check.leave(old)
-	s.bytes -= sizeOf(old)
+	s.usesLocked(-sizeOf(old))
 	for _, ix := range s.indexes {
 		s.deleteLocked(ix, old)
 	}

@@ -57,7 +57,9 @@ func (r *Reflector[T]) listStreamed(ctx context.Context, s state[T]) state[T] {
 		return r.listStreamedFailed(ctx, s, err, false)
 	}
 	s.stream, s.cancel = stream, cancel
-	c, err := r.collect(s, watchdog, &budget{most: r.store.o.MaxBytes, slot: slot})
+	taken := r.budget(slot)
+	defer taken.close()
+	c, err := r.collect(s, watchdog, taken)
 	watchdog.Stop() // the stream goes on for longer
 	if err == nil {
 		s, err = r.install(s, c)
@@ -190,7 +192,8 @@ func (r *Reflector[T]) listPaged(ctx context.Context, s state[T]) state[T] {
 		return s
 	}
 	defer slot.release()
-	taken := &budget{most: r.store.o.MaxBytes, slot: slot}
+	taken := r.budget(slot)
+	defer taken.close()
 	o := kube.ListOptions{ResourceVersion: listVersion(s), Each: func(obj kube.Object, bad *kube.DecodeError) error {
 		if bad == nil {
 			r.trimmed(obj.(T))

@@ -17,6 +17,7 @@ import (
 type Mirrors struct {
 	lists   *Limiter
 	contact contact
+	memory  memory
 
 	mu       sync.Mutex // guards stores and selected
 	stores   map[mirrorKey]sharedStore
@@ -73,7 +74,7 @@ func shared[T kube.Object](m *Mirrors, o Options, kept string, trim func(T)) *St
 			delete(m.stores, k) // nobody has it any more
 		}
 	}
-	o.InitialLists, o.contact = m.lists, &m.contact
+	o.InitialLists, o.contact, o.memory = m.lists, &m.contact, &m.memory
 	if o.Selected {
 		o.Namespaces = m.selected
 	}

@@ -190,6 +190,12 @@ func (s *Store[T]) Bytes() int64 {
 	return s.bytes
 }
 
+// usesLocked notes that the content takes so many bytes more.
+func (s *Store[T]) usesLocked(bytes int64) {
+	s.bytes += bytes
+	s.o.memory.taken.Add(bytes)
+}
+
 // reached returns the resource version that the scope's content is at: "" before the first list.
 func (s *Store[T]) reached(sc *scope) string {
 	s.mu.RLock()

@@ -159,12 +159,12 @@ func (s *Store[T]) quarantine(sc *scope, bad *kube.DecodeError, rv string) bool 
 func (s *Store[T]) putBadLocked(k kube.Key, bad *kube.DecodeError) {
 	s.dropBadLocked(k)
 	s.bad[k] = bad
-	s.bytes += sizeOfBad(bad)
+	s.usesLocked(sizeOfBad(bad))
 }
 
 func (s *Store[T]) dropBadLocked(k kube.Key) {
 	if bad := s.bad[k]; bad != nil {
-		s.bytes -= sizeOfBad(bad)
+		s.usesLocked(-sizeOfBad(bad))
 		delete(s.bad, k)
 	}
 }

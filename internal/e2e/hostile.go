@@ -38,7 +38,7 @@ type attack struct {
 	// stream answers a list that is streamed, watch a watch, list a paged list. What is nil is answered like a list,
 	// and a streamed list without an answer is refused, so that a paged one is asked for.
 	stream, watch, list func(w *assault)
-	// noRecovery: the client may wait for longer than the test does.
+	// noRecovery: the client may wait for longer than a test of all attacks should.
 	noRecovery bool
 }
 
@@ -96,11 +96,10 @@ func (h *Hostile) answer(r *http.Request) func(*assault) {
 		return nil
 	default:
 	}
-	resource := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 	query := r.URL.Query()
 	attacked := false
 	for _, on := range strings.Fields(h.attack.on) {
-		attacked = attacked || on == resource || on == "writes" && r.Method != http.MethodGet
+		attacked = attacked || on == lastSegment(r) || on == "writes" && r.Method != http.MethodGet
 	}
 	a := h.attack
 	switch {
@@ -174,7 +173,8 @@ func (a *assault) rests(d time.Duration) {
 
 // kind is the kind of the resource that is asked for.
 func (a *assault) kind() string {
-	return map[string]string{"pods": "Pod", "redis": "Redis", "webservers": "WebServer"}[a.resource()]
+	return map[string]string{"pods": "Pod", "services": "Service", "deployments": "Deployment", "redis": "Redis",
+		"webservers": "WebServer", "restarttriggers": "RestartTrigger"}[lastSegment(a.r)]
 }
 
-func (a *assault) resource() string { return a.r.URL.Path[strings.LastIndexByte(a.r.URL.Path, '/')+1:] }
+func lastSegment(r *http.Request) string { return r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:] }

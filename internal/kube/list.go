@@ -95,7 +95,7 @@ const (
 	minList = 16 << 10
 	// thinPages is how many pages may come that have fewer than thinPage objects: a page has 500, unless a server
 	// that is none of Kubernetes' own makes them smaller.
-	thinPages, thinPage = 500, 10
+	thinPages, thinPage = 100, 10
 	// maxContinue caps a continue token, which is a key of the collection in base64.
 	maxContinue = 16 << 10
 )

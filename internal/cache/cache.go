@@ -116,7 +116,7 @@ func (s *Store[T]) join(ctx context.Context) {
 		return
 	}
 	// The Reflectors outlive this user where another one joins.
-	s.o.memory.taken.Add(s.Bytes())
+	s.countMemory(true)
 	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	s.start = func(sc *scope) { s.reflect(ctx, sc) }
 	for _, sc := range s.scopes {
@@ -148,7 +148,7 @@ func (s *Store[T]) leave() {
 		s.stop()
 		s.reflectors.Wait()
 		s.start = nil
-		s.o.memory.taken.Add(-s.Bytes())
+		s.countMemory(false)
 		s.unsync()
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"skiff/internal/kube"
 )
 
 const (
@@ -59,4 +61,20 @@ func (f *flood) pass(msg string) (ok bool, leftOut int) {
 	}
 	one.lines++
 	return true, leftOut
+}
+
+// maxBadLogged bounds the lines that one list may cost: enough to go through by hand. Quarantined has all.
+const maxBadLogged = 10
+
+// logBad names the objects of a list that do not decode.
+func (r *Reflector[T]) logBad(bad map[kube.Key]*kube.DecodeError) {
+	logged := 0
+	for _, err := range bad {
+		if logged == maxBadLogged {
+			r.log.Info("more objects do not decode", "objects", len(bad)-logged)
+			return
+		}
+		r.log.Error(err, "object does not decode; its last good copy stays")
+		logged++
+	}
 }

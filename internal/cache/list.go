@@ -245,22 +245,6 @@ func (r *Reflector[T]) listExpired(s state[T], err error) state[T] {
 	return s
 }
 
-// maxBadLogged bounds the lines that one list may cost: enough to go through by hand. Quarantined has all.
-const maxBadLogged = 10
-
-// logBad names the objects of a list that do not decode.
-func (r *Reflector[T]) logBad(bad map[kube.Key]*kube.DecodeError) {
-	logged := 0
-	for _, err := range bad {
-		if logged == maxBadLogged {
-			r.log.Info("more objects do not decode", "objects", len(bad)-logged)
-			return
-		}
-		r.log.Error(err, "object does not decode; its last good copy stays")
-		logged++
-	}
-}
-
 // install makes c the content of the mirror and tells what changed. This is the one place where the resume
 // point may go back: when the server, asked for the state of now, answers with an older version than we have
 // seen, its history was rewound (an etcd restore), and what the mirror shows may never have happened.

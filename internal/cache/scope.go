@@ -193,7 +193,21 @@ func (s *Store[T]) Bytes() int64 {
 // usesLocked notes that the content takes so many bytes more.
 func (s *Store[T]) usesLocked(bytes int64) {
 	s.bytes += bytes
-	s.o.memory.taken.Add(bytes)
+	if s.counted {
+		s.o.memory.taken.Add(bytes)
+	}
+}
+
+// countMemory adds the content to what all mirrors take, or takes it away: nobody keeps a mirror that is not run.
+func (s *Store[T]) countMemory(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counted = on
+	if on {
+		s.o.memory.taken.Add(s.bytes)
+	} else {
+		s.o.memory.taken.Add(-s.bytes)
+	}
 }
 
 // reached returns the resource version that the scope's content is at: "" before the first list.

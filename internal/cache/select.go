@@ -73,7 +73,7 @@ func (s *Store[T]) replaceScopes(names, gone []string) (added []*scope) {
 	}
 	for k := range s.bad {
 		if slices.Contains(gone, k.Namespace) {
-			delete(s.bad, k)
+			s.dropBadLocked(k)
 		}
 	}
 	var scopes []*scope

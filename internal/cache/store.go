@@ -53,6 +53,7 @@ type Store[T kube.Object] struct {
 	unsynced int           // scopes that are not synced
 	objects  table[T]
 	bytes    int64                          // what they take, about
+	counted  bool                           // bytes is part of what all mirrors take
 	onServes []*func()                      // see OnServes
 	indexes  []*index[T]                    // by owner first, then those of Index
 	bad      map[kube.Key]*kube.DecodeError // quarantine: the newest version of these does not decode

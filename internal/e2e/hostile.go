@@ -177,4 +177,6 @@ func (a *assault) kind() string {
 		"webservers": "WebServer", "restarttriggers": "RestartTrigger"}[lastSegment(a.r)]
 }
 
-func lastSegment(r *http.Request) string { return r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:] }
+func lastSegment(r *http.Request) string {
+	return r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+}

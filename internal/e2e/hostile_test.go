@@ -21,7 +21,7 @@ const (
 	// reconciled is not counted: a server may declare objects without end, and each that is written is logged.
 	hostileLines = 120
 	// hostileRequests bounds the requests that an attack provokes.
-	hostileRequests = 1500
+	hostileRequests = 3000
 	hostileTime     = 3 * time.Second
 	hostileSettle   = 30 * time.Second
 )
@@ -217,8 +217,9 @@ func withstand(t *testing.T, group *Group, binary string, a attack) {
 	if !strings.Contains(a.on, "writes") && !strings.Contains(a.on, "webservers") {
 		exists(t, h, p, "/apis/apps/v1/namespaces/default/deployments/web")
 	}
-	for time.Since(began) < hostileTime && !p.Exited() {
-		time.Sleep(100 * time.Millisecond)
+	select {
+	case <-time.After(hostileTime - time.Since(began)):
+	case <-p.Done():
 	}
 	attacked := h.Attacks()
 	if attacked == 0 || attacked > hostileRequests {
@@ -279,17 +280,11 @@ func prepare(t *testing.T, h *Hostile) {
 // exists waits until the embedded server has an object.
 func exists(t *testing.T, h *Hostile, p *Process, path string) {
 	t.Helper()
-	end := time.Now().Add(hostileSettle)
-	for {
-		_, err := h.API.Get(t.Context(), path)
-		switch {
-		case err == nil:
-			return
-		case p.Exited():
+	Eventually(t, hostileSettle, path, func() (bool, string) {
+		if p.Exited() {
 			t.Fatalf("skiff has ended with code %d\n%s", p.ExitCode(), p.Tail(40))
-		case time.Now().After(end):
-			t.Fatalf("%s: %v\n%s", path, err, p.Tail(40))
 		}
-		time.Sleep(100 * time.Millisecond)
-	}
+		_, err := h.API.Get(t.Context(), path)
+		return err == nil, errorText(err) + "\n" + p.Tail(40)
+	})
 }

@@ -96,7 +96,11 @@ func (c *Client) callOnce(ctx context.Context, r *request) ([]byte, error) {
 			return nil, err
 		}
 	}
-	body, err := readShort(resp)
+	most := maxAnswer
+	if r.write() {
+		most = maxObject
+	}
+	body, err := readShort(resp, int64(most))
 	if err != nil {
 		err = &NoAnswerError{readError(ctx, err)}
 		if r.write() {
@@ -117,21 +121,24 @@ func (c *Client) callOnce(ctx context.Context, r *request) ([]byte, error) {
 // discovery and OpenAPI documents of a large cluster are a few MiB.
 const maxAnswer = 16 << 20
 
+// maxObject caps the answer to a write, which is one object. Many are in flight at a time.
+const maxObject = 8 << 20
+
 // readShort reads an answer that is held as a whole.
-func readShort(resp *http.Response) ([]byte, error) {
-	if resp.ContentLength > maxAnswer {
+func readShort(resp *http.Response, most int64) ([]byte, error) {
+	if resp.ContentLength > most {
 		return nil, errLongAnswer
 	}
 	var body bytes.Buffer
 	body.Grow(int(min(max(resp.ContentLength, 0), 64<<10)) + bytes.MinRead) // the length is the server's word
-	_, err := body.ReadFrom(io.LimitReader(resp.Body, maxAnswer+1))
-	if err == nil && body.Len() > maxAnswer {
+	_, err := body.ReadFrom(io.LimitReader(resp.Body, most+1))
+	if err == nil && int64(body.Len()) > most {
 		err = errLongAnswer
 	}
 	return body.Bytes(), err
 }
 
-var errLongAnswer = fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
+var errLongAnswer = fmt.Errorf("the answer is longer than %d MiB (that to a write: %d)", maxAnswer>>20, maxObject>>20)
 
 // send is the one funnel to net/http. It returns an answer with a 2xx code, whose body the caller closes, or
 // an error: a Status for any other code, a NoAnswerError where there was no answer. A 401 makes it forget the

@@ -77,7 +77,8 @@ func TestMirrorsThatAreLargeTogetherAreAnErrorOfTheLargeOnes(t *testing.T) {
 		}{{"first", 70}, {"second", 70}, {"small", 5}} {
 			_, events := heavyPods(m.pods)
 			again := append(events, endMark("600"))
-			s := newServer(t).on(streamedList, frames(thenEnd, append(events, endMark("500"))...), frames(thenHold, again...)).
+			s := newServer(t).
+				on(streamedList, frames(thenEnd, append(events, endMark("500"))...), frames(thenHold, again...)).
 				on(watching, frames(thenEnd, errorEvent(410, "Expired")), frames(thenHold))
 			mirrors[m.name] = startMirror(t, s, Options{MaxBytes: most, memory: &all})
 			wait(minTooLarge / 2) // the first has been listed again by then
@@ -85,7 +86,8 @@ func TestMirrorsThatAreLargeTogetherAreAnErrorOfTheLargeOnes(t *testing.T) {
 		if st := mirrors["first"].state(); !st.Synced || st.Err != nil || st.Counters.Lists["expired"] != 1 {
 			t.Errorf("the first: state %+v", st)
 		}
-		if st := mirrors["second"].state(); st.Synced || !strings.Contains(st.Problem, "with those of other resources") {
+		st := mirrors["second"].state()
+		if st.Synced || !strings.Contains(st.Problem, "with those of other resources") {
 			t.Errorf("the second: state %+v", st)
 		}
 		if st := mirrors["small"].state(); !st.Synced || st.Err != nil {
@@ -104,7 +106,8 @@ func TestMirrorsThatAreLargeTogetherAreAnErrorOfTheLargeOnes(t *testing.T) {
 func TestObjectsThatDoNotDecodeTakeMemoryToo(t *testing.T) {
 	var items, events []string
 	for i := range 2_000 {
-		items = append(items, strings.Replace(object(fmt.Sprint("p", i), fmt.Sprint(i+1), 0), `{"n":0}`, `{"n":"x"}`, 1))
+		item := object(fmt.Sprint("p", i), fmt.Sprint(i+1), 0)
+		items = append(items, strings.Replace(item, `{"n":0}`, `{"n":"x"}`, 1))
 		events = append(events, event("ADDED", items[i]))
 	}
 	for name, serve := range map[string]func(s *server){

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// What skiff may take under attack. The limits of the process are above that, so that a peak which nobody sees ends it:
-// the data segment has all that the heap ever had, and Go reserves 1.3 GiB of addresses before it uses any.
+// What skiff may take under attack. The limits of the process are above that, so that a peak which nobody sees ends
+// it: the data segment has all that the heap ever had, and Go reserves 1.3 GiB of addresses before it uses any.
 const (
 	hostileMemory = 200 << 20
 	hostileLimits = `ulimit -d 400000 && ulimit -v 2000000 && exec "$@"`
 	hostileGo     = "GOMEMLIMIT=128MiB"
-	// hostileLines bounds the log of a run: ten lines of one message in a minute, and some that every run has. What was
-	// reconciled is not counted: a server may declare objects without end, and each that is written is logged.
+	// hostileLines bounds the log of a run: ten lines of one message in a minute, and some that every run has. What
+	// was reconciled is not counted: a server may declare objects without end, and each that is written is logged.
 	hostileLines = 120
 	// hostileRequests bounds the requests that an attack provokes.
 	hostileRequests = 3000
@@ -109,8 +109,8 @@ func attacks() []attack {
 		{name: "half-open", on: "pods redis writes", stream: halfOpen, watch: halfOpen, list: halfOpen},
 	}
 	tiny := func(i int) string { return item(name(i), 1001, "") }
-	everything := endless("tiny objects of all kinds", "webservers redis restarttriggers pods services deployments", tiny)
-	all = append(all, everything[1])
+	kinds := "webservers redis restarttriggers pods services deployments"
+	all = append(all, endless("tiny objects of all kinds", kinds, tiny)[1])
 	for _, more := range [][]attack{
 		endless("tiny objects", "pods redis", tiny),
 		endless("items of 15 MB", "pods redis", func(i int) string {

@@ -110,8 +110,8 @@ cluster, 'skiff dev' starts a local API server for kubectl and for tests, 'skiff
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2 // edits: two letters swapped, or one wrong and one missing
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newRun(), newRestart(), newDev(), newDemo(), newStatus(), newWatch(), newCRDs(), newManifests(),
-		newVersion(), newCompletion())
+	root.AddCommand(newRun(), newRestart(), newDev(), newDemo(), newCheck(), newStatus(), newWatch(), newCRDs(),
+		newManifests(), newUninstall(), newVersion(), newCompletion())
 	return root
 }
 

@@ -29,8 +29,8 @@ func newStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show how a running skiff is doing, and what needs attention",
-		Long: `Asks a running skiff for /readyz?verbose, at the address of its --health-probe-bind-address: whether it is
-ready, what it does not work on and why, which objects it fails to write, and each watch with the time of its last
+		Long: `Asks a running skiff for /readyz?verbose, at the address of its --health-probe-bind-address: whether it
+is ready, what it does not work on and why, which objects it fails to write, and each watch with the time of its last
 contact with the API server. Lines that begin with ! need attention.
 
 Exit codes: 0 all is well, 3 something needs attention, 1 failed (no skiff answers there), 2 wrong usage.`,

@@ -1,0 +1,185 @@
+package check
+
+import (
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"skiff/crds"
+	"skiff/internal/fakeapi"
+	"skiff/internal/kube"
+)
+
+var (
+	redis = kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "redis", Kind: "Redis"}
+	pods  = kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
+)
+
+// server is an embedded API server, with a client of it and the options for the check of a Redis controller.
+func server(t *testing.T) (*fakeapi.Server, Options) {
+	t.Helper()
+	api := fakeapi.New(fakeapi.Options{})
+	t.Cleanup(api.Close)
+	pipe := api.ListenPipe()
+	t.Cleanup(func() { pipe.Close() })
+	c, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	o := Options{Client: c, Namespaces: []string{"shop"}, Rights: []kube.Right{
+		{Resource: redis, Verbs: []string{"list", "watch"}, Why: "what is declared"},
+		{Resource: redis, Subresource: "status", Verbs: []string{"patch"}, Why: "what was seen"},
+		{Resource: pods, Verbs: []string{"create", "delete"}, Why: "children"},
+	}}
+	for _, text := range crds.All() {
+		var d map[string]any
+		if err := yaml.Unmarshal(text, &d); err != nil {
+			t.Fatal(err)
+		}
+		o.Definitions = append(o.Definitions, d)
+	}
+	return api, o
+}
+
+func install(t *testing.T, o Options, change func(spec map[string]any)) {
+	t.Helper()
+	d := o.Definitions[0] // that of Redis
+	if change != nil {
+		change(d["spec"].(map[string]any))
+		defer func() { _, fresh := server(t); o.Definitions[0] = fresh.Definitions[0] }()
+	}
+	if err := o.Client.Create(t.Context(), crdResource, "", d, nil, kube.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func run(t *testing.T, o Options) Report {
+	t.Helper()
+	r, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestAClusterThatHasAllIsFine(t *testing.T) {
+	_, o := server(t)
+	install(t, o, nil)
+	r := run(t, o)
+	if !r.OK || r.Manifest != "" || !r.Tested || r.Version == "" || r.User != "admin" || len(r.Scopes) != 1 ||
+		r.Scopes[0].Checked != 5 || len(r.Definitions) != 1 ||
+		r.Definitions[0] != (Definition{"redis.skiff.dev", Installed, "the same as in this skiff"}) {
+		t.Errorf("report: %+v", r)
+	}
+}
+
+func TestADefinitionIsComparedWithThatOfThisVersion(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(spec map[string]any)
+		want   Definition
+	}{
+		"missing": {nil, Definition{"redis.skiff.dev", NotInstalled, "run `skiff crds install`"}},
+		"an older one": {func(spec map[string]any) {
+			version := spec["versions"].([]any)[0].(map[string]any)
+			schema := version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
+			delete(schema["properties"].(map[string]any), "status")
+		}, Definition{"redis.skiff.dev", Differs, "from that of this skiff in " +
+			"spec.versions[name=v1alpha1].schema.openAPIV3Schema.properties.status; `skiff crds diff` shows it, " +
+			"`skiff crds install` updates it"}},
+		"with a short name more": {func(spec map[string]any) {
+			names := spec["names"].(map[string]any)
+			names["categories"] = []any{"all"}
+		}, Definition{"redis.skiff.dev", Installed, "the same as in this skiff"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, o := server(t)
+			if test.change != nil {
+				install(t, o, test.change)
+			}
+			if r := run(t, o); r.Definitions[0] != test.want || r.OK != (test.want.State == Installed) {
+				t.Errorf("got %+v, want %+v", r.Definitions[0], test.want)
+			}
+		})
+	}
+}
+
+func TestWhoMayNotReadDefinitionsStillSeesWhetherTheyAreServed(t *testing.T) {
+	api, o := server(t)
+	api.Inject(fakeapi.Fault{Resource: "customresourcedefinitions", Verb: "get",
+		Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "no"}})
+	if r := run(t, o); r.Definitions[0].State != NotInstalled || r.OK {
+		t.Errorf("before it is installed: %+v", r)
+	}
+	install(t, o, nil)
+	want := Definition{"redis.skiff.dev", Installed, "not compared: this user may not get customresourcedefinitions"}
+	if r := run(t, o); r.Definitions[0] != want || !r.OK {
+		t.Errorf("got %+v, want %+v", r.Definitions, want)
+	}
+}
+
+func TestMissingRightsAreGrantedByWhatIsPrinted(t *testing.T) {
+	for name, test := range map[string]struct {
+		as, namespace string
+		want          []string
+	}{
+		"a service account": {"system:serviceaccount:shop:skiff", "shop", []string{"kind: Role\n",
+			"kind: RoleBinding\n",
+			"  namespace: shop\n", "  - kind: ServiceAccount\n    name: \"skiff\"\n    namespace: \"shop\"\n"}},
+		"a user, everywhere": {"Bob B", "", []string{"kind: ClusterRole\n", "kind: ClusterRoleBinding\n",
+			"    kind: User\n    name: \"Bob B\"\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := subject{user: test.as}
+			if rest, ok := strings.CutPrefix(test.as, "system:serviceaccount:"); ok {
+				s.namespace, s.account, _ = strings.Cut(rest, ":")
+			}
+			text := grant(s, test.namespace, []kube.Right{{Resource: pods, Verbs: []string{"delete"}, Why: "x"}})
+			rule := "  - apiGroups: [\"\"]\n    resources: [pods]\n    verbs: [delete]\n"
+			for _, want := range append(test.want, rule) {
+				if !strings.Contains(text, want) {
+					t.Errorf("no %q in %s", want, text)
+				}
+			}
+			for doc := range strings.SplitSeq(strings.TrimPrefix(text, "---\n"), "---\n") {
+				var object map[string]any
+				if err := yaml.Unmarshal([]byte(doc), &object); err != nil || object["kind"] == nil {
+					t.Errorf("%v: %s", err, doc)
+				}
+			}
+			other := grant(s, test.namespace, []kube.Right{{Resource: pods, Verbs: []string{"list"}, Why: "x"}})
+			if nameOf(text) == nameOf(other) {
+				t.Error("what is printed for other rights would replace it")
+			}
+		})
+	}
+}
+
+func nameOf(manifest string) string {
+	_, rest, _ := strings.Cut(manifest, "  name: ")
+	name, _, _ := strings.Cut(rest, "\n")
+	return name
+}
+
+func TestWhatCannotBeAskedIsAnErrorAndNotMissing(t *testing.T) {
+	for name, test := range map[string]struct {
+		fault fakeapi.Fault
+		want  string
+	}{
+		"no API server": {fakeapi.Fault{Path: "/version", Reply: &fakeapi.Reply{Code: 200, Body: "<html>"}},
+			"/version: the response is not that of an API server"},
+		"no answer": {fakeapi.Fault{Resource: "selfsubjectaccessreviews", Reply: &fakeapi.Reply{Code: 500,
+			Reason: "InternalError", Message: "webhook down"}}, "ask whether "},
+		"nobody": {fakeapi.Fault{Resource: "selfsubjectreviews", Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden",
+			Message: "no"}}, "ask the server for the name of the user: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api, o := server(t)
+			api.Inject(test.fault)
+			if r, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %+v, %v, want the error %q", r, err, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,195 @@
+package check
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"skiff/internal/kube"
+	"skiff/internal/patch"
+)
+
+// The states of a Definition. All but Installed are something missing.
+const (
+	Installed      = "installed"
+	NotInstalled   = "not installed"
+	NotEstablished = "not established"
+	Differs        = "differs"
+)
+
+// Definition is how a custom resource definition is in the cluster.
+type Definition struct {
+	Name   string `json:"name"`
+	State  string `json:"state"`
+	Detail string `json:"detail"` // what else is known, and the next step
+}
+
+var crdResource = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions",
+	Kind: "CustomResourceDefinition", ClusterScoped: true}
+
+// crd is what is read of a CRD.
+type crd struct {
+	Metadata struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Spec struct {
+		Group string `json:"group"`
+		Names struct {
+			Plural string `json:"plural"`
+		} `json:"names"`
+		Versions []struct {
+			Name string `json:"name"`
+		} `json:"versions"`
+	} `json:"spec"`
+	Status struct {
+		Conditions []struct {
+			Type    string `json:"type"`
+			Status  string `json:"status"`
+			Message string `json:"message"`
+		} `json:"conditions"`
+	} `json:"status"`
+}
+
+// definitions compares the definitions whose resources the rights are about with those in the cluster.
+func definitions(ctx context.Context, o Options) ([]Definition, error) {
+	out := []Definition{}
+	for _, object := range o.Definitions {
+		var own crd
+		want, err := decode(object, &own)
+		if err != nil {
+			return nil, err
+		}
+		needed := slices.ContainsFunc(o.Rights, func(r kube.Right) bool {
+			return r.Resource.Group == own.Spec.Group && r.Resource.Plural == own.Spec.Names.Plural
+		})
+		if !needed {
+			continue
+		}
+		d, err := compare(ctx, o.Client, own, want)
+		if err != nil {
+			return nil, fmt.Errorf("compare the definition %s: %w", own.Metadata.Name, err)
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+// decode reads an object into what into points at, and returns it in the form that package patch compares.
+func decode(object map[string]any, into any) (map[string]any, error) {
+	body, err := json.Marshal(object)
+	if err != nil {
+		return nil, fmt.Errorf("encode a definition: %w", err)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return nil, fmt.Errorf("decode a definition: %w", err)
+	}
+	value, err := patch.Decode(body)
+	if err != nil {
+		return nil, fmt.Errorf("decode a definition: %w", err)
+	}
+	m, _ := value.(map[string]any)
+	return m, nil
+}
+
+func compare(ctx context.Context, c *kube.Client, own crd, want map[string]any) (Definition, error) {
+	d := Definition{Name: own.Metadata.Name}
+	var object map[string]any
+	err := c.Get(ctx, crdResource, kube.Key{Name: d.Name}, &object)
+	switch {
+	case kube.IsForbidden(err):
+		return served(ctx, c, own)
+	case kube.IsNotFound(err):
+		d.State, d.Detail = NotInstalled, "run `skiff crds install`"
+		return d, nil
+	case err != nil:
+		return d, err
+	}
+	var live crd
+	have, err := decode(object, &live)
+	if err != nil {
+		return d, err
+	}
+	for _, cond := range live.Status.Conditions {
+		if cond.Type == "Established" && cond.Status == "True" {
+			d.State = Installed
+		} else if cond.Status == "False" && d.State == "" {
+			d.Detail = kube.Text(cond.Message)
+		}
+	}
+	if d.State == "" {
+		d.State = NotEstablished
+		return d, nil
+	}
+	d.Detail = "the same as in this skiff"
+	if at := differs(want, have); at != "" {
+		d.State = Differs
+		d.Detail = "from that of this skiff in " + at + "; `skiff crds diff` shows it, `skiff crds install` updates it"
+	}
+	return d, nil
+}
+
+// served answers from discovery, which all users may read, for those who may not read definitions.
+func served(ctx context.Context, c *kube.Client, own crd) (Definition, error) {
+	d := Definition{Name: own.Metadata.Name, State: NotInstalled, Detail: "run `skiff crds install`"}
+	if len(own.Spec.Versions) == 0 {
+		return d, errors.New("it has no version")
+	}
+	body, err := c.Raw(ctx, http.MethodGet, "/apis/"+own.Spec.Group+"/"+own.Spec.Versions[0].Name, nil)
+	if kube.IsNotFound(err) {
+		return d, nil
+	}
+	if err != nil {
+		return d, err
+	}
+	var list struct {
+		Resources []struct {
+			Name string `json:"name"`
+		} `json:"resources"`
+	}
+	if err := json.Unmarshal(body, &list); err != nil {
+		return d, fmt.Errorf("decode the answer: %w", err)
+	}
+	for _, r := range list.Resources {
+		if r.Name == own.Spec.Names.Plural {
+			d.State = Installed
+			d.Detail = "not compared: this user may not get customresourcedefinitions"
+		}
+	}
+	return d, nil
+}
+
+// differs returns the first field of a definition's spec that is not in the cluster as it is declared; "" if all are.
+// Versions are compared by name: the server adds fields beside them, and others may serve more of them.
+func differs(want, have map[string]any) string {
+	wantSpec, _ := want["spec"].(map[string]any)
+	haveSpec, _ := have["spec"].(map[string]any)
+	wantVersions, _ := wantSpec["versions"].([]any)
+	haveVersions, _ := haveSpec["versions"].([]any)
+	for _, w := range wantVersions {
+		version, _ := w.(map[string]any)
+		i := slices.IndexFunc(haveVersions, func(h any) bool {
+			m, _ := h.(map[string]any)
+			return m["name"] == version["name"]
+		})
+		at := fmt.Sprintf("spec.versions[name=%v]", version["name"])
+		if i < 0 {
+			return at
+		}
+		if same, path := patch.Covered(nil, version, haveVersions[i]); !same {
+			return at + "." + path
+		}
+	}
+	rest := map[string]any{}
+	for name, value := range wantSpec {
+		if name != "versions" {
+			rest[name] = value
+		}
+	}
+	if same, path := patch.Covered(nil, rest, haveSpec); !same {
+		return "spec." + path
+	}
+	return ""
+}

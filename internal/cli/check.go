@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"skiff/internal/check"
+	"skiff/internal/kubeconfig"
+	"skiff/internal/leader"
+)
+
+// checkFlags are those of `skiff check`.
+type checkFlags struct {
+	connection  kubeconfig.Flags
+	controllers []string
+	namespaces  []string
+	election    bool
+	electionIn  string
+	output      string
+}
+
+func newCheck() *cobra.Command {
+	var f checkFlags
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Check whether a cluster has all that skiff needs",
+		Long: `Asks the API server what 'skiff run' will need: whether it answers, its version, the custom resource
+definitions, and whether this user has each right that the controllers declare, in each of the namespaces. It changes
+nothing. Run it as skiff's own user: with its token, with --as, or in its pod.
+
+Missing rights are printed as a role and its binding; -o yaml prints nothing else, for kubectl apply.
+
+Exit codes: 0 all is there, 3 something is missing, 1 failed (it could not find out), 2 wrong usage.`,
+		Example: `  skiff check
+  skiff check --as system:serviceaccount:skiff:skiff --leader-elect --leader-election-namespace skiff
+  skiff check --token-file skiff.token --watch-namespaces shop,blog -o yaml > missing.yaml`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	addConnectionFlags(cmd, &f.connection)
+	fs := cmd.Flags()
+	fs.StringSliceVar(&f.controllers, "controllers", operatorNames(),
+		"`names` of the controllers, separated by commas")
+	fs.StringSliceVar(&f.namespaces, "watch-namespaces", nil,
+		"`namespaces` to work in, separated by commas (default all)")
+	fs.BoolVar(&f.election, "leader-elect", false, "check the rights of leader election, too")
+	fs.StringVar(&f.electionIn, "leader-election-namespace", "",
+		"`namespace` of the Lease (default: that of the kubeconfig context or the pod)")
+	fs.StringVarP(&f.output, "output", "o", "", "`format`: json, or yaml for the missing rights alone")
+	return cmd
+}
+
+func (f *checkFlags) run(cmd *cobra.Command) error {
+	if err := checkControllers(f.controllers); err != nil {
+		return err
+	}
+	if err := checkNamespaces("--watch-namespaces", f.namespaces); err != nil {
+		return err
+	}
+	if f.electionIn != "" && !namespaceName.MatchString(f.electionIn) {
+		return usagef("--leader-election-namespace: %q is not a valid namespace name", f.electionIn)
+	}
+	if !slices.Contains([]string{"", "json", "yaml"}, f.output) {
+		return usagef("--output %q: want json or yaml, or omit the flag", f.output)
+	}
+	client, namespace, err := connect(f.connection, warnTo(cmd.ErrOrStderr()))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	o := check.Options{Client: client, Rights: rightsOf(f.controllers),
+		Namespaces: slices.Compact(slices.Sorted(slices.Values(f.namespaces)))}
+	if f.election {
+		o.Election, o.ElectionNamespace = leader.Rights, namespace
+		if f.electionIn != "" {
+			o.ElectionNamespace = f.electionIn
+		}
+	}
+	all, err := definitions()
+	if err != nil {
+		return err
+	}
+	for _, d := range all {
+		o.Definitions = append(o.Definitions, d.object)
+	}
+	report, err := check.Run(cmd.Context(), o)
+	if err != nil {
+		return err
+	}
+	if err := f.print(cmd.OutOrStdout(), report); err != nil {
+		return err
+	}
+	if !report.OK {
+		return errDiffer
+	}
+	return nil
+}
+
+func (f *checkFlags) print(out io.Writer, r check.Report) error {
+	switch f.output {
+	case "json":
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(r)
+	case "yaml":
+		_, err := io.WriteString(out, r.Manifest)
+		return err
+	}
+	_, err := io.WriteString(out, checkText(r))
+	return err
+}
+
+// checkText is the report for people. Lines that begin with ! are about what is missing.
+func checkText(r check.Report) string {
+	var b strings.Builder
+	line := func(ok bool, format string, args ...any) {
+		mark := "  "
+		if !ok {
+			mark = "! "
+		}
+		b.WriteString(mark + fmt.Sprintf(format, args...) + "\n")
+	}
+	tested := "tested with skiff"
+	if !r.Tested {
+		tested = "not tested with skiff, which is with " + check.TestedVersions()
+	}
+	line(true, "server      %s answers in %.1f ms", r.Server, r.LatencyMS)
+	line(true, "version     %s, %s", r.Version, tested)
+	line(true, "user        %s", r.User)
+	for _, d := range r.Definitions {
+		line(d.State == check.Installed, "definition  %s: %s, %s", d.Name, d.State, d.Detail)
+	}
+	for _, s := range r.Scopes {
+		where := "in all namespaces"
+		if s.Namespace != "" {
+			where = "in namespace " + s.Namespace
+		}
+		missing := 0
+		for _, m := range s.Missing {
+			missing += len(m.Verbs)
+		}
+		line(missing == 0, "rights      of %s %s: %d of %d are there", s.For, where, s.Checked-missing, s.Checked)
+		for _, m := range s.Missing {
+			line(false, "              missing: %s %s", strings.Join(m.Verbs, ", "), m.Resource)
+		}
+	}
+	if r.OK {
+		b.WriteString("all is there\n")
+	}
+	if r.Manifest != "" {
+		b.WriteString("\nThis grants what is missing, when an administrator applies it (-o yaml prints nothing " +
+			"else):\n\n" + r.Manifest)
+	}
+	return b.String()
+}

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"skiff/internal/fakeapi"
+)
+
+func TestUninstallShowsWhatItWouldDoAndDoesItWithYes(t *testing.T) {
+	c := newCluster(t, fakeapi.Options{})
+	for _, args := range [][]string{{"uninstall"}, {"uninstall", "--yes"}} {
+		want := "there is nothing to delete\n"
+		if len(args) > 1 {
+			want = "done\n"
+		}
+		r := skiff(t, append(args, "--server", c.url())...)
+		r.want(t, exitDone)
+		if r.stdout != want {
+			t.Errorf("an empty cluster: %q, want %q", r.stdout, want)
+		}
+	}
+	skiff(t, "crds", "install", "--server", c.url()).want(t, exitDone)
+	all, err := customResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range all {
+		if r.Kind == "Redis" {
+			c.create(r, "default", map[string]any{"spec": map[string]any{"port": 6379, "num": 1},
+				"metadata": map[string]any{"name": "cache",
+					"finalizers": []string{"skiff.dev/pods", "example.com/x"}}})
+		}
+	}
+	show := skiff(t, "uninstall", "--keep-children", "--server", c.url())
+	show.want(t, exitDone)
+	for _, want := range []string{"would delete redis.skiff.dev default/cache, and keep what it owns; first removes " +
+		"the finalizer skiff.dev/pods; WAITS for the finalizer example.com/x, which is not skiff's\n",
+		"would delete the definition webservers.skiff.dev\n", "nothing was changed; --yes does it\n"} {
+		if !strings.Contains(show.stdout, want) {
+			t.Errorf("no %q in %s", want, show.stdout)
+		}
+	}
+	skiff(t, "uninstall", "--yes", "--timeout", "1s", "--server", c.url()).want(t, exitFailed,
+		"uninstall: not done within 1s: redis.skiff.dev default/cache waits for its finalizer example.com/x")
+	skiff(t, "uninstall", "--timeout", "0s", "--server", c.url()).want(t, exitUsage,
+		"--timeout 0s: must be more than 0")
+	skiff(t, "uninstall", "--namespace", "A", "--server", c.url()).want(t, exitUsage,
+		`--namespace: "A" is not a valid namespace name`)
+	skiff(t, "uninstall", "all").want(t, exitUsage, `skiff uninstall takes no arguments, got "all"`)
+}
+
+func TestCheckSaysWhatIsMissingAndRefusesBadFlags(t *testing.T) {
+	c := newCluster(t, fakeapi.Options{})
+	r := skiff(t, "check", "--server", c.url())
+	r.want(t, exitDiffer)
+	for _, want := range []string{"  version     v1.36.3, tested with skiff\n", "  user        admin\n",
+		"! definition  redis.skiff.dev: not installed, run `skiff crds install`\n",
+		"  rights      of the controllers in all namespaces: 40 of 40 are there\n"} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("no %q in %s", want, r.stdout)
+		}
+	}
+	skiff(t, "crds", "install", "--server", c.url()).want(t, exitDone)
+	if r := skiff(t, "check", "-o", "yaml", "--server", c.url()); r.code != exitDone || r.stdout != "" {
+		t.Errorf("nothing is missing: %+v", r)
+	}
+	for _, test := range []struct {
+		want string
+		args []string
+	}{
+		{`--output "xml": want json or yaml, or omit the flag`, []string{"-o", "xml"}},
+		{`--controllers: unknown controller "x": choose from webserver, redis, restart`,
+			[]string{"--controllers", "x"}},
+		{`--watch-namespaces: "A" is not a valid namespace name`, []string{"--watch-namespaces", "a,A"}},
+		{`--leader-election-namespace: "A" is not a valid namespace name`,
+			[]string{"--leader-elect", "--leader-election-namespace", "A"}},
+		{`skiff check takes no arguments, got "all"`, []string{"all"}},
+	} {
+		skiff(t, append([]string{"check", "--server", c.url()}, test.args...)...).want(t, exitUsage, test.want)
+	}
+	c.down()
+	skiff(t, "check", "--server", c.url()).want(t, exitFailed, "/version", "connection refused")
+}

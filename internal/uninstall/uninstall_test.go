@@ -1,0 +1,207 @@
+package uninstall
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"skiff/crds"
+	"skiff/internal/fakeapi"
+	"skiff/internal/kube"
+)
+
+var (
+	redis    = kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "redis", Kind: "Redis"}
+	servers  = kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "webservers", Kind: "WebServer"}
+	triggers = kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "restarttriggers",
+		Kind: "RestartTrigger"}
+)
+
+// world is an embedded API server with the definitions, and what was done to it.
+type world struct {
+	*testing.T
+	api *fakeapi.Server
+	o   Options
+	did []string
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{T: t, api: fakeapi.New(fakeapi.Options{})}
+	t.Cleanup(w.api.Close)
+	pipe := w.api.ListenPipe()
+	t.Cleanup(func() { pipe.Close() })
+	c, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	w.o = Options{Client: c, Resources: []kube.Resource{servers, redis, triggers},
+		Did: func(what string) { w.did = append(w.did, what) }}
+	for _, text := range crds.All() {
+		var d map[string]any
+		if err := yaml.Unmarshal(text, &d); err != nil {
+			t.Fatal(err)
+		}
+		w.create(crdResource, "", d)
+	}
+	time.Sleep(time.Second) // until they are established
+	return w
+}
+
+func (w *world) create(r kube.Resource, namespace string, object map[string]any) {
+	w.Helper()
+	if err := w.o.Client.Create(w.Context(), r, namespace, object, nil, kube.WriteOptions{}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) redis(namespace, name string, finalizers ...string) {
+	w.Helper()
+	w.create(redis, namespace, map[string]any{"apiVersion": "skiff.dev/v1alpha1", "kind": "Redis",
+		"metadata": map[string]any{"name": name, "finalizers": finalizers},
+		"spec":     map[string]any{"port": 6379, "num": 1}})
+}
+
+// left are the objects that are left of a resource, by key.
+func (w *world) left(r kube.Resource) (keys []string) {
+	w.Helper()
+	list, err := kube.List[*item](w.Context(), w.o.Client, kube.Query{Resource: r}, kube.ListOptions{})
+	if err != nil && !kube.IsNotFound(err) {
+		w.Fatal(err)
+	}
+	for _, i := range list.Items {
+		keys = append(keys, i.Key().String())
+	}
+	return keys
+}
+
+func (w *world) do(timeout time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(w.Context(), timeout, errors.New("not done in time"))
+	defer cancel()
+	return Do(ctx, w.o)
+}
+
+func inWorld(t *testing.T, f func(w *world)) {
+	synctest.Test(t, func(t *testing.T) { f(newWorld(t)) })
+}
+
+func TestAllIsGoneAlsoWhatWasDeletedBeforeWithoutASkiffToLetItGo(t *testing.T) {
+	inWorld(t, func(w *world) {
+		t := w.T
+		w.redis("default", "kept", "skiff.dev/pods")
+		w.redis("default", "going", "skiff.dev/pods")
+		w.redis("default", "plain")
+		if err := w.o.Client.Delete(w.Context(), redis, kube.Key{Namespace: "default", Name: "going"},
+			kube.DeleteOptions{}); err != nil {
+			w.Fatal(err)
+		}
+		if n := len(w.left(redis)); n != 3 {
+			t.Fatalf("%d objects, the finalizer does not hold", n)
+		}
+		if err := w.do(time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if left := slices.Concat(w.left(redis), w.left(crdResource)); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+		want := []string{"removed the finalizer skiff.dev/pods of redis.skiff.dev default/going",
+			"removed the finalizer skiff.dev/pods of redis.skiff.dev default/kept",
+			"deleted redis.skiff.dev default/kept", "deleted redis.skiff.dev default/plain",
+			"deleted the definition webservers.skiff.dev", "deleted the definition redis.skiff.dev",
+			"deleted the definition restarttriggers.skiff.dev"}
+		if !slices.Equal(w.did, want) {
+			t.Errorf("did %q, want %q", w.did, want)
+		}
+		w.did = nil
+		if err := w.do(time.Minute); err != nil || len(w.did) > 0 {
+			t.Errorf("again: %v, did %q", err, w.did)
+		}
+	})
+}
+
+func TestLookFindsAllAndChangesNothing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		t := w.T
+		w.redis("default", "a", "skiff.dev/pods", "example.com/mine")
+		before := w.api.Revision()
+		found, err := Look(w.Context(), w.o)
+		if err != nil || len(found) != 3 || len(found[1].Objects) != 1 {
+			t.Fatalf("found %+v, %v", found, err)
+		}
+		one := found[1].Objects[0]
+		if !found[1].Definition || !slices.Equal(one.Ours, []string{"skiff.dev/pods"}) ||
+			!slices.Equal(one.Others, []string{"example.com/mine"}) || one.Deleting {
+			t.Errorf("found %+v", found[1])
+		}
+		if w.api.Revision() != before {
+			t.Error("something was written")
+		}
+	})
+}
+
+func TestOneNamespaceLeavesTheOthersAndTheDefinitions(t *testing.T) {
+	inWorld(t, func(w *world) {
+		t := w.T
+		w.create(kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}, "",
+			map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "other"}})
+		w.redis("default", "a", "skiff.dev/pods")
+		w.redis("other", "b", "skiff.dev/pods")
+		w.o.Namespace = "default"
+		if err := w.do(time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if left := w.left(redis); !slices.Equal(left, []string{"other/b"}) || len(w.left(crdResource)) != 3 {
+			t.Errorf("left: %v, %v", left, w.left(crdResource))
+		}
+	})
+}
+
+func TestAFinalizerOfSomebodyElseIsNamedAndLeft(t *testing.T) {
+	inWorld(t, func(w *world) {
+		t := w.T
+		w.redis("default", "a", "skiff.dev/pods", "example.com/mine")
+		err := w.do(10 * time.Second)
+		const want = "not done in time: redis.skiff.dev default/a waits for its finalizer example.com/mine, which " +
+			"is not skiff's; whoever set it has to remove it"
+		if err == nil || err.Error() != want {
+			t.Errorf("error %v, want %s", err, want)
+		}
+		if len(w.left(crdResource)) != 3 {
+			t.Error("a definition went before its objects")
+		}
+		if n := strings.Count(strings.Join(w.did, "\n"), "deleted"); n != 1 {
+			t.Errorf("did %q", w.did)
+		}
+	})
+}
+
+// A skiff that runs sets its finalizer on what it sees without one.
+func TestAFinalizerThatIsSetAgainIsRemovedAgain(t *testing.T) {
+	inWorld(t, func(w *world) {
+		t := w.T
+		w.redis("default", "a", "skiff.dev/pods")
+		busy := w.api.Inject(fakeapi.Fault{Resource: "redis", Verb: "delete",
+			Reply: &fakeapi.Reply{Code: 409, Reason: "Conflict", Message: "changed"}})
+		time.AfterFunc(2*time.Second, busy)
+		ended := make(chan error, 1)
+		go func() { ended <- w.do(time.Minute) }()
+		time.Sleep(100 * time.Millisecond)
+		patch := map[string]any{"metadata": map[string]any{"finalizers": []string{"skiff.dev/pods"}}}
+		if err := w.o.Client.Patch(t.Context(), redis, kube.Key{Namespace: "default", Name: "a"}, kube.MergePatch,
+			patch, nil, kube.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		if left := w.left(crdResource); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}

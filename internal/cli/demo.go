@@ -97,17 +97,31 @@ func onDemoCluster(ctx context.Context, d *devCluster, log *actionLog,
 	})
 }
 
-// withControllers runs skiff's controllers as long as work runs.
+// withControllers runs skiff's controllers as long as work runs, which begins when all of them have started: what they
+// then do has the user's step as its cause.
 func (t *tour) withControllers(ctx context.Context, work func(context.Context) error) error {
 	client, err := t.cluster.connect("") // skiff's own name, so that only its own requests carry it
 	if err != nil {
 		return err
 	}
 	defer client.Close()
+	want := t.log.starts() + len(operators)
 	return during(ctx, func(ctx context.Context) error {
 		flags := controllerFlags{controllers: operatorNames()}
 		return runControllers(ctx, world{client: client, requests: &t.cluster.requests}, flags, t.log.logger())
-	}, work)
+	}, func(ctx context.Context) error {
+		patience := time.After(demoPatience)
+		for t.log.starts() < want {
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-patience:
+				return fmt.Errorf("the controllers have not started within %s", demoPatience)
+			case <-time.After(demoLook):
+			}
+		}
+		return work(ctx)
+	})
 }
 
 func (t *tour) walk(ctx context.Context, steps []step) error {

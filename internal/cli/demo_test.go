@@ -27,20 +27,31 @@ func TestDemoComesTrueAndTellsWhy(t *testing.T) {
 			t.Errorf("the tour has no part %q", s.part)
 		}
 	}
-	for _, text := range []string{
+	rest := r.stdout
+	for _, text := range []string{ // in this order
+		"created Deployment default/web\n          created Service default/web-service\n",
 		"because WebServer default/web ADDED\n",
 		"applied Deployment default/web: spec.replicas\n            because WebServer default/web MODIFIED",
+		"applied Deployment default/web: spec.template",
 		"Service default/web-service DELETED",
+		"applied Deployment default/web: spec.template",
 		"nothing is left",
+		"created Service default/cache\n          created pod cache-0",
 		"deleted pod cache-2: 2 are declared\n            because Redis default/cache MODIFIED",
-		"because Pod default/cache-0 DELETED",
-		"event  Redis/cache  PodsDeleted",
-		"event  Deployment/predixy  Restarted  restarted by RestartTrigger predixy: pod cache-0 replaced, new IP",
+		"event  Redis/cache  DeletePod",
+		"created pod cache-0", "because Pod default/cache-0 DELETED",
+		"deleted pod cache-1", "created pod cache-1", "deleted pod cache-0", "created pod cache-0",
+		"no write was needed",
+		"restarted deployment/predixy: pod cache-0 replaced, new IP\n            because debounce over",
 		"restarts 1  last for NewPodRunning of pod cache-0",
+		"event  Deployment/predixy  Restarted  restarted by RestartTrigger predixy: pod cache-0 replaced, new IP",
+		"deleted pod cache-1", "deleted pod cache-0",
+		"event  Redis/cache  PodsDeleted",
 		"All 13 steps came true",
 	} {
-		if !strings.Contains(r.stdout, text) {
-			t.Errorf("the tour does not say %q", text)
+		var found bool
+		if _, rest, found = strings.Cut(rest, text); !found {
+			t.Fatalf("the tour does not say %q, or not in its place:\n%s", text, r.stdout)
 		}
 	}
 	if r.stderr != "" {
@@ -69,10 +80,6 @@ func demoFails(t *testing.T) {
 	broken := errors.New("broken")
 	err = run(t.Context(), step{title: "Break", do: func(context.Context, *kube.Client) error { return broken }})
 	if !errors.Is(err, broken) {
-		t.Errorf("error %v", err)
-	}
-	err = run(t.Context(), step{title: "Silence", do: nothing, now: empty, tells: []string{"sang"}})
-	if err == nil || !strings.Contains(err.Error(), "skiff has not logged that it sang") {
 		t.Errorf("error %v", err)
 	}
 	err = run(t.Context(), step{title: "Event", do: nothing, now: empty, event: "Sang"})
@@ -104,16 +111,6 @@ func TestAStepOfTheDemoSaysWhatWasReplacedAndWhatWasNot(t *testing.T) {
 		s := step{replaced: []string{"pod/a-"}}
 		if got := s.missing(before, c.now); got != c.want {
 			t.Errorf("now %v: %q, want %q", c.now.ids, got, c.want)
-		}
-	}
-}
-
-func TestAStepOfTheDemoWantsLogLinesInTheirOrder(t *testing.T) {
-	s := step{tells: []string{"deleted pod a-1 ... deleted pod a-0"}}
-	for log, missing := range map[string]bool{"deleted pod a-1,deleted pod a-0": false,
-		"deleted pod a-0,deleted pod a-1": true, "deleted pod a-1": true, "": true} {
-		if got := s.missing(snapshot{}, snapshot{logged: strings.Split(log, ",")}); got != "" != missing {
-			t.Errorf("%q: %q", log, got)
 		}
 	}
 }

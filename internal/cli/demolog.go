@@ -17,6 +17,7 @@ type actionLog struct {
 	mu      sync.Mutex // guards the rest
 	lines   []string   // each cause once, below what it led to
 	failure string
+	started int // controllers, which follow the server from then on
 }
 
 // read returns the writes since the last forget, and the last error.
@@ -27,6 +28,12 @@ func (l *actionLog) read() (lines []string, failure string) {
 		return []string{"no write was needed"}, l.failure
 	}
 	return slices.Clone(l.lines), l.failure
+}
+
+func (l *actionLog) starts() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.started
 }
 
 func (l *actionLog) forget() {
@@ -46,6 +53,9 @@ func (l *actionLog) logger() logr.Logger {
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		if line.Msg == "started" {
+			l.started++
+		}
 		if line.Error != "" {
 			l.failure = fmt.Sprintf("%s %s: %s", line.Msg, line.Key, line.Error)
 			return

@@ -40,8 +40,9 @@ var demoKinds = []struct {
 	{triggers, "{ready}  restarts {status restarts}  " +
 		"last for {status lastRestart reason} of pod {status lastRestart pod}"},
 	{services, "cluster IP {spec clusterIP}  node port {spec ports 0 nodePort}"},
-	{deployments, "ready {status readyReplicas} of {spec replicas}  " + demoNote + ": {metadata annotations " +
-		demoNote + "}  restarted at {spec template metadata annotations kubectl.kubernetes.io/restartedAt}"},
+	{deployments, "image {spec template spec containers 0 image}  ready {status readyReplicas} of {spec replicas}  " +
+		demoNote + ": {metadata annotations " + demoNote + "}  " +
+		"restarted at {spec template metadata annotations kubectl.kubernetes.io/restartedAt}"},
 	{pods, "{ready}  {status podIP}  {spec containers 0 image}"},
 }
 

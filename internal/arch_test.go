@@ -52,7 +52,7 @@ var layers = []layer{
 		"the only place that knows flags: turns them into the packages' options"},
 	{"manager", "controller leader cache events metrics kube", []string{logr},
 		"composes what it is given; it does not know which controllers there are"},
-	{"operators/*", "operator controller apply cache events conditions patch kube", []string{logr},
+	{"operators/*", "operator controller apply cache events conditions metrics patch kube", []string{logr},
 		"a controller decides; how to decide when, to write and to mirror is below it"},
 	{"operator", "controller apply cache events conditions podpolicy patch kube", []string{logr},
 		"the one Reconcile of operators with children: it knows no kind of them"},

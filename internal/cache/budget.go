@@ -26,9 +26,14 @@ const (
 	unlimitedBytes = 2 << 30
 )
 
-// defaultMaxBytes is what a mirror may take by default: a part of GOMEMLIMIT, or of the memory limit of the process's
-// control group.
-var defaultMaxBytes = sync.OnceValue(func() int64 {
+// MemoryLimit returns GOMEMLIMIT, or the memory limit of the process's control group if that is less, and false where
+// there is neither. It is what it was at the first call.
+func MemoryLimit() (bytes int64, limited bool) {
+	limit := memoryLimit()
+	return limit, limit <= math.MaxInt64/2 // "no limit" has several spellings
+}
+
+var memoryLimit = sync.OnceValue(func() int64 {
 	limit := debug.SetMemoryLimit(-1)
 	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
 		text, err := os.ReadFile(file)
@@ -39,11 +44,16 @@ var defaultMaxBytes = sync.OnceValue(func() int64 {
 			limit = min(limit, n)
 		}
 	}
-	if limit > math.MaxInt64/2 { // "no limit" has several spellings
-		return unlimitedBytes
-	}
-	return limit / shareOfMemory
+	return limit
 })
+
+// defaultMaxBytes is what a mirror may take by default.
+func defaultMaxBytes() int64 {
+	if limit, limited := MemoryLimit(); limited {
+		return limit / shareOfMemory
+	}
+	return unlimitedBytes
+}
 
 // budget adds up the memory of a list. What the mirror holds already counts once: most of a list is what is there.
 type budget struct {

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -188,6 +189,9 @@ func (r *Reflector[T]) publish(s state[T]) {
 		r.scope.counters.Parked++
 	}
 	changed := parked != r.scope.parked || s.err == nil && r.scope.err != nil
+	if s.err != nil && s.err != r.scope.err && (kube.AsStatus(s.err) != nil || errors.Is(s.err, errBudget)) {
+		r.scope.refused = time.Now()
+	}
 	r.scope.phase, r.scope.err, r.scope.parked = s.phase, s.err, parked
 	if s.phase == streaming {
 		r.scope.contact = time.Now()

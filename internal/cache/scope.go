@@ -18,6 +18,7 @@ type scope struct {
 	lastEvent time.Time
 	contact   time.Time // when the server was last heard of
 	bookmark  time.Time // when the last bookmark came
+	refused   time.Time // when the server last answered a request with an error, or a list was too large
 	phase     phase
 	parked    bool      // err is a missing right or resource that did not come back by itself
 	err       error     // why the last request failed, nil after one that succeeded
@@ -45,6 +46,7 @@ type ScopeState struct {
 	LastEvent       time.Time // of the last list, event or bookmark
 	LastContact     time.Time // of the last of these, or of an answer that a watch is open
 	LastBookmark    time.Time
+	LastAnswer      time.Time // the later one of LastContact and of an answer of the server that was an error
 	Err             error     // why the last request failed, nil after one that succeeded
 	ErrSince        time.Time // since when all requests have failed, zero after one that succeeded
 	Problem         string    // Err as text with its HTTP code: "403 Forbidden: watch pods: ..."
@@ -88,6 +90,7 @@ func (s *Store[T]) State() []ScopeState {
 			LastEvent:       sc.lastEvent,
 			LastContact:     sc.contact,
 			LastBookmark:    sc.bookmark,
+			LastAnswer:      later(sc.contact, sc.refused),
 			Err:             sc.err,
 			ErrSince:        sc.errSince,
 			Problem:         problem(sc.err),
@@ -103,6 +106,13 @@ func (s *Store[T]) State() []ScopeState {
 		out = append(out, st)
 	}
 	return out
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // count changes the counters of a scope.

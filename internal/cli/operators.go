@@ -53,7 +53,7 @@ func checkControllers(names []string) error {
 	return nil
 }
 
-// newControllers makes the named controllers and the recorders of their Events. The caller has to run both.
+// newControllers makes the named controllers and the recorders of their Events. The manager runs both.
 // recording is the client of the recorders: Events of a leader are sent after it has released its lease, too.
 func newControllers(names []string, s controller.Setup,
 	recording *kube.Client) ([]*controller.Controller, []*events.Recorder) {
@@ -67,15 +67,6 @@ func newControllers(names []string, s controller.Setup,
 		}
 	}
 	return cs, rs
-}
-
-// withRecorders runs recorders while work runs. They stop after work, so that its last Events are sent.
-func withRecorders(ctx context.Context, rs []*events.Recorder, work func(context.Context) error) error {
-	for _, r := range rs {
-		inner := work
-		work = func(ctx context.Context) error { return during(ctx, r.Run, inner) }
-	}
-	return work(ctx)
 }
 
 // during runs work while service runs. The context of work ends with ctx, and when service does; that of service ends

@@ -26,6 +26,8 @@ type controllerFlags struct {
 	allowNone        bool // --controllers none is allowed, and becomes an empty list
 	workers          int
 	health, metrics  string
+	debug            string
+	watchTimeout     time.Duration
 	watchIdleTimeout time.Duration
 	mirrorMiB        int
 	templatePolicy   string
@@ -42,6 +44,11 @@ func (f *controllerFlags) add(cmd *cobra.Command) {
 		"`host:port` for /healthz and /readyz; 0 disables them")
 	fs.StringVar(&f.metrics, "metrics-bind-address", "0",
 		"`host:port` for /metrics; 0 disables it")
+	fs.StringVar(&f.debug, "pprof-bind-address", "0",
+		"`host:port` for /debug/pprof/ and /debug/controllers; 0 disables them, :PORT listens on the loopback "+
+			"address only")
+	fs.DurationVar(&f.watchTimeout, "watch-liveness-timeout", manager.DefaultWatchTimeout,
+		"/livez/watch fails when a watch has had no event, bookmark or renewal for this long")
 	fs.DurationVar(&f.watchIdleTimeout, "watch-idle-timeout", 0,
 		"reconnect a watch that has received nothing for this long; each reconnect of an idle resource costs one "+
 			"request (default: slightly longer than a watch lasts)")
@@ -68,6 +75,13 @@ func (f *controllerFlags) check() error {
 	if err := checkAddress("--metrics-bind-address", f.metrics); err != nil {
 		return err
 	}
+	if err := checkAddress("--pprof-bind-address", f.debug); err != nil {
+		return err
+	}
+	if least := max(leastWatchTimeout, f.watchIdleTimeout+time.Minute); f.watchTimeout < least {
+		return usagef("--watch-liveness-timeout %s: must be at least %s, within which each watch is renewed",
+			f.watchTimeout, least)
+	}
 	if f.watchIdleTimeout < 0 {
 		return usagef("--watch-idle-timeout %s: must not be negative", f.watchIdleTimeout)
 	}
@@ -79,6 +93,9 @@ func (f *controllerFlags) check() error {
 	}
 	return nil
 }
+
+// leastWatchTimeout is longer than the longest watch without a bookmark.
+const leastWatchTimeout = 15 * time.Minute
 
 // checkAddress checks a listen address; "" and "0" mean none.
 func checkAddress(flag, address string) error {
@@ -93,6 +110,14 @@ func checkAddress(flag, address string) error {
 		return usagef("%s %s: the port must be a number from 0 to 65535", flag, address)
 	}
 	return nil
+}
+
+// loopback makes an address without a host one that only this machine can reach.
+func loopback(address string) string {
+	if strings.HasPrefix(address, ":") {
+		return "localhost" + address
+	}
+	return address
 }
 
 // namespaceName matches valid namespace names (RFC 1123 labels).
@@ -174,6 +199,7 @@ type world struct {
 // runControllers runs the controllers until ctx is done; with an elector, they work only while this process leads.
 func runControllers(ctx context.Context, on world, f controllerFlags, log logr.Logger) error {
 	client, elector, namespaces := on.client, on.elector, on.namespaces
+	limitMemory(log)
 	version, _ := kube.Version()
 	scope := "all"
 	if len(namespaces) > 0 {
@@ -191,8 +217,9 @@ func runControllers(ctx context.Context, on world, f controllerFlags, log logr.L
 			WatchIdleTimeout: f.watchIdleTimeout, MirrorBytes: int64(f.mirrorMiB) << 20, Elected: elector != nil,
 			TemplatePolicy: podpolicy.Policy(f.templatePolicy), Log: log}, client)
 	m := manager.New(manager.Options{Controllers: controllers, Elector: elector, HealthAddr: f.health,
-		MetricsAddr: f.metrics, Requests: on.requests, Log: log})
-	err := withRecorders(ctx, recorders, m.Run)
+		MetricsAddr: f.metrics, Requests: on.requests, Recorders: recorders, DebugAddr: loopback(f.debug),
+		WatchTimeout: f.watchTimeout, Log: log})
+	err := m.Run(ctx)
 	if err == nil {
 		log.Info("stopped")
 	}

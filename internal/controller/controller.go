@@ -103,6 +103,7 @@ type Controller struct {
 	working chan struct{} // closed when there is something to work on
 	lead    chan struct{} // has an element while Lead runs: it runs once at a time, and Run waits for it
 	stats   counters
+	counts  []*metrics.Counts // of the operator; do not change after Run has begun
 }
 
 // New returns a controller. It connects the sources to its queue and starts nothing. Run runs the stores of the

@@ -1,8 +1,13 @@
 package controller
 
 import (
+	"slices"
+	"time"
+
 	"skiff/internal/cache"
 	"skiff/internal/kube"
+	"skiff/internal/metrics"
+	"skiff/internal/queue"
 )
 
 // This file shows how a controller is doing, for metrics and debug pages. Ready and Status are for probes.
@@ -76,3 +81,37 @@ func (c *Controller) Parts() []Part {
 	}
 	return out
 }
+
+// Failing is a key whose last run failed.
+type Failing struct {
+	Key      kube.Key
+	Failures int // in a row
+	Stalled  bool
+	Since    time.Time // of the first failure of a kind that does not pass by itself; zero if there is none
+}
+
+// View returns at most limit of the keys that run or wait, at most limit of those that fail, in key order, and how
+// many there are of each.
+func (c *Controller) View(limit int) (pending []queue.Pending, waiting int, failing []Failing, failed int) {
+	pending, waiting = c.queue.View(limit)
+	failing = c.streaks.all()
+	slices.SortFunc(failing, func(a, b Failing) int { return a.Key.Compare(b.Key) })
+	failed = len(failing)
+	return pending, waiting, failing[:min(failed, limit)], failed
+}
+
+func (s *streaks) all() []Failing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]Failing, 0, len(s.of))
+	for k, one := range s.of {
+		out = append(out, Failing{Key: k, Failures: one.failures, Stalled: one.stalled, Since: one.since})
+	}
+	return out
+}
+
+// Publish adds counts of the operator's own to the metrics of the controller. It is for before Run.
+func (c *Controller) Publish(counts *metrics.Counts) { c.counts = append(c.counts, counts) }
+
+// Counts returns what was given to Publish.
+func (c *Controller) Counts() []*metrics.Counts { return c.counts }

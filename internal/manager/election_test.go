@@ -11,6 +11,7 @@ import (
 
 	"skiff/internal/cache"
 	"skiff/internal/controller"
+	"skiff/internal/events"
 	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
 	"skiff/internal/leader"
@@ -29,7 +30,7 @@ type replica struct {
 // startReplica runs a manager whose controller writes its name into each config map. A run of the map "slow" lasts
 // until
 // its context ends.
-func startReplica(t *testing.T, api *fakeapi.Server, name string) *replica {
+func startReplica(t *testing.T, api *fakeapi.Server, name string, recorders ...*events.Recorder) *replica {
 	t.Helper()
 	r := &replica{election: api.ListenPipe()}
 	work := api.ListenPipe()
@@ -61,7 +62,9 @@ func startReplica(t *testing.T, api *fakeapi.Server, name string) *replica {
 	}
 	store := cache.New[*configMap](cache.Options{Resource: configMaps, Client: client, LabelSelector: "by=test"})
 	c := controller.New("writer", write, controller.Options{Elected: true}, controller.For(store))
-	r.prober, r.metrics, r.stop = runWith(t, Options{Controllers: []*controller.Controller{c}, Elector: r.elector})
+	all := runAll(t, Options{Controllers: []*controller.Controller{c}, Elector: r.elector,
+		Recorders: recorders})
+	r.prober, r.metrics, r.stop = all.health, all.metrics, all.stop
 	return r
 }
 
@@ -152,4 +155,48 @@ func countLists(api *fakeapi.Server) int {
 		}
 	}
 	return n
+}
+
+// Rules: MGR-02
+func TestALeaderThatIsStoppedSendsItsEventsBeforeItReleasesTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, client := newServer(t)
+		recorder := events.New(events.Options{Client: client, Controller: "test"})
+		r := startReplica(t, api, "a", recorder)
+		createMap(t, client, "slow")
+		time.Sleep(20 * time.Second)
+		go func() { expectNoError(t, r.stop()) }()
+		synctest.Wait() // the run is still under way
+		code, _ := r.get("/readyz")
+		expect(t, "/readyz", code, 503)
+		recorder.Record(events.Event{Regarding: events.Object{APIVersion: "v1", Kind: "ConfigMap",
+			Namespace: "default", Name: "slow", UID: "u"}, Type: events.Normal, Reason: "Stopped",
+			Action: "Stop", Note: "the last one"})
+		time.Sleep(controller.DefaultDrainTimeout)
+		synctest.Wait()
+		requests := api.Requests()
+		event, release := -1, -1
+		for i, q := range requests {
+			switch {
+			case q.Method == "POST" && strings.HasSuffix(q.Path, "/events"):
+				event = i
+			case q.Method == "PATCH" && strings.Contains(q.Path, "/leases/"):
+				release = i // the last one
+			}
+		}
+		if event < 0 || event > release {
+			t.Errorf("the Event was request %d, the release of the lease %d", event, release)
+		}
+		for _, q := range requests {
+			if q.Watch() && (q.Done.IsZero() || q.Done.After(requests[release].Time)) {
+				t.Errorf("still watched when the lease was released: %s", q.Path)
+			}
+		}
+		standby := startReplica(t, api, "b") // which need not wait until the lease expires
+		time.Sleep(time.Second)
+		expect(t, "leads", standby.elector.Leading(), true)
+		expect(t, "stop", standby.stop(), nil)
+		code, _ = r.get("/healthz")
+		expect(t, "/healthz at the end", code, 0)
+	})
 }

@@ -26,26 +26,34 @@ import (
 	"github.com/go-logr/logr"
 
 	"skiff/internal/controller"
+	"skiff/internal/events"
 	"skiff/internal/leader"
 )
 
 // DefaultDrainTimeout is the time that Kubernetes gives a pod to end (terminationGracePeriodSeconds).
 const DefaultDrainTimeout = 30 * time.Second
 
+// DefaultWatchTimeout is three times as long as a watch lasts at most (10 minutes).
+const DefaultWatchTimeout = 30 * time.Minute
+
 // Options configure a Manager.
 type Options struct {
 	Controllers  []*controller.Controller
-	Elector      *leader.Elector // nil: the controllers work at once; else they must be Elected
-	HealthAddr   string          // host:port of the probes; "" or "0" = none
-	MetricsAddr  string          // host:port of /metrics; "" or "0" = none
-	Requests     *Requests       // what the clients of the process have sent; nil: not counted
-	DrainTimeout time.Duration   // from the end of the context to the return of Run; 0 = DefaultDrainTimeout
+	Recorders    []*events.Recorder // the manager runs them; their last Events go out before the lease is released
+	Elector      *leader.Elector    // nil: the controllers work at once; else they must be Elected
+	HealthAddr   string             // host:port of the probes; "" or "0" = none
+	MetricsAddr  string             // host:port of /metrics; "" or "0" = none
+	Requests     *Requests          // what the clients of the process have sent; nil: not counted
+	DebugAddr    string             // host:port of /debug/pprof/ and /debug/controllers; "" or "0" = none
+	WatchTimeout time.Duration      // how long a watch may be silent for /livez/watch; 0 = DefaultWatchTimeout
+	DrainTimeout time.Duration      // from the end of the context to the return of Run; 0 = DefaultDrainTimeout
 	Log          logr.Logger
 }
 
 // Manager runs controllers and answers their probes.
 type Manager struct {
 	o        Options
+	started  time.Time     // of Run
 	stopping atomic.Bool   // the context of Run has ended, or a part has failed
 	panics   atomic.Uint64 // of HTTP handlers
 	listen   func(network, address string) (net.Listener, error)
@@ -56,6 +64,9 @@ func New(o Options) *Manager {
 	if o.DrainTimeout <= 0 {
 		o.DrainTimeout = DefaultDrainTimeout
 	}
+	if o.WatchTimeout <= 0 {
+		o.WatchTimeout = DefaultWatchTimeout
+	}
 	return &Manager{o: o, listen: net.Listen}
 }
 
@@ -65,8 +76,9 @@ type ended struct {
 	err  error
 }
 
-// Run opens the probes, runs the controllers until ctx ends or one of them fails, and stops: /readyz turns to
-// 503, controllers finish what is under way and stop, the probes close last (MGR-02). It is not called twice.
+// Run opens the servers, runs the controllers until ctx ends or one of them fails, and stops in this order: /readyz
+// turns to 503, controllers finish what is under way and stop their mirrors, the last Events are sent, the lease is
+// released, the servers close (MGR-02). It is not called twice.
 //
 // The error is nil after a clean stop; otherwise it joins what failed, and names the controllers that did not
 // stop within the drain timeout.
@@ -74,33 +86,37 @@ func (m *Manager) Run(ctx context.Context) error {
 	if err := m.check(); err != nil {
 		return err
 	}
-	failed := make(chan error, 2) // one for each server
-	probes, err := m.open(served{what: "probes", flag: "--health-probe-bind-address", address: m.o.HealthAddr,
-		handler: m.probes()}, failed)
-	if err != nil {
-		return err
+	m.started = time.Now()
+	failed := make(chan error, 3) // one for each server
+	for _, s := range []served{
+		{what: "probes", flag: "--health-probe-bind-address", address: m.o.HealthAddr, handler: m.probes()},
+		{what: "metrics", flag: "--metrics-bind-address", address: m.o.MetricsAddr, handler: m.metrics()},
+		{what: "debug pages", flag: "--pprof-bind-address", address: m.o.DebugAddr, handler: m.debug(), slow: true},
+	} {
+		e, err := m.open(s, failed)
+		if err != nil {
+			return err
+		}
+		defer e.close()
 	}
-	defer probes.close()
-	metrics, err := m.open(served{what: "metrics", flag: "--metrics-bind-address", address: m.o.MetricsAddr,
-		handler: m.metrics()}, failed)
-	if err != nil {
-		return err
-	}
-	defer metrics.close()
 	// The controllers' context ends after /readyz has turned, so it is not derived from ctx.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	flush := m.record(running)
+	defer flush()
 	parts := make(chan ended, len(m.o.Controllers)+1)
 	waiting := map[string]bool{}
+	var controllers sync.WaitGroup
 	for _, c := range m.o.Controllers {
 		waiting["controller "+c.Name()] = true
-		go func() { parts <- ended{"controller " + c.Name(), c.Run(running)} }()
+		controllers.Go(func() { parts <- ended{"controller " + c.Name(), c.Run(running)} })
 	}
 	if m.o.Elector != nil {
 		waiting[election] = true
-		go func() { parts <- ended{election, m.elect(running)} }()
+		go func() {
+			parts <- ended{election, m.elect(running, func() { controllers.Wait(); flush() })}
+		}()
 	}
-
 	var errs []error
 	select {
 	case <-ctx.Done():
@@ -120,14 +136,33 @@ func (m *Manager) Run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// record runs the recorders of Events until flush is called, which sends what they have still got, for at most three
+// seconds, and returns when they have ended. It may be called more than once.
+func (m *Manager) record(ctx context.Context) (flush func()) {
+	recording, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	for _, r := range m.o.Recorders {
+		running.Go(func() {
+			if err := r.Run(recording); err != nil {
+				m.o.Log.Error(err, "recording Events failed")
+			}
+		})
+	}
+	return func() {
+		stop()
+		running.Wait()
+	}
+}
+
 // election is the name of the elector among the parts of the manager.
 const election = "leader election"
 
-// elect has the controllers work while this process leads, until ctx ends. That the lease could not be released is no
-// failure of the process.
-func (m *Manager) elect(ctx context.Context) error {
+// elect has the controllers work while this process leads, until ctx ends. The lease is then held until last has
+// returned. That it could not be released is no failure of the process.
+func (m *Manager) elect(ctx context.Context, last func()) error {
 	var mu sync.Mutex // guards errs
 	var errs []error
+	m.awaitCaches(ctx)
 	err := m.o.Elector.Run(ctx, func(ctx, held context.Context) {
 		var leading sync.WaitGroup
 		for _, c := range m.o.Controllers {
@@ -140,11 +175,38 @@ func (m *Manager) elect(ctx context.Context) error {
 			})
 		}
 		leading.Wait()
+		if ctx.Err() != nil {
+			last()
+		}
 	})
 	if err != nil {
 		m.o.Log.Info("the lease is left to expire", "problem", err.Error())
 	}
 	return errors.Join(errs...)
+}
+
+const (
+	// cachesWait is how long a process that has just started leaves the lease to others while its caches are not
+	// synced (MGR-01); cachesPoll is how often it looks. A resource that cannot be listed must not
+	// keep all others waiting.
+	cachesWait = 15 * time.Second
+	cachesPoll = 100 * time.Millisecond
+)
+
+// awaitCaches waits until the mirrors of all controllers are synced or parked, or until it has waited for long enough.
+func (m *Manager) awaitCaches(ctx context.Context) {
+	enough := time.After(cachesWait)
+	poll := time.NewTicker(cachesPoll)
+	defer poll.Stop()
+	for slices.ContainsFunc(m.o.Controllers, func(c *controller.Controller) bool { return c.Ready() != nil }) {
+		select {
+		case <-poll.C:
+		case <-enough:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // drain waits for the parts that are still running.

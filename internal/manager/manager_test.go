@@ -129,25 +129,33 @@ func downController(t *testing.T, name string) *controller.Controller {
 // run starts a manager on a pipe and returns its prober and how to stop it.
 func run(t *testing.T, o Options) (p prober, stop func() error) {
 	t.Helper()
-	p, _, stop = runWith(t, o)
-	return p, stop
+	all := runAll(t, o)
+	return all.health, all.stop
 }
 
-// runWith is run with the prober of the metrics server as well.
-func runWith(t *testing.T, o Options) (health, metrics prober, stop func() error) {
+// servers are the probers of all servers of a manager, and how to stop it.
+type servers struct {
+	health, metrics, debug prober
+	stop                   func() error
+}
+
+// runAll starts a manager with all its servers on pipes.
+func runAll(t *testing.T, o Options) servers {
 	t.Helper()
-	pipes := map[string]*pipeListener{"health": newPipeListener(), "metrics": newPipeListener()}
-	o.HealthAddr, o.MetricsAddr = "health", "metrics"
+	pipes := map[string]*pipeListener{"health": newPipeListener(), "metrics": newPipeListener(),
+		"debug": newPipeListener()}
+	o.HealthAddr, o.MetricsAddr, o.DebugAddr = "health", "metrics", "debug"
 	m := New(o)
 	m.listen = func(_, address string) (net.Listener, error) { return pipes[address], nil }
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(ctx) }()
 	synctest.Wait()
-	return newProber(t, pipes["health"]), newProber(t, pipes["metrics"]), func() error {
-		cancel()
-		return <-ended
-	}
+	return servers{newProber(t, pipes["health"]), newProber(t, pipes["metrics"]), newProber(t, pipes["debug"]),
+		func() error {
+			cancel()
+			return <-ended
+		}}
 }
 
 func TestAProbeThatNeverEndsItsHeaderIsHungUpOn(t *testing.T) {

@@ -76,6 +76,10 @@ func writeController(p *metrics.Page, c *controller.Controller) {
 		}
 	}
 
+	for _, counts := range c.Counts() {
+		p.Counts(counts)
+	}
+
 	label = []string{"name", c.Name(), "controller", c.Name()}
 	p.Add(queueDepth, float64(s.Queue.Due), label...)
 	p.Add(queueAdds, float64(s.Queue.Added), label...)
@@ -89,7 +93,13 @@ func writeController(p *metrics.Page, c *controller.Controller) {
 // writePanics adds the panics that were contained, of reconciles and of all else.
 func (m *Manager) writePanics(p *metrics.Page) {
 	by := map[string]float64{"http": float64(m.panics.Load()), "reconcile": 0, "controller": 0, "handler": 0,
-		"watch": 0, "index": 0}
+		"watch": 0, "index": 0, "events": 0}
+	dropped := 0.0
+	for _, r := range m.o.Recorders {
+		by["events"] += float64(r.Panics())
+		dropped += float64(r.Dropped())
+	}
+	p.Add(eventsDropped, dropped)
 	for _, c := range m.o.Controllers {
 		s := c.Stats()
 		by["reconcile"] += float64(s.Panics)

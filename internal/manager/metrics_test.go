@@ -91,7 +91,8 @@ func TestAScrapeCountsRunsQueuesRequestsAndWatches(t *testing.T) {
 			return controller.Done, client.Patch(ctx, configMaps, k, kube.MergePatch,
 				map[string]any{"metadata": map[string]any{"resourceVersion": "1"}}, nil, kube.WriteOptions{})
 		}, controller.Options{Workers: 2}, controller.For(store))
-		_, m, stop := runWith(t, Options{Controllers: []*controller.Controller{c}, Requests: requests})
+		all := runAll(t, Options{Controllers: []*controller.Controller{c}, Requests: requests})
+		m := all.metrics
 		const of = `{controller="maps"}`
 		expectSamples(t, m.samples(), map[string]float64{ // before anything has happened
 			`controller_runtime_reconcile_total{controller="maps",result="success"}`: 0,
@@ -145,7 +146,7 @@ func TestAScrapeCountsRunsQueuesRequestsAndWatches(t *testing.T) {
 		if bytes := got[`skiff_cache_bytes{resource="configmaps",selector="by=test"}`]; bytes < 4*100 {
 			t.Errorf("4 objects take %v bytes", bytes)
 		}
-		expect(t, "stop", stop(), nil)
+		expect(t, "stop", all.stop(), nil)
 	})
 }
 

@@ -6,6 +6,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
+
+	"skiff/internal/controller"
 )
 
 // Names of checks that are the manager's own.
@@ -13,6 +16,7 @@ const (
 	pingCheck     = "ping"
 	shutdownCheck = "shutdown"
 	leaderCheck   = "leader-election"
+	watchCheck    = "watch"
 )
 
 func reserved(name string) bool {
@@ -34,6 +38,34 @@ func (m *Manager) live() []check {
 		checks = append(checks, check{name: leaderCheck, run: m.o.Elector.Check})
 	}
 	return checks
+}
+
+// maxSilent bounds the watches that a failed check names.
+const maxSilent = 10
+
+// watching fails when a watch has been silent for WatchTimeout: no list, event, bookmark or renewal, and no refusal
+// either. A healthy watch is renewed every 5 to 10 minutes, and one that fails asks again within seconds, so only an
+// outage that long, or a watch that does not work any more, makes it fail. A restart is harmless then: the mirrors are
+// old anyway, and nothing but them is lost.
+func (m *Manager) watching() error {
+	var silent []string
+	for _, w := range controller.WatchStates(m.o.Controllers...) {
+		last := w.LastAnswer
+		if last.Before(m.started) {
+			last = m.started
+		}
+		if age := time.Since(last); age > m.o.WatchTimeout && len(silent) < maxSilent {
+			name := w.Resource.GroupResource()
+			if w.Namespace != "" {
+				name += " in " + w.Namespace
+			}
+			silent = append(silent, fmt.Sprintf("%s for %s", name, age.Round(time.Second)))
+		}
+	}
+	if len(silent) == 0 {
+		return nil
+	}
+	return fmt.Errorf("no event, bookmark or renewal within %s: %s", m.o.WatchTimeout, strings.Join(silent, "; "))
 }
 
 // ready answers whether all controllers are at work: not once a stop has begun, and not before their mirrors are
@@ -62,10 +94,11 @@ func (m *Manager) leads() []string {
 	return []string{"this process stands by: another one leads, or it is not known who does"}
 }
 
-// probes serves /healthz, /readyz and their single checks, in the form of the API server's own (MGR-08).
+// probes serves /healthz, /livez, /readyz and their single checks, in the form of the API server's own (MGR-08).
 func (m *Manager) probes() http.Handler {
 	mux := http.NewServeMux()
-	for path, checks := range map[string]func() []check{"/healthz": m.live, "/readyz": m.ready} {
+	for path, checks := range map[string]func() []check{"/healthz": m.live, "/readyz": m.ready,
+		"/livez": func() []check { return append(m.live(), check{name: watchCheck, run: m.watching}) }} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 			answer(w, r, strings.TrimPrefix(path, "/"), checks())
 		})

@@ -57,7 +57,7 @@ func (m *Manager) open(s served, failed chan<- error) (*endpoint, error) {
 		done: make(chan struct{}),
 	}
 	if s.slow {
-		e.server.WriteTimeout = 0
+		e.server.ReadTimeout, e.server.WriteTimeout = 0, 0
 	}
 	m.o.Log.Info("serving "+s.what, "address", l.Addr().String())
 	go func() {

@@ -14,6 +14,7 @@ import (
 	"skiff/internal/controller"
 	"skiff/internal/events"
 	"skiff/internal/kube"
+	"skiff/internal/metrics"
 )
 
 // recheck is how often a target that does not exist is looked for: no event tells when it does.
@@ -29,16 +30,20 @@ func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 	ps := controller.Mirror[*pod](s, pods, "")
 	r := &reconciler{
 		client:   s.Client,
+		restarts: newRestarts(),
 		recorder: recorder,
 		triggers: apply.NewStatuses[RestartTrigger](s.Client, ts),
 		find:     newFinder(s, ts, ps),
 	}
-	return s.New("restart", r.Reconcile, controller.For(ts), controller.Watches(ts, r.find.forTrigger),
+	c := s.New("restart", r.Reconcile, controller.For(ts), controller.Watches(ts, r.find.forTrigger),
 		controller.Watches(ps, r.find.forPod))
+	c.Publish(r.restarts)
+	return c
 }
 
 type reconciler struct {
 	client     *kube.Client
+	restarts   *metrics.Counts
 	recorder   *events.Recorder // nil: no Events
 	triggers   triggers
 	standalone *standalone // the same in a `skiff restart`; nil: the state is in the status
@@ -229,6 +234,7 @@ func (r *run) restart(ctx context.Context, i int, after *State) (*workload, erro
 	patch := map[string]any{"metadata": metadata, "spec": map[string]any{"template": template}}
 	err := r.client.Patch(ctx, targetKinds[ref.Kind], kube.Key{Namespace: r.t.Namespace, Name: ref.Name},
 		kube.StrategicMergePatch, patch, live, kube.WriteOptions{FieldManager: manager})
+	r.restarts.Inc(resultOf(err))
 	if err != nil {
 		return nil, err
 	}

@@ -69,9 +69,12 @@ func NewStandalone(c *kube.Client, o StandaloneOptions) (*controller.Controller,
 		WatchIdleTimeout: o.WatchIdleTimeout, Log: o.Log}
 	ps := controller.Mirror[*pod](s, pods, o.Spec.Source.Selector.selector().String())
 	alone := &standalone{client: s.Client, trigger: t}
-	r := &reconciler{client: s.Client, triggers: alone, standalone: alone, find: newFinder(s, nil, ps)}
-	return s.New("restart", r.Reconcile, controller.Once(t.Key()),
-		controller.Watches(ps, func(*pod) []kube.Key { return []kube.Key{t.Key()} })), nil
+	r := &reconciler{client: s.Client, restarts: newRestarts(), triggers: alone, standalone: alone,
+		find: newFinder(s, nil, ps)}
+	run := s.New("restart", r.Reconcile, controller.Once(t.Key()),
+		controller.Watches(ps, func(*pod) []kube.Key { return []kube.Key{t.Key()} }))
+	run.Publish(r.restarts)
+	return run, nil
 }
 
 // standalone is the one trigger of a `skiff restart`, whose state is in an annotation of its first target. It has one

@@ -85,6 +85,12 @@ e2e: ## run the suite on a real control plane (the first run builds that, which 
 figures: ## measure memory, CPU, requests and latencies on a real control plane and print a table (five minutes)
 	cd internal/e2e && $(GO) test -count=1 -timeout 20m -run '^TestFigures$$' -v . -figures
 
+SOAK ?= 10m
+
+.PHONY: soak
+soak: ## run the binary for SOAK (10m) against a server that restarts every minute, and see that it does not grow
+	$(GO) test -count=1 ./cmd/skiff -run '^TestSoak$$' -soak $(SOAK) -timeout 0 -v
+
 .PHONY: bench
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...

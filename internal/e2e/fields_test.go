@@ -103,7 +103,7 @@ func tableKinds() []tableKind {
 		out = append(out, tableKind{k.APIVersion(), k.Kind})
 	}
 	return append(out, tableKind{"v1", "Binding"}, tableKind{"v1", "DeleteOptions"},
-		tableKind{"autoscaling/v1", "Scale"})
+		tableKind{"autoscaling/v1", "Scale"}, tableKind{"policy/v1", "Eviction"})
 }
 
 // schemas are those of all OpenAPI documents, by name.
@@ -180,7 +180,8 @@ func goTypes() map[string]reflect.Type {
 		admissionv1.MutatingAdmissionPolicy{}, admissionv1.MutatingAdmissionPolicyBinding{},
 		admissionv1.ValidatingAdmissionPolicy{}, admissionv1.ValidatingAdmissionPolicyBinding{},
 		admissionv1.MutatingWebhookConfiguration{}, admissionv1.ValidatingWebhookConfiguration{},
-		authorizationv1.SubjectAccessReview{}, authorizationv1.LocalSubjectAccessReview{}} {
+		authorizationv1.SubjectAccessReview{}, policyv1.Eviction{},
+		authorizationv1.LocalSubjectAccessReview{}} {
 		walk(reflect.TypeOf(root))
 	}
 	return found

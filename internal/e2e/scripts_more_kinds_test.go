@@ -94,7 +94,22 @@ var moreKindScripts = slices.Concat(
 	object("priority-level", "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations",
 		"flowcontrol.apiserver.k8s.io/v1", "PriorityLevelConfiguration",
 		`"spec":{"type":"Limited","limited":{"limitResponse":{"type":"Queue","queuing":{}}}}`, nil, "", ""),
-	[]Script{{Name: "csr", Steps: []Step{
+	[]Script{{Name: "eviction", Steps: []Step{
+		{Name: "pod", Method: "POST", Path: "/api/v1/${ns}/pods", Body: `{"metadata":{"name":"p",
+			"labels":{"app":"web"}},"spec":{"containers":[{"name":"c","image":"i"}],
+			"automountServiceAccountToken":false}}`},
+		{Name: "runs", Method: "PATCH", Type: mergePatch, Path: "/api/v1/${ns}/pods/p/status",
+			Body: `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`},
+		{Name: "budget", Method: "POST", Path: budgetsPath, Body: `{"metadata":{"name":"b"},"spec":{"minAvailable":1,
+			"selector":{"matchLabels":{"app":"web"}}}}`},
+		evicted("not yet", "", "p"),
+		budgetStatus("none left", `"observedGeneration":1,"desiredHealthy":1,"currentHealthy":1`),
+		evicted("none left", "", "p"), evicted("another name", "", "q"),
+		budgetStatus("one", `"disruptionsAllowed":1,"currentHealthy":2`),
+		evicted("dry run", "?dryRun=All", "p"), evicted("allowed", "", "p"),
+		{Name: "counted", Path: budgetsPath + "/b"}, {Name: "gone", Path: "/api/v1/${ns}/pods/p"},
+		evicted("again", "", "p"),
+	}}, {Name: "csr", Steps: []Step{
 		{Name: "create", Method: "POST", Path: csrs, Body: csrBody("scripted", csrPEM, `"usages":["client auth"]`)},
 		{Name: "no request", Method: "POST", Path: csrs, Body: csrBody("bad", "", `"usages":["client auth"]`)},
 		{Name: "no usages", Method: "POST", Path: csrs, Body: csrBody("bad", csrPEM, `"usages":[]`)},
@@ -115,6 +130,19 @@ var moreKindScripts = slices.Concat(
 func object(name, path, apiVersion, kind, rest string, variants map[string]string, change, refused string) []Script {
 	return objectScript{kindScript: kindScript{name, path, apiVersion, kind, rest, variants, change, refused},
 		typo: rest + `,"typo":1`}.steps()
+}
+
+const budgetsPath = "/apis/policy/v1/${ns}/poddisruptionbudgets"
+
+// evicted evicts the pod p, in the name of name.
+func evicted(step, query, name string) Step {
+	return Step{Name: "evict: " + step, Method: "POST", Path: "/api/v1/${ns}/pods/p/eviction" + query,
+		Body: `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"` + name + `"}}`}
+}
+
+func budgetStatus(step, status string) Step {
+	return Step{Name: "status: " + step, Method: "PATCH", Type: mergePatch, Path: budgetsPath + "/b/status",
+		Body: `{"status":{` + status + `}}`}
 }
 
 const csrs = "/apis/certificates.k8s.io/v1/certificatesigningrequests"

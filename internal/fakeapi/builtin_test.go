@@ -361,10 +361,11 @@ func TestRequestsForFeaturesThatAreNotServedGetAnErrorAtOnce(t *testing.T) {
 		w.must(201, "POST", "/api/v1/namespaces/default/pods",
 			`{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"x"}]}}`, auth...)
 		for path, message := range map[string]string{
-			"log":         "nothing runs in this pod: skiff's embedded API server serves no log",
+			"log": "nothing runs in this pod: skiff's embedded API server answers with the annotation " +
+				"skiff.dev/log of the pod, if there is one",
 			"exec":        "nothing runs in this pod: skiff's embedded API server serves no exec",
 			"portforward": "nothing runs in this pod: skiff's embedded API server serves no portforward",
-			"eviction":    "the subresource eviction of pods is not served by skiff's embedded API server",
+			"resize":      "the subresource resize of pods is not served by skiff's embedded API server",
 		} {
 			if a := w.must(501, "GET", "/api/v1/namespaces/default/pods/a/"+path, "",
 				auth...); a.at("message") != message {

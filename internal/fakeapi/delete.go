@@ -61,6 +61,12 @@ func parseDeleteOptions(r *request) (deleteOptions, error) {
 	if err != nil || !ok {
 		return o, badRequest("couldn't get version/kind; json parse error: the body is no DeleteOptions")
 	}
+	o.read(in)
+	return o, nil
+}
+
+// read reads the options of a body.
+func (o *deleteOptions) read(in map[string]any) {
 	o.uid, o.version = obj.String(in, "preconditions", "uid"), obj.String(in, "preconditions", "resourceVersion")
 	if p := obj.String(in, "propagationPolicy"); p != "" {
 		o.policy = p
@@ -75,8 +81,7 @@ func parseDeleteOptions(r *request) (deleteOptions, error) {
 		}
 	}
 	o.dryRuns = append(slices.Clone(o.dryRuns), stringsOf(obj.Slice(in, "dryRun"))...)
-	o.dryRun = slices.Contains(o.dryRuns, "All")
-	return o, nil
+	o.dryRun = o.dryRun || slices.Contains(o.dryRuns, "All")
 }
 
 func (o deleteOptions) check() error {

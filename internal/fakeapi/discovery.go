@@ -231,7 +231,10 @@ func subresources(k *kinds.Kind) []subresource {
 	}
 	if k.TableName() == "pods" {
 		out = append(out, subresource{"binding", map[string]any{"group": "", "version": "", "kind": "Binding"},
-			anys([]string{"create"})})
+			anys([]string{"create"})},
+			subresource{"eviction", map[string]any{"group": "policy", "version": "v1", "kind": "Eviction"},
+				anys([]string{"create"})},
+			subresource{"log", responseKind(k), anys([]string{"get"})})
 	}
 	if k.Approval {
 		out = append(out, subresource{"approval", responseKind(k), change})
@@ -277,7 +280,7 @@ func resourceList(groupVersion string, ks []*kinds.Kind) map[string]any {
 		for _, sub := range subresources(k) {
 			e := map[string]any{"name": k.Plural + "/" + sub.name, "singularName": "", "namespaced": !k.ClusterScoped,
 				"kind": sub.kind["kind"], "verbs": sub.verbs}
-			if sub.name == "scale" {
+			if group, _ := sub.kind["group"].(string); group != "" && !k.Custom || sub.name == "scale" {
 				e["group"], e["version"] = sub.kind["group"], sub.kind["version"]
 			}
 			list = append(list, e)

@@ -138,6 +138,10 @@ func (s *Server) serve(w http.ResponseWriter, r *request) error {
 	case r.sub == "finalize" && r.kind.TableName() == "namespaces":
 	case r.sub == "binding" && r.kind.TableName() == "pods":
 		return s.bind(w, r)
+	case r.sub == "eviction" && r.kind.TableName() == "pods":
+		return s.evict(w, r)
+	case r.sub == "log" && r.kind.TableName() == "pods":
+		return s.log(w, r)
 	case slices.Contains(unserved[r.kind.TableName()], r.sub):
 		if o, _ := s.store.Get(r.kind.TableName(), store.Key(r.key())); o == nil {
 			return notFound(r.kind.Resource, r.name)
@@ -177,14 +181,14 @@ func (s *Server) serve(w http.ResponseWriter, r *request) error {
 // unserved lists subresources of a real server that this one does not serve; requests for them get an error
 // immediately.
 var unserved = map[string][]string{
-	"pods":            {"log", "exec", "attach", "portforward", "proxy", "eviction", "ephemeralcontainers", "resize"},
+	"pods":            {"exec", "attach", "portforward", "proxy", "ephemeralcontainers", "resize"},
 	"services":        {"proxy"},
 	"nodes":           {"proxy"},
 	"serviceaccounts": {"token"},
 }
 
 // running are the subresources that need a process in the pod.
-var running = []string{"log", "exec", "attach", "portforward", "proxy"}
+var running = []string{"exec", "attach", "portforward", "proxy"}
 
 // registry has the served kinds. Those of CRDs change.
 type registry struct {

@@ -21,7 +21,8 @@ RACE := $(if $(shell command -v $$($(GO) env CC) 2>/dev/null),-race)
 SEEDS ?= 200
 
 # Long enough to meet a shallow bug in each target, short enough to be run before a commit. Without -fuzzminimizetime the first input
-# that finds something new would be made smaller for a minute, and nothing else be tried.
+# that finds something new would be made smaller for a minute, and nothing else be tried. .ci/run takes 20s; before a
+# release, 5m.
 FUZZTIME ?= 10s
 
 # Modules of their own below internal/, so that what they need never reaches the product's go.mod.

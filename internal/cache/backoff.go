@@ -196,6 +196,8 @@ func problem(err error) string {
 // hint is the next step for a user.
 func hint(err error) string {
 	switch {
+	case errors.As(err, new(*kube.CredentialError)):
+		return "correct what the error names, or log in again with it by hand; skiff tries it every few seconds"
 	case kube.IsNotFound(err):
 		return "the server does not have this resource; install its CRD"
 	case kube.IsForbidden(err):

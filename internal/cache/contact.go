@@ -58,6 +58,11 @@ func (c *contact) tell(log logr.Logger, err error) {
 	message := fmt.Sprintf("lost contact with the API server; %s being renewed", watches(len(c.away)))
 	noAnswer := errors.As(err, new(*kube.NoAnswerError))
 	switch {
+	case errors.As(err, new(*kube.CredentialError)):
+		message = "there is no credential for the API server, trying again"
+		if c.made {
+			message += fmt.Sprintf("; %s being renewed", watches(len(c.away)))
+		}
 	case kube.IsUnauthorized(err):
 		message = "the server refused the token or client certificate (401)"
 	case !noAnswer:

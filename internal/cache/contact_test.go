@@ -1,9 +1,14 @@
 package cache
 
 import (
+	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"skiff/internal/kube"
 )
 
 func TestAnOutageIsOneLineForAllWatches(t *testing.T) {
@@ -55,6 +60,42 @@ func TestATokenThatIsRefusedIsToldOnceWithTheNextStep(t *testing.T) {
 		s.on(streamedList, frames(thenHold, endMark("20")))
 		wait(maxBackoff)
 		if m.logged("in contact with the API server again") != 1 || len(m.log) != 2 {
+			t.Errorf("logged %q", m.log)
+		}
+	})
+}
+
+// plugin are credentials that a failing plugin should give.
+type plugin struct{ err atomic.Pointer[error] }
+
+func (p *plugin) Authorization(context.Context) (string, error) {
+	if err := p.err.Load(); err != nil {
+		return "", *err
+	}
+	return "Bearer x", nil
+}
+func (p *plugin) Invalidate(time.Time) {}
+
+func TestAFailingCredentialPluginIsNotAServerThatCannotBeReached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t).on(streamedList, frames(thenHold, endMark("20")))
+		p, failed := &plugin{}, errors.New("users[0].user.exec: the credential plugin failed: run aws: exit status 1")
+		p.err.Store(&failed)
+		client, err := kube.New(kube.Config{Server: "http://server", DialContext: s.dial, Credentials: p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(client.Close)
+		s.client = client
+		m := startMirror(t, s, Options{Namespaces: []string{"a", "b"}})
+		wait(10 * time.Minute)
+		if m.logged("there is no credential for the API server") != 1 || m.logged("run aws: exit status 1") != 1 ||
+			m.logged("log in again with it by hand") != 1 || len(m.log) != 1 {
+			t.Errorf("logged %q", m.log)
+		}
+		p.err.Store(nil)
+		wait(maxBackoff)
+		if !m.Synced() || m.logged("in contact with the API server again") != 1 {
 			t.Errorf("logged %q", m.log)
 		}
 	})

@@ -120,7 +120,10 @@ const maxReason = 300
 // reason is why a list or watch fails, in words that are the same for all that fail for that reason.
 func reason(err error) string {
 	s := kube.AsStatus(err)
+	credential := new(kube.CredentialError)
 	switch {
+	case errors.As(err, &credential):
+		return "skiff has no credential for the API server (" + kube.Printable(credential.Err.Error(), maxReason) + ")"
 	case s == nil && errors.As(err, new(*kube.NoAnswerError)):
 		return "the API server cannot be reached (" + kube.Printable(innermost(err).Error(), maxReason) + ")"
 	case s == nil:

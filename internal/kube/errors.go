@@ -100,6 +100,13 @@ type NoAnswerError struct{ Err error }
 func (e *NoAnswerError) Error() string { return e.Err.Error() }
 func (e *NoAnswerError) Unwrap() error { return e.Err }
 
+// CredentialError is a request that was not sent because there is no credential to send with it: a credential plugin
+// failed, or a token file cannot be read. It comes within a NoAnswerError.
+type CredentialError struct{ Err error }
+
+func (e *CredentialError) Error() string { return "get a credential: " + e.Err.Error() }
+func (e *CredentialError) Unwrap() error { return e.Err }
+
 // unknownOutcome marks a write whose connection died after the request was sent.
 type unknownOutcome struct{ err error }
 
@@ -148,6 +155,9 @@ func IsRefused(err error) bool {
 func Explain(err error) string {
 	if s := AsStatus(err); s != nil {
 		return s.Error()
+	}
+	if errors.As(err, new(*CredentialError)) {
+		return "skiff has no credential for the API server"
 	}
 	if noAnswer := new(NoAnswerError); errors.As(err, &noAnswer) {
 		return "the API server cannot be reached"

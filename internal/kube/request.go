@@ -223,7 +223,7 @@ func (c *Client) newRequest(ctx context.Context, r *request) (*http.Request, err
 	if c.credentials != nil {
 		authorization, err := c.credentials.Authorization(ctx)
 		if err != nil {
-			return nil, &NoAnswerError{fmt.Errorf("get credentials: %w", err)}
+			return nil, &NoAnswerError{&CredentialError{err}}
 		}
 		if authorization != "" {
 			req.Header.Set("Authorization", authorization)

@@ -174,7 +174,7 @@ func TestWhatAPluginDoesWrongIsSaidWithoutWhatItPrinted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBox(t)
 			_, err := b.plugin(tt.script, "").Authorization(t.Context())
-			wantMessage(t, err, b.path("config")+`:13: user "c": exec: run sh: `+tt.say)
+			wantMessage(t, err, b.path("config")+`:13: user "c": exec: the credential plugin failed: run sh: `+tt.say)
 		})
 	}
 	b := newBox(t)
@@ -232,7 +232,7 @@ func TestAPluginThatHangsIsKilledAndRequestsDoNotWaitForIt(t *testing.T) {
 	for range 50 {
 		wg.Go(func() {
 			_, err := p.Authorization(t.Context())
-			wantMessage(t, err, b.path("config")+`:13: user "c": exec: run sh: no credential within 500ms: killed`)
+			wantMessage(t, err, b.path("config")+`:13: user "c": exec: the credential plugin failed: run sh: no credential within 500ms: killed`)
 		})
 	}
 	wg.Wait()

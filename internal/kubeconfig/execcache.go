@@ -94,7 +94,7 @@ func (p *plugin) keep(cred *credential, err error) (newCertificate bool) {
 	defer p.mu.Unlock()
 	p.ended, p.err = time.Now(), nil
 	if err != nil {
-		p.err = fmt.Errorf("%s: %w", p.where, err)
+		p.err = fmt.Errorf("%s: the credential plugin failed: %w", p.where, err)
 		if p.cred != nil && !p.cred.expired(p.ended) {
 			p.env.warnf("%s; the credential returned before is used", p.err)
 		}

@@ -58,20 +58,28 @@ type Impersonation struct {
 // a worker for ever. 30 s is what API servers grant admission webhooks at most.
 const DefaultTimeout = 30 * time.Second
 
+// A connection that has been silent for 30 s is probed and dropped 15 s later, so that no watch hangs on a dead
+// connection for more than 45 s. client-go uses the same numbers.
+const (
+	silence   = 30 * time.Second
+	deadAfter = 45 * time.Second
+)
+
 // maxIdle is how many connections are kept for the next request over HTTP/1.1: as many as there are workers, and more
 // than that. HTTP/2 needs one.
 const maxIdle = 64
 
 // Client talks to one server. It is safe for concurrent use and keeps two pools of connections: watches and
-// lists have one, short requests the other, so that a watch that is read slowly cannot hold up a write behind
-// it on the same HTTP/2 connection.
+// lists have one (see streams), short requests the other, so that a watch that is read slowly cannot hold up a write
+// behind it on the same HTTP/2 connection.
 type Client struct {
 	base        url.URL // scheme, host and path prefix without a trailing slash
 	credentials Credentials
 	header      http.Header // sent with every request: user agent, impersonation
 	timeout     time.Duration
 	onlyJSON    bool
-	short, long *http.Client
+	short       *http.Client
+	streams     *streams
 	onWarning   func(string)
 	onExchange  func(Exchange)
 	granted     []map[grant]bool // each must cover a request; none: all may be sent
@@ -111,7 +119,8 @@ func New(cfg Config) (*Client, error) {
 	if c.timeout == 0 {
 		c.timeout = DefaultTimeout
 	}
-	c.short, c.long = newHTTPClient(cfg), newHTTPClient(cfg)
+	c.short = newHTTPClient(cfg, true)
+	c.streams = &streams{http1: newHTTPClient(cfg, false), http2: newHTTPClient(cfg, true)}
 	return c, nil
 }
 
@@ -121,19 +130,21 @@ func (c *Client) Server() string { return c.base.String() }
 // Close closes idle connections. Requests under way are not touched; their contexts end them.
 func (c *Client) Close() {
 	c.short.CloseIdleConnections()
-	c.long.CloseIdleConnections()
+	c.streams.http1.CloseIdleConnections()
+	c.streams.http2.CloseIdleConnections()
 }
 
-// newHTTPClient has no Timeout, because that would end watches: each kind of request has its own deadline.
-// It follows no redirect, because an API server sends none and a login page's host must not see credentials.
-func newHTTPClient(cfg Config) *http.Client {
+// newHTTPClient makes a client that speaks HTTP/1.1, and HTTP/2 where that is allowed and the server has it. It has no
+// Timeout, because that would end watches: each kind of request has its own deadline. It follows no redirect, because
+// an API server sends none and a login page's host must not see credentials.
+func newHTTPClient(cfg Config, http2 bool) *http.Client {
 	return &http.Client{
-		Transport:     newTransport(cfg),
+		Transport:     newTransport(cfg, http2),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-func newTransport(cfg Config) *http.Transport {
+func newTransport(cfg Config, http2 bool) *http.Transport {
 	dial := cfg.DialContext
 	if dial == nil {
 		dial = Dialer().DialContext
@@ -144,13 +155,20 @@ func newTransport(cfg Config) *http.Transport {
 	}
 	// Naming the protocols keeps HTTP/2 on: net/http turns it off by itself once a TLS configuration or a
 	// dialer of one's own is set.
+	tlsConfig := cfg.TLS.Clone()
+	if !http2 {
+		if tlsConfig == nil {
+			tlsConfig = &tls.Config{}
+		}
+		tlsConfig.NextProtos = []string{"http/1.1"} // net/http would not name it, and leave the server to guess
+	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(true)
+	protocols.SetHTTP2(http2)
 	return &http.Transport{
 		Proxy:               proxy,
 		DialContext:         dial,
-		TLSClientConfig:     cfg.TLS.Clone(),
+		TLSClientConfig:     tlsConfig,
 		TLSHandshakeTimeout: 10 * time.Second,
 		IdleConnTimeout:     90 * time.Second,
 		// Over HTTP/1.1 each request has a connection of its own, and net/http keeps two of them: more workers than
@@ -161,10 +179,8 @@ func newTransport(cfg Config) *http.Transport {
 		// 10,000 pod list takes longer than decoding it. And a gzip stream without flushes would delay events.
 		DisableCompression: true,
 		HTTP2: &http.HTTP2Config{
-			// A connection that has been silent for 30 s is pinged and dropped 15 s later, so that no watch
-			// hangs on a dead connection for more than 45 s. client-go uses the same numbers.
-			SendPingTimeout: 30 * time.Second,
-			PingTimeout:     15 * time.Second,
+			SendPingTimeout: silence,
+			PingTimeout:     deadAfter - silence,
 		},
 	}
 }
@@ -173,9 +189,10 @@ func newTransport(cfg Config) *http.Transport {
 func Dialer() *net.Dialer {
 	return &net.Dialer{
 		Timeout: 30 * time.Second,
-		// The kernel's keepalive finds a dead HTTP/1.1 peer in 30 s + 3 x 5 s; HTTP/2 has its pings.
+		// For HTTP/1.1, which has no pings, the kernel probes the peer.
 		KeepAliveConfig: net.KeepAliveConfig{
-			Enable: true, Idle: 30 * time.Second, Interval: 5 * time.Second, Count: 3},
+			Enable: true, Idle: silence, Interval: (deadAfter - silence) / 3, Count: 3},
+		Control: limitSilence,
 	}
 }
 

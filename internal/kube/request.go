@@ -169,11 +169,11 @@ func (c *Client) sendOnce(ctx context.Context, r *request) (*http.Response, erro
 	if err := c.guarded(r); err != nil {
 		return nil, err
 	}
-	hc := c.short
+	send := c.short.Do
 	if r.long {
-		hc = c.long
+		send = c.streams.do
 	}
-	resp, err := hc.Do(req)
+	resp, err := send(req)
 	if err != nil {
 		c.tell(r, began, 0, err)
 		err = &NoAnswerError{readError(ctx, stripURL(err))}

@@ -19,16 +19,34 @@ import (
 	"time"
 )
 
-// counter counts connections.
-type counter struct{ n atomic.Int64 }
+// counter counts connections: all of them, those that are open, and how many were open at once.
+type counter struct{ n, now, most atomic.Int64 }
 
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 func (c *counter) count(d dialFunc) dialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c.n.Add(1)
-		return d(ctx, network, addr)
+		conn, err := d(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		now := c.now.Add(1)
+		for most := c.most.Load(); now > most && !c.most.CompareAndSwap(most, now); most = c.most.Load() {
+		}
+		return &countedConn{Conn: conn, counter: c}, nil
 	}
+}
+
+type countedConn struct {
+	net.Conn
+	counter *counter
+	once    sync.Once
+}
+
+func (c *countedConn) Close() error {
+	c.once.Do(func() { c.counter.now.Add(-1) })
+	return c.Conn.Close()
 }
 
 // pipeTLSClient serves h over TLS and HTTP/2 over net.Pipe.

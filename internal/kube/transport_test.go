@@ -143,7 +143,13 @@ func connectProxy(t *testing.T, to string) (address string, tunnels *atomic.Int3
 }
 
 // Rules: NET-16
-func TestAWatchThroughAProxyComesEventByEventOverHTTP2(t *testing.T) {
+func TestAWatchThroughAProxyComesEventByEvent(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		watchThroughProxy(t, http2)
+	}
+}
+
+func watchThroughProxy(t *testing.T, http2 bool) {
 	next := make(chan string, 1)
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -171,6 +177,11 @@ func TestAWatchThroughAProxyComesEventByEventOverHTTP2(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	proto := "HTTP-1.1"
+	if http2 {
+		c.streams.refused.Store(true)
+		proto = "HTTP-2.0"
+	}
 	st := new(Stream[*pod])
 	for i, rv := range []string{"5", "6", "7"} { // the next event is sent when the one before has been read
 		next <- rv
@@ -181,8 +192,8 @@ func TestAWatchThroughAProxyComesEventByEventOverHTTP2(t *testing.T) {
 			}
 			defer st.Close()
 		}
-		if ev, err := st.Next(); err != nil || ev.ResourceVersion != rv || ev.Object.Name != "HTTP-2.0" {
-			t.Fatalf("got %v, %v; want version %s over HTTP-2.0", ev, err, rv)
+		if ev, err := st.Next(); err != nil || ev.ResourceVersion != rv || ev.Object.Name != proto {
+			t.Fatalf("got %v, %v; want version %s over %s", ev, err, rv, proto)
 		}
 	}
 	if tunnels.Load() != 1 {

@@ -1,0 +1,160 @@
+package kube
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// speaking is a server that speaks only the given protocols over TLS, and a client of it. Its pods are called after the
+// protocol that a request came over.
+func speaking(t *testing.T, protocols ...string) (*Client, *counter) {
+	t.Helper()
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		object := item(fmt.Sprint("http", r.ProtoMajor), "5")
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.URL.Query().Has("watch"):
+			fmt.Fprint(w, frame("ADDED", object))
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		case r.URL.Path == "/api/v1/pods":
+			fmt.Fprint(w, podList("20", "", object))
+		default:
+			fmt.Fprint(w, object)
+		}
+	}))
+	srv.EnableHTTP2 = slices.Contains(protocols, "h2")
+	srv.TLS = &tls.Config{NextProtos: protocols, GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		for _, p := range h.SupportedProtos {
+			if slices.Contains(protocols, p) {
+				return nil, nil
+			}
+		}
+		return nil, fmt.Errorf("%v are not spoken here", h.SupportedProtos) // net/http has a way around an empty match
+	}}
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	dials := &counter{}
+	c, err := New(Config{Server: srv.URL, DialContext: dials.count(Dialer().DialContext),
+		TLS: &tls.Config{RootCAs: srv.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c, dials
+}
+
+// open opens a watch and returns the protocol that it came over.
+func openWatch(t *testing.T, c *Client) (*Stream[*pod], string) {
+	t.Helper()
+	st, err := Watch[*pod](t.Context(), c, Query{Resource: pods}, WatchOptions{ResourceVersion: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev, err := st.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st, ev.Object.Name
+}
+
+// Rules: NET-03
+func TestStreamsHaveConnectionsOfTheirOwnUpToABound(t *testing.T) {
+	c, dials := speaking(t, "h2", "http/1.1")
+	var open []*Stream[*pod]
+	over := map[string]int{}
+	for range maxStreams + 4 {
+		st, proto := openWatch(t, c)
+		open = append(open, st)
+		over[proto]++
+	}
+	if over["http1"] != maxStreams || over["http2"] != 4 || dials.n.Load() != maxStreams+1 {
+		t.Errorf("watches by protocol: %v over %d connections; want %d and 4, and the 4 over one connection", over,
+			dials.n.Load(), maxStreams)
+	}
+	_ = open[0].Close()
+	_ = open[0].Close() // counts once
+	for i, want := range []string{"http1", "http2"} {
+		st, proto := openWatch(t, c)
+		if proto != want {
+			t.Errorf("watch %d after one was closed came over %s, want %s", i+1, proto, want)
+		}
+		open = append(open, st)
+	}
+	for _, st := range open {
+		_ = st.Close()
+	}
+	if n := c.streams.open.Load(); n != 0 {
+		t.Errorf("%d streams are counted when all are closed", n)
+	}
+}
+
+func TestAServerThatAsksForHTTP2GetsIt(t *testing.T) {
+	c, _ := speaking(t, "h2", "http/1.1")
+	for _, code := range []int{http.StatusUpgradeRequired, http.StatusHTTPVersionNotSupported} {
+		c.streams.spoken.Store(false)
+		c.streams.refused.Store(false)
+		http1 := c.streams.http1
+		c.streams.http1 = &http.Client{Transport: answering(code)}
+		if st, proto := openWatch(t, c); proto != "http2" || st.Close() != nil {
+			t.Errorf("after a %d the watch came over %s", code, proto)
+		}
+		c.streams.http1 = http1
+	}
+}
+
+type answering int
+
+func (code answering) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: int(code), Header: http.Header{}, Body: http.NoBody}, nil
+}
+
+func TestAServerThatSpeaksOnlyOneProtocolWorks(t *testing.T) {
+	for _, protocol := range []string{"h2", "http/1.1"} {
+		c, _ := speaking(t, protocol)
+		want := map[string]string{"h2": "http2", "http/1.1": "http1"}[protocol]
+		for range 2 {
+			list, err := List[*pod](t.Context(), c, Query{Resource: pods}, ListOptions{})
+			if err != nil || len(list.Items) != 1 || list.Items[0].Name != want {
+				t.Fatalf("%s: list %v, %v", protocol, names(list.Items), err)
+			}
+			st, proto := openWatch(t, c)
+			if proto != want {
+				t.Errorf("%s: a watch over %s", protocol, proto)
+			}
+			_ = st.Close()
+		}
+		if p := (pod{}); c.Get(t.Context(), pods, Key{"default", want}, &p) != nil || p.Name != want {
+			t.Errorf("%s: got %s", protocol, p.Name)
+		}
+		if n := c.streams.open.Load(); n != 0 {
+			t.Errorf("%s: %d streams are counted when all are closed", protocol, n)
+		}
+	}
+}
+
+// Rules: NET-03
+func TestTheConnectionsAfterARestartAreBounded(t *testing.T) {
+	c, dials := speaking(t, "h2", "http/1.1")
+	var streams sync.WaitGroup
+	for range maxStreams {
+		streams.Go(func() {
+			for range 5 { // all watches end at once, and are opened again at once
+				st, _ := openWatch(t, c)
+				_ = st.Close()
+			}
+		})
+	}
+	streams.Wait()
+	if most := dials.most.Load(); most > maxStreams+1 {
+		t.Errorf("%d connections were open at once, want at most %d", most, maxStreams+1)
+	}
+}

@@ -101,7 +101,7 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 	@set -e; for file in $$(grep -rl --include='*_test.go' '^func Fuzz' internal); do \
 		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$file); do \
 			echo "fuzz $$target in $$(dirname $$file)"; \
-			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./$$(dirname $$file); \
+			(cd $$(dirname $$file) && $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x .); \
 		done; \
 	done
 

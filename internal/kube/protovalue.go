@@ -107,6 +107,9 @@ func protoPointer(t reflect.Type, elem protoPlan) protoPlan {
 		return nil
 	}
 	return func(f protoField, rest []byte, v reflect.Value) error {
+		if len(f.bytes) == 0 && t.Elem() == reflect.TypeFor[time.Time]() {
+			return nil // the zero time, which is null in JSON
+		}
 		if v.IsNil() { // a message may come in several parts
 			v.Set(reflect.New(t.Elem()))
 		}

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// speaking is a server that speaks only the given protocols over TLS, and a client of it. Its pods are called after the
-// protocol that a request came over.
+// speaking is a server that speaks only the given protocols over TLS, and a client of it. Its pods are called after
+// the protocol that a request came over.
 func speaking(t *testing.T, protocols ...string) (*Client, *counter) {
 	t.Helper()
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -31,14 +31,16 @@ func speaking(t *testing.T, protocols ...string) (*Client, *counter) {
 		}
 	}))
 	srv.EnableHTTP2 = slices.Contains(protocols, "h2")
-	srv.TLS = &tls.Config{NextProtos: protocols, GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+	// net/http itself serves HTTP/1.1 where nothing matches.
+	match := func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 		for _, p := range h.SupportedProtos {
 			if slices.Contains(protocols, p) {
 				return nil, nil
 			}
 		}
-		return nil, fmt.Errorf("%v are not spoken here", h.SupportedProtos) // net/http has a way around an empty match
-	}}
+		return nil, fmt.Errorf("%v are not spoken here", h.SupportedProtos)
+	}
+	srv.TLS = &tls.Config{NextProtos: protocols, GetConfigForClient: match}
 	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 	srv.StartTLS()
 	t.Cleanup(srv.Close)

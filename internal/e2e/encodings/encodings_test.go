@@ -1,5 +1,6 @@
 // Package encodings compares what the product reads of the same object in JSON and in protobuf, both written by the
-// types of k8s.io/api. It is a package of its own so that its fuzz target is not slowed by all that package e2e imports.
+// types of k8s.io/api. It is a package of its own so that its fuzz target is not slowed down by all that package e2e
+// imports.
 package encodings
 
 import (

@@ -339,6 +339,60 @@ func TestATargetThatWasRestartedSinceTheRoundBeganIsNotRestartedAgain(t *testing
 	}
 }
 
+func TestNothingIsDoneToATargetThatWasNotReadJustNow(t *testing.T) {
+	r := ruleOf(t, selectRedis+","+toPredixy)
+	earlier := noon.Add(-time.Hour)
+	due := State{Pending: &Pending{First: earlier, Last: earlier}}
+	under := State{Round: &Round{Time: earlier}}
+	set := State{Targets: []TargetStatus{{TargetRef: r.targets[0], UID: "1", RestartedAt: &noon}}}
+	restarts := func(d decision) bool { return d.restart == 0 }
+	complains := func(d decision) bool { return d.problem != nil }
+	there, missing := settled(r.targets[0], "1"), target{TargetRef: r.targets[0]}
+	now := noon.Add(time.Second)
+	for name, c := range map[string]struct {
+		state  State
+		target target
+		read   time.Time             // long ago
+		then   func(d decision) bool // what a reading of this moment leads to
+	}{
+		"a restart":             {due, there, earlier, restarts},
+		"a restart under way":   {under, there, earlier, restarts},
+		"an annotation removed": {set, there, earlier, complains},
+		"a target never read":   {State{}, missing, time.Time{}, complains},
+		"a target long missing": {State{}, missing, now.Add(-recheck), complains},
+		"a target gone meanwhile": {under, missing, now.Add(-time.Second),
+			func(d decision) bool { return d.state.Round == nil }},
+		"no target to restart": {due, missing, now.Add(-time.Second),
+			func(d decision) bool { return d.state.Pending == nil }},
+		"a target made again": {set, settled(r.targets[0], "2"), earlier,
+			func(d decision) bool { return d.state.Targets[0].RestartedAt == nil }},
+	} {
+		c.target.at = c.read
+		if d := decide(r, c.state, []target{c.target}, now); !d.stale || d.restart >= 0 {
+			t.Errorf("%s, by an old reading: stale %t, restart %d", name, d.stale, d.restart)
+		}
+		c.target.at = now
+		if d := decide(r, c.state, []target{c.target}, now); d.stale || !c.then(d) {
+			t.Errorf("%s, by a new reading: %+v", name, d)
+		}
+	}
+}
+
+// A target that rolls out is read after a second, and then ever more rarely, however many events there are.
+func TestATargetThatIsWaitedForIsNotReadForEachEvent(t *testing.T) {
+	r := ruleOf(t, selectRedis+","+toPredixy)
+	began := noon.Add(-80 * time.Second)
+	busy := settled(r.targets[0], "1")
+	busy.live.Status.UpdatedReplicas, busy.at = 1, noon
+	s := State{Round: &Round{Time: began}}
+	for after, stale := range map[time.Duration]bool{0: false, 9 * time.Second: false, 10 * time.Second: true} {
+		d := decide(r, s, []target{busy}, noon.Add(after))
+		if d.stale != stale || !stale && d.wait != 10*time.Second-after {
+			t.Errorf("after %s: stale %t, wait %s", after, d.stale, d.wait)
+		}
+	}
+}
+
 // Random changes at random times, restarts of the process in between: whatever comes, decisions are as documented. The
 // model is that of a reader of the documentation: it knows nothing of the code but when it restarted.
 func TestDecisionsRespectDebounceCooldownAndBudgetAndMissNoChange(t *testing.T) {

@@ -63,7 +63,7 @@ func (s *State) forgive() {
 const (
 	debounce = "debounce"
 	cooldown = "cooldown"
-	budget   = "budget"
+	budget   = "budget window"
 )
 
 // due returns how long the pending restart still has to wait, and for which limit. A clock that was put back makes

@@ -224,6 +224,7 @@ func (f *devFlags) prepare(ctx context.Context, d *devCluster, client *kube.Clie
 	if err := d.waitReady(ctx, client); err != nil {
 		return err
 	}
+	d.api.SetStart()
 	return d.writeReadyFile()
 }
 

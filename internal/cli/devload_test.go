@@ -92,6 +92,16 @@ items:
 	if err != nil || len(list.Items) != 3 {
 		t.Errorf("%d ConfigMaps in default, want first, third and one with a generated name; %v", len(list.Items), err)
 	}
+	if err := r.client.Delete(t.Context(), configMaps, kube.Key{Namespace: "default", Name: "first"},
+		kube.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.client.Raw(t.Context(), "POST", "/skiff/reset", nil); err != nil {
+		t.Fatal(err)
+	}
+	if !r.exists(configMaps, "default", "first") {
+		t.Error("a reset did not bring back what was loaded")
+	}
 	if code := r.stop(); code != exitDone {
 		t.Errorf("exit code %d: %s", code, r.stderr)
 	}

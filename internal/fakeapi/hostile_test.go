@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
@@ -62,5 +63,27 @@ func TestPatchesCannotNestAnObjectWithoutLimit(t *testing.T) {
 			t.Errorf("patch %d was answered %d %v", n, a.code, a.body)
 		}
 		w.must(200, "GET", widgetPath+"/a", "")
+	})
+}
+
+// What is set over HTTP is refused or can be served with, whatever it is.
+func FuzzFaults(f *testing.F) {
+	for _, seed := range []string{`{"faults":[]}`, `{"faults":[{"verb":"list","times":1,"reply":{"code":429}}]}`,
+		`{"faults":[{"cut":"body","at":3,"chunk":1,"delay":"1ns"},{"watch":{"end":"midFrame","after":2}}]}`, `[]`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		s := New(Options{})
+		defer s.Close()
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequest("PUT", "/skiff/faults", strings.NewReader(body)))
+		if w.Code != 204 && w.Code != 400 {
+			t.Errorf("%q was answered %d %s", body, w.Code, w.Body)
+		}
+		again := httptest.NewRecorder()
+		s.ServeHTTP(again, httptest.NewRequest("POST", "/skiff/reset", nil))
+		if again.Code != 204 {
+			t.Errorf("after %q a reset was answered %d", body, again.Code)
+		}
 	})
 }

@@ -18,6 +18,7 @@ import (
 	mathrand "math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -111,8 +112,11 @@ type Server struct {
 	mu       sync.Mutex // guards what follows, and opts.Token
 	rand     *mathrand.Rand
 	closed   bool
-	restored chan struct{}  // closed by Restore
-	inFlight sync.WaitGroup // requests, connections of helpers and the housekeeper
+	restored chan struct{} // closed by Restore
+	// what tests set over HTTP, see control.go
+	snapshots    map[string]*store.Snapshot
+	removeFaults []func()
+	inFlight     sync.WaitGroup // requests, connections of helpers and the housekeeper
 }
 
 // New starts a server with the namespaces and the Service of a new cluster, and nothing else.
@@ -128,11 +132,12 @@ func New(o Options) *Server {
 		recorder: &recorder{},
 		tokenKey: randomHex(16),
 		wake:     make(chan struct{}, 1),
-		restored: make(chan struct{}),
-		rand:     mathrand.New(mathrand.NewPCG(o.Seed, 1)),
+		restored: make(chan struct{}), snapshots: map[string]*store.Snapshot{},
+		rand: mathrand.New(mathrand.NewPCG(o.Seed, 1)),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.seed()
+	s.SetStart()
 	s.inFlight.Add(1)
 	go func() {
 		defer s.inFlight.Done()
@@ -173,6 +178,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer context.AfterFunc(s.ctx, cancel)()
 	r = r.WithContext(ctx)
 
+	if strings.HasPrefix(r.URL.Path, controlPath) {
+		s.control(w, r)
+		return
+	}
 	rec := s.recorder.start(w, r)
 	defer rec.finish()
 	header := rec.Header()

@@ -1,6 +1,9 @@
 package store
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // Snapshot is the content of a store at one moment.
 type Snapshot struct {
@@ -41,5 +44,27 @@ func (s *Store) Restore(sn *Snapshot) {
 	if s.advanced != nil {
 		close(s.advanced)
 		s.advanced = nil
+	}
+}
+
+// Revert changes the content back to a snapshot's by ordinary changes: revisions go on, and watches see each change.
+func (s *Store) Revert(sn *Snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tx := &Tx{s: s}
+	for _, name := range tx.Tables() {
+		for _, o := range s.tables[name].list("") {
+			if sn.tables[name][o.Key] == nil {
+				tx.Delete(name, o.Key, nil)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(sn.tables)) {
+		before := &table{objects: sn.tables[name]}
+		for _, o := range before.list("") {
+			if cur := tx.Get(name, o.Key); cur == nil || cur.Revision != o.Revision {
+				tx.Put(name, o.Key, withMetadata(o.Value()), o.Shape)
+			}
+		}
 	}
 }

@@ -1,0 +1,175 @@
+package fakeapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"skiff/internal/kube"
+)
+
+// controlPath is the prefix of the requests by which a test in any language controls the server. They need the token,
+// no fault applies to them, and they are not recorded.
+const controlPath = "/skiff/"
+
+const (
+	// maxSnapshots is how many named snapshots are kept: each keeps all objects of its moment in memory.
+	maxSnapshots = 16
+	// maxFaults is how many faults can be set at the same time: each looks at each request.
+	maxFaults = 100
+	// maxRequests is how many requests one answer lists.
+	maxRequests = 10_000
+)
+
+// startSnapshot is the name of the snapshot that POST /skiff/reset goes back to.
+const startSnapshot = "start"
+
+// SetStart makes the present content what POST /skiff/reset goes back to. Before the first call it is that of a new
+// server.
+func (s *Server) SetStart() {
+	sn := s.store.Snapshot()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.snapshots[startSnapshot] = sn
+}
+
+// control answers a request for the server itself.
+func (s *Server) control(w http.ResponseWriter, r *http.Request) {
+	if token := s.token(); token != "" && r.Header.Get("Authorization") != "Bearer "+token {
+		writeError(w, unauthorized())
+		return
+	}
+	name := r.URL.Query().Get("name")
+	var err error
+	switch r.Method + " " + strings.TrimPrefix(r.URL.Path, controlPath) {
+	case "POST snapshot":
+		err = s.takeSnapshot(name)
+	case "POST restore":
+		err = s.goBackTo(name)
+	case "POST reset":
+		if err = s.goBackTo(startSnapshot); err == nil {
+			s.setFaults(nil)
+			s.ForgetRequests()
+		}
+	case "PUT faults":
+		err = s.putFaults(w, r)
+	case "GET requests":
+		var body []byte
+		if body, err = s.requestsSince(r.URL.Query()); err == nil {
+			writeBytes(w, http.StatusOK, body)
+			return
+		}
+	default:
+		err = failure(http.StatusNotFound, kube.ReasonNotFound, r.Method+" "+r.URL.Path+" does not exist: there are "+
+			"POST /skiff/reset, /skiff/snapshot?name=NAME and /skiff/restore?name=NAME, PUT /skiff/faults and "+
+			"GET /skiff/requests", detailsNone)
+	}
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (s *Server) takeSnapshot(name string) error {
+	if name == "" || name == startSnapshot || len(name) > nameMax {
+		return badRequest("name: want a name of at most %d characters other than %s", nameMax, startSnapshot)
+	}
+	sn := s.store.Snapshot()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.snapshots[name] == nil && len(s.snapshots) > maxSnapshots {
+		return badRequest("there are %d snapshots already: use one of the names %s again", maxSnapshots,
+			strings.Join(slices.Sorted(maps.Keys(s.snapshots)), ", "))
+	}
+	s.snapshots[name] = sn
+	return nil
+}
+
+// goBackTo changes the objects back to those of a snapshot. For clients these are ordinary changes: revisions go on,
+// and watches see each of them.
+func (s *Server) goBackTo(name string) error {
+	s.mu.Lock()
+	sn := s.snapshots[name]
+	s.mu.Unlock()
+	if sn == nil {
+		return failure(http.StatusNotFound, kube.ReasonNotFound, fmt.Sprintf("there is no snapshot %q", name),
+			detailsNone)
+	}
+	s.store.Revert(sn)
+	s.serveCRDs() // now: the next request may be for a kind that came back
+	s.wakeHousekeeper()
+	return nil
+}
+
+func (s *Server) putFaults(w http.ResponseWriter, r *http.Request) error {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	d.DisallowUnknownFields()
+	var body struct {
+		Faults []faultBody `json:"faults"`
+	}
+	if err := d.Decode(&body); err != nil {
+		return badRequest("read the faults: %v", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return badRequest("read the faults: there is text behind them")
+	}
+	if len(body.Faults) > maxFaults {
+		return badRequest("%d faults are too many: at most %d", len(body.Faults), maxFaults)
+	}
+	var list []Fault
+	for i, f := range body.Faults {
+		fault, err := f.fault()
+		if err != nil {
+			return badRequest("faults[%d].%v", i, err)
+		}
+		list = append(list, fault)
+	}
+	s.setFaults(list)
+	return nil
+}
+
+// setFaults replaces the faults that were set over HTTP.
+func (s *Server) setFaults(list []Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, remove := range s.removeFaults {
+		remove()
+	}
+	s.removeFaults = nil
+	for _, f := range list {
+		s.removeFaults = append(s.removeFaults, s.Inject(f))
+	}
+}
+
+// requestsSince returns the recorded requests that arrived after the parameter since (RFC 3339), as JSON: the latest
+// maxRequests of them.
+func (s *Server) requestsSince(q url.Values) ([]byte, error) {
+	var since time.Time
+	if text := q.Get("since"); text != "" {
+		var err error
+		if since, err = time.Parse(time.RFC3339Nano, text); err != nil {
+			return nil, badRequest("since: %q is no time such as 2026-01-31T12:00:00Z", text)
+		}
+	}
+	all := slices.DeleteFunc(s.Requests(), func(r Request) bool { return !r.Time.After(since) })
+	all = all[max(0, len(all)-maxRequests):]
+	items := make([]any, 0, len(all))
+	for _, r := range all {
+		item := map[string]any{"method": r.Method, "path": r.Path, "query": r.Query.Encode(), "userAgent": r.UserAgent,
+			"contentType": r.ContentType, "watch": r.Watch(), "status": int64(r.Status),
+			"time": r.Time.UTC().Format(time.RFC3339Nano)}
+		if !r.Done.IsZero() {
+			item["done"] = r.Done.UTC().Format(time.RFC3339Nano)
+		}
+		items = append(items, item)
+	}
+	return marshal(map[string]any{"requests": items}), nil
+}

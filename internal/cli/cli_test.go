@@ -105,6 +105,7 @@ func TestWrongUsagePrintsOneLineAndAHintAndExitsWith2(t *testing.T) {
 		{"run --health-probe-bind-address :http-alt", "the port must be a number", "skiff run"},
 		{"run --metrics-bind-address 8080", "--metrics-bind-address 8080: want HOST:PORT or :PORT",
 			"skiff run"},
+		{"run --mirror-memory-mib -1", "--mirror-memory-mib -1: must not be negative", "skiff run"},
 		{"run --watch-idle-timeout -1s", "--watch-idle-timeout -1s: must not be negative", "skiff run"},
 		{"run --request-timeout -1s --server https://h", "--request-timeout -1s: must not be negative", "skiff run"},
 		{"run --wire protobuf --server https://h", "--wire protobuf: want auto or json", "skiff run"},

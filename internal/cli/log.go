@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
@@ -75,11 +76,31 @@ func (w textLines) Output(_ int, line string) error {
 			level = slog.LevelWarn
 		}
 	}
+	if level == slog.LevelError {
+		line = errorLast(line)
+	}
 	if n := len(line); n > maxLogged {
 		line = fmt.Sprintf("%s... (%d bytes in all)", strings.ToValidUTF8(line[:maxLogged], ""), n)
 	}
 	_, err := fmt.Fprintf(w.out, "\"time\"=%q \"level\"=%q %s\n", time.Now().Format(logTime), level, line)
 	return err
+}
+
+// errorLast moves the error of a line, which stdr writes behind the message, to the end, as the JSON log has it: it is
+// the longest part.
+func errorLast(line string) string {
+	const msg, field = `"msg"=`, ` "error"=`
+	quoted, err := strconv.QuotedPrefix(strings.TrimPrefix(line, msg))
+	if err != nil {
+		return line
+	}
+	message, rest := line[:len(msg)+len(quoted)], line[len(msg)+len(quoted):]
+	value, found := strings.CutPrefix(rest, field)
+	quoted, err = strconv.QuotedPrefix(value)
+	if !found || err != nil {
+		return line
+	}
+	return message + value[len(quoted):] + field + quoted
 }
 
 // jsonLines gives warnings their level.

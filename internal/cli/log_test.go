@@ -39,9 +39,6 @@ func TestBothFormatsOfTheLogHaveTheSameFields(t *testing.T) {
 		if got := lines("json"); got[i] != `{"time":"TIME",`+want+"}" {
 			t.Errorf("json: got  %s\nwant %s", got[i], want)
 		}
-		if i == 3 { // stdr has the error behind the message
-			want = `"level":"ERROR","msg":"reconcile failed","error":"no\nluck",` + about
-		}
 		if got := lines("text"); got[i] != `"time"="TIME" `+asText.Replace(want) {
 			t.Errorf("text: got  %s\nwant %s", got[i], asText.Replace(want))
 		}

@@ -26,6 +26,17 @@ func NewSet(annotations kube.Labels) Set {
 	}
 }
 
+// NotWatched returns the conditions of an object whose namespace cannot be watched, for the reason that why gives:
+// nobody knows whether what they said before is still true.
+func NotWatched(annotations kube.Labels, why string) Set {
+	of := func(kind string, status Status) Condition {
+		return Condition{Type: kind, Status: status, Reason: "NotWatched",
+			Message: "the present state is not known: " + why}
+	}
+	return Set{Ready: of(Ready, Unknown), Progressing: of(Progressing, Unknown), Degraded: of(Degraded, Unknown),
+		Stalled: of(Stalled, True), Paused: PausedFor(annotations)}
+}
+
 // Problem is what keeps an object from being what it declares.
 type Problem struct {
 	Reason  string

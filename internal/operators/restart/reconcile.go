@@ -35,7 +35,8 @@ func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 		triggers: apply.NewStatuses[RestartTrigger](s.Client, ts),
 		find:     newFinder(s, ts, ps),
 	}
-	c := s.New("restart", r.Reconcile, controller.For(ts), controller.Watches(ts, r.find.forTrigger),
+	c := s.New("restart", r.Reconcile, controller.For(ts).Unseen(r.unseen),
+		controller.Watches(ts, r.find.forTrigger),
 		controller.Watches(ps, r.find.forPod))
 	c.Publish(r.restarts)
 	return c

@@ -123,3 +123,18 @@ func TestDigestsAreSaltedPerTrigger(t *testing.T) {
 		}
 	})
 }
+
+func TestATriggerWhosePodsCannotBeSeenIsUnknown(t *testing.T) {
+	story(t, func(w *world) {
+		w.trigger("rt", selectRedis+","+toPredixy)
+		w.Pass(10 * time.Second)
+		w.WantCondition("rt", "Ready", "True/Armed")
+		allow := w.API.Inject(fakeapi.Fault{Resource: "pods", UserAgent: operatortest.Agent,
+			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "pods is forbidden"}})
+		w.Pass(13 * time.Minute) // an open watch is renewed within ten, and two are forgiven
+		w.WantCondition("rt", "Ready", "Unknown/NotWatched", "the present state is not known: may not list and watch pods")
+		allow()
+		w.Pass(time.Minute)
+		w.WantCondition("rt", "Ready", "True/Armed")
+	})
+}

@@ -87,14 +87,20 @@ func rolloutOf(ws *WebServer, d *deployment) rollout {
 		return rollout{reason: "RollingOut", message: "the Deployment controller has not seen the change yet" + follow}
 	}
 	look := fmt.Sprintf("; look at the pods with `kubectl describe pods -l %s`", operator.Selector(app, ws.Name))
+	var r rollout
 	for _, c := range s.Conditions {
 		switch {
 		case c.Type == "Progressing" && c.Reason == "ProgressDeadlineExceeded":
-			return rollout{stuck: true, failed: true, reason: c.Reason,
-				message: strings.TrimSuffix(c.Message, ".") + look}
+			r.stuck = true
+			if !r.failed { // that it takes too long follows from why pods cannot be created
+				r.failed, r.reason, r.message = true, c.Reason, strings.TrimSuffix(c.Message, ".")+look
+			}
 		case c.Type == "ReplicaFailure" && c.Status == "True":
-			return rollout{failed: true, reason: "ReplicaFailure", message: replicaFailure(c, look)}
+			r.failed, r.reason, r.message = true, "ReplicaFailure", replicaFailure(c, look)
 		}
+	}
+	if r.failed {
+		return r
 	}
 	switch {
 	case s.UpdatedReplicas < want:

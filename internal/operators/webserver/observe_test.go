@@ -110,10 +110,11 @@ func TestPodsThatAreRefusedAreExplainedWithTheNextStep(t *testing.T) {
 	} {
 		d := ofDeployment(2, deploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2,
 			AvailableReplicas: 2,
-			Conditions:        []deploymentCondition{{"ReplicaFailure", "True", test.reason, test.message}}})
+			Conditions: []deploymentCondition{{"Progressing", "False", "ProgressDeadlineExceeded", "timed out"},
+				{"ReplicaFailure", "True", test.reason, test.message}}})
 		_, set := observe(decode(t, `{`+identity+`,"spec":{"image":"nginx"}}`), seen(d, nil))
-		if got := set.Degraded.Message; got != test.want {
-			t.Errorf("%s: got\n%s, want\n%s", test.message, got, test.want)
+		if got := set.Degraded.Message; got != test.want || set.Progressing.Status != "False" {
+			t.Errorf("%s: got\n%s, want\n%s; Progressing is %s", test.message, got, test.want, set.Progressing.Status)
 		}
 	}
 }

@@ -188,11 +188,12 @@ func (r *Reflector[T]) publish(s state[T]) {
 	if parked && !r.scope.parked {
 		r.scope.counters.Parked++
 	}
-	changed := parked != r.scope.parked || s.err == nil && r.scope.err != nil
+	away := parked || r.scope.away && s.err != nil
+	changed := away != r.scope.away || s.err == nil && r.scope.err != nil
 	if s.err != nil && s.err != r.scope.err && (kube.AsStatus(s.err) != nil || errors.Is(s.err, errBudget)) {
 		r.scope.refused = time.Now()
 	}
-	r.scope.phase, r.scope.err, r.scope.parked = s.phase, s.err, parked
+	r.scope.phase, r.scope.err, r.scope.parked, r.scope.away = s.phase, s.err, parked, away
 	if s.phase == streaming {
 		r.scope.contact = time.Now()
 	}

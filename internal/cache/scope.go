@@ -21,6 +21,7 @@ type scope struct {
 	refused   time.Time // when the server last answered a request with an error, or a list was too large
 	phase     phase
 	parked    bool      // err is a missing right or resource that did not come back by itself
+	away      bool      // it was parked, and no request has succeeded since
 	err       error     // why the last request failed, nil after one that succeeded
 	errSince  time.Time // since when all requests have failed
 	counters  Counters
@@ -122,8 +123,9 @@ func (s *Store[T]) count(sc *scope, f func(*Counters)) {
 	f(&sc.counters)
 }
 
-// Serves reports whether all that is asked of a namespace can be answered and is followed: it is synced and not
-// parked. "" stands for all namespaces that the mirror covers; what it does not cover it does not serve.
+// Serves reports whether all that is asked of a namespace can be answered and is followed: it is synced, and not
+// parked, nor was it when a request succeeded last. "" stands for all namespaces that the mirror covers; what it does
+// not cover it does not serve.
 func (s *Store[T]) Serves(namespace string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -131,7 +133,7 @@ func (s *Store[T]) Serves(namespace string) bool {
 	for _, sc := range s.scopes {
 		if namespace == "" || sc.covers(namespace) {
 			covered = true
-			if !sc.synced || sc.parked {
+			if !sc.synced || sc.away {
 				return false
 			}
 		}

@@ -113,11 +113,11 @@ func showUninstall(ctx context.Context, o uninstall.Options, out io.Writer) erro
 				b.WriteString(", and keep what it owns")
 			}
 			if len(one.Ours) > 0 {
-				b.WriteString("; first removes the finalizer " + kube.Text(strings.Join(one.Ours, ", ")))
+				b.WriteString("; its finalizer " + kube.Text(strings.Join(one.Ours, ", ")) + " is removed first")
 			}
 			if len(one.Others) > 0 {
-				b.WriteString("; WAITS for the finalizer " + kube.Text(strings.Join(one.Others, ", ")) +
-					", which is not skiff's")
+				b.WriteString("; it WAITS for " + kube.Text(strings.Join(one.Others, ", ")) +
+					", a finalizer that is not skiff's")
 			}
 			b.WriteByte('\n')
 		}

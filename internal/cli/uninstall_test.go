@@ -34,8 +34,8 @@ func TestUninstallShowsWhatItWouldDoAndDoesItWithYes(t *testing.T) {
 	}
 	show := skiff(t, "uninstall", "--keep-children", "--server", c.url())
 	show.want(t, exitDone)
-	for _, want := range []string{"would delete redis.skiff.dev default/cache, and keep what it owns; first removes " +
-		"the finalizer skiff.dev/pods; WAITS for the finalizer example.com/x, which is not skiff's\n",
+	for _, want := range []string{"would delete redis.skiff.dev default/cache, and keep what it owns; its " +
+		"finalizer skiff.dev/pods is removed first; it WAITS for example.com/x, a finalizer that is not skiff's\n",
 		"would delete the definition webservers.skiff.dev\n", "nothing was changed; --yes does it\n"} {
 		if !strings.Contains(show.stdout, want) {
 			t.Errorf("no %q in %s", want, show.stdout)

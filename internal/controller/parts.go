@@ -173,10 +173,11 @@ func (c *Controller) turnParts() (work bool) {
 func (c *Controller) tellOfParts() {
 	for _, one := range c.parts.all {
 		problem := ""
-		if c.parts.stage(one).doing != working {
+		working := c.parts.stage(one).doing == working
+		if !working {
 			problem = c.problemOf(one)
 		}
-		if problem == one.told {
+		if problem == one.told || problem == "" && !working {
 			continue
 		}
 		one.told = problem

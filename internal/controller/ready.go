@@ -15,15 +15,15 @@ import (
 // right or a resource is missing, which waiting may not cure: one wrong namespace must not hold up a rollout. Else it
 // says what is missing, why, and what to do about it: a watch that is dead must not hide behind a green probe.
 func (c *Controller) Ready() error {
-	if problems := c.outOfTouch(); len(problems) > 0 {
+	if problems := c.outOfTouch(staleAfter); len(problems) > 0 {
 		return fmt.Errorf("%s: %s", c.name, strings.Join(problems, "; "))
 	}
 	return nil
 }
 
-// outOfTouch says which mirrors are not synced, or have not been up to date for long, one text for all that have the
-// same problem.
-func (c *Controller) outOfTouch() []string {
+// outOfTouch says which mirrors are not synced, or have not been up to date for longer than that, with one text for
+// all that have the same problem.
+func (c *Controller) outOfTouch(longer time.Duration) []string {
 	var order []string
 	names, longest := map[string][]string{}, map[string]time.Duration{}
 	for _, m := range c.mirrors {
@@ -32,7 +32,7 @@ func (c *Controller) outOfTouch() []string {
 			if s.Synced && !s.ErrSince.IsZero() {
 				stale = time.Since(s.ErrSince)
 			}
-			if s.Parked || s.Synced && (s.Err == nil || stale < staleAfter) {
+			if s.Parked || s.Synced && (s.Err == nil || stale < longer) {
 				continue
 			}
 			problem := "not listed yet"
@@ -75,7 +75,7 @@ func (c *Controller) Status() []string {
 		}
 		lines = append(lines, "not working: "+problem)
 	}
-	lines = append(lines, c.outOfTouch()...)
+	lines = append(lines, c.outOfTouch(tellAfter)...)
 	lines = append(lines, c.streaks.describe(time.Now())...)
 	for i := range lines {
 		lines[i] = Attention + lines[i]
@@ -87,6 +87,9 @@ func (c *Controller) Status() []string {
 	}
 	return lines
 }
+
+// tellAfter is how long requests of a mirror may fail before Status tells: most often the next one succeeds.
+const tellAfter = 5 * time.Second
 
 // Attention is how the lines of Status begin that need attention.
 const Attention = "! "

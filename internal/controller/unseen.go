@@ -2,8 +2,10 @@ package controller
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"skiff/internal/cache"
 	"skiff/internal/kube"
 	"skiff/internal/queue"
 )
@@ -23,8 +25,8 @@ const (
 // turnUnseen has the objects of a part told that their state is not known, once it could not be watched for long, and
 // again when the reason changes or they could not be told for a while.
 func (c *Controller) turnUnseen(one *part, was stage) {
-	if c.unseen == nil || time.Since(one.closed) < unseenAfter {
-		return
+	if c.unseen == nil || time.Since(one.closed) < unseenAfter || !c.parked(one) {
+		return // a server that does not answer takes no status either
 	}
 	why := c.problemOf(one)
 	if was.doing == telling && why == was.why || was.doing == muted && time.Since(was.since) < muteTime {
@@ -32,6 +34,15 @@ func (c *Controller) turnUnseen(one *part, was stage) {
 	}
 	c.release(c.parts.turn(one, telling, why))
 	c.queueAll(one, unseenCause)
+}
+
+// parked reports whether a right or a resource is missing in a part.
+func (c *Controller) parked(one *part) bool {
+	return slices.ContainsFunc(c.mirrors, func(m mirror) bool {
+		return slices.ContainsFunc(m.State(), func(s cache.ScopeState) bool {
+			return s.Parked && (s.Namespace == "" || s.Namespace == one.namespace)
+		})
+	})
 }
 
 // queueAll queues all objects of a part.

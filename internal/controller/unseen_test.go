@@ -164,3 +164,23 @@ func TestWatchesThatAreNotUpToDateForTheSameReasonShareALine(t *testing.T) {
 		stop()
 	})
 }
+
+// A connection that breaks off is no sign that the right is back.
+func TestANamespaceWithoutARightIsNotTakenForWorkingWhenTheServerIsAway(t *testing.T) {
+	u := &told{}
+	parkB(t, u, func(w *world, log *logLines, r *runs, c *Controller, allow func()) {
+		time.Sleep(unseenAfter + time.Minute)
+		before := u.all()
+		back := w.api.Inject(fakeapi.Fault{UserAgent: skiffAgent, Namespace: "b", Cut: fakeapi.CutBefore})
+		allow() // of two faults the first one would win
+		time.Sleep(5 * time.Minute)
+		r.expect(t, "runs in b", "b/one", 0)
+		expect(t, "log lines that b works", len(log.with(`"msg"="working again"`)), 0)
+		expect(t, "told again", u.all(), before)
+		expect(t, "status says so", strings.Contains(status(c), "! not up to date for "), true)
+		back()
+		time.Sleep(2 * time.Minute)
+		r.expect(t, "runs in b when it can be watched", "b/one", 1)
+		expect(t, "log lines that b works", len(log.with(`"msg"="working again"`)), 1)
+	})
+}

@@ -50,7 +50,7 @@ func TestUninstallWithoutASkiffLeavesNothingTerminating(t *testing.T) {
 	plan := uninstall(0)
 	t.Logf("\n%s", plan.Stdout)
 	for _, want := range []string{"would delete webservers.skiff.dev " + s.NS + "/web\n",
-		"would delete redis.skiff.dev " + s.NS + "/cache; first removes the finalizer skiff.dev/pods\n",
+		"would delete redis.skiff.dev " + s.NS + "/cache; its finalizer skiff.dev/pods is removed first\n",
 		"would delete the definition restarttriggers.skiff.dev\n", "nothing was changed; --yes does it\n"} {
 		if !strings.Contains(plan.Stdout, want) {
 			t.Errorf("no %q in %s", want, plan.Stdout)

@@ -132,7 +132,8 @@ func TestATriggerWhosePodsCannotBeSeenIsUnknown(t *testing.T) {
 		allow := w.API.Inject(fakeapi.Fault{Resource: "pods", UserAgent: operatortest.Agent,
 			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "pods is forbidden"}})
 		w.Pass(13 * time.Minute) // an open watch is renewed within ten, and two are forgiven
-		w.WantCondition("rt", "Ready", "Unknown/NotWatched", "the present state is not known: may not list and watch pods")
+		w.WantCondition("rt", "Ready", "Unknown/NotWatched",
+			"the present state is not known: may not list and watch pods")
 		allow()
 		w.Pass(time.Minute)
 		w.WantCondition("rt", "Ready", "True/Armed")

@@ -19,6 +19,7 @@ type otherPod struct {
 	kube.Meta `json:"metadata"`
 }
 
+// Rules: RFL-13
 func TestControllersThatWantTheSameShareOneMirror(t *testing.T) {
 	client := new(kube.Client)
 	m := NewMirrors()
@@ -144,6 +145,9 @@ func TestAMirrorThatIsRunAgainTellsWhatChangedMeanwhile(t *testing.T) {
 	})
 }
 
+// A handler has no buffer: what is removed leaves nothing behind.
+//
+// Rules: RFL-08, RFL-09
 func TestALateHandlerHearsOfWhatIsThereAndThenOfEachChangeOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		live := newFeed(t)
@@ -170,6 +174,8 @@ func TestALateHandlerHearsOfWhatIsThereAndThenOfEachChangeOnce(t *testing.T) {
 }
 
 // However handlers come and go while objects change, each sees a history without a gap.
+//
+// Rules: RFL-08
 func TestHandlersThatComeAndGoWhileObjectsChangeMissNothing(t *testing.T) {
 	s := New[*pod](Options{Resource: pods})
 	sc := s.scopes[0]

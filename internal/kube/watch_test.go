@@ -50,7 +50,7 @@ func tellEvents(next func() (Event[*pod], error)) string {
 		case err == io.EOF:
 			return strings.Join(append(out, "EOF"), ", ")
 		case errors.As(err, &bad):
-			out = append(out, fmt.Sprintf("%s bad %s", ev.Type, bad.Key))
+			out = append(out, fmt.Sprintf("%s bad %s", word(string(ev.Type)), bad.Key))
 		case AsStatus(err) != nil:
 			out = append(out, fmt.Sprintf("ERROR %d %s", AsStatus(err).Code, AsStatus(err).Reason))
 		case err != nil:

@@ -172,7 +172,10 @@ func TestTheTableOfNumbersIsRight(t *testing.T) {
 		for name, n := range numbersOf(message) {
 			kind, number, _ := strings.Cut(types[with][name], " ")
 			number, pointer := strings.CutSuffix(number, "*")
-			kind, list := strings.CutPrefix(kind, "[]")
+			list := strings.HasPrefix(kind, "[") // "[]T", or with merge keys between the brackets
+			if list {
+				_, kind, _ = strings.Cut(kind, "]")
+			}
 			if types[kind] != nil {
 				compare(n.kind, kind)
 				kind = n.kind

@@ -177,6 +177,7 @@ and starts when it becomes available. The other controllers run meanwhile.`,
 				return err
 			}
 			defer done()
+			paceCollector()
 			return runControllers(cmd.Context(), world{client, elector, requests, namespaces}, flags, log)
 		},
 	}

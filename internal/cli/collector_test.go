@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+)
+
+func TestGarbageIsBoundedByWhatIsAlive(t *testing.T) {
+	for live, want := range map[uint64]int{0: 200, 5 << 20: 200, 16 << 20: 100, 20 << 20: 80, 100 << 20: 50} {
+		if got := garbagePercent(live); got != want {
+			t.Errorf("%d MiB alive: %d %%, want %d", live>>20, got, want)
+		}
+	}
+}
+
+func TestTheCollectorIsPacedAgainAfterEachCollection(t *testing.T) {
+	setGarbage(new([64]byte))
+	ballast := make([]byte, 64<<20)
+	percent := 0
+	for range 1000 {
+		runtime.GC()
+		runtime.Gosched() // the finalizer has a goroutine of its own
+		if percent = debug.SetGCPercent(77); percent == leastGarbage {
+			break
+		}
+	}
+	runtime.KeepAlive(ballast)
+	if percent != leastGarbage {
+		t.Errorf("with 64 MiB alive %d %% of garbage is allowed, want %d", percent, leastGarbage)
+	}
+}

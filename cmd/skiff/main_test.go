@@ -221,3 +221,26 @@ func TestTheBinaryHoldsItsDefinitions(t *testing.T) {
 		t.Errorf("%v: %.200s", err, out)
 	}
 }
+
+func TestAReadOnlyDirectoryAndNoHomeAreFine(t *testing.T) {
+	_, url := server(t)
+	cmd := command(t, "run", "--server", url, "--leader-elect", "--leader-election-namespace", "default")
+	cmd.Env = []string{"SKIFF_TEST_RUN_MAIN=1", "GORACE=atexit_sleep_ms=0", "TMPDIR=/proc"}
+	cmd.Dir = "/proc" // nobody can write there, not even root
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Skip("there is no /proc here: ", err)
+	}
+	log := bufio.NewScanner(stderr)
+	waitForLine(t, log, "leading")
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	waitForLine(t, log, "stopped")
+	if code := exitCode(t, cmd); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}

@@ -121,7 +121,7 @@ func TestManifestsTakeTheImageByDigestTheReplicasAndFurtherFlags(t *testing.T) {
 		args = append(args, a.(string))
 	}
 	want := []string{"run", "--leader-elect", "--log-format=json", "--health-probe-bind-address=:8081",
-		"--controllers=redis,restart", "--template-policy", "restricted", "-v", "1"}
+		"--metrics-bind-address=:8080", "--controllers=redis,restart", "--template-policy", "restricted", "-v", "1"}
 	if !slices.Equal(args, want) {
 		t.Errorf("arguments %q, want %q", args, want)
 	}

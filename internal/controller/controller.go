@@ -197,7 +197,11 @@ func (c *Controller) serve(ctx context.Context) error {
 // finish. When held ends before, the runs are cancelled, and their keys wait in the queue for the next
 // call. It returns when no run is under way any more; the error names those that did not return in time.
 func (c *Controller) Lead(ctx, held context.Context) error {
-	c.lead <- struct{}{}
+	select {
+	case c.lead <- struct{}{}:
+	case <-ctx.Done(): // Run has ended already
+		return nil
+	}
 	defer func() { <-c.lead }()
 	feed, stop := context.WithCancel(ctx)
 	defer stop()

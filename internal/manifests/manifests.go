@@ -80,7 +80,10 @@ subjects:
 }
 
 // Ports of the Deployment.
-const probePort = 8081
+const (
+	probePort   = 8081
+	metricsPort = 8080
+)
 
 func (i Install) deployment() string {
 	args := []string{"run"}
@@ -88,7 +91,8 @@ func (i Install) deployment() string {
 		args = append(args, "--watch-namespaces="+strings.Join(i.Namespaces, ","))
 	}
 	args = append(append(args, "--leader-elect", "--log-format=json",
-		fmt.Sprintf("--health-probe-bind-address=:%d", probePort)), i.Args...)
+		fmt.Sprintf("--health-probe-bind-address=:%d", probePort),
+		fmt.Sprintf("--metrics-bind-address=:%d", metricsPort)), i.Args...)
 	list := ""
 	for _, a := range args {
 		list += fmt.Sprintf("            - %q\n", a)
@@ -124,9 +128,11 @@ func (i Install) deployment() string {
 %[4]s          ports:
             - name: probes
               containerPort: %[5]d
-          livenessProbe: # the process, not the API server
+            - name: metrics
+              containerPort: %[6]d
+          livenessProbe: # the process, and whether a watch has been silent for half an hour
             httpGet:
-              path: /healthz
+              path: /livez
               port: probes
             periodSeconds: 20
             timeoutSeconds: 5
@@ -147,7 +153,7 @@ func (i Install) deployment() string {
             readOnlyRootFilesystem: true
             capabilities:
               drop: [ALL]
-`, i.Replicas, label, i.Image, list, probePort)
+`, i.Replicas, label, i.Image, list, probePort, metricsPort)
 }
 
 func (i Install) disruptionBudget() string {

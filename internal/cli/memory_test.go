@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"runtime/debug"
+	"testing"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/cache"
+)
+
+func TestTheMemoryLimitOfTheControlGroupBecomesThatOfTheRuntimeUnlessGOMEMLIMITIsSet(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	t.Setenv("GOMEMLIMIT", "1GiB")
+	limitMemory(logr.Discard())
+	if now := debug.SetMemoryLimit(-1); now != before {
+		t.Errorf("GOMEMLIMIT is set, and the limit has changed from %d to %d", before, now)
+	}
+	t.Setenv("GOMEMLIMIT", "")
+	want := before
+	if limit, limited := cache.MemoryLimit(); limited {
+		want = limit / 10 * 9
+	}
+	limitMemory(logr.Discard())
+	if now := debug.SetMemoryLimit(-1); now != want {
+		t.Errorf("the limit is %d, want %d", now, want)
+	}
+}

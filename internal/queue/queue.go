@@ -177,7 +177,7 @@ func (q *Queue) Done(k kube.Key) {
 		return
 	}
 	e.processing = false
-	q.running = slices.DeleteFunc(q.running, func(r begun) bool { return r.of == e })
+	q.endedLocked(e)
 	if e.dirty {
 		q.placeLocked(e, time.Now())
 		return
@@ -245,16 +245,16 @@ func (q *Queue) take() (item Item, ok, stopped bool) {
 	if q.lanes[low].len+q.lanes[high].len > 0 {
 		q.wakeLocked()
 	}
-	now := time.Now()
+	waited := time.Since(e.due) // cheaper than to ask for the time of day
 	item = Item{
 		Key:      e.key,
 		Causes:   e.causes,
 		More:     e.more,
-		Waited:   now.Sub(e.due),
+		Waited:   waited,
 		Failures: e.failures,
 	}
 	e.processing, e.runLane = true, e.lane
-	q.running = append(q.running, begun{e, now})
+	q.running = append(q.running, begun{e, e.due.Add(waited)})
 	e.dirty, e.causes, e.more = false, nil, 0
 	return item, true, false
 }

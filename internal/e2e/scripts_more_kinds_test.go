@@ -109,6 +109,23 @@ var moreKindScripts = slices.Concat(
 		evicted("dry run", "?dryRun=All", "p"), evicted("allowed", "", "p"),
 		{Name: "counted", Path: budgetsPath + "/b"}, {Name: "gone", Path: "/api/v1/${ns}/pods/p"},
 		evicted("again", "", "p"),
+	}}, {Name: "debug", Steps: []Step{
+		{Name: "pod", Method: "POST", Path: "/api/v1/${ns}/pods", Body: `{"metadata":{"name":"p"},"spec":{
+			"automountServiceAccountToken":false,"containers":[{"name":"c","image":"i"}]}}`},
+		debugged("add", strategicPatch, `{"spec":{"ephemeralContainers":[{"name":"d","image":"busybox",
+			"targetContainerName":"c","stdin":true}]}}`),
+		debugged("again", strategicPatch, `{"spec":{"ephemeralContainers":[{"name":"d","image":"busybox",
+			"targetContainerName":"c","stdin":true}]}}`),
+		debugged("remove", mergePatch, `{"spec":{"ephemeralContainers":null}}`),
+		debugged("of no container", strategicPatch, `{"spec":{"ephemeralContainers":[{"name":"e","image":"busybox",
+			"targetContainerName":"nobody"}]}}`),
+		debugged("with ports", strategicPatch, `{"spec":{"ephemeralContainers":[{"name":"e","image":"busybox",
+			"ports":[{"containerPort":80}]}]}}`),
+		debugged("name in use", strategicPatch, `{"spec":{"ephemeralContainers":[{"name":"c","image":"busybox"}]}}`),
+		debugged("all else is ignored", strategicPatch, `{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[
+			{"name":"c","image":"other"}],"ephemeralContainers":[{"name":"e","image":"busybox"}]}}`),
+		{Name: "on create", Method: "POST", Path: "/api/v1/${ns}/pods", Body: `{"metadata":{"name":"q"},"spec":{
+			"containers":[{"name":"c","image":"i"}],"ephemeralContainers":[{"name":"d","image":"i"}]}}`},
 	}}, {Name: "csr", Steps: []Step{
 		{Name: "create", Method: "POST", Path: csrs, Body: csrBody("scripted", csrPEM, `"usages":["client auth"]`)},
 		{Name: "no request", Method: "POST", Path: csrs, Body: csrBody("bad", "", `"usages":["client auth"]`)},
@@ -138,6 +155,11 @@ const budgetsPath = "/apis/policy/v1/${ns}/poddisruptionbudgets"
 func evicted(step, query, name string) Step {
 	return Step{Name: "evict: " + step, Method: "POST", Path: "/api/v1/${ns}/pods/p/eviction" + query,
 		Body: `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"` + name + `"}}`}
+}
+
+// debugged patches the ephemeral containers of the pod p.
+func debugged(step, kind, body string) Step {
+	return Step{Name: step, Method: "PATCH", Type: kind, Path: "/api/v1/${ns}/pods/p/ephemeralcontainers", Body: body}
 }
 
 func budgetStatus(step, status string) Step {

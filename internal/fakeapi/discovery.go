@@ -232,6 +232,7 @@ func subresources(k *kinds.Kind) []subresource {
 	if k.TableName() == "pods" {
 		out = append(out, subresource{"binding", map[string]any{"group": "", "version": "", "kind": "Binding"},
 			anys([]string{"create"})},
+			subresource{"ephemeralcontainers", responseKind(k), change},
 			subresource{"eviction", map[string]any{"group": "policy", "version": "v1", "kind": "Eviction"},
 				anys([]string{"create"})},
 			subresource{"log", responseKind(k), anys([]string{"get"})})

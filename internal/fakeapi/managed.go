@@ -29,6 +29,8 @@ func writeOf(r *request, manager string) ssa.Write {
 	w := ssa.Write{Schema: r.kind.Node, Manager: manager, APIVersion: r.kind.APIVersion(),
 		Subresource: r.sub, Now: time.Now()}
 	switch {
+	case r.sub == "ephemeralcontainers":
+		w.Reset = []string{"status", "metadata"}
 	case r.sub == "" && r.kind.Status:
 		w.Reset = []string{"status"}
 	case r.sub == "status" && r.kind.Custom:

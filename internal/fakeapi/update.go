@@ -124,6 +124,14 @@ func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *sto
 	if err := newFinalizers(k, next, old); err != nil {
 		return nil, err
 	}
+	asIf := old // what the rules compare with
+	if r.sub == "ephemeralcontainers" {
+		if causes := kinds.AddContainers(next, old); len(causes) > 0 {
+			return nil, invalid(aboutKind(k.Resource, r.name), causes)
+		}
+		asIf = obj.Shallow(old)
+		asIf["spec"] = next["spec"]
+	}
 	complete(k, next, old)
 	if !u.applied {
 		recordOwner(r, u.manager, next, old)
@@ -137,7 +145,7 @@ func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *sto
 			obj.Set(next, finalizers, "spec", "finalizers")
 		}
 	}
-	if err := s.admit(tx, k, next, old); err != nil {
+	if err := s.admit(tx, k, next, asIf); err != nil {
 		return nil, err
 	}
 	r.warnings = writeWarnings(k, next, old)
@@ -227,6 +235,10 @@ func keep(meta, old map[string]any, field string) {
 func splitStatus(k *kinds.Kind, sub string, next, old map[string]any) map[string]any {
 	switch {
 	case !k.Status:
+		return next
+	case sub == "ephemeralcontainers":
+		revert(next, old, "metadata", "spec")
+		revert(obj.Map(next, "metadata"), obj.Map(old, "metadata"), "managedFields")
 		return next
 	case sub != "status" && !(sub == "approval" && k.Approval):
 		keep(next, old, "status")

@@ -113,7 +113,7 @@ func podSpecDefaults(spec Object) {
 	if sa := obj.String(spec, "serviceAccountName"); sa != "" {
 		obj.Default(spec, sa, "serviceAccount") // the deprecated alias of the field has the same value
 	}
-	for _, list := range []string{"containers", "initContainers"} {
+	for _, list := range []string{"containers", "initContainers", "ephemeralContainers"} {
 		for _, c := range obj.Maps(spec, list) {
 			containerDefaults(c)
 		}
@@ -169,7 +169,10 @@ func pullPolicy(image string) string {
 }
 
 func podRules(next, cur Object) []Cause {
-	out := podSpecRules(obj.Map(next, "spec"), "spec")
+	out := append(podSpecRules(obj.Map(next, "spec"), "spec"), ephemeralRules(obj.Map(next, "spec"))...)
+	if cur == nil && len(obj.Slice(next, "spec", "ephemeralContainers")) > 0 {
+		out = append(out, Forbidden("spec.ephemeralContainers", "cannot be set on create"))
+	}
 	if cur != nil {
 		out = append(out, podChangeRules(obj.Map(next, "spec"), obj.Map(cur, "spec"))...)
 	}
@@ -231,7 +234,7 @@ func podSpecRules(spec Object, path string) []Cause {
 	}
 	var out []Cause
 	seen := map[string]bool{}
-	for _, list := range []string{"initContainers", "containers"} {
+	for _, list := range []string{"initContainers", "containers", "ephemeralContainers"} {
 		for i, c := range obj.Maps(spec, list) {
 			at := fmt.Sprintf("%s.%s[%d]", path, list, i)
 			name := obj.String(c, "name")

@@ -27,3 +27,16 @@ func TestTheMemoryLimitOfTheControlGroupBecomesThatOfTheRuntimeUnlessGOMEMLIMITI
 		t.Errorf("the limit is %d, want %d", now, want)
 	}
 }
+
+// Rules: MGR-19
+func TestDebugPagesAreOffAndOnTheLoopbackAddressUnlessAHostIsGiven(t *testing.T) {
+	for address, want := range map[string]string{"0": "0", "": "", ":6060": "localhost:6060",
+		"10.0.0.1:6060": "10.0.0.1:6060"} {
+		if got := loopback(address); got != want {
+			t.Errorf("%q becomes %q, want %q", address, got, want)
+		}
+	}
+	if flag := newRun().Flags().Lookup("pprof-bind-address"); flag.DefValue != "0" {
+		t.Errorf("the default is %q", flag.DefValue)
+	}
+}

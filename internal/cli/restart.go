@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"skiff/internal/controller"
+	"skiff/internal/kube"
 	"skiff/internal/kubeconfig"
 	"skiff/internal/manager"
 	"skiff/internal/operators/restart"
@@ -21,7 +22,7 @@ type restartFlags struct {
 	targets, on      []string
 	debounce         time.Duration
 	cooldown         time.Duration
-	health           string
+	health, metrics  string
 	watchIdleTimeout time.Duration
 }
 
@@ -59,6 +60,7 @@ restart when it is restarted itself. Pods that run already at the first start ne
 	fs.StringVar(&f.budget, "budget", "",
 		"the most restarts within a time, as `MAX/DURATION`: 5/1h (default no limit)")
 	fs.StringVar(&f.health, "health-probe-bind-address", "0", "`host:port` of /healthz and /readyz; 0 means none")
+	fs.StringVar(&f.metrics, "metrics-bind-address", "0", "`host:port` of /metrics; 0 means none")
 	fs.DurationVar(&f.watchIdleTimeout, "watch-idle-timeout", 0,
 		"renew a watch on which nothing has arrived for so long (default: a little longer than a watch lasts)")
 	return cmd
@@ -96,6 +98,9 @@ func (f *restartFlags) options() (o restart.StandaloneOptions, err error) {
 	if f.watchIdleTimeout < 0 {
 		return o, usagef("--watch-idle-timeout %s: is negative", f.watchIdleTimeout)
 	}
+	if err := checkAddress("--metrics-bind-address", f.metrics); err != nil {
+		return o, err
+	}
 	return o, checkAddress("--health-probe-bind-address", f.health)
 }
 
@@ -120,11 +125,18 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 	if o.Log, err = f.log.logger(cmd.ErrOrStderr()); err != nil {
 		return err
 	}
-	client, namespace, err := connect(f.connection, warnIn(o.Log))
+	cfg, namespace, err := connection(f.connection, warnIn(o.Log))
+	if err != nil {
+		return err
+	}
+	requests := &manager.Requests{}
+	cfg.OnExchange = requests.Observe
+	client, err := kube.New(cfg)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
+	limitMemory(o.Log)
 	o.Namespace = namespace
 	c, err := restart.NewStandalone(client, o)
 	if err != nil {
@@ -132,7 +144,8 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 	}
 	o.Log.Info("starting", "server", client.Server(), "namespace", namespace, "selector", f.selector,
 		"targets", strings.Join(f.targets, ","))
-	m := manager.New(manager.Options{Controllers: []*controller.Controller{c}, HealthAddr: f.health, Log: o.Log})
+	m := manager.New(manager.Options{Controllers: []*controller.Controller{c}, HealthAddr: f.health,
+		MetricsAddr: f.metrics, Requests: requests, Log: o.Log})
 	err = m.Run(cmd.Context())
 	if err == nil {
 		o.Log.Info("stopped")

@@ -88,15 +88,13 @@ func (s *Statuses[O, T]) Write(ctx context.Context, object T, from, status any) 
 		Metadata struct {
 			ResourceVersion string `json:"resourceVersion"`
 		} `json:"metadata"`
-		Status map[string]kube.Raw `json:"status"`
+		Status kube.Raw `json:"status"`
 	}
-	patch.Metadata.ResourceVersion, patch.Status = m.ResourceVersion, map[string]kube.Raw{}
-	before := reflect.ValueOf(from)
-	err = differing(before, reflect.ValueOf(status), before.IsZero(), patch.Status)
-	if err != nil {
+	patch.Metadata.ResourceVersion = m.ResourceVersion
+	if patch.Status, err = statusPatch(from, status); err != nil {
 		return false, fmt.Errorf("encode status of %s %s: %w", s.resource, m.Key(), err)
 	}
-	if len(patch.Status) == 0 {
+	if patch.Status == nil {
 		return false, nil
 	}
 	answer := T(new(O))
@@ -109,18 +107,31 @@ func (s *Statuses[O, T]) Write(ctx context.Context, object T, from, status any) 
 	return true, nil
 }
 
-// differing adds those fields of the struct after, in JSON, that before does not have in the same form; all of them,
-// if that is asked for.
-func differing(before, after reflect.Value, all bool, into map[string]kube.Raw) error {
+// statusPatch returns the fields of the struct after that before does not have in the same form, nil if there are
+// none; all of them if before is the zero value.
+func statusPatch(before, after any) (kube.Raw, error) {
+	was := reflect.ValueOf(before)
+	if was.IsZero() {
+		return json.Marshal(after)
+	}
+	changed := map[string]kube.Raw{}
+	if err := differing(was, reflect.ValueOf(after), changed); err != nil || len(changed) == 0 {
+		return nil, err
+	}
+	return json.Marshal(changed)
+}
+
+// differing adds those fields of the struct after, in JSON, that before does not have in the same form.
+func differing(before, after reflect.Value, into map[string]kube.Raw) error {
 	for i := range after.NumField() {
 		field, was, is := after.Type().Field(i), before.Field(i), after.Field(i)
 		if field.Anonymous {
-			if err := differing(was, is, all, into); err != nil {
+			if err := differing(was, is, into); err != nil {
 				return err
 			}
 			continue
 		}
-		if !all && reflect.DeepEqual(was.Interface(), is.Interface()) {
+		if reflect.DeepEqual(was.Interface(), is.Interface()) {
 			continue
 		}
 		old, errOld := json.Marshal(was.Interface())
@@ -128,7 +139,7 @@ func differing(before, after reflect.Value, all bool, into map[string]kube.Raw) 
 		if err := errors.Join(errOld, err); err != nil {
 			return err
 		}
-		if all || !bytes.Equal(old, text) { // equal: the same time in another zone
+		if !bytes.Equal(old, text) { // equal: the same time in another zone
 			into[field.Tag.Get("json")] = text
 		}
 	}

@@ -3,6 +3,7 @@ package check
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -52,6 +53,15 @@ func install(t *testing.T, o Options, change func(spec map[string]any)) {
 	}
 	if err := o.Client.Create(t.Context(), crdResource, "", d, nil, kube.WriteOptions{}); err != nil {
 		t.Fatal(err)
+	}
+	for began := time.Now(); ; { // the server establishes it in its own time
+		_, err := o.Client.ListOne(t.Context(), kube.Query{Resource: redis})
+		if err == nil {
+			return
+		}
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("the definition is not served: %v", err)
+		}
 	}
 }
 

@@ -172,8 +172,8 @@ func TestANamespaceWithoutARightIsNotTakenForWorkingWhenTheServerIsAway(t *testi
 		time.Sleep(unseenAfter + time.Minute)
 		before := u.all()
 		back := w.api.Inject(fakeapi.Fault{UserAgent: skiffAgent, Namespace: "b", Cut: fakeapi.CutBefore})
-		allow() // of two faults the first one would win
-		time.Sleep(5 * time.Minute)
+		allow()                     // of two faults the first one would win
+		time.Sleep(8 * time.Minute) // a namespace that is refused is tried again after five, more or less
 		r.expect(t, "runs in b", "b/one", 0)
 		expect(t, "log lines that b works", len(log.with(`"msg"="working again"`)), 0)
 		expect(t, "told again", u.all(), before)

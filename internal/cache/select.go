@@ -4,16 +4,18 @@ import "slices"
 
 // Select names the namespaces that the mirrors with Options.Selected have from now on. One that comes is listed and
 // watched; one that goes is no longer covered, and no handler hears of that: its objects are still there. It returns
-// when the watches of those that go have ended. A handler must not call it.
-func (m *Mirrors) Select(namespaces []string) {
+// when the watches of those that go have ended, and reports whether there is a change. A handler must not call it.
+func (m *Mirrors) Select(namespaces []string) (changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	before := m.selected
 	m.selected = slices.Compact(slices.Sorted(slices.Values(namespaces)))
 	for k, find := range m.stores {
 		if s, ok := find(); ok && k.selected {
 			s.(interface{ setNamespaces([]string) }).setNamespaces(m.selected)
 		}
 	}
+	return !slices.Equal(before, m.selected)
 }
 
 // Namespaces returns the namespaces that have a watch each, sorted; none if there is one for all.

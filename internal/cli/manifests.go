@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"skiff/internal/controller"
 	"skiff/internal/kube"
 	"skiff/internal/leader"
 	"skiff/internal/manifests"
@@ -18,6 +19,7 @@ import (
 type manifestsFlags struct {
 	controllers []string
 	namespaced  []string
+	selector    string
 	namespace   string
 	image       string
 	replicas    int
@@ -60,6 +62,8 @@ deletes these manifests deletes all custom resources. Arguments after -- are add
 		"`names` of the controllers, separated by commas")
 	fs.StringSliceVar(&f.namespaced, "namespaced", nil,
 		"`namespaces` to work in, separated by commas, with a Role in each and no ClusterRole (default all)")
+	fs.StringVar(&f.selector, "watch-namespace-selector", "",
+		"label `selector` of the namespaces to work in; the ClusterRole is as for all")
 	fs.StringVarP(&f.namespace, "namespace", "n", "",
 		"`namespace` of skiff itself (default skiff, or the first of --namespaced)")
 	fs.StringVar(&f.image, "image", "skiff", "`name` of the image, best with its digest (NAME@sha256:...)")
@@ -78,6 +82,12 @@ func (f *manifestsFlags) check(runFlags []string) error {
 		return err
 	}
 	f.namespaced = slices.Compact(slices.Sorted(slices.Values(f.namespaced)))
+	if len(f.namespaced) > 0 && f.selector != "" {
+		return usagef("--watch-namespace-selector and --namespaced: give one of them")
+	}
+	if err := checkSelector(f.selector, nil); err != nil {
+		return err
+	}
 	switch {
 	case f.namespace != "":
 	case len(f.namespaced) > 0:
@@ -99,7 +109,8 @@ func (f *manifestsFlags) check(runFlags []string) error {
 
 // ownRunFlags are flags of `skiff run` that the manifests decide, with what decides them.
 var ownRunFlags = map[string]string{"controllers": "--controllers", "watch-namespaces": "--namespaced",
-	"leader-elect": "the manifests", "health-probe-bind-address": "the manifests"}
+	"watch-namespace-selector": "--watch-namespace-selector before it", "leader-elect": "the manifests",
+	"health-probe-bind-address": "the manifests", "metrics-bind-address": "the manifests"}
 
 // checkRunFlags checks the arguments that are added to those of `skiff run`.
 func checkRunFlags(args []string) error {
@@ -133,7 +144,11 @@ func (f *manifestsFlags) print(out io.Writer, runFlags []string) error {
 		Namespaces: f.namespaced, Rights: rightsOf(f.controllers), Election: leader.Rights, Args: runFlags,
 		RBACOnly: f.rbac}
 	if len(f.controllers) < len(operators) {
-		install.Args = append([]string{"--controllers=" + strings.Join(f.controllers, ",")}, runFlags...)
+		install.Args = append([]string{"--controllers=" + strings.Join(f.controllers, ",")}, install.Args...)
+	}
+	if f.selector != "" {
+		install.Args = append([]string{"--watch-namespace-selector=" + f.selector}, install.Args...)
+		install.Rights = append(install.Rights, controller.SelectRights...)
 	}
 	text.WriteString(install.YAML())
 	_, err := io.WriteString(out, text.String())

@@ -11,6 +11,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"skiff/internal/controller"
 	"skiff/internal/kube"
 	"skiff/internal/leader"
 )
@@ -96,6 +97,15 @@ func TestManifestsForNamespacesAreNamespacedAndGrantWhatTheControllerNeeds(t *te
 	}
 }
 
+func TestManifestsForASelectorGrantTheListOfNamespaces(t *testing.T) {
+	have := installed(t, "--watch-namespace-selector", "team in (a,b)", "--controllers", "webserver")
+	wantGrants(t, have["ClusterRole /skiff"], append(rightsOf([]string{"webserver"}), controller.SelectRights...))
+	_, c := container(t, "--watch-namespace-selector", "team in (a,b)")
+	if args := c["args"].([]any); !slices.Contains(args, any("--watch-namespace-selector=team in (a,b)")) {
+		t.Errorf("arguments %q", args)
+	}
+}
+
 // container returns the container of the printed Deployment.
 func container(t *testing.T, args ...string) (deployment, container object) {
 	t.Helper()
@@ -153,18 +163,20 @@ func TestManifestsWithDefinitionsBeginWithThem(t *testing.T) {
 
 func TestManifestsRefuseBadFlags(t *testing.T) {
 	for args, want := range map[string]string{
-		"--controllers nope":                 `--controllers: unknown controller "nope"`,
-		"--namespaced a/b":                   `--namespaced: "a/b" is not a valid namespace name`,
-		"--namespace A":                      `--namespace: "A" is not a valid namespace name`,
-		"--image a:b:c":                      `--image "a:b:c": not the name of an image`,
-		"--image x@sha256:12":                `--image "x@sha256:12": not the name of an image`,
-		"--replicas 0":                       "--replicas 0: must be at least 1",
-		"what":                               `skiff manifests takes no arguments before --, got "what"`,
-		"what -- -v 1":                       `skiff manifests takes no arguments before --, got "what"`,
-		"-- --nope":                          "flags of skiff run after --: unknown flag: --nope",
-		"-- nope":                            `flags of skiff run after --: "nope" is no flag`,
-		"-- --watch-namespaces a":            "--watch-namespaces after --: it is set by --namespaced",
-		"-- --template-policy x --workers 2": "flags of skiff run after --: unknown flag: --workers",
+		"--controllers nope":           `--controllers: unknown controller "nope"`,
+		"--namespaced a/b":             `--namespaced: "a/b" is not a valid namespace name`,
+		"--namespace A":                `--namespace: "A" is not a valid namespace name`,
+		"--image a:b:c":                `--image "a:b:c": not the name of an image`,
+		"--image x@sha256:12":          `--image "x@sha256:12": not the name of an image`,
+		"--replicas 0":                 "--replicas 0: must be at least 1",
+		"what":                         `skiff manifests takes no arguments before --, got "what"`,
+		"what -- -v 1":                 `skiff manifests takes no arguments before --, got "what"`,
+		"-- --nope":                    "flags of skiff run after --: unknown flag: --nope",
+		"-- nope":                      `flags of skiff run after --: "nope" is no flag`,
+		"--watch-namespace-selector ;": `--watch-namespace-selector: ";" is not a label selector`,
+		"--namespaced a --watch-namespace-selector b": "--watch-namespace-selector and --namespaced: give one of them",
+		"-- --watch-namespaces a":                     "--watch-namespaces after --: it is set by --namespaced",
+		"-- --template-policy x --workers 2":          "flags of skiff run after --: unknown flag: --workers",
 	} {
 		var stdout, stderr bytes.Buffer
 		code := Main(t.Context(), append([]string{"manifests"}, strings.Fields(args)...), &stdout, &stderr)

@@ -60,6 +60,9 @@ func newControllers(names []string, s controller.Setup,
 	s.Mirrors = cache.NewMirrors()
 	var cs []*controller.Controller
 	var rs []*events.Recorder
+	if s.NamespaceSelector != "" {
+		cs = append(cs, controller.SelectNamespaces(s))
+	}
 	for _, op := range operators {
 		if slices.Contains(names, op.name) {
 			r := events.New(events.Options{Client: recording, Controller: "skiff.dev/" + op.name, Log: s.Log})

@@ -132,11 +132,27 @@ func checkNamespaces(flag string, names []string) error {
 	return nil
 }
 
+// namespaceSelector matches label selectors as kubectl takes them. The server says what else is wrong.
+var namespaceSelector = regexp.MustCompile(`^[-A-Za-z0-9_./!=,() ]+$`)
+
+func checkSelector(selector string, namespaces []string) error {
+	switch {
+	case selector == "":
+		return nil
+	case len(namespaces) > 0:
+		return usagef("--watch-namespace-selector and --watch-namespaces: give one of them")
+	case strings.Trim(selector, " ,") == "" || !namespaceSelector.MatchString(selector):
+		return usagef("--watch-namespace-selector: %q is not a label selector", selector)
+	}
+	return nil
+}
+
 func newRun() *cobra.Command {
 	var server kubeconfig.Flags
 	var flags controllerFlags
 	var election electionFlags
 	var namespaces []string
+	var selector string
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the controllers against a cluster",
@@ -147,6 +163,7 @@ If a custom resource definition or a permission is missing, the controller that 
 and starts when it becomes available. The other controllers run meanwhile.`,
 		Example: `  skiff run
   skiff run --controllers webserver --watch-namespaces shop,blog
+  skiff run --watch-namespace-selector team=shop
   skiff run --health-probe-bind-address :8081 --log-format json      # in a pod
   skiff run --leader-elect      # with more than one replica`,
 		Args: noArgs,
@@ -155,6 +172,9 @@ and starts when it becomes available. The other controllers run meanwhile.`,
 				return err
 			}
 			if err := checkNamespaces("--watch-namespaces", namespaces); err != nil {
+				return err
+			}
+			if err := checkSelector(selector, namespaces); err != nil {
 				return err
 			}
 			log, err := flags.log.logger(cmd.ErrOrStderr())
@@ -178,7 +198,7 @@ and starts when it becomes available. The other controllers run meanwhile.`,
 			}
 			defer done()
 			paceCollector()
-			return runControllers(cmd.Context(), world{client, elector, requests, namespaces}, flags, log)
+			return runControllers(cmd.Context(), world{client, elector, requests, namespaces, selector}, flags, log)
 		},
 	}
 	addConnectionFlags(cmd, &server)
@@ -186,6 +206,8 @@ and starts when it becomes available. The other controllers run meanwhile.`,
 	election.add(cmd)
 	cmd.Flags().StringSliceVar(&namespaces, "watch-namespaces", nil,
 		"`namespaces` to work in, separated by commas; no permissions in others are needed (default all)")
+	cmd.Flags().StringVar(&selector, "watch-namespace-selector", "",
+		"label `selector` of the namespaces to work in, which may come and go")
 	return cmd
 }
 
@@ -195,6 +217,7 @@ type world struct {
 	elector    *leader.Elector   // nil: without leader election
 	requests   *manager.Requests // those of the client, for metrics
 	namespaces []string          // empty: all
+	selector   string            // of namespaces; "": none
 }
 
 // runControllers runs the controllers until ctx is done; with an elector, they work only while this process leads.
@@ -206,6 +229,8 @@ func runControllers(ctx context.Context, on world, f controllerFlags, log logr.L
 	if len(namespaces) > 0 {
 		namespaces = slices.Compact(slices.Sorted(slices.Values(namespaces)))
 		scope = strings.Join(namespaces, ",")
+	} else if on.selector != "" {
+		scope = "selected by " + on.selector
 	}
 	log.Info("starting", "version", version, "server", client.Server(), "controllers",
 		strings.Join(f.controllers, ","), "namespaces", scope)
@@ -214,7 +239,7 @@ func runControllers(ctx context.Context, on world, f controllerFlags, log logr.L
 		guarded = client.Guard(elector.Held) // also in a process that was stopped while another took over
 	}
 	controllers, recorders := newControllers(f.controllers,
-		controller.Setup{Client: guarded, Namespaces: namespaces, Workers: f.workers,
+		controller.Setup{Client: guarded, Namespaces: namespaces, NamespaceSelector: on.selector, Workers: f.workers,
 			WatchIdleTimeout: f.watchIdleTimeout, MirrorBytes: int64(f.mirrorMiB) << 20, Elected: elector != nil,
 			TemplatePolicy: podpolicy.Policy(f.templatePolicy), Log: log}, client)
 	m := manager.New(manager.Options{Controllers: controllers, Elector: elector, HealthAddr: f.health,

@@ -141,9 +141,12 @@ func New(name string, f Func, o Options, sources ...Source) *Controller {
 			c.mirrors = append(c.mirrors, s.mirror)
 		}
 	}
-	c.parts.of(c.mirrors)
+	c.parts.follow(c.mirrors)
 	return c
 }
+
+// Elected reports whether the controller works only while it leads.
+func (c *Controller) Elected() bool { return c.o.Elected }
 
 // Name returns the controller's name, as in logs and checks.
 func (c *Controller) Name() string { return c.name }

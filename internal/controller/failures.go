@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -61,6 +62,13 @@ func (s *streaks) forget(k kube.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.of, k)
+}
+
+// leave drops the keys of a namespace.
+func (s *streaks) leave(namespace string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.of, func(k kube.Key, _ streak) bool { return k.Namespace == namespace })
 }
 
 // add counts a failure.

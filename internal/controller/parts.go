@@ -35,33 +35,61 @@ const (
 	working              // runs the Func
 	telling              // has not seen the part for long: runs the unseenFunc; see unseen.go
 	muted                // may not even tell: drops them
+	left                 // no longer selected: drops them, and what is known of them
 )
 
 // parts are all parts of a controller. A controller without mirrors has none, and works at once.
 type parts struct {
-	all []*part          // sorted by namespace; does not change after New
-	by  map[string]*part // the same by namespace
+	selected bool // namespaces come and go; does not change after New
 
-	mu sync.Mutex // guards stage and held of all
+	mu  sync.Mutex       // guards the rest, and stage and held of all
+	all []*part          // sorted by namespace; the slice is replaced, never changed
+	by  map[string]*part // the same by namespace
 }
 
-// of makes a part of each namespace that the mirrors have by itself.
-func (p *parts) of(mirrors []mirror) {
-	p.by = map[string]*part{}
+// follow makes a part of each namespace that the mirrors have by itself, and drops those that they no longer have.
+func (p *parts) follow(mirrors []mirror) (gone []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	by := map[string]*part{}
+	var all []*part
 	for _, m := range mirrors {
-		for _, s := range m.State() {
-			if p.by[s.Namespace] == nil {
-				p.by[s.Namespace] = &part{namespace: s.Namespace, held: map[kube.Key]queue.Item{}}
-				p.all = append(p.all, p.by[s.Namespace])
+		namespaces := m.Namespaces()
+		if len(namespaces) == 0 && !m.Selected() {
+			namespaces = []string{""}
+		}
+		for _, ns := range namespaces {
+			if by[ns] != nil {
+				continue
 			}
+			if by[ns] = p.by[ns]; by[ns] == nil {
+				by[ns] = &part{namespace: ns, closed: time.Now(), held: map[kube.Key]queue.Item{}}
+			}
+			all = append(all, by[ns])
+		}
+		if m.Selected() && !p.selected {
+			p.selected = true // in New: it does not change after it
 		}
 	}
-	slices.SortFunc(p.all, func(a, b *part) int { return strings.Compare(a.namespace, b.namespace) })
+	for _, one := range p.all {
+		if by[one.namespace] == nil {
+			gone = append(gone, one.namespace)
+		}
+	}
+	slices.SortFunc(all, func(a, b *part) int { return strings.Compare(a.namespace, b.namespace) })
+	p.all, p.by = all, by
+	return gone
 }
 
-// partOf returns the part that a key belongs to, nil for a key outside of what is watched.
-func (p *parts) partOf(k kube.Key) *part {
-	if one := p.by[k.Namespace]; one != nil || len(p.all) > 1 {
+func (p *parts) list() []*part {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.all
+}
+
+// partLocked returns the part that a key belongs to, nil for a key outside of what is watched.
+func (p *parts) partLocked(k kube.Key) *part {
+	if one := p.by[k.Namespace]; one != nil || len(p.all) > 1 || p.selected {
 		return one
 	}
 	return p.by[""]
@@ -69,12 +97,14 @@ func (p *parts) partOf(k kube.Key) *part {
 
 // admit says what to do with a key, and why if its object is not seen. It keeps the key while its part is waiting.
 func (p *parts) admit(item queue.Item) (doing, string) {
-	one := p.partOf(item.Key)
-	if one == nil {
-		return working, ""
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	one := p.partLocked(item.Key)
+	if one == nil && p.selected {
+		return left, ""
+	} else if one == nil {
+		return working, ""
+	}
 	if one.stage.doing == waiting {
 		if before, ok := one.held[item.Key]; ok {
 			item.Causes = slices.Concat(before.Causes, item.Causes)
@@ -87,8 +117,10 @@ func (p *parts) admit(item queue.Item) (doing, string) {
 
 // works reports whether a namespace is worked on.
 func (p *parts) works(namespace string) bool {
-	one := p.partOf(kube.Key{Namespace: namespace})
-	return one != nil && p.stage(one).doing == working
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one := p.partLocked(kube.Key{Namespace: namespace})
+	return one != nil && one.stage.doing == working
 }
 
 func (p *parts) stage(one *part) stage {
@@ -115,6 +147,23 @@ func (p *parts) turn(one *part, to doing, why string) (held map[kube.Key]queue.I
 	return held
 }
 
+// admit says what to do with a key, and why if its object is not seen.
+func (c *Controller) admit(item queue.Item) (doing, string) {
+	d, why := c.parts.admit(item)
+	if d == left { // or selected just now: a mirror may be quicker than watchParts
+		c.followSelection()
+		return c.parts.admit(item)
+	}
+	return d, why
+}
+
+// followSelection has a part for each namespace that is selected now.
+func (c *Controller) followSelection() {
+	for _, namespace := range c.parts.follow(c.mirrors) {
+		c.streaks.leave(namespace)
+	}
+}
+
 // watchParts decides which parts are worked on, and logs why one is not, until ctx ends. It calls work when there is
 // something to do in one.
 func (c *Controller) watchParts(ctx context.Context, work func()) {
@@ -127,12 +176,15 @@ func (c *Controller) watchParts(ctx context.Context, work func()) {
 			}
 		})()
 	}
-	for _, one := range c.parts.all {
+	for _, one := range c.parts.list() {
 		one.closed = time.Now()
 	}
 	tick := time.NewTicker(reportEvery)
 	defer tick.Stop()
 	for {
+		if c.parts.selected {
+			c.followSelection()
+		}
 		if c.turnParts() {
 			work()
 		}
@@ -150,7 +202,8 @@ func (c *Controller) watchParts(ctx context.Context, work func()) {
 // turnParts turns parts to working when all mirrors serve them, and away from it when one does not. It reports whether
 // there is something to do in one.
 func (c *Controller) turnParts() (work bool) {
-	for _, one := range c.parts.all {
+	all := c.parts.list()
+	for _, one := range all {
 		serves := !slices.ContainsFunc(c.mirrors, func(m mirror) bool { return !m.Serves(one.namespace) })
 		was := c.parts.stage(one)
 		switch {
@@ -166,12 +219,12 @@ func (c *Controller) turnParts() (work bool) {
 		}
 		work = work || c.parts.stage(one).doing != waiting
 	}
-	return work || len(c.parts.all) == 0
+	return work || len(all) == 0
 }
 
 // tellOfParts logs what keeps a part from being worked on, and again when that changes.
 func (c *Controller) tellOfParts() {
-	for _, one := range c.parts.all {
+	for _, one := range c.parts.list() {
 		problem := ""
 		working := c.parts.stage(one).doing == working
 		if !working {

@@ -62,7 +62,7 @@ func (c *Controller) outOfTouch(longer time.Duration) []string {
 // its last contact with the server.
 func (c *Controller) Status() []string {
 	var lines []string
-	for _, one := range c.parts.all {
+	for _, one := range c.parts.list() {
 		problem := c.problemOf(one)
 		if problem == "" {
 			continue

@@ -25,11 +25,14 @@ func (c *Controller) work(feed, runs context.Context) {
 			c.queue.Done(item.Key)
 			return
 		}
-		switch doing, why := c.parts.admit(item); doing {
+		switch doing, why := c.admit(item); doing {
 		case working:
 			c.reconcile(runs, item)
 		case telling:
 			c.tellUnseen(runs, item, why)
+		case left:
+			c.forget(item.Key)
+			fallthrough
 		default:
 			c.queue.Done(item.Key)
 		}

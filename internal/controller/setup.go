@@ -13,13 +13,15 @@ import (
 // Setup is what all operators of a process are told in the same words. Zero values mean the defaults of the
 // packages that they are for.
 type Setup struct {
-	Client           *kube.Client
-	Namespaces       []string // to work in; empty: all
-	Workers          int
-	WatchIdleTimeout time.Duration
-	Elected          bool           // the controllers work only while they lead (Controller.Lead)
-	MirrorBytes      int64          // memory that one mirror may take; see cache.Options.MaxBytes
-	Mirrors          *cache.Mirrors // shared by all controllers; nil: each has its own
+	Client     *kube.Client
+	Namespaces []string // to work in; empty: all
+	// NamespaceSelector selects the namespaces to work in by their labels, instead: see SelectNamespaces.
+	NamespaceSelector string
+	Workers           int
+	WatchIdleTimeout  time.Duration
+	Elected           bool           // the controllers work only while they lead (Controller.Lead)
+	MirrorBytes       int64          // memory that one mirror may take; see cache.Options.MaxBytes
+	Mirrors           *cache.Mirrors // shared by all controllers; nil: each has its own
 	// TemplatePolicy is what the pods that operators declare have to keep to; the zero value is baseline.
 	TemplatePolicy podpolicy.Policy
 	Log            logr.Logger
@@ -38,8 +40,9 @@ func UntypedMirror(s Setup, r kube.Resource, labels string, fields []string) (*c
 }
 
 func (s Setup) mirror(r kube.Resource, labels string) cache.Options {
-	return cache.Options{Resource: r, Namespaces: s.Namespaces, LabelSelector: labels, Client: s.Client,
-		WatchIdleTimeout: s.WatchIdleTimeout, MaxBytes: s.MirrorBytes, QuietParking: true, Log: s.Log}
+	return cache.Options{Resource: r, Namespaces: s.Namespaces, Selected: s.NamespaceSelector != "",
+		LabelSelector: labels, Client: s.Client, WatchIdleTimeout: s.WatchIdleTimeout, MaxBytes: s.MirrorBytes,
+		QuietParking: true, Log: s.Log}
 }
 
 // New returns a controller of an operator.

@@ -32,6 +32,8 @@ type mirror interface {
 	Serves(namespace string) bool
 	OnServes(f func()) (remove func())
 	State() []cache.ScopeState
+	Namespaces() []string
+	Selected() bool
 }
 
 // Source turns the changes of one mirror into keys. For, Owns and Watches make them, and Once and Woken those

@@ -85,7 +85,7 @@ func (c *Controller) tellUnseen(ctx context.Context, item queue.Item, why string
 func (p *parts) mute(k kube.Key) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	one := p.partOf(k)
+	one := p.partLocked(k)
 	if one == nil || one.stage.doing != telling {
 		return false
 	}

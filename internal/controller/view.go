@@ -61,7 +61,7 @@ var MissingReasons = []string{MissingRight, MissingResource, MissingContent}
 // Parts returns what the controller works on, and what keeps it from that.
 func (c *Controller) Parts() []Part {
 	var out []Part
-	for _, one := range c.parts.all {
+	for _, one := range c.parts.list() {
 		p := Part{Namespace: one.namespace, Working: c.parts.works(one.namespace), Problem: c.problemOf(one),
 			Missing: map[string]bool{}}
 		for _, m := range c.mirrors {

@@ -166,6 +166,9 @@ func (m *Manager) elect(ctx context.Context, last func()) error {
 	err := m.o.Elector.Run(ctx, func(ctx, held context.Context) {
 		var leading sync.WaitGroup
 		for _, c := range m.o.Controllers {
+			if !c.Elected() {
+				continue // it works anyway
+			}
 			leading.Go(func() {
 				if err := c.Lead(ctx, held); err != nil {
 					mu.Lock()

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"skiff/internal/cache"
-	"skiff/internal/controller"
 	"skiff/internal/kube"
 )
 
@@ -14,9 +13,8 @@ import (
 // according to their status are found; the write of that status is an event, after which such a trigger looks at
 // its pods in any case.
 type finder struct {
-	triggers   *cache.Store[*RestartTrigger] // nil: there is one, a `skiff restart`
-	pods       *cache.Store[*pod]
-	namespaces []string // that are mirrored one by one; empty: all are mirrored together
+	triggers *cache.Store[*RestartTrigger] // nil: there is one, a `skiff restart`
+	pods     *cache.Store[*pod]
 }
 
 // The indexes.
@@ -29,7 +27,7 @@ const (
 	byWorkload = "workload" // pods, by what they belong to
 )
 
-func newFinder(s controller.Setup, triggers *cache.Store[*RestartTrigger], ps *cache.Store[*pod]) *finder {
+func newFinder(triggers *cache.Store[*RestartTrigger], ps *cache.Store[*pod]) *finder {
 	if triggers != nil {
 		indexTriggers(triggers)
 	}
@@ -46,7 +44,7 @@ func newFinder(s controller.Setup, triggers *cache.Store[*RestartTrigger], ps *c
 		}
 		return nil
 	})
-	return &finder{triggers, ps, s.Namespaces}
+	return &finder{triggers, ps}
 }
 
 func indexTriggers(triggers *cache.Store[*RestartTrigger]) {
@@ -80,7 +78,7 @@ func (f *finder) in(index, namespace, value string) (found []*RestartTrigger) {
 	}
 	found, err := f.triggers.ByIndex(index, namespace, value)
 	if err != nil && namespace == "" {
-		for _, one := range f.namespaces {
+		for _, one := range f.triggers.Namespaces() {
 			found = append(found, f.in(index, one, value)...)
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"skiff/internal/cache"
-	"skiff/internal/controller"
 	"skiff/internal/kube"
 )
 
@@ -79,7 +78,7 @@ func finderOf(b *testing.B, some []*pod, triggers ...*RestartTrigger) *finder {
 	}
 	ts := cache.New[*RestartTrigger](cache.Options{Resource: resource, Client: client})
 	ps := cache.New[*pod](cache.Options{Resource: pods, Client: client})
-	f := newFinder(controller.Setup{}, ts, ps)
+	f := newFinder(ts, ps)
 	ctx, stop := context.WithCancel(b.Context())
 	var running sync.WaitGroup
 	running.Go(func() { ts.Run(ctx) })

@@ -33,7 +33,7 @@ func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 		restarts: newRestarts(),
 		recorder: recorder,
 		triggers: apply.NewStatuses[RestartTrigger](s.Client, ts),
-		find:     newFinder(s, ts, ps),
+		find:     newFinder(ts, ps),
 	}
 	c := s.New("restart", r.Reconcile, controller.For(ts).Unseen(r.unseen),
 		controller.Watches(ts, r.find.forTrigger),

@@ -70,7 +70,7 @@ func NewStandalone(c *kube.Client, o StandaloneOptions) (*controller.Controller,
 	ps := controller.Mirror[*pod](s, pods, o.Spec.Source.Selector.selector().String())
 	alone := &standalone{client: s.Client, trigger: t}
 	r := &reconciler{client: s.Client, restarts: newRestarts(), triggers: alone, standalone: alone,
-		find: newFinder(s, nil, ps)}
+		find: newFinder(nil, ps)}
 	run := s.New("restart", r.Reconcile, controller.Once(t.Key()),
 		controller.Watches(ps, func(*pod) []kube.Key { return []kube.Key{t.Key()} }))
 	run.Publish(r.restarts)

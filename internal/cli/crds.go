@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,7 +83,7 @@ func newCRDsInstall() *cobra.Command {
 		Short: "Install or update the definitions in a cluster",
 		Long: `Applies the definitions (server-side apply, field manager skiff) and waits until the server serves
 them. Changes by others are overwritten only in fields that this version sets differently. Running it again changes
-nothing.`,
+nothing. A definition that has objects stored in a version which this skiff does not know is refused.`,
 		Example: `  skiff crds install
   skiff crds install --context prod --as admin`,
 		Args: noArgs,
@@ -113,6 +114,11 @@ func installCRDs(ctx context.Context, c *kube.Client, timeout time.Duration, out
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not established within %s", timeout))
 	defer cancel()
 	for _, d := range all {
+		if err := keepsStored(ctx, c, d); err != nil {
+			return fmt.Errorf("install CRD %s: %w", d.name, err)
+		}
+	}
+	for _, d := range all {
 		did, err := installCRD(ctx, c, d)
 		if err != nil {
 			return fmt.Errorf("install CRD: %w", err)
@@ -131,12 +137,31 @@ func installCRDs(ctx context.Context, c *kube.Client, timeout time.Duration, out
 type crdState struct {
 	kube.Meta `json:"metadata"`
 	Status    struct {
-		Conditions []struct {
+		StoredVersions []string `json:"storedVersions"`
+		Conditions     []struct {
 			Type    string `json:"type"`
 			Status  string `json:"status"`
 			Message string `json:"message"`
 		} `json:"conditions"`
 	} `json:"status"`
+}
+
+// keepsStored fails where objects may be stored in a version that the definition does not have: the server could not
+// read them any more.
+func keepsStored(ctx context.Context, c *kube.Client, d definition) error {
+	var live crdState
+	if err := c.Get(ctx, crdResource, kube.Key{Name: d.name}, &live); err != nil && !kube.IsNotFound(err) {
+		return err
+	}
+	versions, _ := lookup(d.object, "spec", "versions").([]any)
+	for _, stored := range live.Status.StoredVersions {
+		if !slices.ContainsFunc(versions, func(v any) bool { return lookup(v.(map[string]any), "name") == stored }) {
+			return fmt.Errorf("the cluster may have objects stored as %s, which this skiff does not define; nothing "+
+				"was changed; use a skiff that defines it, or migrate the objects and take it out of "+
+				"status.storedVersions", stored)
+		}
+	}
+	return nil
 }
 
 func installCRD(ctx context.Context, c *kube.Client, d definition) (did string, err error) {

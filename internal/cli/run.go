@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -245,7 +246,12 @@ func runControllers(ctx context.Context, on world, f controllerFlags, log logr.L
 	m := manager.New(manager.Options{Controllers: controllers, Elector: elector, HealthAddr: f.health,
 		MetricsAddr: f.metrics, Requests: on.requests, Recorders: recorders, DebugAddr: loopback(f.debug),
 		WatchTimeout: f.watchTimeout, Log: log})
+	comparing, stop := context.WithCancel(ctx)
+	var compare sync.WaitGroup
+	compare.Go(func() { warnOfSkew(comparing, client, log) })
 	err := m.Run(ctx)
+	stop()
+	compare.Wait()
 	if err == nil {
 		log.Info("stopped")
 	}

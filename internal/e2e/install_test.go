@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -100,4 +101,45 @@ func (s *Scope) startInstalled(t *testing.T, namespace string) *Skiff {
 	sk := launchSkiffCommand(t, s, kubeconfig, append(args, "--leader-election-namespace", namespace, "-v", "9")...)
 	waitReady(t, sk)
 	return sk
+}
+
+// A namespace that gains the label is worked in, one that loses it is left as it is.
+func TestANamespaceSelectorFollowsTheLabels(t *testing.T) {
+	s, other := newScope(t), newScope(t)
+	selector := "team=" + s.NS
+	text := manifests(t, s, "--watch-namespace-selector", selector, "--namespace", s.NS, "--controllers", "webserver",
+		"--rbac-only")
+	// The cluster-scoped objects have the same names in each installation.
+	text = strings.ReplaceAll(text, "  name: skiff\n", "  name: "+s.NS+"\n")
+	text = strings.ReplaceAll(text, "    name: skiff\n", "    name: "+s.NS+"\n")
+	if r, err := s.kubectl.Run(t.Context(), text, "apply", "-f", "-"); err != nil || r.Code != 0 {
+		t.Fatalf("kubectl apply: %v %v", err, r)
+	}
+	t.Cleanup(func() {
+		for _, kind := range []string{"clusterrole", "clusterrolebinding"} {
+			if r, err := s.kubectl.Run(noContext, "", "delete", kind, s.NS); err != nil || r.Code != 0 {
+				t.Errorf("delete %s: %v %v", kind, err, r)
+			}
+		}
+	})
+	sk := startSkiffAs(t, s, s.tokenUser(s.NS, s.NS), "--watch-namespace-selector", selector)
+	for _, in := range []*Scope{s, other} {
+		in.Apply(WebServerManifest("web", "image: nginx:1.23.1, replicas: 1"))
+		in.Kubectl("label", "namespace", in.NS, "team="+s.NS)
+		in.waitChildren("web", "nginx:1.23.1", 1)
+	}
+	other.Kubectl("label", "namespace", other.NS, "team-")
+	Eventually(t, settle, "the namespace is no longer watched", func() (bool, string) {
+		_, probe, err := sk.probe("/readyz?verbose")
+		return err == nil && !strings.Contains(probe, other.NS) && strings.Contains(probe, s.NS), probe
+	})
+	other.Kubectl("scale", "webserver/web", "--replicas=3")
+	s.Kubectl("scale", "webserver/web", "--replicas=2")
+	s.waitChildren("web", "nginx:1.23.1", 2)
+	if n := other.Deployment("web").At("spec", "replicas"); fmt.Sprint(n) != "1" {
+		t.Errorf("the Deployment in a namespace without the label has %v replicas, want 1", n)
+	}
+	other.Kubectl("label", "namespace", other.NS, "team="+s.NS)
+	other.waitChildren("web", "nginx:1.23.1", 3)
+	noForbidden(s, sk.Log())
 }

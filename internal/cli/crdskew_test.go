@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"skiff/internal/fakeapi"
+	"skiff/internal/kube"
+)
+
+// change installs the definitions and changes that of WebServers: f gets its first version.
+func (c *cluster) change(f func(version object) (versions []any)) {
+	c.t.Helper()
+	if err := installCRDs(c.t.Context(), c.client, 10*time.Second, io.Discard); err != nil {
+		c.t.Fatal(err)
+	}
+	var live object
+	if err := c.client.Get(c.t.Context(), crdResource, kube.Key{Name: "webservers.skiff.dev"}, &live); err != nil {
+		c.t.Fatal(err)
+	}
+	version := lookup(live, "spec", "versions").([]any)[0].(object)
+	c.patch(crdResource, "", "webservers.skiff.dev", object{"spec": object{"versions": f(version)}})
+}
+
+// skew returns what warnOfSkew logs.
+func (c *cluster) skew(verbosity int) string {
+	c.t.Helper()
+	var out bytes.Buffer
+	log, err := (&logFlags{format: "json", verbosity: verbosity}).logger(&out)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	warnOfSkew(c.t.Context(), c.client, log)
+	return out.String()
+}
+
+func TestAnOlderDefinitionInTheClusterIsNamedWithTheFieldsThatItLacks(t *testing.T) {
+	c := newCluster(t, fakeapi.Options{})
+	if said := c.skew(1); said != "" {
+		t.Errorf("where nothing is installed: %s", said)
+	}
+	c.change(func(version object) []any {
+		spec := lookup(version, "schema", "openAPIV3Schema", "properties", "spec", "properties").(object)
+		delete(spec, "replicas")
+		return []any{version}
+	})
+	said := c.skew(0)
+	if strings.Count(said, "\n") != 1 || !strings.Contains(said, "webservers.skiff.dev") ||
+		!strings.Contains(said, `"fields":"spec.replicas"`) || !strings.Contains(said, "skiff crds install") {
+		t.Errorf("one field is missing: %s", said)
+	}
+	if err := installCRDs(t.Context(), c.client, 10*time.Second, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if said := c.skew(1); said != "" {
+		t.Errorf("after the installation: %s", said)
+	}
+}
+
+func TestADefinitionThatCannotBeComparedIsDebugDetail(t *testing.T) {
+	c := newCluster(t, fakeapi.Options{})
+	c.down()
+	if said := c.skew(0); said != "" {
+		t.Errorf("without a server: %s", said)
+	}
+	if said := c.skew(1); !strings.Contains(said, "cannot compare a custom resource definition") {
+		t.Errorf("without a server, with -v 1: %s", said)
+	}
+}
+
+func TestCRDsInstallKeepsAVersionInWhichObjectsMayBeStored(t *testing.T) {
+	c := newCluster(t, fakeapi.Options{})
+	all, err := definitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd := all[len(all)-1]
+	versions := lookup(crd.object, "spec", "versions").([]any)
+	newer := maps.Clone(versions[0].(object))
+	versions[0].(object)["storage"], newer["name"] = false, "v9"
+	crd.object["spec"].(object)["versions"] = append(versions, newer)
+	c.create(crdResource, "", crd.object)
+	before := c.api.Revision()
+	skiff(t, "crds", "install", "--server", c.url()).want(t, exitFailed, "install CRD "+crd.name+": the cluster may "+
+		"have objects stored as v9, which this skiff does not define; nothing was changed")
+	if c.api.Revision() != before {
+		t.Error("it has written something")
+	}
+}

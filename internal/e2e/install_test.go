@@ -122,6 +122,7 @@ func TestANamespaceSelectorFollowsTheLabels(t *testing.T) {
 			}
 		}
 	})
+	s.Kubectl("label", "namespace", s.NS, "pod-security.kubernetes.io/enforce-") // for the pods of the WebServers
 	sk := startSkiffAs(t, s, s.tokenUser(s.NS, s.NS), "--watch-namespace-selector", selector)
 	for _, in := range []*Scope{s, other} {
 		in.Apply(WebServerManifest("web", "image: nginx:1.23.1, replicas: 1"))

@@ -53,10 +53,9 @@ func checkControllers(names []string) error {
 	return nil
 }
 
-// newControllers makes the named controllers and the recorders of their Events. The manager runs both.
-// recording is the client of the recorders: Events of a leader are sent after it has released its lease, too.
-func newControllers(names []string, s controller.Setup,
-	recording *kube.Client) ([]*controller.Controller, []*events.Recorder) {
+// newControllers makes the named controllers and the recorders of their Events. The manager runs both, and sends the
+// last Events before it releases the lease.
+func newControllers(names []string, s controller.Setup) ([]*controller.Controller, []*events.Recorder) {
 	s.Mirrors = cache.NewMirrors()
 	var cs []*controller.Controller
 	var rs []*events.Recorder
@@ -65,7 +64,7 @@ func newControllers(names []string, s controller.Setup,
 	}
 	for _, op := range operators {
 		if slices.Contains(names, op.name) {
-			r := events.New(events.Options{Client: recording, Controller: "skiff.dev/" + op.name, Log: s.Log})
+			r := events.New(events.Options{Client: s.Client, Controller: "skiff.dev/" + op.name, Log: s.Log})
 			cs, rs = append(cs, op.new(s, r)), append(rs, r)
 		}
 	}

@@ -242,7 +242,7 @@ func runControllers(ctx context.Context, on world, f controllerFlags, log logr.L
 	controllers, recorders := newControllers(f.controllers,
 		controller.Setup{Client: guarded, Namespaces: namespaces, NamespaceSelector: on.selector, Workers: f.workers,
 			WatchIdleTimeout: f.watchIdleTimeout, MirrorBytes: int64(f.mirrorMiB) << 20, Elected: elector != nil,
-			TemplatePolicy: podpolicy.Policy(f.templatePolicy), Log: log}, client)
+			TemplatePolicy: podpolicy.Policy(f.templatePolicy), Log: log})
 	m := manager.New(manager.Options{Controllers: controllers, Elector: elector, HealthAddr: f.health,
 		MetricsAddr: f.metrics, Requests: on.requests, Recorders: recorders, DebugAddr: loopback(f.debug),
 		WatchTimeout: f.watchTimeout, Log: log})

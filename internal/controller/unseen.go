@@ -32,7 +32,7 @@ func (c *Controller) turnUnseen(one *part, was stage) {
 	if was.doing == telling && why == was.why || was.doing == muted && time.Since(was.since) < muteTime {
 		return
 	}
-	c.release(c.parts.turn(one, telling, why))
+	c.parts.turn(one, telling, why) // what was held is among all, and would be told twice
 	c.queueAll(one, unseenCause)
 }
 

@@ -200,19 +200,19 @@ func (o Options) definitions(ctx context.Context, found []Found) error {
 	}
 }
 
-// waiting says what objects that do not go wait for.
+// waiting says what the first of the objects that do not go waits for.
 func waiting(found []Found) string {
-	for _, f := range found {
-		for _, one := range f.Objects {
-			name := f.Resource.GroupResource() + " " + one.Key.String()
-			if len(one.Others) > 0 {
-				return name + " waits for its finalizer " + kube.Text(strings.Join(one.Others, ", ")) +
-					", which is not skiff's; whoever set it has to remove it"
-			}
-			return name + " is still there; does a skiff still run, or somebody create it again?"
-		}
+	i := slices.IndexFunc(found, func(f Found) bool { return len(f.Objects) > 0 })
+	if i < 0 {
+		return ""
 	}
-	return ""
+	one := found[i].Objects[0]
+	name := found[i].Resource.GroupResource() + " " + one.Key.String()
+	if len(one.Others) > 0 {
+		return name + " waits for its finalizer " + kube.Text(strings.Join(one.Others, ", ")) +
+			", which is not skiff's; whoever set it has to remove it"
+	}
+	return name + " is still there; does a skiff still run, or somebody create it again?"
 }
 
 // pause waits until it is worth another look, or ctx ends.

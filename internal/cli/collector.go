@@ -8,16 +8,18 @@ import (
 )
 
 const (
-	// smallGarbage is how much garbage may lie around in any case. Measured with 500 WebServers, which keep 5 MiB
-	// alive: 8 % less CPU than with Go's default, for 4 MiB more.
+	// mostGarbage is Go's default, in per cent of what is alive. With 200, 500 WebServers (5 MiB alive) took 8 % less
+	// CPU, and a process that does nothing but answer scrapes 26 MiB instead of 22.
+	mostGarbage = 100
+	// leastGarbage keeps the collector from running all the time. Measured with 10,000 WebServers, 35 MiB alive: with
+	// 50 instead of 100 the process takes 95 MiB after its start instead of 134, and the start a sixth more CPU.
+	leastGarbage = 50
+	// smallGarbage is how much garbage may lie around where the two allow it: what is alive between 16 and 32 MiB is
+	// collected between the one pace and the other.
 	smallGarbage = 16 << 20
-	// mostGarbage and leastGarbage bound it, in per cent of what is alive. Measured with 10,000 WebServers, 35 MiB:
-	// with 50 instead of 100 the process takes 95 MiB after its start instead of 134, and the start a sixth more CPU.
-	mostGarbage, leastGarbage = 200, 50
 )
 
-// paceCollector has the garbage collector run often where much is alive, and seldom where little is. GOGC takes
-// precedence.
+// paceCollector has the garbage collector run more often where much is alive. GOGC takes precedence.
 func paceCollector() {
 	if os.Getenv("GOGC") == "" {
 		setGarbage(new([64]byte))

@@ -7,7 +7,7 @@ import (
 )
 
 func TestGarbageIsBoundedByWhatIsAlive(t *testing.T) {
-	for live, want := range map[uint64]int{0: 200, 5 << 20: 200, 16 << 20: 100, 20 << 20: 80, 100 << 20: 50} {
+	for live, want := range map[uint64]int{0: 100, 5 << 20: 100, 16 << 20: 100, 20 << 20: 80, 100 << 20: 50} {
 		if got := garbagePercent(live); got != want {
 			t.Errorf("%d MiB alive: %d %%, want %d", live>>20, got, want)
 		}

@@ -27,8 +27,8 @@ type manifestsFlags struct {
 }
 
 // imageName matches what a container runtime takes for the name of an image: host, path, tag and digest.
-var imageName = regexp.MustCompile(`^([a-zA-Z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:\w[\w.-]{0,127})?` +
-	`(@sha256:[0-9a-f]{64})?$`)
+const imageName = `^([a-zA-Z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:\w[\w.-]{0,127})?` +
+	`(@sha256:[0-9a-f]{64})?$`
 
 func newManifests() *cobra.Command {
 	var f manifestsFlags
@@ -98,7 +98,7 @@ func (f *manifestsFlags) check(runFlags []string) error {
 	if err := checkNamespaces("--namespace", []string{f.namespace}); err != nil {
 		return err
 	}
-	if !imageName.MatchString(f.image) {
+	if !regexp.MustCompile(imageName).MatchString(f.image) {
 		return usagef("--image %q: not the name of an image", f.image)
 	}
 	if f.replicas < 1 {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"skiff/internal/fakeapi/fields"
 	"skiff/internal/fakeapi/kinds"
@@ -97,8 +98,9 @@ func checkType(k *kinds.Kind, o map[string]any, body []byte) error {
 	return nil
 }
 
-// objectMeta is the type of metadata, which custom resources share.
-var objectMeta = fields.For("v1", "ConfigMap").Fields["metadata"].Type
+// objectMeta is the type of metadata, which custom resources share. Reading the table of all fields takes a
+// millisecond and a megabyte, which a process without this server has no use for.
+var objectMeta = sync.OnceValue(func() *fields.Type { return fields.For("v1", "ConfigMap").Fields["metadata"].Type })
 
 // checkFieldTypes checks the types of all fields (of a custom resource: of its metadata), so that the rest of the
 // server can rely on them. The error has the words of Go's decoder.
@@ -112,7 +114,7 @@ func checkFieldTypes(k *kinds.Kind, o map[string]any) error {
 		text = "json: cannot unmarshal " + fields.JSONType(o["metadata"]) + " into Go struct field " + k.Kind +
 			".metadata of type v1.ObjectMeta"
 	default:
-		text = objectMeta.TypeError(meta)
+		text = objectMeta().TypeError(meta)
 	}
 	if text != "" {
 		return errors.New(text)
@@ -127,7 +129,7 @@ func checkFieldTypes(k *kinds.Kind, o map[string]any) error {
 // The error has the words of the strict decoder, or is a Status.
 func (s *Server) pruneUnknown(w http.ResponseWriter, r *request, o map[string]any, duplicates []string) error {
 	var unknown []string
-	for _, path := range objectMeta.Prune(obj.Map(o, "metadata")) {
+	for _, path := range objectMeta().Prune(obj.Map(o, "metadata")) {
 		unknown = append(unknown, "metadata."+path)
 	}
 	if r.kind.Unknown != nil {

@@ -142,7 +142,7 @@ func complete(k *kinds.Kind, next, cur map[string]any) {
 	if k.Stored != nil {
 		k.Stored.Drop(next)
 	} else {
-		objectMeta.Drop(obj.Map(next, "metadata"))
+		objectMeta().Drop(obj.Map(next, "metadata"))
 	}
 	if k.Status && cur == nil {
 		delete(next, "status")

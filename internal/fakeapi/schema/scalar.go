@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"sync"
 	"time"
 )
 
@@ -79,15 +80,21 @@ func (s *Schema) outOfFormat(v any) (typ string, wrong bool) {
 	return "", false
 }
 
+// They are compiled when they are needed: those that count are large.
 var (
-	hostname = regexp.MustCompile(
+	hostname = compiled(
 		`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*\.?$`)
-	uuid = regexp.MustCompile(`^(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$`)
+	uuid = compiled(`^(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$`)
 	// days matches the durations that the API server accepts besides Go's: "2 days", "1w".
-	days = regexp.MustCompile(
+	days = compiled(
 		`^[0-9]+ ?(ns|nano|nanosecond|us|µs|micro|microsecond|ms|milli|millisecond|` +
 			`s|sec|second|m|min|minute|h|hr|hour|d|day|w|wk|week)s?$`)
 )
+
+func compiled(expr string) (matches func(string) bool) {
+	re := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+	return func(s string) bool { return re().MatchString(s) }
+}
 
 // formats are the string formats that are checked. The API server knows a few more (isbn, creditcard, ssn, colours);
 // here they allow everything, like unknown formats.
@@ -96,7 +103,7 @@ var formats = map[string]func(string) bool{
 	"date": func(s string) bool { _, err := time.Parse(time.DateOnly, s); return err == nil },
 	"duration": func(s string) bool {
 		_, err := time.ParseDuration(s)
-		return err == nil || days.MatchString(s)
+		return err == nil || days(s)
 	},
 	"ipv4":     func(s string) bool { a, err := netip.ParseAddr(s); return err == nil && a.Is4() },
 	"ipv6":     func(s string) bool { a, err := netip.ParseAddr(s); return err == nil && a.Is6() },
@@ -104,8 +111,8 @@ var formats = map[string]func(string) bool{
 	"mac":      func(s string) bool { _, err := net.ParseMAC(s); return err == nil },
 	"uri":      func(s string) bool { _, err := url.ParseRequestURI(s); return err == nil },
 	"email":    func(s string) bool { a, err := mail.ParseAddress(s); return err == nil && a.Address == s },
-	"hostname": func(s string) bool { return len(s) <= 255 && hostname.MatchString(s) },
-	"uuid":     uuid.MatchString, "uuid3": uuid.MatchString, "uuid4": uuid.MatchString, "uuid5": uuid.MatchString,
+	"hostname": func(s string) bool { return len(s) <= 255 && hostname(s) },
+	"uuid":     uuid, "uuid3": uuid, "uuid4": uuid, "uuid5": uuid,
 	"byte": func(s string) bool { _, err := base64.StdEncoding.DecodeString(s); return err == nil && s != "" },
 }
 

@@ -12,6 +12,7 @@ package schema
 
 import (
 	"regexp"
+	"sync"
 
 	"skiff/internal/patch"
 )
@@ -60,11 +61,11 @@ func (s *Schema) Node() *patch.Node {
 }
 
 // metadataNode is the node of metadata.
-var metadataNode = func() *patch.Node {
+var metadataNode = sync.OnceValue(func() *patch.Node {
 	n := *patch.SchemaFor("v1", "ConfigMap").Field("metadata")
 	n.Zero = patch.ZeroAbsent
 	return &n
-}()
+})
 
 func (s *Schema) node() *patch.Node {
 	if s == nil || (s.preserveUnknown && len(s.properties) == 0 && s.items == nil && !s.embeddedResource) {
@@ -79,7 +80,7 @@ func (s *Schema) node() *patch.Node {
 		n.Fields[name] = p.node()
 	}
 	if s.embeddedResource {
-		n.Fields["apiVersion"], n.Fields["kind"], n.Fields["metadata"] = &patch.Node{}, &patch.Node{}, metadataNode
+		n.Fields["apiVersion"], n.Fields["kind"], n.Fields["metadata"] = &patch.Node{}, &patch.Node{}, metadataNode()
 	}
 	if s.additional != nil {
 		n.Rest = s.additional.node()

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -71,8 +72,10 @@ func (h *history) act() {
 	case n < 68:
 		h.TryPatch(pods, member, "status", `{"status":{"phase":"Failed","reason":"Evicted"}}`)
 	case n < 71:
-		h.TryPatch(pods, member, "", `{"metadata":{"labels":{"`+operatortest.Pick(h.History,
-			"app.kubernetes.io/managed-by", "app.kubernetes.io/instance")+`":null}}}`)
+		label := operatortest.Pick(h.History, apply.ManagedByLabel, "app.kubernetes.io/instance")
+		if label != apply.ManagedByLabel || h.isKnown(name, member) {
+			h.TryPatch(pods, member, "", `{"metadata":{"labels":{"`+label+`":null}}}`)
+		}
 	case n < 73:
 		h.TryDelete(services, name, kube.DeleteOptions{})
 	case n < 76:
@@ -85,6 +88,14 @@ func (h *history) act() {
 	default:
 		h.RestartToBeKilled()
 	}
+}
+
+// isKnown says that the status of a Redis names the pod that is there. Of one that it does not name yet, only the
+// label tells a process that starts anew: without it nothing finds the pod, unless its name is declared again.
+func (h *history) isKnown(name, member string) bool {
+	rd, p := h.w.redis(name), h.w.pod(member)
+	return rd != nil && p != nil &&
+		slices.ContainsFunc(rd.Status.Members, func(m Member) bool { return m.UID == p.UID })
 }
 
 // repair ends what would keep a Redis from ever being ready, but changes nothing of num.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -107,6 +108,10 @@ func askStatus(ctx context.Context, address string) (ready bool, lines []string,
 	defer transport.CloseIdleConnections()
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
+		// Without its wrapping, which would bring the advice that is for API servers.
+		if dial := (*net.OpError)(nil); errors.As(err, &dial) {
+			err = dial.Err
+		}
 		return false, nil, fmt.Errorf("%w; does skiff run there, with --health-probe-bind-address?", err)
 	}
 	defer resp.Body.Close()

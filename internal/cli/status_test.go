@@ -59,7 +59,8 @@ func TestStatusSaysWhatAnswersThereAndWhatIsWrongWithTheAddress(t *testing.T) {
 	skiff(t, "status", "--health-probe-bind-address", strings.TrimPrefix(other.URL, "http://")).want(t, exitFailed,
 		"the answer (404 Not Found) is not that of skiff; check the address")
 	skiff(t, "status", "--health-probe-bind-address", "127.0.0.1:1").want(t, exitFailed,
-		"ask skiff at 127.0.0.1:1 for its status: ", "does skiff run there, with --health-probe-bind-address?")
+		"ask skiff at 127.0.0.1:1 for its status: connect: connection refused; does skiff run there, "+
+			"with --health-probe-bind-address?\n")
 	for address, want := range map[string]string{
 		"0":       `--health-probe-bind-address "0": want the HOST:PORT where skiff serves its probes`,
 		"nowhere": "--health-probe-bind-address nowhere: want HOST:PORT or :PORT",

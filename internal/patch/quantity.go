@@ -71,6 +71,10 @@ func ParseQuantity(s string) (Quantity, error) {
 	if s[0] == '-' {
 		q.rat.Neg(&q.rat)
 	}
+	// What is written has to be readable again, and may be longer than what was read: units add up to 30 digits.
+	if len(s) > maxQuantityLength/2 && len(q.String()) > maxQuantityLength {
+		return Quantity{}, fmt.Errorf("parse quantity %.40q: %w", s, errQuantity)
+	}
 	return q, nil
 }
 

@@ -187,18 +187,24 @@ func FuzzWatch(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in string) {
 		stream := newScanner(strings.NewReader(in))
-		for {
-			ev, err := nextEvent[*pod](stream)
-			bad, status := new(DecodeError), new(Status)
-			switch {
-			case err != nil && !errors.As(err, &bad) && !errors.As(err, &status):
-				return
-			case err == nil && (ev.Type == Added || ev.Type == Modified || ev.Type == Deleted) &&
-				(ev.Object == nil || !isSegment(ev.Object.Name)):
-				t.Errorf("%q gave an event without a name: %+v", in, ev)
-			}
-		}
+		wantNames(t, in, func() (Event[*pod], error) { return nextEvent[*pod](stream) })
 	})
+}
+
+// wantNames reads events until the end of a stream and fails for a change of an object without a name.
+func wantNames(t *testing.T, in string, next func() (Event[*pod], error)) {
+	t.Helper()
+	for {
+		ev, err := next()
+		bad, status := new(DecodeError), new(Status)
+		switch {
+		case err != nil && !errors.As(err, &bad) && !errors.As(err, &status):
+			return
+		case err == nil && (ev.Type == Added || ev.Type == Modified || ev.Type == Deleted) &&
+			(ev.Object == nil || !isSegment(ev.Object.Name)):
+			t.Errorf("%q gave an event without a name: %+v", in, ev)
+		}
+	}
 }
 
 // FuzzList feeds a list of any bytes.

@@ -38,7 +38,11 @@ func TestTheManifestsAreAcceptedWhereTheRestrictedStandardIsEnforced(t *testing.
 			text = before + after
 		}
 		r, err := s.kubectl.Run(t.Context(), text, "apply", "--dry-run=server", "--validate=strict", "-f", "-")
-		if err != nil || r.Code != 0 || strings.Contains(r.Stderr, "Warning") {
+		// The definitions are there already, from `skiff crds install`, and kubectl misses its annotation on them.
+		warns := slices.ContainsFunc(strings.Split(r.Stderr, "\n"), func(line string) bool {
+			return strings.Contains(line, "Warning") && !strings.Contains(line, "last-applied-configuration")
+		})
+		if err != nil || r.Code != 0 || warns {
 			t.Errorf("skiff manifests %q: %v %v", args, err, r)
 		}
 	}

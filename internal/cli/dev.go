@@ -22,7 +22,7 @@ import (
 type devFlags struct {
 	controllers                   controllerFlags
 	listen, kubeconfig, ready     string
-	bare                          bool
+	bare, rbac                    bool
 	simulate, crds, load, command []string
 }
 
@@ -64,6 +64,8 @@ envtest), stops when the command exits, and exits with its code.`,
 		"(default skiff/dev.kubeconfig in the user's cache directory, a temporary file with a COMMAND)")
 	fs.BoolVar(&f.bare, "bare", false, "only the API server: short for --simulate none --controllers none, and "+
 		"without skiff's custom resource definitions")
+	fs.BoolVar(&f.rbac, "rbac", false, "have the stored roles and bindings decide what users may do: impersonated "+
+		"ones (kubectl --as), those of client certificates, and system:anonymous")
 	fs.StringSliceVar(&f.simulate, "simulate", []string{"all"}, "`parts` of the cluster to simulate, separated by "+
 		"commas: "+strings.Join(partNames(), ", ")+", all or none")
 	fs.StringArrayVar(&f.crds, "crds", nil,
@@ -204,6 +206,7 @@ func (f *devFlags) options(log logr.Logger) devOptions {
 		listen:         f.listen,
 		kubeconfig:     f.kubeconfig,
 		readyFile:      f.ready,
+		rbac:           f.rbac,
 		keepNamespaces: !slices.Contains(f.simulate, namespacesPart),
 		// Users rarely want to see the reconciles of the simulation: two levels below skiff's own.
 		simulate: simulate.Options{Log: log.V(2), Without: without},

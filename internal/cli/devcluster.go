@@ -33,6 +33,7 @@ type devOptions struct {
 	listen     string // loopback address and port, port 0 for a free one
 	kubeconfig string // file to write
 	readyFile  string // file to write when the cluster is ready; "" = none
+	rbac       bool   // see fakeapi.Options
 	// keepNamespaces leaves deleted namespaces Terminating, as a server without a controller manager does.
 	keepNamespaces bool
 	simulate       simulate.Options
@@ -57,7 +58,8 @@ type devCluster struct {
 // newDevCluster opens the port and writes the kubeconfig. The caller must call run, once.
 func newDevCluster(o devOptions) (*devCluster, error) {
 	token := rand.Text()
-	d := &devCluster{o: o, api: fakeapi.New(fakeapi.Options{Token: token, KeepNamespaces: o.keepNamespaces})}
+	d := &devCluster{o: o, api: fakeapi.New(fakeapi.Options{Token: token, RBAC: o.rbac,
+		KeepNamespaces: o.keepNamespaces})}
 	tls, err := d.api.ListenTLS(o.listen)
 	if err != nil {
 		d.api.Close()

@@ -193,3 +193,25 @@ func TestDevSimulatesTheChosenParts(t *testing.T) {
 		skiff(t, append([]string{"dev"}, strings.Fields(args)...)...).want(t, exitUsage, say)
 	}
 }
+
+func TestDevHasRolesDecideIfAsked(t *testing.T) {
+	for _, args := range [][]string{{"--bare"}, {"--bare", "--rbac"}} {
+		r := startDev(t, args...)
+		cfg, _, err := kubeconfig.Load(kubeconfig.Flags{Kubeconfig: filepath.Join(filepath.Dir(r.ready), "kubeconfig"),
+			As: "bob"}, kubeconfig.OSEnv(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		bob, err := kube.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer bob.Close()
+		var o struct{ kube.Meta }
+		err = bob.Get(t.Context(), namespaces, kube.Key{Name: "default"}, &o)
+		if want := len(args) == 2; kube.IsForbidden(err) != want {
+			t.Errorf("%v: %v, want forbidden: %t", args, err, want)
+		}
+		r.stop()
+	}
+}

@@ -31,6 +31,7 @@ type Step struct {
 	Type   string // Content-Type; application/json if empty
 	Accept string
 	Body   string
+	As     string // the user to impersonate; "" is the administrator
 	// Capture keeps values of the answer for later steps: variable -> path in the body, joined by dots.
 	Capture map[string]string
 	// Events makes the step a watch that is read until so many events came.
@@ -115,6 +116,9 @@ func sendStep(ctx context.Context, api *API, step Step, vars map[string]string) 
 		header.Set("Content-Type", or(step.Type, "application/json"))
 	}
 	header.Set("Accept", or(step.Accept, "application/json"))
+	if step.As != "" {
+		header.Set("Impersonate-User", step.As)
+	}
 	resp, err := api.send(ctx, or(step.Method, http.MethodGet), substitute(step.Path, vars), header,
 		[]byte(substitute(step.Body, vars)))
 	if err != nil {

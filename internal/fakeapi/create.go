@@ -68,6 +68,9 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 	if err := checkNamespace(tx, r, meta); err != nil {
 		return nil, err
 	}
+	if err := s.checkGrant(tx, r, o, nil); err != nil {
+		return nil, err
+	}
 	if u.applied {
 		delete(meta, "resourceVersion") // an apply that creates has no version to compare with
 	}
@@ -95,9 +98,8 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 		meta["generation"] = int64(1)
 	}
 	if k.Author {
-		user := userOf(r)
-		obj.Set(o, user.Name, "spec", "username")
-		obj.Set(o, anys(user.Groups), "spec", "groups")
+		obj.Set(o, r.user.Name, "spec", "username")
+		obj.Set(o, anys(r.user.Groups), "spec", "groups")
 	}
 	complete(k, o, nil)
 	if !u.applied {

@@ -20,6 +20,9 @@ func (s *Server) seed() {
 				"status": map[string]any{"phase": "Active"}}, nil)
 		}
 		tx.Put("services", apiService, kubernetesService(), nil)
+		if s.opts.RBAC {
+			s.seedRoles(tx)
+		}
 		return nil
 	})
 }
@@ -98,6 +101,9 @@ func (s *Server) housekeep() {
 		next := s.serveCRDs()
 		if !s.opts.KeepNamespaces {
 			s.emptyNamespaces()
+		}
+		if s.opts.RBAC {
+			s.aggregateRoles()
 		}
 		next = sooner(next, s.expireEvents())
 		next = sooner(next, s.restoreService())

@@ -23,10 +23,7 @@ type Request struct {
 }
 
 // Watch reports whether the request opened a watch.
-func (r Request) Watch() bool {
-	v, ok := r.Query["watch"]
-	return ok && v[0] != "false" && v[0] != "0"
-}
+func (r Request) Watch() bool { return watches(r.Query) }
 
 type recorder struct {
 	mu       sync.Mutex // guards what follows

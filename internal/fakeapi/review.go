@@ -3,7 +3,6 @@ package fakeapi
 import (
 	"net/http"
 
-	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/kube"
 )
@@ -20,20 +19,25 @@ func (s *Server) review(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	status, causes := r.kind.Review(o, userOf(r))
+	status, causes := r.kind.Review(o, r.user)
 	if len(causes) > 0 {
 		return invalid(kube.StatusDetails{Group: r.kind.Group}, causes) // without the kind, as on the real server
 	}
+	switch {
+	case r.kind.Group == "authorization.k8s.io":
+		if s.opts.RBAC {
+			if status, err = s.judge(r, o); err != nil {
+				return err
+			}
+		}
+		recordOwner(r, managerOf(r), o, nil)
+	default:
+		obj.Set(o, now(), "metadata", "creationTimestamp")
+	}
+	if r.kind.Plural == "selfsubjectrulesreviews" { // the real server answers without the question
+		o = map[string]any{"metadata": map[string]any{}, "spec": map[string]any{}}
+	}
 	o["status"] = status
-	obj.Set(o, now(), "metadata", "creationTimestamp")
 	writeBytes(w, http.StatusCreated, withType(r.kind, marshal(o)))
 	return nil
-}
-
-// userOf returns the user of a request: the impersonated one, or the administrator, as there are no other users.
-func userOf(r *request) kinds.User {
-	if name := r.Header.Get("Impersonate-User"); name != "" {
-		return kinds.User{Name: name, Groups: append(r.Header.Values("Impersonate-Group"), "system:authenticated")}
-	}
-	return kinds.User{Name: "admin", Groups: []string{"system:masters", "system:authenticated"}}
 }

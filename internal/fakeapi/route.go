@@ -21,6 +21,7 @@ type request struct {
 	namespace, name string
 	sub             string   // subresource
 	warnings        []string // to send with the answer
+	user            kinds.User
 	query           url.Values
 }
 
@@ -83,8 +84,7 @@ func (r *request) setVerb() error {
 		r.verb = "get"
 		if collection {
 			r.verb = "list"
-			// The real server takes any value but these as true.
-			if v, ok := r.query["watch"]; ok && v[0] != "false" && v[0] != "0" {
+			if watches(r.query) {
 				r.verb = "watch"
 			}
 		}
@@ -113,6 +113,12 @@ func (r *request) setVerb() error {
 		return methodNotAllowed()
 	}
 	return nil
+}
+
+// watches reports whether the parameters of a GET ask for a watch: the real server takes any value but two as true.
+func watches(q url.Values) bool {
+	v, ok := q["watch"]
+	return ok && v[0] != "false" && v[0] != "0"
 }
 
 // noSuchEndpoint reports a write to all namespaces at once: only reads have such an endpoint.

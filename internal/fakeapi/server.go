@@ -17,7 +17,6 @@ import (
 	"encoding/hex"
 	mathrand "math/rand/v2"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -53,6 +52,8 @@ type Options struct {
 	CRDDelay time.Duration
 	// EventTTL is how long Events live; 0 means an hour, the real server's default.
 	EventTTL time.Duration
+	// RBAC has the stored roles and bindings decide what users may do. Without it everybody may do everything.
+	RBAC bool
 	// KeepNamespaces disables the namespace controller: a deleted namespace stays Terminating.
 	KeepNamespaces bool
 }
@@ -192,8 +193,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // dispatch authenticates, routes and serves a request.
 func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
-	if token := s.token(); token != "" && r.Header.Get("Authorization") != "Bearer "+token && !public(r) {
-		writeError(w, unauthorized())
+	user, err := s.admitUser(r)
+	if err != nil {
+		writeError(w, err)
 		return
 	}
 	if s.serveMeta(w, r) {
@@ -201,6 +203,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 	}
 	req, err := s.route(r)
 	if err == nil {
+		req.user = user
 		err = s.serve(w, req)
 	}
 	switch {
@@ -223,13 +226,6 @@ func (s *Server) token() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.opts.Token
-}
-
-// public reports whether a request needs no token: probes and the version, which RBAC's default rules allow to
-// everybody.
-func public(r *http.Request) bool {
-	return r.Header.Get("Authorization") == "" && slices.Contains([]string{"/healthz", "/livez",
-		"/readyz", "/version"}, r.URL.Path)
 }
 
 // Snapshot returns the state of the store, for Restore.

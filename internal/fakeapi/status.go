@@ -163,6 +163,7 @@ func statusObject(err error) (map[string]any, *kube.Status) {
 // emptyDetails marks answers that have empty details instead of none.
 func emptyDetails(st *kube.Status) bool {
 	return strings.HasPrefix(st.Message, routerNotAcceptable) || st.Code == http.StatusMethodNotAllowed ||
+		st.Code == http.StatusForbidden ||
 		st.Code == http.StatusNotFound || st.Code == http.StatusUnprocessableEntity
 }
 

@@ -84,6 +84,9 @@ func (s *Server) change(r *request, u origin, mutate func(tx *store.Tx, cur *sto
 		cur := tx.Get(r.kind.TableName(), key)
 		if cur == nil {
 			next, err := mutate(tx, nil)
+			if err == nil {
+				err = s.mayCreate(tx, r)
+			}
 			if err != nil {
 				return err
 			}
@@ -110,6 +113,9 @@ func (s *Server) change(r *request, u origin, mutate func(tx *store.Tx, cur *sto
 func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *store.Object,
 	u origin) (*store.Object, error) {
 	k, old := r.kind, cur.Value()
+	if err := s.checkGrant(tx, r, next, old); err != nil {
+		return nil, err
+	}
 	meta, oldMeta := obj.Map(next, "metadata"), obj.Map(old, "metadata")
 	if err := checkVersions(k, meta, oldMeta); err != nil {
 		return nil, err

@@ -10,12 +10,16 @@ import (
 
 // Guards reports whether a PodDisruptionBudget selects a pod: one without a selector selects none, an empty one all.
 func Guards(budget, pod Object) bool {
-	sel := obj.Map(budget, "spec", "selector")
+	return Selects(obj.Map(budget, "spec", "selector"), pod)
+}
+
+// Selects reports whether a LabelSelector selects an object: an empty one selects all, nil none.
+func Selects(sel, o Object) bool {
 	if sel == nil {
 		return false
 	}
 	parsed, err := selector.ParseLabels(FormatSelector(sel))
-	return err == nil && parsed.Matches(obj.Strings(pod, "metadata", "labels"))
+	return err == nil && parsed.Matches(obj.Strings(o, "metadata", "labels"))
 }
 
 // Unguarded reports whether a pod can be evicted whatever its budget: it does not run, or not for long.

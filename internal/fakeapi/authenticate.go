@@ -1,0 +1,139 @@
+package fakeapi
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/rbac"
+)
+
+// Names of users and groups with a meaning.
+const (
+	anonymous       = "system:anonymous"
+	unauthenticated = "system:unauthenticated"
+	authenticated   = "system:authenticated"
+	accountPrefix   = "system:serviceaccount:"
+)
+
+// admitUser returns the user of a request, impersonated or not, if that one may make it.
+func (s *Server) admitUser(r *http.Request) (kinds.User, error) {
+	user, err := s.authenticate(r)
+	if err == nil {
+		user, err = s.impersonate(user, r.Header)
+	}
+	if err == nil {
+		err = s.authorize(s.roles(nil), user, actionOf(r))
+	}
+	return user, err
+}
+
+// authenticate returns who makes a request: the owner of a client certificate, or the administrator, who has the only
+// token. With RBAC a request without credentials is anonymous.
+func (s *Server) authenticate(r *http.Request) (kinds.User, error) {
+	admin := kinds.User{Name: "admin", Groups: []string{"system:masters", authenticated}}
+	token, header := s.token(), r.Header.Get("Authorization")
+	switch {
+	case token != "" && header == "Bearer "+token, token == "" && !s.opts.RBAC:
+		return admin, nil
+	case header != "":
+		return kinds.User{}, unauthorized()
+	case r.TLS != nil && len(r.TLS.VerifiedChains) > 0:
+		subject := r.TLS.VerifiedChains[0][0].Subject
+		return kinds.User{Name: subject.CommonName, Groups: append(slices.Clone(subject.Organization),
+			authenticated)}, nil
+	case s.opts.RBAC, public(r):
+		return kinds.User{Name: anonymous, Groups: []string{unauthenticated}}, nil
+	}
+	return kinds.User{}, unauthorized()
+}
+
+// public reports whether a request needs no token: probes and the version, which RBAC's default rules allow to
+// everybody.
+func public(r *http.Request) bool {
+	return slices.Contains([]string{"/healthz", "/livez", "/readyz", "/version"}, r.URL.Path)
+}
+
+// impersonate returns the user that the headers name, if the one who asks may impersonate it, and else that one.
+func (s *Server) impersonate(by kinds.User, h http.Header) (kinds.User, error) {
+	name, groups := h.Get("Impersonate-User"), slices.Clone(h.Values("Impersonate-Group"))
+	const extra = "Impersonate-Extra-"
+	extras := slices.DeleteFunc(slices.Sorted(maps.Keys(h)),
+		func(k string) bool { return !strings.HasPrefix(k, extra) })
+	uid := h.Get("Impersonate-Uid")
+	if name == "" {
+		if len(groups)+len(extras) > 0 || uid != "" {
+			return by, badRequest("requested groups, a UID or extra fields without impersonating a user")
+		}
+		return by, nil
+	}
+	want := []rbac.Action{{Resource: "users", Name: name}}
+	ns, account, isAccount := strings.Cut(strings.TrimPrefix(name, accountPrefix), ":")
+	if isAccount = isAccount && strings.HasPrefix(name, accountPrefix); isAccount {
+		want[0] = rbac.Action{Resource: "serviceaccounts", Namespace: ns, Name: account}
+	}
+	for _, g := range groups {
+		want = append(want, rbac.Action{Resource: "groups", Name: g})
+	}
+	for _, k := range extras {
+		key, err := url.PathUnescape(strings.ToLower(strings.TrimPrefix(k, extra)))
+		if err != nil {
+			return by, badRequest("the name of the header %q cannot be read", k)
+		}
+		for _, v := range h.Values(k) {
+			want = append(want, rbac.Action{Group: "authentication.k8s.io", Resource: "userextras", Subresource: key,
+				Name: v})
+		}
+	}
+	if uid != "" {
+		want = append(want, rbac.Action{Group: "authentication.k8s.io", Resource: "uids", Name: uid})
+	}
+	roles := s.roles(nil)
+	for _, a := range want {
+		a.Verb = "impersonate"
+		if err := s.authorize(roles, by, a); err != nil {
+			return by, err
+		}
+	}
+	if isAccount && len(groups) == 0 {
+		groups = []string{"system:serviceaccounts", "system:serviceaccounts:" + ns}
+	}
+	switch {
+	case name == anonymous && !slices.Contains(groups, unauthenticated):
+		groups = append(groups, unauthenticated)
+	case name != anonymous && !slices.Contains(groups, authenticated) && !slices.Contains(groups, unauthenticated):
+		groups = append(groups, authenticated)
+	}
+	return kinds.User{Name: name, Groups: groups}, nil
+}
+
+// authorize returns the 403 for what a user may not do.
+func (s *Server) authorize(roles rbac.Objects, u kinds.User, a rbac.Action) error {
+	if !s.opts.RBAC {
+		return nil
+	}
+	ok, why := roles.Allowed(u, a)
+	if ok {
+		return nil
+	}
+	resource, where := a.Resource, "at the cluster scope"
+	if a.Subresource != "" {
+		resource += "/" + a.Subresource
+	}
+	if a.Namespace != "" {
+		where = fmt.Sprintf("in the namespace %q", a.Namespace)
+	}
+	text := fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", u.Name, a.Verb, resource, a.Group, where)
+	if a.Path != "" {
+		text = fmt.Sprintf("User %q cannot %s path %q", u.Name, a.Verb, a.Path)
+	}
+	text = strings.NewReplacer(`&`, "&amp;", `<`, "&lt;", `>`, "&gt;").Replace(text)
+	if why != "" {
+		text += ": " + why
+	}
+	return forbidden(a.Group, a.Resource, a.Name, text)
+}

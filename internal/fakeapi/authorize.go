@@ -1,0 +1,246 @@
+package fakeapi
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/rbac"
+	"skiff/internal/fakeapi/selector"
+	"skiff/internal/fakeapi/store"
+	"skiff/internal/kube"
+	"skiff/internal/patch"
+)
+
+// roles finds the roles and bindings in a transaction, or outside of any (nil).
+func (s *Server) roles(tx *store.Tx) rbac.Objects {
+	table := func(plural string) string { return plural + "." + rbac.Group }
+	return rbac.Objects{
+		Get: func(plural, namespace, name string) kinds.Object {
+			var o *store.Object
+			if key := (store.Key{Namespace: namespace, Name: name}); tx != nil {
+				o = tx.Get(table(plural), key)
+			} else {
+				o, _ = s.store.Get(table(plural), key)
+			}
+			if o == nil {
+				return nil
+			}
+			return o.Value()
+		},
+		List: func(plural, namespace string) []kinds.Object {
+			if tx != nil {
+				return values(tx.List(table(plural), namespace))
+			}
+			list, _, err := s.store.List(table(plural), namespace, 0)
+			if err != nil {
+				return nil // never: only old revisions can be missing
+			}
+			return values(list)
+		},
+	}
+}
+
+// actionOf returns what a request wants to do, as the real server reads it from the path, whether that is served or
+// not.
+func actionOf(r *http.Request) rbac.Action {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	nonResource := rbac.Action{Verb: strings.ToLower(r.Method), Path: r.URL.Path}
+	a := rbac.Action{Verb: map[string]string{"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update",
+		"PATCH": "patch", "DELETE": "delete"}[r.Method]}
+	switch {
+	case len(parts) > 2 && parts[0] == "api":
+		parts = parts[2:]
+	case len(parts) > 3 && parts[0] == "apis":
+		a.Group, parts = parts[1], parts[3:]
+	default:
+		return nonResource
+	}
+	special := len(parts) > 1 && (parts[0] == "watch" || parts[0] == "proxy")
+	if special {
+		a.Verb, parts = parts[0], parts[1:]
+	}
+	if parts[0] == "namespaces" && len(parts) > 1 {
+		a.Namespace = parts[1]
+		if len(parts) > 2 && parts[2] != "status" && parts[2] != "finalize" {
+			parts = parts[2:]
+		}
+	}
+	a.Resource = parts[0]
+	if len(parts) > 1 {
+		a.Name = parts[1]
+	}
+	if len(parts) > 2 && !special {
+		a.Subresource = parts[2]
+	}
+	switch q := r.URL.Query(); {
+	case a.Name != "":
+	case a.Verb == "get":
+		a.Verb = "list"
+		if watches(q) {
+			a.Verb = "watch"
+		}
+		if f, err := selector.ParseFields(q.Get("fieldSelector")); err == nil {
+			a.Name, _ = f.Exact("metadata.name")
+		}
+	case a.Verb == "delete":
+		a.Verb = "deletecollection"
+	}
+	return a
+}
+
+// action is what a routed request wants, with another verb.
+func (r *request) action(verb string) rbac.Action {
+	return rbac.Action{Verb: verb, Group: r.kind.Group, Resource: r.kind.Plural, Namespace: r.namespace, Name: r.name}
+}
+
+// mayCreate returns the 403 for a user who may change objects by PUT or PATCH, but not create them.
+func (s *Server) mayCreate(tx *store.Tx, r *request) error {
+	return s.authorize(s.roles(tx), r.user, r.action("create"))
+}
+
+// checkGrant returns the 403 for a role or binding that gives rights which its author does not have.
+func (s *Server) checkGrant(tx *store.Tx, r *request, next, cur map[string]any) error {
+	if !s.opts.RBAC || r.kind.Group != rbac.Group || rbac.IsMaster(r.user) || cur != nil && onlyCollected(next, cur) {
+		return nil
+	}
+	roles, rules, aggregates := s.roles(tx), rbac.RulesOf(next), false
+	if ref := obj.Map(next, "roleRef"); ref != nil {
+		bind := rbac.Action{Verb: "bind", Group: obj.String(ref, "apiGroup"), Namespace: r.namespace,
+			Resource: strings.ToLower(obj.String(ref, "kind")) + "s", Name: obj.String(ref, "name")}
+		if bind.Group == "" {
+			bind.Group = rbac.Group // the default
+		}
+		if ok, _ := roles.Allowed(r.user, bind); ok {
+			return nil
+		}
+		var problem string
+		if rules, problem = roles.Referenced(ref, r.namespace); problem != "" {
+			return notFound(r.kind.Resource, bind.Name) // the real server names the binding, too
+		}
+	} else {
+		if ok, _ := roles.Allowed(r.user, r.action("escalate")); ok {
+			return nil
+		}
+		for _, o := range []map[string]any{next, cur} {
+			aggregates = aggregates || len(obj.Slice(o, "aggregationRule", "clusterRoleSelectors")) > 0
+		}
+	}
+	if text := roles.Escalation(r.user, r.namespace, rules, aggregates); text != "" {
+		return forbidden(rbac.Group, r.kind.Plural, obj.String(next, "metadata", "name"), text)
+	}
+	return nil
+}
+
+// onlyCollected says whether a change is one of those that the garbage collector makes.
+func onlyCollected(next, cur map[string]any) bool {
+	except := []string{"ownerReferences", "finalizers", "managedFields"}
+	return obj.EqualExcept(next, cur, "metadata", "kind", "apiVersion") &&
+		obj.EqualExcept(obj.Map(next, "metadata"), obj.Map(cur, "metadata"), except...)
+}
+
+func forbidden(group, resource, name, text string) error {
+	d := kube.StatusDetails{Name: name, Group: group, Kind: resource}
+	switch {
+	case resource == "":
+		text = "forbidden: " + text
+	case name == "":
+		text = qualify(d) + " is forbidden: " + text
+	default:
+		text = fmt.Sprintf("%s %q is forbidden: %s", qualify(d), name, text)
+	}
+	return failure(http.StatusForbidden, "Forbidden", text, d)
+}
+
+// judge answers a review by the roles.
+func (s *Server) judge(r *request, o map[string]any) (map[string]any, error) {
+	user, spec := r.user, obj.Map(o, "spec")
+	switch r.kind.Kind {
+	case "SelfSubjectRulesReview":
+		namespace := obj.String(spec, "namespace")
+		if namespace == "" {
+			return nil, badRequest("no namespace on request")
+		}
+		return rulesStatus(s.roles(nil).Rules(user, namespace)), nil
+	case "SubjectAccessReview", "LocalSubjectAccessReview":
+		user = kinds.User{Name: obj.String(spec, "user"), Groups: stringsOf(obj.Slice(spec, "groups"))}
+	}
+	var a rbac.Action
+	if attributes := obj.Map(spec, "resourceAttributes"); attributes != nil {
+		at := func(name string) string { return obj.String(attributes, name) }
+		a = rbac.Action{Verb: at("verb"), Group: at("group"), Resource: at("resource"), Subresource: at("subresource"),
+			Namespace: at("namespace"), Name: at("name")}
+	} else {
+		a = rbac.Action{Verb: obj.String(spec, "nonResourceAttributes", "verb"),
+			Path: obj.String(spec, "nonResourceAttributes", "path")}
+	}
+	if r.namespace != "" && a.Namespace != r.namespace {
+		return nil, badRequest("spec.resourceAttributes.namespace must match namespace: %s", r.namespace)
+	}
+	ok, why := s.roles(nil).Allowed(user, a)
+	status := map[string]any{"allowed": ok}
+	if why != "" {
+		status["reason"] = why
+	}
+	return status, nil
+}
+
+func rulesStatus(rules []rbac.Rule, problems string) map[string]any {
+	resource, nonResource := []any{}, []any{}
+	for _, r := range rules {
+		verbs := anys(r.Verbs)
+		if len(r.Resources) > 0 {
+			entry := map[string]any{"verbs": verbs, "apiGroups": anys(r.Groups), "resources": anys(r.Resources)}
+			if len(r.Names) > 0 {
+				entry["resourceNames"] = anys(r.Names)
+			}
+			resource = append(resource, entry)
+		}
+		if len(r.URLs) > 0 {
+			nonResource = append(nonResource, map[string]any{"verbs": verbs, "nonResourceURLs": anys(r.URLs)})
+		}
+	}
+	status := map[string]any{"incomplete": false, "resourceRules": resource, "nonResourceRules": nonResource}
+	if problems != "" {
+		status["evaluationError"] = problems
+	}
+	return status
+}
+
+// seedRoles creates the roles and bindings of a new cluster.
+func (s *Server) seedRoles(tx *store.Tx) {
+	for _, o := range rbac.Bootstrap() {
+		plural := strings.ToLower(obj.String(o, "kind")) + "s"
+		by := &request{kind: s.registry.find(rbac.Group, "v1", plural)}
+		delete(o, "kind")
+		delete(o, "apiVersion")
+		obj.Set(o, newUID(), "metadata", "uid")
+		obj.Set(o, now(), "metadata", "creationTimestamp")
+		complete(by.kind, o, nil)
+		recordOwner(by, "kube-apiserver", o, nil)
+		tx.Put(by.kind.TableName(), store.Key{Name: obj.String(o, "metadata", "name")}, o, nil)
+	}
+}
+
+// aggregateRoles fills in the rules of cluster roles that aggregate those of others.
+func (s *Server) aggregateRoles() {
+	k := s.registry.find(rbac.Group, "v1", "clusterroles")
+	s.store.Update(func(tx *store.Tx) error {
+		roles := tx.List(k.TableName(), "")
+		for _, o := range roles {
+			rules, aggregates := rbac.Aggregated(o.Value(), values(roles))
+			if !aggregates || slices.EqualFunc(rules, obj.Slice(o.Value(), "rules"), patch.Equal) {
+				continue
+			}
+			next := obj.Clone(o.Value())
+			next["rules"] = rules
+			recordOwner(&request{kind: k}, "clusterrole-aggregation-controller", next, o.Value())
+			tx.Put(k.TableName(), o.Key, next, o.Shape)
+			s.wakeHousekeeper() // another role may aggregate this one
+		}
+		return nil
+	})
+}

@@ -1,0 +1,61 @@
+package rbac
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/patch"
+)
+
+// bootstrap has the roles and bindings of a new cluster as JSON, one in a line: those of kube-apiserver 1.36.3 for
+// people and their programs. Those for the components of a cluster are left out.
+//
+//go:embed bootstrap.jsonl
+var bootstrap []byte
+
+// Bootstrap returns the roles and bindings of a new cluster.
+func Bootstrap() []kinds.Object {
+	var out []kinds.Object
+	for line := range bytes.Lines(bootstrap) {
+		v, err := patch.Decode(line)
+		if err != nil {
+			panic(fmt.Sprintf("bootstrap.jsonl: %v", err)) // a bug: a test reads all of it
+		}
+		out = append(out, v.(kinds.Object))
+	}
+	return out
+}
+
+// Aggregated returns the rules of a cluster role that aggregates those of others, as JSON, and whether it does so.
+func Aggregated(role kinds.Object, roles []kinds.Object) (rules []any, aggregates bool) {
+	if obj.Map(role, "aggregationRule") == nil {
+		return nil, false
+	}
+	rules = []any{}
+	for _, s := range obj.Maps(role, "aggregationRule", "clusterRoleSelectors") {
+		for _, other := range roles {
+			if obj.String(other, "metadata", "name") == obj.String(role, "metadata", "name") ||
+				!kinds.Selects(s, other) {
+				continue
+			}
+			for _, rule := range obj.Slice(other, "rules") {
+				if !contains(rules, rule) {
+					rules = append(rules, patch.Copy(rule))
+				}
+			}
+		}
+	}
+	return rules, true
+}
+
+func contains(rules []any, rule any) bool {
+	for _, r := range rules {
+		if patch.Equal(r, rule) {
+			return true
+		}
+	}
+	return false
+}

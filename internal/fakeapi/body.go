@@ -146,7 +146,10 @@ const maxComplaints = 100
 func reportFindings(w http.ResponseWriter, r *request, duplicates, unknown []string) error {
 	var complaints []string
 	for _, d := range duplicates {
-		complaints = append(complaints, fmt.Sprintf("duplicate field %q", d))
+		if !inYAML(d) {
+			d = fmt.Sprintf("duplicate field %q", d)
+		}
+		complaints = append(complaints, d)
 	}
 	for _, u := range unknown {
 		complaints = append(complaints, fmt.Sprintf("unknown field %q", u))
@@ -155,7 +158,7 @@ func reportFindings(w http.ResponseWriter, r *request, duplicates, unknown []str
 	switch mode := r.query.Get("fieldValidation"); mode {
 	case "Strict":
 		if len(complaints) > 0 {
-			return fmt.Errorf("strict decoding error: %s", strings.Join(complaints, ", "))
+			return fmt.Errorf("strict decoding error: %s", strings.Join(joinYAML(complaints), ", "))
 		}
 	case "", "Warn":
 		for _, c := range complaints {
@@ -169,4 +172,20 @@ func reportFindings(w http.ResponseWriter, r *request, duplicates, unknown []str
 			[]kinds.Cause{kinds.NotSupported("fieldValidation", mode, "", "Ignore", "Strict", "Warn")})
 	}
 	return nil
+}
+
+// inYAML reports whether a complaint is about a line of YAML, and not the path of a field of JSON.
+func inYAML(complaint string) bool { return strings.HasPrefix(complaint, "line ") }
+
+// joinYAML makes one complaint of those about lines, as the YAML parser of the real server does.
+func joinYAML(complaints []string) []string {
+	n := 0
+	for n < len(complaints) && inYAML(complaints[n]) {
+		n++
+	}
+	if n == 0 {
+		return complaints
+	}
+	first := "yaml: unmarshal errors:\n  " + strings.Join(complaints[:n], "\n  ")
+	return append([]string{first}, complaints[n:]...)
 }

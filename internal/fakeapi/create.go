@@ -74,9 +74,6 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 	if u.applied {
 		delete(meta, "resourceVersion") // an apply that creates has no version to compare with
 	}
-	if obj.String(meta, "resourceVersion") != "" {
-		return nil, plainError("resourceVersion should not be set on objects to be created")
-	}
 	if !k.ClusterScoped {
 		meta["namespace"] = r.namespace
 	}
@@ -112,6 +109,9 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 		return nil, err
 	}
 	r.warnings = writeWarnings(k, o, nil)
+	if v := obj.String(meta, "resourceVersion"); v != "" && v != "0" && !r.dryRun() {
+		return nil, plainError("resourceVersion should not be set on objects to be created")
+	}
 	key := store.Key{Namespace: r.namespace, Name: obj.String(meta, "name")}
 	if tx.Get(k.TableName(), key) != nil {
 		return nil, alreadyExists(k.Resource, key.Name)

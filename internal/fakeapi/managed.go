@@ -141,6 +141,9 @@ func checkApplied(s *Server, w http.ResponseWriter, r *request, applied map[stri
 	if err := checkFieldTypes(r.kind, applied); err != nil {
 		return undecodable(r.kind, err)
 	}
+	if len(duplicates) > 0 && r.query.Get("fieldValidation") == "Strict" {
+		return badRequest("error strict decoding YAML: error converting YAML to JSON: %s", joinYAML(duplicates)[0])
+	}
 	if err := reportFindings(w, r, duplicates, nil); err != nil {
 		return undecodable(r.kind, err)
 	}

@@ -214,7 +214,8 @@ func readBody(r *http.Request) ([]byte, error) {
 // protobufType is the media type that typed clients send objects in.
 const protobufType = "application/vnd.kubernetes.protobuf"
 
-// readValue decodes a JSON, YAML or protobuf body of the expected kind. duplicates are the paths of duplicate fields.
+// readValue decodes a JSON, YAML or protobuf body of the expected kind. duplicates are the paths of duplicate fields,
+// or of YAML complaints about its lines.
 func readValue(r *http.Request, body []byte, expected kube.Resource) (value any, duplicates []string, err error) {
 	mt := "application/json"
 	if ct := r.Header.Get("Content-Type"); ct != "" {

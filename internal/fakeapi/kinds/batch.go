@@ -1,10 +1,11 @@
 package kinds
 
 import (
-	"slices"
+	"fmt"
 	"strings"
 	"time"
 
+	"skiff/internal/cron"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/kube"
 	"skiff/internal/patch"
@@ -76,7 +77,10 @@ func prepareJob(next, cur Object) {
 func jobRules(next, cur Object) []Cause {
 	spec := obj.Map(next, "spec")
 	out := jobSpecRules(spec, "spec")
-	if cur == nil {
+	if out = append(out, selectsTemplate(spec)...); cur == nil {
+		if !obj.Bool(spec, "manualSelector") && len(obj.Map(spec, "selector", "matchLabels")) > 1 {
+			out = append(out, Invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
+		}
 		return out
 	}
 	was := obj.Map(cur, "spec")
@@ -88,25 +92,35 @@ func jobRules(next, cur Object) []Cause {
 	return out
 }
 
-func jobSpecRules(spec Object, at string) []Cause {
-	var out []Cause
-	for _, f := range []string{"parallelism", "completions", "activeDeadlineSeconds", "backoffLimit",
-		"ttlSecondsAfterFinished"} {
-		if n, ok := obj.Int(spec, f); ok && n < 0 {
-			out = append(out, Invalid(at+"."+f, n, "must be greater than or equal to 0"))
+var jobChecks = []check{
+	must("parallelism", notNegative), must("completions", notNegative), must("activeDeadlineSeconds", notNegative),
+	must("backoffLimit", notNegative), must("ttlSecondsAfterFinished", notNegative),
+	must("completionMode", among("NonIndexed", "Indexed")),
+	must("template.spec.restartPolicy", func(at string, v any) []Cause {
+		if v == nil || v == "" || v == "Always" {
+			return []Cause{Required(at, `valid values: "OnFailure", "Never"`)}
 		}
-	}
-	if mode := obj.String(spec, "completionMode"); mode == "Indexed" && spec["completions"] == nil {
+		return among("OnFailure", "Never")(at, v)
+	}),
+}
+
+// maxIndexed is the most pods of an indexed Job that run at a time.
+const maxIndexed = 100_000
+
+func jobSpecRules(spec Object, at string) []Cause {
+	out := runChecks(spec, at, jobChecks)
+	n, _ := obj.Int(spec, "parallelism")
+	switch indexed := obj.String(spec, "completionMode") == "Indexed"; {
+	case indexed && spec["completions"] == nil:
 		out = append(out, Required(at+".completions", "when completion mode is Indexed"))
+	case indexed && n > maxIndexed:
+		out = append(out, Invalid(at+".parallelism", n,
+			fmt.Sprintf("must be less than or equal to %d when completion mode is Indexed", maxIndexed)))
+	case !indexed && spec["backoffLimitPerIndex"] != nil:
+		out = append(out, Invalid(at+".backoffLimitPerIndex", spec["backoffLimitPerIndex"],
+			"requires indexed completion mode"))
 	}
-	policy := obj.String(spec, "template", "spec", "restartPolicy")
-	switch {
-	case policy == "Always" || policy == "":
-		out = append(out, Required(at+".template.spec.restartPolicy", `valid values: "OnFailure", "Never"`))
-	case policy != "OnFailure" && policy != "Never":
-		out = append(out, NotSupported(at+".template.spec.restartPolicy", policy, "OnFailure", "Never"))
-	}
-	return append(podSpecRules(obj.Map(spec, "template", "spec"), at+".template.spec"), out...)
+	return append(out, podSpecRules(obj.Map(spec, "template", "spec"), at+".template.spec")...)
 }
 
 func cronJobDefaults(o Object) {
@@ -119,21 +133,39 @@ func cronJobDefaults(o Object) {
 	templateDefaults(specOf(obj.Map(spec, "jobTemplate")))
 }
 
+// maxCronName is the longest name of a CronJob: its Jobs are called after it.
+const maxCronName = 52
+
+var cronJobChecks = []check{
+	must("metadata.name", valid(func(name string) string {
+		if len(name) > maxCronName {
+			return fmt.Sprintf("must be no more than %d characters", maxCronName)
+		}
+		return ""
+	})),
+	must("spec.schedule", present(""), valid(func(schedule string) string {
+		if strings.Contains(schedule, "TZ") {
+			return "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+		}
+		if _, err := cron.Parse(schedule); err != nil {
+			return err.Error()
+		}
+		return ""
+	})),
+	must("spec.timeZone", valid(func(zone string) string {
+		if _, err := time.LoadLocation(zone); err != nil {
+			return "unknown time zone " + zone
+		}
+		return ""
+	})),
+	must("spec.startingDeadlineSeconds", notNegative),
+	must("spec.successfulJobsHistoryLimit", notNegative), must("spec.failedJobsHistoryLimit", notNegative),
+	must("spec.concurrencyPolicy", among("Allow", "Forbid", "Replace")),
+}
+
 func cronJobRules(next, _ Object) []Cause {
-	var out []Cause
-	spec := obj.Map(next, "spec")
-	switch schedule := obj.String(spec, "schedule"); {
-	case schedule == "":
-		out = append(out, Required("spec.schedule", ""))
-	case !strings.HasPrefix(schedule, "@") && len(strings.Fields(schedule)) != 5:
-		out = append(out, Invalid("spec.schedule", schedule, "expected exactly 5 fields, found "+
-			show(int64(len(strings.Fields(schedule))))+": ["+strings.Join(strings.Fields(schedule), " ")+"]"))
-	}
-	if p, allowed := obj.String(spec, "concurrencyPolicy"), []string{"Allow", "Forbid", "Replace"}; p != "" &&
-		!slices.Contains(allowed, p) {
-		out = append(out, NotSupported("spec.concurrencyPolicy", p, allowed...))
-	}
-	return append(jobSpecRules(obj.Map(spec, "jobTemplate", "spec"), "spec.jobTemplate.spec"), out...)
+	return append(runChecks(next, "", cronJobChecks),
+		jobSpecRules(obj.Map(next, "spec", "jobTemplate", "spec"), "spec.jobTemplate.spec")...)
 }
 
 // duration returns how long a Job has run so far, or ran.

@@ -45,6 +45,11 @@ func Forbidden(field, detail string) Cause {
 	return Cause{Reason: "FieldValueForbidden", Message: join("Forbidden", detail), Field: field}
 }
 
+// NotFound is a reference to something that is not there.
+func NotFound(field string, value any) Cause {
+	return Cause{Reason: "FieldValueNotFound", Message: "Not found: " + show(value), Field: field}
+}
+
 // Duplicate is a value that occurs twice in a list.
 func Duplicate(field string, value any) Cause {
 	return Cause{Reason: "FieldValueDuplicate", Message: "Duplicate value: " + show(value), Field: field}

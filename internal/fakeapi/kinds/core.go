@@ -1,7 +1,9 @@
 package kinds
 
 import (
+	"crypto/tls"
 	"encoding/base64"
+	"encoding/json"
 	"strings"
 
 	"skiff/internal/fakeapi/obj"
@@ -47,8 +49,9 @@ func core() []*Kind {
 			Generation: specChanged, DeleteReturns: true, Graceful: podGrace, Prepare: preparePod,
 			Defaults: podDefaults, Validate: podRules,
 			Fields: podFields, Columns: podColumns},
-		{Resource: v1("secrets", "Secret"), Defaults: secretDefaults, Validate: dataRules("", "data", "data"),
-			Fields: map[string]func(Object) string{"type": at("type")}, Columns: secretColumns},
+		{Resource: v1("secrets", "Secret"), Defaults: secretDefaults, Warn: secretWarnings,
+			Validate: rules(dataRules("", "data", "data"), secretRules, immutable("type")),
+			Fields:   map[string]func(Object) string{"type": at("type")}, Columns: secretColumns},
 		{Resource: v1("serviceaccounts", "ServiceAccount"), ShortNames: []string{"sa"},
 			DeleteReturns: true, Columns: ageOnly},
 		{Resource: v1("services", "Service"), ShortNames: []string{"svc"}, CreateOnUpdate: true,
@@ -113,12 +116,69 @@ func dataRules(plain, encoded, at string) func(next, cur Object) []Cause {
 		for _, v := range obj.Strings(next, encoded) {
 			total += base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(v, "=")))
 		}
-		out := immutableData(next, cur)
+		out := append(immutableData(next, cur), runChecks(next, "", dataChecks)...)
+		for _, key := range sortedKeys(obj.Map(next, "binaryData")) {
+			if _, twice := obj.Map(next, "data")[key]; twice {
+				out = append(out, Invalid("data["+key+"]", key, "duplicate of key present in binaryData"))
+			}
+		}
 		if total > maxData {
 			out = append(out, TooLong(at, maxData))
 		}
 		return out
 	}
+}
+
+// dataChecks are those of the keys of ConfigMaps and Secrets.
+var dataChecks = []check{must("data", keysAre(selector.DataKey, true)),
+	must("binaryData", keysAre(selector.DataKey, true))}
+
+// secretKeys are the keys that Secrets of a type must have.
+var secretKeys = map[string][]string{"kubernetes.io/tls": {"tls.crt", "tls.key"},
+	"kubernetes.io/ssh-auth": {"ssh-privatekey"}, "kubernetes.io/dockercfg": {".dockercfg"},
+	"kubernetes.io/dockerconfigjson": {".dockerconfigjson"}}
+
+// secretRules validates what is declared by the type of a Secret.
+func secretRules(next, _ Object) []Cause {
+	var out []Cause
+	kind, data := obj.String(next, "type"), obj.Map(next, "data")
+	need := secretKeys[kind]
+	if kind == "kubernetes.io/basic-auth" && data["username"] == nil && data["password"] == nil {
+		need = []string{"password", "username"}
+	}
+	for _, key := range need {
+		text, ok := data[key].(string)
+		switch {
+		case !ok || text == "" && key == "ssh-privatekey":
+			out = append(out, Required("data["+key+"]", ""))
+		case strings.HasPrefix(key, ".docker"):
+			var config map[string]any
+			decoded, _ := base64.StdEncoding.DecodeString(text) // what is no base64 has been refused before
+			if err := json.Unmarshal(decoded, &config); err != nil {
+				out = append(out, Invalid("data["+key+"]", "<secret contents redacted>", err.Error()))
+			}
+		}
+	}
+	const account = "kubernetes.io/service-account.name"
+	if kind == "kubernetes.io/service-account-token" && obj.String(next, "metadata", "annotations", account) == "" {
+		out = append(out, Required("metadata.annotations["+account+"]", ""))
+	}
+	return out
+}
+
+// secretWarnings are those about certificates that nobody can use.
+func secretWarnings(o Object) []string {
+	if obj.String(o, "type") != "kubernetes.io/tls" {
+		return nil
+	}
+	var pair [2][]byte
+	for i, key := range secretKeys["kubernetes.io/tls"] {
+		pair[i], _ = base64.StdEncoding.DecodeString(obj.String(o, "data", key))
+	}
+	if _, err := tls.X509KeyPair(pair[0], pair[1]); err != nil {
+		return []string{err.Error()}
+	}
+	return nil
 }
 
 // immutableData refuses changes of ConfigMaps and Secrets that are immutable.

@@ -47,8 +47,7 @@ func ephemeralRules(spec Object) []Cause {
 			named := func(c Object) bool { return c["name"] == target }
 			if !slices.ContainsFunc(obj.Maps(spec, "containers"), named) &&
 				!slices.ContainsFunc(obj.Maps(spec, "initContainers"), named) {
-				out = append(out, Cause{Reason: "FieldValueNotFound", Message: "Not found: " + show(target),
-					Field: at + ".targetContainerName"})
+				out = append(out, NotFound(at+".targetContainerName", target))
 			}
 		}
 		for _, f := range notEphemeral {

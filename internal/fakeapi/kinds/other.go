@@ -20,17 +20,41 @@ func rbac() []*Kind {
 			Validate: bindingRules, Columns: bindingColumns}
 	}
 	role := func(r kube.Resource) *Kind {
+		policies := checked(must("rules[]", policyTest(!r.ClusterScoped)))
 		return &Kind{Resource: r, Name: selector.PathSegment, CreateOnUpdate: true, Defaults: func(o Object) {
 			if o["rules"] == nil {
 				o["rules"] = nil // the Go type encodes missing rules as null
 			}
-		}, Columns: createdAtOnly}
+		}, Validate: policies, Columns: createdAtOnly}
 	}
 	return []*Kind{
 		binding(clusterScoped(rbacV1("clusterrolebindings", "ClusterRoleBinding"))),
 		role(clusterScoped(rbacV1("clusterroles", "ClusterRole"))),
 		binding(rbacV1("rolebindings", "RoleBinding")),
 		role(rbacV1("roles", "Role")),
+	}
+}
+
+// policyTest validates a rule of a role; namespaced ones cannot name URLs.
+func policyTest(namespaced bool) test {
+	return func(at string, v any) []Cause {
+		p, _ := v.(Object)
+		out := runChecks(p, at, []check{must("verbs", present("verbs must contain at least one value"))})
+		urls := obj.Slice(p, "nonResourceURLs")
+		if len(urls) == 0 {
+			return append(out, runChecks(p, at, []check{
+				must("apiGroups", present("resource rules must supply at least one api group")),
+				must("resources", present("resource rules must supply at least one resource"))})...)
+		}
+		if namespaced {
+			out = append(out, Invalid(at+".nonResourceURLs", urls,
+				"namespaced rules cannot apply to non-resource URLs"))
+		}
+		if len(obj.Slice(p, "apiGroups"))+len(obj.Slice(p, "resources"))+len(obj.Slice(p, "resourceNames")) > 0 {
+			out = append(out, Invalid(at+".nonResourceURLs", urls,
+				"rules cannot apply to both regular resources and non-resource URLs"))
+		}
+		return out
 	}
 }
 
@@ -44,7 +68,8 @@ func bindingDefaults(o Object) {
 }
 
 func bindingRules(next, cur Object) []Cause {
-	var out []Cause
+	out := runChecks(next, "", []check{must("roleRef.apiGroup", among(rbacGroup)),
+		must("subjects[].name", present("")), must("subjects[].kind", among("ServiceAccount", "User", "Group"))})
 	kind := obj.String(next, "roleRef", "kind")
 	if kind != "Role" && kind != "ClusterRole" {
 		out = append(out, NotSupported("roleRef.kind", kind, "Role", "ClusterRole"))
@@ -61,7 +86,8 @@ func bindingRules(next, cur Object) []Cause {
 func other() []*Kind {
 	return []*Kind{
 		{Resource: kube.Resource{Group: "coordination.k8s.io", Version: "v1", Plural: "leases", Kind: "Lease"},
-			CreateOnUpdate: true, NeedsVersion: true, Columns: leaseColumns},
+			CreateOnUpdate: true, NeedsVersion: true, Columns: leaseColumns, Prepare: prepareLease, Validate: checked(
+				must("spec.leaseDurationSeconds", positive), must("spec.leaseTransitions", notNegative))},
 		{Resource: kube.Resource{Group: "events.k8s.io", Version: "v1", Plural: "events", Kind: "Event"},
 			Table: "events", ShortNames: []string{"ev"},
 			CreateOnUpdate: true, Fields: newEventFields(), Prepare: prepareEvent, Validate: newEventRules,
@@ -70,6 +96,12 @@ func other() []*Kind {
 			NewStatus: newCRDStatus, NeedsVersion: true, Generation: specChanged, Defaults: crdDefaults,
 			Validate: crdRules, Columns: createdAtOnly},
 	}
+}
+
+// prepareLease drops the fields of coordinated leader election, a feature that is off by default.
+func prepareLease(next, _ Object) {
+	obj.Remove(next, "spec", "strategy")
+	obj.Remove(next, "spec", "preferredHolder")
 }
 
 // CRDs is the resource of custom resource definitions.

@@ -1,12 +1,10 @@
 package kinds
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/fakeapi/selector"
 	"skiff/internal/patch"
 )
 
@@ -94,6 +92,9 @@ func podDefaults(o Object) {
 	spec := specOf(o)
 	obj.Default(spec, true, "enableServiceLinks")
 	podSpecDefaults(spec)
+	if grace, _ := obj.Int(spec, "terminationGracePeriodSeconds"); grace < 0 {
+		spec["terminationGracePeriodSeconds"] = int64(1)
+	}
 	// In pods, but not in templates, limits are also the default of requests.
 	for _, list := range []string{"containers", "initContainers"} {
 		for _, c := range obj.Maps(spec, list) {
@@ -119,6 +120,9 @@ func podSpecDefaults(spec Object) {
 		}
 	}
 	for _, v := range obj.Maps(spec, "volumes") {
+		if len(v) == 1 && v["name"] != nil {
+			v["emptyDir"] = Object{}
+		}
 		for _, source := range []string{"configMap", "secret", "downwardAPI", "projected"} {
 			if obj.Map(v, source) != nil {
 				obj.Default(v, int64(0o644), source, "defaultMode")
@@ -223,68 +227,6 @@ func frozenSpec(spec Object) Object {
 	for _, list := range []string{"containers", "initContainers"} {
 		for _, c := range obj.Maps(out, list) {
 			delete(c, "image")
-		}
-	}
-	return out
-}
-
-func podSpecRules(spec Object, path string) []Cause {
-	if len(obj.Maps(spec, "containers")) == 0 {
-		return []Cause{Required(path+".containers", "")}
-	}
-	var out []Cause
-	seen := map[string]bool{}
-	for _, list := range []string{"initContainers", "containers", "ephemeralContainers"} {
-		for i, c := range obj.Maps(spec, list) {
-			at := fmt.Sprintf("%s.%s[%d]", path, list, i)
-			name := obj.String(c, "name")
-			switch {
-			case name == "":
-				out = append(out, Required(at+".name", ""))
-			case selector.Label(name) != "":
-				out = append(out, Invalid(at+".name", name, selector.Label(name)))
-			case seen[name]:
-				out = append(out, Duplicate(at+".name", name))
-			}
-			seen[name] = true
-			out = append(out, containerRules(c, at)...)
-		}
-	}
-	return out
-}
-
-func containerRules(c Object, at string) []Cause {
-	var out []Cause
-	switch image := obj.String(c, "image"); {
-	case image == "":
-		out = append(out, Required(at+".image", ""))
-	case strings.TrimSpace(image) != image:
-		out = append(out, Invalid(at+".image", image, "must not have leading or trailing whitespace"))
-	}
-	for i, p := range obj.Maps(c, "ports") {
-		field := fmt.Sprintf("%s.ports[%d].containerPort", at, i)
-		n, ok := obj.Int(p, "containerPort")
-		if !ok || n == 0 {
-			out = append(out, Required(field, ""))
-		} else if n < 1 || n > 65535 {
-			out = append(out, Invalid(field, n, portRange))
-		}
-		if name := obj.String(p, "name"); name != "" {
-			out = append(out, InvalidAll(fmt.Sprintf("%s.ports[%d].name", at, i), name, selector.PortName(name))...)
-		}
-	}
-	for i, e := range obj.Maps(c, "env") {
-		if obj.String(e, "name") == "" {
-			out = append(out, Required(fmt.Sprintf("%s.env[%d].name", at, i), ""))
-		}
-	}
-	for _, kind := range []string{"limits", "requests"} {
-		for _, name := range sortedKeys(obj.Map(c, "resources", kind)) {
-			v := obj.Get(c, "resources", kind, name)
-			if _, err := patch.ParseQuantity(fmt.Sprint(v)); err != nil {
-				out = append(out, Invalid(fmt.Sprintf("%s.resources.%s[%s]", at, kind, name), v,
-					"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"))
-			}
 		}
 	}
 	return out

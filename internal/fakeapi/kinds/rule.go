@@ -1,7 +1,6 @@
 package kinds
 
 import (
-	"slices"
 	"strings"
 
 	"skiff/internal/fakeapi/obj"
@@ -63,11 +62,5 @@ func immutable(paths ...string) rule {
 
 // oneOf refuses a string at a dotted path that is not one of the values; an empty one is fine.
 func oneOf(path string, values ...string) rule {
-	return func(next, _ Object) []Cause {
-		v := obj.String(next, strings.Split(path, ".")...)
-		if v == "" || slices.Contains(values, v) {
-			return nil
-		}
-		return []Cause{NotSupported(path, v, values...)}
-	}
+	return checked(must(path, among(values...)))
 }

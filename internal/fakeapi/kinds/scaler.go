@@ -1,7 +1,12 @@
 package kinds
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
 	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/selector"
 	"skiff/internal/kube"
 	"skiff/internal/patch"
 )
@@ -34,15 +39,63 @@ func cpuMetric(percent int64) Object {
 		"target": Object{"type": "Utilization", "averageUtilization": percent}}}
 }
 
-func scalerRules(next, _ Object) []Cause {
-	var out []Cause
-	if n, _ := obj.Int(next, "spec", "maxReplicas"); n < 1 {
-		out = append(out, Invalid("spec.maxReplicas", n, "must be greater than 0"))
-	}
-	for _, f := range []string{"kind", "name"} {
-		if obj.String(next, "spec", "scaleTargetRef", f) == "" {
-			out = append(out, Required("spec.scaleTargetRef."+f, ""))
+// metricSources are the types of metrics, and the members of a metric that describe them.
+var metricSources = map[string]string{"ContainerResource": "containerResource", "External": "external",
+	"Object": "object", "Pods": "pods", "Resource": "resource"}
+
+var scalerChecks = []check{
+	must("spec.minReplicas", between(1, 1<<31-1, "must be greater than or equal to 1")),
+	must("spec.scaleTargetRef", func(at string, v any) []Cause {
+		target, _ := v.(Object)
+		out := runChecks(target, at, []check{must("kind", present(""), valid(selector.PathSegment)),
+			must("name", present(""), valid(selector.PathSegment))})
+		version := obj.String(target, "apiVersion")
+		switch strings.Count(version, "/") {
+		case 0:
+			if version == "" && obj.String(target, "kind") == "" {
+				out = append(out, Invalid(at+".apiVersion", version, "apiVersion must specify API group"))
+			}
+		case 1:
+		default:
+			out = append(out, Invalid(at+".apiVersion", version, "unexpected GroupVersion string: "+version))
 		}
+		return out
+	}),
+	must("spec.metrics[].type", among(slices.Sorted(maps.Keys(metricSources))...)),
+	must("spec.metrics[]", func(at string, v any) []Cause {
+		m, _ := v.(Object)
+		if source := metricSources[obj.String(m, "type")]; source != "" && m[source] == nil {
+			return []Cause{Required(at+"."+source, "must populate information for the given metric source")}
+		}
+		return nil
+	}),
+	must("spec.metrics[].resource.name", present("must specify a resource name")),
+	must("spec.metrics[].resource.target.averageUtilization", positive),
+	must("spec.metrics[].resource.target", func(at string, v any) []Cause {
+		if t, _ := v.(Object); t["averageUtilization"] == nil && t["averageValue"] == nil {
+			return []Cause{Required(at+".averageUtilization",
+				"must set either a target raw value or a target utilization")}
+		}
+		return nil
+	}),
+}
+
+func scalerRules(next, _ Object) []Cause {
+	out := runChecks(next, "", scalerChecks)
+	highest, _ := obj.Int(next, "spec", "maxReplicas")
+	lowest, bounded := obj.Int(next, "spec", "minReplicas")
+	switch {
+	case highest == 0:
+		out = append(out, Required("spec.maxReplicas", "must be set and greater than 0"))
+	case highest < 0:
+		out = append(out, Invalid("spec.maxReplicas", highest, "must be greater than or equal to 1"))
+	}
+	if bounded && highest < lowest {
+		out = append(out, Invalid("spec.maxReplicas", highest, "must be greater than or equal to `minReplicas`"))
+	}
+	if bounded && lowest == 0 {
+		out = append(out, Forbidden("spec.metrics",
+			"must specify at least one Object or External metric to support scaling to zero replicas"))
 	}
 	return out
 }

@@ -81,9 +81,18 @@ func prepareService(next, cur Object) {
 	}
 }
 
+var serviceChecks = []check{
+	must("spec.selector", keysAre(selector.QualifiedName, false)),
+	must("spec.sessionAffinity", among("ClientIP", "None")),
+	must("spec.ports[].protocol", among("SCTP", "TCP", "UDP")),
+}
+
 func serviceRules(next, cur Object) []Cause {
-	var out []Cause
+	out := runChecks(next, "", serviceChecks)
 	spec := obj.Map(next, "spec")
+	if spec["type"] == "ExternalName" && obj.String(spec, "externalName") == "" {
+		out = append(out, Required("spec.externalName", ""))
+	}
 	ports := obj.Maps(spec, "ports")
 	kind := obj.String(spec, "type")
 	switch kind {
@@ -98,7 +107,7 @@ func serviceRules(next, cur Object) []Cause {
 		out = append(out, Forbidden("status.loadBalancer.ingress",
 			"may only be used when `spec.type` is 'LoadBalancer'"))
 	}
-	names := map[string]bool{}
+	names, numbers := map[string]bool{}, map[string]bool{}
 	for i, p := range ports {
 		at := fmt.Sprintf("spec.ports[%d]", i)
 		name := obj.String(p, "name")
@@ -111,6 +120,11 @@ func serviceRules(next, cur Object) []Cause {
 			out = append(out, Duplicate(at+".name", name))
 		}
 		names[name] = true
+		number := fmt.Sprint(p["protocol"], p["port"])
+		if numbers[number] {
+			out = append(out, Duplicate(at, Object{"protocol": p["protocol"], "port": p["port"]}))
+		}
+		numbers[number] = true
 		if n, _ := obj.Int(p, "port"); n < 1 || n > 65535 {
 			out = append(out, Invalid(at+".port", n, portRange))
 		}

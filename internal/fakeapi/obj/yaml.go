@@ -8,7 +8,8 @@ import (
 	"skiff/internal/patch"
 )
 
-// DecodeYAML decodes one YAML document. Like patch.DecodeLenient for JSON, it returns the paths of duplicate keys.
+// DecodeYAML decodes one YAML document. Like patch.DecodeLenient for JSON, it returns the duplicate keys, but in
+// words: each with its line.
 func DecodeYAML(data []byte) (value any, duplicates []string, err error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
@@ -45,7 +46,8 @@ func yamlValue(n *yaml.Node, path string, duplicates *[]string, depth int) (any,
 				return nil, err
 			}
 			if _, twice := m[name]; twice && len(*duplicates) < patch.MaxDuplicates {
-				*duplicates = append(*duplicates, at)
+				*duplicates = append(*duplicates,
+					fmt.Sprintf("line %d: key %q already set in map", n.Content[i].Line, patch.Short(name)))
 			}
 			m[name] = v
 		}

@@ -34,6 +34,8 @@ const (
 	label1035Text = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an " +
 		"alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used " +
 		"for validation is '" + label1035Fmt + "')"
+	dataKeyText = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  " +
+		"or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
 
 var (
@@ -42,6 +44,7 @@ var (
 	subdomainRE     = regexp.MustCompile(`^` + subdomainFmt + `$`)
 	labelRE         = regexp.MustCompile(`^` + labelFmt + `$`)
 	label1035RE     = regexp.MustCompile(`^` + label1035Fmt + `$`)
+	dataKeyRE       = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
 	portNameRE      = regexp.MustCompile(`^[-a-z0-9]+$`)
 )
 
@@ -128,6 +131,23 @@ func PortName(s string) []string {
 	}
 	if strings.HasPrefix(s, "-") || strings.HasSuffix(s, "-") {
 		errs = append(errs, "must not begin or end with a hyphen")
+	}
+	return errs
+}
+
+// DataKey returns all errors in a key of a ConfigMap or a Secret.
+func DataKey(s string) []string {
+	var errs []string
+	if len(s) > subdomainMax {
+		errs = append(errs, "must be no more than 253 bytes")
+	}
+	switch {
+	case !dataKeyRE.MatchString(s):
+		errs = append(errs, dataKeyText)
+	case s == "." || s == "..":
+		errs = append(errs, "must not be '"+s+"'")
+	case strings.HasPrefix(s, ".."):
+		errs = append(errs, "must not start with '..'")
 	}
 	return errs
 }

@@ -75,7 +75,7 @@ type Recorder struct {
 	controller string
 	instance   string
 	log        logr.Logger
-	queue      chan queued
+	queue      chan *queued // pointers: its buffer is there from the start
 	dropped    atomic.Uint64
 	panics     atomic.Uint64
 }
@@ -97,7 +97,7 @@ func New(o Options) *Recorder {
 		controller: o.Controller,
 		instance:   cut(cmp.Or(o.Instance, host), maxField),
 		log:        o.Log.WithName("events"),
-		queue:      make(chan queued, queueSize),
+		queue:      make(chan *queued, queueSize),
 	}
 }
 
@@ -108,7 +108,7 @@ func (r *Recorder) Record(e Event) {
 		return
 	}
 	select {
-	case r.queue <- queued{e, time.Now()}:
+	case r.queue <- &queued{e, time.Now()}:
 	default:
 		r.dropped.Add(1)
 	}
@@ -157,7 +157,7 @@ func (s *sender) send(ctx context.Context) (panicked bool) {
 		select {
 		case <-ctx.Done():
 		case e := <-s.queue:
-			s.take(ctx, e)
+			s.take(ctx, *e)
 		case <-tick.C:
 			s.sweep(ctx, time.Now())
 			s.tell()

@@ -206,7 +206,7 @@ func (s *sender) flush(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
 		case e := <-s.queue:
-			s.take(ctx, e)
+			s.take(ctx, *e)
 			continue
 		default:
 		}

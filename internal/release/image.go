@@ -24,9 +24,9 @@ const (
 	nobody = "65532:65532"
 )
 
-// platforms of the image, with the name of the binary of each. The first one is what an old Docker, which knows one
-// architecture only, gets under the plain tag.
-var platforms = []struct {
+// builds are the platforms of the image, with the name of the binary of each. The first one is what an old Docker,
+// which knows one architecture only, gets under the plain tag.
+var builds = []struct {
 	file     string
 	platform v1.Platform
 }{
@@ -51,7 +51,7 @@ func (r release) tag() string {
 func (r release) writeImage() error {
 	index := mutate.IndexMediaType(v1.ImageIndex(empty.Index), types.OCIImageIndex)
 	var saved []savedImage
-	for n, p := range platforms {
+	for n, p := range builds {
 		img, err := r.image(p.file, p.platform)
 		if err != nil {
 			return fmt.Errorf("make the image for %s: %w", p.platform, err)

@@ -35,7 +35,7 @@ var repository = filepath.Join("..", "..")
 func made(t *testing.T) release {
 	t.Helper()
 	r := release{dir: t.TempDir(), root: repository, version: "v1+test", commit: "c0ffee", time: time.Unix(1e9, 0)}
-	binary := filepath.Join(r.dir, platforms[0].file)
+	binary := filepath.Join(r.dir, builds[0].file)
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", binary, "./cmd/skiff")
 	build.Dir, build.Env = repository, append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -45,7 +45,7 @@ func made(t *testing.T) release {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range platforms[1:] {
+	for _, p := range builds[1:] {
 		if err := os.WriteFile(filepath.Join(r.dir, p.file), data, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -56,8 +56,8 @@ func made(t *testing.T) release {
 	return r
 }
 
-// archive returns the path of the archive to test.
-func archive(t *testing.T) string {
+// archivePath returns the path of the archive to test.
+func archivePath(t *testing.T) string {
 	t.Helper()
 	if *archiveFlag != "" {
 		return *archiveFlag
@@ -84,8 +84,8 @@ func unpack(t *testing.T, r io.Reader, dir string) {
 	}
 }
 
-// images returns the images of an archive, read as an OCI layout, by platform.
-func images(t *testing.T, file string) map[string]v1.Image {
+// imagesOf returns the images of an archive, read as an OCI layout, by platform.
+func imagesOf(t *testing.T, file string) map[string]v1.Image {
 	t.Helper()
 	dir := t.TempDir()
 	f, err := os.Open(file)
@@ -127,8 +127,8 @@ func images(t *testing.T, file string) map[string]v1.Image {
 }
 
 func TestTheArchiveIsAnOCILayoutAndWhatDockerSaves(t *testing.T) {
-	file := archive(t)
-	all := images(t, file)
+	file := archivePath(t)
+	all := imagesOf(t, file)
 	for _, platform := range []string{"linux/amd64", "linux/arm64/v8", "linux/arm/v7"} {
 		if all[platform] == nil {
 			t.Fatalf("there is no image for %s", platform)
@@ -143,7 +143,7 @@ func TestTheArchiveIsAnOCILayoutAndWhatDockerSaves(t *testing.T) {
 		}
 	}
 	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(file) })
-	if err != nil || len(manifest) != len(platforms) || len(manifest[0].RepoTags) != 2 {
+	if err != nil || len(manifest) != len(builds) || len(manifest[0].RepoTags) != 2 {
 		t.Errorf("manifest.json: %+v, %v", manifest, err)
 	}
 	for _, m := range manifest {
@@ -215,7 +215,8 @@ func inImage(t *testing.T, root string, args ...string) *exec.Cmd {
 
 // What is in the image runs with nothing else, as its user, and works against a server.
 func TestTheImageRunsAsNobodyInAnEmptyRoot(t *testing.T) {
-	img := images(t, archive(t))["linux/"+map[string]string{"arm64": "arm64/v8", "amd64": "amd64"}[runtime.GOARCH]]
+	arch := map[string]string{"arm64": "arm64/v8", "amd64": "amd64"}[runtime.GOARCH]
+	img := imagesOf(t, archivePath(t))["linux/"+arch]
 	if img == nil {
 		t.Fatalf("there is no image for %s/%s; test on linux/amd64 or linux/arm64", runtime.GOOS, runtime.GOARCH)
 	}

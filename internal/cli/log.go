@@ -25,7 +25,7 @@ type logFlags struct {
 func (f *logFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.format, "log-format", "text", "`format` of the log on stderr: text or json")
 	cmd.Flags().IntVarP(&f.verbosity, "verbosity", "v", 0,
-		"log `level`: 0 changes and errors, 1 adds debug detail")
+		"log `level`: 0 changes and errors, 1 adds debug detail and leaves out no line")
 }
 
 // logger makes a logger from the flags.
@@ -33,16 +33,22 @@ func (f *logFlags) logger(stderr io.Writer) (logr.Logger, error) {
 	if f.verbosity < 0 {
 		return logr.Logger{}, usagef("--verbosity %d: must not be negative", f.verbosity)
 	}
+	var log logr.Logger
 	switch f.format {
 	case "text":
 		stdr.SetVerbosity(f.verbosity)
-		return stdr.New(textLines{stderr}), nil
+		log = stdr.New(textLines{stderr})
 	case "json":
 		// logr's V(n) is slog's level -n.
-		return logr.FromSlogHandler(jsonLines{slog.NewJSONHandler(stderr,
-			&slog.HandlerOptions{Level: slog.Level(-f.verbosity), ReplaceAttr: plainValue})}), nil
+		log = logr.FromSlogHandler(jsonLines{slog.NewJSONHandler(stderr,
+			&slog.HandlerOptions{Level: slog.Level(-f.verbosity), ReplaceAttr: plainValue})})
+	default:
+		return logr.Logger{}, usagef("--log-format %q: want text or json", f.format)
 	}
-	return logr.Logger{}, usagef("--log-format %q: want text or json", f.format)
+	if f.verbosity == 0 {
+		log = log.WithSink(limitedLog{log.GetSink(), &logLimit{}})
+	}
+	return log, nil
 }
 
 // warning is the message of a line at level WARN, which logr does not have; its text is in a field of that name.

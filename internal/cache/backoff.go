@@ -41,8 +41,6 @@ const (
 	// because somebody may be deleting what is too much, and twice as long each time.
 	minTooLarge = 10 * time.Second
 	maxTooLarge = 10 * time.Minute
-	// maxRetryAfter bounds Retry-After: a wrong number must not stop us for ever.
-	maxRetryAfter = 10 * time.Minute
 )
 
 // fail ends a step with a pause before the next phase.
@@ -86,7 +84,7 @@ func pauseAfter(err error, failures int) time.Duration {
 	case kube.IsRefused(err) && failures > 0:
 		pause = minRejected + rand.N(maxRejected-minRejected)
 	}
-	if after := min(kube.RetryAfter(err), maxRetryAfter); after > 0 {
+	if after := kube.RetryAfter(err); after > 0 {
 		// At least as long as asked, and not all at once.
 		pause = max(pause, after+rand.N(minBackoff))
 	}

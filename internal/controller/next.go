@@ -27,8 +27,6 @@ const (
 	// the server refuses is then sent less than once per five minutes (ERR-08). A change of the object runs at once
 	// all the same.
 	SlowDelay = 5 * time.Minute
-	// maxRetryAfter bounds Retry-After: a wrong number must not stop a key for ever.
-	maxRetryAfter = 10 * time.Minute
 )
 
 // Next is what follows from a run that fails.
@@ -51,7 +49,7 @@ func NextOf(ctx context.Context, err error) Next {
 
 // next returns what follows from err after the failures before it.
 func next(err error, before streak, now time.Time) Next {
-	n := Next{class: classify(err), cause: retryCause, delay: min(kube.RetryAfter(err), maxRetryAfter)}
+	n := Next{class: classify(err), cause: retryCause, delay: kube.RetryAfter(err)}
 	n.Brief = n.class == passing && before.failures < newsAfter
 	all := before.and(n.class, now)
 	switch {
@@ -62,8 +60,6 @@ func next(err error, before streak, now time.Time) Next {
 		n.class == forbidden && now.Sub(all.forbidden) >= forbiddenTime:
 		n.Stalled, n.delay, n.cause = true, SlowDelay, manyErrorsCause
 		n.Step = "skiff tries again every 5 to 8 minutes, and at once when something changes"
-	case n.delay*3/2 > queue.DefaultMaxDelay:
-		n.Step = "skiff tries again within 15 minutes, as the API server asks for"
 	case n.class == forbidden && n.delay == 0:
 		n.Step = "skiff tries again within 30 seconds"
 	default:

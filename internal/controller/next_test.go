@@ -46,9 +46,9 @@ func TestWhatAUserIsToldIsWhatHappensNext(t *testing.T) {
 		"server is down, for very long": {&kube.Status{Code: 503}, 1000, long, false, false, "within 2 minutes"},
 		"conflict, for very long":       {&kube.Status{Code: 409}, 1000, long, false, false, "within 2 minutes"},
 		"busy":                          {busy(60), 6, 0, false, false, "within 2 minutes"},
-		"busy for long":                 {busy(3600), 6, long, false, false, "within 15 minutes"},
+		"busy for long":                 {busy(3600), 6, long, false, false, "within 2 minutes"},
 		"local, and busy": {errors.Join(errors.New("decode the template"), busy(3600)), 0, 0, false, false,
-			"within 15 minutes"},
+			"within 2 minutes"},
 		"one refused, one in passing": {errors.Join(&kube.Status{Code: 422}, busy(0)), 6, 0, false, false,
 			"within 2 minutes"},
 	} {
@@ -74,8 +74,8 @@ func TestEveryRunComesWhenTheOneBeforeItSaid(t *testing.T) {
 		"at once when something": {&kube.Status{Code: 403}, 8 * time.Minute},
 		"every 5 to 8 minutes":   {errors.New("plain"), 8 * time.Minute},
 		", and every 5 to 8":     {&kube.Status{Code: 422}, 8 * time.Minute},
-		"within 15 minutes, as ": {&kube.Status{Code: 429, Details: kube.StatusDetails{RetryAfterSeconds: 1e6}},
-			15 * time.Minute},
+		"again within 2 minutes": {&kube.Status{Code: 429, Details: kube.StatusDetails{RetryAfterSeconds: 1e6}},
+			2 * time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var runs runTimes

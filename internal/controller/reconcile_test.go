@@ -419,7 +419,7 @@ func TestARefusedWriteIsSentLessThanOncePerFiveMinutes(t *testing.T) {
 }
 
 func TestARetryWaitsAsLongAsTheServerAsksAndNotForEver(t *testing.T) {
-	for asked, most := range map[int]time.Duration{20: 30 * time.Second, 1 << 30: maxRetryAfter * 3 / 2} {
+	for asked, most := range map[int]time.Duration{20: 30 * time.Second, 1 << 30: kube.MaxRetryAfter * 3 / 2} {
 		synctest.Test(t, func(t *testing.T) {
 			var runs runTimes
 			c, stop := start(t, func(ctx context.Context, k kube.Key) (Outcome, error) {
@@ -433,7 +433,7 @@ func TestARetryWaitsAsLongAsTheServerAsksAndNotForEver(t *testing.T) {
 			time.Sleep(time.Hour)
 			expect(t, "runs", runs.count(), 2)
 			expect(t, "stop", stop(), nil)
-			least := min(time.Duration(asked)*time.Second, maxRetryAfter)
+			least := min(time.Duration(asked)*time.Second, kube.MaxRetryAfter)
 			if pause := runs.at[1].Sub(runs.at[0]); pause < least || pause > most {
 				t.Errorf("asked for %ds, waited %v", asked, pause)
 			}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,7 @@ type Hostile struct {
 	embedded *fakeapi.Server
 	http     *httptest.Server
 	calm     chan struct{}
+	calmOnce sync.Once
 	attacks  atomic.Int64
 }
 
@@ -38,8 +40,6 @@ type attack struct {
 	// stream answers a list that is streamed, watch a watch, list a paged list. What is nil is answered like a list,
 	// and a streamed list without an answer is refused, so that a paged one is asked for.
 	stream, watch, list func(w *assault)
-	// noRecovery: the client may wait for longer than a test of all attacks should.
-	noRecovery bool
 }
 
 // StartHostile starts a server with an attack under way.
@@ -61,7 +61,7 @@ func StartHostile(a attack, dir string) (*Hostile, error) {
 }
 
 // Calm ends the attack, and breaks the connections of its answers.
-func (h *Hostile) Calm() { close(h.calm) }
+func (h *Hostile) Calm() { h.calmOnce.Do(func() { close(h.calm) }) }
 
 // Attacks is how many requests the attack has answered.
 func (h *Hostile) Attacks() int { return int(h.attacks.Load()) }

@@ -18,12 +18,14 @@ const (
 	hostileLimits = `ulimit -d 400000 && ulimit -v 2000000 && exec "$@"`
 	hostileGo     = "GOMEMLIMIT=128MiB"
 	// hostileLines bounds the log of a run: ten lines of one message in a minute, and some that every run has. What
-	// was reconciled is not counted: a server may declare objects without end, and each that is written is logged.
-	hostileLines = 120
+	// is logged about an object has a limit of its own: a server may declare objects without end.
+	hostileLines, hostileObjectLines = 120, 12_000
 	// hostileRequests bounds the requests that an attack provokes.
 	hostileRequests = 3000
 	hostileTime     = 3 * time.Second
-	hostileSettle   = 30 * time.Second
+	// hostileRecovery is the time in which all works again once the attack has ended. The longest pause is the one
+	// that a server may ask for with Retry-After.
+	hostileRecovery = 75 * time.Second
 )
 
 func item(name string, rv int, more string) string {
@@ -41,9 +43,9 @@ func endless(name, on string, f func(i int) string) []attack {
 	events := func(a *assault) { a.forever(func(i int) string { return eventOf("ADDED", f(i)) }) }
 	return []attack{
 		{name: name + " in a list", on: on, list: func(a *assault) { a.pages(f, -1) }},
-		{name: name + " in a streamed list", on: on, noRecovery: true, stream: events,
+		{name: name + " in a streamed list", on: on, stream: events,
 			list: func(a *assault) { a.pages(f, -1) }},
-		{name: name + " in a watch", on: on, noRecovery: true, watch: events,
+		{name: name + " in a watch", on: on, watch: events,
 			stream: func(a *assault) { a.writes(endOfInitial); events(a) }, list: func(a *assault) { a.pages(f, 0) }},
 	}
 }
@@ -82,7 +84,7 @@ func attacks() []attack {
 			stream: func(a *assault) { a.forever(func(i int) string { return strange[i%len(strange)] + "\n" }) },
 			watch:  func(a *assault) { a.forever(func(i int) string { return strange[i%len(strange)] + "\n" }) },
 			list:   func(a *assault) { a.pages(func(i int) string { return strange[i%len(strange)] }, 1000) }},
-		{name: "Retry-After overflow", on: "pods redis", noRecovery: true, stream: retryAfter, list: retryAfter},
+		{name: "Retry-After overflow", on: "pods redis", stream: retryAfter, list: retryAfter},
 		{name: "endless short answers", on: "writes", list: func(a *assault) {
 			a.forever(func(int) string { return `{"x":"` + three })
 		}},
@@ -188,34 +190,19 @@ func TestHostileServersCostOnlyWhatTheyAttack(t *testing.T) {
 
 // withstand runs skiff against one attack.
 func withstand(t *testing.T, group *Group, binary string, a attack) {
-	dir := t.TempDir()
-	h, err := StartHostile(a, dir)
+	h, err := StartHostile(a, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.Close)
-	calmed := false
-	calm := func() {
-		if !calmed {
-			calmed = true
-			h.Calm()
-		}
-	}
-	t.Cleanup(calm)
+	t.Cleanup(h.Calm)
 	prepare(t, h)
-	kubeconfig := filepath.Join(dir, "kubeconfig")
-	if err := (Kubeconfig{Server: h.Server, CAFile: h.CAFile, Token: admin.Token}).Write(kubeconfig); err != nil {
-		t.Fatal(err)
-	}
-	p, err := group.Start(dir, "skiff", []string{hostileGo, "KUBECONFIG=", "HOME=" + dir}, "/bin/sh", "-c",
-		hostileLimits, "skiff", binary, "run", "--kubeconfig", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	declare(t, h, "early")
+	p := startHostile(t, group, binary, h)
 	defer p.Kill()
 	began := time.Now()
 	if !strings.Contains(a.on, "writes") && !strings.Contains(a.on, "webservers") {
-		exists(t, h, p, "/apis/apps/v1/namespaces/default/deployments/web")
+		exists(t, h, p, "/apis/apps/v1/namespaces/default/deployments/early")
 	}
 	select {
 	case <-time.After(hostileTime - time.Since(began)):
@@ -225,29 +212,61 @@ func withstand(t *testing.T, group *Group, binary string, a attack) {
 	if attacked == 0 || attacked > hostileRequests {
 		t.Errorf("the attack had %d requests, want some and at most %d", attacked, hostileRequests)
 	}
-	calm()
-	if !a.noRecovery {
-		exists(t, h, p, "/apis/apps/v1/namespaces/default/deployments/web")
-		exists(t, h, p, "/api/v1/namespaces/default/pods/cache-0")
-	}
+	h.Calm()
+	calmed := time.Now()
+	recovers(t, h, p)
+	recovered := time.Since(calmed)
 	use, err := p.Usage()
 	if err != nil || p.Exited() {
 		t.Fatalf("skiff has ended: %v\n%s", err, p.Tail(40))
 	}
-	lines := 0
-	for line := range strings.Lines(p.Log()) {
-		if !strings.Contains(line, `"key"=`) {
-			lines++
-		}
+	ofObjects := len(p.LogLines(`"key"=`))
+	lines := len(p.LogLines()) - ofObjects
+	if use.Peak > hostileMemory || lines > hostileLines || ofObjects > hostileObjectLines ||
+		recovered > hostileRecovery || strings.Contains(p.Log(), "goroutine ") {
+		t.Errorf("peak memory %d MiB, %d lines of log and %d about objects, recovered after %s\n%s", use.Peak>>20,
+			lines, ofObjects, recovered, p.Tail(40))
 	}
-	if use.Peak > hostileMemory || lines > hostileLines || strings.Contains(p.Log(), "goroutine ") {
-		t.Errorf("peak memory %d MiB, %d lines of log\n%s", use.Peak>>20, lines, p.Tail(40))
-	}
-	t.Logf("%.1f s, peak %d MiB, CPU %.1f s, %d attacks, %d lines", time.Since(began).Seconds(), use.Peak>>20,
-		use.CPU.Seconds(), attacked, lines)
+	t.Logf("%.1f s to recover, peak %d MiB, CPU %.1f s, %d attacks, %d lines of log and %d about objects",
+		recovered.Seconds(), use.Peak>>20, use.CPU.Seconds(), attacked, lines, ofObjects)
 }
 
-// prepare installs the custom resources and declares one of each that is looked at.
+// startHostile starts skiff against the server, with limits of memory.
+func startHostile(t *testing.T, group *Group, binary string, h *Hostile) *Skiff {
+	t.Helper()
+	dir := t.TempDir()
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	if err := (Kubeconfig{Server: h.Server, CAFile: h.CAFile, Token: admin.Token}).Write(kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := group.Start(dir, "skiff", []string{hostileGo, "KUBECONFIG=", "HOME=" + dir}, "/bin/sh", "-c",
+		hostileLimits, "skiff", binary, "run", "--kubeconfig", kubeconfig,
+		"--health-probe-bind-address="+loopback(port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Skiff{Process: p, probes: "http://" + loopback(port)}
+}
+
+// recovers waits until skiff is ready, and has done what was asked for before the attack and what is only now.
+func recovers(t *testing.T, h *Hostile, p *Skiff) {
+	t.Helper()
+	declare(t, h, "late")
+	for _, name := range []string{"early", "late"} {
+		exists(t, h, p, "/apis/apps/v1/namespaces/default/deployments/"+name)
+		exists(t, h, p, "/api/v1/namespaces/default/pods/"+name+"-0")
+	}
+	Eventually(t, hostileRecovery, "skiff is ready", func() (bool, string) {
+		err := p.Ready()
+		return err == nil, errorText(err)
+	})
+}
+
+// prepare installs the custom resources.
 func prepare(t *testing.T, h *Hostile) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(repository, "crds", "*.yaml"))
@@ -264,12 +283,16 @@ func prepare(t *testing.T, h *Hostile) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// declare makes a WebServer and a Redis.
+func declare(t *testing.T, h *Hostile, name string) {
+	t.Helper()
 	for plural, object := range map[string]Object{
-		"webservers": {"apiVersion": "skiff.dev/v1alpha1", "kind": "WebServer", "metadata": Object{"name": "web"},
-			"spec": Object{"image": "nginx:1", "replicas": 1}},
-		"redis": {"apiVersion": "skiff.dev/v1alpha1", "kind": "Redis", "metadata": Object{"name": "cache"},
-			"spec": Object{"num": 1, "port": 6379}},
+		"webservers": {"kind": "WebServer", "spec": Object{"image": "nginx:1", "replicas": 1}},
+		"redis":      {"kind": "Redis", "spec": Object{"num": 1, "port": 6379}},
 	} {
+		object["apiVersion"], object["metadata"] = "skiff.dev/v1alpha1", Object{"name": name}
 		Eventually(t, settle, plural+" are served", func() (bool, string) {
 			_, err := h.API.Create(t.Context(), "/apis/skiff.dev/v1alpha1/namespaces/default/"+plural, object)
 			return err == nil, errorText(err)
@@ -278,9 +301,9 @@ func prepare(t *testing.T, h *Hostile) {
 }
 
 // exists waits until the embedded server has an object.
-func exists(t *testing.T, h *Hostile, p *Process, path string) {
+func exists(t *testing.T, h *Hostile, p *Skiff, path string) {
 	t.Helper()
-	Eventually(t, hostileSettle, path, func() (bool, string) {
+	Eventually(t, hostileRecovery, path, func() (bool, string) {
 		if p.Exited() {
 			t.Fatalf("skiff has ended with code %d\n%s", p.ExitCode(), p.Tail(40))
 		}

@@ -122,7 +122,7 @@ func TestRetryAfterIsClampedAndNeverNegative(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			err := c.Get(ctx, pods, Key{"default", "a"}, nil)
 			cancel()
-			if d := RetryAfter(err); d < 0 || d > maxRetryAfter || AsStatus(err) == nil {
+			if d := RetryAfter(err); d < 0 || d > MaxRetryAfter || AsStatus(err) == nil {
 				t.Errorf("%s with %q: wait %s, %v", header, details, d, err)
 			}
 		}

@@ -114,7 +114,8 @@ var errInconsistent = errors.New("the pages of the list are of different resourc
 
 // List reads a whole collection, page by page, decoding item by item from the stream. All pages are of one
 // resource version, which is that of the first. If the server drops the snapshot between two pages (410 on
-// the continue token), the list is read again in one piece: a partial or mixed result is never returned.
+// the continue token) or does not know the token (400, from a server that has taken the place of another), the list is
+// read again in one piece: a partial or mixed result is never returned.
 func List[T Object](ctx context.Context, c *Client, q Query, o ListOptions) (ListResult[T], error) {
 	res, err := listPages[T](ctx, c, q, o)
 	if errors.Is(err, errTokenExpired) || errors.Is(err, errInconsistent) {
@@ -127,7 +128,7 @@ func List[T Object](ctx context.Context, c *Client, q Query, o ListOptions) (Lis
 	return res, nil
 }
 
-// errTokenExpired marks a 410 that concerns the continue token, not the resource version that was asked for.
+// errTokenExpired marks a 410 or 400 that concerns the continue token, not the resource version that was asked for.
 var errTokenExpired = errors.New("the continue token expired")
 
 func listPages[T Object](ctx context.Context, c *Client, q Query, o ListOptions) (ListResult[T], error) {
@@ -150,7 +151,7 @@ func listPages[T Object](ctx context.Context, c *Client, q Query, o ListOptions)
 		before := len(all.Items) + len(all.Bad)
 		page, err := readPage(ctx, c, q, values, &all)
 		if err != nil {
-			if values.Has("continue") && IsGone(err) {
+			if values.Has("continue") && (IsGone(err) || IsRefused(err)) {
 				err = errors.Join(errTokenExpired, err)
 			}
 			return all, err

@@ -118,6 +118,19 @@ func TestAnExpiredTokenLeadsToOneFullListAtTheVersionAskedFor(t *testing.T) {
 	}
 }
 
+// A server that has taken the place of another one does not know its tokens.
+func TestARefusedTokenLeadsToOneFullList(t *testing.T) {
+	s := scripted(
+		answer(200, podList("20", "one", item("a", "5"), item("b", "6"))),
+		failure(400, "BadRequest", ""),
+		answer(200, podList("30", "", item("b", "6"))),
+	)
+	got, err := List[*pod](t.Context(), tlsClient(t, s), Query{Resource: pods}, ListOptions{})
+	if err != nil || !slices.Equal(names(got.Items), []string{"b"}) || len(s.requests()) != 3 {
+		t.Errorf("got %v, %v after %d requests, want b after three", names(got.Items), err, len(s.requests()))
+	}
+}
+
 // Rules: WCH-08
 func TestA410OnTheFirstPageIsGone(t *testing.T) {
 	s := scripted(failure(410, "Expired", ""))

@@ -79,19 +79,19 @@ func (s *Status) Error() string {
 	return fmt.Sprintf("%d %s", s.Code, http.StatusText(s.Code))
 }
 
-// maxRetryAfter caps the wait that a server may ask for: API servers ask for seconds, and one that asks for years is
-// to be tried again within the hour.
-const maxRetryAfter = time.Hour
+// MaxRetryAfter caps the wait that a server may ask for: API servers ask for seconds, and one request a minute is no
+// burden to one that asks for more.
+const MaxRetryAfter = time.Minute
 
-// RetryAfter returns how long the server asked us to wait: the larger of header and details, 0 if neither, and an
-// hour at most.
+// RetryAfter returns how long the server asked us to wait: the larger of header and details, 0 if neither, and
+// MaxRetryAfter at most.
 func (s *Status) RetryAfter() time.Duration {
 	return max(s.retryAfter, seconds(s.Details.RetryAfterSeconds))
 }
 
 // seconds clamps before it multiplies: a product that overflows is negative.
 func seconds(n int) time.Duration {
-	return time.Duration(min(max(n, 0), int(maxRetryAfter/time.Second))) * time.Second
+	return time.Duration(min(max(n, 0), int(MaxRetryAfter/time.Second))) * time.Second
 }
 
 func (s *Status) hasCause(reason string) bool {
@@ -203,7 +203,7 @@ func retryAfter(header string, now time.Time) time.Duration {
 		return seconds(n) // of a number that is out of range, Atoi returns the largest or smallest there is
 	}
 	if t, err := http.ParseTime(header); err == nil {
-		return min(max(t.Sub(now), 0), maxRetryAfter)
+		return min(max(t.Sub(now), 0), MaxRetryAfter)
 	}
 	return 0
 }

@@ -179,7 +179,7 @@ func FuzzStatus(f *testing.F) {
 		resp := &http.Response{StatusCode: code, Header: http.Header{"Retry-After": {retryAfter}},
 			Body: io.NopCloser(strings.NewReader(body))}
 		s := readStatus(resp)
-		if d := s.RetryAfter(); d < 0 || d > maxRetryAfter {
+		if d := s.RetryAfter(); d < 0 || d > MaxRetryAfter {
 			t.Errorf("wait %s", d)
 		}
 		retryIn(s)

@@ -18,11 +18,13 @@ const (
 	unauthenticated = "system:unauthenticated"
 	authenticated   = "system:authenticated"
 	accountPrefix   = "system:serviceaccount:"
+	masters         = "system:masters" // may do everything, with RBAC too, and use /skiff/
 )
 
 // admitUser returns the user of a request, impersonated or not, if that one may make it.
 func (s *Server) admitUser(r *http.Request) (kinds.User, error) {
-	user, err := s.authenticate(r)
+	id := identityOf(r)
+	user, err := id.user, id.err
 	if err == nil {
 		user, err = s.impersonate(user, r.Header)
 	}
@@ -30,32 +32,6 @@ func (s *Server) admitUser(r *http.Request) (kinds.User, error) {
 		err = s.authorize(s.roles(nil), user, actionOf(r))
 	}
 	return user, err
-}
-
-// authenticate returns who makes a request: the owner of a client certificate, or the administrator, who has the only
-// token. With RBAC a request without credentials is anonymous.
-func (s *Server) authenticate(r *http.Request) (kinds.User, error) {
-	admin := kinds.User{Name: "admin", Groups: []string{"system:masters", authenticated}}
-	token, header := s.token(), r.Header.Get("Authorization")
-	switch {
-	case token != "" && header == "Bearer "+token, token == "" && !s.opts.RBAC:
-		return admin, nil
-	case header != "":
-		return kinds.User{}, unauthorized()
-	case r.TLS != nil && len(r.TLS.VerifiedChains) > 0:
-		subject := r.TLS.VerifiedChains[0][0].Subject
-		return kinds.User{Name: subject.CommonName, Groups: append(slices.Clone(subject.Organization),
-			authenticated)}, nil
-	case s.opts.RBAC, public(r):
-		return kinds.User{Name: anonymous, Groups: []string{unauthenticated}}, nil
-	}
-	return kinds.User{}, unauthorized()
-}
-
-// public reports whether a request needs no token: probes and the version, which RBAC's default rules allow to
-// everybody.
-func public(r *http.Request) bool {
-	return slices.Contains([]string{"/healthz", "/livez", "/readyz", "/version"}, r.URL.Path)
 }
 
 // impersonate returns the user that the headers name, if the one who asks may impersonate it, and else that one.

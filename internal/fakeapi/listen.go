@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -98,6 +99,7 @@ func (p *Pipe) Blackhole(on bool) { p.frozen.on.Store(on) }
 type TLS struct {
 	URL    string // https://127.0.0.1:PORT
 	CA     []byte // PEM of the authority, for a kubeconfig
+	cert   atomic.Pointer[tls.Certificate]
 	server *http.Server
 	frozen freezer
 	served sync.WaitGroup
@@ -107,17 +109,25 @@ type TLS struct {
 // readHeaderTimeout is the real server's: a client that opens connections and says nothing must not keep them.
 const readHeaderTimeout = 32 * time.Second
 
-// ListenTLS serves HTTP/1.1 and HTTP/2 on addr ("127.0.0.1:0" takes any free port) until Close.
+// ListenTLS serves HTTP/1.1 and HTTP/2 on addr ("127.0.0.1:0" takes any free port) until Close, with a certificate of
+// an authority of its own.
 func (s *Server) ListenTLS(addr string) (*TLS, error) {
-	cert, ca, err := newCertificate()
+	cert, ca, err := NewCertificate()
 	if err != nil {
 		return nil, err
 	}
+	return s.ListenTLSWith(addr, cert, ca)
+}
+
+// ListenTLSWith is ListenTLS with a certificate and the PEM of its authority.
+func (s *Server) ListenTLSWith(addr string, cert tls.Certificate, ca []byte) (*TLS, error) {
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)
 	}
-	t := &TLS{URL: "https://" + ln.Addr().String(), CA: ca, server: s.serverOf(cert)}
+	t := &TLS{URL: "https://" + ln.Addr().String(), CA: ca}
+	t.cert.Store(&cert)
+	t.server = s.serverOf(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return t.cert.Load(), nil })
 	t.served.Go(func() {
 		if err := t.server.ServeTLS(&freezingListener{ln, &t.frozen}, "", ""); !errors.Is(err, http.ErrServerClosed) {
 			t.err = err
@@ -127,10 +137,16 @@ func (s *Server) ListenTLS(addr string) (*TLS, error) {
 }
 
 // serverOf is the HTTPS server of ListenTLS.
-func (s *Server) serverOf(cert tls.Certificate) *http.Server {
-	return &http.Server{Handler: s, ReadHeaderTimeout: readHeaderTimeout, ErrorLog: silent,
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}}
+func (s *Server) serverOf(cert func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *http.Server {
+	config := &tls.Config{GetCertificate: cert, MinVersion: tls.VersionTLS12}
+	if s.opts.ClientCA != nil {
+		config.ClientAuth, config.ClientCAs = tls.RequestClientCert, s.opts.ClientCA // checked by certified
+	}
+	return &http.Server{Handler: s, ReadHeaderTimeout: readHeaderTimeout, ErrorLog: silent, TLSConfig: config}
 }
+
+// SetCertificate changes the certificate of new connections, as a rotation does. Open connections continue.
+func (t *TLS) SetCertificate(cert tls.Certificate) { t.cert.Store(&cert) }
 
 // Close ends all connections and waits for the accept loop.
 func (t *TLS) Close() error {
@@ -142,9 +158,9 @@ func (t *TLS) Close() error {
 // Blackhole is Pipe.Blackhole for TLS connections.
 func (t *TLS) Blackhole(on bool) { t.frozen.on.Store(on) }
 
-// newCertificate makes an authority and a certificate by it for the loopback addresses. Both live as long as a `skiff
+// NewCertificate makes an authority and a certificate by it for the loopback addresses. Both live as long as a `skiff
 // dev` may.
-func newCertificate() (cert tls.Certificate, ca []byte, err error) {
+func NewCertificate() (cert tls.Certificate, ca []byte, err error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return cert, nil, fmt.Errorf("make the CA key: %w", err)

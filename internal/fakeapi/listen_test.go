@@ -64,7 +64,7 @@ func TestHTTPSHasItsOwnCAAndServesHTTP1AndHTTP2(t *testing.T) {
 }
 
 func TestAClientThatNeverEndsItsHeaderIsHungUpOn(t *testing.T) {
-	cert, _, err := newCertificate()
+	cert, _, err := NewCertificate()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestAClientThatNeverEndsItsHeaderIsHungUpOn(t *testing.T) {
 			s := New(Options{})
 			defer s.Close()
 			p := &Pipe{accept: make(chan net.Conn), done: make(chan struct{})}
-			p.server = s.serverOf(cert)
+			p.server = s.serverOf(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert, nil })
 			p.served.Go(func() { p.server.ServeTLS((*pipeListener)(p), "", "") }) // ends by Close
 			defer p.Close()
 			c, err := p.Dial(t.Context(), "", "")

@@ -15,6 +15,7 @@ const recordLimit = 100_000
 type Request struct {
 	Method, Path string
 	Query        url.Values
+	User         string // who sent it; "" if the credentials are not good
 	UserAgent    string
 	ContentType  string
 	Time         time.Time // when it arrived
@@ -50,8 +51,8 @@ func (s *Server) ForgetRequests() {
 
 // start records a request and returns a writer that records its answer.
 func (rec *recorder) start(w http.ResponseWriter, r *http.Request) *recordedWriter {
-	req := &Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), UserAgent: r.UserAgent(),
-		ContentType: r.Header.Get("Content-Type"), Time: time.Now()}
+	req := &Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), User: identityOf(r).user.Name,
+		UserAgent: r.UserAgent(), ContentType: r.Header.Get("Content-Type"), Time: time.Now()}
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
 	if len(rec.requests) == recordLimit {

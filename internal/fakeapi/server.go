@@ -14,6 +14,7 @@ package fakeapi
 import (
 	"context"
 	"crypto/rand"
+	"crypto/x509"
 	"encoding/hex"
 	mathrand "math/rand/v2"
 	"net/http"
@@ -46,8 +47,12 @@ type Options struct {
 	SlowWatcher int
 	// Seed determines the gaps between revisions, generated names and random faults; 0 means 1.
 	Seed uint64
-	// Token, if set, is the only accepted bearer token; requests without it get 401.
-	Token string
+	// Token is the administrator's bearer token. Users are others, by their tokens. ClientCA signs the certificates of
+	// clients that have one. Where all three are empty, everybody is the administrator; else a request without good
+	// credentials gets 401.
+	Token    string
+	Users    map[string]User
+	ClientCA *x509.CertPool
 	// CRDDelay is the time from the creation of a CRD until it is served; 0 means immediately after the POST.
 	CRDDelay time.Duration
 	// EventTTL is how long Events live; 0 means an hour, the real server's default.
@@ -177,7 +182,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	r = r.WithContext(ctx)
+	r = s.identified(r.WithContext(ctx))
 
 	if strings.HasPrefix(r.URL.Path, controlPath) {
 		s.control(w, r)
@@ -191,7 +196,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.faults.serve(s, rec, r, s.dispatch)
 }
 
-// dispatch authenticates, routes and serves a request.
+// dispatch authorizes, routes and serves a request.
 func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 	user, err := s.admitUser(r)
 	if err != nil {

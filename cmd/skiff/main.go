@@ -28,5 +28,5 @@ func main() {
 		<-signals
 		os.Exit(1) // the second one means now
 	}()
-	os.Exit(cli.Main(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(cli.Main(ctx, cli.Args(os.Args), os.Stdout, os.Stderr))
 }

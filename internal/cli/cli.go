@@ -111,7 +111,8 @@ cluster, 'skiff dev' starts a local API server for kubectl and for tests, 'skiff
 	root.SuggestionsMinimumDistance = 2 // edits: two letters swapped, or one wrong and one missing
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(newRun(), newRestart(), newDev(), newDemo(), newCheck(), newStatus(), newWatch(), newCRDs(),
-		newManifests(), newUninstall(), newVersion(), newCompletion())
+		newManifests(), newUninstall(), newVersion(), newCompletion(),
+		etcdProgram(), apiServerProgram())
 	return root
 }
 

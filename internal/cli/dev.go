@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 
+	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
 	"skiff/internal/simulate"
 )
@@ -57,6 +58,7 @@ envtest), stops when the command exits, and exits with its code.`,
 		},
 	}
 	f.controllers.add(cmd)
+	cmd.AddCommand(newDevAssets())
 	fs := cmd.Flags()
 	fs.Lookup("controllers").Usage += ", or none"
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:0", "loopback `address` to serve on; port 0 picks a free port")
@@ -90,6 +92,23 @@ func partNames() []string {
 	return names
 }
 
+// simulatedParts returns the parts that a value of --simulate means.
+func simulatedParts(value []string) ([]string, error) {
+	switch {
+	case slices.Equal(value, []string{"all"}):
+		return partNames(), nil
+	case slices.Equal(value, []string{"none"}):
+		return nil, nil
+	}
+	for _, part := range value {
+		if !slices.Contains(partNames(), part) {
+			return nil, usagef("--simulate: unknown part %q: choose from %s, or use all or none alone", part,
+				strings.Join(partNames(), ", "))
+		}
+	}
+	return value, nil
+}
+
 // check checks the flags and applies --bare to those that were not set.
 func (f *devFlags) check(cmd *cobra.Command) error {
 	if f.bare {
@@ -106,17 +125,9 @@ func (f *devFlags) check(cmd *cobra.Command) error {
 	if h := f.controllers.health; len(f.controllers.controllers) == 0 && h != "" && h != "0" {
 		return usagef("--health-probe-bind-address %s: without controllers there are no probes", h)
 	}
-	switch {
-	case slices.Equal(f.simulate, []string{"all"}):
-		f.simulate = partNames()
-	case slices.Equal(f.simulate, []string{"none"}):
-		f.simulate = nil
-	}
-	for _, part := range f.simulate {
-		if !slices.Contains(partNames(), part) {
-			return usagef("--simulate: unknown part %q: choose from %s, or use all or none alone", part,
-				strings.Join(partNames(), ", "))
-		}
+	var err error
+	if f.simulate, err = simulatedParts(f.simulate); err != nil {
+		return err
 	}
 	return checkLoopback("--listen", f.listen)
 }
@@ -196,22 +207,10 @@ func (f *devFlags) chooseKubeconfig() (remove func() error, err error) {
 }
 
 func (f *devFlags) options(log logr.Logger) devOptions {
-	var without []simulate.Part
-	for _, p := range simulate.Parts() {
-		if !slices.Contains(f.simulate, string(p)) {
-			without = append(without, p)
-		}
-	}
-	return devOptions{
-		listen:         f.listen,
-		kubeconfig:     f.kubeconfig,
-		readyFile:      f.ready,
-		rbac:           f.rbac,
-		keepNamespaces: !slices.Contains(f.simulate, namespacesPart),
-		// Users rarely want to see the reconciles of the simulation: two levels below skiff's own.
-		simulate: simulate.Options{Log: log.V(2), Without: without},
-		log:      log,
-	}
+	o := devOptions{listen: f.listen, kubeconfig: f.kubeconfig, readyFile: f.ready, log: log,
+		api: fakeapi.Options{RBAC: f.rbac}}
+	o.simulateParts(f.simulate)
+	return o
 }
 
 // prepare installs and creates what the flags ask for, and waits until the simulation works.

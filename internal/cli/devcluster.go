@@ -33,11 +33,25 @@ type devOptions struct {
 	listen     string // loopback address and port, port 0 for a free one
 	kubeconfig string // file to write
 	readyFile  string // file to write when the cluster is ready; "" = none
-	rbac       bool   // see fakeapi.Options
-	// keepNamespaces leaves deleted namespaces Terminating, as a server without a controller manager does.
-	keepNamespaces bool
-	simulate       simulate.Options
-	log            logr.Logger
+	// certFile and keyFile are the server's certificate. One that does not exist is made; where both are "", only in
+	// memory.
+	certFile, keyFile string
+	api               fakeapi.Options // its Token is made if it is not set
+	simulate          simulate.Options
+	log               logr.Logger
+}
+
+// simulateParts sets what is simulated.
+func (o *devOptions) simulateParts(parts []string) {
+	// Without its controller, deleted namespaces stay Terminating, as on a server without a controller manager.
+	o.api.KeepNamespaces = !slices.Contains(parts, namespacesPart)
+	// Users rarely want to see the reconciles of the simulation: two levels below skiff's own.
+	o.simulate = simulate.Options{Log: o.log.V(2)}
+	for _, p := range simulate.Parts() {
+		if !slices.Contains(parts, string(p)) {
+			o.simulate.Without = append(o.simulate.Without, p)
+		}
+	}
 }
 
 // devCluster is an API server in this process with HTTPS, a token and a kubeconfig, and the simulation of a cluster
@@ -57,17 +71,22 @@ type devCluster struct {
 
 // newDevCluster opens the port and writes the kubeconfig. The caller must call run, once.
 func newDevCluster(o devOptions) (*devCluster, error) {
-	token := rand.Text()
-	d := &devCluster{o: o, api: fakeapi.New(fakeapi.Options{Token: token, RBAC: o.rbac,
-		KeepNamespaces: o.keepNamespaces})}
-	tls, err := d.api.ListenTLS(o.listen)
+	if o.api.Token == "" {
+		o.api.Token = rand.Text()
+	}
+	cert, ca, err := o.certificate()
+	if err != nil {
+		return nil, err
+	}
+	d := &devCluster{o: o, api: fakeapi.New(o.api)}
+	tls, err := d.api.ListenTLSWith(o.listen, cert, ca)
 	if err != nil {
 		d.api.Close()
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
 	d.serving = tls
 	d.o.simulate.RootCA = string(tls.CA)
-	if err := d.writeKubeconfig(tls, token); err != nil {
+	if err := d.writeKubeconfig(tls); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
 	// Read it now and only once: another process may overwrite the file later.
@@ -97,7 +116,7 @@ func checkLoopback(flag, address string) error {
 }
 
 // writeKubeconfig writes the kubeconfig for kubectl and skiff. Only this user may read it.
-func (d *devCluster) writeKubeconfig(tls *fakeapi.TLS, token string) error {
+func (d *devCluster) writeKubeconfig(tls *fakeapi.TLS) error {
 	const name = "skiff-dev"
 	type object = map[string]any
 	var err error
@@ -105,7 +124,7 @@ func (d *devCluster) writeKubeconfig(tls *fakeapi.TLS, token string) error {
 		"apiVersion": "v1", "kind": "Config", "current-context": name,
 		"clusters": []any{object{"name": name, "cluster": object{"server": tls.URL,
 			"certificate-authority-data": base64.StdEncoding.EncodeToString(tls.CA)}}},
-		"users":    []any{object{"name": name, "user": object{"token": token}}},
+		"users":    []any{object{"name": name, "user": object{"token": d.o.api.Token}}},
 		"contexts": []any{object{"name": name, "context": object{"cluster": name, "user": name}}},
 	})
 	if err != nil {

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/csv"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"skiff/internal/fakeapi"
+)
+
+// certificate returns the server's certificate and the PEM that clients can trust: the file of the certificate, whose
+// last one is that of the authority or the server's own.
+func (o devOptions) certificate() (tls.Certificate, []byte, error) {
+	if o.certFile == "" {
+		return fakeapi.NewCertificate()
+	}
+	trusted, err := os.ReadFile(o.certFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return o.makeCertificate()
+	}
+	if err != nil {
+		return tls.Certificate{}, nil, fmt.Errorf("read the certificate: %w", err)
+	}
+	cert, err := tls.LoadX509KeyPair(o.certFile, o.keyFile)
+	if err != nil {
+		return cert, nil, fmt.Errorf("read the certificate %s with %s: %w", o.certFile, o.keyFile, err)
+	}
+	return cert, trusted, nil
+}
+
+// makeCertificate makes a certificate and writes it, with that of its authority, where the flags say.
+func (o devOptions) makeCertificate() (tls.Certificate, []byte, error) {
+	cert, ca, err := fakeapi.NewCertificate()
+	if err != nil {
+		return cert, nil, err
+	}
+	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
+	if err != nil {
+		return cert, nil, fmt.Errorf("encode the server key: %w", err)
+	}
+	chain := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]}), ca...)
+	err = errors.Join(replaceFile("write the certificate", o.certFile, chain), replaceFile("write the server key",
+		o.keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})))
+	return cert, ca, err
+}
+
+// readPool reads the certificates of a file.
+func readPool(file string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s has no certificate in PEM", file)
+	}
+	return pool, nil
+}
+
+// readUsers reads a file of tokens as kube-apiserver does: token,user,uid,"group1,group2" in each line.
+func readUsers(file string) (map[string]fakeapi.User, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r := csv.NewReader(f)
+	r.FieldsPerRecord, r.TrimLeadingSpace = -1, true
+	lines, err := r.ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	out := map[string]fakeapi.User{}
+	for i, line := range lines {
+		if len(line) < 3 || line[0] == "" || line[1] == "" {
+			return nil, fmt.Errorf("%s: record %d is not token,user,uid,\"groups\"", file, i+1)
+		}
+		user := fakeapi.User{Name: line[1]}
+		if len(line) > 3 && line[3] != "" {
+			user.Groups = strings.Split(line[3], ",")
+		}
+		out[line[0]] = user
+	}
+	return out, nil
+}

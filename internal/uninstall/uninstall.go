@@ -8,6 +8,7 @@ package uninstall
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -117,17 +118,24 @@ func Do(ctx context.Context, o Options) error {
 		if err != nil {
 			return err
 		}
-		left := 0
+		left, stuck := 0, []error(nil)
 		for _, f := range found {
 			left += len(f.Objects)
 			for _, one := range f.Objects {
-				if err := o.remove(ctx, f.Resource, one, deleted); err != nil {
+				err := o.remove(ctx, f.Resource, one, deleted)
+				if noNamespace(err) {
+					stuck = append(stuck, fmt.Errorf("%w, and without it the server changes nothing in it: run "+
+						"`kubectl create namespace %s`, and then this again", err, one.Key.Namespace))
+				} else if err != nil {
 					return err
 				}
 			}
 		}
-		if left == 0 {
+		switch left {
+		case 0:
 			return o.definitions(ctx, found)
+		case len(stuck): // nothing else is left
+			return stuck[0]
 		}
 		before = found
 		pause(ctx)
@@ -142,7 +150,7 @@ func (o Options) remove(ctx context.Context, r kube.Resource, one Object, delete
 		patch := map[string]any{"metadata": map[string]any{"uid": one.UID, "resourceVersion": one.Version,
 			"finalizers": one.Others}}
 		err := o.Client.Patch(ctx, r, one.Key, kube.MergePatch, patch, nil, kube.WriteOptions{FieldManager: "skiff"})
-		if kube.IsConflict(err) || kube.IsNotFound(err) {
+		if kube.IsConflict(err) || kube.IsNotFound(err) && !noNamespace(err) {
 			return nil // it has changed, or is gone: the next look shows it
 		}
 		if err != nil {
@@ -167,6 +175,14 @@ func (o Options) remove(ctx context.Context, r kube.Resource, one Object, delete
 	deleted[one.UID] = true
 	o.Did("deleted " + name)
 	return nil
+}
+
+// noNamespace reports whether a write was refused because the namespace of its object does not exist. The namespace
+// controller overlooks objects of a CRD that was made again shortly before: they outlive their namespace (seen on
+// v1.36).
+func noNamespace(err error) bool {
+	status, ok := errors.AsType[*kube.Status](err)
+	return ok && kube.IsNotFound(err) && status.Details.Kind == "namespaces"
 }
 
 // definitions deletes the CRDs and waits until they are gone.

@@ -181,6 +181,28 @@ func TestAFinalizerOfSomebodyElseIsNamedAndLeft(t *testing.T) {
 	})
 }
 
+// Seen on v1.36: the namespace controller did not know a CRD that had just been made again, and left its objects.
+func TestAnObjectWhoseNamespaceIsGoneIsNamedAndHowToLetItGo(t *testing.T) {
+	inWorld(t, func(w *world) {
+		t := w.T
+		w.redis("default", "a", "skiff.dev/pods")
+		w.redis("default", "b")
+		w.api.Inject(fakeapi.Fault{Resource: "redis", Verb: "patch", Reply: &fakeapi.Reply{Code: 404,
+			ContentType: "application/json", Body: `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
+				`"message":"namespaces \"default\" not found","reason":"NotFound","details":{"name":"default",` +
+				`"kind":"namespaces"},"code":404}`}})
+		err := w.do(time.Minute)
+		const want = `patch redis.skiff.dev default/a: namespaces "default" not found, and without it the server ` +
+			"changes nothing in it: run `kubectl create namespace default`, and then this again"
+		if err == nil || err.Error() != want {
+			t.Errorf("error %v, want %s", err, want)
+		}
+		if left := w.left(redis); !slices.Equal(left, []string{"default/a"}) {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
 // A skiff that runs sets its finalizer on what it sees without one.
 func TestAFinalizerThatIsSetAgainIsRemovedAgain(t *testing.T) {
 	inWorld(t, func(w *world) {

@@ -25,6 +25,7 @@ type index[T kube.Object] struct {
 	bad     map[kube.Key]bool // objects whose values are not known, because f panicked
 	logged  bool              // the first panic of f is in the log
 	scratch []string          // what f appends to
+	before  []string          // what it appended for the version that is being replaced
 }
 
 func newIndex[T kube.Object](name string, f func(obj T, into []string) []string) *index[T] {
@@ -162,6 +163,45 @@ func (s *Store[T]) dropLocked(old T) {
 	for _, ix := range s.indexes {
 		s.deleteLocked(ix, old)
 	}
+}
+
+// exchangeLocked enters obj in all indexes in the place of old, an earlier version of it. Most changes of an object
+// leave it where it was in the indexes.
+func (s *Store[T]) exchangeLocked(old, obj T) {
+	s.shareLocked(obj)
+	s.check.leave(old)
+	s.check.enter(obj)
+	s.usesLocked(sizeOf(obj) - sizeOf(old))
+	for _, ix := range s.indexes {
+		if !ix.exchange(old, obj) {
+			s.deleteLocked(ix, old)
+			s.addLocked(ix, obj)
+		}
+	}
+}
+
+// exchange puts obj in the place of old where both have the same values. ok is false, and nothing is changed for
+// good, where they have not, or where the index function panics.
+func (ix *index[T]) exchange(old, obj T) (ok bool) {
+	k := obj.ObjectMeta().Key()
+	values, err := ix.values(old)
+	if err != nil || ix.bad[k] {
+		return false
+	}
+	ix.before = append(ix.before[:0], values...)
+	defer clear(ix.before)
+	if values, err = ix.values(obj); err != nil || !slices.Equal(values, ix.before) {
+		return false
+	}
+	for _, v := range values {
+		set := ix.sets[v]
+		at, found := find(set, k)
+		if !found { // f is not pure
+			return false
+		}
+		set[at] = obj
+	}
+	return true
 }
 
 func (s *Store[T]) addLocked(ix *index[T], obj T) {

@@ -127,9 +127,8 @@ func (s *Store[T]) Swap(old, lighter T) bool {
 	if !ok || any(now) != any(old) || !sameVersion(old, lighter) {
 		return false
 	}
-	s.dropLocked(old)
 	s.objects.put(lighter)
-	s.enterLocked(lighter)
+	s.exchangeLocked(old, lighter)
 	return true
 }
 

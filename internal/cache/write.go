@@ -93,11 +93,13 @@ func (s *Store[T]) store(sc *scope, obj T, rv string) (old T, had bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := obj.ObjectMeta().Key()
-	if old, had = s.objects.get(k); had {
-		s.dropLocked(old)
-	}
+	old, had = s.objects.get(k)
 	s.objects.putNew(obj)
-	s.enterLocked(obj)
+	if had {
+		s.exchangeLocked(old, obj)
+	} else {
+		s.enterLocked(obj)
+	}
 	s.dropBadLocked(k)
 	sc.moveTo(rv)
 	return old, had
@@ -227,8 +229,7 @@ func (s *Store[T]) replaceLocked(sc *scope, c content[T]) []Change[T] {
 			c.objects.put(old) // readers and indexes have this copy
 		default:
 			changes = append(changes, Change[T]{Type: Updated, Old: old, New: obj})
-			s.dropLocked(old)
-			s.enterLocked(obj)
+			s.exchangeLocked(old, obj)
 		}
 	}
 	s.swapLocked(sc, c)

@@ -48,6 +48,8 @@ func (c *mutationCheck) fingerprint(obj kube.Object) uint64 {
 	return h.Sum64()
 }
 
+var timeType = reflect.TypeFor[time.Time]()
+
 func hashValue(h *maphash.Hash, v reflect.Value) {
 	var n [8]byte
 	word := func(u uint64) {
@@ -62,11 +64,9 @@ func hashValue(h *maphash.Hash, v reflect.Value) {
 		}
 		hashValue(h, v.Elem())
 	case reflect.Struct:
-		if v.CanInterface() {
-			if t, ok := v.Interface().(time.Time); ok {
-				word(uint64(t.UnixNano()))
-				return
-			}
+		if v.Type() == timeType && v.CanInterface() { // asked in this order: Interface copies the struct
+			word(uint64(v.Interface().(time.Time).UnixNano()))
+			return
 		}
 		for i := range v.NumField() {
 			hashValue(h, v.Field(i))

@@ -19,12 +19,13 @@ type finder struct {
 
 // The indexes.
 const (
-	all        = "all"      // triggers
-	bySource   = "source"   // triggers, by what their selector demands: see terms
-	byTarget   = "target"   // triggers, by what they restart
-	byCycle    = "cycle"    // triggers, by those on their cycle
-	byLabel    = "label"    // pods, by each label
-	byWorkload = "workload" // pods, by what they belong to
+	all          = "all"        // triggers
+	bySource     = "source"     // triggers, by what their selector demands: see terms
+	byTarget     = "target"     // triggers, by what they restart
+	byRestarting = "restarting" // triggers, by what they restart, while they do
+	byCycle      = "cycle"      // triggers, by those on their cycle
+	byLabel      = "label"      // pods, by each label
+	byWorkload   = "workload"   // pods, by what they belong to
 )
 
 func newFinder(triggers *cache.Store[*RestartTrigger], ps *cache.Store[*pod]) *finder {
@@ -59,13 +60,17 @@ func indexTriggers(triggers *cache.Store[*RestartTrigger]) {
 		}
 		return terms
 	})
-	triggers.Index(byTarget, func(t *RestartTrigger) (names []string) {
-		for _, ref := range t.Spec.Targets {
-			if t.Status.Selector != "" {
-				names = append(names, ref.String())
-			}
+	triggers.Index(byTarget, func(t *RestartTrigger) []string {
+		if t.Status.Selector == "" {
+			return nil
 		}
-		return names
+		return names(t.Spec.Targets)
+	})
+	triggers.Index(byRestarting, func(t *RestartTrigger) []string {
+		if t.Status.Selector == "" || t.Status.Round == nil {
+			return nil
+		}
+		return names(t.Spec.Targets)
 	})
 	triggers.Index(byCycle, func(t *RestartTrigger) []string { return t.Status.Cycle })
 }
@@ -168,8 +173,8 @@ func (f *finder) amongOldest(t *RestartTrigger) bool {
 func (f *finder) restarting(t *RestartTrigger, r *rule) map[TargetRef]string {
 	others := map[TargetRef]string{}
 	for _, ref := range r.targets {
-		for _, other := range f.in(byTarget, t.Namespace, ref.String()) {
-			if other.Status.Round != nil && other.Name != t.Name {
+		for _, other := range f.in(byRestarting, t.Namespace, ref.String()) {
+			if other.Name != t.Name {
 				others[ref] = other.Name
 			}
 		}

@@ -166,12 +166,12 @@ func TestOfMoreThan200TriggersTheOldestWorkAndOthersAreRefused(t *testing.T) {
 	story(t, func(w *world) {
 		w.trigger("rt", selectRedis+","+toPredixy)
 		w.Pass(10 * time.Second)
-		for i := range 240 {
+		for i := range 205 {
 			w.trigger(fmt.Sprintf("t-%04d", i), `"source":{"selector":{"matchLabels":{"app":"x"}}},`+toPredixy)
 		}
 		w.Pass(time.Minute)
 		w.WantCondition("t-0000", "Stalled", "False/AsExpected")
-		w.WantCondition("t-0230", "Stalled", "True/TooManyTriggers",
+		w.WantCondition("t-0204", "Stalled", "True/TooManyTriggers",
 			"namespace default has more than 200 RestartTriggers", "delete some")
 		w.replace("redis-0")
 		w.Pass(time.Minute)

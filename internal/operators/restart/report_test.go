@@ -23,24 +23,24 @@ func (w *world) JSONOf(name string) []byte {
 	return text
 }
 
-// 300 pods that were replaced at once made 292 writes of the status.
+// 300 pods that were replaced at once made 292 writes of the status: nearly one for each. (100 cost a ninth of the time.)
 func TestManyPodsThatAreReplacedAtOnceMakeFewWrites(t *testing.T) {
 	story(t, func(w *world) {
-		for i := range 300 {
+		for i := range 100 {
 			w.pod(fmt.Sprint("many-", i))
 		}
 		w.Pass(10 * time.Second)
 		w.trigger("rt", selectRedis+","+toPredixy)
 		w.Pass(10 * time.Second)
-		w.Want("pods", w.status("rt", "matchingPods"), 302)
+		w.Want("pods", w.status("rt", "matchingPods"), 102)
 		w.Forget()
-		for i := range 300 { // within ten seconds
+		for i := range 100 { // within ten seconds
 			w.Delete(pods, fmt.Sprint("many-", i))
 		}
 		w.Pass(2 * time.Second)
-		for i := range 300 {
+		for i := range 100 {
 			w.pod(fmt.Sprint("many-", i))
-			w.Pass(25 * time.Millisecond)
+			w.Pass(75 * time.Millisecond)
 		}
 		if n := w.Count(statusWrite); n > 12 {
 			t.Errorf("%d writes of the status", n)
@@ -50,7 +50,7 @@ func TestManyPodsThatAreReplacedAtOnceMakeFewWrites(t *testing.T) {
 		w.Start()
 		w.Pass(time.Minute)
 		w.wantRestarts(1)
-		w.Want("pods", w.status("rt", "matchingPods"), 302)
+		w.Want("pods", w.status("rt", "matchingPods"), 102)
 	})
 }
 

@@ -176,10 +176,11 @@ func ParseTarget(text string) (TargetRef, error) {
 func (r Reason) String() string { return string(r) }
 
 // join lists reasons or targets.
-func join[S fmt.Stringer](separator string, list []S) string {
-	var names []string
+func join[S fmt.Stringer](separator string, list []S) string { return strings.Join(names(list), separator) }
+
+func names[S fmt.Stringer](list []S) (names []string) {
 	for _, s := range list {
 		names = append(names, s.String())
 	}
-	return strings.Join(names, separator)
+	return names
 }

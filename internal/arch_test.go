@@ -47,12 +47,12 @@ type layer struct {
 var layers = []layer{
 	{"/cmd/skiff", "cli", nil, "signals and the exit code, nothing else"},
 	{"cli", "manager leader operators/* simulate fakeapi kubeconfig check uninstall manifests controller events " +
-		"cache podpolicy kube /crds /examples",
+		"cache labels podpolicy kube /crds /examples",
 		[]string{cobra, logr, stdr, yaml},
 		"the only place that knows flags: turns them into the packages' options"},
 	{"manager", "controller leader cache events metrics kube", []string{logr},
 		"composes what it is given; it does not know which controllers there are"},
-	{"operators/*", "operator controller apply cache events conditions metrics patch kube", []string{logr},
+	{"operators/*", "operator controller apply cache events conditions labels metrics patch kube", []string{logr},
 		"a controller decides; how to decide when, to write and to mirror is below it"},
 	{"operator", "controller apply cache events conditions podpolicy patch kube", []string{logr},
 		"the one Reconcile of operators with children: it knows no kind of them"},
@@ -74,6 +74,7 @@ var layers = []layer{
 	{"fakeapi", "cron patch kube", []string{yaml, logr}, "a server: sharing code with the client side would hide " +
 		"errors that both have"},
 	{"fakeapi/*", "cron patch kube fakeapi/*", []string{yaml}, "parts of the server, none knows the server"},
+	{"labels", "kube", nil, "pure functions on what a user selects by"},
 	{"metrics", "", nil, "a text format, and what the Go runtime says of itself"},
 	{"kube", "", nil, "the wire stands on net/http alone"},
 	{"podpolicy", "", nil, "pure functions on JSON values; what follows from a refusal is the caller's"},

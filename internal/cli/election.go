@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"regexp"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -33,9 +32,6 @@ func (f *electionFlags) add(cmd *cobra.Command) {
 	fs.DurationVar(&f.retry, "leader-elect-retry-period", leader.DefaultRetryPeriod, "how often the leader renews")
 }
 
-// leaseName matches the names of most objects (RFC 1123 subdomains).
-var leaseName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-
 // elector returns nil without --leader-elect. Its client has connections of its own, so that a renewal never waits
 // behind other requests; done closes them.
 func (f *electionFlags) elector(cfg kube.Config, namespace string, log logr.Logger) (e *leader.Elector, done func(),
@@ -47,7 +43,7 @@ func (f *electionFlags) elector(cfg kube.Config, namespace string, log logr.Logg
 	if !namespaceName.MatchString(namespace) {
 		return nil, nil, usagef("--leader-election-namespace: %q is not a valid namespace name", namespace)
 	}
-	if !leaseName.MatchString(f.id) {
+	if !kube.ValidName(f.id) {
 		return nil, nil, usagef("--leader-election-id: %q is not a valid name of a Lease", f.id)
 	}
 	for flag, d := range map[string]time.Duration{"lease-duration": f.lease, "renew-deadline": f.renew,

@@ -173,7 +173,7 @@ func TestManifestsRefuseBadFlags(t *testing.T) {
 		"what -- -v 1":                 `skiff manifests takes no arguments before --, got "what"`,
 		"-- --nope":                    "flags of skiff run after --: unknown flag: --nope",
 		"-- nope":                      `flags of skiff run after --: "nope" is no flag`,
-		"--watch-namespace-selector ;": `--watch-namespace-selector: ";" is not a label selector`,
+		"--watch-namespace-selector ;": `--watch-namespace-selector ";": ";" is not the key of a label`,
 		"--namespaced a --watch-namespace-selector b": "--watch-namespace-selector and --namespaced: give one of them",
 		"-- --watch-namespaces a":                     "--watch-namespaces after --: it is set by --namespaced",
 		"-- --template-policy x --workers 2":          "flags of skiff run after --: unknown flag: --workers",

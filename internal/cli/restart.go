@@ -10,6 +10,7 @@ import (
 	"skiff/internal/controller"
 	"skiff/internal/kube"
 	"skiff/internal/kubeconfig"
+	"skiff/internal/labels"
 	"skiff/internal/manager"
 	"skiff/internal/operators/restart"
 )
@@ -66,42 +67,42 @@ restart when it is restarted itself. Pods that run already at the first start ne
 	return cmd
 }
 
-// options checks the flags and makes the options of them, all but the namespace.
-func (f *restartFlags) options() (o restart.StandaloneOptions, err error) {
+// spec checks the flags and makes a trigger's spec of them.
+func (f *restartFlags) spec() (s restart.Spec, err error) {
 	if f.selector == "" {
-		return o, usagef("--selector: say which pods to watch, such as app=redis")
+		return s, usagef("--selector: say which pods to watch, such as app=redis")
 	}
 	if len(f.targets) == 0 {
-		return o, usagef("--target: say what to restart, such as deployment/web")
+		return s, usagef("--target: say what to restart, such as deployment/web")
 	}
 	for _, text := range f.targets {
 		t, err := restart.ParseTarget(text)
 		if err != nil {
-			return o, usagef("--target %w", err)
+			return s, usagef("--target %w", err)
 		}
-		o.Spec.Targets = append(o.Spec.Targets, t)
+		s.Targets = append(s.Targets, t)
 	}
 	for _, name := range f.on {
-		o.Spec.Source.Reasons = append(o.Spec.Source.Reasons, restart.Reason(name))
+		s.Source.Reasons = append(s.Source.Reasons, restart.Reason(name))
 	}
-	if o.Spec.Source.Selector, err = restart.ParseSelector(f.selector); err != nil {
-		return o, usagef("--selector %q: %w", f.selector, err)
+	if s.Source.Selector, err = labels.Parse(f.selector); err != nil {
+		return s, usagef("--selector %q: %w", f.selector, err)
 	}
 	debounce, cooldown := f.debounce.String(), f.cooldown.String()
-	o.Spec.Debounce, o.Spec.Cooldown, o.WatchIdleTimeout = &debounce, &cooldown, f.watchIdleTimeout
-	if o.Spec.Budget, err = parseBudget(f.budget); err != nil {
-		return o, err
+	s.Debounce, s.Cooldown = &debounce, &cooldown
+	if s.Budget, err = parseBudget(f.budget); err != nil {
+		return s, err
 	}
-	if err := o.Validate(); err != nil {
-		return o, usagef("--%w", err) // which begins with the name of a flag
+	if err := s.Validate(); err != nil {
+		return s, usagef("--%w", err) // which begins with the name of a flag
 	}
 	if f.watchIdleTimeout < 0 {
-		return o, usagef("--watch-idle-timeout %s: is negative", f.watchIdleTimeout)
+		return s, usagef("--watch-idle-timeout %s: is negative", f.watchIdleTimeout)
 	}
 	if err := checkAddress("--metrics-bind-address", f.metrics); err != nil {
-		return o, err
+		return s, err
 	}
-	return o, checkAddress("--health-probe-bind-address", f.health)
+	return s, checkAddress("--health-probe-bind-address", f.health)
 }
 
 // parseBudget reads "5/1h"; "" is no budget.
@@ -118,14 +119,15 @@ func parseBudget(text string) (*restart.BudgetSpec, error) {
 }
 
 func (f *restartFlags) run(cmd *cobra.Command) error {
-	o, err := f.options()
+	spec, err := f.spec()
 	if err != nil {
 		return err
 	}
-	if o.Log, err = f.log.logger(cmd.ErrOrStderr()); err != nil {
+	log, err := f.log.logger(cmd.ErrOrStderr())
+	if err != nil {
 		return err
 	}
-	cfg, namespace, err := connection(f.connection, warnIn(o.Log))
+	cfg, namespace, err := connection(f.connection, warnIn(log))
 	if err != nil {
 		return err
 	}
@@ -136,19 +138,19 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer client.Close()
-	limitMemory(o.Log)
-	o.Namespace = namespace
-	c, err := restart.NewStandalone(client, o)
+	limitMemory(log)
+	c, err := restart.NewStandalone(controller.Setup{Client: client, Namespaces: []string{namespace},
+		WatchIdleTimeout: f.watchIdleTimeout, Log: log}, spec)
 	if err != nil {
 		return err
 	}
-	o.Log.Info("starting", "server", client.Server(), "namespace", namespace, "selector", f.selector,
+	log.Info("starting", "server", client.Server(), "namespace", namespace, "selector", f.selector,
 		"targets", strings.Join(f.targets, ","))
 	m := manager.New(manager.Options{Controllers: []*controller.Controller{c}, HealthAddr: f.health,
-		MetricsAddr: f.metrics, Requests: requests, Log: o.Log})
+		MetricsAddr: f.metrics, Requests: requests, Log: log})
 	err = m.Run(cmd.Context())
 	if err == nil {
-		o.Log.Info("stopped")
+		log.Info("stopped")
 	}
 	return err
 }

@@ -23,9 +23,9 @@ func TestTheWrittenRightsAreTheDeclaredOnes(t *testing.T) {
 	all := rightsOf(operatorNames())
 	written(t, "README.md", "| resource | verbs | for |\n|---|---|---|\n", "\n",
 		rightsTable(manifests.Rules(append(slices.Clip(all), leader.Rights...))))
-	o, names := sidecarOptions(t)
+	spec, names := sidecarSpec(t)
 	written(t, "examples/sidecar.yaml", "name: predixy-restart\nrules:\n", "---\n",
-		manifests.YAML(manifests.Rules(o.Rights()), names))
+		manifests.YAML(manifests.Rules(spec.Rights()), names))
 	install := printed(t, "manifests")
 	if *update {
 		if err := os.WriteFile(repositoryFile("examples/install.yaml"), []byte(install), 0o644); err != nil {
@@ -37,8 +37,8 @@ func TestTheWrittenRightsAreTheDeclaredOnes(t *testing.T) {
 	}
 }
 
-// sidecarOptions are the targets that the example's sidecar is told, and their names.
-func sidecarOptions(t *testing.T) (o restart.StandaloneOptions, names []string) {
+// sidecarSpec has the targets that the example's sidecar is told, and their names.
+func sidecarSpec(t *testing.T) (spec restart.Spec, names []string) {
 	t.Helper()
 	text := read(t, "examples/sidecar.yaml")
 	for _, m := range regexp.MustCompile(`--target=(\S+)`).FindAllStringSubmatch(text, -1) {
@@ -46,12 +46,12 @@ func sidecarOptions(t *testing.T) (o restart.StandaloneOptions, names []string) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Spec.Targets, names = append(o.Spec.Targets, target), append(names, target.Name)
+		spec.Targets, names = append(spec.Targets, target), append(names, target.Name)
 	}
 	if len(names) == 0 {
 		t.Fatal("examples/sidecar.yaml has no --target")
 	}
-	return o, names
+	return spec, names
 }
 
 // written compares the text of a file between two marks with what it should be.

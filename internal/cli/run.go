@@ -16,6 +16,7 @@ import (
 	"skiff/internal/controller"
 	"skiff/internal/kube"
 	"skiff/internal/kubeconfig"
+	"skiff/internal/labels"
 	"skiff/internal/leader"
 	"skiff/internal/manager"
 	"skiff/internal/podpolicy"
@@ -133,17 +134,15 @@ func checkNamespaces(flag string, names []string) error {
 	return nil
 }
 
-// namespaceSelector matches label selectors as kubectl takes them. The server says what else is wrong.
-var namespaceSelector = regexp.MustCompile(`^[-A-Za-z0-9_./!=,() ]+$`)
-
 func checkSelector(selector string, namespaces []string) error {
 	switch {
 	case selector == "":
 		return nil
 	case len(namespaces) > 0:
 		return usagef("--watch-namespace-selector and --watch-namespaces: give one of them")
-	case strings.Trim(selector, " ,") == "" || !namespaceSelector.MatchString(selector):
-		return usagef("--watch-namespace-selector: %q is not a label selector", selector)
+	}
+	if _, err := labels.Parse(selector); err != nil {
+		return usagef("--watch-namespace-selector %q: %w", selector, err)
 	}
 	return nil
 }

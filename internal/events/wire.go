@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/rand"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -18,7 +17,6 @@ var resource = kube.Resource{Group: "events.k8s.io", Version: "v1", Plural: "eve
 const (
 	maxNote  = 1024 // bytes of a note (events.k8s.io validation)
 	maxField = 128  // bytes of reason, action and reportingInstance (the same)
-	maxName  = 253  // bytes of an object's name (RFC 1123 subdomain)
 	// microTime is meta/v1 MicroTime: RFC 3339 with six digits.
 	microTime = "2006-01-02T15:04:05.000000Z07:00"
 )
@@ -89,13 +87,11 @@ func seriesPatch(run *series) any { return map[string]any{"series": seriesOf(run
 // namespaceOf returns where the Events of an object live.
 func namespaceOf(o Object) string { return cmp.Or(o.Namespace, "default") }
 
-var subdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-
 // eventName returns "web.17b2f0c3a1d4e5f6": the object's name and the time in hexadecimal nanoseconds, as other
 // controllers name theirs. Where that is no valid name, a random one.
 func eventName(object string, now time.Time) string {
 	name := fmt.Sprintf("%s.%x", object, now.UnixNano())
-	if len(name) <= maxName && subdomain.MatchString(name) {
+	if kube.ValidName(name) {
 		return name
 	}
 	return randomName()

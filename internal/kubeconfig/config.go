@@ -1,8 +1,6 @@
 package kubeconfig
 
 import (
-	"crypto/tls"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -10,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"skiff/internal/kube"
@@ -249,60 +246,4 @@ func (u *user) check() error {
 	}
 	return fmt.Errorf("%s: auth-provider %q was removed from Kubernetes: use an exec plugin instead: %s",
 		u.origin.at("auth-provider"), u.AuthProvider.Name, instead)
-}
-
-// serverName is what a certificate can be for, besides an address.
-var serverName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9.])?$`)
-
-// tlsConfig builds the TLS settings for a server of the given host.
-func (t *target) tlsConfig(host string, env Env) (*tls.Config, error) {
-	c := t.cluster
-	if c.TLSServerName != "" && net.ParseIP(c.TLSServerName) == nil && !serverName.MatchString(c.TLSServerName) {
-		return nil, fmt.Errorf("%s: %q is not a host name or address", c.origin.at("tls-server-name"), c.TLSServerName)
-	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.TLSServerName}
-	switch {
-	case c.Insecure && (c.CA != "" || c.CAData != ""):
-		return nil, fmt.Errorf("%s: contradicts the certificate authority that is set too: remove one of them",
-			c.origin.at("insecure-skip-tls-verify"))
-	case c.Insecure:
-		cfg.InsecureSkipVerify = true
-	case c.CAData != "":
-		pem, err := c.caPEM()
-		if err != nil {
-			return nil, err
-		}
-		if cfg.RootCAs, err = parseCA(pem); err != nil {
-			return nil, fmt.Errorf("%s: %w", c.origin.at("certificate-authority-data"), err)
-		}
-		if c.CA != "" {
-			env.warnf("%s: ignored, certificate-authority-data is set too", c.origin.at("certificate-authority"))
-		}
-	case c.CA != "":
-		name := c.TLSServerName
-		if name == "" {
-			name = host
-		}
-		f := &caFile{path: c.CA, where: c.origin.at("certificate-authority"), env: env}
-		if err := f.verifyFor(cfg, name); err != nil {
-			return nil, err
-		}
-	}
-	return cfg, nil
-}
-
-// caPEM returns the certificate authority as it is now: the data, else the content of the file, else nothing.
-func (c *cluster) caPEM() ([]byte, error) {
-	field, pem, err := "certificate-authority-data", []byte(nil), error(nil)
-	switch {
-	case c.CAData != "":
-		pem, err = base64.StdEncoding.DecodeString(c.CAData)
-	case c.CA != "":
-		field = "certificate-authority"
-		pem, err = readFile(c.CA)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.origin.at(field), err)
-	}
-	return pem, nil
 }

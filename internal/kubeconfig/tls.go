@@ -7,6 +7,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net"
+	"regexp"
 	"sync"
 	"time"
 
@@ -16,6 +18,62 @@ import (
 // recheckEvery is how long a CA or client certificate file is trusted to be unchanged. client-go's number: these
 // files are rotated days before the old ones expire.
 const recheckEvery = 5 * time.Minute
+
+// serverName is what a certificate can be for, besides an address.
+var serverName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9.])?$`)
+
+// tlsConfig builds the TLS settings for a server of the given host.
+func (t *target) tlsConfig(host string, env Env) (*tls.Config, error) {
+	c := t.cluster
+	if c.TLSServerName != "" && net.ParseIP(c.TLSServerName) == nil && !serverName.MatchString(c.TLSServerName) {
+		return nil, fmt.Errorf("%s: %q is not a host name or address", c.origin.at("tls-server-name"), c.TLSServerName)
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.TLSServerName}
+	switch {
+	case c.Insecure && (c.CA != "" || c.CAData != ""):
+		return nil, fmt.Errorf("%s: contradicts the certificate authority that is set too: remove one of them",
+			c.origin.at("insecure-skip-tls-verify"))
+	case c.Insecure:
+		cfg.InsecureSkipVerify = true
+	case c.CAData != "":
+		pem, err := c.caPEM()
+		if err != nil {
+			return nil, err
+		}
+		if cfg.RootCAs, err = parseCA(pem); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.origin.at("certificate-authority-data"), err)
+		}
+		if c.CA != "" {
+			env.warnf("%s: ignored, certificate-authority-data is set too", c.origin.at("certificate-authority"))
+		}
+	case c.CA != "":
+		name := c.TLSServerName
+		if name == "" {
+			name = host
+		}
+		f := &caFile{path: c.CA, where: c.origin.at("certificate-authority"), env: env}
+		if err := f.verifyFor(cfg, name); err != nil {
+			return nil, err
+		}
+	}
+	return cfg, nil
+}
+
+// caPEM returns the certificate authority as it is now: the data, else the content of the file, else nothing.
+func (c *cluster) caPEM() ([]byte, error) {
+	field, pem, err := "certificate-authority-data", []byte(nil), error(nil)
+	switch {
+	case c.CAData != "":
+		pem, err = base64.StdEncoding.DecodeString(c.CAData)
+	case c.CA != "":
+		field = "certificate-authority"
+		pem, err = readFile(c.CA)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.origin.at(field), err)
+	}
+	return pem, nil
+}
 
 func parseCA(pem []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()

@@ -85,41 +85,6 @@ func Child[S any](seen Seen, r kube.Resource, name string) *apply.Live[S] {
 	return nil
 }
 
-// Kind is a kind of children of an operator.
-type Kind func(s controller.Setup, owner kube.Resource) (apply.Kind, controller.Source)
-
-// Owns is a kind of children of which the operator reads S in the status, and reads, if given, in the body (see
-// apply.Read).
-func Owns[S any](r kube.Resource, strategy apply.Strategy, reads ...func() any) Kind {
-	return func(s controller.Setup, owner kube.Resource) (apply.Kind, controller.Source) {
-		m := controller.Mirror[*apply.Live[S]](s, r, apply.ManagedBySelector)
-		kind := apply.Of(m, strategy)
-		for _, read := range reads {
-			kind = kind.Reading(read)
-		}
-		if !owner.ClusterScoped {
-			return kind, controller.Owns(m, owner.Kind)
-		}
-		return kind, controller.Watches(m, func(child *apply.Live[S]) []kube.Key {
-			if o, ok := child.Controller(); ok && o.Kind == owner.Kind {
-				return []kube.Key{{Name: o.Name}}
-			}
-			return nil
-		})
-	}
-}
-
-// Replaces is a kind of children that cannot be changed, such as pods. O is what the pointer type T points to.
-func Replaces[O any, T interface {
-	*O
-	kube.Object
-}](r kube.Resource, o apply.ReplaceOptions[T]) Kind {
-	return func(s controller.Setup, owner kube.Resource) (apply.Kind, controller.Source) {
-		m := controller.Mirror[T](s, r, apply.ManagedBySelector)
-		return apply.Replace(m, o), controller.Owns(m, owner.Kind)
-	}
-}
-
 // New returns the controller of an operator. It sends nothing before Run. A nil recorder means no Events; who made it
 // runs it.
 func New[Spec, Status any, P status[Status]](s controller.Setup, recorder *events.Recorder,

@@ -6,10 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-
-	"skiff/internal/controller"
-	"skiff/internal/events"
 	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
 	"skiff/internal/operatortest"
@@ -23,10 +19,8 @@ func story(t *testing.T, f func(w *operatortest.World)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	operatortest.Run(t, operatortest.Options{Resource: pages, Controller: "page",
-		New: func(c *kube.Client, r *events.Recorder, log logr.Logger) *controller.Controller {
-			return NewPages(controller.Setup{Client: c, Log: log}, r)
-		}}, func(w *operatortest.World) {
+	o := operatortest.Options{Resource: pages, Controller: "page", New: NewPages}
+	operatortest.Run(t, o, func(w *operatortest.World) {
 		w.PostYAML("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
 		w.Pass(time.Second)
 		w.Start()

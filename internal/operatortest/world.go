@@ -36,7 +36,8 @@ const Agent = "controller"
 type Options struct {
 	Resource   kube.Resource // the custom resource of the controller
 	Controller string        // its name in Events, without skiff.dev/
-	New        func(*kube.Client, *events.Recorder, logr.Logger) *controller.Controller
+	New        func(controller.Setup, *events.Recorder) *controller.Controller
+	Setup      controller.Setup // that New gets, with a client and the log of the world
 	Server     fakeapi.Options
 	Definition func([]byte) []byte // changes the CRD before it is installed; nil = no change
 	Quiet      bool                // no log; otherwise it goes to the test's log
@@ -124,6 +125,13 @@ func (w *World) PostYAML(path string, text []byte) {
 // Start runs a new controller without any memory, as after a restart of the process.
 func (w *World) Start() { w.start(w.pipe.Dial) }
 
+// StartWith restarts the process with another --template-policy, or whatever else change sets.
+func (w *World) StartWith(change func(s *controller.Setup)) {
+	w.Stop()
+	change(&w.Setup)
+	w.Start()
+}
+
 // StartToBeKilled is Start, but k kills the process.
 func (w *World) StartToBeKilled(k *Killer) {
 	k.dial = w.pipe.Dial
@@ -134,7 +142,9 @@ func (w *World) start(dial dialFunc) {
 	client := w.connect(Agent, dial)
 	recorder := events.New(events.Options{Client: client, Controller: "skiff.dev/" + w.Controller,
 		Instance: "test", Log: w.Log})
-	stop := w.run(w.New(client, recorder, w.Log).Run, recorder.Run)
+	setup := w.Setup
+	setup.Client, setup.Log = client, w.Log
+	stop := w.run(w.New(setup, recorder).Run, recorder.Run)
 	w.Stop = func() {
 		stop()
 		client.Close()

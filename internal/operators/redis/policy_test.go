@@ -4,22 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-
 	"skiff/internal/controller"
-	"skiff/internal/events"
-	"skiff/internal/kube"
 	"skiff/internal/podpolicy"
 )
-
-// restartWith runs the controller with another --template-policy.
-func (w *world) restartWith(policy podpolicy.Policy) {
-	w.Stop()
-	w.New = func(c *kube.Client, r *events.Recorder, log logr.Logger) *controller.Controller {
-		return New(controller.Setup{Client: c, TemplatePolicy: policy, Log: log}, r)
-	}
-	w.Start()
-}
 
 func TestPodsThatTheDefaultPolicyRefusesAreNotCreated(t *testing.T) {
 	story(t, func(w *world) {
@@ -48,11 +35,11 @@ func TestPodsStayWhileTheirNewTemplateIsRefused(t *testing.T) {
 		w.wantPods("cache-0 cache-1 cache-2")
 		w.Want("replaced", w.replaced(before), "")
 		w.Want("ready", w.redis("cache").Status.ReadyReplicas, int32(3))
-		w.restartWith(podpolicy.Any)
+		w.StartWith(func(s *controller.Setup) { s.TemplatePolicy = podpolicy.Any })
 		w.Pass(time.Minute)
 		w.wantPods("cache-0")
 		w.Want("replaced with --template-policy=any", w.replaced(before), "cache-0")
-		w.restartWith(podpolicy.Restricted)
+		w.StartWith(func(s *controller.Setup) { s.TemplatePolicy = podpolicy.Restricted })
 		w.WantCondition("cache", "Stalled", "True/TemplateRefused", "hostPID", "runAsNonRoot must be true")
 		w.Delete(resource, "cache") // a refusal does not keep a Redis from being deleted
 		w.Pass(time.Minute)

@@ -5,12 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-
 	"skiff/internal/controller"
 	"skiff/internal/events"
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
 	"skiff/internal/operator"
 	"skiff/internal/operatortest"
 )
@@ -39,10 +36,10 @@ func TestATemplateThatTheServerRefusesIsSentOnce(t *testing.T) {
 
 func TestARollTakesAsManyPodsAtATimeAsMayBeUnavailable(t *testing.T) {
 	o := options
-	o.New = func(c *kube.Client, r *events.Recorder, log logr.Logger) *controller.Controller {
+	o.New = func(s controller.Setup, r *events.Recorder) *controller.Controller {
 		replace := podOptions
 		replace.MaxUnavailable = 2
-		return operator.New(controller.Setup{Client: c, Log: log}, r, definition(replace))
+		return operator.New(s, r, definition(replace))
 	}
 	storyWith(t, o, func(w *world) {
 		w.ready("cache", `{"port":6379,"num":5}`)

@@ -8,11 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
-
-	"skiff/internal/controller"
-	"skiff/internal/events"
-	"skiff/internal/kube"
 	"skiff/internal/operatortest"
 )
 
@@ -23,10 +18,7 @@ type world struct {
 	node *node
 }
 
-var options = operatortest.Options{Resource: resource, Controller: "redis",
-	New: func(c *kube.Client, r *events.Recorder, log logr.Logger) *controller.Controller {
-		return New(controller.Setup{Client: c, Log: log}, r)
-	}}
+var options = operatortest.Options{Resource: resource, Controller: "redis", New: New}
 
 // story runs f in a fresh world with a running controller.
 func story(t *testing.T, f func(w *world)) { storyWith(t, options, f) }

@@ -78,29 +78,6 @@ func TestBadSpecsAreRefusedWithTheField(t *testing.T) {
 	}
 }
 
-func TestSelectorsMatchAndPrintAsInKubectl(t *testing.T) {
-	labels := kube.Labels{{Key: "app", Value: "redis"}, {Key: "tier", Value: "cache"}}
-	for text, want := range map[string]bool{
-		"app=redis": true, "app==redis": true, "app=web": false, "app,!old": true,
-		"app in (web, redis)": true, "app=redis,tier!=cache": false,
-		"app notin (redis),tier": false, "tier,app notin (web,shop)": true, "app,other!=x": true, "missing": false,
-	} {
-		parsed, err := ParseSelector(text)
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-			continue
-		}
-		s := parsed.selector()
-		if s.matches(labels) != want {
-			t.Errorf("%s: matches %t", text, !want)
-		}
-		again, err := ParseSelector(s.String())
-		if err != nil || !reflect.DeepEqual(again, parsed) {
-			t.Errorf("%s is printed as %s, which is %v (%v)", text, s, again, err)
-		}
-	}
-}
-
 // sourcePod is a pod in few words.
 type sourcePod struct {
 	name, uid, ip    string

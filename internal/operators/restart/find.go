@@ -54,7 +54,7 @@ func indexTriggers(triggers *cache.Store[*RestartTrigger]) {
 		if t.Status.Selector == "" {
 			return nil
 		}
-		terms := t.Spec.Source.Selector.selector().terms()
+		terms := t.Spec.Source.Selector.Requirements().Terms()
 		for i := range terms {
 			terms[i] = t.sourceNamespace() + "/" + terms[i]
 		}
@@ -90,37 +90,15 @@ func (f *finder) in(index, namespace, value string) (found []*RestartTrigger) {
 	return found
 }
 
-// terms returns labels of which each selected object has one: the values of the requirement that names the fewest,
-// "app=web", or its key if it is Exists.
-func (s selector) terms() (terms []string) {
-	var best *Requirement
-	for i, r := range s {
-		fewer := best == nil || best.Operator == opExists || r.Operator == opIn && len(r.Values) < len(best.Values)
-		if r.positive() && fewer {
-			best = &s[i]
-		}
-	}
-	switch {
-	case best == nil:
-		return nil
-	case best.Operator == opExists:
-		return []string{best.Key}
-	}
-	for _, v := range best.Values {
-		terms = append(terms, best.Key+"="+v)
-	}
-	return terms
-}
-
 // selecting returns the triggers whose source has pods with these labels, in the order of their keys, without those
 // that are known.
-func (f *finder) selecting(namespace string, labels kube.Labels, known map[*RestartTrigger]bool) []*RestartTrigger {
+func (f *finder) selecting(namespace string, of kube.Labels, known map[*RestartTrigger]bool) []*RestartTrigger {
 	var found []*RestartTrigger
-	for _, l := range labels {
+	for _, l := range of {
 		key := namespace + "/" + l.Key
 		for _, value := range []string{key + "=" + l.Value, key} {
 			for _, t := range f.in(bySource, "", value) {
-				if !known[t] && t.Spec.Source.Selector.selector().matches(labels) {
+				if !known[t] && t.Spec.Source.Selector.Requirements().Match(of) {
 					found = append(found, t)
 				}
 			}
@@ -184,7 +162,7 @@ func (f *finder) restarting(t *RestartTrigger, r *rule) map[TargetRef]string {
 
 // selected returns the pods that a rule selects, and perhaps more.
 func (f *finder) selected(r *rule) (found []*pod, err error) {
-	for _, term := range r.selector.terms() {
+	for _, term := range r.selector.Terms() {
 		if !strings.Contains(term, "=") { // Exists
 			return f.pods.List(r.namespace)
 		}
@@ -226,15 +204,15 @@ func (f *finder) cycle(t *RestartTrigger, r *rule, targets []TargetStatus) []str
 	for i := 0; i < len(steps) && i < maxSteps; i++ {
 		s := steps[i]
 		for _, target := range s.targets {
-			labels, set := parseLabels(target.PodLabels), s.trigger.Namespace+" "+target.PodLabels
-			if s.trigger.Namespace == r.namespace && r.selector.matches(labels) {
+			of, set := parseLabels(target.PodLabels), s.trigger.Namespace+" "+target.PodLabels
+			if s.trigger.Namespace == r.namespace && r.selector.Match(of) {
 				return s.way
 			}
 			if sets[set] {
 				continue
 			}
 			sets[set] = true
-			for _, next := range f.selecting(s.trigger.Namespace, labels, triggers) {
+			for _, next := range f.selecting(s.trigger.Namespace, of, triggers) {
 				triggers[next] = true
 				if next.UID != t.UID {
 					way := append(slices.Clip(s.way), next.Key().String())
@@ -265,11 +243,11 @@ func podLabels(live *workload) string {
 }
 
 // parseLabels reads what podLabels has written.
-func parseLabels(text string) (labels kube.Labels) {
+func parseLabels(text string) (out kube.Labels) {
 	for part := range strings.SplitSeq(text, ",") {
 		if key, value, ok := strings.Cut(part, "="); ok {
-			labels = append(labels, kube.Label{Key: key, Value: value})
+			out = append(out, kube.Label{Key: key, Value: value})
 		}
 	}
-	return labels
+	return out
 }

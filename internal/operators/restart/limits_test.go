@@ -15,6 +15,7 @@ import (
 
 	"skiff/internal/cache"
 	"skiff/internal/kube"
+	"skiff/internal/labels"
 )
 
 // watching is a trigger whose status says that it watches pods.
@@ -30,7 +31,7 @@ func watching(namespace, name string, spec Spec) *RestartTrigger {
 }
 
 func specFor(app, target string) Spec {
-	return Spec{Source: SourceSpec{Selector: LabelSelector{MatchLabels: kube.Labels{{Key: "app", Value: app}}}},
+	return Spec{Source: SourceSpec{Selector: labels.Selector{MatchLabels: kube.Labels{{Key: "app", Value: app}}}},
 		Targets: []TargetRef{{Kind: "Deployment", Name: target}}}
 }
 

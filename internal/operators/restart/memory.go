@@ -63,7 +63,7 @@ func sourcePods(r *rule, home string, all []*pod) (out []*pod) {
 	for _, p := range all {
 		ref, ok := ownerOf(p)
 		ours := ok && p.Namespace == home && slices.Contains(r.targets, ref)
-		if !ours && r.selector.matches(p.Labels) {
+		if !ours && r.selector.Match(p.Labels) {
 			out = append(out, p)
 		}
 	}

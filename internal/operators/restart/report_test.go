@@ -23,7 +23,7 @@ func (w *world) JSONOf(name string) []byte {
 	return text
 }
 
-// 300 pods that were replaced at once made 292 writes of the status: nearly one for each. (100 cost a ninth of the time.)
+// 300 pods that were replaced at once made 292 writes of the status: nearly one for each.
 func TestManyPodsThatAreReplacedAtOnceMakeFewWrites(t *testing.T) {
 	story(t, func(w *world) {
 		for i := range 100 {

@@ -18,12 +18,12 @@ var Rights = append([]kube.Right{
 
 const targetRight = "targets of a RestartTrigger"
 
-// Rights are all that a `skiff restart` with these options needs.
-func (o *StandaloneOptions) Rights() []kube.Right {
+// Rights are all that a `skiff restart` with this spec needs.
+func (s *Spec) Rights() []kube.Right {
 	rights := []kube.Right{
 		{Resource: pods, Verbs: []string{"list", "watch"}, Why: "the pods that the targets depend on"}}
 	seen := map[string]bool{}
-	for _, t := range o.Spec.Targets {
+	for _, t := range s.Targets {
 		if !seen[t.Kind] {
 			seen[t.Kind] = true
 			rights = append(rights,

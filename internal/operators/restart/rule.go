@@ -1,6 +1,7 @@
 package restart
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"skiff/internal/conditions"
+	"skiff/internal/kube"
+	"skiff/internal/labels"
 )
 
 const (
@@ -37,7 +40,7 @@ const (
 
 // rule is a checked spec.
 type rule struct {
-	selector           selector
+	selector           labels.Requirements
 	namespace          string // of the source
 	salt               string // of the digests
 	source             string // identifies salt, selector, namespace and on
@@ -54,10 +57,10 @@ type rule struct {
 // schema cannot check. An error names the field.
 func newRule(t *RestartTrigger) (*rule, error) {
 	s := &t.Spec
-	r := &rule{selector: s.Source.Selector.selector(), namespace: t.sourceNamespace(), salt: t.UID,
+	r := &rule{selector: s.Source.Selector.Requirements(), namespace: t.sourceNamespace(), salt: t.UID,
 		on: s.Source.Reasons, targets: s.Targets, maxPods: maxPods,
 		suspended: s.Suspend || conditions.IsPaused(t.Annotations)}
-	err := r.selector.check()
+	err := checkSelector(r.selector)
 	if err != nil {
 		return nil, fmt.Errorf("spec.source.selector: %w", err)
 	}
@@ -80,6 +83,21 @@ func newRule(t *RestartTrigger) (*rule, error) {
 	return r, r.check()
 }
 
+// checkSelector refuses what a server would refuse, and a selector that could match every pod of a namespace: at least
+// one requirement has to be one that a pod only meets by having a label.
+func checkSelector(s labels.Requirements) error {
+	switch err := s.Check(); {
+	case len(s) == 0:
+		return errors.New("must not be empty: it would match every pod")
+	case err != nil:
+		return err
+	case !s.Positive():
+		return errors.New("would match every pod without certain labels: " +
+			"require at least one label, by matchLabels, In or Exists")
+	}
+	return nil
+}
+
 // sourceNamespace returns the namespace of the source pods.
 func (t *RestartTrigger) sourceNamespace() string {
 	if t.Spec.Source.Namespace != "" {
@@ -90,7 +108,7 @@ func (t *RestartTrigger) sourceNamespace() string {
 
 // check checks reasons and targets, and fills in what follows from them.
 func (r *rule) check() error {
-	if !validName(r.namespace) {
+	if !kube.ValidName(r.namespace) {
 		return fmt.Errorf("spec.source.namespace: %.100q is not the name of a namespace", r.namespace)
 	}
 	if len(r.on) == 0 {
@@ -109,7 +127,7 @@ func (r *rule) check() error {
 		case targetKinds[t.Kind].Kind == "":
 			return fmt.Errorf("spec.targets[%d].kind: must be Deployment, StatefulSet or DaemonSet, is %.100q",
 				i, t.Kind)
-		case !validName(t.Name):
+		case !kube.ValidName(t.Name):
 			return fmt.Errorf("spec.targets[%d].name: %.100q is not the name of an object", i, t.Name)
 		case slices.Contains(r.targets[:i], t):
 			return fmt.Errorf("spec.targets: %s is there twice", t)
@@ -167,7 +185,7 @@ func ParseTarget(text string) (TargetRef, error) {
 		return TargetRef{}, fmt.Errorf("%.100q: want KIND/NAME, such as deployment/web", text)
 	case kind == "":
 		return TargetRef{}, fmt.Errorf("%.100q: only a deployment, statefulset or daemonset can be restarted", text)
-	case !validName(name):
+	case !kube.ValidName(name):
 		return TargetRef{}, fmt.Errorf("%.100q: %.100q is not the name of an object", text, name)
 	}
 	return TargetRef{Kind: kind, Name: name}, nil
@@ -176,7 +194,9 @@ func ParseTarget(text string) (TargetRef, error) {
 func (r Reason) String() string { return string(r) }
 
 // join lists reasons or targets.
-func join[S fmt.Stringer](separator string, list []S) string { return strings.Join(names(list), separator) }
+func join[S fmt.Stringer](separator string, list []S) string {
+	return strings.Join(names(list), separator)
+}
 
 func names[S fmt.Stringer](list []S) (names []string) {
 	for _, s := range list {

@@ -1,14 +1,12 @@
 package restart
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"strings"
-	"time"
 
 	"github.com/go-logr/logr"
 
@@ -26,48 +24,39 @@ import (
 // did not act on before it died is found again, as a difference from the state at the last restart.
 const StateAnnotation = "skiff.dev/restart-state"
 
-// StandaloneOptions are a trigger without a custom resource.
-type StandaloneOptions struct {
-	Namespace string // of the pods and of the targets
-	Spec      Spec
-
-	WatchIdleTimeout time.Duration
-	Log              logr.Logger
-}
-
 // flagOf turns the fields that an error of newRule begins with into the flags of `skiff restart`.
 var flagOf = strings.NewReplacer("spec.source.reasons", "on", "spec.targets", "target",
 	"spec.source.", "", "spec.", "")
 
-// Validate returns what is wrong with the spec, as an error that begins with the name of a flag.
-func (o *StandaloneOptions) Validate() error {
-	if _, err := newRule(o.trigger()); err != nil {
+// Validate returns what is wrong with the spec of a `skiff restart`, as an error that begins with the name of a flag.
+func (s *Spec) Validate() error {
+	if _, err := newRule(s.in("default")); err != nil {
 		return errors.New(flagOf.Replace(err.Error()))
 	}
 	return nil
 }
 
-// trigger returns the trigger that o describes. Its name and uid say where its state is.
-func (o *StandaloneOptions) trigger() *RestartTrigger {
-	t := &RestartTrigger{Spec: o.Spec}
-	t.Namespace, t.UID = cmp.Or(o.Namespace, "default"), o.Namespace
-	if len(o.Spec.Targets) > 0 {
-		t.Name = o.Spec.Targets[0].Name
-		t.UID += "/" + o.Spec.Targets[0].String()
+// in returns a trigger with a spec in a namespace. Its name and uid say where its state is.
+func (s *Spec) in(namespace string) *RestartTrigger {
+	t := &RestartTrigger{Spec: *s}
+	t.Namespace, t.UID = namespace, namespace
+	if len(s.Targets) > 0 {
+		t.Name = s.Targets[0].Name
+		t.UID += "/" + s.Targets[0].String()
 	}
 	return t
 }
 
-// NewStandalone returns a controller that does what a RestartTrigger would do. It watches the pods that the
-// selector selects on the server, and sends nothing before Run. An error is a mistake in o.
-func NewStandalone(c *kube.Client, o StandaloneOptions) (*controller.Controller, error) {
-	if err := o.Validate(); err != nil {
+// NewStandalone returns a controller that does what a RestartTrigger with that spec would do in the one namespace of
+// s. It watches the pods that the selector selects on the server, and sends nothing before Run. An error is a mistake
+// in the spec.
+func NewStandalone(s controller.Setup, spec Spec) (*controller.Controller, error) {
+	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
-	t := o.trigger()
-	s := controller.Setup{Client: c.Limit(o.Rights()), Namespaces: []string{t.Namespace}, Workers: 1,
-		WatchIdleTimeout: o.WatchIdleTimeout, Log: o.Log}
-	ps := controller.Mirror[*pod](s, pods, o.Spec.Source.Selector.selector().String())
+	t := spec.in(s.Namespaces[0])
+	s.Client, s.Workers = s.Client.Limit(spec.Rights()), 1
+	ps := controller.Mirror[*pod](s, pods, spec.Source.Selector.Requirements().String())
 	alone := &standalone{client: s.Client, trigger: t}
 	r := &reconciler{client: s.Client, restarts: newRestarts(), triggers: alone, standalone: alone,
 		find: newFinder(nil, ps)}

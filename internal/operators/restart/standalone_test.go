@@ -5,24 +5,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 
 	"skiff/internal/controller"
 	"skiff/internal/events"
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
+	"skiff/internal/labels"
 	"skiff/internal/operatortest"
 )
 
-// every are the options of a `skiff restart` with these times.
-func every(debounce, cooldown string, targets ...TargetRef) StandaloneOptions {
-	return StandaloneOptions{Spec: Spec{Debounce: &debounce, Cooldown: &cooldown, Targets: targets}}
+// every is the spec of a `skiff restart` with these times.
+func every(debounce, cooldown string, targets ...TargetRef) Spec {
+	return Spec{Debounce: &debounce, Cooldown: &cooldown, Targets: targets}
 }
 
-func selecting(t *testing.T, text string) LabelSelector {
+func selecting(t *testing.T, text string) labels.Selector {
 	t.Helper()
-	l, err := ParseSelector(text)
+	l, err := labels.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,28 +29,28 @@ func selecting(t *testing.T, text string) LabelSelector {
 }
 
 // alone runs f in a world where `skiff restart` runs in place of the controller.
-func alone(t *testing.T, o StandaloneOptions, f func(w *world)) { aloneLater(t, o, 0, f) }
+func alone(t *testing.T, spec Spec, f func(w *world)) { aloneLater(t, spec, 0, f) }
 
 // aloneLater is alone with processes each of which acts a little later than the one before.
-func aloneLater(t *testing.T, o StandaloneOptions, later time.Duration, f func(w *world)) {
+func aloneLater(t *testing.T, spec Spec, later time.Duration, f func(w *world)) {
 	storyWith(t, options, func(w *world) {
 		w.deploy("predixy", 2)
 		w.Pass(5 * time.Second)
-		o.Namespace, o.Spec.Source.Selector, o.Log = "default", selecting(t, "app=redis"), w.Log
-		if o.Spec.Targets == nil {
-			o.Spec.Targets = []TargetRef{{"Deployment", "predixy"}}
+		spec.Source.Selector, w.Setup.Namespaces = selecting(t, "app=redis"), []string{"default"}
+		if spec.Targets == nil {
+			spec.Targets = []TargetRef{{"Deployment", "predixy"}}
 		}
-		w.New = func(c *kube.Client, _ *events.Recorder, _ logr.Logger) *controller.Controller {
-			s, err := NewStandalone(c, o)
+		w.New = func(s controller.Setup, _ *events.Recorder) *controller.Controller {
+			c, err := NewStandalone(s, spec)
 			if err != nil {
 				t.Fatal(err)
 			}
-			d, err := time.ParseDuration(*o.Spec.Debounce)
+			d, err := time.ParseDuration(*spec.Debounce)
 			if err != nil {
 				t.Fatal(err)
 			}
-			o.Spec.Debounce = new((d + later).String())
-			return s
+			spec.Debounce = new((d + later).String())
+			return c
 		}
 		f(w)
 	})
@@ -186,10 +185,10 @@ func TestStandaloneRefusesWhatWouldNeverEnd(t *testing.T) {
 		"a in (b": "cannot read",
 		"a=b=c":   "cannot read",
 	} {
-		o := every("0s", "0s", TargetRef{"Deployment", "predixy"})
+		spec := every("0s", "0s", TargetRef{"Deployment", "predixy"})
 		var err error
-		if o.Spec.Source.Selector, err = ParseSelector(selector); err == nil {
-			err = o.Validate()
+		if spec.Source.Selector, err = labels.Parse(selector); err == nil {
+			err = spec.Validate()
 		}
 		if err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("selector %q: %v, want %q", selector, err, text)
@@ -202,14 +201,15 @@ func TestStandaloneRefusesWhatWouldNeverEnd(t *testing.T) {
 		}
 	}, funcr.Options{})
 	alone(t, every("0s", "0s"), func(w *world) {
-		w.New = func(c *kube.Client, _ *events.Recorder, _ logr.Logger) *controller.Controller {
-			o := every("0s", "0s", TargetRef{"Deployment", "predixy"})
-			o.Namespace, o.Spec.Source.Selector, o.Log = "default", selecting(t, "app=predixy"), log
-			s, err := NewStandalone(c, o)
+		w.Log = log
+		w.New = func(s controller.Setup, _ *events.Recorder) *controller.Controller {
+			spec := every("0s", "0s", TargetRef{"Deployment", "predixy"})
+			spec.Source.Selector = selecting(t, "app=predixy")
+			c, err := NewStandalone(s, spec)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return s
+			return c
 		}
 		w.Start()
 		w.Delete(pods, at(w.API.List(pods, "default")[0], "metadata", "name").(string))

@@ -5,6 +5,7 @@ import (
 
 	"skiff/internal/conditions"
 	"skiff/internal/kube"
+	"skiff/internal/labels"
 )
 
 // What this controller watches and writes.
@@ -41,22 +42,9 @@ type Spec struct {
 
 // SourceSpec says which pods matter, and what about them.
 type SourceSpec struct {
-	Selector  LabelSelector `json:"selector"`
-	Namespace string        `json:"namespace"` // "": the trigger's
-	Reasons   []Reason      `json:"reasons"`   // empty: NewPodRunning. Not "on", which YAML 1.1 reads as a boolean
-}
-
-// LabelSelector is the API's usual one.
-type LabelSelector struct {
-	MatchLabels      kube.Labels   `json:"matchLabels"`
-	MatchExpressions []Requirement `json:"matchExpressions"`
-}
-
-// Requirement is one condition on a label.
-type Requirement struct {
-	Key      string   `json:"key"`
-	Operator string   `json:"operator"` // In, NotIn, Exists, DoesNotExist
-	Values   []string `json:"values"`
+	Selector  labels.Selector `json:"selector"`
+	Namespace string          `json:"namespace"` // "": the trigger's
+	Reasons   []Reason        `json:"reasons"`   // empty: NewPodRunning. Not "on", which YAML 1.1 reads as a boolean
 }
 
 // TargetRef names what is restarted, in the trigger's namespace.

@@ -6,10 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-
-	"skiff/internal/controller"
-	"skiff/internal/events"
 	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
 	"skiff/internal/operatortest"
@@ -19,10 +15,7 @@ import (
 // world is the controller beside a simulated cluster on an embedded API server, in virtual time.
 type world struct{ *operatortest.World }
 
-var options = operatortest.Options{Resource: resource, Controller: "restart",
-	New: func(c *kube.Client, r *events.Recorder, log logr.Logger) *controller.Controller {
-		return New(controller.Setup{Client: c, Log: log}, r)
-	},
+var options = operatortest.Options{Resource: resource, Controller: "restart", New: New,
 	// there are forty watches: fewer bookmarks are less work
 	Server: fakeapi.Options{BookmarkInterval: 10 * time.Minute},
 }

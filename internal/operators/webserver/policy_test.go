@@ -4,22 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-
 	"skiff/internal/controller"
-	"skiff/internal/events"
-	"skiff/internal/kube"
 	"skiff/internal/podpolicy"
 )
-
-// restartWith runs the controller with another --template-policy.
-func (w *world) restartWith(policy podpolicy.Policy) {
-	w.Stop()
-	w.New = func(c *kube.Client, r *events.Recorder, log logr.Logger) *controller.Controller {
-		return New(controller.Setup{Client: c, TemplatePolicy: policy, Log: log}, r)
-	}
-	w.Start()
-}
 
 func TestATemplateThatTheDefaultPolicyRefusesIsNotWritten(t *testing.T) {
 	story(t, func(w *world) {
@@ -53,7 +40,7 @@ func TestWhatIsThereStaysWhileTheTemplateIsRefused(t *testing.T) {
 			"be set")
 		w.Want("ready replicas", at(w.API.Get(resource, web("web")), "status", "readyReplicas"), 3)
 		w.Want("the Deployment", w.API.Get(deployments, web("web")), before)
-		w.restartWith(podpolicy.Any)
+		w.StartWith(func(s *controller.Setup) { s.TemplatePolicy = podpolicy.Any })
 		w.Want("replicas with --template-policy=any", w.replicas(), 5)
 		w.WantCondition("web", "Stalled", "False/AsExpected")
 	})
@@ -61,7 +48,7 @@ func TestWhatIsThereStaysWhileTheTemplateIsRefused(t *testing.T) {
 
 func TestRestrictedSaysWhatToSet(t *testing.T) {
 	story(t, func(w *world) {
-		w.restartWith(podpolicy.Restricted)
+		w.StartWith(func(s *controller.Setup) { s.TemplatePolicy = podpolicy.Restricted })
 		w.Forget()
 		w.Create("web", article)
 		w.WantRequests("PATCH webservers/web/status 200")

@@ -5,10 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/go-logr/logr"
-
-	"skiff/internal/controller"
-	"skiff/internal/events"
 	"skiff/internal/kube"
 	"skiff/internal/operatortest"
 )
@@ -17,10 +13,7 @@ import (
 // part.
 type world struct{ *operatortest.World }
 
-var options = operatortest.Options{Resource: resource, Controller: "webserver",
-	New: func(c *kube.Client, r *events.Recorder, log logr.Logger) *controller.Controller {
-		return New(controller.Setup{Client: c, Log: log}, r)
-	}}
+var options = operatortest.Options{Resource: resource, Controller: "webserver", New: New}
 
 // story runs f in a fresh world with a running controller.
 func story(t *testing.T, f func(w *world)) { storyWith(t, options, f) }

@@ -31,6 +31,9 @@ type Options struct {
 	Definitions []map[string]any // the CRDs of this version
 	Rights      []kube.Right     // of the controllers
 	Namespaces  []string         // to work in; empty: all
+	// Selector of namespaces to work in, "": none; and the rights that following it needs.
+	Selector     string
+	SelectRights []kube.Right
 	// Election are the rights of leader election, in ElectionNamespace; none: it is not used.
 	Election          []kube.Right
 	ElectionNamespace string
@@ -45,8 +48,11 @@ type Report struct {
 	LatencyMS   float64      `json:"latencyMs"`     // of a short request on an open connection
 	User        string       `json:"user"`
 	Definitions []Definition `json:"definitions"`
+	Selection   *Selection   `json:"selection,omitempty"` // of namespaces, with a selector
 	Scopes      []Scope      `json:"rights"`
 	Manifest    string       `json:"manifest"` // grants what is missing, as YAML; "" if nothing is
+	// Reader grants what this check would need to compare whole definitions, as YAML; "" if it could.
+	Reader string `json:"readerManifest,omitempty"`
 }
 
 // TestedVersions is the range that Tested is about.
@@ -55,7 +61,7 @@ func TestedVersions() string { return fmt.Sprintf("1.%d to 1.%d", oldest, newest
 // Scope is what the user may do in one namespace.
 type Scope struct {
 	Namespace string    `json:"namespace"` // "": all
-	For       string    `json:"for"`       // "the controllers" or "leader election"
+	For       string    `json:"for"`       // "the controllers", "leader election" or "the namespace selector"
 	Checked   int       `json:"checked"`   // verbs on resources
 	Missing   []Missing `json:"missing"`
 }
@@ -83,15 +89,12 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	for _, d := range r.Definitions {
 		r.OK = r.OK && d.State == Installed
 	}
-	namespaces := o.Namespaces
-	if len(namespaces) == 0 {
-		namespaces = []string{""}
+	if slices.ContainsFunc(r.Definitions, func(d Definition) bool { return d.Fields }) {
+		r.Reader = grant(subject, "", []kube.Right{{Resource: crdResource, Verbs: []string{"get"},
+			Why: "to compare definitions (skiff check)"}})
 	}
-	for _, ns := range namespaces {
-		scope := Scope{Namespace: ns, For: "the controllers"}
-		if err := r.rights(ctx, o.Client, subject, scope, o.Rights); err != nil {
-			return Report{}, err
-		}
+	if err := r.scopes(ctx, o, subject); err != nil {
+		return Report{}, err
 	}
 	if len(o.Election) > 0 {
 		scope := Scope{Namespace: o.ElectionNamespace, For: "leader election"}

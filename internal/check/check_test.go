@@ -80,7 +80,8 @@ func TestAClusterThatHasAllIsFine(t *testing.T) {
 	r := run(t, o)
 	if !r.OK || r.Manifest != "" || !r.Tested || r.Version == "" || r.User != "admin" || len(r.Scopes) != 1 ||
 		r.Scopes[0].Checked != 5 || len(r.Definitions) != 1 ||
-		r.Definitions[0] != (Definition{"redis.skiff.dev", Installed, "the same as in this skiff"}) {
+		r.Definitions[0] != (Definition{Name: "redis.skiff.dev", State: Installed,
+			Detail: "the same as in this skiff"}) {
 		t.Errorf("report: %+v", r)
 	}
 }
@@ -90,18 +91,19 @@ func TestADefinitionIsComparedWithThatOfThisVersion(t *testing.T) {
 		change func(spec map[string]any)
 		want   Definition
 	}{
-		"missing": {nil, Definition{"redis.skiff.dev", NotInstalled, "run `skiff crds install`"}},
+		"missing": {nil, Definition{Name: "redis.skiff.dev", State: NotInstalled,
+			Detail: "run `skiff crds install`"}},
 		"an older one": {func(spec map[string]any) {
 			version := spec["versions"].([]any)[0].(map[string]any)
 			schema := version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
 			delete(schema["properties"].(map[string]any), "status")
-		}, Definition{"redis.skiff.dev", Differs, "from that of this skiff in " +
+		}, Definition{Name: "redis.skiff.dev", State: Differs, Detail: "from that of this skiff in " +
 			"spec.versions[name=v1alpha1].schema.openAPIV3Schema.properties.status; `skiff crds diff` shows it, " +
 			"`skiff crds install` updates it"}},
 		"with a short name more": {func(spec map[string]any) {
 			names := spec["names"].(map[string]any)
 			names["categories"] = []any{"all"}
-		}, Definition{"redis.skiff.dev", Installed, "the same as in this skiff"}},
+		}, Definition{Name: "redis.skiff.dev", State: Installed, Detail: "the same as in this skiff"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, o := server(t)
@@ -115,17 +117,41 @@ func TestADefinitionIsComparedWithThatOfThisVersion(t *testing.T) {
 	}
 }
 
-func TestWhoMayNotReadDefinitionsStillSeesWhetherTheyAreServed(t *testing.T) {
-	api, o := server(t)
-	api.Inject(fakeapi.Fault{Resource: "customresourcedefinitions", Verb: "get",
-		Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "no"}})
-	if r := run(t, o); r.Definitions[0].State != NotInstalled || r.OK {
-		t.Errorf("before it is installed: %+v", r)
-	}
-	install(t, o, nil)
-	want := Definition{"redis.skiff.dev", Installed, "not compared: this user may not get customresourcedefinitions"}
-	if r := run(t, o); r.Definitions[0] != want || !r.OK {
-		t.Errorf("got %+v, want %+v", r.Definitions, want)
+// What every user may read says whether a definition is served, and with which fields. The whole of it needs a right
+// that skiff itself does not, and a role for that is printed.
+func TestWhoMayNotReadDefinitionsStillSeesWhichFieldsAreServed(t *testing.T) {
+	const fields = "with all fields of this skiff; validation not compared: this user may not get " +
+		"customresourcedefinitions"
+	for name, test := range map[string]struct {
+		change func(spec map[string]any)
+		want   Definition
+	}{
+		"the same": {func(map[string]any) {},
+			Definition{Name: "redis.skiff.dev", State: Installed, Fields: true, Detail: fields}},
+		"an older one": {func(spec map[string]any) {
+			version := spec["versions"].([]any)[0].(map[string]any)
+			schema := version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
+			delete(schema["properties"].(map[string]any), "status")
+		}, Definition{Name: "redis.skiff.dev", State: Differs, Fields: true,
+			Detail: "without the fields status; an administrator runs `skiff crds install`"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api, o := server(t)
+			api.Inject(fakeapi.Fault{Resource: "customresourcedefinitions", Verb: "get",
+				Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "no"}})
+			if r := run(t, o); r.Definitions[0].State != NotInstalled || r.OK || r.Reader != "" {
+				t.Errorf("before it is installed: %+v", r)
+			}
+			install(t, o, test.change)
+			r := run(t, o)
+			if r.Definitions[0] != test.want || r.OK != (test.want.State == Installed) {
+				t.Errorf("got %+v, want %+v", r.Definitions, test.want)
+			}
+			rule := "resources: [customresourcedefinitions]\n    verbs: [get]\n"
+			if !strings.Contains(r.Reader, rule) || r.Manifest != "" {
+				t.Errorf("roles %q, and missing %q", r.Reader, r.Manifest)
+			}
+		})
 	}
 }
 

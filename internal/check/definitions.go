@@ -25,6 +25,8 @@ type Definition struct {
 	Name   string `json:"name"`
 	State  string `json:"state"`
 	Detail string `json:"detail"` // what else is known, and the next step
+	// Fields says that only the fields were compared: this user may not read definitions.
+	Fields bool `json:"onlyFieldsCompared,omitempty"`
 }
 
 var crdResource = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions",
@@ -39,9 +41,13 @@ type crd struct {
 		Group string `json:"group"`
 		Names struct {
 			Plural string `json:"plural"`
+			Kind   string `json:"kind"`
 		} `json:"names"`
 		Versions []struct {
-			Name string `json:"name"`
+			Name   string `json:"name"`
+			Schema struct {
+				Fields map[string]any `json:"openAPIV3Schema"`
+			} `json:"schema"`
 		} `json:"versions"`
 	} `json:"spec"`
 	Status struct {
@@ -100,7 +106,7 @@ func compare(ctx context.Context, c *kube.Client, own crd, want map[string]any) 
 	err := c.Get(ctx, crdResource, kube.Key{Name: d.Name}, &object)
 	switch {
 	case kube.IsForbidden(err):
-		return served(ctx, c, own)
+		return served(ctx, c, own, want)
 	case kube.IsNotFound(err):
 		d.State, d.Detail = NotInstalled, "run `skiff crds install`"
 		return d, nil
@@ -132,7 +138,7 @@ func compare(ctx context.Context, c *kube.Client, own crd, want map[string]any) 
 }
 
 // served answers from discovery, which all users may read, for those who may not read definitions.
-func served(ctx context.Context, c *kube.Client, own crd) (Definition, error) {
+func served(ctx context.Context, c *kube.Client, own crd, object map[string]any) (Definition, error) {
 	d := Definition{Name: own.Metadata.Name, State: NotInstalled, Detail: "run `skiff crds install`"}
 	if len(own.Spec.Versions) == 0 {
 		return d, errors.New("it has no version")
@@ -144,19 +150,27 @@ func served(ctx context.Context, c *kube.Client, own crd) (Definition, error) {
 	if err != nil {
 		return d, err
 	}
+	type resource struct {
+		Name string `json:"name"`
+	}
 	var list struct {
-		Resources []struct {
-			Name string `json:"name"`
-		} `json:"resources"`
+		Resources []resource `json:"resources"`
 	}
 	if err := json.Unmarshal(body, &list); err != nil {
 		return d, fmt.Errorf("decode the answer: %w", err)
 	}
-	for _, r := range list.Resources {
-		if r.Name == own.Spec.Names.Plural {
-			d.State = Installed
-			d.Detail = "not compared: this user may not get customresourcedefinitions"
-		}
+	if !slices.ContainsFunc(list.Resources, func(r resource) bool { return r.Name == own.Spec.Names.Plural }) {
+		return d, nil
+	}
+	fields, err := Lacking(ctx, c, object)
+	if err != nil {
+		return d, err
+	}
+	d.State, d.Fields = Installed, true
+	d.Detail = "with all fields of this skiff; validation not compared: this user may not get " +
+		crdResource.Plural
+	if fields != "" {
+		d.State, d.Detail = Differs, "without the fields "+fields+"; an administrator runs `skiff crds install`"
 	}
 	return d, nil
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"skiff/internal/check"
+	"skiff/internal/controller"
+	"skiff/internal/kube"
 	"skiff/internal/kubeconfig"
 	"skiff/internal/leader"
 )
@@ -19,6 +21,7 @@ type checkFlags struct {
 	connection  kubeconfig.Flags
 	controllers []string
 	namespaces  []string
+	selector    string
 	election    bool
 	electionIn  string
 	output      string
@@ -38,7 +41,8 @@ Missing rights are printed as a role and its binding; -o yaml prints nothing els
 Exit codes: 0 all is there, 3 something is missing, 1 failed (it could not find out), 2 wrong usage.`,
 		Example: `  skiff check
   skiff check --as system:serviceaccount:skiff:skiff --leader-elect --leader-election-namespace skiff
-  skiff check --token-file skiff.token --watch-namespaces shop,blog -o yaml > missing.yaml`,
+  skiff check --token-file skiff.token --watch-namespaces shop,blog -o yaml > missing.yaml
+  skiff check --as system:serviceaccount:skiff:skiff --watch-namespace-selector team=shop`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -48,6 +52,8 @@ Exit codes: 0 all is there, 3 something is missing, 1 failed (it could not find 
 		"`names` of the controllers, separated by commas")
 	fs.StringSliceVar(&f.namespaces, "watch-namespaces", nil,
 		"`namespaces` to work in, separated by commas (default all)")
+	fs.StringVar(&f.selector, "watch-namespace-selector", "",
+		"label `selector` of the namespaces to work in: those that it selects now are checked")
 	fs.BoolVar(&f.election, "leader-elect", false, "check the rights of leader election, too")
 	fs.StringVar(&f.electionIn, "leader-election-namespace", "",
 		"`namespace` of the Lease (default: that of the kubeconfig context or the pod)")
@@ -62,6 +68,9 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 	if err := checkNamespaces("--watch-namespaces", f.namespaces); err != nil {
 		return err
 	}
+	if err := checkSelector(f.selector, f.namespaces); err != nil {
+		return err
+	}
 	if f.electionIn != "" && !namespaceName.MatchString(f.electionIn) {
 		return usagef("--leader-election-namespace: %q is not a valid namespace name", f.electionIn)
 	}
@@ -74,7 +83,8 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 	}
 	defer client.Close()
 	o := check.Options{Client: client, Rights: rightsOf(f.controllers),
-		Namespaces: slices.Compact(slices.Sorted(slices.Values(f.namespaces)))}
+		Namespaces: slices.Compact(slices.Sorted(slices.Values(f.namespaces))),
+		Selector:   f.selector, SelectRights: controller.SelectRights}
 	if f.election {
 		o.Election, o.ElectionNamespace = leader.Rights, namespace
 		if f.electionIn != "" {
@@ -115,6 +125,9 @@ func (f *checkFlags) print(out io.Writer, r check.Report) error {
 	return err
 }
 
+// maxSelected bounds the names of selected namespaces, which -o json has in full.
+const maxSelected = 300
+
 // checkText is the report for people. Lines that begin with ! are about what is missing.
 func checkText(r check.Report) string {
 	var b strings.Builder
@@ -134,6 +147,16 @@ func checkText(r check.Report) string {
 	line(true, "user        %s", r.User)
 	for _, d := range r.Definitions {
 		line(d.State == check.Installed, "definition  %s: %s, %s", d.Name, d.State, d.Detail)
+	}
+	if s := r.Selection; s != nil && !s.Allowed {
+		line(false, "namespaces  of --watch-namespace-selector %s: this user may not list them, so that the rights "+
+			"of the controllers in them are not checked", s.Selector)
+	} else if s != nil && len(s.Namespaces) == 0 {
+		line(false, "namespaces  none has the labels %s: label one, or correct --watch-namespace-selector; the "+
+			"rights of the controllers are not checked", s.Selector)
+	} else if s != nil {
+		line(true, "namespaces  %d with the labels %s: %s", len(s.Namespaces), s.Selector,
+			kube.Printable(strings.Join(s.Namespaces, ", "), maxSelected))
 	}
 	for _, s := range r.Scopes {
 		where := "in all namespaces"
@@ -155,6 +178,10 @@ func checkText(r check.Report) string {
 	if r.Manifest != "" {
 		b.WriteString("\nThis grants what is missing, when an administrator applies it (-o yaml prints nothing " +
 			"else):\n\n" + r.Manifest)
+	}
+	if r.Reader != "" {
+		b.WriteString("\nskiff run does not need it, but with this, skiff check compares whole definitions:\n\n" +
+			r.Reader)
 	}
 	return b.String()
 }

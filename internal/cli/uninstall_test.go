@@ -62,6 +62,17 @@ func TestCheckSaysWhatIsMissingAndRefusesBadFlags(t *testing.T) {
 		}
 	}
 	skiff(t, "crds", "install", "--server", c.url()).want(t, exitDone)
+	selecting := []string{"check", "--watch-namespace-selector", "team=shop", "--server", c.url()}
+	if r := skiff(t, selecting...); r.code != exitDiffer || !strings.Contains(r.stdout, "! namespaces  none has the "+
+		"labels team=shop: label one, or correct --watch-namespace-selector; the rights of the controllers are not "+
+		"checked\n") {
+		t.Errorf("a selector that selects nothing: %+v", r)
+	}
+	c.patch(namespaces, "", "default", object{"metadata": object{"labels": object{"team": "shop"}}})
+	if r := skiff(t, selecting...); r.code != exitDone || !strings.Contains(r.stdout,
+		"  namespaces  1 with the labels team=shop: default\n") {
+		t.Errorf("a selector that selects one: %+v", r)
+	}
 	if r := skiff(t, "check", "-o", "yaml", "--server", c.url()); r.code != exitDone || r.stdout != "" {
 		t.Errorf("nothing is missing: %+v", r)
 	}
@@ -73,6 +84,9 @@ func TestCheckSaysWhatIsMissingAndRefusesBadFlags(t *testing.T) {
 		{`--controllers: unknown controller "x": choose from webserver, redis, restart`,
 			[]string{"--controllers", "x"}},
 		{`--watch-namespaces: "A" is not a valid namespace name`, []string{"--watch-namespaces", "a,A"}},
+		{`--watch-namespace-selector: "<" is not a label selector`, []string{"--watch-namespace-selector", "<"}},
+		{`--watch-namespace-selector and --watch-namespaces: give one of them`,
+			[]string{"--watch-namespace-selector", "team=shop", "--watch-namespaces", "a"}},
 		{`--leader-election-namespace: "A" is not a valid namespace name`,
 			[]string{"--leader-elect", "--leader-election-namespace", "A"}},
 		{`skiff check takes no arguments, got "all"`, []string{"all"}},

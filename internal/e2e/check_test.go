@@ -33,7 +33,9 @@ func TestCheckNamesTheRightsThatAServiceAccountLacks(t *testing.T) {
 	t.Logf("\n%s", r.Stdout)
 	for _, want := range []string{
 		"  user        system:serviceaccount:" + s.NS + ":skiff\n",
-		"  definition  redis.skiff.dev: installed, not compared: this user may not get customresourcedefinitions\n",
+		"  definition  redis.skiff.dev: installed, with all fields of this skiff; validation not compared: this " +
+			"user may not get customresourcedefinitions\n",
+		"skiff run does not need it, but with this, skiff check compares whole definitions:\n",
 		"! rights      of the controllers in namespace " + s.NS + ": 37 of 40 are there\n",
 		"!               missing: patch deployments.apps\n",
 		"!               missing: delete pods\n",

@@ -70,16 +70,16 @@ const (
 const maxIdle = 64
 
 // Client talks to one server. It is safe for concurrent use and keeps two pools of connections: watches and
-// lists have one (see streams), short requests the other, so that a watch that is read slowly cannot hold up a write
-// behind it on the same HTTP/2 connection.
+// lists have one, short requests the other, so that a watch that is read slowly cannot hold up a write behind it on
+// the same HTTP/2 connection.
 type Client struct {
 	base        url.URL // scheme, host and path prefix without a trailing slash
 	credentials Credentials
 	header      http.Header // sent with every request: user agent, impersonation
 	timeout     time.Duration
 	onlyJSON    bool
-	short       *http.Client
-	streams     *streams
+	short       *pool
+	streams     *pool
 	onWarning   func(string)
 	onExchange  func(Exchange)
 	granted     []map[grant]bool // each must cover a request; none: all may be sent
@@ -119,8 +119,8 @@ func New(cfg Config) (*Client, error) {
 	if c.timeout == 0 {
 		c.timeout = DefaultTimeout
 	}
-	c.short = newHTTPClient(cfg, true)
-	c.streams = &streams{http1: newHTTPClient(cfg, false), http2: newHTTPClient(cfg, true)}
+	server := new(serverProtocols)
+	c.streams, c.short = newPool(cfg, server, 90*time.Second), newPool(cfg, server, shortIdle)
 	return c, nil
 }
 
@@ -129,21 +129,21 @@ func (c *Client) Server() string { return c.base.String() }
 
 // Close closes idle connections. Requests under way are not touched; their contexts end them.
 func (c *Client) Close() {
-	c.short.CloseIdleConnections()
-	c.streams.http1.CloseIdleConnections()
-	c.streams.http2.CloseIdleConnections()
+	c.short.closeIdle()
+	c.streams.closeIdle()
 }
 
-// newHTTPClient makes a client that speaks HTTP/1.1, and HTTP/2 where that is allowed and the server has it. It has no
-// Timeout, because that would end watches: each kind of request has its own deadline. It follows no redirect, because
-// an API server sends none and a login page's host must not see credentials.
-func newHTTPClient(cfg Config, http2 bool) *http.Client {
+// newHTTPClient makes a client of a transport. It has no Timeout, because that would end watches: each kind of request
+// has its own deadline. It follows no redirect, because an API server sends none and a login page's host must not see
+// credentials.
+func newHTTPClient(t *http.Transport) *http.Client {
 	return &http.Client{
-		Transport:     newTransport(cfg, http2),
+		Transport:     t,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
+// newTransport makes a transport that speaks HTTP/1.1, and HTTP/2 where that is allowed and the server has it.
 func newTransport(cfg Config, http2 bool) *http.Transport {
 	dial := cfg.DialContext
 	if dial == nil {

@@ -169,9 +169,9 @@ func (c *Client) sendOnce(ctx context.Context, r *request) (*http.Response, erro
 	if err := c.guarded(r); err != nil {
 		return nil, err
 	}
-	send := c.short.Do
+	send := c.short.short
 	if r.long {
-		send = c.streams.do
+		send = c.streams.stream
 	}
 	resp, err := send(req)
 	if err != nil {

@@ -179,7 +179,7 @@ func watchThroughProxy(t *testing.T, http2 bool) {
 	defer c.Close()
 	proto := "HTTP-1.1"
 	if http2 {
-		c.streams.refused.Store(true)
+		c.streams.server.refused.Store(true)
 		proto = "HTTP-2.0"
 	}
 	st := new(Stream[*pod])

@@ -73,14 +73,14 @@ func TestStreamsHaveConnectionsOfTheirOwnUpToABound(t *testing.T) {
 	c, dials := speaking(t, "h2", "http/1.1")
 	var open []*Stream[*pod]
 	over := map[string]int{}
-	for range maxStreams + 4 {
+	for range maxOwn + 4 {
 		st, proto := openWatch(t, c)
 		open = append(open, st)
 		over[proto]++
 	}
-	if over["http1"] != maxStreams || over["http2"] != 4 || dials.n.Load() != maxStreams+1 {
+	if over["http1"] != maxOwn || over["http2"] != 4 || dials.n.Load() != maxOwn+1 {
 		t.Errorf("watches by protocol: %v over %d connections; want %d and 4, and the 4 over one connection", over,
-			dials.n.Load(), maxStreams)
+			dials.n.Load(), maxOwn)
 	}
 	_ = open[0].Close()
 	_ = open[0].Close() // counts once
@@ -102,8 +102,8 @@ func TestStreamsHaveConnectionsOfTheirOwnUpToABound(t *testing.T) {
 func TestAServerThatAsksForHTTP2GetsIt(t *testing.T) {
 	c, _ := speaking(t, "h2", "http/1.1")
 	for _, code := range []int{http.StatusUpgradeRequired, http.StatusHTTPVersionNotSupported} {
-		c.streams.spoken.Store(false)
-		c.streams.refused.Store(false)
+		c.streams.server.spoken.Store(false)
+		c.streams.server.refused.Store(false)
 		http1 := c.streams.http1
 		c.streams.http1 = &http.Client{Transport: answering(code)}
 		if st, proto := openWatch(t, c); proto != "http2" || st.Close() != nil {
@@ -134,11 +134,15 @@ func TestAServerThatSpeaksOnlyOneProtocolWorks(t *testing.T) {
 			}
 			_ = st.Close()
 		}
-		if p := (pod{}); c.Get(t.Context(), pods, Key{"default", want}, &p) != nil || p.Name != want {
-			t.Errorf("%s: got %s", protocol, p.Name)
+		p := pod{}
+		if err := c.Get(t.Context(), pods, Key{"default", want}, &p); err != nil || p.Name != want {
+			t.Errorf("%s: got %s, %v", protocol, p.Name, err)
 		}
-		if n := c.streams.open.Load(); n != 0 {
-			t.Errorf("%s: %d streams are counted when all are closed", protocol, n)
+		if err := c.Create(t.Context(), pods, "default", podNamed(want), &p, WriteOptions{}); err != nil {
+			t.Errorf("%s: %v", protocol, err)
+		}
+		if n := c.streams.open.Load() + c.short.open.Load(); n != 0 {
+			t.Errorf("%s: %d requests are counted when all are closed", protocol, n)
 		}
 	}
 }
@@ -146,17 +150,27 @@ func TestAServerThatSpeaksOnlyOneProtocolWorks(t *testing.T) {
 // Rules: NET-03
 func TestTheConnectionsAfterARestartAreBounded(t *testing.T) {
 	c, dials := speaking(t, "h2", "http/1.1")
-	var streams sync.WaitGroup
-	for range maxStreams {
-		streams.Go(func() {
+	st, _ := openWatch(t, c)
+	_ = st.Close()
+	var requests sync.WaitGroup
+	for range maxOwn {
+		requests.Go(func() {
 			for range 5 { // all watches end at once, and are opened again at once
 				st, _ := openWatch(t, c)
 				_ = st.Close()
 			}
 		})
+		requests.Go(func() {
+			for range 5 { // and each write finds its connection closed
+				c.short.http1.CloseIdleConnections()
+				if err := c.Create(t.Context(), pods, "default", podNamed(""), nil, WriteOptions{}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
-	streams.Wait()
-	if most := dials.most.Load(); most > maxStreams+1 {
-		t.Errorf("%d connections were open at once, want at most %d", most, maxStreams+1)
+	requests.Wait()
+	if most := dials.most.Load(); most > 2*(maxOwn+1) {
+		t.Errorf("%d connections were open at once, want at most %d", most, 2*(maxOwn+1))
 	}
 }

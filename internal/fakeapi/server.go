@@ -59,6 +59,8 @@ type Options struct {
 	RBAC bool
 	// KeepNamespaces disables the namespace controller: a deleted namespace stays Terminating.
 	KeepNamespaces bool
+	// CoordinatedElection keeps strategy and preferredHolder of Leases: a feature that is off by default.
+	CoordinatedElection bool
 }
 
 const (
@@ -138,6 +140,9 @@ func New(o Options) *Server {
 		wake:     make(chan struct{}, 1),
 		restored: make(chan struct{}), snapshots: map[string]*store.Snapshot{},
 		rand: mathrand.New(mathrand.NewPCG(o.Seed, 1)),
+	}
+	if o.CoordinatedElection {
+		s.registry.find("coordination.k8s.io", "v1", "leases").Prepare = nil // which would drop the fields
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.seed()

@@ -45,7 +45,7 @@ type process struct {
 // run runs a test in virtual time.
 func run(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, api: fakeapi.New(fakeapi.Options{})}
+		w := &world{t: t, api: fakeapi.New(fakeapi.Options{CoordinatedElection: true})}
 		defer w.api.Close()
 		defer w.wantNoTwoLeaders()
 		test(w)
@@ -83,7 +83,7 @@ func (p *process) start() {
 func (p *process) lead(ctx, held context.Context) {
 	p.w.mu.Lock()
 	i := len(p.w.terms)
-	p.w.terms = append(p.w.terms, term{who: p.Identity(), from: time.Now()})
+	p.w.terms = append(p.w.terms, term{who: p.o.Identity, from: time.Now()})
 	p.w.mu.Unlock()
 	select {
 	case <-held.Done():

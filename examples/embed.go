@@ -12,19 +12,6 @@ import (
 //go:embed *.yaml
 var files embed.FS
 
-// Names returns the names of all files, sorted.
-func Names() []string {
-	entries, err := files.ReadDir(".")
-	if err != nil {
-		panic(fmt.Sprintf("examples: read the embedded directory: %v", err)) // it is part of the binary
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return names
-}
-
 // Text returns a file by its name, such as "redis.yaml": one or more YAML documents with their comments. It panics
 // where there is no such file, which a test of the caller finds.
 func Text(name string) string {

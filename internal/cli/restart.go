@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -76,7 +77,7 @@ func (f *restartFlags) spec() (s restart.Spec, err error) {
 		return s, usagef("--target: say what to restart, such as deployment/web")
 	}
 	for _, text := range f.targets {
-		t, err := restart.ParseTarget(text)
+		t, err := parseTarget(text)
 		if err != nil {
 			return s, usagef("--target %w", err)
 		}
@@ -94,7 +95,7 @@ func (f *restartFlags) spec() (s restart.Spec, err error) {
 		return s, err
 	}
 	if err := s.Validate(); err != nil {
-		return s, usagef("--%w", err) // which begins with the name of a flag
+		return s, usagef("--%s", flagOfField.Replace(err.Error()))
 	}
 	if f.watchIdleTimeout < 0 {
 		return s, usagef("--watch-idle-timeout %s: is negative", f.watchIdleTimeout)
@@ -103,6 +104,33 @@ func (f *restartFlags) spec() (s restart.Spec, err error) {
 		return s, err
 	}
 	return s, checkAddress("--health-probe-bind-address", f.health)
+}
+
+// flagOfField turns the field that an error of restart.Spec.Validate begins with into a flag.
+var flagOfField = strings.NewReplacer("spec.source.reasons", "on", "spec.targets", "target",
+	"spec.source.", "", "spec.", "")
+
+// targetKinds are the kinds of targets by their names in kubectl.
+var targetKinds = map[string]string{
+	"deployment": "Deployment", "deployments": "Deployment", "deploy": "Deployment",
+	"statefulset": "StatefulSet", "statefulsets": "StatefulSet", "sts": "StatefulSet",
+	"daemonset": "DaemonSet", "daemonsets": "DaemonSet", "ds": "DaemonSet",
+}
+
+// parseTarget reads a target in kubectl's form: KIND/NAME, the kind in any case, in the plural or by its short name.
+func parseTarget(text string) (restart.TargetRef, error) {
+	word, name, _ := strings.Cut(text, "/")
+	kind := targetKinds[strings.ToLower(word)]
+	switch {
+	case name == "":
+		return restart.TargetRef{}, fmt.Errorf("%.100q: want KIND/NAME, such as deployment/web", text)
+	case kind == "":
+		return restart.TargetRef{}, fmt.Errorf("%.100q: only a deployment, statefulset or daemonset can be restarted",
+			text)
+	case !kube.ValidName(name):
+		return restart.TargetRef{}, fmt.Errorf("%.100q: %.100q is not the name of an object", text, name)
+	}
+	return restart.TargetRef{Kind: kind, Name: name}, nil
 }
 
 // parseBudget reads "5/1h"; "" is no budget.

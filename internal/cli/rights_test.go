@@ -42,7 +42,7 @@ func sidecarSpec(t *testing.T) (spec restart.Spec, names []string) {
 	t.Helper()
 	text := read(t, "examples/sidecar.yaml")
 	for _, m := range regexp.MustCompile(`--target=(\S+)`).FindAllStringSubmatch(text, -1) {
-		target, err := restart.ParseTarget(m[1])
+		target, err := parseTarget(m[1])
 		if err != nil {
 			t.Fatal(err)
 		}

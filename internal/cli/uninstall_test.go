@@ -84,7 +84,7 @@ func TestCheckSaysWhatIsMissingAndRefusesBadFlags(t *testing.T) {
 		{`--controllers: unknown controller "x": choose from webserver, redis, restart`,
 			[]string{"--controllers", "x"}},
 		{`--watch-namespaces: "A" is not a valid namespace name`, []string{"--watch-namespaces", "a,A"}},
-		{`--watch-namespace-selector: "<" is not a label selector`, []string{"--watch-namespace-selector", "<"}},
+		{`--watch-namespace-selector "<": "<" is not the key of a label`, []string{"--watch-namespace-selector", "<"}},
 		{`--watch-namespace-selector and --watch-namespaces: give one of them`,
 			[]string{"--watch-namespace-selector", "team=shop", "--watch-namespaces", "a"}},
 		{`--leader-election-namespace: "A" is not a valid namespace name`,

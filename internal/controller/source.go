@@ -36,8 +36,8 @@ type mirror interface {
 	Selected() bool
 }
 
-// Source turns the changes of one mirror into keys. For, Owns and Watches make them, and Once and Woken those
-// without a mirror.
+// Source turns the changes of one mirror into keys. For, Owns and Watches make them, and Once one without a
+// mirror.
 type Source struct {
 	mirror  mirror                                  // nil: none
 	connect func(c *Controller) (disconnect func()) // makes the source queue keys
@@ -123,17 +123,6 @@ func Once(k kube.Key) Source {
 		to.queue.AddLow(k, startCause)
 		return func() {}
 	}}
-}
-
-// Woken runs the controller for the keys that wake is called with: for what an operator learns by itself. wake is
-// for after New.
-func Woken() (s Source, wake func(k kube.Key, cause string)) {
-	var q *queue.Queue
-	connect := func(to *Controller) func() {
-		q = to.queue
-		return func() {}
-	}
-	return Source{connect: connect}, func(k kube.Key, cause string) { q.Add(k, cause) }
 }
 
 // add queues k because of c, a change of an object of kind.

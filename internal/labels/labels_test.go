@@ -29,3 +29,16 @@ func TestSelectorsMatchAndPrintAsInKubectl(t *testing.T) {
 		}
 	}
 }
+
+func TestASetOfLabelsIsReadAsItWasWritten(t *testing.T) {
+	set := kube.Labels{{Key: "app.kubernetes.io/name", Value: "web"}, {Key: "empty"}, {Key: "tier", Value: "front"}}
+	if got := ParseSet(FormatSet(set, 1000)); !reflect.DeepEqual(got, set) {
+		t.Errorf("got %v, want %v", got, set)
+	}
+	if got := FormatSet(set, 40); got != "app.kubernetes.io/name=web,empty=" {
+		t.Errorf("of 40 bytes: %s", got)
+	}
+	if got := ParseSet(""); got != nil {
+		t.Errorf("of nothing: %v", got)
+	}
+}

@@ -134,9 +134,6 @@ func (o *Options) check() error {
 // requestTimeout bounds one request: a renewal that hangs must leave time for another.
 func (o *Options) requestTimeout() time.Duration { return min(o.RetryPeriod, o.RenewDeadline/2) }
 
-// Identity returns the name under which the Elector holds the lease.
-func (e *Elector) Identity() string { return e.o.Identity }
-
 // Name returns the name of the lease.
 func (e *Elector) Name() string { return e.o.Name }
 

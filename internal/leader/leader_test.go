@@ -182,10 +182,10 @@ func TestNoTwoProcessesHaveTheSameIdentity(t *testing.T) {
 	seen := map[string]bool{}
 	for range 100 {
 		e, err := New(Options{Namespace: "n", Name: "l", Log: logr.Discard()})
-		if err != nil || seen[e.Identity()] {
-			t.Fatalf("identity %q again, or error %v", e.Identity(), err)
+		if err != nil || seen[e.o.Identity] {
+			t.Fatalf("identity %q again, or error %v", e.o.Identity, err)
 		}
-		seen[e.Identity()] = true
+		seen[e.o.Identity] = true
 	}
 }
 

@@ -215,13 +215,6 @@ func (q *Queue) ShuttingDown() bool {
 	return q.stopped
 }
 
-// Len returns how many keys are due and wait for a worker; delayed keys are not among them.
-func (q *Queue) Len() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.lanes[low].len + q.lanes[high].len
-}
-
 // Processing returns the keys handed out and not yet done, in key order.
 func (q *Queue) Processing() []kube.Key {
 	q.mu.Lock()

@@ -505,3 +505,10 @@ func TestADelayOfDaysIsKept(t *testing.T) {
 		expect(t, "after", time.Since(start), 96*time.Hour)
 	})
 }
+
+// Len returns how many keys are due and wait for a worker; delayed keys are not among them.
+func (q *Queue) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.lanes[low].len + q.lanes[high].len
+}

@@ -74,21 +74,3 @@ func show(v any) string {
 	}
 	return fmt.Sprintf("%v", v)
 }
-
-// Message returns the text of an Invalid Status for the object that the causes are about. kind is KIND.GROUP.
-func Message(kind, name string, causes []Cause) string {
-	var texts []string
-	seen := map[string]bool{}
-	for _, c := range causes {
-		text := c.Field + ": " + c.Message
-		if !seen[text] {
-			seen[text] = true
-			texts = append(texts, text)
-		}
-	}
-	all := strings.Join(texts, ", ")
-	if len(texts) > 1 {
-		all = "[" + all + "]"
-	}
-	return fmt.Sprintf("%s %q is invalid: %s", kind, name, all)
-}

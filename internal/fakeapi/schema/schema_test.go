@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -84,7 +85,7 @@ func TestCustomResourcesAreTreatedAsByARealServer(t *testing.T) {
 			}
 		}
 		if len(causes) == 1 {
-			if got := Message("Thing.t.skiff.dev", "x", causes); got != c["message"] {
+			if got := message("Thing.t.skiff.dev", "x", causes); got != c["message"] {
 				t.Errorf("%s: message %s, want %s", name, got, c["message"])
 			}
 		}
@@ -246,4 +247,22 @@ func FuzzSchema(f *testing.F) {
 			t.Errorf("a function changed %s", before)
 		}
 	})
+}
+
+// message returns the text of an Invalid Status for the object that the causes are about. kind is KIND.GROUP.
+func message(kind, name string, causes []Cause) string {
+	var texts []string
+	seen := map[string]bool{}
+	for _, c := range causes {
+		text := c.Field + ": " + c.Message
+		if !seen[text] {
+			seen[text] = true
+			texts = append(texts, text)
+		}
+	}
+	all := strings.Join(texts, ", ")
+	if len(texts) > 1 {
+		all = "[" + all + "]"
+	}
+	return fmt.Sprintf("%s %q is invalid: %s", kind, name, all)
 }

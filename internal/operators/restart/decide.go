@@ -52,7 +52,7 @@ func decide(r *rule, s State, targets []target, now time.Time) decision {
 			d.stale = true
 			return d
 		}
-		d.state.Targets[i].PodLabels = podLabels(t.live)
+		d.state.Targets[i].PodLabels = t.podLabels()
 		if t.live == nil && d.problem == nil {
 			d.again(looked, "looks for a missing target")
 			d.problem = &conditions.Problem{Reason: targetMissing, Message: "there is no " + t.String() +

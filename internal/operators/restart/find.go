@@ -6,6 +6,7 @@ import (
 
 	"skiff/internal/cache"
 	"skiff/internal/kube"
+	"skiff/internal/labels"
 )
 
 // finder finds triggers and pods by indexes of their mirrors: for an event of a pod the triggers that it matters
@@ -204,7 +205,7 @@ func (f *finder) cycle(t *RestartTrigger, r *rule, targets []TargetStatus) []str
 	for i := 0; i < len(steps) && i < maxSteps; i++ {
 		s := steps[i]
 		for _, target := range s.targets {
-			of, set := parseLabels(target.PodLabels), s.trigger.Namespace+" "+target.PodLabels
+			of, set := labels.ParseSet(target.PodLabels), s.trigger.Namespace+" "+target.PodLabels
 			if s.trigger.Namespace == r.namespace && r.selector.Match(of) {
 				return s.way
 			}
@@ -222,32 +223,4 @@ func (f *finder) cycle(t *RestartTrigger, r *rule, targets []TargetStatus) []str
 		}
 	}
 	return nil
-}
-
-// maxPodLabels bounds the labels of a target's pods in the status, in bytes.
-const maxPodLabels = 4 << 10
-
-// podLabels returns the labels of a target's pods as they are stored.
-func podLabels(live *workload) string {
-	if live == nil {
-		return ""
-	}
-	var parts []string
-	size := 0
-	for _, l := range live.Spec.Template.Metadata.Labels {
-		if size += len(l.Key) + len(l.Value) + 2; size <= maxPodLabels {
-			parts = append(parts, l.Key+"="+l.Value)
-		}
-	}
-	return strings.Join(parts, ",")
-}
-
-// parseLabels reads what podLabels has written.
-func parseLabels(text string) (out kube.Labels) {
-	for part := range strings.SplitSeq(text, ",") {
-		if key, value, ok := strings.Cut(part, "="); ok {
-			out = append(out, kube.Label{Key: key, Value: value})
-		}
-	}
-	return out
 }

@@ -169,28 +169,6 @@ func (r *rule) has(reason Reason) bool { return slices.Contains(r.on, reason) }
 // String returns the target in kubectl's form: "deployment/predixy".
 func (t TargetRef) String() string { return strings.ToLower(t.Kind) + "/" + t.Name }
 
-// targetWords are the names of the kinds of targets in kubectl.
-var targetWords = map[string]string{
-	"deployment": "Deployment", "deployments": "Deployment", "deploy": "Deployment",
-	"statefulset": "StatefulSet", "statefulsets": "StatefulSet", "sts": "StatefulSet",
-	"daemonset": "DaemonSet", "daemonsets": "DaemonSet", "ds": "DaemonSet",
-}
-
-// ParseTarget reads a target in kubectl's form: KIND/NAME, the kind in any case, in the plural or by its short name.
-func ParseTarget(text string) (TargetRef, error) {
-	word, name, _ := strings.Cut(text, "/")
-	kind := targetWords[strings.ToLower(word)]
-	switch {
-	case name == "":
-		return TargetRef{}, fmt.Errorf("%.100q: want KIND/NAME, such as deployment/web", text)
-	case kind == "":
-		return TargetRef{}, fmt.Errorf("%.100q: only a deployment, statefulset or daemonset can be restarted", text)
-	case !kube.ValidName(name):
-		return TargetRef{}, fmt.Errorf("%.100q: %.100q is not the name of an object", text, name)
-	}
-	return TargetRef{Kind: kind, Name: name}, nil
-}
-
 func (r Reason) String() string { return string(r) }
 
 // join lists reasons or targets.

@@ -3,10 +3,8 @@ package restart
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 
 	"github.com/go-logr/logr"
 
@@ -24,16 +22,10 @@ import (
 // did not act on before it died is found again, as a difference from the state at the last restart.
 const StateAnnotation = "skiff.dev/restart-state"
 
-// flagOf turns the fields that an error of newRule begins with into the flags of `skiff restart`.
-var flagOf = strings.NewReplacer("spec.source.reasons", "on", "spec.targets", "target",
-	"spec.source.", "", "spec.", "")
-
-// Validate returns what is wrong with the spec of a `skiff restart`, as an error that begins with the name of a flag.
+// Validate returns what is wrong with a spec, as an error that begins with the name of a field.
 func (s *Spec) Validate() error {
-	if _, err := newRule(s.in("default")); err != nil {
-		return errors.New(flagOf.Replace(err.Error()))
-	}
-	return nil
+	_, err := newRule(s.in("default"))
+	return err
 }
 
 // in returns a trigger with a spec in a namespace. Its name and uid say where its state is.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"skiff/internal/kube"
+	"skiff/internal/labels"
 )
 
 // restartedAt is the annotation of the pod template that `kubectl rollout restart` sets. A new value is a new
@@ -66,6 +67,17 @@ func (t target) annotated() time.Time {
 		return time.Time{}
 	}
 	return at
+}
+
+// maxPodLabels bounds the labels of a target's pods in the status, in bytes.
+const maxPodLabels = 4 << 10
+
+// podLabels returns the labels of the target's pods as they are stored, "" if there is none.
+func (t target) podLabels() string {
+	if t.live == nil {
+		return ""
+	}
+	return labels.FormatSet(t.live.Spec.Template.Metadata.Labels, maxPodLabels)
 }
 
 // Why a target cannot be restarted now.

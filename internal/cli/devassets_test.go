@@ -1,12 +1,19 @@
 package cli
 
 import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"skiff/internal/fakeapi/jwt"
 	"skiff/internal/kube"
 	"skiff/internal/kubeconfig"
 )
@@ -160,5 +167,51 @@ func TestTheAPIServerProgramTakesTheFlagsOfTheRealOne(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "skiff.kubeconfig")); !os.IsNotExist(err) {
 		t.Errorf("the kubeconfig still exists: %v", err)
+	}
+}
+
+func TestTheAPIServerProgramSignsTokensWithTheKeyOfItsFlags(t *testing.T) {
+	dir := t.TempDir()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "sa.key")
+	text := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--service-account-signing-key-file=" + file, "--service-account-issuer=https://issuer.test"}
+	_, certs := startAPIServer(t, args...)
+	client := connectTo(t, certs, "")
+	account := map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": "bot"}}
+	if err := client.Create(t.Context(), serviceAccounts, "default", account, nil, kube.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var answer struct {
+		Status struct {
+			Token string `json:"token"`
+		} `json:"status"`
+	}
+	request := map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+		"metadata": account["metadata"]}
+	if err := client.Create(t.Context(), serviceAccounts, "default", request, &answer,
+		kube.WriteOptions{Subresource: "token"}); err != nil {
+		t.Fatal(err)
+	}
+	var claims struct {
+		Issuer string `json:"iss"`
+	}
+	if err := jwt.Verify(answer.Status.Token, []crypto.PublicKey{key.Public()}, &claims); err != nil ||
+		claims.Issuer != "https://issuer.test" {
+		t.Errorf("%v, %+v", err, claims)
+	}
+	for name, say := range map[string]string{"/nowhere": "open /nowhere", dir: "is a directory",
+		filepath.Join(certs, "apiserver.crt"): "has no private key"} {
+		skiff(t, "kube-apiserver", "--service-account-signing-key-file="+name).want(t, exitFailed, say)
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"crypto"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/csv"
@@ -61,6 +62,33 @@ func readPool(file string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("%s has no certificate in PEM", file)
 	}
 	return pool, nil
+}
+
+// readKey reads the first private key of a file, in any of the forms that kube-apiserver takes.
+func readKey(file string) (crypto.Signer, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		var key any
+		switch block.Type {
+		case "PRIVATE KEY":
+			key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
+		case "EC PRIVATE KEY":
+			key, err = x509.ParseECPrivateKey(block.Bytes)
+		case "RSA PRIVATE KEY":
+			key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
+		default:
+			continue
+		}
+		signer, ok := key.(crypto.Signer)
+		if err != nil || !ok {
+			return nil, fmt.Errorf("read the %s in %s: %v", block.Type, file, err)
+		}
+		return signer, nil
+	}
+	return nil, fmt.Errorf("%s has no private key in PEM", file)
 }
 
 // readUsers reads a file of tokens as kube-apiserver does: token,user,uid,"group1,group2" in each line.

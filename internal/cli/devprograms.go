@@ -54,19 +54,20 @@ func apiServerProgram() *cobra.Command {
 	return newProgram(program{
 		name: "kube-apiserver",
 		used: map[string]string{
-			"bind-address":         "address to serve on (default 127.0.0.1)",
-			"secure-port":          "port to serve on (default 6443)",
-			"cert-dir":             "directory with apiserver.crt and apiserver.key, which are made if missing",
-			"tls-cert-file":        "certificate of the server, instead of the one in --cert-dir",
-			"tls-private-key-file": "key of that certificate",
-			"client-ca-file":       "authorities whose client certificates name users",
-			"authorization-mode":   "RBAC has the stored roles decide what users may do (default AlwaysAllow)",
-			"token-auth-file":      `tokens, as lines of token,user,uid,"groups"`,
-			"simulate":             "parts of a cluster to simulate, as in 'skiff dev' (default none)",
+			"bind-address":                     "address to serve on (default 127.0.0.1)",
+			"secure-port":                      "port to serve on (default 6443)",
+			"cert-dir":                         "directory of apiserver.crt and apiserver.key, made if missing",
+			"tls-cert-file":                    "certificate of the server, instead of the one in --cert-dir",
+			"tls-private-key-file":             "key of that certificate",
+			"client-ca-file":                   "authorities whose client certificates name users",
+			"authorization-mode":               "RBAC, or AlwaysAllow (default)",
+			"token-auth-file":                  `tokens, as lines of token,user,uid,"groups"`,
+			"service-account-issuer":           "issuer and audience of service account tokens",
+			"service-account-signing-key-file": "key that signs them (default a new one)",
+			"simulate":                         "parts of a cluster to simulate, as in 'skiff dev' (default none)",
 		},
 		ignored: []string{"allow-privileged", "disable-admission-plugins", "etcd-servers",
-			"service-account-issuer", "service-account-key-file", "service-account-signing-key-file",
-			"service-cluster-ip-range"},
+			"service-account-key-file", "service-cluster-ip-range"},
 		run: runAPIServer,
 	})
 }
@@ -100,7 +101,7 @@ func newProgram(p program) *cobra.Command {
 func (p program) help(out io.Writer) error {
 	text := "skiff in place of " + p.name + ": see skiff dev assets --help. Other flags have no effect.\n\n"
 	for _, name := range slices.Sorted(maps.Keys(p.used)) {
-		text += fmt.Sprintf("  --%-22s %s\n", name, p.used[name])
+		text += fmt.Sprintf("  --%-33s %s\n", name, p.used[name])
 	}
 	_, err := io.WriteString(out, text)
 	return err
@@ -203,6 +204,12 @@ func apiServerOptions(f programFlags, dir string) (o devOptions, err error) {
 			return o, fmt.Errorf("--token-auth-file: %w", err)
 		}
 	}
+	if file := f.get("service-account-signing-key-file"); file != "" {
+		if o.api.TokenKey, err = readKey(file); err != nil {
+			return o, fmt.Errorf("--service-account-signing-key-file: %w", err)
+		}
+	}
+	o.api.Issuer = f.get("service-account-issuer")
 	o.api.RBAC = strings.Contains(f.get("authorization-mode"), "RBAC")
 	comma := func(r rune) bool { return r == ',' }
 	parts, err := simulatedParts(strings.FieldsFunc(strings.Join(f["simulate"], ","), comma))

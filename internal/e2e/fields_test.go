@@ -103,7 +103,8 @@ func tableKinds() []tableKind {
 		out = append(out, tableKind{k.APIVersion(), k.Kind})
 	}
 	return append(out, tableKind{"v1", "Binding"}, tableKind{"v1", "DeleteOptions"},
-		tableKind{"autoscaling/v1", "Scale"}, tableKind{"policy/v1", "Eviction"})
+		tableKind{"autoscaling/v1", "Scale"}, tableKind{"policy/v1", "Eviction"},
+		tableKind{"authentication.k8s.io/v1", "TokenRequest"})
 }
 
 // schemas are those of all OpenAPI documents, by name.
@@ -165,7 +166,7 @@ func goTypes() map[string]reflect.Type {
 		autoscalingv2.HorizontalPodAutoscaler{}, coordinationv1.Lease{}, eventsv1.Event{},
 		apiextensionsv1.CustomResourceDefinition{},
 		corev1.Binding{}, metav1.DeleteOptions{}, autoscalingv1.Scale{}, autoscalingv1.HorizontalPodAutoscaler{},
-		authenticationv1.SelfSubjectReview{},
+		authenticationv1.SelfSubjectReview{}, authenticationv1.TokenRequest{}, authenticationv1.TokenReview{},
 		authorizationv1.SelfSubjectAccessReview{}, authorizationv1.SelfSubjectRulesReview{},
 		corev1.PersistentVolumeClaim{}, batchv1.CronJob{}, batchv1.Job{}, networkingv1.Ingress{},
 		networkingv1.IngressClass{},

@@ -237,6 +237,10 @@ func subresources(k *kinds.Kind) []subresource {
 				anys([]string{"create"})},
 			subresource{"log", responseKind(k), anys([]string{"get"})})
 	}
+	if k.TableName() == "serviceaccounts" {
+		out = append(out, subresource{"token", kindRef(&kinds.Kind{Resource: tokenRequests}),
+			anys([]string{"create"})})
+	}
 	if k.Approval {
 		out = append(out, subresource{"approval", responseKind(k), change})
 	}

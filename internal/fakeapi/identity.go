@@ -49,14 +49,23 @@ func (s *Server) authenticate(r *http.Request) (User, error) {
 	if header == "" && (s.opts.RBAC || public(r)) {
 		return User{Name: anonymous, Groups: []string{unauthenticated}}, nil
 	}
-	bearer, ok := strings.CutPrefix(header, "Bearer ")
-	if ok && bearer != "" && bearer == token {
-		return administrator, nil
-	}
-	if user, known := s.opts.Users[bearer]; ok && known {
-		return withGroup(user), nil
+	if bearer, ok := strings.CutPrefix(header, "Bearer "); ok {
+		if user, err := s.bearer(bearer, []string{s.audience()}); err == nil {
+			return user, nil
+		}
 	}
 	return User{}, unauthorized()
+}
+
+// bearer returns whom a token names: the administrator, one of the users, or a service account.
+func (s *Server) bearer(token string, audiences []string) (User, error) {
+	if admin := s.token(); admin != "" && token == admin {
+		return administrator, nil
+	}
+	if user, known := s.opts.Users[token]; known {
+		return withGroup(user), nil
+	}
+	return s.accountOf(token, audiences)
 }
 
 // certified returns the user of a client certificate of our authority: its common name is the name, its organizations

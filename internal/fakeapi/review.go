@@ -31,6 +31,11 @@ func (s *Server) review(w http.ResponseWriter, r *request) error {
 			}
 		}
 		recordOwner(r, managerOf(r), o, nil)
+	case r.kind.Plural == "tokenreviews":
+		if status, err = s.reviewToken(o); err != nil {
+			return err
+		}
+		recordOwner(r, managerOf(r), o, nil)
 	default:
 		obj.Set(o, now(), "metadata", "creationTimestamp")
 	}

@@ -147,6 +147,8 @@ func (s *Server) serve(w http.ResponseWriter, r *request) error {
 	case r.sub == "ephemeralcontainers" && r.kind.TableName() == "pods":
 	case r.sub == "eviction" && r.kind.TableName() == "pods":
 		return s.evict(w, r)
+	case r.sub == "token" && r.kind.TableName() == "serviceaccounts":
+		return s.createToken(w, r)
 	case r.sub == "log" && r.kind.TableName() == "pods":
 		return s.log(w, r)
 	case slices.Contains(unserved[r.kind.TableName()], r.sub):
@@ -188,10 +190,9 @@ func (s *Server) serve(w http.ResponseWriter, r *request) error {
 // unserved lists subresources of a real server that this one does not serve; requests for them get an error
 // immediately.
 var unserved = map[string][]string{
-	"pods":            {"exec", "attach", "portforward", "proxy", "resize"},
-	"services":        {"proxy"},
-	"nodes":           {"proxy"},
-	"serviceaccounts": {"token"},
+	"pods":     {"exec", "attach", "portforward", "proxy", "resize"},
+	"services": {"proxy"},
+	"nodes":    {"proxy"},
 }
 
 // running are the subresources that need a process in the pod.

@@ -13,6 +13,7 @@ package fakeapi
 
 import (
 	"context"
+	"crypto"
 	"crypto/x509"
 	mathrand "math/rand/v2"
 	"net/http"
@@ -47,10 +48,14 @@ type Options struct {
 	Seed uint64
 	// Token is the administrator's bearer token. Users are others, by their tokens. ClientCA signs the certificates of
 	// clients that have one. Where all three are empty, everybody is the administrator; else a request without good
-	// credentials gets 401.
+	// credentials gets 401. Tokens of service accounts are always good.
 	Token    string
 	Users    map[string]User
 	ClientCA *x509.CertPool
+	// TokenKey signs the tokens of service accounts (RSA, or ECDSA on P-256); nil means a new key. Issuer is who they
+	// say has issued them, "" that of a usual cluster; it is also the audience of tokens for this server.
+	TokenKey crypto.Signer
+	Issuer   string
 	// CRDDelay is the time from the creation of a CRD until it is served; 0 means immediately after the POST.
 	CRDDelay time.Duration
 	// EventTTL is how long Events live; 0 means an hour, the real server's default.

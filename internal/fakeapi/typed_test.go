@@ -129,7 +129,8 @@ func TestReviewsAreAnsweredButNotStored(t *testing.T) {
 		}
 		resources := w.must(200, "GET", authentication, "")
 		if want := "[map[kind:SelfSubjectReview name:selfsubjectreviews namespaced:false " +
-			"singularName:selfsubjectreview verbs:[create]]]"; fmt.Sprint(resources.at("resources")) != want {
+			"singularName:selfsubjectreview verbs:[create]] map[kind:TokenReview name:tokenreviews namespaced:false " +
+			"singularName:tokenreview verbs:[create]]]"; fmt.Sprint(resources.at("resources")) != want {
 			t.Error(resources.raw)
 		}
 	})

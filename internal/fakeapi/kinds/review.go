@@ -8,7 +8,9 @@ import (
 // User is the user of a request.
 type User struct {
 	Name   string
+	UID    string
 	Groups []string
+	Extra  map[string][]string
 }
 
 // reviews are the kinds by which kubectl asks about its user. They are not stored.
@@ -20,6 +22,7 @@ func reviews() []*Kind {
 	}
 	return []*Kind{
 		question("authentication", "selfsubjectreviews", "SelfSubjectReview", whoAmI),
+		question("authentication", "tokenreviews", "TokenReview", whoAmI), // of another user: package fakeapi
 		question("authorization", "localsubjectaccessreviews", "LocalSubjectAccessReview", mayThey),
 		question("authorization", "subjectaccessreviews", "SubjectAccessReview", mayThey),
 		question("authorization", "selfsubjectaccessreviews", "SelfSubjectAccessReview", canI),
@@ -28,7 +31,23 @@ func reviews() []*Kind {
 }
 
 func whoAmI(_ Object, u User) (Object, []Cause) {
-	return Object{"userInfo": Object{"username": u.Name, "groups": anys(u.Groups...)}}, nil
+	return Object{"userInfo": UserInfo(u)}, nil
+}
+
+// UserInfo is a user as reviews name it.
+func UserInfo(u User) Object {
+	out := Object{"username": u.Name, "groups": anys(u.Groups...)}
+	if u.UID != "" {
+		out["uid"] = u.UID
+	}
+	if len(u.Extra) > 0 {
+		extra := Object{}
+		for name, values := range u.Extra {
+			extra[name] = anys(values...)
+		}
+		out["extra"] = extra
+	}
+	return out
 }
 
 // unchecked is the reason in the answers: every user is allowed everything.

@@ -82,6 +82,10 @@ generate: ## write the Roles in examples/ and the README's table of rights from 
 e2e: ## run the suite on a real control plane (the first run builds that, which takes minutes)
 	cd internal/e2e && $(GO) test -count=1 -timeout 40m ./...
 
+.PHONY: outside
+outside: ## run controller-runtime's own test suites against skiff dev assets, and the examples of examples/testing
+	cd internal/outside && $(GO) test -count=1 -timeout 40m ./...
+
 .PHONY: figures
 figures: ## measure memory, CPU, requests and latencies on a real control plane and print a table (five minutes)
 	cd internal/e2e && $(GO) test -count=1 -timeout 20m -run '^TestFigures$$' -v . -figures

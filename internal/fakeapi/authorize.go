@@ -166,7 +166,7 @@ func (s *Server) judge(r *request, o map[string]any) (map[string]any, error) {
 		}
 		return rulesStatus(s.roles(nil).Rules(user, namespace)), nil
 	case "SubjectAccessReview", "LocalSubjectAccessReview":
-		user = kinds.User{Name: obj.String(spec, "user"), Groups: stringsOf(obj.Slice(spec, "groups"))}
+		user = kinds.User{Name: obj.String(spec, "user"), Groups: obj.Texts(spec, "groups")}
 	}
 	var a rbac.Action
 	if attributes := obj.Map(spec, "resourceAttributes"); attributes != nil {

@@ -172,8 +172,8 @@ func customKind(spec, version map[string]any) *kinds.Kind {
 			Plural: obj.String(spec, "names", "plural"),
 			Kind:   obj.String(spec, "names", "kind"), ClusterScoped: obj.String(spec, "scope") == "Cluster"},
 		Singular: obj.String(spec, "names", "singular"), ListKind: obj.String(spec, "names", "listKind"),
-		ShortNames: stringsOf(obj.Slice(spec, "names", "shortNames")),
-		Categories: stringsOf(obj.Slice(spec, "names", "categories")),
+		ShortNames: obj.Texts(spec, "names", "shortNames"),
+		Categories: obj.Texts(spec, "names", "categories"),
 		Custom:     true, NeedsVersion: true,
 		Status: obj.Map(version, "subresources", "status") != nil, Columns: customColumns(version),
 	}
@@ -272,14 +272,4 @@ func simplePath(path string) []string {
 		return nil
 	}
 	return strings.Split(path, ".")
-}
-
-func stringsOf(list []any) []string {
-	var out []string
-	for _, v := range list {
-		if s, ok := v.(string); ok {
-			out = append(out, s)
-		}
-	}
-	return out
 }

@@ -80,7 +80,7 @@ func (o *deleteOptions) read(in map[string]any) {
 			o.policy = string(kube.Orphan)
 		}
 	}
-	o.dryRuns = append(slices.Clone(o.dryRuns), stringsOf(obj.Slice(in, "dryRun"))...)
+	o.dryRuns = append(slices.Clone(o.dryRuns), obj.Texts(in, "dryRun")...)
 	o.dryRun = o.dryRun || slices.Contains(o.dryRuns, "All")
 }
 

@@ -76,7 +76,7 @@ func metadataCauses(k *kinds.Kind, next map[string]any, created bool) []kinds.Ca
 		out = append(out, kinds.TooLong("metadata.annotations", maxAnnotations))
 	}
 	out = append(out, ownerCauses(meta)...)
-	for i, f := range stringsOf(obj.Slice(meta, "finalizers")) {
+	for i, f := range obj.Texts(meta, "finalizers") {
 		out = append(out, kinds.InvalidAll("metadata.finalizers", f, selector.QualifiedName(f))...)
 		if !k.Custom && k.Resource != kinds.CRDs && !qualifiedFinalizer(f) {
 			out = append(out, kinds.Invalid(fmt.Sprintf("metadata.finalizers[%d]", i), f,
@@ -101,7 +101,7 @@ func writeWarnings(k *kinds.Kind, next, cur map[string]any) []string {
 		return nil
 	}
 	var out []string
-	for _, f := range stringsOf(obj.Slice(next, "metadata", "finalizers")) {
+	for _, f := range obj.Texts(next, "metadata", "finalizers") {
 		if slices.Contains(obj.Slice(cur, "metadata", "finalizers"), any(f)) {
 			continue
 		}

@@ -35,7 +35,7 @@ func addresses() []*Kind {
 				parentCell)}},
 		{Resource: in("servicecidrs", "ServiceCIDR"), Status: true, NewStatus: constant(Object{}),
 			Validate: cidrRules, Columns: []Column{text("CIDRs", "CIDRs defines the IP blocks in CIDR notation",
-				func(o Object) any { return strings.Join(stringsOf(obj.Slice(o, "spec", "cidrs")), ",") }),
+				func(o Object) any { return strings.Join(obj.Texts(o, "spec", "cidrs"), ",") }),
 				ageColumn}},
 	}
 }
@@ -91,7 +91,7 @@ func endpointRules(next, cur Object) []Cause {
 	var out []Cause
 	for i, e := range endpoints {
 		at := fmt.Sprintf("endpoints[%d].addresses", i)
-		list := stringsOf(obj.Slice(e, "addresses"))
+		list := obj.Texts(e, "addresses")
 		if len(list) == 0 {
 			out = append(out, Required(at, "must contain at least 1 address"))
 		}
@@ -136,7 +136,7 @@ func sliceColumns() []Column {
 		text("Endpoints", "endpoints is a list of unique endpoints in this slice.", func(o Object) any {
 			var out []string
 			for _, e := range obj.Maps(o, "endpoints") {
-				out = append(out, stringsOf(obj.Slice(e, "addresses"))...)
+				out = append(out, obj.Texts(e, "addresses")...)
 			}
 			return firstThree(out)
 		}), ageColumn}
@@ -185,8 +185,8 @@ func parentCell(o Object) any {
 }
 
 func cidrRules(next, cur Object) []Cause {
-	list := stringsOf(obj.Slice(next, "spec", "cidrs"))
-	if old := stringsOf(obj.Slice(cur, "spec", "cidrs")); cur != nil {
+	list := obj.Texts(next, "spec", "cidrs")
+	if old := obj.Texts(cur, "spec", "cidrs"); cur != nil {
 		if !slices.Equal(list, old) && !(len(old) == 1 && len(list) == 2 && list[0] == old[0]) {
 			return []Cause{Invalid("spec.cidrs", obj.Slice(next, "spec", "cidrs"), "field is immutable")}
 		}

@@ -75,7 +75,7 @@ func requestRules(next, cur Object) []Cause {
 	if why := notRequest(obj.String(spec, "request")); why != "" {
 		out = append(out, Invalid("spec.request", bytesOf(obj.String(spec, "request")), why))
 	}
-	list := stringsOf(obj.Slice(spec, "usages"))
+	list := obj.Texts(spec, "usages")
 	if len(list) == 0 {
 		out = append(out, Required("spec.usages", ""))
 	}

@@ -221,16 +221,6 @@ func csiDriverColumns() []Column {
 			"periodically called", false, "spec", "requiresRepublish"),
 		text("Modes", "volumeLifecycleModes defines what kind of volumes this CSI volume driver supports.",
 			func(o Object) any {
-				return cmp.Or(strings.Join(stringsOf(obj.Slice(o, "spec", "volumeLifecycleModes")), ","), "<none>")
+				return cmp.Or(strings.Join(obj.Texts(o, "spec", "volumeLifecycleModes"), ","), "<none>")
 			}), ageColumn}
-}
-
-func stringsOf(list []any) []string {
-	var out []string
-	for _, v := range list {
-		if s, ok := v.(string); ok {
-			out = append(out, s)
-		}
-	}
-	return out
 }

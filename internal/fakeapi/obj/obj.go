@@ -67,6 +67,17 @@ func Maps(m map[string]any, path ...string) []map[string]any {
 	return out
 }
 
+// Texts returns the strings of the list at path, in order; other items are left out.
+func Texts(m map[string]any, path ...string) []string {
+	var out []string
+	for _, v := range Slice(m, path...) {
+		if s, ok := v.(string); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 // Strings returns the string values of the object at path; other values are left out.
 func Strings(m map[string]any, path ...string) map[string]string {
 	out := map[string]string{}

@@ -39,7 +39,7 @@ func (t *operation) create(ctx context.Context) Result {
 	// Strict, because an apply knows nothing else: it refuses a field that the server does not know, with a 500. A
 	// typo in a template had better be refused at the first request than at the second.
 	err = t.client.Create(ctx, t.kind.resource, t.want.key.Namespace, body, answer,
-		kube.WriteOptions{FieldManager: Manager, FieldValidation: "Strict"})
+		kube.WriteOptions{FieldManager: Manager, FieldValidation: "Strict", Name: t.want.key.Name})
 	switch {
 	case err == nil:
 		*t.mem = memory{kind: t.kind, key: t.want.key, at: t.mem.at, trouble: &trouble{contest: t.mem.contest}}

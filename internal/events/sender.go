@@ -294,7 +294,7 @@ func (s *sender) writeOnce(ctx context.Context, run *series) error {
 
 func (s *sender) create(ctx context.Context, run *series) error {
 	err := s.client.Create(ctx, resource, namespaceOf(run.first.Regarding), s.body(run, run.name), nil,
-		kube.WriteOptions{})
+		kube.WriteOptions{Name: run.name})
 	run.unsure = run.unsure || kube.UnknownOutcome(err)
 	return err
 }

@@ -77,6 +77,7 @@ type Client struct {
 	credentials Credentials
 	header      http.Header // sent with every request: user agent, impersonation
 	timeout     time.Duration
+	late        error // why a request ended that took longer
 	onlyJSON    bool
 	short       *pool
 	streams     *pool
@@ -119,6 +120,7 @@ func New(cfg Config) (*Client, error) {
 	if c.timeout == 0 {
 		c.timeout = DefaultTimeout
 	}
+	c.late = fmt.Errorf("no answer from %s within %s: %w", c.base.Host, c.timeout, context.DeadlineExceeded)
 	server := new(serverProtocols)
 	c.streams, c.short = newPool(cfg, server, 90*time.Second), newPool(cfg, server, shortIdle)
 	return c, nil

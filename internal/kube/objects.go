@@ -39,6 +39,7 @@ type WriteOptions struct {
 	Subresource     string // "status", "scale"; "binding" to create
 	DryRun          bool
 	FieldValidation string // "Ignore", "Warn", "Strict"; "": the server's default, Warn
+	Name            string // Create: of the object, where the caller has it; "": what is encoded is searched for it
 }
 
 func (o WriteOptions) query() url.Values {
@@ -63,15 +64,18 @@ func (c *Client) Get(ctx context.Context, r Resource, k Key, into any) error {
 	return c.object(ctx, request{verb: "get", method: http.MethodGet}, r, k, into)
 }
 
-// Create creates obj, anything that marshals to JSON, in a namespace, or below the object of its name if there is a
-// subresource, and decodes the answer into what into points at, unless into is nil. IsAlreadyExists says that the
-// name is taken; UnknownOutcome that it may have been created all the same.
+// Create creates obj, anything that marshals to JSON (a Raw is sent as it is), in a namespace, or below the object of
+// its name if there is a subresource, and decodes the answer into what into points at, unless into is nil.
+// IsAlreadyExists says that the name is taken; UnknownOutcome that it may have been created all the same.
 func (c *Client) Create(ctx context.Context, r Resource, namespace string, obj, into any, o WriteOptions) error {
-	body, err := json.Marshal(obj)
+	body, err := encode(obj)
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", r, err)
 	}
-	k := Key{Namespace: namespace, Name: headOf(body).Metadata.Name}
+	k := Key{Namespace: namespace, Name: o.Name}
+	if k.Name == "" {
+		k.Name = headOf(body).Metadata.Name
+	}
 	return c.object(ctx, request{verb: "create", method: http.MethodPost, subresource: o.Subresource, query: o.query(),
 		body: body, contentType: "application/json"}, r, k, into)
 }
@@ -79,7 +83,7 @@ func (c *Client) Create(ctx context.Context, r Resource, namespace string, obj, 
 // Patch changes an object by a patch of type t. With ApplyPatch it also creates it; o.FieldManager is then
 // required.
 func (c *Client) Patch(ctx context.Context, r Resource, k Key, t PatchType, patch, into any, o WriteOptions) error {
-	body, err := json.Marshal(patch)
+	body, err := encode(patch)
 	if err != nil {
 		return fmt.Errorf("encode patch of %s %s: %w", r, k, err)
 	}
@@ -92,6 +96,14 @@ func (c *Client) Patch(ctx context.Context, r Resource, k Key, t PatchType, patc
 	}
 	return c.object(ctx, request{verb: verb, method: http.MethodPatch, subresource: o.Subresource, query: o.query(),
 		body: body, contentType: string(t)}, r, k, into)
+}
+
+// encode returns v in JSON.
+func encode(v any) ([]byte, error) {
+	if raw, ok := v.(Raw); ok && len(raw) > 0 {
+		return raw, nil
+	}
+	return json.Marshal(v)
 }
 
 // DeleteOptions are the body of a DELETE.

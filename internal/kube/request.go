@@ -83,8 +83,7 @@ func retryIn(err error) time.Duration {
 }
 
 func (c *Client) callOnce(ctx context.Context, r *request) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout,
-		fmt.Errorf("no answer from %s within %s: %w", c.base.Host, c.timeout, context.DeadlineExceeded))
+	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, c.late)
 	defer cancel()
 	resp, err := c.send(ctx, r)
 	if err != nil {
@@ -197,17 +196,18 @@ func (c *Client) sendOnce(ctx context.Context, r *request) (*http.Response, erro
 }
 
 func (c *Client) newRequest(ctx context.Context, r *request) (*http.Request, error) {
-	u := c.base
-	u.Path += r.path
-	u.RawQuery = r.query.Encode()
 	var body io.Reader
 	if r.body != nil {
 		body = bytes.NewReader(r.body) // net/http makes ContentLength and GetBody of it
 	}
-	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), body)
+	req, err := http.NewRequestWithContext(ctx, r.method, "", body)
 	if err != nil {
 		return nil, fmt.Errorf("build request: %w", err)
 	}
+	*req.URL = c.base
+	req.Host = c.base.Host
+	req.URL.Path += r.path
+	req.URL.RawQuery = r.query.Encode()
 	req.Header = c.header.Clone()
 	req.Header.Set("Accept", "application/json")
 	if r.accept != "" {
@@ -283,6 +283,9 @@ func inProtobuf(resp *http.Response, asked bool) (protobuf bool, err error) {
 
 // jsonBody fails where an answer is no JSON, before a byte is parsed: a captive proxy's page for example.
 func jsonBody(resp *http.Response) error {
+	if resp.Header.Get("Content-Type") == "application/json" {
+		return nil
+	}
 	mediaType, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err == nil && mediaType == "application/json" {
 		return nil

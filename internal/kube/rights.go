@@ -55,8 +55,9 @@ func (c *Client) Guard(ok func() error) *Client {
 
 // derive returns a client like c on the same connections.
 func (c *Client) derive() *Client {
-	d := &Client{base: c.base, credentials: c.credentials, header: c.header, timeout: c.timeout, short: c.short,
-		streams: c.streams, onlyJSON: c.onlyJSON, granted: c.granted, guards: c.guards, warned: map[string]struct{}{}}
+	d := &Client{base: c.base, credentials: c.credentials, header: c.header, timeout: c.timeout, late: c.late,
+		short: c.short, streams: c.streams, onlyJSON: c.onlyJSON, granted: c.granted, guards: c.guards,
+		warned: map[string]struct{}{}}
 	if c.onWarning != nil {
 		d.onWarning = func(text string) { // told once by all clients that are made of c
 			if c.firstSeen(text) {

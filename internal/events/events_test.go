@@ -468,6 +468,23 @@ func TestEventsOfVeryManyObjectsAreAllSent(t *testing.T) {
 	})
 }
 
+// The text log has the level of a line in front, and takes a line with a name before that for an error.
+func TestWhatItLogsHasNoNameInFrontOfTheLevel(t *testing.T) {
+	client, err := kube.New(kube.Config{Server: "http://fake"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var logged []string
+	r := New(Options{Client: client, Log: funcr.New(func(prefix, line string) {
+		logged = append(logged, prefix+line)
+	}, funcr.Options{})})
+	r.dropped.Add(3)
+	newSender(r).tell()
+	if len(logged) != 1 || !strings.HasPrefix(logged[0], `"level"=0 "msg"="events dropped`) {
+		t.Errorf("logged %q", logged)
+	}
+}
+
 // Rules: EVT-09
 func TestARefusalIsNotTriedAgain(t *testing.T) {
 	s := &sink{answer: func(w http.ResponseWriter, _ *http.Request) bool { status(w, 403, "Forbidden"); return true }}

@@ -96,7 +96,7 @@ func New(o Options) *Recorder {
 		client:     o.Client.Limit(Rights),
 		controller: o.Controller,
 		instance:   cut(cmp.Or(o.Instance, host), maxField),
-		log:        o.Log.WithName("events"),
+		log:        o.Log,
 		queue:      make(chan *queued, queueSize),
 	}
 }

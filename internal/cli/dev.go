@@ -23,6 +23,7 @@ import (
 type devFlags struct {
 	controllers                   controllerFlags
 	listen, kubeconfig, ready     string
+	faults                        string
 	bare, rbac                    bool
 	simulate, crds, load, command []string
 }
@@ -75,6 +76,8 @@ envtest), stops when the command exits, and exits with its code.`,
 			"can be repeated")
 	fs.StringArrayVar(&f.load, "load", nil, "`path` of a file or directory with objects to create (without their "+
 		"status), can be repeated")
+	fs.StringVar(&f.faults, "faults", "", "`file` with faults to inject once everything is ready, in the form of "+
+		"PUT /skiff/faults")
 	fs.StringVar(&f.ready, "ready-file", "", "`file` to write when everything is ready, removed at the end: one line "+
 		"of JSON with url, kubeconfig and pid")
 	return cmd
@@ -227,6 +230,9 @@ func (f *devFlags) prepare(ctx context.Context, d *devCluster, client *kube.Clie
 		return err
 	}
 	d.api.SetStart()
+	if err := d.setFaults(f.faults); err != nil {
+		return err
+	}
 	return d.writeReadyFile()
 }
 

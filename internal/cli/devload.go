@@ -230,3 +230,18 @@ func resourceOf(ctx context.Context, c *kube.Client, apiVersion, kind string) (k
 	}
 	return r, err
 }
+
+// setFaults injects the faults of the file of --faults; "" has none.
+func (d *devCluster) setFaults(file string) error {
+	if file == "" {
+		return nil
+	}
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = d.api.SetFaults(text)
+	}
+	if err != nil {
+		return fmt.Errorf("--faults: %s: %w", file, err)
+	}
+	return nil
+}

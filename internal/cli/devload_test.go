@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"skiff/internal/kube"
@@ -132,4 +133,23 @@ func TestDevNamesTheFileThatItCannotLoad(t *testing.T) {
 		skiff(t, "dev", "--bare", tt.flag, filepath.Join(dir, tt.file), "--", "sh", "-c", "exit 3").want(t, exitFailed,
 			tt.say)
 	}
+}
+
+func TestDevStartsWithTheFaultsOfAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "faults.json")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`{"faults":[{"verb":"get","resource":"namespaces","reply":{"code":503,"message":"out of order"}}]}`)
+	r := startDev(t, "--bare", "--faults", file)
+	var o struct{ kube.Meta }
+	if err := r.client.Get(t.Context(), namespaces, kube.Key{Name: "default"}, &o); err == nil ||
+		!strings.Contains(err.Error(), "out of order") {
+		t.Errorf("%v, want that of the fault", err)
+	}
+	write(`{"faults":[{"cut":"half"}]}`)
+	skiff(t, "dev", "--bare", "--faults", file).want(t, exitFailed, "--faults: "+file+": faults[0].cut")
+	skiff(t, "dev", "--bare", "--faults", "/nowhere").want(t, exitFailed, "--faults: /nowhere")
 }

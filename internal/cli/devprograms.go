@@ -64,6 +64,7 @@ func apiServerProgram() *cobra.Command {
 			"token-auth-file":                  `tokens, as lines of token,user,uid,"groups"`,
 			"service-account-issuer":           "issuer and audience of service account tokens",
 			"service-account-signing-key-file": "key that signs them (default a new one)",
+			"faults":                           "file with faults to inject, as in 'skiff dev'",
 			"simulate":                         "parts of a cluster to simulate, as in 'skiff dev' (default none)",
 		},
 		ignored: []string{"allow-privileged", "disable-admission-plugins", "etcd-servers",
@@ -183,6 +184,9 @@ func runAPIServer(ctx context.Context, f programFlags) (err error) {
 			return ended(ctx, err)
 		}
 		d.api.SetStart()
+		if err := d.setFaults(f.get("faults")); err != nil {
+			return err
+		}
 		<-ctx.Done()
 		return nil
 	})

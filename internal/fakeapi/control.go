@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,7 +60,12 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 			s.ForgetRequests()
 		}
 	case "PUT faults":
-		err = s.putFaults(w, r)
+		var body []byte
+		if body, err = readBody(r); err == nil {
+			if bad := s.SetFaults(body); bad != nil {
+				err = badRequest("%v", bad)
+			}
+		}
 	case "GET requests":
 		var body []byte
 		if body, err = s.requestsSince(r.URL.Query()); err == nil {
@@ -109,26 +115,27 @@ func (s *Server) goBackTo(name string) error {
 	return nil
 }
 
-func (s *Server) putFaults(w http.ResponseWriter, r *http.Request) error {
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+// SetFaults replaces the faults by those of a body of PUT /skiff/faults.
+func (s *Server) SetFaults(body []byte) error {
+	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
-	var body struct {
+	var in struct {
 		Faults []faultBody `json:"faults"`
 	}
-	if err := d.Decode(&body); err != nil {
-		return badRequest("read the faults: %v", err)
+	if err := d.Decode(&in); err != nil {
+		return fmt.Errorf("read the faults: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return badRequest("read the faults: there is text behind them")
+		return errors.New("read the faults: there is text behind them")
 	}
-	if len(body.Faults) > maxFaults {
-		return badRequest("%d faults are too many: at most %d", len(body.Faults), maxFaults)
+	if len(in.Faults) > maxFaults {
+		return fmt.Errorf("%d faults are too many: at most %d", len(in.Faults), maxFaults)
 	}
 	var list []Fault
-	for i, f := range body.Faults {
+	for i, f := range in.Faults {
 		fault, err := f.fault()
 		if err != nil {
-			return badRequest("faults[%d].%v", i, err)
+			return fmt.Errorf("faults[%d].%w", i, err)
 		}
 		list = append(list, fault)
 	}

@@ -72,6 +72,11 @@ func TestFaultsAreSetOverHTTP(t *testing.T) {
 		w.must(200, "GET", configMaps, "")
 		w.must(204, "PUT", "/skiff/faults", `{"faults":[{"path":"/","reply":{"code":500}}]}`)
 		w.must(500, "GET", configMaps, "")
+		w.must(204, "PUT", "/skiff/faults", `{"faults":[{"verb":"get","rewrite":"kindless","by":"reset"}]}`)
+		w.create(configMaps, "a")
+		if a := w.must(200, "GET", configMaps+"/a", ""); a.at("kind") != nil {
+			t.Error(a.raw)
+		}
 		w.must(204, "PUT", "/skiff/faults", `{"faults":[]}`)
 		w.must(200, "GET", configMaps, "")
 		for body, want := range map[string]string{
@@ -79,6 +84,8 @@ func TestFaultsAreSetOverHTTP(t *testing.T) {
 			`{"faults":[{},{"watch":{"end":"never"}}]}`:         "faults[1].watch.end",
 			`{"faults":[{"delay":"long"}]}`:                     "is no duration such as 1.5s",
 			`{"faults":[{"delay":"-1s"}]}`:                      "is no duration",
+			`{"faults":[{"rewrite":"all"}]}`:                    "is none of huge, kindless, nulls, poison",
+			`{"faults":[{"by":"hand"}]}`:                        "is none of close, reset, stream",
 			`{"faults":[{"typo":1}]}`:                           "unknown field",
 			`{"faults":[{"times":-1}]}`:                         "times: -1 is negative",
 			`{"faults":[{"probability":2}]}`:                    "not between 0 and 1",

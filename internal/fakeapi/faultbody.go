@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// faultBody is a Fault in the body of PUT /skiff/faults. It has all but Rewrite, which is a function.
+// faultBody is a Fault in the body of PUT /skiff/faults. Its Rewrite is one of those of
+// this package, by name: poison makes all objects undecodable that are selected.
 type faultBody struct {
 	Verb        string  `json:"verb"`
 	Resource    string  `json:"resource"`
@@ -26,7 +27,10 @@ type faultBody struct {
 	Reply       *replyBody `json:"reply"`
 	Cut         string     `json:"cut"`
 	At          int        `json:"at"`
+	By          string     `json:"by"`
+	GoAway      bool       `json:"goAway"`
 	Chunk       int        `json:"chunk"`
+	Rewrite     string     `json:"rewrite"`
 	Watch       watchBody  `json:"watch"`
 }
 
@@ -50,12 +54,16 @@ type watchBody struct {
 	Duplicate   bool      `json:"duplicate"`
 	Replay      bool      `json:"replay"`
 	UnknownType bool      `json:"unknownType"`
+	Reorder     bool      `json:"reorder"`
 }
 
 // The names of the values of a Fault.
 var (
 	cutNames = map[string]Cut{"": NoCut, "before": CutBefore, "after": CutAfter, "body": CutBody, "stall": StallBody,
 		"blackhole": Blackhole}
+	byNames      = map[string]By{"": ByStream, "stream": ByStream, "close": ByClose, "reset": ByReset}
+	rewriteNames = map[string]func([]byte) []byte{"": nil, "poison": Poison(""), "huge": Huge(hugeBytes),
+		"kindless": Kindless(), "nulls": Nulls()}
 	goneNames     = map[string]Gone{"": NotGone, "stream": GoneInStream, "http": GoneAsHTTP}
 	bookmarkNames = map[string]BookmarkMode{"": BookmarksAsUsual, "never": BookmarksNever, "storm": BookmarksStorm,
 		"atEnd": BookmarksAtEnd, "ofAnother": BookmarksOfAnother, "unmarked": BookmarksUnmarked,
@@ -64,12 +72,16 @@ var (
 		"silent": EndSilent, "error": EndWithError}
 )
 
+// hugeBytes is more than usual limits for an object, of etcd and of clients, allow.
+const hugeBytes = 3 << 20
+
 // fault returns the Fault; the error starts with the name of the field.
 func (b faultBody) fault() (Fault, error) {
 	f := Fault{Verb: b.Verb, Resource: b.Resource, Namespace: b.Namespace, Name: b.Name, Path: b.Path,
 		UserAgent: b.UserAgent, Skip: b.Skip, Times: b.Times, Probability: b.Probability, At: b.At, Chunk: b.Chunk,
+		GoAway: b.GoAway,
 		Watch: WatchFault{After: b.Watch.After, Duplicate: b.Watch.Duplicate, Replay: b.Watch.Replay,
-			UnknownType: b.Watch.UnknownType, EndError: ErrorArg{Code: b.Watch.Error.Code,
+			UnknownType: b.Watch.UnknownType, Reorder: b.Watch.Reorder, EndError: ErrorArg{Code: b.Watch.Error.Code,
 				Reason: b.Watch.Error.Reason, Message: b.Watch.Error.Message}}}
 	if b.Reply != nil {
 		r := Reply(*b.Reply)
@@ -87,7 +99,7 @@ func (b faultBody) fault() (Fault, error) {
 	if b.Probability < 0 || b.Probability > 1 {
 		return f, fmt.Errorf("probability: %v is not between 0 and 1", b.Probability)
 	}
-	var errs [7]error
+	var errs [9]error
 	f.Delay, errs[0] = durationOf("delay", b.Delay)
 	f.AnswerDelay, errs[1] = durationOf("answerDelay", b.AnswerDelay)
 	f.Watch.EventDelay, errs[2] = durationOf("watch.eventDelay", b.Watch.EventDelay)
@@ -95,6 +107,8 @@ func (b faultBody) fault() (Fault, error) {
 	f.Watch.Gone, errs[4] = named("watch.gone", b.Watch.Gone, goneNames)
 	f.Watch.Bookmarks, errs[5] = named("watch.bookmarks", b.Watch.Bookmarks, bookmarkNames)
 	f.Watch.End, errs[6] = named("watch.end", b.Watch.End, endNames)
+	f.By, errs[7] = named("by", b.By, byNames)
+	f.Rewrite, errs[8] = named("rewrite", b.Rewrite, rewriteNames)
 	return f, cmp.Or(errs[:]...)
 }
 

@@ -2,7 +2,9 @@ package fakeapi
 
 import (
 	"context"
+	"crypto/tls"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -29,7 +31,9 @@ type Fault struct {
 	// EventDelay delays the event instead: real servers do not guarantee which comes first.
 	AnswerDelay time.Duration
 	Reply       *Reply // answer with this instead of serving the request
-	Cut         Cut    // end the connection without a proper answer
+	Cut         Cut    // end the request without a proper answer
+	By          By     // what ends: how a Cut, or a watch's End, is made
+	GoAway      bool   // close the connection once its requests are answered: HTTP/2 sends GOAWAY
 	At          int    // bytes of the body that are sent before CutBody or StallBody
 	Chunk       int    // send the body in pieces of this many bytes, each flushed
 	// Rewrite changes the body of an answer, or the object of each event of a watch.
@@ -51,7 +55,7 @@ type Reply struct {
 // Cut is the point at which a connection breaks or goes silent.
 type Cut int
 
-// With HTTP/1 the connection is closed, with HTTP/2 the stream is reset.
+// Fault.By says what a cut ends.
 const (
 	NoCut     Cut = iota
 	CutBefore     // before the request is processed
@@ -60,6 +64,41 @@ const (
 	StallBody     // after byte At of the body: the connection stays open and silent
 	Blackhole     // never an answer; the request is not processed
 )
+
+// By is what a cut ends.
+type By int
+
+// With ByReset over something other than TCP, the connection is closed.
+const (
+	ByStream By = iota // the request: RST_STREAM with HTTP/2, the connection with HTTP/1
+	ByClose            // the whole connection, with FIN
+	ByReset            // the whole connection, with RST
+)
+
+// connKey is the context key of a request's connection.
+type connKey struct{}
+
+// keepConn is http.Server.ConnContext of all servers.
+func keepConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// hangUp closes the connection of a request.
+func (by By) hangUp(ctx context.Context) {
+	conn, ok := ctx.Value(connKey{}).(net.Conn)
+	if !ok {
+		return // served by another server than ours
+	}
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn() // without a close_notify
+	}
+	if f, ok := conn.(*frozenConn); ok && by == ByReset {
+		if t, ok := f.Conn.(*net.TCPConn); ok {
+			t.SetLinger(0) // an error means that the connection is gone
+		}
+	}
+	conn.Close() // likewise
+}
 
 // faults has the injected faults.
 type faults struct {
@@ -151,6 +190,17 @@ func (f *faults) serve(s *Server, w http.ResponseWriter, r *http.Request, next h
 	}
 	fw := &faultWriter{ResponseWriter: w, ctx: r.Context(), watch: req != nil && req.verb == "watch"}
 	for _, h := range hits {
+		if h.By != ByStream {
+			defer func() {
+				if p := recover(); p != nil { // a cut
+					h.By.hangUp(r.Context())
+					panic(p)
+				}
+			}()
+		}
+		if h.GoAway {
+			w.Header().Set("Connection", "close")
+		}
 		if !sleep(r.Context(), h.Delay) {
 			return
 		}

@@ -148,6 +148,7 @@ func TestABlackholeLosesBytesAndKeepsTheConnection(t *testing.T) {
 	})
 }
 
+// Rules: FI-05 but for compression
 func TestAFaultSendsByteByByte(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		w.create(configMaps, "a")
@@ -190,6 +191,7 @@ func TestHistoryCanBeRemovedAtAnyTime(t *testing.T) {
 	})
 }
 
+// Rules: FI-10
 func TestEventsCanBeDuplicatedReplayedUnknownOrUndecodable(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		last := w.create(configMaps, "0")
@@ -210,6 +212,7 @@ func TestEventsCanBeDuplicatedReplayedUnknownOrUndecodable(t *testing.T) {
 			"ADDED a, ADDED a, ADDED b, ADDED b": {Duplicate: true},
 			"ADDED a, ADDED b, ADDED a":          {Replay: true},
 			"HELLO a, ADDED a, HELLO b, ADDED b": {UnknownType: true},
+			"ADDED b, ADDED a":                   {Reorder: true},
 			"ADDED a, ERROR": {After: 1, End: EndWithError,
 				EndError: ErrorArg{Code: 500, Reason: "InternalError"}},
 			"ADDED a, ADDED b, BOOKMARK, BOOKMARK": {Bookmarks: BookmarksStorm},
@@ -222,6 +225,11 @@ func TestEventsCanBeDuplicatedReplayedUnknownOrUndecodable(t *testing.T) {
 		frames := read(Fault{Rewrite: Poison("a")}, 2)
 		if frames[0].at("spec") != "poison" || frames[1].at("spec") != nil {
 			t.Errorf("poison: %v", frames)
+		}
+		for name, f := range map[string]Fault{"kind": {Rewrite: Kindless()}, "metadata.labels": {Rewrite: Nulls()}} {
+			if event := read(f, 1)[0]; event.at(name) != nil || event.at("metadata.name") != "a" {
+				t.Errorf("%s: %v", name, event)
+			}
 		}
 		if huge := read(Fault{Rewrite: Huge(3 << 20)}, 1)[0].at("metadata.annotations.huge"); len(
 			fmt.Sprint(huge)) != 3<<20 {

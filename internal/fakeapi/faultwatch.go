@@ -24,6 +24,7 @@ type WatchFault struct {
 	Duplicate   bool // each event is sent twice
 	Replay      bool // the first event is sent again after each later one
 	UnknownType bool // an event of the unknown type HELLO precedes each event
+	Reorder     bool // each second event is sent before the one that it follows, if they are of different objects
 }
 
 // Gone selects the form of the answer that a resourceVersion is too old.
@@ -75,6 +76,13 @@ type watchFaults struct {
 	events int
 	first  []byte // the first frame's object, for Replay
 	typ    string
+	held   *heldEvent // for Reorder
+}
+
+// heldEvent is an event that waits for the one after it.
+type heldEvent struct {
+	typ, name string
+	body      []byte
 }
 
 func (f *faults) forWatch(r *request) *watchFaults {
@@ -138,6 +146,9 @@ func (wf *watchFaults) event(ctx context.Context, wt *watcher, eventType string,
 	if err := wf.midFrame(wt, eventType, body); err != nil {
 		return err
 	}
+	if wf.any(func(f WatchFault) bool { return f.Reorder }) {
+		return wf.reorder(wt, eventType, body)
+	}
 	if err := wf.sendAll(wt, eventType, body); err != nil {
 		return err
 	}
@@ -166,6 +177,27 @@ func (wf *watchFaults) sendAll(wt *watcher, eventType string, body []byte) error
 		return wt.frame(wf.typ, wf.first)
 	}
 	return nil
+}
+
+// reorder holds an event back until the next one, which it sends first if it is of another object.
+func (wf *watchFaults) reorder(wt *watcher, eventType string, body []byte) error {
+	next := &heldEvent{typ: eventType, body: body}
+	if v, err := patch.Decode(body); err == nil {
+		o, _ := v.(map[string]any)
+		next.name = obj.String(o, "metadata", "namespace") + "/" + obj.String(o, "metadata", "name")
+	}
+	held := wf.held
+	if wf.held = next; held == nil {
+		return nil
+	}
+	wf.held = nil
+	if held.name == next.name {
+		held, next = next, held
+	}
+	if err := wf.sendAll(wt, next.typ, next.body); err != nil {
+		return err
+	}
+	return wf.sendAll(wt, held.typ, held.body)
 }
 
 // midFrame breaks the connection in the middle of the next frame.
@@ -207,11 +239,11 @@ func (wf *watchFaults) endAt(ctx context.Context, wt *watcher, n int) error {
 	return nil
 }
 
-// Poison returns a Rewrite that makes the object with this name undecodable, alone or in a list: it keeps its
-// metadata, and spec and status become strings.
+// Poison returns a Rewrite that makes the object with this name undecodable, or all with "", alone or in a list: they
+// keep their metadata, and spec and status become strings.
 func Poison(name string) func([]byte) []byte {
 	return rewriteObjects(func(o map[string]any) {
-		if obj.String(o, "metadata", "name") == name {
+		if name == "" || obj.String(o, "metadata", "name") == name {
 			o["spec"], o["status"] = "poison", "poison"
 		}
 	})
@@ -221,6 +253,23 @@ func Poison(name string) func([]byte) []byte {
 func Huge(n int) func([]byte) []byte {
 	return rewriteObjects(func(o map[string]any) {
 		obj.Set(o, strings.Repeat("x", n), "metadata", "annotations", "huge")
+	})
+}
+
+// Kindless returns a Rewrite that takes apiVersion and kind off each object.
+func Kindless() func([]byte) []byte {
+	return rewriteObjects(func(o map[string]any) {
+		delete(o, "kind")
+		delete(o, "apiVersion")
+	})
+}
+
+// Nulls returns a Rewrite that makes spec, status, labels and owner references null.
+func Nulls() func([]byte) []byte {
+	return rewriteObjects(func(o map[string]any) {
+		o["spec"], o["status"] = nil, nil
+		obj.Set(o, nil, "metadata", "labels")
+		obj.Set(o, nil, "metadata", "ownerReferences")
 	})
 }
 

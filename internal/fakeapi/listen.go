@@ -38,7 +38,7 @@ const PipeURL = "http://fakeapi.test"
 // connections end.
 func (s *Server) ListenPipe() *Pipe {
 	p := &Pipe{accept: make(chan net.Conn), done: make(chan struct{})}
-	p.server = &http.Server{Handler: s, ErrorLog: silent}
+	p.server = &http.Server{Handler: s, ErrorLog: silent, ConnContext: keepConn}
 	p.served.Go(func() { p.server.Serve((*pipeListener)(p)) }) // ends by Close only: Accept has no other way to fail
 	return p
 }
@@ -142,7 +142,8 @@ func (s *Server) serverOf(cert func(*tls.ClientHelloInfo) (*tls.Certificate, err
 	if s.opts.ClientCA != nil {
 		config.ClientAuth, config.ClientCAs = tls.RequestClientCert, s.opts.ClientCA // checked by certified
 	}
-	return &http.Server{Handler: s, ReadHeaderTimeout: readHeaderTimeout, ErrorLog: silent, TLSConfig: config}
+	return &http.Server{Handler: s, ReadHeaderTimeout: readHeaderTimeout, ErrorLog: silent, TLSConfig: config,
+		ConnContext: keepConn}
 }
 
 // SetCertificate changes the certificate of new connections, as a rotation does. Open connections continue.

@@ -40,7 +40,7 @@ func TestControllerRuntimesOwnSuites(t *testing.T) {
 			}
 			for name, reason := range known {
 				own, ok := strings.CutPrefix(name, suite+": ")
-				if _, fails := failed[own]; ok && !fails {
+				if _, fails := failed[own]; ok && !fails && !strings.HasPrefix(reason, "sometimes: ") {
 					t.Errorf("%s passes now: take it off exceptions.txt (%s)", own, reason)
 				}
 			}
@@ -52,7 +52,8 @@ func TestControllerRuntimesOwnSuites(t *testing.T) {
 	}
 }
 
-// readExceptions reads the tests that are known to fail: "SUITE: NAME | REASON" in each line.
+// readExceptions reads the tests that are known to fail: "SUITE: NAME | REASON" in each line. The
+// reason of a test that fails at times only begins with "sometimes: ".
 func readExceptions(t *testing.T) map[string]string {
 	t.Helper()
 	f, err := os.Open("exceptions.txt")

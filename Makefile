@@ -36,6 +36,10 @@ help: ## print this list
 build: ## build bin/skiff: static, stripped, version stamped
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/skiff ./cmd/skiff
 
+.PHONY: skiff-dev
+skiff-dev: ## build bin/skiff-dev: skiff dev with CEL, from the packages of a real server (41 MB, two minutes when nothing is cached)
+	cd internal/skiff-dev && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $(CURDIR)/bin/skiff-dev .
+
 .PHONY: dist
 dist: ## build the binaries of a release in dist/, with checksums and a bill of materials
 	@rm -rf dist
@@ -80,6 +84,7 @@ generate: ## write the Roles in examples/ and the README's table of rights from 
 
 .PHONY: e2e
 e2e: ## run the suite on a real control plane (the first run builds that, which takes minutes)
+	cd internal/skiff-dev && $(GO) test -count=1 ./...
 	cd internal/e2e && $(GO) test -count=1 -timeout 40m ./...
 
 .PHONY: outside

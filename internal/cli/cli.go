@@ -19,6 +19,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"skiff/internal/fakeapi"
 )
 
 // The exit codes of every command.
@@ -45,7 +47,21 @@ var errDiffer = errors.New("there are differences")
 // usage, 3 something differs, or the exit code of the command that `skiff dev -- COMMAND` ran. Cancelling ctx stops a
 // command; that is not a failure.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := newRoot()
+	return execute(ctx, newRoot(nil), args, stdout, stderr)
+}
+
+// DevMain is Main for a program that is `skiff dev` with CEL, and with that in the programs of its assets, too. It
+// takes a whole command line.
+func DevMain(ctx context.Context, argv []string, stdout, stderr io.Writer, cel *fakeapi.CEL) int {
+	args := Args(argv)
+	if len(args) < len(argv) { // not the name of an asset
+		args = append([]string{"dev"}, args...)
+	}
+	return execute(ctx, newRoot(cel), args, stdout, stderr)
+}
+
+// execute runs a command and returns the exit code of the program.
+func execute(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -76,7 +92,8 @@ func firstLine(err error) string {
 	return line
 }
 
-func newRoot() *cobra.Command {
+// newRoot makes the command skiff; cel is nil in skiff itself.
+func newRoot(cel *fakeapi.CEL) *cobra.Command {
 	var showVersion bool
 	root := &cobra.Command{
 		Use:   "skiff",
@@ -110,9 +127,9 @@ cluster, 'skiff dev' starts a local API server for kubectl and for tests, 'skiff
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2 // edits: two letters swapped, or one wrong and one missing
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newRun(), newRestart(), newDev(), newDemo(), newCheck(), newStatus(), newWatch(), newCRDs(),
+	root.AddCommand(newRun(), newRestart(), newDev(cel), newDemo(), newCheck(), newStatus(), newWatch(), newCRDs(),
 		newManifests(), newUninstall(), newVersion(), newCompletion(),
-		etcdProgram(), apiServerProgram())
+		etcdProgram(), apiServerProgram(cel))
 	return root
 }
 

@@ -26,10 +26,11 @@ type devFlags struct {
 	faults                        string
 	bare, rbac                    bool
 	simulate, crds, load, command []string
+	cel                           *fakeapi.CEL
 }
 
-func newDev() *cobra.Command {
-	f := devFlags{controllers: controllerFlags{allowNone: true}}
+func newDev(cel *fakeapi.CEL) *cobra.Command {
+	f := devFlags{controllers: controllerFlags{allowNone: true}, cel: cel}
 	cmd := &cobra.Command{
 		Use:   "dev [flags] [-- COMMAND ARGS...]",
 		Short: "Run an API server on this machine, with simulated nodes and the controllers",
@@ -211,7 +212,7 @@ func (f *devFlags) chooseKubeconfig() (remove func() error, err error) {
 
 func (f *devFlags) options(log logr.Logger) devOptions {
 	o := devOptions{listen: f.listen, kubeconfig: f.kubeconfig, readyFile: f.ready, log: log,
-		api: fakeapi.Options{RBAC: f.rbac}}
+		api: fakeapi.Options{RBAC: f.rbac, CEL: f.cel}}
 	o.simulateParts(f.simulate)
 	return o
 }

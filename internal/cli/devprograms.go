@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"skiff/internal/fakeapi"
 )
 
 // programFlags are the flags that one of the programs of `skiff dev assets` was given: each name with its values.
@@ -50,7 +52,7 @@ func etcdProgram() *cobra.Command {
 	})
 }
 
-func apiServerProgram() *cobra.Command {
+func apiServerProgram(cel *fakeapi.CEL) *cobra.Command {
 	return newProgram(program{
 		name: "kube-apiserver",
 		used: map[string]string{
@@ -69,7 +71,7 @@ func apiServerProgram() *cobra.Command {
 		},
 		ignored: []string{"allow-privileged", "disable-admission-plugins", "etcd-servers",
 			"service-account-key-file", "service-cluster-ip-range"},
-		run: runAPIServer,
+		run: func(ctx context.Context, f programFlags) error { return runAPIServer(ctx, f, cel) },
 	})
 }
 
@@ -158,7 +160,7 @@ func runEtcd(ctx context.Context, f programFlags) (err error) {
 }
 
 // runAPIServer is a `skiff dev --bare` with the flags of kube-apiserver, until ctx is done.
-func runAPIServer(ctx context.Context, f programFlags) (err error) {
+func runAPIServer(ctx context.Context, f programFlags, cel *fakeapi.CEL) (err error) {
 	dir := f.get("cert-dir")
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "skiff-kube-apiserver-"); err != nil {
@@ -170,6 +172,7 @@ func runAPIServer(ctx context.Context, f programFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	o.api.CEL = cel
 	d, err := newDevCluster(o)
 	if err != nil {
 		return err

@@ -5,6 +5,9 @@ go 1.26.0
 // The product itself: the differential test runs its embedded API server.
 replace skiff => ../..
 
+// skiff dev with CEL: the differential test runs that, too.
+replace skiff/internal/skiff-dev => ../skiff-dev
+
 // k8s.io/kubernetes is released together with its staging modules but asks for them as v0.0.0.
 replace (
 	k8s.io/api => k8s.io/api v0.36.3
@@ -55,11 +58,12 @@ require (
 	github.com/prometheus/common v0.67.5
 	github.com/prometheus/prometheus v0.305.0
 	k8s.io/api v0.36.3
-	k8s.io/apiextensions-apiserver v0.0.0
+	k8s.io/apiextensions-apiserver v0.36.3
 	k8s.io/apimachinery v0.36.3
 	k8s.io/client-go v0.36.3
 	k8s.io/kube-aggregator v0.0.0
 	skiff v0.0.0
+	skiff/internal/skiff-dev v0.0.0
 )
 
 require (

@@ -99,7 +99,7 @@ func (s *Server) establish(tx *store.Tx, crd *store.Object) (wait time.Duration)
 	}
 	var served []*kinds.Kind
 	if condition(value, "Established") {
-		served = customKinds(value)
+		served = s.customKinds(value)
 	}
 	s.registry.replace(crd.Name, crd.Revision, served)
 	return 0
@@ -155,18 +155,18 @@ func condition(o map[string]any, kind string) bool {
 }
 
 // customKinds returns the kinds of a CRD, one for each served version.
-func customKinds(crd map[string]any) []*kinds.Kind {
+func (s *Server) customKinds(crd map[string]any) []*kinds.Kind {
 	spec := obj.Map(crd, "spec")
 	var out []*kinds.Kind
 	for _, v := range obj.Maps(spec, "versions") {
 		if obj.Bool(v, "served") {
-			out = append(out, customKind(spec, v))
+			out = append(out, s.customKind(spec, v))
 		}
 	}
 	return out
 }
 
-func customKind(spec, version map[string]any) *kinds.Kind {
+func (s *Server) customKind(spec, version map[string]any) *kinds.Kind {
 	k := &kinds.Kind{
 		Resource: kube.Resource{Group: obj.String(spec, "group"), Version: obj.String(version, "name"),
 			Plural: obj.String(spec, "names", "plural"),
@@ -191,6 +191,18 @@ func customKind(spec, version map[string]any) *kinds.Kind {
 	// a CRD with errors in its schema was refused
 	if sc, _ := schema.Parse(obj.Get(version, "schema", "openAPIV3Schema"), ""); sc != nil {
 		useSchema(k, sc)
+		s.addRules(k, sc)
+	}
+	for _, path := range kinds.SelectablePaths(version) {
+		if k.Fields == nil {
+			k.Fields = map[string]func(map[string]any) string{}
+		}
+		k.Fields[strings.Join(path, ".")] = func(o map[string]any) string {
+			if v := obj.Get(o, path...); v != nil {
+				return fmt.Sprint(v)
+			}
+			return ""
+		}
 	}
 	k.Generation = func(next, cur map[string]any) bool {
 		except := []string{"metadata"}

@@ -60,6 +60,8 @@ type Options struct {
 	CRDDelay time.Duration
 	// EventTTL is how long Events live; 0 means an hour, the real server's default.
 	EventTTL time.Duration
+	// CEL evaluates what is written in CEL. Without it, what needs that is refused.
+	CEL *CEL
 	// RBAC has the stored roles and bindings decide what users may do. Without it everybody may do everything.
 	RBAC bool
 	// KeepNamespaces disables the namespace controller: a deleted namespace stays Terminating.
@@ -150,6 +152,7 @@ func New(o Options) *Server {
 		s.registry.find("coordination.k8s.io", "v1", "leases").Prepare = nil // which would drop the fields
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.useCEL()
 	s.seed()
 	s.SetStart()
 	s.inFlight.Add(1)

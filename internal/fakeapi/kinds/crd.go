@@ -49,10 +49,7 @@ func crdRules(next, cur Object) []Cause {
 	default:
 		out = append(out, NotSupported("spec.scope", scope, "Cluster", "Namespaced"))
 	}
-	if obj.String(spec, "conversion", "strategy") == "Webhook" {
-		out = append(out, Forbidden("spec.conversion.strategy",
-			"conversion webhooks are not called by this server, which would serve all versions unconverted"))
-	}
+	out = append(out, Unconverted(next)...)
 	out = append(out, versionRules(spec)...)
 	if cur != nil {
 		for _, f := range []string{"scope", "group"} {
@@ -64,13 +61,62 @@ func crdRules(next, cur Object) []Cause {
 	return out
 }
 
+// Unconverted refuses a definition with a webhook for conversion.
+func Unconverted(crd Object) []Cause {
+	if obj.String(crd, "spec", "conversion", "strategy") != "Webhook" {
+		return nil
+	}
+	return []Cause{Forbidden("spec.conversion.strategy",
+		"conversion webhooks are not called by this server, which would serve all versions unconverted")}
+}
+
+// SelectablePaths returns the paths of the fields that a version's field selectors may name besides metadata.
+func SelectablePaths(version Object) [][]string {
+	var out [][]string
+	for _, f := range obj.Maps(version, "selectableFields") {
+		out = append(out, strings.Split(strings.TrimPrefix(obj.String(f, "jsonPath"), "."), "."))
+	}
+	return out
+}
+
+// maxSelectable is how many selectable fields a version may have.
+const maxSelectable = 8
+
+// selectableRules checks the selectable fields of a version by its schema.
+func selectableRules(version Object, s *schema.Schema, path string) []Cause {
+	var out []Cause
+	seen := map[string]bool{}
+	for i, f := range SelectablePaths(version) {
+		at, text := fmt.Sprintf("%s[%d].jsonPath", path, i), "."+strings.Join(f, ".")
+		switch typ, ok := s.TypeAt(f); {
+		case text == ".":
+			out = append(out, Required(at, ""))
+		case !ok:
+			out = append(out, Invalid(at, text, "is an invalid path: does not refer to a valid field"))
+		case f[0] == "metadata":
+			out = append(out, Invalid(at, text, "must not point to fields in metadata"))
+		case typ != "string" && typ != "boolean" && typ != "integer":
+			out = append(out, Invalid(at, text, "must point to a field of type string, boolean or integer. Enum "+
+				"string fields and strings with formats are allowed."))
+		case seen[text]:
+			out = append(out, Duplicate(at, text))
+		}
+		seen[text] = true
+	}
+	if len(seen) > maxSelectable {
+		out = append(out, Cause{Reason: "FieldValueTooMany", Field: path,
+			Message: fmt.Sprintf("Too many: %d: must have at most %d items", len(seen), maxSelectable)})
+	}
+	return out
+}
+
 func versionRules(spec Object) []Cause {
 	var out []Cause
 	versions := obj.Maps(spec, "versions")
 	if len(versions) == 0 {
 		return []Cause{Required("spec.versions", "must have at least one version")}
 	}
-	stored, shared := 0, true
+	stored, shared, sharedFields := 0, true, true
 	names := map[string]bool{}
 	for i, v := range versions {
 		if obj.Bool(v, "storage") {
@@ -85,6 +131,7 @@ func versionRules(spec Object) []Cause {
 		}
 		names[name] = true
 		shared = shared && patch.Equal(v["schema"], versions[0]["schema"])
+		sharedFields = sharedFields && patch.Equal(v["selectableFields"], versions[0]["selectableFields"])
 	}
 	if stored != 1 {
 		out = append(out, Invalid("spec.versions", spec["versions"],
@@ -101,12 +148,17 @@ func versionRules(spec Object) []Cause {
 				"schemas are required"))
 			continue
 		}
-		_, causes := schema.Parse(s, path)
-		for _, c := range causes {
-			out = append(out, Cause(c))
+		parsed, causes := schema.Parse(s, path)
+		if i == 0 || !shared {
+			for _, c := range causes {
+				out = append(out, Cause(c))
+			}
 		}
-		if shared {
-			break
+		if at := fmt.Sprintf("spec.versions[%d].selectableFields", i); len(causes) == 0 && (i == 0 || !sharedFields) {
+			if sharedFields {
+				at = "spec.selectableFields"
+			}
+			out = append(out, selectableRules(v, parsed, at)...)
 		}
 	}
 	return out

@@ -3,8 +3,8 @@
 // fields are merged.
 //
 // It handles the openAPIV3Schema of one version. It does not handle the rest of a CustomResourceDefinition (names,
-// scope, conversion) and the metadata that all objects share. It refuses CEL rules, because a rule that is silently
-// not checked would make tests wrong.
+// scope, conversion) and the metadata that all objects share. It finds fault with rules in CEL, because a rule that is
+// silently not checked would make tests wrong: a server that evaluates them does not ask it about definitions.
 //
 // It is used by the API server's write handlers, before the watch at the start of the event path. It runs on the
 // handler's goroutine. A Schema is immutable, and no function changes its arguments.
@@ -58,6 +58,16 @@ func (s *Schema) Node() *patch.Node {
 	root := *s
 	root.embeddedResource = true
 	return root.node()
+}
+
+// TypeAt returns the type of the field at a path, and whether the schema has it.
+func (s *Schema) TypeAt(path []string) (string, bool) {
+	for _, name := range path {
+		if s = s.properties[name]; s == nil {
+			return "", false
+		}
+	}
+	return s.typ, true
 }
 
 // metadataNode is the node of metadata.

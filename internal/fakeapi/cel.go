@@ -1,0 +1,71 @@
+package fakeapi
+
+import (
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/schema"
+)
+
+// CEL evaluates expressions in CEL for this server, which cannot: what does it takes more space than all of skiff. See
+// internal/skiff-dev.
+type CEL struct {
+	// Definition validates a custom resource definition, with its rules, in place of this server's own checks. cur is
+	// nil for a new one.
+	Definition func(next, cur map[string]any) []kinds.Cause
+	// Rules compiles the rules in the schema of a version; nil if there are none. The result validates an object that
+	// has no other errors; cur is nil for a new one.
+	Rules func(schema map[string]any) func(next, cur map[string]any) []kinds.Cause
+}
+
+// useCEL has definitions validated by Options.CEL.
+func (s *Server) useCEL() {
+	if s.opts.CEL == nil {
+		return
+	}
+	k := s.registry.find(kinds.CRDs.Group, kinds.CRDs.Version, kinds.CRDs.Plural)
+	k.Validate = func(next, cur map[string]any) []kinds.Cause {
+		return append(s.opts.CEL.Definition(visible(k, next), visible(k, cur)), kinds.Unconverted(next)...)
+	}
+}
+
+// unchecked says that rules were not evaluated, because they may rely on what other errors are about.
+var unchecked = kinds.Cause{Reason: "FieldValueInvalid", Field: "<nil>", Message: "Invalid value: null: some " +
+	"validation rules were not checked because the object was invalid; correct the existing errors to complete " +
+	"validation"}
+
+// addRules adds the rules in CEL to the validation of a custom resource.
+func (s *Server) addRules(k *kinds.Kind, sc *schema.Schema) {
+	if s.opts.CEL == nil {
+		return
+	}
+	rules, validate := s.opts.CEL.Rules(k.OpenAPI), k.Validate
+	if rules == nil {
+		return
+	}
+	k.Validate = func(next, cur map[string]any) []kinds.Cause {
+		out := validate(next, cur)
+		for _, c := range out {
+			switch c.Reason {
+			case "FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany",
+				"FieldValueTypeInvalid":
+				return append(out, unchecked)
+			}
+		}
+		if cur != nil {
+			cur = sc.Default(cur) // it may have been stored under an older schema
+		}
+		return append(out, rules(visible(k, next), visible(k, cur))...)
+	}
+}
+
+// visible returns what rules see of an object: all but who owns its fields. It is nil for nil.
+func visible(k *kinds.Kind, o map[string]any) map[string]any {
+	if o == nil {
+		return nil
+	}
+	o = typed(k, o)
+	meta := obj.Shallow(obj.Map(o, "metadata"))
+	delete(meta, "managedFields")
+	o["metadata"] = meta
+	return o
+}

@@ -1,0 +1,32 @@
+// Command skiff-dev is `skiff dev` with CEL: the embedded API server for tests, which also takes definitions that have
+// rules in CEL, and evaluates them. All else is in package cli. The main goroutine runs the command, one more waits
+// for signals.
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"skiff/internal/cli"
+	"skiff/internal/skiff-dev/cel"
+)
+
+// errSignal is why a command that was interrupted says it stopped.
+var errSignal = errors.New("interrupted by a signal")
+
+func main() {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // see cmd/skiff
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel(errSignal)
+		<-signals
+		os.Exit(1) // the second one means now
+	}()
+	os.Exit(cli.DevMain(ctx, os.Args, os.Stdout, os.Stderr, cel.New()))
+}

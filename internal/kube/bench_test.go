@@ -287,3 +287,22 @@ func BenchmarkWatchEvents(b *testing.B) {
 		left--
 	}
 }
+
+// BenchmarkDecodeAnswer decodes one object whole, as the answer to a write: by the library that does it, and by
+// encoding/json.
+func BenchmarkDecodeAnswer(b *testing.B) {
+	body := []byte(realisticPod(1))
+	run := func(name string, decode func() error) {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := decode(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	run("go-json-experiment", func() error { return Unmarshal(body, new(smallPod)) })
+	run("encoding-json", func() error { return v1.Unmarshal(body, new(v1Pod)) })
+}

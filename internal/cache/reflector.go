@@ -195,7 +195,7 @@ func (r *Reflector[T]) publish(s state[T]) {
 	}
 	r.scope.phase, r.scope.err, r.scope.parked, r.scope.away = s.phase, s.err, parked, away
 	if s.phase == streaming {
-		r.scope.contact = time.Now()
+		r.scope.contact, r.scope.opened = time.Now(), s.opened
 	}
 	r.store.mu.Unlock()
 	if changed {

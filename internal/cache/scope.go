@@ -18,6 +18,7 @@ type scope struct {
 	lastEvent time.Time
 	contact   time.Time // when the server was last heard of
 	bookmark  time.Time // when the last bookmark came
+	opened    time.Time // when the last watch was opened
 	refused   time.Time // when the server last answered a request with an error, or a list was too large
 	phase     phase
 	parked    bool      // err is a missing right or resource that did not come back by itself
@@ -47,6 +48,7 @@ type ScopeState struct {
 	LastEvent       time.Time // of the last list, event or bookmark
 	LastContact     time.Time // of the last of these, or of an answer that a watch is open
 	LastBookmark    time.Time
+	Opened          time.Time // when the last watch was opened
 	LastAnswer      time.Time // the later one of LastContact and of an answer of the server that was an error
 	Err             error     // why the last request failed, nil after one that succeeded
 	ErrSince        time.Time // since when all requests have failed, zero after one that succeeded
@@ -91,6 +93,7 @@ func (s *Store[T]) State() []ScopeState {
 			LastEvent:       sc.lastEvent,
 			LastContact:     sc.contact,
 			LastBookmark:    sc.bookmark,
+			Opened:          sc.opened,
 			LastAnswer:      later(sc.contact, sc.refused),
 			Err:             sc.err,
 			ErrSince:        sc.errSince,

@@ -76,6 +76,7 @@ func (c *Controller) Status() []string {
 		lines = append(lines, "not working: "+problem)
 	}
 	lines = append(lines, c.outOfTouch(tellAfter)...)
+	lines = append(lines, c.silent()...)
 	lines = append(lines, c.streaks.describe(time.Now())...)
 	for i := range lines {
 		lines[i] = Attention + lines[i]
@@ -86,6 +87,31 @@ func (c *Controller) Status() []string {
 		}
 	}
 	return lines
+}
+
+// silentAfter is how long a watch may be silent before Status tells: two of the bookmarks that a kube-apiserver sends
+// about every minute.
+const silentAfter = 2*time.Minute + 15*time.Second
+
+// silent says which watches have been silent for long although bookmarks have come on them: the server is frozen, or the
+// connection dead. The watch is given up after some time, and its renewal tells more.
+func (c *Controller) silent() []string {
+	var names []string
+	longest := time.Duration(0)
+	for _, m := range c.mirrors {
+		for _, s := range m.State() {
+			age := time.Since(s.LastContact)
+			untold := s.Err == nil || time.Since(s.ErrSince) < tellAfter
+			if s.Synced && untold && s.LastBookmark.After(s.Opened) && age > silentAfter {
+				names, longest = append(names, scopeName(m.Resource(), s)), max(longest, age)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("nothing heard for %s: %s: the API server may be frozen, or the connection dead; skiff "+
+		"renews the watch", longest.Round(time.Second), few(names))}
 }
 
 // tellAfter is how long requests of a mirror may fail before Status tells: most often the next one succeeds.

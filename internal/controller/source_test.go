@@ -40,6 +40,7 @@ type world struct {
 	t           *testing.T
 	api         *fakeapi.Server
 	user, skiff *kube.Client
+	pipe        *fakeapi.Pipe
 }
 
 // skiffAgent is the user agent of a world's controllers.
@@ -50,6 +51,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, api: fakeapi.New(fakeapi.Options{})}
 	p := w.api.ListenPipe()
+	w.pipe = p
 	connect := func(agent string) *kube.Client {
 		client, err := kube.New(kube.Config{
 			Server:      fakeapi.PipeURL,
@@ -547,6 +549,38 @@ func TestAControllerWhoseWatchStaysDeadIsNotReady(t *testing.T) {
 		restore()
 		time.Sleep(time.Minute)
 		expect(t, "ready again", c.Ready(), nil)
+		stop()
+	})
+}
+
+// A server that is frozen keeps its connections open. Its bookmarks stop.
+func TestStatusTellsOfAWatchThatIsSilentForLongerThanItWasSoFar(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := New("test", func(context.Context, kube.Key) (Outcome, error) { return Done, nil }, Options{},
+			For(w.store("")))
+		stop := w.run(c)
+		for i := range 60 {
+			time.Sleep(time.Minute)
+			if i < 30 || i >= 55 { // a watch on which nothing changes gets no bookmark
+				w.createIn("default", secrets, fmt.Sprint("of-others-", i))
+			}
+			expect(t, "silent while all is well", strings.Contains(status(c), "nothing heard"), false)
+		}
+		w.pipe.Blackhole(true)
+		time.Sleep(time.Minute)
+		expect(t, "silent after a minute", strings.Contains(status(c), "nothing heard"), false)
+		time.Sleep(75 * time.Second)
+		for range 300 {
+			if text := status(c); !strings.Contains(text, "! nothing heard for ") &&
+				!strings.Contains(text, "! not up to date for ") {
+				t.Fatalf("the status of a frozen server:\n%s", text)
+			}
+			time.Sleep(time.Second)
+		}
+		w.pipe.Blackhole(false)
+		time.Sleep(5 * time.Minute)
+		expect(t, "needs attention when it is back", strings.Contains(status(c), "!"), false)
 		stop()
 	})
 }

@@ -52,6 +52,7 @@ func (m *Manager) open(s served, failed chan<- error) (*endpoint, error) {
 			WriteTimeout:      serverTimeout,
 			IdleTimeout:       serverIdle,
 			MaxHeaderBytes:    16 << 10,
+			ConnState:         new(crowd).connState,
 			ErrorLog:          log.New(quiet{m.o.Log}, "", 0),
 		},
 		done: make(chan struct{}),

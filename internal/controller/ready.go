@@ -93,8 +93,8 @@ func (c *Controller) Status() []string {
 // about every minute.
 const silentAfter = 2*time.Minute + 15*time.Second
 
-// silent says which watches have been silent for long although bookmarks have come on them: the server is frozen, or the
-// connection dead. The watch is given up after some time, and its renewal tells more.
+// silent says which watches have been silent for long although bookmarks have come on them: the server is frozen, or
+// the connection dead. The watch is given up after some time, and its renewal tells more.
 func (c *Controller) silent() []string {
 	var names []string
 	longest := time.Duration(0)
@@ -110,8 +110,8 @@ func (c *Controller) silent() []string {
 	if len(names) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("nothing heard for %s: %s: the API server may be frozen, or the connection dead; skiff "+
-		"renews the watch", longest.Round(time.Second), few(names))}
+	return []string{fmt.Sprintf("nothing heard for %s: %s: the API server may be frozen, or the connection dead; "+
+		"skiff renews the watch", longest.Round(time.Second), few(names))}
 }
 
 // tellAfter is how long requests of a mirror may fail before Status tells: most often the next one succeeds.

@@ -42,6 +42,7 @@ func TestSkiffStartsBeforeTheCRD(t *testing.T) {
 
 	// The CRD goes while skiff runs, with all its objects, and comes back.
 	s.Kubectl("delete", "crd", "webservers.skiff.dev", "--timeout=4m")
+	waitStatus(t, s, sk, "! not working: webservers.skiff.dev is not installed; run `skiff crds install`")
 	installCRDs(t, s)
 	s.waitApplied(WebServerManifest("again", "image: nginx:1.23.1, replicas: 1"))
 	s.waitChildren("again", "nginx:1.23.1", 1)
@@ -126,6 +127,56 @@ func TestSkiffWorksInTheNamespacesThatItMayWatch(t *testing.T) {
 	Eventually(t, settle, "the Deployment of the other namespace exists", func() (bool, string) {
 		r := s.TryKubectl("-n", other, "get", "deployment", "there")
 		return r.Code == 0, r.String()
+	})
+}
+
+// Rights that are lost at run time are told with the first request that is refused.
+func TestStatusTellsOfRightsThatWereLost(t *testing.T) {
+	t.Parallel()
+	s := newScope(t)
+	sk := startSkiffWith(t, s, "webserver", webserver.Rights)
+	s.Apply(WebServerManifest("web", "image: nginx:1.23.1, replicas: 1"))
+	s.waitCondition("web", "Ready", "True")
+	s.Kubectl("delete", "role", "skiff")
+	s.Apply(WebServerManifest("web", "image: nginx:1.23.2, replicas: 1"))
+	waitStatus(t, s, sk, "! refused: "+s.NS+"/web for ")
+}
+
+// A server that refuses the token for writes, and for nothing else.
+func TestStatusTellsOf401OnEachWrite(t *testing.T) {
+	t.Parallel()
+	s := newScope(t)
+	binary, err := skiffBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	group, err := NewGroup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(group.Close)
+	h, err := StartHostile(attack{name: "401", on: "writes", list: func(a *assault) {
+		a.w.WriteHeader(http.StatusUnauthorized)
+		a.writes(`{"kind":"Status","status":"Failure","code":401,"reason":"Unauthorized","message":"Unauthorized"}`)
+	}}, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	t.Cleanup(h.Calm)
+	prepare(t, h)
+	declare(t, h, "early")
+	sk := startHostile(t, group, binary, h)
+	t.Cleanup(func() { _ = sk.Kill() })
+	waitStatus(t, s, sk, "times: the server refused the token or client certificate (401): it expired")
+}
+
+// waitStatus returns when `skiff status` exits with 3 and says what it should.
+func waitStatus(t *testing.T, s *Scope, sk *Skiff, want string) {
+	t.Helper()
+	Eventually(t, settle, "skiff status says "+want, func() (bool, string) {
+		r := runSkiff(t, s, "status", "--health-probe-bind-address", strings.TrimPrefix(sk.probes, "http://"))
+		return r.Code == 3 && strings.Contains(r.Stdout, want), r.String()
 	})
 }
 

@@ -153,6 +153,10 @@ func IsRefused(err error) bool {
 // Explain returns the text of err for people who read a status: the server's own words, or that there was no answer,
 // in words that are the same each time. The full text of an error of the connection has ports that differ.
 func Explain(err error) string {
+	if IsUnauthorized(err) { // whose own word is "Unauthorized", of which nobody knows what to do
+		return "the server refused the token or client certificate (401): it expired or belongs to another cluster; " +
+			"write a new one to --token-file, skiff reads it again"
+	}
 	if s := AsStatus(err); s != nil {
 		return s.Error()
 	}

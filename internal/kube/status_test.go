@@ -136,6 +136,9 @@ func TestWhatIsNoAnswerOfTheServerIsNotTransientAndIsCalledByItsName(t *testing.
 		{&unknownOutcome{away}, true, "the API server cannot be reached"},
 		{&NoAnswerError{context.Cause(ctx)}, false, "the API server cannot be reached"},
 		{fmt.Errorf("get pods web: %w", &Status{Code: 503, Message: "starting"}), true, "starting"},
+		{fmt.Errorf("patch: %w", &Status{Code: 401, Message: "Unauthorized"}), false, "the server refused the token " +
+			"or client certificate (401): it expired or belongs to another cluster; write a new one to " +
+			"--token-file, skiff reads it again"},
 		{errors.New("encode body: unsupported value"), false, "encode body: unsupported value"},
 		{context.Canceled, false, "context canceled"},
 	} {

@@ -24,8 +24,7 @@ type restartFlags struct {
 	targets, on      []string
 	debounce         time.Duration
 	cooldown         time.Duration
-	health, metrics  string
-	watchIdleTimeout time.Duration
+	servingFlags
 }
 
 func newRestart() *cobra.Command {
@@ -61,10 +60,7 @@ restart when it is restarted itself. Pods that run already at the first start ne
 	fs.DurationVar(&f.cooldown, "cooldown", restart.DefaultCooldown, "the least time between two restarts")
 	fs.StringVar(&f.budget, "budget", "",
 		"the most restarts within a time, as `MAX/DURATION`: 5/1h (default no limit)")
-	fs.StringVar(&f.health, "health-probe-bind-address", "0", "`host:port` of /healthz and /readyz; 0 means none")
-	fs.StringVar(&f.metrics, "metrics-bind-address", "0", "`host:port` of /metrics; 0 means none")
-	fs.DurationVar(&f.watchIdleTimeout, "watch-idle-timeout", 0,
-		"renew a watch on which nothing has arrived for so long (default: a little longer than a watch lasts)")
+	f.servingFlags.add(cmd)
 	return cmd
 }
 
@@ -97,13 +93,7 @@ func (f *restartFlags) spec() (s restart.Spec, err error) {
 	if err := s.Validate(); err != nil {
 		return s, usagef("--%s", flagOfField.Replace(err.Error()))
 	}
-	if f.watchIdleTimeout < 0 {
-		return s, usagef("--watch-idle-timeout %s: is negative", f.watchIdleTimeout)
-	}
-	if err := checkAddress("--metrics-bind-address", f.metrics); err != nil {
-		return s, err
-	}
-	return s, checkAddress("--health-probe-bind-address", f.health)
+	return s, f.servingFlags.check()
 }
 
 // flagOfField turns the field that an error of restart.Spec.Validate begins with into a flag.

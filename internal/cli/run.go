@@ -2,13 +2,10 @@ package cli
 
 import (
 	"context"
-	"net"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -24,16 +21,13 @@ import (
 
 // controllerFlags choose the controllers and how they run; `skiff run` and `skiff dev` share them.
 type controllerFlags struct {
-	controllers      []string
-	allowNone        bool // --controllers none is allowed, and becomes an empty list
-	workers          int
-	health, metrics  string
-	debug            string
-	watchTimeout     time.Duration
-	watchIdleTimeout time.Duration
-	mirrorMiB        int
-	templatePolicy   string
-	log              logFlags
+	controllers    []string
+	allowNone      bool // --controllers none is allowed, and becomes an empty list
+	workers        int
+	mirrorMiB      int
+	templatePolicy string
+	log            logFlags
+	servingFlags
 }
 
 func (f *controllerFlags) add(cmd *cobra.Command) {
@@ -42,18 +36,7 @@ func (f *controllerFlags) add(cmd *cobra.Command) {
 		"`names` of the controllers to run, separated by commas")
 	fs.IntVar(&f.workers, "max-concurrent-reconciles", controller.DefaultWorkers,
 		"how many objects each controller reconciles in parallel")
-	fs.StringVar(&f.health, "health-probe-bind-address", "0",
-		"`host:port` for /healthz and /readyz; 0 disables them")
-	fs.StringVar(&f.metrics, "metrics-bind-address", "0",
-		"`host:port` for /metrics; 0 disables it")
-	fs.StringVar(&f.debug, "pprof-bind-address", "0",
-		"`host:port` for /debug/pprof/ and /debug/controllers; 0 disables them, :PORT listens on the loopback "+
-			"address only")
-	fs.DurationVar(&f.watchTimeout, "watch-liveness-timeout", manager.DefaultWatchTimeout,
-		"/livez/watch fails when a watch has had no event, bookmark or renewal for this long")
-	fs.DurationVar(&f.watchIdleTimeout, "watch-idle-timeout", 0,
-		"reconnect a watch that has received nothing for this long; each reconnect of an idle resource costs one "+
-			"request (default: slightly longer than a watch lasts)")
+	f.servingFlags.add(cmd)
 	fs.IntVar(&f.mirrorMiB, "mirror-memory-mib", 0,
 		"how many `MiB` the objects of one resource may take in memory; a resource with more is not watched and is "+
 			"named in /readyz (default: a third of the memory limit)")
@@ -71,21 +54,8 @@ func (f *controllerFlags) check() error {
 	if f.workers < 1 {
 		return usagef("--max-concurrent-reconciles %d: must be at least 1", f.workers)
 	}
-	if err := checkAddress("--health-probe-bind-address", f.health); err != nil {
+	if err := f.servingFlags.check(); err != nil {
 		return err
-	}
-	if err := checkAddress("--metrics-bind-address", f.metrics); err != nil {
-		return err
-	}
-	if err := checkAddress("--pprof-bind-address", f.debug); err != nil {
-		return err
-	}
-	if least := max(leastWatchTimeout, f.watchIdleTimeout+time.Minute); f.watchTimeout < least {
-		return usagef("--watch-liveness-timeout %s: must be at least %s, within which each watch is renewed",
-			f.watchTimeout, least)
-	}
-	if f.watchIdleTimeout < 0 {
-		return usagef("--watch-idle-timeout %s: must not be negative", f.watchIdleTimeout)
 	}
 	if !slices.Contains(podpolicy.Names, f.templatePolicy) {
 		return usagef("--template-policy %q: must be one of %s", f.templatePolicy, strings.Join(podpolicy.Names, ", "))
@@ -94,32 +64,6 @@ func (f *controllerFlags) check() error {
 		return usagef("--mirror-memory-mib %d: must not be negative", f.mirrorMiB)
 	}
 	return nil
-}
-
-// leastWatchTimeout is longer than the longest watch without a bookmark.
-const leastWatchTimeout = 15 * time.Minute
-
-// checkAddress checks a listen address; "" and "0" mean none.
-func checkAddress(flag, address string) error {
-	if address == "" || address == "0" {
-		return nil
-	}
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return usagef("%s %s: want HOST:PORT or :PORT", flag, address)
-	}
-	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		return usagef("%s %s: the port must be a number from 0 to 65535", flag, address)
-	}
-	return nil
-}
-
-// loopback makes an address without a host one that only this machine can reach.
-func loopback(address string) string {
-	if strings.HasPrefix(address, ":") {
-		return "localhost" + address
-	}
-	return address
 }
 
 // namespaceName matches valid namespace names (RFC 1123 labels).
@@ -242,9 +186,8 @@ func runControllers(ctx context.Context, on world, f controllerFlags, log logr.L
 		controller.Setup{Client: guarded, Namespaces: namespaces, NamespaceSelector: on.selector, Workers: f.workers,
 			WatchIdleTimeout: f.watchIdleTimeout, MirrorBytes: int64(f.mirrorMiB) << 20, Elected: elector != nil,
 			TemplatePolicy: podpolicy.Policy(f.templatePolicy), Log: log})
-	m := manager.New(manager.Options{Controllers: controllers, Elector: elector, HealthAddr: f.health,
-		MetricsAddr: f.metrics, Requests: on.requests, Recorders: recorders, DebugAddr: loopback(f.debug),
-		WatchTimeout: f.watchTimeout, Log: log})
+	m := manager.New(f.servingFlags.options(manager.Options{Controllers: controllers, Elector: elector,
+		Requests: on.requests, Recorders: recorders, Log: log}))
 	comparing, stop := context.WithCancel(ctx)
 	var compare sync.WaitGroup
 	compare.Go(func() { warnOfSkew(comparing, client, log) })

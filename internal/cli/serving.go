@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"skiff/internal/manager"
+)
+
+// servingFlags are those of all commands that run controllers: what a process shows of itself, and how long a watch
+// may be silent.
+type servingFlags struct {
+	health, metrics, debug         string // addresses; "0": none
+	watchTimeout, watchIdleTimeout time.Duration
+}
+
+func (f *servingFlags) add(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.health, "health-probe-bind-address", "0",
+		"`host:port` for /healthz and /readyz; 0 disables them")
+	fs.StringVar(&f.metrics, "metrics-bind-address", "0",
+		"`host:port` for /metrics; 0 disables it")
+	fs.StringVar(&f.debug, "pprof-bind-address", "0",
+		"`host:port` for /debug/pprof/ and /debug/controllers; 0 disables them, :PORT listens on the loopback "+
+			"address only")
+	fs.DurationVar(&f.watchTimeout, "watch-liveness-timeout", manager.DefaultWatchTimeout,
+		"/livez/watch fails when a watch has had no event, bookmark or renewal for this long")
+	fs.DurationVar(&f.watchIdleTimeout, "watch-idle-timeout", 0,
+		"reconnect a watch that has received nothing for this long; each reconnect of an idle resource costs one "+
+			"request (default: slightly longer than a watch lasts)")
+}
+
+func (f *servingFlags) check() error {
+	for _, address := range []struct{ flag, value string }{
+		{"--health-probe-bind-address", f.health},
+		{"--metrics-bind-address", f.metrics},
+		{"--pprof-bind-address", f.debug},
+	} {
+		if err := checkAddress(address.flag, address.value); err != nil {
+			return err
+		}
+	}
+	if f.watchIdleTimeout < 0 {
+		return usagef("--watch-idle-timeout %s: must not be negative", f.watchIdleTimeout)
+	}
+	if least := max(leastWatchTimeout, f.watchIdleTimeout+time.Minute); f.watchTimeout < least {
+		return usagef("--watch-liveness-timeout %s: must be at least %s, within which each watch is renewed",
+			f.watchTimeout, least)
+	}
+	return nil
+}
+
+// options returns what the manager needs of the flags.
+func (f *servingFlags) options(o manager.Options) manager.Options {
+	o.HealthAddr, o.MetricsAddr, o.DebugAddr, o.WatchTimeout = f.health, f.metrics, loopback(f.debug), f.watchTimeout
+	return o
+}
+
+// leastWatchTimeout is longer than the longest watch without a bookmark.
+const leastWatchTimeout = 15 * time.Minute
+
+// checkAddress checks a listen address; "" and "0" mean none.
+func checkAddress(flag, address string) error {
+	if address == "" || address == "0" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return usagef("%s %s: want HOST:PORT or :PORT", flag, address)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return usagef("%s %s: the port must be a number from 0 to 65535", flag, address)
+	}
+	return nil
+}
+
+// loopback makes an address without a host one that only this machine can reach.
+func loopback(address string) string {
+	if strings.HasPrefix(address, ":") {
+		return "localhost" + address
+	}
+	return address
+}

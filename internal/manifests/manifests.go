@@ -140,7 +140,7 @@ func (i Install) deployment() string {
             httpGet:
               path: /readyz
               port: probes
-          # 15 MB when idle, 25 MB beside 10,000 pods, 38 MB with 1,000 Redis ("make figures"). A mirror may take a third
+          # 20 MB when idle, of which 13 MB are the mapped binary; "make figures" measures more. A mirror may take a third
           # of the limit: some 50,000 pods.
           resources:
             requests:

@@ -184,7 +184,7 @@ func TestDevSimulatesTheChosenParts(t *testing.T) {
 		})
 	}
 	for args, say := range map[string]string{
-		"--simulate jobs":                         `--simulate: unknown part "jobs"`,
+		"--simulate moons":                        `--simulate: unknown part "moons"`,
 		"--simulate gc,all":                       "use all or none alone",
 		"--controllers none,redis":                `unknown controller "none"`,
 		"--bare --health-probe-bind-address :0":   "without controllers there are no probes",

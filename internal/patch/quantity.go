@@ -3,6 +3,7 @@ package patch
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"strconv"
 	"strings"
@@ -39,6 +40,19 @@ var suffixes = map[string]struct{ base, power int64 }{
 }
 
 var errQuantity = errors.New("not a quantity: want a number with an optional unit, such as 500m, 1.5, 2e3 or 1Gi")
+
+// Times returns the product with n, rounded up, and the largest number there is for more than that.
+func (q Quantity) Times(n int64) int64 {
+	product := new(big.Rat).Mul(&q.rat, big.NewRat(n, 1))
+	whole, rest := new(big.Int).DivMod(product.Num(), product.Denom(), new(big.Int))
+	if rest.Sign() > 0 {
+		whole.Add(whole, big.NewInt(1))
+	}
+	if !whole.IsInt64() {
+		return math.MaxInt64
+	}
+	return whole.Int64()
+}
 
 // ParseQuantity reads a quantity. What is smaller than a billionth is rounded away from zero to the next one, as the
 // API server does.

@@ -13,6 +13,7 @@ import (
 
 	"skiff/internal/cache"
 	"skiff/internal/controller"
+	"skiff/internal/events"
 	"skiff/internal/kube"
 )
 
@@ -28,12 +29,14 @@ type deployments struct {
 	client  *kube.Client
 	mirror  *cache.Store[*deployment]
 	ownSets *cache.Store[*replicaSet]
+	record  recordFunc
 }
 
 func newDeployments(c *kube.Client, o Options) *controller.Controller {
 	d := &deployments{client: c,
 		mirror:  cache.New[*deployment](o.mirror(c, deploymentResource)),
 		ownSets: cache.New[*replicaSet](o.mirror(c, replicaSetResource)),
+		record:  o.recorder(c, "deployment-controller"),
 	}
 	return controller.New("simulate-deployment", retryStale(d.reconcile), o.controller(),
 		controller.For(d.mirror), controller.Owns(d.ownSets, deploymentResource.Kind))
@@ -88,7 +91,16 @@ func (c *deployments) advance(ctx context.Context, d *deployment, hash string, n
 	if s == nil {
 		return c.prune(ctx, d, old)
 	}
-	return c.patchSet(ctx, s.set, map[string]any{"spec": map[string]any{"replicas": s.to}})
+	if err := c.patchSet(ctx, s.set, map[string]any{"spec": map[string]any{"replicas": s.to}}); err != nil {
+		return err
+	}
+	direction := "up"
+	if s.to < s.set.replicas() {
+		direction = "down"
+	}
+	c.record(deploymentResource, d, events.Normal, "ScalingReplicaSet", fmt.Sprintf(
+		"Scaled %s replica set %s from %d to %d", direction, s.set.Name, s.set.replicas(), s.to))
+	return nil
 }
 
 // split returns the replica set of the current template among those that d controls, and the others, oldest first.

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"skiff/internal/cache"
 	"skiff/internal/controller"
+	"skiff/internal/events"
 	"skiff/internal/kube"
 	"skiff/internal/patch"
 )
@@ -25,6 +27,7 @@ const BrokenTag = "broken"
 type kubeletPod struct {
 	podMeta `json:"metadata"`
 	Spec    struct {
+		placement
 		NodeName       string         `json:"nodeName"`
 		InitContainers []podContainer `json:"initContainers"`
 		Containers     []podContainer `json:"containers"`
@@ -38,8 +41,11 @@ type podMeta struct {
 }
 
 type podContainer struct {
-	Name  string `json:"name"`
-	Image string `json:"image"`
+	Name      string `json:"name"`
+	Image     string `json:"image"`
+	Resources struct {
+		Requests map[string]string `json:"requests"`
+	} `json:"resources"`
 }
 
 // kubelet is the scheduler and the kubelets of all nodes: it binds each pod to a node, and starts, restarts and stops
@@ -47,11 +53,18 @@ type podContainer struct {
 type kubelet struct {
 	client *kube.Client
 	mirror *cache.Store[*kubeletPod]
+	nodes  *cache.Store[*node]
 	o      Options
+
+	started, scheduled recordFunc // Events of the kubelet and of the scheduler
+	counted            sync.Once  // see countAll
 
 	mu     sync.Mutex           // guards what follows
 	boxes  map[kube.Key]sandbox // the state that a container runtime would have
 	lastIP netip.Addr
+
+	reserved map[kube.Key]reservation
+	asked    map[string]requests // by nodes, the sums of reserved
 }
 
 // sandbox is the state of a pod on its node.
@@ -62,6 +75,7 @@ type sandbox struct {
 	restarts  int       // of each of its containers
 	restarted time.Time // when the last restart began
 	ready     time.Time // when the containers are up, maybe in the future
+	ended     bool      // its containers have ended by themselves
 	stopped   time.Time // when they have stopped, maybe in the future; zero before the pod is deleted
 }
 
@@ -71,8 +85,12 @@ var beforePodIPs = netip.MustParseAddr("10.128.0.0")
 
 func newKubelet(c *kube.Client, o Options) *controller.Controller {
 	k := &kubelet{client: c, mirror: cache.New[*kubeletPod](o.mirror(c, podResource)), o: o,
-		boxes: map[kube.Key]sandbox{}, lastIP: beforePodIPs}
-	return controller.New("simulate-kubelet", retryStale(k.reconcile), o.controller(), controller.For(k.mirror))
+		nodes: cache.New[*node](o.mirror(c, nodeResource)),
+		boxes: map[kube.Key]sandbox{}, lastIP: beforePodIPs,
+		reserved: map[kube.Key]reservation{}, asked: map[string]requests{},
+		started: o.recorder(c, "kubelet"), scheduled: o.recorder(c, "default-scheduler")}
+	return controller.New("simulate-kubelet", retryStale(k.reconcile), o.controller(), controller.For(k.mirror),
+		controller.Watches(k.nodes, func(*node) []kube.Key { return nil }))
 }
 
 func (c *kubelet) reconcile(ctx context.Context, k kube.Key) (controller.Outcome, error) {
@@ -81,6 +99,7 @@ func (c *kubelet) reconcile(ctx context.Context, k kube.Key) (controller.Outcome
 		return controller.Done, err
 	}
 	if !ok {
+		c.reserve(k, "", "", nil)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.boxes, k)
@@ -96,12 +115,33 @@ func (c *kubelet) reconcile(ctx context.Context, k kube.Key) (controller.Outcome
 	switch phase := status["phase"]; {
 	case p.Deleting():
 		return c.stop(ctx, p, now)
-	case phase == "Succeeded" || phase == "Failed": // set by another writer, and final
+	case phase == "Succeeded" || phase == "Failed": // final, whoever has set it
+		c.reserve(k, "", "", nil)
 		return controller.Done, nil
 	case p.Spec.NodeName == "":
 		return c.schedule(ctx, p, status)
 	}
 	return c.run(ctx, p, status, now)
+}
+
+// ended reports whether a pod has ended, by its status.
+func ended(status kube.Raw) bool {
+	var s struct {
+		Phase string `json:"phase"`
+	}
+	return json.Unmarshal(status, &s) == nil && (s.Phase == "Succeeded" || s.Phase == "Failed")
+}
+
+// ExitAnnotation on a pod ends its containers with that exit code, a moment after they have started. Those of the pods
+// of Jobs end without it, with 0.
+const ExitAnnotation = "simulate.skiff.dev/exit-code"
+
+// exitCode returns the code that the containers of a pod end with, false if they run on.
+func (p *kubeletPod) exitCode() (code int64, ends bool) {
+	text, ok := p.Annotations.Get(ExitAnnotation)
+	code, err := strconv.ParseInt(text, 10, 32)
+	owner, _ := p.Controller()
+	return code, ok && err == nil || owner.Kind == jobResource.Kind
 }
 
 // stop deletes a pod that is terminating once its containers have had time to stop.
@@ -132,12 +172,16 @@ func (c *kubelet) stopTime(p *kubeletPod, now time.Time) time.Time {
 // run updates the status of a pod, and requeues it for the time when its containers are up.
 func (c *kubelet) run(ctx context.Context, p *kubeletPod, status map[string]any,
 	now time.Time) (controller.Outcome, error) {
+	c.reserve(p.Key(), p.UID, p.Spec.NodeName, requestsOf(p))
 	box, err := c.sandboxOf(p, now)
 	if err != nil {
 		return controller.Done, err
 	}
 	desired := podStatus(p, box, c.o.nodeIP(p.Spec.NodeName), now)
 	if covered, _ := patch.Covered(nil, desired, status); !covered {
+		if desired["phase"] == "Running" && status["phase"] == "Pending" {
+			c.started(podResource, p, events.Normal, "Started", "Container started")
+		}
 		// A strategic merge patch keeps conditions of other types.
 		err := c.client.Patch(ctx, podResource, p.Key(), kube.StrategicMergePatch, map[string]any{
 			"metadata": map[string]any{"uid": p.UID}, "status": desired,
@@ -148,6 +192,9 @@ func (c *kubelet) run(ctx context.Context, p *kubeletPod, status map[string]any,
 	}
 	if wait := box.ready.Sub(now); wait > 0 {
 		return controller.After(wait), nil
+	}
+	if _, ends := p.exitCode(); ends && !box.ended {
+		return controller.After(max(box.ready.Add(c.o.PodStartDelay).Sub(now), time.Millisecond)), nil
 	}
 	return controller.Done, nil
 }
@@ -174,6 +221,9 @@ func (c *kubelet) sandboxOf(p *kubeletPod, now time.Time) (sandbox, error) {
 	if box.restarts < restarts && !box.ready.After(now) {
 		box.restarts, box.restarted, box.ready = restarts, now, now.Add(c.o.PodStartDelay)
 	}
+	_, ends := p.exitCode()
+	box.ended = ends && !box.ready.Add(c.o.PodStartDelay).After(now) && !slices.ContainsFunc(p.Spec.Containers,
+		func(container podContainer) bool { return broken(container.Image) })
 	c.boxes[p.Key()] = box
 	return box, nil
 }

@@ -31,10 +31,34 @@ func podStatus(p *kubeletPod, box sandbox, nodeIP string, now time.Time) map[str
 		status["podIP"] = box.ip
 		status["podIPs"] = []any{map[string]any{"ip": box.ip}}
 	}
+	if box.ended {
+		end(p, box, status, now)
+	}
 	if len(p.Spec.InitContainers) > 0 {
 		status["initContainerStatuses"] = initStatuses(p, box)
 	}
 	return status
+}
+
+// end makes the status that of a pod whose containers have ended by themselves.
+func end(p *kubeletPod, box sandbox, status map[string]any, now time.Time) {
+	code, _ := p.exitCode()
+	phase, reason := "Succeeded", "Completed"
+	if code != 0 {
+		phase, reason = "Failed", "Error"
+	}
+	status["phase"] = phase
+	for _, c := range status["containerStatuses"].([]any) {
+		s := c.(map[string]any)
+		s["ready"], s["started"] = false, false
+		s["state"] = map[string]any{"terminated": map[string]any{"exitCode": code, "reason": reason,
+			"startedAt": wireTime(box.ready), "finishedAt": wireTime(now), "containerID": s["containerID"]}}
+	}
+	for _, c := range status["conditions"].([]any) {
+		if s := c.(map[string]any); s["type"] == "Ready" || s["type"] == "ContainersReady" {
+			s["status"], s["reason"], s["lastTransitionTime"] = "False", "PodCompleted", wireTime(now)
+		}
+	}
 }
 
 func broken(image string) bool { return strings.HasSuffix(image, ":"+BrokenTag) }

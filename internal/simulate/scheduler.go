@@ -4,50 +4,271 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"skiff/internal/controller"
+	"skiff/internal/events"
 	"skiff/internal/kube"
+	"skiff/internal/patch"
 )
 
-// node is the part of a Node that the scheduler reads. It GETs nodes: there are few, and a mirror would cost more.
+// node is the part of a Node that the scheduler and the DaemonSet controller read.
 type node struct {
-	Spec struct {
-		Unschedulable bool `json:"unschedulable"` // kubectl cordon
+	kube.Meta `json:"metadata"`
+	Spec      struct {
+		Unschedulable bool    `json:"unschedulable"` // kubectl cordon
+		Taints        []taint `json:"taints"`
 	} `json:"spec"`
+	Status struct {
+		Allocatable map[string]string `json:"allocatable"`
+	} `json:"status"`
 }
 
-// schedule binds a pod to a node chosen by a hash of its uid, so that pods are spread evenly and a retry chooses the
-// same node.
+type taint struct {
+	Key    string `json:"key"`
+	Value  string `json:"value"`
+	Effect string `json:"effect"`
+}
+
+// placement is the part of a pod's spec that says on which nodes it can be.
+type placement struct {
+	NodeSelector map[string]string `json:"nodeSelector"`
+	Affinity     struct {
+		NodeAffinity struct {
+			Required struct {
+				Terms []nodeTerm `json:"nodeSelectorTerms"`
+			} `json:"requiredDuringSchedulingIgnoredDuringExecution"`
+		} `json:"nodeAffinity"`
+	} `json:"affinity"`
+	Tolerations []toleration `json:"tolerations"`
+}
+
+type nodeTerm struct {
+	MatchExpressions []nodeExpression `json:"matchExpressions"`
+	MatchFields      []nodeExpression `json:"matchFields"`
+}
+
+type nodeExpression struct {
+	Key      string   `json:"key"`
+	Operator string   `json:"operator"`
+	Values   []string `json:"values"`
+}
+
+type toleration struct {
+	Key      string `json:"key"`
+	Operator string `json:"operator"`
+	Value    string `json:"value"`
+	Effect   string `json:"effect"`
+}
+
+// misfit returns why a pod cannot be on a node, "" if it can. A daemon also runs on nodes that are cordoned, or in
+// trouble.
+func (p *placement) misfit(n *node, daemon bool) string {
+	if n.Spec.Unschedulable && !daemon {
+		return "node(s) were unschedulable"
+	}
+	for _, t := range n.Spec.Taints {
+		system := daemon && strings.HasPrefix(t.Key, "node.kubernetes.io/")
+		if t.Effect != "PreferNoSchedule" && !system && !slices.ContainsFunc(p.Tolerations, t.toleratedBy) {
+			return "node(s) had untolerated taint(s)"
+		}
+	}
+	for key, want := range p.NodeSelector {
+		if have, ok := n.Labels.Get(key); !ok || have != want {
+			return "node(s) didn't match Pod's node affinity/selector"
+		}
+	}
+	terms := p.Affinity.NodeAffinity.Required.Terms
+	if len(terms) > 0 && !slices.ContainsFunc(terms, n.matches) {
+		return "node(s) didn't match Pod's node affinity/selector"
+	}
+	return ""
+}
+
+func (t taint) toleratedBy(by toleration) bool {
+	return (by.Effect == "" || by.Effect == t.Effect) &&
+		(by.Key == t.Key || by.Key == "" && by.Operator == "Exists") &&
+		(by.Operator == "Exists" || by.Value == t.Value)
+}
+
+func (n *node) matches(t nodeTerm) bool {
+	for _, e := range t.MatchExpressions {
+		if have, ok := n.Labels.Get(e.Key); !e.holds(have, ok) {
+			return false
+		}
+	}
+	for _, e := range t.MatchFields {
+		if !e.holds(n.Name, e.Key == "metadata.name") {
+			return false
+		}
+	}
+	return len(t.MatchExpressions)+len(t.MatchFields) > 0
+}
+
+func (e nodeExpression) holds(have string, ok bool) bool {
+	if e.Operator != "Gt" && e.Operator != "Lt" {
+		return meets(e.Operator, e.Values, have, ok)
+	}
+	a, err := strconv.Atoi(have)
+	if err != nil || len(e.Values) != 1 {
+		return false
+	}
+	b, err := strconv.Atoi(e.Values[0])
+	return err == nil && (e.Operator == "Gt") == (a > b) && a != b
+}
+
+// requests are what a pod asks for, and what is asked for on a node: in thousandths of CPUs and bytes; pods count.
+type requests map[string]int64
+
+// requestsOf adds what the containers of a pod ask for.
+func requestsOf(p *kubeletPod) requests {
+	out := requests{"pods": 1}
+	for _, c := range p.Spec.Containers {
+		for name, text := range c.Resources.Requests {
+			out[name] += amount(name, text)
+		}
+	}
+	return out
+}
+
+// amount reads a quantity of a resource; one that cannot be read, which the server refuses, is none.
+func amount(name, text string) int64 {
+	q, err := patch.ParseQuantity(text)
+	if err != nil {
+		return 0
+	}
+	if name == "cpu" {
+		return q.Times(1000)
+	}
+	return q.Times(1)
+}
+
+// shortage returns why what is asked for is not left on a node.
+func (c *kubelet) shortage(n *node, asked requests) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		most, limited := n.Status.Allocatable[name]
+		switch {
+		case !limited && name == "pods":
+		case limited && c.asked[n.Name][name]+asked[name] <= amount(name, most):
+		case name == "pods":
+			return "Too many pods"
+		default:
+			return "Insufficient " + name
+		}
+	}
+	return ""
+}
+
+// reserve counts what a pod asks for at its node, once; node "" takes it off again.
+func (c *kubelet) reserve(k kube.Key, uid, node string, asked requests) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was, ok := c.reserved[k]
+	if ok && was.uid == uid && was.node == node {
+		return
+	}
+	for name, n := range was.asked {
+		c.asked[was.node][name] -= n
+	}
+	if delete(c.reserved, k); node == "" {
+		return
+	}
+	if c.asked[node] == nil {
+		c.asked[node] = requests{}
+	}
+	for name, n := range asked {
+		c.asked[node][name] += n
+	}
+	c.reserved[k] = reservation{uid, node, asked}
+}
+
+// reservation is what one pod takes of its node.
+type reservation struct {
+	uid, node string
+	asked     requests
+}
+
+// schedule binds a pod to one of the nodes that it fits, chosen by a hash of its uid, so that pods are spread evenly
+// and a retry chooses the same node.
 func (c *kubelet) schedule(ctx context.Context, p *kubeletPod, status map[string]any) (controller.Outcome, error) {
+	nodes, err := c.nodes.List("")
+	if err != nil {
+		return controller.Done, err
+	}
+	if err := c.countAll(); err != nil {
+		return controller.Done, err
+	}
+	slices.SortFunc(nodes, func(a, b *node) int { return strings.Compare(a.Name, b.Name) })
 	h := fnv.New32a()
 	h.Write([]byte(p.UID))
-	for i := range len(c.o.Nodes) {
-		name := c.o.Nodes[(h.Sum32()+uint32(i))%uint32(len(c.o.Nodes))]
-		var n node
-		err := c.client.Get(ctx, nodeResource, kube.Key{Name: name}, &n)
-		if kube.IsNotFound(err) || err == nil && n.Spec.Unschedulable {
+	asked, why := requestsOf(p), map[string]int{}
+	for i := range nodes {
+		n := nodes[(h.Sum32()+uint32(i))%uint32(len(nodes))]
+		reason := p.Spec.misfit(n, false)
+		if reason == "" {
+			reason = c.shortage(n, asked)
+		}
+		if reason != "" || n.Deleting() {
+			why[reason]++
 			continue
 		}
+		c.reserve(p.Key(), p.UID, n.Name, asked)
+		err := c.client.Create(ctx, podResource, p.Namespace, map[string]any{
+			"apiVersion": "v1", "kind": "Binding", "metadata": map[string]any{"name": p.Name, "uid": p.UID},
+			"target": map[string]any{"kind": nodeResource.Kind, "name": n.Name},
+		}, nil, kube.WriteOptions{FieldManager: manager, Subresource: "binding"})
 		if err != nil {
+			c.reserve(p.Key(), p.UID, "", nil)
 			return controller.Done, err
 		}
-		return controller.Done, c.client.Create(ctx, podResource, p.Namespace, map[string]any{
-			"apiVersion": "v1", "kind": "Binding", "metadata": map[string]any{"name": p.Name, "uid": p.UID},
-			"target": map[string]any{"kind": nodeResource.Kind, "name": name},
-		}, nil, kube.WriteOptions{FieldManager: manager, Subresource: "binding"})
+		c.scheduled(podResource, p, events.Normal, "Scheduled",
+			fmt.Sprintf("Successfully assigned %s to %s", p.Key(), n.Name))
+		return controller.Done, nil
 	}
-	return controller.After(mirrorLag), c.unschedulable(ctx, p, status)
+	return controller.After(mirrorLag), c.unschedulable(ctx, p, status, len(nodes), why)
 }
 
-// unschedulable sets the condition PodScheduled=False of a pod that fits on no node, once.
-func (c *kubelet) unschedulable(ctx context.Context, p *kubeletPod, status map[string]any) error {
-	if conditions, _ := status["conditions"].([]any); len(conditions) > 0 {
-		return nil // it is the only condition of a pod without a node
+// countAll counts, before the first pod is scheduled, what is on the nodes already.
+func (c *kubelet) countAll() (err error) {
+	c.counted.Do(func() {
+		var all []*kubeletPod
+		if all, err = c.mirror.List(""); err != nil {
+			return
+		}
+		for _, p := range all {
+			if p.Spec.NodeName != "" && !ended(p.Status) {
+				c.reserve(p.Key(), p.UID, p.Spec.NodeName, requestsOf(p))
+			}
+		}
+	})
+	return err
+}
+
+// unschedulable sets the condition PodScheduled=False of a pod that fits on no node, when it is not there.
+func (c *kubelet) unschedulable(ctx context.Context, p *kubeletPod, status map[string]any, nodes int,
+	why map[string]int) error {
+	var reasons []string
+	for _, reason := range slices.Sorted(maps.Keys(why)) {
+		reasons = append(reasons, fmt.Sprintf("%d %s", why[reason], reason))
+	}
+	message := fmt.Sprintf("0/%d nodes are available: %s.", nodes, strings.Join(reasons, ", "))
+	if nodes == 0 {
+		message = "no nodes available to schedule pods"
+	}
+	if list, _ := status["conditions"].([]any); len(list) > 0 {
+		if was, _ := list[0].(map[string]any); was["message"] == message {
+			return nil // it is the only condition of a pod without a node
+		}
 	}
 	condition := map[string]any{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
-		"lastTransitionTime": wireTime(time.Now()),
-		"message":            fmt.Sprintf("0/%d nodes are available: they are cordoned or deleted.", len(c.o.Nodes))}
+		"lastTransitionTime": wireTime(time.Now()), "message": message}
+	c.scheduled(podResource, p, events.Warning, "FailedScheduling", message)
 	return c.client.Patch(ctx, podResource, p.Key(), kube.StrategicMergePatch, map[string]any{
 		"metadata": map[string]any{"uid": p.UID}, "status": map[string]any{"conditions": []any{condition}},
 	}, nil, kube.WriteOptions{FieldManager: manager, Subresource: "status"})

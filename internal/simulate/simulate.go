@@ -1,13 +1,14 @@
-// Package simulate simulates a cluster around the embedded API server: Deployments and ReplicaSets that create pods,
-// nodes on which pods become Running and Ready, the garbage collector, and the ServiceAccount and root CA of each
-// namespace. `skiff dev` and the demo use it. It does enough for `kubectl rollout status`, `rollout restart`, `rollout
-// undo` and `get pods -w` to look as on a real cluster. Never run it against a real cluster: it would fight with the
-// real controllers.
+// Package simulate simulates a cluster around the embedded API server: the workloads (Deployments, ReplicaSets,
+// StatefulSets, DaemonSets, Jobs, CronJobs) and their pods, nodes on which pods become Running and Ready, the garbage
+// collector, and the ServiceAccount and root CA of each namespace. `skiff dev` and the demo use it. It does enough for
+// `kubectl rollout status`, `rollout restart`, `rollout undo`, `wait` and `get pods -w` to look as on a real cluster.
+// Never run it against a real cluster: it would fight with the real controllers.
 //
-// Its pods run no containers. Two failures can be simulated: an image with the tag "broken" (BrokenTag) stays in
-// ImagePullBackOff, and the annotation simulate.skiff.dev/restarts: "2" (RestartsAnnotation) restarts the containers
-// until they have restarted twice. It does not simulate StatefulSets, DaemonSets, Jobs and Endpoints, and ReplicaSets
-// adopt no pods. Package fakeapi allocates cluster IPs and node ports, empties deleted namespaces and serves CRDs.
+// Its pods run no containers. Failures can be simulated: an image with the tag "broken" (BrokenTag) stays in
+// ImagePullBackOff, the annotation simulate.skiff.dev/restarts: "2" (RestartsAnnotation) restarts the containers until
+// they have restarted twice, and simulate.skiff.dev/exit-code: "1" (ExitAnnotation) ends them. The scheduler heeds
+// cordons, node selectors, required node affinity, taints and requests, but no affinity between pods. Claims stay
+// Pending. Package fakeapi allocates cluster IPs and node ports, empties deleted namespaces and serves CRDs.
 //
 // Each part is a controller on skiff's own runtime, with the goroutines of package controller and its own mirrors, so
 // that the parts communicate only through the server. Run owns all of them. The package is beside the event path, in
@@ -26,6 +27,7 @@ import (
 
 	"skiff/internal/cache"
 	"skiff/internal/controller"
+	"skiff/internal/events"
 	"skiff/internal/kube"
 )
 
@@ -40,11 +42,17 @@ const (
 	GC              Part = "gc"              // the garbage collector
 	ServiceAccounts Part = "serviceaccounts" // the ServiceAccount "default" and the root CA of each namespace
 	Deployments     Part = "deployments"     // with their ReplicaSets
-	Pods            Part = "pods"            // nodes, the scheduler and the kubelet
+	StatefulSets    Part = "statefulsets"
+	DaemonSets      Part = "daemonsets"
+	Jobs            Part = "jobs"   // and CronJobs
+	Events          Part = "events" // of the other parts
+	Pods            Part = "pods"   // nodes, the scheduler and the kubelet
 )
 
 // Parts returns all parts.
-func Parts() []Part { return []Part{GC, ServiceAccounts, Deployments, Pods} }
+func Parts() []Part {
+	return []Part{GC, ServiceAccounts, Deployments, StatefulSets, DaemonSets, Jobs, Pods, Events}
+}
 
 // Options of a simulation. The zero value is a small, quick cluster with all parts.
 type Options struct {
@@ -57,7 +65,8 @@ type Options struct {
 	// RootCA is the PEM certificate in the ConfigMap kube-root-ca.crt of each namespace.
 	RootCA string
 	// Without are the parts that are switched off.
-	Without []Part
+	Without   []Part
+	recorders map[string]*events.Recorder // by the sources of their Events; nil without Events
 	// Log gets a line for each reconcile, which are many: give it a higher verbosity than skiff's own.
 	Log logr.Logger
 }
@@ -84,6 +93,24 @@ func (o Options) mirror(c *kube.Client, r kube.Resource) cache.Options {
 
 func (o Options) controller() controller.Options { return controller.Options{Log: o.Log} }
 
+// recordFunc records an Event about an object.
+type recordFunc func(r kube.Resource, o kube.Object, kind events.Type, reason, note string)
+
+// recorder returns what records the Events of a source, such as default-scheduler; without the part Events it does
+// nothing.
+func (o Options) recorder(c *kube.Client, source string) recordFunc {
+	if o.recorders == nil {
+		return func(kube.Resource, kube.Object, events.Type, string, string) {}
+	}
+	if o.recorders[source] == nil {
+		o.recorders[source] = events.New(events.Options{Client: c, Controller: source, Instance: source, Log: o.Log})
+	}
+	recorder := o.recorders[source]
+	return func(r kube.Resource, obj kube.Object, kind events.Type, reason, note string) {
+		recorder.Record(events.Event{Regarding: events.ObjectOf(r, obj), Type: kind, Reason: reason, Note: note})
+	}
+}
+
 // Cluster is a simulation that can be run once.
 type Cluster struct {
 	client      *kube.Client
@@ -95,6 +122,9 @@ type Cluster struct {
 // New returns the simulation of a cluster on the server of c. It sends nothing before Run.
 func New(c *kube.Client, o Options) *Cluster {
 	s := &Cluster{client: c, o: o.withDefaults()}
+	if o.has(Events) {
+		s.o.recorders = map[string]*events.Recorder{}
+	}
 	add := func(p Part, make ...func(*kube.Client, Options) *controller.Controller) {
 		for _, f := range make {
 			if o.has(p) {
@@ -103,7 +133,11 @@ func New(c *kube.Client, o Options) *Cluster {
 		}
 	}
 	add(ServiceAccounts, newServiceAccounts)
-	add(Deployments, newDeployments, newReplicaSets)
+	add(Deployments, newDeployments)
+	for _, k := range workloadKinds {
+		add(k.part, newWorkloads(k))
+	}
+	add(Jobs, newCronJobs)
 	add(Pods, newKubelet)
 	if o.has(GC) {
 		s.gc = newCollectors(c, s.o)
@@ -129,6 +163,9 @@ func (s *Cluster) Run(ctx context.Context) error {
 	}
 	for _, c := range s.controllers {
 		parts = append(parts, c.Run)
+	}
+	for _, r := range s.o.recorders {
+		parts = append(parts, r.Run)
 	}
 	if len(parts) == 0 {
 		<-ctx.Done()

@@ -15,6 +15,14 @@ var (
 	namespaceResource  = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
 	configMapResource  = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
 
+	statefulSetResource = kube.Resource{Group: "apps", Version: "v1", Plural: "statefulsets", Kind: "StatefulSet"}
+	daemonSetResource   = kube.Resource{Group: "apps", Version: "v1", Plural: "daemonsets", Kind: "DaemonSet"}
+	revisionResource    = kube.Resource{Group: "apps", Version: "v1", Plural: "controllerrevisions",
+		Kind: "ControllerRevision"}
+	jobResource   = kube.Resource{Group: "batch", Version: "v1", Plural: "jobs", Kind: "Job"}
+	cronResource  = kube.Resource{Group: "batch", Version: "v1", Plural: "cronjobs", Kind: "CronJob"}
+	claimResource = kube.Resource{Version: "v1", Plural: "persistentvolumeclaims", Kind: "PersistentVolumeClaim"}
+
 	serviceAccountResource = kube.Resource{Version: "v1", Plural: "serviceaccounts", Kind: "ServiceAccount"}
 
 	crdResource = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1",
@@ -122,7 +130,7 @@ func orNull(n int) any {
 	if n == 0 {
 		return nil
 	}
-	return n
+	return int64(n)
 }
 
 // wireTime formats a time as the API does.

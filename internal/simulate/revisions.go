@@ -1,0 +1,96 @@
+package simulate
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"skiff/internal/kube"
+)
+
+// templateRevision is a ControllerRevision: a template that a StatefulSet or DaemonSet has or had. `kubectl rollout
+// undo` goes back to one.
+type templateRevision struct {
+	kube.Meta `json:"metadata"`
+	Revision  int64 `json:"revision"`
+	Data      struct {
+		Spec struct {
+			Template kube.Raw `json:"template"`
+		} `json:"spec"`
+	} `json:"data"`
+}
+
+// revise sees to it that the present template has the newest revision, and deletes old ones that no pod has.
+func (c *workloads) revise(ctx context.Context, w *workload, pods []*setPod, in *facts) error {
+	hash, err := templateHash(w.Spec.Template)
+	if err != nil {
+		return fmt.Errorf("hash pod template of %s %s: %w", c.resource.Kind, w.Key(), err)
+	}
+	all, err := c.revisions.ByOwner(w.Namespace, w.UID)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(all, func(a, b *templateRevision) int { return cmp.Compare(a.Revision, b.Revision) })
+	in.update, in.templates = w.Name+"-"+hash, map[string]kube.Raw{w.Name + "-" + hash: w.Spec.Template}
+	used := map[string]bool{in.update: true}
+	for _, p := range pods {
+		name, _ := p.Labels.Get(revisionLabel)
+		used[name], used[w.Name+"-"+name] = true, true
+	}
+	var current *templateRevision
+	last := int64(0)
+	for _, r := range all {
+		in.templates[r.Name], last = r.Data.Spec.Template, r.Revision
+		if r.Name == in.update {
+			current = r
+		}
+	}
+	if w.Deleting() {
+		return nil
+	}
+	switch {
+	case current == nil:
+		return c.createRevision(ctx, w, in.update, hash, last+1)
+	case current.Revision < last: // rolled back to
+		return c.client.Patch(ctx, revisionResource, current.Key(), kube.MergePatch, map[string]any{
+			"metadata": map[string]any{"uid": current.UID, "resourceVersion": current.ResourceVersion},
+			"revision": last + 1}, nil, kube.WriteOptions{FieldManager: manager})
+	}
+	old := slices.DeleteFunc(all, func(r *templateRevision) bool { return used[r.Name] || r.Deleting() })
+	for _, r := range old[:max(0, len(old)-valueOr(w.Spec.RevisionHistoryLimit, defaultHistoryLimit))] {
+		if err := c.client.Delete(ctx, revisionResource, r.Key(), kube.DeleteOptions{UID: r.UID}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *workloads) createRevision(ctx context.Context, w *workload, name, hash string, number int64) error {
+	if ok, err := alive(ctx, c.client, c.resource, &w.Meta); err != nil || !ok {
+		return err
+	}
+	var template map[string]any
+	if err := json.Unmarshal(w.Spec.Template, &template); err != nil {
+		return fmt.Errorf("read pod template of %s %s: %w", c.resource.Kind, w.Key(), err)
+	}
+	labels := map[string]any{revisionLabel: hash}
+	if meta, ok := template["metadata"].(map[string]any); ok {
+		own, _ := meta["labels"].(map[string]any)
+		for k, v := range own {
+			labels[k] = v
+		}
+	}
+	template["$patch"] = "replace" // the revision is a strategic merge patch of the workload
+	err := c.client.Create(ctx, revisionResource, w.Namespace, map[string]any{
+		"apiVersion": revisionResource.APIVersion(), "kind": revisionResource.Kind, "revision": number,
+		"metadata": map[string]any{"name": name, "labels": labels,
+			"ownerReferences": []any{controllerRef(c.resource, &w.Meta)}},
+		"data": map[string]any{"spec": map[string]any{"template": template}},
+	}, nil, kube.WriteOptions{FieldManager: manager})
+	if kube.IsAlreadyExists(err) {
+		return nil // created before; its event has not arrived yet
+	}
+	return err
+}

@@ -1,0 +1,119 @@
+package simulate
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"skiff/internal/kube"
+)
+
+// setPod is the part of a Pod that the controllers of workloads read.
+type setPod struct {
+	kube.MetaAnnotated `json:"metadata"`
+	Spec               struct {
+		NodeName string `json:"nodeName"`
+	} `json:"spec"`
+	Status struct {
+		Phase      string         `json:"phase"`
+		PodIP      string         `json:"podIP"`
+		Conditions []podCondition `json:"conditions"`
+	} `json:"status"`
+}
+
+type podCondition struct {
+	Type               string    `json:"type"`
+	Status             string    `json:"status"`
+	LastTransitionTime time.Time `json:"lastTransitionTime"`
+}
+
+// active reports whether the pod counts as a replica: it runs or will run.
+func (p *setPod) active() bool { return !p.Deleting() && !p.ended() }
+
+func (p *setPod) ended() bool { return p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed" }
+
+// readySince returns when the pod became ready, false if it is not ready.
+func (p *setPod) readySince() (time.Time, bool) {
+	for _, c := range p.Status.Conditions {
+		if c.Type == "Ready" && c.Status == "True" {
+			return c.LastTransitionTime, true
+		}
+	}
+	return time.Time{}, false
+}
+
+func (p *setPod) ready() bool { _, ok := p.readySince(); return ok }
+
+// readiness counts the ready pods and those that have been ready for minSeconds, and returns when the next one will
+// be.
+func readiness(pods []*setPod, minSeconds int, now time.Time) (ready, available int, again time.Duration) {
+	for _, p := range pods {
+		since, ok := p.readySince()
+		if !ok {
+			continue
+		}
+		ready++
+		wait := since.Add(time.Duration(minSeconds) * time.Second).Sub(now)
+		if minSeconds > 0 && wait > 0 {
+			again = cmp.Or(min(again, wait), wait)
+		} else {
+			available++
+		}
+	}
+	return ready, available, again
+}
+
+// leastWorth orders pods for deletion: first those without a node, then those that are not ready, then the newer ones.
+// The order depends only on the pods, so that a reconcile before the events of the deletions chooses the same pods.
+func leastWorth(a, b *setPod) int {
+	rank := func(p *setPod) int {
+		switch {
+		case p.Spec.NodeName == "":
+			return 0
+		case !p.ready():
+			return 1
+		}
+		return 2
+	}
+	return cmp.Or(rank(a)-rank(b), b.CreationTimestamp.Compare(a.CreationTimestamp), cmp.Compare(a.Name, b.Name))
+}
+
+// labelSelector is a LabelSelector. One without terms matches nothing here.
+type labelSelector struct {
+	MatchLabels      map[string]string `json:"matchLabels"`
+	MatchExpressions []struct {
+		Key      string   `json:"key"`
+		Operator string   `json:"operator"`
+		Values   []string `json:"values"`
+	} `json:"matchExpressions"`
+}
+
+func (s *labelSelector) matches(l kube.Labels) bool {
+	for key, want := range s.MatchLabels {
+		if have, ok := l.Get(key); !ok || have != want {
+			return false
+		}
+	}
+	for _, e := range s.MatchExpressions {
+		have, ok := l.Get(e.Key)
+		if !meets(e.Operator, e.Values, have, ok) {
+			return false
+		}
+	}
+	return len(s.MatchLabels)+len(s.MatchExpressions) > 0
+}
+
+// meets evaluates one expression of a selector of labels, or of nodes.
+func meets(operator string, values []string, have string, ok bool) bool {
+	switch operator {
+	case "In":
+		return ok && slices.Contains(values, have)
+	case "NotIn":
+		return !slices.Contains(values, have) || !ok
+	case "Exists":
+		return ok
+	case "DoesNotExist":
+		return !ok
+	}
+	return false
+}

@@ -1,0 +1,259 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"skiff/internal/cache"
+	"skiff/internal/controller"
+	"skiff/internal/events"
+	"skiff/internal/kube"
+	"skiff/internal/patch"
+)
+
+// workloads is the controller of one kind of workload. It adopts and releases pods, and carries out plans.
+type workloads struct {
+	workloadKind
+	client    *kube.Client
+	mirror    *cache.Store[*workload]
+	pods      *cache.Store[*setPod]
+	revisions *cache.Store[*templateRevision] // nil for kinds that have none
+	nodes     *cache.Store[*node]             // nil for kinds that do not look at them
+	record    recordFunc
+
+	mu sync.Mutex // guards written
+	// written has, for each workload, the resourceVersion of the last pod that was created, and when. Until the mirror
+	// has reached it, the mirror lacks pods that exist, and no more may be created.
+	written map[kube.Key]writtenPod
+}
+
+type writtenPod struct {
+	rv string
+	at time.Time
+}
+
+// orphans is the index of pods without a controller.
+const orphans = "orphans"
+
+func newWorkloads(k workloadKind) func(*kube.Client, Options) *controller.Controller {
+	return func(client *kube.Client, o Options) *controller.Controller {
+		c := &workloads{workloadKind: k, client: client, written: map[kube.Key]writtenPod{},
+			mirror: cache.New[*workload](o.mirror(client, k.resource)),
+			pods:   cache.New[*setPod](o.mirror(client, podResource)), record: o.recorder(client, k.source)}
+		c.pods.Index(orphans, func(p *setPod) []string {
+			if p.ControllerUID() == "" {
+				return []string{orphans}
+			}
+			return nil
+		})
+		sources := []controller.Source{controller.For(c.mirror), controller.Owns(c.pods, k.resource.Kind),
+			controller.Watches(c.pods, c.adopters)}
+		if k.revisions {
+			c.revisions = cache.New[*templateRevision](o.mirror(client, revisionResource))
+			sources = append(sources, controller.Owns(c.revisions, k.resource.Kind))
+		}
+		if k.nodes {
+			c.nodes = cache.New[*node](o.mirror(client, nodeResource))
+			sources = append(sources, controller.Watches(c.nodes, func(*node) []kube.Key { return c.adopters(nil) }))
+		}
+		return controller.New("simulate-"+k.source, retryStale(c.reconcile), o.controller(), sources...)
+	}
+}
+
+// adopters returns the workloads that may adopt a pod; for nil it returns all.
+func (c *workloads) adopters(p *setPod) (keys []kube.Key) {
+	if p != nil && p.ControllerUID() != "" {
+		return nil
+	}
+	namespace := ""
+	if p != nil {
+		namespace = p.Namespace
+	}
+	all, err := c.mirror.List(namespace)
+	if err != nil {
+		return nil // not synced yet: all will be reconciled then
+	}
+	for _, w := range all {
+		if p == nil || w.Spec.Selector.matches(p.Labels) {
+			keys = append(keys, w.Key())
+		}
+	}
+	return keys
+}
+
+func (c *workloads) reconcile(ctx context.Context, k kube.Key) (controller.Outcome, error) {
+	w, ok, err := c.mirror.Get(k)
+	if err != nil {
+		return controller.Done, err
+	}
+	if !ok {
+		c.setWritten(k, "")
+		return controller.Done, nil
+	}
+	if last := c.lastWritten(k); last.rv != "" && !c.pods.Reached(k.Namespace, last.rv, last.at) {
+		return controller.After(mirrorLag), nil
+	}
+	pods, err := c.claim(ctx, w)
+	if err != nil {
+		return controller.Done, err
+	}
+	in := facts{now: time.Now()}
+	if c.revisions != nil {
+		if err := c.revise(ctx, w, pods, &in); err != nil {
+			return controller.Done, err
+		}
+	}
+	if c.nodes != nil {
+		if in.nodes, err = c.nodes.List(""); err != nil {
+			return controller.Done, err
+		}
+	}
+	p, err := c.plan(w, pods, in)
+	if err != nil {
+		return controller.Done, controller.Terminal(fmt.Errorf("plan the pods of %s %s: %w", c.resource.Kind, k, err))
+	}
+	if !w.Deleting() {
+		if err := c.carryOut(ctx, w, p); err != nil {
+			return controller.Done, err
+		}
+	}
+	if err := writeStatus(ctx, c.client, c.resource, &w.Meta, w.Status, p.status); err != nil {
+		return controller.Done, err
+	}
+	if p.event != nil {
+		c.record(c.resource, w, p.event.kind, p.event.reason, p.event.text)
+	}
+	if p.again > 0 {
+		return controller.After(p.again), nil
+	}
+	return controller.Done, nil
+}
+
+func (c *workloads) lastWritten(k kube.Key) writtenPod {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.written[k]
+}
+
+func (c *workloads) setWritten(k kube.Key, rv string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if rv == "" {
+		delete(c.written, k)
+		return
+	}
+	c.written[k] = writtenPod{rv, time.Now()}
+}
+
+// claim returns the pods of w. It releases those that the selector does not match any more, and adopts those without a
+// controller that it matches.
+func (c *workloads) claim(ctx context.Context, w *workload) ([]*setPod, error) {
+	owned, err := c.pods.ByOwner(w.Namespace, w.UID)
+	if err != nil {
+		return nil, err
+	}
+	var out []*setPod
+	for _, p := range owned {
+		switch {
+		case p.ControllerUID() != w.UID:
+		case w.Deleting() || p.Deleting() || w.Spec.Selector.matches(p.Labels):
+			out = append(out, p)
+		default:
+			if err := c.setOwner(ctx, p, map[string]any{"uid": w.UID, "$patch": "delete"}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	free, err := c.pods.ByIndex(orphans, w.Namespace, orphans)
+	if err != nil || w.Deleting() {
+		return out, err
+	}
+	for _, p := range free {
+		if !p.active() || !w.Spec.Selector.matches(p.Labels) {
+			continue
+		}
+		if ok, err := alive(ctx, c.client, c.resource, &w.Meta); err != nil || !ok {
+			return out, err
+		}
+		if err := c.setOwner(ctx, p, controllerRef(c.resource, &w.Meta)); err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+func (c *workloads) setOwner(ctx context.Context, p *setPod, ref map[string]any) error {
+	return c.client.Patch(ctx, podResource, p.Key(), kube.StrategicMergePatch, map[string]any{
+		"metadata": map[string]any{"uid": p.UID, "ownerReferences": []any{ref}}}, nil,
+		kube.WriteOptions{FieldManager: manager})
+}
+
+// carryOut creates and deletes what the plan says.
+func (c *workloads) carryOut(ctx context.Context, w *workload, p plan) error {
+	if p.over {
+		return c.client.Delete(ctx, c.resource, w.Key(), kube.DeleteOptions{UID: w.UID, Propagation: kube.Background})
+	}
+	if len(p.create) > 0 {
+		if ok, err := alive(ctx, c.client, c.resource, &w.Meta); err != nil || !ok {
+			return err
+		}
+	}
+	for _, body := range p.claims {
+		err := c.client.Create(ctx, claimResource, w.Namespace, body, nil, kube.WriteOptions{FieldManager: manager})
+		if err != nil && !kube.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	for _, body := range p.create {
+		var created setPod
+		err := c.client.Create(ctx, podResource, w.Namespace, body, &created, kube.WriteOptions{FieldManager: manager})
+		if kube.IsAlreadyExists(err) {
+			continue // created before; its event has not arrived yet
+		}
+		if err != nil {
+			c.record(c.resource, w, events.Warning, "FailedCreate", "Error creating: "+err.Error())
+			return err
+		}
+		c.setWritten(w.Key(), created.ResourceVersion)
+		c.tell(w, "SuccessfulCreate", "Created", "create", created.Name)
+	}
+	var errs []error
+	for _, pod := range p.remove {
+		err := c.client.Delete(ctx, podResource, pod.Key(), kube.DeleteOptions{UID: pod.UID})
+		if err == nil {
+			c.tell(w, "SuccessfulDelete", "Deleted", "delete", pod.Name)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// tell records the Event about a pod, in the words of the kind's real controller.
+func (c *workloads) tell(w *workload, reason, done, verb, pod string) {
+	note := fmt.Sprintf("%s pod: %s", done, pod)
+	if c.part == StatefulSets {
+		note = fmt.Sprintf("%s Pod %s in StatefulSet %s successful", verb, pod, w.Name)
+	}
+	c.record(c.resource, w, events.Normal, reason, note)
+}
+
+// writeStatus writes a status unless the object has it.
+func writeStatus(ctx context.Context, c *kube.Client, r kube.Resource, m *kube.Meta, was kube.Raw,
+	status map[string]any) error {
+	var live map[string]any
+	if len(was) > 0 {
+		if err := json.Unmarshal(was, &live); err != nil {
+			return fmt.Errorf("read status of %s %s: %w", r.Kind, m.Key(), err)
+		}
+	}
+	if covered, _ := patch.Covered(nil, status, live); covered {
+		return nil
+	}
+	return c.Patch(ctx, r, m.Key(), kube.MergePatch, map[string]any{"metadata": map[string]any{"uid": m.UID},
+		"status": status}, nil, kube.WriteOptions{FieldManager: manager, Subresource: "status"})
+}

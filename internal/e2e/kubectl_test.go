@@ -122,6 +122,12 @@ var kubectlLines = []kubectlLine{
 //
 // Rules: FD-15, FD-16, FD-17, FD-18, FD-21
 func TestKubectlSaysTheSameOfSkiffDevAndOfARealCluster(t *testing.T) {
+	sameOnBoth(t, kubectlLines)
+}
+
+// sameOnBoth compares what kubectl prints of a real cluster with what it prints of skiff dev.
+func sameOnBoth(t *testing.T, lines []kubectlLine) {
+	t.Helper()
 	s := newScope(t)
 	binary, err := skiffBinary()
 	if err != nil {
@@ -148,7 +154,7 @@ func TestKubectlSaysTheSameOfSkiffDevAndOfARealCluster(t *testing.T) {
 	if r, err := embedded.Run(t.Context(), "", "create", "namespace", s.NS); err != nil || r.Code != 0 {
 		t.Fatal(err, r)
 	}
-	for _, line := range kubectlLines {
+	for _, line := range lines {
 		var printed [2]string
 		var both sync.WaitGroup
 		for i, k := range []Kubectl{s.kubectl, embedded} {

@@ -1,29 +1,21 @@
-// Package cron reads the schedules of CronJobs and finds the times that they name. It accepts what Kubernetes accepts
-// (github.com/robfig/cron, standard parser), and refuses the rest in its words.
+// Package cron checks the schedules of CronJobs. It accepts what Kubernetes accepts (github.com/robfig/cron, standard
+// parser), and refuses the rest in its words.
 //
-// It is a pure function of text and time on its caller's goroutine. The embedded API server validates with it, and the
-// simulation runs CronJobs by it.
+// It is a pure function of text on its caller's goroutine. Nothing runs by the schedules: the embedded API server
+// validates them, and the simulation starts no CronJobs.
 package cron
 
 import (
+	"errors"
 	"fmt"
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// Schedule is a set of times, as bits, or an interval.
-type Schedule struct {
-	every                         time.Duration // 0 unless the schedule is "@every ..."
-	minute, hour, day, month, dow uint64
-	anyDay, anyDow                bool // the field is * or ?
-}
-
 // words are the schedules with a name.
-var words = map[string]string{"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *",
-	"@weekly": "0 0 * * 0", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *"}
+var words = []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}
 
 // field is one of the five: its range, and names for its numbers.
 type field struct {
@@ -35,68 +27,61 @@ var fields = []field{{0, 59, nil}, {0, 23, nil}, {1, 31, nil},
 	{1, 12, strings.Fields("jan feb mar apr may jun jul aug sep oct nov dec")},
 	{0, 6, strings.Fields("sun mon tue wed thu fri sat")}}
 
-// Parse reads a schedule.
-func Parse(text string) (Schedule, error) {
+// Check returns what is wrong with a schedule.
+func Check(text string) error {
 	if text == "" {
-		return Schedule{}, fmt.Errorf("empty spec string")
+		return errors.New("empty spec string")
 	}
 	if rest, ok := strings.CutPrefix(text, "@every "); ok {
-		every, err := time.ParseDuration(rest)
-		if err != nil {
-			return Schedule{}, fmt.Errorf("failed to parse duration %s: %s", text, err)
+		if _, err := time.ParseDuration(rest); err != nil {
+			return fmt.Errorf("failed to parse duration %s: %w", text, err)
 		}
-		return Schedule{every: max(every.Truncate(time.Second), time.Second)}, nil
+		return nil
 	}
 	if strings.HasPrefix(text, "@") {
-		if words[text] == "" {
-			return Schedule{}, fmt.Errorf("unrecognized descriptor: %s", text)
+		if !slices.Contains(words, text) {
+			return fmt.Errorf("unrecognized descriptor: %s", text)
 		}
-		text = words[text]
+		return nil
 	}
 	parts := strings.Fields(text)
 	if len(parts) != len(fields) {
-		return Schedule{}, fmt.Errorf("expected exactly %d fields, found %d: %s", len(fields), len(parts), parts)
+		return fmt.Errorf("expected exactly %d fields, found %d: %s", len(fields), len(parts), parts)
 	}
-	var sets [5]uint64
-	var stars [5]bool
 	for i, f := range fields {
 		for _, part := range strings.FieldsFunc(parts[i], func(r rune) bool { return r == ',' }) {
-			set, star, err := f.parse(part)
-			if err != nil {
-				return Schedule{}, err
+			if err := f.check(part); err != nil {
+				return err
 			}
-			sets[i] |= set
-			stars[i] = stars[i] || star
 		}
 	}
-	return Schedule{minute: sets[0], hour: sets[1], day: sets[2], month: sets[3], dow: sets[4],
-		anyDay: stars[2], anyDow: stars[4]}, nil
+	return nil
 }
 
-// parse reads NUMBER, NUMBER-NUMBER or *, each with /STEP. star says that it is * without a step.
-func (f field) parse(text string) (set uint64, star bool, err error) {
+// check reads NUMBER, NUMBER-NUMBER or *, each with /STEP.
+func (f field) check(text string) (err error) {
 	span, stepText, stepped := strings.Cut(text, "/")
 	if strings.Contains(stepText, "/") {
-		return 0, false, fmt.Errorf("too many slashes: %s", text)
+		return fmt.Errorf("too many slashes: %s", text)
 	}
 	from, to, ranged := strings.Cut(span, "-")
 	low, high, step := f.low, f.high, 1
-	if star = from == "*" || from == "?"; !star {
+	if from != "*" && from != "?" {
 		if low, err = f.number(from); err != nil {
-			return 0, false, err
+			return err
 		}
 		if high = low; ranged {
 			if strings.Contains(to, "-") {
-				return 0, false, fmt.Errorf("too many hyphens: %s", text)
+				return fmt.Errorf("too many hyphens: %s", text)
 			}
 			if high, err = f.number(to); err != nil {
-				return 0, false, err
+				return err
 			}
 		}
 	}
 	if stepped {
 		if step, err = (field{}).number(stepText); err != nil {
-			return 0, false, err
+			return err
 		}
 		if !ranged {
 			high = f.high // N/step goes on to the end
@@ -104,18 +89,15 @@ func (f field) parse(text string) (set uint64, star bool, err error) {
 	}
 	switch {
 	case low < f.low:
-		return 0, false, fmt.Errorf("beginning of range (%d) below minimum (%d): %s", low, f.low, text)
+		return fmt.Errorf("beginning of range (%d) below minimum (%d): %s", low, f.low, text)
 	case high > f.high:
-		return 0, false, fmt.Errorf("end of range (%d) above maximum (%d): %s", high, f.high, text)
+		return fmt.Errorf("end of range (%d) above maximum (%d): %s", high, f.high, text)
 	case low > high:
-		return 0, false, fmt.Errorf("beginning of range (%d) beyond end of range (%d): %s", low, high, text)
+		return fmt.Errorf("beginning of range (%d) beyond end of range (%d): %s", low, high, text)
 	case step == 0:
-		return 0, false, fmt.Errorf("step of range should be a positive number: %s", text)
+		return fmt.Errorf("step of range should be a positive number: %s", text)
 	}
-	for n := low; n <= high && n >= low; n += step {
-		set |= 1 << n
-	}
-	return set, star && step == 1, nil
+	return nil
 }
 
 func (f field) number(text string) (int, error) {
@@ -124,45 +106,10 @@ func (f field) number(text string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, fmt.Errorf("failed to parse int from %s: %s", text, err)
+		return 0, fmt.Errorf("failed to parse int from %s: %w", text, err)
 	}
 	if n < 0 {
 		return 0, fmt.Errorf("negative number (%d) not allowed: %s", n, text)
 	}
 	return n, nil
-}
-
-// Next returns the first time of the schedule after t, in t's location; the zero time if there is none in five years.
-func (s Schedule) Next(t time.Time) time.Time {
-	if s.every > 0 {
-		return t.Add(s.every - time.Duration(t.Nanosecond()))
-	}
-	for day := 0; day <= 5*366; day++ {
-		start := time.Date(t.Year(), t.Month(), t.Day()+day, 0, 0, 0, 0, t.Location())
-		if !s.on(start) {
-			continue
-		}
-		for hours := s.hour; hours != 0; hours &= hours - 1 {
-			for minutes := s.minute; minutes != 0; minutes &= minutes - 1 {
-				at := time.Date(start.Year(), start.Month(), start.Day(), bits.TrailingZeros64(hours),
-					bits.TrailingZeros64(minutes), 0, 0, t.Location())
-				if at.After(t) {
-					return at
-				}
-			}
-		}
-	}
-	return time.Time{}
-}
-
-// on reports whether the schedule has times on a day. Where both kinds of days are restricted, one has to match.
-func (s Schedule) on(day time.Time) bool {
-	if s.month&(1<<day.Month()) == 0 {
-		return false
-	}
-	inMonth, inWeek := s.day&(1<<day.Day()) != 0, s.dow&(1<<day.Weekday()) != 0
-	if s.anyDay || s.anyDow {
-		return inMonth && inWeek
-	}
-	return inMonth || inWeek
 }

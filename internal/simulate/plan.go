@@ -8,6 +8,7 @@ import (
 
 	"skiff/internal/events"
 	"skiff/internal/kube"
+	"skiff/internal/labels"
 )
 
 // workload is the part of a ReplicaSet, StatefulSet, DaemonSet or Job that its controller reads; each kind has some of
@@ -19,11 +20,11 @@ type workload struct {
 }
 
 type workloadSpec struct {
-	Replicas             *int          `json:"replicas"`
-	Selector             labelSelector `json:"selector"`
-	Template             kube.Raw      `json:"template"`
-	MinReadySeconds      int           `json:"minReadySeconds"`
-	RevisionHistoryLimit *int          `json:"revisionHistoryLimit"`
+	Replicas             *int            `json:"replicas"`
+	Selector             labels.Selector `json:"selector"`
+	Template             kube.Raw        `json:"template"`
+	MinReadySeconds      int             `json:"minReadySeconds"`
+	RevisionHistoryLimit *int            `json:"revisionHistoryLimit"`
 	UpdateStrategy       struct {
 		Type          string `json:"type"`
 		RollingUpdate struct {

@@ -6,13 +6,13 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"skiff/internal/controller"
 	"skiff/internal/events"
 	"skiff/internal/kube"
+	"skiff/internal/labels"
 	"skiff/internal/patch"
 )
 
@@ -48,14 +48,8 @@ type placement struct {
 }
 
 type nodeTerm struct {
-	MatchExpressions []nodeExpression `json:"matchExpressions"`
-	MatchFields      []nodeExpression `json:"matchFields"`
-}
-
-type nodeExpression struct {
-	Key      string   `json:"key"`
-	Operator string   `json:"operator"`
-	Values   []string `json:"values"`
+	MatchExpressions labels.Requirements `json:"matchExpressions"`
+	MatchFields      labels.Requirements `json:"matchFields"`
 }
 
 type toleration struct {
@@ -95,30 +89,11 @@ func (t taint) toleratedBy(by toleration) bool {
 		(by.Operator == "Exists" || by.Value == t.Value)
 }
 
+// matches evaluates a term. It does not look at the operators Gt and Lt, which only nodes know.
 func (n *node) matches(t nodeTerm) bool {
-	for _, e := range t.MatchExpressions {
-		if have, ok := n.Labels.Get(e.Key); !e.holds(have, ok) {
-			return false
-		}
-	}
-	for _, e := range t.MatchFields {
-		if !e.holds(n.Name, e.Key == "metadata.name") {
-			return false
-		}
-	}
-	return len(t.MatchExpressions)+len(t.MatchFields) > 0
-}
-
-func (e nodeExpression) holds(have string, ok bool) bool {
-	if e.Operator != "Gt" && e.Operator != "Lt" {
-		return meets(e.Operator, e.Values, have, ok)
-	}
-	a, err := strconv.Atoi(have)
-	if err != nil || len(e.Values) != 1 {
-		return false
-	}
-	b, err := strconv.Atoi(e.Values[0])
-	return err == nil && (e.Operator == "Gt") == (a > b) && a != b
+	name := kube.Labels{{Key: "metadata.name", Value: n.Name}}
+	return len(t.MatchExpressions)+len(t.MatchFields) > 0 && t.MatchExpressions.Match(n.Labels) &&
+		t.MatchFields.Match(name)
 }
 
 // requests are what a pod asks for, and what is asked for on a node: in thousandths of CPUs and bytes; pods count.

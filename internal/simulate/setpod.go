@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"skiff/internal/kube"
@@ -63,6 +62,12 @@ func readiness(pods []*setPod, minSeconds int, now time.Time) (ready, available 
 	return ready, available, again
 }
 
+// selects reports whether the selector of w matches a pod; one without terms matches nothing.
+func (w *workload) selects(p *setPod) bool {
+	terms := w.Spec.Selector.Requirements()
+	return len(terms) > 0 && terms.Match(p.Labels)
+}
+
 // leastWorth orders pods for deletion: first those without a node, then those that are not ready, then the newer ones.
 // The order depends only on the pods, so that a reconcile before the events of the deletions chooses the same pods.
 func leastWorth(a, b *setPod) int {
@@ -76,44 +81,4 @@ func leastWorth(a, b *setPod) int {
 		return 2
 	}
 	return cmp.Or(rank(a)-rank(b), b.CreationTimestamp.Compare(a.CreationTimestamp), cmp.Compare(a.Name, b.Name))
-}
-
-// labelSelector is a LabelSelector. One without terms matches nothing here.
-type labelSelector struct {
-	MatchLabels      map[string]string `json:"matchLabels"`
-	MatchExpressions []struct {
-		Key      string   `json:"key"`
-		Operator string   `json:"operator"`
-		Values   []string `json:"values"`
-	} `json:"matchExpressions"`
-}
-
-func (s *labelSelector) matches(l kube.Labels) bool {
-	for key, want := range s.MatchLabels {
-		if have, ok := l.Get(key); !ok || have != want {
-			return false
-		}
-	}
-	for _, e := range s.MatchExpressions {
-		have, ok := l.Get(e.Key)
-		if !meets(e.Operator, e.Values, have, ok) {
-			return false
-		}
-	}
-	return len(s.MatchLabels)+len(s.MatchExpressions) > 0
-}
-
-// meets evaluates one expression of a selector of labels, or of nodes.
-func meets(operator string, values []string, have string, ok bool) bool {
-	switch operator {
-	case "In":
-		return ok && slices.Contains(values, have)
-	case "NotIn":
-		return !slices.Contains(values, have) || !ok
-	case "Exists":
-		return ok
-	case "DoesNotExist":
-		return !ok
-	}
-	return false
 }

@@ -1,8 +1,8 @@
 // Package simulate simulates a cluster around the embedded API server: the workloads (Deployments, ReplicaSets,
-// StatefulSets, DaemonSets, Jobs, CronJobs) and their pods, nodes on which pods become Running and Ready, the garbage
-// collector, and the ServiceAccount and root CA of each namespace. `skiff dev` and the demo use it. It does enough for
-// `kubectl rollout status`, `rollout restart`, `rollout undo`, `wait` and `get pods -w` to look as on a real cluster.
-// Never run it against a real cluster: it would fight with the real controllers.
+// StatefulSets, DaemonSets and Jobs, but not CronJobs) and their pods, nodes on which pods become Running and Ready,
+// the garbage collector, and the ServiceAccount and root CA of each namespace. `skiff dev` and the demo use it. It
+// does enough for `kubectl rollout status`, `rollout restart`, `rollout undo`, `wait` and `get pods -w` to look as on
+// a real cluster. Never run it against a real cluster: it would fight with the real controllers.
 //
 // Its pods run no containers. Failures can be simulated: an image with the tag "broken" (BrokenTag) stays in
 // ImagePullBackOff, the annotation simulate.skiff.dev/restarts: "2" (RestartsAnnotation) restarts the containers until
@@ -44,7 +44,7 @@ const (
 	Deployments     Part = "deployments"     // with their ReplicaSets
 	StatefulSets    Part = "statefulsets"
 	DaemonSets      Part = "daemonsets"
-	Jobs            Part = "jobs"   // and CronJobs
+	Jobs            Part = "jobs"   // but no CronJobs
 	Events          Part = "events" // of the other parts
 	Pods            Part = "pods"   // nodes, the scheduler and the kubelet
 )
@@ -66,6 +66,7 @@ type Options struct {
 	RootCA string
 	// Without are the parts that are switched off.
 	Without   []Part
+	mirrors   *cache.Mirrors              // for those who read the same of a resource
 	recorders map[string]*events.Recorder // by the sources of their Events; nil without Events
 	// Log gets a line for each reconcile, which are many: give it a higher verbosity than skiff's own.
 	Log logr.Logger
@@ -122,6 +123,7 @@ type Cluster struct {
 // New returns the simulation of a cluster on the server of c. It sends nothing before Run.
 func New(c *kube.Client, o Options) *Cluster {
 	s := &Cluster{client: c, o: o.withDefaults()}
+	s.o.mirrors = cache.NewMirrors()
 	if o.has(Events) {
 		s.o.recorders = map[string]*events.Recorder{}
 	}
@@ -137,7 +139,6 @@ func New(c *kube.Client, o Options) *Cluster {
 	for _, k := range workloadKinds {
 		add(k.part, newWorkloads(k))
 	}
-	add(Jobs, newCronJobs)
 	add(Pods, newKubelet)
 	if o.has(GC) {
 		s.gc = newCollectors(c, s.o)

@@ -20,7 +20,6 @@ var (
 	revisionResource    = kube.Resource{Group: "apps", Version: "v1", Plural: "controllerrevisions",
 		Kind: "ControllerRevision"}
 	jobResource   = kube.Resource{Group: "batch", Version: "v1", Plural: "jobs", Kind: "Job"}
-	cronResource  = kube.Resource{Group: "batch", Version: "v1", Plural: "cronjobs", Kind: "CronJob"}
 	claimResource = kube.Resource{Version: "v1", Plural: "persistentvolumeclaims", Kind: "PersistentVolumeClaim"}
 
 	serviceAccountResource = kube.Resource{Version: "v1", Plural: "serviceaccounts", Kind: "ServiceAccount"}

@@ -43,7 +43,8 @@ func newWorkloads(k workloadKind) func(*kube.Client, Options) *controller.Contro
 	return func(client *kube.Client, o Options) *controller.Controller {
 		c := &workloads{workloadKind: k, client: client, written: map[kube.Key]writtenPod{},
 			mirror: cache.New[*workload](o.mirror(client, k.resource)),
-			pods:   cache.New[*setPod](o.mirror(client, podResource)), record: o.recorder(client, k.source)}
+			pods:   cache.Shared[*setPod](o.mirrors, o.mirror(client, podResource)),
+			record: o.recorder(client, k.source)}
 		c.pods.Index(orphans, func(p *setPod) []string {
 			if p.ControllerUID() == "" {
 				return []string{orphans}
@@ -78,7 +79,7 @@ func (c *workloads) adopters(p *setPod) (keys []kube.Key) {
 		return nil // not synced yet: all will be reconciled then
 	}
 	for _, w := range all {
-		if p == nil || w.Spec.Selector.matches(p.Labels) {
+		if p == nil || w.selects(p) {
 			keys = append(keys, w.Key())
 		}
 	}
@@ -160,7 +161,7 @@ func (c *workloads) claim(ctx context.Context, w *workload) ([]*setPod, error) {
 	for _, p := range owned {
 		switch {
 		case p.ControllerUID() != w.UID:
-		case w.Deleting() || p.Deleting() || w.Spec.Selector.matches(p.Labels):
+		case w.Deleting() || p.Deleting() || w.selects(p):
 			out = append(out, p)
 		default:
 			if err := c.setOwner(ctx, p, map[string]any{"uid": w.UID, "$patch": "delete"}); err != nil {
@@ -173,7 +174,7 @@ func (c *workloads) claim(ctx context.Context, w *workload) ([]*setPod, error) {
 		return out, err
 	}
 	for _, p := range free {
-		if !p.active() || !w.Spec.Selector.matches(p.Labels) {
+		if !p.active() || !w.selects(p) {
 			continue
 		}
 		if ok, err := alive(ctx, c.client, c.resource, &w.Meta); err != nil || !ok {

@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -202,29 +201,6 @@ func TestAnIndexedJobHasAPodForEachIndex(t *testing.T) {
 		}
 		if slices.Sort(have); !slices.Equal(have, []string{"0 each-0", "1 each-1", "2 each-2"}) {
 			b.Errorf("the pods are %q", have)
-		}
-	})
-}
-
-func TestACronJobStartsJobsOnTime(t *testing.T) {
-	simulated(t, func(b *bench) {
-		b.create(cronResource, "default", map[string]any{"apiVersion": "batch/v1", "kind": "CronJob",
-			"metadata": map[string]any{"name": "tick"}, "spec": map[string]any{"schedule": "*/2 * * * *",
-				"successfulJobsHistoryLimit": 2, "jobTemplate": map[string]any{
-					"spec": body(jobResource, "tick", "i", map[string]any{})["spec"]}}})
-		b.rest(time.Minute)
-		b.wantNames(jobResource)
-		start := time.Now()
-		b.rest(10 * time.Minute)
-		var want []string
-		for minute := start.Unix()/60 + 1; minute <= time.Now().Unix()/60; minute++ {
-			if minute%2 == 0 {
-				want = append(want, fmt.Sprintf("tick-%d", minute))
-			}
-		}
-		b.wantNames(jobResource, want[len(want)-2:]...) // older ones have been deleted
-		if last := str(b.get(cronResource, "tick"), "status", "lastScheduleTime"); last == "" {
-			b.Error("the CronJob does not say when it started a Job")
 		}
 	})
 }

@@ -31,10 +31,9 @@ func addresses() []*Kind {
 			}, Columns: sliceColumns()},
 		{Resource: in("ipaddresses", "IPAddress"), ShortNames: []string{"ip"}, Name: canonicalIP,
 			Validate: rules(parentRules, immutable("spec.parentRef")),
-			Columns: []Column{text("ParentRef", "ParentRef references the resource that an IPAddress is attached to.",
-				parentCell)}},
+			Columns:  []Column{text("ParentRef", parentCell)}},
 		{Resource: in("servicecidrs", "ServiceCIDR"), Status: true, NewStatus: constant(Object{}),
-			Validate: cidrRules, Columns: []Column{text("CIDRs", "CIDRs defines the IP blocks in CIDR notation",
+			Validate: cidrRules, Columns: []Column{text("CIDRs",
 				func(o Object) any { return strings.Join(obj.Texts(o, "spec", "cidrs"), ",") }),
 				ageColumn}},
 	}
@@ -117,23 +116,20 @@ func endpointRules(next, cur Object) []Cause {
 }
 
 func sliceColumns() []Column {
-	return []Column{text("AddressType", "addressType specifies the type of address carried by this EndpointSlice.",
-		field("addressType")),
-		text("Ports", "ports specifies the list of network ports exposed by each endpoint in this slice.",
-			func(o Object) any {
-				var out []string
-				for _, p := range obj.Maps(o, "ports") {
-					port := "*"
-					if n, ok := obj.Int(p, "port"); ok {
-						port = strconv.FormatInt(n, 10)
-					} else if name, ok := p["name"].(string); ok {
-						port = name
-					}
-					out = append(out, port)
-				}
-				return firstThree(out)
-			}),
-		text("Endpoints", "endpoints is a list of unique endpoints in this slice.", func(o Object) any {
+	return []Column{text("AddressType", field("addressType")), text("Ports", func(o Object) any {
+		var out []string
+		for _, p := range obj.Maps(o, "ports") {
+			port := "*"
+			if n, ok := obj.Int(p, "port"); ok {
+				port = strconv.FormatInt(n, 10)
+			} else if name, ok := p["name"].(string); ok {
+				port = name
+			}
+			out = append(out, port)
+		}
+		return firstThree(out)
+	}),
+		text("Endpoints", func(o Object) any {
 			var out []string
 			for _, e := range obj.Maps(o, "endpoints") {
 				out = append(out, obj.Texts(e, "addresses")...)

@@ -20,17 +20,15 @@ func certificates() []*Kind {
 		Status: true, NewStatus: constant(Object{}), Approval: true, Author: true, Prepare: prepareRequest,
 		Validate: requestRules, Fields: map[string]func(Object) string{"spec.signerName": at("spec", "signerName")},
 		Columns: []Column{ageColumn,
-			text("SignerName", "Requested signer for the request.", orNone("<none>", "spec", "signerName")),
-			text("Requestor", "Base64-encoded PKCS#10 CSR data", field("spec", "username")),
-			text("RequestedDuration", "expirationSeconds is the requested duration of validity of the issued "+
-				"certificate.", func(o Object) any {
+			text("SignerName", orNone("<none>", "spec", "signerName")),
+			text("Requestor", field("spec", "username")), text("RequestedDuration", func(o Object) any {
 				n, ok := obj.Int(o, "spec", "expirationSeconds")
 				if !ok {
 					return "<none>"
 				}
 				return HumanDuration(time.Duration(n) * time.Second)
 			}),
-			text("Condition", "Conditions applied to the request, such as approval or denial.", requestStatus)}}}
+			text("Condition", requestStatus)}}}
 }
 
 // prepareRequest keeps the spec of a request, and gives its conditions their times.

@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"cmp"
+	_ "embed"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,18 +12,32 @@ import (
 	"skiff/internal/fakeapi/obj"
 )
 
-// The printer columns are those of the real server (pkg/printers/internalversion). The descriptions, which kubectl
-// does not print, are shortened.
+// The printer columns are those of the real server (pkg/printers/internalversion).
 
-const metadataText = "CreationTimestamp is a timestamp representing the server time when this object was created."
+//go:embed descriptions.txt
+var descriptions string
 
-func text(name, description string, cell func(Object) any) Column {
-	return Column{Name: name, Type: "string", Description: description,
-		Cell: func(o Object, _ time.Time) any { return cell(o) }}
+// describe adds their descriptions to the columns of the kinds. They are shortened, and kubectl does not print them.
+func describe(all []*Kind) {
+	texts := map[string]string{}
+	for line := range strings.Lines(descriptions) {
+		column, description, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		texts[column] = description
+	}
+	for _, k := range all {
+		k.Columns = slices.Clone(k.Columns)
+		for i, c := range k.Columns {
+			k.Columns[i].Description = cmp.Or(texts[k.Kind+"/"+c.Name], texts[c.Name])
+		}
+	}
 }
 
-func integer(name, description string, path ...string) Column {
-	return Column{Name: name, Type: "integer", Description: description, Cell: func(o Object, _ time.Time) any {
+func text(name string, cell func(Object) any) Column {
+	return Column{Name: name, Type: "string", Cell: func(o Object, _ time.Time) any { return cell(o) }}
+}
+
+func integer(name string, path ...string) Column {
+	return Column{Name: name, Type: "integer", Cell: func(o Object, _ time.Time) any {
 		n, _ := obj.Int(o, path...)
 		return n
 	}}
@@ -56,17 +71,15 @@ func numberAt(path ...string) func(Object) string {
 	}
 }
 
-var ageColumn = Column{Name: "Age", Type: "string", Description: metadataText,
-	Cell: func(o Object, now time.Time) any {
-		return Since(obj.String(o, "metadata", "creationTimestamp"), now)
-	}}
+var ageColumn = Column{Name: "Age", Type: "string", Cell: func(o Object, now time.Time) any {
+	return Since(obj.String(o, "metadata", "creationTimestamp"), now)
+}}
 
 var (
 	ageOnly       = []Column{ageColumn}
-	createdAtOnly = []Column{{Name: "Created At", Type: "date", Description: metadataText,
-		Cell: func(o Object, _ time.Time) any {
-			return obj.String(o, "metadata", "creationTimestamp")
-		}}}
+	createdAtOnly = []Column{{Name: "Created At", Type: "date", Cell: func(o Object, _ time.Time) any {
+		return obj.String(o, "metadata", "creationTimestamp")
+	}}}
 )
 
 // Since formats the time since a timestamp as kubectl's AGE.

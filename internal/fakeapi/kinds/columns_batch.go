@@ -9,25 +9,19 @@ import (
 )
 
 var (
-	jobColumns = []Column{text("Status", "Status of the job.", jobStatus),
-		text("Completions", "Number of the pods with completed state", completions),
-		{Name: "Duration", Type: "string", Description: "Time required to complete the job.", Cell: duration},
+	jobColumns = []Column{text("Status", jobStatus), text("Completions", completions),
+		{Name: "Duration", Type: "string", Cell: duration},
 		ageColumn, containerNames, containerImages, selectorColumn}
-	cronJobColumns = []Column{text("Schedule", "The schedule in Cron format, see https://en.wikipedia.org/wiki/Cron.",
-		field("spec", "schedule")),
-		text("Timezone", "The time zone name for the given schedule.", orNone("<none>", "spec", "timeZone")),
-		{Name: "Suspend", Type: "boolean", Description: "This flag tells the controller to suspend subsequent " +
-			"executions.", Cell: func(o Object, _ time.Time) any { return printed(obj.Bool(o, "spec", "suspend")) }},
-		{Name: "Active", Type: "integer", Description: "A list of pointers to currently running jobs.",
+	cronJobColumns = []Column{text("Schedule", field("spec", "schedule")),
+		text("Timezone", orNone("<none>", "spec", "timeZone")),
+		{Name: "Suspend", Type: "boolean",
+			Cell: func(o Object, _ time.Time) any { return printed(obj.Bool(o, "spec", "suspend")) }},
+		{Name: "Active", Type: "integer",
 			Cell: func(o Object, _ time.Time) any { return int64(len(obj.Slice(o, "status", "active"))) }},
-		{Name: "Last Schedule", Type: "string", Description: "Information when was the last time the job was " +
-			"successfully scheduled.", Cell: lastSchedule},
-		ageColumn,
-		wide(text("Containers", "Names of each container in the template.",
+		{Name: "Last Schedule", Type: "string", Cell: lastSchedule}, ageColumn, wide(text("Containers",
 			joined("name", "spec", "jobTemplate", "spec", "template", "spec", "containers"))),
-		wide(text("Images", "Images referenced by each container in the template.",
-			joined("image", "spec", "jobTemplate", "spec", "template", "spec", "containers"))),
-		wide(text("Selector", "Label selector for pods.", func(o Object) any {
+		wide(text("Images", joined("image", "spec", "jobTemplate", "spec", "template", "spec", "containers"))),
+		wide(text("Selector", func(o Object) any {
 			return cmp.Or(FormatSelector(obj.Map(o, "spec", "jobTemplate", "spec", "selector")), "<none>")
 		}))}
 )

@@ -21,75 +21,51 @@ func count(fields ...string) func(Object) any {
 }
 
 var (
-	configMapColumns = []Column{text("Data", "Data contains the configuration data.", count("data", "binaryData")),
-		ageColumn}
-	secretColumns = []Column{text("Type", "Used to facilitate programmatic handling of secret data.", field("type")),
-		text("Data", "Data contains the secret data.", count("data")), ageColumn}
-	namespaceColumns = []Column{text("Status", "The status of the namespace", field("status", "phase")), ageColumn}
-	endpointsColumns = []Column{text("Endpoints", "The set of all endpoints is the union of all subsets.",
-		endpointsCell), ageColumn}
-	serviceColumns = []Column{text("Type", "type determines how the Service is exposed.", field("spec", "type")),
-		text("Cluster-IP", "clusterIP is the IP address of the service.", orNone("<none>", "spec", "clusterIP")),
-		text("External-IP", "externalIPs is a list of IP addresses for which nodes in the cluster will also accept "+
-			"traffic for this service.", externalIP),
-		text("Port(s)", "The list of ports that are exposed by this service.", portsCell), ageColumn,
-		wide(text("Selector", "Route service traffic to pods with label keys and values matching this selector.",
-			func(o Object) any {
-				return pairs(obj.Strings(o, "spec", "selector"))
-			}))}
-	nodeColumns = []Column{text("Status", "The status of the node", nodeStatus),
-		text("Roles", "The roles of the node", nodeRoles), ageColumn,
-		text("Version", "Kubelet Version reported by the node.", field("status", "nodeInfo", "kubeletVersion")),
-		wide(text("Internal-IP", "List of addresses reachable to the node.", nodeAddress("InternalIP"))),
-		wide(text("External-IP", "List of addresses reachable to the node.", nodeAddress("ExternalIP"))),
-		wide(text("OS-Image", "OS Image reported by the node from /etc/os-release.",
-			orNone("<unknown>", "status", "nodeInfo", "osImage"))),
-		wide(text("Kernel-Version", "Kernel Version reported by the node from 'uname -r'.",
+	configMapColumns = []Column{text("Data", count("data", "binaryData")), ageColumn}
+	secretColumns    = []Column{text("Type", field("type")), text("Data", count("data")), ageColumn}
+	namespaceColumns = []Column{text("Status", field("status", "phase")), ageColumn}
+	endpointsColumns = []Column{text("Endpoints", endpointsCell), ageColumn}
+	serviceColumns   = []Column{text("Type", field("spec", "type")),
+		text("Cluster-IP", orNone("<none>", "spec", "clusterIP")), text("External-IP", externalIP),
+		text("Port(s)", portsCell), ageColumn, wide(text("Selector", func(o Object) any {
+			return pairs(obj.Strings(o, "spec", "selector"))
+		}))}
+	nodeColumns = []Column{text("Status", nodeStatus), text("Roles", nodeRoles), ageColumn,
+		text("Version", field("status", "nodeInfo", "kubeletVersion")),
+		wide(text("Internal-IP", nodeAddress("InternalIP"))), wide(text("External-IP", nodeAddress("ExternalIP"))),
+		wide(text("OS-Image", orNone("<unknown>", "status", "nodeInfo", "osImage"))), wide(text("Kernel-Version",
 			orNone("<unknown>", "status", "nodeInfo", "kernelVersion"))),
-		wide(text("Container-Runtime", "ContainerRuntime Version reported by the node.",
-			orNone("<unknown>", "status", "nodeInfo", "containerRuntimeVersion")))}
-	podColumns = []Column{text("Ready", "The aggregate readiness state of this pod for accepting traffic.",
-		func(o Object) any { return summarize(o, time.Time{}).ready }),
-		text("Status", "The aggregate status of the containers in this pod.",
-			func(o Object) any { return summarize(o, time.Time{}).status }),
-		{Name: "Restarts", Type: "string", Description: "The number of times the containers in this pod have been " +
-			"restarted and when the last container in this pod has restarted.",
+		wide(text("Container-Runtime", orNone("<unknown>", "status", "nodeInfo", "containerRuntimeVersion")))}
+	podColumns = []Column{text("Ready", func(o Object) any { return summarize(o, time.Time{}).ready }),
+		text("Status", func(o Object) any { return summarize(o, time.Time{}).status }),
+		{Name: "Restarts", Type: "string",
 			Cell: func(o Object, now time.Time) any { return summarize(o, now).restarts }},
 		ageColumn,
-		wide(text("IP", "podIP address allocated to the pod.", orNone("<none>", "status", "podIP"))),
-		wide(text("Node", "NodeName indicates in which node this pod is scheduled.",
+		wide(text("IP", orNone("<none>", "status", "podIP"))), wide(text("Node",
 			orNone("<none>", "spec", "nodeName"))),
-		wide(text("Nominated Node", "nominatedNodeName is set only when this pod preempts other pods on the node.",
-			orNone("<none>", "status", "nominatedNodeName"))),
-		wide(text("Readiness Gates", "If specified, all readiness gates will be evaluated for pod readiness.",
+		wide(text("Nominated Node", orNone("<none>", "status", "nominatedNodeName"))), wide(text("Readiness Gates",
 			readinessGates))}
 	eventColumns = []Column{eventTime("Last Seen", lastSeen),
-		text("Type", "Type of this event (Normal, Warning), new types could be added in the future", field("type")),
-		text("Reason", "This should be a short, machine understandable string that gives the reason for the "+
-			"transition into the object's current status.", field("reason")),
-		text("Object", "The object that this event is about.", func(o Object) any {
+		text("Type", field("type")), text("Reason", field("reason")), text("Object", func(o Object) any {
 			ref := obj.Map(o, "involvedObject")
 			if name := obj.String(ref, "name"); name != "" {
 				return strings.ToLower(obj.String(ref, "kind")) + "/" + name
 			}
 			return strings.ToLower(obj.String(ref, "kind"))
 		}),
-		wide(text("Subobject", "If referring to a piece of an object instead of an entire object, this is the piece.",
-			field("involvedObject", "fieldPath"))),
-		wide(text("Source", "The component reporting this event.", eventSource)),
-		text("Message", "A human-readable description of the status of this operation.",
-			func(o Object) any { return strings.TrimSpace(obj.String(o, "message")) }),
+		wide(text("Subobject", field("involvedObject", "fieldPath"))), wide(text("Source", eventSource)),
+		text("Message", func(o Object) any { return strings.TrimSpace(obj.String(o, "message")) }),
 		wide(eventTime("First Seen", firstSeen)),
-		wide(text("Count", "The number of times this event has occurred.", func(o Object) any {
+		wide(text("Count", func(o Object) any {
 			n, _ := obj.Int(o, "count")
 			m, _ := obj.Int(o, "series", "count")
 			return cmp.Or(m, n, 1)
 		})),
-		wide(text("Name", "Name must be unique within a namespace.", field("metadata", "name")))}
+		wide(text("Name", field("metadata", "name")))}
 )
 
 func eventTime(name string, when func(Object) string) Column {
-	return Column{Name: name, Type: "string", Description: "The time of the event.",
+	return Column{Name: name, Type: "string",
 		Cell: func(o Object, now time.Time) any { return Since(when(o), now) }}
 }
 

@@ -11,45 +11,28 @@ import (
 
 // The columns of networking.k8s.io, policy and PersistentVolumeClaims.
 var (
-	ingressColumns = []Column{text("Class", "ingressClassName is the name of an IngressClass cluster resource.",
-		orNone("<none>", "spec", "ingressClassName")),
-		text("Hosts", "Hosts that incoming requests are matched against before the ingress rule", ingressHosts),
-		text("Address", "Address is a list containing ingress points for the load-balancer", ingressAddress),
-		text("Ports", "Ports of TLS configurations that open", func(o Object) any {
+	ingressColumns = []Column{text("Class", orNone("<none>", "spec", "ingressClassName")),
+		text("Hosts", ingressHosts), text("Address", ingressAddress), text("Ports", func(o Object) any {
 			if len(obj.Slice(o, "spec", "tls")) > 0 {
 				return "80, 443"
 			}
 			return "80"
 		}), ageColumn}
-	ingressClassColumns = []Column{text("Controller",
-		"controller refers to the name of the controller that should handle this class.", field("spec", "controller")),
-		text("Parameters",
-			"parameters is a link to a custom resource containing additional configuration for the controller.",
-			classParameters), ageColumn}
-	policyColumns = []Column{text("Pod-Selector",
-		"podSelector selects the pods to which this NetworkPolicy object applies.", func(o Object) any {
-			return cmp.Or(FormatSelector(obj.Map(o, "spec", "podSelector")), "<none>")
-		}), ageColumn}
-	budgetColumns = []Column{text("Min Available",
-		"The minimum number of pods that must be available.", orNA("spec", "minAvailable")),
-		text("Max Unavailable", "The maximum number of pods that may be unavailable.", orNA("spec", "maxUnavailable")),
-		integer("Allowed Disruptions", "Calculated number of pods that may be disrupted at this time.",
+	ingressClassColumns = []Column{text("Controller", field("spec", "controller")), text("Parameters",
+		classParameters), ageColumn}
+	policyColumns = []Column{text("Pod-Selector", func(o Object) any {
+		return cmp.Or(FormatSelector(obj.Map(o, "spec", "podSelector")), "<none>")
+	}), ageColumn}
+	budgetColumns = []Column{text("Min Available", orNA("spec", "minAvailable")),
+		text("Max Unavailable", orNA("spec", "maxUnavailable")), integer("Allowed Disruptions",
 			"status", "disruptionsAllowed"),
 		ageColumn}
-	claimColumns = []Column{text("Status", "phase represents the current phase of PersistentVolumeClaim.",
-		claimStatus),
-		text("Volume", "volumeName is the binding reference to the PersistentVolume backing this claim.",
-			field("spec", "volumeName")),
-		text("Capacity", "capacity represents the actual resources of the underlying volume.",
-			ifBound("status", "capacity", "storage")),
-		text("Access Modes", "accessModes contains the actual access modes the volume backing the PVC has.",
-			claimModes),
-		text("StorageClass", "StorageClass of the pvc", field("spec", "storageClassName")),
-		text("VolumeAttributesClass", "VolumeAttributesClass of the pvc",
+	claimColumns = []Column{text("Status", claimStatus), text("Volume", field("spec", "volumeName")),
+		text("Capacity", ifBound("status", "capacity", "storage")), text("Access Modes", claimModes),
+		text("StorageClass", field("spec", "storageClassName")), text("VolumeAttributesClass",
 			orNone("<unset>", "spec", "volumeAttributesClassName")),
 		ageColumn,
-		wide(text("VolumeMode", "volumeMode defines what type of volume is required by the claim.",
-			orNone("<unset>", "spec", "volumeMode")))}
+		wide(text("VolumeMode", orNone("<unset>", "spec", "volumeMode")))}
 )
 
 func ingressHosts(o Object) any {

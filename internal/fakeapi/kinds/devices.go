@@ -19,8 +19,7 @@ func devices() []*Kind {
 		{Resource: in("resourceclaims", "ResourceClaim"), Status: true, NewStatus: constant(Object{}),
 			DeleteReturns: true, Defaults: func(o Object) { deviceDefaults(obj.Map(o, "spec")) },
 			Validate: immutable("spec"),
-			Columns: []Column{text("State", "A summary of the current state (allocated, pending, reserved, etc.).",
-				claimState), ageColumn}},
+			Columns:  []Column{text("State", claimState), ageColumn}},
 		{Resource: in("resourceclaimtemplates", "ResourceClaimTemplate"), DeleteReturns: true,
 			Defaults: func(o Object) { deviceDefaults(obj.Map(o, "spec", "spec")) }, Validate: immutable("spec"),
 			Columns: ageOnly},
@@ -29,9 +28,8 @@ func devices() []*Kind {
 				"spec.driver": at("spec", "driver")}, Defaults: taintDefaults,
 			Validate: rules(required("spec.driver", "spec.pool.name"), immutable("spec.driver", "spec.pool.name",
 				"spec.nodeName")),
-			Columns: []Column{text("Node", "NodeName identifies the node which provides the resources in this pool.",
-				field("spec", "nodeName")), text("Driver", "Driver identifies the DRA driver providing the capacity "+
-				"information.", field("spec", "driver")), text("Pool", "Name is used to identify the pool.",
+			Columns: []Column{text("Node",
+				field("spec", "nodeName")), text("Driver", field("spec", "driver")), text("Pool",
 				field("spec", "pool", "name")), ageColumn}},
 	}
 }

@@ -118,6 +118,7 @@ func Builtin() []*Kind {
 		return cmp.Or(slices.Index(groupOrder, a.Group)-slices.Index(groupOrder, b.Group),
 			strings.Compare(a.Plural, b.Plural))
 	})
+	describe(all)
 	for _, k := range all {
 		k.Type = fields.For(k.APIVersion(), k.Kind)
 		k.Node = fields.Close(patch.SchemaFor(k.APIVersion(), k.Kind), k.Type)

@@ -24,15 +24,12 @@ func limits() []*Kind {
 			Generation: func(Object, Object) bool { return false },
 			Defaults:   func(o Object) { obj.Default(o, "PreemptLowerPriority", "preemptionPolicy") },
 			Validate:   rules(priorityRules, immutable("preemptionPolicy")),
-			Columns: []Column{integer("Value", "value represents the integer value of this priority class.", "value"),
-				boolean("Global-Default", "globalDefault specifies whether this PriorityClass should be considered "+
-					"as the default priority for pods that do not have any priority class.", false, "globalDefault"),
-				ageColumn, text("PreemptionPolicy", "preemptionPolicy is the Policy for preempting pods with lower "+
-					"priority.", field("preemptionPolicy"))}},
+			Columns: []Column{integer("Value", "value"), boolean("Global-Default", false, "globalDefault"),
+				ageColumn, text("PreemptionPolicy", field("preemptionPolicy"))}},
 		{Resource: clusterScoped(kube.Resource{Group: "node.k8s.io", Version: "v1", Plural: "runtimeclasses",
 			Kind: "RuntimeClass"}), CreateOnUpdate: true, NeedsVersion: true,
 			Validate: rules(required("handler"), handlerRules, immutable("handler")),
-			Columns:  []Column{text("Handler", "", field("handler")), ageColumn}},
+			Columns:  []Column{text("Handler", field("handler")), ageColumn}},
 	}
 }
 
@@ -126,9 +123,7 @@ func quotaColumns() []Column {
 			return strings.Join(out, ", ")
 		}
 	}
-	return []Column{text("Request", "Request represents a minimum amount of cpu/memory that a container may consume.",
-		shown(false)), text("Limit", "Limits control the maximum amount of cpu/memory that a container may use "+
-		"independent of contention on the node.", shown(true)), ageColumn}
+	return []Column{text("Request", shown(false)), text("Limit", shown(true)), ageColumn}
 }
 
 // systemPriorities are the only priority classes whose names may start with system-.
@@ -183,11 +178,9 @@ func legacy() []*Kind {
 			Validate: func(next, _ Object) []Cause {
 				return podSpecRules(obj.Map(next, "template", "spec"), "template.spec")
 			},
-			Columns: []Column{text("Containers", "Names of each container in the template.",
-				joined("name", "template", "spec", "containers")),
-				text("Images", "Images referenced by each container in the template.",
-					joined("image", "template", "spec", "containers")),
-				text("Pod Labels", "The labels for the pod template.", func(o Object) any {
+			Columns: []Column{text("Containers", joined("name", "template", "spec", "containers")), text("Images",
+				joined("image", "template", "spec", "containers")),
+				text("Pod Labels", func(o Object) any {
 					return pairs(obj.Strings(o, "template", "metadata", "labels"))
 				})}},
 		{Resource: v1("replicationcontrollers", "ReplicationController"), ShortNames: []string{"rc"},
@@ -196,12 +189,9 @@ func legacy() []*Kind {
 				Selector: []string{"spec", "selector"}, Plain: true},
 			Generation: specChanged, Defaults: controllerDefaults, Validate: controllerRules,
 			Fields: map[string]func(Object) string{"status.replicas": numberAt("status", "replicas")},
-			Columns: []Column{integer("Desired", "Replicas is the number of desired replicas.", "spec", "replicas"),
-				integer("Current", "Replicas is the most recently observed number of replicas.", "status", "replicas"),
-				integer("Ready", "The number of ready replicas for this replication controller.", "status",
-					"readyReplicas"), ageColumn, containerNames, containerImages,
-				wide(text("Selector", "Selector is a label query over pods that should match the Replicas count.",
-					func(o Object) any { return pairs(obj.Strings(o, "spec", "selector")) }))}},
+			Columns: []Column{integer("Desired", "spec", "replicas"), integer("Current", "status", "replicas"),
+				integer("Ready", "status", "readyReplicas"), ageColumn, containerNames, containerImages,
+				wide(text("Selector", func(o Object) any { return pairs(obj.Strings(o, "spec", "selector")) }))}},
 	}
 }
 

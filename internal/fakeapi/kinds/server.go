@@ -19,14 +19,13 @@ func server() []*Kind {
 			Status: true, NewStatus: constant(Object{}), NeedsVersion: true,
 			Refused:  "aggregated API servers",
 			Validate: required("spec.group", "spec.version"),
-			Columns: []Column{text("Service", "The reference to the service that hosts this API endpoint.",
-				func(o Object) any {
-					s := obj.Map(o, "spec", "service")
-					if s == nil {
-						return "Local"
-					}
-					return obj.String(s, "namespace") + "/" + obj.String(s, "name")
-				}), text("Available", "Whether this service is available.", func(o Object) any {
+			Columns: []Column{text("Service", func(o Object) any {
+				s := obj.Map(o, "spec", "service")
+				if s == nil {
+					return "Local"
+				}
+				return obj.String(s, "namespace") + "/" + obj.String(s, "name")
+			}), text("Available", func(o Object) any {
 				for _, c := range obj.Maps(o, "status", "conditions") {
 					if c["type"] == "Available" {
 						return obj.String(c, "status")
@@ -49,16 +48,12 @@ func server() []*Kind {
 			NewStatus: constant(Object{}), Generation: specChanged, Defaults: levelDefaults,
 			Validate: rules(required("spec.type"), oneOf("spec.type", "Exempt", "Limited")), Columns: levelColumns()},
 	}
-	webhooks := []Column{length("Webhooks", "Webhooks indicates the number of webhooks registered in this "+
-		"configuration", "webhooks"), ageColumn}
+	webhooks := []Column{length("Webhooks", "webhooks"), ageColumn}
 	policies := func(list, name string) []Column {
 		return []Column{length(name, name+" indicates the number of rules of this configuration", "spec", list),
-			text("ParamKind", "ParamKind specifies the kind of resources used to parameterize this policy",
-				paramKind), ageColumn}
+			text("ParamKind", paramKind), ageColumn}
 	}
-	bindings := []Column{text("PolicyName", "PolicyName indicates the policy definition which the policy binding "+
-		"binded to", field("spec", "policyName")), text("ParamRef", "ParamRef indicates the param resource which "+
-		"sets the configuration param", paramRef), ageColumn}
+	bindings := []Column{text("PolicyName", field("spec", "policyName")), text("ParamRef", paramRef), ageColumn}
 	for _, k := range []struct {
 		plural, kind, refused string
 		status                bool
@@ -81,13 +76,10 @@ func server() []*Kind {
 }
 
 func flowSchemaColumns() []Column {
-	return []Column{text("PriorityLevel", "`name` is the name of the priority level configuration being referenced",
-		field("spec", "priorityLevelConfiguration", "name")),
-		text("MatchingPrecedence", "`matchingPrecedence` is used to choose among the FlowSchemas that match a given "+
-			"request.", number("spec", "matchingPrecedence")),
-		text("DistinguisherMethod", "`distinguisherMethod` defines how to compute the flow distinguisher for "+
-			"requests that match this schema.", orNone("<none>", "spec", "distinguisherMethod", "type")), ageColumn,
-		text("MissingPL", "references a broken or non-existent PriorityLevelConfiguration", func(o Object) any {
+	return []Column{text("PriorityLevel", field("spec", "priorityLevelConfiguration", "name")),
+		text("MatchingPrecedence", number("spec", "matchingPrecedence")),
+		text("DistinguisherMethod", orNone("<none>", "spec", "distinguisherMethod", "type")), ageColumn,
+		text("MissingPL", func(o Object) any {
 			for _, c := range obj.Maps(o, "status", "conditions") {
 				if c["type"] == "Dangling" {
 					return obj.String(c, "status")
@@ -114,8 +106,8 @@ func levelDefaults(o Object) {
 }
 
 func levelColumns() []Column {
-	or := func(name, description string, path ...string) Column {
-		return text(name, description, func(o Object) any {
+	or := func(name string, path ...string) Column {
+		return text(name, func(o Object) any {
 			if n, ok := obj.Int(o, path...); ok {
 				return n
 			}
@@ -124,15 +116,11 @@ func levelColumns() []Column {
 	}
 	queuing := []string{"spec", "limited", "limitResponse", "queuing"}
 	in := func(name string) []string { return append(queuing[:len(queuing):len(queuing)], name) }
-	return []Column{text("Type", "`type` indicates whether this priority level is subject to limitation on request "+
-		"execution.", field("spec", "type")),
-		or("NominalConcurrencyShares", "`nominalConcurrencyShares` (NCS) contributes to the computation of the "+
-			"NominalConcurrencyLimit (NominalCL) of this level.", "spec", "limited", "nominalConcurrencyShares"),
-		or("Queues", "`queues` is the number of queues for this priority level.", in("queues")...),
-		or("HandSize", "`handSize` is a small positive number that configures the shuffle sharding of requests into "+
-			"queues.", in("handSize")...),
-		or("QueueLengthLimit", "`queueLengthLimit` is the maximum number of requests allowed to be waiting in a "+
-			"given queue of this priority level at a time", in("queueLengthLimit")...), ageColumn}
+	return []Column{text("Type", field("spec", "type")),
+		or("NominalConcurrencyShares", "spec", "limited", "nominalConcurrencyShares"),
+		or("Queues", in("queues")...),
+		or("HandSize", in("handSize")...),
+		or("QueueLengthLimit", in("queueLengthLimit")...), ageColumn}
 }
 
 func paramKind(o Object) any {

@@ -25,8 +25,7 @@ func storage() []*Kind {
 			Defaults: csiDriverDefaults, Validate: immutable("spec.volumeLifecycleModes"),
 			Columns: csiDriverColumns()},
 		{Resource: clusterScoped(in("csinodes", "CSINode")), DeleteReturns: true, NeedsVersion: true,
-			Columns: []Column{length("Drivers", "Drivers indicates the number of CSI drivers registered on the node",
-				"spec", "drivers"), ageColumn}},
+			Columns: []Column{length("Drivers", "spec", "drivers"), ageColumn}},
 		{Resource: in("csistoragecapacities", "CSIStorageCapacity"), ListKind: "CSIStorageCapacityList",
 			NeedsVersion: true, Validate: rules(required("storageClassName"), immutable("storageClassName",
 				"nodeTopology")), Columns: createdAtOnly},
@@ -39,24 +38,21 @@ func storage() []*Kind {
 		{Resource: clusterScoped(in("volumeattachments", "VolumeAttachment")), Status: true,
 			NewStatus: constant(Object{"attached": false}), DeleteReturns: true, NeedsVersion: true,
 			Validate: rules(required("spec.attacher", "spec.nodeName"), immutable("spec")),
-			Columns: []Column{{Name: "Attacher", Type: "string", Format: "name", Description: "attacher indicates " +
-				"the name of the volume driver that MUST handle this request.", Cell: func(o Object, _ time.Time) any {
-				return obj.String(o, "spec", "attacher")
-			}}, text("PV", "persistentVolumeName represents the name of the persistent volume to attach.",
-				field("spec", "source", "persistentVolumeName")),
-				text("Node", "nodeName represents the node that the volume should be attached to.",
-					field("spec", "nodeName")),
-				boolean("Attached", "attached indicates the volume is successfully attached.", false, "status",
-					"attached"), ageColumn}},
+			Columns: []Column{{Name: "Attacher", Type: "string", Format: "name",
+				Cell: func(o Object, _ time.Time) any {
+					return obj.String(o, "spec", "attacher")
+				}}, text("PV", field("spec", "source", "persistentVolumeName")), text("Node",
+				field("spec", "nodeName")),
+				boolean("Attached", false, "status", "attached"), ageColumn}},
 		{Resource: clusterScoped(in("volumeattributesclasses", "VolumeAttributesClass")), ShortNames: []string{"vac"},
 			DeleteReturns: true, Validate: rules(required("driverName"), immutable("driverName", "parameters")),
-			Columns: []Column{text("DriverName", "Name of the CSI driver", field("driverName")), ageColumn}},
+			Columns: []Column{text("DriverName", field("driverName")), ageColumn}},
 	}
 }
 
 // boolean is a column of a boolean field, with the value of a missing one.
-func boolean(name, description string, missing bool, path ...string) Column {
-	return Column{Name: name, Type: "boolean", Description: description, Cell: func(o Object, _ time.Time) any {
+func boolean(name string, missing bool, path ...string) Column {
+	return Column{Name: name, Type: "boolean", Cell: func(o Object, _ time.Time) any {
 		if v, ok := obj.Get(o, path...).(bool); ok {
 			return v
 		}
@@ -65,8 +61,8 @@ func boolean(name, description string, missing bool, path ...string) Column {
 }
 
 // length is a column of the length of a list.
-func length(name, description string, path ...string) Column {
-	return Column{Name: name, Type: "integer", Description: description, Cell: func(o Object, _ time.Time) any {
+func length(name string, path ...string) Column {
+	return Column{Name: name, Type: "integer", Cell: func(o Object, _ time.Time) any {
 		return int64(len(obj.Slice(o, path...)))
 	}}
 }
@@ -133,31 +129,21 @@ func volumeRules(next, cur Object) []Cause {
 
 func volumeColumns() []Column {
 	return []Column{
-		text("Capacity", "capacity is the description of the persistent volume's resources and capacity.",
-			orNone("0", "spec", "capacity", "storage")),
-		text("Access Modes", "accessModes contains all ways the volume can be mounted.", func(o Object) any {
+		text("Capacity", orNone("0", "spec", "capacity", "storage")), text("Access Modes", func(o Object) any {
 			return shortModes(obj.Slice(o, "spec", "accessModes"))
 		}),
-		text("Reclaim Policy", "persistentVolumeReclaimPolicy defines what happens to a persistent volume when "+
-			"released from its claim.", field("spec", "persistentVolumeReclaimPolicy")),
-		text("Status", "phase indicates if a volume is available, bound to a claim, or released by a claim.",
-			claimStatus),
-		text("Claim", "claimRef is part of a bi-directional binding between PersistentVolume and "+
-			"PersistentVolumeClaim.", func(o Object) any {
+		text("Reclaim Policy", field("spec", "persistentVolumeReclaimPolicy")), text("Status", claimStatus),
+		text("Claim", func(o Object) any {
 			claim := obj.Map(o, "spec", "claimRef")
 			if claim == nil {
 				return ""
 			}
 			return obj.String(claim, "namespace") + "/" + obj.String(claim, "name")
 		}),
-		text("StorageClass", "StorageClass of the pv", field("spec", "storageClassName")),
-		text("VolumeAttributesClass", "VolumeAttributesClass of the pv",
+		text("StorageClass", field("spec", "storageClassName")), text("VolumeAttributesClass",
 			orNone("<unset>", "spec", "volumeAttributesClassName")),
-		text("Reason", "reason is a brief CamelCase string that describes any failure and is meant for machine "+
-			"parsing and tidy display in the CLI.", field("status", "reason")),
-		ageColumn,
-		wide(text("VolumeMode", "volumeMode defines if a volume is intended to be used with a formatted filesystem "+
-			"or to remain in raw block state.", orNone("<unset>", "spec", "volumeMode")))}
+		text("Reason", field("status", "reason")), ageColumn,
+		wide(text("VolumeMode", orNone("<unset>", "spec", "volumeMode")))}
 }
 
 func storageClassDefaults(o Object) {
@@ -167,7 +153,7 @@ func storageClassDefaults(o Object) {
 
 func storageClassColumns() []Column {
 	return []Column{
-		{Name: "Name", Type: "string", Description: nameText, Cell: func(o Object, _ time.Time) any {
+		{Name: "Name", Type: "string", Cell: func(o Object, _ time.Time) any {
 			name := obj.String(o, "metadata", "name")
 			for _, a := range []string{"storageclass.kubernetes.io/is-default-class",
 				"storageclass.beta.kubernetes.io/is-default-class"} {
@@ -177,18 +163,11 @@ func storageClassColumns() []Column {
 			}
 			return name
 		}},
-		text("Provisioner", "provisioner indicates the type of the provisioner.", field("provisioner")),
-		text("ReclaimPolicy", "reclaimPolicy controls the reclaimPolicy for dynamically provisioned "+
-			"PersistentVolumes of this storage class.", orNone("Delete", "reclaimPolicy")),
-		text("VolumeBindingMode", "volumeBindingMode indicates how PersistentVolumeClaims should be provisioned and "+
-			"bound.", orNone("Immediate", "volumeBindingMode")),
-		text("AllowVolumeExpansion", "allowVolumeExpansion shows whether the storage class allow volume expand.",
+		text("Provisioner", field("provisioner")), text("ReclaimPolicy", orNone("Delete", "reclaimPolicy")),
+		text("VolumeBindingMode", orNone("Immediate", "volumeBindingMode")), text("AllowVolumeExpansion",
 			func(o Object) any { return obj.Bool(o, "allowVolumeExpansion") }),
 		ageColumn}
 }
-
-// nameText describes the column of names.
-const nameText = "Name must be unique within a namespace."
 
 func csiDriverDefaults(o Object) {
 	spec := specOf(o)
@@ -204,23 +183,15 @@ func csiDriverDefaults(o Object) {
 
 func csiDriverColumns() []Column {
 	return []Column{
-		boolean("AttachRequired", "attachRequired indicates this CSI volume driver requires an attach operation",
-			true, "spec", "attachRequired"),
-		boolean("PodInfoOnMount", "podInfoOnMount indicates this CSI volume driver requires additional pod "+
-			"information", false, "spec", "podInfoOnMount"),
-		boolean("StorageCapacity", "storageCapacity indicates that the CSI volume driver wants pod scheduling to "+
-			"consider the storage capacity", false, "spec", "storageCapacity"),
-		text("TokenRequests", "tokenRequests indicates the CSI driver needs pods' service account tokens",
-			func(o Object) any {
-				if obj.Get(o, "spec", "tokenRequests") == nil {
-					return "<unset>"
-				}
-				return joined("audience", "spec", "tokenRequests")(o)
-			}),
-		boolean("RequiresRepublish", "requiresRepublish indicates the CSI driver wants `NodePublishVolume` being "+
-			"periodically called", false, "spec", "requiresRepublish"),
-		text("Modes", "volumeLifecycleModes defines what kind of volumes this CSI volume driver supports.",
-			func(o Object) any {
-				return cmp.Or(strings.Join(obj.Texts(o, "spec", "volumeLifecycleModes"), ","), "<none>")
-			}), ageColumn}
+		boolean("AttachRequired", true, "spec", "attachRequired"),
+		boolean("PodInfoOnMount", false, "spec", "podInfoOnMount"),
+		boolean("StorageCapacity", false, "spec", "storageCapacity"), text("TokenRequests", func(o Object) any {
+			if obj.Get(o, "spec", "tokenRequests") == nil {
+				return "<unset>"
+			}
+			return joined("audience", "spec", "tokenRequests")(o)
+		}),
+		boolean("RequiresRepublish", false, "spec", "requiresRepublish"), text("Modes", func(o Object) any {
+			return cmp.Or(strings.Join(obj.Texts(o, "spec", "volumeLifecycleModes"), ","), "<none>")
+		}), ageColumn}
 }

@@ -75,12 +75,7 @@ func podOf(container string) string {
 	return `{"spec":{"containers":[{"name":"c","image":"i",` + container + `}]}}`
 }
 
-// templateOf is the same as the template of a workload.
-func templateOf(container string) string {
-	return `{"spec":{"template":` + podOf(container) + `}}`
-}
-
-// container has mistakes in containers and the volumes and settings around them.
+// badPods have mistakes in containers and the volumes and settings around them.
 var badPods = map[string]string{
 	"mount of an unknown volume": podOf(`"volumeMounts":[{"name":"v","mountPath":"/v"}]`),
 	"mount without path": `{"spec":{"volumes":[{"name":"v","emptyDir":{}}],"containers":[{"name":"c","image":"i",

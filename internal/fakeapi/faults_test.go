@@ -148,7 +148,7 @@ func TestABlackholeLosesBytesAndKeepsTheConnection(t *testing.T) {
 	})
 }
 
-// Rules: FI-05 but for compression
+// This is FI-05 but for its compression, which no fault makes.
 func TestAFaultSendsByteByByte(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		w.create(configMaps, "a")

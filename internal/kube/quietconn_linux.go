@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"syscall"
-	"unsafe"
 )
 
 // quietConn reads by system calls that the Go runtime is not told of. It is told of a call because that may block, and
@@ -60,11 +59,11 @@ func (c *quietConn) Read(p []byte) (int, error) {
 // try reads what has arrived. It reports false if that is nothing.
 func (c *quietConn) try(fd uintptr) bool {
 	for {
-		n, _, errno := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&c.p[0])), uintptr(len(c.p)))
+		n, errno := quietRead(fd, c.p)
 		if errno == syscall.EINTR {
 			continue
 		}
-		c.n, c.errno = int(n), errno
+		c.n, c.errno = n, errno
 		return errno != syscall.EAGAIN
 	}
 }

@@ -235,7 +235,7 @@ func TestSuspendedAndPausedTriggersRestartLater(t *testing.T) {
 	}
 }
 
-// rolled writes the status of a StatefulSet or DaemonSet that has rolled out: nobody here plays their controllers.
+// rolled writes the status of a StatefulSet or DaemonSet that has rolled out, as their controllers would.
 func (w *world) rolled(r kube.Resource, name string) {
 	w.Helper()
 	g := at(w.API.Get(r, in(name)), "metadata", "generation")

@@ -46,12 +46,14 @@ func storyWith(t *testing.T, o operatortest.Options, f func(w *world)) {
 	operatortest.Run(t, o, func(w *operatortest.World) { f(inCluster(w)) })
 }
 
-// inCluster puts a simulated cluster into a world.
+// inCluster puts a simulated cluster into a world. The tests themselves play the controllers of StatefulSets and
+// DaemonSets: how far these are is what they are about.
 func inCluster(w *operatortest.World) *world {
 	c := w.Connect("cluster")
 	w.Background(func(ctx context.Context) error {
 		defer c.Close()
-		return simulate.New(c, simulate.Options{}).Run(ctx)
+		return simulate.New(c, simulate.Options{
+			Without: []simulate.Part{simulate.StatefulSets, simulate.DaemonSets}}).Run(ctx)
 	})
 	w.Settle()
 	return &world{w}

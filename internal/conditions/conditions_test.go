@@ -133,6 +133,11 @@ func TestAProblemShowsInTheConditionsThatItIsAbout(t *testing.T) {
 		if s.Ready.Message != test.message {
 			t.Errorf("message %q, want %q", s.Ready.Message, test.message)
 		}
+		for _, c := range []Condition{s.Degraded, s.Stalled} {
+			if c.Reason == AsExpected && c.Message != "nothing is wrong" {
+				t.Errorf("%+v: %s says %q", test.problem, c.Type, c.Message)
+			}
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -104,6 +105,27 @@ func TestEveryRunComesWhenTheOneBeforeItSaid(t *testing.T) {
 }
 
 // Rules: WQ-15
+func TestTheLogSaysHowOftenAKeyFailedAndWhenItIsTriedNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logLines
+		c, stop := start(t, func(context.Context, kube.Key) (Outcome, error) { return Done, errors.New("plain") },
+			Options{Log: log.logger()})
+		c.queue.Add(key("a"), "changed")
+		time.Sleep(time.Hour)
+		expect(t, "stop", stop(), nil)
+		lines := log.with("failures in a row")
+		if len(lines) == 0 {
+			t.Fatalf("no line says how often it failed:\n%s", strings.Join(log.with("default/a"), "\n"))
+		}
+		for _, line := range lines {
+			if !regexp.MustCompile(`"outcome"="\d+ failures in a row; next try when the object changes or in [5-8]m`).
+				MatchString(line) {
+				t.Error(line)
+			}
+		}
+	})
+}
+
 func TestARunThatFailsDuringTheDrainSaysThatNobodyTriesAgain(t *testing.T) {
 	for name, end := range map[string]func() (Outcome, error){
 		"error":   func() (Outcome, error) { return Done, errors.New("no luck") },

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +105,13 @@ func TestADefinitionIsComparedWithThatOfThisVersion(t *testing.T) {
 			names := spec["names"].(map[string]any)
 			names["categories"] = []any{"all"}
 		}, Definition{Name: "redis.skiff.dev", State: Installed, Detail: "the same as in this skiff"}},
+		"with objects of another version": {func(spec map[string]any) {
+			old := spec["versions"].([]any)[0].(map[string]any)
+			next := maps.Clone(old)
+			next["name"], old["storage"] = "v1", false
+			spec["versions"] = []any{old, next}
+		}, Definition{Name: "redis.skiff.dev", State: Differs, Detail: "from that of this skiff: objects may be " +
+			"stored as v1, which it does not define; use a skiff that defines it"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, o := server(t)

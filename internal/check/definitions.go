@@ -32,6 +32,13 @@ type Definition struct {
 var crdResource = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions",
 	Kind: "CustomResourceDefinition", ClusterScoped: true}
 
+type crdVersion struct {
+	Name   string `json:"name"`
+	Schema struct {
+		Fields map[string]any `json:"openAPIV3Schema"`
+	} `json:"schema"`
+}
+
 // crd is what is read of a CRD.
 type crd struct {
 	Metadata struct {
@@ -43,20 +50,26 @@ type crd struct {
 			Plural string `json:"plural"`
 			Kind   string `json:"kind"`
 		} `json:"names"`
-		Versions []struct {
-			Name   string `json:"name"`
-			Schema struct {
-				Fields map[string]any `json:"openAPIV3Schema"`
-			} `json:"schema"`
-		} `json:"versions"`
+		Versions []crdVersion `json:"versions"`
 	} `json:"spec"`
 	Status struct {
-		Conditions []struct {
+		StoredVersions []string `json:"storedVersions"`
+		Conditions     []struct {
 			Type    string `json:"type"`
 			Status  string `json:"status"`
 			Message string `json:"message"`
 		} `json:"conditions"`
 	} `json:"status"`
+}
+
+// unknown returns a version in which objects of the live definition may be stored and that own does not have, or "".
+func (own crd) unknown(live crd) string {
+	for _, stored := range live.Status.StoredVersions {
+		if !slices.ContainsFunc(own.Spec.Versions, func(v crdVersion) bool { return v.Name == stored }) {
+			return stored
+		}
+	}
+	return ""
 }
 
 // definitions compares the definitions whose resources the rights are about with those in the cluster.
@@ -133,6 +146,11 @@ func compare(ctx context.Context, c *kube.Client, own crd, want map[string]any) 
 	if at := differs(want, have); at != "" {
 		d.State = Differs
 		d.Detail = "from that of this skiff in " + at + "; `skiff crds diff` shows it, `skiff crds install` updates it"
+	}
+	if version := own.unknown(live); version != "" { // `skiff crds install` would refuse
+		d.State = Differs
+		d.Detail = "from that of this skiff: objects may be stored as " + kube.Text(version) + ", which it does not " +
+			"define; use a skiff that defines it"
 	}
 	return d, nil
 }

@@ -152,15 +152,7 @@ func change(name, body string) Step {
 
 // What skiff-dev does with rules in CEL is what a real server does, in its words.
 func TestSkiffDevEvaluatesRulesAsTheRealServer(t *testing.T) {
-	bins, err := binaries()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster, err := StartControlPlane(t.Context(), bins)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cluster.Close(t.Failed()) })
+	cluster := ownCluster(t)
 	runDifferential(t, selectableScript, cluster.Admin, startFake(t), nil)
 	if !t.Failed() {
 		runDifferential(t, celScript, cluster.Admin, startWithCEL(t), nil)
@@ -179,15 +171,7 @@ var others = map[string][]string{
 // The definitions of well-known projects get the same answer as from a real server, and so do the objects that the
 // authors of one know to be wrong.
 func TestSkiffDevServesTheDefinitionsOfOthers(t *testing.T) {
-	bins, err := binaries()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster, err := StartControlPlane(t.Context(), bins)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cluster.Close(t.Failed()) })
+	cluster := ownCluster(t)
 	fake := startWithCEL(t)
 	script := Script{Name: "others"}
 	add := func(path, file string) {

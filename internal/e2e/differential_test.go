@@ -13,15 +13,7 @@ import (
 // The embedded API server answers as the real one does, script by script, but for the differences that
 // testdata/differential-allowed.json explains.
 func TestEmbeddedServerAnswersAsTheRealOne(t *testing.T) {
-	bins, err := binaries()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster, err := StartControlPlane(t.Context(), bins)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cluster.Close(t.Failed()) })
+	cluster := ownCluster(t)
 	fake := startFake(t)
 	installForScripts(t, cluster.Admin)
 	installForScripts(t, fake)

@@ -32,15 +32,7 @@ var missingKinds = map[string]string{
 
 // The embedded server lists the kinds, names, scopes and verbs that a real one lists, and nothing else.
 func TestDiscoveryIsThatOfTheRealServer(t *testing.T) {
-	bins, err := binaries()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster, err := StartControlPlane(t.Context(), bins)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cluster.Close(t.Failed()) })
+	cluster := ownCluster(t)
 	want, fake := discovered(t, cluster.Admin), discovered(t, startFake(t))
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		switch why := missingKinds[name]; {

@@ -43,15 +43,7 @@ var update = flag.Bool("update", false, "write the embedded server's table of fi
 
 // The fields that the embedded API server knows are those of the real one.
 func TestFieldTableIsThatOfTheRealServer(t *testing.T) {
-	bins, err := binaries()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster, err := StartControlPlane(t.Context(), bins)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cluster.Close(t.Failed()) })
+	cluster := ownCluster(t)
 
 	s := schemas{}
 	for _, k := range tableKinds() {

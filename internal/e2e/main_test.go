@@ -107,6 +107,21 @@ func applyFiles(c *Cluster, paths ...string) error {
 	return nil
 }
 
+// ownCluster starts an API server of the test alone, with etcd and nothing that would write by itself.
+func ownCluster(t *testing.T) *Cluster {
+	t.Helper()
+	bins, err := binaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := StartControlPlane(t.Context(), bins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cluster.Close(t.Failed()) })
+	return cluster
+}
+
 // newScope is a test on the shared cluster.
 func newScope(t testing.TB) *Scope {
 	t.Helper()

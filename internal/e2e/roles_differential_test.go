@@ -58,15 +58,7 @@ var roleScript = Script{Name: "roles", Steps: []Step{
 
 // With --rbac the embedded server decides as the real one, in its words, and starts with the same roles.
 func TestEmbeddedServerAuthorizesAsTheRealOne(t *testing.T) {
-	bins, err := binaries()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster, err := StartControlPlane(t.Context(), bins)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cluster.Close(t.Failed()) })
+	cluster := ownCluster(t)
 	server := fakeapi.New(fakeapi.Options{Token: admin.Token, KeepNamespaces: true, RBAC: true})
 	web := httptest.NewServer(server)
 	t.Cleanup(func() {

@@ -33,7 +33,9 @@ func TestMakeFuzzTellsFindingsFromTheEndOfTheTime(t *testing.T) {
 			false, false},
 		"a build that fails": {"x_test.go:9: undefined: y\nFAIL\tskiff/internal/x [build failed]\n", false, false},
 		"an input that runs for ever": {"fuzz: elapsed: 3s, execs: 1 (0/sec), new interesting: 0 (total: 1)\n" +
-			"fuzz: elapsed: 6s, execs: 1 (0/sec), new interesting: 0 (total: 1)\nPASS\nok  \tskiff/internal/x\t6s\n",
+			"fuzz: elapsed: 6s, execs: 1 (0/sec), new interesting: 0 (total: 1)\n" +
+			"fuzz: elapsed: 9s, execs: 1 (0/sec), new interesting: 0 (total: 1)\n" +
+			"fuzz: elapsed: 9s, execs: 1 (0/sec), new interesting: 0 (total: 1)\nPASS\nok  \tskiff/internal/x\t9s\n",
 			true, false},
 		"a seed that runs for ever": {"fuzz: elapsed: 3s, gathering baseline coverage: 0/1 completed\n" +
 			"PASS\nok  \tskiff/internal/x\t3s\n", true, false},

@@ -1,12 +1,10 @@
 package fakeapi
 
 import (
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/store"
@@ -197,109 +195,3 @@ var unserved = map[string][]string{
 
 // running are the subresources that need a process in the pod.
 var running = []string{"exec", "attach", "portforward", "proxy"}
-
-// registry has the served kinds. Those of CRDs change.
-type registry struct {
-	mu      sync.RWMutex // guards what follows
-	builtin []*kinds.Kind
-	custom  []*kinds.Kind
-	serial  int                             // increases with every change: discovery's ETag
-	crds    map[string]int64                // by table: the revision of the served CRD
-	ends    map[kube.Resource]chan struct{} // closed when a custom kind is no longer served
-}
-
-func newRegistry(builtin []*kinds.Kind) *registry {
-	return &registry{builtin: builtin, crds: map[string]int64{}, ends: map[kube.Resource]chan struct{}{}}
-}
-
-func (g *registry) find(group, version, plural string) *kinds.Kind {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	for _, list := range [][]*kinds.Kind{g.builtin, g.custom} {
-		for _, k := range list {
-			if k.Plural == plural && k.Group == group && k.Version == version {
-				return k
-			}
-		}
-	}
-	return nil
-}
-
-// builtinGroup reports whether a group is built in: for unknown resources of those a 404 is a Status, else it is text.
-func (g *registry) builtinGroup(group string) bool {
-	for _, k := range g.builtin {
-		if k.Group == group {
-			return true
-		}
-	}
-	return false
-}
-
-// all returns the served kinds, and the serial number of this state.
-func (g *registry) all() ([]*kinds.Kind, int) {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	return slices.Concat(g.builtin, g.custom), g.serial
-}
-
-// replace replaces the kinds of a CRD by those of the given revision; revision 0 removes them.
-func (g *registry) replace(table string, revision int64, ks []*kinds.Kind) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if revision == 0 {
-		delete(g.crds, table)
-	} else {
-		g.crds[table] = revision
-	}
-	g.custom = slices.DeleteFunc(slices.Clone(g.custom), func(k *kinds.Kind) bool { return k.TableName() == table })
-	g.custom = append(g.custom, ks...)
-	g.serial++
-	for r, end := range g.ends {
-		if r.GroupResource() == table && !slices.ContainsFunc(ks,
-			func(k *kinds.Kind) bool { return k.Resource == r }) {
-			close(end)
-			delete(g.ends, r)
-		}
-	}
-}
-
-// end returns a channel that is closed when a custom kind is no longer served, which ends its watches. It is nil for
-// built-in kinds.
-func (g *registry) end(k *kinds.Kind) <-chan struct{} {
-	if !k.Custom {
-		return nil
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.ends[k.Resource] == nil {
-		g.ends[k.Resource] = make(chan struct{})
-	}
-	return g.ends[k.Resource]
-}
-
-// ofTable returns the kinds that a CRD serves.
-func (g *registry) ofTable(table string) []*kinds.Kind {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	var out []*kinds.Kind
-	for _, k := range g.custom {
-		if k.TableName() == table {
-			out = append(out, k)
-		}
-	}
-	return out
-}
-
-// servedAt returns the revision of the CRD that is served, 0 if none.
-func (g *registry) servedAt(table string) int64 {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	return g.crds[table]
-}
-
-// customTables returns the tables of the known CRDs.
-func (g *registry) customTables() []string {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	return slices.Collect(maps.Keys(g.crds))
-}

@@ -23,7 +23,6 @@ import (
 
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/kube"
 )
 
 // Version is the server version that this one imitates, as /version reports it.
@@ -242,61 +241,4 @@ func (s *Server) token() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.opts.Token
-}
-
-// Snapshot returns the state of the store, for Restore.
-func (s *Server) Snapshot() *store.Snapshot { return s.store.Snapshot() }
-
-// Restore returns to a snapshot, as a cluster does that is restored from a backup of etcd: resourceVersions go back,
-// watches end, and a watch from a later version is accepted and silent until that version is reached again.
-func (s *Server) Restore(sn *store.Snapshot) {
-	s.store.Restore(sn)
-	s.mu.Lock()
-	close(s.restored)
-	s.restored = make(chan struct{})
-	s.mu.Unlock()
-	s.wakeHousekeeper() // the CRDs may be others
-}
-
-// untilRestored returns a channel that is closed by the next Restore.
-func (s *Server) untilRestored() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.restored
-}
-
-// Compact removes all history: watches from older revisions, and all continue tokens, get 410.
-func (s *Server) Compact() { s.store.Compact() }
-
-// Revision returns the revision of the last write.
-func (s *Server) Revision() int64 { return s.store.Revision() }
-
-// Get returns a copy of a stored object in the form of a GET, nil if it does not exist: for assertions in tests.
-func (s *Server) Get(r kube.Resource, k kube.Key) map[string]any {
-	kind := s.registry.find(r.Group, r.Version, r.Plural)
-	if kind == nil {
-		return nil
-	}
-	o, _ := s.store.Get(kind.TableName(), store.Key(k))
-	if o == nil {
-		return nil
-	}
-	return decoded(servedCopy(kind, o))
-}
-
-// List returns copies of all stored objects of a resource in a namespace, or in all (""), in key order.
-func (s *Server) List(r kube.Resource, namespace string) []map[string]any {
-	kind := s.registry.find(r.Group, r.Version, r.Plural)
-	if kind == nil {
-		return nil
-	}
-	objects, _, err := s.store.List(kind.TableName(), namespace, 0)
-	if err != nil {
-		return nil // the only error is for a revision other than 0
-	}
-	out := make([]map[string]any, 0, len(objects))
-	for _, o := range objects {
-		out = append(out, decoded(servedCopy(kind, o)))
-	}
-	return out
 }

@@ -121,7 +121,7 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 				grep -qx '    context deadline exceeded' $$log && ! grep -qvxE '$(FUZZ_END)' $$log || exit 1; \
 				echo "that was the end of FUZZTIME (golang/go#75804), and no finding"; \
 			}; \
-			grep '^fuzz: elapsed' $$log | tail -n 4 | grep -q 'execs: .*([1-9]' || \
+			grep '^fuzz: elapsed' $$log | tail -n 4 | grep -qE 'execs: .*\([1-9]|coverage: [1-9]' || \
 				{ cat $$log; echo "$$target hangs: in the end no input got done"; exit 1; }; \
 			tail -n 1 $$log; \
 		done; \

@@ -37,6 +37,8 @@ func TestMakeFuzzTellsFindingsFromTheEndOfTheTime(t *testing.T) {
 			"fuzz: elapsed: 9s, execs: 1 (0/sec), new interesting: 0 (total: 1)\n" +
 			"fuzz: elapsed: 9s, execs: 1 (0/sec), new interesting: 0 (total: 1)\nPASS\nok  \tskiff/internal/x\t9s\n",
 			true, false},
+		"a corpus that takes all of the time": {"fuzz: elapsed: 2s, gathering baseline coverage: 339/460 completed\n" +
+			"PASS\nok  \tskiff/internal/x\t2s\n", true, true},
 		"a seed that runs for ever": {"fuzz: elapsed: 3s, gathering baseline coverage: 0/1 completed\n" +
 			"PASS\nok  \tskiff/internal/x\t3s\n", true, false},
 	} {

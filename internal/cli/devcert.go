@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"skiff/internal/fakeapi"
+	"skiff/internal/kubeconfig"
 )
 
 // certificate returns the server's certificate and the PEM that clients can trust: the file of the certificate, whose
@@ -21,14 +22,18 @@ func (o devOptions) certificate() (tls.Certificate, []byte, error) {
 	if o.certFile == "" {
 		return fakeapi.NewCertificate()
 	}
-	trusted, err := os.ReadFile(o.certFile)
+	trusted, err := kubeconfig.ReadFile(o.certFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return o.makeCertificate()
 	}
 	if err != nil {
 		return tls.Certificate{}, nil, fmt.Errorf("read the certificate: %w", err)
 	}
-	cert, err := tls.LoadX509KeyPair(o.certFile, o.keyFile)
+	key, err := kubeconfig.ReadFile(o.keyFile)
+	if err != nil {
+		return tls.Certificate{}, nil, fmt.Errorf("read the server key: %w", err)
+	}
+	cert, err := tls.X509KeyPair(trusted, key)
 	if err != nil {
 		return cert, nil, fmt.Errorf("read the certificate %s with %s: %w", o.certFile, o.keyFile, err)
 	}
@@ -53,7 +58,7 @@ func (o devOptions) makeCertificate() (tls.Certificate, []byte, error) {
 
 // readPool reads the certificates of a file.
 func readPool(file string) (*x509.CertPool, error) {
-	text, err := os.ReadFile(file)
+	text, err := kubeconfig.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +71,7 @@ func readPool(file string) (*x509.CertPool, error) {
 
 // readKey reads the first private key of a file, in any of the forms that kube-apiserver takes.
 func readKey(file string) (crypto.Signer, error) {
-	text, err := os.ReadFile(file)
+	text, err := kubeconfig.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}

@@ -156,7 +156,7 @@ func replaceFile(flag, path string, content []byte) error {
 
 // removeFile removes a file that this process has written, unless another process has changed it since.
 func removeFile(path string, content []byte) error {
-	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, content) {
+	if now, err := kubeconfig.ReadFile(path); err != nil || !bytes.Equal(now, content) {
 		return nil // not ours any more, or removed already
 	}
 	return os.Remove(path)

@@ -14,6 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"skiff/internal/kube"
+	"skiff/internal/kubeconfig"
 )
 
 // maxManifest bounds a file of --crds and --load. The largest CRDs are around 1 MB.
@@ -236,7 +237,7 @@ func (d *devCluster) setFaults(file string) error {
 	if file == "" {
 		return nil
 	}
-	text, err := os.ReadFile(file)
+	text, err := kubeconfig.ReadFile(file)
 	if err == nil {
 		err = d.api.SetFaults(text)
 	}

@@ -29,7 +29,7 @@ func inCluster(env Env) (*target, error) {
 		},
 		user: user{TokenFile: filepath.Join(env.ServiceAccountDir, "token"), origin: o},
 	}
-	namespace, err := readFile(filepath.Join(env.ServiceAccountDir, "namespace"))
+	namespace, err := ReadFile(filepath.Join(env.ServiceAccountDir, "namespace"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", o.at("namespace"), err)
 	}

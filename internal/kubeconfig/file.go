@@ -149,7 +149,7 @@ func loadFiles(f Flags, env Env) (*merged, error) {
 
 // add reads one file and merges it behind those before it.
 func (m *merged) add(path string, env Env) error {
-	data, err := readFile(path)
+	data, err := ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read kubeconfig: %w", err)
 	}

@@ -10,8 +10,9 @@ import (
 // hundred KiB, a bundle of all public certificate authorities 300 KiB.
 const maxFile = 4 << 20
 
-// readFile is os.ReadFile for a path that a user gives: it may be a pipe, and it may have no end (/dev/zero).
-func readFile(path string) ([]byte, error) {
+// ReadFile is os.ReadFile for a path that a user gives, of at most 4 MiB: it may be a pipe, and it may have no end
+// (/dev/zero).
+func ReadFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -67,7 +67,7 @@ func (c *cluster) caPEM() ([]byte, error) {
 		pem, err = base64.StdEncoding.DecodeString(c.CAData)
 	case c.CA != "":
 		field = "certificate-authority"
-		pem, err = readFile(c.CA)
+		pem, err = ReadFile(c.CA)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.origin.at(field), err)
@@ -158,7 +158,7 @@ func (f *caFile) reload() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.checked = time.Now()
-	pem, err := readFile(f.path)
+	pem, err := ReadFile(f.path)
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.where, err)
 	}
@@ -183,7 +183,7 @@ func (s pemSource) read() ([]byte, error) {
 	if s.path == "" {
 		return []byte(s.data.reveal()), nil
 	}
-	data, err := readFile(s.path)
+	data, err := ReadFile(s.path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.where, err)
 	}

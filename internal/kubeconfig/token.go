@@ -112,7 +112,7 @@ func (f *tokenFile) Invalidate(t time.Time) {
 }
 
 func readToken(path string) (string, error) {
-	data, err := readFile(path)
+	data, err := ReadFile(path)
 	if err != nil {
 		return "", err
 	}

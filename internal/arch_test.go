@@ -58,7 +58,7 @@ var layers = []layer{
 		"the one Reconcile of operators with children: it knows no kind of them"},
 	{"operatortest", "controller events fakeapi patch kube /crds", []string{logr},
 		"the world of the operators' tests: it knows no operator, and the program does not know it"},
-	{"simulate", "controller apply cache events conditions labels patch kube", []string{logr},
+	{"simulate", "controller apply cache events conditions cron labels patch kube", []string{logr},
 		"controllers like any other, so that skiff is its own first user"},
 	{"controller", "queue cache podpolicy metrics kube", []string{logr}, "when Reconcile runs; never what it does"},
 	{"apply", "cache patch kube", []string{logr}, "the one way to write children"},

@@ -91,7 +91,9 @@ func (c *deployments) advance(ctx context.Context, d *deployment, hash string, n
 	if s == nil {
 		return c.prune(ctx, d, old)
 	}
-	if err := c.patchSet(ctx, s.set, map[string]any{"spec": map[string]any{"replicas": s.to}}); err != nil {
+	err = change(ctx, c.client, replicaSetResource, &s.set.Meta, true, "",
+		map[string]any{"spec": map[string]any{"replicas": s.to}})
+	if err != nil {
 		return err
 	}
 	direction := "up"
@@ -189,20 +191,11 @@ func (c *deployments) createSet(ctx context.Context, d *deployment, hash string,
 	annotations := d.Annotations.Map()
 	delete(annotations, lastApplied)
 	annotations[revisionAnnotation] = strconv.Itoa(revision)
-	body := map[string]any{
-		"apiVersion": replicaSetResource.APIVersion(), "kind": replicaSetResource.Kind,
-		"metadata": map[string]any{
-			"name": d.Name + "-" + hash, "namespace": d.Namespace, "labels": labels, "annotations": annotations,
-			"ownerReferences": []any{controllerRef(deploymentResource, &d.Meta)},
-		},
+	return create(ctx, c.client, replicaSetResource, d.Namespace, map[string]any{
+		"metadata": map[string]any{"name": d.Name + "-" + hash, "labels": labels, "annotations": annotations,
+			"ownerReferences": []any{controllerRef(deploymentResource, &d.Meta)}},
 		"spec": map[string]any{"replicas": 0, "minReadySeconds": d.Spec.MinReadySeconds,
-			"selector": selector, "template": template},
-	}
-	err := c.client.Create(ctx, replicaSetResource, d.Namespace, body, nil, kube.WriteOptions{FieldManager: manager})
-	if kube.IsAlreadyExists(err) {
-		return nil // created before; its event has not arrived yet
-	}
-	return err
+			"selector": selector, "template": template}})
 }
 
 // adjustNewest updates the fields that the newest replica set takes from its Deployment, and the revision number:
@@ -211,7 +204,7 @@ func (c *deployments) adjustNewest(ctx context.Context, d *deployment, newest *r
 	number := max(revision(newest), next)
 	text := strconv.Itoa(number)
 	if revision(newest) != number || newest.Spec.MinReadySeconds != d.Spec.MinReadySeconds {
-		return c.patchSet(ctx, newest, map[string]any{
+		return change(ctx, c.client, replicaSetResource, &newest.Meta, true, "", map[string]any{
 			"metadata": map[string]any{"annotations": map[string]any{revisionAnnotation: text}},
 			"spec":     map[string]any{"minReadySeconds": d.Spec.MinReadySeconds},
 		})
@@ -220,9 +213,8 @@ func (c *deployments) adjustNewest(ctx context.Context, d *deployment, newest *r
 		return nil
 	}
 	// Through the status subresource, as the real controller does, so that the generation does not change.
-	return c.client.Patch(ctx, deploymentResource, d.Key(), kube.MergePatch, map[string]any{"metadata": map[string]any{
-		"uid": d.UID, "annotations": map[string]any{revisionAnnotation: text}}}, nil,
-		kube.WriteOptions{FieldManager: manager, Subresource: "status"})
+	return change(ctx, c.client, deploymentResource, &d.Meta, false, "status", map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{revisionAnnotation: text}}})
 }
 
 // prune deletes empty replica sets beyond the history limit, the oldest first.
@@ -236,16 +228,4 @@ func (c *deployments) prune(ctx context.Context, d *deployment, old []*replicaSe
 			kube.DeleteOptions{UID: rs.UID, Propagation: kube.Background}))
 	}
 	return errors.Join(errs...)
-}
-
-// patchSet patches a replica set, if it has not changed since the mirror saw it.
-func (c *deployments) patchSet(ctx context.Context, rs *replicaSet, patch map[string]any) error {
-	meta, ok := patch["metadata"].(map[string]any)
-	if !ok {
-		meta = map[string]any{}
-		patch["metadata"] = meta
-	}
-	meta["uid"], meta["resourceVersion"] = rs.UID, rs.ResourceVersion
-	return c.client.Patch(ctx, replicaSetResource, rs.Key(), kube.MergePatch, patch, nil,
-		kube.WriteOptions{FieldManager: manager})
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"skiff/internal/controller"
-	"skiff/internal/kube"
 )
 
 // Condition types and reasons of a Deployment that kubectl and other controllers read. `kubectl rollout status` fails
@@ -34,17 +33,12 @@ func (c *deployments) writeStatus(ctx context.Context, d *deployment, newest *re
 		conditions[i] = map[string]any{"type": c.Type, "status": c.Status, "reason": c.Reason, "message": c.Message,
 			"lastUpdateTime": wireTime(c.LastUpdateTime), "lastTransitionTime": wireTime(c.LastTransitionTime)}
 	}
-	return c.client.Patch(ctx, deploymentResource, d.Key(), kube.MergePatch, map[string]any{
-		"metadata": map[string]any{"uid": d.UID},
+	return change(ctx, c.client, deploymentResource, &d.Meta, false, "status", map[string]any{
 		"status": map[string]any{
-			"observedGeneration":  next.ObservedGeneration,
-			"replicas":            orNull(next.Replicas),
-			"updatedReplicas":     orNull(next.UpdatedReplicas),
-			"readyReplicas":       orNull(next.ReadyReplicas),
+			"observedGeneration": next.ObservedGeneration, "replicas": orNull(next.Replicas),
+			"updatedReplicas": orNull(next.UpdatedReplicas), "readyReplicas": orNull(next.ReadyReplicas),
 			"availableReplicas":   orNull(next.AvailableReplicas),
-			"unavailableReplicas": orNull(next.UnavailableReplicas),
-			"conditions":          conditions,
-		}}, nil, kube.WriteOptions{FieldManager: manager, Subresource: "status"})
+			"unavailableReplicas": orNull(next.UnavailableReplicas), "conditions": conditions}})
 }
 
 func equalStatus(a, b deploymentStatus) bool {

@@ -195,7 +195,6 @@ func (c *collector) removeFinalizer(ctx context.Context, v vertex, finalizer str
 
 // patchMeta replaces a list in an object's metadata, if the object has not changed since the mirror saw it.
 func (c *collector) patchMeta(ctx context.Context, v vertex, field string, value any) error {
-	return c.client.Patch(ctx, v.resource, v.Key(), kube.MergePatch, map[string]any{"metadata": map[string]any{
-		"uid": v.UID, "resourceVersion": v.ResourceVersion, field: value}}, nil,
-		kube.WriteOptions{FieldManager: manager})
+	return change(ctx, c.client, v.resource, &v.Meta, true, "",
+		map[string]any{"metadata": map[string]any{field: value}})
 }

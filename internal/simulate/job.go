@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -61,10 +60,8 @@ func count(pods []*setPod, was jobStatus, indexed bool) tally {
 // planJob runs pods until enough of them have succeeded, or too many have failed.
 func planJob(w *workload, pods []*setPod, in facts) (p plan, err error) {
 	var was jobStatus
-	if len(w.Status) > 0 {
-		if err := json.Unmarshal(w.Status, &was); err != nil {
-			return p, fmt.Errorf("read the status: %w", err)
-		}
+	if err := readStatus(jobResource, &w.Meta, w.Status, &was); err != nil {
+		return p, err
 	}
 	if was.is("Complete") || was.is("Failed") {
 		p.expire(w, was, in.now)

@@ -106,10 +106,8 @@ func (c *kubelet) reconcile(ctx context.Context, k kube.Key) (controller.Outcome
 		return controller.Done, nil
 	}
 	var status map[string]any
-	if len(p.Status) > 0 {
-		if err := json.Unmarshal(p.Status, &status); err != nil {
-			return controller.Done, fmt.Errorf("read status of pod %s: %w", k, err)
-		}
+	if err := readStatus(podResource, &p.Meta, p.Status, &status); err != nil {
+		return controller.Done, err
 	}
 	now := time.Now()
 	switch phase := status["phase"]; {

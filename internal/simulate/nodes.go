@@ -11,12 +11,10 @@ import (
 // createNodes creates the nodes of the cluster.
 func createNodes(ctx context.Context, c *kube.Client, o Options) error {
 	for _, name := range o.Nodes {
-		err := c.Create(ctx, nodeResource, "", map[string]any{
-			"apiVersion": nodeResource.APIVersion(), "kind": nodeResource.Kind,
-			"metadata": map[string]any{"name": name, "labels": map[string]any{
-				"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}},
-		}, nil, kube.WriteOptions{FieldManager: manager})
-		if err != nil && !kube.IsAlreadyExists(err) {
+		err := create(ctx, c, nodeResource, "", map[string]any{"metadata": map[string]any{"name": name,
+			"labels": map[string]any{"kubernetes.io/hostname": name, "kubernetes.io/os": "linux",
+				"kubernetes.io/arch": "amd64"}}})
+		if err != nil {
 			return err
 		}
 		err = c.Patch(ctx, nodeResource, kube.Key{Name: name}, kube.MergePatch,

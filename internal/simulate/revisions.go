@@ -54,9 +54,7 @@ func (c *workloads) revise(ctx context.Context, w *workload, pods []*setPod, in 
 	case current == nil:
 		return c.createRevision(ctx, w, in.update, hash, last+1)
 	case current.Revision < last: // rolled back to
-		return c.client.Patch(ctx, revisionResource, current.Key(), kube.MergePatch, map[string]any{
-			"metadata": map[string]any{"uid": current.UID, "resourceVersion": current.ResourceVersion},
-			"revision": last + 1}, nil, kube.WriteOptions{FieldManager: manager})
+		return change(ctx, c.client, revisionResource, &current.Meta, true, "", map[string]any{"revision": last + 1})
 	}
 	old := slices.DeleteFunc(all, func(r *templateRevision) bool { return used[r.Name] || r.Deleting() })
 	for _, r := range old[:max(0, len(old)-valueOr(w.Spec.RevisionHistoryLimit, defaultHistoryLimit))] {
@@ -83,14 +81,8 @@ func (c *workloads) createRevision(ctx context.Context, w *workload, name, hash 
 		}
 	}
 	template["$patch"] = "replace" // the revision is a strategic merge patch of the workload
-	err := c.client.Create(ctx, revisionResource, w.Namespace, map[string]any{
-		"apiVersion": revisionResource.APIVersion(), "kind": revisionResource.Kind, "revision": number,
+	return create(ctx, c.client, revisionResource, w.Namespace, map[string]any{"revision": number,
 		"metadata": map[string]any{"name": name, "labels": labels,
 			"ownerReferences": []any{controllerRef(c.resource, &w.Meta)}},
-		"data": map[string]any{"spec": map[string]any{"template": template}},
-	}, nil, kube.WriteOptions{FieldManager: manager})
-	if kube.IsAlreadyExists(err) {
-		return nil // created before; its event has not arrived yet
-	}
-	return err
+		"data": map[string]any{"spec": map[string]any{"template": template}}})
 }

@@ -70,7 +70,7 @@ func (s *serviceAccounts) createAccount(ctx context.Context, namespace string) e
 	if ok || err != nil {
 		return err
 	}
-	return s.create(ctx, serviceAccountResource, namespace, map[string]any{
+	return create(ctx, s.client, serviceAccountResource, namespace, map[string]any{
 		"metadata": map[string]any{"name": defaultAccount}})
 }
 
@@ -82,7 +82,7 @@ func (s *serviceAccounts) publishCA(ctx context.Context, namespace string) error
 	case err != nil:
 		return err
 	case !ok:
-		return s.create(ctx, configMapResource, namespace, map[string]any{"data": data,
+		return create(ctx, s.client, configMapResource, namespace, map[string]any{"data": data,
 			"metadata": map[string]any{"name": rootCA,
 				"annotations": map[string]any{"kubernetes.io/description": rootCADescription}}})
 	case m.Data[rootCAKey] == s.ca:
@@ -90,14 +90,4 @@ func (s *serviceAccounts) publishCA(ctx context.Context, namespace string) error
 	}
 	return s.client.Patch(ctx, configMapResource, k, kube.MergePatch, map[string]any{"data": data}, nil,
 		kube.WriteOptions{FieldManager: manager})
-}
-
-// create creates an object. If it exists already, its event has not arrived yet.
-func (s *serviceAccounts) create(ctx context.Context, r kube.Resource, namespace string, body map[string]any) error {
-	body["apiVersion"], body["kind"] = r.APIVersion(), r.Kind
-	err := s.client.Create(ctx, r, namespace, body, nil, kube.WriteOptions{FieldManager: manager})
-	if kube.IsAlreadyExists(err) {
-		return nil
-	}
-	return err
 }

@@ -1,5 +1,5 @@
 // Package simulate simulates a cluster around the embedded API server: the workloads (Deployments, ReplicaSets,
-// StatefulSets, DaemonSets and Jobs, but not CronJobs) and their pods, nodes on which pods become Running and Ready,
+// StatefulSets, DaemonSets, Jobs and CronJobs) and their pods, nodes on which pods become Running and Ready,
 // the garbage collector, and the ServiceAccount and root CA of each namespace. `skiff dev` and the demo use it. It
 // does enough for `kubectl rollout status`, `rollout restart`, `rollout undo`, `wait` and `get pods -w` to look as on
 // a real cluster. Never run it against a real cluster: it would fight with the real controllers.
@@ -44,14 +44,15 @@ const (
 	Deployments     Part = "deployments"     // with their ReplicaSets
 	StatefulSets    Part = "statefulsets"
 	DaemonSets      Part = "daemonsets"
-	Jobs            Part = "jobs"   // but no CronJobs
+	Jobs            Part = "jobs"
+	CronJobs        Part = "cronjobs"
 	Events          Part = "events" // of the other parts
 	Pods            Part = "pods"   // nodes, the scheduler and the kubelet
 )
 
 // Parts returns all parts.
 func Parts() []Part {
-	return []Part{GC, ServiceAccounts, Deployments, StatefulSets, DaemonSets, Jobs, Pods, Events}
+	return []Part{GC, ServiceAccounts, Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, Pods, Events}
 }
 
 // Options of a simulation. The zero value is a small, quick cluster with all parts.
@@ -139,6 +140,7 @@ func New(c *kube.Client, o Options) *Cluster {
 	for _, k := range workloadKinds {
 		add(k.part, newWorkloads(k))
 	}
+	add(CronJobs, newCronJobs)
 	add(Pods, newKubelet)
 	if o.has(GC) {
 		s.gc = newCollectors(c, s.o)

@@ -92,10 +92,8 @@ func (p *plan) describeSet(w *workload, pods []*setPod, wanted int, in facts) (c
 	var was struct {
 		CurrentRevision string `json:"currentRevision"`
 	}
-	if len(w.Status) > 0 {
-		if err := json.Unmarshal(w.Status, &was); err != nil {
-			return "", fmt.Errorf("read the status: %w", err)
-		}
+	if err := readStatus(statefulSetResource, &w.Meta, w.Status, &was); err != nil {
+		return "", err
 	}
 	if current = was.CurrentRevision; in.templates[current] == nil {
 		current = in.update
@@ -148,9 +146,8 @@ func (p *plan) addOrdinal(w *workload, ordinal int, revision string, template ku
 		volumes = slices.DeleteFunc(volumes, func(v any) bool { return v.(map[string]any)["name"] == volume })
 		volumes = append(volumes, map[string]any{"name": volume,
 			"persistentVolumeClaim": map[string]any{"claimName": claimName}})
-		p.claims = append(p.claims, map[string]any{"apiVersion": claimResource.APIVersion(),
-			"kind": claimResource.Kind, "spec": claim["spec"], "metadata": map[string]any{"name": claimName,
-				"labels": w.Spec.Selector.MatchLabels, "annotations": m["annotations"]}})
+		p.claims = append(p.claims, map[string]any{"spec": claim["spec"], "metadata": map[string]any{
+			"name": claimName, "labels": w.Spec.Selector.MatchLabels, "annotations": m["annotations"]}})
 	}
 	if spec["volumes"] = volumes; volumes == nil {
 		delete(spec, "volumes")

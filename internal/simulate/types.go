@@ -19,8 +19,9 @@ var (
 	daemonSetResource   = kube.Resource{Group: "apps", Version: "v1", Plural: "daemonsets", Kind: "DaemonSet"}
 	revisionResource    = kube.Resource{Group: "apps", Version: "v1", Plural: "controllerrevisions",
 		Kind: "ControllerRevision"}
-	jobResource   = kube.Resource{Group: "batch", Version: "v1", Plural: "jobs", Kind: "Job"}
-	claimResource = kube.Resource{Version: "v1", Plural: "persistentvolumeclaims", Kind: "PersistentVolumeClaim"}
+	jobResource     = kube.Resource{Group: "batch", Version: "v1", Plural: "jobs", Kind: "Job"}
+	cronJobResource = kube.Resource{Group: "batch", Version: "v1", Plural: "cronjobs", Kind: "CronJob"}
+	claimResource   = kube.Resource{Version: "v1", Plural: "persistentvolumeclaims", Kind: "PersistentVolumeClaim"}
 
 	serviceAccountResource = kube.Resource{Version: "v1", Plural: "serviceaccounts", Kind: "ServiceAccount"}
 

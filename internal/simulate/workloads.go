@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -12,7 +11,6 @@ import (
 	"skiff/internal/controller"
 	"skiff/internal/events"
 	"skiff/internal/kube"
-	"skiff/internal/patch"
 )
 
 // workloads is the controller of one kind of workload. It adopts and releases pods, and carries out plans.
@@ -42,7 +40,7 @@ const orphans = "orphans"
 func newWorkloads(k workloadKind) func(*kube.Client, Options) *controller.Controller {
 	return func(client *kube.Client, o Options) *controller.Controller {
 		c := &workloads{workloadKind: k, client: client, written: map[kube.Key]writtenPod{},
-			mirror: cache.New[*workload](o.mirror(client, k.resource)),
+			mirror: cache.Shared[*workload](o.mirrors, o.mirror(client, k.resource)),
 			pods:   cache.Shared[*setPod](o.mirrors, o.mirror(client, podResource)),
 			record: o.recorder(client, k.source)}
 		c.pods.Index(orphans, func(p *setPod) []string {
@@ -205,8 +203,7 @@ func (c *workloads) carryOut(ctx context.Context, w *workload, p plan) error {
 		}
 	}
 	for _, body := range p.claims {
-		err := c.client.Create(ctx, claimResource, w.Namespace, body, nil, kube.WriteOptions{FieldManager: manager})
-		if err != nil && !kube.IsAlreadyExists(err) {
+		if err := create(ctx, c.client, claimResource, w.Namespace, body); err != nil {
 			return err
 		}
 	}
@@ -241,20 +238,4 @@ func (c *workloads) tell(w *workload, reason, done, verb, pod string) {
 		note = fmt.Sprintf("%s Pod %s in StatefulSet %s successful", verb, pod, w.Name)
 	}
 	c.record(c.resource, w, events.Normal, reason, note)
-}
-
-// writeStatus writes a status unless the object has it.
-func writeStatus(ctx context.Context, c *kube.Client, r kube.Resource, m *kube.Meta, was kube.Raw,
-	status map[string]any) error {
-	var live map[string]any
-	if len(was) > 0 {
-		if err := json.Unmarshal(was, &live); err != nil {
-			return fmt.Errorf("read status of %s %s: %w", r.Kind, m.Key(), err)
-		}
-	}
-	if covered, _ := patch.Covered(nil, status, live); covered {
-		return nil
-	}
-	return c.Patch(ctx, r, m.Key(), kube.MergePatch, map[string]any{"metadata": map[string]any{"uid": m.UID},
-		"status": status}, nil, kube.WriteOptions{FieldManager: manager, Subresource: "status"})
 }

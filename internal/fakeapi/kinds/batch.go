@@ -147,7 +147,7 @@ var cronJobChecks = []check{
 		if strings.Contains(schedule, "TZ") {
 			return "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
 		}
-		if err := cron.Check(schedule); err != nil {
+		if _, err := cron.Parse(schedule); err != nil {
 			return err.Error()
 		}
 		return ""

@@ -1,0 +1,60 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"skiff/internal/kube"
+	"skiff/internal/patch"
+)
+
+// create creates an object. One that exists already was created before, and its event has not arrived yet.
+func create(ctx context.Context, c *kube.Client, r kube.Resource, namespace string, body map[string]any) error {
+	body["apiVersion"], body["kind"] = r.APIVersion(), r.Kind
+	err := c.Create(ctx, r, namespace, body, nil, kube.WriteOptions{FieldManager: manager})
+	if kube.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// change sends a merge patch for an object, unless another one has its name now. With version it fails if the object
+// has changed since the mirror saw it.
+func change(ctx context.Context, c *kube.Client, r kube.Resource, m *kube.Meta, version bool, sub string,
+	body map[string]any) error {
+	meta, ok := body["metadata"].(map[string]any)
+	if !ok {
+		meta = map[string]any{}
+		body["metadata"] = meta
+	}
+	if meta["uid"] = m.UID; version {
+		meta["resourceVersion"] = m.ResourceVersion
+	}
+	return c.Patch(ctx, r, m.Key(), kube.MergePatch, body, nil,
+		kube.WriteOptions{FieldManager: manager, Subresource: sub})
+}
+
+// readStatus reads a status that may be missing.
+func readStatus(r kube.Resource, m *kube.Meta, status kube.Raw, into any) error {
+	if len(status) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(status, into); err != nil {
+		return fmt.Errorf("read the status of %s %s: %w", r.Kind, m.Key(), err)
+	}
+	return nil
+}
+
+// writeStatus writes a status unless the object has it.
+func writeStatus(ctx context.Context, c *kube.Client, r kube.Resource, m *kube.Meta, was kube.Raw,
+	status map[string]any) error {
+	var live map[string]any
+	if err := readStatus(r, m, was, &live); err != nil {
+		return err
+	}
+	if covered, _ := patch.Covered(nil, status, live); covered {
+		return nil
+	}
+	return change(ctx, c, r, m, false, "status", map[string]any{"status": status})
+}

@@ -10,7 +10,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -33,9 +32,6 @@ func New() *fakeapi.CEL { return &fakeapi.CEL{Definition: definition, Rules: rul
 // definition validates a definition as the real server does: all of it, so that the texts are the real ones. cur is
 // nil for a new one.
 func definition(next, cur map[string]any) []kube.StatusCause {
-	if text, at := findHuge(next, "", hugeLiteral); text != "" {
-		return []kube.StatusCause{tooHuge(at, text)}
-	}
 	crd, err := internal(next)
 	if err != nil {
 		return []kube.StatusCause{cause(field.Invalid(field.NewPath("spec"), nil, err.Error()))}
@@ -73,7 +69,12 @@ func internal(o map[string]any) (*apiextensions.CustomResourceDefinition, error)
 // rules compiles the rules of a schema that a definition has; nil if there are none. The result validates an object
 // that has no other errors; cur is nil for a new one.
 func rules(schema map[string]any) func(next, cur map[string]any) []kube.StatusCause {
-	s, err := parse(schema)
+	originals := map[string]string{} // by what boundQuantities made of them
+	bound, err := boundRules(schema, originals)
+	var s *structural.Structural
+	if err == nil {
+		s, err = parse(bound.(map[string]any))
+	}
 	if err != nil {
 		// Never: definition has accepted the schema. If it happens, objects are refused, and not let through.
 		return func(_, _ map[string]any) []kube.StatusCause {
@@ -84,16 +85,7 @@ func rules(schema map[string]any) func(next, cur map[string]any) []kube.StatusCa
 	if v == nil {
 		return nil
 	}
-	quantities := strings.Contains(fmt.Sprint(schema), "uantity(") // quantity() and isQuantity()
 	return func(next, cur map[string]any) []kube.StatusCause {
-		for _, o := range []map[string]any{next, cur} {
-			if !quantities {
-				break
-			}
-			if text, at := findHuge(o, "", hugeText); text != "" {
-				return []kube.StatusCause{tooHuge(at, text)}
-			}
-		}
 		var old any
 		var options []schemacel.Option
 		if cur != nil {
@@ -102,53 +94,45 @@ func rules(schema map[string]any) func(next, cur map[string]any) []kube.StatusCa
 				common.NewCorrelatedObject(next, cur, &model.Structural{Structural: s})))
 		}
 		errs, _ := v.Validate(context.Background(), nil, s, next, old, celconfig.RuntimeCELCostBudget, options...)
-		return causes(errs)
+		out := causes(errs)
+		for i := range out {
+			for bound, original := range originals {
+				out[i].Message = strings.ReplaceAll(out[i].Message, bound, original)
+			}
+		}
+		return out
 	}
 }
 
-// A huge number is one that k8s.io/apimachinery parses as a quantity, and compares within minutes and gigabytes, which
-// the cost limits of CEL do not count. A test in this package shows it.
-const huge = `[+-]?[0-9.]+[eE][+-]?[0-9]{5,}`
-
-var (
-	hugeText    = regexp.MustCompile("^" + huge + "$")
-	hugeLiteral = regexp.MustCompile(`["']` + huge + `["']`)
-)
-
-// findHuge returns the first huge number in the texts of a value, and its path; of a definition in those of its rules.
-func findHuge(v any, path string, number *regexp.Regexp) (text, at string) {
+// boundRules returns a schema whose rules take no quantity that takes minutes to compare (boundQuantities). It adds
+// those that were changed to originals.
+func boundRules(v any, originals map[string]string) (any, error) {
+	var err error
 	switch v := v.(type) {
-	case string:
-		if number.MatchString(v) {
-			return v, path
-		}
 	case []any:
-		for i, item := range v {
-			if text, at = findHuge(item, fmt.Sprintf("%s[%d]", path, i), number); text != "" {
-				return text, at
+		out := make([]any, len(v))
+		for i := range v {
+			if out[i], err = boundRules(v[i], originals); err != nil {
+				return nil, err
 			}
 		}
+		return out, nil
 	case map[string]any:
+		out := make(map[string]any, len(v))
 		for name, member := range v {
-			below := strings.TrimPrefix(path+"."+name, ".")
-			if number == hugeText && number.MatchString(name) {
-				return name, below
+			text, isText := member.(string)
+			if !isText || name != "rule" && name != "messageExpression" {
+				out[name], err = boundRules(member, originals)
+			} else if out[name], err = boundQuantities(strings.TrimSpace(text)); out[name] != strings.TrimSpace(text) {
+				originals[fmt.Sprint(out[name])] = strings.TrimSpace(text)
 			}
-			_, isText := member.(string)
-			if isText && number == hugeLiteral && name != "rule" && name != "messageExpression" {
-				continue
-			}
-			if text, at = findHuge(member, below, number); text != "" {
-				return text, at
+			if err != nil {
+				return nil, err
 			}
 		}
+		return out, nil
 	}
-	return "", ""
-}
-
-func tooHuge(at, text string) kube.StatusCause {
-	return cause(field.Invalid(field.NewPath(at), text, "this server evaluates no rule with a number whose exponent "+
-		"has more than four digits: that could take minutes"))
+	return v, nil
 }
 
 // parse converts a schema to the form that rules are compiled for.

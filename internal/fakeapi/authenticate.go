@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/rbac"
 )
@@ -43,7 +44,7 @@ func (s *Server) impersonate(by kinds.User, h http.Header) (kinds.User, error) {
 	uid := h.Get("Impersonate-Uid")
 	if name == "" {
 		if len(groups)+len(extras) > 0 || uid != "" {
-			return by, badRequest("requested groups, a UID or extra fields without impersonating a user")
+			return by, answer.BadRequest("requested groups, a UID or extra fields without impersonating a user")
 		}
 		return by, nil
 	}
@@ -58,7 +59,7 @@ func (s *Server) impersonate(by kinds.User, h http.Header) (kinds.User, error) {
 	for _, k := range extras {
 		key, err := url.PathUnescape(strings.ToLower(strings.TrimPrefix(k, extra)))
 		if err != nil {
-			return by, badRequest("the name of the header %q cannot be read", k)
+			return by, answer.BadRequest("the name of the header %q cannot be read", k)
 		}
 		for _, v := range h.Values(k) {
 			want = append(want, rbac.Action{Group: "authentication.k8s.io", Resource: "userextras", Subresource: key,
@@ -111,5 +112,5 @@ func (s *Server) authorize(roles rbac.Objects, u kinds.User, a rbac.Action) erro
 	if why != "" {
 		text += ": " + why
 	}
-	return forbidden(a.Group, a.Resource, a.Name, text)
+	return answer.Forbidden(a.Group, a.Resource, a.Name, text)
 }

@@ -1,17 +1,16 @@
 package fakeapi
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/rbac"
 	"skiff/internal/fakeapi/selector"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/kube"
 	"skiff/internal/patch"
 )
 
@@ -119,7 +118,7 @@ func (s *Server) checkGrant(tx *store.Tx, r *request, next, cur map[string]any) 
 		}
 		var problem string
 		if rules, problem = roles.Referenced(ref, r.namespace); problem != "" {
-			return notFound(r.kind.Resource, bind.Name) // the real server names the binding, too
+			return answer.NotFound(r.kind.Resource, bind.Name) // the real server names the binding, too
 		}
 	} else {
 		if ok, _ := roles.Allowed(r.user, r.action("escalate")); ok {
@@ -130,7 +129,7 @@ func (s *Server) checkGrant(tx *store.Tx, r *request, next, cur map[string]any) 
 		}
 	}
 	if text := roles.Escalation(r.user, r.namespace, rules, aggregates); text != "" {
-		return forbidden(rbac.Group, r.kind.Plural, obj.String(next, "metadata", "name"), text)
+		return answer.Forbidden(rbac.Group, r.kind.Plural, obj.String(next, "metadata", "name"), text)
 	}
 	return nil
 }
@@ -142,19 +141,6 @@ func onlyCollected(next, cur map[string]any) bool {
 		obj.EqualExcept(obj.Map(next, "metadata"), obj.Map(cur, "metadata"), except...)
 }
 
-func forbidden(group, resource, name, text string) error {
-	d := kube.StatusDetails{Name: name, Group: group, Kind: resource}
-	switch {
-	case resource == "":
-		text = "forbidden: " + text
-	case name == "":
-		text = qualify(d) + " is forbidden: " + text
-	default:
-		text = fmt.Sprintf("%s %q is forbidden: %s", qualify(d), name, text)
-	}
-	return failure(http.StatusForbidden, "Forbidden", text, d)
-}
-
 // judge answers a review by the roles.
 func (s *Server) judge(r *request, o map[string]any) (map[string]any, error) {
 	user, spec := r.user, obj.Map(o, "spec")
@@ -162,7 +148,7 @@ func (s *Server) judge(r *request, o map[string]any) (map[string]any, error) {
 	case "SelfSubjectRulesReview":
 		namespace := obj.String(spec, "namespace")
 		if namespace == "" {
-			return nil, badRequest("no namespace on request")
+			return nil, answer.BadRequest("no namespace on request")
 		}
 		return rulesStatus(s.roles(nil).Rules(user, namespace)), nil
 	case "SubjectAccessReview", "LocalSubjectAccessReview":
@@ -178,7 +164,7 @@ func (s *Server) judge(r *request, o map[string]any) (map[string]any, error) {
 			Path: obj.String(spec, "nonResourceAttributes", "path")}
 	}
 	if r.namespace != "" && a.Namespace != r.namespace {
-		return nil, badRequest("spec.resourceAttributes.namespace must match namespace: %s", r.namespace)
+		return nil, answer.BadRequest("spec.resourceAttributes.namespace must match namespace: %s", r.namespace)
 	}
 	ok, why := s.roles(nil).Allowed(user, a)
 	status := map[string]any{"allowed": ok}

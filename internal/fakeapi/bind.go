@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/kube"
@@ -15,9 +16,9 @@ var bindingKind = kube.Resource{Version: "v1", Kind: "Binding"}
 // bind answers POST pods/NAME/binding, by which a scheduler assigns a pod to a node, once.
 func (s *Server) bind(w http.ResponseWriter, r *request) error {
 	if r.verb != "create" {
-		return methodNotAllowed()
+		return answer.MethodNotAllowed()
 	}
-	body, err := readBody(r.Request)
+	body, err := answer.ReadBody(r.Request)
 	if err != nil {
 		return err
 	}
@@ -29,24 +30,25 @@ func (s *Server) bind(w http.ResponseWriter, r *request) error {
 	node, kind := obj.String(binding, "target", "name"), obj.String(binding, "target", "kind")
 	switch { // in the real server's order and wording
 	case err != nil:
-		return badRequest("the object provided is unrecognized (must be of type Binding): %v (%s)", err, excerpt(body))
+		return answer.BadRequest("the object provided is unrecognized (must be of type Binding): %v (%s)", err,
+			excerpt(body))
 	case obj.String(binding, "metadata", "name") != r.name:
-		return badRequest("name in URL does not match name in Binding object")
+		return answer.BadRequest("name in URL does not match name in Binding object")
 	case kind != "" && kind != "Node":
-		return plainError("target.kind: Unsupported value: %q: supported values: \"Node\", \"<empty>\"", kind)
+		return answer.PlainError("target.kind: Unsupported value: %q: supported values: \"Node\", \"<empty>\"", kind)
 	case node == "":
-		return plainError("target.name: Required value")
+		return answer.PlainError("target.name: Required value")
 	}
 	err = s.store.Update(func(tx *store.Tx) error {
 		cur := tx.Get(r.kind.TableName(), store.Key(r.key()))
 		if cur == nil {
-			return notFound(r.kind.Resource, r.name)
+			return answer.NotFound(r.kind.Resource, r.name)
 		}
 		if err := sameUID(r.kind, obj.Map(binding, "metadata"), obj.Map(cur.Value(), "metadata")); err != nil {
 			return err
 		}
 		if on := obj.String(cur.Value(), "spec", "nodeName"); on != "" {
-			return conflict(kube.StatusDetails{Name: r.name, Kind: "pods/binding"},
+			return answer.Conflict(kube.StatusDetails{Name: r.name, Kind: "pods/binding"},
 				fmt.Sprintf("pod %s is already assigned to node %q", r.name, on))
 		}
 		next := obj.Clone(cur.Value()) // a binding changes neither the generation nor managedFields
@@ -63,7 +65,8 @@ func (s *Server) bind(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusCreated, map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{},
-		"status": "Success", "code": int64(http.StatusCreated)})
+	answer.JSON(w, http.StatusCreated, map[string]any{"kind": "Status", "apiVersion": "v1",
+		"metadata": map[string]any{},
+		"status":   "Success", "code": int64(http.StatusCreated)})
 	return nil
 }

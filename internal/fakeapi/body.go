@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/fields"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
@@ -18,7 +19,7 @@ import (
 // readObject reads the object of a POST or PUT and checks it against the URL. Findings of strict validation are
 // refused, returned as warnings or ignored, as the request asks (FS-21).
 func (s *Server) readObject(w http.ResponseWriter, r *request) (map[string]any, error) {
-	body, err := readBody(r.Request)
+	body, err := answer.ReadBody(r.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +34,7 @@ func (s *Server) readObject(w http.ResponseWriter, r *request) (map[string]any, 
 			Kind       string `json:"kind,omitempty"`
 		}
 		why := goError(body, &typed, err)
-		return nil, badRequest("the object provided is unrecognized (must be of type %s): couldn't get "+
+		return nil, answer.BadRequest("the object provided is unrecognized (must be of type %s): couldn't get "+
 			"version/kind; json parse error: %s (%s)",
 			r.kind.Kind, why, excerpt(body))
 	}
@@ -54,7 +55,7 @@ func undecodable(k *kinds.Kind, err error) error {
 	if kube.AsStatus(err) != nil {
 		return err
 	}
-	return badRequest("%s in version %q cannot be handled as a %s: %v", k.Kind, k.Version, k.Kind, err)
+	return answer.BadRequest("%s in version %q cannot be handled as a %s: %v", k.Kind, k.Version, k.Kind, err)
 }
 
 // excerpt returns the part of a body that the server quotes in errors.
@@ -76,21 +77,23 @@ func checkType(k *kinds.Kind, o map[string]any, body []byte) error {
 	switch {
 	case kind == "" && version == "" && !k.Custom:
 	case kind == "":
-		return badRequest(
+		return answer.BadRequest(
 			"the object provided is unrecognized (must be of type %s): Object 'Kind' is missing in '%s' (%s)",
 			k.Kind, body, excerpt(body))
 	case version == "" && k.Custom:
-		return badRequest(
+		return answer.BadRequest(
 			"the object provided is unrecognized (must be of type %s): Object 'apiVersion' is missing in '%s' (%s)",
 			k.Kind, body, excerpt(body))
 	case version != "" && version != k.APIVersion():
-		return badRequest("the API version in the data (%s) does not match the expected API version (%s)", version,
+		return answer.BadRequest("the API version in the data (%s) does not match the expected API version (%s)",
+			version,
 			k.APIVersion())
 	case kind != k.Kind && k.Custom:
 		d := kube.StatusDetails{Name: obj.String(o, "metadata", "name"), Group: k.Group, Kind: kind}
-		return invalid(d, []kinds.Cause{kinds.Invalid("kind", kind, "must be "+k.Kind)})
+		return answer.Invalid(d, []kinds.Cause{kinds.Invalid("kind", kind, "must be "+k.Kind)})
 	case kind != k.Kind:
-		return badRequest("%s in version %q cannot be handled as a %s: no kind %q is registered for version %q", kind,
+		return answer.BadRequest("%s in version %q cannot be handled as a %s: no kind %q is registered for "+
+			"version %q", kind,
 			k.Version, k.Kind, kind, k.APIVersion())
 	}
 	delete(o, "kind")
@@ -162,13 +165,13 @@ func reportFindings(w http.ResponseWriter, r *request, duplicates, unknown []str
 		}
 	case "", "Warn":
 		for _, c := range complaints {
-			warn(w, c)
+			answer.Warn(w, c)
 		}
 	case "Ignore":
 	default:
 		kind := map[string]string{"create": "CreateOptions", "update": "UpdateOptions",
 			"patch": "PatchOptions"}[r.verb]
-		return invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: kind},
+		return answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: kind},
 			[]kinds.Cause{kinds.NotSupported("fieldValidation", mode, "", "Ignore", "Strict", "Warn")})
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/kube"
 	"skiff/internal/patch"
@@ -28,7 +29,7 @@ func TestNodePortsThatAreUsedUpAreAnInternalError(t *testing.T) {
 			`{"metadata":{"name":"more"},"spec":{"type":"NodePort","ports":[{"port":80}]}}`)
 		changed := w.must(500, "PUT", services+"/none",
 			`{"metadata":{"name":"none"},"spec":{"type":"NodePort","ports":[{"port":80}]}}`)
-		for _, a := range []answer{created, changed} {
+		for _, a := range []response{created, changed} {
 			want := "Internal error occurred: failed to allocate a nodePort: range is full"
 			if a.at("message") != want || a.at("reason") != "InternalError" {
 				t.Errorf("%s\nwant %s", a.raw, want)
@@ -352,7 +353,7 @@ func TestRequestsForFeaturesThatAreNotServedGetAnErrorAtOnce(t *testing.T) {
 		w.must(200, "GET", configMaps, "", auth...)
 		w.must(415, "POST", configMaps, "{}", append(auth, "Content-Type", "application/cbor")...)
 		w.must(http.StatusRequestEntityTooLarge, "POST", configMaps, `{"data":{"a":"`+
-			strings.Repeat("x", maxBody)+`"}}`, auth...)
+			strings.Repeat("x", answer.MaxBody)+`"}}`, auth...)
 		if a := w.must(404, "GET", "/nope", "", auth...); a.raw != "404 page not found\n" {
 			t.Error(a.raw)
 		}

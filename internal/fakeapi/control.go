@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/kube"
 )
 
@@ -44,7 +45,7 @@ func (s *Server) SetStart() {
 // control answers a request for the server itself.
 func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 	if id := identityOf(r); id.err != nil || !slices.Contains(id.user.Groups, masters) {
-		writeError(w, unauthorized())
+		answer.Error(w, answer.Unauthorized())
 		return
 	}
 	name := r.URL.Query().Get("name")
@@ -61,24 +62,25 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 		}
 	case "PUT faults":
 		var body []byte
-		if body, err = readBody(r); err == nil {
+		if body, err = answer.ReadBody(r); err == nil {
 			if bad := s.SetFaults(body); bad != nil {
-				err = badRequest("%v", bad)
+				err = answer.BadRequest("%v", bad)
 			}
 		}
 	case "GET requests":
 		var body []byte
 		if body, err = s.requestsSince(r.URL.Query()); err == nil {
-			writeBytes(w, http.StatusOK, body)
+			answer.Bytes(w, http.StatusOK, body)
 			return
 		}
 	default:
-		err = failure(http.StatusNotFound, kube.ReasonNotFound, r.Method+" "+r.URL.Path+" does not exist: there are "+
-			"POST /skiff/reset, /skiff/snapshot?name=NAME and /skiff/restore?name=NAME, PUT /skiff/faults and "+
-			"GET /skiff/requests", detailsNone)
+		err = answer.Failure(http.StatusNotFound, kube.ReasonNotFound,
+			r.Method+" "+r.URL.Path+" does not exist: there are "+
+				"POST /skiff/reset, /skiff/snapshot?name=NAME and /skiff/restore?name=NAME, PUT /skiff/faults and "+
+				"GET /skiff/requests", answer.NoDetails)
 	}
 	if err != nil {
-		writeError(w, err)
+		answer.Error(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -86,13 +88,13 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) takeSnapshot(name string) error {
 	if name == "" || name == startSnapshot || len(name) > nameMax {
-		return badRequest("name: want a name of at most %d characters other than %s", nameMax, startSnapshot)
+		return answer.BadRequest("name: want a name of at most %d characters other than %s", nameMax, startSnapshot)
 	}
 	sn := s.store.Snapshot()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.snapshots[name] == nil && len(s.snapshots) > maxSnapshots {
-		return badRequest("there are %d snapshots already: use one of the names %s again", maxSnapshots,
+		return answer.BadRequest("there are %d snapshots already: use one of the names %s again", maxSnapshots,
 			strings.Join(slices.Sorted(maps.Keys(s.snapshots)), ", "))
 	}
 	s.snapshots[name] = sn
@@ -106,8 +108,8 @@ func (s *Server) goBackTo(name string) error {
 	sn := s.snapshots[name]
 	s.mu.Unlock()
 	if sn == nil {
-		return failure(http.StatusNotFound, kube.ReasonNotFound, fmt.Sprintf("there is no snapshot %q", name),
-			detailsNone)
+		return answer.Failure(http.StatusNotFound, kube.ReasonNotFound, fmt.Sprintf("there is no snapshot %q", name),
+			answer.NoDetails)
 	}
 	s.store.Revert(sn)
 	s.serveCRDs() // now: the next request may be for a kind that came back
@@ -163,7 +165,7 @@ func (s *Server) requestsSince(q url.Values) ([]byte, error) {
 	if text := q.Get("since"); text != "" {
 		var err error
 		if since, err = time.Parse(time.RFC3339Nano, text); err != nil {
-			return nil, badRequest("since: %q is no time such as 2026-01-31T12:00:00Z", text)
+			return nil, answer.BadRequest("since: %q is no time such as 2026-01-31T12:00:00Z", text)
 		}
 	}
 	all := slices.DeleteFunc(s.Requests(), func(r Request) bool { return !r.Time.After(since) })
@@ -178,5 +180,5 @@ func (s *Server) requestsSince(q url.Values) ([]byte, error) {
 		}
 		items = append(items, item)
 	}
-	return marshal(map[string]any{"requests": items}), nil
+	return answer.Encode(map[string]any{"requests": items}), nil
 }

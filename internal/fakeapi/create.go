@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
@@ -12,7 +13,7 @@ import (
 
 func (s *Server) create(w http.ResponseWriter, r *request) error {
 	if r.sub != "" {
-		return methodNotAllowed()
+		return answer.MethodNotAllowed()
 	}
 	a, o, err := s.readWrite(w, r)
 	if err != nil {
@@ -48,7 +49,7 @@ func checkDryRun(r *request) error {
 		if v != "All" {
 			kind := map[string]string{"create": "CreateOptions", "update": "UpdateOptions",
 				"patch": "PatchOptions"}[r.verb]
-			return invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: kind},
+			return answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: kind},
 				[]kinds.Cause{kinds.NotSupported("dryRun", []any{v}, "All")})
 		}
 	}
@@ -59,7 +60,7 @@ func checkDryRun(r *request) error {
 func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*store.Object, error) {
 	k, meta := r.kind, obj.Map(o, "metadata")
 	if k.Refused != "" {
-		return nil, notEvaluated(k)
+		return nil, answer.NotEvaluated(k)
 	}
 	if k.Store != nil {
 		o = k.Store(o)
@@ -84,7 +85,7 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 				store.Key{Namespace: r.namespace, Name: n}) != nil
 		})
 		if meta["name"] = name; !ok {
-			return nil, alreadyExists(k.Resource, name)
+			return nil, answer.AlreadyExists(k.Resource, name)
 		}
 	}
 	meta["uid"], meta["creationTimestamp"] = newUID(), time.Now().UTC().Format(time.RFC3339)
@@ -110,17 +111,17 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 	}
 	r.warnings = writeWarnings(k, o, nil)
 	if v := obj.String(meta, "resourceVersion"); v != "" && v != "0" && !r.dryRun() {
-		return nil, plainError("resourceVersion should not be set on objects to be created")
+		return nil, answer.PlainError("resourceVersion should not be set on objects to be created")
 	}
 	key := store.Key{Namespace: r.namespace, Name: obj.String(meta, "name")}
 	if tx.Get(k.TableName(), key) != nil {
-		return nil, alreadyExists(k.Resource, key.Name)
+		return nil, answer.AlreadyExists(k.Resource, key.Name)
 	}
 	if r.dryRun() {
 		return store.NewObject(key, 0, o, k.Shape), nil
 	}
 	if exceedsEtcd(o) {
-		return nil, plainError(requestTooLarge)
+		return nil, answer.PlainError(requestTooLarge)
 	}
 	return tx.Put(k.TableName(), key, o, k.Shape), nil
 }
@@ -130,10 +131,11 @@ func checkNamespace(tx *store.Tx, r *request, meta map[string]any) error {
 	name := obj.String(meta, "name")
 	if ns := obj.String(meta, "namespace"); ns != "" && ns != r.namespace {
 		if r.kind.ClusterScoped {
-			return invalid(aboutKind(r.kind.Resource, name),
+			return answer.Invalid(answer.AboutKind(r.kind.Resource, name),
 				[]kinds.Cause{kinds.Forbidden("metadata.namespace", "not allowed on this type")})
 		}
-		return badRequest("the namespace of the provided object does not match the namespace sent on the request")
+		return answer.BadRequest("the namespace of the provided object does not match the namespace sent on the " +
+			"request")
 	}
 	return namespaceOpen(tx, r, name)
 }
@@ -170,11 +172,11 @@ func (s *Server) admit(tx *store.Tx, k *kinds.Kind, next, cur map[string]any) er
 		others := func() []map[string]any { return values(tx.List(k.TableName(), "")) }
 		var err error
 		if causes, err = k.Allocate(next, cur, others, s.randN); err != nil {
-			return internalError("%v", err)
+			return answer.InternalError("%v", err)
 		}
 	}
 	if len(causes) > 0 {
-		return invalid(aboutKind(k.Resource, obj.String(next, "metadata", "name")), causes)
+		return answer.Invalid(answer.AboutKind(k.Resource, obj.String(next, "metadata", "name")), causes)
 	}
 	return nil
 }

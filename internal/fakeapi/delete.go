@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
@@ -45,11 +46,11 @@ func parseDeleteOptions(r *request) (deleteOptions, error) {
 	if g := r.query.Get("gracePeriodSeconds"); g != "" {
 		n, err := strconv.ParseInt(g, 10, 64)
 		if err != nil {
-			return o, badRequest("%v", err)
+			return o, answer.BadRequest("%v", err)
 		}
 		o.grace = &n
 	}
-	body, err := readBody(r.Request)
+	body, err := answer.ReadBody(r.Request)
 	if err != nil || len(body) == 0 {
 		return o, err
 	}
@@ -59,7 +60,7 @@ func parseDeleteOptions(r *request) (deleteOptions, error) {
 	}
 	in, ok := v.(map[string]any)
 	if err != nil || !ok {
-		return o, badRequest("couldn't get version/kind; json parse error: the body is no DeleteOptions")
+		return o, answer.BadRequest("couldn't get version/kind; json parse error: the body is no DeleteOptions")
 	}
 	o.read(in)
 	return o, nil
@@ -87,7 +88,7 @@ func (o *deleteOptions) read(in map[string]any) {
 func (o deleteOptions) check() error {
 	for _, v := range o.dryRuns {
 		if v != "All" {
-			return invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "DeleteOptions"},
+			return answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "DeleteOptions"},
 				[]kinds.Cause{kinds.NotSupported("dryRun", anys(o.dryRuns), "All")})
 		}
 	}
@@ -95,7 +96,7 @@ func (o deleteOptions) check() error {
 	case "", kube.Background, kube.Foreground, kube.Orphan:
 		return nil
 	}
-	return invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "DeleteOptions"},
+	return answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "DeleteOptions"},
 		[]kinds.Cause{kinds.NotSupported("propagationPolicy", o.policy, "Foreground", "Background", "Orphan", "nil")})
 }
 
@@ -110,14 +111,14 @@ func (s *Server) delete(w http.ResponseWriter, r *request) error {
 	}
 	if o.policy == "" && r.kind.OrphanWarning != "" {
 		o.policy = string(kube.Orphan)
-		warn(w, r.kind.OrphanWarning)
+		answer.Warn(w, r.kind.OrphanWarning)
 	}
 	var last *store.Object
 	var gone bool
 	err = s.store.Update(func(tx *store.Tx) error {
 		cur := tx.Get(r.kind.TableName(), store.Key(r.key()))
 		if cur == nil {
-			return notFound(r.kind.Resource, r.name)
+			return answer.NotFound(r.kind.Resource, r.name)
 		}
 		last, gone, err = s.remove(tx, r.kind, cur, o)
 		return err
@@ -133,15 +134,15 @@ func (s *Server) delete(w http.ResponseWriter, r *request) error {
 		}
 		return s.respond(w, r, a, code, last)
 	}
-	writeJSON(w, http.StatusOK, deletedStatus(r.kind, last))
+	answer.JSON(w, http.StatusOK, deletedStatus(r.kind, last))
 	return nil
 }
 
 func deletedStatus(k *kinds.Kind, last *store.Object) map[string]any {
-	d := about(k.Resource, last.Name)
+	d := answer.About(k.Resource, last.Name)
 	d.UID = obj.String(last.Value(), "metadata", "uid")
 	return map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Success",
-		"details": detailsObject(d)}
+		"details": answer.DetailsObject(d)}
 }
 
 // remove deletes an object, or marks it as being deleted if it has finalizers or a grace period. It returns the last
@@ -150,19 +151,19 @@ func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object,
 	o deleteOptions) (last *store.Object, gone bool, err error) {
 	meta := obj.Map(cur.Value(), "metadata")
 	if uid := obj.String(meta, "uid"); o.uid != "" && o.uid != uid {
-		return nil, false, conflict(aboutKind(k.Resource, cur.Name),
+		return nil, false, answer.Conflict(answer.AboutKind(k.Resource, cur.Name),
 			fmt.Sprintf("the UID in the precondition (%s) does not match the UID in record (%s). The object might "+
 				"have been deleted and then recreated", o.uid, uid))
 	}
 	if v := obj.String(meta, "resourceVersion"); o.version != "" && o.version != v {
-		return nil, false, conflict(aboutKind(k.Resource, cur.Name),
+		return nil, false, answer.Conflict(answer.AboutKind(k.Resource, cur.Name),
 			fmt.Sprintf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record "+
 				"(%s). The object might have been modified", o.version, v))
 	}
 	if k.TableName() == "namespaces" && slices.Contains(permanent, cur.Name) {
-		return nil, false, failure(http.StatusForbidden, "Forbidden",
+		return nil, false, answer.Failure(http.StatusForbidden, "Forbidden",
 			fmt.Sprintf("namespaces %q is forbidden: this namespace may not be deleted", cur.Name),
-			about(k.Resource, cur.Name))
+			answer.About(k.Resource, cur.Name))
 	}
 	next := obj.Clone(cur.Value())
 	meta = obj.Map(next, "metadata")

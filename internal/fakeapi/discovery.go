@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
 )
 
@@ -27,7 +28,7 @@ func (s *Server) serveDiscovery(w http.ResponseWriter, r *http.Request, path str
 		s.root(w, r, keepKinds(all, named), map[string]any{"kind": "APIGroupList", "apiVersion": "v1",
 			"groups": groupList(keepKinds(all, named))})
 	case path == "/api/v1":
-		writeJSON(w, http.StatusOK, resourceList("v1", keepKinds(all, core)))
+		answer.JSON(w, http.StatusOK, resourceList("v1", keepKinds(all, core)))
 	case parts[0] == "apis" && len(parts) == 2:
 		groups := groupList(keepKinds(all, func(k *kinds.Kind) bool { return k.Group == parts[1] }))
 		if len(groups) == 0 || parts[1] == "" {
@@ -35,13 +36,13 @@ func (s *Server) serveDiscovery(w http.ResponseWriter, r *http.Request, path str
 		}
 		group := groups[0].(map[string]any)
 		group["kind"], group["apiVersion"] = "APIGroup", "v1"
-		writeJSON(w, http.StatusOK, group)
+		answer.JSON(w, http.StatusOK, group)
 	case parts[0] == "apis" && len(parts) == 3:
 		found := keepKinds(all, func(k *kinds.Kind) bool { return k.Group == parts[1] && k.Version == parts[2] })
 		if len(found) == 0 {
 			return false
 		}
-		writeJSON(w, http.StatusOK, resourceList(parts[1]+"/"+parts[2], found))
+		answer.JSON(w, http.StatusOK, resourceList(parts[1]+"/"+parts[2], found))
 	case parts[0] == "openapi":
 		return serveOpenAPI(w, r, parts[1:], all)
 	default:
@@ -70,11 +71,12 @@ func (s *Server) root(w http.ResponseWriter, r *http.Request, ks []*kinds.Kind, 
 	w.Header().Set("Vary", "Accept")
 	version := aggregatedVersion(r)
 	if version == "" {
-		writeJSON(w, http.StatusOK, plain)
+		answer.JSON(w, http.StatusOK, plain)
 		return
 	}
-	body := marshal(map[string]any{"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/" + version,
-		"metadata": map[string]any{}, "items": aggregated(ks)})
+	body := answer.Encode(map[string]any{"kind": "APIGroupDiscoveryList",
+		"apiVersion": "apidiscovery.k8s.io/" + version,
+		"metadata":   map[string]any{}, "items": aggregated(ks)})
 	h := w.Header()
 	h.Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v="+version+";as=APIGroupDiscoveryList")
 	h.Set("Cache-Control", "public")
@@ -84,7 +86,7 @@ func (s *Server) root(w http.ResponseWriter, r *http.Request, ks []*kinds.Kind, 
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	writeBytes(w, http.StatusOK, body)
+	answer.Bytes(w, http.StatusOK, body)
 }
 
 func aggregatedVersion(r *http.Request) string {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/obj"
 )
 
@@ -32,7 +33,7 @@ func TestTheAnswerToAWriteAndItsEventCanComeInEitherOrder(t *testing.T) {
 		defer remove()
 		first := map[string]int{}
 		for i := range 40 {
-			answer := w.must(201, "POST", configMaps, configMap(fmt.Sprint("c", i)))
+			got := w.must(201, "POST", configMaps, configMap(fmt.Sprint("c", i)))
 			answered := time.Now()
 			synctest.Wait() // virtual time stands still: what is seen now was seen before the answer, or with it
 			if event := <-seen; event.Before(answered) {
@@ -40,8 +41,8 @@ func TestTheAnswerToAWriteAndItsEventCanComeInEitherOrder(t *testing.T) {
 			} else {
 				first["answer"]++
 			}
-			if answer.at("metadata.name") != fmt.Sprint("c", i) {
-				t.Error(answer.raw)
+			if got.at("metadata.name") != fmt.Sprint("c", i) {
+				t.Error(got.raw)
 			}
 		}
 		reader.Wait()
@@ -95,7 +96,7 @@ func TestAllWatchersSeeAllCommitsInOneOrder(t *testing.T) {
 					was := w.must(200, "GET", configMaps+"/"+name, "")
 					body := obj.Clone(was.body)
 					obj.Set(body, fmt.Sprint(n), "data", "n")
-					w.must(200, "PUT", configMaps+"/"+name, string(marshal(body)))
+					w.must(200, "PUT", configMaps+"/"+name, string(answer.Encode(body)))
 				}
 			})
 		}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
@@ -20,12 +21,12 @@ var (
 // evict answers POST pods/NAME/eviction, which deletes a pod if its PodDisruptionBudget allows that.
 func (s *Server) evict(w http.ResponseWriter, r *request) error {
 	if r.verb != "create" {
-		return methodNotAllowed()
+		return answer.MethodNotAllowed()
 	}
 	if err := checkDryRun(r); err != nil {
 		return err
 	}
-	body, err := readBody(r.Request)
+	body, err := answer.ReadBody(r.Request)
 	if err != nil {
 		return err
 	}
@@ -36,10 +37,10 @@ func (s *Server) evict(w http.ResponseWriter, r *request) error {
 	eviction, _ := v.(map[string]any)
 	switch {
 	case err != nil:
-		return badRequest("the object provided is unrecognized (must be of type Eviction): %v (%s)", err,
+		return answer.BadRequest("the object provided is unrecognized (must be of type Eviction): %v (%s)", err,
 			excerpt(body))
 	case obj.String(eviction, "metadata", "name") != r.name:
-		return badRequest("name in URL does not match name in Eviction object")
+		return answer.BadRequest("name in URL does not match name in Eviction object")
 	}
 	o := deleteOptions{dryRun: r.dryRun()}
 	if options := obj.Map(eviction, "deleteOptions"); options != nil {
@@ -51,7 +52,7 @@ func (s *Server) evict(w http.ResponseWriter, r *request) error {
 	err = s.store.Update(func(tx *store.Tx) error {
 		pod := tx.Get(r.kind.TableName(), store.Key(r.key()))
 		if pod == nil {
-			return notFound(r.kind.Resource, r.name)
+			return answer.NotFound(r.kind.Resource, r.name)
 		}
 		budget, counts, err := budgetAllows(tx, pod)
 		if err != nil {
@@ -69,8 +70,9 @@ func (s *Server) evict(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	s.wakeHousekeeper()
-	writeJSON(w, http.StatusCreated, map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{},
-		"status": "Success", "code": int64(http.StatusCreated)})
+	answer.JSON(w, http.StatusCreated, map[string]any{"kind": "Status", "apiVersion": "v1",
+		"metadata": map[string]any{},
+		"status":   "Success", "code": int64(http.StatusCreated)})
 	return nil
 }
 
@@ -97,10 +99,11 @@ func budgetAllows(tx *store.Tx, pod *store.Object) (budget *store.Object, counts
 	switch {
 	case e.Forbidden:
 		d := kube.StatusDetails{Name: budget.Name, Group: "policy", Kind: "poddisruptionbudget"}
-		return nil, false, failure(http.StatusForbidden, "Forbidden", qualify(d)+" "+strconv.Quote(d.Name)+
-			" is forbidden: "+e.Refused, d)
+		return nil, false, answer.Failure(http.StatusForbidden, "Forbidden",
+			answer.Qualify(d)+" "+strconv.Quote(d.Name)+
+				" is forbidden: "+e.Refused, d)
 	case e.Refused != "":
-		return nil, false, failure(http.StatusTooManyRequests, "TooManyRequests",
+		return nil, false, answer.Failure(http.StatusTooManyRequests, "TooManyRequests",
 			"Cannot evict pod as it would violate the pod's disruption budget.",
 			kube.StatusDetails{RetryAfterSeconds: int(e.Later), Causes: []kube.StatusCause{{
 				Reason: "DisruptionBudget", Message: e.Refused}}})
@@ -132,36 +135,37 @@ func (s *Server) recordEviction(tx *store.Tx, budget *store.Object, pod string) 
 // log answers GET pods/NAME/log with the text of an annotation, as nothing runs that could write one.
 func (s *Server) log(w http.ResponseWriter, r *request) error {
 	if r.verb != "get" {
-		return methodNotAllowed()
+		return answer.MethodNotAllowed()
 	}
 	o, _ := s.store.Get(r.kind.TableName(), store.Key(r.key()))
 	if o == nil {
-		return notFound(r.kind.Resource, r.name)
+		return answer.NotFound(r.kind.Resource, r.name)
 	}
 	text, ok, why := kinds.Log(o.Value(), r.query.Get("container"))
 	switch {
 	case why != "":
-		return badRequest("%s", why)
+		return answer.BadRequest("%s", why)
 	case !ok:
-		return failure(http.StatusNotImplemented, "NotImplemented", "nothing runs in this pod: skiff's embedded API "+
-			"server answers with the annotation "+kinds.LogAnnotation+" of the pod, if there is one", detailsNone)
+		return answer.Failure(http.StatusNotImplemented, "NotImplemented",
+			"nothing runs in this pod: skiff's embedded API server answers with the annotation "+kinds.LogAnnotation+
+				" of the pod, if there is one", answer.NoDetails)
 	}
 	if tail := r.query.Get("tailLines"); tail != "" {
 		n, err := strconv.ParseUint(tail, 10, 31)
 		if err != nil {
-			return badRequest("tailLines: %q is no number of lines", tail)
+			return answer.BadRequest("tailLines: %q is no number of lines", tail)
 		}
 		text = lastLines(text, int(n))
 	}
 	if limit := r.query.Get("limitBytes"); limit != "" {
 		n, err := strconv.ParseUint(limit, 10, 31)
 		if err != nil || n == 0 {
-			return badRequest("limitBytes: %q is no number of bytes", limit)
+			return answer.BadRequest("limitBytes: %q is no number of bytes", limit)
 		}
 		text = text[:min(len(text), int(n))]
 	}
 	w.Header().Set("Content-Type", "text/plain")
-	writeBytes(w, http.StatusOK, []byte(text))
+	answer.Bytes(w, http.StatusOK, []byte(text))
 	return nil
 }
 

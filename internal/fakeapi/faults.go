@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"skiff/internal/fakeapi/answer"
 )
 
 // Fault makes matching requests fail. Some fields select the requests, the others are what happens to them.
@@ -231,9 +233,9 @@ func (rep *Reply) write(w http.ResponseWriter) {
 		w.WriteHeader(rep.Code)
 	case rep.Body != "":
 		w.Header().Set("Content-Type", rep.ContentType)
-		writeBytes(w, rep.Code, []byte(rep.Body))
+		answer.Bytes(w, rep.Code, []byte(rep.Body))
 	default:
-		writeError(w, failure(rep.Code, rep.Reason, rep.Message, detailsNone))
+		answer.Error(w, answer.Failure(rep.Code, rep.Reason, rep.Message, answer.NoDetails))
 	}
 }
 

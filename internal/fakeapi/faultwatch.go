@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/kube"
 	"skiff/internal/patch"
@@ -232,7 +233,8 @@ func (wf *watchFaults) endAt(ctx context.Context, wt *watcher, n int) error {
 			return ctx.Err()
 		case EndWithError:
 			e := f.Watch.EndError
-			wt.sendError(failure(e.Code, e.Reason, e.Message, kube.StatusDetails{})) // the stream ends in any case
+			// the stream ends in any case
+			wt.sendError(answer.Failure(e.Code, e.Reason, e.Message, kube.StatusDetails{}))
 			return errEnd
 		}
 	}
@@ -288,6 +290,6 @@ func rewriteObjects(change func(map[string]any)) func([]byte) []byte {
 		} else {
 			change(o)
 		}
-		return marshal(o)
+		return answer.Encode(o)
 	}
 }

@@ -20,7 +20,7 @@ func deployment(name, cpu string) string {
 // Rules: FS-04, FS-19
 func TestQuantitiesAreStoredInOneFormSoThatAnotherIsNoChange(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
-		apply := func(code int, manager, cpu string) answer {
+		apply := func(code int, manager, cpu string) response {
 			return w.must(code, "PATCH", deployments+"/d?fieldManager="+manager, deployment("d", cpu),
 				"Content-Type", string(kube.ApplyPatch))
 		}
@@ -29,7 +29,7 @@ func TestQuantitiesAreStoredInOneFormSoThatAnotherIsNoChange(t *testing.T) {
 			t.Fatalf("stored as %s", a.raw)
 		}
 		time.Sleep(2 * time.Second) // so that a new time in managedFields would show
-		for _, same := range []answer{
+		for _, same := range []response{
 			apply(200, "skiff", `"0.5"`), apply(200, "skiff", `0.5`), apply(200, "skiff", `"500m"`),
 			w.must(200, "PUT", deployments+"/d", strings.Replace(a.raw, `"500m"`, `"0.5"`, 1)),
 			w.must(200, "PATCH", deployments+"/d",

@@ -53,7 +53,7 @@ func TestPatchesCannotNestAnObjectWithoutLimit(t *testing.T) {
 		w.must(201, "POST", widgetPath, widget("a", `{"image":"i","free":{}}`))
 		const levels = 90
 		value, path := strings.Repeat(`{"a":`, levels)+`{}`+strings.Repeat("}", levels), "/spec/free"
-		n, a := 0, answer{code: 200}
+		n, a := 0, response{code: 200}
 		for ; a.code == 200 && n < 100; n++ {
 			a = w.do("PATCH", widgetPath+"/a", `[{"op":"add","path":"`+path+`/a","value":`+value+`}]`,
 				"Content-Type", "application/json-patch+json")

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
 )
 
@@ -54,7 +55,7 @@ func (s *Server) authenticate(r *http.Request) (User, error) {
 			return user, nil
 		}
 	}
-	return User{}, unauthorized()
+	return User{}, answer.Unauthorized()
 }
 
 // bearer returns whom a token names: the administrator, one of the users, or a service account.

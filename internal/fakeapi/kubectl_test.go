@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/kube"
@@ -73,7 +74,7 @@ func TestClientSideApplyCreatesThenChangesNothingThenConfigures(t *testing.T) {
 				t.Fatal(err)
 			}
 			obj.Set(o.(map[string]any), tc.body, "metadata", "annotations", lastApplied)
-			created := w.must(201, "POST", tc.collection+query, string(marshal(o)))
+			created := w.must(201, "POST", tc.collection+query, string(answer.Encode(o)))
 			same := w.must(200, "PATCH", tc.collection+"/"+tc.name+query, annotate(""),
 				"Content-Type", string(tc.patchType))
 			if same.raw != created.raw {
@@ -98,7 +99,7 @@ func TestClientSideApplyCreatesThenChangesNothingThenConfigures(t *testing.T) {
 // Rules: FD-11
 func TestServerSideApplyConflictsForcesDropsAndMigrates(t *testing.T) {
 	withWidgets(t, func(w *world) {
-		apply := func(code int, query, spec string) answer {
+		apply := func(code int, query, spec string) response {
 			t.Helper()
 			return w.must(code, "PATCH", widgetPath+"/a?"+query, widget("a", spec),
 				"Content-Type", string(kube.ApplyPatch))
@@ -131,7 +132,7 @@ func TestServerSideApplyConflictsForcesDropsAndMigrates(t *testing.T) {
 		migrated := obj.Clone(entries[1].(map[string]any))
 		migrated["manager"], migrated["operation"] = "kubectl", "Apply"
 		lock := func(version any) string {
-			return string(marshal([]any{map[string]any{"op": "replace", "path": "/metadata/managedFields",
+			return string(answer.Encode([]any{map[string]any{"op": "replace", "path": "/metadata/managedFields",
 				"value": []any{migrated}},
 				map[string]any{"op": "replace", "path": "/metadata/resourceVersion", "value": version}}))
 		}
@@ -297,7 +298,7 @@ func TestOnlyOpenAPIV3IsServedAndItIsComplete(t *testing.T) {
 func TestEachAnswerHasTheUsualHeaders(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		ids := map[string]bool{}
-		for _, a := range []answer{
+		for _, a := range []response{
 			w.must(201, "POST", configMaps, configMap("a")), w.must(200, "GET", configMaps+"/a", ""),
 			w.must(200, "GET", configMaps, ""),
 			w.must(404, "GET", configMaps+"/b", ""), w.must(200, "DELETE", configMaps+"/a", ""),

@@ -10,14 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/kube"
 	"skiff/internal/patch"
 )
-
-// detailsNone is for errors that are not about an object.
-var detailsNone kube.StatusDetails
 
 // get answers GET of one object. It waits until the server has reached a requested resourceVersion.
 func (s *Server) get(w http.ResponseWriter, r *request) error {
@@ -28,7 +25,8 @@ func (s *Server) get(w http.ResponseWriter, r *request) error {
 	if v := r.query.Get("resourceVersion"); v != "" && v != "0" {
 		n, err := strconv.ParseInt(v, 10, 64)
 		if err != nil {
-			return plainError("resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", v,
+			return answer.PlainError("resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid "+
+				"syntax", v,
 				v)
 		}
 		if err := s.waitFor(r.Context(), n); err != nil {
@@ -37,7 +35,7 @@ func (s *Server) get(w http.ResponseWriter, r *request) error {
 	}
 	o, _ := s.store.Get(r.kind.TableName(), store.Key(r.key()))
 	if o == nil {
-		return notFound(r.kind.Resource, r.name)
+		return answer.NotFound(r.kind.Resource, r.name)
 	}
 	return s.respond(w, r, a, http.StatusOK, o)
 }
@@ -45,22 +43,22 @@ func (s *Server) get(w http.ResponseWriter, r *request) error {
 // respond writes one object in the requested form.
 func (s *Server) respond(w http.ResponseWriter, r *request, a accept, code int, o *store.Object) error {
 	for _, text := range r.warnings {
-		warn(w, text)
+		answer.Warn(w, text)
 	}
 	var body []byte
 	var err error
 	switch {
 	case a.table:
-		body = marshal(table(r.kind, []*store.Object{o}, a, o.Revision, true))
+		body = answer.Encode(table(r.kind, []*store.Object{o}, a, o.Revision, true))
 	case a.metadataOnly:
-		body = marshal(partial(o))
+		body = answer.Encode(partial(o))
 	default:
 		body, err = encode(r.kind, o)
 	}
 	if err != nil {
 		return err
 	}
-	writeBytes(w, code, body)
+	answer.Bytes(w, code, body)
 	return nil
 }
 
@@ -107,14 +105,14 @@ func writeList(w http.ResponseWriter, k *kinds.Kind, a accept, meta map[string]a
 	case a.table:
 		t := table(k, objects, a, 0, true)
 		t["metadata"] = meta
-		writeJSON(w, http.StatusOK, t)
+		answer.JSON(w, http.StatusOK, t)
 		return nil
 	case a.metadataOnly:
 		items := make([]any, 0, len(objects))
 		for _, o := range objects {
 			items = append(items, partial(o))
 		}
-		writeJSON(w, http.StatusOK, map[string]any{"kind": "PartialObjectMetadataList",
+		answer.JSON(w, http.StatusOK, map[string]any{"kind": "PartialObjectMetadataList",
 			"apiVersion": "meta.k8s.io/v1", "metadata": meta, "items": items})
 		return nil
 	}
@@ -123,7 +121,7 @@ func writeList(w http.ResponseWriter, k *kinds.Kind, a accept, meta map[string]a
 
 // writeItems answers with a list of whole objects. Those of the stored form are encoded while they are written.
 func writeItems(w http.ResponseWriter, k *kinds.Kind, meta map[string]any, objects []*store.Object) error {
-	head := marshal(map[string]any{"kind": k.List(), "apiVersion": k.APIVersion(), "metadata": meta})
+	head := answer.Encode(map[string]any{"kind": k.List(), "apiVersion": k.APIVersion(), "metadata": meta})
 	head = append(head[:len(head)-1], `,"items":[`...)
 	length := len(head) + max(0, len(objects)-1) + len("]}")
 	if k.Custom { // only these items have kind and apiVersion
@@ -180,7 +178,7 @@ func (s *Server) readPage(r *request, o *listOptions) (objects []*store.Object, 
 	case errors.Is(err, store.ErrCompacted) && o.token != "":
 		return nil, 0, "", 0, s.expiredToken(r, o, after)
 	case errors.Is(err, store.ErrCompacted):
-		return nil, 0, "", 0, expired("The resourceVersion for the provided list is too old.")
+		return nil, 0, "", 0, answer.Expired("The resourceVersion for the provided list is too old.")
 	case err != nil:
 		return nil, 0, "", 0, err
 	}
@@ -212,29 +210,31 @@ func listQuery(r *request, o *listOptions) string {
 const tokenExpired = "The provided continue parameter is too old to display a consistent list result. You can start " +
 	"a new list without the continue parameter, or use the continue token in this response to retrieve the " +
 	"remainder of the results. Continuing with the provided token results in an inconsistent list - objects that " +
-	"were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
+	"were created, modified, or deleted between the time the first chunk was returned and now may show up " +
+	"in the list."
 
 func (s *Server) expiredToken(r *request, o *listOptions, after store.Key) error {
-	return &expiredPage{Status: expired(tokenExpired), next: s.seal(page{after: after, query: listQuery(r, o)})}
+	return &answer.ExpiredPage{Status: answer.Expired(tokenExpired), Next: s.seal(page{after: after,
+		query: listQuery(r, o)})}
 }
 
 // seal makes a token that is opaque to clients and signed, so that the server can refuse a modified one.
 func (s *Server) seal(p page) string {
-	body := marshal([]any{p.revision, p.after.Namespace, p.after.Name, time.Now().UnixNano(), p.query})
+	body := answer.Encode([]any{p.revision, p.after.Namespace, p.after.Name, time.Now().UnixNano(), p.query})
 	mac := hmac.New(sha256.New, []byte(s.tokenKey))
 	mac.Write(body)
 	return base64.RawURLEncoding.EncodeToString(append(mac.Sum(nil)[:8], body...))
 }
 
 func (s *Server) openToken(r *request, o *listOptions) (page, error) {
-	malformed := badRequest(
+	malformed := answer.BadRequest(
 		"invalid continue token: continue key is not valid: the token was not issued by this server for this list")
 	if o.revision > 0 {
-		return page{}, badRequest("specifying resource version is not allowed when using continue")
+		return page{}, answer.BadRequest("specifying resource version is not allowed when using continue")
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(o.token, "="))
 	if err != nil {
-		return page{}, badRequest("invalid continue token: continue key is not valid: %v", err)
+		return page{}, answer.BadRequest("invalid continue token: continue key is not valid: %v", err)
 	}
 	if len(raw) < 8 {
 		return page{}, malformed

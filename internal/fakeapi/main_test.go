@@ -38,7 +38,7 @@ func inWorld(t *testing.T, o Options, test func(w *world)) {
 }
 
 // answer is what a request got.
-type answer struct {
+type response struct {
 	code   int
 	header http.Header
 	body   map[string]any
@@ -46,9 +46,9 @@ type answer struct {
 }
 
 // at returns the value at a dotted path of the body as text.
-func (a answer) at(path string) any { return obj.Get(a.body, strings.Split(path, ".")...) }
+func (a response) at(path string) any { return obj.Get(a.body, strings.Split(path, ".")...) }
 
-func (w *world) do(method, path, body string, header ...string) answer {
+func (w *world) do(method, path, body string, header ...string) response {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(w.t.Context(), method, PipeURL+path, strings.NewReader(body))
 	if err != nil {
@@ -70,7 +70,7 @@ func (w *world) do(method, path, body string, header ...string) answer {
 	if _, err := b.ReadFrom(resp.Body); err != nil {
 		w.t.Fatalf("%s %s: read the body: %v", method, path, err)
 	}
-	a := answer{code: resp.StatusCode, header: resp.Header, raw: b.String()}
+	a := response{code: resp.StatusCode, header: resp.Header, raw: b.String()}
 	if v, err := patch.Decode(b.Bytes()); err == nil {
 		a.body, _ = v.(map[string]any)
 	}
@@ -78,7 +78,7 @@ func (w *world) do(method, path, body string, header ...string) answer {
 }
 
 // must is do with the code that is expected.
-func (w *world) must(code int, method, path, body string, header ...string) answer {
+func (w *world) must(code int, method, path, body string, header ...string) response {
 	w.t.Helper()
 	a := w.do(method, path, body, header...)
 	if a.code != code {

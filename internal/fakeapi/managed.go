@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/ssa"
@@ -75,26 +76,27 @@ func typed(k *kinds.Kind, o map[string]any) map[string]any {
 func (s *Server) applyPatch(w http.ResponseWriter, r *request, body []byte) (*store.Object, bool, error) {
 	manager := r.query.Get("fieldManager")
 	if manager == "" {
-		return nil, false, invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "PatchOptions"},
+		return nil, false, answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "PatchOptions"},
 			[]kinds.Cause{kinds.Required("fieldManager", "is required for apply patch")})
 	}
 	v, duplicates, err := obj.DecodeYAML(body)
 	config, ok := v.(map[string]any)
 	if err != nil || !ok {
-		return nil, false, badRequest("error decoding YAML: %v", err)
+		return nil, false, answer.BadRequest("error decoding YAML: %v", err)
 	}
 	stored, created, err := s.change(r, origin{manager: manager, applied: true},
 		func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
 			if cur == nil && r.sub != "" {
-				return nil, notFound(r.kind.Resource, r.name)
+				return nil, answer.NotFound(r.kind.Resource, r.name)
 			}
 			if cur == nil && obj.String(config, "metadata", "uid") != "" {
-				return nil, conflict(about(r.kind.Resource, r.name),
+				return nil, answer.Conflict(answer.About(r.kind.Resource, r.name),
 					"uid mismatch: the provided object specified uid "+
 						obj.String(config, "metadata", "uid")+", and no existing object was found")
 			}
 			if name := obj.String(config, "metadata", "name"); name != "" && name != r.name {
-				return nil, badRequest("the name of the object (%s) does not match the name on the URL (%s)", name,
+				return nil, answer.BadRequest("the name of the object (%s) does not match the name on the URL (%s)",
+					name,
 					r.name)
 			}
 			applied := obj.Clone(config)
@@ -128,7 +130,7 @@ func (s *Server) applyPatch(w http.ResponseWriter, r *request, body []byte) (*st
 func checkApplied(s *Server, w http.ResponseWriter, r *request, applied map[string]any, duplicates []string) error {
 	version := applied["apiVersion"]
 	if applied["kind"] == nil {
-		return badRequest("invalid object type: /, Kind=")
+		return answer.BadRequest("invalid object type: /, Kind=")
 	}
 	if version != any(r.kind.APIVersion()) { // the merge refuses it with its own message
 		return nil
@@ -142,7 +144,8 @@ func checkApplied(s *Server, w http.ResponseWriter, r *request, applied map[stri
 		return undecodable(r.kind, err)
 	}
 	if len(duplicates) > 0 && r.query.Get("fieldValidation") == "Strict" {
-		return badRequest("error strict decoding YAML: error converting YAML to JSON: %s", joinYAML(duplicates)[0])
+		return answer.BadRequest("error strict decoding YAML: error converting YAML to JSON: %s",
+			joinYAML(duplicates)[0])
 	}
 	if err := reportFindings(w, r, duplicates, nil); err != nil {
 		return undecodable(r.kind, err)
@@ -156,14 +159,14 @@ func applyError(err error) error {
 	var bad *ssa.BadRequestError
 	switch {
 	case errors.As(err, &bad):
-		return badRequest("%s", bad.Message)
+		return answer.BadRequest("%s", bad.Message)
 	case errors.As(err, &c):
 		var causes []kube.StatusCause
 		for _, cause := range c.Causes {
 			causes = append(causes, kube.StatusCause{Reason: "FieldManagerConflict",
 				Message: cause.Message, Field: cause.Field})
 		}
-		return failure(http.StatusConflict, kube.ReasonConflict, c.Message, kube.StatusDetails{Causes: causes})
+		return answer.Failure(http.StatusConflict, kube.ReasonConflict, c.Message, kube.StatusDetails{Causes: causes})
 	}
-	return plainError("%v", err)
+	return answer.PlainError("%v", err)
 }

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+
+	"skiff/internal/fakeapi/answer"
 )
 
 // serveMeta answers requests that are not for a resource: version, health, discovery and schemas. It returns false for
@@ -12,11 +14,11 @@ func (s *Server) serveMeta(w http.ResponseWriter, r *http.Request) bool {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	switch path {
 	case "":
-		writeJSON(w, http.StatusOK, map[string]any{"paths": anys([]string{"/api", "/api/v1", "/apis", "/healthz",
+		answer.JSON(w, http.StatusOK, map[string]any{"paths": anys([]string{"/api", "/api/v1", "/apis", "/healthz",
 			"/livez", "/openapi/v3", "/readyz", "/version"})})
 		return true
 	case "/version":
-		writeJSON(w, http.StatusOK, map[string]any{"major": "1", "minor": "36",
+		answer.JSON(w, http.StatusOK, map[string]any{"major": "1", "minor": "36",
 			"emulationMajor": "1", "emulationMinor": "36",
 			"minCompatibilityMajor": "1", "minCompatibilityMinor": "35", "gitVersion": Version,
 			"gitCommit": "", "gitTreeState": "",
@@ -36,5 +38,5 @@ func health(w http.ResponseWriter, r *http.Request, path string) {
 	if _, verbose := r.URL.Query()["verbose"]; verbose {
 		text = "[+]ping ok\n" + strings.TrimPrefix(path, "/") + " check passed\n"
 	}
-	writeBytes(w, http.StatusOK, []byte(text))
+	answer.Bytes(w, http.StatusOK, []byte(text))
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 )
@@ -15,8 +16,9 @@ import (
 func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []*kinds.Kind) bool {
 	switch {
 	case len(parts) == 1 && parts[0] == "v2":
-		writeError(w, failure(http.StatusNotAcceptable, "NotAcceptable", "only OpenAPI v3 is served, at /openapi/v3",
-			detailsNone))
+		answer.Error(w, answer.Failure(http.StatusNotAcceptable, "NotAcceptable",
+			"only OpenAPI v3 is served, at /openapi/v3",
+			answer.NoDetails))
 		return true
 	case len(parts) == 0 || parts[0] != "v3":
 		return false
@@ -30,9 +32,9 @@ func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []
 		paths := map[string]any{}
 		for path, ks := range docs {
 			paths[path] = map[string]any{"serverRelativeURL": "/openapi/v3/" + path + "?hash=" +
-				hash(marshal(document(ks)))}
+				hash(answer.Encode(document(ks)))}
 		}
-		writeJSON(w, http.StatusOK, map[string]any{"paths": paths})
+		answer.JSON(w, http.StatusOK, map[string]any{"paths": paths})
 		return true
 	}
 	ks := docs[strings.Join(parts[1:], "/")]
@@ -40,14 +42,14 @@ func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []
 		return false
 	}
 	if !acceptsJSON(r) {
-		writeError(w, failure(http.StatusNotAcceptable, "NotAcceptable",
-			"only the following media types are accepted: application/json", detailsNone))
+		answer.Error(w, answer.Failure(http.StatusNotAcceptable, "NotAcceptable",
+			"only the following media types are accepted: application/json", answer.NoDetails))
 		return true
 	}
-	body := marshal(document(ks))
+	body := answer.Encode(document(ks))
 	w.Header().Set("ETag", `"`+hash(body)+`"`)
 	w.Header().Set("Vary", "Accept")
-	writeBytes(w, http.StatusOK, body)
+	answer.Bytes(w, http.StatusOK, body)
 	return true
 }
 

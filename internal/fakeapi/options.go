@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/selector"
@@ -43,20 +44,20 @@ func parseListOptions(r *request) (*listOptions, error) {
 		bookmarks: boolParam(q.Get("allowWatchBookmarks"))}
 	var err error
 	if o.labels, err = selector.ParseLabels(o.labelText); err != nil {
-		return nil, badRequest("%v", err)
+		return nil, answer.BadRequest("%v", err)
 	}
 	if o.fields, err = selector.ParseFields(o.fieldText); err != nil {
-		return nil, badRequest("%v", err)
+		return nil, answer.BadRequest("%v", err)
 	}
 	if s := q.Get("limit"); s != "" {
 		if o.limit, err = strconv.ParseInt(s, 10, 64); err != nil {
-			return nil, badRequest("%v", err)
+			return nil, answer.BadRequest("%v", err)
 		}
 	}
 	if s := q.Get("timeoutSeconds"); s != "" {
 		n, err := strconv.ParseInt(s, 10, 64)
 		if err != nil {
-			return nil, badRequest("%v", err)
+			return nil, answer.BadRequest("%v", err)
 		}
 		o.timeout, o.hasTimeout = time.Duration(n)*time.Second, true
 	}
@@ -64,7 +65,7 @@ func parseListOptions(r *request) (*listOptions, error) {
 		o.initial = boolParam(q.Get("sendInitialEvents"))
 	}
 	if causes := o.check(r.verb == "watch"); len(causes) > 0 {
-		return nil, invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "ListOptions"}, causes)
+		return nil, answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "ListOptions"}, causes)
 	}
 	if err := checkFields(r.kind, o.fields.Names()); err != nil {
 		return nil, err
@@ -88,9 +89,9 @@ func (o *listOptions) parseRevision(watch bool) error {
 	text := fmt.Sprintf("resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", o.version,
 		o.version)
 	if watch {
-		return plainError("%s", text)
+		return answer.PlainError("%s", text)
 	}
-	return badRequest("invalid resource version: %s", text)
+	return answer.BadRequest("invalid resource version: %s", text)
 }
 
 // check applies the rules of apimachinery's ValidateListOptions.
@@ -146,11 +147,12 @@ func checkFields(k *kinds.Kind, names []string) error {
 		}
 		switch {
 		case k.Custom:
-			return badRequest("field label not supported: %s", name)
+			return answer.BadRequest("field label not supported: %s", name)
 		case k.Fields != nil:
-			return badRequest("field label not supported: %s", name)
+			return answer.BadRequest("field label not supported: %s", name)
 		}
-		return badRequest("%q is not a known field selector: only %q, %q", name, "metadata.name", "metadata.namespace")
+		return answer.BadRequest("%q is not a known field selector: only %q, %q", name, "metadata.name",
+			"metadata.namespace")
 	}
 	return nil
 }
@@ -216,7 +218,7 @@ func (s *Server) waitFor(ctx context.Context, revision int64) error {
 		select {
 		case <-advanced:
 		case <-timeout.C:
-			return tooLarge(revision, now)
+			return answer.TooLarge(revision, now)
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/jsonpatch"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
@@ -30,7 +31,7 @@ func (s *Server) patch(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		mt = r.Header.Get("Content-Type")
 	}
-	body, err := readBody(r.Request)
+	body, err := answer.ReadBody(r.Request)
 	if err != nil {
 		return err
 	}
@@ -52,10 +53,11 @@ func (s *Server) patch(w http.ResponseWriter, r *request) error {
 
 func unsupportedPatch(r *request) error {
 	if !r.kind.Custom {
-		return unsupportedMediaType("415: Unsupported Media Type")
+		return answer.UnsupportedMediaType("415: Unsupported Media Type")
 	}
 	types := []string{string(kube.JSONPatch), string(kube.MergePatch), string(kube.ApplyPatch)}
-	return unsupportedMediaType("the body of the request was in an unknown format - accepted media types include: %s",
+	return answer.UnsupportedMediaType("the body of the request was in an unknown format - accepted media types "+
+		"include: %s",
 		strings.Join(types, ", "))
 }
 
@@ -63,15 +65,15 @@ func unsupportedPatch(r *request) error {
 func (s *Server) plainPatch(w http.ResponseWriter, r *request, t kube.PatchType, body []byte) (*store.Object, error) {
 	p, duplicates, err := patch.DecodeLenient(body)
 	if err != nil {
-		return nil, badRequest("error decoding patch: %v", goError(body, &map[string]any{}, err))
+		return nil, answer.BadRequest("error decoding patch: %v", goError(body, &map[string]any{}, err))
 	}
 	if _, isObject := p.(map[string]any); !isObject && t != kube.JSONPatch {
-		return nil, badRequest("error decoding patch: %v", goError(body, &map[string]any{}, nil))
+		return nil, answer.BadRequest("error decoding patch: %v", goError(body, &map[string]any{}, nil))
 	}
 	stored, _, err := s.change(r, origin{manager: managerOf(r)},
 		func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
 			if cur == nil {
-				return nil, notFound(r.kind.Resource, r.name)
+				return nil, answer.NotFound(r.kind.Resource, r.name)
 			}
 			live := servedForm(r.kind, cur)
 			result, err := patched(r, t, live, p)
@@ -83,7 +85,7 @@ func (s *Server) plainPatch(w http.ResponseWriter, r *request, t kube.PatchType,
 			if err != nil && kube.AsStatus(err) == nil {
 				quoted := fmt.Sprint(p)
 				if again, patchErr := patched(r, t, live, p); t != kube.StrategicMergePatch && patchErr == nil {
-					quoted = string(marshal(again))
+					quoted = string(answer.Encode(again))
 				}
 				return nil, badPatch(quoted, err)
 			}
@@ -116,7 +118,7 @@ func (s *Server) patchResult(w http.ResponseWriter, r *request, result any,
 	duplicates []string) (map[string]any, error) {
 	next, ok := result.(map[string]any)
 	if !ok {
-		return nil, badRequest("the patch leaves no object")
+		return nil, answer.BadRequest("the patch leaves no object")
 	}
 	if err := checkType(r.kind, next, nil); err != nil {
 		return nil, err
@@ -129,10 +131,12 @@ func (s *Server) patchResult(w http.ResponseWriter, r *request, result any,
 	}
 	meta := obj.Map(next, "metadata")
 	if name := obj.String(meta, "name"); name != r.name {
-		return nil, badRequest("the name of the object (%s) does not match the name on the URL (%s)", name, r.name)
+		return nil, answer.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", name,
+			r.name)
 	}
 	if ns := obj.String(meta, "namespace"); ns != r.namespace {
-		return nil, badRequest("the namespace of the provided object does not match the namespace sent on the request")
+		return nil, answer.BadRequest("the namespace of the provided object does not match the namespace sent on " +
+			"the request")
 	}
 	if r.kind.Store != nil {
 		next = r.kind.Store(next)
@@ -142,7 +146,7 @@ func (s *Server) patchResult(w http.ResponseWriter, r *request, result any,
 
 // badPatch returns the 422 for a patched object with fields that cannot be decoded.
 func badPatch(quoted string, err error) error {
-	return invalid(kube.StatusDetails{}, []kinds.Cause{kinds.Invalid("patch", quoted, err.Error())})
+	return answer.Invalid(kube.StatusDetails{}, []kinds.Cause{kinds.Invalid("patch", quoted, err.Error())})
 }
 
 const rejected = "the server rejected our request due to an error in our request"
@@ -150,23 +154,23 @@ const rejected = "the server rejected our request due to an error in our request
 func jsonPatchError(err error) error {
 	switch {
 	case errors.Is(err, jsonpatch.ErrMalformedPatch):
-		return badRequest("error decoding patch: %v", err)
+		return answer.BadRequest("error decoding patch: %v", err)
 	case errors.Is(err, jsonpatch.ErrTooManyOps):
-		return failure(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
+		return answer.Failure(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
 			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d", jsonpatch.MaxOperations),
-			detailsNone)
+			answer.NoDetails)
 	}
-	return failure(http.StatusUnprocessableEntity, "Invalid", rejected, detailsNone)
+	return answer.Failure(http.StatusUnprocessableEntity, "Invalid", rejected, answer.NoDetails)
 }
 
 func strategicError(err error) error {
 	switch {
 	case errors.Is(err, patch.ErrBadStrategicPatch):
-		return badRequest("%v", err)
+		return answer.BadRequest("%v", err)
 	case errors.Is(err, patch.ErrListOfLists):
-		return failure(http.StatusUnprocessableEntity, "Invalid", rejected, detailsNone)
+		return answer.Failure(http.StatusUnprocessableEntity, "Invalid", rejected, answer.NoDetails)
 	}
-	return plainError("%v", err)
+	return answer.PlainError("%v", err)
 }
 
 // goError returns the error of Go's decoder for a body, which the real server answers with; other is used if Go's

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/fields"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/store"
@@ -53,7 +54,7 @@ func writeProtobufList(w http.ResponseWriter, k *kinds.Kind, meta map[string]any
 		return err
 	}
 	w.Header().Set("Content-Type", protobufType)
-	writeBytes(w, http.StatusOK, body)
+	answer.Bytes(w, http.StatusOK, body)
 	return nil
 }
 
@@ -68,10 +69,10 @@ func protobufStatus(status map[string]any) []byte {
 
 // writeProtobufError is writeError for a request that is answered in protobuf.
 func writeProtobufError(w http.ResponseWriter, err error) {
-	body, st := statusObject(err)
+	body, st := answer.StatusObject(err)
 	w.Header().Set("Content-Type", protobufType)
-	setRetryAfter(w, st)
-	writeBytes(w, st.Code, protobufStatus(body))
+	answer.SetRetryAfter(w, st)
+	answer.Bytes(w, st.Code, protobufStatus(body))
 }
 
 // protobufBookmark encodes a bookmark, whose object has the fields of its kind, whatever it says that it is.

@@ -1,15 +1,13 @@
 package fakeapi
 
 import (
-	"errors"
-	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/fields"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
@@ -17,29 +15,6 @@ import (
 	"skiff/internal/kube"
 	"skiff/internal/patch"
 )
-
-// maxBody is the largest accepted request body, as on the real server.
-const maxBody = 3 << 20
-
-// marshal encodes a value that this server made, which cannot fail.
-func marshal(v any) []byte {
-	b, err := patch.Encode(v)
-	if err != nil {
-		panic(err) // not a JSON value: a bug in this package
-	}
-	return b
-}
-
-func writeJSON(w http.ResponseWriter, code int, body any) { writeBytes(w, code, marshal(body)) }
-
-func writeBytes(w http.ResponseWriter, code int, body []byte) {
-	if w.Header().Get("Content-Type") == "" {
-		w.Header().Set("Content-Type", "application/json")
-	}
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(code)
-	w.Write(body) // an error means that the client is gone
-}
 
 // encode returns an object in the form of a kind's endpoint: with apiVersion and kind, which stored objects do not
 // have.
@@ -170,7 +145,8 @@ func negotiate(r *request) (accept, error) {
 			}
 			a.table = true
 			if !slices.Contains([]string{"", "None", "Metadata", "Object"}, a.include) {
-				return a, badRequest("Unable to convert to Table as requested: includeObject: Invalid value: %q: "+
+				return a, answer.BadRequest("Unable to convert to Table as requested: includeObject: Invalid "+
+					"value: %q: "+
 					"must be 'Metadata', 'Object', 'None', or empty", a.include)
 			}
 		case "PartialObjectMetadata", "PartialObjectMetadataList":
@@ -185,30 +161,9 @@ func negotiate(r *request) (accept, error) {
 	}
 	message := "only the following media types are accepted: application/json"
 	if !isJSON && !r.kind.Custom { // the answer of the real server's router, which does not handle custom resources
-		message = routerNotAcceptable + "\n\nAvailable representations: application/json"
+		message = answer.RouterNotAcceptable + "\n\nAvailable representations: application/json"
 	}
-	return accept{}, failure(http.StatusNotAcceptable, "NotAcceptable", message, detailsNone)
-}
-
-// warn adds a Warning header, which kubectl prints.
-func warn(w http.ResponseWriter, text string) {
-	w.Header().Add("Warning", fmt.Sprintf("299 - %q", text))
-}
-
-const routerNotAcceptable = "406: Not Acceptable"
-
-// readBody reads a request body of at most maxBody.
-func readBody(r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
-	var tooBig *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooBig):
-		return nil, failure(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
-			"Request entity too large: limit is "+strconv.Itoa(maxBody), detailsNone)
-	case err != nil:
-		return nil, badRequest("read the body: %v", err)
-	}
-	return body, nil
+	return accept{}, answer.Failure(http.StatusNotAcceptable, "NotAcceptable", message, answer.NoDetails)
 }
 
 // protobufType is the media type that typed clients send objects in.
@@ -220,7 +175,7 @@ func readValue(r *http.Request, body []byte, expected kube.Resource) (value any,
 	mt := "application/json"
 	if ct := r.Header.Get("Content-Type"); ct != "" {
 		if mt, _, err = mime.ParseMediaType(ct); err != nil {
-			return nil, nil, unsupportedMediaType("the media type %q cannot be read", ct)
+			return nil, nil, answer.UnsupportedMediaType("the media type %q cannot be read", ct)
 		}
 	}
 	switch mt {
@@ -234,7 +189,8 @@ func readValue(r *http.Request, body []byte, expected kube.Resource) (value any,
 			return value, nil, err
 		}
 	}
-	return nil, nil, unsupportedMediaType("the body of the request was in an unknown format - accepted media types "+
+	return nil, nil, answer.UnsupportedMediaType("the body of the request was in an unknown format - accepted "+
+		"media types "+
 		"include: application/json, application/yaml, %s", protobufType)
 }
 
@@ -245,9 +201,9 @@ func readProtobuf(body []byte, expected kube.Resource) (map[string]any, error) {
 	case err == nil:
 		return o, nil
 	case o == nil:
-		return nil, badRequest("the object provided is unrecognized (must be of type %s): %v (%s)",
+		return nil, answer.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)",
 			expected.Kind, err, excerpt(body))
 	}
-	return nil, badRequest("%s in version %q cannot be handled as a %s: %v", o["kind"],
+	return nil, answer.BadRequest("%s in version %q cannot be handled as a %s: %v", o["kind"],
 		expected.Version, expected.Kind, err)
 }

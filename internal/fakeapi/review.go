@@ -3,6 +3,7 @@ package fakeapi
 import (
 	"net/http"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/kube"
 )
@@ -11,9 +12,9 @@ import (
 func (s *Server) review(w http.ResponseWriter, r *request) error {
 	switch {
 	case r.name != "":
-		return noResource()
+		return answer.NoResource()
 	case r.verb != "create":
-		return methodNotAllowed()
+		return answer.MethodNotAllowed()
 	}
 	o, err := s.readObject(w, r)
 	if err != nil {
@@ -21,7 +22,8 @@ func (s *Server) review(w http.ResponseWriter, r *request) error {
 	}
 	status, causes := r.kind.Review(o, r.user)
 	if len(causes) > 0 {
-		return invalid(kube.StatusDetails{Group: r.kind.Group}, causes) // without the kind, as on the real server
+		// without the kind, as on the real server
+		return answer.Invalid(kube.StatusDetails{Group: r.kind.Group}, causes)
 	}
 	switch {
 	case r.kind.Group == "authorization.k8s.io":
@@ -43,6 +45,6 @@ func (s *Server) review(w http.ResponseWriter, r *request) error {
 		o = map[string]any{"metadata": map[string]any{}, "spec": map[string]any{}}
 	}
 	o["status"] = status
-	writeBytes(w, http.StatusCreated, withType(r.kind, marshal(o)))
+	answer.Bytes(w, http.StatusCreated, withType(r.kind, answer.Encode(o)))
 	return nil
 }

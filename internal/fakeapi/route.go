@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/kube"
@@ -27,11 +28,6 @@ func (r *request) key() kube.Key { return kube.Key{Namespace: r.namespace, Name:
 
 func (r *request) dryRun() bool { return r.query.Get("dryRun") == "All" }
 
-// textNotFound is the answer to a path that no API serves. It is not a Status.
-type textNotFound struct{}
-
-func (textNotFound) Error() string { return "404 page not found" }
-
 // route parses /api/V/... and /apis/G/V/...: [namespaces/NS/]RESOURCE[/NAME[/SUBRESOURCE]].
 func (s *Server) route(r *http.Request) (*request, error) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
@@ -39,13 +35,13 @@ func (s *Server) route(r *http.Request) (*request, error) {
 	switch {
 	case parts[0] == "api" && len(parts) == 2, parts[0] == "apis" && len(parts) == 3 &&
 		s.registry.builtinGroup(parts[1]):
-		return nil, noResource() // an unknown version: discovery has handled the known ones
+		return nil, answer.NoResource() // an unknown version: discovery has handled the known ones
 	case parts[0] == "api" && len(parts) > 2:
 		version, parts = parts[1], parts[2:]
 	case parts[0] == "apis" && len(parts) > 3:
 		group, version, parts = parts[1], parts[2], parts[3:]
 	default:
-		return nil, textNotFound{}
+		return nil, answer.NoSuchPath{}
 	}
 	req := &request{Request: r, query: r.URL.Query()}
 	// "namespaces" precedes an object in a namespace, or is the resource itself.
@@ -56,9 +52,9 @@ func (s *Server) route(r *http.Request) (*request, error) {
 	req.kind = s.registry.find(group, version, parts[0])
 	if req.kind == nil || len(parts) > 3 || req.namespace != "" && req.kind.ClusterScoped {
 		if s.registry.builtinGroup(group) {
-			return nil, noResource()
+			return nil, answer.NoResource()
 		}
-		return nil, textNotFound{}
+		return nil, answer.NoSuchPath{}
 	}
 	if len(parts) > 1 {
 		req.name = parts[1]
@@ -68,9 +64,9 @@ func (s *Server) route(r *http.Request) (*request, error) {
 	}
 	if req.name != "" && req.namespace == "" && !req.kind.ClusterScoped {
 		if req.kind.Custom {
-			return nil, textNotFound{}
+			return nil, answer.NoSuchPath{}
 		}
-		return nil, noResource()
+		return nil, answer.NoResource()
 	}
 	return req, req.setVerb()
 }
@@ -89,7 +85,7 @@ func (r *request) setVerb() error {
 	case http.MethodPost:
 		r.verb = "create"
 		if !collection && r.sub == "" {
-			return methodNotAllowed()
+			return answer.MethodNotAllowed()
 		}
 		if r.namespace == "" && !r.kind.ClusterScoped {
 			return r.noSuchEndpoint()
@@ -97,7 +93,7 @@ func (r *request) setVerb() error {
 	case http.MethodPut, http.MethodPatch:
 		r.verb = map[string]string{http.MethodPut: "update", http.MethodPatch: "patch"}[r.Method]
 		if collection {
-			return methodNotAllowed()
+			return answer.MethodNotAllowed()
 		}
 	case http.MethodDelete:
 		r.verb = "delete"
@@ -108,7 +104,7 @@ func (r *request) setVerb() error {
 			return r.noSuchEndpoint()
 		}
 	default:
-		return methodNotAllowed()
+		return answer.MethodNotAllowed()
 	}
 	return nil
 }
@@ -122,15 +118,15 @@ func watches(q url.Values) bool {
 // noSuchEndpoint reports a write to all namespaces at once: only reads have such an endpoint.
 func (r *request) noSuchEndpoint() error {
 	if r.kind.Custom {
-		return textNotFound{}
+		return answer.NoSuchPath{}
 	}
-	return methodNotAllowed()
+	return answer.MethodNotAllowed()
 }
 
 // serve serves a routed request.
 func (s *Server) serve(w http.ResponseWriter, r *request) error {
 	if r.kind.Warning != "" {
-		warn(w, r.kind.Warning)
+		answer.Warn(w, r.kind.Warning)
 	}
 	switch {
 	case r.kind.Review != nil:
@@ -151,17 +147,17 @@ func (s *Server) serve(w http.ResponseWriter, r *request) error {
 		return s.log(w, r)
 	case slices.Contains(unserved[r.kind.TableName()], r.sub):
 		if o, _ := s.store.Get(r.kind.TableName(), store.Key(r.key())); o == nil {
-			return notFound(r.kind.Resource, r.name)
+			return answer.NotFound(r.kind.Resource, r.name)
 		}
 		if r.kind.TableName() == "pods" && slices.Contains(running, r.sub) {
-			return failure(http.StatusNotImplemented, "NotImplemented",
-				"nothing runs in this pod: skiff's embedded API server serves no "+r.sub, detailsNone)
+			return answer.Failure(http.StatusNotImplemented, "NotImplemented",
+				"nothing runs in this pod: skiff's embedded API server serves no "+r.sub, answer.NoDetails)
 		}
-		return notServed("the subresource " + r.sub + " of " + r.kind.Plural)
+		return answer.NotServed("the subresource " + r.sub + " of " + r.kind.Plural)
 	case r.kind.Custom:
-		return notFound(r.kind.Resource, r.name)
+		return answer.NotFound(r.kind.Resource, r.name)
 	default:
-		return noResource()
+		return answer.NoResource()
 	}
 	switch r.verb {
 	case "get":
@@ -178,7 +174,7 @@ func (s *Server) serve(w http.ResponseWriter, r *request) error {
 		return s.patch(w, r)
 	case "delete":
 		if r.sub != "" {
-			return methodNotAllowed()
+			return answer.MethodNotAllowed()
 		}
 		return s.delete(w, r)
 	}

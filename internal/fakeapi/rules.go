@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/selector"
@@ -187,15 +188,15 @@ func namespaceOpen(tx *store.Tx, r *request, name string) error {
 	}
 	ns := tx.Get("namespaces", store.Key{Name: r.namespace})
 	if ns == nil {
-		return notFound(namespaces, r.namespace)
+		return answer.NotFound(namespaces, r.namespace)
 	}
 	if !ns.Deleting {
 		return nil
 	}
-	d := about(r.kind.Resource, name)
+	d := answer.About(r.kind.Resource, name)
 	d.Causes = []kinds.Cause{{Reason: "NamespaceTerminating", Message: fmt.Sprintf("namespace %s is being terminated",
 		r.namespace), Field: "metadata.namespace"}}
-	return failure(http.StatusForbidden, "Forbidden",
+	return answer.Failure(http.StatusForbidden, "Forbidden",
 		fmt.Sprintf("%s %q is forbidden: unable to create new content in namespace %s because it is being terminated",
-			qualify(d), name, r.namespace), d)
+			answer.Qualify(d), name, r.namespace), d)
 }

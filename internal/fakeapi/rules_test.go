@@ -76,7 +76,7 @@ func TestFinalizersOfCustomResourcesWithoutADomainGetAWarning(t *testing.T) {
 	withWidgets(t, func(w *world) {
 		const warning = `299 - "metadata.finalizers: \"mine\": prefer a domain-qualified finalizer name to avoid ` +
 			`accidental conflicts with other finalizer writers"`
-		for i, a := range []answer{
+		for i, a := range []response{
 			w.must(201, "POST", widgetPath, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a",`+
 				`"finalizers":["mine"]},"spec":{"image":"x"}}`),
 			w.must(200, "PATCH", widgetPath+"/a", `{"metadata":{"finalizers":["mine","example.com/ours"]}}`,

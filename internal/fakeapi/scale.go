@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/fields"
 	"skiff/internal/fakeapi/jsonpatch"
 	"skiff/internal/fakeapi/kinds"
@@ -22,18 +23,18 @@ func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
 	case "get":
 		o, _ := s.store.Get(r.kind.TableName(), store.Key(r.key()))
 		if o == nil {
-			return notFound(r.kind.Resource, r.name)
+			return answer.NotFound(r.kind.Resource, r.name)
 		}
 		scale, err := scaleOf(r.kind, o.Value())
 		if err != nil {
 			return err
 		}
-		writeJSON(w, http.StatusOK, scale)
+		answer.JSON(w, http.StatusOK, scale)
 		return nil
 	case "update", "patch":
 		return s.changeScale(w, r)
 	}
-	return methodNotAllowed()
+	return answer.MethodNotAllowed()
 }
 
 // changeScale changes the replicas of the parent object through its scale.
@@ -41,7 +42,7 @@ func (s *Server) changeScale(w http.ResponseWriter, r *request) error {
 	if err := checkDryRun(r); err != nil {
 		return err
 	}
-	body, err := readBody(r.Request)
+	body, err := answer.ReadBody(r.Request)
 	if err != nil {
 		return err
 	}
@@ -56,13 +57,13 @@ func (s *Server) changeScale(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if err != nil {
-		return badRequest("couldn't get version/kind; json parse error: %v", err)
+		return answer.BadRequest("couldn't get version/kind; json parse error: %v", err)
 	}
 	parent := *r
 	stored, _, err := s.change(&parent, origin{manager: managerOf(r)},
 		func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
 			if cur == nil {
-				return nil, notFound(r.kind.Resource, r.name)
+				return nil, answer.NotFound(r.kind.Resource, r.name)
 			}
 			scale, err := scaleOf(r.kind, cur.Value())
 			if err != nil {
@@ -74,7 +75,7 @@ func (s *Server) changeScale(w http.ResponseWriter, r *request) error {
 			}
 			out, err := withScale(r.kind, cur.Value(), next)
 			if err != nil && r.verb == "patch" && kube.AsStatus(err) == nil {
-				return nil, badPatch(string(marshal(next)), err)
+				return nil, badPatch(string(answer.Encode(next)), err)
 			}
 			if err != nil {
 				return nil, undecodable(&kinds.Kind{Resource: scaleKind}, err)
@@ -88,7 +89,7 @@ func (s *Server) changeScale(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, scale)
+	answer.JSON(w, http.StatusOK, scale)
 	return nil
 }
 
@@ -113,7 +114,7 @@ func scaled(r *request, t kube.PatchType, scale map[string]any, sent any) (any, 
 func withScale(k *kinds.Kind, cur map[string]any, scale any) (map[string]any, error) {
 	m, ok := scale.(map[string]any)
 	if !ok {
-		return nil, badRequest("the object provided is unrecognized (must be of type Scale)")
+		return nil, answer.BadRequest("the object provided is unrecognized (must be of type Scale)")
 	}
 	n, ok := obj.Int(m, "spec", "replicas")
 	if !ok && obj.Get(m, "spec", "replicas") != nil {
@@ -123,7 +124,8 @@ func withScale(k *kinds.Kind, cur map[string]any, scale any) (map[string]any, er
 	name := obj.String(cur, "metadata", "name")
 	if n < 0 && !k.Custom {
 		d := kube.StatusDetails{Name: name, Group: scaleKind.Group, Kind: scaleKind.Kind}
-		return nil, invalid(d, []kinds.Cause{kinds.Invalid("spec.replicas", n, "must be greater than or equal to 0")})
+		return nil, answer.Invalid(d, []kinds.Cause{kinds.Invalid("spec.replicas", n,
+			"must be greater than or equal to 0")})
 	}
 	next := obj.Clone(cur)
 	obj.Set(next, n, k.Scale.Spec...)
@@ -139,7 +141,8 @@ func withScale(k *kinds.Kind, cur map[string]any, scale any) (map[string]any, er
 func scaleOf(k *kinds.Kind, o map[string]any) (map[string]any, error) {
 	want, ok := obj.Int(o, k.Scale.Spec...)
 	if !ok && k.Custom {
-		return nil, internalError("the spec replicas field %q does not exist", "."+strings.Join(k.Scale.Spec, "."))
+		return nil, answer.InternalError("the spec replicas field %q does not exist", "."+strings.Join(k.Scale.Spec,
+			"."))
 	}
 	observed, _ := obj.Int(o, k.Scale.Status...)
 	status := map[string]any{"replicas": observed}

@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/store"
 )
@@ -210,7 +211,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 	user, err := s.admitUser(r)
 	if err != nil {
-		writeError(w, err)
+		answer.Error(w, err)
 		return
 	}
 	if s.serveMeta(w, r) {
@@ -226,7 +227,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 	case req != nil && prefersProtobuf(req):
 		writeProtobufError(w, err)
 	default:
-		writeError(w, err)
+		answer.Error(w, err)
 	}
 }
 

@@ -56,7 +56,7 @@ func TestAWriteThatChangesNothingKeepsTheVersionAndEmitsNothing(t *testing.T) {
 		a := w.must(201, "POST", configMaps, configMap("a"))
 		watch := w.watch(configMaps + "?watch=1&resourceVersion=" + fmt.Sprint(a.at("metadata.resourceVersion")))
 		defer watch.close()
-		same := func(b answer) {
+		same := func(b response) {
 			t.Helper()
 			if b.at("metadata.resourceVersion") != a.at("metadata.resourceVersion") {
 				t.Errorf("resourceVersion %v became %v", a.at("metadata.resourceVersion"),

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/fields"
 	"skiff/internal/fakeapi/jwt"
 	"skiff/internal/fakeapi/kinds"
@@ -64,7 +65,7 @@ type claimRef struct {
 // createToken answers POST serviceaccounts/NAME/token.
 func (s *Server) createToken(w http.ResponseWriter, r *request) error {
 	if r.verb != "create" {
-		return methodNotAllowed()
+		return answer.MethodNotAllowed()
 	}
 	question, form := *r, fields.For(tokenRequests.APIVersion(), tokenRequests.Kind)
 	question.kind = &kinds.Kind{Resource: tokenRequests, Type: form, Unknown: form.Prune}
@@ -75,13 +76,13 @@ func (s *Server) createToken(w http.ResponseWriter, r *request) error {
 	details := kube.StatusDetails{Group: tokenRequests.Group, Kind: tokenRequests.Kind, Name: r.name}
 	for field, want := range map[string]string{"name": r.name, "namespace": r.namespace} {
 		if have := obj.String(o, "metadata", field); have != "" && have != want {
-			return invalid(details, []kinds.Cause{kinds.Invalid("metadata."+field, have,
+			return answer.Invalid(details, []kinds.Cause{kinds.Invalid("metadata."+field, have,
 				"must match the service account "+field+" if specified")})
 		}
 	}
 	account, _ := s.store.Get("serviceaccounts", store.Key(r.key()))
 	if account == nil {
-		return notFound(r.kind.Resource, r.name)
+		return answer.NotFound(r.kind.Resource, r.name)
 	}
 	obj.Default(o, []any{s.audience()}, "spec", "audiences")
 	obj.Default(o, int64(defaultTokenSeconds), "spec", "expirationSeconds")
@@ -90,7 +91,7 @@ func (s *Server) createToken(w http.ResponseWriter, r *request) error {
 	if why := map[bool]string{seconds < minTokenSeconds: "less than 10 minutes",
 		seconds > maxTokenSeconds: "larger than 2^32 seconds"}[true]; why != "" {
 		details.Name = ""
-		return invalid(details, []kinds.Cause{kinds.Invalid("spec.expirationSeconds", seconds,
+		return answer.Invalid(details, []kinds.Cause{kinds.Invalid("spec.expirationSeconds", seconds,
 			"may not specify a duration "+why)})
 	}
 	at := time.Now()
@@ -107,13 +108,13 @@ func (s *Server) createToken(w http.ResponseWriter, r *request) error {
 	}
 	token, err := jwt.Sign(key, c)
 	if err != nil {
-		return internalError("failed to generate token: %v", err)
+		return answer.InternalError("failed to generate token: %v", err)
 	}
 	o["metadata"] = map[string]any{"name": r.name, "namespace": r.namespace, "uid": c.Kubernetes.Account.UID,
 		"creationTimestamp": at.UTC().Format(time.RFC3339)}
 	o["status"] = map[string]any{"token": token,
 		"expirationTimestamp": at.Add(time.Duration(seconds) * time.Second).UTC().Format(time.RFC3339)}
-	writeBytes(w, http.StatusCreated, withType(question.kind, marshal(o)))
+	answer.Bytes(w, http.StatusCreated, withType(question.kind, answer.Encode(o)))
 	return nil
 }
 
@@ -130,19 +131,21 @@ func (s *Server) bindToken(k *accountRef, ref map[string]any) error {
 		"Node": {"nodes", "", &k.Node}}
 	to, known := at[kind]
 	if v := obj.String(ref, "apiVersion"); !known || v != "v1" {
-		return badRequest("cannot bind token to object of type %s, Kind=%s", v, kind)
+		return answer.BadRequest("cannot bind token to object of type %s, Kind=%s", v, kind)
 	}
 	o, _ := s.store.Get(to.plural, store.Key{Namespace: to.namespace, Name: name})
 	if o == nil {
-		return notFound(kube.Resource{Plural: to.plural}, name)
+		return answer.NotFound(kube.Resource{Plural: to.plural}, name)
 	}
 	*to.claim = &claimRef{name, obj.String(o.Value(), "metadata", "uid")}
 	if uid := obj.String(ref, "uid"); uid != "" && uid != (*to.claim).UID {
-		return conflict(kube.StatusDetails{Kind: kind, Name: name}, "the UID in the bound object reference ("+uid+
-			") does not match the UID in record. The object might have been deleted and then recreated")
+		return answer.Conflict(kube.StatusDetails{Kind: kind, Name: name},
+			"the UID in the bound object reference ("+uid+
+				") does not match the UID in record. The object might have been deleted and then recreated")
 	}
 	if account := k.Account.Name; kind == "Pod" && obj.String(o.Value(), "spec", "serviceAccountName") != account {
-		return badRequest("cannot bind token for serviceaccount %q to pod running with different serviceaccount name.",
+		return answer.BadRequest("cannot bind token for serviceaccount %q to pod running with different "+
+			"serviceaccount name.",
 			account)
 	}
 	return nil
@@ -218,7 +221,7 @@ func (s *Server) audience() string {
 func (s *Server) reviewToken(o map[string]any) (map[string]any, error) {
 	token, audiences := obj.String(o, "spec", "token"), texts(o, "spec", "audiences")
 	if token == "" {
-		return nil, badRequest("token is required for TokenReview in authentication")
+		return nil, answer.BadRequest("token is required for TokenReview in authentication")
 	}
 	if len(audiences) == 0 {
 		audiences = []string{s.audience()}

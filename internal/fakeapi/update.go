@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/ssa"
@@ -32,18 +33,20 @@ func (s *Server) update(w http.ResponseWriter, r *request) error {
 	}
 	meta := obj.Map(o, "metadata")
 	if name := obj.String(meta, "name"); name != "" && name != r.name {
-		return badRequest("the name of the object (%s) does not match the name on the URL (%s)", name, r.name)
+		return answer.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", name, r.name)
 	} else if name == "" {
-		return badRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", r.name)
+		return answer.BadRequest("the name of the object (%s based on URL) was undeterminable: name must be provided",
+			r.name)
 	}
 	if ns := obj.String(meta, "namespace"); ns != "" && ns != r.namespace && !r.kind.ClusterScoped {
-		return badRequest("the namespace of the provided object does not match the namespace sent on the request")
+		return answer.BadRequest("the namespace of the provided object does not match the namespace sent on the " +
+			"request")
 	}
 	u := origin{manager: managerOf(r)}
 	stored, created, err := s.change(r, u, func(tx *store.Tx, cur *store.Object) (map[string]any, error) {
 		if cur == nil {
 			if !r.kind.CreateOnUpdate {
-				return nil, notFound(r.kind.Resource, r.name)
+				return nil, answer.NotFound(r.kind.Resource, r.name)
 			}
 			obj.Remove(o, "metadata", "resourceVersion")
 			return o, nil
@@ -52,7 +55,7 @@ func (s *Server) update(w http.ResponseWriter, r *request) error {
 			return nil, err
 		}
 		if obj.String(o, "metadata", "resourceVersion") == "" && r.kind.NeedsVersion {
-			return nil, invalid(about(r.kind.Resource, r.name),
+			return nil, answer.Invalid(answer.About(r.kind.Resource, r.name),
 				[]kinds.Cause{kinds.Invalid("metadata.resourceVersion", int64(0), "must be specified for an update")})
 		}
 		if r.kind.Store != nil {
@@ -133,7 +136,7 @@ func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *sto
 	asIf := old // what the rules compare with
 	if r.sub == "ephemeralcontainers" {
 		if causes := kinds.AddContainers(next, old); len(causes) > 0 {
-			return nil, invalid(aboutKind(k.Resource, r.name), causes)
+			return nil, answer.Invalid(answer.AboutKind(k.Resource, r.name), causes)
 		}
 		asIf = obj.Shallow(old)
 		asIf["spec"] = next["spec"]
@@ -166,7 +169,7 @@ func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *sto
 		return store.NewObject(cur.Key, cur.Revision, next, k.Shape), nil
 	}
 	if exceedsEtcd(next) {
-		return nil, plainError(requestTooLarge)
+		return nil, answer.PlainError(requestTooLarge)
 	}
 	if isRemovable(next) {
 		// The removal is a single step: watchers get the state stored before, the client gets what it wrote, with the
@@ -183,10 +186,10 @@ func checkVersions(k *kinds.Kind, meta, old map[string]any) error {
 	name := obj.String(old, "name")
 	if v := obj.String(meta, "resourceVersion"); v != "" && v != obj.String(old, "resourceVersion") {
 		if _, err := strconv.ParseUint(v, 10, 64); err != nil {
-			return plainError("strconv.ParseUint: parsing %q: invalid syntax", v)
+			return answer.PlainError("strconv.ParseUint: parsing %q: invalid syntax", v)
 		}
 		if v != "0" {
-			return conflict(about(k.Resource, name), modified)
+			return answer.Conflict(answer.About(k.Resource, name), answer.Modified)
 		}
 	}
 	var causes []kinds.Cause
@@ -209,7 +212,7 @@ func refused(k *kinds.Kind, name string, causes []kinds.Cause) error {
 	if len(causes) == 0 {
 		return nil
 	}
-	return invalid(aboutKind(k.Resource, name), append(causes, causes...))
+	return answer.Invalid(answer.AboutKind(k.Resource, name), append(causes, causes...))
 }
 
 // sameUID refuses a PUT whose uid is that of a different object with the same name.
@@ -222,7 +225,7 @@ func sameUID(k *kinds.Kind, meta, old map[string]any) error {
 	if k.Custom {
 		table = k.Group + "/" + k.Plural
 	}
-	return conflict(about(k.Resource, name), fmt.Sprintf("StorageError: invalid object, Code: 4, Key: "+
+	return answer.Conflict(answer.About(k.Resource, name), fmt.Sprintf("StorageError: invalid object, Code: 4, Key: "+
 		"/registry/%s/%s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID "+
 		"in object meta: %s",
 		table, kube.Key{Namespace: obj.String(old, "namespace"), Name: name}, uid, obj.String(old, "uid")))

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/kube"
@@ -79,7 +80,7 @@ func (s *Server) stream(w http.ResponseWriter, r *request, o *listOptions, a acc
 		oldest, err = s.store.Revision(), store.ErrCompacted
 	}
 	if err != nil {
-		gone := expired(fmt.Sprintf("too old resource version: %d (%d)", from, oldest))
+		gone := answer.Expired(fmt.Sprintf("too old resource version: %d (%d)", from, oldest))
 		if wt.faults.goneAsHTTP() {
 			return gone
 		}
@@ -238,10 +239,10 @@ func (wt *watcher) bookmark(revision int64) error {
 func (wt *watcher) bookmarkObject(meta map[string]any) []byte {
 	switch {
 	case wt.accept.table:
-		return marshal(map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta,
+		return answer.Encode(map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta,
 			"columnDefinitions": nil, "rows": []any{}})
 	case wt.accept.metadataOnly:
-		return marshal(map[string]any{"kind": "PartialObjectMetadata",
+		return answer.Encode(map[string]any{"kind": "PartialObjectMetadata",
 			"apiVersion": "meta.k8s.io/v1", "metadata": meta})
 	}
 	kind := wt.kind
@@ -251,7 +252,7 @@ func (wt *watcher) bookmarkObject(meta map[string]any) []byte {
 	if wt.accept.protobuf {
 		return protobufBookmark(wt.kind, kind, meta)
 	}
-	return withType(kind, marshal(map[string]any{"metadata": meta}))
+	return withType(kind, answer.Encode(map[string]any{"metadata": meta}))
 }
 
 // send sends one object in the requested form.
@@ -262,10 +263,10 @@ func (wt *watcher) send(ctx context.Context, t store.EventType, o *store.Object,
 	case wt.accept.protobuf:
 		body, err = protobufObject(wt.kind, o)
 	case wt.accept.table:
-		body = marshal(table(wt.kind, []*store.Object{o}, wt.accept, o.Revision, !wt.header))
+		body = answer.Encode(table(wt.kind, []*store.Object{o}, wt.accept, o.Revision, !wt.header))
 		wt.header = true
 	case wt.accept.metadataOnly:
-		body = marshal(partial(o))
+		body = answer.Encode(partial(o))
 	default:
 		body, err = encode(wt.kind, o)
 	}

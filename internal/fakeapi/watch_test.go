@@ -202,7 +202,7 @@ func TestPagesAreFromOneSnapshotAndTokensExpire(t *testing.T) {
 	})
 }
 
-func itemNames(a answer) string {
+func itemNames(a response) string {
 	var out []string
 	items, _ := a.body["items"].([]any)
 	for _, i := range items {

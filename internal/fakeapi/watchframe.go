@@ -1,10 +1,13 @@
 package fakeapi
 
-import "skiff/internal/fakeapi/fields"
+import (
+	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/fields"
+)
 
 func (wt *watcher) sendError(err error) error {
-	body, _ := statusObject(err)
-	object := marshal(body)
+	body, _ := answer.StatusObject(err)
+	object := answer.Encode(body)
 	if wt.accept.protobuf {
 		object = protobufStatus(body)
 	}

@@ -1,0 +1,58 @@
+package answer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"skiff/internal/patch"
+)
+
+// MaxBody is the largest accepted request body, as on the real server.
+const MaxBody = 3 << 20
+
+// Encode encodes a value that this server made, which cannot fail.
+func Encode(v any) []byte {
+	b, err := patch.Encode(v)
+	if err != nil {
+		panic(err) // not a JSON value: a bug in this package
+	}
+	return b
+}
+
+// JSON answers with a value as JSON.
+func JSON(w http.ResponseWriter, code int, body any) { Bytes(w, code, Encode(body)) }
+
+// Bytes answers with a body, of JSON unless the Content-Type is set already.
+func Bytes(w http.ResponseWriter, code int, body []byte) {
+	if w.Header().Get("Content-Type") == "" {
+		w.Header().Set("Content-Type", "application/json")
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(code)
+	w.Write(body) // an error means that the client is gone
+}
+
+// Warn adds a Warning header, which kubectl prints.
+func Warn(w http.ResponseWriter, text string) {
+	w.Header().Add("Warning", fmt.Sprintf("299 - %q", text))
+}
+
+// RouterNotAcceptable starts the 406 of the real server's router, which does not handle custom resources.
+const RouterNotAcceptable = "406: Not Acceptable"
+
+// ReadBody reads a request body of at most MaxBody.
+func ReadBody(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, MaxBody))
+	var tooBig *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooBig):
+		return nil, Failure(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
+			"Request entity too large: limit is "+strconv.Itoa(MaxBody), NoDetails)
+	case err != nil:
+		return nil, BadRequest("read the body: %v", err)
+	}
+	return body, nil
+}

@@ -39,6 +39,10 @@ func (s *Server) bind(w http.ResponseWriter, r *request) error {
 	case node == "":
 		return answer.PlainError("target.name: Required value")
 	}
+	if binding, err = s.admitPosted(r, binding); err != nil {
+		return err
+	}
+	node = obj.String(binding, "target", "name")
 	err = s.store.Update(func(tx *store.Tx) error {
 		cur := tx.Get(r.kind.TableName(), store.Key(r.key()))
 		if cur == nil {

@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"skiff/internal/fakeapi/admission"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/schema"
@@ -15,6 +16,9 @@ type CEL struct {
 	// Rules compiles the rules in the schema of a version; nil if there are none. The result validates an object that
 	// has no other errors; cur is nil for a new one.
 	Rules func(schema map[string]any) func(next, cur map[string]any) []kinds.Cause
+	// Conditions compiles the matchConditions of a webhook, which are at path in its configuration. The result reports
+	// whether all of them hold for a write; its error is why that cannot be said.
+	Conditions func(conditions []any, path string) (func(*admission.Attributes) (bool, error), []kinds.Cause)
 }
 
 // useCEL has definitions validated by Options.CEL.

@@ -19,16 +19,14 @@ func (s *Server) create(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	var stored *store.Object
-	err = s.store.Update(func(tx *store.Tx) error {
-		stored, err = s.insert(tx, r, o, origin{manager: managerOf(r)})
-		return err
-	})
-	if err != nil {
+	wr := &write{request: r, origin: origin{manager: managerOf(r)}, isNew: true,
+		make: func(*store.Tx, *store.Object) (map[string]any, error) {
+			return r.body(o).(map[string]any), nil
+		}}
+	if err := s.write(wr); err != nil {
 		return err
 	}
-	s.wakeHousekeeper()
-	return s.respond(w, r, a, http.StatusCreated, stored)
+	return s.respond(w, r, a, http.StatusCreated, wr.stored)
 }
 
 // readWrite reads a POST or PUT: the form of the answer, and the object.
@@ -56,36 +54,35 @@ func checkDryRun(r *request) error {
 	return nil
 }
 
-// insert completes and checks a new object and stores it, unless the request is a dry run.
-func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*store.Object, error) {
-	k, meta := r.kind, obj.Map(o, "metadata")
+// prepareNew makes a sent object one that could be stored, and notes who owns its fields.
+func (s *Server) prepareNew(tx *store.Tx, w *write) error {
+	k := w.kind
 	if k.Refused != "" {
-		return nil, answer.NotEvaluated(k)
+		return answer.NotEvaluated(k)
 	}
 	if k.Store != nil {
-		o = k.Store(o)
-		meta = obj.Map(o, "metadata")
+		w.next = k.Store(w.next)
 	}
-	if err := checkNamespace(tx, r, meta); err != nil {
-		return nil, err
+	o, meta := w.next, obj.Map(w.next, "metadata")
+	if err := checkNamespace(tx, w.request, meta); err != nil {
+		return err
 	}
-	if err := s.checkGrant(tx, r, o, nil); err != nil {
-		return nil, err
+	if err := s.checkGrant(tx, w.request, o, nil); err != nil {
+		return err
 	}
-	if u.applied {
+	if w.applied {
 		delete(meta, "resourceVersion") // an apply that creates has no version to compare with
 	}
 	if !k.ClusterScoped {
-		meta["namespace"] = r.namespace
+		meta["namespace"] = w.namespace
 	}
 	base := obj.String(meta, "generateName")
-	if obj.String(meta, "name") == "" && base != "" {
+	if w.generated = obj.String(meta, "name") == "" && base != ""; w.generated {
 		name, ok := s.generateName(base, func(n string) bool {
-			return tx.Get(k.TableName(),
-				store.Key{Namespace: r.namespace, Name: n}) != nil
+			return tx.Get(k.TableName(), store.Key{Namespace: w.namespace, Name: n}) != nil
 		})
 		if meta["name"] = name; !ok {
-			return nil, answer.AlreadyExists(k.Resource, name)
+			return answer.AlreadyExists(k.Resource, name)
 		}
 	}
 	meta["uid"], meta["creationTimestamp"] = newUID(), time.Now().UTC().Format(time.RFC3339)
@@ -96,34 +93,30 @@ func (s *Server) insert(tx *store.Tx, r *request, o map[string]any, u origin) (*
 		meta["generation"] = int64(1)
 	}
 	if k.Author {
-		obj.Set(o, r.user.Name, "spec", "username")
-		obj.Set(o, anys(r.user.Groups), "spec", "groups")
+		obj.Set(o, w.user.Name, "spec", "username")
+		obj.Set(o, anys(w.user.Groups), "spec", "groups")
 	}
 	complete(k, o, nil)
-	if !u.applied {
-		recordOwner(r, u.manager, o, nil)
+	if !w.applied {
+		recordOwner(w.request, w.manager, o, nil)
 	}
-	if k.Prepare != nil {
-		k.Prepare(o, nil)
+	return nil
+}
+
+// finishNew completes and checks a new object.
+func (s *Server) finishNew(tx *store.Tx, w *write) error {
+	if w.kind.Prepare != nil {
+		w.kind.Prepare(w.next, nil)
 	}
-	if err := s.admit(tx, k, o, nil); err != nil {
-		return nil, err
+	if err := s.admit(tx, w.kind, w.next, nil); err != nil {
+		return err
 	}
-	r.warnings = writeWarnings(k, o, nil)
-	if v := obj.String(meta, "resourceVersion"); v != "" && v != "0" && !r.dryRun() {
-		return nil, answer.PlainError("resourceVersion should not be set on objects to be created")
+	w.changed = true
+	w.warnings = writeWarnings(w.kind, w.next, nil)
+	if v := obj.String(w.next, "metadata", "resourceVersion"); v != "" && v != "0" && !w.dryRun() {
+		return answer.PlainError("resourceVersion should not be set on objects to be created")
 	}
-	key := store.Key{Namespace: r.namespace, Name: obj.String(meta, "name")}
-	if tx.Get(k.TableName(), key) != nil {
-		return nil, answer.AlreadyExists(k.Resource, key.Name)
-	}
-	if r.dryRun() {
-		return store.NewObject(key, 0, o, k.Shape), nil
-	}
-	if exceedsEtcd(o) {
-		return nil, answer.PlainError(requestTooLarge)
-	}
-	return tx.Put(k.TableName(), key, o, k.Shape), nil
+	return nil
 }
 
 // checkNamespace checks that a new object is for the namespace of the request, and that this one takes new objects.

@@ -1,12 +1,14 @@
 package fakeapi
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"time"
 
+	"skiff/internal/fakeapi/admission"
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
@@ -19,86 +21,6 @@ const (
 	finalizerForeground = "foregroundDeletion"
 	finalizerOrphan     = "orphan"
 )
-
-// deleteOptions are the options in the body or the query of a DELETE.
-type deleteOptions struct {
-	uid, version string
-	policy       string
-	grace        *int64
-	dryRun       bool
-	dryRuns      []string // as sent
-	accepted     bool     // orphanDependents=false: 202 instead of 200 while the object is still there
-}
-
-var deleteOptionsKind = kube.Resource{Version: "v1", Kind: "DeleteOptions"}
-
-// readDeleteOptions reads and checks the options of a DELETE.
-func readDeleteOptions(r *request) (deleteOptions, error) {
-	o, err := parseDeleteOptions(r)
-	if err == nil {
-		err = o.check()
-	}
-	return o, err
-}
-
-func parseDeleteOptions(r *request) (deleteOptions, error) {
-	o := deleteOptions{policy: r.query.Get("propagationPolicy"), dryRun: r.dryRun(), dryRuns: r.query["dryRun"]}
-	if g := r.query.Get("gracePeriodSeconds"); g != "" {
-		n, err := strconv.ParseInt(g, 10, 64)
-		if err != nil {
-			return o, answer.BadRequest("%v", err)
-		}
-		o.grace = &n
-	}
-	body, err := answer.ReadBody(r.Request)
-	if err != nil || len(body) == 0 {
-		return o, err
-	}
-	v, _, err := readValue(r.Request, body, deleteOptionsKind)
-	if kube.AsStatus(err) != nil {
-		return o, err
-	}
-	in, ok := v.(map[string]any)
-	if err != nil || !ok {
-		return o, answer.BadRequest("couldn't get version/kind; json parse error: the body is no DeleteOptions")
-	}
-	o.read(in)
-	return o, nil
-}
-
-// read reads the options of a body.
-func (o *deleteOptions) read(in map[string]any) {
-	o.uid, o.version = obj.String(in, "preconditions", "uid"), obj.String(in, "preconditions", "resourceVersion")
-	if p := obj.String(in, "propagationPolicy"); p != "" {
-		o.policy = p
-	}
-	if n, ok := obj.Int(in, "gracePeriodSeconds"); ok {
-		o.grace = &n
-	}
-	if orphan, ok := in["orphanDependents"].(bool); ok {
-		o.policy, o.accepted = string(kube.Background), !orphan
-		if orphan {
-			o.policy = string(kube.Orphan)
-		}
-	}
-	o.dryRuns = append(slices.Clone(o.dryRuns), obj.Texts(in, "dryRun")...)
-	o.dryRun = o.dryRun || slices.Contains(o.dryRuns, "All")
-}
-
-func (o deleteOptions) check() error {
-	for _, v := range o.dryRuns {
-		if v != "All" {
-			return answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "DeleteOptions"},
-				[]kinds.Cause{kinds.NotSupported("dryRun", anys(o.dryRuns), "All")})
-		}
-	}
-	switch kube.Propagation(o.policy) {
-	case "", kube.Background, kube.Foreground, kube.Orphan:
-		return nil
-	}
-	return answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "DeleteOptions"},
-		[]kinds.Cause{kinds.NotSupported("propagationPolicy", o.policy, "Foreground", "Background", "Orphan", "nil")})
-}
 
 func (s *Server) delete(w http.ResponseWriter, r *request) error {
 	a, err := negotiate(r)
@@ -113,16 +35,7 @@ func (s *Server) delete(w http.ResponseWriter, r *request) error {
 		o.policy = string(kube.Orphan)
 		answer.Warn(w, r.kind.OrphanWarning)
 	}
-	var last *store.Object
-	var gone bool
-	err = s.store.Update(func(tx *store.Tx) error {
-		cur := tx.Get(r.kind.TableName(), store.Key(r.key()))
-		if cur == nil {
-			return answer.NotFound(r.kind.Resource, r.name)
-		}
-		last, gone, err = s.remove(tx, r.kind, cur, o)
-		return err
-	})
+	last, gone, err := s.deleteOne(r, o)
 	if err != nil {
 		return err
 	}
@@ -145,28 +58,73 @@ func deletedStatus(k *kinds.Kind, last *store.Object) map[string]any {
 		"details": answer.DetailsObject(d)}
 }
 
-// remove deletes an object, or marks it as being deleted if it has finalizers or a grace period. It returns the last
-// state, and whether the object is deleted.
-func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object,
-	o deleteOptions) (last *store.Object, gone bool, err error) {
+// deleteOne deletes the object of a request as soon as the admission plugins agree to the deletion of the stored one.
+func (s *Server) deleteOne(r *request, o deleteOptions) (last *store.Object, gone bool, err error) {
+	var agreed *store.Object
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	defer cancel()
+	for ctx.Err() == nil {
+		var cur *store.Object
+		var namespace map[string]any
+		var plugins []admission.Plugin
+		err := s.store.Update(func(tx *store.Tx) error {
+			cur = tx.Get(r.kind.TableName(), store.Key(r.key()))
+			if cur == nil {
+				return answer.NotFound(r.kind.Resource, r.name)
+			}
+			if err := deletable(r.kind, cur, o); err != nil {
+				return err
+			}
+			if chain := s.plugins(tx); len(chain) > 0 && cur != agreed {
+				plugins, namespace = s.concerned(chain, r, admission.Delete), namespaceObject(tx, r)
+			}
+			if len(plugins) > 0 {
+				return nil
+			}
+			last, gone, err = s.remove(tx, r.kind, cur, o)
+			return err
+		})
+		if err != nil || len(plugins) == 0 {
+			return last, gone, err
+		}
+		if err := s.admitDelete(ctx, r, plugins, cur, o, namespace); err != nil {
+			return nil, false, err
+		}
+		agreed = cur
+	}
+	return nil, false, answer.TimedOut()
+}
+
+// deletable checks the preconditions of a DELETE.
+func deletable(k *kinds.Kind, cur *store.Object, o deleteOptions) error {
 	meta := obj.Map(cur.Value(), "metadata")
 	if uid := obj.String(meta, "uid"); o.uid != "" && o.uid != uid {
-		return nil, false, answer.Conflict(answer.AboutKind(k.Resource, cur.Name),
+		return answer.Conflict(answer.AboutKind(k.Resource, cur.Name),
 			fmt.Sprintf("the UID in the precondition (%s) does not match the UID in record (%s). The object might "+
 				"have been deleted and then recreated", o.uid, uid))
 	}
 	if v := obj.String(meta, "resourceVersion"); o.version != "" && o.version != v {
-		return nil, false, answer.Conflict(answer.AboutKind(k.Resource, cur.Name),
+		return answer.Conflict(answer.AboutKind(k.Resource, cur.Name),
 			fmt.Sprintf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record "+
 				"(%s). The object might have been modified", o.version, v))
 	}
 	if k.TableName() == "namespaces" && slices.Contains(permanent, cur.Name) {
-		return nil, false, answer.Failure(http.StatusForbidden, "Forbidden",
+		return answer.Failure(http.StatusForbidden, "Forbidden",
 			fmt.Sprintf("namespaces %q is forbidden: this namespace may not be deleted", cur.Name),
 			answer.About(k.Resource, cur.Name))
 	}
+	return nil
+}
+
+// remove deletes an object, or marks it as being deleted if it has finalizers or a grace period. It returns the last
+// state, and whether the object is deleted.
+func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object,
+	o deleteOptions) (last *store.Object, gone bool, err error) {
+	if err := deletable(k, cur, o); err != nil {
+		return nil, false, err
+	}
 	next := obj.Clone(cur.Value())
-	meta = obj.Map(next, "metadata")
+	meta := obj.Map(next, "metadata")
 	setPolicy(meta, o.policy)
 	var grace int64
 	if k.Graceful != nil {
@@ -240,19 +198,7 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	var met []*store.Object
-	err = s.store.Update(func(tx *store.Tx) error {
-		for _, cur := range tx.List(r.kind.TableName(), r.namespace) {
-			if !sel.selects(cur) {
-				continue
-			}
-			if _, _, err := s.remove(tx, r.kind, cur, o); err != nil {
-				return err
-			}
-			met = append(met, cur)
-		}
-		return nil
-	})
+	met, err := s.deleteAll(r, sel, o)
 	if err != nil {
 		return err
 	}
@@ -262,4 +208,35 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *request) error {
 		meta["continue"] = ""
 	}
 	return writeList(w, r.kind, accept{}, meta, met)
+}
+
+// deleteAll deletes the selected objects: in one transaction if no plugin has a say, else one after the other.
+func (s *Server) deleteAll(r *request, sel *listOptions, o deleteOptions) ([]*store.Object, error) {
+	var met []*store.Object
+	var plugins []admission.Plugin
+	err := s.store.Update(func(tx *store.Tx) error {
+		if chain := s.plugins(tx); len(chain) > 0 {
+			plugins = s.concerned(chain, r, admission.Delete)
+		}
+		for _, cur := range tx.List(r.kind.TableName(), r.namespace) {
+			if !sel.selects(cur) {
+				continue
+			}
+			if len(plugins) == 0 {
+				if _, _, err := s.remove(tx, r.kind, cur, o); err != nil {
+					return err
+				}
+			}
+			met = append(met, cur)
+		}
+		return nil
+	})
+	for i := 0; err == nil && len(plugins) > 0 && i < len(met); i++ {
+		one := *r
+		one.namespace, one.name = met[i].Namespace, met[i].Name
+		if _, _, err = s.deleteOne(&one, o); kube.IsNotFound(err) {
+			err = nil // it is gone, by the hand of another
+		}
+	}
+	return met, err
 }

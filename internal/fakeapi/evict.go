@@ -42,6 +42,9 @@ func (s *Server) evict(w http.ResponseWriter, r *request) error {
 	case obj.String(eviction, "metadata", "name") != r.name:
 		return answer.BadRequest("name in URL does not match name in Eviction object")
 	}
+	if eviction, err = s.admitPosted(r, eviction); err != nil {
+		return err
+	}
 	o := deleteOptions{dryRun: r.dryRun()}
 	if options := obj.Map(eviction, "deleteOptions"); options != nil {
 		o.read(options)

@@ -273,13 +273,12 @@ func TestRequestsAreRecorded(t *testing.T) {
 func (s *Server) storeForTest(name string) (string, error) {
 	r := &request{kind: s.registry.find("", "v1", "configmaps"), namespace: "default", verb: "create",
 		Request: &http.Request{Header: http.Header{}}}
-	var version string
-	err := s.store.Update(func(tx *store.Tx) error {
-		o, err := s.insert(tx, r, map[string]any{"metadata": map[string]any{"name": name}}, origin{manager: "test"})
-		if err == nil {
-			version = fmt.Sprint(o.Revision)
-		}
-		return err
-	})
-	return version, err
+	w := &write{request: r, origin: origin{manager: "test"}, isNew: true,
+		make: func(*store.Tx, *store.Object) (map[string]any, error) {
+			return map[string]any{"metadata": map[string]any{"name": name}}, nil
+		}}
+	if err := s.write(w); err != nil {
+		return "", err
+	}
+	return fmt.Sprint(w.stored.Revision), nil
 }

@@ -76,7 +76,7 @@ func (s *Server) plainPatch(w http.ResponseWriter, r *request, t kube.PatchType,
 				return nil, answer.NotFound(r.kind.Resource, r.name)
 			}
 			live := servedForm(r.kind, cur)
-			result, err := patched(r, t, live, p)
+			result, err := patched(r, t, live, r.body(p))
 			if err != nil {
 				return nil, err
 			}

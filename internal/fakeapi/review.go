@@ -20,6 +20,9 @@ func (s *Server) review(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	if o, err = s.admitPosted(r, o); err != nil {
+		return err
+	}
 	status, causes := r.kind.Review(o, r.user)
 	if len(causes) > 0 {
 		// without the kind, as on the real server

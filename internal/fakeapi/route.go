@@ -10,6 +10,7 @@ import (
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/kube"
+	"skiff/internal/patch"
 )
 
 // request is a routed request.
@@ -20,6 +21,9 @@ type request struct {
 	namespace, name string
 	sub             string   // subresource
 	warnings        []string // to send with the answer
+	writer          http.ResponseWriter
+	warner          *warner // made when admission needs it
+	keepBody        bool    // the body may be needed again, unchanged
 	user            kinds.User
 	query           url.Values
 }
@@ -27,6 +31,14 @@ type request struct {
 func (r *request) key() kube.Key { return kube.Key{Namespace: r.namespace, Name: r.name} }
 
 func (r *request) dryRun() bool { return r.query.Get("dryRun") == "All" }
+
+// body returns what was sent, for a write that changes it.
+func (r *request) body(sent any) any {
+	if r.keepBody {
+		return patch.Copy(sent)
+	}
+	return sent
+}
 
 // route parses /api/V/... and /apis/G/V/...: [namespaces/NS/]RESOURCE[/NAME[/SUBRESOURCE]].
 func (s *Server) route(r *http.Request) (*request, error) {
@@ -125,6 +137,7 @@ func (r *request) noSuchEndpoint() error {
 
 // serve serves a routed request.
 func (s *Server) serve(w http.ResponseWriter, r *request) error {
+	r.writer = w
 	if r.kind.Warning != "" {
 		answer.Warn(w, r.kind.Warning)
 	}

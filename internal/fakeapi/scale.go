@@ -69,7 +69,7 @@ func (s *Server) changeScale(w http.ResponseWriter, r *request) error {
 			if err != nil {
 				return nil, err
 			}
-			next, err := scaled(r, kube.PatchType(ct), scale, sent)
+			next, err := scaled(r, kube.PatchType(ct), scale, r.body(sent))
 			if err != nil {
 				return nil, err
 			}

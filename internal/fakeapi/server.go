@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"skiff/internal/fakeapi/admission"
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/store"
@@ -119,6 +120,11 @@ type Server struct {
 	ctx    context.Context // cancelled by Close, which cancels all requests
 	cancel context.CancelFunc
 	wake   chan struct{} // buffers one signal for the housekeeper
+
+	// makePlugins make the chain that admits writes from the stored configurations.
+	makePlugins []func(tx *store.Tx) []admission.Plugin
+	chain       []admission.Plugin // only used within a transaction, like chainAt
+	chainAt     int64              // the revision of the configurations that chain was made of
 
 	serviceMissing time.Time // since when the API server's Service is missing; only the housekeeper uses it
 

@@ -84,6 +84,9 @@ func (s *Server) createToken(w http.ResponseWriter, r *request) error {
 	if account == nil {
 		return answer.NotFound(r.kind.Resource, r.name)
 	}
+	if o, err = s.admitPosted(r, o); err != nil {
+		return err
+	}
 	obj.Default(o, []any{s.audience()}, "spec", "audiences")
 	obj.Default(o, int64(defaultTokenSeconds), "spec", "expirationSeconds")
 	obj.Default(o, nil, "spec", "boundObjectRef")

@@ -1,7 +1,6 @@
 package fakeapi
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -22,9 +21,6 @@ type origin struct {
 	applied bool
 }
 
-// errSame means that a write changes nothing: the resourceVersion stays, and there is no event (FS-04).
-var errSame = errors.New("nothing changes")
-
 // update answers PUT.
 func (s *Server) update(w http.ResponseWriter, r *request) error {
 	a, o, err := s.readWrite(w, r)
@@ -44,6 +40,7 @@ func (s *Server) update(w http.ResponseWriter, r *request) error {
 	}
 	u := origin{manager: managerOf(r)}
 	stored, created, err := s.change(r, u, func(tx *store.Tx, cur *store.Object) (map[string]any, error) {
+		o := r.body(o).(map[string]any)
 		if cur == nil {
 			if !r.kind.CreateOnUpdate {
 				return nil, answer.NotFound(r.kind.Resource, r.name)
@@ -77,107 +74,81 @@ func written(created bool) int {
 	return http.StatusOK
 }
 
-// change calls mutate with the stored object (nil if there is none) and stores the result in the same transaction,
-// which the real server achieves by retrying on conflicts. The result must not share memory with the stored object,
-// which other requests read.
-func (s *Server) change(r *request, u origin, mutate func(tx *store.Tx, cur *store.Object) (map[string]any, error)) (
+// change stores what make makes of the stored object, nil if there is none.
+func (s *Server) change(r *request, u origin, make func(tx *store.Tx, cur *store.Object) (map[string]any, error)) (
 	stored *store.Object, created bool, err error) {
-	err = s.store.Update(func(tx *store.Tx) error {
-		key := store.Key(r.key())
-		cur := tx.Get(r.kind.TableName(), key)
-		if cur == nil {
-			next, err := mutate(tx, nil)
-			if err == nil {
-				err = s.mayCreate(tx, r)
-			}
-			if err != nil {
-				return err
-			}
-			stored, err = s.insert(tx, r, next, u)
-			created = err == nil
-			return err
-		}
-		next, err := mutate(tx, cur)
-		if err == nil {
-			stored, err = s.replace(tx, r, next, cur, u)
-		}
-		if errors.Is(err, errSame) {
-			stored, err = cur, nil
-		}
-		return err
-	})
-	if err == nil {
-		s.wakeHousekeeper()
-	}
-	return stored, created, err
+	w := &write{request: r, origin: u, make: make}
+	err = s.write(w)
+	return w.stored, w.cur == nil, err
 }
 
-// replace stores next as the new version of cur. It returns errSame if they are equal.
-func (s *Server) replace(tx *store.Tx, r *request, next map[string]any, cur *store.Object,
-	u origin) (*store.Object, error) {
-	k, old := r.kind, cur.Value()
-	if err := s.checkGrant(tx, r, next, old); err != nil {
-		return nil, err
+// prepareChange makes a sent object one that could replace the stored one, and notes who owns its fields.
+func (s *Server) prepareChange(tx *store.Tx, w *write) error {
+	old := w.cur.Value()
+	if err := s.checkGrant(tx, w.request, w.next, old); err != nil {
+		return err
 	}
-	meta, oldMeta := obj.Map(next, "metadata"), obj.Map(old, "metadata")
-	if err := checkVersions(k, meta, oldMeta); err != nil {
-		return nil, err
+	if err := checkVersions(w.kind, obj.Map(w.next, "metadata"), obj.Map(old, "metadata")); err != nil {
+		return err
 	}
+	if err := w.settle(); err != nil {
+		return err
+	}
+	if !w.applied {
+		recordOwner(w.request, w.manager, w.next, old)
+	}
+	return nil
+}
+
+// settle reverts what the request may not change, and completes the rest.
+func (w *write) settle() error {
+	k, old := w.kind, w.cur.Value()
+	meta, oldMeta := obj.Map(w.next, "metadata"), obj.Map(old, "metadata")
 	for _, f := range []string{"name", "namespace", "uid", "creationTimestamp", "deletionTimestamp",
 		"deletionGracePeriodSeconds",
 		"generation", "resourceVersion"} {
 		keep(meta, oldMeta, f)
 	}
 	delete(meta, "selfLink")
-	next = splitStatus(k, r.sub, next, old)
-	if err := newFinalizers(k, next, old); err != nil {
-		return nil, err
+	w.next = splitStatus(k, w.sub, w.next, old)
+	if err := newFinalizers(k, w.next, old); err != nil {
+		return err
 	}
-	asIf := old // what the rules compare with
-	if r.sub == "ephemeralcontainers" {
-		if causes := kinds.AddContainers(next, old); len(causes) > 0 {
-			return nil, answer.Invalid(answer.AboutKind(k.Resource, r.name), causes)
+	w.asIf = old
+	if w.sub == "ephemeralcontainers" {
+		if causes := kinds.AddContainers(w.next, old); len(causes) > 0 {
+			return answer.Invalid(answer.AboutKind(k.Resource, w.name), causes)
 		}
-		asIf = obj.Shallow(old)
-		asIf["spec"] = next["spec"]
+		w.asIf = obj.Shallow(old)
+		w.asIf["spec"] = w.next["spec"]
 	}
-	complete(k, next, old)
-	if !u.applied {
-		recordOwner(r, u.manager, next, old)
-	}
+	complete(k, w.next, old)
+	return nil
+}
+
+// finishChange completes and checks the new state of an object.
+func (s *Server) finishChange(tx *store.Tx, w *write) error {
+	k, next, old := w.kind, w.next, w.cur.Value()
 	finalizers := obj.Slice(next, "spec", "finalizers")
 	if k.Prepare != nil {
 		k.Prepare(next, old)
 	}
-	if r.sub == "finalize" { // only this subresource may change the finalizers of a namespace's spec
+	if w.sub == "finalize" { // only this subresource may change the finalizers of a namespace's spec
 		if obj.Remove(next, "spec", "finalizers"); len(finalizers) > 0 {
 			obj.Set(next, finalizers, "spec", "finalizers")
 		}
 	}
-	if err := s.admit(tx, k, next, asIf); err != nil {
-		return nil, err
+	if err := s.admit(tx, k, next, w.asIf); err != nil {
+		return err
 	}
-	r.warnings = writeWarnings(k, next, old)
-	if r.sub != "status" && k.Generation != nil && k.Generation(next, old) {
-		n, _ := obj.Int(oldMeta, "generation")
+	w.warnings = writeWarnings(k, next, old)
+	if w.sub != "status" && k.Generation != nil && k.Generation(next, old) {
+		n, _ := obj.Int(old, "metadata", "generation")
 		obj.Set(next, n+1, "metadata", "generation")
 	}
-	if next = ssa.KeepTimes(old, next); patch.Equal(next, old) {
-		return nil, errSame
-	}
-	if r.dryRun() {
-		return store.NewObject(cur.Key, cur.Revision, next, k.Shape), nil
-	}
-	if exceedsEtcd(next) {
-		return nil, answer.PlainError(requestTooLarge)
-	}
-	if isRemovable(next) {
-		// The removal is a single step: watchers get the state stored before, the client gets what it wrote, with the
-		// version before (FS-09).
-		tx.Delete(k.TableName(), cur.Key, nil)
-		return store.NewObject(cur.Key, cur.Revision, next, k.Shape), nil
-	}
-	return tx.Put(k.TableName(), cur.Key, next, k.Shape), nil
+	w.next = ssa.KeepTimes(old, next)
+	w.changed = !patch.Equal(w.next, old)
+	return nil
 }
 
 // checkVersions checks the resourceVersion, if the client sent one, and refuses changes to fields that only the server

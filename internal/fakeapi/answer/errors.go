@@ -119,6 +119,12 @@ func TooLarge(asked, current int64) *kube.Status {
 			Message: "Too large resource version"}}})
 }
 
+// TimedOut is the 504 for a request whose webhooks take too long.
+func TimedOut() *kube.Status {
+	return Failure(http.StatusGatewayTimeout, "Timeout", "Timeout: request did not complete within requested timeout",
+		NoDetails)
+}
+
 // PlainError has no reason, like errors that the real server did not expect: "resourceVersion should not be set ...".
 func PlainError(format string, args ...any) *kube.Status {
 	return Failure(http.StatusInternalServerError, "", fmt.Sprintf(format, args...), kube.StatusDetails{})

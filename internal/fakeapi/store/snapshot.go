@@ -39,7 +39,7 @@ func (s *Store) Restore(sn *Snapshot) {
 		if t.changed != nil {
 			close(t.changed)
 		}
-		*t = table{objects: objects, compacted: sn.revision}
+		*t = table{objects: objects, compacted: sn.revision, last: sn.revision}
 	}
 	if s.advanced != nil {
 		close(s.advanced)

@@ -66,6 +66,7 @@ type table struct {
 	logBytes  int           // what the objects of the log take as JSON
 	compacted int64         // changes up to this revision are dropped: no watch can start before it
 	forgotten int64         // revision of the newest dropped change: a reader that has it has missed nothing
+	last      int64         // revision of the last commit to this table
 	changed   chan struct{} // closed by the next commit to this table, nil if nothing waits
 }
 
@@ -181,6 +182,16 @@ func (tx *Tx) Get(name string, k Key) *Object { return tx.s.tableLocked(name).ob
 // List returns the objects of one namespace or all (""), in key order.
 func (tx *Tx) List(name, namespace string) []*Object { return tx.s.tableLocked(name).list(namespace) }
 
+// Last returns the revision of the last commit to any of some tables: what was read from them then is still true.
+func (tx *Tx) Last(names ...string) (revision int64) {
+	for _, name := range names {
+		if t := tx.s.tables[name]; t != nil {
+			revision = max(revision, t.last)
+		}
+	}
+	return revision
+}
+
 // Tables returns the names of all tables, sorted.
 func (tx *Tx) Tables() []string {
 	var out []string
@@ -239,6 +250,7 @@ func (s *Store) commitLocked(t *table, e Event) {
 		e.Prev.value.Store(nil) // it is history now
 	}
 	t.log = append(t.log, e)
+	t.last = e.Object.Revision
 	t.logBytes += len(e.Object.json)
 	s.trimLocked(t)
 	if t.changed != nil {

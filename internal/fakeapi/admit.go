@@ -1,0 +1,298 @@
+package fakeapi
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"skiff/internal/fakeapi/admission"
+	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/fields"
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/store"
+	"skiff/internal/kube"
+)
+
+// registration is the group of the objects that configure admission. Changes of its own objects are not admitted: a
+// mistake in one could not be undone.
+const registration = "admissionregistration.k8s.io"
+
+// chainTables are the tables of the objects from which Server.makePlugins makes the chain.
+var chainTables = []string{"mutatingwebhookconfigurations." + registration,
+	"validatingwebhookconfigurations." + registration, "validatingadmissionpolicies." + registration,
+	"validatingadmissionpolicybindings." + registration, "mutatingadmissionpolicies." + registration,
+	"mutatingadmissionpolicybindings." + registration}
+
+// plugins returns the chain that the stored configurations make. It is empty where there are none, and then admission
+// costs a write nothing.
+func (s *Server) plugins(tx *store.Tx) []admission.Plugin {
+	at := tx.Last(chainTables...)
+	if at == s.chainAt {
+		return s.chain
+	}
+	s.chain, s.chainAt = nil, at
+	for _, make := range s.makePlugins {
+		s.chain = append(s.chain, make(tx)...)
+	}
+	return s.chain
+}
+
+// concerned returns the plugins that may have a say in a write.
+func (s *Server) concerned(chain []admission.Plugin, r *request, operation string) []admission.Plugin {
+	if r.kind.Group == registration {
+		return nil
+	}
+	a := s.describe(r, operation)
+	var out []admission.Plugin
+	for _, p := range chain {
+		if p.Concerns(a) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// describe returns the attributes of a request, without objects.
+func (s *Server) describe(r *request, operation string) *admission.Attributes {
+	a := &admission.Attributes{Operation: operation, Kind: r.kind.Resource, Resource: r.kind.Resource,
+		Subresource: r.sub, Namespace: r.namespace, Name: r.name, User: r.user, DryRun: r.dryRun(),
+		Options: writeOptions(r, operation)}
+	if r.warner == nil {
+		r.warner = &warner{to: r.writer, seen: map[string]bool{}}
+	}
+	a.Warn = r.warner.warn
+	if kind, ok := postedKinds[r.sub]; ok {
+		form := fields.For(kind.APIVersion(), kind.Kind)
+		posted := &kinds.Kind{Resource: kind, Type: form, Unknown: form.Prune}
+		a.Kind = kind
+		a.Complete = func(o map[string]any) (map[string]any, error) { return completed(posted, o) }
+		return a
+	}
+	all, _ := s.registry.all()
+	for _, k := range all {
+		if k.TableName() == r.kind.TableName() && k.Resource != r.kind.Resource {
+			a.Equivalents = append(a.Equivalents, k.Resource)
+		}
+	}
+	a.Convert = func(ctx context.Context, o map[string]any, to kube.Resource) (map[string]any, error) {
+		return s.convert(o, to)
+	}
+	a.Complete = func(o map[string]any) (map[string]any, error) { return completed(r.kind, o) }
+	return a
+}
+
+// postedKinds are the kinds of subresources that are not those of the object itself.
+var postedKinds = map[string]kube.Resource{"scale": scaleKind, "eviction": evictionKind, "binding": bindingKind,
+	"token": tokenRequests}
+
+// convert returns an object of one version in another, which is served from the same table.
+func (s *Server) convert(o map[string]any, to kube.Resource) (map[string]any, error) {
+	group, version, grouped := strings.Cut(obj.String(o, "apiVersion"), "/")
+	if !grouped {
+		group, version = "", group
+	}
+	from, into := s.registry.find(group, version, to.Plural), s.registry.find(to.Group, to.Version, to.Plural)
+	if from == nil || into == nil {
+		return nil, answer.InternalError("no kind of %s is served", to.Plural)
+	}
+	out := obj.Clone(o)
+	delete(out, "apiVersion")
+	delete(out, "kind")
+	if from.Store != nil {
+		out = from.Store(out)
+	}
+	if into.View != nil {
+		out = into.View(out)
+	}
+	return typed(into, out), nil
+}
+
+// completed returns a served object that a plugin has changed, as the real server reads it.
+func completed(k *kinds.Kind, o map[string]any) (map[string]any, error) {
+	out := obj.Clone(o)
+	delete(out, "apiVersion")
+	delete(out, "kind")
+	if err := checkFieldTypes(k, out); err != nil {
+		return nil, answer.InternalError("%v", err)
+	}
+	objectMeta().Prune(obj.Map(out, "metadata"))
+	if k.Unknown != nil {
+		k.Unknown(out)
+	}
+	if k.Defaults != nil {
+		if k.Store != nil {
+			out = k.Store(out)
+		}
+		k.Defaults(out)
+		if k.View != nil {
+			out = k.View(out)
+		}
+	}
+	return typed(k, out), nil
+}
+
+// writeOptions are the options of a request as an object, other than those of a DELETE.
+func writeOptions(r *request, operation string) map[string]any {
+	kind := map[string]string{admission.Create: "CreateOptions", admission.Update: "UpdateOptions"}[operation]
+	if r.verb == "patch" && operation == admission.Update {
+		kind = "PatchOptions"
+	}
+	out := map[string]any{"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+	if r.dryRun() {
+		out["dryRun"] = []any{"All"}
+	}
+	for _, name := range []string{"fieldManager", "fieldValidation"} {
+		if v := r.query.Get(name); v != "" {
+			out[name] = v
+		}
+	}
+	if force := r.query.Get("force"); force != "" && kind == "PatchOptions" {
+		out["force"] = boolParam(force)
+	}
+	return out
+}
+
+func (w *write) operation() string {
+	if w.cur == nil {
+		return admission.Create
+	}
+	return admission.Update
+}
+
+// namespaceObject returns the namespace of a request, nil for one of a cluster-scoped kind.
+func namespaceObject(tx *store.Tx, r *request) map[string]any {
+	if ns := tx.Get("namespaces", store.Key{Name: r.namespace}); ns != nil {
+		return typed(&kinds.Kind{Resource: namespaces}, ns.Value())
+	}
+	return nil
+}
+
+// attributesOf describes a write, with its object as it is now.
+func (s *Server) attributesOf(w *write) (*admission.Attributes, error) {
+	a := s.describe(w.request, w.operation())
+	a.NamespaceObject = w.namespaceObject
+	var err error
+	if a.Object, err = formOf(w.request, w.next); err == nil && w.cur != nil {
+		a.OldObject, err = formOf(w.request, w.cur.Value())
+	}
+	if a.Name == "" {
+		a.Name = obj.String(w.next, "metadata", "name")
+	}
+	if a.Resource == namespaces {
+		a.Namespace = a.Name
+	}
+	return a, err
+}
+
+// formOf returns a copy of a stored object in the form that the request is about: its scale for that subresource.
+func formOf(r *request, o map[string]any) (map[string]any, error) {
+	if r.sub == "scale" {
+		return scaleOf(r.kind, o)
+	}
+	if r.kind.View != nil {
+		o = r.kind.View(o)
+	}
+	return decoded(obj.Clone(typed(r.kind, o))), nil
+}
+
+func mutateBy(ctx context.Context, plugins []admission.Plugin, a *admission.Attributes) error {
+	for _, p := range plugins {
+		if p.Mutate == nil {
+			continue
+		}
+		if err := p.Mutate(ctx, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func validateBy(ctx context.Context, plugins []admission.Plugin, a *admission.Attributes) error {
+	for _, p := range plugins {
+		if p.Validate == nil {
+			continue
+		}
+		if err := p.Validate(ctx, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// admitPosted returns an object that is posted but not stored (an Eviction, a Binding, a review) as plugins change it.
+func (s *Server) admitPosted(r *request, o map[string]any) (map[string]any, error) {
+	var plugins []admission.Plugin
+	var namespace map[string]any
+	s.store.Update(func(tx *store.Tx) error {
+		if chain := s.plugins(tx); len(chain) > 0 {
+			plugins, namespace = s.concerned(chain, r, admission.Create), namespaceObject(tx, r)
+		}
+		return nil
+	})
+	if len(plugins) == 0 {
+		return o, nil
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	defer cancel()
+	a := s.describe(r, admission.Create)
+	a.NamespaceObject, a.Object = namespace, typed(&kinds.Kind{Resource: a.Kind}, o)
+	if err := mutateBy(ctx, plugins, a); err != nil {
+		return nil, err
+	}
+	if err := validateBy(ctx, plugins, a); err != nil {
+		return nil, err
+	}
+	out := obj.Shallow(a.Object)
+	delete(out, "apiVersion")
+	delete(out, "kind")
+	return out, nil
+}
+
+// admitDelete asks the plugins about the deletion of an object.
+func (s *Server) admitDelete(ctx context.Context, r *request, plugins []admission.Plugin, cur *store.Object,
+	o deleteOptions, namespace map[string]any) error {
+	a := s.describe(r, admission.Delete)
+	a.DryRun, a.Options, a.NamespaceObject = o.dryRun, o.object(), namespace
+	var err error
+	if a.OldObject, err = formOf(r, cur.Value()); err != nil {
+		return err
+	}
+	if a.Resource == namespaces {
+		a.Namespace = cur.Name
+	}
+	if err := mutateBy(ctx, plugins, a); err != nil {
+		return err
+	}
+	return validateBy(ctx, plugins, a)
+}
+
+// warner adds warnings of plugins to an answer.
+type warner struct {
+	mu    sync.Mutex // guards what follows
+	to    http.ResponseWriter
+	seen  map[string]bool
+	runes int
+}
+
+// Once the warnings of an answer are longer than maxWarnings, each is cut to maxWarning; in all there are no more than
+// twice as many.
+const maxWarnings, maxWarning = 4096, 256
+
+// warn adds a warning, each text once.
+func (w *warner) warn(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if runes := []rune(text); w.runes+len(runes) > maxWarnings && len(runes) > maxWarning {
+		text = string(runes[:maxWarning])
+	}
+	if w.runes > 2*maxWarnings || w.seen[text] || strings.ContainsFunc(text, unicode.IsControl) {
+		return
+	}
+	w.seen[text] = true
+	w.runes += utf8.RuneCountInString(text)
+	answer.Warn(w.to, text)
+}

@@ -1,0 +1,111 @@
+package fakeapi
+
+import (
+	"slices"
+	"strconv"
+
+	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/kube"
+)
+
+// deleteOptions are the options in the body or the query of a DELETE.
+type deleteOptions struct {
+	uid, version string
+	policy       string
+	grace        *int64
+	dryRun       bool
+	dryRuns      []string // as sent
+	accepted     bool     // orphanDependents=false: 202 instead of 200 while the object is still there
+}
+
+var deleteOptionsKind = kube.Resource{Version: "v1", Kind: "DeleteOptions"}
+
+// readDeleteOptions reads and checks the options of a DELETE.
+func readDeleteOptions(r *request) (deleteOptions, error) {
+	o, err := parseDeleteOptions(r)
+	if err == nil {
+		err = o.check()
+	}
+	return o, err
+}
+
+func parseDeleteOptions(r *request) (deleteOptions, error) {
+	o := deleteOptions{policy: r.query.Get("propagationPolicy"), dryRun: r.dryRun(), dryRuns: r.query["dryRun"]}
+	if g := r.query.Get("gracePeriodSeconds"); g != "" {
+		n, err := strconv.ParseInt(g, 10, 64)
+		if err != nil {
+			return o, answer.BadRequest("%v", err)
+		}
+		o.grace = &n
+	}
+	body, err := answer.ReadBody(r.Request)
+	if err != nil || len(body) == 0 {
+		return o, err
+	}
+	v, _, err := readValue(r.Request, body, deleteOptionsKind)
+	if kube.AsStatus(err) != nil {
+		return o, err
+	}
+	in, ok := v.(map[string]any)
+	if err != nil || !ok {
+		return o, answer.BadRequest("couldn't get version/kind; json parse error: the body is no DeleteOptions")
+	}
+	o.read(in)
+	return o, nil
+}
+
+// read reads the options of a body.
+func (o *deleteOptions) read(in map[string]any) {
+	o.uid, o.version = obj.String(in, "preconditions", "uid"), obj.String(in, "preconditions", "resourceVersion")
+	if p := obj.String(in, "propagationPolicy"); p != "" {
+		o.policy = p
+	}
+	if n, ok := obj.Int(in, "gracePeriodSeconds"); ok {
+		o.grace = &n
+	}
+	if orphan, ok := in["orphanDependents"].(bool); ok {
+		o.policy, o.accepted = string(kube.Background), !orphan
+		if orphan {
+			o.policy = string(kube.Orphan)
+		}
+	}
+	o.dryRuns = append(slices.Clone(o.dryRuns), obj.Texts(in, "dryRun")...)
+	o.dryRun = o.dryRun || slices.Contains(o.dryRuns, "All")
+}
+
+// object returns the options as an object.
+func (o deleteOptions) object() map[string]any {
+	out := map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
+	if o.policy != "" {
+		out["propagationPolicy"] = o.policy
+	}
+	if o.grace != nil {
+		out["gracePeriodSeconds"] = *o.grace
+	}
+	if len(o.dryRuns) > 0 {
+		out["dryRun"] = anys(o.dryRuns)
+	}
+	for field, v := range map[string]string{"uid": o.uid, "resourceVersion": o.version} {
+		if v != "" {
+			obj.Set(out, v, "preconditions", field)
+		}
+	}
+	return out
+}
+
+func (o deleteOptions) check() error {
+	for _, v := range o.dryRuns {
+		if v != "All" {
+			return answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "DeleteOptions"},
+				[]kinds.Cause{kinds.NotSupported("dryRun", anys(o.dryRuns), "All")})
+		}
+	}
+	switch kube.Propagation(o.policy) {
+	case "", kube.Background, kube.Foreground, kube.Orphan:
+		return nil
+	}
+	return answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "DeleteOptions"},
+		[]kinds.Cause{kinds.NotSupported("propagationPolicy", o.policy, "Foreground", "Background", "Orphan", "nil")})
+}

@@ -24,7 +24,7 @@ func newUninstall() *cobra.Command {
 		Short: "Delete skiff's custom resources and their definitions",
 		Long: `Shows what there is to delete; with --yes, deletes it and waits until it is gone: first it takes skiff's
 finalizers off, so that nothing is left in Terminating, then it deletes the custom resources, then their definitions.
-What they own (Deployments, Services, pods) goes with them, unless --keep-children is given.
+What they own (Deployments, Services, pods) goes before them, unless --keep-children is given.
 
 Stop skiff before: it would set its finalizer again. Its own Deployment, service account and roles are deleted as they
 were applied: skiff manifests | kubectl delete -f -`,

@@ -2,8 +2,8 @@
 // any more that would remove the finalizers which hold them back.
 //
 // Look finds what there is, Do removes it and waits until it is gone. Which resources there are is the caller's to
-// say, as is the text that a person reads. It stops no skiff and deletes no children by itself: these go with their
-// owners, by the garbage collector of the cluster. Everything runs on the caller's goroutine; it is on no event path.
+// say, as is the text that a person reads. It stops no skiff and deletes no children by itself: the garbage collector of
+// the cluster does, and an object stays until its children are gone. Everything runs on the caller's goroutine; it is on no event path.
 package uninstall
 
 import (
@@ -43,10 +43,16 @@ type Object struct {
 	Deleting bool     // it waits for finalizers already
 	Ours     []string // finalizers that skiff sets, and removes when it runs
 	Others   []string // finalizers that somebody else has to remove
+	// Collecting are finalizers of the garbage collector, which removes them once what the object owns is gone.
+	Collecting []string
 }
 
 // ownFinalizer begins the finalizers that skiff sets.
 const ownFinalizer = "skiff.dev/"
+
+// collectorFinalizers are those with which the garbage collector keeps an object until it has dealt with what that one
+// owns.
+var collectorFinalizers = []string{"foregroundDeletion", "orphan"}
 
 // pollEvery is how often it is looked whether what was deleted is gone.
 const pollEvery = 500 * time.Millisecond
@@ -94,9 +100,12 @@ func objects(ctx context.Context, o Options, r kube.Resource) ([]Object, error) 
 	for _, i := range list.Items {
 		one := Object{Key: i.Key(), UID: i.UID, Version: i.ResourceVersion, Deleting: i.Deleting()}
 		for _, f := range i.Finalizers {
-			if strings.HasPrefix(f, ownFinalizer) {
+			switch {
+			case strings.HasPrefix(f, ownFinalizer):
 				one.Ours = append(one.Ours, f)
-			} else {
+			case slices.Contains(collectorFinalizers, f):
+				one.Collecting = append(one.Collecting, f)
+			default:
 				one.Others = append(one.Others, f)
 			}
 		}
@@ -118,24 +127,33 @@ func Do(ctx context.Context, o Options) error {
 		if err != nil {
 			return err
 		}
-		left, stuck := 0, []error(nil)
+		gone := map[string]error{} // by namespace: it does not exist
 		for _, f := range found {
-			left += len(f.Objects)
 			for _, one := range f.Objects {
 				err := o.remove(ctx, f.Resource, one, deleted)
 				if noNamespace(err) {
-					stuck = append(stuck, fmt.Errorf("%w, and without it the server changes nothing in it: run "+
-						"`kubectl create namespace %s`, and then this again", err, one.Key.Namespace))
+					gone[one.Key.Namespace] = fmt.Errorf("%w, and without it the server changes nothing in it: run "+
+						"`kubectl create namespace %s`, and then this again", err, one.Key.Namespace)
 				} else if err != nil {
 					return err
 				}
 			}
 		}
-		switch left {
-		case 0:
+		left, stuck := 0, error(nil)
+		for _, f := range found {
+			for _, one := range f.Objects {
+				if err := gone[one.Key.Namespace]; err != nil {
+					stuck = err
+				} else {
+					left++
+				}
+			}
+		}
+		switch {
+		case left == 0 && stuck != nil: // nothing else is left
+			return stuck
+		case left == 0:
 			return o.definitions(ctx, found)
-		case len(stuck): // nothing else is left
-			return stuck[0]
 		}
 		before = found
 		pause(ctx)
@@ -148,7 +166,7 @@ func (o Options) remove(ctx context.Context, r kube.Resource, one Object, delete
 	name := r.GroupResource() + " " + one.Key.String()
 	if len(one.Ours) > 0 {
 		patch := map[string]any{"metadata": map[string]any{"uid": one.UID, "resourceVersion": one.Version,
-			"finalizers": one.Others}}
+			"finalizers": slices.Concat(one.Others, one.Collecting)}}
 		err := o.Client.Patch(ctx, r, one.Key, kube.MergePatch, patch, nil, kube.WriteOptions{FieldManager: "skiff"})
 		if kube.IsConflict(err) || kube.IsNotFound(err) && !noNamespace(err) {
 			return nil // it has changed, or is gone: the next look shows it
@@ -161,7 +179,9 @@ func (o Options) remove(ctx context.Context, r kube.Resource, one Object, delete
 	if one.Deleting || deleted[one.UID] {
 		return nil
 	}
-	policy := kube.Background
+	// Not in the background: without its definition, the garbage collector cannot find out any more that an owner is
+	// gone, and leaves what it has not come to for ever (seen on v1.36 within 30 s after the definition was made).
+	policy := kube.Foreground
 	if o.KeepChildren {
 		policy = kube.Orphan
 	}
@@ -227,6 +247,10 @@ func waiting(found []Found) string {
 	if len(one.Others) > 0 {
 		return name + " waits for its finalizer " + kube.Text(strings.Join(one.Others, ", ")) +
 			", which is not skiff's; whoever set it has to remove it"
+	}
+	if len(one.Collecting) > 0 {
+		return name + " waits until the garbage collector of the cluster has dealt with what it owns; does " +
+			"kube-controller-manager run, and do these objects have finalizers?"
 	}
 	return name + " is still there; does a skiff still run, or somebody create it again?"
 }

@@ -248,18 +248,20 @@ func diffCRDs(ctx context.Context, c *kube.Client, out io.Writer) error {
 			continue
 		}
 		result = errDiffer
-		if _, err := fmt.Fprintf(out, "--- %s in the cluster\n+++ %s of this skiff\n%s", d.name,
-			d.name, text); err != nil {
+		if _, err := io.WriteString(out, text); err != nil {
 			return err
 		}
 	}
 	return result
 }
 
+// diffCRD returns what installing a definition would change, "" for nothing.
 func diffCRD(ctx context.Context, c *kube.Client, d definition) (string, error) {
 	key := kube.Key{Name: d.name}
 	var live, planned map[string]any
-	if err := c.Get(ctx, crdResource, key, &live); err != nil && !kube.IsNotFound(err) {
+	if err := c.Get(ctx, crdResource, key, &live); kube.IsNotFound(err) {
+		return d.name + " is not installed; `skiff crds install` creates it, `skiff crds print` shows it\n", nil
+	} else if err != nil {
 		return "", err
 	}
 	o := kube.WriteOptions{FieldManager: fieldManager, Force: true, DryRun: true}
@@ -274,14 +276,15 @@ func diffCRD(ctx context.Context, c *kube.Client, d definition) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	return diffLines(before, after), nil
+	text := diffLines(before, after)
+	if text != "" {
+		text = fmt.Sprintf("--- %s in the cluster\n+++ %s of this skiff\n%s", d.name, d.name, text)
+	}
+	return text, nil
 }
 
-// normalized returns an object as YAML without the fields that the server sets; "" for a nil object.
+// normalized returns an object as YAML without the fields that the server sets.
 func normalized(obj map[string]any) (string, error) {
-	if obj == nil {
-		return "", nil
-	}
 	delete(obj, "status")
 	if m, ok := obj["metadata"].(map[string]any); ok {
 		for _, field := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"} {

@@ -41,7 +41,7 @@ func TestCRDsDiffTellsADifferenceFromAFailureByItsExitCode(t *testing.T) {
 	c := newCluster(t, fakeapi.Options{})
 	r := skiff(t, "crds", "diff", "--server", c.url())
 	if r.code != exitDiffer || r.stderr != "" || !strings.Contains(r.stdout,
-		"+++ webservers.skiff.dev of this skiff") {
+		"webservers.skiff.dev is not installed; `skiff crds install` creates it, `skiff crds print` shows it\n") {
 		t.Errorf("before the installation: %+v", r)
 	}
 	if c.api.Get(crdResource, kube.Key{Name: "webservers.skiff.dev"}) != nil {

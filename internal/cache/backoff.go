@@ -117,7 +117,7 @@ func offline(err error) bool { return kube.AsStatus(err) == nil }
 
 // report notes what went wrong and logs it once: again only when it becomes another problem, or comes back after a
 // recovery. A first failure that the next try will probably solve is logged at level 1: each restart of a server
-// breaks each watch once.
+// breaks each watch once, and a definition that is updated first answers 429 and then with an expired version.
 func (r *Reflector[T]) report(s state[T], err error) state[T] {
 	s.err = err
 	if offline(err) || kube.IsUnauthorized(err) {
@@ -126,7 +126,8 @@ func (r *Reflector[T]) report(s state[T], err error) state[T] {
 	} else if s.away {
 		s = r.inContact(s)
 	}
-	if s.failures == 0 && !errors.Is(err, errBudget) && (offline(err) || busy(err) || expired(err)) {
+	first := s.failures == 0 && (offline(err) || busy(err)) || s.failures <= 1 && expired(err)
+	if first && !errors.Is(err, errBudget) {
 		r.log.V(1).Info("trying again", "reason", err.Error())
 		return s
 	}

@@ -126,7 +126,11 @@ func describe(r kube.Resource, s cache.ScopeState) string {
 	if !s.LastContact.IsZero() {
 		contact = time.Since(s.LastContact).Round(time.Second).String() + " ago"
 	}
-	line := fmt.Sprintf("%s: %s, %d objects, last contact %s", scopeName(r, s), s.Phase, s.Objects, contact)
+	objects := "objects"
+	if s.Objects == 1 {
+		objects = "object"
+	}
+	line := fmt.Sprintf("%s: %s, %d %s, last contact %s", scopeName(r, s), s.Phase, s.Objects, objects, contact)
 	if s.Quarantined > 0 {
 		line += fmt.Sprintf(", %d objects do not decode", s.Quarantined)
 	}

@@ -25,9 +25,9 @@ func (e *Elector) acquire(ctx context.Context) bool {
 		}
 		if err != nil && ctx.Err() == nil && err.Error() != logged {
 			logged = err.Error()
-			e.log.Info("cannot get the lease, trying on", "problem", logged)
+			e.log.Info("cannot get the lease, retrying", "problem", logged)
 		}
-		if now := e.holder(); err == nil && now != holder {
+		if now := e.Leader(); err == nil && now != holder {
 			holder = now
 			e.log.Info("standing by", "leader", kube.Printable(holder, 100))
 		}
@@ -38,7 +38,8 @@ func (e *Elector) acquire(ctx context.Context) bool {
 	return false
 }
 
-func (e *Elector) holder() string {
+// Leader returns who held the lease when it was seen last; "": nobody, or it was not seen yet.
+func (e *Elector) Leader() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.last.Holder

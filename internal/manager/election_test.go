@@ -86,7 +86,8 @@ func TestAStandbyIsReadyAndTakesOverWithinASecondOfAStop(t *testing.T) {
 		expect(t, "written by", writer(api, "one"), any("a"))
 		code, body := b.get("/readyz?verbose")
 		expect(t, "/readyz of the standby "+body, code, 200)
-		expectText(t, "/readyz of the standby", body, "configmaps: streaming, 1 objects") // the mirror is warm
+		expectText(t, "/readyz of the standby", body, "configmaps: streaming, 1 object,", // the mirror is warm
+			"\n    this process stands by; the leader is "+a.elector.Leader()+"\n")
 		_, body = b.get("/healthz?verbose")
 		expectText(t, "/healthz of the standby", body, "[+]leader-election ok")
 

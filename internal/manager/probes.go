@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"skiff/internal/controller"
+	"skiff/internal/kube"
 )
 
 // Names of checks that are the manager's own.
@@ -91,7 +92,10 @@ func (m *Manager) leads() []string {
 	case m.o.Elector.Held() == nil:
 		return []string{"this process leads"}
 	}
-	return []string{"this process stands by: another one leads, or it is not known who does"}
+	if leader := m.o.Elector.Leader(); leader != "" && !m.o.Elector.Leading() {
+		return []string{"this process stands by; the leader is " + kube.Printable(leader, 100)}
+	}
+	return []string{"this process stands by; no leader is known"}
 }
 
 // probes serves /healthz, /livez, /readyz and their single checks, in the form of the API server's own (MGR-08).

@@ -127,7 +127,7 @@ func TestAMissingCRDParksOneControllerAndIsPickedUpWithin15SecondsWhileOthersWor
 			"[+]webserver ok\n    ! not working: namespace default: webservers.skiff.dev is not installed; run `"+
 				"skiff crds install`\n",
 			"\n    webservers.skiff.dev in default: backing off, 0 objects, last contact never\n",
-			"[+]maps ok\n    configmaps in default: streaming, 1 objects, last contact ")
+			"[+]maps ok\n    configmaps in default: streaming, 1 object, last contact ")
 
 		defineWebServers(t, client)
 		time.Sleep(15 * time.Second)

@@ -60,8 +60,11 @@ func (a announcer) actions(ctx context.Context, all []apply.Result) {
 		var last *apply.Result
 		for i := range all {
 			if r := &all[i]; r.Outcome == v.outcome && !replaced(r) {
-				log.Info(r.Outcome.String(), "child", r.Resource.Kind+" "+r.Key.String(),
-					"differences", apply.List(r.Differences))
+				details := []any{"child", r.Resource.Kind + " " + r.Key.String()}
+				if len(r.Differences) > 0 {
+					details = append(details, "differences", apply.List(r.Differences))
+				}
+				log.Info(r.Outcome.String(), details...)
 				what, last = append(what, describe(r)), r
 			}
 		}

@@ -64,8 +64,7 @@ var kubectlPath = sync.OnceValues(func() (string, error) {
 })
 
 var skiffBinary = sync.OnceValues(func() (string, error) {
-	return BuildSkiff(context.Background(), repository,
-		suite.dir)
+	return BuildSkiff(context.Background(), repository, suite.dir, "")
 })
 
 var sharedCluster = sync.OnceValues(func() (*Cluster, error) {

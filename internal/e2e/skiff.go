@@ -12,9 +12,13 @@ import (
 )
 
 // BuildSkiff builds skiff from the repository at root into dir, with the flags of `make build`, and returns its path.
-func BuildSkiff(ctx context.Context, root, dir string) (string, error) {
-	path := filepath.Join(dir, "skiff")
-	_, err := goTool(ctx, root, []string{"CGO_ENABLED=0"}, "build", "-trimpath", "-ldflags", "-s -w", "-o", path,
+// version is what it says of itself; "": what a build without git says.
+func BuildSkiff(ctx context.Context, root, dir, version string) (string, error) {
+	path, flags := filepath.Join(dir, "skiff"+version), "-s -w"
+	if version != "" {
+		flags += " -X skiff/internal/kube.version=" + version
+	}
+	_, err := goTool(ctx, root, []string{"CGO_ENABLED=0"}, "build", "-trimpath", "-ldflags", flags, "-o", path,
 		"./cmd/skiff")
 	return path, err
 }

@@ -2,8 +2,9 @@
 // any more that would remove the finalizers which hold them back.
 //
 // Look finds what there is, Do removes it and waits until it is gone. Which resources there are is the caller's to
-// say, as is the text that a person reads. It stops no skiff and deletes no children by itself: the garbage collector of
-// the cluster does, and an object stays until its children are gone. Everything runs on the caller's goroutine; it is on no event path.
+// say, as is the text that a person reads. It stops no skiff and deletes no children by itself: the garbage collector
+// of the cluster does, and an object stays until its children are gone. Everything runs on the caller's goroutine; it
+// is on no event path.
 package uninstall
 
 import (

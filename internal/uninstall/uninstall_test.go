@@ -143,11 +143,11 @@ func TestADefinitionStaysUntilTheChildrenOfItsObjectsAreGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.redis("default", "a", "skiff.dev/pods")
-		w.create(services, "default", map[string]any{"apiVersion": "v1", "kind": "Service",
-			"metadata": map[string]any{"name": "a"}, "spec": map[string]any{"ports": []any{map[string]any{"port": 80}}}})
+		w.create(services, "default", map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{
+			"name": "a"}, "spec": map[string]any{"ports": []any{map[string]any{"port": 80}}}})
 		err := w.do(10 * time.Second)
-		const want = "not done in time: redis.skiff.dev default/a waits until the garbage collector of the cluster has " +
-			"dealt with what it owns; does kube-controller-manager run, and do these objects have finalizers?"
+		const want = "not done in time: redis.skiff.dev default/a waits until the garbage collector of the cluster " +
+			"has dealt with what it owns; does kube-controller-manager run, and do these objects have finalizers?"
 		if err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
 		}

@@ -11,6 +11,7 @@ import (
 	"skiff/internal/fakeapi/admission"
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/fields"
+	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
@@ -108,7 +109,7 @@ func (s *Server) convert(o map[string]any, to kube.Resource) (map[string]any, er
 	if into.View != nil {
 		out = into.View(out)
 	}
-	return typed(into, out), nil
+	return forms.Typed(into, out), nil
 }
 
 // completed returns a served object that a plugin has changed, as the real server reads it.
@@ -132,7 +133,7 @@ func completed(k *kinds.Kind, o map[string]any) (map[string]any, error) {
 			out = k.View(out)
 		}
 	}
-	return typed(k, out), nil
+	return forms.Typed(k, out), nil
 }
 
 // writeOptions are the options of a request as an object, other than those of a DELETE.
@@ -166,7 +167,7 @@ func (w *write) operation() string {
 // namespaceObject returns the namespace of a request, nil for one of a cluster-scoped kind.
 func namespaceObject(tx *store.Tx, r *request) map[string]any {
 	if ns := tx.Get("namespaces", store.Key{Name: r.namespace}); ns != nil {
-		return typed(&kinds.Kind{Resource: namespaces}, ns.Value())
+		return forms.Typed(&kinds.Kind{Resource: namespaces}, ns.Value())
 	}
 	return nil
 }
@@ -196,7 +197,7 @@ func formOf(r *request, o map[string]any) (map[string]any, error) {
 	if r.kind.View != nil {
 		o = r.kind.View(o)
 	}
-	return decoded(obj.Clone(typed(r.kind, o))), nil
+	return forms.Decoded(obj.Clone(forms.Typed(r.kind, o))), nil
 }
 
 func mutateBy(ctx context.Context, plugins []admission.Plugin, a *admission.Attributes) error {
@@ -239,7 +240,7 @@ func (s *Server) admitPosted(r *request, o map[string]any) (map[string]any, erro
 	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
 	a := s.describe(r, admission.Create)
-	a.NamespaceObject, a.Object = namespace, typed(&kinds.Kind{Resource: a.Kind}, o)
+	a.NamespaceObject, a.Object = namespace, forms.Typed(&kinds.Kind{Resource: a.Kind}, o)
 	if err := mutateBy(ctx, plugins, a); err != nil {
 		return nil, err
 	}

@@ -177,16 +177,17 @@ func (s *Server) judge(r *request, o map[string]any) (map[string]any, error) {
 func rulesStatus(rules []rbac.Rule, problems string) map[string]any {
 	resource, nonResource := []any{}, []any{}
 	for _, r := range rules {
-		verbs := anys(r.Verbs)
+		verbs := obj.Anys(r.Verbs)
 		if len(r.Resources) > 0 {
-			entry := map[string]any{"verbs": verbs, "apiGroups": anys(r.Groups), "resources": anys(r.Resources)}
+			entry := map[string]any{"verbs": verbs, "apiGroups": obj.Anys(r.Groups),
+				"resources": obj.Anys(r.Resources)}
 			if len(r.Names) > 0 {
-				entry["resourceNames"] = anys(r.Names)
+				entry["resourceNames"] = obj.Anys(r.Names)
 			}
 			resource = append(resource, entry)
 		}
 		if len(r.URLs) > 0 {
-			nonResource = append(nonResource, map[string]any{"verbs": verbs, "nonResourceURLs": anys(r.URLs)})
+			nonResource = append(nonResource, map[string]any{"verbs": verbs, "nonResourceURLs": obj.Anys(r.URLs)})
 		}
 	}
 	status := map[string]any{"incomplete": false, "resourceRules": resource, "nonResourceRules": nonResource}

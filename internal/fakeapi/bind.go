@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/kube"
@@ -22,7 +23,7 @@ func (s *Server) bind(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	v, _, err := readValue(r.Request, body, bindingKind)
+	v, _, err := forms.ReadValue(r.Request, body, bindingKind)
 	if kube.AsStatus(err) != nil {
 		return err
 	}
@@ -31,7 +32,7 @@ func (s *Server) bind(w http.ResponseWriter, r *request) error {
 	switch { // in the real server's order and wording
 	case err != nil:
 		return answer.BadRequest("the object provided is unrecognized (must be of type Binding): %v (%s)", err,
-			excerpt(body))
+			forms.Excerpt(body))
 	case obj.String(binding, "metadata", "name") != r.name:
 		return answer.BadRequest("name in URL does not match name in Binding object")
 	case kind != "" && kind != "Node":

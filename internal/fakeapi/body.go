@@ -1,7 +1,6 @@
 package fakeapi
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/fields"
+	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/kube"
@@ -23,7 +23,7 @@ func (s *Server) readObject(w http.ResponseWriter, r *request) (map[string]any, 
 	if err != nil {
 		return nil, err
 	}
-	v, duplicates, err := readValue(r.Request, body, r.kind.Resource)
+	v, duplicates, err := forms.ReadValue(r.Request, body, r.kind.Resource)
 	if kube.AsStatus(err) != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (s *Server) readObject(w http.ResponseWriter, r *request) (map[string]any, 
 		why := goError(body, &typed, err)
 		return nil, answer.BadRequest("the object provided is unrecognized (must be of type %s): couldn't get "+
 			"version/kind; json parse error: %s (%s)",
-			r.kind.Kind, why, excerpt(body))
+			r.kind.Kind, why, forms.Excerpt(body))
 	}
 	if err := checkType(r.kind, o, body); err != nil {
 		return nil, err
@@ -58,19 +58,6 @@ func undecodable(k *kinds.Kind, err error) error {
 	return answer.BadRequest("%s in version %q cannot be handled as a %s: %v", k.Kind, k.Version, k.Kind, err)
 }
 
-// excerpt returns the part of a body that the server quotes in errors.
-func excerpt(body []byte) string {
-	switch {
-	case len(body) == 0:
-		return "<empty>"
-	case body[0] != '{':
-		return hex.EncodeToString(body[:min(len(body), 32)])
-	case len(body) > 32:
-		return string(body[:32]) + " ..."
-	}
-	return string(body)
-}
-
 // checkType compares apiVersion and kind with the endpoint. Built-in kinds may omit both.
 func checkType(k *kinds.Kind, o map[string]any, body []byte) error {
 	kind, version := obj.String(o, "kind"), obj.String(o, "apiVersion")
@@ -79,11 +66,11 @@ func checkType(k *kinds.Kind, o map[string]any, body []byte) error {
 	case kind == "":
 		return answer.BadRequest(
 			"the object provided is unrecognized (must be of type %s): Object 'Kind' is missing in '%s' (%s)",
-			k.Kind, body, excerpt(body))
+			k.Kind, body, forms.Excerpt(body))
 	case version == "" && k.Custom:
 		return answer.BadRequest(
 			"the object provided is unrecognized (must be of type %s): Object 'apiVersion' is missing in '%s' (%s)",
-			k.Kind, body, excerpt(body))
+			k.Kind, body, forms.Excerpt(body))
 	case version != "" && version != k.APIVersion():
 		return answer.BadRequest("the API version in the data (%s) does not match the expected API version (%s)",
 			version,

@@ -2,6 +2,7 @@ package fakeapi
 
 import (
 	"skiff/internal/fakeapi/admission"
+	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/schema"
@@ -67,7 +68,7 @@ func visible(k *kinds.Kind, o map[string]any) map[string]any {
 	if o == nil {
 		return nil
 	}
-	o = typed(k, o)
+	o = forms.Typed(k, o)
 	meta := obj.Shallow(obj.Map(o, "metadata"))
 	delete(meta, "managedFields")
 	o["metadata"] = meta

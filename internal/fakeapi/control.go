@@ -1,11 +1,7 @@
 package fakeapi
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -14,6 +10,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/faults"
 	"skiff/internal/kube"
 )
 
@@ -24,8 +21,6 @@ const controlPath = "/skiff/"
 const (
 	// maxSnapshots is how many named snapshots are kept: each keeps all objects of its moment in memory.
 	maxSnapshots = 16
-	// maxFaults is how many faults can be set at the same time: each looks at each request.
-	maxFaults = 100
 	// maxRequests is how many requests one answer lists.
 	maxRequests = 10_000
 )
@@ -119,30 +114,11 @@ func (s *Server) goBackTo(name string) error {
 
 // SetFaults replaces the faults by those of a body of PUT /skiff/faults.
 func (s *Server) SetFaults(body []byte) error {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	var in struct {
-		Faults []faultBody `json:"faults"`
+	list, err := faults.Parse(body)
+	if err == nil {
+		s.setFaults(list)
 	}
-	if err := d.Decode(&in); err != nil {
-		return fmt.Errorf("read the faults: %w", err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("read the faults: there is text behind them")
-	}
-	if len(in.Faults) > maxFaults {
-		return fmt.Errorf("%d faults are too many: at most %d", len(in.Faults), maxFaults)
-	}
-	var list []Fault
-	for i, f := range in.Faults {
-		fault, err := f.fault()
-		if err != nil {
-			return fmt.Errorf("faults[%d].%w", i, err)
-		}
-		list = append(list, fault)
-	}
-	s.setFaults(list)
-	return nil
+	return err
 }
 
 // setFaults replaces the faults that were set over HTTP.

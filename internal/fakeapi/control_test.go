@@ -86,11 +86,11 @@ func TestFaultsAreSetOverHTTP(t *testing.T) {
 			`{"faults":[{"delay":"-1s"}]}`:                      "is no duration",
 			`{"faults":[{"rewrite":"all"}]}`:                    "is none of huge, kindless, nulls, poison",
 			`{"faults":[{"by":"hand"}]}`:                        "is none of close, reset, stream",
-			`{"faults":[{"typo":1}]}`:                           "unknown field",
+			`{"faults":[{"typo":1}]}`:                           "faults[0].typo: unknown",
 			`{"faults":[{"times":-1}]}`:                         "times: -1 is negative",
 			`{"faults":[{"probability":2}]}`:                    "not between 0 and 1",
 			`{"faults":[{"reply":{"code":99}}]}`:                "99 is no status",
-			`{"faults":[]} {}`:                                  "text behind",
+			`{"faults":[]} {}`:                                  "after top-level value",
 			`{"faults":[{}` + strings.Repeat(",{}", 100) + `]}`: "101 faults are too many",
 		} {
 			if a := w.must(400, "PUT", "/skiff/faults", body); !strings.Contains(a.raw, want) {

@@ -10,6 +10,7 @@ import (
 	"skiff/internal/fakeapi/fields"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/printing"
 	"skiff/internal/fakeapi/schema"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/kube"
@@ -175,7 +176,7 @@ func (s *Server) customKind(spec, version map[string]any) *kinds.Kind {
 		ShortNames: obj.Texts(spec, "names", "shortNames"),
 		Categories: obj.Texts(spec, "names", "categories"),
 		Custom:     true, NeedsVersion: true,
-		Status: obj.Map(version, "subresources", "status") != nil, Columns: customColumns(version),
+		Status: obj.Map(version, "subresources", "status") != nil, Columns: printing.Columns(version),
 	}
 	if obj.Bool(version, "deprecated") {
 		if k.Warning = obj.String(version, "deprecationWarning"); k.Warning == "" {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
@@ -30,8 +31,8 @@ func (s *Server) create(w http.ResponseWriter, r *request) error {
 }
 
 // readWrite reads a POST or PUT: the form of the answer, and the object.
-func (s *Server) readWrite(w http.ResponseWriter, r *request) (accept, map[string]any, error) {
-	a, err := negotiate(r)
+func (s *Server) readWrite(w http.ResponseWriter, r *request) (forms.Accept, map[string]any, error) {
+	a, err := forms.Negotiate(r.Request, r.kind)
 	if err != nil {
 		return a, nil, err
 	}
@@ -94,7 +95,7 @@ func (s *Server) prepareNew(tx *store.Tx, w *write) error {
 	}
 	if k.Author {
 		obj.Set(o, w.user.Name, "spec", "username")
-		obj.Set(o, anys(w.user.Groups), "spec", "groups")
+		obj.Set(o, obj.Anys(w.user.Groups), "spec", "groups")
 	}
 	complete(k, o, nil)
 	if !w.applied {

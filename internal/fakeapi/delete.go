@@ -10,6 +10,7 @@ import (
 
 	"skiff/internal/fakeapi/admission"
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
@@ -23,7 +24,7 @@ const (
 )
 
 func (s *Server) delete(w http.ResponseWriter, r *request) error {
-	a, err := negotiate(r)
+	a, err := forms.Negotiate(r.Request, r.kind)
 	if err != nil {
 		return err
 	}
@@ -207,7 +208,7 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *request) error {
 	if r.kind.Custom {
 		meta["continue"] = ""
 	}
-	return writeList(w, r.kind, accept{}, meta, met)
+	return writeList(w, r.kind, forms.Accept{}, meta, met)
 }
 
 // deleteAll deletes the selected objects: in one transaction if no plugin has a say, else one after the other.

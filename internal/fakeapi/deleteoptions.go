@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/kube"
@@ -44,7 +45,7 @@ func parseDeleteOptions(r *request) (deleteOptions, error) {
 	if err != nil || len(body) == 0 {
 		return o, err
 	}
-	v, _, err := readValue(r.Request, body, deleteOptionsKind)
+	v, _, err := forms.ReadValue(r.Request, body, deleteOptionsKind)
 	if kube.AsStatus(err) != nil {
 		return o, err
 	}
@@ -85,7 +86,7 @@ func (o deleteOptions) object() map[string]any {
 		out["gracePeriodSeconds"] = *o.grace
 	}
 	if len(o.dryRuns) > 0 {
-		out["dryRun"] = anys(o.dryRuns)
+		out["dryRun"] = obj.Anys(o.dryRuns)
 	}
 	for field, v := range map[string]string{"uid": o.uid, "resourceVersion": o.version} {
 		if v != "" {
@@ -99,7 +100,7 @@ func (o deleteOptions) check() error {
 	for _, v := range o.dryRuns {
 		if v != "All" {
 			return answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "DeleteOptions"},
-				[]kinds.Cause{kinds.NotSupported("dryRun", anys(o.dryRuns), "All")})
+				[]kinds.Cause{kinds.NotSupported("dryRun", obj.Anys(o.dryRuns), "All")})
 		}
 	}
 	switch kube.Propagation(o.policy) {

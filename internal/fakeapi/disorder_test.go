@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/faults"
 	"skiff/internal/fakeapi/obj"
 )
 
@@ -171,12 +172,12 @@ func TestARestoredBackupHasTheOldObjectsAndResourceVersions(t *testing.T) {
 // Rules: FI-09
 func TestBookmarksCanHaveEachFault(t *testing.T) {
 	for mode, want := range map[BookmarkMode]string{
-		BookmarksAsUsual:   "ADDED, mark ConfigMap, 5m0s, 9m57s",
-		BookmarksNever:     "ADDED, end",
-		BookmarksAtEnd:     "ADDED, mark ConfigMap, 9m57s",
-		BookmarksOfAnother: "ADDED, mark Bookmark, 5m0s, 9m57s",
-		BookmarksUnmarked:  "ADDED, bookmark ConfigMap, 5m0s, 9m57s",
-		BookmarksBehind:    "ADDED, mark ConfigMap behind, 5m0s, 9m57s",
+		faults.BookmarksAsUsual: "ADDED, mark ConfigMap, 5m0s, 9m57s",
+		BookmarksNever:          "ADDED, end",
+		BookmarksAtEnd:          "ADDED, mark ConfigMap, 9m57s",
+		BookmarksOfAnother:      "ADDED, mark Bookmark, 5m0s, 9m57s",
+		BookmarksUnmarked:       "ADDED, bookmark ConfigMap, 5m0s, 9m57s",
+		BookmarksBehind:         "ADDED, mark ConfigMap behind, 5m0s, 9m57s",
 	} {
 		inWorld(t, Options{BookmarkInterval: 5 * time.Minute}, func(w *world) {
 			w.create(configMaps, "a")

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
@@ -30,7 +31,7 @@ func (s *Server) evict(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	v, _, err := readValue(r.Request, body, evictionKind)
+	v, _, err := forms.ReadValue(r.Request, body, evictionKind)
 	if kube.AsStatus(err) != nil {
 		return err
 	}
@@ -38,7 +39,7 @@ func (s *Server) evict(w http.ResponseWriter, r *request) error {
 	switch {
 	case err != nil:
 		return answer.BadRequest("the object provided is unrecognized (must be of type Eviction): %v (%s)", err,
-			excerpt(body))
+			forms.Excerpt(body))
 	case obj.String(eviction, "metadata", "name") != r.name:
 		return answer.BadRequest("name in URL does not match name in Eviction object")
 	}

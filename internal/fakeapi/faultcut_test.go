@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"skiff/internal/fakeapi/faults"
 )
 
 // port is a server on a port, for what net.Pipe has not: the ends of TCP connections, and HTTP/2.
@@ -65,7 +67,7 @@ func read(resp *http.Response, err error) error {
 //
 // Rules: FI-03
 func TestACutEndsTheStreamOrTheWholeConnection(t *testing.T) {
-	for by, whole := range map[By]bool{ByStream: false, ByClose: true, ByReset: true} {
+	for by, whole := range map[faults.By]bool{faults.ByStream: false, ByClose: true, ByReset: true} {
 		for name, f := range map[string]Fault{"before": {Cut: CutBefore}, "after": {Cut: CutAfter},
 			"in the body": {Cut: CutBody, At: 10}} {
 			p := newPort(t)
@@ -96,7 +98,7 @@ func TestACutEndsTheStreamOrTheWholeConnection(t *testing.T) {
 func TestAResetIsSeenAsOne(t *testing.T) {
 	p := newPort(t)
 	p.tr.ForceAttemptHTTP2, p.tr.TLSClientConfig.NextProtos = false, []string{"http/1.1"}
-	for by, want := range map[By]error{ByReset: syscall.ECONNRESET, ByClose: io.ErrUnexpectedEOF} {
+	for by, want := range map[faults.By]error{ByReset: syscall.ECONNRESET, ByClose: io.ErrUnexpectedEOF} {
 		remove := p.s.Inject(Fault{Verb: "list", Cut: CutBody, At: 10, By: by})
 		resp, _, err := p.do("GET", configMaps, "")
 		if err := read(resp, err); !errors.Is(err, want) {

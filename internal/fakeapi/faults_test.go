@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"skiff/internal/fakeapi/faults"
 	"skiff/internal/fakeapi/store"
 )
 
@@ -222,20 +223,21 @@ func TestEventsCanBeDuplicatedReplayedUnknownOrUndecodable(t *testing.T) {
 				t.Errorf("got %s, want %s", got, want)
 			}
 		}
-		frames := read(Fault{Rewrite: Poison("a")}, 2)
+		frames := read(Fault{Rewrite: faults.Poison("a")}, 2)
 		if frames[0].at("spec") != "poison" || frames[1].at("spec") != nil {
 			t.Errorf("poison: %v", frames)
 		}
-		for name, f := range map[string]Fault{"kind": {Rewrite: Kindless()}, "metadata.labels": {Rewrite: Nulls()}} {
+		for name, f := range map[string]Fault{"kind": {Rewrite: faults.Kindless()},
+			"metadata.labels": {Rewrite: faults.Nulls()}} {
 			if event := read(f, 1)[0]; event.at(name) != nil || event.at("metadata.name") != "a" {
 				t.Errorf("%s: %v", name, event)
 			}
 		}
-		if huge := read(Fault{Rewrite: Huge(3 << 20)}, 1)[0].at("metadata.annotations.huge"); len(
+		if huge := read(Fault{Rewrite: faults.Huge(3 << 20)}, 1)[0].at("metadata.annotations.huge"); len(
 			fmt.Sprint(huge)) != 3<<20 {
 			t.Errorf("huge is %d bytes", len(fmt.Sprint(huge)))
 		}
-		for end, wantEOF := range map[End]bool{EndCleanly: true, EndCut: false, EndMidFrame: false} {
+		for end, wantEOF := range map[faults.End]bool{EndCleanly: true, EndCut: false, EndMidFrame: false} {
 			w.s.Inject(Fault{Verb: "watch", Times: 1, Watch: WatchFault{After: 1, End: end}})
 			watch := w.watch(path)
 			if f := watch.next(); f.at("metadata.name") != "a" {

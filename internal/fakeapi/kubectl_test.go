@@ -3,11 +3,13 @@ package fakeapi
 import (
 	"fmt"
 	"net/url"
+	"path"
 	"strings"
 	"testing"
 	"time"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/kube"
@@ -249,7 +251,7 @@ func TestDescribeReadsTheObjectTwiceAndItsEvents(t *testing.T) {
 			"involvedObject.name=d,involvedObject.namespace=default,involvedObject.kind=Deployment," +
 				"involvedObject.uid=" + uid)
 		if events := w.must(200, "GET", "/api/v1/namespaces/default/events?limit=500&fieldSelector="+selector, "",
-			"Accept", protobufFirst); events.header.Get("Content-Type") != protobufType ||
+			"Accept", protobufFirst); events.header.Get("Content-Type") != forms.ProtobufType ||
 			!strings.Contains(events.raw, "ours") || strings.Contains(events.raw, "others") {
 			t.Errorf("events: %q", events.raw)
 		}
@@ -266,7 +268,10 @@ func TestOnlyOpenAPIV3IsServedAndItIsComplete(t *testing.T) {
 		}
 		index := w.must(200, "GET", "/openapi/v3", "")
 		for _, k := range append(kinds.Builtin(), w.s.registry.find("example.com", "v1", "widgets")) {
-			object, _ := pathTemplate(k)
+			object := k.Root() + "/namespaces/{namespace}/" + k.Plural + "/{name}"
+			if k.ClusterScoped {
+				object = k.Root() + "/" + k.Plural + "/{name}"
+			}
 			group := strings.TrimPrefix(k.Root(), "/")
 			doc := w.must(200, "GET", obj.String(index.body, "paths", group, "serverRelativeURL"), "")
 			if k.Review != nil {
@@ -276,11 +281,13 @@ func TestOnlyOpenAPIV3IsServedAndItIsComplete(t *testing.T) {
 			// server.
 			op := obj.Map(doc.body, "paths", object, "patch")
 			parameters := fmt.Sprint(op["parameters"])
-			if fmt.Sprint(op["x-kubernetes-group-version-kind"]) != fmt.Sprint(kindRef(k)) ||
+			want := map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}
+			if fmt.Sprint(op["x-kubernetes-group-version-kind"]) != fmt.Sprint(want) ||
 				!strings.Contains(parameters, "name:fieldValidation") || !strings.Contains(parameters, "name:dryRun") {
 				t.Errorf("%s: PATCH %v", k.Kind, op)
 			}
-			if properties := obj.Map(doc.body, "components", "schemas", schemaName(k),
+			schema := obj.String(op, "responses", "200", "content", "application/json", "schema", "$ref")
+			if properties := obj.Map(doc.body, "components", "schemas", path.Base(schema),
 				"properties"); properties["metadata"] == nil {
 				t.Errorf("%s: fields %v", k.Kind, properties)
 			}

@@ -11,14 +11,32 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/faults"
+	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/printing"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/patch"
 )
 
+// prefersProtobuf reports whether a list or watch is answered in protobuf. An answer that a fault rewrites is in JSON,
+// because that is what the fault expects.
+func prefersProtobuf(r *request) bool {
+	return (r.verb == "list" || r.verb == "watch") && forms.PrefersProtobuf(r.Request, r.kind) &&
+		!faults.Rewrites(r.Context())
+}
+
+// negotiateList is forms.Negotiate for a list or watch, which is also served in protobuf.
+func negotiateList(r *request) (forms.Accept, error) {
+	if prefersProtobuf(r) {
+		return forms.Accept{Protobuf: true}, nil
+	}
+	return forms.Negotiate(r.Request, r.kind)
+}
+
 // get answers GET of one object. It waits until the server has reached a requested resourceVersion.
 func (s *Server) get(w http.ResponseWriter, r *request) error {
-	a, err := negotiate(r)
+	a, err := forms.Negotiate(r.Request, r.kind)
 	if err != nil {
 		return err
 	}
@@ -41,19 +59,19 @@ func (s *Server) get(w http.ResponseWriter, r *request) error {
 }
 
 // respond writes one object in the requested form.
-func (s *Server) respond(w http.ResponseWriter, r *request, a accept, code int, o *store.Object) error {
+func (s *Server) respond(w http.ResponseWriter, r *request, a forms.Accept, code int, o *store.Object) error {
 	for _, text := range r.warnings {
 		answer.Warn(w, text)
 	}
 	var body []byte
 	var err error
 	switch {
-	case a.table:
-		body = answer.Encode(table(r.kind, []*store.Object{o}, a, o.Revision, true))
-	case a.metadataOnly:
-		body = answer.Encode(partial(o))
+	case a.Table:
+		body = answer.Encode(printing.Table(r.kind, []*store.Object{o}, a, o.Revision, true))
+	case a.MetadataOnly:
+		body = answer.Encode(forms.Partial(o))
 	default:
-		body, err = encode(r.kind, o)
+		body, err = forms.Encode(r.kind, o)
 	}
 	if err != nil {
 		return err
@@ -90,7 +108,7 @@ func (s *Server) list(w http.ResponseWriter, r *request) error {
 			meta["remainingItemCount"] = int64(remaining)
 		}
 	}
-	if r.kind.Custom && next == "" && !a.table && !a.metadataOnly {
+	if r.kind.Custom && next == "" && !a.Table && !a.MetadataOnly {
 		meta["continue"] = "" // lists of custom resources always have it
 	}
 	return writeList(w, r.kind, a, meta, objects)
@@ -98,19 +116,20 @@ func (s *Server) list(w http.ResponseWriter, r *request) error {
 
 // writeList answers with a list. The items are written one by one, because the whole can be many times the memory
 // that the rest of the server uses.
-func writeList(w http.ResponseWriter, k *kinds.Kind, a accept, meta map[string]any, objects []*store.Object) error {
+func writeList(w http.ResponseWriter, k *kinds.Kind, a forms.Accept, meta map[string]any,
+	objects []*store.Object) error {
 	switch {
-	case a.protobuf:
-		return writeProtobufList(w, k, meta, objects)
-	case a.table:
-		t := table(k, objects, a, 0, true)
+	case a.Protobuf:
+		return forms.WriteProtobufList(w, k, meta, objects)
+	case a.Table:
+		t := printing.Table(k, objects, a, 0, true)
 		t["metadata"] = meta
 		answer.JSON(w, http.StatusOK, t)
 		return nil
-	case a.metadataOnly:
+	case a.MetadataOnly:
 		items := make([]any, 0, len(objects))
 		for _, o := range objects {
-			items = append(items, partial(o))
+			items = append(items, forms.Partial(o))
 		}
 		answer.JSON(w, http.StatusOK, map[string]any{"kind": "PartialObjectMetadataList",
 			"apiVersion": "meta.k8s.io/v1", "metadata": meta, "items": items})
@@ -125,12 +144,12 @@ func writeItems(w http.ResponseWriter, k *kinds.Kind, meta map[string]any, objec
 	head = append(head[:len(head)-1], `,"items":[`...)
 	length := len(head) + max(0, len(objects)-1) + len("]}")
 	if k.Custom { // only these items have kind and apiVersion
-		length += len(objects) * len(appendType(nil, k))
+		length += len(objects) * len(forms.AppendType(nil, k))
 	}
 	views := make([][]byte, len(objects))
 	for i, o := range objects {
 		var err error
-		if views[i], err = viewOf(k, o); err != nil {
+		if views[i], err = forms.ViewOf(k, o); err != nil {
 			return err
 		}
 		if length += len(views[i]); views[i] == nil {
@@ -146,7 +165,7 @@ func writeItems(w http.ResponseWriter, k *kinds.Kind, meta map[string]any, objec
 		if buffer = buffer[:0]; i > 0 {
 			buffer = append(buffer, ',')
 		}
-		buffer = appendObject(buffer, k, o, views[i], k.Custom)
+		buffer = forms.AppendObject(buffer, k, o, views[i], k.Custom)
 		w.Write(buffer)
 	}
 	w.Write([]byte("]}"))
@@ -254,7 +273,7 @@ func (s *Server) openToken(r *request, o *listOptions) (page, error) {
 	if p.query != listQuery(r, o) {
 		return page{}, malformed
 	}
-	if p.revision > 0 && (time.Since(p.issued) > s.opts.PageTokenLifetime || s.faults.tokensExpired(p.issued)) {
+	if p.revision > 0 && s.tokenExpired(p.issued) {
 		return page{}, s.expiredToken(r, o, p.after)
 	}
 	return p, nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/ssa"
@@ -48,28 +49,18 @@ func recordOwner(r *request, manager string, next, cur map[string]any) {
 	k, w := r.kind, writeOf(r, manager)
 	var list []any
 	if k.Store == nil {
-		list = w.Managers(typed(k, cur), typed(k, next))
+		list = w.Managers(forms.Typed(k, cur), forms.Typed(k, next))
 	} else { // the served form lacks the zero fields of the stored kind
 		if cur != nil {
 			cur = k.View(cur)
 		}
-		list = obj.Slice(w.Update(typed(k, cur), typed(k, k.View(next))), "metadata", "managedFields")
+		list = obj.Slice(w.Update(forms.Typed(k, cur), forms.Typed(k, k.View(next))), "metadata", "managedFields")
 	}
 	if len(list) > 0 {
 		obj.Set(next, list, "metadata", "managedFields")
 		return
 	}
 	obj.Remove(next, "metadata", "managedFields")
-}
-
-// typed returns a shallow copy of an object with apiVersion and kind, nil for nil.
-func typed(k *kinds.Kind, o map[string]any) map[string]any {
-	if o == nil {
-		return nil
-	}
-	o = obj.Shallow(o)
-	o["apiVersion"], o["kind"] = k.APIVersion(), k.Kind
-	return o
 }
 
 // applyPatch answers server-side apply, which creates a missing object.
@@ -109,7 +100,7 @@ func (s *Server) applyPatch(w http.ResponseWriter, r *request, body []byte) (*st
 			}
 			var live map[string]any
 			if cur != nil {
-				live = servedForm(r.kind, cur)
+				live = forms.Served(r.kind, cur)
 			}
 			next, err := writeOf(r, manager).Apply(live, applied, r.query.Get("force") == "true")
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/jsonpatch"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
@@ -20,7 +21,7 @@ import (
 // patch answers PATCH. Without a resourceVersion in the result it never conflicts, because it applies to the newest
 // object.
 func (s *Server) patch(w http.ResponseWriter, r *request) error {
-	a, err := negotiate(r)
+	a, err := forms.Negotiate(r.Request, r.kind)
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (s *Server) plainPatch(w http.ResponseWriter, r *request, t kube.PatchType,
 			if cur == nil {
 				return nil, answer.NotFound(r.kind.Resource, r.name)
 			}
-			live := servedForm(r.kind, cur)
+			live := forms.Served(r.kind, cur)
 			result, err := patched(r, t, live, r.body(p))
 			if err != nil {
 				return nil, err
@@ -97,7 +98,7 @@ func (s *Server) plainPatch(w http.ResponseWriter, r *request, t kube.PatchType,
 func patched(r *request, t kube.PatchType, live map[string]any, p any) (any, error) {
 	switch t {
 	case kube.JSONPatch:
-		out, err := jsonpatch.Apply(decoded(obj.Clone(live)), p) // an operation may address a part of fieldsV1
+		out, err := jsonpatch.Apply(forms.Decoded(obj.Clone(live)), p) // an operation may address a part of fieldsV1
 		if err != nil {
 			return nil, jsonPatchError(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/kube"
 )
@@ -48,6 +49,6 @@ func (s *Server) review(w http.ResponseWriter, r *request) error {
 		o = map[string]any{"metadata": map[string]any{}, "spec": map[string]any{}}
 	}
 	o["status"] = status
-	answer.Bytes(w, http.StatusCreated, withType(r.kind, answer.Encode(o)))
+	answer.Bytes(w, http.StatusCreated, forms.WithType(r.kind, answer.Encode(o)))
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/fields"
+	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/jsonpatch"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
@@ -51,7 +52,7 @@ func (s *Server) changeScale(w http.ResponseWriter, r *request) error {
 	if r.verb == "patch" {
 		sent, err = patch.Decode(body)
 	} else {
-		sent, _, err = readValue(r.Request, body, scaleKind)
+		sent, _, err = forms.ReadValue(r.Request, body, scaleKind)
 	}
 	if kube.AsStatus(err) != nil {
 		return err

@@ -23,12 +23,15 @@ import (
 
 	"skiff/internal/fakeapi/admission"
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/discovery"
+	"skiff/internal/fakeapi/faults"
+	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/store"
 )
 
 // Version is the server version that this one imitates, as /version reports it.
-const Version = "v1.36.3"
+const Version = discovery.Version
 
 // Options of a Server. The zero value gives the behaviour of a usual cluster.
 type Options struct {
@@ -113,7 +116,7 @@ type Server struct {
 	opts     Options
 	store    *store.Store
 	registry *registry
-	faults   *faults
+	faults   *faults.Injector
 	recorder *recorder
 	tokenKey string // signs continue tokens, to detect modified ones
 
@@ -131,6 +134,7 @@ type Server struct {
 	mu       sync.Mutex // guards what follows, and opts.Token
 	rand     *mathrand.Rand
 	closed   bool
+	expired  time.Time     // continue tokens issued up to then are expired
 	restored chan struct{} // closed by Restore
 	// what tests set over HTTP, see control.go
 	snapshots    map[string]*store.Snapshot
@@ -147,7 +151,7 @@ func New(o Options) *Server {
 			HistoryBytes: o.HistoryBytes, SlowWatcher: o.SlowWatcher,
 			MaxGap: maxGap, FirstRevision: firstRevision, Seed: o.Seed}),
 		registry: newRegistry(kinds.Builtin()),
-		faults:   newFaults(o.Seed),
+		faults:   faults.New(o.Seed),
 		recorder: &recorder{},
 		tokenKey: randomHex(16),
 		wake:     make(chan struct{}, 1),
@@ -210,7 +214,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := rec.Header()
 	header.Set("Audit-Id", newUID())
 	header.Set("Cache-Control", "no-cache, private")
-	s.faults.serve(s, rec, r, s.dispatch)
+	var at faults.Target // zero for a request that is not for a resource
+	if req, _ := s.route(r); req != nil {
+		at = faults.Target{Verb: req.verb, Resource: req.kind.Plural, Namespace: req.namespace, Name: req.name}
+	}
+	s.faults.Serve(rec, r, at, s.dispatch)
 }
 
 // dispatch authorizes, routes and serves a request.
@@ -220,7 +228,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 		answer.Error(w, err)
 		return
 	}
-	if s.serveMeta(w, r) {
+	if all, _ := s.registry.all(); discovery.Serve(w, r, all) {
 		return
 	}
 	req, err := s.route(r)
@@ -231,7 +239,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err == nil:
 	case req != nil && prefersProtobuf(req):
-		writeProtobufError(w, err)
+		forms.WriteProtobufError(w, err)
 	default:
 		answer.Error(w, err)
 	}

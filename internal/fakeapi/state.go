@@ -1,6 +1,9 @@
 package fakeapi
 
 import (
+	"time"
+
+	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/kube"
 )
@@ -29,6 +32,22 @@ func (s *Server) untilRestored() <-chan struct{} {
 // Compact removes all history: watches from older revisions, and all continue tokens, get 410.
 func (s *Server) Compact() { s.store.Compact() }
 
+// SetHistory changes how much history is kept from now on, as in Options.
+func (s *Server) SetHistory(events int, age time.Duration) { s.store.SetWindow(events, age) }
+
+// ExpireContinueTokens expires all continue tokens issued so far, without removing history.
+func (s *Server) ExpireContinueTokens() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expired = time.Now()
+}
+
+func (s *Server) tokenExpired(issued time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !issued.After(s.expired) || time.Since(issued) > s.opts.PageTokenLifetime
+}
+
 // Revision returns the revision of the last write.
 func (s *Server) Revision() int64 { return s.store.Revision() }
 
@@ -42,7 +61,7 @@ func (s *Server) Get(r kube.Resource, k kube.Key) map[string]any {
 	if o == nil {
 		return nil
 	}
-	return decoded(servedCopy(kind, o))
+	return forms.Decoded(forms.ServedCopy(kind, o))
 }
 
 // List returns copies of all stored objects of a resource in a namespace, or in all (""), in key order.
@@ -57,7 +76,7 @@ func (s *Server) List(r kube.Resource, namespace string) []map[string]any {
 	}
 	out := make([]map[string]any, 0, len(objects))
 	for _, o := range objects {
-		out = append(out, decoded(servedCopy(kind, o)))
+		out = append(out, forms.Decoded(forms.ServedCopy(kind, o)))
 	}
 	return out
 }

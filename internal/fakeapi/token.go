@@ -13,6 +13,7 @@ import (
 
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/fields"
+	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/jwt"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
@@ -98,7 +99,7 @@ func (s *Server) createToken(w http.ResponseWriter, r *request) error {
 			"may not specify a duration "+why)})
 	}
 	at := time.Now()
-	c := claims{Audiences: texts(o, "spec", "audiences"), Expires: at.Unix() + seconds, Issued: at.Unix(),
+	c := claims{Audiences: obj.Texts(o, "spec", "audiences"), Expires: at.Unix() + seconds, Issued: at.Unix(),
 		Issuer: s.audience(), ID: newUID(), NotBefore: at.Unix(),
 		Subject: accountPrefix + r.namespace + ":" + r.name, Kubernetes: accountRef{Namespace: r.namespace,
 			Account: claimRef{r.name, obj.String(account.Value(), "metadata", "uid")}}}
@@ -117,7 +118,7 @@ func (s *Server) createToken(w http.ResponseWriter, r *request) error {
 		"creationTimestamp": at.UTC().Format(time.RFC3339)}
 	o["status"] = map[string]any{"token": token,
 		"expirationTimestamp": at.Add(time.Duration(seconds) * time.Second).UTC().Format(time.RFC3339)}
-	answer.Bytes(w, http.StatusCreated, withType(question.kind, answer.Encode(o)))
+	answer.Bytes(w, http.StatusCreated, forms.WithType(question.kind, answer.Encode(o)))
 	return nil
 }
 
@@ -222,7 +223,7 @@ func (s *Server) audience() string {
 
 // reviewToken answers a TokenReview.
 func (s *Server) reviewToken(o map[string]any) (map[string]any, error) {
-	token, audiences := obj.String(o, "spec", "token"), texts(o, "spec", "audiences")
+	token, audiences := obj.String(o, "spec", "token"), obj.Texts(o, "spec", "audiences")
 	if token == "" {
 		return nil, answer.BadRequest("token is required for TokenReview in authentication")
 	}
@@ -233,16 +234,5 @@ func (s *Server) reviewToken(o map[string]any) (map[string]any, error) {
 	if err != nil {
 		return map[string]any{"user": map[string]any{}, "error": err.Error()}, nil
 	}
-	return map[string]any{"authenticated": true, "user": kinds.UserInfo(user), "audiences": anys(audiences)}, nil
-}
-
-// texts returns a list of texts.
-func texts(o map[string]any, path ...string) []string {
-	var out []string
-	for _, v := range obj.Slice(o, path...) {
-		if text, ok := v.(string); ok {
-			out = append(out, text)
-		}
-	}
-	return out
+	return map[string]any{"authenticated": true, "user": kinds.UserInfo(user), "audiences": obj.Anys(audiences)}, nil
 }

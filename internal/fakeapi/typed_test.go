@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"skiff/internal/fakeapi/forms"
 )
 
 // Rules: FD-15
@@ -29,7 +31,7 @@ func TestTypedClientsWriteProtobuf(t *testing.T) {
 			if strings.HasSuffix(words[1], "/binding") {
 				w.must(201, "POST", "/api/v1/namespaces/x/pods", podBody("p"))
 			}
-			a := w.do(words[0], words[1], string(body), "Content-Type", protobufType, "Accept", protobufFirst)
+			a := w.do(words[0], words[1], string(body), "Content-Type", forms.ProtobufType, "Accept", protobufFirst)
 			if a.code/100 != 2 || a.header.Get("Content-Type") != "application/json" ||
 				len(a.header.Values("Warning")) > 0 {
 				t.Errorf("%s%d %v", command, a.code, a.raw)
@@ -77,18 +79,20 @@ func TestProtobufThatCannotBeReadIsRefused(t *testing.T) {
 			"k8s\x00\x0a\x0b\x0a\x02v1\x12\x05Boats\x12\x02\x0a\x00": "Boats in version \"v1\" cannot be handled as " +
 				"a ConfigMap: no kind \"Boats\" is registered for version \"v1\"",
 		} {
-			if a := w.must(400, "POST", configMaps, body, "Content-Type", protobufType); a.at("message") != want {
+			if a := w.must(400, "POST", configMaps, body, "Content-Type",
+				forms.ProtobufType); a.at("message") != want {
 				t.Errorf("%q: %v\nwant %s", body, a.at("message"), want)
 			}
 		}
 		// An envelope that does not say what is in it holds what the endpoint takes.
 		if a := w.must(201, "POST", configMaps, "k8s\x00\x12\x07\x0a\x05\x0a\x03abc", "Content-Type",
-			protobufType); a.at("metadata.name") != "abc" {
+			forms.ProtobufType); a.at("metadata.name") != "abc" {
 			t.Error(a.raw)
 		}
-		w.must(415, "POST", widgetPath, configMapType, "Content-Type", protobufType)
-		w.must(415, "PATCH", configMaps+"/abc", configMapType, "Content-Type", protobufType)
-		w.must(406, "GET", configMaps+"/abc", "", "Accept", protobufType) // only lists and watches are in protobuf
+		w.must(415, "POST", widgetPath, configMapType, "Content-Type", forms.ProtobufType)
+		w.must(415, "PATCH", configMaps+"/abc", configMapType, "Content-Type", forms.ProtobufType)
+		// only lists and watches are in protobuf
+		w.must(406, "GET", configMaps+"/abc", "", "Accept", forms.ProtobufType)
 	})
 }
 

@@ -2,14 +2,17 @@ package fakeapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"time"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/faults"
+	"skiff/internal/fakeapi/fields"
+	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/printing"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/kube"
 )
@@ -27,8 +30,8 @@ type watcher struct {
 	w      http.ResponseWriter
 	opts   *listOptions
 	kind   *kinds.Kind
-	accept accept
-	faults *watchFaults
+	accept forms.Accept
+	faults *faults.Watch
 	end    <-chan struct{} // closed by Restore
 	sent   int64           // revision of the last frame, below which no bookmark may be
 	start  int64           // revision at which the watch started; bookmarks must be later
@@ -48,14 +51,15 @@ func (s *Server) watch(w http.ResponseWriter, r *request) error {
 }
 
 // stream runs a watch until it ends. An error before the first frame is an HTTP status, a later one an ERROR frame.
-func (s *Server) stream(w http.ResponseWriter, r *request, o *listOptions, a accept) error {
+func (s *Server) stream(w http.ResponseWriter, r *request, o *listOptions, a forms.Accept) error {
 	timeout := o.timeout
 	if timeout <= 0 {
 		timeout = minWatch + time.Duration(s.randN(int((maxWatch-minWatch)/time.Millisecond)))*time.Millisecond
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	wt := &watcher{s: s, w: w, opts: o, kind: r.kind, accept: a, faults: s.faults.forWatch(r), end: s.untilRestored()}
+	wt := &watcher{s: s, w: w, opts: o, kind: r.kind, accept: a, end: s.untilRestored()}
+	wt.faults = (&faults.Watch{W: w, Frame: wt.frame, Status: wt.status}).On(ctx)
 
 	fromStart := o.revision == 0 || o.initialSet && o.initial
 	if o.initialSet && !o.initial && o.revision == 0 {
@@ -76,47 +80,38 @@ func (s *Server) stream(w http.ResponseWriter, r *request, o *listOptions, a acc
 		from = s.store.Revision()
 	}
 	cursor, oldest, err := s.store.Watch(r.kind.TableName(), from)
-	if wt.faults.gone() {
+	if wt.faults.Gone() {
 		oldest, err = s.store.Revision(), store.ErrCompacted
 	}
 	if err != nil {
 		gone := answer.Expired(fmt.Sprintf("too old resource version: %d (%d)", from, oldest))
-		if wt.faults.goneAsHTTP() {
+		if wt.faults.GoneAsHTTP() {
 			return gone
 		}
 		wt.open()
-		return ended(wt.sendError(gone))
+		return ended(wt.faults.SendError(gone))
 	}
 	wt.sent, wt.start = from, from
 	wt.open()
 	return ended(wt.run(ctx, nil, cursor))
 }
 
-// errEnd ends a stream without an ERROR frame.
-var errEnd = errors.New("end of the stream")
-
 // ended drops the error that ended a stream: its status line was sent, so the client cannot be told.
 func ended(error) error { return nil }
 
 func (wt *watcher) open() {
 	contentType := "application/json"
-	if wt.accept.protobuf {
-		contentType = protobufType + ";stream=watch"
+	if wt.accept.Protobuf {
+		contentType = forms.ProtobufType + ";stream=watch"
 	}
 	wt.w.Header().Set("Content-Type", contentType)
 	wt.w.WriteHeader(http.StatusOK)
-	wt.flush()
-}
-
-func (wt *watcher) flush() {
-	if f, ok := wt.w.(http.Flusher); ok {
-		f.Flush()
-	}
+	wt.faults.Flush()
 }
 
 // run sends the initial objects, then changes and bookmarks until the timeout.
 func (wt *watcher) run(ctx context.Context, initial []*store.Object, cursor *store.Cursor) error {
-	if err := wt.faults.start(ctx, wt); err != nil {
+	if err := wt.faults.Start(ctx); err != nil {
 		return err
 	}
 	if initial != nil {
@@ -138,14 +133,14 @@ func (wt *watcher) run(ctx context.Context, initial []*store.Object, cursor *sto
 			}
 		}
 		if len(events) > 0 {
-			wt.flush()
+			wt.faults.Flush()
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
 			continue
 		}
 		if last {
-			return errEnd
+			return faults.ErrEnd
 		}
 		if due { // the revision is up to date only now
 			due = false
@@ -161,7 +156,7 @@ func (wt *watcher) run(ctx context.Context, initial []*store.Object, cursor *sto
 			bookmark.Reset(wt.untilBookmark(ctx))
 			due = true
 		case <-wt.end:
-			return errEnd
+			return faults.ErrEnd
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -180,19 +175,19 @@ func (wt *watcher) sendInitial(ctx context.Context, objects []*store.Object, cur
 	}
 	wt.sent = cursor.Revision()
 	wt.start = wt.sent
-	if wt.opts.bookmarks && !wt.faults.bookmarks(BookmarksNever) {
+	if wt.opts.bookmarks && !wt.faults.Bookmarks(faults.BookmarksNever) {
 		meta := map[string]any{"resourceVersion": strconv.FormatInt(wt.sent, 10)}
-		if !wt.faults.bookmarks(BookmarksUnmarked) {
+		if !wt.faults.Bookmarks(faults.BookmarksUnmarked) {
 			meta["annotations"] = map[string]any{"k8s.io/initial-events-end": "true"}
 		}
-		if wt.faults.bookmarks(BookmarksBehind) {
+		if wt.faults.Bookmarks(faults.BookmarksBehind) {
 			meta["resourceVersion"] = "1"
 		}
-		if err := wt.frame("BOOKMARK", wt.bookmarkObject(meta)); err != nil {
+		if err := wt.faults.Send("BOOKMARK", wt.bookmarkObject(meta)); err != nil {
 			return err
 		}
 	}
-	wt.flush()
+	wt.faults.Flush()
 	return nil
 }
 
@@ -218,7 +213,7 @@ const lastBookmark = 2 * time.Second
 
 // untilBookmark returns the time until the next bookmark: a regular one, or the one shortly before the end.
 func (wt *watcher) untilBookmark(ctx context.Context) time.Duration {
-	next := wt.faults.bookmarkInterval(wt.s.opts.BookmarkInterval)
+	next := wt.faults.BookmarkInterval(wt.s.opts.BookmarkInterval)
 	deadline, ok := ctx.Deadline()
 	if last := time.Until(deadline) - lastBookmark; ok && last > 0 && wt.s.opts.BookmarkInterval > 0 {
 		return min(next, last)
@@ -227,32 +222,33 @@ func (wt *watcher) untilBookmark(ctx context.Context) time.Duration {
 }
 
 func (wt *watcher) bookmark(revision int64) error {
-	if !wt.opts.bookmarks || wt.faults.bookmarks(BookmarksNever) || revision < wt.sent || revision <= wt.start {
+	if !wt.opts.bookmarks || wt.faults.Bookmarks(faults.BookmarksNever) || revision < wt.sent || revision <= wt.start {
 		return nil
 	}
 	wt.sent = revision
-	err := wt.frame("BOOKMARK", wt.bookmarkObject(map[string]any{"resourceVersion": strconv.FormatInt(revision, 10)}))
-	wt.flush()
+	err := wt.faults.Send("BOOKMARK", wt.bookmarkObject(map[string]any{"resourceVersion": strconv.FormatInt(revision,
+		10)}))
+	wt.faults.Flush()
 	return err
 }
 
 func (wt *watcher) bookmarkObject(meta map[string]any) []byte {
 	switch {
-	case wt.accept.table:
+	case wt.accept.Table:
 		return answer.Encode(map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta,
 			"columnDefinitions": nil, "rows": []any{}})
-	case wt.accept.metadataOnly:
+	case wt.accept.MetadataOnly:
 		return answer.Encode(map[string]any{"kind": "PartialObjectMetadata",
 			"apiVersion": "meta.k8s.io/v1", "metadata": meta})
 	}
 	kind := wt.kind
-	if wt.faults.bookmarks(BookmarksOfAnother) {
+	if wt.faults.Bookmarks(faults.BookmarksOfAnother) {
 		kind = &kinds.Kind{Resource: kube.Resource{Group: "example.com", Version: "v1", Kind: "Bookmark"}}
 	}
-	if wt.accept.protobuf {
-		return protobufBookmark(wt.kind, kind, meta)
+	if wt.accept.Protobuf {
+		return forms.ProtobufBookmark(wt.kind, kind, meta)
 	}
-	return withType(kind, answer.Encode(map[string]any{"metadata": meta}))
+	return forms.WithType(kind, answer.Encode(map[string]any{"metadata": meta}))
 }
 
 // send sends one object in the requested form.
@@ -260,19 +256,41 @@ func (wt *watcher) send(ctx context.Context, t store.EventType, o *store.Object,
 	var body []byte
 	var err error
 	switch {
-	case wt.accept.protobuf:
-		body, err = protobufObject(wt.kind, o)
-	case wt.accept.table:
-		body = answer.Encode(table(wt.kind, []*store.Object{o}, wt.accept, o.Revision, !wt.header))
+	case wt.accept.Protobuf:
+		body, err = forms.ProtobufObject(wt.kind, o)
+	case wt.accept.Table:
+		body = answer.Encode(printing.Table(wt.kind, []*store.Object{o}, wt.accept, o.Revision, !wt.header))
 		wt.header = true
-	case wt.accept.metadataOnly:
-		body = answer.Encode(partial(o))
+	case wt.accept.MetadataOnly:
+		body = answer.Encode(forms.Partial(o))
 	default:
-		body, err = encode(wt.kind, o)
+		body, err = forms.Encode(wt.kind, o)
 	}
 	if err != nil {
 		return err
 	}
 	wt.sent = max(wt.sent, revision)
-	return wt.faults.event(ctx, wt, string(t), body)
+	return wt.faults.Event(ctx, string(t), body)
+}
+
+// status encodes the object of an ERROR event.
+func (wt *watcher) status(err error) []byte {
+	body, _ := answer.StatusObject(err)
+	if wt.accept.Protobuf {
+		return forms.ProtobufStatus(body)
+	}
+	return answer.Encode(body)
+}
+
+// frame encodes one event. Frames end with a newline, as the real server's do.
+func (wt *watcher) frame(eventType string, object []byte) []byte {
+	if wt.accept.Protobuf {
+		return fields.EncodeEvent(eventType, object)
+	}
+	b := make([]byte, 0, len(object)+40)
+	b = append(b, `{"type":"`...)
+	b = append(b, eventType...)
+	b = append(b, `","object":`...)
+	b = append(b, object...)
+	return append(b, "}\n"...)
 }

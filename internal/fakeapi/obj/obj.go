@@ -78,6 +78,15 @@ func Texts(m map[string]any, path ...string) []string {
 	return out
 }
 
+// Anys returns a list of texts as a JSON list.
+func Anys(list []string) []any {
+	out := make([]any, len(list))
+	for i, s := range list {
+		out[i] = s
+	}
+	return out
+}
+
 // Strings returns the string values of the object at path; other values are left out.
 func Strings(m map[string]any, path ...string) map[string]string {
 	out := map[string]string{}

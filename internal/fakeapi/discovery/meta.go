@@ -1,4 +1,7 @@
-package fakeapi
+// Package discovery answers requests that are not for a resource: which kinds are served, in the aggregated form and
+// the older one, their OpenAPI schemas, the version, and health. It needs nothing but the served kinds, keeps no
+// state and runs on the goroutine of the request.
+package discovery
 
 import (
 	"net/http"
@@ -6,15 +9,19 @@ import (
 	"strings"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/obj"
 )
 
-// serveMeta answers requests that are not for a resource: version, health, discovery and schemas. It returns false for
-// any other path.
-func (s *Server) serveMeta(w http.ResponseWriter, r *http.Request) bool {
+// Version is the server version that /version reports.
+const Version = "v1.36.3"
+
+// Serve answers a request that is not for a resource, given the served kinds. It returns false for any other path.
+func Serve(w http.ResponseWriter, r *http.Request, all []*kinds.Kind) bool {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	switch path {
 	case "":
-		answer.JSON(w, http.StatusOK, map[string]any{"paths": anys([]string{"/api", "/api/v1", "/apis", "/healthz",
+		answer.JSON(w, http.StatusOK, map[string]any{"paths": obj.Anys([]string{"/api", "/api/v1", "/apis", "/healthz",
 			"/livez", "/openapi/v3", "/readyz", "/version"})})
 		return true
 	case "/version":
@@ -29,7 +36,7 @@ func (s *Server) serveMeta(w http.ResponseWriter, r *http.Request) bool {
 		health(w, r, path)
 		return true
 	}
-	return s.serveDiscovery(w, r, path)
+	return serveKinds(w, r, path, all)
 }
 
 func health(w http.ResponseWriter, r *http.Request, path string) {

@@ -1,4 +1,6 @@
-package fakeapi
+// Package printing has what kubectl get shows: the columns of custom resources, with the subset of JSONPath that they
+// use, and Tables. Its functions are pure and run on the goroutine of their caller.
+package printing
 
 import (
 	"time"
@@ -7,9 +9,9 @@ import (
 	"skiff/internal/fakeapi/obj"
 )
 
-// customColumns returns the additionalPrinterColumns of a CRD version. Without any it is the age, as on the real
+// Columns returns the additionalPrinterColumns of a CRD version. Without any it is the age, as on the real
 // server.
-func customColumns(version map[string]any) []kinds.Column {
+func Columns(version map[string]any) []kinds.Column {
 	var out []kinds.Column
 	for _, c := range obj.Maps(version, "additionalPrinterColumns") {
 		path, priority := obj.String(c, "jsonPath"), int64(0)
@@ -23,19 +25,19 @@ func customColumns(version map[string]any) []kinds.Column {
 		}
 		out = append(out, kinds.Column{Name: obj.String(c, "name"), Type: kind, Format: obj.String(c, "format"),
 			Description: description,
-			Priority:    int(priority), Cell: customCell(path, kind)})
+			Priority:    int(priority), Cell: cell(path, kind)})
 	}
 	if out == nil {
 		out = append(out, kinds.Column{Name: "Age", Type: "date",
 			Description: "CreationTimestamp is a timestamp representing the server time when this object was created.",
-			Cell:        customCell(".metadata.creationTimestamp", "date")})
+			Cell:        cell(".metadata.creationTimestamp", "date")})
 	}
 	return out
 }
 
-// customCell formats the value at a path. A missing value, or one that is not of the column's type, gives an empty
+// cell formats the value at a path. A missing value, or one that is not of the column's type, gives an empty
 // cell.
-func customCell(path, kind string) func(map[string]any, time.Time) any {
+func cell(path, kind string) func(map[string]any, time.Time) any {
 	find := parsePath(path)
 	return func(o map[string]any, now time.Time) any {
 		v := find(o)

@@ -1,4 +1,4 @@
-package fakeapi
+package faults
 
 import (
 	"context"
@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// faultWriter breaks, stalls, changes or splits answers. It buffers an answer only if the fault changes it as a whole,
+// writer breaks, stalls, changes or splits answers. It buffers an answer only if the fault changes it as a whole,
 // and never a watch.
-type faultWriter struct {
+type writer struct {
 	http.ResponseWriter
 	ctx   context.Context
 	watch bool
 
-	rewrite []func([]byte) []byte
+	rewrite []Rewrite
 	delay   time.Duration
 	cut     Cut
 	at      int
@@ -24,7 +24,7 @@ type faultWriter struct {
 	sent   int    // bytes of the body
 }
 
-func (w *faultWriter) add(f Fault) {
+func (w *writer) add(f Fault) {
 	if f.Rewrite != nil && !w.watch { // for a watch it is applied to each event
 		w.rewrite = append(w.rewrite, f.Rewrite)
 	}
@@ -38,15 +38,15 @@ func (w *faultWriter) add(f Fault) {
 }
 
 // whole reports whether the answer is buffered until it is complete.
-func (w *faultWriter) whole() bool { return len(w.rewrite) > 0 || w.delay > 0 || w.cut == CutAfter }
+func (w *writer) whole() bool { return len(w.rewrite) > 0 || w.delay > 0 || w.cut == CutAfter }
 
-func (w *faultWriter) WriteHeader(code int) {
+func (w *writer) WriteHeader(code int) {
 	if w.code = code; !w.whole() {
 		w.ResponseWriter.WriteHeader(code)
 	}
 }
 
-func (w *faultWriter) Write(b []byte) (int, error) {
+func (w *writer) Write(b []byte) (int, error) {
 	if w.whole() {
 		w.buffer = append(w.buffer, b...)
 		return len(b), nil
@@ -75,7 +75,7 @@ func (w *faultWriter) Write(b []byte) (int, error) {
 }
 
 // end breaks or stalls the connection once enough bytes were sent.
-func (w *faultWriter) end() {
+func (w *writer) end() {
 	if w.sent < w.at || w.cut != CutBody && w.cut != StallBody {
 		return
 	}
@@ -87,14 +87,14 @@ func (w *faultWriter) end() {
 }
 
 // Flush sends what is buffered.
-func (w *faultWriter) Flush() {
+func (w *writer) Flush() {
 	if f, ok := w.ResponseWriter.(http.Flusher); ok && !w.whole() {
 		f.Flush()
 	}
 }
 
 // close sends a buffered answer.
-func (w *faultWriter) close() {
+func (w *writer) close() {
 	if w.cut == CutAfter {
 		panic(http.ErrAbortHandler)
 	}

@@ -1,4 +1,8 @@
-package fakeapi
+// Package listen connects clients with an http.Handler: over HTTPS on a port of this machine, or over pipes in memory,
+// which virtual time understands. Its connections can go silent or break, as a network does that tests are about. It
+// knows no Kubernetes. net/http serves each connection on a goroutine of its own; Close ends and waits for the accept
+// loop.
+package listen
 
 import (
 	"context"
@@ -34,11 +38,10 @@ type Pipe struct {
 // PipeURL is the server address for clients of a Pipe: any name does, plain HTTP.
 const PipeURL = "http://fakeapi.test"
 
-// ListenPipe serves on a Pipe until the server is closed. Call Pipe.Close first if clients are to see their
-// connections end.
-func (s *Server) ListenPipe() *Pipe {
+// OnPipe serves on a Pipe until its Close.
+func OnPipe(h http.Handler) *Pipe {
 	p := &Pipe{accept: make(chan net.Conn), done: make(chan struct{})}
-	p.server = &http.Server{Handler: s, ErrorLog: silent, ConnContext: keepConn}
+	p.server = &http.Server{Handler: h, ErrorLog: silent, ConnContext: keepConn}
 	p.served.Go(func() { p.server.Serve((*pipeListener)(p)) }) // ends by Close only: Accept has no other way to fail
 	return p
 }
@@ -109,25 +112,17 @@ type TLS struct {
 // readHeaderTimeout is the real server's: a client that opens connections and says nothing must not keep them.
 const readHeaderTimeout = 32 * time.Second
 
-// ListenTLS serves HTTP/1.1 and HTTP/2 on addr ("127.0.0.1:0" takes any free port) until Close, with a certificate of
-// an authority of its own.
-func (s *Server) ListenTLS(addr string) (*TLS, error) {
-	cert, ca, err := NewCertificate()
-	if err != nil {
-		return nil, err
-	}
-	return s.ListenTLSWith(addr, cert, ca)
-}
-
-// ListenTLSWith is ListenTLS with a certificate and the PEM of its authority.
-func (s *Server) ListenTLSWith(addr string, cert tls.Certificate, ca []byte) (*TLS, error) {
+// OnTLS serves HTTP/1.1 and HTTP/2 on addr ("127.0.0.1:0" takes any free port) until Close, with a certificate, and
+// the PEM of its authority. Clients are asked for certificates of theirs, which the handler checks, if clients is not
+// nil.
+func OnTLS(h http.Handler, addr string, cert tls.Certificate, ca []byte, clients *x509.CertPool) (*TLS, error) {
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)
 	}
 	t := &TLS{URL: "https://" + ln.Addr().String(), CA: ca}
 	t.cert.Store(&cert)
-	t.server = s.serverOf(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return t.cert.Load(), nil })
+	t.server = serverOf(h, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return t.cert.Load(), nil }, clients)
 	t.served.Go(func() {
 		if err := t.server.ServeTLS(&freezingListener{ln, &t.frozen}, "", ""); !errors.Is(err, http.ErrServerClosed) {
 			t.err = err
@@ -136,13 +131,13 @@ func (s *Server) ListenTLSWith(addr string, cert tls.Certificate, ca []byte) (*T
 	return t, nil
 }
 
-// serverOf is the HTTPS server of ListenTLS.
-func (s *Server) serverOf(cert func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *http.Server {
+func serverOf(h http.Handler, cert func(*tls.ClientHelloInfo) (*tls.Certificate, error),
+	clients *x509.CertPool) *http.Server {
 	config := &tls.Config{GetCertificate: cert, MinVersion: tls.VersionTLS12}
-	if s.opts.ClientCA != nil {
-		config.ClientAuth, config.ClientCAs = tls.RequestClientCert, s.opts.ClientCA // checked by certified
+	if clients != nil {
+		config.ClientAuth, config.ClientCAs = tls.RequestClientCert, clients
 	}
-	return &http.Server{Handler: s, ReadHeaderTimeout: readHeaderTimeout, ErrorLog: silent, TLSConfig: config,
+	return &http.Server{Handler: h, ReadHeaderTimeout: readHeaderTimeout, ErrorLog: silent, TLSConfig: config,
 		ConnContext: keepConn}
 }
 

@@ -1,4 +1,4 @@
-package fakeapi
+package discovery
 
 import (
 	"net/http"

@@ -1,4 +1,4 @@
-package fakeapi
+package printing
 
 import (
 	"fmt"

@@ -1,6 +1,8 @@
-package fakeapi
+package listen
 
 import (
+	"context"
+	"crypto/tls"
 	"io"
 	"log"
 	"net"
@@ -57,4 +59,29 @@ func (l *freezingListener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	return l.f.wrap(c), nil
+}
+
+// connKey is the context key of a request's connection.
+type connKey struct{}
+
+// keepConn is http.Server.ConnContext of all servers.
+func keepConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// HangUp closes the connection of a request, with RST instead of FIN over TCP if reset is set.
+func HangUp(ctx context.Context, reset bool) {
+	conn, ok := ctx.Value(connKey{}).(net.Conn)
+	if !ok {
+		return // served by another server than ours
+	}
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn() // without a close_notify
+	}
+	if f, ok := conn.(*frozenConn); ok && reset {
+		if t, ok := f.Conn.(*net.TCPConn); ok {
+			t.SetLinger(0) // an error means that the connection is gone
+		}
+	}
+	conn.Close() // likewise
 }

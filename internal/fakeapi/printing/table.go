@@ -1,11 +1,11 @@
-package fakeapi
+package printing
 
 import (
 	"strconv"
 	"time"
 
+	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
-	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
 )
 
@@ -13,9 +13,9 @@ import (
 var nameColumn = kinds.Column{Name: "Name", Type: "string", Format: "name",
 	Description: "Name must be unique within a namespace."}
 
-// table answers a request for a Table, as kubectl get sends it: cells formatted by the server (FD-08). A watch sends
+// Table answers a request for a Table, as kubectl get sends it: cells formatted by the server (FD-08). A watch sends
 // the columns once. includeObject decides what the rows contain of the objects.
-func table(k *kinds.Kind, objects []*store.Object, a accept, revision int64, columns bool) map[string]any {
+func Table(k *kinds.Kind, objects []*store.Object, a forms.Accept, revision int64, columns bool) map[string]any {
 	out := map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": map[string]any{},
 		"columnDefinitions": nil}
 	if revision > 0 {
@@ -46,7 +46,7 @@ func table(k *kinds.Kind, objects []*store.Object, a accept, revision int64, col
 		for _, c := range shown {
 			cells = append(cells, c.Cell(o.Value(), now))
 		}
-		rows = append(rows, map[string]any{"cells": cells, "object": rowObject(k, o, a.include)})
+		rows = append(rows, map[string]any{"cells": cells, "object": rowObject(k, o, a.Include)})
 	}
 	out["rows"] = rows
 	return out
@@ -75,13 +75,7 @@ func rowObject(k *kinds.Kind, o *store.Object, include string) any {
 	case "None":
 		return nil
 	case "Object":
-		return servedCopy(k, o)
+		return forms.ServedCopy(k, o)
 	}
-	return partial(o)
-}
-
-// partial returns an object with its metadata only.
-func partial(o *store.Object) map[string]any {
-	return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
-		"metadata": obj.Map(o.Value(), "metadata")}
+	return forms.Partial(o)
 }

@@ -1,4 +1,4 @@
-package fakeapi
+package discovery
 
 import (
 	"crypto/sha256"
@@ -11,21 +11,21 @@ import (
 
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/obj"
 )
 
-// serveDiscovery answers discovery requests: the aggregated form, the older form of one document per group and
+// serveKinds answers discovery requests: the aggregated form, the older form of one document per group and
 // version, and the OpenAPI schemas. It returns false for any other path.
-func (s *Server) serveDiscovery(w http.ResponseWriter, r *http.Request, path string) bool {
-	all, _ := s.registry.all()
+func serveKinds(w http.ResponseWriter, r *http.Request, path string, all []*kinds.Kind) bool {
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	core := func(k *kinds.Kind) bool { return k.Group == "" }
 	named := func(k *kinds.Kind) bool { return k.Group != "" }
 	switch {
 	case path == "/api":
-		s.root(w, r, keepKinds(all, core), map[string]any{"kind": "APIVersions", "versions": []any{"v1"},
+		root(w, r, keepKinds(all, core), map[string]any{"kind": "APIVersions", "versions": []any{"v1"},
 			"serverAddressByClientCIDRs": []any{map[string]any{"clientCIDR": "0.0.0.0/0", "serverAddress": r.Host}}})
 	case path == "/apis":
-		s.root(w, r, keepKinds(all, named), map[string]any{"kind": "APIGroupList", "apiVersion": "v1",
+		root(w, r, keepKinds(all, named), map[string]any{"kind": "APIGroupList", "apiVersion": "v1",
 			"groups": groupList(keepKinds(all, named))})
 	case path == "/api/v1":
 		answer.JSON(w, http.StatusOK, resourceList("v1", keepKinds(all, core)))
@@ -67,7 +67,7 @@ var discoveryTypes = []string{"v2", "v2beta1"}
 
 // root answers /api and /apis in the form that the client prefers. The ETag is a hash of the content, so that clients
 // can ask for changes.
-func (s *Server) root(w http.ResponseWriter, r *http.Request, ks []*kinds.Kind, plain map[string]any) {
+func root(w http.ResponseWriter, r *http.Request, ks []*kinds.Kind, plain map[string]any) {
 	w.Header().Set("Vary", "Accept")
 	version := aggregatedVersion(r)
 	if version == "" {
@@ -174,10 +174,10 @@ func aggregatedResource(k *kinds.Kind) map[string]any {
 
 func setNames(out map[string]any, k *kinds.Kind) {
 	if len(k.ShortNames) > 0 {
-		out["shortNames"] = anys(k.ShortNames)
+		out["shortNames"] = obj.Anys(k.ShortNames)
 	}
 	if len(k.Categories) > 0 {
-		out["categories"] = anys(k.Categories)
+		out["categories"] = obj.Anys(k.Categories)
 	}
 }
 
@@ -200,23 +200,15 @@ func singular(k *kinds.Kind) string {
 	return strings.ToLower(k.Kind)
 }
 
-func anys(list []string) []any {
-	out := make([]any, len(list))
-	for i, s := range list {
-		out[i] = s
-	}
-	return out
-}
-
 func verbs(k *kinds.Kind) []any {
 	if k.Review != nil {
-		return anys([]string{"create"})
+		return obj.Anys([]string{"create"})
 	}
 	all := []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 	if k.TableName() == "namespaces" {
 		all = slices.DeleteFunc(all, func(v string) bool { return v == "deletecollection" })
 	}
-	return anys(all)
+	return obj.Anys(all)
 }
 
 type subresource struct {
@@ -226,22 +218,23 @@ type subresource struct {
 }
 
 func subresources(k *kinds.Kind) []subresource {
-	change := anys([]string{"get", "patch", "update"})
+	change := obj.Anys([]string{"get", "patch", "update"})
 	var out []subresource
 	if k.TableName() == "namespaces" {
-		out = append(out, subresource{"finalize", responseKind(k), anys([]string{"update"})})
+		out = append(out, subresource{"finalize", responseKind(k), obj.Anys([]string{"update"})})
 	}
 	if k.TableName() == "pods" {
 		out = append(out, subresource{"binding", map[string]any{"group": "", "version": "", "kind": "Binding"},
-			anys([]string{"create"})},
+			obj.Anys([]string{"create"})},
 			subresource{"ephemeralcontainers", responseKind(k), change},
 			subresource{"eviction", map[string]any{"group": "policy", "version": "v1", "kind": "Eviction"},
-				anys([]string{"create"})},
-			subresource{"log", responseKind(k), anys([]string{"get"})})
+				obj.Anys([]string{"create"})},
+			subresource{"log", responseKind(k), obj.Anys([]string{"get"})})
 	}
 	if k.TableName() == "serviceaccounts" {
-		out = append(out, subresource{"token", kindRef(&kinds.Kind{Resource: tokenRequests}),
-			anys([]string{"create"})})
+		out = append(out, subresource{"token", map[string]any{"group": "authentication.k8s.io",
+			"version": "v1", "kind": "TokenRequest"},
+			obj.Anys([]string{"create"})})
 	}
 	if k.Approval {
 		out = append(out, subresource{"approval", responseKind(k), change})

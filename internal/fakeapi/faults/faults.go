@@ -1,0 +1,224 @@
+// Package faults breaks what a server does, as clients meet it: answers that fail, come late, in pieces or not at
+// all, and watches that lose, repeat or spoil events. A Fault says which requests it is for and what happens to them;
+// it is also the form in which a test in another language states it, as JSON. All runs on the goroutine of the
+// request that a fault hits.
+package faults
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/listen"
+)
+
+// Fault makes matching requests fail. Some fields select the requests, the others are what happens to them.
+type Fault struct {
+	// These select requests; an empty field matches everything.
+	Verb      string `json:"verb"`     // get list watch create update patch delete deletecollection
+	Resource  string `json:"resource"` // the plural
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Path      string `json:"path"`      // a prefix of the path, which can match /api, /openapi or /version, too
+	UserAgent string `json:"userAgent"` // a substring
+	// Skip lets that many matching requests pass first. Times ends the fault after that many more (0 = never).
+	// Probability, if not 0, is the chance that it applies to a matching request, by the server's seed.
+	Skip        int     `json:"skip"`
+	Times       int     `json:"times"`
+	Probability float64 `json:"probability"`
+
+	Delay time.Duration `json:"delay"` // before the request is processed
+	// AnswerDelay is the time between processing a request, whose event watches get at once, and its answer.
+	// EventDelay delays the event instead: real servers do not guarantee which comes first.
+	AnswerDelay time.Duration `json:"answerDelay"`
+	Reply       *Reply        `json:"reply"`  // answer with this instead of serving the request
+	Cut         Cut           `json:"cut"`    // end the request without a proper answer
+	By          By            `json:"by"`     // what ends: how a Cut, or a watch's End, is made
+	GoAway      bool          `json:"goAway"` // close the connection once its requests are answered: HTTP/2 sends GOAWAY
+	At          int           `json:"at"`     // bytes of the body that are sent before CutBody or StallBody
+	Chunk       int           `json:"chunk"`  // send the body in pieces of this many bytes, each flushed
+	// Rewrite changes the body of an answer, or the object of each event of a watch.
+	Rewrite Rewrite    `json:"rewrite"`
+	Watch   WatchFault `json:"watch"`
+}
+
+// Reply is an answer to send instead of the server's own.
+type Reply struct {
+	Code        int    `json:"code"`
+	Reason      string `json:"reason"` // with Message, answers as a Status ...
+	Message     string `json:"message"`
+	Body        string `json:"body"`        // ... unless there is a Body: text, HTML, a broken Status
+	ContentType string `json:"contentType"` // of Body
+	Empty       bool   `json:"empty"`       // no body at all
+	RetryAfter  string `json:"retryAfter"`  // header
+}
+
+// Cut is the point at which a connection breaks or goes silent.
+type Cut int
+
+// Fault.By says what a cut ends.
+const (
+	NoCut     Cut = iota
+	CutBefore     // before the request is processed
+	CutAfter      // after it was processed, before the answer
+	CutBody       // after byte At of the body
+	StallBody     // after byte At of the body: the connection stays open and silent
+	Blackhole     // never an answer; the request is not processed
+)
+
+// By is what a cut ends.
+type By int
+
+// With ByReset over something other than TCP, the connection is closed.
+const (
+	ByStream By = iota // the request: RST_STREAM with HTTP/2, the connection with HTTP/1
+	ByClose            // the whole connection, with FIN
+	ByReset            // the whole connection, with RST
+)
+
+// Injector has the faults of a server.
+type Injector struct {
+	mu     sync.Mutex // guards what follows
+	active []*armed
+	rand   *rand.Rand
+}
+
+type armed struct {
+	Fault
+	seen, hit int
+}
+
+// New returns an Injector without faults, whose chances follow from a seed.
+func New(seed uint64) *Injector { return &Injector{rand: rand.New(rand.NewPCG(seed, 2))} }
+
+// Inject adds a fault and returns a function that removes it.
+func (in *Injector) Inject(f Fault) (remove func()) {
+	a := &armed{Fault: f}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.active = append(in.active, a)
+	return func() {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		in.active = slices.DeleteFunc(in.active, func(b *armed) bool { return a == b })
+	}
+}
+
+// pick returns the faults that apply to a request. Each fault counts the requests that it matches.
+func (in *Injector) pick(r *http.Request, at Target) []Fault {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	var out []Fault
+	for _, a := range in.active {
+		if !a.matches(r, at) {
+			continue
+		}
+		if a.Probability > 0 && in.rand.Float64() >= a.Probability {
+			continue
+		}
+		if a.seen++; a.seen <= a.Skip || a.Times > 0 && a.hit >= a.Times {
+			continue
+		}
+		a.hit++
+		out = append(out, a.Fault)
+	}
+	return out
+}
+
+// Target is what a request is for. It is zero for one that is not for a resource, which its path can select.
+type Target struct{ Verb, Resource, Namespace, Name string }
+
+func (a *armed) matches(r *http.Request, at Target) bool {
+	is := func(want, got string) bool { return want == "" || want == got }
+	return strings.HasPrefix(r.URL.Path, a.Path) && strings.Contains(r.UserAgent(), a.UserAgent) &&
+		is(a.Verb, at.Verb) && is(a.Resource, at.Resource) && is(a.Namespace, at.Namespace) && is(a.Name, at.Name)
+}
+
+// faultKey is the context key of the faults that hit a request.
+type faultKey struct{}
+
+func hitsOf(ctx context.Context) []Fault {
+	hits, _ := ctx.Value(faultKey{}).([]Fault)
+	return hits
+}
+
+// Rewrites reports whether a fault rewrites the answer to a request, which it expects in JSON.
+func Rewrites(ctx context.Context) bool {
+	return slices.ContainsFunc(hitsOf(ctx), func(f Fault) bool { return f.Rewrite != nil })
+}
+
+// Serve serves a request with the faults that apply to it.
+func (in *Injector) Serve(w http.ResponseWriter, r *http.Request, at Target, next http.HandlerFunc) {
+	hits := in.pick(r, at)
+	if len(hits) == 0 {
+		next(w, r)
+		return
+	}
+	fw := &writer{ResponseWriter: w, ctx: r.Context(), watch: at.Verb == "watch"}
+	for _, h := range hits {
+		if h.By != ByStream {
+			defer func() {
+				if p := recover(); p != nil { // a cut
+					listen.HangUp(r.Context(), h.By == ByReset)
+					panic(p)
+				}
+			}()
+		}
+		if h.GoAway {
+			w.Header().Set("Connection", "close")
+		}
+		if !sleep(r.Context(), h.Delay) {
+			return
+		}
+		switch h.Cut {
+		case CutBefore:
+			panic(http.ErrAbortHandler)
+		case Blackhole:
+			<-r.Context().Done()
+			panic(http.ErrAbortHandler)
+		}
+		if h.Reply != nil {
+			h.Reply.write(w)
+			return
+		}
+		fw.add(h)
+	}
+	next(fw, r.WithContext(context.WithValue(r.Context(), faultKey{}, hits)))
+	fw.close()
+}
+
+func (rep *Reply) write(w http.ResponseWriter) {
+	if rep.RetryAfter != "" {
+		w.Header().Set("Retry-After", rep.RetryAfter)
+	}
+	switch {
+	case rep.Empty:
+		w.Header().Set("Content-Length", "0")
+		w.WriteHeader(rep.Code)
+	case rep.Body != "":
+		w.Header().Set("Content-Type", rep.ContentType)
+		answer.Bytes(w, rep.Code, []byte(rep.Body))
+	default:
+		answer.Error(w, answer.Failure(rep.Code, rep.Reason, rep.Message, answer.NoDetails))
+	}
+}
+
+// sleep returns false if the request ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,70 @@
+package forms
+
+import (
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/kinds"
+)
+
+// Accept is the form of answer that a client asks for.
+type Accept struct {
+	Protobuf     bool // only lists and watches
+	Table        bool
+	MetadataOnly bool   // PartialObjectMetadata or its list
+	Include      string // includeObject
+}
+
+// Negotiate reads the Accept header. A client that accepts JSON gets JSON, even if it prefers protobuf.
+func Negotiate(r *http.Request, k *kinds.Kind) (Accept, error) {
+	header := strings.Join(r.Header.Values("Accept"), ",")
+	if header == "" {
+		return Accept{}, nil
+	}
+	isJSON := false
+	for part := range strings.SplitSeq(header, ",") {
+		mt, params, err := mime.ParseMediaType(strings.TrimSpace(part))
+		if err != nil {
+			continue
+		}
+		if mt != "application/json" && mt != "*/*" && mt != "application/*" {
+			continue
+		}
+		isJSON = true
+		a := Accept{Include: r.URL.Query().Get("includeObject")}
+		as, version := params["as"], params["v"]
+		if as != "" && params["g"] != "meta.k8s.io" {
+			continue
+		}
+		switch as {
+		case "":
+			return a, nil
+		case "Table":
+			if version != "v1" {
+				continue
+			}
+			a.Table = true
+			if !slices.Contains([]string{"", "None", "Metadata", "Object"}, a.Include) {
+				return a, answer.BadRequest("Unable to convert to Table as requested: includeObject: Invalid "+
+					"value: %q: "+
+					"must be 'Metadata', 'Object', 'None', or empty", a.Include)
+			}
+		case "PartialObjectMetadata", "PartialObjectMetadataList":
+			if version != "v1" {
+				continue
+			}
+			a.MetadataOnly = true
+		default:
+			continue
+		}
+		return a, nil
+	}
+	message := "only the following media types are accepted: application/json"
+	if !isJSON && !k.Custom { // the answer of the real server's router, which does not handle custom resources
+		message = answer.RouterNotAcceptable + "\n\nAvailable representations: application/json"
+	}
+	return Accept{}, answer.Failure(http.StatusNotAcceptable, "NotAcceptable", message, answer.NoDetails)
+}

@@ -1,0 +1,68 @@
+package forms
+
+import (
+	"encoding/hex"
+	"mime"
+	"net/http"
+
+	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/fields"
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/kube"
+	"skiff/internal/patch"
+)
+
+// ProtobufType is the media type that typed clients send objects in.
+const ProtobufType = "application/vnd.kubernetes.protobuf"
+
+// ReadValue decodes a JSON, YAML or protobuf body of the expected kind. duplicates are the paths of duplicate fields,
+// or of YAML complaints about its lines.
+func ReadValue(r *http.Request, body []byte, expected kube.Resource) (value any, duplicates []string, err error) {
+	mt := "application/json"
+	if ct := r.Header.Get("Content-Type"); ct != "" {
+		if mt, _, err = mime.ParseMediaType(ct); err != nil {
+			return nil, nil, answer.UnsupportedMediaType("the media type %q cannot be read", ct)
+		}
+	}
+	switch mt {
+	case "application/json", "application/x-www-form-urlencoded": // curl -d without a header sends the latter
+		return patch.DecodeLenient(body)
+	case "application/yaml":
+		return obj.DecodeYAML(body)
+	case ProtobufType:
+		if fields.For(expected.APIVersion(), expected.Kind) != nil { // custom resources have no protobuf form
+			value, err = readProtobuf(body, expected)
+			return value, nil, err
+		}
+	}
+	return nil, nil, answer.UnsupportedMediaType("the body of the request was in an unknown format - accepted "+
+		"media types "+
+		"include: application/json, application/yaml, %s", ProtobufType)
+}
+
+// readProtobuf decodes a protobuf body. The error is a Status.
+func readProtobuf(body []byte, expected kube.Resource) (map[string]any, error) {
+	o, err := fields.DecodeProtobuf(body, expected.APIVersion(), expected.Kind)
+	switch {
+	case err == nil:
+		return o, nil
+	case o == nil:
+		return nil, answer.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)",
+			expected.Kind, err, Excerpt(body))
+	}
+	return nil, answer.BadRequest("%s in version %q cannot be handled as a %s: %v", o["kind"],
+		expected.Version, expected.Kind, err)
+}
+
+// Excerpt returns the part of a body that the server quotes in errors.
+func Excerpt(body []byte) string {
+	switch {
+	case len(body) == 0:
+		return "<empty>"
+	case body[0] != '{':
+		return hex.EncodeToString(body[:min(len(body), 32)])
+	case len(body) > 32:
+		return string(body[:32]) + " ..."
+	}
+	return string(body)
+}

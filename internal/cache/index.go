@@ -219,7 +219,9 @@ func (s *Store[T]) addLocked(ix *index[T], obj T) {
 	}
 	for _, v := range values {
 		set := ix.sets[v]
-		if at, found := find(set, k); !found { // found: the same value twice
+		if n := len(set); n == 0 || set[n-1].ObjectMeta().Key().Compare(k) < 0 { // as in a list, see replaceLocked
+			ix.sets[v] = append(set, obj)
+		} else if at, found := find(set, k); !found { // found: the same value twice
 			ix.sets[v] = slices.Insert(set, at, obj)
 		}
 	}

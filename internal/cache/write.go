@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -184,8 +185,6 @@ func (s *Store[T]) replace(sc *scope, c content[T], before func(changes []Change
 	s.telling.RLock()
 	defer s.telling.RUnlock()
 	changes, had := s.swap(sc, c)
-	// Key order, and of one key the deletion first, as it was appended.
-	slices.SortStableFunc(changes, func(a, b Change[T]) int { return byKey(a.Object(), b.Object()) })
 	before(changes, had)
 	for _, change := range changes {
 		s.tell(sc, change)
@@ -201,6 +200,8 @@ func (s *Store[T]) swap(sc *scope, c content[T]) (changes []Change[T], had int) 
 	return s.replaceLocked(sc, c), had
 }
 
+// replaceLocked returns the changes in key order, and of one key the deletion first. Objects enter the indexes in that
+// order, too, because then each is the last one of its sets.
 func (s *Store[T]) replaceLocked(sc *scope, c content[T]) []Change[T] {
 	var changes []Change[T]
 	for k := range c.bad { // an object that no longer decodes is not gone
@@ -224,12 +225,21 @@ func (s *Store[T]) replaceLocked(sc *scope, c content[T]) []Change[T] {
 		switch {
 		case !had || !sameIdentity(old, obj):
 			changes = append(changes, Change[T]{Type: Appeared, New: obj, Initial: !sc.synced})
-			s.enterLocked(obj)
 		case !c.rewound && sameVersion(old, obj):
 			c.objects.put(old) // readers and indexes have this copy
 		default:
 			changes = append(changes, Change[T]{Type: Updated, Old: old, New: obj})
-			s.exchangeLocked(old, obj)
+		}
+	}
+	slices.SortFunc(changes, func(a, b Change[T]) int {
+		return cmp.Or(byKey(a.Object(), b.Object()), cmp.Compare(b.Type, a.Type))
+	})
+	for _, change := range changes {
+		switch change.Type {
+		case Appeared:
+			s.enterLocked(change.New)
+		case Updated:
+			s.exchangeLocked(change.Old, change.New)
 		}
 	}
 	s.swapLocked(sc, c)

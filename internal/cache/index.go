@@ -148,7 +148,6 @@ func (s *Store[T]) indexLocked(name string) *index[T] {
 
 // enterLocked enters an object in all indexes.
 func (s *Store[T]) enterLocked(obj T) {
-	s.shareLocked(obj)
 	s.check.enter(obj)
 	s.usesLocked(sizeOf(obj))
 	for _, ix := range s.indexes {
@@ -168,7 +167,7 @@ func (s *Store[T]) dropLocked(old T) {
 // exchangeLocked enters obj in all indexes in the place of old, an earlier version of it. Most changes of an object
 // leave it where it was in the indexes.
 func (s *Store[T]) exchangeLocked(old, obj T) {
-	s.shareLocked(obj)
+	share(old, obj)
 	s.check.leave(old)
 	s.check.enter(obj)
 	s.usesLocked(sizeOf(obj) - sizeOf(old))
@@ -265,22 +264,14 @@ func (ix *index[T]) values(obj T) (values []string, err error) {
 	return ix.scratch, nil
 }
 
-// shareLocked makes the objects of one owner share what they repeat: labels and owner references that are equal to
-// those of the first one become the same. Of a Deployment's pod this is a third of what a mirror keeps.
-func (s *Store[T]) shareLocked(obj T) {
-	m := obj.ObjectMeta()
-	if len(m.OwnerReferences) == 0 {
-		return
+// share makes obj keep the labels and owner references of old, an earlier version of it, where they are the same: those
+// may be shared with other objects (see package kube).
+func share[T kube.Object](old, obj T) {
+	was, is := old.ObjectMeta(), obj.ObjectMeta()
+	if slices.Equal(was.OwnerReferences, is.OwnerReferences) {
+		is.OwnerReferences = was.OwnerReferences
 	}
-	set := s.indexes[0].sets[m.OwnerReferences[0].UID]
-	if len(set) == 0 {
-		return
-	}
-	first := set[0].ObjectMeta()
-	if slices.Equal(m.OwnerReferences, first.OwnerReferences) {
-		m.OwnerReferences = first.OwnerReferences
-	}
-	if slices.Equal(m.Labels, first.Labels) {
-		m.Labels = first.Labels
+	if slices.Equal(was.Labels, is.Labels) {
+		is.Labels = was.Labels
 	}
 }

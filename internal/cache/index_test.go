@@ -195,18 +195,18 @@ func TestSwapTakesALighterCopyOfTheSameVersionOnly(t *testing.T) {
 	}
 }
 
-func TestPodsOfOneOwnerShareWhatTheyRepeat(t *testing.T) {
+func TestANewVersionOfAPodKeepsWhatHasNotChanged(t *testing.T) {
 	s, sc := filled()
-	first, second, odd := makePod("s", "a", 1, "rs"), makePod("s", "b", 2, "rs"), makePod("s", "c", 3, "rs", "other")
-	odd.Labels = kube.Labels{{Key: "app", Value: "mine"}}
-	for _, p := range []*pod{first, second, odd} {
+	first, second, third := makePod("s", "a", 1, "rs"), makePod("s", "a", 2, "rs"), makePod("s", "a", 3, "new")
+	third.Labels = kube.Labels{{Key: "app", Value: "mine"}}
+	for _, p := range []*pod{first, second, third} {
 		s.put(sc, p, p.ResourceVersion)
 	}
 	if &first.Labels[0] != &second.Labels[0] || &first.OwnerReferences[0] != &second.OwnerReferences[0] {
-		t.Error("the second pod has labels or owner references of its own")
+		t.Error("the second version has labels or owner references of its own")
 	}
-	s.put(sc, makePod("s", "a", 4, "new"), "4") // another owner: nothing of it may reach the others
-	if odd.Labels[0].Value != "mine" || len(odd.OwnerReferences) != 2 || second.OwnerReferences[0].UID != "rs" {
-		t.Errorf("the pods became %v and %v", second, odd)
+	if third.Labels[0].Value != "mine" || third.OwnerReferences[0].UID != "new" ||
+		second.OwnerReferences[0].UID != "rs" {
+		t.Errorf("the versions became %v and %v", second, third)
 	}
 }

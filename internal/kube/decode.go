@@ -62,6 +62,7 @@ func checked[T Object](obj T, kind string, want expected, err error) (T, error) 
 	switch {
 	case err == nil:
 		m := obj.ObjectMeta()
+		m.OwnerReferences = sharedOwners.of(m.OwnerReferences)
 		if err := want.unwanted(kind, m); err != nil {
 			return obj, &DecodeError{Key: m.Key(), ResourceVersion: m.ResourceVersion, Err: err}
 		}

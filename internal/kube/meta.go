@@ -139,7 +139,7 @@ func (l *Labels) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if _, err := dec.ReadToken(); err != nil {
 		return err
 	}
-	*l = sortLabels(out)
+	*l = sharedLabels.of(Labels(out).sorted())
 	return nil
 }
 
@@ -164,16 +164,6 @@ func (l *Labels) UnmarshalJSON(text []byte) error { return json.Unmarshal(text, 
 
 // MarshalJSON writes l as a JSON object.
 func (l Labels) MarshalJSON() ([]byte, error) { return json.Marshal(l) }
-
-// sortLabels returns a copy of in of the exact size, sorted by key, the last of equal keys kept.
-func sortLabels(in []Label) Labels {
-	if len(in) == 0 {
-		return nil
-	}
-	out := make(Labels, len(in))
-	copy(out, in)
-	return out.sorted()
-}
 
 // sorted sorts l itself, and keeps the last of equal keys.
 func (l Labels) sorted() Labels {

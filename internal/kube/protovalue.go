@@ -143,7 +143,9 @@ func protoLabels(f protoField, rest []byte, v reflect.Value) error {
 	if *labels != nil {
 		return nil
 	}
-	out := make(Labels, 0, 1+count(rest, f.number))
+	var buf [8]Label // more than most objects have
+	out := Labels(buf[:0])
+	left := 1 + count(rest, f.number)
 	for number := f.number; ; {
 		if f.number == number {
 			key, value, err := f.pair(wireBytes, wireBytes)
@@ -152,8 +154,8 @@ func protoLabels(f protoField, rest []byte, v reflect.Value) error {
 			}
 			out = append(out, Label{protoText(key.bytes), protoText(value.bytes)})
 		}
-		if len(out) == cap(out) {
-			*labels = out.sorted()
+		if len(out) == left {
+			*labels = sharedLabels.of(out.sorted())
 			return nil
 		}
 		f, rest, _ = nextField(rest) // count has seen as many

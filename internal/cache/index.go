@@ -264,8 +264,8 @@ func (ix *index[T]) values(obj T) (values []string, err error) {
 	return ix.scratch, nil
 }
 
-// share makes obj keep the labels and owner references of old, an earlier version of it, where they are the same: those
-// may be shared with other objects (see package kube).
+// share makes obj keep the labels and owner references of old, an earlier version of it, where they are the same:
+// those may be shared with other objects (see package kube).
 func share[T kube.Object](old, obj T) {
 	was, is := old.ObjectMeta(), obj.ObjectMeta()
 	if slices.Equal(was.OwnerReferences, is.OwnerReferences) {

@@ -24,8 +24,8 @@ func TestPodsOfOneDeploymentShareLabelsAndOwners(t *testing.T) {
 		var err error
 		if protobuf {
 			body := protoListOf(t, pods, "20", objects...)
-			_, err = decodeProtoPage(newProtoReader(strings.NewReader(body), protoPlanOf[*pod](pods), expected{}), "Pod",
-				&all)
+			in := newProtoReader(strings.NewReader(body), protoPlanOf[*pod](pods), expected{})
+			_, err = decodeProtoPage(in, "Pod", &all)
 		} else {
 			_, err = decodePage(newScanner(bytes.NewReader([]byte(podList("20", "", objects...)))), "Pod", &all)
 		}

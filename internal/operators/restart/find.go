@@ -21,7 +21,7 @@ type finder struct {
 // The indexes.
 const (
 	all          = "all"        // triggers
-	bySource     = "source"     // triggers, by what their selector demands: see terms
+	bySource     = "source"     // triggers, by what their selector demands, and by the namespace of their pods
 	byTarget     = "target"     // triggers, by what they restart
 	byRestarting = "restarting" // triggers, by what they restart, while they do
 	byCycle      = "cycle"      // triggers, by those on their cycle
@@ -59,7 +59,7 @@ func indexTriggers(triggers *cache.Store[*RestartTrigger]) {
 		for i := range terms {
 			terms[i] = t.sourceNamespace() + "/" + terms[i]
 		}
-		return terms
+		return append(terms, t.sourceNamespace()+"/")
 	})
 	triggers.Index(byTarget, func(t *RestartTrigger) []string {
 		if t.Status.Selector == "" {
@@ -94,6 +94,9 @@ func (f *finder) in(index, namespace, value string) (found []*RestartTrigger) {
 // selecting returns the triggers whose source has pods with these labels, in the order of their keys, without those
 // that are known.
 func (f *finder) selecting(namespace string, of kube.Labels, known map[*RestartTrigger]bool) []*RestartTrigger {
+	if len(f.in(bySource, "", namespace+"/")) == 0 {
+		return nil // as for most pods of a cluster
+	}
 	var found []*RestartTrigger
 	for _, l := range of {
 		key := namespace + "/" + l.Key

@@ -30,7 +30,6 @@ func TestAKindThatWouldHaveNoEffectIsRefusedWithTheReason(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		const admission = "/apis/admissionregistration.k8s.io/v1/"
 		for path, want := range map[string]string{
-			admission + "validatingwebhookconfigurations":   "has no admission webhooks",
 			admission + "mutatingadmissionpolicies":         "has no admission policies",
 			"/apis/apiregistration.k8s.io/v1/apiservices":   "has no aggregated API servers",
 			admission + "validatingadmissionpolicybindings": "has no admission policies",

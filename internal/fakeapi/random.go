@@ -3,6 +3,8 @@ package fakeapi
 import (
 	"crypto/rand"
 	"encoding/hex"
+
+	"skiff/internal/fakeapi/webhook"
 )
 
 // randN returns a number below n that follows from Options.Seed.
@@ -19,10 +21,4 @@ func randomHex(n int) string {
 }
 
 // newUID returns a random (version 4) UUID.
-func newUID() string {
-	b := make([]byte, 16)
-	rand.Read(b)
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	h := hex.EncodeToString(b)
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
-}
+func newUID() string { return webhook.NewUID() }

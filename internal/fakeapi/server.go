@@ -16,6 +16,7 @@ import (
 	"crypto"
 	"crypto/x509"
 	mathrand "math/rand/v2"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -124,10 +125,12 @@ type Server struct {
 	cancel context.CancelFunc
 	wake   chan struct{} // buffers one signal for the housekeeper
 
+	dial func(ctx context.Context, network, address string) (net.Conn, error) // to webhooks
 	// makePlugins make the chain that admits writes from the stored configurations.
 	makePlugins []func(tx *store.Tx) []admission.Plugin
-	chain       []admission.Plugin // only used within a transaction, like chainAt
-	chainAt     int64              // the revision of the configurations that chain was made of
+	chain       []admission.Plugin // only used within a transaction, as what follows
+	hooks       []*admission.Webhook
+	chainAt     int64 // the revision of the configurations that chain was made of
 
 	serviceMissing time.Time // since when the API server's Service is missing; only the housekeeper uses it
 
@@ -156,13 +159,15 @@ func New(o Options) *Server {
 		tokenKey: randomHex(16),
 		wake:     make(chan struct{}, 1),
 		restored: make(chan struct{}), snapshots: map[string]*store.Snapshot{},
-		rand: mathrand.New(mathrand.NewPCG(o.Seed, 1)),
+		rand: mathrand.New(mathrand.NewPCG(o.Seed, 1)), dial: new(net.Dialer).DialContext,
 	}
 	if o.CoordinatedElection {
 		s.registry.find("coordination.k8s.io", "v1", "leases").Prepare = nil // which would drop the fields
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.useCEL()
+	s.checkConditions()
+	s.makePlugins = append(s.makePlugins, s.webhooks)
 	s.seed()
 	s.SetStart()
 	s.inFlight.Add(1)
@@ -180,6 +185,10 @@ func (s *Server) Close() {
 	s.mu.Unlock()
 	s.cancel()
 	s.inFlight.Wait()
+	s.store.Update(func(*store.Tx) error {
+		s.closeWebhooks()
+		return nil
+	})
 }
 
 // begin registers a request; false means that the server is closed.

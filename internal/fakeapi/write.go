@@ -191,6 +191,9 @@ func (s *Server) mutateWrite(ctx context.Context, w *write) error {
 	if w.cur == nil {
 		a.Object, unknown = w.withoutSystemFields(a.Object)
 	}
+	if w.generated {
+		a.Name = ""
+	}
 	before := a.Object
 	if err := mutateBy(ctx, w.plugins, a); err != nil {
 		return err

@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"cmp"
+	"strings"
 
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/kube"
@@ -48,7 +49,12 @@ func server() []*Kind {
 			NewStatus: constant(Object{}), Generation: specChanged, Defaults: levelDefaults,
 			Validate: rules(required("spec.type"), oneOf("spec.type", "Exempt", "Limited")), Columns: levelColumns()},
 	}
-	webhooks := []Column{length("Webhooks", "webhooks"), ageColumn}
+	for _, prefix := range []string{"Mutating", "Validating"} {
+		out = append(out, &Kind{Resource: in("admissionregistration", strings.ToLower(prefix)+"webhookconfigurations",
+			prefix+"WebhookConfiguration"), Categories: []string{"api-extensions"}, NeedsVersion: true,
+			Generation: webhooksChanged, Defaults: webhookDefaults(prefix == "Mutating"), Validate: webhookRules,
+			Columns: []Column{length("Webhooks", "webhooks"), ageColumn}})
+	}
 	policies := func(list, name string) []Column {
 		return []Column{length(name, name+" indicates the number of rules of this configuration", "spec", list),
 			text("ParamKind", paramKind), ageColumn}
@@ -62,12 +68,10 @@ func server() []*Kind {
 		{"mutatingadmissionpolicies", "MutatingAdmissionPolicy", "admission policies", false,
 			policies("mutations", "Mutations")},
 		{"mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", "admission policies", false, bindings},
-		{"mutatingwebhookconfigurations", "MutatingWebhookConfiguration", "admission webhooks", false, webhooks},
 		{"validatingadmissionpolicies", "ValidatingAdmissionPolicy", "admission policies", true,
 			policies("validations", "Validations")},
 		{"validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", "admission policies", false,
 			bindings},
-		{"validatingwebhookconfigurations", "ValidatingWebhookConfiguration", "admission webhooks", false, webhooks},
 	} {
 		out = append(out, &Kind{Resource: in("admissionregistration", k.plural, k.kind), Status: k.status,
 			Categories: []string{"api-extensions"}, NeedsVersion: true, Refused: k.refused, Columns: k.columns})

@@ -53,6 +53,24 @@ var workloadLines = []kubectlLine{
 	{args: `patch job later -p {"spec":{"suspend":false}}`},
 	{args: "wait --for=condition=complete job/later --timeout=4m"},
 	{args: "create job now --from=cronjob/nothing"},
+	{args: "apply -f -", stdin: `{"apiVersion":"batch/v1","kind":"CronJob","metadata":{"name":"tick"},"spec":{
+		"schedule":"@every 5s","successfulJobsHistoryLimit":1,"jobTemplate":{"metadata":{"labels":{"of":"tick"}},
+		"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"nginx:1"}]}}}}}}`},
+	{args: "wait --for=jsonpath={.status.lastSuccessfulTime} cronjob/tick --timeout=4m"},
+	{args: `patch cronjob tick -p {"spec":{"suspend":true}}`},
+	{args: "get jobs -l of=tick -o jsonpath={.items[0].metadata.ownerReferences[*].kind}" +
+		"{.items[0].metadata.labels}"},
+	{args: firstEvent("SuccessfulCreate")}, {args: firstEvent("SawCompletedJob")},
+	{args: "delete cronjob tick"},
+	// Endpoints.
+	{args: "apply -f -", stdin: `{"apiVersion":"v1","kind":"Service","metadata":{"name":"web","labels":{"team":"a"}},
+		"spec":{"clusterIP":"None","selector":{"app":"web"},"ports":[{"port":80,"targetPort":8080}]}}`},
+	{args: "wait --for=jsonpath={.subsets[0].addresses[0].ip} endpoints/web --timeout=4m"},
+	{args: "get endpoints web -o custom-columns=L:.metadata.labels,P:.subsets[*].ports," +
+		"T:.subsets[*].addresses[*].targetRef.name,H:.subsets[*].addresses[*].hostname"},
+	{args: "get endpointslices -l kubernetes.io/service-name=web -o custom-columns=L:.metadata.labels,P:.ports," +
+		"T:.endpoints[*].targetRef.name,H:.endpoints[*].hostname,C:.endpoints[*].conditions," +
+		"O:.metadata.ownerReferences[*].kind,A:.addressType,G:.metadata.generateName"},
 	// Pods that are adopted, and pods that fit nowhere.
 	{args: "run stray --image=nginx:1 --labels=app=rs"},
 	{args: "apply -f -", stdin: manifestOf("apps/v1", "ReplicaSet", "rs", `"replicas":1,`)},
@@ -82,6 +100,12 @@ func eventsOf(kind, name string) string {
 		" --sort-by=.message -o custom-columns=R:.reason,T:.type,O:.involvedObject.kind"
 }
 
+// firstEvent shows whether a CronJob has an Event: how many there are depends on the time.
+func firstEvent(reason string) string {
+	return "get events --field-selector involvedObject.kind=CronJob,reason=" + reason +
+		" -o jsonpath={.items[0].type}{.items[0].source}"
+}
+
 // manifestOf is a workload whose pods have the label app and one container.
 func manifestOf(version, kind, name, spec string) string {
 	return `{"apiVersion":"` + version + `","kind":"` + kind + `","metadata":{"name":"` + name + `"},"spec":{` + spec +
@@ -101,7 +125,8 @@ func TestKubectlSeesTheSameWorkloadsOnSkiffDev(t *testing.T) {
 	}
 	// The other tests have Jobs that nobody runs.
 	jobs, err := c.Start("kube-controller-manager-of-jobs", nil, c.bins.controllerManager, "--kubeconfig", kubeconfig,
-		"--leader-elect=false", "--secure-port=0", "--controllers", "job-controller,cronjob-controller")
+		"--leader-elect=false", "--secure-port=0", "--controllers", "job-controller,cronjob-controller,"+
+			"endpoints-controller,endpointslice-controller,disruption-controller")
 	if err != nil {
 		t.Fatal(err)
 	}

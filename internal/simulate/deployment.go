@@ -121,6 +121,9 @@ func split(d *deployment, sets []*replicaSet, hash string) (newest *replicaSet, 
 	return newest, old
 }
 
+// nameAlphabet has the characters of generated names.
+const nameAlphabet = "bcdfghjklmnpqrstvwxz2456789"
+
 // templateHash returns a hash of a pod template in the alphabet of generated names. Equal templates have equal hashes.
 func templateHash(template kube.Raw) (string, error) {
 	var v any
@@ -133,10 +136,9 @@ func templateHash(template kube.Raw) (string, error) {
 	}
 	h := fnv.New32a()
 	h.Write(canonical)
-	const alphabet = "bcdfghjklmnpqrstvwxz2456789"
 	digits := []byte(strconv.FormatUint(uint64(h.Sum32()), 10))
 	for i, b := range digits {
-		digits[i] = alphabet[b%byte(len(alphabet))]
+		digits[i] = nameAlphabet[b%byte(len(nameAlphabet))]
 	}
 	return string(digits), nil
 }

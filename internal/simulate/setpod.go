@@ -2,8 +2,10 @@ package simulate
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
+	"skiff/internal/cache"
 	"skiff/internal/kube"
 )
 
@@ -11,13 +13,40 @@ import (
 type setPod struct {
 	kube.MetaAnnotated `json:"metadata"`
 	Spec               struct {
-		NodeName string `json:"nodeName"`
+		NodeName       string            `json:"nodeName"`
+		Hostname       string            `json:"hostname"`
+		Subdomain      string            `json:"subdomain"`
+		Containers     []portedContainer `json:"containers"`
+		InitContainers []portedContainer `json:"initContainers"`
 	} `json:"spec"`
 	Status struct {
 		Phase      string         `json:"phase"`
 		PodIP      string         `json:"podIP"`
 		Conditions []podCondition `json:"conditions"`
 	} `json:"status"`
+}
+
+// portedContainer is the part of a container that Services refer to.
+type portedContainer struct {
+	RestartPolicy string `json:"restartPolicy"` // of an init container; "Always" makes it a sidecar
+	Ports         []struct {
+		Name          string `json:"name"`
+		Protocol      string `json:"protocol"`
+		ContainerPort int    `json:"containerPort"`
+	} `json:"ports"`
+}
+
+// port returns the number of a named port, 0 if no container has it.
+func (p *setPod) port(name, protocol string) int {
+	for i, c := range slices.Concat(p.Spec.Containers, p.Spec.InitContainers) {
+		for _, port := range c.Ports {
+			if port.Name == name && port.Protocol == protocol &&
+				(i < len(p.Spec.Containers) || c.RestartPolicy == "Always") {
+				return port.ContainerPort
+			}
+		}
+	}
+	return 0
 }
 
 type podCondition struct {
@@ -66,6 +95,25 @@ func readiness(pods []*setPod, minSeconds int, now time.Time) (ready, available 
 func (w *workload) selects(p *setPod) bool {
 	terms := w.Spec.Selector.Requirements()
 	return len(terms) > 0 && terms.Match(p.Labels)
+}
+
+// selecting returns a function that returns the objects of a mirror that select a pod.
+func selecting[T interface {
+	kube.Object
+	selects(*setPod) bool
+}](mirror *cache.Store[T]) func(*setPod) []kube.Key {
+	return func(p *setPod) (keys []kube.Key) {
+		all, err := mirror.List(p.Namespace)
+		if err != nil {
+			return nil // not synced yet: all will be reconciled then
+		}
+		for _, o := range all {
+			if o.selects(p) {
+				keys = append(keys, o.ObjectMeta().Key())
+			}
+		}
+		return keys
+	}
 }
 
 // leastWorth orders pods for deletion: first those without a node, then those that are not ready, then the newer ones.

@@ -46,13 +46,14 @@ const (
 	DaemonSets      Part = "daemonsets"
 	Jobs            Part = "jobs"
 	CronJobs        Part = "cronjobs"
-	Events          Part = "events" // of the other parts
-	Pods            Part = "pods"   // nodes, the scheduler and the kubelet
+	Endpoints       Part = "endpoints" // and EndpointSlices
+	Events          Part = "events"    // of the other parts
+	Pods            Part = "pods"      // nodes, the scheduler and the kubelet
 )
 
 // Parts returns all parts.
 func Parts() []Part {
-	return []Part{GC, ServiceAccounts, Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, Pods, Events}
+	return []Part{GC, ServiceAccounts, Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, Endpoints, Pods, Events}
 }
 
 // Options of a simulation. The zero value is a small, quick cluster with all parts.
@@ -141,6 +142,7 @@ func New(c *kube.Client, o Options) *Cluster {
 		add(k.part, newWorkloads(k))
 	}
 	add(CronJobs, newCronJobs)
+	add(Endpoints, newEndpoints)
 	add(Pods, newKubelet)
 	if o.has(GC) {
 		s.gc = newCollectors(c, s.o)

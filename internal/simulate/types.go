@@ -23,6 +23,11 @@ var (
 	cronJobResource = kube.Resource{Group: "batch", Version: "v1", Plural: "cronjobs", Kind: "CronJob"}
 	claimResource   = kube.Resource{Version: "v1", Plural: "persistentvolumeclaims", Kind: "PersistentVolumeClaim"}
 
+	serviceResource   = kube.Resource{Version: "v1", Plural: "services", Kind: "Service"}
+	endpointsResource = kube.Resource{Version: "v1", Plural: "endpoints", Kind: "Endpoints"}
+	sliceResource     = kube.Resource{Group: "discovery.k8s.io", Version: "v1", Plural: "endpointslices",
+		Kind: "EndpointSlice"}
+
 	serviceAccountResource = kube.Resource{Version: "v1", Plural: "serviceaccounts", Kind: "ServiceAccount"}
 
 	crdResource = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1",

@@ -49,37 +49,34 @@ func newWorkloads(k workloadKind) func(*kube.Client, Options) *controller.Contro
 			}
 			return nil
 		})
+		adopters := selecting(c.mirror)
 		sources := []controller.Source{controller.For(c.mirror), controller.Owns(c.pods, k.resource.Kind),
-			controller.Watches(c.pods, c.adopters)}
+			controller.Watches(c.pods, func(p *setPod) []kube.Key {
+				if p.ControllerUID() != "" {
+					return nil
+				}
+				return adopters(p)
+			})}
 		if k.revisions {
 			c.revisions = cache.New[*templateRevision](o.mirror(client, revisionResource))
 			sources = append(sources, controller.Owns(c.revisions, k.resource.Kind))
 		}
 		if k.nodes {
 			c.nodes = cache.New[*node](o.mirror(client, nodeResource))
-			sources = append(sources, controller.Watches(c.nodes, func(*node) []kube.Key { return c.adopters(nil) }))
+			sources = append(sources, controller.Watches(c.nodes, func(*node) []kube.Key { return everyKey(c.mirror) }))
 		}
 		return controller.New("simulate-"+k.source, retryStale(c.reconcile), o.controller(), sources...)
 	}
 }
 
-// adopters returns the workloads that may adopt a pod; for nil it returns all.
-func (c *workloads) adopters(p *setPod) (keys []kube.Key) {
-	if p != nil && p.ControllerUID() != "" {
-		return nil
-	}
-	namespace := ""
-	if p != nil {
-		namespace = p.Namespace
-	}
-	all, err := c.mirror.List(namespace)
+// everyKey returns the keys of all objects of a mirror.
+func everyKey[T kube.Object](mirror *cache.Store[T]) (keys []kube.Key) {
+	all, err := mirror.List("")
 	if err != nil {
 		return nil // not synced yet: all will be reconciled then
 	}
-	for _, w := range all {
-		if p == nil || w.selects(p) {
-			keys = append(keys, w.Key())
-		}
+	for _, o := range all {
+		keys = append(keys, o.ObjectMeta().Key())
 	}
 	return keys
 }

@@ -1,0 +1,319 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"skiff/internal/cache"
+	"skiff/internal/controller"
+	"skiff/internal/kube"
+	"skiff/internal/patch"
+)
+
+// service is the part of a Service that its endpoints are made from.
+type service struct {
+	kube.Meta `json:"metadata"`
+	Spec      struct {
+		Type                     string            `json:"type"`
+		ClusterIP                string            `json:"clusterIP"`
+		Selector                 map[string]string `json:"selector"`
+		PublishNotReadyAddresses bool              `json:"publishNotReadyAddresses"`
+		Ports                    []servicePort     `json:"ports"`
+	} `json:"spec"`
+}
+
+type servicePort struct {
+	Name        string   `json:"name"`
+	Protocol    string   `json:"protocol"`
+	AppProtocol string   `json:"appProtocol"`
+	TargetPort  kube.Raw `json:"targetPort"` // a number, or the name of a container's port
+}
+
+func (s *service) selects(p *setPod) bool {
+	for key, want := range s.Spec.Selector {
+		if have, ok := p.Labels.Get(key); !ok || have != want {
+			return false
+		}
+	}
+	return len(s.Spec.Selector) > 0 && s.Spec.Type != "ExternalName"
+}
+
+// published is an Endpoints or an EndpointSlice; each kind has some of the fields.
+type published struct {
+	kube.Meta `json:"metadata"`
+	Subsets   kube.Raw `json:"subsets"`
+	Endpoints kube.Raw `json:"endpoints"`
+	Ports     kube.Raw `json:"ports"`
+}
+
+const (
+	serviceLabel  = "kubernetes.io/service-name"
+	headlessLabel = "service.kubernetes.io/headless"
+	// slicesManager and endpointsManager are labels of what the real controllers write.
+	slicesManager, sliceController        = "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io"
+	endpointsManager, endpointsController = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
+	triggerTime                           = "endpoints.kubernetes.io/last-change-trigger-time"
+	// sliceSize is how many endpoints the real controller puts into one slice.
+	sliceSize = 100
+)
+
+// endpoints is the controller of both Endpoints and EndpointSlices. One key is one Service.
+type endpoints struct {
+	client   *kube.Client
+	services *cache.Store[*service]
+	pods     *cache.Store[*setPod]
+	whole    *cache.Store[*published] // Endpoints
+	slices   *cache.Store[*published]
+}
+
+func newEndpoints(client *kube.Client, o Options) *controller.Controller {
+	labelled := func(r kube.Resource, key, value string) *cache.Store[*published] {
+		m := o.mirror(client, r)
+		m.LabelSelector = key + "=" + value
+		return cache.New[*published](m)
+	}
+	c := &endpoints{client: client, services: cache.New[*service](o.mirror(client, serviceResource)),
+		pods:   cache.Shared[*setPod](o.mirrors, o.mirror(client, podResource)),
+		whole:  labelled(endpointsResource, endpointsManager, endpointsController),
+		slices: labelled(sliceResource, slicesManager, sliceController)}
+	return controller.New("simulate-endpoints", retryStale(c.reconcile), o.controller(), controller.For(c.services),
+		controller.Watches(c.pods, selecting(c.services)),
+		controller.Watches(c.whole, func(e *published) []kube.Key { return []kube.Key{e.Key()} }),
+		controller.Owns(c.slices, serviceResource.Kind))
+}
+
+// backend is what the endpoints of pods with the same ports have in common.
+type backend struct {
+	ports                []any
+	ready, waiting, each []any // addresses of Endpoints, and endpoints of slices
+}
+
+func (c *endpoints) reconcile(ctx context.Context, k kube.Key) (controller.Outcome, error) {
+	s, ok, err := c.services.Get(k)
+	if err != nil {
+		return controller.Done, err
+	}
+	if !ok {
+		if e, ok, err := c.whole.Get(k); !ok {
+			return controller.Done, err
+		} else if err := c.client.Delete(ctx, endpointsResource, k, kube.DeleteOptions{UID: e.UID}); err != nil {
+			return controller.Done, err
+		}
+		return controller.Done, nil // the garbage collector deletes the slices
+	}
+	if k == apiService {
+		return controller.Done, c.publishAPI(ctx)
+	}
+	if s.Deleting() || len(s.Spec.Selector) == 0 || s.Spec.Type == "ExternalName" {
+		return controller.Done, nil // others make its endpoints, or nobody
+	}
+	pods, err := c.pods.List(k.Namespace)
+	if err != nil {
+		return controller.Done, err
+	}
+	slices.SortFunc(pods, func(a, b *setPod) int { return strings.Compare(a.Name, b.Name) })
+	since, backends := s.CreationTimestamp, map[string]*backend{}
+	for _, p := range pods {
+		if !s.selects(p) || p.ended() || p.Status.PodIP == "" {
+			continue
+		}
+		if at, ok := p.readySince(); ok && at.After(since) {
+			since = at
+		}
+		ports := s.portsOf(p)
+		b := backends[fmt.Sprint(ports)]
+		if b == nil {
+			b = &backend{ports: ports}
+			backends[fmt.Sprint(ports)] = b
+		}
+		b.add(s, p)
+	}
+	meta := func(key, value string) map[string]any {
+		labels := map[string]any{}
+		for key, value := range s.Labels.Map() {
+			labels[key] = value
+		}
+		if labels[key] = value; s.Spec.ClusterIP == "None" {
+			labels[headlessLabel] = ""
+		}
+		return map[string]any{"labels": labels, "annotations": map[string]any{triggerTime: wireTime(since)}}
+	}
+	var subsets []any
+	var parts []map[string]any
+	for _, key := range slices.Sorted(maps.Keys(backends)) {
+		b := backends[key]
+		if len(b.ready)+len(b.waiting) > 0 && (len(b.ports) > 0 || s.Spec.ClusterIP == "None") {
+			subsets = append(subsets, map[string]any{"addresses": b.ready, "notReadyAddresses": b.waiting,
+				"ports": withoutEmptyNames(b.ports)})
+		}
+		for chunk := range slices.Chunk(b.each, sliceSize) {
+			parts = append(parts, map[string]any{"ports": b.ports, "endpoints": chunk})
+		}
+	}
+	if len(parts) == 0 {
+		parts = []map[string]any{{"ports": []any{}, "endpoints": []any{}}}
+	}
+	whole := map[string]any{"metadata": meta(endpointsManager, endpointsController), "subsets": subsets}
+	if err := c.ensure(ctx, endpointsResource, c.whole, k, whole); err != nil {
+		return controller.Done, err
+	}
+	return controller.Done, c.keepSlices(ctx, s, parts, meta)
+}
+
+// apiService is the Service of the API server, which writes its own endpoints on a real cluster.
+var apiService = kube.Key{Namespace: "default", Name: "kubernetes"}
+
+// publishAPI creates the endpoints of the API server, with an address that is only for documentation (RFC 5737):
+// loopback addresses are not allowed there.
+func (c *endpoints) publishAPI(ctx context.Context) error {
+	const address = "192.0.2.250"
+	ports := []any{map[string]any{"name": "https", "port": int64(6443), "protocol": "TCP"}}
+	err := create(ctx, c.client, endpointsResource, apiService.Namespace, map[string]any{
+		"metadata": map[string]any{"name": apiService.Name,
+			"labels": map[string]any{"endpointslice.kubernetes.io/skip-mirror": "true"}},
+		"subsets": []any{map[string]any{"addresses": []any{map[string]any{"ip": address}}, "ports": ports}}})
+	if err != nil {
+		return err
+	}
+	return create(ctx, c.client, sliceResource, apiService.Namespace, map[string]any{
+		"metadata":    map[string]any{"name": apiService.Name, "labels": map[string]any{serviceLabel: apiService.Name}},
+		"addressType": "IPv4", "ports": ports, "endpoints": []any{map[string]any{"addresses": []any{address},
+			"conditions": map[string]any{"ready": true}}}})
+}
+
+// keepSlices makes the slices of a Service. Their names follow from the Service and their number, so that none is
+// created twice.
+func (c *endpoints) keepSlices(ctx context.Context, s *service, parts []map[string]any,
+	meta func(string, string) map[string]any) error {
+	names := map[string]bool{}
+	for i, body := range parts {
+		k := kube.Key{Namespace: s.Namespace, Name: s.Name + "-" + suffix(s.UID+strconv.Itoa(i))}
+		names[k.Name] = true
+		m := meta(slicesManager, sliceController)
+		m["labels"].(map[string]any)[serviceLabel] = s.Name
+		m["ownerReferences"] = []any{controllerRef(serviceResource, &s.Meta)}
+		body["metadata"], body["addressType"] = m, "IPv4"
+		if err := c.ensure(ctx, sliceResource, c.slices, k, body); err != nil {
+			return err
+		}
+	}
+	owned, err := c.slices.ByOwner(s.Namespace, s.UID)
+	for _, e := range owned {
+		if !names[e.Name] && err == nil {
+			err = c.client.Delete(ctx, sliceResource, e.Key(), kube.DeleteOptions{UID: e.UID})
+		}
+	}
+	return err
+}
+
+// suffix returns five characters in the alphabet of generated names that follow from a text.
+func suffix(text string) string {
+	h := fnv.New32a()
+	h.Write([]byte(text))
+	out := make([]byte, 5)
+	for i, n := 0, h.Sum32(); i < len(out); i, n = i+1, n/uint32(len(nameAlphabet)) {
+		out[i] = nameAlphabet[n%uint32(len(nameAlphabet))]
+	}
+	return string(out)
+}
+
+// ensure creates an object, or changes what differs in it.
+func (c *endpoints) ensure(ctx context.Context, r kube.Resource, mirror *cache.Store[*published], k kube.Key,
+	body map[string]any) error {
+	e, ok, err := mirror.Get(k)
+	if err != nil {
+		return err
+	}
+	meta := body["metadata"].(map[string]any)
+	if !ok {
+		meta["name"] = k.Name
+		return create(ctx, c.client, r, k.Namespace, body)
+	}
+	live, labels := map[string]any{}, map[string]any{}
+	for name, raw := range map[string]kube.Raw{"subsets": e.Subsets, "endpoints": e.Endpoints, "ports": e.Ports} {
+		if len(raw) == 0 {
+			continue
+		}
+		var v any
+		if err := json.Unmarshal(raw, &v); err != nil {
+			return fmt.Errorf("read %s of %s %s: %w", name, r.Kind, k, err)
+		}
+		live[name] = v
+	}
+	for key, value := range e.Labels.Map() {
+		if labels[key] = value; meta["labels"].(map[string]any)[key] == nil {
+			meta["labels"].(map[string]any)[key] = nil // removed by the patch
+		}
+	}
+	if patch.Equal(labels, meta["labels"]) {
+		want := map[string]any{"subsets": body["subsets"], "endpoints": body["endpoints"], "ports": body["ports"]}
+		if same, _ := patch.Covered(nil, want, live); same {
+			return nil
+		}
+	}
+	return change(ctx, c.client, r, &e.Meta, false, "", body)
+}
+
+// portsOf returns the ports of a slice that has the pod; ports whose names no container has are left out.
+func (s *service) portsOf(p *setPod) []any {
+	out := []any{}
+	for _, port := range s.Spec.Ports {
+		number, err := strconv.Atoi(string(port.TargetPort))
+		if name := strings.Trim(string(port.TargetPort), `"`); err != nil {
+			number = p.port(name, port.Protocol)
+		}
+		if number == 0 {
+			continue
+		}
+		e := map[string]any{"name": port.Name, "port": int64(number), "protocol": port.Protocol}
+		if port.AppProtocol != "" {
+			e["appProtocol"] = port.AppProtocol
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// withoutEmptyNames returns ports as Endpoints have them.
+func withoutEmptyNames(ports []any) []any {
+	out := make([]any, len(ports))
+	for i, p := range ports {
+		m := maps.Clone(p.(map[string]any))
+		if out[i] = m; m["name"] == "" {
+			delete(m, "name")
+		}
+	}
+	return out
+}
+
+// add adds a pod.
+func (b *backend) add(s *service, p *setPod) {
+	ref := map[string]any{"kind": podResource.Kind, "namespace": p.Namespace, "name": p.Name, "uid": p.UID}
+	common := map[string]any{"targetRef": ref}
+	if p.Spec.NodeName != "" {
+		common["nodeName"] = p.Spec.NodeName
+	}
+	if p.Spec.Hostname != "" && p.Spec.Subdomain == s.Name {
+		common["hostname"] = p.Spec.Hostname
+	}
+	ready, publish := p.ready(), s.Spec.PublishNotReadyAddresses
+	e := maps.Clone(common)
+	e["addresses"] = []any{p.Status.PodIP}
+	e["conditions"] = map[string]any{"ready": publish || ready && !p.Deleting(), "serving": ready,
+		"terminating": p.Deleting()}
+	b.each = append(b.each, e)
+	if p.Deleting() && !publish {
+		return
+	}
+	if common["ip"] = p.Status.PodIP; ready || publish {
+		b.ready = append(b.ready, common)
+	} else {
+		b.waiting = append(b.waiting, common)
+	}
+}

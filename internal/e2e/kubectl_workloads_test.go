@@ -38,6 +38,15 @@ var workloadLines = []kubectlLine{
 	{args: "rollout undo daemonset/agent"},
 	{args: "rollout status daemonset/agent --timeout=4m", last: true},
 	{args: "get daemonset agent -o jsonpath={.status.numberMisscheduled},{.status.observedGeneration}"},
+	// What may be evicted.
+	{args: "create poddisruptionbudget web --selector=app=web --min-available=1"},
+	{args: "wait --for=jsonpath={.status.currentHealthy}=1 poddisruptionbudget/web --timeout=4m"},
+	{args: "get poddisruptionbudget web -o jsonpath={.status.disruptionsAllowed},{.status.expectedPods}," +
+		"{.status.desiredHealthy},{.status.observedGeneration},{.status.conditions[*].reason}"},
+	{args: "delete poddisruptionbudget web"},
+	{args: "create poddisruptionbudget agent --selector=app=agent --max-unavailable=50%"},
+	{args: "wait --for=jsonpath={.status.conditions[0].reason}=SyncFailed poddisruptionbudget/agent --timeout=4m"},
+	{args: eventsOf("PodDisruptionBudget", "agent")},
 	// Jobs.
 	{args: "create job once --image=nginx:1"},
 	{args: "wait --for=condition=complete job/once --timeout=4m"},
@@ -103,7 +112,7 @@ func eventsOf(kind, name string) string {
 // firstEvent shows whether a CronJob has an Event: how many there are depends on the time.
 func firstEvent(reason string) string {
 	return "get events --field-selector involvedObject.kind=CronJob,reason=" + reason +
-		" -o jsonpath={.items[0].type}{.items[0].source}"
+		" -o jsonpath={.items[0].type}"
 }
 
 // manifestOf is a workload whose pods have the label app and one container.

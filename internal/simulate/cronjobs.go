@@ -83,7 +83,8 @@ func (c *cronJobs) reconcile(ctx context.Context, k kube.Key) (controller.Outcom
 			status[name] = wireTime(t)
 		}
 	}
-	if err := writeStatus(ctx, c.client, cronJobResource, &cj.Meta, cj.Status, status); err != nil || again == 0 {
+	err = writeStatus(ctx, c.client, cronJobResource, &cj.Meta, true, cj.Status, status)
+	if err != nil || again == 0 {
 		return controller.Done, err
 	}
 	return controller.After(again), nil

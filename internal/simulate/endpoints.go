@@ -182,7 +182,8 @@ func (c *endpoints) publishAPI(ctx context.Context) error {
 		return err
 	}
 	return create(ctx, c.client, sliceResource, apiService.Namespace, map[string]any{
-		"metadata":    map[string]any{"name": apiService.Name, "labels": map[string]any{serviceLabel: apiService.Name}},
+		"metadata": map[string]any{"name": apiService.Name,
+			"labels": map[string]any{serviceLabel: apiService.Name}},
 		"addressType": "IPv4", "ports": ports, "endpoints": []any{map[string]any{"addresses": []any{address},
 			"conditions": map[string]any{"ready": true}}}})
 }
@@ -197,7 +198,7 @@ func (c *endpoints) keepSlices(ctx context.Context, s *service, parts []map[stri
 		names[k.Name] = true
 		m := meta(slicesManager, sliceController)
 		m["labels"].(map[string]any)[serviceLabel] = s.Name
-		m["ownerReferences"] = []any{controllerRef(serviceResource, &s.Meta)}
+		m["generateName"], m["ownerReferences"] = s.Name+"-", []any{controllerRef(serviceResource, &s.Meta)}
 		body["metadata"], body["addressType"] = m, "IPv4"
 		if err := c.ensure(ctx, sliceResource, c.slices, k, body); err != nil {
 			return err

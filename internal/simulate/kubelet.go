@@ -85,7 +85,7 @@ var beforePodIPs = netip.MustParseAddr("10.128.0.0")
 
 func newKubelet(c *kube.Client, o Options) *controller.Controller {
 	k := &kubelet{client: c, mirror: cache.New[*kubeletPod](o.mirror(c, podResource)), o: o,
-		nodes: cache.New[*node](o.mirror(c, nodeResource)),
+		nodes: cache.Shared[*node](o.mirrors, o.mirror(c, nodeResource)),
 		boxes: map[kube.Key]sandbox{}, lastIP: beforePodIPs,
 		reserved: map[kube.Key]reservation{}, asked: map[string]requests{},
 		started: o.recorder(c, "kubelet"), scheduled: o.recorder(c, "default-scheduler")}

@@ -3,8 +3,11 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	"skiff/internal/cache"
+	"skiff/internal/controller"
 	"skiff/internal/kube"
 )
 
@@ -31,19 +34,76 @@ func nodeStatus(ip, name string) map[string]any {
 	// Large, so that pods always fit.
 	capacity := map[string]any{"cpu": "32", "memory": "256Gi", "pods": "1000"}
 	now := wireTime(time.Now())
+	condition := func(kind, status, reason, message string) any {
+		return map[string]any{"type": kind, "status": status, "reason": reason, "message": message,
+			"lastHeartbeatTime": now, "lastTransitionTime": now}
+	}
 	return map[string]any{
 		"capacity": capacity, "allocatable": capacity,
 		"addresses": []any{
 			map[string]any{"type": "InternalIP", "address": ip},
 			map[string]any{"type": "Hostname", "address": name},
 		},
-		"conditions": []any{map[string]any{"type": "Ready", "status": "True", "reason": "KubeletReady",
-			"message": "simulated by skiff", "lastHeartbeatTime": now, "lastTransitionTime": now}},
+		"conditions": []any{
+			condition("MemoryPressure", "False", "KubeletHasSufficientMemory",
+				"kubelet has sufficient memory available"),
+			condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+			condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+			condition("Ready", "True", "KubeletReady", "simulated by skiff")},
 		"nodeInfo": map[string]any{"kubeletVersion": "v0.0.0-simulated", "osImage": "none", "operatingSystem": "linux",
 			"architecture": "amd64", "kernelVersion": "none", "containerRuntimeVersion": "simulated://1",
-			"machineID":  name,
-			"systemUUID": name, "bootID": name, "kubeProxyVersion": ""},
+			"machineID": name, "systemUUID": name, "bootID": name, "kubeProxyVersion": ""},
 	}
+}
+
+// A kubelet renews its Lease, by which the cluster sees that it works, and says now and then that its status is the
+// same.
+const (
+	leaseRenewal = 10 * time.Second
+	heartbeat    = 5 * time.Minute
+	leaseSeconds = 40
+)
+
+// heartbeats renews the Leases of the nodes.
+type heartbeats struct {
+	client *kube.Client
+	o      Options
+	nodes  *cache.Store[*node]
+}
+
+func newHeartbeats(c *kube.Client, o Options) *controller.Controller {
+	h := &heartbeats{client: c, o: o, nodes: cache.Shared[*node](o.mirrors, o.mirror(c, nodeResource))}
+	return controller.New("simulate-nodes", retryStale(h.reconcile), o.controller(), controller.For(h.nodes))
+}
+
+func (h *heartbeats) reconcile(ctx context.Context, k kube.Key) (controller.Outcome, error) {
+	n, ok, err := h.nodes.Get(k)
+	if err != nil || !ok || !slices.Contains(h.o.Nodes, k.Name) {
+		return controller.Done, err
+	}
+	now, lease := time.Now(), kube.Key{Namespace: "kube-node-lease", Name: k.Name}
+	spec := map[string]any{"renewTime": now.UTC().Format("2006-01-02T15:04:05.000000Z")}
+	err = h.client.Patch(ctx, leaseResource, lease, kube.MergePatch, map[string]any{"spec": spec}, nil,
+		kube.WriteOptions{FieldManager: "kubelet"})
+	if kube.IsNotFound(err) {
+		spec["holderIdentity"], spec["leaseDurationSeconds"] = k.Name, leaseSeconds
+		err = create(ctx, h.client, leaseResource, lease.Namespace, map[string]any{"spec": spec,
+			"metadata": map[string]any{"name": lease.Name, "ownerReferences": []any{map[string]any{
+				"apiVersion": "v1", "kind": nodeResource.Kind, "name": k.Name, "uid": n.UID}}}})
+	}
+	if len(n.Status.Conditions) > 0 && now.Sub(n.Status.Conditions[0].LastHeartbeatTime) >= heartbeat && err == nil {
+		var beats []any
+		for _, c := range n.Status.Conditions {
+			beats = append(beats, map[string]any{"type": c.Type, "lastHeartbeatTime": wireTime(now)})
+		}
+		err = h.client.Patch(ctx, nodeResource, k, kube.StrategicMergePatch, map[string]any{
+			"metadata": map[string]any{"uid": n.UID}, "status": map[string]any{"conditions": beats}}, nil,
+			kube.WriteOptions{FieldManager: "kubelet", Subresource: "status"})
+	}
+	if err != nil {
+		return controller.Done, err
+	}
+	return controller.After(leaseRenewal), nil
 }
 
 // nodeIP returns the address of a node: its index in the list, in a network for documentation (RFC 5737).

@@ -25,6 +25,10 @@ type node struct {
 	} `json:"spec"`
 	Status struct {
 		Allocatable map[string]string `json:"allocatable"`
+		Conditions  []struct {
+			Type              string    `json:"type"`
+			LastHeartbeatTime time.Time `json:"lastHeartbeatTime"`
+		} `json:"conditions"`
 	} `json:"status"`
 }
 

@@ -47,13 +47,16 @@ const (
 	Jobs            Part = "jobs"
 	CronJobs        Part = "cronjobs"
 	Endpoints       Part = "endpoints" // and EndpointSlices
+	Budgets         Part = "budgets"   // the status of PodDisruptionBudgets
 	Events          Part = "events"    // of the other parts
+	Leases          Part = "leases"    // of the nodes, and the heartbeats in their status
 	Pods            Part = "pods"      // nodes, the scheduler and the kubelet
 )
 
 // Parts returns all parts.
 func Parts() []Part {
-	return []Part{GC, ServiceAccounts, Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, Endpoints, Pods, Events}
+	return []Part{GC, ServiceAccounts, Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, Endpoints, Budgets, Pods,
+		Leases, Events}
 }
 
 // Options of a simulation. The zero value is a small, quick cluster with all parts.
@@ -143,7 +146,9 @@ func New(c *kube.Client, o Options) *Cluster {
 	}
 	add(CronJobs, newCronJobs)
 	add(Endpoints, newEndpoints)
+	add(Budgets, newBudgets)
 	add(Pods, newKubelet)
+	add(Leases, newHeartbeats)
 	if o.has(GC) {
 		s.gc = newCollectors(c, s.o)
 	}

@@ -340,8 +340,12 @@ func TestAFailedPodIsReplacedAndKept(t *testing.T) {
 	})
 }
 
-func TestAClusterAtRestWritesNothing(t *testing.T) {
-	simulated(t, func(b *bench) {
+func TestAClusterAtRestWritesNothingButLeases(t *testing.T) {
+	simulatedWith(t, Options{Without: []Part{Leases}}, func(b *bench) {
+		b.create(serviceResource, "default", serviceBody("web", map[string]any{"ports": []any{
+			map[string]any{"port": 80}}}))
+		b.create(budgetResource, "default", budgetBody("web", map[string]any{"minAvailable": 1}))
+		b.create(cronJobResource, "default", cronJobBody("tick", false, map[string]any{"schedule": "0 0 1 1 *"}))
 		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 3))
 		b.create(deploymentResource, "default", deploymentBody("sick", "nginx:"+BrokenTag, 1))
 		b.rest(20 * time.Minute)

@@ -28,6 +28,10 @@ var (
 	sliceResource     = kube.Resource{Group: "discovery.k8s.io", Version: "v1", Plural: "endpointslices",
 		Kind: "EndpointSlice"}
 
+	leaseResource  = kube.Resource{Group: "coordination.k8s.io", Version: "v1", Plural: "leases", Kind: "Lease"}
+	budgetResource = kube.Resource{Group: "policy", Version: "v1", Plural: "poddisruptionbudgets",
+		Kind: "PodDisruptionBudget"}
+
 	serviceAccountResource = kube.Resource{Version: "v1", Plural: "serviceaccounts", Kind: "ServiceAccount"}
 
 	crdResource = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1",

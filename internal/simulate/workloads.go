@@ -62,8 +62,10 @@ func newWorkloads(k workloadKind) func(*kube.Client, Options) *controller.Contro
 			sources = append(sources, controller.Owns(c.revisions, k.resource.Kind))
 		}
 		if k.nodes {
-			c.nodes = cache.New[*node](o.mirror(client, nodeResource))
-			sources = append(sources, controller.Watches(c.nodes, func(*node) []kube.Key { return everyKey(c.mirror) }))
+			c.nodes = cache.Shared[*node](o.mirrors, o.mirror(client, nodeResource))
+			sources = append(sources, controller.Watches(c.nodes, func(*node) []kube.Key {
+				return everyKey(c.mirror)
+			}))
 		}
 		return controller.New("simulate-"+k.source, retryStale(c.reconcile), o.controller(), sources...)
 	}
@@ -117,7 +119,7 @@ func (c *workloads) reconcile(ctx context.Context, k kube.Key) (controller.Outco
 			return controller.Done, err
 		}
 	}
-	if err := writeStatus(ctx, c.client, c.resource, &w.Meta, w.Status, p.status); err != nil {
+	if err := writeStatus(ctx, c.client, c.resource, &w.Meta, false, w.Status, p.status); err != nil {
 		return controller.Done, err
 	}
 	if p.event != nil {

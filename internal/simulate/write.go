@@ -46,8 +46,8 @@ func readStatus(r kube.Resource, m *kube.Meta, status kube.Raw, into any) error 
 	return nil
 }
 
-// writeStatus writes a status unless the object has it.
-func writeStatus(ctx context.Context, c *kube.Client, r kube.Resource, m *kube.Meta, was kube.Raw,
+// writeStatus writes a status unless the object has it; version is that of change.
+func writeStatus(ctx context.Context, c *kube.Client, r kube.Resource, m *kube.Meta, version bool, was kube.Raw,
 	status map[string]any) error {
 	var live map[string]any
 	if err := readStatus(r, m, was, &live); err != nil {
@@ -56,5 +56,5 @@ func writeStatus(ctx context.Context, c *kube.Client, r kube.Resource, m *kube.M
 	if covered, _ := patch.Covered(nil, status, live); covered {
 		return nil
 	}
-	return change(ctx, c, r, m, false, "status", map[string]any{"status": status})
+	return change(ctx, c, r, m, version, "status", map[string]any{"status": status})
 }

@@ -1,0 +1,193 @@
+package simulate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"skiff/internal/cache"
+	"skiff/internal/controller"
+	"skiff/internal/events"
+	"skiff/internal/kube"
+	"skiff/internal/labels"
+)
+
+// budget is the part of a PodDisruptionBudget that its controller reads.
+type budget struct {
+	kube.Meta `json:"metadata"`
+	Spec      struct {
+		Selector       *labels.Selector `json:"selector"`
+		MinAvailable   kube.Raw         `json:"minAvailable"` // a number or a percentage
+		MaxUnavailable kube.Raw         `json:"maxUnavailable"`
+	} `json:"spec"`
+	Status kube.Raw `json:"status"`
+}
+
+// selects reports whether the budget guards a pod: one without a selector guards none, an empty one all.
+func (b *budget) selects(p *setPod) bool {
+	return b.Spec.Selector != nil && b.Spec.Selector.Requirements().Match(p.Labels)
+}
+
+// unconfirmed is how long an evicted pod counts as disrupted if it is not deleted.
+const unconfirmed = 2 * time.Minute
+
+// budgets is the controller of PodDisruptionBudgets: it says in the status how many pods may be evicted.
+type budgets struct {
+	client *kube.Client
+	mirror *cache.Store[*budget]
+	pods   *cache.Store[*setPod]
+	record recordFunc
+}
+
+func newBudgets(client *kube.Client, o Options) *controller.Controller {
+	c := &budgets{client: client, mirror: cache.New[*budget](o.mirror(client, budgetResource)),
+		pods:   cache.Shared[*setPod](o.mirrors, o.mirror(client, podResource)),
+		record: o.recorder(client, "controllermanager")}
+	return controller.New("simulate-disruption", retryStale(c.reconcile), o.controller(), controller.For(c.mirror),
+		controller.Watches(c.pods, selecting(c.mirror)))
+}
+
+func (c *budgets) reconcile(ctx context.Context, k kube.Key) (controller.Outcome, error) {
+	b, ok, err := c.mirror.Get(k)
+	if err != nil || !ok {
+		return controller.Done, err
+	}
+	var was struct {
+		DisruptionsAllowed int              `json:"disruptionsAllowed"`
+		DisruptedPods      map[string]any   `json:"disruptedPods"`
+		Conditions         []map[string]any `json:"conditions"`
+	}
+	if err := readStatus(budgetResource, &b.Meta, b.Status, &was); err != nil {
+		return controller.Done, err
+	}
+	pods, err := c.pods.List(k.Namespace)
+	if err != nil {
+		return controller.Done, err
+	}
+	now := time.Now()
+	pods = slices.DeleteFunc(pods, func(p *setPod) bool { return !b.selects(p) })
+	if len(pods) == 0 {
+		c.record(budgetResource, b, events.Normal, "NoPods", "No matching pods found")
+	}
+	disrupted, again := map[string]any{}, time.Duration(0)
+	for name := range was.DisruptedPods {
+		disrupted[name] = nil // removed by the patch
+	}
+	healthy := 0
+	for _, p := range pods {
+		if p.Deleting() {
+			continue
+		}
+		text, _ := was.DisruptedPods[p.Name].(string)
+		at, err := time.Parse(time.RFC3339, text)
+		if left := at.Add(unconfirmed).Sub(now); err == nil && left > 0 {
+			disrupted[p.Name], again = text, cmp.Or(min(again, left), left)
+		} else if p.ready() {
+			healthy++
+		}
+	}
+	status := map[string]any{"disruptedPods": disrupted}
+	condition := map[string]any{"type": "DisruptionAllowed", "status": "True", "reason": "SufficientPods",
+		"message": "", "observedGeneration": b.Generation}
+	expected, desired, err := c.expect(ctx, b, pods)
+	allowed := max(0, healthy-desired)
+	if expected == 0 || err != nil {
+		allowed = 0
+	}
+	if allowed == 0 {
+		condition["status"], condition["reason"] = "False", "InsufficientPods"
+	}
+	if status["disruptionsAllowed"] = int64(allowed); err == nil {
+		maps.Copy(status, map[string]any{"currentHealthy": int64(healthy), "desiredHealthy": int64(desired),
+			"expectedPods": int64(expected), "observedGeneration": b.Generation})
+	} else {
+		c.record(budgetResource, b, events.Warning, "CalculateExpectedPodCountFailed",
+			"Failed to calculate the number of expected pods: "+err.Error())
+		condition["reason"], condition["message"] = "SyncFailed", err.Error()
+	}
+	condition["lastTransitionTime"] = wireTime(now)
+	if len(was.Conditions) == 1 && was.Conditions[0]["status"] == condition["status"] {
+		condition["lastTransitionTime"] = was.Conditions[0]["lastTransitionTime"]
+	}
+	status["conditions"] = []any{condition}
+	// With the version: an eviction since then has taken one of the disruptions that are allowed.
+	err = writeStatus(ctx, c.client, budgetResource, &b.Meta, true, b.Status, status)
+	if err != nil || again == 0 {
+		return controller.Done, err
+	}
+	return controller.After(again), nil
+}
+
+// expect returns how many pods there should be, and how many of them healthy.
+func (c *budgets) expect(ctx context.Context, b *budget, pods []*setPod) (expected, desired int, err error) {
+	bound, most := b.Spec.MinAvailable, len(b.Spec.MaxUnavailable) > 0
+	if most {
+		bound = b.Spec.MaxUnavailable
+	}
+	if expected = len(pods); most || strings.HasSuffix(string(bound), `%"`) {
+		if expected, err = c.scaleOf(ctx, pods); err != nil {
+			return 0, 0, err
+		}
+	}
+	if len(bound) == 0 {
+		return expected, 0, nil
+	}
+	if desired, err = intOrPercent(bound, expected, true); most {
+		desired = max(0, expected-desired)
+	}
+	return expected, desired, err
+}
+
+// scaleOf adds up the scales of the controllers of pods; those without a controller do not count.
+func (c *budgets) scaleOf(ctx context.Context, pods []*setPod) (sum int, err error) {
+	seen := map[string]bool{}
+	for _, p := range pods {
+		owner, ok := p.Controller()
+		if !ok || seen[owner.UID] {
+			continue
+		}
+		seen[owner.UID] = true
+		if owner.Kind == replicaSetResource.Kind {
+			var set object
+			err := c.client.Get(ctx, replicaSetResource, kube.Key{Namespace: p.Namespace, Name: owner.Name}, &set)
+			if above, ok := set.Controller(); err == nil && ok {
+				owner = above
+			}
+			if seen[owner.UID] && set.ControllerUID() != "" {
+				continue
+			}
+			seen[owner.UID] = true
+		}
+		n, err := c.replicas(ctx, p.Namespace, owner)
+		if err != nil {
+			return 0, fmt.Errorf("found no controllers for pod %q", p.Name)
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// replicas reads the scale of a controller of any kind that has one.
+func (c *budgets) replicas(ctx context.Context, namespace string, owner kube.OwnerReference) (int, error) {
+	group, version, found := strings.Cut(owner.APIVersion, "/")
+	prefix := "/apis/" + owner.APIVersion
+	if !found {
+		group, version, prefix = "", owner.APIVersion, "/api/v1"
+	}
+	served, err := collectable(ctx, c.client, prefix, owner.APIVersion)
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range served {
+		if r.Kind == owner.Kind && r.Group == group && r.Version == version {
+			var scale struct{ Spec struct{ Replicas int } }
+			err := getJSON(ctx, c.client, prefix+"/namespaces/"+namespace+"/"+r.Plural+"/"+owner.Name+"/scale", &scale)
+			return scale.Spec.Replicas, err
+		}
+	}
+	return 0, fmt.Errorf("%s %s is not served", owner.APIVersion, owner.Kind)
+}

@@ -149,7 +149,7 @@ func TestABlackholeLosesBytesAndKeepsTheConnection(t *testing.T) {
 	})
 }
 
-// This is FI-05 but for its compression, which no fault makes.
+// Rules: FI-05
 func TestAFaultSendsByteByByte(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		w.create(configMaps, "a")

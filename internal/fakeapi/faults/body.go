@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"skiff/internal/fakeapi/answer"
 )
 
 // maxFaults is how many faults can be set at the same time: each looks at each request.
@@ -21,7 +23,7 @@ func Parse(body []byte) ([]Fault, error) {
 		Faults []Fault `json:"faults"`
 	}
 	err := json.Unmarshal(body, &in, json.RejectUnknownMembers(true),
-		json.WithUnmarshalers(json.UnmarshalFunc(duration)))
+		json.WithUnmarshalers(readers))
 	var bad *json.SemanticError
 	switch {
 	case errors.As(err, &bad) && bad.Err != nil:
@@ -55,6 +57,11 @@ func fieldAt(pointer string) string {
 	return out
 }
 
+var readers = json.JoinUnmarshalers(json.UnmarshalFunc(duration),
+	json.UnmarshalFunc(func(b []byte, z *answer.Zip) error {
+		return named(z, bytes.Trim(b, `"`), "", "all", "members", "unflushed")
+	}))
+
 func duration(b []byte, d *time.Duration) error {
 	text := string(bytes.Trim(b, `"`))
 	if text == "" {
@@ -76,6 +83,7 @@ func (f *Fault) check() error {
 		return fmt.Errorf("probability: %v is not between 0 and 1", f.Probability)
 	}
 	for name, n := range map[string]int{"skip": f.Skip, "times": f.Times, "at": f.At, "chunk": f.Chunk,
+		"gather":      f.Gather,
 		"watch.after": f.Watch.After} {
 		if n < 0 {
 			return fmt.Errorf("%s: %d is negative", name, n)

@@ -36,12 +36,16 @@ type Fault struct {
 	// AnswerDelay is the time between processing a request, whose event watches get at once, and its answer.
 	// EventDelay delays the event instead: real servers do not guarantee which comes first.
 	AnswerDelay time.Duration `json:"answerDelay"`
-	Reply       *Reply        `json:"reply"`  // answer with this instead of serving the request
-	Cut         Cut           `json:"cut"`    // end the request without a proper answer
-	By          By            `json:"by"`     // what ends: how a Cut, or a watch's End, is made
-	GoAway      bool          `json:"goAway"` // close the connection once its requests are answered: HTTP/2 sends GOAWAY
-	At          int           `json:"at"`     // bytes of the body that are sent before CutBody or StallBody
-	Chunk       int           `json:"chunk"`  // send the body in pieces of this many bytes, each flushed
+	Reply       *Reply        `json:"reply"` // answer with this instead of serving the request
+	Cut         Cut           `json:"cut"`   // end the request without a proper answer
+	By          By            `json:"by"`    // what ends: how a Cut, or a watch's End, is made
+	// close the connection once its requests are answered: HTTP/2 sends GOAWAY
+	GoAway bool `json:"goAway"`
+	// At is after how many bytes of the body CutBody or StallBody happens; without them the answer is flushed there.
+	At     int        `json:"at"`
+	Chunk  int        `json:"chunk"`  // send the body in pieces of this many bytes, each flushed
+	Gather int        `json:"gather"` // flush the body only after each so many bytes, and several events at once
+	Gzip   answer.Zip `json:"gzip"`   // compress what a client accepts in gzip, in this way
 	// Rewrite changes the body of an answer, or the object of each event of a watch.
 	Rewrite Rewrite    `json:"rewrite"`
 	Watch   WatchFault `json:"watch"`
@@ -154,12 +158,19 @@ func Rewrites(ctx context.Context) bool {
 
 // Serve serves a request with the faults that apply to it.
 func (in *Injector) Serve(w http.ResponseWriter, r *http.Request, at Target, next http.HandlerFunc) {
+	zip := answer.Compress(w, r)
+	defer func() {
+		if p := recover(); p != nil { // a cut: the answer has no end
+			panic(p)
+		}
+		zip.Close()
+	}()
 	hits := in.pick(r, at)
 	if len(hits) == 0 {
-		next(w, r)
+		next(zip, r)
 		return
 	}
-	fw := &writer{ResponseWriter: w, ctx: r.Context(), watch: at.Verb == "watch"}
+	fw := &writer{ResponseWriter: zip, ctx: r.Context(), watch: at.Verb == "watch"}
 	for _, h := range hits {
 		if h.By != ByStream {
 			defer func() {
@@ -183,10 +194,11 @@ func (in *Injector) Serve(w http.ResponseWriter, r *http.Request, at Target, nex
 			panic(http.ErrAbortHandler)
 		}
 		if h.Reply != nil {
-			h.Reply.write(w)
+			h.Reply.write(zip)
 			return
 		}
 		fw.add(h)
+		zip.How = max(zip.How, h.Gzip)
 	}
 	next(fw, r.WithContext(context.WithValue(r.Context(), faultKey{}, hits)))
 	fw.close()

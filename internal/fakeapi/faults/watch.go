@@ -25,7 +25,8 @@ type WatchFault struct {
 	Duplicate   bool `json:"duplicate"`   // each event is sent twice
 	Replay      bool `json:"replay"`      // the first event is sent again after each later one
 	UnknownType bool `json:"unknownType"` // an event of the unknown type HELLO precedes each event
-	Reorder     bool `json:"reorder"`     // each second event is sent before the one that it follows, if they are of different objects
+	// each second event is sent before the one that it follows, if they are of different objects
+	Reorder bool `json:"reorder"`
 }
 
 // Gone selects the form of the answer that a resourceVersion is too old.

@@ -1,8 +1,10 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -18,9 +20,10 @@ type writer struct {
 	cut     Cut
 	at      int
 	chunk   int
+	gather  int
 
 	code   int
-	buffer []byte // the answer, if it is changed as a whole
+	buffer []byte // the answer, if it is changed as a whole; what gather holds back
 	sent   int    // bytes of the body
 }
 
@@ -30,11 +33,9 @@ func (w *writer) add(f Fault) {
 	}
 	w.delay = max(w.delay, f.AnswerDelay)
 	if f.Cut != NoCut {
-		w.cut, w.at = f.Cut, f.At
+		w.cut = f.Cut
 	}
-	if f.Chunk > 0 {
-		w.chunk = f.Chunk
-	}
+	w.at, w.chunk, w.gather = max(w.at, f.At), max(w.chunk, f.Chunk), max(w.gather, f.Gather)
 }
 
 // whole reports whether the answer is buffered until it is complete.
@@ -51,27 +52,41 @@ func (w *writer) Write(b []byte) (int, error) {
 		w.buffer = append(w.buffer, b...)
 		return len(b), nil
 	}
-	for rest := b; len(rest) > 0; {
+	if w.gather == 0 {
+		return len(b), w.send(b)
+	}
+	w.buffer = append(w.buffer, b...)
+	for len(w.buffer) >= w.gather {
+		if err := w.send(w.buffer[:w.gather]); err != nil {
+			return 0, err
+		}
+		w.flush()
+		w.buffer = append([]byte(nil), w.buffer[w.gather:]...)
+	}
+	return len(b), nil
+}
+
+// send sends bytes in pieces.
+func (w *writer) send(rest []byte) error {
+	for len(rest) > 0 {
 		n := len(rest)
 		if w.chunk > 0 {
 			n = min(n, w.chunk)
 		}
-		if w.cut == CutBody || w.cut == StallBody {
-			n = min(n, w.at-w.sent)
+		if w.sent < w.at || w.cut != NoCut {
+			n = min(n, max(0, w.at-w.sent))
 		}
-		if n > 0 {
-			if _, err := w.ResponseWriter.Write(rest[:n]); err != nil {
-				return 0, err
-			}
-			w.sent += n
-			rest = rest[n:]
+		if _, err := w.ResponseWriter.Write(rest[:n]); err != nil {
+			return err
 		}
-		if w.chunk > 0 {
-			w.Flush()
+		w.sent += n
+		rest = rest[n:]
+		if w.chunk > 0 || w.sent == w.at {
+			w.flush()
 		}
 		w.end()
 	}
-	return len(b), nil
+	return nil
 }
 
 // end breaks or stalls the connection once enough bytes were sent.
@@ -79,7 +94,7 @@ func (w *writer) end() {
 	if w.sent < w.at || w.cut != CutBody && w.cut != StallBody {
 		return
 	}
-	w.Flush()
+	w.flush()
 	if w.cut == StallBody {
 		<-w.ctx.Done()
 	}
@@ -88,7 +103,13 @@ func (w *writer) end() {
 
 // Flush sends what is buffered.
 func (w *writer) Flush() {
-	if f, ok := w.ResponseWriter.(http.Flusher); ok && !w.whole() {
+	if !w.whole() && (w.gather == 0 || len(w.buffer) == 0) {
+		w.flush()
+	}
+}
+
+func (w *writer) flush() {
+	if f, ok := w.ResponseWriter.(http.Flusher); ok {
 		f.Flush()
 	}
 }
@@ -98,15 +119,18 @@ func (w *writer) close() {
 	if w.cut == CutAfter {
 		panic(http.ErrAbortHandler)
 	}
-	if !w.whole() || !sleep(w.ctx, w.delay) {
+	if !w.whole() {
+		w.send(w.buffer) // an error means that the client is gone, here and below
+		return
+	}
+	if !sleep(w.ctx, w.delay) {
 		return
 	}
 	body := w.buffer
 	for _, f := range w.rewrite {
 		body = f(body)
-		w.Header().Del("Content-Length")
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	}
-	w.rewrite, w.delay, w.buffer = nil, 0, nil
-	w.WriteHeader(w.code)
-	w.Write(body) // an error means that the client is gone
+	w.ResponseWriter.WriteHeader(cmp.Or(w.code, http.StatusOK))
+	w.send(body)
 }

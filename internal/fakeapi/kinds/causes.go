@@ -14,12 +14,12 @@ type Cause = kube.StatusCause
 
 // Required is a missing field. detail may be empty.
 func Required(field, detail string) Cause {
-	return Cause{Reason: "FieldValueRequired", Message: join("Required value", detail), Field: field}
+	return Cause{Reason: "FieldValueRequired", Message: because("Required value", detail), Field: field}
 }
 
 // Invalid is a value that breaks a rule.
 func Invalid(field string, value any, detail string) Cause {
-	return Cause{Reason: "FieldValueInvalid", Message: join("Invalid value: "+show(value), detail), Field: field}
+	return Cause{Reason: "FieldValueInvalid", Message: because("Invalid value: "+show(value), detail), Field: field}
 }
 
 // InvalidAll returns a cause for each rule that a value breaks.
@@ -42,7 +42,7 @@ func TooLong(field string, limit int) Cause {
 
 // Forbidden is a field that may not be set or changed.
 func Forbidden(field, detail string) Cause {
-	return Cause{Reason: "FieldValueForbidden", Message: join("Forbidden", detail), Field: field}
+	return Cause{Reason: "FieldValueForbidden", Message: because("Forbidden", detail), Field: field}
 }
 
 // NotFound is a reference to something that is not there.
@@ -65,7 +65,13 @@ func NotSupported(field string, value any, allowed ...string) Cause {
 		Message: "Unsupported value: " + show(value) + ": supported values: " + strings.Join(quoted, ", ")}
 }
 
-func join(what, detail string) string {
+// tooMany is a list with more items than allowed.
+func tooMany(field string, have, limit int) Cause {
+	return Cause{Reason: "FieldValueTooMany", Field: field,
+		Message: fmt.Sprintf("Too many: %d: must have at most %d items", have, limit)}
+}
+
+func because(what, detail string) string {
 	if detail == "" {
 		return what
 	}

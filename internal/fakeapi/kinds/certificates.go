@@ -6,37 +6,13 @@ import (
 	"encoding/pem"
 	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/kube"
 )
 
-// certificates has the requests for certificates.
-func certificates() []*Kind {
-	return []*Kind{{Resource: clusterScoped(kube.Resource{Group: "certificates.k8s.io", Version: "v1",
-		Plural: "certificatesigningrequests", Kind: "CertificateSigningRequest"}), ShortNames: []string{"csr"},
-		Status: true, NewStatus: constant(Object{}), Approval: true, Author: true, Prepare: prepareRequest,
-		Validate: requestRules, Fields: map[string]func(Object) string{"spec.signerName": at("spec", "signerName")},
-		Columns: []Column{ageColumn,
-			text("SignerName", orNone("<none>", "spec", "signerName")),
-			text("Requestor", field("spec", "username")), text("RequestedDuration", func(o Object) any {
-				n, ok := obj.Int(o, "spec", "expirationSeconds")
-				if !ok {
-					return "<none>"
-				}
-				return HumanDuration(time.Duration(n) * time.Second)
-			}),
-			text("Condition", requestStatus)}}}
-}
-
-// prepareRequest keeps the spec of a request, and gives its conditions their times.
-func prepareRequest(next, cur Object) {
-	if cur != nil {
-		next["spec"] = obj.Clone(obj.Map(cur, "spec"))
-	}
-	now := time.Now().UTC().Format(time.RFC3339)
+// conditionTimes gives the conditions of a request their times.
+func conditionTimes(s scope) {
+	next, cur, now := s.o, s.stored, timestamp()
 	for _, c := range obj.Maps(next, "status", "conditions") {
 		obj.Default(c, now, "lastUpdateTime")
 		changed := now
@@ -67,16 +43,17 @@ var usages = []string{"any", "cert sign", "client auth", "code signing", "conten
 	"ipsec tunnel", "ipsec user", "key agreement", "key encipherment", "microsoft sgc", "netscape sgc",
 	"ocsp signing", "s/mime", "server auth", "signing", "timestamping"}
 
-func requestRules(next, cur Object) []Cause {
+func requestRules(s scope) []Cause {
+	request := obj.String(s.o, "spec", "request")
+	if why := notRequest(request); why != "" {
+		return []Cause{Invalid("spec.request", bytesOf(request), why)}
+	}
+	return nil
+}
+
+func usageRules(s scope) []Cause {
 	var out []Cause
-	spec := obj.Map(next, "spec")
-	if why := notRequest(obj.String(spec, "request")); why != "" {
-		out = append(out, Invalid("spec.request", bytesOf(obj.String(spec, "request")), why))
-	}
-	list := obj.Texts(spec, "usages")
-	if len(list) == 0 {
-		out = append(out, Required("spec.usages", ""))
-	}
+	list := obj.Texts(s.o, "spec", "usages")
 	for i, u := range list {
 		at := fmt.Sprintf("spec.usages[%d]", i)
 		if !slices.Contains(usages, u) {
@@ -86,23 +63,15 @@ func requestRules(next, cur Object) []Cause {
 			out = append(out, Duplicate(at, u))
 		}
 	}
-	switch signer := obj.String(spec, "signerName"); {
-	case signer == "":
-		out = append(out, Required("spec.signerName", ""))
-	case signer == "kubernetes.io/legacy-unknown":
-		out = append(out, Invalid("spec.signerName", signer,
-			"the legacy signerName is not allowed via this API version"))
-	case strings.Count(signer, "/") != 1:
-		out = append(out, Invalid("spec.signerName", signer, "must be a fully qualified domain and path of the form "+
-			"'example.com/signer-name'"))
-	}
-	if n, ok := obj.Int(spec, "expirationSeconds"); ok && n < 600 {
-		out = append(out, Invalid("spec.expirationSeconds", n,
-			"may not specify a duration less than 600 seconds (10 minutes)"))
-	}
-	for _, old := range obj.Maps(cur, "status", "conditions") {
+	return out
+}
+
+// decisionRules refuses to take back a decision.
+func decisionRules(s scope) []Cause {
+	var out []Cause
+	for _, old := range obj.Maps(s.stored, "status", "conditions") {
 		kind := obj.String(old, "type")
-		kept := slices.ContainsFunc(obj.Maps(next, "status", "conditions"), func(c Object) bool {
+		kept := slices.ContainsFunc(obj.Maps(s.o, "status", "conditions"), func(c Object) bool {
 			return c["type"] == kind
 		})
 		if !kept && slices.Contains(decisions, kind) {

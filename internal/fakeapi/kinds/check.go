@@ -3,67 +3,119 @@ package kinds
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"time"
 
-	"skiff/internal/fakeapi/obj"
+	"skiff/internal/cron"
+	"skiff/internal/fakeapi/selector"
 	"skiff/internal/patch"
 )
 
-// check is what must hold for the values at a path: a[].b is b of each item of the list a, and c{} each value of the
-// map c. Where the object or list that leads there is missing, nothing is checked.
-type check struct {
-	path  string
-	tests []test
+// reports are the checks whose condition says all.
+var reports = map[string]bool{"invalid": true, "forbidden": true, "unsupported": true, "duplicate": true,
+	"missing": true}
+
+// needsArgument are the checks that have an argument.
+var needsArgument = map[string]bool{"one-of": true, "only": true, "at-least": true, "at-most": true, "form": true,
+	"strict-form": true, "keys": true, "keys-at": true, "unique": true, "distinct": true, "union": true,
+	"unsupported": true}
+
+// report makes the cause of a line in reports.
+func (st *statement) report(s scope, at string, v any) Cause {
+	detail := shown(st.detail.value(s))
+	switch st.verb {
+	case "missing":
+		return Required(at, detail)
+	case "forbidden":
+		return Forbidden(at, detail)
+	case "unsupported":
+		return NotSupported(at, v, strings.Split(st.arg, "|")...)
+	case "duplicate":
+		return Duplicate(at, v)
+	}
+	return Invalid(at, v, detail)
 }
 
 // test returns what is wrong with a value; nil is a missing one.
-type test func(at string, v any) []Cause
+type test func(st *statement, s scope, at string, v any) []Cause
 
-func must(path string, tests ...test) check { return check{path, tests} }
-
-// checked makes a rule of checks.
-func checked(list ...check) rule {
-	return func(next, _ Object) []Cause { return runChecks(next, "", list) }
-}
-
-// runChecks checks the object at a path.
-func runChecks(o Object, at string, list []check) []Cause {
-	var out []Cause
-	for _, c := range list {
-		each(o, at, c.path, func(at string, v any) {
-			for _, t := range c.tests {
-				out = append(out, t(at, v)...)
+// tests are the checks of a value.
+var tests = sync.OnceValue(func() map[string]test {
+	return map[string]test{
+		"required": func(st *statement, s scope, at string, v any) []Cause {
+			if isEmpty(v) {
+				return []Cause{Required(at, shown(st.detail.value(s)))}
 			}
-		})
+			return nil
+		},
+		// one-of accepts an empty value, only does not
+		"one-of": func(st *statement, s scope, at string, v any) []Cause { return among(st.arg, at, v, false) },
+		"only":   func(st *statement, s scope, at string, v any) []Cause { return among(st.arg, at, v, true) },
+		"at-least": func(st *statement, s scope, at string, v any) []Cause {
+			low, _ := strconv.ParseInt(st.arg, 10, 64)
+			if n, ok := integer(v); ok && n < low {
+				return []Cause{Invalid(at, n, st.orDetail(s, fmt.Sprintf("must be greater than or equal to %d", low)))}
+			}
+			return nil
+		},
+		"positive": func(_ *statement, _ scope, at string, v any) []Cause {
+			if n, ok := integer(v); ok && n < 1 {
+				return []Cause{Invalid(at, n, "must be greater than 0")}
+			}
+			return nil
+		},
+		"port-number": func(_ *statement, _ scope, at string, v any) []Cause {
+			if n, ok := integer(v); ok && (n < 1 || n > 1<<16-1) {
+				return []Cause{Invalid(at, n, portRange)}
+			}
+			return nil
+		},
+		// form accepts an empty text, strict-form does not
+		"strict-form": func(st *statement, _ scope, at string, v any) []Cause {
+			return InvalidAll(at, shown(v), forms()[st.arg](shown(v)))
+		},
+		"form": func(st *statement, _ scope, at string, v any) []Cause {
+			if text, _ := v.(string); text != "" {
+				return InvalidAll(at, text, forms()[st.arg](text))
+			}
+			return nil
+		},
+		"keys":    func(st *statement, _ scope, at string, v any) []Cause { return keysAre(st.arg, at, v, false) },
+		"keys-at": func(st *statement, _ scope, at string, v any) []Cause { return keysAre(st.arg, at, v, true) },
+		// unique does not compare empty values, distinct does
+		"unique":   unique,
+		"distinct": unique,
+		"at-most": func(st *statement, _ scope, at string, v any) []Cause {
+			limit, _ := strconv.Atoi(st.arg)
+			if list, _ := v.([]any); len(list) > limit {
+				return []Cause{tooMany(at, len(list), limit)}
+			}
+			return nil
+		},
+		"union": func(st *statement, _ scope, at string, v any) []Cause {
+			noun, names, _ := strings.Cut(st.arg, " ")
+			return oneOfThem(noun, strings.Split(names, "|"), at, v)
+		},
+		"quantity":   func(_ *statement, _ scope, at string, v any) []Cause { return quantity(at, v) },
+		"percentage": func(_ *statement, s scope, at string, v any) []Cause { return percentage(at, v) },
+		"at-most-100%": func(_ *statement, _ scope, at string, v any) []Cause {
+			text, _ := v.(string)
+			number, err := strconv.Atoi(strings.TrimSuffix(text, "%"))
+			if err == nil && text != "" && number > 100 {
+				return []Cause{Invalid(at, text, "must not be greater than 100%")}
+			}
+			return nil
+		},
 	}
-	return out
-}
+})
 
-// each calls f with each value at a path, in the order of lists and of the names in maps.
-func each(o Object, at, path string, f func(at string, v any)) {
-	step, rest, deeper := strings.Cut(path, ".")
-	name := strings.TrimRight(step, "[]{}")
-	here := strings.TrimPrefix(at+"."+name, ".")
-	visit := func(at string, v any) {
-		if m, ok := v.(Object); deeper && ok {
-			each(m, at, rest, f)
-		} else if !deeper {
-			f(at, v)
-		}
+func (st *statement) orDetail(s scope, usual string) string {
+	if len(st.detail) == 0 {
+		return usual
 	}
-	switch {
-	case strings.HasSuffix(step, "[]"):
-		for i, item := range obj.Slice(o, name) {
-			visit(fmt.Sprintf("%s[%d]", here, i), item)
-		}
-	case strings.HasSuffix(step, "{}"):
-		values := obj.Map(o, name)
-		for _, key := range sortedKeys(values) {
-			visit(here+"["+key+"]", values[key])
-		}
-	default:
-		visit(here, o[name])
-	}
+	return shown(st.detail.value(s))
 }
 
 func isEmpty(v any) bool {
@@ -71,122 +123,174 @@ func isEmpty(v any) bool {
 	return v == nil || v == "" || isList && len(list) == 0
 }
 
-// present refuses a missing value, an empty string and an empty list.
-func present(detail string) test {
-	return func(at string, v any) []Cause {
-		if isEmpty(v) {
-			return []Cause{Required(at, detail)}
-		}
+func among(values, at string, v any, needed bool) []Cause {
+	text, isText := v.(string)
+	known := strings.Split(values, "|")
+	if !needed && text == "" || slices.Contains(known, text) {
 		return nil
 	}
-}
-
-// among refuses a string that is none of the values; an empty one is fine.
-func among(values ...string) test {
-	return func(at string, v any) []Cause {
-		if s, ok := v.(string); ok && s != "" && !slices.Contains(values, s) {
-			return []Cause{NotSupported(at, s, values...)}
-		}
-		return nil
+	if !isText && v == nil {
+		v = ""
 	}
-}
-
-// between refuses a number out of a range with the detail of the real server.
-func between(low, high int64, detail string) test {
-	return func(at string, v any) []Cause {
-		if n, ok := obj.Int(Object{"": v}, ""); ok && (n < low || n > high) {
-			return []Cause{Invalid(at, n, detail)}
-		}
-		return nil
-	}
-}
-
-var (
-	notNegative = between(0, 1<<62, "must be greater than or equal to 0")
-	positive    = between(1, 1<<62, "must be greater than 0")
-	aPort       = between(1, 1<<16-1, portRange)
-)
-
-// valid refuses a string that is not empty and has the wrong form.
-func valid(form func(string) string) test {
-	return func(at string, v any) []Cause {
-		if s, ok := v.(string); ok && s != "" && form(s) != "" {
-			return []Cause{Invalid(at, s, form(s))}
-		}
-		return nil
-	}
+	return []Cause{NotSupported(at, v, known...)}
 }
 
 // keysAre refuses keys of a map that have the wrong form. They are reported at the map, or with each at the key.
-func keysAre(form func(string) []string, atKey bool) test {
-	return func(at string, v any) []Cause {
-		m, _ := v.(Object)
-		var out []Cause
-		for _, key := range sortedKeys(m) {
-			where := at
-			if atKey {
-				where += "[" + key + "]"
-			}
-			out = append(out, InvalidAll(where, key, form(key))...)
+func keysAre(form, at string, v any, atKey bool) []Cause {
+	m, _ := v.(Object)
+	var out []Cause
+	for _, key := range sortedKeys(m) {
+		where := at
+		if atKey {
+			where += "[" + key + "]"
 		}
-		return out
+		out = append(out, InvalidAll(where, key, forms()[form](key))...)
 	}
+	return out
 }
 
-// unique refuses items of a list that have the same value as another one, as a duplicate or with a detail.
-func unique(field, detail string) test {
-	return func(at string, v any) []Cause {
-		list, _ := v.([]any)
-		var out []Cause
-		seen := map[any]bool{}
-		for i, item := range list {
-			m, _ := item.(Object)
-			value, where := m[field], fmt.Sprintf("%s[%d].%s", at, i, field)
-			switch {
-			case isEmpty(value) || !seen[value]:
-			case detail == "":
-				out = append(out, Duplicate(where, value))
-			default:
-				out = append(out, Invalid(where, value, detail))
-			}
-			seen[value] = true
+// unique refuses items of a list that have the same value in a field as another one.
+func unique(st *statement, s scope, at string, v any) []Cause {
+	list, _ := v.([]any)
+	var out []Cause
+	seen := map[any]bool{}
+	for i, item := range list {
+		m, _ := item.(Object)
+		value, where := m[st.arg], fmt.Sprintf("%s[%d].%s", at, i, st.arg)
+		switch {
+		case isEmpty(value) && st.verb == "unique" || !seen[value]:
+		case len(st.detail) == 0:
+			out = append(out, Duplicate(where, value))
+		default:
+			out = append(out, Invalid(where, value, shown(st.detail.value(s))))
 		}
-		return out
+		seen[value] = true
 	}
+	return out
 }
 
 // oneOfThem requires one of the members of an object and refuses more. An object that is missing is fine.
-func oneOfThem(noun string, names ...string) test {
-	return func(at string, v any) []Cause {
-		m, ok := v.(Object)
-		if !ok {
-			return nil
-		}
-		var out []Cause
-		found := false
-		for _, name := range names {
-			if m[name] == nil {
-				continue
-			}
-			if found {
-				out = append(out, Forbidden(at+"."+name, "may not specify more than 1 "+noun+" type"))
-			}
-			found = true
-		}
-		if !found {
-			out = append(out, Required(at, "must specify a "+noun+" type"))
-		}
-		return out
+func oneOfThem(noun string, names []string, at string, v any) []Cause {
+	m, ok := v.(Object)
+	if !ok {
+		return nil
 	}
+	var out []Cause
+	found := false
+	for _, name := range names {
+		if m[name] != nil && found {
+			out = append(out, Forbidden(at+"."+name, "may not specify more than 1 "+noun+" type"))
+		}
+		found = found || m[name] != nil
+	}
+	if !found {
+		out = append(out, Required(at, "must specify a "+noun+" type"))
+	}
+	return out
 }
 
 // quantity refuses a quantity that is none, or negative.
 func quantity(at string, v any) []Cause {
-	if q, err := patch.ParseQuantity(fmt.Sprint(v)); err != nil {
+	if v == nil {
+		return nil
+	}
+	q, err := patch.ParseQuantity(fmt.Sprint(v))
+	if err != nil {
 		return []Cause{Invalid(at, v,
 			"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")}
-	} else if zero, _ := patch.ParseQuantity("0"); q.Cmp(zero) < 0 {
+	}
+	if zero, _ := patch.ParseQuantity("0"); q.Cmp(zero) < 0 {
 		return []Cause{Invalid(at, fmt.Sprint(v), "must be greater than or equal to 0")}
 	}
 	return nil
 }
+
+// percentage refuses what is neither a number from 0 on nor a percentage.
+func percentage(at string, v any) []Cause {
+	if n, ok := integer(v); ok && n < 0 {
+		return []Cause{Invalid(at, n, "must be greater than or equal to 0")}
+	}
+	text, isText := v.(string)
+	digits, ok := strings.CutSuffix(text, "%")
+	if isText && (!ok || digits == "" || strings.Trim(digits, "0123456789") != "") {
+		return []Cause{Invalid(at, text, "a valid percent string must be a numeric string followed by an ending '%' "+
+			"(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')")}
+	}
+	return nil
+}
+
+// forms are the forms that texts can be required to have. They return what is wrong.
+var forms = sync.OnceValue(func() map[string]func(string) []string {
+	one := func(form func(string) string) func(string) []string {
+		return func(text string) []string {
+			if why := form(text); why != "" {
+				return []string{why}
+			}
+			return nil
+		}
+	}
+	return map[string]func(string) []string{
+		"label": one(selector.Label), "subdomain": one(selector.Subdomain), "segment": one(selector.PathSegment),
+		"label-1035": one(func(text string) string { return selector.Label1035(strings.ToLower(text)) }),
+		"qualified":  selector.QualifiedName, "data-key": selector.DataKey, "port-name": selector.PortName,
+		"image": one(func(image string) string {
+			if strings.TrimSpace(image) != image {
+				return "must not have leading or trailing whitespace"
+			}
+			return ""
+		}),
+		"variable": one(func(name string) string {
+			if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' || r == '=' }) {
+				return "a valid environment variable name must consist only of printable ASCII characters other " +
+					"than '='"
+			}
+			return ""
+		}),
+		"hook-name": one(func(name string) string {
+			if why := selector.Subdomain(name); why != "" || strings.Count(name, ".") > 1 {
+				return why
+			}
+			return "should be a domain with at least three segments separated by dots"
+		}),
+		"cidr": one(cidr), "ip": one(canonicalIP),
+		"cron-name": one(func(name string) string { // its Jobs are called after it
+			if len(name) > 52 {
+				return "must be no more than 52 characters"
+			}
+			return ""
+		}),
+		"schedule": one(func(text string) string {
+			if strings.Contains(text, "TZ") {
+				return "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+			}
+			if _, err := cron.Parse(text); err != nil {
+				return err.Error()
+			}
+			return ""
+		}),
+		"time-zone": one(func(zone string) string {
+			if _, err := time.LoadLocation(zone); err != nil {
+				return "unknown time zone " + zone
+			}
+			return ""
+		}),
+		"domain-path": one(func(text string) string {
+			if strings.Contains(text, "/") {
+				return ""
+			}
+			return "must be a domain-prefixed path (such as \"acme.io/foo\")"
+		}),
+		"signer": one(func(text string) string {
+			if strings.Count(text, "/") == 1 {
+				return ""
+			}
+			return "must be a fully qualified domain and path of the form 'example.com/signer-name'"
+		}),
+		"group-version": one(func(text string) string {
+			if strings.Count(text, "/") < 2 {
+				return ""
+			}
+			return "unexpected GroupVersion string: " + text
+		}),
+	}
+})

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -31,56 +30,6 @@ func describe(all []*Kind) {
 		}
 	}
 }
-
-func text(name string, cell func(Object) any) Column {
-	return Column{Name: name, Type: "string", Cell: func(o Object, _ time.Time) any { return cell(o) }}
-}
-
-func integer(name string, path ...string) Column {
-	return Column{Name: name, Type: "integer", Cell: func(o Object, _ time.Time) any {
-		n, _ := obj.Int(o, path...)
-		return n
-	}}
-}
-
-func wide(c Column) Column {
-	c.Priority = 1
-	return c
-}
-
-func field(path ...string) func(Object) any {
-	return func(o Object) any { return obj.String(o, path...) }
-}
-
-// orNone is field with a text for an empty value.
-func orNone(none string, path ...string) func(Object) any {
-	return func(o Object) any { return cmp.Or(obj.String(o, path...), none) }
-}
-
-func number(path ...string) func(Object) any {
-	return func(o Object) any {
-		n, _ := obj.Int(o, path...)
-		return n
-	}
-}
-
-func numberAt(path ...string) func(Object) string {
-	return func(o Object) string {
-		n, _ := obj.Int(o, path...)
-		return strconv.FormatInt(n, 10)
-	}
-}
-
-var ageColumn = Column{Name: "Age", Type: "string", Cell: func(o Object, now time.Time) any {
-	return Since(obj.String(o, "metadata", "creationTimestamp"), now)
-}}
-
-var (
-	ageOnly       = []Column{ageColumn}
-	createdAtOnly = []Column{{Name: "Created At", Type: "date", Cell: func(o Object, _ time.Time) any {
-		return obj.String(o, "metadata", "creationTimestamp")
-	}}}
-)
 
 // Since formats the time since a timestamp as kubectl's AGE.
 func Since(timestamp string, now time.Time) string {
@@ -139,26 +88,27 @@ func sortedKeys(m Object) []string {
 	return out
 }
 
-// joined returns one field of all objects in the list at path, such as container names.
-func joined(member string, path ...string) func(Object) any {
-	return func(o Object) any {
-		var out []string
-		for _, item := range obj.Maps(o, path...) {
-			out = append(out, obj.String(item, member))
-		}
-		return strings.Join(out, ",")
-	}
-}
-
-func selectorCell(o Object) any {
-	return cmp.Or(FormatSelector(obj.Map(o, "spec", "selector")), "<none>")
-}
-
-func pairs(m map[string]string) string {
+// FormatSelector formats a LabelSelector in the syntax of kubectl -l.
+func FormatSelector(sel Object) string {
 	var out []string
-	for k, v := range m {
-		out = append(out, k+"="+v)
+	for _, k := range sortedKeys(obj.Map(sel, "matchLabels")) {
+		out = append(out, k+"="+obj.String(sel, "matchLabels", k))
 	}
-	slices.Sort(out)
-	return cmp.Or(strings.Join(out, ","), "<none>")
+	for _, e := range obj.Maps(sel, "matchExpressions") {
+		key, values := obj.String(e, "key"), []string{}
+		for _, v := range obj.Slice(e, "values") {
+			if s, ok := v.(string); ok {
+				values = append(values, s)
+			}
+		}
+		switch op := obj.String(e, "operator"); op {
+		case "Exists":
+			out = append(out, key)
+		case "DoesNotExist":
+			out = append(out, "!"+key)
+		default:
+			out = append(out, key+" "+strings.ToLower(op)+" ("+strings.Join(values, ",")+")")
+		}
+	}
+	return strings.Join(out, ",")
 }

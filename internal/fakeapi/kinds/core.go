@@ -4,134 +4,42 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/fakeapi/selector"
-	"skiff/internal/kube"
 	"skiff/internal/patch"
 )
-
-func v1(plural, kind string) kube.Resource {
-	return kube.Resource{Version: "v1", Plural: plural, Kind: kind}
-}
-
-func clusterScoped(r kube.Resource) kube.Resource {
-	r.ClusterScoped = true
-	return r
-}
-
-// core returns the kinds of the core group, in the real server's order.
-func core() []*Kind {
-	return []*Kind{
-		{Resource: v1("configmaps", "ConfigMap"), ShortNames: []string{"cm"}, Columns: configMapColumns,
-			Validate: dataRules("data", "binaryData", "[]")},
-		{Resource: v1("endpoints", "Endpoints"), Singular: "endpoints",
-			Warning:    "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
-			ShortNames: []string{"ep"}, CreateOnUpdate: true, Defaults: endpointsDefaults, Columns: endpointsColumns},
-		{Resource: v1("events", "Event"), Table: "events", ShortNames: []string{"ev"},
-			CreateOnUpdate: true, Fields: eventFields,
-			Prepare: prepareEvent, Validate: eventRules, Columns: eventColumns},
-		{Resource: clusterScoped(v1("namespaces", "Namespace")), ShortNames: []string{"ns"},
-			Name: selector.Label, Status: true,
-			NewStatus: constant(Object{"phase": "Active"}), Prepare: prepareNamespace, Defaults: namespaceDefaults,
-			Fields: map[string]func(Object) string{"status.phase": at("status", "phase")}, Columns: namespaceColumns},
-		{Resource: clusterScoped(v1("nodes", "Node")), ShortNames: []string{"no"}, Status: true,
-			NewStatus: constant(Object{"daemonEndpoints": Object{"kubeletEndpoint": Object{"Port": int64(0)}},
-				"nodeInfo": nodeInfo()}),
-			Fields:  map[string]func(Object) string{"spec.unschedulable": boolAt("spec", "unschedulable")},
-			Columns: nodeColumns},
-		{Resource: v1("persistentvolumeclaims", "PersistentVolumeClaim"), ShortNames: []string{"pvc"}, Status: true,
-			NewStatus: constant(Object{"phase": "Pending"}), DeleteReturns: true, Defaults: claimDefaults,
-			Validate: claimRules, Columns: claimColumns},
-		{Resource: v1("pods", "Pod"), ShortNames: []string{"po"}, Categories: []string{"all"},
-			Status: true, NewStatus: newPodStatus,
-			Generation: specChanged, DeleteReturns: true, Graceful: podGrace, Prepare: preparePod,
-			Defaults: podDefaults, Validate: podRules,
-			Fields: podFields, Columns: podColumns},
-		{Resource: v1("secrets", "Secret"), Defaults: secretDefaults, Warn: secretWarnings,
-			Validate: rules(dataRules("", "data", "data"), secretRules, immutable("type")),
-			Fields:   map[string]func(Object) string{"type": at("type")}, Columns: secretColumns},
-		{Resource: v1("serviceaccounts", "ServiceAccount"), ShortNames: []string{"sa"},
-			DeleteReturns: true, Columns: ageOnly},
-		{Resource: v1("services", "Service"), ShortNames: []string{"svc"}, CreateOnUpdate: true,
-			Categories: []string{"all"}, Status: true, DeleteReturns: true,
-			NewStatus: constant(Object{"loadBalancer": Object{}}), Name: selector.Label,
-			Defaults: serviceDefaults, Prepare: prepareService,
-			Validate: serviceRules, Allocate: allocateService,
-			Fields: map[string]func(Object) string{"spec.clusterIP": at("spec", "clusterIP"),
-				"spec.type": at("spec", "type")},
-			Columns: serviceColumns},
-	}
-}
-
-// at returns a function that reads a string field.
-func at(path ...string) func(Object) string {
-	return func(o Object) string { return obj.String(o, path...) }
-}
-
-func boolAt(path ...string) func(Object) string {
-	return func(o Object) string {
-		if obj.Bool(o, path...) {
-			return "true"
-		}
-		return "false"
-	}
-}
-
-func nodeInfo() Object {
-	out := Object{}
-	for _, f := range []string{"machineID", "systemUUID", "bootID", "kernelVersion", "osImage",
-		"containerRuntimeVersion",
-		"kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture"} {
-		out[f] = ""
-	}
-	return out
-}
-
-func namespaceDefaults(o Object) {
-	obj.Set(o, obj.String(o, "metadata", "name"), "metadata", "labels", "kubernetes.io/metadata.name")
-}
-
-func prepareNamespace(next, cur Object) {
-	if cur == nil {
-		obj.Set(next, []any{"kubernetes"}, "spec", "finalizers")
-		return
-	}
-	// Only the finalize subresource may remove spec.finalizers; it does so itself.
-	next["spec"] = obj.Clone(obj.Map(cur, "spec"))
-}
 
 // maxData is the limit of the total data of a ConfigMap or a Secret.
 const maxData = 1 << 20
 
-// dataRules validates ConfigMaps and Secrets, which have text in the field plain and base64 in the field encoded. at
-// is the field that is reported if there is too much data.
-func dataRules(plain, encoded, at string) func(next, cur Object) []Cause {
-	return func(next, cur Object) []Cause {
-		total := 0
-		for _, v := range obj.Strings(next, plain) {
-			total += len(v)
-		}
-		for _, v := range obj.Strings(next, encoded) {
-			total += base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(v, "=")))
-		}
-		out := append(immutableData(next, cur), runChecks(next, "", dataChecks)...)
-		for _, key := range sortedKeys(obj.Map(next, "binaryData")) {
-			if _, twice := obj.Map(next, "data")[key]; twice {
-				out = append(out, Invalid("data["+key+"]", key, "duplicate of key present in binaryData"))
-			}
-		}
-		if total > maxData {
-			out = append(out, TooLong(at, maxData))
-		}
-		return out
+// dataSize limits the data of a ConfigMap or a Secret: text in the field plain, base64 in the field encoded. at is the
+// field that is reported.
+func dataSize(o Object, plain, encoded, at string) []Cause {
+	total := 0
+	for _, v := range obj.Strings(o, plain) {
+		total += len(v)
 	}
+	for _, v := range obj.Strings(o, encoded) {
+		total += base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(v, "=")))
+	}
+	if total <= maxData {
+		return nil
+	}
+	return []Cause{TooLong(at, maxData)}
 }
 
-// dataChecks are those of the keys of ConfigMaps and Secrets.
-var dataChecks = []check{must("data", keysAre(selector.DataKey, true)),
-	must("binaryData", keysAre(selector.DataKey, true))}
+// dataTwice refuses keys that are in both fields of a ConfigMap.
+func dataTwice(s scope) []Cause {
+	var out []Cause
+	for _, key := range sortedKeys(obj.Map(s.o, "binaryData")) {
+		if _, twice := obj.Map(s.o, "data")[key]; twice {
+			out = append(out, Invalid("data["+key+"]", key, "duplicate of key present in binaryData"))
+		}
+	}
+	return out
+}
 
 // secretKeys are the keys that Secrets of a type must have.
 var secretKeys = map[string][]string{"kubernetes.io/tls": {"tls.crt", "tls.key"},
@@ -139,7 +47,8 @@ var secretKeys = map[string][]string{"kubernetes.io/tls": {"tls.crt", "tls.key"}
 	"kubernetes.io/dockerconfigjson": {".dockerconfigjson"}}
 
 // secretRules validates what is declared by the type of a Secret.
-func secretRules(next, _ Object) []Cause {
+func secretRules(s scope) []Cause {
+	next := s.o
 	var out []Cause
 	kind, data := obj.String(next, "type"), obj.Map(next, "data")
 	need := secretKeys[kind]
@@ -166,8 +75,8 @@ func secretRules(next, _ Object) []Cause {
 	return out
 }
 
-// secretWarnings are those about certificates that nobody can use.
-func secretWarnings(o Object) []string {
+// keyPairWarnings are those about certificates that nobody can use.
+func keyPairWarnings(o Object) []string {
 	if obj.String(o, "type") != "kubernetes.io/tls" {
 		return nil
 	}
@@ -182,7 +91,8 @@ func secretWarnings(o Object) []string {
 }
 
 // immutableData refuses changes of ConfigMaps and Secrets that are immutable.
-func immutableData(next, cur Object) []Cause {
+func immutableData(s scope) []Cause {
+	next, cur := s.o, s.old
 	if !obj.Bool(cur, "immutable") {
 		return nil
 	}
@@ -195,83 +105,69 @@ func immutableData(next, cur Object) []Cause {
 	return out
 }
 
-// secretDefaults moves stringData, which is write-only, to data.
-func secretDefaults(next Object) {
-	for key, v := range obj.Strings(next, "stringData") {
-		obj.Set(next, base64.StdEncoding.EncodeToString([]byte(v)), "data", key)
+// encodeStringData moves stringData of a Secret, which is write-only, to data.
+func encodeStringData(s scope) {
+	for key, v := range obj.Strings(s.o, "stringData") {
+		obj.Set(s.o, base64.StdEncoding.EncodeToString([]byte(v)), "data", key)
 	}
-	delete(next, "stringData")
-	obj.Default(next, "Opaque", "type")
+	delete(s.o, "stringData")
 }
 
-func endpointsDefaults(o Object) {
-	for _, s := range obj.Maps(o, "subsets") {
-		for _, p := range obj.Maps(s, "ports") {
-			obj.Default(p, "TCP", "protocol")
+var modes = []string{"ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"}
+
+// accessModes are those of volumes and of claims of volumes.
+func accessModes(s scope) []Cause {
+	var out []Cause
+	for _, m := range obj.Slice(s.o, "spec", "accessModes") {
+		if text, _ := m.(string); !slices.Contains(modes, text) {
+			out = append(out, NotSupported("spec.accessModes", m, modes...))
 		}
 	}
+	return out
 }
 
-var eventFields = map[string]func(Object) string{
-	"involvedObject.kind": at("involvedObject", "kind"), "involvedObject.namespace": at("involvedObject", "namespace"),
-	"involvedObject.name": at("involvedObject", "name"), "involvedObject.uid": at("involvedObject", "uid"),
-	"involvedObject.apiVersion":      at("involvedObject", "apiVersion"),
-	"involvedObject.resourceVersion": at("involvedObject", "resourceVersion"),
-	"involvedObject.fieldPath":       at("involvedObject", "fieldPath"),
-	"reason":                         at("reason"), "reportingComponent": at("reportingComponent"), "type": at("type"),
-	"source": func(o Object) string {
-		if c := obj.String(o, "source", "component"); c != "" {
-			return c
+// claimChange allows changes of the size and the class of a claim only.
+func claimChange(s scope) []Cause {
+	if s.stored == nil {
+		return nil
+	}
+	spec, was := obj.Map(s.root, "spec"), obj.Map(s.stored, "spec")
+	for _, f := range []string{"accessModes", "selector", "volumeName", "storageClassName", "volumeMode", "dataSource",
+		"dataSourceRef"} {
+		if !patch.Equal(spec[f], was[f]) && !(f == "volumeName" && was[f] == nil) {
+			return []Cause{Forbidden("spec", "spec is immutable after creation except resources.requests and "+
+				"volumeAttributesClassName for bound claims")}
 		}
-		return obj.String(o, "reportingComponent")
-	},
-}
-
-// prepareEvent adds the fields that the Go type always shows.
-func prepareEvent(o, _ Object) {
-	for _, f := range []string{"involvedObject", "source"} {
-		obj.Default(o, Object{}, f)
-	}
-	for _, f := range []string{"reportingComponent", "reportingInstance"} {
-		obj.Default(o, "", f)
-	}
-	for _, f := range []string{"eventTime", "firstTimestamp", "lastTimestamp"} {
-		if _, ok := o[f]; !ok {
-			o[f] = nil // shown as null
-		}
-	}
-}
-
-// eventRules requires that an Event is in the namespace of its object, or in "default" for a cluster-scoped object.
-func eventRules(next, cur Object) []Cause {
-	ns, about := obj.String(next, "metadata", "namespace"), obj.String(next, "involvedObject", "namespace")
-	if about != "" && about != ns || about == "" && ns != "default" && ns != "kube-system" {
-		return []Cause{Invalid("involvedObject.namespace", about, "does not match event.namespace")}
 	}
 	return nil
 }
 
-// FormatSelector formats a LabelSelector in the syntax of kubectl -l.
-func FormatSelector(sel Object) string {
-	var out []string
-	for _, k := range sortedKeys(obj.Map(sel, "matchLabels")) {
-		out = append(out, k+"="+obj.String(sel, "matchLabels", k))
-	}
-	for _, e := range obj.Maps(sel, "matchExpressions") {
-		key, values := obj.String(e, "key"), []string{}
-		for _, v := range obj.Slice(e, "values") {
-			if s, ok := v.(string); ok {
-				values = append(values, s)
-			}
-		}
-		switch op := obj.String(e, "operator"); op {
-		case "Exists":
-			out = append(out, key)
-		case "DoesNotExist":
-			out = append(out, "!"+key)
-		default:
-			out = append(out, key+" "+strings.ToLower(op)+" ("+strings.Join(values, ",")+")")
+// notSources are the fields of a PersistentVolume's spec that are no volume source.
+var notSources = []string{"capacity", "accessModes", "claimRef", "persistentVolumeReclaimPolicy", "storageClassName",
+	"mountOptions", "volumeMode", "nodeAffinity", "volumeAttributesClassName"}
+
+// volumeSource requires that a PersistentVolume has one source, which cannot change.
+func volumeSource(s scope) []Cause {
+	spec := obj.Map(s.root, "spec")
+	var out []Cause
+	var sources []string
+	for _, name := range sortedKeys(spec) {
+		if !slices.Contains(notSources, name) {
+			sources = append(sources, name)
 		}
 	}
-	return strings.Join(out, ",")
+	if len(sources) == 0 {
+		out = append(out, Required("spec", "must specify a volume type"))
+	}
+	for _, name := range sources[min(1, len(sources)):] {
+		out = append(out, Forbidden("spec."+name, "may not specify more than 1 volume type"))
+	}
+	if s.stored == nil || len(sources) == 0 {
+		return out
+	}
+	if !patch.Equal(spec[sources[0]], obj.Get(s.stored, "spec", sources[0])) {
+		out = append(out, Forbidden("spec.persistentvolumesource",
+			"spec.persistentvolumesource is immutable after creation"))
+	}
+	return out
 }

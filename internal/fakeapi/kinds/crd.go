@@ -11,35 +11,20 @@ import (
 )
 
 // crdDefaults sets the names that derive from the kind.
-func crdDefaults(o Object) {
-	spec := specOf(o)
-	kind := obj.String(spec, "names", "kind")
-	if kind != "" {
-		obj.Default(spec, strings.ToLower(kind), "names", "singular")
-		obj.Default(spec, kind+"List", "names", "listKind")
+func crdDefaults(s scope) {
+	if kind := obj.String(s.o, "spec", "names", "kind"); kind != "" {
+		obj.Default(s.o, strings.ToLower(kind), "spec", "names", "singular")
+		obj.Default(s.o, kind+"List", "spec", "names", "listKind")
 	}
-	obj.Default(spec, "None", "conversion", "strategy")
 }
 
 // crdRules applies the validation rules of apiextensions that authors commonly meet.
-func crdRules(next, cur Object) []Cause {
+func crdRules(s scope) []Cause {
+	next := s.o
 	var out []Cause
 	spec := obj.Map(next, "spec")
-	group, plural := obj.String(spec, "group"), obj.String(spec, "names", "plural")
-	if group == "" {
-		out = append(out, Required("spec.group", ""))
-	} else if why := selector.Subdomain(group); why != "" {
-		out = append(out, Invalid("spec.group", group, why))
-	}
-	for _, f := range []string{"plural", "kind"} {
-		name := obj.String(spec, "names", f)
-		if name == "" {
-			out = append(out, Required("spec.names."+f, ""))
-		} else if why := selector.Label1035(strings.ToLower(name)); why != "" {
-			out = append(out, Invalid("spec.names."+f, name, why))
-		}
-	}
-	if name := obj.String(next, "metadata", "name"); name != plural+"."+group {
+	name, plural := obj.String(next, "metadata", "name"), obj.String(spec, "names", "plural")
+	if name != plural+"."+obj.String(spec, "group") {
 		out = append(out, Invalid("metadata.name", name, `must be spec.names.plural+"."+spec.group`))
 	}
 	switch scope := obj.String(spec, "scope"); scope {
@@ -51,13 +36,6 @@ func crdRules(next, cur Object) []Cause {
 	}
 	out = append(out, Unconverted(next)...)
 	out = append(out, versionRules(spec)...)
-	if cur != nil {
-		for _, f := range []string{"scope", "group"} {
-			if spec[f] != obj.Get(cur, "spec", f) {
-				out = append(out, Invalid("spec."+f, spec[f], "field is immutable"))
-			}
-		}
-	}
 	return out
 }
 
@@ -104,8 +82,7 @@ func selectableRules(version Object, s *schema.Schema, path string) []Cause {
 		seen[text] = true
 	}
 	if len(seen) > maxSelectable {
-		out = append(out, Cause{Reason: "FieldValueTooMany", Field: path,
-			Message: fmt.Sprintf("Too many: %d: must have at most %d items", len(seen), maxSelectable)})
+		out = append(out, tooMany(path, len(seen), maxSelectable))
 	}
 	return out
 }

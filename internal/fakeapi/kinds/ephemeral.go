@@ -39,8 +39,12 @@ var notEphemeral = []string{"ports", "resources", "resizePolicy", "livenessProbe
 	"lifecycle"}
 
 // ephemeralRules are those of the ephemeral containers of a pod, besides the ones of all containers.
-func ephemeralRules(spec Object) []Cause {
+func ephemeralRules(s scope) []Cause {
 	var out []Cause
+	spec := obj.Map(s.root, "spec")
+	if s.stored == nil && len(obj.Slice(spec, "ephemeralContainers")) > 0 {
+		out = append(out, Forbidden("spec.ephemeralContainers", "cannot be set on create"))
+	}
 	for i, c := range obj.Maps(spec, "ephemeralContainers") {
 		at := fmt.Sprintf("spec.ephemeralContainers[%d]", i)
 		if target := obj.String(c, "targetContainerName"); target != "" {

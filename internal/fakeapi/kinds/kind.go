@@ -1,6 +1,7 @@
-// Package kinds describes the built-in kinds of the embedded API server as tables of data: where each is served, its
-// subresources, defaults, validation, selectable fields and printer columns. A new kind is a new entry. For custom
-// resources package fakeapi makes the same Kind from the definition.
+// Package kinds describes the built-in kinds of the embedded API server: where each is served, its subresources,
+// defaults, validation, selectable fields and printer columns. They are data, the files in the directory data, and a
+// new kind is a new entry there; its README explains the format. The fields themselves are in package fields. For
+// custom resources package fakeapi makes the same Kind from the definition.
 //
 // Its functions are pure functions on map[string]any. They store nothing, know no HTTP and start no goroutine.
 package kinds
@@ -12,7 +13,6 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi/fields"
-	"skiff/internal/fakeapi/obj"
 	"skiff/internal/kube"
 	"skiff/internal/patch"
 )
@@ -95,6 +95,10 @@ func (k *Kind) TableName() string {
 	return k.GroupResource()
 }
 
+// CRDs is the resource of custom resource definitions.
+var CRDs = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions",
+	Kind: "CustomResourceDefinition", ClusterScoped: true}
+
 // List returns the kind of a list of the kind.
 func (k *Kind) List() string {
 	if k.ListKind != "" {
@@ -105,15 +109,29 @@ func (k *Kind) List() string {
 
 // groupOrder is the real server's order of the built-in groups. If several groups have a name, kubectl takes the
 // first.
-var groupOrder = []string{"", "apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io",
-	"authorization.k8s.io", "autoscaling", "batch", "certificates.k8s.io", "networking.k8s.io", "policy", rbacGroup,
-	"storage.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io",
-	"coordination.k8s.io", "node.k8s.io", "discovery.k8s.io", "resource.k8s.io", "flowcontrol.apiserver.k8s.io"}
+var groupOrder = strings.Fields("apiregistration.k8s.io apps events.k8s.io authentication.k8s.io " +
+	"authorization.k8s.io autoscaling batch certificates.k8s.io networking.k8s.io policy rbac.authorization.k8s.io " +
+	"storage.k8s.io admissionregistration.k8s.io apiextensions.k8s.io scheduling.k8s.io coordination.k8s.io " +
+	"node.k8s.io discovery.k8s.io resource.k8s.io flowcontrol.apiserver.k8s.io")
 
 // Builtin returns fresh entries for all built-in kinds, in the order of discovery.
 func Builtin() []*Kind {
-	all := slices.Concat(core(), apps(), reviews(), scalers(), batch(), network(), policies(), rbac(), other(),
-		storage(), limits(), legacy(), addresses(), certificates(), devices(), server())
+	d := described()
+	var all []*Kind
+	for _, l := range d.kinds {
+		k := d.kind(l)
+		switch {
+		case k.Kind == "Pod":
+			k.Graceful = podGrace
+		case k.Plural == "services":
+			k.Allocate = allocateService
+		case k.Plural == "horizontalpodautoscalers" && k.StoredAs != "":
+			k.View, k.Store = oldScaler, newScaler
+		case k.Plural == "events" && k.StoredAs != "":
+			k.View, k.Store = newEvent, oldEvent
+		}
+		all = append(all, k)
+	}
 	slices.SortStableFunc(all, func(a, b *Kind) int {
 		return cmp.Or(slices.Index(groupOrder, a.Group)-slices.Index(groupOrder, b.Group),
 			strings.Compare(a.Plural, b.Plural))
@@ -126,12 +144,4 @@ func Builtin() []*Kind {
 		k.Stored = fields.For(cmp.Or(k.StoredAs, k.APIVersion()), k.Kind)
 	}
 	return all
-}
-
-// specChanged is Kind.Generation for most kinds.
-func specChanged(next, cur Object) bool { return !patch.Equal(next["spec"], cur["spec"]) }
-
-// constant returns a NewStatus that returns copies of status.
-func constant(status Object) func(Object) any {
-	return func(Object) any { return obj.Clone(status) }
 }

@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ func TestEachKindHasColumnsAndAPlaceInDiscovery(t *testing.T) {
 	for _, k := range Builtin() {
 		id := k.APIVersion() + "/" + k.Plural
 		if seen[id] || k.Kind == "" || k.Review == nil && (len(k.Columns) == 0 || k.Node == nil) || k.Type == nil ||
-			!slices.Contains(groupOrder, k.Group) {
+			k.Group != "" && !slices.Contains(groupOrder, k.Group) {
 			t.Errorf("%s: twice, or without kind, columns, structure, fields or a place among the groups", id)
 		}
 		seen[id] = true
@@ -39,6 +40,63 @@ func TestEachKindHasColumnsAndAPlaceInDiscovery(t *testing.T) {
 			k.Validate(Object{"metadata": Object{}}, nil)
 		}
 	}
+}
+
+func TestTheDataOfTheKindsHasNoMistake(t *testing.T) {
+	d := described() // panics at the line of a mistake
+	for name, s := range d.sets {
+		if len(s.defaults())+len(s.checks())+len(d.columns(s.columns)) == 0 || len(s.prepare()) > 0 {
+			t.Errorf("set %s: want defaults, checks or columns, and no other block", name)
+		}
+	}
+	for _, l := range d.kinds {
+		for _, block := range l.block {
+			known := slices.Contains(strings.Fields("defaults prepare checks columns"), block.text)
+			if len(block.block) > 0 && !known {
+				t.Error(block.wrong("no block of a kind"))
+			}
+		}
+	}
+	for text, want := range map[string]string{
+		"kind v1 as A\n  checks\n    spec.a requird\n":    `kinds/data/x.txt:3: no check: ["spec.a" "requird"]`,
+		"kind v1 as A\n  checks\n    spec.a form labl\n":  `kinds/data/x.txt:3: no form "labl"`,
+		"kind v1 as A\n  checks\n    a invalid if b: c\n": `kinds/data/x.txt:3: no condition: "b"`,
+		"kind v1 as A\n  checks\n    a forbidden: c\n":    "kinds/data/x.txt:3: forbidden without a condition",
+		"kind v1 as A\n  checks\n    use x .\n":           `kinds/data/x.txt:3: no set "x"`,
+		"kind v1 as A\n  checks\n    call x\n":            `kinds/data/x.txt:3: no function "x"`,
+		"kind v1 as A\n  defaults\n    spec.a {\n":        "kinds/data/x.txt:3: ",
+		"kind v1 as A\n  defaults\n      spec.a 1\n":      "kinds/data/x.txt:3: indented too far",
+		"kind v1 as A\n  colour red\n":                    `kinds/data/x.txt:2: no attribute "colour"`,
+		"kind v1 as A\n  columns\n    B = {a\n":           "kinds/data/x.txt:3: column: no closing brace",
+		"kind v1 as A\n  columns\n    B = @c\n":           "kinds/data/x.txt:3: column: no function @c",
+		"kind v1 as A\n  columns\n    B = {lowr:a}\n":     `kinds/data/x.txt:3: column: no filter "lowr"`,
+		"kind v1 as\n":                                "kinds/data/x.txt:1: want kind, apiVersion",
+		"kind v1 as A\n  flags clustered\n":           `kinds/data/x.txt:2: no flag "clustered"`,
+		"kind v1 as A\n  status @x\n":                 `kinds/data/x.txt:2: no function "x"`,
+		"kind v1 as A\n  checks\n    a only\n":        "kinds/data/x.txt:3: only without an argument",
+		"kind v1 as A\n  checks\n    a immutable b\n": "kinds/data/x.txt:3: immutable takes no argument",
+		"kind v1 as A\n  checks\n    a required if\n": "kinds/data/x.txt:3: if without a condition",
+	} {
+		if got := mistakeIn(text); !strings.HasPrefix(got, want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// mistakeIn returns the message about data with a mistake.
+func mistakeIn(text string) (message string) {
+	defer func() { message, _ = recover().(string) }()
+	d := &data{sets: map[string]*set{}}
+	for _, l := range parseLines("x.txt", text) {
+		k := d.kind(l)
+		if k.Defaults != nil {
+			k.Defaults(Object{})
+		}
+		if k.Validate != nil {
+			k.Validate(Object{}, nil)
+		}
+	}
+	return ""
 }
 
 func TestPodsAreSummarizedAsKubectlUsersKnowIt(t *testing.T) {

@@ -1,24 +1,163 @@
 package kinds
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/selector"
 	"skiff/internal/patch"
 )
 
-var podFields = map[string]func(Object) string{
-	"spec.nodeName": at("spec", "nodeName"), "spec.restartPolicy": at("spec", "restartPolicy"),
-	"spec.schedulerName":      at("spec", "schedulerName"),
-	"spec.serviceAccountName": at("spec", "serviceAccountName"), "spec.hostNetwork": boolAt("spec", "hostNetwork"),
-	"status.phase": at("status", "phase"), "status.podIP": at("status", "podIP"),
-	"status.nominatedNodeName": at("status", "nominatedNodeName"),
+var containerLists = []string{"initContainers", "containers", "ephemeralContainers"}
+
+// containerNames requires that the names of all containers differ.
+func containerNames(s scope) []Cause {
+	var out []Cause
+	seen := map[string]bool{}
+	for _, list := range containerLists {
+		s.parts(list, func(at string, c Object) {
+			at += ".name"
+			name := obj.String(c, "name")
+			if seen[name] && name != "" && selector.Label(name) == "" {
+				out = append(out, Duplicate(at, name))
+			}
+			seen[name] = true
+		})
+	}
+	return out
 }
 
-// newPodStatus returns the status of a new pod.
-func newPodStatus(o Object) any {
-	return Object{"phase": "Pending", "qosClass": qosClass(obj.Map(o, "spec"))}
+// mounts requires that what containers mount is a volume of the pod, or one that its StatefulSet adds.
+func mounts(s scope) []Cause {
+	volumes := map[string]bool{}
+	for _, v := range obj.Maps(s.o, "volumes") {
+		volumes[obj.String(v, "name")] = true
+	}
+	for _, c := range obj.Maps(s.root, "spec", "volumeClaimTemplates") {
+		volumes[obj.String(c, "metadata", "name")] = true
+	}
+	var out []Cause
+	for _, list := range containerLists {
+		s.parts(list, func(at string, c Object) {
+			for i, m := range obj.Maps(c, "volumeMounts") {
+				if name := obj.String(m, "name"); name != "" && !volumes[name] {
+					out = append(out, NotFound(fmt.Sprintf("%s.volumeMounts[%d].name", at, i), name))
+				}
+			}
+		})
+	}
+	return out
+}
+
+// requestsInLimits requires that no request of resources exceeds its limit.
+func requestsInLimits(s scope) []Cause {
+	var out []Cause
+	for _, name := range sortedKeys(obj.Map(s.o, "requests")) {
+		request, limit := obj.Get(s.o, "requests", name), obj.Get(s.o, "limits", name)
+		if c, ok := compareQuantities(request, limit); ok && c > 0 {
+			out = append(out, Invalid(s.at+".requests", request,
+				fmt.Sprintf("must be less than or equal to %s limit of %v", name, limit)))
+		}
+	}
+	return out
+}
+
+// compareQuantities is Cmp for two encoded quantities; ok is false unless both are.
+func compareQuantities(a, b any) (c int, ok bool) {
+	x, isText := a.(string)
+	y, isText2 := b.(string)
+	if !isText || !isText2 {
+		return 0, false
+	}
+	p, err := patch.ParseQuantity(x)
+	q, err2 := patch.ParseQuantity(y)
+	if err != nil || err2 != nil {
+		return 0, false
+	}
+	return p.Cmp(q), true
+}
+
+// selectsTemplate requires that the selector of a spec selects the pods of its template.
+func selectsTemplate(spec Object) []Cause {
+	sel, labels := obj.Map(spec, "selector"), obj.Map(spec, "template", "metadata", "labels")
+	parsed, err := selector.ParseLabels(FormatSelector(sel))
+	switch {
+	case err != nil:
+		return []Cause{Invalid("spec.selector", sel, "invalid label selector")}
+	case sel == nil || !parsed.Matches(obj.Strings(spec, "template", "metadata", "labels")):
+		return []Cause{Invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")}
+	}
+	return nil
+}
+
+// plainSelector is selectsTemplate for ReplicationControllers, whose selectors are labels alone.
+func plainSelector(s scope) []Cause {
+	labels := obj.Strings(s.root, "spec", "template", "metadata", "labels")
+	for name, v := range obj.Strings(s.root, "spec", "selector") {
+		if labels[name] != v {
+			return []Cause{Invalid("spec.template.metadata.labels",
+				obj.Map(s.root, "spec", "template", "metadata", "labels"),
+				"`selector` does not match template `labels`")}
+		}
+	}
+	return nil
+}
+
+func templateLabels(s scope) []Cause {
+	labels := obj.Get(s.root, "spec", "template", "metadata", "labels")
+	return keysAre("qualified", "spec.template.labels", labels, false)
+}
+
+// changeableInSets are the fields of a StatefulSet's spec that may change.
+var changeableInSets = []string{"replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
+	"persistentVolumeClaimRetentionPolicy", "minReadySeconds"}
+
+func statefulSetChange(s scope) []Cause {
+	if s.stored == nil || obj.EqualExcept(obj.Map(s.root, "spec"), obj.Map(s.stored, "spec"), changeableInSets...) {
+		return nil
+	}
+	return []Cause{Forbidden("spec", "updates to statefulset spec for fields other than 'replicas', 'ordinals', "+
+		"'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "+
+		"'minReadySeconds' are forbidden")}
+}
+
+// jobTemplateLabels are the labels of a Job's pods, under their old and their new names, and the fields of metadata
+// with the values.
+var jobTemplateLabels = map[string]string{"controller-uid": "uid", "batch.kubernetes.io/controller-uid": "uid",
+	"job-name": "name", "batch.kubernetes.io/job-name": "name"}
+
+// jobLabels sets the selector of a new Job, and gives a Job without labels those of its template.
+func jobLabels(s scope) {
+	if s.stored == nil && !obj.Bool(s.o, "spec", "manualSelector") {
+		for label, field := range jobTemplateLabels {
+			obj.Set(s.o, obj.String(s.o, "metadata", field), "spec", "template", "metadata", "labels", label)
+		}
+		const label = "batch.kubernetes.io/controller-uid"
+		obj.Set(s.o, obj.String(s.o, "metadata", "uid"), "spec", "selector", "matchLabels", label)
+	}
+	if labels := obj.Map(s.o, "spec", "template", "metadata", "labels"); len(labels) > 0 &&
+		len(obj.Map(s.o, "metadata", "labels")) == 0 {
+		obj.Set(s.o, obj.Clone(labels), "metadata", "labels")
+	}
+}
+
+// admitPod acts as the default admission plugins do on a new pod: it adds tolerations and the priority.
+func admitPod(s scope) {
+	if s.stored != nil {
+		return
+	}
+	obj.Default(s.o, Object{}, "spec")
+	spec := obj.Map(s.o, "spec")
+	obj.Default(spec, int64(0), "priority")
+	obj.Default(spec, "PreemptLowerPriority", "preemptionPolicy")
+	for _, key := range []string{"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"} {
+		if !tolerates(spec, key) {
+			spec["tolerations"] = append(obj.Slice(spec, "tolerations"),
+				Object{"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": int64(300)})
+		}
+	}
 }
 
 // qosClass derives the QoS class from the resources of the containers (pkg/apis/core/helper/qos).
@@ -62,22 +201,6 @@ func podGrace(o Object, asked *int64) int64 {
 	return grace
 }
 
-// preparePod acts as the default admission plugins: it adds tolerations and the priority.
-func preparePod(next, cur Object) {
-	if cur != nil {
-		return
-	}
-	spec := specOf(next)
-	obj.Default(spec, int64(0), "priority")
-	obj.Default(spec, "PreemptLowerPriority", "preemptionPolicy")
-	for _, key := range []string{"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"} {
-		if !tolerates(spec, key) {
-			spec["tolerations"] = append(obj.Slice(spec, "tolerations"),
-				Object{"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": int64(300)})
-		}
-	}
-}
-
 func tolerates(spec Object, key string) bool {
 	for _, t := range obj.Maps(spec, "tolerations") {
 		if k := obj.String(t, "key"); (k == key || k == "") &&
@@ -86,78 +209,6 @@ func tolerates(spec Object, key string) bool {
 		}
 	}
 	return false
-}
-
-func podDefaults(o Object) {
-	spec := specOf(o)
-	obj.Default(spec, true, "enableServiceLinks")
-	podSpecDefaults(spec)
-	if grace, _ := obj.Int(spec, "terminationGracePeriodSeconds"); grace < 0 {
-		spec["terminationGracePeriodSeconds"] = int64(1)
-	}
-	// In pods, but not in templates, limits are also the default of requests.
-	for _, list := range []string{"containers", "initContainers"} {
-		for _, c := range obj.Maps(spec, list) {
-			for name, v := range obj.Map(c, "resources", "limits") {
-				obj.Default(c, v, "resources", "requests", name)
-			}
-		}
-	}
-}
-
-func podSpecDefaults(spec Object) {
-	obj.Default(spec, "Always", "restartPolicy")
-	obj.Default(spec, int64(30), "terminationGracePeriodSeconds")
-	obj.Default(spec, "ClusterFirst", "dnsPolicy")
-	obj.Default(spec, Object{}, "securityContext")
-	obj.Default(spec, "default-scheduler", "schedulerName")
-	if sa := obj.String(spec, "serviceAccountName"); sa != "" {
-		obj.Default(spec, sa, "serviceAccount") // the deprecated alias of the field has the same value
-	}
-	for _, list := range []string{"containers", "initContainers", "ephemeralContainers"} {
-		for _, c := range obj.Maps(spec, list) {
-			containerDefaults(c)
-		}
-	}
-	for _, v := range obj.Maps(spec, "volumes") {
-		if len(v) == 1 && v["name"] != nil {
-			v["emptyDir"] = Object{}
-		}
-		for _, source := range []string{"configMap", "secret", "downwardAPI", "projected"} {
-			if obj.Map(v, source) != nil {
-				obj.Default(v, int64(0o644), source, "defaultMode")
-			}
-		}
-	}
-}
-
-func containerDefaults(c Object) {
-	obj.Default(c, Object{}, "resources")
-	obj.Default(c, "/dev/termination-log", "terminationMessagePath")
-	obj.Default(c, "File", "terminationMessagePolicy")
-	obj.Default(c, pullPolicy(obj.String(c, "image")), "imagePullPolicy")
-	for _, p := range obj.Maps(c, "ports") {
-		obj.Default(p, "TCP", "protocol")
-	}
-	for _, e := range obj.Maps(c, "env") {
-		if obj.Map(e, "valueFrom", "fieldRef") != nil {
-			obj.Default(e, "v1", "valueFrom", "fieldRef", "apiVersion")
-		}
-	}
-	for _, name := range []string{"livenessProbe", "readinessProbe", "startupProbe"} {
-		probe := obj.Map(c, name)
-		if probe == nil {
-			continue
-		}
-		obj.Default(probe, int64(1), "timeoutSeconds")
-		obj.Default(probe, int64(10), "periodSeconds")
-		obj.Default(probe, int64(1), "successThreshold")
-		obj.Default(probe, int64(3), "failureThreshold")
-		if obj.Map(probe, "httpGet") != nil {
-			obj.Default(probe, "/", "httpGet", "path")
-			obj.Default(probe, "HTTP", "httpGet", "scheme")
-		}
-	}
 }
 
 // pullPolicy is Always for images without a tag or with "latest", which may change.
@@ -172,20 +223,10 @@ func pullPolicy(image string) string {
 	return "Always"
 }
 
-func podRules(next, cur Object) []Cause {
-	out := append(podSpecRules(obj.Map(next, "spec"), "spec"), ephemeralRules(obj.Map(next, "spec"))...)
-	if cur == nil && len(obj.Slice(next, "spec", "ephemeralContainers")) > 0 {
-		out = append(out, Forbidden("spec.ephemeralContainers", "cannot be set on create"))
-	}
-	if cur != nil {
-		out = append(out, podChangeRules(obj.Map(next, "spec"), obj.Map(cur, "spec"))...)
-	}
-	return out
-}
-
 // podChangeRules allows only the few changes of a pod's spec that the real server allows. A binding sets the node.
-func podChangeRules(next, cur Object) []Cause {
-	if patch.Equal(next, cur) {
+func podChangeRules(s scope) []Cause {
+	next, cur := obj.Map(s.root, "spec"), obj.Map(s.stored, "spec")
+	if s.stored == nil || patch.Equal(next, cur) {
 		return nil
 	}
 	for _, list := range []string{"containers", "initContainers"} {

@@ -2,7 +2,6 @@ package kinds
 
 import (
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/kube"
 )
 
 // User is the user of a request.
@@ -13,20 +12,12 @@ type User struct {
 	Extra  map[string][]string
 }
 
-// reviews are the kinds by which kubectl asks about its user. They are not stored.
-func reviews() []*Kind {
-	question := func(group, plural, kind string, answer func(Object, User) (Object, []Cause)) *Kind {
-		r := kube.Resource{Group: group + ".k8s.io", Version: "v1", Plural: plural, Kind: kind}
-		r.ClusterScoped = plural != "localsubjectaccessreviews"
-		return &Kind{Resource: r, Review: answer}
-	}
-	return []*Kind{
-		question("authentication", "selfsubjectreviews", "SelfSubjectReview", whoAmI),
-		question("authentication", "tokenreviews", "TokenReview", whoAmI), // of another user: package fakeapi
-		question("authorization", "localsubjectaccessreviews", "LocalSubjectAccessReview", mayThey),
-		question("authorization", "subjectaccessreviews", "SubjectAccessReview", mayThey),
-		question("authorization", "selfsubjectaccessreviews", "SelfSubjectAccessReview", canI),
-		question("authorization", "selfsubjectrulesreviews", "SelfSubjectRulesReview", whatCanI),
+// reviews answer the kinds by which kubectl asks about its user.
+func reviews() map[string]func(Object, User) (Object, []Cause) {
+	return map[string]func(Object, User) (Object, []Cause){
+		"SelfSubjectReview": whoAmI, "TokenReview": whoAmI, // of another user: package fakeapi
+		"LocalSubjectAccessReview": mayThey, "SubjectAccessReview": mayThey,
+		"SelfSubjectAccessReview": canI, "SelfSubjectRulesReview": whatCanI,
 	}
 }
 

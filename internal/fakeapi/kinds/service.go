@@ -6,7 +6,6 @@ import (
 	"net/netip"
 
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/fakeapi/selector"
 )
 
 const (
@@ -18,34 +17,12 @@ const (
 	firstDynamicIP = 256
 )
 
-func serviceDefaults(o Object) {
-	spec := specOf(o)
-	obj.Default(spec, "ClusterIP", "type")
-	obj.Default(spec, "None", "sessionAffinity")
-	kind := obj.String(spec, "type")
-	for _, p := range obj.Maps(spec, "ports") {
-		obj.Default(p, "TCP", "protocol")
-		if n, _ := obj.Int(p, "targetPort"); n == 0 && obj.String(p, "targetPort") == "" {
-			p["targetPort"] = p["port"]
-		}
-	}
-	if kind == "ExternalName" {
-		return
-	}
-	obj.Default(spec, "Cluster", "internalTrafficPolicy")
-	if kind != "ClusterIP" {
-		obj.Default(spec, "Cluster", "externalTrafficPolicy")
-	}
-	if kind == "LoadBalancer" {
-		obj.Default(spec, true, "allocateLoadBalancerNodePorts")
-	}
-}
-
-// prepareService keeps allocated values that the client omits, and removes the node ports of a Service that no longer
+// keepAllocated keeps allocated values that the client omits, and removes the node ports of a Service that no longer
 // has any.
-func prepareService(next, cur Object) {
-	spec, old := specOf(next), obj.Map(cur, "spec")
-	if cur == nil || obj.String(spec, "type") == "ExternalName" {
+func keepAllocated(s scope) {
+	obj.Default(s.o, Object{}, "spec")
+	spec, old := obj.Map(s.o, "spec"), obj.Map(s.stored, "spec")
+	if s.stored == nil || obj.String(spec, "type") == "ExternalName" {
 		return
 	}
 	for _, f := range []string{"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"} {
@@ -81,69 +58,28 @@ func prepareService(next, cur Object) {
 	}
 }
 
-var serviceChecks = []check{
-	must("spec.selector", keysAre(selector.QualifiedName, false)),
-	must("spec.sessionAffinity", among("ClientIP", "None")),
-	must("spec.ports[].protocol", among("SCTP", "TCP", "UDP")),
-}
-
-func serviceRules(next, cur Object) []Cause {
-	out := runChecks(next, "", serviceChecks)
-	spec := obj.Map(next, "spec")
-	if spec["type"] == "ExternalName" && obj.String(spec, "externalName") == "" {
-		out = append(out, Required("spec.externalName", ""))
-	}
-	ports := obj.Maps(spec, "ports")
-	kind := obj.String(spec, "type")
-	switch kind {
-	case "ClusterIP", "NodePort", "LoadBalancer", "ExternalName":
-	default:
-		out = append(out, NotSupported("spec.type", kind, "ClusterIP", "ExternalName", "LoadBalancer", "NodePort"))
-	}
-	if len(ports) == 0 && kind != "ExternalName" && obj.String(spec, "clusterIP") != "None" {
-		out = append(out, Required("spec.ports", ""))
-	}
-	if kind != "LoadBalancer" && len(obj.Slice(next, "status", "loadBalancer", "ingress")) > 0 {
-		out = append(out, Forbidden("status.loadBalancer.ingress",
-			"may only be used when `spec.type` is 'LoadBalancer'"))
-	}
-	names, numbers := map[string]bool{}, map[string]bool{}
-	for i, p := range ports {
-		at := fmt.Sprintf("spec.ports[%d]", i)
-		name := obj.String(p, "name")
-		switch {
-		case name == "" && len(ports) > 1:
-			out = append(out, Required(at+".name", ""))
-		case name != "" && selector.Label(name) != "":
-			out = append(out, Invalid(at+".name", name, selector.Label(name)))
-		case name != "" && names[name]:
-			out = append(out, Duplicate(at+".name", name))
-		}
-		names[name] = true
+// portNumbers requires that no two ports have the same number and protocol.
+func portNumbers(s scope) []Cause {
+	var out []Cause
+	seen := map[string]bool{}
+	s.parts("spec.ports", func(at string, p Object) {
 		number := fmt.Sprint(p["protocol"], p["port"])
-		if numbers[number] {
+		if seen[number] {
 			out = append(out, Duplicate(at, Object{"protocol": p["protocol"], "port": p["port"]}))
 		}
-		numbers[number] = true
-		if n, _ := obj.Int(p, "port"); n < 1 || n > 65535 {
-			out = append(out, Invalid(at+".port", n, portRange))
-		}
-		if name, isName := p["targetPort"].(string); isName {
-			out = append(out, InvalidAll(at+".targetPort", name, selector.PortName(name))...)
-		} else if n, _ := obj.Int(p, "targetPort"); n < 1 || n > 65535 {
-			out = append(out, Invalid(at+".targetPort", n, portRange))
-		}
-		if n, ok := obj.Int(p, "nodePort"); ok && n != 0 && kind != "NodePort" && kind != "LoadBalancer" {
-			out = append(out, Forbidden(at+".nodePort", "may not be used when `type` is '"+kind+"'"))
-		}
-	}
-	if cur == nil || kind == "ExternalName" || obj.String(cur, "spec", "type") == "ExternalName" {
-		return out
-	}
-	if was, is := obj.String(cur, "spec", "clusterIP"), obj.String(spec, "clusterIP"); was != "" && was != is {
-		out = append(out, Invalid("spec.clusterIPs[0]", []any{is}, "may not change once set"))
-	}
+		seen[number] = true
+	})
 	return out
+}
+
+// clusterIPChange refuses another address, unless the Service has none before or after.
+func clusterIPChange(s scope) []Cause {
+	was, is := obj.String(s.stored, "spec", "clusterIP"), obj.String(s.root, "spec", "clusterIP")
+	if was == "" || was == is || obj.String(s.root, "spec", "type") == "ExternalName" ||
+		obj.String(s.stored, "spec", "type") == "ExternalName" {
+		return nil
+	}
+	return []Cause{Invalid("spec.clusterIPs[0]", []any{is}, "may not change once set")}
 }
 
 // allocateService allocates the cluster IP and the node ports of a Service, or refuses the requested ones.

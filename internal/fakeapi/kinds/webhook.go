@@ -8,91 +8,11 @@ import (
 
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/selector"
-	"skiff/internal/patch"
 )
 
-// webhookDefaults sets the defaults of a configuration of webhooks.
-func webhookDefaults(mutating bool) func(Object) {
-	return func(o Object) {
-		for _, hook := range obj.Maps(o, "webhooks") {
-			obj.Default(hook, "Fail", "failurePolicy")
-			obj.Default(hook, "Equivalent", "matchPolicy")
-			obj.Default(hook, Object{}, "namespaceSelector")
-			obj.Default(hook, Object{}, "objectSelector")
-			obj.Default(hook, int64(10), "timeoutSeconds")
-			if mutating {
-				obj.Default(hook, "Never", "reinvocationPolicy")
-			}
-			for _, r := range obj.Maps(hook, "rules") {
-				obj.Default(r, "*", "scope")
-			}
-			clientDefaults(obj.Map(hook, "clientConfig"))
-		}
-	}
-}
-
-func clientDefaults(client Object) {
-	if service := obj.Map(client, "service"); service != nil {
-		obj.Default(service, int64(443), "port")
-	}
-}
-
-func webhooksChanged(next, cur Object) bool { return !patch.Equal(next["webhooks"], cur["webhooks"]) }
-
-// webhookRules validates a configuration of webhooks, all but their matchConditions.
-func webhookRules(next, _ Object) []Cause {
-	var out []Cause
-	for i, hook := range obj.Maps(next, "webhooks") {
-		at := fmt.Sprintf("webhooks[%d]", i)
-		out = append(out, runChecks(hook, at, nameChecks)...)
-		for j, r := range obj.Maps(hook, "rules") {
-			out = append(out, runChecks(r, fmt.Sprintf("%s.rules[%d]", at, j), hookRuleChecks)...)
-		}
-		out = append(out, runChecks(hook, at, hookChecks)...)
-		out = append(out, clientCauses(obj.Map(hook, "clientConfig"), at+".clientConfig")...)
-		out = append(out, reviewVersionCauses(obj.Slice(hook, "admissionReviewVersions"),
-			at+".admissionReviewVersions")...)
-	}
-	return append(out, unique("name", "")("webhooks", next["webhooks"])...)
-}
-
-var (
-	nameChecks = []check{must("name", present(""), valid(func(name string) string {
-		if why := selector.Subdomain(name); why != "" || strings.Count(name, ".") > 1 {
-			return why
-		}
-		return "should be a domain with at least three segments separated by dots"
-	}))}
-	hookRuleChecks = []check{
-		must("operations", present(""), alone("operations")),
-		must("operations[]", among("*", "CONNECT", "CREATE", "DELETE", "UPDATE")),
-		must("apiGroups", present(""), alone("API groups")),
-		must("apiVersions", present(""), alone("API versions")), must("apiVersions[]", present("")),
-		must("resources", present(""), resourceCauses), must("scope", among("*", "Cluster", "Namespaced")),
-	}
-	selectorOperators = workloadChecks[3].tests[0]
-	hookChecks        = []check{must("failurePolicy", among("Fail", "Ignore")),
-		must("matchPolicy", among("Equivalent", "Exact")),
-		must("sideEffects", present("must specify one of None, NoneOnDryRun"), among("None", "NoneOnDryRun")),
-		must("timeoutSeconds", between(1, 30, "the timeout value must be between 1 and 30 seconds")),
-		must("namespaceSelector.matchExpressions[].operator", selectorOperators),
-		must("objectSelector.matchExpressions[].operator", selectorOperators),
-		must("reinvocationPolicy", among("IfNeeded", "Never"))}
-)
-
-// alone refuses a wildcard that is not the only value of its list.
-func alone(what string) test {
-	return func(at string, v any) []Cause {
-		if list, _ := v.([]any); len(list) > 1 && slices.Contains(list, any("*")) {
-			return []Cause{Invalid(at, list, "if '*' is present, must not specify other "+what)}
-		}
-		return nil
-	}
-}
-
-// resourceCauses validates the resources of a rule, in which wildcards stand beside nothing that they include.
-func resourceCauses(at string, v any) []Cause {
-	list, _ := v.([]any)
+// hookResources validates the resources of a rule, in which wildcards stand beside nothing that they include.
+func hookResources(s scope) []Cause {
+	list, at := obj.Slice(s.o, "resources"), s.at+".resources"
 	var out []Cause
 	ofResource, ofSub, plain := map[string]bool{}, map[string]bool{}, false
 	for i, item := range list {
@@ -126,20 +46,10 @@ func resourceCauses(at string, v any) []Cause {
 	return out
 }
 
-// clientCauses validates a clientConfig: a URL or a Service.
-func clientCauses(client Object, at string) []Cause {
-	address, isURL := client["url"].(string)
-	service := obj.Map(client, "service")
-	if isURL == (service != nil) {
-		return []Cause{Required(at, "exactly one of url or service is required")}
-	}
-	if isURL {
-		return urlCauses(address, at+".url")
-	}
-	out := runChecks(service, at+".service", []check{must("name", present("")), must("namespace", present("")),
-		must("port", between(1, 1<<16-1, "port is not valid: "+portRange))})
-	path := obj.String(service, "path")
-	at += ".service.path"
+// servicePath checks the path of a Service that a webhook calls.
+func servicePath(s scope) []Cause {
+	path, at := obj.String(s.o, "path"), s.at+".path"
+	var out []Cause
 	switch {
 	case path == "" || path == "/":
 		return out
@@ -159,7 +69,13 @@ func clientCauses(client Object, at string) []Cause {
 	return out
 }
 
-func urlCauses(address, at string) []Cause {
+// hookURL checks the URL of a webhook.
+func hookURL(s scope) []Cause {
+	address, isURL := s.o["url"].(string)
+	if !isURL {
+		return nil
+	}
+	at := s.at + ".url"
 	const form = "; desired format: https://host[/path]"
 	u, err := url.Parse(address)
 	if err != nil {
@@ -184,12 +100,9 @@ func urlCauses(address, at string) []Cause {
 	return out
 }
 
-// reviewVersionCauses validates the versions of reviews that a webhook takes.
-func reviewVersionCauses(versions []any, at string) []Cause {
-	const known = "v1, v1beta1"
-	if len(versions) == 0 {
-		return []Cause{Required(at, "must specify one of "+known)}
-	}
+// reviewVersions validates the versions of reviews that a webhook takes.
+func reviewVersions(s scope) []Cause {
+	versions, at := obj.Slice(s.o, "admissionReviewVersions"), s.at+".admissionReviewVersions"
 	var out []Cause
 	seen := map[any]bool{}
 	for i, v := range versions {
@@ -202,7 +115,7 @@ func reviewVersionCauses(versions []any, at string) []Cause {
 		seen[v] = true
 	}
 	if !seen["v1"] && !seen["v1beta1"] {
-		out = append(out, Invalid(at, versions, "must include at least one of "+known))
+		out = append(out, Invalid(at, versions, "must include at least one of v1, v1beta1"))
 	}
 	return out
 }

@@ -1,0 +1,129 @@
+package kinds
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/patch"
+)
+
+// condition is what follows "if" in a line: alternatives (or) of terms that must all hold (and).
+type condition [][]term
+
+// term is one comparison, such as `spec.type = NodePort`.
+type term struct {
+	verb string
+	at   path
+	arg  string
+	than path // what arg names: of = and != if it begins with =, of <, <= and > if it is no number
+}
+
+// unary are the terms that stand before their path, binary those behind it.
+var unary = []string{"has", "no", "empty", "some"}
+var binary = []string{"=", "!=", "in", "not-in", "<", ">", "<=", "starts", "not-starts", "contains", "longer"}
+
+func parseCondition(words []string) (condition, error) {
+	if len(words) == 0 {
+		return nil, nil
+	}
+	out := condition{nil}
+	for len(words) > 0 {
+		var t term
+		last := len(out) - 1
+		switch {
+		case words[0] == "or":
+			out, words = append(out, nil), words[1:]
+			continue
+		case words[0] == "and":
+			words = words[1:]
+			continue
+		case words[0] == "new" || words[0] == "update":
+			t, words = term{verb: words[0]}, words[1:]
+		case len(words) > 1 && slices.Contains(unary, words[0]):
+			t, words = term{verb: words[0], at: parsePath(words[1])}, words[2:]
+		case len(words) > 1 && words[1] == "changed":
+			t, words = term{verb: words[1], at: parsePath(words[0])}, words[2:]
+		case len(words) > 2 && slices.Contains(binary, words[1]):
+			t, words = term{verb: words[1], at: parsePath(words[0]), arg: words[2],
+				than: parsePath(strings.TrimPrefix(words[2], "="))}, words[3:]
+		default:
+			return nil, fmt.Errorf("no condition: %q", strings.Join(words, " "))
+		}
+		out[last] = append(out[last], t)
+	}
+	return out, nil
+}
+
+func (c condition) holds(s scope) bool {
+	return c == nil || slices.ContainsFunc(c, func(all []term) bool {
+		return !slices.ContainsFunc(all, func(t term) bool { return !t.holds(s) })
+	})
+}
+
+func (t term) holds(s scope) bool {
+	if t.verb == "new" || t.verb == "update" {
+		return (s.stored == nil) == (t.verb == "new")
+	}
+	v := s.get(t.at)
+	switch t.verb {
+	case "has", "no":
+		return (v != nil) == (t.verb == "has")
+	case "empty", "some":
+		return isZero(v) == (t.verb == "empty")
+	case "changed":
+		return s.stored != nil && !patch.Equal(v, s.was(t.at))
+	case "=", "!=":
+		want := t.arg
+		if strings.HasPrefix(want, "=") {
+			want = shown(s.get(t.than))
+		}
+		return (shown(v) == want) == (t.verb == "=")
+	case "in", "not-in":
+		return slices.Contains(strings.Split(t.arg, "|"), shown(v)) == (t.verb == "in")
+	case "starts", "not-starts":
+		return strings.HasPrefix(shown(v), t.arg) == (t.verb == "starts")
+	case "contains":
+		return slices.Contains(texts(v), t.arg)
+	case "longer":
+		list, _ := v.([]any)
+		m, _ := v.(Object)
+		n, err := strconv.Atoi(t.arg)
+		return err == nil && len(list)+len(m) > n
+	}
+	a, isNumber := integer(v)
+	b, err := strconv.ParseInt(t.arg, 10, 64)
+	if err != nil {
+		b, _ = integer(s.get(t.than))
+	}
+	return isNumber && (t.verb == "<" && a < b || t.verb == ">" && a > b || t.verb == "<=" && a <= b)
+}
+
+// isZero reports whether a value is missing, empty or 0.
+func isZero(v any) bool {
+	switch v := v.(type) {
+	case []any:
+		return len(v) == 0
+	case Object:
+		return len(v) == 0
+	}
+	return v == nil || v == "" || v == int64(0)
+}
+
+// integer returns a whole number.
+func integer(v any) (int64, bool) { return obj.Int(Object{"": v}, "") }
+
+// shown formats a value as text, "" for a missing one.
+func shown(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case int64:
+		return strconv.FormatInt(v, 10)
+	}
+	return fmt.Sprint(v)
+}

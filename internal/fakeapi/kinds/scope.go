@@ -1,0 +1,46 @@
+package kinds
+
+// scope is what the lines of a block are about: an object, or a part of it.
+type scope struct {
+	root, stored Object // the whole object; its stored form, nil for a new one
+	o            Object // the part that paths lead from, nil if it is missing
+	old          Object // the same part of the stored form
+	at           string // where the part is; "" is the whole
+}
+
+func (s scope) from(p path) Object {
+	if p.rooted {
+		return s.root
+	}
+	return s.o
+}
+
+func (s scope) get(p path) any { return p.get(s.from(p)) }
+
+// was returns the stored value at a path.
+func (s scope) was(p path) any {
+	if p.rooted {
+		return p.get(s.stored)
+	}
+	return p.get(s.old)
+}
+
+// each calls f with the parts at a path, nil for a missing one.
+func (s scope) each(p path, f func(scope)) {
+	p.walk(s.from(p), s.base(p), func(at string, v any) {
+		part := s
+		part.o, _ = v.(Object)
+		part.old, _ = s.was(p).(Object)
+		if part.at = at; p.lists() {
+			part.old = nil
+		}
+		f(part)
+	})
+}
+
+func (s scope) base(p path) string {
+	if p.rooted {
+		return ""
+	}
+	return s.at
+}

@@ -41,7 +41,8 @@ type Step struct {
 	// Only keeps what has one of these names in the lists of a discovery document: the embedded server has fewer
 	// kinds.
 	Only []string
-	// Until repeats the step until the answer holds that text: for what a server does some time after it said yes.
+	// Until repeats the step until the answer or its headers hold that text: for what a server does some time after it
+	// said yes.
 	Until string
 }
 
@@ -93,7 +94,7 @@ func runStep(ctx context.Context, api *API, step Step, vars map[string]string) (
 	defer cancel()
 	for {
 		a, err := sendStep(ctx, api, step, vars)
-		if err != nil || step.Until == "" || strings.Contains(fmt.Sprint(a.Body), step.Until) {
+		if err != nil || step.Until == "" || strings.Contains(fmt.Sprint(a.Body, a.Header), step.Until) {
 			return a, err
 		}
 		select {

@@ -14,6 +14,7 @@ import (
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/rbac"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/kube"
 )
@@ -66,6 +67,12 @@ func (s *Server) describe(r *request, operation string) *admission.Attributes {
 		r.warner = &warner{to: r.writer, seen: map[string]bool{}}
 	}
 	a.Warn = r.warner.warn
+	a.Allowed = func(u User, action rbac.Action) (bool, string) {
+		if !s.opts.RBAC {
+			return true, ""
+		}
+		return s.roles(nil).Allowed(u, action)
+	}
 	if kind, ok := postedKinds[r.sub]; ok {
 		form := fields.For(kind.APIVersion(), kind.Kind)
 		posted := &kinds.Kind{Resource: kind, Type: form, Unknown: form.Prune}
@@ -136,12 +143,10 @@ func completed(k *kinds.Kind, o map[string]any) (map[string]any, error) {
 	return forms.Typed(k, out), nil
 }
 
-// writeOptions are the options of a request as an object, other than those of a DELETE.
+// writeOptions are the options of a request as an object, other than those of a DELETE. A PATCH has those of what it
+// does.
 func writeOptions(r *request, operation string) map[string]any {
 	kind := map[string]string{admission.Create: "CreateOptions", admission.Update: "UpdateOptions"}[operation]
-	if r.verb == "patch" && operation == admission.Update {
-		kind = "PatchOptions"
-	}
 	out := map[string]any{"kind": kind, "apiVersion": "meta.k8s.io/v1"}
 	if r.dryRun() {
 		out["dryRun"] = []any{"All"}
@@ -150,9 +155,6 @@ func writeOptions(r *request, operation string) map[string]any {
 		if v := r.query.Get(name); v != "" {
 			out[name] = v
 		}
-	}
-	if force := r.query.Get("force"); force != "" && kind == "PatchOptions" {
-		out["force"] = boolParam(force)
 	}
 	return out
 }
@@ -167,7 +169,7 @@ func (w *write) operation() string {
 // namespaceObject returns the namespace of a request, nil for one of a cluster-scoped kind.
 func namespaceObject(tx *store.Tx, r *request) map[string]any {
 	if ns := tx.Get("namespaces", store.Key{Name: r.namespace}); ns != nil {
-		return forms.Typed(&kinds.Kind{Resource: namespaces}, ns.Value())
+		return forms.Decoded(obj.Clone(forms.Typed(&kinds.Kind{Resource: namespaces}, ns.Value())))
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/schema"
+	"skiff/internal/fakeapi/store"
+	"skiff/internal/patch"
 )
 
 // CEL evaluates expressions in CEL for this server, which cannot: what does it takes more space than all of skiff. See
@@ -17,9 +19,21 @@ type CEL struct {
 	// Rules compiles the rules in the schema of a version; nil if there are none. The result validates an object that
 	// has no other errors; cur is nil for a new one.
 	Rules func(schema map[string]any) func(next, cur map[string]any) []kinds.Cause
+	// Registration returns what completes and what validates an object of admissionregistration.k8s.io, in place of
+	// this server's own checks. cur is nil for a new one.
+	Registration func(kind string) (complete func(o map[string]any),
+		validate func(next, cur map[string]any) []kinds.Cause)
 	// Conditions compiles the matchConditions of a webhook, which are at path in its configuration. The result reports
 	// whether all of them hold for a write; its error is why that cannot be said.
 	Conditions func(conditions []any, path string) (func(*admission.Attributes) (bool, error), []kinds.Cause)
+	// Policies returns the plugins that evaluate the stored admission policies. stored returns all objects of a kind.
+	Policies func(stored func(plural string) []map[string]any, params Params) []admission.Plugin
+}
+
+// Params find the objects that policies have as parameters, while a write is admitted.
+type Params struct {
+	Kind func(group, version, kind string) *kinds.Kind // nil if it is not served
+	List func(k *kinds.Kind, namespace string) []map[string]any
 }
 
 // useCEL has definitions validated by Options.CEL.
@@ -31,6 +45,43 @@ func (s *Server) useCEL() {
 	k.Validate = func(next, cur map[string]any) []kinds.Cause {
 		return append(s.opts.CEL.Definition(visible(k, next), visible(k, cur)), kinds.Unconverted(next)...)
 	}
+	all, _ := s.registry.all()
+	for _, k := range all {
+		if k.Group != registration {
+			continue
+		}
+		complete, validate := s.opts.CEL.Registration(k.Kind)
+		k.Refused, k.Defaults = "", complete
+		k.Generation = func(next, cur map[string]any) bool {
+			return !patch.Equal(next["spec"], cur["spec"]) || !patch.Equal(next["webhooks"], cur["webhooks"])
+		}
+		k.Validate = func(next, cur map[string]any) []kinds.Cause {
+			return validate(visible(k, next), visible(k, cur))
+		}
+	}
+	s.makePlugins = append(s.makePlugins, func(tx *store.Tx) []admission.Plugin {
+		stored := func(plural string) []map[string]any {
+			return visibles(s.registry.find(registration, "v1", plural), tx.List(plural+"."+registration, ""))
+		}
+		return s.opts.CEL.Policies(stored, Params{Kind: s.registry.ofKind, List: s.listServed})
+	})
+}
+
+// listServed returns the objects of a kind as clients see them.
+func (s *Server) listServed(k *kinds.Kind, namespace string) []map[string]any {
+	list, _, err := s.store.List(k.TableName(), namespace, 0)
+	if err != nil {
+		return nil // never: only old revisions can be missing
+	}
+	return visibles(k, list)
+}
+
+func visibles(k *kinds.Kind, list []*store.Object) []map[string]any {
+	out := make([]map[string]any, len(list))
+	for i, o := range list {
+		out[i] = visible(k, forms.Served(k, o))
+	}
+	return out
 }
 
 // unchecked says that rules were not evaluated, because they may rely on what other errors are about.

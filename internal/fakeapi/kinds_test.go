@@ -30,9 +30,9 @@ func TestAKindThatWouldHaveNoEffectIsRefusedWithTheReason(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		const admission = "/apis/admissionregistration.k8s.io/v1/"
 		for path, want := range map[string]string{
-			admission + "mutatingadmissionpolicies":         "has no admission policies",
+			admission + "mutatingadmissionpolicies":         "has no admission policies, which skiff-dev has",
 			"/apis/apiregistration.k8s.io/v1/apiservices":   "has no aggregated API servers",
-			admission + "validatingadmissionpolicybindings": "has no admission policies",
+			admission + "validatingadmissionpolicybindings": "has no admission policies, which skiff-dev has",
 		} {
 			a := w.must(501, "POST", path, `{"metadata":{"name":"a"}}`)
 			if !strings.Contains(a.raw, want) {

@@ -24,13 +24,20 @@ func newRegistry(builtin []*kinds.Kind) *registry {
 }
 
 func (g *registry) find(group, version, plural string) *kinds.Kind {
+	return g.first(func(k *kinds.Kind) bool { return k.Plural == plural && k.Group == group && k.Version == version })
+}
+
+func (g *registry) ofKind(group, version, kind string) *kinds.Kind {
+	return g.first(func(k *kinds.Kind) bool { return k.Kind == kind && k.Group == group && k.Version == version })
+}
+
+// first returns the first kind that is the one; nil if there is none.
+func (g *registry) first(is func(*kinds.Kind) bool) *kinds.Kind {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	for _, list := range [][]*kinds.Kind{g.builtin, g.custom} {
-		for _, k := range list {
-			if k.Plural == plural && k.Group == group && k.Version == version {
-				return k
-			}
+		if i := slices.IndexFunc(list, is); i >= 0 {
+			return list[i]
 		}
 	}
 	return nil

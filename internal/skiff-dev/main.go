@@ -6,9 +6,12 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"k8s.io/klog/v2"
 
 	"skiff/internal/cli"
 	"skiff/internal/skiff-dev/cel"
@@ -19,6 +22,9 @@ var errSignal = errors.New("interrupted by a signal")
 
 func main() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // see cmd/skiff
+	// What the real server's packages log is not for users of this one.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

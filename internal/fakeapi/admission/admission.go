@@ -10,6 +10,7 @@ import (
 	"context"
 
 	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/rbac"
 	"skiff/internal/kube"
 )
 
@@ -45,6 +46,8 @@ type Attributes struct {
 	// Complete makes an object complete after a change: it drops unknown fields and sets defaults. The error is about
 	// a field of the wrong type.
 	Complete func(o map[string]any) (map[string]any, error)
+	// Allowed says whether a user may do something, and why.
+	Allowed func(u kinds.User, a rbac.Action) (ok bool, why string)
 	// Warn adds a warning to the answer. It can be called by several goroutines.
 	Warn func(text string)
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/common/ast"
-	"k8s.io/apiserver/pkg/cel/environment"
 )
 
 // k8s.io/apimachinery parses 1E1000000000 as a quantity, and compares it within minutes and gigabytes, which the cost
@@ -26,7 +25,7 @@ func boundQuantities(expression string) (string, error) {
 	if !strings.Contains(expression, "quantity") {
 		return expression, nil
 	}
-	env := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
+	env := base().StoredExpressionsEnv()
 	if _, issues := env.Parse(expression); issues.Err() != nil {
 		return expression, nil
 	}

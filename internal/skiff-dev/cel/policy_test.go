@@ -1,0 +1,188 @@
+package cel_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"skiff/internal/fakeapi"
+	"skiff/internal/skiff-dev/cel"
+)
+
+// cluster is a server with CEL.
+type cluster struct {
+	t     *testing.T
+	url   string
+	token string
+}
+
+func start(t *testing.T, o fakeapi.Options) cluster {
+	o.CEL = cel.New()
+	server := fakeapi.New(o)
+	web := httptest.NewServer(server)
+	t.Cleanup(func() {
+		web.Close()
+		server.Close()
+	})
+	return cluster{t: t, url: web.URL}
+}
+
+// do sends a request and returns the code and body of the answer, and its warnings.
+func (c cluster) do(method, path, body string) (code int, answer map[string]any, warnings string) {
+	c.t.Helper()
+	req, err := http.NewRequestWithContext(c.t.Context(), method, c.url+path, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", map[bool]string{true: "application/merge-patch+json",
+		false: "application/json"}[method == "PATCH"])
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil || json.Unmarshal(text, &answer) != nil {
+		c.t.Fatalf("%v: %s", err, text)
+	}
+	return res.StatusCode, answer, strings.Join(res.Header.Values("Warning"), "\n")
+}
+
+// must sends a request that is to succeed, and returns the object.
+func (c cluster) must(method, path, body string) map[string]any {
+	c.t.Helper()
+	code, answer, _ := c.do(method, path, body)
+	if code > 299 {
+		c.t.Fatalf("%s %s: %d %v", method, path, code, answer["message"])
+	}
+	return answer
+}
+
+const registration = "/apis/admissionregistration.k8s.io/v1/"
+
+// policy creates a policy about ConfigMaps, with more in its spec, and a binding with more in its.
+func (c cluster) policy(name, spec, binding string) {
+	c.t.Helper()
+	c.must("POST", registration+"validatingadmissionpolicies", `{"metadata":{"name":"`+name+`"},"spec":{
+		"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["*"],
+		"resources":["configmaps"]}]},`+spec+`}}`)
+	c.must("POST", registration+"validatingadmissionpolicybindings", `{"metadata":{"name":"`+name+`-b"},"spec":{
+		"policyName":"`+name+`",`+binding+`}}`)
+}
+
+func configMap(name, data string) string {
+	return fmt.Sprintf(`{"metadata":{"name":%q},"data":{%s}}`, name, data)
+}
+
+const configMaps = "/api/v1/namespaces/default/configmaps"
+
+func TestAPolicyDeniesInTheWordsOfTheRealServer(t *testing.T) {
+	c := start(t, fakeapi.Options{})
+	c.policy("x", `"validations":[{"expression":"object == null || !has(object.data.bad)","messageExpression":
+		"'no ' + object.metadata.name","reason":"Forbidden"}]`, `"validationActions":["Deny"]`)
+	c.must("POST", configMaps, configMap("good", `"a":"b"`))
+	code, answer, _ := c.do("POST", configMaps, configMap("wrong", `"bad":"b"`))
+	want := `configmaps "wrong" is forbidden: ValidatingAdmissionPolicy 'x' with binding 'x-b' denied request: no wrong`
+	if code != 403 || answer["message"] != want || answer["reason"] != "Forbidden" {
+		t.Errorf("%d %v: %v", code, answer["reason"], answer["message"])
+	}
+	if code, _, _ = c.do("PATCH", configMaps+"/good", `{"data":{"bad":"x"}}`); code != 403 {
+		t.Errorf("a patch: %d", code)
+	}
+	if code, _, _ = c.do("GET", configMaps+"/wrong", ""); code != 404 {
+		t.Errorf("what was denied is stored: %d", code)
+	}
+	c.must("DELETE", configMaps+"/good", "")
+	c.must("DELETE", registration+"validatingadmissionpolicybindings/x-b", "")
+	c.must("POST", configMaps, configMap("wrong", `"bad":"b"`))
+}
+
+func TestAPolicyWarns(t *testing.T) {
+	c := start(t, fakeapi.Options{})
+	c.policy("x", `"validations":[{"expression":"has(object.data)"}]`, `"validationActions":["Warn","Audit"]`)
+	code, _, warnings := c.do("POST", configMaps, `{"metadata":{"name":"a"}}`)
+	if want := "Validation failed for ValidatingAdmissionPolicy 'x' with binding 'x-b': failed expression: " +
+		"has(object.data)"; code != 201 || !strings.Contains(warnings, want) {
+		t.Errorf("%d %s", code, warnings)
+	}
+}
+
+func TestAPolicyUsesParamsVariablesAndItsNamespace(t *testing.T) {
+	c := start(t, fakeapi.Options{})
+	c.policy("x", `"paramKind":{"apiVersion":"v1","kind":"ConfigMap"},
+		"matchConditions":[{"name":"not-b","expression":"object.metadata.name != 'free'"}],
+		"variables":[{"name":"max","expression":"int(params.data.max)"}],
+		"validations":[{"expression":"size(object.data) <= variables.max","messageExpression":
+		"namespaceObject.metadata.name + ' allows ' + string(variables.max)"}]`,
+		`"validationActions":["Deny"],"paramRef":{"name":"limits","namespace":"kube-system",
+		"parameterNotFoundAction":"Deny"},"matchResources":{"namespaceSelector":{"matchLabels":{
+		"kubernetes.io/metadata.name":"default"}}}`)
+	_, answer, _ := c.do("POST", configMaps, configMap("a", `"a":"1"`))
+	if got := fmt.Sprint(answer["message"]); !strings.HasSuffix(got, "denied request: failed to configure binding: "+
+		"no params found for policy binding with `Deny` parameterNotFoundAction") {
+		t.Error(got)
+	}
+	c.must("POST", "/api/v1/namespaces/kube-system/configmaps", configMap("limits", `"max":"1"`))
+	c.must("POST", configMaps, configMap("free", `"a":"1","b":"2"`))
+	c.must("POST", configMaps, configMap("a", `"a":"1"`))
+	_, answer, _ = c.do("POST", configMaps, configMap("b", `"a":"1","b":"2"`))
+	if got := fmt.Sprint(answer["message"]); !strings.HasSuffix(got, "denied request: default allows 1") {
+		t.Error(got)
+	}
+}
+
+func TestAPolicyAsksWhatAUserMayDo(t *testing.T) {
+	c := start(t, fakeapi.Options{RBAC: true, Token: "admin", Users: map[string]fakeapi.User{"user": {Name: "u"}}})
+	c.token = "admin"
+	c.policy("x", `"validations":[{"expression":"authorizer.group('').resource('secrets').namespace('default').check('get').allowed() && authorizer.requestResource.check('create').allowed()","message":"no rights"}]`,
+		`"validationActions":["Deny"]`)
+	c.must("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", `{"metadata":{"name":"r"},"rules":[
+		{"apiGroups":[""],"resources":["configmaps"],"verbs":["*"]}]}`)
+	c.must("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", `{"metadata":{"name":"r"},"roleRef":{
+		"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"r"},"subjects":[{"kind":"User","name":"u",
+		"apiGroup":"rbac.authorization.k8s.io"}]}`)
+	c.must("POST", configMaps, configMap("a", ""))
+	c.token = "user"
+	_, answer, _ := c.do("POST", configMaps, configMap("b", ""))
+	if got := fmt.Sprint(answer["message"]); !strings.HasSuffix(got, "denied request: no rights") {
+		t.Error(got)
+	}
+}
+
+func TestAPolicyMutates(t *testing.T) {
+	c := start(t, fakeapi.Options{})
+	for name, mutation := range map[string]string{
+		"apply": `{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":
+			"Object{metadata: Object.metadata{labels: Object.metadata.labels{applied: 'yes'}}}"}}`,
+		"json": `{"patchType":"JSONPatch","jsonPatch":{"expression":
+			"[JSONPatch{op: 'add', path: '/data', value: {'k': 'v'}}]"}}`,
+	} {
+		c.must("POST", registration+"mutatingadmissionpolicies", `{"metadata":{"name":"`+name+`"},"spec":{
+			"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],
+			"resources":["configmaps"]}]},"reinvocationPolicy":"Never","mutations":[`+mutation+`]}}`)
+		c.must("POST", registration+"mutatingadmissionpolicybindings", `{"metadata":{"name":"`+name+`"},"spec":{
+			"policyName":"`+name+`"}}`)
+	}
+	answer := c.must("POST", configMaps, `{"metadata":{"name":"a"}}`)
+	text, err := json.Marshal([]any{answer["data"], answer["metadata"].(map[string]any)["labels"]})
+	if err != nil || string(text) != `[{"k":"v"},{"applied":"yes"}]` {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// A policy that is wrong is refused when it is written.
+func TestAWrongPolicyIsRefused(t *testing.T) {
+	c := start(t, fakeapi.Options{})
+	code, answer, _ := c.do("POST", registration+"validatingadmissionpolicies", `{"metadata":{"name":"x"},"spec":{
+		"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["*"],
+		"resources":["configmaps"]}]},"validations":[{"expression":"object.x +"}]}}`)
+	const want = "spec.validations[0].expression: Invalid value"
+	if code != 422 || !strings.Contains(fmt.Sprint(answer["message"]), want) {
+		t.Errorf("%d %v", code, answer["message"])
+	}
+}

@@ -79,7 +79,7 @@ func New[T kube.Object](o Options) *Store[T] {
 		only:     onlyName(o.FieldSelector),
 		synced:   make(chan struct{}),
 		objects:  table[T]{},
-		indexes:  []*index[T]{newIndex(ownerIndex, ownersOf[T])},
+		indexes:  []*index[T]{newOwnerIndex[T]()},
 		bad:      map[kube.Key]*kube.DecodeError{},
 		unsynced: len(namespaces),
 	}

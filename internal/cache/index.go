@@ -19,9 +19,10 @@ const ownerIndex = "owner"
 type index[T kube.Object] struct {
 	name string
 	f    func(obj T, into []string) []string // appends the values of obj
+	meta bool                                // the values depend on labels and owner references alone
 	// sets has the objects of each value, sorted by key: lookups and removals are binary searches, and an answer is a
 	// copy of a part. There are no empty sets: values such as uids do not come back.
-	sets    map[string][]T
+	sets    map[string][]*entry[T]
 	bad     map[kube.Key]bool // objects whose values are not known, because f panicked
 	logged  bool              // the first panic of f is in the log
 	scratch []string          // what f appends to
@@ -29,7 +30,14 @@ type index[T kube.Object] struct {
 }
 
 func newIndex[T kube.Object](name string, f func(obj T, into []string) []string) *index[T] {
-	return &index[T]{name: name, f: f, sets: map[string][]T{}, bad: map[kube.Key]bool{}}
+	return &index[T]{name: name, f: f, sets: map[string][]*entry[T]{}, bad: map[kube.Key]bool{}}
+}
+
+// newOwnerIndex makes the index of ByOwner.
+func newOwnerIndex[T kube.Object]() *index[T] {
+	ix := newIndex(ownerIndex, ownersOf[T])
+	ix.meta = true
+	return ix
 }
 
 // ownersOf appends the uids of the owners of obj.
@@ -48,14 +56,28 @@ func ownersOf[T kube.Object](obj T, into []string) []string {
 // f must be pure, because the values of an object are asked for once more when it goes. An object on which f panics
 // is left out of that index. Each is counted, the first is logged, and all else goes on.
 func (s *Store[T]) Index(name string, f func(obj T) []string) {
+	s.addIndex(newIndex(name, func(obj T, into []string) []string { return append(into, f(obj)...) }))
+}
+
+// IndexMeta is Index for values that depend on labels and owner references alone. Most changes of an object leave
+// these as they are; then f is not called, and nothing of the index is touched.
+func (s *Store[T]) IndexMeta(name string, f func(labels kube.Labels, owners []kube.OwnerReference) []string) {
+	ix := newIndex(name, func(obj T, into []string) []string {
+		m := obj.ObjectMeta()
+		return append(into, f(m.Labels, m.OwnerReferences)...)
+	})
+	ix.meta = true
+	s.addIndex(ix)
+}
+
+func (s *Store[T]) addIndex(ix *index[T]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.indexLocked(name) != nil {
+	if s.indexLocked(ix.name) != nil {
 		return
 	}
-	ix := newIndex(name, func(obj T, into []string) []string { return append(into, f(obj)...) })
-	for obj := range s.objects.all("") {
-		s.addLocked(ix, obj)
+	for e := range s.objects.entries("") {
+		s.addLocked(ix, e)
 	}
 	s.indexes = append(s.indexes, ix)
 }
@@ -78,14 +100,19 @@ func (s *Store[T]) lookUp(name, namespace, value string) ([]T, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	set, err := s.indexedLocked(name, namespace, value)
-	for _, obj := range set {
-		s.check.verify(obj)
+	if len(set) == 0 {
+		return nil, err
 	}
-	return slices.Clone(set), err
+	out := make([]T, len(set))
+	for i, e := range set {
+		s.check.verify(e.obj)
+		out[i] = e.obj
+	}
+	return out, nil
 }
 
 // indexedLocked returns the part of an index that ByIndex asks for. It is good while s.mu is held.
-func (s *Store[T]) indexedLocked(name, namespace, value string) ([]T, error) {
+func (s *Store[T]) indexedLocked(name, namespace, value string) ([]*entry[T], error) {
 	if err := s.readableLocked(namespace); err != nil {
 		return nil, err
 	}
@@ -133,8 +160,8 @@ func (s *Store[T]) readableLocked(namespace string) error {
 }
 
 // find returns where in a set the object of k is, or would be.
-func find[T kube.Object](set []T, k kube.Key) (at int, found bool) {
-	return slices.BinarySearchFunc(set, k, func(obj T, k kube.Key) int { return obj.ObjectMeta().Key().Compare(k) })
+func find[T kube.Object](set []*entry[T], k kube.Key) (at int, found bool) {
+	return slices.BinarySearchFunc(set, k, func(e *entry[T], k kube.Key) int { return e.key().Compare(k) })
 }
 
 func (s *Store[T]) indexLocked(name string) *index[T] {
@@ -147,65 +174,57 @@ func (s *Store[T]) indexLocked(name string) *index[T] {
 }
 
 // enterLocked enters an object in all indexes.
-func (s *Store[T]) enterLocked(obj T) {
-	s.check.enter(obj)
-	s.usesLocked(sizeOf(obj))
+func (s *Store[T]) enterLocked(e *entry[T]) {
+	s.check.enter(e.obj)
+	s.usesLocked(sizeOf(e.obj))
 	for _, ix := range s.indexes {
-		s.addLocked(ix, obj)
+		s.addLocked(ix, e)
 	}
 }
 
 // dropLocked takes an object out of all indexes.
-func (s *Store[T]) dropLocked(old T) {
-	s.check.leave(old)
-	s.usesLocked(-sizeOf(old))
+func (s *Store[T]) dropLocked(e *entry[T]) {
+	s.check.leave(e.obj)
+	s.usesLocked(-sizeOf(e.obj))
 	for _, ix := range s.indexes {
-		s.deleteLocked(ix, old)
+		s.deleteLocked(ix, e)
 	}
 }
 
-// exchangeLocked enters obj in all indexes in the place of old, an earlier version of it. Most changes of an object
-// leave it where it was in the indexes.
-func (s *Store[T]) exchangeLocked(old, obj T) {
-	share(old, obj)
+// exchangeLocked puts obj in the place of an earlier version of it.
+func (s *Store[T]) exchangeLocked(e *entry[T], obj T) {
+	old := e.obj
+	same := share(old, obj)
 	s.check.leave(old)
 	s.check.enter(obj)
 	s.usesLocked(sizeOf(obj) - sizeOf(old))
 	for _, ix := range s.indexes {
-		if !ix.exchange(old, obj) {
-			s.deleteLocked(ix, old)
-			s.addLocked(ix, obj)
+		if ix.meta && same || ix.same(old, obj) {
+			continue
 		}
+		s.deleteLocked(ix, e)
+		e.obj = obj
+		s.addLocked(ix, e)
+		e.obj = old
 	}
+	e.obj = obj
 }
 
-// exchange puts obj in the place of old where both have the same values. ok is false, and nothing is changed for
-// good, where they have not, or where the index function panics.
-func (ix *index[T]) exchange(old, obj T) (ok bool) {
-	k := obj.ObjectMeta().Key()
+// same says that two versions of an object are found under the same values.
+func (ix *index[T]) same(old, obj T) bool {
 	values, err := ix.values(old)
-	if err != nil || ix.bad[k] {
+	if err != nil || ix.bad[obj.ObjectMeta().Key()] {
 		return false
 	}
 	ix.before = append(ix.before[:0], values...)
 	defer clear(ix.before)
-	if values, err = ix.values(obj); err != nil || !slices.Equal(values, ix.before) {
-		return false
-	}
-	for _, v := range values {
-		set := ix.sets[v]
-		at, found := find(set, k)
-		if !found { // f is not pure
-			return false
-		}
-		set[at] = obj
-	}
-	return true
+	values, err = ix.values(obj)
+	return err == nil && slices.Equal(values, ix.before)
 }
 
-func (s *Store[T]) addLocked(ix *index[T], obj T) {
-	k := obj.ObjectMeta().Key()
-	values, err := ix.values(obj)
+func (s *Store[T]) addLocked(ix *index[T], e *entry[T]) {
+	k := e.key()
+	values, err := ix.values(e.obj)
 	if err != nil {
 		ix.bad[k] = true
 		s.scopeLocked(k.Namespace).counters.IndexPanics++
@@ -218,21 +237,21 @@ func (s *Store[T]) addLocked(ix *index[T], obj T) {
 	}
 	for _, v := range values {
 		set := ix.sets[v]
-		if n := len(set); n == 0 || set[n-1].ObjectMeta().Key().Compare(k) < 0 { // as in a list, see replaceLocked
-			ix.sets[v] = append(set, obj)
+		if n := len(set); n == 0 || set[n-1].key().Compare(k) < 0 { // as in a list, see replaceLocked
+			ix.sets[v] = append(set, e)
 		} else if at, found := find(set, k); !found { // found: the same value twice
-			ix.sets[v] = slices.Insert(set, at, obj)
+			ix.sets[v] = slices.Insert(set, at, e)
 		}
 	}
 }
 
-func (s *Store[T]) deleteLocked(ix *index[T], old T) {
-	k := old.ObjectMeta().Key()
+func (s *Store[T]) deleteLocked(ix *index[T], e *entry[T]) {
+	k := e.key()
 	if ix.bad[k] {
 		delete(ix.bad, k)
 		return
 	}
-	values, err := ix.values(old)
+	values, err := ix.values(e.obj)
 	if err != nil {
 		// f is not pure: it had values for this object before. All of them are looked through.
 		values = values[:0]
@@ -264,14 +283,20 @@ func (ix *index[T]) values(obj T) (values []string, err error) {
 	return ix.scratch, nil
 }
 
-// share makes obj keep the labels and owner references of old, an earlier version of it, where they are the same:
-// those may be shared with other objects (see package kube).
-func share[T kube.Object](old, obj T) {
+// share makes obj keep what old, an earlier version of it, has as well: labels and owner references may be shared with
+// other objects (see package kube), and the name is a key of the table. It reports whether these two are the same.
+func share[T kube.Object](old, obj T) (same bool) {
 	was, is := old.ObjectMeta(), obj.ObjectMeta()
-	if slices.Equal(was.OwnerReferences, is.OwnerReferences) {
+	is.Name, is.Namespace = was.Name, was.Namespace
+	if is.UID == was.UID {
+		is.UID = was.UID
+	}
+	owners, labels := slices.Equal(was.OwnerReferences, is.OwnerReferences), slices.Equal(was.Labels, is.Labels)
+	if owners {
 		is.OwnerReferences = was.OwnerReferences
 	}
-	if slices.Equal(was.Labels, is.Labels) {
+	if labels {
 		is.Labels = was.Labels
 	}
+	return owners && labels
 }

@@ -210,3 +210,43 @@ func TestANewVersionOfAPodKeepsWhatHasNotChanged(t *testing.T) {
 		t.Errorf("the versions became %v and %v", second, third)
 	}
 }
+
+// Rules: CCH-04
+func TestAnIndexOfMetadataFollowsItsChangesAndNoOthers(t *testing.T) {
+	s, sc := filled()
+	calls := 0
+	s.IndexMeta("app", func(labels kube.Labels, owners []kube.OwnerReference) []string {
+		calls++
+		app, _ := labels.Get("app")
+		return []string{app, owners[0].UID}
+	})
+	version := func(n int, app, owner string) *pod {
+		p := makePod("s", "a", n, owner)
+		p.Labels = kube.Labels{{Key: "app", Value: app}}
+		s.put(sc, p, fmt.Sprint(n))
+		return p
+	}
+	has := func(value string, want ...*pod) {
+		t.Helper()
+		if got, err := s.ByIndex("app", "", value); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: found %v, %v, want %v", value, got, err, want)
+		}
+	}
+	version(1, "web", "rs")
+	calls = 0
+	second := version(2, "web", "rs")
+	if calls != 0 {
+		t.Errorf("the index was asked %d times for a version with the same labels and owners", calls)
+	}
+	has("web", second)
+	has("rs", second)
+	third := version(3, "db", "rs")
+	has("web")
+	has("db", third)
+	has("rs", third)
+	has("other")
+	fourth := version(4, "db", "other")
+	has("rs")
+	has("db", fourth)
+	has("other", fourth)
+}

@@ -68,8 +68,8 @@ func (s *Store[T]) replaceScopes(names, gone []string) (added []*scope) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, namespace := range gone {
-		for old := range s.objects.all(namespace) {
-			s.dropLocked(old)
+		for e := range s.objects.entries(namespace) {
+			s.dropLocked(e)
 		}
 		delete(s.objects, namespace)
 	}

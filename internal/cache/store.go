@@ -123,12 +123,11 @@ func (s *Store[T]) collect(namespace string) ([]T, error) {
 func (s *Store[T]) Swap(old, lighter T) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now, ok := s.objects.get(old.ObjectMeta().Key())
-	if !ok || any(now) != any(old) || !sameVersion(old, lighter) {
+	e := s.objects.entry(old.ObjectMeta().Key())
+	if e == nil || any(e.obj) != any(old) || !sameVersion(old, lighter) {
 		return false
 	}
-	s.objects.put(lighter)
-	s.exchangeLocked(old, lighter)
+	s.exchangeLocked(e, lighter)
 	return true
 }
 

@@ -94,12 +94,11 @@ func (s *Store[T]) store(sc *scope, obj T, rv string) (old T, had bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := obj.ObjectMeta().Key()
-	old, had = s.objects.get(k)
-	s.objects.putNew(obj)
-	if had {
-		s.exchangeLocked(old, obj)
+	if e := s.objects.entry(k); e != nil {
+		old, had = e.obj, true
+		s.exchangeLocked(e, obj)
 	} else {
-		s.enterLocked(obj)
+		s.enterLocked(s.objects.putNew(obj))
 	}
 	s.dropBadLocked(k)
 	sc.moveTo(rv)
@@ -119,14 +118,14 @@ func (s *Store[T]) remove(sc *scope, k kube.Key, rv string, c Change[T]) {
 func (s *Store[T]) unstore(sc *scope, k kube.Key, rv string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old, had := s.objects.get(k)
-	if had {
-		s.dropLocked(old)
+	e := s.objects.entry(k)
+	if e != nil {
+		s.dropLocked(e)
 		s.objects.delete(k)
 	}
 	s.dropBadLocked(k)
 	sc.moveTo(rv)
-	return had
+	return e != nil
 }
 
 // advance moves the scope to rv with its content as it is: a bookmark.
@@ -201,9 +200,10 @@ func (s *Store[T]) swap(sc *scope, c content[T]) (changes []Change[T], had int) 
 }
 
 // replaceLocked returns the changes in key order, and of one key the deletion first. Objects enter the indexes in that
-// order, too, because then each is the last one of its sets.
+// order, too, because then each is the last one of its sets. An object that stays keeps its entry.
 func (s *Store[T]) replaceLocked(sc *scope, c content[T]) []Change[T] {
 	var changes []Change[T]
+	var stay []*entry[T]
 	for k := range c.bad { // an object that no longer decodes is not gone
 		if _, newer := c.objects.get(k); newer {
 			continue
@@ -212,34 +212,34 @@ func (s *Store[T]) replaceLocked(sc *scope, c content[T]) []Change[T] {
 			c.objects.put(old)
 		}
 	}
-	for old := range s.objects.all(sc.namespace) {
-		m := old.ObjectMeta()
-		if now, ok := c.objects.get(m.Key()); !ok || !sameIdentity(old, now) {
-			changes = append(changes, Change[T]{Type: Gone, Old: old, Unknown: true})
-			s.dropLocked(old)
+	for e := range s.objects.entries(sc.namespace) {
+		if now, ok := c.objects.get(e.key()); !ok || !sameIdentity(e.obj, now) {
+			changes = append(changes, Change[T]{Type: Gone, Old: e.obj, Unknown: true})
+			s.dropLocked(e)
+		} else {
+			stay = append(stay, e)
 		}
 	}
-	changes = slices.Grow(changes, max(0, c.objects.count(sc.namespace)-s.objects.count(sc.namespace)))
-	for obj := range c.objects.all(sc.namespace) {
-		old, had := s.objects.get(obj.ObjectMeta().Key())
-		switch {
-		case !had || !sameIdentity(old, obj):
-			changes = append(changes, Change[T]{Type: Appeared, New: obj, Initial: !sc.synced})
-		case !c.rewound && sameVersion(old, obj):
-			c.objects.put(old) // readers and indexes have this copy
-		default:
-			changes = append(changes, Change[T]{Type: Updated, Old: old, New: obj})
+	changes = slices.Grow(changes, max(0, c.objects.count(sc.namespace)-len(stay)))
+	for _, e := range stay {
+		obj, _ := c.objects.get(e.key())
+		if any(obj) != any(e.obj) && (c.rewound || !sameVersion(e.obj, obj)) {
+			changes = append(changes, Change[T]{Type: Updated, Old: e.obj, New: obj})
+			s.exchangeLocked(e, obj)
+		}
+		c.objects.putEntry(e) // else readers and indexes have this copy
+	}
+	for e := range c.objects.entries(sc.namespace) {
+		if old := s.objects.entry(e.key()); old == nil || !sameIdentity(old.obj, e.obj) {
+			changes = append(changes, Change[T]{Type: Appeared, New: e.obj, Initial: !sc.synced})
 		}
 	}
 	slices.SortFunc(changes, func(a, b Change[T]) int {
 		return cmp.Or(byKey(a.Object(), b.Object()), cmp.Compare(b.Type, a.Type))
 	})
 	for _, change := range changes {
-		switch change.Type {
-		case Appeared:
-			s.enterLocked(change.New)
-		case Updated:
-			s.exchangeLocked(change.Old, change.New)
+		if change.Type == Appeared {
+			s.enterLocked(c.objects.entry(change.New.ObjectMeta().Key()))
 		}
 	}
 	s.swapLocked(sc, c)

@@ -278,7 +278,7 @@ func TestPodsAreTracedToTheirWorkloads(t *testing.T) {
 			p.Labels = kube.Labels{{Key: templateHashLabel, Value: test.hash}}
 		}
 		got := ""
-		if ref, ok := ownerOf(p); ok {
+		if ref, ok := ownerOf(&p.Meta); ok {
 			got = ref.String()
 		}
 		if got != test.want {

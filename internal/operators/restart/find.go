@@ -33,15 +33,15 @@ func newFinder(triggers *cache.Store[*RestartTrigger], ps *cache.Store[*pod]) *f
 	if triggers != nil {
 		indexTriggers(triggers)
 	}
-	ps.Index(byLabel, func(p *pod) []string {
-		terms := make([]string, len(p.Labels))
-		for i, l := range p.Labels {
+	ps.IndexMeta(byLabel, func(labels kube.Labels, _ []kube.OwnerReference) []string {
+		terms := make([]string, len(labels))
+		for i, l := range labels {
 			terms[i] = l.Key + "=" + l.Value
 		}
 		return terms
 	})
-	ps.Index(byWorkload, func(p *pod) []string {
-		if ref, ok := ownerOf(p); ok {
+	ps.IndexMeta(byWorkload, func(labels kube.Labels, owners []kube.OwnerReference) []string {
+		if ref, ok := ownerOf(&kube.Meta{Labels: labels, OwnerReferences: owners}); ok {
 			return []string{ref.String()}
 		}
 		return nil
@@ -116,7 +116,7 @@ func (f *finder) selecting(namespace string, of kube.Labels, known map[*RestartT
 // changed then.
 func (f *finder) forPod(p *pod) (keys []kube.Key) {
 	found := f.selecting(p.Namespace, p.Labels, nil)
-	if ref, ok := ownerOf(p); ok {
+	if ref, ok := ownerOf(&p.Meta); ok {
 		found = append(found, f.in(byTarget, p.Namespace, ref.String())...)
 	}
 	for _, t := range found {

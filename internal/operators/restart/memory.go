@@ -61,7 +61,7 @@ func (m *memory) absorb(r *rule, s *State, pods []*pod, now time.Time) {
 // namespace home.
 func sourcePods(r *rule, home string, all []*pod) (out []*pod) {
 	for _, p := range all {
-		ref, ok := ownerOf(p)
+		ref, ok := ownerOf(&p.Meta)
 		ours := ok && p.Namespace == home && slices.Contains(r.targets, ref)
 		if !ours && r.selector.Match(p.Labels) {
 			out = append(out, p)

@@ -146,18 +146,18 @@ func (t target) counts() (want, updated, total, available int32) {
 // the Deployment.
 const templateHashLabel = "pod-template-hash"
 
-// ownerOf returns the workload that a pod belongs to; false if it is none that could be a target. It finds the
-// Deployment of a ReplicaSet by the ReplicaSet's name, which is made of the Deployment's name and the hash that is
-// also a label of the pod: that needs neither a request nor a right on ReplicaSets.
-func ownerOf(p *pod) (TargetRef, bool) {
-	o, ok := p.Controller()
+// ownerOf returns the workload that a pod belongs to by its labels and owners; false if it is none that could be a
+// target. It finds the Deployment of a ReplicaSet by the ReplicaSet's name, which is made of the Deployment's name and
+// the hash that is also a label of the pod: that needs neither a request nor a right on ReplicaSets.
+func ownerOf(m *kube.Meta) (TargetRef, bool) {
+	o, ok := m.Controller()
 	switch {
 	case !ok:
 		return TargetRef{}, false
 	case o.Kind != "ReplicaSet":
 		return TargetRef{Kind: o.Kind, Name: o.Name}, targetKinds[o.Kind].Kind != ""
 	}
-	h, _ := p.Labels.Get(templateHashLabel)
+	h, _ := m.Labels.Get(templateHashLabel)
 	name, ok := strings.CutSuffix(o.Name, "-"+h)
 	return TargetRef{Kind: "Deployment", Name: name}, ok && h != "" && name != ""
 }

@@ -69,6 +69,10 @@ func Wait(d time.Duration) Outcome {
 	return After(d)
 }
 
+// Behind asks for another run behind the keys that wait for a worker now, or at once if there are none. A Func that
+// has done what matters asks for it to let others have that first: see Controller.Backlog.
+func Behind(cause string) Outcome { return Outcome{0, cause} }
+
 // Because names the cause of the run that o asks for: "debounce over", "waits for deployment/web".
 func (o Outcome) Because(cause string) Outcome {
 	if o != Done && cause != "" {
@@ -147,6 +151,9 @@ func New(name string, f Func, o Options, sources ...Source) *Controller {
 
 // Elected reports whether the controller works only while it leads.
 func (c *Controller) Elected() bool { return c.o.Elected }
+
+// Backlog returns how many keys wait for a worker.
+func (c *Controller) Backlog() int { return c.queue.Stats().Due }
 
 // Name returns the controller's name, as in logs and checks.
 func (c *Controller) Name() string { return c.name }

@@ -89,6 +89,9 @@ func (c *Controller) settle(ctx context.Context, item queue.Item, outcome Outcom
 		c.stats.again.Add(1)
 		c.forget(k)
 		c.queue.AddAfter(k, outcome.after, outcome.cause)
+		if outcome.after == 0 && !c.queue.ShuttingDown() {
+			return "again behind the keys that wait"
+		}
 		return c.again("again in ", outcome.after)
 	case ctx.Err() != nil:
 		c.queue.Add(k, cutCause) // for when this process leads again; not heard at a shutdown

@@ -232,6 +232,28 @@ func TestAfterForgetsFailuresAndAnErrorWinsOverAfter(t *testing.T) {
 	})
 }
 
+func TestBehindRunsAfterTheKeysThatWaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ran []string
+		c, stop := start(t, func(ctx context.Context, k kube.Key) (Outcome, error) {
+			time.Sleep(time.Second)
+			ran = append(ran, k.Name)
+			if k.Name == "a" && len(ran) == 1 {
+				return Behind("the rest of it"), nil
+			}
+			return Done, nil
+		}, Options{Workers: 1})
+		for _, name := range []string{"a", "b", "c"} {
+			c.queue.Add(key(name), "changed")
+		}
+		synctest.Wait()
+		expect(t, "keys that wait", c.Backlog(), 2)
+		time.Sleep(10 * time.Second)
+		expect(t, "stop", stop(), nil)
+		expect(t, "runs", fmt.Sprint(ran), "[a b c a]")
+	})
+}
+
 func TestAfterATimeAlreadyPastIsNotDone(t *testing.T) {
 	for _, d := range []time.Duration{0, -time.Hour} {
 		if After(d) == Done {

@@ -105,7 +105,9 @@ func New[Spec, Status any, P status[Status]](s controller.Setup, recorder *event
 		policy:     s.TemplatePolicy,
 	}
 	sources[0] = controller.For(objects).Unseen(r.unseen)
-	return s.New(d.Name, r.Reconcile, sources...)
+	c := s.New(d.Name, r.Reconcile, sources...)
+	r.backlog = c.Backlog
+	return c
 }
 
 type reconciler[Spec, Status any, P status[Status]] struct {
@@ -114,6 +116,7 @@ type reconciler[Spec, Status any, P status[Status]] struct {
 	children *apply.Engine
 	events   *events.Recorder
 	policy   podpolicy.Policy
+	backlog  func() int // of the controller
 }
 
 // Reconcile makes the children of a custom resource what it declares, and its status what was seen.
@@ -142,6 +145,9 @@ func (r *reconciler[Spec, Status, P]) Reconcile(ctx context.Context, key kube.Ke
 			fmt.Sprintf("all %ss are gone, the %s may go", strings.ToLower(kind), r.Resource.Kind), nil)
 	}
 	f.explain(ctx)
+	if f.good() && r.Known == nil && r.backlog() > 0 { // Known must not wait
+		return controller.Behind("its children were written"), nil
+	}
 	if !f.stale {
 		r.report(ctx, cr, f, tell)
 	}

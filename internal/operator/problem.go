@@ -25,6 +25,18 @@ type findings struct {
 	errs    []error
 }
 
+// good says that children were written, as all of them are declared, and that there is nothing else to tell. The
+// status can then wait for the children of other custom resources: a thousand that are created at once have them all
+// the earlier, and what the Deployment controller and the like do meanwhile makes one status of several.
+func (f *findings) good() bool {
+	written := false
+	for i := range f.seen {
+		o := f.seen[i].Outcome
+		written = written || o == apply.Created || o == apply.Applied
+	}
+	return written && f.problem == nil && f.failed == nil && f.note == "" && f.held == "" && !f.stale
+}
+
 func (f *findings) err() error { return errors.Join(f.errs...) }
 
 // add takes in what came of one child. special replaces the usual problem if it is not nil.

@@ -111,12 +111,15 @@ func (q *Queue) AddLow(k kube.Key, cause string) {
 	q.requestLocked(k, cause, 0, low)
 }
 
-// AddAfter requests a run of k after d. Where an earlier one is pending already, that one serves both. While k is
-// processing, the run keeps the lane of the present one.
+// AddAfter requests a run of k after d; with 0, behind the keys of its namespace that are due already. Where an
+// earlier one is pending already, that one serves both. While k is processing, the run keeps the lane of the present
+// one.
 func (q *Queue) AddAfter(k kube.Key, d time.Duration, cause string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.postponed++
+	if d > 0 {
+		q.postponed++
+	}
 	q.requestLocked(k, cause, d, q.ownLaneLocked(k))
 }
 

@@ -2,10 +2,12 @@ package webserver
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"skiff/internal/fakeapi"
 	"skiff/internal/operatortest"
 	"skiff/internal/simulate"
 )
@@ -52,6 +54,26 @@ func TestARolloutCostsAsManyWritesAsTheDeploymentHasStatuses(t *testing.T) {
 				w.Errorf("%s: %d Events, want %d at most", step.name, n, step.events)
 			}
 		}
+	})
+}
+
+func TestChildrenOfAllComeBeforeTheStatusOfOneWhereManyWait(t *testing.T) {
+	o := options
+	o.Setup.Workers = 1
+	storyWith(t, o, func(w *world) {
+		names := []string{"a", "b", "c", "d"}
+		w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "deployments", Times: 1, Delay: time.Second})
+		for _, name := range names { // the others wait for the worker that makes the children of the first
+			w.Create(name, `{"image":"nginx:1.29","replicas":1}`)
+		}
+		w.Pass(2 * time.Second)
+		wrote := w.Writes()
+		last := slices.IndexFunc(wrote, func(r string) bool { return strings.HasPrefix(r, "PATCH") })
+		w.Want("writes before the first status", last, 2*len(names))
+		for _, name := range names {
+			w.WantCondition(name, "Ready", "False/RollingOut")
+		}
+		w.Want("status writes", w.Count("PATCH"), len(names))
 	})
 }
 

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -194,6 +195,7 @@ func problem(err error) string {
 
 // hint is the next step for a user.
 func hint(err error) string {
+	var invalid x509.CertificateInvalidError
 	switch {
 	case errors.As(err, new(*kube.CredentialError)):
 		return "correct what the error names, or log in again with it by hand; skiff tries it every few seconds"
@@ -209,6 +211,8 @@ func hint(err error) string {
 		return "watch fewer namespaces, or raise --mirror-memory-mib"
 	case errors.Is(err, kube.ErrFrameTooLarge):
 		return "find the object and make it smaller"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "correct the clock of this machine, or renew the certificate of the server"
 	case errors.As(err, new(*tls.CertificateVerificationError)):
 		return "check the certificate authority, and the address of the server"
 	case errors.Is(err, http.ErrSchemeMismatch):

@@ -175,7 +175,9 @@ func (r *Reflector[T]) listStreamedFailed(ctx context.Context, s state[T], err e
 		return s
 	case !opened && offline(err):
 		return r.failSilent(s, err, listStreamed)
-	case busy(err), missing(err), kube.IsUnauthorized(err), errors.Is(err, errBudget):
+	case missing(err):
+		return r.fail(s, r.explain(ctx, s, err), listStreamed)
+	case busy(err), kube.IsUnauthorized(err), errors.Is(err, errBudget):
 		return r.fail(s, err, listStreamed) // a paged list would fare no better
 	}
 	s.cuts++
@@ -221,10 +223,21 @@ func (r *Reflector[T]) listPaged(ctx context.Context, s state[T]) state[T] {
 	case expired(err):
 		return r.listExpired(s, err)
 	case err != nil:
-		return r.fail(s, err, r.listPhase(s))
+		return r.fail(s, r.explain(ctx, s, err), r.listPhase(s))
 	}
 	s.phase = resuming
 	return s
+}
+
+// explain finds out whether a resource that is missing for good is there in another version.
+func (r *Reflector[T]) explain(ctx context.Context, s state[T], err error) error {
+	if !kube.IsNotFound(err) || s.missing+1 < quickMissing {
+		return err
+	}
+	if served := r.store.o.Client.OtherVersions(ctx, r.store.o.Resource); len(served) > 0 {
+		return &kube.OtherVersionError{Resource: r.store.o.Resource, Served: served, Err: err}
+	}
+	return err
 }
 
 // listVersion is what a list asks not to be older than: what the mirror already shows, so that a server that

@@ -163,6 +163,35 @@ func TestWhoMayNotReadDefinitionsStillSeesWhichFieldsAreServed(t *testing.T) {
 	}
 }
 
+func TestADefinitionThatServesOtherVersionsOnlyIsToldWithoutTheRightToReadIt(t *testing.T) {
+	api, o := server(t)
+	api.Inject(fakeapi.Fault{Resource: "customresourcedefinitions", Verb: "get",
+		Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "no"}})
+	install(t, o, func(spec map[string]any) {
+		old := spec["versions"].([]any)[0].(map[string]any)
+		next := maps.Clone(old)
+		next["name"], old["storage"] = "v1", false
+		spec["versions"] = []any{old, next}
+	})
+	if err := o.Client.Patch(t.Context(), crdResource, kube.Key{Name: "redis.skiff.dev"}, kube.JSONPatch, []any{
+		map[string]any{"op": "replace", "path": "/spec/versions/0/served", "value": false}}, nil,
+		kube.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want := Definition{Name: "redis.skiff.dev", State: Differs, Fields: true, Detail: "served as v1, and this skiff " +
+		"needs v1alpha1; run the skiff that this definition belongs to, or have an administrator run `skiff crds " +
+		"install`"}
+	for began := time.Now(); ; { // the server changes what it serves in its own time
+		r := run(t, o)
+		if r.Definitions[0] == want && !r.OK {
+			return
+		}
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("got %+v, want %+v", r.Definitions, want)
+		}
+	}
+}
+
 func TestMissingRightsAreGrantedByWhatIsPrinted(t *testing.T) {
 	for name, test := range map[string]struct {
 		as, namespace string

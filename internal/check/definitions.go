@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"skiff/internal/kube"
 	"skiff/internal/patch"
@@ -161,11 +162,9 @@ func served(ctx context.Context, c *kube.Client, own crd, object map[string]any)
 	if len(own.Spec.Versions) == 0 {
 		return d, errors.New("it has no version")
 	}
-	body, err := c.Raw(ctx, http.MethodGet, "/apis/"+own.Spec.Group+"/"+own.Spec.Versions[0].Name, nil)
-	if kube.IsNotFound(err) {
-		return d, nil
-	}
-	if err != nil {
+	r := kube.Resource{Group: own.Spec.Group, Version: own.Spec.Versions[0].Name, Plural: own.Spec.Names.Plural}
+	body, err := c.Raw(ctx, http.MethodGet, r.Root(), nil)
+	if err != nil && !kube.IsNotFound(err) {
 		return d, err
 	}
 	type resource struct {
@@ -174,10 +173,17 @@ func served(ctx context.Context, c *kube.Client, own crd, object map[string]any)
 	var list struct {
 		Resources []resource `json:"resources"`
 	}
-	if err := json.Unmarshal(body, &list); err != nil {
-		return d, fmt.Errorf("decode the answer: %w", err)
+	if err == nil {
+		if err := json.Unmarshal(body, &list); err != nil {
+			return d, fmt.Errorf("decode the answer: %w", err)
+		}
 	}
 	if !slices.ContainsFunc(list.Resources, func(r resource) bool { return r.Name == own.Spec.Names.Plural }) {
+		if other := c.OtherVersions(ctx, r); len(other) > 0 {
+			d.State, d.Fields = Differs, true
+			d.Detail = fmt.Sprintf("served as %s, and this skiff needs %s; run the skiff that this definition "+
+				"belongs to, or have an administrator run `skiff crds install`", strings.Join(other, ", "), r.Version)
+		}
 		return d, nil
 	}
 	fields, err := Lacking(ctx, c, object)

@@ -15,10 +15,10 @@ import (
 
 // enough are the arguments with which a command could do its work, but for the server that does not answer.
 var enough = map[string]string{
-	"skiff run":          "--server https://127.0.0.1:1 --leader-elect",
+	"skiff run":          "--server https://127.0.0.1:1",
 	"skiff restart":      "--server https://127.0.0.1:1 --selector app=redis --target deployment/a",
 	"skiff watch":        "--server https://127.0.0.1:1 pods",
-	"skiff check":        "--server https://127.0.0.1:1 --leader-elect",
+	"skiff check":        "--server https://127.0.0.1:1",
 	"skiff crds diff":    "--server https://127.0.0.1:1",
 	"skiff uninstall":    "--server https://127.0.0.1:1",
 	"skiff crds install": "--server https://127.0.0.1:1",

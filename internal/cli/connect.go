@@ -79,7 +79,10 @@ func withAdvice(err error) error {
 	var hostname x509.HostnameError
 	var record tls.RecordHeaderError
 	var dial *net.OpError
+	var invalid x509.CertificateInvalidError
 	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fmt.Errorf("%w; correct the clock of this machine, or renew the certificate of the server", err)
 	case errors.As(err, &authority):
 		return fmt.Errorf("%w; pass the CA that signed the server's certificate with --certificate-authority", err)
 	case errors.As(err, &hostname):

@@ -156,8 +156,8 @@ func keepsStored(ctx context.Context, c *kube.Client, d definition) error {
 	versions, _ := lookup(d.object, "spec", "versions").([]any)
 	for _, stored := range live.Status.StoredVersions {
 		if !slices.ContainsFunc(versions, func(v any) bool { return lookup(v.(map[string]any), "name") == stored }) {
-			return fmt.Errorf("the cluster may have objects stored as %s, which this skiff does not define; nothing "+
-				"was changed; use a skiff that defines it, or migrate the objects and take it out of "+
+			return fmt.Errorf("the cluster may have objects stored as %s, which this skiff does not define, so "+
+				"nothing is changed; use a skiff that defines it, or migrate the objects and take it out of "+
 				"status.storedVersions", stored)
 		}
 	}
@@ -240,6 +240,9 @@ func diffCRDs(ctx context.Context, c *kube.Client, out io.Writer) error {
 	}
 	result := error(nil)
 	for _, d := range all {
+		if err := keepsStored(ctx, c, d); err != nil {
+			return fmt.Errorf("skiff crds install would refuse CRD %s: %w", d.name, err)
+		}
 		text, err := diffCRD(ctx, c, d)
 		if err != nil {
 			return fmt.Errorf("compare CRD: %w", err)

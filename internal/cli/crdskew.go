@@ -2,6 +2,9 @@ package cli
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -10,29 +13,78 @@ import (
 	"skiff/internal/kube"
 )
 
-// skewTimeout bounds how long the definitions of the cluster are asked for: nothing waits for it.
-const skewTimeout = 30 * time.Second
+const (
+	// skewTimeout bounds how long the definitions of the cluster are asked for: nothing waits for it.
+	skewTimeout = 30 * time.Second
+	// skewEvery is how often they are asked for again, as long as they lack something.
+	skewEvery = time.Minute
+)
 
-// warnOfSkew logs which fields of this version the definitions in the cluster lack: the server drops them. What is not
-// installed at all is for the controllers to report.
-func warnOfSkew(ctx context.Context, c *kube.Client, log logr.Logger) {
+// skew is what the definitions in the cluster lack: the server drops fields that they do not have.
+type skew struct {
+	mu    sync.Mutex // guards lines
+	lines []string
+}
+
+// attention returns a line for each definition that lacks something.
+func (s *skew) attention() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lines
+}
+
+// watch compares the definitions until they lack nothing, or ctx ends, and logs what they lack when that changes.
+func (s *skew) watch(ctx context.Context, c *kube.Client, log logr.Logger) {
+	logged := map[string]string{}
+	for ctx.Err() == nil {
+		lacking := lackingFields(ctx, c, log)
+		var lines []string
+		for _, name := range slices.Sorted(maps.Keys(lacking)) {
+			fields := lacking[name]
+			text := "the cluster has an older definition of " + name + ", and the server drops the fields that it " +
+				"lacks; run `skiff crds install`"
+			if fields != logged[name] {
+				logged[name] = fields
+				log.Info(warning, "text", text, "fields", fields)
+			}
+			lines = append(lines, text+" ("+fields+")")
+		}
+		s.mu.Lock()
+		s.lines = lines
+		s.mu.Unlock()
+		if len(lines) == 0 {
+			return
+		}
+		timer := time.NewTimer(skewEvery)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}
+
+// lackingFields returns which fields of this version the definitions in the cluster lack, by the name of the
+// definition. What is not installed at all is for the controllers to report.
+func lackingFields(ctx context.Context, c *kube.Client, log logr.Logger) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, skewTimeout)
 	defer cancel()
 	all, err := definitions()
 	if err != nil {
 		log.Error(err, "cannot read the definitions of this binary")
-		return
+		return nil
 	}
+	out := map[string]string{}
 	for _, d := range all {
 		fields, err := check.Lacking(ctx, c, d.object)
 		switch {
 		case err != nil && ctx.Err() != nil && context.Cause(ctx) != context.DeadlineExceeded:
-			return // skiff stops
+			return nil // skiff stops
 		case err != nil:
 			log.V(1).Info("cannot compare a custom resource definition", "name", d.name, "problem", err.Error())
 		case fields != "":
-			log.Info(warning, "text", "the cluster has an older definition of "+d.name+", and the server drops the "+
-				"fields that it lacks; run `skiff crds install`", "fields", fields)
+			out[d.name] = fields
 		}
 	}
+	return out
 }

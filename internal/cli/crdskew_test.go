@@ -2,8 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"maps"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +28,7 @@ func (c *cluster) change(f func(version object) (versions []any)) {
 	c.patch(crdResource, "", "webservers.skiff.dev", object{"spec": object{"versions": f(version)}})
 }
 
-// skew returns what warnOfSkew logs.
+// skew returns what is logged when skiff starts and the definitions are compared once.
 func (c *cluster) skew(verbosity int) string {
 	c.t.Helper()
 	var out bytes.Buffer
@@ -34,8 +36,28 @@ func (c *cluster) skew(verbosity int) string {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	warnOfSkew(c.t.Context(), c.client, log)
+	ctx, stop := context.WithCancel(c.t.Context())
+	var s skew
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.watch(ctx, c.client, log)
+	}()
+	for len(s.attention()) == 0 && !closed(ended) {
+		runtime.Gosched()
+	}
+	stop()
+	<-ended
 	return out.String()
+}
+
+func closed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 func TestAnOlderDefinitionInTheClusterIsNamedWithTheFieldsThatItLacks(t *testing.T) {
@@ -86,7 +108,9 @@ func TestCRDsInstallKeepsAVersionInWhichObjectsMayBeStored(t *testing.T) {
 	c.create(crdResource, "", crd.object)
 	before := c.api.Revision()
 	skiff(t, "crds", "install", "--server", c.url()).want(t, exitFailed, "install CRD "+crd.name+": the cluster may "+
-		"have objects stored as v9, which this skiff does not define; nothing was changed")
+		"have objects stored as v9, which this skiff does not define, so nothing is changed")
+	skiff(t, "crds", "diff", "--server", c.url()).want(t, exitFailed, "skiff crds install would refuse CRD "+crd.name+
+		": the cluster may have objects stored as v9")
 	if c.api.Revision() != before {
 		t.Error("it has written something")
 	}

@@ -32,16 +32,14 @@ func (f *electionFlags) add(cmd *cobra.Command) {
 	fs.DurationVar(&f.retry, "leader-elect-retry-period", leader.DefaultRetryPeriod, "how often the leader renews")
 }
 
-// elector returns nil without --leader-elect. Its client has connections of its own, so that a renewal never waits
-// behind other requests; done closes them.
+// elector checks the flags, also without --leader-elect, where it returns nil. The client of an Elector has
+// connections of its own, so that a renewal never waits behind other requests; done closes them.
 func (f *electionFlags) elector(cfg kube.Config, namespace string, log logr.Logger) (e *leader.Elector, done func(),
 	err error) {
-	if !f.on {
-		return nil, func() {}, nil
-	}
-	namespace = cmp.Or(f.namespace, namespace)
-	if !namespaceName.MatchString(namespace) {
-		return nil, nil, usagef("--leader-election-namespace: %q is not a valid namespace name", namespace)
+	o := leader.Options{Namespace: cmp.Or(f.namespace, namespace), Name: f.id, LeaseDuration: f.lease,
+		RenewDeadline: f.renew, RetryPeriod: f.retry, Log: log}
+	if !namespaceName.MatchString(o.Namespace) {
+		return nil, nil, usagef("--leader-election-namespace: %q is not a valid namespace name", o.Namespace)
 	}
 	if !kube.ValidName(f.id) {
 		return nil, nil, usagef("--leader-election-id: %q is not a valid name of a Lease", f.id)
@@ -52,14 +50,17 @@ func (f *electionFlags) elector(cfg kube.Config, namespace string, log logr.Logg
 			return nil, nil, usagef("--leader-elect-%s 0s: must be more than 0", flag)
 		}
 	}
-	client, err := kube.New(cfg)
-	if err != nil {
-		return nil, nil, err
-	}
-	e, err = leader.New(leader.Options{Client: client, Namespace: namespace, Name: f.id, LeaseDuration: f.lease,
-		RenewDeadline: f.renew, RetryPeriod: f.retry, Log: log})
-	if err != nil {
+	if err := o.Check(); err != nil {
 		return nil, nil, usageError{err}
 	}
-	return e, client.Close, nil
+	if !f.on {
+		return nil, func() {}, nil
+	}
+	if o.Client, err = kube.New(cfg); err != nil {
+		return nil, nil, err
+	}
+	if e, err = leader.New(o); err != nil {
+		return nil, nil, err
+	}
+	return e, o.Client.Close, nil
 }

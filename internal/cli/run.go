@@ -186,11 +186,12 @@ func runControllers(ctx context.Context, on world, f controllerFlags, log logr.L
 		controller.Setup{Client: guarded, Namespaces: namespaces, NamespaceSelector: on.selector, Workers: f.workers,
 			WatchIdleTimeout: f.watchIdleTimeout, MirrorBytes: int64(f.mirrorMiB) << 20, Elected: elector != nil,
 			TemplatePolicy: podpolicy.Policy(f.templatePolicy), Log: log})
+	var installed skew
 	m := manager.New(f.servingFlags.options(manager.Options{Controllers: controllers, Elector: elector,
-		Requests: on.requests, Recorders: recorders, Log: log}))
+		Requests: on.requests, Recorders: recorders, Attention: installed.attention, Log: log}))
 	comparing, stop := context.WithCancel(ctx)
 	var compare sync.WaitGroup
-	compare.Go(func() { warnOfSkew(comparing, client, log) })
+	compare.Go(func() { installed.watch(comparing, client, log) })
 	err := m.Run(ctx)
 	stop()
 	compare.Wait()

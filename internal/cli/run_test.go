@@ -2,9 +2,16 @@ package cli
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"io"
 	"log"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,6 +21,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi"
+	"skiff/internal/kube"
 )
 
 // runUntil runs `skiff run` until its log has the text, then stops it as a signal does.
@@ -110,12 +118,58 @@ func TestJSONLogIsOneObjectForEachLine(t *testing.T) {
 	}
 }
 
-func TestRunTakesUpTheProbePortOrSaysWhichFlag(t *testing.T) {
+func TestRunNamesTheFlagWhoseAddressIsInUse(t *testing.T) {
 	s := secretServer(t)
 	taken := strings.TrimPrefix(s.URL, "https://")
-	r := skiff(t, "run", "--health-probe-bind-address", taken, "--server", s.URL,
-		"--certificate-authority", caFile(t, s))
-	r.want(t, exitFailed, "--health-probe-bind-address", taken, "in use")
+	for _, flag := range []string{"--health-probe-bind-address", "--metrics-bind-address", "--pprof-bind-address"} {
+		r := skiff(t, "run", flag, taken, "--server", s.URL, "--certificate-authority", caFile(t, s))
+		r.want(t, exitFailed, "\nskiff: "+flag+" "+taken+": listen tcp "+taken+
+			": bind: address already in use; give another host:port, or 0 for none\n")
+	}
+}
+
+// A clock that has jumped, or a certificate that nobody has renewed.
+func TestACertificateThatIsExpiredOrNotYetValidSaysToLookAtTheClock(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, at := range map[string]time.Time{"is after": time.Now().Add(-48 * time.Hour),
+		"is before": time.Now().Add(48 * time.Hour)} {
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: at, NotAfter: at.Add(time.Hour),
+			IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := httptest.NewUnstartedServer(http.NotFoundHandler())
+		s.Config.ErrorLog = log.New(io.Discard, "", 0)
+		s.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+		s.StartTLS()
+		t.Cleanup(s.Close)
+		const next = "correct the clock of this machine, or renew the certificate of the server\n"
+		args := []string{"--server", s.URL, "--certificate-authority", caFile(t, s)}
+		skiff(t, append(args, "crds", "diff")...).want(t, exitFailed,
+			"tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time ",
+			name, "; "+next)
+		r := runUntil(t, `"hint"=`, args...)
+		r.want(t, exitDone, `"hint"="`+strings.TrimSuffix(next, "\n")+`"`)
+	}
+}
+
+// Whoever wrote that lease went away, and asked to be respected for an hour.
+func TestALeaseThatNobodyRenewsIsToldWithItsHolderAndUntilWhen(t *testing.T) {
+	c := newCluster(t, fakeapi.Options{})
+	skiff(t, "crds", "install", "--server", c.url()).want(t, exitDone)
+	c.create(kube.Resource{Group: "coordination.k8s.io", Version: "v1", Plural: "leases", Kind: "Lease"}, "default",
+		object{"metadata": object{"name": "skiff"}, "spec": object{"holderIdentity": "gone",
+			"leaseDurationSeconds": 3600, "renewTime": "2020-01-01T00:00:00.000000Z"}})
+	r, _ := statusOf(t, c.url(), "    this process stands by; the leader is gone, whose lease expires in 59m",
+		"--leader-elect")
+	r.want(t, exitDone)
+	if !strings.Contains(r.stdout, " is ready; all is well\n") || !strings.Contains(r.stdout, " if not renewed\n") {
+		t.Errorf("skiff status: %s", r.stdout)
+	}
 }
 
 // That it goes on by itself afterwards is tested where time is virtual, in package controller.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -12,10 +13,10 @@ import (
 )
 
 // statusOf runs `skiff run` on a server and asks it for its status until the output has a text.
-func statusOf(t *testing.T, server, until string) (result, string) {
+func statusOf(t *testing.T, server, until string, args ...string) (result, string) {
 	t.Helper()
-	f := follow(t, "run", "--server", server, "--controllers", "webserver", "--health-probe-bind-address",
-		"127.0.0.1:0")
+	f := follow(t, append([]string{"run", "--server", server, "--controllers", "webserver",
+		"--health-probe-bind-address", "127.0.0.1:0"}, args...)...)
 	t.Cleanup(func() { f.stop() })
 	serving := regexp.MustCompile(`"msg"="serving probes" "address"="([^"]+)"`)
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
@@ -50,6 +51,37 @@ func TestStatusOfASkiffWithoutItsDefinitionNeedsAttention(t *testing.T) {
 	want := "    ! not working: webservers.skiff.dev is not installed; run `skiff crds install`\n"
 	if !strings.Contains(r.stdout, want) {
 		t.Errorf("no %q in %s", want, r.stdout)
+	}
+}
+
+// Each of them can be repaired only by somebody who knows what is wrong.
+func TestStatusOfASkiffWithAnIncompatibleDefinitionSaysWhatIsWrongAndTheNextStep(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(version object) []any
+		want   string
+	}{
+		"of another version only": {func(version object) []any {
+			newer := maps.Clone(version)
+			version["served"], version["storage"], newer["name"] = false, false, "v2"
+			return []any{version, newer}
+		}, "    ! not working: webservers.skiff.dev is served as v2, and this skiff needs v1alpha1; run the skiff " +
+			"that these definitions belong to, or `skiff crds install` for this one\n"},
+		"no version is served": {func(version object) []any {
+			version["served"] = false
+			return []any{version}
+		}, "    ! not working: webservers.skiff.dev is not installed; run `skiff crds install`\n"},
+		"without a field": {func(version object) []any {
+			delete(lookup(version, "schema", "openAPIV3Schema", "properties", "spec", "properties").(object), "env")
+			return []any{version}
+		}, "    ! the cluster has an older definition of webservers.skiff.dev, and the server drops the fields " +
+			"that it lacks; run `skiff crds install` (spec.env)\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, fakeapi.Options{})
+			c.change(test.change)
+			r, _ := statusOf(t, c.url(), test.want)
+			r.want(t, exitDiffer)
+		})
 	}
 }
 

@@ -181,6 +181,7 @@ func innermost(err error) error {
 // the same problem share a sentence.
 func (c *Controller) problemOf(one *part) string {
 	var forbidden, absent, other []string
+	version := new(kube.OtherVersionError)
 	for _, m := range c.mirrors {
 		for _, s := range m.State() {
 			ours := s.Namespace == "" || s.Namespace == one.namespace
@@ -188,6 +189,13 @@ func (c *Controller) problemOf(one *part) string {
 			case !ours, s.Synced && !s.Parked:
 			case kube.IsForbidden(s.Err):
 				forbidden = append(forbidden, name)
+			case errors.As(s.Err, &version):
+				text := fmt.Sprintf("%s is served as %s, and this skiff needs %s", name, strings.Join(version.Served,
+					", "), version.Resource.Version)
+				if m.Resource().Group == ownGroup {
+					text += "; run the skiff that these definitions belong to, or `skiff crds install` for this one"
+				}
+				other = append(other, text)
 			case kube.IsNotFound(s.Err) && m.Resource().Group == ownGroup:
 				absent = append(absent, name)
 			case kube.IsNotFound(s.Err):

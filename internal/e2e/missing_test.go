@@ -48,6 +48,52 @@ func TestSkiffStartsBeforeTheCRD(t *testing.T) {
 	s.waitChildren("again", "nginx:1.23.1", 1)
 }
 
+// A definition of another release: skiff says in its status what it needs and the next step, and works once that is
+// done.
+func TestSkiffSaysWhatIsWrongWithAnIncompatibleDefinition(t *testing.T) {
+	s := newScope(t) // for its commands; the definitions of the shared cluster stay as they are
+	c := ownCluster(t)
+	kubeconfig, err := c.Kubeconfig(admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := readFile(t, filepath.Join(repository, "crds", "webserver.yaml"))
+	other := filepath.Join(t.TempDir(), "crd.yaml")
+	writeFile(t, other, strings.Replace(text, "- name: v1alpha1", "- name: v2", 1))
+	if err := applyFiles(c, other); err != nil {
+		t.Fatal(err)
+	}
+	sk := launchSkiff(t, s, kubeconfig)
+	waitStatus(t, s, sk, "! not working: webservers.skiff.dev is served as v2, and this skiff needs v1alpha1; run "+
+		"the skiff that these definitions belong to, or `skiff crds install` for this one\n")
+	const refused = ": the cluster may have objects stored as v2, which this skiff does not define, so nothing is "
+	for _, command := range []string{"diff", "install"} {
+		if r := runSkiff(t, s, "crds", command, "--kubeconfig", kubeconfig); r.Code != 1 ||
+			!strings.Contains(r.Stderr, refused) {
+			t.Errorf("skiff crds %s: %v", command, r)
+		}
+	}
+	if err := c.Admin.Delete(t.Context(), crdPath("webservers")); err != nil {
+		t.Fatal(err)
+	}
+	Eventually(t, settle, "the definition of v2 is gone", func() (bool, string) {
+		_, err := c.Admin.Get(t.Context(), crdPath("webservers"))
+		return IsCode(err, http.StatusNotFound), errorText(err)
+	})
+	if r := runSkiff(t, s, "crds", "install", "--kubeconfig", kubeconfig); r.Code != 0 {
+		t.Fatal(r)
+	}
+	Eventually(t, pickUp, "the definition is picked up", func() (bool, string) { return worksEverywhere(sk) })
+
+	// One without a field, under a skiff that starts later.
+	if _, err := c.Admin.Do(t.Context(), "PATCH", crdPath("webservers"), "application/json-patch+json",
+		withoutEnv); err != nil {
+		t.Fatal(err)
+	}
+	waitStatus(t, s, launchSkiff(t, s, kubeconfig), "! the cluster has an older definition of webservers.skiff.dev, "+
+		"and the server drops the fields that it lacks; run `skiff crds install` (spec.env)\n")
+}
+
 // A user without rights: skiff names what is missing, and works when it is granted.
 func TestSkiffStartsBeforeTheGrant(t *testing.T) {
 	s := newScope(t)

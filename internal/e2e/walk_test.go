@@ -202,11 +202,13 @@ func (w *walk) rotate() {
 	}
 }
 
+// withoutEnv makes of the definition of WebServers one of a release in which they had no environment.
+const withoutEnv = `[{"op":"remove","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/env"}]`
+
 // upgrade brings new definitions, then one new replica after the other.
 func (w *walk) upgrade() {
-	// The definitions of a release in which a WebServer had no environment.
-	if _, err := w.c.Admin.Do(w.Context(), "PATCH", crdPath("webservers"), "application/json-patch+json", `[{"op":"remove",
-		"path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/env"}]`); err != nil {
+	if _, err := w.c.Admin.Do(w.Context(), "PATCH", crdPath("webservers"), "application/json-patch+json",
+		withoutEnv); err != nil {
 		w.Fatal(err)
 	}
 	w.says(w.skiff(3, "crds", "diff"), "+++ webservers.skiff.dev of this skiff\n", "env:\n")

@@ -94,7 +94,7 @@ func New(o Options) (*Elector, error) {
 	if o.RetryPeriod == 0 {
 		o.RetryPeriod = DefaultRetryPeriod
 	}
-	if err := o.check(); err != nil {
+	if err := o.Check(); err != nil {
 		return nil, err
 	}
 	if o.Identity == "" {
@@ -107,8 +107,8 @@ func New(o Options) (*Elector, error) {
 	return &Elector{o: o, log: o.Log.WithValues("lease", o.Namespace+"/"+o.Name, "identity", o.Identity)}, nil
 }
 
-// check refuses durations with which two processes could lead at once, or nobody for long.
-func (o *Options) check() error {
+// Check refuses durations with which two processes could lead at once, or nobody for long.
+func (o *Options) Check() error {
 	slack := time.Duration(float64(o.RetryPeriod)*(1+jitter)) + o.requestTimeout()
 	switch {
 	case o.Namespace == "" || o.Name == "":

@@ -87,7 +87,7 @@ func TestAStandbyIsReadyAndTakesOverWithinASecondOfAStop(t *testing.T) {
 		code, body := b.get("/readyz?verbose")
 		expect(t, "/readyz of the standby "+body, code, 200)
 		expectText(t, "/readyz of the standby", body, "configmaps: streaming, 1 object,", // the mirror is warm
-			"\n    this process stands by; the leader is "+a.elector.Leader()+"\n")
+			"\n    this process stands by; the leader is a, whose lease expires in 1")
 		_, body = b.get("/healthz?verbose")
 		expectText(t, "/healthz of the standby", body, "[+]leader-election ok")
 

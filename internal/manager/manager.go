@@ -46,6 +46,7 @@ type Options struct {
 	Requests     *Requests          // what the clients of the process have sent; nil: not counted
 	DebugAddr    string             // host:port of /debug/pprof/ and /debug/controllers; "" or "0" = none
 	WatchTimeout time.Duration      // how long a watch may be silent for /livez/watch; 0 = DefaultWatchTimeout
+	Attention    func() []string    // what else needs attention, for /readyz?verbose; nil: nothing
 	DrainTimeout time.Duration      // from the end of the context to the return of Run; 0 = DefaultDrainTimeout
 	Log          logr.Logger
 }

@@ -77,11 +77,22 @@ func (m *Manager) ready() []check {
 			return errors.New("stopping")
 		}
 		return nil
-	}, status: m.leads}}
+	}, status: m.about}}
 	for _, c := range m.o.Controllers {
 		checks = append(checks, check{c.Name(), c.Ready, c.Status})
 	}
 	return checks
+}
+
+// about returns what there is to say about the process as a whole.
+func (m *Manager) about() []string {
+	lines := m.leads()
+	if m.o.Attention != nil {
+		for _, line := range m.o.Attention() {
+			lines = append(lines, controller.Attention+line)
+		}
+	}
+	return lines
 }
 
 // leads says whether the controllers of this process work or stand by; nothing without an election.
@@ -92,10 +103,12 @@ func (m *Manager) leads() []string {
 	case m.o.Elector.Held() == nil:
 		return []string{"this process leads"}
 	}
-	if leader := m.o.Elector.Leader(); leader != "" && !m.o.Elector.Leading() {
-		return []string{"this process stands by; the leader is " + kube.Printable(leader, 100)}
+	leader, expires := m.o.Elector.Leader()
+	if leader == "" || m.o.Elector.Leading() {
+		return []string{"this process stands by; no leader is known"}
 	}
-	return []string{"this process stands by; no leader is known"}
+	return []string{fmt.Sprintf("this process stands by; the leader is %s, whose lease expires in %s if not renewed",
+		kube.Printable(leader, 100), max(0, time.Until(expires)).Round(time.Second))}
 }
 
 // probes serves /healthz, /livez, /readyz and their single checks, in the form of the API server's own (MGR-08).

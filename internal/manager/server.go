@@ -42,7 +42,7 @@ func (m *Manager) open(s served, failed chan<- error) (*endpoint, error) {
 	}
 	l, err := m.listen("tcp", s.address)
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w; give host:port, or 0 for none", s.flag, s.address, err)
+		return nil, fmt.Errorf("%s %s: %w; give another host:port, or 0 for none", s.flag, s.address, err)
 	}
 	e := &endpoint{
 		server: &http.Server{

@@ -242,7 +242,10 @@ func (s *Server) admitPosted(r *request, o map[string]any) (map[string]any, erro
 	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
 	a := s.describe(r, admission.Create)
-	a.NamespaceObject, a.Object = namespace, forms.Typed(&kinds.Kind{Resource: a.Kind}, o)
+	a.NamespaceObject, a.Object = namespace, forms.Typed(&kinds.Kind{Resource: a.Kind}, obj.Clone(o))
+	if r.namespace != "" {
+		obj.Set(a.Object, r.namespace, "metadata", "namespace")
+	}
 	if err := mutateBy(ctx, plugins, a); err != nil {
 		return nil, err
 	}
@@ -266,6 +269,9 @@ func (s *Server) admitDelete(ctx context.Context, r *request, plugins []admissio
 	}
 	if a.Resource == namespaces {
 		a.Namespace = cur.Name
+	}
+	if r.verb == "deletecollection" {
+		a.Name = "" // as on the real server
 	}
 	if err := mutateBy(ctx, plugins, a); err != nil {
 		return err

@@ -45,6 +45,7 @@ func parseDeleteOptions(r *request) (deleteOptions, error) {
 	if err != nil || len(body) == 0 {
 		return o, err
 	}
+	o = deleteOptions{} // with a body the query does not count
 	v, _, err := forms.ReadValue(r.Request, body, deleteOptionsKind)
 	if kube.AsStatus(err) != nil {
 		return o, err

@@ -208,16 +208,16 @@ func TestWhatAWebhookAnswersDecides(t *testing.T) {
 			418, denied + ": no"},
 		"denied with a code that is none": {"mutating", say(`"status":{"code":99999,"reason":"Odd"}`), "", 500,
 			denied + ": Odd"},
-		"no JSON": {"validating", "hello", "", 500, failed + "failed to call webhook: couldn't get version/kind; " +
-			"json parse error: invalid character 'h' looking for beginning of value"},
+		"no JSON": {"validating", "{hello", "", 500, failed + "failed to call webhook: couldn't get version/kind; " +
+			"json parse error: invalid character 'h' looking for beginning of object key string"},
 		"no JSON, ignored": {"validating", "hello", `,"failurePolicy":"Ignore"`, 201, ""},
 		"nothing": {"validating", "", "", 500, failed + "failed to call webhook: 0-length response with status " +
-			"code: 200 and content type: "},
+			"code: 200 and content type: application/json"},
 		"no response": {"validating", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, "", 500,
 			failed + "received invalid webhook response: webhook response was absent"},
 		"another version": {"validating", strings.Replace(say(`"allowed":true`), "io/v1", "io/v2", 1), "", 500,
-			failed + "received invalid webhook response: expected webhook response of admission.k8s.io/v1, " +
-				"Kind=AdmissionReview, got admission.k8s.io/v2, Kind=AdmissionReview"},
+			failed + `failed to call webhook: no kind "AdmissionReview" is registered for version ` +
+				`"admission.k8s.io/v2" in scheme "pkg/runtime/scheme.go:111"`},
 		"patch of a validating one": {"validating", change(`[]`), "", 500,
 			failed + "received invalid webhook response: validating webhook may not return response.patch"},
 		"patch without its type": {"mutating", say(`"allowed":true,"patch":"W10="`), "", 500,

@@ -91,6 +91,12 @@ func (s *Server) prepareChange(tx *store.Tx, w *write) error {
 	if err := checkVersions(w.kind, obj.Map(w.next, "metadata"), obj.Map(old, "metadata")); err != nil {
 		return err
 	}
+	w.unsent = nil
+	for _, f := range []string{"uid", "creationTimestamp", "resourceVersion", "generation"} {
+		if w.verb == "update" && obj.Get(w.next, "metadata", f) == nil {
+			w.unsent = append(w.unsent, f)
+		}
+	}
 	if err := w.settle(); err != nil {
 		return err
 	}

@@ -28,6 +28,7 @@ type write struct {
 	make func(tx *store.Tx, cur *store.Object) (map[string]any, error)
 
 	generated bool           // the name is
+	unsent    []string       // what a PUT leaves out of the metadata
 	cur       *store.Object  // what next replaces, nil for a new object
 	asIf      map[string]any // what the rules compare next with: mostly the value of cur
 	next      map[string]any
@@ -183,14 +184,15 @@ func (s *Server) admitWrite(ctx context.Context, w *write) error {
 
 // mutateWrite has plugins mutate the object of a write.
 func (s *Server) mutateWrite(ctx context.Context, w *write) error {
+	if w.cur == nil && w.kind.TableName() == "pods" {
+		w.kind.Prepare(w.next, nil) // what plugins do that come before webhooks: priorities and tolerations
+	}
 	a, err := s.attributesOf(w)
 	if err != nil {
 		return err
 	}
 	var unknown map[string]any
-	if w.cur == nil {
-		a.Object, unknown = w.withoutSystemFields(a.Object)
-	}
+	a.Object, unknown = w.withoutSystemFields(a.Object)
 	if w.generated {
 		a.Name = ""
 	}
@@ -222,13 +224,20 @@ func (s *Server) mutateWrite(ctx context.Context, w *write) error {
 	return nil
 }
 
-// withoutSystemFields returns a new object without what the real server sets only after the plugins that mutate, and
-// what that is.
+// withoutSystemFields returns an object without what the real server sets only after the plugins that mutate, and what
+// that is of its metadata.
 func (w *write) withoutSystemFields(o map[string]any) (without, fields map[string]any) {
 	without, fields = obj.Shallow(o), map[string]any{}
 	meta := obj.Shallow(obj.Map(o, "metadata"))
 	without["metadata"] = meta
-	names := []string{"uid", "creationTimestamp", "generation"}
+	names := w.unsent
+	if w.cur == nil {
+		names = []string{"uid", "creationTimestamp", "generation"}
+		if w.kind.NewStatus != nil {
+			without["status"] = map[string]any{}
+			w.kind.Type.Fill(without) // NewStatus is of built-in kinds
+		}
+	}
 	if w.generated {
 		names = append(names, "name")
 	}

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -37,7 +36,7 @@ func (w *Webhook) call(ctx context.Context, a, seen *Attributes, mutating bool) 
 	body, err := w.client.Post(ctx, review(version, uid, a, seen), w.timeout)
 	var r answerReview
 	if err == nil {
-		err = decode(body, &r)
+		err = webhook.Decode(body, "admission.k8s.io", "AdmissionReview", &r)
 	}
 	if err != nil {
 		return nil, &callError{w.name, fmt.Errorf("failed to call webhook: %w", err)}
@@ -97,18 +96,6 @@ type AdmissionResponse struct {
 	Patch     []byte       `json:"patch"`
 	PatchType *string      `json:"patchType"`
 	Warnings  []string     `json:"warnings"`
-}
-
-// decode decodes an answer as client-go does.
-func decode(body []byte, into any) error {
-	var typed struct {
-		APIVersion string `json:"apiVersion,omitempty"`
-		Kind       string `json:"kind,omitempty"`
-	}
-	if err := json.Unmarshal(body, &typed); err != nil {
-		return fmt.Errorf("couldn't get version/kind; json parse error: %w", err)
-	}
-	return json.Unmarshal(body, into)
 }
 
 // check returns what an answer says. The error is why it is none, in the words of the real server.

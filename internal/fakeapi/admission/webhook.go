@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -158,11 +159,15 @@ func (w *Webhook) mutate(ctx context.Context, a, seen *Attributes) (map[string]a
 	if err != nil || len(r.patch) == 0 {
 		return nil, err
 	}
+	var list jsonpatch.Patch
 	ops, err := patch.Decode(r.patch)
+	if decodeErr := json.Unmarshal(r.patch, &list); decodeErr != nil {
+		err = decodeErr
+	}
 	if err != nil {
 		return nil, &callError{w.name, fmt.Errorf("received undecodable patch in webhook response: %w", err)}
 	}
-	if list, ok := ops.([]any); ok && len(list) == 0 {
+	if len(list) == 0 {
 		return nil, nil
 	}
 	if seen.Object == nil {
@@ -173,9 +178,6 @@ func (w *Webhook) mutate(ctx context.Context, a, seen *Attributes) (map[string]a
 		return nil, &callError{w.name, fmt.Errorf("unsupported patch type %q", r.patchType)}
 	}
 	v, err := jsonpatch.Apply(seen.Object, ops)
-	if errors.Is(err, jsonpatch.ErrMalformedPatch) {
-		return nil, &callError{w.name, fmt.Errorf("received undecodable patch in webhook response: %w", err)}
-	}
 	next, ok := v.(map[string]any)
 	if err == nil && !ok {
 		err = errors.New("the patch leaves no object")

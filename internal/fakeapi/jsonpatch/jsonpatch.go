@@ -56,6 +56,9 @@ func Apply(doc, ops any) (any, error) {
 	return p.root, nil
 }
 
+// Patch has the form of a JSON patch, and the name that errors of Go's decoder give it.
+type Patch []map[string]any
+
 type operation struct {
 	op, path, from string
 	value          any

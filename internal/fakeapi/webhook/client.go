@@ -6,6 +6,7 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -127,7 +128,7 @@ func (c *Client) Post(ctx context.Context, review map[string]any, timeout time.D
 		return nil, errors.New(refusal(resp, answer))
 	case len(answer) == 0:
 		return nil, fmt.Errorf("0-length response with status code: %d and content type: %s", resp.StatusCode,
-			resp.Header.Get("Content-Type"))
+			cmp.Or(resp.Header.Get("Content-Type"), "application/json"))
 	}
 	return answer, nil
 }

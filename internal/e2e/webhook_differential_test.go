@@ -1,0 +1,410 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// webhookServer is a server of webhooks for one API server. It answers each path as answers says, and keeps what it is
+// asked about objects other than "probe".
+type webhookServer struct {
+	*httptest.Server
+	mu      sync.Mutex // guards what follows
+	reviews []Answer
+}
+
+// webhookBodies are the answers by path, with UID for that of the review: what ends in a status code is sent with it.
+var webhookBodies = map[string]string{}
+
+func startWebhooks(t *testing.T) *webhookServer {
+	h := &webhookServer{}
+	h.Server = httptest.NewUnstartedServer(h)
+	h.Config.ErrorLog = log.New(io.Discard, "", 0) // one case does not trust the server
+	h.StartTLS()
+	t.Cleanup(h.Close)
+	return h
+}
+
+func (h *webhookServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	var review struct{ Request map[string]any }
+	if err != nil || json.Unmarshal(body, &review) != nil {
+		http.Error(w, "no review", http.StatusBadRequest)
+		return
+	}
+	request := Object(review.Request)
+	if request.Str("name") != "probe" && request.Str("desiredAPIVersion") == "" {
+		delete(review.Request["userInfo"].(map[string]any), "uid") // that of the token file of the real server
+		h.mu.Lock()
+		h.reviews = append(h.reviews, Answer{Body: map[string]any{"path": r.URL.String(), "review": review.Request,
+			"agent": r.UserAgent(), "type": r.Header.Get("Content-Type"), "accept": r.Header.Get("Accept")}})
+		h.mu.Unlock()
+	}
+	switch answer, ok := webhookBodies[r.URL.Path]; {
+	case r.URL.Path == "/slow":
+		<-r.Context().Done()
+	case r.URL.Path == "/convert":
+		convert(w, request)
+	case !ok:
+		fmt.Fprint(w, strings.ReplaceAll(reviewed(`"allowed":true`), "UID", request.Str("uid")))
+	case strings.HasPrefix(answer, "HTTP "):
+		var code int
+		fmt.Sscan(answer[5:8], &code)
+		http.Error(w, answer[8:], code)
+	default:
+		fmt.Fprint(w, strings.ReplaceAll(answer, "UID", request.Str("uid")))
+	}
+}
+
+// clientConfig is a clientConfig for a path of this server.
+func (h *webhookServer) clientConfig(path string) string {
+	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: h.Certificate().Raw})
+	return fmt.Sprintf(`{"url":%q,"caBundle":%q}`, h.URL+path, base64.StdEncoding.EncodeToString(bundle))
+}
+
+func reviewed(response string) string {
+	return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"UID",` + response + `}}`
+}
+
+func patching(ops string) string {
+	return reviewed(`"allowed":true,"patchType":"JSONPatch","patch":"` +
+		base64.StdEncoding.EncodeToString([]byte(ops)) + `"`)
+}
+
+// webhookCase is a webhook that is called for ConfigMaps whose label case has its name.
+type webhookCase struct {
+	name, kind string // mutating or validating
+	answer     string
+	more       string // members of the webhook
+}
+
+var webhookCases = []webhookCase{
+	{"allow", "validating", reviewed(`"allowed":true,"warnings":["one","two","one"]`), ""},
+	{"deny", "validating", reviewed(`"allowed":false`), ""},
+	{"deny-why", "validating", reviewed(`"status":{"code":418,"reason":"Teapot","message":"short","details":{
+		"name":"n","causes":[{"field":"f","message":"m","reason":"r"}]}},"warnings":["still"]`), ""},
+	{"deny-reason", "mutating", reviewed(`"status":{"reason":"Because"}`), ""},
+	{"deny-403", "mutating", reviewed(`"status":{"code":403,"message":"no"}`), ""},
+	{"deny-low", "validating", reviewed(`"status":{"code":200,"status":"Success","message":"no"}`), ""},
+	{"mutate", "mutating", patching(`[{"op":"add","path":"/data/added","value":"x"},
+		{"op":"add","path":"/metadata/labels/added","value":"x"},{"op":"add","path":"/unknown","value":"x"}]`), ""},
+	{"mutate-name", "mutating", patching(`[{"op":"add","path":"/metadata/annotations","value":{"a":"b"}},
+		{"op":"replace","path":"/metadata/name","value":"renamed"}]`), ""},
+	{"mutate-type", "mutating", patching(`[{"op":"add","path":"/data","value":"x"}]`), ""},
+	{"mutate-invalid", "mutating", patching(`[{"op":"add","path":"/data/a b","value":"x"}]`), ""},
+	{"mutate-nothing", "mutating", patching(`[]`), ""},
+	{"mutate-missing", "mutating", patching(`[{"op":"remove","path":"/data/none"}]`), ""},
+	{"mutate-no-list", "mutating", patching(`{}`), ""},
+	{"mutate-no-json", "mutating", patching(`[`), ""},
+	{"other-type", "mutating", strings.Replace(patching(`[{"op":"remove","path":"/data"}]`), "JSONPatch", "Other", 1), ""},
+	{"patch-untyped", "mutating", reviewed(`"allowed":true,"patch":"W10="`), ""},
+	{"type-alone", "mutating", reviewed(`"allowed":true,"patchType":"JSONPatch"`), ""},
+	{"validating-patch", "validating", reviewed(`"allowed":true,"patch":"W10="`), ""},
+	{"validating-type", "validating", reviewed(`"allowed":true,"patchType":"JSONPatch"`), ""},
+	{"wrong-uid", "validating", strings.Replace(reviewed(`"allowed":true`), "UID", "another", 1), ""},
+	{"no-response", "validating", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, ""},
+	{"no-kind", "validating", `{"response":{"uid":"UID","allowed":true}}`, ""},
+	{"other-kind", "validating", strings.Replace(reviewed(`"allowed":true`), "AdmissionReview", "Review", 1), ""},
+	{"other-version", "validating", strings.Replace(reviewed(`"allowed":true`), "io/v1", "io/v2", 1), ""},
+	{"wrong-type", "validating", reviewed(`"allowed":"yes"`), ""},
+	{"no-json", "validating", `hello`, ""},
+	{"empty", "validating", ``, ""},
+	{"empty-ignored", "mutating", ``, `,"failurePolicy":"Ignore"`},
+	{"deny-ignored", "mutating", reviewed(`"allowed":false`), `,"failurePolicy":"Ignore"`},
+	{"http-500", "validating", `HTTP 500 oh no`, ""},
+	{"http-404", "validating", `HTTP 404 oh no`, ""},
+	{"http-403", "validating", `HTTP 403 oh no`, ""},
+	{"http-418", "validating", `HTTP 418 oh no`, ""},
+	{"slow", "validating", ``, `,"timeoutSeconds":1`},
+	{"slow-ignored", "mutating", ``, `,"timeoutSeconds":1,"failurePolicy":"Ignore"`},
+	{"old", "mutating", `{"response":{"allowed":true,"patch":"` + base64.StdEncoding.EncodeToString(
+		[]byte(`[{"op":"add","path":"/data/old","value":"x"}]`)) + `"}}`, `,"admissionReviewVersions":["v1beta1","v1"]`},
+	{"dead", "validating", ``, `,"clientConfig":{"url":"https://127.0.0.1:1/x"}`},
+	{"untrusted", "validating", ``, `,"clientConfig":{"url":"${HOOKS}/x"}`},
+	{"service", "validating", ``, `,"clientConfig":{"service":{"name":"none","namespace":"default","path":"/a"}}`},
+}
+
+// answersScript writes a ConfigMap for each case.
+func answersScript(h *webhookServer) Script {
+	hooks := map[string][]string{}
+	var steps []Step
+	for _, c := range webhookCases {
+		path := "/" + c.name
+		if strings.HasPrefix(c.name, "slow") {
+			path = "/slow"
+		}
+		webhookBodies[path] = c.answer
+		hooks[c.kind] = append(hooks[c.kind], h.webhook("hooks-answers", c.name, path, fmt.Sprintf(`,"objectSelector":{
+			"matchLabels":{"case":%q}}%s`, c.name, c.more)))
+		steps = append(steps, Step{Name: c.name, Method: "POST", Path: "/api/v1/${ns}/configmaps",
+			Body: fmt.Sprintf(`{"metadata":{"name":%q,"labels":{"case":%q}},"data":{"a":"b"}}`, c.name, c.name)})
+	}
+	// "again" is called a second time because of "change", but not a third time because of itself.
+	webhookBodies["/again"] = patching(`[{"op":"add","path":"/data/again","value":"x"}]`)
+	webhookBodies["/change"] = patching(`[{"op":"add","path":"/data/change","value":"x"}]`)
+	for _, name := range []string{"again", "change", "after"} {
+		hooks["mutating"] = append(hooks["mutating"], h.webhook("hooks-answers", name, "/"+name,
+			`,"objectSelector":{"matchLabels":{"case":"again"}},"reinvocationPolicy":"IfNeeded"`))
+	}
+	steps = append(steps, Step{Name: "again", Method: "POST", Path: "/api/v1/${ns}/configmaps",
+		Body: `{"metadata":{"generateName":"generated-","labels":{"case":"again"}},"data":{"a":"b"}}`},
+		Step{Name: "list", Path: "/api/v1/${ns}/configmaps"})
+	return Script{Name: "hooks-answers", Steps: append(h.configure("hooks-answers", hooks), steps...)}
+}
+
+// webhook is one that is called for objects in a namespace.
+func (h *webhookServer) webhook(namespace, name, path, more string) string {
+	fields := map[string]string{"name": fmt.Sprintf("%q", name+".hooks.test"), "sideEffects": `"None"`,
+		"admissionReviewVersions": `["v1"]`, "clientConfig": h.clientConfig(path),
+		"namespaceSelector": fmt.Sprintf(`{"matchLabels":{"kubernetes.io/metadata.name":%q}}`, namespace),
+		"rules": `[{"operations":["*"],"apiGroups":["","apps","autoscaling"],"apiVersions":["*"],
+			"resources":["*","*/*"]}]`}
+	fields["rules"] = strings.Replace(fields["rules"], `"*","*/*"`, `"*/*"`, 1)
+	var out []string
+	for field, v := range fields {
+		if !strings.Contains(more, `,"`+field+`":`) {
+			out = append(out, fmt.Sprintf("%q:%s", field, v))
+		}
+	}
+	more = strings.ReplaceAll(more, "${HOOKS}", h.URL)
+	return "{" + strings.Join(out, ",") + more + "}"
+}
+
+// configure makes the steps that store configurations and wait until they are heeded.
+func (h *webhookServer) configure(name string, hooks map[string][]string) []Step {
+	var steps []Step
+	for _, kind := range []string{"mutating", "validating"} {
+		webhookBodies["/probe-"+kind] = reviewed(`"allowed":true,"warnings":["` + kind + `"]`)
+		if kind == "validating" {
+			webhookBodies["/probe-"+kind] = reviewed(`"status":{"message":"heeded"}`)
+		}
+		all := append(hooks[kind], h.webhook(name, "probe-"+kind, "/probe-"+kind,
+			`,"objectSelector":{"matchLabels":{"case":"probe"}}`))
+		steps = append(steps, Step{Name: "configure " + kind, Method: "POST",
+			Path:    "/apis/admissionregistration.k8s.io/v1/" + kind + "webhookconfigurations",
+			Body:    fmt.Sprintf(`{"metadata":{"name":%q},"webhooks":[%s]}`, name, strings.Join(all, ",")),
+			Capture: map[string]string{kind: "metadata.uid"}})
+	}
+	return append(steps, Step{Name: "heeded", Method: "POST", Path: "/api/v1/${ns}/configmaps?dryRun=All",
+		Body: `{"metadata":{"name":"probe","labels":{"case":"probe"}}}`, Until: "heeded"})
+}
+
+// The embedded server asks webhooks what the real one asks, and heeds their answers in the same way.
+func TestWebhooksAreCalledAsByTheRealServer(t *testing.T) {
+	cluster := ownCluster(t)
+	compareWithWebhooks(t, cluster.Admin, answersScript, writesScript, matchingScript, configurationsScript)
+}
+
+// compareWithWebhooks runs scripts on both servers, each of which has webhooks of its own, and compares the answers
+// and the reviews.
+func compareWithWebhooks(t *testing.T, realAPI *API, scripts ...func(*webhookServer) Script) {
+	fake := startFake(t)
+	for _, script := range scripts {
+		var trees [2][]any
+		var names []string
+		for i, api := range []*API{realAPI, fake} {
+			h := startWebhooks(t)
+			s := script(h)
+			answers, err := RunScript(t.Context(), api, s)
+			if err != nil {
+				t.Fatalf("%s: %v", []string{"real server", "embedded server"}[i], err)
+			}
+			h.mu.Lock()
+			slices.SortStableFunc(h.reviews, func(a, b Answer) int { // validating ones are called at the same time
+				return strings.Compare(Object(a.Body.(map[string]any)).Str("path"),
+					Object(b.Body.(map[string]any)).Str("path"))
+			})
+			all := append(answers, h.reviews...)
+			h.mu.Unlock()
+			text, err := json.Marshal(all)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = nil
+			bundle := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+				Bytes: h.Certificate().Raw}))
+			if err := json.Unmarshal([]byte(strings.NewReplacer(h.URL, "https://hooks", h.Listener.Addr().String(),
+				"hooks", bundle, "BUNDLE").Replace(string(text))), &all); err != nil {
+				t.Fatal(err)
+			}
+			if trees[i], err = Normalize(all); err != nil {
+				t.Fatal(err)
+			}
+			names = nil
+			for _, step := range s.Steps {
+				names = append(names, step.Name)
+			}
+		}
+		for i := range max(len(trees[0]), len(trees[1])) {
+			name := fmt.Sprint("review ", i-len(names))
+			if i < len(names) {
+				name = names[i]
+			} else if i >= len(trees[0]) || i >= len(trees[1]) {
+				t.Errorf("the real server has sent %d reviews, the embedded one %d", len(trees[0])-len(names),
+					len(trees[1])-len(names))
+				break
+			}
+		differences:
+			for _, d := range Compare("", trees[0][i], trees[1][i]) {
+				for _, a := range webhookAllowances {
+					if a.Allows("", name, d) {
+						continue differences
+					}
+				}
+				t.Errorf("step %q: %s", name, d)
+			}
+		}
+	}
+}
+
+// webhookAllowances are the differences that are known.
+var webhookAllowances = []*Allowance{
+	{Script: "*", Step: "mutate-missing", Path: "Body.*message", Why: "the words of another JSON patch library"},
+	{Script: "*", Step: "review *", Path: "Body.review.*bject.metadata.managedFields", Why: "no owners are kept of " +
+		"the fields of objects that are not stored: Scale, Binding, Eviction"},
+	{Script: "*", Step: "review *", Path: "Body.review.object.status.current*",
+		Why: "the empty status of a scaler of v1 in v2"},
+}
+
+// writesScript makes writes of all sorts, of which webhooks are told.
+func writesScript(h *webhookServer) Script {
+	const name = "hooks-writes"
+	hooks := map[string][]string{"mutating": {h.webhook(name, "seen-m", "/seen-m", "")},
+		"validating": {h.webhook(name, "seen-v", "/seen-v", "")}}
+	const maps, merge = "/api/v1/${ns}/configmaps", "application/merge-patch+json"
+	const deployments = "/apis/apps/v1/${ns}/deployments"
+	const scalers = "/apis/autoscaling/v1/${ns}/horizontalpodautoscalers"
+	const pod = `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`
+	steps := []Step{
+		{Name: "create", Method: "POST", Path: maps + "?fieldManager=me&fieldValidation=Strict",
+			Body: `{"metadata":{"name":"a","uid":"x"},"data":{"a":"b"}}`},
+		{Name: "generate", Method: "POST", Path: maps, Body: `{"metadata":{"generateName":"generated-"}}`},
+		{Name: "dry run", Method: "POST", Path: maps + "?dryRun=All", Body: `{"metadata":{"name":"d"}}`},
+		{Name: "exists", Method: "POST", Path: maps, Body: `{"metadata":{"name":"a"}}`},
+		{Name: "invalid", Method: "POST", Path: maps, Body: `{"metadata":{"name":"A"}}`},
+		{Name: "put", Method: "PUT", Path: maps + "/a", Body: `{"metadata":{"name":"a"},"data":{"a":"c"}}`},
+		{Name: "put the same", Method: "PUT", Path: maps + "/a", Body: `{"metadata":{"name":"a"},"data":{"a":"c"}}`},
+		{Name: "patch", Method: "PATCH", Type: merge, Path: maps + "/a?fieldManager=m", Body: `{"data":{"a":"d"}}`},
+		{Name: "apply", Method: "PATCH", Type: "application/apply-patch+yaml",
+			Path: maps + "/a?fieldManager=f&force=true", Body: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"f":"g"}}`},
+		{Name: "apply a new one", Method: "PATCH", Type: "application/apply-patch+yaml",
+			Path: maps + "/new?fieldManager=f", Body: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new"}}`},
+		{Name: "not there", Method: "PATCH", Type: merge, Path: maps + "/none", Body: `{"data":{"a":"d"}}`},
+		{Name: "delete", Method: "DELETE", Path: maps + "/new?propagationPolicy=Background"},
+		{Name: "delete with options", Method: "DELETE", Path: maps + "/a?dryRun=All", Body: `{"gracePeriodSeconds":0}`},
+		{Name: "delete what is not there", Method: "DELETE", Path: maps + "/none"},
+		{Name: "deployment", Method: "POST", Path: deployments, Body: `{"metadata":{"name":"d"},"spec":{"replicas":1,
+			"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[
+			{"name":"c","image":"i"}]}}}}`},
+		{Name: "scale", Method: "PATCH", Type: merge, Path: deployments + "/d/scale", Body: `{"spec":{"replicas":3}}`},
+		{Name: "status", Method: "PATCH", Type: merge, Path: deployments + "/d/status",
+			Body: `{"status":{"replicas":1}}`},
+		{Name: "scaler", Method: "POST", Path: scalers, Body: `{"metadata":{"name":"h"},"spec":{"maxReplicas":3,
+			"scaleTargetRef":{"kind":"Deployment","name":"d","apiVersion":"apps/v1"}}}`},
+		{Name: "pod", Method: "POST", Path: "/api/v1/${ns}/pods", Body: pod},
+		{Name: "binding", Method: "POST", Path: "/api/v1/${ns}/pods/p/binding",
+			Body: `{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n"}}`},
+		{Name: "eviction", Method: "POST", Path: "/api/v1/${ns}/pods/p/eviction", Body: `{"apiVersion":"policy/v1",
+			"kind":"Eviction","metadata":{"name":"p"},"deleteOptions":{"gracePeriodSeconds":0}}`},
+		{Name: "all", Method: "DELETE", Path: maps},
+	}
+	return Script{Name: name, Steps: append(h.configure(name, hooks), steps...)}
+}
+
+// matchingScript has webhooks for equivalent resources, and some that match nothing.
+func matchingScript(h *webhookServer) Script {
+	const name = "hooks-matching"
+	rule := func(group, version, resource, more string) string {
+		return fmt.Sprintf(`,"rules":[{"operations":["CREATE","UPDATE"],"apiGroups":[%q],"apiVersions":[%q],
+			"resources":[%q]%s}]`, group, version, resource, more)
+	}
+	patched := patching(`[{"op":"add","path":"/metadata/labels","value":{"patched":"x"}}]`)
+	webhookBodies["/equivalent"] = patched
+	hooks := map[string][]string{"mutating": {
+		h.webhook(name, "equivalent", "/equivalent", rule("autoscaling", "v2", "horizontalpodautoscalers", "")),
+		h.webhook(name, "exact", "/exact", rule("autoscaling", "v2", "horizontalpodautoscalers", "")+
+			`,"matchPolicy":"Exact"`),
+	}, "validating": {
+		h.webhook(name, "equivalent", "/seen", rule("autoscaling", "v1", "*", "")),
+		h.webhook(name, "cluster", "/cluster", rule("", "v1", "configmaps", `,"scope":"Cluster"`)),
+		h.webhook(name, "namespaced", "/namespaced", rule("", "v1", "configmaps", `,"scope":"Namespaced"`)),
+		h.webhook(name, "status", "/status", rule("", "*", "*/status", "")),
+		h.webhook("default", "elsewhere", "/elsewhere", rule("*", "*", "*/*", "")),
+		h.webhook(name, "expression", "/expression", rule("", "v1", "configmaps", "")+`,"objectSelector":{
+			"matchExpressions":[{"key":"a","operator":"In","values":["b","c"]},{"key":"d","operator":"DoesNotExist"}]}`),
+		h.webhook(name, "namespaces", "/namespaces", `,"rules":[{"operations":["*"],"apiGroups":[""],"apiVersions":["v1"],
+			"resources":["namespaces","namespaces/*"]}]`+strings.Replace(`,"namespaceSelector":{"matchLabels":{"own":"x"}}`,
+			"x", name, 1)),
+	}}
+	const maps, scalers = "/api/v1/${ns}/configmaps", "/${ns}/horizontalpodautoscalers"
+	const scaler = `{"metadata":{"name":"%s"},"spec":{"maxReplicas":3,"scaleTargetRef":{"kind":"Deployment","name":"d",
+		"apiVersion":"apps/v1"}}}`
+	steps := []Step{
+		{Name: "v1", Method: "POST", Path: "/apis/autoscaling/v1" + scalers, Body: fmt.Sprintf(scaler, "one")},
+		{Name: "v2", Method: "POST", Path: "/apis/autoscaling/v2" + scalers, Body: fmt.Sprintf(scaler, "two")},
+		{Name: "labelled", Method: "POST", Path: maps, Body: `{"metadata":{"name":"a","labels":{"a":"b"}}}`},
+		{Name: "other label", Method: "POST", Path: maps, Body: `{"metadata":{"name":"b","labels":{"a":"x"}}}`},
+		{Name: "label goes", Method: "PATCH", Path: maps + "/a", Type: mergePatch,
+			Body: `{"metadata":{"labels":{"a":null}}}`},
+		{Name: "namespace", Method: "POST", Path: "/api/v1/namespaces", Body: `{"metadata":{"name":"hooks-matching-other",
+			"labels":{"own":"hooks-matching"}}}`},
+		{Name: "namespace is changed", Method: "PATCH", Path: "/api/v1/namespaces/hooks-matching-other",
+			Type: mergePatch, Body: `{"metadata":{"labels":{"a":"b"}}}`},
+		{Name: "namespace's label goes", Method: "PATCH", Path: "/api/v1/namespaces/hooks-matching-other",
+			Type: mergePatch, Body: `{"metadata":{"labels":{"own":null}}}`},
+		{Name: "namespace's status", Method: "PATCH", Path: "/api/v1/namespaces/${NS}/status", Type: mergePatch,
+			Body: `{"metadata":{"annotations":{"a":"b"}}}`},
+		{Name: "no such namespace", Method: "POST", Path: "/api/v1/namespaces/none/configmaps",
+			Body: `{"metadata":{"name":"a"}}`},
+	}
+	return Script{Name: name, Steps: append(h.configure(name, hooks), steps...)}
+}
+
+// configurationsScript writes configurations that are not accepted, and reads the defaults of one that is.
+func configurationsScript(h *webhookServer) Script {
+	const path = "/apis/admissionregistration.k8s.io/v1/"
+	var steps []Step
+	for name, more := range map[string]string{
+		"good": "", "name": `,"name":"a.b"`, "no name": `,"name":""`, "no effects": `,"sideEffects":"Some"`,
+		"timeout": `,"timeoutSeconds":31`, "policy": `,"failurePolicy":"Maybe","matchPolicy":"Similar"`,
+		"versions": `,"admissionReviewVersions":["v2","v2"]`, "no versions": `,"admissionReviewVersions":[]`,
+		"no client": `,"clientConfig":{}`, "two clients": `,"clientConfig":{"url":"https://a","service":{"name":"a"}}`,
+		"http": `,"clientConfig":{"url":"http://u:p@a/b?c#d"}`, "no host": `,"clientConfig":{"url":"https:///x"}`,
+		"no url":        `,"clientConfig":{"url":"https://%zz"}`,
+		"service":       `,"clientConfig":{"service":{"name":"a","namespace":"b"}}`,
+		"service paths": `,"clientConfig":{"service":{"name":"","namespace":"","port":70000,"path":"a//B"}}`,
+		"service path":  `,"clientConfig":{"service":{"name":"a","namespace":"b","path":"//"}}`,
+		"rules": `,"rules":[{"operations":["*","CREATE"],"apiGroups":["*","a"],"apiVersions":["*","v1"],
+			"resources":["*/*","pods"],"scope":"Some"},{"operations":["MOVE"],"apiGroups":[],"apiVersions":[""],
+			"resources":["*","pods","pods/*","pods/log","*/log","a/log",""]},{}]`,
+		"selectors":    `,"namespaceSelector":{"matchExpressions":[{"key":"a","operator":"Like"}]}`,
+		"reinvocation": `,"reinvocationPolicy":"Always"`,
+	} {
+		for _, kind := range []string{"mutating", "validating"} {
+			if name == "reinvocation" && kind == "validating" {
+				continue
+			}
+			steps = append(steps, Step{Name: kind + ": " + name, Method: "POST", Path: path + kind +
+				"webhookconfigurations?dryRun=All", Body: fmt.Sprintf(`{"metadata":{"name":"c"},"webhooks":[%s]}`,
+				h.webhook("x", "hook", "/x", more))})
+		}
+	}
+	slices.SortFunc(steps, func(a, b Step) int { return strings.Compare(a.Name, b.Name) })
+	two := h.webhook("x", "hook", "/x", "")
+	steps = append(steps, Step{Name: "the same name twice", Method: "POST",
+		Path: path + "validatingwebhookconfigurations", Body: fmt.Sprintf(`{"metadata":{"name":"c"},"webhooks":[%s,%s]}`, two, two)})
+	return Script{Name: "hooks-configurations", Steps: steps}
+}
+
+// convert answers a ConversionReview.
+func convert(w http.ResponseWriter, _ Object) { http.Error(w, "not asked", http.StatusNotFound) }

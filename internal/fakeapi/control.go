@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -55,6 +56,13 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 			s.setFaults(nil)
 			s.ForgetRequests()
 		}
+	case "POST restart":
+		n, bad := strconv.Atoi(r.URL.Query().Get("replica"))
+		if bad != nil || n < 1 || n > max(1, s.opts.Replicas) {
+			err = answer.BadRequest("replica: want a number from 1 to %d", max(1, s.opts.Replicas))
+			break
+		}
+		s.Restart(n)
 	case "PUT faults":
 		var body []byte
 		if body, err = answer.ReadBody(r); err == nil {
@@ -71,7 +79,8 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 	default:
 		err = answer.Failure(http.StatusNotFound, kube.ReasonNotFound,
 			r.Method+" "+r.URL.Path+" does not exist: there are "+
-				"POST /skiff/reset, /skiff/snapshot?name=NAME and /skiff/restore?name=NAME, PUT /skiff/faults and "+
+				"POST /skiff/reset, /skiff/snapshot?name=NAME, /skiff/restore?name=NAME and "+
+				"/skiff/restart?replica=N, PUT /skiff/faults and "+
 				"GET /skiff/requests", answer.NoDetails)
 	}
 	if err != nil {

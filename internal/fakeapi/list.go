@@ -51,7 +51,10 @@ func (s *Server) get(w http.ResponseWriter, r *request) error {
 			return err
 		}
 	}
-	o, _ := s.store.Get(r.kind.TableName(), store.Key(r.key()))
+	o, err := s.find(r)
+	if err != nil {
+		return err
+	}
 	if o == nil {
 		return answer.NotFound(r.kind.Resource, r.name)
 	}
@@ -188,9 +191,12 @@ func (s *Server) readPage(r *request, o *listOptions) (objects []*store.Object, 
 		if err := s.waitFor(r.Context(), o.revision); err != nil {
 			return nil, 0, "", 0, err
 		}
+		at = s.cached(r.Context())
 		if o.match == "Exact" || o.match == "" && o.limit > 0 {
 			at = o.revision // with a limit, a resourceVersion alone means exactly that one
 		}
+	case o.version == "0":
+		at = s.cached(r.Context())
 	}
 	all, revision, err := s.store.List(r.kind.TableName(), r.namespace, at)
 	switch {

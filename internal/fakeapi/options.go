@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/faults"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/selector"
@@ -211,12 +212,18 @@ func (s *Server) waitFor(ctx context.Context, revision int64) error {
 	timeout := time.NewTimer(maxRevisionWait)
 	defer timeout.Stop()
 	for {
-		advanced, now := s.store.Advanced()
+		advanced, _ := s.store.Advanced()
+		now := s.seen(ctx)
 		if now >= revision {
 			return nil
 		}
+		var late <-chan time.Time // nil unless the front end lags
+		if faults.Lag(ctx) > 0 {
+			late = time.After(10 * time.Millisecond)
+		}
 		select {
 		case <-advanced:
+		case <-late:
 		case <-timeout.C:
 			return answer.TooLarge(revision, now)
 		case <-ctx.Done():

@@ -63,6 +63,8 @@ type Options struct {
 	Issuer   string
 	// CRDDelay is the time from the creation of a CRD until it is served; 0 means immediately after the POST.
 	CRDDelay time.Duration
+	// Replicas is how many API servers there seem to be: see Front.
+	Replicas int
 	// EventTTL is how long Events live; 0 means an hour, the real server's default.
 	EventTTL time.Duration
 	// CEL evaluates what is written in CEL. Without it, what needs that is refused.
@@ -137,8 +139,9 @@ type Server struct {
 	mu       sync.Mutex // guards what follows, and opts.Token
 	rand     *mathrand.Rand
 	closed   bool
-	expired  time.Time     // continue tokens issued up to then are expired
-	restored chan struct{} // closed by Restore
+	expired  time.Time       // continue tokens issued up to then are expired
+	restored chan struct{}   // closed by Restore
+	fronts   map[*func()]int // ends the connection of each request that is served, and its front end
 	// what tests set over HTTP, see control.go
 	snapshots    map[string]*store.Snapshot
 	removeFaults []func()
@@ -158,7 +161,7 @@ func New(o Options) *Server {
 		recorder: &recorder{},
 		tokenKey: randomHex(16),
 		wake:     make(chan struct{}, 1),
-		restored: make(chan struct{}), snapshots: map[string]*store.Snapshot{},
+		restored: make(chan struct{}), fronts: map[*func()]int{}, snapshots: map[string]*store.Snapshot{},
 		rand: mathrand.New(mathrand.NewPCG(o.Seed, 1)), dial: new(net.Dialer).DialContext,
 	}
 	if o.CoordinatedElection {
@@ -212,6 +215,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
+	defer s.endAtRestart(ctx)()
 	r = s.identified(r.WithContext(ctx))
 
 	if strings.HasPrefix(r.URL.Path, controlPath) {
@@ -223,9 +227,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := rec.Header()
 	header.Set("Audit-Id", newUID())
 	header.Set("Cache-Control", "no-cache, private")
-	var at faults.Target // zero for a request that is not for a resource
+	at := faults.Target{Replica: s.frontOf(ctx)} // has no more for a request that is not for a resource
 	if req, _ := s.route(r); req != nil {
-		at = faults.Target{Verb: req.verb, Resource: req.kind.Plural, Namespace: req.namespace, Name: req.name}
+		at.Verb, at.Resource, at.Namespace, at.Name = req.verb, req.kind.Plural, req.namespace, req.name
 	}
 	s.faults.Serve(rec, r, at, s.dispatch)
 }

@@ -71,13 +71,19 @@ func (s *Server) stream(w http.ResponseWriter, r *request, o *listOptions, a for
 		}
 	}
 	if fromStart {
-		objects, cursor := s.store.ListAndWatch(r.kind.TableName(), r.namespace)
+		if o.initialSet && o.version == "" { // this asks for the newest state
+			faults.Sleep(ctx, faults.Lag(ctx))
+		}
+		objects, cursor, err := s.listAndWatch(ctx, r.kind.TableName(), r.namespace)
+		if err != nil {
+			return err
+		}
 		wt.open()
 		return ended(wt.run(ctx, objects, cursor))
 	}
 	from := o.revision
 	if from == 0 {
-		from = s.store.Revision()
+		from = s.seen(ctx)
 	}
 	cursor, oldest, err := s.store.Watch(r.kind.TableName(), from)
 	if wt.faults.Gone() {
@@ -121,13 +127,16 @@ func (wt *watcher) run(ctx context.Context, initial []*store.Object, cursor *sto
 	}
 	bookmark := time.NewTimer(wt.untilBookmark(ctx))
 	defer bookmark.Stop()
-	removed, last, due := wt.s.registry.end(wt.kind), false, false
+	removed, last, due, lag := wt.s.registry.end(wt.kind), false, false, faults.Lag(ctx)
 	for {
 		events, revision, wait, err := cursor.Next(watchBatch)
 		if err != nil {
 			return err // the watcher is too slow: end the stream, so that the client resumes
 		}
 		for _, e := range events {
+			if lag > 0 && !faults.Sleep(ctx, time.Until(e.At.Add(lag))) {
+				return ctx.Err()
+			}
 			if err := wt.change(ctx, e); err != nil {
 				return err
 			}
@@ -144,7 +153,7 @@ func (wt *watcher) run(ctx context.Context, initial []*store.Object, cursor *sto
 		}
 		if due { // the revision is up to date only now
 			due = false
-			if err := wt.bookmark(revision); err != nil {
+			if err := wt.bookmark(min(revision, wt.s.seen(ctx))); err != nil {
 				return err
 			}
 		}

@@ -83,7 +83,7 @@ func (f *Fault) check() error {
 		return fmt.Errorf("probability: %v is not between 0 and 1", f.Probability)
 	}
 	for name, n := range map[string]int{"skip": f.Skip, "times": f.Times, "at": f.At, "chunk": f.Chunk,
-		"gather":      f.Gather,
+		"gather": f.Gather, "replica": f.Replica,
 		"watch.after": f.Watch.After} {
 		if n < 0 {
 			return fmt.Errorf("%s: %d is negative", name, n)

@@ -26,6 +26,7 @@ type Fault struct {
 	Name      string `json:"name"`
 	Path      string `json:"path"`      // a prefix of the path, which can match /api, /openapi or /version, too
 	UserAgent string `json:"userAgent"` // a substring
+	Replica   int    `json:"replica"`   // the number of the API server, from 1, where there are several
 	// Skip lets that many matching requests pass first. Times ends the fault after that many more (0 = never).
 	// Probability, if not 0, is the chance that it applies to a matching request, by the server's seed.
 	Skip        int     `json:"skip"`
@@ -47,8 +48,11 @@ type Fault struct {
 	Gather int        `json:"gather"` // flush the body only after each so many bytes, and several events at once
 	Gzip   answer.Zip `json:"gzip"`   // compress what a client accepts in gzip, in this way
 	// Rewrite changes the body of an answer, or the object of each event of a watch.
-	Rewrite Rewrite    `json:"rewrite"`
-	Watch   WatchFault `json:"watch"`
+	Rewrite Rewrite `json:"rewrite"`
+	// Lag is how far the server's cache is behind, which answers reads that do not ask for the newest state, and
+	// watches.
+	Lag   time.Duration `json:"lag"`
+	Watch WatchFault    `json:"watch"`
 }
 
 // Reply is an answer to send instead of the server's own.
@@ -135,12 +139,16 @@ func (in *Injector) pick(r *http.Request, at Target) []Fault {
 }
 
 // Target is what a request is for. It is zero for one that is not for a resource, which its path can select.
-type Target struct{ Verb, Resource, Namespace, Name string }
+type Target struct {
+	Verb, Resource, Namespace, Name string
+	Replica                         int
+}
 
 func (a *armed) matches(r *http.Request, at Target) bool {
 	is := func(want, got string) bool { return want == "" || want == got }
 	return strings.HasPrefix(r.URL.Path, a.Path) && strings.Contains(r.UserAgent(), a.UserAgent) &&
-		is(a.Verb, at.Verb) && is(a.Resource, at.Resource) && is(a.Namespace, at.Namespace) && is(a.Name, at.Name)
+		is(a.Verb, at.Verb) && is(a.Resource, at.Resource) && is(a.Namespace, at.Namespace) && is(a.Name, at.Name) &&
+		(a.Replica == 0 || a.Replica == at.Replica)
 }
 
 // faultKey is the context key of the faults that hit a request.
@@ -154,6 +162,15 @@ func hitsOf(ctx context.Context) []Fault {
 // Rewrites reports whether a fault rewrites the answer to a request, which it expects in JSON.
 func Rewrites(ctx context.Context) bool {
 	return slices.ContainsFunc(hitsOf(ctx), func(f Fault) bool { return f.Rewrite != nil })
+}
+
+// Lag returns how far behind the cache is that answers a request.
+func Lag(ctx context.Context) time.Duration {
+	var lag time.Duration
+	for _, f := range hitsOf(ctx) {
+		lag = max(lag, f.Lag)
+	}
+	return lag
 }
 
 // Serve serves a request with the faults that apply to it.
@@ -183,7 +200,7 @@ func (in *Injector) Serve(w http.ResponseWriter, r *http.Request, at Target, nex
 		if h.GoAway {
 			w.Header().Set("Connection", "close")
 		}
-		if !sleep(r.Context(), h.Delay) {
+		if !Sleep(r.Context(), h.Delay) {
 			return
 		}
 		switch h.Cut {
@@ -220,8 +237,8 @@ func (rep *Reply) write(w http.ResponseWriter) {
 	}
 }
 
-// sleep returns false if the request ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
+// Sleep waits, and returns false if the request ended first.
+func Sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return true
 	}

@@ -167,7 +167,7 @@ func (wf *Watch) Event(ctx context.Context, eventType string, body []byte) error
 		return wf.Send(eventType, body)
 	}
 	for _, f := range wf.all {
-		if !sleep(ctx, f.Watch.EventDelay) {
+		if !Sleep(ctx, f.Watch.EventDelay) {
 			return ctx.Err()
 		}
 		if f.Rewrite != nil {

@@ -123,7 +123,7 @@ func (w *writer) close() {
 		w.send(w.buffer) // an error means that the client is gone, here and below
 		return
 	}
-	if !sleep(w.ctx, w.delay) {
+	if !Sleep(w.ctx, w.delay) {
 		return
 	}
 	body := w.buffer

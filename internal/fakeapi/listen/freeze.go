@@ -61,20 +61,35 @@ func (l *freezingListener) Accept() (net.Conn, error) {
 	return l.f.wrap(c), nil
 }
 
-// connKey is the context key of a request's connection.
+// numbered is the connection of a request: the context of the request has it under connKey.
+type numbered struct {
+	net.Conn
+	serial int
+}
+
 type connKey struct{}
 
-// keepConn is http.Server.ConnContext of all servers.
-func keepConn(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, c)
+// number returns the http.Server.ConnContext of a listener, which numbers its connections.
+func number() func(context.Context, net.Conn) context.Context {
+	var last atomic.Int64
+	return func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, connKey{}, numbered{c, int(last.Add(1)) - 1})
+	}
+}
+
+// Serial returns the number of a request's connection, from 0, in the order in which its listener took them.
+func Serial(ctx context.Context) int {
+	c, _ := ctx.Value(connKey{}).(numbered)
+	return c.serial
 }
 
 // HangUp closes the connection of a request, with RST instead of FIN over TCP if reset is set.
 func HangUp(ctx context.Context, reset bool) {
-	conn, ok := ctx.Value(connKey{}).(net.Conn)
+	c, ok := ctx.Value(connKey{}).(numbered)
 	if !ok {
 		return // served by another server than ours
 	}
+	conn := c.Conn
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn() // without a close_notify
 	}

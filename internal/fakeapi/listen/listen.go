@@ -41,7 +41,7 @@ const PipeURL = "http://fakeapi.test"
 // OnPipe serves on a Pipe until its Close.
 func OnPipe(h http.Handler) *Pipe {
 	p := &Pipe{accept: make(chan net.Conn), done: make(chan struct{})}
-	p.server = &http.Server{Handler: h, ErrorLog: silent, ConnContext: keepConn}
+	p.server = &http.Server{Handler: h, ErrorLog: silent, ConnContext: number()}
 	p.served.Go(func() { p.server.Serve((*pipeListener)(p)) }) // ends by Close only: Accept has no other way to fail
 	return p
 }
@@ -138,7 +138,7 @@ func serverOf(h http.Handler, cert func(*tls.ClientHelloInfo) (*tls.Certificate,
 		config.ClientAuth, config.ClientCAs = tls.RequestClientCert, clients
 	}
 	return &http.Server{Handler: h, ReadHeaderTimeout: readHeaderTimeout, ErrorLog: silent, TLSConfig: config,
-		ConnContext: keepConn}
+		ConnContext: number()}
 }
 
 // SetCertificate changes the certificate of new connections, as a rotation does. Open connections continue.

@@ -20,7 +20,7 @@ const (
 type Event struct {
 	Type         EventType
 	Object, Prev *Object
-	at           time.Time
+	At           time.Time // when it was committed
 }
 
 // minHistory is how many changes are kept however large they are: a watch that is only a little behind can continue.
@@ -31,7 +31,7 @@ func (s *Store) trimLocked(t *table) {
 	drop := max(0, len(t.log)-s.opts.HistoryEvents)
 	if s.opts.HistoryAge > 0 {
 		oldest := time.Now().Add(-s.opts.HistoryAge)
-		for drop < len(t.log) && t.log[drop].at.Before(oldest) {
+		for drop < len(t.log) && t.log[drop].At.Before(oldest) {
 			drop++
 		}
 	}
@@ -79,6 +79,22 @@ func (s *Store) SetWindow(events int, age time.Duration) {
 	for _, t := range s.tables {
 		s.trimLocked(t)
 	}
+}
+
+// RevisionAt returns the revision of the last commit up to some time in the past, as far as the history reaches back.
+func (s *Store) RevisionAt(then time.Time) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	revision := s.opts.FirstRevision
+	for _, t := range s.tables {
+		after := sort.Search(len(t.log), func(i int) bool { return t.log[i].At.After(then) })
+		if after > 0 {
+			revision = max(revision, t.log[after-1].Object.Revision)
+		} else {
+			revision = max(revision, t.forgotten)
+		}
+	}
+	return revision
 }
 
 // Cursor reads the changes of one table in commit order. Only one goroutine may use it.

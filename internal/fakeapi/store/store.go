@@ -209,7 +209,7 @@ func (tx *Tx) Put(name string, k Key, value map[string]any, shape any) *Object {
 	o := tx.s.versionLocked(k, value, shape)
 	prev := t.objects[k]
 	t.objects[k] = o
-	e := Event{Type: Modified, Object: o, Prev: prev, at: time.Now()}
+	e := Event{Type: Modified, Object: o, Prev: prev, At: time.Now()}
 	if prev == nil {
 		e.Type, t.order = Added, nil
 	}
@@ -228,7 +228,7 @@ func (tx *Tx) Delete(name string, k Key, value map[string]any) *Object {
 	o := tx.s.versionLocked(k, value, prev.Shape)
 	delete(t.objects, k)
 	t.order = nil
-	tx.s.commitLocked(t, Event{Type: Deleted, Object: o, Prev: prev, at: time.Now()})
+	tx.s.commitLocked(t, Event{Type: Deleted, Object: o, Prev: prev, At: time.Now()})
 	return o
 }
 

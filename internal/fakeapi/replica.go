@@ -1,0 +1,118 @@
+package fakeapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/faults"
+	"skiff/internal/fakeapi/listen"
+	"skiff/internal/fakeapi/store"
+)
+
+// A cluster may have several API servers, over one log of changes. Here they are front ends of one server, numbered
+// from 1 to Options.Replicas: connections go to them in turn, or to one by a port of its own (Front). Faults select
+// them by Fault.Replica, and Fault.Lag is how far the cache of one is behind.
+
+// frontKey is the context key of the front end that a request came through.
+type frontKey struct{}
+
+// Front returns front end n as a handler of its own.
+func (s *Server) Front(n int) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), frontKey{}, n)))
+	})
+}
+
+// frontOf returns the number of the front end that a request came through.
+func (s *Server) frontOf(ctx context.Context) int {
+	if n, ok := ctx.Value(frontKey{}).(int); ok {
+		return n
+	}
+	return listen.Serial(ctx)%max(1, s.opts.Replicas) + 1
+}
+
+// Restart ends the connections of the requests that front end n serves, as the restart of an API server does. The next
+// connection may be to another.
+func (s *Server) Restart(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for hangUp, front := range s.fronts {
+		if front == n {
+			(*hangUp)()
+		}
+	}
+}
+
+// endAtRestart has a Restart of its front end end the connection of a request, until the function is called that it
+// returns.
+func (s *Server) endAtRestart(ctx context.Context) func() {
+	hangUp := func() { listen.HangUp(ctx, false) }
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fronts[&hangUp] = s.frontOf(ctx)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.fronts, &hangUp)
+	}
+}
+
+// seen returns the revision up to which the cache has come that answers a request: of a front end that lags it is an
+// old one.
+func (s *Server) seen(ctx context.Context) int64 {
+	if lag := faults.Lag(ctx); lag > 0 {
+		return s.store.RevisionAt(time.Now().Add(-lag))
+	}
+	return s.store.Revision()
+}
+
+// cached returns the revision at which a read is answered that asks for no consistent answer: 0, the newest, unless
+// the front end lags.
+func (s *Server) cached(ctx context.Context) int64 {
+	if faults.Lag(ctx) > 0 {
+		return s.seen(ctx)
+	}
+	return 0
+}
+
+// find returns the object of a GET, nil if there is none: without a resourceVersion the newest state.
+func (s *Server) find(r *request) (*store.Object, error) {
+	at := s.cached(r.Context())
+	if at == 0 || r.query.Get("resourceVersion") == "" {
+		o, _ := s.store.Get(r.kind.TableName(), store.Key(r.key()))
+		return o, nil
+	}
+	objects, err := s.past(r.kind.TableName(), r.namespace, at)
+	for _, o := range objects {
+		if o.Name == r.name {
+			return o, nil
+		}
+	}
+	return nil, err
+}
+
+// past returns what a cache had that lags.
+func (s *Server) past(table, namespace string, at int64) ([]*store.Object, error) {
+	objects, _, err := s.store.List(table, namespace, at)
+	if err != nil {
+		return nil, answer.InternalError("the fault's lag is longer than the history: %v", err)
+	}
+	return objects, nil
+}
+
+// listAndWatch returns what a cache has, and a cursor that starts after it.
+func (s *Server) listAndWatch(ctx context.Context, table, namespace string) ([]*store.Object, *store.Cursor, error) {
+	at := s.cached(ctx)
+	if at == 0 {
+		objects, cursor := s.store.ListAndWatch(table, namespace)
+		return objects, cursor, nil
+	}
+	objects, err := s.past(table, namespace, at)
+	if err != nil {
+		return nil, nil, err
+	}
+	cursor, _, err := s.store.Watch(table, at)
+	return objects, cursor, err
+}

@@ -86,6 +86,7 @@ var badFlags = map[string][2]string{
 	"--load":                     {"DIR/words", "--load: read DIR/words: line 1: yaml: unmarshal errors:"},
 	"--controllers": {"x",
 		`--controllers: unknown controller "x": choose from webserver, redis, restart`},
+	"skiff dev --replicas": {"0", "--replicas 0: want a number from 1 to 16"},
 	"--on": {"Never", `--on: "Never" is none of PodReplaced, PodIPChanged, ContainerRestarted, ` +
 		"NewPodRunning, PodDeleted"},
 	"--simulate": {"x", `--simulate: unknown part "x": choose from namespaces, gc, serviceaccounts, ` +

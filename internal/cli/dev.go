@@ -25,6 +25,7 @@ type devFlags struct {
 	listen, kubeconfig, ready     string
 	faults                        string
 	bare, rbac                    bool
+	replicas                      int
 	simulate, crds, load, command []string
 	cel                           *fakeapi.CEL
 }
@@ -79,8 +80,10 @@ envtest), stops when the command exits, and exits with its code.`,
 		"status), can be repeated")
 	fs.StringVar(&f.faults, "faults", "", "`file` with faults to inject once everything is ready, in the form of "+
 		"PUT /skiff/faults")
+	fs.IntVar(&f.replicas, "replicas", 1, "`number` of API servers that there seem to be: connections go to them in "+
+		"turn, and the ready file has an address for each alone; faults tell them apart")
 	fs.StringVar(&f.ready, "ready-file", "", "`file` to write when everything is ready, removed at the end: one line "+
-		"of JSON with url, kubeconfig and pid")
+		"of JSON with url, kubeconfig, pid and, with --replicas, replicas")
 	return cmd
 }
 
@@ -113,6 +116,9 @@ func simulatedParts(value []string) ([]string, error) {
 	return value, nil
 }
 
+// maxReplicas is more than any cluster has API servers.
+const maxReplicas = 16
+
 // check checks the flags and applies --bare to those that were not set.
 func (f *devFlags) check(cmd *cobra.Command) error {
 	if f.bare {
@@ -132,6 +138,9 @@ func (f *devFlags) check(cmd *cobra.Command) error {
 	var err error
 	if f.simulate, err = simulatedParts(f.simulate); err != nil {
 		return err
+	}
+	if f.replicas < 1 || f.replicas > maxReplicas {
+		return usagef("--replicas %d: want a number from 1 to %d", f.replicas, maxReplicas)
 	}
 	return checkLoopback("--listen", f.listen)
 }
@@ -212,7 +221,7 @@ func (f *devFlags) chooseKubeconfig() (remove func() error, err error) {
 
 func (f *devFlags) options(log logr.Logger) devOptions {
 	o := devOptions{listen: f.listen, kubeconfig: f.kubeconfig, readyFile: f.ready, log: log,
-		api: fakeapi.Options{RBAC: f.rbac, CEL: f.cel}}
+		api: fakeapi.Options{RBAC: f.rbac, CEL: f.cel, Replicas: f.replicas}}
 	o.simulateParts(f.simulate)
 	return o
 }

@@ -57,12 +57,13 @@ func (o *devOptions) simulateParts(parts []string) {
 // devCluster is an API server in this process with HTTPS, a token and a kubeconfig, and the simulation of a cluster
 // around it. run owns all its goroutines.
 type devCluster struct {
-	o       devOptions
-	api     *fakeapi.Server
-	serving io.Closer   // of api
-	to      kube.Config // how to connect to api
-	file    []byte      // the content of o.kubeconfig
-	ready   []byte      // the content of o.readyFile, nil before it is written
+	o        devOptions
+	api      *fakeapi.Server
+	serving  io.Closer      // of api
+	replicas []*fakeapi.TLS // each of several API servers on a port of its own
+	to       kube.Config    // how to connect to api
+	file     []byte         // the content of o.kubeconfig
+	ready    []byte         // the content of o.readyFile, nil before it is written
 
 	cluster *simulate.Cluster // set by run
 
@@ -85,6 +86,13 @@ func newDevCluster(o devOptions) (*devCluster, error) {
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
 	d.serving = tls
+	for n := 1; n <= o.api.Replicas && o.api.Replicas > 1; n++ {
+		alone, err := d.api.ListenReplica(n, cert, ca)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("--replicas: %w", err), d.close())
+		}
+		d.replicas = append(d.replicas, alone)
+	}
 	d.o.simulate.RootCA = string(tls.CA)
 	if err := d.writeKubeconfig(tls); err != nil {
 		return nil, errors.Join(err, d.close())
@@ -198,11 +206,16 @@ func (d *devCluster) writeReadyFile() error {
 	if d.o.readyFile == "" {
 		return nil
 	}
+	var replicas []string
+	for _, alone := range d.replicas {
+		replicas = append(replicas, alone.URL)
+	}
 	line, err := json.Marshal(struct {
-		URL        string `json:"url"`
-		Kubeconfig string `json:"kubeconfig"`
-		PID        int    `json:"pid"`
-	}{d.to.Server, d.o.kubeconfig, os.Getpid()})
+		URL        string   `json:"url"`
+		Kubeconfig string   `json:"kubeconfig"`
+		PID        int      `json:"pid"`
+		Replicas   []string `json:"replicas,omitempty"`
+	}{d.to.Server, d.o.kubeconfig, os.Getpid(), replicas})
 	if err != nil {
 		return fmt.Errorf("--ready-file: %w", err)
 	}
@@ -212,6 +225,9 @@ func (d *devCluster) writeReadyFile() error {
 
 func (d *devCluster) close() error {
 	err := d.serving.Close()
+	for _, s := range d.replicas {
+		err = errors.Join(err, s.Close())
+	}
 	d.api.Close()
 	return err
 }

@@ -85,6 +85,8 @@ func waitForFile(t *testing.T, path string) string {
 
 // devRun is a `skiff dev` that runs in this process.
 type devRun struct {
+	config   kube.Config
+	replicas []string // the addresses of --replicas
 	*follower
 	client *kube.Client
 	ready  string // the path of its ready file
@@ -100,6 +102,7 @@ func startDev(t *testing.T, args ...string) devRun {
 	var ready struct {
 		URL, Kubeconfig string
 		PID             int
+		Replicas        []string
 	}
 	if err := json.Unmarshal([]byte(waitForFile(t, r.ready)), &ready); err != nil {
 		t.Fatal(err)
@@ -107,6 +110,7 @@ func startDev(t *testing.T, args ...string) devRun {
 	if !strings.HasPrefix(ready.URL, "https://127.0.0.1:") || ready.PID != os.Getpid() {
 		t.Errorf("the ready file says %+v", ready)
 	}
+	r.replicas = ready.Replicas
 	cfg, _, err := kubeconfig.Load(kubeconfig.Flags{Kubeconfig: ready.Kubeconfig}, kubeconfig.OSEnv(nil))
 	if err != nil {
 		t.Fatal(err)
@@ -115,6 +119,7 @@ func startDev(t *testing.T, args ...string) devRun {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.client.Close)
+	r.config = cfg
 	return r
 }
 

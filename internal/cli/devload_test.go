@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -152,4 +153,36 @@ func TestDevStartsWithTheFaultsOfAFile(t *testing.T) {
 	write(`{"faults":[{"cut":"half"}]}`)
 	skiff(t, "dev", "--bare", "--faults", file).want(t, exitFailed, "--faults: "+file+": faults[0].cut")
 	skiff(t, "dev", "--bare", "--faults", "/nowhere").want(t, exitFailed, "--faults: /nowhere")
+}
+
+// Rules: FI-07
+func TestDevSeemsToBeSeveralServers(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "faults.json")
+	if err := os.WriteFile(file, []byte(`{"faults":[{"replica":2,"lag":"1m"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := startDev(t, "--bare", "--replicas", "2", "--faults", file)
+	namespace := map[string]any{"metadata": map[string]any{"name": "new"}}
+	if err := r.client.Create(t.Context(), namespaces, "", namespace, nil, kube.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.replicas) != 2 {
+		t.Fatalf("the ready file has the replicas %q", r.replicas)
+	}
+	for i, address := range r.replicas {
+		config := r.config
+		config.Server = address
+		client, err := kube.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		list, err := client.Raw(t.Context(), "GET", "/api/v1/namespaces", url.Values{"resourceVersion": {"0"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := strings.Contains(string(list), `"new"`); found != (i == 0) {
+			t.Errorf("replica %d lists %s", i+1, list)
+		}
+	}
 }

@@ -37,7 +37,14 @@ type object interface {
 	kube.Object
 	content() *Content
 	withoutBody(read any) object
+	blank() object
 }
+
+// LiveObject is object for other packages. A function with a type parameter of it is compiled once, not for each S.
+type LiveObject interface{ object }
+
+// blank returns a new *Live[S].
+func (l *Live[S]) blank() object { return new(Live[S]) }
 
 // withoutBody returns a copy that takes a tenth of the memory.
 func (l *Live[S]) withoutBody(read any) object {
@@ -94,11 +101,11 @@ type Kind struct {
 	replacing *replacing // of kinds made by Replace, which have of the above only what names them; nil: of others
 }
 
-// Of returns the kind of children that a mirror holds.
-func Of[S any](m *cache.Store[*Live[S]], strategy Strategy) Kind {
+// Of returns the kind of children that a mirror of *Live holds.
+func Of[T LiveObject](m *cache.Store[T], strategy Strategy) Kind {
 	r := m.Resource()
 	return Kind{resource: r, apiVersion: r.APIVersion(), schema: patch.SchemaFor(r.APIVersion(), r.Kind),
-		strategy: strategy, mirror: mirrorOf[S]{m}}
+		strategy: strategy, mirror: mirrorOf[T]{m}}
 }
 
 // Reading has the engine keep what a struct declares of the body of a child, for Read; to must return a pointer to a
@@ -133,9 +140,9 @@ type mirror interface {
 	empty() object // to decode an answer into
 }
 
-type mirrorOf[S any] struct{ store *cache.Store[*Live[S]] }
+type mirrorOf[T LiveObject] struct{ store *cache.Store[T] }
 
-func (m mirrorOf[S]) get(k kube.Key) (object, bool, error) {
+func (m mirrorOf[T]) get(k kube.Key) (object, bool, error) {
 	live, ok, err := m.store.Get(k)
 	if !ok {
 		return nil, false, err // not a nil *Live[S], which would be an object that is not nil
@@ -143,7 +150,7 @@ func (m mirrorOf[S]) get(k kube.Key) (object, bool, error) {
 	return live, true, err
 }
 
-func (m mirrorOf[S]) owned(namespace, uid string) ([]object, error) {
+func (m mirrorOf[T]) owned(namespace, uid string) ([]object, error) {
 	all, err := m.store.ByOwner(namespace, uid)
 	out := make([]object, len(all))
 	for i, live := range all {
@@ -152,14 +159,17 @@ func (m mirrorOf[S]) owned(namespace, uid string) ([]object, error) {
 	return out, err
 }
 
-func (m mirrorOf[S]) countOwned(namespace, uid string) (int, error) {
+func (m mirrorOf[T]) countOwned(namespace, uid string) (int, error) {
 	return m.store.CountByOwner(namespace, uid)
 }
 
-func (m mirrorOf[S]) reached(namespace, rv string, written time.Time) bool {
+func (m mirrorOf[T]) reached(namespace, rv string, written time.Time) bool {
 	return m.store.Reached(namespace, rv, written)
 }
 
-func (m mirrorOf[S]) swap(old, light object) { m.store.Swap(old.(*Live[S]), light.(*Live[S])) }
+func (m mirrorOf[T]) swap(old, light object) { m.store.Swap(old.(T), light.(T)) }
 
-func (m mirrorOf[S]) empty() object { return new(Live[S]) }
+func (m mirrorOf[T]) empty() object {
+	var none T
+	return none.blank() // which does not look at it
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -165,7 +166,7 @@ func (s *Store[T]) Quarantined() []kube.DecodeError {
 	for _, bad := range s.bad {
 		out = append(out, *bad)
 	}
-	slices.SortFunc(out, func(a, b kube.DecodeError) int { return a.Key.Compare(b.Key) })
+	sort.Slice(out, func(i, j int) bool { return out[i].Key.Compare(out[j].Key) < 0 })
 	return out
 }
 

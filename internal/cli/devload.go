@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -168,7 +169,7 @@ func loadManifests(ctx context.Context, c *kube.Client, all []manifest) error {
 		return 2
 	}
 	all = slices.Clone(all)
-	slices.SortStableFunc(all, func(a, b manifest) int { return rank(a) - rank(b) })
+	sort.SliceStable(all, func(i, j int) bool { return rank(all[i]) < rank(all[j]) })
 	known := map[string]kube.Resource{}
 	var crds []string
 	for i, m := range all {

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -95,16 +96,17 @@ type Failing struct {
 func (c *Controller) View(limit int) (pending []queue.Pending, waiting int, failing []Failing, failed int) {
 	pending, waiting = c.queue.View(limit)
 	failing = c.streaks.all()
-	slices.SortFunc(failing, func(a, b Failing) int { return a.Key.Compare(b.Key) })
 	failed = len(failing)
 	return pending, waiting, failing[:min(failed, limit)], failed
 }
 
+// all returns what fails, in key order.
 func (s *streaks) all() []Failing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make([]Failing, 0, len(s.of))
-	for k, one := range s.of {
+	for _, k := range slices.SortedFunc(maps.Keys(s.of), kube.Key.Compare) {
+		one := s.of[k]
 		out = append(out, Failing{Key: k, Failures: one.failures, Stalled: one.stalled, Since: one.since})
 	}
 	return out

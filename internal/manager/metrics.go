@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -122,6 +123,12 @@ func (l watchLabels) list(more ...string) []string {
 	return append([]string{"resource", l.resource, "selector", l.labels, "namespace", l.namespace}, more...)
 }
 
+func sortedLabels[V any](m map[watchLabels]V) []watchLabels {
+	out := slices.Collect(maps.Keys(m))
+	sort.Slice(out, func(i, j int) bool { return out[i].compare(out[j]) < 0 })
+	return out
+}
+
 func (l watchLabels) compare(o watchLabels) int {
 	return cmp.Or(strings.Compare(l.resource, o.resource), strings.Compare(l.labels, o.labels),
 		strings.Compare(l.namespace, o.namespace))
@@ -150,10 +157,10 @@ func (m *Manager) writeWatches(p *metrics.Page) {
 			merge(all[l], w)
 		}
 	}
-	for _, l := range slices.SortedFunc(maps.Keys(all), watchLabels.compare) {
+	for _, l := range sortedLabels(all) {
 		writeWatch(p, l, all[l])
 	}
-	for _, l := range slices.SortedFunc(maps.Keys(bytes), watchLabels.compare) {
+	for _, l := range sortedLabels(bytes) {
 		p.Add(cacheBytes, float64(bytes[l]), "resource", l.resource, "selector", l.labels)
 	}
 }

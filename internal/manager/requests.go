@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -92,8 +93,11 @@ func codeLabel(code int) string {
 }
 
 func sortedAnswers[V any](m map[answered]V) []answered {
-	return slices.SortedFunc(maps.Keys(m), func(a, b answered) int {
+	out := slices.Collect(maps.Keys(m))
+	sort.Slice(out, func(i, j int) bool {
+		a, b := out[i], out[j]
 		return cmp.Or(strings.Compare(a.host, b.host), strings.Compare(a.method, b.method),
-			cmp.Compare(a.code, b.code))
+			cmp.Compare(a.code, b.code)) < 0
 	})
+	return out
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"skiff/internal/kube"
@@ -58,8 +59,8 @@ func Rules(rights []kube.Right) []Rule {
 		}
 		out[i].Resources = append(out[i].Resources, rule.Resources...)
 	}
-	slices.SortStableFunc(out, func(a, b Rule) int {
-		return slices.Index(groups, a.Group) - slices.Index(groups, b.Group)
+	sort.SliceStable(out, func(i, j int) bool {
+		return slices.Index(groups, out[i].Group) < slices.Index(groups, out[j].Group)
 	})
 	return out
 }

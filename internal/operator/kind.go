@@ -9,11 +9,11 @@ import (
 // Kind is a kind of children of an operator.
 type Kind func(s controller.Setup, owner kube.Resource) (apply.Kind, controller.Source)
 
-// Owns is a kind of children of which the operator reads S in the status, and reads, if given, in the body (see
-// apply.Read).
-func Owns[S any](r kube.Resource, strategy apply.Strategy, reads ...func() any) Kind {
+// Owns is a kind of children, T an *apply.Live with what the operator reads of the status. It reads reads, if given,
+// in the body (see apply.Read).
+func Owns[T apply.LiveObject](r kube.Resource, strategy apply.Strategy, reads ...func() any) Kind {
 	return func(s controller.Setup, owner kube.Resource) (apply.Kind, controller.Source) {
-		m := controller.Mirror[*apply.Live[S]](s, r, apply.ManagedBySelector)
+		m := controller.Mirror[T](s, r, apply.ManagedBySelector)
 		kind := apply.Of(m, strategy)
 		for _, read := range reads {
 			kind = kind.Reading(read)
@@ -21,8 +21,8 @@ func Owns[S any](r kube.Resource, strategy apply.Strategy, reads ...func() any) 
 		if !owner.ClusterScoped {
 			return kind, controller.Owns(m, owner.Kind)
 		}
-		return kind, controller.Watches(m, func(child *apply.Live[S]) []kube.Key {
-			if o, ok := child.Controller(); ok && o.Kind == owner.Kind {
+		return kind, controller.Watches(m, func(child T) []kube.Key {
+			if o, ok := child.ObjectMeta().Controller(); ok && o.Kind == owner.Kind {
 				return []kube.Key{{Name: o.Name}}
 			}
 			return nil

@@ -55,9 +55,9 @@ func NewPages(s controller.Setup, recorder *events.Recorder) *controller.Control
 			{Resource: services, Verbs: every, Why: "children of a Page"},
 		}, events.Rights...),
 		Children: []operator.Kind{
-			operator.Owns[deploymentStatus](deployments, apply.InPlace),
-			operator.Owns[struct{}](configMaps, apply.InPlace),
-			operator.Owns[struct{}](services, apply.InPlace),
+			operator.Owns[*apply.Live[deploymentStatus]](deployments, apply.InPlace),
+			operator.Owns[*apply.Live[struct{}]](configMaps, apply.InPlace),
+			operator.Owns[*apply.Live[struct{}]](services, apply.InPlace),
 		},
 		Desired: desiredPage,
 		Observe: observePage,

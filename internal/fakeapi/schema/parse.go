@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
+	"sort"
 
 	"skiff/internal/patch"
 )
@@ -29,7 +29,9 @@ func Parse(v any, path string) (*Schema, []Cause) {
 	if len(p.causes) == 0 {
 		p.defaults(s, path)
 	}
-	slices.SortFunc(p.causes, func(a, b Cause) int { return strings.Compare(a.Field+a.Message, b.Field+b.Message) })
+	sort.Slice(p.causes, func(i, j int) bool {
+		return p.causes[i].Field+p.causes[i].Message < p.causes[j].Field+p.causes[j].Message
+	})
 	return s, p.causes
 }
 

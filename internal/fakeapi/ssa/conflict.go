@@ -2,7 +2,7 @@ package ssa
 
 import (
 	"fmt"
-	"slices"
+	"sort"
 	"strings"
 )
 
@@ -31,8 +31,8 @@ func (m managers) conflicts(id managerID, changed set) []conflict {
 			out = append(out, conflict{other.describe(), pathString(path)})
 		})
 	}
-	slices.SortFunc(out, func(a, b conflict) int {
-		return strings.Compare(a.manager+"\x00"+a.field, b.manager+"\x00"+b.field)
+	sort.Slice(out, func(i, j int) bool {
+		return out[i].manager+"\x00"+out[i].field < out[j].manager+"\x00"+out[j].field
 	})
 	return out
 }

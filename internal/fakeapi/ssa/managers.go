@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 )
@@ -146,7 +147,7 @@ func (m managers) sorted(compare func(a, b managerID) int) []managerID {
 	for id := range m {
 		ids = append(ids, id)
 	}
-	slices.SortFunc(ids, compare)
+	sort.Slice(ids, func(i, j int) bool { return compare(ids[i], ids[j]) < 0 })
 	return ids
 }
 

@@ -22,8 +22,9 @@ func definition(o apply.ReplaceOptions[*pod]) operator.Definition[Spec, Status] 
 		Resource:  resource,
 		Rights:    Rights,
 		Finalizer: Finalizer,
-		Children:  []operator.Kind{operator.Owns[struct{}](services, apply.InPlace), operator.Replaces(pods, o)},
-		Desired:   desired,
+		Children: []operator.Kind{operator.Owns[*apply.Live[struct{}]](services, apply.InPlace),
+			operator.Replaces(pods, o)},
+		Desired: desired,
 		Observe: func(rd *Redis, seen operator.Seen) (Status, conditions.Set) {
 			return observe(rd, seen, time.Now())
 		},

@@ -17,8 +17,8 @@ func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 		Resource: resource,
 		Rights:   Rights,
 		Children: []operator.Kind{
-			operator.Owns[deploymentStatus](deployments, apply.InPlace, apply.Reads[deploymentBody]),
-			operator.Owns[struct{}](services, apply.InPlace, apply.Reads[serviceBody]),
+			operator.Owns[*deployment](deployments, apply.InPlace, apply.Reads[deploymentBody]),
+			operator.Owns[*apply.Live[struct{}]](services, apply.InPlace, apply.Reads[serviceBody]),
 		},
 		Desired: desired,
 		Observe: observe,

@@ -13,6 +13,24 @@ func appliedDeployment(replicas, env string) string {
 		"spec":{"containers":[{"name":"web","image":"nginx:1.23.1","env":[` + env + `],"ports":[{"name":"http","containerPort":80}],"resources":{"requests":{"cpu":"0.5"}}}]}}}}`
 }
 
+const podsPath = "/api/v1/${ns}/pods"
+
+func appliedScale(name, rest string) string {
+	return `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"` + name + `"},` + rest + `}`
+}
+
+// scaleApplied applies the Scale of a Deployment.
+func scaleApplied(step, name, query, rest string) Step {
+	return Step{Name: step, Method: "PATCH", Type: applyPatch, Path: deployments + "/" + name + "/scale" + query,
+		Body: appliedScale(name, rest)}
+}
+
+// resized patches the container of the pod p.
+func resized(step, container string) Step {
+	return Step{Name: step, Method: "PATCH", Type: strategicPatch, Path: podsPath + "/p/resize",
+		Body: `{"spec":{"containers":[{"name":"c",` + container + `}]}}`}
+}
+
 // applyScripts: server-side apply as skiff uses it.
 var applyScripts = []Script{
 	{Name: "apply", Steps: []Step{
@@ -145,5 +163,42 @@ var objectScripts = []Script{
 			Path: deployments + "/web/scale?fieldManager=hpa", Body: `{"spec":{"replicas":5}}`},
 		{Name: "the deployment changed", Path: deployments + "/web"},
 		{Name: "not there", Path: deployments + "/zzz/scale"},
+	}},
+	{Name: "scale-by-apply", Steps: []Step{
+		{Name: "create", Method: "POST", Path: deployments, Body: deploymentBody},
+		scaleApplied("conflict", "web", "?fieldManager=hpa", `"spec":{"replicas":7}`),
+		scaleApplied("forced", "web", "?fieldManager=hpa&force=true", `"spec":{"replicas":7}`),
+		{Name: "the deployment changed", Path: deployments + "/web"},
+		scaleApplied("no change", "web", "?fieldManager=hpa", `"spec":{"replicas":7}`),
+		scaleApplied("rival", "web", "?fieldManager=rival", `"spec":{"replicas":8}`),
+		scaleApplied("negative", "web", "?fieldManager=hpa", `"spec":{"replicas":-1}`),
+		scaleApplied("without a manager", "web", "", `"spec":{"replicas":7}`),
+		scaleApplied("dry run", "web", "?fieldManager=hpa&dryRun=All", `"spec":{"replicas":9}`),
+		scaleApplied("not there", "nobody", "?fieldManager=hpa", `"spec":{"replicas":9}`),
+		{Name: "another kind", Method: "PATCH", Type: applyPatch, Path: deployments + "/web/scale?fieldManager=hpa",
+			Body: `{"apiVersion":"apps/v1","kind":"Deployment","spec":{"replicas":7}}`},
+		{Name: "custom", Method: "POST", Path: webServers, Body: webServerBody},
+		{Name: "apply the custom one", Method: "PATCH", Type: applyPatch,
+			Path: webServers + "/web/scale?fieldManager=hpa&force=true", Body: appliedScale("web", `"spec":{"replicas":4}`)},
+		{Name: "the custom one changed", Path: webServers + "/web"},
+	}},
+	{Name: "resize", Steps: []Step{
+		{Name: "create", Method: "POST", Path: podsPath, Body: `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"x","resources":{"requests":{"cpu":"100m"},"limits":{"memory":"1Gi"}}}]}}`},
+		{Name: "read", Path: podsPath + "/p/resize"},
+		resized("more", `"resources":{"requests":{"cpu":"200m"}}`),
+		resized("limit", `"resources":{"limits":{"memory":"2Gi"}}`),
+		resized("policy", `"resizePolicy":[{"resourceName":"cpu","restartPolicy":"RestartContainer"}]`),
+		resized("removed", `"resources":{"requests":{"cpu":null}}`),
+		resized("another resource", `"resources":{"requests":{"ephemeral-storage":"1Gi"}}`),
+		resized("another class", `"resources":{"requests":{"cpu":"1","memory":"1Gi"},"limits":{"cpu":"1","memory":"1Gi"}}`),
+		{Name: "another container", Method: "PATCH", Type: mergePatch, Path: podsPath + "/p/resize",
+			Body: `{"spec":{"containers":[{"name":"d","image":"x"}]}}`},
+		{Name: "one more", Method: "PATCH", Type: strategicPatch, Path: podsPath + "/p/resize",
+			Body: `{"spec":{"containers":[{"name":"d","image":"x"}]}}`},
+		{Name: "status of a kubelet that cannot", Method: "PATCH", Type: mergePatch, Path: podsPath + "/p/status",
+			Body: `{"status":{"phase":"Running","containerStatuses":[{"name":"c","image":"x","imageID":"","ready":true,
+			"restartCount":0,"state":{"running":{"startedAt":"2020-01-01T00:00:00Z"}}}]}}`},
+		resized("refused by it", `"resources":{"requests":{"cpu":"300m"}}`),
+		{Name: "not there", Path: podsPath + "/nobody/resize"},
 	}},
 }

@@ -366,7 +366,6 @@ func TestRequestsForFeaturesThatAreNotServedGetAnErrorAtOnce(t *testing.T) {
 				"skiff.dev/log of the pod, if there is one",
 			"exec":        "nothing runs in this pod: skiff's embedded API server serves no exec",
 			"portforward": "nothing runs in this pod: skiff's embedded API server serves no portforward",
-			"resize":      "the subresource resize of pods is not served by skiff's embedded API server",
 		} {
 			if a := w.must(501, "GET", "/api/v1/namespaces/default/pods/a/"+path, "",
 				auth...); a.at("message") != message {

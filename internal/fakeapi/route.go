@@ -151,7 +151,7 @@ func (s *Server) serve(w http.ResponseWriter, r *request) error {
 	case r.sub == "finalize" && r.kind.TableName() == "namespaces":
 	case r.sub == "binding" && r.kind.TableName() == "pods":
 		return s.bind(w, r)
-	case r.sub == "ephemeralcontainers" && r.kind.TableName() == "pods":
+	case (r.sub == "ephemeralcontainers" || r.sub == "resize") && r.kind.TableName() == "pods":
 	case r.sub == "eviction" && r.kind.TableName() == "pods":
 		return s.evict(w, r)
 	case r.sub == "token" && r.kind.TableName() == "serviceaccounts":
@@ -197,7 +197,7 @@ func (s *Server) serve(w http.ResponseWriter, r *request) error {
 // unserved lists subresources of a real server that this one does not serve; requests for them get an error
 // immediately.
 var unserved = map[string][]string{
-	"pods":     {"exec", "attach", "portforward", "proxy", "resize"},
+	"pods":     {"exec", "attach", "portforward", "proxy"},
 	"services": {"proxy"},
 	"nodes":    {"proxy"},
 }

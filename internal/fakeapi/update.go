@@ -121,8 +121,10 @@ func (w *write) settle() error {
 		return err
 	}
 	w.asIf = old
-	if w.sub == "ephemeralcontainers" {
-		if causes := kinds.AddContainers(w.next, old); len(causes) > 0 {
+	reduce := map[string]func(_, _ kinds.Object) []kinds.Cause{"ephemeralcontainers": kinds.AddContainers,
+		"resize": kinds.Resize}[w.sub]
+	if reduce != nil {
+		if causes := reduce(w.next, old); len(causes) > 0 {
 			return answer.Invalid(answer.AboutKind(k.Resource, w.name), causes)
 		}
 		w.asIf = obj.Shallow(old)
@@ -222,7 +224,7 @@ func splitStatus(k *kinds.Kind, sub string, next, old map[string]any) map[string
 	switch {
 	case !k.Status:
 		return next
-	case sub == "ephemeralcontainers":
+	case sub == "ephemeralcontainers" || sub == "resize":
 		revert(next, old, "metadata", "spec")
 		revert(obj.Map(next, "metadata"), obj.Map(old, "metadata"), "managedFields")
 		return next

@@ -135,10 +135,7 @@ func (c *endpoints) reconcile(ctx context.Context, k kube.Key) (controller.Outco
 		b.add(s, p)
 	}
 	meta := func(key, value string) map[string]any {
-		labels := map[string]any{}
-		for key, value := range s.Labels.Map() {
-			labels[key] = value
-		}
+		labels := anyMap(s.Labels.Map())
 		if labels[key] = value; s.Spec.ClusterIP == "None" {
 			labels[headlessLabel] = ""
 		}
@@ -236,7 +233,7 @@ func (c *endpoints) ensure(ctx context.Context, r kube.Resource, mirror *cache.S
 		meta["name"] = k.Name
 		return create(ctx, c.client, r, k.Namespace, body)
 	}
-	live, labels := map[string]any{}, map[string]any{}
+	live, labels := map[string]any{}, anyMap(e.Labels.Map())
 	for name, raw := range map[string]kube.Raw{"subsets": e.Subsets, "endpoints": e.Endpoints, "ports": e.Ports} {
 		if len(raw) == 0 {
 			continue
@@ -247,8 +244,8 @@ func (c *endpoints) ensure(ctx context.Context, r kube.Resource, mirror *cache.S
 		}
 		live[name] = v
 	}
-	for key, value := range e.Labels.Map() {
-		if labels[key] = value; meta["labels"].(map[string]any)[key] == nil {
+	for key := range labels {
+		if meta["labels"].(map[string]any)[key] == nil {
 			meta["labels"].(map[string]any)[key] = nil // removed by the patch
 		}
 	}

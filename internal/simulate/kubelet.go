@@ -45,6 +45,7 @@ type podContainer struct {
 	Image     string `json:"image"`
 	Resources struct {
 		Requests map[string]string `json:"requests"`
+		Limits   map[string]string `json:"limits"`
 	} `json:"resources"`
 }
 

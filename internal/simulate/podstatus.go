@@ -95,6 +95,16 @@ func containerStatus(podUID string, c podContainer, box sandbox, up bool) map[st
 		"name": c.Name, "image": c.Image, "imageID": "", "ready": running, "started": running,
 		"restartCount": int64(box.restarts), "lastState": map[string]any{},
 	}
+	if running { // what a kubelet must report for pods that are resized
+		resources := map[string]any{}
+		if asked := anyMap(c.Resources.Requests); len(asked) > 0 {
+			s["allocatedResources"], resources["requests"] = asked, asked
+		}
+		if most := anyMap(c.Resources.Limits); len(most) > 0 {
+			resources["limits"] = most
+		}
+		s["resources"] = resources
+	}
 	waiting := func(reason, message string) map[string]any {
 		return map[string]any{"waiting": map[string]any{"reason": reason, "message": message}}
 	}

@@ -413,3 +413,33 @@ func TestTheClusterConvergesWhateverGoesWrong(t *testing.T) {
 		}
 	})
 }
+
+func TestAPodThatRunsCanBeResized(t *testing.T) {
+	simulatedWith(t, Options{Without: []Part{Leases}}, func(b *bench) {
+		pod := podTemplate("web", "web:1")
+		pod["apiVersion"], pod["kind"] = "v1", "Pod"
+		pod["metadata"] = map[string]any{"name": "p"}
+		at(pod, "spec", "containers", 0).(map[string]any)["resources"] = map[string]any{
+			"requests": map[string]any{"cpu": "100m", "memory": "1Gi"}}
+		b.create(podResource, "default", pod)
+		b.rest(10 * time.Second)
+		err := b.client.Patch(b.Context(), podResource, kube.Key{Namespace: "default", Name: "p"},
+			kube.StrategicMergePatch, map[string]any{"spec": map[string]any{"containers": []any{map[string]any{
+				"name": "main", "resources": map[string]any{"requests": map[string]any{"cpu": "300m"}}}}}}, nil,
+			kube.WriteOptions{Subresource: "resize"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.rest(10 * time.Second)
+		p := b.get(podResource, "p")
+		if s := at(p, "status", "containerStatuses", 0); str(s, "allocatedResources", "cpu") != "300m" ||
+			str(s, "resources", "requests", "memory") != "1Gi" || number(s, "restartCount") != 0 {
+			b.Errorf("after the resize the container is %v", s)
+		}
+		b.rest(time.Hour)
+		if now := b.get(podResource, "p"); str(now, "metadata", "resourceVersion") !=
+			str(p, "metadata", "resourceVersion") {
+			b.Error("the status of a pod with requests is written again and again")
+		}
+	})
+}

@@ -9,6 +9,15 @@ import (
 	"skiff/internal/patch"
 )
 
+// anyMap returns a map as one of JSON.
+func anyMap(m map[string]string) map[string]any {
+	out := map[string]any{}
+	for key, value := range m {
+		out[key] = value
+	}
+	return out
+}
+
 // create creates an object. One that exists already was created before, and its event has not arrived yet.
 func create(ctx context.Context, c *kube.Client, r kube.Resource, namespace string, body map[string]any) error {
 	body["apiVersion"], body["kind"] = r.APIVersion(), r.Kind

@@ -109,6 +109,9 @@ var kubectlLines = []kubectlLine{
 	{args: "auth can-i get /healthz"},
 	{args: "explain webserver.spec.image"},
 	{args: "top nodes"},
+	{args: "get priorityclasses"}, {args: "describe priorityclass system-node-critical"},
+	{args: "get flowschemas"}, {args: "get prioritylevelconfigurations"}, {args: "get servicecidrs"},
+	{args: "describe namespace kube-public"},
 	{args: "wait --for=delete configmap/nope --timeout=1s"},
 	{args: "wait --for=create configmap/never --timeout=1s"},
 	// The end.

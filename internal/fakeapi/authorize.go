@@ -197,21 +197,6 @@ func rulesStatus(rules []rbac.Rule, problems string) map[string]any {
 	return status
 }
 
-// seedRoles creates the roles and bindings of a new cluster.
-func (s *Server) seedRoles(tx *store.Tx) {
-	for _, o := range rbac.Bootstrap() {
-		plural := strings.ToLower(obj.String(o, "kind")) + "s"
-		by := &request{kind: s.registry.find(rbac.Group, "v1", plural)}
-		delete(o, "kind")
-		delete(o, "apiVersion")
-		obj.Set(o, newUID(), "metadata", "uid")
-		obj.Set(o, now(), "metadata", "creationTimestamp")
-		complete(by.kind, o, nil)
-		recordOwner(by, "kube-apiserver", o, nil)
-		tx.Put(by.kind.TableName(), store.Key{Name: obj.String(o, "metadata", "name")}, o, nil)
-	}
-}
-
 // aggregateRoles fills in the rules of cluster roles that aggregate those of others.
 func (s *Server) aggregateRoles() {
 	k := s.registry.find(rbac.Group, "v1", "clusterroles")

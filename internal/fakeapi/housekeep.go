@@ -1,27 +1,72 @@
 package fakeapi
 
 import (
+	"cmp"
+	_ "embed"
+	"slices"
+	"sync"
 	"time"
 
+	"skiff/internal/fakeapi/jsonpatch"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/rbac"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/patch"
 )
 
-// seed creates the objects of a new cluster.
-func (s *Server) seed() {
-	s.store.Update(func(tx *store.Tx) error {
-		for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
-			tx.Put("namespaces", store.Key{Name: name}, map[string]any{
-				"metadata": map[string]any{"name": name, "uid": newUID(), "creationTimestamp": now(),
-					"labels": map[string]any{"kubernetes.io/metadata.name": name}},
-				"spec":   map[string]any{"finalizers": []any{"kubernetes"}},
-				"status": map[string]any{"phase": "Active"}}, nil)
+// system has the objects of a new cluster as JSON, one in a line, as kube-apiserver 1.36.3 makes them. What others write
+// into them is in the member late.
+//
+//go:embed system.jsonl
+var system []byte
+
+// seeded is an object of a new cluster, without what is its own in each.
+type seeded struct {
+	kind   *kinds.Kind
+	object map[string]any
+}
+
+// seeds are the objects of all new clusters of this process, made once.
+var seeds = sync.OnceValue(func() (out []seeded) {
+	builtin := kinds.Builtin()
+	for _, o := range slices.Concat(obj.DecodeLines(system), obj.DecodeLines(rbac.Bootstrap)) {
+		version, kind := cmp.Or(obj.String(o, "apiVersion"), rbac.Group+"/v1"), obj.String(o, "kind")
+		i := slices.IndexFunc(builtin, func(k *kinds.Kind) bool { return k.Kind == kind && k.APIVersion() == version })
+		k, late := builtin[i], obj.Map(o, "late")
+		for _, f := range []string{"apiVersion", "kind", "late"} {
+			delete(o, f)
 		}
-		tx.Put("services", apiService, kubernetesService(), nil)
-		if s.opts.RBAC {
-			s.seedRoles(tx)
+		if k.Generation != nil {
+			obj.Set(o, int64(1), "metadata", "generation")
+		}
+		complete(k, o, nil)
+		recordOwner(&request{kind: k}, "kube-apiserver", o, nil)
+		if k.Prepare != nil {
+			k.Prepare(o, nil)
+		}
+		out = append(out, seeded{k, jsonpatch.Merge(o, late).(map[string]any)})
+	}
+	return out
+})
+
+// seed creates the objects of a new cluster, all or only those of one kind.
+func (s *Server) seed(only string) {
+	s.store.Update(func(tx *store.Tx) error {
+		for _, of := range seeds() {
+			if only != "" && of.kind.Kind != only || of.kind.Group == rbac.Group && !s.opts.RBAC {
+				continue
+			}
+			o, k := obj.Clone(of.object), s.registry.find(of.kind.Group, of.kind.Version, of.kind.Plural)
+			obj.Set(o, newUID(), "metadata", "uid")
+			obj.Set(o, now(), "metadata", "creationTimestamp")
+			for _, entry := range obj.Maps(o, "metadata", "managedFields") {
+				entry["time"] = now()
+			}
+			for _, c := range obj.Maps(o, "status", "conditions") {
+				c["lastTransitionTime"] = now()
+			}
+			tx.Put(k.TableName(), store.Key{Namespace: obj.String(o, "metadata", "namespace"),
+				Name: obj.String(o, "metadata", "name")}, o, k.Shape)
 		}
 		return nil
 	})
@@ -36,47 +81,22 @@ const serviceCheck = 10 * time.Second
 // restoreService creates the API server's Service again when it has been missing for serviceCheck, and returns how
 // long to wait for that.
 func (s *Server) restoreService() (next time.Duration) {
-	s.store.Update(func(tx *store.Tx) error {
-		if tx.Get("services", apiService) != nil {
-			s.serviceMissing = time.Time{}
-			return nil
-		}
-		if s.serviceMissing.IsZero() {
-			s.serviceMissing = time.Now()
-		}
-		if next = serviceCheck - time.Since(s.serviceMissing); next <= 0 {
-			next, s.serviceMissing = 0, time.Time{}
-			tx.Put("services", apiService, kubernetesService(), nil)
-		}
-		return nil
-	})
-	return next
+	if o, _ := s.store.Get("services", apiService); o != nil {
+		s.serviceMissing = time.Time{}
+		return 0
+	}
+	if s.serviceMissing.IsZero() {
+		s.serviceMissing = time.Now()
+	}
+	if next = serviceCheck - time.Since(s.serviceMissing); next > 0 {
+		return next
+	}
+	s.serviceMissing = time.Time{}
+	s.seed("Service")
+	return 0
 }
 
 func now() string { return time.Now().UTC().Format(time.RFC3339) }
-
-// apiServiceFields are the fields of the API server's Service that kube-apiserver owns.
-const apiServiceFields = `{"f:metadata":{"f:labels":{".":{},"f:component":{},"f:provider":{}}},` +
-	`"f:spec":{"f:clusterIP":{},"f:internalTrafficPolicy":{},"f:ipFamilyPolicy":{},` +
-	`"f:ports":{".":{},"k:{\"port\":443,\"protocol\":\"TCP\"}":{".":{},"f:name":{},"f:port":{},"f:protocol":{},` +
-	`"f:targetPort":{}}},"f:sessionAffinity":{},"f:type":{}}}`
-
-func kubernetesService() map[string]any {
-	return map[string]any{
-		"metadata": map[string]any{"name": "kubernetes", "namespace": "default", "uid": newUID(),
-			"creationTimestamp": now(),
-			"labels":            map[string]any{"component": "apiserver", "provider": "kubernetes"},
-			"managedFields": []any{map[string]any{"manager": "kube-apiserver", "operation": "Update",
-				"apiVersion": "v1", "time": now(), "fieldsType": "FieldsV1",
-				"fieldsV1": patch.NewText(apiServiceFields)}}},
-		"spec": map[string]any{"clusterIP": "10.96.0.1", "clusterIPs": []any{"10.96.0.1"},
-			"internalTrafficPolicy": "Cluster",
-			"ipFamilies":            []any{"IPv4"}, "ipFamilyPolicy": "SingleStack",
-			"sessionAffinity": "None", "type": "ClusterIP",
-			"ports": []any{map[string]any{"name": "https", "port": int64(443), "protocol": "TCP",
-				"targetPort": int64(6443)}}},
-		"status": map[string]any{"loadBalancer": map[string]any{}}}
-}
 
 // wakeHousekeeper wakes the housekeeper after a write: any deletion may have removed the last object of a namespace
 // that is being deleted.

@@ -171,7 +171,7 @@ func New(o Options) *Server {
 	s.useCEL()
 	s.checkConditions()
 	s.makePlugins = append(s.makePlugins, s.webhooks)
-	s.seed()
+	s.seed("")
 	s.SetStart()
 	s.inFlight.Add(1)
 	go func() {

@@ -1,12 +1,25 @@
 package obj
 
 import (
+	"bytes"
 	"fmt"
 
 	"gopkg.in/yaml.v3"
 
 	"skiff/internal/patch"
 )
+
+// DecodeLines decodes the objects of an embedded file, one in a line.
+func DecodeLines(text []byte) (out []map[string]any) {
+	for line := range bytes.Lines(text) {
+		v, err := patch.Decode(line)
+		if err != nil {
+			panic(fmt.Sprintf("embedded objects: %v", err)) // a bug: a test reads all of them
+		}
+		out = append(out, v.(map[string]any))
+	}
+	return out
+}
 
 // DecodeYAML decodes one YAML document. Like patch.DecodeLenient for JSON, it returns the duplicate keys, but in
 // words: each with its line.

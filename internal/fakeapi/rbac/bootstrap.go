@@ -1,33 +1,18 @@
 package rbac
 
 import (
-	"bytes"
 	_ "embed"
-	"fmt"
 
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/patch"
 )
 
-// bootstrap has the roles and bindings of a new cluster as JSON, one in a line: those of kube-apiserver 1.36.3 for
+// Bootstrap has the roles and bindings of a new cluster as JSON, one in a line: those of kube-apiserver 1.36.3 for
 // people and their programs. Those for the components of a cluster are left out.
 //
 //go:embed bootstrap.jsonl
-var bootstrap []byte
-
-// Bootstrap returns the roles and bindings of a new cluster.
-func Bootstrap() []kinds.Object {
-	var out []kinds.Object
-	for line := range bytes.Lines(bootstrap) {
-		v, err := patch.Decode(line)
-		if err != nil {
-			panic(fmt.Sprintf("bootstrap.jsonl: %v", err)) // a bug: a test reads all of it
-		}
-		out = append(out, v.(kinds.Object))
-	}
-	return out
-}
+var Bootstrap []byte
 
 // Aggregated returns the rules of a cluster role that aggregates those of others, as JSON, and whether it does so.
 func Aggregated(role kinds.Object, roles []kinds.Object) (rules []any, aggregates bool) {

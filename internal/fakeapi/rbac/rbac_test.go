@@ -24,7 +24,7 @@ func holding(role kinds.Object) Objects {
 }
 
 func TestTheRolesOfANewClusterCanBeRead(t *testing.T) {
-	all := Bootstrap()
+	all := obj.DecodeLines(Bootstrap)
 	if len(all) != 19 {
 		t.Errorf("%d roles and bindings", len(all))
 	}

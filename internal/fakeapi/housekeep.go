@@ -14,8 +14,8 @@ import (
 	"skiff/internal/fakeapi/store"
 )
 
-// system has the objects of a new cluster as JSON, one in a line, as kube-apiserver 1.36.3 makes them. What others write
-// into them is in the member late.
+// system has the objects of a new cluster as JSON, one in a line, as kube-apiserver 1.36.3 makes them. What others
+// write into them is in the member late.
 //
 //go:embed system.jsonl
 var system []byte

@@ -96,6 +96,9 @@ func (s *Server) prepareNew(tx *store.Tx, w *write) error {
 	if k.Author {
 		obj.Set(o, w.user.Name, "spec", "username")
 		obj.Set(o, obj.Anys(w.user.Groups), "spec", "groups")
+		if obj.Remove(o, "spec", "uid"); w.user.UID != "" {
+			obj.Set(o, w.user.UID, "spec", "uid")
+		}
 	}
 	complete(k, o, nil)
 	if !w.applied {
@@ -110,6 +113,9 @@ func (s *Server) finishNew(tx *store.Tx, w *write) error {
 		w.kind.Prepare(w.next, nil)
 	}
 	if err := s.admit(tx, w.kind, w.next, nil); err != nil {
+		return err
+	}
+	if err := s.checkSigner(tx, w.request, w.next, nil); err != nil {
 		return err
 	}
 	w.changed = true

@@ -241,7 +241,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 		answer.Error(w, err)
 		return
 	}
-	if all, _ := s.registry.all(); discovery.Serve(w, r, all) {
+	if all, _ := s.registry.all(); discovery.Serve(w, r, all) || s.serveOpenID(w, r) {
 		return
 	}
 	req, err := s.route(r)

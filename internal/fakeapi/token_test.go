@@ -2,10 +2,13 @@ package fakeapi
 
 import (
 	"crypto/x509"
+	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"skiff/internal/fakeapi/obj"
 )
 
 const (
@@ -153,5 +156,28 @@ func TestARequestForATokenIsChecked(t *testing.T) {
 func TestTokensNeedNoOtherCredentials(t *testing.T) {
 	inWorld(t, Options{ClientCA: x509.NewCertPool()}, func(w *world) {
 		w.must(401, "GET", configMaps, "")
+	})
+}
+
+// Who verifies a token elsewhere finds its key by its ID.
+func TestTheKeyOfTokensIsPublished(t *testing.T) {
+	withBot(t, func(w *world) {
+		as := []string{"Authorization", "Bearer admin"}
+		c := w.must(200, "GET", "/.well-known/openid-configuration", "", as...)
+		uri, _ := c.at("jwks_uri").(string)
+		if c.at("issuer") != defaultIssuer || !strings.HasPrefix(uri, "https://") ||
+			!strings.HasSuffix(uri, "/openid/v1/jwks") || c.header.Get("Cache-Control") != "public, max-age=3600" {
+			t.Errorf("%s, %v", c.raw, c.header)
+		}
+		keys := w.must(200, "GET", "/openid/v1/jwks", "", as...)
+		if got := keys.header.Get("Content-Type"); got != "application/jwk-set+json" {
+			t.Error(got)
+		}
+		head, _, _ := strings.Cut(w.tokenOf(""), ".")
+		text, err := base64.RawURLEncoding.DecodeString(head)
+		id, _ := obj.Maps(keys.body, "keys")[0]["kid"].(string)
+		if err != nil || id == "" || !strings.Contains(string(text), id) {
+			t.Errorf("the token has %s, and the key %s (%v)", text, keys.raw, err)
+		}
 	})
 }

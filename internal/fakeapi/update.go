@@ -117,6 +117,11 @@ func (w *write) settle() error {
 	}
 	delete(meta, "selfLink")
 	w.next = splitStatus(k, w.sub, w.next, old)
+	if k.Approval && w.sub != "" {
+		if causes := kinds.Decide(w.sub, w.next, old); len(causes) > 0 {
+			return answer.Invalid(answer.AboutKind(k.Resource, w.name), causes)
+		}
+	}
 	if err := newFinalizers(k, w.next, old); err != nil {
 		return err
 	}
@@ -147,6 +152,9 @@ func (s *Server) finishChange(tx *store.Tx, w *write) error {
 		}
 	}
 	if err := s.admit(tx, k, next, w.asIf); err != nil {
+		return err
+	}
+	if err := s.checkSigner(tx, w.request, next, old); err != nil {
 		return err
 	}
 	w.warnings = writeWarnings(k, next, old)
@@ -242,9 +250,6 @@ func splitStatus(k *kinds.Kind, sub string, next, old map[string]any) map[string
 		}
 	}
 	revert(obj.Map(next, "metadata"), obj.Map(old, "metadata"), change...)
-	if sub == "approval" {
-		kinds.Approve(next, old)
-	}
 	return next
 }
 

@@ -21,8 +21,9 @@ func Serve(w http.ResponseWriter, r *http.Request, all []*kinds.Kind) bool {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	switch path {
 	case "":
-		answer.JSON(w, http.StatusOK, map[string]any{"paths": obj.Anys([]string{"/api", "/api/v1", "/apis", "/healthz",
-			"/livez", "/openapi/v3", "/readyz", "/version"})})
+		answer.JSON(w, http.StatusOK, map[string]any{"paths": obj.Anys([]string{"/.well-known/openid-configuration",
+			"/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/openid/v1/jwks", "/readyz",
+			"/version"})})
 		return true
 	case "/version":
 		answer.JSON(w, http.StatusOK, map[string]any{"major": "1", "minor": "36",

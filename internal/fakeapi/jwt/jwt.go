@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -23,7 +24,6 @@ const maxToken = 16 << 10
 
 type header struct {
 	Algorithm string `json:"alg"`
-	KeyID     string `json:"kid,omitempty"`
 }
 
 var (
@@ -44,13 +44,34 @@ func algorithm(public crypto.PublicKey) (string, error) {
 	return "", fmt.Errorf("a %T cannot sign tokens: use an RSA key, or an ECDSA key on P-256", public)
 }
 
+// Public returns a public key as a JSON Web Key. Its ID is a hash of it, as with kube-apiserver.
+func Public(public crypto.PublicKey) (map[string]any, error) {
+	alg, err := algorithm(public)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil {
+		return nil, fmt.Errorf("encode the public key: %w", err)
+	}
+	sum, text := sha256.Sum256(der), base64.RawURLEncoding.EncodeToString
+	key := map[string]any{"use": "sig", "kid": text(sum[:]), "alg": alg}
+	if p, ok := public.(*rsa.PublicKey); ok {
+		key["kty"], key["n"], key["e"] = "RSA", text(p.N.Bytes()), text(big.NewInt(int64(p.E)).Bytes())
+		return key, nil
+	}
+	point := der[len(der)-64:] // X and Y are the end of the encoding
+	key["kty"], key["crv"], key["x"], key["y"] = "EC", "P-256", text(point[:32]), text(point[32:])
+	return key, nil
+}
+
 // Sign returns a token with the claims, which are encoded as JSON.
 func Sign(key crypto.Signer, claims any) (string, error) {
-	alg, err := algorithm(key.Public())
+	public, err := Public(key.Public())
 	if err != nil {
 		return "", err
 	}
-	head, err := json.Marshal(header{Algorithm: alg})
+	head, err := json.Marshal(map[string]any{"alg": public["alg"], "kid": public["kid"]})
 	if err != nil {
 		return "", fmt.Errorf("encode the header: %w", err)
 	}

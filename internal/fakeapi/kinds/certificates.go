@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"slices"
 
 	"skiff/internal/fakeapi/obj"
@@ -28,13 +29,41 @@ func conditionTimes(s scope) {
 // decisions are the conditions that are set once, through the subresource approval.
 var decisions = []string{"Approved", "Denied"}
 
-// Approve reduces a change of a request through the subresource approval to its conditions.
-func Approve(next, cur Object) {
-	status := obj.Clone(obj.Map(cur, "status"))
-	if delete(status, "conditions"); len(obj.Slice(next, "status", "conditions")) > 0 {
-		status["conditions"] = obj.Slice(next, "status", "conditions")
+// Decide reduces a change of a request through the subresource approval to its conditions, and one through status to
+// what is no decision.
+func Decide(sub string, next, cur Object) []Cause {
+	conditions := obj.Maps(next, "status", "conditions")
+	if sub == "approval" {
+		status := obj.Clone(obj.Map(cur, "status"))
+		if delete(status, "conditions"); len(conditions) > 0 {
+			status["conditions"] = obj.Slice(next, "status", "conditions")
+		}
+		next["status"] = status
+		return nil
 	}
-	next["status"] = status
+	var out []Cause
+	for _, c := range conditions {
+		if kind := obj.String(c, "type"); slices.Contains(decisions, kind) {
+			old := conditionOf(cur, kind)
+			if old == nil {
+				out = append(out, Forbidden("status.conditions",
+					fmt.Sprintf("updates may not add a condition of type %q", kind)))
+			}
+			clear(c)
+			maps.Copy(c, old)
+		}
+	}
+	return out
+}
+
+// conditionOf returns the condition of a type, nil if there is none.
+func conditionOf(o Object, kind string) Object {
+	for _, c := range obj.Maps(o, "status", "conditions") {
+		if c["type"] == kind {
+			return c
+		}
+	}
+	return nil
 }
 
 // usages are the known key usages.
@@ -46,7 +75,7 @@ var usages = []string{"any", "cert sign", "client auth", "code signing", "conten
 func requestRules(s scope) []Cause {
 	request := obj.String(s.o, "spec", "request")
 	if why := notRequest(request); why != "" {
-		return []Cause{Invalid("spec.request", bytesOf(request), why)}
+		return []Cause{Invalid("spec.request", request, why)}
 	}
 	return nil
 }
@@ -66,33 +95,73 @@ func usageRules(s scope) []Cause {
 	return out
 }
 
-// decisionRules refuses to take back a decision.
+// decisionRules are about the status of a request: what conditions say, that no decision is taken back, and what is
+// issued.
 func decisionRules(s scope) []Cause {
 	var out []Cause
-	for _, old := range obj.Maps(s.stored, "status", "conditions") {
-		kind := obj.String(old, "type")
-		kept := slices.ContainsFunc(obj.Maps(s.o, "status", "conditions"), func(c Object) bool {
-			return c["type"] == kind
-		})
-		if !kept && slices.Contains(decisions, kind) {
+	seen := map[string]bool{}
+	for i, c := range obj.Maps(s.o, "status", "conditions") {
+		at, kind, status := fmt.Sprintf("status.conditions[%d]", i), obj.String(c, "type"), obj.String(c, "status")
+		allowed := []string{"False", "True", "Unknown"}
+		if kind == "Failed" || slices.Contains(decisions, kind) {
+			allowed = []string{"True"}
+		}
+		if kind == "" {
+			out = append(out, Required(at+".type", ""))
+		}
+		if status == "" {
+			out = append(out, Required(at+".status", ""))
+		} else if !slices.Contains(allowed, status) {
+			out = append(out, NotSupported(at+".status", status, allowed...))
+		}
+		if kind == "Approved" && seen["Denied"] || kind == "Denied" && seen["Approved"] {
+			out = append(out, Invalid("status.conditions", kind,
+				"Approved and Denied conditions are mutually exclusive"))
+		}
+		if seen[kind] {
+			out = append(out, Duplicate(at+".type", kind))
+		}
+		seen[kind] = true
+	}
+	for _, kind := range append(decisions, "Failed") {
+		if conditionOf(s.stored, kind) != nil && conditionOf(s.o, kind) == nil {
 			out = append(out, Forbidden("status.conditions",
 				fmt.Sprintf("updates may not remove a condition of type %q", kind)))
 		}
 	}
+	issued, before := obj.String(s.o, "status", "certificate"), obj.String(s.stored, "status", "certificate")
+	if issued != before && before != "" {
+		out = append(out, Forbidden("status.certificate", "updates may not modify existing certificate content"))
+	}
+	if why := notCertificates(issued); why != "" {
+		out = append(out, Invalid("status.certificate", "<certificate data>", why))
+	}
 	return out
 }
 
-// bytesOf decodes base64 as the real server quotes it: as a list of numbers.
-func bytesOf(encoded string) any {
-	b, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil || len(b) == 0 {
-		return encoded
+// notCertificates returns why a text is no list of certificates, "" if it is one.
+func notCertificates(encoded string) string {
+	rest, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return err.Error()
 	}
-	var out []any
-	for _, c := range b {
-		out = append(out, int64(c))
+	for found := false; len(rest) > 0; found = true {
+		var block *pem.Block
+		switch block, rest = pem.Decode(rest); {
+		case block == nil && found:
+			return ""
+		case block == nil:
+			return "must contain at least one CERTIFICATE PEM block"
+		case block.Type != "CERTIFICATE":
+			return fmt.Sprintf("only CERTIFICATE PEM blocks are allowed, found %q", block.Type)
+		case len(block.Headers) > 0:
+			return "no PEM block headers are permitted"
+		}
+		if _, err := x509.ParseCertificates(block.Bytes); err != nil {
+			return err.Error()
+		}
 	}
-	return out
+	return ""
 }
 
 // notRequest returns why a text is no certificate request, "" if it is one.

@@ -277,7 +277,7 @@ func TestChurnOfOwnersAndNamespacesLeavesNothingBehind(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// Rules: RFL-07
+// Rules: RFL-07, CCH-22
 func TestReadersNeverSeeAHalfInstalledList(t *testing.T) {
 	const n = 200
 	s, _ := filled()
@@ -306,9 +306,9 @@ func TestReadersNeverSeeAHalfInstalledList(t *testing.T) {
 				t.Errorf("%d objects, %v", len(all), err)
 				return
 			}
-			for _, p := range all {
-				if p.Spec.N != all[0].Spec.N {
-					t.Errorf("objects of list %d and %d in one read", p.Spec.N, all[0].Spec.N)
+			for i, p := range all {
+				if p.Spec.N != all[0].Spec.N || i > 0 && p.Name < all[i-1].Name {
+					t.Errorf("objects of list %d and %d in one read, %s at %d", p.Spec.N, all[0].Spec.N, p.Name, i)
 					return
 				}
 			}

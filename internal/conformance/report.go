@@ -9,11 +9,12 @@ import (
 	"strings"
 )
 
-// The states of a rule: that of its worst test.
+// The states of a rule: that of the worst of its tests that ran. Those that are not in the results count only where no
+// other test of the rule ran: without E2E=1 those of the e2e suite are not.
 const (
 	stateOpen   = "open"    // no test claims it
 	stateFail   = "FAIL"    // a test that claims it failed
-	stateNotRun = "not run" // a test that claims it was skipped or is not in the results
+	stateNotRun = "not run" // a test that claims it was skipped, or none of them is in the results
 	statePass   = "pass"
 )
 
@@ -36,6 +37,8 @@ func readResults(r io.Reader) (map[test]string, error) {
 			switch e.Action {
 			case "pass":
 				results[test{e.Package, e.Test}] = statePass
+			case "skip":
+				results[test{e.Package, e.Test}] = stateNotRun
 			case "fail":
 				results[test{e.Package, e.Test}] = stateFail
 			}
@@ -60,15 +63,20 @@ func state(tests []test, results map[test]string) string {
 	if len(tests) == 0 {
 		return stateOpen
 	}
+	ran := false
 	worst := statePass
 	for _, t := range tests {
 		switch results[t] {
 		case stateFail:
 			return stateFail
 		case statePass:
-		default:
+			ran = true
+		case stateNotRun:
 			worst = stateNotRun
 		}
+	}
+	if !ran {
+		return stateNotRun
 	}
 	return worst
 }

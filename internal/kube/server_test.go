@@ -50,6 +50,9 @@ var configMapBodies = []map[string]any{
 	{"metadata": map[string]any{"name": "b", "finalizers": []any{"example.com/f"}}},
 }
 
+// A page, a streamed list and an event bring the same fields, those that the struct declares.
+//
+// Rules: CCH-18
 func TestListsAndWatchesAreTheSameInBothEncodings(t *testing.T) {
 	read := func(t *testing.T, c *kube.Client) (out []*configMap) {
 		query := kube.Query{Resource: configMaps}

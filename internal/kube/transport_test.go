@@ -21,7 +21,9 @@ import (
 	"time"
 )
 
-// Rules: NET-03
+// A new connection is made by name, so that it goes where the name points to by then.
+//
+// Rules: NET-03, NET-13
 func TestASilentPeerOverHTTP1EndsAWatchAndACallAndIsNotUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shut := make(chan struct{})

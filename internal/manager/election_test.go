@@ -74,7 +74,7 @@ func writer(api *fakeapi.Server, name string) any {
 	return data["by"]
 }
 
-// Rules: LE-05, LE-06, LE-08, MGR-06
+// Rules: LE-05, LE-06, LE-08, MGR-06, MGR-16
 func TestAStandbyIsReadyAndTakesOverWithinASecondOfAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, client := newServer(t)

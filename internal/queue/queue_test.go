@@ -206,6 +206,9 @@ func TestKeysThatFailTogetherAreRetriedApartAndDelayNobodyElse(t *testing.T) {
 	}
 }
 
+// Of the two delays, that of the backoff and the one asked for, the longer one counts; both count the failure.
+//
+// Rules: WQ-08
 func TestRetryAfterWaitsAtLeastAsLongAsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(Options{})
@@ -225,6 +228,14 @@ func TestRetryAfterWaitsAtLeastAsLongAsAsked(t *testing.T) {
 		time.Sleep(time.Minute - 1)
 		synctest.Wait()
 		expect(t, "before", next(q), "")
+		for range 20 {
+			q.RetryAfter(key("b"), time.Millisecond, "")
+		}
+		if d := q.RetryAfter(key("b"), time.Millisecond, ""); d < time.Minute {
+			t.Errorf("after 20 failures, asked for 1ms: got %v, want the backoff", d)
+		}
+		q.Forget(key("b"))
+		expect(t, "failures after Forget", failures(q, key("b")), 0)
 	})
 }
 

@@ -83,6 +83,9 @@ func TestStoryOfTheArticleWithTheWritesOfEachStep(t *testing.T) {
 }
 
 // Rules: WRT-04, WRT-34
+// There is no resync: it would list nothing, and tell each controller what it knows.
+//
+// Rules: RFL-10
 func TestSteadyStateSendsNothing(t *testing.T) {
 	story(t, func(w *world) {
 		w.Create("web", `{"image":"nginx","replicas":2,"resources":{"requests":{"cpu":"0.5","memory":"0.5Gi"},"limits":{"cpu":1}},
@@ -110,6 +113,7 @@ func TestSteadyStateSendsNothing(t *testing.T) {
 	})
 }
 
+// Rules: CCH-20
 func TestWhatOthersOwnIsNotFought(t *testing.T) {
 	story(t, func(w *world) {
 		w.Create("web", `{"image":"nginx"}`)

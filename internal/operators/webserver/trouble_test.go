@@ -155,6 +155,38 @@ func TestConflictsAreTriedAgainOnTheNewVersion(t *testing.T) {
 	}
 }
 
+// The JSON patch that makes an entry of managedFields ours names it by its number, and tests the version that the number
+// is of: where somebody writes between the read and the patch, the object is read again.
+//
+// Rules: WRT-07
+func TestAnEntryOfManagedFieldsThatHasMovedIsLookedUpAgain(t *testing.T) {
+	story(t, func(w *world) {
+		w.Create("web", article)
+		w.Settle()
+		w.API.Inject(fakeapi.Fault{Verb: "patch", Resource: "deployments", UserAgent: operatortest.Agent, Times: 1,
+			Delay: 5 * time.Second})
+		time.AfterFunc(2*time.Second, func() {
+			if err := w.User.Patch(w.Context(), deployments, web("web"), kube.MergePatch,
+				w.JSON(`{"metadata":{"annotations":{"example.com/a":"b"}}}`), nil,
+				kube.WriteOptions{FieldManager: "another"}); err != nil {
+				w.Error(err)
+			}
+		})
+		w.Forget()
+		w.Patch(resource, "web", `{"spec":{"image":"nginx:2"}}`)
+		w.Pass(time.Minute)
+		w.Want("image", w.container("image"), "nginx:2")
+		w.Want("annotation", at(w.API.Get(deployments, web("web")), "metadata", "annotations", "example.com/a"), "b")
+		refused := 0
+		for _, r := range w.API.Requests() {
+			if r.Status == http.StatusUnprocessableEntity {
+				refused++
+			}
+		}
+		w.Want("patches that were refused", refused, 1)
+	})
+}
+
 // Rules: WRT-10
 func TestDeploymentDeletedUnderAnApplyIsMadeByPostAlone(t *testing.T) {
 	story(t, func(w *world) {

@@ -17,29 +17,29 @@ import (
 func TestALabelAnAnnotationAndADeletionRunAnObjectWhoseGenerationStaysTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		runs := 0
+		var runs atomic.Int64
 		c := New("test", func(context.Context, kube.Key) (Outcome, error) {
-			runs++
+			runs.Add(1)
 			return Done, nil
 		}, Options{}, For(w.store("")))
 		stop := w.run(c)
 		w.put("a", "parent", "1", nil)
 		merge := func(what string, metadata map[string]any) {
 			t.Helper()
-			before := runs
+			before := runs.Load()
 			if err := w.user.Patch(t.Context(), configMaps, key("a"), kube.MergePatch,
 				map[string]any{"metadata": metadata}, nil, kube.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
-			expect(t, what, runs, before+1)
+			expect(t, what, runs.Load(), before+1)
 		}
 		merge("runs after a label", map[string]any{"labels": map[string]any{"x": "y"}})
 		merge("runs after an annotation", map[string]any{"annotations": map[string]any{"x": "y"}})
 		merge("runs after a finalizer", map[string]any{"finalizers": []string{"example.com/held"}})
-		before := runs
+		before := runs.Load()
 		w.delete("a") // is held by the finalizer: what changes is its deletionTimestamp
-		expect(t, "runs after the deletion", runs, before+1)
+		expect(t, "runs after the deletion", runs.Load(), before+1)
 		merge("runs when it is gone", map[string]any{"finalizers": nil})
 		stop()
 	})
@@ -67,7 +67,8 @@ func TestSlowRunsHoldUpNeitherTheWatchNorTheMirror(t *testing.T) {
 		const events = 1_000
 		for i := 1; i <= events; i++ {
 			if err := w.user.Patch(t.Context(), configMaps, key("a"), kube.MergePatch,
-				map[string]any{"data": map[string]any{"value": strconv.Itoa(i)}}, nil, kube.WriteOptions{}); err != nil {
+				map[string]any{"data": map[string]any{"value": strconv.Itoa(i)}}, nil,
+				kube.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -39,8 +39,8 @@ func TestAnApplyThatMeetsAnotherManagerNamesItAndTheField(t *testing.T) {
 		apply := func(manager, value string, force bool) error {
 			body := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"},
 				"data": map[string]any{"k": value}}
-			return c.Patch(t.Context(), configMaps, kube.Key{Namespace: "default", Name: "a"}, kube.ApplyPatch, body, nil,
-				kube.WriteOptions{FieldManager: manager, Force: force})
+			return c.Patch(t.Context(), configMaps, kube.Key{Namespace: "default", Name: "a"}, kube.ApplyPatch, body,
+				nil, kube.WriteOptions{FieldManager: manager, Force: force})
 		}
 		if err := apply("first", "1", false); err != nil {
 			t.Fatal(err)

@@ -155,8 +155,8 @@ func TestConflictsAreTriedAgainOnTheNewVersion(t *testing.T) {
 	}
 }
 
-// The JSON patch that makes an entry of managedFields ours names it by its number, and tests the version that the number
-// is of: where somebody writes between the read and the patch, the object is read again.
+// The JSON patch that makes an entry of managedFields ours names it by its number, and tests the version that the
+// number is of: where somebody writes between the read and the patch, the object is read again.
 //
 // Rules: WRT-07
 func TestAnEntryOfManagedFieldsThatHasMovedIsLookedUpAgain(t *testing.T) {

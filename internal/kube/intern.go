@@ -9,16 +9,15 @@ import (
 )
 
 // internSlots is the size of the table of recent strings: labels, owners, phases and nodes of a busy cluster
-// repeat within a few thousand different ones, and names and uids, which do not, push few of them out. A table
-// of 4,096 pointers is 32 KiB.
+// repeat within a few thousand different ones. A table of 4,096 pointers is 32 KiB.
 const internSlots = 4096
 
 // internMax is the longest string that is shared. Label keys and values are at most 63 bytes plus a prefix;
 // longer strings (annotations) are rarely equal and not worth the hash.
 const internMax = 128
 
-// intern shares equal strings between objects. It is a direct-mapped table of what was seen last: a lost
-// entry costs a copy, never a wrong answer, and the table never grows.
+// intern shares equal strings between objects. It is a table of what was seen last, with two places for each hash: a
+// lost entry costs a copy, never a wrong answer, and the table never grows.
 type intern struct {
 	seed  maphash.Seed
 	slots [internSlots]atomic.Pointer[string]
@@ -35,12 +34,17 @@ func (t *intern) of(b []byte) string {
 	if len(b) > internMax {
 		return string(b)
 	}
-	slot := &t.slots[maphash.Bytes(t.seed, b)%internSlots]
-	if p := slot.Load(); p != nil && *p == string(b) {
+	at := maphash.Bytes(t.seed, b) % internSlots
+	last := t.slots[at].Load()
+	if last != nil && *last == string(b) {
+		return *last
+	}
+	if p := t.slots[at^1].Load(); p != nil && *p == string(b) {
 		return *p
 	}
 	s := string(b)
-	slot.Store(&s)
+	t.slots[at^1].Store(last)
+	t.slots[at].Store(&s)
 	return s
 }
 

@@ -103,9 +103,9 @@ func newProtoPlan(t reflect.Type, n protoNumber) protoPlan {
 			return protoTime(n.kind == "microtime")
 		}
 	case own:
-	case n.kind == "string":
+	case n.kind == "string", n.kind == "own":
 		if t.Kind() == reflect.String {
-			return protoString
+			return protoString(n.kind == "own")
 		}
 	case n.kind == "bool":
 		if t.Kind() == reflect.Bool {

@@ -10,13 +10,14 @@ import (
 // of the messages in it. A struct that declares a field which is not here is read from JSON.
 //
 //	name=4             a string
+//	name=4:own         a string that hardly two objects have the same
 //	name=4:TYPE        int, bool, time, microtime, quantity, map (of strings) or a message
 //	name=4:[]TYPE      a list
 //	name=4*            a pointer: its zero value is another thing than none
 //
 // No message contains itself, so that what is declared is never nested deeper than this table.
 var messages = map[string]string{
-	"ObjectMeta": "name=1 generateName=2 namespace=3 uid=5 resourceVersion=6 generation=7:int" +
+	"ObjectMeta": "name=1:own generateName=2 namespace=3 uid=5:own resourceVersion=6:own generation=7:int" +
 		" creationTimestamp=8:time deletionTimestamp=9*:time deletionGracePeriodSeconds=10*:int labels=11:map" +
 		" annotations=12:map ownerReferences=13:[]OwnerReference finalizers=14:[]string",
 	"OwnerReference":           "kind=1 name=3 uid=4 apiVersion=5 controller=6*:bool blockOwnerDeletion=7*:bool",
@@ -43,7 +44,7 @@ var messages = map[string]string{
 	"ServicePort": "name=1 protocol=2 port=3:int nodePort=5:int",
 	"v1 Pod":      "metadata=1:ObjectMeta spec=2:PodSpec status=3:PodStatus",
 	"PodSpec":     "restartPolicy=3 nodeSelector=7:map serviceAccountName=8 nodeName=10 priority=25*:int",
-	"PodStatus": "phase=1 conditions=2:[]PodCondition message=3 reason=4 hostIP=5 podIP=6 startTime=7*:time" +
+	"PodStatus": "phase=1 conditions=2:[]PodCondition message=3 reason=4 hostIP=5 podIP=6:own startTime=7*:time" +
 		" containerStatuses=8:[]ContainerStatus qosClass=9 initContainerStatuses=10:[]ContainerStatus" +
 		" ephemeralContainerStatuses=13:[]ContainerStatus",
 	"PodCondition": "type=1 status=2 lastProbeTime=3:time lastTransitionTime=4:time reason=5 message=6" +

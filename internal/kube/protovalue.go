@@ -23,12 +23,19 @@ func (f protoField) message(v reflect.Value, p *protoStruct) error {
 	return p.decode(f.bytes, v)
 }
 
-func protoString(f protoField, _ []byte, v reflect.Value) error {
-	if err := f.is(wireBytes); err != nil {
-		return err
+// protoString looks for a text that the process has already, unless it is of the object's own.
+func protoString(own bool) protoPlan {
+	return func(f protoField, _ []byte, v reflect.Value) error {
+		if err := f.is(wireBytes); err != nil {
+			return err
+		}
+		if own && utf8.Valid(f.bytes) {
+			v.SetString(string(f.bytes))
+		} else {
+			v.SetString(protoText(f.bytes))
+		}
+		return nil
 	}
-	v.SetString(protoText(f.bytes))
-	return nil
 }
 
 // protoText returns what a string means. As in JSON, a part that is not UTF-8 becomes U+FFFD.

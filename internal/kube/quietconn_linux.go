@@ -9,8 +9,8 @@ import (
 
 // quietConn reads by system calls that the Go runtime is not told of. It is told of a call because that may block, and
 // wakes its monitor, a thread that then looks every 20 µs whether it does: in a process that sleeps most of the time,
-// the monitor took as much CPU as all else that an event of a watch costs (BenchmarkEventAtARate). These calls cannot
-// block: the socket is in non-blocking mode, and the runtime's poller waits for data.
+// the monitor took as much CPU as all else that an event of a watch costs (BenchmarkWatch in package controller).
+// These calls cannot block: the socket is in non-blocking mode, and the runtime's poller waits for data.
 type quietConn struct {
 	net.Conn
 	raw  syscall.RawConn

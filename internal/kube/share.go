@@ -23,7 +23,7 @@ const (
 	sharedMaxText = 2 << 10
 )
 
-// sharing lets equal slices be one: as intern does for strings, by a direct-mapped table of what was seen last.
+// sharing lets equal slices be one, as intern does for strings, by a table of what was seen last.
 type sharing[E interface {
 	comparable
 	textLen() int
@@ -44,13 +44,18 @@ func (t *sharing[E]) of(s []E) []E {
 		text += e.textLen()
 		hash = hash*31 + maphash.Comparable(t.seed, e)
 	}
-	slot := &t.slots[hash%sharedSlots]
-	if p := slot.Load(); p != nil && slices.Equal(*p, s) {
+	at := hash % sharedSlots
+	last := t.slots[at].Load()
+	if last != nil && slices.Equal(*last, s) {
+		return *last
+	}
+	if p := t.slots[at^1].Load(); p != nil && slices.Equal(*p, s) {
 		return *p
 	}
 	exact := append(make([]E, 0, len(s)), s...)
 	if len(s) <= sharedMax && text <= sharedMaxText {
-		slot.Store(&exact)
+		t.slots[at^1].Store(last)
+		t.slots[at].Store(&exact)
 	}
 	return exact
 }

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"time"
 )
 
 const (
@@ -17,22 +18,43 @@ const (
 	// smallGarbage is how much garbage may lie around where the two allow it: what is alive between 16 and 32 MiB is
 	// collected between the one pace and the other.
 	smallGarbage = 16 << 20
+
+	// restAfter is how long after a collection, without another one, a burst counts as over. At rest the runtime
+	// collects every two minutes.
+	restAfter = time.Minute
+	// worthReturning is how much memory without objects the process may keep at rest. To return it takes a collection.
+	worthReturning = 2 << 20
 )
 
-// paceCollector has the garbage collector run more often where much is alive. GOGC takes precedence.
-func paceCollector() {
-	if os.Getenv("GOGC") == "" {
-		setGarbage(new([64]byte))
-	}
+// collector follows the garbage collector of the process. What it does belongs to the process and ends with it.
+type collector struct {
+	pace bool        // have the collector run more often where much is alive
+	rest *time.Timer // returns memory to the operating system
 }
 
-// setGarbage sets how much garbage there may be before the next collection, and comes back after it: nothing else
-// refers to token, so each collection finds it unused and runs its finalizer.
-func setGarbage(token *[64]byte) {
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
-	debug.SetGCPercent(garbagePercent(live[0].Value.Uint64()))
-	runtime.SetFinalizer(token, setGarbage)
+// paceCollector has the garbage collector run more often where much is alive, unless GOGC says otherwise, and the
+// memory of a burst returned when the burst is over: the runtime keeps about as much as it last needed.
+func paceCollector() {
+	c := &collector{pace: os.Getenv("GOGC") == "", rest: time.AfterFunc(restAfter, debug.FreeOSMemory)}
+	c.collected(new([64]byte))
+}
+
+// collected is called after each collection: nothing else refers to token, so each one finds it unused and runs its
+// finalizer.
+func (c *collector) collected(token *[64]byte) {
+	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"}}
+	metrics.Read(samples)
+	live, objects, free := samples[0].Value.Uint64(), samples[1].Value.Uint64(), samples[2].Value.Uint64()
+	if c.pace {
+		debug.SetGCPercent(garbagePercent(live))
+	}
+	if objects+free > live+worthReturning {
+		c.rest.Reset(restAfter)
+	} else {
+		c.rest.Stop()
+	}
+	runtime.SetFinalizer(token, c.collected)
 }
 
 // garbagePercent returns how much garbage there may be, in per cent of what is alive.

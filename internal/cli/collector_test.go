@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"testing"
+	"time"
 )
 
 func TestGarbageIsBoundedByWhatIsAlive(t *testing.T) {
@@ -15,7 +16,8 @@ func TestGarbageIsBoundedByWhatIsAlive(t *testing.T) {
 }
 
 func TestTheCollectorIsPacedAgainAfterEachCollection(t *testing.T) {
-	setGarbage(new([64]byte))
+	c := &collector{pace: true, rest: time.AfterFunc(time.Hour, func() {})}
+	c.collected(new([64]byte))
 	ballast := make([]byte, 64<<20)
 	percent := 0
 	for range 1000 {
@@ -28,5 +30,22 @@ func TestTheCollectorIsPacedAgainAfterEachCollection(t *testing.T) {
 	runtime.KeepAlive(ballast)
 	if percent != leastGarbage {
 		t.Errorf("with 64 MiB alive %d %% of garbage is allowed, want %d", percent, leastGarbage)
+	}
+}
+
+func TestMemoryIsReturnedWhenMuchOfItHoldsNothing(t *testing.T) {
+	c := &collector{rest: time.AfterFunc(time.Hour, func() {})}
+	ballast := make([]byte, 64<<20)
+	runtime.GC()
+	runtime.KeepAlive(ballast) // and is garbage from here on
+	runtime.GC()
+	c.collected(new([64]byte))
+	if !c.rest.Stop() {
+		t.Error("64 MiB of garbage are kept at rest")
+	}
+	debug.FreeOSMemory()
+	c.collected(new([64]byte))
+	if c.rest.Stop() {
+		t.Error("memory is to be returned that has been returned already: a process at rest would collect for ever")
 	}
 }

@@ -41,6 +41,7 @@ func (w *world) grant(namespace, name, rules, subjects string) {
 
 const bob = `{"kind":"User","name":"bob"}`
 
+// Rules: FS-41
 func TestRolesDecideWhatAUserMayDo(t *testing.T) {
 	inRBAC(t, func(w *world) {
 		w.must(201, "POST", configMaps, configMap("a"), asAdmin...)
@@ -176,6 +177,7 @@ func TestAggregatedRolesHaveTheRulesOfThoseThatTheySelect(t *testing.T) {
 	})
 }
 
+// Rules: FS-41
 func TestAccessReviewsTellTheTruth(t *testing.T) {
 	const reviews = "/apis/authorization.k8s.io/v1"
 	inRBAC(t, func(w *world) {

@@ -1,11 +1,14 @@
 package fakeapi
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"skiff/internal/kube"
@@ -116,4 +119,74 @@ func BenchmarkNew(b *testing.B) {
 	for range b.N {
 		New(Options{}).Close()
 	}
+}
+
+// BenchmarkWatchers is one change that a thousand watches get, over pipes.
+func BenchmarkWatchers(b *testing.B) {
+	const watchers = 1000
+	s := New(Options{})
+	defer s.Close()
+	p := s.ListenPipe()
+	defer p.Close()
+	client := &http.Client{Transport: &http.Transport{DialContext: p.Dial}}
+	defer client.CloseIdleConnections()
+	sendTo(b, s, "POST", configMaps, configMap("a"), "application/json")
+	before := liveHeap()
+	seen := make(chan error, watchers)
+	for range watchers {
+		resp, err := client.Get(PipeURL + configMaps + "?watch=1&resourceVersion=" + fmt.Sprint(s.Revision()))
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer resp.Body.Close()
+		go func() {
+			for lines := bufio.NewReader(resp.Body); ; {
+				if _, err := lines.ReadSlice('\n'); err != nil {
+					return // the end of the benchmark
+				}
+				seen <- nil
+			}
+		}()
+	}
+	perWatch := float64(liveHeap()-before) / watchers
+	b.ResetTimer()
+	for i := range b.N {
+		sendTo(b, s, http.MethodPatch, configMaps+"/a", fmt.Sprintf(`{"data":{"n":"%d"}}`, i), string(kube.MergePatch))
+		for range watchers {
+			<-seen
+		}
+	}
+	b.ReportMetric(perWatch, "heap-B/watch+client")
+}
+
+// BenchmarkSmallWrites is small patches of different objects, several at the same time, over connections of their own.
+func BenchmarkSmallWrites(b *testing.B) {
+	s := New(Options{})
+	defer s.Close()
+	web := httptest.NewServer(s)
+	defer web.Close()
+	var objects atomic.Int64
+	b.RunParallel(func(pb *testing.PB) {
+		name := fmt.Sprint("c", objects.Add(1))
+		sendTo(b, s, "POST", configMaps, configMap(name), "application/json")
+		client := &http.Client{Transport: &http.Transport{}}
+		defer client.CloseIdleConnections()
+		for i := 0; pb.Next(); i++ {
+			req, err := http.NewRequest(http.MethodPatch, web.URL+configMaps+"/"+name,
+				strings.NewReader(fmt.Sprintf(`{"data":{"n":"%d"}}`, i)))
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			req.Header.Set("Content-Type", string(kube.MergePatch))
+			resp, err := client.Do(req)
+			if err != nil || resp.StatusCode != http.StatusOK {
+				b.Error(resp, err)
+				return
+			}
+			io.Copy(io.Discard, resp.Body) // a part would show as a new connection
+			resp.Body.Close()
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "writes/s")
 }

@@ -16,6 +16,7 @@ type (
 	BookmarkMode = faults.BookmarkMode
 	Pipe         = listen.Pipe
 	TLS          = listen.TLS
+	Limits       = listen.Limits
 )
 
 // The values of faults.
@@ -71,10 +72,10 @@ func (s *Server) ListenTLS(addr string) (*TLS, error) {
 
 // ListenReplica serves replica n alone on a free port of the loopback interface.
 func (s *Server) ListenReplica(n int, cert tls.Certificate, ca []byte) (*TLS, error) {
-	return listen.OnTLS(s.Front(n), "127.0.0.1:0", cert, ca, s.opts.ClientCA)
+	return listen.OnTLS(s.Front(n), "127.0.0.1:0", cert, ca, s.opts.ClientCA, s.opts.Limits)
 }
 
 // ListenTLSWith is ListenTLS with a certificate and the PEM of its authority.
 func (s *Server) ListenTLSWith(addr string, cert tls.Certificate, ca []byte) (*TLS, error) {
-	return listen.OnTLS(s, addr, cert, ca, s.opts.ClientCA)
+	return listen.OnTLS(s, addr, cert, ca, s.opts.ClientCA, s.opts.Limits)
 }

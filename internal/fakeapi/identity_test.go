@@ -70,7 +70,7 @@ func (a *authority) client(name string, valid time.Duration, usage x509.ExtKeyUs
 
 // The rows without a status ask who they are.
 //
-// Rules: FI-12
+// Rules: FI-12, FS-41
 func TestClientCertificatesAndTokensNameTheUser(t *testing.T) {
 	ours, foreign := newAuthority(t), newAuthority(t)
 	s := New(Options{Token: "secret", ClientCA: ours.pool(), Users: map[string]User{"t1": {Name: "eve",

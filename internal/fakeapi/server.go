@@ -63,6 +63,8 @@ type Options struct {
 	Issuer   string
 	// CRDDelay is the time from the creation of a CRD until it is served; 0 means immediately after the POST.
 	CRDDelay time.Duration
+	// Limits are those of the servers of ListenTLS.
+	Limits Limits
 	// Replicas is how many API servers there seem to be: see Front.
 	Replicas int
 	// EventTTL is how long Events live; 0 means an hour, the real server's default.

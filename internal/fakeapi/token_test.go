@@ -45,7 +45,7 @@ func withBot(t *testing.T, test func(w *world)) {
 	})
 }
 
-// Rules: FI-12
+// Rules: FI-12, FS-42
 func TestATokenOfAServiceAccountIsGoodUntilItExpires(t *testing.T) {
 	withBot(t, func(w *world) {
 		a := w.must(201, "POST", accounts+"/bot/token", `{}`, "Authorization", "Bearer admin")
@@ -118,6 +118,7 @@ func TestATokenForOthersIsNotForTheServer(t *testing.T) {
 	})
 }
 
+// Rules: FS-42
 func TestARequestForATokenIsChecked(t *testing.T) {
 	withBot(t, func(w *world) {
 		admin := []string{"Authorization", "Bearer admin"}

@@ -97,6 +97,8 @@ func TestProtobufThatCannotBeReadIsRefused(t *testing.T) {
 }
 
 // kubectl auth can-i and whoami: what they ask is answered, and nothing of it is stored.
+//
+// Rules: FS-41
 func TestReviewsAreAnsweredButNotStored(t *testing.T) {
 	const authentication, authorization = "/apis/authentication.k8s.io/v1", "/apis/authorization.k8s.io/v1"
 	inWorld(t, Options{}, func(w *world) {

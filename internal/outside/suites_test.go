@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"flag"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -18,10 +19,12 @@ const controllerRuntime = "sigs.k8s.io/controller-runtime/pkg/"
 var suites = []string{"builder", "cache", "client", "cluster", "controller", "envtest", "internal/controller",
 	"internal/recorder", "manager", "source", "webhook"}
 
+var some = flag.String("suites", strings.Join(suites, " "), "the suites to run")
+
 // Each test of a suite passes, or exceptions.txt says why not. One that passes has to be taken off that list.
 func TestControllerRuntimesOwnSuites(t *testing.T) {
 	known := readExceptions(t)
-	for _, suite := range suites {
+	for _, suite := range strings.Fields(*some) {
 		t.Run(suite, func(t *testing.T) {
 			report := filepath.Join(t.TempDir(), "report.json")
 			cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=10m", controllerRuntime+suite,

@@ -83,7 +83,8 @@ func (f *Fault) check() error {
 		return fmt.Errorf("probability: %v is not between 0 and 1", f.Probability)
 	}
 	for name, n := range map[string]int{"skip": f.Skip, "times": f.Times, "at": f.At, "chunk": f.Chunk,
-		"gather": f.Gather, "replica": f.Replica,
+		"gather": f.Gather, "replica": f.Replica, "perSecond": f.PerSecond,
+		"inFlight":    f.InFlight,
 		"watch.after": f.Watch.After} {
 		if n < 0 {
 			return fmt.Errorf("%s: %d is negative", name, n)
@@ -116,10 +117,10 @@ func (e *End) UnmarshalText(name []byte) error {
 // UnmarshalText reads the name of a Rewrite.
 func (r *Rewrite) UnmarshalText(name []byte) error {
 	var at int
-	if err := named(&at, name, "", "poison", "huge", "kindless", "nulls"); err != nil || at == 0 {
+	if err := named(&at, name, "", "poison", "huge", "kindless", "nulls", "stale"); err != nil || at == 0 {
 		return err
 	}
-	*r = []Rewrite{Poison(""), Huge(hugeBytes), Kindless(), Nulls()}[at-1]
+	*r = []Rewrite{Poison(""), Huge(hugeBytes), Kindless(), Nulls(), Stale()}[at-1]
 	return nil
 }
 

@@ -32,6 +32,10 @@ type Fault struct {
 	Skip        int     `json:"skip"`
 	Times       int     `json:"times"`
 	Probability float64 `json:"probability"`
+	// PerSecond and InFlight are budgets, as of API priority and fairness: so many matching requests pass each second,
+	// or at the same time.
+	PerSecond int `json:"perSecond"`
+	InFlight  int `json:"inFlight"`
 
 	Delay time.Duration `json:"delay"` // before the request is processed
 	// AnswerDelay is the time between processing a request, whose event watches get at once, and its answer.
@@ -99,6 +103,10 @@ type Injector struct {
 type armed struct {
 	Fault
 	seen, hit int
+
+	second  time.Time // when the present second of PerSecond began
+	passed  int       // in that second
+	running int       // requests that passed by InFlight
 }
 
 // New returns an Injector without faults, whose chances follow from a seed.
@@ -117,11 +125,12 @@ func (in *Injector) Inject(f Fault) (remove func()) {
 	}
 }
 
-// pick returns the faults that apply to a request. Each fault counts the requests that it matches.
-func (in *Injector) pick(r *http.Request, at Target) []Fault {
+// pick returns the faults that apply to a request. Each fault counts the requests that it matches. done is to be
+// called when the request is answered.
+func (in *Injector) pick(r *http.Request, at Target) (out []Fault, done func()) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	var out []Fault
+	var passed []*armed
 	for _, a := range in.active {
 		if !a.matches(r, at) {
 			continue
@@ -132,10 +141,33 @@ func (in *Injector) pick(r *http.Request, at Target) []Fault {
 		if a.seen++; a.seen <= a.Skip || a.Times > 0 && a.hit >= a.Times {
 			continue
 		}
+		if a.InFlight > 0 && a.running < a.InFlight {
+			a.running++
+			passed = append(passed, a)
+			continue
+		}
+		if a.withinBudget() {
+			continue
+		}
 		a.hit++
 		out = append(out, a.Fault)
 	}
-	return out
+	return out, func() {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		for _, a := range passed {
+			a.running--
+		}
+	}
+}
+
+// withinBudget reports whether another request may pass by PerSecond, and counts it.
+func (a *armed) withinBudget() bool {
+	if now := time.Now(); now.Sub(a.second) >= time.Second {
+		a.second, a.passed = now, 0
+	}
+	a.passed++
+	return a.passed <= a.PerSecond
 }
 
 // Target is what a request is for. It is zero for one that is not for a resource, which its path can select.
@@ -182,7 +214,8 @@ func (in *Injector) Serve(w http.ResponseWriter, r *http.Request, at Target, nex
 		}
 		zip.Close()
 	}()
-	hits := in.pick(r, at)
+	hits, done := in.pick(r, at)
+	defer done()
 	if len(hits) == 0 {
 		next(zip, r)
 		return

@@ -45,6 +45,15 @@ func Nulls() Rewrite {
 	})
 }
 
+// Stale returns a Rewrite by which aggregated discovery says of each group that it has not been reached for a while.
+func Stale() Rewrite {
+	return rewriteObjects(func(group map[string]any) {
+		for _, version := range obj.Maps(group, "versions") {
+			version["freshness"] = "Stale"
+		}
+	})
+}
+
 // rewriteObjects calls change on an object, or on each item of a list.
 func rewriteObjects(change func(map[string]any)) Rewrite {
 	return func(body []byte) []byte {

@@ -7,15 +7,23 @@ import (
 	"log"
 	"net"
 	"sync/atomic"
+	"time"
 )
 
 // silent discards net/http's messages about broken connections: tests break them on purpose.
 var silent = log.New(io.Discard, "", 0)
 
 // freezer makes connections silent, as a firewall does that drops their state.
-type freezer struct{ on atomic.Bool }
+type freezer struct {
+	on     atomic.Bool
+	forget time.Duration // connections that were idle for longer are dead; 0 = never
+}
 
-func (f *freezer) wrap(c net.Conn) net.Conn { return &frozenConn{Conn: c, f: f} }
+func (f *freezer) wrap(c net.Conn) net.Conn {
+	frozen := &frozenConn{Conn: c, f: f}
+	frozen.used.Store(time.Now().UnixNano())
+	return frozen
+}
 
 // frozenConn is the server's end of a connection. While it is frozen, bytes in both directions are lost. After a loss
 // it stays silent for good, as TCP does across a gap.
@@ -23,10 +31,13 @@ type frozenConn struct {
 	net.Conn
 	f    *freezer
 	lost atomic.Bool
+	used atomic.Int64 // when bytes went through last, in Unix nanoseconds
 }
 
 func (c *frozenConn) dead() bool {
-	if c.f.on.Load() {
+	now := time.Now().UnixNano()
+	idle := now - c.used.Swap(now)
+	if c.f.on.Load() || c.f.forget > 0 && idle > int64(c.f.forget) {
 		c.lost.Store(true)
 	}
 	return c.lost.Load()
@@ -65,6 +76,7 @@ func (l *freezingListener) Accept() (net.Conn, error) {
 type numbered struct {
 	net.Conn
 	serial int
+	since  time.Time
 }
 
 type connKey struct{}
@@ -73,7 +85,7 @@ type connKey struct{}
 func number() func(context.Context, net.Conn) context.Context {
 	var last atomic.Int64
 	return func(ctx context.Context, c net.Conn) context.Context {
-		return context.WithValue(ctx, connKey{}, numbered{c, int(last.Add(1)) - 1})
+		return context.WithValue(ctx, connKey{}, numbered{c, int(last.Add(1)) - 1, time.Now()})
 	}
 }
 

@@ -115,14 +115,17 @@ const readHeaderTimeout = 32 * time.Second
 // OnTLS serves HTTP/1.1 and HTTP/2 on addr ("127.0.0.1:0" takes any free port) until Close, with a certificate, and
 // the PEM of its authority. Clients are asked for certificates of theirs, which the handler checks, if clients is not
 // nil.
-func OnTLS(h http.Handler, addr string, cert tls.Certificate, ca []byte, clients *x509.CertPool) (*TLS, error) {
+func OnTLS(h http.Handler, addr string, cert tls.Certificate, ca []byte, clients *x509.CertPool,
+	limits Limits) (*TLS, error) {
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)
 	}
 	t := &TLS{URL: "https://" + ln.Addr().String(), CA: ca}
+	t.frozen.forget = limits.Forget
 	t.cert.Store(&cert)
-	t.server = serverOf(h, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return t.cert.Load(), nil }, clients)
+	t.server = serverOf(h, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return t.cert.Load(), nil },
+		clients, limits)
 	t.served.Go(func() {
 		if err := t.server.ServeTLS(&freezingListener{ln, &t.frozen}, "", ""); !errors.Is(err, http.ErrServerClosed) {
 			t.err = err
@@ -132,13 +135,17 @@ func OnTLS(h http.Handler, addr string, cert tls.Certificate, ca []byte, clients
 }
 
 func serverOf(h http.Handler, cert func(*tls.ClientHelloInfo) (*tls.Certificate, error),
-	clients *x509.CertPool) *http.Server {
+	clients *x509.CertPool, limits Limits) *http.Server {
 	config := &tls.Config{GetCertificate: cert, MinVersion: tls.VersionTLS12}
 	if clients != nil {
 		config.ClientAuth, config.ClientCAs = tls.RequestClientCert, clients
 	}
-	return &http.Server{Handler: h, ReadHeaderTimeout: readHeaderTimeout, ErrorLog: silent, TLSConfig: config,
-		ConnContext: number()}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(!limits.HTTP1)
+	return &http.Server{Handler: limits.end(h), ReadHeaderTimeout: readHeaderTimeout, ErrorLog: silent,
+		TLSConfig: config, ConnContext: number(), Protocols: protocols, IdleTimeout: limits.Idle,
+		MaxHeaderBytes: limits.HeaderBytes, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: limits.Streams}}
 }
 
 // SetCertificate changes the certificate of new connections, as a rotation does. Open connections continue.

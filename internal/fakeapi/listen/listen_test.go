@@ -23,7 +23,7 @@ func TestAClientThatNeverEndsItsHeaderIsHungUpOn(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := &Pipe{accept: make(chan net.Conn), done: make(chan struct{})}
 			p.server = serverOf(http.NotFoundHandler(),
-				func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert, nil }, nil)
+				func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert, nil }, nil, Limits{})
 			p.served.Go(func() { p.server.ServeTLS((*pipeListener)(p), "", "") }) // ends by Close
 			defer p.Close()
 			c, err := p.Dial(t.Context(), "", "")

@@ -5,6 +5,9 @@ VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 COMMIT     ?= $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS    := -s -w -X skiff/internal/kube.version=$(VERSION) -X skiff/internal/kube.commit=$(COMMIT)
 
+# Inlining makes these parts 330 KB larger, and no faster where it matters: `skiff dev` answers 4 % fewer requests.
+LEAN       := $(foreach p,fakeapi/... simulate cli,-gcflags='skiff/internal/$(p)=-l')
+
 # What is built in dist/, and the time that is in it: that of the commit, so that the same commit makes the same bytes.
 PLATFORMS  := linux-amd64 linux-arm64 linux-armv7 darwin-amd64 darwin-arm64 windows-amd64.exe
 TIME       ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
@@ -34,7 +37,7 @@ help: ## print this list
 
 .PHONY: build
 build: ## build bin/skiff: static, stripped, version stamped
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/skiff ./cmd/skiff
+	CGO_ENABLED=0 $(GO) build -trimpath $(LEAN) -ldflags "$(LDFLAGS)" -o bin/skiff ./cmd/skiff
 
 .PHONY: skiff-dev
 skiff-dev: ## build bin/skiff-dev: skiff dev with CEL, from the packages of a real server (59 MB, minutes when nothing is cached)
@@ -48,7 +51,7 @@ dist: ## build the binaries of a release in dist/, with checksums and a bill of 
 		case $$arch in armv7) arch=arm; arm=7;; esac; \
 		echo "build dist/skiff-$$p"; \
 		CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch GOARM=$$arm \
-			$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o dist/skiff-$$p ./cmd/skiff; \
+			$(GO) build -trimpath $(LEAN) -ldflags "$(LDFLAGS)" -o dist/skiff-$$p ./cmd/skiff; \
 	done
 	@$(call RELEASE,sbom)
 	@$(call RELEASE,sums)

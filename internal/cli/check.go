@@ -71,7 +71,7 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 	if err := checkSelector(f.selector, f.namespaces); err != nil {
 		return err
 	}
-	if f.electionIn != "" && !namespaceName.MatchString(f.electionIn) {
+	if f.electionIn != "" && !namespaceName().MatchString(f.electionIn) {
 		return usagef("--leader-election-namespace: %q is not a valid namespace name", f.electionIn)
 	}
 	if !slices.Contains([]string{"", "json", "yaml"}, f.output) {

@@ -59,7 +59,7 @@ func connection(f kubeconfig.Flags, warn func(string)) (kube.Config, string, err
 	if f.Wire != "" && f.Wire != "auto" && f.Wire != "json" {
 		return kube.Config{}, "", usagef("--wire %s: want auto or json", f.Wire)
 	}
-	if f.Namespace != "" && !namespaceName.MatchString(f.Namespace) {
+	if f.Namespace != "" && !namespaceName().MatchString(f.Namespace) {
 		return kube.Config{}, "", usagef("--namespace: %q is not a valid namespace name", f.Namespace)
 	}
 	cfg, namespace, err := kubeconfig.Load(f, kubeconfig.OSEnv(warn))

@@ -38,7 +38,7 @@ func (f *electionFlags) elector(cfg kube.Config, namespace string, log logr.Logg
 	err error) {
 	o := leader.Options{Namespace: cmp.Or(f.namespace, namespace), Name: f.id, LeaseDuration: f.lease,
 		RenewDeadline: f.renew, RetryPeriod: f.retry, Log: log}
-	if !namespaceName.MatchString(o.Namespace) {
+	if !namespaceName().MatchString(o.Namespace) {
 		return nil, nil, usagef("--leader-election-namespace: %q is not a valid namespace name", o.Namespace)
 	}
 	if !kube.ValidName(f.id) {

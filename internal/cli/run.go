@@ -67,11 +67,13 @@ func (f *controllerFlags) check() error {
 }
 
 // namespaceName matches valid namespace names (RFC 1123 labels).
-var namespaceName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+var namespaceName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+})
 
 func checkNamespaces(flag string, names []string) error {
 	for _, ns := range names {
-		if !namespaceName.MatchString(ns) {
+		if !namespaceName().MatchString(ns) {
 			return usagef("%s: %q is not a valid namespace name", flag, ns)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"skiff/internal/kube"
 )
@@ -26,7 +27,9 @@ const (
 // maxValues bounds the labels and values that a selector names: each event of an object is compared with some of them.
 const maxValues = 200
 
-var labelValue = regexp.MustCompile(`^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$`)
+var labelValue = sync.OnceValue(func() *regexp.Regexp { // 60 KB that skiff run may never need
+	return regexp.MustCompile(`^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$`)
+})
 
 // validKey says whether s can be the key of a label: a name, with or without a DNS name before it.
 func validKey(s string) bool {
@@ -34,7 +37,7 @@ func validKey(s string) bool {
 	if !ok {
 		prefix, name = "x", s
 	}
-	return kube.ValidName(prefix) && name != "" && labelValue.MatchString(name)
+	return kube.ValidName(prefix) && name != "" && labelValue().MatchString(name)
 }
 
 // Selector is a label selector as the API has it.
@@ -98,7 +101,7 @@ func (r Requirement) check() error {
 		return fmt.Errorf("%s: operator: must be In, NotIn, Exists or DoesNotExist, is %.100q", r.Key, r.Operator)
 	}
 	for _, v := range r.Values {
-		if !labelValue.MatchString(v) {
+		if !labelValue().MatchString(v) {
 			return fmt.Errorf("%s: %.100q is not the value of a label", r.Key, v)
 		}
 	}

@@ -3,6 +3,7 @@ package selector
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // The limits and messages of k8s.io/apimachinery/pkg/util/validation, which users see in kubectl.
@@ -39,14 +40,19 @@ const (
 )
 
 var (
-	qualifiedNameRE = regexp.MustCompile(`^` + qualifiedNameFmt + `$`)
-	labelValueRE    = regexp.MustCompile(`^` + labelValueFmt + `$`)
-	subdomainRE     = regexp.MustCompile(`^` + subdomainFmt + `$`)
-	labelRE         = regexp.MustCompile(`^` + labelFmt + `$`)
-	label1035RE     = regexp.MustCompile(`^` + label1035Fmt + `$`)
-	dataKeyRE       = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
-	portNameRE      = regexp.MustCompile(`^[-a-z0-9]+$`)
+	qualifiedNameRE = lazy(`^` + qualifiedNameFmt + `$`)
+	labelValueRE    = lazy(`^` + labelValueFmt + `$`)
+	subdomainRE     = lazy(`^` + subdomainFmt + `$`)
+	labelRE         = lazy(`^` + labelFmt + `$`)
+	label1035RE     = lazy(`^` + label1035Fmt + `$`)
+	dataKeyRE       = lazy(`^[-._a-zA-Z0-9]+$`)
+	portNameRE      = lazy(`^[-a-z0-9]+$`)
 )
+
+// lazy compiles an expression at its first use: skiff run has none.
+func lazy(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // QualifiedName returns all errors in a label or annotation key.
 func QualifiedName(s string) []string {
@@ -73,7 +79,7 @@ func QualifiedName(s string) []string {
 	case len(name) > qualifiedNameMax:
 		errs = append(errs, "name part must be no more than 63 bytes")
 	}
-	if !qualifiedNameRE.MatchString(name) {
+	if !qualifiedNameRE().MatchString(name) {
 		errs = append(errs, qualifiedNameText)
 	}
 	return errs
@@ -84,7 +90,7 @@ func LabelValue(s string) string {
 	if len(s) > labelValueMax {
 		return "must be no more than 63 bytes"
 	}
-	return mismatch(labelValueRE, s, labelValueText)
+	return mismatch(labelValueRE(), s, labelValueText)
 }
 
 // Subdomain returns the error in a DNS-1123 subdomain, the form of most object names.
@@ -92,7 +98,7 @@ func Subdomain(s string) string {
 	if len(s) > subdomainMax {
 		return "must be no more than 253 bytes"
 	}
-	return mismatch(subdomainRE, s, subdomainText)
+	return mismatch(subdomainRE(), s, subdomainText)
 }
 
 // Label returns the error in a DNS-1123 label, the form of namespace and container names.
@@ -100,10 +106,10 @@ func Label(s string) string {
 	if len(s) > labelMax {
 		return "must be no more than 63 bytes"
 	}
-	if strings.Contains(s, ".") && subdomainRE.MatchString(s) {
+	if strings.Contains(s, ".") && subdomainRE().MatchString(s) {
 		return "must not contain dots"
 	}
-	return mismatch(labelRE, s, labelText)
+	return mismatch(labelRE(), s, labelText)
 }
 
 // Label1035 returns the error in a DNS-1035 label, the form of CRD plurals.
@@ -111,7 +117,7 @@ func Label1035(s string) string {
 	if len(s) > labelMax {
 		return "must be no more than 63 bytes"
 	}
-	return mismatch(label1035RE, s, label1035Text)
+	return mismatch(label1035RE(), s, label1035Text)
 }
 
 // PortName returns all errors in the name of a port (IsValidPortName of the real server).
@@ -120,7 +126,7 @@ func PortName(s string) []string {
 	if len(s) > portNameMax {
 		errs = append(errs, "must be no more than 15 bytes")
 	}
-	if !portNameRE.MatchString(s) {
+	if !portNameRE().MatchString(s) {
 		errs = append(errs, "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
 	}
 	if !strings.ContainsAny(s, "abcdefghijklmnopqrstuvwxyz") {
@@ -142,7 +148,7 @@ func DataKey(s string) []string {
 		errs = append(errs, "must be no more than 253 bytes")
 	}
 	switch {
-	case !dataKeyRE.MatchString(s):
+	case !dataKeyRE().MatchString(s):
 		errs = append(errs, dataKeyText)
 	case s == "." || s == "..":
 		errs = append(errs, "must not be '"+s+"'")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -76,11 +77,13 @@ func faultOf(p *pod, now time.Time) (reason, message string, wait time.Duration)
 }
 
 // reasonPattern is that of a condition's reason (meta/v1 Condition).
-var reasonPattern = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]{0,62}[A-Za-z0-9_])?$`)
+var reasonPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]{0,62}[A-Za-z0-9_])?$`)
+})
 
 // word returns a reason that a kubelet gives as one that the API server takes in a condition.
 func word(reason string) string {
-	if reasonPattern.MatchString(reason) {
+	if reasonPattern().MatchString(reason) {
 		return reason
 	}
 	return "PodNotReady"

@@ -87,7 +87,7 @@ func (s *Server) describe(r *request, operation string) *admission.Attributes {
 		}
 	}
 	a.Convert = func(ctx context.Context, o map[string]any, to kube.Resource) (map[string]any, error) {
-		return s.convert(o, to)
+		return s.convert(ctx, o, to)
 	}
 	a.Complete = func(o map[string]any) (map[string]any, error) { return completed(r.kind, o) }
 	return a
@@ -98,7 +98,7 @@ var postedKinds = map[string]kube.Resource{"scale": scaleKind, "eviction": evict
 	"token": tokenRequests}
 
 // convert returns an object of one version in another, which is served from the same table.
-func (s *Server) convert(o map[string]any, to kube.Resource) (map[string]any, error) {
+func (s *Server) convert(ctx context.Context, o map[string]any, to kube.Resource) (map[string]any, error) {
 	group, version, grouped := strings.Cut(obj.String(o, "apiVersion"), "/")
 	if !grouped {
 		group, version = "", group
@@ -106,6 +106,13 @@ func (s *Server) convert(o map[string]any, to kube.Resource) (map[string]any, er
 	from, into := s.registry.find(group, version, to.Plural), s.registry.find(to.Group, to.Version, to.Plural)
 	if from == nil || into == nil {
 		return nil, answer.InternalError("no kind of %s is served", to.Plural)
+	}
+	if sh := convertedKind(into); sh != nil {
+		values, err := sh.webhook.Convert(ctx, []map[string]any{o}, into.Resource)
+		if err != nil {
+			return nil, err
+		}
+		return forms.Typed(into, sh.settled(values[0])), nil
 	}
 	out := obj.Clone(o)
 	delete(out, "apiVersion")
@@ -263,8 +270,11 @@ func (s *Server) admitDelete(ctx context.Context, r *request, plugins []admissio
 	o deleteOptions, namespace map[string]any) error {
 	a := s.describe(r, admission.Delete)
 	a.DryRun, a.Options, a.NamespaceObject = o.dryRun, o.object(), namespace
-	var err error
-	if a.OldObject, err = formOf(r, cur.Value()); err != nil {
+	seen, err := s.convertedOne(ctx, r.kind, cur)
+	if err != nil {
+		return err
+	}
+	if a.OldObject, err = formOf(r, seen.Value()); err != nil {
 		return err
 	}
 	if a.Resource == namespaces {

@@ -43,7 +43,7 @@ func (s *Server) useCEL() {
 	}
 	k := s.registry.find(kinds.CRDs.Group, kinds.CRDs.Version, kinds.CRDs.Plural)
 	k.Validate = func(next, cur map[string]any) []kinds.Cause {
-		return append(s.opts.CEL.Definition(visible(k, next), visible(k, cur)), kinds.Unconverted(next)...)
+		return s.opts.CEL.Definition(visible(k, next), visible(k, cur))
 	}
 	all, _ := s.registry.all()
 	for _, k := range all {

@@ -157,18 +157,18 @@ func condition(o map[string]any, kind string) bool {
 
 // customKinds returns the kinds of a CRD, one for each served version.
 func (s *Server) customKinds(crd map[string]any) []*kinds.Kind {
-	spec := obj.Map(crd, "spec")
+	spec, shapes := obj.Map(crd, "spec"), s.shapes(crd)
 	var out []*kinds.Kind
 	for _, v := range obj.Maps(spec, "versions") {
 		if obj.Bool(v, "served") {
-			out = append(out, s.customKind(spec, v))
+			out = append(out, s.customKind(spec, v, shapes[obj.String(v, "name")]))
 		}
 	}
 	return out
 }
 
-func (s *Server) customKind(spec, version map[string]any) *kinds.Kind {
-	k := &kinds.Kind{
+func (s *Server) customKind(spec, version map[string]any, sh *shape) *kinds.Kind {
+	k := &kinds.Kind{Shape: sh,
 		Resource: kube.Resource{Group: obj.String(spec, "group"), Version: obj.String(version, "name"),
 			Plural: obj.String(spec, "names", "plural"),
 			Kind:   obj.String(spec, "names", "kind"), ClusterScoped: obj.String(spec, "scope") == "Cluster"},
@@ -189,10 +189,9 @@ func (s *Server) customKind(spec, version map[string]any) *kinds.Kind {
 			Selector: simplePath(obj.String(sc, "labelSelectorPath"))}
 	}
 	k.OpenAPI = obj.Map(version, "schema", "openAPIV3Schema")
-	// a CRD with errors in its schema was refused
-	if sc, _ := schema.Parse(obj.Get(version, "schema", "openAPIV3Schema"), ""); sc != nil {
-		useSchema(k, sc)
-		s.addRules(k, sc)
+	if sh.schema != nil {
+		useSchema(k, sh.schema)
+		s.addRules(k, sh.schema)
 	}
 	for _, path := range kinds.SelectablePaths(version) {
 		if k.Fields == nil {
@@ -217,7 +216,7 @@ func (s *Server) customKind(spec, version map[string]any) *kinds.Kind {
 
 // useSchema validates, prunes and defaults the kind's objects by a schema.
 func useSchema(k *kinds.Kind, s *schema.Schema) {
-	k.Node, k.Shape = s.Node(), s
+	k.Node = s.Node()
 	k.Unknown = func(o map[string]any) []string {
 		pruned, unknown := s.Prune(o)
 		overwrite(o, pruned)

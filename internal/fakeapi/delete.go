@@ -204,6 +204,9 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	s.wakeHousekeeper()
+	if met, err = s.converted(r.Context(), r.kind, met); err != nil {
+		return err
+	}
 	meta := map[string]any{"resourceVersion": strconv.FormatInt(s.store.Revision(), 10)}
 	if r.kind.Custom {
 		meta["continue"] = ""

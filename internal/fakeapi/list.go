@@ -66,8 +66,11 @@ func (s *Server) respond(w http.ResponseWriter, r *request, a forms.Accept, code
 	for _, text := range r.warnings {
 		answer.Warn(w, text)
 	}
+	o, err := s.convertedOne(r.Context(), r.kind, o)
+	if err != nil {
+		return err
+	}
 	var body []byte
-	var err error
 	switch {
 	case a.Table:
 		body = answer.Encode(printing.Table(r.kind, []*store.Object{o}, a, o.Revision, true))
@@ -102,6 +105,9 @@ func (s *Server) list(w http.ResponseWriter, r *request) error {
 	}
 	objects, revision, next, remaining, err := s.readPage(r, o)
 	if err != nil {
+		return err
+	}
+	if objects, err = s.converted(r.Context(), r.kind, objects); err != nil {
 		return err
 	}
 	meta := map[string]any{"resourceVersion": strconv.FormatInt(revision, 10)}
@@ -206,6 +212,11 @@ func (s *Server) readPage(r *request, o *listOptions) (objects []*store.Object, 
 		return nil, 0, "", 0, answer.Expired("The resourceVersion for the provided list is too old.")
 	case err != nil:
 		return nil, 0, "", 0, err
+	}
+	if o.selective() { // by labels and fields of the version that is asked for
+		if all, err = s.converted(r.Context(), r.kind, all); err != nil {
+			return nil, 0, "", 0, err
+		}
 	}
 	for i, ob := range all {
 		if o.token != "" && !afterKey(ob.Key, after) || !o.selects(ob) {

@@ -26,7 +26,7 @@ func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
 		if o == nil {
 			return answer.NotFound(r.kind.Resource, r.name)
 		}
-		return answerScale(w, r, o)
+		return s.answerScale(w, r, o)
 	case "update", "patch":
 		return s.changeScale(w, r)
 	}
@@ -68,7 +68,7 @@ func (s *Server) changeScale(w http.ResponseWriter, r *request) error {
 			if err != nil {
 				return nil, err
 			}
-			next, err := scaled(r, kube.PatchType(ct), scale, r.body(sent))
+			next, err := scaled(r, kube.PatchType(ct), scale, parent.body(sent))
 			if err != nil {
 				return nil, err
 			}
@@ -84,10 +84,14 @@ func (s *Server) changeScale(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	return answerScale(w, r, stored)
+	return s.answerScale(w, r, stored)
 }
 
-func answerScale(w http.ResponseWriter, r *request, o *store.Object) error {
+func (s *Server) answerScale(w http.ResponseWriter, r *request, o *store.Object) error {
+	o, err := s.convertedOne(r.Context(), r.kind, o)
+	if err != nil {
+		return err
+	}
 	scale, err := scaleOf(r.kind, o.Value())
 	if err != nil {
 		return err
@@ -134,7 +138,7 @@ func (s *Server) applyScale(w http.ResponseWriter, r *request, body []byte) erro
 	if err != nil {
 		return err
 	}
-	return answerScale(w, r, stored)
+	return s.answerScale(w, r, stored)
 }
 
 // scaled returns the Scale that the request results in.

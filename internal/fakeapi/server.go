@@ -24,6 +24,7 @@ import (
 
 	"skiff/internal/fakeapi/admission"
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/conversion"
 	"skiff/internal/fakeapi/discovery"
 	"skiff/internal/fakeapi/faults"
 	"skiff/internal/fakeapi/forms"
@@ -136,7 +137,8 @@ type Server struct {
 	hooks       []*admission.Webhook
 	chainAt     int64 // the revision of the configurations that chain was made of
 
-	serviceMissing time.Time // since when the API server's Service is missing; only the housekeeper uses it
+	serviceMissing time.Time                      // since when the API server's Service is missing
+	converters     map[string]*conversion.Webhook // by definition; only the housekeeper uses these two
 
 	mu       sync.Mutex // guards what follows, and opts.Token
 	rand     *mathrand.Rand
@@ -158,12 +160,13 @@ func New(o Options) *Server {
 		store: store.New(store.Options{HistoryEvents: o.HistoryEvents, HistoryAge: o.HistoryAge,
 			HistoryBytes: o.HistoryBytes, SlowWatcher: o.SlowWatcher,
 			MaxGap: maxGap, FirstRevision: firstRevision, Seed: o.Seed}),
-		registry: newRegistry(kinds.Builtin()),
-		faults:   faults.New(o.Seed),
-		recorder: &recorder{},
-		tokenKey: randomHex(16),
-		wake:     make(chan struct{}, 1),
-		restored: make(chan struct{}), fronts: map[*func()]int{}, snapshots: map[string]*store.Snapshot{},
+		registry:   newRegistry(kinds.Builtin()),
+		faults:     faults.New(o.Seed),
+		recorder:   &recorder{},
+		tokenKey:   randomHex(16),
+		wake:       make(chan struct{}, 1),
+		converters: map[string]*conversion.Webhook{},
+		restored:   make(chan struct{}), fronts: map[*func()]int{}, snapshots: map[string]*store.Snapshot{},
 		rand: mathrand.New(mathrand.NewPCG(o.Seed, 1)), dial: new(net.Dialer).DialContext,
 	}
 	if o.CoordinatedElection {
@@ -171,7 +174,7 @@ func New(o Options) *Server {
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.useCEL()
-	s.checkConditions()
+	s.refuseConditions()
 	s.makePlugins = append(s.makePlugins, s.webhooks)
 	s.seed("")
 	s.SetStart()
@@ -194,6 +197,9 @@ func (s *Server) Close() {
 		s.closeWebhooks()
 		return nil
 	})
+	for _, c := range s.converters {
+		c.Close()
+	}
 }
 
 // begin registers a request; false means that the server is closed.

@@ -121,6 +121,10 @@ func (wt *watcher) run(ctx context.Context, initial []*store.Object, cursor *sto
 		return err
 	}
 	if initial != nil {
+		initial, err := wt.s.converted(ctx, wt.kind, initial)
+		if err != nil {
+			return wt.faults.SendError(err)
+		}
 		if err := wt.sendInitial(ctx, initial, cursor); err != nil {
 			return err
 		}
@@ -132,6 +136,9 @@ func (wt *watcher) run(ctx context.Context, initial []*store.Object, cursor *sto
 		events, revision, wait, err := cursor.Next(watchBatch)
 		if err != nil {
 			return err // the watcher is too slow: end the stream, so that the client resumes
+		}
+		if events, err = wt.s.convertEvents(ctx, wt.kind, events); err != nil {
+			return wt.faults.SendError(err)
 		}
 		for _, e := range events {
 			if lag > 0 && !faults.Sleep(ctx, time.Until(e.At.Add(lag))) {

@@ -29,7 +29,8 @@ type write struct {
 
 	generated bool           // the name is
 	unsent    []string       // what a PUT leaves out of the metadata
-	cur       *store.Object  // what next replaces, nil for a new object
+	cur       *store.Object  // what next replaces, in the version of the request; nil for a new object
+	base      *store.Object  // cur as it is stored
 	asIf      map[string]any // what the rules compare next with: mostly the value of cur
 	next      map[string]any
 	changed   bool // next is not the stored object: an update that changes nothing is not stored (FS-04)
@@ -46,17 +47,21 @@ var errRace = errors.New("the object was changed meanwhile")
 func (w *write) created() bool { return w.cur == nil }
 
 func (s *Server) write(w *write) error {
-	err := s.store.Update(func(tx *store.Tx) error {
-		if err := s.prepare(tx, w); err != nil || len(w.plugins) > 0 {
-			return err
-		}
-		if err := s.finish(tx, w); err != nil {
-			return err
-		}
-		return s.commit(tx, w)
-	})
-	if err == nil && len(w.plugins) > 0 {
-		err = s.writeAdmitted(w)
+	var err error
+	alone := convertedKind(w.kind) == nil // as far as the server can do it without asking others
+	if alone {
+		err = s.store.Update(func(tx *store.Tx) error {
+			if err := s.prepare(tx, w, nil); err != nil || len(w.plugins) > 0 {
+				return err
+			}
+			if err := s.finish(tx, w); err != nil {
+				return err
+			}
+			return s.commit(tx, w, w.next, w.kind.Shape)
+		})
+	}
+	if err == nil && (!alone || len(w.plugins) > 0) {
+		err = s.writeAsking(w, alone)
 	}
 	if err == nil {
 		s.wakeHousekeeper()
@@ -64,13 +69,20 @@ func (s *Server) write(w *write) error {
 	return err
 }
 
-// prepare makes the new state of an object, up to what plugins may change.
-func (s *Server) prepare(tx *store.Tx, w *write) error {
+// prepare makes the new state of an object, up to what plugins may change. seen is the stored one (base) as converted
+// to the version of the request, where a webhook does that.
+func (s *Server) prepare(tx *store.Tx, w *write, seen *store.Object) error {
 	chain := s.plugins(tx)
-	w.keepBody = len(chain) > 0
-	w.cur = nil
+	w.keepBody = len(chain) > 0 || convertedKind(w.kind) != nil
+	w.cur, w.plugins = nil, nil
 	if !w.isNew {
-		w.cur = tx.Get(w.kind.TableName(), store.Key(w.key()))
+		stored := tx.Get(w.kind.TableName(), store.Key(w.key()))
+		if convertedKind(w.kind) == nil {
+			seen, w.base = stored, stored
+		}
+		if w.cur = seen; stored != w.base {
+			return errRace
+		}
 	}
 	var err error
 	if w.next, err = w.make(tx, w.cur); err != nil {
@@ -102,13 +114,13 @@ func (s *Server) finish(tx *store.Tx, w *write) error {
 	return s.finishChange(tx, w)
 }
 
-// commit stores the object, unless the request is a dry run.
-func (s *Server) commit(tx *store.Tx, w *write) error {
+// commit stores the object as value, unless the request is a dry run.
+func (s *Server) commit(tx *store.Tx, w *write, value map[string]any, shape any) error {
 	table, key := w.kind.TableName(), store.Key{Namespace: w.namespace, Name: obj.String(w.next, "metadata", "name")}
 	var revision int64
 	switch cur := tx.Get(table, key); {
 	case w.cur != nil && !w.changed:
-		w.stored = w.cur
+		w.stored = w.base
 		return nil
 	case w.cur != nil:
 		revision = w.cur.Revision
@@ -119,7 +131,7 @@ func (s *Server) commit(tx *store.Tx, w *write) error {
 		w.stored = store.NewObject(key, revision, w.next, w.kind.Shape)
 		return nil
 	}
-	if exceedsEtcd(w.next) {
+	if exceedsEtcd(value) {
 		return answer.PlainError(requestTooLarge)
 	}
 	if w.cur != nil && isRemovable(w.next) {
@@ -129,28 +141,45 @@ func (s *Server) commit(tx *store.Tx, w *write) error {
 		w.stored = store.NewObject(key, revision, w.next, w.kind.Shape)
 		return nil
 	}
-	w.stored = tx.Put(table, key, w.next, w.kind.Shape)
+	w.stored = tx.Put(table, key, value, shape)
 	return nil
 }
 
-// writeAdmitted does what is left of a write that is prepared, in which plugins have a say.
-func (s *Server) writeAdmitted(w *write) error {
+// writeAsking makes a write in which plugins have a say, or which webhooks convert.
+func (s *Server) writeAsking(w *write, prepared bool) error {
 	ctx, cancel := context.WithTimeout(w.Context(), requestTimeout)
 	defer cancel()
-	for {
-		err := s.admitWrite(ctx, w)
+	for ; ; prepared = false {
+		var err error
+		if !prepared {
+			err = s.prepareConverted(ctx, w)
+		}
+		if err == nil {
+			err = s.admitWrite(ctx, w)
+		}
 		if !errors.Is(err, errRace) {
 			return err
 		}
 		if ctx.Err() != nil {
 			return answer.TimedOut()
 		}
-		if err := s.store.Update(func(tx *store.Tx) error { return s.prepare(tx, w) }); err != nil {
-			return err
-		}
 	}
 }
 
+// prepareConverted prepares a write with the stored object in the version of the request.
+func (s *Server) prepareConverted(ctx context.Context, w *write) error {
+	var seen *store.Object
+	var err error
+	if !w.isNew && convertedKind(w.kind) != nil {
+		w.base, _ = s.store.Get(w.kind.TableName(), store.Key(w.key()))
+		if seen, err = s.convertedOne(ctx, w.kind, w.base); err != nil {
+			return err
+		}
+	}
+	return s.store.Update(func(tx *store.Tx) error { return s.prepare(tx, w, seen) })
+}
+
+// admitWrite does what is left of a write that is prepared.
 func (s *Server) admitWrite(ctx context.Context, w *write) error {
 	if err := s.mutateWrite(ctx, w); err != nil {
 		return err
@@ -165,9 +194,12 @@ func (s *Server) admitWrite(ctx context.Context, w *write) error {
 	if err := validateBy(ctx, w.plugins, a); err != nil {
 		return err
 	}
+	value, shape, err := s.encode(ctx, w)
+	if err != nil {
+		return err
+	}
 	return s.store.Update(func(tx *store.Tx) error {
-		cur := tx.Get(w.kind.TableName(), store.Key(w.key()))
-		if !w.isNew && cur != w.cur {
+		if !w.isNew && tx.Get(w.kind.TableName(), store.Key(w.key())) != w.base {
 			return errRace
 		}
 		if w.cur == nil {
@@ -178,7 +210,7 @@ func (s *Server) admitWrite(ctx context.Context, w *write) error {
 		if w.kind.Allocate != nil && w.changed && s.admit(tx, w.kind, w.next, w.asIf) != nil {
 			return errRace // what was allocated to this object has gone to another
 		}
-		return s.commit(tx, w)
+		return s.commit(tx, w, value, shape)
 	})
 }
 

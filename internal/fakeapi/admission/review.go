@@ -149,7 +149,7 @@ func (r *answerReview) checkV1(uid string, mutating bool) error {
 		return fmt.Errorf("expected response.uid=%q, got %q", uid, in.UID)
 	case r.APIVersion != "admission.k8s.io/v1" || r.Kind != "AdmissionReview":
 		return fmt.Errorf("expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got %s, Kind=%s",
-			groupVersion(r.APIVersion), r.Kind)
+			webhook.GroupVersion(r.APIVersion), r.Kind)
 	case !mutating && len(in.Patch) > 0:
 		return errors.New("validating webhook may not return response.patch")
 	case !mutating && in.PatchType != nil:
@@ -162,12 +162,4 @@ func (r *answerReview) checkV1(uid string, mutating bool) error {
 		return fmt.Errorf("webhook returned invalid response.patchType of %q", *in.PatchType)
 	}
 	return nil
-}
-
-// groupVersion prints an apiVersion as the real server prints its parts.
-func groupVersion(apiVersion string) string {
-	if apiVersion == "" {
-		return "/"
-	}
-	return apiVersion
 }

@@ -34,18 +34,9 @@ func crdRules(s scope) []Cause {
 	default:
 		out = append(out, NotSupported("spec.scope", scope, "Cluster", "Namespaced"))
 	}
-	out = append(out, Unconverted(next)...)
+	out = append(out, conversionCauses(spec)...)
 	out = append(out, versionRules(spec)...)
 	return out
-}
-
-// Unconverted refuses a definition with a webhook for conversion.
-func Unconverted(crd Object) []Cause {
-	if obj.String(crd, "spec", "conversion", "strategy") != "Webhook" {
-		return nil
-	}
-	return []Cause{Forbidden("spec.conversion.strategy",
-		"conversion webhooks are not called by this server, which would serve all versions unconverted")}
 }
 
 // SelectablePaths returns the paths of the fields that a version's field selectors may name besides metadata.

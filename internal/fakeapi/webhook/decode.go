@@ -34,3 +34,11 @@ func Decode(body []byte, group, kind string, into any) error {
 	}
 	return json.Unmarshal(body, into)
 }
+
+// GroupVersion prints an apiVersion as the real server prints its parts.
+func GroupVersion(apiVersion string) string {
+	if apiVersion == "" {
+		return "/"
+	}
+	return apiVersion
+}

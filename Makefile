@@ -92,7 +92,7 @@ e2e: ## run the suite on a real control plane (the first run builds that, which 
 
 .PHONY: outside
 outside: ## run controller-runtime's own test suites (SUITES: some) against skiff dev assets, and the examples of examples/testing
-	cd internal/outside && $(GO) test -count=1 -timeout 40m ./... $(if $(SUITES),-run '^TestControllerRuntimesOwnSuites$$' -suites '$(SUITES)')
+	cd internal/outside && $(GO) test -count=1 -timeout 40m ./... $(if $(SUITES),-run '^(TestControllerRuntimesOwnSuites|TestClientGosClients)' -suites '$(SUITES)')
 
 .PHONY: figures
 figures: ## measure memory, CPU, requests and latencies on a real control plane and print a table (five minutes)

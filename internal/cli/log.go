@@ -38,6 +38,7 @@ func (f *logFlags) logger(stderr io.Writer) (logr.Logger, error) {
 	case "text":
 		stdr.SetVerbosity(f.verbosity)
 		log = stdr.New(textLines{stderr})
+		log = log.WithSink(textLog{LogSink: log.GetSink(), out: stderr, plain: true})
 	case "json":
 		// logr's V(n) is slog's level -n.
 		log = logr.FromSlogHandler(jsonLines{slog.NewJSONHandler(stderr,

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"io"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/kube"
+)
+
+// textLog writes usual lines of the text log, without reflection, as stdr and textLines do: a run that writes makes
+// three or four of them. All others it leaves to these two.
+type textLog struct {
+	logr.LogSink // stdr, with the same values
+	out          io.Writer
+	values       []byte // of WithValues
+	plain        bool   // values has all of them
+}
+
+func (l textLog) Info(level int, message string, values ...any) {
+	line, ok := l.line(make([]byte, 0, 512), level, message, values)
+	if !ok || len(line) > maxLogged {
+		l.LogSink.Info(level, message, values...)
+		return
+	}
+	_, _ = l.out.Write(line) // nobody could be told
+}
+
+// line adds a line to text; not ok: something in it is out of the ordinary.
+func (l textLog) line(text []byte, level int, message string, values []any) (line []byte, ok bool) {
+	if !l.plain || message == warning {
+		return nil, false
+	}
+	text = append(text, `"time"="`...)
+	text = time.Now().AppendFormat(text, logTime)
+	text = append(text, `" "level"="`...)
+	shown := slog.LevelInfo
+	if level > 0 {
+		shown = slog.LevelDebug
+	}
+	text = append(text, shown.String()...)
+	text = append(text, `" "msg"=`...)
+	text = strconv.AppendQuote(text, message)
+	text = append(text, l.values...)
+	text, ok = appendPlain(text, values)
+	return append(text, '\n'), ok
+}
+
+// appendPlain adds names and their values in the form of stdr; not ok: one is of a type that is seldom logged.
+func appendPlain(text []byte, values []any) (_ []byte, ok bool) {
+	if len(values)%2 != 0 {
+		return text, false
+	}
+	for i := 0; i < len(values); i += 2 {
+		name, ok := values[i].(string)
+		if !ok {
+			return text, false
+		}
+		text = append(text, ' ')
+		text = strconv.AppendQuote(text, name)
+		text = append(text, '=')
+		switch v := values[i+1].(type) {
+		case string:
+			text = strconv.AppendQuote(text, v)
+		case kube.Key:
+			text = strconv.AppendQuote(text, v.String())
+		case int:
+			text = strconv.AppendInt(text, int64(v), 10)
+		case int64:
+			text = strconv.AppendInt(text, v, 10)
+		case float64:
+			text = strconv.AppendFloat(text, v, 'f', -1, 64)
+		default:
+			return text, false
+		}
+	}
+	return text, true
+}
+
+func (l textLog) WithValues(values ...any) logr.LogSink {
+	l.LogSink = l.LogSink.WithValues(values...)
+	if l.plain {
+		l.values, l.plain = appendPlain(l.values[:len(l.values):len(l.values)], values)
+	}
+	return l
+}
+
+func (l textLog) WithName(name string) logr.LogSink {
+	l.LogSink, l.plain = l.LogSink.WithName(name), false
+	return l
+}

@@ -59,8 +59,9 @@ func TestUsualLinesOfTheTextLogAreAsStdrWritesThem(t *testing.T) {
 	}
 	stdr.SetVerbosity(1)
 	defer stdr.SetVerbosity(0)
-	for _, v := range []any{"", "a b", `quotes " and \`, "a\nb\x00\u2028\U0001F600\xff", kube.Key{Namespace: "default", Name: "web"},
-		kube.Key{Name: "node"}, -3, int64(1) << 60, 2.5, 1e21, 0.1, true, nil, 3 * time.Second, errors.New("no"),
+	for _, v := range []any{"", "a b", `quotes " and \`, "a\nb\x00\u2028\U0001F600\xff",
+		kube.Key{Namespace: "default", Name: "web"}, kube.Key{Name: "node"}, -3, int64(1) << 60, 2.5, 1e21, 0.1, true,
+		nil, 3 * time.Second, errors.New("no"),
 		[]string{"a"}, map[string]int{"a": 1}, struct{ A int }{1}, new(int), uint8(7), float32(0.5)} {
 		for name, do := range map[string]func(log logr.Logger){
 			"value":      func(log logr.Logger) { log.Info("said", "one", 1, "v", v, "more", "x") },
@@ -88,8 +89,8 @@ func BenchmarkLogLine(b *testing.B) {
 	log = log.WithValues("controller", "webserver")
 	b.ReportAllocs()
 	for b.Loop() {
-		log.Info("reconciled", "key", kube.Key{Namespace: "default", Name: "web"}, "cause", "WebServer default/web ADDED",
-			"duration_ms", 2.5, "outcome", "done", "writes", int64(3))
+		log.Info("reconciled", "key", kube.Key{Namespace: "default", Name: "web"}, "cause",
+			"WebServer default/web ADDED", "duration_ms", 2.5, "outcome", "done", "writes", int64(3))
 	}
 }
 

@@ -135,16 +135,6 @@ func (c *Client) Close() {
 	c.streams.closeIdle()
 }
 
-// newHTTPClient makes a client of a transport. It has no Timeout, because that would end watches: each kind of request
-// has its own deadline. It follows no redirect, because an API server sends none and a login page's host must not see
-// credentials.
-func newHTTPClient(t *http.Transport) *http.Client {
-	return &http.Client{
-		Transport:     t,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-}
-
 // newTransport makes a transport that speaks HTTP/1.1, and HTTP/2 where that is allowed and the server has it.
 func newTransport(cfg Config, http2 bool) *http.Transport {
 	dial := cfg.DialContext

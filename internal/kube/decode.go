@@ -1,8 +1,11 @@
 package kube
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,8 +20,26 @@ import (
 // names and broken UTF-8 (which is replaced).
 var decodeOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// Unmarshal decodes an object, or a part of one, that has come from a server.
-func Unmarshal(text []byte, into any) error { return json.Unmarshal(text, into, decodeOptions) }
+// Unmarshal decodes an object that has come from a server, or an object or array in one, into what into points at.
+func Unmarshal(text []byte, into any) error {
+	s := scanners.Get().(*scanner)
+	s.buf, s.end = text[:len(text):len(text)], len(text)
+	err := decodeInto(s, into)
+	if err == nil && len(bytes.Trim(text[s.pos:], " \t\r\n")) > 0 {
+		err = errors.New("more JSON behind the value")
+	}
+	if open := s.open[:0]; cap(open) <= firstBuffer {
+		*s = scanner{input: newInput(ended), open: open}
+		scanners.Put(s)
+	}
+	return err
+}
+
+// scanners are for Unmarshal: their text is in their buffers from the start.
+var (
+	scanners = sync.Pool{New: func() any { return newScanner(ended) }}
+	ended    = io.MultiReader()
+)
 
 // DecodeError is one object that does not fit the struct it should be decoded into: a string where a number
 // is declared, no name, nothing at all. The stream that it came in goes on behind it. Key and ResourceVersion

@@ -148,12 +148,14 @@ func (c *Client) object(ctx context.Context, req request, r Resource, k Key, int
 	if req.path, err = req.objectPath(k); err != nil {
 		return req.wrap(err)
 	}
+	req.buffer = newAnswer()
+	defer putAnswer(req.buffer)
 	body, err := c.call(ctx, req)
 	if err != nil {
 		return err
 	}
 	if into != nil {
-		if err := json.Unmarshal(body, into, decodeOptions); err != nil {
+		if err := Unmarshal(body, into); err != nil {
 			return req.wrap(fmt.Errorf("decode the answer: %w", err))
 		}
 	}
@@ -188,7 +190,7 @@ type head struct {
 
 // headOf leaves empty what cannot be read.
 func headOf(body []byte) (h head) {
-	_ = json.Unmarshal(body, &h, decodeOptions) // a name that is empty is refused or not compared
+	_ = Unmarshal(body, &h) // a name that is empty is refused or not compared
 	return h
 }
 

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -34,7 +35,20 @@ func newPool(cfg Config, server *serverProtocols, idle time.Duration) *pool {
 	own := newTransport(cfg, false)
 	own.IdleConnTimeout = idle
 	own.MaxConnsPerHost = maxOwn // with those that are being opened for a request that has found another by now
-	return &pool{http1: newHTTPClient(own), http2: newHTTPClient(newTransport(cfg, true)), server: server}
+	return &pool{server: server, http1: &http.Client{Transport: own},
+		http2: &http.Client{Transport: newTransport(cfg, true)}}
+}
+
+// roundTrip is c.Do without what that does for redirects, such as a copy of the header: none is followed, because an
+// API server sends none and a login page's host must not see credentials. Nor has c a Timeout, because that would end
+// watches: each kind of request has its own deadline.
+func roundTrip(c *http.Client, req *http.Request) (*http.Response, error) {
+	resp, err := c.Transport.RoundTrip(req)
+	var header tls.RecordHeaderError
+	if errors.As(err, &header) && string(header.RecordHeader[:]) == "HTTP/" {
+		err = http.ErrSchemeMismatch
+	}
+	return resp, err
 }
 
 // serverProtocols is what streams have found out about a server, for all pools.
@@ -47,11 +61,11 @@ type serverProtocols struct {
 // it over that too, as long as it has not answered over HTTP/1.1.
 func (p *pool) stream(req *http.Request) (*http.Response, error) {
 	if p.server.refused.Load() || !p.take() {
-		return p.http2.Do(req)
+		return roundTrip(p.http2, req)
 	}
-	resp, err := p.http1.Do(req)
+	resp, err := roundTrip(p.http1, req)
 	if !p.server.spoken.Load() && refusesHTTP1(resp, err) && req.Context().Err() == nil {
-		if other, otherErr := p.http2.Do(req.Clone(req.Context())); otherErr == nil {
+		if other, otherErr := roundTrip(p.http2, req.Clone(req.Context())); otherErr == nil {
 			p.server.refused.Store(true)
 			if err == nil {
 				drain(resp.Body)
@@ -70,9 +84,9 @@ func (p *pool) stream(req *http.Request) (*http.Response, error) {
 // sent twice to find out.
 func (p *pool) short(req *http.Request) (*http.Response, error) {
 	if !p.server.spoken.Load() || !p.take() {
-		return p.http2.Do(req)
+		return roundTrip(p.http2, req)
 	}
-	resp, err := p.http1.Do(req)
+	resp, err := roundTrip(p.http1, req)
 	if err != nil && req.Context().Err() != nil {
 		// The peer may have fallen silent: the next request must not wait on another connection to it. Over HTTP/2
 		// pings find out; here the kernel does, but later (see Dialer).

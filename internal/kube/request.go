@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"mime"
 	"net/http"
@@ -39,6 +40,8 @@ type request struct {
 	long        bool // a list or watch: own connections, no deadline of ours, no retries but after a 401
 	answered    int  // the code of the answer to the last try of it, 0 before
 	object      bool // only JSON is an answer; a proxy's page with code 200 must not pass for a write that worked
+
+	buffer *bytes.Buffer // to read the answer into; nil: a new one
 }
 
 func (r *request) write() bool { return r.method != http.MethodGet }
@@ -99,7 +102,10 @@ func (c *Client) callOnce(ctx context.Context, r *request) ([]byte, error) {
 	if r.write() {
 		most = maxObject
 	}
-	body, err := readShort(resp, int64(most))
+	if r.buffer == nil {
+		r.buffer = new(bytes.Buffer)
+	}
+	body, err := readShort(resp, r.buffer, int64(most))
 	if err != nil {
 		err = &NoAnswerError{readError(ctx, err)}
 		if r.write() {
@@ -115,29 +121,6 @@ func (c *Client) callOnce(ctx context.Context, r *request) ([]byte, error) {
 	}
 	return body, nil
 }
-
-// maxAnswer caps the answer to a short request. An object has 1.5 MiB in etcd and grows a few times in JSON;
-// discovery and OpenAPI documents of a large cluster are a few MiB.
-const maxAnswer = 16 << 20
-
-// maxObject caps the answer to a write, which is one object. Many are in flight at a time.
-const maxObject = 8 << 20
-
-// readShort reads an answer that is held as a whole.
-func readShort(resp *http.Response, most int64) ([]byte, error) {
-	if resp.ContentLength > most {
-		return nil, errLongAnswer
-	}
-	var body bytes.Buffer
-	body.Grow(int(min(max(resp.ContentLength, 0), 64<<10)) + bytes.MinRead) // the length is the server's word
-	_, err := body.ReadFrom(io.LimitReader(resp.Body, most+1))
-	if err == nil && int64(body.Len()) > most {
-		err = errLongAnswer
-	}
-	return body.Bytes(), err
-}
-
-var errLongAnswer = fmt.Errorf("the answer is longer than %d MiB (that to a write: %d)", maxAnswer>>20, maxObject>>20)
 
 // send is the one funnel to net/http. It returns an answer with a 2xx code, whose body the caller closes, or
 // an error: a Status for any other code, a NoAnswerError where there was no answer. A 401 makes it forget the
@@ -208,8 +191,9 @@ func (c *Client) newRequest(ctx context.Context, r *request) (*http.Request, err
 	req.Host = c.base.Host
 	req.URL.Path += r.path
 	req.URL.RawQuery = r.query.Encode()
-	req.Header = c.header.Clone()
-	req.Header.Set("Accept", "application/json")
+	req.Header = make(http.Header, len(c.header)+4)
+	maps.Copy(req.Header, c.header) // which is never changed, nor are the values
+	req.Header["Accept"] = acceptJSON
 	if r.accept != "" {
 		req.Header.Set("Accept", r.accept)
 	}
@@ -231,6 +215,8 @@ func (c *Client) newRequest(ctx context.Context, r *request) (*http.Request, err
 	}
 	return req, nil
 }
+
+var acceptJSON = []string{"application/json"}
 
 // stripURL takes the *url.Error off err: our own wrapping says what was done, and a query holds nothing that
 // helps.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/tls"
 	"crypto/x509"
@@ -9,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 
 	"skiff/internal/fakeapi"
@@ -75,6 +75,12 @@ func readKey(file string) (crypto.Signer, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseKey(file, text)
+}
+
+// parseKey is readKey for the text of the file.
+func parseKey(file string, text []byte) (crypto.Signer, error) {
+	var err error
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		var key any
 		switch block.Type {
@@ -98,12 +104,16 @@ func readKey(file string) (crypto.Signer, error) {
 
 // readUsers reads a file of tokens as kube-apiserver does: token,user,uid,"group1,group2" in each line.
 func readUsers(file string) (map[string]fakeapi.User, error) {
-	f, err := os.Open(file)
+	text, err := kubeconfig.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	r := csv.NewReader(f)
+	return parseUsers(file, text)
+}
+
+// parseUsers is readUsers for the text of the file.
+func parseUsers(file string, text []byte) (map[string]fakeapi.User, error) {
+	r := csv.NewReader(bytes.NewReader(text))
 	r.FieldsPerRecord, r.TrimLeadingSpace = -1, true
 	lines, err := r.ReadAll()
 	if err != nil {

@@ -125,20 +125,23 @@ func checkLoopback(flag, address string) error {
 
 // writeKubeconfig writes the kubeconfig for kubectl and skiff. Only this user may read it.
 func (d *devCluster) writeKubeconfig(tls *fakeapi.TLS) error {
-	const name = "skiff-dev"
-	type object = map[string]any
 	var err error
-	d.file, err = yaml.Marshal(object{
-		"apiVersion": "v1", "kind": "Config", "current-context": name,
-		"clusters": []any{object{"name": name, "cluster": object{"server": tls.URL,
-			"certificate-authority-data": base64.StdEncoding.EncodeToString(tls.CA)}}},
-		"users":    []any{object{"name": name, "user": object{"token": d.o.api.Token}}},
-		"contexts": []any{object{"name": name, "context": object{"cluster": name, "user": name}}},
-	})
-	if err != nil {
+	if d.file, err = kubeconfigOf(tls.URL, tls.CA, d.o.api.Token); err != nil {
 		return fmt.Errorf("write kubeconfig: %w", err)
 	}
 	return replaceFile("--kubeconfig-out", d.o.kubeconfig, d.file)
+}
+
+func kubeconfigOf(url string, ca []byte, token string) ([]byte, error) {
+	const name = "skiff-dev"
+	type object = map[string]any
+	return yaml.Marshal(object{
+		"apiVersion": "v1", "kind": "Config", "current-context": name,
+		"clusters": []any{object{"name": name, "cluster": object{"server": url,
+			"certificate-authority-data": base64.StdEncoding.EncodeToString(ca)}}},
+		"users":    []any{object{"name": name, "user": object{"token": token}}},
+		"contexts": []any{object{"name": name, "context": object{"cluster": name, "user": name}}},
+	})
 }
 
 // replaceFile writes a file that only this user may read. It renames a new file, so that the permissions of an old

@@ -1,11 +1,17 @@
 package fakeapi
 
 import (
+	"encoding/json"
+	"io"
+	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"skiff/internal/fakeapi/jwt"
 )
 
 func TestAHostileBodyCostsLittleMemory(t *testing.T) {
@@ -84,6 +90,59 @@ func FuzzFaults(f *testing.F) {
 		s.ServeHTTP(again, httptest.NewRequest("POST", "/skiff/reset", nil))
 		if again.Code != 204 {
 			t.Errorf("after %q a reset was answered %d", body, again.Code)
+		}
+	})
+}
+
+// No request to /skiff/ does harm: afterwards the server still answers, and can be reset.
+func FuzzControl(f *testing.F) {
+	f.Add("POST", "snapshot?name=a", "")
+	f.Add("POST", "restore?name=a", "")
+	f.Add("GET", "requests?since=2001-01-01T00:00:00Z", "")
+	f.Add("POST", "restart?replica=-1", "{}")
+	f.Fuzz(func(t *testing.T, method, path, body string) {
+		target, err := url.Parse("/skiff/" + path)
+		if err != nil || len(path) > 1000 {
+			return
+		}
+		s := New(Options{})
+		defer s.Close()
+		for _, r := range []*http.Request{
+			{Method: method, URL: target, Body: io.NopCloser(strings.NewReader(body)), Header: http.Header{}},
+			httptest.NewRequest("POST", "/skiff/snapshot?name=x", nil), httptest.NewRequest("POST", "/skiff/restore?name=x", nil),
+			httptest.NewRequest("POST", "/skiff/reset", nil),
+		} {
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, r)
+			if w.Code >= 500 || r.URL != target && w.Code != 204 {
+				t.Errorf("%s %q: %s %s was answered %d %s", method, path, r.Method, r.URL, w.Code, w.Body)
+			}
+		}
+	})
+}
+
+// A token that says anything, and is signed by the right key, is refused or of a service account.
+func FuzzToken(f *testing.F) {
+	s := New(Options{})
+	f.Cleanup(s.Close)
+	key, err := s.signer()
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, said := range []string{`{}`, `{"iss":"` + defaultIssuer + `","sub":"system:serviceaccount::","exp":9e9}`,
+		`{"exp":-9223372036854775808,"kubernetes.io":{"pod":{}}}`, `{"aud":null,"nbf":1e30}`} {
+		f.Add(said)
+	}
+	f.Fuzz(func(t *testing.T, said string) {
+		if !json.Valid([]byte(said)) {
+			return
+		}
+		token, err := jwt.Sign(key, json.RawMessage(said))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if user, err := s.accountOf(token, []string{s.audience()}); err == nil {
+			t.Errorf("%s is good for %s: there is no such account", said, user.Name)
 		}
 	})
 }

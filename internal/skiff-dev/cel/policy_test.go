@@ -186,3 +186,30 @@ func TestAWrongPolicyIsRefused(t *testing.T) {
 		t.Errorf("%d %v", code, answer["message"])
 	}
 }
+
+// A webhook is only called about writes that meet its conditions. This one cannot be reached: a call refuses the write.
+func TestMatchConditionsKeepAWebhookFromBeingCalled(t *testing.T) {
+	c := start(t, fakeapi.Options{})
+	webhook := func(name, conditions string) string {
+		return `{"metadata":{"name":"` + name + `"},"webhooks":[{"name":"w.x.test","admissionReviewVersions":["v1"],
+			"sideEffects":"None","clientConfig":{"url":"https://127.0.0.1:1"},"timeoutSeconds":1,"rules":[{"apiGroups":[""],
+			"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}],"matchConditions":[` +
+			conditions + `]}]}`
+	}
+	c.must("POST", registration+"validatingwebhookconfigurations", webhook("w", `{"name":"a","expression":
+		"object.metadata.name != 'free'"},{"name":"b","expression":"authorizer.group('').resource('pods').check('get')`+
+		`.allowed() && object.data.x == 'y'"}`))
+	for data, want := range map[string]string{`"x":"y"`: "failed calling webhook", `"x":"z"`: "",
+		`"z":"y"`: "no such key: x"} {
+		code, answer, _ := c.do("POST", configMaps+"?dryRun=All", configMap("called", data))
+		if (code == 201) != (want == "") || !strings.Contains(fmt.Sprint(answer["message"]), want) && want != "" {
+			t.Errorf("%s: %d %v, want %q", data, code, answer["message"], want)
+		}
+	}
+	c.must("POST", configMaps, configMap("free", `"x":"y"`))
+	code, answer, _ := c.do("POST", registration+"mutatingwebhookconfigurations", webhook("v",
+		`{"name":"a","expression":"object."}`))
+	if code != 422 || !strings.Contains(fmt.Sprint(answer["message"]), "webhooks[0].matchConditions[0].expression") {
+		t.Errorf("%d %v", code, answer["message"])
+	}
+}

@@ -23,7 +23,8 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q: %s is after %s", text, next, now)
 		}
 		since := now.Add(-time.Duration(gap%century) * time.Second)
-		if latest, missed := s.Latest(since, now); missed < 0 || latest.After(now) || missed > 0 && !latest.After(since) {
+		latest, missed := s.Latest(since, now)
+		if missed < 0 || latest.After(now) || missed > 0 && !latest.After(since) {
 			t.Errorf("%q: %s is the latest of %d between %s and %s", text, latest, missed, since, now)
 		}
 		if took := time.Since(start); took > 5*time.Second {

@@ -35,6 +35,8 @@ func (s *Server) delete(w http.ResponseWriter, r *request) error {
 	if o.policy == "" && r.kind.OrphanWarning != "" {
 		o.policy = string(kube.Orphan)
 		answer.Warn(w, r.kind.OrphanWarning)
+	} else if o.policy == "" && r.kind.TableName() == "replicationcontrollers" {
+		o.policy = string(kube.Orphan)
 	}
 	last, gone, err := s.deleteOne(r, o)
 	if err != nil {

@@ -109,7 +109,8 @@ func FuzzControl(f *testing.F) {
 		defer s.Close()
 		for _, r := range []*http.Request{
 			{Method: method, URL: target, Body: io.NopCloser(strings.NewReader(body)), Header: http.Header{}},
-			httptest.NewRequest("POST", "/skiff/snapshot?name=x", nil), httptest.NewRequest("POST", "/skiff/restore?name=x", nil),
+			httptest.NewRequest("POST", "/skiff/snapshot?name=x", nil),
+			httptest.NewRequest("POST", "/skiff/restore?name=x", nil),
 			httptest.NewRequest("POST", "/skiff/reset", nil),
 		} {
 			w := httptest.NewRecorder()

@@ -187,13 +187,13 @@ func TestAWrongPolicyIsRefused(t *testing.T) {
 	}
 }
 
-// A webhook is only called about writes that meet its conditions. This one cannot be reached: a call refuses the write.
+// A webhook is called only about writes that meet its conditions. This one refuses each write that it is called about.
 func TestMatchConditionsKeepAWebhookFromBeingCalled(t *testing.T) {
 	c := start(t, fakeapi.Options{})
 	webhook := func(name, conditions string) string {
 		return `{"metadata":{"name":"` + name + `"},"webhooks":[{"name":"w.x.test","admissionReviewVersions":["v1"],
-			"sideEffects":"None","clientConfig":{"url":"https://127.0.0.1:1"},"timeoutSeconds":1,"rules":[{"apiGroups":[""],
-			"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}],"matchConditions":[` +
+			"sideEffects":"None","clientConfig":{"url":"https://127.0.0.1:1"},"timeoutSeconds":1,"rules":[{
+			"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}],"matchConditions":[` +
 			conditions + `]}]}`
 	}
 	c.must("POST", registration+"validatingwebhookconfigurations", webhook("w", `{"name":"a","expression":

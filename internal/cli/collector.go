@@ -28,33 +28,48 @@ const (
 
 // collector follows the garbage collector of the process. What it does belongs to the process and ends with it.
 type collector struct {
-	pace bool        // have the collector run more often where much is alive
-	rest *time.Timer // returns memory to the operating system
+	pace   bool        // have the collector run more often where much is alive
+	rest   *time.Timer // returns memory to the operating system
+	forced uint64      // collections so far that were asked for, as by returnMemory
 }
 
 // paceCollector has the garbage collector run more often where much is alive, unless GOGC says otherwise, and the
 // memory of a burst returned when the burst is over: the runtime keeps about as much as it last needed.
 func paceCollector() {
-	c := &collector{pace: os.Getenv("GOGC") == "", rest: time.AfterFunc(restAfter, debug.FreeOSMemory)}
+	c := &collector{pace: os.Getenv("GOGC") == "", rest: time.AfterFunc(restAfter, returnMemory)}
 	c.collected(new([64]byte))
 }
 
 // collected is called after each collection: nothing else refers to token, so each one finds it unused and runs its
 // finalizer.
 func (c *collector) collected(token *[64]byte) {
+	if c.pace {
+		live, _ := heap()
+		debug.SetGCPercent(garbagePercent(live))
+	}
+	cycles := []metrics.Sample{{Name: "/gc/cycles/forced:gc-cycles"}}
+	metrics.Read(cycles)
+	if forced := cycles[0].Value.Uint64(); forced == c.forced { // else memory has just been returned
+		c.rest.Reset(restAfter)
+	} else {
+		c.forced = forced
+	}
+	runtime.SetFinalizer(token, c.collected)
+}
+
+// returnMemory returns what holds no object to the operating system.
+func returnMemory() {
+	if live, held := heap(); held > live+worthReturning {
+		debug.FreeOSMemory()
+	}
+}
+
+// heap returns how much was alive at the last collection, and how much there is now, with garbage and free memory.
+func heap() (live, held uint64) {
 	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/memory/classes/heap/free:bytes"}}
 	metrics.Read(samples)
-	live, objects, free := samples[0].Value.Uint64(), samples[1].Value.Uint64(), samples[2].Value.Uint64()
-	if c.pace {
-		debug.SetGCPercent(garbagePercent(live))
-	}
-	if objects+free > live+worthReturning {
-		c.rest.Reset(restAfter)
-	} else {
-		c.rest.Stop()
-	}
-	runtime.SetFinalizer(token, c.collected)
+	return samples[0].Value.Uint64(), samples[1].Value.Uint64() + samples[2].Value.Uint64()
 }
 
 // garbagePercent returns how much garbage there may be, in per cent of what is alive.

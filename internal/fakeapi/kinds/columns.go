@@ -24,7 +24,6 @@ func describe(all []*Kind) {
 		texts[column] = description
 	}
 	for _, k := range all {
-		k.Columns = slices.Clone(k.Columns)
 		for i, c := range k.Columns {
 			k.Columns[i].Description = cmp.Or(texts[k.Kind+"/"+c.Name], texts[c.Name])
 		}

@@ -95,6 +95,9 @@ func mistakeIn(text string) (message string) {
 		if k.Validate != nil {
 			k.Validate(Object{}, nil)
 		}
+		for _, c := range k.Columns {
+			c.Cell(Object{}, time.Time{})
+		}
 	}
 	return ""
 }

@@ -123,13 +123,13 @@ func (s *Server) convertedOne(ctx context.Context, k *kinds.Kind, o *store.Objec
 	return list[0], nil
 }
 
-// settled returns a converted object as it is kept: with what its schema knows, and its defaults.
+// settled returns a converted object as it is kept: with what its schema knows. As on the real server, it does not get
+// the defaults of its new version.
 func (sh *shape) settled(o map[string]any) map[string]any {
 	delete(o, "apiVersion")
 	delete(o, "kind")
 	if sh.schema != nil {
 		o, _ = sh.schema.Prune(o)
-		o = sh.schema.Default(o)
 	}
 	return o
 }
@@ -144,7 +144,11 @@ func (s *Server) encode(ctx context.Context, w *write) (map[string]any, any, err
 	if err != nil {
 		return nil, nil, answer.PlainError("%v", err)
 	}
-	return sh.storage.settled(values[0]), sh.storage, nil
+	value := sh.storage.settled(values[0])
+	if sh.storage.schema != nil { // the real server sets the defaults of this version when it reads the object
+		value = sh.storage.schema.Default(value)
+	}
+	return value, sh.storage, nil
 }
 
 // convertEvents converts the objects of changes to the version of a watch.

@@ -108,7 +108,10 @@ func FuzzKubeconfig(f *testing.F) {
 	f.Add("https://127.0.0.1:1", []byte("ca"), "token")
 	f.Add("a: b\n- c", []byte{0}, "\"'\t#: \x7f")
 	f.Fuzz(func(t *testing.T, url string, ca []byte, token string) {
-		if bad := func(s string) bool { return strings.ToValidUTF8(s, "") != s }; bad(url) || bad(token) {
+		// Neither a URL nor a token has a line break: it could not be sent.
+		if bad := func(s string) bool {
+			return strings.ToValidUTF8(s, "") != s || strings.ContainsAny(s, "\n\r\u0085\u2028\u2029")
+		}; bad(url) || bad(token) {
 			return
 		}
 		text, err := kubeconfigOf(url, ca, token)

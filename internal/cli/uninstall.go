@@ -27,7 +27,8 @@ finalizers off, so that nothing is left in Terminating, then it deletes the cust
 What they own (Deployments, Services, pods) goes before them, unless --keep-children is given.
 
 Stop skiff before: it would set its finalizer again. Its own Deployment, service account and roles are deleted as they
-were applied: skiff manifests | kubectl delete -f -`,
+were applied: skiff manifests | kubectl delete -f -. Where its namespace stays, so does its Lease: kubectl delete lease
+skiff.`,
 		Example: `  skiff uninstall                        # changes nothing
   skiff uninstall --yes
   skiff uninstall --yes --keep-children  # the Deployments, Services and pods go on without skiff

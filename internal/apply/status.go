@@ -100,11 +100,22 @@ func (s *Statuses[O, T]) Write(ctx context.Context, object T, from, status any) 
 	answer := T(new(O))
 	err = s.client.Patch(ctx, s.resource, m.Key(), kube.MergePatch, patch, answer,
 		kube.WriteOptions{FieldManager: Manager, Subresource: "status"})
+	if kube.IsNotFound(err) && s.there(ctx, m) {
+		return false, fmt.Errorf("write the status of %s %s: its definition has no status subresource; run `skiff "+
+			"crds install`", s.resource, m.Key())
+	}
 	if err != nil {
 		return false, s.overtaken(ctx, m.Key(), err)
 	}
 	s.remember(answer)
 	return true, nil
+}
+
+// there asks the server for an object. Of a status that it has no subresource for, it says that the object is not
+// found (seen on v1.36).
+func (s *Statuses[O, T]) there(ctx context.Context, m *kube.Meta) bool {
+	live := T(new(O))
+	return s.client.Get(ctx, s.resource, m.Key(), live) == nil && live.ObjectMeta().UID == m.UID
 }
 
 // statusPatch returns the fields of the struct after that before does not have in the same form, nil if there are

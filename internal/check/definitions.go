@@ -219,6 +219,14 @@ func differs(want, have map[string]any) string {
 		if same, path := patch.Covered(nil, version, haveVersions[i]); !same {
 			return at + "." + path
 		}
+		have, _ := haveVersions[i].(map[string]any)
+		wanted, _ := version["subresources"].(map[string]any)
+		served, _ := have["subresources"].(map[string]any)
+		for name := range wanted { // an empty object, such as that of the status, is covered by nothing at all
+			if served[name] == nil {
+				return at + ".subresources." + name
+			}
+		}
 	}
 	rest := map[string]any{}
 	for name, value := range wantSpec {

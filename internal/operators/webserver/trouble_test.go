@@ -155,6 +155,28 @@ func TestConflictsAreTriedAgainOnTheNewVersion(t *testing.T) {
 	}
 }
 
+// The definition is one of somebody else, or was edited: the server says of each status that its object is not found.
+func TestAStatusThatCannotBeWrittenForWantOfTheSubresourceIsToldWithoutALoop(t *testing.T) {
+	story(t, func(w *world) {
+		w.API.Inject(fakeapi.Fault{Verb: "patch", Resource: "webservers", Reply: &fakeapi.Reply{Code: 404,
+			ContentType: "application/json", Body: `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
+				`"message":"webservers.skiff.dev \"web\" not found","reason":"NotFound","details":{"name":"web",` +
+				`"group":"skiff.dev","kind":"webservers"},"code":404}`}})
+		w.Create("web", article)
+		w.Pass(10 * time.Minute)
+		w.Want("replicas", w.replicas(), 3)
+		tries := 0
+		for _, r := range w.API.Requests() {
+			if r.Status == http.StatusNotFound {
+				tries++
+			}
+		}
+		if tries == 0 || tries > 40 {
+			w.Errorf("the status was tried %d times in ten minutes", tries)
+		}
+	})
+}
+
 // The JSON patch that makes an entry of managedFields ours names it by its number, and tests the version that the
 // number is of: where somebody writes between the read and the patch, the object is read again.
 //

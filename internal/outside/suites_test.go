@@ -37,7 +37,7 @@ func TestControllerRuntimesOwnSuites(t *testing.T) {
 			}
 			passed, failed := readReport(t, report, out)
 			for name, why := range failed {
-				if known[suite+": "+name] == "" {
+				if !isKnown(known, suite, name) {
 					t.Errorf("%s: %s", name, why)
 				}
 			}
@@ -53,6 +53,18 @@ func TestControllerRuntimesOwnSuites(t *testing.T) {
 			t.Logf("%d passed, %d failed", passed, len(failed))
 		})
 	}
+}
+
+// isKnown reports whether a test is known to fail: by its name, or by the end of it, behind "...".
+func isKnown(known map[string]string, suite, name string) bool {
+	for k := range known {
+		own, ok := strings.CutPrefix(k, suite+": ")
+		end, isEnd := strings.CutPrefix(own, "...")
+		if ok && (own == name || isEnd && strings.HasSuffix(name, end)) {
+			return true
+		}
+	}
+	return false
 }
 
 // readExceptions reads the tests that are known to fail: "SUITE: NAME | REASON" in each line. The

@@ -89,7 +89,7 @@ var badFlags = map[string][2]string{
 	"skiff dev --replicas": {"0", "--replicas 0: want a number from 1 to 16"},
 	"--on": {"Never", `--on: "Never" is none of PodReplaced, PodIPChanged, ContainerRestarted, ` +
 		"NewPodRunning, PodDeleted"},
-	"--simulate": {"x", `--simulate: unknown part "x": choose from namespaces, gc, serviceaccounts, ` +
+	"--simulate": {"x", `--simulate: unknown part "x": choose from namespaces, quotas, gc, serviceaccounts, ` +
 		"deployments, statefulsets, daemonsets, jobs, cronjobs, endpoints, budgets, pods, leases, " +
 		"events, or use all or none alone"},
 	"--target": {"job/a", `--target "job/a": only a deployment, statefulset or daemonset can be restarted`},

@@ -87,12 +87,12 @@ envtest), stops when the command exits, and exits with its code.`,
 	return cmd
 }
 
-// namespacesPart is the part of the simulation that the API server does itself: it empties deleted namespaces.
-const namespacesPart = "namespaces"
+// Parts of the simulation that the API server does itself: it empties deleted namespaces, and counts what quotas limit.
+const namespacesPart, quotasPart = "namespaces", "quotas"
 
 // partNames are the values of --simulate, besides all and none.
 func partNames() []string {
-	names := []string{namespacesPart}
+	names := []string{namespacesPart, quotasPart}
 	for _, p := range simulate.Parts() {
 		names = append(names, string(p))
 	}

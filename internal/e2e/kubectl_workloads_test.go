@@ -94,6 +94,15 @@ var workloadLines = []kubectlLine{
 	// The Events about all that.
 	{args: eventsOf("StatefulSet", "web")}, {args: eventsOf("Job", "once")}, {args: eventsOf("Pod", "picky")},
 	{args: eventsOf("ReplicaSet", "rs")},
+	// A quota.
+	{args: "create quota small --hard=count/secrets=1,requests.memory=1Gi,services=0"},
+	{args: "wait --for=jsonpath={.status.used} resourcequota/small --timeout=4m"},
+	{args: "create secret generic one --from-literal=a=b"},
+	{args: "create secret generic two --from-literal=a=b"},
+	{args: "create service clusterip three --tcp=80"},
+	{args: "run greedy --image=nginx:1"},
+	{args: "get resourcequota small -o jsonpath={.status.used},{.status.hard}"},
+	{args: "describe resourcequota small"},
 }
 
 const (
@@ -135,7 +144,8 @@ func TestKubectlSeesTheSameWorkloadsOnSkiffDev(t *testing.T) {
 	// The other tests have Jobs that nobody runs.
 	jobs, err := c.Start("kube-controller-manager-of-jobs", nil, c.bins.controllerManager, "--kubeconfig", kubeconfig,
 		"--leader-elect=false", "--secure-port=0", "--controllers", "job-controller,cronjob-controller,"+
-			"endpoints-controller,endpointslice-controller,disruption-controller")
+			"endpoints-controller,endpointslice-controller,disruption-controller,"+
+			"resourcequota-controller")
 	if err != nil {
 		t.Fatal(err)
 	}

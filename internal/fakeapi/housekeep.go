@@ -122,6 +122,9 @@ func (s *Server) housekeep() {
 		if !s.opts.KeepNamespaces {
 			s.emptyNamespaces()
 		}
+		if s.opts.Quotas {
+			s.countQuotas()
+		}
 		if s.opts.RBAC {
 			s.aggregateRoles()
 		}

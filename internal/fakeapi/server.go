@@ -76,6 +76,8 @@ type Options struct {
 	RBAC bool
 	// KeepNamespaces disables the namespace controller: a deleted namespace stays Terminating.
 	KeepNamespaces bool
+	// Quotas enables the controller of ResourceQuotas, without which they are not enforced.
+	Quotas bool
 	// CoordinatedElection keeps strategy and preferredHolder of Leases: a feature that is off by default.
 	CoordinatedElection bool
 }

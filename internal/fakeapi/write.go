@@ -126,6 +126,10 @@ func (s *Server) commit(tx *store.Tx, w *write, value map[string]any, shape any)
 		revision = w.cur.Revision
 	case cur != nil:
 		return answer.AlreadyExists(w.kind.Resource, key.Name)
+	default:
+		if err := s.charge(tx, w); err != nil {
+			return err
+		}
 	}
 	if w.dryRun() {
 		w.stored = store.NewObject(key, revision, w.next, w.kind.Shape)

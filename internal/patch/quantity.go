@@ -54,6 +54,16 @@ func (q Quantity) Times(n int64) int64 {
 	return whole.Int64()
 }
 
+// Add returns the sum, with the unit of q unless that is nothing.
+func (q Quantity) Add(other Quantity) Quantity {
+	sum := Quantity{form: q.form}
+	if q.rat.Sign() == 0 {
+		sum.form = other.form
+	}
+	sum.rat.Add(&q.rat, &other.rat)
+	return sum
+}
+
 // ParseQuantity reads a quantity. What is smaller than a billionth is rounded away from zero to the next one, as the
 // API server does.
 func ParseQuantity(s string) (Quantity, error) {

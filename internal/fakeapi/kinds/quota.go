@@ -1,0 +1,143 @@
+package kinds
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/kube"
+	"skiff/internal/patch"
+)
+
+// Usage is what objects take of quotas, by the names of resources.
+type Usage map[string]patch.Quantity
+
+// Add adds a quantity; a text that is none, which the rules of kinds refuse, adds nothing.
+func (u Usage) Add(name, text string) {
+	if q, err := patch.ParseQuantity(text); err == nil {
+		u[name] = u[name].Add(q)
+	}
+}
+
+// Format writes the named resources as the messages about quotas do.
+func (u Usage) Format(names []string) string {
+	var out []string
+	for _, name := range names {
+		out = append(out, name+"="+u[name].String())
+	}
+	return strings.Join(out, ",")
+}
+
+// quotaCounts are the resources whose objects quotas count by their plain names.
+var quotaCounts = []string{"configmaps", "persistentvolumeclaims", "pods", "replicationcontrollers", "resourcequotas",
+	"secrets", "services"}
+
+// Counted reports whether a quota with such limits has to do with a resource.
+func Counted(hard Object, r kube.Resource) bool {
+	return hard["count/"+r.GroupResource()] != nil || slices.Contains(quotaCounts, r.GroupResource())
+}
+
+// AddObject adds what an object takes.
+func (u Usage) AddObject(r kube.Resource, o Object) {
+	name := r.GroupResource()
+	if u.Add("count/"+name, "1"); !slices.Contains(quotaCounts, name) {
+		return
+	}
+	if phase := obj.String(o, "status", "phase"); name == "pods" && (phase == "Succeeded" || phase == "Failed") {
+		return
+	}
+	u.Add(name, "1")
+	switch name {
+	case "services":
+		kind := obj.String(o, "spec", "type")
+		if kind == "NodePort" || kind == "LoadBalancer" {
+			u.Add("services.nodeports", fmt.Sprint(len(obj.Maps(o, "spec", "ports"))))
+		}
+		if kind == "LoadBalancer" {
+			u.Add("services.loadbalancers", "1")
+		}
+	case "persistentvolumeclaims":
+		u.Add("requests.storage", obj.String(o, "spec", "resources", "requests", "storage"))
+	case "pods":
+		u.addPod(o)
+	}
+}
+
+// addPod adds what the containers of a pod ask for together, or an init container if that is more.
+func (u Usage) addPod(pod Object) {
+	for _, f := range []string{"requests", "limits"} {
+		sum := Usage{}
+		for _, c := range obj.Maps(pod, "spec", "containers") {
+			for name, text := range obj.Strings(c, "resources", f) {
+				sum.Add(name, text)
+			}
+		}
+		for _, c := range obj.Maps(pod, "spec", "initContainers") {
+			for name, text := range obj.Strings(c, "resources", f) {
+				if q, err := patch.ParseQuantity(text); err == nil && q.Cmp(sum[name]) > 0 {
+					sum[name] = q
+				}
+			}
+		}
+		for name, q := range sum {
+			u[f+"."+name] = u[f+"."+name].Add(q)
+			if f == "requests" {
+				u[name] = u[name].Add(q)
+			}
+		}
+	}
+}
+
+// InScope reports whether a quota counts an object: those with scopes count pods alone.
+func InScope(quota Object, r kube.Resource, o Object) bool {
+	var scopes []Object
+	for _, name := range obj.Slice(quota, "spec", "scopes") {
+		scopes = append(scopes, Object{"scopeName": name, "operator": "Exists"})
+	}
+	for _, s := range append(scopes, obj.Maps(quota, "spec", "scopeSelector", "matchExpressions")...) {
+		_, deadline := obj.Int(o, "spec", "activeDeadlineSeconds")
+		best, class := qosClass(obj.Map(o, "spec")) == "BestEffort", obj.String(o, "spec", "priorityClassName")
+		in := r.GroupResource() == "pods"
+		switch s["scopeName"] {
+		case "Terminating":
+			in = in && deadline
+		case "NotTerminating":
+			in = in && !deadline
+		case "BestEffort":
+			in = in && best
+		case "NotBestEffort":
+			in = in && !best
+		case "PriorityClass":
+			listed := slices.Contains(obj.Slice(s, "values"), any(class))
+			in = in && map[any]bool{"Exists": class != "", "DoesNotExist": class == "", "In": listed,
+				"NotIn": !listed}[s["operator"]]
+		}
+		if !in {
+			return false
+		}
+	}
+	return true
+}
+
+// Unspecified returns what containers must ask for under such limits and do not, as the message about that, "" for
+// nothing.
+func Unspecified(hard, pod Object) string {
+	var out []string
+	for _, name := range []string{"cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"} {
+		list, resource, found := strings.Cut(name, ".")
+		if !found {
+			list, resource = "requests", name
+		}
+		var lacking []string
+		for _, c := range slices.Concat(obj.Maps(pod, "spec", "containers"), obj.Maps(pod, "spec", "initContainers")) {
+			if hard[name] != nil && obj.Get(c, "resources", list, resource) == nil {
+				lacking = append(lacking, obj.String(c, "name"))
+			}
+		}
+		if slices.Sort(lacking); len(lacking) > 0 {
+			out = append(out, name+" for: "+strings.Join(lacking, ","))
+		}
+	}
+	return strings.Join(out, "; ")
+}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -167,24 +166,9 @@ func (c *deployments) createSet(ctx context.Context, d *deployment, hash string,
 	if err := json.Unmarshal(d.Spec.Template, &template); err != nil {
 		return fmt.Errorf("read pod template of deployment %s: %w", d.Key(), err)
 	}
-	meta, _ := template["metadata"].(map[string]any)
-	meta = maps.Clone(meta)
-	if meta == nil {
-		meta = map[string]any{}
-	}
-	labels, _ := meta["labels"].(map[string]any)
-	labels = maps.Clone(labels)
-	if labels == nil {
-		labels = map[string]any{}
-	}
+	labels := member(member(template, "metadata"), "labels")
 	labels[hashLabel] = hash
-	meta["labels"] = labels
-	template["metadata"] = meta
-
-	match := maps.Clone(d.Spec.Selector.MatchLabels)
-	if match == nil {
-		match = map[string]string{}
-	}
+	match := anyMap(d.Spec.Selector.MatchLabels)
 	match[hashLabel] = hash
 	selector := map[string]any{"matchLabels": match}
 	if len(d.Spec.Selector.MatchExpressions) > 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"skiff/internal/controller"
+	"skiff/internal/patch"
 )
 
 // Condition types and reasons of a Deployment that kubectl and other controllers read. `kubectl rollout status` fails
@@ -24,33 +25,24 @@ const (
 // writeStatus updates the status of d if it differs from the state of its replica sets.
 func (c *deployments) writeStatus(ctx context.Context, d *deployment, newest *replicaSet,
 	old []*replicaSet, now time.Time) error {
-	next := statusOf(d, newest, old, now)
-	if equalStatus(next, d.Status) {
+	next := statusOf(d, newest, old, now).object()
+	if same, _ := patch.Covered(nil, next, d.Status.object()); same {
 		return nil
 	}
-	conditions := make([]any, len(next.Conditions))
-	for i, c := range next.Conditions {
+	return change(ctx, c.client, deploymentResource, &d.Meta, false, "status", map[string]any{"status": next})
+}
+
+// object returns the status as it is sent.
+func (s deploymentStatus) object() map[string]any {
+	conditions := make([]any, len(s.Conditions))
+	for i, c := range s.Conditions {
 		conditions[i] = map[string]any{"type": c.Type, "status": c.Status, "reason": c.Reason, "message": c.Message,
 			"lastUpdateTime": wireTime(c.LastUpdateTime), "lastTransitionTime": wireTime(c.LastTransitionTime)}
 	}
-	return change(ctx, c.client, deploymentResource, &d.Meta, false, "status", map[string]any{
-		"status": map[string]any{
-			"observedGeneration": next.ObservedGeneration, "replicas": orNull(next.Replicas),
-			"updatedReplicas": orNull(next.UpdatedReplicas), "readyReplicas": orNull(next.ReadyReplicas),
-			"availableReplicas":   orNull(next.AvailableReplicas),
-			"unavailableReplicas": orNull(next.UnavailableReplicas), "conditions": conditions}})
-}
-
-func equalStatus(a, b deploymentStatus) bool {
-	return a.ObservedGeneration == b.ObservedGeneration && a.Replicas == b.Replicas &&
-		a.UpdatedReplicas == b.UpdatedReplicas &&
-		a.ReadyReplicas == b.ReadyReplicas && a.AvailableReplicas == b.AvailableReplicas &&
-		a.UnavailableReplicas == b.UnavailableReplicas && slices.EqualFunc(a.Conditions, b.Conditions, equalCondition)
-}
-
-func equalCondition(a, b deploymentCondition) bool {
-	return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message &&
-		a.LastUpdateTime.Equal(b.LastUpdateTime) && a.LastTransitionTime.Equal(b.LastTransitionTime)
+	return map[string]any{"observedGeneration": s.ObservedGeneration, "replicas": orNull(s.Replicas),
+		"updatedReplicas": orNull(s.UpdatedReplicas), "readyReplicas": orNull(s.ReadyReplicas),
+		"availableReplicas":   orNull(s.AvailableReplicas),
+		"unavailableReplicas": orNull(s.UnavailableReplicas), "conditions": conditions}
 }
 
 // statusOf computes the status of d from its replica sets.

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -55,12 +54,11 @@ type published struct {
 const (
 	serviceLabel  = "kubernetes.io/service-name"
 	headlessLabel = "service.kubernetes.io/headless"
-	// slicesManager and endpointsManager are labels of what the real controllers write.
+	// labels of what the real controllers write
 	slicesManager, sliceController        = "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io"
 	endpointsManager, endpointsController = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
 	triggerTime                           = "endpoints.kubernetes.io/last-change-trigger-time"
-	// sliceSize is how many endpoints the real controller puts into one slice.
-	sliceSize = 100
+	sliceSize                             = 100 // endpoints in one slice at most
 )
 
 // endpoints is the controller of both Endpoints and EndpointSlices. One key is one Service.
@@ -100,18 +98,17 @@ func (c *endpoints) reconcile(ctx context.Context, k kube.Key) (controller.Outco
 		return controller.Done, err
 	}
 	if !ok {
-		if e, ok, err := c.whole.Get(k); !ok {
-			return controller.Done, err
-		} else if err := c.client.Delete(ctx, endpointsResource, k, kube.DeleteOptions{UID: e.UID}); err != nil {
-			return controller.Done, err
+		e, ok, err := c.whole.Get(k)
+		if ok { // the garbage collector deletes the slices
+			err = c.client.Delete(ctx, endpointsResource, k, kube.DeleteOptions{UID: e.UID})
 		}
-		return controller.Done, nil // the garbage collector deletes the slices
+		return controller.Done, err
 	}
 	if k == apiService {
 		return controller.Done, c.publishAPI(ctx)
 	}
-	if s.Deleting() || len(s.Spec.Selector) == 0 || s.Spec.Type == "ExternalName" {
-		return controller.Done, nil // others make its endpoints, or nobody
+	if s.Deleting() || len(s.Spec.Selector) == 0 || s.Spec.Type == "ExternalName" { // others make its endpoints
+		return controller.Done, nil
 	}
 	pods, err := c.pods.List(k.Namespace)
 	if err != nil {
@@ -147,7 +144,7 @@ func (c *endpoints) reconcile(ctx context.Context, k kube.Key) (controller.Outco
 		b := backends[key]
 		if len(b.ready)+len(b.waiting) > 0 && (len(b.ports) > 0 || s.Spec.ClusterIP == "None") {
 			subsets = append(subsets, map[string]any{"addresses": b.ready, "notReadyAddresses": b.waiting,
-				"ports": withoutEmptyNames(b.ports)})
+				"ports": b.ports})
 		}
 		for chunk := range slices.Chunk(b.each, sliceSize) {
 			parts = append(parts, map[string]any{"ports": b.ports, "endpoints": chunk})
@@ -233,32 +230,27 @@ func (c *endpoints) ensure(ctx context.Context, r kube.Resource, mirror *cache.S
 		meta["name"] = k.Name
 		return create(ctx, c.client, r, k.Namespace, body)
 	}
-	live, labels := map[string]any{}, anyMap(e.Labels.Map())
+	same := len(e.Labels.Map()) == len(meta["labels"].(map[string]any))
+	for key, value := range e.Labels.Map() {
+		if wanted := meta["labels"].(map[string]any); wanted[key] != any(value) {
+			same, wanted[key] = false, wanted[key] // nil removes it
+		}
+	}
 	for name, raw := range map[string]kube.Raw{"subsets": e.Subsets, "endpoints": e.Endpoints, "ports": e.Ports} {
-		if len(raw) == 0 {
-			continue
+		var live any
+		if err := readStatus(r, &e.Meta, raw, &live); err != nil {
+			return err
 		}
-		var v any
-		if err := json.Unmarshal(raw, &v); err != nil {
-			return fmt.Errorf("read %s of %s %s: %w", name, r.Kind, k, err)
-		}
-		live[name] = v
+		covered, _ := patch.Covered(nil, body[name], live)
+		same = same && covered
 	}
-	for key := range labels {
-		if meta["labels"].(map[string]any)[key] == nil {
-			meta["labels"].(map[string]any)[key] = nil // removed by the patch
-		}
-	}
-	if patch.Equal(labels, meta["labels"]) {
-		want := map[string]any{"subsets": body["subsets"], "endpoints": body["endpoints"], "ports": body["ports"]}
-		if same, _ := patch.Covered(nil, want, live); same {
-			return nil
-		}
+	if same {
+		return nil
 	}
 	return change(ctx, c.client, r, &e.Meta, false, "", body)
 }
 
-// portsOf returns the ports of a slice that has the pod; ports whose names no container has are left out.
+// portsOf returns the ports of the endpoints of a pod; ports whose names no container has are left out.
 func (s *service) portsOf(p *setPod) []any {
 	out := []any{}
 	for _, port := range s.Spec.Ports {
@@ -269,23 +261,13 @@ func (s *service) portsOf(p *setPod) []any {
 		if number == 0 {
 			continue
 		}
-		e := map[string]any{"name": port.Name, "port": int64(number), "protocol": port.Protocol}
-		if port.AppProtocol != "" {
-			e["appProtocol"] = port.AppProtocol
+		e := map[string]any{"port": int64(number), "protocol": port.Protocol}
+		for field, text := range map[string]string{"name": port.Name, "appProtocol": port.AppProtocol} {
+			if text != "" {
+				e[field] = text
+			}
 		}
 		out = append(out, e)
-	}
-	return out
-}
-
-// withoutEmptyNames returns ports as Endpoints have them.
-func withoutEmptyNames(ports []any) []any {
-	out := make([]any, len(ports))
-	for i, p := range ports {
-		m := maps.Clone(p.(map[string]any))
-		if out[i] = m; m["name"] == "" {
-			delete(m, "name")
-		}
 	}
 	return out
 }

@@ -131,12 +131,7 @@ func (p *plan) addJobPod(w *workload, index int, indexed bool) error {
 		meta, text := body["metadata"].(map[string]any), strconv.Itoa(index)
 		meta["generateName"] = fmt.Sprintf("%s-%d-", w.Name, index)
 		labelsOf(body)[indexKey] = text
-		annotations, _ := meta["annotations"].(map[string]any)
-		if annotations = maps.Clone(annotations); annotations == nil {
-			annotations = map[string]any{}
-		}
-		annotations[indexKey] = text
-		meta["annotations"] = annotations
+		member(meta, "annotations")[indexKey] = text
 		body["spec"].(map[string]any)["hostname"] = fmt.Sprintf("%s-%d", w.Name, index)
 	}
 	p.create = append(p.create, body)

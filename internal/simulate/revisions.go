@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"skiff/internal/kube"
@@ -73,13 +74,8 @@ func (c *workloads) createRevision(ctx context.Context, w *workload, name, hash 
 	if err := json.Unmarshal(w.Spec.Template, &template); err != nil {
 		return fmt.Errorf("read pod template of %s %s: %w", c.resource.Kind, w.Key(), err)
 	}
-	labels := map[string]any{revisionLabel: hash}
-	if meta, ok := template["metadata"].(map[string]any); ok {
-		own, _ := meta["labels"].(map[string]any)
-		for k, v := range own {
-			labels[k] = v
-		}
-	}
+	labels := maps.Clone(member(member(template, "metadata"), "labels"))
+	labels[revisionLabel] = hash
 	template["$patch"] = "replace" // the revision is a strategic merge patch of the workload
 	return create(ctx, c.client, revisionResource, w.Namespace, map[string]any{"revision": number,
 		"metadata": map[string]any{"name": name, "labels": labels,

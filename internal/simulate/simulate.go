@@ -1,14 +1,15 @@
 // Package simulate simulates a cluster around the embedded API server: the workloads (Deployments, ReplicaSets,
-// StatefulSets, DaemonSets, Jobs and CronJobs) and their pods, nodes on which pods become Running and Ready,
-// the garbage collector, and the ServiceAccount and root CA of each namespace. `skiff dev` and the demo use it. It
-// does enough for `kubectl rollout status`, `rollout restart`, `rollout undo`, `wait` and `get pods -w` to look as on
-// a real cluster. Never run it against a real cluster: it would fight with the real controllers.
+// StatefulSets, DaemonSets, Jobs and CronJobs) and their pods, nodes on which pods become Running and Ready, the
+// endpoints of Services, the status of PodDisruptionBudgets, the garbage collector, and the ServiceAccount and root CA
+// of each namespace. `skiff dev` and the demo use it. It does enough for kubectl to look as on a real cluster: `rollout
+// status`, `rollout undo`, `wait`, `describe` and `get pods -w`. Never run it against a real cluster: it would fight with the real controllers.
 //
 // Its pods run no containers. Failures can be simulated: an image with the tag "broken" (BrokenTag) stays in
 // ImagePullBackOff, the annotation simulate.skiff.dev/restarts: "2" (RestartsAnnotation) restarts the containers until
 // they have restarted twice, and simulate.skiff.dev/exit-code: "1" (ExitAnnotation) ends them. The scheduler heeds
 // cordons, node selectors, required node affinity, taints and requests, but no affinity between pods. Claims stay
-// Pending. Package fakeapi allocates cluster IPs and node ports, empties deleted namespaces and serves CRDs.
+// Pending. Package fakeapi allocates cluster IPs and node ports, empties deleted namespaces, counts quotas and serves
+// CRDs.
 //
 // Each part is a controller on skiff's own runtime, with the goroutines of package controller and its own mirrors, so
 // that the parts communicate only through the server. Run owns all of them. The package is beside the event path, in

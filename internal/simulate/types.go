@@ -8,36 +8,37 @@ import (
 
 // Resources that the simulation reads and writes.
 var (
-	podResource        = kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
-	nodeResource       = kube.Resource{Version: "v1", Plural: "nodes", Kind: "Node", ClusterScoped: true}
-	replicaSetResource = kube.Resource{Group: "apps", Version: "v1", Plural: "replicasets", Kind: "ReplicaSet"}
-	deploymentResource = kube.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"}
-	namespaceResource  = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
-	configMapResource  = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
-
-	statefulSetResource = kube.Resource{Group: "apps", Version: "v1", Plural: "statefulsets", Kind: "StatefulSet"}
-	daemonSetResource   = kube.Resource{Group: "apps", Version: "v1", Plural: "daemonsets", Kind: "DaemonSet"}
-	revisionResource    = kube.Resource{Group: "apps", Version: "v1", Plural: "controllerrevisions",
-		Kind: "ControllerRevision"}
-	jobResource     = kube.Resource{Group: "batch", Version: "v1", Plural: "jobs", Kind: "Job"}
-	cronJobResource = kube.Resource{Group: "batch", Version: "v1", Plural: "cronjobs", Kind: "CronJob"}
-	claimResource   = kube.Resource{Version: "v1", Plural: "persistentvolumeclaims", Kind: "PersistentVolumeClaim"}
-
-	serviceResource   = kube.Resource{Version: "v1", Plural: "services", Kind: "Service"}
-	endpointsResource = kube.Resource{Version: "v1", Plural: "endpoints", Kind: "Endpoints"}
-	sliceResource     = kube.Resource{Group: "discovery.k8s.io", Version: "v1", Plural: "endpointslices",
-		Kind: "EndpointSlice"}
-
-	leaseResource  = kube.Resource{Group: "coordination.k8s.io", Version: "v1", Plural: "leases", Kind: "Lease"}
-	budgetResource = kube.Resource{Group: "policy", Version: "v1", Plural: "poddisruptionbudgets",
-		Kind: "PodDisruptionBudget"}
-
-	serviceAccountResource = kube.Resource{Version: "v1", Plural: "serviceaccounts", Kind: "ServiceAccount"}
-
-	crdResource = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1",
-		Plural: "customresourcedefinitions",
-		Kind:   "CustomResourceDefinition", ClusterScoped: true}
+	podResource            = resource("", "pods", "Pod")
+	nodeResource           = global("", "nodes", "Node")
+	namespaceResource      = global("", "namespaces", "Namespace")
+	configMapResource      = resource("", "configmaps", "ConfigMap")
+	serviceAccountResource = resource("", "serviceaccounts", "ServiceAccount")
+	claimResource          = resource("", "persistentvolumeclaims", "PersistentVolumeClaim")
+	serviceResource        = resource("", "services", "Service")
+	endpointsResource      = resource("", "endpoints", "Endpoints")
+	sliceResource          = resource("discovery.k8s.io", "endpointslices", "EndpointSlice")
+	replicaSetResource     = resource("apps", "replicasets", "ReplicaSet")
+	deploymentResource     = resource("apps", "deployments", "Deployment")
+	statefulSetResource    = resource("apps", "statefulsets", "StatefulSet")
+	daemonSetResource      = resource("apps", "daemonsets", "DaemonSet")
+	revisionResource       = resource("apps", "controllerrevisions", "ControllerRevision")
+	jobResource            = resource("batch", "jobs", "Job")
+	cronJobResource        = resource("batch", "cronjobs", "CronJob")
+	leaseResource          = resource("coordination.k8s.io", "leases", "Lease")
+	budgetResource         = resource("policy", "poddisruptionbudgets", "PodDisruptionBudget")
+	crdResource            = global("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition")
 )
+
+func resource(group, plural, kind string) kube.Resource {
+	return kube.Resource{Group: group, Version: "v1", Plural: plural, Kind: kind}
+}
+
+// global is resource for kinds without namespaces.
+func global(group, plural, kind string) kube.Resource {
+	r := resource(group, plural, kind)
+	r.ClusterScoped = true
+	return r
+}
 
 // deployment is the part of a Deployment that its controller reads.
 type deployment struct {

@@ -23,10 +23,9 @@ type workloads struct {
 	nodes     *cache.Store[*node]             // nil for kinds that do not look at them
 	record    recordFunc
 
-	mu sync.Mutex // guards written
-	// written has, for each workload, the resourceVersion of the last pod that was created, and when. Until the mirror
-	// has reached it, the mirror lacks pods that exist, and no more may be created.
-	written map[kube.Key]writtenPod
+	// written has, for the key of each workload, the writtenPod that was created last. Until the mirror has reached it,
+	// the mirror lacks pods that exist, and no more may be created.
+	written sync.Map
 }
 
 type writtenPod struct {
@@ -39,7 +38,7 @@ const orphans = "orphans"
 
 func newWorkloads(k workloadKind) func(*kube.Client, Options) *controller.Controller {
 	return func(client *kube.Client, o Options) *controller.Controller {
-		c := &workloads{workloadKind: k, client: client, written: map[kube.Key]writtenPod{},
+		c := &workloads{workloadKind: k, client: client,
 			mirror: cache.Shared[*workload](o.mirrors, o.mirror(client, k.resource)),
 			pods:   cache.Shared[*setPod](o.mirrors, o.mirror(client, podResource)),
 			record: o.recorder(client, k.source)}
@@ -89,10 +88,11 @@ func (c *workloads) reconcile(ctx context.Context, k kube.Key) (controller.Outco
 		return controller.Done, err
 	}
 	if !ok {
-		c.setWritten(k, "")
+		c.written.Delete(k)
 		return controller.Done, nil
 	}
-	if last := c.lastWritten(k); last.rv != "" && !c.pods.Reached(k.Namespace, last.rv, last.at) {
+	v, _ := c.written.Load(k)
+	if last, ok := v.(writtenPod); ok && !c.pods.Reached(k.Namespace, last.rv, last.at) {
 		return controller.After(mirrorLag), nil
 	}
 	pods, err := c.claim(ctx, w)
@@ -129,22 +129,6 @@ func (c *workloads) reconcile(ctx context.Context, k kube.Key) (controller.Outco
 		return controller.After(p.again), nil
 	}
 	return controller.Done, nil
-}
-
-func (c *workloads) lastWritten(k kube.Key) writtenPod {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.written[k]
-}
-
-func (c *workloads) setWritten(k kube.Key, rv string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if rv == "" {
-		delete(c.written, k)
-		return
-	}
-	c.written[k] = writtenPod{rv, time.Now()}
 }
 
 // claim returns the pods of w. It releases those that the selector does not match any more, and adopts those without a
@@ -216,7 +200,7 @@ func (c *workloads) carryOut(ctx context.Context, w *workload, p plan) error {
 			c.record(c.resource, w, events.Warning, "FailedCreate", "Error creating: "+err.Error())
 			return err
 		}
-		c.setWritten(w.Key(), created.ResourceVersion)
+		c.written.Store(w.Key(), writtenPod{created.ResourceVersion, time.Now()})
 		c.tell(w, "SuccessfulCreate", "Created", "create", created.Name)
 	}
 	var errs []error

@@ -18,6 +18,16 @@ func anyMap(m map[string]string) map[string]any {
 	return out
 }
 
+// member returns the object at a key of another one, a new one if there is none.
+func member(o map[string]any, key string) map[string]any {
+	m, _ := o[key].(map[string]any)
+	if m == nil {
+		m = map[string]any{}
+		o[key] = m
+	}
+	return m
+}
+
 // create creates an object. One that exists already was created before, and its event has not arrived yet.
 func create(ctx context.Context, c *kube.Client, r kube.Resource, namespace string, body map[string]any) error {
 	body["apiVersion"], body["kind"] = r.APIVersion(), r.Kind
@@ -32,11 +42,7 @@ func create(ctx context.Context, c *kube.Client, r kube.Resource, namespace stri
 // has changed since the mirror saw it.
 func change(ctx context.Context, c *kube.Client, r kube.Resource, m *kube.Meta, version bool, sub string,
 	body map[string]any) error {
-	meta, ok := body["metadata"].(map[string]any)
-	if !ok {
-		meta = map[string]any{}
-		body["metadata"] = meta
-	}
+	meta := member(body, "metadata")
 	if meta["uid"] = m.UID; version {
 		meta["resourceVersion"] = m.ResourceVersion
 	}
@@ -44,13 +50,13 @@ func change(ctx context.Context, c *kube.Client, r kube.Resource, m *kube.Meta, 
 		kube.WriteOptions{FieldManager: manager, Subresource: sub})
 }
 
-// readStatus reads a status that may be missing.
+// readStatus reads a status, or another part of an object, that may be missing.
 func readStatus(r kube.Resource, m *kube.Meta, status kube.Raw, into any) error {
 	if len(status) == 0 {
 		return nil
 	}
 	if err := json.Unmarshal(status, into); err != nil {
-		return fmt.Errorf("read the status of %s %s: %w", r.Kind, m.Key(), err)
+		return fmt.Errorf("read %s %s: %w", r.Kind, m.Key(), err)
 	}
 	return nil
 }

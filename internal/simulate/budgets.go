@@ -27,6 +27,11 @@ type budget struct {
 	Status kube.Raw `json:"status"`
 }
 
+type budgetStatus struct {
+	DisruptedPods map[string]any   `json:"disruptedPods"`
+	Conditions    []map[string]any `json:"conditions"`
+}
+
 // selects reports whether the budget guards a pod: one without a selector guards none, an empty one all.
 func (b *budget) selects(p *setPod) bool {
 	return b.Spec.Selector != nil && b.Spec.Selector.Requirements().Match(p.Labels)
@@ -56,11 +61,7 @@ func (c *budgets) reconcile(ctx context.Context, k kube.Key) (controller.Outcome
 	if err != nil || !ok {
 		return controller.Done, err
 	}
-	var was struct {
-		DisruptionsAllowed int              `json:"disruptionsAllowed"`
-		DisruptedPods      map[string]any   `json:"disruptedPods"`
-		Conditions         []map[string]any `json:"conditions"`
-	}
+	var was budgetStatus
 	if err := readStatus(budgetResource, &b.Meta, b.Status, &was); err != nil {
 		return controller.Done, err
 	}
@@ -90,7 +91,20 @@ func (c *budgets) reconcile(ctx context.Context, k kube.Key) (controller.Outcome
 			healthy++
 		}
 	}
-	status := map[string]any{"disruptedPods": disrupted}
+	status := c.statusOf(ctx, b, was, pods, healthy)
+	status["disruptedPods"] = disrupted
+	// With the version: an eviction since then has taken one of the disruptions that are allowed.
+	err = writeStatus(ctx, c.client, budgetResource, &b.Meta, true, b.Status, status)
+	if err != nil || again == 0 {
+		return controller.Done, err
+	}
+	return controller.After(again), nil
+}
+
+// statusOf returns the status of a budget, of whose pods so many are healthy.
+func (c *budgets) statusOf(ctx context.Context, b *budget, was budgetStatus, pods []*setPod,
+	healthy int) map[string]any {
+	status := map[string]any{}
 	condition := map[string]any{"type": "DisruptionAllowed", "status": "True", "reason": "SufficientPods",
 		"message": "", "observedGeneration": b.Generation}
 	expected, desired, err := c.expect(ctx, b, pods)
@@ -109,17 +123,12 @@ func (c *budgets) reconcile(ctx context.Context, k kube.Key) (controller.Outcome
 			"Failed to calculate the number of expected pods: "+err.Error())
 		condition["reason"], condition["message"] = "SyncFailed", err.Error()
 	}
-	condition["lastTransitionTime"] = wireTime(now)
+	condition["lastTransitionTime"] = wireTime(time.Now())
 	if len(was.Conditions) == 1 && was.Conditions[0]["status"] == condition["status"] {
 		condition["lastTransitionTime"] = was.Conditions[0]["lastTransitionTime"]
 	}
 	status["conditions"] = []any{condition}
-	// With the version: an eviction since then has taken one of the disruptions that are allowed.
-	err = writeStatus(ctx, c.client, budgetResource, &b.Meta, true, b.Status, status)
-	if err != nil || again == 0 {
-		return controller.Done, err
-	}
-	return controller.After(again), nil
+	return status
 }
 
 // expect returns how many pods there should be, and how many of them healthy.

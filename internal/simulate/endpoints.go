@@ -3,11 +3,11 @@ package simulate
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"skiff/internal/cache"
 	"skiff/internal/controller"
@@ -92,6 +92,28 @@ type backend struct {
 	ready, waiting, each []any // addresses of Endpoints, and endpoints of slices
 }
 
+// backends groups the pods of a Service by their ports, and returns when one of them became ready last.
+func (s *service) backends(pods []*setPod) (backends map[string]*backend, since time.Time) {
+	slices.SortFunc(pods, func(a, b *setPod) int { return strings.Compare(a.Name, b.Name) })
+	since, backends = s.CreationTimestamp, map[string]*backend{}
+	for _, p := range pods {
+		if !s.selects(p) || p.ended() || p.Status.PodIP == "" {
+			continue
+		}
+		if at, ok := p.readySince(); ok && at.After(since) {
+			since = at
+		}
+		ports := s.portsOf(p)
+		b := backends[fmt.Sprint(ports)]
+		if b == nil {
+			b = &backend{ports: ports}
+			backends[fmt.Sprint(ports)] = b
+		}
+		b.add(s, p)
+	}
+	return backends, since
+}
+
 func (c *endpoints) reconcile(ctx context.Context, k kube.Key) (controller.Outcome, error) {
 	s, ok, err := c.services.Get(k)
 	if err != nil {
@@ -114,23 +136,7 @@ func (c *endpoints) reconcile(ctx context.Context, k kube.Key) (controller.Outco
 	if err != nil {
 		return controller.Done, err
 	}
-	slices.SortFunc(pods, func(a, b *setPod) int { return strings.Compare(a.Name, b.Name) })
-	since, backends := s.CreationTimestamp, map[string]*backend{}
-	for _, p := range pods {
-		if !s.selects(p) || p.ended() || p.Status.PodIP == "" {
-			continue
-		}
-		if at, ok := p.readySince(); ok && at.After(since) {
-			since = at
-		}
-		ports := s.portsOf(p)
-		b := backends[fmt.Sprint(ports)]
-		if b == nil {
-			b = &backend{ports: ports}
-			backends[fmt.Sprint(ports)] = b
-		}
-		b.add(s, p)
-	}
+	backends, since := s.backends(pods)
 	meta := func(key, value string) map[string]any {
 		labels := anyMap(s.Labels.Map())
 		if labels[key] = value; s.Spec.ClusterIP == "None" {
@@ -205,17 +211,6 @@ func (c *endpoints) keepSlices(ctx context.Context, s *service, parts []map[stri
 		}
 	}
 	return err
-}
-
-// suffix returns five characters in the alphabet of generated names that follow from a text.
-func suffix(text string) string {
-	h := fnv.New32a()
-	h.Write([]byte(text))
-	out := make([]byte, 5)
-	for i, n := 0, h.Sum32(); i < len(out); i, n = i+1, n/uint32(len(nameAlphabet)) {
-		out[i] = nameAlphabet[n%uint32(len(nameAlphabet))]
-	}
-	return string(out)
 }
 
 // ensure creates an object, or changes what differs in it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 
 	"skiff/internal/kube"
 	"skiff/internal/patch"
@@ -26,6 +27,17 @@ func member(o map[string]any, key string) map[string]any {
 		o[key] = m
 	}
 	return m
+}
+
+// suffix returns five characters in the alphabet of generated names that follow from a text.
+func suffix(text string) string {
+	h := fnv.New32a()
+	h.Write([]byte(text))
+	out := make([]byte, 5)
+	for i, n := 0, h.Sum32(); i < len(out); i, n = i+1, n/uint32(len(nameAlphabet)) {
+		out[i] = nameAlphabet[n%uint32(len(nameAlphabet))]
+	}
+	return string(out)
 }
 
 // create creates an object. One that exists already was created before, and its event has not arrived yet.

@@ -87,7 +87,8 @@ envtest), stops when the command exits, and exits with its code.`,
 	return cmd
 }
 
-// Parts of the simulation that the API server does itself: it empties deleted namespaces, and counts what quotas limit.
+// Parts of the simulation that the API server does itself: it empties deleted namespaces, and counts what quotas
+// limit.
 const namespacesPart, quotasPart = "namespaces", "quotas"
 
 // partNames are the values of --simulate, besides all and none.

@@ -171,7 +171,7 @@ func (c *budgets) scaleOf(ctx context.Context, pods []*setPod) (sum int, err err
 			}
 			seen[owner.UID] = true
 		}
-		n, err := c.replicas(ctx, p.Namespace, owner)
+		n, err := replicas(ctx, c.client, p.Namespace, owner)
 		if err != nil {
 			return 0, fmt.Errorf("found no controllers for pod %q", p.Name)
 		}
@@ -181,20 +181,20 @@ func (c *budgets) scaleOf(ctx context.Context, pods []*setPod) (sum int, err err
 }
 
 // replicas reads the scale of a controller of any kind that has one.
-func (c *budgets) replicas(ctx context.Context, namespace string, owner kube.OwnerReference) (int, error) {
+func replicas(ctx context.Context, c *kube.Client, namespace string, owner kube.OwnerReference) (int, error) {
 	group, version, found := strings.Cut(owner.APIVersion, "/")
 	prefix := "/apis/" + owner.APIVersion
 	if !found {
 		group, version, prefix = "", owner.APIVersion, "/api/v1"
 	}
-	served, err := collectable(ctx, c.client, prefix, owner.APIVersion)
+	served, err := collectable(ctx, c, prefix, owner.APIVersion)
 	if err != nil {
 		return 0, err
 	}
 	for _, r := range served {
 		if r.Kind == owner.Kind && r.Group == group && r.Version == version {
 			var scale struct{ Spec struct{ Replicas int } }
-			err := getJSON(ctx, c.client, prefix+"/namespaces/"+namespace+"/"+r.Plural+"/"+owner.Name+"/scale", &scale)
+			err := getJSON(ctx, c, prefix+"/namespaces/"+namespace+"/"+r.Plural+"/"+owner.Name+"/scale", &scale)
 			return scale.Spec.Replicas, err
 		}
 	}

@@ -1,8 +1,9 @@
 // Package simulate simulates a cluster around the embedded API server: the workloads (Deployments, ReplicaSets,
 // StatefulSets, DaemonSets, Jobs and CronJobs) and their pods, nodes on which pods become Running and Ready, the
-// endpoints of Services, the status of PodDisruptionBudgets, the garbage collector, and the ServiceAccount and root CA
-// of each namespace. `skiff dev` and the demo use it. It does enough for kubectl to look as on a real cluster: `rollout
-// status`, `rollout undo`, `wait`, `describe` and `get pods -w`. Never run it against a real cluster: it would fight with the real controllers.
+// endpoints of Services, the status of PodDisruptionBudgets and HorizontalPodAutoscalers, the garbage collector, and the
+// ServiceAccount and root CA of each namespace. `skiff dev` and the demo use it. It does enough for kubectl to look as
+// on a real cluster: `rollout status`, `rollout undo`, `wait`, `describe` and `get pods -w`. Never run it against a real
+// cluster: it would fight with the real controllers.
 //
 // Its pods run no containers. Failures can be simulated: an image with the tag "broken" (BrokenTag) stays in
 // ImagePullBackOff, the annotation simulate.skiff.dev/restarts: "2" (RestartsAnnotation) restarts the containers until
@@ -49,6 +50,7 @@ const (
 	CronJobs        Part = "cronjobs"
 	Endpoints       Part = "endpoints" // and EndpointSlices
 	Budgets         Part = "budgets"   // the status of PodDisruptionBudgets
+	Scalers         Part = "scalers"   // the status of HorizontalPodAutoscalers
 	Events          Part = "events"    // of the other parts
 	Leases          Part = "leases"    // of the nodes, and the heartbeats in their status
 	Pods            Part = "pods"      // nodes, the scheduler and the kubelet
@@ -56,8 +58,8 @@ const (
 
 // Parts returns all parts.
 func Parts() []Part {
-	return []Part{GC, ServiceAccounts, Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, Endpoints, Budgets, Pods,
-		Leases, Events}
+	return []Part{GC, ServiceAccounts, Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, Endpoints, Budgets,
+		Scalers, Pods, Leases, Events}
 }
 
 // Options of a simulation. The zero value is a small, quick cluster with all parts.
@@ -148,6 +150,7 @@ func New(c *kube.Client, o Options) *Cluster {
 	add(CronJobs, newCronJobs)
 	add(Endpoints, newEndpoints)
 	add(Budgets, newBudgets)
+	add(Scalers, newScalers)
 	add(Pods, newKubelet)
 	add(Leases, newHeartbeats)
 	if o.has(GC) {

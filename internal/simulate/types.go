@@ -26,7 +26,9 @@ var (
 	cronJobResource        = resource("batch", "cronjobs", "CronJob")
 	leaseResource          = resource("coordination.k8s.io", "leases", "Lease")
 	budgetResource         = resource("policy", "poddisruptionbudgets", "PodDisruptionBudget")
-	crdResource            = global("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition")
+	scalerResource         = kube.Resource{Group: "autoscaling", Version: "v2", Plural: "horizontalpodautoscalers",
+		Kind: "HorizontalPodAutoscaler"}
+	crdResource = global("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition")
 )
 
 func resource(group, plural, kind string) kube.Resource {

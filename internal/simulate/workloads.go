@@ -23,8 +23,8 @@ type workloads struct {
 	nodes     *cache.Store[*node]             // nil for kinds that do not look at them
 	record    recordFunc
 
-	// written has, for the key of each workload, the writtenPod that was created last. Until the mirror has reached it,
-	// the mirror lacks pods that exist, and no more may be created.
+	// written has, for the key of each workload, the writtenPod that was created last. Until the mirror has reached
+	// it, the mirror lacks pods that exist, and no more may be created.
 	written sync.Map
 }
 

@@ -30,7 +30,7 @@ func TestAReplicaThatLagsAnswersFromItsCache(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		watch := late.watch(configMaps + "?watch=1&resourceVersion=" + first)
 		fromCache := late.watch(configMaps + "?watch=1&resourceVersion=0")
-		last := w.create(configMaps, "b")
+		w.create(configMaps, "b")
 		for query, want := range map[string]string{"": "a b", "?resourceVersion=0": "a",
 			"?resourceVersionMatch=NotOlderThan&resourceVersion=" + first: "a",
 			"?resourceVersionMatch=Exact&resourceVersion=" + first:        "a"} {
@@ -52,7 +52,7 @@ func TestAReplicaThatLagsAnswersFromItsCache(t *testing.T) {
 		if got := watch.next(); got.at("metadata.name") != "b" || time.Since(began) != 2*time.Second {
 			t.Errorf("%v came after %v, want b after 2s", got, time.Since(began))
 		}
-		last = w.create(configMaps, "c")
+		last := w.create(configMaps, "c")
 		// It waits for what the client has seen already, up to three seconds.
 		began = time.Now()
 		if got := itemNames(late.must(200, "GET", configMaps+"?resourceVersion="+last, "")); got != "a b c" ||

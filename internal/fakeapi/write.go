@@ -43,9 +43,6 @@ type write struct {
 // errRace means that the object was changed while admission plugins looked at a change of it.
 var errRace = errors.New("the object was changed meanwhile")
 
-// created reports whether the request has created the object.
-func (w *write) created() bool { return w.cur == nil }
-
 func (s *Server) write(w *write) error {
 	var err error
 	alone := convertedKind(w.kind) == nil // as far as the server can do it without asking others

@@ -228,7 +228,10 @@ func (c *endpoints) ensure(ctx context.Context, r kube.Resource, mirror *cache.S
 	same := len(e.Labels.Map()) == len(meta["labels"].(map[string]any))
 	for key, value := range e.Labels.Map() {
 		if wanted := meta["labels"].(map[string]any); wanted[key] != any(value) {
-			same, wanted[key] = false, wanted[key] // nil removes it
+			same = false
+			if _, stays := wanted[key]; !stays {
+				wanted[key] = nil // which removes the label
+			}
 		}
 	}
 	for name, raw := range map[string]kube.Raw{"subsets": e.Subsets, "endpoints": e.Endpoints, "ports": e.Ports} {

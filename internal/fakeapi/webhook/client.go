@@ -68,6 +68,7 @@ func New(config map[string]any, n Network) (*Client, error) {
 	if service == nil {
 		u, err := url.Parse(obj.String(config, "url"))
 		if err != nil {
+			//lint:ignore ST1005 these are the words of the real server
 			return nil, fmt.Errorf("Unparsable URL: %w", err)
 		}
 		c.url = url.URL{Scheme: u.Scheme, Host: u.Host, Path: path.Join("/", u.Path)}

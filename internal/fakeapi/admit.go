@@ -10,6 +10,7 @@ import (
 
 	"skiff/internal/fakeapi/admission"
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/authn"
 	"skiff/internal/fakeapi/fields"
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
@@ -95,7 +96,7 @@ func (s *Server) describe(r *request, operation string) *admission.Attributes {
 
 // postedKinds are the kinds of subresources that are not those of the object itself.
 var postedKinds = map[string]kube.Resource{"scale": scaleKind, "eviction": evictionKind, "binding": bindingKind,
-	"token": tokenRequests}
+	"token": authn.TokenRequests}
 
 // convert returns an object of one version in another, which is served from the same table.
 func (s *Server) convert(ctx context.Context, o map[string]any, to kube.Resource) (map[string]any, error) {

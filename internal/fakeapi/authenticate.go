@@ -9,23 +9,15 @@ import (
 	"strings"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/authn"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/rbac"
 )
 
-// Names of users and groups with a meaning.
-const (
-	anonymous       = "system:anonymous"
-	unauthenticated = "system:unauthenticated"
-	authenticated   = "system:authenticated"
-	accountPrefix   = "system:serviceaccount:"
-	masters         = "system:masters" // may do everything, with RBAC too, and use /skiff/
-)
-
 // admitUser returns the user of a request, impersonated or not, if that one may make it.
 func (s *Server) admitUser(r *http.Request) (kinds.User, error) {
-	id := identityOf(r)
-	user, err := id.user, id.err
+	id := authn.Of(r)
+	user, err := id.User, id.Err
 	if err == nil {
 		user, err = s.impersonate(user, r.Header)
 	}
@@ -49,8 +41,8 @@ func (s *Server) impersonate(by kinds.User, h http.Header) (kinds.User, error) {
 		return by, nil
 	}
 	want := []rbac.Action{{Resource: "users", Name: name}}
-	ns, account, isAccount := strings.Cut(strings.TrimPrefix(name, accountPrefix), ":")
-	if isAccount = isAccount && strings.HasPrefix(name, accountPrefix); isAccount {
+	ns, account, isAccount := strings.Cut(strings.TrimPrefix(name, authn.AccountPrefix), ":")
+	if isAccount = isAccount && strings.HasPrefix(name, authn.AccountPrefix); isAccount {
 		want[0] = rbac.Action{Resource: "serviceaccounts", Namespace: ns, Name: account}
 	}
 	for _, g := range groups {
@@ -79,11 +71,12 @@ func (s *Server) impersonate(by kinds.User, h http.Header) (kinds.User, error) {
 	if isAccount && len(groups) == 0 {
 		groups = []string{"system:serviceaccounts", "system:serviceaccounts:" + ns}
 	}
-	switch {
-	case name == anonymous && !slices.Contains(groups, unauthenticated):
-		groups = append(groups, unauthenticated)
-	case name != anonymous && !slices.Contains(groups, authenticated) && !slices.Contains(groups, unauthenticated):
-		groups = append(groups, authenticated)
+	all := authn.Authenticated
+	if name == authn.Anonymous {
+		all = authn.Unauthenticated
+	}
+	if !slices.Contains(groups, all) && !slices.Contains(groups, authn.Unauthenticated) {
+		groups = append(groups, all)
 	}
 	return kinds.User{Name: name, Groups: groups}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/authn"
 	"skiff/internal/fakeapi/faults"
 	"skiff/internal/kube"
 )
@@ -40,7 +41,7 @@ func (s *Server) SetStart() {
 
 // control answers a request for the server itself.
 func (s *Server) control(w http.ResponseWriter, r *http.Request) {
-	if id := identityOf(r); id.err != nil || !slices.Contains(id.user.Groups, masters) {
+	if id := authn.Of(r); id.Err != nil || !slices.Contains(id.User.Groups, authn.Masters) {
 		answer.Error(w, answer.Unauthorized())
 		return
 	}

@@ -86,7 +86,7 @@ func (s *Server) prepareNew(tx *store.Tx, w *write) error {
 			return answer.AlreadyExists(k.Resource, name)
 		}
 	}
-	meta["uid"], meta["creationTimestamp"] = newUID(), time.Now().UTC().Format(time.RFC3339)
+	meta["uid"], meta["creationTimestamp"] = obj.NewUID(), time.Now().UTC().Format(time.RFC3339)
 	for _, f := range []string{"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"} {
 		delete(meta, f)
 	}

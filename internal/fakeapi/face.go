@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 
 	"skiff/internal/fakeapi/faults"
+	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/listen"
 )
 
@@ -17,6 +18,7 @@ type (
 	Pipe         = listen.Pipe
 	TLS          = listen.TLS
 	Limits       = listen.Limits
+	User         = kinds.User
 )
 
 // The values of faults.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"skiff/internal/fakeapi/authn"
 	"skiff/internal/fakeapi/jwt"
 )
 
@@ -126,11 +127,11 @@ func FuzzControl(f *testing.F) {
 func FuzzToken(f *testing.F) {
 	s := New(Options{})
 	f.Cleanup(s.Close)
-	key, err := s.signer()
+	key, err := s.authn.Signer()
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, said := range []string{`{}`, `{"iss":"` + defaultIssuer + `","sub":"system:serviceaccount::","exp":9e9}`,
+	for _, said := range []string{`{}`, `{"iss":"` + authn.DefaultIssuer + `","sub":"system:serviceaccount::","exp":9e9}`,
 		`{"exp":-9223372036854775808,"kubernetes.io":{"pod":{}}}`, `{"aud":null,"nbf":1e30}`} {
 		f.Add(said)
 	}
@@ -142,7 +143,7 @@ func FuzzToken(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if user, err := s.accountOf(token, []string{s.audience()}); err == nil {
+		if user, err := s.authn.Bearer(token, []string{s.authn.Audience()}); err == nil {
 			t.Errorf("%s is good for %s: there is no such account", said, user.Name)
 		}
 	})

@@ -57,7 +57,7 @@ func (s *Server) seed(only string) {
 				continue
 			}
 			o, k := obj.Clone(of.object), s.registry.find(of.kind.Group, of.kind.Version, of.kind.Plural)
-			obj.Set(o, newUID(), "metadata", "uid")
+			obj.Set(o, obj.NewUID(), "metadata", "uid")
 			obj.Set(o, now(), "metadata", "creationTimestamp")
 			for _, entry := range obj.Maps(o, "metadata", "managedFields") {
 				entry["time"] = now()

@@ -3,8 +3,6 @@ package fakeapi
 import (
 	"crypto/rand"
 	"encoding/hex"
-
-	"skiff/internal/fakeapi/webhook"
 )
 
 // randN returns a number below n that follows from Options.Seed.
@@ -19,6 +17,3 @@ func randomHex(n int) string {
 	rand.Read(b) // never fails: crypto/rand
 	return hex.EncodeToString(b)
 }
-
-// newUID returns a random (version 4) UUID.
-func newUID() string { return webhook.NewUID() }

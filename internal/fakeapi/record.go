@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"sync"
 	"time"
+
+	"skiff/internal/fakeapi/authn"
 )
 
 // recordLimit is how many requests are kept: more than any test sends, and little memory for a server that runs for
@@ -51,7 +53,7 @@ func (s *Server) ForgetRequests() {
 
 // start records a request and returns a writer that records its answer.
 func (rec *recorder) start(w http.ResponseWriter, r *http.Request) *recordedWriter {
-	req := &Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), User: identityOf(r).user.Name,
+	req := &Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), User: authn.Of(r).User.Name,
 		UserAgent: r.UserAgent(), ContentType: r.Header.Get("Content-Type"), Time: time.Now()}
 	rec.mu.Lock()
 	defer rec.mu.Unlock()

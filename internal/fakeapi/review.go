@@ -38,7 +38,7 @@ func (s *Server) review(w http.ResponseWriter, r *request) error {
 		}
 		recordOwner(r, managerOf(r), o, nil)
 	case r.kind.Plural == "tokenreviews":
-		if status, err = s.reviewToken(o); err != nil {
+		if status, err = s.authn.Review(o); err != nil {
 			return err
 		}
 		recordOwner(r, managerOf(r), o, nil)

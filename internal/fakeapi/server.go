@@ -24,11 +24,13 @@ import (
 
 	"skiff/internal/fakeapi/admission"
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/authn"
 	"skiff/internal/fakeapi/conversion"
 	"skiff/internal/fakeapi/discovery"
 	"skiff/internal/fakeapi/faults"
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
 )
 
@@ -126,6 +128,7 @@ type Server struct {
 	registry *registry
 	faults   *faults.Injector
 	recorder *recorder
+	authn    *authn.Authenticator
 	tokenKey string // signs continue tokens, to detect modified ones
 
 	ctx    context.Context // cancelled by Close, which cancels all requests
@@ -142,7 +145,7 @@ type Server struct {
 	serviceMissing time.Time                      // since when the API server's Service is missing
 	converters     map[string]*conversion.Webhook // by definition; only the housekeeper uses these two
 
-	mu       sync.Mutex // guards what follows, and opts.Token
+	mu       sync.Mutex // guards what follows
 	rand     *mathrand.Rand
 	closed   bool
 	expired  time.Time       // continue tokens issued up to then are expired
@@ -175,6 +178,9 @@ func New(o Options) *Server {
 		s.registry.find("coordination.k8s.io", "v1", "leases").Prepare = nil // which would drop the fields
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.authn = &authn.Authenticator{Store: s.store, Users: o.Users, ClientCA: o.ClientCA, Key: o.TokenKey,
+		Issuer: o.Issuer, Roles: o.RBAC}
+	s.authn.SetToken(o.Token)
 	s.useCEL()
 	s.refuseConditions()
 	s.makePlugins = append(s.makePlugins, s.webhooks)
@@ -226,7 +232,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
 	defer s.endAtRestart(ctx)()
-	r = s.identified(r.WithContext(ctx))
+	r = s.authn.Identified(r.WithContext(ctx))
 
 	if strings.HasPrefix(r.URL.Path, controlPath) {
 		s.control(w, r)
@@ -235,7 +241,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rec := s.recorder.start(w, r)
 	defer rec.finish()
 	header := rec.Header()
-	header.Set("Audit-Id", newUID())
+	header.Set("Audit-Id", obj.NewUID())
 	header.Set("Cache-Control", "no-cache, private")
 	at := faults.Target{Replica: s.frontOf(ctx)} // has no more for a request that is not for a resource
 	if req, _ := s.route(r); req != nil {
@@ -251,7 +257,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 		answer.Error(w, err)
 		return
 	}
-	if all, _ := s.registry.all(); discovery.Serve(w, r, all) || s.serveOpenID(w, r) {
+	if all, _ := s.registry.all(); discovery.Serve(w, r, all) || s.authn.ServeOpenID(w, r) {
 		return
 	}
 	req, err := s.route(r)
@@ -269,14 +275,4 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 }
 
 // SetToken changes Options.Token. Open requests continue.
-func (s *Server) SetToken(token string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.opts.Token = token
-}
-
-func (s *Server) token() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.opts.Token
-}
+func (s *Server) SetToken(token string) { s.authn.SetToken(token) }

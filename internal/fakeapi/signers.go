@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/authn"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/rbac"
 	"skiff/internal/fakeapi/store"
@@ -59,5 +60,5 @@ func asksForMasters(request string) bool {
 		return false
 	}
 	parsed, err := x509.ParseCertificateRequest(block.Bytes)
-	return err == nil && slices.Contains(parsed.Subject.Organization, masters)
+	return err == nil && slices.Contains(parsed.Subject.Organization, authn.Masters)
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/webhook"
 	"skiff/internal/kube"
 )
@@ -32,7 +33,7 @@ func (w *Webhook) call(ctx context.Context, a, seen *Attributes, mutating bool) 
 	if w.clientErr != nil {
 		return nil, &callError{w.name, fmt.Errorf("could not get REST client: %w", w.clientErr)}
 	}
-	uid := webhook.NewUID()
+	uid := obj.NewUID()
 	body, err := w.client.Post(ctx, review(version, uid, a, seen), w.timeout)
 	var r answerReview
 	if err == nil {

@@ -103,7 +103,7 @@ func (w *Webhook) ask(ctx context.Context, objects []map[string]any, to kube.Res
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	uid := webhook.NewUID()
+	uid := obj.NewUID()
 	body, err := w.client.Post(ctx, map[string]any{"kind": "ConversionReview",
 		"apiVersion": "apiextensions.k8s.io/" + w.version, "request": map[string]any{"uid": uid,
 			"desiredAPIVersion": to.APIVersion(), "objects": list}}, 0)

@@ -7,6 +7,8 @@
 package obj
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"maps"
 	"slices"
 
@@ -185,4 +187,13 @@ func EqualExcept(a, b map[string]any, except ...string) bool {
 		}
 	}
 	return true
+}
+
+// NewUID returns a random (version 4) UUID: that of a review, or of an object.
+func NewUID() string {
+	b := make([]byte, 16)
+	rand.Read(b) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	h := hex.EncodeToString(b)
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }

@@ -8,11 +8,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -162,13 +160,4 @@ func refusal(resp *http.Response, body []byte) string {
 	}
 	return fmt.Sprintf("the server responded with the status code %d but did not return more information",
 		resp.StatusCode)
-}
-
-// NewUID returns a random (version 4) UUID: that of a review, or of an object.
-func NewUID() string {
-	b := make([]byte, 16)
-	rand.Read(b) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	h := hex.EncodeToString(b)
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }

@@ -1,4 +1,4 @@
-package fakeapi
+package authn
 
 import (
 	"net/http"
@@ -7,15 +7,15 @@ import (
 	"skiff/internal/fakeapi/jwt"
 )
 
-// serveOpenID serves what verifies the tokens of service accounts elsewhere: who issues them, and the public key. It
+// ServeOpenID serves what verifies the tokens of service accounts elsewhere: who issues them, and the public key. It
 // reports false for another path.
-func (s *Server) serveOpenID(w http.ResponseWriter, r *http.Request) bool {
+func (a *Authenticator) ServeOpenID(w http.ResponseWriter, r *http.Request) bool {
 	const configuration, keys = "/.well-known/openid-configuration", "/openid/v1/jwks"
 	if r.URL.Path != configuration && r.URL.Path != keys || r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
 	}
 	var key map[string]any
-	signer, err := s.signer()
+	signer, err := a.Signer()
 	if err == nil {
 		key, err = jwt.Public(signer.Public())
 	}
@@ -29,7 +29,7 @@ func (s *Server) serveOpenID(w http.ResponseWriter, r *http.Request) bool {
 		answer.JSON(w, http.StatusOK, map[string]any{"keys": []any{key}})
 		return true
 	}
-	answer.JSON(w, http.StatusOK, map[string]any{"issuer": s.audience(), "jwks_uri": "https://" + r.Host + keys,
+	answer.JSON(w, http.StatusOK, map[string]any{"issuer": a.Audience(), "jwks_uri": "https://" + r.Host + keys,
 		"response_types_supported": []any{"id_token"}, "subject_types_supported": []any{"public"},
 		"id_token_signing_alg_values_supported": []any{key["alg"]}})
 	return true

@@ -74,9 +74,6 @@ func (s *Server) prepareNew(tx *store.Tx, w *write) error {
 	if w.applied {
 		delete(meta, "resourceVersion") // an apply that creates has no version to compare with
 	}
-	if !k.ClusterScoped {
-		meta["namespace"] = w.namespace
-	}
 	base := obj.String(meta, "generateName")
 	if w.generated = obj.String(meta, "name") == "" && base != ""; w.generated {
 		name, ok := s.generateName(base, func(n string) bool {
@@ -87,9 +84,7 @@ func (s *Server) prepareNew(tx *store.Tx, w *write) error {
 		}
 	}
 	meta["uid"], meta["creationTimestamp"] = obj.NewUID(), time.Now().UTC().Format(time.RFC3339)
-	for _, f := range []string{"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"} {
-		delete(meta, f)
-	}
+	dropUnset(meta)
 	if k.Generation != nil {
 		meta["generation"] = int64(1)
 	}
@@ -126,18 +121,35 @@ func (s *Server) finishNew(tx *store.Tx, w *write) error {
 	return nil
 }
 
+// dropUnset drops from the metadata of a new object what only the server sets, and not at a creation.
+func dropUnset(meta map[string]any) {
+	for _, f := range []string{"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"} {
+		delete(meta, f)
+	}
+}
+
 // checkNamespace checks that a new object is for the namespace of the request, and that this one takes new objects.
 func checkNamespace(tx *store.Tx, r *request, meta map[string]any) error {
-	name := obj.String(meta, "name")
+	if err := r.setNamespace(meta); err != nil {
+		return err
+	}
+	return namespaceOpen(tx, r, obj.String(meta, "name"))
+}
+
+// setNamespace gives an object the namespace of the request, and refuses one of another.
+func (r *request) setNamespace(meta map[string]any) error {
 	if ns := obj.String(meta, "namespace"); ns != "" && ns != r.namespace {
 		if r.kind.ClusterScoped {
-			return answer.Invalid(answer.AboutKind(r.kind.Resource, name),
+			return answer.Invalid(answer.AboutKind(r.kind.Resource, obj.String(meta, "name")),
 				[]kinds.Cause{kinds.Forbidden("metadata.namespace", "not allowed on this type")})
 		}
 		return answer.BadRequest("the namespace of the provided object does not match the namespace sent on the " +
 			"request")
 	}
-	return namespaceOpen(tx, r, name)
+	if !r.kind.ClusterScoped {
+		meta["namespace"] = r.namespace
+	}
+	return nil
 }
 
 // complete makes a sent object complete: it drops the fields that Go's types drop, and adds those that they show, the

@@ -330,3 +330,22 @@ func TestAConfigurationThatCannotWorkIsRefused(t *testing.T) {
 		}
 	})
 }
+
+func TestAWebhookCannotMoveANewObjectNorMakeItADeletedOne(t *testing.T) {
+	inHookedWorld(t, func(w *world, h *hooks) {
+		h.configure("mutating", "m", "", "/m")
+		h.always("/m", change(`[{"op":"replace","path":"/metadata/namespace","value":"kube-system"}]`))
+		if a := w.must(400, "POST", configMaps, configMap("moved")); !strings.Contains(a.raw, "does not match") {
+			t.Errorf("moved: %s", a.raw)
+		}
+		h.always("/m", change(`[{"op":"replace","path":"","value":{"metadata":{"name":"bare","generation":7,
+			"deletionTimestamp":"2001-01-01T00:00:00Z","deletionGracePeriodSeconds":5}}}]`))
+		a := w.must(201, "POST", configMaps, configMap("bare"))
+		for path, want := range map[string]any{"metadata.namespace": "default", "metadata.deletionTimestamp": nil,
+			"metadata.deletionGracePeriodSeconds": nil, "metadata.generation": nil} {
+			if got := a.at(path); got != want {
+				t.Errorf("%s is %v, want %v", path, got, want)
+			}
+		}
+	})
+}

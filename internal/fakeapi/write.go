@@ -252,7 +252,12 @@ func (s *Server) mutateWrite(ctx context.Context, w *write) error {
 	if w.cur != nil {
 		return w.settle()
 	}
-	maps.Copy(obj.Map(w.next, "metadata"), unknown)
+	meta := obj.Map(w.next, "metadata")
+	if err := w.setNamespace(meta); err != nil {
+		return err
+	}
+	dropUnset(meta)
+	maps.Copy(meta, unknown)
 	complete(w.kind, w.next, nil)
 	return nil
 }

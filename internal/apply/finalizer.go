@@ -12,7 +12,7 @@ import (
 // AddFinalizer puts a finalizer on an object and returns the answer, the version that the next write has to name. It
 // holds only for the version that was read, because a merge patch replaces the whole list, and with it what somebody
 // else has added meanwhile (protocol WRT-06). Where there is another version by now the error is ErrOvertaken.
-func (s *Statuses[O, T]) AddFinalizer(ctx context.Context, object T, name string) (T, error) {
+func (s *Statuses[T]) AddFinalizer(ctx context.Context, object T, name string) (T, error) {
 	m := object.ObjectMeta()
 	switch {
 	case slices.Contains(m.Finalizers, name):
@@ -26,7 +26,7 @@ func (s *Statuses[O, T]) AddFinalizer(ctx context.Context, object T, name string
 
 // RemoveFinalizer takes a finalizer off an object, only this one, and under the lock of AddFinalizer. With the last
 // one an object that is being deleted goes; that it is gone already is no error.
-func (s *Statuses[O, T]) RemoveFinalizer(ctx context.Context, object T, name string) error {
+func (s *Statuses[T]) RemoveFinalizer(ctx context.Context, object T, name string) error {
 	m := object.ObjectMeta()
 	if !slices.Contains(m.Finalizers, name) {
 		return nil
@@ -45,11 +45,11 @@ func (s *Statuses[O, T]) RemoveFinalizer(ctx context.Context, object T, name str
 }
 
 // setFinalizers replaces the list. The uid keeps it from an object that was created in the place of this one.
-func (s *Statuses[O, T]) setFinalizers(ctx context.Context, object T, list []string) (T, error) {
+func (s *Statuses[T]) setFinalizers(ctx context.Context, object T, list []string) (T, error) {
 	m := object.ObjectMeta()
 	patch := map[string]any{"metadata": map[string]any{"uid": m.UID, "resourceVersion": m.ResourceVersion,
 		"finalizers": list}}
-	answer := T(new(O))
+	answer := s.blank()
 	err := s.client.Patch(ctx, s.resource, m.Key(), kube.MergePatch, patch, answer,
 		kube.WriteOptions{FieldManager: Manager})
 	if err != nil {

@@ -14,45 +14,41 @@ import (
 )
 
 // Statuses writes the status of the custom resources of one kind, and reads these so that a reconcile does not act on
-// a status, or a transition time in it, that it has itself replaced. T is the pointer type of the custom resource, O
-// what it points to. It is safe for concurrent use by reconciles of different objects.
-type Statuses[O any, T interface {
-	*O
-	kube.Object
-}] struct {
+// a status, or a transition time in it, that it has itself replaced. It is safe for concurrent use by reconciles of
+// different objects.
+type Statuses[T kube.Object] struct {
 	client   *kube.Client
 	resource kube.Resource
 	mirror   *cache.Store[T]
+	blank    func() T // a new object, to decode an answer into
 
 	mu      sync.Mutex // guards what follows
 	answers map[kube.Key]written
 	gone    map[kube.Key]string // the uid of an object whose last finalizer we have removed, until the cache knows
 }
 
-// NewStatuses returns the Statuses of the mirrored kind, which has a status subresource.
-func NewStatuses[O any, T interface {
-	*O
-	kube.Object
-}](client *kube.Client, m *cache.Store[T]) *Statuses[O, T] {
-	return &Statuses[O, T]{client: client, resource: m.Resource(), mirror: m, answers: map[kube.Key]written{},
-		gone: map[kube.Key]string{}}
+// NewStatuses returns the Statuses of the mirrored kind, which has a status subresource; blank returns a new object.
+func NewStatuses[T kube.Object](client *kube.Client, m *cache.Store[T], blank func() T) *Statuses[T] {
+	return &Statuses[T]{client: client, resource: m.Resource(), mirror: m, blank: blank,
+		answers: map[kube.Key]written{}, gone: map[kube.Key]string{}}
 }
 
 // Get returns the newest known copy of an object: the answer to our last write as long as the cache is behind it, else
 // what the cache has; false if there is none.
-func (s *Statuses[O, T]) Get(k kube.Key) (T, bool, error) {
+func (s *Statuses[T]) Get(k kube.Key) (T, bool, error) {
 	s.mu.Lock()
 	answer, gone := s.answers[k], s.gone[k]
 	s.mu.Unlock()
 	remembered := answer.object != nil
 	trusted := answer.trusted(s.mirror.Reached) // before the cache is read; see (*operation).look
+	var none T
 	cached, ok, err := s.mirror.Get(k)
 	if err != nil {
-		return nil, false, fmt.Errorf("read %s %s: %w", s.resource, k, err)
+		return none, false, fmt.Errorf("read %s %s: %w", s.resource, k, err)
 	}
 	if gone != "" {
 		if ok && cached.ObjectMeta().UID == gone {
-			return nil, false, nil
+			return none, false, nil
 		}
 		s.mu.Lock()
 		delete(s.gone, k)
@@ -68,7 +64,7 @@ func (s *Statuses[O, T]) Get(k kube.Key) (T, bool, error) {
 }
 
 // Forget drops what is remembered of an object. Operators call it when the object is gone.
-func (s *Statuses[O, T]) Forget(k kube.Key) {
+func (s *Statuses[T]) Forget(k kube.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.answers, k)
@@ -79,7 +75,7 @@ func (s *Statuses[O, T]) Forget(k kube.Key) {
 // that each field is there. The write holds only for the version that was read: otherwise it could put the status of a
 // deleted object onto one that was created in its place (the server ignores a uid here, seen on v1.36). Where there is
 // another version by now the error is ErrOvertaken.
-func (s *Statuses[O, T]) Write(ctx context.Context, object T, from, status any) (changed bool, err error) {
+func (s *Statuses[T]) Write(ctx context.Context, object T, from, status any) (changed bool, err error) {
 	if reflect.DeepEqual(from, status) {
 		return false, nil // nearly always, and ten times as cheap as what follows
 	}
@@ -97,7 +93,7 @@ func (s *Statuses[O, T]) Write(ctx context.Context, object T, from, status any) 
 	if patch.Status == nil {
 		return false, nil
 	}
-	answer := T(new(O))
+	answer := s.blank()
 	err = s.client.Patch(ctx, s.resource, m.Key(), kube.MergePatch, patch, answer,
 		kube.WriteOptions{FieldManager: Manager, Subresource: "status"})
 	if kube.IsNotFound(err) && s.there(ctx, m) {
@@ -113,8 +109,8 @@ func (s *Statuses[O, T]) Write(ctx context.Context, object T, from, status any) 
 
 // there asks the server for an object. Of a status that it has no subresource for, it says that the object is not
 // found (seen on v1.36).
-func (s *Statuses[O, T]) there(ctx context.Context, m *kube.Meta) bool {
-	live := T(new(O))
+func (s *Statuses[T]) there(ctx context.Context, m *kube.Meta) bool {
+	live := s.blank()
 	return s.client.Get(ctx, s.resource, m.Key(), live) == nil && live.ObjectMeta().UID == m.UID
 }
 
@@ -162,10 +158,10 @@ func differing(before, after reflect.Value, into map[string]kube.Raw) error {
 var ErrOvertaken = errors.New("it has changed since it was read")
 
 // overtaken makes ErrOvertaken of the failure of a write where it is one.
-func (s *Statuses[O, T]) overtaken(ctx context.Context, k kube.Key, err error) error {
+func (s *Statuses[T]) overtaken(ctx context.Context, k kube.Key, err error) error {
 	switch {
 	case kube.IsConflict(err):
-		live := T(new(O))
+		live := s.blank()
 		if s.client.Get(ctx, s.resource, k, live) == nil { // if not, the next write meets the conflict again
 			s.remember(live)
 		}
@@ -177,7 +173,7 @@ func (s *Statuses[O, T]) overtaken(ctx context.Context, k kube.Key, err error) e
 }
 
 // remember keeps an answer of the server for Get.
-func (s *Statuses[O, T]) remember(answer T) {
+func (s *Statuses[T]) remember(answer T) {
 	var w written
 	w.set(answer)
 	s.mu.Lock()

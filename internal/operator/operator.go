@@ -34,6 +34,20 @@ type Object[Spec, Status any] struct {
 	Status             Status `json:"status"`
 }
 
+func (o *Object[Spec, Status]) meta() *kube.MetaAnnotated { return &o.MetaAnnotated }
+func (o *Object[Spec, Status]) spec() any                 { return &o.Spec }
+func (o *Object[Spec, Status]) status() *Status           { return &o.Status }
+func (o *Object[Spec, Status]) blank() kube.Object        { return new(Object[Spec, Status]) }
+
+// object is a pointer to an Object. What has it for a type parameter, as a mirror has, is compiled once for all kinds.
+type object[Status any] interface {
+	kube.Object
+	meta() *kube.MetaAnnotated
+	spec() any
+	status() *Status
+	blank() kube.Object // a new one; the receiver may be nil
+}
+
 // Common is what the status of every custom resource has. Status is written as a whole, and null removes: so there is
 // no omitempty.
 type Common struct {
@@ -49,8 +63,8 @@ type status[Status any] interface {
 	common() *Common
 }
 
-// Definition is an operator: all of it is data and pure functions.
-type Definition[Spec, Status any] struct {
+// Definition is an operator: all of it is data and pure functions. T is a pointer to its Object.
+type Definition[T object[Status], Status any] struct {
 	Name     string // of the controller
 	Resource kube.Resource
 	Rights   []kube.Right
@@ -58,17 +72,17 @@ type Definition[Spec, Status any] struct {
 	// Desired returns the children that should exist, the one that matters most first. It depends on the spec and the
 	// identity of cr alone; in Child.Create it may also use the status. An error names the field of the spec that is
 	// wrong.
-	Desired func(cr *Object[Spec, Status]) ([]apply.Child, error)
+	Desired func(cr T) ([]apply.Child, error)
 	// Observe returns the status that follows from what was seen, without what Common holds, and the conditions as far
 	// as the children themselves say.
-	Observe func(cr *Object[Spec, Status], seen Seen) (Status, conditions.Set)
+	Observe func(cr T, seen Seen) (Status, conditions.Set)
 	// Finalizer, if not "", is on the custom resource as long as it has children that are replaced: they are removed
 	// in order.
 	Finalizer string
 	// Known, if not nil, returns the uids of the children that the status names (see apply.Owner).
-	Known func(cr *Object[Spec, Status]) map[kube.Key]string
+	Known func(cr T) map[kube.Key]string
 	// Problem, if not nil, returns the problem that lies in what came of a child, nil where the usual one will do.
-	Problem func(cr *Object[Spec, Status], r apply.Result) *conditions.Problem
+	Problem func(cr T, r apply.Result) *conditions.Problem
 }
 
 // Seen is what came of the children, in the order in which they were declared, and then of those that are not declared
@@ -87,19 +101,19 @@ func Child[S any](seen Seen, r kube.Resource, name string) *apply.Live[S] {
 
 // New returns the controller of an operator. It sends nothing before Run. A nil recorder means no Events; who made it
 // runs it.
-func New[Spec, Status any, P status[Status]](s controller.Setup, recorder *events.Recorder,
-	d Definition[Spec, Status]) *controller.Controller {
+func New[T object[Status], Status any, P status[Status]](s controller.Setup, recorder *events.Recorder,
+	d Definition[T, Status]) *controller.Controller {
 	s.Client = s.Client.Limit(d.Rights)
-	objects := controller.Mirror[*Object[Spec, Status]](s, d.Resource, "")
+	objects := controller.Mirror[T](s, d.Resource, "")
 	sources := make([]controller.Source, 1, len(d.Children)+1)
 	var kinds []apply.Kind
 	for _, child := range d.Children {
 		kind, source := child(s, d.Resource)
 		kinds, sources = append(kinds, kind), append(sources, source)
 	}
-	r := &reconciler[Spec, Status, P]{
+	r := &reconciler[T, Status, P]{
 		Definition: d,
-		objects:    apply.NewStatuses[Object[Spec, Status]](s.Client, objects),
+		objects:    apply.NewStatuses(s.Client, objects, blank[T, Status]),
 		children:   apply.New(s.Client, kinds...),
 		events:     recorder,
 		policy:     s.TemplatePolicy,
@@ -110,9 +124,14 @@ func New[Spec, Status any, P status[Status]](s controller.Setup, recorder *event
 	return c
 }
 
-type reconciler[Spec, Status any, P status[Status]] struct {
-	Definition[Spec, Status]
-	objects  *apply.Statuses[Object[Spec, Status], *Object[Spec, Status]]
+func blank[T object[Status], Status any]() T {
+	var none T
+	return none.blank().(T)
+}
+
+type reconciler[T object[Status], Status any, P status[Status]] struct {
+	Definition[T, Status]
+	objects  *apply.Statuses[T]
 	children *apply.Engine
 	events   *events.Recorder
 	policy   podpolicy.Policy
@@ -120,19 +139,19 @@ type reconciler[Spec, Status any, P status[Status]] struct {
 }
 
 // Reconcile makes the children of a custom resource what it declares, and its status what was seen.
-func (r *reconciler[Spec, Status, P]) Reconcile(ctx context.Context, key kube.Key) (controller.Outcome, error) {
+func (r *reconciler[T, Status, P]) Reconcile(ctx context.Context, key kube.Key) (controller.Outcome, error) {
 	cr, ok, err := r.objects.Get(key)
 	if err != nil {
 		return controller.Done, err
 	}
-	if !ok || cr.Deleting() && !(r.Finalizer != "" && slices.Contains(cr.Finalizers, r.Finalizer)) {
+	if !ok || cr.meta().Deleting() && !(r.Finalizer != "" && slices.Contains(cr.meta().Finalizers, r.Finalizer)) {
 		if r.children.Forget(key); !ok {
 			r.objects.Forget(key)
 		}
 		return controller.Done, nil
 	}
 	f := &findings{kind: r.Resource.Kind}
-	if cr.Deleting() {
+	if cr.meta().Deleting() {
 		r.teardown(ctx, cr, f)
 	} else {
 		cr = r.converge(ctx, cr, f)
@@ -160,10 +179,10 @@ func (r *reconciler[Spec, Status, P]) Reconcile(ctx context.Context, key kube.Ke
 }
 
 // ownerOf returns the custom resource as the owner of its children.
-func (r *reconciler[Spec, Status, P]) ownerOf(cr *Object[Spec, Status]) apply.Owner {
+func (r *reconciler[T, Status, P]) ownerOf(cr T) apply.Owner {
 	owner := apply.OwnerOf(r.Resource, cr)
-	owner.Spec = &cr.Spec
-	owner.Adopt, _ = conditions.Flag(cr.Annotations, apply.AdoptAnnotation)
+	owner.Spec = cr.spec()
+	owner.Adopt, _ = conditions.Flag(cr.meta().Annotations, apply.AdoptAnnotation)
 	if r.Known != nil {
 		owner.Known = r.Known(cr)
 	}
@@ -172,10 +191,9 @@ func (r *reconciler[Spec, Status, P]) ownerOf(cr *Object[Spec, Status]) apply.Ow
 
 // converge makes the children as they are declared. Those of a paused custom resource it only compares. It returns the
 // custom resource as it is then.
-func (r *reconciler[Spec, Status, P]) converge(ctx context.Context, cr *Object[Spec, Status],
-	f *findings) *Object[Spec, Status] {
+func (r *reconciler[T, Status, P]) converge(ctx context.Context, cr T, f *findings) T {
 	owner := r.ownerOf(cr)
-	if r.Finalizer == "" || slices.Contains(cr.Finalizers, r.Finalizer) {
+	if r.Finalizer == "" || slices.Contains(cr.meta().Finalizers, r.Finalizer) {
 		if report, ok := r.children.Settled(owner); ok {
 			r.see(cr, &report, f)
 			return cr
@@ -194,7 +212,7 @@ func (r *reconciler[Spec, Status, P]) converge(ctx context.Context, cr *Object[S
 		}
 		return cr
 	}
-	hold := conditions.IsPaused(cr.Annotations)
+	hold := conditions.IsPaused(cr.meta().Annotations)
 	if r.Finalizer != "" && !hold {
 		// Before the first child, and confirmed: one that is deleted now still has its children removed in order.
 		before := cr
@@ -205,14 +223,14 @@ func (r *reconciler[Spec, Status, P]) converge(ctx context.Context, cr *Object[S
 	}
 	report := r.children.Apply(ctx, owner, want, hold)
 	r.see(cr, &report, f)
-	if !conditions.IsPaused(cr.Annotations) {
+	if !conditions.IsPaused(cr.meta().Annotations) {
 		f.held = "" // it was held because of the finalizer, which is reported
 	}
 	return cr
 }
 
 // see takes in what came of the children.
-func (r *reconciler[Spec, Status, P]) see(cr *Object[Spec, Status], report *apply.Report, f *findings) {
+func (r *reconciler[T, Status, P]) see(cr T, report *apply.Report, f *findings) {
 	f.seen = report.All()
 	if report.Err != nil {
 		f.errs, f.stale = append(f.errs, report.Err), true
@@ -228,10 +246,10 @@ func (r *reconciler[Spec, Status, P]) see(cr *Object[Spec, Status], report *appl
 
 // teardown removes the children that are replaced, one after the other, and then the finalizer. Neither a pause nor a
 // spec that is not valid keeps it from that.
-func (r *reconciler[Spec, Status, P]) teardown(ctx context.Context, cr *Object[Spec, Status], f *findings) {
+func (r *reconciler[T, Status, P]) teardown(ctx context.Context, cr T, f *findings) {
 	var err error
 	// With --cascade=orphan the user wants to keep the children, which the garbage collector frees.
-	if !slices.Contains(cr.Finalizers, "orphan") {
+	if !slices.Contains(cr.meta().Finalizers, "orphan") {
 		if f.seen, err = r.children.Teardown(ctx, r.ownerOf(cr)); err != nil {
 			f.errs, f.stale = append(f.errs, err), true
 			return
@@ -251,14 +269,13 @@ func (r *reconciler[Spec, Status, P]) teardown(ctx context.Context, cr *Object[S
 }
 
 // report writes the status that follows from what was found, and tells what it says that the one before did not.
-func (r *reconciler[Spec, Status, P]) report(ctx context.Context, cr *Object[Spec, Status], f *findings,
-	tell announcer) {
-	before := P(&cr.Status).common()
+func (r *reconciler[T, Status, P]) report(ctx context.Context, cr T, f *findings, tell announcer) {
+	before := P(cr.status()).common()
 	after, set := r.Observe(cr, f.seen)
 	f.wait = apply.Earlier(f.wait, set.Recheck)
-	f.judge(&set, before.Conditions, cr.Generation, conditions.PausedFor(cr.Annotations))
-	*P(&after).common() = Common{cr.Generation, set.After(before.Conditions, cr.Generation, time.Now())}
-	changed, err := r.objects.Write(ctx, cr, cr.Status, after)
+	f.judge(&set, before.Conditions, cr.meta().Generation, conditions.PausedFor(cr.meta().Annotations))
+	*P(&after).common() = Common{cr.meta().Generation, set.After(before.Conditions, cr.meta().Generation, time.Now())}
+	changed, err := r.objects.Write(ctx, cr, *cr.status(), after)
 	switch {
 	case errors.Is(err, apply.ErrOvertaken):
 		f.wait = apply.Earlier(f.wait, soon)

@@ -44,7 +44,7 @@ type deploymentStatus struct {
 // NewPages returns the controller.
 func NewPages(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 	every := []string{"get", "list", "watch", "create", "patch", "delete"}
-	return operator.New(s, recorder, operator.Definition[PageSpec, PageStatus]{
+	return operator.New(s, recorder, operator.Definition[*Page, PageStatus]{
 		Name:     "page",
 		Resource: pages,
 		Rights: append([]kube.Right{

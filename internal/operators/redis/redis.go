@@ -16,8 +16,8 @@ func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 	return operator.New(s, recorder, definition(podOptions))
 }
 
-func definition(o apply.ReplaceOptions[*pod]) operator.Definition[Spec, Status] {
-	return operator.Definition[Spec, Status]{
+func definition(o apply.ReplaceOptions[*pod]) operator.Definition[*Redis, Status] {
+	return operator.Definition[*Redis, Status]{
 		Name:      app,
 		Resource:  resource,
 		Rights:    Rights,

@@ -32,7 +32,7 @@ func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 		client:   s.Client,
 		restarts: newRestarts(),
 		recorder: recorder,
-		triggers: apply.NewStatuses[RestartTrigger](s.Client, ts),
+		triggers: apply.NewStatuses(s.Client, ts, func() *RestartTrigger { return new(RestartTrigger) }),
 		find:     newFinder(ts, ps),
 	}
 	c := s.New("restart", r.Reconcile, controller.For(ts).Unseen(r.unseen),

@@ -12,7 +12,7 @@ import (
 
 // New returns the controller. It sends nothing before Run. A nil recorder means no Events; who made it runs it.
 func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
-	return operator.New(s, recorder, operator.Definition[Spec, Status]{
+	return operator.New(s, recorder, operator.Definition[*WebServer, Status]{
 		Name:     "webserver",
 		Resource: resource,
 		Rights:   Rights,

@@ -26,7 +26,6 @@ var missingKinds = map[string]string{
 	"v1 services/proxy":    "nothing runs behind a Service",
 	"v1 pods/attach":       "nothing runs in a pod",
 	"v1 pods/exec":         "nothing runs in a pod",
-	"v1 pods/resize":       "not there yet: a request gets 501",
 	"v1 pods/portforward":  "nothing runs in a pod",
 }
 

@@ -12,10 +12,11 @@ import (
 )
 
 // charge refuses a new object that a quota of its namespace has no room for, as the admission plugin ResourceQuota
-// does. Quotas whose status nobody has computed are not enforced.
-func (s *Server) charge(tx *store.Tx, w *write) error {
+// does. It returns the quotas with what they have left, to be stored with the object. Quotas whose status nobody has
+// computed are not enforced.
+func (s *Server) charge(tx *store.Tx, w *write) (charged []*store.Object, err error) {
 	if w.kind.ClusterScoped {
-		return nil
+		return nil, nil
 	}
 	for _, quota := range tx.List("resourcequotas", w.namespace) {
 		q := quota.Value()
@@ -23,8 +24,8 @@ func (s *Server) charge(tx *store.Tx, w *write) error {
 		if !kinds.Counted(hard, w.kind.Resource) || !kinds.InScope(q, w.kind.Resource, w.next) {
 			continue
 		}
-		refuse := func(text string) error {
-			return answer.Forbidden(w.kind.Group, w.kind.Plural, obj.String(w.next, "metadata", "name"), text)
+		refuse := func(text string) ([]*store.Object, error) {
+			return nil, answer.Forbidden(w.kind.Group, w.kind.Plural, obj.String(w.next, "metadata", "name"), text)
 		}
 		if lacking := kinds.Unspecified(hard, w.next); lacking != "" && w.kind.TableName() == "pods" {
 			return refuse("failed quota: " + quota.Name + ": must specify " + lacking)
@@ -49,11 +50,9 @@ func (s *Server) charge(tx *store.Tx, w *write) error {
 			return refuse("exceeded quota: " + quota.Name + ", requested: " + asked.Format(over) + ", used: " +
 				used.Format(over) + ", limited: " + limits.Format(over))
 		}
-		if !w.dryRun() {
-			tx.Put("resourcequotas", quota.Key, next, quota.Shape)
-		}
+		charged = append(charged, store.NewObject(quota.Key, quota.Revision, next, quota.Shape))
 	}
-	return nil
+	return charged, nil
 }
 
 // used adds up what the objects of a namespace take of a quota.

@@ -73,6 +73,20 @@ func TestAQuotaWithScopesCountsThePodsThatItIsFor(t *testing.T) {
 	})
 }
 
+func TestWhatOneQuotaRefusesIsNotChargedToAnother(t *testing.T) {
+	inWorld(t, Options{Quotas: true}, func(w *world) {
+		for name, limit := range map[string]string{"a": "5", "b": "0"} {
+			w.must(201, "POST", quotas, `{"metadata":{"name":"`+name+`"},"spec":{"hard":{"pods":"`+limit+`"}}}`)
+		}
+		synctest.Wait()
+		before := w.must(200, "GET", quotas+"/a", "")
+		w.must(403, "POST", pods, podBody("p"))
+		if after := w.must(200, "GET", quotas+"/a", ""); after.raw != before.raw {
+			t.Errorf("the quota with room became %s", after.raw)
+		}
+	})
+}
+
 func TestQuotasThatNobodyCountsAreNotEnforced(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		w.must(201, "POST", quotas, `{"metadata":{"name":"q"},"spec":{"hard":{"pods":"0"}}}`)

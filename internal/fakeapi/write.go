@@ -115,6 +115,7 @@ func (s *Server) finish(tx *store.Tx, w *write) error {
 func (s *Server) commit(tx *store.Tx, w *write, value map[string]any, shape any) error {
 	table, key := w.kind.TableName(), store.Key{Namespace: w.namespace, Name: obj.String(w.next, "metadata", "name")}
 	var revision int64
+	var quotas []*store.Object
 	switch cur := tx.Get(table, key); {
 	case w.cur != nil && !w.changed:
 		w.stored = w.base
@@ -124,7 +125,8 @@ func (s *Server) commit(tx *store.Tx, w *write, value map[string]any, shape any)
 	case cur != nil:
 		return answer.AlreadyExists(w.kind.Resource, key.Name)
 	default:
-		if err := s.charge(tx, w); err != nil {
+		var err error
+		if quotas, err = s.charge(tx, w); err != nil {
 			return err
 		}
 	}
@@ -141,6 +143,9 @@ func (s *Server) commit(tx *store.Tx, w *write, value map[string]any, shape any)
 		tx.Delete(table, key, nil)
 		w.stored = store.NewObject(key, revision, w.next, w.kind.Shape)
 		return nil
+	}
+	for _, q := range quotas {
+		tx.Put("resourcequotas", q.Key, q.Value(), q.Shape)
 	}
 	w.stored = tx.Put(table, key, value, shape)
 	return nil

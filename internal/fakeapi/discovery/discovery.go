@@ -229,7 +229,8 @@ func subresources(k *kinds.Kind) []subresource {
 			subresource{"ephemeralcontainers", responseKind(k), change},
 			subresource{"eviction", map[string]any{"group": "policy", "version": "v1", "kind": "Eviction"},
 				obj.Anys([]string{"create"})},
-			subresource{"log", responseKind(k), obj.Anys([]string{"get"})})
+			subresource{"log", responseKind(k), obj.Anys([]string{"get"})},
+			subresource{"resize", responseKind(k), change})
 	}
 	if k.TableName() == "serviceaccounts" {
 		out = append(out, subresource{"token", map[string]any{"group": "authentication.k8s.io",

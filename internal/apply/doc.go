@@ -34,5 +34,5 @@
 // the cached copy, so that no reconcile acts on what it has itself made obsolete, and no status says so. This trust
 // ends after a few seconds: then a live read decides. See [written].
 //
-// Place on the event path: inside Reconcile (function 9), on the worker's goroutine. The package starts none.
+// Place on the event path: inside Reconcile, on the worker's goroutine. The package starts none.
 package apply

@@ -13,7 +13,7 @@
 //
 // Each scope (one namespace, or all of them) has one goroutine, which runs its Reflector and calls the
 // OnChange handlers; Store.Run owns and waits for them. Readers come from any goroutine. On the way of an
-// event it is steps 3 and 4: (*Reflector).step takes it off the stream, (*Store).put makes it visible.
+// event it is (*Reflector).stream and handle, which take it off the stream, and (*Store).put, which makes it visible.
 package cache
 
 import (

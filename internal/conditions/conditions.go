@@ -6,7 +6,7 @@
 // (set.go); and which changes of them are worth an Event (news.go). What is true of an object is the operator's to
 // say; writing conditions and Events to the server is the job of packages apply and events.
 //
-// Place on the event path: inside Reconcile (function 9). Pure functions on the caller's goroutine; arguments are
+// Place on the event path: inside Reconcile. Pure functions on the caller's goroutine; arguments are
 // never changed, because old conditions come from the cache and are shared.
 package conditions
 

@@ -7,8 +7,8 @@
 // leader election and probes (package manager).
 //
 // Sources run on the goroutines of the mirrors' Reflectors and only put keys into the queue; each worker is
-// a goroutine of its own. Run owns and waits for all of them. On the way of an event it is step 5, a source,
-// and steps 7 and 8, (*Controller).work and (*Controller).reconcile.
+// a goroutine of its own. Run owns and waits for all of them. On the way of an event it is a source
+// (Watches, Owns, For), and then (*Controller).work, reconcile and call.
 package controller
 
 import (

@@ -7,5 +7,5 @@
 // server is or who we are (see package kubeconfig).
 //
 // It starts no goroutine of its own that outlives a call: Stream.Next runs on the goroutine of its caller,
-// the Reflector. On the way of an event it is steps 1 and 2: Watch opens the stream, Next reads one frame.
+// the Reflector. On the way of an event it is Watch, which opens the stream, and (*Stream).Next, which reads one frame.
 package kube

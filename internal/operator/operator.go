@@ -6,7 +6,7 @@
 // Events (announce.go). It has no rule about any kind of children, but that their pod templates keep to a policy
 // (template.go). What operators have in common when they declare children is in child.go.
 //
-// Place on the event path: it is function 9, Reconcile, and runs on the controller's workers. It starts no goroutine.
+// Place on the event path: it is Reconcile, and runs on the controller's workers. It starts no goroutine.
 package operator
 
 import (

@@ -6,8 +6,8 @@
 // pod cannot have is refused, too. The standards say nothing about the service account, the secrets and the node that
 // a pod names.
 //
-// Place on the event path: function 14 calls it with the children that an operator declares. It runs on the caller's
-// goroutine, keeps no state and starts none.
+// Place on the event path: (*operator.reconciler).converge calls it with the children that an operator declares. It
+// runs on the caller's goroutine, keeps no state and starts none.
 package podpolicy
 
 import (

@@ -7,6 +7,6 @@
 // keys: a key's delay depends on its own failures only, so a mass failure never holds up an unrelated key.
 //
 // It runs on the goroutines of its callers, under one mutex: Reflectors call Add, workers call the rest. The
-// earliest delay is one timer, whose function runs for an instant when it is due. On the way of an event it
-// is step 6, the only hand-over between the two goroutines.
+// earliest delay is one timer, whose function runs for an instant when it is due. On the way of an event
+// (*Queue).Add and Get are the only hand-over between the two goroutines.
 package queue

@@ -6,6 +6,6 @@
 // There is no Deployment or StatefulSet in between. The pods get no storage and are not connected in any way:
 // without volumes they are a cache.
 //
-// Place on the event path: it is called by function 9, Reconcile, on the controller's workers. It starts no
-// goroutine.
+// Place on the event path: it is called by (*operator.reconciler).Reconcile, on the controller's workers. It
+// starts no goroutine.
 package redis

@@ -34,6 +34,6 @@
 // Targets are read when something has to be decided about them, and when their pods change; in between nothing is
 // sent.
 //
-// Place on the event path: it is function 9, Reconcile, and runs on the controller's workers; the functions that find
-// triggers for a pod run on the goroutines of the mirrors. It starts no goroutine.
+// Place on the event path: it is Reconcile, and runs on the controller's workers; the functions that find triggers
+// for a pod run on the goroutines of the mirrors. It starts no goroutine.
 package restart

@@ -4,6 +4,6 @@
 // All of it is pure: desired.go says what should exist, and observe.go what the status of that is. Package operator
 // does the rest. It creates no pods: the cluster's Deployment controller does.
 //
-// Place on the event path: inside function 9, (*operator.reconciler).Reconcile, on the controller's workers. It starts
-// no goroutine.
+// Place on the event path: inside (*operator.reconciler).Reconcile, on the controller's workers. It starts no
+// goroutine.
 package webserver

@@ -80,8 +80,8 @@ envtest), stops when the command exits, and exits with its code.`,
 		"status), can be repeated")
 	fs.StringVar(&f.faults, "faults", "", "`file` with faults to inject once everything is ready, in the form of "+
 		"PUT /skiff/faults")
-	fs.IntVar(&f.replicas, "replicas", 1, "`number` of API servers that there seem to be: connections go to them in "+
-		"turn, and the ready file has an address for each alone; faults tell them apart")
+	fs.IntVar(&f.replicas, "replicas", 1, "`number` of API servers to simulate: connections go to them in turn, "+
+		"the ready file has an address for each, and a fault can select one")
 	fs.StringVar(&f.ready, "ready-file", "", "`file` to write when everything is ready, removed at the end: one line "+
 		"of JSON with url, kubeconfig, pid and, with --replicas, replicas")
 	return cmd

@@ -125,10 +125,17 @@ func (s *Server) goBackTo(name string) error {
 // SetFaults replaces the faults by those of a body of PUT /skiff/faults.
 func (s *Server) SetFaults(body []byte) error {
 	list, err := faults.Parse(body)
-	if err == nil {
-		s.setFaults(list)
+	if err != nil {
+		return err
 	}
-	return err
+	for i, f := range list {
+		if replicas := max(1, s.opts.Replicas); f.Replica > replicas {
+			return fmt.Errorf("faults[%d].replica: %d would select no API server: want a number from 1 to %d", i,
+				f.Replica, replicas)
+		}
+	}
+	s.setFaults(list)
+	return nil
 }
 
 // setFaults replaces the faults that were set over HTTP.

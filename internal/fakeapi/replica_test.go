@@ -88,6 +88,7 @@ func TestReplicasTakeTurnsAndRestartAlone(t *testing.T) {
 			watches[i] = seen.watch(configMaps + "?watch=1")
 		}
 		w.must(400, "POST", "/skiff/restart?replica=3", "")
+		w.must(400, "PUT", "/skiff/faults", `{"faults":[{"replica":3,"lag":"1s"}]}`)
 		w.must(204, "POST", "/skiff/restart?replica=2", "")
 		synctest.Wait()
 		if err := watches[1].end(); err == nil {

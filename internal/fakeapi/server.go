@@ -68,7 +68,7 @@ type Options struct {
 	CRDDelay time.Duration
 	// Limits are those of the servers of ListenTLS.
 	Limits Limits
-	// Replicas is how many API servers there seem to be: see Front.
+	// Replicas is the number of API servers to simulate: see Front.
 	Replicas int
 	// EventTTL is how long Events live; 0 means an hour, the real server's default.
 	EventTTL time.Duration

@@ -29,7 +29,7 @@ func readShort(resp *http.Response, body *bytes.Buffer, most int64) ([]byte, err
 	return body.Bytes(), err
 }
 
-var errLongAnswer = fmt.Errorf("the answer is longer than %d MiB (that to a write: %d)", maxAnswer>>20, maxObject>>20)
+var errLongAnswer = fmt.Errorf("the answer is longer than %d MiB, or %d MiB for a write", maxAnswer>>20, maxObject>>20)
 
 // answers holds buffers that answers about one object are read into: what is decoded from them is a copy.
 var answers = sync.Pool{New: func() any { return new(bytes.Buffer) }}

@@ -7,5 +7,6 @@
 // server is or who we are (see package kubeconfig).
 //
 // It starts no goroutine of its own that outlives a call: Stream.Next runs on the goroutine of its caller,
-// the Reflector. On the way of an event it is Watch, which opens the stream, and (*Stream).Next, which reads one frame.
+// the Reflector. On the way of an event it is Watch, which opens the stream, and (*Stream).Next,
+// which reads one frame.
 package kube

@@ -156,8 +156,10 @@ func NotServed(what string) *kube.Status {
 
 // NotEvaluated refuses an object that a real server would evaluate with other requests, and this one would ignore.
 func NotEvaluated(k *kinds.Kind) *kube.Status {
-	return Failure(http.StatusNotImplemented, "NotImplemented", fmt.Sprintf("a %s would have no effect: skiff's "+
-		"embedded API server has no %s", k.Kind, k.Refused), kube.StatusDetails{Group: k.Group, Kind: k.Plural})
+	text := fmt.Sprintf("an object of kind %s would have no effect: skiff's embedded API server has no %s", k.Kind,
+		k.Refused)
+	return Failure(http.StatusNotImplemented, "NotImplemented", text,
+		kube.StatusDetails{Group: k.Group, Kind: k.Plural})
 }
 
 // ExpiredPage is the 410 for a continue token. It has a new token, for clients that do not need a consistent list.

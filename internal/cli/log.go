@@ -138,12 +138,12 @@ func plainValue(_ []string, a slog.Attr) slog.Attr {
 	case string:
 		text = v
 	case error:
-		text = v.Error()
+		text = textOf(v.Error)
 		if a.Key == "err" {
 			a.Key = "error"
 		}
 	case fmt.Stringer:
-		text = v.String()
+		text = textOf(v.String)
 	default:
 		return a
 	}
@@ -151,4 +151,14 @@ func plainValue(_ []string, a slog.Attr) slog.Attr {
 		text = kube.Printable(text, maxLogged)
 	}
 	return slog.String(a.Key, text)
+}
+
+// textOf returns what the method of a value says of it, or how that panicked: on a nil pointer, mostly.
+func textOf(say func() string) (text string) {
+	defer func() {
+		if p := recover(); p != nil {
+			text = fmt.Sprintf("<panic: %v>", p)
+		}
+	}()
+	return say()
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 	"strings"
@@ -110,6 +111,28 @@ func TestALogLineThatQuotesAWholeObjectIsCut(t *testing.T) {
 		}
 		if format == "json" && !json.Valid([]byte(lines[0])) {
 			t.Errorf("not JSON: %.200s", lines[0])
+		}
+	}
+}
+
+// broken is an error and a Stringer that panics, as most do on a nil pointer.
+type broken struct{ text string }
+
+func (b *broken) Error() string  { return b.text }
+func (b *broken) String() string { return b.text }
+
+func TestAValueThatPanicsIsLoggedAsThat(t *testing.T) {
+	for _, format := range []string{"text", "json"} {
+		var out bytes.Buffer
+		log, err := (&logFlags{format: format}).logger(&out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Error((*broken)(nil), "reconcile failed")
+		log.WithValues("before", (*broken)(nil)).Info("next", "value", struct{ fmt.Stringer }{})
+		said := "panic: runtime error: invalid memory address"
+		if got := out.String(); strings.Count(got, "\n") != 2 || strings.Count(got, said) != 3 {
+			t.Errorf("%s: %s", format, got)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"strconv"
@@ -27,6 +28,14 @@ func (l textLog) Info(level int, message string, values ...any) {
 		return
 	}
 	_, _ = l.out.Write(line) // nobody could be told
+}
+
+// Error has the error say what it is: stdr does not survive one whose method panics.
+func (l textLog) Error(err error, message string, values ...any) {
+	if err != nil {
+		err = errors.New(textOf(err.Error))
+	}
+	l.LogSink.Error(err, message, values...)
 }
 
 // line adds a line to text; not ok: something in it is out of the ordinary.

@@ -82,3 +82,18 @@ func TestTheLatestOfManyTimesIsFoundQuickly(t *testing.T) {
 }
 
 func first(t time.Time, _ int64) time.Time { return t }
+
+func TestTheLatestTimeIsFoundHoweverLongAgoTheLastWas(t *testing.T) {
+	now := time.Date(2026, 11, 22, 11, 0, 30, 0, time.UTC)
+	for _, text := range []string{"* * * * *", "@every 1s", "0 0 29 2 *", "* * 1 1 *"} {
+		s, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		latest, missed := s.Latest(time.Date(1, 1, 1, 0, 0, 1, 0, time.UTC), now)
+		if took := time.Since(began); latest.IsZero() || latest.After(now) || missed < 40 || took > time.Second {
+			t.Errorf("%s: %v, %d missed, after %v", text, latest, missed, took)
+		}
+	}
+}

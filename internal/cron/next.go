@@ -41,9 +41,15 @@ func (s Schedule) on(start time.Time) bool {
 	return inMonth || inWeek
 }
 
+// maxYears is how far back Latest looks: a time.Duration is 292 years at most.
+const maxYears = 200
+
 // Latest returns the last time of the schedule after since and not after now, zero if there is none, and about how
 // many there are. It looks at a few of them only, however long ago since is.
 func (s Schedule) Latest(since, now time.Time) (latest time.Time, missed int64) {
+	if longAgo := now.AddDate(-maxYears, 0, 0); since.Before(longAgo) {
+		since = longAgo
+	}
 	first := s.Next(since)
 	if first.IsZero() || first.After(now) {
 		return time.Time{}, 0

@@ -78,6 +78,16 @@ func (b *bench) rest(d time.Duration) {
 	synctest.Wait()
 }
 
+// runs returns how often the controllers have reconciled something.
+func (b *bench) runs() int64 {
+	var all int64
+	for _, c := range b.cluster.controllers {
+		s := c.Stats()
+		all += s.Done + s.Again + s.Errors
+	}
+	return all
+}
+
 func (b *bench) create(r kube.Resource, namespace string, body map[string]any) {
 	b.Helper()
 	if err := b.client.Create(b.Context(), r, namespace, body, nil, kube.WriteOptions{}); err != nil {

@@ -193,7 +193,9 @@ func (c *kubelet) run(ctx context.Context, p *kubeletPod, status map[string]any,
 		return controller.After(wait), nil
 	}
 	if _, ends := p.exitCode(); ends && !box.ended {
-		return controller.After(max(box.ready.Add(c.o.PodStartDelay).Sub(now), time.Millisecond)), nil
+		if wait := box.ready.Add(c.o.PodStartDelay).Sub(now); wait > 0 {
+			return controller.After(wait), nil
+		}
 	}
 	return controller.Done, nil
 }

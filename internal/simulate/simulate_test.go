@@ -348,9 +348,15 @@ func TestAClusterAtRestWritesNothingButLeases(t *testing.T) {
 		b.create(cronJobResource, "default", cronJobBody("tick", false, map[string]any{"schedule": "0 0 1 1 *"}))
 		b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 3))
 		b.create(deploymentResource, "default", deploymentBody("sick", "nginx:"+BrokenTag, 1))
+		// A Job whose pod never starts.
+		b.create(cronJobResource, "default", cronJobBody("stuck", true, map[string]any{"schedule": "1 0 1 1 *"}))
 		b.rest(20 * time.Minute)
 		b.api.ForgetRequests()
+		before := b.runs()
 		b.rest(time.Hour)
+		if runs := b.runs() - before; runs > 10 {
+			b.Errorf("the controllers ran %d times in an hour, want only for the time of the next schedule", runs)
+		}
 		requests := b.api.Requests()
 		if len(requests) == 0 {
 			b.Error("no request was seen in an hour, not even a watch")

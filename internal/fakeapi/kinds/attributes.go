@@ -38,7 +38,7 @@ func (d *data) kind(l *line) *Kind {
 		case "prepare":
 			k.Prepare = func(next, cur Object) { change(s.prepare(), whole(next, cur)) }
 		case "checks":
-			k.Validate = func(next, cur Object) []Cause { return check(s.checks(), whole(next, cur)) }
+			k.Validate = func(next, cur Object) []Cause { return causes(s.checks(), next, cur) }
 		}
 	}
 	k.Columns = d.columns(s.columns)

@@ -1,7 +1,7 @@
 package kinds
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -102,6 +102,6 @@ var cellFunctions = sync.OnceValue(func() map[string]func(Object, time.Time) any
 // parts calls f with the objects of the list at a path below a part, and where they are.
 func (s scope) parts(at string, f func(at string, o Object)) {
 	for i, o := range obj.Maps(s.o, strings.Split(at, ".")...) {
-		f(fmt.Sprintf("%s[%d]", join(s.at, at), i), o)
+		f(within(join(s.at, at), strconv.Itoa(i)), o)
 	}
 }

@@ -1,7 +1,7 @@
 package kinds
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 
 	"skiff/internal/fakeapi/obj"
@@ -73,7 +73,7 @@ func (p path) get(o Object) any {
 		}
 		var found any
 		rest := path{steps: p.steps[i+1:]}
-		eachItem(s, v, func(_ string, item any) {
+		eachItem(s, v, unknown, func(_ string, item any) {
 			if found != nil {
 				return
 			}
@@ -87,12 +87,12 @@ func (p path) get(o Object) any {
 	return v
 }
 
-// eachItem calls f with the items of a list or the values of a map, in order, and where each of them is.
-func eachItem(s step, v any, f func(at string, item any)) {
+// eachItem calls f with the items of the list or the values of the map at a place, in order, and where each is.
+func eachItem(s step, v any, at string, f func(at string, item any)) {
 	if s.each == '{' {
 		m, _ := v.(Object)
 		for _, key := range sortedKeys(m) {
-			f("["+key+"]", m[key])
+			f(within(at, key), m[key])
 		}
 		return
 	}
@@ -100,7 +100,7 @@ func eachItem(s step, v any, f func(at string, item any)) {
 	for i, item := range list {
 		m, _ := item.(Object)
 		if s.only[0] == "" || obj.String(m, s.only[0]) == s.only[1] {
-			f(fmt.Sprintf("[%d]", i), item)
+			f(within(at, strconv.Itoa(i)), item)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func (p path) walk(o any, at string, f func(at string, v any)) {
 	s, rest := p.steps[0], path{steps: p.steps[1:]}
 	m, _ := o.(Object)
 	if s.dots {
-		at += "[" + s.key + "]"
+		at = within(at, s.key)
 	} else {
 		at = join(at, s.key)
 	}
@@ -122,12 +122,26 @@ func (p path) walk(o any, at string, f func(at string, v any)) {
 		rest.walk(m[s.key], at, f)
 		return
 	}
-	eachItem(s, m[s.key], func(item string, v any) { rest.walk(v, at+item, f) })
+	eachItem(s, m[s.key], at, func(at string, v any) { rest.walk(v, at, f) })
 }
 
+// unknown stands for a place that nobody asks for: to build the places is most of the work of a walk.
+const unknown = "?"
+
+// join returns the place of a field, within that of an item.
 func join(at, key string) string {
-	if at == "" {
+	switch at {
+	case unknown:
+		return at
+	case "":
 		return key
 	}
 	return at + "." + key
+}
+
+func within(at, key string) string {
+	if at == unknown {
+		return at
+	}
+	return at + "[" + key + "]"
 }

@@ -5,7 +5,7 @@ type scope struct {
 	root, stored Object // the whole object; its stored form, nil for a new one
 	o            Object // the part that paths lead from, nil if it is missing
 	old          Object // the same part of the stored form
-	at           string // where the part is; "" is the whole
+	at           string // where the part is: "" is the whole, or unknown
 }
 
 func (s scope) from(p path) Object {
@@ -39,7 +39,7 @@ func (s scope) each(p path, f func(scope)) {
 }
 
 func (s scope) base(p path) string {
-	if p.rooted {
+	if p.rooted && s.at != unknown {
 		return ""
 	}
 	return s.at

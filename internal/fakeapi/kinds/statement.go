@@ -164,7 +164,9 @@ type unset struct{}
 
 // change sets defaults. Lines about a part that is missing do nothing.
 func change(block []statement, s scope) {
-	for _, st := range block {
+	s.at = unknown
+	for i := range block {
+		st := &block[i]
 		if s.o == nil || !st.when.holds(s) {
 			continue
 		}
@@ -215,10 +217,20 @@ func (p path) keys() []string {
 	return out
 }
 
+// causes runs a block of checks. It looks for places only where there is a cause to report.
+func causes(block []statement, next, cur Object) []Cause {
+	s := whole(next, cur)
+	if s.at = unknown; len(check(block, s)) == 0 {
+		return nil
+	}
+	return check(block, whole(next, cur))
+}
+
 // check runs a block of checks.
 func check(block []statement, s scope) []Cause {
 	var out, last []Cause
-	for _, st := range block {
+	for i := range block {
+		st := &block[i]
 		if st.orElse && len(last) > 0 {
 			continue
 		}

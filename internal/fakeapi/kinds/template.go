@@ -83,7 +83,7 @@ func (p part) value(s scope) any {
 	}
 	if p.path.lists() {
 		var list []any
-		p.path.walk(s.from(*p.path), "", func(_ string, item any) { list = append(list, item) })
+		p.path.walk(s.from(*p.path), unknown, func(_ string, item any) { list = append(list, item) })
 		if v = list; p.filter == "" {
 			v = filters()["join"](list)
 		}

@@ -1,0 +1,84 @@
+package cache
+
+import (
+	"fmt"
+
+	"skiff/internal/kube"
+)
+
+// ByIndex returns the objects with a value in an index, in key order: of one namespace, or of the whole mirror where
+// namespace is "". The error is ErrNotSynced, ErrOutOfScope or ErrNoIndex.
+func (s *Store[T]) ByIndex(name, namespace, value string) ([]T, error) {
+	out, err := s.lookUp(name, namespace, value)
+	if err != nil {
+		what := fmt.Sprintf("by %s %q", name, value)
+		if namespace != "" {
+			what += " in " + namespace
+		}
+		return nil, s.readError("list", what, err)
+	}
+	return out, nil
+}
+
+func (s *Store[T]) lookUp(name, namespace, value string) ([]T, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	set, err := s.indexedLocked(name, namespace, value)
+	if len(set) == 0 {
+		return nil, err
+	}
+	out := make([]T, len(set))
+	for i, e := range set {
+		s.check.verify(e.obj)
+		out[i] = e.obj
+	}
+	return out, nil
+}
+
+// indexedLocked returns the part of an index that ByIndex asks for. It is good while s.mu is held.
+func (s *Store[T]) indexedLocked(name, namespace, value string) ([]*entry[T], error) {
+	if err := s.readableLocked(namespace); err != nil {
+		return nil, err
+	}
+	ix := s.indexLocked(name)
+	if ix == nil {
+		return nil, ErrNoIndex
+	}
+	set := ix.sets[value]
+	if namespace != "" {
+		from, _ := find(set, kube.Key{Namespace: namespace})
+		to, _ := find(set, kube.Key{Namespace: namespace + "\x00"}) // the least string above it
+		set = set[from:to]
+	}
+	return set, nil
+}
+
+// ByOwner returns the objects that have an owner reference to uid, in key order: of one namespace, or of the whole
+// mirror where namespace is "", for an owner that is cluster-scoped. The error is ErrNotSynced or ErrOutOfScope.
+func (s *Store[T]) ByOwner(namespace, uid string) ([]T, error) {
+	return s.ByIndex(ownerIndex, namespace, uid)
+}
+
+// CountByOwner returns how many objects ByOwner would return.
+func (s *Store[T]) CountByOwner(namespace, uid string) (int, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	set, err := s.indexedLocked(ownerIndex, namespace, uid)
+	if err != nil {
+		return 0, s.readError("count", fmt.Sprintf("by %s %q", ownerIndex, uid), err)
+	}
+	return len(set), nil
+}
+
+// readableLocked returns nil when a namespace is synced; where namespace is "", the whole mirror.
+func (s *Store[T]) readableLocked(namespace string) error {
+	if namespace != "" && s.scopeLocked(namespace) == nil {
+		return ErrOutOfScope
+	}
+	for _, sc := range s.scopes {
+		if !sc.synced && (namespace == "" || sc.covers(namespace)) {
+			return s.notSyncedLocked(sc)
+		}
+	}
+	return nil
+}

@@ -225,6 +225,8 @@ var refusedScripts = scriptsOf(
 			"min above max":    `{"spec":{"minReplicas":5}}`,
 			"min of 0":         `{"spec":{"minReplicas":0}}`,
 			"max of 0":         `{"spec":{"maxReplicas":0}}`,
+			"no max":           `{"spec":{"maxReplicas":null}}`,
+			"no max, min of 2": `{"spec":{"maxReplicas":null,"minReplicas":2}}`,
 			"no target":        `{"spec":{"scaleTargetRef":null}}`,
 			"bad target":       `{"spec":{"scaleTargetRef":{"kind":"a/b","name":"c/d"}}}`,
 			"bad version":      `{"spec":{"scaleTargetRef":{"apiVersion":"a/b/c"}}}`,

@@ -32,6 +32,9 @@ func TestWhatARealServerRefusesIsRefusedInItsWords(t *testing.T) {
 			"spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'"},
 		{scalers, named + `"spec":{"minReplicas":3,"maxReplicas":2,"scaleTargetRef":{"kind":"Deployment","name":"d"}}}`,
 			"spec.maxReplicas: Invalid value: 2: must be greater than or equal to `minReplicas`"},
+		{scalers, named + `"spec":{"scaleTargetRef":{"kind":"Deployment","name":"d"}}}`,
+			"[spec.maxReplicas: Required value: must be set and greater than 0, " +
+				"spec.maxReplicas: Invalid value: 0: must be greater than or equal to `minReplicas`]"},
 		{leases, named + `"spec":{"leaseDurationSeconds":-1}}`,
 			"spec.leaseDurationSeconds: Invalid value: -1: must be greater than 0"},
 		{pods, container(`"livenessProbe":{}`),

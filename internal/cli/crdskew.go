@@ -35,9 +35,9 @@ func (s *skew) attention() []string {
 
 // watch compares the definitions until they lack nothing, or ctx ends, and logs what they lack when that changes.
 func (s *skew) watch(ctx context.Context, c *kube.Client, log logr.Logger) {
-	logged := map[string]string{}
+	lacking, logged := map[string]string(nil), map[string]string{}
 	for ctx.Err() == nil {
-		lacking := lackingFields(ctx, c, log)
+		lacking = lackingFields(ctx, c, log, lacking)
 		var lines []string
 		for _, name := range slices.Sorted(maps.Keys(lacking)) {
 			fields := lacking[name]
@@ -65,8 +65,9 @@ func (s *skew) watch(ctx context.Context, c *kube.Client, log logr.Logger) {
 }
 
 // lackingFields returns which fields of this version the definitions in the cluster lack, by the name of the
-// definition. What is not installed at all is for the controllers to report.
-func lackingFields(ctx context.Context, c *kube.Client, log logr.Logger) map[string]string {
+// definition. Of one that cannot be compared now it returns what was found before. What is not installed at all is for
+// the controllers to report.
+func lackingFields(ctx context.Context, c *kube.Client, log logr.Logger, before map[string]string) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, skewTimeout)
 	defer cancel()
 	all, err := definitions()
@@ -82,6 +83,9 @@ func lackingFields(ctx context.Context, c *kube.Client, log logr.Logger) map[str
 			return nil // skiff stops
 		case err != nil:
 			log.V(1).Info("cannot compare a custom resource definition", "name", d.name, "problem", err.Error())
+			if before[d.name] != "" {
+				out[d.name] = before[d.name]
+			}
 		case fields != "":
 			out[d.name] = fields
 		}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
 )
@@ -91,6 +93,15 @@ func TestADefinitionThatCannotBeComparedIsDebugDetail(t *testing.T) {
 	}
 	if said := c.skew(1); !strings.Contains(said, "cannot compare a custom resource definition") {
 		t.Errorf("without a server, with -v 1: %s", said)
+	}
+}
+
+func TestADefinitionThatLackedSomethingStaysNamedWhileTheServerIsAway(t *testing.T) {
+	c := newCluster(t, fakeapi.Options{})
+	c.down()
+	before := map[string]string{"webservers.skiff.dev": "spec.replicas"}
+	if now := lackingFields(t.Context(), c.client, logr.Discard(), before); !maps.Equal(now, before) {
+		t.Errorf("what was found before became %q", now)
 	}
 }
 

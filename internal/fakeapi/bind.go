@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"skiff/internal/fakeapi/answer"
-	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/kube"
@@ -19,22 +18,12 @@ func (s *Server) bind(w http.ResponseWriter, r *request) error {
 	if r.verb != "create" {
 		return answer.MethodNotAllowed()
 	}
-	body, err := answer.ReadBody(r.Request)
+	binding, err := readPosted(r, bindingKind)
 	if err != nil {
 		return err
 	}
-	v, _, err := forms.ReadValue(r.Request, body, bindingKind)
-	if kube.AsStatus(err) != nil {
-		return err
-	}
-	binding, _ := v.(map[string]any)
 	node, kind := obj.String(binding, "target", "name"), obj.String(binding, "target", "kind")
 	switch { // in the real server's order and wording
-	case err != nil:
-		return answer.BadRequest("the object provided is unrecognized (must be of type Binding): %v (%s)", err,
-			forms.Excerpt(body))
-	case obj.String(binding, "metadata", "name") != r.name:
-		return answer.BadRequest("name in URL does not match name in Binding object")
 	case kind != "" && kind != "Node":
 		return answer.PlainError("target.kind: Unsupported value: %q: supported values: \"Node\", \"<empty>\"", kind)
 	case node == "":
@@ -70,8 +59,6 @@ func (s *Server) bind(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	answer.JSON(w, http.StatusCreated, map[string]any{"kind": "Status", "apiVersion": "v1",
-		"metadata": map[string]any{},
-		"status":   "Success", "code": int64(http.StatusCreated)})
+	answer.Created(w)
 	return nil
 }

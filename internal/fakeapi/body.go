@@ -179,3 +179,23 @@ func joinYAML(complaints []string) []string {
 	first := "yaml: unmarshal errors:\n  " + strings.Join(complaints[:n], "\n  ")
 	return append([]string{first}, complaints[n:]...)
 }
+
+// readPosted reads what is posted to a subresource and names the object again, as an Eviction does.
+func readPosted(r *request, k kube.Resource) (map[string]any, error) {
+	body, err := answer.ReadBody(r.Request)
+	if err != nil {
+		return nil, err
+	}
+	v, _, err := forms.ReadValue(r.Request, body, k)
+	o, _ := v.(map[string]any)
+	switch {
+	case kube.AsStatus(err) != nil:
+		return nil, err
+	case err != nil:
+		return nil, answer.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)", k.Kind, err,
+			forms.Excerpt(body))
+	case obj.String(o, "metadata", "name") != r.name:
+		return nil, answer.BadRequest("name in URL does not match name in %s object", k.Kind)
+	}
+	return o, nil
+}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"skiff/internal/fakeapi/answer"
-	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
@@ -27,21 +26,9 @@ func (s *Server) evict(w http.ResponseWriter, r *request) error {
 	if err := checkDryRun(r); err != nil {
 		return err
 	}
-	body, err := answer.ReadBody(r.Request)
+	eviction, err := readPosted(r, evictionKind)
 	if err != nil {
 		return err
-	}
-	v, _, err := forms.ReadValue(r.Request, body, evictionKind)
-	if kube.AsStatus(err) != nil {
-		return err
-	}
-	eviction, _ := v.(map[string]any)
-	switch {
-	case err != nil:
-		return answer.BadRequest("the object provided is unrecognized (must be of type Eviction): %v (%s)", err,
-			forms.Excerpt(body))
-	case obj.String(eviction, "metadata", "name") != r.name:
-		return answer.BadRequest("name in URL does not match name in Eviction object")
 	}
 	if eviction, err = s.admitPosted(r, eviction); err != nil {
 		return err
@@ -74,9 +61,7 @@ func (s *Server) evict(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	s.wakeHousekeeper()
-	answer.JSON(w, http.StatusCreated, map[string]any{"kind": "Status", "apiVersion": "v1",
-		"metadata": map[string]any{},
-		"status":   "Success", "code": int64(http.StatusCreated)})
+	answer.Created(w)
 	return nil
 }
 

@@ -62,14 +62,14 @@ func metadataCauses(k *kinds.Kind, next map[string]any, created bool) []kinds.Ca
 	if created {
 		out = nameCauses(k, meta)
 	}
-	for _, key := range sortedKeys(obj.Map(meta, "labels")) {
+	for _, key := range obj.Keys(obj.Map(meta, "labels")) {
 		out = append(out, kinds.InvalidAll("metadata.labels", key, selector.QualifiedName(key))...)
 		if v := obj.String(meta, "labels", key); selector.LabelValue(v) != "" {
 			out = append(out, kinds.Invalid("metadata.labels", v, selector.LabelValue(v)))
 		}
 	}
 	total := 0
-	for _, key := range sortedKeys(obj.Map(meta, "annotations")) {
+	for _, key := range obj.Keys(obj.Map(meta, "annotations")) {
 		out = append(out, kinds.InvalidAll("metadata.annotations", key, selector.QualifiedName(key))...)
 		total += len(key) + len(obj.String(meta, "annotations", key))
 	}
@@ -162,15 +162,6 @@ func ownerCauses(meta map[string]any) []kinds.Cause {
 		out = append(out, kinds.Invalid(field, obj.Slice(meta, "ownerReferences"),
 			"Only one reference can have Controller set to true."))
 	}
-	return out
-}
-
-func sortedKeys(m map[string]any) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
 	return out
 }
 

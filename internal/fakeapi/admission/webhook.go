@@ -43,11 +43,7 @@ func NewWebhook(spec map[string]any, n webhook.Network) (*Webhook, error) {
 }
 
 // Close ends the idle connections to the webhook.
-func (w *Webhook) Close() {
-	if w.client != nil {
-		w.client.Close()
-	}
-}
+func (w *Webhook) Close() { w.client.Close() }
 
 // callError is a failure to call a webhook, which its failurePolicy may ignore.
 type callError struct {

@@ -38,11 +38,7 @@ func New(config map[string]any, n webhook.Network) *Webhook {
 }
 
 // Close ends the idle connections to the webhook.
-func (w *Webhook) Close() {
-	if w.client != nil {
-		w.client.Close()
-	}
-}
+func (w *Webhook) Close() { w.client.Close() }
 
 // Convert returns objects of one kind, which have an apiVersion, in another version, in their order. It does not
 // change them.

@@ -243,7 +243,7 @@ func serviceAccounts(o Object) any {
 // quota lists the resources whose names start with limits, or those whose do not.
 func quota(o Object, limits bool) any {
 	var out []string
-	for _, name := range sortedKeys(obj.Map(o, "status", "hard")) {
+	for _, name := range obj.Keys(obj.Map(o, "status", "hard")) {
 		if strings.HasPrefix(name, "limits.") != limits {
 			continue
 		}

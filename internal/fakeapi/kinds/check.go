@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"skiff/internal/cron"
+	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/selector"
 	"skiff/internal/patch"
 )
@@ -139,7 +140,7 @@ func among(values, at string, v any, needed bool) []Cause {
 func keysAre(form, at string, v any, atKey bool) []Cause {
 	m, _ := v.(Object)
 	var out []Cause
-	for _, key := range sortedKeys(m) {
+	for _, key := range obj.Keys(m) {
 		where := at
 		if atKey {
 			where += "[" + key + "]"
@@ -229,23 +230,23 @@ var forms = sync.OnceValue(func() map[string]func(string) []string {
 			return nil
 		}
 	}
+	unless := func(good func(string) bool, why string) func(string) []string {
+		return func(text string) []string {
+			if good(text) {
+				return nil
+			}
+			return []string{why}
+		}
+	}
 	return map[string]func(string) []string{
 		"label": one(selector.Label), "subdomain": one(selector.Subdomain), "segment": one(selector.PathSegment),
 		"label-1035": one(func(text string) string { return selector.Label1035(strings.ToLower(text)) }),
 		"qualified":  selector.QualifiedName, "data-key": selector.DataKey, "port-name": selector.PortName,
-		"image": one(func(image string) string {
-			if strings.TrimSpace(image) != image {
-				return "must not have leading or trailing whitespace"
-			}
-			return ""
-		}),
-		"variable": one(func(name string) string {
-			if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' || r == '=' }) {
-				return "a valid environment variable name must consist only of printable ASCII characters other " +
-					"than '='"
-			}
-			return ""
-		}),
+		"image": unless(func(image string) bool { return strings.TrimSpace(image) == image },
+			"must not have leading or trailing whitespace"),
+		"variable": unless(func(name string) bool {
+			return !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' || r == '=' })
+		}, "a valid environment variable name must consist only of printable ASCII characters other than '='"),
 		"hook-name": one(func(name string) string {
 			if why := selector.Subdomain(name); why != "" || strings.Count(name, ".") > 1 {
 				return why
@@ -253,12 +254,8 @@ var forms = sync.OnceValue(func() map[string]func(string) []string {
 			return "should be a domain with at least three segments separated by dots"
 		}),
 		"cidr": one(cidr), "ip": one(canonicalIP),
-		"cron-name": one(func(name string) string { // its Jobs are called after it
-			if len(name) > 52 {
-				return "must be no more than 52 characters"
-			}
-			return ""
-		}),
+		"cron-name": unless(func(name string) bool { return len(name) <= 52 }, // its Jobs are called after it
+			"must be no more than 52 characters"),
 		"schedule": one(func(text string) string {
 			if strings.Contains(text, "TZ") {
 				return "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
@@ -274,18 +271,10 @@ var forms = sync.OnceValue(func() map[string]func(string) []string {
 			}
 			return ""
 		}),
-		"domain-path": one(func(text string) string {
-			if strings.Contains(text, "/") {
-				return ""
-			}
-			return "must be a domain-prefixed path (such as \"acme.io/foo\")"
-		}),
-		"signer": one(func(text string) string {
-			if strings.Count(text, "/") == 1 {
-				return ""
-			}
-			return "must be a fully qualified domain and path of the form 'example.com/signer-name'"
-		}),
+		"domain-path": unless(func(text string) bool { return strings.Contains(text, "/") },
+			`must be a domain-prefixed path (such as "acme.io/foo")`),
+		"signer": unless(func(text string) bool { return strings.Count(text, "/") == 1 },
+			"must be a fully qualified domain and path of the form 'example.com/signer-name'"),
 		"group-version": one(func(text string) string {
 			if strings.Count(text, "/") < 2 {
 				return ""

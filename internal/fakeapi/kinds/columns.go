@@ -4,7 +4,6 @@ import (
 	"cmp"
 	_ "embed"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -78,19 +77,10 @@ func HumanDuration(d time.Duration) string {
 	return fmt.Sprintf("%dy", years)
 }
 
-func sortedKeys(m Object) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
-}
-
 // FormatSelector formats a LabelSelector in the syntax of kubectl -l.
 func FormatSelector(sel Object) string {
 	var out []string
-	for _, k := range sortedKeys(obj.Map(sel, "matchLabels")) {
+	for _, k := range obj.Keys(obj.Map(sel, "matchLabels")) {
 		out = append(out, k+"="+obj.String(sel, "matchLabels", k))
 	}
 	for _, e := range obj.Maps(sel, "matchExpressions") {

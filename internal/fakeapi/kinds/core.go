@@ -33,7 +33,7 @@ func dataSize(o Object, plain, encoded, at string) []Cause {
 // dataTwice refuses keys that are in both fields of a ConfigMap.
 func dataTwice(s scope) []Cause {
 	var out []Cause
-	for _, key := range sortedKeys(obj.Map(s.o, "binaryData")) {
+	for _, key := range obj.Keys(obj.Map(s.o, "binaryData")) {
 		if _, twice := obj.Map(s.o, "data")[key]; twice {
 			out = append(out, Invalid("data["+key+"]", key, "duplicate of key present in binaryData"))
 		}
@@ -151,7 +151,7 @@ func volumeSource(s scope) []Cause {
 	spec := obj.Map(s.root, "spec")
 	var out []Cause
 	var sources []string
-	for _, name := range sortedKeys(spec) {
+	for _, name := range obj.Keys(spec) {
 		if !slices.Contains(notSources, name) {
 			sources = append(sources, name)
 		}

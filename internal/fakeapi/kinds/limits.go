@@ -50,7 +50,7 @@ func limitOrder(limit Object, at string) []Cause {
 		maps.Copy(names, obj.Map(limit, f))
 	}
 	var out []Cause
-	for _, name := range sortedKeys(names) {
+	for _, name := range obj.Keys(names) {
 		for _, r := range []struct{ low, high, lowText, highText, field, value string }{
 			{"min", "max", "min", "max", "min", "min"},
 			{"min", "defaultRequest", "min", "default request", "defaultRequest", "defaultRequest"},

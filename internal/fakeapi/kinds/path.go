@@ -91,7 +91,7 @@ func (p path) get(o Object) any {
 func eachItem(s step, v any, at string, f func(at string, item any)) {
 	if s.each == '{' {
 		m, _ := v.(Object)
-		for _, key := range sortedKeys(m) {
+		for _, key := range obj.Keys(m) {
 			f(within(at, key), m[key])
 		}
 		return

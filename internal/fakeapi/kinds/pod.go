@@ -54,7 +54,7 @@ func mounts(s scope) []Cause {
 // requestsInLimits requires that no request of resources exceeds its limit.
 func requestsInLimits(s scope) []Cause {
 	var out []Cause
-	for _, name := range sortedKeys(obj.Map(s.o, "requests")) {
+	for _, name := range obj.Keys(obj.Map(s.o, "requests")) {
 		request, limit := obj.Get(s.o, "requests", name), obj.Get(s.o, "limits", name)
 		if c, ok := compareQuantities(request, limit); ok && c > 0 {
 			out = append(out, Invalid(s.at+".requests", request,

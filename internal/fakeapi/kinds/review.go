@@ -27,14 +27,14 @@ func whoAmI(_ Object, u User) (Object, []Cause) {
 
 // UserInfo is a user as reviews name it.
 func UserInfo(u User) Object {
-	out := Object{"username": u.Name, "groups": anys(u.Groups...)}
+	out := Object{"username": u.Name, "groups": obj.Anys(u.Groups)}
 	if u.UID != "" {
 		out["uid"] = u.UID
 	}
 	if len(u.Extra) > 0 {
 		extra := Object{}
 		for name, values := range u.Extra {
-			extra[name] = anys(values...)
+			extra[name] = obj.Anys(values)
 		}
 		out["extra"] = extra
 	}
@@ -62,15 +62,8 @@ func mayThey(o Object, u User) (Object, []Cause) {
 }
 
 func whatCanI(Object, User) (Object, []Cause) {
+	all := []any{"*"}
 	return Object{"incomplete": false,
-		"resourceRules":    []any{Object{"verbs": anys("*"), "apiGroups": anys("*"), "resources": anys("*")}},
-		"nonResourceRules": []any{Object{"verbs": anys("*"), "nonResourceURLs": anys("*")}}}, nil
-}
-
-func anys(list ...string) []any {
-	out := make([]any, len(list))
-	for i, s := range list {
-		out[i] = s
-	}
-	return out
+		"resourceRules":    []any{Object{"verbs": all, "apiGroups": all, "resources": all}},
+		"nonResourceRules": []any{Object{"verbs": all, "nonResourceURLs": all}}}, nil
 }

@@ -152,7 +152,7 @@ func firstThree(list []string) string {
 
 func pairs(m Object) string {
 	var out []string
-	for _, k := range sortedKeys(m) {
+	for _, k := range obj.Keys(m) {
 		out = append(out, k+"="+shown(m[k]))
 	}
 	return strings.Join(out, ",")

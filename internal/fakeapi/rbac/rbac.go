@@ -117,16 +117,9 @@ func (s Objects) Referenced(ref kinds.Object, namespace string) (rules []Rule, p
 func RulesOf(role kinds.Object) []Rule {
 	var out []Rule
 	for _, r := range obj.Maps(role, "rules") {
-		texts := func(field string) (out []string) {
-			for _, v := range obj.Slice(r, field) {
-				if s, ok := v.(string); ok {
-					out = append(out, s)
-				}
-			}
-			return out
-		}
-		out = append(out, Rule{Verbs: texts("verbs"), Groups: texts("apiGroups"), Resources: texts("resources"),
-			Names: texts("resourceNames"), URLs: texts("nonResourceURLs")})
+		out = append(out, Rule{Verbs: obj.Texts(r, "verbs"), Groups: obj.Texts(r, "apiGroups"),
+			Resources: obj.Texts(r, "resources"), Names: obj.Texts(r, "resourceNames"),
+			URLs: obj.Texts(r, "nonResourceURLs")})
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"skiff/internal/fakeapi/obj"
 	"skiff/internal/patch"
 )
 
@@ -132,7 +133,7 @@ func (s *Schema) checkObject(object map[string]any, path string) []Cause {
 	if s.maxProperties != nil && n > *s.maxProperties {
 		causes = append(causes, tooMany(path, n, *s.maxProperties))
 	}
-	for _, name := range sortedKeys(object) {
+	for _, name := range obj.Keys(object) {
 		if sub := s.field(name); sub != nil {
 			causes = append(causes, sub.value(object[name], join(path, name))...)
 		}
@@ -236,7 +237,7 @@ func (s *Schema) listTypes(v any, path string) []Cause {
 	var causes []Cause
 	switch v := v.(type) {
 	case map[string]any:
-		for _, name := range sortedKeys(v) {
+		for _, name := range obj.Keys(v) {
 			if sub := s.properties[name]; sub != nil {
 				causes = append(causes, sub.listTypes(v[name], join(path, name))...)
 			} else if s.additional != nil {
@@ -283,13 +284,4 @@ func join(path, name string) string {
 		return name
 	}
 	return path + "." + name
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

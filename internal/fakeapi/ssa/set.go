@@ -2,11 +2,11 @@ package ssa
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"skiff/internal/fakeapi/obj"
 	"skiff/internal/patch"
 )
 
@@ -140,12 +140,7 @@ func (s set) withParents(schema *patch.Node) set {
 
 // paths calls f for each member, in byte order of the elements; f must not keep path.
 func (s set) paths(prefix []string, f func(path []string)) {
-	elements := make([]string, 0, len(s))
-	for e := range s {
-		elements = append(elements, e)
-	}
-	slices.Sort(elements)
-	for _, e := range elements {
+	for _, e := range obj.Keys(s) {
 		path := append(prefix, e)
 		if s[e].member {
 			f(path)
@@ -159,16 +154,11 @@ func (s set) encode() patch.Text { return patch.NewText(string(s.appendJSON(nil,
 
 // appendJSON writes s with its elements in byte order; member says that the field itself is a member, too.
 func (s set) appendJSON(out []byte, member bool) []byte {
-	elements := make([]string, 0, len(s))
-	for e := range s {
-		elements = append(elements, e)
-	}
-	slices.Sort(elements)
 	out = append(out, '{')
 	if member && len(s) > 0 {
 		out = append(out, `".":{},`...) // it sorts before all others, which start with a letter
 	}
-	for i, e := range elements {
+	for i, e := range obj.Keys(s) {
 		if i > 0 {
 			out = append(out, ',')
 		}

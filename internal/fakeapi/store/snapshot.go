@@ -36,15 +36,10 @@ func (s *Store) Restore(sn *Snapshot) {
 		if objects == nil {
 			objects = map[Key]*Object{}
 		}
-		if t.changed != nil {
-			close(t.changed)
-		}
+		announce(&t.changed)
 		*t = table{objects: objects, compacted: sn.revision, last: sn.revision}
 	}
-	if s.advanced != nil {
-		close(s.advanced)
-		s.advanced = nil
-	}
+	announce(&s.advanced)
 }
 
 // Revert changes the content back to a snapshot's by ordinary changes: revisions go on, and watches see each change.

@@ -253,12 +253,14 @@ func (s *Store) commitLocked(t *table, e Event) {
 	t.last = e.Object.Revision
 	t.logBytes += len(e.Object.json)
 	s.trimLocked(t)
-	if t.changed != nil {
-		close(t.changed)
-		t.changed = nil
-	}
-	if s.advanced != nil {
-		close(s.advanced)
-		s.advanced = nil
+	announce(&t.changed)
+	announce(&s.advanced)
+}
+
+// announce wakes those who wait on a channel, which may be nil.
+func announce(c *chan struct{}) {
+	if *c != nil {
+		close(*c)
+		*c = nil
 	}
 }

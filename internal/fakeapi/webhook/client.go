@@ -88,8 +88,12 @@ func New(config map[string]any, n Network) (*Client, error) {
 	return c, nil
 }
 
-// Close ends the idle connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+// Close ends the idle connections. A client that could not be made is nil.
+func (c *Client) Close() {
+	if c != nil {
+		c.http.CloseIdleConnections()
+	}
+}
 
 // Post sends a review, and returns the body of the answer. The webhook is told about a timeout, 0 for none. The errors
 // have the words of client-go.

@@ -99,7 +99,7 @@ func (s *Server) establish(tx *store.Tx, crd *store.Object) (wait time.Duration)
 		crd = tx.Put(kinds.CRDs.GroupResource(), crd.Key, value, nil)
 	}
 	var served []*kinds.Kind
-	if condition(value, "Established") {
+	if kinds.Holds(value, "Established") {
 		served = s.customKinds(value)
 	}
 	s.registry.replace(crd.Name, crd.Revision, served)
@@ -144,15 +144,6 @@ func setCondition(o map[string]any, kind, status, reason, message string) {
 		}
 	}
 	obj.Set(o, append(list, next), "status", "conditions")
-}
-
-func condition(o map[string]any, kind string) bool {
-	for _, c := range obj.Maps(o, "status", "conditions") {
-		if c["type"] == kind {
-			return c["status"] == "True"
-		}
-	}
-	return false
 }
 
 // customKinds returns the kinds of a CRD, one for each served version.

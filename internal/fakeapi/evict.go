@@ -110,11 +110,7 @@ func (s *Server) recordEviction(tx *store.Tx, budget *store.Object, pod string) 
 	if left == 1 {
 		generation, _ := obj.Int(next, "metadata", "generation")
 		setCondition(next, "DisruptionAllowed", "False", "InsufficientPods", "")
-		for _, c := range obj.Maps(next, "status", "conditions") {
-			if obj.String(c, "type") == "DisruptionAllowed" {
-				c["observedGeneration"] = generation
-			}
-		}
+		kinds.Condition(next, "DisruptionAllowed")["observedGeneration"] = generation
 	}
 	by := &request{kind: s.registry.find(budgets.Group, budgets.Version, budgets.Plural), sub: "status"}
 	recordOwner(by, "kube-apiserver", next, budget.Value())

@@ -95,10 +95,7 @@ func (c *budgets) reconcile(ctx context.Context, k kube.Key) (controller.Outcome
 	status["disruptedPods"] = disrupted
 	// With the version: an eviction since then has taken one of the disruptions that are allowed.
 	err = writeStatus(ctx, c.client, budgetResource, &b.Meta, true, b.Status, status)
-	if err != nil || again == 0 {
-		return controller.Done, err
-	}
-	return controller.After(again), nil
+	return controller.Wait(again), err
 }
 
 // statusOf returns the status of a budget, of whose pods so many are healthy.

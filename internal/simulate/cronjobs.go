@@ -84,10 +84,7 @@ func (c *cronJobs) reconcile(ctx context.Context, k kube.Key) (controller.Outcom
 		}
 	}
 	err = writeStatus(ctx, c.client, cronJobResource, &cj.Meta, true, cj.Status, status)
-	if err != nil || again == 0 {
-		return controller.Done, err
-	}
-	return controller.After(again), nil
+	return controller.Wait(again), err
 }
 
 // followJobs updates what the status says about the jobs, and deletes finished ones beyond the limits.

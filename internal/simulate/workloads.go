@@ -125,10 +125,7 @@ func (c *workloads) reconcile(ctx context.Context, k kube.Key) (controller.Outco
 	if p.event != nil {
 		c.record(c.resource, w, p.event.kind, p.event.reason, p.event.text)
 	}
-	if p.again > 0 {
-		return controller.After(p.again), nil
-	}
-	return controller.Done, nil
+	return controller.Wait(max(p.again, 0)), nil
 }
 
 // claim returns the pods of w. It releases those that the selector does not match any more, and adopts those without a

@@ -48,7 +48,7 @@ func Evict(budget, pod Object) Eviction {
 	}
 	name := obj.String(budget, "metadata", "name")
 	healthy, desired := status("currentHealthy"), status("desiredHealthy")
-	if !isReady(pod) && (obj.String(budget, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow" ||
+	if !Holds(pod, "Ready") && (obj.String(budget, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow" ||
 		healthy >= desired && desired > 0) {
 		return Eviction{} // it does not count among the healthy ones
 	}
@@ -65,11 +65,9 @@ func Evict(budget, pod Object) Eviction {
 	case left > 0:
 		return Eviction{Counts: true}
 	}
-	var allowed Object
-	for _, c := range obj.Maps(budget, "status", "conditions") {
-		if obj.String(c, "type") == "DisruptionAllowed" && obj.String(c, "status") == "False" {
-			allowed = c
-		}
+	allowed := Condition(budget, "DisruptionAllowed")
+	if allowed["status"] != "False" {
+		allowed = nil
 	}
 	why, message := obj.String(allowed, "reason"), obj.String(allowed, "message")
 	switch {
@@ -84,15 +82,6 @@ func Evict(budget, pod Object) Eviction {
 			"(%s): %s", name, why, message)}
 	}
 	return Eviction{Refused: "The disruption budget " + name + " does not allow evicting pods currently"}
-}
-
-func isReady(pod Object) bool {
-	for _, c := range obj.Maps(pod, "status", "conditions") {
-		if obj.String(c, "type") == "Ready" {
-			return obj.String(c, "status") == "True"
-		}
-	}
-	return false
 }
 
 // LogAnnotation is the annotation of a pod with the log that the server answers with. With a dot and the name of a

@@ -69,10 +69,8 @@ func portsCell(o Object) any {
 
 func nodeStatus(o Object) any {
 	out := "Unknown"
-	for _, c := range obj.Maps(o, "status", "conditions") {
-		if obj.String(c, "type") == "Ready" {
-			out = map[bool]string{true: "Ready", false: "NotReady"}[obj.String(c, "status") == "True"]
-		}
+	if Condition(o, "Ready") != nil {
+		out = map[bool]string{true: "Ready", false: "NotReady"}[Holds(o, "Ready")]
 	}
 	if obj.Bool(o, "spec", "unschedulable") {
 		out += ",SchedulingDisabled"
@@ -100,10 +98,8 @@ func readinessGates(o Object) any {
 	}
 	ok := 0
 	for _, g := range gates {
-		for _, c := range obj.Maps(o, "status", "conditions") {
-			if obj.String(c, "type") == obj.String(g, "conditionType") && obj.String(c, "status") == "True" {
-				ok++
-			}
+		if Holds(o, obj.String(g, "conditionType")) {
+			ok++
 		}
 	}
 	return fmt.Sprintf("%d/%d", ok, len(gates))
@@ -148,10 +144,8 @@ func targetsCell(o Object) any {
 
 func jobStatus(o Object) any {
 	for _, kind := range []string{"Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet"} {
-		for _, c := range obj.Maps(o, "status", "conditions") {
-			if obj.String(c, "type") == kind && obj.String(c, "status") == "True" {
-				return kind
-			}
+		if Holds(o, kind) {
+			return kind
 		}
 	}
 	if obj.String(o, "metadata", "deletionTimestamp") != "" {

@@ -44,7 +44,7 @@ func Decide(sub string, next, cur Object) []Cause {
 	var out []Cause
 	for _, c := range conditions {
 		if kind := obj.String(c, "type"); slices.Contains(decisions, kind) {
-			old := conditionOf(cur, kind)
+			old := Condition(cur, kind)
 			if old == nil {
 				out = append(out, Forbidden("status.conditions",
 					fmt.Sprintf("updates may not add a condition of type %q", kind)))
@@ -54,16 +54,6 @@ func Decide(sub string, next, cur Object) []Cause {
 		}
 	}
 	return out
-}
-
-// conditionOf returns the condition of a type, nil if there is none.
-func conditionOf(o Object, kind string) Object {
-	for _, c := range obj.Maps(o, "status", "conditions") {
-		if c["type"] == kind {
-			return c
-		}
-	}
-	return nil
 }
 
 // usages are the known key usages.
@@ -124,7 +114,7 @@ func decisionRules(s scope) []Cause {
 		seen[kind] = true
 	}
 	for _, kind := range append(decisions, "Failed") {
-		if conditionOf(s.stored, kind) != nil && conditionOf(s.o, kind) == nil {
+		if Condition(s.stored, kind) != nil && Condition(s.o, kind) == nil {
 			out = append(out, Forbidden("status.conditions",
 				fmt.Sprintf("updates may not remove a condition of type %q", kind)))
 		}
@@ -181,18 +171,13 @@ func notRequest(encoded string) string {
 }
 
 func requestStatus(o Object) any {
-	has := map[string]bool{}
-	for _, c := range obj.Maps(o, "status", "conditions") {
-		has[obj.String(c, "type")] = true
-	}
 	out := "Pending"
-	if has["Approved"] {
-		out = "Approved"
+	for _, kind := range decisions {
+		if Condition(o, kind) != nil {
+			out = kind
+		}
 	}
-	if has["Denied"] {
-		out = "Denied"
-	}
-	if has["Failed"] {
+	if Condition(o, "Failed") != nil {
 		out += ",Failed"
 	}
 	if obj.String(o, "status", "certificate") != "" {

@@ -105,3 +105,16 @@ func (s scope) parts(at string, f func(at string, o Object)) {
 		f(within(join(s.at, at), strconv.Itoa(i)), o)
 	}
 }
+
+// Condition returns the condition of a type in the status of an object, nil if there is none.
+func Condition(o Object, kind string) Object {
+	for _, c := range obj.Maps(o, "status", "conditions") {
+		if c["type"] == kind {
+			return c
+		}
+	}
+	return nil
+}
+
+// Holds reports whether a condition of an object is True.
+func Holds(o Object, kind string) bool { return Condition(o, kind)["status"] == "True" }

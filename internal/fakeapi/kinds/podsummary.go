@@ -17,12 +17,10 @@ type podSummary struct{ ready, status, restarts string }
 func summarize(o Object, now time.Time) podSummary {
 	p := &podReader{pod: o, total: len(obj.Maps(o, "spec", "containers"))}
 	p.reason = cmp.Or(obj.String(o, "status", "reason"), obj.String(o, "status", "phase"))
-	for _, c := range obj.Maps(o, "status", "conditions") {
-		if obj.String(c, "type") == "PodScheduled" && obj.String(c, "reason") == "SchedulingGated" {
-			p.reason = "SchedulingGated"
-		}
+	if Condition(o, "PodScheduled")["reason"] == "SchedulingGated" {
+		p.reason = "SchedulingGated"
 	}
-	if !p.initContainers() || p.condition("Initialized") {
+	if !p.initContainers() || Holds(p.pod, "Initialized") {
 		p.containers()
 	}
 	phase := obj.String(o, "status", "phase")
@@ -49,15 +47,6 @@ type podReader struct {
 	lastRestart        string // in RFC 3339, so that strings compare like times
 	sidecarRestarts    int64
 	lastSidecarRestart string
-}
-
-func (p *podReader) condition(kind string) bool {
-	for _, c := range obj.Maps(p.pod, "status", "conditions") {
-		if obj.String(c, "type") == kind {
-			return obj.String(c, "status") == "True"
-		}
-	}
-	return false
 }
 
 // initContainers reports whether the pod is still initializing. Sidecars (init containers with restartPolicy Always)
@@ -142,7 +131,7 @@ func (p *podReader) containers() {
 		return
 	}
 	switch {
-	case running && p.condition("Ready"):
+	case running && Holds(p.pod, "Ready"):
 		p.reason = "Running"
 	case failed != "":
 		p.reason = failed

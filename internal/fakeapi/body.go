@@ -35,8 +35,7 @@ func (s *Server) readObject(w http.ResponseWriter, r *request) (map[string]any, 
 		}
 		why := goError(body, &typed, err)
 		return nil, answer.BadRequest("the object provided is unrecognized (must be of type %s): couldn't get "+
-			"version/kind; json parse error: %s (%s)",
-			r.kind.Kind, why, forms.Excerpt(body))
+			"version/kind; json parse error: %s (%s)", r.kind.Kind, why, forms.Excerpt(body))
 	}
 	if err := checkType(r.kind, o, body); err != nil {
 		return nil, err
@@ -73,15 +72,13 @@ func checkType(k *kinds.Kind, o map[string]any, body []byte) error {
 			k.Kind, body, forms.Excerpt(body))
 	case version != "" && version != k.APIVersion():
 		return answer.BadRequest("the API version in the data (%s) does not match the expected API version (%s)",
-			version,
-			k.APIVersion())
+			version, k.APIVersion())
 	case kind != k.Kind && k.Custom:
 		d := kube.StatusDetails{Name: obj.String(o, "metadata", "name"), Group: k.Group, Kind: kind}
 		return answer.Invalid(d, []kinds.Cause{kinds.Invalid("kind", kind, "must be "+k.Kind)})
 	case kind != k.Kind:
 		return answer.BadRequest("%s in version %q cannot be handled as a %s: no kind %q is registered for "+
-			"version %q", kind,
-			k.Version, k.Kind, kind, k.APIVersion())
+			"version %q", kind, k.Version, k.Kind, kind, k.APIVersion())
 	}
 	delete(o, "kind")
 	delete(o, "apiVersion")

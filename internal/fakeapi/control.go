@@ -79,9 +79,8 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 		}
 	default:
 		err = answer.Failure(http.StatusNotFound, kube.ReasonNotFound,
-			r.Method+" "+r.URL.Path+" does not exist: there are "+
-				"POST /skiff/reset, /skiff/snapshot?name=NAME, /skiff/restore?name=NAME and "+
-				"/skiff/restart?replica=N, PUT /skiff/faults and "+
+			r.Method+" "+r.URL.Path+" does not exist: there are POST /skiff/reset, /skiff/snapshot?name=NAME, "+
+				"/skiff/restore?name=NAME and /skiff/restart?replica=N, PUT /skiff/faults and "+
 				"GET /skiff/requests", answer.NoDetails)
 	}
 	if err != nil {

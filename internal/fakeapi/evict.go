@@ -89,8 +89,7 @@ func budgetAllows(tx *store.Tx, pod *store.Object) (budget *store.Object, counts
 	case e.Forbidden:
 		d := kube.StatusDetails{Name: budget.Name, Group: "policy", Kind: "poddisruptionbudget"}
 		return nil, false, answer.Failure(http.StatusForbidden, "Forbidden",
-			answer.Qualify(d)+" "+strconv.Quote(d.Name)+
-				" is forbidden: "+e.Refused, d)
+			answer.Qualify(d)+" "+strconv.Quote(d.Name)+" is forbidden: "+e.Refused, d)
 	case e.Refused != "":
 		return nil, false, answer.Failure(http.StatusTooManyRequests, "TooManyRequests",
 			"Cannot evict pod as it would violate the pod's disruption budget.",

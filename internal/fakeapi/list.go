@@ -44,8 +44,7 @@ func (s *Server) get(w http.ResponseWriter, r *request) error {
 		n, err := strconv.ParseInt(v, 10, 64)
 		if err != nil {
 			return answer.PlainError("resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid "+
-				"syntax", v,
-				v)
+				"syntax", v, v)
 		}
 		if err := s.waitFor(r.Context(), n); err != nil {
 			return err

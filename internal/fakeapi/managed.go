@@ -87,8 +87,7 @@ func (s *Server) applyPatch(w http.ResponseWriter, r *request, body []byte) (*st
 			}
 			if name := obj.String(config, "metadata", "name"); name != "" && name != r.name {
 				return nil, answer.BadRequest("the name of the object (%s) does not match the name on the URL (%s)",
-					name,
-					r.name)
+					name, r.name)
 			}
 			applied := obj.Clone(config)
 			if obj.Map(applied, "metadata") == nil {

@@ -58,8 +58,7 @@ func unsupportedPatch(r *request) error {
 	}
 	types := []string{string(kube.JSONPatch), string(kube.MergePatch), string(kube.ApplyPatch)}
 	return answer.UnsupportedMediaType("the body of the request was in an unknown format - accepted media types "+
-		"include: %s",
-		strings.Join(types, ", "))
+		"include: %s", strings.Join(types, ", "))
 }
 
 // plainPatch applies a JSON, merge or strategic merge patch.

@@ -189,8 +189,8 @@ func withScale(k *kinds.Kind, cur map[string]any, scale any) (map[string]any, er
 func scaleOf(k *kinds.Kind, o map[string]any) (map[string]any, error) {
 	want, ok := obj.Int(o, k.Scale.Spec...)
 	if !ok && k.Custom {
-		return nil, answer.InternalError("the spec replicas field %q does not exist", "."+strings.Join(k.Scale.Spec,
-			"."))
+		return nil, answer.InternalError("the spec replicas field %q does not exist",
+			"."+strings.Join(k.Scale.Spec, "."))
 	}
 	observed, _ := obj.Int(o, k.Scale.Status...)
 	status := map[string]any{"replicas": observed}

@@ -234,8 +234,7 @@ func subresources(k *kinds.Kind) []subresource {
 	}
 	if k.TableName() == "serviceaccounts" {
 		out = append(out, subresource{"token", map[string]any{"group": "authentication.k8s.io",
-			"version": "v1", "kind": "TokenRequest"},
-			obj.Anys([]string{"create"})})
+			"version": "v1", "kind": "TokenRequest"}, obj.Anys([]string{"create"})})
 	}
 	if k.Approval {
 		out = append(out, subresource{"approval", responseKind(k), change})

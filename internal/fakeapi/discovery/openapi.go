@@ -17,8 +17,7 @@ func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []
 	switch {
 	case len(parts) == 1 && parts[0] == "v2":
 		answer.Error(w, answer.Failure(http.StatusNotAcceptable, "NotAcceptable",
-			"only OpenAPI v3 is served, at /openapi/v3",
-			answer.NoDetails))
+			"only OpenAPI v3 is served, at /openapi/v3", answer.NoDetails))
 		return true
 	case len(parts) == 0 || parts[0] != "v3":
 		return false

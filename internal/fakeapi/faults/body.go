@@ -22,8 +22,7 @@ func Parse(body []byte) ([]Fault, error) {
 	var in struct {
 		Faults []Fault `json:"faults"`
 	}
-	err := json.Unmarshal(body, &in, json.RejectUnknownMembers(true),
-		json.WithUnmarshalers(readers))
+	err := json.Unmarshal(body, &in, json.RejectUnknownMembers(true), json.WithUnmarshalers(readers))
 	var bad *json.SemanticError
 	switch {
 	case errors.As(err, &bad) && bad.Err != nil:
@@ -83,8 +82,7 @@ func (f *Fault) check() error {
 		return fmt.Errorf("probability: %v is not between 0 and 1", f.Probability)
 	}
 	for name, n := range map[string]int{"skip": f.Skip, "times": f.Times, "at": f.At, "chunk": f.Chunk,
-		"gather": f.Gather, "replica": f.Replica, "perSecond": f.PerSecond,
-		"inFlight":    f.InFlight,
+		"gather": f.Gather, "replica": f.Replica, "perSecond": f.PerSecond, "inFlight": f.InFlight,
 		"watch.after": f.Watch.After} {
 		if n < 0 {
 			return fmt.Errorf("%s: %d is negative", name, n)

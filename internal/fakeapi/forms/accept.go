@@ -49,8 +49,7 @@ func Negotiate(r *http.Request, k *kinds.Kind) (Accept, error) {
 			a.Table = true
 			if !slices.Contains([]string{"", "None", "Metadata", "Object"}, a.Include) {
 				return a, answer.BadRequest("Unable to convert to Table as requested: includeObject: Invalid "+
-					"value: %q: "+
-					"must be 'Metadata', 'Object', 'None', or empty", a.Include)
+					"value: %q: must be 'Metadata', 'Object', 'None', or empty", a.Include)
 			}
 		case "PartialObjectMetadata", "PartialObjectMetadataList":
 			if version != "v1" {

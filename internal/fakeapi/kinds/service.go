@@ -156,10 +156,8 @@ func allocatePorts(spec Object, taken map[int64]bool, rand func(int) int) ([]Cau
 		case n == 0:
 			open = append(open, p)
 		case n < firstNodePort || n > lastNodePort:
-			out = append(out,
-				Invalid(at, n,
-					fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d",
-						firstNodePort, lastNodePort)))
+			out = append(out, Invalid(at, n, fmt.Sprintf("provided port is not in the valid range. The range of "+
+				"valid ports is %d-%d", firstNodePort, lastNodePort)))
 		case taken[n]:
 			out = append(out, Invalid(at, n, "provided port is already allocated"))
 		default:

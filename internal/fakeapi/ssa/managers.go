@@ -155,8 +155,7 @@ func (m managers) sorted(compare func(a, b managerID) int) []managerID {
 func (m managers) limit() {
 	oldest := m.sorted(func(a, b managerID) int {
 		return cmp.Or(m[a].time.Compare(m[b].time), strings.Compare(a.name, b.name),
-			strings.Compare(a.apiVersion, b.apiVersion),
-			strings.Compare(a.subresource, b.subresource))
+			strings.Compare(a.apiVersion, b.apiVersion), strings.Compare(a.subresource, b.subresource))
 	})
 	oldest = slices.DeleteFunc(oldest, func(id managerID) bool { return id.operation == opApply })
 	first := map[string]managerID{} // per version: the oldest entry stays separate until there is a second

@@ -56,7 +56,7 @@ restart when it is restarted itself. Pods that run already at the first start ne
 	fs.StringSliceVar(&f.on, "on", []string{restart.NewPodRunning.String()},
 		"`reasons` to restart: NewPodRunning, PodReplaced, ContainerRestarted, PodIPChanged, PodDeleted")
 	fs.DurationVar(&f.debounce, "debounce", restart.DefaultDebounce,
-		"restart when the pods have not changed for so long")
+		"restart when the pods have not changed for this long")
 	fs.DurationVar(&f.cooldown, "cooldown", restart.DefaultCooldown, "the least time between two restarts")
 	fs.StringVar(&f.budget, "budget", "",
 		"the most restarts within a time, as `MAX/DURATION`: 5/1h (default no limit)")

@@ -160,7 +160,10 @@ func (c *budgets) scaleOf(ctx context.Context, pods []*setPod) (sum int, err err
 		if owner.Kind == replicaSetResource.Kind {
 			var set object
 			err := c.client.Get(ctx, replicaSetResource, kube.Key{Namespace: p.Namespace, Name: owner.Name}, &set)
-			if above, ok := set.Controller(); err == nil && ok {
+			if err != nil && !kube.IsNotFound(err) {
+				return 0, err
+			}
+			if above, ok := set.Controller(); ok {
 				owner = above
 			}
 			if seen[owner.UID] && set.ControllerUID() != "" {

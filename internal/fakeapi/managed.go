@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strings"
@@ -63,6 +64,9 @@ func recordOwner(r *request, manager string, next, cur map[string]any) {
 	obj.Remove(next, "metadata", "managedFields")
 }
 
+// errNoObject is about a configuration that is YAML, but a list or a text.
+var errNoObject = errors.New("the configuration is no object")
+
 // applyPatch answers server-side apply, which creates a missing object.
 func (s *Server) applyPatch(w http.ResponseWriter, r *request, body []byte) (*store.Object, bool, error) {
 	manager := r.query.Get("fieldManager")
@@ -73,7 +77,7 @@ func (s *Server) applyPatch(w http.ResponseWriter, r *request, body []byte) (*st
 	v, duplicates, err := obj.DecodeYAML(body)
 	config, ok := v.(map[string]any)
 	if err != nil || !ok {
-		return nil, false, answer.BadRequest("error decoding YAML: %v", err)
+		return nil, false, answer.BadRequest("error decoding YAML: %v", cmp.Or(err, errNoObject))
 	}
 	stored, created, err := s.change(r, origin{manager: manager, applied: true},
 		func(_ *store.Tx, cur *store.Object) (map[string]any, error) {

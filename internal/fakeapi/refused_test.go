@@ -15,6 +15,7 @@ func TestWhatARealServerRefusesIsRefusedInItsWords(t *testing.T) {
 		scalers = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
 		leases  = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 		crons   = "/apis/batch/v1/namespaces/default/cronjobs"
+		budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 		sets    = "/apis/apps/v1/namespaces/default/statefulsets"
 		named   = `{"metadata":{"name":"x"},`
 		once    = `"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}`
@@ -43,6 +44,10 @@ func TestWhatARealServerRefusesIsRefusedInItsWords(t *testing.T) {
 			`spec.containers[0].volumeMounts[0].name: Not found: "v"`},
 		{crons, named + `"spec":{"schedule":"60 * * * *","jobTemplate":{"spec":{` + once + `}}}}`,
 			`spec.schedule: Invalid value: "60 * * * *": end of range (60) above maximum (59): 60`},
+		{crons, named + `"spec":{"schedule":"@daily","timeZone":"local","jobTemplate":{"spec":{` + once + `}}}}`,
+			`spec.timeZone: Invalid value: "local": timeZone must be an explicit time zone`},
+		{budgets, named + `"spec":{"maxUnavailable":"99999999999999999999%"}}`,
+			`spec.maxUnavailable: Invalid value: "99999999999999999999%": must not be greater than 100%`},
 		// What is invalid is told before what is there already, and before a version that a new object cannot have.
 		{configMaps, `{"metadata":{"name":"there"},"data":{"a b":""}}`, `data[a b]: Invalid value: "a b"`},
 		{configMaps, `{"metadata":{"name":"A","resourceVersion":"1"}}`, `metadata.name: Invalid value: "A"`},
@@ -55,6 +60,11 @@ func TestWhatARealServerRefusesIsRefusedInItsWords(t *testing.T) {
 		})
 	}
 	inWorld(t, Options{}, func(w *world) {
+		a := w.must(400, "POST", budgets, named+`"spec":{"minAvailable":1099511627776}}`)
+		if want := "number 1099511627776 into Go value of type int32"; !strings.Contains(a.raw, want) {
+			t.Errorf("a number that no int32 holds: %s", a.raw)
+		}
+		w.must(400, "POST", budgets, named+`"spec":{"minAvailable":1.5}}`)
 		w.must(201, "POST", secrets, named+`"type":"a/b"}`)
 		w.must(422, "PATCH", secrets+"/x", `{"type":"a/c"}`, "Content-Type", "application/merge-patch+json")
 		w.must(201, "POST", sets, named+`"spec":{"serviceName":"s",`+body+`}}`)

@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -105,7 +106,10 @@ func (s *Server) applyScale(w http.ResponseWriter, r *request, body []byte) erro
 	v, _, err := obj.DecodeYAML(body)
 	scale, ok := v.(map[string]any)
 	if err != nil || !ok {
-		return answer.BadRequest("error decoding YAML: %v", err)
+		return answer.BadRequest("error decoding YAML: %v", cmp.Or(err, errNoObject))
+	}
+	if err := r.setNamespace(obj.Shallow(obj.Map(scale, "metadata"))); err != nil {
+		return err
 	}
 	if obj.String(scale, "apiVersion") != scaleKind.APIVersion() || obj.String(scale, "kind") != scaleKind.Kind {
 		return answer.BadRequest("invalid object type: %v, Kind=%v", scale["apiVersion"], scale["kind"])

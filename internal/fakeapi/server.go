@@ -143,7 +143,7 @@ type Server struct {
 	chainAt     int64 // the revision of the configurations that chain was made of
 
 	serviceMissing time.Time                      // since when the API server's Service is missing
-	converters     map[string]*conversion.Webhook // by definition; only the housekeeper uses these two, and Close after it
+	converters     map[string]*conversion.Webhook // by definition; only the housekeeper uses these two, then Close
 
 	mu       sync.Mutex // guards what follows
 	rand     *mathrand.Rand

@@ -30,6 +30,14 @@ func TestAScaleCanBeApplied(t *testing.T) {
 		}
 		apply(422, "&force=true", "Scale", -1)
 		apply(400, "", "Deployment", 3)
+		for _, body := range []string{`[]`,
+			`{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"namespace":"other"}}`} {
+			a := w.must(400, "PATCH", web+"/scale?fieldManager=hpa", body,
+				"Content-Type", "application/apply-patch+yaml")
+			if strings.Contains(a.raw, "nil") {
+				t.Error(a.raw)
+			}
+		}
 	})
 }
 

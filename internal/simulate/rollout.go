@@ -125,7 +125,8 @@ func intOrPercent(raw kube.Raw, whole int, up bool) (int, error) {
 		text = "25%"
 	}
 	digits, percent := strings.CutSuffix(text, "%")
-	n, err := strconv.Atoi(digits)
+	number, err := strconv.ParseInt(digits, 10, 32)
+	n := int(number)
 	if err != nil || n < 0 {
 		return 0, fmt.Errorf("want a number or a percentage, have %s", text)
 	}

@@ -119,6 +119,11 @@ func (f *Value) check(v any, names func(map[string]any) iter.Seq[string]) *misma
 	if v == nil {
 		return nil
 	}
+	if f.Form == IntOrString && JSONType(v) == "number" {
+		if what := (&Value{Form: Int32}).mismatch(v); what != "" {
+			return &mismatch{text: "json: cannot unmarshal " + what + " into Go value of type int32"}
+		}
+	}
 	if what := f.mismatch(v); what != "" {
 		return &mismatch{what: what, goType: f.goType()}
 	}

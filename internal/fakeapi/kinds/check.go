@@ -103,8 +103,8 @@ var tests = sync.OnceValue(func() map[string]test {
 		"percentage": func(_ *statement, s scope, at string, v any) []Cause { return percentage(at, v) },
 		"at-most-100%": func(_ *statement, _ scope, at string, v any) []Cause {
 			text, _ := v.(string)
-			number, err := strconv.Atoi(strings.TrimSuffix(text, "%"))
-			if err == nil && text != "" && number > 100 {
+			number, _ := strconv.Atoi(strings.TrimSuffix(text, "%")) // the largest there is for more
+			if number > 100 {
 				return []Cause{Invalid(at, text, "must not be greater than 100%")}
 			}
 			return nil
@@ -266,6 +266,9 @@ var forms = sync.OnceValue(func() map[string]func(string) []string {
 			return ""
 		}),
 		"time-zone": one(func(zone string) string {
+			if strings.EqualFold(zone, "Local") {
+				return "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+			}
 			if _, err := time.LoadLocation(zone); err != nil {
 				return "unknown time zone " + zone
 			}

@@ -22,7 +22,7 @@ var (
 		Help: "Reconciles that run now."}
 
 	queueDepth = &metrics.Family{Name: "workqueue_depth", Kind: metrics.GaugeKind,
-		Help: "Keys that wait for a worker now, without those that wait for the end of a delay."}
+		Help: "Keys that wait for a worker now, by priority, without those that wait for the end of a delay."}
 	queueAdds = &metrics.Family{Name: "workqueue_adds_total", Kind: metrics.CounterKind,
 		Help: "Keys that were queued; a key that waits already is not counted again."}
 	queueRetries = &metrics.Family{Name: "workqueue_retries_total", Kind: metrics.CounterKind,
@@ -74,6 +74,8 @@ var (
 		Help: "How long ago a watch had its last bookmark; absent before the first."}
 	watchRestarts = &metrics.Family{Name: "skiff_watch_restarts_total", Kind: metrics.CounterKind,
 		Help: "Watches that ended and were renewed, by the reason of the end."}
+	watchVersion = &metrics.Family{Name: "skiff_watch_resource_version", Kind: metrics.GaugeKind,
+		Help: "The resource version that a mirror has reached; absent where it is no number."}
 	cacheLists = &metrics.Family{Name: "skiff_cache_lists_total", Kind: metrics.CounterKind,
 		Help: "Full lists by the reason for them."}
 	cacheObjects = &metrics.Family{Name: "skiff_cache_objects", Kind: metrics.GaugeKind,

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -82,7 +83,9 @@ func writeController(p *metrics.Page, c *controller.Controller) {
 	}
 
 	label = []string{"name", c.Name(), "controller", c.Name()}
-	p.Add(queueDepth, float64(s.Queue.Due), label...)
+	// The priorities are those of controller-runtime: keys of an initial list have -100.
+	p.Add(queueDepth, float64(s.Queue.Due-s.Queue.Low), append(label, "priority", "0")...)
+	p.Add(queueDepth, float64(s.Queue.Low), append(label, "priority", "-100")...)
 	p.Add(queueAdds, float64(s.Queue.Added), label...)
 	p.Add(queueRetries, float64(s.Queue.Postponed), label...)
 	p.Histogram(queueWait, s.Waited, label...)
@@ -140,8 +143,8 @@ const maxWatches = 200
 // writeWatches adds what the mirrors know. Of watches with the same labels it adds up the counts, and takes the worst
 // of the rest.
 func (m *Manager) writeWatches(p *metrics.Page) {
-	for _, f := range []*metrics.Family{watchActivity, watchBookmark, watchRestarts, cacheLists, cacheObjects,
-		cacheBytes, cacheUndecodable, cacheSynced, cacheEvents} {
+	for _, f := range []*metrics.Family{watchActivity, watchBookmark, watchVersion, watchRestarts, cacheLists,
+		cacheObjects, cacheBytes, cacheUndecodable, cacheSynced, cacheEvents} {
 		p.Declare(f)
 	}
 	all, bytes := map[watchLabels]*controller.WatchState{}, map[watchLabels]int64{}
@@ -174,6 +177,9 @@ func writeWatch(p *metrics.Page, l watchLabels, w *controller.WatchState) {
 	if !w.LastBookmark.IsZero() {
 		p.Add(watchBookmark, time.Since(w.LastBookmark).Seconds(), l.list()...)
 	}
+	if rv, err := strconv.ParseUint(w.ResourceVersion, 10, 64); err == nil {
+		p.Add(watchVersion, float64(rv), l.list()...)
+	}
 	for _, reason := range cache.EndReasons {
 		p.Add(watchRestarts, float64(w.Counters.Reconnects[reason]), l.list("reason", reason)...)
 	}
@@ -200,6 +206,9 @@ func merge(w *controller.WatchState, other controller.WatchState) {
 	}
 	if other.LastBookmark.Before(w.LastBookmark) {
 		w.LastBookmark = other.LastBookmark
+	}
+	if order, ok := kube.CompareRV(other.ResourceVersion, w.ResourceVersion); ok && order < 0 {
+		w.ResourceVersion = other.ResourceVersion
 	}
 	w.Objects += other.Objects
 	w.Quarantined += other.Quarantined

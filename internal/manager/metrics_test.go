@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -100,7 +101,7 @@ func TestAScrapeCountsRunsQueuesRequestsAndWatches(t *testing.T) {
 			"controller_runtime_reconcile_errors_total" + of:                         0,
 			"controller_runtime_max_concurrent_reconciles" + of:                      2,
 			"controller_runtime_active_workers" + of:                                 0,
-			`workqueue_depth{name="maps",controller="maps"}`:                         0,
+			`workqueue_depth{name="maps",controller="maps",priority="0"}`:            0,
 			`skiff_panics_total{part="http"}`:                                        0,
 			`skiff_parked{controller="maps",namespace="default",reason="forbidden"}`: 0,
 		})
@@ -147,6 +148,113 @@ func TestAScrapeCountsRunsQueuesRequestsAndWatches(t *testing.T) {
 			t.Errorf("4 objects take %v bytes", bytes)
 		}
 		expect(t, "stop", all.stop(), nil)
+	})
+}
+
+// The names and the labels are those of controller-runtime, for which dashboards and alerts are written.
+//
+// Rules: WQ-16
+func TestTheQueueIsMeasuredUnderTheNamesOfControllerRuntime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, user := newServer(t)
+		for _, name := range []string{"runs", "waits", "waits-too"} {
+			createMap(t, user, name)
+		}
+		store := cache.New[*configMap](cache.Options{Resource: configMaps, Client: measured(t, api, &Requests{}),
+			Namespaces: []string{"default"}, LabelSelector: "by=test"})
+		c := controller.New("maps", func(context.Context, kube.Key) (controller.Outcome, error) {
+			time.Sleep(10 * time.Second)
+			return controller.After(time.Hour), nil
+		}, controller.Options{Workers: 1}, controller.For(store))
+		all := runAll(t, Options{Controllers: []*controller.Controller{c}})
+		time.Sleep(time.Second)
+		createMap(t, user, "new")
+		time.Sleep(time.Second)
+		got := map[string]float64{}
+		for name, value := range all.metrics.samples() {
+			if strings.HasPrefix(name, "workqueue_") && !strings.Contains(name, "_bucket{") {
+				got[name] = value
+			}
+		}
+		const of = `{name="maps",controller="maps"}`
+		running := got["workqueue_unfinished_work_seconds"+of]
+		if running < 1 || running > 2 {
+			t.Errorf("the run has taken %v s", running)
+		}
+		want := map[string]float64{
+			`workqueue_depth{name="maps",controller="maps",priority="0"}`:    1,
+			`workqueue_depth{name="maps",controller="maps",priority="-100"}`: 2,
+			"workqueue_adds_total" + of:                                      4,
+			"workqueue_retries_total" + of:                                   0,
+			"workqueue_unfinished_work_seconds" + of:                         running,
+			"workqueue_longest_running_processor_seconds" + of:               running,
+			"workqueue_queue_duration_seconds_sum" + of:                      0,
+			"workqueue_queue_duration_seconds_count" + of:                    1,
+			"workqueue_work_duration_seconds_sum" + of:                       0,
+			"workqueue_work_duration_seconds_count" + of:                     0,
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("got %v\nwant %v", got, want)
+		}
+		time.Sleep(time.Minute)
+		expectSamples(t, all.metrics.samples(), map[string]float64{
+			`workqueue_depth{name="maps",controller="maps",priority="0"}`:    0,
+			`workqueue_depth{name="maps",controller="maps",priority="-100"}`: 0,
+			"workqueue_retries_total" + of:                                   4,
+			// The new one is served before those of the list.
+			"workqueue_queue_duration_seconds_sum" + of: 9 + 20 + 30,
+			"workqueue_work_duration_seconds_sum" + of:  40,
+		})
+		expect(t, "stop", all.stop(), nil)
+	})
+}
+
+// A watch that is open and silent, as behind a proxy that keeps the connection: both ages grow, and the version stays.
+//
+// Rules: CCH-26
+func TestASilentWatchShowsInItsAgeAndItsVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, user := newServer(t)
+		pipe := api.ListenPipe()
+		client, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		store := cache.New[*configMap](cache.Options{Resource: configMaps, Client: client,
+			Namespaces: []string{"default"}, LabelSelector: "by=test"})
+		c := controller.New("maps", nothing, controller.Options{}, controller.For(store))
+		all := runAll(t, Options{Controllers: []*controller.Controller{c}})
+		const of = `{resource="configmaps",selector="by=test",namespace="default"}`
+		read := func() (age, bookmark time.Duration, version float64) {
+			s := all.metrics.samples()
+			active := time.UnixMilli(int64(1000 * s["skiff_watch_last_activity_timestamp_seconds"+of]))
+			return time.Since(active), time.Duration(s["skiff_watch_bookmark_age_seconds"+of] * float64(time.Second)),
+				s["skiff_watch_resource_version"+of]
+		}
+		for i := range 3 {
+			createMap(t, user, fmt.Sprint("m", i)) // so that the bookmarks have something to tell
+			time.Sleep(time.Minute)
+		}
+		age, bookmark, version := read()
+		if age > 90*time.Second || bookmark > 90*time.Second || version == 0 {
+			t.Errorf("a watch in order: active %s ago, bookmark %s ago, version %v", age, bookmark, version)
+		}
+		pipe.Blackhole(true)
+		createMap(t, user, "unseen")
+		time.Sleep(2 * time.Minute)
+		lateAge, lateBookmark, lateVersion := read()
+		if lateAge < age+119*time.Second || lateBookmark < bookmark+119*time.Second || lateVersion != version {
+			t.Errorf("two silent minutes later: active %s ago, bookmark %s ago, version %v; before %s, %s, %v",
+				lateAge, lateBookmark, lateVersion, age, bookmark, version)
+		}
+		pipe.Blackhole(false)
+		time.Sleep(10 * time.Minute)
+		if age, _, now := read(); age > 10*time.Minute || now <= version {
+			t.Errorf("afterwards: active %s ago, version %v", age, now)
+		}
+		expect(t, "stop", all.stop(), nil)
+		expect(t, "close", pipe.Close(), nil)
 	})
 }
 

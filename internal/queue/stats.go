@@ -24,6 +24,7 @@ func (q *Queue) endedLocked(e *entry) {
 // Stats are what a queue holds now, and what it has counted since it was made.
 type Stats struct {
 	Due       int           // keys that wait for a worker
+	Low       int           // those of them in the low lane: found by an initial list
 	Delayed   int           // keys that wait for the end of a delay
 	Running   int           // keys that are handed out
 	Added     uint64        // pending runs that were begun: an Add for a key that waits already is not counted
@@ -36,8 +37,8 @@ type Stats struct {
 func (q *Queue) Stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s := Stats{Due: q.lanes[low].len + q.lanes[high].len, Delayed: len(q.delayed), Running: len(q.running),
-		Added: q.added, Postponed: q.postponed}
+	s := Stats{Due: q.lanes[low].len + q.lanes[high].len, Low: q.lanes[low].len,
+		Delayed: len(q.delayed), Running: len(q.running), Added: q.added, Postponed: q.postponed}
 	now := time.Now()
 	for _, r := range q.running {
 		d := now.Sub(r.began)

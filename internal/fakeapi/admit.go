@@ -68,7 +68,7 @@ func (s *Server) describe(r *request, operation string) *admission.Attributes {
 		if !s.opts.RBAC {
 			return true, ""
 		}
-		return s.roles(nil).Allowed(u, action)
+		return rolesIn(s.store).Allowed(u, action)
 	}
 	if kind, ok := postedKinds[r.sub]; ok {
 		form := fields.For(kind.APIVersion(), kind.Kind)

@@ -22,7 +22,7 @@ func (s *Server) admitUser(r *http.Request) (kinds.User, error) {
 		user, err = s.impersonate(user, r.Header)
 	}
 	if err == nil {
-		err = s.authorize(s.roles(nil), user, actionOf(r))
+		err = s.authorize(rolesIn(s.store), user, actionOf(r))
 	}
 	return user, err
 }
@@ -61,7 +61,7 @@ func (s *Server) impersonate(by kinds.User, h http.Header) (kinds.User, error) {
 	if uid != "" {
 		want = append(want, rbac.Action{Group: "authentication.k8s.io", Resource: "uids", Name: uid})
 	}
-	roles := s.roles(nil)
+	roles := rolesIn(s.store)
 	for _, a := range want {
 		a.Verb = "impersonate"
 		if err := s.authorize(roles, by, a); err != nil {

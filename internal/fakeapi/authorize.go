@@ -14,32 +14,23 @@ import (
 	"skiff/internal/patch"
 )
 
-// roles finds the roles and bindings in a transaction, or outside of any (nil).
-func (s *Server) roles(tx *store.Tx) rbac.Objects {
+// stored reads what is stored, in a transaction or outside of any.
+type stored interface {
+	Get(table string, key store.Key) *store.Object
+	List(table, namespace string) []*store.Object
+}
+
+// rolesIn finds the roles and bindings.
+func rolesIn(from stored) rbac.Objects {
 	table := func(plural string) string { return plural + "." + rbac.Group }
 	return rbac.Objects{
 		Get: func(plural, namespace, name string) kinds.Object {
-			var o *store.Object
-			if key := (store.Key{Namespace: namespace, Name: name}); tx != nil {
-				o = tx.Get(table(plural), key)
-			} else {
-				o, _ = s.store.Get(table(plural), key)
+			if o := from.Get(table(plural), store.Key{Namespace: namespace, Name: name}); o != nil {
+				return o.Value()
 			}
-			if o == nil {
-				return nil
-			}
-			return o.Value()
+			return nil
 		},
-		List: func(plural, namespace string) []kinds.Object {
-			if tx != nil {
-				return values(tx.List(table(plural), namespace))
-			}
-			list, _, err := s.store.List(table(plural), namespace, 0)
-			if err != nil {
-				return nil // never: only old revisions can be missing
-			}
-			return values(list)
-		},
+		List: func(plural, namespace string) []kinds.Object { return values(from.List(table(plural), namespace)) },
 	}
 }
 
@@ -98,7 +89,7 @@ func (r *request) action(verb string) rbac.Action {
 
 // mayCreate returns the 403 for a user who may change objects by PUT or PATCH, but not create them.
 func (s *Server) mayCreate(tx *store.Tx, r *request) error {
-	return s.authorize(s.roles(tx), r.user, r.action("create"))
+	return s.authorize(rolesIn(tx), r.user, r.action("create"))
 }
 
 // checkGrant returns the 403 for a role or binding that gives rights which its author does not have.
@@ -106,7 +97,7 @@ func (s *Server) checkGrant(tx *store.Tx, r *request, next, cur map[string]any) 
 	if !s.opts.RBAC || r.kind.Group != rbac.Group || rbac.IsMaster(r.user) || cur != nil && onlyCollected(next, cur) {
 		return nil
 	}
-	roles, rules, aggregates := s.roles(tx), rbac.RulesOf(next), false
+	roles, rules, aggregates := rolesIn(tx), rbac.RulesOf(next), false
 	if ref := obj.Map(next, "roleRef"); ref != nil {
 		bind := rbac.Action{Verb: "bind", Group: obj.String(ref, "apiGroup"), Namespace: r.namespace,
 			Resource: strings.ToLower(obj.String(ref, "kind")) + "s", Name: obj.String(ref, "name")}
@@ -150,7 +141,7 @@ func (s *Server) judge(r *request, o map[string]any) (map[string]any, error) {
 		if namespace == "" {
 			return nil, answer.BadRequest("no namespace on request")
 		}
-		return rulesStatus(s.roles(nil).Rules(user, namespace)), nil
+		return rulesStatus(rolesIn(s.store).Rules(user, namespace)), nil
 	case "SubjectAccessReview", "LocalSubjectAccessReview":
 		user = kinds.User{Name: obj.String(spec, "user"), Groups: obj.Texts(spec, "groups")}
 	}
@@ -166,7 +157,7 @@ func (s *Server) judge(r *request, o map[string]any) (map[string]any, error) {
 	if r.namespace != "" && a.Namespace != r.namespace {
 		return nil, answer.BadRequest("spec.resourceAttributes.namespace must match namespace: %s", r.namespace)
 	}
-	ok, why := s.roles(nil).Allowed(user, a)
+	ok, why := rolesIn(s.store).Allowed(user, a)
 	status := map[string]any{"allowed": ok}
 	if why != "" {
 		status["reason"] = why

@@ -120,7 +120,7 @@ func TestAWebhookConvertsCustomResources(t *testing.T) {
 func (w *world) established(name string) {
 	w.t.Helper()
 	for range 100 {
-		o, _ := w.s.store.Get("customresourcedefinitions.apiextensions.k8s.io", store.Key{Name: name})
+		o := w.s.store.Get("customresourcedefinitions.apiextensions.k8s.io", store.Key{Name: name})
 		if w.s.registry.servedAt(name) == o.Revision {
 			return
 		}

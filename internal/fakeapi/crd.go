@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,12 +55,8 @@ func (s *Server) removeCRD(tx *store.Tx, crd *store.Object) {
 	}
 	s.registry.replace(crd.Name, 0, nil)
 	value := obj.Clone(crd.Value())
-	var finalizers []any
-	for _, f := range obj.Slice(value, "metadata", "finalizers") {
-		if f != finalizerCleanup {
-			finalizers = append(finalizers, f)
-		}
-	}
+	finalizers := slices.DeleteFunc(obj.Slice(value, "metadata", "finalizers"),
+		func(f any) bool { return f == finalizerCleanup })
 	if len(finalizers) == 0 {
 		obj.Remove(value, "metadata", "finalizers")
 		tx.Delete(kinds.CRDs.GroupResource(), crd.Key, value)
@@ -92,7 +89,7 @@ func (s *Server) establish(tx *store.Tx, crd *store.Object) (wait time.Duration)
 		obj.Set(value, obj.Clone(obj.Map(value, "spec", "names")), "status", "acceptedNames")
 	}
 	finalizers := obj.Slice(value, "metadata", "finalizers")
-	if !contains(finalizers, finalizerCleanup) {
+	if !slices.Contains(finalizers, any(finalizerCleanup)) {
 		obj.Set(value, append(finalizers, finalizerCleanup), "metadata", "finalizers")
 	}
 	if !obj.EqualExcept(value, crd.Value()) {
@@ -104,15 +101,6 @@ func (s *Server) establish(tx *store.Tx, crd *store.Object) (wait time.Duration)
 	}
 	s.registry.replace(crd.Name, crd.Revision, served)
 	return 0
-}
-
-func contains(list []any, v string) bool {
-	for _, item := range list {
-		if item == v {
-			return true
-		}
-	}
-	return false
 }
 
 // nameTaken returns the name of a CRD that another served kind of its group uses, and where.

@@ -121,7 +121,7 @@ func (s *Server) log(w http.ResponseWriter, r *request) error {
 	if r.verb != "get" {
 		return answer.MethodNotAllowed()
 	}
-	o, _ := s.store.Get(r.kind.TableName(), store.Key(r.key()))
+	o := s.store.Get(r.kind.TableName(), store.Key(r.key()))
 	if o == nil {
 		return answer.NotFound(r.kind.Resource, r.name)
 	}

@@ -81,7 +81,7 @@ func (s *Server) network() webhook.Network {
 // resolve returns the address of a ready endpoint of a Service's port. There are no cluster IPs to send to here, so
 // that a webhook behind a Service needs an EndpointSlice or Endpoints with an address that this process reaches.
 func (s *Server) resolve(namespace, name string, port int64) (string, error) {
-	service, _ := s.store.Get("services", store.Key{Namespace: namespace, Name: name})
+	service := s.store.Get("services", store.Key{Namespace: namespace, Name: name})
 	if service == nil {
 		return "", answer.NotFound(kube.Resource{Plural: "service"}, name)
 	}
@@ -111,11 +111,7 @@ func (s *Server) endpointOf(namespace, service, portName string) string {
 		}
 		return ""
 	}
-	slices, _, err := s.store.List("endpointslices.discovery.k8s.io", namespace, 0)
-	if err != nil {
-		return "" // never: only old revisions can be missing
-	}
-	for _, o := range slices {
+	for _, o := range s.store.List("endpointslices.discovery.k8s.io", namespace) {
 		slice, addresses := o.Value(), []string(nil)
 		if obj.String(slice, "metadata", "labels", "kubernetes.io/service-name") != service {
 			continue
@@ -129,7 +125,7 @@ func (s *Server) endpointOf(namespace, service, portName string) string {
 			return address
 		}
 	}
-	if o, _ := s.store.Get("endpoints", store.Key{Namespace: namespace, Name: service}); o != nil {
+	if o := s.store.Get("endpoints", store.Key{Namespace: namespace, Name: service}); o != nil {
 		for _, subset := range obj.Maps(o.Value(), "subsets") {
 			var addresses []string
 			for _, a := range obj.Maps(subset, "addresses") {

@@ -81,7 +81,7 @@ const serviceCheck = 10 * time.Second
 // restoreService creates the API server's Service again when it has been missing for serviceCheck, and returns how
 // long to wait for that.
 func (s *Server) restoreService() (next time.Duration) {
-	if o, _ := s.store.Get("services", apiService); o != nil {
+	if o := s.store.Get("services", apiService); o != nil {
 		s.serviceMissing = time.Time{}
 		return 0
 	}
@@ -194,7 +194,7 @@ func (s *Server) expireEvents() (next time.Duration) {
 			if err != nil {
 				continue // impossible: the server wrote it
 			}
-			if left := s.opts.EventTTL - time.Since(created); left > 0 {
+			if left := eventTTL - time.Since(created); left > 0 {
 				next = sooner(next, left)
 			} else {
 				tx.Delete("events", e.Key, nil)

@@ -203,7 +203,7 @@ func (s *Server) readPage(r *request, o *listOptions) (objects []*store.Object, 
 	case o.version == "0":
 		at = s.cached(r.Context())
 	}
-	all, revision, err := s.store.List(r.kind.TableName(), r.namespace, at)
+	all, revision, err := s.store.ListAt(r.kind.TableName(), r.namespace, at)
 	switch {
 	case errors.Is(err, store.ErrCompacted) && o.token != "":
 		return nil, 0, "", 0, s.expiredToken(r, o, after)
@@ -218,7 +218,7 @@ func (s *Server) readPage(r *request, o *listOptions) (objects []*store.Object, 
 		}
 	}
 	for i, ob := range all {
-		if o.token != "" && !afterKey(ob.Key, after) || !o.selects(ob) {
+		if o.token != "" && ob.Key.Compare(after) <= 0 || !o.selects(ob) {
 			continue
 		}
 		if o.limit > 0 && int64(len(objects)) == o.limit {
@@ -231,10 +231,6 @@ func (s *Server) readPage(r *request, o *listOptions) (objects []*store.Object, 
 		objects = append(objects, ob)
 	}
 	return objects, revision, "", 0, nil
-}
-
-func afterKey(k, than store.Key) bool {
-	return k.Namespace > than.Namespace || k.Namespace == than.Namespace && k.Name > than.Name
 }
 
 // listQuery identifies the list that a continue token is for.

@@ -86,7 +86,7 @@ func TestTheOwnersOfFieldsAreStoredAsTextThatEqualObjectsShare(t *testing.T) {
 			w.must(201, "POST", configMaps, configMap(name))
 		}
 		fields := func(name string) any {
-			o, _ := w.s.store.Get("configmaps", store.Key{Namespace: "default", Name: name})
+			o := w.s.store.Get("configmaps", store.Key{Namespace: "default", Name: name})
 			return obj.Maps(o.Value(), "metadata", "managedFields")[0]["fieldsV1"]
 		}
 		if text, ok := fields("a").(patch.Text); !ok || text != fields("b") {

@@ -81,7 +81,7 @@ func (s *Server) cached(ctx context.Context) int64 {
 func (s *Server) find(r *request) (*store.Object, error) {
 	at := s.cached(r.Context())
 	if at == 0 || r.query.Get("resourceVersion") == "" {
-		o, _ := s.store.Get(r.kind.TableName(), store.Key(r.key()))
+		o := s.store.Get(r.kind.TableName(), store.Key(r.key()))
 		return o, nil
 	}
 	objects, err := s.past(r.kind.TableName(), r.namespace, at)
@@ -95,7 +95,7 @@ func (s *Server) find(r *request) (*store.Object, error) {
 
 // past returns what a cache had that lags.
 func (s *Server) past(table, namespace string, at int64) ([]*store.Object, error) {
-	objects, _, err := s.store.List(table, namespace, at)
+	objects, _, err := s.store.ListAt(table, namespace, at)
 	if err != nil {
 		return nil, answer.InternalError("the fault's lag is longer than the history: %v", err)
 	}

@@ -159,7 +159,7 @@ func (s *Server) serve(w http.ResponseWriter, r *request) error {
 	case r.sub == "log" && r.kind.TableName() == "pods":
 		return s.log(w, r)
 	case slices.Contains(unserved[r.kind.TableName()], r.sub):
-		if o, _ := s.store.Get(r.kind.TableName(), store.Key(r.key())); o == nil {
+		if o := s.store.Get(r.kind.TableName(), store.Key(r.key())); o == nil {
 			return answer.NotFound(r.kind.Resource, r.name)
 		}
 		if r.kind.TableName() == "pods" && slices.Contains(running, r.sub) {

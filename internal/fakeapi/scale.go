@@ -23,7 +23,7 @@ var scaleKind = kube.Resource{Group: "autoscaling", Version: "v1", Plural: "scal
 func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
 	switch r.verb {
 	case "get":
-		o, _ := s.store.Get(r.kind.TableName(), store.Key(r.key()))
+		o := s.store.Get(r.kind.TableName(), store.Key(r.key()))
 		if o == nil {
 			return answer.NotFound(r.kind.Resource, r.name)
 		}
@@ -114,7 +114,7 @@ func (s *Server) applyScale(w http.ResponseWriter, r *request, body []byte) erro
 	if obj.String(scale, "apiVersion") != scaleKind.APIVersion() || obj.String(scale, "kind") != scaleKind.Kind {
 		return answer.BadRequest("invalid object type: %v, Kind=%v", scale["apiVersion"], scale["kind"])
 	}
-	if o, _ := s.store.Get(r.kind.TableName(), store.Key(r.key())); o != nil {
+	if o := s.store.Get(r.kind.TableName(), store.Key(r.key())); o != nil {
 		if _, err := withScale(r.kind, o.Value(), scale); err != nil {
 			return err
 		}

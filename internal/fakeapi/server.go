@@ -12,6 +12,7 @@
 package fakeapi
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/x509"
@@ -45,8 +46,6 @@ type Options struct {
 	HistoryAge    time.Duration
 	// HistoryBytes limits what those changes take as JSON: 0 means 32 MiB, some thousand large pods.
 	HistoryBytes int
-	// PageTokenLifetime is how long a continue token is valid; 0 means 5 minutes, as with etcd's compaction.
-	PageTokenLifetime time.Duration
 	// BookmarkInterval is the interval of bookmarks in watches that ask for them; 0 means a minute, negative means
 	// never.
 	BookmarkInterval time.Duration
@@ -70,8 +69,6 @@ type Options struct {
 	Limits Limits
 	// Replicas is the number of API servers to simulate: see Front.
 	Replicas int
-	// EventTTL is how long Events live; 0 means an hour, the real server's default.
-	EventTTL time.Duration
 	// CEL evaluates what is written in CEL. Without it, what needs that is refused.
 	CEL *CEL
 	// RBAC has the stored roles and bindings decide what users may do. Without it everybody may do everything.
@@ -85,39 +82,22 @@ type Options struct {
 }
 
 const (
-	defaultHistoryEvents = 10_000
-	defaultHistoryBytes  = 32 << 20
-	defaultHistoryAge    = 5 * time.Minute
-	defaultBookmarks     = time.Minute
-	defaultSlowWatcher   = 1000
-	defaultEventTTL      = time.Hour
+	// historyAge is also how long a continue token is valid.
+	historyAge = 5 * time.Minute
+	// eventTTL is the real server's default.
+	eventTTL = time.Hour
 	// firstRevision and maxGap make revisions large and sparse, so that clients cannot rely on small or dense ones.
 	firstRevision = 1000
 	maxGap        = 3
 )
 
 func (o Options) withDefaults() Options {
-	fill := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	fill(&o.HistoryAge, defaultHistoryAge)
-	fill(&o.PageTokenLifetime, defaultHistoryAge)
-	fill(&o.BookmarkInterval, defaultBookmarks)
-	fill(&o.EventTTL, defaultEventTTL)
-	if o.HistoryEvents == 0 {
-		o.HistoryEvents = defaultHistoryEvents
-	}
-	if o.HistoryBytes == 0 {
-		o.HistoryBytes = defaultHistoryBytes
-	}
-	if o.SlowWatcher == 0 {
-		o.SlowWatcher = defaultSlowWatcher
-	}
-	if o.Seed == 0 {
-		o.Seed = 1
-	}
+	o.HistoryEvents = cmp.Or(o.HistoryEvents, 10_000)
+	o.HistoryAge = cmp.Or(o.HistoryAge, historyAge)
+	o.HistoryBytes = cmp.Or(o.HistoryBytes, 32<<20)
+	o.BookmarkInterval = cmp.Or(o.BookmarkInterval, time.Minute)
+	o.SlowWatcher = cmp.Or(o.SlowWatcher, 1000)
+	o.Seed = cmp.Or(o.Seed, 1)
 	return o
 }
 

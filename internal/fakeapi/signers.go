@@ -44,7 +44,7 @@ func (s *Server) checkSigner(tx *store.Tx, r *request, next, cur map[string]any)
 	domain, _, _ := strings.Cut(signer, "/")
 	for _, of := range []string{signer, domain + "/*"} {
 		a := rbac.Action{Verb: verb, Group: certificates, Resource: "signers", Name: of}
-		if ok, _ := s.roles(tx).Allowed(r.user, a); ok {
+		if ok, _ := rolesIn(tx).Allowed(r.user, a); ok {
 			return nil
 		}
 	}

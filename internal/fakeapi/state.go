@@ -32,9 +32,6 @@ func (s *Server) untilRestored() <-chan struct{} {
 // Compact removes all history: watches from older revisions, and all continue tokens, get 410.
 func (s *Server) Compact() { s.store.Compact() }
 
-// SetHistory changes how much history is kept from now on, as in Options.
-func (s *Server) SetHistory(events int, age time.Duration) { s.store.SetWindow(events, age) }
-
 // ExpireContinueTokens expires all continue tokens issued so far, without removing history.
 func (s *Server) ExpireContinueTokens() {
 	s.mu.Lock()
@@ -45,7 +42,7 @@ func (s *Server) ExpireContinueTokens() {
 func (s *Server) tokenExpired(issued time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !issued.After(s.expired) || time.Since(issued) > s.opts.PageTokenLifetime
+	return !issued.After(s.expired) || time.Since(issued) > historyAge
 }
 
 // Revision returns the revision of the last write.
@@ -57,7 +54,7 @@ func (s *Server) Get(r kube.Resource, k kube.Key) map[string]any {
 	if kind == nil {
 		return nil
 	}
-	o, _ := s.store.Get(kind.TableName(), store.Key(k))
+	o := s.store.Get(kind.TableName(), store.Key(k))
 	if o == nil {
 		return nil
 	}
@@ -70,12 +67,8 @@ func (s *Server) List(r kube.Resource, namespace string) []map[string]any {
 	if kind == nil {
 		return nil
 	}
-	objects, _, err := s.store.List(kind.TableName(), namespace, 0)
-	if err != nil {
-		return nil // the only error is for a revision other than 0
-	}
-	out := make([]map[string]any, 0, len(objects))
-	for _, o := range objects {
+	var out []map[string]any
+	for _, o := range s.store.List(kind.TableName(), namespace) {
 		out = append(out, forms.Decoded(forms.ServedCopy(kind, o)))
 	}
 	return out

@@ -31,7 +31,7 @@ func (s *Server) createToken(w http.ResponseWriter, r *request) error {
 				"must match the service account "+field+" if specified")})
 		}
 	}
-	account, _ := s.store.Get("serviceaccounts", store.Key(r.key()))
+	account := s.store.Get("serviceaccounts", store.Key(r.key()))
 	if account == nil {
 		return answer.NotFound(r.kind.Resource, r.name)
 	}

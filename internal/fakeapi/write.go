@@ -177,7 +177,7 @@ func (s *Server) prepareConverted(ctx context.Context, w *write) error {
 	var seen *store.Object
 	var err error
 	if !w.isNew && convertedKind(w.kind) != nil {
-		w.base, _ = s.store.Get(w.kind.TableName(), store.Key(w.key()))
+		w.base = s.store.Get(w.kind.TableName(), store.Key(w.key()))
 		if seen, err = s.convertedOne(ctx, w.kind, w.base); err != nil {
 			return err
 		}

@@ -111,7 +111,7 @@ func (a *Authenticator) bindToken(k *accountRef, ref map[string]any) error {
 	if v := obj.String(ref, "apiVersion"); !known || v != "v1" {
 		return answer.BadRequest("cannot bind token to object of type %s, Kind=%s", v, kind)
 	}
-	o, _ := a.Store.Get(to.plural, store.Key{Namespace: to.namespace, Name: name})
+	o := a.Store.Get(to.plural, store.Key{Namespace: to.namespace, Name: name})
 	if o == nil {
 		return answer.NotFound(kube.Resource{Plural: to.plural}, name)
 	}
@@ -170,7 +170,7 @@ func (a *Authenticator) lives(plural, namespace string, ref *claimRef) bool {
 	if ref == nil {
 		return true
 	}
-	o, _ := a.Store.Get(plural, store.Key{Namespace: namespace, Name: ref.Name})
+	o := a.Store.Get(plural, store.Key{Namespace: namespace, Name: ref.Name})
 	if o == nil || obj.String(o.Value(), "metadata", "uid") != ref.UID {
 		return false
 	}

@@ -2,6 +2,7 @@ package rbac
 
 import (
 	_ "embed"
+	"slices"
 
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
@@ -27,20 +28,11 @@ func Aggregated(role kinds.Object, roles []kinds.Object) (rules []any, aggregate
 				continue
 			}
 			for _, rule := range obj.Slice(other, "rules") {
-				if !contains(rules, rule) {
+				if !slices.ContainsFunc(rules, func(r any) bool { return patch.Equal(r, rule) }) {
 					rules = append(rules, patch.Copy(rule))
 				}
 			}
 		}
 	}
 	return rules, true
-}
-
-func contains(rules []any, rule any) bool {
-	for _, r := range rules {
-		if patch.Equal(r, rule) {
-			return true
-		}
-	}
-	return false
 }

@@ -47,15 +47,15 @@ func (s Objects) Escalation(u kinds.User, namespace string, rules []Rule, grants
 			maxRights)
 	}
 	held, problems := s.Rules(u, namespace)
-	missing := missing(held, rules)
-	if len(missing) == 0 {
-		if grantsAny && missingAny(held, everything) {
+	lacking := missing(held, rules)
+	if len(lacking) == 0 {
+		if grantsAny && len(missing(held, everything)) > 0 {
 			return "must have cluster-admin privileges to use the aggregationRule"
 		}
 		return ""
 	}
 	text := fmt.Sprintf("user %q (groups=%q) is attempting to grant RBAC permissions not currently held:\n%s", u.Name,
-		u.Groups, strings.Join(missing, "\n"))
+		u.Groups, strings.Join(lacking, "\n"))
 	if problems != "" {
 		text += "; resolution errors: [" + problems + "]"
 	}
@@ -78,16 +78,14 @@ func size(rules []Rule) int {
 	return n
 }
 
-func missingAny(held, rules []Rule) bool { return len(missing(held, rules)) > 0 }
-
 // missing describes the rights of rules that held does not give, sorted. Verbs of one resource are one right.
 func missing(held, rules []Rule) []string {
 	var out []string
 	verbs := map[string]*Rule{} // by what they are for
 	for _, r := range rules {
-		for part := range r.parts() {
+		r.each(func(part Rule) {
 			if slices.ContainsFunc(held, func(h Rule) bool { return h.includes(part) }) {
-				continue
+				return
 			}
 			key := fmt.Sprintf("%q", []any{part.Groups, part.Resources, part.Names})
 			switch {
@@ -98,7 +96,7 @@ func missing(held, rules []Rule) []string {
 			default:
 				verbs[key].Verbs = append(verbs[key].Verbs, part.Verbs...)
 			}
-		}
+		})
 	}
 	for _, r := range verbs {
 		out = append(out, r.String())
@@ -107,35 +105,27 @@ func missing(held, rules []Rule) []string {
 	return slices.Compact(out)
 }
 
-// parts iterates over the rights of a rule: one verb on one resource, with one name or any, or on one URL.
-func (r Rule) parts() func(yield func(Rule) bool) {
+// each calls do with the rights of a rule: one verb on one resource, with one name or any, or on one URL.
+func (r Rule) each(do func(part Rule)) {
 	one := func(s string) []string { return []string{s} }
-	return func(yield func(Rule) bool) {
-		for _, verb := range r.Verbs {
-			for _, url := range r.URLs {
-				if !yield(Rule{Verbs: one(verb), URLs: one(url)}) {
-					return
+	for _, verb := range r.Verbs {
+		for _, url := range r.URLs {
+			do(Rule{Verbs: one(verb), URLs: one(url)})
+		}
+		for _, group := range r.Groups {
+			for _, resource := range r.Resources {
+				if len(r.Names) == 0 {
+					do(Rule{Verbs: one(verb), Groups: one(group), Resources: one(resource)})
 				}
-			}
-			for _, group := range r.Groups {
-				for _, resource := range r.Resources {
-					part := Rule{Verbs: one(verb), Groups: one(group), Resources: one(resource)}
-					if len(r.Names) == 0 && !yield(part) {
-						return
-					}
-					for _, name := range r.Names {
-						if part.Names = one(name); !yield(part) {
-							return
-						}
-						part.Verbs = one(verb)
-					}
+				for _, name := range r.Names {
+					do(Rule{Verbs: one(verb), Groups: one(group), Resources: one(resource), Names: one(name)})
 				}
 			}
 		}
 	}
 }
 
-// includes says whether a rule gives a right, one of parts.
+// includes says whether a rule gives a right, one of each.
 func (r Rule) includes(part Rule) bool {
 	if !has(r.Verbs, part.Verbs[0]) {
 		return false

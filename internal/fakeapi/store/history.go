@@ -71,16 +71,6 @@ func (s *Store) Compact() {
 	}
 }
 
-// SetWindow changes the history window; values as in Options.
-func (s *Store) SetWindow(events int, age time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.opts.HistoryEvents, s.opts.HistoryAge = events, age
-	for _, t := range s.tables {
-		s.trimLocked(t)
-	}
-}
-
 // RevisionAt returns the revision of the last commit up to some time in the past, as far as the history reaches back.
 func (s *Store) RevisionAt(then time.Time) int64 {
 	s.mu.Lock()

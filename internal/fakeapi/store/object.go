@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -162,14 +163,8 @@ func (d *decoded) add(o *Object) {
 
 // withMetadata returns a copy of an object that shares all but the metadata, so that its resourceVersion can be set.
 func withMetadata(v map[string]any) map[string]any {
-	out, meta := make(map[string]any, len(v)), map[string]any{}
-	for k, m := range v {
-		out[k] = m
-	}
-	old, _ := v["metadata"].(map[string]any)
-	for k, m := range old {
-		meta[k] = m
-	}
-	out["metadata"] = meta
+	out := maps.Clone(v)
+	meta, _ := v["metadata"].(map[string]any)
+	out["metadata"] = maps.Clone(meta)
 	return out
 }

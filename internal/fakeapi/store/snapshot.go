@@ -47,7 +47,7 @@ func (s *Store) Revert(sn *Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tx := &Tx{s: s}
-	for _, name := range tx.Tables() {
+	for _, name := range slices.Sorted(maps.Keys(s.tables)) {
 		for _, o := range s.tables[name].list("") {
 			if sn.tables[name][o.Key] == nil {
 				tx.Delete(name, o.Key, nil)

@@ -8,7 +8,9 @@
 package store
 
 import (
+	"cmp"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -20,11 +22,9 @@ import (
 // Key identifies an object in a table; Namespace is empty for cluster-scoped kinds.
 type Key struct{ Namespace, Name string }
 
-func (k Key) compare(o Key) int {
-	if c := strings.Compare(k.Namespace, o.Namespace); c != 0 {
-		return c
-	}
-	return strings.Compare(k.Name, o.Name)
+// Compare orders keys by namespace and then by name.
+func (k Key) Compare(o Key) int {
+	return cmp.Or(strings.Compare(k.Namespace, o.Namespace), strings.Compare(k.Name, o.Name))
 }
 
 // Errors of reads at a revision.
@@ -95,16 +95,23 @@ func (s *Store) Revision() int64 {
 	return s.revision
 }
 
-// Get returns an object, nil if there is none, and the current revision of the store.
-func (s *Store) Get(name string, k Key) (*Object, int64) {
+// Get returns an object, nil if there is none.
+func (s *Store) Get(name string, k Key) *Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.tableLocked(name).objects[k], s.revision
+	return s.tableLocked(name).objects[k]
 }
 
-// List returns the objects of a table, in key order, as of revision at (0 = now), of one namespace or of all (""), and
-// the revision of that snapshot. The errors are ErrCompacted and ErrFuture.
-func (s *Store) List(name, namespace string, at int64) ([]*Object, int64, error) {
+// List returns the objects of one namespace or all (""), in key order.
+func (s *Store) List(name, namespace string) []*Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tableLocked(name).list(namespace)
+}
+
+// ListAt is List as of revision at (0 = now); it returns the revision of that snapshot, too. The errors are
+// ErrCompacted and ErrFuture.
+func (s *Store) ListAt(name, namespace string, at int64) ([]*Object, int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.tableLocked(name)
@@ -122,11 +129,8 @@ func (s *Store) List(name, namespace string, at int64) ([]*Object, int64, error)
 
 func (t *table) list(namespace string) []*Object {
 	if t.order == nil {
-		t.order = make([]Key, 0, len(t.objects))
-		for k := range t.objects {
-			t.order = append(t.order, k)
-		}
-		slices.SortFunc(t.order, Key.compare)
+		t.order = slices.AppendSeq(make([]Key, 0, len(t.objects)), maps.Keys(t.objects))
+		slices.SortFunc(t.order, Key.Compare)
 	}
 	out := make([]*Object, 0, len(t.order))
 	for _, k := range t.order {
@@ -139,10 +143,7 @@ func (t *table) list(namespace string) []*Object {
 
 // snapshot returns an older state: the current one, with the changes since that revision undone, newest first.
 func (t *table) snapshot(namespace string, at int64) []*Object {
-	past := make(map[Key]*Object, len(t.objects))
-	for k, o := range t.objects {
-		past[k] = o
-	}
+	past := maps.Clone(t.objects)
 	for i := len(t.log) - 1; i >= 0 && t.log[i].Object.Revision > at; i-- {
 		e := t.log[i]
 		if e.Prev == nil {
@@ -190,16 +191,6 @@ func (tx *Tx) Last(names ...string) (revision int64) {
 		}
 	}
 	return revision
-}
-
-// Tables returns the names of all tables, sorted.
-func (tx *Tx) Tables() []string {
-	var out []string
-	for name := range tx.s.tables {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
 }
 
 // Put commits a new version of an object and returns it. The store takes ownership of value and sets its

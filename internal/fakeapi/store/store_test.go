@@ -38,16 +38,16 @@ func TestEachRevisionInTheHistoryCanBeListed(t *testing.T) {
 	}
 	at = append(at, remove(s, "a").Revision)
 	for i, want := range []string{"b", "ab", "abc", "bc"} {
-		got, rev, err := s.List("t", "", at[i])
+		got, rev, err := s.ListAt("t", "", at[i])
 		if err != nil || names(got) != want || rev != at[i] {
 			t.Errorf("at %d: %s (%d, %v), want %s", at[i], names(got), rev, err, want)
 		}
 	}
-	if _, _, err := s.List("t", "", at[3]+1); !errors.Is(err, ErrFuture) {
+	if _, _, err := s.ListAt("t", "", at[3]+1); !errors.Is(err, ErrFuture) {
 		t.Errorf("the future: %v", err)
 	}
 	s.Compact()
-	if _, _, err := s.List("t", "", at[2]); !errors.Is(err, ErrCompacted) {
+	if _, _, err := s.ListAt("t", "", at[2]); !errors.Is(err, ErrCompacted) {
 		t.Errorf("after compaction: %v", err)
 	}
 }

@@ -122,7 +122,8 @@ func New(cfg Config) (*Client, error) {
 	}
 	c.late = fmt.Errorf("no answer from %s within %s: %w", c.base.Host, c.timeout, context.DeadlineExceeded)
 	server := new(serverProtocols)
-	c.streams, c.short = newPool(cfg, server, 90*time.Second), newPool(cfg, server, shortIdle)
+	c.streams = &pool{cfg: cfg, server: server, idle: 90 * time.Second}
+	c.short = &pool{cfg: cfg, server: server, idle: shortIdle}
 	return c, nil
 }
 

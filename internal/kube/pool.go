@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"sync"
@@ -25,25 +26,52 @@ const shortIdle = 30 * time.Second
 // another goroutine reads, in frames of 16 KiB, and answers with window updates, which takes up to as much CPU again
 // (BenchmarkListOverTLS, BenchmarkWritesOverTLS).
 type pool struct {
-	http1, http2 *http.Client
-	server       *serverProtocols
-	open         atomic.Int32 // answers over HTTP/1.1
+	cfg    Config
+	idle   time.Duration // how long a connection over HTTP/1.1 waits for the next request
+	server *serverProtocols
+	open   atomic.Int32 // answers over HTTP/1.1
+
+	mu      sync.Mutex  // guards the rest
+	present connections // those of new requests; nil before the first one
+	until   time.Time   // when they have taken their last request
 }
 
-// newPool makes a pool whose connections over HTTP/1.1 wait that long for the next request.
-func newPool(cfg Config, server *serverProtocols, idle time.Duration) *pool {
-	own := newTransport(cfg, false)
-	own.IdleConnTimeout = idle
-	own.MaxConnsPerHost = maxOwn // with those that are being opened for a request that has found another by now
-	return &pool{server: server, http1: &http.Client{Transport: own},
-		http2: &http.Client{Transport: newTransport(cfg, true)}}
+// connections are those that were opened within one lifespan.
+type connections struct{ http1, http2 http.RoundTripper }
+
+// closeIdle closes those that wait for a request, and the others when they are idle.
+func (c connections) closeIdle() {
+	for _, t := range []http.RoundTripper{c.http1, c.http2} {
+		if t, ok := t.(*http.Transport); ok {
+			t.CloseIdleConnections()
+		}
+	}
 }
 
-// roundTrip is c.Do without what that does for redirects, such as a copy of the header: none is followed, because an
-// API server sends none and a login page's host must not see credentials. Nor has c a Timeout, because that would end
-// watches: each kind of request has its own deadline.
-func roundTrip(c *http.Client, req *http.Request) (*http.Response, error) {
-	resp, err := c.Transport.RoundTrip(req)
+// minLifespan is for how long connections take new requests; as much again at most is added. A load balancer spreads
+// connections, not requests: with connections that live as long as they are used, an API server that was restarted
+// last would get no watches until the others restart. A watch ends after ten minutes at most and takes a new one.
+const minLifespan = 3 * time.Minute
+
+// connections returns those for a new request.
+func (p *pool) connections() connections {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := time.Now(); now.After(p.until) {
+		p.present.closeIdle()
+		own := newTransport(p.cfg, false)
+		own.IdleConnTimeout = p.idle
+		own.MaxConnsPerHost = maxOwn // with those that are being opened for a request that has found another by now
+		p.present = connections{own, newTransport(p.cfg, true)}
+		p.until = now.Add(minLifespan + rand.N(minLifespan))
+	}
+	return p.present
+}
+
+// roundTrip sends a request. It does not follow redirects: an API server sends none, and a login page's host must not
+// see credentials.
+func roundTrip(t http.RoundTripper, req *http.Request) (*http.Response, error) {
+	resp, err := t.RoundTrip(req)
 	var header tls.RecordHeaderError
 	if errors.As(err, &header) && string(header.RecordHeader[:]) == "HTTP/" {
 		err = http.ErrSchemeMismatch
@@ -60,12 +88,13 @@ type serverProtocols struct {
 // stream sends a request without a body. A server, or a proxy ahead of it, that speaks only HTTP/2 is found by asking
 // it over that too, as long as it has not answered over HTTP/1.1.
 func (p *pool) stream(req *http.Request) (*http.Response, error) {
+	c := p.connections()
 	if p.server.refused.Load() || !p.take() {
-		return roundTrip(p.http2, req)
+		return roundTrip(c.http2, req)
 	}
-	resp, err := roundTrip(p.http1, req)
+	resp, err := roundTrip(c.http1, req)
 	if !p.server.spoken.Load() && refusesHTTP1(resp, err) && req.Context().Err() == nil {
-		if other, otherErr := roundTrip(p.http2, req.Clone(req.Context())); otherErr == nil {
+		if other, otherErr := roundTrip(c.http2, req.Clone(req.Context())); otherErr == nil {
 			p.server.refused.Store(true)
 			if err == nil {
 				drain(resp.Body)
@@ -83,21 +112,23 @@ func (p *pool) stream(req *http.Request) (*http.Response, error) {
 // short sends a request of any kind, over HTTP/1.1 only to a server that is known to speak that: a write must not be
 // sent twice to find out.
 func (p *pool) short(req *http.Request) (*http.Response, error) {
+	c := p.connections()
 	if !p.server.spoken.Load() || !p.take() {
-		return roundTrip(p.http2, req)
+		return roundTrip(c.http2, req)
 	}
-	resp, err := roundTrip(p.http1, req)
+	resp, err := roundTrip(c.http1, req)
 	if err != nil && req.Context().Err() != nil {
 		// The peer may have fallen silent: the next request must not wait on another connection to it. Over HTTP/2
 		// pings find out; here the kernel does, but later (see Dialer).
-		p.http1.CloseIdleConnections()
+		c.closeIdle()
 	}
 	return p.counted(resp, err)
 }
 
 func (p *pool) closeIdle() {
-	p.http1.CloseIdleConnections()
-	p.http2.CloseIdleConnections()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.present.closeIdle()
 }
 
 // take counts one more answer over HTTP/1.1, if there may be.

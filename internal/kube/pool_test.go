@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 )
 
 // speaking is a server that speaks only the given protocols over TLS, and a client of it. Its pods are called after
@@ -99,17 +100,46 @@ func TestStreamsHaveConnectionsOfTheirOwnUpToABound(t *testing.T) {
 	}
 }
 
+// Rules: NET-14
+func TestConnectionsTakeNewRequestsForALifespanOnly(t *testing.T) {
+	c, dials := speaking(t, "h2", "http/1.1")
+	var open []*Stream[*pod]
+	watches := func(n int) {
+		for range n {
+			st, _ := openWatch(t, c)
+			open = append(open, st)
+		}
+	}
+	watches(maxOwn + 4)
+	for _, st := range open[:8] {
+		_ = st.Close()
+	}
+	before := dials.n.Load()
+	c.streams.mu.Lock()
+	if left := time.Until(c.streams.until); left < minLifespan-time.Minute || left > 2*minLifespan {
+		t.Errorf("the lifespan ends in %s", left)
+	}
+	c.streams.until = time.Now()
+	c.streams.mu.Unlock()
+	watches(12)
+	if n := dials.n.Load() - before; n != 9 {
+		t.Errorf("%d new connections for 8 watches over HTTP/1.1 and 4 that share one over HTTP/2, want 9", n)
+	}
+	for _, st := range open {
+		_ = st.Close()
+	}
+}
+
 func TestAServerThatAsksForHTTP2GetsIt(t *testing.T) {
 	c, _ := speaking(t, "h2", "http/1.1")
+	c.streams.connections()
 	for _, code := range []int{http.StatusUpgradeRequired, http.StatusHTTPVersionNotSupported} {
 		c.streams.server.spoken.Store(false)
 		c.streams.server.refused.Store(false)
-		http1 := c.streams.http1
-		c.streams.http1 = &http.Client{Transport: answering(code)}
+		c.streams.present.http1 = answering(code)
 		if st, proto := openWatch(t, c); proto != "http2" || st.Close() != nil {
 			t.Errorf("after a %d the watch came over %s", code, proto)
 		}
-		c.streams.http1 = http1
 	}
 }
 
@@ -162,7 +192,7 @@ func TestTheConnectionsAfterARestartAreBounded(t *testing.T) {
 		})
 		requests.Go(func() {
 			for range 5 { // and each write finds its connection closed
-				c.short.http1.CloseIdleConnections()
+				c.short.closeIdle()
 				if err := c.Create(t.Context(), pods, "default", podNamed(""), nil, WriteOptions{}); err != nil {
 					t.Error(err)
 				}

@@ -37,8 +37,9 @@ func TestShortRequestsHaveConnectionsOfTheirOwnUpToABound(t *testing.T) {
 		fmt.Fprint(w, item("a", "5"))
 	}))
 	var dials counter
-	for _, p := range []*http.Client{c.short.http1, c.short.http2} {
-		transport := p.Transport.(*http.Transport)
+	own := c.short.connections()
+	for _, t := range []http.RoundTripper{own.http1, own.http2} {
+		transport := t.(*http.Transport)
 		transport.DialContext = dials.count(transport.DialContext)
 	}
 	create := func(n int) map[int]int {

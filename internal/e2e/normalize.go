@@ -85,7 +85,7 @@ var (
 	age          = regexp.MustCompile(`^\d+s$`)             // in a cell of a table
 	portCell     = regexp.MustCompile(`:3\d{4}/`)           // in the cell of a Service's ports
 	loopbackPort = regexp.MustCompile(`^127\.0\.0\.1:\d+$`) // the server's own address in discovery
-	several      = regexp.MustCompile(`is invalid: \[(.*)\]$`)
+	several      = regexp.MustCompile(`is (?:invalid|forbidden): \[(.*)\]$`)
 )
 
 // declaredPorts is the end of the nodePorts that scripts declare; allocation starts above.

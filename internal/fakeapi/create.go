@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -99,6 +100,7 @@ func (s *Server) prepareNew(tx *store.Tx, w *write) error {
 	if !w.applied {
 		recordOwner(w.request, w.manager, o, nil)
 	}
+	w.fillLimits(tx)
 	return nil
 }
 
@@ -110,7 +112,7 @@ func (s *Server) finishNew(tx *store.Tx, w *write) error {
 	if err := s.admit(tx, w.kind, w.next, nil); err != nil {
 		return err
 	}
-	if err := s.checkSigner(tx, w.request, w.next, nil); err != nil {
+	if err := cmp.Or(w.checkLimits(tx), s.checkSigner(tx, w.request, w.next, nil)); err != nil {
 		return err
 	}
 	w.changed = true

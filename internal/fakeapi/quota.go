@@ -11,11 +11,11 @@ import (
 	"skiff/internal/patch"
 )
 
-// charge refuses a new object that a quota of its namespace has no room for, as the admission plugin ResourceQuota
-// does. It returns the quotas with what they have left, to be stored with the object. Quotas whose status nobody has
-// computed are not enforced.
+// charge refuses a write that a quota of its namespace has no room for, as the admission plugin ResourceQuota does. It
+// returns the quotas with what they have left, to be stored with the object. Quotas whose status nobody has computed
+// are not enforced.
 func (s *Server) charge(tx *store.Tx, w *write) (charged []*store.Object, err error) {
-	if w.kind.ClusterScoped {
+	if w.kind.ClusterScoped || !w.charged() {
 		return nil, nil
 	}
 	for _, quota := range tx.List("resourcequotas", w.namespace) {
@@ -24,13 +24,16 @@ func (s *Server) charge(tx *store.Tx, w *write) (charged []*store.Object, err er
 		if !kinds.Counted(hard, w.kind.Resource) || !kinds.InScope(q, w.kind.Resource, w.next) {
 			continue
 		}
-		refuse := func(text string) ([]*store.Object, error) {
-			return nil, answer.Forbidden(w.kind.Group, w.kind.Plural, obj.String(w.next, "metadata", "name"), text)
-		}
+		refuse := func(text string) ([]*store.Object, error) { return nil, w.forbidden(text) }
 		if lacking := kinds.Unspecified(hard, w.next); lacking != "" && w.kind.TableName() == "pods" {
 			return refuse("failed quota: " + quota.Name + ": must specify " + lacking)
 		}
 		asked.AddObject(w.kind.Resource, w.next)
+		if w.cur != nil && kinds.InScope(q, w.kind.Resource, w.cur.Value()) {
+			before := kinds.Usage{}
+			before.AddObject(w.kind.Resource, w.cur.Value())
+			asked = asked.Less(before)
+		}
 		used, limits := s.used(tx, q), kinds.Usage{}
 		var over []string
 		next := obj.Clone(q)
@@ -50,9 +53,78 @@ func (s *Server) charge(tx *store.Tx, w *write) (charged []*store.Object, err er
 			return refuse("exceeded quota: " + quota.Name + ", requested: " + asked.Format(over) + ", used: " +
 				used.Format(over) + ", limited: " + limits.Format(over))
 		}
-		charged = append(charged, store.NewObject(quota.Key, quota.Revision, next, quota.Shape))
+		if !patch.Equal(next, q) {
+			recordOwner(s.quotaStatus(), "kube-apiserver", next, q)
+			charged = append(charged, store.NewObject(quota.Key, quota.Revision, next, quota.Shape))
+		}
 	}
 	return charged, nil
+}
+
+// charged reports whether quotas have to do with such a write: one that creates, or an update that may take more.
+func (w *write) charged() bool {
+	if w.cur == nil {
+		return true
+	}
+	_, before := obj.Int(w.cur.Value(), "spec", "activeDeadlineSeconds")
+	_, deadline := obj.Int(w.next, "spec", "activeDeadlineSeconds")
+	switch w.kind.TableName() {
+	case "pods":
+		return w.sub == "resize" || w.sub == "" && before != deadline
+	case "services", "persistentvolumeclaims":
+		return w.sub == ""
+	}
+	return false
+}
+
+// forbidden is the answer of an admission plugin that refuses a write.
+func (w *write) forbidden(text string) error {
+	return answer.Forbidden(w.kind.Group, w.kind.Plural, obj.String(w.next, "metadata", "name"), text)
+}
+
+// limitRanges returns the LimitRanges for a write: those of the namespace, of a new pod or claim or a change of what
+// these ask for.
+func (w *write) limitRanges(tx *store.Tx) []*store.Object {
+	switch {
+	case w.kind.TableName() == "pods" && (w.cur == nil || w.sub == "resize"),
+		w.kind.TableName() == "persistentvolumeclaims" && w.sub == "":
+		if w.cur == nil || !w.cur.Deleting {
+			return tx.List("limitranges", w.namespace)
+		}
+	}
+	return nil
+}
+
+// fillLimits gives a pod the defaults of the LimitRanges, which nobody owns.
+func (w *write) fillLimits(tx *store.Tx) {
+	for _, o := range w.limitRanges(tx) {
+		if kinds.FillLimits(o.Value(), w.next); w.cur == nil && w.kind.NewStatus != nil {
+			w.next["status"] = w.kind.NewStatus(w.next)
+		}
+	}
+}
+
+// checkLimits refuses what is not within the LimitRanges, and the growth of a claim that cannot grow.
+func (w *write) checkLimits(tx *store.Tx) error {
+	for _, o := range w.limitRanges(tx) {
+		if text := kinds.OutOfLimits(o.Value(), w.kind.Resource, w.next); text != "" {
+			return w.forbidden(text)
+		}
+	}
+	if w.cur == nil || w.sub != "" || w.kind.TableName() != "persistentvolumeclaims" {
+		return nil
+	}
+	class := obj.String(w.next, "spec", "storageClassName")
+	expandable := tx.Get("storageclasses.storage.k8s.io", store.Key{Name: class})
+	switch {
+	case !kinds.Grows(w.next, w.cur.Value()):
+	case obj.String(w.cur.Value(), "status", "phase") != "Bound":
+		return w.forbidden("Only bound persistent volume claims can be expanded")
+	case expandable == nil || !obj.Bool(expandable.Value(), "allowVolumeExpansion"):
+		return w.forbidden("only dynamically provisioned pvc can be resized and the storageclass that provisions " +
+			"the pvc must support resize")
+	}
+	return nil
 }
 
 // used adds up what the objects of a namespace take of a quota.
@@ -74,9 +146,12 @@ func (s *Server) used(tx *store.Tx, quota map[string]any) kinds.Usage {
 	return sum
 }
 
+func (s *Server) quotaStatus() *request {
+	return &request{kind: s.registry.find("", "v1", "resourcequotas"), sub: "status"}
+}
+
 // countQuotas writes what is used into the status of each quota, as the controller of quotas does.
 func (s *Server) countQuotas() {
-	by := &request{kind: s.registry.find("", "v1", "resourcequotas"), sub: "status"}
 	s.store.Update(func(tx *store.Tx) error {
 		for _, quota := range tx.List("resourcequotas", "") {
 			q := quota.Value()
@@ -91,7 +166,7 @@ func (s *Server) countQuotas() {
 			}
 			next := obj.Clone(q)
 			next["status"] = patch.Copy(status)
-			recordOwner(by, "kube-controller-manager", next, q)
+			recordOwner(s.quotaStatus(), "kube-controller-manager", next, q)
 			tx.Put("resourcequotas", quota.Key, next, quota.Shape)
 		}
 		return nil

@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -97,6 +98,9 @@ func (s *Server) prepareChange(tx *store.Tx, w *write) error {
 			w.unsent = append(w.unsent, f)
 		}
 	}
+	if w.sub == "resize" {
+		w.fillLimits(tx)
+	}
 	if err := w.settle(); err != nil {
 		return err
 	}
@@ -154,7 +158,7 @@ func (s *Server) finishChange(tx *store.Tx, w *write) error {
 	if err := s.admit(tx, k, next, w.asIf); err != nil {
 		return err
 	}
-	if err := s.checkSigner(tx, w.request, next, old); err != nil {
+	if err := cmp.Or(w.checkLimits(tx), s.checkSigner(tx, w.request, next, old)); err != nil {
 		return err
 	}
 	w.warnings = writeWarnings(k, next, old)

@@ -115,7 +115,6 @@ func (s *Server) finish(tx *store.Tx, w *write) error {
 func (s *Server) commit(tx *store.Tx, w *write, value map[string]any, shape any) error {
 	table, key := w.kind.TableName(), store.Key{Namespace: w.namespace, Name: obj.String(w.next, "metadata", "name")}
 	var revision int64
-	var quotas []*store.Object
 	switch cur := tx.Get(table, key); {
 	case w.cur != nil && !w.changed:
 		w.stored = w.base
@@ -124,11 +123,10 @@ func (s *Server) commit(tx *store.Tx, w *write, value map[string]any, shape any)
 		revision = w.cur.Revision
 	case cur != nil:
 		return answer.AlreadyExists(w.kind.Resource, key.Name)
-	default:
-		var err error
-		if quotas, err = s.charge(tx, w); err != nil {
-			return err
-		}
+	}
+	quotas, err := s.charge(tx, w)
+	if err != nil {
+		return err
 	}
 	if w.dryRun() {
 		w.stored = store.NewObject(key, revision, w.next, w.kind.Shape)

@@ -64,6 +64,13 @@ func (q Quantity) Add(other Quantity) Quantity {
 	return sum
 }
 
+// Sub returns the difference, with the unit of q.
+func (q Quantity) Sub(other Quantity) Quantity {
+	rest := Quantity{form: q.form}
+	rest.rat.Sub(&q.rat, &other.rat)
+	return rest
+}
+
 // ParseQuantity reads a quantity. What is smaller than a billionth is rounded away from zero to the next one, as the
 // API server does.
 func ParseQuantity(s string) (Quantity, error) {

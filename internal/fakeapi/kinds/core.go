@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"cmp"
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
@@ -131,15 +132,29 @@ func claimChange(s scope) []Cause {
 	if s.stored == nil {
 		return nil
 	}
-	spec, was := obj.Map(s.root, "spec"), obj.Map(s.stored, "spec")
-	for _, f := range []string{"accessModes", "selector", "volumeName", "storageClassName", "volumeMode", "dataSource",
-		"dataSourceRef"} {
-		if !patch.Equal(spec[f], was[f]) && !(f == "volumeName" && was[f] == nil) {
-			return []Cause{Forbidden("spec", "spec is immutable after creation except resources.requests and "+
-				"volumeAttributesClassName for bound claims")}
+	spec, was := obj.Clone(obj.Map(s.root, "spec")), obj.Clone(obj.Map(s.stored, "spec"))
+	size, before := obj.Get(spec, "resources", "requests", "storage"), obj.Get(was, "resources", "requests", "storage")
+	if was["volumeName"] == nil {
+		delete(spec, "volumeName")
+	}
+	if obj.String(s.root, "status", "phase") == "Bound" {
+		obj.Set(spec, before, "resources", "requests", "storage")
+		delete(spec, "volumeAttributesClassName")
+		delete(was, "volumeAttributesClassName")
+	}
+	var out []Cause
+	if !patch.Equal(spec, was) {
+		out = append(out, Forbidden("spec", "spec is immutable after creation except resources.requests and "+
+			"volumeAttributesClassName for bound claims"))
+	}
+	capacity := cmp.Or(obj.String(s.stored, "status", "capacity", "storage"), "0")
+	if less, ok := compareQuantities(size, before); ok && less < 0 {
+		if c, ok := compareQuantities(size, capacity); ok && c <= 0 {
+			out = append(out, Forbidden("spec.resources.requests.storage",
+				"field can not be less than status.capacity"))
 		}
 	}
-	return nil
+	return out
 }
 
 // notSources are the fields of a PersistentVolume's spec that are no volume source.

@@ -48,6 +48,7 @@ var changeFunctions = sync.OnceValue(func() map[string]func(scope) {
 				obj.Default(s.o, v, "resources", "requests", name)
 			}
 		},
+		"podRequests":      podRequests,
 		"admitPod":         admitPod,
 		"jobLabels":        jobLabels,
 		"encodeStringData": encodeStringData,

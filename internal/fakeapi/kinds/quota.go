@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -64,29 +65,96 @@ func (u Usage) AddObject(r kube.Resource, o Object) {
 	}
 }
 
-// addPod adds what the containers of a pod ask for together, or an init container if that is more.
 func (u Usage) addPod(pod Object) {
 	for _, f := range []string{"requests", "limits"} {
-		sum := Usage{}
-		for _, c := range obj.Maps(pod, "spec", "containers") {
-			for name, text := range obj.Strings(c, "resources", f) {
-				sum.Add(name, text)
-			}
-		}
-		for _, c := range obj.Maps(pod, "spec", "initContainers") {
-			for name, text := range obj.Strings(c, "resources", f) {
-				if q, err := patch.ParseQuantity(text); err == nil && q.Cmp(sum[name]) > 0 {
-					sum[name] = q
-				}
-			}
-		}
-		for name, q := range sum {
+		for name, q := range podTotal(pod, f) {
 			u[f+"."+name] = u[f+"."+name].Add(q)
 			if f == "requests" {
 				u[name] = u[name].Add(q)
 			}
 		}
 	}
+}
+
+// usageOf returns the quantities at a path of an object.
+func usageOf(o Object, path ...string) Usage {
+	u := Usage{}
+	for name, text := range obj.Strings(o, path...) {
+		u.Add(name, text)
+	}
+	return u
+}
+
+// with returns what combine makes of the quantities of both.
+func (u Usage) with(other Usage, combine func(a, b patch.Quantity) patch.Quantity) Usage {
+	out := maps.Clone(u)
+	for name, q := range other {
+		out[name] = combine(out[name], q)
+	}
+	return out
+}
+
+// podTotal returns the requests or limits of a pod: what its containers and sidecars have together, or an init
+// container beside the sidecars that were started before if that is more; of cpu and memory what the pod itself has.
+func podTotal(pod Object, f string) Usage {
+	add := func(a, b patch.Quantity) patch.Quantity { return a.Add(b) }
+	more := func(a, b patch.Quantity) patch.Quantity {
+		if b.Cmp(a) > 0 {
+			return b
+		}
+		return a
+	}
+	sum, sidecars, most := Usage{}, Usage{}, Usage{}
+	for _, c := range obj.Maps(pod, "spec", "containers") {
+		sum = sum.with(usageOf(c, "resources", f), add)
+	}
+	for _, c := range obj.Maps(pod, "spec", "initContainers") {
+		own := usageOf(c, "resources", f)
+		if beside := sidecars.with(own, add); c["restartPolicy"] == "Always" {
+			sum, sidecars = sum.with(own, add), beside
+		} else {
+			most = most.with(beside, more)
+		}
+	}
+	sum = sum.with(most, more)
+	for name, q := range usageOf(pod, "spec", "resources", f) {
+		if name == "cpu" || name == "memory" {
+			sum[name] = q
+		}
+	}
+	return sum
+}
+
+// podRequests are the requests of a pod that has limits of its own: those of its containers, or its limits.
+func podRequests(s scope) {
+	limits := obj.Map(s.o, "spec", "resources", "limits")
+	for _, name := range []string{"cpu", "memory"} {
+		if sum, requested := podTotal(s.o, "requests")[name]; requested && len(limits) > 0 {
+			obj.Default(s.o, sum.String(), "spec", "resources", "requests", name)
+		} else if v := limits[name]; v != nil {
+			obj.Default(s.o, v, "spec", "resources", "requests", name)
+		}
+	}
+}
+
+// Grows reports whether a claim asks for more than before.
+func Grows(next, cur Object) bool {
+	const name = "requests.storage"
+	is, was := Usage{}, Usage{}
+	is.AddObject(kube.Resource{Plural: "persistentvolumeclaims"}, next)
+	was.AddObject(kube.Resource{Plural: "persistentvolumeclaims"}, cur)
+	return is[name].Cmp(was[name]) > 0
+}
+
+// Less returns what u has more than before, without what is nothing.
+func (u Usage) Less(before Usage) Usage {
+	out := Usage{}
+	for name, q := range u {
+		if q.Cmp(before[name]) > 0 {
+			out[name] = q.Sub(before[name])
+		}
+	}
+	return out
 }
 
 // InScope reports whether a quota counts an object: those with scopes count pods alone.

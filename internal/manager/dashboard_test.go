@@ -15,6 +15,7 @@ import (
 	"skiff/internal/controller"
 	"skiff/internal/kube"
 	"skiff/internal/leader"
+	"skiff/internal/metrics"
 )
 
 // publicDashboard is what the dashboards that kubebuilder generates for controller-runtime ask for
@@ -48,7 +49,9 @@ func servedNames(t *testing.T) []string {
 	c := controller.New("maps", nothing, controller.Options{Elected: true}, controller.For(store))
 	var out strings.Builder
 	m := New(Options{Controllers: []*controller.Controller{c}, Elector: elector, Requests: requests})
-	if _, err := m.scrape().WriteTo(&out); err != nil {
+	page := &metrics.Page{}
+	m.scrape(page)
+	if _, err := page.WriteTo(&out); err != nil {
 		t.Fatal(err)
 	}
 	var names []string

@@ -47,6 +47,21 @@ b_seconds_count{controller="web"} 4
 	}
 }
 
+func TestAPageThatWasResetHasItsFamiliesAndNoSamples(t *testing.T) {
+	p, a := &Page{}, &Family{"a", GaugeKind, "A."}
+	p.Add(a, 1, "of", "before")
+	p.Declare(&Family{"b", GaugeKind, "B."})
+	first := text(t, p)
+	p.Reset()
+	if got, want := text(t, p), "# HELP a A.\n# TYPE a gauge\n# HELP b B.\n# TYPE b gauge\n"; got != want {
+		t.Errorf("after the reset:\n%s\nwant\n%s", got, want)
+	}
+	p.Add(a, 1, "of", "before")
+	if again := text(t, p); again != first {
+		t.Errorf("the second time:\n%s\nthe first time:\n%s", again, first)
+	}
+}
+
 func TestExponentialBoundsAreRoundNumbers(t *testing.T) {
 	var got []string
 	for _, b := range Exponential(1e-8, 10, 12) {

@@ -45,6 +45,14 @@ type Family struct {
 // Page is one scrape. The zero value is empty.
 type Page struct {
 	families map[*Family]*bytes.Buffer
+	out      bytes.Buffer // of WriteTo
+}
+
+// Reset takes all samples away and keeps the memory, and the families: they stay declared.
+func (p *Page) Reset() {
+	for _, b := range p.families {
+		b.Reset()
+	}
 }
 
 // Declare makes the family appear although it may have no samples.
@@ -52,7 +60,7 @@ func (p *Page) Declare(f *Family) { p.of(f) }
 
 // Add adds a sample. labels are names and values in turn.
 func (p *Page) Add(f *Family, value float64, labels ...string) {
-	line(p.of(f), f.Name, value, labels)
+	line(p.of(f), f.Name, "", value, labels)
 }
 
 // Flag adds 1 for true and 0 for false.
@@ -67,31 +75,32 @@ func (p *Page) Flag(f *Family, value bool, labels ...string) {
 // Histogram adds all samples of a histogram.
 func (p *Page) Histogram(f *Family, h *Histogram, labels ...string) {
 	b := p.of(f)
-	labels = slices.Clip(labels)
+	within := append(slices.Clip(labels), "le", "+Inf")
 	total := uint64(0)
 	for i := range h.counts {
 		total += h.counts[i].Load()
-		bound := "+Inf"
 		if i < len(h.bounds) {
-			bound = number(h.bounds[i])
+			within[len(labels)+1] = number(h.bounds[i])
+		} else {
+			within[len(labels)+1] = "+Inf"
 		}
-		line(b, f.Name+"_bucket", float64(total), append(labels, "le", bound))
+		line(b, f.Name, "_bucket", float64(total), within)
 	}
-	line(b, f.Name+"_sum", h.sum(), labels)
-	line(b, f.Name+"_count", float64(total), labels)
+	line(b, f.Name, "_sum", h.sum(), labels)
+	line(b, f.Name, "_count", float64(total), labels)
 }
 
 // WriteTo writes the page, sorted by family.
 func (p *Page) WriteTo(w io.Writer) (int64, error) {
-	var out bytes.Buffer
+	p.out.Reset()
 	for _, f := range slices.SortedFunc(maps.Keys(p.families), func(a, b *Family) int {
 		return strings.Compare(a.Name, b.Name)
 	}) {
-		out.WriteString("# HELP " + f.Name + " " + helpEscape.Replace(f.Help) + "\n")
-		out.WriteString("# TYPE " + f.Name + " " + string(f.Kind) + "\n")
-		out.Write(p.families[f].Bytes())
+		p.out.WriteString("# HELP " + f.Name + " " + helpEscape.Replace(f.Help) + "\n")
+		p.out.WriteString("# TYPE " + f.Name + " " + string(f.Kind) + "\n")
+		p.out.Write(p.families[f].Bytes())
 	}
-	return out.WriteTo(w)
+	return p.out.WriteTo(w)
 }
 
 func (p *Page) of(f *Family) *bytes.Buffer {
@@ -111,16 +120,23 @@ var (
 	labelEscape = strings.NewReplacer("\\", `\\`, "\n", `\n`, `"`, `\"`)
 )
 
-func line(b *bytes.Buffer, name string, value float64, labels []string) {
-	b.WriteString(name)
+// line writes a sample of the family, whose name may have a suffix.
+func line(b *bytes.Buffer, family, suffix string, value float64, labels []string) {
+	b.WriteString(family)
+	b.WriteString(suffix)
 	for i := 0; i+1 < len(labels); i += 2 {
 		b.WriteByte("{,"[min(i, 1)])
-		b.WriteString(labels[i] + `="` + labelEscape.Replace(labelValue(labels[i+1])) + `"`)
+		b.WriteString(labels[i])
+		b.WriteString(`="`)
+		b.WriteString(labelEscape.Replace(labelValue(labels[i+1])))
+		b.WriteByte('"')
 	}
 	if len(labels) > 1 {
 		b.WriteByte('}')
 	}
-	b.WriteString(" " + number(value) + "\n")
+	b.WriteByte(' ')
+	b.Write(appendNumber(b.AvailableBuffer(), value))
+	b.WriteByte('\n')
 }
 
 // labelValue is a value as it is served: a text of others must be UTF-8, and not make a scrape long.
@@ -131,10 +147,12 @@ func labelValue(v string) string {
 	return strings.ToValidUTF8(v, "\uFFFD")
 }
 
-// number is a value in the form of the format, which is also that of Go: 1, 0.005, 1.5e+09, +Inf, NaN.
-func number(v float64) string {
+// appendNumber appends a value in the form of the format, which is also that of Go: 1, 0.005, 1.5e+09, +Inf, NaN.
+func appendNumber(b []byte, v float64) []byte {
 	if v == float64(int64(v)) && v < 1e15 && v > -1e15 {
-		return strconv.FormatInt(int64(v), 10)
+		return strconv.AppendInt(b, int64(v), 10)
 	}
-	return strconv.FormatFloat(v, 'g', -1, 64)
+	return strconv.AppendFloat(b, v, 'g', -1, 64)
 }
+
+func number(v float64) string { return string(appendNumber(nil, v)) }

@@ -87,8 +87,8 @@ func Runtime(p *Page) {
 	debug.ReadGCStats(&gc)
 	b := p.of(goGC)
 	for i, q := range []string{"0", "0.25", "0.5", "0.75", "1"} {
-		line(b, goGC.Name, gc.PauseQuantiles[i].Seconds(), []string{"quantile", q})
+		line(b, goGC.Name, "", gc.PauseQuantiles[i].Seconds(), []string{"quantile", q})
 	}
-	line(b, goGC.Name+"_sum", gc.PauseTotal.Seconds(), nil)
-	line(b, goGC.Name+"_count", float64(gc.NumGC), nil)
+	line(b, goGC.Name, "_sum", gc.PauseTotal.Seconds(), nil)
+	line(b, goGC.Name, "_count", float64(gc.NumGC), nil)
 }

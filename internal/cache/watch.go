@@ -113,16 +113,15 @@ func (r *Reflector[T]) refused(s state[T], err error) state[T] {
 // stream takes one frame off the watch.
 func (r *Reflector[T]) stream(ctx context.Context, s state[T]) state[T] {
 	ev, err := s.stream.Next()
-	var bad *kube.DecodeError
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return s
-	case errors.As(err, &bad):
-		s = r.handleBad(ctx, s, ev.Type, bad)
-	case err != nil:
-		return r.streamEnded(s, err)
-	default:
+	}
+	if err == nil {
 		s = r.handle(ctx, s, ev)
+	} else if bad := (*kube.DecodeError)(nil); errors.As(err, &bad) {
+		s = r.handleBad(ctx, s, ev.Type, bad)
+	} else {
+		return r.streamEnded(s, err)
 	}
 	s.refusals = 0
 	s = r.recovered(s)

@@ -3,18 +3,10 @@
 package controller
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
-	"encoding/binary"
-	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"os/exec"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -24,127 +16,6 @@ import (
 	"skiff/internal/cache"
 	"skiff/internal/kube"
 )
-
-// serveEvents makes the test binary the server of BenchmarkWatch, so that the benchmark can tell what the client
-// costs.
-const serveEvents = "SKIFF_SERVE_EVENTS"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(serveEvents) != "" {
-		newEventServer().serve()
-		return
-	}
-	os.Exit(m.Run())
-}
-
-// eventPods is how many pods there are, which change in turn.
-const eventPods = 1000
-
-// eventServer is a server of pods of 9 KB, over TLS. It is told on standard input how many events to send, and how
-// many of them a second, 0 for no limit.
-type eventServer struct {
-	rv   int
-	rest [2]string // of a pod, in JSON and in protobuf
-	send chan [2]int
-}
-
-func newEventServer() *eventServer {
-	s := &eventServer{rv: 1_000_000, send: make(chan [2]int)}
-	for i := range 60 {
-		s.rest[0] += fmt.Sprintf(`{"name":"SETTING_%d","value":"a value of a setting of a container, not read"},`, i)
-		s.rest[1] += proto(7, proto(1, fmt.Sprint("SETTING_", i))+
-			proto(2, "a value of a setting of a container, not read"))
-	}
-	s.rest[0] += `{"name":"LAST"}`
-	return s
-}
-
-func (s *eventServer) serve() {
-	srv := httptest.NewUnstartedServer(s)
-	srv.StartTLS()
-	fmt.Println(srv.URL)
-	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		var order [2]int
-		if _, err := fmt.Sscan(in.Text(), &order[0], &order[1]); err != nil {
-			panic(err)
-		}
-		s.send <- order
-	}
-}
-
-func (s *eventServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	event, mediaType := s.jsonEvent, "application/json"
-	if strings.Contains(r.Header.Get("Accept"), "protobuf") {
-		event, mediaType = s.protoEvent, "application/vnd.kubernetes.protobuf"
-	}
-	w.Header().Set("Content-Type", mediaType)
-	flush := http.NewResponseController(w).Flush
-	for i := range eventPods {
-		_, _ = w.Write(event("ADDED", i))
-	}
-	_, _ = w.Write(event("BOOKMARK", 0))
-	_ = flush()
-	for {
-		select {
-		case order := <-s.send:
-			var tick <-chan time.Time
-			if order[1] > 0 {
-				tick = time.Tick(time.Second / time.Duration(order[1]))
-			}
-			for i := range order[0] {
-				if tick != nil {
-					<-tick
-				}
-				_, _ = w.Write(event("MODIFIED", i%eventPods))
-				_ = flush()
-			}
-		case <-r.Context().Done():
-			return
-		}
-	}
-}
-
-const eventEnd = "k8s.io/initial-events-end"
-
-func (s *eventServer) jsonEvent(kind string, i int) []byte {
-	s.rv++
-	if kind == "BOOKMARK" {
-		return fmt.Appendf(nil, `{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"%d",`+
-			`"annotations":{%q:"true"}}}}`+"\n", s.rv, eventEnd)
-	}
-	return fmt.Appendf(nil, `{"type":%q,"object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"app-%d","namespace":"team-%d",`+
-		`"uid":"%08d-1111-4222-8333-444455556666","resourceVersion":"%d","labels":{"app":"app-%d","tier":"backend","version":"v1.2.3"},`+
-		`"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"app-%d","uid":"%08d-aaaa","controller":true}]},`+
-		`"spec":{"containers":[{"name":"main","env":[%s]}],"nodeName":"node-%d"},`+
-		`"status":{"phase":"Running","podIP":"10.0.0.1","message":"%d"}}}`+"\n",
-		kind, i, i%20, i, s.rv, i/4, i/4, i/4, s.rest[0], i%200, time.Now().UnixNano())
-}
-
-// proto returns a field of a message.
-func proto(number int, value string) string {
-	head := binary.AppendUvarint(binary.AppendUvarint(nil, uint64(number)<<3|2), uint64(len(value)))
-	return string(head) + value
-}
-
-func (s *eventServer) protoEvent(kind string, i int) []byte {
-	s.rv++
-	label := func(number int, key, value string) string { return proto(number, proto(1, key)+proto(2, value)) }
-	rv := strconv.Itoa(s.rv)
-	pod := proto(1, proto(6, rv)+label(12, eventEnd, "true"))
-	if kind != "BOOKMARK" {
-		app := fmt.Sprint("app-", i/4)
-		pod = proto(1, proto(1, fmt.Sprint("app-", i))+proto(3, fmt.Sprint("team-", i%20))+
-			proto(5, fmt.Sprintf("%08d-1111-4222-8333-444455556666", i))+proto(6, rv)+
-			label(11, "app", app)+label(11, "tier", "backend")+label(11, "version", "v1.2.3")+
-			proto(13, proto(1, "ReplicaSet")+proto(3, app)+proto(4, fmt.Sprintf("%08d-aaaa", i/4))+
-				proto(5, "apps/v1")+"\x30\x01")) +
-			proto(2, proto(2, proto(1, "main")+s.rest[1])+proto(10, fmt.Sprint("node-", i%200))) +
-			proto(3, proto(1, "Running")+proto(3, strconv.FormatInt(time.Now().UnixNano(), 10))+proto(6, "10.0.0.1"))
-	}
-	object := "k8s\x00" + proto(1, proto(1, "v1")+proto(2, "Pod")) + proto(2, pod)
-	event := proto(1, kind) + proto(2, proto(1, object))
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(event))), event...)
-}
 
 // watchedPod is what a controller that follows pods declares.
 type watchedPod struct {
@@ -161,32 +32,59 @@ type watchedPod struct {
 
 // BenchmarkWatch is what an event of a pod of 9 KB costs a controller, from the socket to the end of a reconcile that
 // does nothing, with the server in another process: CPU of the whole process, and the time from sending to the call of
-// the Func, at 100 events a second and as fast as they come.
+// the Func, at 100 events a second and as fast as they come. "Mirror" is without the controller: it is what an
+// informer does.
 func BenchmarkWatch(b *testing.B) {
 	for _, wire := range []string{"protobuf", "json"} {
-		for _, rate := range []int{100, 0} {
-			name := wire + "/" + map[bool]string{true: "100 a second", false: "at once"}[rate > 0]
-			b.Run(name, func(b *testing.B) { benchmarkWatch(b, wire == "json", rate) })
-		}
+		b.Run(wire+"/100 a second", func(b *testing.B) { benchmarkWatch(b, wire == "json", 100) })
+		b.Run(wire+"/at once", func(b *testing.B) { benchmarkWatch(b, wire == "json", 0) })
+		b.Run(wire+"/at once, mirror", func(b *testing.B) { benchmarkMirror(b, wire == "json") })
 	}
 }
 
-func benchmarkWatch(b *testing.B, json bool, rate int) {
-	url, order := startEventServer(b)
+// watchPods returns a mirror of the pods of a server, and a channel that is closed when b.N have changed.
+func watchPods(b *testing.B, url string, json bool) (store *cache.Store[*watchedPod], all chan struct{}) {
 	client, err := kube.New(kube.Config{Server: url, TLS: &tls.Config{InsecureSkipVerify: true}, OnlyJSON: json})
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer client.Close()
-	store := cache.New[*watchedPod](cache.Options{Client: client,
+	b.Cleanup(client.Close)
+	store = cache.New[*watchedPod](cache.Options{Client: client,
 		Resource: kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}})
 	var heard atomic.Int64
-	all := make(chan struct{})
+	all = make(chan struct{})
 	store.OnChange(func(c cache.Change[*watchedPod]) {
 		if c.Type == cache.Updated && heard.Add(1) == int64(b.N) {
 			close(all)
 		}
 	})
+	return store, all
+}
+
+// benchmarkMirror takes all events in as fast as they come.
+func benchmarkMirror(b *testing.B, json bool) {
+	url, order := startEventServer(b)
+	store, all := watchPods(b, url, json)
+	ctx, cancel := context.WithCancel(b.Context())
+	var running sync.WaitGroup
+	running.Go(func() { store.Run(ctx) })
+	if err := store.WaitSynced(ctx); err != nil {
+		b.Fatal(err)
+	}
+	before := cpuTime(b)
+	b.ReportAllocs()
+	b.ResetTimer()
+	order(b.N, 0)
+	<-all
+	b.StopTimer()
+	b.ReportMetric(float64((cpuTime(b)-before).Nanoseconds())/1000/float64(b.N), "cpu-us/event")
+	cancel()
+	running.Wait()
+}
+
+func benchmarkWatch(b *testing.B, json bool, rate int) {
+	url, order := startEventServer(b)
+	store, all := watchPods(b, url, json)
 	var mu sync.Mutex // guards took
 	var took []time.Duration
 	var runs atomic.Int64
@@ -229,36 +127,6 @@ func benchmarkWatch(b *testing.B, json bool, rate int) {
 		slices.Sort(took)
 		b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
 		b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-us")
-	}
-}
-
-// startEventServer returns the address of a server in a process of its own, and how to have it send events.
-func startEventServer(b *testing.B) (url string, order func(events, perSecond int)) {
-	server := exec.Command(os.Args[0])
-	server.Env = append(os.Environ(), serveEvents+"=1")
-	server.Stderr = os.Stderr
-	in, inErr := server.StdinPipe()
-	out, outErr := server.StdoutPipe()
-	if inErr != nil || outErr != nil {
-		b.Fatal(inErr, outErr)
-	}
-	if err := server.Start(); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		_ = in.Close()
-		if err := server.Wait(); err != nil {
-			b.Error(err)
-		}
-	})
-	url, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		b.Fatal(err)
-	}
-	return strings.TrimSpace(url), func(events, perSecond int) {
-		if _, err := fmt.Fprintln(in, events, perSecond); err != nil {
-			b.Fatal(err)
-		}
 	}
 }
 

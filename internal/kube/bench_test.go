@@ -268,24 +268,37 @@ func cpuTime() time.Duration {
 
 // BenchmarkWatchEvents reads pod events from memory, as fast as they decode.
 func BenchmarkWatchEvents(b *testing.B) {
-	var in bytes.Buffer
 	const n = 1000
+	var inJSON, inProtobuf bytes.Buffer
 	for i := range n {
-		in.WriteString(frame("MODIFIED", realisticPod(i)))
+		inJSON.WriteString(frame("MODIFIED", realisticPod(i)))
+		inProtobuf.WriteString(protoFrame("MODIFIED", protoOf(b, pods, realisticPod(i))))
 	}
-	b.SetBytes(int64(in.Len()) / n)
-	b.ReportAllocs()
-	var s *scanner
-	left := 0
-	for b.Loop() {
-		if left == 0 {
-			s, left = newScanner(bytes.NewReader(in.Bytes())), n
-		}
-		if _, err := nextEvent[*smallPod](s); err != nil {
-			b.Fatal(err)
-		}
-		left--
+	run := func(name string, in []byte, open func(io.Reader) func() (Event[*smallPod], error)) {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(in)) / n)
+			b.ReportAllocs()
+			next := open(bytes.NewReader(nil))
+			for b.Loop() {
+				ev, err := next()
+				if err == io.EOF {
+					next = open(bytes.NewReader(in))
+					ev, err = next()
+				}
+				if err != nil || ev.Object == nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
+	run("json", inJSON.Bytes(), func(r io.Reader) func() (Event[*smallPod], error) {
+		s := newScanner(r)
+		return func() (Event[*smallPod], error) { return nextEvent[*smallPod](s) }
+	})
+	run("protobuf", inProtobuf.Bytes(), func(r io.Reader) func() (Event[*smallPod], error) {
+		p := newProtoReader(r, protoPlanOf[*smallPod](pods), expected{})
+		return func() (Event[*smallPod], error) { return nextProtoEvent[*smallPod](p) }
+	})
 }
 
 // BenchmarkDecodeAnswer decodes one object whole, as the answer to a write: as it is done, by the library that does it

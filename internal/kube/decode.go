@@ -79,15 +79,15 @@ func object[T Object](s *scanner) (T, error) {
 // checked returns an object that has been decoded with err. What does not fit, or was not asked for, becomes a
 // DecodeError.
 func checked[T Object](obj T, kind string, want expected, err error) (T, error) {
-	var bad *misfit
-	switch {
-	case err == nil:
+	if err == nil {
 		m := obj.ObjectMeta()
 		m.OwnerReferences = sharedOwners.of(m.OwnerReferences)
 		if err := want.unwanted(kind, m); err != nil {
 			return obj, &DecodeError{Key: m.Key(), ResourceVersion: m.ResourceVersion, Err: err}
 		}
-	case errors.As(err, &bad):
+		return obj, nil
+	}
+	if bad := (*misfit)(nil); errors.As(err, &bad) {
 		e := &DecodeError{Err: bad}
 		if m := metaOf(obj); m != nil {
 			e.Key, e.ResourceVersion = m.Key(), m.ResourceVersion

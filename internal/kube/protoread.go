@@ -75,10 +75,8 @@ func newProtoReader(r io.Reader, plan *protoStruct, want expected) *protoReader 
 
 // protoObject decodes an object that has been read as a whole. What does not fit is a DecodeError.
 func protoObject[T Object](p *protoReader, kind string, m []byte) (T, error) {
-	var obj T
-	v := reflect.ValueOf(&obj).Elem()
-	v.Set(reflect.New(v.Type().Elem()))
-	return checked(obj, kind, p.want, p.plan.decode(m, v.Elem()))
+	v := reflect.New(reflect.TypeFor[T]().Elem())
+	return checked(v.Interface().(T), kind, p.want, p.plan.decode(m, v.Elem()))
 }
 
 // more says whether anything is to come.

@@ -3,7 +3,6 @@ module skiff
 go 1.26
 
 require (
-	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/go-logr/logr v1.4.4
 	github.com/go-logr/stdr v1.2.2
 	github.com/spf13/cobra v1.10.2

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"skiff/internal/kube"
 )
 
@@ -58,7 +56,7 @@ func (r *Reflector[T]) presentVersion(ctx context.Context) (string, error) {
 	var list struct {
 		kube.Meta `json:"metadata"`
 	}
-	if err := json.Unmarshal(body, &list); err != nil {
+	if err := kube.Unmarshal(body, &list); err != nil {
 		r.log.V(1).Info("probe was not answered with a list", "reason", err.Error()) // which proves nothing
 		return "", nil
 	}

@@ -2,12 +2,10 @@ package cache
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"skiff/internal/kube"
 )
@@ -75,61 +73,42 @@ func fieldTree(paths []string) (fields, error) {
 	return root, nil
 }
 
-// lenient takes what package kube takes.
-var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-
 // of returns the part of a JSON object that the tree names, in memory of its own.
 func (f fields) of(body kube.Raw) kube.Raw {
 	if len(f) == 0 || len(body) == 0 {
 		return body
 	}
 	var out bytes.Buffer
-	if err := f.copy(jsontext.NewDecoder(bytes.NewReader(body), lenient), &out); err != nil || out.Len() <= len("{}") {
+	if err := f.copy(body, &out); err != nil || out.Len() <= len("{}") {
 		return nil // it was read as JSON before
 	}
 	return slices.Clip(bytes.Clone(out.Bytes()))
 }
 
-// copy writes the members of the object that comes next which the tree names.
-func (f fields) copy(in *jsontext.Decoder, out *bytes.Buffer) error {
-	if _, err := in.ReadToken(); err != nil { // {
-		return err
-	}
-	out.WriteByte('{')
-	for first := true; in.PeekKind() != '}'; {
-		name, err := in.ReadToken()
-		if err != nil {
-			return err
-		}
-		below, wanted := f[name.String()]
+// copy writes the members of an object that the tree names.
+func (f fields) copy(object kube.Raw, out *bytes.Buffer) error {
+	next := byte('{')
+	err := kube.Members(object, func(name []byte, value kube.Raw) error {
+		below, wanted := f[string(name)]
 		if !wanted {
-			if err := in.SkipValue(); err != nil {
-				return err
-			}
-			continue
+			return nil
 		}
-		if !first {
-			out.WriteByte(',')
-		}
-		first = false
-		quoted, err := jsontext.AppendQuote(nil, name.String())
+		quoted, err := json.Marshal(string(name))
 		if err != nil {
 			return err
 		}
-		out.Write(quoted)
-		out.WriteByte(':')
-		if below != nil && in.PeekKind() == '{' {
-			err = below.copy(in, out)
-		} else {
-			var value jsontext.Value
-			value, err = in.ReadValue()
-			out.Write(value)
+		out.WriteByte(next)
+		next = ','
+		out.Write(append(quoted, ':'))
+		if below != nil && value[0] == '{' {
+			return below.copy(value, out)
 		}
-		if err != nil {
-			return err
-		}
+		out.Write(value)
+		return nil
+	})
+	if next == '{' {
+		out.WriteByte('{')
 	}
 	out.WriteByte('}')
-	_, err := in.ReadToken() // }
 	return err
 }

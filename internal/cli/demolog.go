@@ -2,11 +2,11 @@ package cli
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 )
@@ -48,7 +48,7 @@ func (l *actionLog) logger() logr.Logger {
 		var line struct {
 			Msg, Key, Cause, Child, Pod, Target, Differences, Note, Error string
 		}
-		if err := json.Unmarshal([]byte(text), &line, json.MatchCaseInsensitiveNames(true)); err != nil {
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
 			line.Error = fmt.Sprintf("read the log line %s: %v", text, err)
 		}
 		l.mu.Lock()

@@ -2,13 +2,12 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/go-json-experiment/json"
 
 	"skiff/internal/kube"
 )
@@ -89,7 +88,7 @@ func (t *tour) list(ctx context.Context, r kube.Resource) ([]object, error) {
 		return nil, fmt.Errorf("list %s: %w", r.Plural, err)
 	}
 	var list struct{ Items []object }
-	if err := json.Unmarshal(text, &list, json.MatchCaseInsensitiveNames(true)); err != nil {
+	if err := json.Unmarshal(text, &list); err != nil {
 		return nil, fmt.Errorf("read list of %s: %w", r.Plural, err)
 	}
 	return list.Items, nil

@@ -1,14 +1,13 @@
 package conditions
 
 import (
+	"encoding/json"
 	"errors"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
-
-	"github.com/go-json-experiment/json"
 
 	"skiff/internal/kube"
 )

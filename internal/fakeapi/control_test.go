@@ -90,7 +90,7 @@ func TestFaultsAreSetOverHTTP(t *testing.T) {
 			`{"faults":[{"times":-1}]}`:                         "times: -1 is negative",
 			`{"faults":[{"probability":2}]}`:                    "not between 0 and 1",
 			`{"faults":[{"reply":{"code":99}}]}`:                "99 is no status",
-			`{"faults":[]} {}`:                                  "after top-level value",
+			`{"faults":[]} {}`:                                  "data after the value",
 			`{"faults":[{}` + strings.Repeat(",{}", 100) + `]}`: "101 faults are too many",
 		} {
 			if a := w.must(400, "PUT", "/skiff/faults", body); !strings.Contains(a.raw, want) {

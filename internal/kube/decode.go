@@ -2,29 +2,50 @@ package kube
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // This file is the seam behind which JSON is decoded: a stream goes in, objects of type T come out. Nothing
-// outside it, scan.go and plan.go knows how. Most of a list is not declared by any reader, and go-json-experiment
-// spends its time on reading that token by token; so a scanner passes over it, and go-json-experiment decodes
-// only what is declared and out of the ordinary. Measured by BenchmarkDecodePods.
-
-// decodeOptions leave out two checks that cost time and find nothing in what an API server sends: repeated
-// names and broken UTF-8 (which is replaced).
-var decodeOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+// outside it, scan.go and plan.go knows how. Most of a list is not declared by any reader, and encoding/json would
+// spend its time on that; so a scanner passes over it, and encoding/json decodes only what is declared and out of the
+// ordinary. Measured by BenchmarkDecodePods. Of a repeated name the last value counts, and what is not UTF-8 is
+// replaced.
 
 // Unmarshal decodes an object that has come from a server, or an object or array in one, into what into points at.
 func Unmarshal(text []byte, into any) error {
+	return scan(text, func(s *scanner) error { return decodeInto(s, into) })
+}
+
+// Members calls f with the name and the value of each member of a JSON object, which are good until f returns.
+func Members(object Raw, f func(name []byte, value Raw) error) error {
+	return scan(object, func(s *scanner) error {
+		if err := s.enterObject(); err != nil {
+			return err
+		}
+		for first := true; ; first = false {
+			name, ok, err := s.member(first)
+			if !ok || err != nil {
+				return err
+			}
+			name = slices.Clone(name)
+			value, err := s.value()
+			if err = cmp.Or(err, f(name, value)); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// scan has f read all of a text.
+func scan(text []byte, f func(s *scanner) error) error {
 	s := scanners.Get().(*scanner)
 	s.buf, s.end = text[:len(text):len(text)], len(text)
-	err := decodeInto(s, into)
+	err := f(s)
 	if err == nil && len(bytes.Trim(text[s.pos:], " \t\r\n")) > 0 {
 		err = errors.New("more JSON behind the value")
 	}
@@ -130,5 +151,5 @@ func metaOf[T Object](obj T) (m *Meta) {
 // `json:",embed"`, which takes what is not declared, does not get it.
 type Skipped struct{}
 
-// UnmarshalJSONFrom passes over the value.
-func (*Skipped) UnmarshalJSONFrom(dec *jsontext.Decoder) error { return dec.SkipValue() }
+// UnmarshalJSON passes over the value.
+func (*Skipped) UnmarshalJSON([]byte) error { return nil }

@@ -1,11 +1,8 @@
 package kube
 
 import (
-	"fmt"
 	"hash/maphash"
 	"sync/atomic"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // internSlots is the size of the table of recent strings: labels, owners, phases and nodes of a busy cluster
@@ -46,31 +43,4 @@ func (t *intern) of(b []byte) string {
 	t.slots[at^1].Store(last)
 	t.slots[at].Store(&s)
 	return s
-}
-
-// readInterned reads one JSON string or name.
-func readInterned(dec *jsontext.Decoder) (string, error) {
-	v, err := dec.ReadValue()
-	if err != nil {
-		return "", err
-	}
-	body := v[1 : len(v)-1]
-	for _, c := range body {
-		if c == '\\' {
-			b, err := jsontext.AppendUnquote(nil, v)
-			if err != nil {
-				return "", fmt.Errorf("unquote string: %w", err)
-			}
-			return interned.of(b), nil
-		}
-	}
-	return interned.of(body), nil
-}
-
-// wantKind skips the value that is next and says that it is of the wrong kind.
-func wantKind(dec *jsontext.Decoder, want string, got jsontext.Kind) error {
-	if err := dec.SkipValue(); err != nil {
-		return err
-	}
-	return fmt.Errorf("want %s, got %s", want, got)
 }

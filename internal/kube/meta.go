@@ -2,11 +2,10 @@ package kube
 
 import (
 	"cmp"
+	"encoding/json"
+	"reflect"
 	"slices"
 	"time"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Object is what a list or watch can be decoded into: a pointer to a struct that embeds Meta (or
@@ -80,7 +79,7 @@ func (m *Meta) ControllerUID() string {
 }
 
 // Raw is a field kept as the JSON that came, for what is compared or passed on as a whole.
-type Raw = jsontext.Value
+type Raw = json.RawMessage
 
 // Label is one key and value of Labels.
 type Label struct{ Key, Value string }
@@ -107,63 +106,55 @@ func (l Labels) Map() map[string]string {
 	return m
 }
 
-// UnmarshalJSONFrom reads a JSON object of strings. A repeated key keeps its last value, as the server does.
-func (l *Labels) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	if dec.PeekKind() == 'n' {
-		*l = nil
-		return dec.SkipValue()
-	}
-	if k := dec.PeekKind(); k != '{' {
-		return wantKind(dec, "an object of strings", k)
-	}
-	if _, err := dec.ReadToken(); err != nil {
+// UnmarshalJSON reads a JSON object of strings.
+func (l *Labels) UnmarshalJSON(text []byte) error { return Unmarshal(text, l) }
+
+// MarshalJSON writes l as a JSON object.
+func (l Labels) MarshalJSON() ([]byte, error) { return json.Marshal(l.Map()) }
+
+// decodeLabels is the plan of Labels. A repeated key keeps its last value, as the server does.
+func decodeLabels(s *scanner, v reflect.Value) error {
+	if ok, err := s.enter('{'); !ok {
+		if err == nil {
+			v.SetZero()
+		}
 		return err
 	}
 	// Eight labels are more than most objects have; more grow the slice.
 	var buf [8]Label
 	out := buf[:0]
-	for dec.PeekKind() == '"' {
-		key, err := readInterned(dec)
+	var bad *misfit
+	for first := true; ; first = false {
+		name, ok, err := s.member(first)
 		if err != nil {
 			return err
 		}
-		if k := dec.PeekKind(); k != '"' {
-			return wantKind(dec, "a string at "+Printable(key, maxQuoted), k)
+		if !ok {
+			break
 		}
-		value, err := readInterned(dec)
+		key := interned.of(name)
+		text, err := s.value()
+		if err == nil && text[0] != '"' {
+			err = wrongKind('"', text)
+		}
+		if err == nil {
+			var value []byte
+			if value, err = unquote(text); err == nil {
+				out = append(out, Label{key, interned.of(value)})
+			}
+		}
 		if err != nil {
-			return err
+			if bad, err = keep(bad, err, "."+key); err != nil {
+				return err
+			}
 		}
-		out = append(out, Label{key, value})
 	}
-	if _, err := dec.ReadToken(); err != nil {
-		return err
+	if bad != nil {
+		return bad
 	}
-	*l = sharedLabels.of(Labels(out).sorted())
+	*v.Addr().Interface().(*Labels) = sharedLabels.of(Labels(out).sorted())
 	return nil
 }
-
-// MarshalJSONTo writes l as a JSON object.
-func (l Labels) MarshalJSONTo(enc *jsontext.Encoder) error {
-	if err := enc.WriteToken(jsontext.BeginObject); err != nil {
-		return err
-	}
-	for _, e := range l {
-		if err := enc.WriteToken(jsontext.String(e.Key)); err != nil {
-			return err
-		}
-		if err := enc.WriteToken(jsontext.String(e.Value)); err != nil {
-			return err
-		}
-	}
-	return enc.WriteToken(jsontext.EndObject)
-}
-
-// UnmarshalJSON and MarshalJSON do the same for encoding/json, which does not know the methods above.
-func (l *Labels) UnmarshalJSON(text []byte) error { return json.Unmarshal(text, l, decodeOptions) }
-
-// MarshalJSON writes l as a JSON object.
-func (l Labels) MarshalJSON() ([]byte, error) { return json.Marshal(l) }
 
 // sorted sorts l itself, and keeps the last of equal keys.
 func (l Labels) sorted() Labels {

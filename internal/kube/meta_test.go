@@ -1,13 +1,11 @@
 package kube
 
 import (
-	stdjson "encoding/json"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
 	"unsafe"
-
-	"github.com/go-json-experiment/json"
 )
 
 // Rules: WCH-34
@@ -35,7 +33,7 @@ func TestLabelsAreSortedSharedAndExact(t *testing.T) {
 	read := func(s string) Labels {
 		t.Helper()
 		var l Labels
-		if err := json.Unmarshal([]byte(s), &l, decodeOptions); err != nil {
+		if err := Unmarshal([]byte(s), &l); err != nil {
 			t.Fatal(err)
 		}
 		return l
@@ -66,7 +64,7 @@ func TestLabelsAreSortedSharedAndExact(t *testing.T) {
 		t.Errorf("marshals to %s, %v", out, err)
 	}
 	for _, bad := range []string{`[]`, `"x"`, `{"a":1}`, `{"a":{}}`} {
-		if err := json.Unmarshal([]byte(bad), new(Labels), decodeOptions); err == nil {
+		if err := Unmarshal([]byte(bad), new(Labels)); err == nil {
 			t.Errorf("%s was taken for labels", bad)
 		}
 	}
@@ -78,19 +76,19 @@ func TestLabelsAreAnObjectForBothJSONPackages(t *testing.T) {
 	}
 	const text = `{"labels":{"app":"web","tier":"db"}}`
 	var read object
-	if err := stdjson.Unmarshal([]byte(text), &read); err != nil {
+	if err := json.Unmarshal([]byte(text), &read); err != nil {
 		t.Fatal(err)
 	}
 	if v, ok := read.Labels.Get("tier"); !ok || v != "db" || len(read.Labels) != 2 {
 		t.Errorf("encoding/json reads %v", read.Labels)
 	}
-	if written, err := stdjson.Marshal(read); err != nil || string(written) != text {
+	if written, err := json.Marshal(read); err != nil || string(written) != text {
 		t.Errorf("encoding/json writes %s, %v", written, err)
 	}
-	if written, err := stdjson.Marshal(object{}); err != nil || string(written) != `{"labels":{}}` {
+	if written, err := json.Marshal(object{}); err != nil || string(written) != `{"labels":{}}` {
 		t.Errorf("encoding/json writes no labels as %s, %v", written, err)
 	}
-	if err := stdjson.Unmarshal([]byte(`{"labels":{"a":1}}`), &read); err == nil {
+	if err := json.Unmarshal([]byte(`{"labels":{"a":1}}`), &read); err == nil {
 		t.Error("encoding/json takes a number for a label")
 	}
 }

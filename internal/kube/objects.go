@@ -2,12 +2,11 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-
-	"github.com/go-json-experiment/json"
 )
 
 // PatchType is the media type of a patch.
@@ -123,12 +122,12 @@ func (c *Client) Delete(ctx context.Context, r Resource, k Key, o DeleteOptions)
 		ResourceVersion string `json:"resourceVersion,omitempty"`
 	}
 	body, err := json.Marshal(struct {
-		Kind               string         `json:"kind"`
-		APIVersion         string         `json:"apiVersion"`
-		Preconditions      *preconditions `json:"preconditions,omitempty"`
-		PropagationPolicy  Propagation    `json:"propagationPolicy,omitempty"`
-		GracePeriodSeconds *int64         `json:"gracePeriodSeconds,omitzero"`
-	}{"DeleteOptions", "v1", &preconditions{o.UID, o.ResourceVersion}, o.Propagation, o.GracePeriodSeconds})
+		Kind               string        `json:"kind"`
+		APIVersion         string        `json:"apiVersion"`
+		Preconditions      preconditions `json:"preconditions,omitzero"`
+		PropagationPolicy  Propagation   `json:"propagationPolicy,omitempty"`
+		GracePeriodSeconds *int64        `json:"gracePeriodSeconds,omitzero"`
+	}{"DeleteOptions", "v1", preconditions{o.UID, o.ResourceVersion}, o.Propagation, o.GracePeriodSeconds})
 	if err != nil {
 		return fmt.Errorf("encode delete options of %s %s: %w", r, k, err)
 	}

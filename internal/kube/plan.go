@@ -2,6 +2,7 @@ package kube
 
 import (
 	"encoding"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -9,13 +10,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-
-	"github.com/go-json-experiment/json"
 )
 
-// A plan decodes the value that is next in a stream into a Go value of one type: structs, pointers, slices and
-// strings by itself, with the results of go-json-experiment (FuzzDecodeAsBefore); all else, such as numbers, maps
-// and types with methods of their own, by handing that the value's text.
+// A plan decodes the value that is next in a stream into a Go value of one type: structs, pointers, slices, strings,
+// integers and booleans by itself, with the results of encoding/json (FuzzDecodeAsStandard), except that the case of
+// names counts; all else, such as maps and types with methods of their own, by handing that the value's text.
 //
 // What does not fit comes back as a *misfit. The scanner is then behind the value, and the rest has been
 // decoded.
@@ -33,17 +32,23 @@ func planOf(t reflect.Type) plan {
 }
 
 func newPlan(t reflect.Type) plan {
-	if t == reflect.TypeFor[Skipped]() {
+	switch {
+	case t == reflect.TypeFor[Skipped]():
 		return func(s *scanner, _ reflect.Value) error { return s.skip() }
-	}
-	if ownMethods(t) {
+	case t == reflect.TypeFor[Labels]():
+		return decodeLabels
+	case t.Kind() == reflect.Pointer:
+		return pointerPlan(t)
+	case ownMethods(t):
 		return decodeText
 	}
 	switch t.Kind() {
 	case reflect.String:
 		return decodeString
-	case reflect.Pointer:
-		return pointerPlan(t)
+	case reflect.Bool:
+		return decodeBool
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		return decodeInt
 	case reflect.Slice:
 		if t.Elem().Kind() != reflect.Uint8 { // bytes are base64
 			return slicePlan(t)
@@ -57,8 +62,7 @@ func newPlan(t reflect.Type) plan {
 }
 
 var methods = []reflect.Type{
-	reflect.TypeFor[json.Unmarshaler](), reflect.TypeFor[json.UnmarshalerFrom](),
-	reflect.TypeFor[encoding.TextUnmarshaler](),
+	reflect.TypeFor[json.Unmarshaler](), reflect.TypeFor[encoding.TextUnmarshaler](),
 }
 
 // ownMethods says whether a type decides by itself how it is decoded.
@@ -109,7 +113,7 @@ func keep(first *misfit, err error, part string) (*misfit, error) {
 	return bad, nil
 }
 
-// decodeText has go-json-experiment decode the value.
+// decodeText has the type or encoding/json decode the value.
 func decodeText(s *scanner, v reflect.Value) error {
 	text, err := s.value()
 	if err != nil {
@@ -118,11 +122,42 @@ func decodeText(s *scanner, v reflect.Value) error {
 	return unmarshal(text, v)
 }
 
-func unmarshal(text []byte, v reflect.Value) error {
-	if err := json.Unmarshal(text, v.Addr().Interface(), decodeOptions); err != nil {
+func unmarshal(text []byte, v reflect.Value) (err error) {
+	into := v.Addr().Interface()
+	if own, ok := into.(json.Unmarshaler); ok && json.Valid(text) {
+		err = own.UnmarshalJSON(text)
+	} else {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
 		return &misfit{err: err}
 	}
 	return nil
+}
+
+func decodeBool(s *scanner, v reflect.Value) error {
+	text, err := s.value()
+	if err != nil {
+		return err
+	}
+	switch string(text) {
+	case "true", "false":
+		v.SetBool(text[0] == 't')
+		return nil
+	}
+	return unmarshal(text, v)
+}
+
+func decodeInt(s *scanner, v reflect.Value) error {
+	text, err := s.value()
+	if err != nil {
+		return err
+	}
+	if n, err := strconv.ParseInt(string(text), 10, v.Type().Bits()); err == nil && json.Valid(text) {
+		v.SetInt(n)
+		return nil
+	}
+	return unmarshal(text, v)
 }
 
 func decodeString(s *scanner, v reflect.Value) error {
@@ -244,7 +279,7 @@ func addMember(s *scanner, object *Raw) error {
 	if err != nil {
 		return err
 	}
-	if !Raw(value).IsValid(decodeOptions) {
+	if !json.Valid(value) {
 		return &misfit{path: "." + strings.Trim(string(name), `"`), err: errors.New("not valid JSON")}
 	}
 	before := []byte("{")

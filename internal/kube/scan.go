@@ -2,11 +2,10 @@ package kube
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"unicode/utf8"
-
-	"github.com/go-json-experiment/json"
 )
 
 // maxDepth bounds the nesting of what is declared, counted from the object: the deepest Kubernetes type, a pod in a
@@ -192,7 +191,7 @@ func unquote(v []byte) ([]byte, error) {
 	for _, c := range body {
 		if c < ' ' || c == '\\' || c >= utf8.RuneSelf {
 			var text string
-			err := json.Unmarshal(v, &text, decodeOptions)
+			err := json.Unmarshal(v, &text)
 			return []byte(text), err
 		}
 	}

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-
-	"github.com/go-json-experiment/json"
 )
 
 // OtherVersionError is a 404 of a resource that the server has, but not in the version that was asked for.
@@ -66,5 +64,5 @@ func (c *Client) serves(ctx context.Context, r Resource) bool {
 
 func (c *Client) discover(ctx context.Context, path string, into any) bool {
 	body, err := c.Raw(ctx, http.MethodGet, path, nil)
-	return err == nil && json.Unmarshal(body, into) == nil
+	return err == nil && Unmarshal(body, into) == nil
 }

@@ -3,6 +3,7 @@ package kube
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math/bits"
 )
 
@@ -108,7 +109,9 @@ func (s *scanner) skipNested() error {
 func (s *scanner) skipScalar() error {
 	for n := 0; ; n++ {
 		if s.pos == s.end {
-			if err := s.fill(); err != nil {
+			if err := s.fill(); n > 0 && len(s.open) == 0 && s.err == io.EOF {
+				return nil // a text that is no more than this value
+			} else if err != nil {
 				return err
 			}
 		}

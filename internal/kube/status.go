@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/go-json-experiment/json"
 )
 
 // Reasons of a Status that skiff acts on (meta/v1 StatusReason).
@@ -140,7 +138,7 @@ func decodeStatus(body []byte) *Status {
 		Kind string `json:"kind"`
 		Status
 	}
-	if err := json.Unmarshal(body, &in, decodeOptions); err != nil || in.Kind != "Status" {
+	if err := Unmarshal(body, &in); err != nil || in.Kind != "Status" {
 		return nil
 	}
 	return &in.Status

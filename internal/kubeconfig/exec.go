@@ -1,14 +1,13 @@
 package kubeconfig
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
 	"os/exec"
 	"strings"
-
-	json "github.com/go-json-experiment/json"
 )
 
 // The versions of the protocol between a client and its exec plugin (KEP-541). v1alpha1 went with Kubernetes 1.24.
@@ -152,7 +151,7 @@ func (p *plugin) describe(cluster *execCluster) error {
 		Kind       string `json:"kind"`
 		APIVersion string `json:"apiVersion"`
 		Spec       spec   `json:"spec"`
-	}{"ExecCredential", p.config.APIVersion, spec{Cluster: cluster}}, json.Deterministic(true))
+	}{"ExecCredential", p.config.APIVersion, spec{Cluster: cluster}})
 	if err != nil {
 		return fmt.Errorf("%s: the cluster's extension %s is not JSON", p.where, execExtension)
 	}

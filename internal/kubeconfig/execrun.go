@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	json "github.com/go-json-experiment/json"
+	"skiff/internal/kube"
 )
 
 const (
@@ -94,7 +94,7 @@ func (p *plugin) parse(out []byte, now time.Time) (*credential, error) {
 	if len(bytes.TrimSpace(out)) == 0 {
 		return nil, errors.New("nothing: want an ExecCredential as JSON")
 	}
-	if err := json.Unmarshal(out, &e); err != nil {
+	if err := kube.Unmarshal(out, &e); err != nil {
 		return nil, errors.New("no ExecCredential: want one as JSON")
 	}
 	if e.Kind != "ExecCredential" || e.APIVersion != p.config.APIVersion {

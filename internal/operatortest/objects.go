@@ -5,8 +5,6 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-
 	"skiff/internal/kube"
 	"skiff/internal/patch"
 )
@@ -55,7 +53,7 @@ func Convert[T any](w *World, o map[string]any) *T {
 		w.Fatal(err)
 	}
 	out := new(T)
-	if err := json.Unmarshal(text, out); err != nil {
+	if err := kube.Unmarshal(text, out); err != nil {
 		w.Fatal(err)
 	}
 	return out

@@ -1,15 +1,11 @@
 package patch
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 const (
@@ -43,17 +39,12 @@ func Decode(data []byte) (any, error) {
 // DecodeLenient is Decode for a server that only warns about a repeated field: the last value counts, and the paths
 // of the first MaxDuplicates such fields are returned in the order in which they were met.
 func DecodeLenient(data []byte) (v any, duplicates []string, err error) {
-	d := decoder{in: jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true))}
+	d := decoder{reader: reader{data: data}}
 	if v, err = d.value(); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
 		return nil, nil, fmt.Errorf("decode JSON: %w", err)
 	}
-	if _, err = d.in.ReadToken(); err == nil {
+	if d.peek() != 0 || d.pos < len(data) {
 		return nil, nil, errors.New("decode JSON: data after the value")
-	} else if err != io.EOF {
-		return nil, nil, fmt.Errorf("decode JSON: data after the value: %w", err)
 	}
 	return v, d.duplicates, nil
 }
@@ -61,7 +52,7 @@ func DecodeLenient(data []byte) (v any, duplicates []string, err error) {
 // DecodeStored reads an object that Encode wrote, whatever it takes. The owners of fields in its managedFields stay
 // text. It panics when the text is not what Encode wrote.
 func DecodeStored(data []byte) map[string]any {
-	d := decoder{in: jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true)), stored: true}
+	d := decoder{reader: reader{data: data}, stored: true}
 	v, err := d.value()
 	object, ok := v.(map[string]any)
 	if err != nil || !ok {
@@ -71,8 +62,8 @@ func DecodeStored(data []byte) map[string]any {
 }
 
 type decoder struct {
-	stored     bool // the text is ours: no limits
-	in         *jsontext.Decoder
+	reader
+	stored     bool   // the text is ours: no limits
 	at         []step // where in the value it is: its text is made only where there is something to report
 	memory     int    // estimate of what has been made so far
 	duplicates []string
@@ -93,34 +84,38 @@ func (d *decoder) uses(bytes int) error {
 }
 
 func (d *decoder) value() (any, error) {
-	tok, err := d.in.ReadToken()
-	if err != nil {
-		return nil, err
-	}
-	switch tok.Kind() {
-	case 'n':
-		return nil, nil
-	case 't', 'f':
-		return tok.Bool(), nil
+	switch c := d.peek(); c {
 	case '"':
-		s := tok.String()
-		return s, d.uses(16 + len(s))
-	case '0':
-		return number(tok.String())
+		s, err := d.text()
+		return s, cmp.Or(err, d.uses(16+len(s)))
+	case '{', '[':
+		if len(d.at) == MaxDepth && !d.stored {
+			return nil, fmt.Errorf("%w: it is nested more than %d deep", ErrTooComplex, MaxDepth)
+		}
+		d.pos++
+		if c == '[' {
+			return d.list()
+		}
+		return d.object()
+	case 't':
+		return true, d.word("true")
+	case 'f':
+		return false, d.word("false")
+	case 'n':
+		return nil, d.word("null")
 	}
-	if len(d.at) == MaxDepth && !d.stored {
-		return nil, fmt.Errorf("%w: it is nested more than %d deep", ErrTooComplex, MaxDepth)
-	}
-	if tok.Kind() == '[' {
-		return d.list()
-	}
-	return d.object() // '{': the decoder has refused everything else
+	return d.number()
 }
 
 func (d *decoder) list() (any, error) {
 	list := []any{}
 	d.at = append(d.at, step{})
-	for d.in.PeekKind() != ']' {
+	for {
+		if ok, err := d.more(']', len(list) == 0); err != nil {
+			return nil, err
+		} else if !ok {
+			break
+		}
 		d.at[len(d.at)-1].index = len(list)
 		v, err := d.value()
 		if err != nil {
@@ -132,16 +127,16 @@ func (d *decoder) list() (any, error) {
 		list = append(list, v)
 	}
 	d.at = d.at[:len(d.at)-1]
-	_, err := d.in.ReadToken()
-	return list, cmp.Or(err, d.uses(24))
+	return list, d.uses(24)
 }
 
 // member reads the value of a field.
 func (d *decoder) member() (any, error) {
 	if d.stored && len(d.at) == 4 && d.at[3].field == "fieldsV1" && d.at[1].field == "managedFields" &&
-		d.at[0].field == "metadata" && d.in.PeekKind() == '{' {
-		text, err := d.in.ReadValue()
-		return NewText(string(text)), err
+		d.at[0].field == "metadata" && d.peek() == '{' {
+		from := d.pos
+		_, err := d.value()
+		return NewText(string(d.data[from:d.pos])), err
 	}
 	return d.value()
 }
@@ -152,12 +147,13 @@ const mapMemory = 48 + 8*(16+16) + 8
 func (d *decoder) object() (any, error) {
 	object := map[string]any{}
 	d.at = append(d.at, step{index: -1})
-	for d.in.PeekKind() != '}' {
-		tok, err := d.in.ReadToken()
+	for first := true; ; first = false {
+		name, ok, err := d.name(first)
 		if err != nil {
 			return nil, err
+		} else if !ok {
+			break
 		}
-		name := tok.String()
 		d.at[len(d.at)-1].field = name
 		if _, ok := object[name]; ok && len(d.duplicates) < MaxDuplicates {
 			d.duplicates = append(d.duplicates, pathOf(d.at))
@@ -177,8 +173,7 @@ func (d *decoder) object() (any, error) {
 		}
 	}
 	d.at = d.at[:len(d.at)-1]
-	_, err := d.in.ReadToken()
-	return object, cmp.Or(err, d.uses(48))
+	return object, d.uses(48)
 }
 
 // maxStep is how much of one name goes into a path: names are as long as their author likes.
@@ -202,15 +197,4 @@ func Short(s string) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:maxStep], "") + "..."
-}
-
-func number(text string) (any, error) {
-	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return i, nil
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return nil, fmt.Errorf("number %.40q: out of range", text)
-	}
-	return f, nil
 }

@@ -1,12 +1,15 @@
 package patch
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // hostile are objects that cost much more than what they are worth, by name.
@@ -109,7 +112,43 @@ func TestLongListsAreComparedAsShortOnesAre(t *testing.T) {
 	}
 }
 
-// FuzzDecode holds the decoder to its limits, and to Encode.
+// standard is what encoding/json makes of a value. ok is false where it says nothing of ours: it replaces what is no
+// UTF-8, and its numbers are floats.
+func standard(in []byte) (v any, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(in))
+	d.UseNumber()
+	if !json.Valid(in) || !utf8.Valid(in) || bytes.Contains(in, []byte(`\u`)) || d.Decode(&v) != nil {
+		return nil, false
+	}
+	return numbers(v)
+}
+
+func numbers(v any) (_ any, ok bool) {
+	ok = true
+	switch v := v.(type) {
+	case map[string]any:
+		for name := range v {
+			if v[name], ok = numbers(v[name]); !ok {
+				return nil, false
+			}
+		}
+	case []any:
+		for i := range v {
+			if v[i], ok = numbers(v[i]); !ok {
+				return nil, false
+			}
+		}
+	case json.Number:
+		if i, err := v.Int64(); err == nil {
+			return i, true
+		}
+		f, err := v.Float64()
+		return f, err == nil
+	}
+	return v, true
+}
+
+// FuzzDecode holds the decoder to its limits, to encoding/json, and to Encode.
 func FuzzDecode(f *testing.F) {
 	for _, text := range hostile() {
 		if len(text) > 10_000 { // the fuzzer changes a few bytes at a time
@@ -120,6 +159,11 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":1,"b":[{"c":2,"c":3}]},"":{"":1,"":2},"n":1e400,"i":9223372036854775808}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		v, duplicates, err := DecodeLenient(in)
+		want, ok := standard(in)
+		if ok && err != nil && !errors.Is(err, ErrTooComplex) || err == nil && !json.Valid(in) ||
+			ok && err == nil && len(duplicates) == 0 && !Equal(v, want) {
+			t.Errorf("%.100q: got %v, %v, encoding/json says %v, %t", in, v, err, want, ok)
+		}
 		if err != nil {
 			return
 		}

@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
-
-	"github.com/go-json-experiment/json/jsontext"
+	"strings"
+	"unicode/utf8"
 )
 
 // Encode writes v with the keys of objects in byte order, so that equal values give equal bytes. A value that JSON
@@ -29,7 +29,7 @@ func appendValue(out []byte, v any) ([]byte, error) {
 	case bool:
 		return strconv.AppendBool(out, v), nil
 	case string:
-		return appendString(out, v), nil
+		return AppendString(out, v), nil
 	case int64:
 		return strconv.AppendInt(out, v, 10), nil
 	case Text:
@@ -70,7 +70,7 @@ func appendObject(out []byte, object map[string]any) ([]byte, error) {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(appendString(out, name), ':')
+		out = append(AppendString(out, name), ':')
 		var err error
 		if out, err = appendValue(out, object[name]); err != nil {
 			return nil, err
@@ -79,11 +79,24 @@ func appendObject(out []byte, object map[string]any) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// appendString writes what is no UTF-8 as the replacement character, as encoding/json does; the error says no more
-// than that.
-func appendString(out []byte, s string) []byte {
-	out, _ = jsontext.AppendQuote(out, s)
-	return out
+// AppendString adds s to JSON, and what is no UTF-8 in it as the replacement character, as encoding/json does.
+func AppendString(out []byte, s string) []byte {
+	plain := 0
+	for plain < len(s) && s[plain] >= ' ' && s[plain] != '"' && s[plain] != '\\' && s[plain] < utf8.RuneSelf {
+		plain++
+	}
+	out = append(append(out, '"'), s[:plain]...)
+	for _, c := range s[plain:] {
+		switch short := strings.IndexRune("\"\\\b\f\n\r\t", c); {
+		case short >= 0:
+			out = append(out, '\\', `"\bfnrt`[short])
+		case c < ' ':
+			out = fmt.Appendf(out, `\u%04x`, c)
+		default:
+			out = utf8.AppendRune(out, c)
+		}
+	}
+	return append(out, '"')
 }
 
 // Copy returns a deep copy of v.

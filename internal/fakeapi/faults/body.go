@@ -1,16 +1,15 @@
 package faults
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/kube"
+	"skiff/internal/patch"
 )
 
 // maxFaults is how many faults can be set at the same time: each looks at each request.
@@ -22,13 +21,20 @@ func Parse(body []byte) ([]Fault, error) {
 	var in struct {
 		Faults []Fault `json:"faults"`
 	}
-	err := json.Unmarshal(body, &in, json.RejectUnknownMembers(true), json.WithUnmarshalers(readers))
-	var bad *json.SemanticError
+	v, err := patch.Decode(body)
+	if err != nil {
+		return nil, fmt.Errorf("read the faults, which are JSON: %w", err)
+	}
+	if err = prepare(v, reflect.TypeOf(in), ""); err != nil {
+		return nil, err
+	}
+	text, err := patch.Encode(v)
+	if err == nil {
+		err = kube.Unmarshal(text, &in)
+	}
 	switch {
-	case errors.As(err, &bad) && bad.Err != nil:
-		return nil, fmt.Errorf("%s: %w", fieldAt(string(bad.JSONPointer)), bad.Err)
 	case err != nil:
-		return nil, fmt.Errorf("read the faults: %w", err)
+		return nil, err
 	case len(in.Faults) > maxFaults:
 		return nil, fmt.Errorf("%d faults are too many: at most %d", len(in.Faults), maxFaults)
 	}
@@ -40,37 +46,64 @@ func Parse(body []byte) ([]Fault, error) {
 	return in.Faults, nil
 }
 
-// fieldAt returns faults[1].watch.end for /faults/1/watch/end.
-func fieldAt(pointer string) string {
-	out := ""
-	for name := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		switch {
-		case strings.Trim(name, "0123456789") == "":
-			out += "[" + name + "]"
-		case out == "":
-			out = name
-		default:
-			out += "." + name
+// prepare refuses fields that a type does not have, and turns texts into what package kube reads into the others.
+func prepare(v any, t reflect.Type, at string) (err error) {
+	switch v := v.(type) {
+	case []any:
+		for i, item := range v {
+			if err == nil && t.Kind() == reflect.Slice {
+				err = prepare(item, t.Elem(), fmt.Sprintf("%s[%d]", at, i))
+			}
+		}
+	case map[string]any:
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		for name, value := range v {
+			path := strings.TrimPrefix(at+"."+name, ".")
+			field, ok := fieldOf(t, name)
+			if !ok {
+				return fmt.Errorf("%s: unknown field", path)
+			}
+			switch field {
+			case reflect.TypeFor[time.Duration]():
+				v[name], err = duration(fmt.Sprint(value))
+			case reflect.TypeFor[answer.Zip]():
+				var zip answer.Zip
+				err = named(&zip, fmt.Append(nil, value), "", "all", "members", "unflushed")
+				v[name] = int64(zip)
+			default:
+				if err := prepare(value, field, path); err != nil {
+					return err
+				}
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
 		}
 	}
-	return out
+	return err
 }
 
-var readers = json.JoinUnmarshalers(json.UnmarshalFunc(duration),
-	json.UnmarshalFunc(func(b []byte, z *answer.Zip) error {
-		return named(z, bytes.Trim(b, `"`), "", "all", "members", "unflushed")
-	}))
+// fieldOf returns the type of a field by its name in JSON.
+func fieldOf(t reflect.Type, name string) (reflect.Type, bool) {
+	for i := 0; t.Kind() == reflect.Struct && i < t.NumField(); i++ {
+		if t.Field(i).Tag.Get("json") == name {
+			return t.Field(i).Type, true
+		}
+	}
+	return nil, false
+}
 
-func duration(b []byte, d *time.Duration) error {
-	text := string(bytes.Trim(b, `"`))
+func duration(text string) (int64, error) {
 	if text == "" {
-		return nil
+		return 0, nil
 	}
-	var err error
-	if *d, err = time.ParseDuration(text); err != nil || *d < 0 {
-		return fmt.Errorf("%q is no duration such as 1.5s", text)
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("%q is no duration such as 1.5s", text)
 	}
-	return nil
+	return int64(d), nil
 }
 
 // check refuses numbers that make no sense; the error starts with the name of the field.

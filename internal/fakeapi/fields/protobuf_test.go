@@ -82,7 +82,7 @@ func TestProtobufThatIsNoneIsRefused(t *testing.T) {
 		{append(bytes.Clone(magic), bytes.Repeat([]byte{0xff}, 11)...), "unexpected EOF"},
 		{body("v1", "ConfigMap", []byte{0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f}), "unexpected EOF"},
 		{body("v1", "ConfigMap", message(1, message(7, 'x')...)), "metadata: generation: proto: wrong wireType = 2"},
-		{body("apps/v1", "ControllerRevision", message(2, message(1, '{')...)), "unexpected EOF after offset 1"},
+		{body("apps/v1", "ControllerRevision", message(2, message(1, '{')...)), "decode JSON: unexpected EOF"},
 		{body("apiextensions.k8s.io/v1", "CustomResourceDefinition", spec), "nested more than 1000 levels deep"},
 	} {
 		if _, err := DecodeProtobuf(c.body, "", ""); err == nil || !strings.HasSuffix(err.Error(), c.want) {

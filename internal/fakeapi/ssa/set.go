@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/patch"
 )
@@ -162,7 +160,7 @@ func (s set) appendJSON(out []byte, member bool) []byte {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out, _ = jsontext.AppendQuote(out, e) // invalid UTF-8 becomes the replacement character
+		out = patch.AppendString(out, e)
 		out = s[e].below.appendJSON(append(out, ':'), s[e].member)
 	}
 	return append(out, '}')
@@ -171,60 +169,35 @@ func (s set) appendJSON(out []byte, member bool) []byte {
 // decodeSet reads fieldsV1: the text that encode made, or the value that a client sent. Kinds of elements that it does
 // not know are skipped, as the API server does.
 func decodeSet(fields any) (set, error) {
-	text, ok := fields.(patch.Text)
-	if !ok {
-		object, _ := fields.(map[string]any)
-		if object == nil {
-			return set{}, nil
-		}
-		b, err := patch.Encode(object)
-		if err != nil {
-			return nil, fmt.Errorf("fieldsV1: %w", err)
-		}
-		text = patch.NewText(string(b))
+	if text, ok := fields.(patch.Text); ok {
+		fields = patch.DecodeStored([]byte(text.String()))
 	}
-	d := jsontext.NewDecoder(strings.NewReader(text.String()))
-	if _, err := d.ReadToken(); err != nil {
-		return nil, fmt.Errorf("fieldsV1: %w", err)
-	}
-	s, _, err := decodeElements(d)
+	object, _ := fields.(map[string]any)
+	s, _, err := decodeElements(object)
 	return s, err
 }
 
-// decodeElements reads the rest of an object. It returns the elements below it, and whether it is a member itself.
-func decodeElements(d *jsontext.Decoder) (s set, member bool, err error) {
-	s = set{}
-	for d.PeekKind() == '"' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return nil, false, fmt.Errorf("fieldsV1: %w", err)
+// decodeElements returns the elements in an object, and whether that is a member itself.
+func decodeElements(object map[string]any) (s set, member bool, err error) {
+	s = make(set, len(object))
+	for name, value := range object {
+		inner, ok := value.(map[string]any)
+		if !ok {
+			return nil, false, fmt.Errorf("fieldsV1 %q: not an object", name)
 		}
-		element := name.String() // name is valid until the next read
-		if d.PeekKind() != '{' {
-			return nil, false, fmt.Errorf("fieldsV1 %q: not an object", element)
-		}
-		member = member || element == "."
-		element, known, err := canonical(element)
+		member = member || name == "."
+		element, known, err := canonical(name)
 		if err != nil {
 			return nil, false, err
 		}
 		if !known {
-			if err := d.SkipValue(); err != nil {
-				return nil, false, fmt.Errorf("fieldsV1: %w", err)
-			}
 			continue
 		}
-		if _, err := d.ReadToken(); err != nil {
-			return nil, false, fmt.Errorf("fieldsV1: %w", err)
-		}
-		below, itself, err := decodeElements(d)
+		below, itself, err := decodeElements(inner)
 		if err != nil {
 			return nil, false, err
 		}
 		s[element] = node{itself || len(below) == 0, below}
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return nil, false, fmt.Errorf("fieldsV1: %w", err)
 	}
 	return s, member, nil
 }

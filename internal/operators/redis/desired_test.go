@@ -10,8 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	fastjson "github.com/go-json-experiment/json"
-
+	"skiff/internal/kube"
 	"skiff/internal/operatortest"
 )
 
@@ -21,7 +20,7 @@ var update = flag.Bool("update", false, "rewrite the golden files in testdata")
 func decodeAs[T any](t *testing.T, text string) *T {
 	t.Helper()
 	out := new(T)
-	if err := fastjson.Unmarshal([]byte(text), out); err != nil {
+	if err := kube.Unmarshal([]byte(text), out); err != nil {
 		t.Fatal(err)
 	}
 	return out

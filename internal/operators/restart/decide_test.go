@@ -1,14 +1,13 @@
 package restart
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/go-json-experiment/json"
 
 	"skiff/internal/kube"
 )

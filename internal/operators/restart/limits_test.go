@@ -2,6 +2,7 @@ package restart
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,8 +11,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/go-json-experiment/json"
 
 	"skiff/internal/cache"
 	"skiff/internal/kube"

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	fastjson "github.com/go-json-experiment/json"
-
 	"skiff/internal/kube"
 )
 
@@ -20,7 +18,7 @@ var update = flag.Bool("update", false, "rewrite the golden files in testdata")
 func decode(t *testing.T, text string) *WebServer {
 	t.Helper()
 	ws := &WebServer{}
-	if err := fastjson.Unmarshal([]byte(text), ws); err != nil {
+	if err := kube.Unmarshal([]byte(text), ws); err != nil {
 		t.Fatal(err)
 	}
 	return ws
@@ -169,8 +167,8 @@ func TestDesiredLeavesItsArgumentAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a, _ := fastjson.Marshal(ws)
-	b, _ := fastjson.Marshal(untouched)
+	a, _ := json.Marshal(ws)
+	b, _ := json.Marshal(untouched)
 	if !bytes.Equal(a, b) {
 		t.Errorf("the cached WebServer was changed: %s, was %s", a, b)
 	}

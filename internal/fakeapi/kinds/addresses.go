@@ -3,7 +3,6 @@ package kinds
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/patch"
@@ -50,15 +49,6 @@ func canonicalIP(name string) string {
 		return "must be in canonical form (\"" + ip.String() + "\")"
 	}
 	return ""
-}
-
-// cidrChange allows nothing but a second range.
-func cidrChange(s scope) []Cause {
-	list, old := obj.Texts(s.root, "spec", "cidrs"), obj.Texts(s.stored, "spec", "cidrs")
-	if s.stored == nil || slices.Equal(list, old) || len(old) == 1 && len(list) == 2 && list[0] == old[0] {
-		return nil
-	}
-	return []Cause{Invalid("spec.cidrs", obj.Slice(s.root, "spec", "cidrs"), "field is immutable")}
 }
 
 func cidr(text string) string {

@@ -185,14 +185,6 @@ func newStatuses() map[string]func(Object) any {
 		"newVolumeStatus": func(Object) any {
 			return Object{"phase": "Pending", "lastPhaseTransitionTime": timestamp()}
 		},
-		"newNodeStatus": func(Object) any {
-			info := Object{}
-			for _, f := range []string{"machineID", "systemUUID", "bootID", "kernelVersion", "osImage",
-				"containerRuntimeVersion", "kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture"} {
-				info[f] = ""
-			}
-			return Object{"daemonEndpoints": Object{"kubeletEndpoint": Object{"Port": int64(0)}}, "nodeInfo": info}
-		},
 		"newDefinitionStatus": func(o Object) any {
 			var stored []any
 			for _, v := range obj.Maps(o, "spec", "versions") {

@@ -56,77 +56,27 @@ func Decide(sub string, next, cur Object) []Cause {
 	return out
 }
 
-// usages are the known key usages.
-var usages = []string{"any", "cert sign", "client auth", "code signing", "content commitment", "crl sign",
-	"data encipherment", "decipher only", "digital signature", "email protection", "encipher only", "ipsec end system",
-	"ipsec tunnel", "ipsec user", "key agreement", "key encipherment", "microsoft sgc", "netscape sgc",
-	"ocsp signing", "s/mime", "server auth", "signing", "timestamping"}
-
-func requestRules(s scope) []Cause {
-	request := obj.String(s.o, "spec", "request")
-	if why := notRequest(request); why != "" {
-		return []Cause{Invalid("spec.request", request, why)}
-	}
-	return nil
-}
-
-func usageRules(s scope) []Cause {
-	var out []Cause
-	list := obj.Texts(s.o, "spec", "usages")
-	for i, u := range list {
-		at := fmt.Sprintf("spec.usages[%d]", i)
-		if !slices.Contains(usages, u) {
-			out = append(out, NotSupported(at, u, usages...))
-		}
-		if slices.Contains(list[:i], u) {
-			out = append(out, Duplicate(at, u))
-		}
-	}
-	return out
-}
-
-// decisionRules are about the status of a request: what conditions say, that no decision is taken back, and what is
-// issued.
+// decisionRules require that a request is not both approved and denied.
 func decisionRules(s scope) []Cause {
 	var out []Cause
 	seen := map[string]bool{}
-	for i, c := range obj.Maps(s.o, "status", "conditions") {
-		at, kind, status := fmt.Sprintf("status.conditions[%d]", i), obj.String(c, "type"), obj.String(c, "status")
-		allowed := []string{"False", "True", "Unknown"}
-		if kind == "Failed" || slices.Contains(decisions, kind) {
-			allowed = []string{"True"}
-		}
-		if kind == "" {
-			out = append(out, Required(at+".type", ""))
-		}
-		if status == "" {
-			out = append(out, Required(at+".status", ""))
-		} else if !slices.Contains(allowed, status) {
-			out = append(out, NotSupported(at+".status", status, allowed...))
-		}
+	for _, c := range obj.Maps(s.o, "status", "conditions") {
+		kind := obj.String(c, "type")
 		if kind == "Approved" && seen["Denied"] || kind == "Denied" && seen["Approved"] {
 			out = append(out, Invalid("status.conditions", kind,
 				"Approved and Denied conditions are mutually exclusive"))
 		}
-		if seen[kind] {
-			out = append(out, Duplicate(at+".type", kind))
-		}
 		seen[kind] = true
 	}
-	for _, kind := range append(decisions, "Failed") {
-		if Condition(s.stored, kind) != nil && Condition(s.o, kind) == nil {
-			out = append(out, Forbidden("status.conditions",
-				fmt.Sprintf("updates may not remove a condition of type %q", kind)))
-		}
-	}
-	issued, before := obj.String(s.o, "status", "certificate"), obj.String(s.stored, "status", "certificate")
-	if issued != before && before != "" {
-		out = append(out, Forbidden("status.certificate", "updates may not modify existing certificate content"))
-	}
-	if why := notCertificates(issued); why != "" {
-		out = append(out, Invalid("status.certificate", "<certificate data>", why))
-	}
 	return out
+}
+
+// issuedRules require that what is issued are certificates.
+func issuedRules(s scope) []Cause {
+	if why := notCertificates(obj.String(s.o, "status", "certificate")); why != "" {
+		return []Cause{Invalid("status.certificate", "<certificate data>", why)}
+	}
+	return nil
 }
 
 // notCertificates returns why a text is no list of certificates, "" if it is one.
@@ -168,20 +118,4 @@ func notRequest(encoded string) string {
 		return err.Error()
 	}
 	return ""
-}
-
-func requestStatus(o Object) any {
-	out := "Pending"
-	for _, kind := range decisions {
-		if Condition(o, kind) != nil {
-			out = kind
-		}
-	}
-	if Condition(o, "Failed") != nil {
-		out += ",Failed"
-	}
-	if obj.String(o, "status", "certificate") != "" {
-		out += ",Issued"
-	}
-	return out
 }

@@ -18,10 +18,16 @@ import (
 var reports = map[string]bool{"invalid": true, "forbidden": true, "unsupported": true, "duplicate": true,
 	"missing": true}
 
+// comparing are the checks that compare a value with the stored one. They differ in what they say.
+var comparing = map[string]bool{"immutable": true, "frozen": true}
+
+// repeats are the checks for what there is twice in lists.
+var repeats = map[string]bool{"unique": true, "distinct": true}
+
 // needsArgument are the checks that have an argument.
 var needsArgument = map[string]bool{"one-of": true, "only": true, "at-least": true, "at-most": true, "form": true,
-	"strict-form": true, "keys": true, "keys-at": true, "unique": true, "distinct": true, "union": true,
-	"unsupported": true}
+	"strict-form": true, "keys": true, "keys-at": true, "union": true, "unsupported": true,
+	"refers-to": true}
 
 // report makes the cause of a line in reports.
 func (st *statement) report(s scope, at string, v any) Cause {
@@ -85,9 +91,22 @@ var tests = sync.OnceValue(func() map[string]test {
 		},
 		"keys":    func(st *statement, _ scope, at string, v any) []Cause { return keysAre(st.arg, at, v, false) },
 		"keys-at": func(st *statement, _ scope, at string, v any) []Cause { return keysAre(st.arg, at, v, true) },
-		// unique does not compare empty values, distinct does
-		"unique":   unique,
-		"distinct": unique,
+		"absent": func(st *statement, s scope, at string, v any) []Cause {
+			if m, isObject := v.(Object); v == nil || isObject && len(m) == 0 {
+				return nil
+			}
+			return []Cause{Forbidden(at, shown(st.detail.value(s)))}
+		},
+		"refers-to": func(st *statement, s scope, at string, v any) []Cause {
+			found := isEmpty(v)
+			for _, p := range parsePaths(st.arg) {
+				p.walk(s.from(p), unknown, func(_ string, other any) { found = found || other == v })
+			}
+			if found {
+				return nil
+			}
+			return []Cause{NotFound(at, v)}
+		},
 		"at-most": func(st *statement, _ scope, at string, v any) []Cause {
 			limit, _ := strconv.Atoi(st.arg)
 			if list, _ := v.([]any); len(list) > limit {
@@ -150,22 +169,36 @@ func keysAre(form, at string, v any, atKey bool) []Cause {
 	return out
 }
 
-// unique refuses items of a list that have the same value in a field as another one.
-func unique(st *statement, s scope, at string, v any) []Cause {
-	list, _ := v.([]any)
-	var out []Cause
-	seen := map[any]bool{}
-	for i, item := range list {
-		m, _ := item.(Object)
-		value, where := m[st.arg], fmt.Sprintf("%s[%d].%s", at, i, st.arg)
-		switch {
-		case isEmpty(value) && st.verb == "unique" || !seen[value]:
-		case len(st.detail) == 0:
-			out = append(out, Duplicate(where, value))
+// repeated refuses items of the lists at the paths that have the same value in a field as another one, the same values
+// in several fields, or that are the same. unique does not compare empty values, distinct does.
+func (st *statement) repeated(s scope) (out []Cause) {
+	names := strings.Fields(st.arg)
+	seen := map[string]bool{}
+	item := func(at string, v any) {
+		m, _ := v.(Object)
+		switch len(names) {
+		case 0:
+		case 1:
+			at, v = join(at, names[0]), m[names[0]]
 		default:
-			out = append(out, Invalid(where, value, shown(st.detail.value(s))))
+			values := Object{}
+			for _, name := range names {
+				values[name] = m[name]
+			}
+			v = values
 		}
-		seen[value] = true
+		text := shown(v)
+		switch {
+		case isEmpty(v) && st.verb == "unique" || !seen[text]:
+		case len(st.detail) == 0:
+			out = append(out, Duplicate(at, v))
+		default:
+			out = append(out, Invalid(at, v, shown(st.detail.value(s))))
+		}
+		seen[text] = true
+	}
+	for _, p := range st.paths {
+		p.walk(s.from(p), s.base(p), func(at string, v any) { eachItem(step{each: '['}, v, st.at(at), item) })
 	}
 	return out
 }
@@ -253,7 +286,7 @@ var forms = sync.OnceValue(func() map[string]func(string) []string {
 			}
 			return "should be a domain with at least three segments separated by dots"
 		}),
-		"cidr": one(cidr), "ip": one(canonicalIP),
+		"cidr": one(cidr), "ip": one(canonicalIP), "certificate-request": one(notRequest),
 		"cron-name": unless(func(name string) bool { return len(name) <= 52 }, // its Jobs are called after it
 			"must be no more than 52 characters"),
 		"schedule": one(func(text string) string {

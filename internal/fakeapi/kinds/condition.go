@@ -17,13 +17,16 @@ type condition [][]term
 type term struct {
 	verb string
 	at   path
+	any  []path // of changed: one of these is
 	arg  string
-	than path // what arg names: of = and != if it begins with =, of <, <= and > if it is no number
+	text template // arg, of = and !=
+	than path     // arg, of <, <= and > if it is no number
 }
 
 // unary are the terms that stand before their path, binary those behind it.
 var unary = []string{"has", "no", "empty", "some"}
-var binary = []string{"=", "!=", "in", "not-in", "<", ">", "<=", "starts", "not-starts", "contains", "longer"}
+var binary = []string{"=", "!=", "in", "not-in", "<", ">", "<=", "starts", "not-starts", "contains", "longer",
+	"shorter"}
 
 func parseCondition(words []string) (condition, error) {
 	if len(words) == 0 {
@@ -45,10 +48,14 @@ func parseCondition(words []string) (condition, error) {
 		case len(words) > 1 && slices.Contains(unary, words[0]):
 			t, words = term{verb: words[0], at: parsePath(words[1])}, words[2:]
 		case len(words) > 1 && words[1] == "changed":
-			t, words = term{verb: words[1], at: parsePath(words[0])}, words[2:]
+			t, words = term{verb: words[1], any: parsePaths(words[0])}, words[2:]
 		case len(words) > 2 && slices.Contains(binary, words[1]):
-			t, words = term{verb: words[1], at: parsePath(words[0]), arg: words[2],
-				than: parsePath(strings.TrimPrefix(words[2], "="))}, words[3:]
+			text, err := parseTemplate(words[2])
+			if err != nil {
+				return nil, err
+			}
+			t = term{verb: words[1], at: parsePath(words[0]), arg: words[2], text: text, than: parsePath(words[2])}
+			words = words[3:]
 		default:
 			return nil, fmt.Errorf("no condition: %q", strings.Join(words, " "))
 		}
@@ -74,24 +81,19 @@ func (t term) holds(s scope) bool {
 	case "empty", "some":
 		return isZero(v) == (t.verb == "empty")
 	case "changed":
-		return s.stored != nil && !patch.Equal(v, s.was(t.at))
+		changed := func(p path) bool { return !patch.Equal(s.get(p), s.was(p)) }
+		return s.stored != nil && slices.ContainsFunc(t.any, changed)
 	case "=", "!=":
-		want := t.arg
-		if strings.HasPrefix(want, "=") {
-			want = shown(s.get(t.than))
-		}
-		return (shown(v) == want) == (t.verb == "=")
+		return (shown(v) == shown(t.text.value(s))) == (t.verb == "=")
 	case "in", "not-in":
 		return slices.Contains(strings.Split(t.arg, "|"), shown(v)) == (t.verb == "in")
 	case "starts", "not-starts":
 		return strings.HasPrefix(shown(v), t.arg) == (t.verb == "starts")
 	case "contains":
 		return slices.Contains(texts(v), t.arg)
-	case "longer":
-		list, _ := v.([]any)
-		m, _ := v.(Object)
+	case "longer", "shorter":
 		n, err := strconv.Atoi(t.arg)
-		return err == nil && len(list)+len(m) > n
+		return err == nil && (t.verb == "longer" && length(v) > n || t.verb == "shorter" && length(v) < n)
 	}
 	a, isNumber := integer(v)
 	b, err := strconv.ParseInt(t.arg, 10, 64)
@@ -101,13 +103,18 @@ func (t term) holds(s scope) bool {
 	return isNumber && (t.verb == "<" && a < b || t.verb == ">" && a > b || t.verb == "<=" && a <= b)
 }
 
+// length returns how many items or members a value has.
+func length(v any) int {
+	list, _ := v.([]any)
+	m, _ := v.(Object)
+	return len(list) + len(m)
+}
+
 // isZero reports whether a value is missing, empty or 0.
 func isZero(v any) bool {
-	switch v := v.(type) {
-	case []any:
-		return len(v) == 0
-	case Object:
-		return len(v) == 0
+	switch v.(type) {
+	case []any, Object:
+		return length(v) == 0
 	}
 	return v == nil || v == "" || v == int64(0)
 }

@@ -18,27 +18,6 @@ func crdDefaults(s scope) {
 	}
 }
 
-// crdRules applies the validation rules of apiextensions that authors commonly meet.
-func crdRules(s scope) []Cause {
-	next := s.o
-	var out []Cause
-	spec := obj.Map(next, "spec")
-	name, plural := obj.String(next, "metadata", "name"), obj.String(spec, "names", "plural")
-	if name != plural+"."+obj.String(spec, "group") {
-		out = append(out, Invalid("metadata.name", name, `must be spec.names.plural+"."+spec.group`))
-	}
-	switch scope := obj.String(spec, "scope"); scope {
-	case "Namespaced", "Cluster":
-	case "":
-		out = append(out, Required("spec.scope", ""))
-	default:
-		out = append(out, NotSupported("spec.scope", scope, "Cluster", "Namespaced"))
-	}
-	out = append(out, conversionCauses(spec)...)
-	out = append(out, versionRules(spec)...)
-	return out
-}
-
 // SelectablePaths returns the paths of the fields that a version's field selectors may name besides metadata.
 func SelectablePaths(version Object) [][]string {
 	var out [][]string
@@ -78,8 +57,10 @@ func selectableRules(version Object, s *schema.Schema, path string) []Cause {
 	return out
 }
 
-func versionRules(spec Object) []Cause {
+// versionRules are those about the versions of a definition, and their schemas.
+func versionRules(s scope) []Cause {
 	var out []Cause
+	spec := obj.Map(s.root, "spec")
 	versions := obj.Maps(spec, "versions")
 	if len(versions) == 0 {
 		return []Cause{Required("spec.versions", "must have at least one version")}

@@ -148,14 +148,14 @@ func (d *data) columns(lines []*line) []Column {
 		if !found {
 			panic(l.wrong("column: want NAME = CELL"))
 		}
-		cell := sync.OnceValue(func() func(Object, time.Time) any {
+		cell := sync.OnceValue(func() cell {
 			cell, err := parseCell(body)
 			if err != nil {
 				panic(l.wrong("column: " + err.Error()))
 			}
 			return cell
 		})
-		c.Cell = func(o Object, now time.Time) any { return cell()(o, now) }
+		c.Cell = func(o Object, now time.Time) any { return cell()(scope{root: o, o: o, at: unknown}, now) }
 		out = append(out, c)
 	}
 	return out

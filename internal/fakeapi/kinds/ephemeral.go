@@ -97,32 +97,3 @@ func resizeRules(next, cur Object, at string) []Cause {
 	}
 	return append(out, last...)
 }
-
-// notEphemeral are the fields of a container that an ephemeral one cannot have.
-var notEphemeral = []string{"ports", "resources", "resizePolicy", "livenessProbe", "readinessProbe", "startupProbe",
-	"lifecycle"}
-
-// ephemeralRules are those of the ephemeral containers of a pod, besides the ones of all containers.
-func ephemeralRules(s scope) []Cause {
-	var out []Cause
-	spec := obj.Map(s.root, "spec")
-	if s.stored == nil && len(obj.Slice(spec, "ephemeralContainers")) > 0 {
-		out = append(out, Forbidden("spec.ephemeralContainers", "cannot be set on create"))
-	}
-	for i, c := range obj.Maps(spec, "ephemeralContainers") {
-		at := fmt.Sprintf("spec.ephemeralContainers[%d]", i)
-		if target := obj.String(c, "targetContainerName"); target != "" {
-			named := func(c Object) bool { return c["name"] == target }
-			if !slices.ContainsFunc(obj.Maps(spec, "containers"), named) &&
-				!slices.ContainsFunc(obj.Maps(spec, "initContainers"), named) {
-				out = append(out, NotFound(at+".targetContainerName", target))
-			}
-		}
-		for _, f := range notEphemeral {
-			if m, isObject := c[f].(Object); c[f] != nil && !(isObject && len(m) == 0) {
-				out = append(out, Forbidden(at+"."+f, "cannot be set for an Ephemeral Container"))
-			}
-		}
-	}
-	return out
-}

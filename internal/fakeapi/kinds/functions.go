@@ -1,8 +1,6 @@
 package kinds
 
 import (
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,34 +12,26 @@ import (
 // checkFunctions are the functions of checks.
 var checkFunctions = sync.OnceValue(func() map[string]func(scope) []Cause {
 	return map[string]func(scope) []Cause{
-		// pods and templates of pods
-		"containerNames": containerNames, "mounts": mounts, "requestsInLimits": requestsInLimits,
-		"ephemeral": ephemeralRules, "podChange": podChangeRules,
-		"selectsTemplate": func(s scope) []Cause { return selectsTemplate(obj.Map(s.root, "spec")) },
-		"templateLabels":  templateLabels, "plainSelector": plainSelector, "statefulSetChange": statefulSetChange,
-		// the core group
-		"immutableData": immutableData, "dataTwice": dataTwice,
-		"dataSize":   func(s scope) []Cause { return dataSize(s.root, "data", "binaryData", "[]") },
-		"secretSize": func(s scope) []Cause { return dataSize(s.root, "", "data", "data") },
-		"secretKeys": secretRules, "accessModes": accessModes, "claimChange": claimChange,
-		"volumeSource": volumeSource, "portNumbers": portNumbers, "clusterIPChange": clusterIPChange,
+		"requestsInLimits": requestsInLimits, "podChange": podChangeRules,
+		"selectsTemplate": func(s scope) []Cause { return selectsTemplate(obj.Map(s.o, "selector"), s.o) },
+		"plainSelector": func(s scope) []Cause { // of ReplicationControllers: labels alone
+			return selectsTemplate(Object{"matchLabels": s.o["selector"]}, s.o)
+		},
+		"dataTwice": dataTwice, "dockerConfig": dockerConfig,
+		"dataSize":    func(s scope) []Cause { return dataSize(s.root, "data", "binaryData", "[]") },
+		"secretSize":  func(s scope) []Cause { return dataSize(s.root, "", "data", "data") },
+		"claimChange": claimChange, "clusterIPChange": clusterIPChange, "endpoints": endpointRules,
 		"limitRange": limitRangeRules, "priority": priorityRules,
-		// others
-		"endpoints": endpointRules, "cidrChange": cidrChange, "request": requestRules, "usages": usageRules,
-		"decisions": decisionRules, "definition": crdRules,
-		"hookResources": hookResources, "hookURL": hookURL, "servicePath": servicePath,
-		"reviewVersions": reviewVersions,
+		"decisions": decisionRules, "issued": issuedRules,
+		"versions": versionRules, "hookResources": hookResources, "hookURL": hookURL, "servicePath": servicePath,
+		"admissionReviewVersions":  func(s scope) []Cause { return reviewVersions(s, "admissionReviewVersions") },
+		"conversionReviewVersions": func(s scope) []Cause { return reviewVersions(s, "conversionReviewVersions") },
 	}
 })
 
 // changeFunctions are the functions of defaults, and of what the server sets otherwise.
 var changeFunctions = sync.OnceValue(func() map[string]func(scope) {
 	return map[string]func(scope){
-		"emptyVolume": func(s scope) {
-			if len(s.o) == 1 && s.o["name"] != nil {
-				s.o["emptyDir"] = Object{}
-			}
-		},
 		"pullPolicy": func(s scope) { obj.Default(s.o, pullPolicy(obj.String(s.o, "image")), "imagePullPolicy") },
 		"limitsAsRequests": func(s scope) { // of pods, but not of templates
 			for name, v := range obj.Map(s.o, "resources", "limits") {
@@ -49,10 +39,9 @@ var changeFunctions = sync.OnceValue(func() map[string]func(scope) {
 			}
 		},
 		"podRequests":      podRequests,
-		"admitPod":         admitPod,
-		"jobLabels":        jobLabels,
+		"tolerations":      addTolerations,
 		"encodeStringData": encodeStringData,
-		"keepAllocated":    keepAllocated,
+		"keepNodePorts":    keepNodePorts,
 		"limitRange":       limitRangeDefaults,
 		"conditionTimes":   conditionTimes,
 		"definition":       crdDefaults,
@@ -72,40 +61,22 @@ var cellFunctions = sync.OnceValue(func() map[string]func(Object, time.Time) any
 		"dataCount": of(func(o Object) any {
 			return int64(len(obj.Map(o, "data")) + len(obj.Map(o, "binaryData")))
 		}),
-		"endpoints":       of(endpointsCell),
-		"lastSeen":        since("series.lastObservedTime", "lastTimestamp", "firstTimestamp", "eventTime"),
-		"firstSeen":       since("firstTimestamp", "eventTime"),
-		"nodeStatus":      of(nodeStatus),
-		"nodeRoles":       of(nodeRoles),
-		"externalIP":      of(externalIP),
-		"ports":           of(portsCell),
-		"balancers":       of(func(o Object) any { return strings.Join(balancers(o), ",") }),
-		"slicePorts":      of(slicePorts),
-		"parent":          of(parentCell),
-		"controller":      of(controllerCell),
-		"serviceAccounts": of(serviceAccounts),
-		"targets":         of(targetsCell),
-		"jobStatus":       of(jobStatus),
-		"completions":     of(completions),
-		"duration":        duration,
-		"lastSchedule":    since("status.lastScheduleTime"),
-		"quotaRequests":   of(func(o Object) any { return quota(o, false) }),
-		"quotaLimits":     of(func(o Object) any { return quota(o, true) }),
-		"claimState":      of(claimState),
-		"requestStatus":   of(requestStatus),
+		"endpoints":     of(endpointsCell),
+		"lastSeen":      since("series.lastObservedTime", "lastTimestamp", "firstTimestamp", "eventTime"),
+		"firstSeen":     since("firstTimestamp", "eventTime"),
+		"nodeRoles":     of(nodeRoles),
+		"externalIP":    of(externalIP),
+		"targets":       of(targetsCell),
+		"duration":      duration,
+		"lastSchedule":  since("status.lastScheduleTime"),
+		"quotaRequests": of(func(o Object) any { return quota(o, false) }),
+		"quotaLimits":   of(func(o Object) any { return quota(o, true) }),
 		"requestedDuration": of(func(o Object) any {
 			n, _ := obj.Int(o, "spec", "expirationSeconds")
 			return HumanDuration(time.Duration(n) * time.Second)
 		}),
 	}
 })
-
-// parts calls f with the objects of the list at a path below a part, and where they are.
-func (s scope) parts(at string, f func(at string, o Object)) {
-	for i, o := range obj.Maps(s.o, strings.Split(at, ".")...) {
-		f(within(join(s.at, at), strconv.Itoa(i)), o)
-	}
-}
 
 // Condition returns the condition of a type in the status of an object, nil if there is none.
 func Condition(o Object, kind string) Object {

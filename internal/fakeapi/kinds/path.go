@@ -8,24 +8,26 @@ import (
 )
 
 // path leads to values in an object: a.b is a field, a[].b is b of each item of the list a, a{} each value of the map
-// a, a[k=v] the items whose field k is v, and a[name] a key that may have dots. "." is the object itself.
+// a, a[k=v] the items whose field k is v, a[0] the first item, and a[name] a key that may have dots. "." is the object
+// itself.
 type path struct {
-	text   string
+	stored bool // it starts with old: and leads from the stored object
 	rooted bool // it starts with a slash: it leads from the whole object, not from the one that a block is about
 	steps  []step
 }
 
 type step struct {
 	key  string
-	dots bool      // the key is in brackets
+	dots bool      // the key is in brackets, and may be an index
 	each byte      // '[' for the items of a list, '{' for the values of a map, 0 for one value
 	only [2]string // a field of the items and its value; empty means all items
 }
 
 func parsePath(text string) path {
-	p := path{text: text}
-	rest, rooted := strings.CutPrefix(text, "/")
-	p.rooted = rooted
+	var p path
+	rest, stored := strings.CutPrefix(text, "old:")
+	rest, rooted := strings.CutPrefix(rest, "/")
+	p.stored, p.rooted = stored, rooted
 	for rest != "" && rest != "." {
 		end := strings.IndexAny(rest, ".[{")
 		if end < 0 {
@@ -53,6 +55,15 @@ func parsePath(text string) path {
 	return p
 }
 
+// parsePaths parses paths with bars between them.
+func parsePaths(text string) []path {
+	var out []path
+	for p := range strings.SplitSeq(text, "|") {
+		out = append(out, parsePath(p))
+	}
+	return out
+}
+
 // lists reports whether the path may lead to several values.
 func (p path) lists() bool {
 	for _, s := range p.steps {
@@ -63,23 +74,27 @@ func (p path) lists() bool {
 	return false
 }
 
+// of returns what a step leads to, without a choice of items.
+func (s step) of(v any) any {
+	if list, ok := v.([]any); ok && s.dots {
+		if i, err := strconv.Atoi(s.key); err == nil && i >= 0 && i < len(list) {
+			return list[i]
+		}
+	}
+	m, _ := v.(Object)
+	return m[s.key]
+}
+
 // get returns the first value at a path, nil if there is none.
-func (p path) get(o Object) any {
-	v := any(o)
+func (p path) get(v any) any {
 	for i, s := range p.steps {
-		m, _ := v.(Object)
-		if v = m[s.key]; s.each == 0 {
+		if v = s.of(v); s.each == 0 {
 			continue
 		}
 		var found any
-		rest := path{steps: p.steps[i+1:]}
 		eachItem(s, v, unknown, func(_ string, item any) {
-			if found != nil {
-				return
-			}
-			if found = item; len(rest.steps) > 0 {
-				inner, _ := item.(Object)
-				found = rest.get(inner)
+			if found == nil {
+				found = path{steps: p.steps[i+1:]}.get(item)
 			}
 		})
 		return found
@@ -99,7 +114,7 @@ func eachItem(s step, v any, at string, f func(at string, item any)) {
 	list, _ := v.([]any)
 	for i, item := range list {
 		m, _ := item.(Object)
-		if s.only[0] == "" || obj.String(m, s.only[0]) == s.only[1] {
+		if s.only[0] == "" || shown(m[s.only[0]]) == s.only[1] {
 			f(within(at, strconv.Itoa(i)), item)
 		}
 	}
@@ -112,17 +127,17 @@ func (p path) walk(o any, at string, f func(at string, v any)) {
 		return
 	}
 	s, rest := p.steps[0], path{steps: p.steps[1:]}
-	m, _ := o.(Object)
+	v := s.of(o)
 	if s.dots {
 		at = within(at, s.key)
 	} else {
 		at = join(at, s.key)
 	}
 	if s.each == 0 {
-		rest.walk(m[s.key], at, f)
+		rest.walk(v, at, f)
 		return
 	}
-	eachItem(s, m[s.key], at, func(at string, v any) { rest.walk(v, at, f) })
+	eachItem(s, v, at, func(at string, v any) { rest.walk(v, at, f) })
 }
 
 // unknown stands for a place that nobody asks for: to build the places is most of the work of a walk.

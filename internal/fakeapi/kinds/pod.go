@@ -10,47 +10,6 @@ import (
 	"skiff/internal/patch"
 )
 
-var containerLists = []string{"initContainers", "containers", "ephemeralContainers"}
-
-// containerNames requires that the names of all containers differ.
-func containerNames(s scope) []Cause {
-	var out []Cause
-	seen := map[string]bool{}
-	for _, list := range containerLists {
-		s.parts(list, func(at string, c Object) {
-			at += ".name"
-			name := obj.String(c, "name")
-			if seen[name] && name != "" && selector.Label(name) == "" {
-				out = append(out, Duplicate(at, name))
-			}
-			seen[name] = true
-		})
-	}
-	return out
-}
-
-// mounts requires that what containers mount is a volume of the pod, or one that its StatefulSet adds.
-func mounts(s scope) []Cause {
-	volumes := map[string]bool{}
-	for _, v := range obj.Maps(s.o, "volumes") {
-		volumes[obj.String(v, "name")] = true
-	}
-	for _, c := range obj.Maps(s.root, "spec", "volumeClaimTemplates") {
-		volumes[obj.String(c, "metadata", "name")] = true
-	}
-	var out []Cause
-	for _, list := range containerLists {
-		s.parts(list, func(at string, c Object) {
-			for i, m := range obj.Maps(c, "volumeMounts") {
-				if name := obj.String(m, "name"); name != "" && !volumes[name] {
-					out = append(out, NotFound(fmt.Sprintf("%s.volumeMounts[%d].name", at, i), name))
-				}
-			}
-		})
-	}
-	return out
-}
-
 // requestsInLimits requires that no request of resources exceeds its limit.
 func requestsInLimits(s scope) []Cause {
 	var out []Cause
@@ -79,82 +38,24 @@ func compareQuantities(a, b any) (c int, ok bool) {
 	return p.Cmp(q), true
 }
 
-// selectsTemplate requires that the selector of a spec selects the pods of its template.
-func selectsTemplate(spec Object) []Cause {
-	sel, labels := obj.Map(spec, "selector"), obj.Map(spec, "template", "metadata", "labels")
+// selectsTemplate requires that a selector selects the pods of the template of the same spec.
+func selectsTemplate(sel, spec Object) []Cause {
+	labels := obj.Map(spec, "template", "metadata", "labels")
 	parsed, err := selector.ParseLabels(FormatSelector(sel))
 	switch {
 	case err != nil:
 		return []Cause{Invalid("spec.selector", sel, "invalid label selector")}
-	case sel == nil || !parsed.Matches(obj.Strings(spec, "template", "metadata", "labels")):
+	case sel == nil || !parsed.Matches(obj.Strings(labels)):
 		return []Cause{Invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")}
 	}
 	return nil
 }
 
-// plainSelector is selectsTemplate for ReplicationControllers, whose selectors are labels alone.
-func plainSelector(s scope) []Cause {
-	labels := obj.Strings(s.root, "spec", "template", "metadata", "labels")
-	for name, v := range obj.Strings(s.root, "spec", "selector") {
-		if labels[name] != v {
-			return []Cause{Invalid("spec.template.metadata.labels",
-				obj.Map(s.root, "spec", "template", "metadata", "labels"),
-				"`selector` does not match template `labels`")}
-		}
-	}
-	return nil
-}
-
-func templateLabels(s scope) []Cause {
-	labels := obj.Get(s.root, "spec", "template", "metadata", "labels")
-	return keysAre("qualified", "spec.template.labels", labels, false)
-}
-
-// changeableInSets are the fields of a StatefulSet's spec that may change.
-var changeableInSets = []string{"replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
-	"persistentVolumeClaimRetentionPolicy", "minReadySeconds"}
-
-func statefulSetChange(s scope) []Cause {
-	if s.stored == nil || obj.EqualExcept(obj.Map(s.root, "spec"), obj.Map(s.stored, "spec"), changeableInSets...) {
-		return nil
-	}
-	return []Cause{Forbidden("spec", "updates to statefulset spec for fields other than 'replicas', 'ordinals', "+
-		"'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "+
-		"'minReadySeconds' are forbidden")}
-}
-
-// jobTemplateLabels are the labels of a Job's pods, under their old and their new names, and the fields of metadata
-// with the values.
-var jobTemplateLabels = map[string]string{"controller-uid": "uid", "batch.kubernetes.io/controller-uid": "uid",
-	"job-name": "name", "batch.kubernetes.io/job-name": "name"}
-
-// jobLabels sets the selector of a new Job, and gives a Job without labels those of its template.
-func jobLabels(s scope) {
-	if s.stored == nil && !obj.Bool(s.o, "spec", "manualSelector") {
-		for label, field := range jobTemplateLabels {
-			obj.Set(s.o, obj.String(s.o, "metadata", field), "spec", "template", "metadata", "labels", label)
-		}
-		const label = "batch.kubernetes.io/controller-uid"
-		obj.Set(s.o, obj.String(s.o, "metadata", "uid"), "spec", "selector", "matchLabels", label)
-	}
-	if labels := obj.Map(s.o, "spec", "template", "metadata", "labels"); len(labels) > 0 &&
-		len(obj.Map(s.o, "metadata", "labels")) == 0 {
-		obj.Set(s.o, obj.Clone(labels), "metadata", "labels")
-	}
-}
-
-// admitPod acts as the default admission plugins do on a new pod: it adds tolerations and the priority.
-func admitPod(s scope) {
-	if s.stored != nil {
-		return
-	}
-	obj.Default(s.o, Object{}, "spec")
-	spec := obj.Map(s.o, "spec")
-	obj.Default(spec, int64(0), "priority")
-	obj.Default(spec, "PreemptLowerPriority", "preemptionPolicy")
+// addTolerations gives a new pod the tolerations that the default admission plugins add.
+func addTolerations(s scope) {
 	for _, key := range []string{"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"} {
-		if !tolerates(spec, key) {
-			spec["tolerations"] = append(obj.Slice(spec, "tolerations"),
+		if !tolerates(s.o, key) {
+			s.o["tolerations"] = append(obj.Slice(s.o, "tolerations"),
 				Object{"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": int64(300)})
 		}
 	}

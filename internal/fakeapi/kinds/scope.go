@@ -9,7 +9,12 @@ type scope struct {
 }
 
 func (s scope) from(p path) Object {
-	if p.rooted {
+	switch {
+	case p.stored && p.rooted:
+		return s.stored
+	case p.stored:
+		return s.old
+	case p.rooted:
 		return s.root
 	}
 	return s.o
@@ -19,10 +24,8 @@ func (s scope) get(p path) any { return p.get(s.from(p)) }
 
 // was returns the stored value at a path.
 func (s scope) was(p path) any {
-	if p.rooted {
-		return p.get(s.stored)
-	}
-	return p.get(s.old)
+	p.stored = true
+	return s.get(p)
 }
 
 // each calls f with the parts at a path, nil for a missing one.

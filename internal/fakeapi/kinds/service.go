@@ -17,38 +17,16 @@ const (
 	firstDynamicIP = 256
 )
 
-// keepAllocated keeps allocated values that the client omits, and removes the node ports of a Service that no longer
-// has any.
-func keepAllocated(s scope) {
-	obj.Default(s.o, Object{}, "spec")
-	spec, old := obj.Map(s.o, "spec"), obj.Map(s.stored, "spec")
-	if s.stored == nil || obj.String(spec, "type") == "ExternalName" {
-		return
-	}
-	for _, f := range []string{"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"} {
-		if v := old[f]; v != nil {
-			obj.Default(spec, v, f)
-		}
-	}
-	kind := obj.String(spec, "type")
-	if kind != "NodePort" && kind != "LoadBalancer" {
-		if obj.String(old, "type") != kind && obj.String(old, "type") != "" {
-			for _, p := range obj.Maps(spec, "ports") {
-				delete(p, "nodePort")
-			}
-			delete(spec, "externalTrafficPolicy")
-		}
-		return
-	}
-	// A port without a node port keeps that of the old port with the same name, even if its number changed, unless
-	// another port has it (patchAllocatedValues in the API server's service registry).
+// keepNodePorts gives a port without a node port that of the old port with the same name, even if its number changed,
+// unless another port has it (patchAllocatedValues in the API server's service registry). s is about the spec.
+func keepNodePorts(s scope) {
 	used := map[int64]bool{}
-	for _, p := range obj.Maps(spec, "ports") {
+	for _, p := range obj.Maps(s.o, "ports") {
 		n, _ := obj.Int(p, "nodePort")
 		used[n] = true
 	}
-	for _, p := range obj.Maps(spec, "ports") {
-		for _, was := range obj.Maps(old, "ports") {
+	for _, p := range obj.Maps(s.o, "ports") {
+		for _, was := range obj.Maps(s.old, "ports") {
 			n, _ := obj.Int(was, "nodePort")
 			if n != 0 && !used[n] && p["nodePort"] == nil && obj.String(p, "name") == obj.String(was, "name") {
 				obj.Set(p, n, "nodePort")
@@ -56,20 +34,6 @@ func keepAllocated(s scope) {
 			}
 		}
 	}
-}
-
-// portNumbers requires that no two ports have the same number and protocol.
-func portNumbers(s scope) []Cause {
-	var out []Cause
-	seen := map[string]bool{}
-	s.parts("spec.ports", func(at string, p Object) {
-		number := fmt.Sprint(p["protocol"], p["port"])
-		if seen[number] {
-			out = append(out, Duplicate(at, Object{"protocol": p["protocol"], "port": p["port"]}))
-		}
-		seen[number] = true
-	})
-	return out
 }
 
 // clusterIPChange refuses another address, unless the Service has none before or after.

@@ -17,6 +17,7 @@ type statement struct {
 	verb    string
 	orElse  bool // it counts only if the line before it has found nothing
 	paths   []path
+	place   string    // where its causes are, if not at the paths
 	arg     string    // of the verb
 	value   any       // a default, or the value that is reported
 	other   *path     // where that is copied from
@@ -60,6 +61,10 @@ func (d *data) statement(l *line, checks bool) (statement, error) {
 			return st, cmp.Or(err, errors.New("if without a condition"))
 		}
 		words = words[:i]
+	}
+	if i := slices.Index(words, "as"); i > 0 && i+1 < len(words) {
+		st.place = words[i+1]
+		words = slices.Delete(words, i, i+2)
 	}
 	if len(words) < 2 {
 		return st, fmt.Errorf("too short: %q", l.text)
@@ -129,7 +134,7 @@ func (st *statement) setValue(word string) (err error) {
 // check compiles a line of paths, a check and its argument.
 func (st *statement) check(words []string) error {
 	i := 1 + slices.IndexFunc(words[1:], func(w string) bool {
-		return tests()[w] != nil || reports[w] || w == "immutable"
+		return tests()[w] != nil || reports[w] || comparing[w] || repeats[w]
 	})
 	if i < 1 {
 		return fmt.Errorf("no check: %q", words)
@@ -139,7 +144,7 @@ func (st *statement) check(words []string) error {
 	}
 	st.verb, st.arg = words[i], strings.Join(words[i+1:], " ")
 	switch {
-	case !needsArgument[st.verb] && st.arg != "" && !reports[st.verb]:
+	case !needsArgument[st.verb] && st.arg != "" && !reports[st.verb] && !repeats[st.verb]:
 		return fmt.Errorf("%s takes no argument", st.verb)
 	case needsArgument[st.verb] && st.arg == "":
 		return fmt.Errorf("%s without an argument", st.verb)
@@ -197,7 +202,9 @@ func change(block []statement, s scope) {
 				v = timestamp()
 			}
 			if st.other != nil {
-				v = patch.Copy(s.get(*st.other))
+				if v = patch.Copy(s.get(*st.other)); v == nil {
+					continue
+				}
 			}
 			if keys := st.paths[0].keys(); st.verb == "set" {
 				obj.Set(s.o, v, keys...)
@@ -243,43 +250,65 @@ func check(block []statement, s scope) []Cause {
 	return out
 }
 
+// at returns where the causes are of what a statement finds at a place.
+func (st *statement) at(place string) string {
+	if st.place != "" && place != unknown {
+		return st.place
+	}
+	return place
+}
+
 func (st *statement) causes(s scope) (out []Cause) {
-	switch st.verb {
-	case "in":
+	parts := func(f func(part scope) []Cause) []Cause {
 		s.each(st.paths[0], func(part scope) {
-			if part.o != nil {
-				out = append(out, check(st.block, part)...)
-			}
+			part.at = st.at(part.at)
+			out = append(out, f(part)...)
 		})
 		return out
+	}
+	switch st.verb {
+	case "in":
+		return parts(func(part scope) []Cause {
+			if part.o == nil {
+				return nil
+			}
+			return check(st.block, part)
+		})
 	case "use":
-		s.each(st.paths[0], func(part scope) { out = append(out, check(st.set.checks(), part)...) })
-		return out
+		return parts(func(part scope) []Cause { return check(st.set.checks(), part) })
 	case "call":
-		s.each(st.paths[0], func(part scope) { out = append(out, st.call(part)...) })
-		return out
+		return parts(st.call)
+	}
+	if repeats[st.verb] {
+		return st.repeated(s)
 	}
 	for _, p := range st.paths {
 		p.walk(s.from(p), s.base(p), func(at string, v any) {
-			if st.verb == "immutable" {
-				if s.stored != nil && !patch.Equal(v, s.was(p)) {
-					out = append(out, Invalid(at, v, st.orDetail(s, "field is immutable")))
-				}
-				return
-			}
-			if test := tests()[st.verb]; test != nil {
-				out = append(out, test(st, s, at, v)...)
-				return
-			}
-			if st.other != nil {
-				v = s.get(*st.other)
-			} else if _, own := st.value.(unset); !own {
-				v = st.value
-			} else if v == nil && st.verb != "unsupported" {
-				v = ""
-			}
-			out = append(out, st.report(s, at, v))
+			out = append(out, st.valueCauses(s, p, st.at(at), v)...)
 		})
 	}
 	return out
+}
+
+// valueCauses returns what is wrong with the value at one of the paths.
+func (st *statement) valueCauses(s scope, p path, at string, v any) []Cause {
+	switch changed := s.stored != nil && comparing[st.verb] && !patch.Equal(v, s.was(p)); {
+	case changed && st.verb == "immutable":
+		return []Cause{Invalid(at, v, st.orDetail(s, "field is immutable"))}
+	case changed:
+		return []Cause{Forbidden(at, shown(st.detail.value(s)))}
+	case comparing[st.verb]:
+		return nil
+	}
+	if test := tests()[st.verb]; test != nil {
+		return test(st, s, at, v)
+	}
+	if st.other != nil {
+		v = s.get(*st.other)
+	} else if _, own := st.value.(unset); !own {
+		v = st.value
+	} else if v == nil && st.verb != "unsupported" {
+		v = ""
+	}
+	return []Cause{st.report(s, at, v)}
 }

@@ -14,10 +14,12 @@ import (
 
 // template is a text with values in it, such as "{status.readyReplicas|0}/{spec.replicas|0}". The form of a value is
 // {filter:path|instead}; instead is for a missing or empty value: a text, or a path that starts with an equals sign.
+// {text if condition} is a text for some objects only.
 type template []part
 
 type part struct {
 	text    string // as it is, if there is no path
+	when    condition
 	filter  string
 	path    *path
 	instead string
@@ -39,26 +41,39 @@ func parseTemplate(text string) (template, error) {
 		if !closed {
 			return nil, fmt.Errorf("no closing brace: %q", text)
 		}
-		var p part
-		where, instead, _ := strings.Cut(inside, "|")
-		if other, ok := strings.CutPrefix(instead, "="); ok {
-			at := parsePath(other)
-			p.other = &at
-		} else if p.instead = instead; instead == "true" || instead == "false" {
-			p.literal = instead == "true"
-		} else if n, err := strconv.ParseInt(instead, 10, 64); err == nil {
-			p.literal = n
+		p, err := parsePart(inside)
+		if err != nil {
+			return nil, err
 		}
-		if name, rest, ok := strings.Cut(where, ":"); ok {
-			if p.filter, where = name, rest; filters()[name] == nil {
-				return nil, fmt.Errorf("no filter %q", name)
-			}
-		}
-		at := parsePath(where)
-		p.path, text = &at, after
-		out = append(out, p)
+		out, text = append(out, p), after
 	}
 	return out, nil
+}
+
+// parsePart parses what is in braces.
+func parsePart(text string) (p part, err error) {
+	if some, condition, ok := strings.Cut(text, " if "); ok {
+		p.text = some
+		p.when, err = parseCondition(strings.Fields(condition))
+		return p, err
+	}
+	where, instead, _ := strings.Cut(text, "|")
+	if other, ok := strings.CutPrefix(instead, "="); ok {
+		at := parsePath(other)
+		p.other = &at
+	} else if p.instead = instead; instead == "true" || instead == "false" {
+		p.literal = instead == "true"
+	} else if n, err := strconv.ParseInt(instead, 10, 64); err == nil {
+		p.literal = n
+	}
+	if name, rest, ok := strings.Cut(where, ":"); ok && name != "old" {
+		if p.filter, where = name, rest; filters()[name] == nil {
+			return p, fmt.Errorf("no filter %q", name)
+		}
+	}
+	at := parsePath(where)
+	p.path = &at
+	return p, nil
 }
 
 // value returns what a template makes of an object: text, or the value itself where the template is nothing else.
@@ -74,20 +89,28 @@ func (t template) value(s scope) any {
 }
 
 func (p part) value(s scope) any {
-	if p.path == nil {
+	switch {
+	case p.path == nil && p.when.holds(s):
 		return p.text
-	}
-	var v any // nil for an empty path
-	if len(p.path.steps) > 0 {
-		v = s.get(*p.path)
-	}
-	if p.path.lists() {
+	case p.path == nil:
+		return ""
+	case p.path.lists():
 		var list []any
 		p.path.walk(s.from(*p.path), unknown, func(_ string, item any) { list = append(list, item) })
-		if v = list; p.filter == "" {
-			v = filters()["join"](list)
-		}
+		return p.joined(s, list)
+	case len(p.path.steps) > 0:
+		return p.filtered(s, s.get(*p.path))
 	}
+	return p.filtered(s, nil)
+}
+
+// joined returns what a part makes of a list: it is joined by commas, if the part has no other filter.
+func (p part) joined(s scope, list []any) any {
+	p.filter = cmp.Or(p.filter, "join")
+	return p.filtered(s, list)
+}
+
+func (p part) filtered(s scope, v any) any {
 	if p.filter != "" {
 		v = filters()[p.filter](v)
 	}
@@ -113,16 +136,13 @@ var filters = sync.OnceValue(func() map[string]func(any) any {
 			return firstThree(slices.DeleteFunc(texts(v), func(s string) bool { return s == "" }))
 		},
 		"text":     func(v any) any { return shown(v) },
+		"group":    func(v any) any { group, _, _ := strings.Cut(shown(v), "/"); return group },
 		"lower":    func(v any) any { return strings.ToLower(shown(v)) },
 		"trim":     func(v any) any { return strings.TrimSpace(shown(v)) },
 		"selector": func(v any) any { m, _ := v.(Object); return FormatSelector(m) },
 		"pairs":    func(v any) any { m, _ := v.(Object); return pairs(m) },
 		"modes":    func(v any) any { return shortModes(v) },
-		"count": func(v any) any {
-			list, _ := v.([]any)
-			m, _ := v.(Object)
-			return int64(len(list) + len(m))
-		},
+		"count":    func(v any) any { return int64(length(v)) },
 		"title": func(v any) any { // as the real table printer formats a boolean
 			if v == true {
 				return "True"
@@ -170,18 +190,19 @@ func shortModes(v any) string {
 	return strings.Join(out, ",")
 }
 
-// cell is one of the texts of a column, for objects that meet a condition.
-type cell struct {
-	when condition
-	show func(o Object, now time.Time) any
-}
+// cell formats an object for a column. A part of an object has its own, within that of the object.
+type cell func(s scope, now time.Time) any
 
-// parseCell parses the texts of a column, separated by semicolons: the first whose condition holds is printed. @name
-// is a function, and age:path the time since a timestamp.
-func parseCell(text string) (func(Object, time.Time) any, error) {
+// parseCell parses a column: texts separated by semicolons, the first of which whose condition holds is printed, or
+// each, a path as in braces, and such texts for each object there. @name is a function.
+func parseCell(text string) (cell, error) {
+	if rest, ok := strings.CutPrefix(text, "each "); ok {
+		return parseEach(rest)
+	}
+	var conditions []condition
 	var cells []cell
 	for alternative := range strings.SplitSeq(text, "; ") {
-		body, condition, _ := strings.Cut(alternative, " if ")
+		body, condition := cutCondition(alternative)
 		when, err := parseCondition(strings.Fields(condition))
 		if err != nil {
 			return nil, err
@@ -189,23 +210,61 @@ func parseCell(text string) (func(Object, time.Time) any, error) {
 		show := cellFunctions()[strings.TrimPrefix(body, "@")]
 		if strings.HasPrefix(body, "@") && show == nil {
 			return nil, fmt.Errorf("no function %s", body)
-		} else if show == nil {
-			t, err := parseTemplate(body)
-			if err != nil {
-				return nil, err
-			}
-			show = func(o Object, _ time.Time) any { return t.value(scope{root: o, o: o}) }
 		}
-		cells = append(cells, cell{when, show})
+		t, err := parseTemplate(body)
+		if err != nil {
+			return nil, err
+		}
+		conditions = append(conditions, when)
+		cells = append(cells, func(s scope, now time.Time) any {
+			if show != nil {
+				return show(s.root, now)
+			}
+			return t.value(s)
+		})
 	}
-	return func(o Object, now time.Time) any {
-		for _, c := range cells {
-			if c.when.holds(scope{root: o, o: o}) {
-				return c.show(o, now)
+	return func(s scope, now time.Time) any {
+		for i, when := range conditions {
+			if when.holds(s) {
+				return cells[i](s, now)
 			}
 		}
 		return ""
 	}, nil
+}
+
+// cutCondition cuts a text in front of an if that is not in braces.
+func cutCondition(text string) (body, condition string) {
+	depth := 0
+	for i, c := range text {
+		switch {
+		case c == '{':
+			depth++
+		case c == '}':
+			depth--
+		case depth == 0 && strings.HasPrefix(text[i:], " if "):
+			return text[:i], text[i+len(" if "):]
+		}
+	}
+	return text, ""
+}
+
+func parseEach(text string) (cell, error) {
+	head, body, _ := strings.Cut(text, " ")
+	list, err := parsePart(head)
+	if err != nil {
+		return nil, err
+	}
+	item, err := parseCell(body)
+	return func(s scope, now time.Time) any {
+		var out []any
+		s.each(*list.path, func(part scope) {
+			if part.o != nil {
+				out = append(out, item(part, now))
+			}
+		})
+		return list.joined(s, out)
+	}, err
 }
 
 // since is the column of the time since a timestamp, the first one that is set.

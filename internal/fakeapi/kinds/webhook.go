@@ -100,12 +100,9 @@ func hookURL(s scope) []Cause {
 	return out
 }
 
-// reviewVersions validates the versions of reviews that an admission webhook takes.
-func reviewVersions(s scope) []Cause {
-	return versionCauses(obj.Slice(s.o, "admissionReviewVersions"), s.at+".admissionReviewVersions")
-}
-
-func versionCauses(versions []any, at string) []Cause {
+// reviewVersions validates the versions of reviews that a webhook takes, the list in a field.
+func reviewVersions(s scope, field string) []Cause {
+	versions, at := obj.Slice(s.o, field), s.at+"."+field
 	var out []Cause
 	seen := map[any]bool{}
 	for i, v := range versions {
@@ -121,48 +118,4 @@ func versionCauses(versions []any, at string) []Cause {
 		out = append(out, Invalid(at, versions, "must include at least one of v1, v1beta1"))
 	}
 	return out
-}
-
-// conversionCauses validates how the objects of a definition are converted. The fields have the names of the version
-// that the real server uses inside.
-func conversionCauses(spec Object) []Cause {
-	const at = "spec.conversion"
-	c := obj.Map(spec, "conversion")
-	hook := obj.Map(c, "webhook")
-	client, versions := obj.Map(hook, "clientConfig"), obj.Slice(hook, "conversionReviewVersions")
-	switch strategy := obj.String(c, "strategy"); {
-	case strategy == "":
-		return []Cause{Required(at+".strategy", "")}
-	case strategy != "None" && strategy != "Webhook":
-		return []Cause{NotSupported(at+".strategy", strategy, "None", "Webhook")}
-	case strategy == "None" && client != nil:
-		return []Cause{Forbidden(at+".webhookClientConfig", "should not be set when strategy is not set to Webhook")}
-	case strategy == "None":
-		return nil
-	}
-	var out []Cause
-	where := scope{o: client, at: at + ".webhookClientConfig"}
-	service := scope{o: obj.Map(client, "service"), at: where.at + ".service"}
-	switch {
-	case client == nil:
-		out = append(out, Required(where.at, "required when strategy is set to Webhook"))
-	case (client["url"] != nil) == (service.o != nil):
-		out = append(out, Required(where.at, "exactly one of url or service is required"))
-	case service.o == nil:
-		out = append(out, hookURL(where)...)
-	default:
-		for _, field := range []string{"name", "namespace"} {
-			if obj.String(service.o, field) == "" {
-				out = append(out, Required(service.at+"."+field, ""))
-			}
-		}
-		out = append(out, servicePath(service)...)
-		if port, _ := obj.Int(service.o, "port"); port < 1 || port > 1<<16-1 {
-			out = append(out, Invalid(service.at+".port", port, "port is not valid: "+portRange))
-		}
-	}
-	if len(versions) == 0 {
-		return append(out, Required(at+".conversionReviewVersions", ""))
-	}
-	return append(out, versionCauses(versions, at+".conversionReviewVersions")...)
 }

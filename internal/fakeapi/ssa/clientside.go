@@ -1,6 +1,7 @@
 package ssa
 
 import (
+	"skiff/internal/fakeapi/obj"
 	"skiff/internal/patch"
 )
 
@@ -37,25 +38,16 @@ func (w Write) keepLastApplied(merged, applied map[string]any) error {
 	if w.Manager != kubectl || annotation(merged) == "" {
 		return nil
 	}
-	config := patch.Copy(applied).(map[string]any)
-	if a, ok := field(metadata(config), "annotations").(map[string]any); ok {
-		delete(a, lastApplied)
-	}
+	config := obj.Clone(applied)
+	obj.Remove(config, "metadata", "annotations", lastApplied)
 	text, err := patch.Encode(config)
 	if err != nil {
 		return err
 	}
-	field(metadata(merged), "annotations").(map[string]any)[lastApplied] = string(text) + "\n"
+	obj.Set(merged, string(text)+"\n", "metadata", "annotations", lastApplied)
 	return nil
 }
 
-func metadata(object map[string]any) map[string]any {
-	m, _ := object["metadata"].(map[string]any)
-	return m
-}
-
 func annotation(object map[string]any) string {
-	annotations, _ := field(metadata(object), "annotations").(map[string]any)
-	text, _ := annotations[lastApplied].(string)
-	return text
+	return obj.String(object, "metadata", "annotations", lastApplied)
 }

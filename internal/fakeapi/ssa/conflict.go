@@ -1,8 +1,9 @@
 package ssa
 
 import (
+	"cmp"
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 )
 
@@ -31,8 +32,8 @@ func (m managers) conflicts(id managerID, changed set) []conflict {
 			out = append(out, conflict{other.describe(), pathString(path)})
 		})
 	}
-	sort.Slice(out, func(i, j int) bool {
-		return out[i].manager+"\x00"+out[i].field < out[j].manager+"\x00"+out[j].field
+	slices.SortFunc(out, func(a, b conflict) int {
+		return cmp.Or(strings.Compare(a.manager, b.manager), strings.Compare(a.field, b.field))
 	})
 	return out
 }

@@ -3,10 +3,12 @@ package ssa
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 	"time"
+
+	"skiff/internal/fakeapi/obj"
 )
 
 const (
@@ -32,27 +34,23 @@ type entry struct {
 type managers map[managerID]*entry
 
 func managedFieldsOf(object map[string]any) (list []any, ok bool) {
-	meta, _ := object["metadata"].(map[string]any)
-	v, ok := meta["managedFields"]
-	list, isList := v.([]any)
-	return list, ok && isList
+	list, ok = obj.Get(object, "metadata", "managedFields").([]any)
+	return list, ok
 }
 
 // withoutManagedFields returns a copy of object without managedFields, which shares all but the metadata.
 func withoutManagedFields(object map[string]any) map[string]any {
-	out := make(map[string]any, len(object))
-	for k, v := range object {
-		out[k] = v
+	out := obj.Shallow(object)
+	if meta := obj.Map(object, "metadata"); meta != nil {
+		out["metadata"] = without(meta, "managedFields")
 	}
-	if meta, ok := object["metadata"].(map[string]any); ok {
-		bare := make(map[string]any, len(meta))
-		for k, v := range meta {
-			if k != "managedFields" {
-				bare[k] = v
-			}
-		}
-		out["metadata"] = bare
-	}
+	return out
+}
+
+// without returns a shallow copy of an object without a member.
+func without(object map[string]any, name string) map[string]any {
+	out := obj.Shallow(object)
+	delete(out, name)
 	return out
 }
 
@@ -60,7 +58,7 @@ func decodeManagers(list []any) (managers, error) {
 	m := managers{}
 	for i, v := range list {
 		raw, _ := v.(map[string]any)
-		text := func(name string) string { s, _ := raw[name].(string); return s }
+		text := func(name string) string { return obj.String(raw, name) }
 		id := managerID{text("manager"), text("operation"), text("apiVersion"), text("subresource")}
 		e := &entry{apiVersion: id.apiVersion}
 		switch {
@@ -90,15 +88,9 @@ func decodeManagers(list []any) (managers, error) {
 
 // record sets the managedFields of object, whose metadata must not be shared.
 func (m managers) record(object map[string]any) {
-	if len(m) == 0 {
-		return
+	if len(m) > 0 {
+		obj.Set(object, m.encode(), "metadata", "managedFields")
 	}
-	meta, ok := object["metadata"].(map[string]any)
-	if !ok {
-		meta = map[string]any{}
-		object["metadata"] = meta
-	}
-	meta["managedFields"] = m.encode()
 }
 
 func withoutTimes(list []any) any {
@@ -108,20 +100,15 @@ func withoutTimes(list []any) any {
 		if !ok {
 			return list
 		}
-		bare := map[string]any{}
-		for k, v := range entry {
-			if k != "time" {
-				bare[k] = v
-			}
-		}
-		out[fmt.Sprint(entry["manager"], entry["operation"], entry["apiVersion"], entry["subresource"])] = bare
+		id := fmt.Sprint(entry["manager"], entry["operation"], entry["apiVersion"], entry["subresource"])
+		out[id] = without(entry, "time")
 	}
 	return out
 }
 
 // encode returns managedFields in the API server's order: Apply before Update, then by time, then by name.
 func (m managers) encode() []any {
-	ids := m.sorted(func(a, b managerID) int {
+	ids := slices.SortedFunc(maps.Keys(m), func(a, b managerID) int {
 		return cmp.Or(strings.Compare(a.operation, b.operation), m[a].time.Compare(m[b].time),
 			strings.Compare(a.name, b.name),
 			strings.Compare(m[a].apiVersion, m[b].apiVersion), strings.Compare(a.subresource, b.subresource))
@@ -142,18 +129,9 @@ func (m managers) encode() []any {
 	return list
 }
 
-func (m managers) sorted(compare func(a, b managerID) int) []managerID {
-	ids := make([]managerID, 0, len(m))
-	for id := range m {
-		ids = append(ids, id)
-	}
-	sort.Slice(ids, func(i, j int) bool { return compare(ids[i], ids[j]) < 0 })
-	return ids
-}
-
 // limit merges the oldest entries of operation Update while there are more than the API server keeps.
 func (m managers) limit() {
-	oldest := m.sorted(func(a, b managerID) int {
+	oldest := slices.SortedFunc(maps.Keys(m), func(a, b managerID) int {
 		return cmp.Or(m[a].time.Compare(m[b].time), strings.Compare(a.name, b.name),
 			strings.Compare(a.apiVersion, b.apiVersion), strings.Compare(a.subresource, b.subresource))
 	})
@@ -180,12 +158,10 @@ func (m managers) limit() {
 
 // describe formats an object as the API server does in type errors.
 func describe(object map[string]any) string {
-	meta, _ := object["metadata"].(map[string]any)
-	text := func(m map[string]any, name string) string { s, _ := m[name].(string); return s }
-	version := text(object, "apiVersion")
+	version := obj.String(object, "apiVersion")
 	if !strings.Contains(version, "/") {
 		version = "/" + version // the group, which is empty
 	}
-	return fmt.Sprintf("%s/%s; %s, Kind=%s", text(meta, "namespace"), text(meta, "name"),
-		version, text(object, "kind"))
+	return fmt.Sprintf("%s/%s; %s, Kind=%s", obj.String(object, "metadata", "namespace"),
+		obj.String(object, "metadata", "name"), version, obj.String(object, "kind"))
 }

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"time"
 
+	"skiff/internal/fakeapi/obj"
 	"skiff/internal/patch"
 )
 
@@ -153,11 +154,9 @@ func (w Write) update(m managers, old, new map[string]any) {
 // conflicts: the error is a *ConflictError, unless force takes them over. If nothing changes the result equals live,
 // with its managedFields and their times. Like Update's, the result has the zero fields of its kind.
 func (w Write) Apply(live, applied map[string]any, force bool) (map[string]any, error) {
-	if v, _ := applied["apiVersion"].(string); v != w.APIVersion {
-		return nil,
-			&BadRequestError{
-				fmt.Sprintf("Incorrect version specified in apply patch. Specified patch version: %s, expected: %s", v,
-					w.APIVersion)}
+	if v := obj.String(applied, "apiVersion"); v != w.APIVersion {
+		return nil, &BadRequestError{fmt.Sprintf("Incorrect version specified in apply patch. Specified patch "+
+			"version: %s, expected: %s", v, w.APIVersion)}
 	}
 	if list, ok := managedFieldsOf(applied); ok && list != nil {
 		return nil, &BadRequestError{"metadata.managedFields must be nil"}

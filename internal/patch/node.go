@@ -49,6 +49,23 @@ const (
 	ZeroQuantity             // "0": a quantity that is no pointer
 )
 
+// Value is the zero value as JSON; absent is null.
+func (z Zero) Value() any {
+	switch z {
+	case ZeroObject:
+		return map[string]any{}
+	case ZeroString:
+		return ""
+	case ZeroNumber:
+		return int64(0)
+	case ZeroFalse:
+		return false
+	case ZeroQuantity:
+		return "0"
+	}
+	return nil
+}
+
 // Field is the node of a field of an object.
 func (n *Node) Field(name string) *Node {
 	if n == nil {
@@ -138,18 +155,11 @@ func FillZero(n *Node, object map[string]any) map[string]any {
 			continue
 		}
 		switch f.Zero {
+		case ZeroAbsent:
 		case ZeroObject:
 			out[name] = FillZero(f, nil)
-		case ZeroNull:
-			out[name] = nil
-		case ZeroString:
-			out[name] = ""
-		case ZeroNumber:
-			out[name] = int64(0)
-		case ZeroFalse:
-			out[name] = false
-		case ZeroQuantity:
-			out[name] = "0"
+		default:
+			out[name] = f.Zero.Value()
 		}
 	}
 	return out

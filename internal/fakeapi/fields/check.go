@@ -166,32 +166,17 @@ const microTime = "2006-01-02T15:04:05.000000Z07:00"
 // mismatch returns the JSON type of a wrong value in the words of Go's decoder, for a number out of range the number.
 func (f *Value) mismatch(v any) string {
 	is := JSONType(v)
-	switch f.Form {
-	case String, Time, MicroTime, Bytes:
-		return unless(is == "string", is)
-	case Bool:
-		return unless(is == "bool", is)
-	case Int32, Int64:
+	if f.Form == Int32 || f.Form == Int64 {
 		n, whole := v.(int64)
-		fits := whole && (f.Form == Int64 || n >= math.MinInt32 && n <= math.MaxInt32)
-		return unless(fits, strings.TrimSpace(is+" "+numberText(v)))
-	case Double:
-		return unless(is == "number", is)
-	case Quantity, IntOrString:
-		return unless(is == "string" || is == "number", is)
-	case List:
-		return unless(is == "array", is)
-	case Map, Struct:
-		return unless(is == "object", is)
+		if whole && (f.Form == Int64 || n >= math.MinInt32 && n <= math.MaxInt32) {
+			return ""
+		}
+		return strings.TrimSpace(is + " " + numberText(v))
 	}
-	return ""
-}
-
-func unless(ok bool, text string) string {
-	if ok {
+	if strings.Contains(forms[f.Form].json, is) || f.Form == Any {
 		return ""
 	}
-	return text
+	return is
 }
 
 func numberText(v any) string {
@@ -221,24 +206,12 @@ func JSONType(v any) string {
 
 // goType returns the Go type that the real server decodes the value into.
 func (f *Value) goType() string {
+	name := forms[f.Form].goType
 	switch f.Form {
-	case List:
-		return "[]" + f.Elem.goType()
-	case Map:
-		return "map[string]" + f.Elem.goType()
-	case Bytes:
-		return "[]uint8"
-	case Double:
-		return "float64"
-	case Quantity:
-		return "resource.Quantity"
-	case IntOrString:
-		return "intstr.IntOrString"
-	case Any:
-		return "interface {}"
+	case List, Map:
+		return name + f.Elem.goType()
 	case Struct:
 		return strings.Split(f.Type.Name, ".")[1] + "." + f.Type.GoName()
 	}
-	return map[Form]string{String: "string", Time: "string", MicroTime: "string", Bool: "bool",
-		Int32: "int32", Int64: "int64"}[f.Form]
+	return name
 }

@@ -15,6 +15,8 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+
+	"skiff/internal/patch"
 )
 
 //go:generate sh -c "cd ../../e2e && go test -count=1 -run TestFieldTableIsThatOfTheRealServer . -update"
@@ -42,10 +44,31 @@ const (
 	Struct                  // of Type
 )
 
-// forms are the forms without elements, by their names in the table.
-var forms = map[string]Form{"any": Any, "string": String, "time": Time, "micro-time": MicroTime, "bytes": Bytes,
-	"bool": Bool, "int32": Int32, "int64": Int64,
-	"double": Double, "quantity": Quantity, "int-or-string": IntOrString}
+// forms has what is known of each form.
+var forms = [...]struct {
+	word    string // its name in the table; "" for those with elements
+	goType  string // of the real server, with that of the elements behind it
+	json    string // the types of its values in the words of Go's decoder; "" is any
+	openAPI string // likewise in the words of OpenAPI
+	format  string // in OpenAPI
+	zero    patch.Zero
+}{
+	Any:       {"any", "interface {}", "", "object", "", patch.ZeroNull},
+	String:    {"string", "string", "string", "string", "", patch.ZeroString},
+	Time:      {"time", "string", "string", "string", "date-time", patch.ZeroNull},
+	MicroTime: {"micro-time", "string", "string", "string", "date-time", patch.ZeroNull},
+	Bytes:     {"bytes", "[]uint8", "string", "string", "byte", patch.ZeroNull},
+	Bool:      {"bool", "bool", "bool", "boolean", "", patch.ZeroFalse},
+	Int32:     {"int32", "int32", "number", "integer", "int32", patch.ZeroNumber},
+	Int64:     {"int64", "int64", "number", "integer", "int64", patch.ZeroNumber},
+	Double:    {"double", "float64", "number", "number", "double", patch.ZeroNumber},
+	Quantity:  {"quantity", "resource.Quantity", "string|number", "string|number", "", patch.ZeroQuantity},
+	IntOrString: {"int-or-string", "intstr.IntOrString", "string|number", "integer|string", "int-or-string",
+		patch.ZeroNumber},
+	List:   {"", "[]", "array", "array", "", patch.ZeroNull},
+	Map:    {"", "map[string]", "object", "object", "", patch.ZeroNull},
+	Struct: {"", "", "object", "object", "", patch.ZeroObject},
+}
 
 // Value is the type of a field, an item of a list or a member of a map.
 type Value struct {
@@ -135,8 +158,10 @@ func parseValue(word string, typeNamed func(string) *Type) *Value {
 	if union, ok := strings.CutPrefix(word, "any:"); ok {
 		return &Value{Form: Any, Word: word, Type: typeNamed(union)}
 	}
-	if form, ok := forms[word]; ok {
-		return &Value{Form: form, Word: word}
+	for form, known := range forms {
+		if known.word == word {
+			return &Value{Form: Form(form), Word: word}
+		}
 	}
 	return &Value{Form: Struct, Word: word, Type: typeNamed(word)}
 }

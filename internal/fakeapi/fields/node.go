@@ -53,7 +53,7 @@ func (c *closer) object(n *patch.Node, t *Type) *patch.Node {
 		field := c.value(n.Field(name), f.Value)
 		if f.Always && field.Zero == patch.ZeroAbsent {
 			shown := *field
-			if shown.Zero = f.zero(); f.Pointer {
+			if shown.Zero = forms[f.Form].zero; f.Pointer {
 				shown.Zero = patch.ZeroNull
 			}
 			field = &shown
@@ -61,23 +61,6 @@ func (c *closer) object(n *patch.Node, t *Type) *patch.Node {
 		out.Fields[name] = field
 	}
 	return &out
-}
-
-// zero returns the zero value of a form for package patch.
-func (f *Value) zero() patch.Zero {
-	switch {
-	case f.Form == String:
-		return patch.ZeroString
-	case f.Form == Bool:
-		return patch.ZeroFalse
-	case f.Form == Int32, f.Form == Int64, f.Form == Double, f.Form == IntOrString:
-		return patch.ZeroNumber
-	case f.Form == Quantity:
-		return patch.ZeroQuantity
-	case f.Form == Struct:
-		return patch.ZeroObject
-	}
-	return patch.ZeroNull
 }
 
 func (c *closer) value(n *patch.Node, f *Value) *patch.Node {

@@ -29,23 +29,6 @@ func (t *Type) Schemas(schemas map[string]any) {
 
 func (f *Value) schema(schemas map[string]any) map[string]any {
 	switch f.Form {
-	case Bool:
-		return map[string]any{"type": "boolean"}
-	case Int32, Int64:
-		return map[string]any{"type": "integer", "format": f.Word}
-	case Double:
-		return map[string]any{"type": "number", "format": "double"}
-	case String:
-		return map[string]any{"type": "string"}
-	case Time, MicroTime:
-		return map[string]any{"type": "string", "format": "date-time"}
-	case Bytes:
-		return map[string]any{"type": "string", "format": "byte"}
-	case Quantity:
-		return map[string]any{"oneOf": []any{map[string]any{"type": "string"}, map[string]any{"type": "number"}}}
-	case IntOrString:
-		return map[string]any{"format": "int-or-string",
-			"oneOf": []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}}
 	case List:
 		return map[string]any{"type": "array", "items": f.Elem.schema(schemas)}
 	case Map:
@@ -54,5 +37,14 @@ func (f *Value) schema(schemas map[string]any) map[string]any {
 		f.Type.Schemas(schemas)
 		return map[string]any{"allOf": []any{map[string]any{"$ref": "#/components/schemas/" + f.Type.SchemaName()}}}
 	}
-	return map[string]any{"type": "object"}
+	form, out := forms[f.Form], map[string]any{}
+	if form.format != "" {
+		out["format"] = form.format
+	}
+	if one, other, several := strings.Cut(form.openAPI, "|"); several {
+		out["oneOf"] = []any{map[string]any{"type": one}, map[string]any{"type": other}}
+	} else {
+		out["type"] = one
+	}
+	return out
 }

@@ -81,19 +81,7 @@ func (f *Value) isZero(v any) bool {
 
 // zeroOf returns the zero value in its encoded form.
 func (f *Value) zeroOf() any {
-	switch f.zero() {
-	case patch.ZeroString:
-		return ""
-	case patch.ZeroFalse:
-		return false
-	case patch.ZeroNumber:
-		return int64(0)
-	case patch.ZeroQuantity:
-		return "0"
-	case patch.ZeroObject:
-		return map[string]any{}
-	}
-	return nil
+	return forms[f.Form].zero.Value()
 }
 
 // Fill adds the values that the Go types always show, in place.

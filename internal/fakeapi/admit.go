@@ -6,8 +6,6 @@ import (
 
 	"skiff/internal/fakeapi/admission"
 	"skiff/internal/fakeapi/answer"
-	"skiff/internal/fakeapi/authn"
-	"skiff/internal/fakeapi/fields"
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
@@ -57,7 +55,7 @@ func (s *Server) concerned(chain []admission.Plugin, r *request, operation strin
 
 // describe returns the attributes of a request, without objects.
 func (s *Server) describe(r *request, operation string) *admission.Attributes {
-	a := &admission.Attributes{Operation: operation, Kind: r.kind.Resource, Resource: r.kind.Resource,
+	a := &admission.Attributes{Operation: operation, Kind: r.sent.Resource, Resource: r.kind.Resource,
 		Subresource: r.sub, Namespace: r.namespace, Name: r.name, User: r.user, DryRun: r.dryRun(),
 		Options: writeOptions(r, operation)}
 	if r.warner == nil {
@@ -70,11 +68,8 @@ func (s *Server) describe(r *request, operation string) *admission.Attributes {
 		}
 		return rolesIn(s.store).Allowed(u, action)
 	}
-	if kind, ok := postedKinds[r.sub]; ok {
-		form := fields.For(kind.APIVersion(), kind.Kind)
-		posted := &kinds.Kind{Resource: kind, Type: form, Unknown: form.Prune}
-		a.Kind = kind
-		a.Complete = func(o map[string]any) (map[string]any, error) { return completed(posted, o) }
+	a.Complete = func(o map[string]any) (map[string]any, error) { return completed(r.sent, o) }
+	if r.sent != r.kind {
 		return a
 	}
 	all, _ := s.registry.all()
@@ -86,13 +81,8 @@ func (s *Server) describe(r *request, operation string) *admission.Attributes {
 	a.Convert = func(ctx context.Context, o map[string]any, to kube.Resource) (map[string]any, error) {
 		return s.convert(ctx, o, to)
 	}
-	a.Complete = func(o map[string]any) (map[string]any, error) { return completed(r.kind, o) }
 	return a
 }
-
-// postedKinds are the kinds of subresources that are not those of the object itself.
-var postedKinds = map[string]kube.Resource{"scale": scaleKind, "eviction": evictionKind, "binding": bindingKind,
-	"token": authn.TokenRequests}
 
 // convert returns an object of one version in another, which is served from the same table.
 func (s *Server) convert(ctx context.Context, o map[string]any, to kube.Resource) (map[string]any, error) {

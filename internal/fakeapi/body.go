@@ -3,7 +3,6 @@ package fakeapi
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -18,12 +17,12 @@ import (
 
 // readObject reads the object of a POST or PUT and checks it against the URL. Findings of strict validation are
 // refused, returned as warnings or ignored, as the request asks (FS-21).
-func (s *Server) readObject(w http.ResponseWriter, r *request) (map[string]any, error) {
+func (s *Server) readObject(r *request) (map[string]any, error) {
 	body, err := answer.ReadBody(r.Request)
 	if err != nil {
 		return nil, err
 	}
-	v, duplicates, err := forms.ReadValue(r.Request, body, r.kind.Resource)
+	v, duplicates, err := forms.ReadValue(r.Request, body, r.sent.Resource)
 	if kube.AsStatus(err) != nil {
 		return nil, err
 	}
@@ -35,16 +34,16 @@ func (s *Server) readObject(w http.ResponseWriter, r *request) (map[string]any, 
 		}
 		why := goError(body, &typed, err)
 		return nil, answer.BadRequest("the object provided is unrecognized (must be of type %s): couldn't get "+
-			"version/kind; json parse error: %s (%s)", r.kind.Kind, why, forms.Excerpt(body))
+			"version/kind; json parse error: %s (%s)", r.sent.Kind, why, forms.Excerpt(body))
 	}
-	if err := checkType(r.kind, o, body); err != nil {
+	if err := checkType(r.sent, o, body); err != nil {
 		return nil, err
 	}
-	if err := checkFieldTypes(r.kind, o); err != nil {
-		return nil, undecodable(r.kind, err)
+	if err := checkFieldTypes(r.sent, o); err != nil {
+		return nil, undecodable(r.sent, err)
 	}
-	if err := s.pruneUnknown(w, r, o, duplicates); err != nil {
-		return nil, undecodable(r.kind, err)
+	if err := pruneUnknown(r, o, duplicates); err != nil {
+		return nil, undecodable(r.sent, err)
 	}
 	return o, nil
 }
@@ -70,7 +69,7 @@ func checkType(k *kinds.Kind, o map[string]any, body []byte) error {
 		return answer.BadRequest(
 			"the object provided is unrecognized (must be of type %s): Object 'apiVersion' is missing in '%s' (%s)",
 			k.Kind, body, forms.Excerpt(body))
-	case version != "" && version != k.APIVersion():
+	case version != "" && version != k.APIVersion() && !(k.Kind == "Eviction" && version == "policy/v1beta1"):
 		return answer.BadRequest("the API version in the data (%s) does not match the expected API version (%s)",
 			version, k.APIVersion())
 	case kind != k.Kind && k.Custom:
@@ -114,23 +113,23 @@ func checkFieldTypes(k *kinds.Kind, o map[string]any) error {
 
 // pruneUnknown prunes unknown fields, and refuses or reports them and duplicate ones as fieldValidation says (FS-21).
 // The error has the words of the strict decoder, or is a Status.
-func (s *Server) pruneUnknown(w http.ResponseWriter, r *request, o map[string]any, duplicates []string) error {
+func pruneUnknown(r *request, o map[string]any, duplicates []string) error {
 	var unknown []string
 	for _, path := range objectMeta().Prune(obj.Map(o, "metadata")) {
 		unknown = append(unknown, "metadata."+path)
 	}
-	if r.kind.Unknown != nil {
-		unknown = append(unknown, r.kind.Unknown(o)...)
+	if r.sent.Unknown != nil {
+		unknown = append(unknown, r.sent.Unknown(o)...)
 	}
 	slices.Sort(unknown)
-	return reportFindings(w, r, duplicates, unknown)
+	return reportFindings(r, duplicates, unknown)
 }
 
 // maxComplaints is how many fields are named; the real server has the same limit.
 const maxComplaints = 100
 
 // reportFindings refuses, returns as warnings or ignores the findings of strict validation.
-func reportFindings(w http.ResponseWriter, r *request, duplicates, unknown []string) error {
+func reportFindings(r *request, duplicates, unknown []string) error {
 	var complaints []string
 	for _, d := range duplicates {
 		if !inYAML(d) {
@@ -149,7 +148,7 @@ func reportFindings(w http.ResponseWriter, r *request, duplicates, unknown []str
 		}
 	case "", "Warn":
 		for _, c := range complaints {
-			answer.Warn(w, c)
+			answer.Warn(r.writer, c)
 		}
 	case "Ignore":
 	default:
@@ -175,24 +174,4 @@ func joinYAML(complaints []string) []string {
 	}
 	first := "yaml: unmarshal errors:\n  " + strings.Join(complaints[:n], "\n  ")
 	return append([]string{first}, complaints[n:]...)
-}
-
-// readPosted reads what is posted to a subresource and names the object again, as an Eviction does.
-func readPosted(r *request, k kube.Resource) (map[string]any, error) {
-	body, err := answer.ReadBody(r.Request)
-	if err != nil {
-		return nil, err
-	}
-	v, _, err := forms.ReadValue(r.Request, body, k)
-	o, _ := v.(map[string]any)
-	switch {
-	case kube.AsStatus(err) != nil:
-		return nil, err
-	case err != nil:
-		return nil, answer.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)", k.Kind, err,
-			forms.Excerpt(body))
-	case obj.String(o, "metadata", "name") != r.name:
-		return nil, answer.BadRequest("name in URL does not match name in %s object", k.Kind)
-	}
-	return o, nil
 }

@@ -6,42 +6,39 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi/answer"
-	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/kube"
 )
 
-func (s *Server) create(w http.ResponseWriter, r *request) error {
-	if r.sub != "" {
-		return answer.MethodNotAllowed()
-	}
-	a, o, err := s.readWrite(w, r)
+func (s *Server) create(r *request) error {
+	o, err := s.readWrite(r)
 	if err != nil {
 		return err
 	}
-	wr := &write{request: r, origin: origin{manager: managerOf(r)}, isNew: true,
-		make: func(*store.Tx, *store.Object) (map[string]any, error) {
-			return r.body(o).(map[string]any), nil
-		}}
-	if err := s.write(wr); err != nil {
-		return err
-	}
-	return s.respond(w, r, a, http.StatusCreated, wr.stored)
+	return s.answerWrite(&write{request: r, manager: managerOf(r), isNew: true,
+		make: func(*store.Tx, *store.Object) (map[string]any, error) { return r.body(o).(map[string]any), nil }})
 }
 
-// readWrite reads a POST or PUT: the form of the answer, and the object.
-func (s *Server) readWrite(w http.ResponseWriter, r *request) (forms.Accept, map[string]any, error) {
-	a, err := forms.Negotiate(r.Request, r.kind)
+// readWrite reads the object of a POST or PUT.
+func (s *Server) readWrite(r *request) (map[string]any, error) {
+	o, err := s.readObject(r)
 	if err != nil {
-		return a, nil, err
+		return nil, err
 	}
-	o, err := s.readObject(w, r)
-	if err != nil {
-		return a, nil, err
+	return o, checkDryRun(r)
+}
+
+// answerWrite makes a write, and answers with the stored object.
+func (s *Server) answerWrite(w *write) error {
+	if err := s.write(w); err != nil {
+		return err
 	}
-	return a, o, checkDryRun(r)
+	if w.cur == nil {
+		return s.respond(w.request, http.StatusCreated, w.stored)
+	}
+	return s.respond(w.request, http.StatusOK, w.stored)
 }
 
 func checkDryRun(r *request) error {
@@ -138,6 +135,13 @@ func checkNamespace(tx *store.Tx, r *request, meta map[string]any) error {
 	return namespaceOpen(tx, r, obj.String(meta, "name"))
 }
 
+const otherNamespace = "the namespace of the provided object does not match the namespace sent on the request"
+
+// otherName refuses an object of another name than that of the URL.
+func (r *request) otherName(name string) error {
+	return answer.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", name, r.name)
+}
+
 // setNamespace gives an object the namespace of the request, and refuses one of another.
 func (r *request) setNamespace(meta map[string]any) error {
 	if ns := obj.String(meta, "namespace"); ns != "" && ns != r.namespace {
@@ -145,8 +149,7 @@ func (r *request) setNamespace(meta map[string]any) error {
 			return answer.Invalid(answer.AboutKind(r.kind.Resource, obj.String(meta, "name")),
 				[]kinds.Cause{kinds.Forbidden("metadata.namespace", "not allowed on this type")})
 		}
-		return answer.BadRequest("the namespace of the provided object does not match the namespace sent on the " +
-			"request")
+		return answer.BadRequest(otherNamespace)
 	}
 	if !r.kind.ClusterScoped {
 		meta["namespace"] = r.namespace

@@ -23,18 +23,14 @@ const (
 	finalizerOrphan     = "orphan"
 )
 
-func (s *Server) delete(w http.ResponseWriter, r *request) error {
-	a, err := forms.Negotiate(r.Request, r.kind)
-	if err != nil {
-		return err
-	}
+func (s *Server) delete(r *request) error {
 	o, err := readDeleteOptions(r)
 	if err != nil {
 		return err
 	}
 	if o.policy == "" && r.kind.OrphanWarning != "" {
 		o.policy = string(kube.Orphan)
-		answer.Warn(w, r.kind.OrphanWarning)
+		answer.Warn(r.writer, r.kind.OrphanWarning)
 	} else if o.policy == "" && r.kind.TableName() == "replicationcontrollers" {
 		o.policy = string(kube.Orphan)
 	}
@@ -48,9 +44,9 @@ func (s *Server) delete(w http.ResponseWriter, r *request) error {
 		if !gone && o.accepted {
 			code = http.StatusAccepted
 		}
-		return s.respond(w, r, a, code, last)
+		return s.respond(r, code, last)
 	}
-	answer.JSON(w, http.StatusOK, deletedStatus(r.kind, last))
+	answer.JSON(r.writer, http.StatusOK, deletedStatus(r.kind, last))
 	return nil
 }
 
@@ -192,7 +188,7 @@ func setPolicy(meta map[string]any, policy string) {
 }
 
 // deleteCollection deletes the selected objects one by one and answers with the list of them.
-func (s *Server) deleteCollection(w http.ResponseWriter, r *request) error {
+func (s *Server) deleteCollection(r *request) error {
 	sel, err := parseListOptions(r)
 	if err != nil {
 		return err
@@ -213,7 +209,7 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *request) error {
 	if r.kind.Custom {
 		meta["continue"] = ""
 	}
-	return writeList(w, r.kind, forms.Accept{}, meta, met)
+	return writeList(r.writer, r.kind, forms.Accept{}, meta, met)
 }
 
 // deleteAll deletes the selected objects: in one transaction if no plugin has a say, else one after the other.

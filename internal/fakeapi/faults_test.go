@@ -275,7 +275,7 @@ func TestRequestsAreRecorded(t *testing.T) {
 func (s *Server) storeForTest(name string) (string, error) {
 	r := &request{kind: s.registry.find("", "v1", "configmaps"), namespace: "default", verb: "create",
 		Request: &http.Request{Header: http.Header{}}}
-	w := &write{request: r, origin: origin{manager: "test"}, isNew: true,
+	w := &write{request: r, manager: "test", isNew: true,
 		make: func(*store.Tx, *store.Object) (map[string]any, error) {
 			return map[string]any{"metadata": map[string]any{"name": name}}, nil
 		}}

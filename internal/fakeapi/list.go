@@ -26,8 +26,8 @@ func prefersProtobuf(r *request) bool {
 		!faults.Rewrites(r.Context())
 }
 
-// negotiateList is forms.Negotiate for a list or watch, which is also served in protobuf.
-func negotiateList(r *request) (forms.Accept, error) {
+// negotiate is forms.Negotiate, also for lists and watches, which are served in protobuf, too.
+func negotiate(r *request) (forms.Accept, error) {
 	if prefersProtobuf(r) {
 		return forms.Accept{Protobuf: true}, nil
 	}
@@ -35,16 +35,11 @@ func negotiateList(r *request) (forms.Accept, error) {
 }
 
 // get answers GET of one object. It waits until the server has reached a requested resourceVersion.
-func (s *Server) get(w http.ResponseWriter, r *request) error {
-	a, err := forms.Negotiate(r.Request, r.kind)
-	if err != nil {
-		return err
-	}
+func (s *Server) get(r *request) error {
 	if v := r.query.Get("resourceVersion"); v != "" && v != "0" {
 		n, err := strconv.ParseInt(v, 10, 64)
 		if err != nil {
-			return answer.PlainError("resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid "+
-				"syntax", v, v)
+			return answer.PlainError("%s", noRevision(v))
 		}
 		if err := s.waitFor(r.Context(), n); err != nil {
 			return err
@@ -57,32 +52,46 @@ func (s *Server) get(w http.ResponseWriter, r *request) error {
 	if o == nil {
 		return answer.NotFound(r.kind.Resource, r.name)
 	}
-	return s.respond(w, r, a, http.StatusOK, o)
+	return s.respond(r, http.StatusOK, o)
 }
 
 // respond writes one object in the requested form.
-func (s *Server) respond(w http.ResponseWriter, r *request, a forms.Accept, code int, o *store.Object) error {
+func (s *Server) respond(r *request, code int, o *store.Object) error {
 	for _, text := range r.warnings {
-		answer.Warn(w, text)
+		answer.Warn(r.writer, text)
 	}
 	o, err := s.convertedOne(r.Context(), r.kind, o)
 	if err != nil {
 		return err
 	}
-	var body []byte
-	switch {
-	case a.Table:
-		body = answer.Encode(printing.Table(r.kind, []*store.Object{o}, a, o.Revision, true))
-	case a.MetadataOnly:
-		body = answer.Encode(forms.Partial(o))
-	default:
-		body, err = forms.Encode(r.kind, o)
+	if r.sub == "scale" {
+		scale, err := scaleOf(r.kind, o.Value())
+		if err != nil {
+			return err
+		}
+		answer.JSON(r.writer, code, scale)
+		return nil
 	}
+	body, err := encode(r.kind, o, r.accept, true)
 	if err != nil {
 		return err
 	}
-	answer.Bytes(w, code, body)
+	answer.Bytes(r.writer, code, body)
 	return nil
+}
+
+// encode returns an object in the form of an answer, or of an event of a watch. columns is for a Table: whether it
+// defines them.
+func encode(k *kinds.Kind, o *store.Object, a forms.Accept, columns bool) ([]byte, error) {
+	switch {
+	case a.Protobuf:
+		return forms.ProtobufObject(k, o)
+	case a.Table:
+		return answer.Encode(printing.Table(k, []*store.Object{o}, a, o.Revision, columns)), nil
+	case a.MetadataOnly:
+		return answer.Encode(forms.Partial(o)), nil
+	}
+	return forms.Encode(k, o)
 }
 
 // page is the content of a continue token: the next key, the snapshot and the list.
@@ -93,12 +102,8 @@ type page struct {
 	query    string
 }
 
-func (s *Server) list(w http.ResponseWriter, r *request) error {
+func (s *Server) list(r *request) error {
 	o, err := parseListOptions(r)
-	if err != nil {
-		return err
-	}
-	a, err := negotiateList(r)
 	if err != nil {
 		return err
 	}
@@ -116,10 +121,10 @@ func (s *Server) list(w http.ResponseWriter, r *request) error {
 			meta["remainingItemCount"] = int64(remaining)
 		}
 	}
-	if r.kind.Custom && next == "" && !a.Table && !a.MetadataOnly {
+	if r.kind.Custom && next == "" && !r.accept.Table && !r.accept.MetadataOnly {
 		meta["continue"] = "" // lists of custom resources always have it
 	}
-	return writeList(w, r.kind, a, meta, objects)
+	return writeList(r.writer, r.kind, r.accept, meta, objects)
 }
 
 // writeList answers with a list. The items are written one by one, because the whole can be many times the memory

@@ -68,19 +68,19 @@ func recordOwner(r *request, manager string, next, cur map[string]any) {
 var errNoObject = errors.New("the configuration is no object")
 
 // applyPatch answers server-side apply, which creates a missing object.
-func (s *Server) applyPatch(w http.ResponseWriter, r *request, body []byte) (*store.Object, bool, error) {
+func (s *Server) applyPatch(r *request, body []byte) error {
 	manager := r.query.Get("fieldManager")
 	if manager == "" {
-		return nil, false, answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "PatchOptions"},
+		return answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "PatchOptions"},
 			[]kinds.Cause{kinds.Required("fieldManager", "is required for apply patch")})
 	}
 	v, duplicates, err := obj.DecodeYAML(body)
 	config, ok := v.(map[string]any)
 	if err != nil || !ok {
-		return nil, false, answer.BadRequest("error decoding YAML: %v", cmp.Or(err, errNoObject))
+		return answer.BadRequest("error decoding YAML: %v", cmp.Or(err, errNoObject))
 	}
-	stored, created, err := s.change(r, origin{manager: manager, applied: true},
-		func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
+	return s.answerWrite(&write{request: r, manager: manager, applied: true,
+		make: func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
 			if cur == nil && r.sub != "" {
 				return nil, answer.NotFound(r.kind.Resource, r.name)
 			}
@@ -90,15 +90,14 @@ func (s *Server) applyPatch(w http.ResponseWriter, r *request, body []byte) (*st
 						obj.String(config, "metadata", "uid")+", and no existing object was found")
 			}
 			if name := obj.String(config, "metadata", "name"); name != "" && name != r.name {
-				return nil, answer.BadRequest("the name of the object (%s) does not match the name on the URL (%s)",
-					name, r.name)
+				return nil, r.otherName(name)
 			}
 			applied := obj.Clone(config)
 			if obj.Map(applied, "metadata") == nil {
 				applied["metadata"] = map[string]any{}
 			}
 			obj.Set(applied, r.name, "metadata", "name")
-			if err := checkApplied(s, w, r, applied, duplicates); err != nil {
+			if err := checkApplied(r, applied, duplicates); err != nil {
 				return nil, err
 			}
 			var live map[string]any
@@ -115,13 +114,12 @@ func (s *Server) applyPatch(w http.ResponseWriter, r *request, body []byte) (*st
 				next = r.kind.Store(next)
 			}
 			return next, nil
-		})
-	return stored, created, err
+		}})
 }
 
 // checkApplied checks an applied configuration like any other body, except for unknown fields, which the merge
 // refuses. For the merge it keeps apiVersion, kind and empty values.
-func checkApplied(s *Server, w http.ResponseWriter, r *request, applied map[string]any, duplicates []string) error {
+func checkApplied(r *request, applied map[string]any, duplicates []string) error {
 	version := applied["apiVersion"]
 	if applied["kind"] == nil {
 		return answer.BadRequest("invalid object type: /, Kind=")
@@ -141,7 +139,7 @@ func checkApplied(s *Server, w http.ResponseWriter, r *request, applied map[stri
 		return answer.BadRequest("error strict decoding YAML: error converting YAML to JSON: %s",
 			joinYAML(duplicates)[0])
 	}
-	if err := reportFindings(w, r, duplicates, nil); err != nil {
+	if err := reportFindings(r, duplicates, nil); err != nil {
 		return undecodable(r.kind, err)
 	}
 	applied["apiVersion"], applied["kind"] = version, r.kind.Kind

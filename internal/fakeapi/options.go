@@ -86,13 +86,15 @@ func (o *listOptions) parseRevision(watch bool) error {
 		o.revision = int64(n)
 		return nil
 	}
-	// The real server's message is the error of parsing a 64 bit number.
-	text := fmt.Sprintf("resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", o.version,
-		o.version)
 	if watch {
-		return answer.PlainError("%s", text)
+		return answer.PlainError("%s", noRevision(o.version))
 	}
-	return answer.BadRequest("invalid resource version: %s", text)
+	return answer.BadRequest("invalid resource version: %s", noRevision(o.version))
+}
+
+// noRevision is the real server's message about a resourceVersion: the error of parsing a 64 bit number.
+func noRevision(v string) string {
+	return fmt.Sprintf("resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", v, v)
 }
 
 // check applies the rules of apimachinery's ValidateListOptions.

@@ -20,11 +20,7 @@ import (
 
 // patch answers PATCH. Without a resourceVersion in the result it never conflicts, because it applies to the newest
 // object.
-func (s *Server) patch(w http.ResponseWriter, r *request) error {
-	a, err := forms.Negotiate(r.Request, r.kind)
-	if err != nil {
-		return err
-	}
+func (s *Server) patch(r *request) error {
 	if err := checkDryRun(r); err != nil {
 		return err
 	}
@@ -36,20 +32,15 @@ func (s *Server) patch(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	var stored *store.Object
-	var created bool
 	switch t := kube.PatchType(mt); {
+	case t == kube.ApplyPatch && r.sub == "scale":
+		return s.applyScale(r, body)
 	case t == kube.ApplyPatch:
-		stored, created, err = s.applyPatch(w, r, body)
+		return s.applyPatch(r, body)
 	case t == kube.JSONPatch, t == kube.MergePatch, t == kube.StrategicMergePatch && !r.kind.Custom:
-		stored, err = s.plainPatch(w, r, t, body)
-	default:
-		return unsupportedPatch(r)
+		return s.plainPatch(r, t, body)
 	}
-	if err != nil {
-		return err
-	}
-	return s.respond(w, r, a, written(created), stored)
+	return unsupportedPatch(r)
 }
 
 func unsupportedPatch(r *request) error {
@@ -62,36 +53,49 @@ func unsupportedPatch(r *request) error {
 }
 
 // plainPatch applies a JSON, merge or strategic merge patch.
-func (s *Server) plainPatch(w http.ResponseWriter, r *request, t kube.PatchType, body []byte) (*store.Object, error) {
+func (s *Server) plainPatch(r *request, t kube.PatchType, body []byte) error {
 	p, duplicates, err := patch.DecodeLenient(body)
 	if err != nil {
-		return nil, answer.BadRequest("error decoding patch: %v", goError(body, &map[string]any{}, err))
+		return answer.BadRequest("error decoding patch: %v", goError(body, &map[string]any{}, err))
 	}
 	if _, isObject := p.(map[string]any); !isObject && t != kube.JSONPatch {
-		return nil, answer.BadRequest("error decoding patch: %v", goError(body, &map[string]any{}, nil))
+		return answer.BadRequest("error decoding patch: %v", goError(body, &map[string]any{}, nil))
 	}
-	stored, _, err := s.change(r, origin{manager: managerOf(r)},
-		func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
+	return s.answerWrite(&write{request: r, manager: managerOf(r),
+		make: func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
 			if cur == nil {
 				return nil, answer.NotFound(r.kind.Resource, r.name)
 			}
-			live := forms.Served(r.kind, cur)
+			live, err := r.live(cur)
+			if err != nil {
+				return nil, err
+			}
 			result, err := patched(r, t, live, r.body(p))
 			if err != nil {
 				return nil, err
 			}
-			next, err := s.patchResult(w, r, result, duplicates)
-			// The message quotes the patch, or the patched object, followed by the error of Go's decoder.
-			if err != nil && kube.AsStatus(err) == nil {
-				quoted := fmt.Sprint(p)
-				if again, patchErr := patched(r, t, live, p); t != kube.StrategicMergePatch && patchErr == nil {
-					quoted = string(answer.Encode(again))
-				}
-				return nil, badPatch(quoted, err)
+			next, err := s.patchResult(r, result, duplicates)
+			switch {
+			case err == nil:
+				return r.stored(next, cur)
+			case kube.AsStatus(err) != nil:
+				return nil, err
 			}
-			return next, err
-		})
-	return stored, err
+			// The message quotes the patch, or the patched object, followed by the error of Go's decoder.
+			quoted := fmt.Sprint(p)
+			if again, patchErr := patched(r, t, live, p); t != kube.StrategicMergePatch && patchErr == nil {
+				quoted = string(answer.Encode(again))
+			}
+			return nil, badPatch(quoted, err)
+		}})
+}
+
+// live returns a stored object as a patch sees it: the object, or its scale.
+func (r *request) live(cur *store.Object) (map[string]any, error) {
+	if r.sub == "scale" {
+		return scaleOf(r.kind, cur.Value())
+	}
+	return forms.Served(r.kind, cur), nil
 }
 
 func patched(r *request, t kube.PatchType, live map[string]any, p any) (any, error) {
@@ -103,7 +107,7 @@ func patched(r *request, t kube.PatchType, live map[string]any, p any) (any, err
 		}
 		return out, nil
 	case kube.StrategicMergePatch:
-		out, err := patch.StrategicMerge(r.kind.Node, live, p.(map[string]any))
+		out, err := patch.StrategicMerge(r.sent.Node, live, p.(map[string]any))
 		if err != nil {
 			return nil, strategicError(err)
 		}
@@ -114,32 +118,26 @@ func patched(r *request, t kube.PatchType, live map[string]any, p any) (any, err
 
 // patchResult checks that the patched value is a valid version of the same object. The error is a Status, or has the
 // words of Go's decoder.
-func (s *Server) patchResult(w http.ResponseWriter, r *request, result any,
-	duplicates []string) (map[string]any, error) {
+func (s *Server) patchResult(r *request, result any, duplicates []string) (map[string]any, error) {
 	next, ok := result.(map[string]any)
 	if !ok {
 		return nil, answer.BadRequest("the patch leaves no object")
 	}
-	if err := checkType(r.kind, next, nil); err != nil {
+	if err := checkType(r.sent, next, nil); err != nil {
 		return nil, err
 	}
-	if err := checkFieldTypes(r.kind, next); err != nil {
+	if err := checkFieldTypes(r.sent, next); err != nil {
 		return nil, err
 	}
-	if err := s.pruneUnknown(w, r, next, duplicates); err != nil {
+	if err := pruneUnknown(r, next, duplicates); err != nil {
 		return nil, err
 	}
 	meta := obj.Map(next, "metadata")
 	if name := obj.String(meta, "name"); name != r.name {
-		return nil, answer.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", name,
-			r.name)
+		return nil, r.otherName(name)
 	}
 	if ns := obj.String(meta, "namespace"); ns != r.namespace {
-		return nil, answer.BadRequest("the namespace of the provided object does not match the namespace sent on " +
-			"the request")
-	}
-	if r.kind.Store != nil {
-		next = r.kind.Store(next)
+		return nil, answer.BadRequest(otherNamespace)
 	}
 	return next, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/kube"
@@ -17,11 +18,13 @@ import (
 type request struct {
 	*http.Request
 	kind            *kinds.Kind
-	verb            string // get list watch create update patch delete deletecollection
+	sent            *kinds.Kind // of what is sent and answered: kind, unless the subresource has one of its own
+	verb            string      // get list watch create update patch delete deletecollection
 	namespace, name string
 	sub             string   // subresource
 	warnings        []string // to send with the answer
 	writer          http.ResponseWriter
+	accept          forms.Accept
 	warner          *warner // made when admission needs it
 	keepBody        bool    // the body may be needed again, unchanged
 	user            kinds.User
@@ -137,61 +140,77 @@ func (r *request) noSuchEndpoint() error {
 
 // serve serves a routed request.
 func (s *Server) serve(w http.ResponseWriter, r *request) error {
-	r.writer = w
+	r.writer, r.sent = w, r.kind
 	if r.kind.Warning != "" {
 		answer.Warn(w, r.kind.Warning)
 	}
 	switch {
+	case r.kind.Review != nil && r.name != "":
+		return answer.NoResource()
+	case r.kind.Review != nil && r.verb != "create":
+		return answer.MethodNotAllowed()
 	case r.kind.Review != nil:
-		return s.review(w, r)
-	case r.sub == "status" && r.kind.Status, r.sub == "":
-	case r.sub == "scale" && r.kind.Scale != nil:
-		return s.serveScale(w, r)
-	case r.sub == "approval" && r.kind.Approval:
-	case r.sub == "finalize" && r.kind.TableName() == "namespaces":
-	case r.sub == "binding" && r.kind.TableName() == "pods":
-		return s.bind(w, r)
-	case (r.sub == "ephemeralcontainers" || r.sub == "resize") && r.kind.TableName() == "pods":
-	case r.sub == "eviction" && r.kind.TableName() == "pods":
-		return s.evict(w, r)
-	case r.sub == "token" && r.kind.TableName() == "serviceaccounts":
-		return s.createToken(w, r)
-	case r.sub == "log" && r.kind.TableName() == "pods":
-		return s.log(w, r)
-	case slices.Contains(unserved[r.kind.TableName()], r.sub):
-		if o := s.store.Get(r.kind.TableName(), store.Key(r.key())); o == nil {
+		return s.post(r)
+	case r.sub != "":
+		if err := s.enterSubresource(r); err != nil {
+			return err
+		}
+		if r.verb == "create" {
+			return s.post(r)
+		}
+	}
+	if r.sub == "log" {
+		return s.log(r)
+	}
+	var err error
+	if r.accept, err = negotiate(r); err != nil {
+		return err
+	}
+	switch r.verb {
+	case "get":
+		return s.get(r)
+	case "list":
+		return s.list(r)
+	case "watch":
+		return s.watch(r)
+	case "create":
+		return s.create(r)
+	case "update":
+		return s.update(r)
+	case "patch":
+		return s.patch(r)
+	case "delete":
+		return s.delete(r)
+	}
+	return s.deleteCollection(r)
+}
+
+// enterSubresource checks that the kind of a request has its subresource, with the verb.
+func (s *Server) enterSubresource(r *request) error {
+	table := r.kind.TableName()
+	for _, sub := range r.kind.Subresources() {
+		if sub.Name != r.sub {
+			continue
+		}
+		if r.sent = sub.Sent(r.kind); !slices.Contains(sub.Verbs, r.verb) {
+			return answer.MethodNotAllowed()
+		}
+		return nil
+	}
+	switch {
+	case slices.Contains(unserved[table], r.sub):
+		if s.store.Get(table, store.Key(r.key())) == nil {
 			return answer.NotFound(r.kind.Resource, r.name)
 		}
-		if r.kind.TableName() == "pods" && slices.Contains(running, r.sub) {
+		if table == "pods" {
 			return answer.Failure(http.StatusNotImplemented, "NotImplemented",
 				"nothing runs in this pod: skiff's embedded API server serves no "+r.sub, answer.NoDetails)
 		}
 		return answer.NotServed("the subresource " + r.sub + " of " + r.kind.Plural)
 	case r.kind.Custom:
 		return answer.NotFound(r.kind.Resource, r.name)
-	default:
-		return answer.NoResource()
 	}
-	switch r.verb {
-	case "get":
-		return s.get(w, r)
-	case "list":
-		return s.list(w, r)
-	case "watch":
-		return s.watch(w, r)
-	case "create":
-		return s.create(w, r)
-	case "update":
-		return s.update(w, r)
-	case "patch":
-		return s.patch(w, r)
-	case "delete":
-		if r.sub != "" {
-			return answer.MethodNotAllowed()
-		}
-		return s.delete(w, r)
-	}
-	return s.deleteCollection(w, r)
+	return answer.NoResource()
 }
 
 // unserved lists subresources of a real server that this one does not serve; requests for them get an error
@@ -201,6 +220,3 @@ var unserved = map[string][]string{
 	"services": {"proxy"},
 	"nodes":    {"proxy"},
 }
-
-// running are the subresources that need a process in the pod.
-var running = []string{"exec", "attach", "portforward", "proxy"}

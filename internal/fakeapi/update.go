@@ -3,7 +3,6 @@ package fakeapi
 import (
 	"cmp"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 
@@ -16,71 +15,56 @@ import (
 	"skiff/internal/patch"
 )
 
-// origin is who writes. An applied object brings its managedFields; for other writes they are computed.
-type origin struct {
-	manager string
-	applied bool
-}
-
 // update answers PUT.
-func (s *Server) update(w http.ResponseWriter, r *request) error {
-	a, o, err := s.readWrite(w, r)
+func (s *Server) update(r *request) error {
+	o, err := s.readWrite(r)
 	if err != nil {
 		return err
 	}
 	meta := obj.Map(o, "metadata")
-	if name := obj.String(meta, "name"); name != "" && name != r.name {
-		return answer.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", name, r.name)
-	} else if name == "" {
+	if name := obj.String(meta, "name"); name == "" {
 		return answer.BadRequest("the name of the object (%s based on URL) was undeterminable: name must be provided",
 			r.name)
+	} else if name != r.name {
+		return r.otherName(name)
 	}
 	if ns := obj.String(meta, "namespace"); ns != "" && ns != r.namespace && !r.kind.ClusterScoped {
-		return answer.BadRequest("the namespace of the provided object does not match the namespace sent on the " +
-			"request")
+		return answer.BadRequest(otherNamespace)
 	}
-	u := origin{manager: managerOf(r)}
-	stored, created, err := s.change(r, u, func(tx *store.Tx, cur *store.Object) (map[string]any, error) {
-		o := r.body(o).(map[string]any)
-		if cur == nil {
-			if !r.kind.CreateOnUpdate {
-				return nil, answer.NotFound(r.kind.Resource, r.name)
-			}
-			obj.Remove(o, "metadata", "resourceVersion")
-			return o, nil
+	return s.answerWrite(&write{request: r, manager: managerOf(r),
+		make: func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
+			return r.replacement(r.body(o).(map[string]any), cur)
+		}})
+}
+
+// replacement returns what a PUT of o makes of the stored object.
+func (r *request) replacement(o map[string]any, cur *store.Object) (map[string]any, error) {
+	if cur == nil {
+		if !r.kind.CreateOnUpdate {
+			return nil, answer.NotFound(r.kind.Resource, r.name)
 		}
-		if err := sameUID(r.kind, obj.Map(o, "metadata"), obj.Map(cur.Value(), "metadata")); err != nil {
-			return nil, err
-		}
-		if obj.String(o, "metadata", "resourceVersion") == "" && r.kind.NeedsVersion {
-			return nil, answer.Invalid(answer.About(r.kind.Resource, r.name),
-				[]kinds.Cause{kinds.Invalid("metadata.resourceVersion", int64(0), "must be specified for an update")})
-		}
-		if r.kind.Store != nil {
-			return r.kind.Store(o), nil
-		}
+		obj.Remove(o, "metadata", "resourceVersion")
 		return o, nil
-	})
-	if err != nil {
-		return err
 	}
-	return s.respond(w, r, a, written(created), stored)
+	if err := sameUID(r.kind, obj.Map(o, "metadata"), obj.Map(cur.Value(), "metadata")); err != nil {
+		return nil, err
+	}
+	if obj.String(o, "metadata", "resourceVersion") == "" && r.sent.NeedsVersion {
+		return nil, answer.Invalid(answer.About(r.kind.Resource, r.name),
+			[]kinds.Cause{kinds.Invalid("metadata.resourceVersion", int64(0), "must be specified for an update")})
+	}
+	return r.stored(o, cur)
 }
 
-// written is the HTTP status of a write that may have created the object.
-func written(created bool) int {
-	if created {
-		return http.StatusCreated
+// stored returns the stored form of what was sent about an object: of the object itself, or of its scale.
+func (r *request) stored(o map[string]any, cur *store.Object) (map[string]any, error) {
+	switch {
+	case r.sub == "scale":
+		return withScale(r.kind, cur.Value(), o)
+	case r.kind.Store != nil:
+		return r.kind.Store(o), nil
 	}
-	return http.StatusOK
-}
-
-// change stores what make makes of the stored object, nil if there is none.
-func (s *Server) change(r *request, u origin, make func(tx *store.Tx, cur *store.Object) (map[string]any, error)) (
-	stored *store.Object, created bool, err error) {
-	w := &write{request: r, origin: u, make: make}
-	err = s.write(w)
-	return w.stored, w.cur == nil, err
+	return o, nil
 }
 
 // prepareChange makes a sent object one that could replace the stored one, and notes who owns its fields.

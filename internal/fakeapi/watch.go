@@ -35,28 +35,20 @@ type watcher struct {
 	header bool            // a Table's column definitions were sent
 }
 
-func (s *Server) watch(w http.ResponseWriter, r *request) error {
+// watch runs a watch until it ends. An error before the first frame is an HTTP status, a later one an ERROR frame.
+func (s *Server) watch(r *request) error {
 	o, err := parseListOptions(r)
 	if err != nil {
 		return err
 	}
-	a, err := negotiateList(r)
-	if err != nil {
-		return err
-	}
-	return s.stream(w, r, o, a)
-}
-
-// stream runs a watch until it ends. An error before the first frame is an HTTP status, a later one an ERROR frame.
-func (s *Server) stream(w http.ResponseWriter, r *request, o *listOptions, a forms.Accept) error {
 	timeout := o.timeout
 	if timeout <= 0 {
 		timeout = minWatch + time.Duration(s.randN(int((maxWatch-minWatch)/time.Millisecond)))*time.Millisecond
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	wt := &watcher{s: s, w: w, opts: o, kind: r.kind, accept: a, end: s.untilRestored()}
-	wt.faults = (&faults.Watch{W: w, Frame: wt.frame, Status: wt.status}).On(ctx)
+	wt := &watcher{s: s, w: r.writer, opts: o, kind: r.kind, accept: r.accept, end: s.untilRestored()}
+	wt.faults = (&faults.Watch{W: r.writer, Frame: wt.frame, Status: wt.status}).On(ctx)
 
 	fromStart := o.revision == 0 || o.initialSet && o.initial
 	if o.initialSet && !o.initial && o.revision == 0 {

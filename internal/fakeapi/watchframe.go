@@ -8,7 +8,6 @@ import (
 	"skiff/internal/fakeapi/fields"
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
-	"skiff/internal/fakeapi/printing"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/kube"
 )
@@ -35,22 +34,11 @@ func (wt *watcher) bookmarkObject(meta map[string]any) []byte {
 
 // send sends one object in the requested form.
 func (wt *watcher) send(ctx context.Context, t store.EventType, o *store.Object, revision int64) error {
-	var body []byte
-	var err error
-	switch {
-	case wt.accept.Protobuf:
-		body, err = forms.ProtobufObject(wt.kind, o)
-	case wt.accept.Table:
-		body = answer.Encode(printing.Table(wt.kind, []*store.Object{o}, wt.accept, o.Revision, !wt.header))
-		wt.header = true
-	case wt.accept.MetadataOnly:
-		body = answer.Encode(forms.Partial(o))
-	default:
-		body, err = forms.Encode(wt.kind, o)
-	}
+	body, err := encode(wt.kind, o, wt.accept, !wt.header)
 	if err != nil {
 		return err
 	}
+	wt.header = true
 	wt.sent = max(wt.sent, revision)
 	return wt.faults.Event(ctx, string(t), body)
 }

@@ -27,9 +27,6 @@ const (
 	minTokenSeconds, defaultTokenSeconds, maxTokenSeconds = 600, 3600, 1 << 32
 )
 
-// TokenRequests is the kind of the question for a token.
-var TokenRequests = kube.Resource{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"}
-
 // newTokenKey makes the key that signs tokens when the first one is asked for.
 var newTokenKey = sync.OnceValues(func() (crypto.Signer, error) {
 	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -70,7 +67,7 @@ func (a *Authenticator) Issue(o map[string]any, account kube.Key, uid string) er
 	seconds, _ := obj.Int(o, "spec", "expirationSeconds")
 	if why := map[bool]string{seconds < minTokenSeconds: "less than 10 minutes",
 		seconds > maxTokenSeconds: "larger than 2^32 seconds"}[true]; why != "" {
-		return answer.Invalid(kube.StatusDetails{Group: TokenRequests.Group, Kind: TokenRequests.Kind},
+		return answer.Invalid(answer.AboutKind(kinds.TokenRequest, ""),
 			[]kinds.Cause{kinds.Invalid("spec.expirationSeconds", seconds, "may not specify a duration "+why)})
 	}
 	at := time.Now()

@@ -12,6 +12,7 @@ import (
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
+	"skiff/internal/kube"
 )
 
 // serveKinds answers discovery requests: the aggregated form, the older form of one document per group and
@@ -159,12 +160,13 @@ func aggregatedResource(k *kinds.Kind) map[string]any {
 	if k.ClusterScoped {
 		scope = "Cluster"
 	}
-	out := map[string]any{"resource": k.Plural, "responseKind": responseKind(k), "scope": scope,
+	out := map[string]any{"resource": k.Plural, "responseKind": responseKind(k, k.Custom), "scope": scope,
 		"singularResource": singular(k), "verbs": verbs(k)}
 	setNames(out, k)
 	var subs []any
 	for _, sub := range subresources(k) {
-		subs = append(subs, map[string]any{"subresource": sub.name, "responseKind": sub.kind, "verbs": sub.verbs})
+		subs = append(subs, map[string]any{"subresource": sub.Name, "verbs": obj.Anys(sub.Verbs),
+			"responseKind": responseKind(sub.Sent(k), k.Custom || sub.Kind.Group != "")})
 	}
 	if subs != nil {
 		out["subresources"] = subs
@@ -181,15 +183,15 @@ func setNames(out map[string]any, k *kinds.Kind) {
 	}
 }
 
-// responseKind is a kind in aggregated discovery, where the group and version of a built-in kind are empty.
-func responseKind(k *kinds.Kind) map[string]any {
-	if k.Custom {
-		return kindRef(k)
+// responseKind is a kind in aggregated discovery, where the group and version of most built-in kinds are empty.
+func responseKind(k *kinds.Kind, full bool) map[string]any {
+	if full {
+		return kindRef(k.Resource)
 	}
-	return map[string]any{"group": "", "version": "", "kind": k.Kind}
+	return kindRef(kube.Resource{Kind: k.Kind})
 }
 
-func kindRef(k *kinds.Kind) map[string]any {
+func kindRef(k kube.Resource) map[string]any {
 	return map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}
 }
 
@@ -211,43 +213,11 @@ func verbs(k *kinds.Kind) []any {
 	return obj.Anys(all)
 }
 
-type subresource struct {
-	name  string
-	kind  map[string]any
-	verbs []any
-}
-
-func subresources(k *kinds.Kind) []subresource {
-	change := obj.Anys([]string{"get", "patch", "update"})
-	var out []subresource
-	if k.TableName() == "namespaces" {
-		out = append(out, subresource{"finalize", responseKind(k), obj.Anys([]string{"update"})})
-	}
-	if k.TableName() == "pods" {
-		out = append(out, subresource{"binding", map[string]any{"group": "", "version": "", "kind": "Binding"},
-			obj.Anys([]string{"create"})},
-			subresource{"ephemeralcontainers", responseKind(k), change},
-			subresource{"eviction", map[string]any{"group": "policy", "version": "v1", "kind": "Eviction"},
-				obj.Anys([]string{"create"})},
-			subresource{"log", responseKind(k), obj.Anys([]string{"get"})},
-			subresource{"resize", responseKind(k), change})
-	}
-	if k.TableName() == "serviceaccounts" {
-		out = append(out, subresource{"token", map[string]any{"group": "authentication.k8s.io",
-			"version": "v1", "kind": "TokenRequest"}, obj.Anys([]string{"create"})})
-	}
-	if k.Approval {
-		out = append(out, subresource{"approval", responseKind(k), change})
-	}
-	if k.Scale != nil {
-		out = append(out, subresource{"scale", map[string]any{"group": "autoscaling", "version": "v1",
-			"kind": "Scale"}, change})
-	}
-	if k.Status {
-		out = append(out, subresource{"status", responseKind(k), change})
-	}
+// subresources returns those of a kind in the real server's order.
+func subresources(k *kinds.Kind) []*kinds.Subresource {
+	out := k.Subresources()
 	if k.Custom {
-		slices.Reverse(out) // in the real server's order
+		slices.Reverse(out)
 	}
 	return out
 }
@@ -278,10 +248,10 @@ func resourceList(groupVersion string, ks []*kinds.Kind) map[string]any {
 		setNames(entry, k)
 		list = append(list, entry)
 		for _, sub := range subresources(k) {
-			e := map[string]any{"name": k.Plural + "/" + sub.name, "singularName": "", "namespaced": !k.ClusterScoped,
-				"kind": sub.kind["kind"], "verbs": sub.verbs}
-			if group, _ := sub.kind["group"].(string); group != "" && !k.Custom || sub.name == "scale" {
-				e["group"], e["version"] = sub.kind["group"], sub.kind["version"]
+			e := map[string]any{"name": k.Plural + "/" + sub.Name, "singularName": "", "namespaced": !k.ClusterScoped,
+				"kind": sub.Sent(k).Kind, "verbs": obj.Anys(sub.Verbs)}
+			if sub.Kind.Group != "" {
+				e["group"], e["version"] = sub.Kind.Group, sub.Kind.Version
 			}
 			list = append(list, e)
 		}

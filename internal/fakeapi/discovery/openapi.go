@@ -119,7 +119,7 @@ func kindSchema(k *kinds.Kind, schemas map[string]any) map[string]any {
 		"properties", "kind")
 	obj.Set(out, map[string]any{"description": "Standard object's metadata.",
 		"allOf": []any{map[string]any{"$ref": "#/components/schemas/" + objectMetaRef}}}, "properties", "metadata")
-	out["x-kubernetes-group-version-kind"] = []any{kindRef(k)}
+	out["x-kubernetes-group-version-kind"] = []any{kindRef(k.Resource)}
 	return out
 }
 
@@ -129,7 +129,7 @@ func operation(k *kinds.Kind, verb string) map[string]any {
 	ref := map[string]any{"$ref": "#/components/schemas/" + schemaName(k)}
 	action := verb
 	out := map[string]any{"operationId": verb + k.Kind, "x-kubernetes-action": action,
-		"x-kubernetes-group-version-kind": kindRef(k),
+		"x-kubernetes-group-version-kind": kindRef(k.Resource),
 		"responses": map[string]any{"200": map[string]any{"description": "OK",
 			"content": map[string]any{"application/json": map[string]any{"schema": ref}}}}}
 	var params []string

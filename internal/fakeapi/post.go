@@ -1,0 +1,224 @@
+package fakeapi
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/forms"
+	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/store"
+	"skiff/internal/kube"
+)
+
+// post answers the POST of what is not stored: a review, or what a subresource asks for.
+func (s *Server) post(r *request) error {
+	if err := checkDryRun(r); err != nil {
+		return err
+	}
+	o, err := s.readObject(r)
+	if err != nil {
+		return err
+	}
+	if o, err = s.admitPosted(r, o); err != nil {
+		return err
+	}
+	switch r.sub {
+	case "binding":
+		err = s.bind(r, o)
+	case "eviction":
+		err = s.evict(r, o)
+	case "token":
+		err = s.createToken(r, o)
+	default:
+		o, err = s.review(r, o)
+	}
+	switch {
+	case err != nil:
+		return err
+	case r.sub == "binding" || r.sub == "eviction":
+		answer.Created(r.writer)
+	default:
+		answer.Bytes(r.writer, http.StatusCreated, forms.WithType(r.sent, answer.Encode(o)))
+	}
+	return nil
+}
+
+// namesPod refuses a Binding or Eviction of another pod than that of the URL.
+func (r *request) namesPod(o map[string]any) error {
+	if obj.String(o, "metadata", "name") != r.name {
+		return answer.BadRequest("name in URL does not match name in %s object", r.sent.Kind)
+	}
+	return nil
+}
+
+// review answers a review, such as "may I do this?".
+func (s *Server) review(r *request, o map[string]any) (map[string]any, error) {
+	status, causes := r.kind.Review(o, r.user)
+	if len(causes) > 0 {
+		// without the kind, as on the real server
+		return nil, answer.Invalid(kube.StatusDetails{Group: r.kind.Group}, causes)
+	}
+	var err error
+	switch {
+	case r.kind.Group == "authorization.k8s.io" && s.opts.RBAC:
+		status, err = s.judge(r, o)
+	case r.kind.Plural == "tokenreviews":
+		status, err = s.authn.Review(o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case r.kind.Plural == "selfsubjectrulesreviews": // the real server answers without the question
+		o = map[string]any{"metadata": map[string]any{}, "spec": map[string]any{}}
+	case r.kind.Plural == "selfsubjectreviews":
+		obj.Set(o, now(), "metadata", "creationTimestamp")
+	default:
+		recordOwner(r, managerOf(r), o, nil)
+	}
+	o["status"] = status
+	return o, nil
+}
+
+// createToken answers POST serviceaccounts/NAME/token.
+func (s *Server) createToken(r *request, o map[string]any) error {
+	for field, want := range map[string]string{"name": r.name, "namespace": r.namespace} {
+		if have := obj.String(o, "metadata", field); have != "" && have != want {
+			return answer.Invalid(answer.AboutKind(r.sent.Resource, r.name), []kinds.Cause{kinds.Invalid(
+				"metadata."+field, have, "must match the service account "+field+" if specified")})
+		}
+	}
+	account := s.store.Get("serviceaccounts", store.Key(r.key()))
+	if account == nil {
+		return answer.NotFound(r.kind.Resource, r.name)
+	}
+	return s.authn.Issue(o, r.key(), obj.String(account.Value(), "metadata", "uid"))
+}
+
+// bind answers POST pods/NAME/binding, by which a scheduler assigns a pod to a node, once.
+func (s *Server) bind(r *request, binding map[string]any) error {
+	node, kind := obj.String(binding, "target", "name"), obj.String(binding, "target", "kind")
+	if err := r.namesPod(binding); err != nil {
+		return err
+	}
+	switch { // in the real server's order and wording
+	case kind != "" && kind != "Node":
+		return answer.PlainError("target.kind: Unsupported value: %q: supported values: \"Node\", \"<empty>\"", kind)
+	case node == "":
+		return answer.PlainError("target.name: Required value")
+	}
+	return s.store.Update(func(tx *store.Tx) error {
+		cur := tx.Get(r.kind.TableName(), store.Key(r.key()))
+		if cur == nil {
+			return answer.NotFound(r.kind.Resource, r.name)
+		}
+		if err := sameUID(r.kind, obj.Map(binding, "metadata"), obj.Map(cur.Value(), "metadata")); err != nil {
+			return err
+		}
+		if on := obj.String(cur.Value(), "spec", "nodeName"); on != "" {
+			return answer.Conflict(kube.StatusDetails{Name: r.name, Kind: "pods/binding"},
+				fmt.Sprintf("pod %s is already assigned to node %q", r.name, on))
+		}
+		if r.dryRun() {
+			return nil
+		}
+		next := obj.Clone(cur.Value()) // a binding changes neither the generation nor managedFields
+		obj.Set(next, node, "spec", "nodeName")
+		conditions := slices.DeleteFunc(obj.Slice(next, "status", "conditions"), func(c any) bool {
+			return obj.String(c.(map[string]any), "type") == "PodScheduled"
+		})
+		scheduled := map[string]any{"type": "PodScheduled", "status": "True", "lastProbeTime": nil,
+			"lastTransitionTime": now()}
+		obj.Set(next, append(conditions, scheduled), "status", "conditions")
+		tx.Put(r.kind.TableName(), cur.Key, next, cur.Shape)
+		return nil
+	})
+}
+
+// evict answers POST pods/NAME/eviction, which deletes a pod if its PodDisruptionBudget allows that.
+func (s *Server) evict(r *request, eviction map[string]any) error {
+	o := deleteOptions{dryRun: r.dryRun()}
+	if options := obj.Map(eviction, "deleteOptions"); options != nil {
+		o.read(options)
+	}
+	if err := cmp.Or(r.namesPod(eviction), o.check()); err != nil {
+		return err
+	}
+	defer s.wakeHousekeeper()
+	return s.store.Update(func(tx *store.Tx) error {
+		pod := tx.Get(r.kind.TableName(), store.Key(r.key()))
+		if pod == nil {
+			return answer.NotFound(r.kind.Resource, r.name)
+		}
+		budget, counts, err := budgetAllows(tx, pod)
+		if err != nil {
+			return err
+		}
+		if _, _, err := s.remove(tx, r.kind, pod, o); err != nil {
+			return err
+		}
+		if counts && !o.dryRun {
+			s.recordEviction(tx, budget, pod.Name)
+		}
+		return nil
+	})
+}
+
+var budgets = kube.Resource{Group: "policy", Version: "v1", Plural: "poddisruptionbudgets",
+	Kind: "PodDisruptionBudget"}
+
+// budgetAllows returns the budget that guards a pod, nil for none, and whether the eviction counts in it. The error is
+// the answer of a budget that does not allow it.
+func budgetAllows(tx *store.Tx, pod *store.Object) (budget *store.Object, counts bool, err error) {
+	if kinds.Unguarded(pod.Value()) {
+		return nil, false, nil
+	}
+	for _, o := range tx.List(budgets.GroupResource(), pod.Namespace) {
+		if !kinds.Guards(o.Value(), pod.Value()) {
+			continue
+		}
+		if budget != nil {
+			return nil, false, &kube.Status{Status: "Failure", Code: http.StatusInternalServerError, Message: "This " +
+				"pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}
+		}
+		budget = o
+	}
+	if budget == nil {
+		return nil, false, nil
+	}
+	e := kinds.Evict(budget.Value(), pod.Value())
+	switch {
+	case e.Forbidden:
+		d := kube.StatusDetails{Name: budget.Name, Group: "policy", Kind: "poddisruptionbudget"}
+		return nil, false, answer.Failure(http.StatusForbidden, "Forbidden",
+			answer.Qualify(d)+" "+strconv.Quote(d.Name)+" is forbidden: "+e.Refused, d)
+	case e.Refused != "":
+		return nil, false, answer.Failure(http.StatusTooManyRequests, "TooManyRequests",
+			"Cannot evict pod as it would violate the pod's disruption budget.",
+			kube.StatusDetails{RetryAfterSeconds: int(e.Later), Causes: []kube.StatusCause{{
+				Reason: "DisruptionBudget", Message: e.Refused}}})
+	}
+	return budget, e.Counts, nil
+}
+
+// recordEviction notes an eviction in the status of its budget, so that the next one counts it before the controller
+// of the budget has seen it.
+func (s *Server) recordEviction(tx *store.Tx, budget *store.Object, pod string) {
+	next := obj.Clone(budget.Value())
+	left, _ := obj.Int(next, "status", "disruptionsAllowed")
+	obj.Set(next, left-1, "status", "disruptionsAllowed")
+	obj.Set(next, now(), "status", "disruptedPods", pod)
+	if left == 1 {
+		generation, _ := obj.Int(next, "metadata", "generation")
+		setCondition(next, "DisruptionAllowed", "False", "InsufficientPods", "")
+		kinds.Condition(next, "DisruptionAllowed")["observedGeneration"] = generation
+	}
+	by := &request{kind: s.registry.find(budgets.Group, budgets.Version, budgets.Plural), sub: "status"}
+	recordOwner(by, "kube-apiserver", next, budget.Value())
+	tx.Put(budgets.GroupResource(), budget.Key, next, budget.Shape)
+}

@@ -57,7 +57,8 @@ func checkDryRun(r *request) error {
 func (s *Server) prepareNew(tx *store.Tx, w *write) error {
 	k := w.kind
 	if k.Refused != "" {
-		return answer.NotEvaluated(k)
+		return answer.NotImplemented("an object of kind "+k.Kind+" would have no effect: skiff's embedded API server "+
+			"has no "+k.Refused, answer.About(k.Resource, ""))
 	}
 	if k.Store != nil {
 		w.next = k.Store(w.next)

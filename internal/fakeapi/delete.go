@@ -108,9 +108,7 @@ func deletable(k *kinds.Kind, cur *store.Object, o deleteOptions) error {
 				"(%s). The object might have been modified", o.version, v))
 	}
 	if k.TableName() == "namespaces" && slices.Contains(permanent, cur.Name) {
-		return answer.Failure(http.StatusForbidden, "Forbidden",
-			fmt.Sprintf("namespaces %q is forbidden: this namespace may not be deleted", cur.Name),
-			answer.About(k.Resource, cur.Name))
+		return answer.Forbidden("", k.Plural, cur.Name, "this namespace may not be deleted")
 	}
 	return nil
 }

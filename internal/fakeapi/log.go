@@ -21,9 +21,8 @@ func (s *Server) log(r *request) error {
 	case why != "":
 		return answer.BadRequest("%s", why)
 	case !ok:
-		return answer.Failure(http.StatusNotImplemented, "NotImplemented",
-			"nothing runs in this pod: skiff's embedded API server answers with the annotation "+kinds.LogAnnotation+
-				" of the pod, if there is one", answer.NoDetails)
+		return answer.NotImplemented("nothing runs in this pod: skiff's embedded API server answers with the "+
+			"annotation "+kinds.LogAnnotation+" of the pod, if there is one", answer.NoDetails)
 	}
 	if tail := r.query.Get("tailLines"); tail != "" {
 		n, err := strconv.ParseUint(tail, 10, 31)

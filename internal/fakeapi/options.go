@@ -3,6 +3,7 @@ package fakeapi
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -17,22 +18,21 @@ import (
 
 // listOptions are the query parameters of LIST, WATCH and deletecollection.
 type listOptions struct {
-	labels          selector.Labels
-	fields          selector.Fields
-	limit           int64
-	token           string
-	version         string // resourceVersion as sent
-	revision        int64  // as a number, 0 for "" and "0"
-	match           string
-	initial         bool // sendInitialEvents=true
-	initialSet      bool
-	bookmarks       bool
-	timeout         time.Duration // 0 = not given
-	hasTimeout      bool
-	labelText       string
-	fieldText       string
-	kind            *kinds.Kind
-	namespace, name string
+	labels     selector.Labels
+	fields     selector.Fields
+	limit      int64
+	token      string
+	version    string // resourceVersion as sent
+	revision   int64  // as a number, 0 for "" and "0"
+	match      string
+	initial    bool // sendInitialEvents=true
+	initialSet bool
+	bookmarks  bool
+	timeout    time.Duration // 0 = not given
+	labelText  string
+	fieldText  string
+	kind       *kinds.Kind
+	namespace  string
 }
 
 // parseListOptions reads and checks the parameters in the real server's order: a value that cannot be parsed is a 400,
@@ -60,7 +60,7 @@ func parseListOptions(r *request) (*listOptions, error) {
 		if err != nil {
 			return nil, answer.BadRequest("%v", err)
 		}
-		o.timeout, o.hasTimeout = time.Duration(n)*time.Second, true
+		o.timeout = time.Duration(n) * time.Second
 	}
 	if _, o.initialSet = q["sendInitialEvents"]; o.initialSet {
 		o.initial = boolParam(q.Get("sendInitialEvents"))
@@ -101,44 +101,31 @@ func noRevision(v string) string {
 func (o *listOptions) check(watch bool) []kinds.Cause {
 	const match, send = "resourceVersionMatch", "sendInitialEvents"
 	var out []kinds.Cause
+	forbid := func(when bool, field, why string) {
+		if when {
+			out = append(out, kinds.Forbidden(field, why))
+		}
+	}
 	if watch {
-		if o.initialSet && o.match != "NotOlderThan" {
-			out = append(out,
-				kinds.Forbidden(match, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
+		forbid(o.initialSet && o.match != "NotOlderThan", match,
+			"sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+		forbid(!o.initialSet && o.match != "", match,
+			"resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+		if o.match != "" && o.match != "NotOlderThan" {
+			out = append(out, kinds.NotSupported(match, o.match, "NotOlderThan"))
 		}
-		if o.match != "" {
-			if !o.initialSet {
-				out = append(out, kinds.Forbidden(match,
-					"resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"))
-			}
-			if o.match != "NotOlderThan" {
-				out = append(out, kinds.NotSupported(match, o.match, "NotOlderThan"))
-			}
-		}
-		if o.token != "" {
-			out = append(out, kinds.Forbidden(match, "resourceVersionMatch is forbidden when continue is provided"))
-		}
+		forbid(o.token != "", match, "resourceVersionMatch is forbidden when continue is provided")
 		return out
 	}
-	if o.match != "" {
-		if o.version == "" {
-			out = append(out,
-				kinds.Forbidden(match, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
-		}
-		if o.token != "" {
-			out = append(out, kinds.Forbidden(match, "resourceVersionMatch is forbidden when continue is provided"))
-		}
-		if o.match != "Exact" && o.match != "NotOlderThan" {
-			out = append(out, kinds.NotSupported(match, o.match, "Exact", "NotOlderThan", ""))
-		}
-		if o.match == "Exact" && o.version == "0" {
-			out = append(out,
-				kinds.Forbidden(match, `resourceVersionMatch "exact" is forbidden for resourceVersion "0"`))
-		}
+	forbid(o.match != "" && o.version == "", match,
+		"resourceVersionMatch is forbidden unless resourceVersion is provided")
+	forbid(o.match != "" && o.token != "", match, "resourceVersionMatch is forbidden when continue is provided")
+	if !slices.Contains([]string{"", "Exact", "NotOlderThan"}, o.match) {
+		out = append(out, kinds.NotSupported(match, o.match, "Exact", "NotOlderThan", ""))
 	}
-	if o.initialSet {
-		out = append(out, kinds.Forbidden(send, "sendInitialEvents is forbidden for list"))
-	}
+	forbid(o.match == "Exact" && o.version == "0", match,
+		`resourceVersionMatch "exact" is forbidden for resourceVersion "0"`)
+	forbid(o.initialSet, send, "sendInitialEvents is forbidden for list")
 	return out
 }
 
@@ -148,10 +135,7 @@ func checkFields(k *kinds.Kind, names []string) error {
 		if name == "metadata.name" || name == "metadata.namespace" || k.Fields[name] != nil {
 			continue
 		}
-		switch {
-		case k.Custom:
-			return answer.BadRequest("field label not supported: %s", name)
-		case k.Fields != nil:
+		if k.Custom || k.Fields != nil {
 			return answer.BadRequest("field label not supported: %s", name)
 		}
 		return answer.BadRequest("%q is not a known field selector: only %q, %q", name, "metadata.name",
@@ -162,7 +146,7 @@ func checkFields(k *kinds.Kind, names []string) error {
 
 // selects reports whether an object is in the requested namespace and matches the selectors.
 func (o *listOptions) selects(ob *store.Object) bool {
-	if ob == nil || o.namespace != "" && ob.Namespace != o.namespace || o.name != "" && ob.Name != o.name {
+	if ob == nil || o.namespace != "" && ob.Namespace != o.namespace {
 		return false
 	}
 	if len(o.labels) > 0 && !o.labels.Matches(factsOf(o.kind, ob).labels) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/forms"
@@ -155,14 +154,14 @@ func (s *Server) evict(r *request, eviction map[string]any) error {
 		if pod == nil {
 			return answer.NotFound(r.kind.Resource, r.name)
 		}
-		budget, counts, err := budgetAllows(tx, pod)
+		budget, err := budgetFor(tx, pod)
 		if err != nil {
 			return err
 		}
 		if _, _, err := s.remove(tx, r.kind, pod, o); err != nil {
 			return err
 		}
-		if counts && !o.dryRun {
+		if budget != nil && !o.dryRun {
 			s.recordEviction(tx, budget, pod.Name)
 		}
 		return nil
@@ -172,38 +171,35 @@ func (s *Server) evict(r *request, eviction map[string]any) error {
 var budgets = kube.Resource{Group: "policy", Version: "v1", Plural: "poddisruptionbudgets",
 	Kind: "PodDisruptionBudget"}
 
-// budgetAllows returns the budget that guards a pod, nil for none, and whether the eviction counts in it. The error is
-// the answer of a budget that does not allow it.
-func budgetAllows(tx *store.Tx, pod *store.Object) (budget *store.Object, counts bool, err error) {
+// budgetFor returns the budget in which the eviction of a pod counts, nil for none. The error is the answer of a
+// budget that does not allow it.
+func budgetFor(tx *store.Tx, pod *store.Object) (*store.Object, error) {
 	if kinds.Unguarded(pod.Value()) {
-		return nil, false, nil
+		return nil, nil
 	}
-	for _, o := range tx.List(budgets.GroupResource(), pod.Namespace) {
-		if !kinds.Guards(o.Value(), pod.Value()) {
-			continue
-		}
-		if budget != nil {
-			return nil, false, &kube.Status{Status: "Failure", Code: http.StatusInternalServerError, Message: "This " +
-				"pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}
-		}
-		budget = o
+	guards := slices.DeleteFunc(tx.List(budgets.GroupResource(), pod.Namespace),
+		func(o *store.Object) bool { return !kinds.Guards(o.Value(), pod.Value()) })
+	if len(guards) == 0 {
+		return nil, nil
 	}
-	if budget == nil {
-		return nil, false, nil
+	if len(guards) > 1 {
+		return nil, answer.PlainError("This pod has more than one PodDisruptionBudget, which the eviction " +
+			"subresource does not support.")
 	}
+	budget := guards[0]
 	e := kinds.Evict(budget.Value(), pod.Value())
 	switch {
 	case e.Forbidden:
-		d := kube.StatusDetails{Name: budget.Name, Group: "policy", Kind: "poddisruptionbudget"}
-		return nil, false, answer.Failure(http.StatusForbidden, "Forbidden",
-			answer.Qualify(d)+" "+strconv.Quote(d.Name)+" is forbidden: "+e.Refused, d)
+		return nil, answer.Forbidden("policy", "poddisruptionbudget", budget.Name, e.Refused)
 	case e.Refused != "":
-		return nil, false, answer.Failure(http.StatusTooManyRequests, "TooManyRequests",
+		return nil, answer.Failure(http.StatusTooManyRequests, "TooManyRequests",
 			"Cannot evict pod as it would violate the pod's disruption budget.",
 			kube.StatusDetails{RetryAfterSeconds: int(e.Later), Causes: []kube.StatusCause{{
 				Reason: "DisruptionBudget", Message: e.Refused}}})
+	case !e.Counts:
+		return nil, nil
 	}
-	return budget, e.Counts, nil
+	return budget, nil
 }
 
 // recordEviction notes an eviction in the status of its budget, so that the next one counts it before the controller

@@ -78,12 +78,8 @@ func (w *recordedWriter) WriteHeader(code int) {
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// Flush flushes the answer, which watches need.
-func (w *recordedWriter) Flush() {
-	if f, ok := w.ResponseWriter.(http.Flusher); ok {
-		f.Flush()
-	}
-}
+// Unwrap lets http.ResponseController flush the answer, which watches need.
+func (w *recordedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *recordedWriter) finish() {
 	w.rec.mu.Lock()

@@ -203,10 +203,11 @@ func (s *Server) enterSubresource(r *request) error {
 			return answer.NotFound(r.kind.Resource, r.name)
 		}
 		if table == "pods" {
-			return answer.Failure(http.StatusNotImplemented, "NotImplemented",
-				"nothing runs in this pod: skiff's embedded API server serves no "+r.sub, answer.NoDetails)
+			return answer.NotImplemented("nothing runs in this pod: skiff's embedded API server serves no "+r.sub,
+				answer.NoDetails)
 		}
-		return answer.NotServed("the subresource " + r.sub + " of " + r.kind.Plural)
+		return answer.NotImplemented("the subresource "+r.sub+" of "+r.kind.Plural+" is not served by skiff's "+
+			"embedded API server", answer.NoDetails)
 	case r.kind.Custom:
 		return answer.NotFound(r.kind.Resource, r.name)
 	}

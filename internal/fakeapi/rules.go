@@ -2,7 +2,6 @@ package fakeapi
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -184,10 +183,9 @@ func namespaceOpen(tx *store.Tx, r *request, name string) error {
 	if !ns.Deleting {
 		return nil
 	}
-	d := answer.About(r.kind.Resource, name)
-	d.Causes = []kinds.Cause{{Reason: "NamespaceTerminating", Message: fmt.Sprintf("namespace %s is being terminated",
-		r.namespace), Field: "metadata.namespace"}}
-	return answer.Failure(http.StatusForbidden, "Forbidden",
-		fmt.Sprintf("%s %q is forbidden: unable to create new content in namespace %s because it is being terminated",
-			answer.Qualify(d), name, r.namespace), d)
+	why := fmt.Sprintf("unable to create new content in namespace %s because it is being terminated", r.namespace)
+	refusal := answer.Forbidden(r.kind.Group, r.kind.Plural, name, why)
+	refusal.Details.Causes = []kinds.Cause{{Reason: "NamespaceTerminating", Field: "metadata.namespace",
+		Message: fmt.Sprintf("namespace %s is being terminated", r.namespace)}}
+	return refusal
 }

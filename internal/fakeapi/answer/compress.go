@@ -85,9 +85,7 @@ func (c *Compressor) Flush() {
 			c.endMember()
 		}
 	}
-	if f, ok := c.ResponseWriter.(http.Flusher); ok {
-		f.Flush()
-	}
+	http.NewResponseController(c.ResponseWriter).Flush()
 }
 
 func (c *Compressor) endMember() {

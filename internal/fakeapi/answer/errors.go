@@ -52,7 +52,7 @@ func NotFound(r kube.Resource, name string) *kube.Status {
 
 func NoResource() *kube.Status {
 	return Failure(http.StatusNotFound, kube.ReasonNotFound, "the server could not find the requested resource",
-		kube.StatusDetails{})
+		NoDetails)
 }
 
 func AlreadyExists(r kube.Resource, name string) *kube.Status {
@@ -70,12 +70,12 @@ func Conflict(d kube.StatusDetails, why string) *kube.Status {
 const Modified = "the object has been modified; please apply your changes to the latest version and try again"
 
 func BadRequest(format string, args ...any) *kube.Status {
-	return Failure(http.StatusBadRequest, "BadRequest", fmt.Sprintf(format, args...), kube.StatusDetails{})
+	return Failure(http.StatusBadRequest, "BadRequest", fmt.Sprintf(format, args...), NoDetails)
 }
 
 func MethodNotAllowed() *kube.Status {
 	return Failure(http.StatusMethodNotAllowed, "MethodNotAllowed",
-		"the server does not allow this method on the requested resource", kube.StatusDetails{})
+		"the server does not allow this method on the requested resource", NoDetails)
 }
 
 func InternalError(format string, args ...any) *kube.Status {
@@ -84,9 +84,12 @@ func InternalError(format string, args ...any) *kube.Status {
 		kube.StatusDetails{Causes: []kube.StatusCause{{Message: text}}})
 }
 
+func NotAcceptable(message string) *kube.Status {
+	return Failure(http.StatusNotAcceptable, "NotAcceptable", message, NoDetails)
+}
+
 func UnsupportedMediaType(format string, args ...any) *kube.Status {
-	return Failure(http.StatusUnsupportedMediaType, "UnsupportedMediaType",
-		fmt.Sprintf(format, args...), kube.StatusDetails{})
+	return Failure(http.StatusUnsupportedMediaType, "UnsupportedMediaType", fmt.Sprintf(format, args...), NoDetails)
 }
 
 // Invalid is the 422 for fields that break a rule.
@@ -108,7 +111,7 @@ func Invalid(d kube.StatusDetails, causes []kinds.Cause) *kube.Status {
 
 // Expired is the 410 for a revision that is no longer in the history.
 func Expired(message string) *kube.Status {
-	return Failure(http.StatusGone, kube.ReasonExpired, message, kube.StatusDetails{})
+	return Failure(http.StatusGone, kube.ReasonExpired, message, NoDetails)
 }
 
 // TooLarge is the 504 for a revision in the future.
@@ -127,15 +130,15 @@ func TimedOut() *kube.Status {
 
 // PlainError has no reason, like errors that the real server did not expect: "resourceVersion should not be set ...".
 func PlainError(format string, args ...any) *kube.Status {
-	return Failure(http.StatusInternalServerError, "", fmt.Sprintf(format, args...), kube.StatusDetails{})
+	return Failure(http.StatusInternalServerError, "", fmt.Sprintf(format, args...), NoDetails)
 }
 
 func Unauthorized() *kube.Status {
-	return Failure(http.StatusUnauthorized, "Unauthorized", "Unauthorized", kube.StatusDetails{})
+	return Failure(http.StatusUnauthorized, "Unauthorized", "Unauthorized", NoDetails)
 }
 
 // Forbidden is the 403 for what a user may not do; an empty resource is for a path.
-func Forbidden(group, resource, name, text string) error {
+func Forbidden(group, resource, name, text string) *kube.Status {
 	d := kube.StatusDetails{Name: name, Group: group, Kind: resource}
 	switch {
 	case resource == "":
@@ -148,18 +151,9 @@ func Forbidden(group, resource, name, text string) error {
 	return Failure(http.StatusForbidden, "Forbidden", text, d)
 }
 
-// NotServed is for features of a real server that this one does not have.
-func NotServed(what string) *kube.Status {
-	return Failure(http.StatusNotImplemented, "NotImplemented", what+" is not served by skiff's embedded API server",
-		kube.StatusDetails{})
-}
-
-// NotEvaluated refuses an object that a real server would evaluate with other requests, and this one would ignore.
-func NotEvaluated(k *kinds.Kind) *kube.Status {
-	text := fmt.Sprintf("an object of kind %s would have no effect: skiff's embedded API server has no %s", k.Kind,
-		k.Refused)
-	return Failure(http.StatusNotImplemented, "NotImplemented", text,
-		kube.StatusDetails{Group: k.Group, Kind: k.Plural})
+// NotImplemented is for features of a real server that this one does not have.
+func NotImplemented(message string, details kube.StatusDetails) *kube.Status {
+	return Failure(http.StatusNotImplemented, "NotImplemented", message, details)
 }
 
 // ExpiredPage is the 410 for a continue token. It has a new token, for clients that do not need a consistent list.

@@ -16,8 +16,7 @@ import (
 func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []*kinds.Kind) bool {
 	switch {
 	case len(parts) == 1 && parts[0] == "v2":
-		answer.Error(w, answer.Failure(http.StatusNotAcceptable, "NotAcceptable",
-			"only OpenAPI v3 is served, at /openapi/v3", answer.NoDetails))
+		answer.Error(w, answer.NotAcceptable("only OpenAPI v3 is served, at /openapi/v3"))
 		return true
 	case len(parts) == 0 || parts[0] != "v3":
 		return false
@@ -41,8 +40,7 @@ func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []
 		return false
 	}
 	if !acceptsJSON(r) {
-		answer.Error(w, answer.Failure(http.StatusNotAcceptable, "NotAcceptable",
-			"only the following media types are accepted: application/json", answer.NoDetails))
+		answer.Error(w, answer.NotAcceptable("only the following media types are accepted: application/json"))
 		return true
 	}
 	body := answer.Encode(document(ks))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"skiff/internal/fakeapi/answer"
@@ -81,15 +82,20 @@ type Watch struct {
 
 	all    []Fault
 	events int
-	first  []byte // the first frame's object, for Replay
-	typ    string
-	held   *heldEvent // for Reorder
+	first  *event // for Replay
+	held   *event // for Reorder: it waits for the one after it
 }
 
-// heldEvent is an event that waits for the one after it.
-type heldEvent struct {
-	typ, name string
-	body      []byte
+type event struct {
+	typ  string
+	body []byte
+}
+
+// about names the object of an event.
+func (e *event) about() string {
+	v, _ := patch.Decode(e.body)
+	o, _ := v.(map[string]any)
+	return obj.String(o, "metadata", "namespace") + "/" + obj.String(o, "metadata", "name")
 }
 
 // On sets the faults to those of the watch's request.
@@ -99,17 +105,10 @@ func (wf *Watch) On(ctx context.Context) *Watch {
 }
 
 func (wf *Watch) any(is func(WatchFault) bool) bool {
-	for _, f := range wf.all {
-		if is(f.Watch) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(wf.all, func(f Fault) bool { return is(f.Watch) })
 }
 
-func (wf *Watch) Gone() bool {
-	return wf.any(func(f WatchFault) bool { return f.Gone != NotGone })
-}
+func (wf *Watch) Gone() bool { return wf.any(func(f WatchFault) bool { return f.Gone != NotGone }) }
 
 func (wf *Watch) GoneAsHTTP() bool {
 	return wf.any(func(f WatchFault) bool { return f.Gone == GoneAsHTTP })
@@ -133,12 +132,8 @@ func (wf *Watch) SendError(err error) error {
 	return sendErr
 }
 
-// Flush sends what net/http holds back.
-func (wf *Watch) Flush() {
-	if f, ok := wf.W.(http.Flusher); ok {
-		f.Flush()
-	}
-}
+// Flush sends what net/http holds back. An error means that the client is gone.
+func (wf *Watch) Flush() { http.NewResponseController(wf.W).Flush() }
 
 // ErrEnd ends a stream without an ERROR event.
 var ErrEnd = errors.New("end of the stream")
@@ -157,9 +152,7 @@ func (wf *Watch) BookmarkInterval(usual time.Duration) time.Duration {
 }
 
 // Start applies the faults that precede the first event of a stream.
-func (wf *Watch) Start(ctx context.Context) error {
-	return wf.endAt(ctx, 0)
-}
+func (wf *Watch) Start(ctx context.Context) error { return wf.endAt(ctx, 0) }
 
 // Event sends one event with the faults that apply to it.
 func (wf *Watch) Event(ctx context.Context, eventType string, body []byte) error {
@@ -177,58 +170,53 @@ func (wf *Watch) Event(ctx context.Context, eventType string, body []byte) error
 	if err := wf.midFrame(eventType, body); err != nil {
 		return err
 	}
+	e := &event{eventType, body}
 	if wf.any(func(f WatchFault) bool { return f.Reorder }) {
-		return wf.reorder(eventType, body)
+		return wf.reorder(e)
 	}
-	if err := wf.sendAll(eventType, body); err != nil {
+	if err := wf.sendAll(e); err != nil {
 		return err
 	}
 	if wf.events++; wf.events == 1 {
-		wf.first, wf.typ = body, eventType
+		wf.first = e
 	}
 	return wf.endAt(ctx, wf.events)
 }
 
-func (wf *Watch) sendAll(eventType string, body []byte) error {
+// sendAll sends an event with those that faults add to it.
+func (wf *Watch) sendAll(e *event) error {
+	all := []*event{e}
 	if wf.any(func(f WatchFault) bool { return f.UnknownType }) {
-		if err := wf.Send("HELLO", body); err != nil {
-			return err
-		}
+		all = []*event{{"HELLO", e.body}, e}
 	}
-	copies := 1
 	if wf.any(func(f WatchFault) bool { return f.Duplicate }) {
-		copies = 2
-	}
-	for range copies {
-		if err := wf.Send(eventType, body); err != nil {
-			return err
-		}
+		all = append(all, e)
 	}
 	if wf.first != nil && wf.any(func(f WatchFault) bool { return f.Replay }) {
-		return wf.Send(wf.typ, wf.first)
+		all = append(all, wf.first)
+	}
+	for _, e := range all {
+		if err := wf.Send(e.typ, e.body); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // reorder holds an event back until the next one, which it sends first if it is of another object.
-func (wf *Watch) reorder(eventType string, body []byte) error {
-	next := &heldEvent{typ: eventType, body: body}
-	if v, err := patch.Decode(body); err == nil {
-		o, _ := v.(map[string]any)
-		next.name = obj.String(o, "metadata", "namespace") + "/" + obj.String(o, "metadata", "name")
-	}
+func (wf *Watch) reorder(next *event) error {
 	held := wf.held
 	if wf.held = next; held == nil {
 		return nil
 	}
 	wf.held = nil
-	if held.name == next.name {
+	if held.about() == next.about() {
 		held, next = next, held
 	}
-	if err := wf.sendAll(next.typ, next.body); err != nil {
+	if err := wf.sendAll(next); err != nil {
 		return err
 	}
-	return wf.sendAll(held.typ, held.body)
+	return wf.sendAll(held)
 }
 
 // midFrame breaks the connection in the middle of the next frame.

@@ -108,11 +108,8 @@ func (w *writer) Flush() {
 	}
 }
 
-func (w *writer) flush() {
-	if f, ok := w.ResponseWriter.(http.Flusher); ok {
-		f.Flush()
-	}
-}
+// flush ignores errors, which mean that the client is gone.
+func (w *writer) flush() { http.NewResponseController(w.ResponseWriter).Flush() }
 
 // close sends a buffered answer.
 func (w *writer) close() {

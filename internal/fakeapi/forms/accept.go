@@ -65,5 +65,5 @@ func Negotiate(r *http.Request, k *kinds.Kind) (Accept, error) {
 	if !isJSON && !k.Custom { // the answer of the real server's router, which does not handle custom resources
 		message = answer.RouterNotAcceptable + "\n\nAvailable representations: application/json"
 	}
-	return Accept{}, answer.Failure(http.StatusNotAcceptable, "NotAcceptable", message, answer.NoDetails)
+	return Accept{}, answer.NotAcceptable(message)
 }

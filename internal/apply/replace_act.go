@@ -29,14 +29,12 @@ func (r *replacement) take(ctx context.Context, steps []step) {
 	r.createAll(ctx, missing)
 }
 
-// createAll creates the missing children side by side. A revision that the server has not accepted yet is tried
-// with the first of them alone, and after a failure no more are begun.
+// createAll creates the missing children side by side: first one, then two, four and so on, and after a failure no
+// more. What fails for all of them, such as a quota that is used up, costs one request.
 func (r *replacement) createAll(ctx context.Context, missing []*slot) {
-	for failed := false; len(missing) > 0 && !failed; {
-		n := min(atOnce, len(missing))
-		if r.mem.accepted != missing[0].revision {
-			n = 1
-		}
+	failed := false
+	for batch := 1; len(missing) > 0 && !failed; batch = min(2*batch, atOnce) {
+		n := min(batch, len(missing))
 		answers := make([]creation, n)
 		for _, s := range missing[:n] {
 			r.mem.child(s.key) // which post only reads

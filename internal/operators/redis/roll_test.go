@@ -8,6 +8,7 @@ import (
 	"skiff/internal/controller"
 	"skiff/internal/events"
 	"skiff/internal/fakeapi"
+	"skiff/internal/kube"
 	"skiff/internal/operator"
 	"skiff/internal/operatortest"
 )
@@ -18,11 +19,42 @@ func TestMissingPodsAreCreatedSideBySideButNotAllAtOnce(t *testing.T) {
 			Delay: time.Second})
 		defer remove()
 		w.Create("cache", `{"port":6379,"num":20}`)
-		for after, want := range []int{0, 1, 9, 17, 20} { // the first shows whether the server takes such a pod
+		for after, want := range []int{0, 1, 3, 7, 15, 20} {
 			w.Want(fmt.Sprint("pods after ", after, " s"), len(w.uids()), want)
 			w.Pass(time.Second)
 		}
 		w.Want("requests", w.Count("POST pods 201"), 20)
+	})
+}
+
+// Rules: WRT-32
+func TestAQuotaThatIsUsedUpCostsOneRequestATry(t *testing.T) {
+	o := options
+	o.Server.Quotas = true
+	storyWith(t, o, func(w *world) {
+		w.Post(kube.Resource{Version: "v1", Plural: "resourcequotas", Kind: "ResourceQuota"},
+			`{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"name":"q"},"spec":{"hard":{"pods":"3"}}}`)
+		w.ready("cache", three)
+		w.Forget()
+		w.Patch(resource, "cache", `{"spec":{"num":20}}`)
+		if n := w.Count("POST pods 403"); n < 1 || n > 3 { // the write of the status is a reason to try again
+			t.Errorf("%d of 17 pods were refused at first", n)
+		}
+		w.Pass(time.Minute)
+		tries := w.Count("POST pods 403")
+		w.Pass(10 * time.Minute)
+		if n := w.Count("POST pods 403") - tries; n == 0 || n > 30 {
+			t.Errorf("%d pods were refused in ten minutes, want one for each of two tries a minute", n)
+		}
+		w.WantCondition("cache", "Degraded", "True/PodRefused", "exceeded quota: q")
+		w.Want("pods", len(w.uids()), 3)
+
+		w.Forget() // room for two of the other 17: the first, and one of the two beside each other that come next
+		w.Patch(kube.Resource{Version: "v1", Plural: "resourcequotas", Kind: "ResourceQuota"}, "q",
+			`{"spec":{"hard":{"pods":"5"}}}`)
+		w.Pass(10 * time.Minute)
+		w.Want("created", w.Count("POST pods 201"), 2)
+		w.Want("pods", len(w.uids()), 5)
 	})
 }
 

@@ -13,7 +13,6 @@ import (
 	"skiff/internal/controller"
 	"skiff/internal/kube"
 	"skiff/internal/kubeconfig"
-	"skiff/internal/leader"
 )
 
 // checkFlags are those of `skiff check`.
@@ -86,7 +85,7 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 		Namespaces: slices.Compact(slices.Sorted(slices.Values(f.namespaces))),
 		Selector:   f.selector, SelectRights: controller.SelectRights}
 	if f.election {
-		o.Election, o.ElectionNamespace = leader.Rights, namespace
+		o.Election, o.ElectionNamespace = electionRights, namespace
 		if f.electionIn != "" {
 			o.ElectionNamespace = f.electionIn
 		}

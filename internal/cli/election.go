@@ -2,14 +2,19 @@ package cli
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 
+	"skiff/internal/events"
 	"skiff/internal/kube"
 	"skiff/internal/leader"
 )
+
+// electionRights are what --leader-elect needs in the namespace of the Lease.
+var electionRights = append(slices.Clip(leader.Rights), events.Rights...)
 
 // electionFlags are the flags of leader election, with the names that controller managers have for them.
 type electionFlags struct {

@@ -11,7 +11,6 @@ import (
 
 	"skiff/internal/controller"
 	"skiff/internal/kube"
-	"skiff/internal/leader"
 	"skiff/internal/manifests"
 )
 
@@ -141,7 +140,7 @@ func (f *manifestsFlags) print(out io.Writer, runFlags []string) error {
 		}
 	}
 	install := manifests.Install{Namespace: f.namespace, Image: f.image, Replicas: f.replicas,
-		Namespaces: f.namespaced, Rights: rightsOf(f.controllers), Election: leader.Rights, Args: runFlags,
+		Namespaces: f.namespaced, Rights: rightsOf(f.controllers), Election: electionRights, Args: runFlags,
 		RBACOnly: f.rbac}
 	if len(f.controllers) < len(operators) {
 		install.Args = append([]string{"--controllers=" + strings.Join(f.controllers, ",")}, install.Args...)

@@ -13,7 +13,6 @@ import (
 
 	"skiff/internal/controller"
 	"skiff/internal/kube"
-	"skiff/internal/leader"
 )
 
 // printed returns what a command prints.
@@ -82,7 +81,7 @@ func TestManifestsForTheWholeCluster(t *testing.T) {
 		"ClusterRoleBinding /skiff", "Role skiff/skiff-leader-election", "RoleBinding skiff/skiff-leader-election",
 		"Deployment skiff/skiff", "PodDisruptionBudget skiff/skiff")
 	wantGrants(t, have["ClusterRole /skiff"], rightsOf(operatorNames()))
-	wantGrants(t, have["Role skiff/skiff-leader-election"], leader.Rights)
+	wantGrants(t, have["Role skiff/skiff-leader-election"], electionRights)
 }
 
 func TestManifestsForNamespacesAreNamespacedAndGrantWhatTheControllerNeeds(t *testing.T) {

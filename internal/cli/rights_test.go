@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/leader"
 	"skiff/internal/manifests"
 	"skiff/internal/operators/restart"
 )
@@ -22,7 +21,7 @@ var update = flag.Bool("update", false, "write the README's table and the Roles 
 func TestTheWrittenRightsAreTheDeclaredOnes(t *testing.T) {
 	all := rightsOf(operatorNames())
 	written(t, "README.md", "| resource | verbs | for |\n|---|---|---|\n", "\n",
-		rightsTable(manifests.Rules(append(slices.Clip(all), leader.Rights...))))
+		rightsTable(manifests.Rules(append(slices.Clip(all), electionRights...))))
 	spec, names := sidecarSpec(t)
 	written(t, "examples/sidecar.yaml", "name: predixy-restart\nrules:\n", "---\n",
 		manifests.YAML(manifests.Rules(spec.Rights()), names))

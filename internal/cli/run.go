@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"skiff/internal/controller"
+	"skiff/internal/events"
 	"skiff/internal/kube"
 	"skiff/internal/kubeconfig"
 	"skiff/internal/labels"
@@ -189,7 +190,11 @@ func runControllers(ctx context.Context, on world, f controllerFlags, log logr.L
 			WatchIdleTimeout: f.watchIdleTimeout, MirrorBytes: int64(f.mirrorMiB) << 20, Elected: elector != nil,
 			TemplatePolicy: podpolicy.Policy(f.templatePolicy), Log: log})
 	var installed skew
-	m := manager.New(f.servingFlags.options(manager.Options{Controllers: controllers, Elector: elector,
+	var electionLog *events.Recorder
+	if elector != nil {
+		electionLog = events.New(events.Options{Client: client, Controller: "skiff.dev/leader-election", Log: log})
+	}
+	m := manager.New(f.servingFlags.options(manager.Options{Controllers: controllers, Elector: elector, ElectionLog: electionLog,
 		Requests: on.requests, Recorders: recorders, Attention: installed.attention, Log: log}))
 	comparing, stop := context.WithCancel(ctx)
 	var compare sync.WaitGroup

@@ -78,6 +78,7 @@ type Elector struct {
 	last    record     // the lease as it was seen last
 	seen    time.Time  // when last was seen to change, by the local clock; zero: never seen
 	version string     // the lease's resourceVersion; "": there was none
+	uid     string     // the lease's
 	sent    time.Time  // when the last successful renewal was sent
 	leading bool       // led work runs
 	slow    uint64     // renewals that had to read the lease first
@@ -136,6 +137,16 @@ func (o *Options) requestTimeout() time.Duration { return min(o.RetryPeriod, o.R
 
 // Name returns the name of the lease.
 func (e *Elector) Name() string { return e.o.Name }
+
+// Identity returns by which name the process is the holder.
+func (e *Elector) Identity() string { return e.o.Identity }
+
+// Lease returns what an Event about the lease has to name.
+func (e *Elector) Lease() (kube.Resource, *kube.Meta) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return leases, &kube.Meta{Namespace: e.o.Namespace, Name: e.o.Name, UID: e.uid, ResourceVersion: e.version}
+}
 
 // SlowRenewals returns how many renewals had to read the lease first, because it had been changed.
 func (e *Elector) SlowRenewals() uint64 {

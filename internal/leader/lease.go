@@ -41,7 +41,7 @@ func (e *Elector) observe(l *lease) {
 	if e.seen.IsZero() || l.Spec != e.last {
 		e.seen, e.last = time.Now(), l.Spec
 	}
-	e.version = l.ResourceVersion
+	e.version, e.uid = l.ResourceVersion, l.UID
 }
 
 // get reads the lease. It is no error that there is none: the version is "" then.

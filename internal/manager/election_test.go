@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -49,7 +50,8 @@ func startReplica(t *testing.T, api *fakeapi.Server, name string, recorders ...*
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := connect(work).Guard(r.elector.Held)
+	own := connect(work)
+	client := own.Guard(r.elector.Held)
 	write := func(ctx context.Context, k kube.Key) (controller.Outcome, error) {
 		r.note("ran " + k.Name)
 		if k.Name == "slow" {
@@ -63,7 +65,8 @@ func startReplica(t *testing.T, api *fakeapi.Server, name string, recorders ...*
 	store := cache.New[*configMap](cache.Options{Resource: configMaps, Client: client, LabelSelector: "by=test"})
 	c := controller.New("writer", write, controller.Options{Elected: true}, controller.For(store))
 	all := runAll(t, Options{Controllers: []*controller.Controller{c}, Elector: r.elector,
-		Recorders: recorders})
+		ElectionLog: events.New(events.Options{Client: own, Controller: "skiff.dev/leader-election"}),
+		Recorders:   recorders})
 	r.prober, r.metrics, r.stop = all.health, all.metrics, all.stop
 	return r
 }
@@ -132,6 +135,43 @@ func TestLosingTheLeaseCutsRunsShortAndRegainingItResumesInTheSameProcess(t *tes
 		}()
 		time.Sleep(controller.DefaultDrainTimeout)
 		synctest.Wait()
+	})
+}
+
+// Rules: LE-19
+func TestEachChangeOfTheLeaderIsOneEventOnTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, _ := newServer(t)
+		leases := kube.Resource{Group: "coordination.k8s.io", Version: "v1", Plural: "leases", Kind: "Lease"}
+		want := func(when string, want ...string) {
+			t.Helper()
+			var got []string
+			uid := api.Get(leases, kube.Key{Namespace: "default", Name: "skiff"})["metadata"].(map[string]any)["uid"]
+			for _, e := range api.List(kube.Resource{Version: "v1", Plural: "events", Kind: "Event"}, "default") {
+				about := e["involvedObject"].(map[string]any)
+				if about["kind"] != "Lease" || about["name"] != "skiff" || about["uid"] != uid || e["count"] != nil ||
+					e["series"] != nil || e["reason"] != "LeaderElection" || e["type"] != "Normal" {
+					t.Errorf("%s: an Event of another form: %v", when, e)
+				}
+				got = append(got, e["message"].(string))
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: Events %q, want %q", when, got, want)
+			}
+		}
+		a := startReplica(t, api, "a")
+		time.Sleep(time.Second)
+		b := startReplica(t, api, "b")
+		time.Sleep(10 * time.Minute)
+		want("after 300 renewals", "a became leader")
+		a.election.Blackhole(true)
+		time.Sleep(time.Minute)
+		want("when a was cut off", "a became leader", "a stopped leading", "b became leader")
+		a.election.Blackhole(false)
+		expect(t, "stop", b.stop(), nil)
+		want("when b has stopped", "a became leader", "a stopped leading", "b became leader", "b stopped leading")
+		expect(t, "stop", a.stop(), nil)
 	})
 }
 

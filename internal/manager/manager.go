@@ -41,6 +41,7 @@ type Options struct {
 	Controllers  []*controller.Controller
 	Recorders    []*events.Recorder // the manager runs them; their last Events go out before the lease is released
 	Elector      *leader.Elector    // nil: the controllers work at once; else they must be Elected
+	ElectionLog  *events.Recorder   // of who leads; its client may write without the lease; nil: no Events
 	HealthAddr   string             // host:port of the probes; "" or "0" = none
 	MetricsAddr  string             // host:port of /metrics; "" or "0" = none
 	Requests     *Requests          // what the clients of the process have sent; nil: not counted
@@ -67,6 +68,9 @@ func New(o Options) *Manager {
 	}
 	if o.WatchTimeout <= 0 {
 		o.WatchTimeout = DefaultWatchTimeout
+	}
+	if o.ElectionLog != nil {
+		o.Recorders = append(slices.Clip(o.Recorders), o.ElectionLog)
 	}
 	return &Manager{o: o, listen: net.Listen}
 }
@@ -165,6 +169,7 @@ func (m *Manager) elect(ctx context.Context, last func()) error {
 	var errs []error
 	m.awaitCaches(ctx)
 	err := m.o.Elector.Run(ctx, func(ctx, held context.Context) {
+		m.tellLeading("became leader")
 		var leading sync.WaitGroup
 		for _, c := range m.o.Controllers {
 			if !c.Elected() {
@@ -179,6 +184,7 @@ func (m *Manager) elect(ctx context.Context, last func()) error {
 			})
 		}
 		leading.Wait()
+		m.tellLeading("stopped leading")
 		if ctx.Err() != nil {
 			last()
 		}
@@ -187,6 +193,13 @@ func (m *Manager) elect(ctx context.Context, last func()) error {
 		m.o.Log.Info("the lease is left to expire", "problem", err.Error())
 	}
 	return errors.Join(errs...)
+}
+
+// tellLeading records a change of leadership as an Event on the lease, in the words of client-go.
+func (m *Manager) tellLeading(what string) {
+	r, lease := m.o.Elector.Lease()
+	m.o.ElectionLog.Record(events.Event{Regarding: events.ObjectOf(r, lease), Type: events.Normal,
+		Reason: "LeaderElection", Action: "LeaderElection", Note: m.o.Elector.Identity() + " " + what})
 }
 
 const (

@@ -194,8 +194,9 @@ func runControllers(ctx context.Context, on world, f controllerFlags, log logr.L
 	if elector != nil {
 		electionLog = events.New(events.Options{Client: client, Controller: "skiff.dev/leader-election", Log: log})
 	}
-	m := manager.New(f.servingFlags.options(manager.Options{Controllers: controllers, Elector: elector, ElectionLog: electionLog,
-		Requests: on.requests, Recorders: recorders, Attention: installed.attention, Log: log}))
+	m := manager.New(f.servingFlags.options(manager.Options{Controllers: controllers, Elector: elector,
+		ElectionLog: electionLog, Requests: on.requests, Recorders: recorders, Attention: installed.attention,
+		Log: log}))
 	comparing, stop := context.WithCancel(ctx)
 	var compare sync.WaitGroup
 	compare.Go(func() { installed.watch(comparing, client, log) })

@@ -101,9 +101,7 @@ func (s *Server) convert(ctx context.Context, o map[string]any, to kube.Resource
 		}
 		return forms.Typed(into, sh.settled(values[0])), nil
 	}
-	out := obj.Clone(o)
-	delete(out, "apiVersion")
-	delete(out, "kind")
+	out := forms.Untyped(obj.Clone(o))
 	if from.Store != nil {
 		out = from.Store(out)
 	}
@@ -115,9 +113,7 @@ func (s *Server) convert(ctx context.Context, o map[string]any, to kube.Resource
 
 // completed returns a served object that a plugin has changed, as the real server reads it.
 func completed(k *kinds.Kind, o map[string]any) (map[string]any, error) {
-	out := obj.Clone(o)
-	delete(out, "apiVersion")
-	delete(out, "kind")
+	out := forms.Untyped(obj.Clone(o))
 	if err := checkFieldTypes(k, out); err != nil {
 		return nil, answer.InternalError("%v", err)
 	}
@@ -246,10 +242,7 @@ func (s *Server) admitPosted(r *request, o map[string]any) (map[string]any, erro
 	if err := validateBy(ctx, plugins, a); err != nil {
 		return nil, err
 	}
-	out := obj.Shallow(a.Object)
-	delete(out, "apiVersion")
-	delete(out, "kind")
-	return out, nil
+	return forms.Untyped(obj.Shallow(a.Object)), nil
 }
 
 // admitDelete asks the plugins about the deletion of an object.

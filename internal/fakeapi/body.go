@@ -79,8 +79,7 @@ func checkType(k *kinds.Kind, o map[string]any, body []byte) error {
 		return answer.BadRequest("%s in version %q cannot be handled as a %s: no kind %q is registered for "+
 			"version %q", kind, k.Version, k.Kind, kind, k.APIVersion())
 	}
-	delete(o, "kind")
-	delete(o, "apiVersion")
+	forms.Untyped(o)
 	return nil
 }
 

@@ -126,8 +126,7 @@ func (s *Server) convertedOne(ctx context.Context, k *kinds.Kind, o *store.Objec
 // settled returns a converted object as it is kept: with what its schema knows. As on the real server, it does not get
 // the defaults of its new version.
 func (sh *shape) settled(o map[string]any) map[string]any {
-	delete(o, "apiVersion")
-	delete(o, "kind")
+	forms.Untyped(o)
 	if sh.schema != nil {
 		o, _ = sh.schema.Prune(o)
 	}

@@ -1,7 +1,6 @@
 package fakeapi
 
 import (
-	"cmp"
 	"net/http"
 	"time"
 
@@ -64,7 +63,10 @@ func (s *Server) prepareNew(tx *store.Tx, w *write) error {
 		w.next = k.Store(w.next)
 	}
 	o, meta := w.next, obj.Map(w.next, "metadata")
-	if err := checkNamespace(tx, w.request, meta); err != nil {
+	if err := w.setNamespace(meta); err != nil {
+		return err
+	}
+	if err := namespaceOpen(tx, w.request, obj.String(meta, "name")); err != nil {
 		return err
 	}
 	if err := s.checkGrant(tx, w.request, o, nil); err != nil {
@@ -102,38 +104,11 @@ func (s *Server) prepareNew(tx *store.Tx, w *write) error {
 	return nil
 }
 
-// finishNew completes and checks a new object.
-func (s *Server) finishNew(tx *store.Tx, w *write) error {
-	if w.kind.Prepare != nil {
-		w.kind.Prepare(w.next, nil)
-	}
-	if err := s.admit(tx, w.kind, w.next, nil); err != nil {
-		return err
-	}
-	if err := cmp.Or(w.checkLimits(tx), s.checkSigner(tx, w.request, w.next, nil)); err != nil {
-		return err
-	}
-	w.changed = true
-	w.warnings = writeWarnings(w.kind, w.next, nil)
-	if v := obj.String(w.next, "metadata", "resourceVersion"); v != "" && v != "0" && !w.dryRun() {
-		return answer.PlainError("resourceVersion should not be set on objects to be created")
-	}
-	return nil
-}
-
 // dropUnset drops from the metadata of a new object what only the server sets, and not at a creation.
 func dropUnset(meta map[string]any) {
 	for _, f := range []string{"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"} {
 		delete(meta, f)
 	}
-}
-
-// checkNamespace checks that a new object is for the namespace of the request, and that this one takes new objects.
-func checkNamespace(tx *store.Tx, r *request, meta map[string]any) error {
-	if err := r.setNamespace(meta); err != nil {
-		return err
-	}
-	return namespaceOpen(tx, r, obj.String(meta, "name"))
 }
 
 const otherNamespace = "the namespace of the provided object does not match the namespace sent on the request"
@@ -232,4 +207,11 @@ func (s *Server) generateName(base string, taken func(string) bool) (name string
 		}
 	}
 	return name, false
+}
+
+// randN returns a number below n that follows from Options.Seed.
+func (s *Server) randN(n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rand.IntN(n)
 }

@@ -108,8 +108,7 @@ func (s *Server) applyPatch(r *request, body []byte) error {
 			if err != nil {
 				return nil, applyError(err)
 			}
-			delete(next, "apiVersion")
-			delete(next, "kind")
+			next = forms.Untyped(next)
 			if r.kind.Store != nil && cur != nil {
 				next = r.kind.Store(next)
 			}
@@ -130,9 +129,7 @@ func checkApplied(r *request, applied map[string]any, duplicates []string) error
 	if applied["kind"] != any(r.kind.Kind) {
 		return checkType(r.kind, applied, nil)
 	}
-	delete(applied, "apiVersion")
-	delete(applied, "kind")
-	if err := checkFieldTypes(r.kind, applied); err != nil {
+	if err := checkFieldTypes(r.kind, forms.Untyped(applied)); err != nil {
 		return undecodable(r.kind, err)
 	}
 	if len(duplicates) > 0 && r.query.Get("fieldValidation") == "Strict" {

@@ -15,6 +15,7 @@ import (
 	"cmp"
 	"context"
 	"crypto"
+	"crypto/rand"
 	"crypto/x509"
 	mathrand "math/rand/v2"
 	"net"
@@ -148,7 +149,7 @@ func New(o Options) *Server {
 		registry:   newRegistry(kinds.Builtin()),
 		faults:     faults.New(o.Seed),
 		recorder:   &recorder{},
-		tokenKey:   randomHex(16),
+		tokenKey:   rand.Text(),
 		wake:       make(chan struct{}, 1),
 		converters: map[string]*conversion.Webhook{},
 		restored:   make(chan struct{}), fronts: map[*func()]int{}, snapshots: map[string]*store.Snapshot{},

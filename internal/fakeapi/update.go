@@ -127,9 +127,13 @@ func (w *write) settle() error {
 	return nil
 }
 
-// finishChange completes and checks the new state of an object.
-func (s *Server) finishChange(tx *store.Tx, w *write) error {
-	k, next, old := w.kind, w.next, w.cur.Value()
+// finish completes the new state of an object and checks it.
+func (s *Server) finish(tx *store.Tx, w *write) error {
+	k, next := w.kind, w.next
+	var old map[string]any
+	if w.cur != nil {
+		old = w.cur.Value()
+	}
 	finalizers := obj.Slice(next, "spec", "finalizers")
 	if k.Prepare != nil {
 		k.Prepare(next, old)
@@ -146,6 +150,13 @@ func (s *Server) finishChange(tx *store.Tx, w *write) error {
 		return err
 	}
 	w.warnings = writeWarnings(k, next, old)
+	if old == nil {
+		w.changed = true
+		if v := obj.String(next, "metadata", "resourceVersion"); v != "" && v != "0" && !w.dryRun() {
+			return answer.PlainError("resourceVersion should not be set on objects to be created")
+		}
+		return nil
+	}
 	if w.sub != "status" && k.Generation != nil && k.Generation(next, old) {
 		n, _ := obj.Int(old, "metadata", "generation")
 		obj.Set(next, n+1, "metadata", "generation")

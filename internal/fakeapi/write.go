@@ -8,6 +8,7 @@ import (
 
 	"skiff/internal/fakeapi/admission"
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/patch"
@@ -32,7 +33,7 @@ type write struct {
 	unsent    []string       // what a PUT leaves out of the metadata
 	cur       *store.Object  // what next replaces, in the version of the request; nil for a new object
 	base      *store.Object  // cur as it is stored
-	asIf      map[string]any // what the rules compare next with: mostly the value of cur
+	asIf      map[string]any // what the rules compare next with: mostly the value of cur, nil for a new object
 	next      map[string]any
 	changed   bool // next is not the stored object: an update that changes nothing is not stored (FS-04)
 	stored    *store.Object
@@ -72,7 +73,7 @@ func (s *Server) write(w *write) error {
 func (s *Server) prepare(tx *store.Tx, w *write, seen *store.Object) error {
 	chain := s.plugins(tx)
 	w.keepBody = len(chain) > 0 || convertedKind(w.kind) != nil
-	w.cur, w.plugins = nil, nil
+	w.cur, w.asIf, w.plugins = nil, nil, nil
 	if !w.isNew {
 		stored := tx.Get(w.kind.TableName(), store.Key(w.key()))
 		if convertedKind(w.kind) == nil {
@@ -102,14 +103,6 @@ func (s *Server) prepare(tx *store.Tx, w *write, seen *store.Object) error {
 	w.plugins = s.concerned(chain, w.request, w.operation())
 	w.namespaceObject = namespaceObject(tx, w.request)
 	return nil
-}
-
-// finish completes the object and checks it.
-func (s *Server) finish(tx *store.Tx, w *write) error {
-	if w.cur == nil {
-		return s.finishNew(tx, w)
-	}
-	return s.finishChange(tx, w)
 }
 
 // commit stores the object as value, unless the request is a dry run.
@@ -243,9 +236,7 @@ func (s *Server) mutateWrite(ctx context.Context, w *write) error {
 	if w.sub == "scale" {
 		w.next, err = withScale(w.kind, w.next, a.Object)
 	} else {
-		w.next = obj.Clone(a.Object)
-		delete(w.next, "apiVersion")
-		delete(w.next, "kind")
+		w.next = forms.Untyped(obj.Clone(a.Object))
 		if w.kind.Store != nil {
 			w.next = w.kind.Store(w.next)
 		}

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	_ "embed"
 	"net/http"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
+	"skiff/internal/patch"
 )
 
 // serveOpenAPI answers /openapi/v3 and its documents: enough for `kubectl explain`, and for kubectl to find out that
@@ -55,10 +57,15 @@ func acceptsJSON(r *http.Request) bool {
 	return a == "" || strings.Contains(a, "application/json") || strings.Contains(a, "*/*")
 }
 
+// objectMetaSchema describes the common fields of metadata, for `kubectl explain`.
+//
+//go:embed objectmeta.json
+var objectMetaSchema string
+
 const objectMetaRef = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 func document(ks []*kinds.Kind) map[string]any {
-	schemas := map[string]any{objectMetaRef: objectMetaSchema()}
+	schemas := map[string]any{objectMetaRef: patch.NewText(objectMetaSchema)}
 	paths := map[string]any{}
 	for _, k := range ks {
 		schemas[schemaName(k)] = kindSchema(k, schemas)
@@ -147,38 +154,4 @@ func operation(k *kinds.Kind, verb string) map[string]any {
 		out["parameters"] = list
 	}
 	return out
-}
-
-// objectMetaSchema describes the common fields of metadata, for `kubectl explain`.
-func objectMetaSchema() map[string]any {
-	text := func(description string) map[string]any {
-		return map[string]any{"type": "string", "description": description}
-	}
-	strings := func(description string) map[string]any {
-		return map[string]any{"type": "object", "description": description,
-			"additionalProperties": map[string]any{"type": "string"}}
-	}
-	return map[string]any{"type": "object",
-		"description": "ObjectMeta is metadata that all persisted resources must have.", "properties": map[string]any{
-			"name": text("Name must be unique within a namespace."),
-			"generateName": text(
-				"GenerateName is an optional prefix, used by the server, to generate a unique name."),
-			"namespace":       text("Namespace defines the space within which each name must be unique."),
-			"uid":             text("UID is the unique in time and space value for this object."),
-			"resourceVersion": text("An opaque value that represents the internal version of this object."),
-			"creationTimestamp": text(
-				"CreationTimestamp is a timestamp representing the server time when this object was created."),
-			"deletionTimestamp": text(
-				"DeletionTimestamp is RFC 3339 date and time at which this resource will be deleted."),
-			"generation": map[string]any{"type": "integer",
-				"description": "A sequence number representing a specific generation of the desired state."},
-			"labels": strings(
-				"Map of string keys and values that can be used to organize and categorize objects."),
-			"annotations": strings("Annotations is an unstructured key value map stored with a resource."),
-			"finalizers": map[string]any{"type": "array",
-				"description": "Must be empty before the object is deleted from the registry.",
-				"items":       map[string]any{"type": "string"}},
-			"ownerReferences": map[string]any{"type": "array",
-				"description": "List of objects depended by this object.", "items": map[string]any{"type": "object"}},
-		}}
 }

@@ -105,6 +105,13 @@ func Typed(k *kinds.Kind, o map[string]any) map[string]any {
 	return o
 }
 
+// Untyped drops apiVersion and kind from an object, which it returns.
+func Untyped(o map[string]any) map[string]any {
+	delete(o, "apiVersion")
+	delete(o, "kind")
+	return o
+}
+
 // Partial returns an object with its metadata only.
 func Partial(o *store.Object) map[string]any {
 	return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",

@@ -56,6 +56,7 @@ func (r *Reflector[T]) listStreamed(ctx context.Context, s state[T]) state[T] {
 		cancel(nil)
 		return r.listStreamedFailed(ctx, s, err, false)
 	}
+	stream.Known(r.store.lookup)
 	s.stream, s.cancel = stream, cancel
 	taken := r.budget(slot)
 	defer taken.close()

@@ -67,6 +67,7 @@ func (r *Reflector[T]) resume(ctx context.Context, s state[T]) state[T] {
 	if err != nil {
 		return r.resumeFailed(ctx, s, err)
 	}
+	stream.Known(r.store.lookup)
 	s.stream, s.phase, s.err = stream, streaming, nil
 	return s
 }

@@ -284,7 +284,7 @@ func BenchmarkWatchEvents(b *testing.B) {
 	})
 	run("protobuf", inProtobuf.Bytes(), func(r io.Reader) func() (Event[*smallPod], error) {
 		p := newProtoReader(r, protoPlanOf[*smallPod](pods), expected{})
-		return func() (Event[*smallPod], error) { return nextProtoEvent[*smallPod](p) }
+		return func() (Event[*smallPod], error) { return nextProtoEvent[*smallPod](p, nil) }
 	})
 }
 

@@ -238,7 +238,7 @@ func TestWhatIsNotInTheTableIsReadFromJSON(t *testing.T) {
 // tellProto is tell for a watch in protobuf.
 func tellProto(r io.Reader) string {
 	in := newProtoReader(r, protoPlanOf[*pod](pods), expected{kind: "Pod"})
-	return tellEvents(func() (Event[*pod], error) { return nextProtoEvent[*pod](in) })
+	return tellEvents(func() (Event[*pod], error) { return nextProtoEvent[*pod](in, nil) })
 }
 
 // protoStory is a streamed list, and what comes behind it.
@@ -409,6 +409,8 @@ func TestTheContentTypeOfTheAnswerSaysHowItIsRead(t *testing.T) {
 func FuzzProtobuf(f *testing.F) {
 	f.Add(protoStory(f))
 	f.Add(protoListOf(f, pods, "9", corners, item("b", "7")))
+	f.Add(protoFrame("ADDED", protoOf(f, pods, corners)) + protoFrame("MODIFIED", protoOf(f, pods, corners)) +
+		protoFrame("MODIFIED", protoOf(f, pods, item("a", "8"))))
 	for _, object := range badProto(f) {
 		f.Add(protoFrame("ADDED", object))
 	}
@@ -417,7 +419,8 @@ func FuzzProtobuf(f *testing.F) {
 			t.Errorf("%q is read in one way as a whole and in another byte by byte: %s", in, got)
 		}
 		stream := newProtoReader(strings.NewReader(in), protoPlanOf[*pod](pods), expected{kind: "Pod"})
-		wantNames(t, in, func() (Event[*pod], error) { return nextProtoEvent[*pod](stream) })
+		wantNames(t, in, func() (Event[*pod], error) { return nextProtoEvent[*pod](stream, nil) })
+		readWithKnown(t, in)
 		var all ListResult[*widePod]
 		plan := protoPlanOf[*widePod](pods)
 		_, _ = decodeProtoPage(newProtoReader(strings.NewReader(in), plan, expected{}), "Pod", &all)

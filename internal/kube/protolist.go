@@ -68,9 +68,9 @@ func decodeProtoItems[T Object](p *protoReader, end int64, meta *listMeta, all *
 		switch {
 		case err != nil:
 		case number == 1:
-			err = protoStructOf(reflect.TypeFor[listMeta](), "ListMeta").decode(b, reflect.ValueOf(meta).Elem())
+			err = protoStructOf(reflect.TypeFor[listMeta](), "ListMeta").decodeInto(b, meta)
 		case number == 2:
-			err = all.add(protoObject[T](p, "", b))
+			err = all.add(protoObject[T](p, "", b, reflect.Value{}))
 		}
 		if err != nil {
 			return err

@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// A protoPlan decodes one field of a message into a Go value; rest is the message behind the field. What does not fit
-// comes back as a *misfit.
-type protoPlan func(f protoField, rest []byte, v reflect.Value) error
+// A protoPlan decodes one field of a message into a Go value; rest is the message behind the field, and was the value
+// in an earlier version of the object: what has not changed is taken from there. What does not fit comes back as a
+// *misfit.
+type protoPlan func(f protoField, rest []byte, v, was reflect.Value) error
 
 // protoStruct decodes a message into a struct: the fields that are declared, by their numbers. Like a plan it is made
 // once for a type; what is decoded is what the plan makes of the same object in JSON (FuzzBothEncodings in
@@ -117,15 +118,20 @@ func newProtoPlan(t reflect.Type, n protoNumber) protoPlan {
 		}
 	default:
 		if p := protoStructOf(t, n.kind); p != nil {
-			return func(f protoField, _ []byte, v reflect.Value) error { return f.message(v, p) }
+			return func(f protoField, _ []byte, v, was reflect.Value) error { return f.message(v, was, p) }
 		}
 	}
 	return nil
 }
 
-// decode decodes a message into a struct. It goes on behind what does not fit, so that the object has a name in the
-// error.
-func (p *protoStruct) decode(m []byte, v reflect.Value) error {
+// decodeInto decodes a message into the struct that into points at.
+func (p *protoStruct) decodeInto(m []byte, into any) error {
+	return p.decode(m, reflect.ValueOf(into).Elem(), reflect.Value{})
+}
+
+// decode decodes a message into a struct; was is that of an earlier version, if there is one. It goes on behind what
+// does not fit, so that the object has a name in the error.
+func (p *protoStruct) decode(m []byte, v, was reflect.Value) error {
 	var bad *misfit
 	for len(m) > 0 {
 		f, rest, err := nextField(m)
@@ -137,7 +143,11 @@ func (p *protoStruct) decode(m []byte, v reflect.Value) error {
 			continue
 		}
 		member := &p.fields[f.number]
-		if err := member.plan(f, rest, v.FieldByIndex(member.index)); err != nil {
+		var before reflect.Value
+		if was.IsValid() {
+			before = was.FieldByIndex(member.index)
+		}
+		if err := member.plan(f, rest, v.FieldByIndex(member.index), before); err != nil {
 			bad, _ = keep(bad, err, member.name) // a plan fails with misfits only
 		}
 	}

@@ -73,10 +73,32 @@ func newProtoReader(r io.Reader, plan *protoStruct, want expected) *protoReader 
 	return &protoReader{input: newInput(r), want: want, plan: plan}
 }
 
-// protoObject decodes an object that has been read as a whole. What does not fit is a DecodeError.
-func protoObject[T Object](p *protoReader, kind string, m []byte) (T, error) {
+// protoObject decodes an object that has been read as a whole; was is an earlier version of it, or none. What does not
+// fit is a DecodeError.
+func protoObject[T Object](p *protoReader, kind string, m []byte, was reflect.Value) (T, error) {
 	v := reflect.New(reflect.TypeFor[T]().Elem())
-	return checked(v.Interface().(T), kind, p.want, p.plan.decode(m, v.Elem()))
+	return checked(v.Interface().(T), kind, p.want, p.plan.decode(m, v.Elem(), was))
+}
+
+// protoKey returns the key of an object, as far as it can be read: field 1 of its metadata, itself field 1, is the
+// name, and field 3 the namespace.
+func protoKey(m []byte) (k Key) {
+	f, _, err := nextField(m)
+	if err != nil || f.number != 1 || f.wire != wireBytes {
+		return k
+	}
+	for m = f.bytes; len(m) > 0 && k.Namespace == ""; {
+		if f, m, err = nextField(m); err != nil || f.number > 3 {
+			break
+		}
+		switch f.number {
+		case 1:
+			k.Name = string(f.bytes)
+		case 3:
+			k.Namespace = protoText(f.bytes)
+		}
+	}
+	return k
 }
 
 // more says whether anything is to come.
@@ -152,5 +174,5 @@ func protoStatus(body []byte) (*Status, error) {
 		return nil, fmt.Errorf("it is of kind %q, want Status", Printable(kind, maxQuoted))
 	}
 	s := &Status{}
-	return s, protoStructOf(reflect.TypeFor[Status](), "Status").decode(raw, reflect.ValueOf(s).Elem())
+	return s, protoStructOf(reflect.TypeFor[Status](), "Status").decodeInto(raw, s)
 }

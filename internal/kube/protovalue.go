@@ -16,22 +16,25 @@ func (f protoField) is(wire byte) error {
 	return nil
 }
 
-func (f protoField) message(v reflect.Value, p *protoStruct) error {
+func (f protoField) message(v, was reflect.Value, p *protoStruct) error {
 	if err := f.is(wireBytes); err != nil {
 		return err
 	}
-	return p.decode(f.bytes, v)
+	return p.decode(f.bytes, v, was)
 }
 
 // protoString looks for a text that the process has already, unless it is of the object's own.
 func protoString(own bool) protoPlan {
-	return func(f protoField, _ []byte, v reflect.Value) error {
+	return func(f protoField, _ []byte, v, was reflect.Value) error {
 		if err := f.is(wireBytes); err != nil {
 			return err
 		}
-		if own && utf8.Valid(f.bytes) {
+		switch {
+		case was.IsValid() && was.String() == string(f.bytes):
+			v.SetString(was.String())
+		case own && utf8.Valid(f.bytes):
 			v.SetString(string(f.bytes))
-		} else {
+		default:
 			v.SetString(protoText(f.bytes))
 		}
 		return nil
@@ -46,7 +49,7 @@ func protoText(b []byte) string {
 	return string([]rune(string(b)))
 }
 
-func protoBool(f protoField, _ []byte, v reflect.Value) error {
+func protoBool(f protoField, _ []byte, v, _ reflect.Value) error {
 	if err := f.is(wireVarint); err != nil {
 		return err
 	}
@@ -54,7 +57,7 @@ func protoBool(f protoField, _ []byte, v reflect.Value) error {
 	return nil
 }
 
-func protoInt(f protoField, _ []byte, v reflect.Value) error {
+func protoInt(f protoField, _ []byte, v, _ reflect.Value) error {
 	if err := f.is(wireVarint); err != nil {
 		return err
 	}
@@ -68,7 +71,7 @@ func protoInt(f protoField, _ []byte, v reflect.Value) error {
 // protoTime reads seconds and nanoseconds since 1970; no bytes are the zero time. metav1.Time is of whole seconds,
 // MicroTime of whole microseconds.
 func protoTime(micro bool) protoPlan {
-	return func(f protoField, _ []byte, v reflect.Value) error {
+	return func(f protoField, _ []byte, v, _ reflect.Value) error {
 		first, second, err := f.pair(wireVarint, wireVarint)
 		if err != nil {
 			return err
@@ -113,14 +116,17 @@ func protoPointer(t reflect.Type, elem protoPlan) protoPlan {
 	if elem == nil {
 		return nil
 	}
-	return func(f protoField, rest []byte, v reflect.Value) error {
+	return func(f protoField, rest []byte, v, was reflect.Value) error {
 		if len(f.bytes) == 0 && t.Elem() == reflect.TypeFor[time.Time]() {
 			return nil // the zero time, which is null in JSON
 		}
 		if v.IsNil() { // a message may come in several parts
 			v.Set(reflect.New(t.Elem()))
 		}
-		return elem(f, rest, v.Elem())
+		if was.IsValid() {
+			was = was.Elem() // invalid if it is nil
+		}
+		return elem(f, rest, v.Elem(), was)
 	}
 }
 
@@ -129,14 +135,19 @@ func protoList(elem protoPlan) protoPlan {
 	if elem == nil {
 		return nil
 	}
-	return func(f protoField, rest []byte, v reflect.Value) error {
+	return func(f protoField, rest []byte, v, was reflect.Value) error {
 		n := v.Len()
 		if v.IsNil() {
 			v.Set(reflect.MakeSlice(v.Type(), 0, 1+count(rest, f.number)))
 		}
 		v.Grow(1)
 		v.SetLen(n + 1)
-		if err := elem(f, nil, v.Index(n)); err != nil {
+		if was.IsValid() && n < was.Len() {
+			was = was.Index(n)
+		} else {
+			was = reflect.Value{}
+		}
+		if err := elem(f, nil, v.Index(n), was); err != nil {
 			bad, _ := keep(nil, err, "["+strconv.Itoa(n)+"]")
 			return bad
 		}
@@ -145,13 +156,18 @@ func protoList(elem protoPlan) protoPlan {
 }
 
 // protoLabels reads all members of a map when the first one comes.
-func protoLabels(f protoField, rest []byte, v reflect.Value) error {
+func protoLabels(f protoField, rest []byte, v, was reflect.Value) error {
 	labels := v.Addr().Interface().(*Labels)
 	if *labels != nil {
 		return nil
 	}
+	var before Labels
+	if was.IsValid() {
+		before = *was.Addr().Interface().(*Labels)
+	}
 	var buf [8]Label // more than most objects have
 	out := Labels(buf[:0])
+	same := true // so far as before, which is sorted as what a server sends
 	left := 1 + count(rest, f.number)
 	for number := f.number; ; {
 		if f.number == number {
@@ -159,7 +175,18 @@ func protoLabels(f protoField, rest []byte, v reflect.Value) error {
 			if err != nil {
 				return err
 			}
-			out = append(out, Label{protoText(key.bytes), protoText(value.bytes)})
+			n := len(out)
+			same = same && n < len(before) && before[n].Key == string(key.bytes) &&
+				before[n].Value == string(value.bytes)
+			if same {
+				out = append(out, before[n])
+			} else {
+				out = append(out, Label{protoText(key.bytes), protoText(value.bytes)})
+			}
+		}
+		if len(out) == left && same && left == len(before) {
+			*labels = before
+			return nil
 		}
 		if len(out) == left {
 			*labels = sharedLabels.of(out.sorted())
@@ -169,7 +196,7 @@ func protoLabels(f protoField, rest []byte, v reflect.Value) error {
 	}
 }
 
-func protoMap(f protoField, _ []byte, v reflect.Value) error {
+func protoMap(f protoField, _ []byte, v, _ reflect.Value) error {
 	key, value, err := f.pair(wireBytes, wireBytes)
 	if err != nil {
 		return err

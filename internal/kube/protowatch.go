@@ -9,7 +9,7 @@ import (
 
 // nextProtoEvent reads a length of four bytes and a WatchEvent of that many: field 1 is its type, field 2 a message
 // whose field 1 is the object in its envelope.
-func nextProtoEvent[T Object](p *protoReader) (Event[T], error) {
+func nextProtoEvent[T Object](p *protoReader, known func(Key) (T, bool)) (Event[T], error) {
 	var ev Event[T]
 	p.frame = p.offset()
 	p.shrink(false)
@@ -30,7 +30,7 @@ func nextProtoEvent[T Object](p *protoReader) (Event[T], error) {
 	if err != nil {
 		return ev, &DecodeError{Err: err}
 	}
-	err = decodeProtoEvent(p, &ev, body)
+	err = decodeProtoEvent(p, &ev, body, known)
 	return ev, err
 }
 
@@ -64,14 +64,20 @@ func splitEvent(m []byte) (t EventType, object []byte, err error) {
 }
 
 // decodeProtoEvent decodes the object of an event whose type is known.
-func decodeProtoEvent[T Object](p *protoReader, ev *Event[T], body []byte) error {
+func decodeProtoEvent[T Object](p *protoReader, ev *Event[T], body []byte, known func(Key) (T, bool)) error {
 	kind, raw, err := openEnvelope(body)
 	switch ev.Type {
 	case Added, Modified, Deleted:
 		if err != nil {
 			return &DecodeError{Err: err}
 		}
-		obj, err := protoObject[T](p, kind, raw)
+		var was reflect.Value
+		if known != nil && ev.Type != Added {
+			if obj, ok := known(protoKey(raw)); ok {
+				was = reflect.ValueOf(obj).Elem()
+			}
+		}
+		obj, err := protoObject[T](p, kind, raw, was)
 		if err == nil {
 			ev.Object, ev.ResourceVersion = obj, obj.ObjectMeta().ResourceVersion
 		}
@@ -79,7 +85,7 @@ func decodeProtoEvent[T Object](p *protoReader, ev *Event[T], body []byte) error
 	case Bookmark:
 		var b bookmark
 		if err == nil {
-			err = protoStructOf(reflect.TypeFor[bookmark](), "bookmark").decode(raw, reflect.ValueOf(&b).Elem())
+			err = protoStructOf(reflect.TypeFor[bookmark](), "bookmark").decodeInto(raw, &b)
 		}
 		if err != nil {
 			return broken("bookmark", err) // it might have been the end of the initial events

@@ -68,6 +68,7 @@ type Stream[T Object] struct {
 	idle   *idleTimer
 	quiet  time.Duration            // the idle timeout after the initial events
 	next   func() (Event[T], error) // reads one event
+	known  func(Key) (T, bool)      // see Known
 }
 
 // Watch opens a watch. An answer other than 200 is a Status: IsGone says that the resource version is too
@@ -120,7 +121,7 @@ func Watch[T Object](ctx context.Context, c *Client, q Query, o WatchOptions) (*
 	}
 	if protobuf {
 		in := newProtoReader(idle.reader(resp.Body), plan, q.expected())
-		s.next = func() (Event[T], error) { return nextProtoEvent[T](in) }
+		s.next = func() (Event[T], error) { return nextProtoEvent(in, s.known) }
 	} else {
 		in := q.scanner(idle.reader(resp.Body))
 		s.next = func() (Event[T], error) { return nextEvent[T](in) }
@@ -138,6 +139,10 @@ func (s *Stream[T]) Close() error {
 // IdleAfter makes the idle timeout d if it is longer now, from now on: for a stream that has shown how often
 // something comes. It is called between two calls of Next.
 func (s *Stream[T]) IdleAfter(d time.Duration) { s.idle.shorten(d) }
+
+// Known sets a function that returns the version of an object which its reader has: what a change leaves as it is, is
+// taken from there, where the encoding makes that cheaper.
+func (s *Stream[T]) Known(f func(Key) (T, bool)) { s.known = f }
 
 // Next waits for the next event. io.EOF says that the server ended the stream in good order; a *Status is an
 // ERROR event; a *DecodeError is one object that does not decode, with the stream intact behind it and the

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/skiff-dev/cel"
 )
 
@@ -237,15 +235,5 @@ func downloadModule(t *testing.T, module string) string {
 // startWithCEL is startFake with CEL.
 func startWithCEL(t *testing.T) *API {
 	t.Helper()
-	server := fakeapi.New(fakeapi.Options{Token: admin.Token, KeepNamespaces: true, CEL: cel.New()})
-	web := httptest.NewServer(server)
-	t.Cleanup(func() {
-		server.Close()
-		web.Close()
-	})
-	api, err := NewAPI(web.URL, "", admin.Token)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return api
+	return startFakeWith(t, cel.New())
 }

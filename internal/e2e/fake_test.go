@@ -10,8 +10,17 @@ import (
 // startFake serves the embedded server on loopback.
 func startFake(t *testing.T) *API {
 	t.Helper()
-	// Nobody empties deleted namespaces on the control plane that it is compared with either.
-	server := fakeapi.New(fakeapi.Options{Token: admin.Token, KeepNamespaces: true})
+	return startFakeWith(t, nil)
+}
+
+// startFakeWith starts an embedded server that evaluates CEL.
+func startFakeWith(t *testing.T, c *fakeapi.CEL) *API {
+	t.Helper()
+	server := fakeapi.New(fakeapi.Options{CEL: c,
+		Users: map[string]fakeapi.User{admin.Token: {Name: admin.Name,
+			UID: admin.Name, Groups: []string{admin.Groups}}},
+		// Nobody empties deleted namespaces on the control plane that it is compared with either.
+		KeepNamespaces: true})
 	web := httptest.NewServer(server)
 	t.Cleanup(func() {
 		server.Close()

@@ -108,7 +108,7 @@ func TestOnlyPodsOnANodeHaveAGracePeriod(t *testing.T) {
 		for _, want := range []struct {
 			event string
 			grace float64
-		}{{"MODIFIED", 30}, {"DELETED", 0}} {
+		}{{"MODIFIED", 30}, {"MODIFIED", 0}, {"DELETED", 0}} {
 			if f := watch.next(); f.Type != want.event || f.at("metadata.uid") != created.at("metadata.uid") ||
 				f.at("metadata.deletionGracePeriodSeconds") != want.grace {
 				t.Errorf("%s %v, want %v", f.Type, f.Object, want)
@@ -134,8 +134,10 @@ func TestOnlyFewFieldsOfAPodCanChangeAndABindingSetsItsNode(t *testing.T) {
 			"spec: Forbidden: pod updates may not change fields other than")
 		change(422, `{"containers":[{"name":"c","image":"j"},{"name":"d","image":"j"}]}`,
 			"spec.containers: Forbidden: pod updates may not add or remove containers")
-		change(422, `{"tolerations":[]}`,
+		change(422, `{"tolerations":[{"operator":"Exists"}]}`,
 			"spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds")
+		// A PUT from a manifest has no tolerations and no priority: admission plugins set them again.
+		w.must(200, "PUT", pods+"/a", podBody("a"))
 		change(200, `{"containers":[{"name":"c","image":"j","imagePullPolicy":"Always"}],"activeDeadlineSeconds":5}`,
 			"")
 		change(422, `{"activeDeadlineSeconds":6}`,
@@ -190,6 +192,11 @@ func TestEventsAreOneStoreUnderTwoNamesAndExpire(t *testing.T) {
 			time.Since(start) > 61*time.Minute {
 			t.Errorf("%s after %v", f.Type, time.Since(start))
 		}
+		// The garbage collector knows no Events, so no policy keeps one.
+		w.must(201, "POST", fresh, `{"metadata":{"name":"e"},"regarding":{"namespace":"default"},"type":"Normal",
+			"eventTime":"2000-01-01T00:00:00.000000Z","reportingController":"c","reportingInstance":"i"}`)
+		w.must(200, "DELETE", fresh+"/e?propagationPolicy=Foreground", "")
+		w.must(404, "GET", fresh+"/e", "")
 	})
 }
 

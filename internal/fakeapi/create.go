@@ -81,7 +81,7 @@ func (s *Server) prepareNew(tx *store.Tx, w *write) error {
 			return tx.Get(k.TableName(), store.Key{Namespace: w.namespace, Name: n}) != nil
 		})
 		if meta["name"] = name; !ok {
-			return answer.AlreadyExists(k.Resource, name)
+			return answer.AlreadyExists(k.Resource, name, false)
 		}
 	}
 	meta["uid"], meta["creationTimestamp"] = obj.NewUID(), time.Now().UTC().Format(time.RFC3339)

@@ -122,7 +122,9 @@ func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object,
 	}
 	next := obj.Clone(cur.Value())
 	meta := obj.Map(next, "metadata")
-	setPolicy(meta, o.policy)
+	if k.TableName() != "events" { // the garbage collector knows no Events
+		setPolicy(meta, o.policy)
+	}
 	var grace int64
 	if k.Graceful != nil {
 		grace = k.Graceful(next, o.grace)
@@ -130,18 +132,25 @@ func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object,
 	deleting := obj.String(meta, "deletionTimestamp") != ""
 	held := grace > 0 || len(obj.Slice(meta, "finalizers")) > 0 || len(obj.Slice(next, "spec", "finalizers")) > 0
 	if !held {
+		if k.Graceful != nil { // a step of its own, which watches show
+			markDeleted(meta, 0)
+			cur = store.NewObject(cur.Key, cur.Revision, next, cur.Shape)
+		}
 		if o.dryRun {
 			return cur, true, nil
 		}
 		if k.Graceful != nil {
-			markDeleted(meta, 0)
+			cur = tx.Put(k.TableName(), cur.Key, next, cur.Shape)
 		}
-		return tx.Delete(k.TableName(), cur.Key, next), true, nil
+		return tx.Delete(k.TableName(), cur.Key, obj.Clone(next)), true, nil
 	}
 	if left, _ := obj.Int(meta, "deletionGracePeriodSeconds"); !deleting || k.Graceful != nil && grace < left {
 		markDeleted(meta, grace)
 	}
 	if k.TableName() == "namespaces" {
+		if deleting {
+			return cur, false, nil
+		}
 		obj.Set(next, "Terminating", "status", "phase")
 		delete(meta, "deletionGracePeriodSeconds")
 	}

@@ -18,6 +18,22 @@ func TestAJobKnowsItsPodsAndKeepsThemUnlessToldOtherwise(t *testing.T) {
 		if selector[label] != uid || labels[label] != uid || labels["job-name"] != "once" {
 			t.Errorf("its pods are selected by %v and have %v, want the uid %v", selector, labels, uid)
 		}
+		// Queues for Jobs decide where the pods of one that has not started run, and what they get.
+		w.must(201, "POST", jobs, `{"metadata":{"name":"queued"},"spec":{"suspend":true,"template":{"spec":{
+			"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}}`)
+		for _, change := range []struct {
+			code       int
+			job, patch string
+		}{
+			{422, "once", `{"nodeSelector":{"a":"b"}}`},
+			{200, "queued", `{"nodeSelector":{"a":"b"}}`},
+			{200, "queued", `{"containers":[{"name":"c","image":"i","resources":{"requests":{"cpu":"1"}}}]}`},
+			{422, "queued", `{"containers":[{"name":"c","image":"j"}]}`},
+			{422, "queued", `{"containers":[{"name":"c","image":"i"},{"name":"d","image":"i"}]}`},
+		} {
+			w.must(change.code, "PATCH", jobs+"/"+change.job, `{"spec":{"template":{"spec":`+change.patch+`}}}`,
+				"Content-Type", "application/merge-patch+json")
+		}
 		deleted := w.must(200, "DELETE", jobs+"/once", "")
 		if !strings.Contains(deleted.header.Get("Warning"), "child pods are preserved by default") ||
 			!strings.Contains(deleted.raw, `"finalizers":["orphan"]`) {

@@ -34,6 +34,8 @@ func writeOf(r *request, manager string) ssa.Write {
 	switch {
 	case r.sub == "ephemeralcontainers":
 		w.Reset = []string{"status", "metadata"}
+	case r.sub == "" && r.kind.Approval:
+		w.Reset = []string{"status", "spec"}
 	case r.sub == "" && r.kind.Status:
 		w.Reset = []string{"status"}
 	case r.sub == "status" && r.kind.Custom:

@@ -10,16 +10,17 @@ import (
 // Rules: FS-16
 func TestWhatARealServerRefusesIsRefusedInItsWords(t *testing.T) {
 	const (
-		secrets = "/api/v1/namespaces/default/secrets"
-		pods    = "/api/v1/namespaces/default/pods"
-		scalers = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
-		leases  = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
-		crons   = "/apis/batch/v1/namespaces/default/cronjobs"
-		budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
-		sets    = "/apis/apps/v1/namespaces/default/statefulsets"
-		named   = `{"metadata":{"name":"x"},`
-		once    = `"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}`
-		body    = `"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{
+		secrets  = "/api/v1/namespaces/default/secrets"
+		pods     = "/api/v1/namespaces/default/pods"
+		scalers  = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+		leases   = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+		crons    = "/apis/batch/v1/namespaces/default/cronjobs"
+		budgets  = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+		requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+		sets     = "/apis/apps/v1/namespaces/default/statefulsets"
+		named    = `{"metadata":{"name":"x"},`
+		once     = `"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}`
+		body     = `"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{
 			"containers":[{"name":"c","image":"i"}]}}`
 	)
 	container := func(more string) string {
@@ -48,6 +49,12 @@ func TestWhatARealServerRefusesIsRefusedInItsWords(t *testing.T) {
 			`spec.timeZone: Invalid value: "local": timeZone must be an explicit time zone`},
 		{budgets, named + `"spec":{"maxUnavailable":"99999999999999999999%"}}`,
 			`spec.maxUnavailable: Invalid value: "99999999999999999999%": must not be greater than 100%`},
+		{pods, named + `"spec":{"subdomain":"A","nodeName":"B","containers":[{"name":"c","image":"i"}]}}`,
+			`spec.nodeName: Invalid value: "B": a lowercase RFC 1123 subdomain`},
+		{sets, `{"metadata":{"name":"a.b"},"spec":{` + body + `}}`, `metadata.name: Invalid value: "a.b": must not contain`},
+		{requests, named + `"spec":{"usages":["any"],"signerName":"com/A"}}`, `spec.signerName: Invalid value: "com": ` +
+			"should be a domain with at least two segments separated by dots, spec.signerName: Invalid value: " +
+			`"A": validating label "A": a lowercase RFC 1123 subdomain`},
 		// What is invalid is told before what is there already, and before a version that a new object cannot have.
 		{configMaps, `{"metadata":{"name":"there"},"data":{"a b":""}}`, `data[a b]: Invalid value: "a b"`},
 		{configMaps, `{"metadata":{"name":"A","resourceVersion":"1"}}`, `metadata.name: Invalid value: "A"`},

@@ -19,7 +19,7 @@ func TestMetadataIsValidated(t *testing.T) {
 			{configMaps, meta(`{"name":"A_"}`), "metadata.name", "FieldValueInvalid",
 				`Invalid value: "A_": a lowercase RFC 1123 subdomain must consist`},
 			{configMaps, meta(`{"name":"` + long + `"}`), "metadata.name", "FieldValueInvalid", `Invalid value: "` +
-				long + `": must be no more than 253 bytes`},
+				long + `": must be no more than 253 characters`},
 			{configMaps, meta(`{}`), "metadata.name", "FieldValueRequired",
 				"Required value: name or generateName is required"},
 			{configMaps, meta(`{"generateName":"A_"}`), "metadata.generateName", "FieldValueInvalid",

@@ -116,7 +116,7 @@ func (s *Server) commit(tx *store.Tx, w *write, value map[string]any, shape any)
 	case w.cur != nil:
 		revision = w.cur.Revision
 	case cur != nil:
-		return answer.AlreadyExists(w.kind.Resource, key.Name)
+		return answer.AlreadyExists(w.kind.Resource, key.Name, cur.Deleting)
 	}
 	quotas, err := s.charge(tx, w)
 	if err != nil {

@@ -55,10 +55,14 @@ func NoResource() *kube.Status {
 		NoDetails)
 }
 
-func AlreadyExists(r kube.Resource, name string) *kube.Status {
-	d := About(r, name)
+// AlreadyExists refuses an object whose name another one has, which may be on its way out.
+func AlreadyExists(r kube.Resource, name string, deleting bool) *kube.Status {
+	d, before := About(r, name), ""
+	if deleting {
+		before = "object is being deleted: "
+	}
 	return Failure(http.StatusConflict, kube.ReasonAlreadyExists,
-		fmt.Sprintf("%s %q already exists", Qualify(d), name), d)
+		fmt.Sprintf("%s%s %q already exists", before, Qualify(d), name), d)
 }
 
 func Conflict(d kube.StatusDetails, why string) *kube.Status {

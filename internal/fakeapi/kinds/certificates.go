@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/selector"
 )
 
 // conditionTimes gives the conditions of a request their times.
@@ -53,6 +55,35 @@ func Decide(sub string, next, cur Object) []Cause {
 			maps.Copy(c, old)
 		}
 	}
+	return out
+}
+
+// signerNameRules requires a domain and a path (ValidateSignerName).
+func signerNameRules(s scope) []Cause {
+	const at = "spec.signerName"
+	name := obj.String(s.root, "spec", "signerName")
+	domain, path, _ := strings.Cut(name, "/")
+	if strings.Count(name, "/") != 1 {
+		return []Cause{Invalid(at, name,
+			"must be a fully qualified domain and path of the form 'example.com/signer-name'")}
+	}
+	var out []Cause
+	labels := func(part string, form func(string) string) {
+		for label := range strings.SplitSeq(part, ".") {
+			if why := form(label); why != "" {
+				out = append(out, Invalid(at, part, fmt.Sprintf("validating label %q: %s", label, why)))
+				return
+			}
+		}
+	}
+	if len(domain) > 253 {
+		out = append(out, TooLong(at, 253))
+	}
+	labels(domain, selector.Label)
+	if !strings.Contains(domain, ".") {
+		out = append(out, Invalid(at, domain, "should be a domain with at least two segments separated by dots"))
+	}
+	labels(path, selector.Subdomain)
 	return out
 }
 

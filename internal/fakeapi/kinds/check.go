@@ -272,9 +272,15 @@ var forms = sync.OnceValue(func() map[string]func(string) []string {
 		}
 	}
 	return map[string]func(string) []string{
-		"label": one(selector.Label), "subdomain": one(selector.Subdomain), "segment": one(selector.PathSegment),
-		"label-1035": one(func(text string) string { return selector.Label1035(strings.ToLower(text)) }),
-		"qualified":  selector.QualifiedName, "data-key": selector.DataKey, "port-name": selector.PortName,
+		"label": one(selector.Label), "subdomain": one(selector.Subdomain), "segment": selector.PathSegment,
+		"label-1035": one(selector.Label1035),
+		"mixed-1035": one(func(text string) string {
+			if why := selector.Label1035(strings.ToLower(text)); why != "" {
+				return "may have mixed case, but should otherwise match: " + why
+			}
+			return ""
+		}),
+		"qualified": selector.QualifiedName, "data-key": selector.DataKey, "port-name": selector.PortName,
 		"image": unless(func(image string) bool { return strings.TrimSpace(image) == image },
 			"must not have leading or trailing whitespace"),
 		"variable": unless(func(name string) bool {
@@ -309,8 +315,6 @@ var forms = sync.OnceValue(func() map[string]func(string) []string {
 		}),
 		"domain-path": unless(func(text string) bool { return strings.Contains(text, "/") },
 			`must be a domain-prefixed path (such as "acme.io/foo")`),
-		"signer": unless(func(text string) bool { return strings.Count(text, "/") == 1 },
-			"must be a fully qualified domain and path of the form 'example.com/signer-name'"),
 		"group-version": one(func(text string) string {
 			if strings.Count(text, "/") < 2 {
 				return ""

@@ -12,7 +12,8 @@ import (
 // checkFunctions are the functions of checks.
 var checkFunctions = sync.OnceValue(func() map[string]func(scope) []Cause {
 	return map[string]func(scope) []Cause{
-		"requestsInLimits": requestsInLimits, "podChange": podChangeRules,
+		"requestsInLimits": requestsInLimits, "podChange": podChangeRules, "jobTemplateChange": jobTemplateChange,
+		"signerName":      signerNameRules,
 		"selectsTemplate": func(s scope) []Cause { return selectsTemplate(obj.Map(s.o, "selector"), s.o) },
 		"plainSelector": func(s scope) []Cause { // of ReplicationControllers: labels alone
 			return selectsTemplate(Object{"matchLabels": s.o["selector"]}, s.o)

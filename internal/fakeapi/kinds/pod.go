@@ -51,7 +51,39 @@ func selectsTemplate(sel, spec Object) []Cause {
 	return nil
 }
 
-// addTolerations gives a new pod the tolerations that the default admission plugins add.
+// jobTemplateChange refuses a change of a Job's template. Before it starts, its labels, scheduling and resources may
+// still change: queues for Jobs rely on it.
+func jobTemplateChange(s scope) []Cause {
+	if s.stored == nil {
+		return nil
+	}
+	at, next := "spec.template", obj.Map(s.o, "spec", "template")
+	old := obj.Clone(obj.Map(s.stored, "spec", "template"))
+	if obj.Bool(s.stored, "spec", "suspend") && obj.Get(s.stored, "status", "startTime") == nil {
+		next, old, at = obj.Map(next, "spec"), obj.Map(old, "spec"), "spec.template.spec"
+		mutable := func(next, old Object, names ...string) {
+			for _, f := range names {
+				if delete(old, f); next[f] != nil {
+					old[f] = next[f]
+				}
+			}
+		}
+		mutable(next, old, "affinity", "nodeSelector", "schedulingGates", "tolerations")
+		for _, list := range []string{"initContainers", "containers"} {
+			for i, c := range obj.Maps(next, list) {
+				if was := obj.Maps(old, list); i < len(was) {
+					mutable(c, was[i], "resources")
+				}
+			}
+		}
+	}
+	if patch.Equal(next, old) {
+		return nil
+	}
+	return []Cause{Invalid(at, next, "field is immutable")}
+}
+
+// addTolerations gives a pod the tolerations that the default admission plugins add.
 func addTolerations(s scope) {
 	for _, key := range []string{"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"} {
 		if !tolerates(s.o, key) {

@@ -96,7 +96,7 @@ func LabelValue(s string) string {
 // Subdomain returns the error in a DNS-1123 subdomain, the form of most object names.
 func Subdomain(s string) string {
 	if len(s) > subdomainMax {
-		return "must be no more than 253 bytes"
+		return "must be no more than 253 characters"
 	}
 	return mismatch(subdomainRE(), s, subdomainText)
 }
@@ -104,7 +104,7 @@ func Subdomain(s string) string {
 // Label returns the error in a DNS-1123 label, the form of namespace and container names.
 func Label(s string) string {
 	if len(s) > labelMax {
-		return "must be no more than 63 bytes"
+		return "must be no more than 63 characters"
 	}
 	if strings.Contains(s, ".") && subdomainRE().MatchString(s) {
 		return "must not contain dots"
@@ -115,7 +115,7 @@ func Label(s string) string {
 // Label1035 returns the error in a DNS-1035 label, the form of CRD plurals.
 func Label1035(s string) string {
 	if len(s) > labelMax {
-		return "must be no more than 63 bytes"
+		return "must be no more than 63 characters"
 	}
 	return mismatch(label1035RE(), s, label1035Text)
 }
@@ -124,7 +124,7 @@ func Label1035(s string) string {
 func PortName(s string) []string {
 	var errs []string
 	if len(s) > portNameMax {
-		errs = append(errs, "must be no more than 15 bytes")
+		errs = append(errs, "must be no more than 15 characters")
 	}
 	if !portNameRE().MatchString(s) {
 		errs = append(errs, "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
@@ -145,7 +145,7 @@ func PortName(s string) []string {
 func DataKey(s string) []string {
 	var errs []string
 	if len(s) > subdomainMax {
-		errs = append(errs, "must be no more than 253 bytes")
+		errs = append(errs, "must be no more than 253 characters")
 	}
 	switch {
 	case !dataKeyRE().MatchString(s):
@@ -158,17 +158,18 @@ func DataKey(s string) []string {
 	return errs
 }
 
-// PathSegment returns the error in a name that only has to fit into a URL, as those of roles.
-func PathSegment(s string) string {
-	switch {
-	case s == "." || s == "..":
-		return "may not be '" + s + "'"
-	case strings.Contains(s, "/"):
-		return "may not contain '/'"
-	case strings.Contains(s, "%"):
-		return "may not contain '%'"
+// PathSegment returns all errors in a name that only has to fit into a URL, as those of roles.
+func PathSegment(s string) []string {
+	if s == "." || s == ".." {
+		return []string{"may not be '" + s + "'"}
 	}
-	return ""
+	var errs []string
+	for _, part := range []string{"/", "%"} {
+		if strings.Contains(s, part) {
+			errs = append(errs, "may not contain '"+part+"'")
+		}
+	}
+	return errs
 }
 
 func mismatch(re *regexp.Regexp, s, text string) string {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -68,9 +69,9 @@ func (s *Server) removeCRD(tx *store.Tx, crd *store.Object) {
 	}
 }
 
-// establish serves a CRD and sets its conditions. A CRD whose names are in use is not served.
+// establish serves a CRD and sets its conditions. A CRD whose names are in use is not served, until they are free.
 func (s *Server) establish(tx *store.Tx, crd *store.Object) (wait time.Duration) {
-	if s.registry.servedAt(crd.Name) == crd.Revision {
+	if s.registry.servedAt(crd.Name) == crd.Revision && kinds.Holds(crd.Value(), "NamesAccepted") {
 		return 0
 	}
 	created, err := time.Parse(time.RFC3339, crd.Created)
@@ -80,13 +81,14 @@ func (s *Server) establish(tx *store.Tx, crd *store.Object) (wait time.Duration)
 		}
 	}
 	value := obj.Clone(crd.Value())
-	if taken := s.nameTaken(crd); taken != "" {
-		setCondition(value, "NamesAccepted", "False", "MultipleNamesConflict", taken)
-		setCondition(value, "Established", "False", "NotAccepted", "not all names are accepted")
+	if conflict, taken := acceptNames(tx, value); taken != "" {
+		setCondition(value, "NamesAccepted", "False", conflict, taken)
+		if !kinds.Holds(value, "Established") {
+			setCondition(value, "Established", "False", "NotAccepted", "not all names are accepted")
+		}
 	} else {
 		setCondition(value, "NamesAccepted", "True", "NoConflicts", "no conflicts found")
 		setCondition(value, "Established", "True", "InitialNamesAccepted", "the initial names have been accepted")
-		obj.Set(value, obj.Clone(obj.Map(value, "spec", "names")), "status", "acceptedNames")
 	}
 	finalizers := obj.Slice(value, "metadata", "finalizers")
 	if !slices.Contains(finalizers, any(finalizerCleanup)) {
@@ -103,18 +105,46 @@ func (s *Server) establish(tx *store.Tx, crd *store.Object) (wait time.Duration)
 	return 0
 }
 
-// nameTaken returns the name of a CRD that another served kind of its group uses, and where.
-func (s *Server) nameTaken(crd *store.Object) string {
-	all, _ := s.registry.all()
-	for _, k := range all {
-		if k.Group != obj.String(crd.Value(), "spec", "group") || k.TableName() == crd.Name {
-			continue
+// acceptNames accepts the names of a CRD that no other one of its group has, and returns the conflict about the rest.
+func acceptNames(tx *store.Tx, crd map[string]any) (reason, message string) {
+	used := map[[2]string]bool{}
+	fields := [][2]string{{"plural", "resource"}, {"singular", "resource"}, {"shortNames", "resource"},
+		{"kind", "kind"}, {"listKind", "kind"}} // and what they name
+	list := func(names map[string]any, f string) []string {
+		if one := obj.String(names, f); one != "" {
+			return []string{one}
 		}
-		if kind := obj.String(crd.Value(), "spec", "names", "kind"); k.Kind == kind {
-			return `"` + kind + `" is already in use`
+		return obj.Texts(names, f)
+	}
+	for _, o := range tx.List(kinds.CRDs.GroupResource(), "") {
+		for _, f := range fields {
+			if obj.String(o.Value(), "spec", "group") == obj.String(crd, "spec", "group") {
+				for _, name := range list(obj.Map(o.Value(), "status", "acceptedNames"), f[0]) {
+					used[[2]string{f[1], name}] = true
+				}
+			}
 		}
 	}
-	return ""
+	obj.Default(crd, map[string]any{}, "status", "acceptedNames")
+	names, accepted := obj.Map(crd, "spec", "names"), obj.Map(crd, "status", "acceptedNames")
+	keep(accepted, names, "categories")
+	for _, f := range fields {
+		var taken []string
+		for _, name := range list(names, f[0]) {
+			if used[[2]string{f[1], name}] && !slices.Contains(list(accepted, f[0]), name) {
+				taken = append(taken, strconv.Quote(name)+" is already in use")
+			}
+		}
+		if len(taken) == 0 {
+			keep(accepted, names, f[0])
+			continue
+		}
+		reason, message = strings.ToUpper(f[0][:1])+f[0][1:]+"Conflict", strings.Join(taken, ", ")
+		if len(taken) > 1 {
+			message = "[" + message + "]"
+		}
+	}
+	return reason, message
 }
 
 // setCondition sets one condition. lastTransitionTime changes only with the status.
@@ -140,20 +170,21 @@ func (s *Server) customKinds(crd map[string]any) []*kinds.Kind {
 	var out []*kinds.Kind
 	for _, v := range obj.Maps(spec, "versions") {
 		if obj.Bool(v, "served") {
-			out = append(out, s.customKind(spec, v, shapes[obj.String(v, "name")]))
+			names := obj.Map(crd, "status", "acceptedNames")
+			out = append(out, s.customKind(spec, names, v, shapes[obj.String(v, "name")]))
 		}
 	}
 	return out
 }
 
-func (s *Server) customKind(spec, version map[string]any, sh *shape) *kinds.Kind {
+func (s *Server) customKind(spec, names, version map[string]any, sh *shape) *kinds.Kind {
 	k := &kinds.Kind{Shape: sh,
 		Resource: kube.Resource{Group: obj.String(spec, "group"), Version: obj.String(version, "name"),
-			Plural: obj.String(spec, "names", "plural"),
-			Kind:   obj.String(spec, "names", "kind"), ClusterScoped: obj.String(spec, "scope") == "Cluster"},
-		Singular: obj.String(spec, "names", "singular"), ListKind: obj.String(spec, "names", "listKind"),
-		ShortNames: obj.Texts(spec, "names", "shortNames"),
-		Categories: obj.Texts(spec, "names", "categories"),
+			Plural: obj.String(names, "plural"),
+			Kind:   obj.String(names, "kind"), ClusterScoped: obj.String(spec, "scope") == "Cluster"},
+		Singular: obj.String(names, "singular"), ListKind: obj.String(names, "listKind"),
+		ShortNames: obj.Texts(names, "shortNames"),
+		Categories: obj.Texts(names, "categories"),
 		Custom:     true, NeedsVersion: true,
 		Status: obj.Map(version, "subresources", "status") != nil, Columns: printing.Columns(version),
 	}

@@ -259,11 +259,14 @@ func TestDescribeReadsTheObjectTwiceAndItsEvents(t *testing.T) {
 }
 
 // Rules: FD-06
-func TestOnlyOpenAPIV3IsServedAndItIsComplete(t *testing.T) {
+func TestOpenAPIV3IsCompleteAndV2IsThere(t *testing.T) {
 	withWidgets(t, func(w *world) {
-		v2 := w.must(406, "GET", "/openapi/v2", "", "Accept",
+		v2 := w.must(200, "GET", "/openapi/v2", "", "Accept",
 			"application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
-		if v2.at("kind") != "Status" || v2.at("reason") != "NotAcceptable" {
+		if !strings.HasPrefix(v2.raw, "\n\x032.0\x12") {
+			t.Errorf("%q", v2.raw)
+		}
+		if v2 := w.must(200, "GET", "/openapi/v2", ""); v2.at("swagger") != "2.0" {
 			t.Error(v2.raw)
 		}
 		index := w.must(200, "GET", "/openapi/v3", "")

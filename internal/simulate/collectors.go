@@ -61,6 +61,7 @@ func (d *crd) resource() (kube.Resource, bool) {
 type collectors struct {
 	client  *kube.Client
 	o       Options
+	record  recordFunc
 	mirror  *cache.Store[*crd]
 	changed chan struct{} // buffers one signal: the CRDs have changed
 	paused  atomic.Bool
@@ -71,7 +72,7 @@ type collectors struct {
 
 func newCollectors(c *kube.Client, o Options) *collectors {
 	g := &collectors{client: c, o: o, mirror: cache.New[*crd](o.mirror(c, crdResource)),
-		changed: make(chan struct{}, 1)}
+		record: o.recorder(c, "garbage-collector-controller"), changed: make(chan struct{}, 1)}
 	g.mirror.OnChange(func(cache.Change[*crd]) {
 		select {
 		case g.changed <- struct{}{}:
@@ -112,7 +113,7 @@ func (c *collectors) supervise(ctx context.Context) error {
 		collecting, stop := context.WithCancel(ctx)
 		var done sync.WaitGroup
 		var runErr error
-		g := newCollector(c.client, c.o, resources, &c.paused)
+		g := newCollector(c.client, c.o, resources, &c.paused, c.record)
 		c.mu.Lock()
 		c.current = g
 		c.mu.Unlock()

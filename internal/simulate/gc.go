@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	"skiff/internal/cache"
 	"skiff/internal/controller"
+	"skiff/internal/events"
 	"skiff/internal/kube"
 )
 
@@ -21,6 +23,8 @@ type collector struct {
 	resources []kube.Resource
 	mirrors   []*cache.Store[*object] // one per resource
 	paused    *atomic.Bool            // of Cluster.PauseGC
+	record    recordFunc
+	reported  map[[2]string]bool // uids of dependents and of owners that are in another namespace
 	// end of the last sweep without an error
 	last time.Time
 }
@@ -35,8 +39,9 @@ var sweep = kube.Key{Name: "all-objects"}
 // whilePaused is how often a paused collector checks whether it is resumed.
 const whilePaused = time.Second
 
-func newCollector(c *kube.Client, o Options, resources []kube.Resource, paused *atomic.Bool) *controller.Controller {
-	g := &collector{client: c, resources: resources, paused: paused}
+func newCollector(c *kube.Client, o Options, resources []kube.Resource, paused *atomic.Bool,
+	record recordFunc) *controller.Controller {
+	g := &collector{client: c, resources: resources, paused: paused, record: record, reported: map[[2]string]bool{}}
 	var sources []controller.Source
 	for _, r := range resources {
 		m := cache.New[*object](o.mirror(c, r))
@@ -64,6 +69,7 @@ func (c *collector) reconcile(ctx context.Context, _ kube.Key) (controller.Outco
 		}
 	}
 	g := newGraph(all, c.resources)
+	maps.DeleteFunc(c.reported, func(uids [2]string, _ bool) bool { return g.byUID[uids[0]].object == nil })
 	var errs []error
 	for _, v := range g.all {
 		if err := c.collect(ctx, g, v); err != nil {
@@ -101,6 +107,7 @@ func (c *collector) collectDependent(ctx context.Context, g *graph, v vertex) er
 	for _, ref := range v.OwnerReferences {
 		owner, ok := g.owner(v, ref)
 		if !ok {
+			c.reportNamespace(g, v, ref)
 			exists, err := c.exists(ctx, g, v, ref)
 			if err != nil {
 				return err
@@ -130,6 +137,16 @@ func (c *collector) collectDependent(ctx context.Context, g *graph, v vertex) er
 	}
 	return c.client.Delete(ctx, v.resource, v.Key(),
 		kube.DeleteOptions{UID: v.UID, ResourceVersion: v.ResourceVersion, Propagation: policy})
+}
+
+// reportNamespace records an Event about a reference to an owner in another namespace, once.
+func (c *collector) reportNamespace(g *graph, v vertex, ref kube.OwnerReference) {
+	if _, elsewhere := g.byUID[ref.UID]; elsewhere && !c.reported[[2]string{v.UID, ref.UID}] {
+		c.reported[[2]string{v.UID, ref.UID}] = true
+		c.record(v.resource, v, events.Warning, "OwnerRefInvalidNamespace",
+			fmt.Sprintf("ownerRef [%s/%s, namespace: %s, name: %s, uid: %s] does not exist in namespace %q",
+				ref.APIVersion, ref.Kind, v.Namespace, ref.Name, ref.UID, v.Namespace))
+	}
 }
 
 // exists asks the server for an owner that is in no mirror, because it may be newer than they are. An owner of an

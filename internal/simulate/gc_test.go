@@ -156,15 +156,36 @@ func TestAnOwnerThatNeverExistedCountsAsDeleted(t *testing.T) {
 	})
 }
 
-func TestAnOwnerInAnotherNamespaceCountsAsDeleted(t *testing.T) {
+// Rules: FG-06
+func TestAnOwnerInAnotherNamespaceCountsAsDeletedAndIsReported(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.create(configMaps, "kube-system", map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
 			"metadata": map[string]any{"name": "far"}})
-		b.configMap("child", b.api.Get(configMaps, kube.Key{Namespace: "kube-system", Name: "far"}))
+		far := b.api.Get(configMaps, kube.Key{Namespace: "kube-system", Name: "far"})
+		b.configMap("child", far)
+		b.create(nodeResource, "", map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{
+			"name": "wide", "ownerReferences": []any{reference(far, false)}}})
 		b.rest(10 * time.Second)
 		b.wantOwn()
 		if b.api.Get(configMaps, kube.Key{Namespace: "kube-system", Name: "far"}) == nil {
 			b.Error("the owner is gone as well")
+		}
+		if b.api.Get(nodeResource, kube.Key{Name: "wide"}) == nil {
+			b.Error("an object without a namespace was deleted for an owner that it cannot have")
+		}
+		var notes []string
+		for _, e := range b.api.List(kube.Resource{Version: "v1", Plural: "events", Kind: "Event"}, "") {
+			if str(e, "reason") == "OwnerRefInvalidNamespace" {
+				notes = append(notes, str(e, "involvedObject", "name")+": "+str(e, "message"))
+			}
+		}
+		slices.Sort(notes)
+		ref := func(namespace string) string {
+			return "ownerRef [v1/ConfigMap, namespace: " + namespace + ", name: far, uid: " + str(far, "metadata", "uid") +
+				`] does not exist in namespace "` + namespace + `"`
+		}
+		if want := []string{"child: " + ref("default"), "wide: " + ref("")}; !slices.Equal(notes, want) {
+			b.Errorf("Events %q, want %q", notes, want)
 		}
 	})
 }

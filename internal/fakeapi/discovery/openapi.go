@@ -14,11 +14,22 @@ import (
 
 // serveOpenAPI answers /openapi/v3 and its documents: enough for `kubectl explain`, and for kubectl to find out that
 // the server validates fields, by the parameters of PATCH. The fields of built-in kinds have no descriptions.
-// /openapi/v2 is refused; kubectl does not need it where v3 is complete.
+// /openapi/v2 has no definitions: kubectl asks there only about what has no endpoint, such as a List in a file.
 func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []*kinds.Kind) bool {
 	switch {
 	case len(parts) == 1 && parts[0] == "v2":
-		answer.Error(w, answer.NotAcceptable("only OpenAPI v3 is served, at /openapi/v3"))
+		const title = "Kubernetes"
+		if !strings.Contains(r.Header.Get("Accept"), "protobuf") {
+			answer.JSON(w, http.StatusOK, map[string]any{"swagger": "2.0", "paths": map[string]any{},
+				"info": map[string]any{"title": title, "version": Version}, "definitions": map[string]any{}})
+			return true
+		}
+		w.Header().Set("Content-Type", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
+		field := func(number byte, text string) string {
+			return string([]byte{number<<3 | 2, byte(len(text))}) + text
+		}
+		info := field(1, title) + field(2, Version)
+		answer.Bytes(w, http.StatusOK, []byte(field(1, "2.0")+field(2, info)+field(8, "")))
 		return true
 	case len(parts) == 0 || parts[0] != "v3":
 		return false

@@ -234,9 +234,9 @@ func useSchema(k *kinds.Kind, s *schema.Schema) {
 	}
 	k.Defaults = func(o map[string]any) { overwrite(o, s.Default(o)) }
 	k.View = s.Default // defaults objects that were stored under an older schema
-	k.Validate = func(next, _ map[string]any) []kinds.Cause {
+	k.Validate = func(next, cur map[string]any) []kinds.Cause {
 		var out []kinds.Cause
-		for _, c := range s.Validate(next) {
+		for _, c := range s.Validate(next, cur) {
 			out = append(out, kinds.Cause(c))
 		}
 		if k.Scale != nil {

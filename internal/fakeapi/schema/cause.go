@@ -32,7 +32,12 @@ func forbidden(field, detail string) Cause {
 }
 
 func tooMany(field string, actual, limit int64) Cause {
-	return Cause{"FieldValueTooMany", fmt.Sprintf("Too many: %d: must have at most %d items", actual, limit), field}
+	items := "items"
+	if limit == 1 {
+		items = "item"
+	}
+	text := fmt.Sprintf("Too many: %d: must have at most %d %s", actual, limit, items)
+	return Cause{"FieldValueTooMany", text, field}
 }
 
 func tooLong(field string, limit int64) Cause {

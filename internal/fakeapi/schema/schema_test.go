@@ -61,7 +61,7 @@ func TestCustomResourcesAreTreatedAsByARealServer(t *testing.T) {
 		before := encode(t, object)
 		pruned, unknown := s.Prune(object)
 		got := s.Default(pruned)
-		causes := s.Validate(got)
+		causes := s.Validate(got, nil)
 		name := encode(t, c["in"])
 		if encode(t, object) != before {
 			t.Errorf("%s: changed", name)
@@ -235,7 +235,7 @@ func FuzzSchema(f *testing.F) {
 		before := encode(t, object)
 		pruned, _ := use.Prune(object)
 		filled := use.Default(pruned)
-		use.Validate(filled)
+		use.Validate(filled, nil)
 		if again := use.Default(filled); encode(t, again) != encode(t, filled) {
 			t.Errorf("defaults of %s are not stable: %s, then %s", before, encode(t, filled), encode(t, again))
 		}

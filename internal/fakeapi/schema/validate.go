@@ -12,20 +12,37 @@ import (
 
 // Validate returns the errors in an object that was pruned and defaulted, in the API server's words and by the order
 // of the field names. If no alternative of an anyOf or oneOf matches, it returns the causes of the first; the API
-// server returns those of the closest.
-func (s *Schema) Validate(object map[string]any) []Cause {
-	return s.validate(object, "")
+// server returns those of the closest. What is wrong with values that are as in old, nil for none, is no error.
+func (s *Schema) Validate(object, old map[string]any) []Cause {
+	if old == nil {
+		return s.validate(object, "")
+	}
+	was := any(old)
+	causes := s.value(object, "", &was)
+	if len(s.listTypes(old, "")) == 0 {
+		causes = append(causes, s.listTypes(object, "")...)
+	}
+	return causes
 }
 
 func (s *Schema) validate(v any, path string) []Cause {
-	return append(s.value(v, path), s.listTypes(v, path)...)
+	return append(s.value(v, path, nil), s.listTypes(v, path)...)
 }
 
-// value checks v against everything except list types, which do not apply inside allOf, anyOf, oneOf and not.
-func (s *Schema) value(v any, path string) []Cause {
+// value checks v against everything except list types, which do not apply inside allOf, anyOf, oneOf and not. was is
+// what v was before, nil if nothing tells.
+func (s *Schema) value(v any, path string, was *any) []Cause {
+	causes := s.check(v, path, was)
+	if was != nil && len(causes) > 0 && patch.Equal(*was, v) {
+		return nil
+	}
+	return causes
+}
+
+func (s *Schema) check(v any, path string, was *any) []Cause {
 	causes := s.checkType(v, path)
 	if v != nil {
-		causes = append(causes, s.checkCombinators(v, path)...)
+		causes = append(causes, s.checkCombinators(v, path, was)...)
 	}
 	switch v := v.(type) {
 	case string:
@@ -33,14 +50,14 @@ func (s *Schema) value(v any, path string) []Cause {
 	case int64, float64:
 		causes = append(causes, s.checkNumber(v, path)...)
 	case []any:
-		causes = append(causes, s.checkList(v, path)...)
+		causes = append(causes, s.checkList(v, path, was)...)
 	}
 	if len(s.enum) > 0 && !(v == nil && s.nullable) && !slices.ContainsFunc(s.enum,
 		func(e any) bool { return patch.Equal(e, v) }) {
 		causes = append(causes, notSupported(path, v, s.enum...))
 	}
 	if object, ok := v.(map[string]any); ok {
-		causes = append(causes, s.checkObject(object, path)...)
+		causes = append(causes, s.checkObject(object, path, was)...)
 	}
 	return causes
 }
@@ -105,11 +122,11 @@ func (s *Schema) checkString(v, path string) []Cause {
 	return causes
 }
 
-func (s *Schema) checkList(list []any, path string) []Cause {
+func (s *Schema) checkList(list []any, path string, was *any) []Cause {
 	var causes []Cause
 	if s.items != nil {
 		for i, v := range list {
-			causes = append(causes, s.items.value(v, fmt.Sprintf("%s[%d]", path, i))...)
+			causes = append(causes, s.items.value(v, fmt.Sprintf("%s[%d]", path, i), s.item(was, v))...)
 		}
 	}
 	n := int64(len(list))
@@ -123,7 +140,7 @@ func (s *Schema) checkList(list []any, path string) []Cause {
 	return causes
 }
 
-func (s *Schema) checkObject(object map[string]any, path string) []Cause {
+func (s *Schema) checkObject(object map[string]any, path string, was *any) []Cause {
 	var causes []Cause
 	n := int64(len(object))
 	if s.minProperties != nil && n < *s.minProperties {
@@ -135,7 +152,7 @@ func (s *Schema) checkObject(object map[string]any, path string) []Cause {
 	}
 	for _, name := range obj.Keys(object) {
 		if sub := s.field(name); sub != nil {
-			causes = append(causes, sub.value(object[name], join(path, name))...)
+			causes = append(causes, sub.value(object[name], join(path, name), member(was, name))...)
 		}
 	}
 	for _, name := range s.required {
@@ -178,20 +195,20 @@ func (s *Schema) field(name string) *Schema {
 	return s.additional
 }
 
-func (s *Schema) checkCombinators(v any, path string) []Cause {
+func (s *Schema) checkCombinators(v any, path string, was *any) []Cause {
 	var causes []Cause
 	fail := func(text string) {
 		causes = append(causes, Cause{"FieldValueInvalid", fmt.Sprintf("Invalid value: \"\": %q %s", path, text),
 			nowhere})
 	}
 	if len(s.anyOf) > 0 {
-		if valid, failures := alternatives(s.anyOf, v, path); valid == 0 {
+		if valid, failures := alternatives(s.anyOf, v, path, was); valid == 0 {
 			fail("must validate at least one schema (anyOf)")
 			causes = append(causes, failures...)
 		}
 	}
 	if len(s.oneOf) > 0 {
-		valid, failures := alternatives(s.oneOf, v, path)
+		valid, failures := alternatives(s.oneOf, v, path, was)
 		if valid == 0 {
 			fail("must validate one and only one schema (oneOf). Found none valid")
 			causes = append(causes, failures...)
@@ -201,7 +218,7 @@ func (s *Schema) checkCombinators(v any, path string) []Cause {
 	}
 	valid := 0
 	for _, sub := range s.allOf {
-		found := sub.value(v, path)
+		found := sub.value(v, path, was)
 		if causes = append(causes, found...); len(found) == 0 {
 			valid++
 		}
@@ -213,16 +230,16 @@ func (s *Schema) checkCombinators(v any, path string) []Cause {
 		}
 		fail(text)
 	}
-	if s.not != nil && len(s.not.value(v, path)) == 0 {
+	if s.not != nil && len(s.not.value(v, path, was)) == 0 {
 		fail("must not validate the schema (not)")
 	}
 	return causes
 }
 
 // alternatives counts the schemas that match, and returns the causes of the first one that does not.
-func alternatives(list []*Schema, v any, path string) (valid int, failures []Cause) {
+func alternatives(list []*Schema, v any, path string, was *any) (valid int, failures []Cause) {
 	for _, sub := range list {
-		found := sub.value(v, path)
+		found := sub.value(v, path, was)
 		if len(found) == 0 {
 			valid++
 		} else if failures == nil {
@@ -230,52 +247,6 @@ func alternatives(list []*Schema, v any, path string) (valid int, failures []Cau
 		}
 	}
 	return valid, failures
-}
-
-// listTypes checks that no two items of a set are equal, and no two items of a list-type map have the same keys.
-func (s *Schema) listTypes(v any, path string) []Cause {
-	var causes []Cause
-	switch v := v.(type) {
-	case map[string]any:
-		for _, name := range obj.Keys(v) {
-			if sub := s.properties[name]; sub != nil {
-				causes = append(causes, sub.listTypes(v[name], join(path, name))...)
-			} else if s.additional != nil {
-				causes = append(causes, s.additional.listTypes(v[name], fmt.Sprintf("%s[%s]", path, name))...)
-			}
-		}
-	case []any:
-		seen := map[string]int{}
-		for i, item := range v {
-			at := fmt.Sprintf("%s[%d]", path, i)
-			if identity, ok := s.identity(item); ok {
-				if seen[show(identity)]++; seen[show(identity)] == 2 { // once for each value, however often it comes
-					causes = append(causes, duplicate(at, identity))
-				}
-			}
-			if s.items != nil {
-				causes = append(causes, s.items.listTypes(item, at)...)
-			}
-		}
-	}
-	return causes
-}
-
-func (s *Schema) identity(item any) (any, bool) {
-	switch s.listType {
-	case "set":
-		return item, true
-	case "map":
-		m, ok := item.(map[string]any)
-		key := map[string]any{}
-		for _, name := range s.listMapKeys {
-			if v, ok := m[name]; ok {
-				key[name] = v
-			}
-		}
-		return key, ok
-	}
-	return nil, false
 }
 
 func join(path, name string) string {

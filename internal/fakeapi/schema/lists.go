@@ -1,0 +1,81 @@
+package schema
+
+import (
+	"fmt"
+
+	"skiff/internal/fakeapi/obj"
+	"skiff/internal/patch"
+)
+
+// listTypes checks that no two items of a set are equal, and no two items of a list-type map have the same keys.
+func (s *Schema) listTypes(v any, path string) []Cause {
+	var causes []Cause
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range obj.Keys(v) {
+			if sub := s.properties[name]; sub != nil {
+				causes = append(causes, sub.listTypes(v[name], join(path, name))...)
+			} else if s.additional != nil {
+				causes = append(causes, s.additional.listTypes(v[name], fmt.Sprintf("%s[%s]", path, name))...)
+			}
+		}
+	case []any:
+		seen := map[string]int{}
+		for i, item := range v {
+			at := fmt.Sprintf("%s[%d]", path, i)
+			if identity, ok := s.identity(item); ok {
+				if seen[show(identity)]++; seen[show(identity)] == 2 { // once for each value, however often it comes
+					causes = append(causes, duplicate(at, identity))
+				}
+			}
+			if s.items != nil {
+				causes = append(causes, s.items.listTypes(item, at)...)
+			}
+		}
+	}
+	return causes
+}
+
+func (s *Schema) identity(item any) (any, bool) {
+	switch s.listType {
+	case "set":
+		return item, true
+	case "map":
+		m, ok := item.(map[string]any)
+		key := map[string]any{}
+		for _, name := range s.listMapKeys {
+			if v, ok := m[name]; ok {
+				key[name] = v
+			}
+		}
+		return key, ok
+	}
+	return nil, false
+}
+
+// member returns what a field was.
+func member(was *any, name string) *any {
+	if was == nil {
+		return nil
+	}
+	object, _ := (*was).(map[string]any)
+	if v, ok := object[name]; ok {
+		return &v
+	}
+	return nil
+}
+
+// item returns what an item of a list was: only those of lists with keys are told apart.
+func (s *Schema) item(was *any, item any) *any {
+	if was == nil || s.listType != "map" {
+		return nil
+	}
+	list, _ := (*was).([]any)
+	key, _ := s.identity(item)
+	for _, v := range list {
+		if old, ok := s.identity(v); ok && patch.Equal(old, key) {
+			return &v
+		}
+	}
+	return nil
+}

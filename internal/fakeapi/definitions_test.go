@@ -46,7 +46,8 @@ func TestWhatWasInvalidBeforeAnUpdateMayStay(t *testing.T) {
 		synctest.Wait()
 		const boxes = "/apis/example.com/v1/namespaces/default/boxes"
 		w.must(201, "POST", boxes, `{"apiVersion":"example.com/v1","kind":"Box","metadata":{"name":"a"},"spec":{"n":7}}`)
-		w.must(200, "PATCH", definitions+"/boxes.example.com", definitionOf("boxes", "Box", 5), "Content-Type", mergeType)
+		stricter := definitionOf("boxes", "Box", 5)
+		w.must(200, "PATCH", definitions+"/boxes.example.com", stricter, "Content-Type", mergeType)
 		synctest.Wait()
 		w.must(200, "PATCH", boxes+"/a", `{"spec":{"m":1}}`, "Content-Type", mergeType)
 		w.must(422, "PATCH", boxes+"/a", `{"spec":{"n":8}}`, "Content-Type", mergeType)

@@ -181,7 +181,8 @@ func TestAnOwnerInAnotherNamespaceCountsAsDeletedAndIsReported(t *testing.T) {
 		}
 		slices.Sort(notes)
 		ref := func(namespace string) string {
-			return "ownerRef [v1/ConfigMap, namespace: " + namespace + ", name: far, uid: " + str(far, "metadata", "uid") +
+			uid := str(far, "metadata", "uid")
+			return "ownerRef [v1/ConfigMap, namespace: " + namespace + ", name: far, uid: " + uid +
 				`] does not exist in namespace "` + namespace + `"`
 		}
 		if want := []string{"child: " + ref("default"), "wide: " + ref("")}; !slices.Equal(notes, want) {

@@ -81,7 +81,7 @@ var (
 	tooLarge     = regexp.MustCompile(`current: \d+`)
 	inRecord     = regexp.MustCompile(`in record \((\d+)\)`)
 	inObject     = regexp.MustCompile(`"resourceVersion\\":\\"(\d+)`) // of an object that a message quotes
-	generated    = regexp.MustCompile(`\b[Gg]enerated-[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
+	generated    = regexp.MustCompile(`\b([Gg]enerated-|x{58})[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
 	age          = regexp.MustCompile(`^\d+s$`)             // in a cell of a table
 	portCell     = regexp.MustCompile(`:3\d{4}/`)           // in the cell of a Service's ports
 	loopbackPort = regexp.MustCompile(`^127\.0\.0\.1:\d+$`) // the server's own address in discovery
@@ -144,7 +144,7 @@ func (n *normalizer) text(key, s string) string {
 		s = strings.ReplaceAll(s, uid, symbol)
 	}
 	s = timestamp.ReplaceAllString(s, "<time>")
-	s = generated.ReplaceAllString(s, "generated-<suffix>")
+	s = generated.ReplaceAllString(s, "$1<suffix>")
 	if key == "cells" {
 		s = age.ReplaceAllString(s, "<age>")
 		s = portCell.ReplaceAllString(s, ":<allocated>/")

@@ -63,6 +63,7 @@ func lampBody(version, name, field string) string {
 		version, name, field)
 }
 
+// Rules: FC-07
 func TestAWebhookConvertsCustomResources(t *testing.T) {
 	inHookedWorld(t, func(w *world, h *hooks) {
 		v1, v2 := fmt.Sprintf(lamps, "v1"), fmt.Sprintf(lamps, "v2")

@@ -190,7 +190,7 @@ func (s *Server) customKind(spec, names, version map[string]any, sh *shape) *kin
 	}
 	if obj.Bool(version, "deprecated") {
 		if k.Warning = obj.String(version, "deprecationWarning"); k.Warning == "" {
-			k.Warning = k.APIVersion() + " " + k.Kind + " is deprecated"
+			k.Warning = k.APIVersion() + " " + k.Kind + " is deprecated" + replacement(k, spec)
 		}
 	}
 	if sc := obj.Map(version, "subresources", "scale"); sc != nil {
@@ -222,6 +222,21 @@ func (s *Server) customKind(spec, names, version map[string]any, sh *shape) *kin
 		return !obj.EqualExcept(next, cur, except...)
 	}
 	return k
+}
+
+// replacement names the newest version that is served in the place of one that is deprecated.
+func replacement(k *kinds.Kind, spec map[string]any) string {
+	best := k.Version
+	for _, v := range obj.Maps(spec, "versions") {
+		name := obj.String(v, "name")
+		if obj.Bool(v, "served") && !obj.Bool(v, "deprecated") && kinds.CompareVersions(name, best) < 0 {
+			best = name
+		}
+	}
+	if best == k.Version {
+		return ""
+	}
+	return "; use " + k.Group + "/" + best + " " + k.Kind
 }
 
 // useSchema validates, prunes and defaults the kind's objects by a schema.

@@ -152,9 +152,12 @@ func nameCauses(k *kinds.Kind, meta map[string]any) []kinds.Cause {
 		check = selector.Subdomain
 	}
 	if base := obj.String(meta, "generateName"); base != "" {
-		// A trailing dash is allowed, because characters follow it.
-		if why := check(strings.TrimSuffix(base, "-") + strings.Repeat("a",
-			len(base)-len(strings.TrimSuffix(base, "-")))); why != "" {
+		// A dash at the end is allowed, because characters follow it. The real server looks at no character before it.
+		valid := base
+		if strings.HasSuffix(base, "-") && len(base) > 1 {
+			valid = base[:len(base)-2] + "a"
+		}
+		if why := check(valid); why != "" {
 			out = append(out, kinds.Invalid("metadata.generateName", base, why))
 		}
 	}

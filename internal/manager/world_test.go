@@ -246,3 +246,53 @@ func TestTheDrainTimeoutOfTheManagerIsTheLastWord(t *testing.T) {
 		time.Sleep(time.Minute) // let it end
 	})
 }
+
+// Rules: WCH-28
+func TestAVersionThatIsNoLongerServedIsNamedWithTheNextStepAndPickedUpAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, client := newServer(t)
+		defineWebServers(t, client)
+		crds := kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions",
+			Kind: "CustomResourceDefinition", ClusterScoped: true}
+		edit := func(patches ...any) {
+			t.Helper()
+			if err := client.Patch(t.Context(), crds, kube.Key{Name: "webservers.skiff.dev"}, kube.JSONPatch, patches,
+				nil, kube.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		edit(map[string]any{"op": "add", "path": "/spec/versions/-", "value": map[string]any{"name": "v1",
+			"served": true, "storage": false, "schema": map[string]any{"openAPIV3Schema": map[string]any{
+				"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}})
+		var j journal
+		c := j.noting("webserver", client, webServers)
+		p, stop := run(t, Options{Controllers: []*controller.Controller{c}})
+		createServer := func(name string) {
+			served := webServers
+			served.Version = "v1"
+			create(t, client, served, "default", map[string]any{"apiVersion": "skiff.dev/v1", "kind": "WebServer",
+				"metadata": map[string]any{"name": name}})
+		}
+		time.Sleep(time.Minute)
+		createServer("one")
+		time.Sleep(time.Second)
+		expect(t, "ran for the first", j.has("webserver ran one"), true)
+
+		edit(map[string]any{"op": "replace", "path": "/spec/versions/0/served", "value": false})
+		time.Sleep(time.Minute)
+		_, body := p.get("/readyz?verbose")
+		expectText(t, "/readyz", body, "webservers.skiff.dev is served as v1, and this skiff needs v1alpha1; run the "+
+			"skiff that these definitions belong to, or `skiff crds install` for this one")
+		api.ForgetRequests()
+		time.Sleep(10 * time.Minute)
+		if n := len(api.Requests()); n > 10*60/5*3 {
+			t.Errorf("%d requests in ten minutes", n)
+		}
+
+		createServer("two")
+		edit(map[string]any{"op": "replace", "path": "/spec/versions/0/served", "value": true})
+		time.Sleep(15 * time.Second)
+		expect(t, "ran for the second", j.has("webserver ran two"), true)
+		expect(t, "stop", stop(), nil)
+	})
+}

@@ -523,3 +523,28 @@ func (q *Queue) Len() int {
 	defer q.mu.Unlock()
 	return q.lanes[low].len + q.lanes[high].len
 }
+
+// A clock that is set, or a machine that sleeps, loses no delayed key: each time that the queue keeps has a reading of
+// the monotonic clock, by which alone Go compares it and sets the timer.
+//
+// Rules: WQ-18
+func TestTheQueueKeepsTimesOfTheMonotonicClockOnly(t *testing.T) {
+	q := New(Options{})
+	defer q.ShutDown()
+	q.AddAfter(key("after"), time.Hour, "test")
+	q.RetryAfter(key("retry"), time.Hour, "test")
+	q.Add(key("now"), "test")
+	expect(t, "due", next(q), "now")
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	times := []time.Time{q.timerAt, q.running[0].began}
+	for _, e := range q.entries {
+		times = append(times, e.due)
+	}
+	expect(t, "times", len(times), 5)
+	for i, at := range times {
+		if !strings.Contains(at.String(), " m=") {
+			t.Errorf("time %d is %s, without the monotonic clock", i, at)
+		}
+	}
+}

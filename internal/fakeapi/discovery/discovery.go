@@ -131,6 +131,7 @@ func grouped(ks []*kinds.Kind, f func(group string, versions []string, byVersion
 				by[k.Version] = append(by[k.Version], k)
 			}
 		}
+		slices.SortStableFunc(versions, kinds.CompareVersions)
 		f(g, versions, by)
 	}
 }

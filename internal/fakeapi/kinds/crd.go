@@ -1,7 +1,11 @@
 package kinds
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"skiff/internal/fakeapi/obj"
@@ -111,4 +115,20 @@ func versionRules(s scope) []Cause {
 		}
 	}
 	return out
+}
+
+var kubeVersion = regexp.MustCompile(`^v([1-9]\d*)(?:(alpha|beta)([1-9]\d*))?$`)
+
+// CompareVersions orders the versions of a group as discovery does: v2, v1, v1beta2, v1beta1, v1alpha1, then others.
+func CompareVersions(a, b string) int {
+	rank := func(version string) []int {
+		m := kubeVersion.FindStringSubmatch(version)
+		if m == nil {
+			return nil
+		}
+		major, _ := strconv.Atoi(m[1]) // of digits alone
+		minor, _ := strconv.Atoi(m[3])
+		return []int{map[string]int{"": 3, "beta": 2, "alpha": 1}[m[2]], major, minor}
+	}
+	return cmp.Or(slices.Compare(rank(b), rank(a)), strings.Compare(a, b))
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/fields"
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
@@ -74,7 +75,7 @@ func checkType(k *kinds.Kind, o map[string]any, body []byte) error {
 			version, k.APIVersion())
 	case kind != k.Kind && k.Custom:
 		d := kube.StatusDetails{Name: obj.String(o, "metadata", "name"), Group: k.Group, Kind: kind}
-		return answer.Invalid(d, []kinds.Cause{kinds.Invalid("kind", kind, "must be "+k.Kind)})
+		return answer.Invalid(d, []kinds.Cause{cause.Invalid("kind", kind, "must be "+k.Kind)})
 	case kind != k.Kind:
 		return answer.BadRequest("%s in version %q cannot be handled as a %s: no kind %q is registered for "+
 			"version %q", kind, k.Version, k.Kind, kind, k.APIVersion())
@@ -154,7 +155,7 @@ func reportFindings(r *request, duplicates, unknown []string) error {
 		kind := map[string]string{"create": "CreateOptions", "update": "UpdateOptions",
 			"patch": "PatchOptions"}[r.verb]
 		return answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: kind},
-			[]kinds.Cause{kinds.NotSupported("fieldValidation", mode, "", "Ignore", "Strict", "Warn")})
+			[]kinds.Cause{cause.NotSupported("fieldValidation", mode, "", "Ignore", "Strict", "Warn")})
 	}
 	return nil
 }

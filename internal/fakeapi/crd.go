@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/fields"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/fakeapi/printing"
 	"skiff/internal/fakeapi/schema"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/kube"
@@ -186,7 +186,7 @@ func (s *Server) customKind(spec, names, version map[string]any, sh *shape) *kin
 		ShortNames: obj.Texts(names, "shortNames"),
 		Categories: obj.Texts(names, "categories"),
 		Custom:     true, NeedsVersion: true,
-		Status: obj.Map(version, "subresources", "status") != nil, Columns: printing.Columns(version),
+		Status: obj.Map(version, "subresources", "status") != nil, Columns: kinds.CustomColumns(version),
 	}
 	if obj.Bool(version, "deprecated") {
 		if k.Warning = obj.String(version, "deprecationWarning"); k.Warning == "" {
@@ -250,10 +250,7 @@ func useSchema(k *kinds.Kind, s *schema.Schema) {
 	k.Defaults = func(o map[string]any) { overwrite(o, s.Default(o)) }
 	k.View = s.Default // defaults objects that were stored under an older schema
 	k.Validate = func(next, cur map[string]any) []kinds.Cause {
-		var out []kinds.Cause
-		for _, c := range s.Validate(next, cur) {
-			out = append(out, kinds.Cause(c))
-		}
+		out := s.Validate(next, cur)
 		if k.Scale != nil {
 			out = append(out, scaleCauses(next, k.Scale)...)
 		}
@@ -272,7 +269,7 @@ func scaleCauses(o map[string]any, sc *kinds.Scale) []kinds.Cause {
 		if goType == "" {
 			goType = fields.JSONType(v)
 		}
-		out = append(out, kinds.Invalid(at, zero, fmt.Sprintf("%s accessor error: %v is of the type %s, expected %s",
+		out = append(out, cause.Invalid(at, zero, fmt.Sprintf("%s accessor error: %v is of the type %s, expected %s",
 			at, v, goType, want)))
 	}
 	for _, path := range [][]string{sc.Spec, sc.Status} {
@@ -282,9 +279,9 @@ func scaleCauses(o map[string]any, sc *kinds.Scale) []kinds.Cause {
 		case !whole:
 			mistyped(path, 0, "int64")
 		case n < 0:
-			out = append(out, kinds.Invalid("."+strings.Join(path, "."), n, "should be a non-negative integer"))
+			out = append(out, cause.Invalid("."+strings.Join(path, "."), n, "should be a non-negative integer"))
 		case n > math.MaxInt32:
-			out = append(out, kinds.Invalid("."+strings.Join(path, "."), n,
+			out = append(out, cause.Invalid("."+strings.Join(path, "."), n,
 				fmt.Sprintf("should be less than or equal to %d", math.MaxInt32)))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
@@ -46,7 +47,7 @@ func checkDryRun(r *request) error {
 			kind := map[string]string{"create": "CreateOptions", "update": "UpdateOptions",
 				"patch": "PatchOptions"}[r.verb]
 			return answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: kind},
-				[]kinds.Cause{kinds.NotSupported("dryRun", []any{v}, "All")})
+				[]kinds.Cause{cause.NotSupported("dryRun", []any{v}, "All")})
 		}
 	}
 	return nil
@@ -123,7 +124,7 @@ func (r *request) setNamespace(meta map[string]any) error {
 	if ns := obj.String(meta, "namespace"); ns != "" && ns != r.namespace {
 		if r.kind.ClusterScoped {
 			return answer.Invalid(answer.AboutKind(r.kind.Resource, obj.String(meta, "name")),
-				[]kinds.Cause{kinds.Forbidden("metadata.namespace", "not allowed on this type")})
+				[]kinds.Cause{cause.Forbidden("metadata.namespace", "not allowed on this type")})
 		}
 		return answer.BadRequest(otherNamespace)
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
@@ -101,7 +102,7 @@ func (o deleteOptions) check() error {
 	for _, v := range o.dryRuns {
 		if v != "All" {
 			return answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "DeleteOptions"},
-				[]kinds.Cause{kinds.NotSupported("dryRun", obj.Anys(o.dryRuns), "All")})
+				[]kinds.Cause{cause.NotSupported("dryRun", obj.Anys(o.dryRuns), "All")})
 		}
 	}
 	switch kube.Propagation(o.policy) {
@@ -109,5 +110,5 @@ func (o deleteOptions) check() error {
 		return nil
 	}
 	return answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "DeleteOptions"},
-		[]kinds.Cause{kinds.NotSupported("propagationPolicy", o.policy, "Foreground", "Background", "Orphan", "nil")})
+		[]kinds.Cause{cause.NotSupported("propagationPolicy", o.policy, "Foreground", "Background", "Orphan", "nil")})
 }

@@ -7,6 +7,7 @@ import (
 
 	"skiff/internal/fakeapi/admission"
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
@@ -64,7 +65,7 @@ func (s *Server) refuseConditions() {
 			out := validate(next, cur)
 			for i, hook := range obj.Maps(next, "webhooks") {
 				if len(obj.Slice(hook, "matchConditions")) > 0 {
-					out = append(out, kinds.Forbidden(fmt.Sprintf("webhooks[%d].matchConditions", i), "conditions in "+
+					out = append(out, cause.Forbidden(fmt.Sprintf("webhooks[%d].matchConditions", i), "conditions in "+
 						"CEL would have no effect on this server: skiff-dev evaluates them (make skiff-dev)"))
 				}
 			}

@@ -14,7 +14,6 @@ import (
 	"skiff/internal/fakeapi/faults"
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
-	"skiff/internal/fakeapi/printing"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/patch"
 )
@@ -87,7 +86,7 @@ func encode(k *kinds.Kind, o *store.Object, a forms.Accept, columns bool) ([]byt
 	case a.Protobuf:
 		return forms.ProtobufObject(k, o)
 	case a.Table:
-		return answer.Encode(printing.Table(k, []*store.Object{o}, a, o.Revision, columns)), nil
+		return answer.Encode(forms.Table(k, []*store.Object{o}, a, o.Revision, columns)), nil
 	case a.MetadataOnly:
 		return answer.Encode(forms.Partial(o)), nil
 	}
@@ -135,7 +134,7 @@ func writeList(w http.ResponseWriter, k *kinds.Kind, a forms.Accept, meta map[st
 	case a.Protobuf:
 		return forms.WriteProtobufList(w, k, meta, objects)
 	case a.Table:
-		t := printing.Table(k, objects, a, 0, true)
+		t := forms.Table(k, objects, a, 0, true)
 		t["metadata"] = meta
 		answer.JSON(w, http.StatusOK, t)
 		return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
@@ -74,7 +75,7 @@ func (s *Server) applyPatch(r *request, body []byte) error {
 	manager := r.query.Get("fieldManager")
 	if manager == "" {
 		return answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "PatchOptions"},
-			[]kinds.Cause{kinds.Required("fieldManager", "is required for apply patch")})
+			[]kinds.Cause{cause.Required("fieldManager", "is required for apply patch")})
 	}
 	v, duplicates, err := obj.DecodeYAML(body)
 	config, ok := v.(map[string]any)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/faults"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
@@ -103,7 +104,7 @@ func (o *listOptions) check(watch bool) []kinds.Cause {
 	var out []kinds.Cause
 	forbid := func(when bool, field, why string) {
 		if when {
-			out = append(out, kinds.Forbidden(field, why))
+			out = append(out, cause.Forbidden(field, why))
 		}
 	}
 	if watch {
@@ -112,7 +113,7 @@ func (o *listOptions) check(watch bool) []kinds.Cause {
 		forbid(!o.initialSet && o.match != "", match,
 			"resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
 		if o.match != "" && o.match != "NotOlderThan" {
-			out = append(out, kinds.NotSupported(match, o.match, "NotOlderThan"))
+			out = append(out, cause.NotSupported(match, o.match, "NotOlderThan"))
 		}
 		forbid(o.token != "", match, "resourceVersionMatch is forbidden when continue is provided")
 		return out
@@ -121,7 +122,7 @@ func (o *listOptions) check(watch bool) []kinds.Cause {
 		"resourceVersionMatch is forbidden unless resourceVersion is provided")
 	forbid(o.match != "" && o.token != "", match, "resourceVersionMatch is forbidden when continue is provided")
 	if !slices.Contains([]string{"", "Exact", "NotOlderThan"}, o.match) {
-		out = append(out, kinds.NotSupported(match, o.match, "Exact", "NotOlderThan", ""))
+		out = append(out, cause.NotSupported(match, o.match, "Exact", "NotOlderThan", ""))
 	}
 	forbid(o.match == "Exact" && o.version == "0", match,
 		`resourceVersionMatch "exact" is forbidden for resourceVersion "0"`)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/jsonpatch"
 	"skiff/internal/fakeapi/kinds"
@@ -144,7 +145,7 @@ func (s *Server) patchResult(r *request, result any, duplicates []string) (map[s
 
 // badPatch returns the 422 for a patched object with fields that cannot be decoded.
 func badPatch(quoted string, err error) error {
-	return answer.Invalid(kube.StatusDetails{}, []kinds.Cause{kinds.Invalid("patch", quoted, err.Error())})
+	return answer.Invalid(kube.StatusDetails{}, []kinds.Cause{cause.Invalid("patch", quoted, err.Error())})
 }
 
 const rejected = "the server rejected our request due to an error in our request"

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
@@ -88,7 +89,7 @@ func (s *Server) review(r *request, o map[string]any) (map[string]any, error) {
 func (s *Server) createToken(r *request, o map[string]any) error {
 	for field, want := range map[string]string{"name": r.name, "namespace": r.namespace} {
 		if have := obj.String(o, "metadata", field); have != "" && have != want {
-			return answer.Invalid(answer.AboutKind(r.sent.Resource, r.name), []kinds.Cause{kinds.Invalid(
+			return answer.Invalid(answer.AboutKind(r.sent.Resource, r.name), []kinds.Cause{cause.Invalid(
 				"metadata."+field, have, "must match the service account "+field+" if specified")})
 		}
 	}

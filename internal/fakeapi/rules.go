@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/selector"
@@ -62,24 +63,24 @@ func metadataCauses(k *kinds.Kind, next map[string]any, created bool) []kinds.Ca
 		out = nameCauses(k, meta)
 	}
 	for _, key := range obj.Keys(obj.Map(meta, "labels")) {
-		out = append(out, kinds.InvalidAll("metadata.labels", key, selector.QualifiedName(key))...)
+		out = append(out, cause.InvalidAll("metadata.labels", key, selector.QualifiedName(key))...)
 		if v := obj.String(meta, "labels", key); selector.LabelValue(v) != "" {
-			out = append(out, kinds.Invalid("metadata.labels", v, selector.LabelValue(v)))
+			out = append(out, cause.Invalid("metadata.labels", v, selector.LabelValue(v)))
 		}
 	}
 	total := 0
 	for _, key := range obj.Keys(obj.Map(meta, "annotations")) {
-		out = append(out, kinds.InvalidAll("metadata.annotations", key, selector.QualifiedName(key))...)
+		out = append(out, cause.InvalidAll("metadata.annotations", key, selector.QualifiedName(key))...)
 		total += len(key) + len(obj.String(meta, "annotations", key))
 	}
 	if total > maxAnnotations {
-		out = append(out, kinds.TooLong("metadata.annotations", maxAnnotations))
+		out = append(out, cause.TooLong("metadata.annotations", maxAnnotations))
 	}
 	out = append(out, ownerCauses(meta)...)
 	for i, f := range obj.Texts(meta, "finalizers") {
-		out = append(out, kinds.InvalidAll("metadata.finalizers", f, selector.QualifiedName(f))...)
+		out = append(out, cause.InvalidAll("metadata.finalizers", f, selector.QualifiedName(f))...)
 		if !k.Custom && k.Resource != kinds.CRDs && !qualifiedFinalizer(f) {
-			out = append(out, kinds.Invalid(fmt.Sprintf("metadata.finalizers[%d]", i), f,
+			out = append(out, cause.Invalid(fmt.Sprintf("metadata.finalizers[%d]", i), f,
 				"name is neither a standard finalizer name nor is it fully qualified"))
 		}
 	}
@@ -106,7 +107,7 @@ func newFinalizers(k *kinds.Kind, next, old map[string]any) error {
 	if added == nil {
 		return nil
 	}
-	return refused(k, obj.String(old, "metadata", "name"), []kinds.Cause{kinds.Forbidden("metadata.finalizers",
+	return refused(k, obj.String(old, "metadata", "name"), []kinds.Cause{cause.Forbidden("metadata.finalizers",
 		fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v",
 			added))})
 }
@@ -158,13 +159,13 @@ func nameCauses(k *kinds.Kind, meta map[string]any) []kinds.Cause {
 			valid = base[:len(base)-2] + "a"
 		}
 		if why := check(valid); why != "" {
-			out = append(out, kinds.Invalid("metadata.generateName", base, why))
+			out = append(out, cause.Invalid("metadata.generateName", base, why))
 		}
 	}
 	if name == "" {
-		out = append(out, kinds.Required("metadata.name", "name or generateName is required"))
+		out = append(out, cause.Required("metadata.name", "name or generateName is required"))
 	} else if why := check(name); why != "" {
-		out = append(out, kinds.Invalid("metadata.name", name, why))
+		out = append(out, cause.Invalid("metadata.name", name, why))
 	}
 	return out
 }
@@ -180,7 +181,7 @@ func ownerCauses(meta map[string]any) []kinds.Cause {
 				if f == "apiVersion" {
 					why = "version must not be empty"
 				}
-				out = append(out, kinds.Invalid(field+"."+f, "", why))
+				out = append(out, cause.Invalid(field+"."+f, "", why))
 			}
 		}
 		if obj.Bool(ref, "controller") {
@@ -188,7 +189,7 @@ func ownerCauses(meta map[string]any) []kinds.Cause {
 		}
 	}
 	if controllers > 1 {
-		out = append(out, kinds.Invalid(field, obj.Slice(meta, "ownerReferences"),
+		out = append(out, cause.Invalid(field, obj.Slice(meta, "ownerReferences"),
 			"Only one reference can have Controller set to true."))
 	}
 	return out

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
@@ -57,7 +58,7 @@ func withScale(k *kinds.Kind, cur, scale map[string]any) (map[string]any, error)
 	n, _ := obj.Int(scale, "spec", "replicas")
 	if n < 0 && !k.Custom {
 		return nil, answer.Invalid(answer.AboutKind(kinds.ScaleKind, obj.String(cur, "metadata", "name")),
-			[]kinds.Cause{kinds.Invalid("spec.replicas", n, "must be greater than or equal to 0")})
+			[]kinds.Cause{cause.Invalid("spec.replicas", n, "must be greater than or equal to 0")})
 	}
 	next := obj.Clone(cur)
 	obj.Set(next, n, k.Scale.Spec...)

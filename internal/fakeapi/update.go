@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/ssa"
@@ -51,7 +52,7 @@ func (r *request) replacement(o map[string]any, cur *store.Object) (map[string]a
 	}
 	if obj.String(o, "metadata", "resourceVersion") == "" && r.sent.NeedsVersion {
 		return nil, answer.Invalid(answer.About(r.kind.Resource, r.name),
-			[]kinds.Cause{kinds.Invalid("metadata.resourceVersion", int64(0), "must be specified for an update")})
+			[]kinds.Cause{cause.Invalid("metadata.resourceVersion", int64(0), "must be specified for an update")})
 	}
 	return r.stored(o, cur)
 }
@@ -186,7 +187,7 @@ func checkVersions(k *kinds.Kind, meta, old map[string]any) error {
 	}
 	for _, f := range immutable {
 		if v := meta[f]; v != nil && v != "" && !patch.Equal(v, old[f]) {
-			causes = append(causes, kinds.Invalid("metadata."+f, v, "field is immutable"))
+			causes = append(causes, cause.Invalid("metadata."+f, v, "field is immutable"))
 		}
 	}
 	return refused(k, name, causes)

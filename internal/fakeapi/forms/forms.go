@@ -1,6 +1,6 @@
 // Package forms has the forms in which objects come and go: JSON, YAML and protobuf bodies, the JSON and protobuf of
-// answers, whole objects and metadata alone, and which of them a client asks for. Its functions keep no state and run
-// on the goroutine of the request.
+// answers, whole objects, metadata alone and the Tables of kubectl get, and which of them a client asks for. Its
+// functions keep no state and run on the goroutine of the request.
 package forms
 
 import (

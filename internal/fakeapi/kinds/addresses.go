@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/patch"
 )
@@ -19,19 +20,19 @@ func endpointRules(s scope) []Cause {
 		at := fmt.Sprintf("endpoints[%d].addresses", i)
 		list := obj.Texts(e, "addresses")
 		if len(list) == 0 {
-			out = append(out, Required(at, "must contain at least 1 address"))
+			out = append(out, cause.Required(at, "must contain at least 1 address"))
 		}
 		for j, a := range list {
 			ip, err := netip.ParseAddr(a)
 			switch {
 			case family != "IPv4" && family != "IPv6":
 			case err != nil:
-				out = append(out, Invalid(fmt.Sprintf("%s[%d]", at, j), a,
+				out = append(out, cause.Invalid(fmt.Sprintf("%s[%d]", at, j), a,
 					"must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"))
 			case ip.Is4() != (family == "IPv4"):
-				out = append(out, Invalid(at, a, "must be an "+family+" address"))
+				out = append(out, cause.Invalid(at, a, "must be an "+family+" address"))
 			case ip.IsLoopback():
-				out = append(out, Invalid(fmt.Sprintf("%s[%d]", at, j), a,
+				out = append(out, cause.Invalid(fmt.Sprintf("%s[%d]", at, j), a,
 					"may not be in the loopback range (127.0.0.0/8, ::1/128)"))
 			}
 		}

@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"skiff/internal/fakeapi/obj"
@@ -100,14 +101,10 @@ func Log(pod Object, container string) (text string, ok bool, why string) {
 		}
 	}
 	name := obj.String(pod, "metadata", "name")
-	known := false
-	for _, n := range names {
-		known = known || n == container
-	}
 	switch {
 	case container == "" && len(names) > 1:
 		return "", false, fmt.Sprintf("a container name must be specified for pod %s, choose one of: %v", name, names)
-	case container != "" && !known:
+	case container != "" && !slices.Contains(names, container):
 		return "", false, fmt.Sprintf("container %s is not valid for pod %s", container, name)
 	case container == "" && len(names) == 1:
 		container = names[0]

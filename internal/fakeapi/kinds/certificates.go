@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/selector"
 )
@@ -48,7 +49,7 @@ func Decide(sub string, next, cur Object) []Cause {
 		if kind := obj.String(c, "type"); slices.Contains(decisions, kind) {
 			old := Condition(cur, kind)
 			if old == nil {
-				out = append(out, Forbidden("status.conditions",
+				out = append(out, cause.Forbidden("status.conditions",
 					fmt.Sprintf("updates may not add a condition of type %q", kind)))
 			}
 			clear(c)
@@ -64,24 +65,24 @@ func signerNameRules(s scope) []Cause {
 	name := obj.String(s.root, "spec", "signerName")
 	domain, path, _ := strings.Cut(name, "/")
 	if strings.Count(name, "/") != 1 {
-		return []Cause{Invalid(at, name,
+		return []Cause{cause.Invalid(at, name,
 			"must be a fully qualified domain and path of the form 'example.com/signer-name'")}
 	}
 	var out []Cause
 	labels := func(part string, form func(string) string) {
 		for label := range strings.SplitSeq(part, ".") {
 			if why := form(label); why != "" {
-				out = append(out, Invalid(at, part, fmt.Sprintf("validating label %q: %s", label, why)))
+				out = append(out, cause.Invalid(at, part, fmt.Sprintf("validating label %q: %s", label, why)))
 				return
 			}
 		}
 	}
 	if len(domain) > 253 {
-		out = append(out, TooLong(at, 253))
+		out = append(out, cause.TooLong(at, 253))
 	}
 	labels(domain, selector.Label)
 	if !strings.Contains(domain, ".") {
-		out = append(out, Invalid(at, domain, "should be a domain with at least two segments separated by dots"))
+		out = append(out, cause.Invalid(at, domain, "should be a domain with at least two segments separated by dots"))
 	}
 	labels(path, selector.Subdomain)
 	return out
@@ -94,7 +95,7 @@ func decisionRules(s scope) []Cause {
 	for _, c := range obj.Maps(s.o, "status", "conditions") {
 		kind := obj.String(c, "type")
 		if kind == "Approved" && seen["Denied"] || kind == "Denied" && seen["Approved"] {
-			out = append(out, Invalid("status.conditions", kind,
+			out = append(out, cause.Invalid("status.conditions", kind,
 				"Approved and Denied conditions are mutually exclusive"))
 		}
 		seen[kind] = true
@@ -105,7 +106,7 @@ func decisionRules(s scope) []Cause {
 // issuedRules require that what is issued are certificates.
 func issuedRules(s scope) []Cause {
 	if why := notCertificates(obj.String(s.o, "status", "certificate")); why != "" {
-		return []Cause{Invalid("status.certificate", "<certificate data>", why)}
+		return []Cause{cause.Invalid("status.certificate", "<certificate data>", why)}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"skiff/internal/cron"
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/selector"
 	"skiff/internal/patch"
@@ -34,15 +35,15 @@ func (st *statement) report(s scope, at string, v any) Cause {
 	detail := shown(st.detail.value(s))
 	switch st.verb {
 	case "missing":
-		return Required(at, detail)
+		return cause.Required(at, detail)
 	case "forbidden":
-		return Forbidden(at, detail)
+		return cause.Forbidden(at, detail)
 	case "unsupported":
-		return NotSupported(at, v, strings.Split(st.arg, "|")...)
+		return cause.NotSupported(at, v, strings.Split(st.arg, "|")...)
 	case "duplicate":
-		return Duplicate(at, v)
+		return cause.Duplicate(at, v)
 	}
-	return Invalid(at, v, detail)
+	return cause.Invalid(at, v, detail)
 }
 
 // test returns what is wrong with a value; nil is a missing one.
@@ -53,7 +54,7 @@ var tests = sync.OnceValue(func() map[string]test {
 	return map[string]test{
 		"required": func(st *statement, s scope, at string, v any) []Cause {
 			if isEmpty(v) {
-				return []Cause{Required(at, shown(st.detail.value(s)))}
+				return []Cause{cause.Required(at, shown(st.detail.value(s)))}
 			}
 			return nil
 		},
@@ -63,29 +64,30 @@ var tests = sync.OnceValue(func() map[string]test {
 		"at-least": func(st *statement, s scope, at string, v any) []Cause {
 			low, _ := strconv.ParseInt(st.arg, 10, 64)
 			if n, ok := integer(v); ok && n < low {
-				return []Cause{Invalid(at, n, st.orDetail(s, fmt.Sprintf("must be greater than or equal to %d", low)))}
+				usual := fmt.Sprintf("must be greater than or equal to %d", low)
+				return []Cause{cause.Invalid(at, n, st.orDetail(s, usual))}
 			}
 			return nil
 		},
 		"positive": func(_ *statement, _ scope, at string, v any) []Cause {
 			if n, ok := integer(v); ok && n < 1 {
-				return []Cause{Invalid(at, n, "must be greater than 0")}
+				return []Cause{cause.Invalid(at, n, "must be greater than 0")}
 			}
 			return nil
 		},
 		"port-number": func(_ *statement, _ scope, at string, v any) []Cause {
 			if n, ok := integer(v); ok && (n < 1 || n > 1<<16-1) {
-				return []Cause{Invalid(at, n, portRange)}
+				return []Cause{cause.Invalid(at, n, cause.PortRange)}
 			}
 			return nil
 		},
 		// form accepts an empty text, strict-form does not
 		"strict-form": func(st *statement, _ scope, at string, v any) []Cause {
-			return InvalidAll(at, shown(v), forms()[st.arg](shown(v)))
+			return cause.InvalidAll(at, shown(v), forms()[st.arg](shown(v)))
 		},
 		"form": func(st *statement, _ scope, at string, v any) []Cause {
 			if text, _ := v.(string); text != "" {
-				return InvalidAll(at, text, forms()[st.arg](text))
+				return cause.InvalidAll(at, text, forms()[st.arg](text))
 			}
 			return nil
 		},
@@ -95,7 +97,7 @@ var tests = sync.OnceValue(func() map[string]test {
 			if m, isObject := v.(Object); v == nil || isObject && len(m) == 0 {
 				return nil
 			}
-			return []Cause{Forbidden(at, shown(st.detail.value(s)))}
+			return []Cause{cause.Forbidden(at, shown(st.detail.value(s)))}
 		},
 		"refers-to": func(st *statement, s scope, at string, v any) []Cause {
 			found := isEmpty(v)
@@ -105,12 +107,12 @@ var tests = sync.OnceValue(func() map[string]test {
 			if found {
 				return nil
 			}
-			return []Cause{NotFound(at, v)}
+			return []Cause{cause.NotFound(at, v)}
 		},
 		"at-most": func(st *statement, _ scope, at string, v any) []Cause {
 			limit, _ := strconv.Atoi(st.arg)
 			if list, _ := v.([]any); len(list) > limit {
-				return []Cause{tooMany(at, len(list), limit)}
+				return []Cause{cause.TooMany(at, int64(len(list)), int64(limit))}
 			}
 			return nil
 		},
@@ -124,7 +126,7 @@ var tests = sync.OnceValue(func() map[string]test {
 			text, _ := v.(string)
 			number, _ := strconv.Atoi(strings.TrimSuffix(text, "%")) // the largest there is for more
 			if number > 100 {
-				return []Cause{Invalid(at, text, "must not be greater than 100%")}
+				return []Cause{cause.Invalid(at, text, "must not be greater than 100%")}
 			}
 			return nil
 		},
@@ -152,7 +154,7 @@ func among(values, at string, v any, needed bool) []Cause {
 	if !isText && v == nil {
 		v = ""
 	}
-	return []Cause{NotSupported(at, v, known...)}
+	return []Cause{cause.NotSupported(at, v, known...)}
 }
 
 // keysAre refuses keys of a map that have the wrong form. They are reported at the map, or with each at the key.
@@ -164,7 +166,7 @@ func keysAre(form, at string, v any, atKey bool) []Cause {
 		if atKey {
 			where += "[" + key + "]"
 		}
-		out = append(out, InvalidAll(where, key, forms()[form](key))...)
+		out = append(out, cause.InvalidAll(where, key, forms()[form](key))...)
 	}
 	return out
 }
@@ -191,14 +193,14 @@ func (st *statement) repeated(s scope) (out []Cause) {
 		switch {
 		case isEmpty(v) && st.verb == "unique" || !seen[text]:
 		case len(st.detail) == 0:
-			out = append(out, Duplicate(at, v))
+			out = append(out, cause.Duplicate(at, v))
 		default:
-			out = append(out, Invalid(at, v, shown(st.detail.value(s))))
+			out = append(out, cause.Invalid(at, v, shown(st.detail.value(s))))
 		}
 		seen[text] = true
 	}
 	for _, p := range st.paths {
-		p.walk(s.from(p), s.base(p), func(at string, v any) { eachItem(step{each: '['}, v, st.at(at), item) })
+		p.walk(s.from(p), s.base(p), func(at string, v any) { step{each: '['}.walk(v, st.at(at), item) })
 	}
 	return out
 }
@@ -213,12 +215,12 @@ func oneOfThem(noun string, names []string, at string, v any) []Cause {
 	found := false
 	for _, name := range names {
 		if m[name] != nil && found {
-			out = append(out, Forbidden(at+"."+name, "may not specify more than 1 "+noun+" type"))
+			out = append(out, cause.Forbidden(at+"."+name, "may not specify more than 1 "+noun+" type"))
 		}
 		found = found || m[name] != nil
 	}
 	if !found {
-		out = append(out, Required(at, "must specify a "+noun+" type"))
+		out = append(out, cause.Required(at, "must specify a "+noun+" type"))
 	}
 	return out
 }
@@ -230,11 +232,11 @@ func quantity(at string, v any) []Cause {
 	}
 	q, err := patch.ParseQuantity(fmt.Sprint(v))
 	if err != nil {
-		return []Cause{Invalid(at, v,
+		return []Cause{cause.Invalid(at, v,
 			"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")}
 	}
 	if zero, _ := patch.ParseQuantity("0"); q.Cmp(zero) < 0 {
-		return []Cause{Invalid(at, fmt.Sprint(v), "must be greater than or equal to 0")}
+		return []Cause{cause.Invalid(at, fmt.Sprint(v), "must be greater than or equal to 0")}
 	}
 	return nil
 }
@@ -242,13 +244,13 @@ func quantity(at string, v any) []Cause {
 // percentage refuses what is neither a number from 0 on nor a percentage.
 func percentage(at string, v any) []Cause {
 	if n, ok := integer(v); ok && n < 0 {
-		return []Cause{Invalid(at, n, "must be greater than or equal to 0")}
+		return []Cause{cause.Invalid(at, n, "must be greater than or equal to 0")}
 	}
 	text, isText := v.(string)
 	digits, ok := strings.CutSuffix(text, "%")
 	if isText && (!ok || digits == "" || strings.Trim(digits, "0123456789") != "") {
-		return []Cause{Invalid(at, text, "a valid percent string must be a numeric string followed by an ending '%' "+
-			"(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')")}
+		return []Cause{cause.Invalid(at, text, "a valid percent string must be a numeric string followed by an "+
+			"ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')")}
 	}
 	return nil
 }

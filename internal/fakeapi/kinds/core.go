@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/patch"
 )
@@ -27,7 +28,7 @@ func dataSize(o Object, plain, encoded, at string) []Cause {
 	if total <= maxData {
 		return nil
 	}
-	return []Cause{TooLong(at, maxData)}
+	return []Cause{cause.TooLong(at, maxData)}
 }
 
 // dataTwice refuses keys that are in both fields of a ConfigMap.
@@ -35,7 +36,7 @@ func dataTwice(s scope) []Cause {
 	var out []Cause
 	for _, key := range obj.Keys(obj.Map(s.o, "binaryData")) {
 		if _, twice := obj.Map(s.o, "data")[key]; twice {
-			out = append(out, Invalid("data["+key+"]", key, "duplicate of key present in binaryData"))
+			out = append(out, cause.Invalid("data["+key+"]", key, "duplicate of key present in binaryData"))
 		}
 	}
 	return out
@@ -51,7 +52,7 @@ func dockerConfig(s scope) []Cause {
 		var config map[string]any
 		decoded, _ := base64.StdEncoding.DecodeString(text) // what is no base64 has been refused before
 		if err := json.Unmarshal(decoded, &config); err != nil {
-			return []Cause{Invalid("data["+key+"]", "<secret contents redacted>", err.Error())}
+			return []Cause{cause.Invalid("data["+key+"]", "<secret contents redacted>", err.Error())}
 		}
 	}
 	return nil
@@ -97,13 +98,13 @@ func claimChange(s scope) []Cause {
 	}
 	var out []Cause
 	if !patch.Equal(spec, was) {
-		out = append(out, Forbidden("spec", "spec is immutable after creation except resources.requests and "+
+		out = append(out, cause.Forbidden("spec", "spec is immutable after creation except resources.requests and "+
 			"volumeAttributesClassName for bound claims"))
 	}
 	capacity := cmp.Or(obj.String(s.stored, "status", "capacity", "storage"), "0")
 	if less, ok := compareQuantities(size, before); ok && less < 0 {
 		if c, ok := compareQuantities(size, capacity); ok && c <= 0 {
-			out = append(out, Forbidden("spec.resources.requests.storage",
+			out = append(out, cause.Forbidden("spec.resources.requests.storage",
 				"field can not be less than status.capacity"))
 		}
 	}

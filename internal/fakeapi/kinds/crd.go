@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/schema"
 	"skiff/internal/fakeapi/selector"
@@ -42,21 +43,21 @@ func selectableRules(version Object, s *schema.Schema, path string) []Cause {
 		at, text := fmt.Sprintf("%s[%d].jsonPath", path, i), "."+strings.Join(f, ".")
 		switch typ, ok := s.TypeAt(f); {
 		case text == ".":
-			out = append(out, Required(at, ""))
+			out = append(out, cause.Required(at, ""))
 		case !ok:
-			out = append(out, Invalid(at, text, "is an invalid path: does not refer to a valid field"))
+			out = append(out, cause.Invalid(at, text, "is an invalid path: does not refer to a valid field"))
 		case f[0] == "metadata":
-			out = append(out, Invalid(at, text, "must not point to fields in metadata"))
+			out = append(out, cause.Invalid(at, text, "must not point to fields in metadata"))
 		case typ != "string" && typ != "boolean" && typ != "integer":
-			out = append(out, Invalid(at, text, "must point to a field of type string, boolean or integer. Enum "+
-				"string fields and strings with formats are allowed."))
+			out = append(out, cause.Invalid(at, text, "must point to a field of type string, boolean or integer. "+
+				"Enum string fields and strings with formats are allowed."))
 		case seen[text]:
-			out = append(out, Duplicate(at, text))
+			out = append(out, cause.Duplicate(at, text))
 		}
 		seen[text] = true
 	}
 	if len(seen) > maxSelectable {
-		out = append(out, tooMany(path, len(seen), maxSelectable))
+		out = append(out, cause.TooMany(path, int64(len(seen)), maxSelectable))
 	}
 	return out
 }
@@ -67,7 +68,7 @@ func versionRules(s scope) []Cause {
 	spec := obj.Map(s.root, "spec")
 	versions := obj.Maps(spec, "versions")
 	if len(versions) == 0 {
-		return []Cause{Required("spec.versions", "must have at least one version")}
+		return []Cause{cause.Required("spec.versions", "must have at least one version")}
 	}
 	stored, shared, sharedFields := 0, true, true
 	names := map[string]bool{}
@@ -77,17 +78,17 @@ func versionRules(s scope) []Cause {
 		}
 		name := obj.String(v, "name")
 		if why := selector.Label1035(name); why != "" {
-			out = append(out, Invalid(fmt.Sprintf("spec.versions[%d].name", i), name, why))
+			out = append(out, cause.Invalid(fmt.Sprintf("spec.versions[%d].name", i), name, why))
 		}
 		if names[name] {
-			out = append(out, Invalid("spec.versions", versions[i], "must contain unique version names"))
+			out = append(out, cause.Invalid("spec.versions", versions[i], "must contain unique version names"))
 		}
 		names[name] = true
 		shared = shared && patch.Equal(v["schema"], versions[0]["schema"])
 		sharedFields = sharedFields && patch.Equal(v["selectableFields"], versions[0]["selectableFields"])
 	}
 	if stored != 1 {
-		out = append(out, Invalid("spec.versions", spec["versions"],
+		out = append(out, cause.Invalid("spec.versions", spec["versions"],
 			"must have exactly one version marked as storage version"))
 	}
 	for i, v := range versions {
@@ -97,15 +98,13 @@ func versionRules(s scope) []Cause {
 		}
 		s := obj.Get(v, "schema", "openAPIV3Schema")
 		if s == nil {
-			out = append(out, Required(fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", i),
+			out = append(out, cause.Required(fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", i),
 				"schemas are required"))
 			continue
 		}
 		parsed, causes := schema.Parse(s, path)
 		if i == 0 || !shared {
-			for _, c := range causes {
-				out = append(out, Cause(c))
-			}
+			out = append(out, causes...)
 		}
 		if at := fmt.Sprintf("spec.versions[%d].selectableFields", i); len(causes) == 0 && (i == 0 || !sharedFields) {
 			if sharedFields {

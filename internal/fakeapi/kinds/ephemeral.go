@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/patch"
 )
@@ -24,10 +25,10 @@ func AddContainers(next, cur Object) []Cause {
 		i := slices.IndexFunc(obj.Maps(spec, "ephemeralContainers"), func(c Object) bool { return c["name"] == name })
 		switch {
 		case i < 0:
-			out = append(out, Forbidden(at,
+			out = append(out, cause.Forbidden(at,
 				fmt.Sprintf("existing ephemeral containers %q may not be removed\n", name)))
 		case !patch.Equal(obj.Maps(spec, "ephemeralContainers")[i], was):
-			out = append(out, Forbidden(at,
+			out = append(out, cause.Forbidden(at,
 				fmt.Sprintf("existing ephemeral containers %q may not be changed\n", name)))
 		}
 	}
@@ -42,13 +43,13 @@ func Resize(next, cur Object) []Cause {
 	for _, list := range []string{"containers", "initContainers"} {
 		sent, at := obj.Maps(next, "spec", list), "spec."+list
 		if len(sent) != len(obj.Maps(spec, list)) {
-			moved = append(moved, Forbidden(at, list+" may not be added or removed on resize"))
+			moved = append(moved, cause.Forbidden(at, list+" may not be added or removed on resize"))
 			continue
 		}
 		for i, c := range obj.Maps(spec, list) {
 			at := fmt.Sprintf("%s[%d]", at, i)
 			if c["name"] != sent[i]["name"] {
-				moved = append(moved, Forbidden(at+".name", list+" may not be renamed or reordered on resize"))
+				moved = append(moved, cause.Forbidden(at+".name", list+" may not be renamed or reordered on resize"))
 				continue
 			}
 			out = append(out, resizeRules(sent[i], c, at+".resources.")...)
@@ -60,14 +61,15 @@ func Resize(next, cur Object) []Cause {
 	}
 	next["spec"] = spec
 	if was := qosClass(obj.Map(cur, "spec")); qosClass(spec) != was {
-		out = append([]Cause{Invalid("spec", was, "Pod QOS Class may not change as a result of resizing")}, out...)
+		changed := cause.Invalid("spec", was, "Pod QOS Class may not change as a result of resizing")
+		out = append([]Cause{changed}, out...)
 	}
 	for _, c := range obj.Maps(cur, "status", "containerStatuses") {
 		if obj.Map(c, "state", "running") == nil {
 			continue
 		}
 		if c["resources"] == nil {
-			out = append(out, Forbidden("spec", "Pod running on node without support for resize"))
+			out = append(out, cause.Forbidden("spec", "Pod running on node without support for resize"))
 		}
 		break // the real server looks at the first one that runs
 	}
@@ -77,7 +79,7 @@ func Resize(next, cur Object) []Cause {
 // resizeRules compares a container with what it was.
 func resizeRules(next, cur Object, at string) []Cause {
 	var out, last []Cause
-	other := []Cause{Forbidden("spec", "only cpu and memory resources are mutable")}
+	other := []Cause{cause.Forbidden("spec", "only cpu and memory resources are mutable")}
 	if !patch.Equal(next["resizePolicy"], cur["resizePolicy"]) {
 		last = other
 	}
@@ -85,7 +87,7 @@ func resizeRules(next, cur Object, at string) []Cause {
 		was, is := obj.Map(cur, "resources", f), obj.Map(next, "resources", f)
 		for name := range was {
 			if is[name] == nil {
-				out = append(out, Forbidden(at+f, "resource "+f+" cannot be removed"))
+				out = append(out, cause.Forbidden(at+f, "resource "+f+" cannot be removed"))
 				break
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/fields"
 	"skiff/internal/kube"
 	"skiff/internal/patch"
@@ -19,6 +20,9 @@ import (
 
 // Object is the JSON of one object.
 type Object = map[string]any
+
+// Cause is one invalid field.
+type Cause = cause.Cause
 
 // Kind is one resource as served in one version.
 type Kind struct {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/kube"
 	"skiff/internal/patch"
@@ -33,12 +34,12 @@ func limitRangeRules(s scope) []Cause {
 	for i, limit := range obj.Maps(s.o, "spec", "limits") {
 		at, kind := fmt.Sprintf("spec.limits[%d]", i), obj.String(limit, "type")
 		if seen[kind] {
-			out = append(out, Duplicate(at+".type", kind))
+			out = append(out, cause.Duplicate(at+".type", kind))
 		}
 		seen[kind] = true
 		for _, f := range []string{"default", "defaultRequest"} {
 			if kind == "Pod" && len(obj.Map(limit, f)) > 0 {
-				out = append(out, Forbidden(at+"."+f, "may not be specified when `type` is 'Pod'"))
+				out = append(out, cause.Forbidden(at+"."+f, "may not be specified when `type` is 'Pod'"))
 			}
 		}
 		out = append(out, limitOrder(limit, at)...)
@@ -64,7 +65,7 @@ func limitOrder(limit Object, at string) []Cause {
 		} {
 			low, high := obj.Get(limit, r.low, name), obj.Get(limit, r.high, name)
 			if c, ok := compareQuantities(low, high); ok && c > 0 {
-				out = append(out, Invalid(at+"."+r.field+"["+name+"]", obj.Get(limit, r.value, name),
+				out = append(out, cause.Invalid(at+"."+r.field+"["+name+"]", obj.Get(limit, r.value, name),
 					fmt.Sprintf("%s value %v is greater than %s value %v", r.lowText, low, r.highText, high)))
 			}
 		}
@@ -182,10 +183,10 @@ func priorityRules(s scope) []Cause {
 		if ok {
 			why = fmt.Sprintf("value of %s PriorityClass must be %d", name, known)
 		}
-		return []Cause{Forbidden("metadata.name",
+		return []Cause{cause.Forbidden("metadata.name",
 			"priority class names with 'system-' prefix are reserved for system use only. error: "+why)}
 	case !ok && value > maxPriority:
-		return []Cause{Forbidden("value", fmt.Sprintf("maximum allowed value of a user defined priority is %d",
+		return []Cause{cause.Forbidden("value", fmt.Sprintf("maximum allowed value of a user defined priority is %d",
 			maxPriority))}
 	}
 	return nil

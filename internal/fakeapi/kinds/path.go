@@ -16,11 +16,13 @@ type path struct {
 	steps  []step
 }
 
+// step leads to a member or an item, or if each is set, to some of them.
 type step struct {
-	key  string
-	dots bool      // the key is in brackets, and may be an index
-	each byte      // '[' for the items of a list, '{' for the values of a map, 0 for one value
-	only [2]string // a field of the items and its value; empty means all items
+	key   string
+	dots  bool     // the key is in brackets, and may be an index
+	each  byte     // '[' for the items of a list, '{' for the values of a map, 0 for one value
+	field []string // of the items that are meant; nil is all
+	is    string   // and its value
 }
 
 func parsePath(text string) path {
@@ -29,28 +31,26 @@ func parsePath(text string) path {
 	rest, rooted := strings.CutPrefix(rest, "/")
 	p.stored, p.rooted = stored, rooted
 	for rest != "" && rest != "." {
-		end := strings.IndexAny(rest, ".[{")
-		if end < 0 {
-			end = len(rest)
-		}
-		s := step{key: rest[:end]}
-		rest = rest[end:]
-		if strings.HasPrefix(rest, "[") || strings.HasPrefix(rest, "{") {
+		if rest[0] == '[' || rest[0] == '{' {
 			inside, after, _ := strings.Cut(rest[1:], map[byte]string{'[': "]", '{': "}"}[rest[0]])
 			key, value, filtered := strings.Cut(inside, "=")
 			switch {
 			case filtered:
-				s.each, s.only = '[', [2]string{key, value}
+				p.steps = append(p.steps, step{each: '[', field: []string{key}, is: value})
 			case inside == "":
-				s.each = rest[0]
+				p.steps = append(p.steps, step{each: rest[0]})
 			default:
-				p.steps = append(p.steps, s)
-				s = step{key: inside, dots: true}
+				p.steps = append(p.steps, step{key: inside, dots: true})
 			}
-			rest = after
+			rest = strings.TrimPrefix(after, ".")
+			continue
 		}
-		p.steps = append(p.steps, s)
-		rest = strings.TrimPrefix(rest, ".")
+		end := strings.IndexAny(rest, ".[{")
+		if end < 0 {
+			end = len(rest)
+		}
+		p.steps = append(p.steps, step{key: rest[:end]})
+		rest = strings.TrimPrefix(rest[end:], ".")
 	}
 	return p
 }
@@ -74,12 +74,17 @@ func (p path) lists() bool {
 	return false
 }
 
-// of returns what a step leads to, without a choice of items.
+// of returns what a step to one value leads to.
 func (s step) of(v any) any {
 	if list, ok := v.([]any); ok && s.dots {
-		if i, err := strconv.Atoi(s.key); err == nil && i >= 0 && i < len(list) {
-			return list[i]
+		i, err := strconv.Atoi(s.key)
+		if i < 0 {
+			i += len(list)
 		}
+		if err != nil || i < 0 || i >= len(list) {
+			return nil
+		}
+		return list[i]
 	}
 	m, _ := v.(Object)
 	return m[s.key]
@@ -88,11 +93,12 @@ func (s step) of(v any) any {
 // get returns the first value at a path, nil if there is none.
 func (p path) get(v any) any {
 	for i, s := range p.steps {
-		if v = s.of(v); s.each == 0 {
+		if s.each == 0 {
+			v = s.of(v)
 			continue
 		}
 		var found any
-		eachItem(s, v, unknown, func(_ string, item any) {
+		s.walk(v, unknown, func(_ string, item any) {
 			if found == nil {
 				found = path{steps: p.steps[i+1:]}.get(item)
 			}
@@ -102,42 +108,37 @@ func (p path) get(v any) any {
 	return v
 }
 
-// eachItem calls f with the items of the list or the values of the map at a place, in order, and where each is.
-func eachItem(s step, v any, at string, f func(at string, item any)) {
-	if s.each == '{' {
-		m, _ := v.(Object)
-		for _, key := range obj.Keys(m) {
-			f(within(at, key), m[key])
-		}
-		return
-	}
-	list, _ := v.([]any)
-	for i, item := range list {
-		m, _ := item.(Object)
-		if s.only[0] == "" || shown(m[s.only[0]]) == s.only[1] {
-			f(within(at, strconv.Itoa(i)), item)
-		}
-	}
-}
-
 // walk calls f with each value at a path below o, nil for a missing one, and where it is.
 func (p path) walk(o any, at string, f func(at string, v any)) {
 	if len(p.steps) == 0 {
 		f(at, o)
 		return
 	}
-	s, rest := p.steps[0], path{steps: p.steps[1:]}
-	v := s.of(o)
-	if s.dots {
-		at = within(at, s.key)
-	} else {
-		at = join(at, s.key)
+	rest := path{steps: p.steps[1:]}
+	p.steps[0].walk(o, at, func(at string, v any) { rest.walk(v, at, f) })
+}
+
+// walk calls f with what a step leads to, in order, and where that is.
+func (s step) walk(v any, at string, f func(at string, v any)) {
+	switch {
+	case s.each == '{':
+		m, _ := v.(Object)
+		for _, key := range obj.Keys(m) {
+			f(within(at, key), m[key])
+		}
+	case s.each == '[':
+		list, _ := v.([]any)
+		for i, item := range list {
+			m, _ := item.(Object)
+			if s.field == nil || shown(obj.Get(m, s.field...)) == s.is {
+				f(within(at, strconv.Itoa(i)), item)
+			}
+		}
+	case s.dots:
+		f(within(at, s.key), s.of(v))
+	default:
+		f(join(at, s.key), s.of(v))
 	}
-	if s.each == 0 {
-		rest.walk(v, at, f)
-		return
-	}
-	eachItem(s, v, at, func(at string, v any) { rest.walk(v, at, f) })
 }
 
 // unknown stands for a place that nobody asks for: to build the places is most of the work of a walk.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/selector"
 	"skiff/internal/patch"
@@ -16,7 +17,7 @@ func requestsInLimits(s scope) []Cause {
 	for _, name := range obj.Keys(obj.Map(s.o, "requests")) {
 		request, limit := obj.Get(s.o, "requests", name), obj.Get(s.o, "limits", name)
 		if c, ok := compareQuantities(request, limit); ok && c > 0 {
-			out = append(out, Invalid(s.at+".requests", request,
+			out = append(out, cause.Invalid(s.at+".requests", request,
 				fmt.Sprintf("must be less than or equal to %s limit of %v", name, limit)))
 		}
 	}
@@ -44,9 +45,10 @@ func selectsTemplate(sel, spec Object) []Cause {
 	parsed, err := selector.ParseLabels(FormatSelector(sel))
 	switch {
 	case err != nil:
-		return []Cause{Invalid("spec.selector", sel, "invalid label selector")}
+		return []Cause{cause.Invalid("spec.selector", sel, "invalid label selector")}
 	case sel == nil || !parsed.Matches(obj.Strings(labels)):
-		return []Cause{Invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")}
+		return []Cause{cause.Invalid("spec.template.metadata.labels", labels,
+			"`selector` does not match template `labels`")}
 	}
 	return nil
 }
@@ -80,7 +82,7 @@ func jobTemplateChange(s scope) []Cause {
 	if patch.Equal(next, old) {
 		return nil
 	}
-	return []Cause{Invalid(at, next, "field is immutable")}
+	return []Cause{cause.Invalid(at, next, "field is immutable")}
 }
 
 // addTolerations gives a pod the tolerations that the default admission plugins add.
@@ -164,27 +166,28 @@ func podChangeRules(s scope) []Cause {
 	}
 	for _, list := range []string{"containers", "initContainers"} {
 		if len(obj.Slice(next, list)) != len(obj.Slice(cur, list)) {
-			return []Cause{Forbidden("spec."+list, "pod updates may not add or remove containers")}
+			return []Cause{cause.Forbidden("spec."+list, "pod updates may not add or remove containers")}
 		}
 	}
 	var out []Cause
 	is, set := obj.Int(next, "activeDeadlineSeconds")
 	switch was, before := obj.Int(cur, "activeDeadlineSeconds"); {
 	case before && !set:
-		out = append(out, Invalid("spec.activeDeadlineSeconds", nil,
+		out = append(out, cause.Invalid("spec.activeDeadlineSeconds", nil,
 			"must not update from a positive integer to nil value"))
 	case before && is > was:
-		out = append(out, Invalid("spec.activeDeadlineSeconds", is, "must be less than or equal to previous value"))
+		out = append(out, cause.Invalid("spec.activeDeadlineSeconds", is,
+			"must be less than or equal to previous value"))
 	}
 	for _, was := range obj.Maps(cur, "tolerations") {
 		if !slices.ContainsFunc(obj.Maps(next, "tolerations"),
 			func(is Object) bool { return obj.EqualExcept(was, is, "tolerationSeconds") }) {
-			out = append(out, Forbidden("spec.tolerations",
+			out = append(out, cause.Forbidden("spec.tolerations",
 				"existing toleration can not be modified except its tolerationSeconds"))
 		}
 	}
 	if !patch.Equal(frozenSpec(next), frozenSpec(cur)) {
-		out = append(out, Forbidden("spec", "pod updates may not change fields other than "+
+		out = append(out, cause.Forbidden("spec", "pod updates may not change fields other than "+
 			"`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"+
 			"`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` "+
 			"(allow it to be set to 1 if it was previously negative)"))

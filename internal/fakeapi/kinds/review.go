@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
 )
 
@@ -46,7 +47,7 @@ const unchecked = "skiff's embedded API server checks no roles"
 
 func canI(o Object, _ User) (Object, []Cause) {
 	if (obj.Map(o, "spec", "resourceAttributes") == nil) == (obj.Map(o, "spec", "nonResourceAttributes") == nil) {
-		return nil, []Cause{Invalid("spec.resourceAttributes", nil,
+		return nil, []Cause{cause.Invalid("spec.resourceAttributes", nil,
 			"exactly one of nonResourceAttributes or resourceAttributes must be specified")}
 	}
 	return Object{"allowed": true, "reason": unchecked}, nil
@@ -55,8 +56,8 @@ func canI(o Object, _ User) (Object, []Cause) {
 // mayThey is canI about another user.
 func mayThey(o Object, u User) (Object, []Cause) {
 	if obj.String(o, "spec", "user") == "" && len(obj.Slice(o, "spec", "groups")) == 0 {
-		return nil, []Cause{Invalid("spec.user", obj.Get(o, "spec", "user"), "at least one of user or group must be "+
-			"specified")}
+		return nil, []Cause{cause.Invalid("spec.user", obj.Get(o, "spec", "user"),
+			"at least one of user or group must be specified")}
 	}
 	return canI(o, u)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
 )
 
@@ -43,7 +44,7 @@ func clusterIPChange(s scope) []Cause {
 		obj.String(s.stored, "spec", "type") == "ExternalName" {
 		return nil
 	}
-	return []Cause{Invalid("spec.clusterIPs[0]", []any{is}, "may not change once set")}
+	return []Cause{cause.Invalid("spec.clusterIPs[0]", []any{is}, "may not change once set")}
 }
 
 // allocateService allocates the cluster IP and the node ports of a Service, or refuses the requested ones.
@@ -96,13 +97,13 @@ func allocateIP(spec Object, taken map[string]bool, rand func(int) int) []Cause 
 		addr, err := netip.ParseAddr(ip)
 		switch {
 		case err != nil:
-			return []Cause{Invalid("spec.clusterIPs[0]", ip,
+			return []Cause{cause.Invalid("spec.clusterIPs[0]", ip,
 				"must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")}
 		case !netip.MustParsePrefix(serviceRange).Contains(addr):
-			return []Cause{Invalid("spec.clusterIPs", []any{ip},
+			return []Cause{cause.Invalid("spec.clusterIPs", []any{ip},
 				fmt.Sprintf("failed to allocate IP %s: the provided network does not match the current range", ip))}
 		case taken[ip]:
-			return []Cause{Invalid("spec.clusterIPs", []any{ip},
+			return []Cause{cause.Invalid("spec.clusterIPs", []any{ip},
 				fmt.Sprintf("failed to allocate IP %s: provided IP is already allocated", ip))}
 		}
 	}
@@ -120,10 +121,10 @@ func allocatePorts(spec Object, taken map[int64]bool, rand func(int) int) ([]Cau
 		case n == 0:
 			open = append(open, p)
 		case n < firstNodePort || n > lastNodePort:
-			out = append(out, Invalid(at, n, fmt.Sprintf("provided port is not in the valid range. The range of "+
-				"valid ports is %d-%d", firstNodePort, lastNodePort)))
+			out = append(out, cause.Invalid(at, n, fmt.Sprintf("provided port is not in the valid range. The range "+
+				"of valid ports is %d-%d", firstNodePort, lastNodePort)))
 		case taken[n]:
-			out = append(out, Invalid(at, n, "provided port is already allocated"))
+			out = append(out, cause.Invalid(at, n, "provided port is already allocated"))
 		default:
 			taken[n] = true
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/patch"
 )
@@ -294,9 +295,9 @@ func (st *statement) causes(s scope) (out []Cause) {
 func (st *statement) valueCauses(s scope, p path, at string, v any) []Cause {
 	switch changed := s.stored != nil && comparing[st.verb] && !patch.Equal(v, s.was(p)); {
 	case changed && st.verb == "immutable":
-		return []Cause{Invalid(at, v, st.orDetail(s, "field is immutable"))}
+		return []Cause{cause.Invalid(at, v, st.orDetail(s, "field is immutable"))}
 	case changed:
-		return []Cause{Forbidden(at, shown(st.detail.value(s)))}
+		return []Cause{cause.Forbidden(at, shown(st.detail.value(s)))}
 	case comparing[st.verb]:
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/selector"
 )
@@ -19,7 +20,7 @@ func hookResources(s scope) []Cause {
 		text, _ := item.(string)
 		at := fmt.Sprintf("%s[%d]", at, i)
 		if text == "" {
-			out = append(out, Required(at, ""))
+			out = append(out, cause.Required(at, ""))
 			continue
 		}
 		resource, sub, divided := strings.Cut(text, "/")
@@ -28,19 +29,20 @@ func hookResources(s scope) []Cause {
 			continue
 		}
 		if ofResource[resource] {
-			out = append(out, Invalid(at, text, fmt.Sprintf("if '%s/*' is present, must not specify %s", resource,
-				text)))
+			out = append(out, cause.Invalid(at, text,
+				fmt.Sprintf("if '%s/*' is present, must not specify %s", resource, text)))
 		}
 		if ofSub[sub] {
-			out = append(out, Invalid(at, text, fmt.Sprintf("if '*/%s' is present, must not specify %s", sub, text)))
+			out = append(out, cause.Invalid(at, text,
+				fmt.Sprintf("if '*/%s' is present, must not specify %s", sub, text)))
 		}
 		ofResource[resource], ofSub[sub] = ofResource[resource] || sub == "*", ofSub[sub] || resource == "*"
 	}
 	if len(list) > 1 && slices.Contains(list, any("*/*")) {
-		out = append(out, Invalid(at, list, "if '*/*' is present, must not specify other resources"))
+		out = append(out, cause.Invalid(at, list, "if '*/*' is present, must not specify other resources"))
 	}
 	if plain && slices.Contains(list, any("*")) {
-		out = append(out, Invalid(at, list, "if '*' is present, must not specify other resources without "+
+		out = append(out, cause.Invalid(at, list, "if '*' is present, must not specify other resources without "+
 			"subresources"))
 	}
 	return out
@@ -54,16 +56,16 @@ func servicePath(s scope) []Cause {
 	case path == "" || path == "/":
 		return out
 	case path == "//":
-		return append(out, Invalid(at, path, "segment[0] may not be empty"))
+		return append(out, cause.Invalid(at, path, "segment[0] may not be empty"))
 	case path[0] != '/':
-		out = append(out, Invalid(at, path, "must start with a '/'"))
+		out = append(out, cause.Invalid(at, path, "must start with a '/'"))
 	}
 	for i, step := range strings.Split(strings.TrimSuffix(path[1:], "/"), "/") {
 		switch why := selector.Subdomain(step); {
 		case step == "":
-			out = append(out, Invalid(at, path, fmt.Sprintf("segment[%d] may not be empty", i)))
+			out = append(out, cause.Invalid(at, path, fmt.Sprintf("segment[%d] may not be empty", i)))
 		case why != "":
-			out = append(out, Invalid(at, path, fmt.Sprintf("segment[%d]: %s", i, why)))
+			out = append(out, cause.Invalid(at, path, fmt.Sprintf("segment[%d]: %s", i, why)))
 		}
 	}
 	return out
@@ -79,23 +81,23 @@ func hookURL(s scope) []Cause {
 	const form = "; desired format: https://host[/path]"
 	u, err := url.Parse(address)
 	if err != nil {
-		return []Cause{Required(at, "url must be a valid URL: "+err.Error()+form)}
+		return []Cause{cause.Required(at, "url must be a valid URL: "+err.Error()+form)}
 	}
 	var out []Cause
 	if u.Scheme != "https" {
-		out = append(out, Invalid(at, u.Scheme, "'https' is the only allowed URL scheme"+form))
+		out = append(out, cause.Invalid(at, u.Scheme, "'https' is the only allowed URL scheme"+form))
 	}
 	if u.Host == "" {
-		out = append(out, Invalid(at, u.Host, "host must be specified"+form))
+		out = append(out, cause.Invalid(at, u.Host, "host must be specified"+form))
 	}
 	if u.User != nil {
-		out = append(out, Invalid(at, u.User.String(), "user information is not permitted in the URL"))
+		out = append(out, cause.Invalid(at, u.User.String(), "user information is not permitted in the URL"))
 	}
 	if u.Fragment != "" {
-		out = append(out, Invalid(at, u.Fragment, "fragments are not permitted in the URL"))
+		out = append(out, cause.Invalid(at, u.Fragment, "fragments are not permitted in the URL"))
 	}
 	if u.RawQuery != "" {
-		out = append(out, Invalid(at, u.RawQuery, "query parameters are not permitted in the URL"))
+		out = append(out, cause.Invalid(at, u.RawQuery, "query parameters are not permitted in the URL"))
 	}
 	return out
 }
@@ -108,14 +110,14 @@ func reviewVersions(s scope, field string) []Cause {
 	for i, v := range versions {
 		at, text := fmt.Sprintf("%s[%d]", at, i), fmt.Sprint(v)
 		if seen[v] {
-			out = append(out, Invalid(at, v, "duplicate version"))
+			out = append(out, cause.Invalid(at, v, "duplicate version"))
 		} else if why := selector.Label1035(text); why != "" {
-			out = append(out, Invalid(at, v, why))
+			out = append(out, cause.Invalid(at, v, why))
 		}
 		seen[v] = true
 	}
 	if !seen["v1"] && !seen["v1beta1"] {
-		out = append(out, Invalid(at, versions, "must include at least one of v1, v1beta1"))
+		out = append(out, cause.Invalid(at, versions, "must include at least one of v1, v1beta1"))
 	}
 	return out
 }

@@ -1,8 +1,6 @@
 // Package obj reads and changes JSON objects in the form of map[string]any, the form in which the embedded API server
 // keeps objects. It knows nothing of Kubernetes kinds, storage and HTTP, starts no goroutine and keeps no state.
 //
-// Its functions are not inlined: there are a thousand calls, which would make the program 120 KB larger.
-//
 // The values are those of package patch: map[string]any, []any, string, bool, int64, float64 and nil.
 package obj
 
@@ -16,8 +14,6 @@ import (
 )
 
 // Map returns the object at path, nil when it is absent or something else. Reading from a nil map is fine.
-//
-//go:noinline
 func Map(m map[string]any, path ...string) map[string]any {
 	for _, p := range path {
 		m, _ = m[p].(map[string]any)
@@ -26,8 +22,6 @@ func Map(m map[string]any, path ...string) map[string]any {
 }
 
 // Get returns the value at path, nil when it is absent.
-//
-//go:noinline
 func Get(m map[string]any, path ...string) any {
 	if len(path) == 0 {
 		return m
@@ -36,24 +30,18 @@ func Get(m map[string]any, path ...string) any {
 }
 
 // String returns the string at path, "" when it is absent or something else.
-//
-//go:noinline
 func String(m map[string]any, path ...string) string {
 	s, _ := Get(m, path...).(string)
 	return s
 }
 
 // Bool returns the boolean at path, false when it is absent or something else.
-//
-//go:noinline
 func Bool(m map[string]any, path ...string) bool {
 	b, _ := Get(m, path...).(bool)
 	return b
 }
 
 // Int returns the whole number at path and whether there is one. A float without a fraction counts: 3.0 is 3 in JSON.
-//
-//go:noinline
 func Int(m map[string]any, path ...string) (int64, bool) {
 	switch n := Get(m, path...).(type) {
 	case int64:
@@ -65,16 +53,12 @@ func Int(m map[string]any, path ...string) (int64, bool) {
 }
 
 // Slice returns the list at path, nil when it is absent or something else.
-//
-//go:noinline
 func Slice(m map[string]any, path ...string) []any {
 	s, _ := Get(m, path...).([]any)
 	return s
 }
 
 // Maps returns the objects of the list at path, in order; other items are left out.
-//
-//go:noinline
 func Maps(m map[string]any, path ...string) []map[string]any {
 	var out []map[string]any
 	for _, v := range Slice(m, path...) {
@@ -86,8 +70,6 @@ func Maps(m map[string]any, path ...string) []map[string]any {
 }
 
 // Texts returns the strings of the list at path, in order; other items are left out.
-//
-//go:noinline
 func Texts(m map[string]any, path ...string) []string {
 	var out []string
 	for _, v := range Slice(m, path...) {
@@ -99,8 +81,6 @@ func Texts(m map[string]any, path ...string) []string {
 }
 
 // Anys returns a list of texts as a JSON list.
-//
-//go:noinline
 func Anys(list []string) []any {
 	out := make([]any, len(list))
 	for i, s := range list {
@@ -110,8 +90,6 @@ func Anys(list []string) []any {
 }
 
 // Strings returns the string values of the object at path; other values are left out.
-//
-//go:noinline
 func Strings(m map[string]any, path ...string) map[string]string {
 	out := map[string]string{}
 	for k, v := range Map(m, path...) {
@@ -133,8 +111,6 @@ func Keys[V any](m map[string]V) []string {
 }
 
 // Set sets the value at path, and creates the objects on the way.
-//
-//go:noinline
 func Set(m map[string]any, v any, path ...string) {
 	for _, p := range path[:len(path)-1] {
 		next, ok := m[p].(map[string]any)
@@ -148,8 +124,6 @@ func Set(m map[string]any, v any, path ...string) {
 }
 
 // Default sets the value at path unless there is one other than null.
-//
-//go:noinline
 func Default(m map[string]any, v any, path ...string) {
 	if Get(m, path...) == nil {
 		Set(m, v, path...)
@@ -157,22 +131,16 @@ func Default(m map[string]any, v any, path ...string) {
 }
 
 // Remove deletes the value at path.
-//
-//go:noinline
 func Remove(m map[string]any, path ...string) {
 	delete(Map(m, path[:len(path)-1]...), path[len(path)-1])
 }
 
 // Clone returns a deep copy of an object, an empty object for nil.
-//
-//go:noinline
 func Clone(m map[string]any) map[string]any {
 	return patch.Copy(m).(map[string]any)
 }
 
 // Shallow returns a shallow copy of an object, for replacing one member of a shared value.
-//
-//go:noinline
 func Shallow(m map[string]any) map[string]any {
 	out := maps.Clone(m)
 	if out == nil {
@@ -182,8 +150,6 @@ func Shallow(m map[string]any) map[string]any {
 }
 
 // EqualExcept reports whether two objects are equal, except for the named members.
-//
-//go:noinline
 func EqualExcept(a, b map[string]any, except ...string) bool {
 	skip := func(k string) bool { return slices.Contains(except, k) }
 	for k, v := range a {

@@ -3,6 +3,7 @@ package schema
 import (
 	"fmt"
 
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/patch"
 )
@@ -24,8 +25,9 @@ func (s *Schema) listTypes(v any, path string) []Cause {
 		for i, item := range v {
 			at := fmt.Sprintf("%s[%d]", path, i)
 			if identity, ok := s.identity(item); ok {
-				if seen[show(identity)]++; seen[show(identity)] == 2 { // once for each value, however often it comes
-					causes = append(causes, duplicate(at, identity))
+				text := cause.Show(identity)
+				if seen[text]++; seen[text] == 2 { // once for each value, however often it comes
+					causes = append(causes, cause.Duplicate(at, identity))
 				}
 			}
 			if s.items != nil {

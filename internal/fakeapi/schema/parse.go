@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/patch"
 )
 
@@ -42,7 +43,7 @@ func (p *parser) add(c Cause) { p.causes = append(p.causes, c) }
 func (p *parser) schema(v any, path string, at level) *Schema {
 	m, ok := v.(map[string]any)
 	if !ok {
-		p.add(invalid(path, v, "must be an object"))
+		p.add(cause.Invalid(path, v, "must be an object"))
 		return &Schema{}
 	}
 	f := fields{p, m, path}
@@ -64,7 +65,7 @@ func (p *parser) schema(v any, path string, at level) *Schema {
 	if text := f.text("pattern"); text != "" {
 		var err error
 		if s.pattern, err = regexp.Compile(text); err != nil {
-			p.add(invalid(path+".pattern", text, fmt.Sprintf("must be a valid regular expression, but isn't: %v",
+			p.add(cause.Invalid(path+".pattern", text, fmt.Sprintf("must be a valid regular expression, but isn't: %v",
 				err)))
 		}
 	}
@@ -130,31 +131,19 @@ type fields struct {
 }
 
 func (f fields) wrong(name, want string) {
-	f.p.add(invalid(f.path+"."+name, f.m[name], "must be "+want))
+	f.p.add(cause.Invalid(f.path+"."+name, f.m[name], "must be "+want))
 }
 
-func (f fields) text(name string) string {
-	s, ok := f.m[name].(string)
-	if f.m[name] != nil && !ok {
-		f.wrong(name, "a string")
-	}
-	return s
-}
+func (f fields) text(name string) string  { return read[string](f, name, "a string") }
+func (f fields) boolean(name string) bool { return read[bool](f, name, "a boolean") }
+func (f fields) list(name string) []any   { return read[[]any](f, name, "a list") }
 
-func (f fields) boolean(name string) bool {
-	b, ok := f.m[name].(bool)
+func read[T any](f fields, name, want string) T {
+	v, ok := f.m[name].(T)
 	if f.m[name] != nil && !ok {
-		f.wrong(name, "a boolean")
+		f.wrong(name, want)
 	}
-	return b
-}
-
-func (f fields) list(name string) []any {
-	l, ok := f.m[name].([]any)
-	if f.m[name] != nil && !ok {
-		f.wrong(name, "a list")
-	}
-	return l
+	return v
 }
 
 func (f fields) texts(name string) []string {

@@ -11,14 +11,15 @@ import (
 	"regexp"
 	"sync"
 	"time"
+
+	"skiff/internal/fakeapi/cause"
 )
 
 func (s *Schema) checkNumber(v any, path string) []Cause {
 	var causes []Cause
 	if want, ok := s.outOfFormat(v); ok {
-		causes = append(causes, Cause{"FieldValueInvalid",
-			fmt.Sprintf("Invalid value: \"\": Checked value must be of type %s with format %s in %s", want,
-				s.format, path), nowhere})
+		causes = append(causes, cause.Invalid(nowhere, "",
+			fmt.Sprintf("Checked value must be of type %s with format %s in %s", want, s.format, path)))
 	}
 	i, isInt := v.(int64)
 	f, _ := v.(float64)
@@ -33,12 +34,12 @@ func (s *Schema) checkNumber(v any, path string) []Cause {
 		return bound, bound
 	}
 	fail := func(format string, bound any) {
-		causes = append(causes, invalid(path, v, fmt.Sprintf("%s in body should be "+format, path, bound)))
+		causes = append(causes, cause.Invalid(path, v, fmt.Sprintf("%s in body should be "+format, path, bound)))
 	}
 	if s.multipleOf != nil {
 		shown, by := limit(*s.multipleOf)
 		if by <= 0 {
-			causes = append(causes, invalid(path, shown,
+			causes = append(causes, cause.Invalid(path, shown,
 				fmt.Sprintf("factor MultipleOf declared for %s must be positive: %v", path, shown)))
 		} else if q := f / by; q != math.Trunc(q) {
 			fail("a multiple of %v", shown)

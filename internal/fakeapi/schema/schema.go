@@ -14,11 +14,15 @@ import (
 	"regexp"
 	"sync"
 
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/patch"
 )
 
 // Cause is one error, as in details.causes of a 422 Status.
-type Cause struct{ Reason, Message, Field string }
+type Cause = cause.Cause
+
+// nowhere is the field of a cause without a field.
+const nowhere = "<nil>"
 
 // Schema is a structural schema, or a part of one.
 type Schema struct {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"skiff/internal/fakeapi/cause"
+	"skiff/internal/fakeapi/obj"
 	"skiff/internal/patch"
 )
 
@@ -13,39 +15,37 @@ func (p *parser) structural(s *Schema, f fields, at level) {
 	path := f.path
 	switch {
 	case s.embeddedResource && s.typ == "":
-		p.add(required(path+".type", "must be object if x-kubernetes-embedded-resource is true"))
+		p.add(cause.Required(path+".type", "must be object if x-kubernetes-embedded-resource is true"))
 	case s.embeddedResource && s.typ != "object":
-		p.add(invalid(path+".type", s.typ, "must be object if x-kubernetes-embedded-resource is true"))
+		p.add(cause.Invalid(path+".type", s.typ, "must be object if x-kubernetes-embedded-resource is true"))
 	case s.typ == "" && !s.intOrString && !s.preserveUnknown:
-		p.add(required(path+".type", map[level]string{atRoot: "must not be empty at the root",
+		p.add(cause.Required(path+".type", map[level]string{atRoot: "must not be empty at the root",
 			atItems: "must not be empty for specified array items",
 			atField: "must not be empty for specified object fields"}[at]))
 	case at == atRoot && s.typ != "" && s.typ != "object":
-		p.add(invalid(path+".type", s.typ, "must be object at the root"))
+		p.add(cause.Invalid(path+".type", s.typ, "must be object at the root"))
 	}
 	if s.typ == "array" && s.items == nil {
-		p.add(required(path+".items", "must be specified"))
+		p.add(cause.Required(path+".items", "must be specified"))
 	}
 	if at == atRoot && (s.additional != nil || s.anyFields) {
-		p.add(forbidden(path+".additionalProperties", "must not be used at the root"))
+		p.add(cause.Forbidden(path+".additionalProperties", "must not be used at the root"))
 	}
 	if f.m["additionalProperties"] != nil && len(s.properties) > 0 {
-		p.add(forbidden(path+".additionalProperties", "additionalProperties and properties are mutual exclusive"))
+		p.add(cause.Forbidden(path+".additionalProperties",
+			"additionalProperties and properties are mutual exclusive"))
 	}
-	if types := []string{"array", "boolean", "integer", "number", "object", "string"}; s.typ != "" &&
-		!slices.Contains(types, s.typ) {
-		p.add(notSupported(path+".type", s.typ, "array", "boolean", "integer", "number", "object", "string"))
+	types := []string{"array", "boolean", "integer", "number", "object", "string"}
+	if s.typ != "" && !slices.Contains(types, s.typ) {
+		p.add(cause.NotSupported(path+".type", s.typ, types...))
 	}
-	if s.intOrString && s.preserveUnknown {
-		p.add(invalid(path+".x-kubernetes-preserve-unknown-fields", true,
-			"must be false if x-kubernetes-int-or-string is true"))
-	}
-	if s.intOrString && s.embeddedResource {
-		p.add(invalid(path+".x-kubernetes-embedded-resource", true,
-			"must be false if x-kubernetes-int-or-string is true"))
+	for _, name := range []string{"x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"} {
+		if s.intOrString && f.m[name] == true {
+			p.add(cause.Invalid(path+"."+name, true, "must be false if x-kubernetes-int-or-string is true"))
+		}
 	}
 	if s.embeddedResource && !s.preserveUnknown && len(s.properties) == 0 {
-		p.add(required(path+".properties",
+		p.add(cause.Required(path+".properties",
 			"must not be empty if x-kubernetes-embedded-resource is true without "+
 				"x-kubernetes-preserve-unknown-fields"))
 	}
@@ -54,7 +54,7 @@ func (p *parser) structural(s *Schema, f fields, at level) {
 	}
 	for _, name := range []string{"kind", "apiVersion"} {
 		if sub := s.properties[name]; sub != nil && sub.typ != "string" && (at == atRoot || s.embeddedResource) {
-			p.add(invalid(fmt.Sprintf("%s.properties[%s].type", path, name), sub.typ, "must be string"))
+			p.add(cause.Invalid(fmt.Sprintf("%s.properties[%s].type", path, name), sub.typ, "must be string"))
 		}
 	}
 }
@@ -66,11 +66,11 @@ func (p *parser) rootMetadata(s *Schema, path string) {
 		return
 	}
 	if meta.typ != "object" {
-		p.add(invalid(path+".properties[metadata].type", meta.typ, "must be object"))
+		p.add(cause.Invalid(path+".properties[metadata].type", meta.typ, "must be object"))
 	}
 	for name := range meta.properties {
 		if name != "name" && name != "generateName" {
-			p.add(forbidden(path+".properties[metadata]",
+			p.add(cause.Forbidden(path+".properties[metadata]",
 				"must not specify anything other than name and generateName, but metadata is implicitly specified"))
 			return
 		}
@@ -86,11 +86,11 @@ func (p *parser) lists(s *Schema, f fields) {
 	case "map":
 		p.itemsOfMap(s, f.path)
 	default:
-		p.add(notSupported(at, s.listType, "atomic", "set", "map"))
+		p.add(cause.NotSupported(at, s.listType, "atomic", "set", "map"))
 	}
 	p.typeFor(s, f, "x-kubernetes-list-type", s.listType, "array")
 	if s.mapType != "" && s.mapType != "atomic" && s.mapType != "granular" {
-		p.add(notSupported(f.path+".x-kubernetes-map-type", s.mapType, "atomic", "granular"))
+		p.add(cause.NotSupported(f.path+".x-kubernetes-map-type", s.mapType, "atomic", "granular"))
 	}
 	p.typeFor(s, f, "x-kubernetes-map-type", s.mapType, "object")
 	if len(s.listMapKeys) > 0 && s.listType != "map" {
@@ -108,9 +108,9 @@ func (p *parser) typeFor(s *Schema, f fields, extension, value, typ string) {
 // requiredOr reports a missing value as required, and another as invalid.
 func (p *parser) requiredOr(path, value, text string) {
 	if value == "" {
-		p.add(required(path, text))
+		p.add(cause.Required(path, text))
 	} else {
-		p.add(invalid(path, value, text))
+		p.add(cause.Invalid(path, value, text))
 	}
 }
 
@@ -125,16 +125,16 @@ func (p *parser) itemsOfSet(s *Schema, path string) {
 	switch {
 	case s.items == nil:
 	case s.items.typ == "object" && s.items.mapType != "atomic":
-		p.add(invalid(path+".items.x-kubernetes-map-type", orNull(s.items.mapType), text))
+		p.add(cause.Invalid(path+".items.x-kubernetes-map-type", orNull(s.items.mapType), text))
 	case s.items.typ == "array" && s.items.listType != "" && s.items.listType != "atomic":
-		p.add(invalid(path+".items.x-kubernetes-list-type", s.items.listType, text))
+		p.add(cause.Invalid(path+".items.x-kubernetes-list-type", s.items.listType, text))
 	}
 }
 
 func (p *parser) itemsOfMap(s *Schema, path string) {
 	keysAt := path + ".x-kubernetes-list-map-keys"
 	if len(s.listMapKeys) == 0 {
-		p.add(required(keysAt, "must not be empty if x-kubernetes-list-type is map"))
+		p.add(cause.Required(keysAt, "must not be empty if x-kubernetes-list-type is map"))
 	}
 	if s.items == nil {
 		return
@@ -146,59 +146,52 @@ func (p *parser) itemsOfMap(s *Schema, path string) {
 		k := s.items.properties[name]
 		switch at := fmt.Sprintf("%s.items.properties[%s]", path, name); {
 		case k == nil:
-			p.add(invalid(keysAt, anyList(s.listMapKeys), "entries must all be names of item properties"))
+			p.add(cause.Invalid(keysAt, obj.Anys(s.listMapKeys), "entries must all be names of item properties"))
 		case !slices.Contains([]string{"boolean", "integer", "number", "string"}, k.typ):
-			p.add(invalid(at+".type", k.typ, "must be a scalar type if parent array's x-kubernetes-list-type is map"))
+			p.add(cause.Invalid(at+".type", k.typ,
+				"must be a scalar type if parent array's x-kubernetes-list-type is map"))
 		case !k.hasDefault && !slices.Contains(s.items.required, name):
-			p.add(required(at+".default",
+			p.add(cause.Required(at+".default",
 				"this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"))
 		}
 	}
-}
-
-func anyList(texts []string) []any {
-	out := make([]any, len(texts))
-	for i, s := range texts {
-		out[i] = s
-	}
-	return out
 }
 
 // forbidden checks for fields that a structural schema cannot have, and for those that are not allowed below allOf,
 // anyOf, oneOf and not.
 func (p *parser) forbidden(s *Schema, f fields, at level) {
 	if f.m["$ref"] != nil {
-		p.add(forbidden(f.path+".$ref", "$ref is not supported"))
+		p.add(cause.Forbidden(f.path+".$ref", "$ref is not supported"))
 	}
 	if f.m["uniqueItems"] == true {
-		p.add(forbidden(f.path+".uniqueItems",
+		p.add(cause.Forbidden(f.path+".uniqueItems",
 			"uniqueItems cannot be set to true since the runtime complexity becomes quadratic"))
 	}
 	if rules, ok := f.m["x-kubernetes-validations"]; ok && !patch.Equal(rules, []any{}) {
-		p.add(forbidden(f.path+".x-kubernetes-validations",
+		p.add(cause.Forbidden(f.path+".x-kubernetes-validations",
 			"rules in CEL would have no effect on this server: skiff-dev evaluates them (make skiff-dev)"))
 	}
 	if at < nested {
 		return
 	}
 	if s.typ != "" && at != alternative {
-		p.add(forbidden(f.path+".type", "must be empty to be structural"))
+		p.add(cause.Forbidden(f.path+".type", "must be empty to be structural"))
 	}
-	for _, name := range []string{"additionalProperties", "default", "x-kubernetes-list-type",
-		"x-kubernetes-map-type"} {
-		if f.m[name] != nil {
-			p.add(forbidden(f.path+"."+name, "must be undefined to be structural"))
+	for name, v := range f.m {
+		must := ""
+		switch name {
+		case "additionalProperties", "default", "x-kubernetes-list-type", "x-kubernetes-map-type":
+			must = "undefined"
+		case "title", "description", "x-kubernetes-list-map-keys":
+			must = "empty"
+		case "nullable", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource",
+			"x-kubernetes-int-or-string":
+			if v == true {
+				must = "false"
+			}
 		}
-	}
-	for _, name := range []string{"title", "description", "x-kubernetes-list-map-keys"} {
-		if f.m[name] != nil {
-			p.add(forbidden(f.path+"."+name, "must be empty to be structural"))
-		}
-	}
-	for _, name := range []string{"nullable", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource",
-		"x-kubernetes-int-or-string"} {
-		if f.m[name] == true {
-			p.add(forbidden(f.path+"."+name, "must be false to be structural"))
+		if v != nil && must != "" {
+			p.add(cause.Forbidden(f.path+"."+name, "must be "+must+" to be structural"))
 		}
 	}
 }
@@ -212,7 +205,7 @@ func (p *parser) defaults(s *Schema, path string) {
 		at := path + ".default"
 		pruned, unknown := s.prune(s.defaultValue, "")
 		if len(unknown) > 0 {
-			p.add(invalid(at, s.defaultValue, "must not have unknown fields"))
+			p.add(cause.Invalid(at, s.defaultValue, "must not have unknown fields"))
 		}
 		for _, c := range s.validate(s.fill(dropNulls(s, pruned)), "") {
 			switch {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/patch"
 )
@@ -54,7 +55,7 @@ func (s *Schema) check(v any, path string, was *any) []Cause {
 	}
 	if len(s.enum) > 0 && !(v == nil && s.nullable) && !slices.ContainsFunc(s.enum,
 		func(e any) bool { return patch.Equal(e, v) }) {
-		causes = append(causes, notSupported(path, v, s.enum...))
+		causes = append(causes, cause.NotSupported(path, v, s.enum...))
 	}
 	if object, ok := v.(map[string]any); ok {
 		causes = append(causes, s.checkObject(object, path, was)...)
@@ -99,9 +100,9 @@ func (s *Schema) checkType(v any, path string) []Cause {
 	case s.format != "" && (typ == "string" || typ == "array") && want != "number" && want != "integer":
 		return nil // left to the format
 	case s.format != "" && typ != "string" && typ != "array" && typ != "null":
-		return []Cause{typeInvalid(path, format, s.format)}
+		return []Cause{cause.WrongType(path, format, s.format)}
 	}
-	return []Cause{typeInvalid(path, typ, want)}
+	return []Cause{cause.WrongType(path, typ, want)}
 }
 
 func (s *Schema) checkString(v, path string) []Cause {
@@ -109,15 +110,15 @@ func (s *Schema) checkString(v, path string) []Cause {
 	var causes []Cause
 	switch {
 	case s.maxLength != nil && n > *s.maxLength:
-		causes = append(causes, tooLong(path, *s.maxLength))
+		causes = append(causes, cause.TooLong(path, *s.maxLength))
 	case s.minLength != nil && n < *s.minLength:
-		causes = append(causes, invalid(path, v, fmt.Sprintf("%s in body should be at least %d chars long", path,
+		causes = append(causes, cause.Invalid(path, v, fmt.Sprintf("%s in body should be at least %d chars long", path,
 			*s.minLength)))
 	case s.pattern != nil && !s.pattern.MatchString(v):
-		causes = append(causes, invalid(path, v, fmt.Sprintf("%s in body should match '%s'", path, s.pattern)))
+		causes = append(causes, cause.Invalid(path, v, fmt.Sprintf("%s in body should match '%s'", path, s.pattern)))
 	}
 	if check := formats[s.format]; check != nil && !check(v) {
-		causes = append(causes, typeInvalid(path, v, s.format))
+		causes = append(causes, cause.WrongType(path, v, s.format))
 	}
 	return causes
 }
@@ -131,11 +132,11 @@ func (s *Schema) checkList(list []any, path string, was *any) []Cause {
 	}
 	n := int64(len(list))
 	if s.minItems != nil && n < *s.minItems {
-		causes = append(causes, invalid(path, n, fmt.Sprintf("%s in body should have at least %d items", path,
+		causes = append(causes, cause.Invalid(path, n, fmt.Sprintf("%s in body should have at least %d items", path,
 			*s.minItems)))
 	}
 	if s.maxItems != nil && n > *s.maxItems {
-		causes = append(causes, tooMany(path, n, *s.maxItems))
+		causes = append(causes, cause.TooMany(path, n, *s.maxItems))
 	}
 	return causes
 }
@@ -144,11 +145,11 @@ func (s *Schema) checkObject(object map[string]any, path string, was *any) []Cau
 	var causes []Cause
 	n := int64(len(object))
 	if s.minProperties != nil && n < *s.minProperties {
-		causes = append(causes, invalid(path, n, fmt.Sprintf("%s in body should have at least %d properties",
+		causes = append(causes, cause.Invalid(path, n, fmt.Sprintf("%s in body should have at least %d properties",
 			path, *s.minProperties)))
 	}
 	if s.maxProperties != nil && n > *s.maxProperties {
-		causes = append(causes, tooMany(path, n, *s.maxProperties))
+		causes = append(causes, cause.TooMany(path, n, *s.maxProperties))
 	}
 	for _, name := range obj.Keys(object) {
 		if sub := s.field(name); sub != nil {
@@ -157,7 +158,7 @@ func (s *Schema) checkObject(object map[string]any, path string, was *any) []Cau
 	}
 	for _, name := range s.required {
 		if _, ok := object[name]; !ok {
-			causes = append(causes, required(join(path, name), ""))
+			causes = append(causes, cause.Required(join(path, name), ""))
 		}
 	}
 	if s.embeddedResource {
@@ -174,12 +175,12 @@ func checkEmbedded(object map[string]any, path string) []Cause {
 		switch {
 		case text != "":
 		case !present || ok:
-			causes = append(causes, required(join(path, name), ""))
+			causes = append(causes, cause.Required(join(path, name), ""))
 		default:
-			causes = append(causes, typeInvalid(join(path, name), first(jsonType(v)), "string"))
+			causes = append(causes, cause.WrongType(join(path, name), first(jsonType(v)), "string"))
 		}
 		if name == "apiVersion" && strings.Count(text, "/") > 1 {
-			causes = append(causes, invalid(join(path, name), text, "unexpected GroupVersion string: "+text))
+			causes = append(causes, cause.Invalid(join(path, name), text, "unexpected GroupVersion string: "+text))
 		}
 	}
 	return causes
@@ -198,8 +199,7 @@ func (s *Schema) field(name string) *Schema {
 func (s *Schema) checkCombinators(v any, path string, was *any) []Cause {
 	var causes []Cause
 	fail := func(text string) {
-		causes = append(causes, Cause{"FieldValueInvalid", fmt.Sprintf("Invalid value: \"\": %q %s", path, text),
-			nowhere})
+		causes = append(causes, cause.Invalid(nowhere, "", fmt.Sprintf("%q %s", path, text)))
 	}
 	if len(s.anyOf) > 0 {
 		if valid, failures := alternatives(s.anyOf, v, path, was); valid == 0 {

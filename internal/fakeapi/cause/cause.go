@@ -1,4 +1,6 @@
-package kinds
+// Package cause makes the causes of a refusal, the invalid fields of an object, in the words of the API server
+// (k8s.io/apimachinery/pkg/util/validation/field). Pure functions on the goroutine of the request.
+package cause
 
 import (
 	"fmt"
@@ -9,7 +11,7 @@ import (
 	"skiff/internal/patch"
 )
 
-// Cause is one invalid field, in the words of k8s.io/apimachinery/pkg/util/validation/field.
+// Cause is one invalid field.
 type Cause = kube.StatusCause
 
 // Required is a missing field. detail may be empty.
@@ -19,7 +21,7 @@ func Required(field, detail string) Cause {
 
 // Invalid is a value that breaks a rule.
 func Invalid(field string, value any, detail string) Cause {
-	return Cause{Reason: "FieldValueInvalid", Message: because("Invalid value: "+show(value), detail), Field: field}
+	return Cause{Reason: "FieldValueInvalid", Message: because("Invalid value: "+Show(value), detail), Field: field}
 }
 
 // InvalidAll returns a cause for each rule that a value breaks.
@@ -31,11 +33,11 @@ func InvalidAll(field string, value any, details []string) []Cause {
 	return out
 }
 
-// portRange is the rule for port numbers.
-const portRange = "must be between 1 and 65535, inclusive"
+// PortRange is the rule for port numbers.
+const PortRange = "must be between 1 and 65535, inclusive"
 
 // TooLong is a value of more than limit bytes.
-func TooLong(field string, limit int) Cause {
+func TooLong(field string, limit int64) Cause {
 	return Cause{Reason: "FieldValueTooLong", Message: fmt.Sprintf("Too long: may not be more than %d bytes", limit),
 		Field: field}
 }
@@ -45,30 +47,44 @@ func Forbidden(field, detail string) Cause {
 	return Cause{Reason: "FieldValueForbidden", Message: because("Forbidden", detail), Field: field}
 }
 
+// WrongType is a value that is not of the type or in the format that a schema wants.
+func WrongType(field string, value any, want string) Cause {
+	return Cause{Reason: "FieldValueTypeInvalid", Field: field,
+		Message: fmt.Sprintf("Invalid value: %s: %s in body must be of type %s: %[1]s", Show(value), field, want)}
+}
+
 // NotFound is a reference to something that is not there.
 func NotFound(field string, value any) Cause {
-	return Cause{Reason: "FieldValueNotFound", Message: "Not found: " + show(value), Field: field}
+	return Cause{Reason: "FieldValueNotFound", Message: "Not found: " + Show(value), Field: field}
 }
 
 // Duplicate is a value that occurs twice in a list.
 func Duplicate(field string, value any) Cause {
-	return Cause{Reason: "FieldValueDuplicate", Message: "Duplicate value: " + show(value), Field: field}
+	return Cause{Reason: "FieldValueDuplicate", Message: "Duplicate value: " + Show(value), Field: field}
 }
 
-// NotSupported is a value that is not one of the allowed values.
-func NotSupported(field string, value any, allowed ...string) Cause {
+// NotSupported is a value that is not one of the allowed values. All are quoted, even numbers.
+func NotSupported[T any](field string, value any, allowed ...T) Cause {
 	quoted := make([]string, len(allowed))
 	for i, a := range allowed {
-		quoted[i] = strconv.Quote(a)
+		text, isText := any(a).(string)
+		if !isText {
+			text = Show(a)
+		}
+		quoted[i] = strconv.Quote(text)
 	}
 	return Cause{Reason: "FieldValueNotSupported", Field: field,
-		Message: "Unsupported value: " + show(value) + ": supported values: " + strings.Join(quoted, ", ")}
+		Message: "Unsupported value: " + Show(value) + ": supported values: " + strings.Join(quoted, ", ")}
 }
 
-// tooMany is a list with more items than allowed.
-func tooMany(field string, have, limit int) Cause {
+// TooMany is a list with more items than allowed.
+func TooMany(field string, have, limit int64) Cause {
+	items := "items"
+	if limit == 1 {
+		items = "item"
+	}
 	return Cause{Reason: "FieldValueTooMany", Field: field,
-		Message: fmt.Sprintf("Too many: %d: must have at most %d items", have, limit)}
+		Message: fmt.Sprintf("Too many: %d: must have at most %d %s", have, limit, items)}
 }
 
 func because(what, detail string) string {
@@ -78,8 +94,8 @@ func because(what, detail string) string {
 	return what + ": " + detail
 }
 
-// show formats a value as the server does in messages: strings quoted, objects and lists as JSON.
-func show(v any) string {
+// Show formats a value as the server does in messages: strings quoted, objects and lists as JSON.
+func Show(v any) string {
 	switch v := v.(type) {
 	case string:
 		return strconv.Quote(v)

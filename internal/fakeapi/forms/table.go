@@ -1,10 +1,9 @@
-package printing
+package forms
 
 import (
 	"strconv"
 	"time"
 
-	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/store"
 )
@@ -15,7 +14,7 @@ var nameColumn = kinds.Column{Name: "Name", Type: "string", Format: "name",
 
 // Table answers a request for a Table, as kubectl get sends it: cells formatted by the server (FD-08). A watch sends
 // the columns once. includeObject decides what the rows contain of the objects.
-func Table(k *kinds.Kind, objects []*store.Object, a forms.Accept, revision int64, columns bool) map[string]any {
+func Table(k *kinds.Kind, objects []*store.Object, a Accept, revision int64, columns bool) map[string]any {
 	out := map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": map[string]any{},
 		"columnDefinitions": nil}
 	if revision > 0 {
@@ -75,7 +74,7 @@ func rowObject(k *kinds.Kind, o *store.Object, include string) any {
 	case "None":
 		return nil
 	case "Object":
-		return forms.ServedCopy(k, o)
+		return ServedCopy(k, o)
 	}
-	return forms.Partial(o)
+	return Partial(o)
 }

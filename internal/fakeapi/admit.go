@@ -72,7 +72,7 @@ func (s *Server) describe(r *request, operation string) *admission.Attributes {
 	if r.sent != r.kind {
 		return a
 	}
-	all, _ := s.registry.all()
+	all := s.registry.all()
 	for _, k := range all {
 		if k.TableName() == r.kind.TableName() && k.Resource != r.kind.Resource {
 			a.Equivalents = append(a.Equivalents, k.Resource)

@@ -45,7 +45,7 @@ func (s *Server) useCEL() {
 	k.Validate = func(next, cur map[string]any) []kinds.Cause {
 		return s.opts.CEL.Definition(visible(k, next), visible(k, cur))
 	}
-	all, _ := s.registry.all()
+	all := s.registry.all()
 	for _, k := range all {
 		if k.Group != registration {
 			continue

@@ -122,7 +122,7 @@ func (w *world) established(name string) {
 	w.t.Helper()
 	for range 100 {
 		o := w.s.store.Get("customresourcedefinitions.apiextensions.k8s.io", store.Key{Name: name})
-		if w.s.registry.servedAt(name) == o.Revision {
+		if _, revision := w.s.registry.served(name); revision == o.Revision {
 			return
 		}
 		<-time.After(time.Millisecond)

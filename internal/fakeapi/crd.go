@@ -46,12 +46,8 @@ func (s *Server) serveCRDs() (next time.Duration) {
 
 // removeCRD deletes the instances of a CRD that is being deleted, and then the CRD.
 func (s *Server) removeCRD(tx *store.Tx, crd *store.Object) {
-	left := 0
-	for _, k := range s.registry.ofTable(crd.Name) {
-		left = s.empty(tx, k, "")
-		break // all versions share the table
-	}
-	if left > 0 {
+	// all versions share the table
+	if versions, _ := s.registry.served(crd.Name); len(versions) > 0 && s.empty(tx, versions[0], "") > 0 {
 		return
 	}
 	s.registry.replace(crd.Name, 0, nil)
@@ -71,11 +67,12 @@ func (s *Server) removeCRD(tx *store.Tx, crd *store.Object) {
 
 // establish serves a CRD and sets its conditions. A CRD whose names are in use is not served, until they are free.
 func (s *Server) establish(tx *store.Tx, crd *store.Object) (wait time.Duration) {
-	if s.registry.servedAt(crd.Name) == crd.Revision && kinds.Holds(crd.Value(), "NamesAccepted") {
+	versions, revision := s.registry.served(crd.Name)
+	if revision == crd.Revision && kinds.Holds(crd.Value(), "NamesAccepted") {
 		return 0
 	}
 	created, err := time.Parse(time.RFC3339, crd.Created)
-	if err == nil && s.opts.CRDDelay > 0 && len(s.registry.ofTable(crd.Name)) == 0 {
+	if err == nil && s.opts.CRDDelay > 0 && len(versions) == 0 {
 		if left := s.opts.CRDDelay - time.Since(created); left > 0 {
 			return left
 		}

@@ -147,7 +147,7 @@ func sooner(a, b time.Duration) time.Duration {
 
 // emptyNamespaces deletes the content of namespaces that are being deleted, and then the namespaces.
 func (s *Server) emptyNamespaces() {
-	served, _ := s.registry.all()
+	served := s.registry.all()
 	s.store.Update(func(tx *store.Tx) error {
 		for _, ns := range tx.List("namespaces", "") {
 			if !ns.Deleting {

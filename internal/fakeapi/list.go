@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -15,7 +16,6 @@ import (
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/patch"
 )
 
 // prefersProtobuf reports whether a list or watch is answered in protobuf. An answer that a fault rewrites is in JSON,
@@ -93,37 +93,28 @@ func encode(k *kinds.Kind, o *store.Object, a forms.Accept, columns bool) ([]byt
 	return forms.Encode(k, o)
 }
 
-// page is the content of a continue token: the next key, the snapshot and the list.
-type page struct {
-	revision int64 // 0: continue with the newest state (the token of an expired list)
-	after    store.Key
-	issued   time.Time
-	query    string
-}
-
 func (s *Server) list(r *request) error {
 	o, err := parseListOptions(r)
 	if err != nil {
 		return err
 	}
-	objects, revision, next, remaining, err := s.readPage(r, o)
+	p, err := s.readPage(r, o)
 	if err != nil {
 		return err
 	}
-	if objects, err = s.converted(r.Context(), r.kind, objects); err != nil {
+	if p.objects, err = s.converted(r.Context(), r.kind, p.objects); err != nil {
 		return err
 	}
-	meta := map[string]any{"resourceVersion": strconv.FormatInt(revision, 10)}
-	if next != "" {
-		meta["continue"] = next
+	meta := map[string]any{"resourceVersion": strconv.FormatInt(p.revision, 10)}
+	if p.next != "" {
+		meta["continue"] = p.next
 		if !o.selective() {
-			meta["remainingItemCount"] = int64(remaining)
+			meta["remainingItemCount"] = int64(p.remaining)
 		}
-	}
-	if r.kind.Custom && next == "" && !r.accept.Table && !r.accept.MetadataOnly {
+	} else if r.kind.Custom && !r.accept.Table && !r.accept.MetadataOnly {
 		meta["continue"] = "" // lists of custom resources always have it
 	}
-	return writeList(r.writer, r.kind, r.accept, meta, objects)
+	return writeList(r.writer, r.kind, r.accept, meta, p.objects)
 }
 
 // writeList answers with a list. The items are written one by one, because the whole can be many times the memory
@@ -184,21 +175,27 @@ func writeItems(w http.ResponseWriter, k *kinds.Kind, meta map[string]any, objec
 	return nil
 }
 
-// readPage returns the page of a list, and the snapshot that it is from.
-func (s *Server) readPage(r *request, o *listOptions) (objects []*store.Object, revision int64, next string,
-	remaining int, err error) {
+// page is a part of a list.
+type page struct {
+	objects   []*store.Object
+	revision  int64  // of the snapshot that it is from
+	next      string // the continue token for the rest, which has so many objects
+	remaining int
+}
+
+// readPage returns the page of a list that is asked for.
+func (s *Server) readPage(r *request, o *listOptions) (*page, error) {
 	at, after := int64(0), store.Key{}
-	inconsistent := false
 	switch {
 	case o.token != "":
-		p, err := s.openToken(r, o)
+		t, err := s.openToken(r, o)
 		if err != nil {
-			return nil, 0, "", 0, err
+			return nil, err
 		}
-		at, after, inconsistent = p.revision, p.after, p.revision == 0
+		at, after = t.Revision, t.After
 	case o.revision > 0:
 		if err := s.waitFor(r.Context(), o.revision); err != nil {
-			return nil, 0, "", 0, err
+			return nil, err
 		}
 		at = s.cached(r.Context())
 		if o.match == "Exact" || o.match == "" && o.limit > 0 {
@@ -210,35 +207,34 @@ func (s *Server) readPage(r *request, o *listOptions) (objects []*store.Object, 
 	all, revision, err := s.store.ListAt(r.kind.TableName(), r.namespace, at)
 	switch {
 	case errors.Is(err, store.ErrCompacted) && o.token != "":
-		return nil, 0, "", 0, s.expiredToken(r, o, after)
+		return nil, s.expiredToken(r, o, after)
 	case errors.Is(err, store.ErrCompacted):
-		return nil, 0, "", 0, answer.Expired("The resourceVersion for the provided list is too old.")
+		return nil, answer.Expired("The resourceVersion for the provided list is too old.")
 	case err != nil:
-		return nil, 0, "", 0, err
+		return nil, err
 	}
 	if o.selective() { // by labels and fields of the version that is asked for
 		if all, err = s.converted(r.Context(), r.kind, all); err != nil {
-			return nil, 0, "", 0, err
+			return nil, err
 		}
 	}
+	p := &page{revision: revision}
 	for i, ob := range all {
 		if o.token != "" && ob.Key.Compare(after) <= 0 || !o.selects(ob) {
 			continue
 		}
-		if o.limit > 0 && int64(len(objects)) == o.limit {
-			p := page{revision: revision, after: objects[len(objects)-1].Key, query: listQuery(r, o)}
-			if inconsistent {
-				p.revision = revision // from now on the rest is consistent again
-			}
-			return objects, revision, s.seal(p), len(all) - i, nil
+		if o.limit > 0 && int64(len(p.objects)) == o.limit {
+			p.next = s.seal(continueToken{Revision: revision, After: p.objects[len(p.objects)-1].Key, Query: o.query(r)})
+			p.remaining = len(all) - i
+			break
 		}
-		objects = append(objects, ob)
+		p.objects = append(p.objects, ob)
 	}
-	return objects, revision, "", 0, nil
+	return p, nil
 }
 
-// listQuery identifies the list that a continue token is for.
-func listQuery(r *request, o *listOptions) string {
+// query identifies the list that a continue token is for.
+func (o *listOptions) query(r *request) string {
 	return r.kind.TableName() + "|" + r.namespace + "|" + o.labelText + "|" + o.fieldText
 }
 
@@ -249,48 +245,52 @@ const tokenExpired = "The provided continue parameter is too old to display a co
 	"in the list."
 
 func (s *Server) expiredToken(r *request, o *listOptions, after store.Key) error {
-	return &answer.ExpiredPage{Status: answer.Expired(tokenExpired), Next: s.seal(page{after: after,
-		query: listQuery(r, o)})}
+	return &answer.ExpiredPage{Status: answer.Expired(tokenExpired),
+		Next: s.seal(continueToken{After: after, Query: o.query(r)})}
+}
+
+// continueToken is what a continue token says.
+type continueToken struct {
+	Revision int64 // 0: continue with the newest state (the token of an expired list)
+	After    store.Key
+	Issued   time.Time
+	Query    string
 }
 
 // seal makes a token that is opaque to clients and signed, so that the server can refuse a modified one.
-func (s *Server) seal(p page) string {
-	body := answer.Encode([]any{p.revision, p.after.Namespace, p.after.Name, time.Now().UnixNano(), p.query})
-	mac := hmac.New(sha256.New, []byte(s.tokenKey))
-	mac.Write(body)
-	return base64.RawURLEncoding.EncodeToString(append(mac.Sum(nil)[:8], body...))
+func (s *Server) seal(t continueToken) string {
+	t.Issued = time.Now()
+	body, err := json.Marshal(t)
+	if err != nil {
+		panic(err) // never: such a struct has a form in JSON
+	}
+	return base64.RawURLEncoding.EncodeToString(append(s.sign(body), body...))
 }
 
-func (s *Server) openToken(r *request, o *listOptions) (page, error) {
-	malformed := answer.BadRequest(
-		"invalid continue token: continue key is not valid: the token was not issued by this server for this list")
+// sign returns the signature of a token, which precedes it.
+func (s *Server) sign(body []byte) []byte {
+	mac := hmac.New(sha256.New, []byte(s.tokenKey))
+	mac.Write(body)
+	return mac.Sum(nil)[:tokenSum]
+}
+
+const tokenSum = 8
+
+func (s *Server) openToken(r *request, o *listOptions) (t continueToken, err error) {
 	if o.revision > 0 {
-		return page{}, answer.BadRequest("specifying resource version is not allowed when using continue")
+		return t, answer.BadRequest("specifying resource version is not allowed when using continue")
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(o.token, "="))
 	if err != nil {
-		return page{}, answer.BadRequest("invalid continue token: continue key is not valid: %v", err)
+		return t, answer.BadRequest("invalid continue token: continue key is not valid: %v", err)
 	}
-	if len(raw) < 8 {
-		return page{}, malformed
+	sum, body := raw[:min(tokenSum, len(raw))], raw[min(tokenSum, len(raw)):]
+	if !hmac.Equal(s.sign(body), sum) || json.Unmarshal(body, &t) != nil || t.Query != o.query(r) {
+		return t, answer.BadRequest("invalid continue token: continue key is not valid: the token was not issued by " +
+			"this server for this list")
 	}
-	mac := hmac.New(sha256.New, []byte(s.tokenKey))
-	mac.Write(raw[8:])
-	if !hmac.Equal(mac.Sum(nil)[:8], raw[:8]) {
-		return page{}, malformed
+	if t.Revision > 0 && s.tokenExpired(t.Issued) {
+		return t, s.expiredToken(r, o, t.After)
 	}
-	v, err := patch.Decode(raw[8:])
-	if err != nil {
-		return page{}, malformed
-	}
-	f := v.([]any) // the signature is ours, so the form is known
-	p := page{revision: f[0].(int64), after: store.Key{Namespace: f[1].(string), Name: f[2].(string)},
-		issued: time.Unix(0, f[3].(int64)), query: f[4].(string)}
-	if p.query != listQuery(r, o) {
-		return page{}, malformed
-	}
-	if p.revision > 0 && s.tokenExpired(p.issued) {
-		return page{}, s.expiredToken(r, o, p.after)
-	}
-	return p, nil
+	return t, nil
 }

@@ -14,7 +14,6 @@ type registry struct {
 	mu      sync.RWMutex // guards what follows
 	builtin []*kinds.Kind
 	custom  []*kinds.Kind
-	serial  int                             // increases with every change: discovery's ETag
 	crds    map[string]int64                // by table: the revision of the served CRD
 	ends    map[kube.Resource]chan struct{} // closed when a custom kind is no longer served
 }
@@ -45,19 +44,14 @@ func (g *registry) first(is func(*kinds.Kind) bool) *kinds.Kind {
 
 // builtinGroup reports whether a group is built in: for unknown resources of those a 404 is a Status, else it is text.
 func (g *registry) builtinGroup(group string) bool {
-	for _, k := range g.builtin {
-		if k.Group == group {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(g.builtin, func(k *kinds.Kind) bool { return k.Group == group })
 }
 
-// all returns the served kinds, and the serial number of this state.
-func (g *registry) all() ([]*kinds.Kind, int) {
+// all returns the served kinds.
+func (g *registry) all() []*kinds.Kind {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	return slices.Concat(g.builtin, g.custom), g.serial
+	return slices.Concat(g.builtin, g.custom)
 }
 
 // replace replaces the kinds of a CRD by those of the given revision; revision 0 removes them.
@@ -71,7 +65,6 @@ func (g *registry) replace(table string, revision int64, ks []*kinds.Kind) {
 	}
 	g.custom = slices.DeleteFunc(slices.Clone(g.custom), func(k *kinds.Kind) bool { return k.TableName() == table })
 	g.custom = append(g.custom, ks...)
-	g.serial++
 	for r, end := range g.ends {
 		if r.GroupResource() == table && !slices.ContainsFunc(ks,
 			func(k *kinds.Kind) bool { return k.Resource == r }) {
@@ -95,24 +88,16 @@ func (g *registry) end(k *kinds.Kind) <-chan struct{} {
 	return g.ends[k.Resource]
 }
 
-// ofTable returns the kinds that a CRD serves.
-func (g *registry) ofTable(table string) []*kinds.Kind {
+// served returns the kinds that a CRD serves, and the revision of the CRD, 0 if it is not served.
+func (g *registry) served(table string) (out []*kinds.Kind, revision int64) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	var out []*kinds.Kind
 	for _, k := range g.custom {
 		if k.TableName() == table {
 			out = append(out, k)
 		}
 	}
-	return out
-}
-
-// servedAt returns the revision of the CRD that is served, 0 if none.
-func (g *registry) servedAt(table string) int64 {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	return g.crds[table]
+	return out, g.crds[table]
 }
 
 // customTables returns the tables of the known CRDs.

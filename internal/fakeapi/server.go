@@ -238,7 +238,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 		answer.Error(w, err)
 		return
 	}
-	if all, _ := s.registry.all(); discovery.Serve(w, r, all) || s.authn.ServeOpenID(w, r) {
+	if all := s.registry.all(); discovery.Serve(w, r, all) || s.authn.ServeOpenID(w, r) {
 		return
 	}
 	req, err := s.route(r)

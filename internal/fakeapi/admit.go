@@ -59,9 +59,9 @@ func (s *Server) describe(r *request, operation string) *admission.Attributes {
 		Subresource: r.sub, Namespace: r.namespace, Name: r.name, User: r.user, DryRun: r.dryRun(),
 		Options: writeOptions(r, operation)}
 	if r.warner == nil {
-		r.warner = &warner{to: r.writer, seen: map[string]bool{}}
+		r.warner = answer.NewWarner(r.writer)
 	}
-	a.Warn = r.warner.warn
+	a.Warn = r.warner.Warn
 	a.Allowed = func(u User, action rbac.Action) (bool, string) {
 		if !s.opts.RBAC {
 			return true, ""

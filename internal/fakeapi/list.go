@@ -224,8 +224,8 @@ func (s *Server) readPage(r *request, o *listOptions) (*page, error) {
 			continue
 		}
 		if o.limit > 0 && int64(len(p.objects)) == o.limit {
-			p.next = s.seal(continueToken{Revision: revision, After: p.objects[len(p.objects)-1].Key, Query: o.query(r)})
-			p.remaining = len(all) - i
+			last := p.objects[len(p.objects)-1].Key
+			p.next, p.remaining = s.seal(continueToken{Revision: revision, After: last, Query: o.query(r)}), len(all)-i
 			break
 		}
 		p.objects = append(p.objects, ob)

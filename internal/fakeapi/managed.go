@@ -15,6 +15,7 @@ import (
 	"skiff/internal/fakeapi/ssa"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/kube"
+	"skiff/internal/patch"
 )
 
 // managerOf returns the field manager: the fieldManager parameter, else the User-Agent up to the "/".
@@ -50,16 +51,14 @@ func writeOf(r *request, manager string) ssa.Write {
 // recordOwner sets next's managedFields for a write other than an apply, by the served form of the objects: its fields
 // are the ones that have owners.
 func recordOwner(r *request, manager string, next, cur map[string]any) {
-	k, w := r.kind, writeOf(r, manager)
-	var list []any
-	if k.Store == nil {
-		list = w.Managers(forms.Typed(k, cur), forms.Typed(k, next))
-	} else { // the served form lacks the zero fields of the stored kind
-		if cur != nil {
-			cur = k.View(cur)
+	k := r.kind
+	served := func(o map[string]any) map[string]any {
+		if o == nil || k.Store == nil {
+			return forms.Typed(k, o)
 		}
-		list = obj.Slice(w.Update(forms.Typed(k, cur), forms.Typed(k, k.View(next))), "metadata", "managedFields")
+		return patch.FillZero(k.Node, forms.Typed(k, k.View(o))) // the view lacks the zero fields of the stored kind
 	}
+	list := writeOf(r, manager).Managers(served(cur), served(next))
 	if len(list) > 0 {
 		obj.Set(next, list, "metadata", "managedFields")
 		return

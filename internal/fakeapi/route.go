@@ -25,8 +25,8 @@ type request struct {
 	warnings        []string // to send with the answer
 	writer          http.ResponseWriter
 	accept          forms.Accept
-	warner          *warner // made when admission needs it
-	keepBody        bool    // the body may be needed again, unchanged
+	warner          *answer.Warner // made when admission needs it
+	keepBody        bool           // the body may be needed again, unchanged
 	user            kinds.User
 	query           url.Values
 }

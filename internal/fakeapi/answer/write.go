@@ -6,6 +6,10 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
 
 	"skiff/internal/patch"
 )
@@ -61,4 +65,34 @@ func ReadBody(r *http.Request) ([]byte, error) {
 		return nil, BadRequest("read the body: %v", err)
 	}
 	return body, nil
+}
+
+// Warner adds warnings to an answer, each text once.
+type Warner struct {
+	to    http.ResponseWriter
+	mu    sync.Mutex // guards what follows
+	seen  map[string]bool
+	runes int
+}
+
+// Once the warnings of an answer are longer than maxWarnings, each is cut to maxWarning; in all there are no more than
+// twice as many.
+const maxWarnings, maxWarning = 4096, 256
+
+// NewWarner returns a Warner for an answer.
+func NewWarner(to http.ResponseWriter) *Warner { return &Warner{to: to, seen: map[string]bool{}} }
+
+// Warn adds a warning.
+func (w *Warner) Warn(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if runes := []rune(text); w.runes+len(runes) > maxWarnings && len(runes) > maxWarning {
+		text = string(runes[:maxWarning])
+	}
+	if w.runes > 2*maxWarnings || w.seen[text] || strings.ContainsFunc(text, unicode.IsControl) {
+		return
+	}
+	w.seen[text] = true
+	w.runes += utf8.RuneCountInString(text)
+	Warn(w.to, text)
 }

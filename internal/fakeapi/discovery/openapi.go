@@ -82,16 +82,15 @@ func document(ks []*kinds.Kind) map[string]any {
 		schemas[schemaName(k)] = kindSchema(k, schemas)
 		object, collection := pathTemplate(k)
 		if k.Review != nil {
-			paths[collection] = map[string]any{"post": operation(k, "post")}
+			paths[collection] = operations(k, map[string]string{"post": "post"})
 			continue
 		}
-		paths[object] = map[string]any{"get": operation(k, "get"), "put": operation(k, "put"),
-			"patch": operation(k, "patch"), "delete": operation(k, "delete")}
-		paths[collection] = map[string]any{"get": operation(k, "list"), "post": operation(k, "post")}
+		paths[object] = operations(k,
+			map[string]string{"get": "get", "put": "put", "patch": "patch", "delete": "delete"})
+		paths[collection] = operations(k, map[string]string{"get": "list", "post": "post"})
 	}
 	return map[string]any{"openapi": "3.0.0", "info": map[string]any{"title": "Kubernetes", "version": Version},
-		"paths":      paths,
-		"components": map[string]any{"schemas": schemas}}
+		"paths": paths, "components": map[string]any{"schemas": schemas}}
 }
 
 // schemaName returns the reversed group, the version and the kind: com.example.v1.Widget. For a built-in kind it
@@ -125,44 +124,40 @@ func kindSchema(k *kinds.Kind, schemas map[string]any) map[string]any {
 		out["description"] = "A built-in kind of Kubernetes; its fields are described at " +
 			"https://kubernetes.io/docs/reference/kubernetes-api/."
 	}
-	obj.Set(out,
-		map[string]any{"type": "string",
-			"description": "APIVersion defines the versioned schema of this representation of an object."},
-		"properties", "apiVersion")
-	obj.Set(out,
-		map[string]any{"type": "string",
-			"description": "Kind is a string value representing the REST resource this object represents."},
-		"properties", "kind")
+	for field, text := range map[string]string{
+		"apiVersion": "APIVersion defines the versioned schema of this representation of an object.",
+		"kind":       "Kind is a string value representing the REST resource this object represents."} {
+		obj.Set(out, map[string]any{"type": "string", "description": text}, "properties", field)
+	}
 	obj.Set(out, map[string]any{"description": "Standard object's metadata.",
 		"allOf": []any{map[string]any{"$ref": "#/components/schemas/" + objectMetaRef}}}, "properties", "metadata")
 	out["x-kubernetes-group-version-kind"] = []any{kindRef(k.Resource)}
 	return out
 }
 
-// operation describes one verb. kubectl reads the kind and the parameters of PATCH. Strategic merge patch is not
+// parameters are those of the operations that kubectl looks at.
+var parameters = map[string][]string{"delete": {"dryRun"}, "post": {"dryRun", "fieldManager", "fieldValidation"},
+	"put":   {"dryRun", "fieldManager", "fieldValidation"},
+	"patch": {"dryRun", "fieldManager", "fieldValidation", "force"}}
+
+// operations describes some verbs. kubectl reads the kind and the parameters of PATCH. Strategic merge patch is not
 // declared, so that kubectl computes such patches from its own types.
-func operation(k *kinds.Kind, verb string) map[string]any {
+func operations(k *kinds.Kind, actions map[string]string) map[string]any {
 	ref := map[string]any{"$ref": "#/components/schemas/" + schemaName(k)}
-	action := verb
-	out := map[string]any{"operationId": verb + k.Kind, "x-kubernetes-action": action,
-		"x-kubernetes-group-version-kind": kindRef(k.Resource),
-		"responses": map[string]any{"200": map[string]any{"description": "OK",
-			"content": map[string]any{"application/json": map[string]any{"schema": ref}}}}}
-	var params []string
-	switch verb {
-	case "put", "post":
-		params = []string{"dryRun", "fieldManager", "fieldValidation"}
-	case "patch":
-		params = []string{"dryRun", "fieldManager", "fieldValidation", "force"}
-	case "delete":
-		params = []string{"dryRun"}
-	}
-	var list []any
-	for _, p := range params {
-		list = append(list, map[string]any{"name": p, "in": "query", "schema": map[string]any{"type": "string"}})
-	}
-	if list != nil {
-		out["parameters"] = list
+	out := map[string]any{}
+	for verb, action := range actions {
+		operation := map[string]any{"operationId": action + k.Kind, "x-kubernetes-action": action,
+			"x-kubernetes-group-version-kind": kindRef(k.Resource),
+			"responses": map[string]any{"200": map[string]any{"description": "OK",
+				"content": map[string]any{"application/json": map[string]any{"schema": ref}}}}}
+		var list []any
+		for _, p := range parameters[action] {
+			list = append(list, map[string]any{"name": p, "in": "query", "schema": map[string]any{"type": "string"}})
+		}
+		if list != nil {
+			operation["parameters"] = list
+		}
+		out[verb] = operation
 	}
 	return out
 }

@@ -26,6 +26,7 @@ type index[T kube.Object] struct {
 	bad     map[kube.Key]bool // objects whose values are not known, because f panicked
 	logged  bool              // the first panic of f is in the log
 	scratch []string          // what f appends to
+	of      *kube.Meta        // of the object whose values are in scratch, where these are of its meta alone; else nil
 	before  []string          // what it appended for the version that is being replaced
 }
 
@@ -194,8 +195,14 @@ func (s *Store[T]) deleteLocked(ix *index[T], e *entry[T]) {
 	}
 }
 
-// values returns what the index function says of obj. The slice is good until the next call.
+// values returns what the index function says of obj. The slice is good until the next call. Pods of one Deployment
+// share labels and owners (see package kube) and follow each other in a list: f is not asked for each of them.
 func (ix *index[T]) values(obj T) (values []string, err error) {
+	m := obj.ObjectMeta()
+	if ix.of != nil && identical(ix.of.Labels, m.Labels) && identical(ix.of.OwnerReferences, m.OwnerReferences) {
+		return ix.scratch, nil
+	}
+	ix.of = nil
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("index %s: panic: %v\n%s", ix.name, p, debug.Stack())
@@ -203,8 +210,14 @@ func (ix *index[T]) values(obj T) (values []string, err error) {
 		clear(ix.scratch[len(values):cap(ix.scratch)]) // keep no strings of objects that are gone
 	}()
 	ix.scratch = ix.f(obj, ix.scratch[:0])
+	if ix.meta {
+		ix.of = m
+	}
 	return ix.scratch, nil
 }
+
+// identical says that two slices are one.
+func identical[E any](a, b []E) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
 // share makes obj keep what old, an earlier version of it, has as well: labels and owner references may be shared with
 // other objects (see package kube), and the name is a key of the table. It reports whether these two are the same.

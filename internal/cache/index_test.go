@@ -211,6 +211,30 @@ func TestANewVersionOfAPodKeepsWhatHasNotChanged(t *testing.T) {
 	}
 }
 
+func TestAnIndexOfMetadataIsAskedOnceForObjectsThatShareIt(t *testing.T) {
+	s, sc := filled()
+	calls := 0
+	s.IndexMeta("app", func(labels kube.Labels, _ []kube.OwnerReference) []string {
+		calls++
+		app, _ := labels.Get("app")
+		return []string{app}
+	})
+	web, db := kube.Labels{{Key: "app", Value: "web"}}, kube.Labels{{Key: "app", Value: "db"}}
+	for i, labels := range []kube.Labels{web, web, db, db, nil, web} {
+		p := makePod("s", fmt.Sprint("p", i), i+1, "rs")
+		p.Labels, p.OwnerReferences = labels, nil
+		s.put(sc, p, fmt.Sprint(i+1))
+	}
+	if calls != 4 {
+		t.Errorf("the index was asked %d times, want once for each of 4 runs of equal labels", calls)
+	}
+	for value, want := range map[string]int{"web": 3, "db": 2, "": 1} {
+		if got, err := s.ByIndex("app", "", value); err != nil || len(got) != want {
+			t.Errorf("%q: found %d, %v, want %d", value, len(got), err, want)
+		}
+	}
+}
+
 // Rules: CCH-04
 func TestAnIndexOfMetadataFollowsItsChangesAndNoOthers(t *testing.T) {
 	s, sc := filled()

@@ -77,9 +77,9 @@ func (r *Reflector[T]) collect(s state[T], watchdog *time.Timer, taken *budget) 
 	c := newContent[T]()
 	for {
 		ev, err := s.stream.Next()
-		var bad *kube.DecodeError
+		bad := badObject(err)
 		switch {
-		case errors.As(err, &bad):
+		case bad != nil:
 			if err := taken.add(nil, bad); err != nil {
 				return c, fmt.Errorf("read initial events of %s: %w", r.query, err)
 			}

@@ -65,8 +65,9 @@ func kindOf(typeMeta []byte) (kind string, err error) {
 // protoReader takes objects in protobuf off a stream. An error of a method is the end of the stream.
 type protoReader struct {
 	input
-	want expected
-	plan *protoStruct // of the objects
+	want   expected
+	plan   *protoStruct      // of the objects
+	owners [4]OwnerReference // of the object that is being decoded, until they are shared: more than most have
 }
 
 func newProtoReader(r io.Reader, plan *protoStruct, want expected) *protoReader {
@@ -77,7 +78,17 @@ func newProtoReader(r io.Reader, plan *protoStruct, want expected) *protoReader 
 // fit is a DecodeError.
 func protoObject[T Object](p *protoReader, kind string, m []byte, was reflect.Value) (T, error) {
 	v := reflect.New(reflect.TypeFor[T]().Elem())
-	return checked(v.Interface().(T), kind, p.want, p.plan.decode(m, v.Elem(), was))
+	obj := v.Interface().(T)
+	if meta := metaOf(obj); meta != nil {
+		meta.OwnerReferences = p.owners[:0]
+	}
+	obj, err := checked(obj, kind, p.want, p.plan.decode(m, v.Elem(), was))
+	if err != nil {
+		var none T
+		obj = none // it may have what the next object will
+	}
+	clear(p.owners[:])
+	return obj, err
 }
 
 // protoKey returns the key of an object, as far as it can be read: field 1 of its metadata, itself field 1, is the

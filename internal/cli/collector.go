@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"github.com/go-logr/logr"
 )
 
 const (
@@ -19,40 +21,50 @@ const (
 	// collected between the one pace and the other.
 	smallGarbage = 16 << 20
 
-	// restAfter is how long after a collection, without another one, a burst counts as over. At rest the runtime
-	// collects every two minutes.
-	restAfter = time.Minute
+	// restAfter is how long after a collection, without another one, a burst counts as over, and how often memory is
+	// returned at rest, where the runtime collects every two minutes. Each time takes 2 to 7 ms of CPU.
+	restAfter = 30 * time.Second
 	// worthReturning is how much memory without objects the process may keep at rest. To return it takes a collection.
-	worthReturning = 2 << 20
+	worthReturning = 1 << 20
 )
 
 // collector follows the garbage collector of the process. What it does belongs to the process and ends with it.
 type collector struct {
-	pace   bool        // have the collector run more often where much is alive
-	rest   *time.Timer // returns memory to the operating system
-	forced uint64      // collections so far that were asked for, as by returnMemory
+	pace   bool // have the collector run more often where much is alive, and at rest
+	rest   *time.Timer
+	forced uint64 // collections so far that were asked for, as by returnMemory
 }
 
-// paceCollector has the garbage collector run more often where much is alive, unless GOGC says otherwise, and the
-// memory of a burst returned when the burst is over: the runtime keeps about as much as it last needed.
-func paceCollector() {
-	c := &collector{pace: os.Getenv("GOGC") == "", rest: time.AfterFunc(restAfter, returnMemory)}
+// paceCollector has the garbage collector run more often where much is alive, unless GOGC says otherwise. When a burst
+// is over, of which the start is one, it returns the memory of it, as the runtime keeps about as much as it last
+// needed, and unmaps the pages of the binary that were used for it.
+func paceCollector(log logr.Logger) {
+	c := &collector{pace: os.Getenv("GOGC") == ""}
+	c.rest = time.AfterFunc(restAfter, func() {
+		returnMemory()
+		if err := unmapBinary(); err != nil {
+			log.V(1).Info("pages of the binary stay mapped", "problem", err.Error())
+		}
+		c.rest.Reset(restAfter)
+	})
 	c.collected(new([64]byte))
 }
 
 // collected is called after each collection: nothing else refers to token, so each one finds it unused and runs its
 // finalizer.
 func (c *collector) collected(token *[64]byte) {
-	if c.pace {
-		live, _ := heap()
-		debug.SetGCPercent(garbagePercent(live))
-	}
+	live, _ := heap()
+	percent := garbagePercent(live)
 	cycles := []metrics.Sample{{Name: "/gc/cycles/forced:gc-cycles"}}
 	metrics.Read(cycles)
-	if forced := cycles[0].Value.Uint64(); forced == c.forced { // else memory has just been returned
+	if forced := cycles[0].Value.Uint64(); forced == c.forced {
 		c.rest.Reset(restAfter)
-	} else {
+	} else { // memory has just been returned: no burst
 		c.forced = forced
+		percent = leastGarbage
+	}
+	if c.pace {
+		debug.SetGCPercent(percent)
 	}
 	runtime.SetFinalizer(token, c.collected)
 }

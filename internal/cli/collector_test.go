@@ -16,13 +16,13 @@ func TestGarbageIsBoundedByWhatIsAlive(t *testing.T) {
 }
 
 func TestTheCollectorIsPacedAgainAfterEachCollection(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	c := &collector{pace: true, rest: time.AfterFunc(time.Hour, func() {})}
 	c.collected(new([64]byte))
 	ballast := make([]byte, 64<<20)
 	percent := 0
-	for range 1000 {
-		runtime.GC()
-		runtime.Gosched() // the finalizer has a goroutine of its own
+	for range 10_000 {
+		garbage = make([]byte, 1<<20) // until the runtime collects: collections that are asked for do not count
 		if percent = debug.SetGCPercent(77); percent == leastGarbage {
 			break
 		}
@@ -33,17 +33,39 @@ func TestTheCollectorIsPacedAgainAfterEachCollection(t *testing.T) {
 	}
 }
 
+var garbage []byte
+
+func TestAtRestLittleGarbageMayLieAround(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	c := &collector{pace: true, rest: time.AfterFunc(time.Hour, func() {})}
+	token := new([64]byte) // its finalizer is only run here
+	paced := func() int {
+		runtime.SetFinalizer(token, nil)
+		c.collected(token)
+		return debug.SetGCPercent(77)
+	}
+	c.collected(token)
+	runtime.GC() // as returnMemory does
+	if percent := paced(); percent != leastGarbage {
+		t.Errorf("at rest %d %% of garbage is allowed, want %d", percent, leastGarbage)
+	}
+	if percent := paced(); percent != mostGarbage {
+		t.Errorf("after the next collection of the runtime's own %d %%, want %d", percent, mostGarbage)
+	}
+	runtime.SetFinalizer(token, nil)
+}
+
 func TestMemoryIsReturnedWhenMuchOfItHoldsNothing(t *testing.T) {
 	ballast := make([]byte, 64<<20)
 	runtime.GC()
 	runtime.KeepAlive(ballast) // and is garbage from here on
 	runtime.GC()
 	live, before := heap()
-	if before < live+(60<<20) {
+	if before < live+(50<<20) { // some of it may already have been returned
 		t.Errorf("%d MiB are alive, %d held: the 64 MiB that hold nothing are missing", live>>20, before>>20)
 	}
 	returnMemory()
-	if _, after := heap(); after > before-(60<<20) {
+	if _, after := heap(); after > before-(50<<20) {
 		t.Errorf("%d MiB were held, %d still are", before>>20, after>>20)
 	}
 }

@@ -16,7 +16,7 @@ import (
 const (
 	// skewTimeout bounds how long the definitions of the cluster are asked for: nothing waits for it.
 	skewTimeout = 30 * time.Second
-	// skewEvery is how often they are asked for again, as long as they lack something.
+	// skewEvery is how often they are asked for again, as long as they lack something or the server does not answer.
 	skewEvery = time.Minute
 )
 
@@ -33,11 +33,13 @@ func (s *skew) attention() []string {
 	return s.lines
 }
 
-// watch compares the definitions until they lack nothing, or ctx ends, and logs what they lack when that changes.
+// watch compares the definitions until they lack nothing, as far as the server lets them be compared, or ctx ends, and
+// logs what they lack when that changes.
 func (s *skew) watch(ctx context.Context, c *kube.Client, log logr.Logger) {
 	lacking, logged := map[string]string(nil), map[string]string{}
 	for ctx.Err() == nil {
-		lacking = lackingFields(ctx, c, log, lacking)
+		var again bool
+		lacking, again = lackingFields(ctx, c, log, lacking)
 		var lines []string
 		for _, name := range slices.Sorted(maps.Keys(lacking)) {
 			fields := lacking[name]
@@ -52,7 +54,7 @@ func (s *skew) watch(ctx context.Context, c *kube.Client, log logr.Logger) {
 		s.mu.Lock()
 		s.lines = lines
 		s.mu.Unlock()
-		if len(lines) == 0 {
+		if len(lines) == 0 && !again {
 			return
 		}
 		timer := time.NewTimer(skewEvery)
@@ -65,30 +67,33 @@ func (s *skew) watch(ctx context.Context, c *kube.Client, log logr.Logger) {
 }
 
 // lackingFields returns which fields of this version the definitions in the cluster lack, by the name of the
-// definition. Of one that cannot be compared now it returns what was found before. What is not installed at all is for
-// the controllers to report.
-func lackingFields(ctx context.Context, c *kube.Client, log logr.Logger, before map[string]string) map[string]string {
+// definition, and whether asking again may tell more: the server did not answer, or refused the token. Of a definition
+// that cannot be compared now it returns what was found before. What is not installed at all is for the
+// controllers to report.
+func lackingFields(ctx context.Context, c *kube.Client, log logr.Logger, before map[string]string) (
+	lacking map[string]string, again bool) {
 	ctx, cancel := context.WithTimeout(ctx, skewTimeout)
 	defer cancel()
 	all, err := definitions()
 	if err != nil {
 		log.Error(err, "cannot read the definitions of this binary")
-		return nil
+		return nil, false
 	}
-	out := map[string]string{}
+	lacking = map[string]string{}
 	for _, d := range all {
 		fields, err := check.Lacking(ctx, c, d.object)
 		switch {
 		case err != nil && ctx.Err() != nil && context.Cause(ctx) != context.DeadlineExceeded:
-			return nil // skiff stops
+			return nil, false // skiff stops
 		case err != nil:
 			log.V(1).Info("cannot compare a custom resource definition", "name", d.name, "problem", err.Error())
 			if before[d.name] != "" {
-				out[d.name] = before[d.name]
+				lacking[d.name] = before[d.name]
 			}
+			again = again || kube.IsTransient(err) || kube.IsUnauthorized(err)
 		case fields != "":
-			out[d.name] = fields
+			lacking[d.name] = fields
 		}
 	}
-	return out
+	return lacking, again
 }

@@ -5,9 +5,11 @@ import (
 	"context"
 	"io"
 	"maps"
+	"net/http"
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -88,11 +90,58 @@ func TestAnOlderDefinitionInTheClusterIsNamedWithTheFieldsThatItLacks(t *testing
 func TestADefinitionThatCannotBeComparedIsDebugDetail(t *testing.T) {
 	c := newCluster(t, fakeapi.Options{})
 	c.down()
-	if said := c.skew(0); said != "" {
-		t.Errorf("without a server: %s", said)
+	for verbosity, want := range []string{"", "cannot compare a custom resource definition"} {
+		var out bytes.Buffer
+		log, err := (&logFlags{format: "json", verbosity: verbosity}).logger(&out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, again := lackingFields(t.Context(), c.client, log, nil); !again {
+			t.Error("without a server the definitions are not compared again")
+		}
+		if said := out.String(); !strings.Contains(said, want) || (said == "") != (want == "") {
+			t.Errorf("without a server, with -v %d: %s", verbosity, said)
+		}
 	}
-	if said := c.skew(1); !strings.Contains(said, "cannot compare a custom resource definition") {
-		t.Errorf("without a server, with -v 1: %s", said)
+}
+
+func TestDefinitionsAreComparedOnceTheServerAnswers(t *testing.T) {
+	for name, fault := range map[string]fakeapi.Fault{"no answer": {Cut: fakeapi.CutBefore},
+		"unavailable": {Reply: &fakeapi.Reply{Code: http.StatusServiceUnavailable}}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := fakeapi.New(fakeapi.Options{})
+				defer api.Close()
+				pipe := api.ListenPipe()
+				defer pipe.Close()
+				client, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer client.Close()
+				(&cluster{t: t, api: api, client: client}).change(func(version object) []any {
+					delete(lookup(version, "schema", "openAPIV3Schema", "properties", "spec", "properties").(object),
+						"replicas")
+					return []any{version}
+				})
+				answer := api.Inject(fault)
+				ctx, stop := context.WithCancel(t.Context())
+				var s skew
+				ended := make(chan struct{})
+				go func() { defer close(ended); s.watch(ctx, client, logr.Discard()) }()
+				time.Sleep(10 * time.Minute)
+				if asked := len(api.Requests()); asked > 100 {
+					t.Errorf("%d requests in ten minutes", asked)
+				}
+				answer()
+				time.Sleep(2 * skewEvery)
+				if lines := s.attention(); len(lines) != 1 || !strings.Contains(lines[0], "spec.replicas") {
+					t.Errorf("after the server came back: %q", lines)
+				}
+				stop()
+				<-ended
+			})
+		})
 	}
 }
 
@@ -100,7 +149,7 @@ func TestADefinitionThatLackedSomethingStaysNamedWhileTheServerIsAway(t *testing
 	c := newCluster(t, fakeapi.Options{})
 	c.down()
 	before := map[string]string{"webservers.skiff.dev": "spec.replicas"}
-	if now := lackingFields(t.Context(), c.client, logr.Discard(), before); !maps.Equal(now, before) {
+	if now, _ := lackingFields(t.Context(), c.client, logr.Discard(), before); !maps.Equal(now, before) {
 		t.Errorf("what was found before became %q", now)
 	}
 }

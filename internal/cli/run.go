@@ -144,7 +144,7 @@ and starts when it becomes available. The other controllers run meanwhile.`,
 				return err
 			}
 			defer done()
-			paceCollector()
+			paceCollector(log)
 			return runControllers(cmd.Context(), world{client, elector, requests, namespaces, selector}, flags, log)
 		},
 	}

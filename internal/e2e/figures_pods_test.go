@@ -17,12 +17,6 @@ func figureUnrelatedPods(t *testing.T, table *figureTable) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone, _ := startMeasured(t, s.c, kubeconfig, "alone", "run")
-	table.add("`skiff run` on an empty cluster, ready", "RSS %s", megabytes(usageOf(t, alone).RSS))
-	if err := alone.Terminate(); err != nil {
-		t.Error(err)
-	}
-
 	start := time.Now()
 	size := fillPods(t, s)
 	t.Logf("%d pods of %d bytes made in %s", figurePods, size, seconds(time.Since(start)))

@@ -33,6 +33,7 @@ func TestFigures(t *testing.T) {
 		t.Skip("only with -figures (make figures)")
 	}
 	var table figureTable
+	t.Run("AtRest", func(t *testing.T) { figureAtRest(t, &table) })
 	t.Run("UnrelatedPods", func(t *testing.T) { figureUnrelatedPods(t, &table) })
 	t.Run("RedisOnTheRealServer", func(t *testing.T) { figureRedisReal(t, &table) })
 	t.Run("RedisOnTheEmbeddedServer", func(t *testing.T) { figureRedisFake(t, &table) })

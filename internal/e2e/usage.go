@@ -11,6 +11,7 @@ import (
 // Usage is what a running program has used, as Linux counts it.
 type Usage struct {
 	RSS, Peak int64         // bytes of memory, now and at most so far
+	Anonymous int64         // of RSS: without the pages of files, which processes share
 	CPU       time.Duration // of all threads, user and system
 }
 
@@ -26,7 +27,7 @@ func (p *Process) Usage() (u Usage, err error) {
 	}
 	for line := range strings.Lines(string(status)) {
 		name, value, _ := strings.Cut(line, ":")
-		into := map[string]*int64{"VmRSS": &u.RSS, "VmHWM": &u.Peak}[name]
+		into := map[string]*int64{"VmRSS": &u.RSS, "VmHWM": &u.Peak, "RssAnon": &u.Anonymous}[name]
 		if into == nil {
 			continue
 		}

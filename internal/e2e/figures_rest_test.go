@@ -1,0 +1,65 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+)
+
+const (
+	// figureRest is how long skiff runs on an empty cluster: long enough for most watches to be renewed.
+	figureRest = 8 * time.Minute
+	// mostAtRest is what skiff may take at rest, in bytes of RSS (median).
+	mostAtRest = 16 << 20
+)
+
+// figureAtRest measures skiff on an empty cluster, ready, and then while it has nothing to do but answer: probes each
+// ten seconds, as the kubelet sends them, and a scrape each thirty, as Prometheus does.
+func figureAtRest(t *testing.T, table *figureTable) {
+	s := figureScope(t)
+	kubeconfig, err := s.c.Kubeconfig(admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sk, _ := startMeasured(t, s.c, kubeconfig, "alone", "run", "--metrics-bind-address="+loopback(port))
+	ready := usageOf(t, sk)
+	table.add("`skiff run` on an empty cluster, ready", "RSS %s, %s of it anonymous", megabytes(ready.RSS),
+		megabytes(ready.Anonymous))
+	var rss, anonymous []int64
+	tick := time.NewTicker(10 * time.Second)
+	defer tick.Stop()
+	for i := range int(figureRest / (10 * time.Second)) {
+		<-tick.C
+		for _, path := range []string{"/healthz", "/readyz", "/livez/watch"} {
+			if code, body, err := sk.probe(path); err != nil || code != http.StatusOK {
+				t.Fatalf("GET %s: %d %s %v", path, code, body, err)
+			}
+		}
+		if i%3 == 0 {
+			if _, err := scrape(t.Context(), "http://"+loopback(port)+"/metrics"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if u := usageOf(t, sk); i >= 6 { // the start counts as a burst, which is over after half a minute
+			rss, anonymous = append(rss, u.RSS), append(anonymous, u.Anonymous)
+		}
+	}
+	slices.Sort(rss)
+	slices.Sort(anonymous)
+	median := rss[len(rss)/2]
+	table.add(fmt.Sprintf("the same at rest for %.0f minutes, probed and scraped", figureRest.Minutes()),
+		"RSS %s (median; %s to %s), %s of it anonymous; %s of CPU", megabytes(median), megabytes(rss[0]),
+		megabytes(rss[len(rss)-1]), megabytes(anonymous[len(anonymous)/2]), seconds(usageOf(t, sk).CPU-ready.CPU))
+	if median > mostAtRest {
+		t.Errorf("at rest skiff takes %s, want at most %s", megabytes(median), megabytes(mostAtRest))
+	}
+	if err := sk.Terminate(); err != nil {
+		t.Error(err)
+	}
+}

@@ -117,7 +117,8 @@ func certificatePEM(t *testing.T) string {
 // in the same way.
 func TestEmbeddedServerTreatsCertificatesAndKeysAsTheRealOne(t *testing.T) {
 	cluster := ownCluster(t)
-	server := fakeapi.New(fakeapi.Options{Token: admin.Token, KeepNamespaces: true, RBAC: true})
+	server := fakeapi.New(fakeapi.Options{KeepNamespaces: true, RBAC: true, Users: map[string]fakeapi.User{
+		admin.Token: {Name: admin.Name, UID: admin.Name, Groups: []string{admin.Groups}}}})
 	web := httptest.NewServer(server)
 	t.Cleanup(func() {
 		server.Close()

@@ -38,16 +38,14 @@ func rolesIn(from stored) rbac.Objects {
 // not.
 func actionOf(r *http.Request) rbac.Action {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	nonResource := rbac.Action{Verb: strings.ToLower(r.Method), Path: r.URL.Path}
-	a := rbac.Action{Verb: map[string]string{"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update",
-		"PATCH": "patch", "DELETE": "delete"}[r.Method]}
+	var a rbac.Action
 	switch {
 	case len(parts) > 2 && parts[0] == "api":
 		parts = parts[2:]
 	case len(parts) > 3 && parts[0] == "apis":
 		a.Group, parts = parts[1], parts[3:]
 	default:
-		return nonResource
+		return rbac.Action{Verb: strings.ToLower(r.Method), Path: r.URL.Path}
 	}
 	special := len(parts) > 1 && (parts[0] == "watch" || parts[0] == "proxy")
 	if special {
@@ -63,21 +61,18 @@ func actionOf(r *http.Request) rbac.Action {
 	if len(parts) > 1 {
 		a.Name = parts[1]
 	}
-	if len(parts) > 2 && !special {
+	if special {
+		return a
+	}
+	if len(parts) > 2 {
 		a.Subresource = parts[2]
 	}
-	switch q := r.URL.Query(); {
-	case a.Name != "":
-	case a.Verb == "get":
-		a.Verb = "list"
-		if watches(q) {
-			a.Verb = "watch"
-		}
+	q := r.URL.Query()
+	a.Verb = verbOf(r.Method, a.Name == "", q)
+	if a.Verb == "list" || a.Verb == "watch" {
 		if f, err := selector.ParseFields(q.Get("fieldSelector")); err == nil {
 			a.Name, _ = f.Exact("metadata.name")
 		}
-	case a.Verb == "delete":
-		a.Verb = "deletecollection"
 	}
 	return a
 }

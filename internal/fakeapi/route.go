@@ -64,78 +64,60 @@ func (s *Server) route(r *http.Request) (*request, error) {
 		slices.Contains([]string{"status", "finalize"}, parts[2])) {
 		req.namespace, parts = parts[1], parts[2:]
 	}
-	req.kind = s.registry.find(group, version, parts[0])
-	if req.kind == nil || len(parts) > 3 || req.namespace != "" && req.kind.ClusterScoped {
-		if s.registry.builtinGroup(group) {
-			return nil, answer.NoResource()
-		}
-		return nil, answer.NoSuchPath{}
-	}
 	if len(parts) > 1 {
 		req.name = parts[1]
 	}
 	if len(parts) > 2 {
 		req.sub = parts[2]
 	}
-	if req.name != "" && req.namespace == "" && !req.kind.ClusterScoped {
-		if req.kind.Custom {
-			return nil, answer.NoSuchPath{}
-		}
+	req.kind = s.registry.find(group, version, parts[0])
+	switch k := req.kind; {
+	case k == nil || len(parts) > 3:
+	case k.ClusterScoped && req.namespace == "", !k.ClusterScoped && (req.namespace != "" || req.name == ""):
+		return req, req.setVerb()
+	}
+	if s.registry.builtinGroup(group) {
 		return nil, answer.NoResource()
 	}
-	return req, req.setVerb()
+	return nil, answer.NoSuchPath{}
 }
 
+// setVerb sets the verb, and refuses one that the path does not have.
 func (r *request) setVerb() error {
-	collection := r.name == ""
-	switch r.Method {
-	case http.MethodGet, http.MethodHead:
-		r.verb = "get"
-		if collection {
-			r.verb = "list"
-			if watches(r.query) {
-				r.verb = "watch"
-			}
-		}
-	case http.MethodPost:
-		r.verb = "create"
-		if !collection && r.sub == "" {
-			return answer.MethodNotAllowed()
-		}
-		if r.namespace == "" && !r.kind.ClusterScoped {
-			return r.noSuchEndpoint()
-		}
-	case http.MethodPut, http.MethodPatch:
-		r.verb = map[string]string{http.MethodPut: "update", http.MethodPatch: "patch"}[r.Method]
-		if collection {
-			return answer.MethodNotAllowed()
-		}
-	case http.MethodDelete:
-		r.verb = "delete"
-		if collection {
-			r.verb = "deletecollection"
-		}
-		if collection && r.namespace == "" && !r.kind.ClusterScoped {
-			return r.noSuchEndpoint()
-		}
-	default:
+	collection, everywhere := r.name == "", r.namespace == "" && !r.kind.ClusterScoped
+	switch r.verb = verbOf(r.Method, collection, r.query); {
+	case r.verb == "", collection && (r.verb == "update" || r.verb == "patch"),
+		!collection && r.verb == "create" && r.sub == "":
+		return answer.MethodNotAllowed()
+	case everywhere && r.kind.Custom && (r.verb == "create" || r.verb == "deletecollection"):
+		return answer.NoSuchPath{} // only reads have an endpoint for all namespaces at once
+	case everywhere && (r.verb == "create" || r.verb == "deletecollection"):
 		return answer.MethodNotAllowed()
 	}
 	return nil
+}
+
+var verbs = map[string]string{http.MethodPost: "create", http.MethodGet: "get", http.MethodHead: "get",
+	http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete"}
+
+// verbOf returns what a method does with an object, or with a collection; "" for an unknown method.
+func verbOf(method string, collection bool, q url.Values) string {
+	switch verb := verbs[method]; {
+	case collection && verb == "get" && watches(q):
+		return "watch"
+	case collection && verb == "get":
+		return "list"
+	case collection && verb == "delete":
+		return "deletecollection"
+	default:
+		return verb
+	}
 }
 
 // watches reports whether the parameters of a GET ask for a watch: the real server takes any value but two as true.
 func watches(q url.Values) bool {
 	v, ok := q["watch"]
 	return ok && v[0] != "false" && v[0] != "0"
-}
-
-// noSuchEndpoint reports a write to all namespaces at once: only reads have such an endpoint.
-func (r *request) noSuchEndpoint() error {
-	if r.kind.Custom {
-		return answer.NoSuchPath{}
-	}
-	return answer.MethodNotAllowed()
 }
 
 // serve serves a routed request.

@@ -2,10 +2,13 @@ package fakeapi
 
 import (
 	"cmp"
+	"fmt"
+	"math"
 	"strings"
 
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/cause"
+	"skiff/internal/fakeapi/fields"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
@@ -102,4 +105,39 @@ func scaleOf(k *kinds.Kind, o map[string]any) (map[string]any, error) {
 	}
 	return map[string]any{"kind": kinds.ScaleKind.Kind, "apiVersion": kinds.ScaleKind.APIVersion(), "metadata": meta,
 		"spec": spec, "status": status}, nil
+}
+
+// scaleCauses checks the types of the fields of the scale subresource, with or without a schema (ValidateScaleSpec and
+// ValidateScaleStatus in apiextensions-apiserver).
+func scaleCauses(o map[string]any, sc *kinds.Scale) []kinds.Cause {
+	var out []kinds.Cause
+	mistyped := func(path []string, zero any, want string) {
+		v, at := obj.Get(o, path...), "."+strings.Join(path, ".")
+		goType := map[string]string{"number": "float64", "array": "[]interface {}",
+			"object": "map[string]interface {}"}[fields.JSONType(v)]
+		if goType == "" {
+			goType = fields.JSONType(v)
+		}
+		out = append(out, cause.Invalid(at, zero, fmt.Sprintf("%s accessor error: %v is of the type %s, expected %s",
+			at, v, goType, want)))
+	}
+	for _, path := range [][]string{sc.Spec, sc.Status} {
+		n, whole := obj.Get(o, path...).(int64) // the real server does not accept 3.0 either
+		switch {
+		case obj.Get(o, path...) == nil:
+		case !whole:
+			mistyped(path, 0, "int64")
+		case n < 0:
+			out = append(out, cause.Invalid("."+strings.Join(path, "."), n, "should be a non-negative integer"))
+		case n > math.MaxInt32:
+			out = append(out, cause.Invalid("."+strings.Join(path, "."), n,
+				fmt.Sprintf("should be less than or equal to %d", math.MaxInt32)))
+		}
+	}
+	if len(sc.Selector) > 0 {
+		if v := obj.Get(o, sc.Selector...); v != nil && fields.JSONType(v) != "string" {
+			mistyped(sc.Selector, "", "string")
+		}
+	}
+	return out
 }

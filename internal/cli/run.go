@@ -26,6 +26,7 @@ type controllerFlags struct {
 	allowNone      bool // --controllers none is allowed, and becomes an empty list
 	workers        int
 	mirrorMiB      int
+	verifyLists    bool
 	templatePolicy string
 	log            logFlags
 	servingFlags
@@ -41,6 +42,9 @@ func (f *controllerFlags) add(cmd *cobra.Command) {
 	fs.IntVar(&f.mirrorMiB, "mirror-memory-mib", 0,
 		"how many `MiB` the objects of one resource may take in memory; a resource with more is not watched and is "+
 			"named in /readyz (default: a third of the memory limit)")
+	fs.BoolVar(&f.verifyLists, "verify-lists", false,
+		"compare each streamed list with a list of the same version, and report a difference: for searching for a "+
+			"fault of the API server")
 	fs.StringVar(&f.templatePolicy, "template-policy", podpolicy.Policy("").String(),
 		"`which` pods a WebServer or a Redis may have: baseline or restricted of the Pod Security Standards, or any")
 	f.log.add(cmd)
@@ -187,7 +191,8 @@ func runControllers(ctx context.Context, on world, f controllerFlags, log logr.L
 	}
 	controllers, recorders := newControllers(f.controllers,
 		controller.Setup{Client: guarded, Namespaces: namespaces, NamespaceSelector: on.selector, Workers: f.workers,
-			WatchIdleTimeout: f.watchIdleTimeout, MirrorBytes: int64(f.mirrorMiB) << 20, Elected: elector != nil,
+			WatchIdleTimeout: f.watchIdleTimeout, MirrorBytes: int64(f.mirrorMiB) << 20, VerifyLists: f.verifyLists,
+			Elected:        elector != nil,
 			TemplatePolicy: podpolicy.Policy(f.templatePolicy), Log: log})
 	var installed skew
 	var electionLog *events.Recorder

@@ -20,6 +20,7 @@ type Setup struct {
 	Workers           int
 	WatchIdleTimeout  time.Duration
 	Elected           bool           // the controllers work only while they lead (Controller.Lead)
+	VerifyLists       bool           // see cache.Options
 	MirrorBytes       int64          // memory that one mirror may take; see cache.Options.MaxBytes
 	Mirrors           *cache.Mirrors // shared by all controllers; nil: each has its own
 	// TemplatePolicy is what the pods that operators declare have to keep to; the zero value is baseline.
@@ -42,7 +43,7 @@ func UntypedMirror(s Setup, r kube.Resource, labels string, fields []string) (*c
 func (s Setup) mirror(r kube.Resource, labels string) cache.Options {
 	return cache.Options{Resource: r, Namespaces: s.Namespaces, Selected: s.NamespaceSelector != "",
 		LabelSelector: labels, Client: s.Client, WatchIdleTimeout: s.WatchIdleTimeout, MaxBytes: s.MirrorBytes,
-		QuietParking: true, Log: s.Log}
+		VerifyLists: s.VerifyLists, QuietParking: true, Log: s.Log}
 }
 
 // New returns a controller of an operator.

@@ -1,0 +1,77 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"skiff/internal/kube"
+)
+
+// errInconsistent is a streamed list that differs from a paged one of the same version.
+var errInconsistent = errors.New("the streamed list differs from a list of the same resource version")
+
+// maxDifferences bounds the objects that are named where two lists differ.
+const maxDifferences = 5
+
+// verify lists the objects at the version that a streamed list has brought, and compares. Where that finds another
+// content, the paged list is believed, which API servers have served for longer: it is read next.
+func (r *Reflector[T]) verify(ctx context.Context, s state[T], slot *slot) state[T] {
+	differences, err := r.compare(ctx, s.rv, slot)
+	switch {
+	case ctx.Err() != nil:
+		return s
+	case err != nil: // the version may be gone already
+		r.log.Info("cannot compare the streamed list with a list of its version", "resourceVersion", s.rv,
+			"reason", err.Error())
+		return s
+	case len(differences) == 0:
+		r.log.V(1).Info("the streamed list is equal to a list of its version", "resourceVersion", s.rv)
+		return s
+	}
+	r.store.count(r.scope, func(n *Counters) { n.Inconsistent++ })
+	r.store.flood.Error(r.log, errInconsistent, "a fault of the API server: its objects are listed again, in pages",
+		"resourceVersion", s.rv, "differences", len(differences),
+		"first", strings.Join(differences[:min(len(differences), maxDifferences)], ", "))
+	s.pagedUntil = time.Now().Add(pagedFor)
+	return r.relist(closeStream(s), "inconsistent")
+}
+
+// compare returns how the content of the mirror differs from a list of that version. Nobody else changes it meanwhile.
+func (r *Reflector[T]) compare(ctx context.Context, rv string, slot *slot) (differences []string, err error) {
+	taken := r.budget(slot)
+	defer taken.close()
+	listed, err := kube.List[T](ctx, r.store.o.Client, r.query, kube.ListOptions{ResourceVersion: rv,
+		ResourceVersionMatch: "Exact", Each: func(obj kube.Object, bad *kube.DecodeError) error {
+			return taken.add(obj, bad)
+		}})
+	if err != nil {
+		return nil, err
+	}
+	r.store.mu.RLock()
+	defer r.store.mu.RUnlock()
+	found := map[kube.Key]bool{}
+	for _, obj := range listed.Items {
+		k := obj.ObjectMeta().Key()
+		found[k] = true
+		switch held, ok := r.store.objects.get(k); {
+		case !r.scope.covers(k.Namespace):
+		case !ok:
+			differences = append(differences, k.String()+" is missing")
+		case !sameVersion(held, obj):
+			differences = append(differences, k.String()+" is of another version")
+		}
+	}
+	for _, bad := range listed.Bad {
+		found[bad.Key] = true
+	}
+	for e := range r.store.objects.entries(r.scope.namespace) {
+		if !found[e.key()] {
+			differences = append(differences, e.key().String()+" is not in the list")
+		}
+	}
+	slices.Sort(differences)
+	return differences, nil
+}

@@ -72,7 +72,7 @@ func TestFaultsAreSetOverHTTP(t *testing.T) {
 		w.must(200, "GET", configMaps, "")
 		w.must(204, "PUT", "/skiff/faults", `{"faults":[{"path":"/","reply":{"code":500}}]}`)
 		w.must(500, "GET", configMaps, "")
-		w.must(204, "PUT", "/skiff/faults", `{"faults":[{"verb":"get","rewrite":"kindless","by":"reset"}]}`)
+		w.must(204, "PUT", "/skiff/faults", `{"faults":[{"verb":"get","rewrite":"kindless"}]}`)
 		w.create(configMaps, "a")
 		if a := w.must(200, "GET", configMaps+"/a", ""); a.at("kind") != nil {
 			t.Error(a.raw)
@@ -80,18 +80,24 @@ func TestFaultsAreSetOverHTTP(t *testing.T) {
 		w.must(204, "PUT", "/skiff/faults", `{"faults":[]}`)
 		w.must(200, "GET", configMaps, "")
 		for body, want := range map[string]string{
-			`{"faults":[{"cut":"half"}]}`:                       "is none of after, before, blackhole",
-			`{"faults":[{},{"watch":{"end":"never"}}]}`:         "faults[1].watch.end",
-			`{"faults":[{"delay":"long"}]}`:                     "is no duration such as 1.5s",
-			`{"faults":[{"delay":"-1s"}]}`:                      "is no duration",
-			`{"faults":[{"rewrite":"all"}]}`:                    "is none of huge, kindless, nulls, poison",
-			`{"faults":[{"by":"hand"}]}`:                        "is none of close, reset, stream",
-			`{"faults":[{"typo":1}]}`:                           "faults[0].typo: unknown",
-			`{"faults":[{"times":-1}]}`:                         "times: -1 is negative",
-			`{"faults":[{"probability":2}]}`:                    "not between 0 and 1",
-			`{"faults":[{"reply":{"code":99}}]}`:                "99 is no status",
-			`{"faults":[]} {}`:                                  "data after the value",
-			`{"faults":[{}` + strings.Repeat(",{}", 100) + `]}`: "101 faults are too many",
+			`{"faults":[{"cut":"half"}]}`:                           "is none of after, before, blackhole",
+			`{"faults":[{},{"watch":{"end":"never"}}]}`:             "faults[1].watch.end",
+			`{"faults":[{"delay":"long"}]}`:                         "is no duration such as 1.5s",
+			`{"faults":[{"delay":"-1s"}]}`:                          "is no duration",
+			`{"faults":[{"rewrite":"all"}]}`:                        "is none of huge, kindless, nulls, poison",
+			`{"faults":[{"by":"hand"}]}`:                            "is none of close, reset, stream",
+			`{"faults":[{"typo":1}]}`:                               "faults[0].typo: unknown",
+			`{"faults":[{"times":-1}]}`:                             "times: -1 is negative",
+			`{"faults":[{"probability":2}]}`:                        "not between 0 and 1",
+			`{"faults":[{"reply":{"code":99}}]}`:                    "99 is no status",
+			`{"faults":[]} {}`:                                      "JSON: line 1: invalid character '{' after top-level",
+			"faults:\n- verb: list":                                 "JSON: line 1: invalid character 'u'",
+			"{\"faults\":[\n{\"times\":1,}]}":                       "JSON: line 2: invalid character '}'",
+			`{"faults":[{"verb":"list","times":2}]}`:                "faults[0].verb: has no effect: say what happens",
+			`{"faults":[{"at":7,"delay":"1s"}]}`:                    "faults[0].at: has no effect: set cut to body or stall",
+			`{"faults":[{"by":"reset","delay":"1s"}]}`:              "faults[0].by: has no effect: set cut or watch.end",
+			`{"faults":[{"verb":"list","watch":{"reorder":true}}]}`: "faults[0].watch: has no effect: the verb is list",
+			`{"faults":[{}` + strings.Repeat(",{}", 100) + `]}`:     "101 faults are too many",
 		} {
 			if a := w.must(400, "PUT", "/skiff/faults", body); !strings.Contains(a.raw, want) {
 				t.Errorf("%s: %s", body, a.raw)

@@ -1,6 +1,9 @@
 package faults
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -23,6 +26,10 @@ func Parse(body []byte) ([]Fault, error) {
 	}
 	v, err := patch.Decode(body)
 	if err != nil {
+		var syntax *json.SyntaxError
+		if errors.As(json.Unmarshal(body, new(any)), &syntax) {
+			err = fmt.Errorf("line %d: %w", 1+bytes.Count(body[:syntax.Offset], []byte("\n")), syntax)
+		}
 		return nil, fmt.Errorf("read the faults, which are JSON: %w", err)
 	}
 	if err = prepare(v, reflect.TypeOf(in), ""); err != nil {
@@ -119,6 +126,30 @@ func (f *Fault) check() error {
 		"watch.after": f.Watch.After} {
 		if n < 0 {
 			return fmt.Errorf("%s: %d is negative", name, n)
+		}
+	}
+	return f.checkEffect()
+}
+
+// checkEffect refuses a fault, or a field of one, that would do nothing.
+func (f *Fault) checkEffect() error {
+	does, watch := *f, f.Watch
+	does.Verb, does.Resource, does.Namespace, does.Name, does.Path, does.UserAgent = "", "", "", "", "", ""
+	does.Replica = 0
+	does.Skip, does.Times, does.Probability, does.PerSecond, does.InFlight = 0, 0, 0, 0, 0
+	does.At, does.By, does.Watch.After = 0, 0, 0
+	for _, c := range []struct {
+		idle        bool
+		field, hint string
+	}{
+		{f.At > 0 && f.Cut != CutBody && f.Cut != StallBody, "at", "set cut to body or stall"},
+		{f.By != ByStream && f.Cut == NoCut && watch.End == NoEnd, "by", "set cut or watch.end"},
+		{watch.After > 0 && watch.End == NoEnd, "watch.after", "set watch.end"},
+		{watch != WatchFault{} && f.Verb != "" && f.Verb != "watch", "watch", "the verb is " + f.Verb},
+		{reflect.ValueOf(does).IsZero(), "verb", "say what happens: delay, reply, cut, watch, ..."},
+	} {
+		if c.idle {
+			return fmt.Errorf("%s: has no effect: %s", c.field, c.hint)
 		}
 	}
 	return nil

@@ -39,7 +39,7 @@ import (
 	"skiff/internal/fakeapi/kinds"
 )
 
-var update = flag.Bool("update", false, "write the embedded server's table of fields anew")
+var update = flag.Bool("update", false, "write the table of fields, or the golden answers, anew")
 
 // The fields that the embedded API server knows are those of the real one.
 func TestFieldTableIsThatOfTheRealServer(t *testing.T) {

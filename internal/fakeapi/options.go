@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -44,25 +45,15 @@ func parseListOptions(r *request) (*listOptions, error) {
 		match: q.Get("resourceVersionMatch"), kind: r.kind,
 		namespace: r.namespace, labelText: q.Get("labelSelector"), fieldText: q.Get("fieldSelector"),
 		bookmarks: boolParam(q.Get("allowWatchBookmarks"))}
-	var err error
-	if o.labels, err = selector.ParseLabels(o.labelText); err != nil {
+	var inLabels, inFields, inLimit error
+	o.labels, inLabels = selector.ParseLabels(o.labelText)
+	o.fields, inFields = selector.ParseFields(o.fieldText)
+	o.limit, inLimit = number(q.Get("limit"))
+	seconds, inTimeout := number(q.Get("timeoutSeconds"))
+	if err := cmp.Or(inLabels, inFields, inLimit, inTimeout); err != nil {
 		return nil, answer.BadRequest("%v", err)
 	}
-	if o.fields, err = selector.ParseFields(o.fieldText); err != nil {
-		return nil, answer.BadRequest("%v", err)
-	}
-	if s := q.Get("limit"); s != "" {
-		if o.limit, err = strconv.ParseInt(s, 10, 64); err != nil {
-			return nil, answer.BadRequest("%v", err)
-		}
-	}
-	if s := q.Get("timeoutSeconds"); s != "" {
-		n, err := strconv.ParseInt(s, 10, 64)
-		if err != nil {
-			return nil, answer.BadRequest("%v", err)
-		}
-		o.timeout = time.Duration(n) * time.Second
-	}
+	o.timeout = time.Duration(seconds) * time.Second
 	if _, o.initialSet = q["sendInitialEvents"]; o.initialSet {
 		o.initial = boolParam(q.Get("sendInitialEvents"))
 	}
@@ -73,6 +64,14 @@ func parseListOptions(r *request) (*listOptions, error) {
 		return nil, err
 	}
 	return o, o.parseRevision(r.verb == "watch")
+}
+
+// number parses a parameter that is a number; 0 if it is not given.
+func number(s string) (int64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	return strconv.ParseInt(s, 10, 64)
 }
 
 // boolParam parses a boolean parameter as the real server does: any value except those for "no" is true.

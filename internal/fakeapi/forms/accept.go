@@ -27,34 +27,24 @@ func Negotiate(r *http.Request, k *kinds.Kind) (Accept, error) {
 	isJSON := false
 	for part := range strings.SplitSeq(header, ",") {
 		mt, params, err := mime.ParseMediaType(strings.TrimSpace(part))
-		if err != nil {
-			continue
-		}
-		if mt != "application/json" && mt != "*/*" && mt != "application/*" {
+		if err != nil || mt != "application/json" && mt != "*/*" && mt != "application/*" {
 			continue
 		}
 		isJSON = true
 		a := Accept{Include: r.URL.Query().Get("includeObject")}
-		as, version := params["as"], params["v"]
-		if as != "" && params["g"] != "meta.k8s.io" {
+		as := params["as"]
+		if as != "" && (params["g"] != "meta.k8s.io" || params["v"] != "v1") {
 			continue
 		}
 		switch as {
 		case "":
-			return a, nil
 		case "Table":
-			if version != "v1" {
-				continue
-			}
 			a.Table = true
 			if !slices.Contains([]string{"", "None", "Metadata", "Object"}, a.Include) {
 				return a, answer.BadRequest("Unable to convert to Table as requested: includeObject: Invalid "+
 					"value: %q: must be 'Metadata', 'Object', 'None', or empty", a.Include)
 			}
 		case "PartialObjectMetadata", "PartialObjectMetadataList":
-			if version != "v1" {
-				continue
-			}
 			a.MetadataOnly = true
 		default:
 			continue

@@ -31,15 +31,14 @@ func (d *data) kind(l *line) *Kind {
 		}
 	}
 	s := cmp.Or(l.set, d.set(l.block))
-	for _, a := range l.block {
-		switch a.text {
-		case "defaults":
-			k.Defaults = func(o Object) { change(s.defaults(), scope{root: o, o: o}) }
-		case "prepare":
-			k.Prepare = func(next, cur Object) { change(s.prepare(), whole(next, cur)) }
-		case "checks":
-			k.Validate = func(next, cur Object) []Cause { return causes(s.checks(), next, cur) }
-		}
+	if block := s.blocks["defaults"]; block != nil {
+		k.Defaults = func(o Object) { change(block(), scope{root: o, o: o}) }
+	}
+	if block := s.blocks["prepare"]; block != nil {
+		k.Prepare = func(next, cur Object) { change(block(), whole(next, cur)) }
+	}
+	if block := s.blocks["checks"]; block != nil {
+		k.Validate = func(next, cur Object) []Cause { return causes(block(), next, cur) }
 	}
 	k.Columns = d.columns(s.columns)
 	return k

@@ -6,138 +6,143 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
-	"skiff/internal/cron"
 	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/fakeapi/selector"
 	"skiff/internal/patch"
 )
 
-// reports are the checks whose condition says all.
-var reports = map[string]bool{"invalid": true, "forbidden": true, "unsupported": true, "duplicate": true,
-	"missing": true}
-
-// comparing are the checks that compare a value with the stored one. They differ in what they say.
-var comparing = map[string]bool{"immutable": true, "frozen": true}
-
-// repeats are the checks for what there is twice in lists.
-var repeats = map[string]bool{"unique": true, "distinct": true}
-
-// needsArgument are the checks that have an argument.
-var needsArgument = map[string]bool{"one-of": true, "only": true, "at-least": true, "at-most": true, "form": true,
-	"strict-form": true, "keys": true, "keys-at": true, "union": true, "unsupported": true,
-	"refers-to": true}
-
-// report makes the cause of a line in reports.
-func (st *statement) report(s scope, at string, v any) Cause {
-	detail := shown(st.detail.value(s))
-	switch st.verb {
-	case "missing":
-		return cause.Required(at, detail)
-	case "forbidden":
-		return cause.Forbidden(at, detail)
-	case "unsupported":
-		return cause.NotSupported(at, v, strings.Split(st.arg, "|")...)
-	case "duplicate":
-		return cause.Duplicate(at, v)
-	}
-	return cause.Invalid(at, v, detail)
+// value is what a check of a line is about: the value at one of its paths, nil for a missing one.
+type value struct {
+	st *statement
+	s  scope
+	p  path
+	at string
+	v  any
 }
 
-// test returns what is wrong with a value; nil is a missing one.
-type test func(st *statement, s scope, at string, v any) []Cause
+// checkKind is a kind of check: a value that is wrong, and how that is reported.
+type checkKind struct {
+	argument, optional bool             // it needs an argument, or can have one
+	wrong              func(value) bool // nil: the condition of the line says all
+	report             func(x value, detail string) Cause
+	usual              string // the detail, if the line has none; its argument stands behind a colon
 
-// tests are the checks of a value.
-var tests = sync.OnceValue(func() map[string]test {
-	return map[string]test{
-		"required": func(st *statement, s scope, at string, v any) []Cause {
-			if isEmpty(v) {
-				return []Cause{cause.Required(at, shown(st.detail.value(s)))}
-			}
-			return nil
-		},
+	causes func(value) []Cause             // instead of wrong and report, if there is more to say
+	lists  func(*statement, scope) []Cause // likewise, of checks that compare items
+}
+
+var checkKinds = sync.OnceValue(func() map[string]*checkKind {
+	missing := func(x value, detail string) Cause { return cause.Required(x.at, detail) }
+	invalid := func(x value, detail string) Cause { return cause.Invalid(x.at, x.v, detail) }
+	forbidden := func(x value, detail string) Cause { return cause.Forbidden(x.at, detail) }
+	unsupported := func(x value, _ string) Cause { return cause.NotSupported(x.at, x.v, x.options()...) }
+	changed := func(x value) bool { return x.s.stored != nil && !patch.Equal(x.v, x.s.was(x.p)) }
+	return map[string]*checkKind{
+		"missing":     {report: missing},
+		"invalid":     {report: invalid},
+		"forbidden":   {report: forbidden},
+		"unsupported": {report: unsupported, argument: true},
+		"duplicate":   {report: func(x value, _ string) Cause { return cause.Duplicate(x.at, x.v) }},
+		"required":    {wrong: func(x value) bool { return isEmpty(x.v) }, report: missing},
+		"immutable":   {wrong: changed, report: invalid, usual: "field is immutable"},
+		"frozen":      {wrong: changed, report: forbidden},
+		"absent": {report: forbidden, wrong: func(x value) bool {
+			m, isObject := x.v.(Object)
+			return x.v != nil && !(isObject && len(m) == 0)
+		}},
+		"refers-to": {argument: true, wrong: refersToNothing,
+			report: func(x value, _ string) Cause { return cause.NotFound(x.at, x.v) }},
 		// one-of accepts an empty value, only does not
-		"one-of": func(st *statement, s scope, at string, v any) []Cause { return among(st.arg, at, v, false) },
-		"only":   func(st *statement, s scope, at string, v any) []Cause { return among(st.arg, at, v, true) },
-		"at-least": func(st *statement, s scope, at string, v any) []Cause {
-			low, _ := strconv.ParseInt(st.arg, 10, 64)
-			if n, ok := integer(v); ok && n < low {
-				usual := fmt.Sprintf("must be greater than or equal to %d", low)
-				return []Cause{cause.Invalid(at, n, st.orDetail(s, usual))}
-			}
-			return nil
-		},
-		"positive": func(_ *statement, _ scope, at string, v any) []Cause {
-			if n, ok := integer(v); ok && n < 1 {
-				return []Cause{cause.Invalid(at, n, "must be greater than 0")}
-			}
-			return nil
-		},
-		"port-number": func(_ *statement, _ scope, at string, v any) []Cause {
-			if n, ok := integer(v); ok && (n < 1 || n > 1<<16-1) {
-				return []Cause{cause.Invalid(at, n, cause.PortRange)}
-			}
-			return nil
-		},
-		// form accepts an empty text, strict-form does not
-		"strict-form": func(st *statement, _ scope, at string, v any) []Cause {
-			return cause.InvalidAll(at, shown(v), forms()[st.arg](shown(v)))
-		},
-		"form": func(st *statement, _ scope, at string, v any) []Cause {
-			if text, _ := v.(string); text != "" {
-				return cause.InvalidAll(at, text, forms()[st.arg](text))
-			}
-			return nil
-		},
-		"keys":    func(st *statement, _ scope, at string, v any) []Cause { return keysAre(st.arg, at, v, false) },
-		"keys-at": func(st *statement, _ scope, at string, v any) []Cause { return keysAre(st.arg, at, v, true) },
-		"absent": func(st *statement, s scope, at string, v any) []Cause {
-			if m, isObject := v.(Object); v == nil || isObject && len(m) == 0 {
-				return nil
-			}
-			return []Cause{cause.Forbidden(at, shown(st.detail.value(s)))}
-		},
-		"refers-to": func(st *statement, s scope, at string, v any) []Cause {
-			found := isEmpty(v)
-			for _, p := range parsePaths(st.arg) {
-				p.walk(s.from(p), unknown, func(_ string, other any) { found = found || other == v })
-			}
-			if found {
-				return nil
-			}
-			return []Cause{cause.NotFound(at, v)}
-		},
-		"at-most": func(st *statement, _ scope, at string, v any) []Cause {
-			limit, _ := strconv.Atoi(st.arg)
-			if list, _ := v.([]any); len(list) > limit {
-				return []Cause{cause.TooMany(at, int64(len(list)), int64(limit))}
-			}
-			return nil
-		},
-		"union": func(st *statement, _ scope, at string, v any) []Cause {
-			noun, names, _ := strings.Cut(st.arg, " ")
-			return oneOfThem(noun, strings.Split(names, "|"), at, v)
-		},
-		"quantity":   func(_ *statement, _ scope, at string, v any) []Cause { return quantity(at, v) },
-		"percentage": func(_ *statement, s scope, at string, v any) []Cause { return percentage(at, v) },
-		"at-most-100%": func(_ *statement, _ scope, at string, v any) []Cause {
-			text, _ := v.(string)
+		"one-of": {argument: true, report: unsupported, wrong: func(x value) bool {
+			text, _ := x.v.(string)
+			return text != "" && !slices.Contains(x.options(), text)
+		}},
+		"only": {argument: true, wrong: func(x value) bool { return !slices.Contains(x.options(), shown(x.v)) },
+			report: func(x value, detail string) Cause {
+				if x.v == nil {
+					x.v = ""
+				}
+				return unsupported(x, detail)
+			}},
+		"at-least": {argument: true, report: invalid, usual: "must be greater than or equal to ",
+			wrong: func(x value) bool {
+				low, _ := strconv.ParseInt(x.st.arg, 10, 64)
+				n, ok := integer(x.v)
+				return ok && n < low
+			}},
+		"positive": {report: invalid, usual: "must be greater than 0", wrong: func(x value) bool {
+			n, ok := integer(x.v)
+			return ok && n < 1
+		}},
+		"port-number": {report: invalid, usual: cause.PortRange, wrong: func(x value) bool {
+			n, ok := integer(x.v)
+			return ok && (n < 1 || n > 1<<16-1)
+		}},
+		"at-most-100%": {report: invalid, usual: "must not be greater than 100%", wrong: func(x value) bool {
+			text, _ := x.v.(string)
 			number, _ := strconv.Atoi(strings.TrimSuffix(text, "%")) // the largest there is for more
-			if number > 100 {
-				return []Cause{cause.Invalid(at, text, "must not be greater than 100%")}
+			return number > 100
+		}},
+		"at-most": {argument: true, causes: atMost},
+		// form accepts an empty text, strict-form does not
+		"strict-form": {argument: true, causes: ofForm},
+		"form": {argument: true, causes: func(x value) []Cause {
+			if text, _ := x.v.(string); text == "" {
+				return nil
 			}
-			return nil
-		},
+			return ofForm(x)
+		}},
+		"keys":       {argument: true, causes: keysAre},
+		"keys-at":    {argument: true, causes: keysAre},
+		"unique":     {optional: true, lists: repeated},
+		"distinct":   {optional: true, lists: repeated},
+		"union":      {argument: true, causes: union},
+		"quantity":   {causes: quantity},
+		"percentage": {causes: percentage},
 	}
 })
 
-func (st *statement) orDetail(s scope, usual string) string {
-	if len(st.detail) == 0 {
-		return usual
+// find returns what is wrong with a value.
+func (k *checkKind) find(x value) []Cause {
+	switch {
+	case k.causes != nil:
+		return k.causes(x)
+	case k.wrong == nil:
+		x.v = x.st.reported(x.s, x.v)
+	case !k.wrong(x):
+		return nil
 	}
-	return shown(st.detail.value(s))
+	detail := k.usual
+	if len(x.st.detail) > 0 {
+		detail = shown(x.st.detail.value(x.s))
+	} else if strings.HasSuffix(detail, " ") {
+		detail += x.st.arg
+	}
+	return []Cause{k.report(x, detail)}
+}
+
+// options are the texts in the argument of a check.
+func (x value) options() []string { return strings.Split(x.st.arg, "|") }
+
+func refersToNothing(x value) bool {
+	found := isEmpty(x.v)
+	for _, p := range parsePaths(x.st.arg) {
+		p.walk(x.s.from(p), unknown, func(_ string, other any) { found = found || other == x.v })
+	}
+	return !found
+}
+
+func atMost(x value) []Cause {
+	limit, _ := strconv.Atoi(x.st.arg)
+	if list, _ := x.v.([]any); len(list) > limit {
+		return []Cause{cause.TooMany(x.at, int64(len(list)), int64(limit))}
+	}
+	return nil
+}
+
+func ofForm(x value) []Cause {
+	return cause.InvalidAll(x.at, shown(x.v), forms()[x.st.arg](shown(x.v)))
 }
 
 func isEmpty(v any) bool {
@@ -145,35 +150,23 @@ func isEmpty(v any) bool {
 	return v == nil || v == "" || isList && len(list) == 0
 }
 
-func among(values, at string, v any, needed bool) []Cause {
-	text, isText := v.(string)
-	known := strings.Split(values, "|")
-	if !needed && text == "" || slices.Contains(known, text) {
-		return nil
-	}
-	if !isText && v == nil {
-		v = ""
-	}
-	return []Cause{cause.NotSupported(at, v, known...)}
-}
-
-// keysAre refuses keys of a map that have the wrong form. They are reported at the map, or with each at the key.
-func keysAre(form, at string, v any, atKey bool) []Cause {
-	m, _ := v.(Object)
+// keysAre refuses keys of a map that have the wrong form. They are reported at the map, or by keys-at at each key.
+func keysAre(x value) []Cause {
+	m, _ := x.v.(Object)
 	var out []Cause
 	for _, key := range obj.Keys(m) {
-		where := at
-		if atKey {
-			where += "[" + key + "]"
+		at := x.at
+		if x.st.verb == "keys-at" {
+			at += "[" + key + "]"
 		}
-		out = append(out, cause.InvalidAll(where, key, forms()[form](key))...)
+		out = append(out, cause.InvalidAll(at, key, forms()[x.st.arg](key))...)
 	}
 	return out
 }
 
 // repeated refuses items of the lists at the paths that have the same value in a field as another one, the same values
 // in several fields, or that are the same. unique does not compare empty values, distinct does.
-func (st *statement) repeated(s scope) (out []Cause) {
+func repeated(st *statement, s scope) (out []Cause) {
 	names := strings.Fields(st.arg)
 	seen := map[string]bool{}
 	item := func(at string, v any) {
@@ -205,123 +198,53 @@ func (st *statement) repeated(s scope) (out []Cause) {
 	return out
 }
 
-// oneOfThem requires one of the members of an object and refuses more. An object that is missing is fine.
-func oneOfThem(noun string, names []string, at string, v any) []Cause {
-	m, ok := v.(Object)
+// union requires one of the members of an object and refuses more. An object that is missing is fine.
+func union(x value) []Cause {
+	m, ok := x.v.(Object)
 	if !ok {
 		return nil
 	}
+	noun, names, _ := strings.Cut(x.st.arg, " ")
 	var out []Cause
 	found := false
-	for _, name := range names {
+	for name := range strings.SplitSeq(names, "|") {
 		if m[name] != nil && found {
-			out = append(out, cause.Forbidden(at+"."+name, "may not specify more than 1 "+noun+" type"))
+			out = append(out, cause.Forbidden(x.at+"."+name, "may not specify more than 1 "+noun+" type"))
 		}
 		found = found || m[name] != nil
 	}
 	if !found {
-		out = append(out, cause.Required(at, "must specify a "+noun+" type"))
+		out = append(out, cause.Required(x.at, "must specify a "+noun+" type"))
 	}
 	return out
 }
 
 // quantity refuses a quantity that is none, or negative.
-func quantity(at string, v any) []Cause {
-	if v == nil {
+func quantity(x value) []Cause {
+	if x.v == nil {
 		return nil
 	}
-	q, err := patch.ParseQuantity(fmt.Sprint(v))
+	q, err := patch.ParseQuantity(fmt.Sprint(x.v))
 	if err != nil {
-		return []Cause{cause.Invalid(at, v,
+		return []Cause{cause.Invalid(x.at, x.v,
 			"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")}
 	}
 	if zero, _ := patch.ParseQuantity("0"); q.Cmp(zero) < 0 {
-		return []Cause{cause.Invalid(at, fmt.Sprint(v), "must be greater than or equal to 0")}
+		return []Cause{cause.Invalid(x.at, fmt.Sprint(x.v), "must be greater than or equal to 0")}
 	}
 	return nil
 }
 
 // percentage refuses what is neither a number from 0 on nor a percentage.
-func percentage(at string, v any) []Cause {
-	if n, ok := integer(v); ok && n < 0 {
-		return []Cause{cause.Invalid(at, n, "must be greater than or equal to 0")}
+func percentage(x value) []Cause {
+	if n, ok := integer(x.v); ok && n < 0 {
+		return []Cause{cause.Invalid(x.at, n, "must be greater than or equal to 0")}
 	}
-	text, isText := v.(string)
+	text, isText := x.v.(string)
 	digits, ok := strings.CutSuffix(text, "%")
 	if isText && (!ok || digits == "" || strings.Trim(digits, "0123456789") != "") {
-		return []Cause{cause.Invalid(at, text, "a valid percent string must be a numeric string followed by an "+
+		return []Cause{cause.Invalid(x.at, text, "a valid percent string must be a numeric string followed by an "+
 			"ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')")}
 	}
 	return nil
 }
-
-// forms are the forms that texts can be required to have. They return what is wrong.
-var forms = sync.OnceValue(func() map[string]func(string) []string {
-	one := func(form func(string) string) func(string) []string {
-		return func(text string) []string {
-			if why := form(text); why != "" {
-				return []string{why}
-			}
-			return nil
-		}
-	}
-	unless := func(good func(string) bool, why string) func(string) []string {
-		return func(text string) []string {
-			if good(text) {
-				return nil
-			}
-			return []string{why}
-		}
-	}
-	return map[string]func(string) []string{
-		"label": one(selector.Label), "subdomain": one(selector.Subdomain), "segment": selector.PathSegment,
-		"label-1035": one(selector.Label1035),
-		"mixed-1035": one(func(text string) string {
-			if why := selector.Label1035(strings.ToLower(text)); why != "" {
-				return "may have mixed case, but should otherwise match: " + why
-			}
-			return ""
-		}),
-		"qualified": selector.QualifiedName, "data-key": selector.DataKey, "port-name": selector.PortName,
-		"image": unless(func(image string) bool { return strings.TrimSpace(image) == image },
-			"must not have leading or trailing whitespace"),
-		"variable": unless(func(name string) bool {
-			return !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' || r == '=' })
-		}, "a valid environment variable name must consist only of printable ASCII characters other than '='"),
-		"hook-name": one(func(name string) string {
-			if why := selector.Subdomain(name); why != "" || strings.Count(name, ".") > 1 {
-				return why
-			}
-			return "should be a domain with at least three segments separated by dots"
-		}),
-		"cidr": one(cidr), "ip": one(canonicalIP), "certificate-request": one(notRequest),
-		"cron-name": unless(func(name string) bool { return len(name) <= 52 }, // its Jobs are called after it
-			"must be no more than 52 characters"),
-		"schedule": one(func(text string) string {
-			if strings.Contains(text, "TZ") {
-				return "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
-			}
-			if _, err := cron.Parse(text); err != nil {
-				return err.Error()
-			}
-			return ""
-		}),
-		"time-zone": one(func(zone string) string {
-			if strings.EqualFold(zone, "Local") {
-				return "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-			}
-			if _, err := time.LoadLocation(zone); err != nil {
-				return "unknown time zone " + zone
-			}
-			return ""
-		}),
-		"domain-path": unless(func(text string) bool { return strings.Contains(text, "/") },
-			`must be a domain-prefixed path (such as "acme.io/foo")`),
-		"group-version": one(func(text string) string {
-			if strings.Count(text, "/") < 2 {
-				return ""
-			}
-			return "unexpected GroupVersion string: " + text
-		}),
-	}
-})

@@ -5,11 +5,6 @@ import (
 	"skiff/internal/patch"
 )
 
-func cpuMetric(percent int64) Object {
-	return Object{"type": "Resource", "resource": Object{"name": "cpu",
-		"target": Object{"type": "Utilization", "averageUtilization": percent}}}
-}
-
 // inAnnotations are the annotations in which v1 keeps fields that it does not have, so that a change through v1 loses
 // nothing. The names are the real server's; the values are in the form of v2.
 var inAnnotations = map[string]string{"metrics": "autoscaling.alpha.kubernetes.io/metrics",
@@ -62,7 +57,9 @@ func newScaler(o Object) Object {
 		}
 	}
 	if n, ok := obj.Int(spec, targetCPU); ok {
-		spec["metrics"] = append(obj.Slice(spec, "metrics"), cpuMetric(n))
+		target := Object{"type": "Utilization", "averageUtilization": n}
+		cpu := Object{"type": "Resource", "resource": Object{"name": "cpu", "target": target}}
+		spec["metrics"] = append(obj.Slice(spec, "metrics"), cpu)
 	}
 	delete(spec, targetCPU)
 	return o

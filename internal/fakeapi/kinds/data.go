@@ -31,8 +31,16 @@ type line struct {
 
 // set is a named group of blocks that others use.
 type set struct {
-	defaults, checks, prepare func() []statement
-	columns                   []*line
+	blocks  map[string]func() []statement // defaults, prepare, checks
+	columns []*line
+}
+
+// block returns a block, which has no lines if the set does not have it.
+func (s *set) block(name string) func() []statement {
+	if block := s.blocks[name]; block != nil {
+		return block
+	}
+	return func() []statement { return nil }
 }
 
 var described = sync.OnceValue(func() *data {
@@ -97,20 +105,11 @@ func (l *line) wrong(why string) string {
 
 // set finds the blocks among lines. They are compiled at their first use.
 func (d *data) set(lines []*line) *set {
-	s := &set{}
-	compiled := func(l *line, checks bool) func() []statement {
-		return sync.OnceValue(func() []statement { return d.block(l.block, checks) })
-	}
-	none := func() []statement { return nil }
-	s.defaults, s.checks, s.prepare = none, none, none
+	s := &set{blocks: map[string]func() []statement{}}
 	for _, l := range lines {
 		switch l.text {
-		case "defaults":
-			s.defaults = compiled(l, false)
-		case "prepare":
-			s.prepare = compiled(l, false)
-		case "checks":
-			s.checks = compiled(l, true)
+		case "defaults", "prepare", "checks":
+			s.blocks[l.text] = sync.OnceValue(func() []statement { return d.block(l.block, l.text == "checks") })
 		case "columns":
 			s.columns = l.block
 		}

@@ -45,7 +45,8 @@ func TestEachKindHasColumnsAndAPlaceInDiscovery(t *testing.T) {
 func TestTheDataOfTheKindsHasNoMistake(t *testing.T) {
 	d := described() // panics at the line of a mistake
 	for name, s := range d.sets {
-		if len(s.defaults())+len(s.checks())+len(d.columns(s.columns)) == 0 || len(s.prepare()) > 0 {
+		if len(s.block("defaults")())+len(s.block("checks")())+len(d.columns(s.columns)) == 0 ||
+			len(s.block("prepare")()) > 0 {
 			t.Errorf("set %s: want defaults, checks or columns, and no other block", name)
 		}
 	}

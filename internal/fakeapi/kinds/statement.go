@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/patch"
 )
@@ -18,14 +17,14 @@ type statement struct {
 	verb    string
 	orElse  bool // it counts only if the line before it has found nothing
 	paths   []path
-	place   string    // where its causes are, if not at the paths
-	arg     string    // of the verb
-	value   any       // a default, or the value that is reported
-	other   *path     // where that is copied from
-	when    condition // nil: always
-	detail  template  // of a check
-	block   []statement
-	set     *set
+	place   string             // where its causes are, if not at the paths
+	arg     string             // of the verb
+	value   any                // a default, or the value that is reported
+	other   *path              // where that is copied from
+	when    condition          // nil: always
+	detail  template           // of a check
+	block   func() []statement // of in and use
+	kind    *checkKind
 	call    func(scope) []Cause
 	changes func(scope)
 }
@@ -86,13 +85,18 @@ func (d *data) statement(l *line, checks bool) (statement, error) {
 func (d *data) keyword(st *statement, words []string, l *line, checks bool) error {
 	switch st.verb {
 	case "in":
-		st.paths, st.block = []path{parsePath(words[0])}, d.block(l.block, checks)
+		block := d.block(l.block, checks)
+		st.paths, st.block = []path{parsePath(words[0])}, func() []statement { return block }
 		return nil
 	case "use":
-		if st.set = d.sets[words[0]]; st.set == nil {
+		set := d.sets[words[0]]
+		if set == nil {
 			return fmt.Errorf("no set %q", words[0])
 		}
-		st.paths = []path{parsePath(strings.Join(words[1:], ""))}
+		st.paths, st.block = []path{parsePath(strings.Join(words[1:], ""))}, set.block("defaults")
+		if checks {
+			st.block = set.block("checks")
+		}
 		return nil
 	case "call":
 		st.paths = []path{parsePath(strings.Join(words[1:], ""))}
@@ -134,9 +138,7 @@ func (st *statement) setValue(word string) (err error) {
 
 // check compiles a line of paths, a check and its argument.
 func (st *statement) check(words []string) error {
-	i := 1 + slices.IndexFunc(words[1:], func(w string) bool {
-		return tests()[w] != nil || reports[w] || comparing[w] || repeats[w]
-	})
+	i := 1 + slices.IndexFunc(words[1:], func(w string) bool { return checkKinds()[w] != nil })
 	if i < 1 {
 		return fmt.Errorf("no check: %q", words)
 	}
@@ -144,29 +146,27 @@ func (st *statement) check(words []string) error {
 		st.paths = append(st.paths, parsePath(w))
 	}
 	st.verb, st.arg = words[i], strings.Join(words[i+1:], " ")
+	st.kind = checkKinds()[st.verb]
+	byCondition := st.kind.wrong == nil && st.kind.report != nil
 	switch {
-	case !needsArgument[st.verb] && st.arg != "" && !reports[st.verb] && !repeats[st.verb]:
-		return fmt.Errorf("%s takes no argument", st.verb)
-	case needsArgument[st.verb] && st.arg == "":
+	case st.kind.argument && st.arg == "":
 		return fmt.Errorf("%s without an argument", st.verb)
 	case slices.Contains([]string{"form", "strict-form", "keys", "keys-at"}, st.verb) && forms()[st.arg] == nil:
 		return fmt.Errorf("no form %q", st.arg)
-	case reports[st.verb] && st.when == nil:
+	case byCondition && st.when == nil:
 		return fmt.Errorf("%s without a condition", st.verb)
-	case reports[st.verb] && st.verb != "unsupported" && st.arg != "":
+	case st.arg == "" || st.kind.argument || st.kind.optional:
+		return nil
+	case byCondition:
 		return st.setValue(st.arg)
 	}
-	st.value = unset{}
-	return nil
+	return fmt.Errorf("%s takes no argument", st.verb)
 }
 
 // now as a value is the time of the write.
 const now = "@now"
 
 func timestamp() string { return time.Now().UTC().Format(time.RFC3339) }
-
-// unset means that the value at the path itself is reported.
-type unset struct{}
 
 // change sets defaults. Lines about a part that is missing do nothing.
 func change(block []statement, s scope) {
@@ -177,10 +177,8 @@ func change(block []statement, s scope) {
 			continue
 		}
 		switch st.verb {
-		case "in":
-			s.each(st.paths[0], func(part scope) { change(st.block, part) })
-		case "use":
-			s.each(st.paths[0], func(part scope) { change(st.set.defaults(), part) })
+		case "in", "use":
+			s.each(st.paths[0], func(part scope) { change(st.block(), part) })
 		case "call":
 			s.each(st.paths[0], func(part scope) {
 				if part.o != nil {
@@ -260,56 +258,38 @@ func (st *statement) at(place string) string {
 }
 
 func (st *statement) causes(s scope) (out []Cause) {
-	parts := func(f func(part scope) []Cause) []Cause {
+	if st.kind == nil {
 		s.each(st.paths[0], func(part scope) {
 			part.at = st.at(part.at)
-			out = append(out, f(part)...)
+			switch {
+			case st.verb == "call":
+				out = append(out, st.call(part)...)
+			case st.verb == "use" || part.o != nil:
+				out = append(out, check(st.block(), part)...)
+			}
 		})
 		return out
 	}
-	switch st.verb {
-	case "in":
-		return parts(func(part scope) []Cause {
-			if part.o == nil {
-				return nil
-			}
-			return check(st.block, part)
-		})
-	case "use":
-		return parts(func(part scope) []Cause { return check(st.set.checks(), part) })
-	case "call":
-		return parts(st.call)
-	}
-	if repeats[st.verb] {
-		return st.repeated(s)
+	if st.kind.lists != nil {
+		return st.kind.lists(st, s)
 	}
 	for _, p := range st.paths {
 		p.walk(s.from(p), s.base(p), func(at string, v any) {
-			out = append(out, st.valueCauses(s, p, st.at(at), v)...)
+			out = append(out, st.kind.find(value{st, s, p, st.at(at), v})...)
 		})
 	}
 	return out
 }
 
-// valueCauses returns what is wrong with the value at one of the paths.
-func (st *statement) valueCauses(s scope, p path, at string, v any) []Cause {
-	switch changed := s.stored != nil && comparing[st.verb] && !patch.Equal(v, s.was(p)); {
-	case changed && st.verb == "immutable":
-		return []Cause{cause.Invalid(at, v, st.orDetail(s, "field is immutable"))}
-	case changed:
-		return []Cause{cause.Forbidden(at, shown(st.detail.value(s)))}
-	case comparing[st.verb]:
-		return nil
+// reported returns the value that a line reports whose condition says all: the one that it names, or that at its path.
+func (st *statement) reported(s scope, v any) any {
+	switch {
+	case st.other != nil:
+		return s.get(*st.other)
+	case st.arg != "" && !st.kind.argument:
+		return st.value
+	case v == nil && !st.kind.argument:
+		return ""
 	}
-	if test := tests()[st.verb]; test != nil {
-		return test(st, s, at, v)
-	}
-	if st.other != nil {
-		v = s.get(*st.other)
-	} else if _, own := st.value.(unset); !own {
-		v = st.value
-	} else if v == nil && st.verb != "unsupported" {
-		v = ""
-	}
-	return []Cause{st.report(s, at, v)}
+	return v
 }

@@ -51,117 +51,94 @@ func (r requirement) matches(labels map[string]string) bool {
 func ParseLabels(s string) (Labels, error) {
 	p := &labelParser{tokens: scanLabels(s)}
 	var out Labels
-	for {
-		switch tok := p.peek(); {
-		case tok.kind == tokenEnd:
-			return out, nil
-		case tok.kind != tokenWord && tok.text != "!":
-			return nil, fmt.Errorf("found '%s', expected: !, identifier, or 'end of string'", tok.text)
-		}
+	if tok := p.peek(); tok != "" && !isWord(tok) && tok != "!" {
+		return nil, fmt.Errorf("found '%s', expected: !, identifier, or 'end of string'", tok)
+	}
+	for p.peek() != "" {
 		r, err := p.requirement()
 		if err != nil {
 			return nil, fmt.Errorf("unable to parse requirement: %w", err)
 		}
 		out = append(out, r)
-		switch tok := p.next(); {
-		case tok.kind == tokenEnd:
+		switch tok := p.next(); tok {
+		case "":
 			return out, nil
-		case tok.text != ",":
-			return nil, fmt.Errorf("found '%s', expected: ',' or 'end of string'", tok.text)
+		case ",":
+		default:
+			return nil, fmt.Errorf("found '%s', expected: ',' or 'end of string'", tok)
 		}
-		if tok := p.peek(); tok.kind != tokenWord && tok.text != "!" {
-			return nil, fmt.Errorf("found '%s', expected: identifier after ','", tok.text)
+		if tok := p.peek(); !isWord(tok) && tok != "!" {
+			return nil, fmt.Errorf("found '%s', expected: identifier after ','", tok)
 		}
 	}
+	return out, nil
 }
 
-type tokenKind int
-
-const (
-	tokenEnd tokenKind = iota
-	tokenWord
-	tokenSymbol // ! = == != < > ( ) ,
-)
-
-type token struct {
-	kind tokenKind
-	text string
-}
-
+// symbols are the characters of the tokens that are no words: ! = == != < > ( ) ,
 const symbols = "=!(),<>"
 
-func scanLabels(s string) []token {
-	var out []token
-	for i := 0; i < len(s); {
+func isWord(token string) bool { return token != "" && strings.IndexByte(symbols, token[0]) < 0 }
+
+func scanLabels(s string) (tokens []string) {
+	for s = strings.TrimLeft(s, " \t\r\n"); s != ""; s = strings.TrimLeft(s, " \t\r\n") {
+		size := 1
 		switch {
-		case strings.IndexByte(" \t\r\n", s[i]) >= 0:
-			i++
-		case strings.IndexByte(symbols, s[i]) >= 0:
-			n := 1
-			if two := s[i:min(i+2, len(s))]; two == "==" || two == "!=" {
-				n = 2
+		case strings.HasPrefix(s, "==") || strings.HasPrefix(s, "!="):
+			size = 2
+		case isWord(s):
+			if size = strings.IndexAny(s, symbols+" \t\r\n"); size < 0 {
+				size = len(s)
 			}
-			out = append(out, token{tokenSymbol, s[i : i+n]})
-			i += n
-		default:
-			end := i
-			for end < len(s) && strings.IndexByte(symbols+" \t\r\n", s[end]) < 0 {
-				end++
-			}
-			out = append(out, token{tokenWord, s[i:end]})
-			i = end
 		}
+		tokens, s = append(tokens, s[:size]), s[size:]
 	}
-	return append(out, token{kind: tokenEnd})
+	return tokens
 }
 
-type labelParser struct {
-	tokens []token
-	at     int
+// labelParser reads tokens; "" is the end.
+type labelParser struct{ tokens []string }
+
+func (p *labelParser) peek() string {
+	if len(p.tokens) == 0 {
+		return ""
+	}
+	return p.tokens[0]
 }
 
-func (p *labelParser) peek() token { return p.tokens[min(p.at, len(p.tokens)-1)] }
-
-func (p *labelParser) next() token {
+func (p *labelParser) next() string {
 	t := p.peek()
-	p.at++
+	p.tokens = p.tokens[min(1, len(p.tokens)):]
 	return t
 }
 
 func (p *labelParser) requirement() (requirement, error) {
 	key, absent := p.next(), false
-	if key.text == "!" {
+	if key == "!" {
 		key, absent = p.next(), true
 	}
-	if key.kind != tokenWord {
-		return requirement{}, fmt.Errorf("found '%s', expected: identifier", key.text)
+	if !isWord(key) {
+		return requirement{}, fmt.Errorf("found '%s', expected: identifier", key)
 	}
-	if why := QualifiedName(key.text); why != nil {
-		return requirement{}, fmt.Errorf("<nil>: Invalid value: %q: %s", key.text, strings.Join(why, "; "))
+	if why := QualifiedName(key); why != nil {
+		return requirement{}, fmt.Errorf("<nil>: Invalid value: %q: %s", key, strings.Join(why, "; "))
 	}
 	if absent {
-		return requirement{key: key.text, op: "!"}, nil
+		return requirement{key: key, op: "!"}, nil
 	}
-	if t := p.peek(); t.kind == tokenEnd || t.text == "," {
-		return requirement{key: key.text, op: "exists"}, nil
+	if t := p.peek(); t == "" || t == "," {
+		return requirement{key: key, op: "exists"}, nil
 	}
-	r := requirement{key: key.text}
+	r := requirement{key: key}
 	var err error
-	switch op := p.next(); op.text {
+	switch op := p.next(); op {
 	case "in", "notin":
-		r.op = op.text
+		r.op = op
 		r.values, err = p.set()
-	case "=", "==":
-		r.op = "in"
-		r.values, err = p.single()
-	case "!=":
-		r.op = "notin"
-		r.values, err = p.single()
-	case ">", "<":
-		r.op = map[string]string{">": "gt", "<": "lt"}[op.text]
+	case "=", "==", "!=", ">", "<":
+		r.op = map[string]string{"=": "in", "==": "in", "!=": "notin", ">": "gt", "<": "lt"}[op]
 		r.values, err = p.single()
 	default:
-		err = fmt.Errorf("found '%s', expected: in, notin, =, ==, !=, gt, lt", op.text)
+		err = fmt.Errorf("found '%s', expected: in, notin, =, ==, !=, gt, lt", op)
 	}
 	if err != nil {
 		return requirement{}, err
@@ -185,41 +162,42 @@ func (r requirement) check() error {
 }
 
 func (p *labelParser) single() ([]string, error) {
-	if t := p.peek(); t.kind == tokenEnd || t.text == "," {
+	if t := p.peek(); t == "" || t == "," {
 		return []string{""}, nil
 	}
-	if t := p.next(); t.kind != tokenWord {
-		return nil, fmt.Errorf("found '%s', expected: identifier", t.text)
+	t := p.next()
+	if !isWord(t) {
+		return nil, fmt.Errorf("found '%s', expected: identifier", t)
 	}
-	return []string{p.tokens[p.at-1].text}, nil
+	return []string{t}, nil
 }
 
 // set parses `(a, b)`. An empty item is the empty value: `(a,)` matches a and "".
 func (p *labelParser) set() ([]string, error) {
-	if t := p.next(); t.text != "(" {
-		return nil, fmt.Errorf("found '%s' expected: '('", t.text)
+	if t := p.next(); t != "(" {
+		return nil, fmt.Errorf("found '%s' expected: '('", t)
 	}
 	var values []string
 	value := ""
 	for {
 		switch t := p.next(); {
-		case t.kind == tokenWord:
-			value = t.text
-			if t := p.peek(); t.text != "," && t.text != ")" {
-				return nil, fmt.Errorf("found '%s', expected: ',' or ')'", t.text)
+		case isWord(t):
+			value = t
+			if t := p.peek(); t != "," && t != ")" {
+				return nil, fmt.Errorf("found '%s', expected: ',' or ')'", t)
 			}
-		case t.text == "," || t.text == ")":
+		case t == "," || t == ")":
 			if !slices.Contains(values, value) {
 				values = append(values, value)
 			}
-			if value = ""; t.text == ")" {
+			if value = ""; t == ")" {
 				slices.Sort(values)
 				return values, nil
 			}
 		case len(values) == 0:
-			return nil, fmt.Errorf("found '%s', expected: ',', ')' or identifier", t.text)
+			return nil, fmt.Errorf("found '%s', expected: ',', ')' or identifier", t)
 		default:
-			return nil, fmt.Errorf("found '%s', expected: ',', or identifier", t.text)
+			return nil, fmt.Errorf("found '%s', expected: ',', or identifier", t)
 		}
 	}
 }

@@ -14,6 +14,7 @@ type path struct {
 	stored bool // it starts with old: and leads from the stored object
 	rooted bool // it starts with a slash: it leads from the whole object, not from the one that a block is about
 	steps  []step
+	keys   []string // of the steps, for a path without a choice of items
 }
 
 // step leads to a member or an item, or if each is set, to some of them.
@@ -51,6 +52,9 @@ func parsePath(text string) path {
 		}
 		p.steps = append(p.steps, step{key: rest[:end]})
 		rest = strings.TrimPrefix(rest[end:], ".")
+	}
+	for _, s := range p.steps {
+		p.keys = append(p.keys, s.key)
 	}
 	return p
 }

@@ -187,12 +187,12 @@ func change(block []statement, s scope) {
 			})
 		case "drop":
 			for _, p := range st.paths {
-				obj.Remove(s.o, p.keys()...)
+				obj.Remove(s.o, p.keys...)
 			}
 		case "keep":
 			for _, p := range st.paths {
 				if s.stored != nil {
-					obj.Set(s.o, patch.Copy(s.was(p)), p.keys()...)
+					obj.Set(s.o, patch.Copy(s.was(p)), p.keys...)
 				}
 			}
 		default:
@@ -205,22 +205,13 @@ func change(block []statement, s scope) {
 					continue
 				}
 			}
-			if keys := st.paths[0].keys(); st.verb == "set" {
+			if keys := st.paths[0].keys; st.verb == "set" {
 				obj.Set(s.o, v, keys...)
 			} else {
 				obj.Default(s.o, v, keys...)
 			}
 		}
 	}
-}
-
-// keys are the steps of a path without lists.
-func (p path) keys() []string {
-	var out []string
-	for _, s := range p.steps {
-		out = append(out, s.key)
-	}
-	return out
 }
 
 // causes runs a block of checks. It looks for places only where there is a cause to report.

@@ -84,20 +84,20 @@ func hookURL(s scope) []Cause {
 		return []Cause{cause.Required(at, "url must be a valid URL: "+err.Error()+form)}
 	}
 	var out []Cause
-	if u.Scheme != "https" {
-		out = append(out, cause.Invalid(at, u.Scheme, "'https' is the only allowed URL scheme"+form))
-	}
-	if u.Host == "" {
-		out = append(out, cause.Invalid(at, u.Host, "host must be specified"+form))
-	}
-	if u.User != nil {
-		out = append(out, cause.Invalid(at, u.User.String(), "user information is not permitted in the URL"))
-	}
-	if u.Fragment != "" {
-		out = append(out, cause.Invalid(at, u.Fragment, "fragments are not permitted in the URL"))
-	}
-	if u.RawQuery != "" {
-		out = append(out, cause.Invalid(at, u.RawQuery, "query parameters are not permitted in the URL"))
+	for _, rule := range []struct {
+		broken bool
+		value  string
+		text   string
+	}{
+		{u.Scheme != "https", u.Scheme, "'https' is the only allowed URL scheme" + form},
+		{u.Host == "", u.Host, "host must be specified" + form},
+		{u.User != nil, u.User.String(), "user information is not permitted in the URL"},
+		{u.Fragment != "", u.Fragment, "fragments are not permitted in the URL"},
+		{u.RawQuery != "", u.RawQuery, "query parameters are not permitted in the URL"},
+	} {
+		if rule.broken {
+			out = append(out, cause.Invalid(at, rule.value, rule.text))
+		}
 	}
 	return out
 }

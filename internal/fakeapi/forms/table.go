@@ -1,6 +1,7 @@
 package forms
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -20,21 +21,20 @@ func Table(k *kinds.Kind, objects []*store.Object, a Accept, revision int64, col
 	if revision > 0 {
 		out["metadata"] = map[string]any{"resourceVersion": strconv.FormatInt(revision, 10)}
 	}
-	shown := k.Columns
 	leading := !hasNameColumn(k) // the name is the last column of Events
 	if columns {
 		var defs []any
 		if leading {
 			defs = append(defs, definition(nameColumn))
 		}
-		for _, c := range shown {
+		for _, c := range k.Columns {
 			defs = append(defs, definition(c))
 		}
 		out["columnDefinitions"] = defs
 	}
 	now := time.Now()
 	rows := make([]any, 0, len(objects))
-	if len(objects) == 0 && len(shown) > 0 && shown[0].Name == "Created At" {
+	if len(objects) == 0 && len(k.Columns) > 0 && k.Columns[0].Name == "Created At" {
 		rows = nil // the real server's printer for kinds that have none of their own
 	}
 	for _, o := range objects {
@@ -42,7 +42,7 @@ func Table(k *kinds.Kind, objects []*store.Object, a Accept, revision int64, col
 		if leading {
 			cells = append(cells, o.Name)
 		}
-		for _, c := range shown {
+		for _, c := range k.Columns {
 			cells = append(cells, c.Cell(o.Value(), now))
 		}
 		rows = append(rows, map[string]any{"cells": cells, "object": rowObject(k, o, a.Include)})
@@ -52,12 +52,7 @@ func Table(k *kinds.Kind, objects []*store.Object, a Accept, revision int64, col
 }
 
 func hasNameColumn(k *kinds.Kind) bool {
-	for _, c := range k.Columns {
-		if c.Name == "Name" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(k.Columns, func(c kinds.Column) bool { return c.Name == "Name" })
 }
 
 func definition(c kinds.Column) map[string]any {

@@ -3,6 +3,7 @@ package jsonpatch
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -70,8 +71,7 @@ func parseOp(item any) (operation, error) {
 		return operation{}, fmt.Errorf("%w: an operation is an object", ErrMalformedPatch)
 	}
 	op := operation{value: m["value"]}
-	var missing [3]bool
-	for i, f := range []struct {
+	for _, f := range []struct {
 		name string
 		to   *string
 	}{{"op", &op.op}, {"path", &op.path}, {"from", &op.from}} {
@@ -79,18 +79,15 @@ func parseOp(item any) (operation, error) {
 		if *f.to, ok = v.(string); present && !ok {
 			return op, fmt.Errorf("%w: %s is not a string", ErrMalformedPatch, f.name)
 		}
-		missing[i] = !present
 	}
-	switch op.op {
-	case "add", "replace", "test", "remove":
-	case "move", "copy":
-		if missing[2] {
-			return op, fmt.Errorf("%w: %s needs from", ErrBadOperation, op.op)
-		}
-	default:
+	_, hasPath := m["path"]
+	_, hasFrom := m["from"]
+	switch {
+	case !slices.Contains([]string{"add", "replace", "test", "remove", "move", "copy"}, op.op):
 		return op, fmt.Errorf("%w: unexpected kind: %s", ErrBadOperation, op.op)
-	}
-	if missing[1] {
+	case (op.op == "move" || op.op == "copy") && !hasFrom:
+		return op, fmt.Errorf("%w: %s needs from", ErrBadOperation, op.op)
+	case !hasPath:
 		return op, fmt.Errorf("%w: %s needs a path", ErrBadOperation, op.op)
 	}
 	return op, nil

@@ -10,7 +10,7 @@ import (
 	"skiff/internal/fakeapi/obj"
 )
 
-func endpointsCell(o Object) any {
+func endpointsCell(o Object, _ time.Time) any {
 	var out []string
 	for _, s := range obj.Maps(o, "subsets") {
 		for _, a := range obj.Maps(s, "addresses") {
@@ -27,7 +27,7 @@ func endpointsCell(o Object) any {
 	return cmp.Or(firstThree(out), "<none>")
 }
 
-func externalIP(o Object) any {
+func externalIP(o Object, _ time.Time) any {
 	var out []string
 	for _, in := range obj.Maps(o, "status", "loadBalancer", "ingress") {
 		out = append(out, cmp.Or(obj.String(in, "ip"), obj.String(in, "hostname")))
@@ -44,7 +44,7 @@ func externalIP(o Object) any {
 	return cmp.Or(strings.Join(out, ","), "<none>")
 }
 
-func nodeRoles(o Object) any {
+func nodeRoles(o Object, _ time.Time) any {
 	var out []string
 	for k, v := range obj.Strings(o, "metadata", "labels") {
 		if role, ok := strings.CutPrefix(k, "node-role.kubernetes.io/"); ok && role != "" {
@@ -57,7 +57,7 @@ func nodeRoles(o Object) any {
 	return cmp.Or(strings.Join(slices.Compact(out), ","), "<none>")
 }
 
-func readinessGates(o Object) any {
+func readinessGates(o Object, _ time.Time) any {
 	gates := obj.Maps(o, "spec", "readinessGates")
 	if len(gates) == 0 {
 		return "<none>"
@@ -72,7 +72,7 @@ func readinessGates(o Object) any {
 }
 
 // targetsCell formats the metrics of an HPA: resource metrics as current/target, others by type.
-func targetsCell(o Object) any {
+func targetsCell(o Object, _ time.Time) any {
 	var out []string
 	for i, m := range obj.Maps(o, "spec", "metrics") {
 		var current Object

@@ -75,10 +75,7 @@ var eventNames = [][2]string{{"involvedObject", "regarding"}, {"message", "note"
 func newEvent(o Object) Object {
 	out := obj.Shallow(o)
 	for _, n := range eventNames {
-		if v, ok := out[n[0]]; ok {
-			delete(out, n[0])
-			out[n[1]] = v
-		}
+		rename(out, n[0], n[1])
 	}
 	for _, f := range []string{"reportingController", "reportingInstance"} {
 		if out[f] == "" {
@@ -90,10 +87,14 @@ func newEvent(o Object) Object {
 
 func oldEvent(o Object) Object {
 	for _, n := range eventNames {
-		if v, ok := o[n[1]]; ok {
-			delete(o, n[1])
-			o[n[0]] = v
-		}
+		rename(o, n[1], n[0])
 	}
 	return o
+}
+
+func rename(o Object, from, to string) {
+	if v, ok := o[from]; ok {
+		delete(o, from)
+		o[to] = v
+	}
 }

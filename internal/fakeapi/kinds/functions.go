@@ -51,31 +51,28 @@ var changeFunctions = sync.OnceValue(func() map[string]func(scope) {
 
 // cellFunctions are the functions of columns.
 var cellFunctions = sync.OnceValue(func() map[string]func(Object, time.Time) any {
-	of := func(cell func(Object) any) func(Object, time.Time) any {
-		return func(o Object, _ time.Time) any { return cell(o) }
-	}
 	return map[string]func(Object, time.Time) any{
-		"podReady":       of(func(o Object) any { return summarize(o, time.Time{}).ready }),
-		"podStatus":      of(func(o Object) any { return summarize(o, time.Time{}).status }),
+		"podReady":       func(o Object, _ time.Time) any { return summarize(o, time.Time{}).ready },
+		"podStatus":      func(o Object, _ time.Time) any { return summarize(o, time.Time{}).status },
 		"podRestarts":    func(o Object, now time.Time) any { return summarize(o, now).restarts },
-		"readinessGates": of(readinessGates),
-		"dataCount": of(func(o Object) any {
+		"readinessGates": readinessGates,
+		"dataCount": func(o Object, _ time.Time) any {
 			return int64(len(obj.Map(o, "data")) + len(obj.Map(o, "binaryData")))
-		}),
-		"endpoints":     of(endpointsCell),
+		},
+		"endpoints":     endpointsCell,
 		"lastSeen":      since("series.lastObservedTime", "lastTimestamp", "firstTimestamp", "eventTime"),
 		"firstSeen":     since("firstTimestamp", "eventTime"),
-		"nodeRoles":     of(nodeRoles),
-		"externalIP":    of(externalIP),
-		"targets":       of(targetsCell),
+		"nodeRoles":     nodeRoles,
+		"externalIP":    externalIP,
+		"targets":       targetsCell,
 		"duration":      duration,
 		"lastSchedule":  since("status.lastScheduleTime"),
-		"quotaRequests": of(func(o Object) any { return quota(o, false) }),
-		"quotaLimits":   of(func(o Object) any { return quota(o, true) }),
-		"requestedDuration": of(func(o Object) any {
+		"quotaRequests": func(o Object, _ time.Time) any { return quota(o, false) },
+		"quotaLimits":   func(o Object, _ time.Time) any { return quota(o, true) },
+		"requestedDuration": func(o Object, _ time.Time) any {
 			n, _ := obj.Int(o, "spec", "expirationSeconds")
 			return HumanDuration(time.Duration(n) * time.Second)
-		}),
+		},
 	}
 })
 

@@ -179,26 +179,43 @@ func BenchmarkHeapPerPod(b *testing.B) {
 	}
 }
 
-// BenchmarkListOverTLS reads the same list from a server over TLS and HTTP/2; ns/op includes the server's part.
+// BenchmarkListOverTLS reads the same list from a server, in each encoding, over a connection of its own and over
+// HTTP/2; cpu-ms/op includes the server's part.
 func BenchmarkListOverTLS(b *testing.B) {
-	body := realisticList(10_000)
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(body)
+	var objects []string
+	for i := range 10_000 {
+		objects = append(objects, realisticPod(i))
+	}
+	bodies := map[string][]byte{"application/json": realisticList(len(objects)),
+		"application/vnd.kubernetes.protobuf": []byte(protoListOf(b, pods, "200000", objects...))}
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mediaType, _, _ := strings.Cut(r.Header.Get("Accept"), ",")
+		w.Header().Set("Content-Type", mediaType)
+		_, _ = w.Write(bodies[mediaType])
 	}))
 	srv.EnableHTTP2 = true
 	srv.StartTLS()
 	defer srv.Close()
-	c, err := New(Config{Server: srv.URL, TLS: srv.Client().Transport.(*http.Transport).TLSClientConfig})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := List[*smallPod](context.Background(), c, Query{Resource: pods},
-			ListOptions{Limit: -1}); err != nil {
-			b.Fatal(err)
+	for _, onlyJSON := range []bool{false, true} {
+		for _, own := range []bool{true, false} {
+			b.Run(fmt.Sprintf("json=%v/own=%v", onlyJSON, own), func(b *testing.B) {
+				c, err := New(Config{Server: srv.URL, OnlyJSON: onlyJSON,
+					TLS: srv.Client().Transport.(*http.Transport).TLSClientConfig})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer c.Close()
+				c.streams.server.refused.Store(!own)
+				b.ReportAllocs()
+				began := cpuTime()
+				for range b.N {
+					all, err := List[*smallPod](context.Background(), c, Query{Resource: pods}, ListOptions{Limit: -1})
+					if err != nil || len(all.Items) != len(objects) {
+						b.Fatalf("listed %d pods, %v", len(all.Items), err)
+					}
+				}
+				b.ReportMetric(float64((cpuTime()-began).Milliseconds())/float64(b.N), "cpu-ms/op")
+			})
 		}
 	}
 }

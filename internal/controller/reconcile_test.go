@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"skiff/internal/cache"
+	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
 )
 
@@ -580,4 +582,29 @@ func TestErrorsAreClassifiedByTheWholeOfTheirChain(t *testing.T) {
 	if IsTerminal(nil) || Terminal(nil) != nil {
 		t.Error("no error is not a terminal one")
 	}
+}
+
+// Rules: NET-18
+func TestTheLogOfAFailedRunHasTheIDOfTheServersAuditLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := fakeapi.New(fakeapi.Options{})
+		pipe := api.ListenPipe()
+		client, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { client.Close(); pipe.Close(); api.Close() }()
+		var log logLines
+		missing := kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
+		c, stop := start(t, func(ctx context.Context, k kube.Key) (Outcome, error) {
+			return Done, client.Get(ctx, missing, k, nil)
+		}, Options{Log: log.logger()})
+		c.queue.Add(key("missing"), "changed")
+		time.Sleep(time.Second)
+		expect(t, "stop", stop(), nil)
+		lines := log.with("reconcile failed")
+		if len(lines) == 0 || !regexp.MustCompile(`"auditID"="[0-9a-f-]{36}"`).MatchString(lines[0]) {
+			t.Errorf("no audit ID in %q", lines)
+		}
+	})
 }

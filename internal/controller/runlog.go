@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"skiff/internal/kube"
 	"skiff/internal/queue"
 )
 
@@ -30,6 +31,9 @@ func (l *runLog) Info(level int, message string, values ...any) {
 }
 
 func (l *runLog) Error(err error, message string, values ...any) {
+	if id := kube.AuditID(err); id != "" {
+		values = append(slices.Clip(values), "auditID", id)
+	}
 	l.LogSink.Error(err, message, l.with(values)...)
 }
 

@@ -93,6 +93,15 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
+// AuditID returns under which ID the server's audit log has the request that it refused, or "". It is no part of the
+// text of an error, because it differs with each try.
+func AuditID(err error) string {
+	if s := AsStatus(err); s != nil {
+		return s.auditID
+	}
+	return ""
+}
+
 // NoAnswerError is a request that got no answer, or not all of it: the connection could not be made or broke, the
 // time was over, or there was no token to ask with. Nothing is wrong with the request. Its text is that of Err.
 type NoAnswerError struct{ Err error }

@@ -33,6 +33,8 @@ const (
 	maxErrorBody = 64 << 10
 	// maxErrorText is how much of a body that is not a Status goes into the message.
 	maxErrorText = 512
+	// maxAuditID cuts the ID of a request in the server's audit log, which is a UUID.
+	maxAuditID = 64
 )
 
 // Status is the API's error (meta/v1 Status). Every answer that is not a success comes back as one, found
@@ -47,6 +49,7 @@ type Status struct {
 
 	retryAfter time.Duration // from the Retry-After header
 	foreign    bool          // the body was no Status
+	auditID    string        // from the Audit-Id header
 }
 
 // StatusDetails names the object at fault and the causes of a refusal.
@@ -113,6 +116,7 @@ func readStatus(resp *http.Response) *Status {
 	s.Status, s.Code = "Failure", resp.StatusCode
 	s.withReason()
 	s.retryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
+	s.auditID = Printable(resp.Header.Get("Audit-Id"), maxAuditID)
 	return s
 }
 

@@ -194,3 +194,26 @@ func FuzzStatus(f *testing.F) {
 		IsRefused(s)
 	})
 }
+
+// Rules: NET-18
+func TestAnErrorKnowsItsIDInTheAuditLogAndItsTextStaysTheSame(t *testing.T) {
+	const id = "0b7f4a53-6d9b-4b62-a1a4-9d7f5b1c3e2d"
+	for sent, want := range map[string]string{id: id, "": "",
+		strings.Repeat("x", 1000): strings.Repeat("x", maxAuditID) + "..."} {
+		err := get(t, func(w http.ResponseWriter, r *http.Request) {
+			if sent != "" {
+				w.Header().Set("Audit-Id", sent)
+			}
+			failure(403, "Forbidden", "")(w, r)
+		})
+		if got := AuditID(fmt.Errorf("more: %w", err)); got != want {
+			t.Errorf("audit ID %q, want %q", got, want)
+		}
+		if text := fmt.Sprint(err, Explain(err)); sent != "" && strings.Contains(text, sent[:8]) {
+			t.Errorf("the text differs with each try: %s", text)
+		}
+	}
+	if got := AuditID(errors.New("no answer")); got != "" {
+		t.Errorf("audit ID %q of no answer", got)
+	}
+}

@@ -11,7 +11,7 @@ const (
 // status when the server's own controllers have written there what they write after each creation.
 type living struct{ path, version, kind, body, name, settled string }
 
-// kindsWithLives are all kinds that a server lists in discovery and that can be stored.
+// kindsWithLives are all kinds that the embedded server stores. It has no APIServices: nothing aggregates other servers.
 var kindsWithLives = []living{
 	{"/api/v1/${ns}/configmaps", "v1", "ConfigMap", `"data":{"a":"b"}`, "", ""},
 	{"/api/v1/${ns}/secrets", "v1", "Secret", `"stringData":{"a":"b"}`, "", ""},
@@ -95,9 +95,7 @@ var kindsWithLives = []living{
 		`"spec":{"group":"life.example.com","scope":"Namespaced","names":{"plural":"lives","kind":"Life"},"versions":[{
 		"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}`,
 		"lives.life.example.com",
-		"the initial names have been accepted"},
-	{"/apis/apiregistration.k8s.io/v1/apiservices", "apiregistration.k8s.io/v1", "APIService", `"spec":{"group":
-		"local.example.com","version":"v1","groupPriorityMinimum":100,"versionPriority":100}`, "v1.local.example.com", "Local APIServices"},
+		"InitialNamesAccepted"},
 	{registrationPath + "validatingwebhookconfigurations", registration, "ValidatingWebhookConfiguration",
 		`"webhooks":[` + unusedWebhook + `]`, "", ""},
 	{registrationPath + "mutatingwebhookconfigurations", registration, "MutatingWebhookConfiguration",
@@ -111,7 +109,7 @@ var kindsWithLives = []living{
 	{registrationPath + "mutatingadmissionpolicybindings", registration, "MutatingAdmissionPolicyBinding",
 		`"spec":{"policyName":"none"}`, "", ""},
 	{"/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", "flowcontrol.apiserver.k8s.io/v1", "FlowSchema",
-		`"spec":{"matchingPrecedence":9000,"priorityLevelConfiguration":{"name":"none"}}`, "", "Dangling"},
+		`"spec":{"matchingPrecedence":9000,"priorityLevelConfiguration":{"name":"none"}}`, "", ""},
 	{"/apis/networking.k8s.io/v1/ipaddresses", "networking.k8s.io/v1", "IPAddress",
 		`"spec":{"parentRef":{"resource":"services","namespace":"a","name":"b"}}`, "192.0.2.77", ""},
 	{"/apis/networking.k8s.io/v1/servicecidrs", "networking.k8s.io/v1", "ServiceCIDR",

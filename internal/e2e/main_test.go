@@ -107,13 +107,13 @@ func applyFiles(c *Cluster, paths ...string) error {
 }
 
 // ownCluster starts an API server of the test alone, with etcd and nothing that would write by itself.
-func ownCluster(t *testing.T) *Cluster {
+func ownCluster(t *testing.T, flags ...string) *Cluster {
 	t.Helper()
 	bins, err := binaries()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster, err := StartControlPlane(t.Context(), bins)
+	cluster, err := StartControlPlane(t.Context(), bins, flags...)
 	if err != nil {
 		t.Fatal(err)
 	}

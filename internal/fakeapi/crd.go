@@ -43,6 +43,9 @@ func (s *Server) serveCRDs() (next time.Duration) {
 
 // removeCRD deletes the instances of a CRD that is being deleted, and then the CRD.
 func (s *Server) removeCRD(tx *store.Tx, crd *store.Object) {
+	crd = s.setCRDStatus(tx, crd, func(o map[string]any) {
+		setCondition(o, "Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+	})
 	// all versions share the table
 	if versions, _ := s.registry.served(crd.Name); len(versions) > 0 && s.empty(tx, versions[0], "") > 0 {
 		return
@@ -52,8 +55,7 @@ func (s *Server) removeCRD(tx *store.Tx, crd *store.Object) {
 	finalizers := slices.DeleteFunc(obj.Slice(value, "metadata", "finalizers"),
 		func(f any) bool { return f == finalizerCleanup })
 	if len(finalizers) == 0 {
-		obj.Remove(value, "metadata", "finalizers")
-		tx.Delete(kinds.CRDs.GroupResource(), crd.Key, value)
+		tx.Delete(kinds.CRDs.GroupResource(), crd.Key, obj.Clone(crd.Value()))
 		return
 	}
 	obj.Set(value, finalizers, "metadata", "finalizers")
@@ -74,29 +76,50 @@ func (s *Server) establish(tx *store.Tx, crd *store.Object) (wait time.Duration)
 			return left
 		}
 	}
-	value := obj.Clone(crd.Value())
-	if conflict, taken := acceptNames(tx, value); taken != "" {
-		setCondition(value, "NamesAccepted", "False", conflict, taken)
-		if !kinds.Holds(value, "Established") {
-			setCondition(value, "Established", "False", "NotAccepted", "not all names are accepted")
+	crd = s.setCRDStatus(tx, crd, func(o map[string]any) {
+		if conflict, taken := acceptNames(tx, o); taken != "" {
+			setCondition(o, "NamesAccepted", "False", conflict, taken)
+			if !kinds.Holds(o, "Established") {
+				setCondition(o, "Established", "False", "NotAccepted", "not all names are accepted")
+			}
+			return
 		}
-	} else {
-		setCondition(value, "NamesAccepted", "True", "NoConflicts", "no conflicts found")
-		setCondition(value, "Established", "True", "InitialNamesAccepted", "the initial names have been accepted")
-	}
-	finalizers := obj.Slice(value, "metadata", "finalizers")
-	if !slices.Contains(finalizers, any(finalizerCleanup)) {
-		obj.Set(value, append(finalizers, finalizerCleanup), "metadata", "finalizers")
-	}
-	if !obj.EqualExcept(value, crd.Value()) {
-		crd = tx.Put(kinds.CRDs.GroupResource(), crd.Key, value, nil)
+		setCondition(o, "NamesAccepted", "True", "NoConflicts", "no conflicts found")
+		if !kinds.Holds(o, "Established") {
+			setCondition(o, "Established", "False", "Installing", "the initial names have been accepted")
+		}
+	})
+	if kinds.Holds(crd.Value(), "NamesAccepted") { // a step of its own, as it is another controller's
+		crd = s.setCRDStatus(tx, crd, func(o map[string]any) {
+			setCondition(o, "Established", "True", "InitialNamesAccepted", "the initial names have been accepted")
+		})
 	}
 	var served []*kinds.Kind
-	if kinds.Holds(value, "Established") {
-		served = s.customKinds(value)
+	if kinds.Holds(crd.Value(), "Established") {
+		served = s.customKinds(crd.Value())
 	}
 	s.registry.replace(crd.Name, crd.Revision, served)
 	return 0
+}
+
+// setCRDStatus changes the status of a CRD as the server's own controllers do.
+func (s *Server) setCRDStatus(tx *store.Tx, crd *store.Object, change func(map[string]any)) *store.Object {
+	value := obj.Clone(crd.Value())
+	if change(value); obj.EqualExcept(value, crd.Value()) {
+		return crd
+	}
+	k := s.registry.find(kinds.CRDs.Group, kinds.CRDs.Version, kinds.CRDs.Plural)
+	recordOwner(&request{kind: k, sub: "status"}, "kube-apiserver", value, crd.Value())
+	return tx.Put(k.TableName(), crd.Key, value, nil)
+}
+
+// terminate marks a CRD as being deleted, with the finalizer that keeps it until its instances are gone.
+func terminate(crd map[string]any) {
+	meta := obj.Map(crd, "metadata")
+	meta["deletionTimestamp"] = now()
+	meta["finalizers"] = append(obj.Slice(meta, "finalizers"), finalizerCleanup)
+	setCondition(crd, "Terminating", "True", "InstanceDeletionPending",
+		"CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon")
 }
 
 // acceptNames accepts the names of a CRD that no other one of its group has, and returns the conflict about the rest.

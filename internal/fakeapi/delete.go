@@ -122,7 +122,9 @@ func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object,
 	}
 	next := obj.Clone(cur.Value())
 	meta := obj.Map(next, "metadata")
-	if k.TableName() != "events" { // the garbage collector knows no Events
+	if k.TableName() == kinds.CRDs.GroupResource() && !cur.Deleting {
+		terminate(next)
+	} else if k.TableName() != "events" { // the garbage collector knows no Events
 		setPolicy(meta, o.policy)
 	}
 	var grace int64

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"skiff/internal/fakeapi/obj"
 	"skiff/internal/kube"
 )
 
@@ -250,18 +251,23 @@ func TestDeletingADefinitionRemovesItsObjectsWatchesAndPath(t *testing.T) {
 	inWorld(t, Options{CRDDelay: time.Second}, func(w *world) {
 		const crds, widgets = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 			"/apis/example.com/v1/namespaces/default/widgets"
+		definitions := w.watch(crds + "?watch=1")
+		defer definitions.close()
 		w.must(201, "POST", crds, widgetCRD)
 		w.must(404, "GET", widgets, "")
 		time.Sleep(2 * time.Second)
 		crd := w.must(200, "GET", crds+"/widgets.example.com", "")
-		if !strings.Contains(crd.raw, `"Established"`) || !strings.Contains(crd.raw, finalizerCleanup) {
+		if !strings.Contains(crd.raw, `"Established"`) || strings.Contains(crd.raw, finalizerCleanup) {
 			t.Fatalf("not established: %s", crd.raw)
 		}
 		w.must(201, "POST", widgets,
 			`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},"spec":{"image":"x"}}`)
 		watch := w.watch(widgets + "?watch=1")
 		watch.next()
-		w.must(200, "DELETE", crds+"/widgets.example.com", "")
+		deleted := w.must(200, "DELETE", crds+"/widgets.example.com", "")
+		if !strings.Contains(deleted.raw, "InstanceDeletionPending") || !strings.Contains(deleted.raw, finalizerCleanup) {
+			t.Errorf("it does not say that it goes: %s", deleted.raw)
+		}
 		if f := watch.next(); f.Type != "DELETED" {
 			t.Errorf("event %s", f.Type)
 		}
@@ -271,6 +277,22 @@ func TestDeletingADefinitionRemovesItsObjectsWatchesAndPath(t *testing.T) {
 		time.Sleep(time.Second)
 		w.must(404, "GET", widgets, "")
 		w.must(404, "GET", crds+"/widgets.example.com", "")
+		var steps []string
+		for range 6 {
+			f := definitions.next()
+			steps = append(steps, f.Type)
+			for _, c := range obj.Maps(f.Object, "status", "conditions") {
+				if c["type"] != "NamesAccepted" {
+					steps = append(steps, obj.String(c, "reason"))
+				}
+			}
+		}
+		want := "ADDED MODIFIED Installing MODIFIED InitialNamesAccepted MODIFIED InitialNamesAccepted " +
+			"InstanceDeletionPending MODIFIED InitialNamesAccepted InstanceDeletionInProgress DELETED " +
+			"InitialNamesAccepted InstanceDeletionInProgress"
+		if got := strings.Join(steps, " "); got != want {
+			t.Errorf("a watch of definitions saw %s\nwant %s", got, want)
+		}
 	})
 }
 

@@ -90,7 +90,7 @@ func allowedInLives() []*Allowance {
 		{Script: "*", Step: "table", Path: "*columnDefinitions.*description",
 			Why: "The embedded server has the first sentence of a description."},
 		{Script: "life-apiextensions-v1-customresourcedefinition", Step: "*", Path: "Body.metadata.resourceVersion",
-			Why: "The real server fails at times to empty a definition that is a second old, says so and tries again."},
+			Why: "The real server fails at times to empty a definition that is a second old, and tries again."},
 		{Script: "life-apiextensions-v1-customresourcedefinition", Step: "watch", Path: "Events", Why: "As above."},
 		{Script: "life-apps-v1-daemonset", Step: "table", Path: "*metadata.annotations",
 			Why: "The real server adds this annotation when it converts the object to its version: rows have none."},

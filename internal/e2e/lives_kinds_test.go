@@ -11,7 +11,7 @@ const (
 // status when the server's own controllers have written there what they write after each creation.
 type living struct{ path, version, kind, body, name, settled string }
 
-// kindsWithLives are all kinds that the embedded server stores. It has no APIServices: nothing aggregates other servers.
+// kindsWithLives are all kinds that the embedded server stores. It has no APIServices: it aggregates no other servers.
 var kindsWithLives = []living{
 	{"/api/v1/${ns}/configmaps", "v1", "ConfigMap", `"data":{"a":"b"}`, "", ""},
 	{"/api/v1/${ns}/secrets", "v1", "Secret", `"stringData":{"a":"b"}`, "", ""},

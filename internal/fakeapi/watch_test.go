@@ -265,7 +265,8 @@ func TestDeletingADefinitionRemovesItsObjectsWatchesAndPath(t *testing.T) {
 		watch := w.watch(widgets + "?watch=1")
 		watch.next()
 		deleted := w.must(200, "DELETE", crds+"/widgets.example.com", "")
-		if !strings.Contains(deleted.raw, "InstanceDeletionPending") || !strings.Contains(deleted.raw, finalizerCleanup) {
+		if !strings.Contains(deleted.raw, "InstanceDeletionPending") ||
+			!strings.Contains(deleted.raw, finalizerCleanup) {
 			t.Errorf("it does not say that it goes: %s", deleted.raw)
 		}
 		if f := watch.next(); f.Type != "DELETED" {

@@ -157,6 +157,7 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 	}
 	defer client.Close()
 	limitMemory(log)
+	fitProcessors()
 	paceCollector(log)
 	c, err := restart.NewStandalone(controller.Setup{Client: client, Namespaces: []string{namespace},
 		WatchIdleTimeout: f.watchIdleTimeout, Log: log}, spec)

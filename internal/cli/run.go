@@ -175,6 +175,7 @@ type world struct {
 func runControllers(ctx context.Context, on world, f controllerFlags, log logr.Logger) error {
 	client, elector, namespaces := on.client, on.elector, on.namespaces
 	limitMemory(log)
+	fitProcessors()
 	version, _ := kube.Version()
 	scope := "all"
 	if len(namespaces) > 0 {

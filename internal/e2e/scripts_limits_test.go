@@ -7,7 +7,7 @@ const (
 	quotasPath = "/api/v1/${ns}/resourcequotas"
 )
 
-// limitScripts: what LimitRanges and ResourceQuotas make of pods, claims and Services.
+// limitScripts: what LimitRanges, ResourceQuotas and evictions make of pods, claims and Services.
 var limitScripts = []Script{
 	limitRange("defaults", `{"type":"Container","default":{"cpu":"500m","memory":"1Gi"},
 		"defaultRequest":{"cpu":"0.1"},"max":{"ephemeral-storage":"2Gi"}}`,
@@ -105,6 +105,14 @@ var limitScripts = []Script{
 		resizeOf("to the end", "p", `{"requests":{"cpu":"2"},"limits":{"cpu":"3"}}`),
 		{Name: "nothing is left", Path: quotasPath + "/q"},
 		resizeOf("less again", "p", `{"requests":{"cpu":"1"}}`),
+	}},
+	{Name: "evicted-pods", Steps: []Step{
+		created("pod", podsPath, `{"metadata":{"name":"p","finalizers":["a.b/c"]},"spec":{"containers":[{"name":"c",
+			"image":"i"}],"automountServiceAccountToken":false}}`),
+		evicted("dry run", "?dryRun=All", "p"), {Name: "untouched", Path: podsPath + "/p"},
+		evicted("waits for a finalizer", "", "p"), {Name: "says why it goes", Path: podsPath + "/p"},
+		evicted("again", "", "p"),
+		{Name: "let go", Method: "PATCH", Path: podsPath + "/p", Type: mergePatch, Body: `{"metadata":{"finalizers":null}}`},
 	}},
 	{Name: "quota-scopes", Steps: []Step{
 		{Name: "quota", Method: "POST", Path: quotasPath, Body: `{"metadata":{"name":"t"},"spec":{"scopes":["Terminating"],

@@ -27,6 +27,12 @@ func TestEvictionsDoNotGoBelowTheBudget(t *testing.T) {
 			t.Errorf("three evictions were answered %s", codes)
 		}
 		w.must(404, "GET", pods+"/a", "")
+		w.must(201, "POST", pods, `{"metadata":{"name":"held","namespace":"default","finalizers":["a.b/c"]},"spec":{
+			"containers":[{"name":"c","image":"i"}]}}`)
+		w.must(201, "POST", pods+"/held/eviction", `{"metadata":{"name":"held"}}`)
+		if a := w.must(200, "GET", pods+"/held", ""); !strings.Contains(a.raw, `"type":"DisruptionTarget"`) {
+			t.Error(a.raw)
+		}
 		if n := w.must(200, "GET", budgets+"/b", "").at("status.disruptionsAllowed"); n != int64(0) {
 			t.Errorf("%v disruptions are still allowed", n)
 		}

@@ -159,6 +159,15 @@ func (s *Server) evict(r *request, eviction map[string]any) error {
 		if err != nil {
 			return err
 		}
+		if err := deletable(r.kind, pod, o); err != nil {
+			return err
+		}
+		if !o.dryRun && !kinds.Holds(pod.Value(), "DisruptionTarget") {
+			next := obj.Clone(pod.Value())
+			setCondition(next, "DisruptionTarget", "True", "EvictionByEvictionAPI", "Eviction API: evicting")
+			kinds.Condition(next, "DisruptionTarget")["lastProbeTime"] = nil
+			pod, o.version = tx.Put(r.kind.TableName(), pod.Key, next, pod.Shape), ""
+		}
 		if _, _, err := s.remove(tx, r.kind, pod, o); err != nil {
 			return err
 		}

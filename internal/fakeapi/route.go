@@ -9,6 +9,7 @@ import (
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/fakeapi/selector"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/kube"
 	"skiff/internal/patch"
@@ -93,6 +94,9 @@ func (r *request) setVerb() error {
 		return answer.NoSuchPath{} // only reads have an endpoint for all namespaces at once
 	case everywhere && (r.verb == "create" || r.verb == "deletecollection"):
 		return answer.MethodNotAllowed()
+	}
+	if why := selector.PathSegment(r.name); len(why) > 0 {
+		return answer.BadRequest("Name parameter invalid: %q: %s", r.name, strings.Join(why, ";"))
 	}
 	return nil
 }

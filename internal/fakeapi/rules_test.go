@@ -52,6 +52,10 @@ func TestMetadataIsValidated(t *testing.T) {
 				t.Errorf("%.200s: %.600s", tc.body, a.raw)
 			}
 		}
+		if a := w.must(400, "GET", configMaps+"/%25", ""); a.at("message") !=
+			`Name parameter invalid: "%": may not contain '%'` {
+			t.Errorf("a name that no object can have: %s", a.raw)
+		}
 		// Metadata is checked on each write; what the server sets is left as it is, or refused.
 		w.must(201, "POST", configMaps, meta(`{"name":"b"}`))
 		for body, code := range map[string]int{

@@ -40,10 +40,13 @@ type collector struct {
 // needed, and unmaps the pages of the binary that were used for it.
 func paceCollector(log logr.Logger) {
 	c := &collector{pace: os.Getenv("GOGC") == ""}
+	var refused error // to unmap: it is not tried again
 	c.rest = time.AfterFunc(restAfter, func() {
 		returnMemory()
-		if err := unmapBinary(); err != nil {
-			log.V(1).Info("pages of the binary stay mapped", "problem", err.Error())
+		if refused == nil {
+			if refused = unmapBinary(); refused != nil {
+				log.V(1).Info("pages of the binary stay mapped", "problem", refused.Error())
+			}
 		}
 		c.rest.Reset(restAfter)
 	})

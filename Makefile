@@ -96,8 +96,8 @@ outside: ## run controller-runtime's own test suites (SUITES: some) against skif
 	cd internal/outside && $(GO) test -count=1 -timeout 40m ./... $(if $(SUITES),-run '^(TestControllerRuntimesOwnSuites|TestClientGosClients)' -suites '$(SUITES)')
 
 .PHONY: figures
-figures: ## measure memory, CPU, requests and latencies on a real control plane and print a table (a quarter of an hour)
-	cd internal/e2e && $(GO) test -count=1 -timeout 30m -run '^TestFigures$$' -v . -figures
+figures: ## measure memory, CPU, requests and latencies on a real control plane and print a table (twenty minutes)
+	cd internal/e2e && $(GO) test -count=1 -timeout 40m -run '^TestFigures$$' -v . -figures
 
 SOAK ?= 10m
 

@@ -37,6 +37,7 @@ func TestFigures(t *testing.T) {
 	t.Run("UnrelatedPods", func(t *testing.T) { figureUnrelatedPods(t, &table) })
 	t.Run("RedisOnTheRealServer", func(t *testing.T) { figureRedisReal(t, &table) })
 	t.Run("RedisOnTheEmbeddedServer", func(t *testing.T) { figureRedisFake(t, &table) })
+	t.Run("ManyWebServers", func(t *testing.T) { figureManyWebServers(t, &table) })
 	table.print()
 }
 

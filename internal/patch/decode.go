@@ -61,6 +61,29 @@ func DecodeStored(data []byte) map[string]any {
 	return object
 }
 
+// Members calls f with the name of each member of the object at pos of a text that Encode wrote, and where its value
+// is; f returns where that ends, or the same place to have it passed over. Members returns where the object ends.
+func Members(text []byte, pos int, f func(name string, at int) (end int, err error)) (end int, err error) {
+	d := decoder{reader: reader{data: text, pos: pos}, stored: true}
+	if d.peek() != '{' {
+		return 0, d.unexpected("where an object should be")
+	}
+	d.pos++
+	for first := true; ; first = false {
+		name, ok, err := d.name(first)
+		if err != nil || !ok {
+			return d.pos, err
+		}
+		at := d.pos
+		if d.pos, err = f(name, at); err == nil && d.pos == at {
+			_, err = d.value()
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
 type decoder struct {
 	reader
 	stored     bool   // the text is ours: no limits

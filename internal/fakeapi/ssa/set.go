@@ -169,37 +169,36 @@ func (s set) appendJSON(out []byte, member bool) []byte {
 // decodeSet reads fieldsV1: the text that encode made, or the value that a client sent. Kinds of elements that it does
 // not know are skipped, as the API server does.
 func decodeSet(fields any) (set, error) {
-	if text, ok := fields.(patch.Text); ok {
-		fields = patch.DecodeStored([]byte(text.String()))
+	text, ok := fields.(patch.Text)
+	if !ok {
+		object, _ := fields.(map[string]any)
+		b, err := patch.Encode(object)
+		if err != nil || object == nil {
+			return set{}, err
+		}
+		text = patch.NewText(string(b))
 	}
-	object, _ := fields.(map[string]any)
-	s, _, err := decodeElements(object)
+	s, _, _, err := decodeElements([]byte(text.String()), 0)
 	return s, err
 }
 
-// decodeElements returns the elements in an object, and whether that is a member itself.
-func decodeElements(object map[string]any) (s set, member bool, err error) {
-	s = make(set, len(object))
-	for name, value := range object {
-		inner, ok := value.(map[string]any)
-		if !ok {
-			return nil, false, fmt.Errorf("fieldsV1 %q: not an object", name)
-		}
+// decodeElements returns the elements in the object at pos, whether that is a member itself, and where it ends.
+func decodeElements(text []byte, pos int) (s set, member bool, end int, err error) {
+	s = set{}
+	end, err = patch.Members(text, pos, func(name string, at int) (int, error) {
 		member = member || name == "."
 		element, known, err := canonical(name)
-		if err != nil {
-			return nil, false, err
+		if err != nil || !known {
+			return at, err
 		}
-		if !known {
-			continue
-		}
-		below, itself, err := decodeElements(inner)
+		below, itself, end, err := decodeElements(text, at)
 		if err != nil {
-			return nil, false, err
+			return 0, fmt.Errorf("%q: %w", name, err)
 		}
 		s[element] = node{itself || len(below) == 0, below}
-	}
-	return s, member, nil
+		return end, nil
+	})
+	return s, member, end, err
 }
 
 // canonical normalizes an element, so that equal elements are equal strings.

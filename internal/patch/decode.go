@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 const (
@@ -39,7 +40,8 @@ func Decode(data []byte) (any, error) {
 // DecodeLenient is Decode for a server that only warns about a repeated field: the last value counts, and the paths
 // of the first MaxDuplicates such fields are returned in the order in which they were met.
 func DecodeLenient(data []byte) (v any, duplicates []string, err error) {
-	d := decoder{reader: reader{data: data}}
+	d := decoder{reader: reader{data: data, seen: recently.Get().(*seen)}}
+	defer recently.Put(d.seen)
 	if v, err = d.value(); err != nil {
 		return nil, nil, fmt.Errorf("decode JSON: %w", err)
 	}
@@ -52,7 +54,8 @@ func DecodeLenient(data []byte) (v any, duplicates []string, err error) {
 // DecodeStored reads an object that Encode wrote, whatever it takes. The owners of fields in its managedFields stay
 // text. It panics when the text is not what Encode wrote.
 func DecodeStored(data []byte) map[string]any {
-	d := decoder{reader: reader{data: data}, stored: true}
+	d := decoder{reader: reader{data: data, seen: recently.Get().(*seen)}, stored: true}
+	defer recently.Put(d.seen)
 	v, err := d.value()
 	object, ok := v.(map[string]any)
 	if err != nil || !ok {
@@ -83,6 +86,9 @@ func Members(text []byte, pos int, f func(name string, at int) (end int, err err
 		}
 	}
 }
+
+// recently has strings for the next values to share.
+var recently = sync.Pool{New: func() any { return new(seen) }}
 
 type decoder struct {
 	reader

@@ -14,6 +14,27 @@ import (
 type reader struct {
 	data []byte
 	pos  int
+	seen *seen // nil: strings are made anew
+}
+
+// seen has strings that were read before, by a hash of three of their bytes and their length: names of fields and
+// short values repeat in every object.
+type seen [256]string
+
+// maxSeen is the length of the longest string that is worth a comparison.
+const maxSeen = 32
+
+// of returns text as a string.
+func (s *seen) of(text []byte) string {
+	n := len(text)
+	if s == nil || n == 0 || n > maxSeen {
+		return string(text)
+	}
+	at := &s[(int(text[0])*7+int(text[n/2])*31+int(text[n-1])*61+n)%len(s)]
+	if *at != string(text) {
+		*at = string(text)
+	}
+	return *at
 }
 
 // peek passes over white space and returns the byte behind it, 0 at the end.
@@ -110,15 +131,15 @@ func (r *reader) text() (string, error) {
 	for ; r.pos < len(r.data); r.pos++ {
 		switch c := r.data[r.pos]; {
 		case c == '"':
-			text := append(escaped, r.data[from:r.pos]...)
-			if escaped == nil {
-				text = r.data[from:r.pos]
+			text := r.data[from:r.pos]
+			if escaped != nil {
+				text = append(escaped, text...)
 			}
 			if !utf8.Valid(text) {
 				return "", fmt.Errorf("a string that is not UTF-8, before byte %d", r.pos)
 			}
 			r.pos++
-			return string(text), nil
+			return r.seen.of(text), nil
 		case c == '\\':
 			char, n := unescape(r.data[r.pos:])
 			if n == 0 {

@@ -22,8 +22,9 @@ type keyPair struct {
 	env       Env
 	header    kube.Credentials // a token or password sent beside the certificate; nil = none
 	conns     connTracker
+	reread    reread
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the rest; never held while reading
 	pair    *tls.Certificate
 	checked time.Time // zero = look at the files before the next request
 }
@@ -38,7 +39,10 @@ func (p *keyPair) get(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 
 // Authorization implements kube.Credentials.
 func (p *keyPair) Authorization(ctx context.Context) (string, error) {
-	p.refresh()
+	if p.reread.do(ctx, p.due, p.refresh) {
+		p.env.warnf("%s with %s: the files take longer than %s to read: does their disk hang? "+
+			"The certificate read before is used", p.cert.where, p.key.where, rereadWait)
+	}
 	if p.header == nil {
 		return "", nil
 	}
@@ -57,15 +61,16 @@ func (p *keyPair) Invalidate(t time.Time) {
 	}
 }
 
-// refresh looks at the files when that is due, and on a new pair closes the connections of the old. A pair that does
-// not fit together is half written: the old one stays in use.
-func (p *keyPair) refresh() {
+// due says whether to look at the files before the next request.
+func (p *keyPair) due() bool {
 	p.mu.Lock()
-	fresh := time.Since(p.checked) < recheckEvery
-	p.mu.Unlock()
-	if fresh {
-		return
-	}
+	defer p.mu.Unlock()
+	return time.Since(p.checked) >= recheckEvery
+}
+
+// refresh looks at the files, and on a new pair closes the connections of the old. A pair that does not fit together
+// is half written: the old one stays in use.
+func (p *keyPair) refresh() {
 	changed, err := p.reload()
 	if err != nil {
 		p.env.warnf("%s; the certificate read before is used", err)
@@ -87,8 +92,8 @@ func encrypted(key []byte) bool {
 
 func (p *keyPair) reload() (changed bool, err error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.checked = time.Now()
+	p.mu.Unlock()
 	cert, err := p.cert.read()
 	if err != nil {
 		return false, err
@@ -105,6 +110,8 @@ func (p *keyPair) reload() (changed bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("%s with %s: %w", p.cert.where, p.key.where, err)
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	changed = p.pair == nil || !slices.EqualFunc(pair.Certificate, p.pair.Certificate, slices.Equal)
 	if changed {
 		p.pair = &pair

@@ -2,6 +2,7 @@ package kubeconfig
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -88,8 +89,9 @@ func parseCA(pem []byte) (*x509.CertPool, error) {
 type caFile struct {
 	path, where string
 	env         Env
+	reread      reread
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the rest; never held while reading
 	pem     []byte
 	pool    *x509.CertPool
 	checked time.Time
@@ -124,7 +126,7 @@ func (f *caFile) verify(certs []*x509.Certificate, serverName string) error {
 	var unknown x509.UnknownAuthorityError
 	if errors.As(err, &unknown) {
 		// Perhaps the server was first to have its new certificate: look at the file at once.
-		f.refresh()
+		f.refresh(func() bool { return true })
 		opts.Roots = f.current()
 		_, err = certs[0].Verify(opts)
 	}
@@ -136,32 +138,42 @@ func (f *caFile) verify(certs []*x509.Certificate, serverName string) error {
 
 // current returns the CA pool, from the file if that was last looked at too long ago.
 func (f *caFile) current() *x509.CertPool {
-	f.mu.Lock()
-	stale := time.Since(f.checked) >= recheckEvery
-	f.mu.Unlock()
-	if stale {
-		f.refresh()
-	}
+	f.refresh(f.stale)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.pool
 }
 
-// refresh reads the file again and keeps the pool in use if that fails.
-func (f *caFile) refresh() {
-	if err := f.reload(); err != nil {
-		f.env.warnf("%s; the certificates read before are used", err)
+func (f *caFile) stale() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return time.Since(f.checked) >= recheckEvery
+}
+
+// refresh reads the file again if due says so, and keeps the pool in use if that fails. A handshake's check has no
+// context; rereadWait bounds it.
+func (f *caFile) refresh(due func() bool) {
+	slow := f.reread.do(context.Background(), due, func() {
+		if err := f.reload(); err != nil {
+			f.env.warnf("%s; the certificates read before are used", err)
+		}
+	})
+	if slow {
+		f.env.warnf("%s: %s takes longer than %s to read: does its disk hang? The certificates read before are used",
+			f.where, f.path, rereadWait)
 	}
 }
 
 func (f *caFile) reload() error {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.checked = time.Now()
+	f.mu.Unlock()
 	pem, err := ReadFile(f.path)
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.where, err)
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.pool != nil && bytes.Equal(pem, f.pem) {
 		return nil
 	}

@@ -30,8 +30,7 @@ func (u *user) authorization(env Env) (kube.Credentials, error) {
 		return u.basicAuth()
 	case u.TokenFile != "":
 		f := &tokenFile{path: u.TokenFile, where: u.origin.at("tokenFile"), env: env, last: u.Token}
-		_, err := f.Authorization(context.Background())
-		return f, err
+		return f, f.load()
 	case u.Token.isSet():
 		if err := validToken(u.Token.reveal()); err != nil {
 			return nil, fmt.Errorf("%s: %w", u.origin.at("token"), err)
@@ -73,33 +72,55 @@ type tokenFile struct {
 	path, where string
 	env         Env
 
-	mu   sync.Mutex // guards the rest; held while reading, so that many requests cause one read
+	reread reread // one read for many requests
+
+	mu   sync.Mutex // guards the rest; never held while reading
 	last Secret     // the last good token
 	read time.Time  // when it was read; zero = not yet, or invalidated
 	next time.Time  // not read again before, after a failure
 }
 
-// Authorization returns the file's token, at most a minute old. While the file is missing, empty or broken, the last
-// good token is used: a volume that is remounted must not fail requests that the server would still accept.
-func (f *tokenFile) Authorization(context.Context) (string, error) {
+// Authorization returns the file's token, at most a minute old. While the file is missing, empty or broken, or its
+// disk hangs, the last good token is used: a volume that is remounted must not fail requests that the server would
+// still accept.
+func (f *tokenFile) Authorization(ctx context.Context) (string, error) {
+	slow := f.reread.do(ctx, f.due, func() {
+		_ = f.load() // there is a last good token, so it has warned instead
+	})
+	if slow {
+		f.env.warnf("%s: %s takes longer than %s to read: does its disk hang? The last good token is used",
+			f.where, f.path, rereadWait)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return "Bearer " + f.last.reveal(), nil
+}
+
+// due says whether the file must be read before the next request.
+func (f *tokenFile) due() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
-	if f.last.isSet() && (now.Sub(f.read) < tokenMaxAge || now.Before(f.next)) {
-		return "Bearer " + f.last.reveal(), nil
-	}
+	return now.Sub(f.read) >= tokenMaxAge && !now.Before(f.next)
+}
+
+// load reads the file, and warns if it cannot but there is a token to use.
+func (f *tokenFile) load() error {
+	began := time.Now()
 	token, err := readToken(f.path)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", f.where, err)
-		if !f.last.isSet() {
-			return "", err
-		}
-		f.env.warnf("%s; the last good token is used", err)
-		f.next = now.Add(tokenRetry)
-		return "Bearer " + f.last.reveal(), nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil {
+		f.last, f.read, f.next = NewSecret(token), began, time.Time{}
+		return nil
 	}
-	f.last, f.read, f.next = NewSecret(token), now, time.Time{}
-	return "Bearer " + token, nil
+	err = fmt.Errorf("%s: %w", f.where, err)
+	if !f.last.isSet() {
+		return err
+	}
+	f.env.warnf("%s; the last good token is used", err)
+	f.next = time.Now().Add(tokenRetry)
+	return nil
 }
 
 // Invalidate makes the next request read the file, unless the token was read after t already.

@@ -119,6 +119,11 @@ func (r *request) otherName(name string) error {
 	return answer.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", name, r.name)
 }
 
+func (r *request) noName() error {
+	return answer.BadRequest("the name of the object (%s based on URL) was undeterminable: name must be provided",
+		r.name)
+}
+
 // setNamespace gives an object the namespace of the request, and refuses one of another.
 func (r *request) setNamespace(meta map[string]any) error {
 	if ns := obj.String(meta, "namespace"); ns != "" && ns != r.namespace {
@@ -170,7 +175,11 @@ func (s *Server) admit(tx *store.Tx, k *kinds.Kind, next, cur map[string]any) er
 		}
 	}
 	if len(causes) > 0 {
-		return answer.Invalid(answer.AboutKind(k.Resource, obj.String(next, "metadata", "name")), causes)
+		about := answer.AboutKind(k.Resource, obj.String(next, "metadata", "name"))
+		if k.TableName() == "events" {
+			about.Group = "" // that of the real server's internal type
+		}
+		return answer.Invalid(about, causes)
 	}
 	return nil
 }

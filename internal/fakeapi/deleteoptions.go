@@ -19,6 +19,7 @@ type deleteOptions struct {
 	grace        *int64
 	dryRun       bool
 	dryRuns      []string // as sent
+	both         bool     // the policy and orphanDependents are set, which is refused
 	accepted     bool     // orphanDependents=false: 202 instead of 200 while the object is still there
 }
 
@@ -68,7 +69,8 @@ func (o *deleteOptions) read(in map[string]any) {
 	if n, ok := obj.Int(in, "gracePeriodSeconds"); ok {
 		o.grace = &n
 	}
-	if orphan, ok := in["orphanDependents"].(bool); ok {
+	orphan, ok := in["orphanDependents"].(bool)
+	if o.both = ok && o.policy != ""; ok && !o.both {
 		o.policy, o.accepted = string(kube.Background), !orphan
 		if orphan {
 			o.policy = string(kube.Orphan)
@@ -99,16 +101,22 @@ func (o deleteOptions) object() map[string]any {
 }
 
 func (o deleteOptions) check() error {
-	for _, v := range o.dryRuns {
-		if v != "All" {
-			return answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "DeleteOptions"},
-				[]kinds.Cause{cause.NotSupported("dryRun", obj.Anys(o.dryRuns), "All")})
-		}
+	var causes []kinds.Cause
+	if o.both {
+		causes = append(causes, cause.Invalid("propagationPolicy", o.policy,
+			"orphanDependents and deletionPropagation cannot be both set"))
 	}
 	switch kube.Propagation(o.policy) {
 	case "", kube.Background, kube.Foreground, kube.Orphan:
+	default:
+		causes = append(causes, cause.NotSupported("propagationPolicy", o.policy, "Foreground", "Background", "Orphan",
+			"nil"))
+	}
+	if slices.ContainsFunc(o.dryRuns, func(v string) bool { return v != "All" }) {
+		causes = append(causes, cause.NotSupported("dryRun", obj.Anys(o.dryRuns), "All"))
+	}
+	if len(causes) == 0 {
 		return nil
 	}
-	return answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "DeleteOptions"},
-		[]kinds.Cause{cause.NotSupported("propagationPolicy", o.policy, "Foreground", "Background", "Orphan", "nil")})
+	return answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "DeleteOptions"}, causes)
 }

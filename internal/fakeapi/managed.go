@@ -110,6 +110,9 @@ func (s *Server) applyPatch(r *request, body []byte) error {
 			if err != nil {
 				return nil, applyError(err)
 			}
+			if cur == nil && obj.String(config, "metadata", "name") == "" {
+				return nil, r.noName()
+			}
 			next = forms.Untyped(next)
 			if r.kind.Store != nil && cur != nil {
 				next = r.kind.Store(next)

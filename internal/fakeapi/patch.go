@@ -56,16 +56,15 @@ func unsupportedPatch(r *request) error {
 // plainPatch applies a JSON, merge or strategic merge patch.
 func (s *Server) plainPatch(r *request, t kube.PatchType, body []byte) error {
 	p, duplicates, err := patch.DecodeLenient(body)
-	if err != nil {
-		return answer.BadRequest("error decoding patch: %v", goError(body, &map[string]any{}, err))
-	}
-	if _, isObject := p.(map[string]any); !isObject && t != kube.JSONPatch {
-		return answer.BadRequest("error decoding patch: %v", goError(body, &map[string]any{}, nil))
-	}
+	_, isObject := p.(map[string]any)
+	bad := err != nil || !isObject && t != kube.JSONPatch
 	return s.answerWrite(&write{request: r, manager: managerOf(r),
 		make: func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
 			if cur == nil {
 				return nil, answer.NotFound(r.kind.Resource, r.name)
+			}
+			if bad {
+				return nil, answer.BadRequest("error decoding patch: %v", goError(body, &map[string]any{}, err))
 			}
 			live, err := r.live(cur)
 			if err != nil {

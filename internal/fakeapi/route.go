@@ -87,7 +87,8 @@ func (s *Server) route(r *http.Request) (*request, error) {
 func (r *request) setVerb() error {
 	collection, everywhere := r.name == "", r.namespace == "" && !r.kind.ClusterScoped
 	switch r.verb = verbOf(r.Method, collection, r.query); {
-	case r.verb == "", collection && (r.verb == "update" || r.verb == "patch"),
+	case r.verb == "", r.Method == http.MethodHead && !r.kind.Custom,
+		collection && (r.verb == "update" || r.verb == "patch"),
 		!collection && r.verb == "create" && r.sub == "":
 		return answer.MethodNotAllowed()
 	case everywhere && r.kind.Custom && (r.verb == "create" || r.verb == "deletecollection"):

@@ -24,8 +24,7 @@ func (s *Server) update(r *request) error {
 	}
 	meta := obj.Map(o, "metadata")
 	if name := obj.String(meta, "name"); name == "" {
-		return answer.BadRequest("the name of the object (%s based on URL) was undeterminable: name must be provided",
-			r.name)
+		return r.noName()
 	} else if name != r.name {
 		return r.otherName(name)
 	}

@@ -213,8 +213,12 @@ func (a *Authenticator) Review(o map[string]any) (map[string]any, error) {
 // reports false for another path.
 func (a *Authenticator) ServeOpenID(w http.ResponseWriter, r *http.Request) bool {
 	const configuration, keys = "/.well-known/openid-configuration", "/openid/v1/jwks"
-	if r.URL.Path != configuration && r.URL.Path != keys || r.Method != http.MethodGet && r.Method != http.MethodHead {
+	if r.URL.Path != configuration && r.URL.Path != keys {
 		return false
+	}
+	if r.Method != http.MethodGet {
+		answer.Error(w, answer.MethodNotAllowed())
+		return true
 	}
 	var key map[string]any
 	signer, err := a.Signer()

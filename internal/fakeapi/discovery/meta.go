@@ -6,6 +6,7 @@ package discovery
 import (
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 
 	"skiff/internal/fakeapi/answer"
@@ -19,6 +20,10 @@ const Version = "v1.36.3"
 // Serve answers a request that is not for a resource, given the served kinds. It returns false for any other path.
 func Serve(w http.ResponseWriter, r *http.Request, all []*kinds.Kind) bool {
 	path := strings.TrimSuffix(r.URL.Path, "/")
+	if r.Method != http.MethodGet && strings.Count(path, "/") <= 3 && readOnly(path, all) {
+		answer.Error(w, answer.MethodNotAllowed())
+		return true
+	}
 	switch path {
 	case "":
 		answer.JSON(w, http.StatusOK, map[string]any{"paths": obj.Anys([]string{"/.well-known/openid-configuration",
@@ -38,6 +43,13 @@ func Serve(w http.ResponseWriter, r *http.Request, all []*kinds.Kind) bool {
 		return true
 	}
 	return serveKinds(w, r, path, all)
+}
+
+// readOnly reports whether the real server answers other methods than GET with 405. It takes any for other documents.
+func readOnly(path string, all []*kinds.Kind) bool {
+	return path == "/version" || path == "/api" || slices.ContainsFunc(all, func(k *kinds.Kind) bool {
+		return !k.Custom && k.Root() == path
+	})
 }
 
 func health(w http.ResponseWriter, r *http.Request, path string) {

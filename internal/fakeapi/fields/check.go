@@ -1,6 +1,7 @@
 package fields
 
 import (
+	"encoding/base64"
 	"fmt"
 	"iter"
 	"maps"
@@ -129,6 +130,11 @@ func (f *Value) check(v any, names func(map[string]any) iter.Seq[string]) *misma
 	}
 	switch v := v.(type) {
 	case string:
+		if f.Form == Bytes {
+			if _, err := base64.StdEncoding.DecodeString(v); err != nil {
+				return &mismatch{text: err.Error()}
+			}
+		}
 		if layout := timeLayouts[f.Form]; layout != "" {
 			if _, err := time.Parse(layout, v); err != nil {
 				return &mismatch{text: err.Error()}

@@ -117,6 +117,31 @@ func TestAWebhookConvertsCustomResources(t *testing.T) {
 	})
 }
 
+// Rules: FC-07
+func TestADeleteCollectionThatCannotBeConvertedDeletesNothing(t *testing.T) {
+	inHookedWorld(t, func(w *world, h *hooks) {
+		v1, v2 := fmt.Sprintf(lamps, "v1"), fmt.Sprintf(lamps, "v2")
+		w.must(201, "POST", crdPath, lamp(h, "v1"))
+		w.established("lamps.example.com")
+		w.must(201, "POST", v1, lampBody("v1", "a", "color"))
+		w.must(201, "POST", v1, lampBody("v1", "b", "color"))
+
+		h.by["/convert"] = func(map[string]any) string { return "down" }
+		w.must(500, "DELETE", v2, "")
+		if items := obj.Maps(w.must(200, "GET", v1, "").body, "items"); len(items) != 2 {
+			t.Errorf("%d lamps are left of 2", len(items))
+		}
+		h.by["/convert"] = convertLamps
+		items := obj.Maps(w.must(200, "DELETE", v2, "").body, "items")
+		if len(items) != 2 || obj.String(items[0], "spec", "colour") != "red" {
+			t.Errorf("deleted: %v", items)
+		}
+		if items := obj.Maps(w.must(200, "GET", v1, "").body, "items"); len(items) != 0 {
+			t.Errorf("left: %v", items)
+		}
+	})
+}
+
 // established waits until a definition is served in its newest form.
 func (w *world) established(name string) {
 	w.t.Helper()

@@ -211,9 +211,6 @@ func (s *Server) deleteCollection(r *request) error {
 		return err
 	}
 	s.wakeHousekeeper()
-	if met, err = s.converted(r.Context(), r.kind, met); err != nil {
-		return err
-	}
 	meta := map[string]any{"resourceVersion": strconv.FormatInt(s.store.Revision(), 10)}
 	if r.kind.Custom {
 		meta["continue"] = ""
@@ -221,19 +218,19 @@ func (s *Server) deleteCollection(r *request) error {
 	return writeList(r.writer, r.kind, forms.Accept{}, meta, met)
 }
 
-// deleteAll deletes the selected objects: in one transaction if no plugin has a say, else one after the other.
+// deleteAll deletes the selected objects and returns them in the request's version. It takes one transaction if no
+// plugin or conversion has a say, else the objects one after the other. As on the real server, which converts what it
+// reads, nothing is deleted if one of them cannot be converted.
 func (s *Server) deleteAll(r *request, sel *listOptions, o deleteOptions) ([]*store.Object, error) {
 	var met []*store.Object
-	var plugins []admission.Plugin
+	oneByOne := convertedKind(r.kind) != nil
 	err := s.store.Update(func(tx *store.Tx) error {
-		if chain := s.plugins(tx); len(chain) > 0 {
-			plugins = s.concerned(chain, r, admission.Delete)
-		}
+		oneByOne = oneByOne || len(s.concerned(s.plugins(tx), r, admission.Delete)) > 0
 		for _, cur := range tx.List(r.kind.TableName(), r.namespace) {
 			if !sel.selects(cur) {
 				continue
 			}
-			if len(plugins) == 0 {
+			if !oneByOne {
 				if _, _, err := s.remove(tx, r.kind, cur, o); err != nil {
 					return err
 				}
@@ -242,7 +239,11 @@ func (s *Server) deleteAll(r *request, sel *listOptions, o deleteOptions) ([]*st
 		}
 		return nil
 	})
-	for i := 0; err == nil && len(plugins) > 0 && i < len(met); i++ {
+	if err != nil || !oneByOne {
+		return met, err
+	}
+	met, err = s.converted(r.Context(), r.kind, met)
+	for i := 0; err == nil && i < len(met); i++ {
 		one := *r
 		one.namespace, one.name = met[i].Namespace, met[i].Name
 		if _, _, err = s.deleteOne(&one, o); kube.IsNotFound(err) {

@@ -153,7 +153,9 @@ func BenchmarkDecodePods(b *testing.B) {
 		return len(items)
 	})
 	run("skip-only", func(r io.Reader) int {
-		if err := newScanner(r).skip(); err != nil {
+		s := newScanner(r)
+		s.frame = 1 << 40 // the list as a whole has no cap
+		if err := s.skip(); err != nil {
 			b.Fatal(err)
 		}
 		return n

@@ -44,23 +44,20 @@ func Members(object Raw, f func(name []byte, value Raw) error) error {
 // scan has f read all of a text.
 func scan(text []byte, f func(s *scanner) error) error {
 	s := scanners.Get().(*scanner)
-	s.buf, s.end = text[:len(text):len(text)], len(text)
+	s.buf, s.end, s.err = text[:len(text):len(text)], len(text), io.EOF // nothing is read or moved
 	err := f(s)
 	if err == nil && len(bytes.Trim(text[s.pos:], " \t\r\n")) > 0 {
 		err = errors.New("more JSON behind the value")
 	}
 	if open := s.open[:0]; cap(open) <= firstBuffer {
-		*s = scanner{input: newInput(ended), open: open}
+		*s = scanner{input: newInput(nil), open: open}
 		scanners.Put(s)
 	}
 	return err
 }
 
 // scanners are for Unmarshal: their text is in their buffers from the start.
-var (
-	scanners = sync.Pool{New: func() any { return newScanner(ended) }}
-	ended    = io.MultiReader()
-)
+var scanners = sync.Pool{New: func() any { return newScanner(nil) }}
 
 // DecodeError is one object that does not fit the struct it should be decoded into: a string where a number
 // is declared, no name, nothing at all. The stream that it came in goes on behind it. Key and ResourceVersion

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -215,5 +216,77 @@ func TestDeepNestingConcernsOneObjectOnlyAndOnlyWhereItIsDeclared(t *testing.T) 
 		if next, err := object[*pod](s); err != nil || next.Name != "next" {
 			t.Errorf("behind %.40s: got %v", member, err)
 		}
+	}
+}
+
+// Rules: LST-19
+func TestBrokenTextInLabelsAndNamesConcernsOneObjectOnly(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"metadata":{"name":"a","labels":{"x":"\q"}}}`:               "metadata.labels.x: ",
+		"{\"metadata\":{\"name\":\"a\",\"labels\":{\"x\":\"\x00\"}}}": "metadata.labels.x: ",
+		`{"metadata":{"name":"a","annotations":{"\q":"y"}}}`:          "metadata.annotations.: ",
+		`{"metadata":{"name":"a"},"\u12":{"b":["}"]}}`:                "invalid ",
+		"{\"metadata\":{\"name\":\"a\"},\"a\nb\":1}":                  "invalid ",
+	} {
+		s := newScanner(iotest.OneByteReader(strings.NewReader(in + item("next", "1"))))
+		_, err := object[*Open](s)
+		var bad *DecodeError
+		if !errors.As(err, &bad) || bad.Key.Name != "a" || !strings.HasPrefix(bad.Error(), "decode object a: "+want) {
+			t.Errorf("%q: got %v, want %q of a", in, err, want)
+		}
+		if next, err := object[*pod](s); err != nil || next.Name != "next" {
+			t.Errorf("behind %q: got %v", in, err)
+		}
+	}
+}
+
+func TestTheKindMayBeEscaped(t *testing.T) {
+	s := newScanner(strings.NewReader(`{"k\u0069nd":"\u0050od","metadata":{"name":"a"}}`))
+	s.want.kind = "Pod"
+	if obj, err := object[*pod](s); err != nil || obj.Name != "a" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheNameOfTheKindIsKeptHoweverTheBytesArrive(t *testing.T) {
+	for _, pad := range []int{0, firstBuffer - 100, firstBuffer - 20} {
+		in := `{"metadata":{"name":"a"},"x":"` + strings.Repeat("x", pad) + `","kind":"` + strings.Repeat("K", 200) + `"}`
+		for _, r := range []io.Reader{strings.NewReader(in), iotest.OneByteReader(strings.NewReader(in))} {
+			obj, err := object[*Inner](newScanner(r))
+			if err != nil || !strings.Contains(string(obj.Rest), `","kind":"K`) || !json.Valid(obj.Rest) {
+				t.Errorf("%d bytes ahead: got %.100q, %v", pad, obj.Rest, err)
+			}
+		}
+	}
+}
+
+func TestManyMembersAreNotCopiedForEachOfThem(t *testing.T) {
+	members := strings.Repeat(`,"n":1`, 100_000)
+	in := `{"metadata":{"name":"a"}` + members + `}`
+	var obj *Inner
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := Unmarshal([]byte(in), &obj)
+	runtime.ReadMemStats(&after)
+	if allocated := after.TotalAlloc - before.TotalAlloc; err != nil || allocated > 20<<20 {
+		t.Fatalf("%d MiB were allocated, %v", allocated>>20, err)
+	}
+	if want := "{" + members[1:] + "}"; string(obj.Rest) != want {
+		t.Errorf("got %.40s... of %d bytes, want %d", obj.Rest, len(obj.Rest), len(want))
+	}
+}
+
+func TestATextIsNotChangedByReadingIt(t *testing.T) {
+	var n int
+	if err := Unmarshal([]byte("\n 5"), &n); err != nil || n != 5 {
+		t.Errorf("a number behind white space: got %d, %v", n, err)
+	}
+	in := []byte(`{"x":"` + strings.Repeat("x", 2*bulkBuffer) + `","names":["a`)
+	text := string(in)
+	if err := Unmarshal(in, &everything{}); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("half an object: got %v", err)
+	}
+	if string(in) != text {
+		t.Error("reading half an object has changed its text")
 	}
 }

@@ -71,7 +71,9 @@ func (b *input) fill() error {
 	if b.passed+int64(b.end)-b.frame >= maxFrame {
 		return ErrFrameTooLarge
 	}
-	b.makeRoom()
+	if b.err == nil {
+		b.makeRoom()
+	}
 	for range maxEmptyReads {
 		if b.err != nil {
 			break

@@ -126,15 +126,15 @@ func decodeLabels(s *scanner, v reflect.Value) error {
 	var bad *misfit
 	for first := true; ; first = false {
 		name, ok, err := s.member(first)
-		if err != nil {
-			return err
-		}
 		if !ok {
+			if err != nil {
+				return err
+			}
 			break
 		}
 		key := interned.of(name)
-		text, err := s.value()
-		if err == nil && text[0] != '"' {
+		text, unread := s.value()
+		if err = cmp.Or(unread, err); err == nil && text[0] != '"' {
 			err = wrongKind('"', text)
 		}
 		if err == nil {

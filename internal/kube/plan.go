@@ -1,12 +1,11 @@
 package kube
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -170,7 +169,7 @@ func decodeString(s *scanner, v reflect.Value) error {
 	}
 	b, err := unquote(text)
 	if err != nil {
-		return &misfit{err: err}
+		return err
 	}
 	v.SetString(interned.of(b))
 	return nil
@@ -241,21 +240,23 @@ func structPlan(fields []field, rest []int) plan {
 			return err
 		}
 		var bad *misfit
-		for first := true; ; first = false {
-			name, ok, err := s.member(first)
-			if err != nil {
-				return err
-			}
+		for n := 0; ; n++ {
+			name, ok, err := s.member(n == 0)
 			if !ok {
+				if err != nil {
+					return err
+				}
 				break
 			}
 			switch f := named(fields, name); {
+			case err != nil:
+				bad, err = keep(bad, cmp.Or(s.skip(), err), "")
 			case f != nil:
 				if err = f.plan(s, v.FieldByIndex(f.index)); err != nil {
 					bad, err = keep(bad, err, "."+f.name)
 				}
 			case rest != nil:
-				if err = addMember(s, v.FieldByIndex(rest).Addr().Interface().(*Raw)); err != nil {
+				if err = addMember(s, v.FieldByIndex(rest).Addr().Interface().(*Raw), n); err != nil {
 					bad, err = keep(bad, err, "")
 				}
 			default:
@@ -270,26 +271,6 @@ func structPlan(fields []field, rest []int) plan {
 		}
 		return nil
 	}
-}
-
-// addMember adds the member whose name has just been read, and whose value is next, to a JSON object as they came.
-func addMember(s *scanner, object *Raw) error {
-	name := slices.Clone(s.name)
-	value, err := s.value()
-	if err != nil {
-		return err
-	}
-	if !json.Valid(value) {
-		return &misfit{path: "." + strings.Trim(string(name), `"`), err: errors.New("not valid JSON")}
-	}
-	before := []byte("{")
-	if n := len(*object); n > 0 {
-		before = append((*object)[:n-1:n-1], ',')
-	}
-	out := make(Raw, 0, len(before)+len(name)+len(value)+2) // most objects have one such member: no slack is kept
-	out = append(append(append(append(append(out, before...), name...), ':'), value...), '}')
-	*object = out
-	return nil
 }
 
 // named looks for a name among the few that a struct declares; most differ in length already.

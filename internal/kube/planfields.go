@@ -1,7 +1,10 @@
 package kube
 
 import (
+	"encoding/json"
+	"errors"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -57,4 +60,32 @@ func fieldsOf(t reflect.Type, outer []int) (fields []field, rest []int, ok bool)
 		seen[f.name] = true
 	}
 	return fields, rest, true
+}
+
+// fewMembers is more than most objects have: up to there no slack is kept in what addMember makes. Beyond, it must not
+// be copied for each of 100,000 members.
+const fewMembers = 16
+
+// addMember adds member n, of which the name has just been read and the value is next, to a JSON object as they came.
+func addMember(s *scanner, object *Raw, n int) error {
+	name := slices.Clone(s.name)
+	value, err := s.value()
+	if err != nil {
+		return err
+	}
+	if !json.Valid(value) {
+		return &misfit{path: "." + strings.Trim(string(name), `"`), err: errors.New("not valid JSON")}
+	}
+	out := *object
+	if n < fewMembers {
+		out = make(Raw, len(*object), max(len(*object), 1)+len(name)+len(value)+2)
+		copy(out, *object)
+	}
+	if len(out) == 0 {
+		out = append(out, '{')
+	} else {
+		out[len(out)-1] = ','
+	}
+	*object = append(append(append(append(out, name...), ':'), value...), '}')
+	return nil
 }

@@ -143,7 +143,7 @@ func (s *scanner) more(c byte, first bool) (bool, error) {
 }
 
 // member moves to the next member of an object and returns its name, which is good until the next call. ok is
-// false behind the last one.
+// false behind the last one. With ok, an error is a misfit: the name is no text, and the value is next.
 func (s *scanner) member(first bool) (name []byte, ok bool, err error) {
 	if ok, err = s.more('}', first); !ok || err != nil {
 		return nil, false, err
@@ -178,21 +178,27 @@ func (s *scanner) noteKind() (name []byte, ok bool, err error) {
 		s.held = s.pos
 		s.pos++
 		if err = s.skipString(); err == nil {
-			s.kind = interned.of(s.buf[s.held+1 : s.pos-1])
+			kind, _ := unquote(s.buf[s.held:s.pos]) // whoever reads the value meets the error
+			s.kind = interned.of(kind)
 		}
 		s.pos, s.held = s.held, -1
 	}
-	return []byte("kind"), true, err
+	s.name = kindName // what it was may have moved
+	return kindName[1 : len(kindName)-1], err == nil, err
 }
 
-// unquote returns what a string means. A part that is not UTF-8 becomes U+FFFD.
+var kindName = []byte(`"kind"`)
+
+// unquote returns what a string means, or a misfit. A part that is not UTF-8 becomes U+FFFD.
 func unquote(v []byte) ([]byte, error) {
 	body := v[1 : len(v)-1]
 	for _, c := range body {
 		if c < ' ' || c == '\\' || c >= utf8.RuneSelf {
 			var text string
-			err := json.Unmarshal(v, &text)
-			return []byte(text), err
+			if err := json.Unmarshal(v, &text); err != nil {
+				return nil, &misfit{err: err}
+			}
+			return []byte(text), nil
 		}
 	}
 	return body, nil

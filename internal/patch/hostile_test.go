@@ -160,7 +160,9 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		v, duplicates, err := DecodeLenient(in)
 		want, ok := standard(in)
-		if ok && err != nil && !errors.Is(err, ErrTooComplex) || err == nil && !json.Valid(in) ||
+		// encoding/json minds a number out of range only where it is not replaced by the next value of its name.
+		refused := err != nil && !errors.Is(err, ErrTooComplex) && json.Unmarshal(in, new(any)) == nil
+		if ok && refused || err == nil && !json.Valid(in) ||
 			ok && err == nil && len(duplicates) == 0 && !Equal(v, want) {
 			t.Errorf("%.100q: got %v, %v, encoding/json says %v, %t", in, v, err, want, ok)
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -30,27 +31,35 @@ const (
 
 // collector follows the garbage collector of the process. What it does belongs to the process and ends with it.
 type collector struct {
-	pace   bool // have the collector run more often where much is alive, and at rest
-	rest   *time.Timer
-	forced uint64 // collections so far that were asked for, as by returnMemory
+	pace    bool // have the collector run more often where much is alive, and at rest
+	off     bool // by GOGC: no collection but for GOMEMLIMIT, so none to return memory either
+	log     logr.Logger
+	rest    *time.Timer
+	refused error  // to unmap: it is not tried again
+	forced  uint64 // collections so far that were asked for, as by returnMemory
 }
 
 // paceCollector has the garbage collector run more often where much is alive, unless GOGC says otherwise. When a burst
 // is over, of which the start is one, it returns the memory of it, as the runtime keeps about as much as it last
 // needed, and unmaps the pages of the binary that were used for it.
 func paceCollector(log logr.Logger) {
-	c := &collector{pace: os.Getenv("GOGC") == ""}
-	var refused error // to unmap: it is not tried again
-	c.rest = time.AfterFunc(restAfter, func() {
-		returnMemory()
-		if refused == nil {
-			if refused = unmapBinary(); refused != nil {
-				log.V(1).Info("pages of the binary stay mapped", "problem", refused.Error())
-			}
-		}
-		c.rest.Reset(restAfter)
-	})
+	c := &collector{pace: os.Getenv("GOGC") == "", off: os.Getenv("GOGC") == "off", log: log}
+	c.rest = time.AfterFunc(math.MaxInt64, c.atRest)
+	c.rest.Reset(restAfter) // atRest needs c.rest
 	c.collected(new([64]byte))
+}
+
+// atRest is called when a burst is over, and from then on every restAfter until the next one.
+func (c *collector) atRest() {
+	if !c.off {
+		returnMemory()
+	}
+	if c.refused == nil {
+		if c.refused = unmapBinary(); c.refused != nil {
+			c.log.V(1).Info("pages of the binary stay mapped", "problem", c.refused.Error())
+		}
+	}
+	c.rest.Reset(restAfter)
 }
 
 // collected is called after each collection: nothing else refers to token, so each one finds it unused and runs its

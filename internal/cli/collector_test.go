@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"runtime"
 	"runtime/debug"
 	"testing"
@@ -88,4 +89,20 @@ func TestMemoryIsReturnedOnceAfterABurst(t *testing.T) {
 		t.Error("the next collection of the runtime's own does not count")
 	}
 	runtime.SetFinalizer(token, nil)
+}
+
+func TestWhereGOGCIsOffNothingIsCollectedToReturnMemory(t *testing.T) {
+	for _, off := range []bool{true, false} {
+		c := &collector{off: off, rest: time.AfterFunc(time.Hour, func() {}), refused: errors.ErrUnsupported}
+		garbage = make([]byte, 64<<20)
+		garbage = nil
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		c.atRest()
+		c.rest.Stop()
+		runtime.ReadMemStats(&after)
+		if collected := after.NumForcedGC > before.NumForcedGC; collected == off {
+			t.Errorf("off: %t, collected: %t", off, collected)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"runtime"
 	"testing"
+	"time"
 )
 
 func TestTheNumberOfProcessorsFollowsTheLoad(t *testing.T) {
@@ -30,7 +31,7 @@ func TestProcessorsAreGivenUpAtRestAndTakenBackUnderLoad(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
 	token := new([64]byte) // its finalizer is only run here
 	defer runtime.SetFinalizer(token, nil)
-	p := &processors{most: 4}
+	p := &processors{most: 4, asked: time.Now()}
 	look := func() int {
 		runtime.SetFinalizer(token, nil)
 		p.collected(token)
@@ -55,5 +56,23 @@ func TestGOMAXPROCSInTheEnvironmentWins(t *testing.T) {
 	t.Setenv("GOMAXPROCS", "3")
 	if fitProcessors() {
 		t.Error("GOMAXPROCS is set, and the number of processors follows the load")
+	}
+}
+
+func TestMoreProcessorsAreUsedWhenTheLimitHasBeenRaised(t *testing.T) {
+	before := runtime.GOMAXPROCS(0)
+	runtime.SetDefaultGOMAXPROCS()
+	now := runtime.GOMAXPROCS(1)
+	defer runtime.GOMAXPROCS(before)
+	p := &processors{most: 1} // the limit at the start
+	token := new([64]byte)    // its finalizer is only run here
+	for want := 1; want < now; {
+		want = min(2*want, now)
+		p.total, p.used = p.total-1e6, p.used-1e6 // as if as many seconds had passed under load
+		p.collected(token)
+		runtime.SetFinalizer(token, nil)
+		if got := runtime.GOMAXPROCS(0); got != want {
+			t.Fatalf("the limit is %d now: %d processors, want %d", now, got, want)
+		}
 	}
 }

@@ -100,6 +100,14 @@ var webhookCases = []webhookCase{
 		{"op":"add","path":"/metadata/labels/added","value":"x"},{"op":"add","path":"/unknown","value":"x"}]`), ""},
 	{"mutate-name", "mutating", patching(`[{"op":"add","path":"/metadata/annotations","value":{"a":"b"}},
 		{"op":"replace","path":"/metadata/name","value":"renamed"}]`), ""},
+	{"mutate-place", "mutating", patching(`[{"op":"replace","path":"/metadata/namespace","value":"default"}]`), ""},
+	{"mutate-uid", "mutating", patching(`[{"op":"add","path":"/metadata/uid","value":"another"}]`), ""},
+	{"mutate-version", "mutating", patching(`[{"op":"add","path":"/metadata/resourceVersion","value":"1"}]`), ""},
+	{"managed", "mutating", patching(`[{"op":"add","path":"/metadata/managedFields","value":[{"manager":"hook",
+		"operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:data":{}}}]}]`), ""},
+	{"managed-bad", "mutating", patching(`[{"op":"add","path":"/metadata/managedFields","value":[{"manager":"hook",
+		"operation":"Some","apiVersion":"v1"}]}]`), ""},
+	{"managed-none", "mutating", patching(`[{"op":"remove","path":"/metadata/managedFields"}]`), ""},
 	{"mutate-type", "mutating", patching(`[{"op":"add","path":"/data","value":"x"}]`), ""},
 	{"mutate-invalid", "mutating", patching(`[{"op":"add","path":"/data/a b","value":"x"}]`), ""},
 	{"mutate-nothing", "mutating", patching(`[]`), ""},
@@ -155,6 +163,13 @@ func answersScript(h *webhookServer) Script {
 	for _, name := range []string{"again", "change", "after"} {
 		hooks["mutating"] = append(hooks["mutating"], h.webhook("hooks-answers", name, "/"+name,
 			`,"objectSelector":{"matchLabels":{"case":"again"}},"reinvocationPolicy":"IfNeeded"`))
+	}
+	for _, c := range []string{"managed", "managed-bad", "managed-none", "mutate-name", "mutate-place", "mutate-uid",
+		"mutate-version"} {
+		steps = append(steps, Step{Name: "create for " + c, Method: "POST", Path: "/api/v1/${ns}/configmaps",
+			Body: fmt.Sprintf(`{"metadata":{"name":"update-%s"},"data":{"x":"y"}}`, c)},
+			Step{Name: "update: " + c, Method: "PATCH", Type: mergePatch, Path: "/api/v1/${ns}/configmaps/update-" + c,
+				Body: fmt.Sprintf(`{"metadata":{"labels":{"case":%q}},"data":{"a":"b"}}`, c)})
 	}
 	steps = append(steps, Step{Name: "again", Method: "POST", Path: "/api/v1/${ns}/configmaps",
 		Body: `{"metadata":{"generateName":"generated-","labels":{"case":"again"}},"data":{"a":"b"}}`},

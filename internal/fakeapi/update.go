@@ -169,7 +169,7 @@ func (s *Server) finish(tx *store.Tx, w *write) error {
 // checkVersions checks the resourceVersion, if the client sent one, and refuses changes to fields that only the server
 // sets.
 func checkVersions(k *kinds.Kind, meta, old map[string]any) error {
-	name := obj.String(old, "name")
+	name := obj.String(meta, "name")
 	if v := obj.String(meta, "resourceVersion"); v != "" && v != obj.String(old, "resourceVersion") {
 		if _, err := strconv.ParseUint(v, 10, 64); err != nil {
 			return answer.PlainError("strconv.ParseUint: parsing %q: invalid syntax", v)
@@ -180,9 +180,9 @@ func checkVersions(k *kinds.Kind, meta, old map[string]any) error {
 	}
 	var causes []kinds.Cause
 	// a different creationTimestamp is ignored
-	immutable := []string{"uid", "deletionTimestamp", "deletionGracePeriodSeconds"}
+	immutable := []string{"name", "uid", "deletionTimestamp", "deletionGracePeriodSeconds"}
 	if obj.String(old, "deletionTimestamp") != "" {
-		immutable = immutable[:1] // nor are fields that cannot be changed any more
+		immutable = immutable[:2] // nor are fields that cannot be changed any more
 	}
 	for _, f := range immutable {
 		if v := meta[f]; v != nil && v != "" && !patch.Equal(v, old[f]) {

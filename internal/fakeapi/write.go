@@ -10,6 +10,7 @@ import (
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/obj"
+	"skiff/internal/fakeapi/ssa"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/patch"
 )
@@ -233,6 +234,11 @@ func (s *Server) mutateWrite(ctx context.Context, w *write) error {
 	if patch.Equal(before, a.Object) {
 		return nil
 	}
+	if err := ssa.CheckManagers(a.Object); err != nil {
+		keep(obj.Map(a.Object, "metadata"), obj.Map(before, "metadata"), "managedFields")
+		a.Warn(".metadata.managedFields was in an invalid state after admission; this could be caused by an " +
+			"outdated mutating admission controller; please fix your requests: " + err.Error())
+	}
 	if w.sub == "scale" {
 		w.next, err = withScale(w.kind, w.next, a.Object)
 	} else {
@@ -244,12 +250,15 @@ func (s *Server) mutateWrite(ctx context.Context, w *write) error {
 	if err != nil {
 		return err
 	}
-	if w.cur != nil {
-		return w.settle()
-	}
 	meta := obj.Map(w.next, "metadata")
 	if err := w.setNamespace(meta); err != nil {
 		return err
+	}
+	if w.cur != nil {
+		if err := checkVersions(w.kind, meta, obj.Map(w.cur.Value(), "metadata")); err != nil {
+			return err
+		}
+		return w.settle()
 	}
 	dropUnset(meta)
 	maps.Copy(meta, unknown)

@@ -2,6 +2,7 @@ package ssa
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -54,6 +55,13 @@ func without(object map[string]any, name string) map[string]any {
 	return out
 }
 
+// CheckManagers returns what is wrong with the managedFields of an object, in the words of the API server.
+func CheckManagers(object map[string]any) error {
+	list, _ := managedFieldsOf(object)
+	_, err := decodeManagers(list)
+	return err
+}
+
 func decodeManagers(list []any) (managers, error) {
 	m := managers{}
 	for i, v := range list {
@@ -63,9 +71,9 @@ func decodeManagers(list []any) (managers, error) {
 		e := &entry{apiVersion: id.apiVersion}
 		switch {
 		case id.operation != opApply && id.operation != opUpdate:
-			return nil, fmt.Errorf("entry %d: operation must be `Apply` or `Update`", i)
+			return nil, errors.New("operation must be `Apply` or `Update`")
 		case id.apiVersion == "":
-			return nil, fmt.Errorf("entry %d: apiVersion must not be empty", i)
+			return nil, errors.New("apiVersion must not be empty")
 		case text("fieldsType") != "FieldsV1":
 			return nil, fmt.Errorf("entry %d: invalid fieldsType %q", i, text("fieldsType"))
 		case id.operation == opApply:

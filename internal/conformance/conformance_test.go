@@ -97,6 +97,26 @@ func TestReportShowsPassedFailedNotRunAndOpenRules(t *testing.T) {
 	}
 }
 
+func TestATestThatRunsTwiceHasItsWorseResultAndSkippedRunsDoNotCount(t *testing.T) {
+	results, err := readResults(strings.NewReader(`{"Action":"pass","Package":"m","Test":"TestPass"}
+{"Action":"pass","Package":"m","Test":"TestPassAndSkip"}
+{"Action":"fail","Package":"m","Test":"TestFail"}
+{"Action":"skip","Package":"m","Test":"TestSkip"}
+{"Action":"pass","Package":"m","Test":"TestPass"}
+{"Action":"skip","Package":"m","Test":"TestPassAndSkip"}
+{"Action":"pass","Package":"m","Test":"TestFail"}
+{"Action":"skip","Package":"m","Test":"TestSkip"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"TestPass": statePass, "TestPassAndSkip": statePass,
+		"TestFail": stateFail, "TestSkip": stateNotRun} {
+		if got := results[test{"m", name}]; got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestRunRefusesWhatWouldClaimNothing(t *testing.T) {
 	const results = `{"Action":"pass","Package":"m","Test":"TestA"}`
 	for name, c := range map[string]struct{ source, input, want string }{

@@ -20,6 +20,10 @@ const (
 
 var states = []string{statePass, stateNotRun, stateFail, stateOpen}
 
+// gravity orders the results of a test that ran more than once, as those of package cache do (once per encoding): a
+// failure counts, and a run that was skipped does not.
+var gravity = []string{stateNotRun, statePass, stateFail}
+
 // readResults reads the output of `go test -json` and returns the result of each test function. It skips lines that
 // are not events, such as build output. Output without any event is an error.
 func readResults(r io.Reader) (map[test]string, error) {
@@ -34,13 +38,10 @@ func readResults(r io.Reader) (map[test]string, error) {
 			if e.FailedBuild != "" {
 				return nil, fmt.Errorf("read test results: %s did not build; see `go vet %s`", e.Package, e.Package)
 			}
-			switch e.Action {
-			case "pass":
-				results[test{e.Package, e.Test}] = statePass
-			case "skip":
-				results[test{e.Package, e.Test}] = stateNotRun
-			case "fail":
-				results[test{e.Package, e.Test}] = stateFail
+			result := map[string]string{"pass": statePass, "skip": stateNotRun, "fail": stateFail}[e.Action]
+			t := test{e.Package, e.Test}
+			if slices.Index(gravity, result) > slices.Index(gravity, results[t]) {
+				results[t] = result
 			}
 		}
 		if err == io.EOF {

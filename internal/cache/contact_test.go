@@ -81,7 +81,8 @@ func TestAFailingCredentialPluginIsNotAServerThatCannotBeReached(t *testing.T) {
 		s := newServer(t).on(streamedList, frames(thenHold, endMark("20")))
 		p, failed := &plugin{}, errors.New("users[0].user.exec: the credential plugin failed: run aws: exit status 1")
 		p.err.Store(&failed)
-		client, err := kube.New(kube.Config{Server: "http://server", DialContext: s.dial, Credentials: p})
+		client, err := kube.New(kube.Config{Server: "http://server", DialContext: s.dial, Credentials: p,
+			OnlyJSON: !inProtobuf})
 		if err != nil {
 			t.Fatal(err)
 		}

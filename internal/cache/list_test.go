@@ -74,8 +74,9 @@ func TestOneUndecodableItemDoesNotKeepTheRestFromSyncing(t *testing.T) {
 // Rules: LST-21, RFL-12
 func TestStopEndsAStalledList(t *testing.T) {
 	stalled := func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, `{"kind":"PodList","metadata":{"resourceVersion":"30"},"items":[`)
+		openStream(w)
+		page := inTurn(listObject("30", object("a", "1", 1)))
+		fmt.Fprint(w, page[:len(page)-5])
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	}
@@ -108,11 +109,11 @@ func TestARequestTheServerCallsWrongIsRepeatedRarely(t *testing.T) {
 func TestAnAnswerOfAnotherKindLeavesTheMirrorAlone(t *testing.T) {
 	for name, wrong := range map[string]reply{
 		"page": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>Please log in</html>") },
-		"table": func(w http.ResponseWriter, _ *http.Request) {
-			writeJSON(w, `{"kind":"Table","metadata":{"resourceVersion":"99"},"rows":[]}`)
+		"table": func(w http.ResponseWriter, r *http.Request) {
+			answer(w, r, http.StatusOK, `{"kind":"Table","metadata":{"resourceVersion":"99"},"rows":[]}`)
 		},
-		"other": func(w http.ResponseWriter, _ *http.Request) {
-			writeJSON(w, `{"kind":"NodeList","metadata":{"resourceVersion":"99"},"items":[]}`)
+		"other": func(w http.ResponseWriter, r *http.Request) {
+			answer(w, r, http.StatusOK, `{"kind":"NodeList","metadata":{"resourceVersion":"99"},"items":[]}`)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,11 +133,6 @@ func TestAnAnswerOfAnotherKindLeavesTheMirrorAlone(t *testing.T) {
 			})
 		})
 	}
-}
-
-func writeJSON(w http.ResponseWriter, body string) {
-	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprint(w, body)
 }
 
 // Rules: LST-26

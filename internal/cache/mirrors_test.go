@@ -177,6 +177,7 @@ func TestALateHandlerHearsOfWhatIsThereAndThenOfEachChangeOnce(t *testing.T) {
 //
 // Rules: RFL-08
 func TestHandlersThatComeAndGoWhileObjectsChangeMissNothing(t *testing.T) {
+	inOneTurn(t, "no server is in it")
 	s := New[*pod](Options{Resource: pods})
 	sc := s.scopes[0]
 	replace(s, newContent[*pod]())

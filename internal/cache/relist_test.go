@@ -142,8 +142,7 @@ func TestAListThatTakesMostAwayIsReportedBeforeAnybodyActsOnIt(t *testing.T) {
 			items = append(items, object(fmt.Sprintf("p%03d", i), "5", i))
 		}
 		null := func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprint(w, `{"kind":"PodList","metadata":{"resourceVersion":"30"},"items":null}`)
+			answer(w, r, http.StatusOK, `{"kind":"PodList","metadata":{"resourceVersion":"30"},"items":null}`)
 		}
 		s := refuseStreams(newServer(t)).on(pagedList, list("20", items...), null).on(watching, live.reply)
 		m := startMirror(t, s, Options{})

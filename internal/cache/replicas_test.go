@@ -109,7 +109,7 @@ func TestWatchesSpreadOverTheServersAgainAfterARollingRestart(t *testing.T) {
 		for range 3 {
 			r.pipes = append(r.pipes, api.ListenPipe())
 		}
-		client, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: r.dial,
+		client, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: r.dial, OnlyJSON: !inProtobuf,
 			Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }})
 		if err != nil {
 			t.Fatal(err)

@@ -11,14 +11,12 @@ import (
 
 func status(code int, reason string, more ...string) reply {
 	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
 		for _, m := range more {
 			if after, ok := strings.CutPrefix(m, "Retry-After: "); ok {
 				w.Header().Set("Retry-After", after)
 			}
 		}
-		w.WriteHeader(code)
-		fmt.Fprint(w, statusObject(code, reason, more...))
+		answer(w, r, code, statusObject(code, reason, more...))
 	}
 }
 
@@ -35,9 +33,13 @@ func statusObject(code int, reason string, causes ...string) string {
 
 func list(rv string, items ...string) reply {
 	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":%q},"items":[%s]}`, rv, strings.Join(items, ","))
+		answer(w, r, http.StatusOK, listObject(rv, items...))
 	}
+}
+
+func listObject(rv string, items ...string) string {
+	return fmt.Sprintf(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":%q},"items":[%s]}`, rv,
+		strings.Join(items, ","))
 }
 
 // What a stream does after its last frame.
@@ -49,7 +51,7 @@ const (
 
 func frames(end string, lines ...string) reply {
 	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
+		openStream(w)
 		for _, l := range lines {
 			if d, ok := strings.CutPrefix(l, "pause "); ok {
 				d, err := time.ParseDuration(d)
@@ -84,7 +86,7 @@ type feed struct {
 func newFeed(t *testing.T) *feed { return &feed{t, make(chan string)} }
 
 func (f *feed) reply(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
+	openStream(w)
 	for {
 		_ = http.NewResponseController(w).Flush()
 		select {
@@ -126,10 +128,16 @@ func object(name, rv string, n any) string {
 	if before, after, ok := strings.Cut(name, "/"); ok {
 		ns, name = before, after
 	}
-	return fmt.Sprintf(`{"metadata":{"name":%q,"namespace":%q,"uid":%q,"resourceVersion":%q},"spec":{"n":%v}}`, name, ns, uid, rv, n)
+	return fmt.Sprintf(`{"metadata":{"name":%q,"namespace":%q,"uid":%q,"resourceVersion":%q},"spec":{"priority":%v}}`, name, ns, uid, rv, n)
 }
 
-func event(t string, obj string) string { return fmt.Sprintf(`{"type":%q,"object":%s}`+"\n", t, obj) }
+// event is a frame of a watch in the encoding of the turn.
+func event(t string, obj string) string {
+	if inProtobuf {
+		return protobufEvent(t, obj)
+	}
+	return fmt.Sprintf(`{"type":%q,"object":%s}`+"\n", t, obj)
+}
 func added(name, rv string, n int) string {
 	return event("ADDED", object(name, rv, n))
 }

@@ -57,7 +57,7 @@ func TestAClusterScopedKindIsNeverAskedForByNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t).on(streamedList, frames(thenHold, endMark("5")))
 		node := kube.Resource{Version: "v1", Plural: "nodes", Kind: "Node", ClusterScoped: true}
-		st := New[*pod](Options{Resource: node, Client: s.client, Namespaces: []string{"a", "b"}})
+		st := New[*otherPod](Options{Resource: node, Client: s.client, Namespaces: []string{"a", "b"}})
 		go st.Run(t.Context())
 		if err := st.WaitSynced(t.Context()); err != nil {
 			t.Fatal(err)

@@ -23,7 +23,7 @@ type selecting struct {
 	api     *fakeapi.Server
 	client  *kube.Client
 	mirrors *Mirrors
-	store   *Store[*pod]
+	store   *Store[*configMap]
 	mu      sync.Mutex // guards heard
 	heard   []string
 }
@@ -33,14 +33,14 @@ func newSelecting(t *testing.T, namespaces ...string) *selecting {
 	t.Helper()
 	s := &selecting{t: t, api: fakeapi.New(fakeapi.Options{}), mirrors: NewMirrors()}
 	pipe := s.api.ListenPipe()
-	client, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial,
+	client, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial, OnlyJSON: !inProtobuf,
 		Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.client = client
-	s.store = Shared[*pod](s.mirrors, Options{Resource: configMaps, Client: client, Selected: true})
-	s.store.OnChange(func(c Change[*pod]) {
+	s.store = Shared[*configMap](s.mirrors, Options{Resource: configMaps, Client: client, Selected: true})
+	s.store.OnChange(func(c Change[*configMap]) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.heard = append(s.heard, c.Type.String()+" "+c.Object().Key().String())

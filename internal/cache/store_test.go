@@ -166,6 +166,7 @@ func panics(f func()) (did bool) {
 
 // Rules: CCH-03, CCH-05
 func TestIndexesEqualAScanAfterRandomChanges(t *testing.T) {
+	inOneTurn(t, "no server is in it")
 	for seed := range uint64(10) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		s, sc := filled()
@@ -254,6 +255,7 @@ func compareWithScan(t *testing.T, s *Store[*pod], model map[kube.Key]*pod) {
 
 // Rules: CCH-05
 func TestChurnOfOwnersAndNamespacesLeavesNothingBehind(t *testing.T) {
+	inOneTurn(t, "no server is in it")
 	s, sc := filled()
 	heap := func() uint64 {
 		runtime.GC()
@@ -279,6 +281,7 @@ func TestChurnOfOwnersAndNamespacesLeavesNothingBehind(t *testing.T) {
 
 // Rules: RFL-07, CCH-22
 func TestReadersNeverSeeAHalfInstalledList(t *testing.T) {
+	inOneTurn(t, "no server is in it")
 	const n = 200
 	s, _ := filled()
 	install := func(g int) {

@@ -47,6 +47,7 @@ func TestAFieldThatIsNoPathIsRefused(t *testing.T) {
 
 // The machinery is that of every Store: lists, events, indexes, sharing.
 func TestAnUntypedMirrorFollowsTheServer(t *testing.T) {
+	inOneTurn(t, "an untyped mirror keeps the JSON of its objects and asks for nothing else")
 	synctest.Test(t, func(t *testing.T) {
 		live := newFeed(t)
 		s := newServer(t).on(streamedList, live.reply)
@@ -60,11 +61,11 @@ func TestAnUntypedMirrorFollowsTheServer(t *testing.T) {
 			}
 			return store
 		}
-		store := open("spec.n", "status")
-		if open("status", "spec.n", "status") != store {
+		store := open("spec.priority", "status")
+		if open("status", "spec.priority", "status") != store {
 			t.Error("the same fields gave another mirror")
 		}
-		if open("spec.n") == store || any(Shared[*pod](m, o)) == any(store) {
+		if open("spec.priority") == store || any(Shared[*pod](m, o)) == any(store) {
 			t.Error("other fields, or a type, gave the same mirror")
 		}
 		store.Index("body", func(u *Untyped) []string { return []string{string(u.Body)} })
@@ -82,8 +83,8 @@ func TestAnUntypedMirrorFollowsTheServer(t *testing.T) {
 				t.Errorf("objects with %s: %q, %v, want %q", body, have, err, names)
 			}
 		}
-		want(`{"spec":{"n":1}}`, "a")
-		want(`{"spec":{"n":2}}`)
-		want(`{"spec":{"n":3}}`, "b")
+		want(`{"spec":{"priority":1}}`, "a")
+		want(`{"spec":{"priority":2}}`)
+		want(`{"spec":{"priority":3}}`, "b")
 	})
 }

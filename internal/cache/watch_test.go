@@ -56,7 +56,7 @@ func TestTheResumePointFollowsEachEventAndBookmark(t *testing.T) {
 			wait(2 * time.Second)
 			live.send(thenEnd)
 			if got := s.last(watching).query.Get("resourceVersion"); got != step.rv {
-				t.Errorf("watch from %s after %s", got, step.frame)
+				t.Errorf("watch from %s after %q", got, step.frame)
 			}
 		}
 		for _, r := range s.seen(watching) {
@@ -156,7 +156,7 @@ func TestVersionsThatCannotBeComparedAreTakenAsTheyCome(t *testing.T) {
 
 // Rules: WCH-02
 func TestAnEventTooLargeToReadLeadsToAListNotToALoop(t *testing.T) {
-	huge := event("MODIFIED", fmt.Sprintf(`{"metadata":{"name":"a","namespace":"default","uid":"a-1","resourceVersion":"21"},"spec":{"n":2},"x":%q}`, strings.Repeat("x", 17<<20)))
+	huge := event("MODIFIED", fmt.Sprintf(`{"metadata":{"name":"a","namespace":"default","uid":"a-1","resourceVersion":"21"},"spec":{"hostname":%q}}`, strings.Repeat("x", 17<<20)))
 	synctest.Test(t, func(t *testing.T) {
 		s, m := synced(t, Options{}, frames(thenHold, huge))
 		s.on(streamedList, frames(thenHold, added("a", "22", 3), endMark("30")))

@@ -20,7 +20,7 @@ import (
 type pod struct {
 	kube.Meta `json:"metadata"`
 	Spec      struct {
-		N int `json:"n"`
+		N int `json:"priority"` // a number that pods have in both encodings
 	} `json:"spec"`
 }
 
@@ -92,6 +92,7 @@ func (p *pipe) connect(userAgent string) *kube.Client {
 		UserAgent:   userAgent,
 		Proxy:       func(*http.Request) (*url.URL, error) { return nil, nil },
 		DialContext: p.dial,
+		OnlyJSON:    !inProtobuf,
 	})
 	if err != nil {
 		p.t.Fatal(err)
@@ -166,6 +167,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		kind = watching
 	case q.Get("limit") == "1":
 		kind = probing
+	}
+	if asked := asksForProtobuf(r); kind != probing && asked != inProtobuf {
+		s.t.Errorf("%s asks for protobuf: %t, want %t", r.URL, asked, inProtobuf)
 	}
 	s.mu.Lock()
 	s.requests = append(s.requests, request{kind, time.Now(), r.URL.Path, q})

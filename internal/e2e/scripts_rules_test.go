@@ -49,7 +49,8 @@ var ruleScripts = []Script{
 		{Name: "read in the new one", Path: newGadgets + "/a"},
 		{Name: "create in another than the URL's", Method: "POST", Path: newGadgets,
 			Body: `{"apiVersion":"rules.example.com/v1beta1","kind":"Gadget","metadata":{"name":"b"}}`},
-		{Name: "change in the new one", Method: "PATCH", Path: newGadgets + "/a", Type: mergePatch,
+		// The name sorts the entries in managedFields as their times do, which may be of one second or of two.
+		{Name: "change in the new one", Method: "PATCH", Path: newGadgets + "/a?fieldManager=later", Type: mergePatch,
 			Body: `{"spec":{"size":2}}`},
 		{Name: "watch in the old one", Path: oldGadgets + "?watch=1&resourceVersion=${created}", Events: 1},
 		{Name: "watch in the new one", Path: newGadgets + "?watch=1&resourceVersion=${created}", Events: 1},

@@ -69,10 +69,8 @@ func (r *Reflector[T]) listStreamed(ctx context.Context, s state[T]) state[T] {
 		return r.listStreamedFailed(ctx, closeStream(s), err, true)
 	}
 	s.phase = streaming
-	if r.store.o.VerifyLists {
-		if s = r.verify(ctx, s, slot); s.phase != streaming {
-			return s
-		}
+	if s = r.verify(ctx, s, slot); s.phase != streaming {
+		return s
 	}
 	return r.recovered(s)
 }
@@ -82,9 +80,8 @@ func (r *Reflector[T]) collect(s state[T], watchdog *time.Timer, taken *budget) 
 	c := newContent[T]()
 	for {
 		ev, err := s.stream.Next()
-		bad := badObject(err)
-		switch {
-		case bad != nil:
+		switch bad, ok := errors.AsType[*kube.DecodeError](err); {
+		case ok:
 			if err := taken.add(nil, bad); err != nil {
 				return c, fmt.Errorf("read initial events of %s: %w", r.query, err)
 			}

@@ -44,7 +44,8 @@ func TestOneUndecodableItemDoesNotKeepTheRestFromSyncing(t *testing.T) {
 		for i := range 99 {
 			items = append(items, object(fmt.Sprintf("p%02d", i), "5", i))
 		}
-		s := refuseStreams(newServer(t)).on(pagedList, list("20", items...), list("30", object("bad", "25", `"more"`), object("p00", "26", `"x"`))).
+		s := refuseStreams(newServer(t)).on(pagedList, list("20", items...),
+			list("30", object("bad", "25", `"more"`), object("p00", "26", `"x"`))).
 			on(watching, live.reply)
 		m := startMirror(t, s, Options{})
 		if !m.Synced() || m.state().Objects != 99 || m.state().Counters.Undecodable != 1 {

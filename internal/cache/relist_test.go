@@ -90,7 +90,8 @@ func TestARelistNeverGoesBackInTime(t *testing.T) {
 
 // Rules: LST-05, LST-06, WL-08
 func TestARelistThatCannotHaveItsVersionAsksForNowAtOnce(t *testing.T) {
-	tooLarge := `{"kind":"Status","status":"Failure","code":504,"reason":"Timeout","message":"Timeout: Too large resource version: 20, current: 10"}`
+	tooLarge := `{"kind":"Status","status":"Failure","code":504,"reason":"Timeout",` +
+		`"message":"Timeout: Too large resource version: 20, current: 10"}`
 	for name, refusal := range map[string]reply{
 		"expired":         status(410, "Expired"),
 		"gone":            status(410, "Gone"),

@@ -27,7 +27,8 @@ func statusObject(code int, reason string, causes ...string) string {
 			list = append(list, fmt.Sprintf(`{"reason":%q}`, c))
 		}
 	}
-	return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d,"reason":%q,"message":"%s from the test","details":{"causes":[%s]}}`,
+	return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d,"reason":%q,`+
+		`"message":"%s from the test","details":{"causes":[%s]}}`,
 		code, reason, reason, strings.Join(list, ","))
 }
 
@@ -128,7 +129,8 @@ func object(name, rv string, n any) string {
 	if before, after, ok := strings.Cut(name, "/"); ok {
 		ns, name = before, after
 	}
-	return fmt.Sprintf(`{"metadata":{"name":%q,"namespace":%q,"uid":%q,"resourceVersion":%q},"spec":{"priority":%v}}`, name, ns, uid, rv, n)
+	return fmt.Sprintf(`{"metadata":{"name":%q,"namespace":%q,"uid":%q,"resourceVersion":%q},`+
+		`"spec":{"priority":%v}}`, name, ns, uid, rv, n)
 }
 
 // event is a frame of a watch in the encoding of the turn.
@@ -147,7 +149,8 @@ func bookmark(rv string) string {
 	return event("BOOKMARK", fmt.Sprintf(`{"kind":"Pod","metadata":{"resourceVersion":%q}}`, rv))
 }
 func endMark(rv string) string {
-	return event("BOOKMARK", fmt.Sprintf(`{"kind":"Pod","metadata":{"resourceVersion":%q,"annotations":{"k8s.io/initial-events-end":"true","k8s.io/initial-events-list-blueprint":"e30="}}}`, rv))
+	return event("BOOKMARK", fmt.Sprintf(`{"kind":"Pod","metadata":{"resourceVersion":%q,"annotations":{`+
+		`"k8s.io/initial-events-end":"true","k8s.io/initial-events-list-blueprint":"e30="}}}`, rv))
 }
 func errorEvent(code int, reason string, causes ...string) string {
 	return event("ERROR", statusObject(code, reason, causes...))

@@ -10,7 +10,8 @@ import (
 )
 
 func TestAnUntypedObjectKeepsTheDeclaredFields(t *testing.T) {
-	const body = `{"spec":{"replicas":3,"deep":{"a":1,"b":[{"c":1},{"d":2}]},"x.y/z":"dotted"},"status":null,"d\u0061ta":{"k":"v"}}`
+	const body = `{"spec":{"replicas":3,"deep":{"a":1,"b":[{"c":1},{"d":2}]},"x.y/z":"dotted"},` +
+		`"status":null,"d\u0061ta":{"k":"v"}}`
 	for paths, want := range map[string]string{
 		"":                               body,
 		"spec.replicas":                  `{"spec":{"replicas":3}}`,

@@ -16,9 +16,13 @@ var errInconsistent = errors.New("the streamed list differs from a list of the s
 // maxDifferences bounds the objects that are named where two lists differ.
 const maxDifferences = 5
 
-// verify lists the objects at the version that a streamed list has brought, and compares. Where that finds another
-// content, the paged list is believed, which API servers have served for longer: it is read next.
+// verify lists the objects at the version that a streamed list has brought, and compares, if the options ask for it.
+// Where that finds another content, the paged list is believed, which API servers have served for longer: it is read
+// next.
 func (r *Reflector[T]) verify(ctx context.Context, s state[T], slot *slot) state[T] {
+	if !r.store.o.VerifyLists {
+		return s
+	}
 	differences, err := r.compare(ctx, s.rv, slot)
 	switch {
 	case ctx.Err() != nil:

@@ -119,7 +119,7 @@ func (r *Reflector[T]) stream(ctx context.Context, s state[T]) state[T] {
 	}
 	if err == nil {
 		s = r.handle(ctx, s, ev)
-	} else if bad := badObject(err); bad != nil {
+	} else if bad, ok := errors.AsType[*kube.DecodeError](err); ok {
 		s = r.handleBad(ctx, s, ev.Type, bad)
 	} else {
 		return r.streamEnded(s, err)
@@ -130,16 +130,6 @@ func (r *Reflector[T]) stream(ctx context.Context, s state[T]) state[T] {
 		return r.streamEnded(s, errOverdue)
 	}
 	return s
-}
-
-// badObject returns the DecodeError in err, nil where there is none.
-func badObject(err error) *kube.DecodeError {
-	if err == nil {
-		return nil // as nearly always; bad below is made on the heap
-	}
-	var bad *kube.DecodeError
-	_ = errors.As(err, &bad)
-	return bad
 }
 
 // streamEnded decides how to go on after a watch. A clean end is normal. A watch that lived

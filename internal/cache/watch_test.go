@@ -156,7 +156,8 @@ func TestVersionsThatCannotBeComparedAreTakenAsTheyCome(t *testing.T) {
 
 // Rules: WCH-02
 func TestAnEventTooLargeToReadLeadsToAListNotToALoop(t *testing.T) {
-	huge := event("MODIFIED", fmt.Sprintf(`{"metadata":{"name":"a","namespace":"default","uid":"a-1","resourceVersion":"21"},"spec":{"hostname":%q}}`, strings.Repeat("x", 17<<20)))
+	huge := event("MODIFIED", fmt.Sprintf(`{"metadata":{"name":"a","namespace":"default","uid":"a-1",`+
+		`"resourceVersion":"21"},"spec":{"hostname":%q}}`, strings.Repeat("x", 17<<20)))
 	synctest.Test(t, func(t *testing.T) {
 		s, m := synced(t, Options{}, frames(thenHold, huge))
 		s.on(streamedList, frames(thenHold, added("a", "22", 3), endMark("30")))

@@ -130,13 +130,14 @@ const eventEnd = "k8s.io/initial-events-end"
 func (s *eventServer) jsonEvent(kind string, i int) []byte {
 	s.rv, s.at = s.rv+1, time.Now().UnixNano()
 	if kind == "BOOKMARK" {
-		return fmt.Appendf(nil, `{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"%d",`+
-			`"annotations":{%q:"true"}}}}`+"\n", s.rv, eventEnd)
+		return fmt.Appendf(nil, `{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1",`+
+			`"metadata":{"resourceVersion":"%d","annotations":{%q:"true"}}}}`+"\n", s.rv, eventEnd)
 	}
-	return fmt.Appendf(nil, `{"type":%q,"object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"app-%d","namespace":"team-%d",`+
-		`"uid":"%08d-1111-4222-8333-444455556666","resourceVersion":"%d","labels":{"app":"app-%d","tier":"backend","version":"v1.2.3"},`+
-		`"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"app-%d","uid":"%08d-aaaa","controller":true}]},`+
-		`"spec":{"containers":[{"name":"main","env":[%s]}],"nodeName":"node-%d"},`+
+	return fmt.Appendf(nil, `{"type":%q,"object":{"kind":"Pod","apiVersion":"v1",`+
+		`"metadata":{"name":"app-%d","namespace":"team-%d","uid":"%08d-1111-4222-8333-444455556666",`+
+		`"resourceVersion":"%d","labels":{"app":"app-%d","tier":"backend","version":"v1.2.3"},`+
+		`"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"app-%d","uid":"%08d-aaaa",`+
+		`"controller":true}]},"spec":{"containers":[{"name":"main","env":[%s]}],"nodeName":"node-%d"},`+
 		`"status":{"phase":"Running","podIP":"10.0.0.1","message":"%d"}}}`+"\n",
 		kind, i, i%20, i, s.rv, i/4, i/4, i/4, s.rest[0], i%200, s.at)
 }

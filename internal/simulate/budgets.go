@@ -182,21 +182,19 @@ func (c *budgets) scaleOf(ctx context.Context, pods []*setPod) (sum int, err err
 
 // replicas reads the scale of a controller of any kind that has one.
 func replicas(ctx context.Context, c *kube.Client, namespace string, owner kube.OwnerReference) (int, error) {
-	group, version, found := strings.Cut(owner.APIVersion, "/")
-	prefix := "/apis/" + owner.APIVersion
-	if !found {
-		group, version, prefix = "", owner.APIVersion, "/api/v1"
-	}
-	served, err := collectable(ctx, c, prefix, owner.APIVersion)
+	served, err := collectable(ctx, c, owner.APIVersion)
 	if err != nil {
 		return 0, err
 	}
-	for _, r := range served {
-		if r.Kind == owner.Kind && r.Group == group && r.Version == version {
-			var scale struct{ Spec struct{ Replicas int } }
-			err := getJSON(ctx, c, prefix+"/namespaces/"+namespace+"/"+r.Plural+"/"+owner.Name+"/scale", &scale)
-			return scale.Spec.Replicas, err
-		}
+	i := slices.IndexFunc(served, func(r kube.Resource) bool { return r.Kind == owner.Kind })
+	if i < 0 {
+		return 0, fmt.Errorf("%s %s is not served", owner.APIVersion, owner.Kind)
 	}
-	return 0, fmt.Errorf("%s %s is not served", owner.APIVersion, owner.Kind)
+	path, err := served[i].Path(namespace, owner.Name, "scale")
+	if err != nil {
+		return 0, err
+	}
+	var scale struct{ Spec struct{ Replicas int } }
+	err = getJSON(ctx, c, path, &scale)
+	return scale.Spec.Replicas, err
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -152,10 +151,7 @@ func (c *collector) reportNamespace(g *graph, v vertex, ref kube.OwnerReference)
 // exists asks the server for an owner that is in no mirror, because it may be newer than they are. An owner of an
 // unknown kind counts as existing: the collector would not see its deletion, or the kind may be installed later.
 func (c *collector) exists(ctx context.Context, g *graph, v vertex, ref kube.OwnerReference) (bool, error) {
-	group, _, found := strings.Cut(ref.APIVersion, "/")
-	if !found {
-		group = ""
-	}
+	group, _ := groupVersion(ref.APIVersion)
 	r, known := g.kinds[groupKind{group, ref.Kind}]
 	if !known {
 		return true, nil

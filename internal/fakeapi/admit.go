@@ -38,19 +38,20 @@ func (s *Server) plugins(tx *store.Tx) []admission.Plugin {
 	return s.chain
 }
 
-// concerned returns the plugins that may have a say in a write.
-func (s *Server) concerned(chain []admission.Plugin, r *request, operation string) []admission.Plugin {
-	if r.kind.Group == registration {
-		return nil
+// concerned returns the plugins that may have a say in a write, and the namespace as they see it.
+func (s *Server) concerned(tx *store.Tx, r *request, operation string) (out []admission.Plugin,
+	namespace map[string]any) {
+	chain := s.plugins(tx)
+	if len(chain) == 0 || r.kind.Group == registration {
+		return nil, nil
 	}
 	a := s.describe(r, operation)
-	var out []admission.Plugin
 	for _, p := range chain {
 		if p.Concerns(a) {
 			out = append(out, p)
 		}
 	}
-	return out
+	return out, namespaceObject(tx, r)
 }
 
 // describe returns the attributes of a request, without objects.
@@ -192,25 +193,23 @@ func formOf(r *request, o map[string]any) (map[string]any, error) {
 	return forms.Decoded(obj.Clone(forms.Typed(r.kind, o))), nil
 }
 
-func mutateBy(ctx context.Context, plugins []admission.Plugin, a *admission.Attributes) error {
-	for _, p := range plugins {
-		if p.Mutate == nil {
-			continue
-		}
-		if err := p.Mutate(ctx, a); err != nil {
-			return err
-		}
-	}
-	return nil
+// step returns what a plugin does in one of the steps of admission, nil for nothing.
+type step func(admission.Plugin) func(context.Context, *admission.Attributes) error
+
+func mutate(p admission.Plugin) func(context.Context, *admission.Attributes) error { return p.Mutate }
+func validate(p admission.Plugin) func(context.Context, *admission.Attributes) error {
+	return p.Validate
 }
 
-func validateBy(ctx context.Context, plugins []admission.Plugin, a *admission.Attributes) error {
-	for _, p := range plugins {
-		if p.Validate == nil {
-			continue
-		}
-		if err := p.Validate(ctx, a); err != nil {
-			return err
+// consult asks the plugins about a write, in each step one after the other.
+func consult(ctx context.Context, plugins []admission.Plugin, a *admission.Attributes, steps ...step) error {
+	for _, of := range steps {
+		for _, p := range plugins {
+			if ask := of(p); ask != nil {
+				if err := ask(ctx, a); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil
@@ -221,9 +220,7 @@ func (s *Server) admitPosted(r *request, o map[string]any) (map[string]any, erro
 	var plugins []admission.Plugin
 	var namespace map[string]any
 	s.store.Update(func(tx *store.Tx) error {
-		if chain := s.plugins(tx); len(chain) > 0 {
-			plugins, namespace = s.concerned(chain, r, admission.Create), namespaceObject(tx, r)
-		}
+		plugins, namespace = s.concerned(tx, r, admission.Create)
 		return nil
 	})
 	if len(plugins) == 0 {
@@ -236,10 +233,7 @@ func (s *Server) admitPosted(r *request, o map[string]any) (map[string]any, erro
 	if r.namespace != "" {
 		obj.Set(a.Object, r.namespace, "metadata", "namespace")
 	}
-	if err := mutateBy(ctx, plugins, a); err != nil {
-		return nil, err
-	}
-	if err := validateBy(ctx, plugins, a); err != nil {
+	if err := consult(ctx, plugins, a, mutate, validate); err != nil {
 		return nil, err
 	}
 	return forms.Untyped(obj.Shallow(a.Object)), nil
@@ -263,8 +257,5 @@ func (s *Server) admitDelete(ctx context.Context, r *request, plugins []admissio
 	if r.verb == "deletecollection" {
 		a.Name = "" // as on the real server
 	}
-	if err := mutateBy(ctx, plugins, a); err != nil {
-		return err
-	}
-	return validateBy(ctx, plugins, a)
+	return consult(ctx, plugins, a, mutate, validate)
 }

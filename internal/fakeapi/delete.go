@@ -74,8 +74,8 @@ func (s *Server) deleteOne(r *request, o deleteOptions) (last *store.Object, gon
 			if err := deletable(r.kind, cur, o); err != nil {
 				return err
 			}
-			if chain := s.plugins(tx); len(chain) > 0 && cur != agreed {
-				plugins, namespace = s.concerned(chain, r, admission.Delete), namespaceObject(tx, r)
+			if cur != agreed {
+				plugins, namespace = s.concerned(tx, r, admission.Delete)
 			}
 			if len(plugins) > 0 {
 				return nil
@@ -225,7 +225,8 @@ func (s *Server) deleteAll(r *request, sel *listOptions, o deleteOptions) ([]*st
 	var met []*store.Object
 	oneByOne := convertedKind(r.kind) != nil
 	err := s.store.Update(func(tx *store.Tx) error {
-		oneByOne = oneByOne || len(s.concerned(s.plugins(tx), r, admission.Delete)) > 0
+		plugins, _ := s.concerned(tx, r, admission.Delete)
+		oneByOne = oneByOne || len(plugins) > 0
 		for _, cur := range tx.List(r.kind.TableName(), r.namespace) {
 			if !sel.selects(cur) {
 				continue

@@ -46,64 +46,76 @@ type write struct {
 // errRace means that the object was changed while admission plugins looked at a change of it.
 var errRace = errors.New("the object was changed meanwhile")
 
+// write makes a write, again if the stored object was changed while others were asked about it.
 func (s *Server) write(w *write) error {
-	var err error
-	alone := convertedKind(w.kind) == nil // as far as the server can do it without asking others
-	if alone {
-		err = s.store.Update(func(tx *store.Tx) error {
-			if err := s.prepare(tx, w, nil); err != nil || len(w.plugins) > 0 {
-				return err
-			}
-			if err := s.finish(tx, w); err != nil {
-				return err
-			}
-			return s.commit(tx, w, w.next, w.kind.Shape)
-		})
+	deadline := time.Now().Add(requestTimeout)
+	for {
+		err := s.tryWrite(w, deadline)
+		switch {
+		case err == nil:
+			s.wakeHousekeeper()
+			return nil
+		case !errors.Is(err, errRace):
+			return err
+		case w.Context().Err() != nil || time.Now().After(deadline):
+			return answer.TimedOut()
+		}
 	}
-	if err == nil && (!alone || len(w.plugins) > 0) {
-		err = s.writeAsking(w, alone)
-	}
-	if err == nil {
-		s.wakeHousekeeper()
-	}
-	return err
 }
 
-// prepare makes the new state of an object, up to what plugins may change. seen is the stored one (base) as converted
-// to the version of the request, where a webhook does that.
-func (s *Server) prepare(tx *store.Tx, w *write, seen *store.Object) error {
-	chain := s.plugins(tx)
-	w.keepBody = len(chain) > 0 || convertedKind(w.kind) != nil
-	w.cur, w.asIf, w.plugins = nil, nil, nil
-	if !w.isNew {
-		stored := tx.Get(w.kind.TableName(), store.Key(w.key()))
-		if convertedKind(w.kind) == nil {
-			seen, w.base = stored, stored
+// tryWrite makes a write in one transaction, or asks the webhook that converts the object and the plugins.
+func (s *Server) tryWrite(w *write, deadline time.Time) (err error) {
+	ctx := w.Context()
+	if !w.isNew && convertedKind(w.kind) != nil {
+		w.base = s.store.Get(w.kind.TableName(), store.Key(w.key()))
+		if w.cur, err = s.convertedOne(ctx, w.kind, w.base); err != nil {
+			return err
 		}
-		if w.cur = seen; stored != w.base {
+	}
+	err = s.store.Update(func(tx *store.Tx) error {
+		if err := s.prepare(tx, w); err != nil || w.asks() {
+			return err
+		}
+		if err := s.finish(tx, w); err != nil {
+			return err
+		}
+		return s.commit(tx, w, w.next, w.kind.Shape)
+	})
+	if err != nil || !w.asks() {
+		return err
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	return s.admitWrite(ctx, w)
+}
+
+// asks reports whether others than this server have a say in a write.
+func (w *write) asks() bool { return len(w.plugins) > 0 || convertedKind(w.kind) != nil }
+
+// prepare makes the new state of an object, up to what plugins may change.
+func (s *Server) prepare(tx *store.Tx, w *write) (err error) {
+	if !w.isNew {
+		switch stored := tx.Get(w.kind.TableName(), store.Key(w.key())); {
+		case convertedKind(w.kind) == nil:
+			w.cur, w.base = stored, stored
+		case stored != w.base:
 			return errRace
 		}
 	}
-	var err error
+	w.plugins, w.namespaceObject = s.concerned(tx, w.request, w.operation())
+	w.asIf, w.keepBody = nil, w.asks()
 	if w.next, err = w.make(tx, w.cur); err != nil {
 		return err
 	}
-	if w.cur == nil && !w.isNew {
+	if w.cur != nil {
+		return s.prepareChange(tx, w)
+	}
+	if !w.isNew {
 		if err := s.mayCreate(tx, w.request); err != nil {
 			return err
 		}
 	}
-	if w.cur == nil {
-		err = s.prepareNew(tx, w)
-	} else {
-		err = s.prepareChange(tx, w)
-	}
-	if err != nil || len(chain) == 0 {
-		return err
-	}
-	w.plugins = s.concerned(chain, w.request, w.operation())
-	w.namespaceObject = namespaceObject(tx, w.request)
-	return nil
+	return s.prepareNew(tx, w)
 }
 
 // commit stores the object as value, unless the request is a dry run.
@@ -144,40 +156,6 @@ func (s *Server) commit(tx *store.Tx, w *write, value map[string]any, shape any)
 	return nil
 }
 
-// writeAsking makes a write in which plugins have a say, or which webhooks convert.
-func (s *Server) writeAsking(w *write, prepared bool) error {
-	ctx, cancel := context.WithTimeout(w.Context(), requestTimeout)
-	defer cancel()
-	for ; ; prepared = false {
-		var err error
-		if !prepared {
-			err = s.prepareConverted(ctx, w)
-		}
-		if err == nil {
-			err = s.admitWrite(ctx, w)
-		}
-		if !errors.Is(err, errRace) {
-			return err
-		}
-		if ctx.Err() != nil {
-			return answer.TimedOut()
-		}
-	}
-}
-
-// prepareConverted prepares a write with the stored object in the version of the request.
-func (s *Server) prepareConverted(ctx context.Context, w *write) error {
-	var seen *store.Object
-	var err error
-	if !w.isNew && convertedKind(w.kind) != nil {
-		w.base = s.store.Get(w.kind.TableName(), store.Key(w.key()))
-		if seen, err = s.convertedOne(ctx, w.kind, w.base); err != nil {
-			return err
-		}
-	}
-	return s.store.Update(func(tx *store.Tx) error { return s.prepare(tx, w, seen) })
-}
-
 // admitWrite does what is left of a write that is prepared.
 func (s *Server) admitWrite(ctx context.Context, w *write) error {
 	if err := s.mutateWrite(ctx, w); err != nil {
@@ -190,7 +168,7 @@ func (s *Server) admitWrite(ctx context.Context, w *write) error {
 	if err != nil {
 		return err
 	}
-	if err := validateBy(ctx, w.plugins, a); err != nil {
+	if err := consult(ctx, w.plugins, a, validate); err != nil {
 		return err
 	}
 	value, shape, err := s.encode(ctx, w)
@@ -228,7 +206,7 @@ func (s *Server) mutateWrite(ctx context.Context, w *write) error {
 		a.Name = ""
 	}
 	before := a.Object
-	if err := mutateBy(ctx, w.plugins, a); err != nil {
+	if err := consult(ctx, w.plugins, a, mutate); err != nil {
 		return err
 	}
 	if patch.Equal(before, a.Object) {

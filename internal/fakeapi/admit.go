@@ -137,8 +137,7 @@ func completed(k *kinds.Kind, o map[string]any) (map[string]any, error) {
 // writeOptions are the options of a request as an object, other than those of a DELETE. A PATCH has those of what it
 // does.
 func writeOptions(r *request, operation string) map[string]any {
-	kind := map[string]string{admission.Create: "CreateOptions", admission.Update: "UpdateOptions"}[operation]
-	out := map[string]any{"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+	out := map[string]any{"kind": optionKinds[strings.ToLower(operation)], "apiVersion": "meta.k8s.io/v1"}
 	if r.dryRun() {
 		out["dryRun"] = []any{"All"}
 	}

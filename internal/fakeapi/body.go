@@ -75,7 +75,7 @@ func checkType(k *kinds.Kind, o map[string]any, body []byte) error {
 			version, k.APIVersion())
 	case kind != k.Kind && k.Custom:
 		d := kube.StatusDetails{Name: obj.String(o, "metadata", "name"), Group: k.Group, Kind: kind}
-		return answer.Invalid(d, []kinds.Cause{cause.Invalid("kind", kind, "must be "+k.Kind)})
+		return answer.Invalid(d, cause.Invalid("kind", kind, "must be "+k.Kind))
 	case kind != k.Kind:
 		return answer.BadRequest("%s in version %q cannot be handled as a %s: no kind %q is registered for "+
 			"version %q", kind, k.Version, k.Kind, kind, k.APIVersion())
@@ -152,10 +152,8 @@ func reportFindings(r *request, duplicates, unknown []string) error {
 		}
 	case "Ignore":
 	default:
-		kind := map[string]string{"create": "CreateOptions", "update": "UpdateOptions",
-			"patch": "PatchOptions"}[r.verb]
-		return answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: kind},
-			[]kinds.Cause{cause.NotSupported("fieldValidation", mode, "", "Ignore", "Strict", "Warn")})
+		return answer.InvalidOptions(optionKinds[r.verb],
+			cause.NotSupported("fieldValidation", mode, "", "Ignore", "Strict", "Warn"))
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/kube"
 )
 
 func (s *Server) create(r *request) error {
@@ -17,7 +16,7 @@ func (s *Server) create(r *request) error {
 	if err != nil {
 		return err
 	}
-	return s.answerWrite(&write{request: r, manager: managerOf(r), isNew: true,
+	return s.answerWrite(&write{request: r, isNew: true,
 		make: func(*store.Tx, *store.Object) (map[string]any, error) { return r.body(o).(map[string]any), nil }})
 }
 
@@ -41,13 +40,13 @@ func (s *Server) answerWrite(w *write) error {
 	return s.respond(w.request, http.StatusOK, w.stored)
 }
 
+// optionKinds are the kinds of the parameters of writes, by verb.
+var optionKinds = map[string]string{"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
+
 func checkDryRun(r *request) error {
 	for _, v := range r.query["dryRun"] {
 		if v != "All" {
-			kind := map[string]string{"create": "CreateOptions", "update": "UpdateOptions",
-				"patch": "PatchOptions"}[r.verb]
-			return answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: kind},
-				[]kinds.Cause{cause.NotSupported("dryRun", []any{v}, "All")})
+			return answer.InvalidOptions(optionKinds[r.verb], cause.NotSupported("dryRun", []any{v}, "All"))
 		}
 	}
 	return nil
@@ -99,7 +98,7 @@ func (s *Server) prepareNew(tx *store.Tx, w *write) error {
 	}
 	complete(k, o, nil)
 	if !w.applied {
-		recordOwner(w.request, w.manager, o, nil)
+		recordOwner(w.request, managerOf(w.request), o, nil)
 	}
 	w.fillLimits(tx)
 	return nil
@@ -129,7 +128,7 @@ func (r *request) setNamespace(meta map[string]any) error {
 	if ns := obj.String(meta, "namespace"); ns != "" && ns != r.namespace {
 		if r.kind.ClusterScoped {
 			return answer.Invalid(answer.AboutKind(r.kind.Resource, obj.String(meta, "name")),
-				[]kinds.Cause{cause.Forbidden("metadata.namespace", "not allowed on this type")})
+				cause.Forbidden("metadata.namespace", "not allowed on this type"))
 		}
 		return answer.BadRequest(otherNamespace)
 	}
@@ -174,14 +173,11 @@ func (s *Server) admit(tx *store.Tx, k *kinds.Kind, next, cur map[string]any) er
 			return answer.InternalError("%v", err)
 		}
 	}
-	if len(causes) > 0 {
-		about := answer.AboutKind(k.Resource, obj.String(next, "metadata", "name"))
-		if k.TableName() == "events" {
-			about.Group = "" // that of the real server's internal type
-		}
-		return answer.Invalid(about, causes)
+	about := answer.AboutKind(k.Resource, obj.String(next, "metadata", "name"))
+	if k.TableName() == "events" {
+		about.Group = "" // that of the real server's internal type
 	}
-	return nil
+	return answer.Invalid(about, causes...)
 }
 
 func values(objects []*store.Object) []map[string]any {

@@ -115,8 +115,5 @@ func (o deleteOptions) check() error {
 	if slices.ContainsFunc(o.dryRuns, func(v string) bool { return v != "All" }) {
 		causes = append(causes, cause.NotSupported("dryRun", obj.Anys(o.dryRuns), "All"))
 	}
-	if len(causes) == 0 {
-		return nil
-	}
-	return answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "DeleteOptions"}, causes)
+	return answer.InvalidOptions("DeleteOptions", causes...)
 }

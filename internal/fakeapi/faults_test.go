@@ -274,8 +274,8 @@ func TestRequestsAreRecorded(t *testing.T) {
 // storeForTest writes past HTTP, where no connection works.
 func (s *Server) storeForTest(name string) (string, error) {
 	r := &request{kind: s.registry.find("", "v1", "configmaps"), namespace: "default", verb: "create",
-		Request: &http.Request{Header: http.Header{}}}
-	w := &write{request: r, manager: "test", isNew: true,
+		Request: &http.Request{Header: http.Header{"User-Agent": {"test"}}}}
+	w := &write{request: r, isNew: true,
 		make: func(*store.Tx, *store.Object) (map[string]any, error) {
 			return map[string]any{"metadata": map[string]any{"name": name}}, nil
 		}}

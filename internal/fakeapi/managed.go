@@ -10,7 +10,6 @@ import (
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/forms"
-	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/ssa"
 	"skiff/internal/fakeapi/store"
@@ -66,22 +65,24 @@ func recordOwner(r *request, manager string, next, cur map[string]any) {
 	obj.Remove(next, "metadata", "managedFields")
 }
 
-// errNoObject is about a configuration that is YAML, but a list or a text.
-var errNoObject = errors.New("the configuration is no object")
-
-// applyPatch answers server-side apply, which creates a missing object.
-func (s *Server) applyPatch(r *request, body []byte) error {
-	manager := r.query.Get("fieldManager")
-	if manager == "" {
-		return answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "PatchOptions"},
-			[]kinds.Cause{cause.Required("fieldManager", "is required for apply patch")})
+// apply answers server-side apply, which creates a missing object.
+func (s *Server) apply(r *request, body []byte) error {
+	if r.query.Get("fieldManager") == "" {
+		return answer.InvalidOptions("PatchOptions", cause.Required("fieldManager", "is required for apply patch"))
 	}
 	v, duplicates, err := obj.DecodeYAML(body)
 	config, ok := v.(map[string]any)
-	if err != nil || !ok {
-		return answer.BadRequest("error decoding YAML: %v", cmp.Or(err, errNoObject))
+	switch {
+	case err != nil || !ok:
+		return answer.BadRequest("error decoding YAML: %v", cmp.Or(err, errors.New("the configuration is no object")))
+	case r.sub == "scale":
+		return s.applyScale(r, config)
 	}
-	return s.answerWrite(&write{request: r, manager: manager, applied: true,
+	return s.applyConfig(r, config, duplicates)
+}
+
+func (s *Server) applyConfig(r *request, config map[string]any, duplicates []string) error {
+	return s.answerWrite(&write{request: r, applied: true,
 		make: func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
 			if cur == nil && r.sub != "" {
 				return nil, answer.NotFound(r.kind.Resource, r.name)
@@ -106,7 +107,7 @@ func (s *Server) applyPatch(r *request, body []byte) error {
 			if cur != nil {
 				live = forms.Served(r.kind, cur)
 			}
-			next, err := writeOf(r, manager).Apply(live, applied, r.query.Get("force") == "true")
+			next, err := writeOf(r, managerOf(r)).Apply(live, applied, r.query.Get("force") == "true")
 			if err != nil {
 				return nil, applyError(err)
 			}

@@ -15,7 +15,6 @@ import (
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/selector"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/kube"
 )
 
 // listOptions are the query parameters of LIST, WATCH and deletecollection.
@@ -57,8 +56,8 @@ func parseListOptions(r *request) (*listOptions, error) {
 	if _, o.initialSet = q["sendInitialEvents"]; o.initialSet {
 		o.initial = boolParam(q.Get("sendInitialEvents"))
 	}
-	if causes := o.check(r.verb == "watch"); len(causes) > 0 {
-		return nil, answer.Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: "ListOptions"}, causes)
+	if err := answer.InvalidOptions("ListOptions", o.check(r.verb == "watch")...); err != nil {
+		return nil, err
 	}
 	if err := checkFields(r.kind, o.fields.Names()); err != nil {
 		return nil, err

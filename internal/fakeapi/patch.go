@@ -12,7 +12,6 @@ import (
 	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/jsonpatch"
-	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/kube"
@@ -34,10 +33,8 @@ func (s *Server) patch(r *request) error {
 		return err
 	}
 	switch t := kube.PatchType(mt); {
-	case t == kube.ApplyPatch && r.sub == "scale":
-		return s.applyScale(r, body)
 	case t == kube.ApplyPatch:
-		return s.applyPatch(r, body)
+		return s.apply(r, body)
 	case t == kube.JSONPatch, t == kube.MergePatch, t == kube.StrategicMergePatch && !r.kind.Custom:
 		return s.plainPatch(r, t, body)
 	}
@@ -58,7 +55,7 @@ func (s *Server) plainPatch(r *request, t kube.PatchType, body []byte) error {
 	p, duplicates, err := patch.DecodeLenient(body)
 	_, isObject := p.(map[string]any)
 	bad := err != nil || !isObject && t != kube.JSONPatch
-	return s.answerWrite(&write{request: r, manager: managerOf(r),
+	return s.answerWrite(&write{request: r,
 		make: func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
 			if cur == nil {
 				return nil, answer.NotFound(r.kind.Resource, r.name)
@@ -144,7 +141,7 @@ func (s *Server) patchResult(r *request, result any, duplicates []string) (map[s
 
 // badPatch returns the 422 for a patched object with fields that cannot be decoded.
 func badPatch(quoted string, err error) error {
-	return answer.Invalid(kube.StatusDetails{}, []kinds.Cause{cause.Invalid("patch", quoted, err.Error())})
+	return answer.Invalid(kube.StatusDetails{}, cause.Invalid("patch", quoted, err.Error()))
 }
 
 const rejected = "the server rejected our request due to an error in our request"

@@ -59,12 +59,10 @@ func (r *request) namesPod(o map[string]any) error {
 // review answers a review, such as "may I do this?".
 func (s *Server) review(r *request, o map[string]any) (map[string]any, error) {
 	status, causes := r.kind.Review(o, r.user)
-	if len(causes) > 0 {
-		// without the kind, as on the real server
-		return nil, answer.Invalid(kube.StatusDetails{Group: r.kind.Group}, causes)
-	}
-	var err error
+	// without the kind, as on the real server
+	err := answer.Invalid(kube.StatusDetails{Group: r.kind.Group}, causes...)
 	switch {
+	case err != nil:
 	case r.kind.Group == "authorization.k8s.io" && s.opts.RBAC:
 		status, err = s.judge(r, o)
 	case r.kind.Plural == "tokenreviews":
@@ -89,8 +87,8 @@ func (s *Server) review(r *request, o map[string]any) (map[string]any, error) {
 func (s *Server) createToken(r *request, o map[string]any) error {
 	for field, want := range map[string]string{"name": r.name, "namespace": r.namespace} {
 		if have := obj.String(o, "metadata", field); have != "" && have != want {
-			return answer.Invalid(answer.AboutKind(r.sent.Resource, r.name), []kinds.Cause{cause.Invalid(
-				"metadata."+field, have, "must match the service account "+field+" if specified")})
+			return answer.Invalid(answer.AboutKind(r.sent.Resource, r.name), cause.Invalid("metadata."+field, have,
+				"must match the service account "+field+" if specified"))
 		}
 	}
 	account := s.store.Get("serviceaccounts", store.Key(r.key()))

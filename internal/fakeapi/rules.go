@@ -107,9 +107,8 @@ func newFinalizers(k *kinds.Kind, next, old map[string]any) error {
 	if added == nil {
 		return nil
 	}
-	return refused(k, obj.String(old, "metadata", "name"), []kinds.Cause{cause.Forbidden("metadata.finalizers",
-		fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v",
-			added))})
+	return refused(k, obj.String(old, "metadata", "name"), cause.Forbidden("metadata.finalizers",
+		fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", added)))
 }
 
 // isRemovable reports whether an object is being deleted and nothing delays that any more.

@@ -16,12 +16,7 @@ import (
 )
 
 // applyScale answers server-side apply of a Scale: it is one of the parent that has only the replicas.
-func (s *Server) applyScale(r *request, body []byte) error {
-	v, _, err := obj.DecodeYAML(body)
-	scale, ok := v.(map[string]any)
-	if err != nil || !ok {
-		return answer.BadRequest("error decoding YAML: %v", cmp.Or(err, errNoObject))
-	}
+func (s *Server) applyScale(r *request, scale map[string]any) error {
 	if err := r.setNamespace(obj.Shallow(obj.Map(scale, "metadata"))); err != nil {
 		return err
 	}
@@ -45,7 +40,7 @@ func (s *Server) applyScale(r *request, body []byte) error {
 	if n := obj.Get(scale, "spec", "replicas"); n != nil {
 		obj.Set(parent, n, r.kind.Scale.Spec...)
 	}
-	err = s.applyPatch(r, answer.Encode(parent))
+	err := s.applyConfig(r, parent, nil)
 	if status := kube.AsStatus(err); status != nil && status.Reason == kube.ReasonConflict {
 		own, scales := "using "+r.kind.APIVersion(), "using "+r.sent.APIVersion()
 		status.Message = strings.ReplaceAll(status.Message, own, scales)
@@ -61,7 +56,7 @@ func withScale(k *kinds.Kind, cur, scale map[string]any) (map[string]any, error)
 	n, _ := obj.Int(scale, "spec", "replicas")
 	if n < 0 && !k.Custom {
 		return nil, answer.Invalid(answer.AboutKind(kinds.ScaleKind, obj.String(cur, "metadata", "name")),
-			[]kinds.Cause{cause.Invalid("spec.replicas", n, "must be greater than or equal to 0")})
+			cause.Invalid("spec.replicas", n, "must be greater than or equal to 0"))
 	}
 	next := obj.Clone(cur)
 	obj.Set(next, n, k.Scale.Spec...)

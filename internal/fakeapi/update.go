@@ -31,7 +31,7 @@ func (s *Server) update(r *request) error {
 	if ns := obj.String(meta, "namespace"); ns != "" && ns != r.namespace && !r.kind.ClusterScoped {
 		return answer.BadRequest(otherNamespace)
 	}
-	return s.answerWrite(&write{request: r, manager: managerOf(r),
+	return s.answerWrite(&write{request: r,
 		make: func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
 			return r.replacement(r.body(o).(map[string]any), cur)
 		}})
@@ -51,7 +51,7 @@ func (r *request) replacement(o map[string]any, cur *store.Object) (map[string]a
 	}
 	if obj.String(o, "metadata", "resourceVersion") == "" && r.sent.NeedsVersion {
 		return nil, answer.Invalid(answer.About(r.kind.Resource, r.name),
-			[]kinds.Cause{cause.Invalid("metadata.resourceVersion", int64(0), "must be specified for an update")})
+			cause.Invalid("metadata.resourceVersion", int64(0), "must be specified for an update"))
 	}
 	return r.stored(o, cur)
 }
@@ -89,7 +89,7 @@ func (s *Server) prepareChange(tx *store.Tx, w *write) error {
 		return err
 	}
 	if !w.applied {
-		recordOwner(w.request, w.manager, w.next, old)
+		recordOwner(w.request, managerOf(w.request), w.next, old)
 	}
 	return nil
 }
@@ -105,26 +105,24 @@ func (w *write) settle() error {
 	}
 	delete(meta, "selfLink")
 	w.next = splitStatus(k, w.sub, w.next, old)
+	var causes []kinds.Cause
 	if k.Approval && w.sub != "" {
-		if causes := kinds.Decide(w.sub, w.next, old); len(causes) > 0 {
-			return answer.Invalid(answer.AboutKind(k.Resource, w.name), causes)
-		}
+		causes = kinds.Decide(w.sub, w.next, old)
 	}
-	if err := newFinalizers(k, w.next, old); err != nil {
+	about := answer.AboutKind(k.Resource, w.name)
+	if err := cmp.Or(answer.Invalid(about, causes...), newFinalizers(k, w.next, old)); err != nil {
 		return err
 	}
 	w.asIf = old
 	reduce := map[string]func(_, _ kinds.Object) []kinds.Cause{"ephemeralcontainers": kinds.AddContainers,
 		"resize": kinds.Resize}[w.sub]
 	if reduce != nil {
-		if causes := reduce(w.next, old); len(causes) > 0 {
-			return answer.Invalid(answer.AboutKind(k.Resource, w.name), causes)
-		}
+		causes = reduce(w.next, old)
 		w.asIf = obj.Shallow(old)
 		w.asIf["spec"] = w.next["spec"]
 	}
 	complete(k, w.next, old)
-	return nil
+	return answer.Invalid(about, causes...)
 }
 
 // finish completes the new state of an object and checks it.
@@ -189,16 +187,13 @@ func checkVersions(k *kinds.Kind, meta, old map[string]any) error {
 			causes = append(causes, cause.Invalid("metadata."+f, v, "field is immutable"))
 		}
 	}
-	return refused(k, name, causes)
+	return refused(k, name, causes...)
 }
 
 // refused returns the 422 for causes in metadata, nil for none. The real server validates metadata twice and lists
 // them twice.
-func refused(k *kinds.Kind, name string, causes []kinds.Cause) error {
-	if len(causes) == 0 {
-		return nil
-	}
-	return answer.Invalid(answer.AboutKind(k.Resource, name), append(causes, causes...))
+func refused(k *kinds.Kind, name string, causes ...kinds.Cause) error {
+	return answer.Invalid(answer.AboutKind(k.Resource, name), append(causes, causes...)...)
 }
 
 // sameUID refuses a PUT whose uid is that of a different object with the same name.

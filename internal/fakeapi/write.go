@@ -23,7 +23,6 @@ const requestTimeout = 34 * time.Second
 // store's lock. If the stored object changes meanwhile, all starts again, as in the real server's GuaranteedUpdate.
 type write struct {
 	*request
-	manager string
 	applied bool // by an apply, which brings its managedFields; for other writes they are computed
 	isNew   bool // a POST: what is stored under the name is looked at last
 	// make returns what the request makes of the stored object (nil if there is none). The result must not share

@@ -96,8 +96,11 @@ func UnsupportedMediaType(format string, args ...any) *kube.Status {
 	return Failure(http.StatusUnsupportedMediaType, "UnsupportedMediaType", fmt.Sprintf(format, args...), NoDetails)
 }
 
-// Invalid is the 422 for fields that break a rule.
-func Invalid(d kube.StatusDetails, causes []kinds.Cause) *kube.Status {
+// Invalid is the 422 for fields that break a rule, nil for none.
+func Invalid(d kube.StatusDetails, causes ...kinds.Cause) error {
+	if len(causes) == 0 {
+		return nil
+	}
 	var texts []string
 	for _, c := range causes {
 		if text := c.Field + ": " + c.Message; !slices.Contains(texts, text) {
@@ -111,6 +114,11 @@ func Invalid(d kube.StatusDetails, causes []kinds.Cause) *kube.Status {
 	d.Causes = causes
 	return Failure(http.StatusUnprocessableEntity, "Invalid",
 		fmt.Sprintf("%s %q is invalid: %s", Qualify(d), d.Name, list), d)
+}
+
+// InvalidOptions is Invalid for the parameters of a request, such as CreateOptions.
+func InvalidOptions(kind string, causes ...kinds.Cause) error {
+	return Invalid(kube.StatusDetails{Group: "meta.k8s.io", Kind: kind}, causes...)
 }
 
 // Expired is the 410 for a revision that is no longer in the history.

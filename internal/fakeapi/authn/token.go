@@ -70,7 +70,7 @@ func (a *Authenticator) Issue(o map[string]any, account kube.Key, uid string) er
 	if why := map[bool]string{seconds < minTokenSeconds: "less than 10 minutes",
 		seconds > maxTokenSeconds: "larger than 2^32 seconds"}[true]; why != "" {
 		return answer.Invalid(answer.AboutKind(kinds.TokenRequest, ""),
-			[]kinds.Cause{cause.Invalid("spec.expirationSeconds", seconds, "may not specify a duration "+why)})
+			cause.Invalid("spec.expirationSeconds", seconds, "may not specify a duration "+why))
 	}
 	at := time.Now()
 	c := claims{Audiences: obj.Texts(o, "spec", "audiences"), Expires: at.Unix() + seconds, Issued: at.Unix(),

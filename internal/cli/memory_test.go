@@ -9,6 +9,7 @@ import (
 	"skiff/internal/cache"
 )
 
+// Rules: FI-16
 func TestTheMemoryLimitOfTheControlGroupBecomesThatOfTheRuntimeUnlessGOMEMLIMITIsSet(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)

@@ -55,7 +55,7 @@ func (s *Scope) waitWrites(r replica, since time.Time, d time.Duration) time.Tim
 // A leader that is stopped by SIGSTOP in the midst of its work is replaced, and when it goes on, none of its writes
 // lands after the first of the new leader. Then the new one is told to stop, and the old one takes over at once.
 //
-// Rules: LE-05, LE-06, LE-08, LE-09, LE-10
+// Rules: LE-05, LE-06, LE-08, LE-09, LE-10, FI-16
 func TestALeaderThatIsStoppedAndGoesOnWritesNothingAfterTheNextOne(t *testing.T) {
 	s := newScope(t)
 	a := s.startReplica(t, "a")

@@ -114,9 +114,9 @@ func (s *Server) setCRDStatus(tx *store.Tx, crd *store.Object, change func(map[s
 }
 
 // terminate marks a CRD as being deleted, with the finalizer that keeps it until its instances are gone.
-func terminate(crd map[string]any) {
+func terminate(crd map[string]any, ahead time.Duration) {
 	meta := obj.Map(crd, "metadata")
-	meta["deletionTimestamp"] = now()
+	meta["deletionTimestamp"] = timestamp(time.Now().Add(ahead))
 	meta["finalizers"] = append(obj.Slice(meta, "finalizers"), finalizerCleanup)
 	setCondition(crd, "Terminating", "True", "InstanceDeletionPending",
 		"CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon")

@@ -2,7 +2,6 @@ package fakeapi
 
 import (
 	"net/http"
-	"time"
 
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/cause"
@@ -84,7 +83,7 @@ func (s *Server) prepareNew(tx *store.Tx, w *write) error {
 			return answer.AlreadyExists(k.Resource, name, false)
 		}
 	}
-	meta["uid"], meta["creationTimestamp"] = obj.NewUID(), time.Now().UTC().Format(time.RFC3339)
+	meta["uid"], meta["creationTimestamp"] = obj.NewUID(), timestamp(clock(w.Request))
 	dropUnset(meta)
 	if k.Generation != nil {
 		meta["generation"] = int64(1)

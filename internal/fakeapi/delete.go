@@ -123,7 +123,7 @@ func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object,
 	next := obj.Clone(cur.Value())
 	meta := obj.Map(next, "metadata")
 	if k.TableName() == kinds.CRDs.GroupResource() && !cur.Deleting {
-		terminate(next)
+		terminate(next, o.ahead)
 	} else if k.TableName() != "events" { // the garbage collector knows no Events
 		setPolicy(meta, o.policy)
 	}
@@ -135,7 +135,7 @@ func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object,
 	held := grace > 0 || len(obj.Slice(meta, "finalizers")) > 0 || len(obj.Slice(next, "spec", "finalizers")) > 0
 	if !held {
 		if k.Graceful != nil { // a step of its own, which watches show
-			markDeleted(meta, 0)
+			markDeleted(meta, 0, o.ahead)
 			cur = store.NewObject(cur.Key, cur.Revision, next, cur.Shape)
 		}
 		if o.dryRun {
@@ -147,7 +147,7 @@ func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object,
 		return tx.Delete(k.TableName(), cur.Key, obj.Clone(next)), true, nil
 	}
 	if left, _ := obj.Int(meta, "deletionGracePeriodSeconds"); !deleting || k.Graceful != nil && grace < left {
-		markDeleted(meta, grace)
+		markDeleted(meta, grace, o.ahead)
 	}
 	if k.TableName() == "namespaces" {
 		if deleting {
@@ -166,11 +166,11 @@ func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object,
 }
 
 // markDeleted sets the deletion timestamp, which increases the generation of kinds that have one.
-func markDeleted(meta map[string]any, grace int64) {
+func markDeleted(meta map[string]any, grace int64, ahead time.Duration) {
 	if n, ok := obj.Int(meta, "generation"); ok && obj.String(meta, "deletionTimestamp") == "" {
 		meta["generation"] = n + 1
 	}
-	meta["deletionTimestamp"] = time.Now().Add(time.Duration(grace) * time.Second).UTC().Format(time.RFC3339)
+	meta["deletionTimestamp"] = timestamp(time.Now().Add(ahead + time.Duration(grace)*time.Second))
 	meta["deletionGracePeriodSeconds"] = grace
 }
 

@@ -3,9 +3,11 @@ package fakeapi
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/cause"
+	"skiff/internal/fakeapi/faults"
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
@@ -18,9 +20,10 @@ type deleteOptions struct {
 	policy       string
 	grace        *int64
 	dryRun       bool
-	dryRuns      []string // as sent
-	both         bool     // the policy and orphanDependents are set, which is refused
-	accepted     bool     // orphanDependents=false: 202 instead of 200 while the object is still there
+	dryRuns      []string      // as sent
+	both         bool          // the policy and orphanDependents are set, which is refused
+	accepted     bool          // orphanDependents=false: 202 instead of 200 while the object is still there
+	ahead        time.Duration // how far the server's clock is ahead
 }
 
 var deleteOptionsKind = kube.Resource{Version: "v1", Kind: "DeleteOptions"}
@@ -28,6 +31,7 @@ var deleteOptionsKind = kube.Resource{Version: "v1", Kind: "DeleteOptions"}
 // readDeleteOptions reads and checks the options of a DELETE.
 func readDeleteOptions(r *request) (deleteOptions, error) {
 	o, err := parseDeleteOptions(r)
+	o.ahead = faults.Ahead(r.Context())
 	if err == nil {
 		err = o.check()
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"skiff/internal/fakeapi/authn"
 	"skiff/internal/fakeapi/jwt"
@@ -143,7 +144,7 @@ func FuzzToken(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if user, err := s.authn.Bearer(token, []string{s.authn.Audience()}); err == nil {
+		if user, err := s.authn.Bearer(token, []string{s.authn.Audience()}, time.Now()); err == nil {
 			t.Errorf("%s is good for %s: there is no such account", said, user.Name)
 		}
 	})

@@ -96,7 +96,9 @@ func (s *Server) restoreService() (next time.Duration) {
 	return 0
 }
 
-func now() string { return time.Now().UTC().Format(time.RFC3339) }
+func now() string { return timestamp(time.Now()) }
+
+func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // wakeHousekeeper wakes the housekeeper after a write: any deletion may have removed the last object of a namespace
 // that is being deleted.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/cause"
@@ -31,7 +30,7 @@ func managerOf(r *request) string {
 
 func writeOf(r *request, manager string) ssa.Write {
 	w := ssa.Write{Schema: r.kind.Node, Manager: manager, APIVersion: r.kind.APIVersion(),
-		Subresource: r.sub, Now: time.Now()}
+		Subresource: r.sub, Now: clock(r.Request)}
 	switch {
 	case r.sub == "ephemeralcontainers":
 		w.Reset = []string{"status", "metadata"}

@@ -8,6 +8,7 @@ import (
 
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/cause"
+	"skiff/internal/fakeapi/faults"
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
@@ -66,7 +67,7 @@ func (s *Server) review(r *request, o map[string]any) (map[string]any, error) {
 	case r.kind.Group == "authorization.k8s.io" && s.opts.RBAC:
 		status, err = s.judge(r, o)
 	case r.kind.Plural == "tokenreviews":
-		status, err = s.authn.Review(o)
+		status, err = s.authn.Review(o, clock(r.Request))
 	}
 	if err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func (s *Server) review(r *request, o map[string]any) (map[string]any, error) {
 	case r.kind.Plural == "selfsubjectrulesreviews": // the real server answers without the question
 		o = map[string]any{"metadata": map[string]any{}, "spec": map[string]any{}}
 	case r.kind.Plural == "selfsubjectreviews":
-		obj.Set(o, now(), "metadata", "creationTimestamp")
+		obj.Set(o, timestamp(clock(r.Request)), "metadata", "creationTimestamp")
 	default:
 		recordOwner(r, managerOf(r), o, nil)
 	}
@@ -95,7 +96,7 @@ func (s *Server) createToken(r *request, o map[string]any) error {
 	if account == nil {
 		return answer.NotFound(r.kind.Resource, r.name)
 	}
-	return s.authn.Issue(o, r.key(), obj.String(account.Value(), "metadata", "uid"))
+	return s.authn.Issue(o, r.key(), obj.String(account.Value(), "metadata", "uid"), clock(r.Request))
 }
 
 // bind answers POST pods/NAME/binding, by which a scheduler assigns a pod to a node, once.
@@ -131,7 +132,7 @@ func (s *Server) bind(r *request, binding map[string]any) error {
 			return obj.String(c.(map[string]any), "type") == "PodScheduled"
 		})
 		scheduled := map[string]any{"type": "PodScheduled", "status": "True", "lastProbeTime": nil,
-			"lastTransitionTime": now()}
+			"lastTransitionTime": timestamp(clock(r.Request))}
 		obj.Set(next, append(conditions, scheduled), "status", "conditions")
 		tx.Put(r.kind.TableName(), cur.Key, next, cur.Shape)
 		return nil
@@ -140,7 +141,7 @@ func (s *Server) bind(r *request, binding map[string]any) error {
 
 // evict answers POST pods/NAME/eviction, which deletes a pod if its PodDisruptionBudget allows that.
 func (s *Server) evict(r *request, eviction map[string]any) error {
-	o := deleteOptions{dryRun: r.dryRun()}
+	o := deleteOptions{dryRun: r.dryRun(), ahead: faults.Ahead(r.Context())}
 	if options := obj.Map(eviction, "deleteOptions"); options != nil {
 		o.read(options)
 	}

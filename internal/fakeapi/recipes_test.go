@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"testing"
@@ -84,6 +85,18 @@ func TestTheRecipesOfTheDocumentsDoWhatTheySay(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			if got := itemNames(late.must(200, "GET", configMaps+"?resourceVersion=0", "")); got != "a" {
 				t.Errorf("the replica has %q after ten seconds", got)
+			}
+		},
+		func(w *world) { // the clock jumps and comes back
+			for i := range 11 {
+				want := time.Now().UTC()
+				if i >= 5 && i < 10 {
+					want = want.Add(2 * time.Hour)
+				}
+				a := w.must(201, "POST", configMaps, configMap(fmt.Sprint("a", i)))
+				if a.at("metadata.creationTimestamp") != want.Format(time.RFC3339) {
+					t.Errorf("object %d: %v, want %s", i, a.at("metadata.creationTimestamp"), want)
+				}
 			}
 		},
 	}

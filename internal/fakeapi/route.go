@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/faults"
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/selector"
@@ -153,6 +154,7 @@ func (s *Server) serve(w http.ResponseWriter, r *request) error {
 	if r.accept, err = negotiate(r); err != nil {
 		return err
 	}
+	r.accept.Ahead = faults.Ahead(r.Context())
 	switch r.verb {
 	case "get":
 		return s.get(r)

@@ -213,22 +213,32 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
 	defer s.endAtRestart(ctx)()
-	r = s.authn.Identified(r.WithContext(ctx))
-
+	r = r.WithContext(ctx)
 	if strings.HasPrefix(r.URL.Path, controlPath) {
-		s.control(w, r)
+		s.control(w, s.authn.Identified(r, time.Now()))
 		return
 	}
+	at := faults.Target{Replica: s.frontOf(ctx)} // has no more for a request that is not for a resource
+	if req, _ := s.route(r); req != nil {
+		at.Verb, at.Resource, at.Namespace, at.Name = req.verb, req.kind.Plural, req.namespace, req.name
+	}
+	r, done := s.faults.Pick(r, at)
+	defer done()
+	r = s.authn.Identified(r, clock(r))
 	rec := s.recorder.start(w, r)
 	defer rec.finish()
 	header := rec.Header()
 	header.Set("Audit-Id", obj.NewUID())
 	header.Set("Cache-Control", "no-cache, private")
-	at := faults.Target{Replica: s.frontOf(ctx)} // has no more for a request that is not for a resource
-	if req, _ := s.route(r); req != nil {
-		at.Verb, at.Resource, at.Namespace, at.Name = req.verb, req.kind.Plural, req.namespace, req.name
+	faults.Serve(rec, r, at.Verb == "watch", s.dispatch)
+}
+
+// clock returns the time by the server's clock, which a fault may have set for a request; r may be nil.
+func clock(r *http.Request) time.Time {
+	if r == nil {
+		return time.Now()
 	}
-	s.faults.Serve(rec, r, at, s.dispatch)
+	return time.Now().Add(faults.Ahead(r.Context()))
 }
 
 // dispatch authorizes, routes and serves a request.

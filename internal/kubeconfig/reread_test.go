@@ -61,7 +61,7 @@ func wantOneHangWarning(t *testing.T, b *box) {
 	}
 }
 
-// Rules: AUTH-02
+// Rules: AUTH-02, FI-16
 func TestATokenFileOnADiskThatHangsHoldsUpNoRequest(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)

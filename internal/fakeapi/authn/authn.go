@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
@@ -66,9 +67,9 @@ type Identity struct {
 
 type identityKey struct{}
 
-// Identified returns the request with the identity of its sender, which Of finds there.
-func (a *Authenticator) Identified(r *http.Request) *http.Request {
-	user, err := a.authenticate(r)
+// Identified returns the request with the identity that its sender has at a time, which Of finds there.
+func (a *Authenticator) Identified(r *http.Request, at time.Time) *http.Request {
+	user, err := a.authenticate(r, at)
 	return r.WithContext(context.WithValue(r.Context(), identityKey{}, Identity{user, err}))
 }
 
@@ -80,12 +81,12 @@ func Of(r *http.Request) Identity {
 
 // authenticate returns who sent a request, by its client certificate or else its bearer token. An error means that it
 // has neither, or one that is not valid. With RBAC a request without credentials is anonymous.
-func (a *Authenticator) authenticate(r *http.Request) (kinds.User, error) {
+func (a *Authenticator) authenticate(r *http.Request, at time.Time) (kinds.User, error) {
 	token := a.admin()
 	if token == "" && a.ClientCA == nil && len(a.Users) == 0 && !a.Roles {
 		return administrator, nil
 	}
-	if user, ok := a.certified(r); ok {
+	if user, ok := a.certified(r, at); ok {
 		return user, nil
 	}
 	header := r.Header.Get("Authorization")
@@ -93,7 +94,7 @@ func (a *Authenticator) authenticate(r *http.Request) (kinds.User, error) {
 		return kinds.User{Name: Anonymous, Groups: []string{Unauthenticated}}, nil
 	}
 	if bearer, ok := strings.CutPrefix(header, "Bearer "); ok {
-		if user, err := a.Bearer(bearer, []string{a.Audience()}); err == nil {
+		if user, err := a.Bearer(bearer, []string{a.Audience()}, at); err == nil {
 			return user, nil
 		}
 	}
@@ -101,19 +102,19 @@ func (a *Authenticator) authenticate(r *http.Request) (kinds.User, error) {
 }
 
 // Bearer returns whom a token names: the administrator, one of the users, or a service account.
-func (a *Authenticator) Bearer(token string, audiences []string) (kinds.User, error) {
+func (a *Authenticator) Bearer(token string, audiences []string, at time.Time) (kinds.User, error) {
 	if admin := a.admin(); admin != "" && token == admin {
 		return administrator, nil
 	}
 	if user, known := a.Users[token]; known {
 		return withGroup(user), nil
 	}
-	return a.accountOf(token, audiences)
+	return a.accountOf(token, audiences, at)
 }
 
 // certified returns the user of a client certificate of our authority: its common name is the name, its organizations
 // are the groups.
-func (a *Authenticator) certified(r *http.Request) (kinds.User, bool) {
+func (a *Authenticator) certified(r *http.Request, at time.Time) (kinds.User, bool) {
 	if a.ClientCA == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return kinds.User{}, false
 	}
@@ -121,7 +122,7 @@ func (a *Authenticator) certified(r *http.Request) (kinds.User, bool) {
 	for _, c := range chain[1:] {
 		between.AddCert(c)
 	}
-	_, err := chain[0].Verify(x509.VerifyOptions{Roots: a.ClientCA, Intermediates: between,
+	_, err := chain[0].Verify(x509.VerifyOptions{Roots: a.ClientCA, Intermediates: between, CurrentTime: at,
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	if name := chain[0].Subject; err == nil && name.CommonName != "" {
 		return withGroup(kinds.User{Name: name.CommonName, Groups: name.Organization}), true

@@ -61,8 +61,8 @@ type claimRef struct {
 }
 
 // Issue makes the token that a TokenRequest about a service account with this UID asks for, and puts it into the
-// request's status.
-func (a *Authenticator) Issue(o map[string]any, account kube.Key, uid string) error {
+// request's status. at is the time of the issue.
+func (a *Authenticator) Issue(o map[string]any, account kube.Key, uid string, at time.Time) error {
 	obj.Default(o, []any{a.Audience()}, "spec", "audiences")
 	obj.Default(o, int64(defaultTokenSeconds), "spec", "expirationSeconds")
 	obj.Default(o, nil, "spec", "boundObjectRef")
@@ -72,7 +72,6 @@ func (a *Authenticator) Issue(o map[string]any, account kube.Key, uid string) er
 		return answer.Invalid(answer.AboutKind(kinds.TokenRequest, ""),
 			cause.Invalid("spec.expirationSeconds", seconds, "may not specify a duration "+why))
 	}
-	at := time.Now()
 	c := claims{Audiences: obj.Texts(o, "spec", "audiences"), Expires: at.Unix() + seconds, Issued: at.Unix(),
 		Issuer: a.Audience(), ID: obj.NewUID(), NotBefore: at.Unix(),
 		Subject:    AccountPrefix + account.Namespace + ":" + account.Name,
@@ -127,8 +126,9 @@ func (a *Authenticator) bindToken(k *accountRef, ref map[string]any) error {
 	return nil
 }
 
-// accountOf returns the service account that a token is of. The audience of the token has to be one of those given.
-func (a *Authenticator) accountOf(token string, audiences []string) (kinds.User, error) {
+// accountOf returns the service account that a token is of at a time. The audience of the token has to be one of those
+// given.
+func (a *Authenticator) accountOf(token string, audiences []string, at time.Time) (kinds.User, error) {
 	key, err := a.Signer()
 	if err != nil {
 		return kinds.User{}, err
@@ -137,7 +137,7 @@ func (a *Authenticator) accountOf(token string, audiences []string) (kinds.User,
 	if err := jwt.Verify(token, []crypto.PublicKey{key.Public()}, &c); err != nil {
 		return kinds.User{}, err
 	}
-	k, at := c.Kubernetes, time.Now()
+	k := c.Kubernetes
 	user := k.Namespace + ":" + k.Account.Name
 	switch {
 	case c.Issuer != a.Audience() || c.Subject != AccountPrefix+user:
@@ -148,8 +148,8 @@ func (a *Authenticator) accountOf(token string, audiences []string) (kinds.User,
 		return kinds.User{}, errors.New("service account token is not valid yet")
 	case !slices.ContainsFunc(c.Audiences, func(s string) bool { return slices.Contains(audiences, s) }):
 		return kinds.User{}, errors.New("token audiences do not include the server's")
-	case !a.lives("serviceaccounts", k.Namespace, &k.Account) || !a.lives("pods", k.Namespace, k.Pod) ||
-		!a.lives("secrets", k.Namespace, k.Secret) || !a.lives("nodes", "", k.Node):
+	case !a.lives("serviceaccounts", k.Namespace, &k.Account, at) || !a.lives("pods", k.Namespace, k.Pod, at) ||
+		!a.lives("secrets", k.Namespace, k.Secret, at) || !a.lives("nodes", "", k.Node, at):
 		return kinds.User{}, errors.New("service account token has been invalidated")
 	}
 	u := kinds.User{Name: AccountPrefix + user, UID: k.Account.UID,
@@ -165,7 +165,7 @@ func (a *Authenticator) accountOf(token string, audiences []string) (kinds.User,
 }
 
 // lives reports whether the object of a claim is the stored one; a claim that is not made is good.
-func (a *Authenticator) lives(plural, namespace string, ref *claimRef) bool {
+func (a *Authenticator) lives(plural, namespace string, ref *claimRef, at time.Time) bool {
 	if ref == nil {
 		return true
 	}
@@ -174,7 +174,7 @@ func (a *Authenticator) lives(plural, namespace string, ref *claimRef) bool {
 		return false
 	}
 	gone, err := time.Parse(time.RFC3339, obj.String(o.Value(), "metadata", "deletionTimestamp"))
-	return err != nil || time.Since(gone) < tokenLeeway
+	return err != nil || at.Sub(gone) < tokenLeeway
 }
 
 // Signer returns the key that signs tokens.
@@ -194,7 +194,7 @@ func (a *Authenticator) Audience() string {
 }
 
 // Review answers a TokenReview.
-func (a *Authenticator) Review(o map[string]any) (map[string]any, error) {
+func (a *Authenticator) Review(o map[string]any, at time.Time) (map[string]any, error) {
 	token, audiences := obj.String(o, "spec", "token"), obj.Texts(o, "spec", "audiences")
 	if token == "" {
 		return nil, answer.BadRequest("token is required for TokenReview in authentication")
@@ -202,7 +202,7 @@ func (a *Authenticator) Review(o map[string]any) (map[string]any, error) {
 	if len(audiences) == 0 {
 		audiences = []string{a.Audience()}
 	}
-	user, err := a.Bearer(token, audiences)
+	user, err := a.Bearer(token, audiences, at)
 	if err != nil {
 		return map[string]any{"user": map[string]any{}, "error": err.Error()}, nil
 	}

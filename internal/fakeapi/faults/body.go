@@ -74,7 +74,7 @@ func prepare(v any, t reflect.Type, at string) (err error) {
 			}
 			switch field {
 			case reflect.TypeFor[time.Duration]():
-				v[name], err = duration(fmt.Sprint(value))
+				v[name], err = duration(fmt.Sprint(value), name == "clock")
 			case reflect.TypeFor[answer.Zip]():
 				var zip answer.Zip
 				err = named(&zip, fmt.Append(nil, value), "", "all", "members", "unflushed")
@@ -102,12 +102,13 @@ func fieldOf(t reflect.Type, name string) (reflect.Type, bool) {
 	return nil, false
 }
 
-func duration(text string) (int64, error) {
+// duration reads a duration, which only may be negative if signed is set.
+func duration(text string, signed bool) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
+	if err != nil || d < 0 && !signed {
 		return 0, fmt.Errorf("%q is no duration such as 1.5s", text)
 	}
 	return int64(d), nil

@@ -55,7 +55,10 @@ type Fault struct {
 	Rewrite Rewrite `json:"rewrite"`
 	// Lag is how far the server's cache is behind, which answers reads that do not ask for the newest state, and
 	// watches.
-	Lag   time.Duration `json:"lag"`
+	Lag time.Duration `json:"lag"`
+	// Clock is how far the server's clock is ahead, or behind if negative: the times that a request writes into an
+	// object, ages, the header Date, and when a token or certificate of a client is good.
+	Clock time.Duration `json:"clock"`
 	Watch WatchFault    `json:"watch"`
 }
 
@@ -125,9 +128,10 @@ func (in *Injector) Inject(f Fault) (remove func()) {
 	}
 }
 
-// pick returns the faults that apply to a request. Each fault counts the requests that it matches. done is to be
-// called when the request is answered.
-func (in *Injector) pick(r *http.Request, at Target) (out []Fault, done func()) {
+// Pick returns a request with the faults that apply to it, for the other functions. Each fault counts the requests
+// that it matches. done is to be called when the request is answered.
+func (in *Injector) Pick(r *http.Request, at Target) (with *http.Request, done func()) {
+	var out []Fault
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	var passed []*armed
@@ -152,7 +156,7 @@ func (in *Injector) pick(r *http.Request, at Target) (out []Fault, done func()) 
 		a.hit++
 		out = append(out, a.Fault)
 	}
-	return out, func() {
+	return r.WithContext(context.WithValue(r.Context(), faultKey{}, out)), func() {
 		in.mu.Lock()
 		defer in.mu.Unlock()
 		for _, a := range passed {
@@ -205,8 +209,16 @@ func Lag(ctx context.Context) time.Duration {
 	return lag
 }
 
-// Serve serves a request with the faults that apply to it.
-func (in *Injector) Serve(w http.ResponseWriter, r *http.Request, at Target, next http.HandlerFunc) {
+// Ahead returns how far the server's clock is ahead for a request.
+func Ahead(ctx context.Context) (d time.Duration) {
+	for _, f := range hitsOf(ctx) {
+		d += f.Clock
+	}
+	return d
+}
+
+// Serve serves a request with the faults that Pick found for it.
+func Serve(w http.ResponseWriter, r *http.Request, watch bool, next http.HandlerFunc) {
 	zip := answer.Compress(w, r)
 	defer func() {
 		if p := recover(); p != nil { // a cut: the answer has no end
@@ -214,13 +226,15 @@ func (in *Injector) Serve(w http.ResponseWriter, r *http.Request, at Target, nex
 		}
 		zip.Close()
 	}()
-	hits, done := in.pick(r, at)
-	defer done()
+	hits := hitsOf(r.Context())
 	if len(hits) == 0 {
 		next(zip, r)
 		return
 	}
-	fw := &writer{ResponseWriter: zip, ctx: r.Context(), watch: at.Verb == "watch"}
+	if d := Ahead(r.Context()); d != 0 {
+		w.Header().Set("Date", time.Now().Add(d).UTC().Format(http.TimeFormat))
+	}
+	fw := &writer{ResponseWriter: zip, ctx: r.Context(), watch: watch}
 	for _, h := range hits {
 		if h.By != ByStream {
 			defer func() {
@@ -250,7 +264,7 @@ func (in *Injector) Serve(w http.ResponseWriter, r *http.Request, at Target, nex
 		fw.add(h)
 		zip.How = max(zip.How, h.Gzip)
 	}
-	next(fw, r.WithContext(context.WithValue(r.Context(), faultKey{}, hits)))
+	next(fw, r)
 	fw.close()
 }
 

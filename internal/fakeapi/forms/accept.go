@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
@@ -14,8 +15,9 @@ import (
 type Accept struct {
 	Protobuf     bool // only lists and watches
 	Table        bool
-	MetadataOnly bool   // PartialObjectMetadata or its list
-	Include      string // includeObject
+	MetadataOnly bool          // PartialObjectMetadata or its list
+	Include      string        // includeObject
+	Ahead        time.Duration // how far the server's clock is ahead, for ages
 }
 
 // Negotiate reads the Accept header. A client that accepts JSON gets JSON, even if it prefers protobuf.

@@ -32,7 +32,7 @@ func Table(k *kinds.Kind, objects []*store.Object, a Accept, revision int64, col
 		}
 		out["columnDefinitions"] = defs
 	}
-	now := time.Now()
+	now := time.Now().Add(a.Ahead)
 	rows := make([]any, 0, len(objects))
 	if len(objects) == 0 && len(k.Columns) > 0 && k.Columns[0].Name == "Created At" {
 		rows = nil // the real server's printer for kinds that have none of their own

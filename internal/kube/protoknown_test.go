@@ -77,3 +77,23 @@ func TestAChangeTakesNoMemoryForWhatItLeavesAsItIs(t *testing.T) {
 		t.Errorf("%.0f allocations, without the version before %.0f", aware, alone)
 	}
 }
+
+func TestTheVersionBeforeIsLookedUpByNamespaceAndName(t *testing.T) {
+	for object, want := range map[string]Key{
+		corners:                            {Namespace: "default", Name: "a"},
+		`{"metadata":{"name":"node-1"}}`:   {Name: "node-1"},
+		`{"metadata":{"namespace":"dev"}}`: {Namespace: "dev"},
+	} {
+		var asked Key
+		known := func(k Key) (*widePod, bool) { asked = k; return nil, false }
+		in := newProtoReader(strings.NewReader(protoFrame("MODIFIED", protoOf(t, pods, object))),
+			protoPlanOf[*widePod](pods), expected{})
+		_, err := nextProtoEvent(in, known)
+		if _, bad := err.(*DecodeError); err != nil && !bad {
+			t.Fatal(err)
+		}
+		if asked != want {
+			t.Errorf("%s is looked up as %v, want %v", object, asked, want)
+		}
+	}
+}

@@ -166,9 +166,14 @@ func (s *Server) admit(tx *store.Tx, k *kinds.Kind, next, cur map[string]any) er
 		causes = append(causes, k.Validate(next, cur)...)
 	}
 	if k.Allocate != nil && len(causes) == 0 {
-		others := func() []map[string]any { return values(tx.List(k.TableName(), "")) }
+		var own store.Key // of a new object there is none: another may have its name
+		if cur != nil {
+			own = store.Key{Namespace: obj.String(next, "metadata", "namespace"),
+				Name: obj.String(next, "metadata", "name")}
+		}
+		taken := func(text string) bool { return tx.Taken(k.TableName(), own, text) }
 		var err error
-		if causes, err = k.Allocate(next, cur, others, s.randN); err != nil {
+		if causes, err = k.Allocate(next, taken, s.randN); err != nil {
 			return answer.InternalError("%v", err)
 		}
 	}

@@ -188,8 +188,15 @@ func (s *Server) empty(tx *store.Tx, k *kinds.Kind, namespace string) int {
 	return left
 }
 
-// expireEvents deletes Events past their TTL and returns the time until the next one expires.
+// eventCheck is how long to wait between two looks at all Events, of which there may be many.
+const eventCheck = time.Second
+
+// expireEvents deletes Events past their TTL and returns how long to wait for the next one.
 func (s *Server) expireEvents() (next time.Duration) {
+	if wait := eventCheck - time.Since(s.eventsChecked); wait > 0 {
+		return wait
+	}
+	s.eventsChecked = time.Now()
 	s.store.Update(func(tx *store.Tx) error {
 		for _, e := range tx.List("events", "") {
 			created, err := time.Parse(time.RFC3339, e.Created)

@@ -124,6 +124,7 @@ type Server struct {
 	chainAt     int64 // the revision of the configurations that chain was made of
 
 	serviceMissing time.Time                      // since when the API server's Service is missing
+	eventsChecked  time.Time                      // when the housekeeper looked at all Events
 	converters     map[string]*conversion.Webhook // by definition; only the housekeeper uses these two, then Close
 
 	mu       sync.Mutex // guards what follows
@@ -145,7 +146,8 @@ func New(o Options) *Server {
 		opts: o,
 		store: store.New(store.Options{HistoryEvents: o.HistoryEvents, HistoryAge: o.HistoryAge,
 			HistoryBytes: o.HistoryBytes, SlowWatcher: o.SlowWatcher,
-			MaxGap: maxGap, FirstRevision: firstRevision, Seed: o.Seed}),
+			MaxGap: maxGap, FirstRevision: firstRevision, Seed: o.Seed,
+			Unique: map[string]func(map[string]any) []string{"services": kinds.HeldByService}}),
 		registry:   newRegistry(kinds.Builtin()),
 		faults:     faults.New(o.Seed),
 		recorder:   &recorder{},

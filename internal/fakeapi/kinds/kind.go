@@ -60,9 +60,9 @@ type Kind struct {
 	Defaults func(Object)                   // sets defaults
 	Warn     func(Object) []string          // warnings about an object that is written; nil: none
 	Validate func(next, cur Object) []Cause // cur is nil for a new object
-	// Allocate allocates values that are unique among all objects of the kind (others), such as a cluster IP; rand is
+	// Allocate allocates values that no other object of the kind has (taken), such as a cluster IP; rand is
 	// math/rand's IntN. An error is the server's own: there is nothing left to allocate.
-	Allocate func(next, cur Object, others func() []Object, rand func(int) int) ([]Cause, error)
+	Allocate func(next Object, taken func(string) bool, rand func(int) int) ([]Cause, error)
 	Fields   map[string]func(Object) string // selectable fields besides metadata.name and metadata.namespace
 	Columns  []Column                       // of a Table, after the name
 	// converts the stored to the served form; nil: they are equal. It does not change its argument

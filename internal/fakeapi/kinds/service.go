@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 
 	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
@@ -47,8 +48,21 @@ func clusterIPChange(s scope) []Cause {
 	return []Cause{cause.Invalid("spec.clusterIPs[0]", []any{is}, "may not change once set")}
 }
 
+// HeldByService returns the cluster IP and the node ports of a Service, which no other may have.
+func HeldByService(o Object) (held []string) {
+	if ip := obj.String(o, "spec", "clusterIP"); ip != "" && ip != "None" {
+		held = append(held, ip)
+	}
+	for _, p := range obj.Maps(o, "spec", "ports") {
+		if n, ok := obj.Int(p, "nodePort"); ok {
+			held = append(held, strconv.FormatInt(n, 10))
+		}
+	}
+	return held
+}
+
 // allocateService allocates the cluster IP and the node ports of a Service, or refuses the requested ones.
-func allocateService(next, cur Object, others func() []Object, rand func(int) int) ([]Cause, error) {
+func allocateService(next Object, taken func(string) bool, rand func(int) int) ([]Cause, error) {
 	spec := obj.Map(next, "spec")
 	kind := obj.String(spec, "type")
 	if kind == "ExternalName" {
@@ -64,32 +78,20 @@ func allocateService(next, cur Object, others func() []Object, rand func(int) in
 	}
 	obj.Default(spec, []any{"IPv4"}, "ipFamilies")
 	obj.Default(spec, "SingleStack", "ipFamilyPolicy")
-	ips, ports := map[string]bool{}, map[int64]bool{}
-	for _, o := range others() {
-		if obj.String(o, "metadata", "uid") == obj.String(next, "metadata", "uid") {
-			continue
-		}
-		ips[obj.String(o, "spec", "clusterIP")] = true
-		for _, p := range obj.Maps(o, "spec", "ports") {
-			if n, ok := obj.Int(p, "nodePort"); ok {
-				ports[n] = true
-			}
-		}
-	}
-	out := allocateIP(spec, ips, rand)
+	out := allocateIP(spec, taken, rand)
 	if kind == "NodePort" || kind == "LoadBalancer" && obj.Get(spec, "allocateLoadBalancerNodePorts") != false {
-		causes, err := allocatePorts(spec, ports, rand)
+		causes, err := allocatePorts(spec, taken, rand)
 		return append(out, causes...), err
 	}
 	return out, nil
 }
 
-func allocateIP(spec Object, taken map[string]bool, rand func(int) int) []Cause {
+func allocateIP(spec Object, taken func(string) bool, rand func(int) int) []Cause {
 	ip := obj.String(spec, "clusterIP")
 	switch {
 	case ip == "None":
 	case ip == "":
-		for ip = ""; ip == "" || taken[ip]; {
+		for ip = ""; ip == "" || taken(ip); {
 			n := firstDynamicIP + rand(1<<16-firstDynamicIP-1)
 			ip = fmt.Sprintf("10.96.%d.%d", n>>8, n&0xff)
 		}
@@ -102,7 +104,7 @@ func allocateIP(spec Object, taken map[string]bool, rand func(int) int) []Cause 
 		case !netip.MustParsePrefix(serviceRange).Contains(addr):
 			return []Cause{cause.Invalid("spec.clusterIPs", []any{ip},
 				fmt.Sprintf("failed to allocate IP %s: the provided network does not match the current range", ip))}
-		case taken[ip]:
+		case taken(ip):
 			return []Cause{cause.Invalid("spec.clusterIPs", []any{ip},
 				fmt.Sprintf("failed to allocate IP %s: provided IP is already allocated", ip))}
 		}
@@ -111,7 +113,9 @@ func allocateIP(spec Object, taken map[string]bool, rand func(int) int) []Cause 
 	return nil
 }
 
-func allocatePorts(spec Object, taken map[int64]bool, rand func(int) int) ([]Cause, error) {
+func allocatePorts(spec Object, taken func(string) bool, rand func(int) int) ([]Cause, error) {
+	own := map[int64]bool{}
+	used := func(n int64) bool { return own[n] || taken(strconv.FormatInt(n, 10)) }
 	var out []Cause
 	var open []Object
 	for i, p := range obj.Maps(spec, "ports") {
@@ -123,25 +127,25 @@ func allocatePorts(spec Object, taken map[int64]bool, rand func(int) int) ([]Cau
 		case n < firstNodePort || n > lastNodePort:
 			out = append(out, cause.Invalid(at, n, fmt.Sprintf("provided port is not in the valid range. The range "+
 				"of valid ports is %d-%d", firstNodePort, lastNodePort)))
-		case taken[n]:
+		case used(n):
 			out = append(out, cause.Invalid(at, n, "provided port is already allocated"))
 		default:
-			taken[n] = true
+			own[n] = true
 		}
 	}
 	if len(out) > 0 {
 		return out, nil
 	}
 	for _, p := range open {
-		if len(taken) > lastNodePort-firstNodePort {
-			return nil, errors.New("failed to allocate a nodePort: range is full")
+		const ports = lastNodePort - firstNodePort + 1
+		n := rand(ports)
+		for tries := 1; used(firstNodePort + int64(n)); tries++ {
+			if n = (n + 1) % ports; tries == ports {
+				return nil, errors.New("failed to allocate a nodePort: range is full")
+			}
 		}
-		n := int64(firstNodePort + rand(lastNodePort-firstNodePort+1))
-		for taken[n] {
-			n = firstNodePort + (n-firstNodePort+1)%(lastNodePort-firstNodePort+1)
-		}
-		p["nodePort"] = n
-		taken[n] = true
+		obj.Set(p, firstNodePort+int64(n), "nodePort")
+		own[firstNodePort+int64(n)] = true
 	}
 	return nil, nil
 }

@@ -43,6 +43,8 @@ type Options struct {
 	MaxGap        int64         // revisions skipped at random between two commits, at most; 0 = none
 	FirstRevision int64         // where the counter starts
 	Seed          uint64        // of the random gaps
+	// Unique returns, by tables, what an object has that no other of its table may have, for Tx.Taken.
+	Unique map[string]func(value map[string]any) []string
 }
 
 // Store holds all tables.
@@ -61,7 +63,8 @@ type Store struct {
 // table is one resource. The log has the changes with revisions in (compacted, store.revision], oldest first.
 type table struct {
 	objects   map[Key]*Object
-	order     []Key // sorted keys of objects, nil when out of date
+	order     []Key          // sorted keys of objects, nil before the first list
+	taken     map[string]Key // which object has a unique text, nil before the first Tx.Taken
 	log       []Event
 	logBytes  int           // what the objects of the log take as JSON
 	compacted int64         // changes up to this revision are dropped: no watch can start before it
@@ -132,14 +135,21 @@ func (t *table) list(namespace string) []*Object {
 		t.order = slices.AppendSeq(make([]Key, 0, len(t.objects)), maps.Keys(t.objects))
 		slices.SortFunc(t.order, Key.Compare)
 	}
-	out := make([]*Object, 0, len(t.order))
-	for _, k := range t.order {
-		if namespace == "" || k.Namespace == namespace {
-			out = append(out, t.objects[k])
-		}
+	order := t.order
+	if namespace != "" {
+		first, _ := t.place(Key{Namespace: namespace})
+		end, _ := t.place(Key{Namespace: namespace + "\x00"}) // the next that is possible
+		order = order[first:end]
+	}
+	out := make([]*Object, len(order))
+	for i, k := range order {
+		out[i] = t.objects[k]
 	}
 	return out
 }
+
+// place returns the place of a key in the order, and whether it is there.
+func (t *table) place(k Key) (int, bool) { return slices.BinarySearchFunc(t.order, k, Key.Compare) }
 
 // snapshot returns an older state: the current one, with the changes since that revision undone, newest first.
 func (t *table) snapshot(namespace string, at int64) []*Object {
@@ -193,6 +203,21 @@ func (tx *Tx) Last(names ...string) (revision int64) {
 	return revision
 }
 
+// Taken reports whether another object than that of k has a text that Options.Unique returned for it.
+func (tx *Tx) Taken(name string, k Key, text string) bool {
+	t, of := tx.s.tableLocked(name), tx.s.opts.Unique[name]
+	if t.taken == nil {
+		t.taken = map[string]Key{}
+		for _, o := range t.objects {
+			for _, has := range of(o.Value()) {
+				t.taken[has] = o.Key
+			}
+		}
+	}
+	holder, ok := t.taken[text]
+	return ok && holder != k
+}
+
 // Put commits a new version of an object and returns it. The store takes ownership of value and sets its
 // resourceVersion. shape is kept with the version; it tells readers which schema the value was written under.
 func (tx *Tx) Put(name string, k Key, value map[string]any, shape any) *Object {
@@ -202,9 +227,12 @@ func (tx *Tx) Put(name string, k Key, value map[string]any, shape any) *Object {
 	t.objects[k] = o
 	e := Event{Type: Modified, Object: o, Prev: prev, At: time.Now()}
 	if prev == nil {
-		e.Type, t.order = Added, nil
+		e.Type = Added
+		if at, _ := t.place(k); t.order != nil {
+			t.order = slices.Insert(t.order, at, k)
+		}
 	}
-	tx.s.commitLocked(t, e)
+	tx.s.commitLocked(name, t, e)
 	return o
 }
 
@@ -218,8 +246,10 @@ func (tx *Tx) Delete(name string, k Key, value map[string]any) *Object {
 	}
 	o := tx.s.versionLocked(k, value, prev.Shape)
 	delete(t.objects, k)
-	t.order = nil
-	tx.s.commitLocked(t, Event{Type: Deleted, Object: o, Prev: prev, At: time.Now()})
+	if at, ok := t.place(k); ok {
+		t.order = slices.Delete(t.order, at, at+1)
+	}
+	tx.s.commitLocked(name, t, Event{Type: Deleted, Object: o, Prev: prev, At: time.Now()})
 	return o
 }
 
@@ -236,7 +266,19 @@ func (s *Store) versionLocked(k Key, value map[string]any, shape any) *Object {
 	return o
 }
 
-func (s *Store) commitLocked(t *table, e Event) {
+func (s *Store) commitLocked(name string, t *table, e Event) {
+	if t.taken != nil {
+		if e.Prev != nil {
+			for _, text := range s.opts.Unique[name](e.Prev.Value()) {
+				delete(t.taken, text)
+			}
+		}
+		if e.Type != Deleted {
+			for _, text := range s.opts.Unique[name](e.Object.Value()) {
+				t.taken[text] = e.Object.Key
+			}
+		}
+	}
 	if e.Prev != nil {
 		e.Prev.value.Store(nil) // it is history now
 	}

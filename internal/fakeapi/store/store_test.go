@@ -141,3 +141,62 @@ func TestHistoryEndsByAgeToo(t *testing.T) {
 		}
 	})
 }
+
+func TestListsStayInOrderWhileObjectsComeAndGo(t *testing.T) {
+	s := New(Options{})
+	write := func(namespace, name string) {
+		s.Update(func(tx *Tx) error {
+			if k := (Key{Namespace: namespace, Name: name}); tx.Get("t", k) != nil {
+				tx.Delete("t", k, nil)
+			} else {
+				tx.Put("t", k, map[string]any{"metadata": map[string]any{}}, nil)
+			}
+			return nil
+		})
+	}
+	for _, step := range []struct{ namespace, name, all, a string }{
+		{"a", "m", "m", "m"}, {"a-b", "x", "mx", "m"}, {"a", "z", "mzx", "mz"}, {"", "c", "cmzx", "mz"},
+		{"a", "m", "czx", "z"}, {"b", "b", "czxb", "z"}, {"a", "a", "cazxb", "az"}, {"a-b", "x", "cazb", "az"},
+	} {
+		write(step.namespace, step.name)
+		if all, a := names(s.List("t", "")), names(s.List("t", "a")); all != step.all || a != step.a {
+			t.Errorf("after %s/%s: %s and %s, want %s and %s", step.namespace, step.name, all, a, step.all, step.a)
+		}
+	}
+}
+
+func TestWhatIsUniqueIsTakenUntilItsObjectGoesOrLetsItGo(t *testing.T) {
+	s := New(Options{Unique: map[string]func(map[string]any) []string{"t": func(o map[string]any) []string {
+		ip, _ := o["ip"].(string)
+		return []string{ip}
+	}}})
+	set := func(name, ip string) {
+		s.Update(func(tx *Tx) error {
+			tx.Put("t", Key{Name: name}, map[string]any{"ip": ip, "metadata": map[string]any{}}, nil)
+			return nil
+		})
+	}
+	check := func(when string, want ...bool) {
+		t.Helper()
+		s.Update(func(tx *Tx) error {
+			for i, ip := range []string{"1", "2", "3"} {
+				if have := tx.Taken("t", Key{Name: "own"}, ip); have != want[i] {
+					t.Errorf("%s: %s is taken: %v", when, ip, have)
+				}
+			}
+			return nil
+		})
+	}
+	set("a", "1")
+	set("own", "2")
+	check("at first", true, false, false)
+	first := s.Snapshot()
+	set("a", "3")
+	check("changed", false, false, true)
+	s.Restore(first)
+	check("restored", true, false, false)
+	remove(s, "a")
+	check("deleted", false, false, false)
+	s.Revert(first)
+	check("reverted", true, false, false)
+}

@@ -42,37 +42,28 @@ const unconfirmed = 2 * time.Minute
 
 // budgets is the controller of PodDisruptionBudgets: it says in the status how many pods may be evicted.
 type budgets struct {
-	client *kube.Client
-	mirror *cache.Store[*budget]
-	pods   *cache.Store[*setPod]
-	record recordFunc
+	controllerOf[*budget]
+	pods *cache.Store[*setPod]
 }
 
-func newBudgets(client *kube.Client, o Options) *controller.Controller {
-	c := &budgets{client: client, mirror: cache.New[*budget](o.mirror(client, budgetResource)),
-		pods:   cache.Shared[*setPod](o.mirrors, o.mirror(client, podResource)),
-		record: o.recorder(client, "controllermanager")}
-	return controller.New("simulate-disruption", retryStale(c.reconcile), o.controller(), controller.For(c.mirror),
-		controller.Watches(c.pods, selecting(c.mirror)))
+func newBudgets(w world) runner {
+	c := &budgets{newController[*budget](w, budgetResource, "controllermanager"), mirrorOf[*setPod](w, podResource)}
+	return c.run("disruption", c.sync, controller.Watches(c.pods, selecting(c.mirror)))
 }
 
-func (c *budgets) reconcile(ctx context.Context, k kube.Key) (controller.Outcome, error) {
-	b, ok, err := c.mirror.Get(k)
-	if err != nil || !ok {
-		return controller.Done, err
-	}
+func (c *budgets) sync(ctx context.Context, b *budget) (time.Duration, error) {
 	var was budgetStatus
-	if err := readStatus(budgetResource, &b.Meta, b.Status, &was); err != nil {
-		return controller.Done, err
+	if err := readStatus(budgetResource, b, b.Status, &was); err != nil {
+		return 0, err
 	}
-	pods, err := c.pods.List(k.Namespace)
+	pods, err := c.pods.List(b.Namespace)
 	if err != nil {
-		return controller.Done, err
+		return 0, err
 	}
 	now := time.Now()
 	pods = slices.DeleteFunc(pods, func(p *setPod) bool { return !b.selects(p) })
 	if len(pods) == 0 {
-		c.record(budgetResource, b, events.Normal, "NoPods", "No matching pods found")
+		c.record(b, events.Normal, "NoPods", "No matching pods found")
 	}
 	disrupted, again := map[string]any{}, time.Duration(0)
 	for name := range was.DisruptedPods {
@@ -94,8 +85,7 @@ func (c *budgets) reconcile(ctx context.Context, k kube.Key) (controller.Outcome
 	status := c.statusOf(ctx, b, was, pods, healthy)
 	status["disruptedPods"] = disrupted
 	// With the version: an eviction since then has taken one of the disruptions that are allowed.
-	err = writeStatus(ctx, c.client, budgetResource, &b.Meta, true, b.Status, status)
-	return controller.Wait(again), err
+	return again, c.writeStatus(ctx, b, true, b.Status, status)
 }
 
 // statusOf returns the status of a budget, of whose pods so many are healthy.
@@ -116,7 +106,7 @@ func (c *budgets) statusOf(ctx context.Context, b *budget, was budgetStatus, pod
 		maps.Copy(status, map[string]any{"currentHealthy": int64(healthy), "desiredHealthy": int64(desired),
 			"expectedPods": int64(expected), "observedGeneration": b.Generation})
 	} else {
-		c.record(budgetResource, b, events.Warning, "CalculateExpectedPodCountFailed",
+		c.record(b, events.Warning, "CalculateExpectedPodCountFailed",
 			"Failed to calculate the number of expected pods: "+err.Error())
 		condition["reason"], condition["message"] = "SyncFailed", err.Error()
 	}
@@ -171,7 +161,7 @@ func (c *budgets) scaleOf(ctx context.Context, pods []*setPod) (sum int, err err
 			}
 			seen[owner.UID] = true
 		}
-		n, err := replicas(ctx, c.client, p.Namespace, owner)
+		n, err := c.replicas(ctx, p.Namespace, owner)
 		if err != nil {
 			return 0, fmt.Errorf("found no controllers for pod %q", p.Name)
 		}
@@ -181,8 +171,8 @@ func (c *budgets) scaleOf(ctx context.Context, pods []*setPod) (sum int, err err
 }
 
 // replicas reads the scale of a controller of any kind that has one.
-func replicas(ctx context.Context, c *kube.Client, namespace string, owner kube.OwnerReference) (int, error) {
-	served, err := collectable(ctx, c, owner.APIVersion)
+func (w world) replicas(ctx context.Context, namespace string, owner kube.OwnerReference) (int, error) {
+	served, err := w.collectable(ctx, owner.APIVersion)
 	if err != nil {
 		return 0, err
 	}
@@ -195,6 +185,6 @@ func replicas(ctx context.Context, c *kube.Client, namespace string, owner kube.
 		return 0, err
 	}
 	var scale struct{ Spec struct{ Replicas int } }
-	err = getJSON(ctx, c, path, &scale)
+	err = w.get(ctx, path, &scale)
 	return scale.Spec.Replicas, err
 }

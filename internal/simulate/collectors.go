@@ -19,21 +19,20 @@ import (
 // collectors runs a garbage collector for the resources that the server serves, and replaces it when CRDs are added or
 // removed.
 type collectors struct {
-	client  *kube.Client
-	o       Options
+	world
 	record  recordFunc
-	mirror  *cache.Store[*object] // of the CRDs
-	changed chan struct{}         // buffers one signal: the CRDs have changed
+	crds    *cache.Store[*object]
+	changed chan struct{} // buffers one signal: the CRDs have changed
 	paused  atomic.Bool
 
 	mu      sync.Mutex             // guards current
 	current *controller.Controller // nil until discovery is done
 }
 
-func newCollectors(c *kube.Client, o Options) *collectors {
-	g := &collectors{client: c, o: o, mirror: cache.New[*object](o.mirror(c, crdResource)),
-		record: o.recorder(c, "garbage-collector-controller"), changed: make(chan struct{}, 1)}
-	g.mirror.OnChange(func(cache.Change[*object]) {
+func newCollectors(w world) *collectors {
+	g := &collectors{world: w, crds: cache.New[*object](w.all(crdResource)),
+		record: w.recorder("garbage-collector-controller"), changed: make(chan struct{}, 1)}
+	g.crds.OnChange(func(cache.Change[*object]) {
 		select {
 		case g.changed <- struct{}{}:
 		default:
@@ -42,7 +41,8 @@ func newCollectors(c *kube.Client, o Options) *collectors {
 	return g
 }
 
-func (c *collectors) ready() error {
+// Ready returns nil once the current collector has synced.
+func (c *collectors) Ready() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.current == nil {
@@ -51,15 +51,15 @@ func (c *collectors) ready() error {
 	return c.current.Ready()
 }
 
-// run keeps a collector running until ctx is done.
-func (c *collectors) run(ctx context.Context) error {
+// Run keeps a collector running until ctx is done.
+func (c *collectors) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
-	running.Go(func() { c.mirror.Run(ctx) })
+	running.Go(func() { c.crds.Run(ctx) })
 	resources, ok := c.others(ctx, nil)
 	for ok {
 		collecting, stop := context.WithCancel(ctx)
-		g := newCollector(c.client, c.o, resources, &c.paused, c.record)
+		g := newCollector(c, resources)
 		c.mu.Lock()
 		c.current = g
 		c.mu.Unlock()
@@ -81,16 +81,16 @@ func (c *collectors) run(ctx context.Context) error {
 const discoveryRetry = time.Second
 
 // others waits until the server serves other resources than these. It returns false if ctx is done before that: that
-// of run, or that of the current collector.
+// of Run, or that of the current collector.
 func (c *collectors) others(ctx context.Context, these []kube.Resource) ([]kube.Resource, bool) {
 	for {
-		now, err := discover(ctx, c.client)
+		now, err := c.discover(ctx)
 		if err == nil && !slices.Equal(now, these) {
 			return now, true
 		}
 		var retry <-chan time.Time
 		if err != nil && ctx.Err() == nil {
-			c.o.Log.Error(err, "the resources to collect are not known: retrying")
+			c.Log.Error(err, "the resources to collect are not known: retrying")
 			retry = time.After(discoveryRetry)
 		}
 		select {
@@ -103,13 +103,13 @@ func (c *collectors) others(ctx context.Context, these []kube.Resource) ([]kube.
 }
 
 // discover returns the resources that can be collected, each in the version that the server prefers.
-func discover(ctx context.Context, c *kube.Client) ([]kube.Resource, error) {
+func (w world) discover(ctx context.Context) ([]kube.Resource, error) {
 	var groups struct {
 		Groups []struct {
 			Versions []struct{ GroupVersion string } // the preferred one first
 		}
 	}
-	if err := getJSON(ctx, c, "/apis", &groups); err != nil {
+	if err := w.get(ctx, "/apis", &groups); err != nil {
 		return nil, err
 	}
 	versions := []string{"v1"}
@@ -120,7 +120,7 @@ func discover(ctx context.Context, c *kube.Client) ([]kube.Resource, error) {
 	}
 	var out []kube.Resource
 	for _, v := range versions {
-		served, err := collectable(ctx, c, v)
+		served, err := w.collectable(ctx, v)
 		if kube.IsNotFound(err) {
 			continue // its CRD has been deleted just now; the event of that is on its way
 		}
@@ -138,7 +138,7 @@ func discover(ctx context.Context, c *kube.Client) ([]kube.Resource, error) {
 
 // collectable returns the resources of one group version that can be listed, watched and deleted, except Events: there
 // are many, and they neither own objects nor are owned.
-func collectable(ctx context.Context, c *kube.Client, apiVersion string) ([]kube.Resource, error) {
+func (w world) collectable(ctx context.Context, apiVersion string) ([]kube.Resource, error) {
 	var list struct {
 		Resources []struct {
 			Name, Kind string
@@ -147,7 +147,7 @@ func collectable(ctx context.Context, c *kube.Client, apiVersion string) ([]kube
 		}
 	}
 	group, version := groupVersion(apiVersion)
-	if err := getJSON(ctx, c, kube.Resource{Group: group, Version: version}.Root(), &list); err != nil {
+	if err := w.get(ctx, kube.Resource{Group: group, Version: version}.Root(), &list); err != nil {
 		return nil, err
 	}
 	var out []kube.Resource
@@ -170,8 +170,9 @@ func groupVersion(apiVersion string) (group, version string) {
 	return "", apiVersion
 }
 
-func getJSON(ctx context.Context, c *kube.Client, path string, into any) error {
-	b, err := c.Raw(ctx, "GET", path, nil)
+// get reads what is no object.
+func (w world) get(ctx context.Context, path string, into any) error {
+	b, err := w.client.Raw(ctx, "GET", path, nil)
 	if err != nil {
 		return err
 	}

@@ -41,36 +41,27 @@ type cronStatus struct {
 
 // cronJobs is the CronJob controller.
 type cronJobs struct {
-	client *kube.Client
-	mirror *cache.Store[*cronJob]
-	jobs   *cache.Store[*workload]
-	record recordFunc
+	controllerOf[*cronJob]
+	jobs *cache.Store[*workload]
 }
 
-func newCronJobs(client *kube.Client, o Options) *controller.Controller {
-	c := &cronJobs{client: client, mirror: cache.New[*cronJob](o.mirror(client, cronJobResource)),
-		jobs:   cache.Shared[*workload](o.mirrors, o.mirror(client, jobResource)),
-		record: o.recorder(client, "cronjob-controller")}
-	return controller.New("simulate-cronjob", retryStale(c.reconcile), o.controller(), controller.For(c.mirror),
-		controller.Owns(c.jobs, cronJobResource.Kind))
+func newCronJobs(w world) runner {
+	c := &cronJobs{newController[*cronJob](w, cronJobResource, "cronjob-controller"),
+		mirrorOf[*workload](w, jobResource)}
+	return c.run("cronjob", c.sync, controller.Owns(c.jobs, cronJobResource.Kind))
 }
 
-func (c *cronJobs) reconcile(ctx context.Context, k kube.Key) (controller.Outcome, error) {
-	cj, ok, err := c.mirror.Get(k)
-	if err != nil || !ok {
-		return controller.Done, err
-	}
+func (c *cronJobs) sync(ctx context.Context, cj *cronJob) (again time.Duration, err error) {
 	var s cronStatus
-	if err := readStatus(cronJobResource, &cj.Meta, cj.Status, &s); err != nil {
-		return controller.Done, err
+	if err := readStatus(cronJobResource, cj, cj.Status, &s); err != nil {
+		return 0, err
 	}
 	if err := c.followJobs(ctx, cj, &s); err != nil {
-		return controller.Done, err
+		return 0, err
 	}
-	var again time.Duration
 	if !cj.Deleting() && !cj.Spec.Suspend {
 		if again, err = c.keepSchedule(ctx, cj, &s); err != nil {
-			return controller.Done, err
+			return 0, err
 		}
 	}
 	status := map[string]any{"active": nil}
@@ -83,8 +74,7 @@ func (c *cronJobs) reconcile(ctx context.Context, k kube.Key) (controller.Outcom
 			status[name] = wireTime(t)
 		}
 	}
-	err = writeStatus(ctx, c.client, cronJobResource, &cj.Meta, true, cj.Status, status)
-	return controller.Wait(again), err
+	return again, c.writeStatus(ctx, cj, true, cj.Status, status)
 }
 
 // followJobs updates what the status says about the jobs, and deletes finished ones beyond the limits.
@@ -99,7 +89,7 @@ func (c *cronJobs) followJobs(ctx context.Context, cj *cronJob, s *cronStatus) e
 	finished, exists := map[string][]*workload{}, map[any]bool{}
 	for _, j := range jobs {
 		var status jobStatus
-		if err := readStatus(jobResource, &j.Meta, j.Status, &status); err != nil {
+		if err := readStatus(jobResource, j, j.Status, &status); err != nil {
 			return err
 		}
 		exists[j.UID] = true
@@ -116,7 +106,7 @@ func (c *cronJobs) followJobs(ctx context.Context, cj *cronJob, s *cronStatus) e
 		finished[how] = append(finished[how], j)
 		if at >= 0 {
 			s.Active = slices.Delete(s.Active, at, at+1)
-			c.record(cronJobResource, cj, events.Normal, "SawCompletedJob",
+			c.record(cj, events.Normal, "SawCompletedJob",
 				fmt.Sprintf("Saw completed job: %s, condition: %s", j.Name, how))
 		}
 		if done, err := time.Parse(time.RFC3339, status.CompletionTime); err == nil &&
@@ -133,7 +123,7 @@ func (c *cronJobs) followJobs(ctx context.Context, cj *cronJob, s *cronStatus) e
 		err := c.client.Get(ctx, jobResource, kube.Key{Namespace: cj.Namespace, Name: name}, &job)
 		if kube.IsNotFound(err) {
 			s.Active = slices.DeleteFunc(s.Active, func(r map[string]any) bool { return r["name"] == name })
-			c.record(cronJobResource, cj, events.Normal, "MissingJob", "Active job went missing: "+name)
+			c.record(cj, events.Normal, "MissingJob", "Active job went missing: "+name)
 		} else if err != nil {
 			return err
 		}
@@ -158,7 +148,7 @@ func (c *cronJobs) keepSchedule(ctx context.Context, cj *cronJob, s *cronStatus)
 	}
 	zone, err := time.LoadLocation(cj.Spec.TimeZone)
 	if err != nil {
-		c.record(cronJobResource, cj, events.Warning, "UnknownTimeZone",
+		c.record(cj, events.Warning, "UnknownTimeZone",
 			fmt.Sprintf("invalid timeZone: %q: %v", cj.Spec.TimeZone, err))
 		return 0, nil
 	}
@@ -174,7 +164,7 @@ func (c *cronJobs) keepSchedule(ctx context.Context, cj *cronJob, s *cronStatus)
 	}
 	due, missed := schedule.Latest(since, now)
 	if missed > 100 {
-		c.record(cronJobResource, cj, events.Warning, "TooManyMissedTimes", "too many missed start times. Set or "+
+		c.record(cj, events.Warning, "TooManyMissedTimes", "too many missed start times. Set or "+
 			"decrease .spec.startingDeadlineSeconds or check clock skew")
 	}
 	if !due.IsZero() {
@@ -198,7 +188,7 @@ func (c *cronJobs) start(ctx context.Context, cj *cronJob, s *cronStatus, due ti
 	case slices.ContainsFunc(s.Active, func(ref map[string]any) bool { return ref["name"] == name }):
 		return nil
 	case cj.Spec.ConcurrencyPolicy == "Forbid" && len(s.Active) > 0:
-		c.record(cronJobResource, cj, events.Normal, "JobAlreadyActive",
+		c.record(cj, events.Normal, "JobAlreadyActive",
 			"Not starting job because prior execution is running and concurrency policy is Forbid")
 		return nil
 	case cj.Spec.ConcurrencyPolicy == "Replace":
@@ -211,7 +201,7 @@ func (c *cronJobs) start(ctx context.Context, cj *cronJob, s *cronStatus, due ti
 		}
 		s.Active = nil
 	}
-	if ok, err := alive(ctx, c.client, cronJobResource, &cj.Meta); err != nil || !ok {
+	if ok, err := c.alive(ctx, cj); err != nil || !ok {
 		return err
 	}
 	var template struct {
@@ -233,14 +223,14 @@ func (c *cronJobs) start(ctx context.Context, cj *cronJob, s *cronStatus, due ti
 		err = c.client.Get(ctx, jobResource, kube.Key{Namespace: cj.Namespace, Name: name}, &job)
 	}
 	if err != nil {
-		c.record(cronJobResource, cj, events.Warning, "FailedCreate", "Error creating job: "+err.Error())
+		c.record(cj, events.Warning, "FailedCreate", "Error creating job: "+err.Error())
 		return err
 	}
 	if job.ControllerUID() != cj.UID {
 		return nil
 	}
 	if !exists {
-		c.record(cronJobResource, cj, events.Normal, "SuccessfulCreate", "Created job "+name)
+		c.record(cj, events.Normal, "SuccessfulCreate", "Created job "+name)
 	}
 	s.Active = append(s.Active, map[string]any{"apiVersion": jobResource.APIVersion(), "kind": jobResource.Kind,
 		"namespace": job.Namespace, "name": name, "uid": job.UID, "resourceVersion": job.ResourceVersion})
@@ -255,7 +245,7 @@ func (c *cronJobs) delete(ctx context.Context, cj *cronJob, name, uid string) er
 		return nil
 	}
 	if err == nil {
-		c.record(cronJobResource, cj, events.Normal, "SuccessfulDelete", "Deleted job "+name)
+		c.record(cj, events.Normal, "SuccessfulDelete", "Deleted job "+name)
 	}
 	return err
 }

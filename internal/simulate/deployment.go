@@ -25,57 +25,44 @@ const (
 
 // deployments is the Deployment controller: it moves pods from one template to the next by resizing replica sets.
 type deployments struct {
-	client  *kube.Client
-	mirror  *cache.Store[*deployment]
-	ownSets *cache.Store[*replicaSet]
-	record  recordFunc
+	controllerOf[*deployment]
+	sets *cache.Store[*replicaSet]
 }
 
-func newDeployments(c *kube.Client, o Options) *controller.Controller {
-	d := &deployments{client: c,
-		mirror:  cache.New[*deployment](o.mirror(c, deploymentResource)),
-		ownSets: cache.New[*replicaSet](o.mirror(c, replicaSetResource)),
-		record:  o.recorder(c, "deployment-controller"),
-	}
-	return controller.New("simulate-deployment", retryStale(d.reconcile), o.controller(),
-		controller.For(d.mirror), controller.Owns(d.ownSets, deploymentResource.Kind))
+func newDeployments(w world) runner {
+	d := &deployments{newController[*deployment](w, deploymentResource, "deployment-controller"),
+		mirrorOf[*replicaSet](w, replicaSetResource)}
+	return d.run("deployment", d.sync, controller.Owns(d.sets, deploymentResource.Kind))
 }
 
-// reconcile takes at most one step of a rollout and writes the status. It decides by its mirrors alone. Each write
-// carries the resourceVersion that the decision was based on, so that a decision by an outdated mirror fails with a
-// conflict and is retried.
-func (c *deployments) reconcile(ctx context.Context, k kube.Key) (controller.Outcome, error) {
-	d, ok, err := c.mirror.Get(k)
-	if err != nil || !ok {
-		return controller.Done, err
-	}
-	sets, err := c.ownSets.ByOwner(k.Namespace, d.UID)
+// sync takes at most one step of a rollout and writes the status. It decides by its mirrors alone. Each write carries
+// the resourceVersion that the decision was based on, so that a decision by an outdated mirror fails with a conflict
+// and is retried.
+func (c *deployments) sync(ctx context.Context, d *deployment) (time.Duration, error) {
+	sets, err := c.sets.ByOwner(d.Namespace, d.UID)
 	if err != nil {
-		return controller.Done, err
+		return 0, err
 	}
 	hash, err := templateHash(d.Spec.Template)
 	if err != nil {
-		return controller.Done, fmt.Errorf("hash pod template of deployment %s: %w", k, err)
+		return 0, fmt.Errorf("hash pod template of deployment %s: %w", d.Key(), err)
 	}
 	newest, old := split(d, sets, hash)
 	if d.Deleting() {
-		return controller.Done, c.writeStatus(ctx, d, newest, old, time.Now())
+		return 0, c.report(ctx, d, newest, old, time.Now())
 	}
 	if err := c.advance(ctx, d, hash, newest, old); err != nil {
-		return controller.Done, err
+		return 0, err
 	}
 	now := time.Now()
-	if err := c.writeStatus(ctx, d, newest, old, now); err != nil {
-		return controller.Done, err
-	}
-	return deadline(d, now), nil
+	return deadline(d, now), c.report(ctx, d, newest, old, now)
 }
 
 // advance makes the next step of a rollout.
 func (c *deployments) advance(ctx context.Context, d *deployment, hash string, newest *replicaSet,
 	old []*replicaSet) error {
 	if newest == nil {
-		if ok, err := alive(ctx, c.client, deploymentResource, &d.Meta); err != nil || !ok || d.Spec.Paused {
+		if ok, err := c.alive(ctx, d); err != nil || !ok || d.Spec.Paused {
 			return err
 		}
 		return c.createSet(ctx, d, hash, nextRevision(old))
@@ -90,8 +77,7 @@ func (c *deployments) advance(ctx context.Context, d *deployment, hash string, n
 	if s == nil {
 		return c.prune(ctx, d, old)
 	}
-	err = change(ctx, c.client, replicaSetResource, &s.set.Meta, true, "",
-		map[string]any{"spec": map[string]any{"replicas": s.to}})
+	err = c.change(ctx, replicaSetResource, s.set, true, "", map[string]any{"spec": map[string]any{"replicas": s.to}})
 	if err != nil {
 		return err
 	}
@@ -99,7 +85,7 @@ func (c *deployments) advance(ctx context.Context, d *deployment, hash string, n
 	if s.to < s.set.replicas() {
 		direction = "down"
 	}
-	c.record(deploymentResource, d, events.Normal, "ScalingReplicaSet", fmt.Sprintf(
+	c.record(d, events.Normal, "ScalingReplicaSet", fmt.Sprintf(
 		"Scaled %s replica set %s from %d to %d", direction, s.set.Name, s.set.replicas(), s.to))
 	return nil
 }
@@ -177,7 +163,7 @@ func (c *deployments) createSet(ctx context.Context, d *deployment, hash string,
 	annotations := d.Annotations.Map()
 	delete(annotations, lastApplied)
 	annotations[revisionAnnotation] = strconv.Itoa(revision)
-	return create(ctx, c.client, replicaSetResource, d.Namespace, map[string]any{
+	return c.create(ctx, replicaSetResource, d.Namespace, map[string]any{
 		"metadata": map[string]any{"name": d.Name + "-" + hash, "labels": labels, "annotations": annotations,
 			"ownerReferences": []any{controllerRef(deploymentResource, &d.Meta)}},
 		"spec": map[string]any{"replicas": 0, "minReadySeconds": d.Spec.MinReadySeconds,
@@ -190,7 +176,7 @@ func (c *deployments) adjustNewest(ctx context.Context, d *deployment, newest *r
 	number := max(revision(newest), next)
 	text := strconv.Itoa(number)
 	if revision(newest) != number || newest.Spec.MinReadySeconds != d.Spec.MinReadySeconds {
-		return change(ctx, c.client, replicaSetResource, &newest.Meta, true, "", map[string]any{
+		return c.change(ctx, replicaSetResource, newest, true, "", map[string]any{
 			"metadata": map[string]any{"annotations": map[string]any{revisionAnnotation: text}},
 			"spec":     map[string]any{"minReadySeconds": d.Spec.MinReadySeconds},
 		})
@@ -199,7 +185,7 @@ func (c *deployments) adjustNewest(ctx context.Context, d *deployment, newest *r
 		return nil
 	}
 	// Through the status subresource, as the real controller does, so that the generation does not change.
-	return change(ctx, c.client, deploymentResource, &d.Meta, false, "status", map[string]any{
+	return c.change(ctx, deploymentResource, d, false, "status", map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{revisionAnnotation: text}}})
 }
 
@@ -210,8 +196,7 @@ func (c *deployments) prune(ctx context.Context, d *deployment, old []*replicaSe
 	})
 	var errs []error
 	for _, rs := range empty[:max(0, len(empty)-valueOr(d.Spec.RevisionHistoryLimit, defaultHistoryLimit))] {
-		errs = append(errs, c.client.Delete(ctx, replicaSetResource, rs.Key(),
-			kube.DeleteOptions{UID: rs.UID, Propagation: kube.Background}))
+		errs = append(errs, c.remove(ctx, replicaSetResource, rs))
 	}
 	return errors.Join(errs...)
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"skiff/internal/controller"
 	"skiff/internal/patch"
 )
 
@@ -22,14 +21,14 @@ const (
 	paused       = "DeploymentPaused"
 )
 
-// writeStatus updates the status of d if it differs from the state of its replica sets.
-func (c *deployments) writeStatus(ctx context.Context, d *deployment, newest *replicaSet,
+// report updates the status of d if it differs from the state of its replica sets.
+func (c *deployments) report(ctx context.Context, d *deployment, newest *replicaSet,
 	old []*replicaSet, now time.Time) error {
 	next := statusOf(d, newest, old, now).object()
 	if same, _ := patch.Covered(nil, next, d.Status.object()); same {
 		return nil
 	}
-	return change(ctx, c.client, deploymentResource, &d.Meta, false, "status", map[string]any{"status": next})
+	return c.change(ctx, deploymentResource, d, false, "status", map[string]any{"status": next})
 }
 
 // object returns the status as it is sent.
@@ -170,11 +169,11 @@ func progressDeadline(d *deployment) time.Duration {
 
 // deadline requeues a rollout without progress for the time at which it exceeds its deadline, because no event will
 // trigger that reconcile.
-func deadline(d *deployment, now time.Time) controller.Outcome {
+func deadline(d *deployment, now time.Time) time.Duration {
 	c, ok := conditionOf(d.Status.Conditions, progressing)
 	if !ok || d.Spec.Paused || c.Reason == setAvailable || c.Reason == timedOut {
-		return controller.Done
+		return 0
 	}
 	// If the deadline has passed already, the event of the status that was just written triggers the next reconcile.
-	return controller.After(max(c.LastUpdateTime.Add(progressDeadline(d)).Sub(now), time.Second))
+	return max(c.LastUpdateTime.Add(progressDeadline(d)).Sub(now), time.Second)
 }

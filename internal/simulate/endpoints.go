@@ -63,24 +63,24 @@ const (
 
 // endpoints is the controller of both Endpoints and EndpointSlices. One key is one Service.
 type endpoints struct {
-	client   *kube.Client
+	world
 	services *cache.Store[*service]
 	pods     *cache.Store[*setPod]
 	whole    *cache.Store[*published] // Endpoints
 	slices   *cache.Store[*published]
 }
 
-func newEndpoints(client *kube.Client, o Options) *controller.Controller {
+func newEndpoints(w world) runner {
 	labelled := func(r kube.Resource, key, value string) *cache.Store[*published] {
-		m := o.mirror(client, r)
+		m := w.all(r)
 		m.LabelSelector = key + "=" + value
 		return cache.New[*published](m)
 	}
-	c := &endpoints{client: client, services: cache.New[*service](o.mirror(client, serviceResource)),
-		pods:   cache.Shared[*setPod](o.mirrors, o.mirror(client, podResource)),
+	c := &endpoints{world: w, services: mirrorOf[*service](w, serviceResource),
+		pods:   mirrorOf[*setPod](w, podResource),
 		whole:  labelled(endpointsResource, endpointsManager, endpointsController),
 		slices: labelled(sliceResource, slicesManager, sliceController)}
-	return controller.New("simulate-endpoints", retryStale(c.reconcile), o.controller(), controller.For(c.services),
+	return w.controller("endpoints", c.reconcile, controller.For(c.services),
 		controller.Watches(c.pods, selecting(c.services)),
 		controller.Watches(c.whole, func(e *published) []kube.Key { return []kube.Key{e.Key()} }),
 		controller.Owns(c.slices, serviceResource.Kind))
@@ -122,7 +122,7 @@ func (c *endpoints) reconcile(ctx context.Context, k kube.Key) (controller.Outco
 	if !ok {
 		e, ok, err := c.whole.Get(k)
 		if ok { // the garbage collector deletes the slices
-			err = c.client.Delete(ctx, endpointsResource, k, kube.DeleteOptions{UID: e.UID})
+			err = c.remove(ctx, endpointsResource, e)
 		}
 		return controller.Done, err
 	}
@@ -174,14 +174,14 @@ var apiService = kube.Key{Namespace: "default", Name: "kubernetes"}
 func (c *endpoints) publishAPI(ctx context.Context) error {
 	const address = "192.0.2.250"
 	ports := []any{map[string]any{"name": "https", "port": int64(6443), "protocol": "TCP"}}
-	err := create(ctx, c.client, endpointsResource, apiService.Namespace, map[string]any{
+	err := c.create(ctx, endpointsResource, apiService.Namespace, map[string]any{
 		"metadata": map[string]any{"name": apiService.Name,
 			"labels": map[string]any{"endpointslice.kubernetes.io/skip-mirror": "true"}},
 		"subsets": []any{map[string]any{"addresses": []any{map[string]any{"ip": address}}, "ports": ports}}})
 	if err != nil {
 		return err
 	}
-	return create(ctx, c.client, sliceResource, apiService.Namespace, map[string]any{
+	return c.create(ctx, sliceResource, apiService.Namespace, map[string]any{
 		"metadata": map[string]any{"name": apiService.Name,
 			"labels": map[string]any{serviceLabel: apiService.Name}},
 		"addressType": "IPv4", "ports": ports, "endpoints": []any{map[string]any{"addresses": []any{address},
@@ -207,7 +207,7 @@ func (c *endpoints) keepSlices(ctx context.Context, s *service, parts []map[stri
 	owned, err := c.slices.ByOwner(s.Namespace, s.UID)
 	for _, e := range owned {
 		if !names[e.Name] && err == nil {
-			err = c.client.Delete(ctx, sliceResource, e.Key(), kube.DeleteOptions{UID: e.UID})
+			err = c.remove(ctx, sliceResource, e)
 		}
 	}
 	return err
@@ -223,7 +223,7 @@ func (c *endpoints) ensure(ctx context.Context, r kube.Resource, mirror *cache.S
 	meta := body["metadata"].(map[string]any)
 	if !ok {
 		meta["name"] = k.Name
-		return create(ctx, c.client, r, k.Namespace, body)
+		return c.create(ctx, r, k.Namespace, body)
 	}
 	same := len(e.Labels.Map()) == len(meta["labels"].(map[string]any))
 	for key, value := range e.Labels.Map() {
@@ -236,7 +236,7 @@ func (c *endpoints) ensure(ctx context.Context, r kube.Resource, mirror *cache.S
 	}
 	for name, raw := range map[string]kube.Raw{"subsets": e.Subsets, "endpoints": e.Endpoints, "ports": e.Ports} {
 		var live any
-		if err := readStatus(r, &e.Meta, raw, &live); err != nil {
+		if err := readStatus(r, e, raw, &live); err != nil {
 			return err
 		}
 		covered, _ := patch.Covered(nil, body[name], live)
@@ -245,7 +245,7 @@ func (c *endpoints) ensure(ctx context.Context, r kube.Resource, mirror *cache.S
 	if same {
 		return nil
 	}
-	return change(ctx, c.client, r, &e.Meta, false, "", body)
+	return c.change(ctx, r, e, false, "", body)
 }
 
 // portsOf returns the ports of the endpoints of a pod; ports whose names no container has are left out.

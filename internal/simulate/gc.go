@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"skiff/internal/cache"
@@ -18,14 +17,11 @@ import (
 // collector deletes objects whose owners are gone. After each change it examines all objects, so that whatever it
 // missed is found the next time.
 type collector struct {
-	client    *kube.Client
+	*collectors
 	resources []kube.Resource
 	mirrors   []*cache.Store[*object] // one per resource
-	paused    *atomic.Bool            // of Cluster.PauseGC
-	record    recordFunc
-	reported  map[[2]string]bool // uids of dependents and of owners that are in another namespace
-	// end of the last sweep without an error
-	last time.Time
+	reported  map[[2]string]bool      // uids of dependents and of owners that are in another namespace
+	last      time.Time               // end of the last sweep without an error
 }
 
 // sweepEvery is the shortest interval between two sweeps. Sweeping ten thousand objects takes about 10 ms, so this is
@@ -38,16 +34,15 @@ var sweep = kube.Key{Name: "all-objects"}
 // whilePaused is how often a paused collector checks whether it is resumed.
 const whilePaused = time.Second
 
-func newCollector(c *kube.Client, o Options, resources []kube.Resource, paused *atomic.Bool,
-	record recordFunc) *controller.Controller {
-	g := &collector{client: c, resources: resources, paused: paused, record: record, reported: map[[2]string]bool{}}
+func newCollector(c *collectors, resources []kube.Resource) *controller.Controller {
+	g := &collector{collectors: c, resources: resources, reported: map[[2]string]bool{}}
 	var sources []controller.Source
 	for _, r := range resources {
-		m := cache.New[*object](o.mirror(c, r))
+		m := cache.New[*object](c.all(r))
 		g.mirrors = append(g.mirrors, m)
 		sources = append(sources, controller.Watches(m, func(*object) []kube.Key { return []kube.Key{sweep} }))
 	}
-	return controller.New("simulate-gc", retryStale(g.reconcile), o.controller(), sources...)
+	return c.controller("gc", g.reconcile, sources...)
 }
 
 func (c *collector) reconcile(ctx context.Context, _ kube.Key) (controller.Outcome, error) {
@@ -208,6 +203,5 @@ func (c *collector) removeFinalizer(ctx context.Context, v vertex, finalizer str
 
 // patchMeta replaces a list in an object's metadata, if the object has not changed since the mirror saw it.
 func (c *collector) patchMeta(ctx context.Context, v vertex, field string, value any) error {
-	return change(ctx, c.client, v.resource, &v.Meta, true, "",
-		map[string]any{"metadata": map[string]any{field: value}})
+	return c.change(ctx, v.resource, v, true, "", map[string]any{"metadata": map[string]any{field: value}})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr/testr"
 
+	"skiff/internal/controller"
 	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
 )
@@ -81,9 +82,11 @@ func (b *bench) rest(d time.Duration) {
 // runs returns how often the controllers have reconciled something.
 func (b *bench) runs() int64 {
 	var all int64
-	for _, c := range b.cluster.controllers {
-		s := c.Stats()
-		all += s.Done + s.Again + s.Errors
+	for _, p := range b.cluster.parts {
+		if c, ok := p.(*controller.Controller); ok {
+			s := c.Stats()
+			all += s.Done + s.Again + s.Errors
+		}
 	}
 	return all
 }

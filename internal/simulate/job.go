@@ -60,7 +60,7 @@ func count(pods []*setPod, was jobStatus, indexed bool) tally {
 // planJob runs pods until enough of them have succeeded, or too many have failed.
 func planJob(w *workload, pods []*setPod, in facts) (p plan, err error) {
 	var was jobStatus
-	if err := readStatus(jobResource, &w.Meta, w.Status, &was); err != nil {
+	if err := readStatus(jobResource, w, w.Status, &was); err != nil {
 		return p, err
 	}
 	if was.is("Complete") || was.is("Failed") {

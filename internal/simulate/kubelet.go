@@ -52,10 +52,9 @@ type podContainer struct {
 // kubelet is the scheduler and the kubelets of all nodes: it binds each pod to a node, and starts, restarts and stops
 // its containers. No container runs: it writes the statuses that a kubelet would write, at the times when it would.
 type kubelet struct {
-	client *kube.Client
+	world
 	mirror *cache.Store[*kubeletPod]
 	nodes  *cache.Store[*node]
-	o      Options
 
 	started, scheduled recordFunc // Events of the kubelet and of the scheduler
 	counted            sync.Once  // see countAll
@@ -84,13 +83,12 @@ type sandbox struct {
 // never gives an address twice, and it does not contain the cluster IPs of Services (10.96.0.0/12).
 var beforePodIPs = netip.MustParseAddr("10.128.0.0")
 
-func newKubelet(c *kube.Client, o Options) *controller.Controller {
-	k := &kubelet{client: c, mirror: cache.New[*kubeletPod](o.mirror(c, podResource)), o: o,
-		nodes: cache.Shared[*node](o.mirrors, o.mirror(c, nodeResource)),
+func newKubelet(w world) runner {
+	k := &kubelet{world: w, mirror: mirrorOf[*kubeletPod](w, podResource), nodes: mirrorOf[*node](w, nodeResource),
 		boxes: map[kube.Key]sandbox{}, lastIP: beforePodIPs,
 		reserved: map[kube.Key]reservation{}, asked: map[string]requests{},
-		started: o.recorder(c, "kubelet"), scheduled: o.recorder(c, "default-scheduler")}
-	return controller.New("simulate-kubelet", retryStale(k.reconcile), o.controller(), controller.For(k.mirror),
+		started: w.recorder("kubelet"), scheduled: w.recorder("default-scheduler")}
+	return w.controller("kubelet", k.reconcile, controller.For(k.mirror),
 		controller.Watches(k.nodes, func(*node) []kube.Key { return nil }))
 }
 
@@ -107,7 +105,7 @@ func (c *kubelet) reconcile(ctx context.Context, k kube.Key) (controller.Outcome
 		return controller.Done, nil
 	}
 	var status map[string]any
-	if err := readStatus(podResource, &p.Meta, p.Status, &status); err != nil {
+	if err := readStatus(podResource, p, p.Status, &status); err != nil {
 		return controller.Done, err
 	}
 	now := time.Now()
@@ -162,7 +160,7 @@ func (c *kubelet) stopTime(p *kubeletPod, now time.Time) time.Time {
 		return now // it was never on a node
 	}
 	if box.stopped.IsZero() {
-		box.stopped = now.Add(min(c.o.PodStopDelay, time.Duration(p.DeletionGracePeriodSeconds)*time.Second))
+		box.stopped = now.Add(min(c.PodStopDelay, time.Duration(p.DeletionGracePeriodSeconds)*time.Second))
 		c.boxes[p.Key()] = box
 	}
 	return box.stopped
@@ -176,15 +174,13 @@ func (c *kubelet) run(ctx context.Context, p *kubeletPod, status map[string]any,
 	if err != nil {
 		return controller.Done, err
 	}
-	desired := podStatus(p, box, c.o.nodeIP(p.Spec.NodeName), now)
+	desired := podStatus(p, box, c.nodeIP(p.Spec.NodeName), now)
 	if covered, _ := patch.Covered(nil, desired, status); !covered {
 		if desired["phase"] == "Running" && status["phase"] == "Pending" {
 			c.started(podResource, p, events.Normal, "Started", "Container started")
 		}
 		// A strategic merge patch keeps conditions of other types.
-		err := c.client.Patch(ctx, podResource, p.Key(), kube.StrategicMergePatch, map[string]any{
-			"metadata": map[string]any{"uid": p.UID}, "status": desired,
-		}, nil, kube.WriteOptions{FieldManager: manager, Subresource: "status"})
+		err := c.patch(ctx, kube.StrategicMergePatch, podResource, p, "status", map[string]any{"status": desired})
 		if err != nil {
 			return controller.Done, err
 		}
@@ -193,7 +189,7 @@ func (c *kubelet) run(ctx context.Context, p *kubeletPod, status map[string]any,
 		return controller.After(wait), nil
 	}
 	if _, ends := p.exitCode(); ends && !box.ended {
-		if wait := box.ready.Add(c.o.PodStartDelay).Sub(now); wait > 0 {
+		if wait := box.ready.Add(c.PodStartDelay).Sub(now); wait > 0 {
 			return controller.After(wait), nil
 		}
 	}
@@ -217,13 +213,13 @@ func (c *kubelet) sandboxOf(p *kubeletPod, now time.Time) (sandbox, error) {
 	box := c.boxes[p.Key()]
 	if box.uid != p.UID {
 		c.lastIP = c.lastIP.Next()
-		box = sandbox{uid: p.UID, ip: c.lastIP.String(), created: now, ready: now.Add(c.o.PodStartDelay)}
+		box = sandbox{uid: p.UID, ip: c.lastIP.String(), created: now, ready: now.Add(c.PodStartDelay)}
 	}
 	if box.restarts < restarts && !box.ready.After(now) {
-		box.restarts, box.restarted, box.ready = restarts, now, now.Add(c.o.PodStartDelay)
+		box.restarts, box.restarted, box.ready = restarts, now, now.Add(c.PodStartDelay)
 	}
 	_, ends := p.exitCode()
-	box.ended = ends && !box.ready.Add(c.o.PodStartDelay).After(now) && !slices.ContainsFunc(p.Spec.Containers,
+	box.ended = ends && !box.ready.Add(c.PodStartDelay).After(now) && !slices.ContainsFunc(p.Spec.Containers,
 		func(container podContainer) bool { return broken(container.Image) })
 	c.boxes[p.Key()] = box
 	return box, nil

@@ -6,22 +6,20 @@ import (
 	"slices"
 	"time"
 
-	"skiff/internal/cache"
-	"skiff/internal/controller"
 	"skiff/internal/kube"
 )
 
 // createNodes creates the nodes of the cluster.
-func createNodes(ctx context.Context, c *kube.Client, o Options) error {
-	for _, name := range o.Nodes {
-		err := create(ctx, c, nodeResource, "", map[string]any{"metadata": map[string]any{"name": name,
+func (w world) createNodes(ctx context.Context) error {
+	for _, name := range w.Nodes {
+		err := w.create(ctx, nodeResource, "", map[string]any{"metadata": map[string]any{"name": name,
 			"labels": map[string]any{"kubernetes.io/hostname": name, "kubernetes.io/os": "linux",
 				"kubernetes.io/arch": "amd64"}}})
 		if err != nil {
 			return err
 		}
-		err = c.Patch(ctx, nodeResource, kube.Key{Name: name}, kube.MergePatch,
-			map[string]any{"status": nodeStatus(o.nodeIP(name), name)},
+		err = w.client.Patch(ctx, nodeResource, kube.Key{Name: name}, kube.MergePatch,
+			map[string]any{"status": nodeStatus(w.nodeIP(name), name)},
 			nil, kube.WriteOptions{FieldManager: manager, Subresource: "status"})
 		if err != nil {
 			return err
@@ -65,45 +63,37 @@ const (
 )
 
 // heartbeats renews the Leases of the nodes.
-type heartbeats struct {
-	client *kube.Client
-	o      Options
-	nodes  *cache.Store[*node]
+type heartbeats struct{ controllerOf[*node] }
+
+func newHeartbeats(w world) runner {
+	h := &heartbeats{newController[*node](w, nodeResource, "")}
+	return h.run("nodes", h.sync)
 }
 
-func newHeartbeats(c *kube.Client, o Options) *controller.Controller {
-	h := &heartbeats{client: c, o: o, nodes: cache.Shared[*node](o.mirrors, o.mirror(c, nodeResource))}
-	return controller.New("simulate-nodes", retryStale(h.reconcile), o.controller(), controller.For(h.nodes))
-}
-
-func (h *heartbeats) reconcile(ctx context.Context, k kube.Key) (controller.Outcome, error) {
-	n, ok, err := h.nodes.Get(k)
-	if err != nil || !ok || !slices.Contains(h.o.Nodes, k.Name) {
-		return controller.Done, err
+func (h *heartbeats) sync(ctx context.Context, n *node) (time.Duration, error) {
+	if !slices.Contains(h.Nodes, n.Name) {
+		return 0, nil
 	}
-	now, lease := time.Now(), kube.Key{Namespace: "kube-node-lease", Name: k.Name}
+	now, lease := time.Now(), kube.Key{Namespace: "kube-node-lease", Name: n.Name}
 	spec := map[string]any{"renewTime": now.UTC().Format("2006-01-02T15:04:05.000000Z")}
-	err = h.client.Patch(ctx, leaseResource, lease, kube.MergePatch, map[string]any{"spec": spec}, nil,
+	err := h.client.Patch(ctx, leaseResource, lease, kube.MergePatch, map[string]any{"spec": spec}, nil,
 		kube.WriteOptions{FieldManager: "kubelet"})
 	if kube.IsNotFound(err) {
-		spec["holderIdentity"], spec["leaseDurationSeconds"] = k.Name, leaseSeconds
-		err = create(ctx, h.client, leaseResource, lease.Namespace, map[string]any{"spec": spec,
+		spec["holderIdentity"], spec["leaseDurationSeconds"] = n.Name, leaseSeconds
+		err = h.create(ctx, leaseResource, lease.Namespace, map[string]any{"spec": spec,
 			"metadata": map[string]any{"name": lease.Name, "ownerReferences": []any{map[string]any{
-				"apiVersion": "v1", "kind": nodeResource.Kind, "name": k.Name, "uid": n.UID}}}})
+				"apiVersion": "v1", "kind": nodeResource.Kind, "name": n.Name, "uid": n.UID}}}})
 	}
 	if len(n.Status.Conditions) > 0 && now.Sub(n.Status.Conditions[0].LastHeartbeatTime) >= heartbeat && err == nil {
 		var beats []any
 		for _, c := range n.Status.Conditions {
 			beats = append(beats, map[string]any{"type": c.Type, "lastHeartbeatTime": wireTime(now)})
 		}
-		err = h.client.Patch(ctx, nodeResource, k, kube.StrategicMergePatch, map[string]any{
+		err = h.client.Patch(ctx, nodeResource, n.Key(), kube.StrategicMergePatch, map[string]any{
 			"metadata": map[string]any{"uid": n.UID}, "status": map[string]any{"conditions": beats}}, nil,
 			kube.WriteOptions{FieldManager: "kubelet", Subresource: "status"})
 	}
-	if err != nil {
-		return controller.Done, err
-	}
-	return controller.After(leaseRenewal), nil
+	return leaseRenewal, err
 }
 
 // nodeIP returns the address of a node: its index in the list, in a network for documentation (RFC 5737).

@@ -53,11 +53,11 @@ type workloadSpec struct {
 
 // workloadKind is what is different between the controllers of pods: all else is done by workloads.
 type workloadKind struct {
-	part      Part
-	resource  kube.Resource
-	source    string // of its Events
-	revisions bool   // it keeps its templates as ControllerRevisions
-	nodes     bool   // it looks at nodes
+	part       Part
+	of         kube.Resource
+	source     string // of its Events
+	revisioned bool   // it keeps its templates as ControllerRevisions
+	onNodes    bool   // it looks at nodes
 	// says what has to be done; it changes nothing
 	plan func(w *workload, pods []*setPod, in facts) (plan, error)
 }

@@ -55,11 +55,11 @@ func (c *workloads) revise(ctx context.Context, w *workload, pods []*setPod, in 
 	case current == nil:
 		return c.createRevision(ctx, w, in.update, hash, last+1)
 	case current.Revision < last: // rolled back to
-		return change(ctx, c.client, revisionResource, &current.Meta, true, "", map[string]any{"revision": last + 1})
+		return c.change(ctx, revisionResource, current, true, "", map[string]any{"revision": last + 1})
 	}
 	old := slices.DeleteFunc(all, func(r *templateRevision) bool { return used[r.Name] || r.Deleting() })
 	for _, r := range old[:max(0, len(old)-valueOr(w.Spec.RevisionHistoryLimit, defaultHistoryLimit))] {
-		if err := c.client.Delete(ctx, revisionResource, r.Key(), kube.DeleteOptions{UID: r.UID}); err != nil {
+		if err := c.remove(ctx, revisionResource, r); err != nil {
 			return err
 		}
 	}
@@ -67,7 +67,7 @@ func (c *workloads) revise(ctx context.Context, w *workload, pods []*setPod, in 
 }
 
 func (c *workloads) createRevision(ctx context.Context, w *workload, name, hash string, number int64) error {
-	if ok, err := alive(ctx, c.client, c.resource, &w.Meta); err != nil || !ok {
+	if ok, err := c.alive(ctx, w); err != nil || !ok {
 		return err
 	}
 	var template map[string]any
@@ -77,7 +77,7 @@ func (c *workloads) createRevision(ctx context.Context, w *workload, name, hash 
 	labels := maps.Clone(member(member(template, "metadata"), "labels"))
 	labels[revisionLabel] = hash
 	template["$patch"] = "replace" // the revision is a strategic merge patch of the workload
-	return create(ctx, c.client, revisionResource, w.Namespace, map[string]any{"revision": number,
+	return c.create(ctx, revisionResource, w.Namespace, map[string]any{"revision": number,
 		"metadata": map[string]any{"name": name, "labels": labels,
 			"ownerReferences": []any{controllerRef(c.resource, &w.Meta)}},
 		"data": map[string]any{"spec": map[string]any{"template": template}}})

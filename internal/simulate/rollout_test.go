@@ -54,17 +54,17 @@ func (p *simulatedSet) follow(r *rand.Rand) bool {
 	return true
 }
 
-// world has all replica sets of a deployment, the newest first.
-type world []*simulatedSet
+// setWorld has all replica sets of a deployment, the newest first.
+type setWorld []*simulatedSet
 
-func (w world) sets() (newest *replicaSet, old []*replicaSet) {
+func (w setWorld) sets() (newest *replicaSet, old []*replicaSet) {
 	for _, p := range w[1:] {
 		old = append(old, p.replicaSet)
 	}
 	return w[0].replicaSet, old
 }
 
-func (w world) sum(of func(*simulatedSet) int) (n int) {
+func (w setWorld) sum(of func(*simulatedSet) int) (n int) {
 	for _, p := range w {
 		n += of(p)
 	}
@@ -85,7 +85,7 @@ func TestARollingUpdateStaysWithinItsBoundsAndArrives(t *testing.T) {
 			t.Fatal(err)
 		}
 		have := r.IntN(12)
-		w := world{play(0, 0), play(have, r.IntN(have+1)), play(r.IntN(3), 0)}
+		w := setWorld{play(0, 0), play(have, r.IntN(have+1)), play(r.IntN(3), 0)}
 		w[0].broken = r.IntN(4) == 0
 		most := max(want+surge, w.sum((*simulatedSet).replicas))
 		for turn := 0; ; turn++ {
@@ -127,7 +127,7 @@ func TestARollingUpdateStaysWithinItsBoundsAndArrives(t *testing.T) {
 func TestABrokenNewRevisionKeepsEnoughOldPods(t *testing.T) {
 	d := deploymentOf(4, "1", "1")
 	r := rand.New(rand.NewPCG(1, 0))
-	w := world{play(0, 0), play(4, 4)}
+	w := setWorld{play(0, 0), play(4, 4)}
 	w[0].broken = true
 	for range 1000 {
 		newest, old := w.sets()

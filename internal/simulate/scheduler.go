@@ -248,7 +248,6 @@ func (c *kubelet) unschedulable(ctx context.Context, p *kubeletPod, status map[s
 	condition := map[string]any{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
 		"lastTransitionTime": wireTime(time.Now()), "message": message}
 	c.scheduled(podResource, p, events.Warning, "FailedScheduling", message)
-	return c.client.Patch(ctx, podResource, p.Key(), kube.StrategicMergePatch, map[string]any{
-		"metadata": map[string]any{"uid": p.UID}, "status": map[string]any{"conditions": []any{condition}},
-	}, nil, kube.WriteOptions{FieldManager: manager, Subresource: "status"})
+	return c.patch(ctx, kube.StrategicMergePatch, podResource, p, "status",
+		map[string]any{"status": map[string]any{"conditions": []any{condition}}})
 }

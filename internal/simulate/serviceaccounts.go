@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"errors"
+	"time"
 
 	"skiff/internal/cache"
 	"skiff/internal/controller"
@@ -29,40 +30,34 @@ type configMap struct {
 // serviceAccounts gives each namespace the ServiceAccount "default" and the ConfigMap kube-root-ca.crt, as the
 // controllers serviceaccount and root-ca-certificate-publisher do. One key is one namespace.
 type serviceAccounts struct {
-	client     *kube.Client
-	ca         string // PEM
-	namespaces *cache.Store[*object]
-	accounts   *cache.Store[*object]
-	configMaps *cache.Store[*configMap]
+	controllerOf[*object] // namespaces
+	accounts              *cache.Store[*object]
+	configMaps            *cache.Store[*configMap]
 }
 
-func newServiceAccounts(c *kube.Client, o Options) *controller.Controller {
+func newServiceAccounts(w world) runner {
 	named := func(r kube.Resource, name string) cache.Options {
-		m := o.mirror(c, r)
+		m := w.all(r)
 		m.FieldSelector = "metadata.name=" + name
 		return m
 	}
-	s := &serviceAccounts{client: c, ca: o.RootCA,
-		namespaces: cache.New[*object](o.mirror(c, namespaceResource)),
-		accounts:   cache.New[*object](named(serviceAccountResource, defaultAccount)),
-		configMaps: cache.New[*configMap](named(configMapResource, rootCA)),
-	}
-	return controller.New("simulate-serviceaccounts", retryStale(s.reconcile), o.controller(),
-		controller.For(s.namespaces),
+	s := &serviceAccounts{newController[*object](w, namespaceResource, ""),
+		cache.New[*object](named(serviceAccountResource, defaultAccount)),
+		cache.New[*configMap](named(configMapResource, rootCA))}
+	return s.run("serviceaccounts", s.sync,
 		controller.Watches(s.accounts, func(a *object) []kube.Key { return []kube.Key{{Name: a.Namespace}} }),
 		controller.Watches(s.configMaps, func(m *configMap) []kube.Key { return []kube.Key{{Name: m.Namespace}} }))
 }
 
-func (s *serviceAccounts) reconcile(ctx context.Context, k kube.Key) (controller.Outcome, error) {
-	ns, ok, err := s.namespaces.Get(k)
-	if err != nil || !ok || ns.Deleting() {
-		return controller.Done, err
+func (s *serviceAccounts) sync(ctx context.Context, ns *object) (time.Duration, error) {
+	if ns.Deleting() {
+		return 0, nil
 	}
-	err = errors.Join(s.createAccount(ctx, k.Name), s.publishCA(ctx, k.Name))
+	err := errors.Join(s.createAccount(ctx, ns.Name), s.publishCA(ctx, ns.Name))
 	if kube.IsForbidden(err) { // the namespace is being deleted; its mirror does not show that yet
-		return controller.After(mirrorLag), nil
+		return mirrorLag, nil
 	}
-	return controller.Done, err
+	return 0, err
 }
 
 func (s *serviceAccounts) createAccount(ctx context.Context, namespace string) error {
@@ -70,24 +65,23 @@ func (s *serviceAccounts) createAccount(ctx context.Context, namespace string) e
 	if ok || err != nil {
 		return err
 	}
-	return create(ctx, s.client, serviceAccountResource, namespace, map[string]any{
+	return s.create(ctx, serviceAccountResource, namespace, map[string]any{
 		"metadata": map[string]any{"name": defaultAccount}})
 }
 
 func (s *serviceAccounts) publishCA(ctx context.Context, namespace string) error {
 	k := kube.Key{Namespace: namespace, Name: rootCA}
 	m, ok, err := s.configMaps.Get(k)
-	data := map[string]any{rootCAKey: s.ca}
+	data := map[string]any{rootCAKey: s.RootCA}
 	switch {
 	case err != nil:
 		return err
 	case !ok:
-		return create(ctx, s.client, configMapResource, namespace, map[string]any{"data": data,
+		return s.create(ctx, configMapResource, namespace, map[string]any{"data": data,
 			"metadata": map[string]any{"name": rootCA,
 				"annotations": map[string]any{"kubernetes.io/description": rootCADescription}}})
-	case m.Data[rootCAKey] == s.ca:
+	case m.Data[rootCAKey] == s.RootCA:
 		return nil
 	}
-	return s.client.Patch(ctx, configMapResource, k, kube.MergePatch, map[string]any{"data": data}, nil,
-		kube.WriteOptions{FieldManager: manager})
+	return s.change(ctx, configMapResource, m, false, "", map[string]any{"data": data})
 }

@@ -28,7 +28,6 @@ import (
 	"github.com/go-logr/logr"
 
 	"skiff/internal/cache"
-	"skiff/internal/controller"
 	"skiff/internal/events"
 	"skiff/internal/kube"
 )
@@ -73,9 +72,7 @@ type Options struct {
 	// RootCA is the PEM certificate in the ConfigMap kube-root-ca.crt of each namespace.
 	RootCA string
 	// Without are the parts that are switched off.
-	Without   []Part
-	mirrors   *cache.Mirrors              // for those who read the same of a resource
-	recorders map[string]*events.Recorder // by the sources of their Events; nil without Events
+	Without []Part
 	// Log gets a line for each reconcile, which are many: give it a higher verbosity than skiff's own.
 	Log logr.Logger
 }
@@ -95,57 +92,35 @@ func (o Options) withDefaults() Options {
 
 func (o Options) has(p Part) bool { return !slices.Contains(o.Without, p) }
 
-// mirror returns the options of a mirror of all objects of a resource.
-func (o Options) mirror(c *kube.Client, r kube.Resource) cache.Options {
-	return cache.Options{Resource: r, Client: c, Log: o.Log}
-}
-
-func (o Options) controller() controller.Options { return controller.Options{Log: o.Log} }
-
-// recordFunc records an Event about an object.
-type recordFunc func(r kube.Resource, o kube.Object, kind events.Type, reason, note string)
-
-// recorder returns what records the Events of a source, such as default-scheduler; without the part Events it does
-// nothing.
-func (o Options) recorder(c *kube.Client, source string) recordFunc {
-	if o.recorders == nil {
-		return func(kube.Resource, kube.Object, events.Type, string, string) {}
-	}
-	if o.recorders[source] == nil {
-		o.recorders[source] = events.New(events.Options{Client: c, Controller: source, Instance: source, Log: o.Log})
-	}
-	recorder := o.recorders[source]
-	return func(r kube.Resource, obj kube.Object, kind events.Type, reason, note string) {
-		recorder.Record(events.Event{Regarding: events.ObjectOf(r, obj), Type: kind, Reason: reason, Note: note})
-	}
+// runner is a part of the simulation that runs: a controller, or the garbage collector.
+type runner interface {
+	Run(ctx context.Context) error
+	Ready() error
 }
 
 // Cluster is a simulation that can be run once.
 type Cluster struct {
-	client      *kube.Client
-	o           Options
-	controllers []*controller.Controller
-	gc          *collectors // nil without GC
+	world
+	parts []runner
+	gc    *collectors
 }
 
 // New returns the simulation of a cluster on the server of c. It sends nothing before Run.
 func New(c *kube.Client, o Options) *Cluster {
-	s := &Cluster{client: c, o: o.withDefaults()}
-	s.o.mirrors = cache.NewMirrors()
+	s := &Cluster{world: world{Options: o.withDefaults(), client: c, mirrors: cache.NewMirrors()}}
 	if o.has(Events) {
-		s.o.recorders = map[string]*events.Recorder{}
+		s.recorders = map[string]*events.Recorder{}
 	}
-	add := func(p Part, make ...func(*kube.Client, Options) *controller.Controller) {
-		for _, f := range make {
-			if o.has(p) {
-				s.controllers = append(s.controllers, f(c, s.o))
-			}
+	s.gc = newCollectors(s.world)
+	add := func(p Part, r func(world) runner) {
+		if o.has(p) {
+			s.parts = append(s.parts, r(s.world))
 		}
 	}
 	add(ServiceAccounts, newServiceAccounts)
 	add(Deployments, newDeployments)
 	for _, k := range workloadKinds {
-		add(k.part, newWorkloads(k))
+		add(k.part, k.controller)
 	}
 	add(CronJobs, newCronJobs)
 	add(Endpoints, newEndpoints)
@@ -153,16 +128,14 @@ func New(c *kube.Client, o Options) *Cluster {
 	add(Scalers, newScalers)
 	add(Pods, newKubelet)
 	add(Leases, newHeartbeats)
-	if o.has(GC) {
-		s.gc = newCollectors(c, s.o)
-	}
+	add(GC, func(world) runner { return s.gc })
 	return s
 }
 
 // Run simulates until ctx is done, and waits for everything that it has started. The error is nil after a clean stop.
 func (s *Cluster) Run(ctx context.Context) error {
-	if s.o.has(Pods) {
-		if err := createNodes(ctx, s.client, s.o); err != nil {
+	if s.has(Pods) {
+		if err := s.createNodes(ctx); err != nil {
 			if ctx.Err() != nil {
 				return nil // stopped while it started, which is a clean stop
 			}
@@ -172,13 +145,10 @@ func (s *Cluster) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var parts []func(context.Context) error
-	if s.gc != nil {
-		parts = append(parts, s.gc.run)
+	for _, p := range s.parts {
+		parts = append(parts, p.Run)
 	}
-	for _, c := range s.controllers {
-		parts = append(parts, c.Run)
-	}
-	for _, r := range s.o.recorders {
+	for _, r := range s.recorders {
 		parts = append(parts, r.Run)
 	}
 	if len(parts) == 0 {
@@ -203,11 +173,8 @@ func (s *Cluster) Run(ctx context.Context) error {
 // Ready returns nil once all controllers have synced, or an error that names the missing ones.
 func (s *Cluster) Ready() error {
 	var errs []error
-	for _, c := range s.controllers {
-		errs = append(errs, c.Ready())
-	}
-	if s.gc != nil {
-		errs = append(errs, s.gc.ready())
+	for _, p := range s.parts {
+		errs = append(errs, p.Ready())
 	}
 	return errors.Join(errs...)
 }
@@ -215,38 +182,3 @@ func (s *Cluster) Ready() error {
 // PauseGC pauses the garbage collector, or resumes it within a second: for tests of controllers that must not depend
 // on its speed.
 func (s *Cluster) PauseGC(pause bool) { s.gc.paused.Store(pause) }
-
-// mirrorLag is the longest wait for a mirror to catch up. Usually the awaited event triggers the reconcile earlier.
-const mirrorLag = time.Second
-
-// retryStale retries a reconcile soon whose writes failed because its mirrors were out of date. That is not a failure:
-// the events are on their way.
-func retryStale(f controller.Func) controller.Func {
-	return func(ctx context.Context, k kube.Key) (controller.Outcome, error) {
-		outcome, err := f(ctx, k)
-		if err != nil && isStale(err) {
-			return controller.After(mirrorLag), nil
-		}
-		return outcome, err
-	}
-}
-
-// isStale reports whether err consists only of NotFound and Conflict, which writes based on an old mirror get.
-func isStale(err error) bool {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !isStale(e) })
-	}
-	return kube.IsNotFound(err) || kube.IsConflict(err)
-}
-
-// alive asks the server whether an owner exists and is not being deleted. Mirrors of two kinds are not in step: one
-// can show that a child was deleted before the other shows that its owner was deleted first, and then the child must
-// not be created again.
-func alive(ctx context.Context, c *kube.Client, r kube.Resource, owner *kube.Meta) (bool, error) {
-	var now object
-	err := c.Get(ctx, r, owner.Key(), &now)
-	if kube.IsNotFound(err) {
-		return false, nil
-	}
-	return err == nil && now.UID == owner.UID && !now.Deleting(), err
-}

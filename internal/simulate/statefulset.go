@@ -92,7 +92,7 @@ func (p *plan) describeSet(w *workload, pods []*setPod, wanted int, in facts) (c
 	var was struct {
 		CurrentRevision string `json:"currentRevision"`
 	}
-	if err := readStatus(statefulSetResource, &w.Meta, w.Status, &was); err != nil {
+	if err := readStatus(statefulSetResource, w, w.Status, &was); err != nil {
 		return "", err
 	}
 	if current = was.CurrentRevision; in.templates[current] == nil {

@@ -16,12 +16,10 @@ import (
 // workloads is the controller of one kind of workload. It adopts and releases pods, and carries out plans.
 type workloads struct {
 	workloadKind
-	client    *kube.Client
-	mirror    *cache.Store[*workload]
+	controllerOf[*workload]
 	pods      *cache.Store[*setPod]
 	revisions *cache.Store[*templateRevision] // nil for kinds that have none
 	nodes     *cache.Store[*node]             // nil for kinds that do not look at them
-	record    recordFunc
 
 	// written has, for the key of each workload, the writtenPod that was created last. Until the mirror has reached
 	// it, the mirror lacks pods that exist, and no more may be created.
@@ -36,38 +34,33 @@ type writtenPod struct {
 // orphans is the index of pods without a controller.
 const orphans = "orphans"
 
-func newWorkloads(k workloadKind) func(*kube.Client, Options) *controller.Controller {
-	return func(client *kube.Client, o Options) *controller.Controller {
-		c := &workloads{workloadKind: k, client: client,
-			mirror: cache.Shared[*workload](o.mirrors, o.mirror(client, k.resource)),
-			pods:   cache.Shared[*setPod](o.mirrors, o.mirror(client, podResource)),
-			record: o.recorder(client, k.source)}
-		c.pods.Index(orphans, func(p *setPod) []string {
-			if p.ControllerUID() == "" {
-				return []string{orphans}
+// controller returns the controller of a kind.
+func (k workloadKind) controller(w world) runner {
+	c := &workloads{workloadKind: k, controllerOf: newController[*workload](w, k.of, k.source),
+		pods: mirrorOf[*setPod](w, podResource)}
+	c.pods.Index(orphans, func(p *setPod) []string {
+		if p.ControllerUID() == "" {
+			return []string{orphans}
+		}
+		return nil
+	})
+	adopters := selecting(c.mirror)
+	sources := []controller.Source{controller.For(c.mirror), controller.Owns(c.pods, k.of.Kind),
+		controller.Watches(c.pods, func(p *setPod) []kube.Key {
+			if p.ControllerUID() != "" {
+				return nil
 			}
-			return nil
-		})
-		adopters := selecting(c.mirror)
-		sources := []controller.Source{controller.For(c.mirror), controller.Owns(c.pods, k.resource.Kind),
-			controller.Watches(c.pods, func(p *setPod) []kube.Key {
-				if p.ControllerUID() != "" {
-					return nil
-				}
-				return adopters(p)
-			})}
-		if k.revisions {
-			c.revisions = cache.New[*templateRevision](o.mirror(client, revisionResource))
-			sources = append(sources, controller.Owns(c.revisions, k.resource.Kind))
-		}
-		if k.nodes {
-			c.nodes = cache.Shared[*node](o.mirrors, o.mirror(client, nodeResource))
-			sources = append(sources, controller.Watches(c.nodes, func(*node) []kube.Key {
-				return everyKey(c.mirror)
-			}))
-		}
-		return controller.New("simulate-"+k.source, retryStale(c.reconcile), o.controller(), sources...)
+			return adopters(p)
+		})}
+	if k.revisioned {
+		c.revisions = cache.New[*templateRevision](w.all(revisionResource))
+		sources = append(sources, controller.Owns(c.revisions, k.of.Kind))
 	}
+	if k.onNodes {
+		c.nodes = mirrorOf[*node](w, nodeResource)
+		sources = append(sources, controller.Watches(c.nodes, func(*node) []kube.Key { return everyKey(c.mirror) }))
+	}
+	return w.controller(k.source, c.reconcile, sources...)
 }
 
 // everyKey returns the keys of all objects of a mirror.
@@ -119,11 +112,11 @@ func (c *workloads) reconcile(ctx context.Context, k kube.Key) (controller.Outco
 			return controller.Done, err
 		}
 	}
-	if err := writeStatus(ctx, c.client, c.resource, &w.Meta, false, w.Status, p.status); err != nil {
+	if err := c.writeStatus(ctx, w, false, w.Status, p.status); err != nil {
 		return controller.Done, err
 	}
 	if p.event != nil {
-		c.record(c.resource, w, p.event.kind, p.event.reason, p.event.text)
+		c.record(w, p.event.kind, p.event.reason, p.event.text)
 	}
 	return controller.Wait(max(p.again, 0)), nil
 }
@@ -155,7 +148,7 @@ func (c *workloads) claim(ctx context.Context, w *workload) ([]*setPod, error) {
 		if !p.active() || !w.selects(p) {
 			continue
 		}
-		if ok, err := alive(ctx, c.client, c.resource, &w.Meta); err != nil || !ok {
+		if ok, err := c.alive(ctx, w); err != nil || !ok {
 			return out, err
 		}
 		if err := c.setOwner(ctx, p, controllerRef(c.resource, &w.Meta)); err != nil {
@@ -167,23 +160,22 @@ func (c *workloads) claim(ctx context.Context, w *workload) ([]*setPod, error) {
 }
 
 func (c *workloads) setOwner(ctx context.Context, p *setPod, ref map[string]any) error {
-	return c.client.Patch(ctx, podResource, p.Key(), kube.StrategicMergePatch, map[string]any{
-		"metadata": map[string]any{"uid": p.UID, "ownerReferences": []any{ref}}}, nil,
-		kube.WriteOptions{FieldManager: manager})
+	return c.patch(ctx, kube.StrategicMergePatch, podResource, p, "",
+		map[string]any{"metadata": map[string]any{"ownerReferences": []any{ref}}})
 }
 
 // carryOut creates and deletes what the plan says.
 func (c *workloads) carryOut(ctx context.Context, w *workload, p plan) error {
 	if p.over {
-		return c.client.Delete(ctx, c.resource, w.Key(), kube.DeleteOptions{UID: w.UID, Propagation: kube.Background})
+		return c.remove(ctx, c.resource, w)
 	}
 	if len(p.create) > 0 {
-		if ok, err := alive(ctx, c.client, c.resource, &w.Meta); err != nil || !ok {
+		if ok, err := c.alive(ctx, w); err != nil || !ok {
 			return err
 		}
 	}
 	for _, body := range p.claims {
-		if err := create(ctx, c.client, claimResource, w.Namespace, body); err != nil {
+		if err := c.create(ctx, claimResource, w.Namespace, body); err != nil {
 			return err
 		}
 	}
@@ -194,7 +186,7 @@ func (c *workloads) carryOut(ctx context.Context, w *workload, p plan) error {
 			continue // created before; its event has not arrived yet
 		}
 		if err != nil {
-			c.record(c.resource, w, events.Warning, "FailedCreate", "Error creating: "+err.Error())
+			c.record(w, events.Warning, "FailedCreate", "Error creating: "+err.Error())
 			return err
 		}
 		c.written.Store(w.Key(), writtenPod{created.ResourceVersion, time.Now()})
@@ -202,7 +194,7 @@ func (c *workloads) carryOut(ctx context.Context, w *workload, p plan) error {
 	}
 	var errs []error
 	for _, pod := range p.remove {
-		err := c.client.Delete(ctx, podResource, pod.Key(), kube.DeleteOptions{UID: pod.UID})
+		err := c.remove(ctx, podResource, pod)
 		if err == nil {
 			c.tell(w, "SuccessfulDelete", "Deleted", "delete", pod.Name)
 		}
@@ -217,5 +209,5 @@ func (c *workloads) tell(w *workload, reason, done, verb, pod string) {
 	if c.part == StatefulSets {
 		note = fmt.Sprintf("%s Pod %s in StatefulSet %s successful", verb, pod, w.Name)
 	}
-	c.record(c.resource, w, events.Normal, reason, note)
+	c.record(w, events.Normal, reason, note)
 }

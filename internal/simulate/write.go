@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 
 	"skiff/internal/kube"
-	"skiff/internal/patch"
 )
 
 // anyMap returns a map as one of JSON.
@@ -41,47 +40,45 @@ func suffix(text string) string {
 }
 
 // create creates an object. One that exists already was created before, and its event has not arrived yet.
-func create(ctx context.Context, c *kube.Client, r kube.Resource, namespace string, body map[string]any) error {
+func (w world) create(ctx context.Context, r kube.Resource, namespace string, body map[string]any) error {
 	body["apiVersion"], body["kind"] = r.APIVersion(), r.Kind
-	err := c.Create(ctx, r, namespace, body, nil, kube.WriteOptions{FieldManager: manager})
+	err := w.client.Create(ctx, r, namespace, body, nil, kube.WriteOptions{FieldManager: manager})
 	if kube.IsAlreadyExists(err) {
 		return nil
 	}
 	return err
 }
 
-// change sends a merge patch for an object, unless another one has its name now. With version it fails if the object
-// has changed since the mirror saw it.
-func change(ctx context.Context, c *kube.Client, r kube.Resource, m *kube.Meta, version bool, sub string,
+// patch sends a patch for an object, unless another one has its name now.
+func (w world) patch(ctx context.Context, t kube.PatchType, r kube.Resource, o kube.Object, sub string,
 	body map[string]any) error {
-	meta := member(body, "metadata")
-	if meta["uid"] = m.UID; version {
-		meta["resourceVersion"] = m.ResourceVersion
+	m := o.ObjectMeta()
+	member(body, "metadata")["uid"] = m.UID
+	return w.client.Patch(ctx, r, m.Key(), t, body, nil, kube.WriteOptions{FieldManager: manager, Subresource: sub})
+}
+
+// change sends a merge patch. With version it fails if the object has changed since the mirror saw it.
+func (w world) change(ctx context.Context, r kube.Resource, o kube.Object, version bool, sub string,
+	body map[string]any) error {
+	if version {
+		member(body, "metadata")["resourceVersion"] = o.ObjectMeta().ResourceVersion
 	}
-	return c.Patch(ctx, r, m.Key(), kube.MergePatch, body, nil,
-		kube.WriteOptions{FieldManager: manager, Subresource: sub})
+	return w.patch(ctx, kube.MergePatch, r, o, sub, body)
+}
+
+// remove deletes an object in the background, unless another one has its name now.
+func (w world) remove(ctx context.Context, r kube.Resource, o kube.Object) error {
+	m := o.ObjectMeta()
+	return w.client.Delete(ctx, r, m.Key(), kube.DeleteOptions{UID: m.UID, Propagation: kube.Background})
 }
 
 // readStatus reads a status, or another part of an object, that may be missing.
-func readStatus(r kube.Resource, m *kube.Meta, status kube.Raw, into any) error {
+func readStatus(r kube.Resource, o kube.Object, status kube.Raw, into any) error {
 	if len(status) == 0 {
 		return nil
 	}
 	if err := json.Unmarshal(status, into); err != nil {
-		return fmt.Errorf("read %s %s: %w", r.Kind, m.Key(), err)
+		return fmt.Errorf("read %s %s: %w", r.Kind, o.ObjectMeta().Key(), err)
 	}
 	return nil
-}
-
-// writeStatus writes a status unless the object has it; version is that of change.
-func writeStatus(ctx context.Context, c *kube.Client, r kube.Resource, m *kube.Meta, version bool, was kube.Raw,
-	status map[string]any) error {
-	var live map[string]any
-	if err := readStatus(r, m, was, &live); err != nil {
-		return err
-	}
-	if covered, _ := patch.Covered(nil, status, live); covered {
-		return nil
-	}
-	return change(ctx, c, r, m, version, "status", map[string]any{"status": status})
 }

@@ -185,18 +185,15 @@ func rulesStatus(rules []rbac.Rule, problems string) map[string]any {
 
 // aggregateRoles fills in the rules of cluster roles that aggregate those of others.
 func (s *Server) aggregateRoles() {
-	k := s.registry.find(rbac.Group, "v1", "clusterroles")
+	by := &request{kind: s.registry.find(rbac.Group, "v1", "clusterroles")}
 	s.store.Update(func(tx *store.Tx) error {
-		roles := tx.List(k.TableName(), "")
+		roles := tx.List(by.kind.TableName(), "")
 		for _, o := range roles {
 			rules, aggregates := rbac.Aggregated(o.Value(), values(roles))
 			if !aggregates || slices.EqualFunc(rules, obj.Slice(o.Value(), "rules"), patch.Equal) {
 				continue
 			}
-			next := obj.Clone(o.Value())
-			next["rules"] = rules
-			recordOwner(&request{kind: k}, "clusterrole-aggregation-controller", next, o.Value())
-			tx.Put(k.TableName(), o.Key, next, o.Shape)
+			by.change(tx, "clusterrole-aggregation-controller", o, func(next map[string]any) { next["rules"] = rules })
 			s.wakeHousekeeper() // another role may aggregate this one
 		}
 		return nil

@@ -104,13 +104,7 @@ func (s *Server) establish(tx *store.Tx, crd *store.Object) (wait time.Duration)
 
 // setCRDStatus changes the status of a CRD as the server's own controllers do.
 func (s *Server) setCRDStatus(tx *store.Tx, crd *store.Object, change func(map[string]any)) *store.Object {
-	value := obj.Clone(crd.Value())
-	if change(value); obj.EqualExcept(value, crd.Value()) {
-		return crd
-	}
-	k := s.registry.find(kinds.CRDs.Group, kinds.CRDs.Version, kinds.CRDs.Plural)
-	recordOwner(&request{kind: k, sub: "status"}, "kube-apiserver", value, crd.Value())
-	return tx.Put(k.TableName(), crd.Key, value, nil)
+	return s.statusOf(kinds.CRDs).change(tx, "kube-apiserver", crd, change)
 }
 
 // terminate marks a CRD as being deleted, with the finalizer that keeps it until its instances are gone.

@@ -98,7 +98,7 @@ func (s *Server) list(r *request) error {
 	if err != nil {
 		return err
 	}
-	p, err := s.readPage(r, o)
+	p, err := s.readPage(o)
 	if err != nil {
 		return err
 	}
@@ -184,37 +184,37 @@ type page struct {
 }
 
 // readPage returns the page of a list that is asked for.
-func (s *Server) readPage(r *request, o *listOptions) (*page, error) {
+func (s *Server) readPage(o *listOptions) (*page, error) {
 	at, after := int64(0), store.Key{}
 	switch {
 	case o.token != "":
-		t, err := s.openToken(r, o)
+		t, err := s.openToken(o)
 		if err != nil {
 			return nil, err
 		}
 		at, after = t.Revision, t.After
 	case o.revision > 0:
-		if err := s.waitFor(r.Context(), o.revision); err != nil {
+		if err := s.waitFor(o.Context(), o.revision); err != nil {
 			return nil, err
 		}
-		at = s.cached(r.Context())
+		at = s.cached(o.Context())
 		if o.match == "Exact" || o.match == "" && o.limit > 0 {
 			at = o.revision // with a limit, a resourceVersion alone means exactly that one
 		}
 	case o.version == "0":
-		at = s.cached(r.Context())
+		at = s.cached(o.Context())
 	}
-	all, revision, err := s.store.ListAt(r.kind.TableName(), r.namespace, at)
+	all, revision, err := s.store.ListAt(o.kind.TableName(), o.namespace, at)
 	switch {
 	case errors.Is(err, store.ErrCompacted) && o.token != "":
-		return nil, s.expiredToken(r, o, after)
+		return nil, s.expiredToken(o, after)
 	case errors.Is(err, store.ErrCompacted):
 		return nil, answer.Expired("The resourceVersion for the provided list is too old.")
 	case err != nil:
 		return nil, err
 	}
 	if o.selective() { // by labels and fields of the version that is asked for
-		if all, err = s.converted(r.Context(), r.kind, all); err != nil {
+		if all, err = s.converted(o.Context(), o.kind, all); err != nil {
 			return nil, err
 		}
 	}
@@ -225,17 +225,12 @@ func (s *Server) readPage(r *request, o *listOptions) (*page, error) {
 		}
 		if o.limit > 0 && int64(len(p.objects)) == o.limit {
 			last := p.objects[len(p.objects)-1].Key
-			p.next, p.remaining = s.seal(continueToken{Revision: revision, After: last, Query: o.query(r)}), len(all)-i
+			p.next, p.remaining = s.seal(continueToken{Revision: revision, After: last, Query: o.listed}), len(all)-i
 			break
 		}
 		p.objects = append(p.objects, ob)
 	}
 	return p, nil
-}
-
-// query identifies the list that a continue token is for.
-func (o *listOptions) query(r *request) string {
-	return r.kind.TableName() + "|" + r.namespace + "|" + o.labelText + "|" + o.fieldText
 }
 
 const tokenExpired = "The provided continue parameter is too old to display a consistent list result. You can start " +
@@ -244,9 +239,9 @@ const tokenExpired = "The provided continue parameter is too old to display a co
 	"were created, modified, or deleted between the time the first chunk was returned and now may show up " +
 	"in the list."
 
-func (s *Server) expiredToken(r *request, o *listOptions, after store.Key) error {
+func (s *Server) expiredToken(o *listOptions, after store.Key) error {
 	return &answer.ExpiredPage{Status: answer.Expired(tokenExpired),
-		Next: s.seal(continueToken{After: after, Query: o.query(r)})}
+		Next: s.seal(continueToken{After: after, Query: o.listed})}
 }
 
 // continueToken is what a continue token says.
@@ -276,7 +271,7 @@ func (s *Server) sign(body []byte) []byte {
 
 const tokenSum = 8
 
-func (s *Server) openToken(r *request, o *listOptions) (t continueToken, err error) {
+func (s *Server) openToken(o *listOptions) (t continueToken, err error) {
 	if o.revision > 0 {
 		return t, answer.BadRequest("specifying resource version is not allowed when using continue")
 	}
@@ -285,12 +280,12 @@ func (s *Server) openToken(r *request, o *listOptions) (t continueToken, err err
 		return t, answer.BadRequest("invalid continue token: continue key is not valid: %v", err)
 	}
 	sum, body := raw[:min(tokenSum, len(raw))], raw[min(tokenSum, len(raw)):]
-	if !hmac.Equal(s.sign(body), sum) || json.Unmarshal(body, &t) != nil || t.Query != o.query(r) {
+	if !hmac.Equal(s.sign(body), sum) || json.Unmarshal(body, &t) != nil || t.Query != o.listed {
 		return t, answer.BadRequest("invalid continue token: continue key is not valid: the token was not issued by " +
 			"this server for this list")
 	}
 	if t.Revision > 0 && s.tokenExpired(t.Issued) {
-		return t, s.expiredToken(r, o, t.After)
+		return t, s.expiredToken(o, t.After)
 	}
 	return t, nil
 }

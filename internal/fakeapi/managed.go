@@ -64,6 +64,22 @@ func recordOwner(r *request, manager string, next, cur map[string]any) {
 	obj.Remove(next, "metadata", "managedFields")
 }
 
+// statusOf is a request for the status of a built-in kind, such as controllers make.
+func (s *Server) statusOf(r kube.Resource) *request {
+	return &request{kind: s.registry.find(r.Group, r.Version, r.Plural), sub: "status"}
+}
+
+// change changes an object in the name of a controller, which then owns the fields that it has changed.
+func (r *request) change(tx *store.Tx, manager string, cur *store.Object,
+	change func(map[string]any)) *store.Object {
+	next := obj.Clone(cur.Value())
+	if change(next); obj.EqualExcept(next, cur.Value()) {
+		return cur
+	}
+	recordOwner(r, manager, next, cur.Value())
+	return tx.Put(r.kind.TableName(), cur.Key, next, cur.Shape)
+}
+
 // apply answers server-side apply, which creates a missing object.
 func (s *Server) apply(r *request, body []byte) error {
 	if r.query.Get("fieldManager") == "" {

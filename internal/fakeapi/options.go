@@ -17,8 +17,9 @@ import (
 	"skiff/internal/fakeapi/store"
 )
 
-// listOptions are the query parameters of LIST, WATCH and deletecollection.
+// listOptions are a LIST, WATCH or deletecollection with its query parameters.
 type listOptions struct {
+	*request
 	labels     selector.Labels
 	fields     selector.Fields
 	limit      int64
@@ -30,39 +31,28 @@ type listOptions struct {
 	initialSet bool
 	bookmarks  bool
 	timeout    time.Duration // 0 = not given
-	labelText  string
-	fieldText  string
-	kind       *kinds.Kind
-	namespace  string
+	listed     string        // identifies the list, for continue tokens
 }
 
 // parseListOptions reads and checks the parameters in the real server's order: a value that cannot be parsed is a 400,
 // a combination that makes no sense a 422.
 func parseListOptions(r *request) (*listOptions, error) {
-	q := r.query
-	o := &listOptions{token: q.Get("continue"), version: q.Get("resourceVersion"),
-		match: q.Get("resourceVersionMatch"), kind: r.kind,
-		namespace: r.namespace, labelText: q.Get("labelSelector"), fieldText: q.Get("fieldSelector"),
-		bookmarks: boolParam(q.Get("allowWatchBookmarks"))}
+	q, labels, fields := r.query, r.query.Get("labelSelector"), r.query.Get("fieldSelector")
+	o := &listOptions{request: r, token: q.Get("continue"), version: q.Get("resourceVersion"),
+		match: q.Get("resourceVersionMatch"), initial: boolParam(q.Get("sendInitialEvents")),
+		initialSet: q.Has("sendInitialEvents"), bookmarks: boolParam(q.Get("allowWatchBookmarks")),
+		listed: r.kind.TableName() + "|" + r.namespace + "|" + labels + "|" + fields}
 	var inLabels, inFields, inLimit error
-	o.labels, inLabels = selector.ParseLabels(o.labelText)
-	o.fields, inFields = selector.ParseFields(o.fieldText)
+	o.labels, inLabels = selector.ParseLabels(labels)
+	o.fields, inFields = selector.ParseFields(fields)
 	o.limit, inLimit = number(q.Get("limit"))
 	seconds, inTimeout := number(q.Get("timeoutSeconds"))
 	if err := cmp.Or(inLabels, inFields, inLimit, inTimeout); err != nil {
 		return nil, answer.BadRequest("%v", err)
 	}
 	o.timeout = time.Duration(seconds) * time.Second
-	if _, o.initialSet = q["sendInitialEvents"]; o.initialSet {
-		o.initial = boolParam(q.Get("sendInitialEvents"))
-	}
-	if err := answer.InvalidOptions("ListOptions", o.check(r.verb == "watch")...); err != nil {
-		return nil, err
-	}
-	if err := checkFields(r.kind, o.fields.Names()); err != nil {
-		return nil, err
-	}
-	return o, o.parseRevision(r.verb == "watch")
+	return o, cmp.Or(answer.InvalidOptions("ListOptions", o.check()...), checkFields(r.kind, o.fields.Names()),
+		o.parseRevision())
 }
 
 // number parses a parameter that is a number; 0 if it is not given.
@@ -76,7 +66,7 @@ func number(s string) (int64, error) {
 // boolParam parses a boolean parameter as the real server does: any value except those for "no" is true.
 func boolParam(s string) bool { return s != "" && s != "0" && s != "false" }
 
-func (o *listOptions) parseRevision(watch bool) error {
+func (o *listOptions) parseRevision() error {
 	if o.version == "" {
 		return nil
 	}
@@ -85,7 +75,7 @@ func (o *listOptions) parseRevision(watch bool) error {
 		o.revision = int64(n)
 		return nil
 	}
-	if watch {
+	if o.verb == "watch" {
 		return answer.PlainError("%s", noRevision(o.version))
 	}
 	return answer.BadRequest("invalid resource version: %s", noRevision(o.version))
@@ -97,7 +87,7 @@ func noRevision(v string) string {
 }
 
 // check applies the rules of apimachinery's ValidateListOptions.
-func (o *listOptions) check(watch bool) []kinds.Cause {
+func (o *listOptions) check() []kinds.Cause {
 	const match, send = "resourceVersionMatch", "sendInitialEvents"
 	var out []kinds.Cause
 	forbid := func(when bool, field, why string) {
@@ -105,7 +95,7 @@ func (o *listOptions) check(watch bool) []kinds.Cause {
 			out = append(out, cause.Forbidden(field, why))
 		}
 	}
-	if watch {
+	if o.verb == "watch" {
 		forbid(o.initialSet && o.match != "NotOlderThan", match,
 			"sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
 		forbid(!o.initialSet && o.match != "", match,

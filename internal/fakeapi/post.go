@@ -214,16 +214,14 @@ func budgetFor(tx *store.Tx, pod *store.Object) (*store.Object, error) {
 // recordEviction notes an eviction in the status of its budget, so that the next one counts it before the controller
 // of the budget has seen it.
 func (s *Server) recordEviction(tx *store.Tx, budget *store.Object, pod string) {
-	next := obj.Clone(budget.Value())
-	left, _ := obj.Int(next, "status", "disruptionsAllowed")
-	obj.Set(next, left-1, "status", "disruptionsAllowed")
-	obj.Set(next, now(), "status", "disruptedPods", pod)
-	if left == 1 {
-		generation, _ := obj.Int(next, "metadata", "generation")
-		setCondition(next, "DisruptionAllowed", "False", "InsufficientPods", "")
-		kinds.Condition(next, "DisruptionAllowed")["observedGeneration"] = generation
-	}
-	by := &request{kind: s.registry.find(budgets.Group, budgets.Version, budgets.Plural), sub: "status"}
-	recordOwner(by, "kube-apiserver", next, budget.Value())
-	tx.Put(budgets.GroupResource(), budget.Key, next, budget.Shape)
+	s.statusOf(budgets).change(tx, "kube-apiserver", budget, func(next map[string]any) {
+		left, _ := obj.Int(next, "status", "disruptionsAllowed")
+		obj.Set(next, left-1, "status", "disruptionsAllowed")
+		obj.Set(next, now(), "status", "disruptedPods", pod)
+		if left == 1 {
+			generation, _ := obj.Int(next, "metadata", "generation")
+			setCondition(next, "DisruptionAllowed", "False", "InsufficientPods", "")
+			kinds.Condition(next, "DisruptionAllowed")["observedGeneration"] = generation
+		}
+	})
 }

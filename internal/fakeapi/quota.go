@@ -8,6 +8,7 @@ import (
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
+	"skiff/internal/kube"
 	"skiff/internal/patch"
 )
 
@@ -54,7 +55,7 @@ func (s *Server) charge(tx *store.Tx, w *write) (charged []*store.Object, err er
 				used.Format(over) + ", limited: " + limits.Format(over))
 		}
 		if !patch.Equal(next, q) {
-			recordOwner(s.quotaStatus(), "kube-apiserver", next, q)
+			recordOwner(s.statusOf(resourceQuotas), "kube-apiserver", next, q)
 			charged = append(charged, store.NewObject(quota.Key, quota.Revision, next, quota.Shape))
 		}
 	}
@@ -146,28 +147,22 @@ func (s *Server) used(tx *store.Tx, quota map[string]any) kinds.Usage {
 	return sum
 }
 
-func (s *Server) quotaStatus() *request {
-	return &request{kind: s.registry.find("", "v1", "resourcequotas"), sub: "status"}
-}
+var resourceQuotas = kube.Resource{Version: "v1", Plural: "resourcequotas"}
 
 // countQuotas writes what is used into the status of each quota, as the controller of quotas does.
 func (s *Server) countQuotas() {
 	s.store.Update(func(tx *store.Tx) error {
-		for _, quota := range tx.List("resourcequotas", "") {
-			q := quota.Value()
-			sum, used := s.used(tx, q), map[string]any{}
-			hard := obj.Map(q, "spec", "hard")
+		for _, quota := range tx.List(resourceQuotas.Plural, "") {
+			sum, used := s.used(tx, quota.Value()), map[string]any{}
+			hard := obj.Map(quota.Value(), "spec", "hard")
 			for name := range hard {
 				used[name] = sum[name].String()
 			}
-			status := map[string]any{"hard": hard, "used": used}
-			if len(hard) == 0 || patch.Equal(status, q["status"]) {
-				continue
+			if len(hard) > 0 {
+				s.statusOf(resourceQuotas).change(tx, "kube-controller-manager", quota, func(next map[string]any) {
+					next["status"] = map[string]any{"hard": patch.Copy(hard), "used": used}
+				})
 			}
-			next := obj.Clone(q)
-			next["status"] = patch.Copy(status)
-			recordOwner(s.quotaStatus(), "kube-controller-manager", next, q)
-			tx.Put("resourcequotas", quota.Key, next, quota.Shape)
 		}
 		return nil
 	})

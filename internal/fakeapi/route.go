@@ -155,24 +155,13 @@ func (s *Server) serve(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	r.accept.Ahead = faults.Ahead(r.Context())
-	switch r.verb {
-	case "get":
-		return s.get(r)
-	case "list":
-		return s.list(r)
-	case "watch":
-		return s.watch(r)
-	case "create":
-		return s.create(r)
-	case "update":
-		return s.update(r)
-	case "patch":
-		return s.patch(r)
-	case "delete":
-		return s.delete(r)
-	}
-	return s.deleteCollection(r)
+	return handlers[r.verb](s, r)
 }
+
+// handlers answer the requests for objects, by verb.
+var handlers = map[string]func(*Server, *request) error{"get": (*Server).get, "list": (*Server).list,
+	"watch": (*Server).watch, "create": (*Server).create, "update": (*Server).update, "patch": (*Server).patch,
+	"delete": (*Server).delete, "deletecollection": (*Server).deleteCollection}
 
 // enterSubresource checks that the kind of a request has its subresource, with the verb.
 func (s *Server) enterSubresource(r *request) error {

@@ -52,49 +52,43 @@ func (s *Server) watch(r *request) error {
 	wt := &watcher{s: s, w: r.writer, opts: o, kind: r.kind, accept: r.accept, end: s.untilRestored()}
 	wt.faults = (&faults.Watch{W: r.writer, Frame: wt.frame, Status: wt.status}).On(ctx)
 
-	fromStart := o.revision == 0 || o.initialSet && o.initial
-	if o.initialSet && !o.initial && o.revision == 0 {
-		fromStart = false // "most recent": start now, without synthetic events
-	}
-	if fromStart && o.revision > 0 {
+	var initial []*store.Object
+	var cursor *store.Cursor
+	if o.initial || o.revision == 0 && !o.initialSet {
 		if err := s.waitFor(ctx, o.revision); err != nil {
 			return err
 		}
-	}
-	if fromStart {
-		if o.initialSet && o.version == "" { // this asks for the newest state
+		if o.initial && o.version == "" { // this asks for the newest state
 			faults.Sleep(ctx, faults.Lag(ctx))
 		}
-		objects, cursor, err := s.listAndWatch(ctx, r.kind.TableName(), r.namespace)
-		if err != nil {
+		if initial, cursor, err = s.listAndWatch(ctx, r.kind.TableName(), r.namespace); err != nil {
 			return err
 		}
-		wt.open()
-		return ended(wt.run(ctx, objects, cursor))
-	}
-	from := o.revision
-	if from == 0 {
-		from = s.seen(ctx)
-	}
-	cursor, oldest, err := s.store.Watch(r.kind.TableName(), from)
-	if wt.faults.Gone() {
-		oldest, err = s.store.Revision(), store.ErrCompacted
-	}
-	if err != nil {
-		gone := answer.Expired(fmt.Sprintf("too old resource version: %d (%d)", from, oldest))
-		if wt.faults.GoneAsHTTP() {
-			return gone
+	} else {
+		if wt.start = o.revision; wt.start == 0 {
+			wt.start = s.seen(ctx) // "most recent": start now, without synthetic events
 		}
-		wt.open()
-		return ended(wt.faults.SendError(gone))
+		var oldest int64
+		cursor, oldest, err = s.store.Watch(r.kind.TableName(), wt.start)
+		if wt.faults.Gone() {
+			oldest, err = s.store.Revision(), store.ErrCompacted
+		}
+		if err != nil {
+			err = answer.Expired(fmt.Sprintf("too old resource version: %d (%d)", wt.start, oldest))
+		}
+		if err != nil && wt.faults.GoneAsHTTP() {
+			return err
+		}
+		wt.sent = wt.start
 	}
-	wt.sent, wt.start = from, from
 	wt.open()
-	return ended(wt.run(ctx, nil, cursor))
+	if err != nil {
+		wt.faults.SendError(err) // where this fails, and when run ends, the client cannot be told any more
+		return nil
+	}
+	wt.run(ctx, initial, cursor)
+	return nil
 }
-
-// ended drops the error that ended a stream: its status line was sent, so the client cannot be told.
-func ended(error) error { return nil }
 
 func (wt *watcher) open() {
 	contentType := "application/json"

@@ -72,13 +72,12 @@ func prepare(v any, t reflect.Type, at string) (err error) {
 			if !ok {
 				return fmt.Errorf("%s: unknown field", path)
 			}
-			switch field {
-			case reflect.TypeFor[time.Duration]():
+			switch names := enumerations[field]; {
+			case value == nil: // as if it was left out
+			case names != nil:
+				v[name], err = named(fmt.Sprint(value), names)
+			case field == reflect.TypeFor[time.Duration]():
 				v[name], err = duration(fmt.Sprint(value), name == "clock")
-			case reflect.TypeFor[answer.Zip]():
-				var zip answer.Zip
-				err = named(&zip, fmt.Append(nil, value), "", "all", "members", "unflushed")
-				v[name] = int64(zip)
 			default:
 				if err := prepare(value, field, path); err != nil {
 					return err
@@ -156,50 +155,34 @@ func (f *Fault) checkEffect() error {
 	return nil
 }
 
-// UnmarshalText reads the name of a Cut.
-func (c *Cut) UnmarshalText(name []byte) error {
-	return named(c, name, "", "before", "after", "body", "stall", "blackhole")
-}
-
-// UnmarshalText reads the name of a By.
-func (by *By) UnmarshalText(name []byte) error { return named(by, name, "stream", "close", "reset") }
-
-// UnmarshalText reads the name of a Gone.
-func (g *Gone) UnmarshalText(name []byte) error { return named(g, name, "", "stream", "http") }
-
-// UnmarshalText reads the name of a BookmarkMode.
-func (m *BookmarkMode) UnmarshalText(name []byte) error {
-	return named(m, name, "", "never", "storm", "atEnd", "ofAnother", "unmarked", "behind")
-}
-
-// UnmarshalText reads the name of an End.
-func (e *End) UnmarshalText(name []byte) error {
-	return named(e, name, "", "cleanly", "cut", "midFrame", "silent", "error")
+// enumerations has the names of the values of each.
+var enumerations = map[reflect.Type][]string{
+	reflect.TypeFor[Cut]():          {"", "before", "after", "body", "stall", "blackhole"},
+	reflect.TypeFor[By]():           {"stream", "close", "reset"},
+	reflect.TypeFor[Gone]():         {"", "stream", "http"},
+	reflect.TypeFor[BookmarkMode](): {"", "never", "storm", "atEnd", "ofAnother", "unmarked", "behind"},
+	reflect.TypeFor[End]():          {"", "cleanly", "cut", "midFrame", "silent", "error"},
+	reflect.TypeFor[answer.Zip]():   {"", "all", "members", "unflushed"},
 }
 
 // UnmarshalText reads the name of a Rewrite.
 func (r *Rewrite) UnmarshalText(name []byte) error {
-	var at int
-	if err := named(&at, name, "", "poison", "huge", "kindless", "nulls", "stale"); err != nil || at == 0 {
-		return err
+	at, err := named(string(name), []string{"", "poison", "huge", "kindless", "nulls", "stale"})
+	if err == nil && at > 0 {
+		*r = []Rewrite{Poison(""), Huge(hugeBytes), Kindless(), Nulls(), Stale()}[at-1]
 	}
-	*r = []Rewrite{Poison(""), Huge(hugeBytes), Kindless(), Nulls(), Stale()}[at-1]
-	return nil
+	return err
 }
 
 // hugeBytes is more than usual limits for an object, of etcd and of clients, allow.
 const hugeBytes = 3 << 20
 
-// named sets the value of an enumeration by its name; "" is the first value.
-func named[T ~int](v *T, name []byte, names ...string) error {
-	at := slices.Index(names, string(name))
-	if at < 0 && len(name) > 0 {
-		known := slices.Sorted(slices.Values(names))
-		if known[0] == "" {
-			known = known[1:]
-		}
-		return fmt.Errorf("%q is none of %s", name, strings.Join(known, ", "))
+// named returns the value of an enumeration by its name; "" is the first value.
+func named(name string, names []string) (int64, error) {
+	at := slices.Index(names, name)
+	if at < 0 && name != "" {
+		known := slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(n string) bool { return n == "" })
+		return 0, fmt.Errorf("%q is none of %s", name, strings.Join(known, ", "))
 	}
-	*v = T(max(at, 0))
-	return nil
+	return int64(max(at, 0)), nil
 }

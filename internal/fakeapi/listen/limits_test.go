@@ -27,7 +27,7 @@ func limited(t *testing.T, limits Limits, h http.HandlerFunc, test func(client *
 		p := &Pipe{accept: make(chan net.Conn), done: make(chan struct{})}
 		p.frozen.forget = limits.Forget
 		p.server = serverOf(h, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert, nil }, nil, limits)
-		p.served.Go(func() { p.server.ServeTLS((*pipeListener)(p), "", "") }) // ends by Close
+		p.serve((*pipeListener)(p), p.serveTLS)
 		defer p.Close()
 		var connections atomic.Int32
 		tr := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},

@@ -5,6 +5,7 @@
 package listen
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -23,16 +24,43 @@ import (
 	"time"
 )
 
+// served is an http.Server with its one listener.
+type served struct {
+	server  *http.Server
+	frozen  freezer
+	serving sync.WaitGroup
+	err     error // why serving ended, if not by Close; read after serving
+}
+
+// serve starts to serve what a listener accepts.
+func (s *served) serve(ln net.Listener, serve func(net.Listener) error) {
+	s.serving.Go(func() {
+		if err := serve(&freezingListener{ln, &s.frozen}); !errors.Is(err, http.ErrServerClosed) {
+			s.err = err
+		}
+	})
+}
+
+func (s *served) serveTLS(ln net.Listener) error { return s.server.ServeTLS(ln, "", "") }
+
+// Close ends all connections at once, as a server that is killed, and waits for the accept loop. New dials fail.
+func (s *served) Close() error {
+	err := s.server.Close() // closes the listener, too
+	s.serving.Wait()
+	return errors.Join(err, s.err)
+}
+
+// Blackhole makes the connections drop everything in both directions without closing (true), or work again (false): a
+// firewall that has forgotten them. Connections made meanwhile are dead as well.
+func (s *served) Blackhole(on bool) { s.frozen.on.Store(on) }
+
 // Pipe connects clients to a server without a network: over net.Pipe, which testing/synctest understands (a goroutine
 // that waits for a loopback socket would keep virtual time from moving). Dial goes into kube.Config.DialContext; the
 // URL is PipeURL.
 type Pipe struct {
+	served
 	accept chan net.Conn
 	done   chan struct{}
-	close  sync.Once
-	frozen freezer
-	server *http.Server
-	served sync.WaitGroup
 }
 
 // PipeURL is the server address for clients of a Pipe: any name does, plain HTTP.
@@ -42,7 +70,7 @@ const PipeURL = "http://fakeapi.test"
 func OnPipe(h http.Handler) *Pipe {
 	p := &Pipe{accept: make(chan net.Conn), done: make(chan struct{})}
 	p.server = &http.Server{Handler: h, ErrorLog: silent, ConnContext: number()}
-	p.served.Go(func() { p.server.Serve((*pipeListener)(p)) }) // ends by Close only: Accept has no other way to fail
+	p.serve((*pipeListener)(p), p.server.Serve)
 	return p
 }
 
@@ -50,7 +78,7 @@ func OnPipe(h http.Handler) *Pipe {
 func (p *Pipe) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	client, server := net.Pipe()
 	select {
-	case p.accept <- p.frozen.wrap(server):
+	case p.accept <- server:
 		return client, nil
 	case <-p.done:
 		return nil, fmt.Errorf("dial %s: %w", PipeURL, net.ErrClosed)
@@ -59,8 +87,8 @@ func (p *Pipe) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// pipeListener is the server's side of a Pipe. Its Close is net/http's, called with the http.Server's lock held;
-// Pipe.Close is ours.
+// pipeListener is the server's side of a Pipe. Its Close is net/http's, called once and with the http.Server's lock
+// held; Pipe.Close is ours.
 type pipeListener Pipe
 
 // Accept hands the server its end of a connection.
@@ -75,38 +103,19 @@ func (l *pipeListener) Accept() (net.Conn, error) {
 
 // Close makes Accept and Dial fail.
 func (l *pipeListener) Close() error {
-	l.close.Do(func() { close(l.done) })
+	close(l.done)
 	return nil
 }
 
 // Addr names the pipe.
-func (l *pipeListener) Addr() net.Addr { return pipeAddr{} }
-
-type pipeAddr struct{}
-
-func (pipeAddr) Network() string { return "pipe" }
-func (pipeAddr) String() string  { return "fakeapi.test:80" }
-
-// Close ends all connections at once, as a server that is killed, and waits for the accept loop. New dials fail.
-func (p *Pipe) Close() error {
-	err := p.server.Close() // closes the listener, too
-	p.served.Wait()
-	return err
-}
-
-// Blackhole makes the connections drop everything in both directions without closing (true), or work again (false): a
-// firewall that has forgotten them. Connections made meanwhile are dead as well.
-func (p *Pipe) Blackhole(on bool) { p.frozen.on.Store(on) }
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Net: "pipe", Name: "fakeapi.test:80"} }
 
 // TLS is a server on a loopback port with a certificate of its own authority.
 type TLS struct {
-	URL    string // https://127.0.0.1:PORT
-	CA     []byte // PEM of the authority, for a kubeconfig
-	cert   atomic.Pointer[tls.Certificate]
-	server *http.Server
-	frozen freezer
-	served sync.WaitGroup
-	err    error // why serving ended, if not by Close; read after served
+	served
+	URL  string // https://127.0.0.1:PORT
+	CA   []byte // PEM of the authority, for a kubeconfig
+	cert atomic.Pointer[tls.Certificate]
 }
 
 // readHeaderTimeout is the real server's: a client that opens connections and says nothing must not keep them.
@@ -126,11 +135,7 @@ func OnTLS(h http.Handler, addr string, cert tls.Certificate, ca []byte, clients
 	t.cert.Store(&cert)
 	t.server = serverOf(h, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return t.cert.Load(), nil },
 		clients, limits)
-	t.served.Go(func() {
-		if err := t.server.ServeTLS(&freezingListener{ln, &t.frozen}, "", ""); !errors.Is(err, http.ErrServerClosed) {
-			t.err = err
-		}
-	})
+	t.serve(ln, t.serveTLS)
 	return t, nil
 }
 
@@ -151,45 +156,35 @@ func serverOf(h http.Handler, cert func(*tls.ClientHelloInfo) (*tls.Certificate,
 // SetCertificate changes the certificate of new connections, as a rotation does. Open connections continue.
 func (t *TLS) SetCertificate(cert tls.Certificate) { t.cert.Store(&cert) }
 
-// Close ends all connections and waits for the accept loop.
-func (t *TLS) Close() error {
-	err := t.server.Close()
-	t.served.Wait()
-	return errors.Join(err, t.err)
-}
-
-// Blackhole is Pipe.Blackhole for TLS connections.
-func (t *TLS) Blackhole(on bool) { t.frozen.on.Store(on) }
-
 // NewCertificate makes an authority and a certificate by it for the loopback addresses. Both live as long as a `skiff
 // dev` may.
 func NewCertificate() (cert tls.Certificate, ca []byte, err error) {
-	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return cert, nil, fmt.Errorf("make the CA key: %w", err)
-	}
-	valid := 10 * 365 * 24 * time.Hour
-	caTemplate := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "skiff-dev-ca"},
-		NotBefore: time.Now().Add(-time.Hour),
-		NotAfter:  time.Now().Add(valid), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	caDER, err := x509.CreateCertificate(rand.Reader, caTemplate, caTemplate, caKey.Public(), caKey)
+	start, end := time.Now().Add(-time.Hour), time.Now().Add(10*365*24*time.Hour)
+	authority := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "skiff-dev-ca"},
+		NotBefore: start, NotAfter: end, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	caDER, caKey, err := certify(authority, authority, nil)
 	if err != nil {
 		return cert, nil, fmt.Errorf("make the CA: %w", err)
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return cert, nil, fmt.Errorf("make the server key: %w", err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "skiff-dev"},
-		NotBefore: caTemplate.NotBefore,
-		NotAfter:  caTemplate.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature,
+	der, key, err := certify(&x509.Certificate{SerialNumber: big.NewInt(2),
+		Subject: pkix.Name{CommonName: "skiff-dev"}, NotBefore: start, NotAfter: end,
+		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default.svc"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}}
-	der, err := x509.CreateCertificate(rand.Reader, template, caTemplate, key.Public(), caKey)
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}}, authority, caKey)
 	if err != nil {
 		return cert, nil, fmt.Errorf("make the server certificate: %w", err)
 	}
 	return tls.Certificate{Certificate: [][]byte{der, caDER}, PrivateKey: key},
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: caDER}), nil
+}
+
+// certify makes a key, and a certificate for it that the parent's key signs, or the new one if that is nil.
+func certify(template, parent *x509.Certificate, by *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), cmp.Or(by, key))
+	return der, key, err
 }

@@ -24,7 +24,7 @@ func TestAClientThatNeverEndsItsHeaderIsHungUpOn(t *testing.T) {
 			p := &Pipe{accept: make(chan net.Conn), done: make(chan struct{})}
 			p.server = serverOf(http.NotFoundHandler(),
 				func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert, nil }, nil, Limits{})
-			p.served.Go(func() { p.server.ServeTLS((*pipeListener)(p), "", "") }) // ends by Close
+			p.serve((*pipeListener)(p), p.serveTLS)
 			defer p.Close()
 			c, err := p.Dial(t.Context(), "", "")
 			if err != nil {

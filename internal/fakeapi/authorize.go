@@ -82,11 +82,6 @@ func (r *request) action(verb string) rbac.Action {
 	return rbac.Action{Verb: verb, Group: r.kind.Group, Resource: r.kind.Plural, Namespace: r.namespace, Name: r.name}
 }
 
-// mayCreate returns the 403 for a user who may change objects by PUT or PATCH, but not create them.
-func (s *Server) mayCreate(tx *store.Tx, r *request) error {
-	return s.authorize(rolesIn(tx), r.user, r.action("create"))
-}
-
 // checkGrant returns the 403 for a role or binding that gives rights which its author does not have.
 func (s *Server) checkGrant(tx *store.Tx, r *request, next, cur map[string]any) error {
 	if !s.opts.RBAC || r.kind.Group != rbac.Group || rbac.IsMaster(r.user) || cur != nil && onlyCollected(next, cur) {

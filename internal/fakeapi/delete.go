@@ -133,16 +133,19 @@ func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object,
 	}
 	deleting := obj.String(meta, "deletionTimestamp") != ""
 	held := grace > 0 || len(obj.Slice(meta, "finalizers")) > 0 || len(obj.Slice(next, "spec", "finalizers")) > 0
+	put := func() *store.Object {
+		if o.dryRun {
+			return store.NewObject(cur.Key, cur.Revision, next, cur.Shape)
+		}
+		return tx.Put(k.TableName(), cur.Key, next, cur.Shape)
+	}
 	if !held {
 		if k.Graceful != nil { // a step of its own, which watches show
 			markDeleted(meta, 0, o.ahead)
-			cur = store.NewObject(cur.Key, cur.Revision, next, cur.Shape)
+			cur = put()
 		}
 		if o.dryRun {
 			return cur, true, nil
-		}
-		if k.Graceful != nil {
-			cur = tx.Put(k.TableName(), cur.Key, next, cur.Shape)
 		}
 		return tx.Delete(k.TableName(), cur.Key, obj.Clone(next)), true, nil
 	}
@@ -159,10 +162,7 @@ func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object,
 	if obj.EqualExcept(next, cur.Value()) {
 		return cur, false, nil
 	}
-	if o.dryRun {
-		return store.NewObject(cur.Key, cur.Revision, next, cur.Shape), false, nil
-	}
-	return tx.Put(k.TableName(), cur.Key, next, cur.Shape), false, nil
+	return put(), false, nil
 }
 
 // markDeleted sets the deletion timestamp, which increases the generation of kinds that have one.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
-	"strings"
 
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/cause"
@@ -38,16 +37,11 @@ func (s *Server) patch(r *request) error {
 	case t == kube.JSONPatch, t == kube.MergePatch, t == kube.StrategicMergePatch && !r.kind.Custom:
 		return s.plainPatch(r, t, body)
 	}
-	return unsupportedPatch(r)
-}
-
-func unsupportedPatch(r *request) error {
 	if !r.kind.Custom {
 		return answer.UnsupportedMediaType("415: Unsupported Media Type")
 	}
-	types := []string{string(kube.JSONPatch), string(kube.MergePatch), string(kube.ApplyPatch)}
 	return answer.UnsupportedMediaType("the body of the request was in an unknown format - accepted media types "+
-		"include: %s", strings.Join(types, ", "))
+		"include: %s, %s, %s", kube.JSONPatch, kube.MergePatch, kube.ApplyPatch)
 }
 
 // plainPatch applies a JSON, merge or strategic merge patch.
@@ -83,7 +77,7 @@ func (s *Server) plainPatch(r *request, t kube.PatchType, body []byte) error {
 			if again, patchErr := patched(r, t, live, p); t != kube.StrategicMergePatch && patchErr == nil {
 				quoted = string(answer.Encode(again))
 			}
-			return nil, badPatch(quoted, err)
+			return nil, answer.Invalid(kube.StatusDetails{}, cause.Invalid("patch", quoted, err.Error()))
 		}})
 }
 
@@ -99,16 +93,10 @@ func patched(r *request, t kube.PatchType, live map[string]any, p any) (any, err
 	switch t {
 	case kube.JSONPatch:
 		out, err := jsonpatch.Apply(forms.Decoded(obj.Clone(live)), p) // an operation may address a part of fieldsV1
-		if err != nil {
-			return nil, jsonPatchError(err)
-		}
-		return out, nil
+		return out, patchError(err)
 	case kube.StrategicMergePatch:
 		out, err := patch.StrategicMerge(r.sent.Node, live, p.(map[string]any))
-		if err != nil {
-			return nil, strategicError(err)
-		}
-		return out, nil
+		return out, patchError(err)
 	}
 	return jsonpatch.Merge(live, p), nil
 }
@@ -139,33 +127,24 @@ func (s *Server) patchResult(r *request, result any, duplicates []string) (map[s
 	return next, nil
 }
 
-// badPatch returns the 422 for a patched object with fields that cannot be decoded.
-func badPatch(quoted string, err error) error {
-	return answer.Invalid(kube.StatusDetails{}, cause.Invalid("patch", quoted, err.Error()))
-}
-
-const rejected = "the server rejected our request due to an error in our request"
-
-func jsonPatchError(err error) error {
+// patchError is the answer to a patch that cannot be applied, nil for nil.
+func patchError(err error) error {
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, jsonpatch.ErrMalformedPatch):
 		return answer.BadRequest("error decoding patch: %v", err)
 	case errors.Is(err, jsonpatch.ErrTooManyOps):
 		return answer.Failure(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
 			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d", jsonpatch.MaxOperations),
 			answer.NoDetails)
-	}
-	return answer.Failure(http.StatusUnprocessableEntity, "Invalid", rejected, answer.NoDetails)
-}
-
-func strategicError(err error) error {
-	switch {
 	case errors.Is(err, patch.ErrBadStrategicPatch):
 		return answer.BadRequest("%v", err)
-	case errors.Is(err, patch.ErrListOfLists):
-		return answer.Failure(http.StatusUnprocessableEntity, "Invalid", rejected, answer.NoDetails)
+	case errors.Is(err, patch.ErrStrategicMismatch):
+		return answer.PlainError("%v", err)
 	}
-	return answer.PlainError("%v", err)
+	return answer.Failure(http.StatusUnprocessableEntity, "Invalid",
+		"the server rejected our request due to an error in our request", answer.NoDetails)
 }
 
 // goError returns the error of Go's decoder for a body, which the real server answers with; other is used if Go's

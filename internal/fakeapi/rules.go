@@ -25,8 +25,6 @@ const (
 // patches can add to the depth.
 const maxStoredDepth = 1000
 
-func exceedsEtcd(o map[string]any) bool { return size(o, 0) > maxObject }
-
 // size returns about the length of a value as JSON, or more than may be stored for one that is nested too deep.
 func size(v any, depth int) int {
 	if depth > maxStoredDepth {

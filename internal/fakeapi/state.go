@@ -50,26 +50,21 @@ func (s *Server) Revision() int64 { return s.store.Revision() }
 
 // Get returns a copy of a stored object in the form of a GET, nil if it does not exist: for assertions in tests.
 func (s *Server) Get(r kube.Resource, k kube.Key) map[string]any {
-	kind := s.registry.find(r.Group, r.Version, r.Plural)
-	if kind == nil {
-		return nil
+	if kind := s.registry.find(r.Group, r.Version, r.Plural); kind != nil {
+		if o := s.store.Get(kind.TableName(), store.Key(k)); o != nil {
+			return forms.Decoded(forms.ServedCopy(kind, o))
+		}
 	}
-	o := s.store.Get(kind.TableName(), store.Key(k))
-	if o == nil {
-		return nil
-	}
-	return forms.Decoded(forms.ServedCopy(kind, o))
+	return nil
 }
 
 // List returns copies of all stored objects of a resource in a namespace, or in all (""), in key order.
 func (s *Server) List(r kube.Resource, namespace string) []map[string]any {
-	kind := s.registry.find(r.Group, r.Version, r.Plural)
-	if kind == nil {
-		return nil
-	}
 	var out []map[string]any
-	for _, o := range s.store.List(kind.TableName(), namespace) {
-		out = append(out, forms.Decoded(forms.ServedCopy(kind, o)))
+	if kind := s.registry.find(r.Group, r.Version, r.Plural); kind != nil {
+		for _, o := range s.store.List(kind.TableName(), namespace) {
+			out = append(out, forms.Decoded(forms.ServedCopy(kind, o)))
+		}
 	}
 	return out
 }

@@ -176,20 +176,8 @@ func (wt *watcher) sendInitial(ctx context.Context, objects []*store.Object, cur
 	}
 	wt.sent = cursor.Revision()
 	wt.start = wt.sent
-	if wt.opts.bookmarks && !wt.faults.Bookmarks(faults.BookmarksNever) {
-		meta := map[string]any{"resourceVersion": strconv.FormatInt(wt.sent, 10)}
-		if !wt.faults.Bookmarks(faults.BookmarksUnmarked) {
-			meta["annotations"] = map[string]any{"k8s.io/initial-events-end": "true"}
-		}
-		if wt.faults.Bookmarks(faults.BookmarksBehind) {
-			meta["resourceVersion"] = "1"
-		}
-		if err := wt.faults.Send("BOOKMARK", wt.bookmarkObject(meta)); err != nil {
-			return err
-		}
-	}
-	wt.faults.Flush()
-	return nil
+	defer wt.faults.Flush()
+	return wt.sendBookmark(true)
 }
 
 // change converts a change to the event of this watch: an object that starts to match the selectors is ADDED, one that
@@ -223,14 +211,27 @@ func (wt *watcher) untilBookmark(ctx context.Context) time.Duration {
 }
 
 func (wt *watcher) bookmark(revision int64) error {
-	if !wt.opts.bookmarks || wt.faults.Bookmarks(faults.BookmarksNever) || revision < wt.sent || revision <= wt.start {
+	if revision < wt.sent || revision <= wt.start {
 		return nil
 	}
 	wt.sent = revision
-	err := wt.faults.Send("BOOKMARK", wt.bookmarkObject(map[string]any{"resourceVersion": strconv.FormatInt(revision,
-		10)}))
-	wt.faults.Flush()
-	return err
+	defer wt.faults.Flush()
+	return wt.sendBookmark(false)
+}
+
+// sendBookmark sends a bookmark, if there are any: first is that after the initial events.
+func (wt *watcher) sendBookmark(first bool) error {
+	if !wt.opts.bookmarks || wt.faults.Bookmarks(faults.BookmarksNever) {
+		return nil
+	}
+	meta := map[string]any{"resourceVersion": strconv.FormatInt(wt.sent, 10)}
+	if first && !wt.faults.Bookmarks(faults.BookmarksUnmarked) {
+		meta["annotations"] = map[string]any{"k8s.io/initial-events-end": "true"}
+	}
+	if first && wt.faults.Bookmarks(faults.BookmarksBehind) {
+		meta["resourceVersion"] = "1"
+	}
+	return wt.faults.Send("BOOKMARK", wt.bookmarkObject(meta))
 }
 
 // bookmarkObject encodes the object of a bookmark in the requested form.

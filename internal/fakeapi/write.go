@@ -109,8 +109,8 @@ func (s *Server) prepare(tx *store.Tx, w *write) (err error) {
 	if w.cur != nil {
 		return s.prepareChange(tx, w)
 	}
-	if !w.isNew {
-		if err := s.mayCreate(tx, w.request); err != nil {
+	if !w.isNew { // a user may be allowed to change objects by PUT or PATCH, but not to create them
+		if err := s.authorize(rolesIn(tx), w.user, w.action("create")); err != nil {
 			return err
 		}
 	}
@@ -138,7 +138,7 @@ func (s *Server) commit(tx *store.Tx, w *write, value map[string]any, shape any)
 		w.stored = store.NewObject(key, revision, w.next, w.kind.Shape)
 		return nil
 	}
-	if exceedsEtcd(value) {
+	if size(value, 0) > maxObject {
 		return answer.PlainError(requestTooLarge)
 	}
 	if w.cur != nil && isRemovable(w.next) {

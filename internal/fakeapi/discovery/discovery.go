@@ -28,8 +28,12 @@ func serveKinds(w http.ResponseWriter, r *http.Request, path string, all []*kind
 	case path == "/apis":
 		root(w, r, keepKinds(all, named), map[string]any{"kind": "APIGroupList", "apiVersion": "v1",
 			"groups": groupList(keepKinds(all, named))})
-	case path == "/api/v1":
-		answer.JSON(w, http.StatusOK, resourceList("v1", keepKinds(all, core)))
+	case path == "/api/v1", parts[0] == "apis" && len(parts) == 3:
+		version := keepKinds(all, func(k *kinds.Kind) bool { return k.Root() == path })
+		if len(version) == 0 {
+			return false
+		}
+		answer.JSON(w, http.StatusOK, resourceList(version))
 	case parts[0] == "apis" && len(parts) == 2:
 		groups := groupList(keepKinds(all, func(k *kinds.Kind) bool { return k.Group == parts[1] }))
 		if len(groups) == 0 || parts[1] == "" {
@@ -38,12 +42,6 @@ func serveKinds(w http.ResponseWriter, r *http.Request, path string, all []*kind
 		group := groups[0].(map[string]any)
 		group["kind"], group["apiVersion"] = "APIGroup", "v1"
 		answer.JSON(w, http.StatusOK, group)
-	case parts[0] == "apis" && len(parts) == 3:
-		found := keepKinds(all, func(k *kinds.Kind) bool { return k.Group == parts[1] && k.Version == parts[2] })
-		if len(found) == 0 {
-			return false
-		}
-		answer.JSON(w, http.StatusOK, resourceList(parts[1]+"/"+parts[2], found))
 	case parts[0] == "openapi":
 		return serveOpenAPI(w, r, parts[1:], all)
 	default:
@@ -112,33 +110,27 @@ func hash(b []byte) string {
 	return strings.ToUpper(hex.EncodeToString(sum[:]))
 }
 
-// grouped calls f for each group with its kinds by version, in the order of discovery.
-func grouped(ks []*kinds.Kind, f func(group string, versions []string, byVersion map[string][]*kinds.Kind)) {
+// grouped calls f for each group with its versions, in the order of discovery.
+func grouped(ks []*kinds.Kind, f func(group string, versions []string)) {
+	versions := map[string][]string{}
 	var groups []string
 	for _, k := range ks {
-		if !slices.Contains(groups, k.Group) {
+		if versions[k.Group] == nil {
 			groups = append(groups, k.Group)
+		}
+		if !slices.Contains(versions[k.Group], k.Version) {
+			versions[k.Group] = append(versions[k.Group], k.Version)
 		}
 	}
 	for _, g := range groups {
-		var versions []string
-		by := map[string][]*kinds.Kind{}
-		for _, k := range ks {
-			if k.Group == g {
-				if by[k.Version] == nil {
-					versions = append(versions, k.Version)
-				}
-				by[k.Version] = append(by[k.Version], k)
-			}
-		}
-		slices.SortStableFunc(versions, kinds.CompareVersions)
-		f(g, versions, by)
+		slices.SortStableFunc(versions[g], kinds.CompareVersions)
+		f(g, versions[g])
 	}
 }
 
 func aggregated(ks []*kinds.Kind) []any {
 	var items []any
-	grouped(ks, func(group string, versions []string, by map[string][]*kinds.Kind) {
+	grouped(ks, func(group string, versions []string) {
 		meta := map[string]any{}
 		if group != "" {
 			meta["name"] = group
@@ -146,8 +138,10 @@ func aggregated(ks []*kinds.Kind) []any {
 		var vs []any
 		for _, v := range versions {
 			var resources []any
-			for _, k := range by[v] {
-				resources = append(resources, aggregatedResource(k))
+			for _, k := range ks {
+				if k.Group == group && k.Version == v {
+					resources = append(resources, aggregatedResource(k))
+				}
 			}
 			vs = append(vs, map[string]any{"version": v, "resources": resources, "freshness": "Current"})
 		}
@@ -225,7 +219,7 @@ func subresources(k *kinds.Kind) []*kinds.Subresource {
 
 func groupList(ks []*kinds.Kind) []any {
 	var out []any
-	grouped(ks, func(group string, versions []string, _ map[string][]*kinds.Kind) {
+	grouped(ks, func(group string, versions []string) {
 		var vs []any
 		for _, v := range versions {
 			vs = append(vs, map[string]any{"groupVersion": group + "/" + v, "version": v})
@@ -236,7 +230,7 @@ func groupList(ks []*kinds.Kind) []any {
 }
 
 // resourceList is a document of the older form, in which subresources are entries of their own.
-func resourceList(groupVersion string, ks []*kinds.Kind) map[string]any {
+func resourceList(ks []*kinds.Kind) map[string]any {
 	var list []any
 	for _, k := range ks {
 		entry := map[string]any{"name": k.Plural, "singularName": singular(k), "namespaced": !k.ClusterScoped,
@@ -257,8 +251,8 @@ func resourceList(groupVersion string, ks []*kinds.Kind) map[string]any {
 			list = append(list, e)
 		}
 	}
-	out := map[string]any{"kind": "APIResourceList", "groupVersion": groupVersion, "resources": list}
-	if groupVersion != "v1" { // a quirk of the real server
+	out := map[string]any{"kind": "APIResourceList", "groupVersion": ks[0].APIVersion(), "resources": list}
+	if ks[0].Group != "" { // a quirk of the real server
 		out["apiVersion"] = "v1"
 	}
 	return out

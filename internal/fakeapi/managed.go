@@ -171,12 +171,7 @@ func applyError(err error) error {
 	case errors.As(err, &bad):
 		return answer.BadRequest("%s", bad.Message)
 	case errors.As(err, &c):
-		var causes []kube.StatusCause
-		for _, cause := range c.Causes {
-			causes = append(causes, kube.StatusCause{Reason: "FieldManagerConflict",
-				Message: cause.Message, Field: cause.Field})
-		}
-		return answer.Failure(http.StatusConflict, kube.ReasonConflict, c.Message, kube.StatusDetails{Causes: causes})
+		return answer.Failure(http.StatusConflict, kube.ReasonConflict, c.Message, kube.StatusDetails{Causes: c.Causes})
 	}
 	return answer.PlainError("%v", err)
 }

@@ -28,8 +28,7 @@ func (w Write) clientSideApplied(live map[string]any) set {
 	if err != nil {
 		return nil
 	}
-	diff := compareObjects(w.Schema, config, live)
-	return fields.minus(diff.added).minus(diff.modified).minus(diff.removed)
+	return compareObjects(w.Schema, config, live).keep(fields)
 }
 
 // keepLastApplied updates the annotation of client-side apply, if the object has one, with the configuration that

@@ -5,35 +5,33 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"skiff/internal/fakeapi/cause"
 )
 
 // ConflictError is an apply that would change fields of other managers; the API server answers 409 Conflict with
 // Message and the details Causes.
 type ConflictError struct {
 	Message string
-	Causes  []Cause
+	Causes  []cause.Cause // one for each field of another manager
 }
-
-// Cause is one field of one other manager. The reason is always FieldManagerConflict.
-type Cause struct{ Message, Field string }
 
 func (e *ConflictError) Error() string { return e.Message }
 
-type conflict struct{ manager, field string }
-
 // conflicts returns the changed fields that managers other than id own, sorted by manager and field.
-func (m managers) conflicts(id managerID, changed set) []conflict {
-	var out []conflict
+func (m managers) conflicts(id managerID, changed set) []cause.Cause {
+	var out []cause.Cause
 	for other, entry := range m {
 		if other == id {
 			continue
 		}
 		entry.fields.intersect(changed).paths(nil, func(path []string) {
-			out = append(out, conflict{other.describe(), pathString(path)})
+			out = append(out, cause.Cause{Reason: "FieldManagerConflict", Message: "conflict with " + other.describe(),
+				Field: pathString(path)})
 		})
 	}
-	slices.SortFunc(out, func(a, b conflict) int {
-		return cmp.Or(strings.Compare(a.manager, b.manager), strings.Compare(a.field, b.field))
+	slices.SortFunc(out, func(a, b cause.Cause) int {
+		return cmp.Or(strings.Compare(a.Message, b.Message), strings.Compare(a.Field, b.Field))
 	})
 	return out
 }
@@ -49,22 +47,18 @@ func (id managerID) describe() string {
 	return s
 }
 
-func newConflictError(conflicts []conflict) *ConflictError {
-	e := &ConflictError{}
-	for _, c := range conflicts {
-		e.Causes = append(e.Causes, Cause{"conflict with " + c.manager, c.field})
-	}
+func newConflictError(conflicts []cause.Cause) *ConflictError {
+	e := &ConflictError{Causes: conflicts}
 	if len(conflicts) == 1 {
-		e.Message = fmt.Sprintf("Apply failed with 1 conflict: conflict with %s: %s",
-			conflicts[0].manager, conflicts[0].field)
+		e.Message = "Apply failed with 1 conflict: " + conflicts[0].Message + ": " + conflicts[0].Field
 		return e
 	}
 	var lines []string
 	for i, c := range conflicts {
-		if i == 0 || conflicts[i-1].manager != c.manager {
-			lines = append(lines, fmt.Sprintf("conflicts with %s:", c.manager))
+		if i == 0 || conflicts[i-1].Message != c.Message {
+			lines = append(lines, strings.Replace(c.Message, "conflict", "conflicts", 1)+":")
 		}
-		lines = append(lines, "- "+c.field)
+		lines = append(lines, "- "+c.Field)
 	}
 	e.Message = fmt.Sprintf("Apply failed with %d conflicts: %s", len(conflicts), strings.Join(lines, "\n"))
 	return e

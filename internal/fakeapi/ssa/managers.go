@@ -94,13 +94,6 @@ func decodeManagers(list []any) (managers, error) {
 	return m, nil
 }
 
-// record sets the managedFields of object, whose metadata must not be shared.
-func (m managers) record(object map[string]any) {
-	if len(m) > 0 {
-		obj.Set(object, m.encode(), "metadata", "managedFields")
-	}
-}
-
 func withoutTimes(list []any) any {
 	out := map[string]any{} // by entry, because the order depends on times
 	for _, v := range list {

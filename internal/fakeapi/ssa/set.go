@@ -84,27 +84,19 @@ func (s set) union(other set) set {
 }
 
 // minus removes the members of other. A field stays if only its parent is in other, and vice versa.
-func (s set) minus(other set) set {
-	if len(other) == 0 {
-		return s
-	}
-	out := make(set, len(s))
-	for e, n := range s {
-		o := other[e]
-		out.put(e, node{n.member && !o.member, n.below.minus(o.below)})
-	}
-	return out
-}
+func (s set) minus(other set) set { return s.subtract(other, false) }
 
 // without removes the members of other with everything below them.
-func (s set) without(other set) set {
+func (s set) without(other set) set { return s.subtract(other, true) }
+
+func (s set) subtract(other set, below bool) set {
 	if len(other) == 0 {
 		return s
 	}
 	out := make(set, len(s))
 	for e, n := range s {
-		if o := other[e]; !o.member {
-			out.put(e, node{n.member, n.below.without(o.below)})
+		if o := other[e]; !o.member || !below {
+			out.put(e, node{n.member && !o.member, n.below.subtract(o.below, below)})
 		}
 	}
 	return out

@@ -2,7 +2,7 @@
 // field, what an apply changes and removes, and which of its fields conflict with other managers.
 //
 // It does not do HTTP, defaulting, validation, pruning and storage. fakeapi does these in the API server's order:
-// decode, default, then [Write.Update] or [Write.Apply], then allocation (so that no manager owns clusterIP), then
+// decode, default, then [Write.Managers] or [Write.Apply], then allocation (so that no manager owns clusterIP), then
 // validation.
 //
 // It is used by the API server's write handlers, before the watch at the start of the event path. It runs on the
@@ -45,42 +45,27 @@ type TypeError struct{ Message string }
 
 func (e *TypeError) Error() string { return e.Message }
 
-// Update returns new, the object of a POST, PUT or PATCH other than apply, with its managedFields. old is the stored
-// object, nil for a POST. Other managers lose the fields that new changes or removes. This manager gets the fields
-// that it adds or changes, with operation Update, besides what it owns with operation Apply.
+// Managers returns the managedFields of new, the object of a POST, PUT or PATCH other than apply, nil for none. old is
+// the stored object, nil for a POST. Other managers lose the fields that new changes or removes. This manager gets the
+// fields that it adds or changes, with operation Update, besides what it owns with operation Apply.
 //
 // If new has managedFields they are used, and [{}] or [] removes all. An object without managedFields gets none here,
 // only by an apply.
 //
-// The result has the zero fields of its kind (patch.FillZero), as the objects that the API server serves do.
-func (w Write) Update(old, new map[string]any) map[string]any {
-	out := patch.FillZero(w.Schema, withoutManagedFields(new))
-	w.owners(old, new, patch.FillZero(w.Schema, withoutManagedFields(old)), out).record(out)
-	return out
-}
-
-// Managers returns the managedFields of Update's result, nil for none. Both objects already have the zero fields of
-// their kind.
+// Both objects have the zero fields of their kind (patch.FillZero), as the objects that the API server serves do.
 func (w Write) Managers(old, new map[string]any) []any {
 	bare := withoutManagedFields(old)
 	if old == nil {
 		bare = patch.FillZero(w.Schema, nil)
 	}
-	m := w.owners(old, new, bare, withoutManagedFields(new))
+	m := w.managersOf(old, new)
+	if len(m) > 0 || old == nil {
+		w.update(m, bare, withoutManagedFields(new))
+	}
 	if len(m) == 0 {
 		return nil
 	}
 	return m.encode()
-}
-
-// owners returns the managers after an update from old to new. bareOld and bareNew are the objects without their
-// managedFields.
-func (w Write) owners(old, new, bareOld, bareNew map[string]any) managers {
-	m := w.managersOf(old, new)
-	if len(m) > 0 || old == nil {
-		w.update(m, bareOld, bareNew)
-	}
-	return m
 }
 
 // KeepTimes returns new, but with old's managedFields if the objects differ only in the times of managedFields: then
@@ -131,13 +116,12 @@ func isReset(list []any) bool {
 // update changes m for an update from old to new.
 func (w Write) update(m managers, old, new map[string]any) {
 	diff := compareObjects(w.Schema, old, new).without(w.reset())
-	changed := diff.added.union(diff.modified)
 	for id, entry := range m {
-		if entry.fields = entry.fields.minus(changed).minus(diff.removed); entry.fields.empty() {
+		if entry.fields = diff.keep(entry.fields); entry.fields.empty() {
 			delete(m, id)
 		}
 	}
-	mine := changed.minus(neverOwned)
+	mine := diff.changed.minus(neverOwned)
 	if mine.empty() {
 		return
 	}
@@ -152,7 +136,7 @@ func (w Write) update(m managers, old, new map[string]any) {
 // Apply merges applied into live (nil if the object does not exist) and returns the result. Fields that applied no
 // longer has, that this manager owned and that no other manager owns are removed. Changed fields of other managers are
 // conflicts: the error is a *ConflictError, unless force takes them over. If nothing changes the result equals live,
-// with its managedFields and their times. Like Update's, the result has the zero fields of its kind.
+// with its managedFields and their times. The result has the zero fields of its kind (patch.FillZero).
 func (w Write) Apply(live, applied map[string]any, force bool) (map[string]any, error) {
 	if v := obj.String(applied, "apiVersion"); v != w.APIVersion {
 		return nil, &BadRequestError{fmt.Sprintf("Incorrect version specified in apply patch. Specified patch "+
@@ -187,7 +171,9 @@ func (w Write) Apply(live, applied map[string]any, force bool) (map[string]any, 
 	if err := w.keepLastApplied(merged, applied); err != nil {
 		return nil, fmt.Errorf("write the annotation %s: %w", lastApplied, err)
 	}
-	m.record(merged)
+	if len(m) > 0 {
+		obj.Set(merged, m.encode(), "metadata", "managedFields")
+	}
 	return merged, nil
 }
 
@@ -203,17 +189,15 @@ func (w Write) apply(m managers, live, applied map[string]any, config set, force
 	merged := w.prune(mergeObjects(w.Schema, live, applied), last, m)
 
 	diff := compareObjects(w.Schema, live, merged).without(w.reset())
-	changed := diff.added.union(diff.modified)
-	if conflicts := m.conflicts(id, changed.minus(w.clientSideApplied(live))); len(conflicts) > 0 && !force {
+	conflicts := m.conflicts(id, diff.changed.minus(w.clientSideApplied(live)))
+	if len(conflicts) > 0 && !force {
 		return nil, newConflictError(conflicts)
-	}
-	for other, entry := range m {
-		if other != id {
-			entry.fields = entry.fields.minus(changed).minus(diff.removed)
-		}
 	}
 	mine.fields = mine.fields.minus(neverOwned)
 	for other, entry := range m {
+		if other != id {
+			entry.fields = diff.keep(entry.fields)
+		}
 		if entry.fields.empty() {
 			delete(m, other)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi/jsonpatch"
+	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/schema"
 	"skiff/internal/patch"
 )
@@ -161,6 +162,20 @@ func checkError(t *testing.T, i int, step map[string]any, err error, want string
 	if encode(t, causes) != encode(t, recorded) {
 		t.Errorf("step %d: causes %s, want %s", i, encode(t, causes), encode(t, recorded))
 	}
+}
+
+// Update returns new as a server stores it after a write other than an apply.
+func (w Write) Update(old, new map[string]any) map[string]any {
+	filled := patch.FillZero(w.Schema, new)
+	if old != nil {
+		old = patch.FillZero(w.Schema, old)
+	}
+	list := w.Managers(old, filled)
+	out := withoutManagedFields(filled)
+	if len(list) > 0 {
+		obj.Set(out, list, "metadata", "managedFields")
+	}
+	return out
 }
 
 func configMap(t testing.TB, data string) map[string]any {

@@ -164,15 +164,18 @@ func (s set) addFields(n *patch.Node, v any, path []string) error {
 	return nil
 }
 
-// difference has the changes between two objects; each field is in at most one of the sets.
-type difference struct{ added, modified, removed set }
+// difference has the fields that are new or have another value in the second of two objects, and those that it lacks.
+type difference struct{ changed, removed set }
 
 func (d difference) without(s set) difference {
-	return difference{d.added.without(s), d.modified.without(s), d.removed.without(s)}
+	return difference{d.changed.without(s), d.removed.without(s)}
 }
 
+// keep returns the fields of s that are the same in both objects.
+func (d difference) keep(s set) set { return s.minus(d.changed).minus(d.removed) }
+
 func compareObjects(n *patch.Node, old, new map[string]any) difference {
-	d := difference{set{}, set{}, set{}}
+	d := difference{set{}, set{}}
 	d.compare(n, old, new, nil)
 	return d
 }
@@ -194,13 +197,10 @@ func (d difference) compare(n *patch.Node, old, new any, path []string) {
 func (d difference) compareAs(shape shape, n *patch.Node, old, new any, path []string) {
 	switch {
 	case shape == leaf || (isEmpty(old) && isEmpty(new)):
-		switch {
-		case old == absent:
-			d.added.insert(path)
-		case new == absent:
+		if new == absent {
 			d.removed.insert(path)
-		case !patch.Equal(old, new):
-			d.modified.insert(path)
+		} else if old == absent || !patch.Equal(old, new) {
+			d.changed.insert(path)
 		}
 		return
 	case shape == granularObject:
@@ -209,7 +209,7 @@ func (d difference) compareAs(shape shape, n *patch.Node, old, new any, path []s
 		d.compareItems(n, old, new, path)
 	}
 	if old == absent {
-		d.added.insert(path)
+		d.changed.insert(path)
 	} else if new == absent {
 		d.removed.insert(path)
 	}

@@ -10,34 +10,31 @@ import (
 )
 
 // endpointRules checks the addresses of an EndpointSlice.
-func endpointRules(s scope) []Cause {
+func endpointRules(s scope) {
 	endpoints, family := obj.Maps(s.o, "endpoints"), obj.String(s.o, "addressType")
 	if s.stored != nil && patch.Equal(s.o["endpoints"], s.stored["endpoints"]) {
-		return nil // what was accepted once stays
+		return // what was accepted once stays
 	}
-	var out []Cause
 	for i, e := range endpoints {
 		at := fmt.Sprintf("endpoints[%d].addresses", i)
 		list := obj.Texts(e, "addresses")
 		if len(list) == 0 {
-			out = append(out, cause.Required(at, "must contain at least 1 address"))
+			s.add(cause.Required(at, "must contain at least 1 address"))
 		}
 		for j, a := range list {
 			ip, err := netip.ParseAddr(a)
 			switch {
 			case family != "IPv4" && family != "IPv6":
 			case err != nil:
-				out = append(out, cause.Invalid(fmt.Sprintf("%s[%d]", at, j), a,
-					"must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"))
+				s.invalid(fmt.Sprintf("%s[%d]", at, j), a,
+					"must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
 			case ip.Is4() != (family == "IPv4"):
-				out = append(out, cause.Invalid(at, a, "must be an "+family+" address"))
+				s.invalid(at, a, "must be an "+family+" address")
 			case ip.IsLoopback():
-				out = append(out, cause.Invalid(fmt.Sprintf("%s[%d]", at, j), a,
-					"may not be in the loopback range (127.0.0.0/8, ::1/128)"))
+				s.invalid(fmt.Sprintf("%s[%d]", at, j), a, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
 			}
 		}
 	}
-	return out
 }
 
 // canonicalIP is the rule for the names of IPAddresses.

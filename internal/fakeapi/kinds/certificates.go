@@ -60,55 +60,42 @@ func Decide(sub string, next, cur Object) []Cause {
 }
 
 // signerNameRules requires a domain and a path (ValidateSignerName).
-func signerNameRules(s scope) []Cause {
+func signerNameRules(s scope) {
 	const at = "spec.signerName"
 	name := obj.String(s.root, "spec", "signerName")
 	domain, path, _ := strings.Cut(name, "/")
 	if strings.Count(name, "/") != 1 {
-		return []Cause{cause.Invalid(at, name,
-			"must be a fully qualified domain and path of the form 'example.com/signer-name'")}
+		s.invalid(at, name, "must be a fully qualified domain and path of the form 'example.com/signer-name'")
+		return
 	}
-	var out []Cause
 	labels := func(part string, form func(string) string) {
 		for label := range strings.SplitSeq(part, ".") {
 			if why := form(label); why != "" {
-				out = append(out, cause.Invalid(at, part, fmt.Sprintf("validating label %q: %s", label, why)))
+				s.invalid(at, part, fmt.Sprintf("validating label %q: %s", label, why))
 				return
 			}
 		}
 	}
 	if len(domain) > 253 {
-		out = append(out, cause.TooLong(at, 253))
+		s.add(cause.TooLong(at, 253))
 	}
 	labels(domain, selector.Label)
 	if !strings.Contains(domain, ".") {
-		out = append(out, cause.Invalid(at, domain, "should be a domain with at least two segments separated by dots"))
+		s.invalid(at, domain, "should be a domain with at least two segments separated by dots")
 	}
 	labels(path, selector.Subdomain)
-	return out
 }
 
 // decisionRules require that a request is not both approved and denied.
-func decisionRules(s scope) []Cause {
-	var out []Cause
+func decisionRules(s scope) {
 	seen := map[string]bool{}
 	for _, c := range obj.Maps(s.o, "status", "conditions") {
 		kind := obj.String(c, "type")
 		if kind == "Approved" && seen["Denied"] || kind == "Denied" && seen["Approved"] {
-			out = append(out, cause.Invalid("status.conditions", kind,
-				"Approved and Denied conditions are mutually exclusive"))
+			s.invalid("status.conditions", kind, "Approved and Denied conditions are mutually exclusive")
 		}
 		seen[kind] = true
 	}
-	return out
-}
-
-// issuedRules require that what is issued are certificates.
-func issuedRules(s scope) []Cause {
-	if why := notCertificates(obj.String(s.o, "status", "certificate")); why != "" {
-		return []Cause{cause.Invalid("status.certificate", "<certificate data>", why)}
-	}
-	return nil
 }
 
 // notCertificates returns why a text is no list of certificates, "" if it is one.

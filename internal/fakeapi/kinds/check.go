@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -28,8 +29,8 @@ type checkKind struct {
 	report             func(x value, detail string) Cause
 	usual              string // the detail, if the line has none; its argument stands behind a colon
 
-	causes func(value) []Cause             // instead of wrong and report, if there is more to say
-	lists  func(*statement, scope) []Cause // likewise, of checks that compare items
+	find  func(value)             // instead of wrong and report, if there is more to say
+	lists func(*statement, scope) // likewise, of checks that compare items
 }
 
 var checkKinds = sync.OnceValue(func() map[string]*checkKind {
@@ -37,7 +38,10 @@ var checkKinds = sync.OnceValue(func() map[string]*checkKind {
 	invalid := func(x value, detail string) Cause { return cause.Invalid(x.at, x.v, detail) }
 	forbidden := func(x value, detail string) Cause { return cause.Forbidden(x.at, detail) }
 	unsupported := func(x value, _ string) Cause { return cause.NotSupported(x.at, x.v, x.options()...) }
-	changed := func(x value) bool { return x.s.stored != nil && !patch.Equal(x.v, x.s.was(x.p)) }
+	changed := func(x value) bool {
+		was := x.s.was(x.p)
+		return x.s.stored != nil && !patch.Equal(x.v, was) && !patch.Equal(x.compared(x.v), x.compared(was))
+	}
 	return map[string]*checkKind{
 		"missing":     {report: missing},
 		"invalid":     {report: invalid},
@@ -71,10 +75,6 @@ var checkKinds = sync.OnceValue(func() map[string]*checkKind {
 				n, ok := integer(x.v)
 				return ok && n < low
 			}},
-		"positive": {report: invalid, usual: "must be greater than 0", wrong: func(x value) bool {
-			n, ok := integer(x.v)
-			return ok && n < 1
-		}},
 		"port-number": {report: invalid, usual: cause.PortRange, wrong: func(x value) bool {
 			n, ok := integer(x.v)
 			return ok && (n < 1 || n > 1<<16-1)
@@ -84,34 +84,34 @@ var checkKinds = sync.OnceValue(func() map[string]*checkKind {
 			number, _ := strconv.Atoi(strings.TrimSuffix(text, "%")) // the largest there is for more
 			return number > 100
 		}},
-		"at-most": {argument: true, causes: atMost},
+		"at-most": {argument: true, find: atMost},
 		// form accepts an empty text, strict-form does not
-		"strict-form": {argument: true, causes: ofForm},
-		"form": {argument: true, causes: func(x value) []Cause {
-			if text, _ := x.v.(string); text == "" {
-				return nil
+		"strict-form": {argument: true, find: ofForm},
+		"form": {argument: true, find: func(x value) {
+			if text, _ := x.v.(string); text != "" {
+				ofForm(x)
 			}
-			return ofForm(x)
 		}},
-		"keys":       {argument: true, causes: keysAre},
-		"keys-at":    {argument: true, causes: keysAre},
+		"keys":       {argument: true, find: keysAre},
+		"keys-at":    {argument: true, find: keysAre},
 		"unique":     {optional: true, lists: repeated},
 		"distinct":   {optional: true, lists: repeated},
-		"union":      {argument: true, causes: union},
-		"quantity":   {causes: quantity},
-		"percentage": {causes: percentage},
+		"union":      {argument: true, find: union},
+		"quantity":   {find: quantity},
+		"percentage": {find: percentage},
 	}
 })
 
-// find returns what is wrong with a value.
-func (k *checkKind) find(x value) []Cause {
+// check adds what is wrong with a value to the causes of its scope.
+func (k *checkKind) check(x value) {
 	switch {
-	case k.causes != nil:
-		return k.causes(x)
+	case k.find != nil:
+		k.find(x)
+		return
 	case k.wrong == nil:
 		x.v = x.st.reported(x.s, x.v)
 	case !k.wrong(x):
-		return nil
+		return
 	}
 	detail := k.usual
 	if len(x.st.detail) > 0 {
@@ -119,7 +119,19 @@ func (k *checkKind) find(x value) []Cause {
 	} else if strings.HasSuffix(detail, " ") {
 		detail += x.st.arg
 	}
-	return []Cause{k.report(x, detail)}
+	x.s.add(k.report(x, detail))
+}
+
+// compared returns a value as it is compared with the stored one: a copy that the block of the line has changed.
+func (x value) compared(v any) any {
+	if _, isObject := v.(Object); !isObject || x.st.block == nil {
+		return v
+	}
+	part := x.s
+	part.o, _ = patch.Copy(v).(Object)
+	part.old, _ = x.s.was(x.p).(Object)
+	change(x.st.block(), part)
+	return part.o
 }
 
 // options are the texts in the argument of a check.
@@ -133,16 +145,17 @@ func refersToNothing(x value) bool {
 	return !found
 }
 
-func atMost(x value) []Cause {
+func atMost(x value) {
 	limit, _ := strconv.Atoi(x.st.arg)
 	if list, _ := x.v.([]any); len(list) > limit {
-		return []Cause{cause.TooMany(x.at, int64(len(list)), int64(limit))}
+		x.s.add(cause.TooMany(x.at, int64(len(list)), int64(limit)))
 	}
-	return nil
 }
 
-func ofForm(x value) []Cause {
-	return cause.InvalidAll(x.at, shown(x.v), forms()[x.st.arg](shown(x.v)))
+// ofForm reports the detail of the line instead of a value that is secret.
+func ofForm(x value) {
+	text := shown(x.v)
+	x.s.add(cause.InvalidAll(x.at, cmp.Or(shown(x.st.detail.value(x.s)), text), forms()[x.st.arg](text))...)
 }
 
 func isEmpty(v any) bool {
@@ -151,22 +164,20 @@ func isEmpty(v any) bool {
 }
 
 // keysAre refuses keys of a map that have the wrong form. They are reported at the map, or by keys-at at each key.
-func keysAre(x value) []Cause {
+func keysAre(x value) {
 	m, _ := x.v.(Object)
-	var out []Cause
 	for _, key := range obj.Keys(m) {
 		at := x.at
 		if x.st.verb == "keys-at" {
 			at += "[" + key + "]"
 		}
-		out = append(out, cause.InvalidAll(at, key, forms()[x.st.arg](key))...)
+		x.s.add(cause.InvalidAll(at, key, forms()[x.st.arg](key))...)
 	}
-	return out
 }
 
 // repeated refuses items of the lists at the paths that have the same value in a field as another one, the same values
 // in several fields, or that are the same. unique does not compare empty values, distinct does.
-func repeated(st *statement, s scope) (out []Cause) {
+func repeated(st *statement, s scope) {
 	names := strings.Fields(st.arg)
 	seen := map[string]bool{}
 	item := func(at string, v any) {
@@ -186,65 +197,58 @@ func repeated(st *statement, s scope) (out []Cause) {
 		switch {
 		case isEmpty(v) && st.verb == "unique" || !seen[text]:
 		case len(st.detail) == 0:
-			out = append(out, cause.Duplicate(at, v))
+			s.add(cause.Duplicate(at, v))
 		default:
-			out = append(out, cause.Invalid(at, v, shown(st.detail.value(s))))
+			s.invalid(at, v, shown(st.detail.value(s)))
 		}
 		seen[text] = true
 	}
 	for _, p := range st.paths {
 		p.walk(s.from(p), s.base(p), func(at string, v any) { step{each: '['}.walk(v, st.at(at), item) })
 	}
-	return out
 }
 
 // union requires one of the members of an object and refuses more. An object that is missing is fine.
-func union(x value) []Cause {
+func union(x value) {
 	m, ok := x.v.(Object)
 	if !ok {
-		return nil
+		return
 	}
 	noun, names, _ := strings.Cut(x.st.arg, " ")
-	var out []Cause
 	found := false
 	for name := range strings.SplitSeq(names, "|") {
 		if m[name] != nil && found {
-			out = append(out, cause.Forbidden(x.at+"."+name, "may not specify more than 1 "+noun+" type"))
+			x.s.add(cause.Forbidden(x.at+"."+name, "may not specify more than 1 "+noun+" type"))
 		}
 		found = found || m[name] != nil
 	}
 	if !found {
-		out = append(out, cause.Required(x.at, "must specify a "+noun+" type"))
+		x.s.add(cause.Required(x.at, "must specify a "+noun+" type"))
 	}
-	return out
 }
 
 // quantity refuses a quantity that is none, or negative.
-func quantity(x value) []Cause {
+func quantity(x value) {
 	if x.v == nil {
-		return nil
+		return
 	}
 	q, err := patch.ParseQuantity(fmt.Sprint(x.v))
-	if err != nil {
-		return []Cause{cause.Invalid(x.at, x.v,
-			"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")}
+	if zero, _ := patch.ParseQuantity("0"); err != nil {
+		x.s.invalid(x.at, x.v,
+			"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")
+	} else if q.Cmp(zero) < 0 {
+		x.s.invalid(x.at, fmt.Sprint(x.v), "must be greater than or equal to 0")
 	}
-	if zero, _ := patch.ParseQuantity("0"); q.Cmp(zero) < 0 {
-		return []Cause{cause.Invalid(x.at, fmt.Sprint(x.v), "must be greater than or equal to 0")}
-	}
-	return nil
 }
 
 // percentage refuses what is neither a number from 0 on nor a percentage.
-func percentage(x value) []Cause {
-	if n, ok := integer(x.v); ok && n < 0 {
-		return []Cause{cause.Invalid(x.at, n, "must be greater than or equal to 0")}
-	}
+func percentage(x value) {
 	text, isText := x.v.(string)
 	digits, ok := strings.CutSuffix(text, "%")
-	if isText && (!ok || digits == "" || strings.Trim(digits, "0123456789") != "") {
-		return []Cause{cause.Invalid(x.at, text, "a valid percent string must be a numeric string followed by an "+
-			"ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')")}
+	if n, isNumber := integer(x.v); isNumber && n < 0 {
+		x.s.invalid(x.at, n, "must be greater than or equal to 0")
+	} else if isText && (!ok || digits == "" || strings.Trim(digits, "0123456789") != "") {
+		x.s.invalid(x.at, text, "a valid percent string must be a numeric string followed by an "+
+			"ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')")
 	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -20,7 +21,7 @@ type term struct {
 	any  []path // of changed: one of these is
 	arg  string
 	text template // arg, of = and !=
-	than path     // arg, of <, <= and > if it is no number
+	than path     // arg, of verbs with a number, if it is none
 }
 
 // unary are the terms that stand before their path, binary those behind it.
@@ -93,14 +94,31 @@ func (t term) holds(s scope) bool {
 		return slices.Contains(texts(v), t.arg)
 	case "longer", "shorter":
 		n, err := strconv.Atoi(t.arg)
-		return err == nil && (t.verb == "longer" && length(v) > n || t.verb == "shorter" && length(v) < n)
+		if err != nil {
+			n = length(s.get(t.than))
+		}
+		return t.verb == "longer" && length(v) > n || t.verb == "shorter" && length(v) < n
 	}
-	a, isNumber := integer(v)
-	b, err := strconv.ParseInt(t.arg, 10, 64)
-	if err != nil {
-		b, _ = integer(s.get(t.than))
+	var than any
+	if n, err := strconv.ParseInt(t.arg, 10, 64); err == nil {
+		than = n
+	} else {
+		than = s.get(t.than)
 	}
-	return isNumber && (t.verb == "<" && a < b || t.verb == ">" && a > b || t.verb == "<=" && a <= b)
+	c, ok := compare(v, than)
+	return ok && (t.verb == "<" && c < 0 || t.verb == ">" && c > 0 || t.verb == "<=" && c <= 0)
+}
+
+// compare compares numbers or quantities, of which a missing b is 0.
+func compare(a, b any) (c int, ok bool) {
+	if n, isNumber := integer(a); isNumber {
+		m, _ := integer(b)
+		return cmp.Compare(n, m), true
+	}
+	text, isText := a.(string)
+	p, err := patch.ParseQuantity(text)
+	q, err2 := patch.ParseQuantity(cmp.Or(shown(b), "0"))
+	return p.Cmp(q), isText && err == nil && err2 == nil
 }
 
 // length returns how many items or members a value has.

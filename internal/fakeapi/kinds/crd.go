@@ -36,39 +36,37 @@ func SelectablePaths(version Object) [][]string {
 const maxSelectable = 8
 
 // selectableRules checks the selectable fields of a version by its schema.
-func selectableRules(version Object, s *schema.Schema, path string) []Cause {
-	var out []Cause
+func selectableRules(s scope, version Object, schema *schema.Schema, path string) {
 	seen := map[string]bool{}
 	for i, f := range SelectablePaths(version) {
 		at, text := fmt.Sprintf("%s[%d].jsonPath", path, i), "."+strings.Join(f, ".")
-		switch typ, ok := s.TypeAt(f); {
+		switch typ, ok := schema.TypeAt(f); {
 		case text == ".":
-			out = append(out, cause.Required(at, ""))
+			s.add(cause.Required(at, ""))
 		case !ok:
-			out = append(out, cause.Invalid(at, text, "is an invalid path: does not refer to a valid field"))
+			s.invalid(at, text, "is an invalid path: does not refer to a valid field")
 		case f[0] == "metadata":
-			out = append(out, cause.Invalid(at, text, "must not point to fields in metadata"))
+			s.invalid(at, text, "must not point to fields in metadata")
 		case typ != "string" && typ != "boolean" && typ != "integer":
-			out = append(out, cause.Invalid(at, text, "must point to a field of type string, boolean or integer. "+
-				"Enum string fields and strings with formats are allowed."))
+			s.invalid(at, text, "must point to a field of type string, boolean or integer. "+
+				"Enum string fields and strings with formats are allowed.")
 		case seen[text]:
-			out = append(out, cause.Duplicate(at, text))
+			s.add(cause.Duplicate(at, text))
 		}
 		seen[text] = true
 	}
 	if len(seen) > maxSelectable {
-		out = append(out, cause.TooMany(path, int64(len(seen)), maxSelectable))
+		s.add(cause.TooMany(path, int64(len(seen)), maxSelectable))
 	}
-	return out
 }
 
 // versionRules are those about the versions of a definition, and their schemas.
-func versionRules(s scope) []Cause {
-	var out []Cause
+func versionRules(s scope) {
 	spec := obj.Map(s.root, "spec")
 	versions := obj.Maps(spec, "versions")
 	if len(versions) == 0 {
-		return []Cause{cause.Required("spec.versions", "must have at least one version")}
+		s.add(cause.Required("spec.versions", "must have at least one version"))
+		return
 	}
 	stored, shared, sharedFields := 0, true, true
 	names := map[string]bool{}
@@ -78,42 +76,39 @@ func versionRules(s scope) []Cause {
 		}
 		name := obj.String(v, "name")
 		if why := selector.Label1035(name); why != "" {
-			out = append(out, cause.Invalid(fmt.Sprintf("spec.versions[%d].name", i), name, why))
+			s.invalid(fmt.Sprintf("spec.versions[%d].name", i), name, why)
 		}
 		if names[name] {
-			out = append(out, cause.Invalid("spec.versions", versions[i], "must contain unique version names"))
+			s.invalid("spec.versions", versions[i], "must contain unique version names")
 		}
 		names[name] = true
 		shared = shared && patch.Equal(v["schema"], versions[0]["schema"])
 		sharedFields = sharedFields && patch.Equal(v["selectableFields"], versions[0]["selectableFields"])
 	}
 	if stored != 1 {
-		out = append(out, cause.Invalid("spec.versions", spec["versions"],
-			"must have exactly one version marked as storage version"))
+		s.invalid("spec.versions", spec["versions"], "must have exactly one version marked as storage version")
 	}
 	for i, v := range versions {
 		path := "spec.validation.openAPIV3Schema"
 		if !shared {
 			path = fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", i)
 		}
-		s := obj.Get(v, "schema", "openAPIV3Schema")
-		if s == nil {
-			out = append(out, cause.Required(fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", i),
-				"schemas are required"))
+		raw := obj.Get(v, "schema", "openAPIV3Schema")
+		if raw == nil {
+			s.add(cause.Required(fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", i), "schemas are required"))
 			continue
 		}
-		parsed, causes := schema.Parse(s, path)
+		parsed, causes := schema.Parse(raw, path)
 		if i == 0 || !shared {
-			out = append(out, causes...)
+			s.add(causes...)
 		}
 		if at := fmt.Sprintf("spec.versions[%d].selectableFields", i); len(causes) == 0 && (i == 0 || !sharedFields) {
 			if sharedFields {
 				at = "spec.selectableFields"
 			}
-			out = append(out, selectableRules(v, parsed, at)...)
+			selectableRules(s, v, parsed, at)
 		}
 	}
-	return out
 }
 
 var kubeVersion = regexp.MustCompile(`^v([1-9]\d*)(?:(alpha|beta)([1-9]\d*))?$`)

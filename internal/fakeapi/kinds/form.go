@@ -49,6 +49,7 @@ var forms = sync.OnceValue(func() map[string]func(string) []string {
 			return "should be a domain with at least three segments separated by dots"
 		}),
 		"cidr": one(cidr), "ip": one(canonicalIP), "certificate-request": one(notRequest),
+		"certificates": one(notCertificates), "docker-config": one(notDockerConfig),
 		"cron-name": unless(func(name string) bool { return len(name) <= 52 }, // its Jobs are called after it
 			"must be no more than 52 characters"),
 		"schedule": one(func(text string) string {

@@ -9,43 +9,30 @@ import (
 
 // What lines of data cannot say is a function here: "call NAME" in checks and in defaults, "@NAME" in columns.
 
-// checkFunctions are the functions of checks.
-var checkFunctions = sync.OnceValue(func() map[string]func(scope) []Cause {
-	return map[string]func(scope) []Cause{
-		"requestsInLimits": requestsInLimits, "podChange": podChangeRules, "jobTemplateChange": jobTemplateChange,
-		"signerName":      signerNameRules,
-		"selectsTemplate": func(s scope) []Cause { return selectsTemplate(obj.Map(s.o, "selector"), s.o) },
-		"plainSelector": func(s scope) []Cause { // of ReplicationControllers: labels alone
-			return selectsTemplate(Object{"matchLabels": s.o["selector"]}, s.o)
-		},
-		"dataTwice": dataTwice, "dockerConfig": dockerConfig,
-		"dataSize":    func(s scope) []Cause { return dataSize(s.root, "data", "binaryData", "[]") },
-		"secretSize":  func(s scope) []Cause { return dataSize(s.root, "", "data", "data") },
-		"claimChange": claimChange, "clusterIPChange": clusterIPChange, "endpoints": endpointRules,
-		"limitOrder": limitOrder,
-		"decisions":  decisionRules, "issued": issuedRules,
-		"versions": versionRules, "hookResources": hookResources, "hookURL": hookURL, "servicePath": servicePath,
-		"admissionReviewVersions":  func(s scope) []Cause { return reviewVersions(s, "admissionReviewVersions") },
-		"conversionReviewVersions": func(s scope) []Cause { return reviewVersions(s, "conversionReviewVersions") },
-	}
-})
-
-// changeFunctions are the functions of defaults, and of what the server sets otherwise.
-var changeFunctions = sync.OnceValue(func() map[string]func(scope) {
+// functions are those of checks, which add causes, and of defaults, which also set what else the server sets.
+var functions = sync.OnceValue(func() map[string]func(scope) {
 	return map[string]func(scope){
+		"requestsInLimits": requestsInLimits, "tolerationsStay": tolerationsStay, "signerName": signerNameRules,
+		"selectsTemplate": func(s scope) { selectsTemplate(s, obj.Map(s.o, "selector")) },
+		"plainSelector": func(s scope) { // of ReplicationControllers: labels alone
+			selectsTemplate(s, Object{"matchLabels": s.o["selector"]})
+		},
+		"dataTwice": dataTwice, "dataSize": dataSize("data", "binaryData", "[]"),
+		"secretSize": dataSize("", "data", "data"), "clusterIPChange": clusterIPChange, "endpoints": endpointRules,
+		"limitOrder": limitOrder, "decisions": decisionRules, "versions": versionRules,
+		"hookResources": hookResources, "hookURL": hookURL, "servicePath": servicePath,
+		"admissionReviewVersions":  func(s scope) { reviewVersions(s, "admissionReviewVersions") },
+		"conversionReviewVersions": func(s scope) { reviewVersions(s, "conversionReviewVersions") },
+
 		"pullPolicy": func(s scope) { obj.Default(s.o, pullPolicy(obj.String(s.o, "image")), "imagePullPolicy") },
 		"limitsAsRequests": func(s scope) { // of pods, but not of templates
 			for name, v := range obj.Map(s.o, "resources", "limits") {
 				obj.Default(s.o, v, "resources", "requests", name)
 			}
 		},
-		"podRequests":      podRequests,
-		"tolerations":      addTolerations,
-		"encodeStringData": encodeStringData,
-		"keepNodePorts":    keepNodePorts,
-		"limitDefaults":    limitDefaults,
-		"conditionTimes":   conditionTimes,
-		"definition":       crdDefaults,
+		"podRequests": podRequests, "tolerations": addTolerations, "encodeStringData": encodeStringData,
+		"keepNodePorts": keepNodePorts, "limitDefaults": limitDefaults, "conditionTimes": conditionTimes,
+		"definition": crdDefaults,
 	}
 })
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/kube"
 	"skiff/internal/patch"
@@ -23,13 +22,12 @@ func limitDefaults(s scope) {
 }
 
 // limitOrder requires that the minimum, the defaults and the maximum of each resource are in that order.
-func limitOrder(s scope) []Cause {
+func limitOrder(s scope) {
 	limit := s.o
 	names := Object{}
 	for _, f := range []string{"min", "max", "default", "defaultRequest"} {
 		maps.Copy(names, obj.Map(limit, f))
 	}
-	var out []Cause
 	for _, name := range obj.Keys(names) {
 		for _, r := range []struct{ low, high, lowText, highText, field, value string }{
 			{"min", "max", "min", "max", "min", "min"},
@@ -40,13 +38,12 @@ func limitOrder(s scope) []Cause {
 			{"default", "max", "default", "max", "default", "max"},
 		} {
 			low, high := obj.Get(limit, r.low, name), obj.Get(limit, r.high, name)
-			if c, ok := compareQuantities(low, high); ok && c > 0 {
-				out = append(out, cause.Invalid(s.at+"."+r.field+"["+name+"]", obj.Get(limit, r.value, name),
-					fmt.Sprintf("%s value %v is greater than %s value %v", r.lowText, low, r.highText, high)))
+			if c, ok := compare(low, high); ok && high != nil && c > 0 {
+				s.invalid(s.at+"."+r.field+"["+name+"]", obj.Get(limit, r.value, name),
+					fmt.Sprintf("%s value %v is greater than %s value %v", r.lowText, low, r.highText, high))
 			}
 		}
 	}
-	return out
 }
 
 // FillLimits gives the containers of a new pod the defaults of a LimitRange, and writes the annotation that says so.

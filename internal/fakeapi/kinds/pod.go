@@ -12,77 +12,25 @@ import (
 )
 
 // requestsInLimits requires that no request of resources exceeds its limit.
-func requestsInLimits(s scope) []Cause {
-	var out []Cause
+func requestsInLimits(s scope) {
 	for _, name := range obj.Keys(obj.Map(s.o, "requests")) {
 		request, limit := obj.Get(s.o, "requests", name), obj.Get(s.o, "limits", name)
-		if c, ok := compareQuantities(request, limit); ok && c > 0 {
-			out = append(out, cause.Invalid(s.at+".requests", request,
-				fmt.Sprintf("must be less than or equal to %s limit of %v", name, limit)))
+		if c, ok := compare(request, limit); ok && limit != nil && c > 0 {
+			s.invalid(s.at+".requests", request,
+				fmt.Sprintf("must be less than or equal to %s limit of %v", name, limit))
 		}
 	}
-	return out
-}
-
-// compareQuantities is Cmp for two encoded quantities; ok is false unless both are.
-func compareQuantities(a, b any) (c int, ok bool) {
-	x, isText := a.(string)
-	y, isText2 := b.(string)
-	if !isText || !isText2 {
-		return 0, false
-	}
-	p, err := patch.ParseQuantity(x)
-	q, err2 := patch.ParseQuantity(y)
-	if err != nil || err2 != nil {
-		return 0, false
-	}
-	return p.Cmp(q), true
 }
 
 // selectsTemplate requires that a selector selects the pods of the template of the same spec.
-func selectsTemplate(sel, spec Object) []Cause {
-	labels := obj.Map(spec, "template", "metadata", "labels")
+func selectsTemplate(s scope, sel Object) {
+	labels := obj.Map(s.o, "template", "metadata", "labels")
 	parsed, err := selector.ParseLabels(FormatSelector(sel))
-	switch {
-	case err != nil:
-		return []Cause{cause.Invalid("spec.selector", sel, "invalid label selector")}
-	case sel == nil || !parsed.Matches(obj.Strings(labels)):
-		return []Cause{cause.Invalid("spec.template.metadata.labels", labels,
-			"`selector` does not match template `labels`")}
+	if err != nil {
+		s.invalid("spec.selector", sel, "invalid label selector")
+	} else if sel == nil || !parsed.Matches(obj.Strings(labels)) {
+		s.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
 	}
-	return nil
-}
-
-// jobTemplateChange refuses a change of a Job's template. Before it starts, its labels, scheduling and resources may
-// still change: queues for Jobs rely on it.
-func jobTemplateChange(s scope) []Cause {
-	if s.stored == nil {
-		return nil
-	}
-	at, next := "spec.template", obj.Map(s.o, "spec", "template")
-	old := obj.Clone(obj.Map(s.stored, "spec", "template"))
-	if obj.Bool(s.stored, "spec", "suspend") && obj.Get(s.stored, "status", "startTime") == nil {
-		next, old, at = obj.Map(next, "spec"), obj.Map(old, "spec"), "spec.template.spec"
-		mutable := func(next, old Object, names ...string) {
-			for _, f := range names {
-				if delete(old, f); next[f] != nil {
-					old[f] = next[f]
-				}
-			}
-		}
-		mutable(next, old, "affinity", "nodeSelector", "schedulingGates", "tolerations")
-		for _, list := range []string{"initContainers", "containers"} {
-			for i, c := range obj.Maps(next, list) {
-				if was := obj.Maps(old, list); i < len(was) {
-					mutable(c, was[i], "resources")
-				}
-			}
-		}
-	}
-	if patch.Equal(next, old) {
-		return nil
-	}
-	return []Cause{cause.Invalid(at, next, "field is immutable")}
 }
 
 // addTolerations gives a pod the tolerations that the default admission plugins add.
@@ -158,53 +106,13 @@ func pullPolicy(image string) string {
 	return "Always"
 }
 
-// podChangeRules allows only the few changes of a pod's spec that the real server allows. A binding sets the node.
-func podChangeRules(s scope) []Cause {
-	next, cur := obj.Map(s.root, "spec"), obj.Map(s.stored, "spec")
-	if s.stored == nil || patch.Equal(next, cur) {
-		return nil
-	}
-	for _, list := range []string{"containers", "initContainers"} {
-		if len(obj.Slice(next, list)) != len(obj.Slice(cur, list)) {
-			return []Cause{cause.Forbidden("spec."+list, "pod updates may not add or remove containers")}
-		}
-	}
-	var out []Cause
-	is, set := obj.Int(next, "activeDeadlineSeconds")
-	switch was, before := obj.Int(cur, "activeDeadlineSeconds"); {
-	case before && !set:
-		out = append(out, cause.Invalid("spec.activeDeadlineSeconds", nil,
-			"must not update from a positive integer to nil value"))
-	case before && is > was:
-		out = append(out, cause.Invalid("spec.activeDeadlineSeconds", is,
-			"must be less than or equal to previous value"))
-	}
-	for _, was := range obj.Maps(cur, "tolerations") {
-		if !slices.ContainsFunc(obj.Maps(next, "tolerations"),
+// tolerationsStay refuses changes of tolerations, besides new ones and other seconds.
+func tolerationsStay(s scope) {
+	for _, was := range obj.Maps(s.old, "tolerations") {
+		if !slices.ContainsFunc(obj.Maps(s.o, "tolerations"),
 			func(is Object) bool { return obj.EqualExcept(was, is, "tolerationSeconds") }) {
-			out = append(out, cause.Forbidden("spec.tolerations",
+			s.add(cause.Forbidden("spec.tolerations",
 				"existing toleration can not be modified except its tolerationSeconds"))
 		}
 	}
-	if !patch.Equal(frozenSpec(next), frozenSpec(cur)) {
-		out = append(out, cause.Forbidden("spec", "pod updates may not change fields other than "+
-			"`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"+
-			"`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` "+
-			"(allow it to be set to 1 if it was previously negative)"))
-	}
-	return out
-}
-
-// frozenSpec returns the part of a pod's spec that cannot change.
-func frozenSpec(spec Object) Object {
-	out := obj.Clone(spec)
-	for _, f := range []string{"activeDeadlineSeconds", "tolerations", "schedulingGates"} {
-		delete(out, f)
-	}
-	for _, list := range []string{"containers", "initContainers"} {
-		for _, c := range obj.Maps(out, list) {
-			delete(c, "image")
-		}
-	}
-	return out
 }

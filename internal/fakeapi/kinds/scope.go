@@ -1,12 +1,21 @@
 package kinds
 
+import "skiff/internal/fakeapi/cause"
+
 // scope is what the lines of a block are about: an object, or a part of it.
 type scope struct {
 	root, stored Object // the whole object; its stored form, nil for a new one
 	o            Object // the part that paths lead from, nil if it is missing
 	old          Object // the same part of the stored form
 	at           string // where the part is: "" is the whole, or unknown
+
+	found *[]Cause // what the checks have found so far
 }
+
+// add adds to what the checks have found.
+func (s scope) add(causes ...Cause) { *s.found = append(*s.found, causes...) }
+
+func (s scope) invalid(at string, v any, detail string) { s.add(cause.Invalid(at, v, detail)) }
 
 func (s scope) from(p path) Object {
 	switch {

@@ -39,13 +39,13 @@ func keepNodePorts(s scope) {
 }
 
 // clusterIPChange refuses another address, unless the Service has none before or after.
-func clusterIPChange(s scope) []Cause {
+func clusterIPChange(s scope) {
 	was, is := obj.String(s.stored, "spec", "clusterIP"), obj.String(s.root, "spec", "clusterIP")
 	if was == "" || was == is || obj.String(s.root, "spec", "type") == "ExternalName" ||
 		obj.String(s.stored, "spec", "type") == "ExternalName" {
-		return nil
+		return
 	}
-	return []Cause{cause.Invalid("spec.clusterIPs[0]", []any{is}, "may not change once set")}
+	s.invalid("spec.clusterIPs[0]", []any{is}, "may not change once set")
 }
 
 // HeldByService returns the cluster IP and the node ports of a Service, which no other may have.

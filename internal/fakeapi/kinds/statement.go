@@ -14,19 +14,18 @@ import (
 
 // statement is one line of a block, compiled; see data/README.
 type statement struct {
-	verb    string
-	orElse  bool // it counts only if the line before it has found nothing
-	paths   []path
-	place   string             // where its causes are, if not at the paths
-	arg     string             // of the verb
-	value   any                // a default, or the value that is reported
-	other   *path              // where that is copied from
-	when    condition          // nil: always
-	detail  template           // of a check
-	block   func() []statement // of in and use
-	kind    *checkKind
-	call    func(scope) []Cause
-	changes func(scope)
+	verb   string
+	orElse bool // it counts only if the line before it has found nothing
+	paths  []path
+	place  string             // where its causes are, if not at the paths
+	arg    string             // of the verb
+	value  any                // a default, or the value that is reported
+	other  *path              // where that is copied from
+	when   condition          // nil: always
+	detail template           // of a check
+	block  func() []statement // of in and use; of a check: what it changes before it compares
+	kind   *checkKind
+	call   func(scope)
 }
 
 // block compiles the lines of a block.
@@ -74,6 +73,10 @@ func (d *data) statement(l *line, checks bool) (statement, error) {
 		st.verb, words = words[0], words[1:]
 		return st, d.keyword(&st, words, l, checks)
 	}
+	if block := l.block; checks && block != nil {
+		changes := d.block(block, false)
+		st.block = func() []statement { return changes }
+	}
 	if checks {
 		return st, st.check(words)
 	}
@@ -100,8 +103,7 @@ func (d *data) keyword(st *statement, words []string, l *line, checks bool) erro
 		return nil
 	case "call":
 		st.paths = []path{parsePath(strings.Join(words[1:], ""))}
-		if st.call, st.changes = checkFunctions()[words[0]], changeFunctions()[words[0]]; st.call == nil && checks ||
-			st.changes == nil && !checks {
+		if st.call = functions()[words[0]]; st.call == nil {
 			return fmt.Errorf("no function %q", words[0])
 		}
 		return nil
@@ -182,7 +184,7 @@ func change(block []statement, s scope) {
 		case "call":
 			s.each(st.paths[0], func(part scope) {
 				if part.o != nil {
-					st.changes(part)
+					st.call(part)
 				}
 			})
 		case "drop":
@@ -215,29 +217,28 @@ func change(block []statement, s scope) {
 }
 
 // causes runs a block of checks. It looks for places only where there is a cause to report.
-func causes(block []statement, next, cur Object) []Cause {
+func causes(block []statement, next, cur Object) (found []Cause) {
 	s := whole(next, cur)
-	if s.at = unknown; len(check(block, s)) == 0 {
-		return nil
+	s.found, s.at = &found, unknown
+	if check(block, s); len(found) > 0 {
+		found, s.at = nil, ""
+		check(block, s)
 	}
-	return check(block, whole(next, cur))
+	return found
 }
 
 // check runs a block of checks.
-func check(block []statement, s scope) []Cause {
-	var out, last []Cause
+func check(block []statement, s scope) {
+	before := len(*s.found) // how many causes there were before the last line
 	for i := range block {
 		st := &block[i]
-		if st.orElse && len(last) > 0 {
+		if st.orElse && len(*s.found) > before {
 			continue
 		}
-		last = nil
-		if st.when.holds(s) {
-			last = st.causes(s)
+		if before = len(*s.found); st.when.holds(s) {
+			st.run(s)
 		}
-		out = append(out, last...)
 	}
-	return out
 }
 
 // at returns where the causes are of what a statement finds at a place.
@@ -248,28 +249,26 @@ func (st *statement) at(place string) string {
 	return place
 }
 
-func (st *statement) causes(s scope) (out []Cause) {
-	if st.kind == nil {
+// run adds what a line of checks finds.
+func (st *statement) run(s scope) {
+	switch {
+	case st.kind == nil:
 		s.each(st.paths[0], func(part scope) {
 			part.at = st.at(part.at)
 			switch {
 			case st.verb == "call":
-				out = append(out, st.call(part)...)
+				st.call(part)
 			case st.verb == "use" || part.o != nil:
-				out = append(out, check(st.block(), part)...)
+				check(st.block(), part)
 			}
 		})
-		return out
+	case st.kind.lists != nil:
+		st.kind.lists(st, s)
+	default:
+		for _, p := range st.paths {
+			p.walk(s.from(p), s.base(p), func(at string, v any) { st.kind.check(value{st, s, p, st.at(at), v}) })
+		}
 	}
-	if st.kind.lists != nil {
-		return st.kind.lists(st, s)
-	}
-	for _, p := range st.paths {
-		p.walk(s.from(p), s.base(p), func(at string, v any) {
-			out = append(out, st.kind.find(value{st, s, p, st.at(at), v})...)
-		})
-	}
-	return out
 }
 
 // reported returns the value that a line reports whose condition says all: the one that it names, or that at its path.

@@ -12,15 +12,14 @@ import (
 )
 
 // hookResources validates the resources of a rule, in which wildcards stand beside nothing that they include.
-func hookResources(s scope) []Cause {
+func hookResources(s scope) {
 	list, at := obj.Slice(s.o, "resources"), s.at+".resources"
-	var out []Cause
 	ofResource, ofSub, plain := map[string]bool{}, map[string]bool{}, false
 	for i, item := range list {
 		text, _ := item.(string)
 		at := fmt.Sprintf("%s[%d]", at, i)
 		if text == "" {
-			out = append(out, cause.Required(at, ""))
+			s.add(cause.Required(at, ""))
 			continue
 		}
 		resource, sub, divided := strings.Cut(text, "/")
@@ -29,61 +28,57 @@ func hookResources(s scope) []Cause {
 			continue
 		}
 		if ofResource[resource] {
-			out = append(out, cause.Invalid(at, text,
-				fmt.Sprintf("if '%s/*' is present, must not specify %s", resource, text)))
+			s.invalid(at, text, fmt.Sprintf("if '%s/*' is present, must not specify %s", resource, text))
 		}
 		if ofSub[sub] {
-			out = append(out, cause.Invalid(at, text,
-				fmt.Sprintf("if '*/%s' is present, must not specify %s", sub, text)))
+			s.invalid(at, text, fmt.Sprintf("if '*/%s' is present, must not specify %s", sub, text))
 		}
 		ofResource[resource], ofSub[sub] = ofResource[resource] || sub == "*", ofSub[sub] || resource == "*"
 	}
 	if len(list) > 1 && slices.Contains(list, any("*/*")) {
-		out = append(out, cause.Invalid(at, list, "if '*/*' is present, must not specify other resources"))
+		s.invalid(at, list, "if '*/*' is present, must not specify other resources")
 	}
 	if plain && slices.Contains(list, any("*")) {
-		out = append(out, cause.Invalid(at, list, "if '*' is present, must not specify other resources without "+
-			"subresources"))
+		s.invalid(at, list, "if '*' is present, must not specify other resources without "+
+			"subresources")
 	}
-	return out
 }
 
 // servicePath checks the path of a Service that a webhook calls.
-func servicePath(s scope) []Cause {
+func servicePath(s scope) {
 	path, at := obj.String(s.o, "path"), s.at+".path"
-	var out []Cause
 	switch {
 	case path == "" || path == "/":
-		return out
+		return
 	case path == "//":
-		return append(out, cause.Invalid(at, path, "segment[0] may not be empty"))
+		s.invalid(at, path, "segment[0] may not be empty")
+		return
 	case path[0] != '/':
-		out = append(out, cause.Invalid(at, path, "must start with a '/'"))
+		s.invalid(at, path, "must start with a '/'")
 	}
 	for i, step := range strings.Split(strings.TrimSuffix(path[1:], "/"), "/") {
 		switch why := selector.Subdomain(step); {
 		case step == "":
-			out = append(out, cause.Invalid(at, path, fmt.Sprintf("segment[%d] may not be empty", i)))
+			s.invalid(at, path, fmt.Sprintf("segment[%d] may not be empty", i))
 		case why != "":
-			out = append(out, cause.Invalid(at, path, fmt.Sprintf("segment[%d]: %s", i, why)))
+			s.invalid(at, path, fmt.Sprintf("segment[%d]: %s", i, why))
 		}
 	}
-	return out
 }
 
 // hookURL checks the URL of a webhook.
-func hookURL(s scope) []Cause {
+func hookURL(s scope) {
 	address, isURL := s.o["url"].(string)
 	if !isURL {
-		return nil
+		return
 	}
 	at := s.at + ".url"
 	const form = "; desired format: https://host[/path]"
 	u, err := url.Parse(address)
 	if err != nil {
-		return []Cause{cause.Required(at, "url must be a valid URL: "+err.Error()+form)}
+		s.add(cause.Required(at, "url must be a valid URL: "+err.Error()+form))
+		return
 	}
-	var out []Cause
 	for _, rule := range []struct {
 		broken bool
 		value  string
@@ -96,28 +91,25 @@ func hookURL(s scope) []Cause {
 		{u.RawQuery != "", u.RawQuery, "query parameters are not permitted in the URL"},
 	} {
 		if rule.broken {
-			out = append(out, cause.Invalid(at, rule.value, rule.text))
+			s.invalid(at, rule.value, rule.text)
 		}
 	}
-	return out
 }
 
 // reviewVersions validates the versions of reviews that a webhook takes, the list in a field.
-func reviewVersions(s scope, field string) []Cause {
+func reviewVersions(s scope, field string) {
 	versions, at := obj.Slice(s.o, field), s.at+"."+field
-	var out []Cause
 	seen := map[any]bool{}
 	for i, v := range versions {
 		at, text := fmt.Sprintf("%s[%d]", at, i), fmt.Sprint(v)
 		if seen[v] {
-			out = append(out, cause.Invalid(at, v, "duplicate version"))
+			s.invalid(at, v, "duplicate version")
 		} else if why := selector.Label1035(text); why != "" {
-			out = append(out, cause.Invalid(at, v, why))
+			s.invalid(at, v, why)
 		}
 		seen[v] = true
 	}
 	if !seen["v1"] && !seen["v1beta1"] {
-		out = append(out, cause.Invalid(at, versions, "must include at least one of v1, v1beta1"))
+		s.invalid(at, versions, "must include at least one of v1, v1beta1")
 	}
-	return out
 }

@@ -171,7 +171,8 @@ func applyError(err error) error {
 	case errors.As(err, &bad):
 		return answer.BadRequest("%s", bad.Message)
 	case errors.As(err, &c):
-		return answer.Failure(http.StatusConflict, kube.ReasonConflict, c.Message, kube.StatusDetails{Causes: c.Causes})
+		return answer.Failure(http.StatusConflict, kube.ReasonConflict, c.Message,
+			kube.StatusDetails{Causes: c.Causes})
 	}
 	return answer.PlainError("%v", err)
 }

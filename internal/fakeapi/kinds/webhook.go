@@ -39,8 +39,7 @@ func hookResources(s scope) {
 		s.invalid(at, list, "if '*/*' is present, must not specify other resources")
 	}
 	if plain && slices.Contains(list, any("*")) {
-		s.invalid(at, list, "if '*' is present, must not specify other resources without "+
-			"subresources")
+		s.invalid(at, list, "if '*' is present, must not specify other resources without subresources")
 	}
 }
 
@@ -79,21 +78,16 @@ func hookURL(s scope) {
 		s.add(cause.Required(at, "url must be a valid URL: "+err.Error()+form))
 		return
 	}
-	for _, rule := range []struct {
-		broken bool
-		value  string
-		text   string
-	}{
-		{u.Scheme != "https", u.Scheme, "'https' is the only allowed URL scheme" + form},
-		{u.Host == "", u.Host, "host must be specified" + form},
-		{u.User != nil, u.User.String(), "user information is not permitted in the URL"},
-		{u.Fragment != "", u.Fragment, "fragments are not permitted in the URL"},
-		{u.RawQuery != "", u.RawQuery, "query parameters are not permitted in the URL"},
-	} {
-		if rule.broken {
-			s.invalid(at, rule.value, rule.text)
+	refuse := func(broken bool, value, text string) {
+		if broken {
+			s.invalid(at, value, text)
 		}
 	}
+	refuse(u.Scheme != "https", u.Scheme, "'https' is the only allowed URL scheme"+form)
+	refuse(u.Host == "", u.Host, "host must be specified"+form)
+	refuse(u.User != nil, u.User.String(), "user information is not permitted in the URL")
+	refuse(u.Fragment != "", u.Fragment, "fragments are not permitted in the URL")
+	refuse(u.RawQuery != "", u.RawQuery, "query parameters are not permitted in the URL")
 }
 
 // reviewVersions validates the versions of reviews that a webhook takes, the list in a field.

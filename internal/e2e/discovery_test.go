@@ -21,12 +21,6 @@ import (
 var missingKinds = map[string]string{
 	"v1 bindings":          "pods are bound through their subresource, as every scheduler does",
 	"v1 componentstatuses": "deprecated since v1.19; there are no components",
-	"v1 nodes/proxy":       "no kubelet runs",
-	"v1 pods/proxy":        "nothing runs in a pod",
-	"v1 services/proxy":    "nothing runs behind a Service",
-	"v1 pods/attach":       "nothing runs in a pod",
-	"v1 pods/exec":         "nothing runs in a pod",
-	"v1 pods/portforward":  "nothing runs in a pod",
 }
 
 // The embedded server lists the kinds, names, scopes and verbs that a real one lists, and nothing else.

@@ -34,43 +34,19 @@ func rolesIn(from stored) rbac.Objects {
 	}
 }
 
-// actionOf returns what a request wants to do, as the real server reads it from the path, whether that is served or
-// not.
+// actionOf returns what a request wants to do.
 func actionOf(r *http.Request) rbac.Action {
-	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	var a rbac.Action
-	switch {
-	case len(parts) > 2 && parts[0] == "api":
-		parts = parts[2:]
-	case len(parts) > 3 && parts[0] == "apis":
-		a.Group, parts = parts[1], parts[3:]
-	default:
+	req := readPath(r)
+	if req == nil {
 		return rbac.Action{Verb: strings.ToLower(r.Method), Path: r.URL.Path}
 	}
-	special := len(parts) > 1 && (parts[0] == "watch" || parts[0] == "proxy")
-	if special {
-		a.Verb, parts = parts[0], parts[1:]
+	a := rbac.Action{Verb: req.verb, Group: req.asked.Group, Resource: req.asked.Plural, Subresource: req.sub,
+		Namespace: req.namespace, Name: req.name}
+	if a.Resource == "namespaces" {
+		a.Namespace = a.Name
 	}
-	if parts[0] == "namespaces" && len(parts) > 1 {
-		a.Namespace = parts[1]
-		if len(parts) > 2 && parts[2] != "status" && parts[2] != "finalize" {
-			parts = parts[2:]
-		}
-	}
-	a.Resource = parts[0]
-	if len(parts) > 1 {
-		a.Name = parts[1]
-	}
-	if special {
-		return a
-	}
-	if len(parts) > 2 {
-		a.Subresource = parts[2]
-	}
-	q := r.URL.Query()
-	a.Verb = verbOf(r.Method, a.Name == "", q)
-	if a.Verb == "list" || a.Verb == "watch" {
-		if f, err := selector.ParseFields(q.Get("fieldSelector")); err == nil {
+	if a.Name == "" && (a.Verb == "list" || a.Verb == "watch") {
+		if f, err := selector.ParseFields(req.query.Get("fieldSelector")); err == nil {
 			a.Name, _ = f.Exact("metadata.name")
 		}
 	}

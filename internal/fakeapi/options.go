@@ -52,7 +52,19 @@ func parseListOptions(r *request) (*listOptions, error) {
 	}
 	o.timeout = time.Duration(seconds) * time.Second
 	return o, cmp.Or(answer.InvalidOptions("ListOptions", o.check()...), checkFields(r.kind, o.fields.Names()),
-		o.parseRevision())
+		o.selectName(r.name), o.parseRevision())
+}
+
+// selectName selects the object that the path of a watch names.
+func (o *listOptions) selectName(name string) error {
+	selected, ok := o.fields.Exact("metadata.name")
+	switch {
+	case name != "" && len(o.fields) > 0 && (!ok || name != selected):
+		return answer.BadRequest("fieldSelector metadata.name doesn't match requested name")
+	case name != "":
+		o.fields = selector.Name(name)
+	}
+	return nil
 }
 
 // number parses a parameter that is a number; 0 if it is not given.

@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -19,11 +20,14 @@ import (
 // request is a routed request.
 type request struct {
 	*http.Request
+	asked           kube.Resource // by the path; without a kind
 	kind            *kinds.Kind
 	sent            *kinds.Kind // of what is sent and answered: kind, unless the subresource has one of its own
 	verb            string      // get list watch create update patch delete deletecollection
 	namespace, name string
 	sub             string   // subresource
+	prefix          string   // of the path: "watch", as in /api/v1/watch/pods, which is deprecated, or "proxy"
+	deeper          bool     // the path goes on below the subresource
 	warnings        []string // to send with the answer
 	writer          http.ResponseWriter
 	accept          forms.Accept
@@ -45,79 +49,146 @@ func (r *request) body(sent any) any {
 	return sent
 }
 
-// route parses /api/V/... and /apis/G/V/...: [namespaces/NS/]RESOURCE[/NAME[/SUBRESOURCE]].
-func (s *Server) route(r *http.Request) (*request, error) {
-	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	var group, version string
+// readPath reads what a request is for as the real server does, whether that is served or not: /api/V/... and
+// /apis/G/V/..., each followed by [watch/][namespaces/NS/]RESOURCE[/NAME[/SUBRESOURCE]]. It returns nil for another
+// path.
+func readPath(r *http.Request) *request {
+	req, parts := &request{Request: r, query: r.URL.Query()}, pathParts(r)
 	switch {
-	case parts[0] == "api" && len(parts) == 2, parts[0] == "apis" && len(parts) == 3 &&
-		s.registry.builtinGroup(parts[1]):
-		return nil, answer.NoResource() // an unknown version: discovery has handled the known ones
 	case parts[0] == "api" && len(parts) > 2:
-		version, parts = parts[1], parts[2:]
+		req.asked.Version, parts = parts[1], parts[2:]
 	case parts[0] == "apis" && len(parts) > 3:
-		group, version, parts = parts[1], parts[2], parts[3:]
+		req.asked.Group, req.asked.Version, parts = parts[1], parts[2], parts[3:]
 	default:
-		return nil, answer.NoSuchPath{}
+		return nil
 	}
-	req := &request{Request: r, query: r.URL.Query()}
+	if parts[0] == "watch" || parts[0] == "proxy" {
+		req.prefix, parts = parts[0], append(parts[1:], "")
+	}
 	// "namespaces" precedes an object in a namespace, or is the resource itself.
-	if parts[0] == "namespaces" && len(parts) > 2 && !(len(parts) == 3 &&
-		slices.Contains([]string{"status", "finalize"}, parts[2])) {
+	if parts[0] == "namespaces" && len(parts) > 2 && !slices.Contains([]string{"", "status", "finalize"}, parts[2]) {
 		req.namespace, parts = parts[1], parts[2:]
 	}
-	if len(parts) > 1 {
-		req.name = parts[1]
+	parts = append(parts, "", "")
+	req.asked.Plural, req.name, req.sub = parts[0], parts[1], parts[2]
+	req.deeper = strings.Join(parts[3:], "") != ""
+	switch verb := verbs[r.Method]; {
+	case req.prefix != "":
+		req.verb = req.prefix
+	case req.name == "" && verb == "get" && watches(req.query):
+		req.verb = "watch"
+	case req.name == "" && verb == "get":
+		req.verb = "list"
+	case req.name == "" && verb == "delete":
+		req.verb = "deletecollection"
+	default:
+		req.verb = verb
 	}
-	if len(parts) > 2 {
-		req.sub = parts[2]
-	}
-	req.kind = s.registry.find(group, version, parts[0])
-	switch k := req.kind; {
-	case k == nil || len(parts) > 3:
-	case k.ClusterScoped && req.namespace == "", !k.ClusterScoped && (req.namespace != "" || req.name == ""):
-		return req, req.setVerb()
-	}
-	if s.registry.builtinGroup(group) {
-		return nil, answer.NoResource()
-	}
-	return nil, answer.NoSuchPath{}
+	return req
 }
 
-// setVerb sets the verb, and refuses one that the path does not have.
-func (r *request) setVerb() error {
-	collection, everywhere := r.name == "", r.namespace == "" && !r.kind.ClusterScoped
-	switch r.verb = verbOf(r.Method, collection, r.query); {
-	case r.verb == "", r.Method == http.MethodHead && !r.kind.Custom,
-		collection && (r.verb == "update" || r.verb == "patch"),
-		!collection && r.verb == "create" && r.sub == "":
-		return answer.MethodNotAllowed()
-	case everywhere && r.kind.Custom && (r.verb == "create" || r.verb == "deletecollection"):
-		return answer.NoSuchPath{} // only reads have an endpoint for all namespaces at once
-	case everywhere && (r.verb == "create" || r.verb == "deletecollection"):
-		return answer.MethodNotAllowed()
-	}
-	if why := selector.PathSegment(r.name); len(why) > 0 {
-		return answer.BadRequest("Name parameter invalid: %q: %s", r.name, strings.Join(why, ";"))
-	}
-	return nil
-}
+func pathParts(r *http.Request) []string { return strings.Split(strings.Trim(r.URL.Path, "/"), "/") }
 
 var verbs = map[string]string{http.MethodPost: "create", http.MethodGet: "get", http.MethodHead: "get",
 	http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete"}
 
-// verbOf returns what a method does with an object, or with a collection; "" for an unknown method.
-func verbOf(method string, collection bool, q url.Values) string {
-	switch verb := verbs[method]; {
-	case collection && verb == "get" && watches(q):
-		return "watch"
-	case collection && verb == "get":
-		return "list"
-	case collection && verb == "delete":
-		return "deletecollection"
-	default:
-		return verb
+// route finds the kind of a request, and refuses what the path does not have.
+func (s *Server) route(r *http.Request) (*request, error) {
+	req := readPath(r)
+	if req == nil {
+		parts := pathParts(r) // of an unknown version: discovery has handled the known ones
+		if parts[0] == "version" || parts[0] == "api" && len(parts) == 2 ||
+			parts[0] == "apis" && len(parts) == 3 && s.registry.builtinGroup(parts[1]) {
+			return nil, answer.NoResource()
+		}
+		return nil, answer.NoSuchPath
 	}
+	if req.prefix != "" && req.asked.Plural == "" {
+		return nil, answer.Plain{Code: http.StatusInternalServerError, Text: fmt.Sprintf("Internal Server Error: %q: "+
+			"failed to create RequestInfo: unable to determine kind and namespace from url, %s", r.RequestURI, r.URL)}
+	}
+	req.kind = s.registry.find(req.asked.Group, req.asked.Version, req.asked.Plural)
+	switch {
+	case req.kind == nil && !s.registry.builtinGroup(req.asked.Group):
+		return nil, answer.NoSuchPath
+	case req.kind == nil:
+		return nil, answer.NoResource()
+	case req.kind.Custom:
+		return req, req.enterCustom()
+	}
+	return req, req.enterBuiltin()
+}
+
+// subresource returns the one that a request is for; nil if its kind has none of that name.
+func (r *request) subresource() *kinds.Subresource {
+	for _, sub := range r.kind.Subresources() {
+		if sub.Name == r.sub {
+			r.sent = sub.Sent(r.kind)
+			return sub
+		}
+	}
+	return nil
+}
+
+// enterBuiltin refuses a path without a route, then a method that the route does not have.
+func (r *request) enterBuiltin() error {
+	r.sent = r.kind
+	everywhere, sub, allowed := r.namespace == "" && !r.kind.ClusterScoped, r.subresource(), r.kind.Verbs()
+	switch {
+	case r.kind.ClusterScoped && r.namespace != "", everywhere && (r.name != "" || r.kind.Review != nil),
+		r.kind.Review != nil && (r.name != "" || r.prefix != ""), r.prefix == "proxy",
+		r.sub != "" && (sub == nil || r.prefix != ""), r.deeper && r.sub != "proxy":
+		return answer.NoResource()
+	case sub != nil:
+		allowed = sub.Verbs
+	case everywhere:
+		allowed = []string{"list", "watch"}
+	}
+	collection := slices.Contains([]string{"list", "watch", "create", "deletecollection"}, r.verb)
+	switch {
+	case r.sub == "proxy" && (r.Method == http.MethodHead || r.Method == http.MethodOptions):
+	case r.Method == http.MethodHead, r.prefix != "" && r.Method != http.MethodGet, !slices.Contains(allowed, r.verb),
+		sub == nil && r.prefix == "" && collection != (r.name == ""):
+		return answer.MethodNotAllowed()
+	}
+	if r.verb == "update" {
+		return nil // which is refused for its body first
+	}
+	return r.checkName()
+}
+
+// enterCustom refuses a path or a verb that a custom resource does not have.
+func (r *request) enterCustom() error {
+	r.sent = r.kind
+	everywhere, sub, allowed := r.namespace == "" && !r.kind.ClusterScoped, r.subresource(), r.kind.Verbs()
+	switch {
+	case r.kind.ClusterScoped && r.namespace != "", everywhere && r.verb != "list" && r.verb != "watch":
+		return answer.NoSuchPath
+	case r.sub != "" && sub == nil:
+		return answer.NotFound(r.kind.Resource, r.name)
+	case sub != nil:
+		allowed = sub.Verbs
+	}
+	switch {
+	case !slices.Contains(allowed, r.verb):
+		return answer.NotSupported(r.kind.Resource, r.verb)
+	case r.name == "" && (r.verb == "update" || r.verb == "patch"):
+		return answer.BadRequest("name must be provided")
+	case r.verb == "create":
+		r.name = "" // the body says which
+	}
+	if r.verb == "update" {
+		return nil // which is refused for its body first
+	}
+	return r.checkName()
+}
+
+// checkName refuses a name that cannot be in a path.
+func (r *request) checkName() error {
+	if why := selector.PathSegment(r.name); len(why) > 0 {
+		return answer.BadRequest("Name parameter invalid: %q: %s", r.name, strings.Join(why, ";"))
+	}
+	return nil
 }
 
 // watches reports whether the parameters of a GET ask for a watch: the real server takes any value but two as true.
@@ -128,27 +199,17 @@ func watches(q url.Values) bool {
 
 // serve serves a routed request.
 func (s *Server) serve(w http.ResponseWriter, r *request) error {
-	r.writer, r.sent = w, r.kind
+	r.writer = w
 	if r.kind.Warning != "" {
 		answer.Warn(w, r.kind.Warning)
 	}
 	switch {
-	case r.kind.Review != nil && r.name != "":
-		return answer.NoResource()
-	case r.kind.Review != nil && r.verb != "create":
-		return answer.MethodNotAllowed()
-	case r.kind.Review != nil:
+	case r.kind.Review != nil, r.sub != "" && r.verb == "create" && !kinds.Connects(r.sub):
 		return s.post(r)
-	case r.sub != "":
-		if err := s.enterSubresource(r); err != nil {
-			return err
-		}
-		if r.verb == "create" {
-			return s.post(r)
-		}
-	}
-	if r.sub == "log" {
+	case r.sub == "log":
 		return s.log(r)
+	case kinds.Connects(r.sub):
+		return s.connect(r)
 	}
 	var err error
 	if r.accept, err = negotiate(r); err != nil {
@@ -163,39 +224,17 @@ var handlers = map[string]func(*Server, *request) error{"get": (*Server).get, "l
 	"watch": (*Server).watch, "create": (*Server).create, "update": (*Server).update, "patch": (*Server).patch,
 	"delete": (*Server).delete, "deletecollection": (*Server).deleteCollection}
 
-// enterSubresource checks that the kind of a request has its subresource, with the verb.
-func (s *Server) enterSubresource(r *request) error {
-	table := r.kind.TableName()
-	for _, sub := range r.kind.Subresources() {
-		if sub.Name != r.sub {
-			continue
-		}
-		if r.sent = sub.Sent(r.kind); !slices.Contains(sub.Verbs, r.verb) {
-			return answer.MethodNotAllowed()
-		}
-		return nil
-	}
+// connect refuses to open a connection to what a pod, a Service or a node would run.
+func (s *Server) connect(r *request) error {
 	switch {
-	case slices.Contains(unserved[table], r.sub):
-		if s.store.Get(table, store.Key(r.key())) == nil {
-			return answer.NotFound(r.kind.Resource, r.name)
-		}
-		if table == "pods" {
-			return answer.NotImplemented("nothing runs in this pod: skiff's embedded API server serves no "+r.sub,
-				answer.NoDetails)
-		}
-		return answer.NotImplemented("the subresource "+r.sub+" of "+r.kind.Plural+" is not served by skiff's "+
-			"embedded API server", answer.NoDetails)
-	case r.kind.Custom:
+	case len(r.query["dryRun"]) > 0:
+		return answer.BadRequest("dryRun is not supported")
+	case s.store.Get(r.kind.TableName(), store.Key(r.key())) == nil:
 		return answer.NotFound(r.kind.Resource, r.name)
+	case r.kind.Kind == "Pod":
+		return answer.NotImplemented("nothing runs in this pod: skiff's embedded API server serves no "+r.sub,
+			answer.NoDetails)
 	}
-	return answer.NoResource()
-}
-
-// unserved lists subresources of a real server that this one does not serve; requests for them get an error
-// immediately.
-var unserved = map[string][]string{
-	"pods":     {"exec", "attach", "portforward", "proxy"},
-	"services": {"proxy"},
-	"nodes":    {"proxy"},
+	return answer.NotImplemented("the subresource "+r.sub+" of "+r.kind.Plural+" is not served by skiff's "+
+		"embedded API server", answer.NoDetails)
 }

@@ -28,6 +28,9 @@ func (s *Server) update(r *request) error {
 	} else if name != r.name {
 		return r.otherName(name)
 	}
+	if err := r.checkName(); err != nil {
+		return err
+	}
 	if ns := obj.String(meta, "namespace"); ns != "" && ns != r.namespace && !r.kind.ClusterScoped {
 		return answer.BadRequest(otherNamespace)
 	}

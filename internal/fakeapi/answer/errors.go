@@ -17,10 +17,16 @@ import (
 // NoDetails is for errors that are not about an object.
 var NoDetails kube.StatusDetails
 
-// NoSuchPath is the answer to a path that no API serves. It is not a Status.
-type NoSuchPath struct{}
+// Plain is an answer in plain text, not a Status.
+type Plain struct {
+	Code int
+	Text string
+}
 
-func (NoSuchPath) Error() string { return "404 page not found" }
+func (p Plain) Error() string { return p.Text }
+
+// NoSuchPath is the answer to a path that no API serves.
+var NoSuchPath = Plain{http.StatusNotFound, "404 page not found"}
 
 // Failure returns the error with this code and reason.
 func Failure(code int, reason, message string, details kube.StatusDetails) *kube.Status {
@@ -80,6 +86,13 @@ func BadRequest(format string, args ...any) *kube.Status {
 func MethodNotAllowed() *kube.Status {
 	return Failure(http.StatusMethodNotAllowed, "MethodNotAllowed",
 		"the server does not allow this method on the requested resource", NoDetails)
+}
+
+// NotSupported refuses a verb that a custom resource does not have.
+func NotSupported(r kube.Resource, verb string) *kube.Status {
+	d := About(r, "")
+	return Failure(http.StatusMethodNotAllowed, "MethodNotAllowed",
+		fmt.Sprintf("%s is not supported on resources of kind %q", verb, Qualify(d)), d)
 }
 
 func InternalError(format string, args ...any) *kube.Status {
@@ -234,8 +247,8 @@ func DetailsObject(d kube.StatusDetails) map[string]any {
 
 // Error answers with a Status, or with plain text for a path that no API serves.
 func Error(w http.ResponseWriter, err error) {
-	if _, ok := err.(NoSuchPath); ok {
-		http.Error(w, err.Error(), http.StatusNotFound)
+	if plain, ok := err.(Plain); ok {
+		http.Error(w, plain.Text, plain.Code)
 		return
 	}
 	body, st := StatusObject(err)

@@ -67,12 +67,12 @@ var discoveryTypes = []string{"v2", "v2beta1"}
 // root answers /api and /apis in the form that the client prefers. The ETag is a hash of the content, so that clients
 // can ask for changes.
 func root(w http.ResponseWriter, r *http.Request, ks []*kinds.Kind, plain map[string]any) {
-	w.Header().Set("Vary", "Accept")
 	version := aggregatedVersion(r)
 	if version == "" {
 		answer.JSON(w, http.StatusOK, plain)
 		return
 	}
+	w.Header().Set("Vary", "Accept")
 	body := answer.Encode(map[string]any{"kind": "APIGroupDiscoveryList",
 		"apiVersion": "apidiscovery.k8s.io/" + version,
 		"metadata":   map[string]any{}, "items": aggregated(ks)})
@@ -156,7 +156,7 @@ func aggregatedResource(k *kinds.Kind) map[string]any {
 		scope = "Cluster"
 	}
 	out := map[string]any{"resource": k.Plural, "responseKind": responseKind(k, k.Custom), "scope": scope,
-		"singularResource": singular(k), "verbs": verbs(k)}
+		"singularResource": singular(k), "verbs": obj.Anys(k.Verbs())}
 	setNames(out, k)
 	var subs []any
 	for _, sub := range subresources(k) {
@@ -197,17 +197,6 @@ func singular(k *kinds.Kind) string {
 	return strings.ToLower(k.Kind)
 }
 
-func verbs(k *kinds.Kind) []any {
-	if k.Review != nil {
-		return obj.Anys([]string{"create"})
-	}
-	all := []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
-	if k.TableName() == "namespaces" {
-		all = slices.DeleteFunc(all, func(v string) bool { return v == "deletecollection" })
-	}
-	return obj.Anys(all)
-}
-
 // subresources returns those of a kind in the real server's order.
 func subresources(k *kinds.Kind) []*kinds.Subresource {
 	out := k.Subresources()
@@ -234,7 +223,7 @@ func resourceList(ks []*kinds.Kind) map[string]any {
 	var list []any
 	for _, k := range ks {
 		entry := map[string]any{"name": k.Plural, "singularName": singular(k), "namespaced": !k.ClusterScoped,
-			"kind": k.Kind, "verbs": verbs(k)}
+			"kind": k.Kind, "verbs": obj.Anys(k.Verbs())}
 		if k.Review == nil {
 			// StorageVersionHash in k8s.io/apiserver
 			sum := sha256.Sum256([]byte(k.Group + "/" + k.Version + "/" + k.Kind))

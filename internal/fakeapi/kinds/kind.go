@@ -111,6 +111,17 @@ func (k *Kind) List() string {
 	return k.Kind + "List"
 }
 
+// Verbs returns what is served of the objects of the kind, in the order of discovery.
+func (k *Kind) Verbs() []string {
+	switch {
+	case k.Review != nil:
+		return posting
+	case k.TableName() == "namespaces":
+		return strings.Fields("create delete get list patch update watch")
+	}
+	return strings.Fields("create delete deletecollection get list patch update watch")
+}
+
 // groupOrder is the real server's order of the built-in groups. If several groups have a name, kubectl takes the
 // first.
 var groupOrder = strings.Fields("apiregistration.k8s.io apps events.k8s.io authentication.k8s.io " +

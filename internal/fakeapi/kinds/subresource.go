@@ -1,6 +1,8 @@
 package kinds
 
 import (
+	"slices"
+
 	"skiff/internal/fakeapi/fields"
 	"skiff/internal/kube"
 	"skiff/internal/patch"
@@ -23,16 +25,27 @@ var (
 	ofTheObject  kube.Resource
 )
 
-var reading, posting, changing = []string{"get"}, []string{"create"}, []string{"get", "patch", "update"}
+var (
+	reading, posting, changing = []string{"get"}, []string{"create"}, []string{"get", "patch", "update"}
+
+	connecting = []string{"create", "get"}
+	proxying   = []string{"create", "delete", "get", "patch", "update"}
+)
 
 // subresources are those of all kinds, in the order of discovery.
 var subresources = []*Subresource{
 	{"approval", changing, ofTheObject, func(k *Kind) bool { return k.Approval }},
+	{"attach", connecting, kube.Resource{Version: "v1", Kind: "PodAttachOptions"}, of("pods")},
 	{"binding", posting, binding, of("pods")},
 	{"ephemeralcontainers", changing, ofTheObject, of("pods")},
 	{"eviction", posting, eviction, of("pods")},
+	{"exec", connecting, kube.Resource{Version: "v1", Kind: "PodExecOptions"}, of("pods")},
 	{"finalize", []string{"update"}, ofTheObject, of("namespaces")},
 	{"log", reading, ofTheObject, of("pods")},
+	{"portforward", connecting, kube.Resource{Version: "v1", Kind: "PodPortForwardOptions"}, of("pods")},
+	{"proxy", proxying, kube.Resource{Version: "v1", Kind: "PodProxyOptions"}, of("pods")},
+	{"proxy", proxying, kube.Resource{Version: "v1", Kind: "ServiceProxyOptions"}, of("services")},
+	{"proxy", proxying, kube.Resource{Version: "v1", Kind: "NodeProxyOptions"}, of("nodes")},
 	{"resize", changing, ofTheObject, of("pods")},
 	{"scale", changing, ScaleKind, func(k *Kind) bool { return k.Scale != nil }},
 	{"status", changing, ofTheObject, func(k *Kind) bool { return k.Status }},
@@ -51,10 +64,18 @@ func (k *Kind) Subresources() (out []*Subresource) {
 	return out
 }
 
+// Connects reports whether requests for a subresource are for what runs in a pod or behind a Service, or a kubelet.
+func Connects(subresource string) bool {
+	return slices.Contains([]string{"attach", "exec", "portforward", "proxy"}, subresource)
+}
+
 // Sent returns the kind of what is sent to a subresource of k and answered by it.
 func (s *Subresource) Sent(k *Kind) *Kind {
-	if s.Kind == ofTheObject {
+	switch {
+	case s.Kind == ofTheObject:
 		return k
+	case Connects(s.Name): // with parameters only
+		return &Kind{Resource: s.Kind}
 	}
 	form := fields.For(s.Kind.APIVersion(), s.Kind.Kind)
 	return &Kind{Resource: s.Kind, Type: form, Unknown: form.Prune,

@@ -45,6 +45,9 @@ func ParseFields(s string) (Fields, error) {
 	return out, nil
 }
 
+// Name returns the selector of the object with a name.
+func Name(name string) Fields { return Fields{{field: "metadata.name", value: name}} }
+
 // splitTerms splits at commas that are not escaped.
 func splitTerms(s string) []string {
 	var out []string

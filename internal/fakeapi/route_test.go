@@ -1,0 +1,50 @@
+package fakeapi
+
+import (
+	"strings"
+	"testing"
+)
+
+// Rules: FD-19
+func TestAPathIsRefusedBeforeAMethod(t *testing.T) {
+	withWidgets(t, func(w *world) {
+		const maps, widgets = configMaps, widgetPath
+		for _, tt := range []struct {
+			code     int
+			requests []string
+		}{
+			{200, []string{"HEAD " + widgets}},
+			{400, []string{"PATCH /api/v1/nodes/none/proxy?dryRun=All", "PUT " + widgets}},
+			{404, []string{"OPTIONS " + maps + "/a/none", "PUT " + maps + "/a/b/c", "GET /api/v1/proxy/nodes/a",
+				"GET /api/v1/namespaces/default/nodes", "GET /api/v1/configmaps/a",
+				"GET /apis/authorization.k8s.io/v1/subjectaccessreviews/a", "OPTIONS /api/v1/nodes/none/proxy/metrics",
+				"OPTIONS " + widgets + "/a/none", "PUT /apis/example.com/v1/widgets"}},
+			{405, []string{"OPTIONS " + maps, "HEAD " + maps, "POST /api/v1/watch/configmaps",
+				"DELETE /api/v1/namespaces", "DELETE /api/v1/namespaces/default/pods/p/exec", "OPTIONS " + widgets,
+				"DELETE " + widgets + "/a/status/b", "GET /apis/example.com/v1/proxy/namespaces/default/widgets/a"}},
+			{500, []string{"GET /api/v1/watch"}},
+		} {
+			for _, request := range tt.requests {
+				method, path, _ := strings.Cut(request, " ")
+				if a := w.do(method, path, ""); a.code != tt.code {
+					t.Errorf("%s: %d %s, want %d", request, a.code, a.raw, tt.code)
+				}
+			}
+		}
+	})
+}
+
+func TestAWatchByItsPathIsOneByItsParameter(t *testing.T) {
+	inWorld(t, Options{}, func(w *world) {
+		w.must(201, "POST", configMaps, `{"metadata":{"name":"a"}}`)
+		w.must(201, "POST", configMaps, `{"metadata":{"name":"b"}}`)
+		for path, events := range map[string]int{"/configmaps": 2, "/namespaces/default/configmaps": 2,
+			"/namespaces/default/configmaps/b": 1, "/namespaces/default/configmaps/c": 0} {
+			a := w.must(200, "GET", "/api/v1/watch"+path+"?timeoutSeconds=1", "")
+			if got := strings.Count(a.raw, `"ADDED"`); got != events {
+				t.Errorf("%s: %d objects, want %d: %s", path, got, events, a.raw)
+			}
+		}
+		w.must(400, "GET", "/api/v1/watch/namespaces/default/configmaps/b?fieldSelector=metadata.name%3Dc", "")
+	})
+}

@@ -148,18 +148,13 @@ func revision(rs *replicaSet) int {
 
 // createSet creates an empty replica set for the current template. The next steps scale it up.
 func (c *deployments) createSet(ctx context.Context, d *deployment, hash string, revision int) error {
-	var template map[string]any
-	if err := json.Unmarshal(d.Spec.Template, &template); err != nil {
-		return fmt.Errorf("read pod template of deployment %s: %w", d.Key(), err)
+	var template, selector map[string]any
+	err := errors.Join(json.Unmarshal(d.Spec.Template, &template), json.Unmarshal(d.Spec.Selector, &selector))
+	if err != nil {
+		return fmt.Errorf("read deployment %s: %w", d.Key(), err)
 	}
 	labels := member(member(template, "metadata"), "labels")
-	labels[hashLabel] = hash
-	match := anyMap(d.Spec.Selector.MatchLabels)
-	match[hashLabel] = hash
-	selector := map[string]any{"matchLabels": match}
-	if len(d.Spec.Selector.MatchExpressions) > 0 {
-		selector["matchExpressions"] = d.Spec.Selector.MatchExpressions
-	}
+	labels[hashLabel], member(selector, "matchLabels")[hashLabel] = hash, hash
 	annotations := d.Annotations.Map()
 	delete(annotations, lastApplied)
 	annotations[revisionAnnotation] = strconv.Itoa(revision)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"skiff/internal/patch"
@@ -74,10 +76,7 @@ func (s *deploymentStatus) add(rs *replicaSet) {
 func availability(d *deployment, s deploymentStatus) deploymentCondition {
 	unavailable := 0
 	if d.Spec.Strategy.Type != "Recreate" {
-		var err error
-		if _, unavailable, err = rollingBounds(d); err != nil {
-			unavailable = 0 // the rollout reports it; no pod may be unavailable then
-		}
+		_, unavailable, _ = rollingBounds(d) // 0 after an error, which the rollout reports
 	}
 	if s.AvailableReplicas >= d.replicas()-unavailable {
 		return deploymentCondition{Type: available, Status: "True", Reason: "MinimumReplicasAvailable",
@@ -91,7 +90,7 @@ func availability(d *deployment, s deploymentStatus) deploymentCondition {
 // whether the old condition is about this rollout.
 func progress(d *deployment, newest *replicaSet, s deploymentStatus, now time.Time) deploymentCondition {
 	old, had := conditionOf(d.Status.Conditions, progressing)
-	c := deploymentCondition{Type: progressing, Status: "True", LastUpdateTime: now}
+	c := deploymentCondition{Type: progressing, Status: "True"}
 	switch {
 	case d.Spec.Paused:
 		c.Status, c.Reason, c.Message = "Unknown", paused, "Deployment is paused"
@@ -101,29 +100,20 @@ func progress(d *deployment, newest *replicaSet, s deploymentStatus, now time.Ti
 		c.Reason, c.Message = setUpdated, "Deployment is progressing."
 	case complete(d, s):
 		c.Reason, c.Message = setAvailable, fmt.Sprintf("ReplicaSet %q has successfully progressed.", newest.Name)
-	case !had || !names(old.Message, newest.Name):
+	case !had || !strings.Contains(old.Message, strconv.Quote(newest.Name)):
 		c.Reason, c.Message = setCreated, fmt.Sprintf("Created new replica set %q", newest.Name)
 	case old.Reason == setAvailable:
 		return old // the rollout is complete; Available reports pods that failed since
 	case moved(d.Status, s):
 		c.Reason, c.Message = setUpdated, fmt.Sprintf("ReplicaSet %q is progressing.", newest.Name)
+		c.LastUpdateTime = now
 	case now.Sub(old.LastUpdateTime) >= progressDeadline(d) || old.Reason == timedOut:
 		c.Status, c.Reason, c.Message = "False", timedOut,
 			fmt.Sprintf("ReplicaSet %q has timed out progressing.", newest.Name)
 	default:
 		return old
 	}
-	if had && old.Reason == c.Reason && old.Message == c.Message && c.Reason != setUpdated {
-		c.LastUpdateTime = old.LastUpdateTime
-	}
 	return c
-}
-
-func names(message, set string) bool {
-	return message == fmt.Sprintf("Created new replica set %q", set) ||
-		message == fmt.Sprintf("ReplicaSet %q is progressing.", set) ||
-		message == fmt.Sprintf("ReplicaSet %q has timed out progressing.", set) ||
-		message == fmt.Sprintf("ReplicaSet %q has successfully progressed.", set)
 }
 
 func complete(d *deployment, s deploymentStatus) bool {

@@ -45,28 +45,23 @@ func global(group, plural, kind string) kube.Resource {
 // deployment is the part of a Deployment that its controller reads.
 type deployment struct {
 	kube.MetaAnnotated `json:"metadata"`
-	Spec               deploymentSpec   `json:"spec"`
-	Status             deploymentStatus `json:"status"`
-}
-
-type deploymentSpec struct {
-	Replicas *int `json:"replicas"`
-	Selector struct {
-		MatchLabels      map[string]string `json:"matchLabels"`
-		MatchExpressions kube.Raw          `json:"matchExpressions"`
-	} `json:"selector"`
-	Template kube.Raw `json:"template"`
-	Strategy struct {
-		Type          string `json:"type"` // "Recreate"; anything else is RollingUpdate
-		RollingUpdate struct {
-			MaxSurge       kube.Raw `json:"maxSurge"` // a number or a percentage
-			MaxUnavailable kube.Raw `json:"maxUnavailable"`
-		} `json:"rollingUpdate"`
-	} `json:"strategy"`
-	MinReadySeconds         int  `json:"minReadySeconds"`
-	RevisionHistoryLimit    *int `json:"revisionHistoryLimit"`
-	ProgressDeadlineSeconds *int `json:"progressDeadlineSeconds"`
-	Paused                  bool `json:"paused"`
+	Spec               struct {
+		Replicas *int     `json:"replicas"`
+		Selector kube.Raw `json:"selector"`
+		Template kube.Raw `json:"template"`
+		Strategy struct {
+			Type          string `json:"type"` // "Recreate"; anything else is RollingUpdate
+			RollingUpdate struct {
+				MaxSurge       kube.Raw `json:"maxSurge"` // a number or a percentage
+				MaxUnavailable kube.Raw `json:"maxUnavailable"`
+			} `json:"rollingUpdate"`
+		} `json:"strategy"`
+		MinReadySeconds         int  `json:"minReadySeconds"`
+		RevisionHistoryLimit    *int `json:"revisionHistoryLimit"`
+		ProgressDeadlineSeconds *int `json:"progressDeadlineSeconds"`
+		Paused                  bool `json:"paused"`
+	} `json:"spec"`
+	Status deploymentStatus `json:"status"`
 }
 
 type deploymentStatus struct {
@@ -104,25 +99,20 @@ func valueOr(n *int, otherwise int) int {
 	return *n
 }
 
-// replicaSet is the part of a ReplicaSet that both controllers read.
+// replicaSet is the part of a ReplicaSet that the Deployment controller reads.
 type replicaSet struct {
 	kube.MetaAnnotated `json:"metadata"`
-	Spec               replicaSetSpec   `json:"spec"`
-	Status             replicaSetStatus `json:"status"`
-}
-
-type replicaSetSpec struct {
-	Replicas        *int     `json:"replicas"`
-	MinReadySeconds int      `json:"minReadySeconds"`
-	Template        kube.Raw `json:"template"`
+	Spec               struct {
+		Replicas        *int `json:"replicas"`
+		MinReadySeconds int  `json:"minReadySeconds"`
+	} `json:"spec"`
+	Status replicaSetStatus `json:"status"`
 }
 
 type replicaSetStatus struct {
-	ObservedGeneration   int64 `json:"observedGeneration"`
-	Replicas             int   `json:"replicas"`
-	FullyLabeledReplicas int   `json:"fullyLabeledReplicas"`
-	ReadyReplicas        int   `json:"readyReplicas"`
-	AvailableReplicas    int   `json:"availableReplicas"`
+	Replicas          int `json:"replicas"`
+	ReadyReplicas     int `json:"readyReplicas"`
+	AvailableReplicas int `json:"availableReplicas"`
 }
 
 func (rs *replicaSet) replicas() int { return valueOr(rs.Spec.Replicas, defaultReplicas) }

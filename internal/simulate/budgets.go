@@ -28,8 +28,8 @@ type budget struct {
 }
 
 type budgetStatus struct {
-	DisruptedPods map[string]any   `json:"disruptedPods"`
-	Conditions    []map[string]any `json:"conditions"`
+	DisruptedPods map[string]any `json:"disruptedPods"`
+	Conditions    conditions     `json:"conditions"`
 }
 
 // selects reports whether the budget guards a pod: one without a selector guards none, an empty one all.
@@ -91,29 +91,26 @@ func (c *budgets) sync(ctx context.Context, b *budget) (time.Duration, error) {
 // statusOf returns the status of a budget, of whose pods so many are healthy.
 func (c *budgets) statusOf(ctx context.Context, b *budget, was budgetStatus, pods []*setPod,
 	healthy int) map[string]any {
-	status := map[string]any{}
-	condition := map[string]any{"type": "DisruptionAllowed", "status": "True", "reason": "SufficientPods",
-		"message": "", "observedGeneration": b.Generation}
 	expected, desired, err := c.expect(ctx, b, pods)
 	allowed := max(0, healthy-desired)
 	if expected == 0 || err != nil {
 		allowed = 0
 	}
+	is, reason, message := "True", "SufficientPods", ""
 	if allowed == 0 {
-		condition["status"], condition["reason"] = "False", "InsufficientPods"
+		is, reason = "False", "InsufficientPods"
 	}
-	if status["disruptionsAllowed"] = int64(allowed); err == nil {
+	status := map[string]any{"disruptionsAllowed": int64(allowed)}
+	if err == nil {
 		maps.Copy(status, map[string]any{"currentHealthy": int64(healthy), "desiredHealthy": int64(desired),
 			"expectedPods": int64(expected), "observedGeneration": b.Generation})
 	} else {
 		c.record(b, events.Warning, "CalculateExpectedPodCountFailed",
 			"Failed to calculate the number of expected pods: "+err.Error())
-		condition["reason"], condition["message"] = "SyncFailed", err.Error()
+		reason, message = "SyncFailed", err.Error()
 	}
-	condition["lastTransitionTime"] = wireTime(time.Now())
-	if len(was.Conditions) == 1 && was.Conditions[0]["status"] == condition["status"] {
-		condition["lastTransitionTime"] = was.Conditions[0]["lastTransitionTime"]
-	}
+	condition := was.Conditions.next("DisruptionAllowed", is, reason, message)
+	condition["observedGeneration"] = b.Generation
 	status["conditions"] = []any{condition}
 	return status
 }

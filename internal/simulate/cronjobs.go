@@ -96,7 +96,7 @@ func (c *cronJobs) followJobs(ctx context.Context, cj *cronJob, s *cronStatus) e
 		at := slices.IndexFunc(s.Active, func(ref map[string]any) bool { return ref["uid"] == j.UID })
 		how := ""
 		for _, condition := range []string{"Complete", "Failed"} {
-			if status.is(condition) {
+			if status.Conditions.hold(condition) {
 				how = condition
 			}
 		}
@@ -214,10 +214,9 @@ func (c *cronJobs) start(ctx context.Context, cj *cronJob, s *cronStatus, due ti
 	annotations := map[string]any{"batch.kubernetes.io/cronjob-scheduled-timestamp": due.Format(time.RFC3339)}
 	maps.Copy(annotations, template.Metadata.Annotations)
 	var job object
-	err := c.client.Create(ctx, jobResource, cj.Namespace, map[string]any{"apiVersion": jobResource.APIVersion(),
-		"kind": jobResource.Kind, "metadata": map[string]any{"name": name, "labels": template.Metadata.Labels,
-			"annotations": annotations, "ownerReferences": []any{controllerRef(cronJobResource, &cj.Meta)}},
-		"spec": template.Spec}, &job, kube.WriteOptions{FieldManager: manager})
+	err := c.createInto(ctx, jobResource, cj.Namespace, map[string]any{"spec": template.Spec,
+		"metadata": map[string]any{"name": name, "labels": template.Metadata.Labels, "annotations": annotations,
+			"ownerReferences": []any{controllerRef(cronJobResource, &cj.Meta)}}}, &job)
 	exists := kube.IsAlreadyExists(err)
 	if exists { // it was started before, and the mirror has an old status; or it is somebody else's
 		err = c.client.Get(ctx, jobResource, kube.Key{Namespace: cj.Namespace, Name: name}, &job)

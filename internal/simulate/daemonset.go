@@ -9,10 +9,10 @@ import (
 
 // planDaemonSet keeps a pod on each node that the template fits, and replaces those of old revisions, maxUnavailable
 // at a time. It asks no scheduler: the pods are created on their nodes.
-func planDaemonSet(w *workload, pods []*setPod, in facts) (p plan, err error) {
+func planDaemonSet(w *workload, pods []*setPod, in facts) (p plan) {
 	var template struct{ Spec placement }
 	if err := json.Unmarshal(w.Spec.Template, &template); err != nil {
-		return p, fmt.Errorf("read the pod template: %w", err)
+		p.err = fmt.Errorf("read the pod template: %w", err)
 	}
 	hash := strings.TrimPrefix(in.update, w.Name+"-")
 	on := map[string]*setPod{}
@@ -34,13 +34,8 @@ func planDaemonSet(w *workload, pods []*setPod, in facts) (p plan, err error) {
 		delete(on, n.Name)
 		desired++
 		if pod == nil {
-			body, err := podFor(daemonSetResource, w, w.Spec.Template)
-			if err != nil {
-				return p, err
-			}
-			labelsOf(body)[revisionLabel] = hash
-			body["spec"].(map[string]any)["nodeName"] = n.Name
-			p.create = append(p.create, body)
+			meta, spec := p.pod(w, w.Spec.Template)
+			member(meta, "labels")[revisionLabel], spec["nodeName"] = hash, n.Name
 			continue
 		}
 		if here = append(here, pod); revisionOf(pod) == hash {
@@ -61,17 +56,18 @@ func planDaemonSet(w *workload, pods []*setPod, in facts) (p plan, err error) {
 		"numberReady": int64(ready), "numberAvailable": orNull(available),
 		"numberUnavailable": orNull(desired - available), "numberMisscheduled": int64(misplaced),
 		"updatedNumberScheduled": orNull(updated)}
-	if w.Spec.UpdateStrategy.Type == "OnDelete" {
-		return p, nil
+	if w.Spec.UpdateStrategy.Type != "OnDelete" {
+		p.replaceDaemons(w, here, hash, desired, available)
 	}
-	return p, p.replaceDaemons(w, here, hash, desired, available)
+	return p
 }
 
 // replaceDaemons removes pods of old revisions: those that are not ready, and of the others as many as may be missing.
-func (p *plan) replaceDaemons(w *workload, pods []*setPod, hash string, desired, available int) error {
+func (p *plan) replaceDaemons(w *workload, pods []*setPod, hash string, desired, available int) {
 	most, err := intOrPercent(w.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable, desired, true)
 	if err != nil {
-		return fmt.Errorf("maxUnavailable: %w", err)
+		p.err = fmt.Errorf("maxUnavailable: %w", err)
+		return
 	}
 	room := max(most, 1) - (desired - available)
 	slices.SortFunc(pods, leastWorth)
@@ -84,5 +80,4 @@ func (p *plan) replaceDaemons(w *workload, pods []*setPod, hash string, desired,
 			room--
 		}
 	}
-	return nil
 }

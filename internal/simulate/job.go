@@ -3,7 +3,6 @@ package simulate
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"time"
 
@@ -15,17 +14,11 @@ const indexKey = "batch.kubernetes.io/job-completion-index"
 
 // jobStatus is the part of a Job's status that its controller goes by.
 type jobStatus struct {
-	StartTime      string           `json:"startTime"`
-	CompletionTime string           `json:"completionTime"`
-	Succeeded      int              `json:"succeeded"`
-	Failed         int              `json:"failed"`
-	Conditions     []map[string]any `json:"conditions"`
-}
-
-func (s *jobStatus) is(kind string) bool {
-	return slices.ContainsFunc(s.Conditions, func(c map[string]any) bool {
-		return c["type"] == kind && c["status"] == "True"
-	})
+	StartTime      string     `json:"startTime"`
+	CompletionTime string     `json:"completionTime"`
+	Succeeded      int        `json:"succeeded"`
+	Failed         int        `json:"failed"`
+	Conditions     conditions `json:"conditions"`
 }
 
 // tally is what has become of the pods of a Job. Indexes are "" unless the Job is indexed.
@@ -58,14 +51,12 @@ func count(pods []*setPod, was jobStatus, indexed bool) tally {
 }
 
 // planJob runs pods until enough of them have succeeded, or too many have failed.
-func planJob(w *workload, pods []*setPod, in facts) (p plan, err error) {
+func planJob(w *workload, pods []*setPod, in facts) (p plan) {
 	var was jobStatus
-	if err := readStatus(jobResource, w, w.Status, &was); err != nil {
-		return p, err
-	}
-	if was.is("Complete") || was.is("Failed") {
+	p.err = readStatus(jobResource, w, w.Status, &was)
+	if was.Conditions.hold("Complete") || was.Conditions.hold("Failed") {
 		p.expire(w, was, in.now)
-		return p, nil
+		return p
 	}
 	t := count(pods, was, w.Spec.CompletionMode == "Indexed")
 	start := was.StartTime
@@ -87,8 +78,8 @@ func planJob(w *workload, pods []*setPod, in facts) (p plan, err error) {
 	}
 	if complete || failure != "" || w.Spec.Suspend {
 		p.remove = t.active
-	} else if err := p.runJob(w, t); err != nil {
-		return p, err
+	} else {
+		p.runJob(w, t)
 	}
 	p.finish(w, was, in.now, complete, failure, why)
 	maps.Copy(p.status, map[string]any{"active": orNull(len(t.active) + len(p.create) - len(p.remove)),
@@ -97,11 +88,11 @@ func planJob(w *workload, pods []*setPod, in facts) (p plan, err error) {
 	if start != "" {
 		p.status["startTime"] = start
 	}
-	return p, nil
+	return p
 }
 
 // runJob starts as many pods as may run and are still needed, and stops those that are too many.
-func (p *plan) runJob(w *workload, t tally) error {
+func (p *plan) runJob(w *workload, t tally) {
 	most := valueOr(w.Spec.Parallelism, 1)
 	switch {
 	case w.Spec.Completions != nil:
@@ -114,53 +105,41 @@ func (p *plan) runJob(w *workload, t tally) error {
 		if index := strconv.Itoa(i); indexed && (t.done[index] || t.running[index]) {
 			continue
 		}
-		if err := p.addJobPod(w, i, indexed); err != nil {
-			return err
+		if meta, spec := p.pod(w, w.Spec.Template); indexed {
+			meta["generateName"] = fmt.Sprintf("%s-%d-", w.Name, i)
+			member(meta, "labels")[indexKey], member(meta, "annotations")[indexKey] = strconv.Itoa(i), strconv.Itoa(i)
+			spec["hostname"] = fmt.Sprintf("%s-%d", w.Name, i)
 		}
 	}
 	p.remove = t.active[min(len(t.active), max(most, 0)):]
-	return nil
-}
-
-func (p *plan) addJobPod(w *workload, index int, indexed bool) error {
-	body, err := podFor(jobResource, w, w.Spec.Template)
-	if err != nil {
-		return err
-	}
-	if indexed {
-		meta, text := body["metadata"].(map[string]any), strconv.Itoa(index)
-		meta["generateName"] = fmt.Sprintf("%s-%d-", w.Name, index)
-		labelsOf(body)[indexKey] = text
-		member(meta, "annotations")[indexKey] = text
-		body["spec"].(map[string]any)["hostname"] = fmt.Sprintf("%s-%d", w.Name, index)
-	}
-	p.create = append(p.create, body)
-	return nil
 }
 
 // finish sets the conditions of a Job that is complete or has failed, and the Event about it.
 func (p *plan) finish(w *workload, was jobStatus, now time.Time, complete bool, failure, why string) {
 	p.status = map[string]any{}
-	condition := func(kind, reason, message string) any {
-		return map[string]any{"type": kind, "status": "True", "reason": reason, "message": message,
-			"lastProbeTime": wireTime(now), "lastTransitionTime": wireTime(now)}
+	set := func(status, reason, message string, kinds ...string) {
+		var list []any
+		for _, kind := range kinds {
+			c := was.Conditions.next(kind, status, reason, message)
+			c["lastProbeTime"] = c["lastTransitionTime"]
+			list = append(list, c)
+		}
+		p.status["conditions"] = list
 	}
 	switch {
 	case failure != "":
-		p.status["conditions"] = []any{condition("FailureTarget", failure, why), condition("Failed", failure, why)}
+		set("True", failure, why, "FailureTarget", "Failed")
 		p.event = &notice{events.Warning, failure, why}
 	case complete:
-		const reason, message = "CompletionsReached", "Reached expected number of succeeded pods"
-		p.status["conditions"] = []any{condition("SuccessCriteriaMet", reason, message),
-			condition("Complete", reason, message)}
+		set("True", "CompletionsReached", "Reached expected number of succeeded pods", "SuccessCriteriaMet",
+			"Complete")
 		p.status["completionTime"] = wireTime(now)
 		p.event = &notice{events.Normal, "Completed", "Job completed"}
-	case w.Spec.Suspend && !was.is("Suspended"):
-		p.status["conditions"] = []any{condition("Suspended", "JobSuspended", "Job suspended")}
+	case w.Spec.Suspend && !was.Conditions.hold("Suspended"):
+		set("True", "JobSuspended", "Job suspended", "Suspended")
 		p.event = &notice{events.Normal, "Suspended", "Job suspended"}
-	case !w.Spec.Suspend && was.is("Suspended"):
-		p.status["conditions"] = []any{map[string]any{"type": "Suspended", "status": "False", "reason": "JobResumed",
-			"message": "Job resumed", "lastProbeTime": wireTime(now), "lastTransitionTime": wireTime(now)}}
+	case !w.Spec.Suspend && was.Conditions.hold("Suspended"):
+		set("False", "JobResumed", "Job resumed", "Suspended")
 		p.event = &notice{events.Normal, "Resumed", "Job resumed"}
 	}
 }

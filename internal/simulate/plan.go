@@ -59,7 +59,7 @@ type workloadKind struct {
 	revisioned bool   // it keeps its templates as ControllerRevisions
 	onNodes    bool   // it looks at nodes
 	// says what has to be done; it changes nothing
-	plan func(w *workload, pods []*setPod, in facts) (plan, error)
+	plan func(w *workload, pods []*setPod, in facts) plan
 }
 
 var workloadKinds = []workloadKind{
@@ -86,6 +86,7 @@ type plan struct {
 	again  time.Duration // when to plan again without an event; 0: not at all
 	event  *notice       // about the workload as a whole
 	over   bool          // the workload has outlived itself and is deleted
+	err    error         // why nothing can be done
 }
 
 type notice struct {
@@ -98,8 +99,8 @@ const (
 	indexLabel    = "apps.kubernetes.io/pod-index"
 )
 
-// podFor returns a pod made from a template, with a generated name.
-func podFor(r kube.Resource, w *workload, text kube.Raw) (map[string]any, error) {
+// pod plans a pod made from a template, with a generated name, and returns its metadata and spec.
+func (p *plan) pod(w *workload, text kube.Raw) (meta, spec map[string]any) {
 	var template struct {
 		Metadata struct {
 			Labels      map[string]any `json:"labels"`
@@ -109,37 +110,24 @@ func podFor(r kube.Resource, w *workload, text kube.Raw) (map[string]any, error)
 		Spec map[string]any `json:"spec"`
 	}
 	if err := json.Unmarshal(text, &template); err != nil {
-		return nil, fmt.Errorf("read the pod template: %w", err)
+		p.err = fmt.Errorf("read the pod template: %w", err)
 	}
 	m := template.Metadata
-	if m.Labels == nil {
-		m.Labels = map[string]any{}
+	meta = map[string]any{"generateName": w.Name + "-", "labels": m.Labels, "annotations": m.Annotations,
+		"finalizers": m.Finalizers}
+	if spec = template.Spec; spec == nil {
+		spec = map[string]any{}
 	}
-	return map[string]any{
-		"apiVersion": podResource.APIVersion(), "kind": podResource.Kind,
-		"metadata": map[string]any{
-			"generateName": w.Name + "-", "namespace": w.Namespace,
-			"labels": m.Labels, "annotations": m.Annotations, "finalizers": m.Finalizers,
-			"ownerReferences": []any{controllerRef(r, &w.Meta)},
-		},
-		"spec": template.Spec,
-	}, nil
-}
-
-func labelsOf(pod map[string]any) map[string]any {
-	return pod["metadata"].(map[string]any)["labels"].(map[string]any)
+	p.create = append(p.create, map[string]any{"metadata": meta, "spec": spec})
+	return meta, spec
 }
 
 // planReplicaSet keeps the number of pods.
-func planReplicaSet(w *workload, pods []*setPod, in facts) (p plan, err error) {
+func planReplicaSet(w *workload, pods []*setPod, in facts) (p plan) {
 	pods = slices.DeleteFunc(pods, func(p *setPod) bool { return !p.active() })
 	missing := valueOr(w.Spec.Replicas, defaultReplicas) - len(pods)
 	for range missing {
-		body, err := podFor(replicaSetResource, w, w.Spec.Template)
-		if err != nil {
-			return p, err
-		}
-		p.create = append(p.create, body)
+		p.pod(w, w.Spec.Template)
 	}
 	slices.SortStableFunc(pods, leastWorth)
 	p.remove = pods[:max(0, -missing)]
@@ -147,5 +135,5 @@ func planReplicaSet(w *workload, pods []*setPod, in facts) (p plan, err error) {
 	p.again, p.status = again, map[string]any{"observedGeneration": w.Generation, "replicas": int64(len(pods)),
 		"fullyLabeledReplicas": orNull(len(pods)), "readyReplicas": orNull(ready),
 		"availableReplicas": orNull(available)}
-	return p, nil
+	return p
 }

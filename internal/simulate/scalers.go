@@ -34,36 +34,25 @@ func newScalers(w world) runner {
 
 func (c *scalers) sync(ctx context.Context, h *scaler) (time.Duration, error) {
 	var was struct {
-		Conditions []map[string]any `json:"conditions"`
+		Conditions conditions `json:"conditions"`
 	}
 	if err := readStatus(scalerResource, h, h.Status, &was); err != nil {
 		return 0, err
 	}
-	var conditions []any
-	condition := func(kind, status, reason, message string) {
-		since := any(wireTime(time.Now()))
-		for _, old := range was.Conditions {
-			if old["type"] == kind && old["status"] == status {
-				since = old["lastTransitionTime"]
-			}
-		}
-		conditions = append(conditions, map[string]any{"type": kind, "status": status, "reason": reason,
-			"message": message, "lastTransitionTime": since})
-	}
+	var list []any
 	status := map[string]any{}
 	if n, err := c.replicas(ctx, h.Namespace, h.Spec.Target); err != nil {
-		condition("AbleToScale", "False", "FailedGetScale",
-			"the HPA controller was unable to get the target's current scale: "+err.Error())
+		list = []any{was.Conditions.next("AbleToScale", "False", "FailedGetScale",
+			"the HPA controller was unable to get the target's current scale: "+err.Error())}
 		c.record(h, events.Warning, "FailedGetScale", err.Error())
 	} else {
-		condition("AbleToScale", "True", "SucceededGetScale",
-			"the HPA controller was able to get the target's current scale")
-		condition("ScalingActive", "False", "FailedGetResourceMetric",
-			"the HPA was unable to compute the replica count: failed to get cpu utilization: "+noMetrics)
-		c.record(h, events.Warning, "FailedGetResourceMetric",
-			"failed to get cpu utilization: "+noMetrics)
+		list = []any{was.Conditions.next("AbleToScale", "True", "SucceededGetScale",
+			"the HPA controller was able to get the target's current scale"),
+			was.Conditions.next("ScalingActive", "False", "FailedGetResourceMetric",
+				"the HPA was unable to compute the replica count: failed to get cpu utilization: "+noMetrics)}
+		c.record(h, events.Warning, "FailedGetResourceMetric", "failed to get cpu utilization: "+noMetrics)
 		status["currentReplicas"] = int64(n)
 	}
-	status["conditions"], status["desiredReplicas"] = conditions, int64(0)
+	status["conditions"], status["desiredReplicas"] = list, int64(0)
 	return scalerSync, c.writeStatus(ctx, h, false, h.Status, status)
 }

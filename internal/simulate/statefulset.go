@@ -14,7 +14,7 @@ import (
 
 // planStatefulSet keeps a pod for each ordinal, unless the policy is Parallel one after the other, and replaces those
 // of old revisions from the highest ordinal down to the partition.
-func planStatefulSet(w *workload, pods []*setPod, in facts) (p plan, err error) {
+func planStatefulSet(w *workload, pods []*setPod, in facts) (p plan) {
 	slots := make([]*setPod, valueOr(w.Spec.Replicas, defaultReplicas)) // by ordinals
 	var surplus []*setPod
 	for _, pod := range pods {
@@ -25,10 +25,7 @@ func planStatefulSet(w *workload, pods []*setPod, in facts) (p plan, err error) 
 			slots[i] = pod
 		}
 	}
-	current, err := p.describeSet(w, pods, len(slots), in)
-	if err != nil {
-		return p, err
-	}
+	current := p.describeSet(w, pods, len(slots), in)
 	parallel, whole := w.Spec.PodManagementPolicy == "Parallel", true
 	for i, pod := range slots {
 		switch {
@@ -37,15 +34,12 @@ func planStatefulSet(w *workload, pods []*setPod, in facts) (p plan, err error) 
 			if i < w.Spec.UpdateStrategy.RollingUpdate.Partition {
 				revision = current
 			}
-			err := p.addOrdinal(w, w.Spec.Ordinals.Start+i, revision, in.templates[revision])
-			if err != nil {
-				return p, err
-			}
+			p.addOrdinal(w, w.Spec.Ordinals.Start+i, revision, in.templates[revision])
 		case pod.ended() && !pod.Deleting():
 			p.remove = append(p.remove, pod)
 		}
 		if whole = whole && pod != nil && pod.active() && pod.ready(); !whole && !parallel {
-			return p, nil
+			return p
 		}
 	}
 	slices.SortFunc(surplus, func(a, b *setPod) int {
@@ -56,13 +50,13 @@ func planStatefulSet(w *workload, pods []*setPod, in facts) (p plan, err error) 
 			p.remove = append(p.remove, pod)
 		}
 		if !parallel {
-			return p, nil
+			return p
 		}
 	}
 	if w.Spec.UpdateStrategy.Type != "OnDelete" {
 		p.replaceOld(slots, w.Spec.UpdateStrategy.RollingUpdate.Partition, in.update)
 	}
-	return p, nil
+	return p
 }
 
 // replaceOld removes the highest pod of an old revision, once those above it are ready.
@@ -88,13 +82,11 @@ func revisionOf(p *setPod) string {
 }
 
 // describeSet sets the status, and returns the revision that the pods below the partition have.
-func (p *plan) describeSet(w *workload, pods []*setPod, wanted int, in facts) (current string, err error) {
+func (p *plan) describeSet(w *workload, pods []*setPod, wanted int, in facts) (current string) {
 	var was struct {
 		CurrentRevision string `json:"currentRevision"`
 	}
-	if err := readStatus(statefulSetResource, w, w.Status, &was); err != nil {
-		return "", err
-	}
+	p.err = readStatus(statefulSetResource, w, w.Status, &was)
 	if current = was.CurrentRevision; in.templates[current] == nil {
 		current = in.update
 	}
@@ -116,26 +108,22 @@ func (p *plan) describeSet(w *workload, pods []*setPod, wanted int, in facts) (c
 	if current == in.update || updated == len(pods) && ready == len(pods) && updated == wanted {
 		p.status["currentRevision"], p.status["currentReplicas"] = in.update, orNull(updated)
 	}
-	return current, nil
+	return current
 }
 
 // addOrdinal plans the pod of an ordinal, with its claims.
-func (p *plan) addOrdinal(w *workload, ordinal int, revision string, template kube.Raw) error {
-	body, err := podFor(statefulSetResource, w, template)
-	if err != nil {
-		return err
-	}
+func (p *plan) addOrdinal(w *workload, ordinal int, revision string, template kube.Raw) {
+	meta, spec := p.pod(w, template)
 	name := fmt.Sprintf("%s-%d", w.Name, ordinal)
-	meta, spec := body["metadata"].(map[string]any), body["spec"].(map[string]any)
 	delete(meta, "generateName")
 	meta["name"] = name
-	maps.Copy(labelsOf(body), map[string]any{"statefulset.kubernetes.io/pod-name": name,
+	maps.Copy(member(meta, "labels"), map[string]any{"statefulset.kubernetes.io/pod-name": name,
 		indexLabel: strconv.Itoa(ordinal), revisionLabel: revision})
 	spec["hostname"], spec["subdomain"] = name, w.Spec.ServiceName
 	var claims []map[string]any
 	if len(w.Spec.VolumeClaimTemplates) > 0 {
 		if err := json.Unmarshal(w.Spec.VolumeClaimTemplates, &claims); err != nil {
-			return fmt.Errorf("read the claim templates: %w", err)
+			p.err = fmt.Errorf("read the claim templates: %w", err)
 		}
 	}
 	volumes, _ := spec["volumes"].([]any)
@@ -152,6 +140,4 @@ func (p *plan) addOrdinal(w *workload, ordinal int, revision string, template ku
 	if spec["volumes"] = volumes; volumes == nil {
 		delete(spec, "volumes")
 	}
-	p.create = append(p.create, body)
-	return nil
 }

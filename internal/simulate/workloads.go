@@ -103,9 +103,10 @@ func (c *workloads) reconcile(ctx context.Context, k kube.Key) (controller.Outco
 			return controller.Done, err
 		}
 	}
-	p, err := c.plan(w, pods, in)
-	if err != nil {
-		return controller.Done, controller.Terminal(fmt.Errorf("plan the pods of %s %s: %w", c.resource.Kind, k, err))
+	p := c.plan(w, pods, in)
+	if p.err != nil {
+		err = fmt.Errorf("plan the pods of %s %s: %w", c.resource.Kind, k, p.err)
+		return controller.Done, controller.Terminal(err)
 	}
 	if !w.Deleting() {
 		if err := c.carryOut(ctx, w, p); err != nil {
@@ -180,8 +181,9 @@ func (c *workloads) carryOut(ctx context.Context, w *workload, p plan) error {
 		}
 	}
 	for _, body := range p.create {
-		var created setPod
-		err := c.client.Create(ctx, podResource, w.Namespace, body, &created, kube.WriteOptions{FieldManager: manager})
+		var created object
+		member(body, "metadata")["ownerReferences"] = []any{controllerRef(c.resource, &w.Meta)}
+		err := c.createInto(ctx, podResource, w.Namespace, body, &created)
 		if kube.IsAlreadyExists(err) {
 			continue // created before; its event has not arrived yet
 		}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"slices"
+	"time"
 
 	"skiff/internal/kube"
 )
@@ -41,12 +43,18 @@ func suffix(text string) string {
 
 // create creates an object. One that exists already was created before, and its event has not arrived yet.
 func (w world) create(ctx context.Context, r kube.Resource, namespace string, body map[string]any) error {
-	body["apiVersion"], body["kind"] = r.APIVersion(), r.Kind
-	err := w.client.Create(ctx, r, namespace, body, nil, kube.WriteOptions{FieldManager: manager})
+	err := w.createInto(ctx, r, namespace, body, nil)
 	if kube.IsAlreadyExists(err) {
 		return nil
 	}
 	return err
+}
+
+// createInto creates an object, and decodes it as it was created.
+func (w world) createInto(ctx context.Context, r kube.Resource, namespace string, body map[string]any,
+	into any) error {
+	body["apiVersion"], body["kind"] = r.APIVersion(), r.Kind
+	return w.client.Create(ctx, r, namespace, body, into, kube.WriteOptions{FieldManager: manager})
 }
 
 // patch sends a patch for an object, unless another one has its name now.
@@ -81,4 +89,24 @@ func readStatus(r kube.Resource, o kube.Object, status kube.Raw, into any) error
 		return fmt.Errorf("read %s %s: %w", r.Kind, o.ObjectMeta().Key(), err)
 	}
 	return nil
+}
+
+// conditions are those that a status has.
+type conditions []map[string]any
+
+// hold reports whether a condition is true.
+func (c conditions) hold(kind string) bool {
+	return slices.ContainsFunc(c, func(c map[string]any) bool { return c["type"] == kind && c["status"] == "True" })
+}
+
+// next returns a condition as it is from now on. If its status is as before, so is the time of the transition.
+func (c conditions) next(kind, status, reason, message string) map[string]any {
+	since := any(wireTime(time.Now()))
+	for _, old := range c {
+		if old["type"] == kind && old["status"] == status {
+			since = old["lastTransitionTime"]
+		}
+	}
+	return map[string]any{"type": kind, "status": status, "reason": reason, "message": message,
+		"lastTransitionTime": since}
 }

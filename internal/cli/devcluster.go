@@ -95,6 +95,9 @@ func newDevCluster(o devOptions) (*devCluster, error) {
 		d.replicas = append(d.replicas, alone)
 	}
 	d.o.simulate.RootCA = string(tls.CA)
+	if o.api.CEL != nil {
+		d.o.simulate.TypeCheck = d.api.TypeCheck
+	}
 	if err := d.writeKubeconfig(tls); err != nil {
 		return nil, errors.Join(err, d.close())
 	}

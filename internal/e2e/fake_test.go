@@ -16,6 +16,12 @@ func startFake(t *testing.T) *API {
 // startFakeWith starts an embedded server that evaluates CEL.
 func startFakeWith(t *testing.T, c *fakeapi.CEL) *API {
 	t.Helper()
+	_, api := serveFake(t, c)
+	return api
+}
+
+func serveFake(t *testing.T, c *fakeapi.CEL) (*fakeapi.Server, *API) {
+	t.Helper()
 	server := fakeapi.New(fakeapi.Options{CEL: c,
 		Users: map[string]fakeapi.User{admin.Token: {Name: admin.Name,
 			UID: admin.Name, Groups: []string{admin.Groups}}},
@@ -30,5 +36,5 @@ func startFakeWith(t *testing.T, c *fakeapi.CEL) *API {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return api
+	return server, api
 }

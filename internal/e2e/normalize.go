@@ -82,9 +82,10 @@ var (
 	inRecord     = regexp.MustCompile(`in record \((\d+)\)`)
 	inObject     = regexp.MustCompile(`"resourceVersion\\":\\"(\d+)`) // of an object that a message quotes
 	generated    = regexp.MustCompile(`\b([Gg]enerated-|x{58})[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
-	age          = regexp.MustCompile(`^\d+s$`)             // in a cell of a table
-	portCell     = regexp.MustCompile(`:3\d{4}/`)           // in the cell of a Service's ports
-	loopbackPort = regexp.MustCompile(`^127\.0\.0\.1:\d+$`) // the server's own address in discovery
+	age          = regexp.MustCompile(`^\d+s$`)                 // in a cell of a table
+	portCell     = regexp.MustCompile(`:3\d{4}/`)               // in the cell of a Service's ports
+	loopbackPort = regexp.MustCompile(`^127\.0\.0\.1:\d+$`)     // the server's own address in discovery
+	typeNumber   = regexp.MustCompile(`\b([A-Z]\pL+)\d{3,9}\b`) // of the name of a type that was checked
 	several      = regexp.MustCompile(`is (?:invalid|forbidden): \[(.*)\]$`)
 )
 
@@ -145,6 +146,9 @@ func (n *normalizer) text(key, s string) string {
 	}
 	s = timestamp.ReplaceAllString(s, "<time>")
 	s = generated.ReplaceAllString(s, "$1<suffix>")
+	if key == "warning" {
+		s = typeNumber.ReplaceAllString(s, "$1<number>")
+	}
 	if key == "cells" {
 		s = age.ReplaceAllString(s, "<age>")
 		s = portCell.ReplaceAllString(s, ":<allocated>/")

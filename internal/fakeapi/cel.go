@@ -28,6 +28,9 @@ type CEL struct {
 	Conditions func(conditions []any, path string) (func(*admission.Attributes) (bool, error), []kinds.Cause)
 	// Policies returns the plugins that evaluate the stored admission policies. stored returns all objects of a kind.
 	Policies func(stored func(plural string) []map[string]any, params Params) []admission.Plugin
+	// TypeCheck returns what expressions in the spec of a ValidatingAdmissionPolicy do with fields that their objects
+	// do not have, as expressionWarnings of its status. served are all kinds.
+	TypeCheck func(spec []byte, served []*kinds.Kind) []any
 }
 
 // Params find the objects that policies have as parameters, while a write is admitted.
@@ -66,6 +69,9 @@ func (s *Server) useCEL() {
 		return s.opts.CEL.Policies(stored, Params{Kind: s.registry.ofKind, List: s.listServed})
 	})
 }
+
+// TypeCheck is that of Options.CEL, for the kinds that are served now.
+func (s *Server) TypeCheck(spec []byte) []any { return s.opts.CEL.TypeCheck(spec, s.registry.all()) }
 
 // listServed returns the objects of a kind as clients see them.
 func (s *Server) listServed(k *kinds.Kind, namespace string) []map[string]any {

@@ -50,6 +50,7 @@ const (
 	Endpoints       Part = "endpoints" // and EndpointSlices
 	Budgets         Part = "budgets"   // the status of PodDisruptionBudgets
 	Scalers         Part = "scalers"   // the status of HorizontalPodAutoscalers
+	Policies        Part = "policies"  // type checks of admission policies, where Options.TypeCheck does them
 	Events          Part = "events"    // of the other parts
 	Leases          Part = "leases"    // of the nodes, and the heartbeats in their status
 	Pods            Part = "pods"      // nodes, the scheduler and the kubelet
@@ -58,7 +59,7 @@ const (
 // Parts returns all parts.
 func Parts() []Part {
 	return []Part{GC, ServiceAccounts, Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, Endpoints, Budgets,
-		Scalers, Pods, Leases, Events}
+		Scalers, Policies, Pods, Leases, Events}
 }
 
 // Options of a simulation. The zero value is a small, quick cluster with all parts.
@@ -71,6 +72,8 @@ type Options struct {
 	PodStopDelay time.Duration
 	// RootCA is the PEM certificate in the ConfigMap kube-root-ca.crt of each namespace.
 	RootCA string
+	// TypeCheck returns the expressionWarnings for the spec of a ValidatingAdmissionPolicy. nil: there are none.
+	TypeCheck func(spec []byte) []any
 	// Without are the parts that are switched off.
 	Without []Part
 	// Log gets a line for each reconcile, which are many: give it a higher verbosity than skiff's own.
@@ -126,6 +129,9 @@ func New(c *kube.Client, o Options) *Cluster {
 	add(Endpoints, newEndpoints)
 	add(Budgets, newBudgets)
 	add(Scalers, newScalers)
+	if o.TypeCheck != nil {
+		add(Policies, newPolicies)
+	}
 	add(Pods, newKubelet)
 	add(Leases, newHeartbeats)
 	add(GC, func(world) runner { return s.gc })

@@ -28,7 +28,8 @@ var (
 	budgetResource         = resource("policy", "poddisruptionbudgets", "PodDisruptionBudget")
 	scalerResource         = kube.Resource{Group: "autoscaling", Version: "v2", Plural: "horizontalpodautoscalers",
 		Kind: "HorizontalPodAutoscaler"}
-	crdResource = global("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition")
+	policyResource = global("admissionregistration.k8s.io", "validatingadmissionpolicies", "ValidatingAdmissionPolicy")
+	crdResource    = global("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition")
 )
 
 func resource(group, plural, kind string) kube.Resource {

@@ -29,7 +29,7 @@ import (
 // New returns what evaluates CEL for fakeapi.Options.
 func New() *fakeapi.CEL {
 	return &fakeapi.CEL{Definition: definition, Rules: rules, Registration: registration, Conditions: conditions,
-		Policies: new(compiled).policies}
+		Policies: new(compiled).policies, TypeCheck: typeCheck}
 }
 
 // definition validates a definition as the real server does: all of it, so that the texts are the real ones. cur is

@@ -221,7 +221,7 @@ func (f *devFlags) chooseKubeconfig() (remove func() error, err error) {
 }
 
 func (f *devFlags) options(log logr.Logger) devOptions {
-	o := devOptions{listen: f.listen, kubeconfig: f.kubeconfig, readyFile: f.ready, log: log,
+	o := devOptions{listen: f.listen, kubeconfig: f.kubeconfig, readyFile: f.ready, faults: f.faults, log: log,
 		api: fakeapi.Options{RBAC: f.rbac, CEL: f.cel, Replicas: f.replicas}}
 	o.simulateParts(f.simulate)
 	return o
@@ -241,7 +241,7 @@ func (f *devFlags) prepare(ctx context.Context, d *devCluster, client *kube.Clie
 		return err
 	}
 	d.api.SetStart()
-	if err := d.setFaults(f.faults); err != nil {
+	if err := d.setFaults(); err != nil {
 		return err
 	}
 	return d.writeReadyFile()

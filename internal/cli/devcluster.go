@@ -33,6 +33,7 @@ type devOptions struct {
 	listen     string // loopback address and port, port 0 for a free one
 	kubeconfig string // file to write
 	readyFile  string // file to write when the cluster is ready; "" = none
+	faults     string // file with faults; "" = none
 	// certFile and keyFile are the server's certificate. One that does not exist is made; where both are "", only in
 	// memory.
 	certFile, keyFile string
@@ -63,8 +64,9 @@ type devCluster struct {
 	serving  io.Closer      // of api
 	replicas []*fakeapi.TLS // each of several API servers on a port of its own
 	to       kube.Config    // how to connect to api
-	file     []byte         // the content of o.kubeconfig
-	ready    []byte         // the content of o.readyFile, nil before it is written
+	faults   fakeapi.FaultSet
+	file     []byte // the content of o.kubeconfig
+	ready    []byte // the content of o.readyFile, nil before it is written
 
 	cluster *simulate.Cluster // set by run
 
@@ -80,7 +82,12 @@ func newDevCluster(o devOptions) (*devCluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &devCluster{o: o, api: fakeapi.New(o.api)}
+	set, err := readFaults(o.faults)
+	if err != nil {
+		return nil, err
+	}
+	o.api.Limits = set.Limits
+	d := &devCluster{o: o, api: fakeapi.New(o.api), faults: set}
 	tls, err := d.api.ListenTLSWith(o.listen, cert, ca)
 	if err != nil {
 		d.api.Close()
@@ -208,6 +215,14 @@ func (d *devCluster) waitReady(ctx context.Context, client *kube.Client) error {
 	}
 }
 
+// setFaults injects the faults of --faults.
+func (d *devCluster) setFaults() error {
+	if err := d.api.SetFaults(d.faults); err != nil {
+		return fmt.Errorf("--faults: %s: %w", d.o.faults, err)
+	}
+	return nil
+}
+
 // writeReadyFile tells other programs that the cluster can be used.
 func (d *devCluster) writeReadyFile() error {
 	if d.o.readyFile == "" {
@@ -253,7 +268,7 @@ func (d *devCluster) connect(name string) (*kube.Client, error) {
 // fails. When work has returned, run stops everything and removes the files: controllers that finish their last
 // reconciles still need a cluster.
 func (d *devCluster) run(ctx context.Context, work func(ctx context.Context) error) error {
-	client, err := d.connect("skiff-simulate")
+	client, err := d.connect(fakeapi.Simulation)
 	if err == nil {
 		d.cluster = simulate.New(client, d.o.simulate)
 		err = during(ctx, d.cluster.Run, work)

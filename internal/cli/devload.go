@@ -14,6 +14,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
 	"skiff/internal/kubeconfig"
 )
@@ -233,17 +234,17 @@ func resourceOf(ctx context.Context, c *kube.Client, apiVersion, kind string) (k
 	return r, err
 }
 
-// setFaults injects the faults of the file of --faults; "" has none.
-func (d *devCluster) setFaults(file string) error {
+// readFaults reads the file of --faults; "" has none.
+func readFaults(file string) (set fakeapi.FaultSet, err error) {
 	if file == "" {
-		return nil
+		return set, nil
 	}
 	text, err := kubeconfig.ReadFile(file)
 	if err == nil {
-		err = d.api.SetFaults(text)
+		set, err = fakeapi.ParseFaults(text)
 	}
 	if err != nil {
-		return fmt.Errorf("--faults: %s: %w", file, err)
+		return set, fmt.Errorf("--faults: %s: %w", file, err)
 	}
-	return nil
+	return set, nil
 }

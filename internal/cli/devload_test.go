@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"crypto/tls"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -143,12 +145,22 @@ func TestDevStartsWithTheFaultsOfAFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(`{"faults":[{"verb":"get","resource":"namespaces","reply":{"code":503,"message":"out of order"}}]}`)
+	write(`{"limits":{"http1":true,"forget":"1h"},
+		"faults":[{"verb":"get","resource":"namespaces","reply":{"code":503,"message":"out of order"}}]}`)
 	r := startDev(t, "--bare", "--faults", file)
 	var o struct{ kube.Meta }
 	if err := r.client.Get(t.Context(), namespaces, kube.Key{Name: "default"}, &o); err == nil ||
 		!strings.Contains(err.Error(), "out of order") {
 		t.Errorf("%v, want that of the fault", err)
+	}
+	tr := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer tr.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: tr}).Get(r.config.Server + "/version")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.Body.Close(); resp.Proto != "HTTP/1.1" {
+		t.Errorf("a server without HTTP/2 speaks %s", resp.Proto)
 	}
 	write(`{"faults":[{"cut":"half"}]}`)
 	skiff(t, "dev", "--bare", "--faults", file).want(t, exitFailed, "--faults: "+file+": faults[0].cut")

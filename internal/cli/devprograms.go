@@ -187,7 +187,7 @@ func runAPIServer(ctx context.Context, f programFlags, cel *fakeapi.CEL) (err er
 			return ended(ctx, err)
 		}
 		d.api.SetStart()
-		if err := d.setFaults(f.get("faults")); err != nil {
+		if err := d.setFaults(); err != nil {
 			return err
 		}
 		<-ctx.Done()
@@ -198,7 +198,7 @@ func runAPIServer(ctx context.Context, f programFlags, cel *fakeapi.CEL) (err er
 // apiServerOptions are those that the flags of kube-apiserver ask for; dir is its --cert-dir.
 func apiServerOptions(f programFlags, dir string) (o devOptions, err error) {
 	o.listen = net.JoinHostPort(cmp.Or(f.get("bind-address"), "127.0.0.1"), cmp.Or(f.get("secure-port"), "6443"))
-	o.kubeconfig = filepath.Join(dir, "skiff.kubeconfig")
+	o.kubeconfig, o.faults = filepath.Join(dir, "skiff.kubeconfig"), f.get("faults")
 	o.certFile = cmp.Or(f.get("tls-cert-file"), filepath.Join(dir, "apiserver.crt"))
 	o.keyFile = cmp.Or(f.get("tls-private-key-file"), filepath.Join(dir, "apiserver.key"))
 	if file := f.get("client-ca-file"); file != "" {

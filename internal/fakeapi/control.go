@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -12,7 +13,6 @@ import (
 
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/authn"
-	"skiff/internal/fakeapi/faults"
 	"skiff/internal/kube"
 )
 
@@ -51,26 +51,18 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 	case "POST snapshot":
 		err = s.takeSnapshot(name)
 	case "POST restore":
-		err = s.goBackTo(name)
+		err = s.goBackTo(name, boolParam(r.URL.Query().Get("rewind")))
 	case "POST reset":
-		if err = s.goBackTo(startSnapshot); err == nil {
-			s.setFaults(nil)
+		if err = s.goBackTo(startSnapshot, false); err == nil {
+			s.faults.Replace(FaultSet{})
 			s.ForgetRequests()
 		}
+	case "POST compact":
+		s.Compact()
 	case "POST restart":
-		n, bad := strconv.Atoi(r.URL.Query().Get("replica"))
-		if bad != nil || n < 1 || n > max(1, s.opts.Replicas) {
-			err = answer.BadRequest("replica: want a number from 1 to %d", max(1, s.opts.Replicas))
-			break
-		}
-		s.Restart(n)
+		err = s.restart(r.URL.Query())
 	case "PUT faults":
-		var body []byte
-		if body, err = answer.ReadBody(r); err == nil {
-			if bad := s.SetFaults(body); bad != nil {
-				err = answer.BadRequest("%v", bad)
-			}
-		}
+		err = s.putFaults(r)
 	case "GET requests":
 		var body []byte
 		if body, err = s.requestsSince(r.URL.Query()); err == nil {
@@ -80,8 +72,8 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 	default:
 		err = answer.Failure(http.StatusNotFound, kube.ReasonNotFound,
 			r.Method+" "+r.URL.Path+" does not exist: there are POST /skiff/reset, /skiff/snapshot?name=NAME, "+
-				"/skiff/restore?name=NAME and /skiff/restart?replica=N, PUT /skiff/faults and "+
-				"GET /skiff/requests", answer.NoDetails)
+				"/skiff/restore?name=NAME[&rewind=true], /skiff/compact and /skiff/restart[?replica=N][&silent=true], "+
+				"PUT /skiff/faults and GET /skiff/requests", answer.NoDetails)
 	}
 	if err != nil {
 		answer.Error(w, err)
@@ -106,8 +98,8 @@ func (s *Server) takeSnapshot(name string) error {
 }
 
 // goBackTo changes the objects back to those of a snapshot. For clients these are ordinary changes: revisions go on,
-// and watches see each of them.
-func (s *Server) goBackTo(name string) error {
+// and watches see each of them; with rewind it is Restore.
+func (s *Server) goBackTo(name string, rewind bool) error {
 	s.mu.Lock()
 	sn := s.snapshots[name]
 	s.mu.Unlock()
@@ -115,39 +107,58 @@ func (s *Server) goBackTo(name string) error {
 		return answer.Failure(http.StatusNotFound, kube.ReasonNotFound, fmt.Sprintf("there is no snapshot %q", name),
 			answer.NoDetails)
 	}
-	s.store.Revert(sn)
+	if rewind {
+		s.Restore(sn)
+	} else {
+		s.store.Revert(sn)
+	}
 	s.serveCRDs() // now: the next request may be for a kind that came back
 	s.wakeHousekeeper()
 	return nil
 }
 
-// SetFaults replaces the faults by those of a body of PUT /skiff/faults.
-func (s *Server) SetFaults(body []byte) error {
-	list, err := faults.Parse(body)
+// restart answers POST /skiff/restart.
+func (s *Server) restart(q url.Values) error {
+	n, all := 0, max(1, s.opts.Replicas)
+	if text := q.Get("replica"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > all {
+			return answer.BadRequest("replica: want a number from 1 to %d", all)
+		}
+	}
+	s.Restart(n, boolParam(q.Get("silent")))
+	return nil
+}
+
+// putFaults answers PUT /skiff/faults.
+func (s *Server) putFaults(r *http.Request) error {
+	body, err := answer.ReadBody(r)
 	if err != nil {
 		return err
 	}
-	for i, f := range list {
+	set, err := ParseFaults(body)
+	if err == nil && set.Limits != (Limits{}) {
+		err = errors.New("limits: a server keeps those that it started with: set them in the file of --faults")
+	}
+	if err == nil {
+		err = s.SetFaults(set)
+	}
+	if err != nil {
+		return answer.BadRequest("%v", err)
+	}
+	return nil
+}
+
+// SetFaults replaces the faults that were set by it.
+func (s *Server) SetFaults(set FaultSet) error {
+	for i, f := range set.Faults {
 		if replicas := max(1, s.opts.Replicas); f.Replica > replicas {
 			return fmt.Errorf("faults[%d].replica: %d would select no API server: want a number from 1 to %d", i,
 				f.Replica, replicas)
 		}
 	}
-	s.setFaults(list)
+	s.faults.Replace(set)
 	return nil
-}
-
-// setFaults replaces the faults that were set over HTTP.
-func (s *Server) setFaults(list []Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, remove := range s.removeFaults {
-		remove()
-	}
-	s.removeFaults = nil
-	for _, f := range list {
-		s.removeFaults = append(s.removeFaults, s.Inject(f))
-	}
 }
 
 // requestsSince returns the recorded requests that arrived after the parameter since (RFC 3339), as JSON: the latest

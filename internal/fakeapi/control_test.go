@@ -2,6 +2,7 @@ package fakeapi
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -77,6 +78,15 @@ func TestFaultsAreSetOverHTTP(t *testing.T) {
 		if a := w.must(200, "GET", configMaps+"/a", ""); a.at("kind") != nil {
 			t.Error(a.raw)
 		}
+		w.create(configMaps, "b")
+		w.must(204, "PUT", "/skiff/faults", `{"faults":[{"rewrite":"poison:b"},{"name":"a","rewrite":"huge:5"}]}`)
+		list := w.must(200, "GET", configMaps, "").at("items").([]any)
+		if a, b := list[0].(map[string]any), list[1].(map[string]any); a["spec"] != nil || b["spec"] != "poison" {
+			t.Errorf("a: %v, b: %v", a["spec"], b["spec"])
+		}
+		if n := len(w.must(200, "GET", configMaps+"/a", "").raw); n < 5<<20 || n > 6<<20 {
+			t.Errorf("huge:5 is %d bytes", n)
+		}
 		w.must(204, "PUT", "/skiff/faults", `{"faults":[]}`)
 		w.must(200, "GET", configMaps, "")
 		for body, want := range map[string]string{
@@ -85,6 +95,10 @@ func TestFaultsAreSetOverHTTP(t *testing.T) {
 			`{"faults":[{"delay":"long"}]}`:                         "is no duration such as 1.5s",
 			`{"faults":[{"delay":"-1s"}]}`:                          "is no duration",
 			`{"faults":[{"rewrite":"all"}]}`:                        "is none of huge, kindless, nulls, poison",
+			`{"faults":[{"rewrite":"huge:65"}]}`:                    "number of MiB from 1 to 64",
+			`{"faults":[{"rewrite":"nulls:a"}]}`:                    "nulls takes no argument",
+			`{"limits":{"http1":true}}`:                             "limits: a server keeps those that it started with",
+			`{"limits":{"age":"-1s"}}`:                              "limits.age: \\\"-1s\\\" is no duration",
 			`{"faults":[{"by":"hand"}]}`:                            "is none of close, reset, stream",
 			`{"faults":[{"typo":1}]}`:                               "faults[0].typo: unknown",
 			`{"faults":[{"times":-1}]}`:                             "times: -1 is negative",
@@ -130,5 +144,32 @@ func TestRequestsAreListedOverHTTPAndNeedTheToken(t *testing.T) {
 		}
 		w.must(400, "GET", "/skiff/requests?since=yesterday", "", auth...)
 		w.must(404, "GET", "/skiff/reset", "", auth...)
+	})
+}
+
+// Rules: FI-06, FI-08
+func TestHistoryIsRemovedAndABackupRestoredOverHTTP(t *testing.T) {
+	inWorld(t, Options{}, func(w *world) {
+		first := w.create(configMaps, "a", "b")
+		w.must(204, "POST", "/skiff/snapshot?name=backup", "")
+		last := w.create(configMaps, "c")
+		token := fmt.Sprint(w.must(200, "GET", configMaps+"?limit=1", "").at("metadata.continue"))
+		last = w.create(configMaps, "d")
+		open := w.watch(configMaps + "?watch=1&resourceVersion=" + last)
+		w.must(204, "POST", "/skiff/compact", "")
+		w.must(410, "GET", configMaps+"?continue="+token, "")
+		old := w.watch(configMaps + "?watch=1&resourceVersion=" + first)
+		if f := old.next(); f.Type != "ERROR" || f.at("code") != float64(410) {
+			t.Errorf("a watch from before the compaction: %v", f)
+		}
+		old.close()
+		w.must(204, "POST", "/skiff/restore?name=backup&rewind=true", "")
+		if err := open.end(); err != io.EOF {
+			t.Errorf("the watch that was open at the restore: %v", err)
+		}
+		list := w.must(200, "GET", configMaps, "")
+		if names := itemNames(list); names != "a b" || fmt.Sprint(list.at("metadata.resourceVersion")) >= last {
+			t.Errorf("restored: %s at %v, before it was %s", names, list.at("metadata.resourceVersion"), last)
+		}
 	})
 }

@@ -170,6 +170,21 @@ func TestARestoredBackupHasTheOldObjectsAndResourceVersions(t *testing.T) {
 }
 
 // Rules: FI-09
+func TestAStormOfBookmarksNeedsNoChange(t *testing.T) {
+	inWorld(t, Options{}, func(w *world) {
+		last := w.create(configMaps, "a")
+		w.s.Inject(Fault{Verb: "watch", Watch: WatchFault{Bookmarks: BookmarksStorm}})
+		watch := w.watch(configMaps + "?watch=true&allowWatchBookmarks=true&resourceVersion=" + last)
+		defer watch.close()
+		for range 100 {
+			if f := watch.next(); f.Type != "BOOKMARK" || f.at("metadata.resourceVersion") != last {
+				t.Fatal(f)
+			}
+		}
+	})
+}
+
+// Rules: FI-09
 func TestBookmarksCanHaveEachFault(t *testing.T) {
 	for mode, want := range map[BookmarkMode]string{
 		faults.BookmarksAsUsual: "ADDED, mark ConfigMap, 5m0s, 9m57s",

@@ -11,6 +11,7 @@ import (
 // What those who use the server need of its packages, so that one import does.
 type (
 	Fault        = faults.Fault
+	FaultSet     = faults.Set
 	Reply        = faults.Reply
 	WatchFault   = faults.WatchFault
 	ErrorArg     = faults.ErrorArg
@@ -23,6 +24,8 @@ type (
 
 // The values of faults.
 const (
+	Simulation = faults.Simulation
+
 	CutBefore = faults.CutBefore
 	CutAfter  = faults.CutAfter
 	CutBody   = faults.CutBody
@@ -51,6 +54,9 @@ const (
 
 // PipeURL is the server address for clients of a Pipe.
 const PipeURL = listen.PipeURL
+
+// ParseFaults reads a body of PUT /skiff/faults, or the file of --faults.
+func ParseFaults(body []byte) (FaultSet, error) { return faults.Parse(body) }
 
 // Inject adds a fault and returns a function that removes it.
 func (s *Server) Inject(f Fault) (remove func()) { return s.faults.Inject(f) }

@@ -3,7 +3,9 @@ package fakeapi
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 )
@@ -36,7 +38,7 @@ func TestTheRecipesOfTheDocumentsDoWhatTheySay(t *testing.T) {
 			for range 40 {
 				codes[w.do("PUT", configMaps+"/a", configMap("a")).code]++
 			}
-			if codes[409] != 15 || codes[200] != 25 {
+			if codes[409] != 26 || codes[200] != 14 {
 				t.Errorf("40 updates: %v", codes)
 			}
 		},
@@ -108,5 +110,47 @@ func TestTheRecipesOfTheDocumentsDoWhatTheySay(t *testing.T) {
 			w.must(204, "PUT", "/skiff/faults", recipes[i][1])
 			check(w)
 		})
+	}
+}
+
+// What a fault can have, and each name of a value, is in the documents, for those who do not read this package.
+func TestTheDocumentsNameEachFieldOfAFault(t *testing.T) {
+	text, err := os.ReadFile("../../examples/testing/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tables, _ := strings.Cut(string(text), "## Faults")
+	var names func(of reflect.Type) []string
+	names = func(of reflect.Type) (all []string) {
+		if of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
+			return names(of.Elem())
+		}
+		for i := 0; of.Kind() == reflect.Struct && i < of.NumField(); i++ {
+			all = append(all, of.Field(i).Tag.Get("json"))
+			all = append(all, names(of.Field(i).Type)...)
+		}
+		return all
+	}
+	for _, fault := range []string{`"cut":%q`, `"by":%q`, `"gzip":%q`, `"rewrite":%q`, `"watch":{"gone":%q}`,
+		`"watch":{"bookmarks":%q}`, `"watch":{"end":%q}`} {
+		_, err := ParseFaults(fmt.Appendf(nil, `{"faults":[{`+fault+`}]}`, "unknown"))
+		_, known, ok := strings.Cut(fmt.Sprint(err), " is none of ")
+		if !ok {
+			t.Errorf("%s: %v", fault, err)
+		}
+		for _, name := range strings.Split(known, ", ") {
+			if !strings.Contains(tables, "`"+name+"`") {
+				t.Errorf("the value %s of %s is not in the tables", name, fault)
+			}
+		}
+	}
+	fields := names(reflect.TypeFor[FaultSet]())
+	if len(fields) < 50 {
+		t.Errorf("only %d fields: %q", len(fields), fields)
+	}
+	for _, name := range fields {
+		if !strings.Contains(tables, "`"+name+"`") {
+			t.Errorf("the field %s is not in the tables", name)
+		}
 	}
 }

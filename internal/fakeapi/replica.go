@@ -3,6 +3,7 @@ package fakeapi
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"skiff/internal/fakeapi/answer"
@@ -33,29 +34,20 @@ func (s *Server) frontOf(ctx context.Context) int {
 	return listen.Serial(ctx)%max(1, s.opts.Replicas) + 1
 }
 
-// Restart ends the connections of the requests that front end n serves, as the restart of an API server does. The next
-// connection may be to another.
-func (s *Server) Restart(n int) {
+// Restart ends the connections of the requests that front end n serves, or all with 0, as the restart of an API server
+// does; with silent they stay open and lose all bytes, as when its machine loses power. The next connection may be to
+// another.
+func (s *Server) Restart(n int, silent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for hangUp, front := range s.fronts {
-		if front == n {
-			(*hangUp)()
+	for r := range s.served {
+		switch front := s.frontOf(r.Context()); {
+		case n != 0 && n != front, strings.HasPrefix(r.URL.Path, controlPath): // the request that asks for this
+		case silent:
+			listen.Silence(r.Context())
+		default:
+			listen.HangUp(r.Context(), false)
 		}
-	}
-}
-
-// endAtRestart has a Restart of its front end end the connection of a request, until the function is called that it
-// returns.
-func (s *Server) endAtRestart(ctx context.Context) func() {
-	hangUp := func() { listen.HangUp(ctx, false) }
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fronts[&hangUp] = s.frontOf(ctx)
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.fronts, &hangUp)
 	}
 }
 

@@ -98,6 +98,16 @@ func TestReplicasTakeTurnsAndRestartAlone(t *testing.T) {
 		if got := watches[0].next(); got.at("metadata.name") != "a" {
 			t.Errorf("the other replica's watch has %s", fmt.Sprint(got))
 		}
+		w.must(204, "POST", "/skiff/restart?silent=true", "") // the watch is on a connection of its own
+		w.create(configMaps, "b")
+		ended := make(chan error, 1)
+		go func() { ended <- watches[0].end() }()
+		select {
+		case err := <-ended:
+			t.Errorf("the watch of a server without power: %v", err)
+		case <-time.After(time.Hour):
+		}
 		watches[0].close()
+		<-ended
 	})
 }

@@ -130,13 +130,12 @@ type Server struct {
 	mu       sync.Mutex // guards what follows
 	rand     *mathrand.Rand
 	closed   bool
-	expired  time.Time       // continue tokens issued up to then are expired
-	restored chan struct{}   // closed by Restore
-	fronts   map[*func()]int // ends the connection of each request that is served, and its front end
+	expired  time.Time     // continue tokens issued up to then are expired
+	restored chan struct{} // closed by Restore
+	served   map[*http.Request]struct{}
 	// what tests set over HTTP, see control.go
-	snapshots    map[string]*store.Snapshot
-	removeFaults []func()
-	inFlight     sync.WaitGroup // requests, connections of helpers and the housekeeper
+	snapshots map[string]*store.Snapshot
+	inFlight  sync.WaitGroup // requests, connections of helpers and the housekeeper
 }
 
 // New starts a server with the namespaces and the Service of a new cluster, and nothing else.
@@ -154,7 +153,7 @@ func New(o Options) *Server {
 		tokenKey:   rand.Text(),
 		wake:       make(chan struct{}, 1),
 		converters: map[string]*conversion.Webhook{},
-		restored:   make(chan struct{}), fronts: map[*func()]int{}, snapshots: map[string]*store.Snapshot{},
+		restored:   make(chan struct{}), served: map[*http.Request]struct{}{}, snapshots: map[string]*store.Snapshot{},
 		rand: mathrand.New(mathrand.NewPCG(o.Seed, 1)), dial: new(net.Dialer).DialContext,
 	}
 	if o.CoordinatedElection {
@@ -193,28 +192,35 @@ func (s *Server) Close() {
 	}
 }
 
-// begin registers a request; false means that the server is closed.
-func (s *Server) begin() bool {
+// begin registers a request until its end; false means that the server is closed.
+func (s *Server) begin(r *http.Request) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return false
 	}
 	s.inFlight.Add(1)
+	s.served[r] = struct{}{}
 	return true
+}
+
+func (s *Server) end(r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.served, r)
+	s.inFlight.Done()
 }
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !s.begin() {
+	if !s.begin(r) {
 		http.Error(w, "the server is shutting down", http.StatusServiceUnavailable)
 		return
 	}
-	defer s.inFlight.Done()
+	defer s.end(r)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	defer s.endAtRestart(ctx)()
 	r = r.WithContext(ctx)
 	if strings.HasPrefix(r.URL.Path, controlPath) {
 		s.control(w, s.authn.Identified(r, time.Now()))

@@ -84,4 +84,20 @@ func TestASeedMakesARunRepeatItself(t *testing.T) {
 	if run(7) == run(8) {
 		t.Error("another seed leads to the same")
 	}
+	inWorld(t, Options{}, func(w *world) { // what hits others changes nothing
+		hits := func(seed, others int) (all string) {
+			w.must(204, "PUT", "/skiff/faults", fmt.Sprintf(`{"seed":%d,"faults":[{"path":"/version","probability":0.5,`+
+				`"reply":{"code":500}},{"path":"/api","probability":0.5,"reply":{"code":503}}]}`, seed))
+			for range 20 {
+				for range others {
+					w.do("GET", "/api", "")
+				}
+				all += fmt.Sprint(w.do("GET", "/version", "").code, " ")
+			}
+			return all
+		}
+		if one, again := hits(7, 0), hits(7, 3); one != again || one == hits(8, 0) {
+			t.Errorf("the seed 7 has led to %s and to %s", one, again)
+		}
+	})
 }

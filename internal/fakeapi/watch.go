@@ -211,7 +211,7 @@ func (wt *watcher) untilBookmark(ctx context.Context) time.Duration {
 }
 
 func (wt *watcher) bookmark(revision int64) error {
-	if revision < wt.sent || revision <= wt.start {
+	if revision < wt.sent || revision <= wt.start && !wt.faults.Bookmarks(faults.BookmarksStorm) {
 		return nil
 	}
 	wt.sent = revision

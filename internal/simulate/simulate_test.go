@@ -110,10 +110,11 @@ func TestNothingDependsOnBookmarks(t *testing.T) {
 			simulated(t, func(b *bench) {
 				b.create(deploymentResource, "default", deploymentBody("web", "nginx:1", 2))
 				b.rest(time.Minute)
-				remove := b.api.Inject(fakeapi.Fault{Verb: "watch", Watch: fakeapi.WatchFault{Bookmarks: mode}})
+				remove := b.api.Inject(fakeapi.Fault{UserAgent: manager, Verb: "watch",
+					Watch: fakeapi.WatchFault{Bookmarks: mode}})
 				defer remove()
 				b.api.Compact() // who comes back lists anew, and hears such bookmarks
-				b.api.Inject(fakeapi.Fault{Verb: "watch", Times: 10,
+				b.api.Inject(fakeapi.Fault{UserAgent: manager, Verb: "watch", Times: 10,
 					Watch: fakeapi.WatchFault{Gone: fakeapi.GoneInStream}})
 				if mode == fakeapi.BookmarksStorm {
 					b.rest(5 * time.Second) // thousands

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"skiff/internal/fakeapi/answer"
+	"skiff/internal/fakeapi/listen"
 	"skiff/internal/kube"
 	"skiff/internal/patch"
 )
@@ -18,22 +20,26 @@ import (
 // maxFaults is how many faults can be set at the same time: each looks at each request.
 const maxFaults = 100
 
-// Parse reads the faults of a body such as {"faults":[{"verb":"list","reply":{"code":503}}]}. Durations are texts
-// such as "1.5s"; what Go has a constant or a function for goes by a name.
-func Parse(body []byte) ([]Fault, error) {
-	var in struct {
-		Faults []Fault `json:"faults"`
-	}
+// Set is what a body of PUT /skiff/faults or the file of --faults has.
+type Set struct {
+	Seed   uint64        `json:"seed"`   // of the chances; 0: the server's
+	Limits listen.Limits `json:"limits"` // of the server's connections, from its start
+	Faults []Fault       `json:"faults"`
+}
+
+// Parse reads a Set such as {"faults":[{"verb":"list","reply":{"code":503}}]}. Durations are texts such as "1.5s";
+// what Go has a constant or a function for goes by a name.
+func Parse(body []byte) (in Set, err error) {
 	v, err := patch.Decode(body)
 	if err != nil {
 		var syntax *json.SyntaxError
 		if errors.As(json.Unmarshal(body, new(any)), &syntax) {
 			err = fmt.Errorf("line %d: %w", 1+bytes.Count(body[:syntax.Offset], []byte("\n")), syntax)
 		}
-		return nil, fmt.Errorf("read the faults, which are JSON: %w", err)
+		return in, fmt.Errorf("read the faults, which are JSON: %w", err)
 	}
 	if err = prepare(v, reflect.TypeOf(in), ""); err != nil {
-		return nil, err
+		return in, err
 	}
 	text, err := patch.Encode(v)
 	if err == nil {
@@ -41,16 +47,16 @@ func Parse(body []byte) ([]Fault, error) {
 	}
 	switch {
 	case err != nil:
-		return nil, err
+		return in, err
 	case len(in.Faults) > maxFaults:
-		return nil, fmt.Errorf("%d faults are too many: at most %d", len(in.Faults), maxFaults)
+		return in, fmt.Errorf("%d faults are too many: at most %d", len(in.Faults), maxFaults)
 	}
 	for i, f := range in.Faults {
 		if err := f.check(); err != nil {
-			return nil, fmt.Errorf("faults[%d].%w", i, err)
+			return in, fmt.Errorf("faults[%d].%w", i, err)
 		}
 	}
-	return in.Faults, nil
+	return in, nil
 }
 
 // prepare refuses fields that a type does not have, and turns texts into what package kube reads into the others.
@@ -165,17 +171,31 @@ var enumerations = map[reflect.Type][]string{
 	reflect.TypeFor[answer.Zip]():   {"", "all", "members", "unflushed"},
 }
 
-// UnmarshalText reads the name of a Rewrite.
-func (r *Rewrite) UnmarshalText(name []byte) error {
-	at, err := named(string(name), []string{"", "poison", "huge", "kindless", "nulls", "stale"})
-	if err == nil && at > 0 {
-		*r = []Rewrite{Poison(""), Huge(hugeBytes), Kindless(), Nulls(), Stale()}[at-1]
+// UnmarshalText reads the name of a Rewrite, with an argument after a colon: poison:NAME, huge:MEGABYTES.
+func (r *Rewrite) UnmarshalText(text []byte) error {
+	name, arg, _ := strings.Cut(string(text), ":")
+	at, err := named(name, []string{"", "poison", "huge", "kindless", "nulls", "stale"})
+	if err != nil || at == 0 {
+		return err
 	}
-	return err
+	size := hugeMiB
+	if name == "huge" && arg != "" {
+		if size, err = strconv.Atoi(arg); err != nil || size < 1 || size > maxHugeMiB {
+			return fmt.Errorf("%q: want huge:N with a number of MiB from 1 to %d", text, maxHugeMiB)
+		}
+	} else if name != "poison" && arg != "" {
+		return fmt.Errorf("%q: %s takes no argument", text, name)
+	}
+	*r = []Rewrite{Poison(arg), Huge(size << 20), Kindless(), Nulls(), Stale()}[at-1]
+	return nil
 }
 
-// hugeBytes is more than usual limits for an object, of etcd and of clients, allow.
-const hugeBytes = 3 << 20
+const (
+	// hugeMiB is more than usual limits for an object, of etcd and of clients, allow.
+	hugeMiB = 3
+	// maxHugeMiB bounds what one object may take in this process.
+	maxHugeMiB = 64
+)
 
 // named returns the value of an enumeration by its name; "" is the first value.
 func named(name string, names []string) (int64, error) {

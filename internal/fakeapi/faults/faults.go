@@ -5,6 +5,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"net/http"
@@ -25,10 +26,10 @@ type Fault struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Path      string `json:"path"`      // a prefix of the path, which can match /api, /openapi or /version, too
-	UserAgent string `json:"userAgent"` // a substring
+	UserAgent string `json:"userAgent"` // a substring; without one the requests of the Simulation pass
 	Replica   int    `json:"replica"`   // the number of the API server, from 1, where there are several
 	// Skip lets that many matching requests pass first. Times ends the fault after that many more (0 = never).
-	// Probability, if not 0, is the chance that it applies to a matching request, by the server's seed.
+	// Probability, if not 0, is the chance that it applies to a matching request, by the seed.
 	Skip        int     `json:"skip"`
 	Times       int     `json:"times"`
 	Probability float64 `json:"probability"`
@@ -98,13 +99,16 @@ const (
 
 // Injector has the faults of a server.
 type Injector struct {
-	mu     sync.Mutex // guards what follows
-	active []*armed
-	rand   *rand.Rand
+	seed     uint64
+	mu       sync.Mutex // guards what follows
+	active   []*armed
+	injected uint64 // how often Inject was called
 }
 
 type armed struct {
 	Fault
+	ofSet     bool
+	chance    *rand.Rand // its own: what hits others changes nothing for it
 	seen, hit int
 
 	second  time.Time // when the present second of PerSecond began
@@ -113,13 +117,25 @@ type armed struct {
 }
 
 // New returns an Injector without faults, whose chances follow from a seed.
-func New(seed uint64) *Injector { return &Injector{rand: rand.New(rand.NewPCG(seed, 2))} }
+func New(seed uint64) *Injector { return &Injector{seed: seed} }
+
+// Replace replaces the faults of the last Set by those of another, whose chances begin anew.
+func (in *Injector) Replace(by Set) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.active = slices.DeleteFunc(in.active, func(a *armed) bool { return a.ofSet })
+	for i, f := range by.Faults {
+		in.active = append(in.active, &armed{Fault: f, ofSet: true,
+			chance: rand.New(rand.NewPCG(cmp.Or(by.Seed, in.seed), uint64(i)))})
+	}
+}
 
 // Inject adds a fault and returns a function that removes it.
 func (in *Injector) Inject(f Fault) (remove func()) {
-	a := &armed{Fault: f}
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	in.injected++
+	a := &armed{Fault: f, chance: rand.New(rand.NewPCG(in.seed, maxFaults+in.injected))}
 	in.active = append(in.active, a)
 	return func() {
 		in.mu.Lock()
@@ -139,7 +155,7 @@ func (in *Injector) Pick(r *http.Request, at Target) (with *http.Request, done f
 		if !a.matches(r, at) {
 			continue
 		}
-		if a.Probability > 0 && in.rand.Float64() >= a.Probability {
+		if a.Probability > 0 && a.chance.Float64() >= a.Probability {
 			continue
 		}
 		if a.seen++; a.seen <= a.Skip || a.Times > 0 && a.hit >= a.Times {
@@ -180,8 +196,14 @@ type Target struct {
 	Replica                         int
 }
 
+// Simulation is the user agent of what simulates the rest of a cluster. It would use up the faults for others.
+const Simulation = "skiff-simulate"
+
 func (a *armed) matches(r *http.Request, at Target) bool {
 	is := func(want, got string) bool { return want == "" || want == got }
+	if a.UserAgent == "" && r.UserAgent() == Simulation {
+		return false
+	}
 	return strings.HasPrefix(r.URL.Path, a.Path) && strings.Contains(r.UserAgent(), a.UserAgent) &&
 		is(a.Verb, at.Verb) && is(a.Resource, at.Resource) && is(a.Namespace, at.Namespace) && is(a.Name, at.Name) &&
 		(a.Replica == 0 || a.Replica == at.Replica)

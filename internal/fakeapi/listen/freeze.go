@@ -95,20 +95,32 @@ func Serial(ctx context.Context) int {
 	return c.serial
 }
 
-// HangUp closes the connection of a request, with RST instead of FIN over TCP if reset is set.
-func HangUp(ctx context.Context, reset bool) {
-	c, ok := ctx.Value(connKey{}).(numbered)
-	if !ok {
-		return // served by another server than ours
-	}
+// connOf returns the connection of a request, nil if another server than ours serves it.
+func connOf(ctx context.Context) *frozenConn {
+	c, _ := ctx.Value(connKey{}).(numbered)
 	conn := c.Conn
 	if t, ok := conn.(*tls.Conn); ok {
-		conn = t.NetConn() // without a close_notify
+		conn = t.NetConn()
 	}
-	if f, ok := conn.(*frozenConn); ok && reset {
-		if t, ok := f.Conn.(*net.TCPConn); ok {
-			t.SetLinger(0) // an error means that the connection is gone
-		}
+	f, _ := conn.(*frozenConn)
+	return f
+}
+
+// HangUp closes the connection of a request without a close_notify, with RST instead of FIN over TCP if reset is set.
+func HangUp(ctx context.Context, reset bool) {
+	f := connOf(ctx)
+	if f == nil {
+		return
 	}
-	conn.Close() // likewise
+	if t, ok := f.Conn.(*net.TCPConn); ok && reset {
+		t.SetLinger(0) // an error means that the connection is gone
+	}
+	f.Close() // likewise
+}
+
+// Silence makes the connection of a request silent for good, without closing it.
+func Silence(ctx context.Context) {
+	if f := connOf(ctx); f != nil {
+		f.lost.Store(true)
+	}
 }

@@ -7,13 +7,14 @@ import (
 
 // Limits are those of a server, or of a proxy before it, for connections over HTTPS. Zero values are net/http's.
 type Limits struct {
-	HTTP1       bool          // no HTTP/2
-	Streams     int           // at the same time on a connection of HTTP/2
-	HeaderBytes int           // of a request
-	Idle        time.Duration // a connection without requests is closed
-	Age         time.Duration // an older connection is closed once its requests are answered: HTTP/2 sends GOAWAY
+	HTTP1       bool          `json:"http1"`       // no HTTP/2
+	Streams     int           `json:"streams"`     // at the same time on a connection of HTTP/2
+	HeaderBytes int           `json:"headerBytes"` // of a request
+	Idle        time.Duration `json:"idle"`        // a connection without requests is closed
+	// Age is when a connection is closed once its requests are answered: HTTP/2 sends GOAWAY.
+	Age time.Duration `json:"age"`
 	// Forget is after how long a silent connection is dead without being closed, as behind a cloud load balancer.
-	Forget time.Duration
+	Forget time.Duration `json:"forget"`
 }
 
 // end closes connections that are too old.

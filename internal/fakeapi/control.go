@@ -72,7 +72,7 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 	default:
 		err = answer.Failure(http.StatusNotFound, kube.ReasonNotFound,
 			r.Method+" "+r.URL.Path+" does not exist: there are POST /skiff/reset, /skiff/snapshot?name=NAME, "+
-				"/skiff/restore?name=NAME[&rewind=true], /skiff/compact and /skiff/restart[?replica=N][&silent=true], "+
+				"/skiff/restore?name=NAME[&rewind=true], /skiff/compact, /skiff/restart[?replica=N][&silent=true], "+
 				"PUT /skiff/faults and GET /skiff/requests", answer.NoDetails)
 	}
 	if err != nil {

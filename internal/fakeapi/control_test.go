@@ -97,6 +97,7 @@ func TestFaultsAreSetOverHTTP(t *testing.T) {
 			`{"faults":[{"rewrite":"all"}]}`:                        "is none of huge, kindless, nulls, poison",
 			`{"faults":[{"rewrite":"huge:65"}]}`:                    "number of MiB from 1 to 64",
 			`{"faults":[{"rewrite":"nulls:a"}]}`:                    "nulls takes no argument",
+			`{"limits":{"streams":-1}}`:                             "limits.streams and limits.headerBytes: want numbers",
 			`{"limits":{"http1":true}}`:                             "limits: a server keeps those that it started with",
 			`{"limits":{"age":"-1s"}}`:                              "limits.age: \\\"-1s\\\" is no duration",
 			`{"faults":[{"by":"hand"}]}`:                            "is none of close, reset, stream",

@@ -20,6 +20,9 @@ import (
 // maxFaults is how many faults can be set at the same time: each looks at each request.
 const maxFaults = 100
 
+// maxLimit bounds the numbers of Limits: what net/http takes by itself is less.
+const maxLimit = 1 << 30
+
 // Set is what a body of PUT /skiff/faults or the file of --faults has.
 type Set struct {
 	Seed   uint64        `json:"seed"`   // of the chances; 0: the server's
@@ -50,6 +53,9 @@ func Parse(body []byte) (in Set, err error) {
 		return in, err
 	case len(in.Faults) > maxFaults:
 		return in, fmt.Errorf("%d faults are too many: at most %d", len(in.Faults), maxFaults)
+	}
+	if n := in.Limits; min(n.Streams, n.HeaderBytes) < 0 || max(n.Streams, n.HeaderBytes) > maxLimit {
+		return in, fmt.Errorf("limits.streams and limits.headerBytes: want numbers from 0 to %d", maxLimit)
 	}
 	for i, f := range in.Faults {
 		if err := f.check(); err != nil {

@@ -1,18 +1,19 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"skiff/internal/cache"
 	"skiff/internal/controller"
 	"skiff/internal/kube"
-	"skiff/internal/patch"
 )
 
 // service is the part of a Service that its endpoints are made from.
@@ -45,10 +46,10 @@ func (s *service) selects(p *setPod) bool {
 
 // published is an Endpoints or an EndpointSlice; each kind has some of the fields.
 type published struct {
-	kube.Meta `json:"metadata"`
-	Subsets   kube.Raw `json:"subsets"`
-	Endpoints kube.Raw `json:"endpoints"`
-	Ports     kube.Raw `json:"ports"`
+	kube.MetaAnnotated `json:"metadata"`
+	Subsets            kube.Raw `json:"subsets"`
+	Endpoints          kube.Raw `json:"endpoints"`
+	Ports              kube.Raw `json:"ports"`
 }
 
 const (
@@ -58,7 +59,10 @@ const (
 	slicesManager, sliceController        = "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io"
 	endpointsManager, endpointsController = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
 	triggerTime                           = "endpoints.kubernetes.io/last-change-trigger-time"
-	sliceSize                             = 100 // endpoints in one slice at most
+	overCapacity                          = "endpoints.kubernetes.io/over-capacity"
+	zoneLabel                             = "topology.kubernetes.io/zone"
+	sliceSize                             = 100  // endpoints in one slice at most
+	capacity                              = 1000 // addresses in one Endpoints at most
 )
 
 // endpoints is the controller of both Endpoints and EndpointSlices. One key is one Service.
@@ -66,24 +70,23 @@ type endpoints struct {
 	world
 	services *cache.Store[*service]
 	pods     *cache.Store[*setPod]
+	nodes    *cache.Store[*node]
 	whole    *cache.Store[*published] // Endpoints
 	slices   *cache.Store[*published]
+	skipped  recordFunc
+	known    sync.Map // keys of Services that exist: their Endpoints are deleted with them, whoever has made these
 }
 
 func newEndpoints(w world) runner {
-	labelled := func(r kube.Resource, key, value string) *cache.Store[*published] {
-		m := w.all(r)
-		m.LabelSelector = key + "=" + value
-		return cache.New[*published](m)
-	}
 	c := &endpoints{world: w, services: mirrorOf[*service](w, serviceResource),
-		pods:   mirrorOf[*setPod](w, podResource),
-		whole:  labelled(endpointsResource, endpointsManager, endpointsController),
-		slices: labelled(sliceResource, slicesManager, sliceController)}
+		pods: mirrorOf[*setPod](w, podResource), nodes: mirrorOf[*node](w, nodeResource),
+		whole: mirrorOf[*published](w, endpointsResource), slices: mirrorOf[*published](w, sliceResource),
+		skipped: w.recorder("endpoint-slice-mirroring-controller")}
 	return w.controller("endpoints", c.reconcile, controller.For(c.services),
 		controller.Watches(c.pods, selecting(c.services)),
+		controller.Watches(c.nodes, func(*node) []kube.Key { return everyKey(c.services) }),
 		controller.Watches(c.whole, func(e *published) []kube.Key { return []kube.Key{e.Key()} }),
-		controller.Owns(c.slices, serviceResource.Kind))
+		controller.Owns(c.slices, serviceResource.Kind), controller.Owns(c.slices, endpointsResource.Kind))
 }
 
 // backend is what the endpoints of pods with the same ports have in common.
@@ -92,9 +95,13 @@ type backend struct {
 	ready, waiting, each []any // addresses of Endpoints, and endpoints of slices
 }
 
-// backends groups the pods of a Service by their ports, and returns when one of them became ready last.
-func (s *service) backends(pods []*setPod) (backends map[string]*backend, since time.Time) {
-	slices.SortFunc(pods, func(a, b *setPod) int { return strings.Compare(a.Name, b.Name) })
+// backends groups the pods of a Service by their ports, and returns when one of them became ready last. A new pod
+// comes last, so that it changes one slice only.
+func (s *service) backends(pods []*setPod, zone func(node string) string) (backends map[string]*backend,
+	since time.Time) {
+	slices.SortFunc(pods, func(a, b *setPod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp), strings.Compare(a.Name, b.Name))
+	})
 	since, backends = s.CreationTimestamp, map[string]*backend{}
 	for _, p := range pods {
 		if !s.selects(p) || p.ended() || p.Status.PodIP == "" {
@@ -109,7 +116,7 @@ func (s *service) backends(pods []*setPod) (backends map[string]*backend, since 
 			b = &backend{ports: ports}
 			backends[fmt.Sprint(ports)] = b
 		}
-		b.add(s, p)
+		b.add(s, p, zone(p.Spec.NodeName))
 	}
 	return backends, since
 }
@@ -121,22 +128,40 @@ func (c *endpoints) reconcile(ctx context.Context, k kube.Key) (controller.Outco
 	}
 	if !ok {
 		e, ok, err := c.whole.Get(k)
-		if ok { // the garbage collector deletes the slices
+		if _, was := c.known.LoadAndDelete(k); ok && was { // the garbage collector deletes the slices
 			err = c.remove(ctx, endpointsResource, e)
 		}
 		return controller.Done, err
 	}
-	if k == apiService {
+	c.known.Store(k, true)
+	switch {
+	case k == apiService:
 		return controller.Done, c.publishAPI(ctx)
-	}
-	if s.Deleting() || len(s.Spec.Selector) == 0 || s.Spec.Type == "ExternalName" { // others make its endpoints
+	case s.Deleting() || s.Spec.Type == "ExternalName":
 		return controller.Done, nil
+	case len(s.Spec.Selector) == 0: // others make its Endpoints
+		return controller.Done, c.mirrorSubsets(ctx, k, false)
 	}
 	pods, err := c.pods.List(k.Namespace)
 	if err != nil {
 		return controller.Done, err
 	}
-	backends, since := s.backends(pods)
+	if err := c.publish(ctx, s, pods); err != nil {
+		return controller.Done, err
+	}
+	return controller.Done, c.mirrorSubsets(ctx, k, true)
+}
+
+// publish writes the Endpoints and the slices of a Service that selects pods.
+func (c *endpoints) publish(ctx context.Context, s *service, pods []*setPod) error {
+	backends, since := s.backends(pods, func(name string) string {
+		n, ok, err := c.nodes.Get(kube.Key{Name: name})
+		if !ok || err != nil {
+			return "" // its event comes later
+		}
+		zone, _ := n.Labels.Get(zoneLabel)
+		return zone
+	})
 	meta := func(key, value string) map[string]any {
 		labels := anyMap(s.Labels.Map())
 		if labels[key] = value; s.Spec.ClusterIP == "None" {
@@ -146,24 +171,36 @@ func (c *endpoints) reconcile(ctx context.Context, k kube.Key) (controller.Outco
 	}
 	var subsets []any
 	var parts []map[string]any
+	var all []*backend
 	for _, key := range slices.Sorted(maps.Keys(backends)) {
 		b := backends[key]
-		if len(b.ready)+len(b.waiting) > 0 && (len(b.ports) > 0 || s.Spec.ClusterIP == "None") {
+		if len(b.ports) > 0 || s.Spec.ClusterIP == "None" {
+			all = append(all, b)
+		}
+		for chunk := range slices.Chunk(b.each, sliceSize) {
+			parts = append(parts, map[string]any{"ports": b.ports, "endpoints": chunk, "addressType": "IPv4"})
+		}
+	}
+	whole := map[string]any{"metadata": meta(endpointsManager, endpointsController)}
+	if truncate(all) {
+		member(member(whole, "metadata"), "annotations")[overCapacity] = "truncated"
+	}
+	for _, b := range all {
+		if len(b.ready)+len(b.waiting) > 0 {
 			subsets = append(subsets, map[string]any{"addresses": b.ready, "notReadyAddresses": b.waiting,
 				"ports": b.ports})
 		}
-		for chunk := range slices.Chunk(b.each, sliceSize) {
-			parts = append(parts, map[string]any{"ports": b.ports, "endpoints": chunk})
-		}
 	}
 	if len(parts) == 0 {
-		parts = []map[string]any{{"ports": []any{}, "endpoints": []any{}}}
+		parts = []map[string]any{{"ports": []any{}, "endpoints": []any{}, "addressType": "IPv4"}}
 	}
-	whole := map[string]any{"metadata": meta(endpointsManager, endpointsController), "subsets": subsets}
-	if err := c.ensure(ctx, endpointsResource, c.whole, k, whole); err != nil {
-		return controller.Done, err
+	whole["subsets"] = subsets
+	if err := c.ensure(ctx, endpointsResource, c.whole, s.Key(), whole); err != nil {
+		return err
 	}
-	return controller.Done, c.keepSlices(ctx, s, parts, meta)
+	return c.keepSlices(ctx, serviceResource, &s.Meta, parts, func() map[string]any {
+		return meta(slicesManager, sliceController)
+	})
 }
 
 // apiService is the Service of the API server, which writes its own endpoints on a real cluster.
@@ -186,66 +223,6 @@ func (c *endpoints) publishAPI(ctx context.Context) error {
 			"labels": map[string]any{serviceLabel: apiService.Name}},
 		"addressType": "IPv4", "ports": ports, "endpoints": []any{map[string]any{"addresses": []any{address},
 			"conditions": map[string]any{"ready": true}}}})
-}
-
-// keepSlices makes the slices of a Service. Their names follow from the Service and their number, so that none is
-// created twice.
-func (c *endpoints) keepSlices(ctx context.Context, s *service, parts []map[string]any,
-	meta func(string, string) map[string]any) error {
-	names := map[string]bool{}
-	for i, body := range parts {
-		k := kube.Key{Namespace: s.Namespace, Name: s.Name + "-" + suffix(s.UID+strconv.Itoa(i))}
-		names[k.Name] = true
-		m := meta(slicesManager, sliceController)
-		m["labels"].(map[string]any)[serviceLabel] = s.Name
-		m["generateName"], m["ownerReferences"] = s.Name+"-", []any{controllerRef(serviceResource, &s.Meta)}
-		body["metadata"], body["addressType"] = m, "IPv4"
-		if err := c.ensure(ctx, sliceResource, c.slices, k, body); err != nil {
-			return err
-		}
-	}
-	owned, err := c.slices.ByOwner(s.Namespace, s.UID)
-	for _, e := range owned {
-		if !names[e.Name] && err == nil {
-			err = c.remove(ctx, sliceResource, e)
-		}
-	}
-	return err
-}
-
-// ensure creates an object, or changes what differs in it.
-func (c *endpoints) ensure(ctx context.Context, r kube.Resource, mirror *cache.Store[*published], k kube.Key,
-	body map[string]any) error {
-	e, ok, err := mirror.Get(k)
-	if err != nil {
-		return err
-	}
-	meta := body["metadata"].(map[string]any)
-	if !ok {
-		meta["name"] = k.Name
-		return c.create(ctx, r, k.Namespace, body)
-	}
-	same := len(e.Labels.Map()) == len(meta["labels"].(map[string]any))
-	for key, value := range e.Labels.Map() {
-		if wanted := meta["labels"].(map[string]any); wanted[key] != any(value) {
-			same = false
-			if _, stays := wanted[key]; !stays {
-				wanted[key] = nil // which removes the label
-			}
-		}
-	}
-	for name, raw := range map[string]kube.Raw{"subsets": e.Subsets, "endpoints": e.Endpoints, "ports": e.Ports} {
-		var live any
-		if err := readStatus(r, e, raw, &live); err != nil {
-			return err
-		}
-		covered, _ := patch.Covered(nil, body[name], live)
-		same = same && covered
-	}
-	if same {
-		return nil
-	}
-	return c.change(ctx, r, e, false, "", body)
 }
 
 // portsOf returns the ports of the endpoints of a pod; ports whose names no container has are left out.
@@ -271,7 +248,7 @@ func (s *service) portsOf(p *setPod) []any {
 }
 
 // add adds a pod.
-func (b *backend) add(s *service, p *setPod) {
+func (b *backend) add(s *service, p *setPod, zone string) {
 	ref := map[string]any{"kind": podResource.Kind, "namespace": p.Namespace, "name": p.Name, "uid": p.UID}
 	common := map[string]any{"targetRef": ref}
 	if p.Spec.NodeName != "" {
@@ -282,6 +259,9 @@ func (b *backend) add(s *service, p *setPod) {
 	}
 	ready, publish := p.ready(), s.Spec.PublishNotReadyAddresses
 	e := maps.Clone(common)
+	if zone != "" {
+		e["zone"] = zone
+	}
 	e["addresses"] = []any{p.Status.PodIP}
 	e["conditions"] = map[string]any{"ready": publish || ready && !p.Deleting(), "serving": ready,
 		"terminating": p.Deleting()}

@@ -30,7 +30,7 @@ func (w world) createNodes(ctx context.Context) error {
 
 func nodeStatus(ip, name string) map[string]any {
 	// Large, so that pods always fit.
-	capacity := map[string]any{"cpu": "32", "memory": "256Gi", "pods": "1000"}
+	capacity := map[string]any{"cpu": "1000", "memory": "4Ti", "pods": "10000"}
 	now := wireTime(time.Now())
 	condition := func(kind, status, reason, message string) any {
 		return map[string]any{"type": kind, "status": status, "reason": reason, "message": message,

@@ -251,8 +251,8 @@ func TestThePodGoesWhereItFits(t *testing.T) {
 				"nodeSelectorTerms": []any{map[string]any{"matchExpressions": []any{map[string]any{
 					"key": "kubernetes.io/hostname", "operator": operator, "values": values}}}}}}}
 		}
-		pod("selecting", map[string]any{"nodeSelector": map[string]any{"disk": "ssd"}, "resources": asks("20")})
-		pod("full", map[string]any{"nodeSelector": map[string]any{"disk": "ssd"}, "resources": asks("20")})
+		pod("selecting", map[string]any{"nodeSelector": map[string]any{"disk": "ssd"}, "resources": asks("600")})
+		pod("full", map[string]any{"nodeSelector": map[string]any{"disk": "ssd"}, "resources": asks("600")})
 		pod("affine", map[string]any{"affinity": required("NotIn", "node-1", "node-2")})
 		pod("tainted", map[string]any{"affinity": required("In", "node-2")})
 		pod("tolerant", map[string]any{"affinity": required("In", "node-2"), "tolerations": []any{

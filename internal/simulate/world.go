@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"skiff/internal/cache"
@@ -31,10 +32,20 @@ func mirrorOf[T kube.Object](w world, r kube.Resource) *cache.Store[T] {
 }
 
 // controller returns a controller. Writes of it that fail because its mirrors were out of date are no failure: the
-// events are on their way, and it tries again soon.
+// events are on their way, and it tries again soon. What takes long, because an object has many pods, it does not do
+// again for each event: it rests for the same time, at most a second.
 func (w world) controller(name string, f controller.Func, sources ...controller.Source) *controller.Controller {
+	var rests sync.Map // keys to when they may be looked at again
 	retry := func(ctx context.Context, k kube.Key) (controller.Outcome, error) {
+		if until, ok := rests.LoadAndDelete(k); ok && time.Until(until.(time.Time)) > 0 {
+			rests.Store(k, until)
+			return controller.After(time.Until(until.(time.Time))), nil
+		}
+		start := time.Now()
 		outcome, err := f(ctx, k)
+		if took := time.Since(start); took > longReconcile {
+			rests.Store(k, time.Now().Add(min(took, time.Second)))
+		}
 		if err != nil && isStale(err) {
 			return controller.After(mirrorLag), nil
 		}
@@ -42,6 +53,9 @@ func (w world) controller(name string, f controller.Func, sources ...controller.
 	}
 	return controller.New("simulate-"+name, retry, controller.Options{Log: w.Log}, sources...)
 }
+
+// longReconcile is when a reconcile counts as long. Most take a few milliseconds.
+const longReconcile = 20 * time.Millisecond
 
 // mirrorLag is the longest wait for a mirror to catch up. Usually the awaited event triggers the reconcile earlier.
 const mirrorLag = time.Second

@@ -1,0 +1,201 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+
+	"skiff/internal/cache"
+	"skiff/internal/events"
+	"skiff/internal/kube"
+	"skiff/internal/patch"
+)
+
+// truncate leaves as many addresses as an Endpoints may have: first those that are ready, and of each backend its
+// share. It reports whether there were more.
+func truncate(backends []*backend) bool {
+	total := func(list func(*backend) *[]any) (n int) {
+		for _, b := range backends {
+			n += len(*list(b))
+		}
+		return n
+	}
+	ready, waiting := func(b *backend) *[]any { return &b.ready }, func(b *backend) *[]any { return &b.waiting }
+	room := capacity
+	over := total(ready)+total(waiting) > capacity
+	for _, list := range []func(*backend) *[]any{ready, waiting} {
+		all, most := total(list), room
+		for _, b := range backends {
+			have := list(b)
+			share := min(len(*have), room)
+			if all > most {
+				share = min((len(*have)*most+all-1)/all, room)
+			}
+			*have = (*have)[:share]
+			room -= share
+		}
+	}
+	return over
+}
+
+// keepSlices makes the slices that an owner has: those of parts and no others. Their names follow from the owner and
+// their number, so that none is created twice.
+func (c *endpoints) keepSlices(ctx context.Context, r kube.Resource, owner *kube.Meta, parts []map[string]any,
+	meta func() map[string]any) error {
+	names := map[string]bool{}
+	for i, body := range parts {
+		k := kube.Key{Namespace: owner.Namespace, Name: owner.Name + "-" + suffix(owner.UID+strconv.Itoa(i))}
+		names[k.Name] = true
+		m := meta()
+		member(m, "labels")[serviceLabel] = owner.Name
+		m["generateName"], m["ownerReferences"] = owner.Name+"-", []any{controllerRef(r, owner)}
+		body["metadata"] = m
+		if err := c.ensure(ctx, sliceResource, c.slices, k, body); err != nil {
+			return err
+		}
+	}
+	owned, err := c.slices.ByOwner(owner.Namespace, owner.UID)
+	for _, e := range owned {
+		if !names[e.Name] && err == nil {
+			err = c.remove(ctx, sliceResource, e)
+		}
+	}
+	return err
+}
+
+// ensure creates an object, or changes what differs in it.
+func (c *endpoints) ensure(ctx context.Context, r kube.Resource, mirror *cache.Store[*published], k kube.Key,
+	body map[string]any) error {
+	e, ok, err := mirror.Get(k)
+	if err != nil {
+		return err
+	}
+	meta := body["metadata"].(map[string]any)
+	if !ok {
+		meta["name"] = k.Name
+		return c.create(ctx, r, k.Namespace, body)
+	}
+	same := len(e.Labels.Map()) == len(meta["labels"].(map[string]any))
+	for key, value := range e.Labels.Map() {
+		if wanted := meta["labels"].(map[string]any); wanted[key] != any(value) {
+			same = false
+			if _, stays := wanted[key]; !stays {
+				wanted[key] = nil // which removes the label
+			}
+		}
+	}
+	annotations := member(meta, "annotations")
+	if _, over := e.Annotations.Get(overCapacity); over && annotations[overCapacity] == nil {
+		same, annotations[overCapacity] = false, nil
+	}
+	for key, value := range annotations {
+		have, _ := e.Annotations.Get(key)
+		same = same && (key == triggerTime || value == any(have))
+	}
+	for name, raw := range map[string]kube.Raw{"subsets": e.Subsets, "endpoints": e.Endpoints, "ports": e.Ports} {
+		var live any
+		if err := readStatus(r, e, raw, &live); err != nil {
+			return err
+		}
+		covered, _ := patch.Covered(nil, body[name], live)
+		same = same && covered
+	}
+	if same {
+		return nil
+	}
+	return c.change(ctx, r, e, false, "", body)
+}
+
+// subset is a part of an Endpoints.
+type subset struct {
+	Addresses         []subsetAddress  `json:"addresses"`
+	NotReadyAddresses []subsetAddress  `json:"notReadyAddresses"`
+	Ports             []map[string]any `json:"ports"`
+}
+
+type subsetAddress struct {
+	IP        string         `json:"ip"`
+	Hostname  string         `json:"hostname"`
+	NodeName  string         `json:"nodeName"`
+	TargetRef map[string]any `json:"targetRef"`
+}
+
+// The labels of what is not mirrored, and of what was.
+const (
+	skipMirror      = "endpointslice.kubernetes.io/skip-mirror"
+	mirroringMarker = "endpointslicemirroring-controller.k8s.io"
+)
+
+// mirrorSubsets makes slices of the Endpoints that others write for a Service without a selector; with one (selected)
+// it deletes those that were made.
+func (c *endpoints) mirrorSubsets(ctx context.Context, k kube.Key, selected bool) error {
+	e, ok, err := c.whole.Get(k)
+	if err != nil || !ok { // the garbage collector deletes the slices
+		return err
+	}
+	var parts []map[string]any
+	if skip, _ := e.Labels.Get(skipMirror); !selected && skip != "true" {
+		if parts, err = c.mirrored(e); err != nil {
+			return err
+		}
+	}
+	return c.keepSlices(ctx, endpointsResource, &e.Meta, parts, func() map[string]any {
+		labels, annotations := anyMap(e.Labels.Map()), anyMap(e.Annotations.Map())
+		labels[slicesManager] = mirroringMarker
+		delete(annotations, lastApplied)
+		delete(annotations, triggerTime)
+		return map[string]any{"labels": labels, "annotations": annotations}
+	})
+}
+
+// mirrored returns the slices that say what an Endpoints says: one for each set of ports and IP family.
+func (c *endpoints) mirrored(e *published) ([]map[string]any, error) {
+	var subsets []subset
+	if err := readStatus(endpointsResource, e, e.Subsets, &subsets); err != nil {
+		return nil, err
+	}
+	parts := map[string]map[string]any{}
+	for _, s := range subsets {
+		added := map[string]int{}
+		skipped := 0
+		for i, a := range slices.Concat(s.Addresses, s.NotReadyAddresses) {
+			family := "IPv4"
+			if ip, err := netip.ParseAddr(a.IP); err == nil && ip.Is6() {
+				family = "IPv6"
+			}
+			if added[family]++; added[family] > capacity {
+				skipped++
+				continue
+			}
+			point := map[string]any{"addresses": []any{a.IP},
+				"conditions": map[string]any{"ready": i < len(s.Addresses)}}
+			for field, text := range map[string]string{"hostname": a.Hostname, "nodeName": a.NodeName} {
+				if text != "" {
+					point[field] = text
+				}
+			}
+			if a.TargetRef != nil {
+				point["targetRef"] = a.TargetRef
+			}
+			key := fmt.Sprint(s.Ports, family)
+			if parts[key] == nil {
+				parts[key] = map[string]any{"ports": s.Ports, "addressType": family}
+			}
+			list, _ := parts[key]["endpoints"].([]any)
+			parts[key]["endpoints"] = append(list, point)
+		}
+		if skipped > 0 {
+			c.skipped(endpointsResource, e, events.Warning, "TooManyAddressesToMirror", fmt.Sprintf("A max of %d "+
+				"addresses can be mirrored to EndpointSlices per Endpoints subset. %d addresses were skipped",
+				capacity, skipped))
+		}
+	}
+	out := make([]map[string]any, 0, len(parts))
+	for _, key := range slices.Sorted(maps.Keys(parts)) {
+		out = append(out, parts[key])
+	}
+	return out, nil
+}

@@ -9,15 +9,14 @@ import (
 )
 
 // listTypes checks that no two items of a set are equal, and no two items of a list-type map have the same keys.
-func (s *Schema) listTypes(v any, path string) []Cause {
-	var causes []Cause
+func (s *Schema) listTypes(f *found, v any, path string) {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, name := range obj.Keys(v) {
 			if sub := s.properties[name]; sub != nil {
-				causes = append(causes, sub.listTypes(v[name], join(path, name))...)
+				sub.listTypes(f, v[name], join(path, name))
 			} else if s.additional != nil {
-				causes = append(causes, s.additional.listTypes(v[name], fmt.Sprintf("%s[%s]", path, name))...)
+				s.additional.listTypes(f, v[name], fmt.Sprintf("%s[%s]", path, name))
 			}
 		}
 	case []any:
@@ -27,15 +26,14 @@ func (s *Schema) listTypes(v any, path string) []Cause {
 			if identity, ok := s.identity(item); ok {
 				text := cause.Show(identity)
 				if seen[text]++; seen[text] == 2 { // once for each value, however often it comes
-					causes = append(causes, cause.Duplicate(at, identity))
+					f.add(cause.Duplicate(at, identity))
 				}
 			}
 			if s.items != nil {
-				causes = append(causes, s.items.listTypes(item, at)...)
+				s.items.listTypes(f, item, at)
 			}
 		}
 	}
-	return causes
 }
 
 func (s *Schema) identity(item any) (any, bool) {

@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"sort"
+	"strings"
 
-	"skiff/internal/fakeapi/cause"
 	"skiff/internal/patch"
 )
 
@@ -27,23 +26,19 @@ const (
 func Parse(v any, path string) (*Schema, []Cause) {
 	p := &parser{}
 	s := p.schema(v, path, atRoot)
-	if len(p.causes) == 0 {
+	if len(p.found) == 0 {
 		p.defaults(s, path)
 	}
-	sort.Slice(p.causes, func(i, j int) bool {
-		return p.causes[i].Field+p.causes[i].Message < p.causes[j].Field+p.causes[j].Message
-	})
-	return s, p.causes
+	slices.SortFunc(p.found, func(a, b Cause) int { return strings.Compare(a.Field+a.Message, b.Field+b.Message) })
+	return s, p.found
 }
 
-type parser struct{ causes []Cause }
-
-func (p *parser) add(c Cause) { p.causes = append(p.causes, c) }
+type parser struct{ found }
 
 func (p *parser) schema(v any, path string, at level) *Schema {
 	m, ok := v.(map[string]any)
 	if !ok {
-		p.add(cause.Invalid(path, v, "must be an object"))
+		p.invalid(path, v, "must be an object")
 		return &Schema{}
 	}
 	f := fields{p, m, path}
@@ -65,8 +60,7 @@ func (p *parser) schema(v any, path string, at level) *Schema {
 	if text := f.text("pattern"); text != "" {
 		var err error
 		if s.pattern, err = regexp.Compile(text); err != nil {
-			p.add(cause.Invalid(path+".pattern", text, fmt.Sprintf("must be a valid regular expression, but isn't: %v",
-				err)))
+			p.invalid(path+".pattern", text, "must be a valid regular expression, but isn't: %v", err)
 		}
 	}
 	p.below(s, f, at)
@@ -131,7 +125,7 @@ type fields struct {
 }
 
 func (f fields) wrong(name, want string) {
-	f.p.add(cause.Invalid(f.path+"."+name, f.m[name], "must be "+want))
+	f.p.invalid(f.path+"."+name, f.m[name], "must be %s", want)
 }
 
 func (f fields) text(name string) string  { return read[string](f, name, "a string") }
@@ -158,27 +152,19 @@ func (f fields) texts(name string) []string {
 	return out
 }
 
-func (f fields) integer(name string) *int64 {
-	switch v := f.m[name].(type) {
-	case nil:
-	case int64:
-		return &v
-	default:
-		f.wrong(name, "an integer")
-	}
-	return nil
-}
+func (f fields) integer(name string) *int64 { return limit[int64](f, name, "an integer") }
 
 func (f fields) number(name string) *float64 {
-	switch v := f.m[name].(type) {
-	case nil:
-	case float64:
+	if n, whole := f.m[name].(int64); whole {
+		v := float64(n)
 		return &v
-	case int64:
-		n := float64(v)
-		return &n
-	default:
-		f.wrong(name, "a number")
+	}
+	return limit[float64](f, name, "a number")
+}
+
+func limit[T any](f fields, name, want string) *T {
+	if v := read[T](f, name, want); f.m[name] != nil {
+		return &v
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package schema
 
 import (
 	"encoding/base64"
-	"fmt"
 	"math"
 	"net"
 	"net/mail"
@@ -11,15 +10,11 @@ import (
 	"regexp"
 	"sync"
 	"time"
-
-	"skiff/internal/fakeapi/cause"
 )
 
-func (s *Schema) checkNumber(v any, path string) []Cause {
-	var causes []Cause
+func (s *Schema) checkNumber(causes *found, v any, path string) {
 	if want, ok := s.outOfFormat(v); ok {
-		causes = append(causes, cause.Invalid(nowhere, "",
-			fmt.Sprintf("Checked value must be of type %s with format %s in %s", want, s.format, path)))
+		causes.invalid(nowhere, "", "Checked value must be of type %s with format %s in %s", want, s.format, path)
 	}
 	i, isInt := v.(int64)
 	f, _ := v.(float64)
@@ -27,41 +22,35 @@ func (s *Schema) checkNumber(v any, path string) []Cause {
 		f = float64(i)
 	}
 	// limit returns the bound as the API server uses it: truncated to an integer for integer values.
-	limit := func(bound float64) (any, float64) {
+	limit := func(bound *float64) (any, float64) {
 		if isInt {
-			return int64(bound), math.Trunc(bound)
+			return int64(*bound), math.Trunc(*bound)
 		}
-		return bound, bound
+		return *bound, *bound
 	}
-	fail := func(format string, bound any) {
-		causes = append(causes, cause.Invalid(path, v, fmt.Sprintf("%s in body should be "+format, path, bound)))
+	refuse := func(wrong bool, what string, bound any) {
+		if wrong {
+			causes.invalid(path, v, "%s in body should be %s %v", path, what, bound)
+		}
 	}
 	if s.multipleOf != nil {
-		shown, by := limit(*s.multipleOf)
+		shown, by := limit(s.multipleOf)
 		if by <= 0 {
-			causes = append(causes, cause.Invalid(path, shown,
-				fmt.Sprintf("factor MultipleOf declared for %s must be positive: %v", path, shown)))
-		} else if q := f / by; q != math.Trunc(q) {
-			fail("a multiple of %v", shown)
+			causes.invalid(path, shown, "factor MultipleOf declared for %s must be positive: %v", path, shown)
+		} else {
+			refuse(f/by != math.Trunc(f/by), "a multiple of", shown)
 		}
 	}
 	if s.maximum != nil {
-		shown, bound := limit(*s.maximum)
-		if s.exclusiveMax && f >= bound {
-			fail("less than %v", shown)
-		} else if !s.exclusiveMax && f > bound {
-			fail("less than or equal to %v", shown)
-		}
+		shown, bound := limit(s.maximum)
+		refuse(s.exclusiveMax && f >= bound, "less than", shown)
+		refuse(!s.exclusiveMax && f > bound, "less than or equal to", shown)
 	}
 	if s.minimum != nil {
-		shown, bound := limit(*s.minimum)
-		if s.exclusiveMin && f <= bound {
-			fail("greater than %v", shown)
-		} else if !s.exclusiveMin && f < bound {
-			fail("greater than or equal to %v", shown)
-		}
+		shown, bound := limit(s.minimum)
+		refuse(s.exclusiveMin && f <= bound, "greater than", shown)
+		refuse(!s.exclusiveMin && f < bound, "greater than or equal to", shown)
 	}
-	return causes
 }
 
 // outOfFormat reports whether a number does not match its format, and the type of the format.

@@ -11,6 +11,7 @@
 package schema
 
 import (
+	"fmt"
 	"regexp"
 	"sync"
 
@@ -20,6 +21,15 @@ import (
 
 // Cause is one error, as in details.causes of a 422 Status.
 type Cause = cause.Cause
+
+// found has the causes that were found.
+type found []Cause
+
+func (f *found) add(causes ...Cause) { *f = append(*f, causes...) }
+
+func (f *found) invalid(path string, v any, format string, args ...any) {
+	f.add(cause.Invalid(path, v, fmt.Sprintf(format, args...)))
+}
 
 // nowhere is the field of a cause without a field.
 const nowhere = "<nil>"

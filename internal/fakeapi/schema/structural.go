@@ -14,16 +14,14 @@ import (
 func (p *parser) structural(s *Schema, f fields, at level) {
 	path := f.path
 	switch {
-	case s.embeddedResource && s.typ == "":
-		p.add(cause.Required(path+".type", "must be object if x-kubernetes-embedded-resource is true"))
 	case s.embeddedResource && s.typ != "object":
-		p.add(cause.Invalid(path+".type", s.typ, "must be object if x-kubernetes-embedded-resource is true"))
+		p.requiredOr(path+".type", s.typ, "must be object if x-kubernetes-embedded-resource is true")
 	case s.typ == "" && !s.intOrString && !s.preserveUnknown:
 		p.add(cause.Required(path+".type", map[level]string{atRoot: "must not be empty at the root",
 			atItems: "must not be empty for specified array items",
 			atField: "must not be empty for specified object fields"}[at]))
 	case at == atRoot && s.typ != "" && s.typ != "object":
-		p.add(cause.Invalid(path+".type", s.typ, "must be object at the root"))
+		p.invalid(path+".type", s.typ, "must be object at the root")
 	}
 	if s.typ == "array" && s.items == nil {
 		p.add(cause.Required(path+".items", "must be specified"))
@@ -32,8 +30,7 @@ func (p *parser) structural(s *Schema, f fields, at level) {
 		p.add(cause.Forbidden(path+".additionalProperties", "must not be used at the root"))
 	}
 	if f.m["additionalProperties"] != nil && len(s.properties) > 0 {
-		p.add(cause.Forbidden(path+".additionalProperties",
-			"additionalProperties and properties are mutual exclusive"))
+		p.add(cause.Forbidden(path+".additionalProperties", "additionalProperties and properties are mutual exclusive"))
 	}
 	types := []string{"array", "boolean", "integer", "number", "object", "string"}
 	if s.typ != "" && !slices.Contains(types, s.typ) {
@@ -41,20 +38,19 @@ func (p *parser) structural(s *Schema, f fields, at level) {
 	}
 	for _, name := range []string{"x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"} {
 		if s.intOrString && f.m[name] == true {
-			p.add(cause.Invalid(path+"."+name, true, "must be false if x-kubernetes-int-or-string is true"))
+			p.invalid(path+"."+name, true, "must be false if x-kubernetes-int-or-string is true")
 		}
 	}
 	if s.embeddedResource && !s.preserveUnknown && len(s.properties) == 0 {
-		p.add(cause.Required(path+".properties",
-			"must not be empty if x-kubernetes-embedded-resource is true without "+
-				"x-kubernetes-preserve-unknown-fields"))
+		p.add(cause.Required(path+".properties", "must not be empty if x-kubernetes-embedded-resource is true without "+
+			"x-kubernetes-preserve-unknown-fields"))
 	}
 	if at == atRoot {
 		p.rootMetadata(s, path)
 	}
 	for _, name := range []string{"kind", "apiVersion"} {
 		if sub := s.properties[name]; sub != nil && sub.typ != "string" && (at == atRoot || s.embeddedResource) {
-			p.add(cause.Invalid(fmt.Sprintf("%s.properties[%s].type", path, name), sub.typ, "must be string"))
+			p.invalid(fmt.Sprintf("%s.properties[%s].type", path, name), sub.typ, "must be string")
 		}
 	}
 }
@@ -66,7 +62,7 @@ func (p *parser) rootMetadata(s *Schema, path string) {
 		return
 	}
 	if meta.typ != "object" {
-		p.add(cause.Invalid(path+".properties[metadata].type", meta.typ, "must be object"))
+		p.invalid(path+".properties[metadata].type", meta.typ, "must be object")
 	}
 	for name := range meta.properties {
 		if name != "name" && name != "generateName" {
@@ -82,7 +78,7 @@ func (p *parser) lists(s *Schema, f fields) {
 	switch at := f.path + ".x-kubernetes-list-type"; s.listType {
 	case "", "atomic":
 	case "set":
-		p.itemsOfSet(s, f.path)
+		p.itemsOfSet(s, f)
 	case "map":
 		p.itemsOfMap(s, f.path)
 	default:
@@ -110,24 +106,21 @@ func (p *parser) requiredOr(path, value, text string) {
 	if value == "" {
 		p.add(cause.Required(path, text))
 	} else {
-		p.add(cause.Invalid(path, value, text))
+		p.invalid(path, value, "%s", text)
 	}
 }
 
-func (p *parser) itemsOfSet(s *Schema, path string) {
-	const text = "must be atomic as item of a list with x-kubernetes-list-type=set"
-	orNull := func(v string) any {
-		if v == "" {
-			return nil
-		}
-		return v
+func (p *parser) itemsOfSet(s *Schema, f fields) {
+	refuse := func(field string) {
+		p.invalid(f.path+".items."+field, obj.Get(f.m, "items", field),
+			"must be atomic as item of a list with x-kubernetes-list-type=set")
 	}
 	switch {
 	case s.items == nil:
 	case s.items.typ == "object" && s.items.mapType != "atomic":
-		p.add(cause.Invalid(path+".items.x-kubernetes-map-type", orNull(s.items.mapType), text))
+		refuse("x-kubernetes-map-type")
 	case s.items.typ == "array" && s.items.listType != "" && s.items.listType != "atomic":
-		p.add(cause.Invalid(path+".items.x-kubernetes-list-type", s.items.listType, text))
+		refuse("x-kubernetes-list-type")
 	}
 }
 
@@ -146,10 +139,9 @@ func (p *parser) itemsOfMap(s *Schema, path string) {
 		k := s.items.properties[name]
 		switch at := fmt.Sprintf("%s.items.properties[%s]", path, name); {
 		case k == nil:
-			p.add(cause.Invalid(keysAt, obj.Anys(s.listMapKeys), "entries must all be names of item properties"))
+			p.invalid(keysAt, obj.Anys(s.listMapKeys), "entries must all be names of item properties")
 		case !slices.Contains([]string{"boolean", "integer", "number", "string"}, k.typ):
-			p.add(cause.Invalid(at+".type", k.typ,
-				"must be a scalar type if parent array's x-kubernetes-list-type is map"))
+			p.invalid(at+".type", k.typ, "must be a scalar type if parent array's x-kubernetes-list-type is map")
 		case !k.hasDefault && !slices.Contains(s.items.required, name):
 			p.add(cause.Required(at+".default",
 				"this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"))
@@ -205,9 +197,9 @@ func (p *parser) defaults(s *Schema, path string) {
 		at := path + ".default"
 		pruned, unknown := s.prune(s.defaultValue, "")
 		if len(unknown) > 0 {
-			p.add(cause.Invalid(at, s.defaultValue, "must not have unknown fields"))
+			p.invalid(at, s.defaultValue, "must not have unknown fields")
 		}
-		for _, c := range s.validate(s.fill(dropNulls(s, pruned)), "") {
+		for _, c := range s.validate(s.fill(dropNulls(s, pruned))) {
 			switch {
 			case c.Field == "":
 				c.Field = at

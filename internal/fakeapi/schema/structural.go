@@ -30,7 +30,8 @@ func (p *parser) structural(s *Schema, f fields, at level) {
 		p.add(cause.Forbidden(path+".additionalProperties", "must not be used at the root"))
 	}
 	if f.m["additionalProperties"] != nil && len(s.properties) > 0 {
-		p.add(cause.Forbidden(path+".additionalProperties", "additionalProperties and properties are mutual exclusive"))
+		p.add(cause.Forbidden(path+".additionalProperties",
+			"additionalProperties and properties are mutual exclusive"))
 	}
 	types := []string{"array", "boolean", "integer", "number", "object", "string"}
 	if s.typ != "" && !slices.Contains(types, s.typ) {
@@ -42,8 +43,9 @@ func (p *parser) structural(s *Schema, f fields, at level) {
 		}
 	}
 	if s.embeddedResource && !s.preserveUnknown && len(s.properties) == 0 {
-		p.add(cause.Required(path+".properties", "must not be empty if x-kubernetes-embedded-resource is true without "+
-			"x-kubernetes-preserve-unknown-fields"))
+		p.add(cause.Required(path+".properties",
+			"must not be empty if x-kubernetes-embedded-resource is true without "+
+				"x-kubernetes-preserve-unknown-fields"))
 	}
 	if at == atRoot {
 		p.rootMetadata(s, path)

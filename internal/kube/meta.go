@@ -49,8 +49,8 @@ type OwnerReference struct {
 	Kind               string `json:"kind"`
 	Name               string `json:"name"`
 	UID                string `json:"uid"`
-	Controller         bool   `json:"controller"`
-	BlockOwnerDeletion bool   `json:"blockOwnerDeletion"`
+	Controller         bool   `json:"controller,omitempty"`
+	BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
 }
 
 // ObjectMeta returns m itself; it makes every struct that embeds Meta an Object.

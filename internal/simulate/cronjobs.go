@@ -94,13 +94,10 @@ func (c *cronJobs) followJobs(ctx context.Context, cj *cronJob, s *cronStatus) e
 		}
 		exists[j.UID] = true
 		at := slices.IndexFunc(s.Active, func(ref map[string]any) bool { return ref["uid"] == j.UID })
-		how := ""
-		for _, condition := range []string{"Complete", "Failed"} {
-			if status.Conditions.hold(condition) {
-				how = condition
-			}
-		}
-		if how == "" {
+		how := "Complete"
+		if status.Conditions.hold("Failed") {
+			how = "Failed"
+		} else if !status.Conditions.hold(how) {
 			continue
 		}
 		finished[how] = append(finished[how], j)

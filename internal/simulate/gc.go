@@ -62,7 +62,7 @@ func (c *collector) reconcile(ctx context.Context, _ kube.Key) (controller.Outco
 			all = append(all, vertex{o, c.resources[i]})
 		}
 	}
-	g := newGraph(all, c.resources)
+	g := newGraph(all)
 	maps.DeleteFunc(c.reported, func(uids [2]string, _ bool) bool { return g.byUID[uids[0]].object == nil })
 	var errs []error
 	for _, v := range g.all {
@@ -102,7 +102,7 @@ func (c *collector) collectDependent(ctx context.Context, g *graph, v vertex) er
 		owner, ok := g.owner(v, ref)
 		if !ok {
 			c.reportNamespace(g, v, ref)
-			exists, err := c.exists(ctx, g, v, ref)
+			exists, err := c.exists(ctx, v, ref)
 			if err != nil {
 				return err
 			}
@@ -145,21 +145,18 @@ func (c *collector) reportNamespace(g *graph, v vertex, ref kube.OwnerReference)
 
 // exists asks the server for an owner that is in no mirror, because it may be newer than they are. An owner of an
 // unknown kind counts as existing: the collector would not see its deletion, or the kind may be installed later.
-func (c *collector) exists(ctx context.Context, g *graph, v vertex, ref kube.OwnerReference) (bool, error) {
+func (c *collector) exists(ctx context.Context, v vertex, ref kube.OwnerReference) (bool, error) {
 	group, _ := groupVersion(ref.APIVersion)
-	r, known := g.kinds[groupKind{group, ref.Kind}]
-	if !known {
-		return true, nil
-	}
-	if v.Namespace == "" && !r.ClusterScoped {
-		return true, nil // an invalid reference, which the real collector ignores, too
+	i := slices.IndexFunc(c.resources, func(r kube.Resource) bool { return r.Group == group && r.Kind == ref.Kind })
+	if i < 0 || v.Namespace == "" && !c.resources[i].ClusterScoped {
+		return true, nil // the latter is an invalid reference, which the real collector ignores, too
 	}
 	k := kube.Key{Namespace: v.Namespace, Name: ref.Name}
-	if r.ClusterScoped {
+	if c.resources[i].ClusterScoped {
 		k.Namespace = ""
 	}
 	var owner object
-	err := c.client.Get(ctx, r, k, &owner)
+	err := c.client.Get(ctx, c.resources[i], k, &owner)
 	if kube.IsNotFound(err) {
 		return false, nil
 	}
@@ -182,18 +179,7 @@ func (c *collector) orphanDependents(ctx context.Context, g *graph, v vertex) er
 }
 
 func (c *collector) setOwners(ctx context.Context, v vertex, refs []kube.OwnerReference) error {
-	out := make([]any, len(refs))
-	for i, ref := range refs {
-		o := map[string]any{"apiVersion": ref.APIVersion, "kind": ref.Kind, "name": ref.Name, "uid": ref.UID}
-		if ref.Controller {
-			o["controller"] = true
-		}
-		if ref.BlockOwnerDeletion {
-			o["blockOwnerDeletion"] = true
-		}
-		out[i] = o
-	}
-	return c.patchMeta(ctx, v, "ownerReferences", out)
+	return c.patchMeta(ctx, v, "ownerReferences", refs)
 }
 
 func (c *collector) removeFinalizer(ctx context.Context, v vertex, finalizer string) error {

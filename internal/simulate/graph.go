@@ -22,17 +22,10 @@ type graph struct {
 	all        []vertex
 	byUID      map[string]vertex
 	dependents map[string][]vertex // by owner uid
-	kinds      map[groupKind]kube.Resource
 }
 
-type groupKind struct{ group, kind string }
-
-func newGraph(all []vertex, resources []kube.Resource) *graph {
-	g := &graph{all: all, byUID: map[string]vertex{}, dependents: map[string][]vertex{},
-		kinds: map[groupKind]kube.Resource{}}
-	for _, r := range resources {
-		g.kinds[groupKind{r.Group, r.Kind}] = r
-	}
+func newGraph(all []vertex) *graph {
+	g := &graph{all: all, byUID: map[string]vertex{}, dependents: map[string][]vertex{}}
 	for _, v := range all {
 		g.byUID[v.UID] = v
 		for _, ref := range v.OwnerReferences {

@@ -18,6 +18,6 @@ func BenchmarkGraph10kObjects(b *testing.B) {
 		all = append(all, vertex{o, podResource})
 	}
 	for b.Loop() {
-		newGraph(all, nil)
+		newGraph(all)
 	}
 }

@@ -185,15 +185,11 @@ func (c *kubelet) run(ctx context.Context, p *kubeletPod, status map[string]any,
 			return controller.Done, err
 		}
 	}
-	if wait := box.ready.Sub(now); wait > 0 {
-		return controller.After(wait), nil
+	wait := box.ready.Sub(now)
+	if _, ends := p.exitCode(); wait <= 0 && ends && !box.ended {
+		wait += c.PodStartDelay
 	}
-	if _, ends := p.exitCode(); ends && !box.ended {
-		if wait := box.ready.Add(c.PodStartDelay).Sub(now); wait > 0 {
-			return controller.After(wait), nil
-		}
-	}
-	return controller.Done, nil
+	return controller.Wait(max(wait, 0)), nil
 }
 
 // sandboxOf returns the state of a pod on its node, updated for the time that has passed.

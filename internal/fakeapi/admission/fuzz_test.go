@@ -3,8 +3,6 @@ package admission
 import (
 	"net/http"
 	"testing"
-
-	"skiff/internal/fakeapi/webhook"
 )
 
 // What a webhook answers never ends the server, and an answer to another review is never heeded.
@@ -22,7 +20,7 @@ func FuzzAdmissionAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, mutating bool) {
 		for _, version := range []string{"v1", "v1beta1"} {
 			var r answerReview
-			if webhook.Decode(body, "admission.k8s.io", "AdmissionReview", &r) != nil {
+			if reviews.Decode(body, &r) != nil {
 				continue
 			}
 			out, err := r.check("w", version, "u", mutating)

@@ -7,10 +7,12 @@ import (
 	"net/http"
 
 	"skiff/internal/fakeapi/kinds"
-	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/webhook"
 	"skiff/internal/kube"
 )
+
+// reviews are what a webhook is asked for.
+var reviews = webhook.Kind{Group: "admission.k8s.io", Kind: "AdmissionReview"}
 
 // response is what a webhook says of a write.
 type response struct {
@@ -23,26 +25,15 @@ type response struct {
 // call asks a webhook about a write, which it sees as seen. The error is a callError, or the answer of the webhook if
 // it does not allow the write.
 func (w *Webhook) call(ctx context.Context, a, seen *Attributes, mutating bool) (*response, error) {
-	version := ""
-	for _, v := range w.versions {
-		if v == "v1" || v == "v1beta1" {
-			version = v
-			break
-		}
+	if w.client.Err != nil {
+		return nil, &callError{w.name, fmt.Errorf("could not get REST client: %w", w.client.Err)}
 	}
-	if w.clientErr != nil {
-		return nil, &callError{w.name, fmt.Errorf("could not get REST client: %w", w.clientErr)}
-	}
-	uid := obj.NewUID()
-	body, err := w.client.Post(ctx, review(version, uid, a, seen), w.timeout)
 	var r answerReview
-	if err == nil {
-		err = webhook.Decode(body, "admission.k8s.io", "AdmissionReview", &r)
-	}
+	uid, err := w.client.Ask(ctx, question(a, seen), w.timeout, &r)
 	if err != nil {
 		return nil, &callError{w.name, fmt.Errorf("failed to call webhook: %w", err)}
 	}
-	out, err := r.check(w.name, version, uid, mutating)
+	out, err := r.check(w.name, w.client.Version, uid, mutating)
 	if err != nil {
 		return nil, &callError{w.name, fmt.Errorf("received invalid webhook response: %w", err)}
 	}
@@ -55,8 +46,8 @@ func (w *Webhook) call(ctx context.Context, a, seen *Attributes, mutating bool) 
 	return out, nil
 }
 
-// review returns the AdmissionReview of a write: seen is what the webhook gets to see, a what was requested.
-func review(version, uid string, a, seen *Attributes) map[string]any {
+// question is what a webhook is asked about a write: seen is what it gets to see, a what was requested.
+func question(a, seen *Attributes) map[string]any {
 	kind := func(r kube.Resource) map[string]any {
 		return map[string]any{"group": r.Group, "version": r.Version, "kind": r.Kind}
 	}
@@ -69,7 +60,7 @@ func review(version, uid string, a, seen *Attributes) map[string]any {
 		}
 		return o
 	}
-	request := map[string]any{"uid": uid, "kind": kind(seen.Kind), "resource": resource(seen.Resource),
+	request := map[string]any{"kind": kind(seen.Kind), "resource": resource(seen.Resource),
 		"requestKind": kind(a.Kind), "requestResource": resource(a.Resource), "operation": a.Operation,
 		"userInfo": kinds.UserInfo(a.User), "object": object(seen.Object), "oldObject": object(seen.OldObject),
 		"dryRun": a.DryRun, "options": object(a.Options)}
@@ -79,7 +70,7 @@ func review(version, uid string, a, seen *Attributes) map[string]any {
 			request[field] = v
 		}
 	}
-	return map[string]any{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/" + version, "request": request}
+	return request
 }
 
 // answerReview is the AdmissionReview that a webhook answers with.
@@ -148,9 +139,8 @@ func (r *answerReview) checkV1(uid string, mutating bool) error {
 	switch {
 	case in.UID != uid:
 		return fmt.Errorf("expected response.uid=%q, got %q", uid, in.UID)
-	case r.APIVersion != "admission.k8s.io/v1" || r.Kind != "AdmissionReview":
-		return fmt.Errorf("expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got %s, Kind=%s",
-			webhook.GroupVersion(r.APIVersion), r.Kind)
+	case reviews.Other(r.APIVersion, r.Kind) != nil:
+		return reviews.Other(r.APIVersion, r.Kind)
 	case !mutating && len(in.Patch) > 0:
 		return errors.New("validating webhook may not return response.patch")
 	case !mutating && in.PatchType != nil:

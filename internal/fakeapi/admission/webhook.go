@@ -22,13 +22,11 @@ type Webhook struct {
 	// Conditions reports whether the matchConditions hold for a write, nil if there are none.
 	Conditions func(*Attributes) (bool, error)
 
-	name      string
-	ignore    bool // its failures
-	again     bool // it is called again if a later one changes the object
-	timeout   time.Duration
-	versions  []string
-	client    *webhook.Client
-	clientErr error // why there is no client
+	name    string
+	ignore  bool // its failures
+	again   bool // it is called again if a later one changes the object
+	timeout time.Duration
+	client  *webhook.Client
 }
 
 // NewWebhook reads a webhook of a configuration.
@@ -37,8 +35,7 @@ func NewWebhook(spec map[string]any, n webhook.Network) (*Webhook, error) {
 	seconds, _ := obj.Int(spec, "timeoutSeconds")
 	w := &Webhook{Matcher: m, name: obj.String(spec, "name"), ignore: obj.String(spec, "failurePolicy") == "Ignore",
 		again: obj.String(spec, "reinvocationPolicy") == "IfNeeded", timeout: time.Duration(seconds) * time.Second,
-		versions: obj.Texts(spec, "admissionReviewVersions")}
-	w.client, w.clientErr = webhook.New(obj.Map(spec, "clientConfig"), n)
+		client: webhook.New(spec, "clientConfig", "admissionReviewVersions", reviews, n)}
 	return w, err
 }
 

@@ -15,26 +15,20 @@ import (
 	"skiff/internal/patch"
 )
 
+// reviews are what a webhook is asked for.
+var reviews = webhook.Kind{Group: "apiextensions.k8s.io", Kind: "ConversionReview"}
+
 // timeout is how long a webhook may take. The real server waits for as long as the request lasts.
 const timeout = 30 * time.Second
 
 // Webhook converts the objects of one definition.
 type Webhook struct {
-	version   string // of the reviews
-	client    *webhook.Client
-	clientErr error // why there is no client
+	client *webhook.Client
 }
 
 // New reads the webhook of a definition that was found valid.
 func New(config map[string]any, n webhook.Network) *Webhook {
-	w := &Webhook{}
-	for _, v := range obj.Texts(config, "conversionReviewVersions") {
-		if w.version == "" && (v == "v1" || v == "v1beta1") {
-			w.version = v
-		}
-	}
-	w.client, w.clientErr = webhook.New(obj.Map(config, "clientConfig"), n)
-	return w
+	return &Webhook{webhook.New(config, "clientConfig", "conversionReviewVersions", reviews, n)}
 }
 
 // Close ends the idle connections to the webhook.
@@ -70,16 +64,7 @@ type ConversionResponse struct {
 		Status  string `json:"status"`
 		Message string `json:"message"`
 	} `json:"result"`
-	ConvertedObjects []raw `json:"convertedObjects"`
-}
-
-// raw is the JSON of an object.
-type raw []byte
-
-// UnmarshalJSON keeps the JSON.
-func (r *raw) UnmarshalJSON(b []byte) error {
-	*r = append((*r)[:0], b...)
-	return nil
+	ConvertedObjects []kube.Raw `json:"convertedObjects"`
 }
 
 type review struct {
@@ -90,35 +75,25 @@ type review struct {
 
 // ask sends the objects to the webhook and returns those in its answer.
 func (w *Webhook) ask(ctx context.Context, objects []map[string]any, to kube.Resource) ([]map[string]any, error) {
-	if w.clientErr != nil {
-		return nil, w.clientErr
-	}
 	list := make([]any, len(objects))
 	for i, o := range objects {
 		list[i] = o
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	uid := obj.NewUID()
-	body, err := w.client.Post(ctx, map[string]any{"kind": "ConversionReview",
-		"apiVersion": "apiextensions.k8s.io/" + w.version, "request": map[string]any{"uid": uid,
-			"desiredAPIVersion": to.APIVersion(), "objects": list}}, 0)
+	var r review
+	uid, err := w.client.Ask(ctx, map[string]any{"desiredAPIVersion": to.APIVersion(), "objects": list}, 0, &r)
 	if err != nil {
 		return nil, err
 	}
-	return read(body, w.version, uid)
+	return r.objects(w.client.Version, uid)
 }
 
-// read returns the objects of an answer.
-func read(body []byte, version, uid string) ([]map[string]any, error) {
-	var r review
-	if err := webhook.Decode(body, "apiextensions.k8s.io", "ConversionReview", &r); err != nil {
-		return nil, err
-	}
+// objects returns the objects of an answer.
+func (r *review) objects(version, uid string) ([]map[string]any, error) {
 	switch in := r.Response; {
-	case version == "v1" && (r.APIVersion != "apiextensions.k8s.io/v1" || r.Kind != "ConversionReview"):
-		return nil, fmt.Errorf("expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got %s, "+
-			"Kind=%s", webhook.GroupVersion(r.APIVersion), r.Kind)
+	case version == "v1" && reviews.Other(r.APIVersion, r.Kind) != nil:
+		return nil, reviews.Other(r.APIVersion, r.Kind)
 	case in == nil:
 		return nil, errors.New("no response provided")
 	case version == "v1" && in.UID != uid:

@@ -21,7 +21,11 @@ func FuzzConversionAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		to := kube.Resource{Group: "g", Version: "v2", Kind: "K"}
 		for _, version := range []string{"v1", "v1beta1"} {
-			objects, err := read(body, version, "u")
+			var r review
+			if reviews.Decode(body, &r) != nil {
+				continue
+			}
+			objects, err := r.objects(version, "u")
 			if err != nil {
 				continue
 			}

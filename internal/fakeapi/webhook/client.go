@@ -19,6 +19,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,34 +44,51 @@ type Network struct {
 	Dial    func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Client calls one webhook.
+// Client asks one webhook for reviews.
 type Client struct {
+	Version string // of the reviews: the first one of those that the webhook accepts and the server knows
+	Err     error  // why the webhook cannot be called, nil if it can
+
+	kind Kind // of the reviews
 	url  url.URL
 	http http.Client
 }
 
-// New returns a client for a clientConfig that was found valid. The error is about its caBundle.
-func New(config map[string]any, n Network) (*Client, error) {
+// New returns the client for a webhook that was found valid, whose clientConfig and versions of reviews are in those
+// fields of config.
+func New(config map[string]any, client, versions string, k Kind, n Network) *Client {
+	c := &Client{kind: k}
+	for _, v := range slices.Backward(obj.Texts(config, versions)) {
+		if v == "v1" || v == "v1beta1" {
+			c.Version = v
+		}
+	}
+	c.Err = c.connect(obj.Map(config, client), n)
+	return c
+}
+
+// connect makes the HTTP client and the URL of a clientConfig. The error is about its caBundle, or the URL.
+func (c *Client) connect(config map[string]any, n Network) error {
 	var roots *x509.CertPool // nil: those of the system
 	if text := obj.String(config, "caBundle"); text != "" {
 		bundle, err := base64.StdEncoding.DecodeString(text)
 		if roots = x509.NewCertPool(); err != nil || !roots.AppendCertsFromPEM(bundle) {
-			return nil, errors.New("unable to load root certificates: unable to parse bytes as PEM block")
+			return errors.New("unable to load root certificates: unable to parse bytes as PEM block")
 		}
 	}
 	transport := &http.Transport{DialContext: n.Dial, TLSHandshakeTimeout: handshakeTimeout,
 		IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: 25,
 		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
-	c := &Client{http: http.Client{Transport: transport}}
+	c.http.Transport = transport
 	service := obj.Map(config, "service")
 	if service == nil {
 		u, err := url.Parse(obj.String(config, "url"))
 		if err != nil {
 			//lint:ignore ST1005 these are the words of the real server
-			return nil, fmt.Errorf("Unparsable URL: %w", err)
+			return fmt.Errorf("Unparsable URL: %w", err)
 		}
 		c.url = url.URL{Scheme: u.Scheme, Host: u.Host, Path: path.Join("/", u.Path)}
-		return c, nil
+		return nil
 	}
 	namespace, name := obj.String(service, "namespace"), obj.String(service, "name")
 	port, _ := obj.Int(service, "port")
@@ -85,19 +103,34 @@ func New(config map[string]any, n Network) (*Client, error) {
 	}
 	c.url = url.URL{Scheme: "https", Host: net.JoinHostPort(host, strconv.FormatInt(port, 10)),
 		Path: path.Join("/", obj.String(service, "path"))}
-	return c, nil
+	return nil
 }
 
-// Close ends the idle connections. A client that could not be made is nil.
+// Close ends the idle connections.
 func (c *Client) Close() {
-	if c != nil {
+	if c.Err == nil {
 		c.http.CloseIdleConnections()
 	}
 }
 
-// Post sends a review, and returns the body of the answer. The webhook is told about a timeout, 0 for none. The errors
-// have the words of client-go.
-func (c *Client) Post(ctx context.Context, review map[string]any, timeout time.Duration) ([]byte, error) {
+// Ask asks for a review, decodes the answer into what into points at, and returns the UID of the request. The webhook
+// is told about a timeout, 0 for none. The errors have the words of client-go.
+func (c *Client) Ask(ctx context.Context, request map[string]any, timeout time.Duration, into any) (string, error) {
+	if c.Err != nil {
+		return "", c.Err
+	}
+	uid := obj.NewUID()
+	request["uid"] = uid
+	body, err := c.post(ctx, map[string]any{"kind": c.kind.Kind, "apiVersion": c.kind.Group + "/" + c.Version,
+		"request": request}, timeout)
+	if err == nil {
+		err = c.kind.Decode(body, into)
+	}
+	return uid, err
+}
+
+// post sends a review, and returns the body of the answer.
+func (c *Client) post(ctx context.Context, review map[string]any, timeout time.Duration) ([]byte, error) {
 	body, err := patch.Encode(review)
 	if err != nil {
 		return nil, fmt.Errorf("encode the review: %w", err)

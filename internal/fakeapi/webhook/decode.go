@@ -9,9 +9,12 @@ import (
 	"skiff/internal/patch"
 )
 
-// Decode decodes an answer, a review of a group and kind, which may say neither. The errors are those of the real
-// server, which reads YAML, too.
-func Decode(body []byte, group, kind string, into any) error {
+// Kind is the group and kind of reviews.
+type Kind struct{ Group, Kind string }
+
+// Decode decodes an answer, which may not say what it is. The errors are those of the real server, which reads YAML,
+// too.
+func (k Kind) Decode(body []byte, into any) error {
 	if !json.Valid(body) {
 		if v, _, err := obj.DecodeYAML(body); err == nil {
 			if body, err = patch.Encode(v); err != nil {
@@ -26,13 +29,22 @@ func Decode(body []byte, group, kind string, into any) error {
 	if err := json.Unmarshal(body, &typed); err != nil {
 		return fmt.Errorf("couldn't get version/kind; json parse error: %w", err)
 	}
-	is, version, _ := strings.Cut(typed.APIVersion, "/")
-	if known := is == group && (version == "v1" || version == "v1beta1"); typed.APIVersion != "" && typed.Kind != "" &&
-		!(known && typed.Kind == kind) {
+	group, version, _ := strings.Cut(typed.APIVersion, "/")
+	known := group == k.Group && (version == "v1" || version == "v1beta1") && typed.Kind == k.Kind
+	if typed.APIVersion != "" && typed.Kind != "" && !known {
 		return fmt.Errorf("no kind %q is registered for version %q in scheme %q", typed.Kind, typed.APIVersion,
 			"pkg/runtime/scheme.go:111")
 	}
 	return json.Unmarshal(body, into)
+}
+
+// Other is the error about an answer that is no review of version v1, nil for one that is.
+func (k Kind) Other(apiVersion, kind string) error {
+	if apiVersion == k.Group+"/v1" && kind == k.Kind {
+		return nil
+	}
+	return fmt.Errorf("expected webhook response of %s/v1, Kind=%s, got %s, Kind=%s", k.Group, k.Kind,
+		GroupVersion(apiVersion), kind)
 }
 
 // GroupVersion prints an apiVersion as the real server prints its parts.

@@ -30,16 +30,8 @@ var deleteOptionsKind = kube.Resource{Version: "v1", Kind: "DeleteOptions"}
 
 // readDeleteOptions reads and checks the options of a DELETE.
 func readDeleteOptions(r *request) (deleteOptions, error) {
-	o, err := parseDeleteOptions(r)
-	o.ahead = faults.Ahead(r.Context())
-	if err == nil {
-		err = o.check()
-	}
-	return o, err
-}
-
-func parseDeleteOptions(r *request) (deleteOptions, error) {
-	o := deleteOptions{policy: r.query.Get("propagationPolicy"), dryRun: r.dryRun(), dryRuns: r.query["dryRun"]}
+	o := deleteOptions{policy: r.query.Get("propagationPolicy"), dryRun: r.dryRun(), dryRuns: r.query["dryRun"],
+		ahead: faults.Ahead(r.Context())}
 	if g := r.query.Get("gracePeriodSeconds"); g != "" {
 		n, err := strconv.ParseInt(g, 10, 64)
 		if err != nil {
@@ -48,20 +40,22 @@ func parseDeleteOptions(r *request) (deleteOptions, error) {
 		o.grace = &n
 	}
 	body, err := answer.ReadBody(r.Request)
-	if err != nil || len(body) == 0 {
+	if err != nil {
 		return o, err
 	}
-	o = deleteOptions{} // with a body the query does not count
-	v, _, err := forms.ReadValue(r.Request, body, deleteOptionsKind)
-	if kube.AsStatus(err) != nil {
-		return o, err
+	if len(body) > 0 {
+		o = deleteOptions{ahead: o.ahead} // with a body the query does not count
+		v, _, err := forms.ReadValue(r.Request, body, deleteOptionsKind)
+		if kube.AsStatus(err) != nil {
+			return o, err
+		}
+		in, ok := v.(map[string]any)
+		if err != nil || !ok {
+			return o, answer.BadRequest("couldn't get version/kind; json parse error: the body is no DeleteOptions")
+		}
+		o.read(in)
 	}
-	in, ok := v.(map[string]any)
-	if err != nil || !ok {
-		return o, answer.BadRequest("couldn't get version/kind; json parse error: the body is no DeleteOptions")
-	}
-	o.read(in)
-	return o, nil
+	return o, o.check()
 }
 
 // read reads the options of a body.

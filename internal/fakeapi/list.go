@@ -204,7 +204,7 @@ func (s *Server) readPage(o *listOptions) (*page, error) {
 	case o.version == "0":
 		at = s.cached(o.Context())
 	}
-	all, revision, err := s.store.ListAt(o.kind.TableName(), o.namespace, at)
+	all, cursor, err := s.store.ListAndWatch(o.kind.TableName(), o.namespace, at)
 	switch {
 	case errors.Is(err, store.ErrCompacted) && o.token != "":
 		return nil, s.expiredToken(o, after)
@@ -218,14 +218,14 @@ func (s *Server) readPage(o *listOptions) (*page, error) {
 			return nil, err
 		}
 	}
-	p := &page{revision: revision}
+	p := &page{revision: cursor.Revision()}
 	for i, ob := range all {
 		if o.token != "" && ob.Key.Compare(after) <= 0 || !o.selects(ob) {
 			continue
 		}
 		if o.limit > 0 && int64(len(p.objects)) == o.limit {
 			last := p.objects[len(p.objects)-1].Key
-			p.next, p.remaining = s.seal(continueToken{Revision: revision, After: last, Query: o.listed}), len(all)-i
+			p.next, p.remaining = s.seal(continueToken{Revision: p.revision, After: last, Query: o.listed}), len(all)-i
 			break
 		}
 		p.objects = append(p.objects, ob)

@@ -3,7 +3,6 @@ package fakeapi
 import (
 	"net/http"
 	"net/url"
-	"sync"
 	"time"
 
 	"skiff/internal/fakeapi/authn"
@@ -28,17 +27,12 @@ type Request struct {
 // Watch reports whether the request opened a watch.
 func (r Request) Watch() bool { return watches(r.Query) }
 
-type recorder struct {
-	mu       sync.Mutex // guards what follows
-	requests []*Request
-}
-
 // Requests returns the recorded requests in the order of their arrival.
 func (s *Server) Requests() []Request {
-	s.recorder.mu.Lock()
-	defer s.recorder.mu.Unlock()
-	out := make([]Request, 0, len(s.recorder.requests))
-	for _, r := range s.recorder.requests {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]Request, 0, len(s.requests))
+	for _, r := range s.requests {
 		out = append(out, *r)
 	}
 	return out
@@ -46,35 +40,35 @@ func (s *Server) Requests() []Request {
 
 // ForgetRequests clears the record.
 func (s *Server) ForgetRequests() {
-	s.recorder.mu.Lock()
-	defer s.recorder.mu.Unlock()
-	s.recorder.requests = nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests = nil
 }
 
-// start records a request and returns a writer that records its answer.
-func (rec *recorder) start(w http.ResponseWriter, r *http.Request) *recordedWriter {
+// record records a request and returns a writer that records its answer.
+func (s *Server) record(w http.ResponseWriter, r *http.Request) *recordedWriter {
 	req := &Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), User: authn.Of(r).User.Name,
 		UserAgent: r.UserAgent(), ContentType: r.Header.Get("Content-Type"), Time: time.Now()}
-	rec.mu.Lock()
-	defer rec.mu.Unlock()
-	if len(rec.requests) == recordLimit {
-		rec.requests = rec.requests[recordLimit/10:]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.requests) == recordLimit {
+		s.requests = s.requests[recordLimit/10:]
 	}
-	rec.requests = append(rec.requests, req)
-	return &recordedWriter{ResponseWriter: w, rec: rec, req: req}
+	s.requests = append(s.requests, req)
+	return &recordedWriter{w, s, req}
 }
 
 // recordedWriter records the status of an answer.
 type recordedWriter struct {
 	http.ResponseWriter
-	rec *recorder
+	s   *Server
 	req *Request
 }
 
 func (w *recordedWriter) WriteHeader(code int) {
-	w.rec.mu.Lock()
+	w.s.mu.Lock()
 	w.req.Status = code
-	w.rec.mu.Unlock()
+	w.s.mu.Unlock()
 	w.ResponseWriter.WriteHeader(code)
 }
 
@@ -82,7 +76,7 @@ func (w *recordedWriter) WriteHeader(code int) {
 func (w *recordedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *recordedWriter) finish() {
-	w.rec.mu.Lock()
-	defer w.rec.mu.Unlock()
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
 	w.req.Done = time.Now()
 }

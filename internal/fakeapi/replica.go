@@ -71,12 +71,10 @@ func (s *Server) cached(ctx context.Context) int64 {
 
 // find returns the object of a GET, nil if there is none: without a resourceVersion the newest state.
 func (s *Server) find(r *request) (*store.Object, error) {
-	at := s.cached(r.Context())
-	if at == 0 || r.query.Get("resourceVersion") == "" {
-		o := s.store.Get(r.kind.TableName(), store.Key(r.key()))
-		return o, nil
+	if faults.Lag(r.Context()) == 0 || r.query.Get("resourceVersion") == "" {
+		return s.store.Get(r.kind.TableName(), store.Key(r.key())), nil
 	}
-	objects, err := s.past(r.kind.TableName(), r.namespace, at)
+	objects, _, err := s.listAndWatch(r.Context(), r.kind.TableName(), r.namespace)
 	for _, o := range objects {
 		if o.Name == r.name {
 			return o, nil
@@ -85,26 +83,11 @@ func (s *Server) find(r *request) (*store.Object, error) {
 	return nil, err
 }
 
-// past returns what a cache had that lags.
-func (s *Server) past(table, namespace string, at int64) ([]*store.Object, error) {
-	objects, _, err := s.store.ListAt(table, namespace, at)
-	if err != nil {
-		return nil, answer.InternalError("the fault's lag is longer than the history: %v", err)
-	}
-	return objects, nil
-}
-
-// listAndWatch returns what a cache has, and a cursor that starts after it.
+// listAndWatch returns what a cache has, which may lag, and a cursor that starts after it.
 func (s *Server) listAndWatch(ctx context.Context, table, namespace string) ([]*store.Object, *store.Cursor, error) {
-	at := s.cached(ctx)
-	if at == 0 {
-		objects, cursor := s.store.ListAndWatch(table, namespace)
-		return objects, cursor, nil
-	}
-	objects, err := s.past(table, namespace, at)
+	objects, cursor, err := s.store.ListAndWatch(table, namespace, s.cached(ctx))
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, answer.InternalError("the fault's lag is longer than the history: %v", err)
 	}
-	cursor, _, err := s.store.Watch(table, at)
-	return objects, cursor, err
+	return objects, cursor, nil
 }

@@ -108,7 +108,6 @@ type Server struct {
 	store    *store.Store
 	registry *registry
 	faults   *faults.Injector
-	recorder *recorder
 	authn    *authn.Authenticator
 	tokenKey string // signs continue tokens, to detect modified ones
 
@@ -133,6 +132,7 @@ type Server struct {
 	expired  time.Time     // continue tokens issued up to then are expired
 	restored chan struct{} // closed by Restore
 	served   map[*http.Request]struct{}
+	requests []*Request // recorded ones, in the order of their arrival
 	// what tests set over HTTP, see control.go
 	snapshots map[string]*store.Snapshot
 	inFlight  sync.WaitGroup // requests, connections of helpers and the housekeeper
@@ -149,7 +149,6 @@ func New(o Options) *Server {
 			Unique: map[string]func(map[string]any) []string{"services": kinds.HeldByService}}),
 		registry:   newRegistry(kinds.Builtin()),
 		faults:     faults.New(o.Seed),
-		recorder:   &recorder{},
 		tokenKey:   rand.Text(),
 		wake:       make(chan struct{}, 1),
 		converters: map[string]*conversion.Webhook{},
@@ -233,7 +232,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r, done := s.faults.Pick(r, at)
 	defer done()
 	r = s.authn.Identified(r, clock(r))
-	rec := s.recorder.start(w, r)
+	rec := s.record(w, r)
 	defer rec.finish()
 	header := rec.Header()
 	header.Set("Audit-Id", obj.NewUID())

@@ -25,11 +25,8 @@ const watchBatch = 64
 
 // watcher sends the frames of one watch, on the goroutine of its request.
 type watcher struct {
+	*listOptions
 	s      *Server
-	w      http.ResponseWriter
-	opts   *listOptions
-	kind   *kinds.Kind
-	accept forms.Accept
 	faults *faults.Watch
 	end    <-chan struct{} // closed by Restore
 	sent   int64           // revision of the last frame, below which no bookmark may be
@@ -49,7 +46,7 @@ func (s *Server) watch(r *request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	wt := &watcher{s: s, w: r.writer, opts: o, kind: r.kind, accept: r.accept, end: s.untilRestored()}
+	wt := &watcher{listOptions: o, s: s, end: s.untilRestored()}
 	wt.faults = (&faults.Watch{W: r.writer, Frame: wt.frame, Status: wt.status}).On(ctx)
 
 	var initial []*store.Object
@@ -95,8 +92,8 @@ func (wt *watcher) open() {
 	if wt.accept.Protobuf {
 		contentType = forms.ProtobufType + ";stream=watch"
 	}
-	wt.w.Header().Set("Content-Type", contentType)
-	wt.w.WriteHeader(http.StatusOK)
+	wt.writer.Header().Set("Content-Type", contentType)
+	wt.writer.WriteHeader(http.StatusOK)
 	wt.faults.Flush()
 }
 
@@ -168,7 +165,7 @@ func (wt *watcher) run(ctx context.Context, initial []*store.Object, cursor *sto
 // allows bookmarks.
 func (wt *watcher) sendInitial(ctx context.Context, objects []*store.Object, cursor *store.Cursor) error {
 	for _, o := range objects {
-		if wt.opts.selects(o) {
+		if wt.selects(o) {
 			if err := wt.send(ctx, store.Added, o, o.Revision); err != nil {
 				return err
 			}
@@ -183,13 +180,13 @@ func (wt *watcher) sendInitial(ctx context.Context, objects []*store.Object, cur
 // change converts a change to the event of this watch: an object that starts to match the selectors is ADDED, one that
 // no longer matches is DELETED, with its last matching content and the revision of the change.
 func (wt *watcher) change(ctx context.Context, e store.Event) error {
-	was, is := wt.opts.selects(e.Prev), e.Type != store.Deleted && wt.opts.selects(e.Object)
+	was, is := wt.selects(e.Prev), e.Type != store.Deleted && wt.selects(e.Object)
 	switch {
 	case is && was:
 		return wt.send(ctx, store.Modified, e.Object, e.Object.Revision)
 	case is:
 		return wt.send(ctx, store.Added, e.Object, e.Object.Revision)
-	case was && e.Type == store.Deleted && wt.opts.selects(e.Object):
+	case was && e.Type == store.Deleted && wt.selects(e.Object):
 		return wt.send(ctx, store.Deleted, e.Object, e.Object.Revision)
 	case was:
 		return wt.send(ctx, store.Deleted, e.Prev.At(e.Object.Revision), e.Object.Revision)
@@ -221,7 +218,7 @@ func (wt *watcher) bookmark(revision int64) error {
 
 // sendBookmark sends a bookmark, if there are any: first is that after the initial events.
 func (wt *watcher) sendBookmark(first bool) error {
-	if !wt.opts.bookmarks || wt.faults.Bookmarks(faults.BookmarksNever) {
+	if !wt.bookmarks || wt.faults.Bookmarks(faults.BookmarksNever) {
 		return nil
 	}
 	meta := map[string]any{"resourceVersion": strconv.FormatInt(wt.sent, 10)}

@@ -109,14 +109,6 @@ func (s *Store) Watch(name string, from int64) (*Cursor, int64, error) {
 	return &Cursor{s: s, name: name, revision: from}, 0, nil
 }
 
-// ListAndWatch returns the current objects and a cursor that starts after them.
-func (s *Store) ListAndWatch(name, namespace string) ([]*Object, *Cursor) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := s.tableLocked(name)
-	return t.list(namespace), &Cursor{s: s, name: name, revision: s.revision, current: true}
-}
-
 // Revision returns the revision up to which all changes were returned.
 func (c *Cursor) Revision() int64 { return c.revision }
 

@@ -112,22 +112,22 @@ func (s *Store) List(name, namespace string) []*Object {
 	return s.tableLocked(name).list(namespace)
 }
 
-// ListAt is List as of revision at (0 = now); it returns the revision of that snapshot, too. The errors are
+// ListAndWatch is List as of revision at (0 = now), with a cursor that starts after that revision. The errors are
 // ErrCompacted and ErrFuture.
-func (s *Store) ListAt(name, namespace string, at int64) ([]*Object, int64, error) {
+func (s *Store) ListAndWatch(name, namespace string, at int64) ([]*Object, *Cursor, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.tableLocked(name)
 	s.trimLocked(t)
 	switch {
 	case at == 0:
-		return t.list(namespace), s.revision, nil
+		return t.list(namespace), &Cursor{s: s, name: name, revision: s.revision, current: true}, nil
 	case at > s.revision:
-		return nil, 0, ErrFuture
+		return nil, nil, ErrFuture
 	case at < t.compacted:
-		return nil, 0, ErrCompacted
+		return nil, nil, ErrCompacted
 	}
-	return t.snapshot(namespace, at), at, nil
+	return t.snapshot(namespace, at), &Cursor{s: s, name: name, revision: at}, nil
 }
 
 func (t *table) list(namespace string) []*Object {

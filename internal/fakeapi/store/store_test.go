@@ -38,16 +38,16 @@ func TestEachRevisionInTheHistoryCanBeListed(t *testing.T) {
 	}
 	at = append(at, remove(s, "a").Revision)
 	for i, want := range []string{"b", "ab", "abc", "bc"} {
-		got, rev, err := s.ListAt("t", "", at[i])
-		if err != nil || names(got) != want || rev != at[i] {
-			t.Errorf("at %d: %s (%d, %v), want %s", at[i], names(got), rev, err, want)
+		got, c, err := s.ListAndWatch("t", "", at[i])
+		if err != nil || names(got) != want || c.Revision() != at[i] {
+			t.Errorf("at %d: %s (%v), want %s", at[i], names(got), err, want)
 		}
 	}
-	if _, _, err := s.ListAt("t", "", at[3]+1); !errors.Is(err, ErrFuture) {
+	if _, _, err := s.ListAndWatch("t", "", at[3]+1); !errors.Is(err, ErrFuture) {
 		t.Errorf("the future: %v", err)
 	}
 	s.Compact()
-	if _, _, err := s.ListAt("t", "", at[2]); !errors.Is(err, ErrCompacted) {
+	if _, _, err := s.ListAndWatch("t", "", at[2]); !errors.Is(err, ErrCompacted) {
 		t.Errorf("after compaction: %v", err)
 	}
 }
@@ -72,7 +72,7 @@ func TestStoredVersionsDoNotChangeWhenTheObjectDoes(t *testing.T) {
 func TestACursorIsToldOfEachChangeOnceInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{HistoryEvents: 1000, MaxGap: 3})
-		_, c := s.ListAndWatch("t", "")
+		_, c, _ := s.ListAndWatch("t", "", 0)
 		var writer sync.WaitGroup
 		defer writer.Wait()
 		writer.Go(func() {
@@ -106,8 +106,8 @@ func TestACursorIsToldOfEachChangeOnceInOrder(t *testing.T) {
 
 func TestACursorThatMissedAChangeIsTold(t *testing.T) {
 	s := New(Options{HistoryEvents: 2})
-	_, lagging := s.ListAndWatch("t", "")
-	_, current := s.ListAndWatch("t", "")
+	_, lagging, _ := s.ListAndWatch("t", "", 0)
+	_, current, _ := s.ListAndWatch("t", "", 0)
 	for _, n := range []string{"a", "b"} {
 		put(s, n)
 	}

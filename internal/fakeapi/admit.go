@@ -73,15 +73,12 @@ func (s *Server) describe(r *request, operation string) *admission.Attributes {
 	if r.sent != r.kind {
 		return a
 	}
-	all := s.registry.all()
-	for _, k := range all {
+	for _, k := range s.registry.all() {
 		if k.TableName() == r.kind.TableName() && k.Resource != r.kind.Resource {
 			a.Equivalents = append(a.Equivalents, k.Resource)
 		}
 	}
-	a.Convert = func(ctx context.Context, o map[string]any, to kube.Resource) (map[string]any, error) {
-		return s.convert(ctx, o, to)
-	}
+	a.Convert = s.convert
 	return a
 }
 

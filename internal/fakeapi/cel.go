@@ -48,8 +48,7 @@ func (s *Server) useCEL() {
 	k.Validate = func(next, cur map[string]any) []kinds.Cause {
 		return s.opts.CEL.Definition(visible(k, next), visible(k, cur))
 	}
-	all := s.registry.all()
-	for _, k := range all {
+	for _, k := range s.registry.all() {
 		if k.Group != registration {
 			continue
 		}

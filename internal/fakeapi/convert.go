@@ -88,12 +88,15 @@ func (s *Server) converted(ctx context.Context, k *kinds.Kind, objects []*store.
 	bytes := 0
 	flush := func() error {
 		values, err := sh.webhook.Convert(ctx, ask, k.Resource)
+		if err != nil {
+			return answer.PlainError("%v", err)
+		}
 		for i, value := range values {
 			o := out[at[i]]
 			out[at[i]] = store.NewObject(o.Key, o.Revision, sh.settled(value), k.Shape)
 		}
 		ask, at, bytes = nil, nil, 0
-		return err
+		return nil
 	}
 	for i, o := range objects {
 		if o == nil || sh.versionOf(o).Version == k.Version {
@@ -101,17 +104,14 @@ func (s *Server) converted(ctx context.Context, k *kinds.Kind, objects []*store.
 		}
 		if bytes += o.Size(); bytes > maxConverted && len(ask) > 0 {
 			if err := flush(); err != nil {
-				return nil, answer.PlainError("%v", err)
+				return nil, err
 			}
 			bytes = o.Size()
 		}
 		ask = append(ask, forms.Decoded(obj.Clone(forms.Typed(&kinds.Kind{Resource: sh.versionOf(o)}, o.Value()))))
 		at = append(at, i)
 	}
-	if err := flush(); err != nil {
-		return nil, answer.PlainError("%v", err)
-	}
-	return out, nil
+	return out, flush()
 }
 
 // convertedOne is converted for one object.

@@ -149,14 +149,13 @@ func sooner(a, b time.Duration) time.Duration {
 
 // emptyNamespaces deletes the content of namespaces that are being deleted, and then the namespaces.
 func (s *Server) emptyNamespaces() {
-	served := s.registry.all()
 	s.store.Update(func(tx *store.Tx) error {
 		for _, ns := range tx.List("namespaces", "") {
 			if !ns.Deleting {
 				continue
 			}
 			left := 0
-			for _, k := range served {
+			for _, k := range s.registry.all() {
 				if !k.ClusterScoped && (k.Table == "" || k.Group == "") { // each table once
 					left += s.empty(tx, k, ns.Name)
 				}

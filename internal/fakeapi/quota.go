@@ -131,9 +131,8 @@ func (w *write) checkLimits(tx *store.Tx) error {
 // used adds up what the objects of a namespace take of a quota.
 func (s *Server) used(tx *store.Tx, quota map[string]any) kinds.Usage {
 	sum, hard := kinds.Usage{}, obj.Map(quota, "spec", "hard")
-	served := s.registry.all()
 	done := map[string]bool{}
-	for _, k := range served {
+	for _, k := range s.registry.all() {
 		if k.ClusterScoped || done[k.TableName()] || !kinds.Counted(hard, k.Resource) {
 			continue
 		}

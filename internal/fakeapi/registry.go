@@ -11,15 +11,10 @@ import (
 
 // registry has the served kinds. Those of CRDs change.
 type registry struct {
-	mu      sync.RWMutex // guards what follows
-	builtin []*kinds.Kind
-	custom  []*kinds.Kind
-	crds    map[string]int64                // by table: the revision of the served CRD
-	ends    map[kube.Resource]chan struct{} // closed when a custom kind is no longer served
-}
-
-func newRegistry(builtin []*kinds.Kind) *registry {
-	return &registry{builtin: builtin, crds: map[string]int64{}, ends: map[kube.Resource]chan struct{}{}}
+	mu    sync.RWMutex                    // guards what follows
+	kinds []*kinds.Kind                   // the built-in ones first; replaced as a whole
+	crds  map[string]int64                // by table: the revision of the served CRD
+	ends  map[kube.Resource]chan struct{} // closed when a custom kind is no longer served
 }
 
 func (g *registry) find(group, version, plural string) *kinds.Kind {
@@ -32,26 +27,23 @@ func (g *registry) ofKind(group, version, kind string) *kinds.Kind {
 
 // first returns the first kind that is the one; nil if there is none.
 func (g *registry) first(is func(*kinds.Kind) bool) *kinds.Kind {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	for _, list := range [][]*kinds.Kind{g.builtin, g.custom} {
-		if i := slices.IndexFunc(list, is); i >= 0 {
-			return list[i]
-		}
+	all := g.all()
+	if i := slices.IndexFunc(all, is); i >= 0 {
+		return all[i]
 	}
 	return nil
 }
 
 // builtinGroup reports whether a group is built in: for unknown resources of those a 404 is a Status, else it is text.
 func (g *registry) builtinGroup(group string) bool {
-	return slices.ContainsFunc(g.builtin, func(k *kinds.Kind) bool { return k.Group == group })
+	return g.first(func(k *kinds.Kind) bool { return k.Group == group && !k.Custom }) != nil
 }
 
 // all returns the served kinds.
 func (g *registry) all() []*kinds.Kind {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	return slices.Concat(g.builtin, g.custom)
+	return g.kinds
 }
 
 // replace replaces the kinds of a CRD by those of the given revision; revision 0 removes them.
@@ -63,8 +55,9 @@ func (g *registry) replace(table string, revision int64, ks []*kinds.Kind) {
 	} else {
 		g.crds[table] = revision
 	}
-	g.custom = slices.DeleteFunc(slices.Clone(g.custom), func(k *kinds.Kind) bool { return k.TableName() == table })
-	g.custom = append(g.custom, ks...)
+	others := slices.DeleteFunc(slices.Clone(g.kinds),
+		func(k *kinds.Kind) bool { return k.Custom && k.TableName() == table })
+	g.kinds = append(others, ks...)
 	for r, end := range g.ends {
 		if r.GroupResource() == table && !slices.ContainsFunc(ks,
 			func(k *kinds.Kind) bool { return k.Resource == r }) {
@@ -92,8 +85,8 @@ func (g *registry) end(k *kinds.Kind) <-chan struct{} {
 func (g *registry) served(table string) (out []*kinds.Kind, revision int64) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	for _, k := range g.custom {
-		if k.TableName() == table {
+	for _, k := range g.kinds {
+		if k.Custom && k.TableName() == table {
 			out = append(out, k)
 		}
 	}

@@ -34,6 +34,7 @@ import (
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
+	"skiff/internal/kube"
 )
 
 // Version is the server version that this one imitates, as /version reports it.
@@ -147,7 +148,7 @@ func New(o Options) *Server {
 			HistoryBytes: o.HistoryBytes, SlowWatcher: o.SlowWatcher,
 			MaxGap: maxGap, FirstRevision: firstRevision, Seed: o.Seed,
 			Unique: map[string]func(map[string]any) []string{"services": kinds.HeldByService}}),
-		registry:   newRegistry(kinds.Builtin()),
+		registry:   &registry{kinds: kinds.Builtin(), crds: map[string]int64{}, ends: map[kube.Resource]chan struct{}{}},
 		faults:     faults.New(o.Seed),
 		tokenKey:   rand.Text(),
 		wake:       make(chan struct{}, 1),
@@ -255,7 +256,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 		answer.Error(w, err)
 		return
 	}
-	if all := s.registry.all(); discovery.Serve(w, r, all) || s.authn.ServeOpenID(w, r) {
+	if discovery.Serve(w, r, s.registry.all()) || s.authn.ServeOpenID(w, r) {
 		return
 	}
 	req, err := s.route(r)

@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -169,9 +170,7 @@ func (s *Server) attributesOf(w *write) (*admission.Attributes, error) {
 	if a.Object, err = formOf(w.request, w.next); err == nil && w.cur != nil {
 		a.OldObject, err = formOf(w.request, w.cur.Value())
 	}
-	if a.Name == "" {
-		a.Name = obj.String(w.next, "metadata", "name")
-	}
+	a.Name = cmp.Or(a.Name, obj.String(w.next, "metadata", "name"))
 	if a.Resource == namespaces {
 		a.Namespace = a.Name
 	}

@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -65,11 +66,9 @@ func (s *Server) checkGrant(tx *store.Tx, r *request, next, cur map[string]any) 
 	}
 	roles, rules, aggregates := rolesIn(tx), rbac.RulesOf(next), false
 	if ref := obj.Map(next, "roleRef"); ref != nil {
-		bind := rbac.Action{Verb: "bind", Group: obj.String(ref, "apiGroup"), Namespace: r.namespace,
-			Resource: strings.ToLower(obj.String(ref, "kind")) + "s", Name: obj.String(ref, "name")}
-		if bind.Group == "" {
-			bind.Group = rbac.Group // the default
-		}
+		bind := rbac.Action{Verb: "bind", Group: cmp.Or(obj.String(ref, "apiGroup"), rbac.Group),
+			Namespace: r.namespace, Resource: strings.ToLower(obj.String(ref, "kind")) + "s",
+			Name: obj.String(ref, "name")}
 		if ok, _ := roles.Allowed(r.user, bind); ok {
 			return nil
 		}

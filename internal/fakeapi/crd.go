@@ -160,19 +160,15 @@ func acceptNames(tx *store.Tx, crd map[string]any) (reason, message string) {
 
 // setCondition sets one condition. lastTransitionTime changes only with the status.
 func setCondition(o map[string]any, kind, status, reason, message string) {
-	next := map[string]any{"type": kind, "status": status, "reason": reason, "message": message,
-		"lastTransitionTime": now()}
-	list := obj.Slice(o, "status", "conditions")
-	for i, c := range obj.Maps(o, "status", "conditions") {
-		if c["type"] == kind {
-			if c["status"] == status {
-				next["lastTransitionTime"] = c["lastTransitionTime"]
-			}
-			list[i] = next
-			return
-		}
+	c, since := kinds.Condition(o, kind), any(now())
+	if c == nil {
+		c = map[string]any{}
+		obj.Set(o, append(obj.Slice(o, "status", "conditions"), c), "status", "conditions")
+	} else if c["status"] == status {
+		since = c["lastTransitionTime"]
 	}
-	obj.Set(o, append(list, next), "status", "conditions")
+	overwrite(c, map[string]any{"type": kind, "status": status, "reason": reason, "message": message,
+		"lastTransitionTime": since})
 }
 
 // customKinds returns the kinds of a CRD, one for each served version.

@@ -22,10 +22,7 @@ func managerOf(r *request) string {
 		return m
 	}
 	m, _, _ := strings.Cut(r.UserAgent(), "/")
-	if m == "" {
-		m = "unknown"
-	}
-	return m
+	return cmp.Or(m, "unknown")
 }
 
 func writeOf(r *request, manager string) ssa.Write {

@@ -108,13 +108,8 @@ func scaleCauses(o map[string]any, sc *kinds.Scale) []kinds.Cause {
 	var out []kinds.Cause
 	mistyped := func(path []string, zero any, want string) {
 		v, at := obj.Get(o, path...), "."+strings.Join(path, ".")
-		goType := map[string]string{"number": "float64", "array": "[]interface {}",
-			"object": "map[string]interface {}"}[fields.JSONType(v)]
-		if goType == "" {
-			goType = fields.JSONType(v)
-		}
-		out = append(out, cause.Invalid(at, zero, fmt.Sprintf("%s accessor error: %v is of the type %s, expected %s",
-			at, v, goType, want)))
+		out = append(out, cause.Invalid(at, zero, fmt.Sprintf("%s accessor error: %v is of the type %T, expected %s",
+			at, v, v, want)))
 	}
 	for _, path := range [][]string{sc.Spec, sc.Status} {
 		n, whole := obj.Get(o, path...).(int64) // the real server does not accept 3.0 either

@@ -82,12 +82,11 @@ func document(ks []*kinds.Kind) map[string]any {
 		schemas[schemaName(k)] = kindSchema(k, schemas)
 		object, collection := pathTemplate(k)
 		if k.Review != nil {
-			paths[collection] = operations(k, map[string]string{"post": "post"})
+			paths[collection] = operations(k, "post")
 			continue
 		}
-		paths[object] = operations(k,
-			map[string]string{"get": "get", "put": "put", "patch": "patch", "delete": "delete"})
-		paths[collection] = operations(k, map[string]string{"get": "list", "post": "post"})
+		paths[object] = operations(k, "get", "put", "patch", "delete")
+		paths[collection] = operations(k, "list", "post")
 	}
 	return map[string]any{"openapi": "3.0.0", "info": map[string]any{"title": "Kubernetes", "version": Version},
 		"paths": paths, "components": map[string]any{"schemas": schemas}}
@@ -142,10 +141,10 @@ var parameters = map[string][]string{"delete": {"dryRun"}, "post": {"dryRun", "f
 
 // operations describes some verbs. kubectl reads the kind and the parameters of PATCH. Strategic merge patch is not
 // declared, so that kubectl computes such patches from its own types.
-func operations(k *kinds.Kind, actions map[string]string) map[string]any {
+func operations(k *kinds.Kind, actions ...string) map[string]any {
 	ref := map[string]any{"$ref": "#/components/schemas/" + schemaName(k)}
 	out := map[string]any{}
-	for verb, action := range actions {
+	for _, action := range actions {
 		operation := map[string]any{"operationId": action + k.Kind, "x-kubernetes-action": action,
 			"x-kubernetes-group-version-kind": kindRef(k.Resource),
 			"responses": map[string]any{"200": map[string]any{"description": "OK",
@@ -157,7 +156,7 @@ func operations(k *kinds.Kind, actions map[string]string) map[string]any {
 		if list != nil {
 			operation["parameters"] = list
 		}
-		out[verb] = operation
+		out[strings.Replace(action, "list", "get", 1)] = operation
 	}
 	return out
 }

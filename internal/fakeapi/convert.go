@@ -14,41 +14,31 @@ import (
 	"skiff/internal/kube"
 )
 
-// shape is the Shape of a custom resource: the schema and the version that it was stored in.
-type shape struct {
-	kube.Resource                     // the version
-	schema        *schema.Schema      // nil for a version without one
-	webhook       *conversion.Webhook // converts to other versions; nil: they differ by their apiVersion only
-	storage       *shape              // of the version to store in
+// family is what the versions of a definition have in common.
+type family struct {
+	webhook *conversion.Webhook // converts between the versions; nil: they differ by their apiVersion only
+	storage *shape              // of the version to store in
 }
 
-// shapes returns the shapes of all versions of a definition.
-func (s *Server) shapes(crd map[string]any) map[string]*shape {
-	spec := obj.Map(crd, "spec")
-	name := obj.String(crd, "metadata", "name")
+// shape is the Shape of a custom resource: the schema and the version that it was stored in.
+type shape struct {
+	*family
+	kube.Resource
+	schema *schema.Schema // nil for a version without one
+}
+
+// newFamily starts the family of a definition, and ends the one before.
+func (s *Server) newFamily(crd map[string]any) *family {
+	name, how := obj.String(crd, "metadata", "name"), obj.Map(crd, "spec", "conversion")
 	if old := s.converters[name]; old != nil {
 		old.Close()
 		delete(s.converters, name)
 	}
-	var hook *conversion.Webhook
-	if obj.String(spec, "conversion", "strategy") == "Webhook" {
-		hook = conversion.New(obj.Map(spec, "conversion", "webhook"), s.network())
-		s.converters[name] = hook
+	if obj.String(how, "strategy") != "Webhook" {
+		return &family{}
 	}
-	out := map[string]*shape{}
-	var storage *shape
-	for _, v := range obj.Maps(spec, "versions") {
-		sc, _ := schema.Parse(obj.Get(v, "schema", "openAPIV3Schema"), "") // one with errors was refused
-		version := &shape{schema: sc, webhook: hook, Resource: kube.Resource{Group: obj.String(spec, "group"),
-			Version: obj.String(v, "name"), Kind: obj.String(spec, "names", "kind")}}
-		if out[version.Version] = version; obj.Bool(v, "storage") {
-			storage = version
-		}
-	}
-	for _, version := range out {
-		version.storage = storage
-	}
-	return out
+	s.converters[name] = conversion.New(obj.Map(how, "webhook"), s.network())
+	return &family{webhook: s.converters[name]}
 }
 
 // convertedKind returns the shape of a kind whose versions a webhook converts, nil for any other.

@@ -172,23 +172,25 @@ func setCondition(o map[string]any, kind, status, reason, message string) {
 }
 
 // customKinds returns the kinds of a CRD, one for each served version.
-func (s *Server) customKinds(crd map[string]any) []*kinds.Kind {
-	spec, shapes := obj.Map(crd, "spec"), s.shapes(crd)
-	var out []*kinds.Kind
+func (s *Server) customKinds(crd map[string]any) (out []*kinds.Kind) {
+	spec, names, of := obj.Map(crd, "spec"), obj.Map(crd, "status", "acceptedNames"), s.newFamily(crd)
 	for _, v := range obj.Maps(spec, "versions") {
+		sc, _ := schema.Parse(obj.Get(v, "schema", "openAPIV3Schema"), "") // one with errors was refused
+		sh := &shape{family: of, schema: sc, Resource: kube.Resource{Group: obj.String(spec, "group"),
+			Version: obj.String(v, "name"), Plural: obj.String(names, "plural"), Kind: obj.String(names, "kind"),
+			ClusterScoped: obj.String(spec, "scope") == "Cluster"}}
+		if obj.Bool(v, "storage") {
+			of.storage = sh
+		}
 		if obj.Bool(v, "served") {
-			names := obj.Map(crd, "status", "acceptedNames")
-			out = append(out, s.customKind(spec, names, v, shapes[obj.String(v, "name")]))
+			out = append(out, s.customKind(spec, names, v, sh))
 		}
 	}
 	return out
 }
 
 func (s *Server) customKind(spec, names, version map[string]any, sh *shape) *kinds.Kind {
-	k := &kinds.Kind{Shape: sh,
-		Resource: kube.Resource{Group: obj.String(spec, "group"), Version: obj.String(version, "name"),
-			Plural: obj.String(names, "plural"),
-			Kind:   obj.String(names, "kind"), ClusterScoped: obj.String(spec, "scope") == "Cluster"},
+	k := &kinds.Kind{Shape: sh, Resource: sh.Resource,
 		Singular: obj.String(names, "singular"), ListKind: obj.String(names, "listKind"),
 		ShortNames: obj.Texts(names, "shortNames"),
 		Categories: obj.Texts(names, "categories"),

@@ -98,23 +98,17 @@ func (s *Server) list(r *request) error {
 	if err != nil {
 		return err
 	}
-	p, err := s.readPage(o)
+	objects, meta, err := s.readPage(o)
 	if err != nil {
 		return err
 	}
-	if p.objects, err = s.converted(r.Context(), r.kind, p.objects); err != nil {
+	if objects, err = s.converted(r.Context(), r.kind, objects); err != nil {
 		return err
 	}
-	meta := map[string]any{"resourceVersion": strconv.FormatInt(p.revision, 10)}
-	if p.next != "" {
-		meta["continue"] = p.next
-		if !o.selective() {
-			meta["remainingItemCount"] = int64(p.remaining)
-		}
-	} else if r.kind.Custom && !r.accept.Table && !r.accept.MetadataOnly {
+	if meta["continue"] == nil && r.kind.Custom && !r.accept.Table && !r.accept.MetadataOnly {
 		meta["continue"] = "" // lists of custom resources always have it
 	}
-	return writeList(r.writer, r.kind, r.accept, meta, p.objects)
+	return writeList(r.writer, r.kind, r.accept, meta, objects)
 }
 
 // writeList answers with a list. The items are written one by one, because the whole can be many times the memory
@@ -175,27 +169,19 @@ func writeItems(w http.ResponseWriter, k *kinds.Kind, meta map[string]any, objec
 	return nil
 }
 
-// page is a part of a list.
-type page struct {
-	objects   []*store.Object
-	revision  int64  // of the snapshot that it is from
-	next      string // the continue token for the rest, which has so many objects
-	remaining int
-}
-
-// readPage returns the page of a list that is asked for.
-func (s *Server) readPage(o *listOptions) (*page, error) {
+// readPage returns the page of a list that is asked for, and the metadata of the list.
+func (s *Server) readPage(o *listOptions) (page []*store.Object, meta map[string]any, err error) {
 	at, after := int64(0), store.Key{}
 	switch {
 	case o.token != "":
 		t, err := s.openToken(o)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		at, after = t.Revision, t.After
 	case o.revision > 0:
 		if err := s.waitFor(o.Context(), o.revision); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		at = s.cached(o.Context())
 		if o.match == "Exact" || o.match == "" && o.limit > 0 {
@@ -207,30 +193,33 @@ func (s *Server) readPage(o *listOptions) (*page, error) {
 	all, cursor, err := s.store.ListAndWatch(o.kind.TableName(), o.namespace, at)
 	switch {
 	case errors.Is(err, store.ErrCompacted) && o.token != "":
-		return nil, s.expiredToken(o, after)
+		return nil, nil, s.expiredToken(o, after)
 	case errors.Is(err, store.ErrCompacted):
-		return nil, answer.Expired("The resourceVersion for the provided list is too old.")
+		return nil, nil, answer.Expired("The resourceVersion for the provided list is too old.")
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	}
 	if o.selective() { // by labels and fields of the version that is asked for
 		if all, err = s.converted(o.Context(), o.kind, all); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	p := &page{revision: cursor.Revision()}
+	meta = map[string]any{"resourceVersion": strconv.FormatInt(cursor.Revision(), 10)}
 	for i, ob := range all {
 		if o.token != "" && ob.Key.Compare(after) <= 0 || !o.selects(ob) {
 			continue
 		}
-		if o.limit > 0 && int64(len(p.objects)) == o.limit {
-			last := p.objects[len(p.objects)-1].Key
-			p.next, p.remaining = s.seal(continueToken{Revision: p.revision, After: last, Query: o.listed}), len(all)-i
+		if o.limit > 0 && int64(len(page)) == o.limit {
+			meta["continue"] = s.seal(continueToken{Revision: cursor.Revision(), After: page[len(page)-1].Key,
+				Query: o.listed})
+			if !o.selective() {
+				meta["remainingItemCount"] = int64(len(all) - i)
+			}
 			break
 		}
-		p.objects = append(p.objects, ob)
+		page = append(page, ob)
 	}
-	return p, nil
+	return page, meta, nil
 }
 
 const tokenExpired = "The provided continue parameter is too old to display a consistent list result. You can start " +

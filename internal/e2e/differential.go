@@ -12,14 +12,16 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
-// Script is a sequence of requests that is run against two servers in the same way. It works in a namespace of its own
-// name, which it finds empty.
+// Script is a sequence of requests that is run against two servers in the same way. It works in a namespace of its
+// own, which it finds empty.
 type Script struct {
 	Name  string
 	Steps []Step
+	Alone bool // it counts what the server sends by its clock, which depends on what else it does
 }
 
 // Step is one request. In Path and Body, ${name} stands for a captured value, ${ns} for the namespace's path
@@ -38,6 +40,8 @@ type Step struct {
 	Events int
 	// ToEnd makes the step a watch that is read until the server ends it.
 	ToEnd bool
+	// Through makes the step a watch that is read through the first event of this type.
+	Through string
 	// Only keeps what has one of these names in the lists of a discovery document: the embedded server has fewer
 	// kinds.
 	Only []string
@@ -64,12 +68,13 @@ const stepLimit = 2 * time.Minute
 // RunScript runs all steps against one server. A step whose capture fails ends it, because nothing after it would make
 // sense.
 func RunScript(ctx context.Context, api *API, s Script) ([]Answer, error) {
+	namespace := s.namespace()
 	_, err := api.Create(ctx, "/api/v1/namespaces", Object{"apiVersion": "v1", "kind": "Namespace",
-		"metadata": Object{"name": s.Name}})
+		"metadata": Object{"name": namespace}})
 	if err != nil {
-		return nil, fmt.Errorf("create namespace %s: %w", s.Name, err)
+		return nil, fmt.Errorf("create namespace %s: %w", namespace, err)
 	}
-	vars := map[string]string{"ns": "namespaces/" + s.Name, "NS": s.Name}
+	vars := map[string]string{"ns": "namespaces/" + namespace, "NS": namespace}
 	var answers []Answer
 	for _, step := range s.Steps {
 		a, err := runStep(ctx, api, step, vars)
@@ -87,6 +92,11 @@ func RunScript(ctx context.Context, api *API, s Script) ([]Answer, error) {
 		}
 	}
 	return answers, nil
+}
+
+// namespace is that of the script: its name as the label of a domain.
+func (s Script) namespace() string {
+	return strings.ToLower(strings.NewReplacer("/", "-", " ", "-", ".", "-").Replace(s.Name))
 }
 
 func runStep(ctx context.Context, api *API, step Step, vars map[string]string) (Answer, error) {
@@ -132,8 +142,8 @@ func sendStep(ctx context.Context, api *API, step Step, vars map[string]string) 
 			a.Header[name] = v
 		}
 	}
-	if resp.StatusCode == http.StatusOK && (step.Events > 0 || step.ToEnd) {
-		return a, a.readEvents(resp.Body, step.Events)
+	if resp.StatusCode == http.StatusOK && (step.Events > 0 || step.ToEnd || step.Through != "") {
+		return a, a.readEvents(resp.Body, step.Events, step.Through)
 	}
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -163,20 +173,27 @@ func keepOnly(body any, names []string) {
 	}
 }
 
-// readEvents reads max events, or all until the stream ends if max is 0.
-func (a *Answer) readEvents(body io.Reader, max int) error {
+// readEvents reads max events, or those through one of the type last, or all until the stream ends.
+func (a *Answer) readEvents(body io.Reader, max int, last string) error {
 	d := json.NewDecoder(body)
 	for max == 0 || len(a.Events) < max {
-		var event any
-		err := d.Decode(&event)
+		var event struct{ Type string }
+		var raw json.RawMessage
+		err := d.Decode(&raw)
 		if errors.Is(err, io.EOF) {
 			a.Ended = true
 			return nil
 		}
-		if err != nil {
-			return fmt.Errorf("read event %d of %d: %w", len(a.Events)+1, max, err)
+		if err == nil {
+			err = json.Unmarshal(raw, &event)
 		}
-		a.Events = append(a.Events, event)
+		if err != nil {
+			return fmt.Errorf("read event %d: %w", len(a.Events)+1, err)
+		}
+		a.Events = append(a.Events, raw)
+		if event.Type == last && last != "" {
+			return nil
+		}
 	}
 	return nil
 }
@@ -193,10 +210,10 @@ func or(s, otherwise string) string {
 type Allowance struct {
 	Script string `json:"script"` // "*" for all
 	Step   string `json:"step"`   // "*" for all
-	Path   string `json:"path"`   // of the difference; a * stands for any text
+	Path   string `json:"path"`   // of the difference; see matches
 	Why    string `json:"why"`
 
-	used bool
+	used atomic.Bool // scripts run at the same time
 }
 
 // ReadAllowances reads the list of allowed differences.
@@ -213,8 +230,8 @@ func ReadAllowances(path string) ([]*Allowance, error) {
 	}
 	for _, a := range all {
 		if a.Script == "" || a.Step == "" || a.Path == "" || a.Why == "" {
-			return nil, fmt.Errorf("read the allowed differences in %s: script, step, path and why are needed: %+v",
-				path, a)
+			return nil, fmt.Errorf("read the allowed differences in %s: script, step, path and why are needed: "+
+				"%s %s %s", path, a.Script, a.Step, a.Path)
 		}
 	}
 	return all, nil
@@ -223,11 +240,14 @@ func ReadAllowances(path string) ([]*Allowance, error) {
 // Allows reports whether a difference is allowed, and remembers that the permission was needed.
 func (a *Allowance) Allows(script, step string, d Difference) bool {
 	ok := matches(a.Script, script) && matches(a.Step, step) && matches(a.Path, d.Path)
-	a.used = a.used || ok
+	if ok {
+		a.used.Store(true)
+	}
 	return ok
 }
 
-// matches compares with a pattern in which * stands for any text.
+// matches compares with a pattern in which * stands for any text, and | stands between alternatives.
 func matches(pattern, text string) bool {
-	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$").MatchString(text)
+	pattern = strings.NewReplacer(`\*`, ".*", `\|`, "|").Replace(regexp.QuoteMeta(pattern))
+	return regexp.MustCompile("^(?:" + pattern + ")$").MatchString(text)
 }

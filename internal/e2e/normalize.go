@@ -89,6 +89,30 @@ var (
 	several      = regexp.MustCompile(`is (?:invalid|forbidden): \[(.*)\]$`)
 )
 
+// printed are the places in messages where the real server prints a value as a struct of Go, with the names and the
+// order of its fields; diffed is a diff of such structs.
+var (
+	printed = regexp.MustCompile(`(?:Invalid|Duplicate|Unsupported) value: ("?[\w.]*\{)`)
+	diffed  = regexp.MustCompile(`\n@@[\s\S]*?(\]?)$`)
+)
+
+// withoutStructs replaces what each server prints in its own way.
+func withoutStructs(message string) string {
+	message = diffed.ReplaceAllString(message, "$1")
+	for m := printed.FindStringSubmatchIndex(message); m != nil; m = printed.FindStringSubmatchIndex(message) {
+		open := 0
+		end := strings.IndexFunc(message[m[2]:], func(r rune) bool {
+			open += map[rune]int{'{': 1, '}': -1}[r]
+			return r == '}' && open == 0
+		})
+		if end < 0 {
+			break
+		}
+		message = message[:m[2]] + "<object>" + strings.TrimPrefix(message[m[2]+end+1:], `"`)
+	}
+	return message
+}
+
 // declaredPorts is the end of the nodePorts that scripts declare; allocation starts above.
 const declaredPorts = 30085
 
@@ -152,6 +176,9 @@ func (n *normalizer) text(key, s string) string {
 	if key == "cells" {
 		s = age.ReplaceAllString(s, "<age>")
 		s = portCell.ReplaceAllString(s, ":<allocated>/")
+	}
+	if key == "message" {
+		s = withoutStructs(s)
 	}
 	s = address.ReplaceAllString(s, "<address>")
 	s = loopbackPort.ReplaceAllString(s, "127.0.0.1:<port>")

@@ -80,7 +80,8 @@ var readScripts = []Script{
 		{Name: "one custom object that is not there", Path: webServers + "/zzz"},
 		{Name: "kind that is not there", Path: "/apis/skiff.dev/v1alpha1/${ns}/boats"},
 		{Name: "group that is not there", Path: "/apis/nowhere.dev/v1/${ns}/boats"},
-		{Name: "all namespaces, selected", Path: "/api/v1/configmaps?labelSelector=l%3Dx"},
+		{Name: "all namespaces, selected", Path: "/api/v1/configmaps?labelSelector=l%3Dx&fieldSelector=" +
+			"metadata.namespace%3D${NS}"},
 	}},
 	{Name: "list-custom", Steps: []Step{
 		{Name: "create", Method: "POST", Path: webServers, Body: webServerBody},
@@ -128,6 +129,8 @@ var readScripts = []Script{
 		{Name: "with Exact", Path: configMaps +
 			"?watch=1&sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion=5"},
 		{Name: "match without initial events", Path: configMaps + "?watch=1&resourceVersionMatch=NotOlderThan"},
+	}},
+	{Name: "bookmarks", Alone: true, Steps: []Step{
 		// The real server plans the last bookmark for two seconds before the end when it sends the first one, which it
 		// does within 1.25 seconds, on a jittered tick. Six seconds leave room for both; with three it is a matter of
 		// chance.

@@ -28,12 +28,6 @@ func (s *Server) delete(r *request) error {
 	if err != nil {
 		return err
 	}
-	if o.policy == "" && r.kind.OrphanWarning != "" {
-		o.policy = string(kube.Orphan)
-		answer.Warn(r.writer, r.kind.OrphanWarning)
-	} else if o.policy == "" && r.kind.TableName() == "replicationcontrollers" {
-		o.policy = string(kube.Orphan)
-	}
 	last, gone, err := s.deleteOne(r, o)
 	if err != nil {
 		return err
@@ -206,12 +200,12 @@ func (s *Server) deleteCollection(r *request) error {
 	if err != nil {
 		return err
 	}
+	meta := map[string]any{"resourceVersion": strconv.FormatInt(s.store.Revision(), 10)}
 	met, err := s.deleteAll(r, sel, o)
 	if err != nil {
 		return err
 	}
 	s.wakeHousekeeper()
-	meta := map[string]any{"resourceVersion": strconv.FormatInt(s.store.Revision(), 10)}
 	if r.kind.Custom {
 		meta["continue"] = ""
 	}

@@ -55,7 +55,16 @@ func readDeleteOptions(r *request) (deleteOptions, error) {
 		}
 		o.read(in)
 	}
-	return o, o.check()
+	if err := o.check(); err != nil {
+		return o, err
+	}
+	if o.policy == "" && (r.kind.OrphanWarning != "" || r.kind.TableName() == "replicationcontrollers") {
+		o.policy = string(kube.Orphan)
+		if r.kind.OrphanWarning != "" {
+			answer.Warn(r.writer, r.kind.OrphanWarning)
+		}
+	}
+	return o, nil
 }
 
 // read reads the options of a body.

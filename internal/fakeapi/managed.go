@@ -35,10 +35,10 @@ func writeOf(r *request, manager string) ssa.Write {
 		w.Reset = []string{"status", "spec"}
 	case r.sub == "" && r.kind.Status:
 		w.Reset = []string{"status"}
-	case r.sub == "status" && r.kind.Custom:
+	case r.sub == "status" && (r.kind.Custom || r.kind.Isolated):
 		w.Reset = []string{"metadata", "spec"}
 	case r.sub == "status", r.sub == "approval":
-		w.Reset = []string{"spec", "metadata.labels", "metadata.ownerReferences", "metadata.deletionTimestamp"}
+		w.Reset = []string{"spec", "metadata.deletionTimestamp", "metadata." + besidesStatus[r.kind.Plural]}
 	}
 	return w
 }

@@ -238,17 +238,17 @@ func splitStatus(k *kinds.Kind, sub string, next, old map[string]any) map[string
 		return next
 	}
 	revert(next, old, "status", "metadata")
-	change := []string{"managedFields"}
-	if !k.Custom {
-		// On built-in kinds, /status may change annotations, and on pods and nodes labels, too.
-		change = append(change, "annotations")
-		if k.Plural == "pods" || k.Plural == "nodes" {
-			change = append(change, "labels")
-		}
+	// On most built-in kinds, /status may change labels, annotations and the like, too.
+	if meta, oldMeta := obj.Map(next, "metadata"), obj.Map(old, "metadata"); k.Custom || k.Isolated {
+		revert(meta, oldMeta, "managedFields")
+	} else if f := besidesStatus[k.Plural]; f != "" {
+		keep(meta, oldMeta, f)
 	}
-	revert(obj.Map(next, "metadata"), obj.Map(old, "metadata"), change...)
 	return next
 }
+
+// besidesStatus is the field of the metadata that /status of a built-in resource cannot change.
+var besidesStatus = map[string]string{"deployments": "labels", "pods": "ownerReferences"}
 
 // revert reverts all changes except those to the named members.
 func revert(next, old map[string]any, except ...string) {

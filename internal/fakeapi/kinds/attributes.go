@@ -95,7 +95,7 @@ func (k *Kind) attribute(text string) error {
 func (k *Kind) flags(words []string) error {
 	known := map[string]*bool{"cluster": &k.ClusterScoped, "status": &k.Status, "approval": &k.Approval,
 		"author": &k.Author, "needs-version": &k.NeedsVersion, "create-on-update": &k.CreateOnUpdate,
-		"delete-returns": &k.DeleteReturns}
+		"delete-returns": &k.DeleteReturns, "status-alone": &k.Isolated}
 	for _, w := range words {
 		if w == "review" {
 			k.Review = reviews()[k.Kind]

@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -36,6 +37,8 @@ var forms = sync.OnceValue(func() map[string]func(string) []string {
 			}
 			return ""
 		}),
+		"whole": unless(func(quantity string) bool { return !strings.ContainsAny(quantity, "num") },
+			"must be an integer"),
 		"qualified": selector.QualifiedName, "data-key": selector.DataKey, "port-name": selector.PortName,
 		"image": unless(func(image string) bool { return strings.TrimSpace(image) == image },
 			"must not have leading or trailing whitespace"),
@@ -48,6 +51,8 @@ var forms = sync.OnceValue(func() map[string]func(string) []string {
 			}
 			return "should be a domain with at least three segments separated by dots"
 		}),
+		"address": unless(func(text string) bool { _, err := netip.ParseAddr(text); return err == nil },
+			"must be a valid IP address"),
 		"cidr": one(cidr), "ip": one(canonicalIP), "certificate-request": one(notRequest),
 		"certificates": one(notCertificates), "docker-config": one(notDockerConfig),
 		"cron-name": unless(func(name string) bool { return len(name) <= 52 }, // its Jobs are called after it

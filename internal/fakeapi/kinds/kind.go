@@ -35,6 +35,7 @@ type Kind struct {
 	Warning    string // sent with each answer: the kind is deprecated
 
 	Status    bool             // it has the subresource status
+	Isolated  bool             // the subresource status changes no metadata
 	Approval  bool             // it has the subresource approval
 	Author    bool             // its spec names the user who created it
 	Refused   string           // what this server cannot do: objects of the kind are not accepted

@@ -1,6 +1,9 @@
 package cel
 
 import (
+	"slices"
+	"strings"
+
 	v1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -90,13 +93,20 @@ func registered[T any](kind string, create func(*T) field.ErrorList, update func
 			return []kube.StatusCause{cause(field.InternalError(nil, err))}
 		}
 		if cur == nil {
-			return causes(create(t))
+			return besidesMetadata(create(t))
 		}
 		old, err := internal(cur)
 		if err != nil {
 			return []kube.StatusCause{cause(field.InternalError(nil, err))}
 		}
-		return causes(update(t, old))
+		return besidesMetadata(update(t, old))
 	}
 	return defaults, validate
+}
+
+// besidesMetadata are the causes without those about metadata, which the server finds by itself.
+func besidesMetadata(errs field.ErrorList) []kube.StatusCause {
+	return causes(slices.DeleteFunc(errs, func(err *field.Error) bool {
+		return strings.HasPrefix(err.Field, "metadata.")
+	}))
 }

@@ -45,8 +45,8 @@ func allowedInLives() []*Allowance {
 		{Script: "DaemonSet/*", Step: "*", Path: "*metadata*annotations*|*f:metadata",
 			Why: "The real server adds this annotation when it converts the object to its version: rows have none."},
 		{Script: "IPAddress/*", Step: "*", Path: "*cells", Why: "The real server has a cell more than columns."},
-		{Script: "Job/apply|PersistentVolumeClaim/apply|DaemonSet/update", Step: "*", Path: "Body.metadata.resourceVersion",
-			Why: "The real server writes once more if the same is applied again."},
+		{Script: "Job/apply|PersistentVolumeClaim/apply|DaemonSet/update", Step: "*",
+			Path: "Body.metadata.resourceVersion", Why: "The real server writes once more if the same is applied again."},
 		{Script: "Job/create|ResourceSlice/create", Step: "selected by an unknown field", Path: "Body.message",
 			Why: "They have words of their own."},
 		{Script: "LimitRange/create", Step: "without a name", Path: "*", Why: "The real server names it by a UUID."},
@@ -64,9 +64,7 @@ func allowedInLives() []*Allowance {
 			Path: "*", Why: "The real server answers 500 to an applied value of a wrong type, the embedded one 4xx."},
 		{Script: "PersistentVolume/subresources", Step: "*", Path: "Body.status.lastPhaseTransitionTime",
 			Why: "The real server sets it again when a client forgets the status."},
-		{Script: "WebServer/subresources", Step: "delete of status|POST of one", Path: "*",
-			Why: "No client sends a POST or DELETE like that."},
-		{Script: "CustomResourceDefinition/update|Endpoints/update|Ingress/update|Node/update|" +
+				{Script: "CustomResourceDefinition/update|Endpoints/update|Ingress/update|Node/update|" +
 			"ReplicationController/update|Service/update", Step: "another uid", Path: "Body.message",
 			Why: "Their keys in etcd are not those of the resource."},
 		{Script: "ControllerRevision/*", Step: "*", Path: "*f:data.f:a",

@@ -64,7 +64,7 @@ func allowedInLives() []*Allowance {
 			Path: "*", Why: "The real server answers 500 to an applied value of a wrong type, the embedded one 4xx."},
 		{Script: "PersistentVolume/subresources", Step: "*", Path: "Body.status.lastPhaseTransitionTime",
 			Why: "The real server sets it again when a client forgets the status."},
-				{Script: "CustomResourceDefinition/update|Endpoints/update|Ingress/update|Node/update|" +
+		{Script: "CustomResourceDefinition/update|Endpoints/update|Ingress/update|Node/update|" +
 			"ReplicationController/update|Service/update", Step: "another uid", Path: "Body.message",
 			Why: "Their keys in etcd are not those of the resource."},
 		{Script: "ControllerRevision/*", Step: "*", Path: "*f:data.f:a",

@@ -289,7 +289,8 @@ func (o lived) deleted() (steps []Step) {
 			Step{Name: "left by " + policy, Path: o.one, Until: gone},
 			o.patch("let go by "+policy, "", mergePatch, `{"metadata":{"finalizers":null}}`))
 	}
-	return append(steps, o.post("create for all", "", o.named("")), Step{Name: "settled for all", Path: o.one, Until: o.settled},
+	return append(steps, o.post("create for all", "", o.named("")),
+		Step{Name: "settled for all", Path: o.one, Until: o.settled},
 		Step{Name: "all", Method: "DELETE", Path: o.path + "?fieldSelector=metadata.name%3D" + o.only},
 		Step{Name: "none left", Path: o.one, Until: gone})
 }

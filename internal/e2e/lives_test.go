@@ -46,7 +46,7 @@ func allowedInLives() []*Allowance {
 			Why: "The real server adds this annotation when it converts the object to its version: rows have none."},
 		{Script: "IPAddress/*", Step: "*", Path: "*cells", Why: "The real server has a cell more than columns."},
 		{Script: "Job/apply|PersistentVolumeClaim/apply|DaemonSet/update", Step: "*",
-			Path: "Body.metadata.resourceVersion", Why: "The real server writes once more if the same is applied again."},
+			Path: "Body.metadata.resourceVersion", Why: "The real server writes again if the same is applied again."},
 		{Script: "Job/create|ResourceSlice/create", Step: "selected by an unknown field", Path: "Body.message",
 			Why: "They have words of their own."},
 		{Script: "LimitRange/create", Step: "without a name", Path: "*", Why: "The real server names it by a UUID."},

@@ -285,7 +285,8 @@ func (o lived) deleted() (steps []Step) {
 		Step{Name: "gone", Path: o.one, Until: gone})
 	for _, policy := range []string{"Foreground", "Orphan", "Background"} {
 		steps = append(steps, o.post("create for "+policy, "", o.named("")),
-			Step{Name: "settled for " + policy, Path: o.one, Until: o.settled}, remove(policy, "?propagationPolicy="+policy, ""),
+			Step{Name: "settled for " + policy, Path: o.one, Until: o.settled},
+			remove(policy, "?propagationPolicy="+policy, ""),
 			Step{Name: "left by " + policy, Path: o.one, Until: gone},
 			o.patch("let go by "+policy, "", mergePatch, `{"metadata":{"finalizers":null}}`))
 	}

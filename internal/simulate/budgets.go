@@ -48,7 +48,7 @@ type budgets struct {
 
 func newBudgets(w world) runner {
 	c := &budgets{newController[*budget](w, budgetResource, "controllermanager"), mirrorOf[*setPod](w, podResource)}
-	return c.run("disruption", c.sync, controller.Watches(c.pods, selecting(c.mirror)))
+	return c.forEach("disruption", c.sync, controller.Watches(c.pods, selecting(c.mirror)))
 }
 
 func (c *budgets) sync(ctx context.Context, b *budget) (time.Duration, error) {

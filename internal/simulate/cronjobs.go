@@ -48,7 +48,7 @@ type cronJobs struct {
 func newCronJobs(w world) runner {
 	c := &cronJobs{newController[*cronJob](w, cronJobResource, "cronjob-controller"),
 		mirrorOf[*workload](w, jobResource)}
-	return c.run("cronjob", c.sync, controller.Owns(c.jobs, cronJobResource.Kind))
+	return c.forEach("cronjob", c.sync, controller.Owns(c.jobs, cronJobResource.Kind))
 }
 
 func (c *cronJobs) sync(ctx context.Context, cj *cronJob) (again time.Duration, err error) {

@@ -32,7 +32,7 @@ type deployments struct {
 func newDeployments(w world) runner {
 	d := &deployments{newController[*deployment](w, deploymentResource, "deployment-controller"),
 		mirrorOf[*replicaSet](w, replicaSetResource)}
-	return d.run("deployment", d.sync, controller.Owns(d.sets, deploymentResource.Kind))
+	return d.forEach("deployment", d.sync, controller.Owns(d.sets, deploymentResource.Kind))
 }
 
 // sync takes at most one step of a rollout and writes the status. It decides by its mirrors alone. Each write carries

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -52,12 +51,9 @@ type podContainer struct {
 // kubelet is the scheduler and the kubelets of all nodes: it binds each pod to a node, and starts, restarts and stops
 // its containers. No container runs: it writes the statuses that a kubelet would write, at the times when it would.
 type kubelet struct {
-	world
-	mirror *cache.Store[*kubeletPod]
-	nodes  *cache.Store[*node]
-
-	started, scheduled recordFunc // Events of the kubelet and of the scheduler
-	counted            sync.Once  // see countAll
+	controllerOf[*kubeletPod]
+	nodes     *cache.Store[*node]
+	scheduled recordFunc // records Events of the scheduler
 
 	mu     sync.Mutex           // guards what follows
 	boxes  map[kube.Key]sandbox // the state that a container runtime would have
@@ -84,49 +80,41 @@ type sandbox struct {
 var beforePodIPs = netip.MustParseAddr("10.128.0.0")
 
 func newKubelet(w world) runner {
-	k := &kubelet{world: w, mirror: mirrorOf[*kubeletPod](w, podResource), nodes: mirrorOf[*node](w, nodeResource),
+	k := &kubelet{controllerOf: newController[*kubeletPod](w, podResource, "kubelet"),
+		nodes: mirrorOf[*node](w, nodeResource), scheduled: w.recorder("default-scheduler"),
 		boxes: map[kube.Key]sandbox{}, lastIP: beforePodIPs,
-		reserved: map[kube.Key]reservation{}, asked: map[string]requests{},
-		started: w.recorder("kubelet"), scheduled: w.recorder("default-scheduler")}
-	return w.controller("kubelet", k.reconcile, controller.For(k.mirror),
-		controller.Watches(k.nodes, func(*node) []kube.Key { return nil }))
+		reserved: map[kube.Key]reservation{}, asked: map[string]requests{}}
+	k.gone = func(key kube.Key) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.boxes, key)
+	}
+	k.mirror.OnChange(func(c cache.Change[*kubeletPod]) {
+		if p := c.Object(); c.Type == cache.Gone {
+			k.reserve(p, "")
+		} else if p.Spec.NodeName != "" {
+			k.reserve(p, p.Spec.NodeName)
+		}
+	})
+	return k.forEach("kubelet", k.sync, controller.Watches(k.nodes, func(*node) []kube.Key { return nil }))
 }
 
-func (c *kubelet) reconcile(ctx context.Context, k kube.Key) (controller.Outcome, error) {
-	p, ok, err := c.mirror.Get(k)
-	if err != nil {
-		return controller.Done, err
-	}
-	if !ok {
-		c.reserve(k, "", "", nil)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.boxes, k)
-		return controller.Done, nil
-	}
+func (c *kubelet) sync(ctx context.Context, p *kubeletPod) (time.Duration, error) {
 	var status map[string]any
 	if err := readStatus(podResource, p, p.Status, &status); err != nil {
-		return controller.Done, err
+		return 0, err
 	}
 	now := time.Now()
 	switch phase := status["phase"]; {
 	case p.Deleting():
 		return c.stop(ctx, p, now)
 	case phase == "Succeeded" || phase == "Failed": // final, whoever has set it
-		c.reserve(k, "", "", nil)
-		return controller.Done, nil
+		c.reserve(p, "")
+		return 0, nil
 	case p.Spec.NodeName == "":
 		return c.schedule(ctx, p, status)
 	}
 	return c.run(ctx, p, status, now)
-}
-
-// ended reports whether a pod has ended, by its status.
-func ended(status kube.Raw) bool {
-	var s struct {
-		Phase string `json:"phase"`
-	}
-	return json.Unmarshal(status, &s) == nil && (s.Phase == "Succeeded" || s.Phase == "Failed")
 }
 
 // ExitAnnotation on a pod ends its containers with that exit code, a moment after they have started. Those of the pods
@@ -142,13 +130,12 @@ func (p *kubeletPod) exitCode() (code int64, ends bool) {
 }
 
 // stop deletes a pod that is terminating once its containers have had time to stop.
-func (c *kubelet) stop(ctx context.Context, p *kubeletPod, now time.Time) (controller.Outcome, error) {
+func (c *kubelet) stop(ctx context.Context, p *kubeletPod, now time.Time) (time.Duration, error) {
 	if wait := c.stopTime(p, now).Sub(now); wait > 0 {
-		return controller.After(wait), nil
+		return wait, nil
 	}
 	var none int64
-	err := c.client.Delete(ctx, podResource, p.Key(), kube.DeleteOptions{UID: p.UID, GracePeriodSeconds: &none})
-	return controller.Done, err
+	return 0, c.client.Delete(ctx, podResource, p.Key(), kube.DeleteOptions{UID: p.UID, GracePeriodSeconds: &none})
 }
 
 // stopTime returns when the containers of p have stopped. The pod itself has only the deadline, in whole seconds.
@@ -168,28 +155,27 @@ func (c *kubelet) stopTime(p *kubeletPod, now time.Time) time.Time {
 
 // run updates the status of a pod, and requeues it for the time when its containers are up.
 func (c *kubelet) run(ctx context.Context, p *kubeletPod, status map[string]any,
-	now time.Time) (controller.Outcome, error) {
-	c.reserve(p.Key(), p.UID, p.Spec.NodeName, requestsOf(p))
+	now time.Time) (time.Duration, error) {
 	box, err := c.sandboxOf(p, now)
 	if err != nil {
-		return controller.Done, err
+		return 0, err
 	}
 	desired := podStatus(p, box, c.nodeIP(p.Spec.NodeName), now)
 	if covered, _ := patch.Covered(nil, desired, status); !covered {
 		if desired["phase"] == "Running" && status["phase"] == "Pending" {
-			c.started(podResource, p, events.Normal, "Started", "Container started")
+			c.record(p, events.Normal, "Started", "Container started")
 		}
 		// A strategic merge patch keeps conditions of other types.
 		err := c.patch(ctx, kube.StrategicMergePatch, podResource, p, "status", map[string]any{"status": desired})
 		if err != nil {
-			return controller.Done, err
+			return 0, err
 		}
 	}
 	wait := box.ready.Sub(now)
 	if _, ends := p.exitCode(); wait <= 0 && ends && !box.ended {
 		wait += c.PodStartDelay
 	}
-	return controller.Wait(max(wait, 0)), nil
+	return max(wait, 0), nil
 }
 
 // sandboxOf returns the state of a pod on its node, updated for the time that has passed.

@@ -67,7 +67,7 @@ type heartbeats struct{ controllerOf[*node] }
 
 func newHeartbeats(w world) runner {
 	h := &heartbeats{newController[*node](w, nodeResource, "")}
-	return h.run("nodes", h.sync)
+	return h.forEach("nodes", h.sync)
 }
 
 func (h *heartbeats) sync(ctx context.Context, n *node) (time.Duration, error) {

@@ -113,13 +113,10 @@ func (p *plan) pod(w *workload, text kube.Raw) (meta, spec map[string]any) {
 		p.err = fmt.Errorf("read the pod template: %w", err)
 	}
 	m := template.Metadata
-	meta = map[string]any{"generateName": w.Name + "-", "labels": m.Labels, "annotations": m.Annotations,
-		"finalizers": m.Finalizers}
-	if spec = template.Spec; spec == nil {
-		spec = map[string]any{}
-	}
-	p.create = append(p.create, map[string]any{"metadata": meta, "spec": spec})
-	return meta, spec
+	body := map[string]any{"spec": template.Spec, "metadata": map[string]any{"generateName": w.Name + "-",
+		"labels": m.Labels, "annotations": m.Annotations, "finalizers": m.Finalizers}}
+	p.create = append(p.create, body)
+	return member(body, "metadata"), member(body, "spec")
 }
 
 // planReplicaSet keeps the number of pods.

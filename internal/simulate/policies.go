@@ -21,7 +21,7 @@ type policies struct{ controllerOf[*admissionPolicy] }
 
 func newPolicies(w world) runner {
 	c := &policies{newController[*admissionPolicy](w, policyResource, "")}
-	return c.run("policies", c.sync)
+	return c.forEach("policies", c.sync)
 }
 
 func (c *policies) sync(ctx context.Context, p *admissionPolicy) (time.Duration, error) {

@@ -29,7 +29,7 @@ type scalers struct{ controllerOf[*scaler] }
 
 func newScalers(w world) runner {
 	c := &scalers{newController[*scaler](w, scalerResource, "horizontal-pod-autoscaler")}
-	return c.run("scalers", c.sync)
+	return c.forEach("scalers", c.sync)
 }
 
 func (c *scalers) sync(ctx context.Context, h *scaler) (time.Duration, error) {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"skiff/internal/controller"
 	"skiff/internal/events"
 	"skiff/internal/kube"
 	"skiff/internal/labels"
@@ -145,11 +144,12 @@ func (c *kubelet) shortage(n *node, asked requests) string {
 }
 
 // reserve counts what a pod asks for at its node, once; node "" takes it off again.
-func (c *kubelet) reserve(k kube.Key, uid, node string, asked requests) {
+func (c *kubelet) reserve(p *kubeletPod, node string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	k := p.Key()
 	was, ok := c.reserved[k]
-	if ok && was.uid == uid && was.node == node {
+	if ok && was.uid == p.UID && was.node == node {
 		return
 	}
 	for name, n := range was.asked {
@@ -161,10 +161,11 @@ func (c *kubelet) reserve(k kube.Key, uid, node string, asked requests) {
 	if c.asked[node] == nil {
 		c.asked[node] = requests{}
 	}
+	asked := requestsOf(p)
 	for name, n := range asked {
 		c.asked[node][name] += n
 	}
-	c.reserved[k] = reservation{uid, node, asked}
+	c.reserved[k] = reservation{p.UID, node, asked}
 }
 
 // reservation is what one pod takes of its node.
@@ -175,13 +176,10 @@ type reservation struct {
 
 // schedule binds a pod to one of the nodes that it fits, chosen by a hash of its uid, so that pods are spread evenly
 // and a retry chooses the same node.
-func (c *kubelet) schedule(ctx context.Context, p *kubeletPod, status map[string]any) (controller.Outcome, error) {
+func (c *kubelet) schedule(ctx context.Context, p *kubeletPod, status map[string]any) (time.Duration, error) {
 	nodes, err := c.nodes.List("")
 	if err != nil {
-		return controller.Done, err
-	}
-	if err := c.countAll(); err != nil {
-		return controller.Done, err
+		return 0, err
 	}
 	slices.SortFunc(nodes, func(a, b *node) int { return strings.Compare(a.Name, b.Name) })
 	h := fnv.New32a()
@@ -197,36 +195,20 @@ func (c *kubelet) schedule(ctx context.Context, p *kubeletPod, status map[string
 			why[reason]++
 			continue
 		}
-		c.reserve(p.Key(), p.UID, n.Name, asked)
+		c.reserve(p, n.Name)
 		err := c.client.Create(ctx, podResource, p.Namespace, map[string]any{
 			"apiVersion": "v1", "kind": "Binding", "metadata": map[string]any{"name": p.Name, "uid": p.UID},
 			"target": map[string]any{"kind": nodeResource.Kind, "name": n.Name},
 		}, nil, kube.WriteOptions{FieldManager: manager, Subresource: "binding"})
 		if err != nil {
-			c.reserve(p.Key(), p.UID, "", nil)
-			return controller.Done, err
+			c.reserve(p, "")
+			return 0, err
 		}
 		c.scheduled(podResource, p, events.Normal, "Scheduled",
 			fmt.Sprintf("Successfully assigned %s to %s", p.Key(), n.Name))
-		return controller.Done, nil
+		return 0, nil
 	}
-	return controller.After(mirrorLag), c.unschedulable(ctx, p, status, len(nodes), why)
-}
-
-// countAll counts, before the first pod is scheduled, what is on the nodes already.
-func (c *kubelet) countAll() (err error) {
-	c.counted.Do(func() {
-		var all []*kubeletPod
-		if all, err = c.mirror.List(""); err != nil {
-			return
-		}
-		for _, p := range all {
-			if p.Spec.NodeName != "" && !ended(p.Status) {
-				c.reserve(p.Key(), p.UID, p.Spec.NodeName, requestsOf(p))
-			}
-		}
-	})
-	return err
+	return mirrorLag, c.unschedulable(ctx, p, status, len(nodes), why)
 }
 
 // unschedulable sets the condition PodScheduled=False of a pod that fits on no node, when it is not there.

@@ -44,7 +44,7 @@ func newServiceAccounts(w world) runner {
 	s := &serviceAccounts{newController[*object](w, namespaceResource, ""),
 		cache.New[*object](named(serviceAccountResource, defaultAccount)),
 		cache.New[*configMap](named(configMapResource, rootCA))}
-	return s.run("serviceaccounts", s.sync,
+	return s.forEach("serviceaccounts", s.sync,
 		controller.Watches(s.accounts, func(a *object) []kube.Key { return []kube.Key{{Name: a.Namespace}} }),
 		controller.Watches(s.configMaps, func(m *configMap) []kube.Key { return []kube.Key{{Name: m.Namespace}} }))
 }

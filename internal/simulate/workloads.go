@@ -38,6 +38,7 @@ const orphans = "orphans"
 func (k workloadKind) controller(w world) runner {
 	c := &workloads{workloadKind: k, controllerOf: newController[*workload](w, k.of, k.source),
 		pods: mirrorOf[*setPod](w, podResource)}
+	c.gone = func(key kube.Key) { c.written.Delete(key) }
 	c.pods.Index(orphans, func(p *setPod) []string {
 		if p.ControllerUID() == "" {
 			return []string{orphans}
@@ -45,7 +46,7 @@ func (k workloadKind) controller(w world) runner {
 		return nil
 	})
 	adopters := selecting(c.mirror)
-	sources := []controller.Source{controller.For(c.mirror), controller.Owns(c.pods, k.of.Kind),
+	sources := []controller.Source{controller.Owns(c.pods, k.of.Kind),
 		controller.Watches(c.pods, func(p *setPod) []kube.Key {
 			if p.ControllerUID() != "" {
 				return nil
@@ -60,7 +61,7 @@ func (k workloadKind) controller(w world) runner {
 		c.nodes = mirrorOf[*node](w, nodeResource)
 		sources = append(sources, controller.Watches(c.nodes, func(*node) []kube.Key { return everyKey(c.mirror) }))
 	}
-	return w.controller(k.source, c.reconcile, sources...)
+	return c.forEach(k.source, c.sync, sources...)
 }
 
 // everyKey returns the keys of all objects of a mirror.
@@ -75,51 +76,42 @@ func everyKey[T kube.Object](mirror *cache.Store[T]) (keys []kube.Key) {
 	return keys
 }
 
-func (c *workloads) reconcile(ctx context.Context, k kube.Key) (controller.Outcome, error) {
-	w, ok, err := c.mirror.Get(k)
-	if err != nil {
-		return controller.Done, err
-	}
-	if !ok {
-		c.written.Delete(k)
-		return controller.Done, nil
-	}
-	v, _ := c.written.Load(k)
-	if last, ok := v.(writtenPod); ok && !c.pods.Reached(k.Namespace, last.rv, last.at) {
-		return controller.After(mirrorLag), nil
+func (c *workloads) sync(ctx context.Context, w *workload) (time.Duration, error) {
+	v, _ := c.written.Load(w.Key())
+	if last, ok := v.(writtenPod); ok && !c.pods.Reached(w.Namespace, last.rv, last.at) {
+		return mirrorLag, nil
 	}
 	pods, err := c.claim(ctx, w)
 	if err != nil {
-		return controller.Done, err
+		return 0, err
 	}
 	in := facts{now: time.Now()}
 	if c.revisions != nil {
 		if err := c.revise(ctx, w, pods, &in); err != nil {
-			return controller.Done, err
+			return 0, err
 		}
 	}
 	if c.nodes != nil {
 		if in.nodes, err = c.nodes.List(""); err != nil {
-			return controller.Done, err
+			return 0, err
 		}
 	}
 	p := c.plan(w, pods, in)
 	if p.err != nil {
-		err = fmt.Errorf("plan the pods of %s %s: %w", c.resource.Kind, k, p.err)
-		return controller.Done, controller.Terminal(err)
+		return 0, controller.Terminal(fmt.Errorf("plan the pods of %s %s: %w", c.resource.Kind, w.Key(), p.err))
 	}
 	if !w.Deleting() {
 		if err := c.carryOut(ctx, w, p); err != nil {
-			return controller.Done, err
+			return 0, err
 		}
 	}
 	if err := c.writeStatus(ctx, w, false, w.Status, p.status); err != nil {
-		return controller.Done, err
+		return 0, err
 	}
 	if p.event != nil {
 		c.record(w, p.event.kind, p.event.reason, p.event.text)
 	}
-	return controller.Wait(max(p.again, 0)), nil
+	return max(p.again, 0), nil
 }
 
 // claim returns the pods of w. It releases those that the selector does not match any more, and adopts those without a

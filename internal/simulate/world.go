@@ -93,19 +93,23 @@ type controllerOf[T kube.Object] struct {
 	resource kube.Resource
 	mirror   *cache.Store[T]
 	events   recordFunc
+	gone     func(kube.Key) // is called for objects that are gone, if it is set before forEach
 }
 
 // newController returns the controller of a resource. source is that of its Events.
 func newController[T kube.Object](w world, r kube.Resource, source string) controllerOf[T] {
-	return controllerOf[T]{w, r, mirrorOf[T](w, r), w.recorder(source)}
+	return controllerOf[T]{w, r, mirrorOf[T](w, r), w.recorder(source), nil}
 }
 
-// run returns what runs the controller. sync gets an object, and returns after what time it wants to see it again
+// forEach returns what runs the controller. sync gets an object, and returns after what time it wants to see it again
 // without an event, 0 for not at all.
-func (c *controllerOf[T]) run(name string, sync func(ctx context.Context, o T) (time.Duration, error),
+func (c *controllerOf[T]) forEach(name string, sync func(ctx context.Context, o T) (time.Duration, error),
 	others ...controller.Source) runner {
 	f := func(ctx context.Context, k kube.Key) (controller.Outcome, error) {
 		o, ok, err := c.mirror.Get(k)
+		if err == nil && !ok && c.gone != nil {
+			c.gone(k)
+		}
 		if err != nil || !ok {
 			return controller.Done, err
 		}

@@ -6,16 +6,12 @@ import (
 
 	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/patch"
 )
 
 // endpointRules checks the addresses of an EndpointSlice.
 func endpointRules(s scope) {
-	endpoints, family := obj.Maps(s.o, "endpoints"), obj.String(s.o, "addressType")
-	if s.stored != nil && patch.Equal(s.o["endpoints"], s.stored["endpoints"]) {
-		return // what was accepted once stays
-	}
-	for i, e := range endpoints {
+	family := obj.String(s.o, "addressType")
+	for i, e := range obj.Maps(s.o, "endpoints") {
 		at := fmt.Sprintf("endpoints[%d].addresses", i)
 		list := obj.Texts(e, "addresses")
 		if len(list) == 0 {

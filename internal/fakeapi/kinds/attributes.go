@@ -50,23 +50,17 @@ func whole(next, cur Object) scope { return scope{root: next, stored: cur, o: ne
 func (k *Kind) attribute(text string) error {
 	verb, rest, _ := strings.Cut(text, " ")
 	words := strings.Fields(rest)
+	texts := map[string]*string{"singular": &k.Singular, "table": &k.Table, "stored-as": &k.StoredAs,
+		"refused": &k.Refused, "warning": &k.Warning, "orphan-warning": &k.OrphanWarning}
+	if text := texts[verb]; text != nil {
+		*text = rest
+		return nil
+	}
 	switch verb {
 	case "short":
 		k.ShortNames = words
 	case "categories":
 		k.Categories = words
-	case "singular":
-		k.Singular = rest
-	case "table":
-		k.Table = rest
-	case "stored-as":
-		k.StoredAs = rest
-	case "refused":
-		k.Refused = rest
-	case "warning":
-		k.Warning = rest
-	case "orphan-warning":
-		k.OrphanWarning = rest
 	case "name":
 		form := forms()[rest]
 		if form == nil {
@@ -79,7 +73,8 @@ func (k *Kind) attribute(text string) error {
 		k.Scale = &Scale{Spec: strings.Split(words[0], "."), Status: strings.Split(words[1], "."),
 			Selector: strings.Split(words[2], "."), Plain: len(words) > 3}
 	case "generation":
-		k.Generation = changeOf(words)
+		changed := term{verb: "changed", any: parsePaths(strings.Join(words, "|"))}
+		k.Generation = func(next, cur Object) bool { return changed.holds(whole(next, cur)) }
 	case "selectable":
 		return k.selectable(words)
 	case "warn":
@@ -119,24 +114,6 @@ func (k *Kind) status(text string) error {
 	status, err := patch.Decode([]byte(text))
 	k.NewStatus = func(Object) any { return patch.Copy(status) }
 	return err
-}
-
-// changeOf returns a Generation that compares the values at some paths.
-func changeOf(words []string) func(next, cur Object) bool {
-	var paths []path
-	for _, w := range words {
-		if w != "never" {
-			paths = append(paths, parsePath(w))
-		}
-	}
-	return func(next, cur Object) bool {
-		for _, p := range paths {
-			if !patch.Equal(p.get(next), p.get(cur)) {
-				return true
-			}
-		}
-		return false
-	}
 }
 
 // selectable adds fields that selectors can name: a path, or a name, an equals sign and what a template has in braces.

@@ -43,19 +43,15 @@ type Eviction struct {
 
 // Evict decides as kube-apiserver does, from the status that the controller of the budget wrote.
 func Evict(budget, pod Object) Eviction {
-	status := func(name string) int64 {
-		n, _ := obj.Int(budget, "status", name)
-		return n
-	}
+	status := func(name string) int64 { return obj.Number(budget, "status", name) }
 	name := obj.String(budget, "metadata", "name")
 	healthy, desired := status("currentHealthy"), status("desiredHealthy")
 	if !Holds(pod, "Ready") && (obj.String(budget, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow" ||
 		healthy >= desired && desired > 0) {
 		return Eviction{} // it does not count among the healthy ones
 	}
-	generation, _ := obj.Int(budget, "metadata", "generation")
 	switch left := status("disruptionsAllowed"); {
-	case status("observedGeneration") < generation:
+	case status("observedGeneration") < obj.Number(budget, "metadata", "generation"):
 		return Eviction{Later: 10,
 			Refused: "The disruption budget " + name + " is still being processed by the server."}
 	case left < 0:

@@ -19,8 +19,7 @@ func endpointsCell(o Object, _ time.Time) any {
 				out = append(out, obj.String(a, "ip"))
 			}
 			for _, p := range ports {
-				n, _ := obj.Int(p, "port")
-				out = append(out, fmt.Sprintf("%s:%d", obj.String(a, "ip"), n))
+				out = append(out, fmt.Sprintf("%s:%d", obj.String(a, "ip"), obj.Number(p, "port")))
 			}
 		}
 	}

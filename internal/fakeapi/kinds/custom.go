@@ -16,11 +16,10 @@ func CustomColumns(version Object) []Column {
 	var out []Column
 	for _, c := range obj.Maps(version, "additionalPrinterColumns") {
 		path, kind := obj.String(c, "jsonPath"), obj.String(c, "type")
-		priority, _ := obj.Int(c, "priority")
 		out = append(out, Column{Name: obj.String(c, "name"), Type: kind, Format: obj.String(c, "format"),
 			Description: cmp.Or(obj.String(c, "description"),
 				"Custom resource definition column (in JSONPath format): "+path),
-			Priority: int(priority), Cell: customCell(path, kind)})
+			Priority: int(obj.Number(c, "priority")), Cell: customCell(path, kind)})
 	}
 	if out == nil {
 		out = append(out, Column{Name: "Age", Type: "date",

@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"strings"
@@ -133,16 +134,12 @@ func (d *data) columns(lines []*line) []Column {
 			continue
 		}
 		head, body, found := strings.Cut(l.text, " = ")
-		c := Column{Type: "string"}
-		if rest, wide := strings.CutPrefix(head, "wide "); wide {
-			c.Priority, head = 1, rest
-		}
-		parts := strings.Split(head, ":")
-		if c.Name = parts[0]; len(parts) > 1 {
-			c.Type = parts[1]
-		}
-		if len(parts) > 2 {
-			c.Format = parts[2]
+		head, wide := strings.CutPrefix(head, "wide ")
+		name, form, _ := strings.Cut(head, ":")
+		typ, format, _ := strings.Cut(form, ":")
+		c := Column{Name: name, Type: cmp.Or(typ, "string"), Format: format}
+		if wide {
+			c.Priority = 1
 		}
 		if !found {
 			panic(l.wrong("column: want NAME = CELL"))

@@ -18,7 +18,10 @@ var functions = sync.OnceValue(func() map[string]func(scope) {
 			selectsTemplate(s, Object{"matchLabels": s.o["selector"]})
 		},
 		"dataTwice": dataTwice, "dataSize": dataSize("data", "binaryData", "[]"),
-		"secretSize": dataSize("", "data", "data"), "clusterIPChange": clusterIPChange, "endpoints": endpointRules,
+		"secretSize": dataSize("", "data", "data"), "endpoints": endpointRules,
+		"clusterIPChange": func(s scope) {
+			s.invalid("spec.clusterIPs[0]", []any{obj.String(s.o, "spec", "clusterIP")}, "may not change once set")
+		},
 		"limitOrder": limitOrder, "decisions": decisionRules, "versions": versionRules,
 		"hookResources": hookResources, "hookURL": hookURL, "servicePath": servicePath,
 		"admissionReviewVersions":  func(s scope) { reviewVersions(s, "admissionReviewVersions") },
@@ -57,8 +60,7 @@ var cellFunctions = sync.OnceValue(func() map[string]func(Object, time.Time) any
 		"quotaRequests": func(o Object, _ time.Time) any { return quota(o, false) },
 		"quotaLimits":   func(o Object, _ time.Time) any { return quota(o, true) },
 		"requestedDuration": func(o Object, _ time.Time) any {
-			n, _ := obj.Int(o, "spec", "expirationSeconds")
-			return HumanDuration(time.Duration(n) * time.Second)
+			return HumanDuration(time.Duration(obj.Number(o, "spec", "expirationSeconds")) * time.Second)
 		},
 	}
 })

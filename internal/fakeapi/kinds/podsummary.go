@@ -32,9 +32,9 @@ func summarize(o Object, now time.Time) podSummary {
 			p.reason = "Terminating"
 		}
 	}
-	restarts := strconv.FormatInt(p.restarts, 10)
-	if p.restarts != 0 && p.lastRestart != "" {
-		restarts += " (" + Since(p.lastRestart, now) + " ago)"
+	restarts := strconv.FormatInt(p.restarts.n, 10)
+	if p.restarts.n != 0 && p.restarts.last != "" {
+		restarts += " (" + Since(p.restarts.last, now) + " ago)"
 	}
 	return podSummary{ready: fmt.Sprintf("%d/%d", p.ready, p.total), status: p.reason, restarts: restarts}
 }
@@ -43,10 +43,18 @@ type podReader struct {
 	pod                Object
 	total, ready       int
 	reason             string
-	restarts           int64
-	lastRestart        string // in RFC 3339, so that strings compare like times
-	sidecarRestarts    int64
-	lastSidecarRestart string
+	restarts, sidecars restarts
+}
+
+// restarts are those of some containers.
+type restarts struct {
+	n    int64
+	last string // in RFC 3339, so that strings compare like times
+}
+
+func (r *restarts) add(status Object) {
+	r.n += obj.Number(status, "restartCount")
+	r.last = max(r.last, obj.String(status, "lastState", "terminated", "finishedAt"))
 }
 
 // initContainers reports whether the pod is still initializing. Sidecars (init containers with restartPolicy Always)
@@ -61,19 +69,14 @@ func (p *podReader) initContainers() (initializing bool) {
 		}
 	}
 	for i, c := range obj.Maps(p.pod, "status", "initContainerStatuses") {
-		n, _ := obj.Int(c, "restartCount")
-		finished := obj.String(c, "lastState", "terminated", "finishedAt")
-		p.restarts += n
-		p.lastRestart = max(p.lastRestart, finished)
+		p.restarts.add(c)
 		isSidecar := sidecar[obj.String(c, "name")]
 		if isSidecar {
-			p.sidecarRestarts += n
-			p.lastSidecarRestart = max(p.lastSidecarRestart, finished)
+			p.sidecars.add(c)
 		}
 		ended, waiting := obj.Map(c, "state", "terminated"), obj.String(c, "state", "waiting", "reason")
-		code, _ := obj.Int(ended, "exitCode")
 		switch {
-		case ended != nil && code == 0:
+		case ended != nil && obj.Number(ended, "exitCode") == 0:
 			continue
 		case isSidecar && obj.Bool(c, "started"):
 			if obj.Bool(c, "ready") {
@@ -97,29 +100,26 @@ func exitReason(ended Object) string {
 	if r := obj.String(ended, "reason"); r != "" {
 		return r
 	}
-	if s, _ := obj.Int(ended, "signal"); s != 0 {
+	if s := obj.Number(ended, "signal"); s != 0 {
 		return fmt.Sprintf("Signal:%d", s)
 	}
-	code, _ := obj.Int(ended, "exitCode")
-	return fmt.Sprintf("ExitCode:%d", code)
+	return fmt.Sprintf("ExitCode:%d", obj.Number(ended, "exitCode"))
 }
 
 func (p *podReader) containers() {
-	p.restarts, p.lastRestart = p.sidecarRestarts, p.lastSidecarRestart
+	p.restarts = p.sidecars
 	running, failed := false, ""
 	states := obj.Maps(p.pod, "status", "containerStatuses")
 	for i := len(states) - 1; i >= 0; i-- {
 		c := states[i]
-		n, _ := obj.Int(c, "restartCount")
-		p.restarts += n
-		p.lastRestart = max(p.lastRestart, obj.String(c, "lastState", "terminated", "finishedAt"))
+		p.restarts.add(c)
 		ended, waiting := obj.Map(c, "state", "terminated"), obj.String(c, "state", "waiting", "reason")
 		switch {
 		case waiting != "":
 			p.reason = waiting
 		case ended != nil:
 			p.reason = exitReason(ended)
-			if code, _ := obj.Int(ended, "exitCode"); code != 0 {
+			if obj.Number(ended, "exitCode") != 0 {
 				failed = p.reason
 			}
 		case obj.Bool(c, "ready") && obj.Map(c, "state", "running") != nil:

@@ -24,28 +24,16 @@ const (
 func keepNodePorts(s scope) {
 	used := map[int64]bool{}
 	for _, p := range obj.Maps(s.o, "ports") {
-		n, _ := obj.Int(p, "nodePort")
-		used[n] = true
+		used[obj.Number(p, "nodePort")] = true
 	}
 	for _, p := range obj.Maps(s.o, "ports") {
 		for _, was := range obj.Maps(s.old, "ports") {
-			n, _ := obj.Int(was, "nodePort")
-			if n != 0 && !used[n] && p["nodePort"] == nil && obj.String(p, "name") == obj.String(was, "name") {
+			if n := obj.Number(was, "nodePort"); n != 0 && !used[n] && p["nodePort"] == nil && obj.String(p, "name") == obj.String(was, "name") {
 				obj.Set(p, n, "nodePort")
 				used[n] = true
 			}
 		}
 	}
-}
-
-// clusterIPChange refuses another address, unless the Service has none before or after.
-func clusterIPChange(s scope) {
-	was, is := obj.String(s.stored, "spec", "clusterIP"), obj.String(s.root, "spec", "clusterIP")
-	if was == "" || was == is || obj.String(s.root, "spec", "type") == "ExternalName" ||
-		obj.String(s.stored, "spec", "type") == "ExternalName" {
-		return
-	}
-	s.invalid("spec.clusterIPs[0]", []any{is}, "may not change once set")
 }
 
 // HeldByService returns the cluster IP and the node ports of a Service, which no other may have.
@@ -119,9 +107,8 @@ func allocatePorts(spec Object, taken func(string) bool, rand func(int) int) ([]
 	var out []Cause
 	var open []Object
 	for i, p := range obj.Maps(spec, "ports") {
-		n, _ := obj.Int(p, "nodePort")
 		at := fmt.Sprintf("spec.ports[%d].nodePort", i)
-		switch {
+		switch n := obj.Number(p, "nodePort"); {
 		case n == 0:
 			open = append(open, p)
 		case n < firstNodePort || n > lastNodePort:

@@ -52,6 +52,12 @@ func Int(m map[string]any, path ...string) (int64, bool) {
 	return 0, false
 }
 
+// Number returns the whole number at path, 0 when it is absent or something else.
+func Number(m map[string]any, path ...string) int64 {
+	n, _ := Int(m, path...)
+	return n
+}
+
 // Slice returns the list at path, nil when it is absent or something else.
 func Slice(m map[string]any, path ...string) []any {
 	s, _ := Get(m, path...).([]any)

@@ -1,6 +1,7 @@
 package selector
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"sync"
@@ -9,9 +10,7 @@ import (
 // The limits and messages of k8s.io/apimachinery/pkg/util/validation, which users see in kubectl.
 const (
 	qualifiedNameMax = 63
-	labelValueMax    = 63
 	subdomainMax     = 253
-	labelMax         = 63
 	portNameMax      = 15
 
 	qualifiedNameFmt = `([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]`
@@ -40,14 +39,50 @@ const (
 )
 
 var (
+	labelValue = form{63, "bytes", lazy(`^` + labelValueFmt + `$`), labelValueText}
+	subdomain  = form{subdomainMax, "characters", lazy(`^` + subdomainFmt + `$`), subdomainText}
+	label      = form{63, "characters", lazy(`^` + labelFmt + `$`), labelText}
+	label1035  = form{63, "characters", lazy(`^` + label1035Fmt + `$`), label1035Text}
+
 	qualifiedNameRE = lazy(`^` + qualifiedNameFmt + `$`)
-	labelValueRE    = lazy(`^` + labelValueFmt + `$`)
-	subdomainRE     = lazy(`^` + subdomainFmt + `$`)
-	labelRE         = lazy(`^` + labelFmt + `$`)
-	label1035RE     = lazy(`^` + label1035Fmt + `$`)
 	dataKeyRE       = lazy(`^[-._a-zA-Z0-9]+$`)
 	portNameRE      = lazy(`^[-a-z0-9]+$`)
 )
+
+// form is what names match that are at most max long; text says so of others.
+type form struct {
+	max        int
+	unit       string
+	expression func() *regexp.Regexp
+	text       string
+}
+
+// mismatch returns what is wrong with a name, "" for nothing.
+func (f form) mismatch(s string) string {
+	switch {
+	case len(s) > f.max:
+		return fmt.Sprintf("must be no more than %d %s", f.max, f.unit)
+	case f.expression().MatchString(s):
+		return ""
+	}
+	return f.text
+}
+
+// rule is one of several about a name.
+type rule struct {
+	broken bool
+	text   string
+}
+
+// broken returns the texts of the rules that are broken.
+func broken(rules ...rule) (texts []string) {
+	for _, r := range rules {
+		if r.broken {
+			texts = append(texts, r.text)
+		}
+	}
+	return texts
+}
 
 // lazy compiles an expression at its first use: skiff run has none.
 func lazy(expr string) func() *regexp.Regexp {
@@ -86,95 +121,46 @@ func QualifiedName(s string) []string {
 }
 
 // LabelValue returns the error in a label value, "" for none.
-func LabelValue(s string) string {
-	if len(s) > labelValueMax {
-		return "must be no more than 63 bytes"
-	}
-	return mismatch(labelValueRE(), s, labelValueText)
-}
+func LabelValue(s string) string { return labelValue.mismatch(s) }
 
 // Subdomain returns the error in a DNS-1123 subdomain, the form of most object names.
-func Subdomain(s string) string {
-	if len(s) > subdomainMax {
-		return "must be no more than 253 characters"
-	}
-	return mismatch(subdomainRE(), s, subdomainText)
-}
+func Subdomain(s string) string { return subdomain.mismatch(s) }
 
 // Label returns the error in a DNS-1123 label, the form of namespace and container names.
 func Label(s string) string {
-	if len(s) > labelMax {
-		return "must be no more than 63 characters"
-	}
-	if strings.Contains(s, ".") && subdomainRE().MatchString(s) {
+	if len(s) <= label.max && strings.Contains(s, ".") && Subdomain(s) == "" {
 		return "must not contain dots"
 	}
-	return mismatch(labelRE(), s, labelText)
+	return label.mismatch(s)
 }
 
 // Label1035 returns the error in a DNS-1035 label, the form of CRD plurals.
-func Label1035(s string) string {
-	if len(s) > labelMax {
-		return "must be no more than 63 characters"
-	}
-	return mismatch(label1035RE(), s, label1035Text)
-}
+func Label1035(s string) string { return label1035.mismatch(s) }
 
 // PortName returns all errors in the name of a port (IsValidPortName of the real server).
 func PortName(s string) []string {
-	var errs []string
-	if len(s) > portNameMax {
-		errs = append(errs, "must be no more than 15 characters")
-	}
-	if !portNameRE().MatchString(s) {
-		errs = append(errs, "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
-	}
-	if !strings.ContainsAny(s, "abcdefghijklmnopqrstuvwxyz") {
-		errs = append(errs, "must contain at least one letter (a-z)")
-	}
-	if strings.Contains(s, "--") {
-		errs = append(errs, "must not contain consecutive hyphens")
-	}
-	if strings.HasPrefix(s, "-") || strings.HasSuffix(s, "-") {
-		errs = append(errs, "must not begin or end with a hyphen")
-	}
-	return errs
+	return broken(
+		rule{len(s) > portNameMax, "must be no more than 15 characters"},
+		rule{!portNameRE().MatchString(s), "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"},
+		rule{!strings.ContainsAny(s, "abcdefghijklmnopqrstuvwxyz"), "must contain at least one letter (a-z)"},
+		rule{strings.Contains(s, "--"), "must not contain consecutive hyphens"},
+		rule{strings.HasPrefix(s, "-") || strings.HasSuffix(s, "-"), "must not begin or end with a hyphen"})
 }
 
 // DataKey returns all errors in a key of a ConfigMap or a Secret.
 func DataKey(s string) []string {
-	var errs []string
-	if len(s) > subdomainMax {
-		errs = append(errs, "must be no more than 253 characters")
-	}
-	switch {
-	case !dataKeyRE().MatchString(s):
-		errs = append(errs, dataKeyText)
-	case s == "." || s == "..":
-		errs = append(errs, "must not be '"+s+"'")
-	case strings.HasPrefix(s, ".."):
-		errs = append(errs, "must not start with '..'")
-	}
-	return errs
+	dots, matches := s == "." || s == "..", dataKeyRE().MatchString(s)
+	return broken(
+		rule{len(s) > subdomainMax, "must be no more than 253 characters"},
+		rule{!matches, dataKeyText},
+		rule{dots, "must not be '" + s + "'"},
+		rule{matches && !dots && strings.HasPrefix(s, ".."), "must not start with '..'"})
 }
 
 // PathSegment returns all errors in a name that only has to fit into a URL, as those of roles.
 func PathSegment(s string) []string {
-	if s == "." || s == ".." {
-		return []string{"may not be '" + s + "'"}
-	}
-	var errs []string
-	for _, part := range []string{"/", "%"} {
-		if strings.Contains(s, part) {
-			errs = append(errs, "may not contain '"+part+"'")
-		}
-	}
-	return errs
-}
-
-func mismatch(re *regexp.Regexp, s, text string) string {
-	if re.MatchString(s) {
-		return ""
-	}
-	return text
+	return broken(
+		rule{s == "." || s == "..", "may not be '" + s + "'"},
+		rule{strings.Contains(s, "/"), "may not contain '/'"},
+		rule{strings.Contains(s, "%"), "may not contain '%'"})
 }

@@ -28,7 +28,8 @@ func keepNodePorts(s scope) {
 	}
 	for _, p := range obj.Maps(s.o, "ports") {
 		for _, was := range obj.Maps(s.old, "ports") {
-			if n := obj.Number(was, "nodePort"); n != 0 && !used[n] && p["nodePort"] == nil && obj.String(p, "name") == obj.String(was, "name") {
+			n := obj.Number(was, "nodePort")
+			if n != 0 && !used[n] && p["nodePort"] == nil && obj.String(p, "name") == obj.String(was, "name") {
 				obj.Set(p, n, "nodePort")
 				used[n] = true
 			}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"gopkg.in/yaml.v3"
 )
 
 // Script is a sequence of requests that is run against two servers in the same way. It works in a namespace of its
@@ -149,8 +151,14 @@ func sendStep(ctx context.Context, api *API, step Step, vars map[string]string) 
 	if err != nil {
 		return a, err
 	}
-	if json.Unmarshal(text, &a.Body) != nil {
+	if json.Unmarshal(text, &a.Body) == nil {
+	} else if strings.Contains(resp.Header.Get("Content-Type"), "yaml") {
+		err = yaml.Unmarshal(text, &a.Body)
+	} else {
 		a.Body = string(bytes.TrimSpace(text))
+	}
+	if err != nil {
+		return a, fmt.Errorf("decode %q: %w", text, err)
 	}
 	if len(step.Only) > 0 {
 		keepOnly(a.Body, step.Only)

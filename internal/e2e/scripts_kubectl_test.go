@@ -3,6 +3,7 @@ package e2e
 const (
 	asTable = "application/json;as=Table;v=v1;g=meta.k8s.io," +
 		"application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
+	asCBOR       = "application/cbor"
 	asMetadata   = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 	asMetadatas  = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 	asAggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
@@ -61,6 +62,41 @@ var kubectlScripts = []Script{
 		{Name: "not acceptable", Path: configMaps, Accept: "text/html"},
 		{Name: "no Table alone of that version", Path: configMaps,
 			Accept: "application/json;as=Table;v=v7;g=meta.k8s.io"},
+	}},
+	{Name: "yaml-and-cbor", Steps: []Step{
+		{Name: "created", Method: "POST", Path: configMaps, Type: asYAML, Accept: asYAML,
+			Body: "metadata:\n  name: a\n  labels: {l: x}\n" +
+				"data:\n  number: \"1\"\n  empty: \"\"\n  lines: |\n    a\n    b\n"},
+		{Name: "one", Path: configMaps + "/a", Accept: asYAML},
+		{Name: "as well", Path: configMaps + "/a", Accept: "application/yaml, application/json"},
+		{Name: "rather", Path: configMaps + "/a", Accept: "application/json, application/yaml"},
+		{Name: "all", Path: configMaps + "?labelSelector=l", Accept: asYAML},
+		{Name: "patched", Method: "PATCH", Type: mergePatch, Path: configMaps + "/a", Accept: asYAML,
+			Body: `{"data":{"number":"2"}}`},
+		{Name: "missing", Path: configMaps + "/b", Accept: asYAML},
+		{Name: "broken", Method: "POST", Path: configMaps, Type: asYAML, Accept: asYAML, Body: "metadata: ["},
+		{Name: "watched", Path: configMaps + "?watch=true&labelSelector=l", Accept: asYAML, Events: 1},
+		{Name: "custom resource", Method: "POST", Path: webServers, Accept: asYAML, Body: webServerBody},
+		{Name: "custom resources", Path: webServers, Accept: asYAML},
+		{Name: "missing custom resource", Path: webServers + "/b", Accept: asYAML},
+		{Name: "watched custom resources", Path: webServers + "?watch=true", Accept: asYAML, Events: 1},
+		{Name: "as a Table", Path: configMaps, Accept: "application/yaml;as=Table;v=v1;g=meta.k8s.io"},
+		{Name: "versions", Path: "/api", Accept: asYAML},
+		{Name: "group", Path: "/apis/apps", Accept: asYAML},
+		{Name: "unknown path", Path: "/apis/nowhere.example.com/v1/things", Accept: asYAML},
+		{Name: "CBOR", Path: configMaps + "/a", Accept: asCBOR},
+		{Name: "all in CBOR", Path: configMaps, Accept: asCBOR},
+		{Name: "one as HTML", Path: configMaps + "/a", Accept: "text/html"},
+		{Name: "status in CBOR", Path: deployments + "/a/status", Accept: asCBOR},
+		{Name: "watched in CBOR", Path: configMaps + "?watch=true", Accept: asCBOR, Events: 1},
+		{Name: "answered in CBOR", Method: "POST", Path: configMaps, Accept: asCBOR, Body: configMap("c", "x", "1")},
+		{Name: "CBOR or JSON", Path: configMaps + "/a", Accept: asCBOR + ",application/json"},
+		{Name: "CBOR of custom resources", Path: webServers, Accept: asCBOR},
+		{Name: "created in CBOR", Method: "POST", Path: configMaps, Type: asCBOR, Body: "\xd9\xd9\xf7\xa0"},
+		{Name: "custom resource in CBOR", Method: "POST", Path: webServers, Type: asCBOR, Body: "\xd9\xd9\xf7\xa0"},
+		{Name: "patched in CBOR", Method: "PATCH", Path: configMaps + "/a", Type: "application/apply-patch+cbor",
+			Body: "\xd9\xd9\xf7\xa0"},
+		{Name: "deleted", Method: "DELETE", Path: configMaps + "/a", Accept: asYAML},
 	}},
 	{Name: "zero-values", Steps: []Step{
 		{Name: "apply", Method: "PATCH", Type: applyPatch, Path: deployments + "/zero?fieldManager=skiff",

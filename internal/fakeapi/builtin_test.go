@@ -340,8 +340,9 @@ func TestRequestsThatAreTooLargeOrInAnotherFormatAreRefused(t *testing.T) {
 		refused(415, "POST", configMaps, "{}", "the body of the request was in an unknown format - accepted media "+
 			"types include: application/json, application/yaml, application/vnd.kubernetes.protobuf",
 			"Content-Type", "text/plain")
-		refused(406, "GET", configMaps, "", "406: Not Acceptable\n\nAvailable representations: application/json",
-			"Accept", "text/html")
+		refused(406, "GET", configMaps, "", "406: Not Acceptable\n\nAvailable representations: application/json, "+
+			"application/yaml, application/vnd.kubernetes.protobuf, application/json;stream=watch, "+
+			"application/vnd.kubernetes.protobuf;stream=watch", "Accept", "text/html")
 		if a := w.must(404, "GET", "/nope", ""); a.raw != "404 page not found\n" ||
 			!strings.HasPrefix(a.header.Get("Content-Type"), "text/plain") {
 			t.Errorf("%v %s", a.header, a.raw)

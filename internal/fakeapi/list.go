@@ -30,7 +30,7 @@ func negotiate(r *request) (forms.Accept, error) {
 	if prefersProtobuf(r) {
 		return forms.Accept{Protobuf: true}, nil
 	}
-	return forms.Negotiate(r.Request, r.kind)
+	return forms.Negotiate(r.Request, r.kind, r.verb == "list" || r.verb == "watch")
 }
 
 // get answers GET of one object. It waits until the server has reached a requested resourceVersion.

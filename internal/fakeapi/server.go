@@ -252,7 +252,15 @@ func clock(r *http.Request) time.Time {
 
 // dispatch authorizes, routes and serves a request.
 func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
+	if as := forms.InJSON(r); as != nil && strings.HasPrefix(r.URL.Path, "/api") {
+		y := &forms.YAML{ResponseWriter: w}
+		defer y.Close()
+		w, r = y, as
+	}
 	user, err := s.admitUser(r)
+	if _, inYAML := w.(*forms.YAML); err == nil && inYAML && watches(r.URL.Query()) {
+		err = forms.NoWatch()
+	}
 	if err != nil {
 		answer.Error(w, err)
 		return

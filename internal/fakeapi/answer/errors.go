@@ -213,7 +213,8 @@ func StatusObject(err error) (map[string]any, *kube.Status) {
 
 // emptyDetails marks answers that have empty details instead of none.
 func emptyDetails(st *kube.Status) bool {
-	return strings.HasPrefix(st.Message, RouterNotAcceptable) || st.Code == http.StatusMethodNotAllowed ||
+	ofRouter := strings.HasPrefix(st.Message, strconv.Itoa(st.Code)+": ")
+	return ofRouter || st.Code == http.StatusMethodNotAllowed ||
 		st.Code == http.StatusForbidden && !strings.HasPrefix(st.Message, "admission webhook ") ||
 		st.Code == http.StatusNotFound || st.Code == http.StatusUnprocessableEntity
 }

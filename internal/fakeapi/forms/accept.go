@@ -20,8 +20,17 @@ type Accept struct {
 	Ahead        time.Duration // how far the server's clock is ahead, for ages
 }
 
-// Negotiate reads the Accept header. A client that accepts JSON gets JSON, even if it prefers protobuf.
-func Negotiate(r *http.Request, k *kinds.Kind) (Accept, error) {
+// streams are the media types of watches.
+const streams = "application/json;stream=watch, " + ProtobufType + ";stream=watch"
+
+// NoWatch refuses a watch in a form that has no frames.
+func NoWatch() error {
+	return answer.NotAcceptable("only the following media types are accepted: " + streams)
+}
+
+// Negotiate reads the Accept header. A client that accepts JSON gets JSON, even if it prefers protobuf. collection
+// says whether a list or a watch is asked for.
+func Negotiate(r *http.Request, k *kinds.Kind, collection bool) (Accept, error) {
 	header := strings.Join(r.Header.Values("Accept"), ",")
 	if header == "" {
 		return Accept{}, nil
@@ -53,9 +62,13 @@ func Negotiate(r *http.Request, k *kinds.Kind) (Accept, error) {
 		}
 		return a, nil
 	}
-	message := "only the following media types are accepted: application/json"
+	all := "application/json, " + yamlType + ", " + ProtobufType
+	message := "only the following media types are accepted: " + all
 	if !isJSON && !k.Custom { // the answer of the real server's router, which does not handle custom resources
-		message = answer.RouterNotAcceptable + "\n\nAvailable representations: application/json"
+		message = answer.RouterNotAcceptable + "\n\nAvailable representations: " + all
+		if collection {
+			message += ", " + streams
+		}
 	}
 	return Accept{}, answer.NotAcceptable(message)
 }

@@ -2,6 +2,7 @@ package forms
 
 import (
 	"encoding/hex"
+	"errors"
 	"mime"
 	"net/http"
 
@@ -27,8 +28,11 @@ func ReadValue(r *http.Request, body []byte, expected kube.Resource) (value any,
 	switch mt {
 	case "application/json", "application/x-www-form-urlencoded": // curl -d without a header sends the latter
 		return patch.DecodeLenient(body)
-	case "application/yaml":
-		return obj.DecodeYAML(body)
+	case yamlType:
+		if value, duplicates, err = obj.DecodeYAML(body); err != nil {
+			err = unrecognized(expected, errors.Unwrap(err), body)
+		}
+		return value, duplicates, err
 	case ProtobufType:
 		if fields.For(expected.APIVersion(), expected.Kind) != nil { // custom resources have no protobuf form
 			value, err = readProtobuf(body, expected)
@@ -47,11 +51,15 @@ func readProtobuf(body []byte, expected kube.Resource) (map[string]any, error) {
 	case err == nil:
 		return o, nil
 	case o == nil:
-		return nil, answer.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)",
-			expected.Kind, err, Excerpt(body))
+		return nil, unrecognized(expected, err, body)
 	}
 	return nil, answer.BadRequest("%s in version %q cannot be handled as a %s: %v", o["kind"],
 		expected.Version, expected.Kind, err)
+}
+
+func unrecognized(expected kube.Resource, why error, body []byte) error {
+	return answer.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)", expected.Kind, why,
+		Excerpt(body))
 }
 
 // Excerpt returns the part of a body that the server quotes in errors.

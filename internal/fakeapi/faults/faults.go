@@ -152,25 +152,18 @@ func (in *Injector) Pick(r *http.Request, at Target) (with *http.Request, done f
 	defer in.mu.Unlock()
 	var passed []*armed
 	for _, a := range in.active {
-		if !a.matches(r, at) {
+		if !a.matches(r, at) || a.Probability > 0 && a.chance.Float64() >= a.Probability {
 			continue
 		}
-		if a.Probability > 0 && a.chance.Float64() >= a.Probability {
-			continue
-		}
-		if a.seen++; a.seen <= a.Skip || a.Times > 0 && a.hit >= a.Times {
-			continue
-		}
-		if a.InFlight > 0 && a.running < a.InFlight {
+		switch a.seen++; {
+		case a.seen <= a.Skip || a.Times > 0 && a.hit >= a.Times:
+		case a.InFlight > 0 && a.running < a.InFlight:
 			a.running++
 			passed = append(passed, a)
-			continue
+		case !a.withinBudget():
+			a.hit++
+			out = append(out, a.Fault)
 		}
-		if a.withinBudget() {
-			continue
-		}
-		a.hit++
-		out = append(out, a.Fault)
 	}
 	return r.WithContext(context.WithValue(r.Context(), faultKey{}, out)), func() {
 		in.mu.Lock()
@@ -242,19 +235,18 @@ func Ahead(ctx context.Context) (d time.Duration) {
 // Serve serves a request with the faults that Pick found for it.
 func Serve(w http.ResponseWriter, r *http.Request, watch bool, next http.HandlerFunc) {
 	zip := answer.Compress(w, r)
-	defer func() {
-		if p := recover(); p != nil { // a cut: the answer has no end
-			panic(p)
-		}
-		zip.Close()
-	}()
+	serve(zip, r, watch, next)
+	zip.Close() // not after a panic: the answer of a cut has no end
+}
+
+func serve(zip *answer.Compressor, r *http.Request, watch bool, next http.HandlerFunc) {
 	hits := hitsOf(r.Context())
 	if len(hits) == 0 {
 		next(zip, r)
 		return
 	}
 	if d := Ahead(r.Context()); d != 0 {
-		w.Header().Set("Date", time.Now().Add(d).UTC().Format(http.TimeFormat))
+		zip.Header().Set("Date", time.Now().Add(d).UTC().Format(http.TimeFormat))
 	}
 	fw := &writer{ResponseWriter: zip, ctx: r.Context(), watch: watch}
 	for _, h := range hits {
@@ -267,7 +259,7 @@ func Serve(w http.ResponseWriter, r *http.Request, watch bool, next http.Handler
 			}()
 		}
 		if h.GoAway {
-			w.Header().Set("Connection", "close")
+			zip.Header().Set("Connection", "close")
 		}
 		if !Sleep(r.Context(), h.Delay) {
 			return

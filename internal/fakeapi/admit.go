@@ -100,14 +100,7 @@ func (s *Server) convert(ctx context.Context, o map[string]any, to kube.Resource
 		}
 		return forms.Typed(into, sh.settled(values[0])), nil
 	}
-	out := forms.Untyped(obj.Clone(o))
-	if from.Store != nil {
-		out = from.Store(out)
-	}
-	if into.View != nil {
-		out = into.View(out)
-	}
-	return forms.Typed(into, out), nil
+	return forms.Typed(into, into.ToServe(from.ToStore(forms.Untyped(obj.Clone(o))))), nil
 }
 
 // completed returns a served object that a plugin has changed, as the real server reads it.
@@ -121,13 +114,9 @@ func completed(k *kinds.Kind, o map[string]any) (map[string]any, error) {
 		k.Unknown(out)
 	}
 	if k.Defaults != nil {
-		if k.Store != nil {
-			out = k.Store(out)
-		}
+		out = k.ToStore(out)
 		k.Defaults(out)
-		if k.View != nil {
-			out = k.View(out)
-		}
+		out = k.ToServe(out)
 	}
 	return forms.Typed(k, out), nil
 }
@@ -182,10 +171,7 @@ func formOf(r *request, o map[string]any) (map[string]any, error) {
 	if r.sub == "scale" {
 		return scaleOf(r.kind, o)
 	}
-	if r.kind.View != nil {
-		o = r.kind.View(o)
-	}
-	return forms.Decoded(obj.Clone(forms.Typed(r.kind, o))), nil
+	return forms.Decoded(obj.Clone(forms.Typed(r.kind, r.kind.ToServe(o)))), nil
 }
 
 // step returns what a plugin does in one of the steps of admission, nil for nothing.

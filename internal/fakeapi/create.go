@@ -58,9 +58,7 @@ func (s *Server) prepareNew(tx *store.Tx, w *write) error {
 		return answer.NotImplemented("an object of kind "+k.Kind+" would have no effect: skiff's embedded API server "+
 			"has no "+k.Refused, answer.About(k.Resource, ""))
 	}
-	if k.Store != nil {
-		w.next = k.Store(w.next)
-	}
+	w.next = k.ToStore(w.next)
 	o, meta := w.next, obj.Map(w.next, "metadata")
 	if err := w.setNamespace(meta); err != nil {
 		return err

@@ -127,8 +127,8 @@ func (s *Server) applyConfig(r *request, config map[string]any, duplicates []str
 				return nil, r.noName()
 			}
 			next = forms.Untyped(next)
-			if r.kind.Store != nil && cur != nil {
-				next = r.kind.Store(next)
+			if cur != nil {
+				next = r.kind.ToStore(next)
 			}
 			return next, nil
 		}})
@@ -162,12 +162,10 @@ func checkApplied(r *request, applied map[string]any, duplicates []string) error
 }
 
 func applyError(err error) error {
-	var c *ssa.ConflictError
-	var bad *ssa.BadRequestError
-	switch {
-	case errors.As(err, &bad):
+	if bad, ok := errors.AsType[*ssa.BadRequestError](err); ok {
 		return answer.BadRequest("%s", bad.Message)
-	case errors.As(err, &c):
+	}
+	if c, ok := errors.AsType[*ssa.ConflictError](err); ok {
 		return answer.Failure(http.StatusConflict, kube.ReasonConflict, c.Message,
 			kube.StatusDetails{Causes: c.Causes})
 	}

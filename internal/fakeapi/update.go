@@ -61,13 +61,10 @@ func (r *request) replacement(o map[string]any, cur *store.Object) (map[string]a
 
 // stored returns the stored form of what was sent about an object: of the object itself, or of its scale.
 func (r *request) stored(o map[string]any, cur *store.Object) (map[string]any, error) {
-	switch {
-	case r.sub == "scale":
+	if r.sub == "scale" {
 		return withScale(r.kind, cur.Value(), o)
-	case r.kind.Store != nil:
-		return r.kind.Store(o), nil
 	}
-	return o, nil
+	return r.kind.ToStore(o), nil
 }
 
 // prepareChange makes a sent object one that could replace the stored one, and notes who owns its fields.

@@ -219,10 +219,7 @@ func (s *Server) mutateWrite(ctx context.Context, w *write) error {
 	if w.sub == "scale" {
 		w.next, err = withScale(w.kind, w.next, a.Object)
 	} else {
-		w.next = forms.Untyped(obj.Clone(a.Object))
-		if w.kind.Store != nil {
-			w.next = w.kind.Store(w.next)
-		}
+		w.next = w.kind.ToStore(forms.Untyped(obj.Clone(a.Object)))
 	}
 	if err != nil {
 		return err

@@ -196,8 +196,7 @@ func StatusObject(err error) (map[string]any, *kube.Status) {
 		st = InternalError("%v", err)
 	}
 	meta := map[string]any{}
-	var page *ExpiredPage
-	if errors.As(err, &page) {
+	if page, ok := errors.AsType[*ExpiredPage](err); ok {
 		meta["continue"] = page.Next
 	}
 	out := map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": meta, "status": "Failure",

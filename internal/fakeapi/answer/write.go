@@ -56,12 +56,11 @@ func Created(w http.ResponseWriter) {
 // ReadBody reads a request body of at most MaxBody.
 func ReadBody(r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, MaxBody))
-	var tooBig *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooBig):
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, Failure(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
 			"Request entity too large: limit is "+strconv.Itoa(MaxBody), NoDetails)
-	case err != nil:
+	}
+	if err != nil {
 		return nil, BadRequest("read the body: %v", err)
 	}
 	return body, nil

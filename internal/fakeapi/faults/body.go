@@ -35,8 +35,7 @@ type Set struct {
 func Parse(body []byte) (in Set, err error) {
 	v, err := patch.Decode(body)
 	if err != nil {
-		var syntax *json.SyntaxError
-		if errors.As(json.Unmarshal(body, new(any)), &syntax) {
+		if syntax, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(body, new(any))); ok {
 			err = fmt.Errorf("line %d: %w", 1+bytes.Count(body[:syntax.Offset], []byte("\n")), syntax)
 		}
 		return in, fmt.Errorf("read the faults, which are JSON: %w", err)

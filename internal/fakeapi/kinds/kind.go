@@ -100,6 +100,22 @@ func (k *Kind) TableName() string {
 	return k.GroupResource()
 }
 
+// ToStore returns an object of the kind in the form to store.
+func (k *Kind) ToStore(o Object) Object {
+	if k.Store == nil {
+		return o
+	}
+	return k.Store(o)
+}
+
+// ToServe returns a stored object in the form of the kind.
+func (k *Kind) ToServe(o Object) Object {
+	if k.View == nil {
+		return o
+	}
+	return k.View(o)
+}
+
 // CRDs is the resource of custom resource definitions.
 var CRDs = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions",
 	Kind: "CustomResourceDefinition", ClusterScoped: true}

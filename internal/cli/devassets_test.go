@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -206,7 +205,7 @@ func TestTheAPIServerProgramSignsTokensWithTheKeyOfItsFlags(t *testing.T) {
 	var claims struct {
 		Issuer string `json:"iss"`
 	}
-	if err := jwt.Verify(answer.Status.Token, []crypto.PublicKey{key.Public()}, &claims); err != nil ||
+	if err := jwt.Verify(answer.Status.Token, key.Public(), &claims); err != nil ||
 		claims.Issuer != "https://issuer.test" {
 		t.Errorf("%v, %+v", err, claims)
 	}

@@ -21,10 +21,8 @@ type Matcher struct {
 // NewMatcher reads the rules and excluded rules of spec, which are at the given fields, its namespaceSelector,
 // objectSelector and matchPolicy.
 func NewMatcher(spec map[string]any, rules, exclude string) (*Matcher, error) {
-	m := &Matcher{rules: obj.Maps(spec, rules), exact: obj.String(spec, "matchPolicy") == "Exact"}
-	if exclude != "" {
-		m.exclude = obj.Maps(spec, exclude)
-	}
+	m := &Matcher{rules: obj.Maps(spec, rules), exact: obj.String(spec, "matchPolicy") == "Exact",
+		exclude: obj.Maps(spec, exclude)}
 	var err error
 	if m.namespaces, err = selector.ParseLabels(kinds.FormatSelector(obj.Map(spec, "namespaceSelector"))); err == nil {
 		m.objects, err = selector.ParseLabels(kinds.FormatSelector(obj.Map(spec, "objectSelector")))
@@ -120,13 +118,8 @@ func (m *Matcher) matchNamespace(a *Attributes) (bool, error) {
 
 // matchObject looks at the labels of the new and of the old object.
 func (m *Matcher) matchObject(a *Attributes) bool {
-	if len(m.objects) == 0 {
-		return true
+	matches := func(o map[string]any) bool {
+		return o != nil && m.objects.Matches(obj.Strings(o, "metadata", "labels"))
 	}
-	for _, o := range []map[string]any{a.Object, a.OldObject} {
-		if o != nil && m.objects.Matches(obj.Strings(o, "metadata", "labels")) {
-			return true
-		}
-	}
-	return false
+	return len(m.objects) == 0 || matches(a.Object) || matches(a.OldObject)
 }

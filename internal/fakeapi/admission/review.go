@@ -54,16 +54,10 @@ func question(a, seen *Attributes) map[string]any {
 	resource := func(r kube.Resource) map[string]any {
 		return map[string]any{"group": r.Group, "version": r.Version, "resource": r.Plural}
 	}
-	object := func(o map[string]any) any {
-		if o == nil {
-			return nil
-		}
-		return o
-	}
 	request := map[string]any{"kind": kind(seen.Kind), "resource": resource(seen.Resource),
 		"requestKind": kind(a.Kind), "requestResource": resource(a.Resource), "operation": a.Operation,
-		"userInfo": kinds.UserInfo(a.User), "object": object(seen.Object), "oldObject": object(seen.OldObject),
-		"dryRun": a.DryRun, "options": object(a.Options)}
+		"userInfo": kinds.UserInfo(a.User), "object": seen.Object, "oldObject": seen.OldObject,
+		"dryRun": a.DryRun, "options": a.Options}
 	for field, v := range map[string]string{"name": a.Name, "namespace": a.Namespace, "subResource": a.Subresource,
 		"requestSubResource": a.Subresource} {
 		if v != "" {

@@ -1,10 +1,12 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -210,22 +212,12 @@ func Validating(hooks []*Webhook) Plugin {
 			})
 		}
 		wg.Wait()
-		for _, err := range errs {
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+		return cmp.Or(errs...)
 	}}
 }
 
 func concern(hooks []*Webhook) func(*Attributes) bool {
 	return func(a *Attributes) bool {
-		for _, h := range hooks {
-			if h.Concerns(a) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(hooks, func(h *Webhook) bool { return h.Concerns(a) })
 	}
 }

@@ -1,6 +1,7 @@
 package authn
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -134,7 +135,7 @@ func (a *Authenticator) accountOf(token string, audiences []string, at time.Time
 		return kinds.User{}, err
 	}
 	var c claims
-	if err := jwt.Verify(token, []crypto.PublicKey{key.Public()}, &c); err != nil {
+	if err := jwt.Verify(token, key.Public(), &c); err != nil {
 		return kinds.User{}, err
 	}
 	k := c.Kubernetes
@@ -186,12 +187,7 @@ func (a *Authenticator) Signer() (crypto.Signer, error) {
 }
 
 // Audience is the issuer of tokens, and the audience that the API server itself has.
-func (a *Authenticator) Audience() string {
-	if a.Issuer != "" {
-		return a.Issuer
-	}
-	return DefaultIssuer
-}
+func (a *Authenticator) Audience() string { return cmp.Or(a.Issuer, DefaultIssuer) }
 
 // Review answers a TokenReview.
 func (a *Authenticator) Review(o map[string]any, at time.Time) (map[string]any, error) {

@@ -72,14 +72,12 @@ func Sign(key crypto.Signer, claims any) (string, error) {
 		return "", err
 	}
 	head, err := json.Marshal(map[string]any{"alg": public["alg"], "kid": public["kid"]})
-	if err != nil {
-		return "", fmt.Errorf("encode the header: %w", err)
+	body, bodyErr := json.Marshal(claims)
+	if err := errors.Join(err, bodyErr); err != nil {
+		return "", fmt.Errorf("encode the token: %w", err)
 	}
-	body, err := json.Marshal(claims)
-	if err != nil {
-		return "", fmt.Errorf("encode the claims: %w", err)
-	}
-	text := base64.RawURLEncoding.EncodeToString(head) + "." + base64.RawURLEncoding.EncodeToString(body)
+	encode := base64.RawURLEncoding.EncodeToString
+	text := encode(head) + "." + encode(body)
 	sum := sha256.Sum256([]byte(text))
 	var signature []byte
 	if k, ok := key.(*ecdsa.PrivateKey); ok {
@@ -93,19 +91,22 @@ func Sign(key crypto.Signer, claims any) (string, error) {
 	} else if signature, err = key.Sign(rand.Reader, sum[:], crypto.SHA256); err != nil {
 		return "", fmt.Errorf("sign the token: %w", err)
 	}
-	return text + "." + base64.RawURLEncoding.EncodeToString(signature), nil
+	return text + "." + encode(signature), nil
 }
 
-// Verify checks the signature of a token, which has to be by one of the keys, and decodes the claims. It does not look
-// at what they say.
-func Verify(token string, keys []crypto.PublicKey, claims any) error {
+// Verify checks the signature of a token, which has to be by this key, and decodes the claims. It does not look at
+// what they say.
+func Verify(token string, key crypto.PublicKey, claims any) error {
+	alg, err := algorithm(key)
+	if err != nil {
+		return err
+	}
 	parts := strings.Split(token, ".")
 	if len(token) > maxToken || len(parts) != 3 {
 		return errForm
 	}
 	var decoded [3][]byte
 	for i, p := range parts {
-		var err error
 		if decoded[i], err = base64.RawURLEncoding.Strict().DecodeString(p); err != nil {
 			return errForm
 		}
@@ -115,16 +116,13 @@ func Verify(token string, keys []crypto.PublicKey, claims any) error {
 		return errForm
 	}
 	sum := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
-	for _, key := range keys {
-		if alg, err := algorithm(key); err != nil || alg != head.Algorithm || !signedBy(key, sum[:], decoded[2]) {
-			continue
-		}
-		if err := json.Unmarshal(decoded[1], claims); err != nil {
-			return errForm
-		}
-		return nil
+	if head.Algorithm != alg || !signedBy(key, sum[:], decoded[2]) {
+		return errSignature
 	}
-	return errSignature
+	if err := json.Unmarshal(decoded[1], claims); err != nil {
+		return errForm
+	}
+	return nil
 }
 
 func signedBy(key crypto.PublicKey, sum, signature []byte) bool {

@@ -6,6 +6,7 @@
 package rbac
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"slices"
@@ -148,10 +149,7 @@ func subjectOf(binding kinds.Object, u kinds.User) kinds.Object {
 
 // accountNamespace is the namespace of a service account: by default that of the binding.
 func accountNamespace(subject, binding kinds.Object) string {
-	if ns := obj.String(subject, "namespace"); ns != "" {
-		return ns
-	}
-	return obj.String(binding, "metadata", "namespace")
+	return cmp.Or(obj.String(subject, "namespace"), obj.String(binding, "metadata", "namespace"))
 }
 
 // describe names a binding and why it applies. The real server puts the name before the namespace, too.

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -48,9 +49,4 @@ func (k Kind) Other(apiVersion, kind string) error {
 }
 
 // GroupVersion prints an apiVersion as the real server prints its parts.
-func GroupVersion(apiVersion string) string {
-	if apiVersion == "" {
-		return "/"
-	}
-	return apiVersion
-}
+func GroupVersion(apiVersion string) string { return cmp.Or(apiVersion, "/") }

@@ -113,10 +113,15 @@ func (s *Server) route(r *http.Request) (*request, error) {
 		return nil, answer.NoSuchPath
 	case req.kind == nil:
 		return nil, answer.NoResource()
-	case req.kind.Custom:
-		return req, req.enterCustom()
 	}
-	return req, req.enterBuiltin()
+	enter := (*request).enterBuiltin
+	if req.kind.Custom {
+		enter = (*request).enterCustom
+	}
+	if err := enter(req); err != nil || req.verb == "update" { // which is refused for its body first
+		return req, err
+	}
+	return req, req.checkName()
 }
 
 // subresource returns the one that a request is for; nil if its kind has none of that name.
@@ -151,10 +156,7 @@ func (r *request) enterBuiltin() error {
 		sub == nil && r.prefix == "" && collection != (r.name == ""):
 		return answer.MethodNotAllowed()
 	}
-	if r.verb == "update" {
-		return nil // which is refused for its body first
-	}
-	return r.checkName()
+	return nil
 }
 
 // enterCustom refuses a path or a verb that a custom resource does not have.
@@ -177,10 +179,7 @@ func (r *request) enterCustom() error {
 	case r.verb == "create":
 		r.name = "" // the body says which
 	}
-	if r.verb == "update" {
-		return nil // which is refused for its body first
-	}
-	return r.checkName()
+	return nil
 }
 
 // checkName refuses a name that cannot be in a path.

@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,15 +28,10 @@ func (s *Server) readObject(r *request) (map[string]any, error) {
 	if kube.AsStatus(err) != nil {
 		return nil, err
 	}
-	o, ok := v.(map[string]any)
-	if err != nil || !ok {
-		var typed struct {
-			APIVersion string `json:"apiVersion,omitempty"`
-			Kind       string `json:"kind,omitempty"`
-		}
-		why := goError(body, &typed, err)
-		return nil, answer.BadRequest("the object provided is unrecognized (must be of type %s): couldn't get "+
-			"version/kind; json parse error: %s (%s)", r.sent.Kind, why, forms.Excerpt(body))
+	o, err := typed(body, v, err)
+	if err != nil {
+		return nil, answer.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)", r.sent.Kind,
+			err, forms.Excerpt(body))
 	}
 	if err := checkType(r.sent, o, body); err != nil {
 		return nil, err
@@ -45,6 +41,29 @@ func (s *Server) readObject(r *request) (map[string]any, error) {
 	}
 	if err := pruneUnknown(r, o, duplicates); err != nil {
 		return nil, undecodable(r.sent, err)
+	}
+	return o, nil
+}
+
+// typed returns a body's value as an object. The error has the words of the real server if it cannot say its kind.
+func typed(body []byte, v any, err error) (map[string]any, error) {
+	const problem = "couldn't get version/kind; json parse error: "
+	o, isObject := v.(map[string]any)
+	switch {
+	case err == nil && v == nil: // null
+		return map[string]any{}, nil
+	case err != nil || !isObject:
+		var meta struct {
+			APIVersion string `json:"apiVersion,omitempty"`
+			Kind       string `json:"kind,omitempty"`
+		}
+		return nil, fmt.Errorf(problem+"%w", goError(body, &meta, err))
+	}
+	for _, field := range []string{"apiVersion", "kind"} {
+		if _, isText := o[field].(string); !isText && o[field] != nil {
+			return nil, fmt.Errorf(problem+"json: cannot unmarshal %s into Go struct field .%s of type string",
+				fields.JSONType(o[field]), field)
+		}
 	}
 	return o, nil
 }
@@ -60,17 +79,19 @@ func undecodable(k *kinds.Kind, err error) error {
 // checkType compares apiVersion and kind with the endpoint. Built-in kinds may omit both.
 func checkType(k *kinds.Kind, o map[string]any, body []byte) error {
 	kind, version := obj.String(o, "kind"), obj.String(o, "apiVersion")
+	if !k.Custom {
+		kind, version = cmp.Or(kind, k.Kind), cmp.Or(strings.TrimPrefix(version, "/"), k.APIVersion())
+	}
 	switch {
-	case kind == "" && version == "" && !k.Custom:
 	case kind == "":
 		return answer.BadRequest(
 			"the object provided is unrecognized (must be of type %s): Object 'Kind' is missing in '%s' (%s)",
 			k.Kind, body, forms.Excerpt(body))
-	case version == "" && k.Custom:
+	case version == "":
 		return answer.BadRequest(
 			"the object provided is unrecognized (must be of type %s): Object 'apiVersion' is missing in '%s' (%s)",
 			k.Kind, body, forms.Excerpt(body))
-	case version != "" && version != k.APIVersion() && !(k.Kind == "Eviction" && version == "policy/v1beta1"):
+	case version != k.APIVersion() && !(k.Kind == "Eviction" && version == "policy/v1beta1"):
 		return answer.BadRequest("the API version in the data (%s) does not match the expected API version (%s)",
 			version, k.APIVersion())
 	case kind != k.Kind && k.Custom:
@@ -141,7 +162,7 @@ func reportFindings(r *request, duplicates, unknown []string) error {
 		complaints = append(complaints, fmt.Sprintf("unknown field %q", u))
 	}
 	complaints = complaints[:min(len(complaints), maxComplaints)]
-	switch mode := r.query.Get("fieldValidation"); mode {
+	switch r.query.Get("fieldValidation") {
 	case "Strict":
 		if len(complaints) > 0 {
 			return fmt.Errorf("strict decoding error: %s", strings.Join(joinYAML(complaints), ", "))
@@ -150,10 +171,6 @@ func reportFindings(r *request, duplicates, unknown []string) error {
 		for _, c := range complaints {
 			answer.Warn(r.writer, c)
 		}
-	case "Ignore":
-	default:
-		return answer.InvalidOptions(optionKinds[r.verb],
-			cause.NotSupported("fieldValidation", mode, "", "Ignore", "Strict", "Warn"))
 	}
 	return nil
 }

@@ -1,7 +1,10 @@
 package fakeapi
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
+	"unicode"
 
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/cause"
@@ -21,11 +24,10 @@ func (s *Server) create(r *request) error {
 
 // readWrite reads the object of a POST or PUT.
 func (s *Server) readWrite(r *request) (map[string]any, error) {
-	o, err := s.readObject(r)
-	if err != nil {
+	if err := checkOptions(r, false); err != nil {
 		return nil, err
 	}
-	return o, checkDryRun(r)
+	return s.readObject(r)
 }
 
 // answerWrite makes a write, and answers with the stored object.
@@ -42,13 +44,35 @@ func (s *Server) answerWrite(w *write) error {
 // optionKinds are the kinds of the parameters of writes, by verb.
 var optionKinds = map[string]string{"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
 
-func checkDryRun(r *request) error {
-	for _, v := range r.query["dryRun"] {
-		if v != "All" {
-			return answer.InvalidOptions(optionKinds[r.verb], cause.NotSupported("dryRun", []any{v}, "All"))
+// maxManager is how long the name of a field manager may be.
+const maxManager = 128
+
+// checkOptions refuses parameters that a write cannot have.
+func checkOptions(r *request, apply bool) error {
+	var causes []kinds.Cause
+	manager, mode, dryRun := r.query.Get("fieldManager"), r.query.Get("fieldValidation"), r.query["dryRun"]
+	switch {
+	case apply && manager == "":
+		causes = append(causes, cause.Required("fieldManager", "is required for apply patch"))
+	case r.verb == "patch" && !apply && r.query.Has("force"):
+		causes = append(causes, cause.Forbidden("force", "may not be specified for non-apply patch"))
+	}
+	if len(manager) > maxManager {
+		causes = append(causes, cause.TooLong("fieldManager", maxManager))
+	}
+	for i, c := range manager {
+		if !unicode.IsPrint(c) {
+			causes = append(causes, cause.Invalid("fieldManager", manager,
+				fmt.Sprintf("invalid character %#U (at position %d)", c, i)))
 		}
 	}
-	return nil
+	if slices.ContainsFunc(dryRun, func(v string) bool { return v != "All" }) {
+		causes = append(causes, cause.NotSupported("dryRun", obj.Anys(dryRun), "All"))
+	}
+	if modes := []string{"", "Ignore", "Strict", "Warn"}; !slices.Contains(modes, mode) {
+		causes = append(causes, cause.NotSupported("fieldValidation", mode, modes...))
+	}
+	return answer.InvalidOptions(optionKinds[r.verb], causes...)
 }
 
 // prepareNew makes a sent object one that could be stored, and notes who owns its fields.

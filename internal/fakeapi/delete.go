@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"skiff/internal/fakeapi/admission"
 	"skiff/internal/fakeapi/answer"
-	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
@@ -190,7 +188,7 @@ func setPolicy(meta map[string]any, policy string) {
 	}
 }
 
-// deleteCollection deletes the selected objects one by one and answers with the list of them.
+// deleteCollection deletes the selected objects, those of one page if there is a limit, and answers with the list.
 func (s *Server) deleteCollection(r *request) error {
 	sel, err := parseListOptions(r)
 	if err != nil {
@@ -200,50 +198,38 @@ func (s *Server) deleteCollection(r *request) error {
 	if err != nil {
 		return err
 	}
-	meta := map[string]any{"resourceVersion": strconv.FormatInt(s.store.Revision(), 10)}
-	met, err := s.deleteAll(r, sel, o)
+	objects, meta, err := s.readPage(sel)
 	if err != nil {
 		return err
 	}
-	s.wakeHousekeeper()
-	if r.kind.Custom {
-		meta["continue"] = ""
+	if err := s.deleteAll(r, objects, o); err != nil {
+		return err
 	}
-	return writeList(r.writer, r.kind, forms.Accept{}, meta, met)
+	s.wakeHousekeeper()
+	return writePage(r, objects, meta)
 }
 
-// deleteAll deletes the selected objects and returns them in the request's version. It takes one transaction if no
-// plugin or conversion has a say, else the objects one after the other. As on the real server, which converts what it
-// reads, nothing is deleted if one of them cannot be converted.
-func (s *Server) deleteAll(r *request, sel *listOptions, o deleteOptions) ([]*store.Object, error) {
-	var met []*store.Object
+// deleteAll deletes objects, in one transaction if no plugin or conversion has a say, else one after the other.
+func (s *Server) deleteAll(r *request, objects []*store.Object, o deleteOptions) error {
 	oneByOne := convertedKind(r.kind) != nil
 	err := s.store.Update(func(tx *store.Tx) error {
 		plugins, _ := s.concerned(tx, r, admission.Delete)
 		oneByOne = oneByOne || len(plugins) > 0
-		for _, cur := range tx.List(r.kind.TableName(), r.namespace) {
-			if !sel.selects(cur) {
-				continue
-			}
-			if !oneByOne {
+		for i := 0; !oneByOne && i < len(objects); i++ {
+			if cur := tx.Get(r.kind.TableName(), objects[i].Key); cur != nil {
 				if _, _, err := s.remove(tx, r.kind, cur, o); err != nil {
 					return err
 				}
 			}
-			met = append(met, cur)
 		}
 		return nil
 	})
-	if err != nil || !oneByOne {
-		return met, err
-	}
-	met, err = s.converted(r.Context(), r.kind, met)
-	for i := 0; err == nil && i < len(met); i++ {
+	for i := 0; err == nil && oneByOne && i < len(objects); i++ {
 		one := *r
-		one.namespace, one.name = met[i].Namespace, met[i].Name
+		one.namespace, one.name = objects[i].Namespace, objects[i].Name
 		if _, _, err = s.deleteOne(&one, o); kube.IsNotFound(err) {
 			err = nil // it is gone, by the hand of another
 		}
 	}
-	return met, err
+	return err
 }

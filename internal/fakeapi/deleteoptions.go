@@ -1,13 +1,16 @@
 package fakeapi
 
 import (
+	"cmp"
+	"net/url"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/faults"
+	"skiff/internal/fakeapi/fields"
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
@@ -21,6 +24,7 @@ type deleteOptions struct {
 	grace        *int64
 	dryRun       bool
 	dryRuns      []string      // as sent
+	unknown      bool          // there is no such policy
 	both         bool          // the policy and orphanDependents are set, which is refused
 	accepted     bool          // orphanDependents=false: 202 instead of 200 while the object is still there
 	ahead        time.Duration // how far the server's clock is ahead
@@ -30,31 +34,12 @@ var deleteOptionsKind = kube.Resource{Version: "v1", Kind: "DeleteOptions"}
 
 // readDeleteOptions reads and checks the options of a DELETE.
 func readDeleteOptions(r *request) (deleteOptions, error) {
-	o := deleteOptions{policy: r.query.Get("propagationPolicy"), dryRun: r.dryRun(), dryRuns: r.query["dryRun"],
-		ahead: faults.Ahead(r.Context())}
-	if g := r.query.Get("gracePeriodSeconds"); g != "" {
-		n, err := strconv.ParseInt(g, 10, 64)
-		if err != nil {
-			return o, answer.BadRequest("%v", err)
-		}
-		o.grace = &n
-	}
-	body, err := answer.ReadBody(r.Request)
+	o := deleteOptions{ahead: faults.Ahead(r.Context())}
+	in, err := deleteBody(r)
 	if err != nil {
 		return o, err
 	}
-	if len(body) > 0 {
-		o = deleteOptions{ahead: o.ahead} // with a body the query does not count
-		v, _, err := forms.ReadValue(r.Request, body, deleteOptionsKind)
-		if kube.AsStatus(err) != nil {
-			return o, err
-		}
-		in, ok := v.(map[string]any)
-		if err != nil || !ok {
-			return o, answer.BadRequest("couldn't get version/kind; json parse error: the body is no DeleteOptions")
-		}
-		o.read(in)
-	}
+	o.read(in)
 	if err := o.check(); err != nil {
 		return o, err
 	}
@@ -67,17 +52,66 @@ func readDeleteOptions(r *request) (deleteOptions, error) {
 	return o, nil
 }
 
+// deleteBody returns the options in the body of a DELETE, or those in its query, which do not count with a body.
+func deleteBody(r *request) (map[string]any, error) {
+	body, err := answer.ReadBody(r.Request)
+	if err != nil {
+		return nil, err
+	}
+	if len(body) == 0 {
+		return deleteQuery(r.query)
+	}
+	v, _, err := forms.ReadValue(r.Request, body, deleteOptionsKind)
+	if kube.AsStatus(err) != nil {
+		return nil, err
+	}
+	in, err := typed(body, v, err)
+	if err != nil {
+		return nil, answer.BadRequest("%v", err)
+	}
+	kind, version := obj.String(in, "kind"), obj.String(in, "apiVersion")
+	switch problem := fields.For("v1", "DeleteOptions").TypeError(in); {
+	case strings.Count(version, "/") > 1:
+		return nil, answer.BadRequest("unexpected GroupVersion string: %s", version)
+	case kind != "" && kind != "DeleteOptions":
+		return nil, answer.BadRequest("no kind %q is registered for version %q in scheme "+
+			`"pkg/runtime/scheme.go:111"`, kind, cmp.Or(strings.TrimPrefix(version, "/"), "meta.k8s.io/v1"))
+	case problem != "":
+		return nil, answer.BadRequest("%s", problem)
+	}
+	return in, nil
+}
+
+// deleteQuery returns the options in a query as they would be in a body.
+func deleteQuery(q url.Values) (map[string]any, error) {
+	out := map[string]any{"dryRun": obj.Anys(q["dryRun"])}
+	if q.Has("propagationPolicy") {
+		out["propagationPolicy"] = q.Get("propagationPolicy")
+	}
+	if q.Has("orphanDependents") {
+		out["orphanDependents"] = boolParam(q.Get("orphanDependents"))
+	}
+	grace, err := number(q, "gracePeriodSeconds")
+	if err != nil {
+		return nil, answer.BadRequest("%v", err)
+	}
+	if q.Has("gracePeriodSeconds") {
+		out["gracePeriodSeconds"] = grace
+	}
+	return out, nil
+}
+
 // read reads the options of a body.
 func (o *deleteOptions) read(in map[string]any) {
 	o.uid, o.version = obj.String(in, "preconditions", "uid"), obj.String(in, "preconditions", "resourceVersion")
-	if p := obj.String(in, "propagationPolicy"); p != "" {
-		o.policy = p
-	}
+	policy, given := in["propagationPolicy"].(string)
+	o.policy, o.unknown = policy, given && !slices.Contains([]kube.Propagation{kube.Background, kube.Foreground,
+		kube.Orphan}, kube.Propagation(policy))
 	if n, ok := obj.Int(in, "gracePeriodSeconds"); ok {
 		o.grace = &n
 	}
 	orphan, ok := in["orphanDependents"].(bool)
-	if o.both = ok && o.policy != ""; ok && !o.both {
+	if o.both = ok && given; ok && !o.both {
 		o.policy, o.accepted = string(kube.Background), !orphan
 		if orphan {
 			o.policy = string(kube.Orphan)
@@ -113,9 +147,7 @@ func (o deleteOptions) check() error {
 		causes = append(causes, cause.Invalid("propagationPolicy", o.policy,
 			"orphanDependents and deletionPropagation cannot be both set"))
 	}
-	switch kube.Propagation(o.policy) {
-	case "", kube.Background, kube.Foreground, kube.Orphan:
-	default:
+	if o.unknown {
 		causes = append(causes, cause.NotSupported("propagationPolicy", o.policy, "Foreground", "Background", "Orphan",
 			"nil"))
 	}

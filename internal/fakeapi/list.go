@@ -36,9 +36,9 @@ func negotiate(r *request) (forms.Accept, error) {
 // get answers GET of one object. It waits until the server has reached a requested resourceVersion.
 func (s *Server) get(r *request) error {
 	if v := r.query.Get("resourceVersion"); v != "" && v != "0" {
-		n, err := strconv.ParseInt(v, 10, 64)
+		n, err := revisionOf(v)
 		if err != nil {
-			return answer.PlainError("%s", noRevision(v))
+			return err
 		}
 		if err := s.waitFor(r.Context(), n); err != nil {
 			return err
@@ -102,9 +102,11 @@ func (s *Server) list(r *request) error {
 	if err != nil {
 		return err
 	}
-	if objects, err = s.converted(r.Context(), r.kind, objects); err != nil {
-		return err
-	}
+	return writePage(r, objects, meta)
+}
+
+// writePage answers with a page of a list.
+func writePage(r *request, objects []*store.Object, meta map[string]any) error {
 	if meta["continue"] == nil && r.kind.Custom && !r.accept.Table && !r.accept.MetadataOnly {
 		meta["continue"] = "" // lists of custom resources always have it
 	}
@@ -219,7 +221,8 @@ func (s *Server) readPage(o *listOptions) (page []*store.Object, meta map[string
 		}
 		page = append(page, ob)
 	}
-	return page, meta, nil
+	page, err = s.converted(o.Context(), o.kind, page)
+	return page, meta, err
 }
 
 const tokenExpired = "The provided continue parameter is too old to display a consistent list result. You can start " +

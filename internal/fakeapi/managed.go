@@ -3,11 +3,12 @@ package fakeapi
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
 	"skiff/internal/fakeapi/answer"
-	"skiff/internal/fakeapi/cause"
+	"skiff/internal/fakeapi/fields"
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/ssa"
@@ -79,14 +80,13 @@ func (r *request) change(tx *store.Tx, manager string, cur *store.Object,
 
 // apply answers server-side apply, which creates a missing object.
 func (s *Server) apply(r *request, body []byte) error {
-	if r.query.Get("fieldManager") == "" {
-		return answer.InvalidOptions("PatchOptions", cause.Required("fieldManager", "is required for apply patch"))
-	}
 	v, duplicates, err := obj.DecodeYAML(body)
 	config, ok := v.(map[string]any)
 	switch {
 	case err != nil || !ok:
-		return answer.BadRequest("error decoding YAML: %v", cmp.Or(err, errors.New("the configuration is no object")))
+		return answer.BadRequest("error decoding YAML: %v", cmp.Or(err, fmt.Errorf("error unmarshaling JSON: while "+
+			"decoding JSON: json: cannot unmarshal %s into Go value of type map[string]interface {}",
+			fields.JSONType(v))))
 	case r.sub == "scale":
 		return s.applyScale(r, config)
 	}

@@ -3,7 +3,8 @@ package fakeapi
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"math"
+	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -43,11 +44,11 @@ func parseListOptions(r *request) (*listOptions, error) {
 		initialSet: q.Has("sendInitialEvents"), bookmarks: boolParam(q.Get("allowWatchBookmarks")),
 		listed: r.kind.TableName() + "|" + r.namespace + "|" + labels + "|" + fields}
 	var inLabels, inFields, inLimit error
+	seconds, inTimeout := number(q, "timeoutSeconds")
+	o.limit, inLimit = number(q, "limit")
 	o.labels, inLabels = selector.ParseLabels(labels)
 	o.fields, inFields = selector.ParseFields(fields)
-	o.limit, inLimit = number(q.Get("limit"))
-	seconds, inTimeout := number(q.Get("timeoutSeconds"))
-	if err := cmp.Or(inLabels, inFields, inLimit, inTimeout); err != nil {
+	if err := cmp.Or(inTimeout, inLimit, inLabels, inFields); err != nil {
 		return nil, answer.BadRequest("%v", err)
 	}
 	o.timeout = time.Duration(seconds) * time.Second
@@ -68,11 +69,11 @@ func (o *listOptions) selectName(name string) error {
 }
 
 // number parses a parameter that is a number; 0 if it is not given.
-func number(s string) (int64, error) {
-	if s == "" {
+func number(q url.Values, name string) (int64, error) {
+	if !q.Has(name) {
 		return 0, nil
 	}
-	return strconv.ParseInt(s, 10, 64)
+	return strconv.ParseInt(q.Get(name), 10, 64)
 }
 
 // boolParam parses a boolean parameter as the real server does: any value except those for "no" is true.
@@ -82,20 +83,20 @@ func (o *listOptions) parseRevision() error {
 	if o.version == "" {
 		return nil
 	}
-	n, err := strconv.ParseUint(o.version, 10, 63)
-	if err == nil {
-		o.revision = int64(n)
-		return nil
+	var err error
+	if o.revision, err = revisionOf(o.version); err != nil && o.verb != "watch" {
+		return answer.BadRequest("invalid resource version: %v", err)
 	}
-	if o.verb == "watch" {
-		return answer.PlainError("%s", noRevision(o.version))
-	}
-	return answer.BadRequest("invalid resource version: %s", noRevision(o.version))
+	return err
 }
 
-// noRevision is the real server's message about a resourceVersion: the error of parsing a 64 bit number.
-func noRevision(v string) string {
-	return fmt.Sprintf("resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", v, v)
+// revisionOf parses a resourceVersion. The error is a Status: of an error that the real server did not expect.
+func revisionOf(v string) (int64, error) {
+	n, err := strconv.ParseUint(v, 10, 64)
+	if err != nil {
+		return 0, answer.PlainError("resourceVersion: Invalid value: %q: %v", v, err)
+	}
+	return int64(min(n, math.MaxInt64)), nil
 }
 
 // check applies the rules of apimachinery's ValidateListOptions.
@@ -115,7 +116,9 @@ func (o *listOptions) check() []kinds.Cause {
 		if o.match != "" && o.match != "NotOlderThan" {
 			out = append(out, cause.NotSupported(match, o.match, "NotOlderThan"))
 		}
-		forbid(o.token != "", match, "resourceVersionMatch is forbidden when continue is provided")
+		// without a revision, initial events and NotOlderThan are the defaults
+		forbid(o.token != "" && (o.match != "" || o.version == "" || o.version == "0"), match,
+			"resourceVersionMatch is forbidden when continue is provided")
 		return out
 	}
 	forbid(o.match != "" && o.version == "", match,

@@ -1,14 +1,17 @@
 package fakeapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/cause"
+	"skiff/internal/fakeapi/fields"
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/jsonpatch"
 	"skiff/internal/fakeapi/obj"
@@ -20,34 +23,42 @@ import (
 // patch answers PATCH. Without a resourceVersion in the result it never conflicts, because it applies to the newest
 // object.
 func (s *Server) patch(r *request) error {
-	if err := checkDryRun(r); err != nil {
-		return err
-	}
 	mt, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
 		mt = r.Header.Get("Content-Type")
 	}
-	body, err := answer.ReadBody(r.Request)
-	if err != nil {
-		return err
-	}
-	switch t := kube.PatchType(mt); {
-	case t == kube.ApplyPatch:
-		return s.apply(r, body)
-	case t == kube.JSONPatch, t == kube.MergePatch, t == kube.StrategicMergePatch && !r.kind.Custom:
-		return s.plainPatch(r, t, body)
-	}
-	if !r.kind.Custom {
+	t := kube.PatchType(mt)
+	switch known := []kube.PatchType{kube.ApplyPatch, kube.JSONPatch, kube.MergePatch, kube.StrategicMergePatch}; {
+	case slices.Contains(known, t) && (t != kube.StrategicMergePatch || !r.kind.Custom):
+	case r.kind.Custom:
+		return answer.UnsupportedMediaType("the body of the request was in an unknown format - accepted media types "+
+			"include: %s, %s, %s", kube.JSONPatch, kube.MergePatch, kube.ApplyPatch)
+	default:
 		return answer.UnsupportedMediaType("415: Unsupported Media Type")
 	}
-	return answer.UnsupportedMediaType("the body of the request was in an unknown format - accepted media types "+
-		"include: %s, %s, %s", kube.JSONPatch, kube.MergePatch, kube.ApplyPatch)
+	body, err := answer.ReadBody(r.Request)
+	if err := cmp.Or(err, checkOptions(r, t == kube.ApplyPatch)); err != nil {
+		return err
+	}
+	if t == kube.ApplyPatch {
+		return s.apply(r, body)
+	}
+	return s.plainPatch(r, t, body)
 }
 
 // plainPatch applies a JSON, merge or strategic merge patch.
 func (s *Server) plainPatch(r *request, t kube.PatchType, body []byte) error {
 	p, duplicates, err := patch.DecodeLenient(body)
 	_, isObject := p.(map[string]any)
+	_, isList := p.([]any)
+	switch null := err == nil && p == nil; {
+	case t == kube.JSONPatch && err == nil && !isList && !null:
+		err = fmt.Errorf("json: cannot unmarshal %s into Go value of type []handlers.jsonPatchOp", fields.JSONType(p))
+	case t == kube.JSONPatch && null:
+		p = []any{}
+	case t == kube.StrategicMergePatch && null:
+		p, isObject = map[string]any{}, true
+	}
 	bad := err != nil || !isObject && t != kube.JSONPatch
 	return s.answerWrite(&write{request: r,
 		make: func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
@@ -55,7 +66,10 @@ func (s *Server) plainPatch(r *request, t kube.PatchType, body []byte) error {
 				return nil, answer.NotFound(r.kind.Resource, r.name)
 			}
 			if bad {
-				return nil, answer.BadRequest("error decoding patch: %v", goError(body, &map[string]any{}, err))
+				if t != kube.JSONPatch {
+					err = goError(body, &map[string]any{}, err)
+				}
+				return nil, answer.BadRequest("error decoding patch: %v", err)
 			}
 			live, err := r.live(cur)
 			if err != nil {
@@ -65,7 +79,7 @@ func (s *Server) plainPatch(r *request, t kube.PatchType, body []byte) error {
 			if err != nil {
 				return nil, err
 			}
-			next, err := s.patchResult(r, result, duplicates)
+			next, err := s.patchResult(r, t, result, duplicates)
 			switch {
 			case err == nil:
 				return r.stored(next, cur)
@@ -103,13 +117,17 @@ func patched(r *request, t kube.PatchType, live map[string]any, p any) (any, err
 
 // patchResult checks that the patched value is a valid version of the same object. The error is a Status, or has the
 // words of Go's decoder.
-func (s *Server) patchResult(r *request, result any, duplicates []string) (map[string]any, error) {
+func (s *Server) patchResult(r *request, t kube.PatchType, result any, duplicates []string) (map[string]any, error) {
 	next, ok := result.(map[string]any)
 	if !ok {
 		return nil, answer.BadRequest("the patch leaves no object")
 	}
-	if err := checkType(r.sent, next, nil); err != nil {
+	if t == kube.StrategicMergePatch { // which cannot change the kind
+		forms.Untyped(next)
+	} else if err := checkType(r.sent, next, nil); err != nil && r.kind.Custom {
 		return nil, err
+	} else if err != nil {
+		return nil, errors.New(kube.AsStatus(err).Message)
 	}
 	if err := checkFieldTypes(r.sent, next); err != nil {
 		return nil, err

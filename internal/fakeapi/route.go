@@ -190,6 +190,11 @@ func (r *request) checkName() error {
 	return nil
 }
 
+// isLong reports whether a request, if it is for a resource, may last longer than others.
+func (r *request) isLong() bool {
+	return r != nil && (r.verb == "watch" || r.sub == "log" || r.prefix == "proxy" || kinds.Connects(r.sub))
+}
+
 // watches reports whether the parameters of a GET ask for a watch: the real server takes any value but two as true.
 func watches(q url.Values) bool {
 	v, ok := q["watch"]

@@ -48,3 +48,49 @@ func TestAWatchByItsPathIsOneByItsParameter(t *testing.T) {
 		w.must(400, "GET", "/api/v1/watch/namespaces/default/configmaps/b?fieldSelector=metadata.name%3Dc", "")
 	})
 }
+
+// Rules: FD-19
+func TestADeleteOfACollectionHeedsItsLimit(t *testing.T) {
+	inWorld(t, Options{}, func(w *world) {
+		for _, name := range []string{"a", "b", "c"} {
+			w.must(201, "POST", configMaps, configMap(name))
+		}
+		w.must(400, "DELETE", configMaps+"?continue=abc", "")
+		page := w.must(200, "DELETE", configMaps+"?limit=1", "")
+		if page.at("metadata.continue") == nil || strings.Contains(page.raw, `"name":"b"`) {
+			t.Error(page.raw)
+		}
+		w.must(404, "GET", configMaps+"/a", "")
+		w.must(200, "GET", configMaps+"/b", "")
+	})
+}
+
+// Rules: FD-19
+func TestOptionsAreCheckedBeforeTheBody(t *testing.T) {
+	inWorld(t, Options{}, func(w *world) {
+		w.must(201, "POST", configMaps, configMap("a"))
+		long := "?fieldManager=" + strings.Repeat("m", maxManager+1)
+		for _, tt := range []struct {
+			code                int
+			method, query, body string
+		}{
+			{422, "POST", long, "["}, {422, "PUT", long, "["}, {422, "PATCH", long, "["},
+			{422, "PATCH", "?force=true", "{}"}, {422, "PATCH", "?fieldValidation=strict", "{}"},
+			{422, "DELETE", "?propagationPolicy=", ""}, {400, "DELETE", "?gracePeriodSeconds=", ""},
+			{422, "DELETE", "?orphanDependents=true&propagationPolicy=Orphan", ""},
+			{400, "DELETE", "", `{"kind":"ConfigMap"}`}, {400, "DELETE", "", `{"dryRun":"All"}`},
+			{400, "GET", "?timeout=soon", ""}, {500, "GET", "?resourceVersion=-1", ""},
+			{422, "POST", "?dryRun=All", "null"}, {200, "DELETE", "?dryRun=All", ""},
+		} {
+			path := configMaps + "/a"
+			if tt.method == "POST" {
+				path = configMaps
+			}
+			a := w.do(tt.method, path+tt.query, tt.body, "Content-Type", map[bool]string{
+				true: "application/merge-patch+json", false: "application/json"}[tt.method == "PATCH"])
+			if a.code != tt.code {
+				t.Errorf("%s %.40s %s: %d %s, want %d", tt.method, tt.query, tt.body, a.code, a.raw, tt.code)
+			}
+		}
+	})
+}

@@ -265,10 +265,16 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 		answer.Error(w, err)
 		return
 	}
+	req, err := s.route(r)
+	if timeout := r.URL.Query().Get("timeout"); timeout != "" && !req.isLong() {
+		if _, err := time.ParseDuration(timeout); err != nil {
+			answer.Error(w, answer.BadRequest("invalid timeout specified in the request URL - %v", err))
+			return
+		}
+	}
 	if discovery.Serve(w, r, s.registry.all()) || s.authn.ServeOpenID(w, r) {
 		return
 	}
-	req, err := s.route(r)
 	if err == nil {
 		req.user = user
 		err = s.serve(w, req)

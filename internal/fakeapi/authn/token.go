@@ -9,6 +9,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -209,7 +210,8 @@ func (a *Authenticator) Review(o map[string]any, at time.Time) (map[string]any, 
 // reports false for another path.
 func (a *Authenticator) ServeOpenID(w http.ResponseWriter, r *http.Request) bool {
 	const configuration, keys = "/.well-known/openid-configuration", "/openid/v1/jwks"
-	if r.URL.Path != configuration && r.URL.Path != keys {
+	path := strings.TrimSuffix(r.URL.Path, "/")
+	if path != configuration && path != keys {
 		return false
 	}
 	if r.Method != http.MethodGet {
@@ -226,7 +228,7 @@ func (a *Authenticator) ServeOpenID(w http.ResponseWriter, r *http.Request) bool
 		return true
 	}
 	w.Header().Set("Cache-Control", "public, max-age=3600")
-	if r.URL.Path == keys {
+	if path == keys {
 		w.Header().Set("Content-Type", "application/jwk-set+json")
 		answer.JSON(w, http.StatusOK, map[string]any{"keys": []any{key}})
 		return true

@@ -33,7 +33,7 @@ func serveKinds(w http.ResponseWriter, r *http.Request, path string, all []*kind
 		if len(version) == 0 {
 			return false
 		}
-		answer.JSON(w, http.StatusOK, resourceList(version))
+		document(w, r, resourceList(version))
 	case parts[0] == "apis" && len(parts) == 2:
 		groups := groupList(keepKinds(all, func(k *kinds.Kind) bool { return k.Group == parts[1] }))
 		if len(groups) == 0 || parts[1] == "" {
@@ -41,7 +41,7 @@ func serveKinds(w http.ResponseWriter, r *http.Request, path string, all []*kind
 		}
 		group := groups[0].(map[string]any)
 		group["kind"], group["apiVersion"] = "APIGroup", "v1"
-		answer.JSON(w, http.StatusOK, group)
+		document(w, r, group)
 	case parts[0] == "openapi":
 		return serveOpenAPI(w, r, parts[1:], all)
 	default:
@@ -60,24 +60,28 @@ func keepKinds(all []*kinds.Kind, keep func(*kinds.Kind) bool) []*kinds.Kind {
 	return out
 }
 
-// discoveryTypes are the media types of aggregated discovery, newest first. Clients take the form from the
-// Content-Type of the answer, so it must be exactly one of these.
-var discoveryTypes = []string{"v2", "v2beta1"}
+// document answers with one in JSON, if the client takes that.
+func document(w http.ResponseWriter, r *http.Request, doc any) {
+	if !accepts(r, "application/json") {
+		answer.Error(w, answer.NotAcceptable("only the following media types are accepted: application/json"))
+		return
+	}
+	answer.JSON(w, http.StatusOK, doc)
+}
 
 // root answers /api and /apis in the form that the client prefers. The ETag is a hash of the content, so that clients
 // can ask for changes.
 func root(w http.ResponseWriter, r *http.Request, ks []*kinds.Kind, plain map[string]any) {
-	version := aggregatedVersion(r)
-	if version == "" {
-		answer.JSON(w, http.StatusOK, plain)
+	if !prefersAggregated(r) {
+		document(w, r, plain)
 		return
 	}
 	w.Header().Set("Vary", "Accept")
 	body := answer.Encode(map[string]any{"kind": "APIGroupDiscoveryList",
-		"apiVersion": "apidiscovery.k8s.io/" + version,
-		"metadata":   map[string]any{}, "items": aggregated(ks)})
+		"apiVersion": "apidiscovery.k8s.io/v2", "metadata": map[string]any{}, "items": aggregated(ks)})
 	h := w.Header()
-	h.Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v="+version+";as=APIGroupDiscoveryList")
+	// Clients take the form from the Content-Type, so it must be exactly this.
+	h.Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
 	h.Set("Cache-Control", "public")
 	etag := `"` + hash(body) + `"`
 	h.Set("ETag", etag)
@@ -88,21 +92,19 @@ func root(w http.ResponseWriter, r *http.Request, ks []*kinds.Kind, plain map[st
 	answer.Bytes(w, http.StatusOK, body)
 }
 
-func aggregatedVersion(r *http.Request) string {
+func prefersAggregated(r *http.Request) bool {
 	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
 		mt, params, err := mime.ParseMediaType(strings.TrimSpace(part))
 		if err != nil || mt != "application/json" {
 			continue
 		}
-		if params["as"] == "APIGroupDiscoveryList" && params["g"] == "apidiscovery.k8s.io" &&
-			slices.Contains(discoveryTypes, params["v"]) {
-			return params["v"]
-		}
-		if params["as"] == "" {
-			return ""
+		aggregated := params["as"] == "APIGroupDiscoveryList" && params["g"] == "apidiscovery.k8s.io" &&
+			params["v"] == "v2"
+		if aggregated || params["as"] == "" {
+			return aggregated
 		}
 	}
-	return ""
+	return false
 }
 
 func hash(b []byte) string {

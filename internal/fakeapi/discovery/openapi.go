@@ -35,37 +35,49 @@ func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []
 		return false
 	}
 	docs := map[string][]*kinds.Kind{}
+	for _, path := range []string{"api", "apis", "version", ".well-known/openid-configuration", "openid/v1/jwks"} {
+		docs[path] = nil
+	}
 	for _, k := range all {
 		path := strings.TrimPrefix(k.Root(), "/")
-		docs[path] = append(docs[path], k)
+		if docs[path] = append(docs[path], k); k.Group != "" && !k.Custom {
+			docs["apis/"+k.Group] = nil
+		}
 	}
 	if len(parts) == 1 {
 		paths := map[string]any{}
-		for path, ks := range docs {
+		for path := range docs {
 			paths[path] = map[string]any{"serverRelativeURL": "/openapi/v3/" + path + "?hash=" +
-				hash(answer.Encode(document(ks)))}
+				hash(answer.Encode(schemasOf(docs, path)))}
 		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		answer.JSON(w, http.StatusOK, map[string]any{"paths": paths})
 		return true
 	}
-	ks := docs[strings.Join(parts[1:], "/")]
-	if ks == nil {
+	path := strings.Join(parts[1:], "/")
+	switch _, ok := docs[path]; {
+	case path == "":
 		return false
-	}
-	if !acceptsJSON(r) {
-		answer.Error(w, answer.NotAcceptable("only the following media types are accepted: application/json"))
+	case !ok:
+		w.WriteHeader(http.StatusNotFound)
 		return true
 	}
-	body := answer.Encode(document(ks))
-	w.Header().Set("ETag", `"`+hash(body)+`"`)
 	w.Header().Set("Vary", "Accept")
+	if !accepts(r, "application/json") {
+		w.WriteHeader(http.StatusNotAcceptable)
+		return true
+	}
+	body := answer.Encode(schemasOf(docs, path))
+	w.Header().Set("ETag", `"`+hash(body)+`"`)
 	answer.Bytes(w, http.StatusOK, body)
 	return true
 }
 
-func acceptsJSON(r *http.Request) bool {
+// accepts reports whether a client takes a media type.
+func accepts(r *http.Request, mediaType string) bool {
 	a := strings.Join(r.Header.Values("Accept"), ",")
-	return a == "" || strings.Contains(a, "application/json") || strings.Contains(a, "*/*")
+	family, _, _ := strings.Cut(mediaType, "/")
+	return a == "" || strings.Contains(a, mediaType) || strings.Contains(a, "*/*") || strings.Contains(a, family+"/*")
 }
 
 // objectMetaSchema describes the common fields of metadata, for `kubectl explain`.
@@ -75,9 +87,14 @@ var objectMetaSchema string
 
 const objectMetaRef = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
-func document(ks []*kinds.Kind) map[string]any {
+// schemasOf returns the document of one path: of its kinds, or of discovery alone.
+func schemasOf(docs map[string][]*kinds.Kind, path string) map[string]any {
 	schemas := map[string]any{objectMetaRef: patch.NewText(objectMetaSchema)}
-	paths := map[string]any{}
+	paths, ks := map[string]any{}, docs[path]
+	if ks == nil {
+		paths["/"+path+"/"] = map[string]any{"get": map[string]any{
+			"responses": map[string]any{"200": map[string]any{"description": "OK"}}}}
+	}
 	for _, k := range ks {
 		schemas[schemaName(k)] = kindSchema(k, schemas)
 		object, collection := pathTemplate(k)

@@ -26,7 +26,7 @@ func ReadValue(r *http.Request, body []byte, expected kube.Resource) (value any,
 		}
 	}
 	switch mt {
-	case "application/json", "application/x-www-form-urlencoded": // curl -d without a header sends the latter
+	case "application/json":
 		return patch.DecodeLenient(body)
 	case yamlType:
 		if value, duplicates, err = obj.DecodeYAML(body); err != nil {

@@ -65,24 +65,24 @@ type operation struct {
 	value          any
 }
 
-func parseOp(item any) (operation, error) {
+func parseOp(item any) (op operation, err error) {
 	m, ok := item.(map[string]any)
 	if !ok {
-		return operation{}, fmt.Errorf("%w: an operation is an object", ErrMalformedPatch)
+		return op, fmt.Errorf("%w: an operation is an object", ErrMalformedPatch)
 	}
-	op := operation{value: m["value"]}
-	for _, f := range []struct {
-		name string
-		to   *string
-	}{{"op", &op.op}, {"path", &op.path}, {"from", &op.from}} {
-		v, present := m[f.name]
-		if *f.to, ok = v.(string); present && !ok {
-			return op, fmt.Errorf("%w: %s is not a string", ErrMalformedPatch, f.name)
+	text := func(name string) string {
+		s, isText := m[name].(string)
+		if _, present := m[name]; present && !isText && err == nil {
+			err = fmt.Errorf("%w: %s is not a string", ErrMalformedPatch, name)
 		}
+		return s
 	}
+	op = operation{text("op"), text("path"), text("from"), m["value"]}
 	_, hasPath := m["path"]
 	_, hasFrom := m["from"]
 	switch {
+	case err != nil:
+		return op, err
 	case !slices.Contains([]string{"add", "replace", "test", "remove", "move", "copy"}, op.op):
 		return op, fmt.Errorf("%w: unexpected kind: %s", ErrBadOperation, op.op)
 	case (op.op == "move" || op.op == "copy") && !hasFrom:
@@ -205,21 +205,16 @@ func changeAt(v any, keys []string, kind changeKind, value any) (any, bool) {
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		return changeField(v, key, kind, value)
+		if _, ok := v[key]; kind == remove {
+			delete(v, key)
+			return v, ok
+		}
+		v[key] = value
+		return v, true
 	case []any:
 		return changeItem(v, key, kind, value)
 	}
 	return nil, false
-}
-
-func changeField(m map[string]any, key string, kind changeKind, value any) (any, bool) {
-	if kind == remove {
-		_, ok := m[key]
-		delete(m, key)
-		return m, ok
-	}
-	m[key] = value
-	return m, true
 }
 
 func changeItem(list []any, key string, kind changeKind, value any) (any, bool) {

@@ -6,9 +6,6 @@ import "skiff/internal/patch"
 // else, a list too, replaces. It cannot fail: each JSON value is a valid merge patch. (The API server wants an object
 // on both sides; that check is its own.)
 func Merge(target, change any) any {
-	if _, ok := change.(map[string]any); !ok {
-		return patch.Copy(change)
-	}
 	return mergeInto(patch.Copy(target), change)
 }
 

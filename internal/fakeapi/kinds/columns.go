@@ -4,6 +4,8 @@ import (
 	"cmp"
 	_ "embed"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,43 +40,41 @@ func Since(timestamp string, now time.Time) string {
 	return HumanDuration(now.Sub(t))
 }
 
+// durationForm is how durations are written that are shorter than below: in one unit, and if rest is set what is left
+// in a smaller one.
+type durationForm struct {
+	below, unit, rest time.Duration
+	name, restName    string
+}
+
+var durations = []durationForm{
+	{120 * time.Second, time.Second, 0, "s", ""},
+	{10 * time.Minute, time.Minute, time.Second, "m", "s"},
+	{3 * time.Hour, time.Minute, 0, "m", ""},
+	{8 * time.Hour, time.Hour, time.Minute, "h", "m"},
+	{48 * time.Hour, time.Hour, 0, "h", ""},
+	{8 * day, day, time.Hour, "d", "h"},
+	{2 * year, day, 0, "d", ""},
+	{8 * year, year, day, "y", "d"},
+	{math.MaxInt64, year, 0, "y", ""},
+}
+
+const day, year = 24 * time.Hour, 365 * day
+
 // HumanDuration formats a duration in at most two units, as apimachinery's duration package does.
 func HumanDuration(d time.Duration) string {
-	seconds := int64(d / time.Second)
-	switch {
-	case seconds < -1:
+	switch d = d.Truncate(time.Second); {
+	case d < -time.Second:
 		return "<invalid>"
-	case seconds < 0:
+	case d < 0:
 		return "0s"
-	case seconds < 120:
-		return fmt.Sprintf("%ds", seconds)
 	}
-	minutes, hours := seconds/60, seconds/3600
-	days := hours / 24
-	years := days / 365
-	two := func(n int64, unit string, rest int64, restUnit string) string {
-		if rest == 0 {
-			return fmt.Sprintf("%d%s", n, unit)
-		}
-		return fmt.Sprintf("%d%s%d%s", n, unit, rest, restUnit)
+	form := durations[slices.IndexFunc(durations, func(f durationForm) bool { return d < f.below })]
+	text := fmt.Sprintf("%d%s", d/form.unit, form.name)
+	if form.rest > 0 && d%form.unit >= form.rest {
+		text += fmt.Sprintf("%d%s", d%form.unit/form.rest, form.restName)
 	}
-	switch {
-	case minutes < 10:
-		return two(minutes, "m", seconds%60, "s")
-	case minutes < 180:
-		return fmt.Sprintf("%dm", minutes)
-	case hours < 8:
-		return two(hours, "h", minutes%60, "m")
-	case hours < 48:
-		return fmt.Sprintf("%dh", hours)
-	case hours < 192:
-		return two(days, "d", hours%24, "h")
-	case days < 730:
-		return fmt.Sprintf("%dd", days)
-	case years < 8:
-		return two(years, "y", days%365, "d")
-	}
-	return fmt.Sprintf("%dy", years)
+	return text
 }
 
 // FormatSelector formats a LabelSelector in the syntax of kubectl -l.

@@ -22,8 +22,7 @@ type part struct {
 	when    condition
 	filter  string
 	path    *path
-	instead string
-	literal any // instead as a number or a boolean, if it is one
+	instead any // a text, a number or a boolean
 	other   *path
 }
 
@@ -62,9 +61,9 @@ func parsePart(text string) (p part, err error) {
 		at := parsePath(other)
 		p.other = &at
 	} else if p.instead = instead; instead == "true" || instead == "false" {
-		p.literal = instead == "true"
+		p.instead = instead == "true"
 	} else if n, err := strconv.ParseInt(instead, 10, 64); err == nil {
-		p.literal = n
+		p.instead = n
 	}
 	if name, rest, ok := strings.Cut(where, ":"); ok && name != "old" {
 		if p.filter, where = name, rest; filters()[name] == nil {
@@ -115,10 +114,8 @@ func (p part) filtered(s scope, v any) any {
 		v = filters()[p.filter](v)
 	}
 	if v == nil || v == "" {
-		if p.other != nil {
+		if v = p.instead; p.other != nil {
 			v = s.get(*p.other)
-		} else if v = p.instead; p.literal != nil {
-			v = p.literal
 		}
 	}
 	if v == nil {

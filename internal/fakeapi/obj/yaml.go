@@ -87,15 +87,11 @@ func yamlScalar(n *yaml.Node) (any, error) {
 		var b bool
 		err := n.Decode(&b)
 		return b, err
-	case "!!int":
+	case "!!int", "!!float":
 		var i int64
-		if err := n.Decode(&i); err == nil {
+		if n.Tag == "!!int" && n.Decode(&i) == nil {
 			return i, nil
 		}
-		var f float64
-		err := n.Decode(&f)
-		return f, err
-	case "!!float":
 		var f float64
 		err := n.Decode(&f)
 		return f, err

@@ -20,27 +20,19 @@ func ParseFields(s string) (Fields, error) {
 		if part == "" {
 			continue
 		}
-		i := strings.IndexAny(part, "=!")
-		for i >= 0 && part[i] == '!' && !strings.HasPrefix(part[i:], "!=") {
-			next := strings.IndexAny(part[i+1:], "=!")
-			if i += 1 + next; next < 0 {
-				i = -1
-			}
-		}
-		if i < 0 {
+		field, raw, found := strings.Cut(part, "=")
+		if !found {
 			return nil, fmt.Errorf("invalid selector: '%s'; can't understand '%s'", s, part)
 		}
-		t := term{field: part[:i], not: part[i] == '!'}
-		raw := part[i+1:]
-		if t.not || strings.HasPrefix(raw, "=") {
-			raw = raw[1:]
+		field, not := strings.CutSuffix(field, "!")
+		if !not {
+			raw = strings.TrimPrefix(raw, "=")
 		}
 		v, err := unescape(raw)
 		if err != nil {
 			return nil, err
 		}
-		t.value = v
-		out = append(out, t)
+		out = append(out, term{field, v, not})
 	}
 	return out, nil
 }

@@ -245,14 +245,7 @@ func (d difference) compareItems(n *patch.Node, old, new any, path []string) {
 			d.compare(nil, orAbsent(a[e]), orAbsent(b[e]), at)
 			continue
 		}
-		x, y := absent, absent
-		if len(a[e]) == 1 {
-			x = a[e][0]
-		}
-		if len(b[e]) == 1 {
-			y = b[e][0]
-		}
-		d.compare(n.Item(), x, y, at)
+		d.compare(n.Item(), first(a[e]), first(b[e]), at)
 	}
 }
 
@@ -261,4 +254,11 @@ func orAbsent(list []any) any {
 		return absent
 	}
 	return list
+}
+
+func first(list []any) any {
+	if len(list) == 0 {
+		return absent
+	}
+	return list[0]
 }

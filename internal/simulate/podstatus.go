@@ -2,21 +2,26 @@ package simulate
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 )
 
 // podStatus returns the status that a kubelet reports for a pod, from the pod, its state on the node and the time.
 func podStatus(p *kubeletPod, box sandbox, nodeIP string, now time.Time) map[string]any {
-	up := !box.ready.After(now)
-	pulled := true
+	up, pulled := !box.ready.After(now), true
 	containers := make([]any, len(p.Spec.Containers))
 	for i, c := range p.Spec.Containers {
-		containers[i] = containerStatus(p.UID, c, box, up)
+		containers[i] = containerStatus(p, c, box, up, now)
 		pulled = pulled && !broken(c.Image)
 	}
 	phase := "Pending"
-	if pulled && (up || box.restarts > 0) { // a pod stays Running while its containers restart
+	switch code, _ := p.exitCode(); {
+	case box.ended && code == 0:
+		phase = "Succeeded"
+	case box.ended:
+		phase = "Failed"
+	case pulled && (up || box.restarts > 0): // a pod stays Running while its containers restart
 		phase = "Running"
 	}
 	status := map[string]any{
@@ -24,15 +29,12 @@ func podStatus(p *kubeletPod, box sandbox, nodeIP string, now time.Time) map[str
 		"hostIP":            nodeIP,
 		"hostIPs":           []any{map[string]any{"ip": nodeIP}},
 		"startTime":         wireTime(box.created),
-		"conditions":        podConditions(box, up && pulled),
+		"conditions":        podConditions(box, up && pulled && !box.ended, now),
 		"containerStatuses": containers,
 	}
-	if phase == "Running" {
+	if phase != "Pending" {
 		status["podIP"] = box.ip
 		status["podIPs"] = []any{map[string]any{"ip": box.ip}}
-	}
-	if box.ended {
-		end(p, box, status, now)
 	}
 	if len(p.Spec.InitContainers) > 0 {
 		status["initContainerStatuses"] = initStatuses(p, box)
@@ -40,45 +42,27 @@ func podStatus(p *kubeletPod, box sandbox, nodeIP string, now time.Time) map[str
 	return status
 }
 
-// end makes the status that of a pod whose containers have ended by themselves.
-func end(p *kubeletPod, box sandbox, status map[string]any, now time.Time) {
-	code, _ := p.exitCode()
-	phase, reason := "Succeeded", "Completed"
-	if code != 0 {
-		phase, reason = "Failed", "Error"
-	}
-	status["phase"] = phase
-	for _, c := range status["containerStatuses"].([]any) {
-		s := c.(map[string]any)
-		s["ready"], s["started"] = false, false
-		s["state"] = map[string]any{"terminated": map[string]any{"exitCode": code, "reason": reason,
-			"startedAt": wireTime(box.ready), "finishedAt": wireTime(now), "containerID": s["containerID"]}}
-	}
-	for _, c := range status["conditions"].([]any) {
-		if s := c.(map[string]any); s["type"] == "Ready" || s["type"] == "ContainersReady" {
-			s["status"], s["reason"], s["lastTransitionTime"] = "False", "PodCompleted", wireTime(now)
-		}
-	}
-}
-
 func broken(image string) bool { return strings.HasSuffix(image, ":"+BrokenTag) }
 
 // podConditions returns the conditions in the order in which a kubelet sets them, each with the time of its last
 // change.
-func podConditions(box sandbox, ready bool) []any {
-	condition := func(kind string, status bool, since time.Time) map[string]any {
-		c := map[string]any{"type": kind, "status": "True", "lastTransitionTime": wireTime(since)}
-		if !status {
-			c["status"], c["reason"], c["message"] = "False", "ContainersNotReady", "containers are not ready"
-		}
-		return c
-	}
-	since := box.created
+func podConditions(box sandbox, ready bool, now time.Time) []any {
+	since, reason := box.created, map[string]any{"reason": "ContainersNotReady", "message": "containers are not ready"}
 	switch {
+	case box.ended:
+		since, reason = now, map[string]any{"reason": "PodCompleted"}
 	case ready:
 		since = box.ready
 	case box.restarts > 0:
 		since = box.restarted
+	}
+	condition := func(kind string, status bool, since time.Time) map[string]any {
+		c := map[string]any{"type": kind, "status": "True", "lastTransitionTime": wireTime(since)}
+		if !status {
+			c["status"] = "False"
+			maps.Copy(c, reason)
+		}
+		return c
 	}
 	return []any{
 		condition("PodScheduled", true, box.created),
@@ -89,13 +73,14 @@ func podConditions(box sandbox, ready bool) []any {
 	}
 }
 
-func containerStatus(podUID string, c podContainer, box sandbox, up bool) map[string]any {
-	running := up && !broken(c.Image)
+func containerStatus(p *kubeletPod, c podContainer, box sandbox, up bool, now time.Time) map[string]any {
+	started := up && !broken(c.Image)
 	s := map[string]any{
-		"name": c.Name, "image": c.Image, "imageID": "", "ready": running, "started": running,
-		"restartCount": int64(box.restarts), "lastState": map[string]any{},
+		"name": c.Name, "image": c.Image, "imageID": "", "ready": started && !box.ended,
+		"started": started && !box.ended, "restartCount": int64(box.restarts), "lastState": map[string]any{},
 	}
-	if running { // what a kubelet must report for pods that are resized
+	id := containerID(p.UID, c.Name, box.restarts)
+	if started { // what a kubelet must report for pods that are resized
 		resources := map[string]any{}
 		if asked := anyMap(c.Resources.Requests); len(asked) > 0 {
 			s["allocatedResources"], resources["requests"] = asked, asked
@@ -103,17 +88,17 @@ func containerStatus(podUID string, c podContainer, box sandbox, up bool) map[st
 		if most := anyMap(c.Resources.Limits); len(most) > 0 {
 			resources["limits"] = most
 		}
-		s["resources"] = resources
+		s["resources"], s["imageID"], s["containerID"] = resources, "simulated/"+c.Image, id
 	}
 	waiting := func(reason, message string) map[string]any {
 		return map[string]any{"waiting": map[string]any{"reason": reason, "message": message}}
 	}
-	switch {
-	case running:
-		s["imageID"] = "simulated/" + c.Image
-		s["containerID"] = containerID(podUID, c.Name, box.restarts)
+	switch code, _ := p.exitCode(); {
+	case box.ended:
+		s["state"] = terminated(code, box.ready, now, id)
+	case started:
 		s["state"] = map[string]any{"running": map[string]any{"startedAt": wireTime(box.ready)}}
-	case broken(c.Image) && up:
+	case up:
 		s["state"] = waiting("ImagePullBackOff", fmt.Sprintf("Back-off pulling image %q: no registry has the tag %q",
 			c.Image, BrokenTag))
 	case box.restarts > 0:
@@ -122,11 +107,19 @@ func containerStatus(podUID string, c podContainer, box sandbox, up bool) map[st
 		s["state"] = map[string]any{"waiting": map[string]any{"reason": "ContainerCreating"}}
 	}
 	if box.restarts > 0 {
-		s["lastState"] = map[string]any{"terminated": map[string]any{"exitCode": int64(1), "reason": "Error",
-			"startedAt": wireTime(box.created), "finishedAt": wireTime(box.restarted),
-			"containerID": containerID(podUID, c.Name, box.restarts-1)}}
+		s["lastState"] = terminated(1, box.created, box.restarted, containerID(p.UID, c.Name, box.restarts-1))
 	}
 	return s
+}
+
+// terminated is the state of a container that has ended.
+func terminated(code int64, began, ended time.Time, id string) map[string]any {
+	reason := "Completed"
+	if code != 0 {
+		reason = "Error"
+	}
+	return map[string]any{"terminated": map[string]any{"exitCode": code, "reason": reason,
+		"startedAt": wireTime(began), "finishedAt": wireTime(ended), "containerID": id}}
 }
 
 func containerID(podUID, name string, restarts int) string {
@@ -137,14 +130,10 @@ func containerID(podUID, name string, restarts int) string {
 func initStatuses(p *kubeletPod, box sandbox) []any {
 	out := make([]any, len(p.Spec.InitContainers))
 	for i, c := range p.Spec.InitContainers {
-		out[i] = map[string]any{
-			"name": c.Name, "image": c.Image, "imageID": "simulated/" + c.Image, "ready": true, "started": false,
-			"restartCount": int64(0),
-			"lastState":    map[string]any{}, "containerID": containerID(p.UID, c.Name, 0),
-			"state": map[string]any{"terminated": map[string]any{"exitCode": int64(0), "reason": "Completed",
-				"startedAt": wireTime(box.created), "finishedAt": wireTime(box.created),
-				"containerID": containerID(p.UID, c.Name, 0)}},
-		}
+		id := containerID(p.UID, c.Name, 0)
+		out[i] = map[string]any{"name": c.Name, "image": c.Image, "imageID": "simulated/" + c.Image, "ready": true,
+			"started": false, "restartCount": int64(0), "lastState": map[string]any{}, "containerID": id,
+			"state": terminated(0, box.created, box.created, id)}
 	}
 	return out
 }

@@ -36,12 +36,7 @@ type servicePort struct {
 }
 
 func (s *service) selects(p *setPod) bool {
-	for key, want := range s.Spec.Selector {
-		if have, ok := p.Labels.Get(key); !ok || have != want {
-			return false
-		}
-	}
-	return len(s.Spec.Selector) > 0 && s.Spec.Type != "ExternalName"
+	return len(s.Spec.Selector) > 0 && s.Spec.Type != "ExternalName" && include(p.Labels, s.Spec.Selector)
 }
 
 // published is an Endpoints or an EndpointSlice; each kind has some of the fields.

@@ -74,13 +74,8 @@ func (p *placement) misfit(n *node, daemon bool) string {
 			return "node(s) had untolerated taint(s)"
 		}
 	}
-	for key, want := range p.NodeSelector {
-		if have, ok := n.Labels.Get(key); !ok || have != want {
-			return "node(s) didn't match Pod's node affinity/selector"
-		}
-	}
 	terms := p.Affinity.NodeAffinity.Required.Terms
-	if len(terms) > 0 && !slices.ContainsFunc(terms, n.matches) {
+	if !include(n.Labels, p.NodeSelector) || len(terms) > 0 && !slices.ContainsFunc(terms, n.matches) {
 		return "node(s) didn't match Pod's node affinity/selector"
 	}
 	return ""

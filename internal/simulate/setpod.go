@@ -91,6 +91,16 @@ func readiness(pods []*setPod, minSeconds int, now time.Time) (ready, available 
 	return ready, available, again
 }
 
+// include reports whether an object with these labels has the wanted ones.
+func include(labels kube.Labels, wanted map[string]string) bool {
+	for key, want := range wanted {
+		if have, ok := labels.Get(key); !ok || have != want {
+			return false
+		}
+	}
+	return true
+}
+
 // selects reports whether the selector of w matches a pod; one without terms matches nothing.
 func (w *workload) selects(p *setPod) bool {
 	terms := w.Spec.Selector.Requirements()

@@ -54,7 +54,7 @@ func (e *callError) Error() string {
 	return fmt.Sprintf("failed calling webhook %q: %v", e.name, e.err)
 }
 
-// failed returns the answer to a request for which a call failed, nil if the failure is ignored.
+// failed returns the answer to a request for which a call failed, nil if it did not or the failure is ignored.
 func (w *Webhook) failed(ctx context.Context, err error) error {
 	var call *callError
 	switch {
@@ -107,12 +107,7 @@ func Mutating(hooks []*Webhook) Plugin {
 		if err := mutateAll(ctx, hooks, a, changed, nil); err != nil {
 			return err
 		}
-		for i, h := range hooks {
-			if changed[i] && h.again {
-				return mutateAll(ctx, hooks, a, make([]bool, len(hooks)), changed)
-			}
-		}
-		return nil
+		return mutateAll(ctx, hooks, a, make([]bool, len(hooks)), changed)
 	}}
 }
 
@@ -132,10 +127,8 @@ func mutateAll(ctx context.Context, hooks []*Webhook, a *Attributes, changed, ag
 			continue
 		}
 		next, err := h.mutate(ctx, a, seen)
-		if err != nil {
-			if err := h.failed(ctx, err); err != nil {
-				return err
-			}
+		if err := h.failed(ctx, err); err != nil {
+			return err
 		}
 		if next != nil && !patch.Equal(next, a.Object) {
 			a.Object = next
@@ -206,9 +199,8 @@ func Validating(hooks []*Webhook) Plugin {
 				continue
 			}
 			wg.Go(func() {
-				if _, err := h.call(ctx, a, seen[i], false); err != nil {
-					errs[i] = h.failed(ctx, err)
-				}
+				_, err := h.call(ctx, a, seen[i], false)
+				errs[i] = h.failed(ctx, err)
 			})
 		}
 		wg.Wait()

@@ -18,8 +18,8 @@ func (s *Server) create(r *request) error {
 	if err != nil {
 		return err
 	}
-	return s.answerWrite(&write{request: r, isNew: true,
-		make: func(*store.Tx, *store.Object) (map[string]any, error) { return r.body(o).(map[string]any), nil }})
+	return s.answerWrite(&write{request: r,
+		make: func(*store.Object) (map[string]any, error) { return r.body(o).(map[string]any), nil }})
 }
 
 // readWrite reads the object of a POST or PUT.

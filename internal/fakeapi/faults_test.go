@@ -275,8 +275,8 @@ func TestRequestsAreRecorded(t *testing.T) {
 func (s *Server) storeForTest(name string) (string, error) {
 	r := &request{kind: s.registry.find("", "v1", "configmaps"), namespace: "default", verb: "create",
 		Request: &http.Request{Header: http.Header{"User-Agent": {"test"}}}}
-	w := &write{request: r, isNew: true,
-		make: func(*store.Tx, *store.Object) (map[string]any, error) {
+	w := &write{request: r,
+		make: func(*store.Object) (map[string]any, error) {
 			return map[string]any{"metadata": map[string]any{"name": name}}, nil
 		}}
 	if err := s.write(w); err != nil {

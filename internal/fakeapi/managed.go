@@ -95,7 +95,7 @@ func (s *Server) apply(r *request, body []byte) error {
 
 func (s *Server) applyConfig(r *request, config map[string]any, duplicates []string) error {
 	return s.answerWrite(&write{request: r, applied: true,
-		make: func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
+		make: func(cur *store.Object) (map[string]any, error) {
 			if cur == nil && r.sub != "" {
 				return nil, answer.NotFound(r.kind.Resource, r.name)
 			}

@@ -61,7 +61,7 @@ func (s *Server) plainPatch(r *request, t kube.PatchType, body []byte) error {
 	}
 	bad := err != nil || !isObject && t != kube.JSONPatch
 	return s.answerWrite(&write{request: r,
-		make: func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
+		make: func(cur *store.Object) (map[string]any, error) {
 			if cur == nil {
 				return nil, answer.NotFound(r.kind.Resource, r.name)
 			}

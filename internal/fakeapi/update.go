@@ -35,7 +35,7 @@ func (s *Server) update(r *request) error {
 		return answer.BadRequest(otherNamespace)
 	}
 	return s.answerWrite(&write{request: r,
-		make: func(_ *store.Tx, cur *store.Object) (map[string]any, error) {
+		make: func(cur *store.Object) (map[string]any, error) {
 			return r.replacement(r.body(o).(map[string]any), cur)
 		}})
 }

@@ -24,10 +24,9 @@ const requestTimeout = 34 * time.Second
 type write struct {
 	*request
 	applied bool // by an apply, which brings its managedFields; for other writes they are computed
-	isNew   bool // a POST: what is stored under the name is looked at last
 	// make returns what the request makes of the stored object (nil if there is none). The result must not share
 	// memory with the stored object, which other requests read.
-	make func(tx *store.Tx, cur *store.Object) (map[string]any, error)
+	make func(cur *store.Object) (map[string]any, error)
 
 	generated bool           // the name is
 	unsent    []string       // what a PUT leaves out of the metadata
@@ -65,7 +64,7 @@ func (s *Server) write(w *write) error {
 // tryWrite makes a write in one transaction, or asks the webhook that converts the object and the plugins.
 func (s *Server) tryWrite(w *write, deadline time.Time) (err error) {
 	ctx := w.Context()
-	if !w.isNew && convertedKind(w.kind) != nil {
+	if convertedKind(w.kind) != nil {
 		w.base = s.store.Get(w.kind.TableName(), store.Key(w.key()))
 		if w.cur, err = s.convertedOne(ctx, w.kind, w.base); err != nil {
 			return err
@@ -93,23 +92,21 @@ func (w *write) asks() bool { return len(w.plugins) > 0 || convertedKind(w.kind)
 
 // prepare makes the new state of an object, up to what plugins may change.
 func (s *Server) prepare(tx *store.Tx, w *write) (err error) {
-	if !w.isNew {
-		switch stored := tx.Get(w.kind.TableName(), store.Key(w.key())); {
-		case convertedKind(w.kind) == nil:
-			w.cur, w.base = stored, stored
-		case stored != w.base:
-			return errRace
-		}
+	switch stored := tx.Get(w.kind.TableName(), store.Key(w.key())); { // nil for a POST, which has no name yet
+	case convertedKind(w.kind) == nil:
+		w.cur, w.base = stored, stored
+	case stored != w.base:
+		return errRace
 	}
 	w.plugins, w.namespaceObject = s.concerned(tx, w.request, w.operation())
 	w.asIf, w.keepBody = nil, w.asks()
-	if w.next, err = w.make(tx, w.cur); err != nil {
+	if w.next, err = w.make(w.cur); err != nil {
 		return err
 	}
 	if w.cur != nil {
 		return s.prepareChange(tx, w)
 	}
-	if !w.isNew { // a user may be allowed to change objects by PUT or PATCH, but not to create them
+	if w.name != "" { // a user may be allowed to change objects by PUT or PATCH, but not to create them
 		if err := s.authorize(rolesIn(tx), w.user, w.action("create")); err != nil {
 			return err
 		}
@@ -175,7 +172,7 @@ func (s *Server) admitWrite(ctx context.Context, w *write) error {
 		return err
 	}
 	return s.store.Update(func(tx *store.Tx) error {
-		if !w.isNew && tx.Get(w.kind.TableName(), store.Key(w.key())) != w.base {
+		if tx.Get(w.kind.TableName(), store.Key(w.key())) != w.base {
 			return errRace
 		}
 		if w.cur == nil {

@@ -4,16 +4,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"skiff/internal/cli"
 )
-
-// errSignal is why a command that was interrupted says it stopped.
-var errSignal = errors.New("interrupted by a signal")
 
 func main() {
 	// When the reader of stdout exits (`skiff watch pods | head`), writes fail instead of killing the process. Not
@@ -23,8 +19,7 @@ func main() {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		<-signals
-		cancel(errSignal)
+		cancel(cli.Interrupted{Signal: <-signals})
 		<-signals
 		os.Exit(1) // the second one means now
 	}()

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -91,7 +92,7 @@ func newDevCluster(o devOptions) (*devCluster, error) {
 	tls, err := d.api.ListenTLSWith(o.listen, cert, ca)
 	if err != nil {
 		d.api.Close()
-		return nil, fmt.Errorf("--listen: %w", err)
+		return nil, fmt.Errorf("--listen: %w: choose another port, or 0 for a free one", err)
 	}
 	d.serving = tls
 	for n := 1; n <= o.api.Replicas && o.api.Replicas > 1; n++ {
@@ -158,20 +159,26 @@ func kubeconfigOf(url string, ca []byte, token string) ([]byte, error) {
 // replaceFile writes a file that only this user may read. It renames a new file, so that the permissions of an old
 // file do not matter and a reader never sees half of the content. flag names the file in errors.
 func replaceFile(flag, path string, content []byte) error {
+	refused := func(err error) error {
+		return fmt.Errorf("%s %s: %w: choose a file that can be written", flag, path, err)
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return refused(syscall.EISDIR)
+	}
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("%s: %w", flag, err)
+		return refused(err)
 	}
 	f, err := os.CreateTemp(dir, ".skiff-dev-*")
 	if err != nil {
-		return fmt.Errorf("%s: %w", flag, err)
+		return refused(err)
 	}
 	_, err = f.Write(content)
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("%s %s: %w", flag, path, err), os.Remove(f.Name()))
+		return errors.Join(refused(err), os.Remove(f.Name()))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"time"
 )
@@ -20,20 +21,54 @@ type exitCode int
 // Error describes the code for the case that it is joined with another error.
 func (c exitCode) Error() string { return fmt.Sprintf("the command exited with %d", int(c)) }
 
-// exitNotFound is a shell's exit code for a command that does not exist.
-const exitNotFound = 127
+// The exit codes of a shell for a command that cannot be executed, and for one that does not exist.
+const (
+	exitNoProgram = 126
+	exitNotFound  = 127
+)
 
-// runCommand runs a command with KUBECONFIG set to a file, until it exits or ctx is done; then it gets SIGTERM. An
-// exit code other than 0 is returned as an exitCode.
+// Interrupted is the cause of the end of a context that a signal has ended.
+type Interrupted struct{ os.Signal }
+
+// Error says why a command stopped.
+func (Interrupted) Error() string { return "interrupted by a signal" }
+
+// ofTerminal reports whether a context was ended by Ctrl-C in the terminal, which tells all programs there.
+func ofTerminal(ctx context.Context) bool {
+	var by Interrupted
+	if !errors.As(context.Cause(ctx), &by) || by.Signal != os.Interrupt {
+		return false
+	}
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return false // there is none
+	}
+	tty.Close() // was only read
+	return true
+}
+
+// runCommand runs a command with KUBECONFIG set to a file, until it exits or ctx is done; then it gets SIGTERM, unless
+// the terminal has told it already. An exit code other than 0 is returned as an exitCode.
 func runCommand(ctx context.Context, args []string, kubeconfig string, in io.Reader, out, errOut io.Writer) error {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errOut
 	// USE_EXISTING_CLUSTER makes envtest use KUBECONFIG instead of starting a server of its own.
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "USE_EXISTING_CLUSTER=true")
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.Cancel = func() error {
+		if ofTerminal(ctx) {
+			return nil
+		}
+		return cmd.Process.Signal(syscall.SIGTERM)
+	}
 	cmd.WaitDelay = commandGrace
+	runtime.LockOSThread() // the thread that started the command is its parent
+	defer runtime.UnlockOSThread()
+	endWithParent(cmd)
 	if err := cmd.Start(); err != nil {
 		fmt.Fprintf(errOut, "skiff: run %s: %v\n", args[0], err)
+		if errors.Is(err, os.ErrPermission) {
+			return exitCode(exitNoProgram)
+		}
 		return exitCode(exitNotFound)
 	}
 	err := cmd.Wait()

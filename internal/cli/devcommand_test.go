@@ -33,6 +33,13 @@ func TestDevRunsACommandAndExitsWithItsCode(t *testing.T) {
 	}
 	r := skiff(t, "dev", "--bare", "--", "no-such-command-of-skiffs-tests")
 	r.want(t, exitNotFound, "no-such-command-of-skiffs-tests")
+	data := filepath.Join(t.TempDir(), "data")
+	if err := os.WriteFile(data, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	skiff(t, "dev", "--bare", "--", data).want(t, exitNoProgram, "permission denied")
+	skiff(t, "dev", "--bare", "--ready-file", t.TempDir(), "--", "true").want(t, exitFailed,
+		"is a directory: choose a file that can be written")
 	skiff(t, "dev", "--bare", "--").want(t, exitUsage, "no command after --")
 	skiff(t, "dev", "--bare", "sh").want(t, exitUsage, "put a command to run after --")
 }

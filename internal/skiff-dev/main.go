@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 	"os/signal"
@@ -17,9 +16,6 @@ import (
 	"skiff/internal/skiff-dev/cel"
 )
 
-// errSignal is why a command that was interrupted says it stopped.
-var errSignal = errors.New("interrupted by a signal")
-
 func main() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // see cmd/skiff
 	// What the real server's packages log is not for users of this one.
@@ -29,8 +25,7 @@ func main() {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		<-signals
-		cancel(errSignal)
+		cancel(cli.Interrupted{Signal: <-signals})
 		<-signals
 		os.Exit(1) // the second one means now
 	}()

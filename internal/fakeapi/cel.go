@@ -46,6 +46,9 @@ func (s *Server) useCEL() {
 	}
 	k := s.registry.find(kinds.CRDs.Group, kinds.CRDs.Version, kinds.CRDs.Plural)
 	k.Validate = func(next, cur map[string]any) []kinds.Cause {
+		if causes := schema.TooMuch(obj.Get(next, "spec", "versions")); causes != nil {
+			return causes
+		}
 		return s.opts.CEL.Definition(visible(k, next), visible(k, cur))
 	}
 	for _, k := range s.registry.all() {

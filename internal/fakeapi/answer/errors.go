@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -115,9 +114,10 @@ func Invalid(d kube.StatusDetails, causes ...kinds.Cause) error {
 		return nil
 	}
 	var texts []string
+	said := map[string]bool{}
 	for _, c := range causes {
-		if text := c.Field + ": " + c.Message; !slices.Contains(texts, text) {
-			texts = append(texts, text)
+		if text := c.Field + ": " + c.Message; !said[text] {
+			texts, said[text] = append(texts, text), true
 		}
 	}
 	list := strings.Join(texts, ", ")

@@ -68,6 +68,10 @@ func versionRules(s scope) {
 		s.add(cause.Required("spec.versions", "must have at least one version"))
 		return
 	}
+	if causes := schema.TooMuch(spec["versions"]); causes != nil {
+		s.add(causes...)
+		return
+	}
 	stored, shared, sharedFields := 0, true, true
 	names := map[string]bool{}
 	for i, v := range versions {

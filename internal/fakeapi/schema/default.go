@@ -11,7 +11,8 @@ import (
 // dropped if there is none. The API server does this to objects that it receives and to objects that it reads from its
 // store.
 func (s *Schema) Default(object map[string]any) map[string]any {
-	out, _ := s.fill(dropNulls(s, patch.Copy(object))).(map[string]any)
+	left := maxDefaults
+	out, _ := s.fill(dropNulls(s, patch.Copy(object)), &left).(map[string]any)
 	return out
 }
 
@@ -38,36 +39,39 @@ func dropNulls(s *Schema, v any) any {
 	return v
 }
 
-func (s *Schema) fill(v any) any {
+func (s *Schema) fill(v any, left *int) any {
 	if s == nil {
 		return v
 	}
 	if v == nil && !s.nullable && s.defaultValue != nil {
-		v = s.ownDefault()
+		v = s.ownDefault(left)
 	}
 	switch v := v.(type) {
 	case map[string]any:
 		for name, sub := range s.properties {
-			if _, ok := v[name]; !ok && sub.defaultValue != nil {
+			if _, ok := v[name]; !ok && sub.defaultValue != nil && *left > 0 {
 				v[name] = nil // filled below
 				if sub.nullable {
-					v[name] = sub.ownDefault()
+					v[name] = sub.ownDefault(left)
 				}
 			}
 		}
 		for name := range v {
-			v[name] = s.field(name).fill(v[name])
+			v[name] = s.field(name).fill(v[name], left)
 		}
 	case []any:
 		for i := range v {
-			v[i] = s.items.fill(v[i])
+			v[i] = s.items.fill(v[i], left)
 		}
 	}
 	return v
 }
 
 // ownDefault returns a copy of the default, which follows the rule for nulls, too.
-func (s *Schema) ownDefault() any { return dropNulls(s, patch.Copy(s.defaultValue)) }
+func (s *Schema) ownDefault(left *int) any {
+	*left -= valuesIn(s.defaultValue)
+	return dropNulls(s, patch.Copy(s.defaultValue))
+}
 
 // Prune returns object without the fields that the schema does not have, and their paths, which include unknown fields
 // of metadata.

@@ -5,7 +5,6 @@ import (
 
 	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/patch"
 )
 
 // listTypes checks that no two items of a set are equal, and no two items of a list-type map have the same keys.
@@ -65,17 +64,25 @@ func member(was *any, name string) *any {
 	return nil
 }
 
-// item returns what an item of a list was: only those of lists with keys are told apart.
-func (s *Schema) item(was *any, item any) *any {
+// itemsBefore returns what the items of a list were, by their keys: only those of lists with keys are told apart.
+func (s *Schema) itemsBefore(was *any) map[string]*any {
 	if was == nil || s.listType != "map" {
 		return nil
 	}
 	list, _ := (*was).([]any)
-	key, _ := s.identity(item)
-	for _, v := range list {
-		if old, ok := s.identity(v); ok && patch.Equal(old, key) {
-			return &v
+	out := make(map[string]*any, len(list))
+	for i := len(list) - 1; i >= 0; i-- { // the first of equal ones
+		if key, ok := s.identity(list[i]); ok {
+			out[cause.Show(key)] = &list[i]
 		}
 	}
-	return nil
+	return out
+}
+
+func (s *Schema) itemBefore(old map[string]*any, item any) *any {
+	if old == nil {
+		return nil
+	}
+	key, _ := s.identity(item)
+	return old[cause.Show(key)]
 }

@@ -26,11 +26,11 @@ const (
 func Parse(v any, path string) (*Schema, []Cause) {
 	p := &parser{}
 	s := p.schema(v, path, atRoot)
-	if len(p.found) == 0 {
+	if len(p.causes) == 0 {
 		p.defaults(s, path)
 	}
-	slices.SortFunc(p.found, func(a, b Cause) int { return strings.Compare(a.Field+a.Message, b.Field+b.Message) })
-	return s, p.found
+	slices.SortFunc(p.causes, func(a, b Cause) int { return strings.Compare(a.Field+a.Message, b.Field+b.Message) })
+	return s, p.causes
 }
 
 type parser struct{ found }
@@ -59,6 +59,7 @@ func (p *parser) schema(v any, path string, at level) *Schema {
 	slices.Sort(s.listMapKeys)
 	if text := f.text("pattern"); text != "" {
 		var err error
+		s.patternLength = instructions(text)
 		if s.pattern, err = regexp.Compile(text); err != nil {
 			p.invalid(path+".pattern", text, "must be a valid regular expression, but isn't: %v", err)
 		}

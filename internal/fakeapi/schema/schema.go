@@ -23,9 +23,18 @@ import (
 type Cause = cause.Cause
 
 // found has the causes that were found.
-type found []Cause
+type found struct {
+	causes []Cause
+	work   *int // how many steps there is time for; nil is no limit
+}
 
-func (f *found) add(causes ...Cause) { *f = append(*f, causes...) }
+func (f *found) add(causes ...Cause) {
+	for _, c := range causes {
+		if f.spend(1000 + 40*len(c.Message)) { // some 3 MB of them can be sent
+			f.causes = append(f.causes, c)
+		}
+	}
+}
 
 func (f *found) invalid(path string, v any, format string, args ...any) {
 	f.add(cause.Invalid(path, v, fmt.Sprintf(format, args...)))
@@ -57,6 +66,7 @@ type Schema struct {
 	required                     []string
 	enum                         []any
 	pattern                      *regexp.Regexp
+	patternLength                int // in instructions
 	minimum, maximum, multipleOf *float64
 	exclusiveMin, exclusiveMax   bool
 	minLength, maxLength         *int64

@@ -201,7 +201,8 @@ func (p *parser) defaults(s *Schema, path string) {
 		if len(unknown) > 0 {
 			p.invalid(at, s.defaultValue, "must not have unknown fields")
 		}
-		for _, c := range s.validate(s.fill(dropNulls(s, pruned))) {
+		left := maxDefaults
+		for _, c := range s.validate(s.fill(dropNulls(s, pruned), &left), nil) {
 			switch {
 			case c.Field == "":
 				c.Field = at

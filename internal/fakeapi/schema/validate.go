@@ -16,28 +16,36 @@ import (
 // server returns those of the closest. What is wrong with values that are as in old, nil for none, is no error.
 func (s *Schema) Validate(object, old map[string]any) []Cause {
 	if old == nil {
-		return s.validate(object)
+		return s.validate(object, nil)
 	}
-	var f, before found
 	was := any(old)
-	s.value(&f, object, "", &was)
-	if s.listTypes(&before, old, ""); len(before) == 0 {
-		s.listTypes(&f, object, "")
-	}
-	return f
+	return s.validate(object, &was)
 }
 
-func (s *Schema) validate(v any) []Cause {
-	var f found
-	s.value(&f, v, "", nil)
-	s.listTypes(&f, v, "")
-	return f
+func (s *Schema) validate(v any, was *any) []Cause {
+	left := maxWork
+	f, before := found{work: &left}, found{work: &left}
+	s.value(&f, v, "", was)
+	if was != nil {
+		s.listTypes(&before, *was, "")
+	}
+	if len(before.causes) == 0 {
+		s.listTypes(&f, v, "")
+	}
+	if left < 0 {
+		return append(f.causes, cause.Forbidden(nowhere, "the object takes too long to validate: give it fewer "+
+			"values, or its definition simpler patterns and enums"))
+	}
+	return f.causes
 }
 
 // value checks v against everything except list types, which do not apply inside allOf, anyOf, oneOf and not. was is
 // what v was before, nil if nothing tells.
 func (s *Schema) value(f *found, v any, path string, was *any) {
-	before := len(*f)
+	if !f.spend(50 + len(path) + len(s.enum)) {
+		return
+	}
+	before := len(f.causes)
 	s.checkType(f, v, path)
 	if v != nil {
 		s.checkCombinators(f, v, path, was)
@@ -57,8 +65,8 @@ func (s *Schema) value(f *found, v any, path string, was *any) {
 	if object, ok := v.(map[string]any); ok {
 		s.checkObject(f, object, path, was)
 	}
-	if was != nil && len(*f) > before && patch.Equal(*was, v) {
-		*f = (*f)[:before]
+	if was != nil && len(f.causes) > before && patch.Equal(*was, v) {
+		f.causes = f.causes[:before]
 	}
 }
 
@@ -105,13 +113,16 @@ func (s *Schema) checkType(causes *found, v any, path string) {
 }
 
 func (s *Schema) checkString(f *found, v, path string) {
+	if !f.spend(len(v)) {
+		return
+	}
 	n := int64(utf8.RuneCountInString(v))
 	switch {
 	case s.maxLength != nil && n > *s.maxLength:
 		f.add(cause.TooLong(path, *s.maxLength))
 	case s.minLength != nil && n < *s.minLength:
 		f.invalid(path, v, "%s in body should be at least %d chars long", path, *s.minLength)
-	case s.pattern != nil && !s.pattern.MatchString(v):
+	case s.pattern != nil && f.spend(len(v)*s.patternLength) && !s.pattern.MatchString(v):
 		f.invalid(path, v, "%s in body should match '%s'", path, s.pattern)
 	}
 	if check := formats[s.format]; check != nil && !check(v) {
@@ -121,8 +132,9 @@ func (s *Schema) checkString(f *found, v, path string) {
 
 func (s *Schema) checkList(f *found, list []any, path string, was *any) {
 	if s.items != nil {
+		old := s.itemsBefore(was)
 		for i, v := range list {
-			s.items.value(f, v, fmt.Sprintf("%s[%d]", path, i), s.item(was, v))
+			s.items.value(f, v, fmt.Sprintf("%s[%d]", path, i), s.itemBefore(old, v))
 		}
 	}
 	n := int64(len(list))
@@ -184,13 +196,13 @@ func (s *Schema) field(name string) *Schema {
 func (s *Schema) checkCombinators(f *found, v any, path string, was *any) {
 	fail := func(text string) { f.invalid(nowhere, "", "%q %s", path, text) }
 	if len(s.anyOf) > 0 {
-		if valid, failures := alternatives(s.anyOf, v, path, was); valid == 0 {
+		if valid, failures := alternatives(f, s.anyOf, v, path, was); valid == 0 {
 			fail("must validate at least one schema (anyOf)")
 			f.add(failures...)
 		}
 	}
 	if len(s.oneOf) > 0 {
-		valid, failures := alternatives(s.oneOf, v, path, was)
+		valid, failures := alternatives(f, s.oneOf, v, path, was)
 		if valid == 0 {
 			fail("must validate one and only one schema (oneOf). Found none valid")
 			f.add(failures...)
@@ -200,8 +212,8 @@ func (s *Schema) checkCombinators(f *found, v any, path string, was *any) {
 	}
 	valid := 0
 	for _, sub := range s.allOf {
-		before := len(*f)
-		if sub.value(f, v, path, was); len(*f) == before {
+		before := len(f.causes)
+		if sub.value(f, v, path, was); len(f.causes) == before {
 			valid++
 		}
 	}
@@ -211,20 +223,20 @@ func (s *Schema) checkCombinators(f *found, v any, path string, was *any) {
 		fail("must validate all the schemas (allOf)")
 	}
 	if s.not != nil {
-		if valid, _ := alternatives([]*Schema{s.not}, v, path, was); valid > 0 {
+		if valid, _ := alternatives(f, []*Schema{s.not}, v, path, was); valid > 0 {
 			fail("must not validate the schema (not)")
 		}
 	}
 }
 
 // alternatives counts the schemas that match, and returns the causes of the first one that does not.
-func alternatives(list []*Schema, v any, path string, was *any) (valid int, failures found) {
+func alternatives(to *found, list []*Schema, v any, path string, was *any) (valid int, failures []Cause) {
 	for _, sub := range list {
-		var f found
-		if sub.value(&f, v, path, was); len(f) == 0 {
+		f := found{work: to.work}
+		if sub.value(&f, v, path, was); len(f.causes) == 0 {
 			valid++
 		} else if failures == nil {
-			failures = f
+			failures = f.causes
 		}
 	}
 	return valid, failures

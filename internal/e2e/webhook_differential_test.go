@@ -518,7 +518,18 @@ func conversionScript(h *webhookServer) Script {
 			Body: object("v2", name, "b", wrong)})
 	}
 	steps = append(steps, Step{Name: "delete in v2", Method: "DELETE", Path: two + "/one"},
-		Step{Name: "left", Path: one})
+		Step{Name: "left", Path: one},
+		Step{Name: "the webhook dies", Method: "PATCH", Type: mergePatch, Path: definitionsPath + "/twos.hooks.test",
+			Body: `{"spec":{"conversion":{"webhook":{"clientConfig":{"url":"https://127.0.0.1:1/x"}}}}}`},
+		Step{Name: "get in v2 from the dead", Path: two + "/two", Until: "refused"},
+		Step{Name: "delete in v2 by the dead", Method: "DELETE", Path: two + "/two"},
+		Step{Name: "dry delete in v2 by the dead", Method: "DELETE", Path: two + "/two?dryRun=All"},
+		Step{Name: "delete another in v2 by the dead", Method: "DELETE", Path: two + "/two",
+			Body: `{"preconditions":{"uid":"x"}}`},
+		Step{Name: "delete nothing in v2 by the dead", Method: "DELETE", Path: two + "/none"},
+		Step{Name: "delete all in v2 by the dead", Method: "DELETE", Path: two},
+		Step{Name: "all are left", Path: one},
+		Step{Name: "delete in v1 by the dead", Method: "DELETE", Path: one + "/two"})
 	return Script{Name: "conversion", Steps: steps}
 }
 

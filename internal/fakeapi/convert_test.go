@@ -118,7 +118,7 @@ func TestAWebhookConvertsCustomResources(t *testing.T) {
 }
 
 // Rules: FC-07
-func TestADeleteCollectionThatCannotBeConvertedDeletesNothing(t *testing.T) {
+func TestADeleteThatCannotBeConvertedDeletesNothing(t *testing.T) {
 	inHookedWorld(t, func(w *world, h *hooks) {
 		v1, v2 := fmt.Sprintf(lamps, "v1"), fmt.Sprintf(lamps, "v2")
 		w.must(201, "POST", crdPath, lamp(h, "v1"))
@@ -128,6 +128,7 @@ func TestADeleteCollectionThatCannotBeConvertedDeletesNothing(t *testing.T) {
 
 		h.by["/convert"] = func(map[string]any) string { return "down" }
 		w.must(500, "DELETE", v2, "")
+		w.must(500, "DELETE", v2+"/a", "")
 		if items := obj.Maps(w.must(200, "GET", v1, "").body, "items"); len(items) != 2 {
 			t.Errorf("%d lamps are left of 2", len(items))
 		}

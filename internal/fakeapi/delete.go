@@ -26,6 +26,12 @@ func (s *Server) delete(r *request) error {
 	if err != nil {
 		return err
 	}
+	if cur := s.store.Get(r.kind.TableName(), store.Key(r.key())); cur != nil {
+		// As on the real server, which converts what it reads, an object that cannot be converted is not deleted.
+		if _, err := s.convertedOne(r.Context(), r.kind, cur); err != nil {
+			return err
+		}
+	}
 	last, gone, err := s.deleteOne(r, o)
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 // reviews are what a webhook is asked for.
 var reviews = webhook.Kind{Group: "apiextensions.k8s.io", Kind: "ConversionReview"}
 
-// timeout is how long a webhook may take. The real server waits for as long as the request lasts.
+// timeout is how long a webhook may take. It is told so, as by the real server.
 const timeout = 30 * time.Second
 
 // Webhook converts the objects of one definition.
@@ -79,10 +79,9 @@ func (w *Webhook) ask(ctx context.Context, objects []map[string]any, to kube.Res
 	for i, o := range objects {
 		list[i] = o
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	var r review
-	uid, err := w.client.Ask(ctx, map[string]any{"desiredAPIVersion": to.APIVersion(), "objects": list}, 0, &r)
+	uid, err := w.client.Ask(ctx, map[string]any{"desiredAPIVersion": to.APIVersion(), "objects": list},
+		timeout, &r)
 	if err != nil {
 		return nil, err
 	}

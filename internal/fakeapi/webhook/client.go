@@ -114,7 +114,7 @@ func (c *Client) Close() {
 }
 
 // Ask asks for a review, decodes the answer into what into points at, and returns the UID of the request. The webhook
-// is told about a timeout, 0 for none. The errors have the words of client-go.
+// is told its timeout. The errors have the words of client-go.
 func (c *Client) Ask(ctx context.Context, request map[string]any, timeout time.Duration, into any) (string, error) {
 	if c.Err != nil {
 		return "", c.Err
@@ -135,13 +135,10 @@ func (c *Client) post(ctx context.Context, review map[string]any, timeout time.D
 	if err != nil {
 		return nil, fmt.Errorf("encode the review: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	to := c.url
-	if timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
-		to.RawQuery = "timeout=" + timeout.String()
-	}
+	to.RawQuery = "timeout=" + timeout.String()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(append(body, '\n')))
 	if err != nil {
 		return nil, err

@@ -17,9 +17,12 @@ import (
 	"skiff/internal/kube"
 )
 
-// readObject reads the object of a POST or PUT and checks it against the URL. Findings of strict validation are
-// refused, returned as warnings or ignored, as the request asks (FS-21).
-func (s *Server) readObject(r *request) (map[string]any, error) {
+// readObject checks the parameters of a POST or PUT, reads its object and checks that against the URL. Findings of
+// strict validation are refused, returned as warnings or ignored, as the request asks (FS-21).
+func readObject(r *request) (map[string]any, error) {
+	if err := checkOptions(r, false); err != nil {
+		return nil, err
+	}
 	body, err := answer.ReadBody(r.Request)
 	if err != nil {
 		return nil, err

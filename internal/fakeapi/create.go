@@ -15,20 +15,12 @@ import (
 )
 
 func (s *Server) create(r *request) error {
-	o, err := s.readWrite(r)
+	o, err := readObject(r)
 	if err != nil {
 		return err
 	}
 	return s.answerWrite(&write{request: r,
 		make: func(*store.Object) (map[string]any, error) { return r.body(o).(map[string]any), nil }})
-}
-
-// readWrite reads the object of a POST or PUT.
-func (s *Server) readWrite(r *request) (map[string]any, error) {
-	if err := checkOptions(r, false); err != nil {
-		return nil, err
-	}
-	return s.readObject(r)
 }
 
 // answerWrite makes a write, and answers with the stored object.

@@ -18,10 +18,7 @@ import (
 
 // post answers the POST of what is not stored: a review, or what a subresource asks for.
 func (s *Server) post(r *request) error {
-	if err := checkOptions(r, false); err != nil {
-		return err
-	}
-	o, err := s.readObject(r)
+	o, err := readObject(r)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 
 // update answers PUT.
 func (s *Server) update(r *request) error {
-	o, err := s.readWrite(r)
+	o, err := readObject(r)
 	if err != nil {
 		return err
 	}

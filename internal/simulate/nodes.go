@@ -98,10 +98,8 @@ func (h *heartbeats) sync(ctx context.Context, n *node) (time.Duration, error) {
 
 // nodeIP returns the address of a node: its index in the list, in a network for documentation (RFC 5737).
 func (o Options) nodeIP(name string) string {
-	for i, n := range o.Nodes {
-		if n == name {
-			return fmt.Sprintf("192.0.2.%d", i+1)
-		}
+	if i := slices.Index(o.Nodes, name); i >= 0 {
+		return fmt.Sprintf("192.0.2.%d", i+1)
 	}
 	return "192.0.2.254" // a node that the user has created
 }

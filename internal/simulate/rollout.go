@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,10 +42,8 @@ func recreateStep(d *deployment, newest *replicaSet, old []*replicaSet) *step {
 			return &step{rs, 0}
 		}
 	}
-	for _, rs := range old {
-		if rs.Status.Replicas > 0 {
-			return nil
-		}
+	if slices.ContainsFunc(old, func(rs *replicaSet) bool { return rs.Status.Replicas > 0 }) {
+		return nil
 	}
 	return resize(newest, d.replicas())
 }

@@ -53,20 +53,16 @@ func (s *serviceAccounts) sync(ctx context.Context, ns *object) (time.Duration, 
 	if ns.Deleting() {
 		return 0, nil
 	}
-	err := errors.Join(s.createAccount(ctx, ns.Name), s.publishCA(ctx, ns.Name))
+	_, ok, err := s.accounts.Get(kube.Key{Namespace: ns.Name, Name: defaultAccount})
+	if !ok && err == nil {
+		err = s.create(ctx, serviceAccountResource, ns.Name, map[string]any{
+			"metadata": map[string]any{"name": defaultAccount}})
+	}
+	err = errors.Join(err, s.publishCA(ctx, ns.Name))
 	if kube.IsForbidden(err) { // the namespace is being deleted; its mirror does not show that yet
 		return mirrorLag, nil
 	}
 	return 0, err
-}
-
-func (s *serviceAccounts) createAccount(ctx context.Context, namespace string) error {
-	_, ok, err := s.accounts.Get(kube.Key{Namespace: namespace, Name: defaultAccount})
-	if ok || err != nil {
-		return err
-	}
-	return s.create(ctx, serviceAccountResource, namespace, map[string]any{
-		"metadata": map[string]any{"name": defaultAccount}})
 }
 
 func (s *serviceAccounts) publishCA(ctx context.Context, namespace string) error {

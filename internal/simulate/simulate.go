@@ -18,6 +18,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,12 +85,7 @@ func (o Options) withDefaults() Options {
 	if len(o.Nodes) == 0 {
 		o.Nodes = []string{"node-1", "node-2", "node-3"}
 	}
-	if o.PodStartDelay == 0 {
-		o.PodStartDelay = time.Second
-	}
-	if o.PodStopDelay == 0 {
-		o.PodStopDelay = time.Second
-	}
+	o.PodStartDelay, o.PodStopDelay = cmp.Or(o.PodStartDelay, time.Second), cmp.Or(o.PodStopDelay, time.Second)
 	return o
 }
 

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -121,10 +120,8 @@ func (p *plan) addOrdinal(w *workload, ordinal int, revision string, template ku
 		indexLabel: strconv.Itoa(ordinal), revisionLabel: revision})
 	spec["hostname"], spec["subdomain"] = name, w.Spec.ServiceName
 	var claims []map[string]any
-	if len(w.Spec.VolumeClaimTemplates) > 0 {
-		if err := json.Unmarshal(w.Spec.VolumeClaimTemplates, &claims); err != nil {
-			p.err = fmt.Errorf("read the claim templates: %w", err)
-		}
+	if err := readStatus(statefulSetResource, w, w.Spec.VolumeClaimTemplates, &claims); err != nil {
+		p.err = err
 	}
 	volumes, _ := spec["volumes"].([]any)
 	for _, claim := range claims {

@@ -90,8 +90,8 @@ var badFlags = map[string][2]string{
 	"--on": {"Never", `--on: "Never" is none of PodReplaced, PodIPChanged, ContainerRestarted, ` +
 		"NewPodRunning, PodDeleted"},
 	"--simulate": {"x", `--simulate: unknown part "x": choose from namespaces, quotas, gc, serviceaccounts, ` +
-		"deployments, statefulsets, daemonsets, jobs, cronjobs, endpoints, budgets, scalers, policies, pods, " +
-		"leases, events, or use all or none alone"},
+		"deployments, statefulsets, daemonsets, jobs, cronjobs, endpoints, volumes, budgets, scalers, policies, " +
+		"pods, leases, events, or use all or none alone"},
 	"--target": {"job/a", `--target "job/a": only a deployment, statefulset or daemonset can be restarted`},
 }
 

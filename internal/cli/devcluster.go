@@ -48,6 +48,7 @@ func (o *devOptions) simulateParts(parts []string) {
 	// Without its controller, deleted namespaces stay Terminating, as on a server without a controller manager.
 	o.api.KeepNamespaces = !slices.Contains(parts, namespacesPart)
 	o.api.Quotas = slices.Contains(parts, quotasPart)
+	o.api.ProtectStorage = slices.Contains(parts, string(simulate.Volumes))
 	// Users rarely want to see the reconciles of the simulation: two levels below skiff's own.
 	o.simulate = simulate.Options{Log: o.log.V(2)}
 	for _, p := range simulate.Parts() {

@@ -26,7 +26,7 @@ func serveFake(t *testing.T, c *fakeapi.CEL) (*fakeapi.Server, *API) {
 		Users: map[string]fakeapi.User{admin.Token: {Name: admin.Name,
 			UID: admin.Name, Groups: []string{admin.Groups}}},
 		// Nobody empties deleted namespaces on the control plane that it is compared with either.
-		KeepNamespaces: true})
+		KeepNamespaces: true, ProtectStorage: true})
 	web := httptest.NewServer(server)
 	t.Cleanup(func() {
 		server.Close()

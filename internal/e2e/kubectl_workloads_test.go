@@ -1,6 +1,9 @@
 package e2e
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // workloadLines are about the workloads that skiff dev simulates, and their pods.
 var workloadLines = []kubectlLine{
@@ -144,8 +147,9 @@ func TestKubectlSeesTheSameWorkloadsOnSkiffDev(t *testing.T) {
 	// The other tests have Jobs that nobody runs.
 	jobs, err := c.Start("kube-controller-manager-of-jobs", nil, c.bins.controllerManager, "--kubeconfig", kubeconfig,
 		"--leader-elect=false", "--secure-port=0", "--controllers", "job-controller,cronjob-controller,"+
-			"endpoints-controller,endpointslice-controller,disruption-controller,"+
-			"resourcequota-controller")
+			"endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller,disruption-controller,"+
+			"persistentvolume-binder-controller,persistentvolumeclaim-protection-controller,"+
+			"persistentvolume-protection-controller,resourcequota-controller")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,5 +158,5 @@ func TestKubectlSeesTheSameWorkloadsOnSkiffDev(t *testing.T) {
 			t.Errorf("the controller manager does not end: %v", err)
 		}
 	})
-	sameOnBoth(t, workloadLines)
+	sameOnBoth(t, slices.Concat(workloadLines, storageLines))
 }

@@ -8,7 +8,7 @@ import (
 // What happens to an object of any kind is the same on the embedded server as on a real one, script by script.
 func TestEachKindLivesOnTheEmbeddedServerAsOnTheRealOne(t *testing.T) {
 	// Without what controllers have to undo, or write at a time of their own.
-	cluster := ownCluster(t, "--disable-admission-plugins", "StorageObjectInUseProtection,TaintNodesByCondition",
+	cluster := ownCluster(t, "--disable-admission-plugins", "TaintNodesByCondition",
 		"--enable-priority-and-fairness=false")
 	plain, withCEL := startFake(t), startWithCEL(t)
 	for _, api := range []*API{cluster.Admin, plain, withCEL} {

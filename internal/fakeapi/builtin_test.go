@@ -382,3 +382,34 @@ func TestRequestsForFeaturesThatAreNotServedGetAnErrorAtOnce(t *testing.T) {
 		}
 	})
 }
+
+func TestClaimsAndVolumesAreProtectedWhereSomebodyLetsThemGo(t *testing.T) {
+	const claims = "/api/v1/namespaces/default/persistentvolumeclaims"
+	claim := func(finalizers string) string {
+		return `{"metadata":{"name":"a","finalizers":[` + finalizers + `]},"spec":{"accessModes":["ReadWriteOnce"],
+			"resources":{"requests":{"storage":"1Gi"}}}}`
+	}
+	inWorld(t, Options{ProtectStorage: true}, func(w *world) {
+		for sent, want := range map[string]string{``: "[kubernetes.io/pvc-protection]",
+			`"a.b/c"`:                        "[a.b/c kubernetes.io/pvc-protection]",
+			`"kubernetes.io/pvc-protection"`: "[kubernetes.io/pvc-protection]"} {
+			have := w.must(201, "POST", claims+"?dryRun=All", claim(sent)).at("metadata.finalizers")
+			if fmt.Sprint(have) != want {
+				t.Errorf("with %s the finalizers are %v, want %s", sent, have, want)
+			}
+		}
+		a := w.must(201, "POST", claims, claim(``))
+		if strings.Contains(a.raw, "f:finalizers") {
+			t.Errorf("the finalizer of the admission plugin has an owner: %s", a.raw)
+		}
+		w.must(200, "DELETE", claims+"/a", "")
+		if w.must(200, "GET", claims+"/a", "").at("metadata.deletionTimestamp") == nil {
+			t.Error("the claim is not being deleted")
+		}
+	})
+	inWorld(t, Options{}, func(w *world) {
+		if a := w.must(201, "POST", claims, claim(``)); a.at("metadata.finalizers") != nil {
+			t.Errorf("nobody would remove the finalizers %v", a.at("metadata.finalizers"))
+		}
+	})
+}

@@ -109,8 +109,19 @@ func (s *Server) prepareNew(tx *store.Tx, w *write) error {
 	if !w.applied {
 		recordOwner(w.request, managerOf(w.request), o, nil)
 	}
+	f, finalizers := protection[k.TableName()], obj.Slice(meta, "finalizers")
+	if f != "" && s.opts.ProtectStorage && !slices.Contains(finalizers, any(f)) {
+		meta["finalizers"] = append(finalizers, f) // which nobody owns
+	}
 	w.fillLimits(tx)
 	return nil
+}
+
+// protection has the finalizers of objects that must not go while they are in use, by tables.
+var protection = map[string]string{
+	"persistentvolumeclaims":                 "kubernetes.io/pvc-protection",
+	"persistentvolumes":                      "kubernetes.io/pv-protection",
+	"volumeattributesclasses.storage.k8s.io": "kubernetes.io/vac-protection",
 }
 
 // dropUnset drops from the metadata of a new object what only the server sets, and not at a creation.

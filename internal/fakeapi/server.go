@@ -79,6 +79,9 @@ type Options struct {
 	KeepNamespaces bool
 	// Quotas enables the controller of ResourceQuotas, without which they are not enforced.
 	Quotas bool
+	// ProtectStorage gives new volumes and claims the finalizers of the admission plugin StorageObjectInUseProtection.
+	// They go only where somebody removes them, such as the part volumes of the simulation.
+	ProtectStorage bool
 	// CoordinatedElection keeps strategy and preferredHolder of Leases: a feature that is off by default.
 	CoordinatedElection bool
 }

@@ -86,7 +86,7 @@ func (c *collector) collect(ctx context.Context, g *graph, v vertex) error {
 		if len(g.blocking(v)) > 0 {
 			return nil
 		}
-		return c.removeFinalizer(ctx, v, foreground)
+		return c.letGo(ctx, v.resource, v, foreground)
 	case v.Deleting() || len(v.OwnerReferences) == 0:
 		return nil
 	}
@@ -175,19 +175,9 @@ func (c *collector) orphanDependents(ctx context.Context, g *graph, v vertex) er
 			return err
 		}
 	}
-	return c.removeFinalizer(ctx, v, orphan)
+	return c.letGo(ctx, v.resource, v, orphan)
 }
 
 func (c *collector) setOwners(ctx context.Context, v vertex, refs []kube.OwnerReference) error {
-	return c.patchMeta(ctx, v, "ownerReferences", refs)
-}
-
-func (c *collector) removeFinalizer(ctx context.Context, v vertex, finalizer string) error {
-	rest := slices.DeleteFunc(slices.Clone(v.Finalizers), func(f string) bool { return f == finalizer })
-	return c.patchMeta(ctx, v, "finalizers", rest)
-}
-
-// patchMeta replaces a list in an object's metadata, if the object has not changed since the mirror saw it.
-func (c *collector) patchMeta(ctx context.Context, v vertex, field string, value any) error {
-	return c.change(ctx, v.resource, v, true, "", map[string]any{"metadata": map[string]any{field: value}})
+	return c.change(ctx, v.resource, v, true, "", map[string]any{"metadata": map[string]any{"ownerReferences": refs}})
 }

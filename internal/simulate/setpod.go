@@ -18,6 +18,11 @@ type setPod struct {
 		Subdomain      string            `json:"subdomain"`
 		Containers     []portedContainer `json:"containers"`
 		InitContainers []portedContainer `json:"initContainers"`
+		Volumes        []struct {
+			Claim struct {
+				Name string `json:"claimName"`
+			} `json:"persistentVolumeClaim"`
+		} `json:"volumes"`
 	} `json:"spec"`
 	Status struct {
 		Phase      string         `json:"phase"`

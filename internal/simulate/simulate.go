@@ -1,16 +1,16 @@
 // Package simulate simulates a cluster around the embedded API server: the workloads (Deployments, ReplicaSets,
 // StatefulSets, DaemonSets, Jobs and CronJobs) and their pods, nodes on which pods become Running and Ready, the
-// endpoints of Services, the status of PodDisruptionBudgets and HorizontalPodAutoscalers, the garbage collector, and
-// the ServiceAccount and root CA of each namespace. `skiff dev` and the demo use it. It does enough for kubectl to
-// look as on a real cluster: `rollout status`, `rollout undo`, `wait`, `describe` and `get pods -w`. Never run it
-// against a real cluster: it would fight with the real controllers.
+// endpoints of Services, the binding of PersistentVolumeClaims, the status of PodDisruptionBudgets and
+// HorizontalPodAutoscalers, the garbage collector, and the ServiceAccount and root CA of each namespace. `skiff dev`
+// and the demo use it. It does enough for kubectl to look as on a real cluster: `rollout status`, `rollout undo`,
+// `wait`, `describe` and `get pods -w`. Never run it against a real cluster: it would fight with the real controllers.
 //
 // Its pods run no containers. Failures can be simulated: an image with the tag "broken" (BrokenTag) stays in
 // ImagePullBackOff, the annotation simulate.skiff.dev/restarts: "2" (RestartsAnnotation) restarts the containers until
 // they have restarted twice, and simulate.skiff.dev/exit-code: "1" (ExitAnnotation) ends them. The scheduler heeds
-// cordons, node selectors, required node affinity, taints and requests, but no affinity between pods. Claims stay
-// Pending. Package fakeapi allocates cluster IPs and node ports, empties deleted namespaces, counts quotas and serves
-// CRDs.
+// cordons, node selectors, required node affinity, taints and requests, but no affinity between pods and no
+// claims. Claims are bound to the volumes that there are, and none are provisioned. Package fakeapi allocates cluster
+// IPs and node ports, empties deleted namespaces, counts quotas and serves CRDs.
 //
 // Each part is a controller on skiff's own runtime, with the goroutines of package controller and its own mirrors, so
 // that the parts communicate only through the server. Run owns all of them. The package is beside the event path, in
@@ -49,6 +49,7 @@ const (
 	Jobs            Part = "jobs"
 	CronJobs        Part = "cronjobs"
 	Endpoints       Part = "endpoints" // and EndpointSlices
+	Volumes         Part = "volumes"   // binding of claims, and who may delete what is in use
 	Budgets         Part = "budgets"   // the status of PodDisruptionBudgets
 	Scalers         Part = "scalers"   // the status of HorizontalPodAutoscalers
 	Policies        Part = "policies"  // type checks of admission policies, where Options.TypeCheck does them
@@ -59,8 +60,8 @@ const (
 
 // Parts returns all parts.
 func Parts() []Part {
-	return []Part{GC, ServiceAccounts, Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, Endpoints, Budgets,
-		Scalers, Policies, Pods, Leases, Events}
+	return []Part{GC, ServiceAccounts, Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, Endpoints, Volumes,
+		Budgets, Scalers, Policies, Pods, Leases, Events}
 }
 
 // Options of a simulation. The zero value is a small, quick cluster with all parts.
@@ -123,6 +124,9 @@ func New(c *kube.Client, o Options) *Cluster {
 	}
 	add(CronJobs, newCronJobs)
 	add(Endpoints, newEndpoints)
+	add(Volumes, newClaims)
+	add(Volumes, newVolumes)
+	add(Volumes, newAttributesClasses)
 	add(Budgets, newBudgets)
 	add(Scalers, newScalers)
 	if o.TypeCheck != nil {

@@ -80,6 +80,16 @@ func (w world) remove(ctx context.Context, r kube.Resource, o kube.Object) error
 	return w.client.Delete(ctx, r, m.Key(), kube.DeleteOptions{UID: m.UID, Propagation: kube.Background})
 }
 
+// letGo removes a finalizer, if the object has it and has not changed since the mirror saw it.
+func (w world) letGo(ctx context.Context, r kube.Resource, o kube.Object, finalizer string) error {
+	all := o.ObjectMeta().Finalizers
+	if !slices.Contains(all, finalizer) {
+		return nil
+	}
+	rest := slices.DeleteFunc(slices.Clone(all), func(f string) bool { return f == finalizer })
+	return w.change(ctx, r, o, true, "", map[string]any{"metadata": map[string]any{"finalizers": rest}})
+}
+
 // readStatus reads a status, or another part of an object, that may be missing.
 func readStatus(r kube.Resource, o kube.Object, status kube.Raw, into any) error {
 	if len(status) == 0 {

@@ -1,0 +1,318 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"skiff/internal/cache"
+	"skiff/internal/controller"
+	"skiff/internal/events"
+	"skiff/internal/kube"
+	"skiff/internal/labels"
+)
+
+// claim is the part of a PersistentVolumeClaim that its controller reads.
+type claim struct {
+	kube.MetaAnnotated `json:"metadata"`
+	Spec               struct {
+		AccessModes []string         `json:"accessModes"`
+		Class       string           `json:"storageClassName"`
+		VolumeName  string           `json:"volumeName"`
+		Attributes  string           `json:"volumeAttributesClassName"`
+		VolumeMode  string           `json:"volumeMode"`
+		Selector    *labels.Selector `json:"selector"`
+		Resources   struct {
+			Requests map[string]string `json:"requests"`
+		} `json:"resources"`
+	} `json:"spec"`
+	Status kube.Raw `json:"status"`
+}
+
+// volume is the part of a PersistentVolume that the controllers read.
+type volume struct {
+	kube.MetaAnnotated `json:"metadata"`
+	Spec               struct {
+		Capacity    map[string]string `json:"capacity"`
+		AccessModes []string          `json:"accessModes"`
+		Class       string            `json:"storageClassName"`
+		VolumeMode  string            `json:"volumeMode"`
+		Attributes  string            `json:"volumeAttributesClassName"`
+		ClaimRef    *claimRef         `json:"claimRef"`
+	} `json:"spec"`
+	Status struct {
+		Phase string `json:"phase"`
+	} `json:"status"`
+}
+
+type claimRef struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"` // empty in a volume that somebody keeps for a claim
+}
+
+// of reports whether the reference is to a claim; none is, too, to any claim.
+func (r *claimRef) of(c *claim) bool {
+	return r == nil || r.Namespace == c.Namespace && r.Name == c.Name && (r.UID == "" || r.UID == c.UID)
+}
+
+type storageClass struct {
+	kube.Meta   `json:"metadata"`
+	Provisioner string `json:"provisioner"`
+	BindingMode string `json:"volumeBindingMode"`
+}
+
+// The finalizers of claims and volumes in use, and the annotations by which a claim is bound.
+const (
+	claimProtection   = "kubernetes.io/pvc-protection"
+	volumeProtection  = "kubernetes.io/pv-protection"
+	classProtection   = "kubernetes.io/vac-protection"
+	bindCompleted     = "pv.kubernetes.io/bind-completed"
+	boundByController = "pv.kubernetes.io/bound-by-controller"
+	provisionedBy     = "volume.kubernetes.io/storage-provisioner"
+)
+
+// claims is the controller that binds claims to volumes, and lets claims go that no pod uses.
+type claims struct {
+	controllerOf[*claim]
+	volumes *cache.Store[*volume]
+	classes *cache.Store[*storageClass]
+	pods    *cache.Store[*setPod]
+}
+
+// usedClaims is the index of pods by the claims they use.
+const usedClaims = "claims"
+
+func newClaims(w world) runner {
+	c := &claims{newController[*claim](w, claimResource, "persistentvolume-controller"),
+		mirrorOf[*volume](w, volumeResource), mirrorOf[*storageClass](w, classResource),
+		mirrorOf[*setPod](w, podResource)}
+	c.pods.Index(usedClaims, (*setPod).claims)
+	return c.forEach("claims", c.sync,
+		controller.Watches(c.pods, func(p *setPod) (keys []kube.Key) {
+			for _, name := range p.claims() {
+				keys = append(keys, kube.Key{Namespace: p.Namespace, Name: name})
+			}
+			return keys
+		}),
+		controller.Watches(c.volumes, func(v *volume) []kube.Key {
+			if ref := v.Spec.ClaimRef; ref != nil {
+				return []kube.Key{{Namespace: ref.Namespace, Name: ref.Name}}
+			}
+			return everyKey(c.mirror)
+		}),
+		controller.Watches(c.classes, func(*storageClass) []kube.Key { return everyKey(c.mirror) }))
+}
+
+// claims returns the names of the claims that a pod uses.
+func (p *setPod) claims() (names []string) {
+	for _, v := range p.Spec.Volumes {
+		if v.Claim.Name != "" {
+			names = append(names, v.Claim.Name)
+		}
+	}
+	return names
+}
+
+func (c *claims) sync(ctx context.Context, o *claim) (time.Duration, error) {
+	users, err := c.pods.ByIndex(usedClaims, o.Namespace, o.Name)
+	if err != nil {
+		return 0, err
+	}
+	used := slices.ContainsFunc(users, func(p *setPod) bool { return p.Spec.NodeName != "" })
+	if o.Deleting() {
+		if used {
+			return 0, nil
+		}
+		return 0, c.letGo(ctx, claimResource, o, claimProtection)
+	}
+	if o.Spec.VolumeName != "" {
+		return 0, c.bindNamed(ctx, o)
+	}
+	class, err := c.classOf(o)
+	if err != nil {
+		return 0, err
+	}
+	v, err := c.smallest(o)
+	switch {
+	case err != nil:
+		return 0, err
+	case class != nil && class.BindingMode == "WaitForFirstConsumer" && !used:
+		c.record(o, events.Normal, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")
+	case v != nil:
+		return 0, c.bind(ctx, o, v)
+	case o.Spec.Class == "":
+		c.record(o, events.Normal, "FailedBinding",
+			"no persistent volumes available for this claim and no storage class is set")
+	case class == nil:
+		c.record(o, events.Warning, "ProvisioningFailed",
+			fmt.Sprintf("storageclass.storage.k8s.io %q not found", o.Spec.Class))
+	default:
+		return 0, c.askProvisioner(ctx, o, class)
+	}
+	return 0, nil
+}
+
+func (c *claims) classOf(o *claim) (*storageClass, error) {
+	class, ok, err := c.classes.Get(kube.Key{Name: o.Spec.Class})
+	if err != nil || !ok {
+		return nil, err
+	}
+	return class, nil
+}
+
+// smallest returns the volume that is kept for a claim, or else the smallest that suits, nil if there is none.
+func (c *claims) smallest(o *claim) (best *volume, err error) {
+	all, err := c.volumes.List("")
+	if err != nil {
+		return nil, err
+	}
+	size := func(v *volume) int64 { return amount("storage", v.Spec.Capacity["storage"]) }
+	asked := amount("storage", o.Spec.Resources.Requests["storage"])
+	for _, v := range all {
+		switch {
+		case v.Deleting() || !v.Spec.ClaimRef.of(o) || v.Spec.Class != o.Spec.Class ||
+			v.Spec.VolumeMode != o.Spec.VolumeMode || size(v) < asked:
+		case o.Spec.Selector != nil && !o.Spec.Selector.Requirements().Match(v.Labels):
+		case slices.ContainsFunc(o.Spec.AccessModes, func(mode string) bool {
+			return !slices.Contains(v.Spec.AccessModes, mode)
+		}):
+		case v.Spec.ClaimRef != nil:
+			return v, nil
+		case best == nil || size(v) < size(best):
+			best = v
+		}
+	}
+	return best, nil
+}
+
+// bindNamed binds a claim to the volume that its spec names, and says so if the volume of a bound claim is gone.
+func (c *claims) bindNamed(ctx context.Context, o *claim) error {
+	v, ok, err := c.volumes.Get(kube.Key{Name: o.Spec.VolumeName})
+	if err != nil {
+		return err
+	}
+	if ok && v.Spec.ClaimRef.of(o) {
+		return c.bind(ctx, o, v)
+	}
+	if _, bound := o.Annotations.Get(bindCompleted); bound {
+		c.record(o, events.Warning, "ClaimLost",
+			"Bound claim has lost its PersistentVolume. Data on the volume is lost!")
+		return c.writeStatus(ctx, o, false, o.Status, map[string]any{"phase": "Lost"})
+	}
+	return nil
+}
+
+// bind makes a volume and a claim refer to each other, as far as they do not yet.
+func (c *claims) bind(ctx context.Context, o *claim, v *volume) error {
+	if ref := v.Spec.ClaimRef; ref == nil || ref.UID == "" {
+		body := map[string]any{"spec": map[string]any{"claimRef": map[string]any{"apiVersion": "v1",
+			"kind": claimResource.Kind, "namespace": o.Namespace, "name": o.Name, "uid": o.UID,
+			"resourceVersion": o.ResourceVersion}}}
+		if ref == nil {
+			member(member(body, "metadata"), "annotations")[boundByController] = "yes"
+		}
+		if err := c.change(ctx, volumeResource, v, true, "", body); err != nil {
+			return err
+		}
+	}
+	if _, bound := o.Annotations.Get(bindCompleted); !bound {
+		annotations := map[string]any{bindCompleted: "yes"}
+		if o.Spec.VolumeName == "" {
+			annotations[boundByController] = "yes"
+		}
+		err := c.change(ctx, claimResource, o, false, "", map[string]any{
+			"metadata": map[string]any{"annotations": annotations},
+			"spec":     map[string]any{"volumeName": v.Name}})
+		if err != nil {
+			return err
+		}
+	}
+	modes := make([]any, len(v.Spec.AccessModes))
+	for i, mode := range v.Spec.AccessModes {
+		modes[i] = mode
+	}
+	return c.writeStatus(ctx, o, false, o.Status, map[string]any{"phase": "Bound", "accessModes": modes,
+		"capacity": anyMap(v.Spec.Capacity)})
+}
+
+// askProvisioner says on a claim who has to make its volume. No provisioner runs here but those that users bring.
+func (c *claims) askProvisioner(ctx context.Context, o *claim, class *storageClass) error {
+	c.record(o, events.Normal, "ExternalProvisioning", fmt.Sprintf("Waiting for a volume to be created either by the "+
+		"external provisioner '%s' or manually by the system administrator. If volume creation is delayed, please "+
+		"verify that the provisioner is running and correctly registered.", class.Provisioner))
+	if by, _ := o.Annotations.Get(provisionedBy); by == class.Provisioner {
+		return nil
+	}
+	return c.change(ctx, claimResource, o, false, "", map[string]any{"metadata": map[string]any{
+		"annotations": map[string]any{provisionedBy: class.Provisioner,
+			"volume.beta.kubernetes.io/storage-provisioner": class.Provisioner}}})
+}
+
+// volumes is the controller of the phases of volumes. It lets those go that are not bound.
+type volumes struct {
+	controllerOf[*volume]
+	claims *cache.Store[*claim]
+}
+
+func newVolumes(w world) runner {
+	c := &volumes{newController[*volume](w, volumeResource, ""), mirrorOf[*claim](w, claimResource)}
+	return c.forEach("volumes", c.sync, controller.Watches(c.claims, func(o *claim) []kube.Key {
+		return []kube.Key{{Name: o.Spec.VolumeName}}
+	}))
+}
+
+func (c *volumes) sync(ctx context.Context, v *volume) (time.Duration, error) {
+	phase := "Available"
+	if ref := v.Spec.ClaimRef; ref != nil && ref.UID != "" {
+		o, ok, err := c.claims.Get(kube.Key{Namespace: ref.Namespace, Name: ref.Name})
+		if err != nil {
+			return 0, err
+		}
+		if phase = "Released"; ok && ref.of(o) {
+			phase = "Bound"
+		}
+	}
+	if v.Status.Phase != phase {
+		if err := c.change(ctx, volumeResource, v, false, "status", map[string]any{"status": map[string]any{
+			"phase": phase, "lastPhaseTransitionTime": wireTime(time.Now())}}); err != nil {
+			return 0, err
+		}
+	}
+	if v.Deleting() && phase != "Bound" {
+		return 0, c.letGo(ctx, volumeResource, v, volumeProtection)
+	}
+	return 0, nil
+}
+
+// attributesClasses is the controller that lets VolumeAttributesClasses go that no claim and no volume names.
+type attributesClasses struct {
+	controllerOf[*object]
+	claims  *cache.Store[*claim]
+	volumes *cache.Store[*volume]
+}
+
+func newAttributesClasses(w world) runner {
+	c := &attributesClasses{newController[*object](w, attributesResource, ""), mirrorOf[*claim](w, claimResource),
+		mirrorOf[*volume](w, volumeResource)}
+	return c.forEach("attributes", c.sync,
+		controller.Watches(c.claims, func(*claim) []kube.Key { return everyKey(c.mirror) }),
+		controller.Watches(c.volumes, func(*volume) []kube.Key { return everyKey(c.mirror) }))
+}
+
+func (c *attributesClasses) sync(ctx context.Context, o *object) (time.Duration, error) {
+	if !o.Deleting() {
+		return 0, nil
+	}
+	claims, err := c.claims.List("")
+	if err != nil {
+		return 0, err
+	}
+	volumes, err := c.volumes.List("")
+	if err != nil || slices.ContainsFunc(claims, func(of *claim) bool { return of.Spec.Attributes == o.Name }) ||
+		slices.ContainsFunc(volumes, func(of *volume) bool { return of.Spec.Attributes == o.Name }) {
+		return 0, err
+	}
+	return 0, c.letGo(ctx, attributesResource, o, classProtection)
+}

@@ -73,6 +73,49 @@ func measured(t *testing.T, api *fakeapi.Server, q *Requests) *kube.Client {
 	return client
 }
 
+// What objects take is in skiff_cache_bytes, by resource.
+//
+// Rules: NET-22
+func TestRequestsAreMeasuredByVerbAndHostWithoutNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, _ := newServer(t)
+		requests := &Requests{}
+		client := measured(t, api, requests)
+		remove := api.Inject(fakeapi.Fault{Verb: "get", Delay: 3 * time.Second})
+		defer remove()
+		scrape := func() string {
+			p := &metrics.Page{}
+			requests.write(p)
+			var out strings.Builder
+			if _, err := p.WriteTo(&out); err != nil {
+				t.Fatal(err)
+			}
+			return out.String()
+		}
+		ask := func(name string) {
+			var o configMap
+			if err := client.Get(t.Context(), configMaps, kube.Key{Namespace: "default", Name: name}, &o); err == nil {
+				t.Errorf("%s exists", name)
+			}
+		}
+		ask("secret-name-0")
+		series := strings.Count(scrape(), "\n")
+		for i := range 50 {
+			ask(fmt.Sprint("secret-name-", i+1))
+		}
+		text := scrape()
+		if n := strings.Count(text, "\n"); n != series || strings.Contains(text, "secret-name") {
+			t.Errorf("%d lines for 51 objects, %d for one:\n%s", n, series, text)
+		}
+		const slow = `rest_client_request_duration_seconds_bucket{verb="GET",host="fakeapi.test",le=`
+		for _, want := range []string{slow + `"2"} 0`, slow + `"4"} 51`} {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %s in\n%s", want, text)
+			}
+		}
+	})
+}
+
 // Rules: MGR-09, MGR-10
 func TestAScrapeCountsRunsQueuesRequestsAndWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"skiff/internal/cli"
 )
@@ -20,8 +21,12 @@ func main() {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		cancel(cli.Interrupted{Signal: <-signals})
-		<-signals
-		os.Exit(1) // the second one means now
+		first := time.Now()
+		for range signals {
+			if time.Since(first) > cli.SameSignal {
+				os.Exit(1) // the second one means now
+			}
+		}
 	}()
 	os.Exit(cli.Main(ctx, cli.Args(os.Args), os.Stdout, os.Stderr))
 }

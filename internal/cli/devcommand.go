@@ -30,6 +30,10 @@ const (
 // Interrupted is the cause of the end of a context that a signal has ended.
 type Interrupted struct{ os.Signal }
 
+// SameSignal is how soon after a signal another one is the same: timeout(1) and Ctrl-C in a container send it to the
+// process, and again to its group.
+const SameSignal = 100 * time.Millisecond
+
 // Error says why a command stopped.
 func (Interrupted) Error() string { return "interrupted by a signal" }
 

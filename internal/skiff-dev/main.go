@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"k8s.io/klog/v2"
 
@@ -26,8 +27,12 @@ func main() {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		cancel(cli.Interrupted{Signal: <-signals})
-		<-signals
-		os.Exit(1) // the second one means now
+		first := time.Now()
+		for range signals {
+			if time.Since(first) > cli.SameSignal {
+				os.Exit(1) // the second one means now
+			}
+		}
 	}()
 	os.Exit(cli.DevMain(ctx, os.Args, os.Stdout, os.Stderr, cel.New()))
 }

@@ -180,15 +180,11 @@ func (c *kubelet) run(ctx context.Context, p *kubeletPod, status map[string]any,
 
 // sandboxOf returns the state of a pod on its node, updated for the time that has passed.
 func (c *kubelet) sandboxOf(p *kubeletPod, now time.Time) (sandbox, error) {
-	restarts := 0
-	if text, ok := p.Annotations.Get(RestartsAnnotation); ok {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 {
-			return sandbox{},
-				controller.Terminal(fmt.Errorf("pod %s: annotation %s: want a number of restarts, have %q",
-					p.Key(), RestartsAnnotation, text))
-		}
-		restarts = n
+	text, set := p.Annotations.Get(RestartsAnnotation)
+	restarts, err := strconv.Atoi(text) // 0 without the annotation
+	if set && (err != nil || restarts < 0) {
+		return sandbox{}, controller.Terminal(fmt.Errorf("pod %s: annotation %s: want a number of restarts, have %q",
+			p.Key(), RestartsAnnotation, text))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

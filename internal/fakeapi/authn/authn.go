@@ -1,6 +1,6 @@
 // Package authn says who sent a request: by a client certificate, the administrator's token, that of a user, or one
 // of a service account, which it also makes. What a user may do is not its matter. It runs on the goroutine of the
-// request; its only lock is that of the administrator's token.
+// request, without a lock.
 package authn
 
 import (
@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"skiff/internal/fakeapi/answer"
@@ -39,21 +39,15 @@ type Authenticator struct {
 	// Roles says that roles decide what users may do: then a request without credentials is anonymous.
 	Roles bool
 
-	mu    sync.Mutex // guards token
-	token string     // the administrator's
+	token atomic.Value // the administrator's, a string
 }
 
 // SetToken changes the administrator's token. Open requests continue.
-func (a *Authenticator) SetToken(token string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.token = token
-}
+func (a *Authenticator) SetToken(token string) { a.token.Store(token) }
 
 func (a *Authenticator) admin() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.token
+	token, _ := a.token.Load().(string)
+	return token
 }
 
 // administrator is the user of Options.Token, and of every request where the server asks for no credentials.

@@ -35,20 +35,20 @@ meta.v1.StatusCause
 
 // Encode encodes an object as DecodeProtobuf reads it: the fields of t, in the envelope of a kind.
 func (t *Type) Encode(apiVersion, kind string, object map[string]any) ([]byte, error) {
-	raw, err := t.numbers.encode(nil, t, object)
+	raw, err := t.numbers.encode(t, object)
 	return inEnvelope(apiVersion, kind, raw), err
 }
 
 // EncodeList encodes a list of objects of type t.
 func (t *Type) EncodeList(apiVersion, listKind string, meta map[string]any, items []map[string]any) ([]byte, error) {
 	l := For("v1", "ListMeta")
-	head, err := l.numbers.encode(nil, l, meta)
+	head, err := l.numbers.encode(l, meta)
 	if err != nil {
 		return nil, err
 	}
 	raw := appendBytes(nil, 1, head)
 	for _, item := range items {
-		body, err := t.numbers.encode(nil, t, item)
+		body, err := t.numbers.encode(t, item)
 		if err != nil {
 			return nil, err
 		}
@@ -85,11 +85,11 @@ func appendVarint(out []byte, number, value uint64) []byte {
 
 // encode encodes the fields of an object in the order of their numbers. As Go's types do, it sends zero values of
 // fields that are not pointers. t is nil for a struct that JSON has inline.
-func (n numbers) encode(out []byte, t *Type, object map[string]any) ([]byte, error) {
+func (n numbers) encode(t *Type, object map[string]any) (out []byte, err error) {
 	for _, number := range slices.Sorted(maps.Keys(n)) {
 		f := n[number]
 		if f.inline != nil {
-			inner, err := f.inline.encode(nil, nil, object)
+			inner, err := f.inline.encode(nil, object)
 			if err != nil {
 				return nil, err
 			}
@@ -105,7 +105,6 @@ func (n numbers) encode(out []byte, t *Type, object map[string]any) ([]byte, err
 		if v == nil && (f.Form != Time || !ok) {
 			continue
 		}
-		var err error
 		if out, err = f.encode(out, number, v); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.name, err)
 		}
@@ -156,7 +155,7 @@ func (f *Value) encode(out []byte, number uint64, v any) ([]byte, error) {
 		case Map:
 			return f.encodeMap(out, number, v)
 		case Struct:
-			inner, err := f.Type.numbers.encode(nil, f.Type, v)
+			inner, err := f.Type.numbers.encode(f.Type, v)
 			return appendBytes(out, number, inner), err
 		}
 	}

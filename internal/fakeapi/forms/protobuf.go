@@ -53,11 +53,7 @@ func WriteProtobufList(w http.ResponseWriter, k *kinds.Kind, meta map[string]any
 
 // ProtobufStatus encodes a Status.
 func ProtobufStatus(status map[string]any) []byte {
-	body, err := fields.For("v1", "Status").Encode("v1", "Status", status)
-	if err != nil {
-		panic(err) // this package made it
-	}
-	return body
+	return must(fields.For("v1", "Status").Encode("v1", "Status", status))
 }
 
 // WriteProtobufError is writeError for a request that is answered in protobuf.
@@ -70,9 +66,13 @@ func WriteProtobufError(w http.ResponseWriter, err error) {
 
 // ProtobufBookmark encodes a bookmark, whose object has the fields of its kind, whatever it says that it is.
 func ProtobufBookmark(fieldsOf, said *kinds.Kind, meta map[string]any) []byte {
-	body, err := protobufForm(fieldsOf).Encode(said.APIVersion(), said.Kind, map[string]any{"metadata": meta})
+	return must(protobufForm(fieldsOf).Encode(said.APIVersion(), said.Kind, map[string]any{"metadata": meta}))
+}
+
+// must is for objects that the server made itself.
+func must(body []byte, err error) []byte {
 	if err != nil {
-		panic(err) // this package made it
+		panic(err)
 	}
 	return body
 }

@@ -34,7 +34,7 @@ var decisions = []string{"Approved", "Denied"}
 
 // Decide reduces a change of a request through the subresource approval to its conditions, and one through status to
 // what is no decision.
-func Decide(sub string, next, cur Object) []Cause {
+func Decide(sub string, next, cur Object) (out []Cause) {
 	conditions := obj.Maps(next, "status", "conditions")
 	if sub == "approval" {
 		status := obj.Clone(obj.Map(cur, "status"))
@@ -44,7 +44,6 @@ func Decide(sub string, next, cur Object) []Cause {
 		next["status"] = status
 		return nil
 	}
-	var out []Cause
 	for _, c := range conditions {
 		if kind := obj.String(c, "type"); slices.Contains(decisions, kind) {
 			old := Condition(cur, kind)

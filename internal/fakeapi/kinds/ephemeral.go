@@ -11,7 +11,7 @@ import (
 
 // AddContainers reduces a change of a pod through the subresource ephemeralcontainers to these containers, and returns
 // what is wrong with them.
-func AddContainers(next, cur Object) []Cause {
+func AddContainers(next, cur Object) (out []Cause) {
 	added := obj.Get(next, "spec", "ephemeralContainers")
 	spec := obj.Clone(obj.Map(cur, "spec"))
 	if delete(spec, "ephemeralContainers"); added != nil {
@@ -19,7 +19,6 @@ func AddContainers(next, cur Object) []Cause {
 	}
 	next["spec"] = spec
 	const at = "spec.ephemeralContainers"
-	var out []Cause
 	for _, was := range obj.Maps(cur, "spec", "ephemeralContainers") {
 		name := obj.String(was, "name")
 		i := slices.IndexFunc(obj.Maps(spec, "ephemeralContainers"), func(c Object) bool { return c["name"] == name })

@@ -12,33 +12,11 @@ import (
 // store.
 func (s *Schema) Default(object map[string]any) map[string]any {
 	left := maxDefaults
-	out, _ := s.fill(dropNulls(s, patch.Copy(object)), &left).(map[string]any)
+	out, _ := s.fill(patch.Copy(object), &left).(map[string]any)
 	return out
 }
 
-// dropNulls and fill change their argument.
-func dropNulls(s *Schema, v any) any {
-	if s == nil {
-		return v
-	}
-	switch v := v.(type) {
-	case map[string]any:
-		for name, field := range v {
-			sub := s.field(name)
-			if sub != nil && field == nil && !sub.nullable && sub.defaultValue == nil {
-				delete(v, name)
-				continue
-			}
-			dropNulls(sub, field)
-		}
-	case []any:
-		for _, item := range v {
-			dropNulls(s.items, item)
-		}
-	}
-	return v
-}
-
+// fill changes its argument. It copies defaults while there are values left.
 func (s *Schema) fill(v any, left *int) any {
 	if s == nil {
 		return v
@@ -50,14 +28,16 @@ func (s *Schema) fill(v any, left *int) any {
 	case map[string]any:
 		for name, sub := range s.properties {
 			if _, ok := v[name]; !ok && sub.defaultValue != nil && *left > 0 {
-				v[name] = nil // filled below
-				if sub.nullable {
-					v[name] = sub.ownDefault(left)
-				}
+				v[name] = sub.ownDefault(left)
 			}
 		}
-		for name := range v {
-			v[name] = s.field(name).fill(v[name], left)
+		for name, field := range v {
+			sub := s.field(name)
+			if sub != nil && field == nil && !sub.nullable && sub.defaultValue == nil {
+				delete(v, name)
+			} else {
+				v[name] = sub.fill(field, left)
+			}
 		}
 	case []any:
 		for i := range v {
@@ -67,30 +47,22 @@ func (s *Schema) fill(v any, left *int) any {
 	return v
 }
 
-// ownDefault returns a copy of the default, which follows the rule for nulls, too.
 func (s *Schema) ownDefault(left *int) any {
 	*left -= valuesIn(s.defaultValue)
-	return dropNulls(s, patch.Copy(s.defaultValue))
+	return patch.Copy(s.defaultValue)
 }
 
 // Prune returns object without the fields that the schema does not have, and their paths, which include unknown fields
 // of metadata.
 func (s *Schema) Prune(object map[string]any) (map[string]any, []string) {
-	root := *s
+	root, unknown := *s, []string(nil)
 	root.embeddedResource = true
-	v, unknown := root.prune(object, "")
-	out, _ := v.(map[string]any)
-	return out, unknown
-}
-
-// prune copies v.
-func (s *Schema) prune(v any, path string) (any, []string) {
-	var unknown []string
-	out := s.pruned(v, path, &unknown)
+	out, _ := root.pruned(object, "", &unknown).(map[string]any)
 	slices.Sort(unknown)
 	return out, unknown
 }
 
+// pruned returns a copy of v.
 func (s *Schema) pruned(v any, path string, unknown *[]string) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -197,12 +197,13 @@ func (p *parser) defaults(s *Schema, path string) {
 	}
 	if s.defaultValue != nil {
 		at := path + ".default"
-		pruned, unknown := s.prune(s.defaultValue, "")
+		var unknown []string
+		pruned := s.pruned(s.defaultValue, "", &unknown)
 		if len(unknown) > 0 {
 			p.invalid(at, s.defaultValue, "must not have unknown fields")
 		}
 		left := maxDefaults
-		for _, c := range s.validate(s.fill(dropNulls(s, pruned), &left), nil) {
+		for _, c := range s.validate(s.fill(pruned, &left), nil) {
 			switch {
 			case c.Field == "":
 				c.Field = at

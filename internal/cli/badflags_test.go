@@ -54,7 +54,7 @@ var badFlags = map[string][2]string{
 	"--pprof-bind-address":        {"x", "--pprof-bind-address x: want HOST:PORT or :PORT"},
 	"--image":                     {"My Image", `--image "My Image": not the name of an image`},
 	"--kubeconfig":                {"DIR/dir", "read kubeconfig: read DIR/dir: is a directory"},
-	"--kubeconfig-out":            {"DIR/words/x", "--kubeconfig-out: mkdir DIR/words: not a directory"},
+	"--kubeconfig-out":            {"DIR/words/x", "--kubeconfig-out DIR/words/x: mkdir DIR/words: not a directory"},
 	"--leader-election-id":        {"a b", `--leader-election-id: "a b" is not a valid name of a Lease`},
 	"--leader-election-namespace": {"No", `--leader-election-namespace: "No" is not a valid namespace name`},
 	"--listen": {"0.0.0.0:6443", "--listen 0.0.0.0:6443: must be a loopback address such as " +
@@ -65,7 +65,7 @@ var badFlags = map[string][2]string{
 	"skiff watch --output":   {"yaml", `--output "yaml": want json, name or wide`},
 	"skiff check --output":   {"xml", `--output "xml": want json or yaml, or omit the flag`},
 	"skiff version --output": {"xml", `--output "xml": want json, or omit the flag`},
-	"--ready-file":           {"DIR/words/x", "--ready-file: mkdir DIR/words: not a directory"},
+	"--ready-file":           {"DIR/words/x", "--ready-file DIR/words/x: mkdir DIR/words: not a directory"},
 	"skiff restart --selector": {"a in (",
 		`--selector "a in (": cannot read "a in (": want key=value, key!=value, key ` +
 			"in (a,b), key notin (a,b), key or !key"},

@@ -30,6 +30,7 @@ type hooks struct {
 	mu     sync.Mutex    // guards what follows
 	calls  []string
 	by     map[string]func(request map[string]any) string
+	odd    map[string]http.HandlerFunc // answers that are more than a text
 }
 
 // inHookedWorld is inWorld with a webhook server.
@@ -40,7 +41,7 @@ func inHookedWorld(t *testing.T, test func(w *world, h *hooks)) {
 			t.Fatal(err)
 		}
 		h := &hooks{w: w, bundle: base64.StdEncoding.EncodeToString(ca), done: make(chan struct{}),
-			by: map[string]func(map[string]any) string{}}
+			by: map[string]func(map[string]any) string{}, odd: map[string]http.HandlerFunc{}}
 		p, served := pipes(make(chan net.Conn)), make(chan error, 1)
 		server := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
 		go func() {
@@ -89,8 +90,12 @@ func (h *hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	request := obj.Map(v.(map[string]any), "request")
 	h.mu.Lock()
 	h.calls = append(h.calls, r.URL.Path+" "+obj.String(request, "operation"))
-	by := h.by[r.URL.Path]
+	by, odd := h.by[r.URL.Path], h.odd[r.URL.Path]
 	h.mu.Unlock()
+	if odd != nil {
+		odd(w, r)
+		return
+	}
 	answer := strings.ReplaceAll(by(request), "UID", obj.String(request, "uid"))
 	fmt.Fprint(w, answer)
 }

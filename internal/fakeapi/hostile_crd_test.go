@@ -2,10 +2,15 @@ package fakeapi
 
 import (
 	"fmt"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"skiff/internal/fakeapi/answer"
+	"skiff/internal/patch"
 )
 
 // numbered returns a text with each number below n, separated by commas.
@@ -72,4 +77,74 @@ func TestAHostileDefinitionCostsLittle(t *testing.T) {
 			w.must(201, "POST", pods, podBody("another"))
 		})
 	}
+}
+
+// Whatever a definition is, it is refused or served, what it serves can be written and read again as it was answered,
+// and other objects can be written meanwhile.
+func FuzzDefinition(f *testing.F) {
+	for _, seed := range [][2]string{
+		{`{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{
+			"type":"object","default":{"a":"x"},"properties":{"a":{"type":"string","pattern":"^x","default":"y"},"b":{
+			"x-kubernetes-int-or-string":true}}}}}},"subresources":{"status":{},"scale":{"specReplicasPath":".spec.r",
+			"statusReplicasPath":".status.r"}}}`, `{"spec":{"a":"x"}}`},
+		{`{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object",
+			"x-kubernetes-preserve-unknown-fields":true}},"additionalPrinterColumns":[{"name":"c","type":"date",
+			"jsonPath":".spec..a[*]['b']"}],"selectableFields":[{"jsonPath":".spec.a"}],"deprecated":true}`, `{"a":[null]}`},
+		{`{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"l":{
+			"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"items":{"type":"object",
+			"required":["k"],"properties":{"k":{"type":"string","enum":["a","b"]}}}}}}}}`, `{"l":[{"k":"a"}]}`},
+		{`{"name":"v1","served":true,"storage":false},{"name":"v1"}`, `null`},
+	} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, versions, object string) {
+		s := New(Options{})
+		defer s.Close()
+		do := func(method, path, body string) response {
+			r := httptest.NewRequest(method, path, strings.NewReader(body))
+			r.Header.Set("Content-Type", "application/json")
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, r)
+			a := response{code: w.Code, raw: w.Body.String()}
+			if v, err := patch.Decode(w.Body.Bytes()); err == nil {
+				a.body, _ = v.(map[string]any)
+			} else if w.Code != 404 {
+				t.Errorf("%s %s was answered %d %s", method, path, w.Code, a.raw)
+			}
+			return a
+		}
+		began := time.Now()
+		a := do("POST", crdPath, `{"metadata":{"name":"bads.x.test"},"spec":{"group":"x.test","scope":"Namespaced","names":{
+			"plural":"bads","kind":"Bad"},"versions":[`+versions+`]}}`)
+		if a.code == 201 {
+			s.serveCRDs()
+			path := "/apis/x.test/v1/namespaces/default/bads"
+			var o map[string]any
+			if v, err := patch.Decode([]byte(object)); err == nil {
+				o, _ = v.(map[string]any)
+			}
+			if o != nil {
+				o["apiVersion"], o["kind"], o["metadata"] = "x.test/v1", "Bad", map[string]any{"name": "a"}
+				if made := do("POST", path, string(answer.Encode(o))); made.code == 201 {
+					if got := do("GET", path+"/a", ""); !patch.Equal(got.body, made.body) {
+						t.Errorf("made as %s, but stored as %s", made.raw, got.raw)
+					}
+					again := do("PUT", path+"/a", made.raw)
+					if again.code == 200 && !patch.Equal(again.body, made.body) {
+						t.Errorf("made as %s, put as %s", made.raw, again.raw)
+					}
+					do("GET", path, "")
+				}
+			}
+			do("GET", "/openapi/v3/apis/x.test/v1", "")
+		} else if a.code >= 500 && !strings.Contains(a.raw, "too large") {
+			t.Errorf("%s was answered %d %s", versions, a.code, a.raw)
+		}
+		if a := do("POST", pods, podBody("another")); a.code != 201 {
+			t.Errorf("another object was answered %d %s", a.code, a.raw)
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("took %s", took)
+		}
+	})
 }

@@ -3,6 +3,7 @@ package obj
 import (
 	"bytes"
 	"fmt"
+	"math"
 
 	"gopkg.in/yaml.v3"
 
@@ -94,6 +95,9 @@ func yamlScalar(n *yaml.Node) (any, error) {
 		}
 		var f float64
 		err := n.Decode(&f)
+		if err == nil && (math.IsInf(f, 0) || math.IsNaN(f)) {
+			err = fmt.Errorf("line %d: JSON has no number %s", n.Line, patch.Short(n.Value))
+		}
 		return f, err
 	}
 	return n.Value, nil // !!str, and !!timestamp, which JSON writes as a string

@@ -35,6 +35,9 @@ func New() *fakeapi.CEL {
 // definition validates a definition as the real server does: all of it, so that the texts are the real ones. cur is
 // nil for a new one.
 func definition(next, cur map[string]any) []kube.StatusCause {
+	if causes := tooMany(next); causes != nil {
+		return causes
+	}
 	crd, err := internal(next)
 	if err != nil {
 		return []kube.StatusCause{cause(field.Invalid(field.NewPath("spec"), nil, err.Error()))}
@@ -48,6 +51,35 @@ func definition(next, cur map[string]any) []kube.StatusCause {
 		return []kube.StatusCause{cause(field.Invalid(field.NewPath("spec"), nil, err.Error()))}
 	}
 	return causes(validation.ValidateCustomResourceDefinitionUpdate(ctx, crd, old))
+}
+
+// maxExpressions bounds the expressions of one object: each takes most of a millisecond to compile, in which nobody
+// else can write.
+const maxExpressions = 2000
+
+func tooMany(o map[string]any) []kube.StatusCause {
+	if n := expressionsIn(o["spec"]) + expressionsIn(o["webhooks"]); n > maxExpressions {
+		return []kube.StatusCause{cause(field.TooMany(field.NewPath("spec"), n, maxExpressions))}
+	}
+	return nil
+}
+
+func expressionsIn(v any) (n int) {
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			n += expressionsIn(item)
+		}
+	case map[string]any:
+		for name, member := range v {
+			_, isText := member.(string)
+			if isText && (name == "rule" || strings.HasSuffix(strings.ToLower(name), "expression")) {
+				n++
+			}
+			n += expressionsIn(member)
+		}
+	}
+	return n
 }
 
 // internal converts a definition to the type that is validated.

@@ -78,6 +78,28 @@ func TestARuleThatCostsTooMuchIsRefused(t *testing.T) {
 	}
 }
 
+// Compiling 10,000 expressions takes seconds, in which nobody else could write.
+func TestAnObjectWithTooManyExpressionsIsRefused(t *testing.T) {
+	many := make([]map[string]any, 10_000)
+	for i := range many {
+		many[i] = map[string]any{"rule": "self.s != ''"}
+	}
+	const want = "Too many: 10000: must have at most 2000 items"
+	if got := texts(definition(definitionOf(many...), nil)); !strings.Contains(got, want) {
+		t.Error(got)
+	}
+	policy, _ := policyOf("true", "", "", "")
+	list := make([]any, 10_000)
+	for i := range list {
+		list[i] = map[string]any{"expression": "true"}
+	}
+	policy["spec"].(map[string]any)["validations"] = list
+	_, validate := registration("ValidatingAdmissionPolicy")
+	if got := texts(validate(policy, nil)); !strings.Contains(got, want) {
+		t.Error(got)
+	}
+}
+
 // Comparing 1E1000000000 with another quantity takes minutes, and no cost limit counts that (found by FuzzRule).
 func TestNumbersThatTakeMinutesAreNotEvaluated(t *testing.T) {
 	const noQuantity = "quantities must match the regular expression"

@@ -88,6 +88,9 @@ func registered[T any](kind string, create func(*T) field.ErrorList, update func
 		}
 	}
 	validate := func(next, cur map[string]any) []kube.StatusCause {
+		if causes := tooMany(next); causes != nil {
+			return causes
+		}
 		t, err := internal(next)
 		if err != nil {
 			return []kube.StatusCause{cause(field.InternalError(nil, err))}

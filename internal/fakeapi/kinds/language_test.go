@@ -1,10 +1,12 @@
 package kinds
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"skiff/internal/fakeapi/selector"
 	"skiff/internal/patch"
 )
 
@@ -42,6 +44,13 @@ func TestChecksCompareWithTheStoredObjectAndWithOtherFields(t *testing.T) {
 		{"l m unique n", `{"l":[{"n":"x"},{}],"m":[{"n":"x"},{}]}`, `null`, `m[0].n: Duplicate value: "x"`},
 		{"a invalid if a != {b}.{c}: no", `{"a":"x.z","b":"x","c":"y"}`, `null`, `a: Invalid value: "x.z": no`},
 		{"l forbidden if l shorter 2: no", `{"l":[1]}`, `null`, "l: Forbidden: no"},
+		{"l forbidden if l longer old:l: no", `{"l":[1,2]}`, `{"l":[1]}`, "l: Forbidden: no"},
+		{"q forbidden if q < old:q: no", `{"q":"900m"}`, `{"q":"1"}`, "q: Forbidden: no"},
+		{"q forbidden if q <= none: no", `{"q":"1"}`, `null`, ""},
+		{"a frozen: no\n      drop b if old:c = 1\n      in l[]\n        drop x", `{"a":{"b":2,"c":1,"l":[{"x":2}]}}`,
+			`{"a":{"c":1,"l":[{"x":1}]}}`, ""},
+		{"a frozen: no\n      drop b if old:c = 1", `{"a":{"b":2}}`, `{"a":{"b":1}}`, "a: Forbidden: no"},
+		{"a form label: <secret>", `{"a":"A"}`, `null`, `a: Invalid value: "<secret>": ` + selector.Label("A")},
 	} {
 		var got []string
 		for _, f := range kindOf(t, "  checks\n    "+c.check).Validate(decoded(t, c.next), decoded(t, c.cur)) {
@@ -81,5 +90,23 @@ func TestDefaultsCopyWhatThereIs(t *testing.T) {
 	}
 	if _, made := next["b"]; made {
 		t.Error("the copy of a missing value makes a field")
+	}
+}
+
+// BenchmarkValidatePodUpdate is the cost of the checks of a changed image, which a block of the frozen spec allows.
+func BenchmarkValidatePodUpdate(b *testing.B) {
+	all := Builtin()
+	pods := all[slices.IndexFunc(all, func(k *Kind) bool { return k.Plural == "pods" })]
+	pod := func(image string) Object {
+		o := Object{"spec": Object{"containers": []any{Object{"name": "a", "image": image}}}}
+		pods.Defaults(o)
+		return o
+	}
+	next, cur := pod("a:1"), pod("a:2")
+	b.ReportAllocs()
+	for b.Loop() {
+		if found := pods.Validate(next, cur); found != nil {
+			b.Fatal(found)
+		}
 	}
 }

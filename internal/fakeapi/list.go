@@ -88,7 +88,7 @@ func encode(k *kinds.Kind, o *store.Object, a forms.Accept, columns bool) ([]byt
 	case a.Table:
 		return answer.Encode(forms.Table(k, []*store.Object{o}, a, o.Revision, columns)), nil
 	case a.MetadataOnly:
-		return answer.Encode(forms.Partial(o)), nil
+		return answer.Encode(forms.Partial(o, a)), nil
 	}
 	return forms.Encode(k, o)
 }
@@ -128,10 +128,10 @@ func writeList(w http.ResponseWriter, k *kinds.Kind, a forms.Accept, meta map[st
 	case a.MetadataOnly:
 		items := make([]any, 0, len(objects))
 		for _, o := range objects {
-			items = append(items, forms.Partial(o))
+			items = append(items, forms.Partial(o, a))
 		}
 		answer.JSON(w, http.StatusOK, map[string]any{"kind": "PartialObjectMetadataList",
-			"apiVersion": "meta.k8s.io/v1", "metadata": meta, "items": items})
+			"apiVersion": a.Meta, "metadata": meta, "items": items})
 		return nil
 	}
 	return writeItems(w, k, meta, objects)

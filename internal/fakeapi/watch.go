@@ -235,11 +235,11 @@ func (wt *watcher) sendBookmark(first bool) error {
 func (wt *watcher) bookmarkObject(meta map[string]any) []byte {
 	switch {
 	case wt.accept.Table:
-		return answer.Encode(map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta,
+		return answer.Encode(map[string]any{"kind": "Table", "apiVersion": wt.accept.Meta, "metadata": meta,
 			"columnDefinitions": nil, "rows": []any{}})
 	case wt.accept.MetadataOnly:
 		return answer.Encode(map[string]any{"kind": "PartialObjectMetadata",
-			"apiVersion": "meta.k8s.io/v1", "metadata": meta})
+			"apiVersion": wt.accept.Meta, "metadata": meta})
 	}
 	kind := wt.kind
 	if wt.faults.Bookmarks(faults.BookmarksOfAnother) {

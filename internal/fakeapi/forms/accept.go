@@ -17,6 +17,7 @@ type Accept struct {
 	Table        bool
 	MetadataOnly bool          // PartialObjectMetadata or its list
 	Include      string        // includeObject
+	Meta         string        // the apiVersion of a Table or of metadata alone
 	Ahead        time.Duration // how far the server's clock is ahead, for ages
 }
 
@@ -42,11 +43,11 @@ func Negotiate(r *http.Request, k *kinds.Kind, collection bool) (Accept, error) 
 			continue
 		}
 		isJSON = true
-		a := Accept{Include: r.URL.Query().Get("includeObject")}
-		as := params["as"]
-		if as != "" && (params["g"] != "meta.k8s.io" || params["v"] != "v1") {
+		as, version := params["as"], params["v"]
+		if as != "" && (params["g"] != "meta.k8s.io" || version != "v1" && version != "v1beta1") {
 			continue
 		}
+		a := Accept{Include: r.URL.Query().Get("includeObject"), Meta: "meta.k8s.io/" + version}
 		switch as {
 		case "":
 		case "Table":

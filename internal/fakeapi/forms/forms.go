@@ -113,7 +113,7 @@ func Untyped(o map[string]any) map[string]any {
 }
 
 // Partial returns an object with its metadata only.
-func Partial(o *store.Object) map[string]any {
-	return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+func Partial(o *store.Object, a Accept) map[string]any {
+	return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": a.Meta,
 		"metadata": obj.Map(o.Value(), "metadata")}
 }

@@ -16,7 +16,7 @@ var nameColumn = kinds.Column{Name: "Name", Type: "string", Format: "name",
 // Table answers a request for a Table, as kubectl get sends it: cells formatted by the server (FD-08). A watch sends
 // the columns once. includeObject decides what the rows contain of the objects.
 func Table(k *kinds.Kind, objects []*store.Object, a Accept, revision int64, columns bool) map[string]any {
-	out := map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": map[string]any{},
+	out := map[string]any{"kind": "Table", "apiVersion": a.Meta, "metadata": map[string]any{},
 		"columnDefinitions": nil}
 	if revision > 0 {
 		out["metadata"] = map[string]any{"resourceVersion": strconv.FormatInt(revision, 10)}
@@ -45,7 +45,7 @@ func Table(k *kinds.Kind, objects []*store.Object, a Accept, revision int64, col
 		for _, c := range k.Columns {
 			cells = append(cells, c.Cell(o.Value(), now))
 		}
-		rows = append(rows, map[string]any{"cells": cells, "object": rowObject(k, o, a.Include)})
+		rows = append(rows, map[string]any{"cells": cells, "object": rowObject(k, o, a)})
 	}
 	out["rows"] = rows
 	return out
@@ -64,12 +64,12 @@ func definition(c kinds.Column) map[string]any {
 		"priority": int64(c.Priority)}
 }
 
-func rowObject(k *kinds.Kind, o *store.Object, include string) any {
-	switch include {
+func rowObject(k *kinds.Kind, o *store.Object, a Accept) any {
+	switch a.Include {
 	case "None":
 		return nil
 	case "Object":
 		return ServedCopy(k, o)
 	}
-	return Partial(o)
+	return Partial(o, a)
 }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"skiff/internal/fakeapi/answer"
@@ -77,7 +78,7 @@ func number(q url.Values, name string) (int64, error) {
 }
 
 // boolParam parses a boolean parameter as the real server does: any value except those for "no" is true.
-func boolParam(s string) bool { return s != "" && s != "0" && s != "false" }
+func boolParam(s string) bool { return s != "" && s != "0" && !strings.EqualFold(s, "false") }
 
 func (o *listOptions) parseRevision() error {
 	if o.version == "" {

@@ -198,7 +198,7 @@ func (r *request) isLong() bool {
 // watches reports whether the parameters of a GET ask for a watch: the real server takes any value but two as true.
 func watches(q url.Values) bool {
 	v, ok := q["watch"]
-	return ok && v[0] != "false" && v[0] != "0"
+	return ok && v[0] != "0" && !strings.EqualFold(v[0], "false")
 }
 
 // serve serves a routed request.

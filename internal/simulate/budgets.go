@@ -46,7 +46,7 @@ type budgets struct {
 	pods *cache.Store[*setPod]
 }
 
-func newBudgets(w world) runner {
+func newBudgets(w *world) runner {
 	c := &budgets{newController[*budget](w, budgetResource, "controllermanager"), mirrorOf[*setPod](w, podResource)}
 	return c.forEach("disruption", c.sync, controller.Watches(c.pods, selecting(c.mirror)))
 }
@@ -168,7 +168,7 @@ func (c *budgets) scaleOf(ctx context.Context, pods []*setPod) (sum int, err err
 }
 
 // replicas reads the scale of a controller of any kind that has one.
-func (w world) replicas(ctx context.Context, namespace string, owner kube.OwnerReference) (int, error) {
+func (w *world) replicas(ctx context.Context, namespace string, owner kube.OwnerReference) (int, error) {
 	served, err := w.collectable(ctx, owner.APIVersion)
 	if err != nil {
 		return 0, err

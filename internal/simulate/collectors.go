@@ -19,7 +19,7 @@ import (
 // collectors runs a garbage collector for the resources that the server serves, and replaces it when CRDs are added or
 // removed.
 type collectors struct {
-	world
+	*world
 	record  recordFunc
 	crds    *cache.Store[*object]
 	changed chan struct{} // buffers one signal: the CRDs have changed
@@ -29,7 +29,7 @@ type collectors struct {
 	current *controller.Controller // nil until discovery is done
 }
 
-func newCollectors(w world) *collectors {
+func newCollectors(w *world) *collectors {
 	g := &collectors{world: w, crds: cache.New[*object](w.all(crdResource)),
 		record: w.recorder("garbage-collector-controller"), changed: make(chan struct{}, 1)}
 	g.crds.OnChange(func(cache.Change[*object]) {
@@ -103,7 +103,7 @@ func (c *collectors) others(ctx context.Context, these []kube.Resource) ([]kube.
 }
 
 // discover returns the resources that can be collected, each in the version that the server prefers.
-func (w world) discover(ctx context.Context) ([]kube.Resource, error) {
+func (w *world) discover(ctx context.Context) ([]kube.Resource, error) {
 	var groups struct {
 		Groups []struct {
 			Versions []struct{ GroupVersion string } // the preferred one first
@@ -138,7 +138,7 @@ func (w world) discover(ctx context.Context) ([]kube.Resource, error) {
 
 // collectable returns the resources of one group version that can be listed, watched and deleted, except Events: there
 // are many, and they neither own objects nor are owned.
-func (w world) collectable(ctx context.Context, apiVersion string) ([]kube.Resource, error) {
+func (w *world) collectable(ctx context.Context, apiVersion string) ([]kube.Resource, error) {
 	var list struct {
 		Resources []struct {
 			Name, Kind string
@@ -171,7 +171,7 @@ func groupVersion(apiVersion string) (group, version string) {
 }
 
 // get reads what is no object.
-func (w world) get(ctx context.Context, path string, into any) error {
+func (w *world) get(ctx context.Context, path string, into any) error {
 	b, err := w.client.Raw(ctx, "GET", path, nil)
 	if err != nil {
 		return err

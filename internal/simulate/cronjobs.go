@@ -45,7 +45,7 @@ type cronJobs struct {
 	jobs *cache.Store[*workload]
 }
 
-func newCronJobs(w world) runner {
+func newCronJobs(w *world) runner {
 	c := &cronJobs{newController[*cronJob](w, cronJobResource, "cronjob-controller"),
 		mirrorOf[*workload](w, jobResource)}
 	return c.forEach("cronjob", c.sync, controller.Owns(c.jobs, cronJobResource.Kind))

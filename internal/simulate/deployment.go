@@ -29,7 +29,7 @@ type deployments struct {
 	sets *cache.Store[*replicaSet]
 }
 
-func newDeployments(w world) runner {
+func newDeployments(w *world) runner {
 	d := &deployments{newController[*deployment](w, deploymentResource, "deployment-controller"),
 		mirrorOf[*replicaSet](w, replicaSetResource)}
 	return d.forEach("deployment", d.sync, controller.Owns(d.sets, deploymentResource.Kind))

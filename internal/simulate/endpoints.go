@@ -62,7 +62,7 @@ const (
 
 // endpoints is the controller of both Endpoints and EndpointSlices. One key is one Service.
 type endpoints struct {
-	world
+	*world
 	services *cache.Store[*service]
 	pods     *cache.Store[*setPod]
 	nodes    *cache.Store[*node]
@@ -72,7 +72,7 @@ type endpoints struct {
 	known    sync.Map // keys of Services that exist: their Endpoints are deleted with them, whoever has made these
 }
 
-func newEndpoints(w world) runner {
+func newEndpoints(w *world) runner {
 	c := &endpoints{world: w, services: mirrorOf[*service](w, serviceResource),
 		pods: mirrorOf[*setPod](w, podResource), nodes: mirrorOf[*node](w, nodeResource),
 		whole: mirrorOf[*published](w, endpointsResource), slices: mirrorOf[*published](w, sliceResource),

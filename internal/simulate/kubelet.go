@@ -79,7 +79,7 @@ type sandbox struct {
 // never gives an address twice, and it does not contain the cluster IPs of Services (10.96.0.0/12).
 var beforePodIPs = netip.MustParseAddr("10.128.0.0")
 
-func newKubelet(w world) runner {
+func newKubelet(w *world) runner {
 	k := &kubelet{controllerOf: newController[*kubeletPod](w, podResource, "kubelet"),
 		nodes: mirrorOf[*node](w, nodeResource), scheduled: w.recorder("default-scheduler"),
 		boxes: map[kube.Key]sandbox{}, lastIP: beforePodIPs,

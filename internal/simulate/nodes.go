@@ -10,7 +10,7 @@ import (
 )
 
 // createNodes creates the nodes of the cluster.
-func (w world) createNodes(ctx context.Context) error {
+func (w *world) createNodes(ctx context.Context) error {
 	for _, name := range w.Nodes {
 		err := w.create(ctx, nodeResource, "", map[string]any{"metadata": map[string]any{"name": name,
 			"labels": map[string]any{"kubernetes.io/hostname": name, "kubernetes.io/os": "linux",
@@ -65,7 +65,7 @@ const (
 // heartbeats renews the Leases of the nodes.
 type heartbeats struct{ controllerOf[*node] }
 
-func newHeartbeats(w world) runner {
+func newHeartbeats(w *world) runner {
 	h := &heartbeats{newController[*node](w, nodeResource, "")}
 	return h.forEach("nodes", h.sync)
 }
@@ -97,8 +97,8 @@ func (h *heartbeats) sync(ctx context.Context, n *node) (time.Duration, error) {
 }
 
 // nodeIP returns the address of a node: its index in the list, in a network for documentation (RFC 5737).
-func (o Options) nodeIP(name string) string {
-	if i := slices.Index(o.Nodes, name); i >= 0 {
+func (w *world) nodeIP(name string) string {
+	if i := slices.Index(w.Nodes, name); i >= 0 {
 		return fmt.Sprintf("192.0.2.%d", i+1)
 	}
 	return "192.0.2.254" // a node that the user has created

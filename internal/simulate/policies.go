@@ -19,7 +19,7 @@ type admissionPolicy struct {
 // policies writes into the status of ValidatingAdmissionPolicies what Options.TypeCheck says of each generation.
 type policies struct{ controllerOf[*admissionPolicy] }
 
-func newPolicies(w world) runner {
+func newPolicies(w *world) runner {
 	c := &policies{newController[*admissionPolicy](w, policyResource, "")}
 	return c.forEach("policies", c.sync)
 }

@@ -27,7 +27,7 @@ const noMetrics = "unable to get metrics for resource cpu: unable to fetch metri
 // scalers writes the status of HorizontalPodAutoscalers. Without metrics it scales nothing.
 type scalers struct{ controllerOf[*scaler] }
 
-func newScalers(w world) runner {
+func newScalers(w *world) runner {
 	c := &scalers{newController[*scaler](w, scalerResource, "horizontal-pod-autoscaler")}
 	return c.forEach("scalers", c.sync)
 }

@@ -35,7 +35,7 @@ type serviceAccounts struct {
 	configMaps            *cache.Store[*configMap]
 }
 
-func newServiceAccounts(w world) runner {
+func newServiceAccounts(w *world) runner {
 	named := func(r kube.Resource, name string) cache.Options {
 		m := w.all(r)
 		m.FieldSelector = "metadata.name=" + name

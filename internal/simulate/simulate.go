@@ -100,19 +100,19 @@ type runner interface {
 
 // Cluster is a simulation that can be run once.
 type Cluster struct {
-	world
+	*world
 	parts []runner
 	gc    *collectors
 }
 
 // New returns the simulation of a cluster on the server of c. It sends nothing before Run.
 func New(c *kube.Client, o Options) *Cluster {
-	s := &Cluster{world: world{Options: o.withDefaults(), client: c, mirrors: cache.NewMirrors()}}
+	s := &Cluster{world: &world{Options: o.withDefaults(), client: c, mirrors: cache.NewMirrors()}}
 	if o.has(Events) {
 		s.recorders = map[string]*events.Recorder{}
 	}
 	s.gc = newCollectors(s.world)
-	add := func(p Part, r func(world) runner) {
+	add := func(p Part, r func(*world) runner) {
 		if o.has(p) {
 			s.parts = append(s.parts, r(s.world))
 		}
@@ -134,7 +134,7 @@ func New(c *kube.Client, o Options) *Cluster {
 	}
 	add(Pods, newKubelet)
 	add(Leases, newHeartbeats)
-	add(GC, func(world) runner { return s.gc })
+	add(GC, func(*world) runner { return s.gc })
 	return s
 }
 

@@ -84,7 +84,7 @@ type claims struct {
 // usedClaims is the index of pods by the claims they use.
 const usedClaims = "claims"
 
-func newClaims(w world) runner {
+func newClaims(w *world) runner {
 	c := &claims{newController[*claim](w, claimResource, "persistentvolume-controller"),
 		mirrorOf[*volume](w, volumeResource), mirrorOf[*storageClass](w, classResource),
 		mirrorOf[*setPod](w, podResource)}
@@ -256,7 +256,7 @@ type volumes struct {
 	claims *cache.Store[*claim]
 }
 
-func newVolumes(w world) runner {
+func newVolumes(w *world) runner {
 	c := &volumes{newController[*volume](w, volumeResource, ""), mirrorOf[*claim](w, claimResource)}
 	return c.forEach("volumes", c.sync, controller.Watches(c.claims, func(o *claim) []kube.Key {
 		return []kube.Key{{Name: o.Spec.VolumeName}}
@@ -293,7 +293,7 @@ type attributesClasses struct {
 	volumes *cache.Store[*volume]
 }
 
-func newAttributesClasses(w world) runner {
+func newAttributesClasses(w *world) runner {
 	c := &attributesClasses{newController[*object](w, attributesResource, ""), mirrorOf[*claim](w, claimResource),
 		mirrorOf[*volume](w, volumeResource)}
 	return c.forEach("attributes", c.sync,

@@ -35,7 +35,7 @@ type writtenPod struct {
 const orphans = "orphans"
 
 // controller returns the controller of a kind.
-func (k workloadKind) controller(w world) runner {
+func (k workloadKind) controller(w *world) runner {
 	c := &workloads{workloadKind: k, controllerOf: newController[*workload](w, k.of, k.source),
 		pods: mirrorOf[*setPod](w, podResource)}
 	c.gone = func(key kube.Key) { c.written.Delete(key) }

@@ -22,19 +22,19 @@ type world struct {
 }
 
 // all returns the options of a mirror of all objects of a resource.
-func (w world) all(r kube.Resource) cache.Options {
+func (w *world) all(r kube.Resource) cache.Options {
 	return cache.Options{Resource: r, Client: w.client, Log: w.Log}
 }
 
 // mirrorOf returns the mirror of all objects of a resource.
-func mirrorOf[T kube.Object](w world, r kube.Resource) *cache.Store[T] {
+func mirrorOf[T kube.Object](w *world, r kube.Resource) *cache.Store[T] {
 	return cache.Shared[T](w.mirrors, w.all(r))
 }
 
 // controller returns a controller. Writes of it that fail because its mirrors were out of date are no failure: the
 // events are on their way, and it tries again soon. What takes long, because an object has many pods, it does not do
 // again for each event: it rests for the same time, at most a second.
-func (w world) controller(name string, f controller.Func, sources ...controller.Source) *controller.Controller {
+func (w *world) controller(name string, f controller.Func, sources ...controller.Source) *controller.Controller {
 	var rests sync.Map // keys to when they may be looked at again
 	retry := func(ctx context.Context, k kube.Key) (controller.Outcome, error) {
 		if until, ok := rests.LoadAndDelete(k); ok && time.Until(until.(time.Time)) > 0 {
@@ -73,7 +73,7 @@ type recordFunc func(r kube.Resource, o kube.Object, kind events.Type, reason, n
 
 // recorder returns what records the Events of a source, such as default-scheduler. It does nothing without the part
 // Events, and for a controller that records none, whose source is "".
-func (w world) recorder(source string) recordFunc {
+func (w *world) recorder(source string) recordFunc {
 	if w.recorders == nil || source == "" {
 		return func(kube.Resource, kube.Object, events.Type, string, string) {}
 	}
@@ -89,7 +89,7 @@ func (w world) recorder(source string) recordFunc {
 
 // controllerOf is the controller of the objects of one kind: it runs for each of them.
 type controllerOf[T kube.Object] struct {
-	world
+	*world
 	resource kube.Resource
 	mirror   *cache.Store[T]
 	events   recordFunc
@@ -97,7 +97,7 @@ type controllerOf[T kube.Object] struct {
 }
 
 // newController returns the controller of a resource. source is that of its Events.
-func newController[T kube.Object](w world, r kube.Resource, source string) controllerOf[T] {
+func newController[T kube.Object](w *world, r kube.Resource, source string) controllerOf[T] {
 	return controllerOf[T]{w, r, mirrorOf[T](w, r), w.recorder(source), nil}
 }
 

@@ -42,7 +42,7 @@ func suffix(text string) string {
 }
 
 // create creates an object. One that exists already was created before, and its event has not arrived yet.
-func (w world) create(ctx context.Context, r kube.Resource, namespace string, body map[string]any) error {
+func (w *world) create(ctx context.Context, r kube.Resource, namespace string, body map[string]any) error {
 	err := w.createInto(ctx, r, namespace, body, nil)
 	if kube.IsAlreadyExists(err) {
 		return nil
@@ -51,14 +51,14 @@ func (w world) create(ctx context.Context, r kube.Resource, namespace string, bo
 }
 
 // createInto creates an object, and decodes it as it was created.
-func (w world) createInto(ctx context.Context, r kube.Resource, namespace string, body map[string]any,
+func (w *world) createInto(ctx context.Context, r kube.Resource, namespace string, body map[string]any,
 	into any) error {
 	body["apiVersion"], body["kind"] = r.APIVersion(), r.Kind
 	return w.client.Create(ctx, r, namespace, body, into, kube.WriteOptions{FieldManager: manager})
 }
 
 // patch sends a patch for an object, unless another one has its name now.
-func (w world) patch(ctx context.Context, t kube.PatchType, r kube.Resource, o kube.Object, sub string,
+func (w *world) patch(ctx context.Context, t kube.PatchType, r kube.Resource, o kube.Object, sub string,
 	body map[string]any) error {
 	m := o.ObjectMeta()
 	member(body, "metadata")["uid"] = m.UID
@@ -66,7 +66,7 @@ func (w world) patch(ctx context.Context, t kube.PatchType, r kube.Resource, o k
 }
 
 // change sends a merge patch. With version it fails if the object has changed since the mirror saw it.
-func (w world) change(ctx context.Context, r kube.Resource, o kube.Object, version bool, sub string,
+func (w *world) change(ctx context.Context, r kube.Resource, o kube.Object, version bool, sub string,
 	body map[string]any) error {
 	if version {
 		member(body, "metadata")["resourceVersion"] = o.ObjectMeta().ResourceVersion
@@ -75,13 +75,13 @@ func (w world) change(ctx context.Context, r kube.Resource, o kube.Object, versi
 }
 
 // remove deletes an object in the background, unless another one has its name now.
-func (w world) remove(ctx context.Context, r kube.Resource, o kube.Object) error {
+func (w *world) remove(ctx context.Context, r kube.Resource, o kube.Object) error {
 	m := o.ObjectMeta()
 	return w.client.Delete(ctx, r, m.Key(), kube.DeleteOptions{UID: m.UID, Propagation: kube.Background})
 }
 
 // letGo removes a finalizer, if the object has it and has not changed since the mirror saw it.
-func (w world) letGo(ctx context.Context, r kube.Resource, o kube.Object, finalizer string) error {
+func (w *world) letGo(ctx context.Context, r kube.Resource, o kube.Object, finalizer string) error {
 	all := o.ObjectMeta().Finalizers
 	if !slices.Contains(all, finalizer) {
 		return nil

@@ -137,6 +137,7 @@ func TestWhatIsInUseIsDeletedOnceNothingUsesIt(t *testing.T) {
 			"kind": "VolumeAttributesClass", "metadata": map[string]any{"name": "a"}, "driverName": "d.example.com",
 			"parameters": map[string]any{"x": "y"}}, classProtection))
 		b.create(claimResource, "default", attributes(claimBody("named", "s", "1Gi")))
+		b.rest(time.Second) // the mirrors of claims and of classes are not in step
 		class := kube.Key{Name: "a"}
 		if err := b.client.Delete(b.Context(), attributesResource, class, kube.DeleteOptions{}); err != nil {
 			b.Fatal(err)

@@ -302,7 +302,29 @@ var refusedScripts = scriptsOf(
 		"wrong type":              `{"spec":{"replicas":"many"}}`}, nil},
 	refusal{"service-account", "/api/v1/${ns}/serviceaccounts",
 		`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"a"}}`,
-		map[string]string{"bad name": `{"metadata":{"name":"A"}}`}, nil},
+		map[string]string{"bad name": `{"metadata":{"name":"A"}}`, "bad label": `{"metadata":{"labels":{"a b":"c"}}}`,
+			"bad annotation": `{"metadata":{"annotations":{"a b":"c"}}}`,
+			"bad finalizer":  `{"metadata":{"finalizers":["none"]}}`,
+			"secrets by map": `{"secrets":{"name":"s"}}`}, nil},
+	refusal{"claim", "/api/v1/${ns}/persistentvolumeclaims",
+		`{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"c"},"spec":{
+			"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}`,
+		map[string]string{
+			"no modes":     `{"spec":{"accessModes":null}}`,
+			"unknown mode": `{"spec":{"accessModes":["Any"]}}`,
+			"no request":   `{"spec":{"resources":null}}`,
+			"bad name":     `{"metadata":{"name":"A_B"}}`,
+		}, nil},
+	refusal{"volume", "/api/v1/persistentvolumes",
+		`{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"refused-v"},"spec":{
+			"accessModes":["ReadWriteOnce"],"capacity":{"storage":"1Gi"},"hostPath":{"path":"/a"}}}`,
+		map[string]string{
+			"no modes":       `{"spec":{"accessModes":null}}`,
+			"no capacity":    `{"spec":{"capacity":null}}`,
+			"no source":      `{"spec":{"hostPath":null}}`,
+			"two sources":    `{"spec":{"nfs":{"server":"s","path":"/a"}}}`,
+			"unknown policy": `{"spec":{"persistentVolumeReclaimPolicy":"Any"}}`,
+		}, nil},
 	refusal{"role", "/apis/rbac.authorization.k8s.io/v1/${ns}/roles",
 		`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"r"},"rules":[
 			{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}`,

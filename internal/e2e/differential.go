@@ -130,7 +130,7 @@ func sendStep(ctx context.Context, api *API, step Step, vars map[string]string) 
 	}
 	header.Set("Accept", or(step.Accept, "application/json"))
 	if step.As != "" {
-		header.Set("Impersonate-User", step.As)
+		header.Set("Impersonate-User", substitute(step.As, vars))
 	}
 	resp, err := api.send(ctx, or(step.Method, http.MethodGet), substitute(step.Path, vars), header,
 		[]byte(substitute(step.Body, vars)))

@@ -79,7 +79,7 @@ var (
 	address      = regexp.MustCompile(`\b10\.\d+\.\d+\.\d+\b`)
 	tooOld       = regexp.MustCompile(`too old resource version: (\d+) \(\d+\)`)
 	tooLarge     = regexp.MustCompile(`current: \d+`)
-	inRecord     = regexp.MustCompile(`in record \((\d+)\)`)
+	inRecord     = regexp.MustCompile(`in (?:record|the precondition) \((\d+)\)`)
 	inObject     = regexp.MustCompile(`"resourceVersion\\":\\"(\d+)`) // of an object that a message quotes
 	generated    = regexp.MustCompile(`\b([Gg]enerated-|x{58})[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
 	age          = regexp.MustCompile(`^\d+s$`)                 // in a cell of a table
@@ -92,7 +92,7 @@ var (
 // printed are the places in messages where the real server prints a value as a struct of Go, with the names and the
 // order of its fields; diffed is a diff of such structs.
 var (
-	printed = regexp.MustCompile(`(?:Invalid|Duplicate|Unsupported) value: ("?[\w.]*\{)`)
+	printed = regexp.MustCompile(`(?:Invalid|Duplicate|Unsupported) value: ("?[\w.]*\[?\{)`)
 	diffed  = regexp.MustCompile(`\n@@[\s\S]*?(\]?)$`)
 )
 
@@ -102,8 +102,8 @@ func withoutStructs(message string) string {
 	for m := printed.FindStringSubmatchIndex(message); m != nil; m = printed.FindStringSubmatchIndex(message) {
 		open := 0
 		end := strings.IndexFunc(message[m[2]:], func(r rune) bool {
-			open += map[rune]int{'{': 1, '}': -1}[r]
-			return r == '}' && open == 0
+			open += map[rune]int{'{': 1, '[': 1, '}': -1, ']': -1}[r]
+			return (r == '}' || r == ']') && open == 0
 		})
 		if end < 0 {
 			break
@@ -127,8 +127,10 @@ func (n *normalizer) value(key string, v any) any {
 		if meta, ok := v["metadata"].(map[string]any); ok {
 			n.version(meta, covers(v))
 		}
-		for k := range v {
-			v[k] = n.value(k, v[k])
+		for _, k := range slices.Collect(maps.Keys(v)) {
+			member := n.value(k, v[k])
+			delete(v, k) // the keys of managedFields may have a uid
+			v[n.text("", k)] = member
 		}
 		sortUnordered(v)
 		return v
@@ -198,13 +200,16 @@ func (n *normalizer) text(key, s string) string {
 }
 
 // sortUnordered gives an order to what the real server itself orders by chance: the causes of a 422 (it walks over Go
-// maps), also in its message, managedFields entries of the same second, and what discovery lists.
+// maps, and finds some more than once), also in its message, managedFields entries of the same second, and what
+// discovery lists.
 func sortUnordered(v map[string]any) {
 	if entries, ok := v["managedFields"].([]any); ok {
 		slices.SortFunc(entries, func(a, b any) int { return strings.Compare(managedBy(a), managedBy(b)) })
 	}
 	if causes, ok := v["causes"].([]any); ok {
 		slices.SortFunc(causes, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		same := func(a, b any) bool { return fmt.Sprint(a) == fmt.Sprint(b) }
+		v["causes"] = slices.CompactFunc(causes, same)
 	}
 	if verbs, ok := v["verbs"].([]any); ok {
 		slices.SortFunc(verbs, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })

@@ -5,8 +5,8 @@ import "slices"
 // scripts are the requests that skiff makes, with their usual and their unusual answers. Each works in a namespace of
 // its own.
 var scripts = slices.Concat(readScripts, writeScripts, applyScripts, objectScripts, kubectlScripts, lifecycleScripts,
-	kindScripts, moreKindScripts, refusedScripts, limitScripts, definitionScripts, ruleScripts,
-	[]Script{oddScript})
+	kindScripts, moreKindScripts, refusedScripts, limitScripts, definitionScripts, ruleScripts, operatorScripts,
+	sharedScripts, customScripts, toolScripts, []Script{oddScript})
 
 // Where the objects of the scripts live.
 const (

@@ -76,6 +76,8 @@ func (s *Server) impersonate(by kinds.User, h http.Header) (kinds.User, error) {
 	}
 	if isAccount && len(groups) == 0 {
 		groups = []string{"system:serviceaccounts", "system:serviceaccounts:" + ns}
+	} else if strings.HasPrefix(name, "system:node:") && len(groups) == 0 {
+		groups = []string{"system:nodes"}
 	}
 	all := authn.Authenticated
 	if name == authn.Anonymous {

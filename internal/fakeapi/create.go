@@ -146,14 +146,12 @@ func (r *request) noName() error {
 // setNamespace gives an object the namespace of the request, and refuses one of another.
 func (r *request) setNamespace(meta map[string]any) error {
 	if ns := obj.String(meta, "namespace"); ns != "" && ns != r.namespace {
-		if r.kind.ClusterScoped {
-			return answer.Invalid(answer.AboutKind(r.kind.Resource, obj.String(meta, "name")),
-				cause.Forbidden("metadata.namespace", "not allowed on this type"))
+		if !r.kind.ClusterScoped {
+			return answer.BadRequest(otherNamespace)
 		}
-		return answer.BadRequest(otherNamespace)
 	}
-	if !r.kind.ClusterScoped {
-		meta["namespace"] = r.namespace
+	if meta["namespace"] = r.namespace; r.kind.ClusterScoped {
+		delete(meta, "namespace")
 	}
 	return nil
 }

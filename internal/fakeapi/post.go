@@ -125,6 +125,9 @@ func (s *Server) bind(r *request, binding map[string]any) error {
 		}
 		next := obj.Clone(cur.Value()) // a binding changes neither the generation nor managedFields
 		obj.Set(next, node, "spec", "nodeName")
+		for name, value := range obj.Map(binding, "metadata", "annotations") {
+			obj.Set(next, value, "metadata", "annotations", name)
+		}
 		conditions := slices.DeleteFunc(obj.Slice(next, "status", "conditions"), func(c any) bool {
 			return obj.String(c.(map[string]any), "type") == "PodScheduled"
 		})

@@ -170,7 +170,7 @@ func nameCauses(k *kinds.Kind, meta map[string]any) []kinds.Cause {
 func ownerCauses(meta map[string]any) []kinds.Cause {
 	var out []kinds.Cause
 	const field = "metadata.ownerReferences"
-	controllers := 0
+	var controllers []string
 	for _, ref := range obj.Maps(meta, "ownerReferences") {
 		for _, f := range []string{"apiVersion", "kind", "name", "uid"} {
 			if obj.String(ref, f) == "" {
@@ -181,13 +181,20 @@ func ownerCauses(meta map[string]any) []kinds.Cause {
 				out = append(out, cause.Invalid(field+"."+f, "", why))
 			}
 		}
+		version := obj.String(ref, "apiVersion")
+		if strings.Count(version, "/") > 1 {
+			out = append(out, cause.Invalid(field+".apiVersion", version, "version must not be empty"))
+		}
+		if version == "v1" && obj.String(ref, "kind") == "Event" {
+			out = append(out, cause.Invalid(field, ref, "/v1, Kind=Event is disallowed from being an owner"))
+		}
 		if obj.Bool(ref, "controller") {
-			controllers++
+			controllers = append(controllers, obj.String(ref, "kind")+"/"+obj.String(ref, "name"))
 		}
 	}
-	if controllers > 1 {
-		out = append(out, cause.Invalid(field, obj.Slice(meta, "ownerReferences"),
-			"Only one reference can have Controller set to true."))
+	if len(controllers) > 1 {
+		out = append(out, cause.Invalid(field, obj.Slice(meta, "ownerReferences"), "Only one reference can have "+
+			"Controller set to true. Found \"true\" in references for "+controllers[0]+" and "+controllers[1]))
 	}
 	return out
 }
@@ -199,8 +206,15 @@ var namespaces = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Names
 var permanent = []string{"default", "kube-system", "kube-public"}
 
 // namespaceOpen returns an error if nothing can be created in the request's namespace (the NamespaceLifecycle
-// admission plugin).
+// admission plugin), nor of a kind whose definition is being deleted.
 func namespaceOpen(tx *store.Tx, r *request, name string) error {
+	if r.kind.Custom {
+		crd := tx.Get(kinds.CRDs.GroupResource(), store.Key{Name: r.kind.GroupResource()})
+		if crd != nil && crd.Deleting {
+			return answer.Forbidden(r.kind.Group, r.kind.Plural, name,
+				"create not allowed while custom resource definition is terminating")
+		}
+	}
 	if r.kind.ClusterScoped {
 		return nil
 	}

@@ -109,6 +109,9 @@ func (a *Authenticator) bindToken(k *accountRef, ref map[string]any) error {
 		"Node": {"nodes", "", &k.Node}}
 	to, known := at[kind]
 	if v := obj.String(ref, "apiVersion"); !known || v != "v1" {
+		if !strings.Contains(v, "/") {
+			v = "/" + v // the core group has no name
+		}
 		return answer.BadRequest("cannot bind token to object of type %s, Kind=%s", v, kind)
 	}
 	o := a.Store.Get(to.plural, store.Key{Namespace: to.namespace, Name: name})

@@ -54,6 +54,9 @@ func customCell(text, kind string) func(Object, time.Time) any {
 			}
 		case "date":
 			if s, ok := v.(string); ok {
+				if _, err := time.Parse(time.RFC3339, s); err != nil {
+					return "<invalid>"
+				}
 				return Since(s, now)
 			}
 		case "string":

@@ -53,6 +53,12 @@ var forms = sync.OnceValue(func() map[string]func(string) []string {
 		}),
 		"address": unless(func(text string) bool { _, err := netip.ParseAddr(text); return err == nil },
 			"must be a valid IP address"),
+		"external-address": one(func(text string) string {
+			if ip, err := netip.ParseAddr(text); err == nil && ip.IsLoopback() {
+				return "may not be in the loopback range (127.0.0.0/8, ::1/128)"
+			}
+			return canonicalIP(text)
+		}),
 		"cidr": one(cidr), "ip": one(canonicalIP), "certificate-request": one(notRequest),
 		"certificates": one(notCertificates), "docker-config": one(notDockerConfig),
 		"cron-name": unless(func(name string) bool { return len(name) <= 52 }, // its Jobs are called after it

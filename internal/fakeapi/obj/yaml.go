@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 
@@ -99,6 +100,14 @@ func yamlScalar(n *yaml.Node) (any, error) {
 			err = fmt.Errorf("line %d: JSON has no number %s", n.Line, patch.Short(n.Value))
 		}
 		return f, err
+	}
+	if n.Tag == "!!str" && n.Style == 0 { // as in YAML 1.1, which the real server reads
+		switch strings.ToLower(n.Value) {
+		case "yes", "on", "y":
+			return true, nil
+		case "no", "off", "n":
+			return false, nil
+		}
 	}
 	return n.Value, nil // !!str, and !!timestamp, which JSON writes as a string
 }

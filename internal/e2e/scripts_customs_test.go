@@ -95,7 +95,8 @@ var customScripts = []Script{
 		read("not blue", boxes+"?fieldSelector=spec.color!%3Dblue"),
 		read("two fields", boxes+"?fieldSelector=spec.color%3Dblue%2Cmetadata.name%3Db"),
 		read("another field", boxes+"?fieldSelector=spec.n%3D1"),
-		Step{Name: "red ones come and go", Path: boxes + "?watch=1&resourceVersion=${rv}&fieldSelector=spec.color%3Dred",
+		Step{Name: "red ones come and go", Path: boxes +
+			"?watch=1&resourceVersion=${rv}&fieldSelector=spec.color%3Dred",
 			Events: 4},
 		Step{Name: "delete the blue ones", Method: "DELETE", Path: boxes + "?fieldSelector=spec.color%3Dblue"},
 		read("left", boxes)),

@@ -7,26 +7,25 @@ import (
 	"skiff/internal/kube"
 )
 
-// admissionPolicy is the part of a ValidatingAdmissionPolicy that its controller reads.
-type admissionPolicy struct {
-	kube.Meta `json:"metadata"`
-	Spec      kube.Raw `json:"spec"`
-	Status    struct {
-		ObservedGeneration int64 `json:"observedGeneration"`
-	} `json:"status"`
-}
-
 // policies writes into the status of ValidatingAdmissionPolicies what Options.TypeCheck says of each generation.
-type policies struct{ controllerOf[*admissionPolicy] }
+type policies struct{ controllerOf[*object] }
 
 func newPolicies(w *world) runner {
-	c := &policies{newController[*admissionPolicy](w, policyResource, "")}
+	c := &policies{newController[*object](w, policyResource, "")}
 	return c.forEach("policies", c.sync)
 }
 
-func (c *policies) sync(ctx context.Context, p *admissionPolicy) (time.Duration, error) {
-	if p.Generation <= p.Status.ObservedGeneration {
-		return 0, nil
+func (c *policies) sync(ctx context.Context, o *object) (time.Duration, error) {
+	var p struct { // policies are few and rarely written: their specs are not kept
+		kube.Meta `json:"metadata"`
+		Spec      kube.Raw `json:"spec"`
+		Status    struct {
+			ObservedGeneration int64 `json:"observedGeneration"`
+		} `json:"status"`
+	}
+	err := c.client.Get(ctx, policyResource, o.Key(), &p)
+	if err != nil || p.Generation <= p.Status.ObservedGeneration {
+		return 0, err
 	}
 	checked := map[string]any{}
 	if warnings := c.TypeCheck(p.Spec); len(warnings) > 0 {

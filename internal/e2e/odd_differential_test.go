@@ -154,6 +154,9 @@ func sendOdd(ctx context.Context, api *API, o oddRequest) (string, error) {
 		return "", err
 	}
 	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // "" if there is none
+	if o.method == http.MethodHead {
+		mediaType = "" // a real server answers HEAD of metrics now with it, now without
+	}
 	var body struct{ Kind, Reason string }
 	_ = json.Unmarshal(text[:n], &body) // what is not JSON has none of these
 	return fmt.Sprint(resp.StatusCode, " ", mediaType, " ", body.Kind, " ", body.Reason), nil

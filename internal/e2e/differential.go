@@ -24,6 +24,9 @@ type Script struct {
 	Name  string
 	Steps []Step
 	Alone bool // it counts what the server sends by its clock, which depends on what else it does
+	// Settled has each step begin when the server's cache has the write before: a write that begins with an older
+	// version is made again, and webhooks are asked about it twice.
+	Settled bool
 }
 
 // Step is one request. In Path and Body, ${name} stands for a captured value, ${ns} for the namespace's path
@@ -84,6 +87,11 @@ func RunScript(ctx context.Context, api *API, s Script) ([]Answer, error) {
 			return nil, fmt.Errorf("step %q: %w", step.Name, err)
 		}
 		answers = append(answers, a)
+		if s.Settled {
+			if err := settled(ctx, api, step, a, vars); err != nil {
+				return nil, fmt.Errorf("after step %q: %w", step.Name, err)
+			}
+		}
 		for name, path := range step.Capture {
 			body, _ := a.Body.(map[string]any)
 			value := Object(body).Str(strings.Split(path, ".")...)
@@ -94,6 +102,21 @@ func RunScript(ctx context.Context, api *API, s Script) ([]Answer, error) {
 		}
 	}
 	return answers, nil
+}
+
+// settled waits until the server's cache has what the step has written.
+func settled(ctx context.Context, api *API, step Step, a Answer, vars map[string]string) error {
+	body, _ := a.Body.(map[string]any)
+	version := Object(body).Str("metadata", "resourceVersion")
+	path, _, _ := strings.Cut(step.Path, "?")
+	if version == "" || a.Code >= http.StatusBadRequest || strings.Contains(step.Path, "dryRun") {
+		return nil
+	}
+	if step.Method == http.MethodPost {
+		path += "/" + Object(body).Str("metadata", "name")
+	}
+	_, err := sendStep(ctx, api, Step{Path: path + "?resourceVersion=" + version}, vars)
+	return err
 }
 
 // namespace is that of the script: its name as the label of a domain.

@@ -230,6 +230,7 @@ func compareWithWebhooks(t *testing.T, realAPI *API, scripts ...func(*webhookSer
 		for i, api := range []*API{realAPI, fake} {
 			h := startWebhooks(t)
 			s := script(h)
+			s.Settled = true
 			answers, err := RunScript(t.Context(), api, s)
 			if err != nil {
 				t.Fatalf("%s: %v", []string{"real server", "embedded server"}[i], err)

@@ -153,9 +153,9 @@ func TestHistoryIsRemovedAndABackupRestoredOverHTTP(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		first := w.create(configMaps, "a", "b")
 		w.must(204, "POST", "/skiff/snapshot?name=backup", "")
-		last := w.create(configMaps, "c")
+		w.create(configMaps, "c")
 		token := fmt.Sprint(w.must(200, "GET", configMaps+"?limit=1", "").at("metadata.continue"))
-		last = w.create(configMaps, "d")
+		last := w.create(configMaps, "d")
 		open := w.watch(configMaps + "?watch=1&resourceVersion=" + last)
 		w.must(204, "POST", "/skiff/compact", "")
 		w.must(410, "GET", configMaps+"?continue="+token, "")

@@ -38,7 +38,7 @@ func TestAnOperatorOfThreeKindsOfChildren(t *testing.T) {
 		w.Want("text", at(get(w, configMaps, "a"), "data", "index.html"), "hello")
 		w.Want("port", at(get(w, services, "a"), "spec", "ports", 0, "port"), int64(80))
 		w.WantCondition("a", "Ready", "False/Pods", "0 of 2 pods are ready")
-		w.PatchSub(deployments, "a", "status", `{"status":{"observedGeneration":1,"readyReplicas":2}}`)
+		w.PatchSub(deployments, "a", "status", `{"status":{"observedGeneration":1,"replicas":2,"readyReplicas":2}}`)
 		w.WantCondition("a", "Ready", "True/Pods", "2 of 2 pods are ready")
 		w.Patch(pages, "a", `{"spec":{"text":"other"}}`)
 		w.Want("text", at(get(w, configMaps, "a"), "data", "index.html"), "other")

@@ -28,6 +28,39 @@ func TestEachKindLivesOnTheEmbeddedServerAsOnTheRealOne(t *testing.T) {
 	}
 }
 
+// Each kind that the embedded server lets one create has scripts of its own, those of life or of reviews.
+func TestEachServedKindHasScripts(t *testing.T) {
+	without := map[string]string{
+		"apiregistration.k8s.io/v1 apiservices": "there are no aggregated API servers: each is refused",
+	}
+	with := map[string]int{}
+	for _, kind := range kindsWithLives {
+		with[resourceOf(kind.path)] += len(kind.lives())
+	}
+	for _, kind := range reviewKinds {
+		with[resourceOf(kind.path)]++
+	}
+	seen := 0
+	for name, what := range discovered(t, startFake(t)) {
+		_, resource, _ := strings.Cut(name, " ")
+		if strings.Contains(resource, "/") || !strings.Contains(what, "create") {
+			continue // a subresource, or nothing to create
+		}
+		if seen++; (with[name] == 0) != (without[name] != "") {
+			t.Errorf("%s has %d scripts; the reason why it has none: %q", name, with[name], without[name])
+		}
+	}
+	if seen < 66 { // of a server of v1.36, without bindings (see missingKinds)
+		t.Errorf("%d kinds can be created, want 66", seen)
+	}
+}
+
+// resourceOf is the version and the resource of a path, as discovered names them.
+func resourceOf(path string) string {
+	parts := strings.Split(strings.ReplaceAll(path, "/${ns}", ""), "/")
+	return strings.Join(parts[2:len(parts)-1], "/") + " " + parts[len(parts)-1]
+}
+
 func allowedInLives() []*Allowance {
 	return []*Allowance{
 		{Script: "*", Step: "*", Path: "*columnDefinitions.*description",

@@ -205,7 +205,7 @@ func TestAccessReviewsTellTheTruth(t *testing.T) {
 		w.must(403, "POST", reviews+"/subjectaccessreviews", `{"spec":`+theirs+`}`, as("bob")...)
 		w.must(201, "POST", reviews+"/namespaces/default/localsubjectaccessreviews",
 			`{"metadata":{"namespace":"default"},"spec":`+theirs+`}`, asAdmin...)
-		w.must(400, "POST", reviews+"/namespaces/kube-system/localsubjectaccessreviews", `{"spec":`+theirs+`}`, asAdmin...)
+		w.must(422, "POST", reviews+"/namespaces/kube-system/localsubjectaccessreviews", `{"spec":`+theirs+`}`, asAdmin...)
 		rules := w.must(201, "POST", reviews+"/selfsubjectrulesreviews", `{"spec":{"namespace":"default"}}`, as("bob")...)
 		list, _ := rules.at("status.resourceRules").([]any)
 		if !slices.ContainsFunc(list, func(r any) bool {

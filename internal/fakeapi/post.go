@@ -56,6 +56,14 @@ func (r *request) namesPod(o map[string]any) error {
 
 // review answers a review, such as "may I do this?".
 func (s *Server) review(r *request, o map[string]any) (map[string]any, error) {
+	meta := obj.Map(o, "metadata")
+	if meta == nil {
+		meta = map[string]any{}
+		o["metadata"] = meta
+	}
+	if err := r.setNamespace(meta); err != nil {
+		return nil, err
+	}
 	status, causes := r.kind.Review(o, r.user)
 	// without the kind, as on the real server
 	err := answer.Invalid(kube.StatusDetails{Group: r.kind.Group}, causes...)
@@ -73,7 +81,7 @@ func (s *Server) review(r *request, o map[string]any) (map[string]any, error) {
 	case r.kind.Plural == "selfsubjectrulesreviews": // the real server answers without the question
 		o = map[string]any{"metadata": map[string]any{}, "spec": map[string]any{}}
 	case r.kind.Plural == "selfsubjectreviews":
-		obj.Set(o, timestamp(clock(r.Request)), "metadata", "creationTimestamp")
+		o["metadata"] = map[string]any{"creationTimestamp": timestamp(clock(r.Request))}
 	default:
 		recordOwner(r, managerOf(r), o, nil)
 	}

@@ -27,7 +27,7 @@ type header struct {
 }
 
 var (
-	errForm      = errors.New("the token is malformed")
+	errForm      = errors.New("invalid bearer token")
 	errSignature = errors.New("the signature of the token is not valid")
 )
 

@@ -46,20 +46,54 @@ func UserInfo(u User) Object {
 const unchecked = "skiff's embedded API server checks no roles"
 
 func canI(o Object, _ User) (Object, []Cause) {
-	if (obj.Map(o, "spec", "resourceAttributes") == nil) == (obj.Map(o, "spec", "nonResourceAttributes") == nil) {
-		return nil, []Cause{cause.Invalid("spec.resourceAttributes", nil,
-			"exactly one of nonResourceAttributes or resourceAttributes must be specified")}
-	}
-	return Object{"allowed": true, "reason": unchecked}, nil
+	return Object{"allowed": true, "reason": unchecked}, accessRules(o, "must be empty")
 }
 
 // mayThey is canI about another user.
-func mayThey(o Object, u User) (Object, []Cause) {
-	if obj.String(o, "spec", "user") == "" && len(obj.Slice(o, "spec", "groups")) == 0 {
-		return nil, []Cause{cause.Invalid("spec.user", obj.Get(o, "spec", "user"),
-			"at least one of user or group must be specified")}
+func mayThey(o Object, _ User) (Object, []Cause) {
+	namespace, empty := obj.String(o, "metadata", "namespace"), "must be empty"
+	if namespace != "" {
+		empty += " except for namespace"
 	}
-	return canI(o, u)
+	causes := accessRules(o, empty)
+	if obj.String(o, "spec", "user") == "" && len(obj.Slice(o, "spec", "groups")) == 0 {
+		causes = append(causes, cause.Invalid("spec.user", "", "at least one of user or group must be specified"))
+	}
+	if namespace == "" {
+		return Object{"allowed": true, "reason": unchecked}, causes
+	}
+	if at := obj.Map(o, "spec", "resourceAttributes"); at != nil && obj.String(at, "namespace") != namespace {
+		causes = append(causes, cause.Invalid("spec.resourceAttributes.namespace", obj.String(at, "namespace"),
+			"must match metadata.namespace"))
+	}
+	if at := obj.Map(o, "spec", "nonResourceAttributes"); at != nil {
+		causes = append(causes, cause.Invalid("spec.nonResourceAttributes", at, "disallowed on this kind of request"))
+	}
+	return Object{"allowed": true, "reason": unchecked}, causes
+}
+
+// accessRules are those of the question in a review of access. empty is what its metadata must be.
+func accessRules(o Object, empty string) (causes []Cause) {
+	resource, other := obj.Map(o, "spec", "resourceAttributes"), obj.Map(o, "spec", "nonResourceAttributes")
+	switch {
+	case resource != nil && other != nil:
+		causes = append(causes, cause.Invalid("spec.nonResourceAttributes", other,
+			"cannot be specified in combination with resourceAttributes"))
+	case resource == nil && other == nil:
+		causes = append(causes, cause.Invalid("spec.resourceAttributes", nil,
+			"exactly one of nonResourceAttributes or resourceAttributes must be specified"))
+	}
+	for _, selector := range []string{"fieldSelector", "labelSelector"} {
+		raw := obj.String(resource, selector, "rawSelector")
+		if raw != "" && len(obj.Slice(resource, selector, "requirements")) > 0 {
+			causes = append(causes, cause.Invalid("spec.resourceAttributes."+selector+".rawSelector", raw,
+				"may not specified at the same time as requirements"))
+		}
+	}
+	if meta := obj.Map(o, "metadata"); len(meta) > 1 || len(meta) == 1 && meta["namespace"] == nil {
+		causes = append(causes, cause.Invalid("metadata", meta, empty))
+	}
+	return causes
 }
 
 func whatCanI(Object, User) (Object, []Cause) {

@@ -41,7 +41,7 @@ build: ## build bin/skiff: static, stripped, version stamped
 	CGO_ENABLED=0 $(GO) build -trimpath $(LEAN) -ldflags "$(LDFLAGS)" -o bin/skiff ./cmd/skiff
 
 .PHONY: skiff-dev
-skiff-dev: ## build bin/skiff-dev: skiff dev with CEL, from the packages of a real server (59 MB, minutes when nothing is cached)
+skiff-dev: ## build bin/skiff-dev: skiff dev with CEL, from the packages of a real server (65 MB, minutes when nothing is cached)
 	cd internal/skiff-dev && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $(CURDIR)/bin/skiff-dev .
 
 .PHONY: dist

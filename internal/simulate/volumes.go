@@ -13,37 +13,31 @@ import (
 	"skiff/internal/labels"
 )
 
-// claim is the part of a PersistentVolumeClaim that its controller reads.
-type claim struct {
+// storage is a PersistentVolumeClaim, a PersistentVolume or a StorageClass; each kind has some of the fields.
+type storage struct {
 	kube.MetaAnnotated `json:"metadata"`
 	Spec               struct {
-		AccessModes []string         `json:"accessModes"`
-		Class       string           `json:"storageClassName"`
-		VolumeName  string           `json:"volumeName"`
-		Attributes  string           `json:"volumeAttributesClassName"`
-		VolumeMode  string           `json:"volumeMode"`
-		Selector    *labels.Selector `json:"selector"`
-		Resources   struct {
+		AccessModes []string `json:"accessModes"`
+		Class       string   `json:"storageClassName"`
+		Attributes  string   `json:"volumeAttributesClassName"`
+		VolumeMode  string   `json:"volumeMode"`
+
+		// of claims
+		VolumeName string           `json:"volumeName"`
+		Selector   *labels.Selector `json:"selector"`
+		Resources  struct {
 			Requests map[string]string `json:"requests"`
 		} `json:"resources"`
+
+		// of volumes
+		Capacity map[string]string `json:"capacity"`
+		ClaimRef *claimRef         `json:"claimRef"`
 	} `json:"spec"`
 	Status kube.Raw `json:"status"`
-}
 
-// volume is the part of a PersistentVolume that the controllers read.
-type volume struct {
-	kube.MetaAnnotated `json:"metadata"`
-	Spec               struct {
-		Capacity    map[string]string `json:"capacity"`
-		AccessModes []string          `json:"accessModes"`
-		Class       string            `json:"storageClassName"`
-		VolumeMode  string            `json:"volumeMode"`
-		Attributes  string            `json:"volumeAttributesClassName"`
-		ClaimRef    *claimRef         `json:"claimRef"`
-	} `json:"spec"`
-	Status struct {
-		Phase string `json:"phase"`
-	} `json:"status"`
+	// of classes
+	Provisioner string `json:"provisioner"`
+	BindingMode string `json:"volumeBindingMode"`
 }
 
 type claimRef struct {
@@ -53,14 +47,8 @@ type claimRef struct {
 }
 
 // of reports whether the reference is to a claim; none is, too, to any claim.
-func (r *claimRef) of(c *claim) bool {
-	return r == nil || r.Namespace == c.Namespace && r.Name == c.Name && (r.UID == "" || r.UID == c.UID)
-}
-
-type storageClass struct {
-	kube.Meta   `json:"metadata"`
-	Provisioner string `json:"provisioner"`
-	BindingMode string `json:"volumeBindingMode"`
+func (r *claimRef) of(claim *storage) bool {
+	return r == nil || r.Namespace == claim.Namespace && r.Name == claim.Name && (r.UID == "" || r.UID == claim.UID)
 }
 
 // The finalizers of claims and volumes in use, and the annotations by which a claim is bound.
@@ -75,19 +63,17 @@ const (
 
 // claims is the controller that binds claims to volumes, and lets claims go that no pod uses.
 type claims struct {
-	controllerOf[*claim]
-	volumes *cache.Store[*volume]
-	classes *cache.Store[*storageClass]
-	pods    *cache.Store[*setPod]
+	controllerOf[*storage]
+	volumes, classes *cache.Store[*storage]
+	pods             *cache.Store[*setPod]
 }
 
 // usedClaims is the index of pods by the claims they use.
 const usedClaims = "claims"
 
 func newClaims(w *world) runner {
-	c := &claims{newController[*claim](w, claimResource, "persistentvolume-controller"),
-		mirrorOf[*volume](w, volumeResource), mirrorOf[*storageClass](w, classResource),
-		mirrorOf[*setPod](w, podResource)}
+	c := &claims{newController[*storage](w, claimResource, "persistentvolume-controller"),
+		mirrorOf[*storage](w, volumeResource), mirrorOf[*storage](w, classResource), mirrorOf[*setPod](w, podResource)}
 	c.pods.Index(usedClaims, (*setPod).claims)
 	return c.forEach("claims", c.sync,
 		controller.Watches(c.pods, func(p *setPod) (keys []kube.Key) {
@@ -96,13 +82,13 @@ func newClaims(w *world) runner {
 			}
 			return keys
 		}),
-		controller.Watches(c.volumes, func(v *volume) []kube.Key {
+		controller.Watches(c.volumes, func(v *storage) []kube.Key {
 			if ref := v.Spec.ClaimRef; ref != nil {
 				return []kube.Key{{Namespace: ref.Namespace, Name: ref.Name}}
 			}
 			return everyKey(c.mirror)
 		}),
-		controller.Watches(c.classes, func(*storageClass) []kube.Key { return everyKey(c.mirror) }))
+		controller.Watches(c.classes, func(*storage) []kube.Key { return everyKey(c.mirror) }))
 }
 
 // claims returns the names of the claims that a pod uses.
@@ -115,7 +101,7 @@ func (p *setPod) claims() (names []string) {
 	return names
 }
 
-func (c *claims) sync(ctx context.Context, o *claim) (time.Duration, error) {
+func (c *claims) sync(ctx context.Context, o *storage) (time.Duration, error) {
 	users, err := c.pods.ByIndex(usedClaims, o.Namespace, o.Name)
 	if err != nil {
 		return 0, err
@@ -154,7 +140,7 @@ func (c *claims) sync(ctx context.Context, o *claim) (time.Duration, error) {
 	return 0, nil
 }
 
-func (c *claims) classOf(o *claim) (*storageClass, error) {
+func (c *claims) classOf(o *storage) (*storage, error) {
 	class, ok, err := c.classes.Get(kube.Key{Name: o.Spec.Class})
 	if err != nil || !ok {
 		return nil, err
@@ -163,12 +149,12 @@ func (c *claims) classOf(o *claim) (*storageClass, error) {
 }
 
 // smallest returns the volume that is kept for a claim, or else the smallest that suits, nil if there is none.
-func (c *claims) smallest(o *claim) (best *volume, err error) {
+func (c *claims) smallest(o *storage) (best *storage, err error) {
 	all, err := c.volumes.List("")
 	if err != nil {
 		return nil, err
 	}
-	size := func(v *volume) int64 { return amount("storage", v.Spec.Capacity["storage"]) }
+	size := func(v *storage) int64 { return amount("storage", v.Spec.Capacity["storage"]) }
 	asked := amount("storage", o.Spec.Resources.Requests["storage"])
 	for _, v := range all {
 		switch {
@@ -188,7 +174,7 @@ func (c *claims) smallest(o *claim) (best *volume, err error) {
 }
 
 // bindNamed binds a claim to the volume that its spec names, and says so if the volume of a bound claim is gone.
-func (c *claims) bindNamed(ctx context.Context, o *claim) error {
+func (c *claims) bindNamed(ctx context.Context, o *storage) error {
 	v, ok, err := c.volumes.Get(kube.Key{Name: o.Spec.VolumeName})
 	if err != nil {
 		return err
@@ -205,7 +191,7 @@ func (c *claims) bindNamed(ctx context.Context, o *claim) error {
 }
 
 // bind makes a volume and a claim refer to each other, as far as they do not yet.
-func (c *claims) bind(ctx context.Context, o *claim, v *volume) error {
+func (c *claims) bind(ctx context.Context, o *storage, v *storage) error {
 	if ref := v.Spec.ClaimRef; ref == nil || ref.UID == "" {
 		body := map[string]any{"spec": map[string]any{"claimRef": map[string]any{"apiVersion": "v1",
 			"kind": claimResource.Kind, "namespace": o.Namespace, "name": o.Name, "uid": o.UID,
@@ -238,7 +224,7 @@ func (c *claims) bind(ctx context.Context, o *claim, v *volume) error {
 }
 
 // askProvisioner says on a claim who has to make its volume. No provisioner runs here but those that users bring.
-func (c *claims) askProvisioner(ctx context.Context, o *claim, class *storageClass) error {
+func (c *claims) askProvisioner(ctx context.Context, o *storage, class *storage) error {
 	c.record(o, events.Normal, "ExternalProvisioning", fmt.Sprintf("Waiting for a volume to be created either by the "+
 		"external provisioner '%s' or manually by the system administrator. If volume creation is delayed, please "+
 		"verify that the provisioner is running and correctly registered.", class.Provisioner))
@@ -252,18 +238,18 @@ func (c *claims) askProvisioner(ctx context.Context, o *claim, class *storageCla
 
 // volumes is the controller of the phases of volumes. It lets those go that are not bound.
 type volumes struct {
-	controllerOf[*volume]
-	claims *cache.Store[*claim]
+	controllerOf[*storage]
+	claims *cache.Store[*storage]
 }
 
 func newVolumes(w *world) runner {
-	c := &volumes{newController[*volume](w, volumeResource, ""), mirrorOf[*claim](w, claimResource)}
-	return c.forEach("volumes", c.sync, controller.Watches(c.claims, func(o *claim) []kube.Key {
+	c := &volumes{newController[*storage](w, volumeResource, ""), mirrorOf[*storage](w, claimResource)}
+	return c.forEach("volumes", c.sync, controller.Watches(c.claims, func(o *storage) []kube.Key {
 		return []kube.Key{{Name: o.Spec.VolumeName}}
 	}))
 }
 
-func (c *volumes) sync(ctx context.Context, v *volume) (time.Duration, error) {
+func (c *volumes) sync(ctx context.Context, v *storage) (time.Duration, error) {
 	phase := "Available"
 	if ref := v.Spec.ClaimRef; ref != nil && ref.UID != "" {
 		o, ok, err := c.claims.Get(kube.Key{Namespace: ref.Namespace, Name: ref.Name})
@@ -274,7 +260,13 @@ func (c *volumes) sync(ctx context.Context, v *volume) (time.Duration, error) {
 			phase = "Bound"
 		}
 	}
-	if v.Status.Phase != phase {
+	var was struct {
+		Phase string `json:"phase"`
+	}
+	if err := readStatus(volumeResource, v, v.Status, &was); err != nil {
+		return 0, err
+	}
+	if was.Phase != phase {
 		if err := c.change(ctx, volumeResource, v, false, "status", map[string]any{"status": map[string]any{
 			"phase": phase, "lastPhaseTransitionTime": wireTime(time.Now())}}); err != nil {
 			return 0, err
@@ -289,30 +281,26 @@ func (c *volumes) sync(ctx context.Context, v *volume) (time.Duration, error) {
 // attributesClasses is the controller that lets VolumeAttributesClasses go that no claim and no volume names.
 type attributesClasses struct {
 	controllerOf[*object]
-	claims  *cache.Store[*claim]
-	volumes *cache.Store[*volume]
+	claims, volumes *cache.Store[*storage]
 }
 
 func newAttributesClasses(w *world) runner {
-	c := &attributesClasses{newController[*object](w, attributesResource, ""), mirrorOf[*claim](w, claimResource),
-		mirrorOf[*volume](w, volumeResource)}
+	c := &attributesClasses{newController[*object](w, attributesResource, ""), mirrorOf[*storage](w, claimResource),
+		mirrorOf[*storage](w, volumeResource)}
 	return c.forEach("attributes", c.sync,
-		controller.Watches(c.claims, func(*claim) []kube.Key { return everyKey(c.mirror) }),
-		controller.Watches(c.volumes, func(*volume) []kube.Key { return everyKey(c.mirror) }))
+		controller.Watches(c.claims, func(*storage) []kube.Key { return everyKey(c.mirror) }),
+		controller.Watches(c.volumes, func(*storage) []kube.Key { return everyKey(c.mirror) }))
 }
 
 func (c *attributesClasses) sync(ctx context.Context, o *object) (time.Duration, error) {
 	if !o.Deleting() {
 		return 0, nil
 	}
-	claims, err := c.claims.List("")
-	if err != nil {
-		return 0, err
-	}
-	volumes, err := c.volumes.List("")
-	if err != nil || slices.ContainsFunc(claims, func(of *claim) bool { return of.Spec.Attributes == o.Name }) ||
-		slices.ContainsFunc(volumes, func(of *volume) bool { return of.Spec.Attributes == o.Name }) {
-		return 0, err
+	for _, mirror := range []*cache.Store[*storage]{c.claims, c.volumes} {
+		all, err := mirror.List("")
+		if err != nil || slices.ContainsFunc(all, func(of *storage) bool { return of.Spec.Attributes == o.Name }) {
+			return 0, err
+		}
 	}
 	return 0, c.letGo(ctx, attributesResource, o, classProtection)
 }

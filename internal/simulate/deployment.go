@@ -26,12 +26,12 @@ const (
 // deployments is the Deployment controller: it moves pods from one template to the next by resizing replica sets.
 type deployments struct {
 	controllerOf[*deployment]
-	sets *cache.Store[*replicaSet]
+	sets *cache.Store[*workload]
 }
 
 func newDeployments(w *world) runner {
 	d := &deployments{newController[*deployment](w, deploymentResource, "deployment-controller"),
-		mirrorOf[*replicaSet](w, replicaSetResource)}
+		mirrorOf[*workload](w, replicaSetResource)}
 	return d.forEach("deployment", d.sync, controller.Owns(d.sets, deploymentResource.Kind))
 }
 
@@ -47,7 +47,10 @@ func (c *deployments) sync(ctx context.Context, d *deployment) (time.Duration, e
 	if err != nil {
 		return 0, fmt.Errorf("hash pod template of deployment %s: %w", d.Key(), err)
 	}
-	newest, old := split(d, sets, hash)
+	newest, old, err := split(d, sets, hash)
+	if err != nil {
+		return 0, err
+	}
 	if d.Deleting() {
 		return 0, c.report(ctx, d, newest, old, time.Now())
 	}
@@ -91,10 +94,14 @@ func (c *deployments) advance(ctx context.Context, d *deployment, hash string, n
 }
 
 // split returns the replica set of the current template among those that d controls, and the others, oldest first.
-func split(d *deployment, sets []*replicaSet, hash string) (newest *replicaSet, old []*replicaSet) {
-	for _, rs := range sets {
-		if rs.ControllerUID() != d.UID {
+func split(d *deployment, sets []*workload, hash string) (newest *replicaSet, old []*replicaSet, err error) {
+	for _, w := range sets {
+		if w.ControllerUID() != d.UID {
 			continue
+		}
+		rs := &replicaSet{workload: w}
+		if err := readStatus(replicaSetResource, w, w.Status, &rs.Status); err != nil {
+			return nil, nil, err
 		}
 		if h, _ := rs.Labels.Get(hashLabel); h == hash && newest == nil && !rs.Deleting() {
 			newest = rs
@@ -103,7 +110,7 @@ func split(d *deployment, sets []*replicaSet, hash string) (newest *replicaSet, 
 		}
 	}
 	slices.SortStableFunc(old, func(a, b *replicaSet) int { return a.CreationTimestamp.Compare(b.CreationTimestamp) })
-	return newest, old
+	return newest, old, nil
 }
 
 // nameAlphabet has the characters of generated names.

@@ -18,7 +18,7 @@ func deploymentOf(replicas int, surge, unavailable string) *deployment {
 }
 
 func setOf(replicas, available int) *replicaSet {
-	rs := &replicaSet{}
+	rs := &replicaSet{workload: &workload{}}
 	rs.Spec.Replicas = &replicas
 	rs.Status = replicaSetStatus{Replicas: replicas, ReadyReplicas: available, AvailableReplicas: available}
 	return rs

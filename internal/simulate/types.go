@@ -103,14 +103,10 @@ func valueOr(n *int, otherwise int) int {
 	return *n
 }
 
-// replicaSet is the part of a ReplicaSet that the Deployment controller reads.
+// replicaSet is a ReplicaSet as the Deployment controller reads it.
 type replicaSet struct {
-	kube.MetaAnnotated `json:"metadata"`
-	Spec               struct {
-		Replicas        *int `json:"replicas"`
-		MinReadySeconds int  `json:"minReadySeconds"`
-	} `json:"spec"`
-	Status replicaSetStatus `json:"status"`
+	*workload
+	Status replicaSetStatus
 }
 
 type replicaSetStatus struct {

@@ -116,7 +116,7 @@ func (c *claims) sync(ctx context.Context, o *storage) (time.Duration, error) {
 	if o.Spec.VolumeName != "" {
 		return 0, c.bindNamed(ctx, o)
 	}
-	class, err := c.classOf(o)
+	class, exists, err := c.classes.Get(kube.Key{Name: o.Spec.Class})
 	if err != nil {
 		return 0, err
 	}
@@ -124,28 +124,20 @@ func (c *claims) sync(ctx context.Context, o *storage) (time.Duration, error) {
 	switch {
 	case err != nil:
 		return 0, err
-	case class != nil && class.BindingMode == "WaitForFirstConsumer" && !used:
+	case exists && class.BindingMode == "WaitForFirstConsumer" && !used:
 		c.record(o, events.Normal, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")
 	case v != nil:
 		return 0, c.bind(ctx, o, v)
 	case o.Spec.Class == "":
 		c.record(o, events.Normal, "FailedBinding",
 			"no persistent volumes available for this claim and no storage class is set")
-	case class == nil:
+	case !exists:
 		c.record(o, events.Warning, "ProvisioningFailed",
 			fmt.Sprintf("storageclass.storage.k8s.io %q not found", o.Spec.Class))
 	default:
 		return 0, c.askProvisioner(ctx, o, class)
 	}
 	return 0, nil
-}
-
-func (c *claims) classOf(o *storage) (*storage, error) {
-	class, ok, err := c.classes.Get(kube.Key{Name: o.Spec.Class})
-	if err != nil || !ok {
-		return nil, err
-	}
-	return class, nil
 }
 
 // smallest returns the volume that is kept for a claim, or else the smallest that suits, nil if there is none.
@@ -191,7 +183,7 @@ func (c *claims) bindNamed(ctx context.Context, o *storage) error {
 }
 
 // bind makes a volume and a claim refer to each other, as far as they do not yet.
-func (c *claims) bind(ctx context.Context, o *storage, v *storage) error {
+func (c *claims) bind(ctx context.Context, o, v *storage) error {
 	if ref := v.Spec.ClaimRef; ref == nil || ref.UID == "" {
 		body := map[string]any{"spec": map[string]any{"claimRef": map[string]any{"apiVersion": "v1",
 			"kind": claimResource.Kind, "namespace": o.Namespace, "name": o.Name, "uid": o.UID,
@@ -224,7 +216,7 @@ func (c *claims) bind(ctx context.Context, o *storage, v *storage) error {
 }
 
 // askProvisioner says on a claim who has to make its volume. No provisioner runs here but those that users bring.
-func (c *claims) askProvisioner(ctx context.Context, o *storage, class *storage) error {
+func (c *claims) askProvisioner(ctx context.Context, o, class *storage) error {
 	c.record(o, events.Normal, "ExternalProvisioning", fmt.Sprintf("Waiting for a volume to be created either by the "+
 		"external provisioner '%s' or manually by the system administrator. If volume creation is delayed, please "+
 		"verify that the provisioner is running and correctly registered.", class.Provisioner))

@@ -61,6 +61,7 @@ func (s *Server) review(r *request, o map[string]any) (map[string]any, error) {
 		meta = map[string]any{}
 		o["metadata"] = meta
 	}
+	objectMeta().Drop(meta)
 	if err := r.setNamespace(meta); err != nil {
 		return nil, err
 	}

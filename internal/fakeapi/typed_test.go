@@ -109,6 +109,11 @@ func TestReviewsAreAnsweredButNotStored(t *testing.T) {
 			canI.at("spec.resourceAttributes.verb") != "create" {
 			t.Error(canI.raw)
 		}
+		// kubectl up to 1.34 sends every field of the metadata, in protobuf
+		w.must(201, "POST", authorization+"/selfsubjectaccessreviews", `{"metadata":{"name":"","generateName":"",
+			"namespace":"","generation":0,"creationTimestamp":null},"spec":{"nonResourceAttributes":{"verb":"get"}}}`)
+		w.must(422, "POST", authorization+"/selfsubjectaccessreviews",
+			`{"metadata":{"name":"a"},"spec":{"nonResourceAttributes":{"verb":"get"}}}`)
 		if none := w.must(422, "POST", authorization+"/selfsubjectaccessreviews", `{"spec":{}}`); !strings.Contains(
 			none.raw, "exactly one of nonResourceAttributes or resourceAttributes must be specified") {
 			t.Error(none.raw)

@@ -193,7 +193,7 @@ func (c *endpoints) publish(ctx context.Context, s *service, pods []*setPod) err
 	if err := c.ensure(ctx, endpointsResource, c.whole, s.Key(), whole); err != nil {
 		return err
 	}
-	return c.keepSlices(ctx, serviceResource, &s.Meta, parts, func() map[string]any {
+	return c.keepSlices(ctx, serviceResource, &s.Meta, sliceController, parts, func() map[string]any {
 		return meta(slicesManager, sliceController)
 	})
 }

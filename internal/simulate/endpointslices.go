@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strconv"
 
 	"skiff/internal/cache"
 	"skiff/internal/events"
@@ -41,16 +40,18 @@ func truncate(backends []*backend) bool {
 	return over
 }
 
-// keepSlices makes the slices that an owner has: those of parts and no others. Their names follow from the owner and
-// their number, so that none is created twice.
-func (c *endpoints) keepSlices(ctx context.Context, r kube.Resource, owner *kube.Meta, parts []map[string]any,
-	meta func() map[string]any) error {
+// keepSlices makes the slices that an owner has: those of parts, and of this manager no others. Their names follow
+// from the owner, their IP family, which cannot change, and their number, so that none is created twice.
+func (c *endpoints) keepSlices(ctx context.Context, r kube.Resource, owner *kube.Meta, manager string,
+	parts []map[string]any, meta func() map[string]any) error {
 	names := map[string]bool{}
 	for i, body := range parts {
-		k := kube.Key{Namespace: owner.Namespace, Name: owner.Name + "-" + suffix(owner.UID+strconv.Itoa(i))}
+		k := kube.Key{Namespace: owner.Namespace, Name: owner.Name + "-" +
+			suffix(owner.UID+fmt.Sprint(body["addressType"], i))}
 		names[k.Name] = true
 		m := meta()
-		member(m, "labels")[serviceLabel] = owner.Name
+		labels := member(m, "labels")
+		labels[serviceLabel], labels[slicesManager] = owner.Name, manager
 		m["generateName"], m["ownerReferences"] = owner.Name+"-", []any{controllerRef(r, owner)}
 		body["metadata"] = m
 		if err := c.ensure(ctx, sliceResource, c.slices, k, body); err != nil {
@@ -59,7 +60,7 @@ func (c *endpoints) keepSlices(ctx context.Context, r kube.Resource, owner *kube
 	}
 	owned, err := c.slices.ByOwner(owner.Namespace, owner.UID)
 	for _, e := range owned {
-		if !names[e.Name] && err == nil {
+		if by, _ := e.Labels.Get(slicesManager); by == manager && !names[e.Name] && err == nil {
 			err = c.remove(ctx, sliceResource, e)
 		}
 	}
@@ -142,9 +143,8 @@ func (c *endpoints) mirrorSubsets(ctx context.Context, k kube.Key, selected bool
 			return err
 		}
 	}
-	return c.keepSlices(ctx, endpointsResource, &e.Meta, parts, func() map[string]any {
+	return c.keepSlices(ctx, endpointsResource, &e.Meta, mirroringMarker, parts, func() map[string]any {
 		labels, annotations := anyMap(e.Labels.Map()), anyMap(e.Annotations.Map())
-		labels[slicesManager] = mirroringMarker
 		delete(annotations, lastApplied)
 		delete(annotations, triggerTime)
 		return map[string]any{"labels": labels, "annotations": annotations}

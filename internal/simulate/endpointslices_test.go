@@ -65,6 +65,10 @@ func TestSlicesMirrorTheEndpointsThatOthersWrite(t *testing.T) {
 		b.wantSlices("without a Service:", "no-service")
 		b.patch(endpointsResource, "hand", map[string]any{"subsets": subsets[:1]})
 		b.wantSlices("with fewer subsets:", "hand", all[0])
+		b.patch(endpointsResource, "hand", map[string]any{"subsets": []any{map[string]any{
+			"addresses": address("2001:db8::1"), "ports": port(2)}}})
+		b.wantSlices("of another IP family:", "hand", all[2])
+		b.patch(endpointsResource, "hand", map[string]any{"subsets": subsets[:1]})
 		b.patch(endpointsResource, "hand", map[string]any{"metadata": map[string]any{"labels": map[string]any{
 			skipMirror: "true"}}})
 		b.wantSlices("not to be mirrored:", "hand")
@@ -87,6 +91,22 @@ func TestSlicesMirrorTheEndpointsThatOthersWrite(t *testing.T) {
 		b.delete(serviceResource, "hand", kube.Background)
 		b.wantSlices("without a Service:", "hand")
 		b.wantNames(endpointsResource, "kubernetes", "no-service")
+	})
+}
+
+func TestSlicesThatOthersMakeForAServiceStay(t *testing.T) {
+	simulated(t, func(b *bench) {
+		b.create(serviceResource, "default", serviceBody("web", map[string]any{"ports": []any{
+			map[string]any{"port": 80}}}))
+		var s kube.Meta
+		owner := b.get(serviceResource, "web")
+		s.Name, s.UID = "web", str(owner, "metadata", "uid")
+		b.create(sliceResource, "default", map[string]any{"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+			"metadata": map[string]any{"name": "mine", "ownerReferences": []any{controllerRef(serviceResource, &s)},
+				"labels": map[string]any{serviceLabel: "web", slicesManager: "operator"}},
+			"addressType": "IPv4", "endpoints": []any{}, "ports": []any{}})
+		b.wantSlices("beside the simulated ones", "web", sliceController+" Service IPv4 0 []",
+			"operator Service IPv4 0 []")
 	})
 }
 

@@ -177,3 +177,21 @@ func TestDefaultsAreThoseOfTheRealServer(t *testing.T) {
 		}
 	}
 }
+
+func TestAServiceIsRefusedWhenAllAddressesAreTaken(t *testing.T) {
+	free := "10.96.1.5"
+	taken := func(ip string) bool { return ip != free }
+	o := object(t, `{"spec":{"type":"ClusterIP"}}`)
+	for _, start := range []int{0, 5, 6, 65278} { // also before and after the only free one
+		delete(o["spec"].(Object), "clusterIP")
+		causes, err := allocateService(o, taken, func(n int) int { return start % n })
+		if ip := o["spec"].(Object)["clusterIP"]; ip != free || err != nil || causes != nil {
+			t.Errorf("from %d: %v, %v, %v", start, ip, causes, err)
+		}
+	}
+	delete(o["spec"].(Object), "clusterIP")
+	_, err := allocateService(o, func(string) bool { return true }, func(int) int { return 0 })
+	if want := "failed to allocate a serviceIP: range is full"; err == nil || err.Error() != want {
+		t.Errorf("without a free one: %v, want %s", err, want)
+	}
+}

@@ -67,7 +67,10 @@ func allocateService(next Object, taken func(string) bool, rand func(int) int) (
 	}
 	obj.Default(spec, []any{"IPv4"}, "ipFamilies")
 	obj.Default(spec, "SingleStack", "ipFamilyPolicy")
-	out := allocateIP(spec, taken, rand)
+	out, err := allocateIP(spec, taken, rand)
+	if err != nil {
+		return nil, err
+	}
 	if kind == "NodePort" || kind == "LoadBalancer" && obj.Get(spec, "allocateLoadBalancerNodePorts") != false {
 		causes, err := allocatePorts(spec, taken, rand)
 		return append(out, causes...), err
@@ -75,41 +78,55 @@ func allocateService(next Object, taken func(string) bool, rand func(int) int) (
 	return out, nil
 }
 
-func allocateIP(spec Object, taken func(string) bool, rand func(int) int) []Cause {
+// unused returns a number from first to last that is not used, the next after a random one; false if there is none.
+func unused(first, last int, rand func(int) int, used func(int) bool) (int, bool) {
+	count := last - first + 1
+	start := rand(count)
+	for i := range count {
+		if n := first + (start+i)%count; !used(n) {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+func allocateIP(spec Object, taken func(string) bool, rand func(int) int) ([]Cause, error) {
 	ip := obj.String(spec, "clusterIP")
 	switch {
 	case ip == "None":
 	case ip == "":
-		for ip = ""; ip == "" || taken(ip); {
-			n := firstDynamicIP + rand(1<<16-firstDynamicIP-1)
-			ip = fmt.Sprintf("10.96.%d.%d", n>>8, n&0xff)
+		address := func(n int) string { return fmt.Sprintf("10.96.%d.%d", n>>8, n&0xff) }
+		n, ok := unused(firstDynamicIP, 1<<16-2, rand, func(n int) bool { return taken(address(n)) })
+		if !ok {
+			return nil, errors.New("failed to allocate a serviceIP: range is full")
 		}
+		ip = address(n)
 	default:
 		addr, err := netip.ParseAddr(ip)
 		switch {
 		case err != nil:
 			return []Cause{cause.Invalid("spec.clusterIPs[0]", ip,
-				"must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")}
+				"must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")}, nil
 		case !netip.MustParsePrefix(serviceRange).Contains(addr):
 			return []Cause{cause.Invalid("spec.clusterIPs", []any{ip},
-				fmt.Sprintf("failed to allocate IP %s: the provided network does not match the current range", ip))}
+				"failed to allocate IP "+ip+": the provided network does not match the current range")}, nil
 		case taken(ip):
 			return []Cause{cause.Invalid("spec.clusterIPs", []any{ip},
-				fmt.Sprintf("failed to allocate IP %s: provided IP is already allocated", ip))}
+				"failed to allocate IP "+ip+": provided IP is already allocated")}, nil
 		}
 	}
 	spec["clusterIP"], spec["clusterIPs"] = ip, []any{ip}
-	return nil
+	return nil, nil
 }
 
 func allocatePorts(spec Object, taken func(string) bool, rand func(int) int) ([]Cause, error) {
-	own := map[int64]bool{}
-	used := func(n int64) bool { return own[n] || taken(strconv.FormatInt(n, 10)) }
+	own := map[int]bool{}
+	used := func(n int) bool { return own[n] || taken(strconv.Itoa(n)) }
 	var out []Cause
 	var open []Object
 	for i, p := range obj.Maps(spec, "ports") {
 		at := fmt.Sprintf("spec.ports[%d].nodePort", i)
-		switch n := obj.Number(p, "nodePort"); {
+		switch n := int(obj.Number(p, "nodePort")); {
 		case n == 0:
 			open = append(open, p)
 		case n < firstNodePort || n > lastNodePort:
@@ -125,15 +142,12 @@ func allocatePorts(spec Object, taken func(string) bool, rand func(int) int) ([]
 		return out, nil
 	}
 	for _, p := range open {
-		const ports = lastNodePort - firstNodePort + 1
-		n := rand(ports)
-		for tries := 1; used(firstNodePort + int64(n)); tries++ {
-			if n = (n + 1) % ports; tries == ports {
-				return nil, errors.New("failed to allocate a nodePort: range is full")
-			}
+		n, ok := unused(firstNodePort, lastNodePort, rand, used)
+		if !ok {
+			return nil, errors.New("failed to allocate a nodePort: range is full")
 		}
-		obj.Set(p, firstNodePort+int64(n), "nodePort")
-		own[firstNodePort+int64(n)] = true
+		obj.Set(p, int64(n), "nodePort")
+		own[n] = true
 	}
 	return nil, nil
 }

@@ -270,7 +270,9 @@ func (s *Store) commitLocked(name string, t *table, e Event) {
 	if t.taken != nil {
 		if e.Prev != nil {
 			for _, text := range s.opts.Unique[name](e.Prev.Value()) {
-				delete(t.taken, text)
+				if t.taken[text] == e.Prev.Key { // not if a Revert has just given it to another
+					delete(t.taken, text)
+				}
 			}
 		}
 		if e.Type != Deleted {

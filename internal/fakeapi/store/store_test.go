@@ -199,4 +199,11 @@ func TestWhatIsUniqueIsTakenUntilItsObjectGoesOrLetsItGo(t *testing.T) {
 	check("deleted", false, false, false)
 	s.Revert(first)
 	check("reverted", true, false, false)
+	set("b", "3")
+	second := s.Snapshot()
+	set("a", "2")
+	set("b", "1")
+	set("a", "3")
+	s.Revert(second)
+	check("reverted to what two have exchanged since", true, false, true)
 }

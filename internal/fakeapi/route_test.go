@@ -94,3 +94,15 @@ func TestOptionsAreCheckedBeforeTheBody(t *testing.T) {
 		}
 	})
 }
+
+// Rules: FD-18
+func TestMetricsAreServedToTheirEnd(t *testing.T) {
+	inWorld(t, Options{}, func(w *world) {
+		for _, path := range []string{"/metrics", "/metrics/slis"} {
+			a := w.must(200, "GET", path, "")
+			if !strings.HasSuffix(a.raw, `kubernetes_healthcheck{name="shutdown",type="readyz"} 1`+"\n") {
+				t.Error(path, a.raw)
+			}
+		}
+	})
+}

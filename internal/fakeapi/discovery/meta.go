@@ -42,13 +42,14 @@ func Serve(w http.ResponseWriter, r *http.Request, all []*kinds.Kind) bool {
 		return true
 	case "/metrics", "/metrics/slis":
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8; escaping=underscores")
-		answer.Bytes(w, http.StatusOK, []byte("# HELP kubernetes_healthcheck [STABLE] This metric records the result "+
-			"of a single healthcheck.\n# TYPE kubernetes_healthcheck gauge\n"))
+		text := []byte("# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single " +
+			"healthcheck.\n# TYPE kubernetes_healthcheck gauge\n")
 		for _, of := range health {
 			for _, check := range checks(of) {
-				fmt.Fprintf(w, "kubernetes_healthcheck{name=%q,type=%q} 1\n", check, of)
+				text = fmt.Appendf(text, "kubernetes_healthcheck{name=%q,type=%q} 1\n", check, of)
 			}
 		}
+		answer.Bytes(w, http.StatusOK, text)
 		return true
 	case "/statusz", "/flagz":
 		pageOf(w, r, path[1:])

@@ -81,20 +81,20 @@ func size(rules []Rule) int {
 // missing describes the rights of rules that held does not give, sorted. Verbs of one resource are one right.
 func missing(held, rules []Rule) []string {
 	var out []string
-	verbs := map[Action]*Rule{} // by what they are for
+	verbs := map[string]*Rule{} // by what they are for
 	for _, r := range rules {
-		r.each(func(a Action, right Rule) {
-			if slices.ContainsFunc(held, func(h Rule) bool { return h.allows(a) }) {
+		r.each(func(part Rule) {
+			if slices.ContainsFunc(held, func(h Rule) bool { return h.includes(part) }) {
 				return
 			}
-			a.Verb = ""
+			key := fmt.Sprintf("%q", []any{part.Groups, part.Resources, part.Names})
 			switch {
-			case a.Path != "":
-				out = append(out, right.String())
-			case verbs[a] == nil:
-				verbs[a] = &right
+			case part.URLs != nil:
+				out = append(out, part.String())
+			case verbs[key] == nil:
+				verbs[key] = &part
 			default:
-				verbs[a].Verbs = append(verbs[a].Verbs, right.Verbs...)
+				verbs[key].Verbs = append(verbs[key].Verbs, part.Verbs...)
 			}
 		})
 	}
@@ -105,28 +105,36 @@ func missing(held, rules []Rule) []string {
 	return slices.Compact(out)
 }
 
-// each calls do with the rights of a rule, also as a rule: one verb on one resource, with one name or any, or on one
-// URL.
-func (r Rule) each(do func(a Action, right Rule)) {
+// each calls do with the rights of a rule: one verb on one resource, with one name or any, or on one URL.
+func (r Rule) each(do func(part Rule)) {
 	one := func(s string) []string { return []string{s} }
 	for _, verb := range r.Verbs {
 		for _, url := range r.URLs {
-			do(Action{Verb: verb, Path: url}, Rule{Verbs: one(verb), URLs: one(url)})
+			do(Rule{Verbs: one(verb), URLs: one(url)})
 		}
 		for _, group := range r.Groups {
 			for _, resource := range r.Resources {
-				a := Action{Verb: verb, Group: group, Resource: resource}
-				right := Rule{Verbs: one(verb), Groups: one(group), Resources: one(resource)}
 				if len(r.Names) == 0 {
-					do(a, right)
+					do(Rule{Verbs: one(verb), Groups: one(group), Resources: one(resource)})
 				}
 				for _, name := range r.Names {
-					a.Name, right.Names = name, one(name)
-					do(a, right)
+					do(Rule{Verbs: one(verb), Groups: one(group), Resources: one(resource), Names: one(name)})
 				}
 			}
 		}
 	}
+}
+
+// includes says whether a rule gives a right, one of each.
+func (r Rule) includes(part Rule) bool {
+	if !has(r.Verbs, part.Verbs[0]) {
+		return false
+	}
+	if part.URLs != nil {
+		return slices.ContainsFunc(r.URLs, func(url string) bool { return covers(url, part.URLs[0]) })
+	}
+	return has(r.Groups, part.Groups[0]) && r.hasResource(part.Resources[0]) &&
+		(len(r.Names) == 0 || part.Names != nil && slices.Contains(r.Names, part.Names[0]))
 }
 
 // String is the form of a rule in errors.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
+	"skiff/internal/kubeconfig"
 	"skiff/internal/simulate"
 )
 
@@ -66,7 +68,8 @@ envtest), stops when the command exits, and exits with its code.`,
 	fs.Lookup("controllers").Usage += ", or none"
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:0", "loopback `address` to serve on; port 0 picks a free port")
 	fs.StringVar(&f.kubeconfig, "kubeconfig-out", "", "`file` to write the kubeconfig to, removed at the end "+
-		"(default skiff/dev.kubeconfig in the user's cache directory, a temporary file with a COMMAND)")
+		"(default skiff/dev.kubeconfig in the user's cache directory, or dev-PID.kubeconfig while another skiff dev "+
+		"uses that; a temporary file with a COMMAND)")
 	fs.BoolVar(&f.bare, "bare", false, "only the API server: short for --simulate none --controllers none, and "+
 		"without skiff's custom resource definitions")
 	fs.BoolVar(&f.rbac, "rbac", false, "have the stored roles and bindings decide what users may do: impersonated "+
@@ -211,6 +214,9 @@ func (f *devFlags) chooseKubeconfig() (remove func() error, err error) {
 			return nil, fmt.Errorf("find the cache directory for the kubeconfig: %w: set --kubeconfig-out", err)
 		}
 		f.kubeconfig = filepath.Join(dir, "skiff", "dev.kubeconfig")
+		if isServed(f.kubeconfig) { // a shell with that kubeconfig keeps its cluster
+			f.kubeconfig = filepath.Join(dir, "skiff", fmt.Sprintf("dev-%d.kubeconfig", os.Getpid()))
+		}
 	}
 	path, err := filepath.Abs(f.kubeconfig)
 	if err != nil {
@@ -218,6 +224,16 @@ func (f *devFlags) chooseKubeconfig() (remove func() error, err error) {
 	}
 	f.kubeconfig = path
 	return remove, nil
+}
+
+// isServed reports whether the server of a kubeconfig runs. One that was killed leaves its file behind.
+func isServed(path string) bool {
+	cfg, _, err := kubeconfig.Load(kubeconfig.Flags{Kubeconfig: path}, kubeconfig.OSEnv(func(string) {}))
+	if err != nil {
+		return false
+	}
+	conn, err := net.DialTimeout("tcp", strings.TrimPrefix(cfg.Server, "https://"), time.Second)
+	return err == nil && conn.Close() == nil
 }
 
 func (f *devFlags) options(log logr.Logger) devOptions {

@@ -14,6 +14,37 @@ import (
 	"skiff/internal/kubeconfig"
 )
 
+func TestASecondDevLeavesTheKubeconfigOfTheFirstAlone(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	started := func() (f *follower, path string) {
+		f = follow(t, "dev", "--bare")
+		for path == "" {
+			if _, quoted, ok := strings.Cut(f.next(), "export KUBECONFIG="); ok {
+				path = strings.Trim(quoted, "'")
+			}
+		}
+		return f, path
+	}
+	first, path := started()
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, other := started()
+	second.stop()
+	if after, err := os.ReadFile(path); err != nil || other == path || string(after) != string(before) {
+		t.Errorf("the first has %s, the second %s; then %v, %s", path, other, err, after)
+	}
+	first.stop()
+	// A file that is left behind by one that was killed is in nobody's way.
+	if err := os.WriteFile(path, before, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, third := started(); filepath.Base(third) != "dev.kubeconfig" {
+		t.Error(third)
+	}
+}
+
 func TestDevIsAClusterForKubeconfigUsersUntilItEnds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "dev.kubeconfig")
 	f := follow(t, "dev", "--kubeconfig-out", path)

@@ -38,6 +38,10 @@ func TestAFaultRepliesInsteadOfTheServer(t *testing.T) {
 		if a := w.must(503, "GET", "/version", ""); a.raw != "" {
 			t.Error(a.raw)
 		}
+		w.s.Inject(Fault{Path: "/version", Times: 1, Reply: &Reply{Code: 503}})
+		if a := w.must(503, "GET", "/version", ""); a.at("message") != "injected fault: Service Unavailable" {
+			t.Error(a.raw)
+		}
 		w.must(200, "GET", "/version", "")
 		hits := 0
 		w.s.Inject(Fault{Path: "/version", Probability: 0.5, Reply: &Reply{Code: 500}})

@@ -294,7 +294,8 @@ func (rep *Reply) write(w http.ResponseWriter) {
 		w.Header().Set("Content-Type", rep.ContentType)
 		answer.Bytes(w, rep.Code, []byte(rep.Body))
 	default:
-		answer.Error(w, answer.Failure(rep.Code, rep.Reason, rep.Message, answer.NoDetails))
+		message := cmp.Or(rep.Message, "injected fault: "+http.StatusText(rep.Code)) // kubectl prints nothing else
+		answer.Error(w, answer.Failure(rep.Code, rep.Reason, message, answer.NoDetails))
 	}
 }
 

@@ -90,8 +90,10 @@ func (s *Server) takeSnapshot(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.snapshots[name] == nil && len(s.snapshots) > maxSnapshots {
+		names := slices.DeleteFunc(slices.Sorted(maps.Keys(s.snapshots)),
+			func(n string) bool { return n == startSnapshot })
 		return answer.BadRequest("there are %d snapshots already: use one of the names %s again", maxSnapshots,
-			strings.Join(slices.Sorted(maps.Keys(s.snapshots)), ", "))
+			strings.Join(names, ", "))
 	}
 	s.snapshots[name] = sn
 	return nil

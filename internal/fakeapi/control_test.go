@@ -57,7 +57,10 @@ func TestSnapshotsAreNamedAndFew(t *testing.T) {
 		for i := range maxSnapshots - 2 {
 			w.must(204, "POST", fmt.Sprintf("/skiff/snapshot?name=s%d", i), "")
 		}
-		w.must(400, "POST", "/skiff/snapshot?name=more", "")
+		more := fmt.Sprint(w.must(400, "POST", "/skiff/snapshot?name=more", "").at("message"))
+		if !strings.Contains(more, "16 snapshots") || strings.Contains(more, startSnapshot) {
+			t.Errorf("one too many: %s", more)
+		}
 		w.must(204, "POST", "/skiff/snapshot?name=one", "")
 	})
 }

@@ -124,11 +124,12 @@ type Server struct {
 	makePlugins []func(tx *store.Tx) []admission.Plugin
 	chain       []admission.Plugin // only used within a transaction, as what follows
 	hooks       []*admission.Webhook
-	chainAt     int64 // the revision of the configurations that chain was made of
+	chainAt     int64                          // the revision of the configurations that chain was made of
+	converters  map[string]*conversion.Webhook // by definition
 
-	serviceMissing time.Time                      // since when the API server's Service is missing
-	eventsChecked  time.Time                      // when the housekeeper looked at all Events
-	converters     map[string]*conversion.Webhook // by definition; only the housekeeper uses these two, then Close
+	// Only the housekeeper uses these two.
+	serviceMissing time.Time // since when the API server's Service is missing
+	eventsChecked  time.Time // when it looked at all Events
 
 	mu       sync.Mutex // guards what follows
 	rand     *mathrand.Rand

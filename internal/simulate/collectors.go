@@ -55,6 +55,8 @@ func (c *collectors) Ready() error {
 func (c *collectors) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
+	ctx, end := context.WithCancel(ctx)
+	defer end() // also after an error
 	running.Go(func() { c.crds.Run(ctx) })
 	resources, ok := c.others(ctx, nil)
 	for ok {

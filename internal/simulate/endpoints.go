@@ -122,11 +122,7 @@ func (c *endpoints) reconcile(ctx context.Context, k kube.Key) (controller.Outco
 		return controller.Done, err
 	}
 	if !ok {
-		e, ok, err := c.whole.Get(k)
-		if _, was := c.known.LoadAndDelete(k); ok && was { // the garbage collector deletes the slices
-			err = c.remove(ctx, endpointsResource, e)
-		}
-		return controller.Done, err
+		return controller.Done, c.removeWhole(ctx, k)
 	}
 	c.known.Store(k, true)
 	switch {
@@ -145,6 +141,20 @@ func (c *endpoints) reconcile(ctx context.Context, k kube.Key) (controller.Outco
 		return controller.Done, err
 	}
 	return controller.Done, c.mirrorSubsets(ctx, k, true)
+}
+
+// removeWhole deletes the Endpoints of a Service that is gone, even those that the mirror does not have yet. The
+// garbage collector deletes the slices.
+func (c *endpoints) removeWhole(ctx context.Context, k kube.Key) error {
+	if _, was := c.known.Load(k); !was {
+		return nil
+	}
+	err := c.client.Delete(ctx, endpointsResource, k, kube.DeleteOptions{Propagation: kube.Background})
+	if err != nil && !kube.IsNotFound(err) {
+		return err
+	}
+	c.known.Delete(k)
+	return nil
 }
 
 // publish writes the Endpoints and the slices of a Service that selects pods.

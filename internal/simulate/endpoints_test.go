@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
 )
 
@@ -129,5 +130,18 @@ func TestPodsThatAreNotReadyAreInEndpointsAsSuch(t *testing.T) {
 			number(b.slice("web"), "ports", 0, "port") != 80 {
 			b.Errorf("the addresses are %q", have)
 		}
+	})
+}
+
+func TestEndpointsGoWithTheirServiceEvenIfTheirDeletionFailsFirst(t *testing.T) {
+	simulated(t, func(b *bench) {
+		b.create(serviceResource, "default", serviceBody("web", map[string]any{"ports": []any{
+			map[string]any{"port": 80}}}))
+		b.rest(2 * time.Second)
+		b.api.Inject(fakeapi.Fault{UserAgent: fakeapi.Simulation, Verb: "delete", Resource: "endpoints", Times: 1,
+			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden"}})
+		b.delete(serviceResource, "web", kube.Background)
+		b.rest(20 * time.Minute)
+		b.wantNames(endpointsResource, "kubernetes")
 	})
 }

@@ -219,7 +219,7 @@ func (c *cronJobs) start(ctx context.Context, cj *cronJob, s *cronStatus, due ti
 		err = c.client.Get(ctx, jobResource, kube.Key{Namespace: cj.Namespace, Name: name}, &job)
 	}
 	if err != nil {
-		c.record(cj, events.Warning, "FailedCreate", "Error creating job: "+err.Error())
+		c.record(cj, events.Warning, "FailedCreate", "Error creating job: "+refusal(err))
 		return err
 	}
 	if job.ControllerUID() != cj.UID {

@@ -101,11 +101,10 @@ func (c *workloads) sync(ctx context.Context, w *workload) (time.Duration, error
 		return 0, controller.Terminal(fmt.Errorf("plan the pods of %s %s: %w", c.resource.Kind, w.Key(), p.err))
 	}
 	if !w.Deleting() {
-		if err := c.carryOut(ctx, w, p); err != nil {
-			return 0, err
-		}
+		err = c.carryOut(ctx, w, p)
 	}
-	if err := c.writeStatus(ctx, w, false, w.Status, p.status); err != nil {
+	// The pods that are there count also while more are refused, by a quota for example.
+	if err = errors.Join(err, c.writeStatus(ctx, w, false, w.Status, p.status)); err != nil {
 		return 0, err
 	}
 	if p.event != nil {
@@ -180,7 +179,7 @@ func (c *workloads) carryOut(ctx context.Context, w *workload, p plan) error {
 			continue // created before; its event has not arrived yet
 		}
 		if err != nil {
-			c.record(w, events.Warning, "FailedCreate", "Error creating: "+err.Error())
+			c.record(w, events.Warning, "FailedCreate", "Error creating: "+refusal(err))
 			return err
 		}
 		c.written.Store(w.Key(), writtenPod{created.ResourceVersion, time.Now()})
@@ -195,6 +194,14 @@ func (c *workloads) carryOut(ctx context.Context, w *workload, p plan) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// refusal is the server's own message where there is one: real controllers put no request before it.
+func refusal(err error) string {
+	if st := kube.AsStatus(err); st != nil {
+		return st.Error()
+	}
+	return err.Error()
 }
 
 // tell records the Event about a pod, in the words of the kind's real controller.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
 )
 
@@ -201,6 +202,21 @@ func TestAnIndexedJobHasAPodForEachIndex(t *testing.T) {
 		}
 		if slices.Sort(have); !slices.Equal(have, []string{"0 each-0", "1 each-1", "2 each-2"}) {
 			b.Errorf("the pods are %q", have)
+		}
+	})
+}
+
+func TestTheStatusCountsThePodsWhileMoreAreRefused(t *testing.T) {
+	simulated(t, func(b *bench) {
+		b.api.Inject(fakeapi.Fault{Verb: "create", Resource: "pods", UserAgent: manager, Skip: 1,
+			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "exceeded quota"}})
+		b.create(replicaSetResource, "default", body(replicaSetResource, "web", "i", map[string]any{"replicas": 2}))
+		b.rest(time.Minute)
+		b.wantStatus(replicaSetResource, "web", map[string]int64{"replicas": 1})
+		if !slices.ContainsFunc(b.api.List(eventResource, "default"), func(e map[string]any) bool {
+			return e["message"] == "Error creating: exceeded quota"
+		}) {
+			b.Error("no Event has the server's words as those of a real controller have them")
 		}
 	})
 }

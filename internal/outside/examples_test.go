@@ -108,8 +108,8 @@ func TestTheExamplesRun(t *testing.T) {
 func TestTheFaultsOfTheExamplesAreTaken(t *testing.T) {
 	for i, text := range blocks(t, "json") {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			dir, file := write(t, "faults.json", text)
-			run(t, dir, skiffDev(t, "--faults", file, "--", "true")...)
+			dir, file := write(t, "faults.json", text) // one fault is of the second server
+			run(t, dir, skiffDev(t, "--replicas", "2", "--faults", file, "--", "true")...)
 		})
 	}
 }

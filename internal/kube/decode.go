@@ -64,9 +64,15 @@ var scanners = sync.Pool{New: func() any { return newScanner(nil) }}
 // are set as far as the object's metadata could be read.
 type DecodeError struct {
 	Key             Key
+	UID             string
 	ResourceVersion string
+	Size            int64 // where Err is ErrTooLarge: how many bytes would have been kept
 	Err             error
 }
+
+// ErrTooLarge says that more would have to be kept of an object than MaxObject of a ListOptions or WatchOptions allows.
+// Not more than that was held of it at any time.
+var ErrTooLarge = errors.New("the object is larger than one object may be")
 
 func (e *DecodeError) Error() string {
 	if e.Key.Name == "" {
@@ -91,7 +97,24 @@ func object[T Object](s *scanner) (T, error) {
 	s.top, s.kind = len(s.open)+1, ""
 	err := decodeInto(s, &obj)
 	s.top = 0
+	if bad := (*misfit)(nil); s.beyond > 0 && errors.As(err, &bad) {
+		return obj, tooLarge(obj, int64(s.kept+s.beyond))
+	}
 	return checked(obj, s.kind, s.want, err)
+}
+
+// tooLarge is the error for an object of which all was decoded that may be kept.
+func tooLarge[T Object](obj T, size int64) error {
+	e := &DecodeError{Size: size, Err: ErrTooLarge}
+	e.about(metaOf(obj))
+	return e
+}
+
+// about names the object that e is about, as far as it could be read.
+func (e *DecodeError) about(m *Meta) {
+	if m != nil {
+		e.Key, e.UID, e.ResourceVersion = m.Key(), m.UID, m.ResourceVersion
+	}
 }
 
 // checked returns an object that has been decoded with err. What does not fit, or was not asked for, becomes a
@@ -101,15 +124,13 @@ func checked[T Object](obj T, kind string, want expected, err error) (T, error) 
 		m := obj.ObjectMeta()
 		m.OwnerReferences = sharedOwners.of(m.OwnerReferences)
 		if err := want.unwanted(kind, m); err != nil {
-			return obj, &DecodeError{Key: m.Key(), ResourceVersion: m.ResourceVersion, Err: err}
+			return obj, &DecodeError{Key: m.Key(), UID: m.UID, ResourceVersion: m.ResourceVersion, Err: err}
 		}
 		return obj, nil
 	}
 	if bad := (*misfit)(nil); errors.As(err, &bad) {
 		e := &DecodeError{Err: bad}
-		if m := metaOf(obj); m != nil {
-			e.Key, e.ResourceVersion = m.Key(), m.ResourceVersion
-		}
+		e.about(metaOf(obj))
 		return obj, e
 	}
 	return obj, err

@@ -16,6 +16,10 @@ const (
 	// keptFrames is how many frames in a row have to get by without the memory that a large one took, before it is
 	// given back: objects of 100 KB that come one after the other need not be allocated for one by one.
 	keptFrames = 8
+	// shortValue is how long a value is that is kept also of an object that is too large, up to nameRoom for all of
+	// them: a name has 253 bytes, and with its quotes one of these has to fit. Such an object is known by its name,
+	// uid and version.
+	shortValue, nameRoom = 256, 4 << 10
 	// maxEmptyReads is how often a reader may bring nothing and no error; bufio's number.
 	maxEmptyReads = 100
 )
@@ -32,6 +36,11 @@ type input struct {
 	pos  int // buf[pos:end] is still to come
 	end  int //
 	held int // start of the value that is being read in one piece, -1 for none; fill keeps it
+
+	// What may be kept of an object bounds what is held for it, too: see admits.
+	most   int // how many bytes of one object may be kept; 0: any
+	kept   int // of the present one
+	beyond int // what would have been kept of it, were there no bound
 
 	passed int64 // bytes of the stream ahead of buf
 	frame  int64 // where the present frame began
@@ -71,6 +80,9 @@ func (b *input) fill() error {
 	if b.passed+int64(b.end)-b.frame >= maxFrame {
 		return ErrFrameTooLarge
 	}
+	if b.held >= 0 && b.most > 0 && b.end-b.held > max(b.most-b.kept, shortValue) {
+		b.held = -1 // it cannot be kept: pass over the rest of it
+	}
 	if b.err == nil {
 		b.makeRoom()
 	}
@@ -92,6 +104,17 @@ func (b *input) fill() error {
 		return io.ErrUnexpectedEOF
 	}
 	return b.err
+}
+
+// admits counts n bytes that are to be kept of the present object. False: with them it would be more than may be and
+// room beyond that.
+func (b *input) admits(n, room int) bool {
+	if b.most == 0 || b.kept+n <= b.most+room {
+		b.kept += n
+		return true
+	}
+	b.beyond += n
+	return false
 }
 
 // makeRoom moves what is still needed to the front of the buffer, and enlarges one that the last read has

@@ -64,11 +64,18 @@ func (q Query) expected() expected {
 	return e
 }
 
-// scanner reads the answer to the query in JSON.
-func (q Query) scanner(r io.Reader) *scanner {
+// scanner reads the answer to the query in JSON, and keeps at most so much of an object; 0: all that is declared.
+func (q Query) scanner(r io.Reader, most int64) *scanner {
 	s := newScanner(r)
-	s.want = q.expected()
+	s.want, s.most = q.expected(), int(most)
 	return s
+}
+
+// protoReader reads it in protobuf.
+func (q Query) protoReader(r io.Reader, plan *protoStruct, most int64) *protoReader {
+	p := newProtoReader(r, plan, q.expected())
+	p.most = int(most)
+	return p
 }
 
 // ListOptions say from when and in which pieces to list.
@@ -78,6 +85,9 @@ type ListOptions struct {
 	ResourceVersion      string
 	ResourceVersionMatch string // "NotOlderThan" or "Exact", only with a resource version
 	Limit                int    // objects per page; 0: DefaultPageSize; negative: one page
+	// MaxObject is how many bytes may be kept of one object; 0: any number. One of which more is declared is passed over
+	// without being held, and comes as a DecodeError with ErrTooLarge.
+	MaxObject int64
 	// Each is called with each object as it comes, or with why it does not decode, if it is set. Its error ends the
 	// list: for bounds of memory.
 	Each func(obj Object, bad *DecodeError) error
@@ -107,6 +117,7 @@ type ListResult[T Object] struct {
 	Bad             []*DecodeError // objects that did not decode and are not in Items
 
 	each func(obj Object, bad *DecodeError) error // of ListOptions
+	most int64                                    // the same
 }
 
 // errInconsistent is a list whose pages are of different resource versions.
@@ -132,7 +143,7 @@ func List[T Object](ctx context.Context, c *Client, q Query, o ListOptions) (Lis
 var errTokenExpired = errors.New("the continue token expired")
 
 func listPages[T Object](ctx context.Context, c *Client, q Query, o ListOptions) (ListResult[T], error) {
-	all := ListResult[T]{each: o.Each}
+	all := ListResult[T]{each: o.Each, most: o.MaxObject}
 	values := q.values()
 	if o.Limit == 0 {
 		o.Limit = DefaultPageSize

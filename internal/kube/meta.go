@@ -112,6 +112,9 @@ func (l *Labels) UnmarshalJSON(text []byte) error { return Unmarshal(text, l) }
 // MarshalJSON writes l as a JSON object.
 func (l Labels) MarshalJSON() ([]byte, error) { return json.Marshal(l.Map()) }
 
+// labelSize is the memory of a label besides its texts.
+var labelSize = int(reflect.TypeFor[Label]().Size())
+
 // decodeLabels is the plan of Labels. A repeated key keeps its last value, as the server does.
 func decodeLabels(s *scanner, v reflect.Value) error {
 	if ok, err := s.enter('{'); !ok {
@@ -133,7 +136,12 @@ func decodeLabels(s *scanner, v reflect.Value) error {
 			break
 		}
 		key := interned.of(name)
-		text, unread := s.value()
+		text, unread := []byte(nil), errLarge()
+		if s.admits(labelSize+len(key), 0) {
+			text, unread = s.value()
+		} else {
+			unread = cmp.Or(s.skip(), unread)
+		}
 		if err = cmp.Or(unread, err); err == nil && text[0] != '"' {
 			err = wrongKind('"', text)
 		}

@@ -37,9 +37,9 @@ func readPage[T Object](ctx context.Context, c *Client, q Query, values url.Valu
 	}
 	var meta listMeta
 	if body := idle.reader(resp.Body); protobuf {
-		meta, err = decodeProtoPage(newProtoReader(body, plan, q.expected()), q.Resource.Kind, all)
+		meta, err = decodeProtoPage(q.protoReader(body, plan, all.most), q.Resource.Kind, all)
 	} else {
-		meta, err = decodePage(q.scanner(body), q.Resource.Kind, all)
+		meta, err = decodePage(q.scanner(body, all.most), q.Resource.Kind, all)
 	}
 	if err != nil {
 		return listMeta{}, readError(ctx, err)

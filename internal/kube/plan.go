@@ -193,6 +193,7 @@ func pointerPlan(t reflect.Type) plan {
 
 func slicePlan(t reflect.Type) plan {
 	elem := sync.OnceValue(func() plan { return planOf(t.Elem()) })
+	size := int(t.Elem().Size())
 	return func(s *scanner, v reflect.Value) error {
 		ok, err := s.enter('[')
 		if !ok {
@@ -203,11 +204,18 @@ func slicePlan(t reflect.Type) plan {
 		}
 		var bad *misfit
 		n := 0
-		for v.SetLen(0); ; n++ {
-			if ok, err := s.more(']', n == 0); err != nil {
+		v.SetLen(0)
+		for first := true; ; first = false {
+			if ok, err := s.more(']', first); err != nil {
 				return err
 			} else if !ok {
 				break
+			}
+			if !s.admits(size, 0) {
+				if bad, err = keep(bad, cmp.Or(s.skip(), errLarge()), ""); err != nil {
+					return err
+				}
+				continue
 			}
 			v.Grow(1)
 			v.SetLen(n + 1)
@@ -217,6 +225,7 @@ func slicePlan(t reflect.Type) plan {
 					return err
 				}
 			}
+			n++
 		}
 		if n == 0 || n < v.Cap() { // what is decoded is kept, and does not grow
 			exact := reflect.MakeSlice(t, n, n)

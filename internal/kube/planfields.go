@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"reflect"
@@ -69,6 +70,9 @@ const fewMembers = 16
 // addMember adds member n, of which the name has just been read and the value is next, to a JSON object as they came.
 func addMember(s *scanner, object *Raw, n int) error {
 	name := slices.Clone(s.name)
+	if !s.admits(len(name), 0) {
+		return cmp.Or(s.skip(), errLarge())
+	}
 	value, err := s.value()
 	if err != nil {
 		return err

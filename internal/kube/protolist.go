@@ -64,8 +64,12 @@ func decodeProtoItems[T Object](p *protoReader, end int64, meta *listMeta, all *
 		if p.offset()+int64(n) > end {
 			return errCut
 		}
-		b, err := p.take(n)
+		b, err := p.message(n)
+		bad, large := err.(*DecodeError)
 		switch {
+		case large:
+			var none T
+			err = all.add(none, bad)
 		case err != nil:
 		case number == 1:
 			err = protoStructOf(reflect.TypeFor[listMeta](), "ListMeta").decodeInto(b, meta)

@@ -139,6 +139,27 @@ func (p *protoReader) take(n uint64) ([]byte, error) {
 	return b, nil
 }
 
+// maxMessage is how long an object in protobuf may be where there is a bound for what is kept of one: it is read in one
+// piece, with all that is not declared. A server takes 1.5 MiB.
+const maxMessage = 4 << 20
+
+// message returns the next n bytes, of one object, as take does. Too many are passed over, with a DecodeError.
+func (p *protoReader) message(n uint64) ([]byte, error) {
+	if p.most == 0 || n <= maxMessage || n > maxFrame {
+		return p.take(n)
+	}
+	for left := int(n); ; {
+		passed := min(left, p.end-p.pos)
+		p.pos += passed
+		if left -= passed; left == 0 {
+			return nil, &DecodeError{Size: int64(n), Err: ErrTooLarge}
+		}
+		if err := p.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
 func (p *protoReader) uvarint() (uint64, error) {
 	for {
 		v, n := binary.Uvarint(p.buf[p.pos:p.end])

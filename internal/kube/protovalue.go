@@ -130,6 +130,10 @@ func protoPointer(t reflect.Type, elem protoPlan) protoPlan {
 	}
 }
 
+// maxList is how many bytes the items of a list may take besides their texts: an item of two bytes may take a hundred.
+// A list of 1,000 has a tenth of it.
+const maxList = 1 << 20
+
 // protoList makes a list of the exact size when its first item comes.
 func protoList(elem protoPlan) protoPlan {
 	if elem == nil {
@@ -137,8 +141,12 @@ func protoList(elem protoPlan) protoPlan {
 	}
 	return func(f protoField, rest []byte, v, was reflect.Value) error {
 		n := v.Len()
+		most := maxList / int(v.Type().Elem().Size())
+		if n >= most {
+			return errLarge()
+		}
 		if v.IsNil() {
-			v.Set(reflect.MakeSlice(v.Type(), 0, 1+count(rest, f.number)))
+			v.Set(reflect.MakeSlice(v.Type(), 0, min(1+count(rest, f.number), most)))
 		}
 		v.Grow(1)
 		v.SetLen(n + 1)

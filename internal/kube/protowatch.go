@@ -20,7 +20,7 @@ func nextProtoEvent[T Object](p *protoReader, known func(Key) (T, bool)) (Event[
 	}
 	b, err := p.take(4)
 	if err == nil {
-		b, err = p.take(uint64(binary.BigEndian.Uint32(b)))
+		b, err = p.message(uint64(binary.BigEndian.Uint32(b)))
 	}
 	if err != nil {
 		return ev, err

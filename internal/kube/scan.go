@@ -37,7 +37,7 @@ func newScanner(r io.Reader) *scanner { return &scanner{input: newInput(r)} }
 // begin waits for the next frame, an event or a list item, and starts its size cap. io.EOF says that there is
 // none.
 func (s *scanner) begin() error {
-	s.frame = s.offset()
+	s.frame, s.kept, s.beyond = s.offset(), 0, 0
 	s.base = len(s.open)
 	if s.shrink(cap(s.open) > firstBuffer) {
 		s.open = append(make([]byte, 0, 16), s.open...)
@@ -84,13 +84,22 @@ func (s *scanner) pop(c byte) error {
 }
 
 // value returns the value that is next in one piece, which is good until the next call. One that is nested too deep
-// is a misfit.
+// is a misfit, and one that is too long to be kept.
 func (s *scanner) value() ([]byte, error) {
 	if _, err := s.peek(); err != nil {
 		return nil, err
 	}
 	s.held, s.deep = s.pos, 0
+	from := s.offset()
 	err := s.skip()
+	n, room := int(s.offset()-from), 0
+	if n <= shortValue {
+		room = nameRoom
+	}
+	if !s.admits(n, room) || s.held < 0 {
+		s.held = -1
+		return nil, cmp.Or(err, errLarge())
+	}
 	v := s.buf[s.held:s.pos]
 	s.held = -1
 	if err == nil && s.deep > maxDepth {
@@ -98,6 +107,8 @@ func (s *scanner) value() ([]byte, error) {
 	}
 	return v, err
 }
+
+func errLarge() error { return &misfit{err: ErrTooLarge} }
 
 func errDeep() error { return &misfit{err: fmt.Errorf("nested more than %d deep", maxDepth)} }
 
@@ -153,15 +164,21 @@ func (s *scanner) member(first bool) (name []byte, ok bool, err error) {
 		return nil, false, cmp.Or(err, fmt.Errorf("unexpected %q in JSON, want a name", c))
 	}
 	s.held = s.pos
+	from := s.offset()
 	s.pos++
 	if err = s.skipString(); err != nil {
 		return nil, false, err
 	}
-	n := s.pos - s.held
+	n := int(s.offset() - from)
 	if c, err = s.peek(); err != nil || c != ':' {
 		return nil, false, cmp.Or(err, fmt.Errorf("unexpected %q in JSON, want a colon", c))
 	}
 	s.pos++
+	if s.held < 0 {
+		s.name = nil
+		s.beyond += n
+		return nil, true, errLarge()
+	}
 	s.name = s.buf[s.held : s.held+n]
 	name, err = unquote(s.name)
 	s.held = -1
@@ -177,7 +194,10 @@ func (s *scanner) noteKind() (name []byte, ok bool, err error) {
 	if err == nil && c == '"' {
 		s.held = s.pos
 		s.pos++
-		if err = s.skipString(); err == nil {
+		if err = s.skipString(); err == nil && s.held < 0 {
+			return nil, false, ErrTooLarge
+		}
+		if err == nil {
 			kind, _ := unquote(s.buf[s.held:s.pos]) // whoever reads the value meets the error
 			s.kind = interned.of(kind)
 		}

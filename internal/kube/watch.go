@@ -50,6 +50,8 @@ type WatchOptions struct {
 	// SendInitialEvents asks for the present objects as ADDED events first, ended by a bookmark with
 	// InitialEventsEnd ("streaming list", KEP-3157).
 	SendInitialEvents bool
+	// MaxObject is that of ListOptions.
+	MaxObject int64
 	// Timeout is what we ask the server to end the stream after, in whole seconds. 0: the server chooses, 30 to
 	// 60 minutes.
 	Timeout time.Duration
@@ -120,10 +122,10 @@ func Watch[T Object](ctx context.Context, c *Client, q Query, o WatchOptions) (*
 		quiet:  o.IdleTimeout,
 	}
 	if protobuf {
-		in := newProtoReader(idle.reader(resp.Body), plan, q.expected())
+		in := q.protoReader(idle.reader(resp.Body), plan, o.MaxObject)
 		s.next = func() (Event[T], error) { return nextProtoEvent(in, s.known) }
 	} else {
-		in := q.scanner(idle.reader(resp.Body))
+		in := q.scanner(idle.reader(resp.Body), o.MaxObject)
 		s.next = func() (Event[T], error) { return nextEvent[T](in) }
 	}
 	return s, nil
@@ -210,7 +212,7 @@ func nextEvent[T Object](s *scanner) (Event[T], error) {
 	}
 	if early != nil && ev.Type != "" && failed == nil {
 		in := newScanner(bytes.NewReader(early))
-		in.want = s.want
+		in.want, in.most = s.want, s.most
 		var err error
 		if failed, err = decodeEvent(in, &ev); err != nil {
 			return ev, err

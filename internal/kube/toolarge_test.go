@@ -1,0 +1,145 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// large is an object of which spec is kept as it is, lists and labels as what they are.
+type large struct {
+	MetaAnnotated `json:"metadata"`
+	Spec          Raw      `json:"spec"`
+	Text          string   `json:"text"`
+	Items         []inner  `json:"items"`
+	Names         []string `json:"names"`
+	Other         Raw      `json:",embed"`
+}
+
+type inner struct {
+	A, B, C int64
+}
+
+const most = 64 << 10
+
+// tooLargeObjects are objects of some MiB each, by what of them is declared and large.
+func tooLargeObjects() map[string]string {
+	text := strings.Repeat("x", 5<<20)
+	meta := `"name":"a","namespace":"default","resourceVersion":"7","uid":"u-a"`
+	rest := func(of string) string { return `{"metadata":{` + meta + `},` + of + `}` }
+	return map[string]string{
+		"raw":        rest(`"spec":{"template":"` + text + `"}`),
+		"text":       rest(`"text":"` + text + `"`),
+		"escapes":    rest(`"text":"` + strings.Repeat(`\n`, 2<<20) + `"`),
+		"items":      rest(`"items":[` + strings.Repeat("{},", 1<<20) + `{}]`),
+		"names":      rest(`"names":[` + strings.Repeat(`"",`, 1<<20) + `""]`),
+		"nested":     rest(`"spec":` + strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20)),
+		"members":    rest(strings.Repeat(`"a":1,`, 1<<20) + `"b":1`),
+		"name":       rest(`"` + text + `":1`),
+		"annotation": `{"metadata":{"annotations":{"a":"` + text + `"},` + meta + `}}`,
+		"labels":     `{"metadata":{"annotations":{` + strings.Repeat(`"a":"",`, 1<<20) + `"b":""},` + meta + `}}`,
+		"last":       `{"spec":"` + text + `","names":[` + strings.Repeat(`"",`, 1<<20) + `""],"metadata":{` + meta + `}}`,
+		"many": rest(`"spec":"` + strings.Repeat("x", 50_000) + `","text":"` + strings.Repeat("x", 50_000) +
+			`"`),
+	}
+}
+
+func TestAnObjectThatIsTooLargeIsKnownByNameAndNeverHeld(t *testing.T) {
+	for name, text := range tooLargeObjects() {
+		t.Run(name, func(t *testing.T) {
+			next := item("next", "8")
+			for _, in := range []io.Reader{strings.NewReader(frame("ADDED", text) + frame("ADDED", next)),
+				iotest.OneByteReader(strings.NewReader(frame("ADDED", text) + frame("ADDED", next)))} {
+				s := Query{Resource: pods}.scanner(in, most)
+				ev, err := nextEvent[*large](s)
+				var bad *DecodeError
+				if !errors.As(err, &bad) || !errors.Is(err, ErrTooLarge) || bad.Size <= most {
+					t.Fatalf("got %v, %+v", err, bad)
+				}
+				if bad.Key != (Key{"default", "a"}) || bad.UID != "u-a" || bad.ResourceVersion != "7" || ev.Type != Added {
+					t.Errorf("it is known as %+v, %s", bad, ev.Type)
+				}
+				if len(s.buf) > 4*most {
+					t.Errorf("a buffer of %d bytes was made", len(s.buf))
+				}
+				if ev, err := nextEvent[*large](s); err != nil || ev.Object.Name != "next" {
+					t.Errorf("behind it: %v, %v", ev, err)
+				}
+			}
+		})
+	}
+}
+
+// What is not declared does not count, and what is just small enough is decoded as ever.
+func TestAnObjectIsAsLargeAsWhatIsKeptOfIt(t *testing.T) {
+	text := `{"metadata":{"managedFields":["` + strings.Repeat("m", 5<<20) + `"],"name":"a"},"spec":"` +
+		strings.Repeat("s", most-100) + `"}`
+	type kept struct {
+		Meta `json:"metadata"`
+		Spec Raw `json:"spec"`
+	}
+	s := Query{Resource: pods}.scanner(strings.NewReader(frame("ADDED", text)), most)
+	ev, err := nextEvent[*kept](s)
+	if err != nil || len(ev.Object.Spec) != most-98 {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAListOfLargeObjectsTakesNoMemory(t *testing.T) {
+	objects := tooLargeObjects()
+	var all []string
+	for name, text := range objects {
+		all = append(all, strings.Replace(text, `"name":"a"`, fmt.Sprintf(`"name":%q`, name), 1))
+	}
+	body := podList("20", "", all...)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	held := before.HeapAlloc
+	got := ListResult[*large]{each: func(Object, *DecodeError) error {
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		held = max(held, after.HeapAlloc)
+		return nil
+	}}
+	_, err := decodePage(Query{Resource: pods}.scanner(strings.NewReader(body), most), "Pod", &got)
+	if err != nil || len(got.Bad) != len(objects) || len(got.Items) > 0 {
+		t.Fatalf("got %d objects and %d bad ones, %v", len(got.Items), len(got.Bad), err)
+	}
+	for _, bad := range got.Bad {
+		if !errors.Is(bad, ErrTooLarge) {
+			t.Errorf("got %v", bad)
+		}
+	}
+	if held-before.HeapAlloc > 4<<20 {
+		t.Errorf("%d KiB were held", (held-before.HeapAlloc)>>10)
+	}
+}
+
+func TestAnObjectInProtobufThatIsTooLargeIsPassedOver(t *testing.T) {
+	type named struct {
+		Meta `json:"metadata"`
+	}
+	padded := strings.Replace(item("a", "7"), `"metadata":{`,
+		`"metadata":{"annotations":{"a":"`+strings.Repeat("x", 5<<20)+`"},`, 1)
+	in := protoFrame("ADDED", protoOf(t, pods, padded)) + protoFrame("ADDED", protoOf(t, pods, item("next", "8")))
+	p := Query{Resource: pods}.protoReader(strings.NewReader(in), protoPlanOf[*named](pods), most)
+	_, err := nextProtoEvent[*named](p, nil)
+	if !errors.Is(err, ErrTooLarge) || len(p.buf) > bulkBuffer {
+		t.Errorf("got %v with a buffer of %d bytes", err, len(p.buf))
+	}
+	if ev, err := nextProtoEvent[*named](p, nil); err != nil || ev.Object.Name != "next" {
+		t.Errorf("behind it: %v, %v", ev, err)
+	}
+	list := protoListOf(t, pods, "9", padded, item("next", "8"))
+	all := ListResult[*named]{}
+	_, err = decodeProtoPage(Query{Resource: pods}.protoReader(strings.NewReader(list), protoPlanOf[*named](pods), most),
+		"Pod", &all)
+	if err != nil || len(all.Items) != 1 || len(all.Bad) != 1 || !errors.Is(all.Bad[0], ErrTooLarge) {
+		t.Errorf("a list: %d objects, bad ones %v, %v", len(all.Items), all.Bad, err)
+	}
+}

@@ -70,8 +70,8 @@ type DecodeError struct {
 	Err             error
 }
 
-// ErrTooLarge says that more would have to be kept of an object than MaxObject of a ListOptions or WatchOptions allows.
-// Not more than that was held of it at any time.
+// ErrTooLarge says that more would have to be kept of an object than MaxObject of a ListOptions or WatchOptions
+// allows. Not more than that was held of it at any time.
 var ErrTooLarge = errors.New("the object is larger than one object may be")
 
 func (e *DecodeError) Error() string {

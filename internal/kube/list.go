@@ -85,8 +85,8 @@ type ListOptions struct {
 	ResourceVersion      string
 	ResourceVersionMatch string // "NotOlderThan" or "Exact", only with a resource version
 	Limit                int    // objects per page; 0: DefaultPageSize; negative: one page
-	// MaxObject is how many bytes may be kept of one object; 0: any number. One of which more is declared is passed over
-	// without being held, and comes as a DecodeError with ErrTooLarge.
+	// MaxObject is how many bytes may be kept of one object; 0: any number. One of which more is declared is passed
+	// over without being held, and comes as a DecodeError with ErrTooLarge.
 	MaxObject int64
 	// Each is called with each object as it comes, or with why it does not decode, if it is set. Its error ends the
 	// list: for bounds of memory.

@@ -139,7 +139,7 @@ func (p *protoReader) take(n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// maxMessage is how long an object in protobuf may be where there is a bound for what is kept of one: it is read in one
+// maxMessage is how long an object in protobuf may be where what is kept of one is bounded: it is read in one
 // piece, with all that is not declared. A server takes 1.5 MiB.
 const maxMessage = 4 << 20
 

@@ -60,7 +60,8 @@ func TestAnObjectThatIsTooLargeIsKnownByNameAndNeverHeld(t *testing.T) {
 				if !errors.As(err, &bad) || !errors.Is(err, ErrTooLarge) || bad.Size <= most {
 					t.Fatalf("got %v, %+v", err, bad)
 				}
-				if bad.Key != (Key{"default", "a"}) || bad.UID != "u-a" || bad.ResourceVersion != "7" || ev.Type != Added {
+				if bad.Key != (Key{"default", "a"}) || bad.UID != "u-a" || bad.ResourceVersion != "7" ||
+					ev.Type != Added {
 					t.Errorf("it is known as %+v, %s", bad, ev.Type)
 				}
 				if len(s.buf) > 4*most {
@@ -137,8 +138,8 @@ func TestAnObjectInProtobufThatIsTooLargeIsPassedOver(t *testing.T) {
 	}
 	list := protoListOf(t, pods, "9", padded, item("next", "8"))
 	all := ListResult[*named]{}
-	_, err = decodeProtoPage(Query{Resource: pods}.protoReader(strings.NewReader(list), protoPlanOf[*named](pods), most),
-		"Pod", &all)
+	p = Query{Resource: pods}.protoReader(strings.NewReader(list), protoPlanOf[*named](pods), most)
+	_, err = decodeProtoPage(p, "Pod", &all)
 	if err != nil || len(all.Items) != 1 || len(all.Bad) != 1 || !errors.Is(all.Bad[0], ErrTooLarge) {
 		t.Errorf("a list: %d objects, bad ones %v, %v", len(all.Items), all.Bad, err)
 	}

@@ -100,6 +100,28 @@ func (s *shell) start(line string) *output {
 	return out
 }
 
+// probesAt is the address of the probes in the log of skiff.
+var probesAt = regexp.MustCompile(`serving probes"? "?address"?="?([0-9.:]+)`)
+
+// findsSkiff waits until a command says that the skiff with this log is fine. The command may find others, too, which
+// other tests run on this machine.
+func (s *shell) findsSkiff(command string, log *output) {
+	s.t.Helper()
+	s.eventually(command+" finds the skiff that was started", func() bool {
+		m := probesAt.FindStringSubmatch(log.String())
+		if m == nil {
+			return false
+		}
+		cmd := exec.Command("bash", "-c", command)
+		cmd.Dir, cmd.Env = s.dir, s.env
+		out, err := cmd.Output()
+		if code := new(exec.ExitError); err != nil && !errors.As(err, &code) {
+			s.t.Fatal(err)
+		}
+		return strings.Contains(string(out), "skiff at "+m[1]+" is ready; all is well\n")
+	})
+}
+
 func (s *shell) eventually(what string, cond func() bool) {
 	s.t.Helper()
 	deadline := time.After(30 * time.Second)
@@ -159,9 +181,14 @@ func TestTheCommandsOfTheReadmeRun(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	var restarts string
+	var running *output
 	for _, command := range readmeCommands(t) {
-		if lasting.MatchString(command) {
-			s.start(command)
+		switch {
+		case lasting.MatchString(command):
+			running = s.start(command)
+			continue
+		case strings.HasPrefix(command, "bin/skiff status "):
+			s.findsSkiff(command, running)
 			continue
 		}
 		out := s.run(command)

@@ -160,7 +160,7 @@ func (r *Reflector[T]) recovered(s state[T]) state[T] {
 	}
 	if s.logged != "" {
 		s.logged = ""
-		r.log.Info("following the server again", "resourceVersion", s.rv)
+		r.log.Info("watch recovered", "resourceVersion", s.rv)
 	}
 	return s
 }
@@ -221,4 +221,4 @@ func hint(err error) string {
 	return hintNothing
 }
 
-const hintNothing = "nothing to do: skiff goes on when the server answers"
+const hintNothing = "no action needed: skiff resumes when the server answers"

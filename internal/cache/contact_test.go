@@ -22,7 +22,7 @@ func TestAnOutageIsOneLineForAllWatches(t *testing.T) {
 			s.crash(true)
 			wait(10 * time.Minute)
 			if m.logged("lost contact with the API server; 3 watches are being renewed") != 1 ||
-				m.logged("nothing to do: skiff goes on when the server answers") != 1 || len(m.log) != 1 {
+				m.logged("no action needed: skiff resumes when the server answers") != 1 || len(m.log) != 1 {
 				t.Errorf("logged %q, want the outage once", m.log)
 			}
 			s.on(watching, frames(thenHold, bookmark("21")))

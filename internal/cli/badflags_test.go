@@ -52,7 +52,7 @@ var badFlags = map[string][2]string{
 	"--metrics-bind-address": {":web",
 		"--metrics-bind-address :web: the port must be a number from 0 to 65535"},
 	"--pprof-bind-address": {"x", "--pprof-bind-address x: want HOST:PORT or :PORT"},
-	"--image":              {"My Image", `--image "My Image": not the name of an image`},
+	"--image":              {"My Image", `--image "My Image": an image name has no white space; want [HOST[:PORT]/]NAME[:TAG][@sha256:DIGEST]`},
 	"--kubeconfig":         {"DIR/dir", "read kubeconfig: read DIR/dir: is a directory"},
 	"--kubeconfig-out": {"DIR/words/x",
 		"--kubeconfig-out DIR/words/x: mkdir DIR/words: not a directory: choose a file that can be written"},

@@ -3,7 +3,6 @@ package cli
 import (
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -24,10 +23,6 @@ type manifestsFlags struct {
 	replicas    int
 	crds, rbac  bool
 }
-
-// imageName matches what a container runtime takes for the name of an image: host, path, tag and digest.
-const imageName = `^([a-zA-Z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:\w[\w.-]{0,127})?` +
-	`(@sha256:[0-9a-f]{64})?$`
 
 func newManifests() *cobra.Command {
 	var f manifestsFlags
@@ -97,8 +92,8 @@ func (f *manifestsFlags) check(runFlags []string) error {
 	if err := checkNamespaces("--namespace", []string{f.namespace}); err != nil {
 		return err
 	}
-	if !regexp.MustCompile(imageName).MatchString(f.image) {
-		return usagef("--image %q: not the name of an image", f.image)
+	if problem := imageProblem(f.image); problem != "" {
+		return usagef("--image %q: %s", f.image, problem)
 	}
 	if f.replicas < 1 {
 		return usagef("--replicas %d: must be at least 1", f.replicas)

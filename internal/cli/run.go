@@ -111,11 +111,14 @@ func newRun() *cobra.Command {
 0. A second signal exits immediately with 1.
 
 If a custom resource definition or a permission is missing, the controller that needs it logs what is missing, waits,
-and starts when it becomes available. The other controllers run meanwhile.`,
+and starts when it becomes available. The other controllers run meanwhile.
+
+'skiff status' on the same machine shows how it is doing: the probes are served on 127.0.0.1:8081, or on the next port
+that is free, unless --health-probe-bind-address is given.`,
 		Example: `  skiff run
   skiff run --controllers webserver --watch-namespaces shop,blog
   skiff run --watch-namespace-selector team=shop
-  skiff run --health-probe-bind-address :8081 --log-format json      # in a pod
+  skiff run --health-probe-bind-address :8081 --log-format json      # in a pod, for its kubelet
   skiff run --leader-elect      # with more than one replica`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -153,6 +156,7 @@ and starts when it becomes available. The other controllers run meanwhile.`,
 		},
 	}
 	addConnectionFlags(cmd, &server)
+	flags.found = true
 	flags.add(cmd)
 	election.add(cmd)
 	cmd.Flags().StringSliceVar(&namespaces, "watch-namespaces", nil,

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -15,13 +16,17 @@ import (
 // may be silent.
 type servingFlags struct {
 	health, metrics, debug         string // addresses; "0": none
+	found                          bool   // without a flag, the probes are served where `skiff status` finds them
 	watchTimeout, watchIdleTimeout time.Duration
 }
 
 func (f *servingFlags) add(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.health, "health-probe-bind-address", "0",
-		"`host:port` for /healthz and /readyz; 0 disables them")
+	if f.health = "0"; f.found {
+		f.health = defaultProbes
+	}
+	fs.StringVar(&f.health, "health-probe-bind-address", f.health,
+		"`host:port` for /healthz, /readyz and 'skiff status'; 0 disables them")
 	fs.StringVar(&f.metrics, "metrics-bind-address", "0",
 		"`host:port` for /metrics; 0 disables it")
 	fs.StringVar(&f.debug, "pprof-bind-address", "0",
@@ -57,7 +62,26 @@ func (f *servingFlags) check() error {
 // options returns what the manager needs of the flags.
 func (f *servingFlags) options(o manager.Options) manager.Options {
 	o.HealthAddr, o.MetricsAddr, o.DebugAddr, o.WatchTimeout = f.health, f.metrics, loopback(f.debug), f.watchTimeout
+	if f.found && f.health == defaultProbes {
+		o.HealthElse = append(probeAddresses()[1:], "127.0.0.1:0")
+	}
 	return o
+}
+
+// defaultProbes is where `skiff run` serves its probes, with the port that the manifests have, unless it is taken.
+const defaultProbes = "127.0.0.1:8081"
+
+// probePorts is how many ports `skiff run` tries from that of defaultProbes on, and `skiff status` asks: one for each
+// skiff that somebody may run on a machine. Where all are taken, the system chooses one.
+const probePorts = 10
+
+// probeAddresses are these addresses; the first is defaultProbes.
+func probeAddresses() []string {
+	var all []string
+	for port := range probePorts {
+		all = append(all, fmt.Sprintf("127.0.0.1:%d", 8081+port))
+	}
+	return all
 }
 
 // leastWatchTimeout is longer than the longest watch without a bookmark.

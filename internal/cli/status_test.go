@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,13 +14,15 @@ import (
 	"skiff/internal/fakeapi"
 )
 
+// serving is the line of the log that says where the probes are.
+var serving = regexp.MustCompile(`"?msg"?="serving probes" "?address"?="?([^" ]+)"?`)
+
 // statusOf runs `skiff run` on a server and asks it for its status until the output has a text.
 func statusOf(t *testing.T, server, until string, args ...string) (result, string) {
 	t.Helper()
 	f := follow(t, append([]string{"run", "--server", server, "--controllers", "webserver",
 		"--health-probe-bind-address", "127.0.0.1:0"}, args...)...)
 	t.Cleanup(func() { f.stop() })
-	serving := regexp.MustCompile(`"msg"="serving probes" "address"="([^"]+)"`)
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
 		m := serving.FindStringSubmatch(f.stderr.String())
 		if m == nil {
@@ -91,8 +95,8 @@ func TestStatusSaysWhatAnswersThereAndWhatIsWrongWithTheAddress(t *testing.T) {
 	skiff(t, "status", "--health-probe-bind-address", strings.TrimPrefix(other.URL, "http://")).want(t, exitFailed,
 		"the answer (404 Not Found) is not that of skiff; check the address")
 	skiff(t, "status", "--health-probe-bind-address", "127.0.0.1:1").want(t, exitFailed,
-		"ask skiff at 127.0.0.1:1 for its status: connect: connection refused; does skiff run there, "+
-			"with --health-probe-bind-address?\n")
+		"ask skiff at 127.0.0.1:1 for its status: nothing listens on 127.0.0.1:1: start skiff run with "+
+			"--health-probe-bind-address 127.0.0.1:1\n")
 	for address, want := range map[string]string{
 		"0":       `--health-probe-bind-address "0": want the HOST:PORT where skiff serves its probes`,
 		"nowhere": "--health-probe-bind-address nowhere: want HOST:PORT or :PORT",
@@ -106,5 +110,74 @@ func TestStatusSaysWhatAnswersThereAndWhatIsWrongWithTheAddress(t *testing.T) {
 		if got := reachable(from); got != want {
 			t.Errorf("reachable(%q) = %q, want %q", from, got, want)
 		}
+	}
+}
+
+func TestStatusWithoutAFlagFindsASkiffThatRunsWithoutOne(t *testing.T) {
+	c := newCluster(t, fakeapi.Options{})
+	skiff(t, "crds", "install", "--server", c.url()).want(t, exitDone)
+	first, second := plainRun(t, c.url()), plainRun(t, c.url())
+	if first == second {
+		t.Fatalf("both serve their probes at %s", first)
+	}
+	for _, address := range []string{first, second} {
+		if !slices.Contains(probeAddresses(), address) {
+			t.Fatalf("the probes are at %s, want one of %s: are %d other skiffs running on this machine?", address,
+				probeAddresses(), probePorts)
+		}
+		want := "skiff at " + address + " is ready; all is well\n"
+		var r result
+		for deadline := time.Now().Add(20 * time.Second); !strings.Contains(r.stdout, want); {
+			if r = skiff(t, "status"); time.Now().After(deadline) {
+				t.Fatalf("no %q in %s%s", want, r.stdout, r.stderr)
+			}
+		}
+	}
+}
+
+// plainRun starts `skiff run` on a server and returns the address of its probes.
+func plainRun(t *testing.T, server string) string {
+	t.Helper()
+	f := follow(t, "run", "--server", server)
+	t.Cleanup(func() { f.stop() })
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
+		if m := serving.FindStringSubmatch(f.stderr.String()); m != nil {
+			return m[1]
+		}
+	}
+	t.Fatalf("the probes are served nowhere; the log: %s", f.stderr)
+	return ""
+}
+
+func TestStatusShowsAllThatAnswerAndIgnoresOtherPrograms(t *testing.T) {
+	say := func(code int, body string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(code)
+			_, _ = w.Write([]byte(body))
+		}))
+		t.Cleanup(s.Close)
+		return strings.TrimPrefix(s.URL, "http://")
+	}
+	fine := say(http.StatusOK, "[+]shutdown ok\nreadyz check passed\n")
+	failing := say(http.StatusServiceUnavailable, "[-]redis failed: x\nreadyz check failed\n")
+	other := say(http.StatusOK, "hello")
+	for _, test := range []struct {
+		addresses []string
+		want      string
+		err       error
+	}{
+		{[]string{"127.0.0.1:1", fine, other}, "skiff at " + fine + " is ready; all is well\n[+]shutdown ok\n", nil},
+		{[]string{failing, other, fine}, "skiff at " + failing + " is not ready; 1 line needs attention\n" +
+			"[-]redis failed: x\n\nskiff at " + fine + " is ready; all is well\n[+]shutdown ok\n", errDiffer},
+	} {
+		var out strings.Builder
+		if err := findStatus(t.Context(), test.addresses, &out); err != test.err || out.String() != test.want {
+			t.Errorf("got %q and %v, want %q and %v", out.String(), err, test.want, test.err)
+		}
+	}
+	err := findStatus(t.Context(), []string{other, "127.0.0.1:1"}, io.Discard)
+	want := "no skiff answers on " + other + " to 127.0.0.1:1: start `skiff run`"
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
 	}
 }

@@ -132,9 +132,13 @@ func TestAProblemShowsInTheConditionsThatItIsAbout(t *testing.T) {
 		if s.Ready.Message != test.message {
 			t.Errorf("message %q, want %q", s.Ready.Message, test.message)
 		}
-		for _, c := range []Condition{s.Degraded, s.Stalled} {
-			if c.Reason == AsExpected && c.Message != "nothing is wrong" {
-				t.Errorf("%+v: %s says %q", test.problem, c.Type, c.Message)
+		want := map[string]string{Degraded: "nothing is wrong", Stalled: "not stalled", Paused: "not paused"}
+		if s.Degraded.Status == True {
+			want[Stalled] = "not stalled: skiff keeps trying"
+		}
+		for _, c := range s.After(nil, 7, noon) {
+			if text := want[c.Type]; text != "" && c.Status == False && c.Message != text {
+				t.Errorf("%+v: %s=False says %q, want %q", test.problem, c.Type, c.Message, text)
 			}
 		}
 	}

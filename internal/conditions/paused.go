@@ -47,6 +47,5 @@ func PausedFor(annotations kube.Labels) Condition {
 		return New(Paused, true, "Annotated",
 			"nothing is changed; remove the annotation "+PausedAnnotation+" to go on")
 	}
-	return New(Paused, false, "NotAnnotated",
-		"set the annotation "+PausedAnnotation+": \"true\" to keep skiff from changing anything")
+	return New(Paused, false, "NotAnnotated", "not paused")
 }

@@ -21,7 +21,7 @@ const AsExpected = "AsExpected"
 func NewSet(annotations kube.Labels) Set {
 	return Set{
 		Degraded: New(Degraded, false, AsExpected, "nothing is wrong"),
-		Stalled:  New(Stalled, false, AsExpected, "nothing is wrong"),
+		Stalled:  New(Stalled, false, AsExpected, "not stalled"),
 		Paused:   PausedFor(annotations),
 	}
 }
@@ -90,5 +90,9 @@ func (s *Set) Report(p *Problem) {
 
 // After returns the conditions of an object that had old; see Update.
 func (s *Set) After(old []Condition, generation int64, now time.Time) []Condition {
-	return Update(old, []Condition{s.Ready, s.Progressing, s.Degraded, s.Stalled, s.Paused}, generation, now)
+	stalled := s.Stalled
+	if s.Degraded.Status == True && stalled.Status == False {
+		stalled.Message = "not stalled: skiff keeps trying"
+	}
+	return Update(old, []Condition{s.Ready, s.Progressing, s.Degraded, stalled, s.Paused}, generation, now)
 }

@@ -90,7 +90,7 @@ func (c *Controller) settle(ctx context.Context, item queue.Item, outcome Outcom
 		c.forget(k)
 		c.queue.AddAfter(k, outcome.after, outcome.cause)
 		if outcome.after == 0 && !c.queue.ShuttingDown() {
-			return "again behind the keys that wait"
+			return "requeued after pending keys"
 		}
 		return c.again("again in ", outcome.after)
 	case ctx.Err() != nil:
@@ -108,6 +108,9 @@ func (c *Controller) settle(ctx context.Context, item queue.Item, outcome Outcom
 	case n.Stalled:
 		return c.again(
 			fmt.Sprintf("%d failures in a row; next try when the object changes or in ", before.failures+1), d)
+	}
+	if kube.UnknownOutcome(err) {
+		return c.again("looking, then trying again in ", d)
 	}
 	return c.again("error, again in ", d)
 }

@@ -71,13 +71,13 @@ func (c *Controller) tellUnseen(ctx context.Context, item queue.Item, why string
 	case kube.IsForbidden(err):
 		c.forget(item.Key)
 		if c.parts.mute(item.Key) {
-			log.Info("cannot say in the status that the state is not known: it stays as it was written last",
+			log.Info("cannot set the status to Unknown; it may be stale",
 				"problem", kube.Explain(err))
 		}
 	default:
 		c.stats.errors.Add(1)
 		d := c.retry(item, next(err, c.streaks.get(item.Key), time.Now()), err)
-		log.Error(err, "cannot say that the state is not known", "outcome", c.again("error, again in ", d))
+		log.Error(err, "cannot set the status to Unknown", "outcome", c.again("error, again in ", d))
 	}
 }
 

@@ -92,10 +92,10 @@ func TestWhereTheStatusMayNotBeWrittenEitherThatIsSaidOnceAndTriedEveryFiveMinut
 		if n := strings.Count(u.all(), ":1"); n < 1 {
 			t.Errorf("told: %s", u.all())
 		}
-		expect(t, "log lines", len(log.with("cannot say in the status that the state is not known")), 1)
+		expect(t, "log lines", len(log.with("cannot set the status to Unknown; it may be stale")), 1)
 		expect(t, "status says so", strings.Contains(status(c), "may not be true any more"), true)
 		time.Sleep(time.Hour)
-		if n := len(log.with("cannot say in the status")); n < 10 || n > 13 {
+		if n := len(log.with("cannot set the status to Unknown; it may be stale")); n < 10 || n > 13 {
 			t.Errorf("%d log lines in an hour", n)
 		}
 	})

@@ -120,7 +120,7 @@ func New(cfg Config) (*Client, error) {
 	if c.timeout == 0 {
 		c.timeout = DefaultTimeout
 	}
-	c.late = fmt.Errorf("no answer from %s within %s: %w", c.base.Host, c.timeout, context.DeadlineExceeded)
+	c.late = &lateError{fmt.Sprintf("no answer from %s within %s", c.base.Host, c.timeout)}
 	server := new(serverProtocols)
 	c.streams = &pool{cfg: cfg, server: server, idle: 90 * time.Second}
 	c.short = &pool{cfg: cfg, server: server, idle: shortIdle}

@@ -116,13 +116,18 @@ type CredentialError struct{ Err error }
 func (e *CredentialError) Error() string { return "get a credential: " + e.Err.Error() }
 func (e *CredentialError) Unwrap() error { return e.Err }
 
-// unknownOutcome marks a write whose connection died after the request was sent.
+// unknownOutcome marks a write without an answer although the request was sent.
 type unknownOutcome struct{ err error }
 
-func (e *unknownOutcome) Error() string {
-	return "the outcome is unknown, the connection ended before the answer: " + e.err.Error()
-}
+func (e *unknownOutcome) Error() string { return e.err.Error() + "; the change may have been made" }
 func (e *unknownOutcome) Unwrap() error { return e.err }
+
+// lateError ends a request that the server has not answered in time. It is a context.DeadlineExceeded, whose own text
+// says nothing more.
+type lateError struct{ text string }
+
+func (e *lateError) Error() string        { return e.text }
+func (e *lateError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // UnknownOutcome says that err left it open whether a write happened: read before writing again.
 func UnknownOutcome(err error) bool {

@@ -43,6 +43,7 @@ type Options struct {
 	Elector      *leader.Elector    // nil: the controllers work at once; else they must be Elected
 	ElectionLog  *events.Recorder   // of who leads; its client may write without the lease; nil: no Events
 	HealthAddr   string             // host:port of the probes; "" or "0" = none
+	HealthElse   []string           // where to serve them, the first that is free, while HealthAddr is taken
 	MetricsAddr  string             // host:port of /metrics; "" or "0" = none
 	Requests     *Requests          // what the clients of the process have sent; nil: not counted
 	DebugAddr    string             // host:port of /debug/pprof/ and /debug/controllers; "" or "0" = none
@@ -94,7 +95,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.started = time.Now()
 	failed := make(chan error, 3) // one for each server
 	for _, s := range []served{
-		{what: "probes", flag: "--health-probe-bind-address", address: m.o.HealthAddr, handler: m.probes()},
+		{what: "probes", flag: "--health-probe-bind-address", address: m.o.HealthAddr, others: m.o.HealthElse,
+			handler: m.probes()},
 		{what: "metrics", flag: "--metrics-bind-address", address: m.o.MetricsAddr, handler: m.metrics()},
 		{what: "debug pages", flag: "--pprof-bind-address", address: m.o.DebugAddr, handler: m.debug(), slow: true},
 	} {

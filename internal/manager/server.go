@@ -7,6 +7,7 @@ import (
 	"log"
 	"net/http"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -30,6 +31,7 @@ type endpoint struct {
 // served says what a server is, by what it serves and by the flag that has its address.
 type served struct {
 	what, flag, address string
+	others              []string // addresses to take while that one is in use
 	handler             http.Handler
 	slow                bool // answers may take as long as the client asks for: a profile
 }
@@ -41,6 +43,9 @@ func (m *Manager) open(s served, failed chan<- error) (*endpoint, error) {
 		return nil, nil
 	}
 	l, err := m.listen("tcp", s.address)
+	for i := 0; i < len(s.others) && errors.Is(err, syscall.EADDRINUSE); i++ {
+		l, err = m.listen("tcp", s.others[i])
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w; give another host:port, or 0 for none", s.flag, s.address, err)
 	}

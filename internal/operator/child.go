@@ -134,6 +134,14 @@ func existing(path string, template map[string]any) string {
 	return "by it an item is merged with the one that is there"
 }
 
+// DeletingSurplus says that surplus pods are being deleted.
+func DeletingSurplus(pods int) string {
+	if pods == 1 {
+		return "deleting 1 surplus pod"
+	}
+	return fmt.Sprintf("deleting %d surplus pods", pods)
+}
+
 func labelsOf(template map[string]any) map[string]any {
 	meta, _ := template["metadata"].(map[string]any)
 	labels, _ := meta["labels"].(map[string]any)

@@ -109,7 +109,7 @@ func standingOf(rd *Redis, declared, surplus []*apply.Result, s *Status, now tim
 	switch {
 	case st.stuck:
 	case len(surplus) > 0:
-		st.reason, st.message = "ScalingDown", fmt.Sprintf("%d pods are to go, one at a time", len(surplus))
+		st.reason, st.message = "ScalingDown", operator.DeletingSurplus(len(surplus))+", one at a time"
 	case existing+foreign < num:
 		st.reason, st.message = "PodsMissing", fmt.Sprintf("%d of %d pods are there", existing, num)
 	case s.UpdatedReplicas+foreign < num:

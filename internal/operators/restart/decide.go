@@ -168,7 +168,7 @@ func (d *decision) hold(t target, reason, message string, since, now time.Time) 
 	if t.other != "" {
 		message += fmt.Sprintf(", RestartTrigger %s is restarting it", t.other)
 	}
-	message += "; skiff goes on when that is over"
+	message += "; resumes when that is over"
 	d.waiting = &conditions.Problem{Reason: reason, Message: message, Passing: passing}
 }
 

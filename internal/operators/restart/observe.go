@@ -105,7 +105,7 @@ func judge(t *RestartTrigger, r *rule, d *decision, s *Status, now time.Time) co
 		ready(true, armed, fmt.Sprintf("watches pods with %s for %s", r.selector, join(", ", r.on)))
 		if s.MatchingPods == 0 {
 			ready(false, noMatching, fmt.Sprintf("no pod in namespace %s matches %s; "+
-				"skiff goes on when one does", r.namespace, r.selector))
+				"resumes when one does", r.namespace, r.selector))
 		}
 	}
 	if set.Paused.Status == conditions.True {

@@ -107,7 +107,7 @@ func rolloutOf(ws *WebServer, d *deployment) rollout {
 		return rollout{reason: "RollingOut",
 			message: fmt.Sprintf("%d of %d pods are updated", s.UpdatedReplicas, want) + follow}
 	case s.Replicas > want:
-		return rollout{reason: "RollingOut", message: fmt.Sprintf("%d pods are to go", s.Replicas-want) + follow}
+		return rollout{reason: "RollingOut", message: operator.DeletingSurplus(int(s.Replicas-want)) + follow}
 	}
 	return rollout{reason: "PodsUnavailable",
 		message: fmt.Sprintf("%d of %d pods are available", s.AvailableReplicas, want) + look}

@@ -85,6 +85,7 @@ type Client struct {
 	onExchange  func(Exchange)
 	granted     []map[grant]bool // each must cover a request; none: all may be sent
 	guards      []func() error   // each must let a write through
+	contact     *contact
 
 	mu     sync.Mutex          // guards warned
 	warned map[string]struct{} // texts that onWarning has had
@@ -115,6 +116,7 @@ func New(cfg Config) (*Client, error) {
 		onlyJSON:    cfg.OnlyJSON,
 		onWarning:   cfg.OnWarning,
 		onExchange:  cfg.OnExchange,
+		contact:     new(contact),
 		warned:      map[string]struct{}{},
 	}
 	if c.timeout == 0 {

@@ -52,7 +52,8 @@ func (q Query) values() url.Values {
 // request is a list or a watch of the query.
 func (q Query) request(values url.Values) (request, error) {
 	path, err := q.Resource.Path(q.Namespace, "")
-	return request{method: http.MethodGet, resource: q.Resource, path: path, query: values, long: true}, err
+	return request{verb: "list", what: q.String(), method: http.MethodGet, resource: q.Resource, path: path,
+		query: values, long: true}, err
 }
 
 // expected is what each object of the answer has to be.
@@ -224,15 +225,21 @@ func (t *tokens) add(token string, before, now int) error {
 // lists would read the whole collection from etcd. One that names the object stays, because a Role may allow no
 // more.
 func (c *Client) ListOne(ctx context.Context, q Query) ([]byte, error) {
+	r, err := q.one()
+	if err != nil {
+		return nil, err
+	}
+	return c.call(ctx, r)
+}
+
+// one is the short request for a list of at most one object of the query.
+func (q Query) one() (request, error) {
 	q.LabelSelector = ""
 	if !strings.HasPrefix(q.FieldSelector, "metadata.name=") {
 		q.FieldSelector = ""
 	}
 	r, err := q.request(q.values())
-	if err != nil {
-		return nil, err
-	}
-	r.verb, r.what, r.long = "list", q.String(), false
+	r.long = false
 	r.query.Set("limit", "1")
-	return c.call(ctx, r)
+	return r, err
 }

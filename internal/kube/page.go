@@ -36,7 +36,7 @@ func readPage[T Object](ctx context.Context, c *Client, q Query, values url.Valu
 		return listMeta{}, err
 	}
 	var meta listMeta
-	if body := idle.reader(resp.Body); protobuf {
+	if body := idle.reader(c.contact.reader(resp.Body)); protobuf {
 		meta, err = decodeProtoPage(q.protoReader(body, plan, all.most), q.Resource.Kind, all)
 	} else {
 		meta, err = decodePage(q.scanner(body, all.most), q.Resource.Kind, all)

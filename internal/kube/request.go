@@ -144,13 +144,17 @@ func (c *Client) sendOnce(ctx context.Context, r *request) (*http.Response, erro
 	var sent atomic.Bool
 	// Once the headers are out, the server may have acted; before that it cannot have.
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}
+	w := c.contact.begin(r)
 	req, err := c.newRequest(httptrace.WithClientTrace(ctx, trace), r)
 	if err != nil {
+		c.contact.fail(w, err)
 		return nil, err
 	}
 	if err := c.guarded(r); err != nil {
+		c.contact.drop(w)
 		return nil, err
 	}
+	c.contact.sending(w)
 	send := c.short.short
 	if r.long {
 		send = c.streams.stream
@@ -159,6 +163,7 @@ func (c *Client) sendOnce(ctx context.Context, r *request) (*http.Response, erro
 	if err != nil {
 		c.tell(r, began, 0, err)
 		err = &NoAnswerError{readError(ctx, stripURL(err))}
+		c.contact.fail(w, err)
 		if r.write() && sent.Load() {
 			return nil, &unknownOutcome{err}
 		}
@@ -166,10 +171,16 @@ func (c *Client) sendOnce(ctx context.Context, r *request) (*http.Response, erro
 	}
 	c.warn(resp.Header)
 	if resp.StatusCode >= 200 && resp.StatusCode <= 299 {
+		c.contact.answer(w, serves(r))
 		c.tell(r, began, resp.StatusCode, nil)
 		return resp, nil
 	}
 	status := readStatus(resp)
+	if outage(status) {
+		c.contact.fail(w, status)
+	} else {
+		c.contact.answer(w, serves(r))
+	}
 	c.tell(r, began, resp.StatusCode, status)
 	drain(resp.Body)
 	if resp.StatusCode == http.StatusUnauthorized && c.credentials != nil {

@@ -64,13 +64,15 @@ type WatchOptions struct {
 // Stream is a watch that is read by calling Next: no goroutine, no channel, and a slow reader slows the
 // sender down. Only one goroutine may use it.
 type Stream[T Object] struct {
-	cancel context.CancelCauseFunc
-	why    func() error // why the request's context ended, nil while it has not
-	body   io.Closer
-	idle   *idleTimer
-	quiet  time.Duration            // the idle timeout after the initial events
-	next   func() (Event[T], error) // reads one event
-	known  func(Key) (T, bool)      // see Known
+	cancel  context.CancelCauseFunc
+	why     func() error // why the request's context ended, nil while it has not
+	body    io.Closer
+	contact *contact
+	idle    *idleTimer
+	quiet   time.Duration            // the idle timeout after the initial events
+	listed  bool                     // no initial events were asked for, or their end has come
+	next    func() (Event[T], error) // reads one event
+	known   func(Key) (T, bool)      // see Known
 }
 
 // Watch opens a watch. An answer other than 200 is a Status: IsGone says that the resource version is too
@@ -93,6 +95,7 @@ func Watch[T Object](ctx context.Context, c *Client, q Query, o WatchOptions) (*
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", q, err)
 	}
+	r.verb = "watch"
 	plan := c.protoPlan(&r, protoPlanOf[T])
 	ctx, cancel := context.WithCancelCause(ctx)
 	var idle *idleTimer
@@ -115,17 +118,20 @@ func Watch[T Object](ctx context.Context, c *Client, q Query, o WatchOptions) (*
 		return nil, err
 	}
 	s := &Stream[T]{
-		cancel: cancel,
-		why:    func() error { return context.Cause(ctx) },
-		body:   resp.Body,
-		idle:   idle,
-		quiet:  o.IdleTimeout,
+		cancel:  cancel,
+		why:     func() error { return context.Cause(ctx) },
+		body:    resp.Body,
+		idle:    idle,
+		quiet:   o.IdleTimeout,
+		listed:  !o.SendInitialEvents,
+		contact: c.contact,
 	}
+	body := idle.reader(c.contact.reader(resp.Body))
 	if protobuf {
-		in := q.protoReader(idle.reader(resp.Body), plan, o.MaxObject)
+		in := q.protoReader(body, plan, o.MaxObject)
 		s.next = func() (Event[T], error) { return nextProtoEvent(in, s.known) }
 	} else {
-		in := q.scanner(idle.reader(resp.Body), o.MaxObject)
+		in := q.scanner(body, o.MaxObject)
 		s.next = func() (Event[T], error) { return nextEvent[T](in) }
 	}
 	return s, nil
@@ -153,6 +159,10 @@ func (s *Stream[T]) Next() (Event[T], error) {
 	ev, err := s.next()
 	if ev.InitialEventsEnd {
 		s.idle.listed(s.quiet)
+		s.listed = true
+	}
+	if s.listed && ev.ResourceVersion != "" && ev.Type != Bookmark {
+		s.contact.event()
 	}
 	if err == nil || err == io.EOF {
 		return ev, err

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -39,7 +41,7 @@ func (s *skew) watch(ctx context.Context, c *kube.Client, log logr.Logger) {
 	lacking, logged := map[string]string(nil), map[string]string{}
 	for ctx.Err() == nil {
 		var again bool
-		lacking, again = lackingFields(ctx, c, log, lacking)
+		lacking, again = containedLacking(ctx, c, log, lacking)
 		var lines []string
 		for _, name := range slices.Sorted(maps.Keys(lacking)) {
 			fields := lacking[name]
@@ -64,6 +66,20 @@ func (s *skew) watch(ctx context.Context, c *kube.Client, log logr.Logger) {
 			timer.Stop()
 		}
 	}
+}
+
+// containedLacking is lackingFields, whose panic costs the comparison and not the process: a server can answer
+// anything.
+func containedLacking(ctx context.Context, c *kube.Client, log logr.Logger, before map[string]string) (
+	lacking map[string]string, again bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			log.Error(fmt.Errorf("compare the custom resource definitions: panic: %v", p),
+				"the definitions of the cluster are not compared any more", "stack", string(debug.Stack()))
+			lacking, again = before, false
+		}
+	}()
+	return lackingFields(ctx, c, log, before)
 }
 
 // lackingFields returns which fields of this version the definitions in the cluster lack, by the name of the

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 
 	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
@@ -173,5 +174,14 @@ func TestCRDsInstallKeepsAVersionInWhichObjectsMayBeStored(t *testing.T) {
 		": the cluster may have objects stored as v9")
 	if c.api.Revision() != before {
 		t.Error("it has written something")
+	}
+}
+
+func TestAPanicWhileDefinitionsAreComparedEndsOnlyTheComparison(t *testing.T) {
+	var logged strings.Builder
+	log := funcr.New(func(_, args string) { logged.WriteString(args + "\n") }, funcr.Options{})
+	new(skew).watch(t.Context(), nil, log) // without a client
+	if !strings.Contains(logged.String(), "are not compared any more") {
+		t.Errorf("logged %s", logged.String())
 	}
 }

@@ -40,6 +40,7 @@ type attack struct {
 	// stream answers a list that is streamed, watch a watch, list a paged list. What is nil is answered like a list,
 	// and a streamed list without an answer is refused, so that a paged one is asked for.
 	stream, watch, list func(w *assault)
+	standby             bool // skiff has to wait for a lease that another process holds
 }
 
 // StartHostile starts a server with an attack under way.

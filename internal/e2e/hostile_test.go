@@ -107,6 +107,8 @@ func attacks() []attack {
 					return eventOf("MODIFIED", strings.Replace(item("n", 1001, `,"spec":{"num":0}`), "u-n", few(i), 1))
 				})
 			}},
+		{name: "end marks that were not asked for", on: "leases pods redis", standby: true, stream: endMarks,
+			watch: endMarks, list: func(a *assault) { a.pages(few, 0) }},
 		{name: "garbage", on: "pods redis", stream: garbage, watch: garbage, list: garbage},
 		{name: "half-open", on: "pods redis writes", stream: halfOpen, watch: halfOpen, list: halfOpen},
 	}
@@ -135,6 +137,9 @@ func attacks() []attack {
 	}
 	return all
 }
+
+// endMarks says time and again that the initial events have come.
+func endMarks(a *assault) { a.drips(func(int) string { return endOfInitial }) }
 
 func retryAfter(a *assault) {
 	a.w.Header().Set("Retry-After", "9223372037")
@@ -198,7 +203,12 @@ func withstand(t *testing.T, group *Group, binary string, a attack) {
 	t.Cleanup(h.Calm)
 	prepare(t, h)
 	declare(t, h, "early")
-	p := startHostile(t, group, binary, h)
+	var flags []string
+	if a.standby {
+		occupy(t, h)
+		flags = []string{"--leader-elect", "--leader-election-namespace=default"}
+	}
+	p := startHostile(t, group, binary, h, flags...)
 	defer p.Kill()
 	began := time.Now()
 	if !strings.Contains(a.on, "writes") && !strings.Contains(a.on, "webservers") {
@@ -232,7 +242,7 @@ func withstand(t *testing.T, group *Group, binary string, a attack) {
 }
 
 // startHostile starts skiff against the server, with limits of memory.
-func startHostile(t *testing.T, group *Group, binary string, h *Hostile) *Skiff {
+func startHostile(t *testing.T, group *Group, binary string, h *Hostile, flags ...string) *Skiff {
 	t.Helper()
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
@@ -243,13 +253,24 @@ func startHostile(t *testing.T, group *Group, binary string, h *Hostile) *Skiff 
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := group.Start(dir, "skiff", []string{hostileGo, "KUBECONFIG=", "HOME=" + dir}, "/bin/sh", "-c",
-		hostileLimits, "skiff", binary, "run", "--kubeconfig", kubeconfig,
-		"--health-probe-bind-address="+loopback(port))
+	args := append([]string{"/bin/sh", "-c", hostileLimits, "skiff", binary, "run", "--kubeconfig", kubeconfig,
+		"--health-probe-bind-address=" + loopback(port)}, flags...)
+	p, err := group.Start(dir, "skiff", []string{hostileGo, "KUBECONFIG=", "HOME=" + dir}, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &Skiff{Process: p, probes: "http://" + loopback(port)}
+}
+
+// occupy makes a lease that another process holds, for a few seconds.
+func occupy(t *testing.T, h *Hostile) {
+	t.Helper()
+	_, err := h.API.Create(t.Context(), "/apis/coordination.k8s.io/v1/namespaces/default/leases", Object{
+		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": Object{"name": "skiff"},
+		"spec": Object{"holderIdentity": "another", "leaseDurationSeconds": 4}})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // recovers waits until skiff is ready, and has done what was asked for before the attack and what is only now.

@@ -137,7 +137,7 @@ func checked[T Object](obj T, kind string, want expected, err error) (T, error) 
 }
 
 // expected is what a decoded object has to be, as far as it says so; nothing where these are empty.
-type expected struct{ kind, namespace string }
+type expected struct{ kind, namespace, name string }
 
 // unwanted says why an object of a kind, "" for one that does not say, cannot be one that was asked for: a reader
 // would find it under a wrong key.
@@ -151,6 +151,8 @@ func (e expected) unwanted(kind string, m *Meta) error {
 		return fmt.Errorf("it is of kind %q, want %s", Printable(kind, maxQuoted), e.kind)
 	case e.namespace != "" && m.Namespace != e.namespace:
 		return fmt.Errorf("it is not in the namespace %s, which was asked for", e.namespace)
+	case e.name != "" && m.Name != e.name:
+		return fmt.Errorf("its name is not %s, which was asked for", e.name)
 	}
 	return nil
 }

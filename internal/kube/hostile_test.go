@@ -247,6 +247,45 @@ func TestInitialEventsThatComeInDropsAreEndedAndAQuietWatchIsNot(t *testing.T) {
 	}
 }
 
+func TestTheEndOfInitialEventsThatWereNotAskedForIsAnOrdinaryBookmark(t *testing.T) {
+	mark := frame("BOOKMARK", `{"metadata":{"resourceVersion":"20","annotations":{"k8s.io/initial-events-end":"true"}}}`)
+	for name, o := range map[string]WatchOptions{
+		"without an idle timeout": {},
+		"with one":                {IdleTimeout: time.Minute},
+		"a second time":           {SendInitialEvents: true},
+	} {
+		st, err := Watch[*pod](t.Context(), tlsClient(t, answer(200, mark+mark+frame("ADDED", item("a", "21")))),
+			Query{Resource: pods}, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.Close()
+		got := tellEvents(st.Next)
+		want := "BOOKMARK  20, BOOKMARK  20, ADDED a 21, EOF"
+		if o.SendInitialEvents {
+			want = strings.Replace(want, "20", "20 end", 1)
+		}
+		if got != want {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestAnObjectOfAnotherNameThanWasAskedForIsBad(t *testing.T) {
+	for _, q := range []Query{Query{Resource: pods}.Object("a"),
+		{Resource: pods, FieldSelector: "metadata.name==a,x=y"}} {
+		st, err := Watch[*pod](t.Context(), tlsClient(t, answer(200, frame("ADDED", item("b", "2"))+
+			frame("ADDED", item("a", "3")))), q, WatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.Close()
+		if got, want := tellEvents(st.Next), "ADDED bad default/b, ADDED a 3, EOF"; got != want {
+			t.Errorf("%s: got %s, want %s", q.FieldSelector, got, want)
+		}
+	}
+}
+
 func TestWorkersKeepTheirConnectionsOverHTTP1(t *testing.T) {
 	const workers, rounds = 20, 5
 	var dials atomic.Int32

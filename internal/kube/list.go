@@ -62,6 +62,11 @@ func (q Query) expected() expected {
 	if !q.Resource.ClusterScoped {
 		e.namespace = q.Namespace
 	}
+	for term := range strings.SplitSeq(q.FieldSelector, ",") {
+		if name, ok := strings.CutPrefix(term, "metadata.name="); ok {
+			e.name = strings.TrimPrefix(name, "=")
+		}
+	}
 	return e
 }
 

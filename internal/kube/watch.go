@@ -40,7 +40,7 @@ type Event[T Object] struct {
 	Type             EventType // a type that skiff does not know is handed out as it is, without its object
 	Object           T         // nil for a bookmark or an unknown type
 	ResourceVersion  string    // of the object or bookmark: where to resume
-	InitialEventsEnd bool      // on a bookmark: all initial events have come
+	InitialEventsEnd bool      // on a bookmark: all initial events that were asked for have come
 }
 
 // WatchOptions say from where and for how long to watch.
@@ -157,9 +157,12 @@ func (s *Stream[T]) Known(f func(Key) (T, bool)) { s.known = f }
 // event's Type still set. Any other error has broken the stream. A partial frame is never taken for an event.
 func (s *Stream[T]) Next() (Event[T], error) {
 	ev, err := s.next()
-	if ev.InitialEventsEnd {
-		s.idle.listed(s.quiet)
+	switch {
+	case s.listed: // not asked for, or a second time: the bookmark is one like others
+		ev.InitialEventsEnd = false
+	case ev.InitialEventsEnd:
 		s.listed = true
+		s.idle.listed(s.quiet)
 	}
 	if s.listed && ev.ResourceVersion != "" && ev.Type != Bookmark {
 		s.contact.event()

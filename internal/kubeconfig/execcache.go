@@ -3,6 +3,7 @@ package kubeconfig
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -78,7 +79,8 @@ func bearer(token Secret) string {
 
 // refresh runs the plugin and keeps what it returns. The requests that wait for running wait for it.
 func (p *plugin) refresh(ctx context.Context) {
-	cred, err := p.run(ctx)
+	cred, err := (*credential)(nil), errors.New("it panicked")
+	p.env.contained(p.where, func() { cred, err = p.run(ctx) })
 	if p.keep(cred, err) {
 		p.conns.closeAll() // the server judges a connection by the certificate that opened it
 	}

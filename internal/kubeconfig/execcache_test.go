@@ -241,3 +241,11 @@ func TestKubeconfigsOfProvidersWorkWithTheirPlugin(t *testing.T) {
 		})
 	}
 }
+
+func TestAPanicWhileCredentialsAreReadIsAWarning(t *testing.T) {
+	b := newBox(t)
+	b.env().contained("the user", func() { panic("a bug") })
+	if len(b.warnings) != 1 || b.warnings[0] != "the user: panic: a bug; what was read before is used" {
+		t.Errorf("warnings %q", b.warnings)
+	}
+}

@@ -39,7 +39,7 @@ func (p *keyPair) get(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 
 // Authorization implements kube.Credentials.
 func (p *keyPair) Authorization(ctx context.Context) (string, error) {
-	if p.reread.do(ctx, p.due, p.refresh) {
+	if p.reread.do(ctx, p.due, func() { p.env.contained(p.cert.where, p.refresh) }) {
 		p.env.warnf("%s with %s: the files take longer than %s to read: does their disk hang? "+
 			"The certificate read before is used", p.cert.where, p.key.where, rereadWait)
 	}

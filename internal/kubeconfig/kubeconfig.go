@@ -68,6 +68,17 @@ func (e Env) warnf(format string, args ...any) {
 	}
 }
 
+// contained calls f, which has a goroutine of its own and reads what others write. A panic in it is a warning; what
+// was read before stays in use.
+func (e Env) contained(where string, f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			e.warnf("%s: panic: %v; what was read before is used", where, p)
+		}
+	}()
+	f()
+}
+
 // The reasons for which there is no connection to try; Load's error wraps one of them and says what to do.
 var (
 	ErrNoConfig         = errors.New("no cluster configured")

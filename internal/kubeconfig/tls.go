@@ -154,9 +154,11 @@ func (f *caFile) stale() bool {
 // context; rereadWait bounds it.
 func (f *caFile) refresh(due func() bool) {
 	slow := f.reread.do(context.Background(), due, func() {
-		if err := f.reload(); err != nil {
-			f.env.warnf("%s; the certificates read before are used", err)
-		}
+		f.env.contained(f.where, func() {
+			if err := f.reload(); err != nil {
+				f.env.warnf("%s; the certificates read before are used", err)
+			}
+		})
 	})
 	if slow {
 		f.env.warnf("%s: %s takes longer than %s to read: does its disk hang? The certificates read before are used",

@@ -85,7 +85,8 @@ type tokenFile struct {
 // still accept.
 func (f *tokenFile) Authorization(ctx context.Context) (string, error) {
 	slow := f.reread.do(ctx, f.due, func() {
-		_ = f.load() // there is a last good token, so it has warned instead
+		// There is a last good token, so load has warned instead of returning an error.
+		f.env.contained(f.where, func() { _ = f.load() })
 	})
 	if slow {
 		f.env.warnf("%s: %s takes longer than %s to read: does its disk hang? The last good token is used",

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -13,16 +14,19 @@ import (
 // it asks again every RetryPeriod.
 func (e *Elector) acquire(ctx context.Context) bool {
 	logged, holder := "", ""
+	raced := false // the last try was too late
 	for ctx.Err() == nil {
 		err := e.get(ctx)
 		if err == nil && !time.Now().Before(e.expires()) {
 			if err = e.write(ctx); err == nil {
 				return true
 			}
-			if kube.IsConflict(err) || kube.IsAlreadyExists(err) {
+			if !raced && (kube.IsConflict(err) || kube.IsAlreadyExists(err)) {
+				raced = true
 				continue // another candidate was faster: see who
 			}
 		}
+		raced = false
 		if err != nil && ctx.Err() == nil && err.Error() != logged {
 			logged = err.Error()
 			e.log.Info("cannot get the lease, retrying", "problem", logged)
@@ -61,15 +65,16 @@ func (e *Elector) await(ctx context.Context) bool {
 	expired := time.AfterFunc(time.Until(e.expires()), cancel)
 	defer expired.Stop()
 	query := kube.Query{Resource: leases, Namespace: e.o.Namespace}.Object(e.o.Name)
-	w, err := kube.Watch[*lease](ctx, e.o.Client, query, kube.WatchOptions{ResourceVersion: version})
+	w, err := kube.Watch[*lease](ctx, e.o.Client, query,
+		kube.WatchOptions{ResourceVersion: version, IdleTimeout: spread(watchIdle)})
 	if err != nil {
-		return ctx.Err() != nil
+		return ctx.Err() != nil || errors.Is(err, kube.ErrIdle)
 	}
 	defer w.Close()
 	for {
 		event, err := w.Next()
 		if err != nil {
-			return ctx.Err() != nil
+			return ctx.Err() != nil || errors.Is(err, kube.ErrIdle) // then a read shows whether the server answers
 		}
 		if event.Object == nil {
 			continue

@@ -1,9 +1,11 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"skiff/internal/kube"
@@ -13,7 +15,25 @@ import (
 var (
 	errTaken     = errors.New("another process holds the lease")
 	errNotWanted = errors.New("another process is to lead (preferredHolder of the lease)")
+	errPanic     = errors.New("panic")
 )
+
+// contained calls f. A panic in it is counted, logged and returned as an errPanic: it costs a leadership, not the
+// process and the other controllers in it.
+func (e *Elector) contained(what string, f func() error) (err error) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		err = fmt.Errorf("%s: %w: %v", what, errPanic, p)
+		e.mu.Lock()
+		e.panics++
+		e.mu.Unlock()
+		e.log.Error(err, "leader election panicked; it is tried again", "stack", string(debug.Stack()))
+	}()
+	return f()
+}
 
 // hold runs lead and renews the lease until lead has returned. The result says why the lease was lost, nil where lead
 // has returned while it was held.
@@ -24,14 +44,15 @@ func (e *Elector) hold(ctx context.Context, lead func(ctx, held context.Context)
 	defer e.setLeading(false)
 	e.log.Info("leading")
 	ended := make(chan struct{})
+	var failed error
 	go func() {
 		defer close(ended)
-		lead(ctx, held)
+		failed = e.contained("lead", func() error { lead(ctx, held); return nil })
 	}()
-	lost := e.renew(held, lose, ended)
+	lost := e.contained("renew the lease", func() error { return e.renew(held, lose, ended) })
 	lose(lost) // first of all: what is under way is cut short, then waited for
 	<-ended
-	return lost
+	return cmp.Or(lost, failed)
 }
 
 func (e *Elector) setLeading(on bool) {

@@ -47,10 +47,15 @@ const (
 	takeoverSpread = 400 * time.Millisecond
 	// releaseTimeout bounds the release at shutdown. Without it the standby waits for the lease to expire.
 	releaseTimeout = 2 * time.Second
+	// releasePause is between two tries of it: ten of them, also on a server that answers each with a conflict.
+	releasePause = 200 * time.Millisecond
 	// lateTolerance is how long after the lease has expired Check still waits for the led work to end.
 	lateTolerance = 20 * time.Second
 	// maxLeaseDuration bounds how long a lease that somebody else has written is respected without a renewal.
 	maxLeaseDuration = 24 * time.Hour
+	// watchIdle ends a watch of the lease that brings nothing. A holder with the default durations renews 15
+	// times in it; for a lease that is renewed less often, a read and a new watch each half minute cost little.
+	watchIdle = 30 * time.Second
 )
 
 // Rights are what an Elector needs in the namespace of its lease. Without watch it asks every few seconds instead.
@@ -82,6 +87,7 @@ type Elector struct {
 	sent    time.Time  // when the last successful renewal was sent
 	leading bool       // led work runs
 	slow    uint64     // renewals that had to read the lease first
+	panics  uint64
 }
 
 // New checks the options and returns an Elector. It sends nothing.
@@ -161,20 +167,39 @@ func (e *Elector) SlowRenewals() uint64 {
 //
 // lead may also return earlier; Run then releases the lease and returns. The error says that the lease was not
 // released, so that the next leader has to wait until it expires.
+//
+// A panic, also one of lead, ends a leadership as the loss of the lease does.
 func (e *Elector) Run(ctx context.Context, lead func(ctx, held context.Context)) error {
-	for e.acquire(ctx) {
-		lost := e.hold(ctx, lead)
-		if lost == nil {
+	for {
+		var acquired bool
+		lost := e.contained("acquire the lease", func() error { acquired = e.acquire(ctx); return nil })
+		switch {
+		case lost != nil:
+			pause(ctx, spread(e.o.RetryPeriod))
+			continue
+		case !acquired:
+			return nil
+		}
+		if lost = e.hold(ctx, lead); lost == nil {
 			return e.release(ctx)
 		}
 		e.log.Info("stopped leading", "reason", lost.Error())
-		if errors.Is(lost, errNotWanted) {
+		if errors.Is(lost, errNotWanted) || errors.Is(lost, errPanic) {
 			if err := e.release(ctx); err != nil {
 				e.log.Info("not released", "problem", err.Error())
 			}
 		}
+		if errors.Is(lost, errPanic) {
+			pause(ctx, spread(e.o.LeaseDuration)) // what panicked may do so at once again: others lead first
+		}
 	}
-	return nil
+}
+
+// Panics returns how many panics were contained.
+func (e *Elector) Panics() uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.panics
 }
 
 // Leading says whether led work runs.

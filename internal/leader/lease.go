@@ -155,6 +155,7 @@ func (e *Elector) release(ctx context.Context) error {
 		if !kube.IsConflict(err) {
 			break
 		}
+		pause(ctx, releasePause)
 	}
 	return fmt.Errorf("release lease %s: %w; the next leader waits until it expires", e.key(),
 		errors.Join(err, context.Cause(ctx)))

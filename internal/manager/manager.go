@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -59,6 +60,7 @@ type Manager struct {
 	started  time.Time     // of Run
 	stopping atomic.Bool   // the context of Run has ended, or a part has failed
 	panics   atomic.Uint64 // of HTTP handlers
+	crashes  atomic.Uint64 // panics of the parts that the manager runs
 	listen   func(network, address string) (net.Listener, error)
 }
 
@@ -115,13 +117,16 @@ func (m *Manager) Run(ctx context.Context) error {
 	waiting := map[string]bool{}
 	var controllers sync.WaitGroup
 	for _, c := range m.o.Controllers {
-		waiting["controller "+c.Name()] = true
-		controllers.Go(func() { parts <- ended{"controller " + c.Name(), c.Run(running)} })
+		name := "controller " + c.Name()
+		waiting[name] = true
+		controllers.Go(func() { parts <- ended{name, m.survive(name, func() error { return c.Run(running) })} })
 	}
 	if m.o.Elector != nil {
 		waiting[election] = true
 		go func() {
-			parts <- ended{election, m.elect(running, func() { controllers.Wait(); flush() })}
+			parts <- ended{election, m.survive(election, func() error {
+				return m.elect(running, func() { controllers.Wait(); flush() })
+			})}
 		}()
 	}
 	var errs []error
@@ -143,6 +148,19 @@ func (m *Manager) Run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// survive runs a part. A panic in it, beyond what the part contains, is its error: the other parts then stop in good
+// order, and the lease is released.
+func (m *Manager) survive(part string, run func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			m.crashes.Add(1)
+			err = fmt.Errorf("%s: panic: %v", part, p)
+			m.o.Log.Error(err, "a part of the process panicked", "stack", string(debug.Stack()))
+		}
+	}()
+	return run()
+}
+
 // record runs the recorders of Events until flush is called, which sends what they have still got, for at most three
 // seconds, and returns when they have ended. It may be called more than once.
 func (m *Manager) record(ctx context.Context) (flush func()) {
@@ -150,7 +168,7 @@ func (m *Manager) record(ctx context.Context) (flush func()) {
 	var running sync.WaitGroup
 	for _, r := range m.o.Recorders {
 		running.Go(func() {
-			if err := r.Run(recording); err != nil {
+			if err := m.survive("events", func() error { return r.Run(recording) }); err != nil {
 				m.o.Log.Error(err, "recording Events failed")
 			}
 		})
@@ -172,13 +190,17 @@ func (m *Manager) elect(ctx context.Context, last func()) error {
 	m.awaitCaches(ctx)
 	err := m.o.Elector.Run(ctx, func(ctx, held context.Context) {
 		m.tellLeading("became leader")
+		working, stop := context.WithCancel(ctx)
+		defer stop()
 		var leading sync.WaitGroup
 		for _, c := range m.o.Controllers {
 			if !c.Elected() {
 				continue // it works anyway
 			}
 			leading.Go(func() {
-				if err := c.Lead(ctx, held); err != nil {
+				err := m.survive("controller "+c.Name(), func() error { return c.Lead(working, held) })
+				if err != nil {
+					stop()
 					mu.Lock()
 					defer mu.Unlock()
 					errs = append(errs, err)

@@ -102,7 +102,10 @@ func writeController(p *metrics.Page, c *controller.Controller) {
 // writePanics adds the panics that were contained, of reconciles and of all else.
 func (m *Manager) writePanics(p *metrics.Page) {
 	by := map[string]float64{"http": float64(m.panics.Load()), "reconcile": 0, "controller": 0, "handler": 0,
-		"watch": 0, "index": 0, "events": 0}
+		"watch": 0, "index": 0, "events": 0, "election": 0, "manager": float64(m.crashes.Load())}
+	if m.o.Elector != nil {
+		by["election"] = float64(m.o.Elector.Panics())
+	}
 	dropped := 0.0
 	for _, r := range m.o.Recorders {
 		by["events"] += float64(r.Panics())

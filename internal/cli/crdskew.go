@@ -49,7 +49,7 @@ func (s *skew) watch(ctx context.Context, c *kube.Client, log logr.Logger) {
 				"lacks; run `skiff crds install`"
 			if fields != logged[name] {
 				logged[name] = fields
-				log.Info(warning, "text", text, "fields", fields)
+				log.Info(text, kube.Warn("fields", fields)...)
 			}
 			lines = append(lines, text+" ("+fields+")")
 		}

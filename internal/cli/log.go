@@ -52,11 +52,8 @@ func (f *logFlags) logger(stderr io.Writer) (logr.Logger, error) {
 	return log, nil
 }
 
-// warning is the message of a line at level WARN, which logr does not have; its text is in a field of that name.
-const warning = "warning"
-
 func warnIn(log logr.Logger) func(string) {
-	return func(text string) { log.Info(warning, "text", text) }
+	return func(text string) { log.Info("warning", kube.Warn("text", text)...) }
 }
 
 // logTime is RFC 3339 with milliseconds and the zone. Both formats begin with time, level and msg, and have the same
@@ -79,8 +76,8 @@ func (w textLines) Output(_ int, line string) error {
 		if verbosity == "0" {
 			level = slog.LevelInfo
 		}
-		if strings.HasPrefix(line, `"msg"="`+warning+`" `) {
-			level = slog.LevelWarn
+		if rest, ok := cutLevel(line); ok {
+			line, level = rest, slog.LevelWarn
 		}
 	}
 	if level == slog.LevelError {
@@ -91,6 +88,12 @@ func (w textLines) Output(_ int, line string) error {
 	}
 	_, err := fmt.Fprintf(w.out, "\"time\"=%q \"level\"=%q %s\n", time.Now().Format(logTime), level, line)
 	return err
+}
+
+// cutLevel cuts the level WARN (kube.Warn) out of a line. In a quoted value the quotes of its text are escaped.
+func cutLevel(line string) (rest string, ok bool) {
+	before, after, ok := strings.Cut(line, ` "level"="WARN"`)
+	return before + after, ok
 }
 
 // errorLast moves the error of a line, which stdr writes behind the message, to the end, as the JSON log has it: it is
@@ -114,8 +117,17 @@ func errorLast(line string) string {
 type jsonLines struct{ slog.Handler }
 
 func (h jsonLines) Handle(ctx context.Context, r slog.Record) error {
-	if r.Message == warning {
-		r.Level = slog.LevelWarn
+	if r.Level != slog.LevelInfo {
+		return h.Handler.Handle(ctx, r)
+	}
+	values := make([]any, 0, 2*r.NumAttrs())
+	r.Attrs(func(a slog.Attr) bool {
+		values = append(values, a.Key, a.Value.Any())
+		return true
+	})
+	if rest, warns := kube.Warns(values); warns {
+		r = slog.NewRecord(r.Time, slog.LevelWarn, r.Message, r.PC)
+		r.Add(rest...)
 	}
 	return h.Handler.Handle(ctx, r)
 }

@@ -71,7 +71,7 @@ func TestUsualLinesOfTheTextLogAreAsStdrWritesThem(t *testing.T) {
 			"level":      func(log logr.Logger) { log.V(1).Info("said", "v", v) },
 			"not said":   func(log logr.Logger) { log.V(2).Info("said", "v", v) },
 			"error":      func(log logr.Logger) { log.WithValues("w", "x").Error(errors.New("no"), "said", "v", v) },
-			"warning":    func(log logr.Logger) { warnIn(log)("careful"); log.Info("warning") },
+			"warning":    func(log logr.Logger) { log.Info("careful", kube.Warn("v", v)...) },
 			"odd":        func(log logr.Logger) { log.Info("said \"it\"", "one", v, "two"); log.Info("said", 5, v) },
 			"long":       func(log logr.Logger) { log.Info("said", "v", strings.Repeat("x", maxLogged), "w", v) },
 		} {

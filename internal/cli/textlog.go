@@ -40,15 +40,18 @@ func (l textLog) Error(err error, message string, values ...any) {
 
 // line adds a line to text; not ok: something in it is out of the ordinary.
 func (l textLog) line(text []byte, level int, message string, values []any) (line []byte, ok bool) {
-	if !l.plain || message == warning {
+	if !l.plain {
 		return nil, false
 	}
+	values, warns := kube.Warns(values)
 	text = append(text, `"time"="`...)
 	text = time.Now().AppendFormat(text, logTime)
 	text = append(text, `" "level"="`...)
 	shown := slog.LevelInfo
 	if level > 0 {
 		shown = slog.LevelDebug
+	} else if warns {
+		shown = slog.LevelWarn
 	}
 	text = append(text, shown.String()...)
 	text = append(text, `" "msg"=`...)

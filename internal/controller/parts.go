@@ -237,7 +237,7 @@ func (c *Controller) tellOfParts() {
 		if problem == "" {
 			c.log.Info("working again", "namespace", one.namespace)
 		} else {
-			c.log.Info("waiting", "namespace", one.namespace, "problem", problem)
+			c.log.Info("waiting", kube.Warn("namespace", one.namespace, "problem", problem)...)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func (c *Controller) tellUnseen(ctx context.Context, item queue.Item, why string
 		c.forget(item.Key)
 		if c.parts.mute(item.Key) {
 			log.Info("cannot set the status to Unknown; it may be stale",
-				"problem", kube.Explain(err))
+				kube.Warn("problem", kube.Explain(err))...)
 		}
 	default:
 		c.stats.errors.Add(1)

@@ -260,7 +260,8 @@ func (s *sender) drop(err error) {
 		s.told++
 		if !s.refused {
 			s.refused = true
-			s.log.Error(err, "events are not recorded: grant create and patch on events in events.k8s.io")
+			s.log.Info("events are not recorded: grant create and patch on events in events.k8s.io",
+				kube.Warn("problem", err.Error())...)
 		}
 	default:
 		s.log.V(1).Info("event dropped", "error", err.Error())

@@ -29,7 +29,7 @@ func (e *Elector) acquire(ctx context.Context) bool {
 		raced = false
 		if err != nil && ctx.Err() == nil && err.Error() != logged {
 			logged = err.Error()
-			e.log.Info("cannot get the lease, retrying", "problem", logged)
+			e.log.Info("cannot get the lease, retrying", kube.Warn("problem", logged)...)
 		}
 		if now, _ := e.Leader(); err == nil && now != holder {
 			holder = now

@@ -94,8 +94,8 @@ func (e *Elector) renew(held context.Context, lose context.CancelCauseFunc, ende
 			return err
 		case err.Error() != failed && held.Err() == nil:
 			failed = err.Error()
-			e.log.Info("cannot renew the lease, retrying", "problem", failed,
-				"left", e.left().Round(time.Millisecond))
+			e.log.Info("cannot renew the lease, retrying", kube.Warn("problem", failed,
+				"left", e.left().Round(time.Millisecond))...)
 		}
 	}
 }

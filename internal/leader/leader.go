@@ -183,10 +183,10 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx, held context.Context))
 		if lost = e.hold(ctx, lead); lost == nil {
 			return e.release(ctx)
 		}
-		e.log.Info("stopped leading", "reason", lost.Error())
+		e.log.Info("stopped leading", kube.Warn("reason", lost.Error())...)
 		if errors.Is(lost, errNotWanted) || errors.Is(lost, errPanic) {
 			if err := e.release(ctx); err != nil {
-				e.log.Info("not released", "problem", err.Error())
+				e.log.Info("cannot release the lease", kube.Warn("problem", err.Error())...)
 			}
 		}
 		if errors.Is(lost, errPanic) {

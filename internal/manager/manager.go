@@ -28,6 +28,7 @@ import (
 
 	"skiff/internal/controller"
 	"skiff/internal/events"
+	"skiff/internal/kube"
 	"skiff/internal/leader"
 )
 
@@ -214,7 +215,7 @@ func (m *Manager) elect(ctx context.Context, last func()) error {
 		}
 	})
 	if err != nil {
-		m.o.Log.Info("the lease is left to expire", "problem", err.Error())
+		m.o.Log.Info("cannot release the lease: it is left to expire", kube.Warn("problem", err.Error())...)
 	}
 	return errors.Join(errs...)
 }

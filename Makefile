@@ -24,10 +24,12 @@ RACE := $(if $(shell command -v $$($(GO) env CC) 2>/dev/null),-race)
 # The number of random histories of each controller, one per seed from 1: some hundred find a shallow bug within a minute.
 SEEDS ?= 200
 
-# Long enough to meet a shallow bug in each target, short enough to be run before a commit. Without -fuzzminimizetime the first input
-# that finds something new would be made smaller for a minute, and nothing else be tried. .ci/run takes 20s; before a
-# release, 5m.
+# How long each fuzz target runs: long enough to meet a shallow bug, short enough to be run before a commit. Without
+# -fuzzminimizetime the first input that finds something new would be made smaller for a minute, and nothing else tried.
 FUZZTIME ?= 10s
+
+# A commit: `make fuzz` runs only the targets of packages that have changed since. Empty: all.
+SINCE ?=
 
 # Modules of their own below internal/, so that what they need never reaches the product's go.mod.
 NESTED := $(patsubst %/go.mod,%,$(wildcard internal/*/go.mod))
@@ -72,28 +74,31 @@ demo: build ## run the main job on the embedded API server, step by step
 .PHONY: test
 test: ## run the unit tests (with the race detector where a C compiler is found), then random histories
 	@$(if $(RACE),:,echo "no C compiler found: testing without the race detector")
-	$(GO) test $(RACE) ./...
+	$(GO) test -vet=off $(RACE) ./... # lint vets
 	@$(MAKE) --no-print-directory histories
 
 # Without the race detector, which makes a history seven times slower. They make much garbage and keep little of it.
-.PHONY: histories lives
+.PHONY: histories
 histories: ## run each controller through SEEDS (200) random histories, and kill it at every third of its requests
-	GOGC=400 $(GO) test -timeout 60m -run '^(TestRandomHistories|TestKilling)' ./internal/operators/... -seeds $(SEEDS) -kill-step 3
-
-lives: histories
+	GOGC=400 $(GO) test -vet=off -timeout 60m -run '^(TestRandomHistories|TestKilling)' ./internal/operators/... -seeds $(SEEDS) -kill-step 3
 
 .PHONY: generate
 generate: ## write the Roles in examples/ and the README's table of rights from what the controllers declare
 	$(GO) test -count=1 ./internal/cli -run '^TestTheWrittenRightsAreTheDeclaredOnes$$' -update
 
+# A test waits for its cluster most of the time: three suites side by side, each with a control plane of its own, keep
+# two cores busy. E2E=-short leaves out what takes minutes.
+PARTS ?= 3
+E2E   ?=
+
 .PHONY: e2e
 e2e: ## run the suite on a real control plane (the first run builds that, which takes minutes)
-	cd internal/skiff-dev && $(GO) test -count=1 ./...
-	cd internal/e2e && $(GO) test -count=1 -timeout 40m ./...
+	cd internal/skiff-dev && $(GO) test -vet=off -count=1 ./...
+	cd internal/e2e && $(GO) test -vet=off -count=1 -timeout 40m . -parts $(PARTS) $(E2E)
 
 .PHONY: outside
 outside: ## run controller-runtime's own test suites (SUITES: some) against skiff dev assets, and the examples of examples/testing
-	cd internal/outside && $(GO) test -count=1 -timeout 40m ./... $(if $(SUITES),-run '^(TestControllerRuntimesOwnSuites|TestClientGosClients)' -suites '$(SUITES)')
+	cd internal/outside && $(GO) test -vet=off -count=1 -timeout 40m ./... $(if $(SUITES),-run '^(TestControllerRuntimesOwnSuites|TestClientGosClients)' -suites '$(SUITES)')
 
 .PHONY: figures
 figures: ## measure memory, CPU, requests and latencies on a real control plane and print a table (twenty minutes)
@@ -115,8 +120,9 @@ bench: ## run the benchmarks
 FUZZ_END := fuzz: elapsed.*|--- FAIL: Fuzz[A-Za-z0-9_]+ \(.*|    context deadline exceeded|FAIL.*|exit status 1|
 
 .PHONY: fuzz
-fuzz: ## run each fuzz target for FUZZTIME (10s)
+fuzz: ## run each fuzz target for FUZZTIME (10s); with SINCE=COMMIT those whose package has changed since
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; for file in $$(grep -rl --include='*_test.go' '^func Fuzz' internal); do \
+		if [ -n "$(SINCE)" ] && git diff --quiet $(SINCE) -- $$(dirname $$file); then continue; fi; \
 		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$file); do \
 			echo "fuzz $$target in $$(dirname $$file)"; \
 			(cd $$(dirname $$file) && $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x .) \
@@ -141,6 +147,18 @@ reproducible: ## build the last commit from two clones and compare the binaries 
 	done; \
 	cmp $$dir/one/bin/skiff $$dir/another/bin/skiff; \
 	echo "the binaries of two clones are equal"
+
+# What takes hours on two cores: before a release, and before an issue is closed.
+.PHONY: nightly
+nightly: ## run all that takes long: 3,000 histories, minutes of fuzzing, all platforms, all suites, and the soak test
+	$(MAKE) lint
+	$(MAKE) test SEEDS=3000
+	$(MAKE) fuzz FUZZTIME=2m
+	$(MAKE) reproducible
+	$(MAKE) image
+	$(MAKE) outside
+	$(MAKE) e2e
+	$(MAKE) soak
 
 .PHONY: conformance
 conformance: ## print each protocol rule with its tests and their results (E2E=1: run the e2e suite for it, too)

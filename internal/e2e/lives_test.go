@@ -7,6 +7,7 @@ import (
 
 // What happens to an object of any kind is the same on the embedded server as on a real one, script by script.
 func TestEachKindLivesOnTheEmbeddedServerAsOnTheRealOne(t *testing.T) {
+	long(t)
 	// Without what controllers have to undo, or write at a time of their own.
 	cluster := ownCluster(t, "--disable-admission-plugins", "TaintNodesByCondition",
 		"--enable-priority-and-fairness=false")

@@ -30,6 +30,15 @@ func TestMain(m *testing.M) {
 	suite.dir = dir
 	// Parallel tests wait for the cluster most of the time; the usual one for each core would leave the machine idle.
 	flag.Parse()
+	if *parts > 1 {
+		code, err := runParts(*parts, dir)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "e2e:", err)
+			code = 1
+		}
+		os.RemoveAll(dir)
+		os.Exit(code)
+	}
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		os.Exit(1)

@@ -192,6 +192,7 @@ func answerAll(t *testing.T, api *API, requests []oddRequest) []string {
 
 // The embedded server answers thousands of odd requests with the status, media type, kind and reason of a real server.
 func TestOddRequestsAreAnsweredAsByTheRealServer(t *testing.T) {
+	long(t)
 	servers := []*API{ownCluster(t).Admin, startFake(t)}
 	webServer := func(name string) string { return strings.Replace(webServerBody, `"web"`, `"`+name+`"`, 1) }
 	for _, api := range servers {

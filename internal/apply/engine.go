@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -119,6 +120,13 @@ func (e *Engine) Forget(owner kube.Key) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.owners, owner)
+}
+
+// Leave is Forget for all owners of a namespace that is no longer watched.
+func (e *Engine) Leave(namespace string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	maps.DeleteFunc(e.owners, func(owner kube.Key, _ *owned) bool { return owner.Namespace == namespace })
 }
 
 // remembered returns what is remembered of an owner. One that was created anew begins with nothing.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"sync"
 
@@ -68,6 +69,14 @@ func (s *Statuses[T]) Forget(k kube.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.answers, k)
+}
+
+// Leave drops what is remembered of the objects of a namespace that is no longer watched.
+func (s *Statuses[T]) Leave(namespace string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.answers, func(k kube.Key, _ written) bool { return k.Namespace == namespace })
+	maps.DeleteFunc(s.gone, func(k kube.Key, _ string) bool { return k.Namespace == namespace })
 }
 
 // Write makes status the status of object, unless from, the one that object has, is the same. Both are structs of one

@@ -108,6 +108,8 @@ type Controller struct {
 	lead    chan struct{} // has an element while Lead runs: it runs once at a time, and Run waits for it
 	stats   counters
 	counts  []*metrics.Counts // of the operator; do not change after Run has begun
+
+	leaves []func(namespace string) // see OnLeave; the same
 }
 
 // New returns a controller. It connects the sources to its queue and starts nothing. Run runs the stores of the
@@ -151,6 +153,10 @@ func New(name string, f Func, o Options, sources ...Source) *Controller {
 
 // Elected reports whether the controller works only while it leads.
 func (c *Controller) Elected() bool { return c.o.Elected }
+
+// OnLeave has f called with a namespace that is no longer selected, and once more after each run in it that was under
+// way: what an operator remembers of its objects goes with it. It is called before Run.
+func (c *Controller) OnLeave(f func(namespace string)) { c.leaves = append(c.leaves, f) }
 
 // Backlog returns how many keys wait for a worker.
 func (c *Controller) Backlog() int { return c.queue.Stats().Due }

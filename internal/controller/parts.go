@@ -160,8 +160,23 @@ func (c *Controller) admit(item queue.Item) (doing, string) {
 // followSelection has a part for each namespace that is selected now.
 func (c *Controller) followSelection() {
 	for _, namespace := range c.parts.follow(c.mirrors) {
-		c.streaks.leave(namespace)
+		c.leave(namespace)
 	}
+}
+
+// leave drops what is remembered of a namespace that is no longer selected.
+func (c *Controller) leave(namespace string) {
+	c.streaks.leave(namespace)
+	for _, f := range c.leaves {
+		f(namespace)
+	}
+}
+
+// left reports whether a namespace is no longer selected.
+func (p *parts) left(namespace string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.selected && p.by[namespace] == nil
 }
 
 // watchParts decides which parts are worked on, and logs why one is not, until ctx ends. It calls work when there is

@@ -28,6 +28,9 @@ func (c *Controller) work(feed, runs context.Context) {
 		switch doing, why := c.admit(item); doing {
 		case working:
 			c.reconcile(runs, item)
+			if c.parts.left(item.Key.Namespace) { // meanwhile, and the run has remembered something
+				c.leave(item.Key.Namespace)
+			}
 		case telling:
 			c.tellUnseen(runs, item, why)
 		case left:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,5 +86,35 @@ func TestTheSelectionWorksWithoutLeadershipAndNamesAMissingRight(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		expect(t, "namespaces", strings.Join(maps.Namespaces(), " "), "a")
 		expect(t, "synced", maps.Serves("a"), true)
+	})
+}
+
+func TestANamespaceThatLeavesIsForgottenAgainAfterARunThatWasUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.createIn("", namespaces, "a")
+		w.createIn("a", configMaps, "slow")
+		w.label("a", "x")
+		s := Setup{Client: w.skiff, NamespaceSelector: "role=x", Mirrors: cache.NewMirrors()}
+		var mu sync.Mutex // guards said
+		var said []string
+		say := func(what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			said = append(said, what)
+		}
+		c := s.New("test", func(context.Context, kube.Key) (Outcome, error) {
+			time.Sleep(time.Minute)
+			say("ran")
+			return Done, nil
+		}, For(Mirror[*configMap](s, configMaps, "")))
+		c.OnLeave(func(namespace string) { say("left " + namespace) })
+		defer w.run(SelectNamespaces(s))()
+		defer w.run(c)()
+		w.label("a", nil)
+		time.Sleep(2 * time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		expect(t, "what was said", strings.Join(said, ", "), "left a, ran, left a")
 	})
 }

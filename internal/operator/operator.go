@@ -103,6 +103,12 @@ func Child[S any](seen Seen, r kube.Resource, name string) *apply.Live[S] {
 // runs it.
 func New[T object[Status], Status any, P status[Status]](s controller.Setup, recorder *events.Recorder,
 	d Definition[T, Status]) *controller.Controller {
+	_, c := build[T, Status, P](s, recorder, d)
+	return c
+}
+
+func build[T object[Status], Status any, P status[Status]](s controller.Setup, recorder *events.Recorder,
+	d Definition[T, Status]) (*reconciler[T, Status, P], *controller.Controller) {
 	s.Client = s.Client.Limit(d.Rights)
 	objects := controller.Mirror[T](s, d.Resource, "")
 	sources := make([]controller.Source, 1, len(d.Children)+1)
@@ -121,7 +127,9 @@ func New[T object[Status], Status any, P status[Status]](s controller.Setup, rec
 	sources[0] = controller.For(objects).Unseen(r.unseen)
 	c := s.New(d.Name, r.Reconcile, sources...)
 	r.backlog = c.Backlog
-	return c
+	c.OnLeave(r.children.Leave)
+	c.OnLeave(r.objects.Leave)
+	return r, c
 }
 
 func blank[T object[Status], Status any]() T {

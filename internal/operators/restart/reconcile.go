@@ -25,21 +25,39 @@ const manager = "skiff-restart"
 
 // New returns the controller. It sends nothing before Run. A nil recorder means no Events; the caller runs it.
 func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
+	_, c := build(s, recorder)
+	return c
+}
+
+func build(s controller.Setup, recorder *events.Recorder) (*reconciler, *controller.Controller) {
 	s.Client = s.Client.Limit(Rights)
 	ts := controller.Mirror[*RestartTrigger](s, resource, "")
 	ps := controller.Mirror[*pod](s, pods, "")
+	statuses := apply.NewStatuses(s.Client, ts, func() *RestartTrigger { return new(RestartTrigger) })
 	r := &reconciler{
 		client:   s.Client,
 		restarts: newRestarts(),
 		recorder: recorder,
-		triggers: apply.NewStatuses(s.Client, ts, func() *RestartTrigger { return new(RestartTrigger) }),
+		triggers: statuses,
 		find:     newFinder(ts, ps),
 	}
 	c := s.New("restart", r.Reconcile, controller.For(ts).Unseen(r.unseen),
 		controller.Watches(ts, r.find.forTrigger),
 		controller.Watches(ps, r.find.forPod))
 	c.Publish(r.restarts)
-	return c
+	c.OnLeave(statuses.Leave)
+	c.OnLeave(r.leave)
+	return r, c
+}
+
+// leave drops what is remembered of the triggers of a namespace that is no longer watched.
+func (r *reconciler) leave(namespace string) {
+	r.memories.Range(func(key, _ any) bool {
+		if key.(kube.Key).Namespace == namespace {
+			r.memories.Delete(key)
+		}
+		return true
+	})
 }
 
 type reconciler struct {

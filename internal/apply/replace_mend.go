@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"fmt"
 
 	"skiff/internal/kube"
 )
@@ -39,8 +40,8 @@ func (r *replacement) relabel(ctx context.Context, s *slot) error {
 }
 
 // adopt takes an object without an owner that we have created earlier: its owner was deleted with --cascade=orphan,
-// or came back from a backup. What is ours is known by the labels. The server is asked whether the owner is still
-// there (WRT-26).
+// or came back from a backup. What is ours is known by the labels. With AdoptAnnotation it takes others, too, if they
+// fit. The server is asked whether the owner is still there (WRT-26).
 func (r *replacement) adopt(ctx context.Context, s *slot) error {
 	m := s.other.ObjectMeta()
 	_, made := m.Labels.Get(r.revision)
@@ -48,6 +49,15 @@ func (r *replacement) adopt(ctx context.Context, s *slot) error {
 	provable := made && len(lost) == 0
 	if _, owned := m.Controller(); owned || m.Deleting() || !provable && !r.owner.Adopt {
 		return nil
+	}
+	if !provable {
+		if reason, err := r.misfit(ctx, s); reason != "" || err != nil {
+			s.taken(r.describe(s.other) + reason)
+			if known := r.mem.children[s.key]; known != nil && known.foreign != "" {
+				known.foreign = s.message
+			}
+			return err
+		}
 	}
 	gone, err := r.ownerGone(ctx)
 	if gone || err != nil {
@@ -65,6 +75,55 @@ func (r *replacement) adopt(ctx context.Context, s *slot) error {
 	r.mem.child(s.key).foreign = ""
 	s.outcome, s.message = Adopted, "it had no owner"
 	return nil
+}
+
+// maxImage bounds how much of a foreign image is quoted: a name with a digest has about as many bytes.
+const maxImage = 200
+
+// misfit says why an object is not to be adopted although the owner asks for it, "" if it fits: it has to have the
+// labels that a Service selects by, and the declared containers with their images. Another workload's pod of that name
+// would be deleted by the next roll.
+func (r *replacement) misfit(ctx context.Context, s *slot) (reason string, err error) {
+	const not = "; " + AdoptAnnotation + " does not take it: "
+	want := declaredLabels(s.want)
+	for _, key := range r.selector {
+		if have, _ := s.other.ObjectMeta().Labels.Get(key); key != ManagedByLabel && have != want[key] {
+			return fmt.Sprintf("%sits label %s is %q, not %q", not, key, have, want[key]), nil
+		}
+	}
+	var live struct {
+		Metadata struct {
+			UID string `json:"uid"`
+		} `json:"metadata"`
+		Spec struct {
+			Containers []struct {
+				Name  string `json:"name"`
+				Image string `json:"image"`
+			} `json:"containers"`
+		} `json:"spec"`
+	}
+	if err := r.client.Get(ctx, r.resource, s.key, &live); err != nil || live.Metadata.UID != uidOf(s.other) {
+		if err == nil || kube.IsNotFound(err) {
+			s.again(soon) // it has just gone
+			return not + "it has changed", nil
+		}
+		return "", err
+	}
+	images := map[string]string{}
+	for _, c := range live.Spec.Containers {
+		images[c.Name] = c.Image
+	}
+	spec, _ := s.want.Body["spec"].(map[string]any)
+	containers, _ := spec["containers"].([]any)
+	for _, c := range containers {
+		c, _ := c.(map[string]any)
+		name, _ := c["name"].(string)
+		if image := images[name]; image != c["image"] {
+			return fmt.Sprintf("%sits container %s has the image %q, not %q", not, name,
+				kube.Printable(image, maxImage), c["image"]), nil
+		}
+	}
+	return "", nil
 }
 
 // release gives up a child that is declared no longer and has lost the label that our watch selects by: whoever

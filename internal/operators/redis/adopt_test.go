@@ -1,6 +1,8 @@
 package redis
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,19 +49,39 @@ func TestPodsThatWereOrphanedAreAdoptedByARedisOfTheSameName(t *testing.T) {
 }
 
 // Rules: WRT-26
-func TestAPodWithoutAnOwnerIsAdoptedOnlyIfItIsOursOrTheUserSaysSo(t *testing.T) {
+func TestAPodWithoutAnOwnerIsAdoptedOnlyIfItIsOursOrFitsAndTheUserSaysSo(t *testing.T) {
+	const fit = `{"app.kubernetes.io/name":"redis","app.kubernetes.io/instance":"cache"}`
 	story(t, func(w *world) {
 		w.Post(pods, foreignPod("cache-0", `{"app.kubernetes.io/managed-by":"skiff","app.kubernetes.io/name":"redis",
 			"app.kubernetes.io/instance":"other","skiff.dev/revision":"1"}`))
 		w.Post(pods, foreignPod("cache-1", `{"app":"theirs"}`))
+		w.Post(pods, foreignPod("cache-2", fit))
+		w.Post(pods, strings.Replace(foreignPod("cache-3", fit), `{"name":"own","image":"own"}`,
+			`{"name":"sidecar","image":"own"},{"name":"redis","image":"redis:7-alpine"}`, 1))
 		before := w.uids()
-		w.Create("cache", `{"port":6379,"num":2}`)
+		w.Create("cache", `{"port":6379,"num":4}`)
 		w.Pass(5 * time.Second)
 		w.WantCondition("cache", "Degraded", "True/NameTaken", "cache-0")
-		w.Want("owner", w.pod("cache-0").ControllerUID()+w.pod("cache-1").ControllerUID(), "")
+		owned := func() (names []string) {
+			for _, name := range []string{"cache-0", "cache-1", "cache-2", "cache-3"} {
+				if w.pod(name).ControllerUID() != "" {
+					names = append(names, name)
+				}
+			}
+			return names
+		}
+		w.Want("owned without the annotation", len(owned()), 0)
 		w.Patch(resource, "cache", `{"metadata":{"annotations":{"skiff.dev/adopt":"true"}}}`)
 		w.Pass(3 * time.Minute)
-		w.Want("replaced by pods of the template", w.replaced(before), "cache-0 cache-1")
+		w.Want("owned", fmt.Sprint(owned()), "[cache-3]")
+		w.Want("replaced by pods of the template", w.replaced(before), "cache-3")
+		for i, reason := range []string{`its label app.kubernetes.io/instance is "other", not "cache"`,
+			`its label app.kubernetes.io/name is "", not "redis"`,
+			`its container redis has the image "", not "redis:7-alpine"`} {
+			w.WantCondition("cache", "Degraded", "True/NameTaken", reason)
+			w.Delete(pods, fmt.Sprint("cache-", i))
+			w.Pass(2 * time.Minute)
+		}
 		w.WantReady("cache")
 	})
 }

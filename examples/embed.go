@@ -1,5 +1,5 @@
-// Package examples holds objects to start from, embedded so that `skiff demo` shows exactly what a user can apply. The
-// YAML files beside this one are the originals, good for `kubectl apply -f` as they are.
+// Package examples holds objects to start from, embedded so that `skiff-dev demo` shows exactly what a user can apply.
+// The YAML files beside this one are the originals, good for `kubectl apply -f` as they are.
 //
 // It is data: it parses nothing, has no state and is on no event path; any goroutine may read it.
 package examples

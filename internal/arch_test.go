@@ -5,6 +5,7 @@ package internal_test
 
 import (
 	"os"
+	"os/exec"
 	"path"
 	"regexp"
 	"slices"
@@ -42,11 +43,14 @@ type layer struct {
 }
 
 var layers = []layer{
-	{"/cmd/skiff", "cli", nil, "signals and the exit code, nothing else"},
-	{"cli", "manager leader operators/* simulate fakeapi kubeconfig check uninstall manifests controller events " +
-		"cache labels podpolicy kube /crds /examples",
+	{"/cmd/skiff", "cli", nil, "calls package cli, nothing else: it links nothing of the test cluster"},
+	{"/cmd/skiff-dev", "devcli cli", nil, "calls package devcli, nothing else"},
+	{"devcli", "cli manager simulate fakeapi kubeconfig kube /examples", []string{cobra, logr, yaml},
+		"flags and output of skiff-dev, around the embedded server and the simulation"},
+	{"cli", "manager leader operators/* kubeconfig check uninstall manifests controller events " +
+		"cache labels podpolicy kube /crds",
 		[]string{cobra, logr, stdr, yaml},
-		"the only place that knows flags: turns them into the packages' options"},
+		"flags and output of skiff: turns flags into the packages' options"},
 	{"manager", "controller leader cache events metrics kube", []string{logr},
 		"composes what it is given; it does not know which controllers there are"},
 	{"operators/*", "operator controller apply cache events conditions labels metrics patch kube", []string{logr},
@@ -140,6 +144,28 @@ func TestEveryImportIsAllowedByTheTable(t *testing.T) {
 			if !allowed(l, f.pkg, imported, f.test) {
 				t.Errorf("%s: %s may not import %s: %s", f.position(spec), f.pkg, imported, l.why)
 			}
+		}
+	}
+}
+
+// testCluster are the packages of the test cluster, an API server with signing keys among them.
+var testCluster = []string{"skiff/internal/devcli", "skiff/internal/fakeapi", "skiff/internal/simulate",
+	"skiff/internal/cron", "skiff/examples"}
+
+func TestSkiffLinksNothingOfTheTestCluster(t *testing.T) {
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/skiff")
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("%s: %v", list, err)
+	}
+	linked := strings.Fields(string(out))
+	if !slices.Contains(linked, "skiff/internal/cli") {
+		t.Fatalf("skiff links %q: this test no longer understands it", linked)
+	}
+	for _, pkg := range linked {
+		if slices.ContainsFunc(testCluster, func(p string) bool { return pkg == p || strings.HasPrefix(pkg, p+"/") }) {
+			t.Errorf("cmd/skiff links %s, which is part of the test cluster: only cmd/skiff-dev may", pkg)
 		}
 	}
 }

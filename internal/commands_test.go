@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// shell runs the commands of the README in a directory that looks like the repository after `make build`, on a `skiff
-// dev` of its own.
+// shell runs the commands of the README in a directory that looks like the repository after `make build`, on a
+// skiff-dev of its own.
 type shell struct {
 	t   *testing.T
 	dir string
@@ -25,7 +25,7 @@ type shell struct {
 }
 
 // lasting are commands that run until they are stopped.
-var lasting = regexp.MustCompile(`^bin/skiff (run|restart|dev|watch)\b`)
+var lasting = regexp.MustCompile(`^bin/skiff (run|restart|watch)\b`)
 
 func newShell(t *testing.T) *shell {
 	t.Helper()
@@ -39,7 +39,7 @@ func newShell(t *testing.T) *shell {
 		t.Fatal(err)
 	}
 	s := &shell{t: t, dir: t.TempDir()}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(s.dir, "bin", "skiff"), "./cmd/skiff")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(s.dir, "bin")+"/", "./cmd/...")
 	build.Dir = repository
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", build, err, out)
@@ -51,8 +51,8 @@ func newShell(t *testing.T) *shell {
 	}
 	kubeconfig := filepath.Join(s.dir, "kubeconfig")
 	s.env = append(os.Environ(), "HOME="+s.dir, "KUBECONFIG="+kubeconfig, "KUBERNETES_SERVICE_HOST=")
-	out := s.start("bin/skiff dev --kubeconfig-out " + kubeconfig)
-	s.eventually("skiff dev is ready", func() bool { return strings.Contains(out.String(), "In another terminal") })
+	out := s.start("bin/skiff-dev --kubeconfig-out " + kubeconfig)
+	s.eventually("skiff-dev is ready", func() bool { return strings.Contains(out.String(), "In another terminal") })
 	return s
 }
 

@@ -3,14 +3,17 @@ package internal_test
 import (
 	"bytes"
 	"go/ast"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"skiff/internal/cli"
+	"skiff/internal/devcli"
 )
 
 // section returns the text of the README below a heading, up to the next heading of the same level.
@@ -196,38 +199,49 @@ func TestTheLayerTableOfTheReadmeIsTheImportTable(t *testing.T) {
 }
 
 // commandRow is a row of the README's table of commands.
-var commandRow = regexp.MustCompile("(?m)^\\| `skiff (\\w+)` \\| (.+) \\|$")
+var commandRow = regexp.MustCompile("(?m)^\\| `(skiff|skiff-dev) (\\w+)` \\| (.+) \\|$")
 
 // helpLine is a command in the output of `skiff help`.
 var helpLine = regexp.MustCompile(`(?m)^  ([a-z]+)\s{2,}(\S.*)$`)
 
+// alike are the commands of skiff-dev that are those of skiff, and not in the table again.
+var alike = []string{"completion", "help", "version"}
+
 func TestTheCommandReferenceIsWhatHelpSays(t *testing.T) {
-	var out bytes.Buffer
-	if code := cli.Main(t.Context(), []string{"help"}, &out, &out); code != 0 {
-		t.Fatalf("skiff help exits with %d: %s", code, out.String())
+	have, want := map[string]string{}, map[string]string{}
+	for _, row := range commandRow.FindAllStringSubmatch(section(t, "Commands"), -1) {
+		have[row[1]+" "+row[2]] = row[3]
 	}
-	_, commands, _ := strings.Cut(out.String(), "Available Commands:")
-	commands, _, _ = strings.Cut(commands, "\n\n")
-	table := func(rows [][]string) map[string]string {
-		m := map[string]string{}
-		for _, r := range rows {
-			m[r[1]] = r[2]
+	for program, run := range map[string]func(out io.Writer) int{
+		"skiff": func(out io.Writer) int { return cli.Main(t.Context(), []string{"help"}, out, out) },
+		"skiff-dev": func(out io.Writer) int {
+			return devcli.Main(t.Context(), []string{"skiff-dev", "help"}, out, out, nil)
+		},
+	} {
+		var out bytes.Buffer
+		if code := run(&out); code != 0 {
+			t.Fatalf("%s help exits with %d: %s", program, code, out.String())
 		}
-		return m
-	}
-	have := table(commandRow.FindAllStringSubmatch(section(t, "Commands"), -1))
-	want := table(helpLine.FindAllStringSubmatch(commands, -1))
-	if len(want) == 0 {
-		t.Fatalf("no command was found in the output of skiff help:\n%s", out.String())
+		_, commands, _ := strings.Cut(out.String(), "Available Commands:")
+		commands, _, _ = strings.Cut(commands, "\n\n")
+		lines := helpLine.FindAllStringSubmatch(commands, -1)
+		if len(lines) == 0 {
+			t.Fatalf("no command was found in the output of %s help:\n%s", program, out.String())
+		}
+		for _, line := range lines {
+			if program == "skiff" || !slices.Contains(alike, line[1]) {
+				want[program+" "+line[1]] = line[2]
+			}
+		}
 	}
 	for name, short := range want {
 		if have[name] != short {
-			t.Errorf("README.md, Commands: skiff %s is %q, skiff help says %q", name, have[name], short)
+			t.Errorf("README.md, Commands: %s is %q, its help says %q", name, have[name], short)
 		}
 	}
 	for name := range have {
 		if _, ok := want[name]; !ok {
-			t.Errorf("README.md, Commands: there is no command skiff %s", name)
+			t.Errorf("README.md, Commands: there is no command %s", name)
 		}
 	}
 }

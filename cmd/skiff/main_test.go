@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -184,33 +183,6 @@ func TestASecondSignalExitsAtOnceWith1(t *testing.T) {
 	if took := time.Since(second); took > 5*time.Second {
 		t.Errorf("the second signal took %s", took)
 	}
-}
-
-func TestTheCommandOfDevEndsWhenSkiffIsKilled(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux ends a command with its parent")
-	}
-	cmd := command(t, "dev", "--bare", "--", "sh", "-c", "echo started; exec sleep 60")
-	cmd.Env = append(cmd.Env, "PATH="+os.Getenv("PATH"), "TMPDIR="+t.TempDir())
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(stdout)
-	waitForLine(t, lines, "started")
-	began := time.Now()
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	for lines.Scan() { // until the end of the command, which has stdout open
-	}
-	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("the command goes on for %s", took)
-	}
-	exitCode(t, cmd)
 }
 
 func TestAReaderThatGoesAwayEndsWatchWith0(t *testing.T) {

@@ -42,12 +42,12 @@ Exit codes: 0 all is there, 3 something is missing, 1 failed (it could not find 
   skiff check --as system:serviceaccount:skiff:skiff --leader-elect --leader-election-namespace skiff
   skiff check --token-file skiff.token --watch-namespaces shop,blog -o yaml > missing.yaml
   skiff check --as system:serviceaccount:skiff:skiff --watch-namespace-selector team=shop`,
-		Args: noArgs,
+		Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	addConnectionFlags(cmd, &f.connection)
 	fs := cmd.Flags()
-	fs.StringSliceVar(&f.controllers, "controllers", operatorNames(),
+	fs.StringSliceVar(&f.controllers, "controllers", ControllerNames(),
 		"`names` of the controllers, separated by commas")
 	fs.StringSliceVar(&f.namespaces, "watch-namespaces", nil,
 		"`namespaces` to work in, separated by commas (default all)")
@@ -71,10 +71,10 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	if f.electionIn != "" && !namespaceName().MatchString(f.electionIn) {
-		return usagef("--leader-election-namespace: %q is not a valid namespace name", f.electionIn)
+		return Usagef("--leader-election-namespace: %q is not a valid namespace name", f.electionIn)
 	}
 	if !slices.Contains([]string{"", "json", "yaml"}, f.output) {
-		return usagef("--output %q: want json or yaml, or omit the flag", f.output)
+		return Usagef("--output %q: want json or yaml, or omit the flag", f.output)
 	}
 	client, namespace, err := connect(f.connection, warnTo(cmd.ErrOrStderr()))
 	if err != nil {

@@ -76,10 +76,10 @@ func (r result) want(t *testing.T, code int, stderr ...string) {
 			t.Errorf("stderr %q does not say %q", r.stderr, part)
 		}
 	}
-	if code != exitDone && len(stderr) > 0 && strings.Count("\n"+r.stderr, "\nskiff: ") != 1 {
+	if code != ExitDone && len(stderr) > 0 && strings.Count("\n"+r.stderr, "\nskiff: ") != 1 {
 		t.Errorf("stderr %q: want the error once, as skiff: ...", r.stderr)
 	}
-	if strings.Contains(r.stderr+r.stdout, "Usage:") && code != exitDone {
+	if strings.Contains(r.stderr+r.stdout, "Usage:") && code != ExitDone {
 		t.Errorf("an error dumps the usage: %s%s", r.stdout, r.stderr)
 	}
 }
@@ -98,7 +98,7 @@ func TestWrongUsagePrintsOneLineAndAHintAndExitsWith2(t *testing.T) {
 		{"run --watch-namespaces=a,", `--watch-namespaces: "" is not a valid namespace name`, "skiff run"},
 		{"run --max-concurrent-reconciles 0", "--max-concurrent-reconciles 0: must be at least 1", "skiff run"},
 		{"run --template-policy strict", `--template-policy "strict": must be one of any, baseline, restricted`, "skiff run"},
-		{"dev --template-policy=", `--template-policy "": must be one of any, baseline, restricted`, "skiff dev"},
+		{"run --template-policy=", `--template-policy "": must be one of any, baseline, restricted`, "skiff run"},
 		{"run --max-concurrent-reconciles many", `"many" for "--max-concurrent-reconciles"`, "skiff run"},
 		{"run --health-probe-bind-address 8081", "--health-probe-bind-address 8081: want HOST:PORT or :PORT",
 			"skiff run"},
@@ -120,8 +120,6 @@ func TestWrongUsagePrintsOneLineAndAHintAndExitsWith2(t *testing.T) {
 		{"crds instal", `unknown command "instal" for skiff crds: did you mean install?`, "skiff crds"},
 		{"crds print x", `skiff crds print takes no arguments, got "x"`, "skiff crds print"},
 		{"crds install --timeout 0s --server https://h", "--timeout 0s: must be more than 0", "skiff crds install"},
-		{"dev --controllers nope", `unknown controller "nope"`, "skiff dev"},
-		{"demo fast", `skiff demo takes no arguments, got "fast"`, "skiff demo"},
 		{"version -o yaml", `--output "yaml": want json`, "skiff version"},
 		{"watch pods -n My_Team", `--namespace: "My_Team" is not a valid namespace name`, "skiff watch"},
 		{"watch pod/web", "write it as skiff watch pod web", "skiff watch"},
@@ -131,7 +129,7 @@ func TestWrongUsagePrintsOneLineAndAHintAndExitsWith2(t *testing.T) {
 		{"help nothing", `no help for "nothing"`, "skiff help"},
 	} {
 		r := skiff(t, strings.Fields(tt.args)...)
-		r.want(t, exitUsage, "skiff: ", tt.say, "\nrun '"+tt.help+" --help'\n")
+		r.want(t, ExitUsage, "skiff: ", tt.say, "\nrun '"+tt.help+" --help'\n")
 		if strings.Count(r.stderr, "\n") != 2 || r.stdout != "" {
 			t.Errorf("skiff %s: want an error line and a hint, got %q and %q", tt.args, r.stdout, r.stderr)
 		}
@@ -139,10 +137,10 @@ func TestWrongUsagePrintsOneLineAndAHintAndExitsWith2(t *testing.T) {
 }
 
 func TestEveryCommandHasHelpWithWhatItDoes(t *testing.T) {
-	for _, path := range []string{"", "run", "dev", "demo", "watch", "crds", "crds print", "crds install", "crds diff",
+	for _, path := range []string{"", "run", "watch", "crds", "crds print", "crds install", "crds diff",
 		"version", "completion"} {
 		r := skiff(t, append(strings.Fields(path), "--help")...)
-		r.want(t, exitDone)
+		r.want(t, ExitDone)
 		if !strings.Contains(r.stdout, "Usage:") || r.stderr != "" {
 			t.Errorf("skiff %s --help: %q, %q", path, r.stdout, r.stderr)
 		}
@@ -150,13 +148,27 @@ func TestEveryCommandHasHelpWithWhatItDoes(t *testing.T) {
 	if r := skiff(t, "help", "run"); r.stdout != skiff(t, "run", "--help").stdout {
 		t.Errorf("skiff help run differs from skiff run --help: %s", r.stdout)
 	}
-	if r := skiff(t); r.code != exitDone || !strings.Contains(r.stdout, "skiff demo") {
+	if r := skiff(t); r.code != ExitDone || !strings.Contains(r.stdout, "skiff-dev demo") {
 		t.Errorf("skiff alone: %+v", r)
 	}
 }
 
+func TestTheCommandsThatMovedToSkiffDevSayWhatToRunInstead(t *testing.T) {
+	for args, now := range map[string]string{"dev": "run 'skiff-dev',", "dev --bare -- go test": "run 'skiff-dev',",
+		"dev assets bin": "run 'skiff-dev',", "dev --help": "run 'skiff-dev',", "demo": "run 'skiff-dev demo',"} {
+		r := skiff(t, strings.Fields(args)...)
+		r.want(t, ExitUsage, now)
+		if strings.Count(r.stderr, "\n") != 1 || r.stdout != "" {
+			t.Errorf("skiff %s: want one line, got %q and %q", args, r.stdout, r.stderr)
+		}
+	}
+	if help := skiff(t, "--help").stdout; strings.Contains(help, "  demo ") {
+		t.Errorf("the help lists what has moved: %s", help)
+	}
+}
+
 func TestVersionNamesTheBuild(t *testing.T) {
-	if r := skiff(t, "version"); r.code != exitDone || !strings.HasPrefix(r.stdout, "skiff ") ||
+	if r := skiff(t, "version"); r.code != ExitDone || !strings.HasPrefix(r.stdout, "skiff ") ||
 		!strings.Contains(r.stdout, "go1.") {
 		t.Errorf("%+v", r)
 	}
@@ -177,7 +189,7 @@ func TestVersionNamesTheBuild(t *testing.T) {
 func TestCompletionScriptsAreForSkiff(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		r := skiff(t, "completion", shell)
-		if r.code != exitDone || !strings.Contains(r.stdout, "skiff") {
+		if r.code != ExitDone || !strings.Contains(r.stdout, "skiff") {
 			t.Errorf("%s: exit code %d, %d bytes", shell, r.code, len(r.stdout))
 		}
 	}
@@ -185,7 +197,7 @@ func TestCompletionScriptsAreForSkiff(t *testing.T) {
 
 func TestCRDsPrintPrintsEveryDefinition(t *testing.T) {
 	r := skiff(t, "crds", "print")
-	r.want(t, exitDone)
+	r.want(t, ExitDone)
 	for _, text := range crds.All() {
 		if !strings.Contains(r.stdout, string(text)) {
 			t.Errorf("a definition is missing: %.80s", text)
@@ -259,7 +271,7 @@ func TestAConnectionProblemIsOneErrorThatNamesTheNextStep(t *testing.T) {
 			}
 			t.Run(tt.name+"/"+strings.Join(command, " "), func(t *testing.T) {
 				r := skiff(t, append(command, tt.args...)...)
-				r.want(t, exitFailed, tt.say...)
+				r.want(t, ExitFailed, tt.say...)
 				if strings.Contains(r.stderr, canary) {
 					t.Errorf("the error shows the token: %s", r.stderr)
 				}

@@ -54,13 +54,13 @@ func connect(f kubeconfig.Flags, warn func(string)) (*kube.Client, string, error
 // connection returns the settings of a client, for those that need more than one.
 func connection(f kubeconfig.Flags, warn func(string)) (kube.Config, string, error) {
 	if f.RequestTimeout < 0 {
-		return kube.Config{}, "", usagef("--request-timeout %s: must not be negative", f.RequestTimeout)
+		return kube.Config{}, "", Usagef("--request-timeout %s: must not be negative", f.RequestTimeout)
 	}
 	if f.Wire != "" && f.Wire != "auto" && f.Wire != "json" {
-		return kube.Config{}, "", usagef("--wire %s: want auto or json", f.Wire)
+		return kube.Config{}, "", Usagef("--wire %s: want auto or json", f.Wire)
 	}
 	if f.Namespace != "" && !namespaceName().MatchString(f.Namespace) {
-		return kube.Config{}, "", usagef("--namespace: %q is not a valid namespace name", f.Namespace)
+		return kube.Config{}, "", Usagef("--namespace: %q is not a valid namespace name", f.Namespace)
 	}
 	cfg, namespace, err := kubeconfig.Load(f, kubeconfig.OSEnv(warn))
 	cfg.OnlyJSON = f.Wire == "json"

@@ -15,8 +15,8 @@ import (
 	"skiff/internal/kubeconfig"
 )
 
-// fieldManager is skiff's name in managedFields.
-const fieldManager = "skiff"
+// FieldManager is skiff's name in managedFields.
+const FieldManager = "skiff"
 
 var crdResource = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions",
 	Kind: "CustomResourceDefinition", ClusterScoped: true}
@@ -59,7 +59,7 @@ func newCRDsPrint() *cobra.Command {
 		Use:     "print",
 		Short:   "Print the definitions as YAML",
 		Example: `  skiff crds print | kubectl apply --server-side -f -`,
-		Args:    noArgs,
+		Args:    NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, err := definitions()
 			if err != nil {
@@ -86,17 +86,17 @@ them. Changes by others are overwritten only in fields that this version sets di
 nothing. A definition that has objects stored in a version which this skiff does not know is refused.`,
 		Example: `  skiff crds install
   skiff crds install --context prod --as admin`,
-		Args: noArgs,
+		Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if wait <= 0 {
-				return usagef("--timeout %s: must be more than 0", wait)
+				return Usagef("--timeout %s: must be more than 0", wait)
 			}
 			client, _, err := connect(connection, warnTo(cmd.ErrOrStderr()))
 			if err != nil {
 				return err
 			}
 			defer client.Close()
-			return installCRDs(cmd.Context(), client, wait, cmd.OutOrStdout())
+			return InstallCRDs(cmd.Context(), client, wait, cmd.OutOrStdout())
 		},
 	}
 	addConnectionFlags(cmd, &connection)
@@ -104,9 +104,9 @@ nothing. A definition that has objects stored in a version which this skiff does
 	return cmd
 }
 
-// installCRDs applies the definitions, prints whether each was created, updated or unchanged, and waits until all are
+// InstallCRDs applies the definitions, prints whether each was created, updated or unchanged, and waits until all are
 // established.
-func installCRDs(ctx context.Context, c *kube.Client, timeout time.Duration, out io.Writer) error {
+func InstallCRDs(ctx context.Context, c *kube.Client, timeout time.Duration, out io.Writer) error {
 	all, err := definitions()
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func installCRDs(ctx context.Context, c *kube.Client, timeout time.Duration, out
 		fmt.Fprintf(out, "customresourcedefinition %s %s\n", d.name, did)
 	}
 	for _, d := range all {
-		if err := waitEstablished(ctx, c, d.name); err != nil {
+		if err := WaitEstablished(ctx, c, d.name); err != nil {
 			return err
 		}
 	}
@@ -172,7 +172,7 @@ func installCRD(ctx context.Context, c *kube.Client, d definition) (did string, 
 	}
 	// Force: this version decides the fields that it sets, whoever wrote them last (an older skiff, kubectl, Helm).
 	if err := c.Patch(ctx, crdResource, key, kube.ApplyPatch, d.object, &after,
-		kube.WriteOptions{FieldManager: fieldManager, Force: true}); err != nil {
+		kube.WriteOptions{FieldManager: FieldManager, Force: true}); err != nil {
 		return "", err
 	}
 	switch before.ResourceVersion {
@@ -184,8 +184,8 @@ func installCRD(ctx context.Context, c *kube.Client, d definition) (did string, 
 	return "updated", nil
 }
 
-// waitEstablished waits until the server serves the resource that a CRD defines.
-func waitEstablished(ctx context.Context, c *kube.Client, name string) error {
+// WaitEstablished waits until the server serves the resource that a CRD defines.
+func WaitEstablished(ctx context.Context, c *kube.Client, name string) error {
 	said := "it has no status yet"
 	for {
 		var crd crdState
@@ -218,7 +218,7 @@ func newCRDsDiff() *cobra.Command {
 		Long: `Asks the server what 'skiff crds install' would change (a dry run) and prints that as a unified diff.
 Exit codes: 0 nothing would change, 3 something would, 1 failed, 2 wrong usage.`,
 		Example: `  skiff crds diff || skiff crds install`,
-		Args:    noArgs,
+		Args:    NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, _, err := connect(connection, warnTo(cmd.ErrOrStderr()))
 			if err != nil {
@@ -232,7 +232,7 @@ Exit codes: 0 nothing would change, 3 something would, 1 failed, 2 wrong usage.`
 	return cmd
 }
 
-// diffCRDs prints what installCRDs would change, and returns errDiffer if it would change something.
+// diffCRDs prints what InstallCRDs would change, and returns errDiffer if it would change something.
 func diffCRDs(ctx context.Context, c *kube.Client, out io.Writer) error {
 	all, err := definitions()
 	if err != nil {
@@ -267,7 +267,7 @@ func diffCRD(ctx context.Context, c *kube.Client, d definition) (string, error) 
 	} else if err != nil {
 		return "", err
 	}
-	o := kube.WriteOptions{FieldManager: fieldManager, Force: true, DryRun: true}
+	o := kube.WriteOptions{FieldManager: FieldManager, Force: true, DryRun: true}
 	if err := c.Patch(ctx, crdResource, key, kube.ApplyPatch, d.object, &planned, o); err != nil {
 		return "", err
 	}

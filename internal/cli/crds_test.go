@@ -14,7 +14,7 @@ import (
 func TestCRDsInstallInstallsTheDefinitionsAndIsIdempotent(t *testing.T) {
 	c := newCluster(t, fakeapi.Options{})
 	r := skiff(t, "crds", "install", "--server", c.url())
-	r.want(t, exitDone)
+	r.want(t, ExitDone)
 	if !strings.Contains(r.stdout, "customresourcedefinition webservers.skiff.dev created\n") {
 		t.Errorf("stdout %q", r.stdout)
 	}
@@ -22,7 +22,7 @@ func TestCRDsInstallInstallsTheDefinitionsAndIsIdempotent(t *testing.T) {
 		t.Errorf("the resource is not served: %v", err)
 	}
 	before := c.api.Revision()
-	if r := skiff(t, "crds", "install", "--server", c.url()); r.code != exitDone ||
+	if r := skiff(t, "crds", "install", "--server", c.url()); r.code != ExitDone ||
 		!strings.Contains(r.stdout, "webservers.skiff.dev unchanged") {
 		t.Errorf("again: %+v", r)
 	}
@@ -31,7 +31,7 @@ func TestCRDsInstallInstallsTheDefinitionsAndIsIdempotent(t *testing.T) {
 	}
 	c.patch(crdResource, "", "webservers.skiff.dev",
 		map[string]any{"spec": map[string]any{"names": map[string]any{"shortNames": []string{"web"}}}})
-	if r := skiff(t, "crds", "install", "--server", c.url()); r.code != exitDone ||
+	if r := skiff(t, "crds", "install", "--server", c.url()); r.code != ExitDone ||
 		!strings.Contains(r.stdout, "webservers.skiff.dev updated") {
 		t.Errorf("after a change: %+v", r)
 	}
@@ -40,25 +40,25 @@ func TestCRDsInstallInstallsTheDefinitionsAndIsIdempotent(t *testing.T) {
 func TestCRDsDiffTellsADifferenceFromAFailureByItsExitCode(t *testing.T) {
 	c := newCluster(t, fakeapi.Options{})
 	r := skiff(t, "crds", "diff", "--server", c.url())
-	if r.code != exitDiffer || r.stderr != "" || !strings.Contains(r.stdout,
+	if r.code != ExitDiffer || r.stderr != "" || !strings.Contains(r.stdout,
 		"webservers.skiff.dev is not installed; `skiff crds install` creates it, `skiff crds print` shows it\n") {
 		t.Errorf("before the installation: %+v", r)
 	}
 	if c.api.Get(crdResource, kube.Key{Name: "webservers.skiff.dev"}) != nil {
 		t.Fatal("comparing has installed the definition")
 	}
-	skiff(t, "crds", "install", "--server", c.url()).want(t, exitDone)
-	if r := skiff(t, "crds", "diff", "--server", c.url()); r.code != exitDone || r.stdout != "" {
+	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
+	if r := skiff(t, "crds", "diff", "--server", c.url()); r.code != ExitDone || r.stdout != "" {
 		t.Errorf("after the installation: %+v", r)
 	}
 	c.patch(crdResource, "", "webservers.skiff.dev",
 		map[string]any{"spec": map[string]any{"names": map[string]any{"shortNames": []string{"web"}}}})
 	r = skiff(t, "crds", "diff", "--server", c.url())
-	if r.code != exitDiffer || !strings.Contains(r.stdout, "-            - web\n+            - ws\n") {
+	if r.code != ExitDiffer || !strings.Contains(r.stdout, "-            - web\n+            - ws\n") {
 		t.Errorf("after a change: %+v", r)
 	}
-	skiff(t, "crds", "diff", "--server", "https://127.0.0.1:1").want(t, exitFailed, "connection refused")
-	skiff(t, "crds", "diff", "more").want(t, exitUsage, "takes no arguments")
+	skiff(t, "crds", "diff", "--server", "https://127.0.0.1:1").want(t, ExitFailed, "connection refused")
+	skiff(t, "crds", "diff", "more").want(t, ExitUsage, "takes no arguments")
 }
 
 func TestCRDsInstallNamesTheDefinitionThatIsNotEstablished(t *testing.T) {
@@ -69,7 +69,7 @@ func TestCRDsInstallNamesTheDefinitionThatIsNotEstablished(t *testing.T) {
 			return withCondition(t, body, `{"type":"Established","status":"False","message":"not yet"}`)
 		}})
 	// the applies count, too
-	skiff(t, "crds", "install", "--timeout", "4s", "--server", c.url()).want(t, exitFailed, "wait for CRD ",
+	skiff(t, "crds", "install", "--timeout", "4s", "--server", c.url()).want(t, ExitFailed, "wait for CRD ",
 		"not established within 4s: not yet")
 
 	c = newCluster(t, fakeapi.Options{})
@@ -78,7 +78,7 @@ func TestCRDsInstallNamesTheDefinitionThatIsNotEstablished(t *testing.T) {
 			return withCondition(t, body,
 				`{"type":"NamesAccepted","status":"False","message":"\"ws\" is already in use"}`)
 		}})
-	skiff(t, "crds", "install", "--server", c.url()).want(t, exitFailed, "does not accept its names",
+	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitFailed, "does not accept its names",
 		`"ws" is already in use`)
 }
 

@@ -22,7 +22,7 @@ import (
 // change installs the definitions and changes that of WebServers: f gets its first version.
 func (c *cluster) change(f func(version object) (versions []any)) {
 	c.t.Helper()
-	if err := installCRDs(c.t.Context(), c.client, 10*time.Second, io.Discard); err != nil {
+	if err := InstallCRDs(c.t.Context(), c.client, 10*time.Second, io.Discard); err != nil {
 		c.t.Fatal(err)
 	}
 	var live object
@@ -80,7 +80,7 @@ func TestAnOlderDefinitionInTheClusterIsNamedWithTheFieldsThatItLacks(t *testing
 		!strings.Contains(said, `"fields":"spec.replicas"`) || !strings.Contains(said, "skiff crds install") {
 		t.Errorf("one field is missing: %s", said)
 	}
-	if err := installCRDs(t.Context(), c.client, 10*time.Second, io.Discard); err != nil {
+	if err := InstallCRDs(t.Context(), c.client, 10*time.Second, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if said := c.skew(1); said != "" {
@@ -168,9 +168,9 @@ func TestCRDsInstallKeepsAVersionInWhichObjectsMayBeStored(t *testing.T) {
 	crd.object["spec"].(object)["versions"] = append(versions, newer)
 	c.create(crdResource, "", crd.object)
 	before := c.api.Revision()
-	skiff(t, "crds", "install", "--server", c.url()).want(t, exitFailed, "install CRD "+crd.name+": the cluster may "+
+	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitFailed, "install CRD "+crd.name+": the cluster may "+
 		"have objects stored as v9, which this skiff does not define, so nothing is changed")
-	skiff(t, "crds", "diff", "--server", c.url()).want(t, exitFailed, "skiff crds install would refuse CRD "+crd.name+
+	skiff(t, "crds", "diff", "--server", c.url()).want(t, ExitFailed, "skiff crds install would refuse CRD "+crd.name+
 		": the cluster may have objects stored as v9")
 	if c.api.Revision() != before {
 		t.Error("it has written something")

@@ -35,7 +35,7 @@ func resolve(ctx context.Context, c *kube.Client, name string) (kube.Resource, e
 	want, group, qualified := strings.Cut(strings.ToLower(name), ".")
 	var broken []error
 	if !qualified {
-		r, found, err := find(ctx, c, "", "v1", want)
+		r, found, err := Find(ctx, c, "", "v1", want)
 		if found || err != nil {
 			return r, err // every server has the core group: an error here is an error for all groups
 		}
@@ -55,7 +55,7 @@ func resolve(ctx context.Context, c *kube.Client, name string) (kube.Resource, e
 		if qualified && g.Name != group {
 			continue
 		}
-		r, found, err := find(ctx, c, g.Name, g.PreferredVersion.Version, want)
+		r, found, err := Find(ctx, c, g.Name, g.PreferredVersion.Version, want)
 		if found && err == nil {
 			return r, nil
 		}
@@ -74,8 +74,8 @@ func resolve(ctx context.Context, c *kube.Client, name string) (kube.Resource, e
 		name)
 }
 
-// find looks for a resource in one group version. An error with found set is about the resource itself.
-func find(ctx context.Context, c *kube.Client, group, version, want string) (r kube.Resource, found bool, err error) {
+// Find looks for a resource in one group version. An error with found set is about the resource itself.
+func Find(ctx context.Context, c *kube.Client, group, version, want string) (r kube.Resource, found bool, err error) {
 	r = kube.Resource{Group: group, Version: version}
 	var list struct {
 		Resources []apiResource `json:"resources"`

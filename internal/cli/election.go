@@ -44,15 +44,15 @@ func (f *electionFlags) elector(cfg kube.Config, namespace string, log logr.Logg
 	o := leader.Options{Namespace: cmp.Or(f.namespace, namespace), Name: f.id, LeaseDuration: f.lease,
 		RenewDeadline: f.renew, RetryPeriod: f.retry, Log: log}
 	if !namespaceName().MatchString(o.Namespace) {
-		return nil, nil, usagef("--leader-election-namespace: %q is not a valid namespace name", o.Namespace)
+		return nil, nil, Usagef("--leader-election-namespace: %q is not a valid namespace name", o.Namespace)
 	}
 	if !kube.ValidName(f.id) {
-		return nil, nil, usagef("--leader-election-id: %q is not a valid name of a Lease", f.id)
+		return nil, nil, Usagef("--leader-election-id: %q is not a valid name of a Lease", f.id)
 	}
 	for flag, d := range map[string]time.Duration{"lease-duration": f.lease, "renew-deadline": f.renew,
 		"retry-period": f.retry} {
 		if d == 0 {
-			return nil, nil, usagef("--leader-elect-%s 0s: must be more than 0", flag)
+			return nil, nil, Usagef("--leader-elect-%s 0s: must be more than 0", flag)
 		}
 	}
 	if err := o.Check(); err != nil {

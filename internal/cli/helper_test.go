@@ -13,7 +13,10 @@ import (
 	"skiff/internal/kube"
 )
 
-var configMaps = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
+var (
+	configMaps = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
+	namespaces = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
+)
 
 // cluster is an embedded API server on a port of this machine, which can go away and come back.
 type cluster struct {
@@ -84,13 +87,17 @@ func named(name string, labels map[string]string) map[string]any {
 	return map[string]any{"metadata": map[string]any{"name": name, "labels": labels}}
 }
 
-// pipeCluster is a cluster for a test in a synctest bubble. Its run takes it down.
-func pipeCluster() *devCluster {
-	api := fakeapi.New(fakeapi.Options{})
-	pipe := api.ListenPipe()
-	return &devCluster{api: api, serving: pipe, to: kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial},
-		o: devOptions{simulate: demoPods}}
-}
+// The kinds of skiff and what they make.
+var (
+	webServers = kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "webservers", Kind: "WebServer"}
+	redises    = kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "redis", Kind: "Redis"}
+	triggers   = kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "restarttriggers",
+		Kind: "RestartTrigger"}
+	deployments = kube.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"}
+)
+
+// object is the body of a request.
+type object = map[string]any
 
 // follower is a `skiff watch` that runs in this process.
 type follower struct {

@@ -31,7 +31,7 @@ func (f *logFlags) add(cmd *cobra.Command) {
 // logger makes a logger from the flags.
 func (f *logFlags) logger(stderr io.Writer) (logr.Logger, error) {
 	if f.verbosity < 0 {
-		return logr.Logger{}, usagef("--verbosity %d: must not be negative", f.verbosity)
+		return logr.Logger{}, Usagef("--verbosity %d: must not be negative", f.verbosity)
 	}
 	var log logr.Logger
 	switch f.format {
@@ -44,7 +44,7 @@ func (f *logFlags) logger(stderr io.Writer) (logr.Logger, error) {
 		log = logr.FromSlogHandler(jsonLines{slog.NewJSONHandler(stderr,
 			&slog.HandlerOptions{Level: slog.Level(-f.verbosity), ReplaceAttr: plainValue})})
 	default:
-		return logr.Logger{}, usagef("--log-format %q: want text or json", f.format)
+		return logr.Logger{}, Usagef("--log-format %q: want text or json", f.format)
 	}
 	if f.verbosity == 0 {
 		log = log.WithSink(limitedLog{log.GetSink(), &logLimit{}})
@@ -52,7 +52,8 @@ func (f *logFlags) logger(stderr io.Writer) (logr.Logger, error) {
 	return log, nil
 }
 
-func warnIn(log logr.Logger) func(string) {
+// WarnIn returns a function that logs each warning as a line of level WARN.
+func WarnIn(log logr.Logger) func(string) {
 	return func(text string) { log.Info("warning", kube.Warn("text", text)...) }
 }
 

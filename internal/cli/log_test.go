@@ -24,7 +24,7 @@ func TestBothFormatsOfTheLogHaveTheSameFields(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		warnIn(log)("careful")
+		WarnIn(log)("careful")
 		log = log.WithValues("controller", "webserver", "key", kube.Key{Namespace: "default", Name: "web"},
 			"cause", "WebServer ADDED", "duration_ms", 2.5)
 		log.Info("reconciled", "limit", 3*time.Second)

@@ -43,7 +43,7 @@ deletes these manifests deletes all custom resources. Arguments after -- are add
   skiff manifests -- --template-policy restricted -v 1`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if at := cmd.ArgsLenAtDash(); len(args) > 0 && at != 0 {
-				return usagef("%s takes no arguments before --, got %q", cmd.CommandPath(), args[0])
+				return Usagef("%s takes no arguments before --, got %q", cmd.CommandPath(), args[0])
 			}
 			if err := f.check(args); err != nil {
 				return err
@@ -52,7 +52,7 @@ deletes these manifests deletes all custom resources. Arguments after -- are add
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringSliceVar(&f.controllers, "controllers", operatorNames(),
+	fs.StringSliceVar(&f.controllers, "controllers", ControllerNames(),
 		"`names` of the controllers, separated by commas")
 	fs.StringSliceVar(&f.namespaced, "namespaced", nil,
 		"`namespaces` to work in, separated by commas, with a Role in each and no ClusterRole (default all)")
@@ -77,7 +77,7 @@ func (f *manifestsFlags) check(runFlags []string) error {
 	}
 	f.namespaced = slices.Compact(slices.Sorted(slices.Values(f.namespaced)))
 	if len(f.namespaced) > 0 && f.selector != "" {
-		return usagef("--watch-namespace-selector and --namespaced: give one of them")
+		return Usagef("--watch-namespace-selector and --namespaced: give one of them")
 	}
 	if err := checkSelector(f.selector, nil); err != nil {
 		return err
@@ -93,10 +93,10 @@ func (f *manifestsFlags) check(runFlags []string) error {
 		return err
 	}
 	if problem := imageProblem(f.image); problem != "" {
-		return usagef("--image %q: %s", f.image, problem)
+		return Usagef("--image %q: %s", f.image, problem)
 	}
 	if f.replicas < 1 {
-		return usagef("--replicas %d: must be at least 1", f.replicas)
+		return Usagef("--replicas %d: must be at least 1", f.replicas)
 	}
 	return checkRunFlags(runFlags)
 }
@@ -110,14 +110,14 @@ var ownRunFlags = map[string]string{"controllers": "--controllers", "watch-names
 func checkRunFlags(args []string) error {
 	run := newRun()
 	if err := run.ParseFlags(args); err != nil {
-		return usagef("flags of skiff run after --: %w", err)
+		return Usagef("flags of skiff run after --: %w", err)
 	}
 	if rest := run.Flags().Args(); len(rest) > 0 {
-		return usagef("flags of skiff run after --: %q is no flag", rest[0])
+		return Usagef("flags of skiff run after --: %q is no flag", rest[0])
 	}
 	for _, flag := range slices.Sorted(maps.Keys(ownRunFlags)) {
 		if run.Flags().Changed(flag) {
-			return usagef("--%s after --: it is set by %s", flag, ownRunFlags[flag])
+			return Usagef("--%s after --: it is set by %s", flag, ownRunFlags[flag])
 		}
 	}
 	return nil

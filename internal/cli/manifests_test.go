@@ -80,7 +80,7 @@ func TestManifestsForTheWholeCluster(t *testing.T) {
 	wantInstalled(t, have, "Namespace /skiff", "ServiceAccount skiff/skiff", "ClusterRole /skiff",
 		"ClusterRoleBinding /skiff", "Role skiff/skiff-leader-election", "RoleBinding skiff/skiff-leader-election",
 		"Deployment skiff/skiff", "PodDisruptionBudget skiff/skiff")
-	wantGrants(t, have["ClusterRole /skiff"], rightsOf(operatorNames()))
+	wantGrants(t, have["ClusterRole /skiff"], rightsOf(ControllerNames()))
 	wantGrants(t, have["Role skiff/skiff-leader-election"], electionRights)
 }
 
@@ -179,7 +179,7 @@ func TestManifestsRefuseBadFlags(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		code := Main(t.Context(), append([]string{"manifests"}, strings.Fields(args)...), &stdout, &stderr)
-		if code != exitUsage || !strings.Contains(stderr.String(), want) || stdout.Len() > 0 {
+		if code != ExitUsage || !strings.Contains(stderr.String(), want) || stdout.Len() > 0 {
 			t.Errorf("%s: exit code %d, stderr %q; want %q", args, code, &stderr, want)
 		}
 	}
@@ -189,4 +189,27 @@ func TestManifestsWithRightsOnlyHaveNothingThatRuns(t *testing.T) {
 	wantInstalled(t, installed(t, "--rbac-only", "--namespaced", "shop"), "ServiceAccount shop/skiff",
 		"Role shop/skiff", "RoleBinding shop/skiff", "Role shop/skiff-leader-election",
 		"RoleBinding shop/skiff-leader-election")
+}
+
+// grant is one verb on one resource, "apps/deployments patch".
+func grant(group, resource, verb string) string {
+	if group != "" {
+		resource = group + "/" + resource
+	}
+	return resource + " " + verb
+}
+
+// addGrants adds what a role allows.
+func addGrants(out map[string]bool, role object) {
+	rules, _ := role["rules"].([]any)
+	for _, r := range rules {
+		rule := r.(object)
+		for _, group := range rule["apiGroups"].([]any) {
+			for _, resource := range rule["resources"].([]any) {
+				for _, verb := range rule["verbs"].([]any) {
+					out[grant(group.(string), resource.(string), verb.(string))] = true
+				}
+			}
+		}
+	}
 }

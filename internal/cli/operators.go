@@ -1,11 +1,8 @@
 package cli
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"strings"
-	"sync"
 
 	"skiff/internal/cache"
 	"skiff/internal/controller"
@@ -27,8 +24,8 @@ var operators = []struct {
 	{"restart", restart.New, restart.Rights},
 }
 
-// operatorNames returns the names of all controllers, in the order of the table.
-func operatorNames() []string {
+// ControllerNames returns the names of all controllers, in the order of the table.
+func ControllerNames() []string {
 	var names []string
 	for _, op := range operators {
 		names = append(names, op.name)
@@ -39,15 +36,15 @@ func operatorNames() []string {
 // checkControllers checks the value of --controllers.
 func checkControllers(names []string) error {
 	if len(names) == 0 {
-		return usagef("--controllers: name at least one of %s", strings.Join(operatorNames(), ", "))
+		return Usagef("--controllers: name at least one of %s", strings.Join(ControllerNames(), ", "))
 	}
 	for i, name := range names {
-		if !slices.Contains(operatorNames(), name) {
-			return usagef("--controllers: unknown controller %q: choose from %s", name,
-				strings.Join(operatorNames(), ", "))
+		if !slices.Contains(ControllerNames(), name) {
+			return Usagef("--controllers: unknown controller %q: choose from %s", name,
+				strings.Join(ControllerNames(), ", "))
 		}
 		if slices.Contains(names[:i], name) {
-			return usagef("--controllers: %q is listed twice", name)
+			return Usagef("--controllers: %q is listed twice", name)
 		}
 	}
 	return nil
@@ -69,23 +66,4 @@ func newControllers(names []string, s controller.Setup) ([]*controller.Controlle
 		}
 	}
 	return cs, rs
-}
-
-// during runs work while service runs. The context of work ends with ctx, and when service does; that of service ends
-// when work has returned.
-func during(ctx context.Context, service, work func(context.Context) error) error {
-	serving, stopService := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopService()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	var running sync.WaitGroup
-	var failed error
-	running.Go(func() {
-		defer stop()
-		failed = service(serving)
-	})
-	err := work(ctx)
-	stopService()
-	running.Wait()
-	return errors.Join(err, failed)
 }

@@ -41,7 +41,7 @@ restart when it is restarted itself. Pods that run already at the first start ne
 		Example: `  skiff restart --selector app=redis-cluster --target deployment/predixy -n cache
   skiff restart -l app=redis --target statefulset/a --target deployment/b --on PodReplaced,PodIPChanged \
     --cooldown 5m --budget 3/1h`,
-		Args: noArgs,
+		Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	addConnectionFlags(cmd, &f.connection)
@@ -67,15 +67,15 @@ restart when it is restarted itself. Pods that run already at the first start ne
 // spec checks the flags and makes a trigger's spec of them.
 func (f *restartFlags) spec() (s restart.Spec, err error) {
 	if f.selector == "" {
-		return s, usagef("--selector: say which pods to watch, such as app=redis")
+		return s, Usagef("--selector: say which pods to watch, such as app=redis")
 	}
 	if len(f.targets) == 0 {
-		return s, usagef("--target: say what to restart, such as deployment/web")
+		return s, Usagef("--target: say what to restart, such as deployment/web")
 	}
 	for _, text := range f.targets {
 		t, err := parseTarget(text)
 		if err != nil {
-			return s, usagef("--target %w", err)
+			return s, Usagef("--target %w", err)
 		}
 		s.Targets = append(s.Targets, t)
 	}
@@ -83,7 +83,7 @@ func (f *restartFlags) spec() (s restart.Spec, err error) {
 		s.Source.Reasons = append(s.Source.Reasons, restart.Reason(name))
 	}
 	if s.Source.Selector, err = labels.Parse(f.selector); err != nil {
-		return s, usagef("--selector %q: %w", f.selector, err)
+		return s, Usagef("--selector %q: %w", f.selector, err)
 	}
 	debounce, cooldown := f.debounce.String(), f.cooldown.String()
 	s.Debounce, s.Cooldown = &debounce, &cooldown
@@ -91,7 +91,7 @@ func (f *restartFlags) spec() (s restart.Spec, err error) {
 		return s, err
 	}
 	if err := s.Validate(); err != nil {
-		return s, usagef("--%s", flagOfField.Replace(err.Error()))
+		return s, Usagef("--%s", flagOfField.Replace(err.Error()))
 	}
 	return s, f.servingFlags.check()
 }
@@ -131,7 +131,7 @@ func parseBudget(text string) (*restart.BudgetSpec, error) {
 	first, second, ok := strings.Cut(text, "/")
 	limit, err := strconv.ParseInt(first, 10, 32)
 	if err != nil || limit < 1 || !ok {
-		return nil, usagef("--budget %q: want MAX/DURATION, such as 5/1h", text)
+		return nil, Usagef("--budget %q: want MAX/DURATION, such as 5/1h", text)
 	}
 	return &restart.BudgetSpec{Max: int32(limit), Per: second}, nil
 }
@@ -145,7 +145,7 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	cfg, namespace, err := connection(f.connection, warnIn(log))
+	cfg, namespace, err := connection(f.connection, WarnIn(log))
 	if err != nil {
 		return err
 	}

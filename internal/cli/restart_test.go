@@ -33,8 +33,8 @@ func TestRestartRefusesWhatCannotWork(t *testing.T) {
 		t.Setenv("HOME", t.TempDir())
 		code := Main(t.Context(), append([]string{"restart"}, strings.Fields(test.args)...),
 			&strings.Builder{}, &stderr)
-		if code != exitUsage || !strings.Contains(stderr.String(), test.want) {
-			t.Errorf("%s: exit code %d, %s; want %d and %q", test.args, code, stderr.String(), exitUsage, test.want)
+		if code != ExitUsage || !strings.Contains(stderr.String(), test.want) {
+			t.Errorf("%s: exit code %d, %s; want %d and %q", test.args, code, stderr.String(), ExitUsage, test.want)
 		}
 	}
 }

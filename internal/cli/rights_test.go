@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write the README's table and the Roles 
 // TestTheWrittenRightsAreTheDeclaredOnes fails where a Role or the README's table is not what the controllers declare;
 // with -update it writes them.
 func TestTheWrittenRightsAreTheDeclaredOnes(t *testing.T) {
-	all := rightsOf(operatorNames())
+	all := rightsOf(ControllerNames())
 	written(t, "README.md", "| resource | verbs | for |\n|---|---|---|\n", "\n",
 		rightsTable(manifests.Rules(append(slices.Clip(all), electionRights...))))
 	spec, names := sidecarSpec(t)

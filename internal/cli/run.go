@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,10 +21,10 @@ import (
 	"skiff/internal/podpolicy"
 )
 
-// controllerFlags choose the controllers and how they run; `skiff run` and `skiff dev` share them.
-type controllerFlags struct {
-	controllers    []string
-	allowNone      bool // --controllers none is allowed, and becomes an empty list
+// ControllerFlags choose the controllers and how they run; `skiff run` and skiff-dev share them.
+type ControllerFlags struct {
+	Names          []string // of the controllers
+	AllowNone      bool     // --controllers none is allowed, and becomes an empty list
 	workers        int
 	mirrorMiB      int
 	verifyLists    bool
@@ -32,9 +33,10 @@ type controllerFlags struct {
 	servingFlags
 }
 
-func (f *controllerFlags) add(cmd *cobra.Command) {
+// Add adds the flags to a command.
+func (f *ControllerFlags) Add(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringSliceVar(&f.controllers, "controllers", operatorNames(),
+	fs.StringSliceVar(&f.Names, "controllers", ControllerNames(),
 		"`names` of the controllers to run, separated by commas")
 	fs.IntVar(&f.workers, "max-concurrent-reconciles", controller.DefaultWorkers,
 		"how many objects each controller reconciles in parallel")
@@ -50,26 +52,33 @@ func (f *controllerFlags) add(cmd *cobra.Command) {
 	f.log.add(cmd)
 }
 
-func (f *controllerFlags) check() error {
-	if f.allowNone && slices.Equal(f.controllers, []string{"none"}) {
-		f.controllers = nil
-	} else if err := checkControllers(f.controllers); err != nil {
+// Check checks the values.
+func (f *ControllerFlags) Check() error {
+	if f.AllowNone && slices.Equal(f.Names, []string{"none"}) {
+		f.Names = nil
+	} else if err := checkControllers(f.Names); err != nil {
 		return err
 	}
 	if f.workers < 1 {
-		return usagef("--max-concurrent-reconciles %d: must be at least 1", f.workers)
+		return Usagef("--max-concurrent-reconciles %d: must be at least 1", f.workers)
 	}
 	if err := f.servingFlags.check(); err != nil {
 		return err
 	}
 	if !slices.Contains(podpolicy.Names, f.templatePolicy) {
-		return usagef("--template-policy %q: must be one of %s", f.templatePolicy, strings.Join(podpolicy.Names, ", "))
+		return Usagef("--template-policy %q: must be one of %s", f.templatePolicy, strings.Join(podpolicy.Names, ", "))
 	}
 	if f.mirrorMiB < 0 {
-		return usagef("--mirror-memory-mib %d: must not be negative", f.mirrorMiB)
+		return Usagef("--mirror-memory-mib %d: must not be negative", f.mirrorMiB)
+	}
+	if len(f.Names) == 0 && f.health != "" && f.health != "0" {
+		return Usagef("--health-probe-bind-address %s: without controllers there are no probes", f.health)
 	}
 	return nil
 }
+
+// Logger makes a logger from the flags.
+func (f *ControllerFlags) Logger(stderr io.Writer) (logr.Logger, error) { return f.log.logger(stderr) }
 
 // namespaceName matches valid namespace names (RFC 1123 labels).
 var namespaceName = sync.OnceValue(func() *regexp.Regexp {
@@ -79,7 +88,7 @@ var namespaceName = sync.OnceValue(func() *regexp.Regexp {
 func checkNamespaces(flag string, names []string) error {
 	for _, ns := range names {
 		if !namespaceName().MatchString(ns) {
-			return usagef("%s: %q is not a valid namespace name", flag, ns)
+			return Usagef("%s: %q is not a valid namespace name", flag, ns)
 		}
 	}
 	return nil
@@ -90,17 +99,17 @@ func checkSelector(selector string, namespaces []string) error {
 	case selector == "":
 		return nil
 	case len(namespaces) > 0:
-		return usagef("--watch-namespace-selector and --watch-namespaces: give one of them")
+		return Usagef("--watch-namespace-selector and --watch-namespaces: give one of them")
 	}
 	if _, err := labels.Parse(selector); err != nil {
-		return usagef("--watch-namespace-selector %q: %w", selector, err)
+		return Usagef("--watch-namespace-selector %q: %w", selector, err)
 	}
 	return nil
 }
 
 func newRun() *cobra.Command {
 	var server kubeconfig.Flags
-	var flags controllerFlags
+	var flags ControllerFlags
 	var election electionFlags
 	var namespaces []string
 	var selector string
@@ -120,9 +129,9 @@ that is free, unless --health-probe-bind-address is given.`,
   skiff run --watch-namespace-selector team=shop
   skiff run --health-probe-bind-address :8081 --log-format json      # in a pod, for its kubelet
   skiff run --leader-elect      # with more than one replica`,
-		Args: noArgs,
+		Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := flags.check(); err != nil {
+			if err := flags.Check(); err != nil {
 				return err
 			}
 			if err := checkNamespaces("--watch-namespaces", namespaces); err != nil {
@@ -131,11 +140,11 @@ that is free, unless --health-probe-bind-address is given.`,
 			if err := checkSelector(selector, namespaces); err != nil {
 				return err
 			}
-			log, err := flags.log.logger(cmd.ErrOrStderr())
+			log, err := flags.Logger(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			cfg, namespace, err := connection(server, warnIn(log))
+			cfg, namespace, err := connection(server, WarnIn(log))
 			if err != nil {
 				return err
 			}
@@ -152,12 +161,12 @@ that is free, unless --health-probe-bind-address is given.`,
 			}
 			defer done()
 			paceCollector(log)
-			return runControllers(cmd.Context(), world{client, elector, requests, namespaces, selector}, flags, log)
+			return RunControllers(cmd.Context(), Cluster{client, elector, requests, namespaces, selector}, flags, log)
 		},
 	}
 	addConnectionFlags(cmd, &server)
 	flags.found = true
-	flags.add(cmd)
+	flags.Add(cmd)
 	election.add(cmd)
 	cmd.Flags().StringSliceVar(&namespaces, "watch-namespaces", nil,
 		"`namespaces` to work in, separated by commas; no permissions in others are needed (default all)")
@@ -166,18 +175,18 @@ that is free, unless --health-probe-bind-address is given.`,
 	return cmd
 }
 
-// world is what controllers work on.
-type world struct {
-	client     *kube.Client
+// Cluster is what controllers work on.
+type Cluster struct {
+	Client     *kube.Client
 	elector    *leader.Elector   // nil: without leader election
-	requests   *manager.Requests // those of the client, for metrics
+	Requests   *manager.Requests // those of the client, for metrics
 	namespaces []string          // empty: all
 	selector   string            // of namespaces; "": none
 }
 
-// runControllers runs the controllers until ctx is done; with an elector, they work only while this process leads.
-func runControllers(ctx context.Context, on world, f controllerFlags, log logr.Logger) error {
-	client, elector, namespaces := on.client, on.elector, on.namespaces
+// RunControllers runs the controllers until ctx is done; with an elector, they work only while this process leads.
+func RunControllers(ctx context.Context, on Cluster, f ControllerFlags, log logr.Logger) error {
+	client, elector, namespaces := on.Client, on.elector, on.namespaces
 	limitMemory(log)
 	fitProcessors()
 	version, _ := kube.Version()
@@ -189,12 +198,12 @@ func runControllers(ctx context.Context, on world, f controllerFlags, log logr.L
 		scope = "selected by " + on.selector
 	}
 	log.Info("starting", "version", version, "server", client.Server(), "controllers",
-		strings.Join(f.controllers, ","), "namespaces", scope)
+		strings.Join(f.Names, ","), "namespaces", scope)
 	guarded := client
 	if elector != nil {
 		guarded = client.Guard(elector.Held) // also in a process that was stopped while another took over
 	}
-	controllers, recorders := newControllers(f.controllers,
+	controllers, recorders := newControllers(f.Names,
 		controller.Setup{Client: guarded, Namespaces: namespaces, NamespaceSelector: on.selector, Workers: f.workers,
 			WatchIdleTimeout: f.watchIdleTimeout, MirrorBytes: int64(f.mirrorMiB) << 20, VerifyLists: f.verifyLists,
 			Elected:        elector != nil,
@@ -205,7 +214,7 @@ func runControllers(ctx context.Context, on world, f controllerFlags, log logr.L
 		electionLog = events.New(events.Options{Client: client, Controller: "skiff.dev/leader-election", Log: log})
 	}
 	m := manager.New(f.servingFlags.options(manager.Options{Controllers: controllers, Elector: elector,
-		ElectionLog: electionLog, Requests: on.requests, Recorders: recorders, Attention: installed.attention,
+		ElectionLog: electionLog, Requests: on.Requests, Recorders: recorders, Attention: installed.attention,
 		Log: log}))
 	comparing, stop := context.WithCancel(ctx)
 	var compare sync.WaitGroup

@@ -98,7 +98,7 @@ func TestNoLogShowsAToken(t *testing.T) {
 			{"--kubeconfig", basic}} {
 			r := runUntil(t, "Unauthorized", append(credentials, "-v", "9", "--log-format", format, "--server", s.URL,
 				"--certificate-authority", ca)...)
-			r.want(t, exitDone)
+			r.want(t, ExitDone)
 			if strings.Contains(r.stderr+r.stdout, canary) || strings.Contains(r.stderr, "exec:") {
 				t.Errorf("%v in %s: the log shows the token: %s", credentials, format, r.stderr)
 			}
@@ -109,7 +109,7 @@ func TestNoLogShowsAToken(t *testing.T) {
 func TestJSONLogIsOneObjectForEachLine(t *testing.T) {
 	s := secretServer(t)
 	r := runUntil(t, "starting", "--log-format", "json", "--server", s.URL, "--certificate-authority", caFile(t, s))
-	r.want(t, exitDone)
+	r.want(t, ExitDone)
 	for line := range strings.Lines(r.stderr) {
 		var entry map[string]any
 		if err := json.Unmarshal([]byte(line), &entry); err != nil || entry["msg"] == "" || entry["time"] == "" {
@@ -123,7 +123,7 @@ func TestRunNamesTheFlagWhoseAddressIsInUse(t *testing.T) {
 	taken := strings.TrimPrefix(s.URL, "https://")
 	for _, flag := range []string{"--health-probe-bind-address", "--metrics-bind-address", "--pprof-bind-address"} {
 		r := skiff(t, "run", flag, taken, "--server", s.URL, "--certificate-authority", caFile(t, s))
-		r.want(t, exitFailed, "\nskiff: "+flag+" "+taken+": listen tcp "+taken+
+		r.want(t, ExitFailed, "\nskiff: "+flag+" "+taken+": listen tcp "+taken+
 			": bind: address already in use; give another host:port, or 0 for none\n")
 	}
 }
@@ -149,24 +149,24 @@ func TestACertificateThatIsExpiredOrNotYetValidSaysToLookAtTheClock(t *testing.T
 		t.Cleanup(s.Close)
 		const next = "correct the clock of this machine, or renew the certificate of the server\n"
 		args := []string{"--server", s.URL, "--certificate-authority", caFile(t, s)}
-		skiff(t, append(args, "crds", "diff")...).want(t, exitFailed,
+		skiff(t, append(args, "crds", "diff")...).want(t, ExitFailed,
 			"tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time ",
 			name, "; "+next)
 		r := runUntil(t, `"hint"=`, args...)
-		r.want(t, exitDone, `"hint"="`+strings.TrimSuffix(next, "\n")+`"`)
+		r.want(t, ExitDone, `"hint"="`+strings.TrimSuffix(next, "\n")+`"`)
 	}
 }
 
 // Whoever wrote that lease went away, and asked to be respected for an hour.
 func TestALeaseThatNobodyRenewsIsToldWithItsHolderAndUntilWhen(t *testing.T) {
 	c := newCluster(t, fakeapi.Options{})
-	skiff(t, "crds", "install", "--server", c.url()).want(t, exitDone)
+	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
 	c.create(kube.Resource{Group: "coordination.k8s.io", Version: "v1", Plural: "leases", Kind: "Lease"}, "default",
 		object{"metadata": object{"name": "skiff"}, "spec": object{"holderIdentity": "gone",
 			"leaseDurationSeconds": 3600, "renewTime": "2020-01-01T00:00:00.000000Z"}})
 	r, _ := statusOf(t, c.url(), "    this process stands by; the leader is gone, whose lease expires in 59m",
 		"--leader-elect")
-	r.want(t, exitDone)
+	r.want(t, ExitDone)
 	if !strings.Contains(r.stdout, " is ready; all is well\n") || !strings.Contains(r.stdout, " if not renewed\n") {
 		t.Errorf("skiff status: %s", r.stdout)
 	}
@@ -175,5 +175,5 @@ func TestALeaseThatNobodyRenewsIsToldWithItsHolderAndUntilWhen(t *testing.T) {
 // That it goes on by itself afterwards is tested where time is virtual, in package controller.
 func TestRunWaitsForADefinitionThatIsMissingAndSaysHowToInstallIt(t *testing.T) {
 	r := runUntil(t, "skiff crds install", "--server", newCluster(t, fakeapi.Options{}).url())
-	r.want(t, exitDone)
+	r.want(t, ExitDone)
 }

@@ -45,15 +45,15 @@ func (f *servingFlags) check() error {
 		{"--metrics-bind-address", f.metrics},
 		{"--pprof-bind-address", f.debug},
 	} {
-		if err := checkAddress(address.flag, address.value); err != nil {
+		if err := CheckAddress(address.flag, address.value); err != nil {
 			return err
 		}
 	}
 	if f.watchIdleTimeout < 0 {
-		return usagef("--watch-idle-timeout %s: must not be negative", f.watchIdleTimeout)
+		return Usagef("--watch-idle-timeout %s: must not be negative", f.watchIdleTimeout)
 	}
 	if least := max(leastWatchTimeout, f.watchIdleTimeout+time.Minute); f.watchTimeout < least {
-		return usagef("--watch-liveness-timeout %s: must be at least %s, within which each watch is renewed",
+		return Usagef("--watch-liveness-timeout %s: must be at least %s, within which each watch is renewed",
 			f.watchTimeout, least)
 	}
 	return nil
@@ -87,17 +87,17 @@ func probeAddresses() []string {
 // leastWatchTimeout is longer than the longest watch without a bookmark.
 const leastWatchTimeout = 15 * time.Minute
 
-// checkAddress checks a listen address; "" and "0" mean none.
-func checkAddress(flag, address string) error {
+// CheckAddress checks a listen address; "" and "0" mean none.
+func CheckAddress(flag, address string) error {
 	if address == "" || address == "0" {
 		return nil
 	}
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return usagef("%s %s: want HOST:PORT or :PORT", flag, address)
+		return Usagef("%s %s: want HOST:PORT or :PORT", flag, address)
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		return usagef("%s %s: the port must be a number from 0 to 65535", flag, address)
+		return Usagef("%s %s: the port must be a number from 0 to 65535", flag, address)
 	}
 	return nil
 }

@@ -43,16 +43,16 @@ Exit codes: 0 all is well, 3 something needs attention, 1 failed (no skiff answe
 		Example: `  skiff status
   skiff status --health-probe-bind-address 10.0.3.7:8081
   kubectl exec -n skiff deploy/skiff -- /skiff status`,
-		Args: noArgs,
+		Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("health-probe-bind-address") {
 				return findStatus(cmd.Context(), probeAddresses(), cmd.OutOrStdout())
 			}
 			if address == "" || address == "0" {
-				return usagef("--health-probe-bind-address %q: want the HOST:PORT where skiff serves its probes",
+				return Usagef("--health-probe-bind-address %q: want the HOST:PORT where skiff serves its probes",
 					address)
 			}
-			if err := checkAddress("--health-probe-bind-address", address); err != nil {
+			if err := CheckAddress("--health-probe-bind-address", address); err != nil {
 				return err
 			}
 			answer, err := askStatus(cmd.Context(), address)

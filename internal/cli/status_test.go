@@ -38,9 +38,9 @@ func statusOf(t *testing.T, server, until string, args ...string) (result, strin
 
 func TestStatusOfASkiffThatIsFine(t *testing.T) {
 	c := newCluster(t, fakeapi.Options{})
-	skiff(t, "crds", "install", "--server", c.url()).want(t, exitDone)
+	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
 	r, address := statusOf(t, c.url(), "all is well")
-	r.want(t, exitDone)
+	r.want(t, ExitDone)
 	for _, want := range []string{"skiff at " + address + " is ready; all is well\n[+]shutdown ok\n[+]webserver ok\n",
 		"\n    webservers.skiff.dev: streaming, 0 objects, last contact "} {
 		if !strings.Contains(r.stdout, want) {
@@ -51,7 +51,7 @@ func TestStatusOfASkiffThatIsFine(t *testing.T) {
 
 func TestStatusOfASkiffWithoutItsDefinitionNeedsAttention(t *testing.T) {
 	r, _ := statusOf(t, newCluster(t, fakeapi.Options{}).url(), "is ready; 1 line needs attention")
-	r.want(t, exitDiffer)
+	r.want(t, ExitDiffer)
 	want := "    ! not working: webservers.skiff.dev is not installed; run `skiff crds install`\n"
 	if !strings.Contains(r.stdout, want) {
 		t.Errorf("no %q in %s", want, r.stdout)
@@ -84,7 +84,7 @@ func TestStatusOfASkiffWithAnIncompatibleDefinitionSaysWhatIsWrongAndTheNextStep
 			c := newCluster(t, fakeapi.Options{})
 			c.change(test.change)
 			r, _ := statusOf(t, c.url(), test.want)
-			r.want(t, exitDiffer)
+			r.want(t, ExitDiffer)
 		})
 	}
 }
@@ -92,9 +92,9 @@ func TestStatusOfASkiffWithAnIncompatibleDefinitionSaysWhatIsWrongAndTheNextStep
 func TestStatusSaysWhatAnswersThereAndWhatIsWrongWithTheAddress(t *testing.T) {
 	other := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(other.Close)
-	skiff(t, "status", "--health-probe-bind-address", strings.TrimPrefix(other.URL, "http://")).want(t, exitFailed,
+	skiff(t, "status", "--health-probe-bind-address", strings.TrimPrefix(other.URL, "http://")).want(t, ExitFailed,
 		"the answer (404 Not Found) is not that of skiff; check the address")
-	skiff(t, "status", "--health-probe-bind-address", "127.0.0.1:1").want(t, exitFailed,
+	skiff(t, "status", "--health-probe-bind-address", "127.0.0.1:1").want(t, ExitFailed,
 		"ask skiff at 127.0.0.1:1 for its status: nothing listens on 127.0.0.1:1: start skiff run with "+
 			"--health-probe-bind-address 127.0.0.1:1\n")
 	for address, want := range map[string]string{
@@ -102,7 +102,7 @@ func TestStatusSaysWhatAnswersThereAndWhatIsWrongWithTheAddress(t *testing.T) {
 		"nowhere": "--health-probe-bind-address nowhere: want HOST:PORT or :PORT",
 		":http":   "--health-probe-bind-address :http: the port must be a number from 0 to 65535",
 	} {
-		skiff(t, "status", "--health-probe-bind-address", address).want(t, exitUsage, want)
+		skiff(t, "status", "--health-probe-bind-address", address).want(t, ExitUsage, want)
 	}
 	for from, want := range map[string]string{":81": "localhost:81", "0.0.0.0:81": "localhost:81",
 		"[::]:81":     "localhost:81",
@@ -115,7 +115,7 @@ func TestStatusSaysWhatAnswersThereAndWhatIsWrongWithTheAddress(t *testing.T) {
 
 func TestStatusWithoutAFlagFindsASkiffThatRunsWithoutOne(t *testing.T) {
 	c := newCluster(t, fakeapi.Options{})
-	skiff(t, "crds", "install", "--server", c.url()).want(t, exitDone)
+	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
 	first, second := plainRun(t, c.url()), plainRun(t, c.url())
 	if first == second {
 		t.Fatalf("both serve their probes at %s", first)

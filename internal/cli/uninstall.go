@@ -33,10 +33,10 @@ skiff.`,
   skiff uninstall --yes
   skiff uninstall --yes --keep-children  # the Deployments, Services and pods go on without skiff
   skiff uninstall --yes -n shop          # the custom resources of one namespace, and no definitions`,
-		Args: noArgs,
+		Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if wait <= 0 {
-				return usagef("--timeout %s: must be more than 0", wait)
+				return Usagef("--timeout %s: must be more than 0", wait)
 			}
 			client, _, err := connect(connection, warnTo(cmd.ErrOrStderr()))
 			if err != nil {

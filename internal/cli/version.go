@@ -23,10 +23,10 @@ func versionNow() version {
 	return version{v, commit, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 }
 
-// versionLine is what `skiff version` and `skiff --version` print.
-func versionLine() string {
+// versionLine is what `version` and --version of a program print.
+func versionLine(program string) string {
 	v := versionNow()
-	return fmt.Sprintf("skiff %s (commit %s, %s, %s)", v.Version, v.Commit, v.GoVersion, v.Platform)
+	return fmt.Sprintf("%s %s (commit %s, %s, %s)", program, v.Version, v.Commit, v.GoVersion, v.Platform)
 }
 
 func newVersion() *cobra.Command {
@@ -34,18 +34,18 @@ func newVersion() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this binary",
-		Args:  noArgs,
+		Args:  NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			switch output {
 			case "":
-				_, err = fmt.Fprintln(cmd.OutOrStdout(), versionLine())
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), versionLine(cmd.Root().Name()))
 			case "json":
 				encoder := json.NewEncoder(cmd.OutOrStdout())
 				encoder.SetIndent("", "  ")
 				err = encoder.Encode(versionNow())
 			default:
-				return usagef("--output %q: want json, or omit the flag", output)
+				return Usagef("--output %q: want json, or omit the flag", output)
 			}
 			return err
 		},

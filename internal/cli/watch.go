@@ -73,16 +73,16 @@ func (o *watchOptions) run(cmd *cobra.Command, resource, name string) error {
 	switch o.output {
 	case "", "json", "name", "wide":
 	default:
-		return usagef("--output %q: want json, name or wide", o.output)
+		return Usagef("--output %q: want json, name or wide", o.output)
 	}
 	if o.allNamespaces && name != "" {
-		return usagef("%s %s: --all-namespaces cannot be combined with a NAME", resource, name)
+		return Usagef("%s %s: --all-namespaces cannot be combined with a NAME", resource, name)
 	}
 	if before, after, ok := strings.Cut(resource, "/"); ok {
-		return usagef("%s: write it as skiff watch %s %s", resource, before, after)
+		return Usagef("%s: write it as skiff watch %s %s", resource, before, after)
 	}
 	if strings.Contains(resource, ",") {
-		return usagef("%s: only one resource can be watched at a time", resource)
+		return Usagef("%s: only one resource can be watched at a time", resource)
 	}
 	log, err := o.log.logger(cmd.ErrOrStderr())
 	if err != nil {
@@ -96,7 +96,7 @@ func (o *watchOptions) run(cmd *cobra.Command, resource, name string) error {
 	ctx := cmd.Context()
 	r, err := resolve(ctx, client, resource)
 	if err != nil {
-		return ended(ctx, err)
+		return Ended(ctx, err)
 	}
 	if o.allNamespaces || r.ClusterScoped {
 		namespace = ""
@@ -109,7 +109,7 @@ func (o *watchOptions) run(cmd *cobra.Command, resource, name string) error {
 		}
 	}
 	if err := tryList(ctx, client, q); err != nil {
-		return ended(ctx, err)
+		return Ended(ctx, err)
 	}
 	p := &printer{out: cmd.OutOrStdout(), resource: r, output: o.output,
 		allNamespaces: namespace == "" && !r.ClusterScoped}
@@ -117,14 +117,6 @@ func (o *watchOptions) run(cmd *cobra.Command, resource, name string) error {
 		return watch[*wholeObject](ctx, client, q, log, p)
 	}
 	return watch[*lineObject](ctx, client, q, log, p)
-}
-
-// ended drops the error of a request that failed because ctx was cancelled: the user stopped the command.
-func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
 }
 
 // tryList lists one object, so that a missing permission or a wrong selector fails the command. A mirror would retry.

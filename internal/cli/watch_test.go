@@ -28,7 +28,7 @@ func TestWatchPrintsALineForEachChange(t *testing.T) {
 	c.create(configMaps, "kube-system", named("elsewhere", nil))
 	c.delete(configMaps, "default", "first")
 	f.want("DELETED  configmap/first")
-	if code := f.stop(); code != exitDone || f.stderr.String() != "" {
+	if code := f.stop(); code != ExitDone || f.stderr.String() != "" {
 		t.Errorf("exit code %d, stderr %q", code, f.stderr)
 	}
 }
@@ -159,11 +159,11 @@ func TestWatchEndsQuietlyWhenItsReaderGoesAway(t *testing.T) {
 	isolate(t)
 	var stderr lockedBuffer
 	if code := Main(t.Context(), []string{"watch", "namespaces", "--server", c.url()}, brokenPipe{},
-		&stderr); code != exitDone || stderr.String() != "" {
+		&stderr); code != ExitDone || stderr.String() != "" {
 		t.Errorf("exit code %d, stderr %q", code, &stderr)
 	}
 	if code := Main(t.Context(), []string{"watch", "namespaces", "--server", c.url()}, fullDisk{},
-		&stderr); code != exitFailed ||
+		&stderr); code != ExitFailed ||
 		!strings.Contains(stderr.String(), "no space left") {
 		t.Errorf("exit code %d, stderr %q", code, &stderr)
 	}
@@ -287,7 +287,7 @@ func TestWatchWithoutTheRightToListIsAnError(t *testing.T) {
 			`forbidden: User \"x\" cannot list resource \"pods\""}`)
 	}))
 	defer s.Close()
-	skiff(t, "watch", "pods", "--server", s.URL).want(t, exitFailed, "pods is forbidden",
+	skiff(t, "watch", "pods", "--server", s.URL).want(t, ExitFailed, "pods is forbidden",
 		"a Role or ClusterRole must grant this")
 }
 

@@ -5,7 +5,7 @@ go 1.26.0
 // The product itself: the differential test runs its embedded API server.
 replace skiff => ../..
 
-// skiff dev with CEL: the differential test runs that, too.
+// skiff-dev with CEL: the differential test runs that, too.
 replace skiff/internal/skiff-dev => ../skiff-dev
 
 // k8s.io/kubernetes is released together with its staging modules but asks for them as v0.0.0.

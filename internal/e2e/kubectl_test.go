@@ -122,33 +122,33 @@ var kubectlLines = []kubectlLine{
 	{args: "delete deployment,service --all -o name"},
 }
 
-// A person at kubectl cannot tell skiff dev from a real cluster, as far as it goes.
+// A person at kubectl cannot tell skiff-dev from a real cluster, as far as it goes.
 //
 // Rules: FD-15, FD-16, FD-17, FD-18, FD-21
 func TestKubectlSaysTheSameOfSkiffDevAndOfARealCluster(t *testing.T) {
 	sameOnBoth(t, kubectlLines)
 }
 
-// sameOnBoth compares what kubectl prints of a real cluster with what it prints of skiff dev.
+// sameOnBoth compares what kubectl prints of a real cluster with what it prints of skiff-dev.
 func sameOnBoth(t *testing.T, lines []kubectlLine) {
 	t.Helper()
 	s := newScope(t)
-	binary, err := skiffBinary()
+	binary, err := skiffDevBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
 	kubeconfig := s.c.path("dev.kubeconfig")
-	dev, err := s.c.Start("dev", nil, binary, "dev", "--kubeconfig-out", kubeconfig)
+	dev, err := s.c.Start("dev", nil, binary, "--kubeconfig-out", kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if inTime, err := dev.Stop(settle); err != nil || !inTime {
-			t.Errorf("skiff dev does not end: %v", err)
+			t.Errorf("skiff-dev does not end: %v", err)
 		}
 	})
 	embedded := Kubectl{path: s.kubectl.path, kubeconfig: kubeconfig, cacheDir: t.TempDir()}
-	Eventually(t, settle, "skiff dev has its CRDs", func() (bool, string) {
+	Eventually(t, settle, "skiff-dev has its CRDs", func() (bool, string) {
 		if _, err := os.Stat(kubeconfig); err != nil {
 			return false, err.Error()
 		}

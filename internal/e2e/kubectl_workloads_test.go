@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// workloadLines are about the workloads that skiff dev simulates, and their pods.
+// workloadLines are about the workloads that skiff-dev simulates, and their pods.
 var workloadLines = []kubectlLine{
 	// A StatefulSet.
 	{args: "apply -f -", stdin: manifestOf("apps/v1", "StatefulSet", "db", `"replicas":2,"serviceName":"db",

@@ -73,7 +73,11 @@ var kubectlPath = sync.OnceValues(func() (string, error) {
 })
 
 var skiffBinary = sync.OnceValues(func() (string, error) {
-	return BuildSkiff(context.Background(), repository, suite.dir, "")
+	return BuildProgram(context.Background(), "skiff", repository, suite.dir, "")
+})
+
+var skiffDevBinary = sync.OnceValues(func() (string, error) {
+	return BuildProgram(context.Background(), "skiff-dev", repository, suite.dir, "")
 })
 
 var sharedCluster = sync.OnceValues(func() (*Cluster, error) {

@@ -21,7 +21,7 @@ import (
 // Rules: MGR-09, MGR-10
 func TestPrometheusReadsTheMetricsAndItsLinterFindsNoFault(t *testing.T) {
 	t.Parallel()
-	binary, err := skiffBinary()
+	binary, err := skiffDevBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestPrometheusReadsTheMetricsAndItsLinterFindsNoFault(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, "dev", "--kubeconfig-out", filepath.Join(dir, "kubeconfig"),
+	cmd := exec.CommandContext(ctx, binary, "--kubeconfig-out", filepath.Join(dir, "kubeconfig"),
 		"--load", filepath.Join(repository, "examples", "webserver.yaml"), "--metrics-bind-address", loopback(port))
 	cmd.Env = []string{"HOME=" + dir}
 	log, err := os.Create(filepath.Join(dir, "log"))
@@ -47,7 +47,7 @@ func TestPrometheusReadsTheMetricsAndItsLinterFindsNoFault(t *testing.T) {
 	defer func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("skiff dev: %v", err)
+			t.Errorf("skiff-dev: %v", err)
 		}
 	}()
 	const reconciled = `controller_runtime_reconcile_total{controller="webserver",result="success"} `

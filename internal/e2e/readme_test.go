@@ -22,11 +22,11 @@ func readmeCommands(t *testing.T) (lines []string) {
 	return lines
 }
 
-// Whoever types what the README says, line by line, on `skiff dev`, sees each line succeed. Nothing of what skiff dev
+// Whoever types what the README says, line by line, on skiff-dev, sees each line succeed. Nothing of what skiff-dev
 // prints, at its most talkative, is the secret of its kubeconfig. Rules: AUTH-26
 func TestReadmeOnSkiffDev(t *testing.T) {
-	s := newScope(t) // for a place to run things in; the cluster of this test is skiff dev
-	binary, err := skiffBinary()
+	s := newScope(t) // for a place to run things in; the cluster of this test is skiff-dev
+	binary, err := skiffDevBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,17 +35,17 @@ func TestReadmeOnSkiffDev(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubeconfig := s.c.path("readme.kubeconfig")
-	dev, err := s.c.Start("readme", []string{"KUBECONFIG=", "HOME=" + s.c.Dir}, binary, "dev", "--kubeconfig-out",
+	dev, err := s.c.Start("readme", []string{"KUBECONFIG=", "HOME=" + s.c.Dir}, binary, "--kubeconfig-out",
 		kubeconfig, "-v", "9")
 	if err != nil {
 		t.Fatal(err)
 	}
-	Eventually(t, settle, "skiff dev tells how to reach it", func() (bool, string) {
+	Eventually(t, settle, "skiff-dev tells how to reach it", func() (bool, string) {
 		return strings.Contains(dev.Log(), "export KUBECONFIG='"+kubeconfig+"'"), dev.Log()
 	})
 	token := regexp.MustCompile(`token: "?(\w{10,})`).FindStringSubmatch(readFile(t, kubeconfig))
 	if token == nil {
-		t.Fatal("the kubeconfig of skiff dev has no token")
+		t.Fatal("the kubeconfig of skiff-dev has no token")
 	}
 
 	root, err := filepath.Abs(repository)
@@ -70,6 +70,6 @@ func TestReadmeOnSkiffDev(t *testing.T) {
 		t.Errorf("SIGTERM: in time %v, exit code %d, error %v", inTime, dev.ExitCode(), err)
 	}
 	if strings.Contains(dev.Log(), token[1]) {
-		t.Error("the token of skiff dev is in its output")
+		t.Error("the token of skiff-dev is in its output")
 	}
 }

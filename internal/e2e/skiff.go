@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// BuildSkiff builds skiff from the repository at root into dir, with the flags of `make build`, and returns its path.
-// version is what it says of itself; "": what a build without git says.
-func BuildSkiff(ctx context.Context, root, dir, version string) (string, error) {
-	path, flags := filepath.Join(dir, "skiff"+version), "-s -w"
+// BuildProgram builds skiff or skiff-dev from the repository at root into dir, with the flags of `make build`, and
+// returns its path. version is what it says of itself; "": what a build without git says.
+func BuildProgram(ctx context.Context, program, root, dir, version string) (string, error) {
+	path, flags := filepath.Join(dir, program+version), "-s -w"
 	if version != "" {
 		flags += " -X skiff/internal/kube.version=" + version
 	}
 	_, err := goTool(ctx, root, []string{"CGO_ENABLED=0"}, "build", "-trimpath", "-ldflags", flags, "-o", path,
-		"./cmd/skiff")
+		"./cmd/"+program)
 	return path, err
 }
 

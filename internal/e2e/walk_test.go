@@ -216,7 +216,7 @@ func (w *walk) upgrade() {
 		"customresourcedefinition redis.skiff.dev unchanged\n")
 	w.skiff(0, "crds", "diff")
 
-	binary, err := BuildSkiff(w.Context(), repository, suite.dir, "v99.0.0-next")
+	binary, err := BuildProgram(w.Context(), "skiff", repository, suite.dir, "v99.0.0-next")
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -98,7 +98,7 @@ func sendTo(b *testing.B, s *Server, method, path, body, contentType string) {
 	}
 }
 
-// BenchmarkPatchStatus is what the server does most in tests and in skiff dev: the status of a pod changes.
+// BenchmarkPatchStatus is what the server does most in tests and in skiff-dev: the status of a pod changes.
 func BenchmarkPatchStatus(b *testing.B) {
 	s := New(Options{HistoryEvents: 100})
 	defer s.Close()

@@ -66,7 +66,8 @@ func (s *Server) refuseConditions() {
 			for i, hook := range obj.Maps(next, "webhooks") {
 				if len(obj.Slice(hook, "matchConditions")) > 0 {
 					out = append(out, cause.Forbidden(fmt.Sprintf("webhooks[%d].matchConditions", i), "conditions in "+
-						"CEL would have no effect on this server: skiff-dev evaluates them (make skiff-dev)"))
+						"CEL would have no effect: this build of skiff-dev does not evaluate CEL, the released one "+
+						"does (make skiff-dev)"))
 				}
 			}
 			return out

@@ -327,7 +327,8 @@ func TestAConfigurationThatCannotWorkIsRefused(t *testing.T) {
 			"if 'pods/*' is present, must not specify pods/log", "other resources without subresources",
 			"between 1 and 30 seconds", `Unsupported value: \"Maybe\"`, `supported values: \"None\", \"NoneOnDryRun\"`,
 			"must include at least one of v1, v1beta1", "'https' is the only allowed URL scheme",
-			"user information is not permitted", "query parameters are not permitted", "skiff-dev evaluates them",
+			"user information is not permitted", "query parameters are not permitted",
+			"this build of skiff-dev does not evaluate CEL",
 			"webhooks[1].name: Duplicate value", "exactly one of url or service is required"} {
 			if !strings.Contains(a.raw, want) {
 				t.Errorf("%q is not in %s", want, a.raw)

@@ -45,10 +45,11 @@ func TestAJobKnowsItsPodsAndKeepsThemUnlessToldOtherwise(t *testing.T) {
 func TestAKindThatWouldHaveNoEffectIsRefusedWithTheReason(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		const admission = "/apis/admissionregistration.k8s.io/v1/"
+		const withoutCEL = "has no admission policies: this build of skiff-dev does not evaluate CEL"
 		for path, want := range map[string]string{
-			admission + "mutatingadmissionpolicies":         "has no admission policies, which skiff-dev has",
+			admission + "mutatingadmissionpolicies":         withoutCEL,
 			"/apis/apiregistration.k8s.io/v1/apiservices":   "has no aggregated API servers",
-			admission + "validatingadmissionpolicybindings": "has no admission policies, which skiff-dev has",
+			admission + "validatingadmissionpolicybindings": withoutCEL,
 		} {
 			a := w.must(501, "POST", path, `{"metadata":{"name":"a"}}`)
 			if !strings.Contains(a.raw, want) {

@@ -1,5 +1,5 @@
 // Package fakeapi is the embedded Kubernetes API server: an http.Handler that behaves like a v1.36 kube-apiserver, for
-// the kinds and features that it serves. skiff's tests use it over real HTTP instead of mocks, and `skiff dev` offers
+// the kinds and features that it serves. skiff's tests use it over real HTTP instead of mocks, and skiff-dev offers
 // it to kubectl and other programs. Faults can be injected (Inject), requests are recorded (Requests).
 //
 // It does not do the work of controllers (Deployments, garbage collection, running pods: package simulate) and does

@@ -1,7 +1,7 @@
 // Package outside runs test suites that nobody here wrote against skiff's embedded API server: `make outside`.
 //
-// Its job: build skiff, have `skiff dev assets` write the programs that envtest starts, and run what uses envtest with
-// KUBEBUILDER_ASSETS, unchanged: a suite as kubebuilder writes it, and controller-runtime's own.
+// Its job: build skiff-dev, have `skiff-dev assets` write the programs that envtest starts, and run what uses envtest
+// with KUBEBUILDER_ASSETS, unchanged: a suite as kubebuilder writes it, and controller-runtime's own.
 //
 // Not its job: what skiff's own tests say, and the comparison with a real server (package e2e). It is a nested module,
 // so that none of what it needs shows up in skiff's go.mod.

@@ -69,7 +69,7 @@ func need(t *testing.T, tools ...string) {
 
 // skiffDev are the first arguments of a command that runs another one on a new server.
 func skiffDev(t *testing.T, more ...string) []string {
-	return append([]string{filepath.Join(assets(t), "..", "skiff"), "dev", "--bare"}, more...)
+	return append([]string{filepath.Join(assets(t), "..", "skiff-dev"), "--bare"}, more...)
 }
 
 func TestTheExamplesRun(t *testing.T) {

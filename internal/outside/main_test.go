@@ -33,20 +33,20 @@ func TestMain(m *testing.M) {
 }
 
 var buildAssets = sync.OnceValue(func() error {
-	skiff := filepath.Join(directory, "skiff")
-	build := exec.Command("go", "build", "-o", skiff, "./cmd/skiff")
+	program := filepath.Join(directory, "skiff-dev")
+	build := exec.Command("go", "build", "-o", program, "./cmd/skiff-dev")
 	build.Dir = repository
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", build, err, out)
 	}
-	links := exec.Command(skiff, "dev", "assets", filepath.Join(directory, "assets"))
+	links := exec.Command(program, "assets", filepath.Join(directory, "assets"))
 	if out, err := links.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", links, err, out)
 	}
 	return nil
 })
 
-// assets builds skiff and returns the directory that `skiff dev assets` has written.
+// assets builds skiff-dev and returns the directory that `skiff-dev assets` has written.
 func assets(t *testing.T) string {
 	t.Helper()
 	if err := buildAssets(); err != nil {

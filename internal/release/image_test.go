@@ -36,11 +36,7 @@ func made(t *testing.T) release {
 	t.Helper()
 	r := release{dir: t.TempDir(), root: repository, version: "v1+test", commit: "c0ffee", time: time.Unix(1e9, 0)}
 	binary := filepath.Join(r.dir, builds[0].file)
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", binary, "./cmd/skiff")
-	build.Dir, build.Env = repository, append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	goBuild(t, binary, "./cmd/skiff")
 	data, err := os.ReadFile(binary)
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +50,16 @@ func made(t *testing.T) release {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// goBuild builds a program for the processor of this machine.
+func goBuild(t *testing.T, binary, program string) {
+	t.Helper()
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", binary, program)
+	build.Dir, build.Env = repository, append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 }
 
 // archivePath returns the path of the archive to test.
@@ -244,7 +250,7 @@ func TestTheImageRunsAsNobodyInAnEmptyRoot(t *testing.T) {
 		}
 	}
 
-	server := startDev(t, filepath.Join(root, "skiff"), filepath.Join(root, "kubeconfig"))
+	server := startDev(t, filepath.Join(root, "kubeconfig"))
 	defer server()
 	out, err := inImage(t, root, "version").CombinedOutput()
 	if err != nil || !strings.HasPrefix(string(out), "skiff ") {
@@ -273,10 +279,12 @@ func TestTheImageRunsAsNobodyInAnEmptyRoot(t *testing.T) {
 	}
 }
 
-// startDev runs `skiff dev` and returns when its kubeconfig is there, readable for the user of the image.
-func startDev(t *testing.T, skiff, kubeconfig string) (stop func()) {
+// startDev runs skiff-dev and returns when its kubeconfig is there, readable for the user of the image.
+func startDev(t *testing.T, kubeconfig string) (stop func()) {
 	t.Helper()
-	dev := exec.CommandContext(t.Context(), skiff, "dev", "--controllers", "none", "--kubeconfig-out", kubeconfig)
+	binary := filepath.Join(t.TempDir(), "skiff-dev")
+	goBuild(t, binary, "./cmd/skiff-dev")
+	dev := exec.CommandContext(t.Context(), binary, "--controllers", "none", "--kubeconfig-out", kubeconfig)
 	dev.Env = []string{"HOME=" + t.TempDir()}
 	out, err := dev.StdoutPipe()
 	if err != nil {
@@ -293,7 +301,7 @@ func startDev(t *testing.T, skiff, kubeconfig string) (stop func()) {
 	}
 	return func() {
 		if err := errors.Join(dev.Process.Signal(syscall.SIGTERM), dev.Wait()); err != nil {
-			t.Errorf("skiff dev: %v", err)
+			t.Errorf("skiff-dev: %v", err)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // Package simulate simulates a cluster around the embedded API server: the workloads (Deployments, ReplicaSets,
 // StatefulSets, DaemonSets, Jobs and CronJobs) and their pods, nodes on which pods become Running and Ready, the
 // endpoints of Services, the binding of PersistentVolumeClaims, the status of PodDisruptionBudgets and
-// HorizontalPodAutoscalers, the garbage collector, and the ServiceAccount and root CA of each namespace. `skiff dev`
+// HorizontalPodAutoscalers, the garbage collector, and the ServiceAccount and root CA of each namespace. skiff-dev
 // and the demo use it. It does enough for kubectl to look as on a real cluster: `rollout status`, `rollout undo`,
 // `wait`, `describe` and `get pods -w`. Never run it against a real cluster: it would fight with the real controllers.
 //

@@ -163,7 +163,8 @@ func (p *parser) forbidden(s *Schema, f fields, at level) {
 	}
 	if rules, ok := f.m["x-kubernetes-validations"]; ok && !patch.Equal(rules, []any{}) {
 		p.add(cause.Forbidden(f.path+".x-kubernetes-validations",
-			"rules in CEL would have no effect on this server: skiff-dev evaluates them (make skiff-dev)"))
+			"rules in CEL would have no effect: this build of skiff-dev does not evaluate CEL, the released one "+
+				"does (make skiff-dev)"))
 	}
 	if at < nested {
 		return

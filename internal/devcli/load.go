@@ -1,4 +1,4 @@
-package cli
+package devcli
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"skiff/internal/cli"
 	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
 	"skiff/internal/kubeconfig"
@@ -30,12 +31,12 @@ type manifest struct {
 
 // String names the manifest in errors.
 func (m manifest) String() string {
-	name, _ := lookup(m.object, "metadata", "name").(string)
+	name, _ := field(m.object, "metadata name").(string)
 	return fmt.Sprintf("%s: %v %s", m.file, m.object["kind"], name)
 }
 
 // isCRD reports whether the object is a custom resource definition.
-func (m manifest) isCRD() bool { return m.object["kind"] == crdResource.Kind }
+func (m manifest) isCRD() bool { return m.object["kind"] == "CustomResourceDefinition" }
 
 // readManifests reads the YAML and JSON files that a flag names, each a file or a directory.
 func readManifests(flag string, paths []string) ([]manifest, error) {
@@ -183,7 +184,7 @@ func loadManifests(ctx context.Context, c *kube.Client, all []manifest) error {
 		}
 		if i+1 == len(all) || !all[i+1].isCRD() {
 			for _, name := range crds {
-				if err := waitEstablished(ctx, c, name); err != nil {
+				if err := cli.WaitEstablished(ctx, c, name); err != nil {
 					return err
 				}
 			}
@@ -205,8 +206,8 @@ func loadManifest(ctx context.Context, c *kube.Client, known map[string]kube.Res
 		}
 		known[version+" "+kind] = r
 	}
-	name, _ := lookup(m.object, "metadata", "name").(string)
-	namespace, _ := lookup(m.object, "metadata", "namespace").(string)
+	name, _ := field(m.object, "metadata name").(string)
+	namespace, _ := field(m.object, "metadata namespace").(string)
 	switch {
 	case r.ClusterScoped:
 		namespace = ""
@@ -214,10 +215,10 @@ func loadManifest(ctx context.Context, c *kube.Client, known map[string]kube.Res
 		namespace = "default"
 	}
 	if name == "" { // metadata.generateName, which only a POST understands
-		return "", c.Create(ctx, r, namespace, m.object, nil, kube.WriteOptions{FieldManager: fieldManager})
+		return "", c.Create(ctx, r, namespace, m.object, nil, kube.WriteOptions{FieldManager: cli.FieldManager})
 	}
 	return name, c.Patch(ctx, r, kube.Key{Namespace: namespace, Name: name}, kube.ApplyPatch, m.object, nil,
-		kube.WriteOptions{FieldManager: fieldManager, Force: true})
+		kube.WriteOptions{FieldManager: cli.FieldManager, Force: true})
 }
 
 // resourceOf finds the resource of a kind by the discovery document of its group and version.
@@ -226,7 +227,7 @@ func resourceOf(ctx context.Context, c *kube.Client, apiVersion, kind string) (k
 	if !ok {
 		group, version = "", apiVersion
 	}
-	r, found, err := find(ctx, c, group, version, strings.ToLower(kind))
+	r, found, err := cli.Find(ctx, c, group, version, strings.ToLower(kind))
 	if kube.IsNotFound(err) || err == nil && (!found || r.Kind != kind) {
 		return kube.Resource{}, fmt.Errorf("the server has no kind %s in %s: if it is a custom resource, pass its "+
 			"definition with --crds", kind, apiVersion)

@@ -1,4 +1,4 @@
-package cli
+package devcli
 
 import (
 	"context"
@@ -10,16 +10,12 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"skiff/internal/cli"
 )
 
 // commandGrace is how long a command may take to exit after SIGTERM before it is killed.
 const commandGrace = 10 * time.Second
-
-// exitCode makes Main return this code and print no error: that of a command that skiff ran.
-type exitCode int
-
-// Error describes the code for the case that it is joined with another error.
-func (c exitCode) Error() string { return fmt.Sprintf("the command exited with %d", int(c)) }
 
 // The exit codes of a shell for a command that cannot be executed, and for one that does not exist.
 const (
@@ -27,19 +23,9 @@ const (
 	exitNotFound  = 127
 )
 
-// Interrupted is the cause of the end of a context that a signal has ended.
-type Interrupted struct{ os.Signal }
-
-// SameSignal is how soon after a signal another one is the same: timeout(1) and Ctrl-C in a container send it to the
-// process, and again to its group.
-const SameSignal = 100 * time.Millisecond
-
-// Error says why a command stopped.
-func (Interrupted) Error() string { return "interrupted by a signal" }
-
 // ofTerminal reports whether a context was ended by Ctrl-C in the terminal, which tells all programs there.
 func ofTerminal(ctx context.Context) bool {
-	var by Interrupted
+	var by cli.Interrupted
 	if !errors.As(context.Cause(ctx), &by) || by.Signal != os.Interrupt {
 		return false
 	}
@@ -52,7 +38,7 @@ func ofTerminal(ctx context.Context) bool {
 }
 
 // runCommand runs a command with KUBECONFIG set to a file, until it exits or ctx is done; then it gets SIGTERM, unless
-// the terminal has told it already. An exit code other than 0 is returned as an exitCode.
+// the terminal has told it already. An exit code other than 0 is returned as a cli.ExitCode.
 func runCommand(ctx context.Context, args []string, kubeconfig string, in io.Reader, out, errOut io.Writer) error {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errOut
@@ -69,11 +55,11 @@ func runCommand(ctx context.Context, args []string, kubeconfig string, in io.Rea
 	defer runtime.UnlockOSThread()
 	endWithParent(cmd)
 	if err := cmd.Start(); err != nil {
-		fmt.Fprintf(errOut, "skiff: run %s: %v\n", args[0], err)
+		fmt.Fprintf(errOut, "skiff-dev: run %s: %v\n", args[0], err)
 		if errors.Is(err, os.ErrPermission) {
-			return exitCode(exitNoProgram)
+			return cli.ExitCode(exitNoProgram)
 		}
-		return exitCode(exitNotFound)
+		return cli.ExitCode(exitNotFound)
 	}
 	err := cmd.Wait()
 	var exit *exec.ExitError
@@ -81,7 +67,7 @@ func runCommand(ctx context.Context, args []string, kubeconfig string, in io.Rea
 	case err == nil:
 		return nil
 	case errors.As(err, &exit):
-		return exitCode(commandCode(exit))
+		return cli.ExitCode(commandCode(exit))
 	case errors.Is(err, context.Canceled): // it exited with 0 after SIGTERM
 		return nil
 	}

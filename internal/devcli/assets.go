@@ -1,4 +1,4 @@
-package cli
+package devcli
 
 import (
 	"errors"
@@ -11,35 +11,37 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"skiff/internal/cli"
 )
 
-// assetNames are the programs that envtest starts. Called by one of these names, skiff does their work.
+// assetNames are the programs that envtest starts. Called by one of these names, skiff-dev does their work.
 var assetNames = []string{"etcd", "kube-apiserver"}
 
-// Args returns the arguments for Main of a whole command line, whose first element is the name of the program: the
-// links of `skiff dev assets` become the hidden commands of their names.
-func Args(argv []string) []string {
+// programArgs returns the arguments of a whole command line, whose first element is the name of the program: the links
+// of `skiff-dev assets` become the hidden commands of their names.
+func programArgs(argv []string) []string {
 	if name := strings.TrimSuffix(filepath.Base(argv[0]), ".exe"); slices.Contains(assetNames, name) {
 		return append([]string{name}, argv[1:]...)
 	}
 	return argv[1:]
 }
 
-func newDevAssets() *cobra.Command {
+func newAssets() *cobra.Command {
 	return &cobra.Command{
-		Use:   "assets DIRECTORY",
-		Short: "Write etcd and kube-apiserver for envtest, as links to skiff",
+		Use:   "assets DIR",
+		Short: "Write etcd and kube-apiserver for envtest, as links to skiff-dev",
 		Long: `Writes the programs that envtest starts, etcd and kube-apiserver, into a directory: links to this
 binary, or copies where links cannot be made. With KUBEBUILDER_ASSETS set to the directory, test suites that use
 envtest run on the embedded API server without a change.
 
 They start a bare server, as envtest's do. In Go, what envtest lacks is simulated with
   env.ControlPlane.GetAPIServer().Configure().Append("simulate", "gc,namespaces")`,
-		Example: `  skiff dev assets bin/envtest
+		Example: `  skiff-dev assets bin/envtest
   KUBEBUILDER_ASSETS=$PWD/bin/envtest go test ./...`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("%s takes one directory", cmd.CommandPath())
+				return cli.Usagef("%s takes one directory", cmd.CommandPath())
 			}
 			return nil
 		},
@@ -59,19 +61,19 @@ They start a bare server, as envtest's do. In Go, what envtest lacks is simulate
 
 // writeAssets writes the links into a directory.
 func writeAssets(dir string) error {
-	skiff, err := os.Executable()
+	program, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("find skiff's own binary: %w", err)
+		return fmt.Errorf("find skiff-dev's own binary: %w", err)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make the directory: %w", err)
 	}
 	for _, name := range assetNames {
 		path := filepath.Join(dir, name)
-		if strings.HasSuffix(skiff, ".exe") {
+		if strings.HasSuffix(program, ".exe") {
 			path += ".exe"
 		}
-		if err := link(skiff, path); err != nil {
+		if err := link(program, path); err != nil {
 			return fmt.Errorf("write %s: %w", path, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package cli
+package devcli
 
 import (
 	"bytes"
@@ -22,6 +22,7 @@ import (
 	"github.com/go-logr/logr"
 	"gopkg.in/yaml.v3"
 
+	"skiff/internal/cli"
 	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
 	"skiff/internal/kubeconfig"
@@ -111,7 +112,7 @@ func newDevCluster(o devOptions) (*devCluster, error) {
 		return nil, errors.Join(err, d.close())
 	}
 	// Read it now and only once: another process may overwrite the file later.
-	env := kubeconfig.OSEnv(warnIn(o.log))
+	env := kubeconfig.OSEnv(cli.WarnIn(o.log))
 	if d.to, _, err = kubeconfig.Load(kubeconfig.Flags{Kubeconfig: o.kubeconfig}, env); err != nil {
 		return nil, errors.Join(err, d.close(), d.removeFiles())
 	}
@@ -122,16 +123,16 @@ func newDevCluster(o devOptions) (*devCluster, error) {
 
 // checkLoopback refuses addresses that other machines can reach: the only user of the server may do everything.
 func checkLoopback(flag, address string) error {
-	if err := checkAddress(flag, address); err != nil {
+	if err := cli.CheckAddress(flag, address); err != nil {
 		return err
 	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return usagef("%s %s: want HOST:PORT", flag, address)
+		return cli.Usagef("%s %s: want HOST:PORT", flag, address)
 	}
 	addr, err := netip.ParseAddr(host)
 	if host != "localhost" && (err != nil || !addr.IsLoopback()) {
-		return usagef("%s %s: must be a loopback address such as 127.0.0.1:6443", flag, address)
+		return cli.Usagef("%s %s: must be a loopback address such as 127.0.0.1:6443", flag, address)
 	}
 	return nil
 }
@@ -279,7 +280,7 @@ func (d *devCluster) run(ctx context.Context, work func(ctx context.Context) err
 	client, err := d.connect(fakeapi.Simulation)
 	if err == nil {
 		d.cluster = simulate.New(client, d.o.simulate)
-		err = during(ctx, d.cluster.Run, work)
+		err = cli.During(ctx, d.cluster.Run, work)
 		client.Close()
 	}
 	return errors.Join(err, d.close(), d.removeFiles())

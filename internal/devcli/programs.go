@@ -1,4 +1,4 @@
-package cli
+package devcli
 
 import (
 	"cmp"
@@ -19,10 +19,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"skiff/internal/cli"
 	"skiff/internal/fakeapi"
 )
 
-// programFlags are the flags that one of the programs of `skiff dev assets` was given: each name with its values.
+// programFlags are the flags that one of the programs of `skiff-dev assets` was given: each name with its values.
 type programFlags map[string][]string
 
 func (f programFlags) get(name string) string {
@@ -66,8 +67,8 @@ func apiServerProgram(cel *fakeapi.CEL) *cobra.Command {
 			"token-auth-file":                  `tokens, as lines of token,user,uid,"groups"`,
 			"service-account-issuer":           "issuer and audience of service account tokens",
 			"service-account-signing-key-file": "key that signs them (default a new one)",
-			"faults":                           "file with faults to inject, as in 'skiff dev'",
-			"simulate":                         "parts of a cluster to simulate, as in 'skiff dev' (default none)",
+			"faults":                           "file with faults to inject, as in 'skiff-dev'",
+			"simulate":                         "parts of a cluster to simulate, as in 'skiff-dev' (default none)",
 		},
 		ignored: []string{"allow-privileged", "disable-admission-plugins", "etcd-servers",
 			"service-account-key-file", "service-cluster-ip-range"},
@@ -79,20 +80,20 @@ func apiServerProgram(cel *fakeapi.CEL) *cobra.Command {
 func newProgram(p program) *cobra.Command {
 	return &cobra.Command{
 		Use:                p.name,
-		Short:              "Be " + p.name + " for envtest: see skiff dev assets",
+		Short:              "Be " + p.name + " for envtest: see skiff-dev assets",
 		Hidden:             true,
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags, err := parseProgramFlags(args)
 			if err != nil {
-				return usagef("%s: %w", p.name, err)
+				return cli.Usagef("%s: %w", p.name, err)
 			}
 			if flags["help"] != nil {
 				return p.help(cmd.OutOrStdout())
 			}
 			for _, name := range slices.Sorted(maps.Keys(flags)) {
 				if p.used[name] == "" && !slices.Contains(p.ignored, name) {
-					fmt.Fprintf(cmd.ErrOrStderr(), "skiff as %s: --%s has no effect\n", p.name, name)
+					fmt.Fprintf(cmd.ErrOrStderr(), "skiff-dev as %s: --%s has no effect\n", p.name, name)
 				}
 			}
 			return p.run(cmd.Context(), flags)
@@ -102,7 +103,7 @@ func newProgram(p program) *cobra.Command {
 
 // help prints the flags as the real programs do, which envtest searches for names at the beginning of a line.
 func (p program) help(out io.Writer) error {
-	text := "skiff in place of " + p.name + ": see skiff dev assets --help. Other flags have no effect.\n\n"
+	text := "skiff-dev in place of " + p.name + ": see skiff-dev assets --help. Other flags have no effect.\n\n"
 	for _, name := range slices.Sorted(maps.Keys(p.used)) {
 		text += fmt.Sprintf("  --%-33s %s\n", name, p.used[name])
 	}
@@ -147,7 +148,7 @@ func runEtcd(ctx context.Context, f programFlags) (err error) {
 	for _, text := range strings.Split(cmp.Or(f.get("listen-client-urls"), "http://localhost:2379"), ",") {
 		u, err := url.Parse(text)
 		if err != nil || u.Scheme != "http" || u.Host == "" {
-			return usagef("--listen-client-urls: %q is no URL such as http://127.0.0.1:2379", text)
+			return cli.Usagef("--listen-client-urls: %q is no URL such as http://127.0.0.1:2379", text)
 		}
 		listener, err := net.Listen("tcp", u.Host)
 		if err != nil {
@@ -156,10 +157,10 @@ func runEtcd(ctx context.Context, f programFlags) (err error) {
 		serving.Go(func() { stop(server.Serve(listener)) })
 	}
 	<-running.Done()
-	return ended(ctx, context.Cause(running))
+	return cli.Ended(ctx, context.Cause(running))
 }
 
-// runAPIServer is a `skiff dev --bare` with the flags of kube-apiserver, until ctx is done.
+// runAPIServer is a `skiff-dev --bare` with the flags of kube-apiserver, until ctx is done.
 func runAPIServer(ctx context.Context, f programFlags, cel *fakeapi.CEL) (err error) {
 	dir := f.get("cert-dir")
 	if dir == "" {
@@ -184,7 +185,7 @@ func runAPIServer(ctx context.Context, f programFlags, cel *fakeapi.CEL) (err er
 		}
 		defer client.Close()
 		if err := d.waitReady(ctx, client); err != nil {
-			return ended(ctx, err)
+			return cli.Ended(ctx, err)
 		}
 		d.api.SetStart()
 		if err := d.setFaults(); err != nil {

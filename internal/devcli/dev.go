@@ -1,4 +1,13 @@
-package cli
+// Package devcli is the command line of skiff-dev: a Kubernetes test cluster on the user's machine. It turns flags
+// into options of the embedded API server and of the simulation, and their results into text and an exit code.
+//
+// It contains the cluster and what is around it (kubeconfig, certificate, objects to start from, a command to run on
+// it), the tour of `skiff-dev demo`, and the programs of `skiff-dev assets`. What it shares with the command line of
+// skiff is in package cli. Whether the API server evaluates CEL is decided by the caller of Main.
+//
+// Main runs the command on its caller's goroutine; the API server, the simulation and the controllers have goroutines
+// of their own, which have ended when Main returns.
+package devcli
 
 import (
 	"context"
@@ -15,15 +24,36 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 
+	"skiff/internal/cli"
 	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
 	"skiff/internal/kubeconfig"
 	"skiff/internal/simulate"
 )
 
-// devFlags are the flags of `skiff dev`.
+// Main runs skiff-dev with a whole command line. A first element that names one of the programs of `skiff-dev assets`
+// selects that. Main returns the exit code: 0 done, 1 failed, 2 wrong usage, or that of the command that `skiff-dev --
+// COMMAND` ran. Cancelling ctx stops it; that is not a failure. With a cel, the API server evaluates CEL.
+func Main(ctx context.Context, argv []string, stdout, stderr io.Writer, cel *fakeapi.CEL) int {
+	return cli.Execute(ctx, newRoot(cel), programArgs(argv), stdout, stderr)
+}
+
+func newRoot(cel *fakeapi.CEL) *cobra.Command {
+	root := newDev(cel)
+	root.AddCommand(newDemo(), newAssets(), etcdProgram(), apiServerProgram(cel))
+	cli.Complete(root)
+	return root
+}
+
+// withoutCEL is what the help of a build without CEL says of it.
+const withoutCEL = `
+
+This build does not evaluate CEL (rules in definitions, admission policies, conditions of webhooks) and refuses what
+needs it. The released skiff-dev does, and so does the one that 'make skiff-dev' builds.`
+
+// devFlags are the flags of skiff-dev without a subcommand.
 type devFlags struct {
-	controllers                   controllerFlags
+	controllers                   cli.ControllerFlags
 	listen, kubeconfig, ready     string
 	faults                        string
 	bare, rbac                    bool
@@ -33,27 +63,27 @@ type devFlags struct {
 }
 
 func newDev(cel *fakeapi.CEL) *cobra.Command {
-	f := devFlags{controllers: controllerFlags{allowNone: true}, cel: cel}
+	f := devFlags{controllers: cli.ControllerFlags{AllowNone: true}, cel: cel}
 	cmd := &cobra.Command{
-		Use:   "dev [flags] [-- COMMAND ARGS...]",
-		Short: "Run an API server on this machine, with simulated nodes and the controllers",
+		Use:   "skiff-dev [flags] [-- COMMAND ARGS...]",
+		Short: "A Kubernetes test cluster on this machine, with simulated nodes and skiff's controllers",
 		Long: `Runs a Kubernetes API server inside this process, served over HTTPS on the loopback interface, with
 simulated nodes (their pods run no containers), the custom resource definitions and the controllers. It writes a
 kubeconfig for kubectl and skiff. Everything is kept in memory and lost when the process ends.
 
 With a COMMAND it runs the command once everything is ready, with KUBECONFIG set (and USE_EXISTING_CLUSTER=true, for
 envtest), stops when the command exits, and exits with its code.`,
-		Example: `  skiff dev
-  skiff dev --listen 127.0.0.1:6443 --kubeconfig-out ./dev.kubeconfig
-  skiff dev --bare --crds config/crd -- go test ./...       # an API server for tests, and nothing else
-  skiff dev --controllers none --load testdata -- pytest    # with the simulated cluster`,
+		Example: `  skiff-dev
+  skiff-dev demo                                            # a tour of what the controllers do
+  skiff-dev --listen 127.0.0.1:6443 --kubeconfig-out ./dev.kubeconfig
+  skiff-dev --bare --crds config/crd -- go test ./...       # an API server for tests, and nothing else
+  skiff-dev --controllers none --load testdata -- pytest    # with the simulated cluster`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch dash := cmd.ArgsLenAtDash(); {
 			case dash == 0 && len(args) == 0:
-				return usagef("no command after --")
+				return cli.Usagef("no command after --")
 			case dash != 0 && len(args) > 0:
-				return usagef("%s takes no arguments, got %q: put a command to run after --",
-					cmd.CommandPath(), args[0])
+				return cli.Usagef("%w (a command to run goes after --)", cli.UnknownCommand(cmd, args[0]))
 			}
 			return nil
 		},
@@ -62,13 +92,15 @@ envtest), stops when the command exits, and exits with its code.`,
 			return f.run(cmd)
 		},
 	}
-	f.controllers.add(cmd)
-	cmd.AddCommand(newDevAssets())
+	if cel == nil {
+		cmd.Long += withoutCEL
+	}
+	f.controllers.Add(cmd)
 	fs := cmd.Flags()
 	fs.Lookup("controllers").Usage += ", or none"
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:0", "loopback `address` to serve on; port 0 picks a free port")
 	fs.StringVar(&f.kubeconfig, "kubeconfig-out", "", "`file` to write the kubeconfig to, removed at the end "+
-		"(default skiff/dev.kubeconfig in the user's cache directory, or dev-PID.kubeconfig while another skiff dev "+
+		"(default skiff/dev.kubeconfig in the user's cache directory, or dev-PID.kubeconfig while another skiff-dev "+
 		"uses that; a temporary file with a COMMAND)")
 	fs.BoolVar(&f.bare, "bare", false, "only the API server: short for --simulate none --controllers none, and "+
 		"without skiff's custom resource definitions")
@@ -113,7 +145,7 @@ func simulatedParts(value []string) ([]string, error) {
 	}
 	for _, part := range value {
 		if !slices.Contains(partNames(), part) {
-			return nil, usagef("--simulate: unknown part %q: choose from %s, or use all or none alone", part,
+			return nil, cli.Usagef("--simulate: unknown part %q: choose from %s, or use all or none alone", part,
 				strings.Join(partNames(), ", "))
 		}
 	}
@@ -127,24 +159,21 @@ const maxReplicas = 16
 func (f *devFlags) check(cmd *cobra.Command) error {
 	if f.bare {
 		for name, value := range map[string]*[]string{"simulate": &f.simulate,
-			"controllers": &f.controllers.controllers} {
+			"controllers": &f.controllers.Names} {
 			if !cmd.Flags().Changed(name) {
 				*value = []string{"none"}
 			}
 		}
 	}
-	if err := f.controllers.check(); err != nil {
+	if err := f.controllers.Check(); err != nil {
 		return err
-	}
-	if h := f.controllers.health; len(f.controllers.controllers) == 0 && h != "" && h != "0" {
-		return usagef("--health-probe-bind-address %s: without controllers there are no probes", h)
 	}
 	var err error
 	if f.simulate, err = simulatedParts(f.simulate); err != nil {
 		return err
 	}
 	if f.replicas < 1 || f.replicas > maxReplicas {
-		return usagef("--replicas %d: want a number from 1 to %d", f.replicas, maxReplicas)
+		return cli.Usagef("--replicas %d: want a number from 1 to %d", f.replicas, maxReplicas)
 	}
 	return checkLoopback("--listen", f.listen)
 }
@@ -153,7 +182,7 @@ func (f *devFlags) run(cmd *cobra.Command) (err error) {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	log, err := f.controllers.log.logger(cmd.ErrOrStderr())
+	log, err := f.controllers.Logger(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -185,7 +214,7 @@ func (f *devFlags) run(cmd *cobra.Command) (err error) {
 		}
 		defer client.Close()
 		if err := f.prepare(ctx, d, client, append(crds, objects...)); err != nil {
-			return ended(ctx, err)
+			return cli.Ended(ctx, err)
 		}
 		commandErr, err = f.work(ctx, cmd, d, client, log)
 		return err
@@ -245,8 +274,8 @@ func (f *devFlags) options(log logr.Logger) devOptions {
 
 // prepare installs and creates what the flags ask for, and waits until the simulation works.
 func (f *devFlags) prepare(ctx context.Context, d *devCluster, client *kube.Client, objects []manifest) error {
-	if !f.bare || len(f.controllers.controllers) > 0 {
-		if err := installCRDs(ctx, client, 30*time.Second, io.Discard); err != nil {
+	if !f.bare || len(f.controllers.Names) > 0 {
+		if err := cli.InstallCRDs(ctx, client, 30*time.Second, io.Discard); err != nil {
 			return err
 		}
 	}
@@ -267,17 +296,17 @@ func (f *devFlags) prepare(ctx context.Context, d *devCluster, client *kube.Clie
 func (f *devFlags) work(ctx context.Context, cmd *cobra.Command, d *devCluster, client *kube.Client,
 	log logr.Logger) (commandErr, err error) {
 	controllers := func(ctx context.Context) error {
-		if len(f.controllers.controllers) == 0 {
+		if len(f.controllers.Names) == 0 {
 			<-ctx.Done()
 			return nil
 		}
-		return runControllers(ctx, world{client: client, requests: &d.requests}, f.controllers, log)
+		return cli.RunControllers(ctx, cli.Cluster{Client: client, Requests: &d.requests}, f.controllers, log)
 	}
 	if len(f.command) == 0 {
 		printDevIntro(cmd.OutOrStdout(), d, f)
 		return nil, controllers(ctx)
 	}
-	err = during(ctx, controllers, func(ctx context.Context) error {
+	err = cli.During(ctx, controllers, func(ctx context.Context) error {
 		commandErr = runCommand(ctx, f.command, f.kubeconfig, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		return nil
 	})

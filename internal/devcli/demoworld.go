@@ -1,4 +1,4 @@
-package cli
+package devcli
 
 import (
 	"context"
@@ -110,7 +110,7 @@ func fill(line string, o object) string {
 			return at(o, strings.Trim(name, "{}"))
 		}
 		seen := at(o, "status observedGeneration")
-		if condition("Ready")(o) == "True" && at(o, "metadata deletionTimestamp") == "-" &&
+		if isReady(o) && at(o, "metadata deletionTimestamp") == "-" &&
 			(seen == "-" || seen == at(o, "metadata generation")) {
 			return "Ready"
 		}
@@ -118,8 +118,17 @@ func fill(line string, o object) string {
 	})
 }
 
-// at returns a field as text, "-" where it is not set. 0 is the first of a list.
+// at returns a field as text, "-" where it is not set.
 func at(o object, names string) string {
+	v := field(o, names)
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprint(v)
+}
+
+// field returns the field that names separated by spaces lead to, nil where it is not set. 0 is the first of a list.
+func field(o object, names string) any {
 	var v any = o
 	for name := range strings.FieldsSeq(names) {
 		if list, ok := v.([]any); ok && name == "0" && len(list) > 0 {
@@ -129,8 +138,14 @@ func at(o object, names string) string {
 		o, _ := v.(object)
 		v = o[name]
 	}
-	if v == nil {
-		return "-"
-	}
-	return fmt.Sprint(v)
+	return v
+}
+
+// isReady reports whether the condition Ready of an object is True.
+func isReady(o object) bool {
+	conditions, _ := field(o, "status conditions").([]any)
+	return slices.ContainsFunc(conditions, func(c any) bool {
+		condition, _ := c.(object)
+		return condition["type"] == "Ready" && condition["status"] == "True"
+	})
 }

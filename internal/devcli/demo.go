@@ -1,4 +1,4 @@
-package cli
+package devcli
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"skiff/internal/cli"
 	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
 	"skiff/internal/simulate"
@@ -38,7 +39,7 @@ func newDemo() *cobra.Command {
 		Long: `A tour in one process, with nothing to install: an embedded API server, simulated nodes and the controllers.
 Each step shows what was done, what skiff did and why, and what the cluster looks like then. Exits with 1 if a step
 does not come true.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := os.MkdirTemp("", "skiff-demo-")
 			if err != nil {
@@ -71,11 +72,11 @@ func runDemo(ctx context.Context, out io.Writer, d *devCluster, log *actionLog, 
 	return onDemoCluster(ctx, d, log, func(ctx context.Context, t *tour) error {
 		t.out, t.patience = out, patience
 		fmt.Fprintf(out, "An API server (Kubernetes %s, embedded) with simulated nodes, and controllers: %s.\n",
-			fakeapi.Version, strings.Join(operatorNames(), ", "))
+			fakeapi.Version, strings.Join(cli.ControllerNames(), ", "))
 		if err := t.withControllers(ctx, func(ctx context.Context) error { return t.walk(ctx, steps) }); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(out, "\nAll %d steps came true, in %.1f s. Now yours: skiff dev\n", len(steps),
+		_, err := fmt.Fprintf(out, "\nAll %d steps passed in %.1f s. Try it: skiff-dev\n", len(steps),
 			time.Since(began).Seconds())
 		return err
 	})
@@ -90,7 +91,7 @@ func onDemoCluster(ctx context.Context, d *devCluster, log *actionLog,
 			return err
 		}
 		defer user.Close()
-		if err := installCRDs(ctx, user, demoPatience, io.Discard); err != nil {
+		if err := cli.InstallCRDs(ctx, user, demoPatience, io.Discard); err != nil {
 			return err
 		}
 		return work(ctx, &tour{cluster: d, client: user, log: log})
@@ -105,10 +106,11 @@ func (t *tour) withControllers(ctx context.Context, work func(context.Context) e
 		return err
 	}
 	defer client.Close()
-	want := t.log.starts() + len(operators)
-	return during(ctx, func(ctx context.Context) error {
-		flags := controllerFlags{controllers: operatorNames()}
-		return runControllers(ctx, world{client: client, requests: &t.cluster.requests}, flags, t.log.logger())
+	want := t.log.starts() + len(cli.ControllerNames())
+	return cli.During(ctx, func(ctx context.Context) error {
+		flags := cli.ControllerFlags{Names: cli.ControllerNames()}
+		on := cli.Cluster{Client: client, Requests: &t.cluster.requests}
+		return cli.RunControllers(ctx, on, flags, t.log.logger())
 	}, func(ctx context.Context) error {
 		patience := time.After(demoPatience)
 		for t.log.starts() < want {

@@ -1,4 +1,4 @@
-package cli
+package devcli
 
 import (
 	"crypto/tls"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"skiff/internal/cli"
 	"skiff/internal/kube"
 )
 
@@ -106,7 +107,7 @@ items:
 	if !r.exists(configMaps, "default", "first") {
 		t.Error("a reset did not bring back what was loaded")
 	}
-	if code := r.stop(); code != exitDone {
+	if code := r.stop(); code != cli.ExitDone {
 		t.Errorf("exit code %d: %s", code, r.stderr)
 	}
 }
@@ -133,7 +134,7 @@ func TestDevNamesTheFileThatItCannotLoad(t *testing.T) {
 		{"--load", "item.yaml", "items[0] is not an object"},
 		{"--crds", "map.yaml", "ConfigMap a is not a custom resource definition: pass it with --load"},
 	} {
-		skiff(t, "dev", "--bare", tt.flag, filepath.Join(dir, tt.file), "--", "sh", "-c", "exit 3").want(t, exitFailed,
+		skiffDev(t, "--bare", tt.flag, filepath.Join(dir, tt.file), "--", "sh", "-c", "exit 3").want(t, cli.ExitFailed,
 			tt.say)
 	}
 }
@@ -163,8 +164,8 @@ func TestDevStartsWithTheFaultsOfAFile(t *testing.T) {
 		t.Errorf("a server without HTTP/2 speaks %s", resp.Proto)
 	}
 	write(`{"faults":[{"cut":"half"}]}`)
-	skiff(t, "dev", "--bare", "--faults", file).want(t, exitFailed, "--faults: "+file+": faults[0].cut")
-	skiff(t, "dev", "--bare", "--faults", "/nowhere").want(t, exitFailed, "--faults: /nowhere")
+	skiffDev(t, "--bare", "--faults", file).want(t, cli.ExitFailed, "--faults: "+file+": faults[0].cut")
+	skiffDev(t, "--bare", "--faults", "/nowhere").want(t, cli.ExitFailed, "--faults: /nowhere")
 }
 
 // Rules: FI-07

@@ -1,4 +1,4 @@
-package cli
+package devcli
 
 import (
 	"context"
@@ -10,14 +10,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"skiff/internal/cli"
 	"skiff/internal/kube"
 )
 
 func TestDemoComesTrueAndTellsWhy(t *testing.T) {
 	var stdout, stderr lockedBuffer
-	code := Main(t.Context(), []string{"demo"}, &stdout, &stderr)
+	code := Main(t.Context(), []string{"skiff-dev", "demo"}, &stdout, &stderr, nil)
 	r := result{code, stdout.String(), stderr.String()}
-	r.want(t, exitDone)
+	r.want(t, cli.ExitDone)
 	for _, s := range demoSteps() {
 		if !strings.Contains(r.stdout, s.title+"\n   you    "+s.you) ||
 			!strings.Contains(r.stdout, "   true   "+s.proof) {
@@ -47,7 +48,7 @@ func TestDemoComesTrueAndTellsWhy(t *testing.T) {
 		"event  Deployment/predixy  Restarted  restarted by RestartTrigger predixy: pod cache-0 replaced, new IP",
 		"deleted pod cache-1", "deleted pod cache-0",
 		"event  Redis/cache  PodsDeleted",
-		"All 13 steps came true",
+		"All 13 steps passed",
 	} {
 		var found bool
 		if _, rest, found = strings.Cut(rest, text); !found {

@@ -1,4 +1,4 @@
-package cli
+package devcli
 
 import (
 	"crypto/ecdsa"
@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"skiff/internal/cli"
 	"skiff/internal/fakeapi/jwt"
 	"skiff/internal/kube"
 	"skiff/internal/kubeconfig"
@@ -24,7 +25,7 @@ func TestAssetsAreLinksThatReplaceLinksOnly(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "new")
 	for range 2 {
-		if r := skiff(t, "dev", "assets", dir); r.code != 0 || r.stdout != "export KUBEBUILDER_ASSETS='"+dir+"'\n" {
+		if r := skiffDev(t, "assets", dir); r.code != 0 || r.stdout != "export KUBEBUILDER_ASSETS='"+dir+"'\n" {
 			t.Fatalf("%+v", r)
 		}
 	}
@@ -40,11 +41,11 @@ func TestAssetsAreLinksThatReplaceLinksOnly(t *testing.T) {
 	if err := os.WriteFile(real, []byte("a real one"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	skiff(t, "dev", "assets", dir).want(t, exitFailed, real+": it exists and is not a link")
+	skiffDev(t, "assets", dir).want(t, cli.ExitFailed, real+": it exists and is not a link")
 	if text, err := os.ReadFile(real); err != nil || string(text) != "a real one" {
 		t.Errorf("the file is now %q (%v)", text, err)
 	}
-	skiff(t, "dev", "assets").want(t, exitUsage, "takes one directory")
+	skiffDev(t, "assets").want(t, cli.ExitUsage, "takes one directory")
 }
 
 func TestTheNameOfALinkSelectsTheProgram(t *testing.T) {
@@ -54,12 +55,12 @@ func TestTheNameOfALinkSelectsTheProgram(t *testing.T) {
 		"kube-apiserver.exe --a --b": "kube-apiserver --a --b",
 		"./etcdctl x":                "x",
 	} {
-		if got := Args(strings.Fields(argv)); !slices.Equal(got, strings.Fields(want)) {
+		if got := programArgs(strings.Fields(argv)); !slices.Equal(got, strings.Fields(want)) {
 			t.Errorf("%s: %q, want %q", argv, got, want)
 		}
 	}
-	r := skiff(t, "kube-apiserver", "--help")
-	r.want(t, exitDone)
+	r := skiffDev(t, "kube-apiserver", "--help")
+	r.want(t, cli.ExitDone)
 	// envtest sets --insecure-port if the help names it.
 	if !strings.Contains(r.stdout, "\n  --cert-dir ") || strings.Contains(r.stdout, "insecure-port") {
 		t.Error(r.stdout)
@@ -69,12 +70,13 @@ func TestTheNameOfALinkSelectsTheProgram(t *testing.T) {
 		"etcd --listen-client-urls=unix://x": `--listen-client-urls: "unix://x" is no URL`,
 		"kube-apiserver --simulate gc,job":   `unknown part "job"`,
 	} {
-		skiff(t, strings.Fields(args)...).want(t, exitUsage, say)
+		skiffDev(t, strings.Fields(args)...).want(t, cli.ExitUsage, say)
 	}
-	skiff(t, "kube-apiserver", "--client-ca-file=/nowhere").want(t, exitFailed, "--client-ca-file: open /nowhere")
-	skiff(t, "kube-apiserver", "--token-auth-file=/nowhere").want(t, exitFailed, "--token-auth-file: open /nowhere")
+	for _, flag := range []string{"--client-ca-file", "--token-auth-file"} {
+		skiffDev(t, "kube-apiserver", flag+"=/nowhere").want(t, cli.ExitFailed, flag+": open /nowhere")
+	}
 	f := follow(t, "etcd", "-listen-client-urls=http://127.0.0.1:0", "-data-dir", "x")
-	if code := f.stop(); code != exitDone || f.stderr.String() != "" {
+	if code := f.stop(); code != cli.ExitDone || f.stderr.String() != "" {
 		t.Errorf("exit code %d: %s", code, f.stderr)
 	}
 }
@@ -141,10 +143,10 @@ func TestTheAPIServerProgramTakesTheFlagsOfTheRealOne(t *testing.T) {
 			t.Errorf("token %q is of %s, want %s", token, got, want)
 		}
 	}
-	if code := f.stop(); code != exitDone {
+	if code := f.stop(); code != cli.ExitDone {
 		t.Errorf("exit code %d: %s", code, f.stderr)
 	}
-	if got, want := f.stderr.String(), "skiff as kube-apiserver: --feature-gates has no effect\n"; got != want {
+	if got, want := f.stderr.String(), "skiff-dev as kube-apiserver: --feature-gates has no effect\n"; got != want {
 		t.Errorf("stderr %q, want %q", got, want)
 	}
 	// The certificate that it made serves the next one.
@@ -157,7 +159,7 @@ func TestTheAPIServerProgramTakesTheFlagsOfTheRealOne(t *testing.T) {
 	if err := connectTo(t, dir, "").Get(t.Context(), namespaces, kube.Key{Name: "default"}, &account); err != nil {
 		t.Error(err)
 	}
-	if code := next.stop(); code != exitDone {
+	if code := next.stop(); code != cli.ExitDone {
 		t.Errorf("exit code %d: %s", code, next.stderr)
 	}
 	after, err := os.ReadFile(filepath.Join(dir, "apiserver.crt"))
@@ -211,6 +213,6 @@ func TestTheAPIServerProgramSignsTokensWithTheKeyOfItsFlags(t *testing.T) {
 	}
 	for name, say := range map[string]string{"/nowhere": "open /nowhere", dir: "is a directory",
 		filepath.Join(certs, "apiserver.crt"): "has no private key"} {
-		skiff(t, "kube-apiserver", "--service-account-signing-key-file="+name).want(t, exitFailed, say)
+		skiffDev(t, "kube-apiserver", "--service-account-signing-key-file="+name).want(t, cli.ExitFailed, say)
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package devcli
 
 import (
 	"os/exec"

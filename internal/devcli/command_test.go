@@ -1,4 +1,4 @@
-package cli
+package devcli
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"skiff/internal/cli"
 	"skiff/internal/kube"
 	"skiff/internal/kubeconfig"
 )
@@ -23,7 +24,7 @@ func TestDevRunsACommandAndExitsWithItsCode(t *testing.T) {
 		{`exit 7`, 7, ""},
 		{`kill -KILL $$`, 128 + 9, ""},
 	} {
-		r := skiff(t, "dev", "--bare", "--", "sh", "-c", tt.script, "sh", "passed on")
+		r := skiffDev(t, "--bare", "--", "sh", "-c", tt.script, "sh", "passed on")
 		if r.code != tt.code || r.stderr != tt.stderr {
 			t.Errorf("%s: exit code %d, want %d; stderr %q", tt.script, r.code, tt.code, r.stderr)
 		}
@@ -31,17 +32,17 @@ func TestDevRunsACommandAndExitsWithItsCode(t *testing.T) {
 			t.Errorf("stdout is %q, want only that of the command", r.stdout)
 		}
 	}
-	r := skiff(t, "dev", "--bare", "--", "no-such-command-of-skiffs-tests")
+	r := skiffDev(t, "--bare", "--", "no-such-command-of-skiffs-tests")
 	r.want(t, exitNotFound, "no-such-command-of-skiffs-tests")
 	data := filepath.Join(t.TempDir(), "data")
 	if err := os.WriteFile(data, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	skiff(t, "dev", "--bare", "--", data).want(t, exitNoProgram, "permission denied")
-	skiff(t, "dev", "--bare", "--ready-file", t.TempDir(), "--", "true").want(t, exitFailed,
+	skiffDev(t, "--bare", "--", data).want(t, exitNoProgram, "permission denied")
+	skiffDev(t, "--bare", "--ready-file", t.TempDir(), "--", "true").want(t, cli.ExitFailed,
 		"is a directory: choose a file that can be written")
-	skiff(t, "dev", "--bare", "--").want(t, exitUsage, "no command after --")
-	skiff(t, "dev", "--bare", "sh").want(t, exitUsage, "put a command to run after --")
+	skiffDev(t, "--bare", "--").want(t, cli.ExitUsage, "no command after --")
+	skiffDev(t, "--bare", "sh").want(t, cli.ExitUsage, `unknown command "sh" for skiff-dev (a command to run goes after --)`)
 }
 
 func TestDevStopsItsCommandAndRemovesTheKubeconfigOfTheRun(t *testing.T) {
@@ -51,9 +52,9 @@ func TestDevStopsItsCommandAndRemovesTheKubeconfigOfTheRun(t *testing.T) {
 	done := make(chan result, 1)
 	go func() {
 		var stdout, stderr lockedBuffer
-		code := Main(ctx, []string{"dev", "--bare", "--", "sh", "-c",
+		code := Main(ctx, []string{"skiff-dev", "--bare", "--", "sh", "-c",
 			`trap 'exit 9' TERM; echo "$KUBECONFIG" > ` + said + `.new; mv ` + said + `.new ` + said +
-				`; while true; do sleep 0.05; done`}, &stdout, &stderr)
+				`; while true; do sleep 0.05; done`}, &stdout, &stderr, nil)
 		done <- result{code, stdout.String(), stderr.String()}
 	}()
 	path := waitForFile(t, said)
@@ -67,7 +68,7 @@ func TestDevStopsItsCommandAndRemovesTheKubeconfigOfTheRun(t *testing.T) {
 			t.Errorf("exit code %d, want that of the command, 9: %s", r.code, r.stderr)
 		}
 	case <-time.After(20 * time.Second):
-		t.Fatal("skiff dev does not stop")
+		t.Fatal("skiff-dev does not stop")
 	}
 	if _, err := os.Stat(filepath.Dir(path)); !os.IsNotExist(err) {
 		t.Errorf("the directory of the kubeconfig still exists: %v", err)
@@ -90,7 +91,7 @@ func waitForFile(t *testing.T, path string) string {
 	}
 }
 
-// devRun is a `skiff dev` that runs in this process.
+// devRun is a skiff-dev that runs in this process.
 type devRun struct {
 	config   kube.Config
 	replicas []string // the addresses of --replicas
@@ -99,12 +100,12 @@ type devRun struct {
 	ready  string // the path of its ready file
 }
 
-// startDev runs `skiff dev` and returns when its ready file is there.
+// startDev runs skiff-dev and returns when its ready file is there.
 func startDev(t *testing.T, args ...string) devRun {
 	t.Helper()
 	dir := t.TempDir()
 	r := devRun{ready: filepath.Join(dir, "ready")}
-	r.follower = follow(t, append([]string{"dev", "--ready-file", r.ready,
+	r.follower = follow(t, append([]string{"--ready-file", r.ready,
 		"--kubeconfig-out", filepath.Join(dir, "kubeconfig")}, args...)...)
 	var ready struct {
 		URL, Kubeconfig string
@@ -142,6 +143,7 @@ func (r devRun) exists(res kube.Resource, namespace, name string) bool {
 }
 
 var (
+	configMaps      = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
 	nodes           = kube.Resource{Version: "v1", Plural: "nodes", Kind: "Node", ClusterScoped: true}
 	namespaces      = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
 	serviceAccounts = kube.Resource{Version: "v1", Plural: "serviceaccounts", Kind: "ServiceAccount"}
@@ -162,7 +164,7 @@ func TestDevSimulatesTheChosenParts(t *testing.T) {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
 			r := startDev(t, tt.args...)
 			for what, check := range map[string]struct{ have, want bool }{
-				"skiff's CRDs":        {r.exists(crdResource, "", "redis.skiff.dev"), tt.crds},
+				"skiff's CRDs":        {r.exists(crdsResource, "", "redis.skiff.dev"), tt.crds},
 				"the ServiceAccounts": {r.exists(serviceAccounts, "default", "default"), tt.accounts},
 				"the nodes":           {r.exists(nodes, "", "node-1"), tt.nodes},
 			} {
@@ -170,7 +172,7 @@ func TestDevSimulatesTheChosenParts(t *testing.T) {
 					t.Errorf("%s exist: %t, want %t", what, check.have, check.want)
 				}
 			}
-			body := named("gone", nil)
+			body := named("gone")
 			body["apiVersion"], body["kind"] = "v1", "Namespace"
 			if err := r.client.Create(t.Context(), namespaces, "", body, nil, kube.WriteOptions{}); err != nil {
 				t.Fatal(err)
@@ -187,7 +189,7 @@ func TestDevSimulatesTheChosenParts(t *testing.T) {
 			if !tt.emptied && !r.exists(namespaces, "", "gone") {
 				t.Error("the deleted namespace has gone away without a namespace controller")
 			}
-			if code := r.stop(); code != exitDone {
+			if code := r.stop(); code != cli.ExitDone {
 				t.Errorf("exit code %d: %s", code, r.stderr)
 			}
 			if _, err := os.Stat(r.ready); !os.IsNotExist(err) {
@@ -202,7 +204,7 @@ func TestDevSimulatesTheChosenParts(t *testing.T) {
 		"--bare --health-probe-bind-address :0":   "without controllers there are no probes",
 		"--bare --kubeconfig-out x --listen :443": "loopback",
 	} {
-		skiff(t, append([]string{"dev"}, strings.Fields(args)...)...).want(t, exitUsage, say)
+		skiffDev(t, strings.Fields(args)...).want(t, cli.ExitUsage, say)
 	}
 }
 

@@ -1,15 +1,16 @@
-package cli
+package devcli
 
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
+	"skiff/internal/cli"
 	"skiff/internal/kube"
 	"skiff/internal/kubeconfig"
 )
@@ -17,7 +18,7 @@ import (
 func TestASecondDevLeavesTheKubeconfigOfTheFirstAlone(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	started := func() (f *follower, path string) {
-		f = follow(t, "dev", "--bare")
+		f = follow(t, "--bare")
 		for path == "" {
 			if _, quoted, ok := strings.Cut(f.next(), "export KUBECONFIG="); ok {
 				path = strings.Trim(quoted, "'")
@@ -47,7 +48,7 @@ func TestASecondDevLeavesTheKubeconfigOfTheFirstAlone(t *testing.T) {
 
 func TestDevIsAClusterForKubeconfigUsersUntilItEnds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "dev.kubeconfig")
-	f := follow(t, "dev", "--kubeconfig-out", path)
+	f := follow(t, "--kubeconfig-out", path)
 	intro := ""
 	for !strings.Contains(intro, "skiff watch pods") {
 		intro += f.next() + "\n"
@@ -100,7 +101,7 @@ func TestDevIsAClusterForKubeconfigUsersUntilItEnds(t *testing.T) {
 		t.Errorf("without the token: %v, want 401", err)
 	}
 
-	if code := f.stop(); code != exitDone {
+	if code := f.stop(); code != cli.ExitDone {
 		t.Errorf("exit code %d: %s", code, f.stderr)
 	}
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
@@ -124,7 +125,7 @@ func TestDevDoesNotRemoveAKubeconfigThatAnotherProcessWrote(t *testing.T) {
 			return err
 		}
 		defer client.Close()
-		return client.Create(ctx, configMaps, "default", named("alive", nil), nil, kube.WriteOptions{})
+		return client.Create(ctx, configMaps, "default", named("alive"), nil, kube.WriteOptions{})
 	})
 	if err != nil {
 		t.Error(err)
@@ -144,13 +145,18 @@ func TestDevRefusesAddressesAndFilesThatItCannotUse(t *testing.T) {
 		"127.0.0.1":      "want HOST:PORT",
 		"[::1]:99999":    "the port must be a number",
 	} {
-		skiff(t, "dev", "--kubeconfig-out", out, "--listen", listen).want(t, exitUsage, "--listen "+listen, say)
+		skiffDev(t, "--kubeconfig-out", out, "--listen", listen).want(t, cli.ExitUsage, "--listen "+listen, say)
 	}
-	taken := newCluster(t, fakeapi.Options{})
-	skiff(t, "dev", "--kubeconfig-out", out, "--listen", taken.addr).want(t, exitFailed, "--listen", "in use")
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	skiffDev(t, "--kubeconfig-out", out, "--listen", taken.Addr().String()).want(t, cli.ExitFailed, "--listen",
+		"in use")
 	if err := os.WriteFile(out, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	skiff(t, "dev", "--kubeconfig-out", filepath.Join(out, "below-a-file")).want(t, exitFailed,
+	skiffDev(t, "--kubeconfig-out", filepath.Join(out, "below-a-file")).want(t, cli.ExitFailed,
 		"--kubeconfig-out", "not a directory")
 }

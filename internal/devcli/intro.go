@@ -1,10 +1,11 @@
-package cli
+package devcli
 
 import (
 	"fmt"
 	"io"
 	"strings"
 
+	"skiff/internal/cli"
 	"skiff/internal/fakeapi"
 )
 
@@ -28,7 +29,7 @@ spec:
 `
 
 func printDevIntro(out io.Writer, d *devCluster, f *devFlags) {
-	controllers := strings.Join(f.controllers.controllers, ", ")
+	controllers := strings.Join(f.controllers.Names, ", ")
 	if controllers == "" {
 		controllers = "none"
 	}
@@ -40,7 +41,7 @@ In another terminal:
 
   export KUBECONFIG='%s'
 `, d.to.Server, fakeapi.Version, controllers, f.kubeconfig)
-	if len(f.controllers.controllers) < len(operators) {
+	if len(f.controllers.Names) < len(cli.ControllerNames()) {
 		fmt.Fprint(out, "  kubectl get all --all-namespaces\n\n")
 		return
 	}

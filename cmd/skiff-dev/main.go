@@ -1,0 +1,15 @@
+// Command skiff-dev runs a Kubernetes test cluster on the user's machine. All that it does is in package devcli, which
+// also says on which goroutine. This build does not evaluate CEL; that of internal/skiff-dev does.
+package main
+
+import (
+	"context"
+	"os"
+
+	"skiff/internal/cli"
+	"skiff/internal/devcli"
+)
+
+func main() {
+	cli.RunMain(func(ctx context.Context) int { return devcli.Main(ctx, os.Args, os.Stdout, os.Stderr, nil) })
+}

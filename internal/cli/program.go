@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes of every command.
+const (
+	ExitDone   = 0
+	ExitFailed = 1
+	ExitUsage  = 2
+	ExitDiffer = 3 // of a command that compares or checks
+)
+
+// usageError is a mistake in the arguments of a command: it exits with 2.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// Usagef returns the error of a mistake in the arguments of a command: the program exits with 2.
+func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// errDiffer makes a command that compares or checks exit with 3 and print no error: its output on stdout shows what
+// differs, is missing or needs attention.
+var errDiffer = errors.New("there are differences")
+
+// ExitCode makes the program exit with this code and print no error: the command has printed what is wrong.
+type ExitCode int
+
+// Error describes the code for the case that it is joined with another error.
+func (c ExitCode) Error() string { return fmt.Sprintf("the command exited with %d", int(c)) }
+
+// Interrupted is the cause of the end of a context that a signal has ended.
+type Interrupted struct{ os.Signal }
+
+// Error says why a command stopped.
+func (Interrupted) Error() string { return "interrupted by a signal" }
+
+// SameSignal is how soon after a signal another one is the same: timeout(1) and Ctrl-C in a container send it to the
+// process, and again to its group.
+const SameSignal = 100 * time.Millisecond
+
+// RunMain is the function main of a program: it runs the program's command and exits with its code. SIGINT and SIGTERM
+// cancel ctx; a second one exits with 1 at once. One more goroutine waits for signals, until the process ends.
+func RunMain(command func(ctx context.Context) int) {
+	// When the reader of stdout exits (`skiff watch pods | head`), writes fail instead of killing the process. Not
+	// signal.Ignore: the command of `skiff-dev -- COMMAND` would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		cancel(Interrupted{<-signals})
+		first := time.Now()
+		for range signals {
+			if time.Since(first) > SameSignal {
+				os.Exit(ExitFailed) // the second one means now
+			}
+		}
+	}()
+	os.Exit(command(ctx))
+}
+
+// Execute runs the command that args select below root and returns the exit code of the program. Errors begin with the
+// name of root.
+func Execute(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) int {
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	started := false // while false, an error is from cobra's check of flags and arguments
+	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
+	cmd, err := root.ExecuteContextC(ctx)
+	var usage usageError
+	var code ExitCode
+	switch {
+	case err == nil:
+		return ExitDone
+	case errors.Is(err, errDiffer):
+		return ExitDiffer
+	case errors.As(err, &code):
+		return int(code)
+	case !started || errors.As(err, &usage):
+		fmt.Fprintf(stderr, "%s: %s\nrun '%s --help'\n", root.Name(), firstLine(err), cmd.CommandPath())
+		return ExitUsage
+	}
+	fmt.Fprintf(stderr, "%s: %s\n", root.Name(), withAdvice(err))
+	return ExitFailed
+}
+
+// firstLine drops the usage that cobra appends to some errors.
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// Complete makes root the root of a program: it adds the flag --version and the commands help, version and completion.
+// The RunE of root is called without --version.
+func Complete(root *cobra.Command) {
+	var showVersion bool
+	run := root.RunE
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if !showVersion {
+			return run(cmd, args)
+		}
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine(root.Name()))
+		return err
+	}
+	// Not cobra's own --version: changing its text needs text/template, which calls methods by name, so that the
+	// linker could not drop unused methods. That is 2 MB.
+	root.Flags().BoolVar(&showVersion, "version", false, "print the version of this binary")
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SuggestionsMinimumDistance = 2 // edits: two letters swapped, or one wrong and one missing
+	root.SetHelpCommand(newHelp())
+	root.AddCommand(newVersion(), newCompletion(root.Name()))
+}
+
+// group makes a command that has subcommands and does nothing itself.
+func group(cmd *cobra.Command, sub ...*cobra.Command) *cobra.Command {
+	cmd.AddCommand(sub...)
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return UnknownCommand(cmd, args[0])
+		}
+		var names []string
+		for _, c := range sub {
+			names = append(names, c.Name())
+		}
+		return Usagef("%s needs a subcommand: %s", cmd.CommandPath(), strings.Join(names, ", "))
+	}
+	return cmd
+}
+
+// NoArgs refuses arguments.
+func NoArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return Usagef("%s takes no arguments, got %q", cmd.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// UnknownCommand is the error for a name that is none of the subcommands of cmd.
+func UnknownCommand(cmd *cobra.Command, name string) error {
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		return Usagef("unknown command %q for %s: did you mean %s?", name, cmd.CommandPath(),
+			strings.Join(near, " or "))
+	}
+	return Usagef("unknown command %q for %s", name, cmd.CommandPath())
+}
+
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Show the help of a command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return Usagef("no help for %q: unknown command", strings.Join(args, " "))
+			}
+			about.InitDefaultHelpFlag() // cobra adds -h only to the command that runs
+			return about.Help()
+		},
+	}
+}
+
+func newCompletion(program string) *cobra.Command {
+	generate := map[string]func(*cobra.Command, io.Writer) error{
+		"bash":       func(root *cobra.Command, w io.Writer) error { return root.GenBashCompletionV2(w, true) },
+		"zsh":        (*cobra.Command).GenZshCompletion,
+		"fish":       func(root *cobra.Command, w io.Writer) error { return root.GenFishCompletion(w, true) },
+		"powershell": (*cobra.Command).GenPowerShellCompletionWithDesc,
+	}
+	shells := slices.Sorted(maps.Keys(generate))
+	return &cobra.Command{
+		Use:       "completion bash|zsh|fish|powershell",
+		Short:     "Print a completion script for a shell",
+		Example:   "  source <(" + program + " completion bash)",
+		ValidArgs: shells,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 || !slices.Contains(shells, args[0]) {
+				return Usagef("want one shell out of %s; got %q", strings.Join(shells, ", "), args)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return generate[args[0]](cmd.Root(), cmd.OutOrStdout())
+		},
+	}
+}
+
+// During runs work while service runs. The context of work ends with ctx, and when service does; that of service ends
+// when work has returned.
+func During(ctx context.Context, service, work func(context.Context) error) error {
+	serving, stopService := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopService()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var running sync.WaitGroup
+	var failed error
+	running.Go(func() {
+		defer stop()
+		failed = service(serving)
+	})
+	err := work(ctx)
+	stopService()
+	running.Wait()
+	return errors.Join(err, failed)
+}
+
+// Ended drops the error of a request that failed because ctx was cancelled: the user stopped the command.
+func Ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}

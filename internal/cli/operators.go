@@ -54,6 +54,9 @@ func checkControllers(names []string) error {
 // last Events before it releases the lease.
 func newControllers(names []string, s controller.Setup) ([]*controller.Controller, []*events.Recorder) {
 	s.Mirrors = cache.NewMirrors()
+	if limit, limited := cache.MemoryLimit(); limited {
+		s.InFlight = controller.NewInFlight(limit)
+	}
 	var cs []*controller.Controller
 	var rs []*events.Recorder
 	if s.NamespaceSelector != "" {

@@ -87,6 +87,7 @@ type Options struct {
 	ReconcileTimeout time.Duration // of one run; 0 = DefaultReconcileTimeout
 	DrainTimeout     time.Duration // for runs under way at shutdown; 0 = DefaultDrainTimeout
 	Elected          bool          // Run only mirrors, the work is done in calls of Lead
+	InFlight         *InFlight     // shared by all controllers of a process; nil: no bound
 	Log              logr.Logger
 }
 
@@ -101,6 +102,7 @@ type Controller struct {
 	sources []func() // disconnect the sources
 	unseen  unseenFunc
 	keys    func(namespace string) []kube.Key // of the objects that unseen is for
+	size    func(kube.Key) int64              // of the object under a key; nil: not known
 	parts   parts
 	streaks streaks
 	started atomic.Bool
@@ -141,6 +143,9 @@ func New(name string, f Func, o Options, sources ...Source) *Controller {
 		c.sources = append(c.sources, s.connect(c))
 		if s.unseen != nil {
 			c.unseen, c.keys = s.unseen, s.keys
+		}
+		if s.size != nil {
+			c.size = s.size
 		}
 		if s.mirror != nil && !seen[s.mirror] {
 			seen[s.mirror] = true

@@ -46,6 +46,11 @@ func (c *Controller) work(feed, runs context.Context) {
 // level 0, one that did nothing at level 1.
 func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	defer c.queue.Done(item.Key)
+	end, ok := c.room(item)
+	if !ok {
+		return
+	}
+	defer end()
 	log := c.logOf(item)
 	start := time.Now()
 	c.stats.waited.Observe(item.Waited)

@@ -23,6 +23,7 @@ type Setup struct {
 	VerifyLists       bool           // see cache.Options
 	MirrorBytes       int64          // memory that one mirror may take; see cache.Options.MaxBytes
 	Mirrors           *cache.Mirrors // shared by all controllers; nil: each has its own
+	InFlight          *InFlight      // the same; nil: the memory of runs has no bound
 	// TemplatePolicy is what the pods that operators declare have to keep to; the zero value is baseline.
 	TemplatePolicy podpolicy.Policy
 	Log            logr.Logger
@@ -48,5 +49,5 @@ func (s Setup) mirror(r kube.Resource, labels string) cache.Options {
 
 // New returns a controller of an operator.
 func (s Setup) New(name string, f Func, sources ...Source) *Controller {
-	return New(name, f, Options{Workers: s.Workers, Elected: s.Elected, Log: s.Log}, sources...)
+	return New(name, f, Options{Workers: s.Workers, Elected: s.Elected, InFlight: s.InFlight, Log: s.Log}, sources...)
 }

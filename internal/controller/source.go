@@ -42,6 +42,7 @@ type Source struct {
 	mirror  mirror                                  // nil: none
 	connect func(c *Controller) (disconnect func()) // makes the source queue keys
 	keys    func(namespace string) []kube.Key       // of the objects themselves; nil but for For
+	size    func(kube.Key) int64                    // of an object itself; nil but for For
 	unseen  unseenFunc
 }
 
@@ -60,7 +61,7 @@ func (s Source) Unseen(f func(ctx context.Context, key kube.Key, why string) err
 // generation (a changed spec, or a deletion) clear the failures of the key: what failed before may work now.
 func For[T kube.Object](s *cache.Store[T]) Source {
 	kind := s.Resource().Kind
-	return Source{mirror: s, connect: func(to *Controller) func() {
+	return Source{mirror: s, size: s.Size, connect: func(to *Controller) func() {
 		return s.OnChange(func(c cache.Change[T]) {
 			k := c.Object().ObjectMeta().Key()
 			if c.Type != cache.Updated || c.Old.ObjectMeta().Generation != c.New.ObjectMeta().Generation {

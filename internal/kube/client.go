@@ -85,6 +85,7 @@ type Client struct {
 	onExchange  func(Exchange)
 	granted     []map[grant]bool // each must cover a request; none: all may be sent
 	guards      []func() error   // each must let a write through
+	large       chan struct{}    // has an element while a large answer is in memory; see readShort
 	contact     *contact
 
 	mu     sync.Mutex          // guards warned
@@ -117,6 +118,7 @@ func New(cfg Config) (*Client, error) {
 		onWarning:   cfg.OnWarning,
 		onExchange:  cfg.OnExchange,
 		contact:     new(contact),
+		large:       make(chan struct{}, 1),
 		warned:      map[string]struct{}{},
 	}
 	if c.timeout == 0 {

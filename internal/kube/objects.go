@@ -148,7 +148,7 @@ func (c *Client) object(ctx context.Context, req request, r Resource, k Key, int
 		return req.wrap(err)
 	}
 	req.buffer = newAnswer()
-	defer putAnswer(req.buffer)
+	defer c.putAnswer(req.buffer)
 	body, err := c.call(ctx, req)
 	if err != nil {
 		return err

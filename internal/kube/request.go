@@ -41,7 +41,7 @@ type request struct {
 	answered    int  // the code of the answer to the last try of it, 0 before
 	object      bool // only JSON is an answer; a proxy's page with code 200 must not pass for a write that worked
 
-	buffer *bytes.Buffer // to read the answer into; nil: a new one
+	buffer *shortAnswer // to read the answer into; nil: a new one
 }
 
 func (r *request) write() bool { return r.method != http.MethodGet }
@@ -52,6 +52,10 @@ func (r *request) wrap(err error) error { return fmt.Errorf("%s %s: %w", r.verb,
 // call sends r and returns the body of a successful answer. It is the way of all short requests: the whole
 // exchange is bounded by the client's timeout, and the answer is small enough to be held.
 func (c *Client) call(ctx context.Context, r request) ([]byte, error) {
+	if r.buffer == nil {
+		r.buffer = new(shortAnswer)
+		defer c.settle(r.buffer)
+	}
 	for try := 1; ; try++ {
 		body, err := c.callOnce(ctx, &r)
 		if err == nil {
@@ -102,11 +106,9 @@ func (c *Client) callOnce(ctx context.Context, r *request) ([]byte, error) {
 	if r.write() {
 		most = maxObject
 	}
-	if r.buffer == nil {
-		r.buffer = new(bytes.Buffer)
-	}
-	body, err := readShort(resp, r.buffer, int64(most))
+	body, err := c.readShort(ctx, resp, r.buffer, int64(most))
 	if err != nil {
+		c.settle(r.buffer)
 		err = &NoAnswerError{readError(ctx, err)}
 		if r.write() {
 			return nil, &unknownOutcome{err}
@@ -116,6 +118,7 @@ func (c *Client) callOnce(ctx context.Context, r *request) ([]byte, error) {
 	// A 200 may still carry a Status of failure (API conventions, "Response Status Kind").
 	if bytes.Contains(body[:min(len(body), 256)], []byte(`"Status"`)) {
 		if s := decodeStatus(body); s != nil && s.Status == "Failure" {
+			c.settle(r.buffer)
 			return nil, s
 		}
 	}

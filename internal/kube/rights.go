@@ -57,7 +57,7 @@ func (c *Client) Guard(ok func() error) *Client {
 func (c *Client) derive() *Client {
 	d := &Client{base: c.base, credentials: c.credentials, header: c.header, timeout: c.timeout, late: c.late,
 		short: c.short, streams: c.streams, onlyJSON: c.onlyJSON, granted: c.granted, guards: c.guards,
-		contact: c.contact, onExchange: c.onExchange,
+		large: c.large, contact: c.contact, onExchange: c.onExchange,
 		warned: map[string]struct{}{}}
 	if c.onWarning != nil {
 		d.onWarning = func(text string) { // told once by all clients that are made of c

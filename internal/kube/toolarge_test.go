@@ -1,13 +1,19 @@
 package kube
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
+	"time"
 )
 
 // large is an object of which spec is kept as it is, lists and labels as what they are.
@@ -26,23 +32,23 @@ type inner struct {
 
 const most = 64 << 10
 
-// tooLargeObjects are objects of some MiB each, by what of them is declared and large.
+// tooLargeObjects are objects of a MiB each, by what of them is declared and large.
 func tooLargeObjects() map[string]string {
-	text := strings.Repeat("x", 5<<20)
+	text := strings.Repeat("x", 1<<20)
 	meta := `"name":"a","namespace":"default","resourceVersion":"7","uid":"u-a"`
 	rest := func(of string) string { return `{"metadata":{` + meta + `},` + of + `}` }
 	return map[string]string{
 		"raw":        rest(`"spec":{"template":"` + text + `"}`),
 		"text":       rest(`"text":"` + text + `"`),
-		"escapes":    rest(`"text":"` + strings.Repeat(`\n`, 2<<20) + `"`),
-		"items":      rest(`"items":[` + strings.Repeat("{},", 1<<20) + `{}]`),
-		"names":      rest(`"names":[` + strings.Repeat(`"",`, 1<<20) + `""]`),
-		"nested":     rest(`"spec":` + strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20)),
-		"members":    rest(strings.Repeat(`"a":1,`, 1<<20) + `"b":1`),
+		"escapes":    rest(`"text":"` + strings.Repeat(`\n`, 1<<19) + `"`),
+		"items":      rest(`"items":[` + strings.Repeat("{},", 1<<17) + `{}]`),
+		"names":      rest(`"names":[` + strings.Repeat(`"",`, 1<<17) + `""]`),
+		"nested":     rest(`"spec":` + strings.Repeat("[", 1<<18) + strings.Repeat("]", 1<<18)),
+		"members":    rest(strings.Repeat(`"a":1,`, 1<<17) + `"b":1`),
 		"name":       rest(`"` + text + `":1`),
 		"annotation": `{"metadata":{"annotations":{"a":"` + text + `"},` + meta + `}}`,
-		"labels":     `{"metadata":{"annotations":{` + strings.Repeat(`"a":"",`, 1<<20) + `"b":""},` + meta + `}}`,
-		"last":       `{"spec":"` + text + `","names":[` + strings.Repeat(`"",`, 1<<20) + `""],"metadata":{` + meta + `}}`,
+		"labels":     `{"metadata":{"annotations":{` + strings.Repeat(`"a":"",`, 1<<17) + `"b":""},` + meta + `}}`,
+		"last":       `{"spec":"` + text + `","names":[` + strings.Repeat(`"",`, 1<<17) + `""],"metadata":{` + meta + `}}`,
 		"many": rest(`"spec":"` + strings.Repeat("x", 50_000) + `","text":"` + strings.Repeat("x", 50_000) +
 			`"`),
 	}
@@ -143,4 +149,74 @@ func TestAnObjectInProtobufThatIsTooLargeIsPassedOver(t *testing.T) {
 	if err != nil || len(all.Items) != 1 || len(all.Bad) != 1 || !errors.Is(all.Bad[0], ErrTooLarge) {
 		t.Errorf("a list: %d objects, bad ones %v, %v", len(all.Items), all.Bad, err)
 	}
+}
+
+func TestLargeAnswersAreReadOneAtATimeAndSmallOnesBesideThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const workers = 12
+		var begun atomic.Int32 // large answers of which more has come than one buffer of a connection holds
+		text := strings.Repeat("x", 64<<10)
+		c := pipeClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			name := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+			if name == "small" {
+				answer(200, item(name, "1"))(w, r)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_, err := io.WriteString(w, `{"metadata":{"name":"large","namespace":"default"},"x":"`)
+			for i := 0; i < 3<<20/len(text) && err == nil; i++ {
+				if _, err = io.WriteString(w, text); i == 2*largeAnswer/len(text) {
+					begun.Add(1)
+					time.Sleep(time.Second)
+				}
+			}
+			io.WriteString(w, `"}`)
+		}))
+		var running sync.WaitGroup
+		for range workers {
+			running.Go(func() {
+				if err := c.Get(t.Context(), pods, Key{"default", "large"}, &pod{}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		for i := range workers - 1 {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if n := int(begun.Load()); n > i+2 {
+				t.Errorf("%d large answers were read within %d s, want one each", n, i+1)
+			}
+			if err := c.Get(t.Context(), pods, Key{"default", "small"}, &pod{}); err != nil {
+				t.Error(err)
+			}
+		}
+		running.Wait()
+		if len(c.large) != 0 {
+			t.Error("the place of the large answer is still taken")
+		}
+	})
+}
+
+func TestALargeAnswerThatStandsStillHoldsUpOthersForOneTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stands := true
+		c := pipeClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"metadata":{"name":"large","namespace":"default"},"x":"`+
+				strings.Repeat("x", 1<<20))
+			if stands {
+				w.(http.Flusher).Flush()
+				<-r.Context().Done()
+			}
+			_, _ = io.WriteString(w, `"}`)
+		}))
+		err := c.Get(t.Context(), pods, Key{"default", "large"}, &pod{})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		stands = false
+		if err := c.Get(t.Context(), pods, Key{"default", "large"}, &pod{}); err != nil {
+			t.Error(err)
+		}
+	})
 }

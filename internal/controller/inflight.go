@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"skiff/internal/kube"
 	"skiff/internal/queue"
 )
 
@@ -90,19 +91,17 @@ func (f *InFlight) end(namespace string, bytes int64) {
 	}
 }
 
-// room takes what a run of a key may need of memory, until end is called. Where there is no room for it now, the key
-// waits in the queue.
-func (c *Controller) room(item queue.Item) (end func(), ok bool) {
-	bytes := int64(0)
-	if c.size != nil && c.o.InFlight != nil {
-		bytes = runFactor * c.size(item.Key)
+// weight is how many bytes a run of a key takes at most.
+func (c *Controller) weight(k kube.Key) int64 {
+	if c.size == nil || c.o.InFlight == nil {
+		return 0
 	}
-	namespace := item.Key.Namespace
-	if c.o.InFlight.begin(namespace, bytes) {
-		return func() { c.o.InFlight.end(namespace, bytes) }, true
-	}
+	return runFactor * c.size(k)
+}
+
+// waitForRoom has a key for which there is no room now wait in the queue.
+func (c *Controller) waitForRoom(item queue.Item) {
 	for _, cause := range item.Causes {
 		c.queue.AddAfter(item.Key, waitsFor, cause)
 	}
-	return nil, false
 }

@@ -46,11 +46,12 @@ func (c *Controller) work(feed, runs context.Context) {
 // level 0, one that did nothing at level 1.
 func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	defer c.queue.Done(item.Key)
-	end, ok := c.room(item)
-	if !ok {
+	weight := c.weight(item.Key)
+	if !c.o.InFlight.begin(item.Key.Namespace, weight) {
+		c.waitForRoom(item)
 		return
 	}
-	defer end()
+	defer c.o.InFlight.end(item.Key.Namespace, weight)
 	log := c.logOf(item)
 	start := time.Now()
 	c.stats.waited.Observe(item.Waited)

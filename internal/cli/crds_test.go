@@ -2,8 +2,10 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"skiff/crds"
@@ -80,6 +82,49 @@ func TestCRDsInstallNamesTheDefinitionThatIsNotEstablished(t *testing.T) {
 		}})
 	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitFailed, "does not accept its names",
 		`"ws" is already in use`)
+}
+
+func TestCRDsInstallNamesWhatHoldsADefinitionThatIsBeingDeletedAndWaitsForItIfAsked(t *testing.T) {
+	c := newCluster(t, fakeapi.Options{})
+	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
+	redis := kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "redis", Kind: "Redis"}
+	for i := range 7 {
+		if err := c.client.Create(t.Context(), redis, "default", map[string]any{"apiVersion": "skiff.dev/v1alpha1",
+			"kind":     "Redis",
+			"metadata": map[string]any{"name": fmt.Sprint("r", i), "finalizers": []string{"skiff.dev/pods"}},
+			"spec":     map[string]any{"port": 6379, "num": 0}}, nil, kube.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.client.Delete(t.Context(), crdResource, kube.Key{Name: "redis.skiff.dev"},
+		kube.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	const held = "redis.skiff.dev is being deleted; held by Redis default/r0 (finalizer skiff.dev/pods), "
+	r := skiff(t, "crds", "install", "--server", c.url())
+	if r.code != ExitDiffer || !strings.Contains(r.stdout, held) || !strings.Contains(r.stdout, ", 2 more\n") ||
+		!strings.Contains(r.stdout, "webservers.skiff.dev unchanged\n") || !strings.Contains(r.stdout, "--wait") {
+		t.Errorf("got %+v", r)
+	}
+	skiff(t, "crds", "install", "--wait", "--timeout", "1s", "--server", c.url()).want(t, ExitFailed,
+		"redis.skiff.dev: it is still being deleted at the end of --timeout: held by Redis default/r0")
+
+	var freeing sync.WaitGroup
+	defer freeing.Wait()
+	freeing.Go(func() {
+		for i := range 7 {
+			c.patch(redis, "default", fmt.Sprint("r", i),
+				map[string]any{"metadata": map[string]any{"finalizers": nil}})
+		}
+	})
+	r = skiff(t, "crds", "install", "--wait", "--server", c.url())
+	if r.code != ExitDone || !strings.Contains(r.stdout, "redis.skiff.dev created\n") {
+		t.Errorf("when it has gone: %+v", r)
+	}
+	if live := c.api.Get(crdResource, kube.Key{Name: "redis.skiff.dev"}); lookup(live, "metadata",
+		"deletionTimestamp") != nil || live == nil {
+		t.Errorf("the definition is %v", live)
+	}
 }
 
 // withCondition returns a definition with that condition only.

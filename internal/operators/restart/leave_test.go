@@ -43,7 +43,8 @@ func TestTriggersOfAThousandNamespacesThatLeaveTheSelectionAreForgotten(t *testi
 				create(namespaces, "", map[string]any{"apiVersion": "v1", "kind": "Namespace",
 					"metadata": map[string]any{"name": name}})
 				create(resource, name, map[string]any{"apiVersion": "skiff.dev/v1alpha1", "kind": "RestartTrigger",
-					"metadata": map[string]any{"name": "a"}, "spec": w.JSON("{" + selectRedis + "," + toPredixy + "}")})
+					"metadata": map[string]any{"name": "a"},
+					"spec":     w.JSON("{" + selectRedis + "," + toPredixy + "}")})
 			}
 			mirrors.Select(names)
 			w.Pass(time.Second)

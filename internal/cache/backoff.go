@@ -116,10 +116,17 @@ func failing(err error) bool {
 // offline says that there was no answer at all.
 func offline(err error) bool { return kube.AsStatus(err) == nil }
 
+// tellAfter is how long a server may refuse for a reason of its own until that is told: one that has just started
+// answers with 429, 500 and 503 for some seconds, and then it is over.
+const tellAfter = 10 * time.Second
+
 // report notes what went wrong and logs it once: again only when it becomes another problem, or comes back after a
-// recovery. A first failure that the next try will probably solve is logged at level 1: each restart of a server
-// breaks each watch once, and a definition that is updated first answers 429 and then with an expired version.
+// recovery. What the next tries will probably solve is logged at level 1: each restart of a server breaks each watch
+// once, and a definition that is updated first answers 429 and then with an expired version.
 func (r *Reflector[T]) report(s state[T], err error) state[T] {
+	if s.err == nil {
+		s.since = time.Now()
+	}
 	s.err = err
 	if offline(err) || kube.IsUnauthorized(err) {
 		s.away = true
@@ -128,7 +135,8 @@ func (r *Reflector[T]) report(s state[T], err error) state[T] {
 		s = r.inContact(s)
 	}
 	first := s.failures == 0 && (offline(err) || busy(err)) || s.failures <= 1 && expired(err)
-	if first && !errors.Is(err, errBudget) {
+	passes := !common(err) && kube.IsTransient(err) && time.Since(s.since) < tellAfter
+	if (first || passes) && !errors.Is(err, errBudget) {
 		r.log.V(1).Info("trying again", "reason", err.Error())
 		return s
 	}
@@ -136,15 +144,22 @@ func (r *Reflector[T]) report(s state[T], err error) state[T] {
 		return s
 	}
 	if common(err) {
-		r.store.o.contact.tell(r.store.o.Log, err)
+		r.store.o.contact.tell(r.store.o.Log, err, time.Since(s.since) >= tellAfter && r.alone())
 		return s
 	}
 	if class := problemClass(err); class != s.logged {
 		s.logged = class
-		r.log.Error(err, "cannot list or watch, trying again", "hint", hint(err))
+		if next := hint(err); kube.IsTransient(err) || missing(err) {
+			r.log.Info("cannot list or watch, trying again", kube.Warn("hint", next, "error", err)...)
+		} else {
+			r.log.Error(err, "cannot list or watch, trying again", "hint", next)
+		}
 	}
 	return s
 }
+
+// alone reports whether lists and watches fail while other requests do not: nothing else tells of that.
+func (r *Reflector[T]) alone() bool { return r.store.o.Client.Contact().Since.IsZero() }
 
 // inContact notes that the server has answered.
 func (r *Reflector[T]) inContact(s state[T]) state[T] {
@@ -193,18 +208,20 @@ func problem(err error) string {
 	return err.Error()
 }
 
-// hint is the next step for a user.
+// hint is the next step for a user, "" if there is none.
 func hint(err error) string {
 	var invalid x509.CertificateInvalidError
 	switch {
 	case errors.As(err, new(*kube.CredentialError)):
-		return "correct what the error names, or log in again with it by hand; skiff tries it every few seconds"
+		return "log in again with the plugin by hand, or correct what the error names; skiff runs it again within " +
+			"seconds"
 	case kube.IsNotFound(err):
 		return "the server does not have this resource; install its CRD"
 	case kube.IsForbidden(err):
 		return "grant list and watch on this resource"
 	case kube.IsUnauthorized(err):
-		return "it expired or belongs to another cluster; write a new token to --token-file, skiff reads it again"
+		_, next := kube.Refused(err)
+		return next
 	case kube.IsRefused(err):
 		return "check the selectors, and the address of the server"
 	case errors.Is(err, errBudget):
@@ -218,7 +235,5 @@ func hint(err error) string {
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return "the server does not speak TLS; check its address"
 	}
-	return hintNothing
+	return "" // skiff resumes when the server answers
 }
-
-const hintNothing = "no action needed: skiff resumes when the server answers"

@@ -15,11 +15,12 @@ import (
 // contact is what is known of the connection to the server. An outage breaks all watches of a process at once, and a
 // token that expires has all of them refused: that is one line of the log, not one per watch. The zero value is ready.
 type contact struct {
-	mu    sync.Mutex      // guards the rest
-	made  bool            // the server has answered once
-	away  map[*scope]bool // the scopes whose watch is to be renewed; those of an outage are here before it is told
-	told  map[string]bool // the classes of problems that were told since all was well
-	flood flood
+	mu      sync.Mutex      // guards the rest
+	made    bool            // the server has answered once
+	away    map[*scope]bool // the scopes whose watch is to be renewed; those of an outage are here before it is told
+	refused bool            // a request beside the watches had no credential that the server takes
+	told    map[string]bool // the problems that were told since all was well
+	flood   flood
 }
 
 // common says that an error is about the connection to the server, and not about one resource.
@@ -42,11 +43,27 @@ func (c *contact) lost(sc *scope) {
 	c.away[sc] = true
 }
 
-// tell logs a problem that is common, once until all watches work again.
-func (c *contact) tell(log logr.Logger, err error) {
+// tell logs a problem that is common, once until all watches work again. A connection that breaks is no problem until
+// it lasts: package manager tells of a server that answers nothing, and lasting says that only watches are concerned.
+func (c *contact) tell(log logr.Logger, err error, lasting bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	class := problemClass(err)
+	message, next := "lost contact with the API server; renewing "+watches(len(c.away)), hint(err)
+	class, quiet := "lost", false
+	switch refused, _ := kube.Refused(err); {
+	case kube.IsUnauthorized(err):
+		message, class = refused+", trying again", refused
+	case errors.As(err, new(*kube.CredentialError)):
+		message, class = "there is no credential for the API server, trying again", "credential"
+	case next != "":
+		message, class = "cannot reach the API server, trying again", problemClass(err)
+	case !c.made:
+		message, class, next = "cannot reach the API server, trying again", "start", "check --server or the kubeconfig"
+	case lasting:
+		message, class = "cannot renew "+watches(len(c.away))+", trying again", "lasting"
+	default:
+		quiet = true
+	}
 	if c.told[class] {
 		return
 	}
@@ -54,29 +71,23 @@ func (c *contact) tell(log logr.Logger, err error) {
 		c.told = map[string]bool{}
 	}
 	c.told[class] = true
-	next := hint(err)
-	message := fmt.Sprintf("lost contact with the API server; %s being renewed", watches(len(c.away)))
-	noAnswer := errors.As(err, new(*kube.NoAnswerError))
-	switch {
-	case errors.As(err, new(*kube.CredentialError)):
-		message = "there is no credential for the API server, trying again"
-		if c.made {
-			message += fmt.Sprintf("; %s being renewed", watches(len(c.away)))
-		}
-	case kube.IsUnauthorized(err):
-		message = "the server refused the token or client certificate (401)"
-	case !noAnswer:
-		message = "connections to the API server break off, trying again"
-	case !c.made:
-		message = "cannot reach the API server, trying again"
-		if next == hintNothing {
-			next = "check --server or the kubeconfig"
-		}
+	if ok, _ := c.flood.pass("contact"); !ok {
+		return
 	}
-	if ok, _ := c.flood.pass("contact"); ok {
-		log.Error(err, message, "hint", next)
+	if quiet {
+		log.Info(message, "reason", err.Error())
+		return
 	}
+	c.told[loud] = true
+	values := []any{"error", err}
+	if next != "" {
+		values = append([]any{"hint", next}, values...)
+	}
+	log.Info(message, kube.Warn(values...)...)
 }
+
+// loud is in contact.told when one of them was told at level WARN: then its end is told, too.
+const loud = "WARN"
 
 // back notes that the server answers a scope.
 func (c *contact) back(log logr.Logger, sc *scope) {
@@ -84,15 +95,46 @@ func (c *contact) back(log logr.Logger, sc *scope) {
 	defer c.mu.Unlock()
 	c.made = true
 	delete(c.away, sc)
-	if len(c.away) > 0 {
+	c.wellLocked(log)
+}
+
+// answered notes what came of a request that is neither a list nor a watch. While all watches are open, only such a
+// request shows that a credential is not accepted any more.
+func (c *contact) answered(log logr.Logger, err error) {
+	if err != nil {
+		c.mu.Lock()
+		c.refused = true
+		c.mu.Unlock()
+		c.tell(log, err, false)
 		return
 	}
-	if len(c.told) > 0 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refused {
+		c.refused = false
+		c.wellLocked(log)
+	}
+}
+
+// wellLocked ends what was told once all watches work, and requests beside them.
+func (c *contact) wellLocked(log logr.Logger) {
+	if len(c.away) > 0 || c.refused {
+		return
+	}
+	if c.told[loud] {
 		if ok, _ := c.flood.pass("back"); ok {
 			log.Info("in contact with the API server again")
 		}
 	}
 	c.told = nil
+}
+
+// Answered tells the store what came of a request that its user has made: one line of the log, for all of a process,
+// says that there is no credential, or that the server refuses it.
+func (s *Store[T]) Answered(err error) {
+	if err == nil || kube.IsUnauthorized(err) || errors.As(err, new(*kube.CredentialError)) {
+		s.o.contact.answered(s.o.Log, err)
+	}
 }
 
 // forget drops a scope that is no longer watched.
@@ -106,7 +148,7 @@ func (c *contact) forget(sc *scope) {
 
 func watches(n int) string {
 	if n == 1 {
-		return "1 watch is"
+		return "1 watch"
 	}
-	return fmt.Sprintf("%d watches are", n)
+	return fmt.Sprintf("%d watches", n)
 }

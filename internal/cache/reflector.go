@@ -73,10 +73,11 @@ type state[T kube.Object] struct {
 	// pagedUntil remembers that this server does not do streamed lists.
 	pagedUntil time.Time
 
-	err    error  // what went wrong last, nil once a request succeeds
-	away   bool   // the connection to the server is lost, or refused; see contact
-	met    bool   // the server has answered this Reflector
-	logged string // the problem that was logged, "" once all is well: a problem is logged when it changes
+	err    error     // what went wrong last, nil once a request succeeds
+	since  time.Time // when err was not nil for the first time since a request succeeded
+	away   bool      // the connection to the server is lost, or refused; see contact
+	met    bool      // the server has answered this Reflector
+	logged string    // the problem that was logged, "" once all is well: a problem is logged when it changes
 }
 
 // Reflector keeps one scope of a Store equal to what the server has. It is the only writer of that scope.

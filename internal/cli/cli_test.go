@@ -257,7 +257,7 @@ func TestAConnectionProblemIsOneErrorThatNamesTheNextStep(t *testing.T) {
 			[]string{"HTTP response to HTTPS client"}},
 		{"wrong token", []string{"--server", unauthorized.URL, "--certificate-authority",
 			caFile(t, unauthorized), "--token", canary},
-			[]string{"Unauthorized", "the server rejected the credentials", "--token-file"}},
+			[]string{"Unauthorized", "the server refused the token of --token (401); start skiff again with a new"}},
 		{"a login page", []string{"--server", portal.URL, "--certificate-authority", caFile(t, portal)},
 			[]string{portal.URL, "not JSON from an API server", "proxy"}},
 		{"a broken proxy", []string{"--server", badGateway.URL, "--certificate-authority", caFile(t, badGateway)},

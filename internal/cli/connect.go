@@ -94,9 +94,7 @@ func withAdvice(err error) error {
 		return fmt.Errorf("%w; check that the server is running, and the address (--server, --kubeconfig, --context)",
 			err)
 	case kube.IsUnauthorized(err):
-		return fmt.Errorf(
-			"%w; the server rejected the credentials: check --token-file, or the user of the kubeconfig context",
-			err)
+		return fmt.Errorf("%w; %s", err, kube.Explain(err))
 	case kube.IsForbidden(err):
 		return fmt.Errorf("%w; a Role or ClusterRole must grant this", err)
 	}

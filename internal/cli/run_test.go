@@ -177,3 +177,53 @@ func TestRunWaitsForADefinitionThatIsMissingAndSaysHowToInstallIt(t *testing.T) 
 	r := runUntil(t, "skiff crds install", "--server", newCluster(t, fakeapi.Options{}).url())
 	r.want(t, ExitDone)
 }
+
+// A rolling update of the control plane is no news for a person: no error, no warning, and one line that says what it
+// was. Objects are written meanwhile, and the process leads.
+func TestARestartOfTheAPIServerIsOneLineAtLevelINFO(t *testing.T) {
+	c := newCluster(t, fakeapi.Options{})
+	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
+	f := follow(t, "run", "--server", c.url(), "--leader-elect", "--leader-election-namespace", "default")
+	t.Cleanup(func() { f.stop() })
+	await := func(what string, cond func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); !cond(); <-time.After(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("not within 20 seconds: %s; the log: %s", what, f.stderr)
+			}
+		}
+	}
+	await("all controllers work", func() bool { return strings.Count(f.stderr.String(), "started") == 3 })
+	create := func(name string) {
+		c.create(webServers, "default", object{"metadata": object{"name": name},
+			"spec": object{"image": "nginx", "replicas": 1}})
+	}
+	made := func(name string) func() bool {
+		return func() bool {
+			return c.client.Get(t.Context(), deployments, kube.Key{Namespace: "default", Name: name}, nil) == nil
+		}
+	}
+	create("before")
+	await("a Deployment before", made("before"))
+	before := len(f.stderr.String())
+
+	c.down()
+	<-time.After(3 * time.Second) // of real time: that is how long a restart takes
+	c.up()
+	create("after")
+	await("a Deployment after", made("after"))
+	await("all watches are renewed", func() bool {
+		r := skiff(t, "status")
+		return strings.Contains(r.stdout, "is ready; all is well")
+	})
+	var lines []string
+	for line := range strings.Lines(f.stderr.String()[before:]) {
+		if strings.Contains(line, "API server") || !strings.Contains(line, "webserver") { // not about an object
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) != 1 || !strings.Contains(lines[0], "INFO") ||
+		!strings.Contains(lines[0], "lost contact with the API server") {
+		t.Errorf("the restart is in %d lines: %s", len(lines), strings.Join(lines, ""))
+	}
+}

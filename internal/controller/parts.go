@@ -245,8 +245,8 @@ func (c *Controller) tellOfParts() {
 		if !working {
 			problem = c.problemOf(one)
 		}
-		if problem == one.told || problem == "" && !working {
-			continue
+		if problem == one.told || problem == "" && !working || !working && time.Since(one.closed) < reportEvery {
+			continue // not heard of yet, or a server that has just started and has not loaded its rules
 		}
 		one.told = problem
 		if problem == "" {

@@ -162,7 +162,7 @@ func reason(err error) string {
 	case s == nil:
 		return kube.Printable(err.Error(), maxReason)
 	case kube.IsUnauthorized(err):
-		return "the server refused the token or client certificate (401)"
+		return kube.Explain(err)
 	case s.Code != 0 && !strings.Contains(s.Error(), strconv.Itoa(s.Code)):
 		return kube.Printable(fmt.Sprintf("%d %s: %v", s.Code, s.Reason, s), maxReason)
 	}

@@ -61,6 +61,9 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	if err == nil && writes.Load() > 0 {
 		c.requestsWork(func(namespace string) bool { return namespace == item.Key.Namespace })
 	}
+	if len(c.mirrors) > 0 && (err != nil || writes.Load() > 0) {
+		c.mirrors[0].Answered(err)
+	}
 	next := c.settle(ctx, item, outcome, err)
 	took := time.Since(start)
 	c.stats.took.Observe(took)
@@ -82,7 +85,21 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	case errors.As(err, &p):
 		log.Error(err, "reconcile panicked", "failures", c.streaks.get(item.Key).failures, "stack", string(p.stack))
 	default:
-		log.Error(err, "reconcile failed", "failures", c.streaks.get(item.Key).failures)
+		c.logFailure(log, err, c.streaks.get(item.Key))
+	}
+}
+
+// logFailure logs a run that failed, as loud as that deserves. What concerns the whole process, a server that does not
+// answer or refuses the credential, has a line of its own, so that a thousand objects do not say it, too.
+func (c *Controller) logFailure(log logr.Logger, err error, s streak) {
+	const message = "reconcile failed"
+	switch {
+	case s.class == passing && (kube.IsOutage(err) || s.failures <= newsAfter):
+		log.V(1).Info(message, "failures", s.failures, "error", err.Error())
+	case s.class == passing, s.class == forbidden:
+		log.Info(message, kube.Warn("failures", s.failures, "error", err.Error())...)
+	default:
+		log.Error(err, message, "failures", s.failures)
 	}
 }
 

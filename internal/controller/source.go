@@ -34,6 +34,7 @@ type mirror interface {
 	State() []cache.ScopeState
 	Namespaces() []string
 	Selected() bool
+	Answered(err error)
 }
 
 // Source turns the changes of one mirror into keys. For, Owns and Watches make them, and Once one without a

@@ -19,6 +19,7 @@ type Config struct {
 	Server      string      // https://host:port, with or without a path below which the API is
 	TLS         *tls.Config // nil: the system's roots, no client certificate
 	Credentials Credentials // nil: no Authorization header
+	Credential  Credential  // what is said of the credential when the server refuses it
 	UserAgent   string      // "": UserAgent()
 	Impersonate Impersonation
 
@@ -44,6 +45,12 @@ type Credentials interface {
 	// Invalidate drops a credential that was read before t: the server answered 401 to it. One that has been
 	// replaced since then stays, so that many 401s at once cause one new read.
 	Invalidate(t time.Time)
+}
+
+// Credential names what the server is asked with, for people.
+type Credential struct {
+	Name string // "the token in /run/token"; "": the credential
+	Next string // what to do when the server refuses it, and when that has an effect
 }
 
 // Impersonation asks the server to act as someone else (the Impersonate- headers).
@@ -78,6 +85,7 @@ type Client struct {
 	header      http.Header // sent with every request: user agent, impersonation
 	timeout     time.Duration
 	late        error // why a request ended that took longer
+	credential  Credential
 	onlyJSON    bool
 	short       *pool
 	streams     *pool
@@ -117,6 +125,7 @@ func New(cfg Config) (*Client, error) {
 		onlyJSON:    cfg.OnlyJSON,
 		onWarning:   cfg.OnWarning,
 		onExchange:  cfg.OnExchange,
+		credential:  cfg.Credential,
 		contact:     new(contact),
 		large:       make(chan struct{}, 1),
 		warned:      map[string]struct{}{},

@@ -50,6 +50,15 @@ func IsGone(err error) bool {
 // IsUnauthorized says that the server does not know us (401).
 func IsUnauthorized(err error) bool { return hasCode(err, http.StatusUnauthorized) }
 
+// Refused says which credential the server refused (401), and what to do about it, "" where that is not known.
+func Refused(err error) (what, next string) {
+	name := "the credential"
+	if s := AsStatus(err); s != nil && s.credential.Name != "" {
+		name, next = s.credential.Name, s.credential.Next
+	}
+	return "the server refused " + name + " (401)", next
+}
+
 // IsForbidden says that we lack a right (403).
 func IsForbidden(err error) bool { return hasCode(err, http.StatusForbidden) }
 
@@ -104,10 +113,20 @@ func AuditID(err error) string {
 
 // NoAnswerError is a request that got no answer, or not all of it: the connection could not be made or broke, the
 // time was over, or there was no token to ask with. Nothing is wrong with the request. Its text is that of Err.
-type NoAnswerError struct{ Err error }
+type NoAnswerError struct {
+	Err   error
+	alone bool // the server has served others since this request began
+}
 
 func (e *NoAnswerError) Error() string { return e.Err.Error() }
 func (e *NoAnswerError) Unwrap() error { return e.Err }
+
+// IsOutage says that err is about the process and not about its request: the server answers nothing, or does not take
+// the credential. A request that gets no answer while others get theirs is no outage.
+func IsOutage(err error) bool {
+	noAnswer := new(NoAnswerError)
+	return IsUnauthorized(err) || errors.As(err, &noAnswer) && !noAnswer.alone
+}
 
 // CredentialError is a request that was not sent because there is no credential to send with it: a credential plugin
 // failed, or a token file cannot be read. It comes within a NoAnswerError.
@@ -168,8 +187,11 @@ func IsRefused(err error) bool {
 // in words that are the same each time. The full text of an error of the connection has ports that differ.
 func Explain(err error) string {
 	if IsUnauthorized(err) { // whose own word is "Unauthorized", of which nobody knows what to do
-		return "the server refused the token or client certificate (401): it expired or belongs to another cluster; " +
-			"write a new one to --token-file, skiff reads it again"
+		what, next := Refused(err)
+		if next != "" {
+			next = "; " + next
+		}
+		return what + next
 	}
 	if s := AsStatus(err); s != nil {
 		return s.Error()
@@ -177,7 +199,9 @@ func Explain(err error) string {
 	if errors.As(err, new(*CredentialError)) {
 		return "skiff has no credential for the API server"
 	}
-	if noAnswer := new(NoAnswerError); errors.As(err, &noAnswer) {
+	if noAnswer := new(NoAnswerError); errors.As(err, &noAnswer) && noAnswer.alone {
+		return "the API server answers, but not this request"
+	} else if noAnswer.Err != nil {
 		return "the API server cannot be reached"
 	}
 	return err.Error()

@@ -90,6 +90,7 @@ func retryIn(err error) time.Duration {
 }
 
 func (c *Client) callOnce(ctx context.Context, r *request) ([]byte, error) {
+	began := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, c.late)
 	defer cancel()
 	resp, err := c.send(ctx, r)
@@ -109,7 +110,7 @@ func (c *Client) callOnce(ctx context.Context, r *request) ([]byte, error) {
 	body, err := c.readShort(ctx, resp, r.buffer, int64(most))
 	if err != nil {
 		c.settle(r.buffer)
-		err = &NoAnswerError{readError(ctx, err)}
+		err = c.noAnswer(began, readError(ctx, err))
 		if r.write() {
 			return nil, &unknownOutcome{err}
 		}
@@ -123,6 +124,11 @@ func (c *Client) callOnce(ctx context.Context, r *request) ([]byte, error) {
 		}
 	}
 	return body, nil
+}
+
+// noAnswer is the error of a request that began then and got no answer.
+func (c *Client) noAnswer(began time.Time, err error) error {
+	return &NoAnswerError{Err: err, alone: c.Contact().Served.After(began)}
 }
 
 // send is the one funnel to net/http. It returns an answer with a 2xx code, whose body the caller closes, or
@@ -165,7 +171,7 @@ func (c *Client) sendOnce(ctx context.Context, r *request) (*http.Response, erro
 	resp, err := send(req)
 	if err != nil {
 		c.tell(r, began, 0, err)
-		err = &NoAnswerError{readError(ctx, stripURL(err))}
+		err = c.noAnswer(began, readError(ctx, stripURL(err)))
 		c.contact.fail(w, err)
 		if r.write() && sent.Load() {
 			return nil, &unknownOutcome{err}
@@ -186,8 +192,11 @@ func (c *Client) sendOnce(ctx context.Context, r *request) (*http.Response, erro
 	}
 	c.tell(r, began, resp.StatusCode, status)
 	drain(resp.Body)
-	if resp.StatusCode == http.StatusUnauthorized && c.credentials != nil {
-		c.credentials.Invalidate(began)
+	if resp.StatusCode == http.StatusUnauthorized {
+		status.credential = c.credential
+		if c.credentials != nil {
+			c.credentials.Invalidate(began)
+		}
 	}
 	return nil, status
 }
@@ -221,7 +230,7 @@ func (c *Client) newRequest(ctx context.Context, r *request) (*http.Request, err
 	if c.credentials != nil {
 		authorization, err := c.credentials.Authorization(ctx)
 		if err != nil {
-			return nil, &NoAnswerError{&CredentialError{err}}
+			return nil, &NoAnswerError{Err: &CredentialError{err}}
 		}
 		if authorization != "" {
 			req.Header.Set("Authorization", authorization)

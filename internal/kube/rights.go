@@ -57,7 +57,7 @@ func (c *Client) Guard(ok func() error) *Client {
 func (c *Client) derive() *Client {
 	d := &Client{base: c.base, credentials: c.credentials, header: c.header, timeout: c.timeout, late: c.late,
 		short: c.short, streams: c.streams, onlyJSON: c.onlyJSON, granted: c.granted, guards: c.guards,
-		large: c.large, contact: c.contact, onExchange: c.onExchange,
+		large: c.large, credential: c.credential, contact: c.contact, onExchange: c.onExchange,
 		warned: map[string]struct{}{}}
 	if c.onWarning != nil {
 		d.onWarning = func(text string) { // told once by all clients that are made of c
@@ -73,7 +73,7 @@ func (c *Client) derive() *Client {
 func (c *Client) guarded(r *request) error {
 	for _, ok := range c.guards {
 		if err := ok(); err != nil && r.write() {
-			return &NoAnswerError{fmt.Errorf("not sent: %w", err)}
+			return &NoAnswerError{Err: fmt.Errorf("not sent: %w", err)}
 		}
 	}
 	return nil

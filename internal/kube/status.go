@@ -50,6 +50,7 @@ type Status struct {
 	retryAfter time.Duration // from the Retry-After header
 	foreign    bool          // the body was no Status
 	auditID    string        // from the Audit-Id header
+	credential Credential    // that was refused (401)
 }
 
 // StatusDetails names the object at fault and the causes of a refusal.

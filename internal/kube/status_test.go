@@ -126,7 +126,7 @@ var func200HTML = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) 
 func TestWhatIsNoAnswerOfTheServerIsNotTransientAndIsCalledByItsName(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	away := &NoAnswerError{errors.New("dial tcp 10.0.0.1:6443->10.0.0.2:54321: connection refused")}
+	away := &NoAnswerError{Err: errors.New("dial tcp 10.0.0.1:6443->10.0.0.2:54321: connection refused")}
 	for _, test := range []struct {
 		err       error
 		transient bool
@@ -134,11 +134,12 @@ func TestWhatIsNoAnswerOfTheServerIsNotTransientAndIsCalledByItsName(t *testing.
 	}{
 		{fmt.Errorf("get pods web: %w", away), true, "the API server cannot be reached"},
 		{&unknownOutcome{away}, true, "the API server cannot be reached"},
-		{&NoAnswerError{context.Cause(ctx)}, false, "the API server cannot be reached"},
+		{&NoAnswerError{Err: context.Cause(ctx)}, false, "the API server cannot be reached"},
 		{fmt.Errorf("get pods web: %w", &Status{Code: 503, Message: "starting"}), true, "starting"},
-		{fmt.Errorf("patch: %w", &Status{Code: 401, Message: "Unauthorized"}), false, "the server refused the token " +
-			"or client certificate (401): it expired or belongs to another cluster; write a new one to " +
-			"--token-file, skiff reads it again"},
+		{fmt.Errorf("patch: %w", &Status{Code: 401, Message: "Unauthorized"}), false, "the server refused " +
+			"the credential (401)"},
+		{fmt.Errorf("patch: %w", &Status{Code: 401, credential: Credential{"the token of the pod", "delete the pod"}}),
+			false, "the server refused the token of the pod (401); delete the pod"},
 		{errors.New("encode body: unsupported value"), false, "encode body: unsupported value"},
 		{context.Canceled, false, "context canceled"},
 	} {

@@ -27,7 +27,7 @@ func inCluster(env Env) (*target, error) {
 			CA:     filepath.Join(env.ServiceAccountDir, "ca.crt"),
 			origin: o,
 		},
-		user: user{TokenFile: filepath.Join(env.ServiceAccountDir, "token"), origin: o},
+		user: user{TokenFile: filepath.Join(env.ServiceAccountDir, "token"), ofPod: true, origin: o},
 	}
 	namespace, err := ReadFile(filepath.Join(env.ServiceAccountDir, "namespace"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -80,6 +80,7 @@ func (t *target) config(env Env) (kube.Config, error) {
 			cfg.TLS.GetClientCertificate, cfg.DialContext = plugin.certificate, plugin.conns.dial
 		}
 	}
+	cfg.Credential = t.user.credential(plugin)
 	if cfg.Impersonate, err = t.user.impersonation(); err != nil {
 		return kube.Config{}, err
 	}

@@ -47,6 +47,7 @@ type user struct {
 	AuthProvider   *struct {
 		Name string `yaml:"name"`
 	} `yaml:"auth-provider"`
+	ofPod  bool // the service account of the pod that skiff runs in
 	origin origin
 }
 

@@ -13,7 +13,7 @@ import (
 // is released is taken within the jitter, and one that nobody renews as soon as it has expired. Where it cannot watch,
 // it asks again every RetryPeriod.
 func (e *Elector) acquire(ctx context.Context) bool {
-	logged, holder := "", ""
+	logged, holder, failing := "", "", time.Time{}
 	raced := false // the last try was too late
 	for ctx.Err() == nil {
 		err := e.get(ctx)
@@ -27,9 +27,18 @@ func (e *Elector) acquire(ctx context.Context) bool {
 			}
 		}
 		raced = false
-		if err != nil && ctx.Err() == nil && err.Error() != logged {
-			logged = err.Error()
-			e.log.Info("cannot get the lease, retrying", kube.Warn("problem", logged)...)
+		switch {
+		case err == nil:
+			failing, logged = time.Time{}, ""
+		case failing.IsZero():
+			failing = time.Now()
+			fallthrough
+		case ctx.Err() == nil && kube.Explain(err) != logged:
+			// As with renewals, a server that restarts is not told of.
+			if !kube.IsTransient(err) || time.Since(failing) >= e.o.RenewDeadline {
+				logged = kube.Explain(err)
+				e.log.Info("cannot get the lease, retrying", kube.Warn("problem", err.Error())...)
+			}
 		}
 		if now, _ := e.Leader(); err == nil && now != holder {
 			holder = now

@@ -69,14 +69,15 @@ func (e *Elector) left() time.Duration {
 }
 
 // renew renews the lease until ended is closed (nil), or until the lease is lost (why). A timer of its own ends held
-// at the deadline, whatever the request that is under way does.
+// at the deadline, whatever the request that is under way does. A server that restarts fails one or two renewals:
+// that is told when half of the time is over.
 func (e *Elector) renew(held context.Context, lose context.CancelCauseFunc, ended <-chan struct{}) error {
 	late := fmt.Errorf("the lease could not be renewed within %s", e.o.RenewDeadline)
 	deadline := time.AfterFunc(e.left(), func() { lose(late) })
 	defer deadline.Stop()
 	retry := time.NewTicker(e.o.RetryPeriod)
 	defer retry.Stop()
-	failed := ""
+	told := false
 	for {
 		select {
 		case <-ended:
@@ -87,14 +88,14 @@ func (e *Elector) renew(held context.Context, lose context.CancelCauseFunc, ende
 		}
 		switch err := e.renewOnce(held); {
 		case err == nil && deadline.Reset(e.left()):
-			failed = ""
+			told = false
 		case err == nil: // the timer has fired while the answer arrived
 			return late
 		case errors.Is(err, errTaken), errors.Is(err, errNotWanted):
 			return err
-		case err.Error() != failed && held.Err() == nil:
-			failed = err.Error()
-			e.log.Info("cannot renew the lease, retrying", kube.Warn("problem", failed,
+		case !told && held.Err() == nil && (e.left() < e.o.RenewDeadline/2 || !kube.IsTransient(err)):
+			told = true
+			e.log.Info("cannot renew the lease, retrying", kube.Warn("problem", err.Error(),
 				"left", e.left().Round(time.Millisecond))...)
 		}
 	}

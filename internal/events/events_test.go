@@ -555,6 +555,38 @@ func TestAnAbsentServerCostsAtMostTwelveTries(t *testing.T) {
 	})
 }
 
+func TestAnEventThatCannotBeSentDoesNotHoldUpTheOthers(t *testing.T) {
+	var away atomic.Bool
+	away.Store(true)
+	s := &sink{answer: func(w http.ResponseWriter, r *http.Request) bool {
+		if away.Load() && strings.Contains(r.URL.Path, "/namespaces/bad/") {
+			status(w, 503, "ServiceUnavailable")
+			return true
+		}
+		return false
+	}}
+	record(t, s, func(t *testing.T, r *Recorder, _ func()) {
+		for i := range 3 {
+			bad := event(fmt.Sprint("Bad", i), "x")
+			bad.Regarding.Namespace = "bad"
+			r.Record(bad)
+		}
+		for i := range 20 {
+			r.Record(event(fmt.Sprint("Good", i), "x"))
+		}
+		time.Sleep(2 * time.Second)
+		if n := s.stored(); n != 20 {
+			t.Errorf("%d Events after two seconds, want the 20 that the server takes", n)
+		}
+		time.Sleep(time.Minute)
+		away.Store(false)
+		time.Sleep(2 * retryAfter)
+		if n := s.stored(); n != 23 || r.Dropped() != 0 {
+			t.Errorf("%d Events, %d dropped; want all when the server takes them", n, r.Dropped())
+		}
+	})
+}
+
 func TestAShutdownSendsWhatIsQueuedAndTheOpenCounts(t *testing.T) {
 	s := &sink{}
 	record(t, s, func(t *testing.T, r *Recorder, stop func()) {

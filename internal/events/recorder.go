@@ -154,13 +154,19 @@ func (s *sender) send(ctx context.Context) (panicked bool) {
 			s.tell()
 			return false
 		}
+		queue, timer := s.next()
 		select {
 		case <-ctx.Done():
-		case e := <-s.queue:
+		case e := <-queue:
 			s.take(ctx, *e)
+		case <-timer.C:
+			if len(s.waiting) > 0 && !s.braking() && !time.Now().Before(s.waiting[0].retry) {
+				s.retryFirst(ctx)
+			}
 		case <-tick.C:
 			s.sweep(ctx, time.Now())
 			s.tell()
 		}
+		timer.Stop()
 	}
 }

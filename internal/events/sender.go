@@ -3,11 +3,8 @@ package events
 import (
 	"context"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"time"
-
-	"skiff/internal/kube"
 )
 
 const (
@@ -20,9 +17,12 @@ const (
 	// sweepEvery is how often series are looked at; the times above are kept to within it.
 	sweepEvery = time.Minute
 	// maxTries and retryAfter bound what one event may cost while the server is away: twelve tries in about
-	// two minutes, as client-go.
+	// two minutes, as client-go. Between them it waits behind the others.
 	maxTries   = 12
 	retryAfter = 10 * time.Second
+	// After a write that failed nothing is sent for firstBrake, twice as long after each further one, up to retryAfter:
+	// one event that cannot be sent hardly delays the others, and a server that is away is asked six times a minute.
+	firstBrake = 100 * time.Millisecond
 	// burst and refill limit the different events of one object: 25 at once, then one per five minutes, the
 	// numbers of client-go's spam filter.
 	burst  = 25
@@ -60,6 +60,8 @@ type series struct {
 	first   queued
 	count   int
 	last    time.Time // last occurrence
+	tries   int       // of the present write that have failed
+	retry   time.Time // when it is tried again; zero: it does not wait for that
 	written int       // the count that the server has
 	sent    time.Time // last write
 }
@@ -75,10 +77,13 @@ type sender struct {
 	*Recorder
 	series  map[key][]*series // of one key, the latest last
 	buckets map[Object]*bucket
-	writing *series // what is being written, nil in between
-	flushed bool    // the end has begun
-	refused bool    // the server refused an event for lack of rights, and the log has it
-	told    uint64  // how many dropped events the log has, or need not have
+	waiting []*series // whose write has failed and is tried again, the next one first
+	failed  int       // writes in a row
+	brake   time.Time // nothing is sent before
+	writing *series   // what is being written, nil in between
+	flushed bool      // the end has begun
+	refused bool      // the server refused an event for lack of rights, and the log has it
+	told    uint64    // how many dropped events the log has, or need not have
 }
 
 func newSender(r *Recorder) *sender {
@@ -110,9 +115,7 @@ func (s *sender) take(ctx context.Context, e queued) {
 	if len(s.series) < maxObjects {
 		s.series[k] = append(s.series[k], run)
 	}
-	if !s.write(ctx, run) && ctx.Err() == nil {
-		s.forget(k, run)
-	}
+	s.write(ctx, run)
 }
 
 // find returns the series that an event belongs to, nil if it begins one.
@@ -175,10 +178,13 @@ func (s *sender) sweep(ctx context.Context, now time.Time) {
 	for k, runs := range s.series {
 		for _, run := range slices.Clone(runs) {
 			over := now.Sub(run.last) >= finishAfter
+			if !run.retry.IsZero() || s.braking() {
+				continue
+			}
 			if run.count > run.written && (over || now.Sub(run.sent) >= refreshAfter) {
 				s.write(ctx, run)
 			}
-			if over {
+			if over && run.retry.IsZero() {
 				s.forget(k, run)
 			}
 		}
@@ -212,90 +218,16 @@ func (s *sender) flush(ctx context.Context) {
 		}
 		break
 	}
+	for range s.waiting {
+		s.retryFirst(ctx)
+	}
 	for _, run := range slices.Concat(slices.Collect(maps.Values(s.series))...) {
-		if run.count > run.written {
+		if run.count > run.written && run.retry.IsZero() {
 			s.write(ctx, run)
 		}
-		if run.written == 0 && ctx.Err() != nil {
+		if run.written == 0 {
 			s.dropped.Add(1)
 		}
 	}
 	s.dropped.Add(uint64(len(s.queue)))
-}
-
-// write creates the Event of a series or patches its count. It tries again while the server is away; what the
-// server refuses is dropped, because it would be refused again. What the end of ctx interrupts is left to flush.
-func (s *sender) write(ctx context.Context, run *series) bool {
-	for try := 1; ; try++ {
-		s.writing = run
-		err := s.writeOnce(ctx, run)
-		s.writing = nil
-		if err == nil {
-			run.written, run.sent = run.count, time.Now()
-			return true
-		}
-		if ctx.Err() != nil {
-			return false
-		}
-		if !kube.IsTransient(err) || try == maxTries {
-			s.drop(err)
-			return false
-		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(retryAfter/2 + rand.N(retryAfter)):
-		}
-	}
-}
-
-// drop counts what could not be sent. A missing right is logged once, not for each event; a namespace that
-// is ending takes its events with it.
-func (s *sender) drop(err error) {
-	s.dropped.Add(1)
-	switch {
-	case kube.IsNamespaceTerminating(err), kube.IsNotFound(err):
-		s.told++
-	case kube.IsForbidden(err):
-		s.told++
-		if !s.refused {
-			s.refused = true
-			s.log.Info("events are not recorded: grant create and patch on events in events.k8s.io",
-				kube.Warn("problem", err.Error())...)
-		}
-	default:
-		s.log.V(1).Info("event dropped", "error", err.Error())
-	}
-}
-
-// writeOnce patches the Event of a series, or creates it where there is none, or none any more: Events expire.
-func (s *sender) writeOnce(ctx context.Context, run *series) error {
-	if run.created {
-		k := kube.Key{Namespace: namespaceOf(run.first.Regarding), Name: run.name}
-		err := s.client.Patch(ctx, resource, k, kube.MergePatch, seriesPatch(run), nil, kube.WriteOptions{})
-		if !kube.IsNotFound(err) {
-			return err
-		}
-		run.created, run.name = false, ""
-	}
-	if run.name == "" {
-		run.name = eventName(run.first.Regarding.Name, time.Now())
-	}
-	err := s.create(ctx, run)
-	if kube.IsAlreadyExists(err) && !run.unsure {
-		run.name = randomName() // two Events of one object were named at the same time
-		err = s.create(ctx, run)
-	}
-	if kube.IsAlreadyExists(err) && run.unsure {
-		err = nil // an earlier request has made it, whose answer was lost
-	}
-	run.created = err == nil
-	return err
-}
-
-func (s *sender) create(ctx context.Context, run *series) error {
-	err := s.client.Create(ctx, resource, namespaceOf(run.first.Regarding), s.body(run, run.name), nil,
-		kube.WriteOptions{Name: run.name})
-	run.unsure = run.unsure || kube.UnknownOutcome(err)
-	return err
 }

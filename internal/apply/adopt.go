@@ -20,8 +20,8 @@ func (t *operation) adopt(ctx context.Context, live object) Result {
 	c := live.content()
 	if reason := t.foreign(c); reason != "" {
 		wait := recheck
-		if live == t.mem.foreign {
-			wait = max(recheck-time.Since(t.mem.met), soon)
+		if live == t.mem.trouble().foreign {
+			wait = max(recheck-time.Since(t.mem.trouble().met), soon)
 		}
 		return Result{Outcome: Foreign, Wait: wait, Message: fmt.Sprintf("%s %s", t, reason)}
 	}

@@ -266,3 +266,14 @@ func realisticDeployment(b *testing.B) object {
 	}
 	return live
 }
+
+func TestNothingHasToBePreparedBeforeTroubleOfAChildIsReadOrRemembered(t *testing.T) {
+	m := &memory{}
+	if m.trouble().hidden || m.trouble().foreign != nil || !m.wrong.over() {
+		t.Errorf("a child at rest has trouble: %+v", m.wrong)
+	}
+	m.trouble().hidden = true
+	if m.wrong.over() {
+		t.Error("a hidden child is no trouble")
+	}
+}

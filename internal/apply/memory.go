@@ -17,7 +17,7 @@ type memory struct {
 	settled  settled
 	prepared string   // uid of the child that has been made ready for our applies
 	held     []string // fields of Child.Keep that are ours
-	*trouble          // nil at rest; whoever may send requests calls wake before
+	wrong    *trouble // nil at rest; see trouble
 }
 
 // trouble is what is remembered of a child that was not as declared a moment ago.
@@ -38,11 +38,12 @@ func (t *trouble) over() bool {
 		t.lost == 0 && time.Since(t.contest.since) >= contestWindow
 }
 
-// wake makes room for what may go wrong.
-func (m *memory) wake() {
-	if m.trouble == nil {
-		m.trouble = &trouble{}
+// trouble returns what is remembered of what went wrong, which finish drops when nothing of it matters any more.
+func (m *memory) trouble() *trouble {
+	if m.wrong == nil {
+		m.wrong = &trouble{}
 	}
+	return m.wrong
 }
 
 // known says that the child has been seen or made before.
@@ -51,9 +52,9 @@ func (m *memory) known() bool {
 }
 
 // written is the answer to our last request about an object. It stands in for the cached copy until the cache has seen
-// that version (protocol CCH-11, 13), because a decision on an older copy would repeat what has been done. Reached
-// moves with bookmarks and lists as well, so that an object which was deleted before its event came blocks fromServer
-// (CCH-12).
+// that version (protocol CCH-11, 13), because a decision on an older copy would repeat what has been done. The
+// version that the mirror has reached moves with bookmarks and lists as well, so that an answer about an object that was
+// deleted before its event came does not stay in force (CCH-12).
 type written struct {
 	object kube.Object   // nil: nothing was written
 	until  time.Time     // when the trust ends
@@ -173,16 +174,16 @@ func contentHash(live *Content, label, annotation func(key string) bool) uint64 
 	return h.Sum64()
 }
 
-// contest counts applies of one desired state, and how often a child that was deleted has been made again. Somebody
-// who keeps undoing them is not outrun: whoever it is, each round would be two more writes.
+// contest counts applies of one desired state, and how often a child that was deleted has been made again. Another
+// writer that keeps undoing them is not fought: each round would be two more writes.
 type contest struct {
 	hash  string
 	since time.Time
 	count int
 }
 
-// Five writes of the same state within a minute are a fight: fromServer undoes something five times by hand, and a
-// webhook that rewrites our fields is found out after two, because the second apply changes nothing.
+// Five writes of the same state within a minute are a fight: no person undoes something five times by hand in that
+// time, and a webhook that rewrites our fields is found out after two, because the second apply changes nothing.
 const (
 	contestApplies = 5
 	contestWindow  = time.Minute

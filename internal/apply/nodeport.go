@@ -33,7 +33,7 @@ type portWait struct {
 
 // waitsForPort says whether the child has to wait for a node port before anything is sent again.
 func (t *operation) waitsForPort(live kube.Object) (Result, bool) {
-	p := &t.mem.port
+	p := &t.mem.trouble().port
 	if p.hash != t.want.hash {
 		*p = portWait{}
 	}
@@ -51,7 +51,7 @@ func (t *operation) waitsForPort(live kube.Object) (Result, bool) {
 // portTaken is what follows when the server refuses a node port because another Service has it: it is asked for again
 // for a moment, and then given up if it was only preferred (Child.Create).
 func (t *operation) portTaken(ctx context.Context, live kube.Object, cause string) Result {
-	p := &t.mem.port
+	p := &t.mem.trouble().port
 	if p.hash != t.want.hash || p.since.IsZero() {
 		*p = portWait{hash: t.want.hash, since: time.Now()}
 	}
@@ -73,7 +73,7 @@ func (t *operation) portTaken(ctx context.Context, live kube.Object, cause strin
 
 // starved is what follows when the cluster has no free node port.
 func (t *operation) starved(live kube.Object) Result {
-	t.mem.port = portWait{hash: t.want.hash, starved: true}
+	t.mem.trouble().port = portWait{hash: t.want.hash, starved: true}
 	t.nodePorts.note(rangeIsFull)
 	return Result{Outcome: Exhausted, Live: live, Wait: recheck, Message: rangeIsFull}
 }

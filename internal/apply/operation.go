@@ -78,7 +78,6 @@ func (t *operation) settledNow() (Result, bool) {
 
 // run makes the child as it is declared, if it is not.
 func (t *operation) run(ctx context.Context) Result {
-	t.mem.wake()
 	live, err := t.look(ctx)
 	switch {
 	case err != nil:
@@ -95,8 +94,8 @@ func (t *operation) run(ctx context.Context) Result {
 func (t *operation) finish(r Result) Result {
 	r.Resource, r.Key = t.kind.resource, t.want.key
 	r.Wait = Earlier(r.Wait, t.mem.written.remaining())
-	if t.mem.trouble != nil && t.mem.over() {
-		t.mem.trouble = nil
+	if t.mem.wrong != nil && t.mem.wrong.over() {
+		t.mem.wrong = nil
 	}
 	if r.Err != nil {
 		r.Outcome = Failed
@@ -118,8 +117,8 @@ func (t *operation) known() (object, error) {
 	case newest == fromServer, !ok:
 		return nil, nil
 	}
-	if t.mem.trouble != nil {
-		t.mem.hidden, t.mem.foreign = false, nil
+	if t.mem.wrong != nil {
+		t.mem.trouble().hidden, t.mem.trouble().foreign = false, nil
 	}
 	return cached, nil
 }
@@ -130,9 +129,9 @@ func (t *operation) look(ctx context.Context) (object, error) {
 	switch {
 	case err != nil || live != nil:
 		return live, err
-	case t.mem.foreign != nil && time.Since(t.mem.met) < recheck:
-		return t.mem.foreign, nil
-	case t.mem.hidden || t.mem.written.object != nil:
+	case t.mem.trouble().foreign != nil && time.Since(t.mem.trouble().met) < recheck:
+		return t.mem.trouble().foreign, nil
+	case t.mem.trouble().hidden || t.mem.written.object != nil:
 		return t.read(ctx)
 	}
 	return nil, nil
@@ -143,17 +142,17 @@ func (t *operation) read(ctx context.Context) (object, error) {
 	live, err := t.get(ctx)
 	switch {
 	case kube.IsNotFound(err):
-		t.mem.hidden, t.mem.foreign = false, nil
+		t.mem.trouble().hidden, t.mem.trouble().foreign = false, nil
 		t.mem.written.clear()
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
 	if live.content().ControllerUID() == t.owner.UID {
-		t.mem.foreign = nil
+		t.mem.trouble().foreign = nil
 		t.mem.written.set(live)
 	} else {
-		t.mem.foreign, t.mem.met = live, time.Now()
+		t.mem.trouble().foreign, t.mem.trouble().met = live, time.Now()
 	}
 	return live, nil
 }
@@ -182,6 +181,6 @@ func (t *operation) find(ctx context.Context) Result {
 	case live == nil:
 		return Result{Outcome: Held, Message: fmt.Sprintf("%s does not exist", t)}
 	}
-	t.mem.hidden = true
+	t.mem.trouble().hidden = true
 	return t.converge(ctx, live)
 }

@@ -39,7 +39,7 @@ func (a *application) prune(ctx context.Context) []Result {
 			continue
 		}
 		t := a.unwanted(m)
-		if t.mem.deleted != "" {
+		if t.mem.trouble().deleted != "" {
 			t.forget()
 			continue
 		}
@@ -51,7 +51,6 @@ func (a *application) prune(ctx context.Context) []Result {
 }
 
 func (a *application) unwanted(m *memory) *operation {
-	m.wake()
 	want := declared{apiVersion: m.kind.apiVersion, kind: m.kind.resource.Kind, key: m.key}
 	return &operation{application: a, kind: m.kind, want: want, mem: m}
 }
@@ -59,23 +58,23 @@ func (a *application) unwanted(m *memory) *operation {
 // remove deletes a child, and no other object that may have taken its place.
 func (t *operation) remove(ctx context.Context, live object) Result {
 	c := live.content()
-	if t.mem.deleted == c.UID || c.Deleting() {
+	if t.mem.trouble().deleted == c.UID || c.Deleting() {
 		return Result{Live: live} // its end comes as an event
 	}
 	request := "delete " + c.UID
-	if err := t.mem.refusal.Standing(request); err != nil {
+	if err := t.mem.trouble().refusal.Standing(request); err != nil {
 		return Result{Live: live, Err: err}
 	}
 	err := t.client.Delete(ctx, t.kind.resource, t.want.key,
 		kube.DeleteOptions{UID: c.UID, Propagation: kube.Background})
 	switch {
 	case err == nil:
-		*t.mem = memory{kind: t.kind, key: t.want.key, trouble: &trouble{deleted: c.UID}}
+		*t.mem = memory{kind: t.kind, key: t.want.key, wrong: &trouble{deleted: c.UID}}
 		return Result{Outcome: Deleted, Live: live}
 	case kube.IsNotFound(err), kube.IsConflict(err): // gone, or another object has its name: an event will tell
 		return Result{Outcome: Overtaken, Wait: soon, Message: fmt.Sprintf("%s has just been deleted", t)}
 	case kube.IsRefused(err):
-		t.mem.refusal.Note(request, err)
+		t.mem.trouble().refusal.Note(request, err)
 	}
 	return Result{Live: live, Err: err}
 }

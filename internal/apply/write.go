@@ -12,7 +12,7 @@ import (
 
 // create posts a child that the cache does not have.
 func (t *operation) create(ctx context.Context) Result {
-	if err := t.mem.refusal.Standing(requestOf(t.want.hash, 0)); err != nil {
+	if err := t.mem.trouble().refusal.Standing(requestOf(t.want.hash, 0)); err != nil {
 		return Result{Err: err}
 	}
 	if r, wait := t.waitsForPort(nil); wait {
@@ -20,7 +20,7 @@ func (t *operation) create(ctx context.Context) Result {
 	}
 	again := t.mem.known()
 	if again {
-		if pause := t.mem.contest.pause(t.want.hash); pause > 0 {
+		if pause := t.mem.trouble().contest.pause(t.want.hash); pause > 0 {
 			return Result{Outcome: Contested, Wait: pause,
 				Message: fmt.Sprintf("%s: something else keeps deleting it", t)}
 		}
@@ -42,12 +42,12 @@ func (t *operation) create(ctx context.Context) Result {
 		kube.WriteOptions{FieldManager: Manager, FieldValidation: "Strict", Name: t.want.key.Name})
 	switch {
 	case err == nil:
-		*t.mem = memory{kind: t.kind, key: t.want.key, at: t.mem.at, trouble: &trouble{contest: t.mem.contest}}
+		*t.mem = memory{kind: t.kind, key: t.want.key, at: t.mem.at, wrong: &trouble{contest: t.mem.trouble().contest}}
 		if t.allocatesNodePort() {
 			t.nodePorts.found()
 		}
 		if again {
-			t.mem.contest.add(t.want.hash)
+			t.mem.trouble().contest.add(t.want.hash)
 		}
 		return Result{Outcome: Created, Live: t.answered(answer)}
 	case noNodePortLeft(err):
@@ -58,7 +58,7 @@ func (t *operation) create(ctx context.Context) Result {
 		// v1.36).
 		return t.createdBefore(ctx, err)
 	case kube.IsRefused(err):
-		t.mem.refusal.Note(requestOf(t.want.hash, 0), err)
+		t.mem.trouble().refusal.Note(requestOf(t.want.hash, 0), err)
 	case kube.IsNamespaceTerminating(err):
 		return Result{Outcome: Waiting, Wait: whileDeleting,
 			Message: fmt.Sprintf("namespace %s is being deleted", t.want.key.Namespace)}
@@ -76,8 +76,8 @@ func (t *operation) answered(answer object) object {
 
 // settle remembers that live is as declared, and returns it without what is no longer needed of it.
 func (t *operation) settle(live object) object {
-	if t.mem.trouble != nil { // with another state, which is not declared any more
-		t.mem.refusal, t.mem.port = Refusal{}, portWait{}
+	if t.mem.wrong != nil { // with another state, which is not declared any more
+		t.mem.trouble().refusal, t.mem.trouble().port = Refusal{}, portWait{}
 	}
 	c := live.content()
 	if c.light {
@@ -148,14 +148,14 @@ func (t *operation) createdBefore(ctx context.Context, refusal error) Result {
 	case err != nil:
 		return Result{Err: errors.Join(refusal, err)}
 	case live != nil:
-		t.mem.hidden = true
+		t.mem.trouble().hidden = true
 		return t.converge(ctx, live)
 	}
 	if cause, taken := nodePortTaken(refusal); taken {
 		return t.portTaken(ctx, nil, cause)
 	}
 	if kube.IsInvalid(refusal) {
-		t.mem.refusal.Note(requestOf(t.want.hash, 0), refusal)
+		t.mem.trouble().refusal.Note(requestOf(t.want.hash, 0), refusal)
 		return Result{Err: refusal}
 	}
 	return Result{Outcome: Overtaken, Wait: soon, Message: fmt.Sprintf("%s has just been deleted", t)}
@@ -203,12 +203,12 @@ func (t *operation) converge(ctx context.Context, live object) Result {
 func (t *operation) apply(ctx context.Context, r Result) Result {
 	live := r.Live.(object).content()
 	before := fingerprint(&t.want, live)
-	if pause := t.mem.contest.pause(t.want.hash); pause > 0 {
+	if pause := t.mem.trouble().contest.pause(t.want.hash); pause > 0 {
 		r.Outcome, r.Wait = Contested, pause
 		r.Message = fmt.Sprintf("%s: something else keeps changing %s", t, List(r.Differences))
 		return r
 	}
-	if r.Err = t.mem.refusal.Standing(requestOf(t.want.hash, before)); r.Err != nil {
+	if r.Err = t.mem.trouble().refusal.Standing(requestOf(t.want.hash, before)); r.Err != nil {
 		return r
 	}
 	if waiting, wait := t.waitsForPort(r.Live); wait {
@@ -221,29 +221,29 @@ func (t *operation) apply(ctx context.Context, r Result) Result {
 		// What this was decided on is obsolete. Its successor comes as an event; should it not, or be overtaken as
 		// well, the waits get longer.
 		t.mem.written.clear()
-		t.mem.lost = min(max(2*t.mem.lost, soon), maxTrust)
-		r.Outcome, r.Wait, r.Message = Overtaken, t.mem.lost, fmt.Sprintf("%s changed while it was being applied", t)
+		t.mem.trouble().lost = min(max(2*t.mem.trouble().lost, soon), maxTrust)
+		r.Outcome, r.Wait, r.Message = Overtaken, t.mem.trouble().lost, fmt.Sprintf("%s changed while it was being applied", t)
 		return r
 	case noNodePortLeft(err):
 		return t.starved(r.Live)
 	case taken:
 		return t.portTaken(ctx, r.Live, cause)
 	case kube.IsRefused(err):
-		t.mem.refusal.Note(requestOf(t.want.hash, before), err)
+		t.mem.trouble().refusal.Note(requestOf(t.want.hash, before), err)
 	}
 	if r.Err = err; err != nil {
 		return r
 	}
-	if t.mem.port.starved {
+	if t.mem.trouble().port.starved {
 		t.nodePorts.found()
 	}
-	t.mem.lost, t.mem.foreign = 0, nil
+	t.mem.trouble().lost, t.mem.trouble().foreign = 0, nil
 	t.mem.held = t.declaredOf(t.want.keep)
 	after := fingerprint(&t.want, answer.content())
 	r.Live = t.answered(answer)
 	if after != before {
 		r.Outcome = Applied
-		t.mem.contest.add(t.want.hash)
+		t.mem.trouble().contest.add(t.want.hash)
 		if slices.Equal(r.Differences, []string{noLonger}) {
 			r.Differences = t.removed(live.Body, answer.content().Body)
 		}

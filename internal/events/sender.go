@@ -20,7 +20,7 @@ const (
 	// two minutes, as client-go. Between them it waits behind the others.
 	maxTries   = 12
 	retryAfter = 10 * time.Second
-	// After a write that failed nothing is sent for firstBrake, twice as long after each further one, up to retryAfter:
+	// After a failed write nothing is sent for firstBrake, twice as long after each further one, up to retryAfter:
 	// one event that cannot be sent hardly delays the others, and a server that is away is asked six times a minute.
 	firstBrake = 100 * time.Millisecond
 	// burst and refill limit the different events of one object: 25 at once, then one per five minutes, the

@@ -38,10 +38,6 @@ const (
 	// new server or new options.
 	minRejected = time.Minute
 	maxRejected = 2 * time.Minute
-	// What does not fit into memory is listed again only to see whether it does by now: after 10 to 20 s at first,
-	// because somebody may be deleting what is too much, and twice as long each time.
-	minTooLarge = 10 * time.Second
-	maxTooLarge = 10 * time.Minute
 )
 
 // fail ends a step with a pause before the next phase.
@@ -77,9 +73,6 @@ func pauseAfter(err error, failures int) time.Duration {
 	ceiling := min(minBackoff<<min(failures, 10), maxBackoff)
 	pause := rand.N(ceiling)
 	switch {
-	case errors.Is(err, errBudget):
-		least := min(minTooLarge<<min(failures, 10), maxTooLarge/2)
-		pause = least + rand.N(least)
 	case missing(err):
 		pause = minMissing + rand.N(maxMissing-minMissing)
 	case kube.IsRefused(err) && failures > 0:
@@ -136,7 +129,7 @@ func (r *Reflector[T]) report(s state[T], err error) state[T] {
 	}
 	first := s.failures == 0 && (offline(err) || busy(err)) || s.failures <= 1 && expired(err)
 	passes := !common(err) && kube.IsTransient(err) && time.Since(s.since) < tellAfter
-	if (first || passes) && !errors.Is(err, errBudget) {
+	if first || passes {
 		r.log.V(1).Info("trying again", "reason", err.Error())
 		return s
 	}
@@ -224,8 +217,6 @@ func hint(err error) string {
 		return next
 	case kube.IsRefused(err):
 		return "check the selectors, and the address of the server"
-	case errors.Is(err, errBudget):
-		return "watch fewer namespaces, or raise --mirror-memory-mib"
 	case errors.Is(err, kube.ErrFrameTooLarge):
 		return "find the object and make it smaller"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:

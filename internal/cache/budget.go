@@ -1,8 +1,6 @@
 package cache
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"os"
 	"reflect"
@@ -13,10 +11,6 @@ import (
 
 	"skiff/internal/kube"
 )
-
-// errBudget is a mirror that would need more memory than it may take.
-var errBudget = errors.New("the objects take more memory than --mirror-memory-mib allows; watch fewer namespaces, " +
-	"or raise --mirror-memory-mib and the memory limit")
 
 const (
 	// shareOfMemory is the part of the process's memory limit that one mirror may take: garbage takes as much again,
@@ -53,49 +47,6 @@ func defaultMaxBytes() int64 {
 		return limit / shareOfMemory
 	}
 	return unlimitedBytes
-}
-
-// budget adds up the memory of a list. What the mirror holds already counts once: most of a list is what is there.
-type budget struct {
-	most, held int64
-	all        *memory
-	slot       *slot // of the list
-
-	bytes   int64
-	objects int
-	beyond  int64 // what was added to all
-}
-
-// budget is what a list may take; it is closed when the list has ended.
-func (r *Reflector[T]) budget(slot *slot) *budget {
-	return &budget{most: r.store.o.MaxBytes, held: r.store.Bytes(), all: r.store.o.memory, slot: slot}
-}
-
-// add counts an object, or one that does not decode. It fails when there are more than there may be.
-func (b *budget) add(obj kube.Object, bad *kube.DecodeError) error {
-	if bad != nil {
-		b.bytes += sizeOfBad(bad)
-	} else {
-		b.bytes += sizeOf(obj)
-	}
-	b.objects++
-	b.slot.moves()
-	if b.bytes > b.most {
-		return fmt.Errorf("%d objects and more, over %d MiB: %w", b.objects, b.most>>20, errBudget)
-	}
-	beyond := max(0, b.bytes-b.held)
-	b.all.taken.Add(beyond - b.beyond)
-	b.beyond = beyond
-	if beyond > 0 && b.all.over(b.most, b.bytes) {
-		return fmt.Errorf("%d objects and more, %d MiB with those of other resources: %w", b.objects,
-			b.all.taken.Load()>>20, errBudget)
-	}
-	return nil
-}
-
-func (b *budget) close() {
-	b.all.taken.Add(-b.beyond)
-	b.beyond = 0
 }
 
 // entryBytes is what a mirror needs for an object besides the object: its place in the map and in an index.

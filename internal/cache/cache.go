@@ -19,6 +19,7 @@ package cache
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -45,9 +46,14 @@ type Options struct {
 	// WatchIdleTimeout ends a watch on which nothing has arrived, not even a bookmark, for so long. 0: a little longer
 	// than the lifetime that the server was asked for, which works without bookmarks (servers do not promise any).
 	WatchIdleTimeout time.Duration
-	// MaxBytes is how much memory the objects may take, about. A server that has more gets an error in State, instead
-	// of all the memory of the process. 0: a third of the process's memory limit.
+	// MaxBytes is how much memory the objects may take, about. Where there is more, the namespace that takes most is
+	// shed: reads about its objects are a ShedError until they fit. 0: a third of the process's memory limit.
 	MaxBytes int64
+	// MaxObjectBytes is how much memory one object may take, about. A larger one is shed alone. 0: any.
+	MaxObjectBytes int64
+	// Owners says that the objects are what controllers work for: of one that is being deleted, what its finalizers
+	// need is held also where there is no room for the rest.
+	Owners bool
 	// QuietParking says that the owner of the mirror logs a missing right or resource, with the help of State: one
 	// missing grant may concern several mirrors.
 	QuietParking bool
@@ -76,6 +82,9 @@ func New[T kube.Object](o Options) *Store[T] {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultMaxBytes()
 	}
+	if o.MaxObjectBytes <= 0 {
+		o.MaxObjectBytes = math.MaxInt64
+	}
 	namespaces := scopesOf(o)
 	s := &Store[T]{
 		o:        o,
@@ -85,7 +94,10 @@ func New[T kube.Object](o Options) *Store[T] {
 		indexes:  []*index[T]{newOwnerIndex[T]()},
 		bad:      map[kube.Key]*kube.DecodeError{},
 		unsynced: len(namespaces),
+		shed:     map[string]*shed[T]{},
+		shedNews: make(chan struct{}, 1),
 	}
+	s.account = &account{of: o.memory, most: o.MaxBytes, shed: s.shedNamespace, shares: map[string]*portion{}}
 	for _, ns := range namespaces {
 		s.scopes = append(s.scopes, newScope(ns))
 	}
@@ -119,12 +131,13 @@ func (s *Store[T]) join(ctx context.Context) {
 		return
 	}
 	// The Reflectors outlive this user where another one joins.
-	s.countMemory(true)
+	s.account.count(true)
 	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	s.start = func(sc *scope) { s.reflect(ctx, sc) }
 	for _, sc := range s.scopes {
 		s.start(sc)
 	}
+	s.reflectors.Go(func() { s.comeBack(ctx) })
 }
 
 // reflect runs the Reflector of a scope until ctx ends, or sc.end is called.
@@ -151,7 +164,7 @@ func (s *Store[T]) leave() {
 		s.stop()
 		s.reflectors.Wait()
 		s.start = nil
-		s.countMemory(false)
+		s.account.count(false)
 		s.unsync()
 	}
 }

@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"fmt"
 
 	"skiff/internal/kube"
 )
@@ -31,47 +30,47 @@ func (r *Reflector[T]) handle(ctx context.Context, s state[T], ev kube.Event[T])
 		return s
 	}
 	r.trimmed(ev.Object)
-	old, had := r.store.lookup(k)
+	old, from := r.store.identify(k)
 	// The mirror shows the collection at s.rv, so whatever happened before that is in it already. (The second
 	// condition can hold alone where a list carried objects newer than itself.)
-	late := older(ev.ResourceVersion, s.rv) || had && older(ev.ResourceVersion, old.ObjectMeta().ResourceVersion)
-	if ev.Type == kube.Deleted {
-		return r.handleDeletion(ctx, s, ev, old, had, late)
-	}
-	if late {
+	late := older(ev.ResourceVersion, s.rv) || old.known && older(ev.ResourceVersion, old.rv)
+	switch {
+	case from != "" && !older(ev.ResourceVersion, s.rv) && notOlder(from, ev.ResourceVersion):
+		return r.advance(s, ev.ResourceVersion) // the namespace was read again at a later version: it is in it
+	case ev.Type == kube.Deleted:
+		return r.handleDeletion(ctx, s, ev, old, late)
+	case late:
 		return r.outdated(ctx, s)
-	}
-	if had && sameVersion(old, ev.Object) {
+	case old.sameVersion(ev.Object.ObjectMeta()):
 		r.store.count(r.scope, func(n *Counters) { n.Outdated++ })
 		return r.advance(s, ev.ResourceVersion)
 	}
-	if r.full() {
-		return r.tooLarge(s)
-	}
 	s.rv, s.progressed = newest(s.rv, ev.ResourceVersion), true
-	r.store.put(r.scope, ev.Object, s.rv)
+	r.store.put(r.scope, ev.Object, ev.Part, ev.Type, s.rv)
 	return s
 }
 
 // handleDeletion removes the object that the event is about, and no other that has its name by now. The event
 // carries the object's last state, with the version of the deletion. (Some servers leave it with the version
 // that we have: that is no late event.)
-func (r *Reflector[T]) handleDeletion(ctx context.Context, s state[T], ev kube.Event[T], old T,
-	had, late bool) state[T] {
-	switch {
-	case had && !sameIdentity(old, ev.Object), late && !(had && sameVersion(old, ev.Object)):
+func (r *Reflector[T]) handleDeletion(ctx context.Context, s state[T], ev kube.Event[T], old identity,
+	late bool) state[T] {
+	m := ev.Object.ObjectMeta()
+	if old.known && !old.is(m) || late && !old.sameVersion(m) {
 		return r.outdated(ctx, s)
-	case !had:
-		return r.advance(s, ev.ResourceVersion)
 	}
-	s.rv, s.progressed = newest(s.rv, ev.ResourceVersion), true
-	r.store.remove(r.scope, ev.Object.ObjectMeta().Key(), s.rv, Change[T]{Type: Gone, Old: ev.Object})
+	s.progressed = s.progressed || old.known
+	s.rv = newest(s.rv, ev.ResourceVersion)
+	r.store.drop(r.scope, m.Key(), ev.Part, s.rv, Change[T]{Type: Gone, Old: ev.Object})
 	return s
 }
 
 // handleBad puts an object that does not decode into quarantine and moves on: a new request would bring the same
 // object.
 func (r *Reflector[T]) handleBad(ctx context.Context, s state[T], t kube.EventType, bad *kube.DecodeError) state[T] {
+	if obj, part, ok := largeOf[T](bad); ok {
+		return r.handle(ctx, s, kube.Event[T]{Type: t, Object: obj, ResourceVersion: bad.ResourceVersion, Part: part})
+	}
 	if older(bad.ResourceVersion, s.rv) {
 		return r.outdated(ctx, s)
 	}
@@ -85,26 +84,12 @@ func (r *Reflector[T]) handleBad(ctx context.Context, s state[T], t kube.EventTy
 		r.store.remove(r.scope, bad.Key, s.rv, Change[T]{Type: Gone, Old: old, Unknown: true})
 		return s
 	}
-	if r.full() {
-		return r.tooLarge(s)
-	}
 	if r.store.quarantine(r.scope, bad, s.rv) { // logged once for an object
 		r.store.flood.Error(r.log, bad, "object does not decode; its last good copy stays",
 			"object", bad.Key.String(), "hasCopy", had)
 	}
+	r.store.relieve()
 	return s
-}
-
-// full says that the mirror takes more memory than it may, or all mirrors together.
-func (r *Reflector[T]) full() bool {
-	taken, most := r.store.Bytes(), r.store.o.MaxBytes
-	return taken > most || r.store.o.memory.over(most, taken)
-}
-
-// tooLarge ends a watch that has brought too much; a list will show whether it is less by then.
-func (r *Reflector[T]) tooLarge(s state[T]) state[T] {
-	err := fmt.Errorf("watch %s: %d MiB, over the limit: %w", r.query, r.store.Bytes()>>20, errBudget)
-	return r.relistAfter(closeStream(s), err, "too large")
 }
 
 // advance moves the resume point with the content as it is.

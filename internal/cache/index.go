@@ -97,31 +97,32 @@ func (s *Store[T]) indexLocked(name string) *index[T] {
 	return nil
 }
 
-// enterLocked enters an object in all indexes.
-func (s *Store[T]) enterLocked(e *entry[T]) {
+// enterLocked enters an object in all indexes. bare says that it is held without what makes it large.
+func (s *Store[T]) enterLocked(e *entry[T], bare bool) {
 	s.check.enter(e.obj)
-	s.usesLocked(sizeOf(e.obj))
+	s.usesLocked(e.obj, bare, 1)
 	for _, ix := range s.indexes {
 		s.addLocked(ix, e)
 	}
 }
 
 // dropLocked takes an object out of all indexes.
-func (s *Store[T]) dropLocked(e *entry[T]) {
+func (s *Store[T]) dropLocked(e *entry[T], bare bool) {
 	s.check.leave(e.obj)
-	s.usesLocked(-sizeOf(e.obj))
+	s.usesLocked(e.obj, bare, -1)
 	for _, ix := range s.indexes {
 		s.deleteLocked(ix, e)
 	}
 }
 
 // exchangeLocked puts obj in the place of an earlier version of it.
-func (s *Store[T]) exchangeLocked(e *entry[T], obj T) {
+func (s *Store[T]) exchangeLocked(e *entry[T], obj T, wasBare, isBare bool) {
 	old := e.obj
 	same := share(old, obj)
 	s.check.leave(old)
 	s.check.enter(obj)
-	s.usesLocked(sizeOf(obj) - sizeOf(old))
+	s.usesLocked(obj, isBare, 1)
+	s.usesLocked(old, wasBare, -1)
 	for _, ix := range s.indexes {
 		if ix.meta && same || ix.same(old, obj) {
 			continue

@@ -43,13 +43,13 @@ func TestAnIndexFindsObjectsByWhatAFunctionSaysOfThem(t *testing.T) {
 		}
 	}
 	want("", "7")
-	s.put(sc, numbered("b", "x", 3, 7), "3")
-	s.put(sc, numbered("a", "y", 4, 7), "4")
-	s.put(sc, numbered("ab", "z", 5, 7), "5")
+	s.bring(sc, numbered("b", "x", 3, 7), "3")
+	s.bring(sc, numbered("a", "y", 4, 7), "4")
+	s.bring(sc, numbered("ab", "z", 5, 7), "5")
 	want("", "7", "a/y", "ab/z", "b/x")
 	want("a", "7", "a/y")
 	want("c", "7")
-	s.put(sc, numbered("a", "y", 6, 8), "6")
+	s.bring(sc, numbered("a", "y", 6, 8), "6")
 	want("", "7", "ab/z", "b/x")
 	want("", "8", "a/y")
 }
@@ -131,7 +131,7 @@ func TestAnIndexFunctionThatPanicsLaterLeavesNoGhost(t *testing.T) {
 		}
 		return byN(p)
 	})
-	s.put(sc, numbered("a", "x", 3, 7), "3")
+	s.bring(sc, numbered("a", "x", 3, 7), "3")
 	broken = true
 	s.remove(sc, kube.Key{Namespace: "a", Name: "x"}, "4", Change[*pod]{Type: Gone, Old: numbered("a", "x", 4, 7)})
 	if got, err := s.ByIndex("n", "", "7"); err != nil || len(got) != 0 {
@@ -150,7 +150,7 @@ func TestAnIndexThatIsDeclaredUnderLoadHasNoGap(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				s.put(sc, numbered("a", fmt.Sprint(n%50), n, n%50), fmt.Sprint(n))
+				s.bring(sc, numbered("a", fmt.Sprint(n%50), n, n%50), fmt.Sprint(n))
 			}
 		}
 	})
@@ -176,7 +176,7 @@ func TestSwapTakesALighterCopyOfTheSameVersionOnly(t *testing.T) {
 	s, sc := filled()
 	s.Index("n", byN)
 	heavy := numbered("a", "x", 3, 7)
-	s.put(sc, heavy, "3")
+	s.bring(sc, heavy, "3")
 	if s.Swap(heavy, numbered("a", "x", 4, 0)) {
 		t.Error("another version was taken")
 	}
@@ -200,7 +200,7 @@ func TestANewVersionOfAPodKeepsWhatHasNotChanged(t *testing.T) {
 	first, second, third := makePod("s", "a", 1, "rs"), makePod("s", "a", 2, "rs"), makePod("s", "a", 3, "new")
 	third.Labels = kube.Labels{{Key: "app", Value: "mine"}}
 	for _, p := range []*pod{first, second, third} {
-		s.put(sc, p, p.ResourceVersion)
+		s.bring(sc, p, p.ResourceVersion)
 	}
 	if &first.Labels[0] != &second.Labels[0] || &first.OwnerReferences[0] != &second.OwnerReferences[0] {
 		t.Error("the second version has labels or owner references of its own")
@@ -223,7 +223,7 @@ func TestAnIndexOfMetadataIsAskedOnceForObjectsThatShareIt(t *testing.T) {
 	for i, labels := range []kube.Labels{web, web, db, db, nil, web} {
 		p := makePod("s", fmt.Sprint("p", i), i+1, "rs")
 		p.Labels, p.OwnerReferences = labels, nil
-		s.put(sc, p, fmt.Sprint(i+1))
+		s.bring(sc, p, fmt.Sprint(i+1))
 	}
 	if calls != 4 {
 		t.Errorf("the index was asked %d times, want once for each of 4 runs of equal labels", calls)
@@ -247,7 +247,7 @@ func TestAnIndexOfMetadataFollowsItsChangesAndNoOthers(t *testing.T) {
 	version := func(n int, app, owner string) *pod {
 		p := makePod("s", "a", n, owner)
 		p.Labels = kube.Labels{{Key: "app", Value: app}}
-		s.put(sc, p, fmt.Sprint(n))
+		s.bring(sc, p, fmt.Sprint(n))
 		return p
 	}
 	has := func(value string, want ...*pod) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"skiff/internal/kube"
@@ -51,6 +50,8 @@ func (r *Reflector[T]) listStreamed(ctx context.Context, s state[T]) state[T] {
 		SendInitialEvents: true,
 		Timeout:           s.lifetime,
 		IdleTimeout:       r.idleTimeout(s),
+		Skim:              r.store.skims,
+		MaxObject:         r.store.maxObject(),
 	})
 	if err != nil {
 		cancel(nil)
@@ -58,12 +59,12 @@ func (r *Reflector[T]) listStreamed(ctx context.Context, s state[T]) state[T] {
 	}
 	stream.Known(r.store.lookup)
 	s.stream, s.cancel = stream, cancel
-	taken := r.budget(slot)
-	defer taken.close()
-	c, err := r.collect(s, watchdog, taken)
+	l := r.newListing(s, slot)
+	defer l.close()
+	err = l.collect(s.stream, s.opened, watchdog)
 	watchdog.Stop() // the stream goes on for longer
 	if err == nil {
-		s, err = r.install(s, c)
+		s, err = r.install(s, l)
 	}
 	if err != nil {
 		return r.listStreamedFailed(ctx, closeStream(s), err, true)
@@ -75,83 +76,12 @@ func (r *Reflector[T]) listStreamed(ctx context.Context, s state[T]) state[T] {
 	return r.recovered(s)
 }
 
-// collect reads the initial events up to their end.
-func (r *Reflector[T]) collect(s state[T], watchdog *time.Timer, taken *budget) (content[T], error) {
-	c := newContent[T]()
-	for {
-		ev, err := s.stream.Next()
-		switch bad, ok := errors.AsType[*kube.DecodeError](err); {
-		case ok:
-			if err := taken.add(nil, bad); err != nil {
-				return c, fmt.Errorf("read initial events of %s: %w", r.query, err)
-			}
-			r.collectBad(c, bad, ev.Type)
-		case err == io.EOF:
-			return c, fmt.Errorf("read initial events of %s: %w", r.query, io.ErrUnexpectedEOF)
-		case err != nil:
-			return c, fmt.Errorf("read initial events of %s: %w", r.query, err)
-		case ev.InitialEventsEnd && ev.ResourceVersion == "":
-			return c, fmt.Errorf("read initial events of %s: the end marker carries no resource version", r.query)
-		case ev.InitialEventsEnd:
-			c.rv = ev.ResourceVersion
-			return c, nil
-		case ev.Type == kube.Added, ev.Type == kube.Modified:
-			if err := taken.add(r.trimmed(ev.Object), nil); err != nil {
-				return c, fmt.Errorf("read initial events of %s: %w", r.query, err)
-			}
-			r.collectObject(c, s, ev.Object)
-		case ev.Type == kube.Deleted:
-			c.objects.delete(ev.Object.ObjectMeta().Key())
-			delete(c.bad, ev.Object.ObjectMeta().Key())
-		case ev.Type == kube.Bookmark:
-			continue // no progress: does not count as activity for the watchdog
-		default:
-			r.store.count(r.scope, func(n *Counters) { n.UnknownType++ })
-		}
-		if time.Since(s.opened) > maxStreamedList {
-			return c, fmt.Errorf("read initial events of %s: %w", r.query, errNoEndMarker)
-		}
-		watchdog.Reset(endMarkerTimeout)
-	}
-}
-
-// collectObject adds an object to the content that is being read. Where the mirror holds the same version, its
-// copy is taken, so that a second list does not need the memory twice. (With unset, the same version may be of
-// another history.)
-func (r *Reflector[T]) collectObject(c content[T], s state[T], obj T) {
-	m := obj.ObjectMeta()
-	if !r.belongs(m.Key()) {
-		return
-	}
-	delete(c.bad, m.Key())
-	if old, ok := r.store.lookup(m.Key()); ok && !s.unset && sameVersion(old, obj) {
-		c.objects.put(old)
-		return
-	}
-	c.objects.putNew(obj)
-}
-
 // trimmed is an object that has just come, without what is not to be kept of it.
 func (r *Reflector[T]) trimmed(obj T) T {
 	if r.store.trim != nil {
 		r.store.trim(obj)
 	}
 	return obj
-}
-
-func (r *Reflector[T]) collectBad(c content[T], bad *kube.DecodeError, t kube.EventType) {
-	switch {
-	case bad.Key.Name == "": // nothing to remember it by
-		r.store.count(r.scope, func(n *Counters) { n.Undecodable++ })
-		r.store.flood.Error(r.log, bad,
-			"an object of the list does not decode and has no readable name; it is left out")
-	case !r.belongs(bad.Key):
-	case t == kube.Deleted:
-		c.objects.delete(bad.Key)
-		delete(c.bad, bad.Key)
-	default:
-		c.bad[bad.Key] = bad
-	}
 }
 
 // belongs reports whether a key is of this scope, and counts those that are not: a server that mixes them
@@ -180,7 +110,7 @@ func (r *Reflector[T]) listStreamedFailed(ctx context.Context, s state[T], err e
 		return r.failSilent(s, err, listStreamed)
 	case missing(err):
 		return r.fail(s, r.explain(ctx, s, err), listStreamed)
-	case busy(err), kube.IsUnauthorized(err), errors.Is(err, errBudget):
+	case busy(err), kube.IsUnauthorized(err):
 		return r.fail(s, err, listStreamed) // a paged list would fare no better
 	}
 	s.cuts++
@@ -197,28 +127,25 @@ func (r *Reflector[T]) listPaged(ctx context.Context, s state[T]) state[T] {
 		return s
 	}
 	defer slot.release()
-	taken := r.budget(slot)
-	defer taken.close()
-	o := kube.ListOptions{ResourceVersion: listVersion(s), Each: func(obj kube.Object, bad *kube.DecodeError) error {
-		if bad == nil {
-			r.trimmed(obj.(T))
-		}
-		return taken.add(obj, bad)
-	}}
+	l := r.newListing(s, slot)
+	defer l.close()
+	o := kube.ListOptions{ResourceVersion: listVersion(s), Again: l.begin, Skim: r.store.skims,
+		MaxObject: r.store.maxObject(),
+		Each: func(obj kube.Object, part kube.Part, bad *kube.DecodeError) error {
+			if bad != nil {
+				l.addBad(bad, kube.Added)
+			} else {
+				l.add(obj.(T), part)
+			}
+			return nil
+		}}
 	if o.ResourceVersion != "" {
 		o.ResourceVersionMatch = "NotOlderThan" // with a limit, the default would be "exactly"
 	}
 	res, err := kube.List[T](ctx, r.store.o.Client, r.query, o)
 	if err == nil {
-		c := newContent[T]()
-		c.rv = res.ResourceVersion
-		for _, obj := range res.Items {
-			r.collectObject(c, s, obj) // of a repeated key the last counts
-		}
-		for _, bad := range res.Bad {
-			r.collectBad(c, bad, kube.Added)
-		}
-		s, err = r.install(s, c)
+		l.content.rv = res.ResourceVersion
+		s, err = r.install(s, l)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -264,7 +191,8 @@ func (r *Reflector[T]) listExpired(s state[T], err error) state[T] {
 // install makes c the content of the mirror and tells what changed. This is the one place where the resume
 // point may go back: when the server, asked for the state of now, answers with an older version than we have
 // seen, its history was rewound (an etcd restore), and what the mirror shows may never have happened.
-func (r *Reflector[T]) install(s state[T], c content[T]) (state[T], error) {
+func (r *Reflector[T]) install(s state[T], l *listing[T]) (state[T], error) {
+	c := l.content
 	if older(c.rv, s.rv) {
 		if !s.unset {
 			s.unset = true
@@ -279,6 +207,7 @@ func (r *Reflector[T]) install(s state[T], c content[T]) (state[T], error) {
 		r.log.V(1).Info("listed", "resourceVersion", c.rv, "changes", len(changes))
 		r.watchMassDelete(changes, had)
 	})
+	r.store.relieve()
 	s.rv, s.unset, s.probed = c.rv, false, time.Now()
 	s.cuts, s.refusals, s.missing, s.err = 0, 0, 0, nil
 	return s, nil

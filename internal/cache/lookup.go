@@ -7,7 +7,7 @@ import (
 )
 
 // ByIndex returns the objects with a value in an index, in key order: of one namespace, or of the whole mirror where
-// namespace is "". The error is ErrNotSynced, ErrOutOfScope or ErrNoIndex.
+// namespace is "". The error is ErrNotSynced, ErrOutOfScope, ErrNoIndex or a ShedError.
 func (s *Store[T]) ByIndex(name, namespace, value string) ([]T, error) {
 	out, err := s.lookUp(name, namespace, value)
 	if err != nil {
@@ -44,6 +44,9 @@ func (s *Store[T]) indexedLocked(name, namespace, value string) ([]*entry[T], er
 	if ix == nil {
 		return nil, ErrNoIndex
 	}
+	if e := s.withheldLocked(name, namespace, value); e != nil {
+		return nil, e
+	}
 	set := ix.sets[value]
 	if namespace != "" {
 		from, _ := find(set, kube.Key{Namespace: namespace})
@@ -51,6 +54,23 @@ func (s *Store[T]) indexedLocked(name, namespace, value string) ([]*entry[T], er
 		set = set[from:to]
 	}
 	return set, nil
+}
+
+// withheldLocked returns a ShedError where objects that are not held may have a value in an index. An index over the
+// whole mirror leaves out what is shed, but for owners, of which there is one for all namespaces.
+func (s *Store[T]) withheldLocked(name, namespace, value string) error {
+	var e *ShedError
+	switch {
+	case len(s.shed) == 0:
+	case name == ownerIndex:
+		e = s.ownsShedLocked(namespace, value)
+	case namespace != "":
+		e = s.shedErrorLocked(kube.Key{Namespace: namespace})
+	}
+	if e == nil {
+		return nil
+	}
+	return e
 }
 
 // ByOwner returns the objects that have an owner reference to uid, in key order: of one namespace, or of the whole

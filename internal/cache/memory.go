@@ -1,13 +1,216 @@
 package cache
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync"
+)
 
-// memory is what all mirrors of a process take together, about. One mirror has a bound of its own, MaxBytes; a server
-// could stay below that with each of them and still exhaust the process. The zero value is ready.
-type memory struct{ taken atomic.Int64 }
+// memory is what all mirrors of a process take, about, by mirror and namespace. One mirror has a bound of its own,
+// MaxBytes; a server could stay below that with each of them and still exhaust the process. The zero value is ready.
+type memory struct {
+	mu       sync.Mutex // guards all below, and what is in the accounts
+	taken    int64      // by the accounts
+	accounts []*account // of the mirrors that run: what is not run is not needed
+	back     *account   // the mirror that reads a namespace to hold it again, one at a time; nil: none
+	backOf   string     // that namespace
+}
 
-// over says that all mirrors together take more than they may, and that one which takes so much is to end for it: with
-// the default of maxBytes, half of the memory limit of the process. A small mirror does not end for what others take.
-func (m *memory) over(maxBytes, one int64) bool {
-	return m.taken.Load() > maxBytes+maxBytes/2 && one > maxBytes/8
+// account is what one mirror takes.
+type account struct {
+	of      *memory
+	most    int64                            // MaxBytes
+	shed    func(namespace string, v victim) // of the mirror
+	bytes   int64
+	counted bool                // the mirror runs
+	shares  map[string]*portion // by namespace
+}
+
+// portion is what one namespace takes of a mirror.
+type portion struct {
+	held   int64 // by the objects in the mirror
+	listed int64 // by those that a list under way has brought; most of a list is held already
+	keys   int64 // by what is kept of objects that are not held: it cannot be shed
+
+	largest      string // the name of the largest object that has come
+	largestBytes int64
+}
+
+func (s *portion) heavy() int64 { return max(s.held, s.listed) }
+
+// victim is the namespace of a mirror that is to be shed, and why.
+type victim struct {
+	account   *account
+	namespace string
+	bytes     int64 // that it takes
+	most      int64 // that there are for all
+	all       bool  // most is for all mirrors together
+
+	largest      string
+	largestBytes int64
+}
+
+// add notes that a namespace takes more, or less.
+func (a *account) add(namespace string, held, listed, keys int64) {
+	a.of.mu.Lock()
+	defer a.of.mu.Unlock()
+	a.addLocked(namespace, held, listed, keys)
+}
+
+func (a *account) addLocked(namespace string, held, listed, keys int64) {
+	s := a.shares[namespace]
+	if s == nil {
+		s = &portion{}
+		a.shares[namespace] = s
+	}
+	before := s.heavy() + s.keys
+	s.held, s.listed, s.keys = s.held+held, s.listed+listed, s.keys+keys
+	if s.held == 0 && s.listed == 0 && s.keys == 0 {
+		delete(a.shares, namespace)
+	}
+	more := s.heavy() + s.keys - before
+	a.bytes += more
+	if a.counted {
+		a.of.taken += more
+	}
+}
+
+// list notes that a list has brought an object.
+func (a *account) list(namespace, name string, bytes int64) {
+	a.of.mu.Lock()
+	defer a.of.mu.Unlock()
+	if s := a.shares[namespace]; bytes < 0 {
+		if s == nil {
+			return
+		}
+		bytes = max(bytes, -s.listed) // it was shed meanwhile
+	}
+	a.addLocked(namespace, 0, bytes, 0)
+	if s := a.shares[namespace]; s != nil && bytes > s.largestBytes {
+		s.largest, s.largestBytes = name, bytes
+	}
+}
+
+// unlist notes that a list of the scope of a namespace, "" for all, has ended.
+func (a *account) unlist(namespace string) {
+	a.of.mu.Lock()
+	defer a.of.mu.Unlock()
+	for ns, s := range a.shares {
+		if s.listed != 0 && (namespace == "" || namespace == ns) {
+			a.addLocked(ns, 0, -s.listed, 0)
+		}
+	}
+}
+
+// count adds a mirror to what all take, or takes it away.
+func (a *account) count(on bool) {
+	a.of.mu.Lock()
+	defer a.of.mu.Unlock()
+	switch {
+	case on == a.counted:
+		return
+	case on:
+		a.of.accounts = append(a.of.accounts, a)
+		a.of.taken += a.bytes
+	default:
+		a.of.accounts = slices.DeleteFunc(a.of.accounts, func(other *account) bool { return other == a })
+		a.of.taken -= a.bytes
+	}
+	a.counted = on
+}
+
+func (a *account) size() int64 {
+	a.of.mu.Lock()
+	defer a.of.mu.Unlock()
+	return a.bytes
+}
+
+// mostOfAll is what all mirrors together may take: with the default of MaxBytes, half of the process's memory limit.
+func (a *account) mostOfAll() int64 { return a.most + a.most/2 }
+
+// over returns what is to be shed next because a mirror, or all together, take more than they may; false: nothing. In
+// one mirror that is the namespace that takes most of it. In all it is the namespace that takes most of all, in the
+// mirror where it does: what others take must not cost a namespace that takes little. What is being read to be held
+// again goes first.
+func (a *account) over() (victim, bool) {
+	m := a.of
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v := victim{account: a, most: a.most}
+	switch {
+	case a.bytes > a.most && m.back == a, m.taken > a.mostOfAll() && m.back != nil:
+		v.account, v.namespace = m.back, m.backOf
+		m.back = nil
+		return v, true
+	case a.bytes > a.most:
+		v.namespace, v.bytes = a.heaviestLocked()
+	case m.taken > a.mostOfAll():
+		v.all, v.most = true, a.mostOfAll()
+		v.namespace = m.heaviestLocked()
+		for _, one := range m.accounts {
+			if s := one.shares[v.namespace]; s != nil && s.heavy() > v.bytes {
+				v.account, v.bytes = one, s.heavy()
+			}
+		}
+	}
+	if s := v.account.shares[v.namespace]; s != nil {
+		v.largest, v.largestBytes = s.largest, s.largestBytes
+	}
+	return v, v.bytes > 0
+}
+
+// heaviestLocked returns the namespace that takes most of a mirror and can be shed.
+func (a *account) heaviestLocked() (namespace string, bytes int64) {
+	for ns, s := range a.shares {
+		if n := s.heavy(); n > bytes || n == bytes && n > 0 && ns < namespace {
+			namespace, bytes = ns, n
+		}
+	}
+	return namespace, bytes
+}
+
+// heaviestLocked returns the namespace that takes most of all mirrors and can be shed.
+func (m *memory) heaviestLocked() (namespace string) {
+	sums := map[string]int64{}
+	for _, a := range m.accounts {
+		for ns, s := range a.shares {
+			sums[ns] += s.heavy()
+		}
+	}
+	most := int64(0)
+	for ns, n := range sums {
+		if n > most || n == most && ns < namespace {
+			namespace, most = ns, n
+		}
+	}
+	return namespace
+}
+
+// fits says whether a namespace that would take so much more can be held again: with room to spare, so that it is not
+// shed again at the next change.
+func (a *account) fits(bytes int64) bool {
+	a.of.mu.Lock()
+	defer a.of.mu.Unlock()
+	return a.bytes+bytes <= a.most/10*9 && a.of.taken+bytes <= a.mostOfAll()/10*9
+}
+
+// begin takes the place of the one mirror that reads a namespace to hold it again.
+func (a *account) begin(namespace string) bool {
+	a.of.mu.Lock()
+	defer a.of.mu.Unlock()
+	if a.of.back != nil {
+		return false
+	}
+	a.of.back, a.of.backOf = a, namespace
+	return true
+}
+
+// end gives that place back. It reports whether the mirror still had it: else the namespace was shed meanwhile.
+func (a *account) end(namespace string) bool {
+	a.of.mu.Lock()
+	defer a.of.mu.Unlock()
+	if a.of.back != a || a.of.backOf != namespace {
+		return false
+	}
+	a.of.back = nil
+	return true
 }

@@ -31,6 +31,7 @@ type mirrorKey struct {
 	selected   bool
 	labels     string
 	fields     string
+	owners     bool
 	object     reflect.Type // what it is decoded into
 	kept       string       // which fields of an Untyped
 }
@@ -62,7 +63,7 @@ func shared[T kube.Object](m *Mirrors, o Options, kept string, trim func(T)) *St
 	if o.Selected {
 		o.Namespaces = nil // so that it is found again
 	}
-	k := mirrorKey{o.Resource, strings.Join(scopesOf(o), ","), o.Selected, o.LabelSelector, o.FieldSelector,
+	k := mirrorKey{o.Resource, strings.Join(scopesOf(o), ","), o.Selected, o.LabelSelector, o.FieldSelector, o.Owners,
 		reflect.TypeFor[T](), kept}
 	if find := m.stores[k]; find != nil {
 		if s, ok := find(); ok {

@@ -189,7 +189,7 @@ func TestHandlersThatComeAndGoWhileObjectsChangeMissNothing(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				s.put(sc, makePod("default", "a", n), "1")
+				s.bring(sc, makePod("default", "a", n), "1")
 			}
 		}
 	})

@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -191,7 +190,7 @@ func (r *Reflector[T]) publish(s state[T]) {
 	}
 	away := parked || r.scope.away && s.err != nil
 	changed := away != r.scope.away || s.err == nil && r.scope.err != nil
-	if s.err != nil && s.err != r.scope.err && (kube.AsStatus(s.err) != nil || errors.Is(s.err, errBudget)) {
+	if s.err != nil && s.err != r.scope.err && kube.AsStatus(s.err) != nil {
 		r.scope.refused = time.Now()
 	}
 	r.scope.phase, r.scope.err, r.scope.parked, r.scope.away = s.phase, s.err, parked, away

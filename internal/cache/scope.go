@@ -3,6 +3,7 @@ package cache
 import (
 	"maps"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -11,6 +12,10 @@ import (
 type scope struct {
 	namespace string // "" covers all
 	end       func() // stops the Reflector and waits for it; Store.life guards it
+
+	// writing is held while the content of the scope changes and the handlers are told of it, by its Reflector or by
+	// what sheds a namespace: so that the changes of one object come in order. It is taken before telling.
+	writing sync.Mutex
 
 	synced    bool      // listed and told since the mirror was started
 	rv        string    // the content is that of the collection at rv
@@ -26,6 +31,7 @@ type scope struct {
 	err       error     // why the last request failed, nil after one that succeeded
 	errSince  time.Time // since when all requests have failed
 	counters  Counters
+	listing   bool // a list is under way
 }
 
 func newScope(namespace string) *scope {
@@ -200,29 +206,14 @@ func (s *Store[T]) unsync() {
 }
 
 // Bytes returns the memory that the objects take, about.
-func (s *Store[T]) Bytes() int64 {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.bytes
-}
+func (s *Store[T]) Bytes() int64 { return s.account.size() }
 
-// usesLocked notes that the content takes so many bytes more.
-func (s *Store[T]) usesLocked(bytes int64) {
-	s.bytes += bytes
-	if s.counted {
-		s.o.memory.taken.Add(bytes)
-	}
-}
-
-// countMemory adds the content to what all mirrors take, or takes it away: nobody keeps a mirror that is not run.
-func (s *Store[T]) countMemory(on bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.counted = on
-	if on {
-		s.o.memory.taken.Add(s.bytes)
+// usesLocked notes that an object was added to the content (times 1), or taken away (times -1).
+func (s *Store[T]) usesLocked(obj T, bare bool, times int64) {
+	if size, namespace := times*sizeOf(obj), obj.ObjectMeta().Namespace; bare {
+		s.account.add(namespace, 0, 0, size)
 	} else {
-		s.o.memory.taken.Add(-s.bytes)
+		s.account.add(namespace, size, 0, 0)
 	}
 }
 

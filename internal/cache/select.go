@@ -69,9 +69,10 @@ func (s *Store[T]) replaceScopes(names, gone []string) (added []*scope) {
 	defer s.mu.Unlock()
 	for _, namespace := range gone {
 		for e := range s.objects.entries(namespace) {
-			s.dropLocked(e)
+			s.dropLocked(e, s.bareLocked(e.key()))
 		}
 		delete(s.objects, namespace)
+		s.unshedLocked(namespace)
 	}
 	for k := range s.bad {
 		if slices.Contains(gone, k.Namespace) {

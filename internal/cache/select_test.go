@@ -115,13 +115,13 @@ func TestNamespacesOfAMirrorComeAndGo(t *testing.T) {
 		s.want("b/one c/one")
 		s.mirrors.Select([]string{"a"})
 		s.want("a/one a/two", "ADDED a/one", "ADDED a/two")
-		if st := s.store.State(); len(st) != 1 || st[0].Objects != 2 || s.store.bytes <= 0 {
-			t.Errorf("state %+v, %d bytes", st, s.store.bytes)
+		if st := s.store.State(); len(st) != 1 || st[0].Objects != 2 || s.store.Bytes() <= 0 {
+			t.Errorf("state %+v, %d bytes", st, s.store.Bytes())
 		}
 		s.mirrors.Select(nil)
 		s.want("")
-		if s.store.bytes != 0 || len(s.store.indexes[0].sets) != 0 {
-			t.Errorf("%d bytes and %d owners are left", s.store.bytes, len(s.store.indexes[0].sets))
+		if s.store.Bytes() != 0 || len(s.store.indexes[0].sets) != 0 {
+			t.Errorf("%d bytes and %d owners are left", s.store.Bytes(), len(s.store.indexes[0].sets))
 		}
 	})
 }

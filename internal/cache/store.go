@@ -53,9 +53,12 @@ type Store[T kube.Object] struct {
 	synced   chan struct{} // closed when unsynced reaches 0
 	unsynced int           // scopes that are not synced
 	objects  table[T]
-	bytes    int64                          // what they take, about
-	counted  bool                           // bytes is part of what all mirrors take
+	account  *account                       // what they take, about
+	shed     map[string]*shed[T]            // by namespace: the objects that exist and are not held
+	sheds    int                            // how often a namespace was shed
 	onServes []*func()                      // see OnServes
+	onReturn []*func(namespace string)      // see OnReturn
+	shedNews chan struct{}                  // has an element when a namespace was shed
 	indexes  []*index[T]                    // by owner first, then those of Index
 	bad      map[kube.Key]*kube.DecodeError // quarantine: the newest version of these does not decode
 	check    mutationCheck
@@ -64,8 +67,8 @@ type Store[T kube.Object] struct {
 // mutated is the panic of a test in which a reader has changed a shared object. Nothing contains it.
 type mutated string
 
-// Get returns one object. The error is ErrNotSynced, ErrOutOfScope or ErrUndecodable; false without an error
-// means that the object is not in the mirror: it does not exist, or a selector leaves it out.
+// Get returns one object. The error is ErrNotSynced, ErrOutOfScope, ErrUndecodable or a ShedError; false without an
+// error means that the object is not in the mirror: it does not exist, or a selector leaves it out.
 func (s *Store[T]) Get(k kube.Key) (T, bool, error) {
 	var none T
 	s.mu.RLock()
@@ -82,6 +85,9 @@ func (s *Store[T]) Get(k kube.Key) (T, bool, error) {
 		s.check.verify(obj)
 		return obj, true, nil
 	}
+	if e := s.shedErrorLocked(k); e != nil {
+		return none, false, s.readError("get", k.String(), e)
+	}
 	if bad := s.bad[k]; bad != nil {
 		return none, false, s.readError("get", k.String(), fmt.Errorf("%w: %w", ErrUndecodable, bad.Err))
 	}
@@ -89,11 +95,12 @@ func (s *Store[T]) Get(k kube.Key) (T, bool, error) {
 }
 
 // List returns all objects of one namespace, or of the whole mirror where namespace is "", in key order. They
-// are the content at one moment. The error is ErrNotSynced or ErrOutOfScope. An object that has never decoded
-// is missing; State counts them and Quarantined names them.
+// are the content at one moment. The error is ErrNotSynced, ErrOutOfScope or, of one namespace, a ShedError. An object
+// that has never decoded is missing, and from the list of the whole mirror one that is shed; State counts them,
+// Quarantined and Sheds name them.
 func (s *Store[T]) List(namespace string) ([]T, error) {
 	out, err := s.collect(namespace)
-	if errors.Is(err, ErrOutOfScope) {
+	if errors.Is(err, ErrOutOfScope) || AsShed(err) != nil {
 		return nil, s.readError("list", "in "+namespace, err)
 	} else if err != nil {
 		return nil, s.readError("list", "", err)
@@ -110,6 +117,11 @@ func (s *Store[T]) collect(namespace string) ([]T, error) {
 	if err := s.readableLocked(namespace); err != nil {
 		return nil, err
 	}
+	if namespace != "" {
+		if e := s.shedErrorLocked(kube.Key{Namespace: namespace}); e != nil {
+			return nil, e
+		}
+	}
 	out := make([]T, 0, s.objects.count(namespace))
 	for obj := range s.objects.all(namespace) {
 		s.check.verify(obj)
@@ -124,11 +136,15 @@ func (s *Store[T]) collect(namespace string) ([]T, error) {
 func (s *Store[T]) Swap(old, lighter T) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.objects.entry(old.ObjectMeta().Key())
+	k := old.ObjectMeta().Key()
+	e := s.objects.entry(k)
+	if sh := s.shed[k.Namespace]; sh != nil && sh.keys.byName[k.Name].bare {
+		return false
+	}
 	if e == nil || any(e.obj) != any(old) || !sameVersion(old, lighter) {
 		return false
 	}
-	s.exchangeLocked(e, lighter)
+	s.exchangeLocked(e, lighter, false, false)
 	return true
 }
 

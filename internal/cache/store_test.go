@@ -145,7 +145,7 @@ func TestReadersCannotCorruptTheStore(t *testing.T) {
 			"get":      func() { _, _, _ = s.Get(k) },
 			"list":     func() { _, _ = s.List("default") },
 			"by owner": func() { _, _ = s.ByOwner("", "u1") },
-			"put":      func() { s.put(sc, makePod("default", "a", 2), "2") },
+			"put":      func() { s.bring(sc, makePod("default", "a", 2), "2") },
 			"remove":   func() { s.remove(sc, k, "2", Change[*pod]{}) },
 		} {
 			s, sc = filled(makePod("default", "a", 1, "u1"), makePod("default", "b", 1, "u1"))
@@ -182,7 +182,7 @@ func TestIndexesEqualAScanAfterRandomChanges(t *testing.T) {
 		for rv := range 200 {
 			switch p := random(rv + 2); rnd.IntN(8) {
 			case 0, 1, 2, 3:
-				s.put(sc, p, p.ResourceVersion)
+				s.bring(sc, p, p.ResourceVersion)
 				model[p.Key()] = p
 			case 4, 5, 6:
 				s.remove(sc, p.Key(), p.ResourceVersion, Change[*pod]{})
@@ -266,7 +266,7 @@ func TestChurnOfOwnersAndNamespacesLeavesNothingBehind(t *testing.T) {
 	churn := func(n int) {
 		for i := range n {
 			p := makePod(fmt.Sprintf("ns%d", i), "p", i+1, fmt.Sprintf("u%d", i))
-			s.put(sc, p, p.ResourceVersion)
+			s.bring(sc, p, p.ResourceVersion)
 			s.remove(sc, p.Key(), p.ResourceVersion, Change[*pod]{})
 		}
 	}

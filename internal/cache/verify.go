@@ -45,32 +45,34 @@ func (r *Reflector[T]) verify(ctx context.Context, s state[T], slot *slot) state
 
 // compare returns how the content of the mirror differs from a list of that version. Nobody else changes it meanwhile.
 func (r *Reflector[T]) compare(ctx context.Context, rv string, slot *slot) (differences []string, err error) {
-	taken := r.budget(slot)
-	defer taken.close()
-	listed, err := kube.List[T](ctx, r.store.o.Client, r.query, kube.ListOptions{ResourceVersion: rv,
-		ResourceVersionMatch: "Exact", Each: func(obj kube.Object, bad *kube.DecodeError) error {
-			return taken.add(obj, bad)
+	found := map[kube.Key]bool{}
+	each := func(obj kube.Object, _ kube.Part, bad *kube.DecodeError) error {
+		slot.moves()
+		if bad != nil {
+			found[bad.Key] = true
+			return nil
+		}
+		k := obj.ObjectMeta().Key()
+		found[k] = true
+		switch held, _ := r.store.identify(k); {
+		case !r.scope.covers(k.Namespace), r.store.skims(k):
+		case !held.known:
+			differences = append(differences, k.String()+" is missing")
+		case !held.sameVersion(obj.ObjectMeta()):
+			differences = append(differences, k.String()+" is of another version")
+		}
+		return nil
+	}
+	_, err = kube.List[T](ctx, r.store.o.Client, r.query, kube.ListOptions{ResourceVersion: rv,
+		ResourceVersionMatch: "Exact", Each: each, Skim: func(kube.Key) bool { return true }, Again: func() {
+			differences = nil
+			clear(found)
 		}})
 	if err != nil {
 		return nil, err
 	}
 	r.store.mu.RLock()
 	defer r.store.mu.RUnlock()
-	found := map[kube.Key]bool{}
-	for _, obj := range listed.Items {
-		k := obj.ObjectMeta().Key()
-		found[k] = true
-		switch held, ok := r.store.objects.get(k); {
-		case !r.scope.covers(k.Namespace):
-		case !ok:
-			differences = append(differences, k.String()+" is missing")
-		case !sameVersion(held, obj):
-			differences = append(differences, k.String()+" is of another version")
-		}
-	}
-	for _, bad := range listed.Bad {
-		found[bad.Key] = true
-	}
 	for e := range r.store.objects.entries(r.scope.namespace) {
 		if !found[e.key()] {
 			differences = append(differences, e.key().String()+" is not in the list")

@@ -63,6 +63,8 @@ func (r *Reflector[T]) resume(ctx context.Context, s state[T]) state[T] {
 		ResourceVersion: s.rv,
 		Timeout:         s.lifetime,
 		IdleTimeout:     r.idleTimeout(s),
+		Skim:            r.store.skims,
+		MaxObject:       r.store.maxObject(),
 	})
 	if err != nil {
 		return r.resumeFailed(ctx, s, err)

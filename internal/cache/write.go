@@ -1,9 +1,7 @@
 package cache
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"skiff/internal/kube"
@@ -21,6 +19,8 @@ const (
 	Appeared ChangeType = iota + 1
 	Updated
 	Gone // gone from the mirror: deleted, or no longer selected
+	// Shed: it exists, and is not in the mirror any more, because there is no room for it (see ShedError).
+	Shed
 )
 
 func (t ChangeType) String() string {
@@ -31,6 +31,8 @@ func (t ChangeType) String() string {
 		return "MODIFIED"
 	case Gone:
 		return "DELETED"
+	case Shed:
+		return "SHED"
 	}
 	return fmt.Sprintf("ChangeType(%d)", int(t))
 }
@@ -38,32 +40,18 @@ func (t ChangeType) String() string {
 // Change is one change of the mirror. Its objects are shared and must not be changed.
 type Change[T kube.Object] struct {
 	Type    ChangeType
-	Old     T    // nil for Appeared. For Gone: the last that is known of the object
-	New     T    // nil for Gone
+	Old     T    // nil for Appeared. For Gone and Shed: the last that is known of the object, or its metadata alone
+	New     T    // nil for Gone and Shed
 	Initial bool // part of the first list: the object need not be new
 	Unknown bool // of Gone: found out by a list, so Old may not be the object's final state
 }
 
-// Object returns New, or Old where the object is gone.
+// Object returns New, or Old where the object is not in the mirror any more.
 func (c Change[T]) Object() T {
-	if c.Type == Gone {
+	if c.Type == Gone || c.Type == Shed {
 		return c.Old
 	}
 	return c.New
-}
-
-// content is a whole collection that is about to become a scope's content.
-type content[T kube.Object] struct {
-	objects table[T]
-	bad     map[kube.Key]*kube.DecodeError
-	rv      string
-	// rewound: rv is of another history than what the mirror holds, where the same version may be another
-	// content.
-	rewound bool
-}
-
-func newContent[T kube.Object]() content[T] {
-	return content[T]{objects: table[T]{}, bad: map[kube.Key]*kube.DecodeError{}}
 }
 
 // lookup is Get for the Reflector, which also looks before the scope is synced.
@@ -73,59 +61,170 @@ func (s *Store[T]) lookup(k kube.Key) (T, bool) {
 	return s.objects.get(k)
 }
 
-// put stores obj, moves the scope to rv and tells the handlers.
-func (s *Store[T]) put(sc *scope, obj T, rv string) {
-	s.telling.RLock()
-	defer s.telling.RUnlock()
-	old, had := s.store(sc, obj, rv)
-	switch {
-	case !had:
-		s.tell(sc, Change[T]{Type: Appeared, New: obj})
-	case !sameIdentity(old, obj):
-		s.tell(sc, Change[T]{Type: Gone, Old: old, Unknown: true})
-		s.tell(sc, Change[T]{Type: Appeared, New: obj})
-	default:
-		s.tell(sc, Change[T]{Type: Updated, Old: old, New: obj})
-	}
+// identity is which object, in which version, the mirror knows under a key, held or not.
+type identity struct {
+	uid, rv string
+	known   bool
 }
 
-// store makes obj visible to readers. It returns the version that was there before.
-func (s *Store[T]) store(sc *scope, obj T, rv string) (old T, had bool) {
+func (i identity) is(m *kube.Meta) bool { return i.known && i.uid == m.UID }
+
+func (i identity) sameVersion(m *kube.Meta) bool {
+	return i.is(m) && i.rv != "" && i.rv == m.ResourceVersion
+}
+
+// identify also returns up to which version the events of the namespace are in the mirror, where that is not the
+// version of the scope; else "".
+func (s *Store[T]) identify(k kube.Key) (i identity, from string) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	sh := s.shed[k.Namespace]
+	if sh != nil {
+		from = sh.from
+		key, known := sh.keys.byName[k.Name]
+		i = identity{key.uid, key.rv, known}
+	}
+	if obj, ok := s.objects.get(k); ok {
+		m := obj.ObjectMeta()
+		i = identity{m.UID, m.ResourceVersion, true}
+	}
+	return i, from
+}
+
+// put stores obj, which has come in an event of type t, as far as it was read; it moves the scope to rv and tells the
+// handlers.
+func (s *Store[T]) put(sc *scope, obj T, part kube.Part, t kube.EventType, rv string) {
+	sc.writing.Lock()
+	s.telling.RLock()
+	changes, unread := s.store(sc, obj, part, t, rv)
+	for _, c := range changes {
+		s.tell(sc, c)
+	}
+	s.telling.RUnlock()
+	sc.writing.Unlock()
+	if unread {
+		s.shedNamespace(obj.ObjectMeta().Namespace, victim{})
+	}
+	s.relieve()
+}
+
+// store makes obj visible to readers, or notes its key where there is no room for it. It returns what has changed.
+// unread says that the object was skimmed, and that its namespace has come back since.
+func (s *Store[T]) store(sc *scope, obj T, part kube.Part, t kube.EventType, rv string) (changes []Change[T],
+	unread bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := obj.ObjectMeta().Key()
-	if e := s.objects.entry(k); e != nil {
-		old, had = e.obj, true
-		s.exchangeLocked(e, obj)
-	} else {
-		s.enterLocked(s.objects.putNew(obj))
+	m := obj.ObjectMeta()
+	k := m.Key()
+	e := s.objects.entry(k)
+	var old T
+	var was shedKey
+	var hadKey bool
+	if e != nil {
+		old = e.obj
+	}
+	sh := s.shed[k.Namespace]
+	if sh != nil {
+		was, hadKey = sh.keys.byName[k.Name]
+	}
+	f := s.formOf(obj, part, sh != nil && sh.whole)
+	if sh != nil && sh.staged != nil {
+		sh.staged.event(k.Name, s.formOf(obj, part, false), part.Skimmed)
+	}
+	if f.shed {
+		s.putKeyLocked(k.Namespace, &f, t == kube.Added && e == nil)
+	} else if hadKey {
+		s.dropKeyLocked(k, 0)
+	}
+	switch {
+	case !f.held && e != nil:
+		s.dropLocked(e, was.bare)
+		s.objects.delete(k)
+	case !f.held:
+	case e != nil:
+		s.exchangeLocked(e, f.obj, was.bare, f.shed)
+	default:
+		s.enterLocked(s.objects.putNew(f.obj), f.shed)
 	}
 	s.dropBadLocked(k)
 	sc.moveTo(rv)
-	return old, had
+	if e == nil && hadKey {
+		old = stub[T](k, was)
+	}
+	return change(old, e != nil, hadKey, obj, &f), part.Skimmed && !s.wholeLocked(k.Namespace)
+}
+
+// change returns what a new version of an object, or another object of its name, changes for the handlers. wasHeld
+// and hadKey say that what was there before was held, or that its key was known.
+func change[T kube.Object](old T, wasHeld, hadKey bool, obj T, now *form[T]) []Change[T] {
+	var out []Change[T]
+	known := wasHeld || hadKey
+	if known && !sameIdentity(old, obj) {
+		out, known, wasHeld = append(out, Change[T]{Type: Gone, Old: old, Unknown: true}), false, false
+	}
+	switch {
+	case !now.held && (wasHeld || !known):
+		return append(out, Change[T]{Type: Shed, Old: obj})
+	case !now.held:
+		return out
+	case wasHeld:
+		return append(out, Change[T]{Type: Updated, Old: old, New: now.obj})
+	}
+	return append(out, Change[T]{Type: Appeared, New: now.obj})
+}
+
+// dropKeyLocked forgets the key of an object; size is what it took if its key is not known.
+func (s *Store[T]) dropKeyLocked(k kube.Key, size int64) {
+	sh := s.shed[k.Namespace]
+	if sh == nil {
+		return
+	}
+	s.account.add(k.Namespace, 0, 0, -sh.keys.delete(k.Name, size))
+	if !sh.whole && sh.keys.len() == 0 && sh.back.forgettable() {
+		delete(s.shed, k.Namespace)
+	}
 }
 
 // remove drops the object under k, moves the scope to rv and tells the handlers of c, its deletion.
 func (s *Store[T]) remove(sc *scope, k kube.Key, rv string, c Change[T]) {
+	s.drop(sc, k, kube.Part{}, rv, c)
+}
+
+// drop is remove of an object as far as its deletion was read.
+func (s *Store[T]) drop(sc *scope, k kube.Key, part kube.Part, rv string, c Change[T]) {
+	sc.writing.Lock()
+	defer sc.writing.Unlock()
 	s.telling.RLock()
 	defer s.telling.RUnlock()
-	if s.unstore(sc, k, rv) {
+	if s.unstore(sc, k, part, rv) {
 		s.tell(sc, c)
 	}
 }
 
 // unstore hides the object under k from readers. It reports whether there was one.
-func (s *Store[T]) unstore(sc *scope, k kube.Key, rv string) bool {
+func (s *Store[T]) unstore(sc *scope, k kube.Key, part kube.Part, rv string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.objects.entry(k)
+	known := e != nil
+	bare := false
+	if sh := s.shed[k.Namespace]; sh != nil {
+		key, hadKey := sh.keys.byName[k.Name]
+		known, bare = known || hadKey, key.bare
+		if sh.staged != nil {
+			sh.staged.deleted(k.Name, rv)
+		}
+		if hadKey || sh.whole {
+			s.dropKeyLocked(k, int64(part.Size/2))
+		}
+	}
 	if e != nil {
-		s.dropLocked(e)
+		s.dropLocked(e, bare)
 		s.objects.delete(k)
 	}
 	s.dropBadLocked(k)
 	sc.moveTo(rv)
-	return e != nil
+	return known
 }
 
 // advance moves the scope to rv with its content as it is: a bookmark.
@@ -149,7 +248,7 @@ func (s *Store[T]) quarantine(sc *scope, bad *kube.DecodeError, rv string) bool 
 	defer s.mu.Unlock()
 	sc.counters.Undecodable++
 	sc.moveTo(rv)
-	if bad.Key.Name == "" {
+	if bad.Key.Name == "" || s.wholeLocked(bad.Key.Namespace) {
 		return false
 	}
 	_, known := s.bad[bad.Key]
@@ -161,12 +260,12 @@ func (s *Store[T]) quarantine(sc *scope, bad *kube.DecodeError, rv string) bool 
 func (s *Store[T]) putBadLocked(k kube.Key, bad *kube.DecodeError) {
 	s.dropBadLocked(k)
 	s.bad[k] = bad
-	s.usesLocked(sizeOfBad(bad))
+	s.account.add(k.Namespace, sizeOfBad(bad), 0, 0)
 }
 
 func (s *Store[T]) dropBadLocked(k kube.Key) {
 	if bad := s.bad[k]; bad != nil {
-		s.usesLocked(-sizeOfBad(bad))
+		s.account.add(k.Namespace, -sizeOfBad(bad), 0, 0)
 		delete(s.bad, k)
 	}
 }
@@ -175,100 +274,6 @@ func (sc *scope) moveTo(rv string) {
 	sc.rv = rv
 	sc.lastEvent = time.Now()
 	sc.contact = sc.lastEvent
-}
-
-// replace makes c the content of the scope, in one step for readers, and tells the handlers how that differs from
-// what was there. before is called with these changes, and with how many objects
-// were there, before any handler is.
-func (s *Store[T]) replace(sc *scope, c content[T], before func(changes []Change[T], had int)) {
-	s.telling.RLock()
-	defer s.telling.RUnlock()
-	changes, had := s.swap(sc, c)
-	before(changes, had)
-	for _, change := range changes {
-		s.tell(sc, change)
-	}
-	s.setSynced(sc)
-}
-
-// swap makes c visible to readers.
-func (s *Store[T]) swap(sc *scope, c content[T]) (changes []Change[T], had int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	had = s.objects.count(sc.namespace)
-	return s.replaceLocked(sc, c), had
-}
-
-// replaceLocked returns the changes in key order, and of one key the deletion first. Objects enter the indexes in that
-// order, too, because then each is the last one of its sets. An object that stays keeps its entry.
-func (s *Store[T]) replaceLocked(sc *scope, c content[T]) []Change[T] {
-	var changes []Change[T]
-	var stay []*entry[T]
-	for k := range c.bad { // an object that no longer decodes is not gone
-		if _, newer := c.objects.get(k); newer {
-			continue
-		}
-		if old, ok := s.objects.get(k); ok {
-			c.objects.put(old)
-		}
-	}
-	for e := range s.objects.entries(sc.namespace) {
-		if now, ok := c.objects.get(e.key()); !ok || !sameIdentity(e.obj, now) {
-			changes = append(changes, Change[T]{Type: Gone, Old: e.obj, Unknown: true})
-			s.dropLocked(e)
-		} else {
-			stay = append(stay, e)
-		}
-	}
-	changes = slices.Grow(changes, max(0, c.objects.count(sc.namespace)-len(stay)))
-	for _, e := range stay {
-		obj, _ := c.objects.get(e.key())
-		if any(obj) != any(e.obj) && (c.rewound || !sameVersion(e.obj, obj)) {
-			changes = append(changes, Change[T]{Type: Updated, Old: e.obj, New: obj})
-			s.exchangeLocked(e, obj)
-		}
-		c.objects.putEntry(e) // else readers and indexes have this copy
-	}
-	for e := range c.objects.entries(sc.namespace) {
-		if old := s.objects.entry(e.key()); old == nil || !sameIdentity(old.obj, e.obj) {
-			changes = append(changes, Change[T]{Type: Appeared, New: e.obj, Initial: !sc.synced})
-		}
-	}
-	slices.SortFunc(changes, func(a, b Change[T]) int {
-		return cmp.Or(byKey(a.Object(), b.Object()), cmp.Compare(b.Type, a.Type))
-	})
-	for _, change := range changes {
-		if change.Type == Appeared {
-			s.enterLocked(c.objects.entry(change.New.ObjectMeta().Key()))
-		}
-	}
-	s.swapLocked(sc, c)
-	return changes
-}
-
-// swapLocked puts the new buckets and the new quarantine of a scope in place of the old ones.
-func (s *Store[T]) swapLocked(sc *scope, c content[T]) {
-	if sc.namespace == "" {
-		s.objects = c.objects
-	} else if b := c.objects[sc.namespace]; b != nil {
-		s.objects[sc.namespace] = b
-	} else {
-		delete(s.objects, sc.namespace)
-	}
-	for k := range s.bad {
-		if sc.covers(k.Namespace) {
-			s.dropBadLocked(k)
-		}
-	}
-	for k, bad := range c.bad {
-		s.putBadLocked(k, bad)
-	}
-	if c.rewound {
-		sc.rewound = time.Now()
-		sc.counters.Rewinds++
-	}
-	sc.counters.Undecodable += len(c.bad)
-	sc.moveTo(c.rv)
 }
 
 // sameIdentity tells two versions of one object from two objects of one name.

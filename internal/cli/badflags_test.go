@@ -34,6 +34,7 @@ var badFlags = map[string][2]string{
 	"--watch-liveness-timeout": {"5m", "--watch-liveness-timeout 5m0s: must be at least 15m0s, within which each " +
 		"watch is renewed"},
 	"--max-concurrent-reconciles":   {"0", "--max-concurrent-reconciles 0: must be at least 1"},
+	"--max-object-kib":              {"0", "--max-object-kib 0: must be at least 1"},
 	"--mirror-memory-mib":           {"-1", "--mirror-memory-mib -1: must not be negative"},
 	"--replicas":                    {"0", "--replicas 0: must be at least 1"},
 	"--verbosity":                   {"-1", "--verbosity -1: must not be negative"},

@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 
+	"skiff/internal/cache"
 	"skiff/internal/controller"
 	"skiff/internal/events"
 	"skiff/internal/kube"
@@ -27,6 +28,7 @@ type ControllerFlags struct {
 	AllowNone      bool     // --controllers none is allowed, and becomes an empty list
 	workers        int
 	mirrorMiB      int
+	objectKiB      int
 	verifyLists    bool
 	templatePolicy string
 	log            logFlags
@@ -42,8 +44,11 @@ func (f *ControllerFlags) Add(cmd *cobra.Command) {
 		"how many objects each controller reconciles in parallel")
 	f.servingFlags.add(cmd)
 	fs.IntVar(&f.mirrorMiB, "mirror-memory-mib", 0,
-		"how many `MiB` the objects of one resource may take in memory; a resource with more is not watched and is "+
-			"named in /readyz (default: a third of the memory limit)")
+		"how many `MiB` the objects of one resource may take in memory; where there are more, the namespace that "+
+			"takes most is left alone until it fits, and named in /readyz?verbose (default: a third of the memory "+
+			"limit)")
+	fs.IntVar(&f.objectKiB, "max-object-kib", cache.DefaultObjectBytes>>10,
+		"how many `KiB` one object may take in memory; a larger one is left alone, and its status says so")
 	fs.BoolVar(&f.verifyLists, "verify-lists", false,
 		"compare each streamed list with a list of the same version, and report a difference: for searching for a "+
 			"fault of the API server")
@@ -67,6 +72,9 @@ func (f *ControllerFlags) Check() error {
 	}
 	if !slices.Contains(podpolicy.Names, f.templatePolicy) {
 		return Usagef("--template-policy %q: must be one of %s", f.templatePolicy, strings.Join(podpolicy.Names, ", "))
+	}
+	if f.objectKiB < 1 {
+		return Usagef("--max-object-kib %d: must be at least 1", f.objectKiB)
 	}
 	if f.mirrorMiB < 0 {
 		return Usagef("--mirror-memory-mib %d: must not be negative", f.mirrorMiB)
@@ -205,7 +213,8 @@ func RunControllers(ctx context.Context, on Cluster, f ControllerFlags, log logr
 	}
 	controllers, recorders := newControllers(f.Names,
 		controller.Setup{Client: guarded, Namespaces: namespaces, NamespaceSelector: on.selector, Workers: f.workers,
-			WatchIdleTimeout: f.watchIdleTimeout, MirrorBytes: int64(f.mirrorMiB) << 20, VerifyLists: f.verifyLists,
+			WatchIdleTimeout: f.watchIdleTimeout, MirrorBytes: int64(f.mirrorMiB) << 20,
+			ObjectBytes: int64(f.objectKiB) << 10, VerifyLists: f.verifyLists,
 			Elected:        elector != nil,
 			TemplatePolicy: podpolicy.Policy(f.templatePolicy), Log: log})
 	var installed skew

@@ -22,6 +22,7 @@ type Setup struct {
 	Elected           bool           // the controllers work only while they lead (Controller.Lead)
 	VerifyLists       bool           // see cache.Options
 	MirrorBytes       int64          // memory that one mirror may take; see cache.Options.MaxBytes
+	ObjectBytes       int64          // memory that one object may take; see cache.Options.MaxObjectBytes
 	Mirrors           *cache.Mirrors // shared by all controllers; nil: each has its own
 	InFlight          *InFlight      // the same; nil: the memory of runs has no bound
 	// TemplatePolicy is what the pods that operators declare have to keep to; the zero value is baseline.
@@ -35,6 +36,14 @@ func Mirror[T kube.Object](s Setup, r kube.Resource, labels string) *cache.Store
 	return cache.Shared[T](s.Mirrors, s.mirror(r, labels))
 }
 
+// CustomResources returns the mirror of the objects that a controller works for. Two controllers of one resource share
+// it only if both ask for it here.
+func CustomResources[T kube.Object](s Setup, r kube.Resource) *cache.Store[T] {
+	o := s.mirror(r, "")
+	o.Owners = true
+	return cache.Shared[T](s.Mirrors, o)
+}
+
 // UntypedMirror is Mirror for a kind that is known only at run time. fields are the paths of what is kept of an object
 // beside its metadata, such as "spec.replicas"; without any, all is. The error is a mistake in fields.
 func UntypedMirror(s Setup, r kube.Resource, labels string, fields []string) (*cache.Store[*cache.Untyped], error) {
@@ -44,7 +53,7 @@ func UntypedMirror(s Setup, r kube.Resource, labels string, fields []string) (*c
 func (s Setup) mirror(r kube.Resource, labels string) cache.Options {
 	return cache.Options{Resource: r, Namespaces: s.Namespaces, Selected: s.NamespaceSelector != "",
 		LabelSelector: labels, Client: s.Client, WatchIdleTimeout: s.WatchIdleTimeout, MaxBytes: s.MirrorBytes,
-		VerifyLists: s.VerifyLists, QuietParking: true, Log: s.Log}
+		MaxObjectBytes: s.ObjectBytes, VerifyLists: s.VerifyLists, QuietParking: true, Log: s.Log}
 }
 
 // New returns a controller of an operator.

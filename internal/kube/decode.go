@@ -67,6 +67,7 @@ type DecodeError struct {
 	UID             string
 	ResourceVersion string
 	Size            int64 // where Err is ErrTooLarge: how many bytes would have been kept
+	Meta            *Meta // the same: what was decoded of its metadata, nil if that was not reached
 	Err             error
 }
 
@@ -94,7 +95,7 @@ func object[T Object](s *scanner) (T, error) {
 		}
 		return obj, &DecodeError{Err: errors.New("want a JSON object")}
 	}
-	s.top, s.kind = len(s.open)+1, ""
+	s.top, s.kind, s.skimmed = len(s.open)+1, "", false
 	err := decodeInto(s, &obj)
 	s.top = 0
 	if bad := (*misfit)(nil); s.beyond > 0 && errors.As(err, &bad) {
@@ -106,7 +107,11 @@ func object[T Object](s *scanner) (T, error) {
 // tooLarge is the error for an object of which all was decoded that may be kept.
 func tooLarge[T Object](obj T, size int64) error {
 	e := &DecodeError{Size: size, Err: ErrTooLarge}
-	e.about(metaOf(obj))
+	m := metaOf(obj)
+	if e.about(m); m != nil {
+		meta := *m // without the rest of the object
+		e.Meta = &meta
+	}
 	return e
 }
 
@@ -137,7 +142,17 @@ func checked[T Object](obj T, kind string, want expected, err error) (T, error) 
 }
 
 // expected is what a decoded object has to be, as far as it says so; nothing where these are empty.
-type expected struct{ kind, namespace, name string }
+type expected struct {
+	kind, namespace, name string
+	skim                  func(Key) bool // see Part.Skimmed; nil: never
+}
+
+// Part says how much of an object was read, and how much there was.
+type Part struct {
+	Size    int  // of the object as it came, in bytes
+	Large   bool // it is larger than MaxObject of ListOptions: a caller's mark, for what it makes of the DecodeError
+	Skimmed bool // its reader wanted no more than its metadata: all else of it was passed over, and not decoded
+}
 
 // unwanted says why an object of a kind, "" for one that does not say, cannot be one that was asked for: a reader
 // would find it under a wrong key.

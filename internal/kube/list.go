@@ -94,9 +94,13 @@ type ListOptions struct {
 	// MaxObject is how many bytes may be kept of one object; 0: any number. One of which more is declared is passed
 	// over without being held, and comes as a DecodeError with ErrTooLarge.
 	MaxObject int64
-	// Each is called with each object as it comes, or with why it does not decode, if it is set. Its error ends the
-	// list: for bounds of memory.
-	Each func(obj Object, bad *DecodeError) error
+	// Each, if it is set, is called with each object as it comes, or with why it does not decode. The result then has
+	// neither: what is kept is the caller's decision. Its error ends the list.
+	Each func(obj Object, part Part, bad *DecodeError) error
+	// Again is called before a list is read once more from its beginning, if it is set.
+	Again func()
+	// Skim, if not nil, says of which objects only the metadata is to be decoded.
+	Skim func(Key) bool
 }
 
 // DefaultPageSize keeps one page of 9 KB pods near 5 MB on the server. It is what client-go and kubectl use.
@@ -122,8 +126,10 @@ type ListResult[T Object] struct {
 	ResourceVersion string         // of the collection: where a watch goes on
 	Bad             []*DecodeError // objects that did not decode and are not in Items
 
-	each func(obj Object, bad *DecodeError) error // of ListOptions
-	most int64                                    // the same
+	each func(obj Object, part Part, bad *DecodeError) error // of ListOptions
+	skim func(Key) bool                                      // the same
+	most int64                                               // the same
+	read int                                                 // objects that have come, with those that did not decode
 }
 
 // errInconsistent is a list whose pages are of different resource versions.
@@ -137,6 +143,9 @@ func List[T Object](ctx context.Context, c *Client, q Query, o ListOptions) (Lis
 	res, err := listPages[T](ctx, c, q, o)
 	if errors.Is(err, errTokenExpired) || errors.Is(err, errInconsistent) {
 		o.Limit = -1
+		if o.Again != nil {
+			o.Again()
+		}
 		res, err = listPages[T](ctx, c, q, o)
 	}
 	if err != nil {
@@ -149,7 +158,7 @@ func List[T Object](ctx context.Context, c *Client, q Query, o ListOptions) (Lis
 var errTokenExpired = errors.New("the continue token expired")
 
 func listPages[T Object](ctx context.Context, c *Client, q Query, o ListOptions) (ListResult[T], error) {
-	all := ListResult[T]{each: o.Each, most: o.MaxObject}
+	all := ListResult[T]{each: o.Each, skim: o.Skim, most: o.MaxObject}
 	values := q.values()
 	if o.Limit == 0 {
 		o.Limit = DefaultPageSize
@@ -165,7 +174,7 @@ func listPages[T Object](ctx context.Context, c *Client, q Query, o ListOptions)
 	}
 	tokens := tokens{}
 	for {
-		before := len(all.Items) + len(all.Bad)
+		before := all.read
 		page, err := readPage(ctx, c, q, values, &all)
 		if err != nil {
 			if values.Has("continue") && (IsGone(err) || IsRefused(err)) {
@@ -185,7 +194,7 @@ func listPages[T Object](ctx context.Context, c *Client, q Query, o ListOptions)
 		if page.Continue == "" {
 			return all, nil
 		}
-		if err := tokens.add(page.Continue, before, len(all.Items)+len(all.Bad)); err != nil {
+		if err := tokens.add(page.Continue, before, all.read); err != nil {
 			return all, err
 		}
 		// The token stands for the resource version; a server refuses both together (400).

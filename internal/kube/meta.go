@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -41,6 +42,13 @@ type Meta struct {
 type MetaAnnotated struct {
 	Meta
 	Annotations Labels `json:"annotations"`
+}
+
+// MetaOwn is Meta with skiff's own annotations. All others are passed over while they are read: on an object that
+// users write they can be 256 KiB that no controller looks at.
+type MetaOwn struct {
+	Meta
+	Annotations Labels `json:"annotations" prefix:"skiff.dev/"`
 }
 
 // OwnerReference says which object this one belongs to.
@@ -115,8 +123,13 @@ func (l Labels) MarshalJSON() ([]byte, error) { return json.Marshal(l.Map()) }
 // labelSize is the memory of a label besides its texts.
 var labelSize = int(reflect.TypeFor[Label]().Size())
 
-// decodeLabels is the plan of Labels. A repeated key keeps its last value, as the server does.
-func decodeLabels(s *scanner, v reflect.Value) error {
+// labelsPlan is the plan of Labels, of those whose keys begin with prefix. A repeated key keeps its last value, as the
+// server does.
+func labelsPlan(prefix string) plan {
+	return func(s *scanner, v reflect.Value) error { return decodeLabels(s, v, prefix) }
+}
+
+func decodeLabels(s *scanner, v reflect.Value, prefix string) error {
 	if ok, err := s.enter('{'); !ok {
 		if err == nil {
 			v.SetZero()
@@ -134,6 +147,12 @@ func decodeLabels(s *scanner, v reflect.Value) error {
 				return err
 			}
 			break
+		}
+		if !strings.HasPrefix(string(name), prefix) { // the compiler makes no string of it
+			if err := s.skip(); err != nil {
+				return err
+			}
+			continue
 		}
 		key := interned.of(name)
 		text, unread := []byte(nil), errLarge()

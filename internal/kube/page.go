@@ -37,9 +37,13 @@ func readPage[T Object](ctx context.Context, c *Client, q Query, values url.Valu
 	}
 	var meta listMeta
 	if body := idle.reader(c.contact.reader(resp.Body)); protobuf {
-		meta, err = decodeProtoPage(q.protoReader(body, plan, all.most), q.Resource.Kind, all)
+		in := q.protoReader(body, plan, all.most)
+		in.want.skim = all.skim
+		meta, err = decodeProtoPage(in, q.Resource.Kind, all)
 	} else {
-		meta, err = decodePage(q.scanner(body, all.most), q.Resource.Kind, all)
+		in := q.scanner(body, all.most)
+		in.want.skim = all.skim
+		meta, err = decodePage(in, q.Resource.Kind, all)
 	}
 	if err != nil {
 		return listMeta{}, readError(ctx, err)
@@ -104,7 +108,9 @@ func decodeItems[T Object](s *scanner, all *ListResult[T]) error {
 		if err := s.begin(); err != nil {
 			return err
 		}
-		if err := all.add(object[T](s)); err != nil {
+		from := s.offset()
+		obj, err := object[T](s)
+		if err := all.add(obj, Part{Size: int(s.offset() - from), Skimmed: s.skimmed}, err); err != nil {
 			return err
 		}
 	}
@@ -112,20 +118,22 @@ func decodeItems[T Object](s *scanner, all *ListResult[T]) error {
 }
 
 // add takes an item that has been decoded with err.
-func (l *ListResult[T]) add(obj T, err error) error {
+func (l *ListResult[T]) add(obj T, part Part, err error) error {
 	var bad *DecodeError
-	switch {
-	case errors.As(err, &bad):
-		l.Bad = append(l.Bad, bad)
-	case err != nil:
+	isBad := errors.As(err, &bad)
+	if err != nil && !isBad {
 		return err
+	}
+	l.read++
+	switch {
+	case l.each != nil:
+		return l.each(obj, part, bad)
+	case isBad:
+		l.Bad = append(l.Bad, bad)
 	default:
 		l.Items = append(l.Items, obj)
 	}
-	if l.each == nil {
-		return nil
-	}
-	return l.each(obj, bad)
+	return nil
 }
 
 func wrongList(got, kind string) error {

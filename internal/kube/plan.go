@@ -35,7 +35,7 @@ func newPlan(t reflect.Type) plan {
 	case t == reflect.TypeFor[Skipped]():
 		return func(s *scanner, _ reflect.Value) error { return s.skip() }
 	case t == reflect.TypeFor[Labels]():
-		return decodeLabels
+		return labelsPlan("")
 	case t.Kind() == reflect.Pointer:
 		return pointerPlan(t)
 	case ownMethods(t):
@@ -257,12 +257,18 @@ func structPlan(fields []field, rest []int) plan {
 				}
 				break
 			}
+			atTop := s.top > 0 && s.top == len(s.open)
 			switch f := named(fields, name); {
+			case atTop && s.skimmed:
+				err = s.skip()
 			case err != nil:
 				bad, err = keep(bad, cmp.Or(s.skip(), err), "")
 			case f != nil:
 				if err = f.plan(s, v.FieldByIndex(f.index)); err != nil {
 					bad, err = keep(bad, err, "."+f.name)
+				}
+				if atTop && f.name == "metadata" {
+					s.skim(v)
 				}
 			case rest != nil:
 				if err = addMember(s, v.FieldByIndex(rest).Addr().Interface().(*Raw), n); err != nil {
@@ -279,6 +285,17 @@ func structPlan(fields []field, rest []int) plan {
 			return bad
 		}
 		return nil
+	}
+}
+
+// skim asks the reader, once the metadata of an object is known, whether it wants the rest. Servers send the metadata
+// ahead of what may be large.
+func (s *scanner) skim(object reflect.Value) {
+	if s.want.skim == nil {
+		return
+	}
+	if obj, ok := object.Addr().Interface().(Object); ok {
+		s.skimmed = s.want.skim(obj.ObjectMeta().Key())
 	}
 }
 

@@ -14,6 +14,8 @@ type field struct {
 	name  string
 	index []int // of embedded structs, outermost first, then of the field
 	plan  plan
+	// prefix is that of the keys that a field of Labels keeps (the tag `prefix:"skiff.dev/"`); "": all.
+	prefix string
 }
 
 // fieldsOf returns the members that a struct declares, and the index of the Raw field that takes all others in one
@@ -42,9 +44,15 @@ func fieldsOf(t reflect.Type, outer []int) (fields []field, rest []int, ok bool)
 				return nil, nil, false
 			}
 		case name == "":
-			inner = []field{{sf.Name, index, planOf(sf.Type)}}
+			inner = []field{{sf.Name, index, planOf(sf.Type), ""}}
+		case sf.Tag.Get("prefix") != "":
+			if sf.Type != reflect.TypeFor[Labels]() {
+				return nil, nil, false
+			}
+			prefix := sf.Tag.Get("prefix")
+			inner = []field{{name, index, labelsPlan(prefix), prefix}}
 		default:
-			inner = []field{{name, index, planOf(sf.Type)}}
+			inner = []field{{name, index, planOf(sf.Type), ""}}
 		}
 		if rest != nil && innerRest != nil {
 			return nil, nil, false

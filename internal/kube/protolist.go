@@ -69,12 +69,13 @@ func decodeProtoItems[T Object](p *protoReader, end int64, meta *listMeta, all *
 		switch {
 		case large:
 			var none T
-			err = all.add(none, bad)
+			err = all.add(none, Part{Size: int(n)}, bad)
 		case err != nil:
 		case number == 1:
 			err = protoStructOf(reflect.TypeFor[listMeta](), "ListMeta").decodeInto(b, meta)
 		case number == 2:
-			err = all.add(protoObject[T](p, "", b, reflect.Value{}))
+			obj, part, bad := protoObject[T](p, "", b, reflect.Value{})
+			err = all.add(obj, part, bad)
 		}
 		if err != nil {
 			return err

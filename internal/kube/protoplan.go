@@ -68,7 +68,7 @@ func newProtoStruct(t reflect.Type, message string) *protoStruct {
 		}
 		n, known := numbers[f.name]
 		plan := newProtoPlan(ft, n)
-		if !known || plan == nil {
+		if !known || plan == nil || f.prefix != "" {
 			return nil
 		}
 		if need := int(n.number) + 1 - len(p.fields); need > 0 {

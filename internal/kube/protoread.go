@@ -76,7 +76,13 @@ func newProtoReader(r io.Reader, plan *protoStruct, want expected) *protoReader 
 
 // protoObject decodes an object that has been read as a whole; was is an earlier version of it, or none. What does not
 // fit is a DecodeError.
-func protoObject[T Object](p *protoReader, kind string, m []byte, was reflect.Value) (T, error) {
+func protoObject[T Object](p *protoReader, kind string, m []byte, was reflect.Value) (T, Part, error) {
+	part := Part{Size: len(m)}
+	if p.want.skim != nil && p.want.skim(protoKey(m)) {
+		if _, rest, err := nextField(m); err == nil {
+			m, part.Skimmed = m[:len(m)-len(rest)], true // its metadata comes first
+		}
+	}
 	v := reflect.New(reflect.TypeFor[T]().Elem())
 	obj := v.Interface().(T)
 	if meta := metaOf(obj); meta != nil {
@@ -88,7 +94,7 @@ func protoObject[T Object](p *protoReader, kind string, m []byte, was reflect.Va
 		obj = none // it may have what the next object will
 	}
 	clear(p.owners[:])
-	return obj, err
+	return obj, part, err
 }
 
 // protoKey returns the key of an object, as far as it can be read: field 1 of its metadata, itself field 1, is the

@@ -77,7 +77,8 @@ func decodeProtoEvent[T Object](p *protoReader, ev *Event[T], body []byte, known
 				was = reflect.ValueOf(obj).Elem()
 			}
 		}
-		obj, err := protoObject[T](p, kind, raw, was)
+		obj, part, err := protoObject[T](p, kind, raw, was)
+		ev.Part = part
 		if err == nil {
 			ev.Object, ev.ResourceVersion = obj, obj.ObjectMeta().ResourceVersion
 		}

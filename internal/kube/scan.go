@@ -30,6 +30,8 @@ type scanner struct {
 	want expected
 	kind string // what the present object says that it is
 	top  int    // how many brackets are open among the members of the object; 0 outside of one
+	// skimmed says that the metadata of the object was decoded and that its reader wants no more of it.
+	skimmed bool
 }
 
 func newScanner(r io.Reader) *scanner { return &scanner{input: newInput(r)} }

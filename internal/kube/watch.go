@@ -41,6 +41,7 @@ type Event[T Object] struct {
 	Object           T         // nil for a bookmark or an unknown type
 	ResourceVersion  string    // of the object or bookmark: where to resume
 	InitialEventsEnd bool      // on a bookmark: all initial events that were asked for have come
+	Part             Part      // of the object
 }
 
 // WatchOptions say from where and for how long to watch.
@@ -59,6 +60,8 @@ type WatchOptions struct {
 	// request on, because a buffering proxy may hold even the headers back until the first event. 0: never. Until the
 	// initial events have come, the rate of a list is asked for instead.
 	IdleTimeout time.Duration
+	// Skim, if not nil, says of which objects only the metadata is to be decoded.
+	Skim func(Key) bool
 }
 
 // Stream is a watch that is read by calling Next: no goroutine, no channel, and a slow reader slows the
@@ -129,9 +132,11 @@ func Watch[T Object](ctx context.Context, c *Client, q Query, o WatchOptions) (*
 	body := idle.reader(c.contact.reader(resp.Body))
 	if protobuf {
 		in := q.protoReader(body, plan, o.MaxObject)
+		in.want.skim = o.Skim
 		s.next = func() (Event[T], error) { return nextProtoEvent(in, s.known) }
 	} else {
 		in := q.scanner(body, o.MaxObject)
+		in.want.skim = o.Skim
 		s.next = func() (Event[T], error) { return nextEvent[T](in) }
 	}
 	return s, nil
@@ -264,7 +269,9 @@ func contained(failed, err error) (error, error) {
 func decodeEvent[T Object](s *scanner, ev *Event[T]) (failed, err error) {
 	switch ev.Type {
 	case Added, Modified, Deleted:
+		from := s.offset()
 		obj, err := object[T](s)
+		ev.Part = Part{Size: int(s.offset() - from), Skimmed: s.skimmed}
 		if err != nil {
 			if bad := (*DecodeError)(nil); errors.As(err, &bad) {
 				return bad, nil

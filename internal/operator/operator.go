@@ -29,20 +29,20 @@ import (
 
 // Object is a custom resource. Its Status embeds Common.
 type Object[Spec, Status any] struct {
-	kube.MetaAnnotated `json:"metadata"`
-	Spec               Spec   `json:"spec"`
-	Status             Status `json:"status"`
+	kube.MetaOwn `json:"metadata"`
+	Spec         Spec   `json:"spec"`
+	Status       Status `json:"status"`
 }
 
-func (o *Object[Spec, Status]) meta() *kube.MetaAnnotated { return &o.MetaAnnotated }
-func (o *Object[Spec, Status]) spec() any                 { return &o.Spec }
-func (o *Object[Spec, Status]) status() *Status           { return &o.Status }
-func (o *Object[Spec, Status]) blank() kube.Object        { return new(Object[Spec, Status]) }
+func (o *Object[Spec, Status]) meta() *kube.MetaOwn { return &o.MetaOwn }
+func (o *Object[Spec, Status]) spec() any           { return &o.Spec }
+func (o *Object[Spec, Status]) status() *Status     { return &o.Status }
+func (o *Object[Spec, Status]) blank() kube.Object  { return new(Object[Spec, Status]) }
 
 // object is a pointer to an Object. What has it for a type parameter, as a mirror has, is compiled once for all kinds.
 type object[Status any] interface {
 	kube.Object
-	meta() *kube.MetaAnnotated
+	meta() *kube.MetaOwn
 	spec() any
 	status() *Status
 	blank() kube.Object // a new one; the receiver may be nil
@@ -110,7 +110,7 @@ func New[T object[Status], Status any, P status[Status]](s controller.Setup, rec
 func build[T object[Status], Status any, P status[Status]](s controller.Setup, recorder *events.Recorder,
 	d Definition[T, Status]) (*reconciler[T, Status, P], *controller.Controller) {
 	s.Client = s.Client.Limit(d.Rights)
-	objects := controller.Mirror[T](s, d.Resource, "")
+	objects := controller.CustomResources[T](s, d.Resource)
 	sources := make([]controller.Source, 1, len(d.Children)+1)
 	var kinds []apply.Kind
 	for _, child := range d.Children {

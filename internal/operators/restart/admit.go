@@ -23,7 +23,7 @@ const (
 )
 
 type namespace struct {
-	kube.MetaAnnotated `json:"metadata"`
+	kube.MetaOwn `json:"metadata"`
 }
 
 // allows says whether a namespace allows triggers of another one.

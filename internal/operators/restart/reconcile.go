@@ -31,7 +31,7 @@ func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 
 func build(s controller.Setup, recorder *events.Recorder) (*reconciler, *controller.Controller) {
 	s.Client = s.Client.Limit(Rights)
-	ts := controller.Mirror[*RestartTrigger](s, resource, "")
+	ts := controller.CustomResources[*RestartTrigger](s, resource)
 	ps := controller.Mirror[*pod](s, pods, "")
 	statuses := apply.NewStatuses(s.Client, ts, func() *RestartTrigger { return new(RestartTrigger) })
 	r := &reconciler{

@@ -25,9 +25,9 @@ var (
 
 // RestartTrigger is the custom resource. crds/restarttrigger.yaml says what its fields mean.
 type RestartTrigger struct {
-	kube.MetaAnnotated `json:"metadata"`
-	Spec               Spec   `json:"spec"`
-	Status             Status `json:"status"`
+	kube.MetaOwn `json:"metadata"`
+	Spec         Spec   `json:"spec"`
+	Status       Status `json:"status"`
 }
 
 // Spec is what the user wants.

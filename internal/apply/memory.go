@@ -52,9 +52,9 @@ func (m *memory) known() bool {
 }
 
 // written is the answer to our last request about an object. It stands in for the cached copy until the cache has seen
-// that version (protocol CCH-11, 13), because a decision on an older copy would repeat what has been done. The
-// version that the mirror has reached moves with bookmarks and lists as well, so that an answer about an object that was
-// deleted before its event came does not stay in force (CCH-12).
+// that version (protocol CCH-11, 13), because a decision on an older copy would repeat what has been done. What
+// the mirror has reached moves with bookmarks and lists as well, so that an answer about an object that was deleted
+// before its event came does not stay in force (CCH-12).
 type written struct {
 	object kube.Object   // nil: nothing was written
 	until  time.Time     // when the trust ends

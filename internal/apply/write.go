@@ -222,7 +222,8 @@ func (t *operation) apply(ctx context.Context, r Result) Result {
 		// well, the waits get longer.
 		t.mem.written.clear()
 		t.mem.trouble().lost = min(max(2*t.mem.trouble().lost, soon), maxTrust)
-		r.Outcome, r.Wait, r.Message = Overtaken, t.mem.trouble().lost, fmt.Sprintf("%s changed while it was being applied", t)
+		r.Outcome, r.Wait = Overtaken, t.mem.trouble().lost
+		r.Message = fmt.Sprintf("%s changed while it was being applied", t)
 		return r
 	case noNodePortLeft(err):
 		return t.starved(r.Live)

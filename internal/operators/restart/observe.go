@@ -85,6 +85,7 @@ const (
 	restarting = "Restarting"
 	pending    = "Pending"
 	held       = "Held"
+	waiting    = "WaitsForTarget"
 )
 
 // judge returns the conditions, without generation and time.
@@ -127,7 +128,10 @@ func judge(t *RestartTrigger, r *rule, d *decision, s *Status, now time.Time) co
 		progressing(false, held, s.Pending.Note+"; the restart is due")
 	}
 	if w := d.waiting; w != nil {
-		progressing(true, w.Reason, w.Message)
+		progressing(true, w.Reason, "the restart waits: "+w.Message)
+		if set.Ready.Status == conditions.True {
+			ready(true, waiting, set.Ready.Message+"; a restart is pending and waits for its target")
+		}
 		if !w.Passing {
 			set.Report(w)
 		}

@@ -291,7 +291,14 @@ func TestATargetThatIsPausedOrUnavailableIsRestartedLater(t *testing.T) {
 				w.Patch(deployments, "predixy", change[0])
 				w.Pass(time.Minute)
 				w.replace("redis-0")
-				w.Pass(12 * time.Minute)
+				w.Pass(2 * time.Minute)
+				if m := w.Message("rt", "Progressing"); !strings.HasPrefix(m, "the restart waits: deployment/predixy") {
+					t.Errorf("Progressing says %q", m)
+				}
+				if c := w.Condition("rt", "Ready"); strings.HasPrefix(c, "True/") && c != "True/WaitsForTarget" {
+					t.Errorf("Ready is %s: %s", c, w.Message("rt", "Ready"))
+				}
+				w.Pass(10 * time.Minute)
 				w.Want("restart", w.restartedAt(deployments, "predixy"), "")
 				if c := w.Condition("rt", "Degraded"); c != "True/"+reason && c != "True/"+rollingOut {
 					t.Errorf("Degraded is %s: %s", c, w.Message("rt", "Degraded"))

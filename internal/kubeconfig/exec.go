@@ -30,6 +30,17 @@ type execConfig struct {
 	InteractiveMode    string `yaml:"interactiveMode"`
 }
 
+// secrets returns what the plugin is given that may be one.
+func (c *execConfig) secrets() (out []string) {
+	for _, a := range c.Args {
+		out = append(out, a.reveal())
+	}
+	for _, e := range c.Env {
+		out = append(out, e.Value.reveal())
+	}
+	return out
+}
+
 // check refuses what no plugin can be run from. A plugin never gets a terminal: skiff is meant to run without one,
 // and a prompt would hold up every request.
 func (c *execConfig) check() error {

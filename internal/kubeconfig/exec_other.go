@@ -6,3 +6,6 @@ import "os/exec"
 
 // killGroup does nothing here: the end of cmd's context kills cmd alone, and WaitDelay leaves its children behind.
 func killGroup(*exec.Cmd) {}
+
+// endGroup does nothing here.
+func endGroup(*exec.Cmd) {}

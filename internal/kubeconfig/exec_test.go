@@ -251,6 +251,59 @@ func TestAPluginThatHangsIsKilledAndRequestsDoNotWaitForIt(t *testing.T) {
 	}
 }
 
+func TestAProcessThatAPluginLeavesBehindIsKilled(t *testing.T) {
+	b := newBox(t)
+	p := b.plugin("sleep 1000 </dev/null >/dev/null 2>&1 & echo $! > "+b.path("child")+"; "+says(`"token":"t"`), "")
+	if got, err := p.Authorization(t.Context()); err != nil || got != "Bearer t" {
+		t.Fatalf("%q, %v", got, err)
+	}
+	child, err := os.ReadFile(b.path("child"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); alive(t, strings.TrimSpace(string(child))); {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %s, which the plugin left behind, is still there", child)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+func TestWhatAPluginSaysHasNoTokensInIt(t *testing.T) {
+	const jwt = "eyJhbGciOiJSUzI1NiIsImtpZCI6IjEifQ." +
+		"eyJzdWIiOiIxMjM0NTY3ODkwIn0.dBjftJeZ4CVPmB92K27uhbUJU1p1r5wW1gFWFOEjXk0"
+	for _, same := range []string{"the token: expired 3 hours ago", "open https://idp.example/device and wait",
+		"request 123e4567-e89b-12d3-a456-426614174000 failed",
+		"no such host: oidc-1.eks.eu-west-1.amazonaws.example",
+		"open /home/user1/.kube/cache/gke_gcloud_auth_plugin_cache: no",
+		"cluster my-long-name-of-a-cluster-3-in-eu-west-1 does not answer",
+	} {
+		if got := redact(same, nil); got != same {
+			t.Errorf("%s became %s", same, got)
+		}
+	}
+	for line, want := range map[string]string{
+		"got " + jwt + ", and now?":               "got [redacted].[redacted].[redacted], and now?",
+		"Authorization: Bearer abc.def.ghijkl":    "Authorization: Bearer [redacted]",
+		"send bearer k8s-aws-v1.aHR0cHM6Ly9zdHMu": "send bearer [redacted]",
+		`{"token":"s3cr3t","code":401}`:           `{"token":"[redacted]","code":401}`,
+		"password=hunter two":                     "password=[redacted] two",
+		"https://me:hunter2@proxy.example:8080/x": "https://me:[redacted]@proxy.example:8080/x",
+		"key AKIAIOSFODNN7EXAMPLE of the account": "key [redacted] of the account",
+		"--password given-to-it":                  "--password [redacted]",
+	} {
+		if got := redact(line, []string{"given-to-it", "dev"}); got != want {
+			t.Errorf("%s\n got %s\nwant %s", line, got, want)
+		}
+	}
+	b := newBox(t)
+	_, err := b.plugin("echo token "+jwt+" >&2; exit 1", "").Authorization(t.Context())
+	if err == nil || len(b.warnings) != 1 ||
+		!strings.HasSuffix(b.warnings[0], "says: token [redacted].[redacted].[redacted]") {
+		t.Errorf("error %v, warnings %q", err, b.warnings)
+	}
+}
+
 func contextWithTimeout(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t.Context(), d)
 }

@@ -68,17 +68,20 @@ func (p *plugin) run(ctx context.Context) (*credential, error) {
 	}
 	cmd.Env = append(cmd.Env, "KUBERNETES_EXEC_INFO="+p.info.reveal())
 	stdout := &bounded{limit: maxExecOutput}
-	stderr := &lines{say: func(line string) { p.env.warnf("%s: %s says: %s", p.where, p.config.Command, line) }}
+	stderr := &lines{say: func(line string) {
+		p.env.warnf("%s: %s says: %s", p.where, p.config.Command, redact(line, p.config.secrets()))
+	}}
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = stdout, stderr, execKillDelay
 	killGroup(cmd)
 	err = cmd.Run()
+	endGroup(cmd)
 	stderr.flush()
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("run %s: no credential within %s: killed", p.config.Command, p.timeout)
 	case stdout.over:
 		return nil, fmt.Errorf("run %s: it printed more than %d bytes", p.config.Command, maxExecOutput)
-	case err != nil && !errors.Is(err, exec.ErrWaitDelay): // a process that it left behind is not our concern
+	case err != nil && !errors.Is(err, exec.ErrWaitDelay): // a process that it left behind, which has ended by now
 		return nil, fmt.Errorf("run %s: %w; its messages are in the log", p.config.Command, err)
 	}
 	c, err := p.parse(stdout.data, time.Now())
@@ -170,7 +173,13 @@ type lines struct {
 	said int
 }
 
-func (l *lines) Write(p []byte) (int, error) {
+// Write is called on a goroutine of package exec: a panic of what takes the lines is the error of the run.
+func (l *lines) Write(p []byte) (n int, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("log its messages: panic: %v", p)
+		}
+	}()
 	for _, c := range p {
 		switch {
 		case c == '\n' || c == '\r':

@@ -39,6 +39,8 @@ var badFlags = map[string][2]string{
 	"--replicas":                    {"0", "--replicas 0: must be at least 1"},
 	"--verbosity":                   {"-1", "--verbosity -1: must not be negative"},
 	"--cooldown":                    {"48h", `--cooldown: "48h0m0s" is too long; at most 24h`},
+	"--min-debounce":                {"-1s", "--min-debounce -1s: must not be negative"},
+	"--min-cooldown":                {"-1s", "--min-cooldown -1s: must not be negative"},
 	"--debounce":                    {"-1s", `--debounce: "-1s" is too short; at least 0s`},
 	"--leader-elect-lease-duration": {"1500ms", "--leader-elect-lease-duration 1.5s: want whole seconds, at least 1s"},
 	"--leader-elect-renew-deadline": {"0s", "--leader-elect-renew-deadline 0s: must be more than 0"},

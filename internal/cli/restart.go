@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,6 +25,7 @@ type restartFlags struct {
 	targets, on      []string
 	debounce         time.Duration
 	cooldown         time.Duration
+	floors           floorFlags
 	servingFlags
 }
 
@@ -60,6 +62,7 @@ restart when it is restarted itself. Pods that run already at the first start ne
 	fs.DurationVar(&f.cooldown, "cooldown", restart.DefaultCooldown, "the least time between two restarts")
 	fs.StringVar(&f.budget, "budget", "",
 		"the most restarts within a time, as `MAX/DURATION`: 5/1h (default no limit)")
+	f.floors.add(cmd)
 	f.servingFlags.add(cmd)
 	return cmd
 }
@@ -93,7 +96,7 @@ func (f *restartFlags) spec() (s restart.Spec, err error) {
 	if err := s.Validate(); err != nil {
 		return s, Usagef("--%s", flagOfField.Replace(err.Error()))
 	}
-	return s, f.servingFlags.check()
+	return s, errors.Join(f.servingFlags.check(), f.floors.check())
 }
 
 // flagOfField turns the field that an error of restart.Spec.Validate begins with into a flag.
@@ -160,12 +163,20 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 	fitProcessors()
 	paceCollector(log)
 	c, err := restart.NewStandalone(controller.Setup{Client: client, Namespaces: []string{namespace},
-		WatchIdleTimeout: f.watchIdleTimeout, Log: log}, spec)
+		WatchIdleTimeout: f.watchIdleTimeout, MinDebounce: f.floors.minDebounce, MinCooldown: f.floors.minCooldown,
+		Log: log}, spec)
 	if err != nil {
 		return err
 	}
 	log.Info("starting", "server", client.Server(), "namespace", namespace, "selector", f.selector,
 		"targets", strings.Join(f.targets, ","))
+	warn := WarnIn(log)
+	if f.debounce < f.floors.minDebounce {
+		warn(fmt.Sprintf("--debounce %s is raised to %s, see --min-debounce", f.debounce, f.floors.minDebounce))
+	}
+	if f.cooldown < f.floors.minCooldown {
+		warn(fmt.Sprintf("--cooldown %s is raised to %s, see --min-cooldown", f.cooldown, f.floors.minCooldown))
+	}
 	m := manager.New(manager.Options{Controllers: []*controller.Controller{c}, HealthAddr: f.health,
 		MetricsAddr: f.metrics, Requests: requests, Log: log})
 	err = m.Run(cmd.Context())

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"regexp"
 	"slices"
@@ -32,6 +33,7 @@ type ControllerFlags struct {
 	verifyLists    bool
 	templatePolicy string
 	log            logFlags
+	floors         floorFlags
 	servingFlags
 }
 
@@ -54,6 +56,7 @@ func (f *ControllerFlags) Add(cmd *cobra.Command) {
 			"fault of the API server")
 	fs.StringVar(&f.templatePolicy, "template-policy", podpolicy.Policy("").String(),
 		"`which` pods a WebServer or a Redis may have: baseline or restricted of the Pod Security Standards, or any")
+	f.floors.add(cmd)
 	f.log.add(cmd)
 }
 
@@ -67,7 +70,7 @@ func (f *ControllerFlags) Check() error {
 	if f.workers < 1 {
 		return Usagef("--max-concurrent-reconciles %d: must be at least 1", f.workers)
 	}
-	if err := f.servingFlags.check(); err != nil {
+	if err := errors.Join(f.servingFlags.check(), f.floors.check()); err != nil {
 		return err
 	}
 	if !slices.Contains(podpolicy.Names, f.templatePolicy) {
@@ -216,6 +219,8 @@ func RunControllers(ctx context.Context, on Cluster, f ControllerFlags, log logr
 			WatchIdleTimeout: f.watchIdleTimeout, MirrorBytes: int64(f.mirrorMiB) << 20,
 			ObjectBytes: int64(f.objectKiB) << 10, VerifyLists: f.verifyLists,
 			Elected:        elector != nil,
+			MinDebounce:    f.floors.minDebounce,
+			MinCooldown:    f.floors.minCooldown,
 			TemplatePolicy: podpolicy.Policy(f.templatePolicy), Log: log})
 	var installed skew
 	var electionLog *events.Recorder

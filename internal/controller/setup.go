@@ -25,6 +25,8 @@ type Setup struct {
 	ObjectBytes       int64          // memory that one object may take; see cache.Options.MaxObjectBytes
 	Mirrors           *cache.Mirrors // shared by all controllers; nil: each has its own
 	InFlight          *InFlight      // the same; nil: the memory of runs has no bound
+	// MinDebounce and MinCooldown are the floors of those of a RestartTrigger; 0: none.
+	MinDebounce, MinCooldown time.Duration
 	// TemplatePolicy is what the pods that operators declare have to keep to; the zero value is baseline.
 	TemplatePolicy podpolicy.Policy
 	Log            logr.Logger

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"skiff/internal/cache"
+	"skiff/internal/controller"
 	"skiff/internal/kube"
 	"skiff/internal/labels"
 )
@@ -224,4 +225,35 @@ func TestNamesThatCouldLeaveTheNamespaceAreRefused(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+func TestATriggerCannotGoBelowTheFloorsOfWhoeverRunsSkiff(t *testing.T) {
+	for _, floors := range []bool{false, true} {
+		o := options
+		o.Quiet = true
+		if floors {
+			o.Setup = controller.Setup{MinDebounce: MinDebounce, MinCooldown: MinCooldown}
+		}
+		storyWith(t, o, func(w *world) {
+			w.deploy("predixy", 1)
+			w.pod("redis-0")
+			w.Start()
+			w.Pass(10 * time.Second)
+			w.trigger("rt", selectRedis+","+toPredixy+`,"debounce":"0s","cooldown":"0s"`)
+			w.Pass(time.Second)
+			said := w.Message("rt", "Ready")
+			for range 4 {
+				w.replace("redis-0")
+			}
+			restarts, _ := w.status("rt", "restarts").(int64)
+			if floors && (restarts > 2 || !strings.HasSuffix(said, "; the debounce of 0s is raised to 1s, the least that "+
+				"this skiff allows (--min-debounce); the cooldown of 0s is raised to 10s, the least that this skiff "+
+				"allows (--min-cooldown)")) {
+				w.Errorf("%d restarts in 16 seconds; Ready says %q", restarts, said)
+			}
+			if !floors && (restarts < 3 || strings.Contains(said, "raised")) {
+				w.Errorf("%d restarts without floors; Ready says %q", restarts, said)
+			}
+		})
+	}
 }

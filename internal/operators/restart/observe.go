@@ -103,7 +103,7 @@ func judge(t *RestartTrigger, r *rule, d *decision, s *Status, now time.Time) co
 	}
 	progressing(false, armed, "no restart is pending or under way")
 	if r != nil {
-		ready(true, armed, fmt.Sprintf("watches pods with %s for %s", r.selector, join(", ", r.on)))
+		ready(true, armed, fmt.Sprintf("watches pods with %s for %s%s", r.selector, join(", ", r.on), r.raised))
 		if s.MatchingPods == 0 {
 			ready(false, noMatching, fmt.Sprintf("no pod in namespace %s matches %s; "+
 				"resumes when one does", r.namespace, r.selector))

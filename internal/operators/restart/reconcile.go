@@ -40,6 +40,9 @@ func build(s controller.Setup, recorder *events.Recorder) (*reconciler, *control
 		recorder: recorder,
 		triggers: statuses,
 		find:     newFinder(ts, ps),
+
+		minDebounce: s.MinDebounce,
+		minCooldown: s.MinCooldown,
 	}
 	c := s.New("restart", r.Reconcile, controller.For(ts).Unseen(r.unseen),
 		controller.Watches(ts, r.find.forTrigger),
@@ -61,13 +64,15 @@ func (r *reconciler) leave(namespace string) {
 }
 
 type reconciler struct {
-	client     *kube.Client
-	restarts   *metrics.Counts
-	recorder   *events.Recorder // nil: no Events
-	triggers   triggers
-	standalone *standalone // the same in a `skiff restart`; nil: the state is in the status
-	find       *finder
-	memories   sync.Map // kube.Key -> *memory, which belongs to the one reconcile of that trigger
+	client                   *kube.Client
+	restarts                 *metrics.Counts
+	recorder                 *events.Recorder // nil: no Events
+	triggers                 triggers
+	standalone               *standalone // the same in a `skiff restart`; nil: the state is in the status
+	find                     *finder
+	minDebounce, minCooldown time.Duration // floors, set by whoever runs skiff
+
+	memories sync.Map // kube.Key -> *memory, which belongs to the one reconcile of that trigger
 }
 
 // triggers are where triggers and their status are kept, as by apply.Statuses.
@@ -115,6 +120,7 @@ func (r *run) converge(ctx context.Context) (decision, error) {
 		d := stop(r.t.Status.State, stalled("InvalidSpec", "%v; correct the spec", err))
 		return d, errors.Join(controller.Terminal(err), r.report(ctx, &d))
 	}
+	rl.raise(r.minDebounce, r.minCooldown)
 	found, err := r.find.selected(rl)
 	if errors.Is(err, cache.ErrOutOfScope) {
 		d := stop(r.t.Status.State, noSource(rl.namespace, err))

@@ -21,6 +21,11 @@ const (
 	// source whose pods are replaced all the time.
 	DefaultCooldown = time.Minute
 
+	// MinDebounce and MinCooldown are the floors that the flags of skiff have by default. Without them a tenant whose
+	// pods are replaced all the time restarts a workload each second or two; with them six times a minute at most.
+	MinDebounce = time.Second
+	MinCooldown = 10 * time.Second
+
 	// maxDebounce and maxCooldown refuse what must be a mistake in the unit.
 	maxDebounce = time.Hour
 	maxCooldown = 24 * time.Hour
@@ -47,7 +52,8 @@ type rule struct {
 	on                 []Reason
 	targets            []TargetRef
 	debounce, cooldown time.Duration
-	budget             int // rounds within per; 0: no limit
+	raised             string // says which of these two are not as the spec has them
+	budget             int    // rounds within per; 0: no limit
 	per                time.Duration
 	maxPods            int
 	suspended          bool // by the spec or by the annotation
@@ -81,6 +87,21 @@ func newRule(t *RestartTrigger) (*rule, error) {
 		}
 	}
 	return r, r.check()
+}
+
+// raise lifts debounce and cooldown to the floors that whoever runs skiff has set.
+func (r *rule) raise(debounce, cooldown time.Duration) {
+	for _, one := range []struct {
+		name  string
+		value *time.Duration
+		floor time.Duration
+	}{{"debounce", &r.debounce, debounce}, {"cooldown", &r.cooldown, cooldown}} {
+		if *one.value < one.floor {
+			r.raised += fmt.Sprintf("; the %s of %s is raised to %s, the least that this skiff allows (--min-%[1]s)",
+				one.name, short(*one.value), short(one.floor))
+			*one.value = one.floor
+		}
+	}
 }
 
 // checkSelector refuses what a server would refuse, and a selector that could match every pod of a namespace: at least

@@ -51,7 +51,7 @@ func NewStandalone(s controller.Setup, spec Spec) (*controller.Controller, error
 	ps := controller.Mirror[*pod](s, pods, spec.Source.Selector.Requirements().String())
 	alone := &standalone{client: s.Client, trigger: t}
 	r := &reconciler{client: s.Client, restarts: newRestarts(), triggers: alone, standalone: alone,
-		find: newFinder(nil, ps)}
+		find: newFinder(nil, ps), minDebounce: s.MinDebounce, minCooldown: s.MinCooldown}
 	run := s.New("restart", r.Reconcile, controller.Once(t.Key()),
 		controller.Watches(ps, func(*pod) []kube.Key { return []kube.Key{t.Key()} }))
 	run.Publish(r.restarts)

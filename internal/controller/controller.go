@@ -102,6 +102,7 @@ type Controller struct {
 	sources []func() // disconnect the sources
 	unseen  unseenFunc
 	keys    func(namespace string) []kube.Key // of the objects that unseen is for
+	kind    string                            // of the objects of For
 	size    func(kube.Key) int64              // of the object under a key; nil: not known
 	parts   parts
 	streaks streaks
@@ -113,6 +114,9 @@ type Controller struct {
 
 	leaves []func(namespace string) // see OnLeave; the same
 }
+
+// noKind stands for the kind of objects where a key is no object.
+const noKind = "key"
 
 // New returns a controller. It connects the sources to its queue and starts nothing. Run runs the stores of the
 // sources, which other controllers may use at the same time.
@@ -128,6 +132,7 @@ func New(name string, f Func, o Options, sources ...Source) *Controller {
 	}
 	c := &Controller{
 		name:  name,
+		kind:  noKind,
 		f:     f,
 		o:     o,
 		log:   o.Log.WithValues("controller", name),
@@ -141,6 +146,9 @@ func New(name string, f Func, o Options, sources ...Source) *Controller {
 	seen := map[mirror]bool{}
 	for _, s := range sources {
 		c.sources = append(c.sources, s.connect(c))
+		if s.keys != nil {
+			c.kind = s.mirror.Resource().Kind
+		}
 		if s.unseen != nil {
 			c.unseen, c.keys = s.unseen, s.keys
 		}

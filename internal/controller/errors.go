@@ -9,7 +9,10 @@ import (
 )
 
 // terminalError marks an error that only a change can help.
-type terminalError struct{ err error }
+type terminalError struct {
+	err    error
+	reason string // one word for it, "" if there is none
+}
 
 func (e *terminalError) Error() string { return e.err.Error() }
 func (e *terminalError) Unwrap() error { return e.err }
@@ -21,8 +24,29 @@ func Terminal(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &terminalError{err}
+	return &terminalError{err: err}
 }
+
+// TerminalFor is Terminal with the reason of the condition that says so: what fails for the same reason is one line of
+// Controller.Status.
+func TerminalFor(reason string, err error) error { return &terminalError{err, reason} }
+
+// reasonOf is one word for why err is an error: what two errors for the same reason have in common.
+func reasonOf(err error) string {
+	if t := new(terminalError); errors.As(err, &t) && t.reason != "" {
+		return t.reason
+	}
+	if s := kube.AsStatus(err); s != nil && s.Reason != "" {
+		return kube.Printable(s.Reason, maxReasonWord)
+	}
+	if errors.As(err, new(*kube.NoAnswerError)) {
+		return "NoAnswer"
+	}
+	return "Error"
+}
+
+// maxReasonWord bounds a word that the server chooses.
+const maxReasonWord = 40
 
 // IsTerminal says whether trying again does not help: all of err is marked by Terminal, or is a refusal of
 // the server that the same request will meet again (ERR-08).

@@ -1,9 +1,11 @@
 package controller
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,6 +31,7 @@ type streak struct {
 
 	class   class     // of the last one
 	text    string    // of the last one
+	reason  string    // of the last one, one word
 	stalled bool      // since the last one, it is tried at the longest interval
 	woken   time.Time // when it was last tried because the requests of others worked again
 }
@@ -79,36 +82,88 @@ func (s *streaks) add(k kube.Key, n Next, err error) {
 		s.of = map[kube.Key]streak{}
 	}
 	one := s.of[k].and(n.class, time.Now())
-	one.stalled, one.text = n.Stalled, kube.Printable(kube.Explain(err), maxReason)
+	one.stalled, one.text, one.reason = n.Stalled, kube.Printable(kube.Explain(err), maxReason), reasonOf(err)
 	s.of[k] = one
 }
 
-// maxFailing is how many objects that fail are named.
-const maxFailing = 10
+// maxFailing is how many groups of objects that fail are named.
+const maxFailing = 20
 
-// describe says what fails, in lines for people. What should pass by itself, and is recent, is left out.
-func (s *streaks) describe(now time.Time) (lines []string) {
+// failures are the objects of one namespace that fail for the same reason.
+type failures struct {
+	alike
+	keys []kube.Key
+	rank int // among those of the namespace, the largest first
+}
+
+// alike is what such objects have in common.
+type alike struct{ namespace, what, reason string }
+
+// describe says what fails, in lines for people: one for each namespace and reason, and the first of each namespace
+// before all others, so that no namespace hides another. What should pass by itself, and is recent, is left out. kind
+// is that of the objects.
+func (s *streaks) describe(kind string, now time.Time) (lines []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var keys []kube.Key
-	for k, one := range s.of {
-		if one.class != passing || one.failures >= newsAfter {
-			keys = append(keys, k)
-		}
-	}
-	slices.SortFunc(keys, kube.Key.Compare)
-	for i, k := range keys {
+	groups := s.groupsLocked()
+	for i, g := range groups {
 		if i == maxFailing {
-			return append(lines, fmt.Sprintf("failing: %d more", len(keys)-i))
+			more := 0
+			for _, rest := range groups[i:] {
+				more += len(rest.keys)
+			}
+			return append(lines, fmt.Sprintf("failing: %d more", more))
 		}
-		one, what := s.of[k], "failing"
-		if one.class == terminal || one.class == forbidden {
-			what = "refused"
+		one := s.of[g.keys[0]]
+		about := fmt.Sprintf("%s for %s, %s: %s", g.keys[0], now.Sub(one.first).Round(time.Second),
+			times(one.failures), one.text)
+		if n := len(g.keys); n > 1 {
+			about = fmt.Sprintf("%d %s in %s (%s), first %s", n, plural(kind), g.namespace, g.reason, about)
 		}
-		lines = append(lines, fmt.Sprintf("%s: %s for %s, %s: %s", what, k, now.Sub(one.first).Round(time.Second),
-			times(one.failures), one.text))
+		lines = append(lines, g.what+": "+about)
 	}
 	return lines
+}
+
+// groupsLocked returns what is worth telling, in the order in which it is told.
+func (s *streaks) groupsLocked() []*failures {
+	by := map[alike]*failures{}
+	var groups []*failures
+	for k, one := range s.of {
+		if one.class == passing && one.failures < newsAfter {
+			continue
+		}
+		id := alike{k.Namespace, "failing", one.reason}
+		if one.class == terminal || one.class == forbidden {
+			id.what = "refused"
+		}
+		if by[id] == nil {
+			by[id] = &failures{alike: id}
+			groups = append(groups, by[id])
+		}
+		by[id].keys = append(by[id].keys, k)
+	}
+	slices.SortFunc(groups, func(a, b *failures) int {
+		return cmp.Or(cmp.Compare(len(b.keys), len(a.keys)), cmp.Compare(a.what+a.reason, b.what+b.reason))
+	})
+	told := map[string]int{}
+	for _, g := range groups {
+		g.rank = told[g.namespace]
+		told[g.namespace]++
+		slices.SortFunc(g.keys, kube.Key.Compare)
+	}
+	slices.SortStableFunc(groups, func(a, b *failures) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), a.keys[0].Compare(b.keys[0]))
+	})
+	return groups
+}
+
+// plural is the name of a kind for several objects.
+func plural(kind string) string {
+	if strings.HasSuffix(kind, "s") {
+		return kind
+	}
+	return kind + "s"
 }
 
 func times(n int) string {

@@ -64,7 +64,8 @@ func (w *world) createIn(namespace string, r kube.Resource, name string) {
 
 func (w *world) forbid(namespace string, r kube.Resource) (restore func()) {
 	return w.api.Inject(fakeapi.Fault{UserAgent: skiffAgent, Namespace: namespace, Resource: r.Plural,
-		Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: r.Plural + " is forbidden"}})
+		Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: r.Plural +
+			" is forbidden: User \"system:serviceaccount:skiff:skiff\" cannot list resource"}})
 }
 
 func status(c *Controller) string { return strings.Join(c.Status(), "\n") }
@@ -89,8 +90,9 @@ func TestANamespaceThatIsForbiddenIsParkedWhileTheOthersWork(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		expect(t, "ready with b parked", c.Ready(), nil)
-		const problem = "namespace b: may not list and watch configmaps, secrets; `skiff manifests --namespaced b` " +
-			"prints the role that grants it"
+		const problem = "namespace b: may not list and watch configmaps, secrets; an administrator grants it with " +
+			"`skiff check --controllers test --as system:serviceaccount:skiff:skiff --watch-namespaces b -o yaml | " +
+			"kubectl apply -f -`"
 		expect(t, "status names it", strings.Contains(status(c), "not working: "+problem), true)
 		expect(t, "log lines of it", len(log.with(problem)), 1)
 		expect(t, "log lines of the mirrors", len(log.with("cannot list or watch")), 0)

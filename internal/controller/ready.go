@@ -62,22 +62,10 @@ func (c *Controller) outOfTouch(longer time.Duration) []string {
 // its last contact with the server.
 func (c *Controller) Status() []string {
 	var lines []string
-	for _, one := range c.parts.list() {
-		problem := c.problemOf(one)
-		if problem == "" {
-			continue
-		}
-		switch c.parts.stage(one).doing {
-		case telling:
-			problem += "; the status of the objects says that their state is not known"
-		case muted:
-			problem += "; the status of the objects cannot be written either and may not be true any more"
-		}
-		lines = append(lines, "not working: "+problem)
-	}
+	lines = append(lines, c.notWorking()...)
 	lines = append(lines, c.outOfTouch(tellAfter)...)
 	lines = append(lines, c.silent()...)
-	lines = append(lines, c.streaks.describe(time.Now())...)
+	lines = append(lines, c.streaks.describe(c.kind, time.Now())...)
 	for i := range lines {
 		lines[i] = Attention + lines[i]
 	}
@@ -175,59 +163,6 @@ func innermost(err error) error {
 		err = inner
 	}
 	return err
-}
-
-// problemOf says what keeps the controller from working on a part, and the next step; "" if nothing does. Mirrors with
-// the same problem share a sentence.
-func (c *Controller) problemOf(one *part) string {
-	var forbidden, absent, other []string
-	version := new(kube.OtherVersionError)
-	for _, m := range c.mirrors {
-		for _, s := range m.State() {
-			ours := s.Namespace == "" || s.Namespace == one.namespace
-			switch name := m.Resource().GroupResource(); {
-			case !ours, s.Synced && !s.Parked:
-			case kube.IsForbidden(s.Err):
-				forbidden = append(forbidden, name)
-			case errors.As(s.Err, &version):
-				text := fmt.Sprintf("%s is served as %s, and this skiff needs %s", name, strings.Join(version.Served,
-					", "), version.Resource.Version)
-				if m.Resource().Group == ownGroup {
-					text += "; run the skiff that these definitions belong to, or `skiff crds install` for this one"
-				}
-				other = append(other, text)
-			case kube.IsNotFound(s.Err) && m.Resource().Group == ownGroup:
-				absent = append(absent, name)
-			case kube.IsNotFound(s.Err):
-				other = append(other, name+": the server does not have this resource; install its CRD")
-			case s.Err != nil:
-				other = append(other, name+": "+reason(s.Err))
-			default:
-				other = append(other, name+": not listed yet")
-			}
-		}
-	}
-	var out []string
-	switch len(absent) {
-	case 0:
-	case 1:
-		out = append(out, absent[0]+" is not installed; run `skiff crds install`")
-	default:
-		out = append(out, strings.Join(absent, ", ")+" are not installed; run `skiff crds install`")
-	}
-	if len(forbidden) > 0 {
-		manifests := "skiff manifests"
-		if one.namespace != "" {
-			manifests += " --namespaced " + one.namespace
-		}
-		out = append(out, "may not list and watch "+strings.Join(forbidden, ", ")+"; `"+manifests+
-			"` prints the role that grants it")
-	}
-	text := strings.Join(append(out, other...), "; ")
-	if text != "" && one.namespace != "" {
-		return "namespace " + one.namespace + ": " + text
-	}
-	return text
 }
 
 // ownGroup is the API group of skiff's own resources, whose CRDs skiff can install.

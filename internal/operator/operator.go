@@ -213,7 +213,7 @@ func (r *reconciler[T, Status, P]) converge(ctx context.Context, cr T, f *findin
 		err, reason, next = checkTemplates(r.policy, want), "TemplateRefused", "; correct spec.template"
 	}
 	if err != nil {
-		f.errs = append(f.errs, controller.Terminal(err))
+		f.errs = append(f.errs, controller.TerminalFor(reason, err))
 		f.problem = &conditions.Problem{Reason: reason, Message: err.Error() + next, Stalled: true}
 		if f.seen, err = r.children.Owned(ctx, owner); err != nil {
 			f.errs, f.stale = append(f.errs, err), true

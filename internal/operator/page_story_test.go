@@ -135,7 +135,7 @@ func TestAPageWhoseChildrenCannotBeSeenIsUnknown(t *testing.T) {
 		allow := w.API.Inject(fakeapi.Fault{Resource: "deployments", UserAgent: operatortest.Agent,
 			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "deployments is forbidden"}})
 		w.Pass(12 * time.Minute) // an open watch is renewed within ten, and two are forgiven
-		why := "the present state is not known: may not list and watch deployments.apps; `skiff manifests`"
+		why := "the present state is not known: may not list and watch deployments.apps; an administrator"
 		for kind, want := range map[string]string{"Ready": "Unknown", "Progressing": "Unknown", "Degraded": "Unknown",
 			"Stalled": "True"} {
 			w.WantCondition("a", kind, want+"/NotWatched", why)

@@ -118,7 +118,7 @@ func (r *run) converge(ctx context.Context) (decision, error) {
 	rl, err := newRule(r.t)
 	if err != nil {
 		d := stop(r.t.Status.State, stalled("InvalidSpec", "%v; correct the spec", err))
-		return d, errors.Join(controller.Terminal(err), r.report(ctx, &d))
+		return d, errors.Join(controller.TerminalFor("InvalidSpec", err), r.report(ctx, &d))
 	}
 	rl.raise(r.minDebounce, r.minCooldown)
 	found, err := r.find.selected(rl)

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -167,13 +168,47 @@ func TestSkiffWorksInTheNamespacesThatItMayWatch(t *testing.T) {
 		t.Errorf("%d log lines about namespace %s:\n%s", n, other, sk.Tail(20))
 	}
 
-	applyIn(other, role)
+	follow(t, s, adviceIn(t, sk.LogLines(parked)[0]))
 	Eventually(t, pickUp, "the grant is picked up", func() (bool, string) { return worksEverywhere(sk) })
 	applyIn(other, WebServerManifest("there", "image: nginx:1.23.1, replicas: 1"))
 	Eventually(t, settle, "the Deployment of the other namespace exists", func() (bool, string) {
 		r := s.TryKubectl("-n", other, "get", "deployment", "there")
 		return r.Code == 0, r.String()
 	})
+}
+
+// adviceIn returns the command that a line of the log advises.
+func adviceIn(t testing.TB, line string) string {
+	t.Helper()
+	_, rest, _ := strings.Cut(line, "`")
+	command, _, ok := strings.Cut(rest, "`")
+	if !ok {
+		t.Fatalf("no command in %s", line)
+	}
+	return command
+}
+
+// follow runs a command that skiff advises, as an administrator does.
+func follow(t testing.TB, s *Scope, command string) {
+	t.Helper()
+	binary, err := skiffBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl, err := kubectlPath()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := s.c.Kubeconfig(admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := fmt.Sprintf(`skiff() { %q "$@"; }; kubectl() { %q "$@"; }; %s`, binary, kubectl, command)
+	r, err := runCommand(t.Context(), []string{"KUBECONFIG=" + kubeconfig, "HOME=" + s.c.Dir}, "", "bash", "-c", script)
+	if err != nil || r.Code != 0 {
+		t.Fatalf("%s: %v %v", command, err, r)
+	}
+	t.Logf("%s: %s", command, r.Stdout)
 }
 
 // Rights that are lost at run time are told with the first request that is refused.

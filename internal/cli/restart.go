@@ -178,7 +178,7 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 		warn(fmt.Sprintf("--cooldown %s is raised to %s, see --min-cooldown", f.cooldown, f.floors.minCooldown))
 	}
 	m := manager.New(manager.Options{Controllers: []*controller.Controller{c}, HealthAddr: f.health,
-		MetricsAddr: f.metrics, Requests: requests, Log: log})
+		MetricsAddr: f.metrics, Client: client, Requests: requests, Log: log})
 	err = m.Run(cmd.Context())
 	if err == nil {
 		log.Info("stopped")

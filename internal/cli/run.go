@@ -228,8 +228,8 @@ func RunControllers(ctx context.Context, on Cluster, f ControllerFlags, log logr
 		electionLog = events.New(events.Options{Client: client, Controller: "skiff.dev/leader-election", Log: log})
 	}
 	m := manager.New(f.servingFlags.options(manager.Options{Controllers: controllers, Elector: elector,
-		ElectionLog: electionLog, Requests: on.Requests, Recorders: recorders, Attention: installed.attention,
-		Log: log}))
+		ElectionLog: electionLog, Client: client, Requests: on.Requests, Recorders: recorders,
+		Attention: installed.attention, Log: log}))
 	comparing, stop := context.WithCancel(ctx)
 	var compare sync.WaitGroup
 	compare.Go(func() { installed.watch(comparing, client, log) })

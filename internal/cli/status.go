@@ -33,8 +33,8 @@ func newStatus() *cobra.Command {
 		Use:   "status",
 		Short: "Show how a running skiff is doing, and what needs attention",
 		Long: `Asks a running skiff for /readyz?verbose: whether it is ready, what it does not work on and why, which objects
-it fails to write, and each watch with the time of its last contact with the API server. Lines that begin with ! need
-attention.
+it fails to write, since when the API server does not answer, who leads, and each watch with the time of its last
+contact. Lines that begin with ! need attention.
 
 Without a flag it asks each skiff on this machine that serves its probes on 127.0.0.1, ports 8081 to 8090: that is where
 'skiff run' serves them without a flag.

@@ -41,7 +41,9 @@ func TestStatusOfASkiffThatIsFine(t *testing.T) {
 	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
 	r, address := statusOf(t, c.url(), "all is well")
 	r.want(t, ExitDone)
-	for _, want := range []string{"skiff at " + address + " is ready; all is well\n[+]shutdown ok\n[+]webserver ok\n",
+	for _, want := range []string{
+		"skiff at " + address + " is ready; all is well\n[+]shutdown ok\n    " + c.url() + " answered ",
+		" ago\n[+]webserver ok\n",
 		"\n    webservers.skiff.dev: streaming, 0 objects, last contact "} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("no %q in %s", want, r.stdout)

@@ -3,6 +3,7 @@ package controller
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,15 @@ import (
 // says what is missing, why, and what to do about it: a watch that is dead must not hide behind a green probe.
 func (c *Controller) Ready() error {
 	if problems := c.outOfTouch(staleAfter); len(problems) > 0 {
+		return fmt.Errorf("%s: %s", c.name, strings.Join(problems, "; "))
+	}
+	return nil
+}
+
+// Synced returns nil when the mirror of each namespace has been synced once, or is parked. It is Ready for the time in
+// which the API server answers nothing: readiness would not bring that back.
+func (c *Controller) Synced() error {
+	if problems := c.outOfTouch(math.MaxInt64); len(problems) > 0 {
 		return fmt.Errorf("%s: %s", c.name, strings.Join(problems, "; "))
 	}
 	return nil

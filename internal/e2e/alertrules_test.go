@@ -87,6 +87,12 @@ var alertTests = map[string]struct{ fires, quiet series }{
 	"SkiffHasNoLeader": {series{`leader_election_master_status{instance="a"}`: always(0)},
 		series{`leader_election_master_status{instance="a"}`: always(0),
 			`leader_election_master_status{instance="b"}`: always(1)}},
+	"SkiffOutOfContact": {
+		series{`skiff_unanswered_seconds{instance="a"}`: rising(60), // etcd hangs: bookmarks still come
+			`skiff_last_answer_timestamp_seconds{instance="a"}`: rising(60)},
+		series{`skiff_unanswered_seconds{instance="a"}`: func(minute int) float64 {
+			return float64(20 * (minute % 2)) // a slow request now and then
+		}, `skiff_last_answer_timestamp_seconds{instance="a"}`: rising(60)}},
 	"SkiffWatchSilent": {
 		series{`skiff_watch_last_activity_timestamp_seconds{resource="pods"}`: always(600),
 			`skiff_cache_synced{resource="pods"}`: always(1)},

@@ -40,7 +40,7 @@ func (e *Elector) acquire(ctx context.Context) bool {
 				e.log.Info("cannot get the lease, retrying", kube.Warn("problem", err.Error())...)
 			}
 		}
-		if now, _ := e.Leader(); err == nil && now != holder {
+		if now := e.Standing().Holder; err == nil && now != holder {
 			holder = now
 			e.log.Info("standing by", "leader", kube.Printable(holder, 100))
 		}
@@ -49,15 +49,6 @@ func (e *Elector) acquire(ctx context.Context) bool {
 		}
 	}
 	return false
-}
-
-// Leader returns who held the lease when it was seen last ("": nobody, or it was not seen yet), and when that one may
-// be replaced if it does not renew it, by the local clock.
-func (e *Elector) Leader() (holder string, expires time.Time) {
-	expires = e.expires()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.last.Holder, expires
 }
 
 // await watches the lease until it can be taken; false means that it could not watch so long.

@@ -58,6 +58,9 @@ func (e *Elector) hold(ctx context.Context, lead func(ctx, held context.Context)
 func (e *Elector) setLeading(on bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.leading && !on {
+		e.lost = e.overdueLocked()
+	}
 	e.leading = on
 }
 

@@ -32,8 +32,8 @@ func TestAStandbySurvivesFramesThatItsWatchDidNotAskFor(t *testing.T) {
 				remove := w.frames(frame)
 				b := w.start("b")
 				time.Sleep(time.Minute)
-				if holder, expires := b.Leader(); holder != "a" || time.Until(expires) > DefaultLeaseDuration {
-					t.Errorf("b takes %q for the leader until %s from now", holder, time.Until(expires))
+				if s := b.Standing(); s.Holder != "a" || time.Until(s.Expires) > DefaultLeaseDuration {
+					t.Errorf("b takes %q for the leader until %s from now", s.Holder, time.Until(s.Expires))
 				}
 				remove()
 				if n := b.Panics(); n > 0 {

@@ -86,6 +86,8 @@ type Elector struct {
 	uid     string     // the lease's
 	sent    time.Time  // when the last successful renewal was sent
 	leading bool       // led work runs
+	lost    time.Time  // see Standing
+	renewed time.Time  // see Standing
 	slow    uint64     // renewals that had to read the lease first
 	panics  uint64
 }

@@ -38,10 +38,13 @@ func (e *Elector) key() kube.Key { return kube.Key{Namespace: e.o.Namespace, Nam
 func (e *Elector) observe(l *lease) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if !e.seen.IsZero() && l.Spec != e.last {
+		e.renewed = time.Now()
+	}
 	if e.seen.IsZero() || l.Spec != e.last {
 		e.seen, e.last = time.Now(), l.Spec
 	}
-	e.version, e.uid = l.ResourceVersion, l.UID
+	e.version, e.uid, e.lost = l.ResourceVersion, l.UID, time.Time{}
 }
 
 // get reads the lease. It is no error that there is none: the version is "" then.
@@ -52,7 +55,7 @@ func (e *Elector) get(ctx context.Context) error {
 	err := e.o.Client.Get(ctx, leases, e.key(), &l)
 	if kube.IsNotFound(err) {
 		e.mu.Lock()
-		e.version = ""
+		e.version, e.lost = "", time.Time{}
 		e.mu.Unlock()
 		return nil
 	}

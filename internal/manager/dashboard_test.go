@@ -48,7 +48,8 @@ func servedNames(t *testing.T) []string {
 	store := cache.New[*configMap](cache.Options{Resource: configMaps, Client: client})
 	c := controller.New("maps", nothing, controller.Options{Elected: true}, controller.For(store))
 	var out strings.Builder
-	m := New(Options{Controllers: []*controller.Controller{c}, Elector: elector, Requests: requests})
+	m := New(Options{Controllers: []*controller.Controller{c}, Elector: elector,
+		Client: client, Requests: requests})
 	page := &metrics.Page{}
 	m.scrape(page)
 	if _, err := page.WriteTo(&out); err != nil {

@@ -24,17 +24,23 @@ type replica struct {
 	metrics prober
 	journal
 	election *fakeapi.Pipe // the connections of its elector
+	work     *fakeapi.Pipe // those of its controller
+	client   *kube.Client  // on those
 	elector  *leader.Elector
 	stop     func() error
 }
 
 // startReplica runs a manager whose controller writes its name into each config map. A run of the map "slow" lasts
-// until
-// its context ends.
+// until its context ends.
 func startReplica(t *testing.T, api *fakeapi.Server, name string, recorders ...*events.Recorder) *replica {
 	t.Helper()
-	r := &replica{election: api.ListenPipe()}
-	work := api.ListenPipe()
+	return startReplicaWith(t, api, name, func(_ *replica, o *Options) { o.Recorders = recorders })
+}
+
+// startReplicaWith is startReplica with other options.
+func startReplicaWith(t *testing.T, api *fakeapi.Server, name string, edit func(*replica, *Options)) *replica {
+	t.Helper()
+	r := &replica{election: api.ListenPipe(), work: api.ListenPipe()}
 	connect := func(p *fakeapi.Pipe) *kube.Client {
 		c, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: p.Dial, UserAgent: name})
 		if err != nil {
@@ -50,8 +56,8 @@ func startReplica(t *testing.T, api *fakeapi.Server, name string, recorders ...*
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := connect(work)
-	client := own.Guard(r.elector.Held)
+	r.client = connect(r.work)
+	client := r.client.Guard(r.elector.Held)
 	write := func(ctx context.Context, k kube.Key) (controller.Outcome, error) {
 		r.note("ran " + k.Name)
 		if k.Name == "slow" {
@@ -64,9 +70,10 @@ func startReplica(t *testing.T, api *fakeapi.Server, name string, recorders ...*
 	}
 	store := cache.New[*configMap](cache.Options{Resource: configMaps, Client: client, LabelSelector: "by=test"})
 	c := controller.New("writer", write, controller.Options{Elected: true}, controller.For(store))
-	all := runAll(t, Options{Controllers: []*controller.Controller{c}, Elector: r.elector,
-		ElectionLog: events.New(events.Options{Client: own, Controller: "skiff.dev/leader-election"}),
-		Recorders:   recorders})
+	o := Options{Controllers: []*controller.Controller{c}, Elector: r.elector,
+		ElectionLog: events.New(events.Options{Client: r.client, Controller: "skiff.dev/leader-election"})}
+	edit(r, &o)
+	all := runAll(t, o)
 	r.prober, r.metrics, r.stop = all.health, all.metrics, all.stop
 	return r
 }
@@ -90,7 +97,7 @@ func TestAStandbyIsReadyAndTakesOverWithinASecondOfAStop(t *testing.T) {
 		code, body := b.get("/readyz?verbose")
 		expect(t, "/readyz of the standby "+body, code, 200)
 		expectText(t, "/readyz of the standby", body, "configmaps: streaming, 1 object,", // the mirror is warm
-			"\n    this process stands by; the leader is a, whose lease expires in 1")
+			"\n    this process stands by; the leader is a, which renewed the lease at ")
 		_, body = b.get("/healthz?verbose")
 		expectText(t, "/healthz of the standby", body, "[+]leader-election ok")
 

@@ -68,6 +68,11 @@ var (
 	parked = &metrics.Family{Name: "skiff_parked", Kind: metrics.GaugeKind,
 		Help: "1 where a controller does not work on a namespace for this reason; the namespace is empty for all."}
 
+	lastAnswer = &metrics.Family{Name: "skiff_last_answer_timestamp_seconds", Kind: metrics.GaugeKind,
+		Help: "When the API server last sent anything, in seconds since 1970; 0: never."}
+	unanswered = &metrics.Family{Name: "skiff_unanswered_seconds", Kind: metrics.GaugeKind,
+		Help: "For how long requests have waited for an answer that needs the server's storage; 0: none waits."}
+
 	watchActivity = &metrics.Family{Name: "skiff_watch_last_activity_timestamp_seconds", Kind: metrics.GaugeKind,
 		Help: "When a watch last had a list, an event, a bookmark or a renewal, in seconds since 1970; 0: never."}
 	watchBookmark = &metrics.Family{Name: "skiff_watch_bookmark_age_seconds", Kind: metrics.GaugeKind,

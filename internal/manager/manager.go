@@ -7,8 +7,8 @@
 //
 // With an elector, the controllers mirror from the start and work only while this process leads.
 //
-// Run blocks its caller. It owns one goroutine for each HTTP server, one for each controller and one for the
-// elector, and returns when all have ended. It is not on the way of an event.
+// Run blocks its caller. It owns one goroutine for each HTTP server, one for each controller, one for the elector and
+// one that sees whether the API server answers, and returns when all have ended. It is not on the way of an event.
 package manager
 
 import (
@@ -47,6 +47,7 @@ type Options struct {
 	HealthAddr   string             // host:port of the probes; "" or "0" = none
 	HealthElse   []string           // where to serve them, the first that is free, while HealthAddr is taken
 	MetricsAddr  string             // host:port of /metrics; "" or "0" = none
+	Client       *kube.Client       // of the controllers, to tell when the API server does not answer; nil: not told
 	Requests     *Requests          // what the clients of the process have sent; nil: not counted
 	DebugAddr    string             // host:port of /debug/pprof/ and /debug/controllers; "" or "0" = none
 	WatchTimeout time.Duration      // how long a watch may be silent for /livez/watch; 0 = DefaultWatchTimeout
@@ -62,6 +63,7 @@ type Manager struct {
 	stopping atomic.Bool   // the context of Run has ended, or a part has failed
 	panics   atomic.Uint64 // of HTTP handlers
 	crashes  atomic.Uint64 // panics of the parts that the manager runs
+	outage   atomic.Int64  // how long after started contact was seen to be lost last, in nanoseconds; 0: never
 	listen   func(network, address string) (net.Listener, error)
 }
 
@@ -114,6 +116,11 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer stop()
 	flush := m.record(running)
 	defer flush()
+	var watching sync.WaitGroup
+	if m.o.Client != nil {
+		watching.Go(func() { m.watchContact(running) })
+	}
+	defer watching.Wait() // stop comes before it
 	parts := make(chan ended, len(m.o.Controllers)+1)
 	waiting := map[string]bool{}
 	var controllers sync.WaitGroup

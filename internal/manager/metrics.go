@@ -48,6 +48,11 @@ func (m *Manager) scrape(p *metrics.Page) {
 	if m.o.Requests != nil {
 		m.o.Requests.write(p)
 	}
+	if m.o.Client != nil {
+		c := m.contact()
+		p.Add(lastAnswer, timestamp(c.Heard))
+		p.Add(unanswered, waited(c).Seconds())
+	}
 	if e := m.o.Elector; e != nil {
 		p.Flag(masterStatus, e.Leading(), "name", e.Name())
 		p.Add(slowRenewals, float64(e.SlowRenewals()), "name", e.Name())
@@ -176,12 +181,16 @@ func (m *Manager) writeWatches(p *metrics.Page) {
 	}
 }
 
-func writeWatch(p *metrics.Page, l watchLabels, w *controller.WatchState) {
-	contact := 0.0
-	if !w.LastContact.IsZero() {
-		contact = float64(w.LastContact.UnixMilli()) / 1000
+// timestamp is a time in seconds since 1970, 0 for the zero time.
+func timestamp(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
 	}
-	p.Add(watchActivity, contact, l.list()...)
+	return float64(t.UnixMilli()) / 1000
+}
+
+func writeWatch(p *metrics.Page, l watchLabels, w *controller.WatchState) {
+	p.Add(watchActivity, timestamp(w.LastContact), l.list()...)
 	if !w.LastBookmark.IsZero() {
 		p.Add(watchBookmark, time.Since(w.LastBookmark).Seconds(), l.list()...)
 	}

@@ -79,14 +79,19 @@ func (m *Manager) ready() []check {
 		return nil
 	}, status: m.about}}
 	for _, c := range m.o.Controllers {
-		checks = append(checks, check{c.Name(), c.Ready, c.Status})
+		checks = append(checks, check{c.Name(), func() error {
+			if m.excused() {
+				return c.Synced() // that no mirror is up to date concerns all replicas, and contact says it
+			}
+			return c.Ready()
+		}, c.Status})
 	}
 	return checks
 }
 
 // about returns what there is to say about the process as a whole.
 func (m *Manager) about() []string {
-	lines := m.leads()
+	lines := append(m.touch(), m.leads()...)
 	if m.o.Attention != nil {
 		for _, line := range m.o.Attention() {
 			lines = append(lines, controller.Attention+line)
@@ -95,20 +100,43 @@ func (m *Manager) about() []string {
 	return lines
 }
 
-// leads says whether the controllers of this process work or stand by; nothing without an election.
+// leads says whether the controllers of this process work or stand by, and what is known of the leader; nothing
+// without an election.
 func (m *Manager) leads() []string {
-	switch {
-	case m.o.Elector == nil:
+	if m.o.Elector == nil {
 		return nil
-	case m.o.Elector.Held() == nil:
-		return []string{"this process leads"}
 	}
-	leader, expires := m.o.Elector.Leader()
-	if leader == "" || m.o.Elector.Leading() {
-		return []string{"this process stands by; no leader is known"}
+	s := m.o.Elector.Standing()
+	const standby = "this process stands by; "
+	holder, own := kube.Printable(s.Holder, 100), s.Holder == m.o.Elector.Identity()
+	if own {
+		holder = "this process"
 	}
-	return []string{fmt.Sprintf("this process stands by; the leader is %s, whose lease expires in %s if not renewed",
-		kube.Printable(leader, 100), max(0, time.Until(expires)).Round(time.Second))}
+	switch {
+	case s.Leading:
+		return []string{"this process leads; it renewed the lease at " + ago(s.Renewed)}
+	case !s.Lost.IsZero():
+		text := controller.Attention + "lost the lease at " + s.Lost.Format(time.TimeOnly)
+		if wait := waited(m.o.Elector.Contact()); wait > 0 {
+			text += "; no answer for " + wait.Round(time.Second).String()
+		}
+		return []string{text + "; who leads now is unknown"}
+	case s.Holder == "":
+		return []string{standby + "no leader is known"}
+	case s.Renewed.IsZero():
+		holder += ", which has not renewed the lease since this process saw it first"
+	default:
+		holder += ", which renewed the lease at " + ago(s.Renewed)
+	}
+	if own || !time.Now().Before(s.Expires) {
+		return []string{standby + "the last leader was " + holder + "; who leads now is unknown"}
+	}
+	return []string{standby + "the leader is " + holder + "; it expires at " + s.Expires.Format(time.TimeOnly)}
+}
+
+// ago is a time of the day, and how long ago it was.
+func ago(t time.Time) string {
+	return fmt.Sprintf("%s, %s ago", t.Format(time.TimeOnly), time.Since(t).Round(time.Second))
 }
 
 // probes serves /healthz, /livez, /readyz and their single checks, in the form of the API server's own (MGR-08).

@@ -5,11 +5,12 @@ VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 COMMIT     ?= $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS    := -s -w -X skiff/internal/kube.version=$(VERSION) -X skiff/internal/kube.commit=$(COMMIT)
 
-# What is built in dist/, and the time that is in it: that of the commit, so that the same commit makes the same bytes.
-PLATFORMS  := linux-amd64 linux-arm64 linux-armv7 darwin-amd64 darwin-arm64 windows-amd64.exe
+# What `make dist` and `make image` build for: skiff-dev with CEL takes minutes for each that is not cached.
+PLATFORMS  ?= linux-amd64 linux-arm64 linux-armv7 darwin-amd64 darwin-arm64 windows-amd64.exe
+# The time that is in what they make: that of the commit, so that the same commit makes the same bytes.
 TIME       ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 RELEASE     = cd internal/release && $(GO) run . $(1) -dir $(CURDIR)/dist -root $(CURDIR) -time $(TIME) \
-	-version "$(or $(VERSION),dev)" -commit "$(COMMIT)"
+	-version "$(or $(VERSION),dev)" -commit "$(COMMIT)" -platforms "$(PLATFORMS)"
 
 # The newest release that runs with Go 1.26. `go run` keeps it out of go.mod.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -43,25 +44,27 @@ skiff-dev: ## build bin/skiff-dev as it is released: with CEL, from the packages
 	cd internal/skiff-dev && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $(CURDIR)/bin/skiff-dev .
 
 .PHONY: dist
-dist: ## build the binaries of a release in dist/, with checksums and a bill of materials
+dist: ## build the binaries of a release for PLATFORMS (six) in dist/, with checksums and bills of materials
 	@rm -rf dist
 	@set -e; for p in $(PLATFORMS); do \
-		os=$${p%%-*}; arch=$${p#*-}; arch=$${arch%.exe}; arm=; \
+		arch=$${p#*-}; arch=$${arch%.exe}; arm=; \
 		case $$arch in armv7) arch=arm; arm=7;; esac; \
-		echo "build dist/skiff-$$p"; \
-		CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch GOARM=$$arm \
-			$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o dist/skiff-$$p ./cmd/skiff; \
+		export CGO_ENABLED=0 GOOS=$${p%%-*} GOARCH=$$arch GOARM=$$arm; \
+		echo "build dist/skiff-$$p and dist/skiff-dev-$$p"; \
+		$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o dist/skiff-$$p ./cmd/skiff; \
+		(cd internal/skiff-dev && \
+			$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $(CURDIR)/dist/skiff-dev-$$p .); \
 	done
 	@$(call RELEASE,sbom)
 	@$(call RELEASE,sums)
 	@ls -l dist
 
 .PHONY: image
-image: dist ## build dist/skiff-image.tar for linux/amd64, arm64 and arm/v7 without a daemon, and run what is in it
+image: dist ## build dist/skiff-image.tar and dist/skiff-dev-image.tar for the Linux of PLATFORMS without a daemon, and run them
 	@$(call RELEASE,image)
 	@$(call RELEASE,sums)
-	cd internal/release && $(GO) test -count=1 . -archive $(CURDIR)/dist/skiff-image.tar
-	@echo "load dist/skiff-image.tar with docker load -i, ctr images import, or kind load image-archive"
+	cd internal/release && $(GO) test -count=1 . -dist $(CURDIR)/dist -platforms "$(PLATFORMS)"
+	@echo "load dist/*-image.tar with docker load -i, ctr images import, or kind load image-archive"
 
 .PHONY: demo
 demo: build ## show what the controllers do on the test cluster, step by step

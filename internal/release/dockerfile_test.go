@@ -36,21 +36,36 @@ func stages(t *testing.T, dockerfile []byte) []instructions.Stage {
 	return all
 }
 
-// The Dockerfile passes BuildKit's parser and linter, and makes the image that `make image` makes.
-func TestTheDockerfileMakesTheSameImage(t *testing.T) {
+// The Dockerfile passes BuildKit's parser and linter, and makes the images that `make image` makes: skiff where no
+// target is named.
+func TestTheDockerfileMakesTheSameImages(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(repository, "Dockerfile"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := stages(t, text)
-	last := all[len(all)-1]
-	if last.BaseName != "scratch" {
-		t.Errorf("the image is made from %s", last.BaseName)
+	if last := all[len(all)-1].Name; last != "skiff" {
+		t.Errorf("without a target, the image is %s", last)
+	}
+	for _, p := range programs {
+		i := slices.IndexFunc(all, func(s instructions.Stage) bool { return s.Name == p.name })
+		if i < 0 {
+			t.Fatalf("there is no target %s", p.name)
+		}
+		makesTheImage(t, all[i], p)
+	}
+}
+
+// makesTheImage compares a stage with the image of a program.
+func makesTheImage(t *testing.T, stage instructions.Stage, p program) {
+	t.Helper()
+	if stage.BaseName != "scratch" {
+		t.Errorf("%s: the image is made from %s", p.name, stage.BaseName)
 	}
 	args, labels := map[string]string{}, map[string]string{}
 	var user string
-	var entrypoint, files []string
-	for _, command := range last.Commands {
+	var entrypoint, files, env []string
+	for _, command := range stage.Commands {
 		switch c := command.(type) {
 		case *instructions.ArgCommand:
 			for _, a := range c.Args {
@@ -59,6 +74,10 @@ func TestTheDockerfileMakesTheSameImage(t *testing.T) {
 		case *instructions.LabelCommand:
 			for _, l := range c.Labels {
 				labels[strings.Trim(l.Key, `"`)] = expand(t, l.Value, args)
+			}
+		case *instructions.EnvCommand:
+			for _, e := range c.Env {
+				env = append(env, e.String())
 			}
 		case *instructions.UserCommand:
 			user = c.User
@@ -69,17 +88,21 @@ func TestTheDockerfileMakesTheSameImage(t *testing.T) {
 				files = append(files, c.DestPath+filepath.Base(f))
 			}
 		default:
-			t.Errorf("%s: `make image` does no such thing", command.Name())
+			t.Errorf("%s: %s: `make image` does no such thing", p.name, command.Name())
 		}
 	}
-	if user != nobody || !slices.Equal(entrypoint, []string{"/skiff"}) {
-		t.Errorf("user %s, entry point %q", user, entrypoint)
+	if user != nobody || !slices.Equal(entrypoint, []string{"/" + p.name}) {
+		t.Errorf("%s: user %s, entry point %q", p.name, user, entrypoint)
 	}
-	if want := (release{version: "dev"}).labels(); !maps.Equal(labels, want) {
-		t.Errorf("labels %v, `make image` has %v", labels, want)
+	if want := (release{version: "dev"}).labels(p); !maps.Equal(labels, want) {
+		t.Errorf("%s: labels %v, `make image` has %v", p.name, labels, want)
 	}
-	if want := []string{"/skiff", "/LICENSE", "/THIRD_PARTY_LICENSES"}; !slices.Equal(files, want) {
-		t.Errorf("files %q, `make image` has %q", files, want)
+	wantFiles, wantEnv := []string{"/" + p.name, "/LICENSE", "/THIRD_PARTY_LICENSES"}, []string(nil)
+	if p.temporary { // /rootfs has nothing but the directory tmp
+		wantFiles, wantEnv = append(wantFiles, "/rootfs"), []string{"HOME=/tmp"}
+	}
+	if !slices.Equal(files, wantFiles) || !slices.Equal(env, wantEnv) {
+		t.Errorf("%s: files %q, environment %q; `make image` has %q, %q", p.name, files, env, wantFiles, wantEnv)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -19,21 +20,38 @@ import (
 )
 
 const (
-	imageFile = "skiff-image.tar"
 	// nobody is the user of the image: a number, so that runAsNonRoot can be checked without a file of users.
 	nobody = "65532:65532"
 )
 
-// builds are the platforms of the image, with the name of the binary of each. The first one is what an old Docker,
-// which knows one architecture only, gets under the plain tag.
-var builds = []struct {
-	file     string
+// build is a platform of an image, with its name in -platforms.
+type build struct {
+	name     string
 	platform v1.Platform
-}{
-	{"skiff-linux-amd64", v1.Platform{OS: "linux", Architecture: "amd64"}},
-	{"skiff-linux-arm64", v1.Platform{OS: "linux", Architecture: "arm64", Variant: "v8"}},
-	{"skiff-linux-armv7", v1.Platform{OS: "linux", Architecture: "arm", Variant: "v7"}},
 }
+
+// builds are the platforms that an image may have. The first one of an image is what an old Docker, which knows one
+// architecture only, gets under the plain tag.
+var builds = []build{
+	{"linux-amd64", v1.Platform{OS: "linux", Architecture: "amd64"}},
+	{"linux-arm64", v1.Platform{OS: "linux", Architecture: "arm64", Variant: "v8"}},
+	{"linux-armv7", v1.Platform{OS: "linux", Architecture: "arm", Variant: "v7"}},
+}
+
+// imageBuilds returns the platforms of the images of a release.
+func (r release) imageBuilds() ([]build, error) {
+	chosen := slices.DeleteFunc(slices.Clone(builds), func(b build) bool {
+		return !slices.Contains(r.platforms, b.name)
+	})
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("-platforms %s: an image needs linux-amd64, linux-arm64 or linux-armv7",
+			strings.Join(r.platforms, " "))
+	}
+	return chosen, nil
+}
+
+// imageFile returns the path of the image of a program.
+func (r release) imageFile(p program) string { return filepath.Join(r.dir, p.name+"-image.tar") }
 
 // tagOf makes a tag of a version: "v1.2-3-gabc+dirty" has a character that a tag may not have.
 func (r release) tag() string {
@@ -48,20 +66,24 @@ func (r release) tag() string {
 
 // writeImage writes an archive that is both an OCI layout, for ctr and kind and the Docker of today, and what `docker
 // save` wrote before.
-func (r release) writeImage() error {
+func (r release) writeImage(p program) error {
+	chosen, err := r.imageBuilds()
+	if err != nil {
+		return err
+	}
 	index := mutate.IndexMediaType(v1.ImageIndex(empty.Index), types.OCIImageIndex)
 	var saved []savedImage
-	for n, p := range builds {
-		img, err := r.image(p.file, p.platform)
+	for n, b := range chosen {
+		img, err := r.image(p, b)
 		if err != nil {
-			return fmt.Errorf("make the image for %s: %w", p.platform, err)
+			return fmt.Errorf("make the image for %s: %w", b.platform, err)
 		}
-		platform := p.platform
+		platform := b.platform
 		index = mutate.AppendManifests(index,
 			mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &platform}})
-		tags := []string{"skiff:" + r.tag() + strings.TrimPrefix(p.file, "skiff-linux")}
+		tags := []string{p.name + ":" + r.tag() + strings.TrimPrefix(b.name, "linux")}
 		if n == 0 {
-			tags = append(tags, "skiff:"+r.tag())
+			tags = append(tags, p.name+":"+r.tag())
 		}
 		one, err := save(img, tags)
 		if err != nil {
@@ -79,7 +101,7 @@ func (r release) writeImage() error {
 		return err
 	}
 	if err := path.AppendIndex(index, layout.WithAnnotations(map[string]string{
-		"io.containerd.image.name":          "docker.io/library/skiff:" + r.tag(),
+		"io.containerd.image.name":          "docker.io/library/" + p.name + ":" + r.tag(),
 		"org.opencontainers.image.ref.name": r.tag(),
 	})); err != nil {
 		return err
@@ -91,7 +113,7 @@ func (r release) writeImage() error {
 	if err := os.WriteFile(filepath.Join(dir, "manifest.json"), text, 0o644); err != nil {
 		return err
 	}
-	return r.archive(dir, filepath.Join(r.dir, imageFile))
+	return r.archive(dir, r.imageFile(p))
 }
 
 // savedImage is an entry of the manifest.json that `docker save` writes.
@@ -115,19 +137,25 @@ func save(img v1.Image, tags []string) (savedImage, error) {
 
 func blob(h v1.Hash) string { return "blobs/" + h.Algorithm + "/" + h.Hex }
 
-// image is an empty file system with the binary and the licenses.
-func (r release) image(file string, platform v1.Platform) (v1.Image, error) {
+// image is an empty file system with the binary and the licenses, and with a /tmp for a program that needs one.
+func (r release) image(p program, b build) (v1.Image, error) {
 	var files bytes.Buffer
 	w := tar.NewWriter(&files)
 	for _, f := range []struct {
 		name, from string
 		mode       int64
 	}{
-		{"skiff", filepath.Join(r.dir, file), 0o755},
+		{p.name, r.binary(p, b.name), 0o755},
 		{"LICENSE", filepath.Join(r.root, "LICENSE"), 0o644},
-		{"THIRD_PARTY_LICENSES", filepath.Join(r.root, "cmd/skiff/THIRD_PARTY_LICENSES"), 0o644},
+		{"THIRD_PARTY_LICENSES", filepath.Join(r.root, p.licenses), 0o644},
 	} {
 		if err := r.add(w, f.name, f.from, f.mode); err != nil {
+			return nil, err
+		}
+	}
+	if p.temporary {
+		if err := w.WriteHeader(&tar.Header{Name: "tmp/", Mode: 0o1777, ModTime: r.time, Typeflag: tar.TypeDir,
+			Format: tar.FormatUSTAR}); err != nil {
 			return nil, err
 		}
 	}
@@ -150,16 +178,19 @@ func (r release) image(file string, platform v1.Platform) (v1.Image, error) {
 		return nil, err
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture, config.Variant = platform.OS, platform.Architecture, platform.Variant
+	config.OS, config.Architecture, config.Variant = b.platform.OS, b.platform.Architecture, b.platform.Variant
 	config.Created = v1.Time{Time: r.time}
-	config.Config = v1.Config{User: nobody, Entrypoint: []string{"/skiff"}, WorkingDir: "/", Labels: r.labels()}
+	config.Config = v1.Config{User: nobody, Entrypoint: []string{"/" + p.name}, WorkingDir: "/", Labels: r.labels(p)}
+	if p.temporary {
+		config.Config.Env = []string{"HOME=/tmp"}
+	}
 	return mutate.ConfigFile(img, config)
 }
 
-func (r release) labels() map[string]string {
+func (r release) labels(p program) map[string]string {
 	return map[string]string{
-		"org.opencontainers.image.title":       "skiff",
-		"org.opencontainers.image.description": "Kubernetes controllers over plain HTTP",
+		"org.opencontainers.image.title":       p.name,
+		"org.opencontainers.image.description": p.description,
 		"org.opencontainers.image.licenses":    "Apache-2.0",
 		"org.opencontainers.image.version":     r.version,
 		"org.opencontainers.image.revision":    r.commit,

@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/sha256"
+	"debug/buildinfo"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -14,8 +15,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -26,49 +29,94 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// The archive of `make image`, or else one that is made of this machine's binary, under the name of each platform.
-var archiveFlag = flag.String("archive", "", "test this archive")
+// What `make dist` and `make image` have made, or else what is made here of binaries for this machine, under the name
+// of each platform.
+var (
+	distFlag      = flag.String("dist", "", "test the files in this directory")
+	platformsFlag = flag.String("platforms", "", "platforms of these files, separated by spaces")
+)
 
 var repository = filepath.Join("..", "..")
 
-// made returns a directory with an image of the binary that `go build` makes for this machine.
-func made(t *testing.T) release {
-	t.Helper()
-	r := release{dir: t.TempDir(), root: repository, version: "v1+test", commit: "c0ffee", time: time.Unix(1e9, 0)}
-	binary := filepath.Join(r.dir, builds[0].file)
-	goBuild(t, binary, "./cmd/skiff")
-	data, err := os.ReadFile(binary)
+// madeIn is the directory of what the tests make, once for all of them.
+var madeIn string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "skiff-release-")
 	if err != nil {
-		t.Fatal(err)
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
 	}
-	for _, p := range builds[1:] {
-		if err := os.WriteFile(filepath.Join(r.dir, p.file), data, 0o755); err != nil {
-			t.Fatal(err)
+	madeIn = dir
+	code := m.Run()
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// makeOnce makes the images of the programs that `go build` makes for this machine. Its skiff-dev has no CEL: to build
+// one that has takes minutes.
+var makeOnce = sync.OnceValues(func() (release, error) {
+	r := release{dir: madeIn, root: repository, version: "v1+test", commit: "c0ffee", time: time.Unix(1e9, 0)}
+	for _, b := range builds {
+		r.platforms = append(r.platforms, b.name)
+	}
+	for _, p := range programs {
+		first := r.binary(p, r.platforms[0])
+		build := exec.Command("go", "build", "-trimpath", "-o", first, "./cmd/"+p.name)
+		build.Dir, build.Env = repository, append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
+		if out, err := build.CombinedOutput(); err != nil {
+			return r, fmt.Errorf("%s: %w\n%s", build, err, out)
+		}
+		for _, platform := range r.platforms[1:] {
+			if err := os.Link(first, r.binary(p, platform)); err != nil {
+				return r, err
+			}
 		}
 	}
-	if err := r.writeImage(); err != nil {
+	return r, each(r.writeImage)
+})
+
+func made(t *testing.T) release {
+	t.Helper()
+	r, err := makeOnce()
+	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-// goBuild builds a program for the processor of this machine.
-func goBuild(t *testing.T, binary, program string) {
+// tested returns the release to test.
+func tested(t *testing.T) release {
 	t.Helper()
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", binary, program)
-	build.Dir, build.Env = repository, append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if *distFlag != "" {
+		return release{dir: *distFlag, root: repository, platforms: strings.Fields(*platformsFlag)}
+	}
+	return made(t)
+}
+
+// eachImage runs a test for the image of each program.
+func eachImage(t *testing.T, test func(t *testing.T, r release, p program)) {
+	r := tested(t)
+	for _, p := range programs {
+		t.Run(p.name, func(t *testing.T) { test(t, r, p) })
 	}
 }
 
-// archivePath returns the path of the archive to test.
-func archivePath(t *testing.T) string {
+// platformsOf returns the platforms that an image of a release has.
+func platformsOf(t *testing.T, r release) []v1.Platform {
 	t.Helper()
-	if *archiveFlag != "" {
-		return *archiveFlag
+	chosen, err := r.imageBuilds()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return filepath.Join(made(t).dir, imageFile)
+	var out []v1.Platform
+	for _, b := range chosen {
+		out = append(out, b.platform)
+	}
+	return out
 }
 
 // unpack writes the files of an archive below a directory.
@@ -82,6 +130,12 @@ func unpack(t *testing.T, r io.Reader, dir string) {
 			t.Fatal(err)
 		}
 		file := filepath.Join(dir, h.Name)
+		if h.Typeflag == tar.TypeDir {
+			if err := errors.Join(os.Mkdir(file, 0o755), os.Chmod(file, h.FileInfo().Mode())); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
 		data, err := io.ReadAll(tr)
 		err = errors.Join(err, os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, data, h.FileInfo().Mode()))
 		if err != nil {
@@ -90,11 +144,11 @@ func unpack(t *testing.T, r io.Reader, dir string) {
 	}
 }
 
-// imagesOf returns the images of an archive, read as an OCI layout, by platform.
-func imagesOf(t *testing.T, file string) map[string]v1.Image {
+// imagesOf returns the images of a program, read as an OCI layout, by platform.
+func imagesOf(t *testing.T, r release, p program) map[string]v1.Image {
 	t.Helper()
 	dir := t.TempDir()
-	f, err := os.Open(file)
+	f, err := os.Open(r.imageFile(p))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +166,7 @@ func imagesOf(t *testing.T, file string) map[string]v1.Image {
 		t.Fatalf("%d entries, %v; want one index, which kind and ctr give a name", len(entries.Manifests), err)
 	}
 	name := entries.Manifests[0].Annotations["io.containerd.image.name"]
-	if !strings.HasPrefix(name, "docker.io/library/skiff:") {
+	if !strings.HasPrefix(name, "docker.io/library/"+p.name+":") {
 		t.Errorf("containerd gets the name %q", name)
 	}
 	index, err := top.ImageIndex(entries.Manifests[0].Digest)
@@ -132,10 +186,16 @@ func imagesOf(t *testing.T, file string) map[string]v1.Image {
 	return out
 }
 
-func TestTheArchiveIsAnOCILayoutAndWhatDockerSaves(t *testing.T) {
-	file := archivePath(t)
-	all := imagesOf(t, file)
-	for _, platform := range []string{"linux/amd64", "linux/arm64/v8", "linux/arm/v7"} {
+func TestTheArchiveIsAnOCILayoutAndWhatDockerSaves(t *testing.T) { eachImage(t, isLayoutAndSaved) }
+
+func isLayoutAndSaved(t *testing.T, r release, p program) {
+	file := r.imageFile(p)
+	all, platforms := imagesOf(t, r, p), platformsOf(t, r)
+	if len(all) != len(platforms) {
+		t.Errorf("there are %d images, want %d", len(all), len(platforms))
+	}
+	for _, want := range platforms {
+		platform := want.String()
 		if all[platform] == nil {
 			t.Fatalf("there is no image for %s", platform)
 		}
@@ -143,13 +203,13 @@ func TestTheArchiveIsAnOCILayoutAndWhatDockerSaves(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c := config.Config; c.User != nobody || !slices.Equal(c.Entrypoint, []string{"/skiff"}) ||
+		if c := config.Config; c.User != nobody || !slices.Equal(c.Entrypoint, []string{"/" + p.name}) ||
 			c.Labels["org.opencontainers.image.version"] == "" || config.Platform().String() != platform {
 			t.Errorf("%s: configuration %+v", platform, config)
 		}
 	}
 	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(file) })
-	if err != nil || len(manifest) != len(builds) || len(manifest[0].RepoTags) != 2 {
+	if err != nil || len(manifest) != len(platforms) || len(manifest[0].RepoTags) != 2 {
 		t.Errorf("manifest.json: %+v, %v", manifest, err)
 	}
 	for _, m := range manifest {
@@ -189,44 +249,65 @@ func loadable(file string, m tarball.Descriptor) error {
 
 func TestTheSameBinariesMakeTheSameImage(t *testing.T) {
 	r := made(t)
-	one, err := os.ReadFile(filepath.Join(r.dir, imageFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.writeImage(); err != nil {
-		t.Fatal(err)
-	}
-	other, err := os.ReadFile(filepath.Join(r.dir, imageFile))
-	if err != nil || !bytes.Equal(one, other) {
-		t.Errorf("two archives of the same files differ: %v", err)
+	for _, p := range programs {
+		one, err := os.ReadFile(r.imageFile(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.writeImage(p); err != nil {
+			t.Fatal(err)
+		}
+		other, err := os.ReadFile(r.imageFile(p))
+		if err != nil || !bytes.Equal(one, other) {
+			t.Errorf("two archives of the same files differ: %v", err)
+		}
 	}
 }
 
-// inImage makes a command that runs in the file system of the image, as its user. Without the right to change the root
-// and the user it runs in an empty directory.
-func inImage(t *testing.T, root string, args ...string) *exec.Cmd {
+func TestAnImageNeedsAPlatformThatHasContainers(t *testing.T) {
+	r := release{dir: t.TempDir(), platforms: []string{"darwin-arm64", "windows-amd64.exe"}}
+	if err := r.writeImage(programs[0]); err == nil || !strings.Contains(err.Error(), "-platforms darwin-arm64") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// inImage makes a command that runs the program of an image in the file system of that, as its user. Without the right
+// to change the root and the user it runs in an empty directory.
+func inImage(t *testing.T, p program, root string, env []string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "/skiff", args...)
-	cmd.Env = []string{} // no HOME, no PATH
+	cmd := exec.CommandContext(t.Context(), "/"+p.name, args...)
+	cmd.Env = append([]string{}, env...) // no HOME, no PATH but for those of the image
 	if os.Geteuid() == 0 {
 		cmd.Dir = "/"
 		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root,
 			Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
 		return cmd
 	}
-	t.Log("not root: skiff runs in an empty directory, without chroot and as this user")
-	cmd.Path, cmd.Dir = filepath.Join(root, "skiff"), t.TempDir()
+	t.Logf("not root: %s runs in an empty directory, without chroot and as this user", p.name)
+	cmd.Path, cmd.Dir = filepath.Join(root, p.name), t.TempDir()
 	return cmd
 }
 
-// What is in the image runs with nothing else, as its user, and works against a server.
-func TestTheImageRunsAsNobodyInAnEmptyRoot(t *testing.T) {
-	arch := map[string]string{"arm64": "arm64/v8", "amd64": "amd64"}[runtime.GOARCH]
-	img := imagesOf(t, archivePath(t))["linux/"+arch]
-	if img == nil {
-		t.Fatalf("there is no image for %s/%s; test on linux/amd64 or linux/arm64", runtime.GOOS, runtime.GOARCH)
+// thisMachine is the platform of images for this machine.
+func thisMachine() (b build, ok bool) {
+	i := slices.IndexFunc(builds, func(b build) bool {
+		return b.platform.OS == runtime.GOOS && b.platform.Architecture == runtime.GOARCH
+	})
+	if i < 0 {
+		return build{}, false
 	}
-	root := t.TempDir()
+	return builds[i], true
+}
+
+// rootOf unpacks the image of a program for this machine, and returns its root and its environment.
+func rootOf(t *testing.T, r release, p program) (root string, env []string) {
+	t.Helper()
+	b, ok := thisMachine()
+	img := imagesOf(t, r, p)[b.platform.String()]
+	if !ok || img == nil {
+		t.Skipf("there is no image for %s/%s, so none can run here", runtime.GOOS, runtime.GOARCH)
+	}
+	root = t.TempDir()
 	layers, err := img.Layers()
 	if err != nil {
 		t.Fatal(err)
@@ -249,10 +330,23 @@ func TestTheImageRunsAsNobodyInAnEmptyRoot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root, config.Config.Env
+}
 
-	server := startDev(t, filepath.Join(root, "kubeconfig"))
-	defer server()
-	out, err := inImage(t, root, "version").CombinedOutput()
+// What is in the image runs with nothing else, as its user, and works against a server.
+func TestTheImageOfSkiffRunsAsNobodyInAnEmptyRoot(t *testing.T) {
+	r, p := tested(t), programs[0]
+	root, env := rootOf(t, r, p)
+	entries, err := os.ReadDir(root)
+	if err != nil || len(entries) != 3 {
+		t.Errorf("%v, %v: want the program and two files with licenses", entries, err)
+	}
+	defer startDev(t, r, filepath.Join(root, "kubeconfig"))()
+	out, err := inImage(t, p, root, env, "version").CombinedOutput()
 	if err != nil || !strings.HasPrefix(string(out), "skiff ") {
 		t.Fatalf("skiff version: %v: %s", err, out)
 	}
@@ -260,7 +354,7 @@ func TestTheImageRunsAsNobodyInAnEmptyRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		kubeconfig = filepath.Join(root, kubeconfig)
 	}
-	run := inImage(t, root, "run", "--kubeconfig", kubeconfig, "--leader-elect",
+	run := inImage(t, p, root, env, "run", "--kubeconfig", kubeconfig, "--leader-elect",
 		"--leader-election-namespace", "default", "--log-format=json", "--health-probe-bind-address=127.0.0.1:0")
 	log, err := run.StderrPipe()
 	if err != nil {
@@ -279,12 +373,55 @@ func TestTheImageRunsAsNobodyInAnEmptyRoot(t *testing.T) {
 	}
 }
 
+// The tour needs all of it: a directory for its kubeconfig, a port, the server, the simulation and the controllers.
+func TestTheImageOfSkiffDevRunsAsNobodyInAnEmptyRoot(t *testing.T) {
+	r, p := tested(t), programs[1]
+	root, env := rootOf(t, r, p)
+	out, err := inImage(t, p, root, env, "demo").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "steps passed in") {
+		t.Errorf("skiff-dev demo: %v: %s", err, out)
+	}
+	dev := inImage(t, p, root, env, "--bare")
+	stdout, err := dev.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dev.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, stdout, "export KUBECONFIG='/tmp/")
+	if err := dev.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, stdout) // to its end
+	if err := dev.Wait(); err != nil {
+		t.Errorf("skiff-dev: %v", err)
+	}
+}
+
+// What is released evaluates CEL; what the tests build here does not.
+func TestTheReleasedSkiffDevEvaluatesCEL(t *testing.T) {
+	if *distFlag == "" {
+		t.Skip("`make dist` has not made it")
+	}
+	for _, platform := range tested(t).platforms {
+		info, err := buildinfo.ReadFile(tested(t).binary(programs[1], platform))
+		if err != nil {
+			t.Fatal(err)
+		}
+		isCEL := func(m *debug.Module) bool { return m.Path == "github.com/google/cel-go" }
+		if !slices.ContainsFunc(info.Deps, isCEL) {
+			t.Errorf("skiff-dev for %s has no CEL", platform)
+		}
+	}
+}
+
 // startDev runs skiff-dev and returns when its kubeconfig is there, readable for the user of the image.
-func startDev(t *testing.T, kubeconfig string) (stop func()) {
+func startDev(t *testing.T, r release, kubeconfig string) (stop func()) {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "skiff-dev")
-	goBuild(t, binary, "./cmd/skiff-dev")
-	dev := exec.CommandContext(t.Context(), binary, "--controllers", "none", "--kubeconfig-out", kubeconfig)
+	b, _ := thisMachine()
+	dev := exec.CommandContext(t.Context(), r.binary(programs[1], b.name), "--controllers", "none", "--kubeconfig-out",
+		kubeconfig)
 	dev.Env = []string{"HOME=" + t.TempDir()}
 	out, err := dev.StdoutPipe()
 	if err != nil {
@@ -319,8 +456,8 @@ func waitFor(t *testing.T, r io.Reader, text string) (seen string) {
 }
 
 func TestTheBillOfMaterialsHasTheModulesOfTheBinaries(t *testing.T) {
-	r := made(t)
-	if err := r.writeBOM(); err != nil {
+	r, p := made(t), programs[0]
+	if err := r.writeBOM(p); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(r.dir, "skiff.cdx.json"))

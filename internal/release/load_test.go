@@ -17,6 +17,7 @@ import (
 	"github.com/containerd/log"
 	"github.com/containerd/platforms"
 	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -81,25 +82,29 @@ func runnable(t *testing.T, store content.Store, image ocispec.Descriptor, platf
 	}
 }
 
-func TestContainerdImportsTheArchiveForEachPlatform(t *testing.T) {
+func TestContainerdImportsTheArchiveForEachPlatform(t *testing.T) { eachImage(t, isImported) }
+
+func isImported(t *testing.T, r release, p program) {
 	store := newStore(t)
-	all := imported(t, store, archivePath(t))
+	all := imported(t, store, r.imageFile(p))
 	if len(all) != 1 {
 		t.Fatalf("images %v", all)
 	}
 	for name, image := range all {
-		if !strings.HasPrefix(name, "docker.io/library/skiff:") {
-			t.Errorf("`kubectl run --image skiff:TAG` does not find %q", name)
+		if !strings.HasPrefix(name, "docker.io/library/"+p.name+":") {
+			t.Errorf("`kubectl run --image %s:TAG` does not find %q", p.name, name)
 		}
-		for _, platform := range []string{"linux/amd64", "linux/arm64", "linux/arm/v7"} {
-			runnable(t, store, image, platform)
+		for _, platform := range platformsOf(t, r) {
+			runnable(t, store, image, ofNode(platform))
 		}
 	}
 }
 
 // Docker without containerd's image store goes by manifest.json, and so does containerd where there is no OCI layout.
-func TestWhatKnowsNoOCILayoutLoadsTheArchiveByItsManifest(t *testing.T) {
-	file := archivePath(t)
+func TestWhatKnowsNoOCILayoutLoadsTheArchiveByItsManifest(t *testing.T) { eachImage(t, isLoaded) }
+
+func isLoaded(t *testing.T, r release, p program) {
+	file := r.imageFile(p)
 	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(file) })
 	if err != nil {
 		t.Fatal(err)
@@ -121,16 +126,14 @@ func TestWhatKnowsNoOCILayoutLoadsTheArchiveByItsManifest(t *testing.T) {
 			if err := validate.Image(image); err != nil {
 				t.Errorf("%s: %v", tag, err)
 			}
-			platform := platforms.Format(platforms.Normalize(platforms.MustParse(platformOf(i))))
-			runnable(t, store, all["docker.io/library/"+text], platform)
+			runnable(t, store, all["docker.io/library/"+text], ofNode(platformsOf(t, r)[i]))
 		}
 	}
 }
 
-// platformOf returns the platform of an entry of manifest.json.
-func platformOf(entry int) string {
-	p := builds[entry].platform
-	return strings.TrimSuffix(p.OS+"/"+p.Architecture+"/"+p.Variant, "/")
+// ofNode returns a platform as a node says it.
+func ofNode(p v1.Platform) string {
+	return platforms.Format(platforms.Normalize(platforms.MustParse(p.String())))
 }
 
 // without copies an archive without some files.

@@ -1,6 +1,6 @@
-// Command release makes what a release of skiff consists of beside the binaries: a bill of materials, checksums, and
-// an image for several architectures. It is a module of its own, so that what it needs never reaches the product's
-// go.mod. `make dist` and `make image` run it.
+// Command release makes what a release consists of beside the binaries of skiff and skiff-dev: of each program a bill
+// of materials and an image for several architectures, and the checksums of all. It is a module of its own, so that
+// what it needs never reaches the product's go.mod. `make dist` and `make image` run it.
 //
 // The same binaries, version and time give the same bytes.
 package main
@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -23,13 +22,31 @@ func main() {
 	}
 }
 
+// program is one of the programs of a release.
+type program struct {
+	name, description string
+	licenses          string // file with those of its modules
+	temporary         bool   // it writes files, so its image has a /tmp, which is also its HOME
+}
+
+var programs = []program{
+	{"skiff", "Kubernetes controllers over plain HTTP", "cmd/skiff/THIRD_PARTY_LICENSES", false},
+	{"skiff-dev", "A Kubernetes test cluster in one process", "internal/skiff-dev/THIRD_PARTY_LICENSES", true},
+}
+
 // release is what is made of the files in a directory.
 type release struct {
-	dir     string    // has the binaries, skiff-GOOS-GOARCH, and gets what is made
-	root    string    // of the repository, for the licenses
-	version string    // of skiff
-	commit  string    // "": unknown
-	time    time.Time // of the commit
+	dir       string    // has the binaries, PROGRAM-PLATFORM, and gets what is made
+	platforms []string  // such as linux-amd64
+	root      string    // of the repository, for the licenses
+	version   string    // of both programs
+	commit    string    // "": unknown
+	time      time.Time // of the commit
+}
+
+// binary returns the path of the binary of a program for a platform.
+func (r release) binary(p program, platform string) string {
+	return filepath.Join(r.dir, p.name+"-"+platform)
 }
 
 const usage = "want `sbom`, `sums` or `image`, and flags"
@@ -43,30 +60,34 @@ func run(args []string) error {
 	fs := flag.NewFlagSet("release", flag.ContinueOnError)
 	fs.StringVar(&r.dir, "dir", "dist", "directory of the binaries")
 	fs.StringVar(&r.root, "root", ".", "root of the repository")
-	fs.StringVar(&r.version, "version", "dev", "version of skiff")
+	platforms := fs.String("platforms", "", "platforms of the binaries, separated by spaces")
+	fs.StringVar(&r.version, "version", "dev", "version of the programs")
 	fs.StringVar(&r.commit, "commit", "", "commit that it is built from")
 	fs.Int64Var(&seconds, "time", 0, "time of the commit, in seconds since 1970")
 	if err := fs.Parse(args[1:]); err != nil {
 		return err
 	}
 	r.time = time.Unix(seconds, 0).UTC()
+	if r.platforms = strings.Fields(*platforms); len(r.platforms) == 0 {
+		return errors.New("-platforms: name at least one, such as linux-amd64")
+	}
 	switch args[0] {
 	case "sbom":
-		return r.writeBOM()
+		return each(r.writeBOM)
 	case "sums":
 		return r.writeSums()
 	case "image":
-		return r.writeImage()
+		return each(r.writeImage)
 	}
 	return errors.New(usage)
 }
 
-// binaries returns the paths of the binaries, sorted.
-func (r release) binaries() ([]string, error) {
-	all, err := filepath.Glob(filepath.Join(r.dir, "skiff-*-*"))
-	all = slices.DeleteFunc(all, func(name string) bool { return strings.HasSuffix(name, ".tar") })
-	if err == nil && len(all) == 0 {
-		err = fmt.Errorf("there are no binaries in %s", r.dir)
+// each calls write for each program.
+func each(write func(program) error) error {
+	for _, p := range programs {
+		if err := write(p); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
 	}
-	return all, err
+	return nil
 }

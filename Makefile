@@ -103,6 +103,10 @@ outside: ## run controller-runtime's own test suites (SUITES: some) against skif
 figures: ## measure memory, CPU, requests and latencies on a real control plane and print a table (twenty minutes)
 	cd internal/e2e && $(GO) test -count=1 -timeout 40m -run '^TestFigures$$' -v . -figures
 
+.PHONY: attacks
+attacks: ## have one tenant attack the others in all ways that are known, on a real control plane (an hour)
+	cd internal/e2e && $(GO) test -count=1 -timeout 120m -run '^TestOneTenantNeverCostsAnother$$' -v . -attacks
+
 SOAK ?= 10m
 
 .PHONY: soak
@@ -157,6 +161,7 @@ nightly: ## run all that takes long: 3,000 histories, minutes of fuzzing, all pl
 	$(MAKE) image
 	$(MAKE) outside
 	$(MAKE) e2e
+	$(MAKE) attacks
 	$(MAKE) soak
 
 .PHONY: conformance

@@ -14,9 +14,9 @@ import (
 // What skiff may take under attack. The limits of the process are above that, so that a peak which nobody sees ends
 // it: the data segment has all that the heap ever had, and Go reserves 1.3 GiB of addresses before it uses any.
 const (
-	hostileMemory = 200 << 20
+	hostileMemory = 128 << 20 // of the container of examples/install.yaml
 	hostileLimits = `ulimit -d 400000 && ulimit -v 2000000 && exec "$@"`
-	hostileGo     = "GOMEMLIMIT=128MiB"
+	hostileGo     = "GOMEMLIMIT=115MiB"
 	// hostileLines bounds the log of a run: ten lines of one message in a minute, and some that every run has. What
 	// is logged about an object has a limit of its own: a server may declare objects without end.
 	hostileLines, hostileObjectLines = 120, 12_000
@@ -117,7 +117,7 @@ func attacks() []attack {
 	all = append(all, endless("tiny objects of all kinds", kinds, tiny)[1])
 	for _, more := range [][]attack{
 		endless("tiny objects", "pods redis", tiny),
-		endless("items of 15 MB", "pods redis", func(i int) string {
+		endless("items of 15 MB of all kinds", kinds, func(i int) string {
 			return item(name(i), 1001, `,"spec":{"num":0,"template":{"x":"`+fifteen+`"}}`)
 		}),
 		endless("undecodable objects", "pods redis", func(i int) string {

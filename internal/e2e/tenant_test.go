@@ -1,0 +1,164 @@
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// attacksFlag asks for all attacks of TestOneTenantNeverCostsAnother.
+var attacksFlag = flag.Bool("attacks", false, "run all attacks of TestOneTenantNeverCostsAnother (an hour), not only "+
+	"two of them")
+
+const (
+	// What skiff sets itself in the container of examples/install.yaml, and what it may take then.
+	tenantLimit  = 128 << 20
+	tenantGo     = "GOMEMLIMIT=115MiB"
+	tenantMemory = 120 << 20
+	// tenantPatience is how soon a change in a victim's namespace is made, at any moment.
+	tenantPatience = 5 * time.Second
+	// tenantRequests is how many requests' time a change may take beyond that: to read and to write what it takes to
+	// make it. An idle server answers within 5 ms; one under attack, on a machine that does other work, takes longer.
+	tenantRequests = 10
+	// tenantRestart is how soon a process that starts amid the attack is ready, and tenantRecovery how soon all is
+	// worked on when it is over.
+	tenantRestart, tenantRecovery = 30 * time.Second, 30 * time.Second
+	// tenantHold is how long an attack lasts once it is complete.
+	tenantHold = 10 * time.Second
+)
+
+// tenantAttack is what one tenant does to the others: n objects of one kind, of which flaps are changed ten times a
+// second.
+type tenantAttack struct {
+	name   string
+	plural string
+	n      int
+	flaps  int
+	object func(i int) Object // metadata without a name, and spec
+}
+
+var tenantKinds = map[string]string{"webservers": "WebServer", "redis": "Redis", "restarttriggers": "RestartTrigger"}
+
+// tenantSpec is a spec that asks for no pods.
+func tenantSpec(plural string) Object {
+	return map[string]Object{
+		"webservers": {"image": "x", "replicas": 0, "serviceType": "ClusterIP"},
+		"redis":      {"num": 0, "port": 6379},
+		"restarttriggers": {"source": Object{"selector": Object{"matchLabels": Object{"a": "b"}}},
+			"targets": []Object{{"kind": "Deployment", "name": "none"}}},
+	}[plural]
+}
+
+// annotated are attack (a): many objects, of which every sixth has an annotation of 250,000 bytes.
+func annotated(plural string, n int) tenantAttack {
+	text := strings.Repeat("a", 250_000)
+	return tenantAttack{name: fmt.Sprintf("%d annotated %s", n, plural), plural: plural, n: n,
+		object: func(i int) Object {
+			meta := Object{}
+			if i%40 < 7 {
+				meta["annotations"] = Object{"example.com/text": text}
+			}
+			return Object{"metadata": meta, "spec": tenantSpec(plural)}
+		}}
+}
+
+// large are attack (b): objects of 0.9 MB that a controller has to read. No RestartTrigger can be as large; what makes
+// one large are the values of its selector.
+func large(plural string, n int) tenantAttack {
+	text := strings.Repeat("v", 30_000)
+	return tenantAttack{name: fmt.Sprintf("%d large %s", n, plural), plural: plural, n: n,
+		object: func(i int) Object {
+			spec := tenantSpec(plural)
+			if plural == "restarttriggers" {
+				spec["source"] = Object{"selector": Object{"matchExpressions": largeSelector(i)}}
+				return Object{"metadata": Object{}, "spec": spec}
+			}
+			var env []Object
+			for j := range 30 {
+				env = append(env, Object{"name": fmt.Sprintf("E%d_%d", i, j), "value": text})
+			}
+			container := map[string]string{"webservers": "webserver", "redis": "redis"}[plural]
+			spec["template"] = Object{"spec": Object{"containers": []Object{{"name": container, "env": env}}}}
+			return Object{"metadata": Object{}, "spec": spec}
+		}}
+}
+
+func largeSelector(i int) (all []Object) {
+	for j := range 70 {
+		var values []string
+		for k := range 200 {
+			values = append(values, fmt.Sprintf("%d.%d.%d.%s", i, j, k, strings.Repeat("x", 45)))
+		}
+		all = append(all, Object{"key": fmt.Sprintf("k%d", j), "operator": "NotIn", "values": values})
+	}
+	return all
+}
+
+// small are objects as they should be.
+func small(plural string, n, flaps int) tenantAttack {
+	return tenantAttack{name: fmt.Sprintf("%d %s %d flapping", n, plural, flaps), plural: plural, n: n, flaps: flaps,
+		object: func(int) Object { return Object{"metadata": Object{}, "spec": tenantSpec(plural)} }}
+}
+
+func tenantAttacks() []tenantAttack {
+	if !*attacksFlag {
+		return []tenantAttack{annotated("webservers", 1000), large("webservers", 45)}
+	}
+	var all []tenantAttack
+	for _, plural := range []string{"webservers", "redis", "restarttriggers"} {
+		all = append(all, annotated(plural, 1000), large(plural, 45), large(plural, 60), large(plural, 300),
+			small(plural, 5000, 0), small(plural, 200, 200))
+	}
+	return all
+}
+
+// What one tenant does in its namespace never keeps skiff from its work in another: see SECURITY.md.
+func TestOneTenantNeverCostsAnother(t *testing.T) {
+	bins, err := binaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := StartControlPlane(t.Context(), bins) // without controllers: no pods are needed
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close(t.Failed()) })
+	if err := applyFiles(c, repository+"/crds"); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range tenantAttacks() {
+		t.Run(strings.ReplaceAll(a.name, " ", "-"), func(t *testing.T) { withstandTenant(t, c, a) })
+	}
+}
+
+// withstandTenant runs skiff through one attack.
+func withstandTenant(t *testing.T, c *Cluster, a tenantAttack) {
+	w := newTenantWorld(t, c, a)
+	w.start()
+	w.victims()
+	probing := w.probe()
+	w.attack()
+	w.hold()
+	peak := w.peak()
+	probing.pause()
+	if err := w.skiff.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	took := w.start()
+	if took > tenantRestart {
+		t.Errorf("ready %s after the restart amid the attack, want at most %s", took, tenantRestart)
+	}
+	probing.resume()
+	w.hold()
+	w.calm()
+	recovered := w.recovers()
+	peak = max(peak, w.peak())
+	worst := probing.stop()
+	if peak > tenantMemory {
+		t.Errorf("peak memory %s, want at most %s", megabytes(peak), megabytes(tenantMemory))
+	}
+	t.Logf("peak %s, changes of victims made within %s, restarted in %s, recovered in %s", megabytes(peak), worst,
+		took.Round(time.Millisecond), recovered.Round(time.Millisecond))
+}

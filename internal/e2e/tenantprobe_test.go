@@ -1,0 +1,137 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// tenantProbe changes the victims all the time.
+type tenantProbe struct {
+	w       *tenantWorld
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	going   sync.RWMutex // held for writing while the probe pauses
+	paused  bool         // so it is; of the test's goroutine alone
+	mu      sync.Mutex   // guards took
+	took    map[string][]time.Duration
+}
+
+// probe begins to change the victims.
+func (w *tenantWorld) probe() *tenantProbe {
+	p := &tenantProbe{w: w, took: map[string][]time.Duration{}}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	for plural := range tenantKinds {
+		p.running.Go(func() {
+			for n := 0; p.ctx.Err() == nil; n++ {
+				p.change(plural, n)
+			}
+		})
+	}
+	w.Cleanup(func() {
+		p.cancel()
+		if p.paused {
+			p.resume()
+		}
+		p.running.Wait()
+	})
+	return p
+}
+
+// pause waits for the changes under way, and for those after it until resume.
+func (p *tenantProbe) pause() {
+	p.going.Lock()
+	p.paused = true
+}
+
+func (p *tenantProbe) resume() {
+	p.paused = false
+	p.going.Unlock()
+}
+
+// change makes one change and waits until skiff has made it.
+func (p *tenantProbe) change(plural string, n int) {
+	p.going.RLock()
+	defer p.going.RUnlock()
+	victim := p.w.path(p.w.victim, plural, "victim")
+	changed, err := p.w.c.Admin.Merge(p.ctx, victim, tenantChange(plural, n))
+	if err != nil {
+		if p.ctx.Err() == nil {
+			p.w.Error(err)
+			p.cancel()
+		}
+		return
+	}
+	began, slowest := time.Now(), time.Duration(0)
+	for p.ctx.Err() == nil {
+		asked := time.Now()
+		made := p.made(plural, changed)
+		slowest = max(slowest, time.Since(asked))
+		if took := time.Since(began); made || took > 12*tenantPatience {
+			p.note(plural, took, slowest)
+			break
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-p.ctx.Done():
+		case <-p.w.skiff.Done():
+			return
+		}
+	}
+	select { // few enough that the probe itself is no load
+	case <-time.After(200 * time.Millisecond):
+	case <-p.ctx.Done():
+	}
+}
+
+// made says whether skiff has made a change: of a WebServer and a Redis in a child, and of a RestartTrigger, whose
+// change restarts nothing, in its status.
+func (p *tenantProbe) made(plural string, changed Object) bool {
+	get := func(path string) Object {
+		o, err := p.w.c.Admin.Get(p.ctx, path)
+		if err != nil {
+			return nil // not there yet, or the server is busy: it is asked again
+		}
+		return o
+	}
+	switch plural {
+	case "webservers":
+		child := get("/apis/apps/v1/namespaces/" + p.w.victim + "/deployments/victim")
+		return containerOf(child).Str("image") == changed.Str("spec", "image")
+	case "redis":
+		child := get("/api/v1/namespaces/" + p.w.victim + "/services/victim")
+		return child.Int("spec", "ports", "0", "port") == changed.Int("spec", "port")
+	}
+	now := get(p.w.path(p.w.victim, plural, "victim"))
+	return now.Int("status", "observedGeneration") >= changed.Int("metadata", "generation")
+}
+
+// note notes how long a change took, while one request took slowest.
+func (p *tenantProbe) note(plural string, took, slowest time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.took[plural] = append(p.took[plural], took)
+	if most := tenantPatience + tenantRequests*slowest; took > most {
+		p.w.Errorf("a change of the victim's %s was made after %s, want at most %s: a request took up to %s", plural,
+			took, most, slowest)
+	}
+}
+
+// stop ends the probe and returns how long a change took at most.
+func (p *tenantProbe) stop() string {
+	p.cancel()
+	p.running.Wait()
+	var all []string
+	for plural, took := range p.took {
+		all = append(all, fmt.Sprintf("%s %s of %d", plural, slices.Max(took).Round(time.Millisecond), len(took)))
+		if len(took) < 10 {
+			p.w.Errorf("only %d changes of the victim's %s were made", len(took), plural)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}

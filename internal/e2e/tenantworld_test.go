@@ -1,0 +1,295 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// tenantWorld is a control plane with an attacker, victims and skiff.
+type tenantWorld struct {
+	*testing.T
+	c        *Cluster
+	a        tenantAttack
+	attacker string // namespaces
+	victim   string
+	group    *MemoryGroup // nil: not permitted here
+	skiff    *Skiff
+	lives    int
+	stop     context.CancelFunc // of the flapping
+	flapping sync.WaitGroup
+	refused  atomic.Int64 // writes of the attacker
+}
+
+func newTenantWorld(t *testing.T, c *Cluster, a tenantAttack) *tenantWorld {
+	name := namespaceName(strings.ReplaceAll(a.name, " ", ""))
+	w := &tenantWorld{T: t, c: c, a: a, attacker: "attacker-" + name, victim: "victim-" + name}
+	for _, ns := range []string{w.attacker, w.victim} {
+		if _, err := c.Admin.Create(t.Context(), "/api/v1/namespaces",
+			Object{"metadata": Object{"name": ns}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(w.clean)
+	var err error
+	if w.group, err = NewMemoryGroup("skiff-e2e-"+name, tenantLimit); err != nil {
+		t.Logf("not in a control group of %d MiB, only with %s: %v", tenantLimit>>20, tenantGo, err)
+	}
+	return w
+}
+
+// clean removes what the next attack must not meet.
+func (w *tenantWorld) clean() {
+	if w.stop != nil {
+		w.stop()
+		w.flapping.Wait()
+	}
+	if w.skiff != nil {
+		if w.Failed() {
+			w.Log(w.skiff.Tail(40))
+		}
+		if err := w.skiff.Kill(); err != nil {
+			w.Error(err)
+		}
+	}
+	if w.group != nil {
+		if err := w.group.Close(); err != nil {
+			w.Error(err)
+		}
+	}
+	for _, ns := range []string{w.attacker, w.victim} {
+		for _, all := range []string{w.path(ns, "webservers"), w.path(ns, "redis"), w.path(ns, "restarttriggers"),
+			"/apis/apps/v1/namespaces/" + ns + "/deployments", "/api/v1/namespaces/" + ns + "/pods",
+			"/api/v1/namespaces/" + ns + "/services"} {
+			if err := w.c.Admin.Delete(noContext, all); err != nil {
+				w.Error(err)
+			}
+		}
+		if err := w.release(ns); err != nil {
+			w.Error(err)
+		}
+	}
+}
+
+// release takes the finalizers off, which no skiff does any more.
+func (w *tenantWorld) release(ns string) error {
+	held, err := w.c.Admin.Get(noContext, w.path(ns, "redis"))
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, o := range held.List("items") {
+		names = append(names, o.Name())
+	}
+	var running sync.WaitGroup
+	failed := make([]error, 16)
+	for i := range failed {
+		running.Go(func() {
+			for at := i; at < len(names); at += len(failed) {
+				_, err := w.c.Admin.Merge(noContext, w.path(ns, "redis", names[at]),
+					`{"metadata":{"finalizers":null}}`)
+				if err != nil && !IsCode(err, http.StatusNotFound) {
+					failed[i] = err
+				}
+			}
+		})
+	}
+	running.Wait()
+	return errors.Join(failed...)
+}
+
+func (w *tenantWorld) path(ns, plural string, name ...string) string {
+	return "/apis/skiff.dev/v1alpha1/namespaces/" + strings.Join(append([]string{ns, plural}, name...), "/")
+}
+
+// start starts skiff, and returns how long it took to be ready.
+func (w *tenantWorld) start() time.Duration {
+	w.Helper()
+	binary, err := skiffBinary()
+	if err != nil {
+		w.Fatal(err)
+	}
+	kubeconfig, err := w.c.Kubeconfig(admin)
+	if err != nil {
+		w.Fatal(err)
+	}
+	port, err := freePort()
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.lives++
+	argv := []string{binary, "run", "--kubeconfig", kubeconfig, "--health-probe-bind-address=" + loopback(port)}
+	if w.group != nil {
+		argv = w.group.Command(argv...)
+	}
+	began := time.Now()
+	p, err := w.c.Start(fmt.Sprintf("skiff-%s-%d", w.attacker, w.lives),
+		[]string{"KUBECONFIG=", "HOME=" + w.c.Dir, tenantGo}, argv...)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.skiff = &Skiff{Process: p, probes: "http://" + loopback(port)}
+	Eventually(w, 2*time.Minute, "skiff is ready", func() (bool, string) {
+		w.alive()
+		err := w.skiff.Ready()
+		return err == nil, errorText(err)
+	})
+	return time.Since(began)
+}
+
+// alive fails when skiff has ended.
+func (w *tenantWorld) alive() {
+	w.Helper()
+	if w.skiff.Exited() {
+		w.Fatalf("skiff has ended with code %d\n%s", w.skiff.ExitCode(), w.skiff.Tail(40))
+	}
+}
+
+// peak is what skiff has taken at most.
+func (w *tenantWorld) peak() int64 {
+	w.Helper()
+	w.alive()
+	u, err := w.skiff.Usage()
+	if err != nil {
+		w.Fatal(err)
+	}
+	return u.Peak
+}
+
+func (w *tenantWorld) hold() {
+	w.Helper()
+	end := time.After(tenantHold)
+	select {
+	case <-end:
+	case <-w.skiff.Done():
+	}
+	w.alive()
+}
+
+// victims makes one object of each kind.
+func (w *tenantWorld) victims() {
+	w.Helper()
+	for plural := range tenantKinds {
+		w.create(w.victim, plural, "victim", Object{"metadata": Object{}, "spec": tenantSpec(plural)})
+	}
+}
+
+func (w *tenantWorld) create(ns, plural, name string, object Object) {
+	if err := w.tryCreate(w.Context(), ns, plural, name, object); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *tenantWorld) tryCreate(ctx context.Context, ns, plural, name string, object Object) error {
+	meta := object["metadata"].(Object)
+	meta["name"] = name
+	_, err := w.c.Admin.Create(ctx, w.path(ns, plural), Object{"apiVersion": "skiff.dev/v1alpha1",
+		"kind": tenantKinds[plural], "metadata": meta, "spec": object["spec"]})
+	return err
+}
+
+// attack begins the attack, and returns when it is complete.
+func (w *tenantWorld) attack() {
+	w.Helper()
+	began := time.Now()
+	parallel(w.T, w.a.n, func(ctx context.Context, i int) error {
+		return w.tryCreate(ctx, w.attacker, w.a.plural, fmt.Sprintf("a%04d", i), w.a.object(i))
+	})
+	w.Logf("attack complete after %s", time.Since(began).Round(time.Millisecond))
+	ctx, stop := context.WithCancel(context.Background())
+	w.stop = stop
+	for i := range w.a.flaps {
+		w.flapping.Go(func() { w.flap(ctx, i) })
+	}
+}
+
+// flap changes an object ten times a second, as far as the server does.
+func (w *tenantWorld) flap(ctx context.Context, i int) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		_, err := w.c.Admin.Merge(ctx, w.path(w.attacker, w.a.plural, fmt.Sprintf("a%04d", i)),
+			tenantChange(w.a.plural, n))
+		if err != nil && ctx.Err() == nil {
+			w.refused.Add(1)
+		}
+	}
+}
+
+// tenantChange changes what a controller acts on.
+func tenantChange(plural string, n int) Object {
+	return Object{"spec": map[string]Object{
+		"webservers":      {"image": fmt.Sprintf("x:%d", n)},
+		"redis":           {"port": 6370 + n%11},
+		"restarttriggers": {"suspend": n%2 == 0},
+	}[plural]}
+}
+
+// calm ends the attack: all objects become small.
+func (w *tenantWorld) calm() {
+	w.Helper()
+	w.stop()
+	w.flapping.Wait()
+	if n := w.refused.Load(); n > 0 {
+		w.Logf("%d writes of the attacker were refused", n)
+	}
+	parallel(w.T, w.a.n, func(ctx context.Context, i int) error {
+		patch := Object{"metadata": Object{"annotations": nil}, "spec": tenantSpec(w.a.plural)}
+		if w.a.plural == "restarttriggers" {
+			patch["spec"].(Object)["source"] = Object{"selector": Object{"matchExpressions": nil,
+				"matchLabels": Object{"a": "b"}}}
+		} else {
+			patch["spec"].(Object)["template"] = nil
+		}
+		_, err := w.c.Admin.Merge(ctx, w.path(w.attacker, w.a.plural, fmt.Sprintf("a%04d", i)), patch)
+		return err
+	})
+}
+
+// recovers returns how long it takes until all is worked on.
+func (w *tenantWorld) recovers() time.Duration {
+	w.Helper()
+	began := time.Now()
+	for {
+		left, first := 0, ""
+		list, err := w.c.Admin.Get(w.Context(), w.path(w.attacker, w.a.plural))
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, o := range list.List("items") {
+			if o.Int("status", "observedGeneration") != o.Int("metadata", "generation") ||
+				o.Condition("Stalled").Str("status") == "True" && w.a.plural != "restarttriggers" {
+				left++
+				first = o.String()
+			}
+		}
+		took := time.Since(began)
+		if left == 0 {
+			return took
+		}
+		if took > 4*tenantRecovery {
+			w.Errorf("%d objects are not worked on %s after the attack, want 0 after %s; one of them: %s", left, took,
+				tenantRecovery, first)
+			return took
+		}
+		w.alive()
+		if took > tenantRecovery {
+			w.Logf("%d objects are not worked on %s after the attack", left, took)
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-w.Context().Done():
+		}
+	}
+}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +23,7 @@ type logFlags struct {
 }
 
 func (f *logFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.format, "log-format", "text", "`format` of the log on stderr: text or json")
+	cmd.Flags().StringVar(&f.format, "log-format", "text", "`format` of the log on stderr: text (logfmt) or json")
 	cmd.Flags().IntVarP(&f.verbosity, "verbosity", "v", 0,
 		"log `level`: 0 changes and errors, 1 adds debug detail and leaves out no line")
 }
@@ -70,48 +70,38 @@ type textLines struct{ out io.Writer }
 
 // Output writes a line of stdr, which begins with a numeric level unless it is an error.
 func (w textLines) Output(_ int, line string) error {
+	pairs, ok := pairsOf(strings.TrimSuffix(line, "\n"))
+	if !ok { // a logger with a name: none of ours has one
+		pairs = []pair{{"msg", line}}
+	}
 	level := slog.LevelError
-	if rest, ok := strings.CutPrefix(line, `"level"=`); ok {
-		verbosity, fields, _ := strings.Cut(rest, " ")
-		line, level = fields, slog.LevelDebug
-		if verbosity == "0" {
+	if len(pairs) > 0 && pairs[0].name == "level" {
+		level = slog.LevelDebug
+		if pairs[0].value == "0" {
 			level = slog.LevelInfo
 		}
-		if rest, ok := cutLevel(line); ok {
-			line, level = rest, slog.LevelWarn
+		pairs = pairs[1:]
+		if i := slices.Index(pairs, pair{"level", slog.LevelWarn.String()}); i >= 0 { // kube.Warn
+			pairs, level = slices.Delete(pairs, i, i+1), slog.LevelWarn
 		}
 	}
-	if level == slog.LevelError {
-		line = errorLast(line)
+	// stdr writes the error behind the message; the JSON log has it at the end, because it is the longest part.
+	if level == slog.LevelError && len(pairs) > 1 && pairs[1].name == "error" {
+		pairs = append(append(pairs[:1:1], pairs[2:]...), pairs[1])
 	}
-	if n := len(line); n > maxLogged {
-		line = fmt.Sprintf("%s... (%d bytes in all)", strings.ToValidUTF8(line[:maxLogged], ""), n)
+	text := fmt.Appendf(nil, "time=%s level=%s", time.Now().Format(logTime), level)
+	for _, p := range pairs {
+		left := maxLogged - len(text)
+		if n := len(p.value); n > left {
+			p.value = fmt.Sprintf("%s... (%d bytes in all)", strings.ToValidUTF8(p.value[:max(left, 0)], ""), n)
+		}
+		text = appendPair(text, p.name, p.value)
+		if len(text) > maxLogged {
+			break
+		}
 	}
-	_, err := fmt.Fprintf(w.out, "\"time\"=%q \"level\"=%q %s\n", time.Now().Format(logTime), level, line)
+	_, err := w.out.Write(append(text, '\n'))
 	return err
-}
-
-// cutLevel cuts the level WARN (kube.Warn) out of a line. In a quoted value the quotes of its text are escaped.
-func cutLevel(line string) (rest string, ok bool) {
-	before, after, ok := strings.Cut(line, ` "level"="WARN"`)
-	return before + after, ok
-}
-
-// errorLast moves the error of a line, which stdr writes behind the message, to the end, as the JSON log has it: it is
-// the longest part.
-func errorLast(line string) string {
-	const msg, field = `"msg"=`, ` "error"=`
-	quoted, err := strconv.QuotedPrefix(strings.TrimPrefix(line, msg))
-	if err != nil {
-		return line
-	}
-	message, rest := line[:len(msg)+len(quoted)], line[len(msg)+len(quoted):]
-	value, found := strings.CutPrefix(rest, field)
-	quoted, err = strconv.QuotedPrefix(value)
-	if !found || err != nil {
-		return line
-	}
-	return message + value[len(quoted):] + field + quoted
 }
 
 // jsonLines gives warnings their level.

@@ -46,7 +46,7 @@ func TestAFloodOfLinesIsCutAndCounted(t *testing.T) {
 		out.Reset()
 		failed("victim", 1)
 		if text := out.String(); !strings.Contains(text, `lines were left out`) ||
-			!strings.Contains(text, `"message"="reconcile failed" "lines"=`) || !strings.Contains(text, "victim/1") {
+			!strings.Contains(text, `message="reconcile failed" lines=`) || !strings.Contains(text, "victim/1") {
 			t.Errorf("after an hour: %s", text)
 		}
 	})

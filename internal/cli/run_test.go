@@ -152,8 +152,8 @@ func TestACertificateThatIsExpiredOrNotYetValidSaysToLookAtTheClock(t *testing.T
 		skiff(t, append(args, "crds", "diff")...).want(t, ExitFailed,
 			"tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time ",
 			name, "; "+next)
-		r := runUntil(t, `"hint"=`, args...)
-		r.want(t, ExitDone, `"hint"="`+strings.TrimSuffix(next, "\n")+`"`)
+		r := runUntil(t, `hint=`, args...)
+		r.want(t, ExitDone, `hint="`+strings.TrimSuffix(next, "\n")+`"`)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // serving is the line of the log that says where the probes are.
-var serving = regexp.MustCompile(`"?msg"?="serving probes" "?address"?="?([^" ]+)"?`)
+var serving = regexp.MustCompile(`"?msg"?="serving probes" "?address"?="?([^"\s]+)"?`)
 
 // statusOf runs `skiff run` on a server and asks it for its status until the output has a text.
 func statusOf(t *testing.T, server, until string, args ...string) (result, string) {

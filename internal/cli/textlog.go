@@ -44,9 +44,9 @@ func (l textLog) line(text []byte, level int, message string, values []any) (lin
 		return nil, false
 	}
 	values, warns := kube.Warns(values)
-	text = append(text, `"time"="`...)
+	text = append(text, `time=`...)
 	text = time.Now().AppendFormat(text, logTime)
-	text = append(text, `" "level"="`...)
+	text = append(text, ` level=`...)
 	shown := slog.LevelInfo
 	if level > 0 {
 		shown = slog.LevelDebug
@@ -54,8 +54,7 @@ func (l textLog) line(text []byte, level int, message string, values []any) (lin
 		shown = slog.LevelWarn
 	}
 	text = append(text, shown.String()...)
-	text = append(text, `" "msg"=`...)
-	text = strconv.AppendQuote(text, message)
+	text = appendPair(text, "msg", message)
 	text = append(text, l.values...)
 	text, ok = appendPlain(text, values)
 	return append(text, '\n'), ok
@@ -71,14 +70,12 @@ func appendPlain(text []byte, values []any) (_ []byte, ok bool) {
 		if !ok {
 			return text, false
 		}
-		text = append(text, ' ')
-		text = strconv.AppendQuote(text, name)
-		text = append(text, '=')
+		text = append(appendName(append(text, ' '), name), '=')
 		switch v := values[i+1].(type) {
 		case string:
-			text = strconv.AppendQuote(text, v)
+			text = appendValue(text, v)
 		case kube.Key:
-			text = strconv.AppendQuote(text, v.String())
+			text = appendValue(text, v.String())
 		case int:
 			text = strconv.AppendInt(text, int64(v), 10)
 		case int64:

@@ -53,6 +53,7 @@ tool (
 )
 
 require (
+	github.com/go-logfmt/logfmt v0.6.1
 	github.com/go-logr/logr v1.4.4
 	github.com/prometheus/client_golang v1.23.2
 	github.com/prometheus/common v0.67.5

@@ -230,7 +230,7 @@ func withstand(t *testing.T, group *Group, binary string, a attack) {
 	if err != nil || p.Exited() {
 		t.Fatalf("skiff has ended: %v\n%s", err, p.Tail(40))
 	}
-	ofObjects := len(p.LogLines(`"key"=`))
+	ofObjects := len(p.LogLines(` key=`))
 	lines := len(p.LogLines()) - ofObjects
 	if use.Peak > hostileMemory || lines > hostileLines || ofObjects > hostileObjectLines ||
 		recovered > hostileRecovery || strings.Contains(p.Log(), "goroutine ") {

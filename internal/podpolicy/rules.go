@@ -7,10 +7,10 @@ import (
 
 // rule is a rule of a standard: which values a field may have.
 type rule struct {
-	path       []string       // of the field; "*" means each item of a list
-	allowed    func(any) bool // called with nil where the field is not set
-	must       string         // what it must be
-	restricted bool           // a rule of restricted only
+	path       []string // of the field; "*" means each item of a list
+	must       string   // what it must be
+	values              // that it may have
+	restricted bool     // a rule of restricted only
 	// Root in a user namespace of the pod's own (spec.hostUsers: false) is an ordinary user on the node, so some rules
 	// do not apply. Before Kubernetes 1.33, servers drop that field by default, and such a pod may run as root there.
 	notInUserNamespace bool
@@ -24,8 +24,8 @@ func (r rule) restrict() rule { r.restricted = true; return r }
 func (r rule) unlessUserNamespace() rule { r.notInUserNamespace = true; return r }
 func (r rule) unlessWindows() rule       { r.notOnWindows = true; return r }
 
-func field(path, must string, allowed func(any) bool) rule {
-	return rule{path: strings.Split(strings.ReplaceAll(path, "[*]", ".*"), "."), must: must, allowed: allowed}
+func field(path, must string, v values) rule {
+	return rule{path: strings.Split(strings.ReplaceAll(path, "[*]", ".*"), "."), must: must, values: v}
 }
 
 // The values that the standards allow.
@@ -88,10 +88,10 @@ func securityContext(prefix string) []rule {
 
 // inherited are what restricted requires of each container or of its pod.
 var inherited = []rule{
-	field("securityContext.runAsNonRoot", "must be true, here or in the securityContext of the pod", nil).
+	field("securityContext.runAsNonRoot", "must be true, here or in the securityContext of the pod", set).
 		restrict().unlessUserNamespace(),
 	field("securityContext.seccompProfile.type",
-		"must be RuntimeDefault or Localhost, here or in the securityContext of the pod", nil).
+		"must be RuntimeDefault or Localhost, here or in the securityContext of the pod", set).
 		restrict().unlessWindows(),
 }
 
@@ -105,59 +105,4 @@ func hosts() []rule {
 		}
 	}
 	return rules
-}
-
-func unset(v any) bool    { return v == nil }
-func notTrue(v any) bool  { return v == nil || v == false }
-func notFalse(v any) bool { return v == nil || v == true }
-func isFalse(v any) bool  { return v == false }
-func zero(v any) bool     { return v == nil || v == int64(0) }
-
-func notZero(v any) bool {
-	n, ok := v.(int64)
-	return v == nil || ok && n != 0
-}
-
-// oneOf allows the values of a list.
-func oneOf(values []string) func(any) bool {
-	return func(v any) bool {
-		s, ok := v.(string)
-		return ok && slices.Contains(values, s)
-	}
-}
-
-// optional allows values, or nothing.
-func optional(values ...string) func(any) bool {
-	allowed := oneOf(values)
-	return func(v any) bool { return v == nil || allowed(v) }
-}
-
-// hasAll allows a list that drops all capabilities.
-func hasAll(v any) bool {
-	list, _ := v.([]any)
-	return slices.Contains(list, any("ALL"))
-}
-
-// onlyVolumes allows a volume of an allowed type. One without a type is an empty directory.
-func onlyVolumes(v any) bool {
-	volume, ok := v.(map[string]any)
-	for key, source := range volume {
-		if key != "name" && source != nil && !slices.Contains(volumes, key) {
-			return false
-		}
-	}
-	return ok
-}
-
-// appArmorAnnotations allows the annotations that older clusters read in place of appArmorProfile.
-func appArmorAnnotations(v any) bool {
-	annotations, ok := v.(map[string]any)
-	for key, value := range annotations {
-		profile, isText := value.(string)
-		if strings.HasPrefix(key, "container.apparmor.security.beta.kubernetes.io/") &&
-			!(isText && (profile == "" || profile == "runtime/default" || strings.HasPrefix(profile, "localhost/"))) {
-			return false
-		}
-	}
-	return ok || v == nil
 }

@@ -69,9 +69,9 @@ var layers = []layer{
 	{"cache", "kube", []string{logr}, "mirrors objects; does not know who reads them"},
 	{"queue", "kube", nil, "keys only: it must not know what they name"},
 	{"kubeconfig", "kube", []string{yaml}, "makes a kube.Config and is done"},
-	{"check", "manifests patch kube", nil, "asks; what is wanted is the caller's, and it changes nothing"},
+	{"check", "manifests podpolicy patch kube", nil, "asks; what is wanted is the caller's, and it changes nothing"},
 	{"uninstall", "kube", nil, "deletes what it is told to; says nothing"},
-	{"manifests", "kube", nil, "writes text; what is installed is the caller's"},
+	{"manifests", "labels podpolicy kube", []string{yaml}, "writes text; what is installed is the caller's"},
 	{"fakeapi", "cron patch kube", []string{yaml, logr}, "a server: sharing code with the client side would hide " +
 		"errors that both have"},
 	{"fakeapi/*", "cron patch kube fakeapi/*", []string{yaml}, "parts of the server, none knows the server"},

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"skiff/internal/kube"
+	"skiff/internal/manifests"
 )
 
 // The versions of Kubernetes that skiff is tested with, as minor versions of 1.
@@ -28,9 +29,12 @@ const (
 // Options say what to check.
 type Options struct {
 	Client      *kube.Client
-	Definitions []map[string]any // the CRDs of this version
-	Rights      []kube.Right     // of the controllers
-	Namespaces  []string         // to work in; empty: all
+	Definitions []map[string]any     // the CRDs of this version
+	Rights      []kube.Right         // of the controllers
+	Namespaces  []string             // to work in; empty: all
+	Templates   []manifests.Template // of the controllers, about which there are admission policies
+	// NeedPolicies counts an admission policy that is not in force as missing.
+	NeedPolicies bool
 	// Selector of namespaces to work in, "": none; and the rights that following it needs.
 	Selector     string
 	SelectRights []kube.Right
@@ -48,6 +52,7 @@ type Report struct {
 	LatencyMS   float64      `json:"latencyMs"`     // of a short request on an open connection
 	User        string       `json:"user"`
 	Definitions []Definition `json:"definitions"`
+	Policies    []Policy     `json:"policies"`
 	Selection   *Selection   `json:"selection,omitempty"` // of namespaces, with a selector
 	Scopes      []Scope      `json:"rights"`
 	Manifest    string       `json:"manifest"` // grants what is missing, as YAML; "" if nothing is
@@ -92,6 +97,12 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if slices.ContainsFunc(r.Definitions, func(d Definition) bool { return d.Fields }) {
 		r.Reader = grant(subject, "", []kube.Right{{Resource: crdResource, Verbs: []string{"get"},
 			Why: "to compare definitions (skiff check)"}})
+	}
+	if r.Policies, err = policies(ctx, o); err != nil {
+		return Report{}, err
+	}
+	for _, p := range r.Policies {
+		r.OK = r.OK && (p.State == Installed || !o.NeedPolicies)
 	}
 	if err := r.scopes(ctx, o, subject); err != nil {
 		return Report{}, err

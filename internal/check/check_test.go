@@ -11,6 +11,7 @@ import (
 	"skiff/crds"
 	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
+	"skiff/internal/manifests"
 )
 
 var (
@@ -260,5 +261,32 @@ func TestWhatCannotBeAskedIsAnErrorAndNotMissing(t *testing.T) {
 				t.Errorf("got %+v, %v, want the error %q", r, err, test.want)
 			}
 		})
+	}
+}
+
+// The embedded server has no admission policies without CEL. That skiff check finds those that are there is tested in
+// internal/e2e.
+func TestAdmissionPoliciesAreMissedOnlyWhereTheyAreNeeded(t *testing.T) {
+	_, o := server(t)
+	install(t, o, nil)
+	o.Templates = []manifests.Template{{Resource: redis, Container: "redis"}}
+	r := run(t, o)
+	if !r.OK || len(r.Policies) != 3 || r.Policies[0] != (Policy{Name: "skiff-templates", State: NotInstalled,
+		Detail: "optional: `skiff manifests --policies | kubectl apply -f -`"}) {
+		t.Errorf("report: %+v", r)
+	}
+	o.NeedPolicies = true
+	if r = run(t, o); r.OK {
+		t.Errorf("with policies that are needed: %+v", r)
+	}
+}
+
+func TestWhereAUserMayNotListAdmissionPoliciesTheyAreNotKnown(t *testing.T) {
+	_, o := withRBAC(t)
+	o.Templates = []manifests.Template{{Resource: redis, Container: "redis"}}
+	r := run(t, o)
+	if len(r.Policies) != 3 || r.Policies[2] != (Policy{Name: "skiff-adopt", State: NotKnown,
+		Detail: "this user may not list validatingadmissionpolicies and their bindings"}) {
+		t.Errorf("report: %+v", r.Policies)
 	}
 }

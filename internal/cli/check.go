@@ -22,6 +22,7 @@ type checkFlags struct {
 	namespaces  []string
 	selector    string
 	election    bool
+	policies    bool
 	electionIn  string
 	output      string
 }
@@ -36,6 +37,9 @@ definitions, and whether this user has each right that the controllers declare, 
 nothing. Run it as skiff's own user: with its token, with --as, or in its pod.
 
 Missing rights are printed as a role and its binding; -o yaml prints nothing else, for kubectl apply.
+
+The admission policies of 'skiff manifests --policies' are optional: their absence is reported, and with --policies
+it counts as missing.
 
 Exit codes: 0 all is there, 3 something is missing, 1 failed (it could not find out), 2 wrong usage.`,
 		Example: `  skiff check
@@ -56,6 +60,7 @@ Exit codes: 0 all is there, 3 something is missing, 1 failed (it could not find 
 	fs.BoolVar(&f.election, "leader-elect", false, "check the rights of leader election, too")
 	fs.StringVar(&f.electionIn, "leader-election-namespace", "",
 		"`namespace` of the Lease (default: that of the kubeconfig context or the pod)")
+	fs.BoolVar(&f.policies, "policies", false, "exit with 3 also where an admission policy is not in force")
 	fs.StringVarP(&f.output, "output", "o", "", "`format`: json, or yaml for the missing rights alone")
 	return cmd
 }
@@ -82,6 +87,7 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 	}
 	defer client.Close()
 	o := check.Options{Client: client, Rights: rightsOf(f.controllers),
+		Templates: templatesOf(f.controllers), NeedPolicies: f.policies,
 		Namespaces: slices.Compact(slices.Sorted(slices.Values(f.namespaces))),
 		Selector:   f.selector, SelectRights: controller.SelectRights}
 	if f.election {
@@ -120,15 +126,16 @@ func (f *checkFlags) print(out io.Writer, r check.Report) error {
 		_, err := io.WriteString(out, r.Manifest)
 		return err
 	}
-	_, err := io.WriteString(out, checkText(r))
+	_, err := io.WriteString(out, checkText(r, f.policies))
 	return err
 }
 
 // maxSelected bounds the names of selected namespaces, which -o json has in full.
 const maxSelected = 300
 
-// checkText is the report for people. Lines that begin with ! are about what is missing.
-func checkText(r check.Report) string {
+// checkText is the report for people. Lines that begin with ! are about what is missing. needPolicies says that
+// admission policies are needed.
+func checkText(r check.Report, needPolicies bool) string {
 	var b strings.Builder
 	line := func(ok bool, format string, args ...any) {
 		mark := "  "
@@ -146,6 +153,9 @@ func checkText(r check.Report) string {
 	line(true, "user        %s", r.User)
 	for _, d := range r.Definitions {
 		line(d.State == check.Installed, "definition  %s: %s, %s", d.Name, d.State, d.Detail)
+	}
+	for _, p := range r.Policies {
+		line(p.State == check.Installed || !needPolicies, "policy      %s: %s, %s", p.Name, p.State, p.Detail)
 	}
 	if s := r.Selection; s != nil && !s.Allowed {
 		line(false, "namespaces  of --watch-namespace-selector %s: this user may not list them, so that the rights "+

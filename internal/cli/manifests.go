@@ -22,6 +22,7 @@ type manifestsFlags struct {
 	image       string
 	replicas    int
 	crds, rbac  bool
+	policies    bool
 }
 
 func newManifests() *cobra.Command {
@@ -37,10 +38,16 @@ With --namespaced, skiff works in these namespaces only, and all that is printed
 them and no ClusterRole. The namespaces must exist.
 
 The custom resource definitions are installed by 'skiff crds install', or printed too with --crds. Then whoever
-deletes these manifests deletes all custom resources. Arguments after -- are added to those of 'skiff run'.`,
+deletes these manifests deletes all custom resources. Arguments after -- are added to those of 'skiff run'.
+
+With --policies, it prints admission policies and nothing else: with them, the API server (1.30 and later) refuses
+a template that --template-policy does not allow, lists that are too long, and the annotation skiff.dev/adopt of a
+user who may not create, patch and delete pods. They are cluster-scoped; with --namespaced or
+--watch-namespace-selector they count in these namespaces.`,
 		Example: `  skiff manifests --image registry.example.com/skiff:v1 | kubectl apply -f -
   skiff manifests --controllers webserver --namespaced shop,blog
-  skiff manifests -- --template-policy restricted -v 1`,
+  skiff manifests -- --template-policy restricted -v 1
+  skiff manifests --policies -- --template-policy restricted | kubectl apply -f -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if at := cmd.ArgsLenAtDash(); len(args) > 0 && at != 0 {
 				return Usagef("%s takes no arguments before --, got %q", cmd.CommandPath(), args[0])
@@ -64,6 +71,7 @@ deletes these manifests deletes all custom resources. Arguments after -- are add
 	fs.IntVar(&f.replicas, "replicas", 2, "how many pods; one works, the others stand by")
 	fs.BoolVar(&f.rbac, "rbac-only", false, "leave out the Deployment and the PodDisruptionBudget")
 	fs.BoolVar(&f.crds, "crds", false, "print the custom resource definitions, too")
+	fs.BoolVar(&f.policies, "policies", false, "print the admission policies, and nothing else")
 	return cmd
 }
 
@@ -76,6 +84,9 @@ func (f *manifestsFlags) check(runFlags []string) error {
 		return err
 	}
 	f.namespaced = slices.Compact(slices.Sorted(slices.Values(f.namespaced)))
+	if f.policies && (f.crds || f.rbac) {
+		return Usagef("--policies prints nothing else: leave out --crds and --rbac-only")
+	}
 	if len(f.namespaced) > 0 && f.selector != "" {
 		return Usagef("--watch-namespace-selector and --namespaced: give one of them")
 	}
@@ -124,6 +135,14 @@ func checkRunFlags(args []string) error {
 }
 
 func (f *manifestsFlags) print(out io.Writer, runFlags []string) error {
+	if f.policies {
+		text, err := f.admissionPolicies(runFlags)
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(out, text)
+		return err
+	}
 	var text strings.Builder
 	if f.crds {
 		all, err := definitions()

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -174,6 +175,9 @@ func TestManifestsRefuseBadFlags(t *testing.T) {
 		"-- nope":                      `flags of skiff run after --: "nope" is no flag`,
 		"--watch-namespace-selector ;": `--watch-namespace-selector ";": ";" is not the key of a label`,
 		"--namespaced a --watch-namespace-selector b": "--watch-namespace-selector and --namespaced: give one of them",
+		"--policies --crds":                           "--policies prints nothing else: leave out --crds",
+		"--policies --controllers restart":            "--policies: none of these --controllers has a custom resource",
+		"--policies -- --template-policy x":           `--template-policy "x": must be one of any, baseline, restricted`,
 		"-- --watch-namespaces a":                     "--watch-namespaces after --: it is set by --namespaced",
 		"-- --template-policy x --workers 2":          "flags of skiff run after --: unknown flag: --workers",
 	} {
@@ -189,6 +193,50 @@ func TestManifestsWithRightsOnlyHaveNothingThatRuns(t *testing.T) {
 	wantInstalled(t, installed(t, "--rbac-only", "--namespaced", "shop"), "ServiceAccount shop/skiff",
 		"Role shop/skiff", "RoleBinding shop/skiff", "Role shop/skiff-leader-election",
 		"RoleBinding shop/skiff-leader-election")
+}
+
+// What the policies say is tested with CEL, in internal/skiff-dev and internal/e2e.
+func TestManifestsPrintTheAdmissionPoliciesAlone(t *testing.T) {
+	const policy, binding = "ValidatingAdmissionPolicy /", "ValidatingAdmissionPolicyBinding /"
+	have := installed(t, "--policies", "--controllers", "redis,restart")
+	wantInstalled(t, have, policy+"skiff-templates", binding+"skiff-templates", policy+"skiff-sizes",
+		binding+"skiff-sizes", policy+"skiff-adopt", binding+"skiff-adopt")
+	rules := lookup(have[policy+"skiff-adopt"], "spec", "matchConstraints", "resourceRules").([]any)
+	if resources := lookup(rules[0].(object), "resources").([]any); len(rules) != 1 || resources[0] != "redis" {
+		t.Errorf("they are about %v", rules)
+	}
+	if selector := lookup(have[binding+"skiff-adopt"], "spec", "matchResources"); selector != nil {
+		t.Errorf("they count in %v, want all namespaces", selector)
+	}
+	have = installed(t, "--policies", "--", "--template-policy=any")
+	wantInstalled(t, have, policy+"skiff-sizes", binding+"skiff-sizes", policy+"skiff-adopt", binding+"skiff-adopt")
+}
+
+func TestTheAdmissionPoliciesOfSomeNamespacesCountInThese(t *testing.T) {
+	const binding = "ValidatingAdmissionPolicyBinding /skiff-adopt"
+	for flags, want := range map[string]string{
+		"--namespaced shop,blog":                        "-blog: kubernetes.io/metadata.name In [blog shop]",
+		"--watch-namespace-selector team in (a,b),!old": ": team In [a b], old DoesNotExist <nil>",
+	} {
+		flag, value, _ := strings.Cut(flags, " ")
+		var got []string
+		for id, body := range installed(t, "--policies", flag, value) {
+			suffix, ok := strings.CutPrefix(id, binding)
+			if !ok {
+				continue
+			}
+			for _, e := range lookup(body, "spec", "matchResources", "namespaceSelector", "matchExpressions").([]any) {
+				r := e.(object)
+				got = append(got, fmt.Sprint(r["key"], " ", r["operator"], " ", r["values"]))
+			}
+			if text := suffix + ": " + strings.Join(got, ", "); text != want {
+				t.Errorf("%s: %q, want %q", flags, text, want)
+			}
+		}
+		if len(got) == 0 {
+			t.Errorf("%s: no binding has a selector", flags)
+		}
+	}
 }
 
 // grant is one verb on one resource, "apps/deployments patch".

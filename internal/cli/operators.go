@@ -17,11 +17,13 @@ import (
 var operators = []struct {
 	name   string
 	new    func(controller.Setup, *events.Recorder) *controller.Controller
-	rights []kube.Right // all that it needs; `skiff manifests` makes the roles of them
+	rights []kube.Right // all that it needs, its custom resource first; `skiff manifests` makes the roles of them
+	// container is the one that it declares in the pods of a custom resource with a spec.template; "": it has none.
+	container string
 }{
-	{"webserver", webserver.New, webserver.Rights},
-	{"redis", redis.New, redis.Rights},
-	{"restart", restart.New, restart.Rights},
+	{"webserver", webserver.New, webserver.Rights, webserver.Container},
+	{"redis", redis.New, redis.Rights, redis.Container},
+	{"restart", restart.New, restart.Rights, ""},
 }
 
 // ControllerNames returns the names of all controllers, in the order of the table.

@@ -73,8 +73,8 @@ func (f *ControllerFlags) Check() error {
 	if err := errors.Join(f.servingFlags.check(), f.floors.check()); err != nil {
 		return err
 	}
-	if !slices.Contains(podpolicy.Names, f.templatePolicy) {
-		return Usagef("--template-policy %q: must be one of %s", f.templatePolicy, strings.Join(podpolicy.Names, ", "))
+	if err := checkTemplatePolicy(f.templatePolicy); err != nil {
+		return err
 	}
 	if f.objectKiB < 1 {
 		return Usagef("--max-object-kib %d: must be at least 1", f.objectKiB)
@@ -101,6 +101,14 @@ func checkNamespaces(flag string, names []string) error {
 		if !namespaceName().MatchString(ns) {
 			return Usagef("%s: %q is not a valid namespace name", flag, ns)
 		}
+	}
+	return nil
+}
+
+// checkTemplatePolicy checks the value of --template-policy.
+func checkTemplatePolicy(name string) error {
+	if !slices.Contains(podpolicy.Names, name) {
+		return Usagef("--template-policy %q: must be one of %s", name, strings.Join(podpolicy.Names, ", "))
 	}
 	return nil
 }

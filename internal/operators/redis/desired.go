@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// container is the name under which a template overlay finds the Redis server's container.
-	container    = "redis"
+	// Container is the name under which a template overlay finds the Redis server's container.
+	Container    = "redis"
 	defaultImage = "redis:7-alpine"
 	// portName names the port of the container and of the Service. A named target port lets pods of the old and the
 	// new port serve side by side during a roll.
@@ -110,7 +110,7 @@ func podTemplate(rd *Redis) (map[string]any, error) {
 		args = append(args, line)
 	}
 	c := map[string]any{
-		"name":  container,
+		"name":  Container,
 		"image": image(rd),
 		// As arguments, not as a command: so the image's own entry point runs, which gives up root first.
 		"args":  append(args, "--port", port),

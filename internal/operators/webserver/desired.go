@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// container is the name under which a template overlay finds the web server's container.
-	container = "webserver"
+	// Container is the name under which a template overlay finds the web server's container.
+	Container = "webserver"
 	// portName names the port of the container and of the Service. A named target port lets pods of the old and the
 	// new port serve side by side during a roll; and by the name of the Service's port the API server finds the node
 	// port that it has to keep when the port changes.
@@ -98,7 +98,7 @@ func serviceSpec(ws *WebServer, nodePort *int32) map[string]any {
 // podTemplate returns the pods' template with the user's overlay laid over it.
 func podTemplate(ws *WebServer) (map[string]any, error) {
 	c := map[string]any{
-		"name":  container,
+		"name":  Container,
 		"image": ws.Spec.Image,
 		"ports": []any{map[string]any{"name": portName, "containerPort": port(ws), "protocol": "TCP"}},
 	}

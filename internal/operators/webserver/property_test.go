@@ -307,7 +307,7 @@ func ours(deployment map[string]any, field string) any {
 	}
 	containers, _ := at(spec, "containers").([]any)
 	for _, c := range containers {
-		if v := at(c, field); at(c, "name") == container && fmt.Sprint(v) != "map[]" {
+		if v := at(c, field); at(c, "name") == Container && fmt.Sprint(v) != "map[]" {
 			return v
 		}
 	}

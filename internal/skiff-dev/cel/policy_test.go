@@ -15,9 +15,10 @@ import (
 
 // cluster is a server with CEL.
 type cluster struct {
-	t     *testing.T
-	url   string
-	token string
+	t      *testing.T
+	server *fakeapi.Server
+	url    string
+	token  string
 }
 
 func start(t *testing.T, o fakeapi.Options) cluster {
@@ -28,7 +29,7 @@ func start(t *testing.T, o fakeapi.Options) cluster {
 		web.Close()
 		server.Close()
 	})
-	return cluster{t: t, url: web.URL}
+	return cluster{t: t, server: server, url: web.URL}
 }
 
 // do sends a request and returns the code and body of the answer, and its warnings.

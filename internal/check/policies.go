@@ -1,0 +1,150 @@
+package check
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"skiff/internal/kube"
+	"skiff/internal/manifests"
+	"skiff/internal/patch"
+	"skiff/internal/podpolicy"
+)
+
+// The states of an admission policy, beside Installed, NotInstalled and Differs.
+const (
+	NotBound = "not bound"
+	NotKnown = "not known"
+)
+
+// Policy is how one of skiff's admission policies is in the cluster. skiff works without them.
+type Policy struct {
+	Name   string `json:"name"`
+	State  string `json:"state"`
+	Detail string `json:"detail"` // what else is known, and the next step
+}
+
+const applyPolicies = "`skiff manifests --policies | kubectl apply -f -`"
+
+var (
+	policyResource = kube.Resource{Group: "admissionregistration.k8s.io", Version: "v1",
+		Plural: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy", ClusterScoped: true}
+	bindingResource = kube.Resource{Group: policyResource.Group, Version: "v1",
+		Plural: "validatingadmissionpolicybindings", Kind: "ValidatingAdmissionPolicyBinding", ClusterScoped: true}
+)
+
+// livePolicy is what is read of a policy: what skiff declares but for the resources, which go by --controllers.
+type livePolicy struct {
+	kube.Meta `json:"metadata"`
+	Spec      struct {
+		MatchConditions kube.Raw `json:"matchConditions"`
+		Variables       kube.Raw `json:"variables"`
+		Validations     kube.Raw `json:"validations"`
+	} `json:"spec"`
+}
+
+// liveBinding is what is read of a binding.
+type liveBinding struct {
+	kube.Meta `json:"metadata"`
+	Spec      struct {
+		PolicyName        string   `json:"policyName"`
+		ValidationActions []string `json:"validationActions"`
+	} `json:"spec"`
+}
+
+// policies finds out which of the admission policies are there.
+func policies(ctx context.Context, o Options) ([]Policy, error) {
+	if len(o.Templates) == 0 {
+		return []Policy{}, nil
+	}
+	live, err := kube.List[*livePolicy](ctx, o.Client, kube.Query{Resource: policyResource,
+		LabelSelector: manifests.PolicySelector}, kube.ListOptions{})
+	if err == nil {
+		var bindings kube.ListResult[*liveBinding]
+		bindings, err = kube.List[*liveBinding](ctx, o.Client, kube.Query{Resource: bindingResource,
+			LabelSelector: manifests.PolicySelector}, kube.ListOptions{})
+		if err == nil {
+			return o.installed(live.Items, bindings.Items)
+		}
+	}
+	detail := "this user may not list " + policyResource.Plural + " and their bindings"
+	switch {
+	case kube.IsNotFound(err):
+		detail = "this server has no ValidatingAdmissionPolicies; Kubernetes has them from 1.30 on"
+	case !kube.IsForbidden(err):
+		return nil, fmt.Errorf("list the admission policies: %w", err)
+	}
+	var out []Policy
+	for _, name := range manifests.PolicyNames {
+		out = append(out, Policy{name, NotKnown, detail})
+	}
+	return out, nil
+}
+
+// installed compares the policies of the cluster with those of this version. A namespaced installation has a suffix in
+// their names.
+func (o Options) installed(live []*livePolicy, bindings []*liveBinding) ([]Policy, error) {
+	var out []Policy
+	for _, name := range manifests.PolicyNames {
+		found := false
+		for _, l := range live {
+			if l.Name != name && !strings.HasPrefix(l.Name, name+"-") {
+				continue
+			}
+			found = true
+			p, err := o.comparePolicy(name, l)
+			if err != nil {
+				return nil, err
+			}
+			denies := slices.ContainsFunc(bindings, func(b *liveBinding) bool {
+				return b.Spec.PolicyName == l.Name && slices.Contains(b.Spec.ValidationActions, "Deny")
+			})
+			if !denies {
+				p.State, p.Detail = NotBound, "no binding of it denies; "+applyPolicies+" makes one"
+			}
+			out = append(out, p)
+		}
+		if !found {
+			out = append(out, Policy{name, NotInstalled, "optional: " + applyPolicies})
+		}
+	}
+	return out, nil
+}
+
+// comparePolicy compares a policy with what this version prints for each --template-policy.
+func (o Options) comparePolicy(name string, live *livePolicy) (Policy, error) {
+	p := Policy{kube.Text(live.Name), Differs, "from that of this skiff; " + applyPolicies + " updates it"}
+	body, err := json.Marshal(live.Spec)
+	if err != nil {
+		return p, fmt.Errorf("encode the policy %s: %w", p.Name, err)
+	}
+	have, err := patch.Decode(body)
+	if err != nil {
+		return p, fmt.Errorf("decode the policy %s: %w", p.Name, err)
+	}
+	for _, policy := range []podpolicy.Policy{podpolicy.Baseline, podpolicy.Restricted} {
+		for _, object := range (manifests.Policies{Templates: o.Templates, TemplatePolicy: policy}).Objects() {
+			if meta, _ := object["metadata"].(map[string]any); object["kind"] != policyResource.Kind ||
+				meta["name"] != name {
+				continue
+			}
+			spec, _ := object["spec"].(map[string]any)
+			want := map[string]any{}
+			for _, field := range []string{"matchConditions", "variables", "validations"} {
+				if spec[field] != nil {
+					want[field] = spec[field]
+				}
+			}
+			if same, _ := patch.Covered(nil, want, have); same {
+				p.State, p.Detail = Installed, "the same as in this skiff"
+				if name == manifests.TemplatesPolicy {
+					p.Detail += ", with --template-policy=" + policy.String()
+				}
+				return p, nil
+			}
+		}
+	}
+	return p, nil
+}

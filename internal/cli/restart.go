@@ -160,8 +160,6 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 	}
 	defer client.Close()
 	limitMemory(log)
-	fitProcessors()
-	paceCollector(log)
 	c, err := restart.NewStandalone(controller.Setup{Client: client, Namespaces: []string{namespace},
 		WatchIdleTimeout: f.watchIdleTimeout, MinDebounce: f.floors.minDebounce, MinCooldown: f.floors.minCooldown,
 		Log: log}, spec)

@@ -179,7 +179,6 @@ that is free, unless --health-probe-bind-address is given.`,
 				return err
 			}
 			defer done()
-			paceCollector(log)
 			return RunControllers(cmd.Context(), Cluster{client, elector, requests, namespaces, selector}, flags, log)
 		},
 	}
@@ -207,7 +206,6 @@ type Cluster struct {
 func RunControllers(ctx context.Context, on Cluster, f ControllerFlags, log logr.Logger) error {
 	client, elector, namespaces := on.Client, on.elector, on.namespaces
 	limitMemory(log)
-	fitProcessors()
 	version, _ := kube.Version()
 	scope := "all"
 	if len(namespaces) > 0 {

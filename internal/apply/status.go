@@ -116,6 +116,27 @@ func (s *Statuses[T]) Write(ctx context.Context, object T, from, status any) (ch
 	return true, nil
 }
 
+// WriteShed makes conditions, of a generation, those in the status of an object that the mirror does not hold (see
+// cache.ShedError), once as long as that is so. All else in the status stays as it is, and is not read.
+func (s *Statuses[T]) WriteShed(ctx context.Context, k kube.Key, conditions func(generation int64) any) error {
+	s.Forget(k)
+	shed, known := s.mirror.Shed(k)
+	if !known || shed.Told {
+		return nil
+	}
+	patch := map[string]any{"metadata": map[string]any{"resourceVersion": shed.ResourceVersion},
+		"status": map[string]any{"conditions": conditions(shed.Generation)}}
+	err := s.client.Patch(ctx, s.resource, k, kube.MergePatch, patch, nil,
+		kube.WriteOptions{FieldManager: Manager, Subresource: "status"})
+	switch {
+	case err == nil:
+		s.mirror.Told(k, shed.UID)
+	case kube.IsNotFound(err): // it is gone, as an event will say
+		return nil
+	}
+	return err
+}
+
 // there asks the server for an object. Of a status that it has no subresource for, it says that the object is not
 // found (seen on v1.36).
 func (s *Statuses[T]) there(ctx context.Context, m *kube.Meta) bool {

@@ -22,12 +22,13 @@ type keys struct {
 
 // shedKey is all that is known of an object that is not held.
 type shedKey struct {
-	uid, rv string
-	owner   kube.OwnerReference // the controller
-	size    int64               // what it would take, about
-	large   bool                // it is larger than one object may be
-	bare    bool                // what its deletion needs of it is held
-	told    bool                // its status says that it is not worked on
+	uid, rv    string
+	generation int64
+	owner      kube.OwnerReference // the controller
+	size       int64               // what it would take, about
+	large      bool                // it is larger than one object may be
+	bare       bool                // what its deletion needs of it is held
+	told       bool                // its status says that it is not worked on
 }
 
 // keyBytes is what a key takes besides its texts.
@@ -39,7 +40,7 @@ const maxOwnerText = 1 << 10
 // keyOf returns what is kept of an object that is not held. Of one that was skimmed, the size is a guess: half of what
 // came, because managedFields and the status of others are not held of any object.
 func keyOf(m *kube.Meta, size int64) shedKey {
-	k := shedKey{uid: m.UID, rv: m.ResourceVersion, size: size}
+	k := shedKey{uid: m.UID, rv: m.ResourceVersion, generation: m.Generation, size: size}
 	o, _ := m.Controller()
 	if len(o.Name)+len(o.Kind)+len(o.UID)+len(o.APIVersion) <= maxOwnerText {
 		k.owner = o

@@ -37,6 +37,16 @@ func NotWatched(annotations kube.Labels, why string) Set {
 		Stalled: of(Stalled, True), Paused: PausedFor(annotations)}
 }
 
+// NotHeld returns the conditions of an object that is not worked on, because it or what it depends on takes more
+// memory than there is, for the reason and with the message that say which.
+func NotHeld(reason, message string) Set {
+	of := func(kind string, status Status) Condition {
+		return Condition{Type: kind, Status: status, Reason: reason, Message: message}
+	}
+	return Set{Ready: of(Ready, Unknown), Progressing: of(Progressing, Unknown), Degraded: of(Degraded, Unknown),
+		Stalled: of(Stalled, True), Paused: of(Paused, Unknown)}
+}
+
 // Problem is what keeps an object from being what it declares.
 type Problem struct {
 	Reason  string

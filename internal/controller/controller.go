@@ -101,6 +101,8 @@ type Controller struct {
 	mirrors []mirror // of the sources, each once
 	sources []func() // disconnect the sources
 	unseen  unseenFunc
+	shed    shedFunc
+	paces   paces
 	keys    func(namespace string) []kube.Key // of the objects that unseen is for
 	kind    string                            // of the objects of For
 	size    func(kube.Key) int64              // of the object under a key; nil: not known
@@ -150,7 +152,7 @@ func New(name string, f Func, o Options, sources ...Source) *Controller {
 			c.kind = s.mirror.Resource().Kind
 		}
 		if s.unseen != nil {
-			c.unseen, c.keys = s.unseen, s.keys
+			c.unseen, c.shed, c.keys = s.unseen, s.shed, s.keys
 		}
 		if s.size != nil {
 			c.size = s.size
@@ -158,6 +160,7 @@ func New(name string, f Func, o Options, sources ...Source) *Controller {
 		if s.mirror != nil && !seen[s.mirror] {
 			seen[s.mirror] = true
 			c.mirrors = append(c.mirrors, s.mirror)
+			c.sources = append(c.sources, s.mirror.OnReturn(c.queueReturned))
 		}
 	}
 	c.parts.follow(c.mirrors)

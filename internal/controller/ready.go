@@ -75,6 +75,7 @@ func (c *Controller) Status() []string {
 	lines = append(lines, c.notWorking()...)
 	lines = append(lines, c.outOfTouch(tellAfter)...)
 	lines = append(lines, c.silent()...)
+	lines = append(lines, c.describeSheds()...)
 	lines = append(lines, c.streaks.describe(c.kind, time.Now())...)
 	for i := range lines {
 		lines[i] = Attention + lines[i]

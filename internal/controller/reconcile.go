@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"skiff/internal/cache"
 	"skiff/internal/kube"
 	"skiff/internal/queue"
 )
@@ -82,6 +83,8 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 		log.Info("reconciled", "writes", writes.Load())
 	case ctx.Err() != nil:
 		log.Info("reconcile was cut short", "reason", context.Cause(ctx).Error(), "error", err.Error())
+	case cache.AsShed(err) != nil:
+		log.V(1).Info("not worked on", "reason", err.Error())
 	case errors.As(err, &p):
 		log.Error(err, "reconcile panicked", "failures", c.streaks.get(item.Key).failures, "stack", string(p.stack))
 	default:
@@ -122,6 +125,8 @@ func (c *Controller) settle(ctx context.Context, item queue.Item, outcome Outcom
 	case ctx.Err() != nil:
 		c.queue.Add(k, cutCause) // for when this process leads again; not heard at a shutdown
 		return stopped
+	case cache.AsShed(err) != nil:
+		return c.settleShed(ctx, item, cache.AsShed(err))
 	}
 	c.stats.errors.Add(1)
 	before := c.streaks.get(k)

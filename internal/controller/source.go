@@ -35,6 +35,8 @@ type mirror interface {
 	Namespaces() []string
 	Selected() bool
 	Answered(err error)
+	Sheds() []cache.ShedNamespace
+	OnReturn(f func(namespace string)) (remove func())
 }
 
 // Source turns the changes of one mirror into keys. For, Owns and Watches make them, and Once one without a
@@ -45,6 +47,7 @@ type Source struct {
 	keys    func(namespace string) []kube.Key       // of the objects themselves; nil but for For
 	size    func(kube.Key) int64                    // of an object itself; nil but for For
 	unseen  unseenFunc
+	shed    shedFunc
 }
 
 // unseenFunc tells in the status of an object that its state is not known, and why.
@@ -70,16 +73,7 @@ func For[T kube.Object](s *cache.Store[T]) Source {
 			}
 			add(to.queue, k, kind, c)
 		})
-	}, keys: func(namespace string) (keys []kube.Key) {
-		all, err := s.List(namespace)
-		if err != nil {
-			return nil // never listed: no object is known
-		}
-		for _, obj := range all {
-			keys = append(keys, obj.ObjectMeta().Key())
-		}
-		return keys
-	}}
+	}, keys: s.Keys}
 }
 
 // Owns runs the controller for the owner of a changed object of s: the one that the controlling owner
@@ -109,7 +103,7 @@ func Watches[T kube.Object](s *cache.Store[T], f func(obj T) []kube.Key) Source 
 					add(to.queue, k, kind, c)
 				}
 			}
-			if c.Type != cache.Gone {
+			if c.Type != cache.Gone && c.Type != cache.Shed {
 				for _, k := range f(c.New) {
 					add(to.queue, k, kind, c) // once more for a key of both: the queue merges it
 				}
@@ -134,6 +128,10 @@ func add[T kube.Object](q *queue.Queue, k kube.Key, kind string, c cache.Change[
 		return
 	}
 	m := c.Object().ObjectMeta()
+	if c.Type == cache.Shed { // there is nothing to do but to say so
+		q.AddLow(k, shedCause)
+		return
+	}
 	if m.Namespace == "" {
 		q.Add(k, kind+" "+m.Name+" "+c.Type.String())
 		return

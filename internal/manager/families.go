@@ -93,6 +93,11 @@ var (
 		Help: "1 once all objects have been listed."}
 	cacheEvents = &metrics.Family{Name: "skiff_cache_incidents_total", Kind: metrics.CounterKind,
 		Help: "What should be rare in a watch, by kind: events that were dropped, rewinds, mass deletes."}
+	shedObjects = &metrics.Family{Name: "skiff_shed_objects", Kind: metrics.GaugeKind,
+		Help: "Objects that are not worked on because they take too much memory, for the namespaces of a mirror " +
+			"that take most; the others share one series."}
+	shedBytes = &metrics.Family{Name: "skiff_shed_bytes", Kind: metrics.GaugeKind,
+		Help: "Memory that these objects would take, estimated."}
 	eventsDropped = &metrics.Family{Name: "skiff_events_dropped_total", Kind: metrics.CounterKind,
 		Help: "Kubernetes Events that were not sent: too many, or refused."}
 )

@@ -157,7 +157,7 @@ const maxWatches = 200
 // of the rest.
 func (m *Manager) writeWatches(p *metrics.Page) {
 	for _, f := range []*metrics.Family{watchActivity, watchBookmark, watchVersion, watchRestarts, cacheLists,
-		cacheObjects, cacheBytes, cacheUndecodable, cacheSynced, cacheEvents} {
+		cacheObjects, cacheBytes, cacheUndecodable, cacheSynced, cacheEvents, shedObjects, shedBytes} {
 		p.Declare(f)
 	}
 	all, bytes := map[watchLabels]*controller.WatchState{}, map[watchLabels]int64{}
@@ -178,6 +178,11 @@ func (m *Manager) writeWatches(p *metrics.Page) {
 	}
 	for _, l := range sortedLabels(bytes) {
 		p.Add(cacheBytes, float64(bytes[l]), "resource", l.resource, "selector", l.labels)
+	}
+	for _, s := range controller.Sheds(m.o.Controllers...) {
+		labels := []string{"resource", s.Resource.GroupResource(), "selector", s.Labels, "namespace", s.Namespace}
+		p.Add(shedObjects, float64(s.Objects), labels...)
+		p.Add(shedBytes, float64(s.Bytes), labels...)
 	}
 }
 

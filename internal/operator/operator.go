@@ -124,7 +124,7 @@ func build[T object[Status], Status any, P status[Status]](s controller.Setup, r
 		events:     recorder,
 		policy:     s.TemplatePolicy,
 	}
-	sources[0] = controller.For(objects).Unseen(r.unseen)
+	sources[0] = controller.For(objects).Unseen(r.unseen).Shed(r.shed)
 	c := s.New(d.Name, r.Reconcile, sources...)
 	r.backlog = c.Backlog
 	c.OnLeave(r.children.Leave)
@@ -170,6 +170,9 @@ func (r *reconciler[T, Status, P]) Reconcile(ctx context.Context, key kube.Key) 
 		kind := r.children.ReplacedKind()
 		tell.event(events.Normal, kind+"sDeleted",
 			fmt.Sprintf("all %ss are gone, the %s may go", strings.ToLower(kind), r.Resource.Kind), nil)
+	}
+	if err := f.err(); controller.IsShed(err) {
+		return controller.Done, err
 	}
 	f.explain(ctx)
 	if f.good() && r.Known == nil && r.backlog() > 0 { // Known must not wait

@@ -15,10 +15,32 @@ func (r *reconciler[T, Status, P]) unseen(ctx context.Context, key kube.Key, why
 	if err != nil || !ok || cr.meta().Deleting() {
 		return err
 	}
-	set := conditions.NotWatched(cr.meta().Annotations, why)
+	return r.say(ctx, cr, conditions.NotWatched(cr.meta().Annotations, why))
+}
+
+// say writes conditions into the status of a custom resource, and leaves all else in it.
+func (r *reconciler[T, Status, P]) say(ctx context.Context, cr T, set conditions.Set) error {
 	before, after := P(cr.status()).common(), *cr.status()
 	*P(&after).common() = Common{before.ObservedGeneration,
 		set.After(before.Conditions, cr.meta().Generation, time.Now())}
-	_, err = r.objects.Write(ctx, cr, *cr.status(), after)
+	_, err := r.objects.Write(ctx, cr, *cr.status(), after)
 	return err
+}
+
+// shed says in the status of a custom resource that it is not worked on, because it or a child takes too much memory.
+// What is remembered of its children goes: it is in the way of others, and is found out again.
+func (r *reconciler[T, Status, P]) shed(ctx context.Context, key kube.Key, reason, message string) error {
+	r.children.Forget(key)
+	set := conditions.NotHeld(reason, message)
+	cr, ok, err := r.objects.Get(key)
+	switch {
+	case err != nil:
+		return r.objects.WriteShed(ctx, key, func(generation int64) any {
+			return set.After(nil, generation, time.Now())
+		})
+	case !ok:
+		return nil
+	}
+	set.Paused = conditions.PausedFor(cr.meta().Annotations)
+	return r.say(ctx, cr, set)
 }

@@ -44,7 +44,7 @@ func build(s controller.Setup, recorder *events.Recorder) (*reconciler, *control
 		minDebounce: s.MinDebounce,
 		minCooldown: s.MinCooldown,
 	}
-	c := s.New("restart", r.Reconcile, controller.For(ts).Unseen(r.unseen),
+	c := s.New("restart", r.Reconcile, controller.For(ts).Unseen(r.unseen).Shed(r.shed),
 		controller.Watches(ts, r.find.forTrigger),
 		controller.Watches(ps, r.find.forPod))
 	c.Publish(r.restarts)
@@ -79,6 +79,7 @@ type reconciler struct {
 type triggers interface {
 	Get(k kube.Key) (*RestartTrigger, bool, error)
 	Write(ctx context.Context, t *RestartTrigger, from, status any) (changed bool, err error)
+	WriteShed(ctx context.Context, k kube.Key, conditions func(generation int64) any) error
 	Forget(k kube.Key)
 }
 

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"fmt"
 	"hash/maphash"
 	"time"
 
@@ -180,6 +181,8 @@ type contest struct {
 	hash  string
 	since time.Time
 	count int
+	span  time.Duration // how long it took until that was a fight
+	rival string        // who the other one is, once that was asked
 }
 
 // Five writes of the same state within a minute are a fight: no person undoes something five times by hand in that
@@ -202,5 +205,12 @@ func (c *contest) add(hash string) {
 	if c.hash != hash || time.Since(c.since) >= contestWindow {
 		*c = contest{hash: hash, since: time.Now()}
 	}
-	c.count++
+	if c.count++; c.count == contestApplies {
+		c.span = time.Since(c.since)
+	}
+}
+
+// fight says how often something was undone, for people.
+func (c *contest) fight() string {
+	return fmt.Sprintf("%d times in %s", c.count, max(c.span, time.Second).Round(time.Second))
 }

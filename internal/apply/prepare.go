@@ -27,6 +27,7 @@ type managedFields struct {
 	Manager     string   `json:"manager"`
 	Operation   string   `json:"operation"` // "Apply" or "Update"
 	Subresource string   `json:"subresource"`
+	Time        string   `json:"time"` // of its last change, RFC 3339 in UTC
 	FieldsV1    kube.Raw `json:"fieldsV1"`
 }
 

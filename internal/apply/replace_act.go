@@ -79,7 +79,7 @@ func (r *replacement) created(ctx context.Context, s *slot, c creation) error {
 	switch {
 	case c.wait > 0:
 		s.outcome = Contested
-		s.message = fmt.Sprintf("%s %s: something else keeps deleting it", r.resource.Kind, s.key)
+		s.message = fmt.Sprintf("%s %s was deleted %s", r.resource.Kind, s.key, m.contest.fight())
 		s.again(c.wait)
 		return nil
 	case c.err == nil:

@@ -22,7 +22,7 @@ func (t *operation) create(ctx context.Context) Result {
 	if again {
 		if pause := t.mem.trouble().contest.pause(t.want.hash); pause > 0 {
 			return Result{Outcome: Contested, Wait: pause,
-				Message: fmt.Sprintf("%s: something else keeps deleting it", t)}
+				Message: fmt.Sprintf("%s was deleted %s", t, t.mem.trouble().contest.fight())}
 		}
 		switch gone, err := t.ownerGone(ctx); {
 		case err != nil:
@@ -205,7 +205,8 @@ func (t *operation) apply(ctx context.Context, r Result) Result {
 	before := fingerprint(&t.want, live)
 	if pause := t.mem.trouble().contest.pause(t.want.hash); pause > 0 {
 		r.Outcome, r.Wait = Contested, pause
-		r.Message = fmt.Sprintf("%s: something else keeps changing %s", t, List(r.Differences))
+		r.Message = fmt.Sprintf("%s: %s changed %s %s", t, t.rival(ctx, r.Differences), List(r.Differences),
+			t.mem.trouble().contest.fight())
 		return r
 	}
 	if r.Err = t.mem.trouble().refusal.Standing(requestOf(t.want.hash, before)); r.Err != nil {

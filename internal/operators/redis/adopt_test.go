@@ -168,7 +168,7 @@ func TestAPodThatSomethingKeepsDeletingIsContested(t *testing.T) {
 			}
 			w.Pass(time.Second)
 		}
-		w.WantCondition("cache", "Degraded", "True/Contested", "Pod default/cache-1", "keeps deleting")
+		w.WantCondition("cache", "Degraded", "True/Contested", "Pod default/cache-1", "was deleted 5 times in")
 		if n := w.Count("POST pods"); n > 6 {
 			t.Errorf("%d pods in 20 seconds", n)
 		}

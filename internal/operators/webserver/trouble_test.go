@@ -237,10 +237,21 @@ func TestFightIsPausedAndReported(t *testing.T) {
 			w.Patch(deployments, "web", `{"spec":{"replicas":1}}`)
 			w.Pass(time.Second)
 		}
-		w.WantCondition("web", "Degraded", "True/Contested")
+		w.WantCondition("web", "Degraded", "True/Contested", `Deployment default/web: field manager "user"`,
+			" changed spec.replicas 5 times in 4s; stop it, or set skiff.dev/paused: \"true\"; skiff tries again")
 		if n := w.Count("APPLY"); n != 5 {
 			w.Errorf("%d applies within %d seconds, want 5", n, 20)
 		}
+		// The advice is followed: of a paused one, skiff changes nothing, whoever goes on.
+		w.Patch(resource, "web", `{"metadata":{"annotations":{"skiff.dev/paused":"true"}}}`)
+		w.Forget()
+		for range 90 {
+			w.Patch(deployments, "web", `{"spec":{"replicas":1}}`)
+			w.Pass(time.Second)
+		}
+		w.WantCondition("web", "Degraded", "False/AsExpected")
+		w.Want("applies", w.Count("APPLY"), 0)
+		w.Patch(resource, "web", `{"metadata":{"annotations":{"skiff.dev/paused":null}}}`)
 		w.Pass(2 * time.Minute)
 		w.Want("replicas", w.replicas(), 3)
 		w.WantCondition("web", "Degraded", "False/AsExpected")

@@ -51,7 +51,8 @@ func (c *Controller) lackOf(one *part) lack {
 	case 1:
 		other = append([]string{absent[0] + " is not installed; run `skiff crds install`"}, other...)
 	default:
-		other = append([]string{strings.Join(absent, ", ") + " are not installed; run `skiff crds install`"}, other...)
+		other = append([]string{strings.Join(absent, ", ") + " are not installed; run `skiff crds install`"},
+			other...)
 	}
 	return lack{strings.Join(forbidden, ", "), user, strings.Join(other, "; ")}
 }

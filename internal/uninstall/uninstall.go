@@ -247,13 +247,13 @@ func waiting(found []Found) string {
 	name := found[i].Resource.GroupResource() + " " + one.Key.String()
 	if len(one.Others) > 0 {
 		return name + " waits for its finalizer " + kube.Text(strings.Join(one.Others, ", ")) +
-			", which is not skiff's; whoever set it has to remove it"
+			", which is not skiff's; the controller that set it has to remove it"
 	}
 	if len(one.Collecting) > 0 {
 		return name + " waits until the garbage collector of the cluster has dealt with what it owns; does " +
 			"kube-controller-manager run, and do these objects have finalizers?"
 	}
-	return name + " is still there; does a skiff still run, or somebody create it again?"
+	return name + " is still there; stop skiff if it still runs, and look for a client that creates it again"
 }
 
 // pause waits until it is worth another look, or ctx ends.

@@ -241,7 +241,7 @@ func TestAFinalizerOfSomebodyElseIsNamedAndLeft(t *testing.T) {
 		w.redis("default", "a", "skiff.dev/pods", "example.com/mine")
 		err := w.do(10 * time.Second)
 		const want = "not done in time: redis.skiff.dev default/a waits for its finalizer example.com/mine, which " +
-			"is not skiff's; whoever set it has to remove it"
+			"is not skiff's; the controller that set it has to remove it"
 		if err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
 		}

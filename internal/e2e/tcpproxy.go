@@ -20,6 +20,25 @@ type TCPProxy struct {
 	wg       sync.WaitGroup
 	mu       sync.Mutex // guards conns
 	conns    map[net.Conn]bool
+	gate     sync.RWMutex // locked while nothing is passed on
+}
+
+// Freeze stops to pass on anything, as a network does that drops all packets, until Thaw. Close needs it thawed.
+func (p *TCPProxy) Freeze() { p.gate.Lock() }
+
+// Thaw ends Freeze.
+func (p *TCPProxy) Thaw() { p.gate.Unlock() }
+
+// gated writes while its proxy is not frozen.
+type gated struct {
+	io.Writer
+	gate *sync.RWMutex
+}
+
+func (g gated) Write(b []byte) (int, error) {
+	g.gate.RLock()
+	defer g.gate.RUnlock()
+	return g.Writer.Write(b)
 }
 
 // StartTCPProxy listens on a free port.
@@ -82,7 +101,7 @@ func (p *TCPProxy) forward(client net.Conn) {
 	for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
 		p.wg.Go(func() {
 			// How the connection ended does not matter, only that it did.
-			io.Copy(way[0], way[1])
+			io.Copy(gated{way[0], &p.gate}, way[1])
 			ended <- struct{}{}
 		})
 	}

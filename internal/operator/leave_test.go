@@ -29,8 +29,8 @@ func TestAThousandNamespacesThatLeaveTheSelectionLeaveNothingBehind(t *testing.T
 	o := operatortest.Options{Resource: servers, Controller: "counted", Quiet: true,
 		Setup: controller.Setup{NamespaceSelector: "x=y", Mirrors: mirrors},
 		New: func(s controller.Setup, recorder *events.Recorder) *controller.Controller {
-			var c *controller.Controller
-			r, c = build[*counted, countedStatus](s, recorder, Definition[*counted, countedStatus]{
+			var sources []controller.Source
+			r, sources = newReconciler[*counted, countedStatus](s, recorder, Definition[*counted, countedStatus]{
 				Name: "counted", Resource: servers, Rights: []kube.Right{
 					{Resource: servers, Verbs: []string{"list", "watch", "get"}},
 					{Resource: servers, Subresource: "status", Verbs: []string{"patch"}}},
@@ -39,6 +39,8 @@ func TestAThousandNamespacesThatLeaveTheSelectionLeaveNothingBehind(t *testing.T
 					return countedStatus{}, conditions.NewSet(cr.Annotations)
 				},
 			})
+			c := s.New("counted", r.Reconcile, sources...)
+			r.follow(c)
 			return c
 		}}
 	operatortest.Run(t, o, func(w *operatortest.World) {

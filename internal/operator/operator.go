@@ -103,13 +103,16 @@ func Child[S any](seen Seen, r kube.Resource, name string) *apply.Live[S] {
 // runs it.
 func New[T object[Status], Status any, P status[Status]](s controller.Setup, recorder *events.Recorder,
 	d Definition[T, Status]) *controller.Controller {
-	_, c := build[T, Status, P](s, recorder, d)
+	s.Client = s.Client.Limit(d.Rights)
+	r, sources := newReconciler[T, Status, P](s, recorder, d)
+	c := s.New(d.Name, r.Reconcile, sources...)
+	r.follow(c)
 	return c
 }
 
-func build[T object[Status], Status any, P status[Status]](s controller.Setup, recorder *events.Recorder,
-	d Definition[T, Status]) (*reconciler[T, Status, P], *controller.Controller) {
-	s.Client = s.Client.Limit(d.Rights)
+// newReconciler returns a reconciler and what it has to be run for.
+func newReconciler[T object[Status], Status any, P status[Status]](s controller.Setup, recorder *events.Recorder,
+	d Definition[T, Status]) (*reconciler[T, Status, P], []controller.Source) {
 	objects := controller.CustomResources[T](s, d.Resource)
 	sources := make([]controller.Source, 1, len(d.Children)+1)
 	var kinds []apply.Kind
@@ -125,11 +128,14 @@ func build[T object[Status], Status any, P status[Status]](s controller.Setup, r
 		policy:     s.TemplatePolicy,
 	}
 	sources[0] = controller.For(objects).Unseen(r.unseen).Shed(r.shed)
-	c := s.New(d.Name, r.Reconcile, sources...)
+	return r, sources
+}
+
+// follow ties r to the controller that runs it.
+func (r *reconciler[T, Status, P]) follow(c *controller.Controller) {
 	r.backlog = c.Backlog
 	c.OnLeave(r.children.Leave)
 	c.OnLeave(r.objects.Leave)
-	return r, c
 }
 
 func blank[T object[Status], Status any]() T {

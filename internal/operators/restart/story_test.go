@@ -292,7 +292,8 @@ func TestATargetThatIsPausedOrUnavailableIsRestartedLater(t *testing.T) {
 				w.Pass(time.Minute)
 				w.replace("redis-0")
 				w.Pass(2 * time.Minute)
-				if m := w.Message("rt", "Progressing"); !strings.HasPrefix(m, "the restart waits: deployment/predixy") {
+				const waits = "the restart waits: deployment/predixy"
+				if m := w.Message("rt", "Progressing"); !strings.HasPrefix(m, waits) {
 					t.Errorf("Progressing says %q", m)
 				}
 				if c := w.Condition("rt", "Ready"); strings.HasPrefix(c, "True/") && c != "True/WaitsForTarget" {

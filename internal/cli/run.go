@@ -43,7 +43,7 @@ func (f *ControllerFlags) Add(cmd *cobra.Command) {
 	fs.StringSliceVar(&f.Names, "controllers", ControllerNames(),
 		"`names` of the controllers to run, separated by commas")
 	fs.IntVar(&f.workers, "max-concurrent-reconciles", controller.DefaultWorkers,
-		"how many objects each controller reconciles in parallel")
+		"how many objects of one namespace each controller reconciles in parallel; one more may be of another")
 	f.servingFlags.add(cmd)
 	fs.IntVar(&f.mirrorMiB, "mirror-memory-mib", 0,
 		"how many `MiB` the objects of one resource may take in memory; where there are more, the namespace that "+

@@ -83,7 +83,7 @@ func (o Outcome) Because(cause string) Outcome {
 
 // Options configure a Controller. Zero values mean the defaults.
 type Options struct {
-	Workers          int           // runs at a time; 0 = DefaultWorkers
+	Workers          int           // runs of one namespace at a time, and one more is of others; 0 = DefaultWorkers
 	ReconcileTimeout time.Duration // of one run; 0 = DefaultReconcileTimeout
 	DrainTimeout     time.Duration // for runs under way at shutdown; 0 = DefaultDrainTimeout
 	Elected          bool          // Run only mirrors, the work is done in calls of Lead
@@ -138,7 +138,7 @@ func New(name string, f Func, o Options, sources ...Source) *Controller {
 		f:     f,
 		o:     o,
 		log:   o.Log.WithValues("controller", name),
-		queue: queue.New(queue.Options{}),
+		queue: queue.New(queue.Options{Each: o.Workers}),
 
 		working: make(chan struct{}),
 		lead:    make(chan struct{}, 1),
@@ -248,7 +248,7 @@ func (c *Controller) Lead(ctx, held context.Context) error {
 	defer abort()
 	done := make(chan struct{})
 	var workers sync.WaitGroup
-	for range c.o.Workers {
+	for range c.o.Workers + 1 { // the queue keeps one free for another namespace
 		workers.Go(func() { c.contained(feed, "worker", func() { c.work(feed, runs) }) })
 	}
 	go func() {

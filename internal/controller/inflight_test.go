@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,6 +121,39 @@ func TestANamespaceTakesAtMostHalfOfWhatIsThereForRuns(t *testing.T) {
 		if s.most["a"] != 4 || s.most["b"] != 2 || s.atOnce > 128<<20/shareOfMemory {
 			t.Errorf("%d runs of a, %d of b and %d MiB at a time, want 4, 2 and 16", s.most["a"], s.most["b"], s.atOnce>>20)
 		}
+	})
+}
+
+// Each run of the attacker takes a minute, as with a server that answers slowly for its objects.
+func TestANamespaceWhoseRunsTakeLongNeverHasAllWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var attackers, most atomic.Int32
+		victim := make(chan time.Time, 1)
+		c, stop := start(t, func(_ context.Context, k kube.Key) (Outcome, error) {
+			if k.Namespace == "victim" {
+				victim <- time.Now()
+				return Done, nil
+			}
+			most.Store(max(most.Load(), attackers.Add(1)))
+			defer attackers.Add(-1)
+			time.Sleep(50 * time.Second)
+			return Done, nil
+		}, Options{Workers: 3})
+		for i := range 10 {
+			c.queue.Add(kube.Key{Namespace: "attacker", Name: fmt.Sprint(i)}, "changed")
+		}
+		for range 10 {
+			time.Sleep(7 * time.Second)
+			changed := time.Now()
+			c.queue.Add(kube.Key{Namespace: "victim", Name: "a"}, "changed")
+			if began := <-victim; began.Sub(changed) > 0 {
+				t.Errorf("the victim's run began after %s", began.Sub(changed))
+			}
+		}
+		time.Sleep(5 * time.Minute)
+		expect(t, "stop", stop(), nil)
+		expect(t, "runs of the attacker at a time", most.Load(), 3)
+		expect(t, "runs", c.Stats().Done, 20)
 	})
 }
 

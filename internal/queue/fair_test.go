@@ -82,3 +82,44 @@ func TestNamespacesThatAreGoneAreForgotten(t *testing.T) {
 		t.Errorf("%d namespaces are kept", n)
 	}
 }
+
+func TestNoMoreKeysOfANamespaceAreHandedOutThanMayBe(t *testing.T) {
+	q := New(Options{Each: 2})
+	key := func(namespace, name string) kube.Key { return kube.Key{Namespace: namespace, Name: name} }
+	next := func(want kube.Key) {
+		t.Helper()
+		if item, ok, _ := q.take(); !ok || item.Key != want {
+			t.Fatalf("got %v, %t, want %v", item.Key, ok, want)
+		}
+	}
+	none := func() {
+		t.Helper()
+		if item, ok, _ := q.take(); ok {
+			t.Fatalf("got %v, want none", item.Key)
+		}
+	}
+	for _, name := range []string{"1", "2", "3", "4"} {
+		q.Add(key("a", name), "changed")
+	}
+	next(key("a", "1"))
+	next(key("a", "2"))
+	none()
+	q.AddLow(key("b", "1"), "initial list") // also of the other lane
+	next(key("b", "1"))
+	none()
+	<-q.wake
+	q.Done(key("b", "1"))
+	none()
+	select {
+	case <-q.wake:
+	default:
+		t.Error("no worker was woken at the end of a run")
+	}
+	q.Done(key("a", "1"))
+	next(key("a", "3"))
+	none()
+	q.Done(key("a", "2"))
+	q.Done(key("a", "3"))
+	next(key("a", "4"))
+	none()
+}

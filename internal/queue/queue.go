@@ -29,6 +29,7 @@ const (
 type Options struct {
 	BaseDelay time.Duration // backoff after the first failure; 0 = DefaultBaseDelay
 	MaxDelay  time.Duration // longest backoff; 0 = DefaultMaxDelay
+	Each      int           // how many keys of one namespace are handed out at a time; 0 = any number
 }
 
 // Item is one key handed out to a worker, who owes the queue a Done for it.
@@ -52,9 +53,11 @@ type Item struct {
 //     the same key and nothing that happened during a run is lost (WQ-01, WQ-02).
 //
 // Within a lane, the namespaces that have keys in it take turns, and each has its keys run in the order in which they
-// became due: a tenant with ten thousand keys delays those of another tenant by one run.
+// became due: a tenant with ten thousand keys delays those of another tenant by one run. With Options.Each, and a
+// worker more than that, by none: a tenant whose runs take long never has all workers.
 type Queue struct {
 	base, max time.Duration
+	each      int
 
 	// wake wakes one waiting Get. A value is sent, under mu, whenever a lane may hold a key, and again by each Get
 	// that leaves keys behind; so while a lane has keys and a Get waits, there is a value in wake or another Get is
@@ -83,6 +86,7 @@ func New(o Options) *Queue {
 	q := &Queue{
 		base:    o.BaseDelay,
 		max:     o.MaxDelay,
+		each:    o.Each,
 		wake:    make(chan struct{}, 1),
 		entries: map[kube.Key]*entry{},
 		lanes:   [2]waiting{newWaiting(), newWaiting()},
@@ -181,6 +185,9 @@ func (q *Queue) Done(k kube.Key) {
 	}
 	e.processing = false
 	q.endedLocked(e)
+	if q.each > 0 && q.lanes[low].len+q.lanes[high].len > 0 {
+		q.wakeLocked() // another key of its namespace may be handed out now
+	}
 	if e.dirty {
 		q.placeLocked(e, time.Now())
 		return
@@ -267,7 +274,24 @@ func (q *Queue) nextLocked() *entry {
 	default:
 		q.overtakes++
 	}
-	return q.lanes[lane].pop()
+	if e := q.lanes[lane].pop(q.fullLocked); e != nil {
+		return e
+	}
+	return q.lanes[1-lane].pop(q.fullLocked)
+}
+
+// fullLocked says that as many keys of a namespace are handed out as may be.
+func (q *Queue) fullLocked(namespace string) bool {
+	if q.each == 0 || len(q.running) < q.each {
+		return false
+	}
+	n := 0
+	for i := range q.running {
+		if q.running[i].of.key.Namespace == namespace {
+			n++
+		}
+	}
+	return n >= q.each
 }
 
 // wakeLocked wakes one waiting Get, or the next one to come.

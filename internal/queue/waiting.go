@@ -40,16 +40,20 @@ func (w *waiting) push(e *entry) {
 	w.len++
 }
 
-// pop takes the next key out, nil if there is none, and gives the turn to the next line.
-func (w *waiting) pop() *entry {
+// pop takes the next key out, nil if there is none of a namespace that is not full, and gives the turn to the next
+// line.
+func (w *waiting) pop(full func(namespace string) bool) *entry {
 	l := w.turn
-	if l == nil {
-		return nil
+	for range w.used {
+		if !full(l.namespace) {
+			e := l.head
+			w.turn = l.next
+			w.remove(e)
+			return e
+		}
+		l = l.next
 	}
-	e := l.head
-	w.turn = l.next
-	w.remove(e)
-	return e
+	return nil
 }
 
 func (w *waiting) remove(e *entry) {

@@ -119,7 +119,8 @@ func TestANamespaceTakesAtMostHalfOfWhatIsThereForRuns(t *testing.T) {
 		var s sized
 		s.runs(t, 128<<20, 10, map[string]int64{"a": 20 << 10, "b": 30 << 10})
 		if s.most["a"] != 4 || s.most["b"] != 2 || s.atOnce > 128<<20/shareOfMemory {
-			t.Errorf("%d runs of a, %d of b and %d MiB at a time, want 4, 2 and 16", s.most["a"], s.most["b"], s.atOnce>>20)
+			t.Errorf("%d runs of a, %d of b and %d MiB at a time, want 4, 2 and 16", s.most["a"], s.most["b"],
+				s.atOnce>>20)
 		}
 	})
 }

@@ -60,8 +60,8 @@ func (c *Controller) lackOf(one *part) lack {
 // forbiddenUser finds the user in what a server says to a request that it forbids.
 var forbiddenUser = regexp.MustCompile(`User "([A-Za-z0-9][A-Za-z0-9:._@/-]{0,250})" cannot `)
 
-// forbiddenTo returns the user that a request was forbidden to, "" where the server does not say it, or with characters
-// that a shell would not take as they are.
+// forbiddenTo returns the user that a request was forbidden to, "" where the server does not say it, or with
+// characters that a shell would not take as they are.
 func forbiddenTo(err error) string {
 	if m := forbiddenUser.FindStringSubmatch(err.Error()); m != nil {
 		return m[1]

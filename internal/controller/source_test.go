@@ -373,8 +373,10 @@ func TestAMissingResourceAndAMissingGrantAreSaidWithTheNextStepAndPickedUpWithin
 			[]string{"not working: webservers.skiff.dev is not installed; run `skiff crds install`"}},
 		{things, &fakeapi.Reply{Code: 404, Body: "404 page not found\n", ContentType: "text/plain"},
 			[]string{"not working: things.example.com: ", "the server does not have this resource; install its CRD"}},
-		{pods, &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: `pods is forbidden: User "skiff" cannot list resource "pods"`},
-			[]string{"not working: namespace default: may not list and watch pods; an administrator grants it with `skiff check ",
+		{pods, &fakeapi.Reply{Code: 403, Reason: "Forbidden",
+			Message: `pods is forbidden: User "skiff" cannot list resource "pods"`},
+			[]string{"not working: namespace default: may not list and watch pods; " +
+				"an administrator grants it with `skiff check ",
 				"pods in default: backing off, 0 objects, last contact never"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {

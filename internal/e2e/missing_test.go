@@ -204,7 +204,8 @@ func follow(t testing.TB, s *Scope, command string) {
 		t.Fatal(err)
 	}
 	script := fmt.Sprintf(`skiff() { %q "$@"; }; kubectl() { %q "$@"; }; %s`, binary, kubectl, command)
-	r, err := runCommand(t.Context(), []string{"KUBECONFIG=" + kubeconfig, "HOME=" + s.c.Dir}, "", "bash", "-c", script)
+	env := []string{"KUBECONFIG=" + kubeconfig, "HOME=" + s.c.Dir}
+	r, err := runCommand(t.Context(), env, "", "bash", "-c", script)
 	if err != nil || r.Code != 0 {
 		t.Fatalf("%s: %v %v", command, err, r)
 	}

@@ -34,8 +34,8 @@ func long(t *testing.T) {
 	}
 }
 
-// runParts runs the selected tests in n processes, prints what each has printed once it ends, and returns the exit code
-// of the whole.
+// runParts runs the selected tests in n processes, prints what each has printed once it ends, and returns the exit
+// code of the whole.
 func runParts(n int, dir string) (code int, err error) {
 	selected, err := selectedTests()
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 // tenantProbe changes the victims all the time.
 type tenantProbe struct {
 	w       *tenantWorld
-	ctx     context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	going   sync.RWMutex // held for writing while the probe pauses
@@ -23,12 +22,12 @@ type tenantProbe struct {
 
 // probe begins to change the victims.
 func (w *tenantWorld) probe() *tenantProbe {
-	p := &tenantProbe{w: w, took: map[string][]time.Duration{}}
-	p.ctx, p.cancel = context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &tenantProbe{w: w, cancel: cancel, took: map[string][]time.Duration{}}
 	for plural := range tenantKinds {
 		p.running.Go(func() {
-			for n := 0; p.ctx.Err() == nil; n++ {
-				p.change(plural, n)
+			for n := 0; ctx.Err() == nil; n++ {
+				p.change(ctx, plural, n)
 			}
 		})
 	}
@@ -54,22 +53,22 @@ func (p *tenantProbe) resume() {
 }
 
 // change makes one change and waits until skiff has made it.
-func (p *tenantProbe) change(plural string, n int) {
+func (p *tenantProbe) change(ctx context.Context, plural string, n int) {
 	p.going.RLock()
 	defer p.going.RUnlock()
 	victim := p.w.path(p.w.victim, plural, "victim")
-	changed, err := p.w.c.Admin.Merge(p.ctx, victim, tenantChange(plural, n))
+	changed, err := p.w.c.Admin.Merge(ctx, victim, tenantChange(plural, n))
 	if err != nil {
-		if p.ctx.Err() == nil {
+		if ctx.Err() == nil {
 			p.w.Error(err)
 			p.cancel()
 		}
 		return
 	}
 	began, slowest := time.Now(), time.Duration(0)
-	for p.ctx.Err() == nil {
+	for ctx.Err() == nil {
 		asked := time.Now()
-		made := p.made(plural, changed)
+		made := p.made(ctx, plural, changed)
 		slowest = max(slowest, time.Since(asked))
 		if took := time.Since(began); made || took > 12*tenantPatience {
 			p.note(plural, took, slowest)
@@ -77,22 +76,22 @@ func (p *tenantProbe) change(plural string, n int) {
 		}
 		select {
 		case <-time.After(50 * time.Millisecond):
-		case <-p.ctx.Done():
+		case <-ctx.Done():
 		case <-p.w.skiff.Done():
 			return
 		}
 	}
 	select { // few enough that the probe itself is no load
 	case <-time.After(200 * time.Millisecond):
-	case <-p.ctx.Done():
+	case <-ctx.Done():
 	}
 }
 
 // made says whether skiff has made a change: of a WebServer and a Redis in a child, and of a RestartTrigger, whose
 // change restarts nothing, in its status.
-func (p *tenantProbe) made(plural string, changed Object) bool {
+func (p *tenantProbe) made(ctx context.Context, plural string, changed Object) bool {
 	get := func(path string) Object {
-		o, err := p.w.c.Admin.Get(p.ctx, path)
+		o, err := p.w.c.Admin.Get(ctx, path)
 		if err != nil {
 			return nil // not there yet, or the server is busy: it is asked again
 		}

@@ -247,7 +247,8 @@ func TestATriggerCannotGoBelowTheFloorsOfWhoeverRunsSkiff(t *testing.T) {
 			}
 			restarts, _ := w.status("rt", "restarts").(int64)
 			const raised = "; the debounce of 0s is raised to 1s, the least that this skiff allows " +
-				"(--min-debounce); the cooldown of 0s is raised to 10s, the least that this skiff allows (--min-cooldown)"
+				"(--min-debounce); the cooldown of 0s is raised to 10s, the least that this skiff allows " +
+				"(--min-cooldown)"
 			if floors && (restarts > 2 || !strings.HasSuffix(said, raised)) {
 				w.Errorf("%d restarts in 16 seconds; Ready says %q", restarts, said)
 			}

@@ -57,7 +57,8 @@ func inCluster(w *operatortest.World) *world {
 	c := w.Connect("cluster")
 	w.Background(func(ctx context.Context) error {
 		defer c.Close()
-		without := slices.DeleteFunc(simulate.Parts(), func(p simulate.Part) bool { return slices.Contains(needed, p) })
+		without := slices.DeleteFunc(simulate.Parts(),
+			func(p simulate.Part) bool { return slices.Contains(needed, p) })
 		return simulate.New(c, simulate.Options{Without: without}).Run(ctx)
 	})
 	w.Settle()

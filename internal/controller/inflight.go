@@ -11,8 +11,8 @@ import (
 
 const (
 	// runFactor is how many times the size of its object a run takes at most: a member such as "a":{} of raw JSON
-	// takes fifty times its six bytes once it is decoded, and as much in the copy that has the operator's own fields, too.
-	// Texts take ten times their size: they are in JSON once more to be compared, to be sent, and in the answer.
+	// takes fifty times its six bytes once it is decoded, and as much in the copy that has the operator's own fields,
+	// too. Texts take ten times their size: they are in JSON once more to be compared, to be sent, and in the answer.
 	runFactor = 100
 	// shareOfMemory is the part of the process's memory limit that all runs may take: mirrors have half of it, and
 	// garbage needs room beside both.

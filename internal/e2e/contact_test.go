@@ -67,7 +67,8 @@ func (d drill) run(t *testing.T, c *Cluster, id string) {
 	}
 	page, err := scrape(t.Context(), metrics)
 	if err != nil || !strings.Contains(page, "\nskiff_last_answer_timestamp_seconds ") ||
-		!strings.Contains(page, "\nskiff_unanswered_seconds ") || strings.Contains(page, "\nskiff_unanswered_seconds 0\n") {
+		!strings.Contains(page, "\nskiff_unanswered_seconds ") ||
+		strings.Contains(page, "\nskiff_unanswered_seconds 0\n") {
 		t.Errorf("/metrics: %v\n%s", err, page)
 	}
 	thaw()

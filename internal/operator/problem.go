@@ -99,8 +99,8 @@ func problemOf(kind string, r *apply.Result) *conditions.Problem {
 			Message: r.Message + "; delete it or give the " + kind + " another name, skiff looks again every minute"}
 	case apply.Contested:
 		return &conditions.Problem{Reason: "Contested",
-			Message: r.Message + "; stop it, or set " + conditions.PausedAnnotation + ": \"true\"; skiff tries again " +
-				"within a minute"}
+			Message: r.Message + "; stop it, or set " + conditions.PausedAnnotation + ": \"true\"; skiff tries " +
+				"again within a minute"}
 	case apply.Waiting:
 		return &conditions.Problem{Reason: "Waiting", Message: r.Message + "; skiff looks again every few seconds",
 			Passing: true}

@@ -79,8 +79,8 @@ func TestMessagesOfProblemsEndWithTheNextStep(t *testing.T) {
 	for o, want := range map[apply.Outcome]*conditions.Problem{
 		apply.Foreign: {Reason: "NameTaken", Message: "what happened; delete it or give the WebServer another " +
 			"name, skiff looks again every minute"},
-		apply.Contested: {Reason: "Contested", Message: "what happened; stop it, or set skiff.dev/paused: \"true\"; skiff " +
-			"tries again within a minute"},
+		apply.Contested: {Reason: "Contested", Message: "what happened; stop it, or set skiff.dev/paused: \"true\"; " +
+			"skiff tries again within a minute"},
 		apply.Waiting: {Reason: "Waiting", Message: "what happened; skiff looks again every few seconds",
 			Passing: true},
 		apply.PortTaken: {Reason: "NodePortRefused", Message: "no node port: what happened; free it, skiff looks " +

@@ -165,16 +165,20 @@ func runAgainst(t *testing.T, binary, kind, value string) int {
 			}
 		}
 	})
+	said := true
 	select {
 	case <-settled:
 	case <-time.After(20 * time.Second):
-		t.Error("nothing was said about the object")
+		said = false
 	}
 	<-time.After(time.Second) // for what follows from it
 	cost := peak(t, cmd.Process.Pid)
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	reading.Wait()
 	exitCode(t, cmd)
+	if !said {
+		t.Errorf("nothing was said about the object:\n%.2000s", log.String())
+	}
 	// 15 MiB are what a controller with nothing to do takes.
 	if log.Len() > 100_000 || cost > 15+50 {
 		t.Errorf("%d MiB, %d bytes of log:\n%.2000s", cost, log.Len(), log.String())

@@ -88,9 +88,13 @@ func (c *Controller) settleShed(ctx context.Context, item queue.Item, shed *cach
 		return c.again("not worked on ("+shed.Reason+"); its status says so in ", wait)
 	}
 	if ok {
-		_, err := c.call(ctx, c.logOf(item), item, func(ctx context.Context, key kube.Key) (Outcome, error) {
+		counting, writes := kube.CountWrites(ctx)
+		_, err := c.call(counting, c.logOf(item), item, func(ctx context.Context, key kube.Key) (Outcome, error) {
 			return Done, c.shed(ctx, key, shed.Reason, shed.Message)
 		})
+		if shed.Reason == cache.TooLarge && writes.Load() > 0 { // for OverBudget, the namespace has a line
+			c.logOf(item).Info("not worked on", kube.Warn("reason", shed.Reason, "message", shed.Message)...)
+		}
 		if err != nil && ctx.Err() != nil {
 			c.queue.Add(item.Key, cutCause)
 			return stopped

@@ -118,20 +118,6 @@ func (f *follower) next() string {
 	return ""
 }
 
-// want checks the next line: it begins with the first text and has the others in it.
-func (f *follower) want(start string, parts ...string) {
-	f.t.Helper()
-	line := f.next()
-	if !strings.HasPrefix(line, start) {
-		f.t.Errorf("line %q, want %q", line, start)
-	}
-	for _, part := range parts {
-		if !strings.Contains(line, part) {
-			f.t.Errorf("line %q does not say %q", line, part)
-		}
-	}
-}
-
 // stop ends the command as a signal does, and returns its exit code.
 func (f *follower) stop() int {
 	f.t.Helper()

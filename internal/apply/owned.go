@@ -12,7 +12,7 @@ type owned struct {
 	uid      string
 	children []*memory // the first wanted of them are those that the last Apply has declared, in its order
 	wanted   int
-	replaced map[kube.Resource]*replaceMemory
+	replaced []*replaceMemory // of the kinds that are replaced
 
 	// settledFor is the Spec of the owner when the last Apply left all children as they are declared, and no others;
 	// nil: it did not. As long as the spec and the children stay the same, there is nothing to do: see Settled.

@@ -74,8 +74,10 @@ func Replace[O any, T interface {
 	}}
 }
 
-// replaceMemory is what is remembered of the children of one owner. All of it can be lost without harm.
+// replaceMemory is what is remembered of the children of one owner and kind. All of it can be lost without harm. The
+// maps are made when they are needed: a tenant can make many owners without children.
 type replaceMemory struct {
+	resource kube.Resource
 	accepted string  // the revision of which the server has said that it would take such a child
 	refused  Refusal // of a child, by its revision: what is in it is the same for all of one
 	children map[kube.Key]*childMemory
@@ -114,9 +116,20 @@ func (m *replaceMemory) child(k kube.Key) *childMemory {
 	c := m.children[k]
 	if c == nil {
 		c = &childMemory{}
+		if m.children == nil {
+			m.children = map[kube.Key]*childMemory{}
+		}
 		m.children[k] = c
 	}
 	return c
+}
+
+// saw notes the uid of the child that is there.
+func (m *replaceMemory) saw(k kube.Key, uid string) {
+	if m.seen == nil {
+		m.seen = map[kube.Key]string{}
+	}
+	m.seen[k] = uid
 }
 
 // idle says that there is nothing worth remembering.
@@ -127,14 +140,13 @@ func (c *childMemory) idle(now time.Time) bool {
 
 // replacedBy returns what is remembered of the children of one kind that are replaced.
 func (o *owned) replacedBy(r kube.Resource) *replaceMemory {
-	m := o.replaced[r]
-	if m == nil {
-		m = &replaceMemory{children: map[kube.Key]*childMemory{}, seen: map[kube.Key]string{}}
-		if o.replaced == nil {
-			o.replaced = map[kube.Resource]*replaceMemory{}
+	for _, m := range o.replaced { // of one or two kinds
+		if m.resource == r {
+			return m
 		}
-		o.replaced[r] = m
 	}
+	m := &replaceMemory{resource: r}
+	o.replaced = append(o.replaced, m)
 	return m
 }
 

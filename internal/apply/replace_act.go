@@ -86,7 +86,8 @@ func (r *replacement) created(ctx context.Context, s *slot, c creation) error {
 		if r.mem.seen[s.key] != "" { // it was there, and it was not us who removed it
 			m.contest.add(s.revision)
 		}
-		m.removed, m.gone, m.foreign, r.mem.seen[s.key] = "", false, "", uidOf(c.answer)
+		m.removed, m.gone, m.foreign = "", false, ""
+		r.mem.saw(s.key, uidOf(c.answer))
 		m.answer.set(c.answer)
 		r.mem.accepted = s.revision
 		r.settle(s, c.answer)

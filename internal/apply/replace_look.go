@@ -168,7 +168,7 @@ func (r *replacement) judge(s *slot) {
 		return
 	}
 	now := time.Now()
-	r.mem.seen[s.key] = uidOf(s.live)
+	r.mem.saw(s.key, uidOf(s.live))
 	if m := r.mem.children[s.key]; m != nil {
 		m.crash.follow(uidOf(s.live), now)
 	}

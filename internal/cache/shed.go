@@ -66,6 +66,18 @@ func (s *Store[T]) wholeLocked(namespace string) bool {
 	return sh != nil && sh.whole
 }
 
+// shedIn says whether a namespace of a scope is shed.
+func (s *Store[T]) shedIn(sc *scope) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for namespace, sh := range s.shed {
+		if sh.whole && (sc.namespace == "" || sc.namespace == namespace) {
+			return true
+		}
+	}
+	return false
+}
+
 // skims says of which objects a Reflector needs only the metadata.
 func (s *Store[T]) skims(k kube.Key) bool {
 	s.mu.RLock()

@@ -47,8 +47,12 @@ func withMirrors(t *testing.T, items, events []string, o Options, test func(t *t
 			refuseStreams(s).on(pagedList, list("500", items...)).on(watching, f.reply)
 		},
 		"watched": func(s *server, f *feed) {
-			s.on(streamedList, frames(thenEnd, endMark("0"))).
-				on(watching, frames(thenEnd, append(slices.Clone(events), bookmark("500"))...), f.reply)
+			s.on(streamedList, frames(thenEnd, endMark("0"))).on(watching, f.reply)
+			go func() {
+				for _, line := range append(slices.Clone(events), bookmark("500")) {
+					f.in <- line
+				}
+			}()
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -151,6 +155,32 @@ func TestANamespaceThatFitsAgainComesBack(t *testing.T) {
 		f.send(event("MODIFIED", podOf("big", "p003", 690, 2)), // from before the list
 			event("MODIFIED", podOf("big", "p001", 701, 2)), event("DELETED", podOf("big", "p002", 702, 2)))
 		m.wantHeard("MODIFIED p001", "DELETED p002")
+	})
+}
+
+// A server that has lied, or was restored from a backup, has other objects after its watch has ended.
+func TestANamespaceWhoseObjectsWereNeverThereComesBackOnceTheWatchHasEnded(t *testing.T) {
+	_, events := floodOfPods(100, 2)
+	synctest.Test(t, func(t *testing.T) {
+		s, f := newServer(t), newFeed(t)
+		s.on(streamedList, frames(thenEnd, endMark("0")),
+			frames(thenEnd, event("ADDED", podOf("big", "real", 600, 1)), endMark("600"))).on(watching, f.reply)
+		s.on(probing, list("99999"))
+		m := startMirror(t, s, Options{MaxBytes: 100 << 10})
+		f.send(append(slices.Clone(events), bookmark("500"))...)
+		if err := third(m.Get(kube.Key{Namespace: "big", Name: "p001"})); !isShed(err, OverBudget) {
+			t.Fatalf("%v, want that the namespace is over the budget", err)
+		}
+		s.on(pagedList, list("600", podOf("big", "real", 600, 1)))
+		wait(3 * time.Second)
+		f.send(thenEnd)
+		wait(time.Minute)
+		if _, ok, err := m.Get(kube.Key{Namespace: "big", Name: "real"}); !ok || err != nil {
+			t.Errorf("the only pod that is there: %t, %v", ok, err)
+		}
+		if all, err := m.List("big"); err != nil || len(all) != 1 {
+			t.Errorf("%d pods, %v, want the one that is there", len(all), err)
+		}
 	})
 }
 

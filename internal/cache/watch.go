@@ -151,7 +151,7 @@ func (r *Reflector[T]) streamEnded(s state[T], err error) state[T] {
 	err = fmt.Errorf("watch %s: %w", r.query, err)
 	switch reason {
 	case "ended":
-		s.phase = resuming
+		s = r.afterWatch(s, life)
 		return r.recovered(s)
 	case "idle":
 		// Silence may mean that nothing happens, or that the connection is dead: a new watch tells. The timeout itself
@@ -165,7 +165,19 @@ func (r *Reflector[T]) streamEnded(s state[T], err error) state[T] {
 	case "expired", "error", "frame too large":
 		return r.relistAfter(s, err, reason)
 	}
-	return r.fail(s, err, resuming)
+	s = r.afterWatch(s, life)
+	return r.fail(s, err, s.phase)
+}
+
+// afterWatch makes the next phase a new watch, or a list where a namespace is shed and the watch ended before its time:
+// only keys are known of it, and sizes that are guessed, and without a list, keys that the server no longer has would
+// keep it out until it is read on trial (see maxSettleTime).
+func (r *Reflector[T]) afterWatch(s state[T], life time.Duration) state[T] {
+	if life >= shortWatch && life < minWatch && r.store.shedIn(r.scope) {
+		return r.relist(s, "shed")
+	}
+	s.phase = resuming
+	return s
 }
 
 // EndReasons are what endReason returns: the keys of Counters.Reconnects.

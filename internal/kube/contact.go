@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -111,9 +112,16 @@ func (c *contact) serveLocked() {
 func serves(r *request) bool { return !r.long && r.resource != (Resource{}) }
 
 // outage says whether an error answer stands for a server that is not there, or waits in vain itself: the page of a
-// load balancer, or a 504.
+// load balancer, a 504, or a 500 that passes on what etcd says when it has no leader or cannot be reached.
 func outage(s *Status) bool {
-	return s.Code == http.StatusGatewayTimeout && !IsTooLargeResourceVersion(s) || s.foreign && s.Code >= 500
+	switch s.Code {
+	case http.StatusGatewayTimeout:
+		return s.foreign || !IsTooLargeResourceVersion(s)
+	case http.StatusInternalServerError:
+		return s.foreign || strings.HasPrefix(s.Message, "etcdserver: ") ||
+			strings.HasPrefix(s.Message, "rpc error: code = Unavailable ")
+	}
+	return s.foreign && s.Code >= 500
 }
 
 func (c *contact) state() Contact {

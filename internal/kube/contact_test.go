@@ -134,6 +134,10 @@ func TestWhatAServerWithoutItsStorageSendsIsHeardAndDoesNotEndTheWaiting(t *test
 		"409": {failure(409, "Conflict", ""), true},
 		"500": {failure(500, "InternalError", ""), true},
 		"504": {failure(504, "Timeout", ""), false},
+		"an etcd without a leader": {answer(500,
+			`{"kind":"Status","status":"Failure","code":500,"message":"etcdserver: request timed out"}`), false},
+		"an etcd that is not there": {answer(500, `{"kind":"Status","status":"Failure","code":500,"message":`+
+			`"rpc error: code = Unavailable desc = connection error: connection refused"}`), false},
 		"a version of the future": {failure(504, "Timeout", `,"details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}`),
 			true},
 		"the page of a load balancer": {func(w http.ResponseWriter, _ *http.Request) {

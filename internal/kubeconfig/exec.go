@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os/exec"
+	"slices"
 	"strings"
 )
 
@@ -30,14 +31,33 @@ type execConfig struct {
 	InteractiveMode    string `yaml:"interactiveMode"`
 }
 
-// secrets returns what the plugin is given that may be one.
-func (c *execConfig) secrets() (out []string) {
+// secrets returns what the plugin is given that may be one: values of leastSecret bytes or more, and shorter ones of
+// what is named as a secret (--password=x, --password x, PASSWORD=x). Longer ones come first, because one may be a
+// part of another.
+func (c *execConfig) secrets() []string {
+	var out []string
+	add := func(name, value string) {
+		if len(value) >= leastSecret || len(value) >= leastNamed && secretName.MatchString(name) {
+			out = append(out, value)
+		}
+	}
+	before := ""
 	for _, a := range c.Args {
-		out = append(out, a.reveal())
+		arg := a.reveal()
+		name, value, assigned := strings.Cut(arg, "=")
+		if assigned {
+			add(name, value)
+		}
+		add(before, arg)
+		before = ""
+		if strings.HasPrefix(arg, "-") && !assigned {
+			before = arg
+		}
 	}
 	for _, e := range c.Env {
-		out = append(out, e.Value.reveal())
+		add(e.Name, e.Value.reveal())
 	}
+	slices.SortStableFunc(out, func(a, b string) int { return len(b) - len(a) })
 	return out
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"gopkg.in/yaml.v3"
+
 	"skiff/internal/kube"
 )
 
@@ -287,12 +289,13 @@ func TestWhatAPluginSaysHasNoTokensInIt(t *testing.T) {
 		"Authorization: Bearer abc.def.ghijkl":    "Authorization: Bearer [redacted]",
 		"send bearer k8s-aws-v1.aHR0cHM6Ly9zdHMu": "send bearer [redacted]",
 		`{"token":"s3cr3t","code":401}`:           `{"token":"[redacted]","code":401}`,
+		`{"password": "horse", "code": 401}`:      `{"password": "[redacted]", "code": 401}`,
 		"password=hunter two":                     "password=[redacted] two",
 		"https://me:hunter2@proxy.example:8080/x": "https://me:[redacted]@proxy.example:8080/x",
 		"key AKIAIOSFODNN7EXAMPLE of the account": "key [redacted] of the account",
 		"--password given-to-it":                  "--password [redacted]",
 	} {
-		if got := redact(line, []string{"given-to-it", "dev"}); got != want {
+		if got := redact(line, []string{"given-to-it"}); got != want {
 			t.Errorf("%s\n got %s\nwant %s", line, got, want)
 		}
 	}
@@ -301,6 +304,22 @@ func TestWhatAPluginSaysHasNoTokensInIt(t *testing.T) {
 	if err == nil || len(b.warnings) != 1 ||
 		!strings.HasSuffix(b.warnings[0], "says: token [redacted].[redacted].[redacted]") {
 		t.Errorf("error %v, warnings %q", err, b.warnings)
+	}
+}
+
+func TestAShortSecretThatAPluginIsGivenByNameIsNotLoggedEither(t *testing.T) {
+	var c execConfig
+	if err := yaml.Unmarshal([]byte(`{command: x, args: [login, --password=horse, --token, t0ken, --force=true, dev],
+  env: [{name: MY_SECRET, value: battery}, {name: REGION, value: north}]}`), &c); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{
+		"horse is wrong, and so are t0ken and battery": "[redacted] is wrong, and so are [redacted] and [redacted]",
+		"login in north of dev: true":                  "login in north of dev: true",
+	} {
+		if got := redact(line, c.secrets()); got != want {
+			t.Errorf("%s\n got %s\nwant %s", line, got, want)
+		}
 	}
 }
 

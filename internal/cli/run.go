@@ -150,6 +150,7 @@ that is free, unless --health-probe-bind-address is given.`,
   skiff run --leader-elect      # with more than one replica`,
 		Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			flags.found = !cmd.Flags().Changed("health-probe-bind-address")
 			if err := flags.Check(); err != nil {
 				return err
 			}

@@ -16,7 +16,7 @@ import (
 // may be silent.
 type servingFlags struct {
 	health, metrics, debug         string // addresses; "0": none
-	found                          bool   // without a flag, the probes are served where `skiff status` finds them
+	found                          bool   // no flag was given: the probes are served where `skiff status` finds them
 	watchTimeout, watchIdleTimeout time.Duration
 }
 
@@ -62,7 +62,7 @@ func (f *servingFlags) check() error {
 // options returns what the manager needs of the flags.
 func (f *servingFlags) options(o manager.Options) manager.Options {
 	o.HealthAddr, o.MetricsAddr, o.DebugAddr, o.WatchTimeout = f.health, f.metrics, loopback(f.debug), f.watchTimeout
-	if f.found && f.health == defaultProbes {
+	if f.found {
 		o.HealthElse = append(probeAddresses()[1:], "127.0.0.1:0")
 	}
 	return o

@@ -3,6 +3,7 @@ package cli
 import (
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -134,6 +135,24 @@ func TestStatusWithoutAFlagFindsASkiffThatRunsWithoutOne(t *testing.T) {
 				t.Fatalf("no %q in %s%s", want, r.stdout, r.stderr)
 			}
 		}
+	}
+}
+
+func TestRunWithAnAddressOfItsProbesServesThemThereOrNowhere(t *testing.T) {
+	c := newCluster(t, fakeapi.Options{})
+	if l, err := net.Listen("tcp", defaultProbes); err == nil { // else another program has it, which is as good
+		defer l.Close()
+	}
+	f := follow(t, "run", "--server", c.url(), "--health-probe-bind-address", defaultProbes)
+	const want = "--health-probe-bind-address " + defaultProbes + ": listen tcp " + defaultProbes +
+		": bind: address already in use; give another host:port, or 0 for none"
+	select {
+	case code := <-f.code:
+		if code != ExitFailed || !strings.Contains(f.stderr.String(), want) {
+			t.Errorf("exit code %d, log:\n%s", code, f.stderr)
+		}
+	case <-time.After(10 * time.Second):
+		t.Errorf("it runs; log:\n%s", f.stderr)
 	}
 }
 

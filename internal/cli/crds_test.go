@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -84,6 +88,29 @@ func TestCRDsInstallNamesTheDefinitionThatIsNotEstablished(t *testing.T) {
 		`"ws" is already in use`)
 }
 
+func TestADefinitionThatIsDeletedWhileItIsInstalledIsNotCalledUnchanged(t *testing.T) {
+	c := newCluster(t, fakeapi.Options{})
+	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
+	c.create(kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "redis", Kind: "Redis"}, "default",
+		map[string]any{"metadata": map[string]any{"name": "r", "finalizers": []string{"skiff.dev/pods"}},
+			"spec": map[string]any{"port": 6379, "num": 0}})
+	all, err := definitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(all, func(d definition) bool { return d.name == "redis.skiff.dev" })
+	requests := 0
+	between := c.client.Guard(func() error {
+		if requests++; requests == 2 {
+			c.delete(crdResource, "", "redis.skiff.dev")
+		}
+		return nil
+	})
+	if did, err := installCRD(t.Context(), between, all[i]); !errors.Is(err, errGoing) {
+		t.Errorf("got %q, %v", did, err)
+	}
+}
+
 func TestCRDsInstallNamesWhatHoldsADefinitionThatIsBeingDeletedAndWaitsForItIfAsked(t *testing.T) {
 	c := newCluster(t, fakeapi.Options{})
 	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
@@ -108,6 +135,13 @@ func TestCRDsInstallNamesWhatHoldsADefinitionThatIsBeingDeletedAndWaitsForItIfAs
 	}
 	skiff(t, "crds", "install", "--wait", "--timeout", "1s", "--server", c.url()).want(t, ExitFailed,
 		"redis.skiff.dev: it is still being deleted at the end of --timeout: held by Redis default/r0")
+
+	stopped, stop := context.WithCancelCause(t.Context())
+	stop(Interrupted{os.Interrupt})
+	if _, err := installGone(stopped, c.client, definition{name: "redis.skiff.dev"}); err == nil ||
+		err.Error() != "redis.skiff.dev is being deleted: interrupted by a signal" {
+		t.Errorf("when it is interrupted: %v", err)
+	}
 
 	var freeing sync.WaitGroup
 	defer freeing.Wait()

@@ -113,6 +113,9 @@ func installGone(ctx context.Context, c *kube.Client, d definition) (did string,
 		}
 		select {
 		case <-ctx.Done():
+			if cause := new(Interrupted); errors.As(context.Cause(ctx), cause) {
+				return "", fmt.Errorf("%s is being deleted: %w", d.name, cause)
+			}
 			return "", fmt.Errorf("%s: %w: %s", d.name, errTooLong, holders(context.WithoutCancel(ctx), c, d))
 		case <-time.After(goingPoll):
 		}
@@ -232,6 +235,9 @@ func installCRD(ctx context.Context, c *kube.Client, d definition) (did string, 
 	if err := c.Patch(ctx, crdResource, key, kube.ApplyPatch, d.object, &after,
 		kube.WriteOptions{FieldManager: FieldManager, Force: true}); err != nil {
 		return "", err
+	}
+	if after.Deleting() { // since it was read
+		return "", errGoing
 	}
 	switch before.ResourceVersion {
 	case "":

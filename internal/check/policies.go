@@ -28,6 +28,9 @@ type Policy struct {
 
 const applyPolicies = "`skiff manifests --policies | kubectl apply -f -`"
 
+// again makes anew what is there: without the flags of its first time it would be a weaker policy, or a second one.
+const again = applyPolicies + " with the flags that it was made with (--namespaced, -- --template-policy)"
+
 var (
 	policyResource = kube.Resource{Group: "admissionregistration.k8s.io", Version: "v1",
 		Plural: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy", ClusterScoped: true}
@@ -102,7 +105,7 @@ func (o Options) installed(live []*livePolicy, bindings []*liveBinding) ([]Polic
 				return b.Spec.PolicyName == l.Name && slices.Contains(b.Spec.ValidationActions, "Deny")
 			})
 			if !denies {
-				p.State, p.Detail = NotBound, "no binding of it denies; "+applyPolicies+" makes one"
+				p.State, p.Detail = NotBound, "no binding of it denies; make one: "+again
 			}
 			out = append(out, p)
 		}
@@ -115,7 +118,7 @@ func (o Options) installed(live []*livePolicy, bindings []*liveBinding) ([]Polic
 
 // comparePolicy compares a policy with what this version prints for each --template-policy.
 func (o Options) comparePolicy(name string, live *livePolicy) (Policy, error) {
-	p := Policy{kube.Text(live.Name), Differs, "from that of this skiff; " + applyPolicies + " updates it"}
+	p := Policy{kube.Text(live.Name), Differs, "from that of this skiff; update it: " + again}
 	body, err := json.Marshal(live.Spec)
 	if err != nil {
 		return p, fmt.Errorf("encode the policy %s: %w", p.Name, err)

@@ -41,7 +41,7 @@ Missing rights are printed as a role and its binding; -o yaml prints nothing els
 The admission policies of 'skiff manifests --policies' are optional: their absence is reported, and with --policies
 it counts as missing.
 
-Exit codes: 0 all is there, 3 something is missing, 1 failed (it could not find out), 2 wrong usage.`,
+Exit codes: 0 nothing is missing, 3 something is missing, 1 failed (it could not find out), 2 wrong usage.`,
 		Example: `  skiff check
   skiff check --as system:serviceaccount:skiff:skiff --leader-elect --leader-election-namespace skiff
   skiff check --token-file skiff.token --watch-namespaces shop,blog -o yaml > missing.yaml
@@ -176,13 +176,13 @@ func checkText(r check.Report, needPolicies bool) string {
 		for _, m := range s.Missing {
 			missing += len(m.Verbs)
 		}
-		line(missing == 0, "rights      of %s %s: %d of %d are there", s.For, where, s.Checked-missing, s.Checked)
+		line(missing == 0, "rights      of %s %s: %d of %d granted", s.For, where, s.Checked-missing, s.Checked)
 		for _, m := range s.Missing {
 			line(false, "              missing: %s %s", strings.Join(m.Verbs, ", "), m.Resource)
 		}
 	}
 	if r.OK {
-		b.WriteString("all is there\n")
+		b.WriteString("nothing is missing\n")
 	}
 	if r.Manifest != "" {
 		b.WriteString("\nThis grants what is missing, when an administrator applies it (-o yaml prints nothing " +

@@ -165,7 +165,7 @@ func TestALeaseThatNobodyRenewsIsToldWithItsHolderAndUntilWhen(t *testing.T) {
 		object{"metadata": object{"name": "skiff"}, "spec": object{"holderIdentity": "gone",
 			"leaseDurationSeconds": 3600, "renewTime": "2020-01-01T00:00:00.000000Z"}})
 	r, _ := statusOf(t, c.url(), "    this process stands by; the leader is gone, which has not renewed "+
-		"the lease since this process saw it first; it expires at ",
+		"the lease since this process saw it first; the lease expires at ",
 		"--leader-elect")
 	r.want(t, ExitDone)
 	if !strings.Contains(r.stdout, " is ready; all is well\n") {

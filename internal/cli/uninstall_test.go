@@ -56,7 +56,7 @@ func TestCheckSaysWhatIsMissingAndRefusesBadFlags(t *testing.T) {
 	r.want(t, ExitDiffer)
 	for _, want := range []string{"  version     v1.36.3, tested with skiff\n", "  user        admin\n",
 		"! definition  redis.skiff.dev: not installed, run `skiff crds install`\n",
-		"  rights      of the controllers in all namespaces: 40 of 40 are there\n"} {
+		"  rights      of the controllers in all namespaces: 40 of 40 granted\n"} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("no %q in %s", want, r.stdout)
 		}

@@ -36,7 +36,7 @@ func TestCheckNamesTheRightsThatAServiceAccountLacks(t *testing.T) {
 		"  definition  redis.skiff.dev: installed, with all fields of this skiff; validation not compared: this " +
 			"user may not get customresourcedefinitions\n",
 		"skiff run does not need it, but with this, skiff check compares whole definitions:\n",
-		"! rights      of the controllers in namespace " + s.NS + ": 37 of 40 are there\n",
+		"! rights      of the controllers in namespace " + s.NS + ": 37 of 40 granted\n",
 		"!               missing: patch deployments.apps\n",
 		"!               missing: delete pods\n",
 		"!               missing: create events.events.k8s.io\n",
@@ -57,13 +57,13 @@ func TestCheckNamesTheRightsThatAServiceAccountLacks(t *testing.T) {
 	s.Apply(check(3, "-o", "yaml").Stdout)
 	check(0)
 	other := check(3, "--watch-namespaces", s.NS+",default")
-	if !strings.Contains(other.Stdout, "! rights      of the controllers in namespace default: 0 of 40 are there\n") {
+	if !strings.Contains(other.Stdout, "! rights      of the controllers in namespace default: 0 of 40 granted\n") {
 		t.Errorf("rights in namespace default: %s", other.Stdout)
 	}
 	check(3, "--leader-elect", "--leader-election-namespace", s.NS)
 }
 
-// As an administrator: all is there, and definitions are compared.
+// As an administrator nothing is missing, and definitions are compared.
 func TestCheckComparesDefinitions(t *testing.T) {
 	s := newScope(t)
 	kubeconfig, err := s.c.Kubeconfig(admin)
@@ -72,7 +72,7 @@ func TestCheckComparesDefinitions(t *testing.T) {
 	}
 	r := runSkiff(t, s, "check", "--kubeconfig", kubeconfig, "--leader-elect", "--leader-election-namespace", s.NS)
 	if r.Code != 0 || strings.Count(r.Stdout, ": installed, the same as in this skiff\n") != 3 ||
-		!strings.HasSuffix(r.Stdout, "all is there\n") {
+		!strings.HasSuffix(r.Stdout, "nothing is missing\n") {
 		t.Errorf("skiff check: %v", r)
 	}
 }

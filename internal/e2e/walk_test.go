@@ -135,7 +135,7 @@ func (w *walk) install() {
 	w.Apply(RedisManifest("cache", "port: 6379, num: 2"))
 	w.Kubectl("wait", "--for=condition=Ready", "webserver/web", "redis/cache", "--timeout=4m")
 	w.says(w.skiff(0, "check", "--as", "system:serviceaccount:skiff:skiff", "--leader-elect",
-		"--leader-election-namespace", home), "all is there\n")
+		"--leader-election-namespace", home), "nothing is missing\n")
 }
 
 // newToken makes a token of skiff's service account that is valid as long as a Secret of that name exists, and puts it

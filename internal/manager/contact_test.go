@@ -149,7 +149,7 @@ func TestAStandbyThatIsCutOffDoesNotKnowWhoLeads(t *testing.T) {
 		time.Sleep(time.Minute)
 		expectText(t, "/readyz of a standby", b.verbose(),
 			"\n    this process stands by; the leader is a, which renewed the lease at 00:01:00, 1s ago; "+
-				"it expires at 00:01:15\n")
+				"the lease expires at 00:01:15\n")
 		b.election.Blackhole(true)
 		b.work.Blackhole(true)
 		time.Sleep(30 * time.Second)

@@ -131,7 +131,7 @@ func (m *Manager) leads() []string {
 	if own || !time.Now().Before(s.Expires) {
 		return []string{standby + "the last leader was " + holder + "; who leads now is unknown"}
 	}
-	return []string{standby + "the leader is " + holder + "; it expires at " + s.Expires.Format(time.TimeOnly)}
+	return []string{standby + "the leader is " + holder + "; the lease expires at " + s.Expires.Format(time.TimeOnly)}
 }
 
 // ago is a time of the day, and how long ago it was.

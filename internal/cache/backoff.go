@@ -137,7 +137,8 @@ func (r *Reflector[T]) report(s state[T], err error) state[T] {
 		return s
 	}
 	if common(err) {
-		r.store.o.contact.tell(r.store.o.Log, err, time.Since(s.since) >= tellAfter && r.alone())
+		o := r.store.o
+		o.contact.tell(o.Client, o.Log, err, time.Since(s.since) >= tellAfter && r.alone())
 		return s
 	}
 	if class := problemClass(err); class != s.logged {

@@ -45,14 +45,15 @@ func (c *contact) lost(sc *scope) {
 
 // tell logs a problem that is common, once until all watches work again. A connection that breaks is no problem until
 // it lasts: package manager tells of a server that answers nothing, and lasting says that only watches are concerned.
-func (c *contact) tell(log logr.Logger, err error, lasting bool) {
+// What that has told already is no warning again.
+func (c *contact) tell(client *kube.Client, log logr.Logger, err error, lasting bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	message, next := "lost contact with the API server; renewing "+watches(len(c.away)), hint(err)
-	class, quiet := "lost", false
+	class, quiet, outage := "lost", false, true
 	switch refused, _ := kube.Refused(err); {
 	case kube.IsUnauthorized(err):
-		message, class = refused+", trying again", refused
+		message, class, outage = refused+", trying again", refused, false
 	case errors.As(err, new(*kube.CredentialError)):
 		message, class = "there is no credential for the API server, trying again", "credential"
 	case next != "":
@@ -61,6 +62,7 @@ func (c *contact) tell(log logr.Logger, err error, lasting bool) {
 		message, class, next = "cannot reach the API server, trying again", "start", "check --server or the kubeconfig"
 	case lasting:
 		message, class = "cannot renew "+watches(len(c.away))+", trying again", "lasting"
+		outage = false
 	default:
 		quiet = true
 	}
@@ -78,12 +80,15 @@ func (c *contact) tell(log logr.Logger, err error, lasting bool) {
 		log.Info(message, "reason", err.Error())
 		return
 	}
-	c.told[loud] = true
 	values := []any{"error", err}
 	if next != "" {
 		values = append([]any{"hint", next}, values...)
 	}
-	log.Info(message, kube.Warn(values...)...)
+	if !outage || client.FirstToTell() {
+		c.told[loud] = true
+		values = kube.Warn(values...)
+	}
+	log.Info(message, values...)
 }
 
 // loud is in contact.told when one of them was told at level WARN: then its end is told, too.
@@ -100,12 +105,12 @@ func (c *contact) back(log logr.Logger, sc *scope) {
 
 // answered notes what came of a request that is neither a list nor a watch. While all watches are open, only such a
 // request shows that a credential is not accepted any more.
-func (c *contact) answered(log logr.Logger, err error) {
+func (c *contact) answered(client *kube.Client, log logr.Logger, err error) {
 	if err != nil {
 		c.mu.Lock()
 		c.refused = true
 		c.mu.Unlock()
-		c.tell(log, err, false)
+		c.tell(client, log, err, false)
 		return
 	}
 	c.mu.Lock()
@@ -133,7 +138,7 @@ func (c *contact) wellLocked(log logr.Logger) {
 // says that there is no credential, or that the server refuses it.
 func (s *Store[T]) Answered(err error) {
 	if err == nil || kube.IsUnauthorized(err) || errors.As(err, new(*kube.CredentialError)) {
-		s.o.contact.answered(s.o.Log, err)
+		s.o.contact.answered(s.o.Client, s.o.Log, err)
 	}
 }
 

@@ -33,6 +33,7 @@ type contact struct {
 	heard  time.Time
 	served time.Time
 	waits  map[*wait]struct{} // requests under way
+	told   bool               // since served, a line of the log at level WARN has said that there is no answer
 	failed *wait              // the first that ended without an answer since served; nil: none
 	err    error              // how the last of those ended
 }
@@ -104,7 +105,7 @@ func (c *contact) event() {
 }
 
 func (c *contact) serveLocked() {
-	c.served, c.failed, c.err = time.Now(), nil, nil
+	c.served, c.told, c.failed, c.err = time.Now(), false, nil, nil
 }
 
 // serves says whether an answer shows that the server works with its storage: that of a short request about a resource
@@ -169,6 +170,16 @@ func (r *heardReader) Read(p []byte) (int, error) {
 
 // Contact returns what is known of the answers of the server, also of clients that Guard and Granted made of this one.
 func (c *Client) Contact() Contact { return c.contact.state() }
+
+// FirstToTell says whether its caller is the first to log, at level WARN, that there is no answer, since the last one
+// came. An outage is one such line; whoever else has something to say of it does so at level INFO.
+func (c *Client) FirstToTell() bool {
+	c.contact.mu.Lock()
+	defer c.contact.mu.Unlock()
+	first := !c.contact.told
+	c.contact.told = true
+	return first
+}
 
 // Ping asks for one object of a collection, only for an answer of any kind: Contact has what came of it. It reads from
 // the storage of the server, needs no right that a list does not need, and keeps nothing of the answer.

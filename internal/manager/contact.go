@@ -83,14 +83,15 @@ func (m *Manager) watchContact(ctx context.Context) {
 	}
 }
 
-// tellContact logs that contact is lost, or back. It returns since when it is lost.
+// tellContact logs that contact is lost, or back, unless a mirror has told of the outage when it began: it knows at
+// once that a credential plugin fails, and what helps. It returns since when contact is lost.
 func (m *Manager) tellContact(lost time.Time) time.Time {
 	c := m.contact()
 	if waited(c) >= lostAfter {
 		m.outage.Store(time.Since(m.started).Nanoseconds())
 	}
 	switch {
-	case waited(c) >= lostAfter && lost.IsZero():
+	case waited(c) >= lostAfter && lost.IsZero() && m.o.Client.FirstToTell():
 		m.warnLost(c)
 		return c.Since
 	case waited(c) < lostAfter && !lost.IsZero():

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,7 +75,7 @@ func startAlone(t *testing.T, api *fakeapi.Server, edit ...func(*kube.Config)) *
 	}
 	t.Cleanup(func() { a.client.Close(); a.pipe.Close() })
 	store := cache.New[*configMap](cache.Options{Resource: configMaps, Client: a.client,
-		Namespaces: []string{"default"}, LabelSelector: "by=test"})
+		Namespaces: []string{"default"}, LabelSelector: "by=test", Log: a.log.logger()})
 	c := controller.New("maps", nothing, controller.Options{}, controller.For(store))
 	a.servers = runAll(t, Options{Controllers: []*controller.Controller{c}, Client: a.client, Log: a.log.logger()})
 	return a
@@ -242,6 +243,43 @@ func TestACredentialPluginThatHangsIsALostContactWithItsOwnWords(t *testing.T) {
 		expect(t, "lines when it is back", len(all.log.with("the API server answers again")), 1)
 		expect(t, "stop", all.stop(), nil)
 	})
+}
+
+// failingPlugin is a credential plugin that fails at once, or gives no credential.
+type failingPlugin struct{ fails atomic.Bool }
+
+func (f *failingPlugin) Authorization(context.Context) (string, error) {
+	if f.fails.Load() {
+		return "", errors.New("users: me: exec: run aws: exit status 1")
+	}
+	return "", nil
+}
+func (f *failingPlugin) Invalidate(time.Time) {}
+
+func TestAnOutageIsOneWarningAndOneLineAboutItsEndWhoeverSeesItFirst(t *testing.T) {
+	for name, from := range map[string]time.Duration{"from the start": 0, "while all watches are open": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api, _ := newServer(t)
+				plugin := &failingPlugin{}
+				plugin.fails.Store(from == 0)
+				all := startAlone(t, api, func(c *kube.Config) { c.Credentials = plugin })
+				time.Sleep(from)
+				plugin.fails.Store(true)
+				time.Sleep(20 * time.Minute) // all watches have been renewed
+				if n := len(all.log.with(`"level"="WARN"`)); n != 1 {
+					t.Errorf("%d warnings, want 1: %q", n, all.log.with(""))
+				}
+				plugin.fails.Store(false)
+				time.Sleep(2 * time.Minute)
+				if n := len(all.log.with("the API server answers again")) +
+					len(all.log.with("in contact with the API server again")); n != 1 {
+					t.Errorf("%d lines about its end, want 1: %q", n, all.log.with(""))
+				}
+				expect(t, "stop", all.stop(), nil)
+			})
+		})
+	}
 }
 
 // An admission webhook may take 30 s, and so may the first list of a large cluster.

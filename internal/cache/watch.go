@@ -169,9 +169,9 @@ func (r *Reflector[T]) streamEnded(s state[T], err error) state[T] {
 	return r.fail(s, err, s.phase)
 }
 
-// afterWatch makes the next phase a new watch, or a list where a namespace is shed and the watch ended before its time:
-// only keys are known of it, and sizes that are guessed, and without a list, keys that the server no longer has would
-// keep it out until it is read on trial (see maxSettleTime).
+// afterWatch makes the next phase a new watch, or a list where a namespace is shed and the watch ended before its
+// time: only keys are known of it, and sizes that are guessed, and without a list, keys that the server no longer has
+// would keep it out until it is read on trial (see maxSettleTime).
 func (r *Reflector[T]) afterWatch(s state[T], life time.Duration) state[T] {
 	if life >= shortWatch && life < minWatch && r.store.shedIn(r.scope) {
 		return r.relist(s, "shed")

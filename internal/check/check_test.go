@@ -1,6 +1,7 @@
 package check
 
 import (
+	"encoding/json"
 	"maps"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"skiff/internal/fakeapi"
 	"skiff/internal/kube"
 	"skiff/internal/manifests"
+	"skiff/internal/podpolicy"
 )
 
 var (
@@ -278,6 +280,25 @@ func TestAdmissionPoliciesAreMissedOnlyWhereTheyAreNeeded(t *testing.T) {
 	o.NeedPolicies = true
 	if r = run(t, o); r.OK {
 		t.Errorf("with policies that are needed: %+v", r)
+	}
+}
+
+func TestAnAdmissionPolicyThatLetsErrorsPassDiffers(t *testing.T) {
+	o := Options{Templates: []manifests.Template{{Resource: redis, Container: "redis"}}}
+	for failure, want := range map[string]string{"Fail": Installed, "Ignore": Differs} {
+		object := manifests.Policies{Templates: o.Templates, TemplatePolicy: podpolicy.Baseline}.Objects()[0]
+		object["spec"].(map[string]any)["failurePolicy"] = failure
+		body, err := json.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var live livePolicy
+		if err := kube.Unmarshal(body, &live); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := o.comparePolicy(manifests.TemplatesPolicy, &live); err != nil || p.State != want {
+			t.Errorf("failurePolicy %s: %+v, %v", failure, p, err)
+		}
 	}
 }
 

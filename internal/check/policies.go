@@ -42,6 +42,7 @@ var (
 type livePolicy struct {
 	kube.Meta `json:"metadata"`
 	Spec      struct {
+		FailurePolicy   string   `json:"failurePolicy"`
 		MatchConditions kube.Raw `json:"matchConditions"`
 		Variables       kube.Raw `json:"variables"`
 		Validations     kube.Raw `json:"validations"`
@@ -135,7 +136,7 @@ func (o Options) comparePolicy(name string, live *livePolicy) (Policy, error) {
 			}
 			spec, _ := object["spec"].(map[string]any)
 			want := map[string]any{}
-			for _, field := range []string{"matchConditions", "variables", "validations"} {
+			for _, field := range []string{"failurePolicy", "matchConditions", "variables", "validations"} {
 				if spec[field] != nil {
 					want[field] = spec[field]
 				}

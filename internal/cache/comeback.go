@@ -3,6 +3,8 @@ package cache
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -40,41 +42,6 @@ func (c *comeback) longer() { c.pause = min(2*max(c.pause, settleTime), maxSettl
 
 func (sh *shed[T]) noteSize() { sh.back.peak = max(sh.back.peak, sh.keys.size) }
 
-// staging is a namespace that is being read to be held again: what a list brings, and what events have changed since
-// it began. Store.mu guards it.
-type staging[T kube.Object] struct {
-	objects map[string]form[T]
-	bad     map[string]*kube.DecodeError
-	gone    map[string]string // the version of the deletion of those that events have deleted
-	broken  bool              // an event was not read as a whole: the namespace has to be read once more
-}
-
-// event notes a change that the watch has brought.
-func (st *staging[T]) event(name string, f form[T], skimmed bool) {
-	st.broken = st.broken || skimmed
-	delete(st.gone, name)
-	delete(st.bad, name)
-	st.objects[name] = f
-}
-
-func (st *staging[T]) deleted(name, rv string) {
-	delete(st.objects, name)
-	delete(st.bad, name)
-	st.gone[name] = rv
-}
-
-// listed notes an object of the list, unless an event has brought something newer.
-func (st *staging[T]) listed(name string, f form[T]) {
-	if gone, ok := st.gone[name]; ok && !older(gone, f.rv) {
-		return
-	}
-	if before, ok := st.objects[name]; ok && !older(before.rv, f.rv) {
-		return
-	}
-	delete(st.gone, name)
-	st.objects[name] = f
-}
-
 // relieve sheds namespaces until all mirrors take no more than they may.
 func (s *Store[T]) relieve() {
 	for {
@@ -105,9 +72,27 @@ func (s *Store[T]) comeBack(ctx context.Context) {
 			return
 		}
 		for _, namespace := range s.fitting() {
-			s.bringBack(ctx, namespace)
+			s.tryBack(ctx, namespace)
 		}
 	}
+}
+
+// tryBack is bringBack with panics contained, as safeStep contains those of a Reflector. The content may be half done,
+// so the namespace is shed once more.
+func (s *Store[T]) tryBack(ctx context.Context, namespace string) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		if _, bug := p.(mutated); bug {
+			panic(p)
+		}
+		s.flood.Error(s.o.Log, fmt.Errorf("read %s of namespace %q again: panic: %v", s.o.Resource, namespace, p),
+			"reading a namespace again panicked; it stays shed", "stack", string(debug.Stack()))
+		s.shedNamespace(namespace, victim{})
+	}()
+	s.bringBack(ctx, namespace)
 }
 
 func (s *Store[T]) anyShed() bool {
@@ -201,7 +186,7 @@ func (s *Store[T]) readStaged(ctx context.Context, namespace string, st *staging
 	q := kube.Query{Resource: s.o.Resource, Namespace: namespace, LabelSelector: s.o.LabelSelector,
 		FieldSelector: s.o.FieldSelector}
 	o := kube.ListOptions{ResourceVersion: rv, ResourceVersionMatch: "NotOlderThan", MaxObject: s.maxObject(),
-		Again: func() { s.account.unlist(namespace) },
+		Again: func() { s.reread(st) },
 		Each: func(obj kube.Object, part kube.Part, bad *kube.DecodeError) error {
 			if large, part, ok := largeOf[T](bad); ok {
 				return s.addStaged(namespace, st, s.formOf(large, part, false), nil)
@@ -221,20 +206,26 @@ func (s *Store[T]) readStaged(ctx context.Context, namespace string, st *staging
 	return res.ResourceVersion, err
 }
 
+// reread notes that the list begins anew. What it has brought may be gone by now, and events of that are passed over
+// later, so the next try reads the namespace.
+func (s *Store[T]) reread(st *staging[T]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.broken = true
+}
+
 // addStaged adds an object of the list, or one that does not decode, if it fits.
 func (s *Store[T]) addStaged(namespace string, st *staging[T], f form[T], bad *kube.DecodeError) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sh := s.shed[namespace]; sh == nil || sh.staged != st {
-		return errNoRoom // it was shed meanwhile
+	if sh := s.shed[namespace]; sh == nil || sh.staged != st || st.broken {
+		return errNoRoom // it was shed meanwhile, or has to be read once more
 	}
 	switch {
 	case bad == nil:
-		s.account.add(namespace, 0, f.bytes, 0)
-		st.listed(f.name, f)
+		s.account.add(namespace, 0, st.listed(f), 0)
 	case bad.Key.Namespace == namespace:
-		s.account.add(namespace, 0, sizeOfBad(bad), 0)
-		st.bad[bad.Key.Name] = bad
+		s.account.add(namespace, 0, st.undecodable(bad), 0)
 	}
 	if !s.account.fits(0) {
 		return errNoRoom

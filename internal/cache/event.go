@@ -77,6 +77,9 @@ func (r *Reflector[T]) handleBad(ctx context.Context, s state[T], t kube.EventTy
 	if bad.Key.Name != "" && !r.belongs(bad.Key) {
 		return s
 	}
+	if _, from := r.store.identify(bad.Key); from != "" && notOlder(from, bad.ResourceVersion) {
+		return r.advance(s, bad.ResourceVersion) // as in handle
+	}
 	s.rv = newest(s.rv, bad.ResourceVersion)
 	old, had := r.store.lookup(bad.Key)
 	if t == kube.Deleted && bad.Key.Name != "" {

@@ -64,7 +64,7 @@ func (s *Store[T]) withheldLocked(name, namespace, value string) error {
 	case len(s.shed) == 0:
 	case name == ownerIndex:
 		e = s.ownsShedLocked(namespace, value)
-	case namespace != "":
+	case namespace != "" || s.o.Resource.ClusterScoped:
 		e = s.shedErrorLocked(kube.Key{Namespace: namespace})
 	}
 	if e == nil {

@@ -180,8 +180,10 @@ func (s *Store[T]) bareLocked(k kube.Key) bool {
 	return sh != nil && sh.keys.byName[k.Name].bare
 }
 
-// unshedLocked forgets what is known of objects that are not held, of a namespace that is not mirrored any more.
+// unshedLocked forgets what is known of objects that are not held, of a namespace that is not mirrored any more. It may
+// be read to be held again just now.
 func (s *Store[T]) unshedLocked(namespace string) {
+	s.account.unlist(namespace)
 	if sh := s.shed[namespace]; sh != nil {
 		s.account.add(namespace, 0, 0, -sh.keys.bytes())
 		delete(s.shed, namespace)

@@ -95,12 +95,12 @@ func (s *Store[T]) Get(k kube.Key) (T, bool, error) {
 }
 
 // List returns all objects of one namespace, or of the whole mirror where namespace is "", in key order. They
-// are the content at one moment. The error is ErrNotSynced, ErrOutOfScope or, of one namespace, a ShedError. An object
-// that has never decoded is missing, and from the list of the whole mirror one that is shed; State counts them,
-// Quarantined and Sheds name them.
+// are the content at one moment. The error is ErrNotSynced, ErrOutOfScope or, of one namespace or of a cluster-scoped
+// resource, a ShedError. An object that has never decoded is missing, and from the list of all namespaces one that is
+// shed; State counts them, Quarantined and Sheds name them.
 func (s *Store[T]) List(namespace string) ([]T, error) {
 	out, err := s.collect(namespace)
-	if errors.Is(err, ErrOutOfScope) || AsShed(err) != nil {
+	if namespace != "" && (errors.Is(err, ErrOutOfScope) || AsShed(err) != nil) {
 		return nil, s.readError("list", "in "+namespace, err)
 	} else if err != nil {
 		return nil, s.readError("list", "", err)
@@ -117,7 +117,7 @@ func (s *Store[T]) collect(namespace string) ([]T, error) {
 	if err := s.readableLocked(namespace); err != nil {
 		return nil, err
 	}
-	if namespace != "" {
+	if namespace != "" || s.o.Resource.ClusterScoped {
 		if e := s.shedErrorLocked(kube.Key{Namespace: namespace}); e != nil {
 			return nil, e
 		}

@@ -94,18 +94,23 @@ func (s *Store[T]) identify(k kube.Key) (i identity, from string) {
 // put stores obj, which has come in an event of type t, as far as it was read; it moves the scope to rv and tells the
 // handlers.
 func (s *Store[T]) put(sc *scope, obj T, part kube.Part, t kube.EventType, rv string) {
+	if unread := s.putAndTell(sc, obj, part, t, rv); unread {
+		s.shedNamespace(obj.ObjectMeta().Namespace, victim{})
+	}
+	s.relieve()
+}
+
+// putAndTell is put without what has to be shed then.
+func (s *Store[T]) putAndTell(sc *scope, obj T, part kube.Part, t kube.EventType, rv string) (unread bool) {
 	sc.writing.Lock()
+	defer sc.writing.Unlock() // also after a panic, which safeStep contains
 	s.telling.RLock()
+	defer s.telling.RUnlock()
 	changes, unread := s.store(sc, obj, part, t, rv)
 	for _, c := range changes {
 		s.tell(sc, c)
 	}
-	s.telling.RUnlock()
-	sc.writing.Unlock()
-	if unread {
-		s.shedNamespace(obj.ObjectMeta().Namespace, victim{})
-	}
-	s.relieve()
+	return unread
 }
 
 // store makes obj visible to readers, or notes its key where there is no room for it. It returns what has changed.
@@ -129,7 +134,8 @@ func (s *Store[T]) store(sc *scope, obj T, part kube.Part, t kube.EventType, rv 
 	}
 	f := s.formOf(obj, part, sh != nil && sh.whole)
 	if sh != nil && sh.staged != nil {
-		sh.staged.event(k.Name, s.formOf(obj, part, false), part.Skimmed)
+		more := sh.staged.event(s.formOf(obj, part, false), part.Skimmed)
+		s.account.add(k.Namespace, 0, more, 0)
 	}
 	if f.shed {
 		s.putKeyLocked(k.Namespace, &f, t == kube.Added && e == nil)
@@ -212,7 +218,7 @@ func (s *Store[T]) unstore(sc *scope, k kube.Key, part kube.Part, rv string) boo
 		key, hadKey := sh.keys.byName[k.Name]
 		known, bare = known || hadKey, key.bare
 		if sh.staged != nil {
-			sh.staged.deleted(k.Name, rv)
+			s.account.add(k.Namespace, 0, sh.staged.deleted(k.Name, rv), 0)
 		}
 		if hadKey || sh.whole {
 			s.dropKeyLocked(k, int64(part.Size/2))
@@ -248,7 +254,13 @@ func (s *Store[T]) quarantine(sc *scope, bad *kube.DecodeError, rv string) bool 
 	defer s.mu.Unlock()
 	sc.counters.Undecodable++
 	sc.moveTo(rv)
-	if bad.Key.Name == "" || s.wholeLocked(bad.Key.Namespace) {
+	if bad.Key.Name == "" {
+		return false
+	}
+	if sh := s.shed[bad.Key.Namespace]; sh != nil && sh.whole {
+		if sh.staged != nil {
+			s.account.add(bad.Key.Namespace, 0, sh.staged.undecodable(bad), 0)
+		}
 		return false
 	}
 	_, known := s.bad[bad.Key]

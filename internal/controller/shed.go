@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -15,8 +16,9 @@ const (
 	// tellEvery is the least time between two objects of a namespace that are told that they are not worked on: five a
 	// second is nothing to a server, and the objects of a namespace that is shed are many.
 	tellEvery = 200 * time.Millisecond
-	// maxTold bounds the objects that wait to be told, in all namespaces. More are told when they are looked at again.
-	maxTold = 20_000
+	// maxTold bounds the objects of a namespace that wait to be told: so many are told until the others are looked at
+	// again.
+	maxTold = int(SlowDelay / tellEvery)
 
 	shedCause     = "it is not worked on"
 	returnedCause = "held in memory again"
@@ -38,47 +40,62 @@ func IsShed(err error) bool { return cache.AsShed(err) != nil }
 
 // paces spaces what the objects of a namespace are told.
 type paces struct {
-	mu   sync.Mutex             // guards all below
+	mu sync.Mutex       // guards all below
+	of map[string]*pace // by namespace: those in which the next turn is to come
+}
+
+// pace is the turns of one namespace.
+type pace struct {
+	next time.Time              // the first turn that is free
 	at   map[kube.Key]time.Time // of those that wait: when it is their turn
-	next map[string]time.Time   // by namespace
 }
 
 // claim returns how long to wait before an object can be told; 0: it is to be told now.
 func (p *paces) claim(k kube.Key, now time.Time) (wait time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if at, waits := p.at[k]; waits {
-		if at.After(now) {
+	one := p.of[k.Namespace]
+	if one == nil || !one.next.After(now) { // all turns are over
+		p.beginLocked(k.Namespace, now)
+		return 0, true
+	}
+	over := func(_ kube.Key, at time.Time) bool { return !at.After(now) }
+	if at, waits := one.at[k]; waits {
+		if !over(k, at) {
 			return at.Sub(now), true
 		}
-		delete(p.at, k)
+		delete(one.at, k)
 		return 0, true
 	}
-	if len(p.at) >= maxTold {
+	if len(one.at) >= maxTold {
+		maps.DeleteFunc(one.at, over) // an object that is gone does not come at its turn
+	}
+	if len(one.at) >= maxTold {
 		return 0, false
 	}
-	if len(p.at) == 0 { // all that was is over
-		p.at, p.next = map[kube.Key]time.Time{}, map[string]time.Time{k.Namespace: p.next[k.Namespace]}
-	}
-	at := p.next[k.Namespace]
-	if !at.After(now) {
-		p.next[k.Namespace] = now.Add(tellEvery)
-		return 0, true
-	}
-	p.at[k], p.next[k.Namespace] = at, at.Add(tellEvery)
-	return at.Sub(now), true
+	wait = one.next.Sub(now)
+	one.at[k], one.next = one.next, one.next.Add(tellEvery)
+	return wait, true
 }
 
-func (p *paces) forget(k kube.Key) {
+// beginLocked gives the first turn of a namespace, and forgets the namespaces whose turns are over.
+func (p *paces) beginLocked(namespace string, now time.Time) {
+	maps.DeleteFunc(p.of, func(_ string, one *pace) bool { return !one.next.After(now) })
+	if p.of == nil {
+		p.of = map[string]*pace{}
+	}
+	p.of[namespace] = &pace{now.Add(tellEvery), map[kube.Key]time.Time{}}
+}
+
+func (p *paces) leave(namespace string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.at, k)
+	delete(p.of, namespace)
 }
 
 // settleShed is settle for a run that has found that an object is not held. Nothing was done, nothing is lost, and
 // nothing is to be tried again before it is: that is an event.
 func (c *Controller) settleShed(ctx context.Context, item queue.Item, shed *cache.ShedError) string {
-	c.forget(item.Key)
 	wait, ok := time.Duration(0), c.shed != nil
 	if ok {
 		wait, ok = c.paces.claim(item.Key, time.Now())
@@ -105,6 +122,7 @@ func (c *Controller) settleShed(ctx context.Context, item queue.Item, shed *cach
 				"; again in ", c.retry(item, next(err, c.streaks.get(item.Key), time.Now()), err))
 		}
 	}
+	c.forget(item.Key)
 	c.queue.AddAfter(item.Key, SlowDelay, recheckCause) // what it depends on may be in another namespace
 	return c.again("not worked on ("+shed.Reason+"); looks again in ", SlowDelay)
 }
@@ -114,8 +132,8 @@ func (c *Controller) queueReturned(namespace string) {
 	if c.keys == nil {
 		return
 	}
+	c.paces.leave(namespace)
 	for _, k := range c.keys(namespace) {
-		c.paces.forget(k)
 		c.queue.AddLow(k, returnedCause)
 	}
 }

@@ -9,7 +9,17 @@ import (
 // ByIndex returns the objects with a value in an index, in key order: of one namespace, or of the whole mirror where
 // namespace is "". The error is ErrNotSynced, ErrOutOfScope, ErrNoIndex or a ShedError.
 func (s *Store[T]) ByIndex(name, namespace, value string) ([]T, error) {
-	out, err := s.lookUp(name, namespace, value)
+	return s.byIndex(name, namespace, value, true)
+}
+
+// HeldByIndex is ByIndex without the objects that are not held. It does not say that there are any.
+func (s *Store[T]) HeldByIndex(name, namespace, value string) ([]T, error) {
+	return s.byIndex(name, namespace, value, false)
+}
+
+// byIndex is ByIndex; all says that an object that is not held makes a ShedError.
+func (s *Store[T]) byIndex(name, namespace, value string, all bool) ([]T, error) {
+	out, err := s.lookUp(name, namespace, value, all)
 	if err != nil {
 		what := fmt.Sprintf("by %s %q", name, value)
 		if namespace != "" {
@@ -20,10 +30,10 @@ func (s *Store[T]) ByIndex(name, namespace, value string) ([]T, error) {
 	return out, nil
 }
 
-func (s *Store[T]) lookUp(name, namespace, value string) ([]T, error) {
+func (s *Store[T]) lookUp(name, namespace, value string, all bool) ([]T, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	set, err := s.indexedLocked(name, namespace, value)
+	set, err := s.indexedLocked(name, namespace, value, all)
 	if len(set) == 0 {
 		return nil, err
 	}
@@ -36,7 +46,7 @@ func (s *Store[T]) lookUp(name, namespace, value string) ([]T, error) {
 }
 
 // indexedLocked returns the part of an index that ByIndex asks for. It is good while s.mu is held.
-func (s *Store[T]) indexedLocked(name, namespace, value string) ([]*entry[T], error) {
+func (s *Store[T]) indexedLocked(name, namespace, value string, all bool) ([]*entry[T], error) {
 	if err := s.readableLocked(namespace); err != nil {
 		return nil, err
 	}
@@ -44,7 +54,7 @@ func (s *Store[T]) indexedLocked(name, namespace, value string) ([]*entry[T], er
 	if ix == nil {
 		return nil, ErrNoIndex
 	}
-	if e := s.withheldLocked(name, namespace, value); e != nil {
+	if e := s.withheldLocked(name, namespace, value); all && e != nil {
 		return nil, e
 	}
 	set := ix.sets[value]
@@ -83,7 +93,7 @@ func (s *Store[T]) ByOwner(namespace, uid string) ([]T, error) {
 func (s *Store[T]) CountByOwner(namespace, uid string) (int, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	set, err := s.indexedLocked(ownerIndex, namespace, uid)
+	set, err := s.indexedLocked(ownerIndex, namespace, uid, true)
 	if err != nil {
 		return 0, s.readError("count", fmt.Sprintf("by %s %q", ownerIndex, uid), err)
 	}

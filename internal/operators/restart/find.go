@@ -77,12 +77,13 @@ func indexTriggers(triggers *cache.Store[*RestartTrigger]) {
 }
 
 // in returns the triggers of a namespace, or of all where it is "", with a value of an index. Those of a namespace
-// that is not synced are missing: they are looked at when it is.
+// that is not synced are missing: they are looked at when it is. So are those that are not held, which are not worked
+// on: they do not hide the others.
 func (f *finder) in(index, namespace, value string) (found []*RestartTrigger) {
 	if f.triggers == nil {
 		return nil
 	}
-	found, err := f.triggers.ByIndex(index, namespace, value)
+	found, err := f.triggers.HeldByIndex(index, namespace, value)
 	if err != nil && namespace == "" {
 		for _, one := range f.triggers.Namespaces() {
 			found = append(found, f.in(index, one, value)...)

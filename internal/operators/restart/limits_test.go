@@ -45,12 +45,15 @@ func somePod(namespace, app string) *pod {
 }
 
 // finderOf returns a finder whose mirrors have read some pods and triggers.
-func finderOf(b *testing.B, some []*pod, triggers ...*RestartTrigger) *finder {
+func finderOf(b testing.TB, some []*pod, triggers ...*RestartTrigger) *finder {
 	b.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		write := func(kind string, object any) {
-			text, err := json.Marshal(map[string]any{"type": kind, "object": object})
+			text, err := json.Marshal(struct {
+				Type   string `json:"type"`
+				Object any    `json:"object"`
+			}{kind, object})
 			if err == nil {
 				_, err = w.Write(append(text, '\n'))
 			}
@@ -77,7 +80,8 @@ func finderOf(b *testing.B, some []*pod, triggers ...*RestartTrigger) *finder {
 	if err != nil {
 		b.Fatal(err)
 	}
-	ts := cache.New[*RestartTrigger](cache.Options{Resource: resource, Client: client})
+	ts := cache.New[*RestartTrigger](cache.Options{Resource: resource, Client: client,
+		MaxObjectBytes: 64 << 10})
 	ps := cache.New[*pod](cache.Options{Resource: pods, Client: client})
 	f := newFinder(ts, ps)
 	ctx, stop := context.WithCancel(b.Context())
@@ -158,6 +162,20 @@ func BenchmarkACycleSearchAmong200TriggersThatSetOffEachOther(b *testing.B) {
 		if way := f.cycle(first, r, []TargetStatus{{PodLabels: "app=x"}}); way != nil {
 			b.Fatal(way)
 		}
+	}
+}
+
+func TestATriggerThatIsTooLargeDoesNotHideThoseOfItsNamespace(t *testing.T) {
+	f := finderOf(t, nil, watching("ours", "a", specFor("x", "web")), watching("ours", "b", specFor("x", "web")),
+		watching("ours", "large", specFor(strings.Repeat("x", 100<<10), "web")))
+	if _, _, err := f.triggers.Get(kube.Key{Namespace: "ours", Name: "large"}); cache.AsShed(err) == nil {
+		t.Fatalf("the large one: %v", err)
+	}
+	if keys := f.forPod(somePod("ours", "web")); len(keys) != 2 {
+		t.Errorf("a pod of their target changes, and %v are looked at", keys)
+	}
+	if found := f.in(all, "ours", ""); len(found) != 2 {
+		t.Errorf("%d are counted", len(found))
 	}
 }
 

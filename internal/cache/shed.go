@@ -203,23 +203,33 @@ func (s *Store[T]) shedNamespace(namespace string, v victim) {
 	defer sc.writing.Unlock()
 	s.telling.RLock()
 	defer s.telling.RUnlock()
-	changes, why := s.shedLocked(sc, namespace, v)
-	if why != "" {
-		s.flood.Error(s.o.Log, errors.New(why), "a namespace is over its memory budget; the others are not affected",
-			"resource", s.o.Resource.GroupResource(), "namespace", namespace)
-	}
+	changes, why := s.letGo(sc, namespace, v)
+	s.logShed(namespace, why)
 	for _, c := range changes {
 		s.tell(sc, c)
 	}
 }
 
-// shedLocked is shedNamespace for the content. It takes mu itself. why is "" if the namespace was shed before.
-func (s *Store[T]) shedLocked(sc *scope, namespace string, v victim) (changes []Change[T], why string) {
+// logShed says that a namespace is shed; why is "" if it was shed before.
+func (s *Store[T]) logShed(namespace, why string) {
+	if why != "" {
+		s.flood.Error(s.o.Log, errors.New(why), "a namespace is over its memory budget; the others are not affected",
+			"resource", s.o.Resource.GroupResource(), "namespace", namespace)
+	}
+}
+
+// letGo is shedNamespace for the content.
+func (s *Store[T]) letGo(sc *scope, namespace string, v victim) (changes []Change[T], why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.scopeLocked(namespace) != sc {
 		return nil, ""
 	}
+	return s.shedLocked(namespace, v)
+}
+
+// shedLocked makes keys of the objects of a namespace. why is "" if it was shed before.
+func (s *Store[T]) shedLocked(namespace string, v victim) (changes []Change[T], why string) {
 	s.account.unlist(namespace)
 	sh := s.shedOfLocked(namespace)
 	if sh.staged = nil; sh.whole {

@@ -125,3 +125,27 @@ func TestAListOfAClusterScopedResourceThatIsShedIsNotEmpty(t *testing.T) {
 		t.Errorf("%d objects, %v", len(all), err)
 	}
 }
+
+// An event whose object was skimmed, because its namespace was shed, may come to a namespace that has come back.
+func TestAnObjectThatWasSkimmedIsNeverMissing(t *testing.T) {
+	inOneTurn(t, "no server is in it")
+	s, sc := budgeted()
+	k := kube.Key{Namespace: "a", Name: "p"}
+	of := func(rv string) *pod {
+		p := &pod{}
+		p.Namespace, p.Name, p.UID, p.ResourceVersion = k.Namespace, k.Name, "u", rv
+		return p
+	}
+	s.bring(sc, of("3"), "3")
+	heard := ""
+	s.OnChange(func(c Change[*pod]) {
+		heard = c.Type.String()
+		if _, ok, err := s.Get(k); !ok && AsShed(err) == nil {
+			t.Errorf("%s: it is missing: %v", heard, err)
+		}
+	})
+	s.put(sc, of("4"), kube.Part{Skimmed: true, Size: 100}, kube.Modified, "4")
+	if _, err := s.List("a"); !isShed(err, OverBudget) || heard != "SHED" {
+		t.Errorf("%v, heard %q", err, heard)
+	}
+}

@@ -94,33 +94,34 @@ func (s *Store[T]) identify(k kube.Key) (i identity, from string) {
 // put stores obj, which has come in an event of type t, as far as it was read; it moves the scope to rv and tells the
 // handlers.
 func (s *Store[T]) put(sc *scope, obj T, part kube.Part, t kube.EventType, rv string) {
-	if unread := s.putAndTell(sc, obj, part, t, rv); unread {
-		s.shedNamespace(obj.ObjectMeta().Namespace, victim{})
-	}
+	s.putAndTell(sc, obj, part, t, rv)
 	s.relieve()
 }
 
 // putAndTell is put without what has to be shed then.
-func (s *Store[T]) putAndTell(sc *scope, obj T, part kube.Part, t kube.EventType, rv string) (unread bool) {
+func (s *Store[T]) putAndTell(sc *scope, obj T, part kube.Part, t kube.EventType, rv string) {
 	sc.writing.Lock()
 	defer sc.writing.Unlock() // also after a panic, which safeStep contains
 	s.telling.RLock()
 	defer s.telling.RUnlock()
-	changes, unread := s.store(sc, obj, part, t, rv)
+	changes, why := s.store(sc, obj, part, t, rv)
+	s.logShed(obj.ObjectMeta().Namespace, why)
 	for _, c := range changes {
 		s.tell(sc, c)
 	}
-	return unread
 }
 
-// store makes obj visible to readers, or notes its key where there is no room for it. It returns what has changed.
-// unread says that the object was skimmed, and that its namespace has come back since.
+// store makes obj visible to readers, or notes its key where there is no room for it. It returns what has changed,
+// and why its namespace is shed where it had to be.
 func (s *Store[T]) store(sc *scope, obj T, part kube.Part, t kube.EventType, rv string) (changes []Change[T],
-	unread bool) {
+	why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := obj.ObjectMeta()
 	k := m.Key()
+	if part.Skimmed && !s.wholeLocked(k.Namespace) { // it has come back since: this object is not known any more
+		changes, why = s.shedLocked(k.Namespace, victim{})
+	}
 	e := s.objects.entry(k)
 	var old T
 	var was shedKey
@@ -157,7 +158,7 @@ func (s *Store[T]) store(sc *scope, obj T, part kube.Part, t kube.EventType, rv 
 	if e == nil && hadKey {
 		old = stub[T](k, was)
 	}
-	return change(old, e != nil, hadKey, obj, &f), part.Skimmed && !s.wholeLocked(k.Namespace)
+	return append(changes, change(old, e != nil, hadKey, obj, &f)...), why
 }
 
 // change returns what a new version of an object, or another object of its name, changes for the handlers. wasHeld

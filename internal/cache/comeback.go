@@ -32,6 +32,7 @@ type comeback struct {
 	since time.Time     // since when it fits
 	pause time.Duration // for how long it has to; 0: settleTime
 	at    time.Time     // when it was held again, zero if it never was
+	try   bool          // it is read once although it does not seem to fit: see tryShed
 }
 
 // forgettable says that nothing has to be remembered of a namespace that is not shed.
@@ -123,11 +124,29 @@ func (s *Store[T]) fitting() (namespaces []string) {
 			sh.back.since = now
 		}
 		sh.back.peak = sh.keys.size
+		if sh.back.try {
+			sh.back.try = false
+			namespaces = append(namespaces, namespace)
+			continue
+		}
 		if now.Sub(sh.back.since) >= max(sh.back.pause, settleTime) {
 			namespaces = append(namespaces, namespace)
 		}
 	}
 	return namespaces
+}
+
+// tryShed has the namespaces of a scope that are shed read once, although they do not seem to fit. Their sizes are
+// guesses, and keys that the server no longer has, because it was restored or has lied, would keep them out until they
+// are read on trial (see maxSettleTime).
+func (s *Store[T]) tryShed(sc *scope) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for namespace, sh := range s.shed {
+		if sh.whole && (sc.namespace == "" || sc.namespace == namespace) {
+			sh.back.try = true
+		}
+	}
 }
 
 // errNoRoom says that a namespace does not fit after all.

@@ -66,18 +66,6 @@ func (s *Store[T]) wholeLocked(namespace string) bool {
 	return sh != nil && sh.whole
 }
 
-// shedIn says whether a namespace of a scope is shed.
-func (s *Store[T]) shedIn(sc *scope) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	for namespace, sh := range s.shed {
-		if sh.whole && (sc.namespace == "" || sc.namespace == namespace) {
-			return true
-		}
-	}
-	return false
-}
-
 // skims says of which objects a Reflector needs only the metadata.
 func (s *Store[T]) skims(k kube.Key) bool {
 	s.mu.RLock()
@@ -180,8 +168,8 @@ func (s *Store[T]) bareLocked(k kube.Key) bool {
 	return sh != nil && sh.keys.byName[k.Name].bare
 }
 
-// unshedLocked forgets what is known of objects that are not held, of a namespace that is not mirrored any more. It may
-// be read to be held again just now.
+// unshedLocked forgets what is known of objects that are not held, of a namespace that is not mirrored any more. It
+// may be read to be held again just now.
 func (s *Store[T]) unshedLocked(namespace string) {
 	s.account.unlist(namespace)
 	if sh := s.shed[namespace]; sh != nil {

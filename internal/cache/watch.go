@@ -142,6 +142,9 @@ func (r *Reflector[T]) streamEnded(s state[T], err error) state[T] {
 	if life >= healthy || s.progressed {
 		s.failures, s.missing = 0, 0
 	}
+	if life >= shortWatch && life < minWatch {
+		r.store.tryShed(r.scope) // the server may have been replaced
+	}
 	s = closeStream(s)
 	reason := endReason(err, life)
 	r.store.count(r.scope, func(n *Counters) { n.Reconnects[reason]++ })
@@ -151,7 +154,7 @@ func (r *Reflector[T]) streamEnded(s state[T], err error) state[T] {
 	err = fmt.Errorf("watch %s: %w", r.query, err)
 	switch reason {
 	case "ended":
-		s = r.afterWatch(s, life)
+		s.phase = resuming
 		return r.recovered(s)
 	case "idle":
 		// Silence may mean that nothing happens, or that the connection is dead: a new watch tells. The timeout itself
@@ -165,19 +168,7 @@ func (r *Reflector[T]) streamEnded(s state[T], err error) state[T] {
 	case "expired", "error", "frame too large":
 		return r.relistAfter(s, err, reason)
 	}
-	s = r.afterWatch(s, life)
-	return r.fail(s, err, s.phase)
-}
-
-// afterWatch makes the next phase a new watch, or a list where a namespace is shed and the watch ended before its
-// time: only keys are known of it, and sizes that are guessed, and without a list, keys that the server no longer has
-// would keep it out until it is read on trial (see maxSettleTime).
-func (r *Reflector[T]) afterWatch(s state[T], life time.Duration) state[T] {
-	if life >= shortWatch && life < minWatch && r.store.shedIn(r.scope) {
-		return r.relist(s, "shed")
-	}
-	s.phase = resuming
-	return s
+	return r.fail(s, err, resuming)
 }
 
 // EndReasons are what endReason returns: the keys of Counters.Reconnects.

@@ -94,12 +94,7 @@ func (s *Store[T]) identify(k kube.Key) (i identity, from string) {
 // put stores obj, which has come in an event of type t, as far as it was read; it moves the scope to rv and tells the
 // handlers.
 func (s *Store[T]) put(sc *scope, obj T, part kube.Part, t kube.EventType, rv string) {
-	s.putAndTell(sc, obj, part, t, rv)
-	s.relieve()
-}
-
-// putAndTell is put without what has to be shed then.
-func (s *Store[T]) putAndTell(sc *scope, obj T, part kube.Part, t kube.EventType, rv string) {
+	defer s.relieve() // once nothing is locked any more
 	sc.writing.Lock()
 	defer sc.writing.Unlock() // also after a panic, which safeStep contains
 	s.telling.RLock()

@@ -219,8 +219,11 @@ func TestTokenIsRotated(t *testing.T) {
 	waitReady(t, sk)
 }
 
-// Whoever watches the audit log of a cluster at rest sees nothing of skiff but its watches.
-func TestSteadyStateSendsNothingButWatches(t *testing.T) {
+// The audit log of a cluster at rest has nothing of skiff but its watches, and four lists of one object a minute that
+// show whether the server still answers.
+func TestSteadyStateSendsNothingButWatchesAndPings(t *testing.T) {
+	isPing := func(r Request) bool { return r.Verb == "list" && strings.Contains(r.URI, "limit=1") }
+	works := func(r Request) bool { return r.Verb != "watch" && !isPing(r) }
 	s := newScope(t)
 	Eventually(t, 2*settle, "the namespaces of earlier tests are gone, with what skiff does in them",
 		func() (bool, string) {
@@ -238,7 +241,7 @@ func TestSteadyStateSendsNothingButWatches(t *testing.T) {
 	// Rest is when nothing happened for five seconds: the status write and its echo are then through.
 	quiet := time.Now()
 	Eventually(t, settle, "five seconds without a request", func() (bool, string) {
-		last := s.skiffRequests(quiet, func(r Request) bool { return r.Verb != "watch" })
+		last := s.skiffRequests(quiet, works)
 		if len(last) > 0 {
 			quiet = last[len(last)-1].Received.Add(time.Nanosecond)
 		}
@@ -246,12 +249,16 @@ func TestSteadyStateSendsNothingButWatches(t *testing.T) {
 	})
 
 	start := time.Now()
-	Throughout(t, 30*time.Second, "nothing but watches", func() (bool, string) {
-		requests := s.skiffRequests(start, func(r Request) bool { return r.Verb != "watch" })
+	Throughout(t, 30*time.Second, "nothing but watches and pings", func() (bool, string) {
+		requests := s.skiffRequests(start, works)
 		return len(requests) == 0, fmt.Sprint(requests)
 	})
+	if pings := s.skiffRequests(start, isPing); len(pings) > 3 { // one each 15 s
+		t.Errorf("%d pings in 30 s: %v", len(pings), pings)
+	}
 	// A watch lasts five minutes at least, so at most one of each of the three kinds ends by chance in this window.
-	if watches := s.skiffRequests(start, func(r Request) bool { return true }); len(watches) > 3 {
+	isWatch := func(r Request) bool { return r.Verb == "watch" }
+	if watches := s.skiffRequests(start, isWatch); len(watches) > 3 {
 		t.Errorf("%d new watches in 30 s: %v", len(watches), watches)
 	}
 }

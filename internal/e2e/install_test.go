@@ -101,8 +101,10 @@ func (s *Scope) startInstalled(t *testing.T, namespace string) *Skiff {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// In a pod, the namespace of the Lease is that of the pod. All that skiff can say must be without secrets.
-	sk := launchSkiffCommand(t, s, kubeconfig, append(args, "--leader-election-namespace", namespace, "-v", "9")...)
+	// In a pod, the namespace of the Lease is that of the pod, and the ports are free. All that skiff can say must be
+	// without secrets.
+	args = append(args, "--leader-election-namespace", namespace, "--metrics-bind-address", "127.0.0.1:0", "-v", "9")
+	sk := launchSkiffCommand(t, s, kubeconfig, args...)
 	waitReady(t, sk)
 	return sk
 }

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -146,10 +147,10 @@ type function struct {
 func functions(t *testing.T) map[string]function {
 	out := map[string]function{}
 	for _, f := range sources(t) {
-		pkg, ok := strings.CutPrefix(f.pkg, "internal/")
-		if f.test || !ok {
+		if f.test || f.nested {
 			continue
 		}
+		pkg := path.Base(f.pkg)
 		for _, d := range f.ast.Decls {
 			if d, ok := d.(*ast.FuncDecl); ok {
 				name := pkg + "." + d.Name.Name
@@ -176,26 +177,6 @@ func receiver(e ast.Expr) string {
 		return e.Name
 	}
 	return ""
-}
-
-func TestTheLayerTableOfTheReadmeIsTheImportTable(t *testing.T) {
-	text := section(t, "Layers")
-	for _, l := range layers {
-		row := "| `" + strings.TrimPrefix(l.pkg, "/") + "` | "
-		_, rest, ok := strings.Cut(text, row)
-		if !ok {
-			t.Errorf("README.md, Layers: no row for %s", l.pkg)
-			continue
-		}
-		line, _, _ := strings.Cut(rest, "\n")
-		cells := strings.Split(strings.TrimSuffix(strings.TrimSpace(line), "|"), "|")
-		have := strings.TrimSpace(cells[len(cells)-1])
-		want := strings.ReplaceAll(strings.Join(strings.Fields(l.imports), ", "), "/crds", "crds")
-		want = strings.ReplaceAll(want, "/examples", "examples")
-		if have != want {
-			t.Errorf("README.md, Layers: %s may import %q, the import table says %q", l.pkg, have, want)
-		}
-	}
 }
 
 // commandRow is a row of the README's table of commands.

@@ -3,7 +3,7 @@
 GO         ?= go
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 COMMIT     ?= $(shell git rev-parse HEAD 2>/dev/null)
-LDFLAGS    := -s -w -X skiff/internal/kube.version=$(VERSION) -X skiff/internal/kube.commit=$(COMMIT)
+LDFLAGS    := -s -w -X skiff/internal/runtime/kube.version=$(VERSION) -X skiff/internal/runtime/kube.commit=$(COMMIT)
 
 # What `make dist` and `make image` build for: skiff-dev with CEL takes minutes for each that is not cached.
 PLATFORMS  ?= linux-amd64 linux-arm64 linux-armv7 darwin-amd64 darwin-arm64 windows-amd64.exe

@@ -45,13 +45,14 @@ var rows = []row{
 	{"/cmd/skiff", "cli", nil, "calls package cli, nothing else: it links nothing of the test cluster"},
 	{"/cmd/skiff-dev", "devcli cli", nil, "calls package devcli, nothing else"},
 
-	{"kube patch metrics podpolicy", "", nil,
+	{"runtime/kube runtime/patch runtime/metrics runtime/podpolicy", "", nil,
 		"the ground of the runtime: the wire on net/http alone, and pure functions"},
-	{"queue events leader conditions labels kubeconfig cache", "kube", []string{logr, yaml},
+	{"runtime/queue runtime/events runtime/leader runtime/conditions runtime/labels " +
+		"runtime/kubeconfig runtime/cache", "runtime/kube", []string{logr, yaml},
 		"each knows the wire and not the others: a queue does not know what its keys name"},
 	{runtime, runtime, []string{logr}, "imports no other wing: it runs anybody's controllers"},
 
-	{"operatortest", "controller events fakeapi patch kube /crds", []string{logr},
+	{"operatortest", "runtime/controller runtime/events fakeapi runtime/patch runtime/kube /crds", []string{logr},
 		"the world of the operators' tests: it knows no operator, and the program does not know it"},
 	{operators, operators + " " + runtime, []string{logr}, "a controller decides; all else is the runtime's"},
 
@@ -60,7 +61,7 @@ var rows = []row{
 	{"cli", runtime + " " + operators + " " + install + " /crds", []string{cobra, logr, stdr, yaml},
 		"flags and output: turns flags into the options of packages"},
 
-	{"fakeapi fakeapi/*", "fakeapi/* cron patch kube", []string{yaml, logr},
+	{"fakeapi fakeapi/*", "fakeapi/* cron runtime/patch runtime/kube", []string{yaml, logr},
 		"a server: sharing code with the client side would hide errors that both have"},
 	{"cron", "", nil, "pure functions on text"},
 	{testcluster, testcluster + " cli " + runtime + " /examples", []string{cobra, logr, yaml},
@@ -72,8 +73,7 @@ var rows = []row{
 
 // The wings.
 const (
-	runtime = "kube kubeconfig patch labels cache queue controller apply conditions events leader metrics manager " +
-		"podpolicy"
+	runtime     = "runtime/*"
 	operators   = "operator operators/*"
 	install     = "check manifests uninstall"
 	testcluster = "fakeapi fakeapi/* simulate cron devcli"
@@ -93,7 +93,7 @@ func rowOf(pkg string) (row, bool) {
 	return rows[i], true
 }
 
-// named says whether a list of patterns names a package, a path from the root such as "internal/kube".
+// named says whether a list of patterns names a package, a path from the root such as "internal/runtime/kube".
 func named(patterns, pkg string) bool {
 	return slices.ContainsFunc(strings.Fields(patterns), func(pattern string) bool {
 		below, ok := strings.CutPrefix(pkg, "internal/")

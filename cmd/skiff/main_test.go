@@ -15,7 +15,7 @@ import (
 	"skiff/crds"
 	"skiff/internal/cli"
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // TestMain makes the test binary the skiff binary where a test starts it as one.

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // soakFor makes TestSoak run, on request only: it takes as long as it says.

@@ -16,8 +16,8 @@ import (
 	"strings"
 	"time"
 
-	"skiff/internal/kube"
 	"skiff/internal/manifests"
+	"skiff/internal/runtime/kube"
 )
 
 // The versions of Kubernetes that skiff is tested with, as minor versions of 1.

@@ -11,9 +11,9 @@ import (
 
 	"skiff/crds"
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
 	"skiff/internal/manifests"
-	"skiff/internal/podpolicy"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/podpolicy"
 )
 
 var (

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"skiff/internal/kube"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // The states of a Definition. All but Installed are something missing.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // maxLacking bounds the names in one line.

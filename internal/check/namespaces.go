@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 var namespaceResource = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}

@@ -12,7 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // token is the administrator's.

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"skiff/internal/kube"
 	"skiff/internal/manifests"
-	"skiff/internal/patch"
-	"skiff/internal/podpolicy"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
+	"skiff/internal/runtime/podpolicy"
 )
 
 // The states of an admission policy, beside Installed, NotInstalled and Differs.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"sync"
 
-	"skiff/internal/kube"
 	"skiff/internal/manifests"
+	"skiff/internal/runtime/kube"
 )
 
 // parallel is how many questions are asked at a time: a hundred namespaces are some 5,000.

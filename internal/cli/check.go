@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"skiff/internal/check"
-	"skiff/internal/controller"
-	"skiff/internal/kube"
-	"skiff/internal/kubeconfig"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
 )
 
 // checkFlags are those of `skiff check`.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"skiff/internal/kube"
-	"skiff/internal/kubeconfig"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
 )
 
 // addConnectionFlags adds the flags for the server and the credentials. Each command that talks to a server has them.

@@ -9,8 +9,8 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"skiff/crds"
-	"skiff/internal/kube"
-	"skiff/internal/kubeconfig"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
 )
 
 // FieldManager is skiff's name in managedFields.

@@ -14,7 +14,7 @@ import (
 
 	"skiff/crds"
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 func TestCRDsInstallInstallsTheDefinitionsAndIsIdempotent(t *testing.T) {

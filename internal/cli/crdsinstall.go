@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"skiff/internal/kube"
-	"skiff/internal/kubeconfig"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
 )
 
 func newCRDsInstall() *cobra.Command {

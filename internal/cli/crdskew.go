@@ -12,7 +12,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"skiff/internal/check"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 const (

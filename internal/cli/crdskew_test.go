@@ -16,7 +16,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // change installs the definitions and changes that of WebServers: f gets its first version.

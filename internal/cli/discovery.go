@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // apiResource is one entry of a discovery document (meta/v1 APIResource).

@@ -8,9 +8,9 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 
-	"skiff/internal/events"
-	"skiff/internal/kube"
-	"skiff/internal/leader"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/leader"
 )
 
 // electionRights are what --leader-elect needs in the namespace of the Lease.

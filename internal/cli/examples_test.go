@@ -13,7 +13,7 @@ import (
 
 	"skiff/examples"
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // exampleDocuments returns the objects of a file of the examples.

@@ -13,7 +13,7 @@ import (
 	"github.com/go-logr/stdr"
 	"github.com/spf13/cobra"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // logFlags set the format and the level of the log.

@@ -14,7 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/stdr"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 func TestBothFormatsOfTheLogHaveTheSameFields(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 func TestAFloodOfLinesIsCutAndCounted(t *testing.T) {

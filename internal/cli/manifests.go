@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"skiff/internal/controller"
-	"skiff/internal/kube"
 	"skiff/internal/manifests"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
 )
 
 // manifestsFlags are those of `skiff manifests`.

@@ -12,8 +12,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"skiff/internal/controller"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
 )
 
 // printed returns what a command prints.

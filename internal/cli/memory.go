@@ -6,7 +6,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"skiff/internal/cache"
+	"skiff/internal/runtime/cache"
 )
 
 // limitMemory makes the memory limit of the process's control group that of the Go runtime, less a tenth for what Go

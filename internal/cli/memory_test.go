@@ -6,7 +6,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"skiff/internal/cache"
+	"skiff/internal/runtime/cache"
 )
 
 // Rules: FI-16

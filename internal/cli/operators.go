@@ -4,13 +4,13 @@ import (
 	"slices"
 	"strings"
 
-	"skiff/internal/cache"
-	"skiff/internal/controller"
-	"skiff/internal/events"
-	"skiff/internal/kube"
 	"skiff/internal/operators/redis"
 	"skiff/internal/operators/restart"
 	"skiff/internal/operators/webserver"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
 )
 
 // operators are skiff's controllers with their names in --controllers. A new operator is one line here.

@@ -3,9 +3,9 @@ package cli
 import (
 	"slices"
 
-	"skiff/internal/labels"
 	"skiff/internal/manifests"
-	"skiff/internal/podpolicy"
+	"skiff/internal/runtime/labels"
+	"skiff/internal/runtime/podpolicy"
 )
 
 // admissionPolicies is what --policies prints.

@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"skiff/internal/controller"
-	"skiff/internal/kube"
-	"skiff/internal/kubeconfig"
-	"skiff/internal/labels"
-	"skiff/internal/manager"
 	"skiff/internal/operators/restart"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
+	"skiff/internal/runtime/labels"
+	"skiff/internal/runtime/manager"
 )
 
 // restartFlags are the flags of `skiff restart`.

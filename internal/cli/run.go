@@ -12,15 +12,15 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 
-	"skiff/internal/cache"
-	"skiff/internal/controller"
-	"skiff/internal/events"
-	"skiff/internal/kube"
-	"skiff/internal/kubeconfig"
-	"skiff/internal/labels"
-	"skiff/internal/leader"
-	"skiff/internal/manager"
-	"skiff/internal/podpolicy"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
+	"skiff/internal/runtime/labels"
+	"skiff/internal/runtime/leader"
+	"skiff/internal/runtime/manager"
+	"skiff/internal/runtime/podpolicy"
 )
 
 // ControllerFlags choose the controllers and how they run; `skiff run` and skiff-dev share them.

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // runUntil runs `skiff run` until its log has the text, then stops it as a signal does.

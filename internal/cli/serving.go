@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"skiff/internal/manager"
+	"skiff/internal/runtime/manager"
 )
 
 // servingFlags are those of all commands that run controllers: what a process shows of itself, and how long a watch

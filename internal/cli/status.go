@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"skiff/internal/controller"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // textLog writes usual lines of the text log, without reflection, as stdr and textLines do: a run that writes makes

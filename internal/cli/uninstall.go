@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"skiff/internal/kube"
-	"skiff/internal/kubeconfig"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/uninstall"
 )
 

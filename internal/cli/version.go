@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // version describes this binary.

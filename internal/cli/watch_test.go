@@ -13,7 +13,7 @@ import (
 	"unicode"
 
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 func TestWatchPrintsALineForEachChange(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // head has the fields that a mirror needs, of an object of any kind.

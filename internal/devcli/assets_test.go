@@ -14,8 +14,8 @@ import (
 
 	"skiff/internal/cli"
 	"skiff/internal/fakeapi/jwt"
-	"skiff/internal/kube"
-	"skiff/internal/kubeconfig"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
 )
 
 func TestAssetsAreLinksThatReplaceLinksOnly(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"skiff/internal/fakeapi"
-	"skiff/internal/kubeconfig"
+	"skiff/internal/runtime/kubeconfig"
 )
 
 // certificate returns the server's certificate and the PEM that clients can trust: the file of the certificate, whose

@@ -24,9 +24,9 @@ import (
 
 	"skiff/internal/cli"
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
-	"skiff/internal/kubeconfig"
-	"skiff/internal/manager"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
+	"skiff/internal/runtime/manager"
 	"skiff/internal/simulate"
 )
 

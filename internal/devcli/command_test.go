@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"skiff/internal/cli"
-	"skiff/internal/kube"
-	"skiff/internal/kubeconfig"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
 )
 
 func TestDevRunsACommandAndExitsWithItsCode(t *testing.T) {

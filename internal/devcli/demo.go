@@ -14,7 +14,7 @@ import (
 
 	"skiff/internal/cli"
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 	"skiff/internal/simulate"
 )
 

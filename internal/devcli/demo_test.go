@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"skiff/internal/cli"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 func TestDemoComesTrueAndTellsWhy(t *testing.T) {

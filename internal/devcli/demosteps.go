@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"skiff/examples"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // object is the body of a request.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // demoNamespace is where the tour takes place. The names in it are those of the examples.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"skiff/internal/cli"
-	"skiff/internal/kube"
-	"skiff/internal/kubeconfig"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
 )
 
 func TestASecondDevLeavesTheKubeconfigOfTheFirstAlone(t *testing.T) {

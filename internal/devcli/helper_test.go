@@ -10,7 +10,7 @@ import (
 
 	"skiff/internal/cli"
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 var crdsResource = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions",

@@ -16,8 +16,8 @@ import (
 
 	"skiff/internal/cli"
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
-	"skiff/internal/kubeconfig"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
 )
 
 // maxManifest bounds a file of --crds and --load. The largest CRDs are around 1 MB.

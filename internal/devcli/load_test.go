@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"skiff/internal/cli"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 const widgetCRD = `

@@ -14,12 +14,12 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"skiff/internal/apply"
-	"skiff/internal/cache"
-	"skiff/internal/kube"
-	"skiff/internal/kubeconfig"
 	ops "skiff/internal/operator"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
+	"skiff/internal/runtime/patch"
 )
 
 // childKind is a kind that people make children of.

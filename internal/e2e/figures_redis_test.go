@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
-	"skiff/internal/kubeconfig"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/simulate"
 )
 

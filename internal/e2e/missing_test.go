@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/kube"
 	"skiff/internal/operators/webserver"
+	"skiff/internal/runtime/kube"
 )
 
 // pickUp is how soon what was missing is picked up once it is there: skiff asks every ten seconds or so; the rest is

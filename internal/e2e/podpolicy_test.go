@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/patch"
-	"skiff/internal/podpolicy"
+	"skiff/internal/runtime/patch"
+	"skiff/internal/runtime/podpolicy"
 )
 
 // What --template-policy refuses is what a namespace that enforces the Pod Security Standard of that name refuses of a

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/kube"
 	"skiff/internal/operators/redis"
 	"skiff/internal/operators/webserver"
-	"skiff/internal/patch"
-	"skiff/internal/podpolicy"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
+	"skiff/internal/runtime/podpolicy"
 )
 
 // inForce applies the admission policies that skiff prints for the namespace, and waits until the server obeys them.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"skiff/internal/fakeapi/fields"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // Each field of each built-in kind that a typed client writes as protobuf is what it would have been as JSON.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/kube"
 	"skiff/internal/operators/redis"
 	"skiff/internal/operators/webserver"
+	"skiff/internal/runtime/kube"
 )
 
 // A role without pods/delete and without events/create: each is said, all else works, and both are picked up when they

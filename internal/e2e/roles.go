@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"skiff/internal/kube"
 	"skiff/internal/operators/redis"
 	"skiff/internal/operators/restart"
 	"skiff/internal/operators/webserver"
+	"skiff/internal/runtime/kube"
 )
 
 // operatorRights are what each controller declares that it needs, by its name.

@@ -16,7 +16,7 @@ import (
 func BuildProgram(ctx context.Context, program, root, dir, version string) (string, error) {
 	path, flags := filepath.Join(dir, program+version), "-s -w"
 	if version != "" {
-		flags += " -X skiff/internal/kube.version=" + version
+		flags += " -X skiff/internal/runtime/kube.version=" + version
 	}
 	_, err := goTool(ctx, root, []string{"CGO_ENABLED=0"}, "build", "-trimpath", "-ldflags", flags, "-o", path,
 		"./cmd/"+program)

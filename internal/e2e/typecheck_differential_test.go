@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
-	"skiff/internal/kubeconfig"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/simulate"
 	"skiff/internal/skiff-dev/cel"
 )

@@ -12,7 +12,7 @@ import (
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/rbac"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // registration is the group of the objects that configure admission. Changes of its own objects are not admitted: a

@@ -17,7 +17,7 @@ import (
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/rbac"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // admitUser returns the user of a request, impersonated or not, if that one may make it.

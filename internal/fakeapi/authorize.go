@@ -12,7 +12,7 @@ import (
 	"skiff/internal/fakeapi/rbac"
 	"skiff/internal/fakeapi/selector"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // stored reads what is stored, in a transaction or outside of any.

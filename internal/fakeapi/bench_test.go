@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // BenchmarkPatchStatusOfMany changes large pods in turn, more of them than the store keeps decoded.

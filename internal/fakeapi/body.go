@@ -14,7 +14,7 @@ import (
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // readObject checks the parameters of a POST or PUT, reads its object and checks that against the URL. Findings of

@@ -7,7 +7,7 @@ import (
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/schema"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // CEL evaluates expressions in CEL for this server, which cannot: what does it takes more space than all of skiff. See

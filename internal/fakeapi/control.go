@@ -13,7 +13,7 @@ import (
 
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/authn"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // controlPath is the prefix of the requests by which a test in any language controls the server. They are

@@ -11,7 +11,7 @@ import (
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/schema"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // family is what the versions of a definition have in common.

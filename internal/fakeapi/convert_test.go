@@ -10,7 +10,7 @@ import (
 
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // lamp is a definition with a webhook: v1 has spec.color, v2 has spec.colour, and one of them is stored.

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 const (

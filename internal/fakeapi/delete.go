@@ -12,7 +12,7 @@ import (
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // The finalizers that a DELETE sets for the garbage collector (package simulate).

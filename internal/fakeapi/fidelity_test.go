@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // deployment returns one with a container that asks for so much CPU.

@@ -12,7 +12,7 @@ import (
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
 	"skiff/internal/fakeapi/webhook"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // webhookKinds are the resources of the webhook configurations: those that mutate, then those that validate.

@@ -18,7 +18,7 @@ import (
 
 	"skiff/internal/fakeapi/listen"
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // hooks is a webhook server over TLS and net.Pipe, which the API server of a world reaches under any address. It

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi/answer"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // numbered returns a text with each number below n, separated by commas.

@@ -12,8 +12,8 @@ import (
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/kube"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // The requests of these tests are those that kubectl 1.32 was seen to make (protocol section 16), so that none of them

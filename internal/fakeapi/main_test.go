@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // world is one server with a client over net.Pipe, inside of a synctest bubble.

@@ -13,8 +13,8 @@ import (
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/ssa"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/kube"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // managerOf returns the field manager: the fieldManager parameter, else the User-Agent up to the "/".

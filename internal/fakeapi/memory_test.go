@@ -9,8 +9,8 @@ import (
 
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/kube"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // bigPod is a pod of 9 KB as a client creates it: two containers with an environment, probes and mounts.

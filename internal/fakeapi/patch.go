@@ -16,8 +16,8 @@ import (
 	"skiff/internal/fakeapi/jsonpatch"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/kube"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // patch answers PATCH. Without a resourceVersion in the result it never conflicts, because it applies to the newest

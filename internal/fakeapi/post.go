@@ -13,7 +13,7 @@ import (
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // post answers the POST of what is not stored: a review, or what a subresource asks for.

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"skiff/internal/fakeapi/kinds"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // registry has the served kinds. Those of CRDs change.

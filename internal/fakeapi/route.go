@@ -13,8 +13,8 @@ import (
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/selector"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/kube"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // request is a routed request.

@@ -11,7 +11,7 @@ import (
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/selector"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // maxObject is the largest request that etcd accepts. A real server sends built-in objects as protobuf, which is

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // Rules: FS-16

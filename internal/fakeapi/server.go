@@ -34,7 +34,7 @@ import (
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // Version is the server version that this one imitates, as /version reports it.

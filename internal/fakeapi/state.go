@@ -5,7 +5,7 @@ import (
 
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // Snapshot returns the state of the store, for Restore.

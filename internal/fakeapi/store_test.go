@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 func rv(t *testing.T, v any) int64 {

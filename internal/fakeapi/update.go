@@ -12,8 +12,8 @@ import (
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/ssa"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/kube"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // update answers PUT.

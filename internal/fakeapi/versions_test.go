@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 const gauges = "/apis/example.com/%s/namespaces/default/gauges"

@@ -13,7 +13,7 @@ import (
 	"skiff/internal/fakeapi/forms"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // Watches without timeoutSeconds last a random time between these: kube-apiserver's --min-request-timeout and twice

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 func (w *world) create(path string, names ...string) (last string) {

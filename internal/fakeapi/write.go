@@ -12,7 +12,7 @@ import (
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/ssa"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // requestTimeout is how long a write may take with all that its webhooks do, as on the real server.

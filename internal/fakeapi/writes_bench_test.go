@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"testing"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // BenchmarkAmongMany shows what each request costs where there are many objects of the kind.

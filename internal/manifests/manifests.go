@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"strings"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // Install says what to install. All fields are needed, but Namespaces and Args.

@@ -7,9 +7,9 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"skiff/internal/kube"
-	"skiff/internal/labels"
-	"skiff/internal/podpolicy"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/labels"
+	"skiff/internal/runtime/podpolicy"
 )
 
 // Names of the admission policies, and of their bindings.

@@ -7,7 +7,7 @@ import (
 	"sort"
 	"strings"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // Rule is one rule of a Role: resources of one API group that need the same verbs for the same reasons.

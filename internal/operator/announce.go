@@ -6,10 +6,10 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"skiff/internal/apply"
-	"skiff/internal/conditions"
-	"skiff/internal/events"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
 )
 
 // announcer tells what happens to one custom resource, in Events and in the log.

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"skiff/internal/apply"
-	"skiff/internal/kube"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // Labels of children, the recommended ones.

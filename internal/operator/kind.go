@@ -1,9 +1,9 @@
 package operator
 
 import (
-	"skiff/internal/apply"
-	"skiff/internal/controller"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
 )
 
 // Kind is a kind of children of an operator.

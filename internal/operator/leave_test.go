@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/apply"
-	"skiff/internal/cache"
-	"skiff/internal/conditions"
-	"skiff/internal/controller"
-	"skiff/internal/events"
-	"skiff/internal/kube"
 	"skiff/internal/operatortest"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
 )
 
 type counted = Object[struct{}, countedStatus]

@@ -19,12 +19,12 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"skiff/internal/apply"
-	"skiff/internal/conditions"
-	"skiff/internal/controller"
-	"skiff/internal/events"
-	"skiff/internal/kube"
-	"skiff/internal/podpolicy"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/podpolicy"
 )
 
 // Object is a custom resource. Its Status embeds Common.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
 	"skiff/internal/operatortest"
+	"skiff/internal/runtime/kube"
 )
 
 var at = operatortest.At

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 
-	"skiff/internal/apply"
-	"skiff/internal/conditions"
-	"skiff/internal/controller"
-	"skiff/internal/events"
-	"skiff/internal/kube"
 	"skiff/internal/operator"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
 )
 
 // This file is a whole operator: a Page is a text that nginx serves, made of a ConfigMap, a Deployment and a Service.

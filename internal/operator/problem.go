@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"skiff/internal/apply"
-	"skiff/internal/conditions"
-	"skiff/internal/controller"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/controller"
 )
 
 // findings are what came of one round.

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/apply"
-	"skiff/internal/conditions"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/conditions"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

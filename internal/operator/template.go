@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"skiff/internal/apply"
-	"skiff/internal/podpolicy"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/podpolicy"
 )
 
 // checkTemplates says what in the pod templates of children the policy does not allow: with skiff's rights, users

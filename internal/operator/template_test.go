@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/apply"
-	"skiff/internal/patch"
-	"skiff/internal/podpolicy"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/patch"
+	"skiff/internal/runtime/podpolicy"
 )
 
 func TestThePodTemplatesOfAllKindsOfChildrenAreChecked(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"skiff/internal/conditions"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/kube"
 )
 
 // unseen says in the status of a custom resource that its state is not known, and why: a Ready from before would be

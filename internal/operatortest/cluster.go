@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // tick is how often a Cluster checks whether it has something to do.

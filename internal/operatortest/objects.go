@@ -5,8 +5,8 @@ import (
 	"reflect"
 	"strings"
 
-	"skiff/internal/kube"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // Named returns the key of an object in the namespace of all tests.

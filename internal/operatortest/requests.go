@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // Forget clears the list of requests.

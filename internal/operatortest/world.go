@@ -23,10 +23,10 @@ import (
 	"github.com/go-logr/logr/testr"
 
 	"skiff/crds"
-	"skiff/internal/controller"
-	"skiff/internal/events"
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
 )
 
 // Agent is the user agent of the controller under test, to tell its requests from others'.

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"skiff/internal/cache"
-	"skiff/internal/controller"
-	"skiff/internal/events"
-	"skiff/internal/kube"
-	"skiff/internal/labels"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/labels"
 )
 
 // budget is the part of a PodDisruptionBudget that its controller reads.

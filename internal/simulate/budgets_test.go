@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 func budgetBody(name string, spec map[string]any) map[string]any {

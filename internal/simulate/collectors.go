@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"skiff/internal/cache"
-	"skiff/internal/controller"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
 )
 
 // collectors runs a garbage collector for the resources that the server serves, and replaces it when CRDs are added or

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"skiff/internal/cache"
-	"skiff/internal/controller"
 	"skiff/internal/cron"
-	"skiff/internal/events"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
 )
 
 // cronJob is the part of a CronJob that its controller reads.

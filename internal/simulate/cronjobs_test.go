@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // cronJobBody is a CronJob whose Jobs take a few seconds, or do not end before an hour.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // Condition types and reasons of a Deployment that kubectl and other controllers read. `kubectl rollout status` fails

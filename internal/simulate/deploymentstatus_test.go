@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // newestOf is the replica set of the present template, named, with all its pods available or not.

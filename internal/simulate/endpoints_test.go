@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 func serviceBody(name string, spec map[string]any) map[string]any {

@@ -7,10 +7,10 @@ import (
 	"net/netip"
 	"slices"
 
-	"skiff/internal/cache"
-	"skiff/internal/events"
-	"skiff/internal/kube"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // truncate leaves as many addresses as an Endpoints may have: first those that are ready, and of each backend its

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // slicesOf returns what each slice of a Service is: the addresses with their zones and the ports.

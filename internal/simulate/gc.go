@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"skiff/internal/cache"
-	"skiff/internal/controller"
-	"skiff/internal/events"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
 )
 
 // collector deletes objects whose owners are gone. After each change it examines all objects, so that whatever it

@@ -3,7 +3,7 @@ package simulate
 import (
 	"slices"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // object is the part of any object that the garbage collector reads.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 func BenchmarkGraph10kObjects(b *testing.B) {

@@ -11,9 +11,9 @@ import (
 
 	"github.com/go-logr/logr/testr"
 
-	"skiff/internal/controller"
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
 )
 
 // bench is a simulated cluster on an embedded API server, in virtual time.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"skiff/internal/events"
+	"skiff/internal/runtime/events"
 )
 
 // indexKey is the annotation and label of an indexed Job's pods.

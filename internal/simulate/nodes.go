@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // createNodes creates the nodes of the cluster.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 func TestNodesRenewTheirLeasesAndSayNowAndThenThatTheyAreWell(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"skiff/internal/events"
-	"skiff/internal/kube"
-	"skiff/internal/labels"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/labels"
 )
 
 // workload is the part of a ReplicaSet, StatefulSet, DaemonSet or Job that its controller reads; each kind has some of

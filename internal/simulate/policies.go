@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // policies writes into the status of ValidatingAdmissionPolicies what Options.TypeCheck says of each generation.

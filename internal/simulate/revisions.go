@@ -8,7 +8,7 @@ import (
 	"maps"
 	"slices"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // templateRevision is a ControllerRevision: a template that a StatefulSet or DaemonSet has or had. `kubectl rollout

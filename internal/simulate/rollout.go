@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // step is one resize of a replica set.

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 func deploymentOf(replicas int, surge, unavailable string) *deployment {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"skiff/internal/events"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
 )
 
 // scaler is the part of a HorizontalPodAutoscaler that its controller reads.

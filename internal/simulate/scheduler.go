@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"skiff/internal/events"
-	"skiff/internal/kube"
-	"skiff/internal/labels"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/labels"
+	"skiff/internal/runtime/patch"
 )
 
 // node is the part of a Node that the scheduler and the DaemonSet controller read.

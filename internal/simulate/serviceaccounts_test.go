@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 func TestEachNamespaceHasItsServiceAccountAndTheRootCA(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"skiff/internal/cache"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/kube"
 )
 
 // setPod is the part of a Pod that the controllers of workloads read.

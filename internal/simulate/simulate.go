@@ -28,9 +28,9 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"skiff/internal/cache"
-	"skiff/internal/events"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
 )
 
 // manager is the field manager of the simulation's writes, to tell them from skiff's own.

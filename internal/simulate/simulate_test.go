@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 func TestADeploymentBecomesRunningPods(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // planStatefulSet keeps a pod for each ordinal, unless the policy is Parallel one after the other, and replaces those

@@ -3,7 +3,7 @@ package simulate
 import (
 	"time"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // Resources that the simulation reads and writes.

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"skiff/internal/cache"
-	"skiff/internal/controller"
-	"skiff/internal/events"
-	"skiff/internal/kube"
-	"skiff/internal/labels"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/labels"
 )
 
 // storage is a PersistentVolumeClaim, a PersistentVolume or a StorageClass; each kind has some of the fields.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 var eventResource = kube.Resource{Version: "v1", Plural: "events", Kind: "Event"}

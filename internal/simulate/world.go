@@ -6,11 +6,11 @@ import (
 	"sync"
 	"time"
 
-	"skiff/internal/cache"
-	"skiff/internal/controller"
-	"skiff/internal/events"
-	"skiff/internal/kube"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // world is what the parts of a simulation share.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // anyMap returns a map as one of JSON.

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // Options say what to remove.

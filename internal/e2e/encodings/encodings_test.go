@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/randfill"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // The structs below declare all that the product can read in protobuf of these kinds.

@@ -11,7 +11,7 @@ import (
 
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/rbac"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // The operations of a write, as rules name them.

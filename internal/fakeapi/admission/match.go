@@ -8,7 +8,7 @@ import (
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/selector"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // Matcher is what a webhook or a policy wants to be asked about: rules, selectors and the matchPolicy.

@@ -8,7 +8,7 @@ import (
 
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/webhook"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // reviews are what a webhook is asked for.

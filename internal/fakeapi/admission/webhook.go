@@ -14,8 +14,8 @@ import (
 	"skiff/internal/fakeapi/jsonpatch"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/webhook"
-	"skiff/internal/kube"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // Webhook is one webhook of a configuration that was found valid.

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"skiff/internal/fakeapi/kinds"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // NoDetails is for errors that are not about an object.

@@ -11,7 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // MaxBody is the largest accepted request body, as on the real server.

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"skiff/internal/kube"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // Cause is one invalid field.

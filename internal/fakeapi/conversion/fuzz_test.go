@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // What a webhook answers never ends the server, and changes of the metadata only labels and annotations.

@@ -12,7 +12,7 @@ import (
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // serveKinds answers discovery requests: the aggregated form, the older form of one document per group and

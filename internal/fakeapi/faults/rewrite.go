@@ -5,7 +5,7 @@ import (
 
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // Rewrite changes the body of an answer, or the object of an event.

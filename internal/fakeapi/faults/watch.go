@@ -9,8 +9,8 @@ import (
 
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/kube"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // WatchFault is a fault within a watch. Events are counted from 1, with synthetic ones and without bookmarks.

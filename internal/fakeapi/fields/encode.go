@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // answers are the types that only answers have.

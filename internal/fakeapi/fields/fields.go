@@ -16,7 +16,7 @@ import (
 	"strings"
 	"sync"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 //go:generate sh -c "cd ../../e2e && go test -count=1 -run TestFieldTableIsThatOfTheRealServer . -update"

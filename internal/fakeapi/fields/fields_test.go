@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 func object(t *testing.T, text string) map[string]any {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"sync"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // Close returns the tree of package patch for a kind, completed so that each declared field has a node. Then an apply

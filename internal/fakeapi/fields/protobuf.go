@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // Clients send protobuf as a magic number and a runtime.Unknown, an envelope of apiVersion and kind around the object.

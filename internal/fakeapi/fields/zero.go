@@ -3,7 +3,7 @@ package fields
 import (
 	"time"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // Drop does, in place, what decoding into Go types and encoding again does: null and the zero value of a field that is

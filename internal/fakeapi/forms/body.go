@@ -9,8 +9,8 @@ import (
 	"skiff/internal/fakeapi/answer"
 	"skiff/internal/fakeapi/fields"
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/kube"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // ProtobufType is the media type that typed clients send objects in.

@@ -9,7 +9,7 @@ import (
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/store"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // Encode returns an object in the form of a kind's endpoint: with apiVersion and kind, which stored objects do not

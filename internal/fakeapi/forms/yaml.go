@@ -9,7 +9,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 const yamlType = "application/yaml"

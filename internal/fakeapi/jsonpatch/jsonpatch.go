@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // MaxOperations is the API server's limit for one JSON patch; it answers 413 above it.

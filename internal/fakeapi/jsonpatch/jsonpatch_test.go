@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // decode turns a literal of a test into a value. A test writes ' for ".

@@ -1,6 +1,6 @@
 package jsonpatch
 
-import "skiff/internal/patch"
+import "skiff/internal/runtime/patch"
 
 // Merge applies a JSON merge patch (RFC 7386): objects are merged field by field, null removes, and everything
 // else, a list too, replaces. It cannot fail: each JSON value is a valid merge patch. (The API server wants an object

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/kube"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // kind makes the entry of a kind.

@@ -10,7 +10,7 @@ import (
 
 	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // value is what a check of a line is about: the value at one of its paths, nil for a missing one.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // condition is what follows "if" in a line: alternatives (or) of terms that must all hold (and).

@@ -2,7 +2,7 @@ package kinds
 
 import (
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // inAnnotations are the annotations in which v1 keeps fields that it does not have, so that a change through v1 loses

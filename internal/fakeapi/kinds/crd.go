@@ -12,7 +12,7 @@ import (
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/schema"
 	"skiff/internal/fakeapi/selector"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // crdDefaults sets the names that derive from the kind.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // No path of a column and no object makes the server panic, and what is found can be printed.

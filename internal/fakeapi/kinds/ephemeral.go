@@ -6,7 +6,7 @@ import (
 
 	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // AddContainers reduces a change of a pod through the subresource ephemeralcontainers to these containers, and returns

@@ -14,8 +14,8 @@ import (
 
 	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/fields"
-	"skiff/internal/kube"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // Object is the JSON of one object.

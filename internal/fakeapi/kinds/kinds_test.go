@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 func object(t *testing.T, s string) Object {

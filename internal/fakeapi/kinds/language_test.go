@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi/selector"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // kindOf compiles the data of one kind.

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/kube"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // limitDefaults gives a limit of containers the maximum as default limit, and the limit, then the minimum, as default

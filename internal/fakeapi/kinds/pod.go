@@ -8,7 +8,7 @@ import (
 	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/selector"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // requestsInLimits requires that no request of resources exceeds its limit.

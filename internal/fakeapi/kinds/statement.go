@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // statement is one line of a block, compiled; see data/README.

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"skiff/internal/fakeapi/fields"
-	"skiff/internal/kube"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // Subresource is what is served below each object of a kind.

@@ -10,7 +10,7 @@ import (
 	"maps"
 	"slices"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // Map returns the object at path, nil when it is absent or something else. Reading from a nil map is fine.

@@ -8,7 +8,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // DecodeLines decodes the objects of an embedded file, one in a line.

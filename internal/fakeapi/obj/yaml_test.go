@@ -3,7 +3,7 @@ package obj
 import (
 	"testing"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // What is read from YAML can be stored as JSON, and is the same afterwards.

@@ -14,7 +14,7 @@ import (
 
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // Group is the API group of roles and bindings.

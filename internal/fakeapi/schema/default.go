@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // Default returns object with the defaults of its schema. A null that is not allowed is replaced by the default, or

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // level is the place of a schema in the tree, on which the API server's messages depend.

@@ -16,7 +16,7 @@ import (
 	"sync"
 
 	"skiff/internal/fakeapi/cause"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // Cause is one error, as in details.causes of a 422 Status.

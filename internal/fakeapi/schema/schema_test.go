@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 func decode(t testing.TB, text string) any {

@@ -6,7 +6,7 @@ import (
 
 	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // structural checks the rules of the API server's NonStructuralSchema condition, and those for its extensions, with

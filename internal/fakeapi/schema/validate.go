@@ -8,7 +8,7 @@ import (
 
 	"skiff/internal/fakeapi/cause"
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // Validate returns the errors in an object that was pruned and defaulted, in the API server's words and by the order

@@ -2,7 +2,7 @@ package ssa
 
 import (
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // kubectl migrates from client-side to server-side apply without conflicts, because the API server knows both managers

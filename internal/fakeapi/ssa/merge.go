@@ -1,6 +1,6 @@
 package ssa
 
-import "skiff/internal/patch"
+import "skiff/internal/runtime/patch"
 
 // mergeObjects merges an applied object into a live one.
 func mergeObjects(n *patch.Node, live, applied map[string]any) map[string]any {

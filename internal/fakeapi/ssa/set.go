@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // set is a set of fields as a tree, with the keys of fieldsV1: "f:" and a name for a field, "k:" and a JSON object for

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // Write describes a write request for the purpose of ownership.

@@ -12,7 +12,7 @@ import (
 	"skiff/internal/fakeapi/jsonpatch"
 	"skiff/internal/fakeapi/obj"
 	"skiff/internal/fakeapi/schema"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // script is one object's history, recorded from a kube-apiserver v1.36.3: each step is a request and what the server

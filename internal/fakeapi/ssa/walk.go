@@ -3,7 +3,7 @@ package ssa
 import (
 	"fmt"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // absent is the value of a missing field, which differs from null.

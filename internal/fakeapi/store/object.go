@@ -9,7 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // Object is one version of an object. It is immutable. It is kept as JSON, and decoded for as long as it is in use:

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // owners is what most objects of a kind have in their managedFields.

@@ -25,7 +25,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 const (

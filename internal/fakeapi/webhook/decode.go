@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // Kind is the group and kind of reviews.

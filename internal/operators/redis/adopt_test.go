@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
 	"skiff/internal/operatortest"
+	"skiff/internal/runtime/kube"
 )
 
 // orphan deletes a Redis as `kubectl delete --cascade=orphan` does.

@@ -9,10 +9,10 @@ import (
 	"strconv"
 	"time"
 
-	"skiff/internal/apply"
-	"skiff/internal/kube"
 	"skiff/internal/operator"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 const (

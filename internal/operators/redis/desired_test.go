@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/kube"
 	"skiff/internal/operatortest"
+	"skiff/internal/runtime/kube"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files in testdata")

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"skiff/internal/apply"
-	"skiff/internal/conditions"
 	"skiff/internal/operator"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/conditions"
 )
 
 // observe returns the status and the conditions that follow from what was seen.

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/apply"
-	"skiff/internal/conditions"
-	"skiff/internal/kube"
 	"skiff/internal/operator"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/kube"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

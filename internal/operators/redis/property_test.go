@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/apply"
-	"skiff/internal/kube"
 	"skiff/internal/operator"
 	"skiff/internal/operatortest"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/kube"
 )
 
 // Whatever users, nodes, networks and the process itself do: in the end the pods are what is declared, and nobody

@@ -3,12 +3,12 @@ package redis
 import (
 	"time"
 
-	"skiff/internal/apply"
-	"skiff/internal/conditions"
-	"skiff/internal/controller"
-	"skiff/internal/events"
-	"skiff/internal/kube"
 	"skiff/internal/operator"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
 )
 
 // New returns the controller. It sends nothing before Run. A nil recorder means no Events; who made it runs it.

@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/controller"
-	"skiff/internal/events"
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
 	"skiff/internal/operator"
 	"skiff/internal/operatortest"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
 )
 
 func TestMissingPodsAreCreatedSideBySideButNotAllAtOnce(t *testing.T) {

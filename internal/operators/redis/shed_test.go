@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/controller"
+	"skiff/internal/runtime/controller"
 )
 
 func TestARedisThatIsTooLargeIsLeftAloneAndCanBeDeleted(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
 	"skiff/internal/operator"
 	"skiff/internal/operatortest"
+	"skiff/internal/runtime/kube"
 )
 
 // restart starts the controller anew, so that its watches meet a fault.

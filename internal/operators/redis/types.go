@@ -3,8 +3,8 @@ package redis
 import (
 	"time"
 
-	"skiff/internal/kube"
 	"skiff/internal/operator"
+	"skiff/internal/runtime/kube"
 )
 
 // What this controller watches and writes.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"skiff/internal/conditions"
-	"skiff/internal/controller"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
 )
 
 // AllowAnnotation on a namespace names the other namespaces whose RestartTriggers may have its pods as a source,

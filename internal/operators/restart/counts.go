@@ -1,8 +1,8 @@
 package restart
 
 import (
-	"skiff/internal/kube"
-	"skiff/internal/metrics"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/metrics"
 )
 
 // newRestarts returns the counters of restarts by their results.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"skiff/internal/conditions"
-	"skiff/internal/controller"
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/controller"
 )
 
 const (

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	"skiff/internal/cache"
-	"skiff/internal/kube"
-	"skiff/internal/labels"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/labels"
 )
 
 // finder finds triggers and pods by indexes of their mirrors: for an event of a pod the triggers that it matters

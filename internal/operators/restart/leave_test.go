@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/cache"
-	"skiff/internal/controller"
-	"skiff/internal/events"
-	"skiff/internal/kube"
 	"skiff/internal/operatortest"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
 )
 
 func TestTriggersOfAThousandNamespacesThatLeaveTheSelectionAreForgotten(t *testing.T) {

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/cache"
-	"skiff/internal/controller"
-	"skiff/internal/kube"
-	"skiff/internal/labels"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/labels"
 )
 
 // watching is a trigger whose status says that it watches pods.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"skiff/internal/conditions"
+	"skiff/internal/runtime/conditions"
 )
 
 // memory is what is remembered of one trigger. It can be lost without harm: it saves requests, and knows more of

@@ -11,9 +11,9 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"skiff/internal/conditions"
-	"skiff/internal/events"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
 )
 
 // stalled is a problem that only a user can solve.

@@ -8,13 +8,13 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"skiff/internal/apply"
-	"skiff/internal/cache"
-	"skiff/internal/conditions"
-	"skiff/internal/controller"
-	"skiff/internal/events"
-	"skiff/internal/kube"
-	"skiff/internal/metrics"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/metrics"
 )
 
 // recheck is how often a target that does not exist is looked for: no event tells when it does.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
-	"skiff/internal/patch"
+	"skiff/internal/runtime/patch"
 )
 
 // JSONOf returns a trigger as it is stored.

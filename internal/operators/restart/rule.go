@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"skiff/internal/conditions"
-	"skiff/internal/kube"
-	"skiff/internal/labels"
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/labels"
 )
 
 const (

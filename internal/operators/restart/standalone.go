@@ -8,9 +8,9 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"skiff/internal/apply"
-	"skiff/internal/controller"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
 )
 
 // StateAnnotation on the first target holds the state of a `skiff restart`.

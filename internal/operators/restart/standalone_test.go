@@ -7,11 +7,11 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
-	"skiff/internal/controller"
-	"skiff/internal/events"
 	"skiff/internal/fakeapi"
-	"skiff/internal/labels"
 	"skiff/internal/operatortest"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/labels"
 )
 
 // every is the spec of a `skiff restart` with these times.

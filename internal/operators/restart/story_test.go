@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 	"skiff/internal/simulate"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"skiff/internal/kube"
-	"skiff/internal/labels"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/labels"
 )
 
 // restartedAt is the annotation of the pod template that `kubectl rollout restart` sets. A new value is a new

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
 	"skiff/internal/operatortest"
+	"skiff/internal/runtime/kube"
 )
 
 // in another namespace, the pods of which a trigger in default would like to see.

@@ -3,9 +3,9 @@ package restart
 import (
 	"time"
 
-	"skiff/internal/conditions"
-	"skiff/internal/kube"
-	"skiff/internal/labels"
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/labels"
 )
 
 // What this controller watches and writes.

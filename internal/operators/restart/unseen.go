@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"skiff/internal/conditions"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/kube"
 )
 
 // unseen says in the status of a trigger that its pods cannot be seen, and why. What it has recorded stays, so that it

@@ -18,9 +18,9 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
-	"skiff/internal/controller"
-	"skiff/internal/events"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
 )
 
 // cannedServer answers what this controller asks, with as little work as possible, so that what a benchmark measures

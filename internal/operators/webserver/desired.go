@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 
-	"skiff/internal/apply"
-	"skiff/internal/kube"
 	"skiff/internal/operator"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 const (

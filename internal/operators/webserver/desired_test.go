@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files in testdata")

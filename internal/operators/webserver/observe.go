@@ -5,9 +5,9 @@ import (
 	"regexp"
 	"strings"
 
-	"skiff/internal/apply"
-	"skiff/internal/conditions"
 	"skiff/internal/operator"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/conditions"
 )
 
 // deployment is the Deployment as it is cached.

@@ -4,10 +4,10 @@ import (
 	"reflect"
 	"testing"
 
-	"skiff/internal/apply"
-	"skiff/internal/conditions"
-	"skiff/internal/kube"
 	"skiff/internal/operator"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/kube"
 )
 
 // verdict is the conditions in short: "Ready=True/Complete".

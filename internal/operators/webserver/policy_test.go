@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/controller"
-	"skiff/internal/podpolicy"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/podpolicy"
 )
 
 func TestATemplateThatTheDefaultPolicyRefusesIsNotWritten(t *testing.T) {

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/kube"
 	"skiff/internal/operator"
 	"skiff/internal/operatortest"
-	"skiff/internal/patch"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // Whatever users, an autoscaler, nodes, networks and the process itself do: in the end the children are what is

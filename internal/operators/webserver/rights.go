@@ -1,8 +1,8 @@
 package webserver
 
 import (
-	"skiff/internal/events"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
 )
 
 // Rights are all that the controller needs; its client sends nothing else.

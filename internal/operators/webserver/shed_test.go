@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/controller"
-	"skiff/internal/events"
-	"skiff/internal/kube"
 	"skiff/internal/operatortest"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
 )
 
 // in is a WebServer of another namespace, with an env value of some KiB.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
 	"skiff/internal/operatortest"
+	"skiff/internal/runtime/kube"
 )
 
 const article = `{"image":"nginx:1.23.1","replicas":3,"nodePort":30010}`

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
 	"skiff/internal/operatortest"
+	"skiff/internal/runtime/kube"
 )
 
 // delayEvents holds up all events of a resource.

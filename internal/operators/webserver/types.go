@@ -1,8 +1,8 @@
 package webserver
 
 import (
-	"skiff/internal/kube"
 	"skiff/internal/operator"
+	"skiff/internal/runtime/kube"
 )
 
 // What this controller watches and writes.

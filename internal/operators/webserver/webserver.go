@@ -3,11 +3,11 @@ package webserver
 import (
 	"fmt"
 
-	"skiff/internal/apply"
-	"skiff/internal/conditions"
-	"skiff/internal/controller"
-	"skiff/internal/events"
 	"skiff/internal/operator"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
 )
 
 // New returns the controller. It sends nothing before Run. A nil recorder means no Events; who made it runs it.

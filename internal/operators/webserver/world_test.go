@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"skiff/internal/kube"
 	"skiff/internal/operatortest"
+	"skiff/internal/runtime/kube"
 )
 
 // world is the controller on an embedded API server, in virtual time. Nothing runs Deployments: rollOut plays that

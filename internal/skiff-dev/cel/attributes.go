@@ -21,7 +21,7 @@ import (
 	"skiff/internal/fakeapi/admission"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/rbac"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // attributesOf describes a write as the packages of the real server do. They replace what is in object.

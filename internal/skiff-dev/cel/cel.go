@@ -23,7 +23,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/common"
 
 	"skiff/internal/fakeapi"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // New returns what evaluates CEL for fakeapi.Options.

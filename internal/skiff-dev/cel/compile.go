@@ -17,7 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	"skiff/internal/fakeapi/admission"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // What follows does what the functions compilePolicy of the real server do, which are not exported. All expressions go

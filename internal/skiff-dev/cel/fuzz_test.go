@@ -9,7 +9,7 @@ import (
 	"skiff/internal/fakeapi/admission"
 	"skiff/internal/fakeapi/kinds"
 	"skiff/internal/fakeapi/rbac"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // policyOf returns a policy about ConfigMaps and its binding, as they are stored.

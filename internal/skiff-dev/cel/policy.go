@@ -19,7 +19,7 @@ import (
 	"skiff/internal/fakeapi"
 	"skiff/internal/fakeapi/admission"
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // compiled are the policies of the last call of policies, by uid and resourceVersion, which are not compiled again.

@@ -13,7 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/admissionregistration/validation"
 
 	"skiff/internal/fakeapi/obj"
-	"skiff/internal/kube"
+	"skiff/internal/runtime/kube"
 )
 
 // registrations has the types of the objects that configure admission, their defaults and conversions.

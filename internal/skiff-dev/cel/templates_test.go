@@ -22,8 +22,8 @@ import (
 	"skiff/crds"
 	"skiff/internal/cli"
 	"skiff/internal/fakeapi"
-	"skiff/internal/patch"
-	"skiff/internal/podpolicy"
+	"skiff/internal/runtime/patch"
+	"skiff/internal/runtime/podpolicy"
 )
 
 // apply creates objects that are given as YAML.
@@ -91,7 +91,7 @@ var seenBySkiffAlone = map[string]bool{"containers that are no list": true,
 // The examples are those by which the rules are tested in Go. The first container of each is made that of skiff, so
 // that the policy restricted has no other to complain about.
 func TestTheTemplatePolicySaysWhatSkiffSays(t *testing.T) {
-	text, err := os.ReadFile("../../podpolicy/testdata/templates.json")
+	text, err := os.ReadFile("../../runtime/podpolicy/testdata/templates.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,140 @@
+package apply
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
+)
+
+// Owner is the custom resource that children belong to.
+type Owner struct {
+	Resource             kube.Resource
+	Namespace, Name, UID string
+	// Spec, if not nil, is all that the children are declared from, apart from what names the owner and what matters
+	// at the birth of a child alone (Child.Create). It is compared, and must not change: see Settled.
+	Spec any
+	// Known are the uids of children that the owner's status names. They are looked for where the cache does not show
+	// them: one that lost the label which our watch selects by is still there.
+	Known map[kube.Key]string
+	// Adopt takes objects of the declared names that nobody controls, also where they do not prove to be ours.
+	Adopt bool
+}
+
+// OwnerOf names obj, an object of resource r, as an owner.
+func OwnerOf(r kube.Resource, obj kube.Object) Owner {
+	m := obj.ObjectMeta()
+	return Owner{Resource: r, Namespace: m.Namespace, Name: m.Name, UID: m.UID}
+}
+
+// Key returns where the owner is.
+func (o Owner) Key() kube.Key { return kube.Key{Namespace: o.Namespace, Name: o.Name} }
+
+// Reference returns the controller owner reference for metadata.ownerReferences of a child. The garbage collector
+// deletes the child after its owner, or before it where the user asked for that (--cascade=foreground).
+func (o Owner) Reference() map[string]any {
+	return map[string]any{"apiVersion": o.Resource.APIVersion(), "kind": o.Resource.Kind, "name": o.Name, "uid": o.UID,
+		"controller": true, "blockOwnerDeletion": true}
+}
+
+// isReference says whether v is what Reference returns.
+func (o Owner) isReference(v any) bool {
+	r, _ := v.(map[string]any)
+	return len(r) == 6 && r["apiVersion"] == o.Resource.APIVersion() && r["kind"] == o.Resource.Kind &&
+		r["name"] == o.Name && r["uid"] == o.UID && r["controller"] == true && r["blockOwnerDeletion"] == true
+}
+
+// declared is a child as it is compared and sent.
+type declared struct {
+	apiVersion, kind string
+	key              kube.Key
+	hash             string
+	plain            map[string]any // Child.Body, without the hash
+	create           map[string]any // Child.Create; nil: plain
+	spec             map[string]any // of plain
+	keep             []string
+}
+
+// identify returns the key and the labels of a declared child, and an error where it lacks what every child has.
+func identify(owner Owner, body map[string]any) (kube.Key, map[string]any, error) {
+	meta, _ := body["metadata"].(map[string]any)
+	name, _ := meta["name"].(string)
+	namespace, _ := meta["namespace"].(string)
+	labels, _ := meta["labels"].(map[string]any)
+	references, _ := meta["ownerReferences"].([]any)
+	k := kube.Key{Namespace: namespace, Name: name}
+	switch {
+	case name == "":
+		return k, nil, errors.New("metadata.name is missing")
+	case owner.Namespace != "" && namespace != owner.Namespace:
+		return k, nil, fmt.Errorf("%q is in namespace %q, its owner in %q: "+
+			"an owner is in the namespace of its children or in none", name, namespace, owner.Namespace)
+	case len(references) != 1 || !owner.isReference(references[0]):
+		return k, nil, fmt.Errorf("%q does not declare its owner, and that one only, in metadata.ownerReferences",
+			name)
+	case labels[ManagedByLabel] != ManagedBy:
+		return k, nil, fmt.Errorf("%q does not declare the label %s, without which the cache does not see it", name,
+			ManagedBySelector)
+	}
+	return k, labels, nil
+}
+
+// declare checks a child and puts its hash on it.
+func declare(owner Owner, c Child) (declared, error) {
+	key, _, err := identify(owner, c.Body)
+	d := declared{key: key, plain: c.Body, create: c.Create, keep: c.Keep}
+	d.apiVersion, _ = c.Body["apiVersion"].(string)
+	d.kind, _ = c.Body["kind"].(string)
+	d.spec, _ = c.Body["spec"].(map[string]any)
+	if err != nil {
+		return d, err
+	}
+	text, err := patch.Encode(c.Body)
+	if err != nil {
+		return d, fmt.Errorf("%q: %w", key.Name, err)
+	}
+	// 64 bits: the hash is compared with the one before it of the same child, never searched for.
+	sum := sha256.Sum256(text)
+	d.hash = hex.EncodeToString(sum[:8])
+	return d, nil
+}
+
+// post returns what a POST sends.
+func (d *declared) post() (kube.Raw, error) {
+	return patch.Encode(withAnnotation(d.birth(), HashAnnotation, d.hash))
+}
+
+// birth returns the child as it is created.
+func (d *declared) birth() map[string]any {
+	if d.create != nil {
+		return d.create
+	}
+	return d.plain
+}
+
+// apply returns what an apply of the object of that uid sends.
+func (d *declared) apply(uid string) (kube.Raw, error) {
+	body := withAnnotation(d.plain, HashAnnotation, d.hash)
+	meta, _ := body["metadata"].(map[string]any)
+	return patch.Encode(with(body, "metadata", with(meta, "uid", uid)))
+}
+
+// withAnnotation returns a copy of an object that has one annotation more. It shares all else.
+func withAnnotation(object map[string]any, key, value string) map[string]any {
+	meta, _ := object["metadata"].(map[string]any)
+	annotations, _ := meta["annotations"].(map[string]any)
+	annotations = with(annotations, key, value)
+	return with(object, "metadata", with(meta, "annotations", annotations))
+}
+
+// with returns a shallow copy of m with one more field.
+func with(m map[string]any, key string, value any) map[string]any {
+	out := make(map[string]any, len(m)+1)
+	maps.Copy(out, m)
+	out[key] = value
+	return out
+}

@@ -1,0 +1,279 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/fakeapi"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/kube"
+)
+
+// bench is an engine with a mirror of Deployments and one of ConfigMaps on an embedded API server.
+type bench struct {
+	testing.TB
+	api    *fakeapi.Server
+	client *kube.Client
+	engine *Engine
+	owner  Owner
+}
+
+var (
+	deploymentsV1 = kube.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"}
+	configMapsV1  = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
+)
+
+// on runs f with an engine whose Deployments have a strategy.
+func on(t *testing.T, strategy Strategy, f func(b *bench)) {
+	synctest.Test(t, func(t *testing.T) {
+		api := fakeapi.New(fakeapi.Options{})
+		pipe := api.ListenPipe()
+		client, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial, UserAgent: "engine"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &bench{TB: t, api: api, client: client}
+		b.create(configMapsV1, `{"metadata":{"name":"owner"}}`)
+		b.owner = Owner{Resource: configMapsV1, Namespace: "default", Name: "owner",
+			UID: b.at(configMapsV1, "owner", "metadata", "uid").(string)}
+		ds := mirrorFor[deploymentView](client, deploymentsV1)
+		cs := mirrorFor[struct{}](client, configMapsV1)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { ds.Run(ctx) })
+		running.Go(func() { cs.Run(ctx) })
+		b.engine = New(client, Of(ds, strategy).Reading(Reads[deploymentSpec]), Of(cs, InPlace))
+		synctest.Wait()
+		f(b)
+		cancel()
+		running.Wait()
+		client.Close()
+		if err := pipe.Close(); err != nil {
+			t.Error(err)
+		}
+		api.Close()
+	})
+}
+
+type deploymentView struct {
+	Replicas int `json:"replicas"`
+}
+
+type deploymentSpec struct {
+	Spec struct {
+		Replicas int `json:"replicas"`
+	} `json:"spec"`
+}
+
+func mirrorFor[S any](client *kube.Client, r kube.Resource) *cache.Store[*Live[S]] {
+	return cache.New[*Live[S]](cache.Options{Resource: r, LabelSelector: ManagedBySelector, Client: client,
+		Log: logr.Discard()})
+}
+
+func (b *bench) create(r kube.Resource, text string) {
+	b.Helper()
+	if err := b.client.Create(context.Background(), r, "default", kube.Raw(text), nil,
+		kube.WriteOptions{}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) patch(r kube.Resource, name, text string) {
+	b.Helper()
+	err := b.client.Patch(context.Background(), r, kube.Key{Namespace: "default", Name: name}, kube.MergePatch,
+		kube.Raw(text), nil, kube.WriteOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// at returns a value of an object on the server.
+func (b *bench) at(r kube.Resource, name string, path ...string) any {
+	var v any = b.api.Get(r, kube.Key{Namespace: "default", Name: name})
+	for _, p := range path {
+		m, _ := v.(map[string]any)
+		v = m[p]
+	}
+	return v
+}
+
+// deployment is a declared Deployment of so many replicas.
+func (b *bench) deployment(replicas int64) Child {
+	return Child{Body: deploymentBody(b.owner, func(spec map[string]any) { spec["replicas"] = replicas })}
+}
+
+// apply declares children and returns the outcomes and the requests that it took, in short.
+func (b *bench) apply(children ...Child) string {
+	b.Helper()
+	before := len(b.api.Requests())
+	r := b.engine.Apply(context.Background(), b.owner, children, false)
+	var words []string
+	for _, c := range r.All() {
+		words = append(words, c.Outcome.String())
+		if c.Err != nil {
+			words = append(words, c.Err.Error())
+		}
+	}
+	for _, r := range b.api.Requests()[before:] {
+		if r.UserAgent == "engine" && r.Query.Get("watch") == "" {
+			words = append(words, r.Method)
+		}
+	}
+	synctest.Wait()
+	return strings.Join(words, " ")
+}
+
+func (b *bench) want(what, got, want string) {
+	b.Helper()
+	if got != want {
+		b.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+func TestAChildOnDeleteIsCreatedAndNeverChanged(t *testing.T) {
+	on(t, OnDelete, func(b *bench) {
+		b.want("first", b.apply(b.deployment(1)), "created POST")
+		b.want("another state", b.apply(b.deployment(2)), "outdated")
+		b.want("replicas", fmt.Sprint(b.at(deploymentsV1, "web", "spec", "replicas")), "1")
+		if err := b.client.Delete(context.Background(), deploymentsV1, kube.Key{Namespace: "default", Name: "web"},
+			kube.DeleteOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		synctest.Wait()
+		b.want("deleted", b.apply(b.deployment(2)), "created GET POST")
+		b.want("replicas", fmt.Sprint(b.at(deploymentsV1, "web", "spec", "replicas")), "2")
+	})
+}
+
+func TestASettledChildIsKeptWithoutItsBody(t *testing.T) {
+	on(t, InPlace, func(b *bench) {
+		b.want("first", b.apply(b.deployment(1)), "created POST")
+		b.want("once the cache has it", b.apply(b.deployment(1)), "unchanged")
+		cached, _, err := b.engine.kinds[0].mirror.get(kube.Key{Namespace: "default", Name: "web"})
+		if err != nil || cached == nil || !cached.content().light || cached.content().Body != nil {
+			t.Fatalf("cached: %+v, %v, want it without a body", cached, err)
+		}
+		if read, err := Read[deploymentSpec](cached); err != nil || read.Spec.Replicas != 1 {
+			t.Errorf("read %+v, %v, want one replica", read, err)
+		}
+		b.want("the same again", b.apply(b.deployment(1)), "unchanged")
+		b.want("another state, with one read that serves managedFields as well", b.apply(b.deployment(2)),
+			"applied GET PATCH PATCH")
+		b.want("settled", b.apply(b.deployment(2)), "unchanged")
+		b.want("yet another state", b.apply(b.deployment(3)), "applied GET PATCH")
+		b.patch(deploymentsV1, "web", `{"spec":{"replicas":7}}`)
+		b.want("a change by hand comes with its body", b.apply(b.deployment(3)), "applied PATCH")
+		b.want("then", b.apply(b.deployment(3)), "unchanged")
+	})
+}
+
+func TestAChildDeclaredTwiceOrOfAnUnknownKindIsRefused(t *testing.T) {
+	on(t, InPlace, func(b *bench) {
+		pod := Child{Body: map[string]any{"apiVersion": "v1", "kind": "Pod",
+			"metadata": b.deployment(1).Body["metadata"]}}
+		b.want("outcomes", b.apply(b.deployment(1), b.deployment(2), pod),
+			"created failed declare a child of ConfigMap default/owner: "+
+				"Deployment default/web is declared twice failed declare a child of ConfigMap default/owner: "+
+				"Pod default/web is of a kind that the engine was not made for POST")
+	})
+}
+
+func TestAPanicWhileChildrenAreWrittenSideBySideIsThatOfTheCaller(t *testing.T) {
+	defer func() {
+		if p := fmt.Sprint(recover()); !strings.HasPrefix(p, "third") || !strings.Contains(p, "engine_test.go") {
+			t.Errorf("recovered %q, want the panic with its stack", p)
+		}
+	}()
+	var done sync.WaitGroup
+	done.Add(20)
+	defer done.Wait() // all of them have run
+	sideBySide(20, func(i int) {
+		defer done.Done()
+		if i == 2 {
+			panic("third")
+		}
+	})
+	t.Error("no panic")
+}
+
+// Children are declared beside an owner in another namespace only where the owner has none.
+func TestAClusterScopedOwnerHasChildrenInANamespace(t *testing.T) {
+	on(t, InPlace, func(b *bench) {
+		ns := kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
+		uid, _ := b.api.Get(ns, kube.Key{Name: "default"})["metadata"].(map[string]any)["uid"].(string)
+		b.owner = Owner{Resource: ns, Name: "default", UID: uid}
+		b.want("first", b.apply(b.deployment(1)), "created POST")
+		b.want("again", b.apply(b.deployment(1)), "unchanged")
+		b.want("not declared", b.apply(), "deleted DELETE")
+	})
+}
+
+// BenchmarkHeapPerChild is what a Deployment of realistic size costs in the mirror and in the engine's memory.
+func BenchmarkHeapPerChild(b *testing.B) {
+	const n = 2000
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	for range b.N {
+		before := heap()
+		t := &operation{application: &application{owner: owner}, kind: &Kind{reads: Reads[deploymentSpec]}}
+		children := make([]object, n)
+		memories := make([]*memory, n)
+		whole := uint64(0)
+		for i := range children {
+			live := realisticDeployment(b)
+			children[i], memories[i] = live, &memory{}
+			if i == n-1 {
+				whole = heap()
+			}
+		}
+		for i, live := range children {
+			t.mem = memories[i]
+			children[i] = t.settle(live)
+		}
+		light := heap()
+		b.ReportMetric(float64(whole-before)/n, "B/whole")
+		b.ReportMetric(float64(light-before)/n, "B/settled")
+		runtime.KeepAlive(children)
+		runtime.KeepAlive(memories)
+	}
+}
+
+// realisticDeployment is one as it comes from a watch.
+func realisticDeployment(b *testing.B) object {
+	env := strings.Repeat(`{"name":"SOME_VARIABLE","value":"some value of some length"},`, 12)
+	text := `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":"default","uid":"4c1a7a52-0001","resourceVersion":"7",
+		"labels":{"app.kubernetes.io/name":"webserver","app.kubernetes.io/instance":"web","app.kubernetes.io/managed-by":"skiff"},
+		"annotations":{"deployment.kubernetes.io/revision":"1","skiff.dev/desired-hash":"0123456789abcdef"},
+		"ownerReferences":[{"apiVersion":"skiff.dev/v1alpha1","kind":"WebServer","name":"web","uid":"u1","controller":true}]},
+		"spec":{"replicas":3,"template":{"spec":{"containers":[{"name":"webserver","image":"nginx:1.23.1","env":[` + env[:len(env)-1] + `],
+		"resources":{"requests":{"cpu":"100m"}},"terminationMessagePath":"/dev/termination-log","imagePullPolicy":"IfNotPresent"}],
+		"restartPolicy":"Always","dnsPolicy":"ClusterFirst","securityContext":{}}}},"status":{"replicas":3}}`
+	live := new(Live[deploymentView])
+	if err := kube.Unmarshal([]byte(text), live); err != nil {
+		b.Fatal(err)
+	}
+	return live
+}
+
+func TestNothingHasToBePreparedBeforeTroubleOfAChildIsReadOrRemembered(t *testing.T) {
+	m := &memory{}
+	if m.trouble().hidden || m.trouble().foreign != nil || !m.wrong.over() {
+		t.Errorf("a child at rest has trouble: %+v", m.wrong)
+	}
+	m.trouble().hidden = true
+	if m.wrong.over() {
+		t.Error("a hidden child is no trouble")
+	}
+}

@@ -1,0 +1,216 @@
+package apply
+
+import (
+	"fmt"
+	"hash/maphash"
+	"time"
+
+	"skiff/internal/runtime/kube"
+)
+
+// memory is what is remembered of one child between reconciles. All of it can be lost without harm: a restart costs
+// one comparison per child, and one read before the first apply.
+type memory struct {
+	kind     *Kind // of Engine.kinds
+	key      kube.Key
+	at       int // in Report.Children
+	written  written
+	settled  settled
+	prepared string   // uid of the child that has been made ready for our applies
+	held     []string // fields of Child.Keep that are ours
+	wrong    *trouble // nil at rest; see trouble
+}
+
+// trouble is what is remembered of a child that was not as declared a moment ago.
+type trouble struct {
+	refusal Refusal
+	port    portWait
+	hidden  bool      // the child exists on the server, but the cache does not show it: it lacks our label
+	foreign object    // an object of the child's name that is not a child, as last read
+	met     time.Time // when that was
+	deleted string    // uid of the child whose deletion was accepted
+	contest contest
+	lost    time.Duration // the last wait after an apply that was overtaken by somebody else's write; 0: it was not
+}
+
+// over says that nothing of it matters any more.
+func (t *trouble) over() bool {
+	return t.refusal.of == "" && t.port.hash == "" && !t.hidden && t.foreign == nil && t.deleted == "" &&
+		t.lost == 0 && time.Since(t.contest.since) >= contestWindow
+}
+
+// trouble returns what is remembered of what went wrong, which finish drops when nothing of it matters any more.
+func (m *memory) trouble() *trouble {
+	if m.wrong == nil {
+		m.wrong = &trouble{}
+	}
+	return m.wrong
+}
+
+// known says that the child has been seen or made before.
+func (m *memory) known() bool {
+	return m.settled.uid != "" || m.prepared != "" || m.written.object != nil
+}
+
+// written is the answer to our last request about an object. It stands in for the cached copy until the cache has seen
+// that version (protocol CCH-11, 13), because a decision on an older copy would repeat what has been done. What
+// the mirror has reached moves with bookmarks and lists as well, so that an answer about an object that was deleted
+// before its event came does not stay in force (CCH-12).
+type written struct {
+	object kube.Object   // nil: nothing was written
+	until  time.Time     // when the trust ends
+	trust  time.Duration // how long it was granted
+}
+
+const (
+	// firstTrust is how long an answer stands in for the cache. An event takes milliseconds; after five seconds the
+	// watch may be dead, and the answer as old as the cache.
+	firstTrust = 5 * time.Second
+	// maxTrust bounds the trust in a copy that was read because the trust in the one before it had ended. It doubles
+	// each time: a watch that stays dead costs one GET per minute and object in the end.
+	maxTrust = time.Minute
+)
+
+// source is which copy of an object is the newest one that is known.
+type source int
+
+const (
+	fromCache source = iota
+	fromAnswer
+	fromServer // the cache is behind and the answer is old: read it
+)
+
+func (w *written) trusted(reached func(namespace, rv string, written time.Time) bool) source {
+	if w.object == nil {
+		return fromCache
+	}
+	switch m := w.object.ObjectMeta(); {
+	case reached(m.Namespace, m.ResourceVersion, w.until.Add(-w.trust)):
+		w.clear()
+		return fromCache
+	case time.Now().Before(w.until):
+		return fromAnswer
+	}
+	return fromServer
+}
+
+// set remembers an answer. One that follows on an answer whose trust has ended gets twice the time.
+func (w *written) set(object kube.Object) {
+	trust := firstTrust
+	if w.object != nil && !time.Now().Before(w.until) {
+		trust = min(2*w.trust, maxTrust)
+	}
+	*w = written{object: object, until: time.Now().Add(trust), trust: trust}
+}
+
+func (w *written) clear() { *w = written{} }
+
+// remaining returns how long the answer is still trusted; 0 if there is none, and never 0 if there is one.
+func (w *written) remaining() time.Duration {
+	if w.object == nil {
+		return 0
+	}
+	return max(time.Until(w.until), time.Millisecond)
+}
+
+// settled is a desired state and a live one that fit: by comparison, or because the server made the one of the other.
+// As long as both are the same there is nothing to compare, and nothing to send: the server may store a value in
+// another form than we declare it, or drop it (hostNetwork: false), and a comparison would find that difference for
+// ever.
+type settled struct {
+	hash    string
+	uid     string
+	content uint64 // of the live child; not its version, because most new versions are changes of the status alone
+	whole   uint64 // the same with the labels and annotations of others: it is compared without knowing which they are
+	version string // of the live child, for a copy without a body
+	read    any    // what Kind.Reading reads of the live child's body
+}
+
+var seed = maphash.MakeSeed()
+
+// fingerprint identifies what a child is compared by. Labels and annotations that we do not declare are left out: they
+// are others' business, and a server that drops what we declare would be asked again for each change of them.
+func fingerprint(want *declared, live *Content) uint64 {
+	meta, _ := want.plain["metadata"].(map[string]any)
+	labels, _ := meta["labels"].(map[string]any)
+	annotations, _ := meta["annotations"].(map[string]any)
+	return contentHash(live, func(key string) bool {
+		_, ok := labels[key]
+		return ok
+	}, func(key string) bool {
+		_, ok := annotations[key]
+		return ok || key == HashAnnotation
+	})
+}
+
+// wholeFingerprint identifies a child with all its labels and annotations.
+func wholeFingerprint(live *Content) uint64 {
+	all := func(string) bool { return true }
+	return contentHash(live, all, all)
+}
+
+// contentHash is a hash of a child without its status, and with those labels and annotations that are ours.
+func contentHash(live *Content, label, annotation func(key string) bool) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	text := func(s string) { // its end is marked: "ab","c" is not "a","bc"
+		h.WriteString(s)
+		h.WriteByte(0)
+	}
+	list := func(all kube.Labels, ours func(key string) bool) {
+		for _, l := range all {
+			if ours(l.Key) {
+				text(l.Key)
+				text(l.Value)
+			}
+		}
+		h.WriteByte(1)
+	}
+	list(live.Labels, label)
+	list(live.Annotations, annotation)
+	for _, o := range live.OwnerReferences {
+		maphash.WriteComparable(&h, o)
+	}
+	h.Write(live.Body)
+	return h.Sum64()
+}
+
+// contest counts applies of one desired state, and how often a child that was deleted has been made again. Another
+// writer that keeps undoing them is not fought: each round would be two more writes.
+type contest struct {
+	hash  string
+	since time.Time
+	count int
+	span  time.Duration // how long it took until that was a fight
+	rival string        // who the other one is, once that was asked
+}
+
+// Five writes of the same state within a minute are a fight: no person undoes something five times by hand in that
+// time, and a webhook that rewrites our fields is found out after two, because the second apply changes nothing.
+const (
+	contestApplies = 5
+	contestWindow  = time.Minute
+)
+
+// pause returns how long to stay out of it, 0 for not at all.
+func (c *contest) pause(hash string) time.Duration {
+	if c.hash != hash || c.count < contestApplies {
+		return 0
+	}
+	return max(time.Until(c.since.Add(contestWindow)), 0)
+}
+
+// add counts a write that changed something.
+func (c *contest) add(hash string) {
+	if c.hash != hash || time.Since(c.since) >= contestWindow {
+		*c = contest{hash: hash, since: time.Now()}
+	}
+	if c.count++; c.count == contestApplies {
+		c.span = time.Since(c.since)
+	}
+}
+
+// fight says how often something was undone, for people.
+func (c *contest) fight() string {
+	return fmt.Sprintf("%d times in %s", c.count, max(c.span, time.Second).Round(time.Second))
+}

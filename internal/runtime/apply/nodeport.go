@@ -1,0 +1,155 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"skiff/internal/runtime/kube"
+)
+
+// Node ports are the one thing that children of all owners share: each exists once in a cluster, and there are 2,768
+// of them.
+
+const (
+	// portPatience is how long a node port that is taken is asked for again. The API server frees the port of a
+	// deleted Service after it has told of the deletion: a POST that follows at once comes too early, in two of five
+	// cases (seen on v1.36, milliseconds). After seconds another Service has it.
+	portPatience = 3 * time.Second
+	// portRetry is the first wait in between. It doubles.
+	portRetry = 10 * time.Millisecond
+)
+
+// portWait is the wait of one child for a node port.
+type portWait struct {
+	hash    string // of the declared state that asks for it
+	since   time.Time
+	next    time.Time // not before: it was refused for too long
+	cause   string
+	starved bool // no port in particular: the cluster has none left
+}
+
+// waitsForPort says whether the child has to wait for a node port before anything is sent again.
+func (t *operation) waitsForPort(live kube.Object) (Result, bool) {
+	p := &t.mem.trouble().port
+	if p.hash != t.want.hash {
+		*p = portWait{}
+	}
+	if wait := time.Until(p.next); wait > 0 && !p.starved {
+		return Result{Outcome: PortTaken, Live: live, Wait: wait, Message: p.cause}, true
+	}
+	if p.starved || live == nil && t.allocatesNodePort() {
+		if cause, wait := t.nodePorts.claim(); wait > 0 {
+			return Result{Outcome: Exhausted, Live: live, Wait: wait, Message: cause}, true
+		}
+	}
+	return Result{}, false
+}
+
+// portTaken is what follows when the server refuses a node port because another Service has it: it is asked for again
+// for a moment, and then given up if it was only preferred (Child.Create).
+func (t *operation) portTaken(ctx context.Context, live kube.Object, cause string) Result {
+	p := &t.mem.trouble().port
+	if p.hash != t.want.hash || p.since.IsZero() {
+		*p = portWait{hash: t.want.hash, since: time.Now()}
+	}
+	if waited := time.Since(p.since); waited < portPatience {
+		return Result{Outcome: Overtaken, Live: live, Wait: max(waited, portRetry),
+			Message: fmt.Sprintf("%s waits for its node port: %s", t, cause)}
+	}
+	if live == nil && t.want.create != nil {
+		t.want.create = nil
+		r := t.create(ctx)
+		if r.Outcome == Created {
+			r.Message = fmt.Sprintf("%s could not keep its node port (%s) and has another one", t, cause)
+		}
+		return r
+	}
+	p.next, p.cause = time.Now().Add(recheck), cause
+	return Result{Outcome: PortTaken, Live: live, Wait: recheck, Message: cause}
+}
+
+// starved is what follows when the cluster has no free node port.
+func (t *operation) starved(live kube.Object) Result {
+	t.mem.trouble().port = portWait{hash: t.want.hash, starved: true}
+	t.nodePorts.note(rangeIsFull)
+	return Result{Outcome: Exhausted, Live: live, Wait: recheck, Message: rangeIsFull}
+}
+
+// allocatesNodePort says whether the server has to find a node port for the child when it is created.
+func (t *operation) allocatesNodePort() bool {
+	if t.want.kind != "Service" || t.want.apiVersion != "v1" {
+		return false
+	}
+	spec, _ := t.want.birth()["spec"].(map[string]any)
+	if spec["type"] != "NodePort" &&
+		(spec["type"] != "LoadBalancer" || spec["allocateLoadBalancerNodePorts"] == false) {
+		return false
+	}
+	ports, _ := spec["ports"].([]any)
+	for _, p := range ports {
+		if port, _ := p.(map[string]any); port["nodePort"] == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// nodePortTaken returns why the server did not give a Service the node port that it asks for.
+func nodePortTaken(err error) (string, bool) {
+	if !kube.IsInvalid(err) {
+		return "", false
+	}
+	for _, c := range kube.AsStatus(err).Details.Causes {
+		if strings.HasSuffix(c.Field, ".nodePort") {
+			return c.Message, true
+		}
+	}
+	return "", false
+}
+
+// noNodePortLeft says that the whole range is in use. The server answers 500 (seen on v1.36), which is else worth a
+// retry.
+func noNodePortLeft(err error) bool {
+	s := kube.AsStatus(err)
+	return s != nil && strings.Contains(s.Message, rangeIsFull)
+}
+
+const rangeIsFull = "failed to allocate a nodePort: range is full"
+
+// exhaustion says that the cluster has no free node port. All who need one wait together: one of them tries once a
+// minute.
+type exhaustion struct {
+	mu    sync.Mutex // guards all below
+	until time.Time  // zero: there are free ones, as far as is known
+	cause string
+}
+
+// claim returns how long to wait, 0 for the one that is to try now.
+func (x *exhaustion) claim() (cause string, wait time.Duration) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.until.IsZero() {
+		return "", 0
+	}
+	if wait := time.Until(x.until); wait > 0 {
+		return x.cause, wait
+	}
+	x.until = time.Now().Add(recheck)
+	return "", 0
+}
+
+func (x *exhaustion) note(cause string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.until, x.cause = time.Now().Add(recheck), cause
+}
+
+// found ends the wait: a port was allocated.
+func (x *exhaustion) found() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.until = time.Time{}
+}

@@ -1,0 +1,184 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
+)
+
+// errChanged says that an object is not any more what a request was made for.
+var errChanged = errors.New("changed meanwhile")
+
+// managed is what prepare reads of a child.
+type managed struct {
+	Metadata struct {
+		kube.Meta
+		ManagedFields []managedFields `json:"managedFields"`
+	} `json:"metadata"`
+	Spec kube.Raw `json:"spec"`
+}
+
+// managedFields says which fields one manager owns.
+type managedFields struct {
+	Manager     string   `json:"manager"`
+	Operation   string   `json:"operation"` // "Apply" or "Update"
+	Subresource string   `json:"subresource"`
+	Time        string   `json:"time"` // of its last change, RFC 3339 in UTC
+	FieldsV1    kube.Raw `json:"fieldsV1"`
+}
+
+// prepare does what has to be done once before an apply removes the fields that it does not declare, and no others. It
+// costs one read of a child in the life of the process, and another one when a field of Child.Keep stops being
+// declared.
+func (t *operation) prepare(ctx context.Context, live *Content) error {
+	declares := t.declaredOf(t.want.keep)
+	if t.mem.prepared == live.UID && len(without(t.mem.held, declares)) == 0 {
+		return nil
+	}
+	if t.managed == nil || t.managed.Metadata.ResourceVersion != live.ResourceVersion {
+		if _, err := t.get(ctx); err != nil {
+			return err
+		}
+	}
+	m := t.managed
+	if m.Metadata.UID != live.UID {
+		return errChanged
+	}
+	owned, ops, err := upgrade(m)
+	if err != nil {
+		return fmt.Errorf("read managedFields of %s: %w", t, err)
+	}
+	if len(ops) > 0 {
+		err := t.client.Patch(ctx, t.kind.resource, t.want.key, kube.JSONPatch, ops, nil,
+			kube.WriteOptions{FieldManager: Manager})
+		if testFailed(err) {
+			return errChanged
+		}
+		if err != nil {
+			return err
+		}
+	}
+	ours := owns(owned, t.want.keep)
+	if err := t.handOver(ctx, m, without(ours, declares)); err != nil {
+		return err
+	}
+	t.mem.prepared, t.mem.held = live.UID, ours // until an apply succeeds, which may declare others
+	return nil
+}
+
+// testFailed says that a test of a JSON patch did not hold. The server answers 422 without naming an object or a cause
+// (seen on v1.36), which sets it apart from the 422 of an object that some rule or webhook refuses.
+func testFailed(err error) bool {
+	if !kube.IsInvalid(err) {
+		return false
+	}
+	d := kube.AsStatus(err).Details
+	return d.Name == "" && len(d.Causes) == 0
+}
+
+// owns returns those of the fields of spec that a set of owned fields (FieldsV1) has.
+func owns(owned map[string]any, fields []string) []string {
+	spec, _ := owned["f:spec"].(map[string]any)
+	var out []string
+	for _, f := range fields {
+		if _, ok := spec["f:"+f]; ok {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// handOver gives fields of spec to another manager with the value that they have, so that they keep it when we stop
+// declaring them. It is not forced: where somebody has changed the value since it was read, they own the field and
+// there is nothing to hand over.
+func (t *operation) handOver(ctx context.Context, m *managed, fields []string) error {
+	if len(fields) == 0 {
+		return nil
+	}
+	decoded, err := patch.Decode(m.Spec)
+	if err != nil {
+		return fmt.Errorf("read spec of %s: %w", t, err)
+	}
+	spec, _ := decoded.(map[string]any)
+	keep := map[string]any{}
+	for _, f := range fields {
+		if v, ok := spec[f]; ok {
+			keep[f] = v
+		}
+	}
+	body := map[string]any{
+		"apiVersion": t.want.apiVersion,
+		"kind":       t.want.kind,
+		"metadata": map[string]any{"name": t.want.key.Name, "namespace": t.want.key.Namespace,
+			"uid": m.Metadata.UID},
+		"spec": keep,
+	}
+	return t.client.Patch(ctx, t.kind.resource, t.want.key, kube.ApplyPatch, body, nil,
+		kube.WriteOptions{FieldManager: keeper})
+}
+
+// without returns what is in list and not in other.
+func without(list, other []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })
+}
+
+// patchOperation is one of a JSON patch (RFC 6902).
+type patchOperation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitzero"`
+}
+
+// upgrade returns the fields that we own, and the JSON patch that makes the server count them as applied. After a POST
+// they are an Update in its books. Several entries of ours become one, which owns what they owned together. No
+// operations: there is nothing to change.
+func upgrade(m *managed) (owned map[string]any, ops []patchOperation, err error) {
+	owned = map[string]any{}
+	ops = []patchOperation{{"test", "/metadata/resourceVersion", m.Metadata.ResourceVersion}}
+	var ours []int
+	upToDate := true
+	for i, e := range m.Metadata.ManagedFields {
+		if e.Manager != Manager || e.Subresource != "" {
+			continue
+		}
+		fields, err := patch.Decode(e.FieldsV1)
+		if err != nil {
+			return nil, nil, err
+		}
+		set, _ := fields.(map[string]any)
+		unite(owned, set)
+		ours = append(ours, i)
+		upToDate = upToDate && e.Operation == "Apply"
+		ops = append(ops, patchOperation{"test", entry(i) + "/operation", e.Operation})
+	}
+	if upToDate {
+		return owned, nil, nil
+	}
+	first := entry(ours[0])
+	ops = append(ops, patchOperation{"replace", first + "/operation", "Apply"})
+	if len(ours) > 1 {
+		ops = append(ops, patchOperation{"replace", first + "/fieldsV1", owned})
+	}
+	for _, i := range slices.Backward(ours[1:]) { // from the end, so that the indexes before it stay right
+		ops = append(ops, patchOperation{Op: "remove", Path: entry(i)})
+	}
+	return owned, ops, nil
+}
+
+func entry(i int) string { return fmt.Sprintf("/metadata/managedFields/%d", i) }
+
+// unite adds the fields of a set to another. In FieldsV1 every field is an object of the fields below it.
+func unite(into, set map[string]any) {
+	for name, v := range set {
+		below, _ := v.(map[string]any)
+		if have, ok := into[name].(map[string]any); ok {
+			unite(have, below)
+		} else {
+			into[name] = v
+		}
+	}
+}

@@ -1,0 +1,261 @@
+package apply
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
+)
+
+var owner = Owner{Resource: kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "webservers",
+	Kind: "WebServer"},
+	Namespace: "default", Name: "web", UID: "u1"}
+
+// deploymentBody is a desired Deployment; edit changes its spec.
+func deploymentBody(o Owner, edit func(spec map[string]any)) map[string]any {
+	labels := map[string]any{"app": "web"}
+	spec := map[string]any{
+		"selector": map[string]any{"matchLabels": labels},
+		"template": map[string]any{"metadata": map[string]any{"labels": labels},
+			"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "nginx"}}}},
+	}
+	if edit != nil {
+		edit(spec)
+	}
+	return map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec,
+		"metadata": map[string]any{"name": "web", "namespace": "default",
+			"labels":          map[string]any{ManagedByLabel: ManagedBy},
+			"ownerReferences": []any{o.Reference()}}}
+}
+
+func TestHashFollowsWhatIsDeclared(t *testing.T) {
+	hash := func(edit func(map[string]any)) string {
+		d, err := declare(owner, Child{Body: deploymentBody(owner, edit)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := d.post(); err != nil || len(d.hash) != 16 || !strings.Contains(string(body), `"annotations":{"`+HashAnnotation+`":"`+d.hash+`"`) {
+			t.Errorf("hash %q of %s, %v", d.hash, body, err)
+		}
+		return d.hash
+	}
+	same := hash(nil)
+	if hash(nil) != same {
+		t.Error("the same state has two hashes")
+	}
+	if hash(func(s map[string]any) { s["replicas"] = int64(1) }) == same {
+		t.Error("a field more does not change the hash")
+	}
+}
+
+// Rules: WRT-25
+func TestChildThatWouldNotBeOursIsRefusedBeforeItIsSent(t *testing.T) {
+	meta := func(edit func(map[string]any)) map[string]any {
+		b := deploymentBody(owner, nil)
+		m := maps.Clone(b["metadata"].(map[string]any))
+		edit(m)
+		b["metadata"] = m
+		return b
+	}
+	for text, body := range map[string]map[string]any{
+		"metadata.name is missing": meta(func(m map[string]any) { delete(m, "name") }),
+		"in namespace \"other\"":   meta(func(m map[string]any) { m["namespace"] = "other" }),
+		"does not declare its owner": meta(func(m map[string]any) {
+			m["ownerReferences"] = []any{Owner{Resource: owner.Resource, Name: "web", UID: "u2"}.Reference()}
+		}),
+		"and that one only": meta(func(m map[string]any) {
+			m["ownerReferences"] = []any{owner.Reference(), owner.Reference()}
+		}),
+		"declare the label app.": meta(func(m map[string]any) { m["labels"] = map[string]any{"a": "b"} }),
+	} {
+		if _, err := declare(owner, Child{Body: body}); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("got error %v, want one with %q", err, text)
+		}
+	}
+}
+
+// entryOf is one entry of managedFields.
+func entryOf(manager, operation, subresource, fields string) managedFields {
+	return managedFields{Manager: manager, Operation: operation, Subresource: subresource, FieldsV1: kube.Raw(fields)}
+}
+
+func TestUpdateEntryOfOursBecomesAnApplyEntry(t *testing.T) {
+	var m managed
+	m.Metadata.ResourceVersion = "7"
+	m.Metadata.ManagedFields = []managedFields{
+		entryOf("kubectl", "Update", "", `{"f:spec":{"f:paused":{}}}`),
+		entryOf(Manager, "Update", "status", `{"f:status":{}}`),
+		entryOf(Manager, "Update", "", `{"f:spec":{"f:replicas":{}}}`),
+	}
+	owned, ops, err := upgrade(&m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantJSON(t, ops, `[{"op":"test","path":"/metadata/resourceVersion","value":"7"},
+		{"op":"test","path":"/metadata/managedFields/2/operation","value":"Update"},
+		{"op":"replace","path":"/metadata/managedFields/2/operation","value":"Apply"}]`)
+	if got := owns(owned, []string{"paused", "replicas"}); len(got) != 1 || got[0] != "replicas" {
+		t.Errorf("we own %v, want replicas alone", got)
+	}
+	m.Metadata.ManagedFields[2].Operation = "Apply"
+	if _, ops, err = upgrade(&m); err != nil || ops != nil {
+		t.Errorf("second time: operations %v, error %v, want none", ops, err)
+	}
+}
+
+func TestSeveralEntriesOfOursBecomeOneThatOwnsAll(t *testing.T) {
+	var m managed
+	m.Metadata.ResourceVersion = "7"
+	m.Metadata.ManagedFields = []managedFields{
+		entryOf(Manager, "Apply", "", `{"f:spec":{"f:a":{},"f:list":{"k:{\"name\":\"x\"}":{".":{},"f:v":{}}}}}`),
+		entryOf("other", "Update", "", `{}`),
+		entryOf(Manager, "Update", "", `{"f:spec":{"f:b":{},"f:list":{"k:{\"name\":\"x\"}":{"f:w":{}}}}}`),
+		entryOf(Manager, "Update", "", `{"f:metadata":{"f:labels":{}}}`),
+	}
+	_, ops, err := upgrade(&m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantJSON(t, ops, `[{"op":"test","path":"/metadata/resourceVersion","value":"7"},
+		{"op":"test","path":"/metadata/managedFields/0/operation","value":"Apply"},
+		{"op":"test","path":"/metadata/managedFields/2/operation","value":"Update"},
+		{"op":"test","path":"/metadata/managedFields/3/operation","value":"Update"},
+		{"op":"replace","path":"/metadata/managedFields/0/operation","value":"Apply"},
+		{"op":"replace","path":"/metadata/managedFields/0/fieldsV1","value":
+			{"f:metadata":{"f:labels":{}},"f:spec":{"f:a":{},"f:b":{},"f:list":{"k:{\"name\":\"x\"}":{".":{},"f:v":{},"f:w":{}}}}}},
+		{"op":"remove","path":"/metadata/managedFields/3"},
+		{"op":"remove","path":"/metadata/managedFields/2"}]`)
+}
+
+func wantJSON(t *testing.T, got any, want string) {
+	t.Helper()
+	text, err := json.Marshal(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, errG := patch.Decode(text)
+	w, errW := patch.Decode([]byte(want))
+	if errG != nil || errW != nil {
+		t.Fatal(errG, errW)
+	}
+	if !patch.Equal(g, w) {
+		t.Errorf("got %s\nwant %s", text, want)
+	}
+}
+
+func TestFingerprintSeesWhatIsComparedAndNothingElse(t *testing.T) {
+	want := declared{plain: map[string]any{"metadata": map[string]any{
+		"labels": map[string]any{"a": "", "ab": ""}, "annotations": map[string]any{"ab": "", "x": ""}}}}
+	of := func(edit func(*Live[struct{ N int }])) uint64 {
+		l := &Live[struct{ N int }]{Content: Content{Body: kube.Raw(`{"spec":{"a":1}}`)}}
+		l.Labels = kube.Labels{{Key: "ab", Value: "c"}}
+		l.OwnerReferences = []kube.OwnerReference{{UID: "u1", Controller: true}}
+		if edit != nil {
+			edit(l)
+		}
+		return fingerprint(&want, l.content())
+	}
+	plain := of(nil)
+	for name, edit := range map[string]func(*Live[struct{ N int }]){
+		"body":            func(l *Live[struct{ N int }]) { l.Body = kube.Raw(`{"spec":{"a":2}}`) },
+		"label":           func(l *Live[struct{ N int }]) { l.Labels = kube.Labels{{Key: "a", Value: "bc"}} },
+		"annotation":      func(l *Live[struct{ N int }]) { l.Annotations = kube.Labels{{Key: "x", Value: "y"}} },
+		"label moved":     func(l *Live[struct{ N int }]) { l.Labels, l.Annotations = nil, l.Labels },
+		"owner reference": func(l *Live[struct{ N int }]) { l.OwnerReferences = nil },
+	} {
+		if of(edit) == plain {
+			t.Errorf("%s: not seen", name)
+		}
+	}
+	if of(func(l *Live[struct{ N int }]) { l.ResourceVersion, l.Generation, l.Status.N = "9", 9, 9 }) != plain {
+		t.Error("version, generation or status count, and each status update would be a comparison")
+	}
+	others := func(l *Live[struct{ N int }]) {
+		l.Labels = append(l.Labels, kube.Label{Key: "others", Value: "1"})
+		l.Annotations = kube.Labels{{Key: "deployment.kubernetes.io/revision", Value: "2"}}
+	}
+	if of(others) != plain {
+		t.Error("labels and annotations of others count, and where the server drops what we declare each of their " +
+			"changes would be an apply")
+	}
+}
+
+// Rules: CCH-13, CCH-15, CCH-16
+func TestTrustInAnAnswerEndsWithTheCacheOrWithTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w written
+		seen := false
+		began := time.Now()
+		reached := func(namespace, rv string, written time.Time) bool {
+			return seen && namespace == "default" && rv == "7" && !written.Before(began)
+		}
+		if w.trusted(reached) != fromCache || w.remaining() != 0 {
+			t.Error("nothing was written, and the cache is not trusted")
+		}
+		answer := &Live[struct{}]{}
+		answer.Namespace, answer.Name, answer.ResourceVersion = "default", "web", "7"
+		w.set(answer)
+		if w.trusted(reached) != fromAnswer || w.remaining() != firstTrust {
+			t.Errorf("after a write: the answer is not trusted for %s", firstTrust)
+		}
+		wait := firstTrust
+		for range 6 {
+			time.Sleep(w.remaining())
+			if w.trusted(reached) != fromServer {
+				t.Fatal("an answer is trusted beyond its time")
+			}
+			w.set(answer)
+			if wait = min(2*wait, maxTrust); w.remaining() != wait {
+				t.Fatalf("a copy read anew is trusted for %s, want %s", w.remaining(), wait)
+			}
+		}
+		seen = true
+		if w.trusted(reached) != fromCache || w.remaining() != 0 {
+			t.Error("the cache has caught up, and is not trusted")
+		}
+		w.set(answer)
+		if w.remaining() != firstTrust {
+			t.Error("the next write begins with a long trust")
+		}
+	})
+}
+
+func TestFightEndsInAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c contest
+		for range contestApplies {
+			if c.pause("h") != 0 {
+				t.Fatal("a pause before the limit")
+			}
+			time.Sleep(time.Second)
+			c.add("h")
+		}
+		if got, want := c.pause("h"), contestWindow-(contestApplies-1)*time.Second; got != want {
+			t.Errorf("pause %s, want %s", got, want)
+		}
+		if c.pause("other") != 0 {
+			t.Error("a new desired state has to pause for the old one")
+		}
+		time.Sleep(contestWindow)
+		if c.pause("h") != 0 {
+			t.Error("the pause never ends")
+		}
+		c.add("h")
+		if c.count != 1 {
+			t.Errorf("count %d after the window, want 1", c.count)
+		}
+	})
+}
+
+func TestEarlier(t *testing.T) {
+	for _, test := range [][3]time.Duration{{0, 0, 0}, {0, 5, 5}, {5, 0, 5}, {5, 3, 3}, {3, 5, 3}} {
+		if got := Earlier(test[0], test[1]); got != test[2] {
+			t.Errorf("Earlier(%d, %d) = %d, want %d", test[0], test[1], got, test[2])
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package apply
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"skiff/internal/runtime/kube"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// slotsOf makes slots of words: an optional revision (n is the declared one, o an old one) and a state: + ready for
+// an hour, ? ready for a second, - not ready, . being deleted, ! ended; p ended and in its pause; _ is no child and
+// f another object. Those after num are surplus.
+func slotsOf(num int, words string) []*slot {
+	var out []*slot
+	for i, word := range strings.Fields(words) {
+		k := kube.Key{Namespace: "default", Name: fmt.Sprint("cache-", i)}
+		s := &slot{key: k, revision: "n", minReady: 10 * time.Second}
+		if i < num {
+			s.want = &Child{}
+		}
+		out = append(out, s)
+		switch word {
+		case "_":
+			continue
+		case "f":
+			s.taken("Pod exists")
+			continue
+		}
+		s.live, s.made, s.ready, s.since = &kube.Meta{Name: s.key.Name}, word[:1], true, noon.Add(-time.Hour)
+		switch word[1:] {
+		case "?":
+			s.since = noon.Add(-time.Second)
+		case "-":
+			s.ready = false
+		case ".":
+			s.deleting = true
+		case "!":
+			s.ready, s.ended = false, true
+		case "p":
+			s.ready, s.ended, s.replace = false, true, noon.Add(time.Second)
+		}
+	}
+	return out
+}
+
+var verbs = map[Outcome]string{Created: "Create", Deleted: "Delete", Replaced: "Replace", Rolled: "Roll"}
+
+func stepsIn(steps []step) string {
+	var out []string
+	for _, s := range steps {
+		out = append(out, verbs[s.does]+strings.TrimPrefix(s.slot.key.Name, "cache-"))
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestPlan(t *testing.T) {
+	for _, test := range []struct {
+		num         int
+		slots, want string
+		limit       int
+	}{
+		{0, "", "", 0},
+		{3, "n+ n+ n+", "", 0},
+		{3, "_ _ _", "Create0, Create1, Create2", 0},
+		{3, "n+ _ n+", "Create1", 0},
+		{3, "n+ f _", "Create2", 0},
+		{3, "n+ n. n+", "", 0},
+		{3, "n! n+ n!", "Replace0, Replace2", 0},
+		{3, "n- n- n-", "", 0}, // a crash is the kubelet's business
+		// Scaling down: the highest first, one at a time, whatever the others do.
+		{1, "n+ n+ n+", "Delete2", 0},
+		{1, "n+ n+ n.", "", 0},
+		{1, "n+ n. n+", "", 0},
+		{1, "_ n- n!", "Create0, Delete2", 0},
+		{0, "o+ o+", "Delete1", 0},
+		{1, "o+ _ _", "Roll0", 0},     // what is only remembered is not there
+		{2, "o+ o+ n+", "Delete2", 0}, // no roll before that
+		// A roll: the highest first, one at a time, waiting for the new ones.
+		{3, "o+ o+ o+", "Roll2", 0},
+		{3, "o+ o+ n+", "Roll1", 0},
+		{3, "o+ n+ n+", "Roll0", 0},
+		{3, "o+ o+ n-", "", 0},
+		{3, "o+ o+ n?", "", 0},
+		{3, "o+ o+ _", "Create2", 0},
+		{3, "o+ o+ o.", "", 0},
+		{3, "o+ n- o+", "", 0}, // wherever the new one that is not ready stands
+		{3, "o+ f o+", "Roll2", 0},
+		// Old pods that do not serve go first.
+		{3, "o- o+ o+", "Roll0", 0},
+		{3, "o- o- o+", "Roll1", 0},
+		{3, "o- o+ n-", "", 0},
+		{3, "o- n+ o+", "Roll0", 0},
+		// What has ended waits for its pause, stops a roll, and goes at once where it is of an old revision.
+		{3, "n+ np n+", "", 0},
+		{3, "o+ np n+", "", 0},
+		{1, "np o+", "Delete1", 0},
+		{3, "o+ o! n+", "Replace1", 0},
+		// More than one may be unavailable.
+		{5, "o+ o+ o+ o+ o+", "Roll4, Roll3", 2},
+		{5, "o+ o+ o+ n- n+", "Roll2", 2},
+		{5, "o+ o- o+ n- n-", "", 2},
+		{2, "o- o+", "Roll0, Roll1", 5},
+	} {
+		if got := stepsIn(plan(slotsOf(test.num, test.slots), max(1, test.limit), noon)); got != test.want {
+			t.Errorf("num %d, pods %q: got %q, want %q", test.num, test.slots, got, test.want)
+		}
+	}
+}
+
+func TestPlanOfARemoval(t *testing.T) {
+	for slots, want := range map[string]string{"": "", "n+ o-": "Delete1", "n+ n.": "", "n. n+": "", "n+ _": "Delete0",
+		"n!": "Delete0", "_ f": ""} {
+		if got := stepsIn(remove(slotsOf(0, slots), "")); got != want {
+			t.Errorf("pods %q: got %q, want %q", slots, got, want)
+		}
+	}
+}
+
+func TestCrashLoopPausesAsAKubeletDoes(t *testing.T) {
+	var c crashLoop
+	now, n := noon, 0
+	end := func(revision string) time.Duration {
+		n++
+		c.note(fmt.Sprint(n), revision, "OOMKilled", now)
+		c.note(fmt.Sprint(n), revision, "OOMKilled", now.Add(time.Second)) // counts once
+		pause := c.until.Sub(now)
+		now = c.until
+		c.follow(fmt.Sprint(n+1), now)
+		return pause
+	}
+	for i, want := range []time.Duration{0, 10, 20, 40, 80, 160, 300, 300} {
+		if got := end("a"); got != want*time.Second {
+			t.Errorf("pause %d: %v, want %v", i, got, want*time.Second)
+		}
+		message := c.message("a", now)
+		if (message == "") != (i == 0) || i > 0 && !strings.Contains(message, c.pause.String()) {
+			t.Errorf("pause %d: message %q", i, message)
+		}
+	}
+	if got := end("b"); got != 0 {
+		t.Errorf("another revision waits for %v", got)
+	}
+	end("b")
+	now = now.Add(goodFor)
+	if got := end("b"); got != 0 || c.message("b", now) != "" {
+		t.Errorf("after ten good minutes it waits for %v (%s)", got, c.message("b", now))
+	}
+}
+
+func TestSurplusChildrenAreOrderedByTheirNumber(t *testing.T) {
+	slots, err := newSlots(Owner{Namespace: "default"}, "r", nil,
+		map[kube.Key]bool{{Name: "c-9"}: true, {Name: "c-10"}: true, {Name: "c-100"}: true, {Name: "c-0"}: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range slots {
+		got = append(got, s.key.Name)
+	}
+	if want := "c-0 c-9 c-10 c-100"; strings.Join(got, " ") != want {
+		t.Errorf("got %q, want %s", got, want)
+	}
+}
+
+// Whatever is there: nothing is touched that is not ours or is being deleted, and a roll takes no more than may be
+// unavailable.
+func TestNoPlanTakesMoreThanMayBeUnavailable(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	words := []string{"n+", "o+", "n?", "o?", "n-", "o-", "n.", "o.", "n!", "o!", "np", "op", "_", "f"}
+	for range 20_000 {
+		var picked []string
+		for range r.IntN(7) {
+			picked = append(picked, words[r.IntN(len(words))])
+		}
+		text, limit := strings.Join(picked, " "), 1+r.IntN(3)
+		slots := slotsOf(r.IntN(7), text)
+		available, rolled, surplus := 0, 0, 0
+		declared := 0
+		for _, s := range slots {
+			if ok, _ := s.available(noon); s.want != nil && s.outcome != Foreign {
+				declared++
+				if ok || s.stays() && !s.current() {
+					available++
+				}
+			}
+		}
+		for _, st := range plan(slots, limit, noon) {
+			s := st.slot
+			if s.outcome == Foreign || s.deleting ||
+				(s.live == nil) != (st.does == Created) || (s.want == nil) != (st.does == Deleted) {
+				t.Fatalf("%q: %v of %s", text, st.does, s.key.Name)
+			}
+			switch st.does {
+			case Rolled:
+				rolled++
+			case Deleted:
+				surplus++
+			}
+		}
+		if rolled > 0 && available-rolled < declared-limit || surplus > 1 || rolled > 0 && surplus > 0 {
+			t.Fatalf("%q, at most %d unavailable: %d of %d are available, %d are rolled and %d removed",
+				text, limit, available, declared, rolled, surplus)
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package apply
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"sync"
+
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/kube"
+)
+
+// Statuses writes the status of the custom resources of one kind, and reads these so that a reconcile does not act on
+// a status, or a transition time in it, that it has itself replaced. It is safe for concurrent use by reconciles of
+// different objects.
+type Statuses[T kube.Object] struct {
+	client   *kube.Client
+	resource kube.Resource
+	mirror   *cache.Store[T]
+	blank    func() T // a new object, to decode an answer into
+
+	mu      sync.Mutex // guards what follows
+	answers map[kube.Key]written
+	gone    map[kube.Key]string // the uid of an object whose last finalizer we have removed, until the cache knows
+}
+
+// NewStatuses returns the Statuses of the mirrored kind, which has a status subresource; blank returns a new object.
+func NewStatuses[T kube.Object](client *kube.Client, m *cache.Store[T], blank func() T) *Statuses[T] {
+	return &Statuses[T]{client: client, resource: m.Resource(), mirror: m, blank: blank,
+		answers: map[kube.Key]written{}, gone: map[kube.Key]string{}}
+}
+
+// Get returns the newest known copy of an object: the answer to our last write as long as the cache is behind it, else
+// what the cache has; false if there is none.
+func (s *Statuses[T]) Get(k kube.Key) (T, bool, error) {
+	s.mu.Lock()
+	answer, gone := s.answers[k], s.gone[k]
+	s.mu.Unlock()
+	remembered := answer.object != nil
+	trusted := answer.trusted(s.mirror.Reached) // before the cache is read; see (*operation).look
+	var none T
+	cached, ok, err := s.mirror.Get(k)
+	if err != nil {
+		return none, false, fmt.Errorf("read %s %s: %w", s.resource, k, err)
+	}
+	if gone != "" {
+		if ok && cached.ObjectMeta().UID == gone {
+			return none, false, nil
+		}
+		s.mu.Lock()
+		delete(s.gone, k)
+		s.mu.Unlock()
+	}
+	if trusted == fromAnswer && ok && cached.ObjectMeta().UID == answer.object.ObjectMeta().UID {
+		return answer.object.(T), true, nil
+	}
+	if remembered { // overtaken, or too old to be better than the cache
+		s.Forget(k)
+	}
+	return cached, ok, nil
+}
+
+// Forget drops what is remembered of an object. Operators call it when the object is gone.
+func (s *Statuses[T]) Forget(k kube.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.answers, k)
+}
+
+// Leave drops what is remembered of the objects of a namespace that is no longer watched.
+func (s *Statuses[T]) Leave(namespace string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.answers, func(k kube.Key, _ written) bool { return k.Namespace == namespace })
+	maps.DeleteFunc(s.gone, func(k kube.Key, _ string) bool { return k.Namespace == namespace })
+}
+
+// Write makes status the status of object, unless from, the one that object has, is the same. Both are structs of one
+// type, without omitempty; null removes a field. Only the fields that differ are sent, but all of the first status, so
+// that each field is there. The write holds only for the version that was read: otherwise it could put the status of a
+// deleted object onto one that was created in its place (the server ignores a uid here, seen on v1.36). Where there is
+// another version by now the error is ErrOvertaken.
+func (s *Statuses[T]) Write(ctx context.Context, object T, from, status any) (changed bool, err error) {
+	if reflect.DeepEqual(from, status) {
+		return false, nil // nearly always, and ten times as cheap as what follows
+	}
+	m := object.ObjectMeta()
+	var patch struct {
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+		Status kube.Raw `json:"status"`
+	}
+	patch.Metadata.ResourceVersion = m.ResourceVersion
+	if patch.Status, err = statusPatch(from, status); err != nil {
+		return false, fmt.Errorf("encode status of %s %s: %w", s.resource, m.Key(), err)
+	}
+	if patch.Status == nil {
+		return false, nil
+	}
+	answer := s.blank()
+	err = s.client.Patch(ctx, s.resource, m.Key(), kube.MergePatch, patch, answer,
+		kube.WriteOptions{FieldManager: Manager, Subresource: "status"})
+	if kube.IsNotFound(err) && s.there(ctx, m) {
+		return false, fmt.Errorf("write the status of %s %s: its definition has no status subresource; run `skiff "+
+			"crds install`", s.resource, m.Key())
+	}
+	if err != nil {
+		return false, s.overtaken(ctx, m.Key(), err)
+	}
+	s.remember(answer)
+	return true, nil
+}
+
+// WriteShed makes conditions, of a generation, those in the status of an object that the mirror does not hold (see
+// cache.ShedError), once as long as that is so. All else in the status stays as it is, and is not read.
+func (s *Statuses[T]) WriteShed(ctx context.Context, k kube.Key, conditions func(generation int64) any) error {
+	s.Forget(k)
+	shed, known := s.mirror.Shed(k)
+	if !known || shed.Told {
+		return nil
+	}
+	patch := map[string]any{"metadata": map[string]any{"resourceVersion": shed.ResourceVersion},
+		"status": map[string]any{"conditions": conditions(shed.Generation)}}
+	err := s.client.Patch(ctx, s.resource, k, kube.MergePatch, patch, nil,
+		kube.WriteOptions{FieldManager: Manager, Subresource: "status"})
+	switch {
+	case err == nil:
+		s.mirror.Told(k, shed.UID)
+	case kube.IsNotFound(err): // it is gone, as an event will say
+		return nil
+	}
+	return err
+}
+
+// there asks the server for an object. Of a status that it has no subresource for, it says that the object is not
+// found (seen on v1.36).
+func (s *Statuses[T]) there(ctx context.Context, m *kube.Meta) bool {
+	live := s.blank()
+	return s.client.Get(ctx, s.resource, m.Key(), live) == nil && live.ObjectMeta().UID == m.UID
+}
+
+// statusPatch returns the fields of the struct after that before does not have in the same form, nil if there are
+// none; all of them if before is the zero value.
+func statusPatch(before, after any) (kube.Raw, error) {
+	was := reflect.ValueOf(before)
+	if was.IsZero() {
+		return json.Marshal(after)
+	}
+	changed := map[string]kube.Raw{}
+	if err := differing(was, reflect.ValueOf(after), changed); err != nil || len(changed) == 0 {
+		return nil, err
+	}
+	return json.Marshal(changed)
+}
+
+// differing adds those fields of the struct after, in JSON, that before does not have in the same form.
+func differing(before, after reflect.Value, into map[string]kube.Raw) error {
+	for i := range after.NumField() {
+		field, was, is := after.Type().Field(i), before.Field(i), after.Field(i)
+		if field.Anonymous {
+			if err := differing(was, is, into); err != nil {
+				return err
+			}
+			continue
+		}
+		if reflect.DeepEqual(was.Interface(), is.Interface()) {
+			continue
+		}
+		old, errOld := json.Marshal(was.Interface())
+		text, err := json.Marshal(is.Interface())
+		if err := errors.Join(errOld, err); err != nil {
+			return err
+		}
+		if !bytes.Equal(old, text) { // equal: the same time in another zone
+			into[field.Tag.Get("json")] = text
+		}
+	}
+	return nil
+}
+
+// ErrOvertaken says that a custom resource has changed since it was read, or is gone. Its event is on its way; should
+// the watch be dead, Get gives the changed one all the same, because the next write would meet the same conflict.
+var ErrOvertaken = errors.New("it has changed since it was read")
+
+// overtaken makes ErrOvertaken of the failure of a write where it is one.
+func (s *Statuses[T]) overtaken(ctx context.Context, k kube.Key, err error) error {
+	switch {
+	case kube.IsConflict(err):
+		live := s.blank()
+		if s.client.Get(ctx, s.resource, k, live) == nil { // if not, the next write meets the conflict again
+			s.remember(live)
+		}
+	case kube.IsNotFound(err) && kube.AsStatus(err).Details.Name == k.Name: // and not the resource as a whole
+	default:
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrOvertaken, err)
+}
+
+// remember keeps an answer of the server for Get.
+func (s *Statuses[T]) remember(answer T) {
+	var w written
+	w.set(answer)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers[answer.ObjectMeta().Key()] = w
+}

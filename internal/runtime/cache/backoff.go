@@ -1,0 +1,231 @@
+package cache
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"time"
+
+	"skiff/internal/runtime/kube"
+)
+
+const (
+	// The pause after a failure grows from 0.8 s to 30 s by factors of 2, with full jitter: client-go's
+	// numbers. At the end that is four requests a minute on average against a server that is down.
+	minBackoff = 800 * time.Millisecond
+	maxBackoff = 30 * time.Second
+	// healthy is how long a watch must live to make past failures forgotten.
+	healthy = 2 * time.Minute
+	// shortWatch is the life of a watch below which even a clean end is a failure. Otherwise a server that
+	// ends each watch at once would be asked more than a thousand times a second.
+	shortWatch = time.Second
+
+	// A missing right or CRD is asked for every 5 to 10 s without growth, so that its appearance is noticed
+	// within 15 s and 60 waiting mirrors are still below 12 requests a second.
+	minMissing = 5 * time.Second
+	maxMissing = 10 * time.Second
+	// quickMissing is how many times it is asked for with the ordinary pauses before that: a server that has
+	// just started answers 403 and 404 until it has loaded its own rules and CRDs (seen on v1.36, a second).
+	quickMissing = 3
+	// answeredFailures is what remains of the failures counted without an answer once there is one: they were about
+	// the connection, and the first answers are retried quickly again.
+	answeredFailures = 2
+	// A request that the server calls wrong twice (a field selector it does not know) becomes right only by a
+	// new server or new options.
+	minRejected = time.Minute
+	maxRejected = 2 * time.Minute
+)
+
+// fail ends a step with a pause before the next phase.
+func (r *Reflector[T]) fail(s state[T], err error, next phase) state[T] {
+	if s.silent && !offline(err) {
+		s.failures = min(s.failures, answeredFailures)
+	}
+	s.silent = false
+	s = r.report(s, err)
+	switch {
+	case !missing(err):
+		s.pause, s.missing = pauseAfter(err, s.failures), 0
+		s.failures++
+	case s.missing < quickMissing: // not counted as a failure of the server
+		s.pause = rand.N(minBackoff << s.missing)
+		s.missing++
+	default:
+		s.pause = pauseAfter(err, s.failures)
+	}
+	s.phase, s.next = backingOff, next
+	return s
+}
+
+// failSilent is fail after a request that got no answer at all.
+func (r *Reflector[T]) failSilent(s state[T], err error, next phase) state[T] {
+	s = r.fail(s, err, next)
+	s.silent = true
+	return s
+}
+
+// pauseAfter returns how long to wait after err, the failures having gone before it.
+func pauseAfter(err error, failures int) time.Duration {
+	ceiling := min(minBackoff<<min(failures, 10), maxBackoff)
+	pause := rand.N(ceiling)
+	switch {
+	case missing(err):
+		pause = minMissing + rand.N(maxMissing-minMissing)
+	case kube.IsRefused(err) && failures > 0:
+		pause = minRejected + rand.N(maxRejected-minRejected)
+	}
+	if after := kube.RetryAfter(err); after > 0 {
+		// At least as long as asked, and not all at once.
+		pause = max(pause, after+rand.N(minBackoff))
+	}
+	return pause
+}
+
+// missing says that we lack a right or the server lacks the resource. Retrying alone does not help, and yet it must
+// be noticed when somebody grants or installs it.
+func missing(err error) bool { return kube.IsForbidden(err) || kube.IsNotFound(err) }
+
+// expired says that the version asked for cannot be served: the server no longer has it, or has not reached
+// it.
+func expired(err error) bool { return kube.IsGone(err) || kube.IsTooLargeResourceVersion(err) }
+
+// busy says that the server asks to wait. The request and the resource version are fine.
+func busy(err error) bool {
+	s := kube.AsStatus(err)
+	return kube.IsTooManyRequests(err) || s != nil && s.Code == http.StatusServiceUnavailable
+}
+
+// failing says that the server could not serve a version for a reason of its own: an internal error, or it has
+// not reached that version yet.
+func failing(err error) bool {
+	s := kube.AsStatus(err)
+	return s != nil && (s.Code == http.StatusInternalServerError || s.Code == http.StatusGatewayTimeout)
+}
+
+// offline says that there was no answer at all.
+func offline(err error) bool { return kube.AsStatus(err) == nil }
+
+// tellAfter is how long a server may refuse for a reason of its own until that is told: one that has just started
+// answers with 429, 500 and 503 for some seconds, and then it is over.
+const tellAfter = 10 * time.Second
+
+// report notes what went wrong and logs it once: again only when it becomes another problem, or comes back after a
+// recovery. What the next tries will probably solve is logged at level 1: each restart of a server breaks each watch
+// once, and a definition that is updated first answers 429 and then with an expired version.
+func (r *Reflector[T]) report(s state[T], err error) state[T] {
+	if s.err == nil {
+		s.since = time.Now()
+	}
+	s.err = err
+	if offline(err) || kube.IsUnauthorized(err) {
+		s.away = true
+		r.store.o.contact.lost(r.scope)
+	} else if s.away {
+		s = r.inContact(s)
+	}
+	first := s.failures == 0 && (offline(err) || busy(err)) || s.failures <= 1 && expired(err)
+	passes := !common(err) && kube.IsTransient(err) && time.Since(s.since) < tellAfter
+	if first || passes {
+		r.log.V(1).Info("trying again", "reason", err.Error())
+		return s
+	}
+	if missing(err) && r.store.o.QuietParking {
+		return s
+	}
+	if common(err) {
+		o := r.store.o
+		o.contact.tell(o.Client, o.Log, err, time.Since(s.since) >= tellAfter && r.alone())
+		return s
+	}
+	if class := problemClass(err); class != s.logged {
+		s.logged = class
+		if next := hint(err); kube.IsTransient(err) || missing(err) {
+			r.log.Info("cannot list or watch, trying again", kube.Warn("hint", next, "error", err)...)
+		} else {
+			r.log.Error(err, "cannot list or watch, trying again", "hint", next)
+		}
+	}
+	return s
+}
+
+// alone reports whether lists and watches fail while other requests do not: nothing else tells of that.
+func (r *Reflector[T]) alone() bool { return r.store.o.Client.Contact().Since.IsZero() }
+
+// inContact notes that the server has answered.
+func (r *Reflector[T]) inContact(s state[T]) state[T] {
+	s.away, s.met = false, true
+	r.store.o.contact.back(r.store.o.Log, r.scope)
+	return s
+}
+
+// recovered notes that a watch works again.
+func (r *Reflector[T]) recovered(s state[T]) state[T] {
+	if s.away || !s.met {
+		s = r.inContact(s)
+	}
+	if s.logged != "" {
+		s.logged = ""
+		r.log.Info("watch recovered", "resourceVersion", s.rv)
+	}
+	return s
+}
+
+// problemClass is what two equal problems have in common: the innermost error, without the request that met
+// it and without the numbers that differ from try to try (ports, versions).
+func problemClass(err error) string {
+	if s := kube.AsStatus(err); s != nil {
+		return fmt.Sprintf("%d %s", s.Code, s.Reason)
+	}
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(inner) {
+		err = inner
+	}
+	return strings.Map(func(c rune) rune {
+		if c >= '0' && c <= '9' {
+			return -1
+		}
+		return c
+	}, err.Error())
+}
+
+// problem is an error as text that begins with its HTTP code.
+func problem(err error) string {
+	if err == nil {
+		return ""
+	}
+	if s := kube.AsStatus(err); s != nil && s.Code != 0 {
+		return fmt.Sprintf("%d %s: %v", s.Code, s.Reason, err)
+	}
+	return err.Error()
+}
+
+// hint is the next step for a user, "" if there is none.
+func hint(err error) string {
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, new(*kube.CredentialError)):
+		return "log in again with the plugin by hand, or correct what the error names; skiff runs it again within " +
+			"seconds"
+	case kube.IsNotFound(err):
+		return "the server does not have this resource; install its CRD"
+	case kube.IsForbidden(err):
+		return "grant list and watch on this resource"
+	case kube.IsUnauthorized(err):
+		_, next := kube.Refused(err)
+		return next
+	case kube.IsRefused(err):
+		return "check the selectors, and the address of the server"
+	case errors.Is(err, kube.ErrFrameTooLarge):
+		return "find the object and make it smaller"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "correct the clock of this machine, or renew the certificate of the server"
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return "check the certificate authority, and the address of the server"
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "the server does not speak TLS; check its address"
+	}
+	return "" // skiff resumes when the server answers
+}

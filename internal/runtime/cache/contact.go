@@ -1,0 +1,159 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/runtime/kube"
+)
+
+// contact is what is known of the connection to the server. An outage breaks all watches of a process at once, and a
+// token that expires has all of them refused: that is one line of the log, not one per watch. The zero value is ready.
+type contact struct {
+	mu      sync.Mutex      // guards the rest
+	made    bool            // the server has answered once
+	away    map[*scope]bool // the scopes whose watch is to be renewed; those of an outage are here before it is told
+	refused bool            // a request beside the watches had no credential that the server takes
+	told    map[string]bool // the problems that were told since all was well
+	flood   flood
+}
+
+// common says that an error is about the connection to the server, and not about one resource.
+func common(err error) bool {
+	return errors.As(err, new(*kube.NoAnswerError)) || brokeOff(err) || kube.IsUnauthorized(err)
+}
+
+// brokeOff says that the connection of a list or watch ended in the middle. The server may answer all the same.
+func brokeOff(err error) bool {
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, new(*net.OpError))
+}
+
+// lost notes that the watch of a scope has to be renewed.
+func (c *contact) lost(sc *scope) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.away == nil {
+		c.away = map[*scope]bool{}
+	}
+	c.away[sc] = true
+}
+
+// tell logs a problem that is common, once until all watches work again. A connection that breaks is no problem until
+// it lasts: package manager tells of a server that answers nothing, and lasting says that only watches are concerned.
+// What that has told already is no warning again.
+func (c *contact) tell(client *kube.Client, log logr.Logger, err error, lasting bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	message, next := "lost contact with the API server; renewing "+watches(len(c.away)), hint(err)
+	class, quiet, outage := "lost", false, true
+	switch refused, _ := kube.Refused(err); {
+	case kube.IsUnauthorized(err):
+		message, class, outage = refused+", trying again", refused, false
+	case errors.As(err, new(*kube.CredentialError)):
+		message, class = "there is no credential for the API server, trying again", "credential"
+	case next != "":
+		message, class = "cannot reach the API server, trying again", problemClass(err)
+	case !c.made:
+		message, class, next = "cannot reach the API server, trying again", "start", "check --server or the kubeconfig"
+	case lasting:
+		message, class = "cannot renew "+watches(len(c.away))+", trying again", "lasting"
+		outage = false
+	default:
+		quiet = true
+	}
+	if c.told[class] {
+		return
+	}
+	if c.told == nil {
+		c.told = map[string]bool{}
+	}
+	c.told[class] = true
+	if ok, _ := c.flood.pass("contact"); !ok {
+		return
+	}
+	if quiet {
+		log.Info(message, "reason", err.Error())
+		return
+	}
+	values := []any{"error", err}
+	if next != "" {
+		values = append([]any{"hint", next}, values...)
+	}
+	if !outage || client.FirstToTell() {
+		c.told[loud] = true
+		values = kube.Warn(values...)
+	}
+	log.Info(message, values...)
+}
+
+// loud is in contact.told when one of them was told at level WARN: then its end is told, too.
+const loud = "WARN"
+
+// back notes that the server answers a scope.
+func (c *contact) back(log logr.Logger, sc *scope) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.made = true
+	delete(c.away, sc)
+	c.wellLocked(log)
+}
+
+// answered notes what came of a request that is neither a list nor a watch. While all watches are open, only such a
+// request shows that a credential is not accepted any more.
+func (c *contact) answered(client *kube.Client, log logr.Logger, err error) {
+	if err != nil {
+		c.mu.Lock()
+		c.refused = true
+		c.mu.Unlock()
+		c.tell(client, log, err, false)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refused {
+		c.refused = false
+		c.wellLocked(log)
+	}
+}
+
+// wellLocked ends what was told once all watches work, and requests beside them.
+func (c *contact) wellLocked(log logr.Logger) {
+	if len(c.away) > 0 || c.refused {
+		return
+	}
+	if c.told[loud] {
+		if ok, _ := c.flood.pass("back"); ok {
+			log.Info("in contact with the API server again")
+		}
+	}
+	c.told = nil
+}
+
+// Answered tells the store what came of a request that its user has made: one line of the log, for all of a process,
+// says that there is no credential, or that the server refuses it.
+func (s *Store[T]) Answered(err error) {
+	if err == nil || kube.IsUnauthorized(err) || errors.As(err, new(*kube.CredentialError)) {
+		s.o.contact.answered(s.o.Client, s.o.Log, err)
+	}
+}
+
+// forget drops a scope that is no longer watched.
+func (c *contact) forget(sc *scope) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if delete(c.away, sc); len(c.away) == 0 {
+		c.told = nil
+	}
+}
+
+func watches(n int) string {
+	if n == 1 {
+		return "1 watch"
+	}
+	return fmt.Sprintf("%d watches", n)
+}

@@ -1,0 +1,229 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"skiff/internal/runtime/kube"
+)
+
+const (
+	// endMarkerTimeout is how long a streamed list may pause before its end marker. A server that supports it waits a
+	// few seconds at most, for its own cache; one that ignores the parameter never sends the marker.
+	endMarkerTimeout = 30 * time.Second
+	// maxStreamedList bounds a streamed list that never pauses, as on a busy server that ignores the
+	// parameter. 112,000 objects were seen to take 95 s (kubernetes issue 138670).
+	maxStreamedList = 3 * time.Minute
+	// maxCuts is how many streamed lists in a row may break off before a paged list is tried: a client too slow
+	// for the server's patience would otherwise start over for ever.
+	maxCuts = 3
+	// pagedFor is how long a server that does not do streamed lists is not asked for one again. After an
+	// upgrade it may.
+	pagedFor = 10 * time.Minute
+	// A list that removes at least half of the objects, and at least massDeleteMin, may mean that the server has the
+	// wrong database or a restored one. It is reported.
+	massDeleteMin = 10
+)
+
+var (
+	errNoEndMarker = errors.New("the server did not say where the initial events end")
+	errOlderList   = errors.New("the server answered with a state older than asked for")
+)
+
+// listStreamed does a streamed list (KEP-3157): a watch that begins with the present objects. They are
+// collected aside, in no order of versions, and become the mirror's content when the bookmark comes that ends
+// them; only that bookmark says where to resume. The stream then goes on as an ordinary watch.
+func (r *Reflector[T]) listStreamed(ctx context.Context, s state[T]) state[T] {
+	slot, ok := r.store.o.InitialLists.acquire(ctx)
+	if !ok {
+		return s
+	}
+	defer slot.release()
+	watchCtx, cancel := context.WithCancelCause(ctx)
+	watchdog := time.AfterFunc(endMarkerTimeout, func() { cancel(errNoEndMarker) })
+	defer watchdog.Stop()
+	s = r.newWatch(s)
+	stream, err := kube.Watch[T](watchCtx, r.store.o.Client, r.query, kube.WatchOptions{
+		ResourceVersion:   listVersion(s),
+		SendInitialEvents: true,
+		Timeout:           s.lifetime,
+		IdleTimeout:       r.idleTimeout(s),
+		Skim:              r.store.skims,
+		MaxObject:         r.store.maxObject(),
+	})
+	if err != nil {
+		cancel(nil)
+		return r.listStreamedFailed(ctx, s, err, false)
+	}
+	stream.Known(r.store.lookup)
+	s.stream, s.cancel = stream, cancel
+	l := r.newListing(s, slot)
+	defer l.close()
+	err = l.collect(s.stream, s.opened, watchdog)
+	watchdog.Stop() // the stream goes on for longer
+	if err == nil {
+		s, err = r.install(s, l)
+	}
+	if err != nil {
+		return r.listStreamedFailed(ctx, closeStream(s), err, true)
+	}
+	s.phase = streaming
+	if s = r.verify(ctx, s, slot); s.phase != streaming {
+		return s
+	}
+	return r.recovered(s)
+}
+
+// trimmed is an object that has just come, without what is not to be kept of it.
+func (r *Reflector[T]) trimmed(obj T) T {
+	if r.store.trim != nil {
+		r.store.trim(obj)
+	}
+	return obj
+}
+
+// belongs reports whether a key is of this scope, and counts those that are not: a server that mixes them
+// up must not make one Reflector write into the part of another.
+func (r *Reflector[T]) belongs(k kube.Key) bool {
+	if r.scope.covers(k.Namespace) {
+		return true
+	}
+	r.store.count(r.scope, func(n *Counters) { n.Misplaced++ })
+	return false
+}
+
+// listStreamedFailed decides between another try, a list without a version, and a paged list.
+func (r *Reflector[T]) listStreamedFailed(ctx context.Context, s state[T], err error, opened bool) state[T] {
+	switch {
+	case ctx.Err() != nil:
+		return s
+	case expired(err):
+		return r.listExpired(s, err)
+	case kube.IsRefused(err), errors.Is(err, errNoEndMarker), errors.Is(err, kube.ErrIdle):
+		r.log.V(1).Info("server does not do streamed lists, taking paged ones", "reason", err.Error())
+		s.pagedUntil = time.Now().Add(pagedFor)
+		s.phase = listPaged
+		return s
+	case !opened && offline(err):
+		return r.failSilent(s, err, listStreamed)
+	case missing(err):
+		return r.fail(s, r.explain(ctx, s, err), listStreamed)
+	case busy(err), kube.IsUnauthorized(err):
+		return r.fail(s, err, listStreamed) // a paged list would fare no better
+	}
+	s.cuts++
+	if s.cuts >= maxCuts {
+		s.cuts, s.pagedUntil = 0, time.Now().Add(pagedFor)
+	}
+	return r.fail(s, err, r.listPhase(s))
+}
+
+// listPaged does a list in pages. The watch is a request of its own.
+func (r *Reflector[T]) listPaged(ctx context.Context, s state[T]) state[T] {
+	slot, ok := r.store.o.InitialLists.acquire(ctx)
+	if !ok {
+		return s
+	}
+	defer slot.release()
+	l := r.newListing(s, slot)
+	defer l.close()
+	o := kube.ListOptions{ResourceVersion: listVersion(s), Again: l.begin, Skim: r.store.skims,
+		MaxObject: r.store.maxObject(),
+		Each: func(obj kube.Object, part kube.Part, bad *kube.DecodeError) error {
+			if bad != nil {
+				l.addBad(bad, kube.Added)
+			} else {
+				l.add(obj.(T), part)
+			}
+			return nil
+		}}
+	if o.ResourceVersion != "" {
+		o.ResourceVersionMatch = "NotOlderThan" // with a limit, the default would be "exactly"
+	}
+	res, err := kube.List[T](ctx, r.store.o.Client, r.query, o)
+	if err == nil {
+		l.content.rv = res.ResourceVersion
+		s, err = r.install(s, l)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return s
+	case expired(err):
+		return r.listExpired(s, err)
+	case err != nil:
+		return r.fail(s, r.explain(ctx, s, err), r.listPhase(s))
+	}
+	s.phase = resuming
+	return s
+}
+
+// explain finds out whether a resource that is missing for good is there in another version.
+func (r *Reflector[T]) explain(ctx context.Context, s state[T], err error) error {
+	if !kube.IsNotFound(err) || s.missing+1 < quickMissing {
+		return err
+	}
+	if served := r.store.o.Client.OtherVersions(ctx, r.store.o.Resource); len(served) > 0 {
+		return &kube.OtherVersionError{Resource: r.store.o.Resource, Served: served, Err: err}
+	}
+	return err
+}
+
+// listVersion is what a list asks not to be older than: what the mirror already shows, so that a server that
+// lags behind cannot take it back. The first list asks for the state of now.
+func listVersion[T kube.Object](s state[T]) string {
+	if s.unset {
+		return ""
+	}
+	return s.rv
+}
+
+// listExpired asks again at once, for the state of now.
+func (r *Reflector[T]) listExpired(s state[T], err error) state[T] {
+	if listVersion(s) == "" {
+		return r.fail(s, err, r.listPhase(s))
+	}
+	s.unset = true
+	return s
+}
+
+// install makes c the content of the mirror and tells what changed. This is the one place where the resume
+// point may go back: when the server, asked for the state of now, answers with an older version than we have
+// seen, its history was rewound (an etcd restore), and what the mirror shows may never have happened.
+func (r *Reflector[T]) install(s state[T], l *listing[T]) (state[T], error) {
+	c := l.content
+	if older(c.rv, s.rv) {
+		if !s.unset {
+			s.unset = true
+			return s, fmt.Errorf("list %s: resource version %s, asked for %s: %w", r.query, c.rv, s.rv, errOlderList)
+		}
+		c.rewound = true
+		r.log.Info("the server's resource versions went back: probably restored from a backup; "+
+			"all objects are compared anew", "from", s.rv, "to", c.rv)
+	}
+	r.logBad(c.bad)
+	r.store.replace(r.scope, c, func(changes []Change[T], had int) {
+		r.log.V(1).Info("listed", "resourceVersion", c.rv, "changes", len(changes))
+		r.watchMassDelete(changes, had)
+	})
+	r.store.relieve()
+	s.rv, s.unset, s.probed = c.rv, false, time.Now()
+	s.cuts, s.refusals, s.missing, s.err = 0, 0, 0, nil
+	return s, nil
+}
+
+// watchMassDelete logs and counts a list that removes most objects, before the handlers hear of it.
+func (r *Reflector[T]) watchMassDelete(changes []Change[T], had int) {
+	gone := 0
+	for _, c := range changes {
+		if c.Type == Gone {
+			gone++
+		}
+	}
+	if gone < massDeleteMin || 2*gone < had {
+		return
+	}
+	r.store.count(r.scope, func(n *Counters) { n.MassDeletes++ })
+	r.log.Info("mass delete: most objects are gone from the server", "gone", gone, "of", had)
+}

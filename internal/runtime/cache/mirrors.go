@@ -1,0 +1,99 @@
+package cache
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"weak"
+
+	"skiff/internal/runtime/kube"
+)
+
+// Mirrors lets the controllers of a process share their mirrors: two that want the same objects in the same form get
+// the same Store, so there is one watch and one copy. A Store belongs to those who have it, and to those who run it;
+// Mirrors does not keep it alive. The clients of its users must be of one server and one user. All methods may be
+// called from any goroutine.
+type Mirrors struct {
+	lists   *Limiter
+	contact contact
+	memory  memory
+
+	mu       sync.Mutex // guards stores and selected
+	stores   map[mirrorKey]sharedStore
+	selected []string
+}
+
+// mirrorKey is what two users of one Store have in common.
+type mirrorKey struct {
+	resource   kube.Resource
+	namespaces string
+	selected   bool
+	labels     string
+	fields     string
+	owners     bool
+	object     reflect.Type // what it is decoded into
+	kept       string       // which fields of an Untyped
+}
+
+// sharedStore finds a Store again as long as somebody has it.
+type sharedStore func() (store any, ok bool)
+
+// NewMirrors returns a registry without mirrors. Its mirrors share DefaultInitialLists.
+func NewMirrors() *Mirrors {
+	return &Mirrors{lists: NewLimiter(DefaultInitialLists), stores: map[mirrorKey]sharedStore{}}
+}
+
+// Shared returns the mirror that o describes: the one that m gave to another user, or a new one. Of two users'
+// Client, Log and WatchIdleTimeout those of the first count. A nil m shares nothing.
+func Shared[T kube.Object](m *Mirrors, o Options) *Store[T] {
+	return shared[T](m, o, "", nil)
+}
+
+// shared is Shared of a mirror that trims each object; kept says to what.
+func shared[T kube.Object](m *Mirrors, o Options, kept string, trim func(T)) *Store[T] {
+	if m == nil {
+		s := New[T](o)
+		s.trim = trim
+		return s
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o.Selected = o.Selected && !o.Resource.ClusterScoped
+	if o.Selected {
+		o.Namespaces = nil // so that it is found again
+	}
+	k := mirrorKey{o.Resource, strings.Join(scopesOf(o), ","), o.Selected, o.LabelSelector, o.FieldSelector, o.Owners,
+		reflect.TypeFor[T](), kept}
+	if find := m.stores[k]; find != nil {
+		if s, ok := find(); ok {
+			return s.(*Store[T])
+		}
+	}
+	for k, find := range m.stores {
+		if _, ok := find(); !ok {
+			delete(m.stores, k) // nobody has it any more
+		}
+	}
+	o.InitialLists, o.contact, o.memory = m.lists, &m.contact, &m.memory
+	if o.Selected {
+		o.Namespaces = m.selected
+	}
+	s := New[T](o)
+	s.trim = trim
+	w := weak.Make(s)
+	m.stores[k] = func() (any, bool) {
+		s := w.Value()
+		return s, s != nil
+	}
+	return s
+}
+
+// scopesOf returns the namespaces that have a Reflector each: sorted, "" for all.
+func scopesOf(o Options) []string {
+	namespaces := slices.Compact(slices.Sorted(slices.Values(o.Namespaces)))
+	if o.Resource.ClusterScoped || len(namespaces) == 0 && !o.Selected {
+		return []string{""}
+	}
+	return namespaces
+}

@@ -1,0 +1,299 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"skiff/internal/runtime/kube"
+)
+
+// This file is about objects that exist and are not held, because they take more memory than there is for their
+// namespace, or than one object may. They are known by their keys alone: name, uid, version and controller.
+
+// Why an object is not held.
+const (
+	OverBudget = "OverBudget" // its namespace takes more than there is
+	TooLarge   = "TooLarge"   // it is larger than one object may be
+)
+
+// DefaultObjectBytes is how large one object may be in a mirror, by default: a pod template of a hundred containers is
+// a tenth of it, and a hundred objects of that size still fit into a container of 128 MiB.
+const DefaultObjectBytes = 256 << 10
+
+// ShedError is the answer to a read about objects that exist and are not held. Whether an object exists that it is
+// about, and which do, is not known: nothing must be concluded from it.
+type ShedError struct {
+	Resource kube.Resource
+	Key      kube.Key // Name is "" where it is about all objects of a namespace
+	Reason   string   // OverBudget or TooLarge
+	Message  string   // what takes how much, and what to do
+}
+
+func (e *ShedError) Error() string { return e.Message }
+
+// AsShed returns the ShedError in the chain of err, or nil.
+func AsShed(err error) *ShedError {
+	shed, _ := errors.AsType[*ShedError](err)
+	return shed
+}
+
+// shed is what is known of the objects of a namespace that are not held. Store.mu guards it.
+type shed[T kube.Object] struct {
+	whole  bool   // of the namespace no object is held, but those that are being deleted
+	why    string // with the figures of the moment in which it was shed
+	since  time.Time
+	keys   keys
+	back   comeback
+	staged *staging[T] // the namespace as it is being read to be held again; nil: it is not
+	from   string      // events up to this version are in the content, because it was read again at that; "": none
+}
+
+// shedOfLocked returns what is known of the objects of a namespace that are not held, to be added to.
+func (s *Store[T]) shedOfLocked(namespace string) *shed[T] {
+	sh := s.shed[namespace]
+	if sh == nil {
+		sh = &shed[T]{}
+		s.shed[namespace] = sh
+	}
+	return sh
+}
+
+// wholeLocked says whether a namespace is shed.
+func (s *Store[T]) wholeLocked(namespace string) bool {
+	sh := s.shed[namespace]
+	return sh != nil && sh.whole
+}
+
+// skims says of which objects a Reflector needs only the metadata.
+func (s *Store[T]) skims(k kube.Key) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	sh := s.shed[k.Namespace]
+	return sh != nil && sh.whole && sh.staged == nil
+}
+
+// maxObject bounds what is held of an object while it is read; 0: nothing does. It is what it may take in the mirror.
+func (s *Store[T]) maxObject() int64 {
+	if s.o.MaxObjectBytes == math.MaxInt64 {
+		return 0
+	}
+	return s.o.MaxObjectBytes
+}
+
+// shedErrorLocked is the answer to a read of one object, or of all of a namespace where the name is "".
+func (s *Store[T]) shedErrorLocked(k kube.Key) *ShedError {
+	sh := s.shed[k.Namespace]
+	if sh == nil {
+		return nil
+	}
+	e := &ShedError{Resource: s.o.Resource, Key: k, Reason: OverBudget, Message: sh.why}
+	key, known := sh.keys.byName[k.Name]
+	switch {
+	case known && key.large:
+		e.Reason, e.Message = TooLarge, s.tooLarge(k, key)
+	case sh.whole:
+	case k.Name != "" || len(sh.keys.byName) == 0:
+		return nil
+	default: // some of the namespace are too large: the first by name, so that the text stays the same
+		first := ""
+		for name := range sh.keys.byName {
+			if first == "" || name < first {
+				first = name
+			}
+		}
+		one := kube.Key{Namespace: k.Namespace, Name: first}
+		e.Reason, e.Message = TooLarge, s.tooLarge(one, sh.keys.byName[first])
+	}
+	return e
+}
+
+// tooLarge says what is wrong with an object that is too large, and what to do.
+func (s *Store[T]) tooLarge(k kube.Key, key shedKey) string {
+	return fmt.Sprintf("%s %s takes %s of memory, one object may take %s: make it smaller, or raise --max-object-kib",
+		s.o.Resource.Kind, k, kib(key.size), kib(s.o.MaxObjectBytes))
+}
+
+func kib(bytes int64) string {
+	if bytes >= 10<<20 {
+		return fmt.Sprintf("%d MiB", bytes>>20)
+	}
+	return fmt.Sprintf("%d KiB", (bytes+1023)>>10)
+}
+
+// ownsShedLocked says whether an object that is not held has an owner of that uid, or may have.
+func (s *Store[T]) ownsShedLocked(namespace, uid string) *ShedError {
+	of := func(namespace string, sh *shed[T]) *ShedError {
+		if sh.keys.more > 0 {
+			return s.shedErrorLocked(kube.Key{Namespace: namespace})
+		}
+		for name, key := range sh.keys.byName {
+			if key.owner.UID == uid {
+				return s.shedErrorLocked(kube.Key{Namespace: namespace, Name: name})
+			}
+		}
+		return nil
+	}
+	if namespace != "" {
+		sh := s.shed[namespace]
+		if sh == nil {
+			return nil
+		}
+		if sh.whole {
+			return s.shedErrorLocked(kube.Key{Namespace: namespace})
+		}
+		return of(namespace, sh)
+	}
+	for namespace, sh := range s.shed {
+		if e := of(namespace, sh); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// putKeyLocked notes an object that is not held as it is.
+func (s *Store[T]) putKeyLocked(namespace string, f *form[T], added bool) {
+	sh := s.shedOfLocked(namespace)
+	more, stored := sh.keys.put(f.name, f.key, added)
+	f.held = f.held && stored
+	s.account.add(namespace, 0, 0, more)
+	sh.noteSize()
+}
+
+// bareLocked says whether an object is held without what makes it large.
+func (s *Store[T]) bareLocked(k kube.Key) bool {
+	sh := s.shed[k.Namespace]
+	return sh != nil && sh.keys.byName[k.Name].bare
+}
+
+// unshedLocked forgets what is known of objects that are not held, of a namespace that is not mirrored any more. It
+// may be read to be held again just now.
+func (s *Store[T]) unshedLocked(namespace string) {
+	s.account.unlist(namespace)
+	if sh := s.shed[namespace]; sh != nil {
+		s.account.add(namespace, 0, 0, -sh.keys.bytes())
+		delete(s.shed, namespace)
+	}
+}
+
+// shedNamespace drops the objects of a namespace, but for their keys, and tells the handlers. Any goroutine may call
+// it that holds no lock of a Store: the memory is needed now, and the Reflector may wait for an event for minutes.
+func (s *Store[T]) shedNamespace(namespace string, v victim) {
+	s.mu.RLock()
+	sc := s.scopeLocked(namespace)
+	s.mu.RUnlock()
+	if sc == nil {
+		return
+	}
+	sc.writing.Lock()
+	defer sc.writing.Unlock()
+	s.telling.RLock()
+	defer s.telling.RUnlock()
+	changes, why := s.letGo(sc, namespace, v)
+	s.logShed(namespace, why)
+	for _, c := range changes {
+		s.tell(sc, c)
+	}
+}
+
+// logShed says that a namespace is shed; why is "" if it was shed before.
+func (s *Store[T]) logShed(namespace, why string) {
+	if why != "" {
+		s.flood.Error(s.o.Log, errors.New(why), "a namespace is over its memory budget; the others are not affected",
+			"resource", s.o.Resource.GroupResource(), "namespace", namespace)
+	}
+}
+
+// letGo is shedNamespace for the content.
+func (s *Store[T]) letGo(sc *scope, namespace string, v victim) (changes []Change[T], why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.scopeLocked(namespace) != sc {
+		return nil, ""
+	}
+	return s.shedLocked(namespace, v)
+}
+
+// shedLocked makes keys of the objects of a namespace. why is "" if it was shed before.
+func (s *Store[T]) shedLocked(namespace string, v victim) (changes []Change[T], why string) {
+	s.account.unlist(namespace)
+	sh := s.shedOfLocked(namespace)
+	if sh.staged = nil; sh.whole {
+		sh.back.longer() // it was being read
+		sh.back.since = time.Now()
+		return nil, ""
+	}
+	s.sheds++
+	sh.whole, sh.since, sh.why = true, time.Now(), s.whyShed(namespace, v)
+	if !sh.back.at.IsZero() && time.Since(sh.back.at) < calmTime {
+		sh.back.longer()
+	} else {
+		sh.back.pause = 0
+	}
+	sh.back.since = sh.since
+	for k := range s.bad {
+		if k.Namespace == namespace {
+			s.dropBadLocked(k)
+		}
+	}
+	for e := range s.objects.entries(namespace) {
+		if s.bareLocked(e.key()) {
+			continue
+		}
+		f := s.formOf(e.obj, kube.Part{}, true)
+		s.putKeyLocked(namespace, &f, true)
+		if f.held {
+			s.exchangeLocked(e, f.obj, false, true)
+			continue
+		}
+		changes = append(changes, Change[T]{Type: Shed, Old: e.obj})
+		s.dropLocked(e, false)
+		s.objects.delete(e.key())
+	}
+	sh.noteSize()
+	select {
+	case s.shedNews <- struct{}{}:
+	default: // comeBack will look
+	}
+	return changes, sh.why
+}
+
+// maxName bounds the name of an object in a text.
+const maxName = 253
+
+// whyShed says why a namespace is shed, and what to do.
+func (s *Store[T]) whyShed(namespace string, v victim) string {
+	of := s.o.Resource.GroupResource()
+	if namespace != "" {
+		of += " of namespace " + namespace
+	}
+	what := fmt.Sprintf("the %s take %s", of, kib(v.bytes))
+	switch {
+	case v.bytes == 0:
+		what = fmt.Sprintf("the %s took more memory than there is", of)
+	case v.all:
+		what += fmt.Sprintf(", the most of all, and all mirrors together may take %s", kib(v.most))
+	default:
+		what += fmt.Sprintf(", the most of all, and all %s together may take %s", s.o.Resource.Plural, kib(v.most))
+	}
+	var largest T
+	most := int64(0)
+	for obj := range s.objects.all(namespace) {
+		if n := sizeOf(obj); n > most {
+			largest, most = obj, n
+		}
+	}
+	name := v.largest
+	if most > 0 {
+		name = largest.ObjectMeta().Name
+	} else {
+		most = v.largestBytes
+	}
+	if most > 0 {
+		what += fmt.Sprintf("; the largest is %s with %s", kube.Printable(name, maxName), kib(most))
+	}
+	return what + ": delete some or make them smaller, or raise --mirror-memory-mib and the memory limit; " +
+		"until then skiff leaves them as they are"
+}

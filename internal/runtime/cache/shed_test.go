@@ -1,0 +1,358 @@
+package cache
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"skiff/internal/runtime/kube"
+)
+
+// podOf is a pod of some KiB in a namespace, with the uid "NAMESPACE-NAME".
+func podOf(namespace, name string, rv, kib int) string {
+	label := ""
+	if kib > 0 {
+		label = fmt.Sprintf(`,"labels":{"long":"%0*d"}`, kib<<10, rv)
+	}
+	return fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":%q,"namespace":%q,"resourceVersion":"%d",`+
+		`"uid":"%s-%s"%s},"spec":{"priority":%d}}`, name, namespace, rv, namespace, name, label, rv)
+}
+
+// floodOfPods are n pods of the namespace "big", of some KiB each, and one of "small" among them.
+func floodOfPods(n, kib int) (items, events []string) {
+	for i := range n {
+		items = append(items, podOf("big", fmt.Sprintf("p%03d", i), i+1, kib))
+	}
+	items = append(items, podOf("small", "s", n+1, 1))
+	for _, item := range items {
+		events = append(events, event("ADDED", item))
+	}
+	return items, events
+}
+
+// withMirrors runs a test with a mirror that has read the same pods in a streamed list, in pages, and from a watch.
+func withMirrors(t *testing.T, items, events []string, o Options, test func(t *testing.T, m *mirror, s *server,
+	f *feed)) {
+	for name, serve := range map[string]func(s *server, f *feed){
+		"streamed": func(s *server, f *feed) {
+			s.on(streamedList, func(w http.ResponseWriter, r *http.Request) {
+				frames(thenEnd, append(slices.Clone(events), endMark("500"))...)(w, r)
+			}).on(watching, f.reply)
+		},
+		"paged": func(s *server, f *feed) {
+			refuseStreams(s).on(pagedList, list("500", items...)).on(watching, f.reply)
+		},
+		"watched": func(s *server, f *feed) {
+			s.on(streamedList, frames(thenEnd, endMark("0"))).on(watching, f.reply)
+			go func() {
+				for _, line := range append(slices.Clone(events), bookmark("500")) {
+					f.in <- line
+				}
+			}()
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			t.Log(name)
+			s, f := newServer(t), newFeed(t)
+			serve(s, f)
+			s.on(probing, list("99999"))
+			m := startMirror(t, s, o)
+			wait(3 * time.Second)
+			test(t, m, s, f)
+		})
+	}
+}
+
+func isShed(err error, reason string) bool {
+	e := AsShed(err)
+	return e != nil && e.Reason == reason
+}
+
+func TestTheNamespaceThatTakesMostIsShedAndTheOthersGoOn(t *testing.T) {
+	items, events := floodOfPods(100, 2)
+	withMirrors(t, items, events, Options{MaxBytes: 100 << 10}, func(t *testing.T, m *mirror, s *server, f *feed) {
+		if st := m.state(); !st.Synced || st.Err != nil {
+			t.Fatalf("state %+v, want it synced and in order", st)
+		}
+		if _, ok, err := m.Get(kube.Key{Namespace: "small", Name: "s"}); !ok || err != nil {
+			t.Errorf("a pod of another namespace: %t, %v", ok, err)
+		}
+		for what, err := range map[string]error{
+			"get":     third(m.Get(kube.Key{Namespace: "big", Name: "p001"})),
+			"list":    second(m.List("big")),
+			"owner":   second(m.ByOwner("big", "u")),
+			"count":   second(m.CountByOwner("big", "u")),
+			"unknown": third(m.Get(kube.Key{Namespace: "big", Name: "nobody knows"})),
+		} {
+			if !isShed(err, OverBudget) || !strings.Contains(err.Error(), "pods of namespace big take") ||
+				!strings.Contains(err.Error(), "may take 100 KiB") {
+				t.Errorf("%s: %v, want that it is over the budget", what, err)
+			}
+		}
+		if all, err := m.List(""); err != nil || len(all) != 1 {
+			t.Errorf("%d pods of all, %v, want the one that is held", len(all), err)
+		}
+		if used := m.Bytes(); used > 100<<10 {
+			t.Errorf("%d bytes are used", used)
+		}
+		if n := m.logged("over its memory budget"); n != 1 {
+			t.Errorf("logged %d times", n)
+		}
+		told := map[string]string{}
+		for _, h := range m.heard() {
+			kind, name, _ := strings.Cut(strings.TrimSuffix(h, " initial"), " ")
+			told[name] = kind
+		}
+		for i := range 100 {
+			if name := fmt.Sprintf("p%03d", i); told[name] != "SHED" {
+				t.Fatalf("of %s the handlers heard %q last", name, told[name])
+			}
+		}
+		if told["s"] != "ADDED" {
+			t.Errorf("handlers heard %v of s", told["s"])
+		}
+		f.send(event("MODIFIED", podOf("small", "s", 501, 1)), event("MODIFIED", podOf("big", "p001", 502, 2)))
+		m.wantHeard("MODIFIED s") // a change of what is shed is of no interest
+		wait(time.Hour)
+		if lists := len(s.seen(streamedList, pagedList)); lists > 2 {
+			t.Errorf("%d lists in an hour", lists)
+		}
+	})
+}
+
+func TestANamespaceThatFitsAgainComesBack(t *testing.T) {
+	items, events := floodOfPods(100, 2)
+	withMirrors(t, items, events, Options{MaxBytes: 100 << 10}, func(t *testing.T, m *mirror, s *server, f *feed) {
+		var returned []string
+		m.OnReturn(func(namespace string) { returned = append(returned, namespace) })
+		s.on(pagedList, list("700", podOf("big", "p001", 2, 2), podOf("big", "p002", 700, 2)))
+		for i := range 100 {
+			if i != 1 && i != 2 && i != 3 {
+				f.send(event("DELETED", podOf("big", fmt.Sprintf("p%03d", i), 501+i, 2)))
+			}
+		}
+		m.heard()
+		lists := len(s.seen(pagedList))
+		wait(settleTime - lookEvery)
+		if _, err := m.List("big"); !isShed(err, OverBudget) {
+			t.Errorf("at once: %v", err)
+		}
+		wait(3 * lookEvery)
+		if got := s.seen(pagedList)[lists:]; len(got) != 1 || got[0].path != "/api/v1/namespaces/big/pods" {
+			t.Fatalf("requests %+v, want one list of the namespace", got)
+		}
+		m.wantHeard("ADDED p001 initial", "ADDED p002 initial", "DELETED p003 unknown")
+		if all, err := m.List("big"); err != nil || len(all) != 2 {
+			t.Errorf("%d pods, %v", len(all), err)
+		}
+		if !slices.Equal(returned, []string{"big"}) {
+			t.Errorf("returned %v", returned)
+		}
+		f.send(event("MODIFIED", podOf("big", "p003", 690, 2)), // from before the list
+			event("MODIFIED", podOf("big", "p001", 701, 2)), event("DELETED", podOf("big", "p002", 702, 2)))
+		m.wantHeard("MODIFIED p001", "DELETED p002")
+	})
+}
+
+// A server that has lied, or was restored from a backup, has other objects after its watch has ended.
+func TestANamespaceWhoseObjectsWereNeverThereComesBackOnceTheWatchHasEnded(t *testing.T) {
+	_, events := floodOfPods(100, 2)
+	synctest.Test(t, func(t *testing.T) {
+		s, f := newServer(t), newFeed(t)
+		s.on(streamedList, frames(thenEnd, endMark("0")),
+			frames(thenEnd, event("ADDED", podOf("big", "real", 600, 1)), endMark("600"))).on(watching, f.reply)
+		s.on(probing, list("99999"))
+		m := startMirror(t, s, Options{MaxBytes: 100 << 10})
+		f.send(append(slices.Clone(events), bookmark("500"))...)
+		if err := third(m.Get(kube.Key{Namespace: "big", Name: "p001"})); !isShed(err, OverBudget) {
+			t.Fatalf("%v, want that the namespace is over the budget", err)
+		}
+		s.on(pagedList, list("600", podOf("big", "real", 600, 1)))
+		wait(3 * time.Second)
+		f.send(thenEnd)
+		wait(time.Minute)
+		if _, ok, err := m.Get(kube.Key{Namespace: "big", Name: "real"}); !ok || err != nil {
+			t.Errorf("the only pod that is there: %t, %v", ok, err)
+		}
+		if all, err := m.List("big"); err != nil || len(all) != 1 {
+			t.Errorf("%d pods, %v, want the one that is there", len(all), err)
+		}
+	})
+}
+
+func TestWhatChangesWhileANamespaceIsReadAgainIsNotLost(t *testing.T) {
+	items, events := floodOfPods(100, 2)
+	withMirrors(t, items, events, Options{MaxBytes: 100 << 10}, func(t *testing.T, m *mirror, s *server, f *feed) {
+		slow := make(chan bool)
+		s.on(pagedList, func(w http.ResponseWriter, r *http.Request) {
+			<-slow
+			list("600", podOf("big", "p000", 1, 1), podOf("big", "p001", 2, 1), podOf("big", "p002", 3, 1))(w, r)
+		})
+		for i := 3; i < 100; i++ {
+			f.send(event("DELETED", podOf("big", fmt.Sprintf("p%03d", i), 501+i, 2)))
+		}
+		wait(settleTime + 2*lookEvery)
+		f.send(event("MODIFIED", podOf("big", "p000", 601, 1)), event("DELETED", podOf("big", "p001", 602, 1)),
+			event("ADDED", podOf("big", "new", 603, 1)))
+		m.heard()
+		close(slow)
+		wait(time.Second)
+		got := []string{}
+		all, err := m.List("big")
+		for _, p := range all {
+			got = append(got, p.Name+"="+p.ResourceVersion)
+		}
+		if want := []string{"new=603", "p000=601", "p002=3"}; err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q, %v, want %q", got, err, want)
+		}
+	})
+}
+
+func TestANamespaceThatComesAndGoesIsNotReadAgainEachTime(t *testing.T) {
+	items, events := floodOfPods(100, 2)
+	withMirrors(t, items, events, Options{MaxBytes: 100 << 10}, func(t *testing.T, m *mirror, s *server, f *feed) {
+		lists := len(s.seen(pagedList, streamedList))
+		rv := 1000
+		for range 300 { // each takes 100 ms
+			for i := range 50 {
+				rv++
+				f.send(event("DELETED", podOf("big", fmt.Sprintf("p%03d", i), rv, 2)))
+			}
+			wait(50 * time.Millisecond)
+			for i := range 50 {
+				rv++
+				f.send(event("ADDED", podOf("big", fmt.Sprintf("p%03d", i), rv, 2)))
+			}
+			wait(50 * time.Millisecond)
+		}
+		if n := len(s.seen(pagedList, streamedList)) - lists; n > 0 {
+			t.Errorf("%d lists in 30 s", n)
+		}
+	})
+}
+
+func TestAnObjectThatIsTooLargeIsShedAlone(t *testing.T) {
+	items, events := floodOfPods(2, 1)
+	large := podOf("big", "large", 50, 300)
+	items, events = append(items, large), append(events, event("ADDED", large))
+	o := Options{MaxBytes: 1 << 30, MaxObjectBytes: 256 << 10}
+	withMirrors(t, items, events, o, func(t *testing.T, m *mirror, s *server, f *feed) {
+		_, _, err := m.Get(kube.Key{Namespace: "big", Name: "large"})
+		if !isShed(err, TooLarge) || !strings.Contains(err.Error(), "Pod big/large takes 30") ||
+			!strings.Contains(err.Error(), "one object may take 256 KiB") {
+			t.Errorf("get: %v", err)
+		}
+		if _, ok, err := m.Get(kube.Key{Namespace: "big", Name: "p001"}); !ok || err != nil {
+			t.Errorf("another one: %t, %v", ok, err)
+		}
+		if _, err := m.List("big"); !isShed(err, TooLarge) {
+			t.Errorf("list: %v, want that something is missing", err)
+		}
+		if _, err := m.ByOwner("big", "u"); err != nil {
+			t.Errorf("of another owner: %v", err)
+		}
+		m.heard()
+		f.send(event("MODIFIED", podOf("big", "large", 501, 299)))
+		m.wantHeard()
+		f.send(event("MODIFIED", podOf("big", "large", 502, 1)))
+		m.wantHeard("ADDED large")
+		if all, err := m.List("big"); err != nil || len(all) != 3 {
+			t.Errorf("%d pods, %v", len(all), err)
+		}
+		f.send(event("MODIFIED", podOf("big", "large", 503, 300)))
+		m.wantHeard("SHED large")
+		f.send(event("DELETED", podOf("big", "large", 504, 300)))
+		m.wantHeard("DELETED large")
+		if all, err := m.List("big"); err != nil || len(all) != 2 {
+			t.Errorf("%d pods, %v", len(all), err)
+		}
+	})
+}
+
+func TestMirrorsThatAreLargeTogetherShedTheNamespaceThatTakesMostOfAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 100 << 10
+		var all memory
+		mirrors := map[string]*mirror{}
+		for _, of := range []struct {
+			name       string
+			big, other int // pods of 1 KiB
+		}{{"first", 60, 10}, {"second", 50, 20}, {"third", 0, 30}} {
+			var events []string
+			for i := range of.big + of.other {
+				namespace := "big"
+				if i >= of.big {
+					namespace = fmt.Sprint("other", i%3)
+				}
+				events = append(events, event("ADDED", podOf(namespace, fmt.Sprint("p", i), i+1, 1)))
+			}
+			s := newServer(t).on(streamedList, frames(thenHold, append(events, endMark("500"))...))
+			mirrors[of.name] = startMirror(t, s, Options{MaxBytes: most, memory: &all})
+			wait(time.Second)
+		}
+		if _, err := mirrors["first"].List("big"); !isShed(err, OverBudget) {
+			t.Errorf("the first mirror, where it takes most: %v", err)
+		}
+		for name, m := range mirrors {
+			for i := range 3 {
+				if _, err := m.List(fmt.Sprint("other", i)); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			if st := m.state(); !st.Synced || st.Err != nil {
+				t.Errorf("%s: state %+v", name, st)
+			}
+		}
+		var sum int64
+		for _, m := range mirrors {
+			sum += m.Bytes()
+		}
+		if all.taken != sum || sum > most+most/2 {
+			t.Errorf("%d bytes are counted, the mirrors take %d", all.taken, sum)
+		}
+	})
+}
+
+func TestKeysAreBounded(t *testing.T) {
+	inOneTurn(t, "it is the same in both")
+	synctest.Test(t, func(t *testing.T) {
+		var events []string
+		for i := range 2 * maxKeys {
+			events = append(events, event("ADDED", podOf("big", fmt.Sprint("p", i), i+1, 0)))
+		}
+		events = append(events, event("ADDED", podOf("small", "s", 20_001, 0)))
+		s := newServer(t).on(streamedList, frames(thenHold, append(events, endMark("20001"))...))
+		m := startMirror(t, s, Options{MaxBytes: 1 << 20})
+		wait(time.Second)
+		if sh := m.shed["big"]; len(sh.keys.byName) > maxKeys || sh.keys.len() != 2*maxKeys {
+			t.Errorf("%d keys of %d objects", len(sh.keys.byName), sh.keys.len())
+		}
+		if _, ok, err := m.Get(kube.Key{Namespace: "small", Name: "s"}); !ok || err != nil {
+			t.Errorf("another namespace: %t, %v", ok, err)
+		}
+	})
+}
+
+func TestObjectsThatDoNotDecodeTakeMemoryToo(t *testing.T) {
+	var items, events []string
+	for i := range 2_000 {
+		items = append(items, object(fmt.Sprint("p", i), fmt.Sprint(i+1), `"x"`))
+		events = append(events, event("ADDED", items[i]))
+	}
+	withMirrors(t, items, events, Options{MaxBytes: 100 << 10}, func(t *testing.T, m *mirror, s *server, f *feed) {
+		if _, err := m.List("default"); !isShed(err, OverBudget) || m.state().Quarantined > 0 {
+			t.Errorf("%d in quarantine, %v", m.state().Quarantined, err)
+		}
+	})
+}
+
+// bring is put of an object that was read as a whole.
+func (s *Store[T]) bring(sc *scope, obj T, rv string) { s.put(sc, obj, kube.Part{}, kube.Modified, rv) }
+
+func second[A any](_ A, err error) error { return err }
+
+func third[A, B any](_ A, _ B, err error) error { return err }

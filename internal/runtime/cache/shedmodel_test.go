@@ -1,0 +1,162 @@
+package cache
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"skiff/internal/runtime/kube"
+)
+
+// A Store with budgets against a plain map: whatever is put, removed and listed, an object that exists is held or
+// reported as shed, never missing; what handlers heard is what there is; and the accounts add up.
+func TestAStoreWithBudgetsAgainstAPlainMap(t *testing.T) {
+	inOneTurn(t, "no server is in it")
+	place, _ := NewLimiter(1).acquire(t.Context())
+	defer place.release()
+	for seed := range uint64(150) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		s, sc := budgeted()
+		model := map[kube.Key]*pod{}
+		heard := map[kube.Key]string{}
+		s.OnChange(func(c Change[*pod]) {
+			m := c.Object().ObjectMeta()
+			if heard[m.Key()] = m.UID; c.Type == Gone {
+				delete(heard, m.Key())
+			}
+		})
+		for step := range 150 {
+			rv := fmt.Sprint(step + 3)
+			p := randomPod(r, rv)
+			switch k := p.Key(); r.IntN(10) {
+			case 0:
+				if old := model[k]; old != nil {
+					s.remove(sc, k, rv, Change[*pod]{Type: Gone, Old: old})
+					delete(model, k)
+				}
+			case 1:
+				l := &listing[*pod]{Reflector: newReflector(s, sc), slot: place}
+				l.begin()
+				for k := range model {
+					if r.IntN(8) == 0 {
+						delete(model, k)
+					}
+				}
+				for _, old := range model {
+					listed := *old
+					l.add(&listed, kube.Part{})
+				}
+				l.content.rv = rv
+				s.replace(sc, l.content, func([]Change[*pod], int) {})
+				l.close()
+				s.relieve()
+			case 2:
+				readAgain(s, p.Namespace, model, rv)
+			default:
+				if old := model[k]; old != nil && r.IntN(4) > 0 {
+					p.UID = old.UID
+				}
+				model[k] = p
+				copied := *p
+				s.bring(sc, &copied, rv)
+			}
+			checkStore(t, s, model, heard)
+			if t.Failed() {
+				t.Fatalf("seed %d, step %d", seed, step)
+			}
+		}
+	}
+}
+
+func budgeted() (*Store[*pod], *scope) {
+	s := New[*pod](Options{Resource: pods, MaxBytes: 20 << 10, MaxObjectBytes: 4 << 10})
+	sc := s.scopes[0]
+	s.replace(sc, content[*pod]{objects: table[*pod]{}, rv: "2"}, func([]Change[*pod], int) {})
+	return s, sc
+}
+
+// readAgain holds a namespace again that was shed, if it fits.
+func readAgain(s *Store[*pod], namespace string, model map[kube.Key]*pod, rv string) {
+	if !s.account.begin(namespace) {
+		return
+	}
+	defer s.account.end(namespace)
+	sc, st, _ := s.stage(namespace)
+	if st == nil {
+		return
+	}
+	for k, old := range model {
+		listed := *old
+		if k.Namespace == namespace && s.addStaged(namespace, st, s.formOf(&listed, kube.Part{}, false), nil) != nil {
+			break
+		}
+	}
+	if s.account.fits(0) && s.unshed(sc, namespace, st, rv) == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shed[namespace].staged = nil
+	s.account.unlist(namespace)
+}
+
+func randomPod(r *rand.Rand, rv string) *pod {
+	p := &pod{}
+	p.Namespace, p.Name = fmt.Sprint("n", r.IntN(3)), fmt.Sprint("p", r.IntN(12))
+	p.UID, p.ResourceVersion = fmt.Sprint("u", r.IntN(1_000_000)), rv
+	size := r.IntN(2 << 10)
+	if r.IntN(20) == 0 {
+		size = 5 << 10
+	}
+	p.Labels = kube.Labels{{Key: "l", Value: strings.Repeat("x", size)}}
+	return p
+}
+
+func checkStore(t *testing.T, s *Store[*pod], model map[kube.Key]*pod, heard map[kube.Key]string) {
+	t.Helper()
+	for k, want := range model {
+		got, ok, err := s.Get(k)
+		switch {
+		case AsShed(err) != nil:
+		case err != nil || !ok || got.ResourceVersion != want.ResourceVersion || got.UID != want.UID:
+			t.Errorf("%s is %v, %t, %v, want version %s", k, got, ok, err, want.ResourceVersion)
+		}
+		if heard[k] != want.UID {
+			t.Errorf("of %s the handlers have heard as %q, want %s", k, heard[k], want.UID)
+		}
+	}
+	for k := range heard {
+		if model[k] == nil {
+			t.Errorf("the handlers have not heard that %s is gone", k)
+		}
+	}
+	sums := map[string]portion{}
+	for e := range s.objects.entries("") {
+		of := sums[e.key().Namespace]
+		of.held += sizeOf(e.obj)
+		sums[e.key().Namespace] = of
+	}
+	total := int64(0)
+	for namespace, sh := range s.shed {
+		of := sums[namespace]
+		of.keys += sh.keys.bytes()
+		sums[namespace] = of
+		if sh.whole && of.held > 0 {
+			t.Errorf("%d bytes of %s are held, which is shed", of.held, namespace)
+		}
+	}
+	for namespace, want := range sums {
+		total += want.held + want.keys
+		if want.held+want.keys == 0 && s.account.shares[namespace] == nil {
+			continue
+		}
+		if got := s.account.shares[namespace]; got == nil || got.held != want.held || got.keys != want.keys ||
+			got.listed != 0 {
+			t.Errorf("the account of %s is %+v, want %+v", namespace, got, want)
+		}
+	}
+	if s.Bytes() != total || total > 20<<10+int64(len(model))*512 {
+		t.Errorf("%d bytes are counted, there are %d", s.Bytes(), total)
+	}
+}

@@ -1,0 +1,225 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"skiff/internal/runtime/kube"
+)
+
+var (
+	// ErrNotSynced is the answer to a read before the first list is complete: whether an object exists is not known
+	// yet.
+	ErrNotSynced = errors.New("the cache is not synced")
+	// ErrOutOfScope is the answer to a read of what this mirror does not cover by its options. Waiting does
+	// not help.
+	ErrOutOfScope = errors.New("outside what the cache mirrors")
+	// ErrUndecodable is the answer to a read of an object that exists, but of which no version that fits the
+	// declared struct has come yet.
+	ErrUndecodable = errors.New("the object does not decode")
+)
+
+// Store is the read side of a mirror.
+//
+// What it returns is shared by all readers and must not be changed; slices it returns are the caller's. Under
+// the race detector each object is fingerprinted when it comes in and checked whenever it is returned or replaced,
+// so that a test which changes a cached object panics.
+type Store[T kube.Object] struct {
+	o    Options
+	only string  // the one name that the field selector admits, "" for any
+	trim func(T) // takes away what is not to be kept of an object that has just come; nil: nothing
+
+	flood flood // bounds what a bad server or object can make us log
+
+	life       sync.Mutex         // guards users, start and stop; taken before telling and mu
+	users      int                // calls of Run under way
+	start      func(*scope)       // runs a Reflector beside the others; nil while there are none
+	stop       context.CancelFunc // all Reflectors
+	reflectors sync.WaitGroup
+
+	// telling guards handlers. It is taken before mu. A Reflector holds it for reading while it changes the content
+	// and tells the handlers, so that whoever holds it for writing finds handlers that have heard of all there is.
+	telling  sync.RWMutex
+	handlers []*handler[T]
+
+	mu       sync.RWMutex  // guards all below, and the fields of the scopes
+	scopes   []*scope      // sorted by namespace; whoever holds life may read the slice, too
+	synced   chan struct{} // closed when unsynced reaches 0
+	unsynced int           // scopes that are not synced
+	objects  table[T]
+	account  *account                       // what they take, about
+	shed     map[string]*shed[T]            // by namespace: the objects that exist and are not held
+	sheds    int                            // how often a namespace was shed
+	onServes []*func()                      // see OnServes
+	onReturn []*func(namespace string)      // see OnReturn
+	shedNews chan struct{}                  // has an element when a namespace was shed
+	indexes  []*index[T]                    // by owner first, then those of Index
+	bad      map[kube.Key]*kube.DecodeError // quarantine: the newest version of these does not decode
+	check    mutationCheck
+}
+
+// mutated is the panic of a test in which a reader has changed a shared object. Nothing contains it.
+type mutated string
+
+// Get returns one object. The error is ErrNotSynced, ErrOutOfScope, ErrUndecodable or a ShedError; false without an
+// error means that the object is not in the mirror: it does not exist, or a selector leaves it out.
+func (s *Store[T]) Get(k kube.Key) (T, bool, error) {
+	var none T
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	sc := s.scopeLocked(k.Namespace)
+	if sc == nil || s.only != "" && s.only != k.Name {
+		return none, false, s.readError("get", k.String(), ErrOutOfScope)
+	}
+	if !sc.synced {
+		return none, false, s.readError("get", k.String(), s.notSyncedLocked(sc))
+	}
+	obj, ok := s.objects.get(k)
+	if ok {
+		s.check.verify(obj)
+		return obj, true, nil
+	}
+	if e := s.shedErrorLocked(k); e != nil {
+		return none, false, s.readError("get", k.String(), e)
+	}
+	if bad := s.bad[k]; bad != nil {
+		return none, false, s.readError("get", k.String(), fmt.Errorf("%w: %w", ErrUndecodable, bad.Err))
+	}
+	return none, false, nil
+}
+
+// List returns all objects of one namespace, or of the whole mirror where namespace is "", in key order. They
+// are the content at one moment. The error is ErrNotSynced, ErrOutOfScope or, of one namespace or of a cluster-scoped
+// resource, a ShedError. An object that has never decoded is missing, and from the list of all namespaces one that is
+// shed; State counts them, Quarantined and Sheds name them.
+func (s *Store[T]) List(namespace string) ([]T, error) {
+	out, err := s.collect(namespace)
+	if namespace != "" && (errors.Is(err, ErrOutOfScope) || AsShed(err) != nil) {
+		return nil, s.readError("list", "in "+namespace, err)
+	} else if err != nil {
+		return nil, s.readError("list", "", err)
+	}
+	slices.SortFunc(out, byKey[T]) // outside the lock: what out holds does not change
+	return out, nil
+}
+
+func byKey[T kube.Object](a, b T) int { return a.ObjectMeta().Key().Compare(b.ObjectMeta().Key()) }
+
+func (s *Store[T]) collect(namespace string) ([]T, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if err := s.readableLocked(namespace); err != nil {
+		return nil, err
+	}
+	if namespace != "" || s.o.Resource.ClusterScoped {
+		if e := s.shedErrorLocked(kube.Key{Namespace: namespace}); e != nil {
+			return nil, e
+		}
+	}
+	out := make([]T, 0, s.objects.count(namespace))
+	for obj := range s.objects.all(namespace) {
+		s.check.verify(obj)
+		out = append(out, obj)
+	}
+	return out, nil
+}
+
+// Swap puts lighter in the place of old, if old is still what the mirror holds: the same version of the same object,
+// without what nobody needs any more. It reports whether it did. No handler is told, and the next event brings a whole
+// object again.
+func (s *Store[T]) Swap(old, lighter T) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := old.ObjectMeta().Key()
+	e := s.objects.entry(k)
+	if sh := s.shed[k.Namespace]; sh != nil && sh.keys.byName[k.Name].bare {
+		return false
+	}
+	if e == nil || any(e.obj) != any(old) || !sameVersion(old, lighter) {
+		return false
+	}
+	s.exchangeLocked(e, lighter, false, false)
+	return true
+}
+
+// Reached reports whether the mirror of a namespace shows the state at resource version rv or a later one, by
+// an event, a bookmark or a list. It is how a writer waits for its own write, which was answered at the time
+// written, to come back. Resource versions that cannot be compared (KEP-5504) are reached only when equal, so a
+// caller needs a limit on its wait. What was written before the mirror noticed that the server's history was
+// rewound (an etcd restore) counts as reached: it may be lost, and its version is given out once more.
+func (s *Store[T]) Reached(namespace, rv string, written time.Time) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	sc := s.scopeLocked(namespace)
+	if sc == nil {
+		return false
+	}
+	return notOlder(sc.rv, rv) || written.Before(sc.rewound)
+}
+
+func notOlder(a, b string) bool {
+	order, comparable := kube.CompareRV(a, b)
+	return comparable && order >= 0
+}
+
+func older(a, b string) bool {
+	order, comparable := kube.CompareRV(a, b)
+	return comparable && order < 0
+}
+
+// Quarantined returns the objects whose newest version does not decode, in key order. Readers still get the
+// last version that did, where there was one.
+func (s *Store[T]) Quarantined() []kube.DecodeError {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := make([]kube.DecodeError, 0, len(s.bad))
+	for _, bad := range s.bad {
+		out = append(out, *bad)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Key.Compare(out[j].Key) < 0 })
+	return out
+}
+
+// scopeLocked returns the scope that mirrors a namespace, or nil.
+func (s *Store[T]) scopeLocked(namespace string) *scope {
+	if len(s.scopes) > 0 && s.scopes[0].namespace == "" {
+		return s.scopes[0] // the only one
+	}
+	i, found := slices.BinarySearchFunc(s.scopes, namespace, func(sc *scope, namespace string) int {
+		return strings.Compare(sc.namespace, namespace)
+	})
+	if !found {
+		return nil
+	}
+	return s.scopes[i]
+}
+
+func (s *Store[T]) notSyncedLocked(sc *scope) error {
+	if sc.err != nil {
+		return fmt.Errorf("%w: %w", ErrNotSynced, sc.err)
+	}
+	return ErrNotSynced
+}
+
+func (s *Store[T]) readError(verb, what string, err error) error {
+	if what != "" {
+		what = " " + what
+	}
+	return fmt.Errorf("%s %s%s from the cache: %w", verb, s.o.Resource, what, err)
+}
+
+// onlyName returns the name that a field selector demands, or "". A read of any other name is out of scope.
+func onlyName(fieldSelector string) string {
+	for part := range strings.SplitSeq(fieldSelector, ",") {
+		if v, ok := strings.CutPrefix(part, "metadata.name="); ok {
+			return strings.TrimPrefix(v, "=") // "==" means the same
+		}
+	}
+	return ""
+}

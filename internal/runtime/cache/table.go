@@ -1,0 +1,133 @@
+package cache
+
+import (
+	"iter"
+
+	"skiff/internal/runtime/kube"
+)
+
+// table holds objects by namespace, then name. The outer level is the namespace index, and because of it a place costs
+// one string and one pointer instead of a whole Key. A namespace without objects has no bucket.
+type table[T kube.Object] map[string]*bucket[T]
+
+type bucket[T kube.Object] struct {
+	namespace string // the copy of this string that the objects in the bucket share
+	byName    map[string]*entry[T]
+}
+
+// entry is the place of an object. It stays while one version of the object follows the other, so that an index of
+// entries need not be told of a version that it would find under the same values.
+type entry[T kube.Object] struct{ obj T }
+
+func (e *entry[T]) key() kube.Key { return e.obj.ObjectMeta().Key() }
+
+func (t table[T]) get(k kube.Key) (T, bool) {
+	if e := t.entry(k); e != nil {
+		return e.obj, true
+	}
+	var none T
+	return none, false
+}
+
+// entry returns nil where there is no object.
+func (t table[T]) entry(k kube.Key) *entry[T] {
+	if b := t[k.Namespace]; b != nil {
+		return b.byName[k.Name]
+	}
+	return nil
+}
+
+// put stores obj under its key, in the place of what was there.
+func (t table[T]) put(obj T) *entry[T] {
+	e := &entry[T]{obj}
+	t.putEntry(e)
+	return e
+}
+
+func (t table[T]) putEntry(e *entry[T]) {
+	m := e.obj.ObjectMeta()
+	b := t.bucket(m.Namespace)
+	// Delete first: assigning to a present key would keep the old object's copy of the name alive.
+	delete(b.byName, m.Name)
+	b.byName[m.Name] = e
+}
+
+// putNew is put for an object that nobody else has seen yet: it may still be made to share the string of its
+// namespace.
+func (t table[T]) putNew(obj T) *entry[T] {
+	m := obj.ObjectMeta()
+	m.Namespace = t.bucket(m.Namespace).namespace
+	return t.put(obj)
+}
+
+func (t table[T]) bucket(namespace string) *bucket[T] {
+	b := t[namespace]
+	if b == nil {
+		b = &bucket[T]{namespace: namespace, byName: map[string]*entry[T]{}}
+		t[namespace] = b
+	}
+	return b
+}
+
+func (t table[T]) delete(k kube.Key) {
+	b := t[k.Namespace]
+	if b == nil {
+		return
+	}
+	delete(b.byName, k.Name)
+	if len(b.byName) == 0 {
+		delete(t, k.Namespace)
+	}
+}
+
+// all yields the objects of one namespace, or of all where namespace is "", in no order. The one that is yielded may
+// be deleted, or put anew.
+func (t table[T]) all(namespace string) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for e := range t.entries(namespace) {
+			if !yield(e.obj) {
+				return
+			}
+		}
+	}
+}
+
+func (t table[T]) entries(namespace string) iter.Seq[*entry[T]] {
+	return func(yield func(*entry[T]) bool) {
+		if namespace != "" {
+			if b := t[namespace]; b != nil {
+				b.each(yield)
+			}
+			return
+		}
+		for _, b := range t {
+			if !b.each(yield) {
+				return
+			}
+		}
+	}
+}
+
+func (b *bucket[T]) each(yield func(*entry[T]) bool) bool {
+	for _, e := range b.byName {
+		if !yield(e) {
+			return false
+		}
+	}
+	return true
+}
+
+// count returns how many objects all would yield.
+func (t table[T]) count(namespace string) int {
+	if namespace != "" {
+		if b := t[namespace]; b != nil {
+			return len(b.byName)
+		}
+		return 0
+	}
+	n := 0
+	for _, b := range t {
+		n += len(b.byName)
+	}
+	return n
+}

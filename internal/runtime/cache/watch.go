@@ -1,0 +1,200 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"skiff/internal/runtime/kube"
+)
+
+const (
+	// A watch is asked to end after 5 to 10 minutes, drawn anew each time, so that the watches of many clients
+	// spread over the servers again after one was restarted, and do not all end at once.
+	minWatch = 5 * time.Minute
+	maxWatch = 10 * time.Minute
+	// overdue is how much longer than asked a watch may live, and how much longer an idle one may be silent:
+	// time for the server's own end to arrive first.
+	overdue = 30 * time.Second
+	// A kube-apiserver sends a bookmark about every minute. Once regularBookmarks have come on a watch,
+	// bookmarkSilence without a byte means that it is dead, also where a proxy goes on to answer pings.
+	regularBookmarks = 2
+	bookmarkSilence  = 3 * time.Minute
+	// maxRefusals is how often a version is asked for although the server fails on it (500) or has not reached
+	// it (504), before a list: with the pauses between and the server's own wait, about half a minute, which
+	// is what a server needs to catch up after its start.
+	maxRefusals = 5
+)
+
+var (
+	errShort   = errors.New("the server ended the watch within a second")
+	errOverdue = errors.New("the server did not end the watch when asked to")
+)
+
+// newWatch notes the beginning of a watch.
+func (r *Reflector[T]) newWatch(s state[T]) state[T] {
+	s.opened, s.lifetime, s.progressed, s.bookmarks = time.Now(), minWatch+rand.N(maxWatch-minWatch), false, 0
+	return s
+}
+
+func (r *Reflector[T]) idleTimeout(s state[T]) time.Duration {
+	if d := r.store.o.WatchIdleTimeout; d > 0 {
+		return d
+	}
+	return s.lifetime + overdue
+}
+
+// resume opens a watch at the resume point.
+func (r *Reflector[T]) resume(ctx context.Context, s state[T]) state[T] {
+	s, rewound, err := r.probe(ctx, s)
+	switch {
+	case ctx.Err() != nil:
+		return s
+	case rewound:
+		return r.relist(s, "rewound")
+	case err != nil && offline(err):
+		return r.failSilent(s, err, resuming) // a watch would fare no better
+	}
+	s = r.newWatch(s)
+	stream, err := kube.Watch[T](ctx, r.store.o.Client, r.query, kube.WatchOptions{
+		ResourceVersion: s.rv,
+		Timeout:         s.lifetime,
+		IdleTimeout:     r.idleTimeout(s),
+		Skim:            r.store.skims,
+		MaxObject:       r.store.maxObject(),
+	})
+	if err != nil {
+		return r.resumeFailed(ctx, s, err)
+	}
+	stream.Known(r.store.lookup)
+	s.stream, s.phase, s.err = stream, streaming, nil
+	return s
+}
+
+// resumeFailed decides what the refusal of a watch means. Without an answer nothing is known to be wrong with
+// the resume point, so it stays.
+func (r *Reflector[T]) resumeFailed(ctx context.Context, s state[T], err error) state[T] {
+	switch {
+	case ctx.Err() != nil:
+		return s
+	case kube.IsGone(err):
+		return r.relistAfter(s, err, "expired")
+	case offline(err):
+		return r.failSilent(s, err, resuming)
+	case busy(err), kube.IsUnauthorized(err), kube.IsForbidden(err):
+		return r.fail(s, err, resuming)
+	case kube.IsNotFound(err):
+		// The kind was uninstalled. Should it come back, it begins anew.
+		return r.relistAfter(s, err, "missing")
+	case kube.IsRefused(err):
+		s.unset = true // it may be the version that the server cannot read
+		return r.relistAfter(s, err, "rejected")
+	}
+	return r.refused(s, err)
+}
+
+// relistAfter backs off, then lists.
+func (r *Reflector[T]) relistAfter(s state[T], err error, reason string) state[T] {
+	s = r.relist(s, reason)
+	return r.fail(s, err, s.phase)
+}
+
+// refused asks for the same version again, a few times.
+func (r *Reflector[T]) refused(s state[T], err error) state[T] {
+	s.refusals++
+	if s.refusals < maxRefusals {
+		return r.fail(s, err, resuming)
+	}
+	s.refusals = 0
+	s.unset = kube.IsTooLargeResourceVersion(err)
+	return r.relistAfter(s, err, "refused")
+}
+
+// stream takes one frame off the watch.
+func (r *Reflector[T]) stream(ctx context.Context, s state[T]) state[T] {
+	ev, err := s.stream.Next()
+	if ctx.Err() != nil {
+		return s
+	}
+	if err == nil {
+		s = r.handle(ctx, s, ev)
+	} else if bad, ok := errors.AsType[*kube.DecodeError](err); ok {
+		s = r.handleBad(ctx, s, ev.Type, bad)
+	} else {
+		return r.streamEnded(s, err)
+	}
+	s.refusals = 0
+	s = r.recovered(s)
+	if s.phase == streaming && time.Since(s.opened) > s.lifetime+overdue {
+		return r.streamEnded(s, errOverdue)
+	}
+	return s
+}
+
+// streamEnded decides how to go on after a watch. A clean end is normal. A watch that lived
+// long, or brought a change, shows that the server works: past failures are forgotten. Bookmarks do not count
+// as a change, because a server that sends one and hangs up would then be asked as fast as it answers.
+func (r *Reflector[T]) streamEnded(s state[T], err error) state[T] {
+	life := time.Since(s.opened)
+	if life >= healthy || s.progressed {
+		s.failures, s.missing = 0, 0
+	}
+	if life >= shortWatch && life < minWatch {
+		r.store.tryShed(r.scope) // the server may have been replaced
+	}
+	s = closeStream(s)
+	reason := endReason(err, life)
+	r.store.count(r.scope, func(n *Counters) { n.Reconnects[reason]++ })
+	if reason == "short" {
+		err = errShort
+	}
+	err = fmt.Errorf("watch %s: %w", r.query, err)
+	switch reason {
+	case "ended":
+		s.phase = resuming
+		return r.recovered(s)
+	case "idle":
+		// Silence may mean that nothing happens, or that the connection is dead: a new watch tells. The timeout itself
+		// spaces the requests, unless it is very short.
+		if life >= shortWatch {
+			s.phase = resuming
+			return s
+		}
+	case "refused":
+		return r.refused(s, err)
+	case "expired", "error", "frame too large":
+		return r.relistAfter(s, err, reason)
+	}
+	return r.fail(s, err, resuming)
+}
+
+// EndReasons are what endReason returns: the keys of Counters.Reconnects.
+var EndReasons = []string{"short", "ended", "idle", "frame too large", "expired", "throttled", "refused", "error",
+	"broken"}
+
+// endReason names the end of a watch. Only "expired", "error" and "frame too large" say that it cannot be
+// continued from the resume point.
+func endReason(err error, life time.Duration) string {
+	switch {
+	case err == io.EOF && life < shortWatch:
+		return "short"
+	case err == io.EOF, err == errOverdue:
+		return "ended"
+	case errors.Is(err, kube.ErrIdle):
+		return "idle"
+	case errors.Is(err, kube.ErrFrameTooLarge):
+		return "frame too large"
+	case kube.IsGone(err):
+		return "expired"
+	case busy(err):
+		return "throttled"
+	case failing(err):
+		return "refused"
+	case kube.AsStatus(err) != nil:
+		return "error"
+	}
+	return "broken"
+}

@@ -1,0 +1,192 @@
+package conditions
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"skiff/internal/runtime/kube"
+)
+
+var (
+	noon  = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	later = noon.Add(90 * time.Minute)
+)
+
+// Rules: MGR-13
+func TestTransitionTimeMovesOnlyWithTheStatus(t *testing.T) {
+	old := []Condition{{Type: Ready, Status: False, ObservedGeneration: 1, LastTransitionTime: noon,
+		Reason: "RollingOut", Message: "1 of 3"}}
+	same := Update(old, []Condition{{Type: Ready, Status: False, Reason: "Invalid", Message: "2 of 3"}}, 2, later)
+	if got := same[0]; !got.LastTransitionTime.Equal(noon) || got.ObservedGeneration != 2 || got.Reason != "Invalid" ||
+		got.Message != "2 of 3" {
+		t.Errorf("same status: got %+v, want everything new but the time", got)
+	}
+	turned := Update(same, []Condition{{Type: Ready, Status: True, Reason: "Complete"}}, 2, later)
+	if !turned[0].LastTransitionTime.Equal(later) {
+		t.Errorf("other status: time %s, want %s", turned[0].LastTransitionTime, later)
+	}
+	if old[0].Message != "1 of 3" {
+		t.Error("Update changed its argument")
+	}
+}
+
+func TestUpdateKeepsOneConditionPerTypeAndThoseOfOthers(t *testing.T) {
+	old := []Condition{{Type: "Paused", Status: True, LastTransitionTime: noon},
+		{Type: Ready, Status: True, LastTransitionTime: noon}}
+	got := Update(old, []Condition{{Type: Ready, Status: True}, {Type: Degraded, Status: False}}, 1, later)
+	var types []string
+	for _, c := range got {
+		types = append(types, c.Type)
+	}
+	if want := []string{Ready, Degraded, "Paused"}; !reflect.DeepEqual(types, want) {
+		t.Errorf("types %v, want %v", types, want)
+	}
+}
+
+// Rules: WRT-33
+func TestTimesSurviveTheWireUnchanged(t *testing.T) {
+	zone := time.FixedZone("somewhere", 3600)
+	in := Update(nil, []Condition{{Type: Ready, Status: True, Reason: "Complete"}}, 1,
+		noon.Add(123456789*time.Nanosecond).In(zone))
+	text, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), `"lastTransitionTime":"2026-11-20T12:00:00Z"`) {
+		t.Errorf("got %s, want whole seconds in UTC", text)
+	}
+	var out []Condition
+	if err := json.Unmarshal(text, &out); err != nil {
+		t.Fatal(err)
+	}
+	again, err := json.Marshal(Update(out, in, 1, later))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(again) != string(text) {
+		t.Errorf("after a round trip and an equal observation: %s, want %s", again, text)
+	}
+}
+
+func TestLongMessageKeepsItsBeginningAndItsEnd(t *testing.T) {
+	message := "cannot apply: " + strings.Repeat("ä", 5000) + "; correct the spec"
+	got := Update(nil, []Condition{{Type: Stalled, Status: True, Message: message}}, 1, noon)[0].Message
+	if len(got) > maxMessage || !utf8.ValidString(got) || !strings.HasPrefix(got, "cannot apply: ") ||
+		!strings.HasSuffix(got, "; correct the spec") {
+		t.Errorf("got %d bytes, valid %t: %.40s ... %s", len(got), utf8.ValidString(got), got, got[len(got)-30:])
+	}
+}
+
+func TestAProblemShowsInTheConditionsThatItIsAbout(t *testing.T) {
+	refused, away := &kube.Status{Code: 422, Message: "spec.x: no"},
+		&kube.NoAnswerError{Err: errors.New("10.0.0.1:54321: reset")}
+	forbidden := func(text string) *kube.Status { return &kube.Status{Code: 403, Reason: "Forbidden", Message: text} }
+	quota := forbidden(`pods "a" is forbidden: exceeded quota: q`)
+	security := forbidden(`pods "a" is forbidden: violates PodSecurity "x"`)
+	right := forbidden(`pods is forbidden: User "u" cannot create resource "pods"`)
+	none := "False/AsExpected"
+	for _, test := range []struct {
+		problem                               *Problem
+		ready, progressing, degraded, stalled string
+		message                               string // of Ready
+	}{
+		{nil, "True/Complete", "False/Complete", none, none, "all there"},
+		{&Problem{Reason: "Waiting", Message: "m", Passing: true}, "False/Waiting", "False/Complete", none, none, "m"},
+		{Failed("Pod", refused, "unused", false), "False/PodRefused", "False/PodRefused", "True/PodRefused",
+			"True/PodRefused",
+			"spec.x: no; correct the spec"},
+		{Failed("Pod", away, "skiff tries again", false), "False/PodFailed", "False/Complete", "True/PodFailed", none,
+			"the API server cannot be reached; skiff tries again"},
+		{Failed("Pod", quota, "skiff tries again", false), "False/PodRefused", "False/Complete", "True/PodRefused",
+			none,
+			`pods "a" is forbidden: exceeded quota: q; raise the quota or ask for less, skiff tries again`},
+		{Failed("Pod", security, "skiff tries again", false), "False/PodRefused", "False/Complete", "True/PodRefused",
+			none,
+			`pods "a" is forbidden: violates PodSecurity "x"; set securityContext under spec.template.spec, skiff tries again`},
+		{Failed("Pod", right, "skiff tries again", false), "False/PodFailed", "False/Complete", "True/PodFailed", none,
+			`pods is forbidden: User "u" cannot create resource "pods"; skiff tries again`},
+		{Failed("Pod", errors.New("local"), "skiff tries again", true), "False/PodFailed", "False/PodFailed",
+			"True/PodFailed", "True/PodFailed",
+			"local; skiff tries again"},
+	} {
+		s := NewSet(nil)
+		s.Ready, s.Progressing = New(Ready, true, "Complete", "all there"),
+			New(Progressing, false, "Complete", "all there")
+		s.Report(test.problem)
+		var got []string
+		for _, c := range s.After(nil, 7, noon) {
+			got = append(got, string(c.Status)+"/"+c.Reason)
+			if c.ObservedGeneration != 7 {
+				t.Errorf("%s is of generation %d, want 7", c.Type, c.ObservedGeneration)
+			}
+		}
+		if want := []string{test.ready, test.progressing, test.degraded, test.stalled,
+			"False/NotAnnotated"}; !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v: got %v, want %v", test.problem, got, want)
+		}
+		if s.Ready.Message != test.message {
+			t.Errorf("message %q, want %q", s.Ready.Message, test.message)
+		}
+		want := map[string]string{Degraded: "nothing is wrong", Stalled: "not stalled", Paused: "not paused"}
+		if s.Degraded.Status == True {
+			want[Stalled] = "not stalled: skiff keeps trying"
+		}
+		for _, c := range s.After(nil, 7, noon) {
+			if text := want[c.Type]; text != "" && c.Status == False && c.Message != text {
+				t.Errorf("%+v: %s=False says %q, want %q", test.problem, c.Type, c.Message, text)
+			}
+		}
+	}
+}
+
+func TestNewsAreToldOnce(t *testing.T) {
+	list := func(ready, degraded, paused bool, reason string) []Condition {
+		return []Condition{New(Ready, ready, reason, "m"), New(Degraded, degraded, reason, "m"),
+			New(Paused, paused, "r", "m")}
+	}
+	for _, test := range []struct {
+		before, after []Condition
+		want          []string
+	}{
+		{nil, list(false, false, false, "x"), nil},
+		{nil, list(true, false, false, "x"), []string{"Ready"}},
+		{list(true, false, false, "x"), list(true, false, false, "x"), nil},
+		{list(true, false, false, "x"), list(false, true, false, "Bad"), []string{"! Bad"}},
+		{list(false, true, false, "Bad"), list(false, true, false, "Bad"), nil},
+		{list(false, true, false, "Bad"), list(false, true, false, "Worse"), []string{"! Worse"}},
+		{list(true, false, false, "x"), list(true, false, true, "x"), []string{"Paused"}},
+		{list(true, false, true, "x"), list(true, false, false, "x"), []string{"Resumed"}},
+	} {
+		var got []string
+		for _, n := range NewsOf(test.before, test.after) {
+			if n.Warning {
+				n.Reason = "! " + n.Reason
+			}
+			got = append(got, n.Reason)
+		}
+		if !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%v -> %v: got %q, want %q", test.before, test.after, got, test.want)
+		}
+	}
+}
+
+func TestPausedTakesEveryBooleanAndReportsAnythingElse(t *testing.T) {
+	for value, want := range map[string]string{"true": "True/Annotated", "True": "True/Annotated",
+		"1": "True/Annotated", "false": "False/NotAnnotated", "0": "False/NotAnnotated", "yes": "Unknown/NotABoolean",
+		"": "Unknown/NotABoolean"} {
+		annotations := kube.Labels{{Key: PausedAnnotation, Value: value}}
+		c := PausedFor(annotations)
+		if got := string(c.Status) + "/" + c.Reason; got != want || IsPaused(annotations) != (c.Status == True) {
+			t.Errorf("%q: %s (%s), want %s", value, got, c.Message, want)
+		}
+	}
+	news := NewsOf(nil, []Condition{PausedFor(kube.Labels{{Key: PausedAnnotation, Value: "yes"}})})
+	if len(news) != 1 || !news[0].Warning || !strings.Contains(news[0].Note, `is "yes" and has to be`) {
+		t.Errorf("news %+v, want one warning", news)
+	}
+}

@@ -1,0 +1,108 @@
+package conditions
+
+import (
+	"strings"
+	"time"
+
+	"skiff/internal/runtime/kube"
+)
+
+// Set is the conditions that skiff's kinds share, without generation and time.
+type Set struct {
+	Ready, Progressing, Degraded, Stalled, Paused Condition
+
+	Recheck time.Duration // they may be others after this time although nothing happens; 0: they may not
+}
+
+// AsExpected is the reason of Degraded and Stalled where all is well.
+const AsExpected = "AsExpected"
+
+// NewSet returns the conditions of an object with nothing wrong. Ready and Progressing are to be filled in.
+func NewSet(annotations kube.Labels) Set {
+	return Set{
+		Degraded: New(Degraded, false, AsExpected, "nothing is wrong"),
+		Stalled:  New(Stalled, false, AsExpected, "not stalled"),
+		Paused:   PausedFor(annotations),
+	}
+}
+
+// NotWatched returns the conditions of an object whose namespace cannot be watched, for the reason that why gives:
+// nobody knows whether what they said before is still true.
+func NotWatched(annotations kube.Labels, why string) Set {
+	of := func(kind string, status Status) Condition {
+		return Condition{Type: kind, Status: status, Reason: "NotWatched",
+			Message: "the present state is not known: " + why}
+	}
+	return Set{Ready: of(Ready, Unknown), Progressing: of(Progressing, Unknown), Degraded: of(Degraded, Unknown),
+		Stalled: of(Stalled, True), Paused: PausedFor(annotations)}
+}
+
+// NotHeld returns the conditions of an object that is not worked on, because it or what it depends on takes more
+// memory than there is, for the reason and with the message that say which.
+func NotHeld(reason, message string) Set {
+	of := func(kind string, status Status) Condition {
+		return Condition{Type: kind, Status: status, Reason: reason, Message: message}
+	}
+	return Set{Ready: of(Ready, Unknown), Progressing: of(Progressing, Unknown), Degraded: of(Degraded, Unknown),
+		Stalled: of(Stalled, True), Paused: of(Paused, Unknown)}
+}
+
+// Problem is what keeps an object from being what it declares.
+type Problem struct {
+	Reason  string
+	Message string // ends with the next step, or the next retry
+	Stalled bool   // nothing happens soon unless somebody changes something
+	Passing bool   // it is on its way to being solved, and nobody has to do anything
+}
+
+// Failed returns the problem that lies in a failed request about an object of a kind, given what follows from it. Its
+// message is the same for each attempt, because a new message is a write.
+func Failed(kind string, err error, step string, stalled bool) *Problem {
+	if kube.IsRefused(err) {
+		return &Problem{Reason: kind + "Refused", Message: kube.Explain(err) + "; correct the spec", Stalled: true}
+	}
+	if remedy := admission(err); remedy != "" {
+		return &Problem{Reason: kind + "Refused", Message: kube.Explain(err) + "; " + remedy + ", " + step,
+			Stalled: stalled}
+	}
+	return &Problem{Reason: kind + "Failed", Message: kube.Explain(err) + "; " + step, Stalled: stalled}
+}
+
+// admission returns what to do about a 403 that is about what was sent and not about a right of skiff; "" for any
+// other error.
+func admission(err error) string {
+	text := kube.Explain(err)
+	switch {
+	case !kube.IsForbidden(err), strings.Contains(text, " cannot ") && strings.Contains(text, ` resource "`):
+		return ""
+	case strings.Contains(text, "exceeded quota"):
+		return "raise the quota or ask for less"
+	case strings.Contains(text, "violates PodSecurity"):
+		return "set securityContext under spec.template.spec"
+	}
+	return "correct the spec, or change what refuses it"
+}
+
+// Report lays a problem over what was seen; nil changes nothing.
+func (s *Set) Report(p *Problem) {
+	if p == nil {
+		return
+	}
+	s.Ready = New(Ready, false, p.Reason, p.Message)
+	if !p.Passing {
+		s.Degraded = New(Degraded, true, p.Reason, p.Message)
+	}
+	if p.Stalled {
+		s.Stalled = New(Stalled, true, p.Reason, p.Message)
+		s.Progressing = New(Progressing, false, p.Reason, p.Message)
+	}
+}
+
+// After returns the conditions of an object that had old; see Update.
+func (s *Set) After(old []Condition, generation int64, now time.Time) []Condition {
+	stalled := s.Stalled
+	if s.Degraded.Status == True && stalled.Status == False {
+		stalled.Message = "not stalled: skiff keeps trying"
+	}
+	return Update(old, []Condition{s.Ready, s.Progressing, s.Degraded, stalled, s.Paused}, generation, now)
+}

@@ -1,0 +1,225 @@
+package controller
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"skiff/internal/runtime/kube"
+)
+
+const (
+	// wakeEvery bounds how often a key is tried because the requests of others work again: it may fail for a reason of
+	// its own.
+	wakeEvery = 30 * time.Second
+	// wakeScan is the least time between two searches for such keys.
+	wakeScan = time.Second
+)
+
+// streak is the failures of a key since it succeeded, or became another object. Failures are counted by class: a
+// server that is away says nothing of the key.
+type streak struct {
+	failures  int       // of all classes
+	first     time.Time // of them
+	failing   int       // of class failing
+	since     time.Time // of the first of those
+	forbidden time.Time // of the first of class forbidden
+
+	class   class     // of the last one
+	text    string    // of the last one
+	reason  string    // of the last one, one word
+	stalled bool      // since the last one, it is tried at the longest interval
+	woken   time.Time // when it was last tried because the requests of others worked again
+}
+
+// streaks are the keys that fail.
+type streaks struct {
+	mu      sync.Mutex // guards all below
+	of      map[kube.Key]streak
+	scanned time.Time
+}
+
+func (s *streaks) get(k kube.Key) streak {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of[k]
+}
+
+// count returns how many keys fail, and how many of these are tried at the longest interval.
+func (s *streaks) count() (failing, stalled int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range s.of {
+		if one.stalled {
+			stalled++
+		}
+	}
+	return len(s.of), stalled
+}
+
+func (s *streaks) forget(k kube.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.of, k)
+}
+
+// leave drops the keys of a namespace.
+func (s *streaks) leave(namespace string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.of, func(k kube.Key, _ streak) bool { return k.Namespace == namespace })
+}
+
+// add counts a failure.
+func (s *streaks) add(k kube.Key, n Next, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of == nil {
+		s.of = map[kube.Key]streak{}
+	}
+	one := s.of[k].and(n.class, time.Now())
+	one.stalled, one.text, one.reason = n.Stalled, kube.Printable(kube.Explain(err), maxReason), reasonOf(err)
+	s.of[k] = one
+}
+
+// maxFailing is how many groups of objects that fail are named.
+const maxFailing = 20
+
+// failures are the objects of one namespace that fail for the same reason.
+type failures struct {
+	alike
+	keys []kube.Key
+	rank int // among those of the namespace, the largest first
+}
+
+// alike is what such objects have in common.
+type alike struct{ namespace, what, reason string }
+
+// describe says what fails, in lines for people: one for each namespace and reason, and the first of each namespace
+// before all others, so that no namespace hides another. What should pass by itself, and is recent, is left out. kind
+// is that of the objects.
+func (s *streaks) describe(kind string, now time.Time) (lines []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	groups := s.groupsLocked()
+	for i, g := range groups {
+		if i == maxFailing {
+			more := 0
+			for _, rest := range groups[i:] {
+				more += len(rest.keys)
+			}
+			return append(lines, fmt.Sprintf("failing: %d more", more))
+		}
+		one := s.of[g.keys[0]]
+		about := fmt.Sprintf("%s for %s, %s: %s", g.keys[0], now.Sub(one.first).Round(time.Second),
+			times(one.failures), one.text)
+		if n := len(g.keys); n > 1 {
+			about = fmt.Sprintf("%d %s in %s (%s), first %s", n, plural(kind), g.namespace, g.reason, about)
+		}
+		lines = append(lines, g.what+": "+about)
+	}
+	return lines
+}
+
+// groupsLocked returns what is worth telling, in the order in which it is told.
+func (s *streaks) groupsLocked() []*failures {
+	by := map[alike]*failures{}
+	var groups []*failures
+	for k, one := range s.of {
+		if one.class == passing && one.failures < newsAfter {
+			continue
+		}
+		id := alike{k.Namespace, "failing", one.reason}
+		if one.class == terminal || one.class == forbidden {
+			id.what = "refused"
+		}
+		if by[id] == nil {
+			by[id] = &failures{alike: id}
+			groups = append(groups, by[id])
+		}
+		by[id].keys = append(by[id].keys, k)
+	}
+	slices.SortFunc(groups, func(a, b *failures) int {
+		return cmp.Or(cmp.Compare(len(b.keys), len(a.keys)), cmp.Compare(a.what+a.reason, b.what+b.reason))
+	})
+	told := map[string]int{}
+	for _, g := range groups {
+		g.rank = told[g.namespace]
+		told[g.namespace]++
+		slices.SortFunc(g.keys, kube.Key.Compare)
+	}
+	slices.SortStableFunc(groups, func(a, b *failures) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), a.keys[0].Compare(b.keys[0]))
+	})
+	return groups
+}
+
+// plural is the name of a kind for several objects.
+func plural(kind string) string {
+	if strings.HasSuffix(kind, "s") {
+		return kind
+	}
+	return kind + "s"
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// and is the streak with one more failure.
+func (s streak) and(c class, now time.Time) streak {
+	if s.failures++; s.failures == 1 {
+		s.first = now
+	}
+	s.class = c
+	switch {
+	case c == failing:
+		s.failing++
+		if s.failing == 1 {
+			s.since = now
+		}
+	case c == forbidden && s.forbidden.IsZero():
+		s.forbidden = now
+	}
+	return s
+}
+
+// wake returns the keys that waited for what works now: the server, and requests in the namespaces that in names.
+func (s *streaks) wake(in func(namespace string) bool) (keys []kube.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if len(s.of) == 0 || now.Sub(s.scanned) < wakeScan {
+		return nil
+	}
+	s.scanned = now
+	for k, one := range s.of {
+		waits := one.class == passing || one.class == forbidden && in(k.Namespace)
+		if waits && now.Sub(one.woken) >= wakeEvery {
+			one.woken = now
+			s.of[k] = one
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// requestsWork runs the keys that failed because requests did not work.
+func (c *Controller) requestsWork(in func(namespace string) bool) {
+	for _, k := range c.streaks.wake(in) {
+		c.queue.Add(k, worksCause)
+	}
+}
+
+// forget clears the failures of a key.
+func (c *Controller) forget(k kube.Key) {
+	c.streaks.forget(k)
+	c.queue.Forget(k)
+}

@@ -1,0 +1,209 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/queue"
+)
+
+// work hands keys from the queue to reconcile until feed ends. Runs get the context runs, which lives on.
+func (c *Controller) work(feed, runs context.Context) {
+	for {
+		item, ok := c.queue.Get(feed)
+		if !ok {
+			return
+		}
+		if runs.Err() != nil { // taken in the moment in which leadership was lost
+			c.queue.Add(item.Key, item.Cause())
+			c.queue.Done(item.Key)
+			return
+		}
+		switch doing, why := c.admit(item); doing {
+		case working:
+			c.reconcile(runs, item)
+			if c.parts.left(item.Key.Namespace) { // meanwhile, and the run has remembered something
+				c.leave(item.Key.Namespace)
+			}
+		case telling:
+			c.tellUnseen(runs, item, why)
+		case left:
+			c.forget(item.Key)
+			fallthrough
+		default:
+			c.queue.Done(item.Key)
+		}
+	}
+}
+
+// reconcile runs the Func for one key, decides what follows, and logs it in one line: a run that wrote or failed at
+// level 0, one that did nothing at level 1.
+func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
+	defer c.queue.Done(item.Key)
+	weight := c.weight(item.Key)
+	if !c.o.InFlight.begin(item.Key.Namespace, weight) {
+		c.waitForRoom(item)
+		return
+	}
+	defer c.o.InFlight.end(item.Key.Namespace, weight)
+	log := c.logOf(item)
+	start := time.Now()
+	c.stats.waited.Observe(item.Waited)
+	c.stats.causes.count(item)
+	counting, writes := kube.CountWrites(ctx)
+	outcome, err := c.call(counting, log, item, c.f)
+	if err == nil && writes.Load() > 0 {
+		c.requestsWork(func(namespace string) bool { return namespace == item.Key.Namespace })
+	}
+	if len(c.mirrors) > 0 && (err != nil || writes.Load() > 0) {
+		c.mirrors[0].Answered(err)
+	}
+	next := c.settle(ctx, item, outcome, err)
+	took := time.Since(start)
+	c.stats.took.Observe(took)
+	c.stats.worked.Observe(took)
+	if err == nil && writes.Load() == 0 {
+		if log = log.V(1); !log.Enabled() { // most runs find all as it should be
+			return
+		}
+	}
+	log = log.WithValues("duration_ms", float64(took.Microseconds())/1000, "outcome", next)
+	var p *panicError
+	switch {
+	case err == nil && writes.Load() == 0:
+		log.Info("reconciled")
+	case err == nil:
+		log.Info("reconciled", "writes", writes.Load())
+	case ctx.Err() != nil:
+		log.Info("reconcile was cut short", "reason", context.Cause(ctx).Error(), "error", err.Error())
+	case cache.AsShed(err) != nil:
+		log.V(1).Info("not worked on", "reason", err.Error())
+	case errors.As(err, &p):
+		log.Error(err, "reconcile panicked", "failures", c.streaks.get(item.Key).failures, "stack", string(p.stack))
+	default:
+		c.logFailure(log, err, c.streaks.get(item.Key))
+	}
+}
+
+// logFailure logs a run that failed, as loud as that deserves. What concerns the whole process, a server that does not
+// answer or refuses the credential, has a line of its own, so that a thousand objects do not say it, too.
+func (c *Controller) logFailure(log logr.Logger, err error, s streak) {
+	const message = "reconcile failed"
+	switch {
+	case s.class == passing && (kube.IsOutage(err) || s.failures <= newsAfter):
+		log.V(1).Info(message, "failures", s.failures, "error", err.Error())
+	case s.class == passing, s.class == forbidden:
+		log.Info(message, kube.Warn("failures", s.failures, "error", err.Error())...)
+	default:
+		log.Error(err, message, "failures", s.failures)
+	}
+}
+
+// settle tells the queue what follows from a run, and returns it as text.
+func (c *Controller) settle(ctx context.Context, item queue.Item, outcome Outcome, err error) string {
+	k := item.Key
+	switch {
+	case err == nil && outcome == Done:
+		c.stats.done.Add(1)
+		c.forget(k)
+		return "done"
+	case err == nil:
+		c.stats.again.Add(1)
+		c.forget(k)
+		c.queue.AddAfter(k, outcome.after, outcome.cause)
+		if outcome.after == 0 && !c.queue.ShuttingDown() {
+			return "requeued after pending keys"
+		}
+		return c.again("again in ", outcome.after)
+	case ctx.Err() != nil:
+		c.queue.Add(k, cutCause) // for when this process leads again; not heard at a shutdown
+		return stopped
+	case cache.AsShed(err) != nil:
+		return c.settleShed(ctx, item, cache.AsShed(err))
+	}
+	c.stats.errors.Add(1)
+	before := c.streaks.get(k)
+	n := next(err, before, time.Now())
+	d := c.retry(item, n, err)
+	switch {
+	case n.class == terminal:
+		c.stats.terminal.Add(1)
+		return c.again("refused; next try when the object changes or in ", d)
+	case n.Stalled:
+		return c.again(
+			fmt.Sprintf("%d failures in a row; next try when the object changes or in ", before.failures+1), d)
+	}
+	if kube.UnknownOutcome(err) {
+		return c.again("looking, then trying again in ", d)
+	}
+	return c.again("error, again in ", d)
+}
+
+// stopped is the outcome of a run after which the controller stops.
+const stopped = "stopped"
+
+// again says when a run follows, after a text that ends in "in " or the like.
+func (c *Controller) again(text string, d time.Duration) string {
+	if c.queue.ShuttingDown() {
+		return stopped
+	}
+	return text + rounded(d)
+}
+
+func rounded(d time.Duration) string {
+	if d >= time.Second {
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(100 * time.Microsecond).String()
+}
+
+// call runs f with a deadline and makes an error of a panic.
+func (c *Controller) call(ctx context.Context, log logr.Logger, item queue.Item, f Func) (outcome Outcome, err error) {
+	run, cancel := context.WithTimeout(ctx, c.o.ReconcileTimeout)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			c.stats.panics.Add(1)
+			err = &panicError{value: p, stack: debug.Stack()}
+		}
+	}()
+	run = logr.NewContext(run, log)
+	if before := c.streaks.get(item.Key); before.failures > 0 {
+		run = context.WithValue(run, streakKey{}, before)
+	}
+	outcome, err = f(run, item.Key)
+	if err != nil && ctx.Err() == nil && run.Err() != nil {
+		c.stats.timeouts.Add(1)
+		err = &timeoutError{limit: c.o.ReconcileTimeout, err: err}
+	}
+	return outcome, err
+}
+
+// streakKey is where the context of a run has the failures of its key before it; nothing is there if there were none.
+type streakKey struct{}
+
+// panicError is a panic of a Func.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("reconcile: panic: %v", e.value) }
+
+// timeoutError is a run that failed after its deadline.
+type timeoutError struct {
+	limit time.Duration
+	err   error
+}
+
+func (e *timeoutError) Error() string {
+	return fmt.Sprintf("reconcile: not done within its deadline of %v: %v", e.limit, e.err)
+}
+func (e *timeoutError) Unwrap() error { return e.err }

@@ -1,0 +1,199 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/queue"
+)
+
+const (
+	// tellEvery is the least time between two objects of a namespace that are told that they are not worked on: five a
+	// second is nothing to a server, and the objects of a namespace that is shed are many.
+	tellEvery = 200 * time.Millisecond
+	// maxTold bounds the objects of a namespace that wait to be told: so many are told until the others are looked at
+	// again.
+	maxTold = int(SlowDelay / tellEvery)
+
+	shedCause     = "it is not worked on"
+	returnedCause = "held in memory again"
+)
+
+// shedFunc tells in the status of an object that it is not worked on, because it, or an object that it depends on,
+// takes too much memory.
+type shedFunc func(ctx context.Context, key kube.Key, reason, message string) error
+
+// Shed makes the controller call f for an object of a source made by For when a run finds that the object, or another
+// one that it reads, is not held in memory: f says so in the status. The Func runs again when it is.
+func (s Source) Shed(f func(ctx context.Context, key kube.Key, reason, message string) error) Source {
+	s.shed = f
+	return s
+}
+
+// IsShed says that a run has found that an object is not held in memory. Nothing follows from what else it has found.
+func IsShed(err error) bool { return cache.AsShed(err) != nil }
+
+// paces spaces what the objects of a namespace are told.
+type paces struct {
+	mu sync.Mutex       // guards all below
+	of map[string]*pace // by namespace: those in which the next turn is to come
+}
+
+// pace is the turns of one namespace.
+type pace struct {
+	next time.Time              // the first turn that is free
+	at   map[kube.Key]time.Time // of those that wait: when it is their turn
+}
+
+// claim returns how long to wait before an object can be told; 0: it is to be told now.
+func (p *paces) claim(k kube.Key, now time.Time) (wait time.Duration, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one := p.of[k.Namespace]
+	if one == nil || !one.next.After(now) { // all turns are over
+		p.beginLocked(k.Namespace, now)
+		return 0, true
+	}
+	over := func(_ kube.Key, at time.Time) bool { return !at.After(now) }
+	if at, waits := one.at[k]; waits {
+		if !over(k, at) {
+			return at.Sub(now), true
+		}
+		delete(one.at, k)
+		return 0, true
+	}
+	if len(one.at) >= maxTold {
+		maps.DeleteFunc(one.at, over) // an object that is gone does not come at its turn
+	}
+	if len(one.at) >= maxTold {
+		return 0, false
+	}
+	wait = one.next.Sub(now)
+	one.at[k], one.next = one.next, one.next.Add(tellEvery)
+	return wait, true
+}
+
+// beginLocked gives the first turn of a namespace, and forgets the namespaces whose turns are over.
+func (p *paces) beginLocked(namespace string, now time.Time) {
+	maps.DeleteFunc(p.of, func(_ string, one *pace) bool { return !one.next.After(now) })
+	if p.of == nil {
+		p.of = map[string]*pace{}
+	}
+	p.of[namespace] = &pace{now.Add(tellEvery), map[kube.Key]time.Time{}}
+}
+
+func (p *paces) leave(namespace string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.of, namespace)
+}
+
+// settleShed is settle for a run that has found that an object is not held. Nothing was done, nothing is lost, and
+// nothing is to be tried again before it is: that is an event.
+func (c *Controller) settleShed(ctx context.Context, item queue.Item, shed *cache.ShedError) string {
+	wait, ok := time.Duration(0), c.shed != nil
+	if ok {
+		wait, ok = c.paces.claim(item.Key, time.Now())
+	}
+	if wait > 0 {
+		c.queue.AddAfter(item.Key, wait, shedCause)
+		return c.again("not worked on ("+shed.Reason+"); its status says so in ", wait)
+	}
+	if ok {
+		counting, writes := kube.CountWrites(ctx)
+		_, err := c.call(counting, c.logOf(item), item, func(ctx context.Context, key kube.Key) (Outcome, error) {
+			return Done, c.shed(ctx, key, shed.Reason, shed.Message)
+		})
+		if shed.Reason == cache.TooLarge && writes.Load() > 0 { // for OverBudget, the namespace has a line
+			c.logOf(item).Info("not worked on", kube.Warn("reason", shed.Reason, "message", shed.Message)...)
+		}
+		if err != nil && ctx.Err() != nil {
+			c.queue.Add(item.Key, cutCause)
+			return stopped
+		}
+		if err != nil {
+			c.stats.errors.Add(1)
+			return c.again("not worked on ("+shed.Reason+"), and its status cannot say so: "+kube.Explain(err)+
+				"; again in ", c.retry(item, next(err, c.streaks.get(item.Key), time.Now()), err))
+		}
+	}
+	c.forget(item.Key)
+	c.queue.AddAfter(item.Key, SlowDelay, recheckCause) // what it depends on may be in another namespace
+	return c.again("not worked on ("+shed.Reason+"); looks again in ", SlowDelay)
+}
+
+// queueReturned queues the objects of a namespace of which a mirror holds what it did not.
+func (c *Controller) queueReturned(namespace string) {
+	if c.keys == nil {
+		return
+	}
+	c.paces.leave(namespace)
+	for _, k := range c.keys(namespace) {
+		c.queue.AddLow(k, returnedCause)
+	}
+}
+
+// maxShedLines is how many namespaces of a mirror are named that are not worked on: those that take most.
+const maxShedLines = 5
+
+// Shed is what a mirror does not hold of a namespace.
+type Shed struct {
+	Resource kube.Resource
+	Labels   string // the label selector, "" for all
+	cache.ShedNamespace
+}
+
+// others stands for the namespaces that are not told apart.
+const others = "others"
+
+// Sheds returns what the mirrors of some controllers do not hold, a mirror that several share once: of each, the
+// namespaces that would take most, and all others as one.
+func Sheds(cs ...*Controller) (out []Shed) {
+	seen := map[mirror]bool{}
+	for _, c := range cs {
+		for _, m := range c.mirrors {
+			if seen[m] {
+				continue
+			}
+			seen[m] = true
+			rest := Shed{m.Resource(), m.Labels(), cache.ShedNamespace{Namespace: others}}
+			for i, one := range m.Sheds() {
+				if i < maxShedLines {
+					out = append(out, Shed{m.Resource(), m.Labels(), one})
+					continue
+				}
+				rest.Objects += one.Objects
+				rest.Bytes += one.Bytes
+			}
+			if rest.Objects > 0 {
+				out = append(out, rest)
+			}
+		}
+	}
+	return out
+}
+
+// describeSheds says what is not held in memory, in lines for people.
+func (c *Controller) describeSheds() (lines []string) {
+	for _, m := range c.mirrors {
+		for i, shed := range m.Sheds() {
+			if i == maxShedLines {
+				lines = append(lines, fmt.Sprintf("over budget: %s of %d more namespaces",
+					m.Resource().GroupResource(), len(m.Sheds())-i))
+				break
+			}
+			what := "over budget"
+			if !shed.Whole {
+				what = "too large"
+			}
+			lines = append(lines, fmt.Sprintf("%s: namespace %s: %d %s are left alone: %s", what, shed.Namespace,
+				shed.Objects, m.Resource().Plural, kube.Printable(shed.Message, 2*maxReason)))
+		}
+	}
+	return lines
+}

@@ -1,0 +1,97 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/kube"
+)
+
+func TestTheObjectsOfANamespaceAreToldOneAfterTheOther(t *testing.T) {
+	var p paces
+	now := time.Now()
+	key := func(namespace string, i int) kube.Key { return kube.Key{Namespace: namespace, Name: fmt.Sprint(i)} }
+	for i := range 10 {
+		if wait, ok := p.claim(key("a", i), now); !ok || wait != time.Duration(i)*tellEvery {
+			t.Errorf("%d waits for %s, want %s", i, wait, time.Duration(i)*tellEvery)
+		}
+	}
+	if wait, ok := p.claim(key("b", 0), now); !ok || wait != 0 {
+		t.Errorf("another namespace waits for %s", wait)
+	}
+	now = now.Add(5 * tellEvery)
+	if wait, _ := p.claim(key("a", 5), now); wait != 0 {
+		t.Errorf("at its time it waits for %s", wait)
+	}
+	for i := range maxTold + 100 {
+		p.claim(key("c", i), now)
+	}
+	if n := len(p.of["c"].at); n > maxTold {
+		t.Errorf("%d wait", n)
+	}
+	if _, ok := p.claim(key("c", maxTold+200), now); ok {
+		t.Error("one more waits than may")
+	}
+	if wait, ok := p.claim(key("b", 1), now); !ok || wait != 0 {
+		t.Errorf("another namespace waits for %s, %t", wait, ok)
+	}
+}
+
+func TestObjectsThatAreGoneAtTheirTurnKeepNoPlace(t *testing.T) {
+	var p paces
+	now := time.Now()
+	for i := range 3 * maxTold { // each is gone at its turn
+		k := kube.Key{Namespace: "a", Name: fmt.Sprint(i)}
+		if _, ok := p.claim(k, now); !ok {
+			t.Fatalf("%d is not told: %d wait", i, len(p.of["a"].at))
+		}
+		if i%2 == 1 {
+			now = now.Add(2 * tellEvery * 9 / 10) // slower than they come
+		}
+		if len(p.of["a"].at) > maxTold {
+			t.Fatalf("%d wait", len(p.of["a"].at))
+		}
+	}
+	now = now.Add(time.Hour)
+	p.claim(kube.Key{Namespace: "b"}, now)
+	if len(p.of) != 1 {
+		t.Errorf("%d namespaces are remembered", len(p.of))
+	}
+}
+
+func TestTellingThatAnObjectIsNotWorkedOnIsTriedAgainAfterABackoff(t *testing.T) {
+	for name, err := range map[string]error{
+		"forbidden": &kube.Status{Code: 403, Reason: "Forbidden"}, "failing": &kube.Status{Code: 418},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			shed := func(context.Context, kube.Key) (Outcome, error) {
+				return Done, &cache.ShedError{Reason: cache.OverBudget, Message: "the pods take too much"}
+			}
+			told := 0
+			c := New("x", shed, Options{})
+			c.shed = func(context.Context, kube.Key, string, string) error {
+				told++
+				return err
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() {
+				if err := c.Run(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+			c.queue.Add(kube.Key{Namespace: "a", Name: "b"}, "changed")
+			time.Sleep(10 * time.Minute)
+			if failing, _ := c.streaks.count(); told > 40 || failing != 1 {
+				t.Errorf("%s: tried %d times in 10 minutes, %d keys fail", name, told, failing)
+			}
+			cancel()
+			running.Wait()
+		})
+	}
+}

@@ -1,0 +1,140 @@
+package controller
+
+import (
+	"context"
+
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/queue"
+)
+
+// initialList is the cause of keys that were there at the start. All sources share it, so that an object and
+// its children make one cause.
+const initialList = "initial list"
+
+// The other causes that this package gives, beside the changes of objects.
+const (
+	startCause      = "start"
+	recheckCause    = "scheduled recheck"
+	retryCause      = "retry after an error"
+	refusedCause    = "retry after a refusal"
+	manyErrorsCause = "retry after many errors"
+	worksCause      = "requests work again"
+	cutCause        = "its run was cut short"
+)
+
+// mirror is what a controller needs of a *cache.Store[T], whatever its T.
+type mirror interface {
+	Resource() kube.Resource
+	Labels() string
+	Bytes() int64
+	Run(ctx context.Context)
+	Serves(namespace string) bool
+	OnServes(f func()) (remove func())
+	State() []cache.ScopeState
+	Namespaces() []string
+	Selected() bool
+	Answered(err error)
+	Sheds() []cache.ShedNamespace
+	OnReturn(f func(namespace string)) (remove func())
+}
+
+// Source turns the changes of one mirror into keys. For, Owns and Watches make them, and Once one without a
+// mirror.
+type Source struct {
+	mirror  mirror                                  // nil: none
+	connect func(c *Controller) (disconnect func()) // makes the source queue keys
+	keys    func(namespace string) []kube.Key       // of the objects themselves; nil but for For
+	size    func(kube.Key) int64                    // of an object itself; nil but for For
+	unseen  unseenFunc
+	shed    shedFunc
+}
+
+// unseenFunc tells in the status of an object that its state is not known, and why.
+type unseenFunc func(ctx context.Context, key kube.Key, why string) error
+
+// Unseen makes the controller call f for each object of a source made by For whose namespace it could not watch for
+// two minutes because a right or a resource is missing: its last status may not be true any more. The Func runs for
+// all of them when the namespace can be watched again.
+func (s Source) Unseen(f func(ctx context.Context, key kube.Key, why string) error) Source {
+	s.unseen = f
+	return s
+}
+
+// For runs the controller for the objects of s themselves. Another object under the same name and a new
+// generation (a changed spec, or a deletion) clear the failures of the key: what failed before may work now.
+func For[T kube.Object](s *cache.Store[T]) Source {
+	kind := s.Resource().Kind
+	return Source{mirror: s, size: s.Size, connect: func(to *Controller) func() {
+		return s.OnChange(func(c cache.Change[T]) {
+			k := c.Object().ObjectMeta().Key()
+			if c.Type != cache.Updated || c.Old.ObjectMeta().Generation != c.New.ObjectMeta().Generation {
+				to.forget(k)
+			}
+			add(to.queue, k, kind, c)
+		})
+	}, keys: s.Keys}
+}
+
+// Owns runs the controller for the owner of a changed object of s: the one that the controlling owner
+// reference names, if it is of ownerKind, in the object's namespace. Where a change moves an object from one
+// owner to another, both run (MGR-17).
+//
+// Only the kind is compared, not the API group. An owner of the same kind in another group gives a key that
+// names no object of ours, or one whose reconcile finds nothing to do.
+func Owns[T kube.Object](s *cache.Store[T], ownerKind string) Source {
+	return Watches(s, func(obj T) []kube.Key {
+		m := obj.ObjectMeta()
+		if o, ok := m.Controller(); ok && o.Kind == ownerKind {
+			return []kube.Key{{Namespace: m.Namespace, Name: o.Name}}
+		}
+		return nil
+	})
+}
+
+// Watches runs the controller for the keys that f names for a changed object of s, as it was and as it is. f
+// must be quick, must not block, and must not change obj; a panic in it loses that change and is logged.
+func Watches[T kube.Object](s *cache.Store[T], f func(obj T) []kube.Key) Source {
+	kind := s.Resource().Kind
+	return Source{mirror: s, connect: func(to *Controller) func() {
+		return s.OnChange(func(c cache.Change[T]) {
+			if c.Type != cache.Appeared {
+				for _, k := range f(c.Old) {
+					add(to.queue, k, kind, c)
+				}
+			}
+			if c.Type != cache.Gone && c.Type != cache.Shed {
+				for _, k := range f(c.New) {
+					add(to.queue, k, kind, c) // once more for a key of both: the queue merges it
+				}
+			}
+		})
+	}}
+}
+
+// Once runs the controller for k at the start, when all mirrors are synced, whether there is anything in them or
+// not: for a key that stands for no object.
+func Once(k kube.Key) Source {
+	return Source{connect: func(to *Controller) func() {
+		to.queue.AddLow(k, startCause)
+		return func() {}
+	}}
+}
+
+// add queues k because of c, a change of an object of kind.
+func add[T kube.Object](q *queue.Queue, k kube.Key, kind string, c cache.Change[T]) {
+	if c.Initial {
+		q.AddLow(k, initialList)
+		return
+	}
+	m := c.Object().ObjectMeta()
+	if c.Type == cache.Shed { // there is nothing to do but to say so
+		q.AddLow(k, shedCause)
+		return
+	}
+	if m.Namespace == "" {
+		q.Add(k, kind+" "+m.Name+" "+c.Type.String())
+		return
+	}
+	q.Add(k, kind+" "+m.Namespace+"/"+m.Name+" "+c.Type.String())
+}

@@ -1,0 +1,172 @@
+package events
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/runtime/kube"
+)
+
+// Type is the type of an Event; the API has no others.
+type Type string
+
+// The types of Events.
+const (
+	Normal  Type = "Normal"
+	Warning Type = "Warning"
+)
+
+const (
+	// queueSize is how many events may wait while the server is slow. client-go has the same number; at a
+	// few hundred bytes each it is a quarter of a megabyte.
+	queueSize = 1000
+	// flushTimeout is how long a shutdown waits for what is still queued: Events are optional, and the process has
+	// a grace period to keep.
+	flushTimeout = 3 * time.Second
+	// firstPause and longestPause are between a panic of the sender and its next try.
+	firstPause, longestPause = time.Second, 5 * time.Minute
+)
+
+// Object is what an event is about.
+type Object struct {
+	APIVersion      string
+	Kind            string
+	Namespace       string // "" for a cluster-scoped object: its events go to the namespace default
+	Name            string
+	UID             string
+	ResourceVersion string
+}
+
+// ObjectOf names obj, an object of resource r.
+func ObjectOf(r kube.Resource, obj kube.Object) Object {
+	m := obj.ObjectMeta()
+	return Object{APIVersion: r.APIVersion(), Kind: r.Kind, Namespace: m.Namespace, Name: m.Name, UID: m.UID,
+		ResourceVersion: m.ResourceVersion}
+}
+
+// Event is one thing that happened.
+type Event struct {
+	Regarding Object
+	Related   Object // a second object that it is about, for example the pod that was created; may be empty
+	Type      Type
+	Reason    string // why, in CamelCase for machines: "CreatePod"
+	Action    string // what was done or tried, in CamelCase: "Reconcile"
+	Note      string // text for users, cut at 1 KiB; it must not hold secrets
+}
+
+// Options configure a Recorder.
+type Options struct {
+	Client     *kube.Client
+	Controller string // reportingController, a qualified name: "skiff.dev/redis"
+	Instance   string // reportingInstance; "": the host's name, which in a pod is the pod's
+	Log        logr.Logger
+}
+
+// Recorder takes events from any goroutine and sends them from one.
+type Recorder struct {
+	client     *kube.Client
+	controller string
+	instance   string
+	log        logr.Logger
+	queue      chan *queued // pointers: its buffer is there from the start
+	dropped    atomic.Uint64
+	panics     atomic.Uint64
+}
+
+// queued is an event and when it happened.
+type queued struct {
+	Event
+	at time.Time
+}
+
+// New returns a recorder. Until Run is called, events wait in its queue.
+func New(o Options) *Recorder {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown" // the field is required; who asks for it has the pod's name in the log as well
+	}
+	return &Recorder{
+		client:     o.Client.Limit(Rights),
+		controller: o.Controller,
+		instance:   cut(cmp.Or(o.Instance, host), maxField),
+		log:        o.Log,
+		queue:      make(chan *queued, queueSize),
+	}
+}
+
+// Record queues an event and returns at once. An event that finds the queue full is dropped. A nil Recorder drops
+// all.
+func (r *Recorder) Record(e Event) {
+	if r == nil {
+		return
+	}
+	select {
+	case r.queue <- &queued{e, time.Now()}:
+	default:
+		r.dropped.Add(1)
+	}
+}
+
+// Panics returns how often sending has panicked.
+func (r *Recorder) Panics() uint64 { return r.panics.Load() }
+
+// Dropped returns how many events were not sent: the queue was full, an object had too many, or the server
+// refused them.
+func (r *Recorder) Dropped() uint64 { return r.dropped.Load() }
+
+// Run sends events until ctx ends, and then for at most three more seconds what is still queued. It always returns
+// nil: no event is worth a failure. A panic is logged and counted, and costs the event that was being sent, or its
+// series; sending goes on after a pause, with the other series as they were.
+func (r *Recorder) Run(ctx context.Context) error {
+	s := newSender(r)
+	for pause := firstPause; s.send(ctx); pause = min(2*pause, longestPause) {
+		select {
+		case <-ctx.Done(): // once more, to flush
+		case <-time.After(pause):
+		}
+	}
+	return nil
+}
+
+// send sends until ctx ends, or until a panic, which it reports.
+func (s *sender) send(ctx context.Context) (panicked bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.dropped.Add(1)
+			s.panics.Add(1)
+			s.log.Error(fmt.Errorf("panic: %v", p), "sending events panicked", "stack", string(debug.Stack()))
+			panicked = s.abandon() || !s.flushed
+		}
+	}()
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		if ctx.Err() != nil {
+			s.flushed = true
+			s.flush(context.WithoutCancel(ctx))
+			s.tell()
+			return false
+		}
+		queue, timer := s.next()
+		select {
+		case <-ctx.Done():
+		case e := <-queue:
+			s.take(ctx, *e)
+		case <-timer.C:
+			if len(s.waiting) > 0 && !s.braking() && !time.Now().Before(s.waiting[0].retry) {
+				s.retryFirst(ctx)
+			}
+		case <-tick.C:
+			s.sweep(ctx, time.Now())
+			s.tell()
+		}
+		timer.Stop()
+	}
+}

@@ -1,0 +1,202 @@
+package kube_test
+
+import (
+	"reflect"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"skiff/internal/fakeapi"
+	"skiff/internal/runtime/kube"
+)
+
+var configMaps = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
+
+type configMap struct {
+	kube.Meta `json:"metadata"`
+	Data      map[string]string `json:"data"`
+}
+
+// inWorld runs a test in virtual time with a client of an embedded API server.
+func inWorld(t *testing.T, o fakeapi.Options, test func(t *testing.T, c *kube.Client)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fakeapi.New(o)
+		p := s.ListenPipe()
+		c, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: p.Dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { c.Close(); p.Close(); s.Close() }()
+		test(t, c)
+	})
+}
+
+func create(t *testing.T, c *kube.Client, name string) *configMap {
+	t.Helper()
+	var made configMap
+	body := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name},
+		"data": map[string]any{"n": "0"}}
+	if err := c.Create(t.Context(), configMaps, "default", body, &made, kube.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return &made
+}
+
+var configMapBodies = []map[string]any{
+	{"metadata": map[string]any{"name": "a", "labels": map[string]any{"x": "1"}},
+		"data": map[string]any{"k": "v", "l": ""}},
+	{"metadata": map[string]any{"name": "b", "finalizers": []any{"example.com/f"}}},
+}
+
+// A page, a streamed list and an event bring the same fields, those that the struct declares.
+//
+// Rules: CCH-18
+func TestListsAndWatchesAreTheSameInBothEncodings(t *testing.T) {
+	read := func(t *testing.T, c *kube.Client) (out []*configMap) {
+		query := kube.Query{Resource: configMaps}
+		list, err := kube.List[*configMap](t.Context(), c, query, kube.ListOptions{Limit: 1})
+		if err != nil || len(list.Bad) > 0 {
+			t.Fatal(err, list.Bad)
+		}
+		w, err := kube.Watch[*configMap](t.Context(), c, query, kube.WatchOptions{SendInitialEvents: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		for {
+			switch ev, err := w.Next(); {
+			case err != nil:
+				t.Fatal(err)
+			case ev.InitialEventsEnd && ev.ResourceVersion == list.ResourceVersion:
+				return append(out, list.Items...)
+			default:
+				out = append(out, ev.Object)
+			}
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := fakeapi.New(fakeapi.Options{})
+		p := s.ListenPipe()
+		defer func() { p.Close(); s.Close() }()
+		var got [2][]*configMap
+		for i, onlyJSON := range []bool{false, true} {
+			c, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: p.Dial, OnlyJSON: onlyJSON})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, body := range configMapBodies {
+				err := c.Create(t.Context(), configMaps, "default", body, nil, kube.WriteOptions{})
+				if err != nil && !kube.IsAlreadyExists(err) {
+					t.Fatal(err)
+				}
+			}
+			got[i] = read(t, c)
+			// The error of a request in protobuf is in protobuf too.
+			_, err = kube.List[*configMap](t.Context(), c, kube.Query{Resource: configMaps},
+				kube.ListOptions{ResourceVersion: "999999", ResourceVersionMatch: "Exact"})
+			if !kube.IsTooLargeResourceVersion(err) {
+				t.Errorf("onlyJSON %v: got %v, want a resource version that is too large", onlyJSON, err)
+			}
+			c.Close()
+		}
+		if !reflect.DeepEqual(got[0], got[1]) || len(got[0]) != 4 {
+			t.Errorf("protobuf gives %+v, JSON %+v", got[0], got[1])
+		}
+	})
+}
+
+// Rules: WRT-03
+func TestConcurrentPatchesWithAResourceVersionAreNeverLost(t *testing.T) {
+	inWorld(t, fakeapi.Options{}, func(t *testing.T, c *kube.Client) {
+		const workers, each = 8, 10
+		k := create(t, c, "counter").Key()
+		var running sync.WaitGroup
+		conflicts := make([]int, workers)
+		increment := func(worker int) {
+			for {
+				var now configMap
+				if err := c.Get(t.Context(), configMaps, k, &now); err != nil {
+					t.Error(err)
+					return
+				}
+				n, _ := strconv.Atoi(now.Data["n"])
+				body := map[string]any{"data": map[string]any{"n": strconv.Itoa(n + 1)},
+					"metadata": map[string]any{"resourceVersion": now.ResourceVersion}}
+				err := c.Patch(t.Context(), configMaps, k, kube.MergePatch, body, nil, kube.WriteOptions{})
+				switch {
+				case err == nil:
+					return
+				case !kube.IsConflict(err):
+					t.Error(err)
+					return
+				}
+				conflicts[worker]++ // it comes back to the caller, who reads again; the client does not overwrite
+			}
+		}
+		for worker := range workers {
+			running.Go(func() {
+				for range each {
+					increment(worker)
+				}
+			})
+		}
+		running.Wait()
+		var end configMap
+		if err := c.Get(t.Context(), configMaps, k, &end); err != nil || end.Data["n"] != strconv.Itoa(workers*each) {
+			t.Errorf("the counter is at %s, %v; want %d", end.Data["n"], err, workers*each)
+		}
+		sum := 0
+		for _, n := range conflicts {
+			sum += n
+		}
+		if sum == 0 {
+			t.Error("nobody met a conflict: this shows nothing")
+		}
+	})
+}
+
+// Rules: LST-16
+func TestAnExactVersionThatIsGoneAndOneThatIsNotThereYetAreDifferentErrors(t *testing.T) {
+	inWorld(t, fakeapi.Options{HistoryEvents: 5}, func(t *testing.T, c *kube.Client) {
+		first := create(t, c, "first")
+		var last *configMap
+		for i := range 20 {
+			last = create(t, c, "more-"+strconv.Itoa(i))
+		}
+		exactly := func(rv string) error {
+			_, err := kube.List[*configMap](t.Context(), c, kube.Query{Resource: configMaps},
+				kube.ListOptions{ResourceVersion: rv, ResourceVersionMatch: "Exact"})
+			return err
+		}
+		if err := exactly(last.ResourceVersion); err != nil {
+			t.Error("the present version:", err)
+		}
+		time.Sleep(10 * time.Minute) // virtual: the first version is compacted
+		if err := exactly(first.ResourceVersion); !kube.IsGone(err) || kube.IsTooLargeResourceVersion(err) {
+			t.Errorf("a version that is gone: %v, want it to be Gone", err)
+		}
+		if err := exactly(last.ResourceVersion + "000"); !kube.IsTooLargeResourceVersion(err) || kube.IsGone(err) {
+			t.Errorf("a version of the future: %v, want it to be too large", err)
+		}
+	})
+}
+
+// Rules: ERR-07
+func TestANotFoundSaysWhetherTheNamespaceIsMissing(t *testing.T) {
+	inWorld(t, fakeapi.Options{}, func(t *testing.T, c *kube.Client) {
+		body := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}}
+		err := c.Create(t.Context(), configMaps, "nowhere", body, nil, kube.WriteOptions{})
+		if s := kube.AsStatus(err); !kube.IsNotFound(err) || s.Details.Kind != "namespaces" ||
+			s.Details.Name != "nowhere" {
+			t.Errorf(
+				"created in a namespace that is missing: %v, want namespaces nowhere to be what is not found", err)
+		}
+		err = c.Patch(t.Context(), configMaps, kube.Key{Namespace: "default", Name: "a"}, kube.MergePatch, struct{}{},
+			nil, kube.WriteOptions{})
+		if s := kube.AsStatus(err); !kube.IsNotFound(err) || s.Details.Kind != "configmaps" || s.Details.Name != "a" {
+			t.Errorf("patched an object that is missing: %v, want configmaps a to be what is not found", err)
+		}
+	})
+}

@@ -1,0 +1,115 @@
+package kubeconfig
+
+import (
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"skiff/internal/runtime/kube"
+)
+
+// box is a home directory, an environment and the warnings of one test.
+type box struct {
+	t        *testing.T
+	dir      string
+	vars     map[string]string
+	warnings []string
+}
+
+func newBox(t *testing.T) *box {
+	return &box{t: t, dir: t.TempDir(), vars: map[string]string{}}
+}
+
+func (b *box) path(name string) string { return filepath.Join(b.dir, name) }
+
+func (b *box) write(name, content string) string {
+	b.t.Helper()
+	path := b.path(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	return path
+}
+
+func (b *box) env() Env {
+	return Env{
+		Getenv:            func(k string) string { return b.vars[k] },
+		Home:              b.path("home"),
+		ServiceAccountDir: b.path("sa"),
+		Warn:              func(msg string) { b.warnings = append(b.warnings, msg) },
+	}
+}
+
+func (b *box) load(f Flags) (kube.Config, string, error) { return Load(f, b.env()) }
+
+// pod makes the environment that of a pod.
+func (b *box) pod(host string) {
+	b.vars["KUBERNETES_SERVICE_HOST"], b.vars["KUBERNETES_SERVICE_PORT"] = host, "443"
+	b.write("sa/token", "pod-token\n")
+	b.write("sa/ca.crt", string(newCA(b.t, "pod CA").pem))
+	b.write("sa/namespace", "pod-ns\n")
+}
+
+// config is a small kubeconfig with one context of everything; extra lines go into the user.
+func config(name, server, user string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Config
+current-context: %[1]s
+clusters:
+- name: %[1]s
+  cluster:
+    server: %[2]s
+contexts:
+- name: %[1]s
+  context: {cluster: %[1]s, user: %[1]s}
+users:
+- name: %[1]s
+  user: {%[3]s}
+`, name, server, user)
+}
+
+// token is the bearer token that a request would carry now.
+func token(t *testing.T, cfg kube.Config) string {
+	t.Helper()
+	return strings.TrimPrefix(header(t, cfg), "Bearer ")
+}
+
+// header is the Authorization header that a request would carry now.
+func header(t *testing.T, cfg kube.Config) string {
+	t.Helper()
+	if cfg.Credentials == nil {
+		return ""
+	}
+	header, err := cfg.Credentials.Authorization(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return header
+}
+
+func wantError(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want one with %q", parts)
+	}
+	for _, p := range parts {
+		if !strings.Contains(err.Error(), p) {
+			t.Errorf("error %q does not say %q", err, p)
+		}
+	}
+}
+
+func b64(data []byte) string { return base64.StdEncoding.EncodeToString(data) }
+
+func wantMessage(t *testing.T, err error, message string) {
+	t.Helper()
+	if err == nil || err.Error() != message {
+		t.Errorf("error is %v\nwant     %s", err, message)
+	}
+}

@@ -1,0 +1,196 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
+)
+
+// This file says whether the API server answers. Nothing else can: a connection that a firewall has forgotten, a
+// server that is stopped and an etcd that hangs send no error, and probes stay green.
+
+const (
+	// lostAfter is for how long a request waits until contact is lost: longer than a server takes that is only slow,
+	// and no longer than the leader works on without a renewal.
+	lostAfter = 10 * time.Second
+	// doubtAfter is for how long one waits until the manager asks something else. A list of a large cluster may take
+	// longer, and so may an admission webhook: where the ping is answered meanwhile, contact is not lost.
+	doubtAfter = 5 * time.Second
+	// askAfter is after how much rest the manager asks whether the server is there; silence is noticed after 25 s.
+	// The keepalive of TCP finds out later, and not at all where a proxy or a load balancer answers it.
+	askAfter = 15 * time.Second
+	// askTimeout and leastAsk bound how long a ping waits. Between them it ends when contact is lost.
+	askTimeout, leastAsk = 5 * time.Second, time.Second
+	// catchUp is for how long after an outage a mirror may be behind without harm to readiness: its next try may be
+	// half a minute away, and a large one is listed anew.
+	catchUp = 2 * time.Minute
+)
+
+// contact is what is known of the answers of the server to all clients of the process.
+func (m *Manager) contact() kube.Contact {
+	if m.o.Client == nil {
+		return kube.Contact{}
+	}
+	c := m.o.Client.Contact()
+	if m.o.Elector == nil {
+		return c
+	}
+	lease := m.o.Elector.Contact()
+	if c.Since.IsZero() || !lease.Since.IsZero() && lease.Since.Before(c.Since) {
+		c.Since, c.Waiting, c.Err, c.NoCredential = lease.Since, lease.Waiting, lease.Err, lease.NoCredential
+	}
+	if lease.Heard.After(c.Heard) {
+		c.Heard = lease.Heard
+	}
+	return c
+}
+
+// waited is for how long requests have waited for an answer.
+func waited(c kube.Contact) time.Duration {
+	if c.Since.IsZero() {
+		return 0
+	}
+	return time.Since(c.Since)
+}
+
+// excused says whether a mirror that is not up to date is no fault of this replica: contact is lost, or has just come
+// back.
+func (m *Manager) excused() bool {
+	outage := time.Duration(m.outage.Load())
+	return waited(m.contact()) >= lostAfter || outage > 0 && time.Since(m.started)-outage < catchUp
+}
+
+// watchContact logs when contact is lost, and when it is back, until ctx ends. It asks the server where nothing else
+// does.
+func (m *Manager) watchContact(ctx context.Context) {
+	var lost time.Time // since when; zero: it is not
+	for ctx.Err() == nil {
+		_ = m.survive("contact", func() error {
+			m.ask(ctx)
+			lost = m.tellContact(lost)
+			return nil // a panic is logged and counted
+		})
+		timer := time.NewTimer(m.untilAsk())
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}
+
+// tellContact logs that contact is lost, or back, unless a mirror has told of the outage when it began: it knows at
+// once that a credential plugin fails, and what helps. It returns since when contact is lost.
+func (m *Manager) tellContact(lost time.Time) time.Time {
+	c := m.contact()
+	if waited(c) >= lostAfter {
+		m.outage.Store(time.Since(m.started).Nanoseconds())
+	}
+	switch {
+	case waited(c) >= lostAfter && lost.IsZero() && m.o.Client.FirstToTell():
+		m.warnLost(c)
+		return c.Since
+	case waited(c) < lostAfter && !lost.IsZero():
+		m.o.Log.Info("the API server answers again", "server", m.o.Client.Server(), "outage",
+			time.Since(lost).Round(time.Second))
+		return time.Time{}
+	}
+	return lost
+}
+
+// ask sends a ping if one is due, and waits for its end.
+func (m *Manager) ask(ctx context.Context) {
+	c := m.o.Client.Contact()
+	wait := waited(m.contact())
+	if wait < doubtAfter && !(c.Since.IsZero() && time.Since(later(c.Served, m.started)) >= askAfter) {
+		return
+	}
+	timeout := min(max(lostAfter-wait, leastAsk), askTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %s", timeout))
+	defer cancel()
+	m.o.Client.Ping(ctx, m.pinged())
+}
+
+// namespaces are asked for while nothing is watched: a controller may have to wait for a namespace that it works in.
+var namespaces = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
+
+// pinged is what a ping asks for: what is watched may also be listed.
+func (m *Manager) pinged() kube.Query {
+	watches := controller.WatchStates(m.o.Controllers...)
+	if len(watches) == 0 {
+		return kube.Query{Resource: namespaces}
+	}
+	i := slices.IndexFunc(watches, func(w controller.WatchState) bool { return w.Synced && !w.Parked })
+	w := watches[max(i, 0)]
+	return kube.Query{Resource: w.Resource, Namespace: w.Namespace}
+}
+
+// untilAsk is when watchContact has to look again. A request that begins meanwhile is seen before it is doubtful.
+func (m *Manager) untilAsk() time.Duration {
+	switch wait := waited(m.contact()); {
+	case wait >= lostAfter:
+		return askTimeout
+	case wait >= doubtAfter:
+		return leastAsk
+	case wait > 0:
+		return doubtAfter - wait
+	}
+	rest := time.Since(later(m.o.Client.Contact().Served, m.started))
+	return min(doubtAfter, max(askAfter-rest, leastAsk))
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// maxContactText bounds what a line quotes of an error.
+const maxContactText = 300
+
+// missing is what is not there while contact is lost.
+func missing(c kube.Contact) string {
+	if c.NoCredential {
+		return "no credential for"
+	}
+	return "no answer from"
+}
+
+// warnLost logs for how long there has been no answer, and what waits for one.
+func (m *Manager) warnLost(c kube.Contact) {
+	values := []any{"server", m.o.Client.Server(), "waited", waited(c).Round(time.Second), "waiting", c.Waiting}
+	if c.Err != nil {
+		values = append(values, "problem", kube.Printable(c.Err.Error(), maxContactText))
+	}
+	m.o.Log.Info(missing(c)+" the API server; nothing can be changed meanwhile", kube.Warn(values...)...)
+}
+
+// lost says the same in a line for people.
+func (m *Manager) lost(c kube.Contact) string {
+	text := fmt.Sprintf("%s %s for %s; nothing can be changed meanwhile; waiting: %s", missing(c), m.o.Client.Server(),
+		waited(c).Round(time.Second), c.Waiting)
+	if c.Err != nil {
+		text += " (" + kube.Printable(c.Err.Error(), maxContactText) + ")"
+	}
+	return text
+}
+
+// touch is what /readyz?verbose says of contact.
+func (m *Manager) touch() []string {
+	c := m.contact()
+	switch {
+	case m.o.Client == nil:
+		return nil
+	case waited(c) >= lostAfter:
+		return []string{controller.Attention + m.lost(c) +
+			"; /readyz stays 200, because a restart would not help"}
+	case c.Heard.IsZero():
+		return []string{m.o.Client.Server() + " has not answered yet"}
+	}
+	return []string{fmt.Sprintf("%s answered %s ago", m.o.Client.Server(), time.Since(c.Heard).Round(time.Second))}
+}

@@ -1,0 +1,296 @@
+// Package manager is the composition root of a process that runs controllers: it opens the probes, starts
+// every controller on its own, and stops all of it in order.
+//
+// It does not know what the controllers do or which there are, and it reads no flags (package cli). A
+// controller whose CRD or grant is missing waits by itself and holds up no other; the manager only reports it, in
+// /readyz?verbose.
+//
+// With an elector, the controllers mirror from the start and work only while this process leads.
+//
+// Run blocks its caller. It owns one goroutine for each HTTP server, one for each controller, one for the elector and
+// one that sees whether the API server answers, and returns when all have ended. It is not on the way of an event.
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/leader"
+)
+
+// DefaultDrainTimeout is the time that Kubernetes gives a pod to end (terminationGracePeriodSeconds).
+const DefaultDrainTimeout = 30 * time.Second
+
+// DefaultWatchTimeout is three times as long as a watch lasts at most (10 minutes).
+const DefaultWatchTimeout = 30 * time.Minute
+
+// Options configure a Manager.
+type Options struct {
+	Controllers  []*controller.Controller
+	Recorders    []*events.Recorder // the manager runs them; their last Events go out before the lease is released
+	Elector      *leader.Elector    // nil: the controllers work at once; else they must be Elected
+	ElectionLog  *events.Recorder   // of who leads; its client may write without the lease; nil: no Events
+	HealthAddr   string             // host:port of the probes; "" or "0" = none
+	HealthElse   []string           // where to serve them, the first that is free, while HealthAddr is taken
+	MetricsAddr  string             // host:port of /metrics; "" or "0" = none
+	Client       *kube.Client       // of the controllers, to tell when the API server does not answer; nil: not told
+	Requests     *Requests          // what the clients of the process have sent; nil: not counted
+	DebugAddr    string             // host:port of /debug/pprof/ and /debug/controllers; "" or "0" = none
+	WatchTimeout time.Duration      // how long a watch may be silent for /livez/watch; 0 = DefaultWatchTimeout
+	Attention    func() []string    // what else needs attention, for /readyz?verbose; nil: nothing
+	DrainTimeout time.Duration      // from the end of the context to the return of Run; 0 = DefaultDrainTimeout
+	Log          logr.Logger
+}
+
+// Manager runs controllers and answers their probes.
+type Manager struct {
+	o        Options
+	started  time.Time     // of Run
+	stopping atomic.Bool   // the context of Run has ended, or a part has failed
+	panics   atomic.Uint64 // of HTTP handlers
+	crashes  atomic.Uint64 // panics of the parts that the manager runs
+	outage   atomic.Int64  // how long after started contact was seen to be lost last, in nanoseconds; 0: never
+	listen   func(network, address string) (net.Listener, error)
+}
+
+// New returns a manager. It starts nothing.
+func New(o Options) *Manager {
+	if o.DrainTimeout <= 0 {
+		o.DrainTimeout = DefaultDrainTimeout
+	}
+	if o.WatchTimeout <= 0 {
+		o.WatchTimeout = DefaultWatchTimeout
+	}
+	if o.ElectionLog != nil {
+		o.Recorders = append(slices.Clip(o.Recorders), o.ElectionLog)
+	}
+	return &Manager{o: o, listen: net.Listen}
+}
+
+// ended tells that a part of the manager has returned.
+type ended struct {
+	name string
+	err  error
+}
+
+// Run opens the servers, runs the controllers until ctx ends or one of them fails, and stops in this order: /readyz
+// turns to 503, controllers finish what is under way and stop their mirrors, the last Events are sent, the lease is
+// released, the servers close (MGR-02). It is not called twice.
+//
+// The error is nil after a clean stop; otherwise it joins what failed, and names the controllers that did not
+// stop within the drain timeout.
+func (m *Manager) Run(ctx context.Context) error {
+	if err := m.check(); err != nil {
+		return err
+	}
+	m.started = time.Now()
+	failed := make(chan error, 3) // one for each server
+	for _, s := range []served{
+		{what: "probes", flag: "--health-probe-bind-address", address: m.o.HealthAddr, others: m.o.HealthElse,
+			handler: m.probes()},
+		{what: "metrics", flag: "--metrics-bind-address", address: m.o.MetricsAddr, handler: m.metrics()},
+		{what: "debug pages", flag: "--pprof-bind-address", address: m.o.DebugAddr, handler: m.debug(), slow: true},
+	} {
+		e, err := m.open(s, failed)
+		if err != nil {
+			return err
+		}
+		defer e.close()
+	}
+	// The controllers' context ends after /readyz has turned, so it is not derived from ctx.
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	flush := m.record(running)
+	defer flush()
+	var watching sync.WaitGroup
+	if m.o.Client != nil {
+		watching.Go(func() { m.watchContact(running) })
+	}
+	defer watching.Wait() // stop comes before it
+	parts := make(chan ended, len(m.o.Controllers)+1)
+	waiting := map[string]bool{}
+	var controllers sync.WaitGroup
+	for _, c := range m.o.Controllers {
+		name := "controller " + c.Name()
+		waiting[name] = true
+		controllers.Go(func() { parts <- ended{name, m.survive(name, func() error { return c.Run(running) })} })
+	}
+	if m.o.Elector != nil {
+		waiting[election] = true
+		go func() {
+			parts <- ended{election, m.survive(election, func() error {
+				return m.elect(running, func() { controllers.Wait(); flush() })
+			})}
+		}()
+	}
+	var errs []error
+	select {
+	case <-ctx.Done():
+		m.o.Log.Info("stopping", "drainTimeout", m.o.DrainTimeout)
+	case err := <-failed:
+		errs = append(errs, err)
+	case p := <-parts:
+		delete(waiting, p.name)
+		if p.err == nil {
+			p.err = fmt.Errorf("%s: stopped without being asked to", p.name)
+		}
+		errs = append(errs, p.err)
+	}
+	m.stopping.Store(true)
+	stop()
+	errs = append(errs, m.drain(parts, waiting)...)
+	return errors.Join(errs...)
+}
+
+// survive runs a part. A panic in it, beyond what the part contains, is its error: the other parts then stop in good
+// order, and the lease is released.
+func (m *Manager) survive(part string, run func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			m.crashes.Add(1)
+			err = fmt.Errorf("%s: panic: %v", part, p)
+			m.o.Log.Error(err, "a part of the process panicked", "stack", string(debug.Stack()))
+		}
+	}()
+	return run()
+}
+
+// record runs the recorders of Events until flush is called, which sends what they have still got, for at most three
+// seconds, and returns when they have ended. It may be called more than once.
+func (m *Manager) record(ctx context.Context) (flush func()) {
+	recording, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	for _, r := range m.o.Recorders {
+		running.Go(func() {
+			if err := m.survive("events", func() error { return r.Run(recording) }); err != nil {
+				m.o.Log.Error(err, "recording Events failed")
+			}
+		})
+	}
+	return func() {
+		stop()
+		running.Wait()
+	}
+}
+
+// election is the name of the elector among the parts of the manager.
+const election = "leader election"
+
+// elect has the controllers work while this process leads, until ctx ends. The lease is then held until last has
+// returned. That it could not be released is no failure of the process.
+func (m *Manager) elect(ctx context.Context, last func()) error {
+	var mu sync.Mutex // guards errs
+	var errs []error
+	m.awaitCaches(ctx)
+	err := m.o.Elector.Run(ctx, func(ctx, held context.Context) {
+		m.tellLeading("became leader")
+		working, stop := context.WithCancel(ctx)
+		defer stop()
+		var leading sync.WaitGroup
+		for _, c := range m.o.Controllers {
+			if !c.Elected() {
+				continue // it works anyway
+			}
+			leading.Go(func() {
+				err := m.survive("controller "+c.Name(), func() error { return c.Lead(working, held) })
+				if err != nil {
+					stop()
+					mu.Lock()
+					defer mu.Unlock()
+					errs = append(errs, err)
+				}
+			})
+		}
+		leading.Wait()
+		m.tellLeading("stopped leading")
+		if ctx.Err() != nil {
+			last()
+		}
+	})
+	if err != nil {
+		m.o.Log.Info("cannot release the lease: it is left to expire", kube.Warn("problem", err.Error())...)
+	}
+	return errors.Join(errs...)
+}
+
+// tellLeading records a change of leadership as an Event on the lease, in the words of client-go.
+func (m *Manager) tellLeading(what string) {
+	r, lease := m.o.Elector.Lease()
+	m.o.ElectionLog.Record(events.Event{Regarding: events.ObjectOf(r, lease), Type: events.Normal,
+		Reason: "LeaderElection", Action: "LeaderElection", Note: m.o.Elector.Identity() + " " + what})
+}
+
+const (
+	// cachesWait is how long a process that has just started leaves the lease to others while its caches are not
+	// synced (MGR-01); cachesPoll is how often it looks. A resource that cannot be listed must not
+	// keep all others waiting.
+	cachesWait = 15 * time.Second
+	cachesPoll = 100 * time.Millisecond
+)
+
+// awaitCaches waits until the mirrors of all controllers are synced or parked, or until it has waited for long enough.
+func (m *Manager) awaitCaches(ctx context.Context) {
+	enough := time.After(cachesWait)
+	poll := time.NewTicker(cachesPoll)
+	defer poll.Stop()
+	for slices.ContainsFunc(m.o.Controllers, func(c *controller.Controller) bool { return c.Ready() != nil }) {
+		select {
+		case <-poll.C:
+		case <-enough:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// drain waits for the parts that are still running.
+func (m *Manager) drain(parts <-chan ended, waiting map[string]bool) []error {
+	var errs []error
+	timeout := time.NewTimer(m.o.DrainTimeout)
+	defer timeout.Stop()
+	for len(waiting) > 0 {
+		select {
+		case p := <-parts:
+			delete(waiting, p.name)
+			if p.err != nil {
+				errs = append(errs, p.err)
+			}
+		case <-timeout.C:
+			for _, name := range slices.Sorted(maps.Keys(waiting)) {
+				errs = append(errs, fmt.Errorf("%s: not stopped within %v", name, m.o.DrainTimeout))
+			}
+			return errs
+		}
+	}
+	return errs
+}
+
+// check refuses what cannot run.
+func (m *Manager) check() error {
+	if len(m.o.Controllers) == 0 {
+		return errors.New("--controllers: there is none to run; name at least one")
+	}
+	seen := map[string]bool{}
+	for _, c := range m.o.Controllers {
+		if name := c.Name(); seen[name] || reserved(name) || strings.Contains(name, "/") {
+			return fmt.Errorf("controller %q: the name is taken by another check of /readyz", name)
+		}
+		seen[c.Name()] = true
+	}
+	return nil
+}

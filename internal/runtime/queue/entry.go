@@ -1,0 +1,198 @@
+package queue
+
+import (
+	"container/heap"
+	"maps"
+	"time"
+
+	"skiff/internal/runtime/kube"
+)
+
+// lane is the urgency of a pending run.
+type lane uint8
+
+const (
+	low  lane = iota // found by an initial list
+	high             // changed
+)
+
+// entry is the state of one key.
+type entry struct {
+	key        kube.Key
+	processing bool // handed out by Get, not yet Done
+	runLane    lane // the lane of that run
+	failures   int  // in a row
+
+	// The pending run, while dirty.
+	dirty  bool
+	lane   lane
+	due    time.Time // when it may start, or could have
+	causes []string
+	more   int
+
+	// Where it is queued: in a lane, among the delayed, or nowhere while processing.
+	in         *line
+	prev, next *entry // neighbours in that line
+	delay      int    // index in delayed plus one; 0 = not delayed
+	order      uint64 // of being delayed
+}
+
+// requestLocked makes k dirty, or changes the run that is pending.
+func (q *Queue) requestLocked(k kube.Key, cause string, d time.Duration, l lane) {
+	if q.stopped {
+		return
+	}
+	now := time.Now()
+	due := now
+	if d > 0 {
+		due = now.Add(d)
+	}
+	e := q.entryLocked(k)
+	e.addCause(cause)
+	if !e.dirty {
+		q.added++
+	}
+	if !e.dirty || due.Before(e.due) {
+		e.due = due
+	}
+	if !e.dirty || l > e.lane {
+		e.lane = l
+	}
+	e.dirty = true
+	q.placeLocked(e, now)
+}
+
+// entryLocked returns the entry of k, which it makes if there is none.
+func (q *Queue) entryLocked(k kube.Key) *entry {
+	e := q.entries[k]
+	if e == nil {
+		e = &entry{key: k}
+		q.entries[k] = e
+		q.peak = max(q.peak, len(q.entries))
+	}
+	return e
+}
+
+// ownLaneLocked returns the lane for a run that k's own run asks for: the same one, so that the retries of
+// an initial list do not overtake changes. Outside of a run there is no such lane, and high is right.
+func (q *Queue) ownLaneLocked(k kube.Key) lane {
+	if e := q.entries[k]; e != nil && e.processing {
+		return e.runLane
+	}
+	return high
+}
+
+// placeLocked puts a dirty entry where its due time and lane say, wherever it was before.
+func (q *Queue) placeLocked(e *entry, now time.Time) {
+	switch {
+	case e.processing: // Done will place it
+	case e.due.After(now):
+		if e.delay > 0 {
+			heap.Fix(&q.delayed, e.delay-1)
+		} else {
+			q.order++
+			e.order = q.order
+			heap.Push(&q.delayed, e)
+		}
+		q.armLocked()
+	default:
+		if e.delay > 0 {
+			heap.Remove(&q.delayed, e.delay-1)
+			q.armLocked()
+		}
+		q.enqueueLocked(e)
+	}
+}
+
+// enqueueLocked puts e at the end of its lane, unless it is in that lane already.
+func (q *Queue) enqueueLocked(e *entry) {
+	to := &q.lanes[e.lane]
+	if e.in != nil {
+		if e.in.lane == e.lane {
+			return
+		}
+		q.lanes[e.in.lane].remove(e)
+	}
+	to.push(e)
+	q.wakeLocked()
+}
+
+// releaseLocked lets go of an entry that holds nothing any more. Go maps never shrink, so after a burst (an
+// initial list, an outage) the map is made anew: 100,000 keys would hold some 5 MB for good.
+func (q *Queue) releaseLocked(e *entry) {
+	if e.dirty || e.processing || e.failures > 0 {
+		return
+	}
+	delete(q.entries, e.key)
+	if q.peak > shrinkAbove && len(q.entries) < q.peak/8 {
+		q.peak = len(q.entries)
+		small := make(map[kube.Key]*entry, q.peak)
+		maps.Copy(small, q.entries)
+		q.entries = small
+	}
+}
+
+// armLocked sets the timer to the earliest delay.
+func (q *Queue) armLocked() {
+	if len(q.delayed) == 0 {
+		if q.timer != nil {
+			q.timer.Stop()
+		}
+		q.timerAt = time.Time{}
+		return
+	}
+	at := q.delayed[0].due
+	if at.Equal(q.timerAt) {
+		return
+	}
+	q.timerAt = at
+	if q.timer == nil {
+		q.timer = time.AfterFunc(time.Until(at), q.promote)
+		return
+	}
+	q.timer.Reset(time.Until(at))
+}
+
+// promote moves the keys whose delay has ended to their lanes. It runs when the timer fires.
+func (q *Queue) promote() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.timerAt = time.Time{}
+	now := time.Now()
+	for len(q.delayed) > 0 && !q.delayed[0].due.After(now) {
+		q.enqueueLocked(heap.Pop(&q.delayed).(*entry))
+	}
+	q.armLocked()
+}
+
+// delayHeap orders entries by due time, then by the order in which they were delayed (container/heap).
+type delayHeap []*entry
+
+func (h delayHeap) Len() int { return len(h) }
+
+func (h delayHeap) Less(i, j int) bool {
+	if !h[i].due.Equal(h[j].due) {
+		return h[i].due.Before(h[j].due)
+	}
+	return h[i].order < h[j].order
+}
+
+func (h delayHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].delay, h[j].delay = i+1, j+1
+}
+
+func (h *delayHeap) Push(x any) {
+	e := x.(*entry)
+	*h = append(*h, e)
+	e.delay = len(*h)
+}
+
+func (h *delayHeap) Pop() any {
+	last := len(*h) - 1
+	e := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	e.delay = 0
+	return e
+}

@@ -1,0 +1,306 @@
+package queue
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"skiff/internal/runtime/kube"
+)
+
+const (
+	// DefaultBaseDelay is the wait after the first failure: long enough that a cache which is one event
+	// behind catches up, short enough not to be noticed.
+	DefaultBaseDelay = 5 * time.Millisecond
+	// DefaultMaxDelay caps the backoff: after an outage of the server, however long, the last key is tried
+	// again within two minutes, and ten thousand failing keys make about a hundred requests per second.
+	DefaultMaxDelay = 2 * time.Minute
+	// maxOvertakes is how many high keys may go before a waiting low one: with it, a stream of changes
+	// without end leaves an eighth of the runs to the initial list, and a list of any size delays a change
+	// by one run at most.
+	maxOvertakes = 7
+	// shrinkAbove is the number of keys below which the map is left as it is; an empty one of this size is
+	// about 64 KiB.
+	shrinkAbove = 1024
+)
+
+// Options configure a Queue. The zero value is ready for use.
+type Options struct {
+	BaseDelay time.Duration // backoff after the first failure; 0 = DefaultBaseDelay
+	MaxDelay  time.Duration // longest backoff; 0 = DefaultMaxDelay
+	Each      int           // how many keys of one namespace are handed out at a time; 0 = any number
+}
+
+// Item is one key handed out to a worker, who owes the queue a Done for it.
+type Item struct {
+	Key      kube.Key
+	Causes   []string      // why it runs, in the order of arrival, each once, at most maxCauses
+	More     int           // causes beyond those; repeated ones may be counted again
+	Waited   time.Duration // since the run was due: since Add, or since the end of its delay
+	Failures int           // failures in a row before this run
+}
+
+// Queue hands keys to workers. All methods may be called from any goroutine.
+//
+// A key is in up to two states at once. It is dirty while a run of it is pending, and processing from Get until
+// Done. Three rules follow, and they are the whole algorithm:
+//
+//   - A key that is dirty and not processing is queued: in a lane if it is due, else among the delayed.
+//   - Wanting a run of a dirty key changes that run: it is due at the earlier of both times, in the higher of
+//     both lanes, for both causes. There is never a second one (WQ-03, WQ-05).
+//   - A key that becomes dirty while it is processing is queued only at Done, so that no two workers have
+//     the same key and nothing that happened during a run is lost (WQ-01, WQ-02).
+//
+// Within a lane, the namespaces that have keys in it take turns, and each has its keys run in the order in which they
+// became due: a tenant with ten thousand keys delays those of another tenant by one run. With Options.Each, and a
+// worker more than that, by none: a tenant whose runs take long never has all workers.
+type Queue struct {
+	base, max time.Duration
+	each      int
+
+	// wake wakes one waiting Get. A value is sent, under mu, whenever a lane may hold a key, and again by each Get
+	// that leaves keys behind; so while a lane has keys and a Get waits, there is a value in wake or another Get is
+	// about to take a key. ShutDown closes it, which wakes all.
+	wake chan struct{}
+
+	// mu guards all below, and every entry.
+	mu      sync.Mutex
+	entries map[kube.Key]*entry // keys that are dirty, processing or have failures; no others
+	peak    int                 // largest len(entries) since the map was made
+	lanes   [2]waiting          // the due keys, by lane
+	delayed delayHeap           // the keys that are not yet due, the earliest first
+	order   uint64              // counts delays, so that equal times keep their order
+
+	overtakes int         // high keys handed out since a low key was, while one waited
+	timer     *time.Timer // fires at the time of delayed[0]; nil before the first delay
+	timerAt   time.Time   // what timer is set to; zero when it is not set
+	stopped   bool
+
+	running          []begun // the keys that are processing, in no order: as many as there are workers
+	added, postponed uint64  // see Stats
+}
+
+// New returns an empty queue. It starts nothing; ShutDown stops its timer.
+func New(o Options) *Queue {
+	q := &Queue{
+		base:    o.BaseDelay,
+		max:     o.MaxDelay,
+		each:    o.Each,
+		wake:    make(chan struct{}, 1),
+		entries: map[kube.Key]*entry{},
+		lanes:   [2]waiting{newWaiting(), newWaiting()},
+	}
+	if q.base <= 0 {
+		q.base = DefaultBaseDelay
+	}
+	if q.max <= 0 {
+		q.max = DefaultMaxDelay
+	}
+	return q
+}
+
+// Add requests a run of k now, in the high lane: something changed. It replaces a pending delay.
+func (q *Queue) Add(k kube.Key, cause string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.requestLocked(k, cause, 0, high)
+}
+
+// AddLow requests a run of k now, in the low lane: k was found by an initial list, and a fresh change of another
+// key goes first. It never lowers a key that waits in the high lane.
+func (q *Queue) AddLow(k kube.Key, cause string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.requestLocked(k, cause, 0, low)
+}
+
+// AddAfter requests a run of k after d; with 0, behind the keys of its namespace that are due already. Where an
+// earlier one is pending already, that one serves both. While k is processing, the run keeps the lane of the present
+// one.
+func (q *Queue) AddAfter(k kube.Key, d time.Duration, cause string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if d > 0 {
+		q.postponed++
+	}
+	q.requestLocked(k, cause, d, q.ownLaneLocked(k))
+}
+
+// RetryAfter counts a failure of k, requests a run of it after its backoff, and returns that delay. It is at least d:
+// what a server asked for, or a long pause. Up to half of d is added at random, so that keys which were delayed
+// together do not come back together. The run keeps the lane of the present one.
+func (q *Queue) RetryAfter(k kube.Key, d time.Duration, cause string) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.stopped {
+		return 0
+	}
+	e := q.entryLocked(k)
+	delay := max(backoff(q.base, q.max, e.failures), spread(d))
+	e.failures++
+	q.postponed++
+	q.requestLocked(k, cause, delay, q.ownLaneLocked(k))
+	return delay
+}
+
+// Forget clears the failures of k: it succeeded, it is gone, or it became another object. A pending run
+// stays.
+func (q *Queue) Forget(k kube.Key) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if e := q.entries[k]; e != nil {
+		e.failures = 0
+		q.releaseLocked(e)
+	}
+}
+
+// Get waits for a key that is due and hands it out; the caller must call Done for it, whatever happens. It
+// returns false when ctx ends or the queue is shut down.
+func (q *Queue) Get(ctx context.Context) (Item, bool) {
+	for ctx.Err() == nil {
+		item, ok, stopped := q.take()
+		if ok || stopped {
+			return item, ok
+		}
+		select {
+		case <-q.wake:
+		case <-ctx.Done():
+		}
+	}
+	// This Get may have received the value of wake and now leaves without taking a key: pass it on.
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.wakeLocked()
+	return Item{}, false
+}
+
+// Done ends the run of k that Get began. If k became dirty meanwhile, it is queued now.
+func (q *Queue) Done(k kube.Key) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := q.entries[k]
+	if e == nil || !e.processing {
+		return
+	}
+	e.processing = false
+	q.endedLocked(e)
+	if q.each > 0 && q.lanes[low].len+q.lanes[high].len > 0 {
+		q.wakeLocked() // another key of its namespace may be handed out now
+	}
+	if e.dirty {
+		q.placeLocked(e, time.Now())
+		return
+	}
+	q.releaseLocked(e)
+}
+
+// ShutDown ends the queue: waiting and delayed keys are dropped (a later start lists everything again),
+// further ones are ignored, and every Get returns false. Runs that are under way are not touched.
+func (q *Queue) ShutDown() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.stopped {
+		return
+	}
+	q.stopped = true
+	for k, e := range q.entries {
+		if e.processing {
+			e.dirty, e.causes, e.more, e.failures = false, nil, 0, 0
+		} else {
+			delete(q.entries, k)
+		}
+	}
+	q.lanes, q.delayed = [2]waiting{newWaiting(), newWaiting()}, nil
+	if q.timer != nil {
+		q.timer.Stop()
+	}
+	close(q.wake)
+}
+
+// ShuttingDown reports whether ShutDown has been called: what is added now is dropped.
+func (q *Queue) ShuttingDown() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.stopped
+}
+
+// Processing returns the keys handed out and not yet done, in key order.
+func (q *Queue) Processing() []kube.Key {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var keys []kube.Key
+	for _, r := range q.running {
+		keys = append(keys, r.of.key)
+	}
+	slices.SortFunc(keys, kube.Key.Compare)
+	return keys
+}
+
+// take hands out the next key if one is due.
+func (q *Queue) take() (item Item, ok, stopped bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := q.nextLocked()
+	if e == nil {
+		return Item{}, false, q.stopped
+	}
+	if q.lanes[low].len+q.lanes[high].len > 0 {
+		q.wakeLocked()
+	}
+	waited := time.Since(e.due) // cheaper than to ask for the time of day
+	item = Item{
+		Key:      e.key,
+		Causes:   e.causes,
+		More:     e.more,
+		Waited:   waited,
+		Failures: e.failures,
+	}
+	e.processing, e.runLane = true, e.lane
+	q.running = append(q.running, begun{e, e.due.Add(waited)})
+	e.dirty, e.causes, e.more = false, nil, 0
+	return item, true, false
+}
+
+// nextLocked takes the next key out of its lane. A low key ages by one with each high key that overtakes it;
+// at maxOvertakes its turn has come (WQ-11).
+func (q *Queue) nextLocked() *entry {
+	lane := high
+	switch {
+	case q.lanes[low].len == 0:
+		q.overtakes = 0
+	case q.lanes[high].len == 0, q.overtakes >= maxOvertakes:
+		q.overtakes, lane = 0, low
+	default:
+		q.overtakes++
+	}
+	if e := q.lanes[lane].pop(q.fullLocked); e != nil {
+		return e
+	}
+	return q.lanes[1-lane].pop(q.fullLocked)
+}
+
+// fullLocked says that as many keys of a namespace are handed out as may be.
+func (q *Queue) fullLocked(namespace string) bool {
+	if q.each == 0 || len(q.running) < q.each {
+		return false
+	}
+	n := 0
+	for i := range q.running {
+		if q.running[i].of.key.Namespace == namespace {
+			n++
+		}
+	}
+	return n >= q.each
+}
+
+// wakeLocked wakes one waiting Get, or the next one to come.
+func (q *Queue) wakeLocked() {
+	if q.stopped {
+		return // closed: every Get returns
+	}
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}

@@ -52,7 +52,7 @@ var rows = []row{
 		"each knows the wire and not the others: a queue does not know what its keys name"},
 	{runtime, runtime, []string{logr}, "imports no other wing: it runs anybody's controllers"},
 
-	{"operatortest", "runtime/controller runtime/events fakeapi runtime/patch runtime/kube /crds", []string{logr},
+	{"operators/operatortest", "runtime/controller runtime/events fakeapi runtime/patch runtime/kube /crds", []string{logr},
 		"the world of the operators' tests: it knows no operator, and the program does not know it"},
 	{operators, operators + " " + runtime, []string{logr}, "a controller decides; all else is the runtime's"},
 
@@ -74,7 +74,7 @@ var rows = []row{
 // The wings.
 const (
 	runtime     = "runtime/*"
-	operators   = "operator operators/*"
+	operators   = "operators/*"
 	install     = "check manifests uninstall"
 	testcluster = "fakeapi fakeapi/* simulate cron devcli"
 )
@@ -82,7 +82,7 @@ const (
 // testImports are what test files may import beyond the row of their package, besides logr and yaml: the embedded API
 // server, with a simulated cluster around it where one is needed, is the double for everything, and the client that
 // talks to it is real.
-const testImports = "operatortest fakeapi fakeapi/* simulate " + runtime + " /crds /examples"
+const testImports = "operators/operatortest fakeapi fakeapi/* simulate " + runtime + " /crds /examples"
 
 // rowOf returns the row of a package, given its path from the root.
 func rowOf(pkg string) (row, bool) {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	ops "skiff/internal/operator"
+	ops "skiff/internal/operators/operator"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/kube"

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"skiff/internal/operator"
+	"skiff/internal/operators/operator"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/operatortest"
+	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
 )
 

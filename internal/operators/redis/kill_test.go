@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/operatortest"
+	"skiff/internal/operators/operatortest"
 )
 
 // Rules: MGR-15, WRT-14

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"skiff/internal/operatortest"
+	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"skiff/internal/operator"
+	"skiff/internal/operators/operator"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/conditions"
 )

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/operator"
-	"skiff/internal/operatortest"
+	"skiff/internal/operators/operator"
+	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/kube"
 )

@@ -3,7 +3,7 @@ package redis
 import (
 	"time"
 
-	"skiff/internal/operator"
+	"skiff/internal/operators/operator"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"

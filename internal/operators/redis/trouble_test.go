@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi"
-	"skiff/internal/operator"
-	"skiff/internal/operatortest"
+	"skiff/internal/operators/operator"
+	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
 )
 

@@ -3,7 +3,7 @@ package redis
 import (
 	"time"
 
-	"skiff/internal/operator"
+	"skiff/internal/operators/operator"
 	"skiff/internal/runtime/kube"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/operatortest"
+	"skiff/internal/operators/operatortest"
 )
 
 // world is the controller on an embedded API server, in virtual time, with a node and a garbage collector

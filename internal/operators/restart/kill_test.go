@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/operatortest"
+	"skiff/internal/operators/operatortest"
 )
 
 // Rules: MGR-15

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/operatortest"
+	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
 )
 

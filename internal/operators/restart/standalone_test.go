@@ -8,7 +8,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"skiff/internal/fakeapi"
-	"skiff/internal/operatortest"
+	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/labels"

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi"
-	"skiff/internal/operatortest"
+	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/simulate"
 )

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"skiff/internal/operator"
+	"skiff/internal/operators/operator"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"

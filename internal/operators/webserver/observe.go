@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"skiff/internal/operator"
+	"skiff/internal/operators/operator"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/conditions"
 )

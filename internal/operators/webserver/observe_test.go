@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"testing"
 
-	"skiff/internal/operator"
+	"skiff/internal/operators/operator"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/kube"

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"skiff/internal/fakeapi"
-	"skiff/internal/operatortest"
+	"skiff/internal/operators/operatortest"
 )
 
 // What passes by itself is never parked, so it is no reason for Stalled, however long it lasts.

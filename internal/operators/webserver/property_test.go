@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/operator"
-	"skiff/internal/operatortest"
+	"skiff/internal/operators/operator"
+	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 )

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/operatortest"
+	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/kube"

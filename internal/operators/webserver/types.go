@@ -1,7 +1,7 @@
 package webserver
 
 import (
-	"skiff/internal/operator"
+	"skiff/internal/operators/operator"
 	"skiff/internal/runtime/kube"
 )
 

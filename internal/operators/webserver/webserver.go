@@ -3,7 +3,7 @@ package webserver
 import (
 	"fmt"
 
-	"skiff/internal/operator"
+	"skiff/internal/operators/operator"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"skiff/internal/operatortest"
+	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
 )
 

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"skiff/internal/operator"
+	"skiff/internal/operators/operator"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"

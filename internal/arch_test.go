@@ -75,7 +75,7 @@ var rows = []row{
 const (
 	runtime     = "runtime/*"
 	operators   = "operators/*"
-	install     = "check manifests uninstall"
+	install     = "install/*"
 	testcluster = "fakeapi fakeapi/* simulate cron devcli"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"skiff/internal/check"
+	"skiff/internal/install/check"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"

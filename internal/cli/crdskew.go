@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"skiff/internal/check"
+	"skiff/internal/install/check"
 	"skiff/internal/runtime/kube"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"skiff/internal/manifests"
+	"skiff/internal/install/manifests"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
 )

@@ -3,7 +3,7 @@ package cli
 import (
 	"slices"
 
-	"skiff/internal/manifests"
+	"skiff/internal/install/manifests"
 	"skiff/internal/runtime/labels"
 	"skiff/internal/runtime/podpolicy"
 )

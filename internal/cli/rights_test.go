@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/manifests"
+	"skiff/internal/install/manifests"
 	"skiff/internal/operators/restart"
 )
 

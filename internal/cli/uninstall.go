@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"skiff/internal/install/uninstall"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
-	"skiff/internal/uninstall"
 )
 
 func newUninstall() *cobra.Command {

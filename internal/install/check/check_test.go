@@ -11,7 +11,7 @@ import (
 
 	"skiff/crds"
 	"skiff/internal/fakeapi"
-	"skiff/internal/manifests"
+	"skiff/internal/install/manifests"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/podpolicy"
 )

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"skiff/internal/manifests"
+	"skiff/internal/install/manifests"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 	"skiff/internal/runtime/podpolicy"

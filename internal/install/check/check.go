@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"skiff/internal/manifests"
+	"skiff/internal/install/manifests"
 	"skiff/internal/runtime/kube"
 )
 

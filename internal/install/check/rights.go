@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"skiff/internal/manifests"
+	"skiff/internal/install/manifests"
 	"skiff/internal/runtime/kube"
 )
 

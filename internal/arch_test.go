@@ -43,7 +43,7 @@ type row struct {
 // rows are the architecture in one place. A package is held to the first row that names it.
 var rows = []row{
 	{"/cmd/skiff", "cli", nil, "calls package cli, nothing else: it links nothing of the test cluster"},
-	{"/cmd/skiff-dev", "devcli cli", nil, "calls package devcli, nothing else"},
+	{"/cmd/skiff-dev", "testcluster/cli cli", nil, "calls the package cli of the test cluster, nothing else"},
 
 	{"runtime/kube runtime/patch runtime/metrics runtime/podpolicy", "", nil,
 		"the ground of the runtime: the wire on net/http alone, and pure functions"},
@@ -52,7 +52,7 @@ var rows = []row{
 		"each knows the wire and not the others: a queue does not know what its keys name"},
 	{runtime, runtime, []string{logr}, "imports no other wing: it runs anybody's controllers"},
 
-	{"operators/operatortest", "runtime/controller runtime/events fakeapi runtime/patch runtime/kube /crds", []string{logr},
+	{"operators/operatortest", testcluster + " " + runtime + " /crds", []string{logr},
 		"the world of the operators' tests: it knows no operator, and the program does not know it"},
 	{operators, operators + " " + runtime, []string{logr}, "a controller decides; all else is the runtime's"},
 
@@ -61,9 +61,10 @@ var rows = []row{
 	{"cli", runtime + " " + operators + " " + install + " /crds", []string{cobra, logr, stdr, yaml},
 		"flags and output: turns flags into the options of packages"},
 
-	{"fakeapi fakeapi/*", "fakeapi/* cron runtime/patch runtime/kube", []string{yaml, logr},
+	{"testcluster/apiserver testcluster/apiserver/*",
+		"testcluster/apiserver/* testcluster/cron runtime/patch runtime/kube", []string{yaml, logr},
 		"a server: sharing code with the client side would hide errors that both have"},
-	{"cron", "", nil, "pure functions on text"},
+	{"testcluster/cron", "", nil, "pure functions on text"},
 	{testcluster, testcluster + " cli " + runtime + " /examples", []string{cobra, logr, yaml},
 		"the test cluster, for cmd/skiff-dev and for tests alone"},
 
@@ -76,13 +77,13 @@ const (
 	runtime     = "runtime/*"
 	operators   = "operators/*"
 	install     = "install/*"
-	testcluster = "fakeapi fakeapi/* simulate cron devcli"
+	testcluster = "testcluster/*"
 )
 
 // testImports are what test files may import beyond the row of their package, besides logr and yaml: the embedded API
 // server, with a simulated cluster around it where one is needed, is the double for everything, and the client that
 // talks to it is real.
-const testImports = "operators/operatortest fakeapi fakeapi/* simulate " + runtime + " /crds /examples"
+const testImports = "operators/operatortest " + testcluster + " " + runtime + " /crds /examples"
 
 // rowOf returns the row of a package, given its path from the root.
 func rowOf(pkg string) (row, bool) {
@@ -141,10 +142,6 @@ func TestEveryImportIsAllowedByTheTable(t *testing.T) {
 	}
 }
 
-// testCluster are the packages of the test cluster, an API server with signing keys among them.
-var testCluster = []string{"skiff/internal/devcli", "skiff/internal/fakeapi", "skiff/internal/simulate",
-	"skiff/internal/cron", "skiff/examples"}
-
 func TestSkiffLinksNothingOfTheTestCluster(t *testing.T) {
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/skiff")
 	list.Dir = root
@@ -157,7 +154,7 @@ func TestSkiffLinksNothingOfTheTestCluster(t *testing.T) {
 		t.Fatalf("skiff links %q: this test no longer understands it", linked)
 	}
 	for _, pkg := range linked {
-		if slices.ContainsFunc(testCluster, func(p string) bool { return pkg == p || strings.HasPrefix(pkg, p+"/") }) {
+		if strings.HasPrefix(pkg, "skiff/internal/testcluster/") || pkg == "skiff/examples" {
 			t.Errorf("cmd/skiff links %s, which is part of the test cluster: only cmd/skiff-dev may", pkg)
 		}
 	}

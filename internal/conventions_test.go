@@ -226,8 +226,8 @@ func imports(f source, pkg string) bool {
 
 // keptContexts are the struct fields that may hold a context, each with its reason.
 var keptContexts = map[string]string{
-	"internal/fakeapi Server.ctx":        "the life of the server itself, which every request's own context is cut by",
-	"internal/fakeapi/faults writer.ctx": "lives as long as one request, and Write has no parameter for it",
+	"internal/testcluster/apiserver Server.ctx":        "the server's life, which cuts every request short",
+	"internal/testcluster/apiserver/faults writer.ctx": "lives as long as one request; Write has no parameter for it",
 }
 
 func TestNoContextIsStoredInAStruct(t *testing.T) {

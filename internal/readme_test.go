@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"skiff/internal/cli"
-	"skiff/internal/devcli"
+	devcli "skiff/internal/testcluster/cli"
 )
 
 // section returns the text of the README below a heading, up to the next heading of the same level.

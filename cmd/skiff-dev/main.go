@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"skiff/internal/cli"
-	"skiff/internal/devcli"
+	devcli "skiff/internal/testcluster/cli"
 )
 
 func main() {

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // hostileValues are JSON values of up to 1.5 MB that cost much more than what they are worth, by name.
@@ -56,7 +56,7 @@ func hostileValues() map[string]string {
 
 // hostileServer is an API server whose custom resources of one kind are those of a list that is never refused.
 type hostileServer struct {
-	api              *fakeapi.Server
+	api              *apiserver.Server
 	collection, list string
 	mu               sync.Mutex // guards lists
 	lists            int
@@ -136,7 +136,7 @@ func runAgainst(t *testing.T, binary, kind, value string) int {
 	}
 	const head = `{"kind":"%sList","apiVersion":"skiff.dev/v1alpha1","metadata":{"resourceVersion":"1"},"items":[` +
 		`{"metadata":{"name":"evil","namespace":"default","uid":"u","resourceVersion":"1","generation":1},"spec":`
-	s := &hostileServer{api: fakeapi.New(fakeapi.Options{}), collection: collection,
+	s := &hostileServer{api: apiserver.New(apiserver.Options{}), collection: collection,
 		list: fmt.Sprintf(head, kind) + spec + `}]}`}
 	front := httptest.NewServer(s)
 	defer front.Close()

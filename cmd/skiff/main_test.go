@@ -14,8 +14,8 @@ import (
 
 	"skiff/crds"
 	"skiff/internal/cli"
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // TestMain makes the test binary the skiff binary where a test starts it as one.
@@ -38,9 +38,9 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func server(t *testing.T) (*fakeapi.Server, string) {
+func server(t *testing.T) (*apiserver.Server, string) {
 	t.Helper()
-	api := fakeapi.New(fakeapi.Options{})
+	api := apiserver.New(apiserver.Options{})
 	s := httptest.NewServer(api)
 	t.Cleanup(s.Close)
 	t.Cleanup(api.Close)
@@ -136,7 +136,7 @@ func TestASecondSignalExitsAtOnceWith1(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The reconcile hangs: its POST gets no answer.
-	api.Inject(fakeapi.Fault{Verb: "create", Resource: "deployments", Cut: fakeapi.Blackhole})
+	api.Inject(apiserver.Fault{Verb: "create", Resource: "deployments", Cut: apiserver.Blackhole})
 	cmd := command(t, "run", "--server", url)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

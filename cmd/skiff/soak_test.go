@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // soakFor makes TestSoak run, on request only: it takes as long as it says.
@@ -25,7 +25,7 @@ var soakFor = flag.Duration("soak", 0, "how long TestSoak runs the binary agains
 // soakServer is an API server on one port, whose process seems to restart: the port is closed for a second, and all
 // connections break.
 type soakServer struct {
-	api     *fakeapi.Server
+	api     *apiserver.Server
 	address string
 	server  *http.Server
 	done    chan struct{}
@@ -94,7 +94,7 @@ func TestSoak(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build skiff: %v\n%s", err, out)
 	}
-	s := &soakServer{api: fakeapi.New(fakeapi.Options{}), address: "127.0.0.1:0"}
+	s := &soakServer{api: apiserver.New(apiserver.Options{}), address: "127.0.0.1:0"}
 	defer s.api.Close()
 	s.start(t)
 	defer func() { s.stop() }()

@@ -13,12 +13,12 @@ import (
 	"testing"
 
 	"skiff/crds"
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 func TestCRDsInstallInstallsTheDefinitionsAndIsIdempotent(t *testing.T) {
-	c := newCluster(t, fakeapi.Options{})
+	c := newCluster(t, apiserver.Options{})
 	r := skiff(t, "crds", "install", "--server", c.url())
 	r.want(t, ExitDone)
 	if !strings.Contains(r.stdout, "customresourcedefinition webservers.skiff.dev created\n") {
@@ -44,7 +44,7 @@ func TestCRDsInstallInstallsTheDefinitionsAndIsIdempotent(t *testing.T) {
 }
 
 func TestCRDsDiffTellsADifferenceFromAFailureByItsExitCode(t *testing.T) {
-	c := newCluster(t, fakeapi.Options{})
+	c := newCluster(t, apiserver.Options{})
 	r := skiff(t, "crds", "diff", "--server", c.url())
 	if r.code != ExitDiffer || r.stderr != "" || !strings.Contains(r.stdout,
 		"webservers.skiff.dev is not installed; `skiff crds install` creates it, `skiff crds print` shows it\n") {
@@ -69,8 +69,8 @@ func TestCRDsDiffTellsADifferenceFromAFailureByItsExitCode(t *testing.T) {
 
 func TestCRDsInstallNamesTheDefinitionThatIsNotEstablished(t *testing.T) {
 	passed := len(crds.All()) // each is read once before it is applied
-	c := newCluster(t, fakeapi.Options{})
-	c.api.Inject(fakeapi.Fault{Verb: "get", Resource: "customresourcedefinitions", Skip: passed,
+	c := newCluster(t, apiserver.Options{})
+	c.api.Inject(apiserver.Fault{Verb: "get", Resource: "customresourcedefinitions", Skip: passed,
 		Rewrite: func(body []byte) []byte {
 			return withCondition(t, body, `{"type":"Established","status":"False","message":"not yet"}`)
 		}})
@@ -78,8 +78,8 @@ func TestCRDsInstallNamesTheDefinitionThatIsNotEstablished(t *testing.T) {
 	skiff(t, "crds", "install", "--timeout", "4s", "--server", c.url()).want(t, ExitFailed, "wait for CRD ",
 		"not established within 4s: not yet")
 
-	c = newCluster(t, fakeapi.Options{})
-	c.api.Inject(fakeapi.Fault{Verb: "get", Resource: "customresourcedefinitions", Skip: passed,
+	c = newCluster(t, apiserver.Options{})
+	c.api.Inject(apiserver.Fault{Verb: "get", Resource: "customresourcedefinitions", Skip: passed,
 		Rewrite: func(body []byte) []byte {
 			return withCondition(t, body,
 				`{"type":"NamesAccepted","status":"False","message":"\"ws\" is already in use"}`)
@@ -89,7 +89,7 @@ func TestCRDsInstallNamesTheDefinitionThatIsNotEstablished(t *testing.T) {
 }
 
 func TestADefinitionThatIsDeletedWhileItIsInstalledIsNotCalledUnchanged(t *testing.T) {
-	c := newCluster(t, fakeapi.Options{})
+	c := newCluster(t, apiserver.Options{})
 	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
 	c.create(kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "redis", Kind: "Redis"}, "default",
 		map[string]any{"metadata": map[string]any{"name": "r", "finalizers": []string{"skiff.dev/pods"}},
@@ -112,7 +112,7 @@ func TestADefinitionThatIsDeletedWhileItIsInstalledIsNotCalledUnchanged(t *testi
 }
 
 func TestCRDsInstallNamesWhatHoldsADefinitionThatIsBeingDeletedAndWaitsForItIfAsked(t *testing.T) {
-	c := newCluster(t, fakeapi.Options{})
+	c := newCluster(t, apiserver.Options{})
 	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
 	redis := kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "redis", Kind: "Redis"}
 	for i := range 7 {

@@ -15,8 +15,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // change installs the definitions and changes that of WebServers: f gets its first version.
@@ -66,7 +66,7 @@ func closed(c chan struct{}) bool {
 }
 
 func TestAnOlderDefinitionInTheClusterIsNamedWithTheFieldsThatItLacks(t *testing.T) {
-	c := newCluster(t, fakeapi.Options{})
+	c := newCluster(t, apiserver.Options{})
 	if said := c.skew(1); said != "" {
 		t.Errorf("where nothing is installed: %s", said)
 	}
@@ -89,7 +89,7 @@ func TestAnOlderDefinitionInTheClusterIsNamedWithTheFieldsThatItLacks(t *testing
 }
 
 func TestADefinitionThatCannotBeComparedIsDebugDetail(t *testing.T) {
-	c := newCluster(t, fakeapi.Options{})
+	c := newCluster(t, apiserver.Options{})
 	c.down()
 	for verbosity, want := range []string{"", "cannot compare a custom resource definition"} {
 		var out bytes.Buffer
@@ -107,15 +107,15 @@ func TestADefinitionThatCannotBeComparedIsDebugDetail(t *testing.T) {
 }
 
 func TestDefinitionsAreComparedOnceTheServerAnswers(t *testing.T) {
-	for name, fault := range map[string]fakeapi.Fault{"no answer": {Cut: fakeapi.CutBefore},
-		"unavailable": {Reply: &fakeapi.Reply{Code: http.StatusServiceUnavailable}}} {
+	for name, fault := range map[string]apiserver.Fault{"no answer": {Cut: apiserver.CutBefore},
+		"unavailable": {Reply: &apiserver.Reply{Code: http.StatusServiceUnavailable}}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				api := fakeapi.New(fakeapi.Options{})
+				api := apiserver.New(apiserver.Options{})
 				defer api.Close()
 				pipe := api.ListenPipe()
 				defer pipe.Close()
-				client, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial})
+				client, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: pipe.Dial})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -147,7 +147,7 @@ func TestDefinitionsAreComparedOnceTheServerAnswers(t *testing.T) {
 }
 
 func TestADefinitionThatLackedSomethingStaysNamedWhileTheServerIsAway(t *testing.T) {
-	c := newCluster(t, fakeapi.Options{})
+	c := newCluster(t, apiserver.Options{})
 	c.down()
 	before := map[string]string{"webservers.skiff.dev": "spec.replicas"}
 	if now, _ := lackingFields(t.Context(), c.client, logr.Discard(), before); !maps.Equal(now, before) {
@@ -156,7 +156,7 @@ func TestADefinitionThatLackedSomethingStaysNamedWhileTheServerIsAway(t *testing
 }
 
 func TestCRDsInstallKeepsAVersionInWhichObjectsMayBeStored(t *testing.T) {
-	c := newCluster(t, fakeapi.Options{})
+	c := newCluster(t, apiserver.Options{})
 	all, err := definitions()
 	if err != nil {
 		t.Fatal(err)

@@ -3,12 +3,12 @@ package cli
 import (
 	"testing"
 
-	"skiff/internal/fakeapi"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // Rules: LE-03
 func TestEachBadFlagOfLeaderElectionIsNamed(t *testing.T) {
-	url := newCluster(t, fakeapi.Options{}).url()
+	url := newCluster(t, apiserver.Options{}).url()
 	for _, tt := range []struct {
 		flags []string
 		say   string
@@ -31,7 +31,7 @@ func TestEachBadFlagOfLeaderElectionIsNamed(t *testing.T) {
 
 // Rules: LE-07
 func TestRunWithLeaderElectionTakesTheLeaseAndReleasesItAtTheEnd(t *testing.T) {
-	c := newCluster(t, fakeapi.Options{})
+	c := newCluster(t, apiserver.Options{})
 	r := runUntil(t, "leading", "--leader-elect", "--leader-election-id", "mine",
 		"--leader-election-namespace", "kube-system", "--controllers", "restart", "--server", c.url())
 	r.want(t, ExitDone, "kube-system/mine", "released the lease")

@@ -12,8 +12,8 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"skiff/examples"
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // exampleDocuments returns the objects of a file of the examples.
@@ -50,7 +50,7 @@ var exampleKinds = []kube.Resource{webServers, redises, triggers, deployments,
 
 // Strict, as kubectl is: a typo in an example is refused and not dropped. Each file goes into a namespace of its own.
 func TestTheServerTakesEveryExample(t *testing.T) {
-	c := newCluster(t, fakeapi.Options{})
+	c := newCluster(t, apiserver.Options{})
 	if err := InstallCRDs(t.Context(), c.client, 10*time.Second, io.Discard); err != nil {
 		t.Fatal(err)
 	}

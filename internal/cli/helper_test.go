@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 var (
@@ -21,15 +21,15 @@ var (
 // cluster is an embedded API server on a port of this machine, which can go away and come back.
 type cluster struct {
 	t      *testing.T
-	api    *fakeapi.Server
+	api    *apiserver.Server
 	http   *http.Server
 	addr   string
 	client *kube.Client
 }
 
-func newCluster(t *testing.T, o fakeapi.Options) *cluster {
+func newCluster(t *testing.T, o apiserver.Options) *cluster {
 	t.Helper()
-	c := &cluster{t: t, api: fakeapi.New(o), addr: "127.0.0.1:0"}
+	c := &cluster{t: t, api: apiserver.New(o), addr: "127.0.0.1:0"}
 	t.Cleanup(c.api.Close)
 	c.up()
 	t.Cleanup(c.down)

@@ -20,8 +20,8 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // runUntil runs `skiff run` until its log has the text, then stops it as a signal does.
@@ -159,7 +159,7 @@ func TestACertificateThatIsExpiredOrNotYetValidSaysToLookAtTheClock(t *testing.T
 
 // Whoever wrote that lease went away, and asked to be respected for an hour.
 func TestALeaseThatNobodyRenewsIsToldWithItsHolderAndUntilWhen(t *testing.T) {
-	c := newCluster(t, fakeapi.Options{})
+	c := newCluster(t, apiserver.Options{})
 	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
 	c.create(kube.Resource{Group: "coordination.k8s.io", Version: "v1", Plural: "leases", Kind: "Lease"}, "default",
 		object{"metadata": object{"name": "skiff"}, "spec": object{"holderIdentity": "gone",
@@ -175,14 +175,14 @@ func TestALeaseThatNobodyRenewsIsToldWithItsHolderAndUntilWhen(t *testing.T) {
 
 // That it goes on by itself afterwards is tested where time is virtual, in package controller.
 func TestRunWaitsForADefinitionThatIsMissingAndSaysHowToInstallIt(t *testing.T) {
-	r := runUntil(t, "skiff crds install", "--server", newCluster(t, fakeapi.Options{}).url())
+	r := runUntil(t, "skiff crds install", "--server", newCluster(t, apiserver.Options{}).url())
 	r.want(t, ExitDone)
 }
 
 // A rolling update of the control plane is no news for a person: no error, no warning, and one line that says what it
 // was. Objects are written meanwhile, and the process leads.
 func TestARestartOfTheAPIServerIsOneLineAtLevelINFO(t *testing.T) {
-	c := newCluster(t, fakeapi.Options{})
+	c := newCluster(t, apiserver.Options{})
 	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
 	f := follow(t, "run", "--server", c.url(), "--leader-elect", "--leader-election-namespace", "default")
 	t.Cleanup(func() { f.stop() })

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // serving is the line of the log that says where the probes are.
@@ -38,7 +38,7 @@ func statusOf(t *testing.T, server, until string, args ...string) (result, strin
 }
 
 func TestStatusOfASkiffThatIsFine(t *testing.T) {
-	c := newCluster(t, fakeapi.Options{})
+	c := newCluster(t, apiserver.Options{})
 	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
 	r, address := statusOf(t, c.url(), "all is well")
 	r.want(t, ExitDone)
@@ -53,7 +53,7 @@ func TestStatusOfASkiffThatIsFine(t *testing.T) {
 }
 
 func TestStatusOfASkiffWithoutItsDefinitionNeedsAttention(t *testing.T) {
-	r, _ := statusOf(t, newCluster(t, fakeapi.Options{}).url(), "is ready; 1 line needs attention")
+	r, _ := statusOf(t, newCluster(t, apiserver.Options{}).url(), "is ready; 1 line needs attention")
 	r.want(t, ExitDiffer)
 	want := "    ! not working: webservers.skiff.dev is not installed; run `skiff crds install`\n"
 	if !strings.Contains(r.stdout, want) {
@@ -84,7 +84,7 @@ func TestStatusOfASkiffWithAnIncompatibleDefinitionSaysWhatIsWrongAndTheNextStep
 			"that it lacks; run `skiff crds install` (spec.env)\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCluster(t, fakeapi.Options{})
+			c := newCluster(t, apiserver.Options{})
 			c.change(test.change)
 			r, _ := statusOf(t, c.url(), test.want)
 			r.want(t, ExitDiffer)
@@ -117,7 +117,7 @@ func TestStatusSaysWhatAnswersThereAndWhatIsWrongWithTheAddress(t *testing.T) {
 }
 
 func TestStatusWithoutAFlagFindsASkiffThatRunsWithoutOne(t *testing.T) {
-	c := newCluster(t, fakeapi.Options{})
+	c := newCluster(t, apiserver.Options{})
 	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
 	first, second := plainRun(t, c.url()), plainRun(t, c.url())
 	if first == second {
@@ -139,7 +139,7 @@ func TestStatusWithoutAFlagFindsASkiffThatRunsWithoutOne(t *testing.T) {
 }
 
 func TestRunWithAnAddressOfItsProbesServesThemThereOrNowhere(t *testing.T) {
-	c := newCluster(t, fakeapi.Options{})
+	c := newCluster(t, apiserver.Options{})
 	if l, err := net.Listen("tcp", defaultProbes); err == nil { // else another program has it, which is as good
 		defer l.Close()
 	}

@@ -4,11 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/fakeapi"
+	"skiff/internal/testcluster/apiserver"
 )
 
 func TestUninstallShowsWhatItWouldDoAndDoesItWithYes(t *testing.T) {
-	c := newCluster(t, fakeapi.Options{})
+	c := newCluster(t, apiserver.Options{})
 	for _, args := range [][]string{{"uninstall"}, {"uninstall", "--yes"}} {
 		want := "there is nothing to delete\n"
 		if len(args) > 1 {
@@ -51,7 +51,7 @@ func TestUninstallShowsWhatItWouldDoAndDoesItWithYes(t *testing.T) {
 }
 
 func TestCheckSaysWhatIsMissingAndRefusesBadFlags(t *testing.T) {
-	c := newCluster(t, fakeapi.Options{})
+	c := newCluster(t, apiserver.Options{})
 	r := skiff(t, "check", "--server", c.url())
 	r.want(t, ExitDiffer)
 	for _, want := range []string{"  version     v1.36.3, tested with skiff\n", "  user        admin\n",

@@ -12,12 +12,12 @@ import (
 	"testing"
 	"unicode"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 func TestWatchPrintsALineForEachChange(t *testing.T) {
-	c := newCluster(t, fakeapi.Options{})
+	c := newCluster(t, apiserver.Options{})
 	c.create(configMaps, "default", named("first", nil))
 	f := follow(t, "watch", "cm", "--server", c.url())
 	f.want("ADDED    configmap/first")
@@ -34,7 +34,7 @@ func TestWatchPrintsALineForEachChange(t *testing.T) {
 }
 
 func TestWatchSelectsByLabelFieldNameAndNamespace(t *testing.T) {
-	c := newCluster(t, fakeapi.Options{})
+	c := newCluster(t, apiserver.Options{})
 	c.create(configMaps, "default", named("a", map[string]string{"app": "x"}))
 	c.create(configMaps, "default", named("b", nil))
 	c.create(configMaps, "kube-system", named("c", map[string]string{"app": "x"}))
@@ -59,7 +59,7 @@ func TestWatchSelectsByLabelFieldNameAndNamespace(t *testing.T) {
 }
 
 func TestWatchAsJSONPrintsTheEventsAsTheServerSendsThem(t *testing.T) {
-	c := newCluster(t, fakeapi.Options{})
+	c := newCluster(t, apiserver.Options{})
 	c.create(configMaps, "default", map[string]any{"metadata": map[string]any{"name": "a",
 		"annotations": map[string]any{"n": "<&> é"}}, "data": map[string]any{"k": "v"}})
 	f := follow(t, "watch", "configmaps", "-o", "json", "--server", c.url())
@@ -110,7 +110,7 @@ func TestWatchOfAListedObjectAsJSONHasItsKind(t *testing.T) {
 }
 
 func TestWatchSurvivesServerRestartsAndPrintsWhatHappenedMeanwhile(t *testing.T) {
-	for _, o := range []fakeapi.Options{{}, {HistoryEvents: 1}} {
+	for _, o := range []apiserver.Options{{}, {HistoryEvents: 1}} {
 		c := newCluster(t, o)
 		c.create(configMaps, "default", named("kept", nil))
 		c.create(configMaps, "default", named("lost", nil))
@@ -140,7 +140,7 @@ func TestWatchSurvivesServerRestartsAndPrintsWhatHappenedMeanwhile(t *testing.T)
 }
 
 // behind gives f a client of the server that does not go through the address that is down.
-func behind(t *testing.T, api *fakeapi.Server, f func(*kube.Client) error) {
+func behind(t *testing.T, api *apiserver.Server, f func(*kube.Client) error) {
 	t.Helper()
 	back := httptest.NewServer(api)
 	defer back.Close()
@@ -155,7 +155,7 @@ func behind(t *testing.T, api *fakeapi.Server, f func(*kube.Client) error) {
 }
 
 func TestWatchEndsQuietlyWhenItsReaderGoesAway(t *testing.T) {
-	c := newCluster(t, fakeapi.Options{})
+	c := newCluster(t, apiserver.Options{})
 	isolate(t)
 	var stderr lockedBuffer
 	if code := Main(t.Context(), []string{"watch", "namespaces", "--server", c.url()}, brokenPipe{},
@@ -292,7 +292,7 @@ func TestWatchWithoutTheRightToListIsAnError(t *testing.T) {
 }
 
 func TestWatchDoesNotLetTheTextOfAnEventReachTheTerminal(t *testing.T) {
-	c := newCluster(t, fakeapi.Options{})
+	c := newCluster(t, apiserver.Options{})
 	events := kube.Resource{Group: "events.k8s.io", Version: "v1", Plural: "events", Kind: "Event"}
 	const evil = "\x1b]52;c;aGk=\x07\u009b2J\x1b]0;title\x07\u202eevil"
 	note, err := json.Marshal(evil)

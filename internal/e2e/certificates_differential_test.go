@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // certificatesScript asks for certificates, approves, denies and signs, by users with and without the rights.
@@ -117,7 +117,7 @@ func certificatePEM(t *testing.T) string {
 // in the same way.
 func TestEmbeddedServerTreatsCertificatesAndKeysAsTheRealOne(t *testing.T) {
 	cluster := ownCluster(t)
-	server := fakeapi.New(fakeapi.Options{KeepNamespaces: true, RBAC: true, Users: map[string]fakeapi.User{
+	server := apiserver.New(apiserver.Options{KeepNamespaces: true, RBAC: true, Users: map[string]apiserver.User{
 		admin.Token: {Name: admin.Name, UID: admin.Name, Groups: []string{admin.Groups}}}})
 	web := httptest.NewServer(server)
 	t.Cleanup(func() {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"skiff/internal/fakeapi"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // missingKinds are what a real server lists in discovery and the embedded one does not, with the reasons.
@@ -72,7 +72,7 @@ func discovered(t *testing.T, api *API) map[string]string {
 
 // client-go's informers of each kind that is listed and watched are synced by the embedded server.
 func TestAnInformerOfEachKindSyncs(t *testing.T) {
-	server := fakeapi.New(fakeapi.Options{})
+	server := apiserver.New(apiserver.Options{})
 	web := httptest.NewServer(server)
 	t.Cleanup(func() {
 		server.Close()

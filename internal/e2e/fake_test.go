@@ -4,7 +4,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"skiff/internal/fakeapi"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // startFake serves the embedded server on loopback.
@@ -14,16 +14,16 @@ func startFake(t *testing.T) *API {
 }
 
 // startFakeWith starts an embedded server that evaluates CEL.
-func startFakeWith(t *testing.T, c *fakeapi.CEL) *API {
+func startFakeWith(t *testing.T, c *apiserver.CEL) *API {
 	t.Helper()
 	_, api := serveFake(t, c)
 	return api
 }
 
-func serveFake(t *testing.T, c *fakeapi.CEL) (*fakeapi.Server, *API) {
+func serveFake(t *testing.T, c *apiserver.CEL) (*apiserver.Server, *API) {
 	t.Helper()
-	server := fakeapi.New(fakeapi.Options{CEL: c,
-		Users: map[string]fakeapi.User{admin.Token: {Name: admin.Name,
+	server := apiserver.New(apiserver.Options{CEL: c,
+		Users: map[string]apiserver.User{admin.Token: {Name: admin.Name,
 			UID: admin.Name, Groups: []string{admin.Groups}}},
 		// Nobody empties deleted namespaces on the control plane that it is compared with either.
 		KeepNamespaces: true, ProtectStorage: true})

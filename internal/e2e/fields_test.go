@@ -36,7 +36,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
-	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/testcluster/apiserver/kinds"
 )
 
 var update = flag.Bool("update", false, "write the table of fields, or the golden answers, anew")
@@ -71,7 +71,7 @@ func TestFieldTableIsThatOfTheRealServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(repository, "internal", "fakeapi", "fields", "fields.txt")
+	file := filepath.Join(repository, "internal", "apiserver", "fields", "fields.txt")
 	if *update {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 			t.Fatal(err)

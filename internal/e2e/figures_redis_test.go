@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
-	"skiff/internal/simulate"
+	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/simulate"
 )
 
 // figureRedisReal measures 1,000 Redis of one pod each on the real control plane: until they are there, while they
@@ -53,7 +53,7 @@ func figureRedisReal(t *testing.T, table *figureTable) {
 
 // figureRedisFake measures the same beginning on the embedded API server, with simulated nodes.
 func figureRedisFake(t *testing.T, table *figureTable) {
-	server := fakeapi.New(fakeapi.Options{Token: admin.Token})
+	server := apiserver.New(apiserver.Options{Token: admin.Token})
 	t.Cleanup(server.Close)
 	tls, err := server.ListenTLS("127.0.0.1:0")
 	if err != nil {
@@ -94,7 +94,7 @@ func figureRedisFake(t *testing.T, table *figureTable) {
 	sk, _ := startMeasured(t, c, path, "redis", "run")
 	waitRedises(t, api, "default")
 	requests := quiet(t, start, func() []Request { return fakeRequests(server, start) })
-	rowsOfRedis(table, "fakeapi", start, requests, usageOf(t, sk))
+	rowsOfRedis(table, "apiserver", start, requests, usageOf(t, sk))
 	if err := sk.Terminate(); err != nil {
 		t.Error(err)
 	}
@@ -204,7 +204,7 @@ func rowsOfRedis(table *figureTable, where string, start time.Time, requests []R
 }
 
 // fakeRequests are skiff's requests to the embedded server in the words of the audit log.
-func fakeRequests(server *fakeapi.Server, since time.Time) (out []Request) {
+func fakeRequests(server *apiserver.Server, since time.Time) (out []Request) {
 	verbs := map[string]string{http.MethodPost: "create", http.MethodPatch: "patch", http.MethodDelete: "delete",
 		http.MethodPut: "update", http.MethodGet: "get"}
 	for _, r := range server.Requests() {

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// exchange is a request and what a real server answers, as internal/fakeapi/testdata/golden keeps it.
+// exchange is a request and what a real server answers, as internal/testcluster/apiserver/testdata/golden keeps it.
 type exchange struct {
 	Name    string `json:"name"`
 	Request struct {
@@ -34,7 +34,7 @@ type exchange struct {
 // golden reads a golden file.
 func golden[T any](t *testing.T, name string) (path string, content T) {
 	t.Helper()
-	path = filepath.Join(repository, "internal", "fakeapi", "testdata", "golden", name)
+	path = filepath.Join(repository, "internal", "apiserver", "testdata", "golden", name)
 	text, err := os.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(text, &content)
@@ -45,8 +45,8 @@ func golden[T any](t *testing.T, name string) (path string, content T) {
 	return path, content
 }
 
-// The answers in the golden files are those of a real server; a unit test of internal/fakeapi compares the embedded
-// server's with them. With -update they are recorded anew: go test -run Golden . -update
+// The answers in the golden files are those of a real server; a unit test of internal/testcluster/apiserver compares
+// the embedded server's with them. With -update they are recorded anew: go test -run Golden . -update
 func TestGoldenAnswersAreThoseOfTheRealServer(t *testing.T) {
 	cluster := ownCluster(t)
 	path, exchanges := golden[[]exchange](t, "exchanges.json")

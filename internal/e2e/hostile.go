@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"skiff/internal/fakeapi"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // Hostile is an API server that is out to harm its clients: the embedded server, some of whose requests an attack
@@ -25,7 +25,7 @@ type Hostile struct {
 	API    *API // of the embedded server, which goes on behind the attack
 
 	attack   attack
-	embedded *fakeapi.Server
+	embedded *apiserver.Server
 	http     *httptest.Server
 	calm     chan struct{}
 	calmOnce sync.Once
@@ -45,7 +45,7 @@ type attack struct {
 
 // StartHostile starts a server with an attack under way.
 func StartHostile(a attack, dir string) (*Hostile, error) {
-	h := &Hostile{attack: a, embedded: fakeapi.New(fakeapi.Options{}), calm: make(chan struct{}),
+	h := &Hostile{attack: a, embedded: apiserver.New(apiserver.Options{}), calm: make(chan struct{}),
 		CAFile: filepath.Join(dir, "hostile.crt")}
 	h.http = httptest.NewUnstartedServer(h)
 	h.http.Config.ErrorLog = log.New(io.Discard, "", 0)

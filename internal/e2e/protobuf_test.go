@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"skiff/internal/fakeapi/fields"
 	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/fields"
 )
 
 // Each field of each built-in kind that a typed client writes as protobuf is what it would have been as JSON.

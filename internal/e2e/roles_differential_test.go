@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/fakeapi"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // roleScript asks for what roles allow and refuse: the texts of 403, escalation, reviews.
@@ -59,7 +59,7 @@ var roleScript = Script{Name: "roles", Steps: []Step{
 // With --rbac the embedded server decides as the real one, in its words, and starts with the same roles.
 func TestEmbeddedServerAuthorizesAsTheRealOne(t *testing.T) {
 	cluster := ownCluster(t)
-	server := fakeapi.New(fakeapi.Options{Token: admin.Token, KeepNamespaces: true, RBAC: true})
+	server := apiserver.New(apiserver.Options{Token: admin.Token, KeepNamespaces: true, RBAC: true})
 	web := httptest.NewServer(server)
 	t.Cleanup(func() {
 		server.Close()

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"testing"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
-	"skiff/internal/simulate"
 	"skiff/internal/skiff-dev/cel"
+	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/simulate"
 )
 
 // typed is a definition with fields of many types.
@@ -121,7 +121,7 @@ func TestSkiffDevChecksTheTypesOfPoliciesAsTheRealController(t *testing.T) {
 }
 
 // simulatePolicies runs the simulated controller of policies until the test is over.
-func simulatePolicies(t *testing.T, server *fakeapi.Server, api *API) {
+func simulatePolicies(t *testing.T, server *apiserver.Server, api *API) {
 	t.Helper()
 	cfg, _, err := kubeconfig.Load(kubeconfig.Flags{Server: api.base, Token: kubeconfig.NewSecret(api.token),
 		InsecureLoopbackHTTP: true}, kubeconfig.OSEnv(func(string) {}))

@@ -11,8 +11,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"skiff/internal/cli"
-	"skiff/internal/devcli"
 	"skiff/internal/skiff-dev/cel"
+	devcli "skiff/internal/testcluster/cli"
 )
 
 func main() {

@@ -10,10 +10,10 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"skiff/crds"
-	"skiff/internal/fakeapi"
 	"skiff/internal/install/manifests"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/podpolicy"
+	"skiff/internal/testcluster/apiserver"
 )
 
 var (
@@ -22,13 +22,13 @@ var (
 )
 
 // server is an embedded API server, with a client of it and the options for the check of a Redis controller.
-func server(t *testing.T) (*fakeapi.Server, Options) {
+func server(t *testing.T) (*apiserver.Server, Options) {
 	t.Helper()
-	api := fakeapi.New(fakeapi.Options{})
+	api := apiserver.New(apiserver.Options{})
 	t.Cleanup(api.Close)
 	pipe := api.ListenPipe()
 	t.Cleanup(func() { pipe.Close() })
-	c, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial})
+	c, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: pipe.Dial})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,8 +154,8 @@ func TestWhoMayNotReadDefinitionsStillSeesWhichFieldsAreServed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api, o := server(t)
-			api.Inject(fakeapi.Fault{Resource: "customresourcedefinitions", Verb: "get",
-				Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "no"}})
+			api.Inject(apiserver.Fault{Resource: "customresourcedefinitions", Verb: "get",
+				Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: "no"}})
 			if r := run(t, o); r.Definitions[0].State != NotInstalled || r.OK || r.Reader != "" {
 				t.Errorf("before it is installed: %+v", r)
 			}
@@ -174,8 +174,8 @@ func TestWhoMayNotReadDefinitionsStillSeesWhichFieldsAreServed(t *testing.T) {
 
 func TestADefinitionThatServesOtherVersionsOnlyIsToldWithoutTheRightToReadIt(t *testing.T) {
 	api, o := server(t)
-	api.Inject(fakeapi.Fault{Resource: "customresourcedefinitions", Verb: "get",
-		Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "no"}})
+	api.Inject(apiserver.Fault{Resource: "customresourcedefinitions", Verb: "get",
+		Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: "no"}})
 	install(t, o, func(spec map[string]any) {
 		old := spec["versions"].([]any)[0].(map[string]any)
 		next := maps.Clone(old)
@@ -246,15 +246,15 @@ func nameOf(manifest string) string {
 
 func TestWhatCannotBeAskedIsAnErrorAndNotMissing(t *testing.T) {
 	for name, test := range map[string]struct {
-		fault fakeapi.Fault
+		fault apiserver.Fault
 		want  string
 	}{
-		"no API server": {fakeapi.Fault{Path: "/version", Reply: &fakeapi.Reply{Code: 200, Body: "<html>"}},
+		"no API server": {apiserver.Fault{Path: "/version", Reply: &apiserver.Reply{Code: 200, Body: "<html>"}},
 			"/version: the response is not that of an API server"},
-		"no answer": {fakeapi.Fault{Resource: "selfsubjectaccessreviews", Reply: &fakeapi.Reply{Code: 500,
+		"no answer": {apiserver.Fault{Resource: "selfsubjectaccessreviews", Reply: &apiserver.Reply{Code: 500,
 			Reason: "InternalError", Message: "webhook down"}}, "ask whether "},
-		"nobody": {fakeapi.Fault{Resource: "selfsubjectreviews", Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden",
-			Message: "no"}}, "ask the server for the name of the user: "},
+		"nobody": {apiserver.Fault{Resource: "selfsubjectreviews", Reply: &apiserver.Reply{Code: 403,
+			Reason: "Forbidden", Message: "no"}}, "ask the server for the name of the user: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api, o := server(t)

@@ -11,8 +11,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // token is the administrator's.
@@ -26,12 +26,12 @@ func (token) Invalidate(time.Time)                            {}
 func withRBAC(t *testing.T) (admin *kube.Client, o Options) {
 	t.Helper()
 	_, o = server(t)
-	api := fakeapi.New(fakeapi.Options{RBAC: true, Token: "t"})
+	api := apiserver.New(apiserver.Options{RBAC: true, Token: "t"})
 	t.Cleanup(api.Close)
 	pipe := api.ListenPipe()
 	t.Cleanup(func() { pipe.Close() })
 	client := func(as kube.Impersonation) *kube.Client {
-		c, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial, Credentials: token("t"),
+		c, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: pipe.Dial, Credentials: token("t"),
 			Impersonate: as})
 		if err != nil {
 			t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"skiff/crds"
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 var (
@@ -27,17 +27,17 @@ var (
 // world is an embedded API server with the definitions, and what was done to it.
 type world struct {
 	*testing.T
-	api *fakeapi.Server
+	api *apiserver.Server
 	o   Options
 	did []string
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{T: t, api: fakeapi.New(fakeapi.Options{})}
+	w := &world{T: t, api: apiserver.New(apiserver.Options{})}
 	t.Cleanup(w.api.Close)
 	pipe := w.api.ListenPipe()
 	t.Cleanup(func() { pipe.Close() })
-	c, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial})
+	c, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: pipe.Dial})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestAnObjectWhoseNamespaceIsGoneIsNamedAndHowToLetItGo(t *testing.T) {
 		t := w.T
 		w.redis("default", "a", "skiff.dev/pods")
 		w.redis("default", "b")
-		w.api.Inject(fakeapi.Fault{Resource: "redis", Verb: "patch", Reply: &fakeapi.Reply{Code: 404,
+		w.api.Inject(apiserver.Fault{Resource: "redis", Verb: "patch", Reply: &apiserver.Reply{Code: 404,
 			ContentType: "application/json", Body: `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
 				`"message":"namespaces \"default\" not found","reason":"NotFound","details":{"name":"default",` +
 				`"kind":"namespaces"},"code":404}`}})
@@ -282,8 +282,8 @@ func TestAFinalizerThatIsSetAgainIsRemovedAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
 		t := w.T
 		w.redis("default", "a", "skiff.dev/pods")
-		busy := w.api.Inject(fakeapi.Fault{Resource: "redis", Verb: "delete",
-			Reply: &fakeapi.Reply{Code: 409, Reason: "Conflict", Message: "changed"}})
+		busy := w.api.Inject(apiserver.Fault{Resource: "redis", Verb: "delete",
+			Reply: &apiserver.Reply{Code: 409, Reason: "Conflict", Message: "changed"}})
 		time.AfterFunc(2*time.Second, busy)
 		ended := make(chan error, 1)
 		go func() { ended <- w.do(time.Minute) }()

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 var at = operatortest.At
@@ -73,8 +73,8 @@ func TestChildrenThatAreNotDeclaredAnyMoreAreDeletedAfterTheOthersAreInPlace(t *
 		w.Create("a", `{"text":"hello","replicas":1}`)
 		w.Post(services, `{"apiVersion":"v1","kind":"Service","metadata":{"name":"other","labels":{"app.kubernetes.io/managed-by":"skiff"}},
 			"spec":{"ports":[{"port":80}]}}`) // not a child
-		remove := w.API.Inject(fakeapi.Fault{Verb: "patch", Resource: "deployments", UserAgent: operatortest.Agent,
-			Reply: &fakeapi.Reply{Code: 503, Reason: "ServiceUnavailable", Message: "not now"}})
+		remove := w.API.Inject(apiserver.Fault{Verb: "patch", Resource: "deployments", UserAgent: operatortest.Agent,
+			Reply: &apiserver.Reply{Code: 503, Reason: "ServiceUnavailable", Message: "not now"}})
 		w.Patch(pages, "a", `{"spec":{"replicas":2,"internal":true}}`)
 		w.Pass(time.Second)
 		w.Want("the Service is there while the Deployment cannot be changed", get(w, services, "a") != nil, true)
@@ -132,8 +132,8 @@ func TestAPageWhoseChildrenCannotBeSeenIsUnknown(t *testing.T) {
 		w.Create("a", `{"text":"hello","replicas":0}`)
 		w.PatchSub(deployments, "a", "status", `{"status":{"observedGeneration":1}}`)
 		w.WantCondition("a", "Ready", "True/Pods", "0 of 0")
-		allow := w.API.Inject(fakeapi.Fault{Resource: "deployments", UserAgent: operatortest.Agent,
-			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "deployments is forbidden"}})
+		allow := w.API.Inject(apiserver.Fault{Resource: "deployments", UserAgent: operatortest.Agent,
+			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: "deployments is forbidden"}})
 		w.Pass(12 * time.Minute) // an open watch is renewed within ten, and two are forgiven
 		why := "the present state is not known: may not list and watch deployments.apps; an administrator"
 		for kind, want := range map[string]string{"Ready": "Unknown", "Progressing": "Unknown", "Degraded": "Unknown",

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 var (
@@ -182,7 +182,7 @@ func (h *History) TryDelete(r kube.Resource, name string, o kube.DeleteOptions) 
 // InjectFault makes some of the controller's next requests fail: requests with one of the verbs, or watches of one of
 // the plurals.
 func (h *History) InjectFault(verbs, watched []string) {
-	f := fakeapi.Fault{UserAgent: Agent, Probability: 0.3, Times: 1 + h.Rand.IntN(8)}
+	f := apiserver.Fault{UserAgent: Agent, Probability: 0.3, Times: 1 + h.Rand.IntN(8)}
 	if h.Rand.IntN(3) == 0 {
 		h.breakWatch(f, watched)
 		return
@@ -190,15 +190,15 @@ func (h *History) InjectFault(verbs, watched []string) {
 	f.Verb = Pick(h, verbs...)
 	switch h.Rand.IntN(6) {
 	case 0:
-		f.Reply = &fakeapi.Reply{Code: 500, Reason: "InternalError", Message: "etcdserver: leader changed"}
+		f.Reply = &apiserver.Reply{Code: 500, Reason: "InternalError", Message: "etcdserver: leader changed"}
 	case 1:
-		f.Reply = &fakeapi.Reply{Code: 409, Reason: Pick(h, "Conflict", "AlreadyExists"), Message: "injected"}
+		f.Reply = &apiserver.Reply{Code: 409, Reason: Pick(h, "Conflict", "AlreadyExists"), Message: "injected"}
 	case 2:
-		f.Reply = &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "exceeded quota"}
+		f.Reply = &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: "exceeded quota"}
 	case 3:
-		f.Cut = fakeapi.CutBefore
+		f.Cut = apiserver.CutBefore
 	case 4:
-		f.Cut = fakeapi.CutAfter
+		f.Cut = apiserver.CutAfter
 	default:
 		f.Delay = h.RandomTime(5 * time.Second)
 	}
@@ -207,15 +207,15 @@ func (h *History) InjectFault(verbs, watched []string) {
 }
 
 // breakWatch injects a fault into new watches, and restarts the process so that it opens some.
-func (h *History) breakWatch(f fakeapi.Fault, watched []string) {
+func (h *History) breakWatch(f apiserver.Fault, watched []string) {
 	f.Verb, f.Resource = "watch", Pick(h, watched...)
 	f.Probability, f.Times = 0, 1+h.Rand.IntN(2)
-	f.Watch = Pick(h, fakeapi.WatchFault{Duplicate: true}, fakeapi.WatchFault{Replay: true},
-		fakeapi.WatchFault{EventDelay: h.RandomTime(10 * time.Second)},
-		fakeapi.WatchFault{End: fakeapi.EndCut, After: h.Rand.IntN(5)},
-		fakeapi.WatchFault{End: fakeapi.EndMidFrame, After: h.Rand.IntN(5)},
-		fakeapi.WatchFault{End: fakeapi.EndSilent, After: h.Rand.IntN(5)},
-		fakeapi.WatchFault{Gone: fakeapi.GoneInStream})
+	f.Watch = Pick(h, apiserver.WatchFault{Duplicate: true}, apiserver.WatchFault{Replay: true},
+		apiserver.WatchFault{EventDelay: h.RandomTime(10 * time.Second)},
+		apiserver.WatchFault{End: apiserver.EndCut, After: h.Rand.IntN(5)},
+		apiserver.WatchFault{End: apiserver.EndMidFrame, After: h.Rand.IntN(5)},
+		apiserver.WatchFault{End: apiserver.EndSilent, After: h.Rand.IntN(5)},
+		apiserver.WatchFault{Gone: apiserver.GoneInStream})
 	h.Note("watch fault %s %+v", f.Resource, f.Watch)
 	h.faults = append(h.faults, h.API.Inject(f))
 	h.Restart()

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // Forget clears the list of requests.
@@ -27,13 +27,13 @@ func (w *World) Requests() []string {
 
 // object returns the object of a request of the controller, "pods/a/status". It returns false for a request that
 // Requests leaves out.
-func object(r fakeapi.Request) (string, bool) {
+func object(r apiserver.Request) (string, bool) {
 	_, what, ok := strings.Cut(r.Path, "/namespaces/default/") // most lists and watches are of all namespaces
 	return what, ok && r.UserAgent == Agent && what != "events" && !strings.HasPrefix(what, "events/") &&
 		(r.Method != "GET" || strings.Contains(what, "/"))
 }
 
-func method(r fakeapi.Request) string {
+func method(r apiserver.Request) string {
 	manager := r.Query.Get("fieldManager")
 	switch {
 	case r.Query.Get("dryRun") != "":

@@ -23,10 +23,10 @@ import (
 	"github.com/go-logr/logr/testr"
 
 	"skiff/crds"
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // Agent is the user agent of the controller under test, to tell its requests from others'.
@@ -38,7 +38,7 @@ type Options struct {
 	Controller string        // its name in Events, without skiff.dev/
 	New        func(controller.Setup, *events.Recorder) *controller.Controller
 	Setup      controller.Setup // that New gets, with a client and the log of the world
-	Server     fakeapi.Options
+	Server     apiserver.Options
 	Definition func([]byte) []byte // changes the CRD before it is installed; nil = no change
 	Quiet      bool                // no log; otherwise it goes to the test's log
 }
@@ -47,19 +47,19 @@ type Options struct {
 type World struct {
 	*testing.T
 	Options
-	API  *fakeapi.Server
+	API  *apiserver.Server
 	User *kube.Client
 	Log  logr.Logger
 	Stop func() // stops the controller and waits for it; does nothing if it does not run
 
-	pipe *fakeapi.Pipe
+	pipe *apiserver.Pipe
 	ends []func()
 }
 
 // Run runs f in a new world. The CRD is installed; the controller is not started.
 func Run(t *testing.T, o Options, f func(w *World)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &World{T: t, Options: o, API: fakeapi.New(o.Server), Log: testr.New(t), Stop: func() {}}
+		w := &World{T: t, Options: o, API: apiserver.New(o.Server), Log: testr.New(t), Stop: func() {}}
 		if o.Quiet {
 			w.Log = logr.Discard()
 		}
@@ -100,7 +100,7 @@ func (w *World) Connect(agent string) *kube.Client {
 
 func (w *World) connect(agent string, dial dialFunc) *kube.Client {
 	w.Helper()
-	c, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: dial, UserAgent: agent})
+	c, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: dial, UserAgent: agent})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func (w *World) PostYAML(path string, text []byte) {
 	w.Helper()
 	transport := &http.Transport{DialContext: w.pipe.Dial}
 	defer transport.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: transport}).Post(fakeapi.PipeURL+path,
+	resp, err := (&http.Client{Transport: transport}).Post(apiserver.PipeURL+path,
 		"application/yaml", bytes.NewReader(text))
 	if err != nil {
 		w.Fatal(err)

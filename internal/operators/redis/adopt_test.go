@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // orphan deletes a Redis as `kubectl delete --cascade=orphan` does.
@@ -95,8 +95,8 @@ func TestNothingIsAdoptedForARedisThatTheServerSaysIsBeingDeleted(t *testing.T) 
 		w.Stop()
 		w.Post(resource, `{"apiVersion":"skiff.dev/v1alpha1","kind":"Redis",
 			"metadata":{"name":"cache","finalizers":["a.b/c","skiff.dev/pods"]},"spec":`+three+`}`)
-		w.API.Inject(fakeapi.Fault{Verb: "get", Resource: "redis", UserAgent: operatortest.Agent,
-			Reply: &fakeapi.Reply{Code: 404, Reason: "NotFound"}})
+		w.API.Inject(apiserver.Fault{Verb: "get", Resource: "redis", UserAgent: operatortest.Agent,
+			Reply: &apiserver.Reply{Code: 404, Reason: "NotFound"}})
 		w.Start()
 		w.Pass(5 * time.Second)
 		for _, name := range []string{"cache-0", "cache-1", "cache-2"} {

@@ -5,17 +5,17 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/operators/operator"
 	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 func TestMissingPodsAreCreatedSideBySideButNotAllAtOnce(t *testing.T) {
 	story(t, func(w *world) {
-		remove := w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "pods", UserAgent: operatortest.Agent,
+		remove := w.API.Inject(apiserver.Fault{Verb: "create", Resource: "pods", UserAgent: operatortest.Agent,
 			Delay: time.Second})
 		defer remove()
 		w.Create("cache", `{"port":6379,"num":20}`)

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/operators/operator"
 	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // restart starts the controller anew, so that its watches meet a fault.
@@ -26,8 +26,8 @@ func (w *world) restart() {
 func TestDelayedEventsMakeNoSecondPodAndDeleteNone(t *testing.T) {
 	story(t, func(w *world) {
 		for _, r := range []string{"pods", "redis"} {
-			w.API.Inject(fakeapi.Fault{Verb: "watch", Resource: r, UserAgent: operatortest.Agent,
-				Watch: fakeapi.WatchFault{EventDelay: 2 * time.Second}})
+			w.API.Inject(apiserver.Fault{Verb: "watch", Resource: r, UserAgent: operatortest.Agent,
+				Watch: apiserver.WatchFault{EventDelay: 2 * time.Second}})
 		}
 		w.restart()
 		w.Create("cache", three)
@@ -57,8 +57,8 @@ func TestDelayedEventsMakeNoSecondPodAndDeleteNone(t *testing.T) {
 // Rules: CCH-15
 func TestAWatchThatIsSilentHoldsUpNothing(t *testing.T) {
 	story(t, func(w *world) {
-		w.API.Inject(fakeapi.Fault{Verb: "watch", Resource: "pods", UserAgent: operatortest.Agent,
-			Watch: fakeapi.WatchFault{End: fakeapi.EndSilent, After: 0, Bookmarks: fakeapi.BookmarksNever}})
+		w.API.Inject(apiserver.Fault{Verb: "watch", Resource: "pods", UserAgent: operatortest.Agent,
+			Watch: apiserver.WatchFault{End: apiserver.EndSilent, After: 0, Bookmarks: apiserver.BookmarksNever}})
 		w.restart()
 		w.Create("cache", three)
 		w.Pass(20 * time.Second)
@@ -81,8 +81,8 @@ func TestAWatchThatIsSilentHoldsUpNothing(t *testing.T) {
 func TestAPodThatTookThePlaceOfAnotherIsNotDeleted(t *testing.T) {
 	story(t, func(w *world) {
 		w.ready("cache", three)
-		w.API.Inject(fakeapi.Fault{Verb: "watch", Resource: "pods", UserAgent: operatortest.Agent,
-			Watch: fakeapi.WatchFault{EventDelay: 20 * time.Second}})
+		w.API.Inject(apiserver.Fault{Verb: "watch", Resource: "pods", UserAgent: operatortest.Agent,
+			Watch: apiserver.WatchFault{EventDelay: 20 * time.Second}})
 		w.restart()
 		w.DeleteNow(pods, "cache-2")
 		w.Post(pods, foreignPod("cache-2", `{"app":"theirs"}`))
@@ -98,8 +98,8 @@ func TestAPodThatTookThePlaceOfAnotherIsNotDeleted(t *testing.T) {
 // Rules: NET-08, WRT-14
 func TestAPostWithoutAnAnswerMakesOnePod(t *testing.T) {
 	story(t, func(w *world) {
-		w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "pods", UserAgent: operatortest.Agent, Times: 2,
-			Cut: fakeapi.CutAfter})
+		w.API.Inject(apiserver.Fault{Verb: "create", Resource: "pods", UserAgent: operatortest.Agent, Times: 2,
+			Cut: apiserver.CutAfter})
 		w.Create("cache", three)
 		w.Pass(5 * time.Second)
 		w.wantPods("cache-0 cache-1 cache-2")
@@ -120,9 +120,10 @@ func TestMissingRightsAreReportedAndPickedUp(t *testing.T) {
 		t.Run(test.verb+" "+test.resource, func(t *testing.T) {
 			story(t, func(w *world) {
 				w.ready("cache", three)
-				remove := w.API.Inject(fakeapi.Fault{Verb: test.verb, Resource: test.resource,
+				remove := w.API.Inject(apiserver.Fault{Verb: test.verb, Resource: test.resource,
 					UserAgent: operatortest.Agent,
-					Reply:     &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "User \"skiff\" " + test.text}})
+					Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden",
+						Message: "User \"skiff\" " + test.text}})
 				w.Patch(resource, "cache", test.act)
 				w.WantCondition("cache", "Degraded", "True/"+test.reason, test.text,
 					"skiff tries again within 30 seconds")
@@ -143,7 +144,7 @@ func TestMissingRightsAreReportedAndPickedUp(t *testing.T) {
 
 func TestEventsThatAreForbiddenHoldUpNothing(t *testing.T) {
 	story(t, func(w *world) {
-		w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "events", Reply: &fakeapi.Reply{Code: 403,
+		w.API.Inject(apiserver.Fault{Verb: "create", Resource: "events", Reply: &apiserver.Reply{Code: 403,
 			Reason: "Forbidden", Message: "no"}})
 		w.ready("cache", three)
 		w.Delete(resource, "cache")
@@ -154,10 +155,10 @@ func TestEventsThatAreForbiddenHoldUpNothing(t *testing.T) {
 
 func TestAFinalizerThatMayNotBeSetIsReportedAndNoPodIsMade(t *testing.T) {
 	story(t, func(w *world) {
-		remove := w.API.Inject(fakeapi.Fault{Verb: "patch", Resource: "redis",
+		remove := w.API.Inject(apiserver.Fault{Verb: "patch", Resource: "redis",
 			Path: "/apis/skiff.dev/v1alpha1/namespaces/default/redis/cache", UserAgent: operatortest.Agent, Skip: 0,
 			Times: 1,
-			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "no patch for you"}})
+			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: "no patch for you"}})
 		w.Create("cache", three)
 		writes := slices.DeleteFunc(w.requests(false), func(r string) bool { return strings.HasPrefix(r, "GET ") })
 		w.Want("finalizers and pods in order", writes[:2], []string{"PATCH redis/cache 403", "PATCH redis/cache 200"})

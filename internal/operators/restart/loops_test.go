@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 const selectPredixy = `"source":{"selector":{"matchLabels":{"app":"predixy"}}}`
@@ -146,8 +146,8 @@ func TestWhatASchemaShouldHaveRefusedIsSaidInTheStatusOnce(t *testing.T) {
 
 func TestMissingRightsAreSaidAndTheRestWorks(t *testing.T) {
 	forbidden := func(w *world, verb, plural string) (remove func()) {
-		return w.API.Inject(fakeapi.Fault{UserAgent: operatortest.Agent, Verb: verb, Resource: plural,
-			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden",
+		return w.API.Inject(apiserver.Fault{UserAgent: operatortest.Agent, Verb: verb, Resource: plural,
+			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden",
 				Message: plural + " is forbidden: User \"skiff\" cannot " + verb + " resource \"" + plural + "\""}})
 	}
 	t.Run("to patch the target", func(t *testing.T) {

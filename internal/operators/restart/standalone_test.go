@@ -7,11 +7,11 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/labels"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // every is the spec of a `skiff restart` with these times.
@@ -143,7 +143,7 @@ func TestSeveralSidecarsRestartTheTargetOnce(t *testing.T) {
 		for round := range 3 {
 			// the first one's restart is slow, and comes when another one's has been made at a later time
 			if round == 2 {
-				w.API.Inject(fakeapi.Fault{UserAgent: operatortest.Agent, Verb: "patch", Resource: "deployments",
+				w.API.Inject(apiserver.Fault{UserAgent: operatortest.Agent, Verb: "patch", Resource: "deployments",
 					Times: 1, Delay: 4 * time.Second})
 			}
 			w.replace("redis-0")

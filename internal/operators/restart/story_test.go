@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/kube"
-	"skiff/internal/simulate"
+	"skiff/internal/testcluster/simulate"
 )
 
 const (

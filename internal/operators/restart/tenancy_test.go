@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // in another namespace, the pods of which a trigger in default would like to see.
@@ -84,8 +84,8 @@ func TestASourceInAnotherNamespaceNeedsItsConsent(t *testing.T) {
 
 func TestANamespaceThatCannotBeReadAllowsNothingAndThatIsSaid(t *testing.T) {
 	story(t, func(w *world) {
-		w.API.Inject(fakeapi.Fault{UserAgent: operatortest.Agent, Verb: "get", Resource: "namespaces",
-			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden",
+		w.API.Inject(apiserver.Fault{UserAgent: operatortest.Agent, Verb: "get", Resource: "namespaces",
+			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden",
 				Message: `namespaces "other" is forbidden: User "skiff" cannot get resource "namespaces"`}})
 		w.namespace(`{"skiff.dev/allow-restart-triggers-from":"*"}`)
 		w.trigger("rt", fromOther+toPredixy)
@@ -129,8 +129,8 @@ func TestATriggerWhosePodsCannotBeSeenIsUnknown(t *testing.T) {
 		w.trigger("rt", selectRedis+","+toPredixy)
 		w.Pass(10 * time.Second)
 		w.WantCondition("rt", "Ready", "True/Armed")
-		allow := w.API.Inject(fakeapi.Fault{Resource: "pods", UserAgent: operatortest.Agent,
-			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "pods is forbidden"}})
+		allow := w.API.Inject(apiserver.Fault{Resource: "pods", UserAgent: operatortest.Agent,
+			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: "pods is forbidden"}})
 		w.Pass(13 * time.Minute) // an open watch is renewed within ten, and two are forgiven
 		w.WantCondition("rt", "Ready", "Unknown/NotWatched",
 			"the present state is not known: may not list and watch pods")

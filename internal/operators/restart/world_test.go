@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
-	"skiff/internal/simulate"
+	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/simulate"
 )
 
 // world is the controller beside a simulated cluster on an embedded API server, in virtual time.
@@ -18,7 +18,7 @@ type world struct{ *operatortest.World }
 
 var options = operatortest.Options{Resource: resource, Controller: "restart", New: New,
 	// there are forty watches: fewer bookmarks are less work
-	Server: fakeapi.Options{BookmarkInterval: 10 * time.Minute},
+	Server: apiserver.Options{BookmarkInterval: 10 * time.Minute},
 }
 
 var (

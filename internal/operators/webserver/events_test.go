@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/operators/operatortest"
+	"skiff/internal/testcluster/apiserver"
 )
 
 func TestEventsTellWhatWasDoneAndWhatIsWrong(t *testing.T) {
@@ -78,8 +78,8 @@ func TestEventsWarnOfWhatIsInTheWay(t *testing.T) {
 			w.Start()
 		}, "Warning NodePortChanged Service/web-service"},
 		"refused": {func(w *world) {
-			w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "deployments", UserAgent: operatortest.Agent,
-				Reply: &fakeapi.Reply{Code: 422, Reason: "Invalid", Message: "spec.template: no"}})
+			w.API.Inject(apiserver.Fault{Verb: "create", Resource: "deployments", UserAgent: operatortest.Agent,
+				Reply: &apiserver.Reply{Code: 422, Reason: "Invalid", Message: "spec.template: no"}})
 			w.Create("web", article)
 		}, "Warning DeploymentRefused Deployment/web"},
 		"rollout": {func(w *world) {
@@ -122,8 +122,8 @@ func TestSteadyStateTellsNothing(t *testing.T) {
 
 func TestEventsThatAreForbiddenHoldUpNothing(t *testing.T) {
 	story(t, func(w *world) {
-		w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "events",
-			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "no"}})
+		w.API.Inject(apiserver.Fault{Verb: "create", Resource: "events",
+			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: "no"}})
 		w.Create("web", article)
 		w.rollOut("web")
 		w.WantCondition("web", "Ready", "True/Complete")

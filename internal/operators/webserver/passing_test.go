@@ -4,15 +4,15 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/operators/operatortest"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // What passes by itself is never parked, so it is no reason for Stalled, however long it lasts.
 func TestAnOutageIsReportedAndIsNoReasonToBeStalled(t *testing.T) {
 	story(t, func(w *world) {
-		remove := w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "deployments", UserAgent: operatortest.Agent,
-			Reply: &fakeapi.Reply{Code: 503, Reason: "ServiceUnavailable", Message: "the webhook is starting"}})
+		remove := w.API.Inject(apiserver.Fault{Verb: "create", Resource: "deployments", UserAgent: operatortest.Agent,
+			Reply: &apiserver.Reply{Code: 503, Reason: "ServiceUnavailable", Message: "the webhook is starting"}})
 		w.Create("web", article)
 		w.Pass(10 * time.Minute)
 		w.WantCondition("web", "Degraded", "True/DeploymentFailed")
@@ -34,8 +34,8 @@ func TestAnOutageIsReportedAndIsNoReasonToBeStalled(t *testing.T) {
 
 func TestARefusalThatLastsIsStalledAndSaysWhenItIsTriedAgain(t *testing.T) {
 	story(t, func(w *world) {
-		w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "deployments", UserAgent: operatortest.Agent,
-			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "exceeded quota"}})
+		w.API.Inject(apiserver.Fault{Verb: "create", Resource: "deployments", UserAgent: operatortest.Agent,
+			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: "exceeded quota"}})
 		w.Create("web", article)
 		w.Pass(12 * time.Minute)
 		w.WantCondition("web", "Stalled", "True/DeploymentRefused")

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 const article = `{"image":"nginx:1.23.1","replicas":3,"nodePort":30010}`
@@ -252,8 +252,8 @@ func TestNodePortThatIsFreedLateIsStillKept(t *testing.T) {
 	story(t, func(w *world) {
 		w.Create("web", `{"image":"nginx"}`)
 		port := w.nodePort()
-		w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "services", UserAgent: operatortest.Agent, Times: 2,
-			Reply: &fakeapi.Reply{Code: 422, ContentType: "application/json",
+		w.API.Inject(apiserver.Fault{Verb: "create", Resource: "services", UserAgent: operatortest.Agent, Times: 2,
+			Reply: &apiserver.Reply{Code: 422, ContentType: "application/json",
 				Body: `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":"Service \"web-service\" is invalid",
 				"details":{"name":"web-service","kind":"Service","causes":[{"reason":"FieldValueInvalid","message":"provided port is already allocated","field":"spec.ports[0].nodePort"}]}}`}})
 		w.Forget()
@@ -268,8 +268,8 @@ func TestNodePortThatIsFreedLateIsStillKept(t *testing.T) {
 
 func TestNodePortsThatAreUsedUpAreReportedAndWaitedFor(t *testing.T) {
 	story(t, func(w *world) {
-		remove := w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "services", UserAgent: operatortest.Agent,
-			Reply: &fakeapi.Reply{
+		remove := w.API.Inject(apiserver.Fault{Verb: "create", Resource: "services", UserAgent: operatortest.Agent,
+			Reply: &apiserver.Reply{
 				Code: 500, Reason: "InternalError", // as a real server
 				Message: "Internal error occurred: failed to allocate a nodePort: range is full"}})
 		w.Create("web", `{"image":"nginx"}`)

@@ -7,15 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // delayEvents holds up all events of a resource.
 func (w *world) delayEvents(r kube.Resource, d time.Duration) {
-	w.API.Inject(fakeapi.Fault{Verb: "watch", Resource: r.Plural, UserAgent: operatortest.Agent,
-		Watch: fakeapi.WatchFault{EventDelay: d}})
+	w.API.Inject(apiserver.Fault{Verb: "watch", Resource: r.Plural, UserAgent: operatortest.Agent,
+		Watch: apiserver.WatchFault{EventDelay: d}})
 }
 
 // Rules: CCH-11
@@ -75,11 +75,11 @@ func TestMutedWatchIsReplacedByAFewLiveReads(t *testing.T) {
 	story(t, func(w *world) {
 		w.Stop()
 		for _, r := range []kube.Resource{deployments, services} {
-			w.API.Inject(fakeapi.Fault{Verb: "watch", Resource: r.Plural, UserAgent: operatortest.Agent,
-				Watch: fakeapi.WatchFault{End: fakeapi.EndSilent, Bookmarks: fakeapi.BookmarksNever}})
+			w.API.Inject(apiserver.Fault{Verb: "watch", Resource: r.Plural, UserAgent: operatortest.Agent,
+				Watch: apiserver.WatchFault{End: apiserver.EndSilent, Bookmarks: apiserver.BookmarksNever}})
 		}
-		w.API.Inject(fakeapi.Fault{Verb: "list", Resource: "deployments", Times: 0, Skip: 1,
-			UserAgent: operatortest.Agent, Cut: fakeapi.Blackhole})
+		w.API.Inject(apiserver.Fault{Verb: "list", Resource: "deployments", Times: 0, Skip: 1,
+			UserAgent: operatortest.Agent, Cut: apiserver.Blackhole})
 		w.Start()
 		w.Pass(30 * time.Second)
 		w.Forget()
@@ -116,8 +116,8 @@ func TestObjectThatIsGoneBeforeItsEventBlocksNobody(t *testing.T) {
 // Rules: WRT-13, WRT-14
 func TestPostWithoutAnAnswerMakesOneChild(t *testing.T) {
 	story(t, func(w *world) {
-		w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "deployments", UserAgent: operatortest.Agent, Times: 1,
-			Cut: fakeapi.CutAfter})
+		w.API.Inject(apiserver.Fault{Verb: "create", Resource: "deployments", UserAgent: operatortest.Agent, Times: 1,
+			Cut: apiserver.CutAfter})
 		w.Create("web", article)
 		w.Pass(10 * time.Second)
 		w.Want("Deployments", len(w.API.List(deployments, "default")), 1)
@@ -137,8 +137,8 @@ func TestConflictsAreTriedAgainOnTheNewVersion(t *testing.T) {
 				reason := map[int]string{409: "Conflict", 500: "InternalError", 503: "ServiceUnavailable",
 					429: "TooManyRequests"}[code]
 				for _, r := range []string{"deployments", "webservers"} {
-					w.API.Inject(fakeapi.Fault{Verb: "patch", Resource: r, UserAgent: operatortest.Agent, Times: 3,
-						Reply: &fakeapi.Reply{Code: code, Reason: reason, Message: "try again"}})
+					w.API.Inject(apiserver.Fault{Verb: "patch", Resource: r, UserAgent: operatortest.Agent, Times: 3,
+						Reply: &apiserver.Reply{Code: code, Reason: reason, Message: "try again"}})
 				}
 				w.Forget()
 				w.Patch(resource, "web", `{"spec":{"image":"nginx:2"}}`)
@@ -158,7 +158,7 @@ func TestConflictsAreTriedAgainOnTheNewVersion(t *testing.T) {
 // The definition is one of somebody else, or was edited: the server says of each status that its object is not found.
 func TestAStatusThatCannotBeWrittenForWantOfTheSubresourceIsToldWithoutALoop(t *testing.T) {
 	story(t, func(w *world) {
-		w.API.Inject(fakeapi.Fault{Verb: "patch", Resource: "webservers", Reply: &fakeapi.Reply{Code: 404,
+		w.API.Inject(apiserver.Fault{Verb: "patch", Resource: "webservers", Reply: &apiserver.Reply{Code: 404,
 			ContentType: "application/json", Body: `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
 				`"message":"webservers.skiff.dev \"web\" not found","reason":"NotFound","details":{"name":"web",` +
 				`"group":"skiff.dev","kind":"webservers"},"code":404}`}})
@@ -185,7 +185,7 @@ func TestAnEntryOfManagedFieldsThatHasMovedIsLookedUpAgain(t *testing.T) {
 	story(t, func(w *world) {
 		w.Create("web", article)
 		w.Settle()
-		w.API.Inject(fakeapi.Fault{Verb: "patch", Resource: "deployments", UserAgent: operatortest.Agent, Times: 1,
+		w.API.Inject(apiserver.Fault{Verb: "patch", Resource: "deployments", UserAgent: operatortest.Agent, Times: 1,
 			Delay: 5 * time.Second})
 		time.AfterFunc(2*time.Second, func() {
 			if err := w.User.Patch(w.Context(), deployments, web("web"), kube.MergePatch,
@@ -283,14 +283,14 @@ func TestRefusedOverlayIsReportedAndNotSentAgainAndAgain(t *testing.T) {
 	story(t, func(w *world) {
 		w.Create("web", article)
 		w.rollOut("web")
-		for _, reply := range []fakeapi.Reply{
+		for _, reply := range []apiserver.Reply{
 			{Code: 422, ContentType: "application/json", Body: `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,
 				"message":"Deployment.apps \"web\" is invalid: restartPolicy","details":{"name":"web","group":"apps","kind":"Deployment"}}`},
 			{Code: 500, Message: "failed to create typed patch object (default/web; apps/v1, Kind=Deployment): " +
 				".spec.template.spec.restartPolice: field not declared in schema"},
 		} {
-			remove := w.API.Inject(fakeapi.Fault{Verb: "patch", Resource: "deployments", UserAgent: operatortest.Agent,
-				Reply: &reply})
+			remove := w.API.Inject(apiserver.Fault{Verb: "patch", Resource: "deployments",
+				UserAgent: operatortest.Agent, Reply: &reply})
 			w.Patch(resource, "web", `{"spec":{"template":{"spec":{"restartPolicy":"Sometimes"}}}}`)
 			w.WantCondition("web", "Stalled", "True/DeploymentRefused")
 			w.WantCondition("web", "Ready", "False/DeploymentRefused")
@@ -342,8 +342,8 @@ func TestInvalidSpecThatAnOlderDefinitionLetsInIsReportedWithoutALoop(t *testing
 
 func TestOneChildFailingDoesNotHoldUpTheOther(t *testing.T) {
 	story(t, func(w *world) {
-		remove := w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "deployments", UserAgent: operatortest.Agent,
-			Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: "exceeded quota"}})
+		remove := w.API.Inject(apiserver.Fault{Verb: "create", Resource: "deployments", UserAgent: operatortest.Agent,
+			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: "exceeded quota"}})
 		w.Create("web", article)
 		w.Want("node port", w.nodePort(), 30010)
 		w.WantCondition("web", "Degraded", "True/DeploymentRefused")

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/operators/operatortest"
-	"skiff/internal/simulate"
+	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/simulate"
 )
 
 // In a cluster that rolls things out: a WebServer's status follows its Deployment's, and nothing is told twice.
@@ -62,7 +62,7 @@ func TestChildrenOfAllComeBeforeTheStatusOfOneWhereManyWait(t *testing.T) {
 	o.Setup.Workers = 1
 	storyWith(t, o, func(w *world) {
 		names := []string{"a", "b", "c", "d"}
-		w.API.Inject(fakeapi.Fault{Verb: "create", Resource: "deployments", Times: 1, Delay: time.Second})
+		w.API.Inject(apiserver.Fault{Verb: "create", Resource: "deployments", Times: 1, Delay: time.Second})
 		for _, name := range names { // the others wait for the worker that makes the children of the first
 			w.Create(name, `{"image":"nginx:1.29","replicas":1}`)
 		}

@@ -11,15 +11,15 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // bench is an engine with a mirror of Deployments and one of ConfigMaps on an embedded API server.
 type bench struct {
 	testing.TB
-	api    *fakeapi.Server
+	api    *apiserver.Server
 	client *kube.Client
 	engine *Engine
 	owner  Owner
@@ -33,9 +33,9 @@ var (
 // on runs f with an engine whose Deployments have a strategy.
 func on(t *testing.T, strategy Strategy, f func(b *bench)) {
 	synctest.Test(t, func(t *testing.T) {
-		api := fakeapi.New(fakeapi.Options{})
+		api := apiserver.New(apiserver.Options{})
 		pipe := api.ListenPipe()
-		client, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial, UserAgent: "engine"})
+		client, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: pipe.Dial, UserAgent: "engine"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // This file is the model check of the protocol catalog ("Ground rules for tests", 3 and 5): a writer changes
@@ -193,46 +193,46 @@ func (w *writer) note(revision int64) {
 }
 
 // randomFault returns something that can happen to the requests of the mirrors.
-func randomFault(rnd *rand.Rand) fakeapi.Fault {
-	f := fakeapi.Fault{UserAgent: "mirror", Times: 1 + rnd.IntN(4)}
-	watch := func(w fakeapi.WatchFault) fakeapi.Fault {
+func randomFault(rnd *rand.Rand) apiserver.Fault {
+	f := apiserver.Fault{UserAgent: "mirror", Times: 1 + rnd.IntN(4)}
+	watch := func(w apiserver.WatchFault) apiserver.Fault {
 		f.Verb, f.Watch = "watch", w
 		return f
 	}
-	reply := func(code int, reason, after string) fakeapi.Fault {
-		f.Reply = &fakeapi.Reply{Code: code, Reason: reason, Message: "injected", RetryAfter: after}
+	reply := func(code int, reason, after string) apiserver.Fault {
+		f.Reply = &apiserver.Reply{Code: code, Reason: reason, Message: "injected", RetryAfter: after}
 		return f
 	}
 	few := rnd.IntN(6)
-	all := []func() fakeapi.Fault{
-		func() fakeapi.Fault { return watch(fakeapi.WatchFault{After: few, End: fakeapi.EndCleanly}) },
-		func() fakeapi.Fault { return watch(fakeapi.WatchFault{After: few, End: fakeapi.EndCut}) },
-		func() fakeapi.Fault { return watch(fakeapi.WatchFault{After: few, End: fakeapi.EndMidFrame}) },
-		func() fakeapi.Fault { return watch(fakeapi.WatchFault{After: few, End: fakeapi.EndSilent}) },
-		func() fakeapi.Fault {
-			e := fakeapi.ErrorArg{Code: []int{403, 410, 429, 500, 504}[rnd.IntN(5)], Reason: "Injected",
+	all := []func() apiserver.Fault{
+		func() apiserver.Fault { return watch(apiserver.WatchFault{After: few, End: apiserver.EndCleanly}) },
+		func() apiserver.Fault { return watch(apiserver.WatchFault{After: few, End: apiserver.EndCut}) },
+		func() apiserver.Fault { return watch(apiserver.WatchFault{After: few, End: apiserver.EndMidFrame}) },
+		func() apiserver.Fault { return watch(apiserver.WatchFault{After: few, End: apiserver.EndSilent}) },
+		func() apiserver.Fault {
+			e := apiserver.ErrorArg{Code: []int{403, 410, 429, 500, 504}[rnd.IntN(5)], Reason: "Injected",
 				Message: "injected"}
-			return watch(fakeapi.WatchFault{After: few, End: fakeapi.EndWithError, EndError: e})
+			return watch(apiserver.WatchFault{After: few, End: apiserver.EndWithError, EndError: e})
 		},
-		func() fakeapi.Fault { return watch(fakeapi.WatchFault{Gone: fakeapi.GoneInStream}) },
-		func() fakeapi.Fault { return watch(fakeapi.WatchFault{Gone: fakeapi.GoneAsHTTP}) },
-		func() fakeapi.Fault { return watch(fakeapi.WatchFault{Bookmarks: fakeapi.BookmarksNever}) },
-		func() fakeapi.Fault {
-			return watch(fakeapi.WatchFault{Duplicate: true, Replay: true, UnknownType: true})
+		func() apiserver.Fault { return watch(apiserver.WatchFault{Gone: apiserver.GoneInStream}) },
+		func() apiserver.Fault { return watch(apiserver.WatchFault{Gone: apiserver.GoneAsHTTP}) },
+		func() apiserver.Fault { return watch(apiserver.WatchFault{Bookmarks: apiserver.BookmarksNever}) },
+		func() apiserver.Fault {
+			return watch(apiserver.WatchFault{Duplicate: true, Replay: true, UnknownType: true})
 		},
-		func() fakeapi.Fault { return watch(fakeapi.WatchFault{EventDelay: time.Second}) },
-		func() fakeapi.Fault { f.Cut = fakeapi.CutBefore; return f },
-		func() fakeapi.Fault { f.Cut = fakeapi.CutAfter; f.Verb = "list"; return f },
-		func() fakeapi.Fault { f.Cut, f.At = fakeapi.CutBody, rnd.IntN(2000); return f },
-		func() fakeapi.Fault { f.Cut, f.At = fakeapi.StallBody, rnd.IntN(2000); return f },
-		func() fakeapi.Fault { f.Chunk = 1 + rnd.IntN(20); return f },
-		func() fakeapi.Fault { return reply(503, "ServiceUnavailable", "2") },
-		func() fakeapi.Fault { return reply(500, "InternalError", "") },
-		func() fakeapi.Fault { return reply(410, "Expired", "") },
-		func() fakeapi.Fault { return reply(403, "Forbidden", "") },
-		func() fakeapi.Fault { f.Verb = "watch"; return reply(422, "Invalid", "") },
-		func() fakeapi.Fault {
-			f.Reply = &fakeapi.Reply{Code: 200, Body: "<html>log in</html>", ContentType: "text/html"}
+		func() apiserver.Fault { return watch(apiserver.WatchFault{EventDelay: time.Second}) },
+		func() apiserver.Fault { f.Cut = apiserver.CutBefore; return f },
+		func() apiserver.Fault { f.Cut = apiserver.CutAfter; f.Verb = "list"; return f },
+		func() apiserver.Fault { f.Cut, f.At = apiserver.CutBody, rnd.IntN(2000); return f },
+		func() apiserver.Fault { f.Cut, f.At = apiserver.StallBody, rnd.IntN(2000); return f },
+		func() apiserver.Fault { f.Chunk = 1 + rnd.IntN(20); return f },
+		func() apiserver.Fault { return reply(503, "ServiceUnavailable", "2") },
+		func() apiserver.Fault { return reply(500, "InternalError", "") },
+		func() apiserver.Fault { return reply(410, "Expired", "") },
+		func() apiserver.Fault { return reply(403, "Forbidden", "") },
+		func() apiserver.Fault { f.Verb = "watch"; return reply(422, "Invalid", "") },
+		func() apiserver.Fault {
+			f.Reply = &apiserver.Reply{Code: 200, Body: "<html>log in</html>", ContentType: "text/html"}
 			return f
 		},
 	}
@@ -250,7 +250,7 @@ func TestMirrorsEqualTheServerUnderFaults(t *testing.T) {
 
 func modelCheck(t *testing.T, seed uint64) {
 	rnd := rand.New(rand.NewPCG(seed, 7))
-	api := fakeapi.New(fakeapi.Options{Seed: seed + 1, HistoryEvents: 40, BookmarkInterval: 10 * time.Second})
+	api := apiserver.New(apiserver.Options{Seed: seed + 1, HistoryEvents: 40, BookmarkInterval: 10 * time.Second})
 	t.Cleanup(api.Close)
 	wire := servePipe(t, api)
 	w := &writer{t: t, client: servePipe(t, api).connect("writer"), rnd: rnd, live: map[kube.Key]*configMap{}}
@@ -335,7 +335,7 @@ func startModelled(t *testing.T, ctx context.Context, stop func(), wire *pipe, l
 }
 
 // finish compares server, mirror and what the handler was told.
-func (m *modelled) finish(t *testing.T, api *fakeapi.Server, h *history) {
+func (m *modelled) finish(t *testing.T, api *apiserver.Server, h *history) {
 	t.Helper()
 	for _, w := range m.wrong {
 		t.Error(w)

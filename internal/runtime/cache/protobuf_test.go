@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	protobuf "skiff/internal/fakeapi/fields" // package cache has fields of its own
-	"skiff/internal/fakeapi/forms"
+	protobuf "skiff/internal/testcluster/apiserver/fields" // package cache has fields of its own
+	"skiff/internal/testcluster/apiserver/forms"
 )
 
-// This file gives the suite its second turn, in protobuf: scripts stay JSON, and the server sends them as fakeapi
+// This file gives the suite its second turn, in protobuf: scripts stay JSON, and the server sends them as apiserver
 // encodes them. Probes are JSON in both turns.
 
 // inProtobuf is set in the second turn. In the first one, clients ask for JSON only.

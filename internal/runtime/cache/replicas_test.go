@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"skiff/internal/fakeapi"
-	"skiff/internal/fakeapi/listen"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/apiserver/listen"
 )
 
 // replicas are API servers behind a load balancer, which gives each new connection to the one that is up and
@@ -103,13 +103,13 @@ func (r *replicas) watches() []int {
 // Rules: NET-14
 func TestWatchesSpreadOverTheServersAgainAfterARollingRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := fakeapi.New(fakeapi.Options{})
+		api := apiserver.New(apiserver.Options{})
 		defer api.Close()
 		r := &replicas{down: -1, open: map[net.Conn]opened{}}
 		for range 3 {
 			r.pipes = append(r.pipes, api.ListenPipe())
 		}
-		client, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: r.dial, OnlyJSON: !inProtobuf,
+		client, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: r.dial, OnlyJSON: !inProtobuf,
 			Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }})
 		if err != nil {
 			t.Fatal(err)

@@ -13,14 +13,14 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // selecting is a mirror whose namespaces come and go, of an embedded server.
 type selecting struct {
 	t       *testing.T
-	api     *fakeapi.Server
+	api     *apiserver.Server
 	client  *kube.Client
 	mirrors *Mirrors
 	store   *Store[*configMap]
@@ -31,9 +31,9 @@ type selecting struct {
 // newSelecting must be called inside a synctest bubble; it ends with the test.
 func newSelecting(t *testing.T, namespaces ...string) *selecting {
 	t.Helper()
-	s := &selecting{t: t, api: fakeapi.New(fakeapi.Options{}), mirrors: NewMirrors()}
+	s := &selecting{t: t, api: apiserver.New(apiserver.Options{}), mirrors: NewMirrors()}
 	pipe := s.api.ListenPipe()
-	client, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial, OnlyJSON: !inProtobuf,
+	client, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: pipe.Dial, OnlyJSON: !inProtobuf,
 		Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }})
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"skiff/internal/fakeapi"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // Each seed is a life of random edits, deletions, refused and lost writes, broken and expired watches, and
@@ -68,18 +68,19 @@ func playChaos(t *testing.T, dice *rand.Rand) {
 
 // disturb lets the next requests of the controller go wrong; those of the user never do.
 func (w *world) disturb(dice *rand.Rand) {
-	fault := []fakeapi.Fault{
-		{Resource: "configmaps", Verb: "watch", Watch: fakeapi.WatchFault{End: fakeapi.EndCut, After: dice.IntN(3)}},
+	fault := []apiserver.Fault{
 		{Resource: "configmaps", Verb: "watch",
-			Watch: fakeapi.WatchFault{End: fakeapi.EndMidFrame, After: dice.IntN(3)}},
-		{Resource: "configmaps", Verb: "watch", Watch: fakeapi.WatchFault{Gone: fakeapi.GoneInStream}},
-		{Resource: "configmaps", Verb: "watch", Watch: fakeapi.WatchFault{Gone: fakeapi.GoneAsHTTP}},
+			Watch: apiserver.WatchFault{End: apiserver.EndCut, After: dice.IntN(3)}},
 		{Resource: "configmaps", Verb: "watch",
-			Watch: fakeapi.WatchFault{Duplicate: true, EventDelay: 500 * time.Millisecond}},
-		{Resource: "configmaps", Verb: "list", Reply: &fakeapi.Reply{Code: 503, Reason: "ServiceUnavailable"}},
-		{Resource: "configmaps", Verb: "patch", Reply: &fakeapi.Reply{Code: 409, Reason: "Conflict"}},
-		{Resource: "configmaps", Verb: "create", Cut: fakeapi.CutAfter},
-		{Resource: "configmaps", Verb: "create", Reply: &fakeapi.Reply{Code: 500, Reason: "InternalError"}},
+			Watch: apiserver.WatchFault{End: apiserver.EndMidFrame, After: dice.IntN(3)}},
+		{Resource: "configmaps", Verb: "watch", Watch: apiserver.WatchFault{Gone: apiserver.GoneInStream}},
+		{Resource: "configmaps", Verb: "watch", Watch: apiserver.WatchFault{Gone: apiserver.GoneAsHTTP}},
+		{Resource: "configmaps", Verb: "watch",
+			Watch: apiserver.WatchFault{Duplicate: true, EventDelay: 500 * time.Millisecond}},
+		{Resource: "configmaps", Verb: "list", Reply: &apiserver.Reply{Code: 503, Reason: "ServiceUnavailable"}},
+		{Resource: "configmaps", Verb: "patch", Reply: &apiserver.Reply{Code: 409, Reason: "Conflict"}},
+		{Resource: "configmaps", Verb: "create", Cut: apiserver.CutAfter},
+		{Resource: "configmaps", Verb: "create", Reply: &apiserver.Reply{Code: 500, Reason: "InternalError"}},
 	}[dice.IntN(9)]
 	fault.UserAgent = skiffAgent
 	fault.Times = 1 + dice.IntN(3)

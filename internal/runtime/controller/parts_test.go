@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // runs records how often each key was run.
@@ -63,8 +63,8 @@ func (w *world) createIn(namespace string, r kube.Resource, name string) {
 }
 
 func (w *world) forbid(namespace string, r kube.Resource) (restore func()) {
-	return w.api.Inject(fakeapi.Fault{UserAgent: skiffAgent, Namespace: namespace, Resource: r.Plural,
-		Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden", Message: r.Plural +
+	return w.api.Inject(apiserver.Fault{UserAgent: skiffAgent, Namespace: namespace, Resource: r.Plural,
+		Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: r.Plural +
 			" is forbidden: User \"system:serviceaccount:skiff:skiff\" cannot list resource"}})
 }
 
@@ -149,7 +149,7 @@ func TestAServerThatIsAwayIsNoReasonToBeReady(t *testing.T) {
 		stop := w.run(c)
 		time.Sleep(time.Minute)
 		expect(t, "ready with b parked", c.Ready(), nil)
-		back := w.api.Inject(fakeapi.Fault{UserAgent: skiffAgent, Cut: fakeapi.CutBefore})
+		back := w.api.Inject(apiserver.Fault{UserAgent: skiffAgent, Cut: apiserver.CutBefore})
 		answer() // of the two faults the first one would win
 		time.Sleep(15 * time.Minute)
 		if err := c.Ready(); err == nil || !strings.Contains(err.Error(), "configmaps in b") ||

@@ -17,9 +17,9 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 func key(name string) kube.Key { return kube.Key{Namespace: "default", Name: name} }
@@ -587,9 +587,9 @@ func TestErrorsAreClassifiedByTheWholeOfTheirChain(t *testing.T) {
 // Rules: NET-18
 func TestTheLogOfAFailedRunHasTheIDOfTheServersAuditLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := fakeapi.New(fakeapi.Options{})
+		api := apiserver.New(apiserver.Options{})
 		pipe := api.ListenPipe()
-		client, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial})
+		client, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: pipe.Dial})
 		if err != nil {
 			t.Fatal(err)
 		}

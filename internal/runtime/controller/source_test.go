@@ -16,9 +16,9 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // This file tests controllers against the embedded API server, over real HTTP on net.Pipe in virtual time.
@@ -38,9 +38,9 @@ var (
 // world is an API server, its user, and a client for controllers.
 type world struct {
 	t           *testing.T
-	api         *fakeapi.Server
+	api         *apiserver.Server
 	user, skiff *kube.Client
-	pipe        *fakeapi.Pipe
+	pipe        *apiserver.Pipe
 }
 
 // skiffAgent is the user agent of a world's controllers.
@@ -49,12 +49,12 @@ const skiffAgent = "skiff"
 // newWorld must be called in a bubble; it ends with the test.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, api: fakeapi.New(fakeapi.Options{})}
+	w := &world{t: t, api: apiserver.New(apiserver.Options{})}
 	p := w.api.ListenPipe()
 	w.pipe = p
 	connect := func(agent string) *kube.Client {
 		client, err := kube.New(kube.Config{
-			Server:      fakeapi.PipeURL,
+			Server:      apiserver.PipeURL,
 			UserAgent:   agent,
 			Proxy:       func(*http.Request) (*url.URL, error) { return nil, nil },
 			DialContext: p.Dial,
@@ -365,15 +365,15 @@ func TestANewGenerationStartsTheBackoffAnew(t *testing.T) {
 func TestAMissingResourceAndAMissingGrantAreSaidWithTheNextStepAndPickedUpWithin15Seconds(t *testing.T) {
 	for _, test := range []struct {
 		resource kube.Resource
-		reply    *fakeapi.Reply
+		reply    *apiserver.Reply
 		parts    []string
 	}{
-		{webServers, &fakeapi.Reply{Code: 404, Reason: "NotFound",
+		{webServers, &apiserver.Reply{Code: 404, Reason: "NotFound",
 			Message: "the server could not find the requested resource"},
 			[]string{"not working: webservers.skiff.dev is not installed; run `skiff crds install`"}},
-		{things, &fakeapi.Reply{Code: 404, Body: "404 page not found\n", ContentType: "text/plain"},
+		{things, &apiserver.Reply{Code: 404, Body: "404 page not found\n", ContentType: "text/plain"},
 			[]string{"not working: things.example.com: ", "the server does not have this resource; install its CRD"}},
-		{pods, &fakeapi.Reply{Code: 403, Reason: "Forbidden",
+		{pods, &apiserver.Reply{Code: 403, Reason: "Forbidden",
 			Message: `pods is forbidden: User "skiff" cannot list resource "pods"`},
 			[]string{"not working: namespace default: may not list and watch pods; " +
 				"an administrator grants it with `skiff check ",
@@ -390,7 +390,7 @@ func TestAMissingResourceAndAMissingGrantAreSaidWithTheNextStepAndPickedUpWithin
 			if test.resource.Group == "" {
 				path = "/api/v1/namespaces/default/pods"
 			}
-			restore := w.api.Inject(fakeapi.Fault{Path: path, Reply: test.reply})
+			restore := w.api.Inject(apiserver.Fault{Path: path, Reply: test.reply})
 			// What the resource answers once it is there: for a custom one, the server lists nothing.
 			empty := func() { restore() }
 			if test.resource.Group != "" {
@@ -538,8 +538,8 @@ func TestAControllerWhoseWatchStaysDeadIsNotReady(t *testing.T) {
 		store := w.store("")
 		c := New("test", func(context.Context, kube.Key) (Outcome, error) { return Done, nil }, Options{}, For(store))
 		stop := w.run(c)
-		refuse := fakeapi.Fault{Verb: "watch", Resource: "configmaps", UserAgent: skiffAgent,
-			Reply: &fakeapi.Reply{Code: 503}}
+		refuse := apiserver.Fault{Verb: "watch", Resource: "configmaps", UserAgent: skiffAgent,
+			Reply: &apiserver.Reply{Code: 503}}
 		restore := w.api.Inject(refuse)
 		expect(t, "ready while the open watch lasts", c.Ready(), nil)
 		time.Sleep(13 * time.Minute) // a watch is renewed within ten, and two are forgiven

@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // told records what unseenFunc is called for.
@@ -149,7 +149,7 @@ func TestWatchesThatAreNotUpToDateForTheSameReasonShareALine(t *testing.T) {
 		w := newWorld(t)
 		_, c := twoNamespaces(w, &logLines{})
 		stop := w.run(c)
-		back := w.api.Inject(fakeapi.Fault{UserAgent: skiffAgent, Reply: &fakeapi.Reply{Code: 503,
+		back := w.api.Inject(apiserver.Fault{UserAgent: skiffAgent, Reply: &apiserver.Reply{Code: 503,
 			Body: "<html>" + strings.Repeat("x", 4000), ContentType: "text/html"}})
 		time.Sleep(15 * time.Minute)
 		err := c.Ready()
@@ -173,7 +173,7 @@ func TestANamespaceWithoutARightIsNotTakenForWorkingWhenTheServerIsAway(t *testi
 	parkB(t, u, func(w *world, log *logLines, r *runs, c *Controller, allow func()) {
 		time.Sleep(unseenAfter + time.Minute)
 		before := u.all()
-		back := w.api.Inject(fakeapi.Fault{UserAgent: skiffAgent, Namespace: "b", Cut: fakeapi.CutBefore})
+		back := w.api.Inject(apiserver.Fault{UserAgent: skiffAgent, Namespace: "b", Cut: apiserver.CutBefore})
 		allow()                     // of two faults the first one would win
 		time.Sleep(8 * time.Minute) // a namespace that is refused is tried again after five, more or less
 		r.expect(t, "runs in b", "b/one", 0)

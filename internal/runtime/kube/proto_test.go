@@ -13,7 +13,7 @@ import (
 	"testing/iotest"
 	"time"
 
-	"skiff/internal/fakeapi/fields"
+	"skiff/internal/testcluster/apiserver/fields"
 )
 
 // protoOf is an object, given in JSON, as a server sends it in protobuf: in its envelope.
@@ -134,7 +134,7 @@ func TestAnObjectIsTheSameInBothEncodings(t *testing.T) {
 
 // The table is compared with that of package fields, which a test of internal/e2e compares with k8s.io/api.
 func TestTheTableOfNumbersIsRight(t *testing.T) {
-	text, err := os.ReadFile("../../fakeapi/fields/fields.txt")
+	text, err := os.ReadFile("../../apiserver/fields/fields.txt")
 	if err != nil {
 		t.Fatal(err)
 	}

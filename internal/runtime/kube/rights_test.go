@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // attempts are one request of each kind, by the right that an API server asks for.
@@ -41,7 +41,7 @@ var attempts = map[string]func(t *testing.T, c *kube.Client) error{
 
 func TestALimitedClientSendsWhatIsDeclaredAndNothingElse(t *testing.T) {
 	for declared := range attempts {
-		inWorld(t, fakeapi.Options{}, func(t *testing.T, c *kube.Client) {
+		inWorld(t, apiserver.Options{}, func(t *testing.T, c *kube.Client) {
 			create(t, c, "a")
 			limited := c.Limit([]kube.Right{{Resource: configMaps, Verbs: []string{declared}}})
 			for verb, attempt := range attempts {
@@ -68,7 +68,7 @@ func TestALimitedClientSendsWhatIsDeclaredAndNothingElse(t *testing.T) {
 }
 
 func TestARightOnAnObjectIsNoneOnItsSubresourceAndNoneOnAnotherGroup(t *testing.T) {
-	inWorld(t, fakeapi.Options{}, func(t *testing.T, c *kube.Client) {
+	inWorld(t, apiserver.Options{}, func(t *testing.T, c *kube.Client) {
 		pods := kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
 		limited := c.Limit([]kube.Right{{Resource: pods, Verbs: []string{"patch"}}})
 		patch := func(r kube.Resource, subresource string) error {
@@ -90,7 +90,7 @@ func TestARightOnAnObjectIsNoneOnItsSubresourceAndNoneOnAnotherGroup(t *testing.
 }
 
 func TestALimitIsNeverWidened(t *testing.T) {
-	inWorld(t, fakeapi.Options{}, func(t *testing.T, c *kube.Client) {
+	inWorld(t, apiserver.Options{}, func(t *testing.T, c *kube.Client) {
 		get := []kube.Right{{Resource: configMaps, Verbs: []string{"get"}}}
 		both := []kube.Right{{Resource: configMaps, Verbs: []string{"get", "list"}}}
 		if err := attempts["list"](t, c.Limit(get).Limit(both)); !errors.Is(err, kube.ErrNotDeclared) {

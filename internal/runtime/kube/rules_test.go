@@ -11,16 +11,16 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // What keeps a client from asking too much is the server's priority and fairness: 429 with Retry-After.
 //
 // Rules: MGR-11
 func TestFiveHundredWritesAreNotHeldBackByTheClient(t *testing.T) {
-	inWorld(t, fakeapi.Options{}, func(t *testing.T, c *kube.Client) {
+	inWorld(t, apiserver.Options{}, func(t *testing.T, c *kube.Client) {
 		began := time.Now()
 		var writers sync.WaitGroup
 		for i := range 500 {
@@ -35,7 +35,7 @@ func TestFiveHundredWritesAreNotHeldBackByTheClient(t *testing.T) {
 
 // Rules: WRT-09
 func TestAnApplyThatMeetsAnotherManagerNamesItAndTheField(t *testing.T) {
-	inWorld(t, fakeapi.Options{}, func(t *testing.T, c *kube.Client) {
+	inWorld(t, apiserver.Options{}, func(t *testing.T, c *kube.Client) {
 		apply := func(manager, value string, force bool) error {
 			body := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"},
 				"data": map[string]any{"k": value}}
@@ -62,11 +62,11 @@ func TestAnApplyThatMeetsAnotherManagerNamesItAndTheField(t *testing.T) {
 
 // Rules: WRT-31
 func TestABodyThatIsTooLargeIsSentOnceAndRefusedForGood(t *testing.T) {
-	api := fakeapi.New(fakeapi.Options{})
+	api := apiserver.New(apiserver.Options{})
 	t.Cleanup(api.Close)
 	pipe := api.ListenPipe()
 	t.Cleanup(func() { pipe.Close() })
-	c, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial})
+	c, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: pipe.Dial})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // requirement is one part of a label selector, as text and as what it means.
@@ -42,7 +42,7 @@ func randomRequirement(r *rand.Rand) requirement {
 
 // Rules: LST-23
 func TestASelectorReachesTheServerAsItIsWritten(t *testing.T) {
-	inWorld(t, fakeapi.Options{}, func(t *testing.T, c *kube.Client) {
+	inWorld(t, apiserver.Options{}, func(t *testing.T, c *kube.Client) {
 		r := rand.New(rand.NewPCG(1, 1))
 		labels := map[string]map[string]string{}
 		for i := range 30 {

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 var configMaps = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
@@ -20,11 +20,11 @@ type configMap struct {
 }
 
 // inWorld runs a test in virtual time with a client of an embedded API server.
-func inWorld(t *testing.T, o fakeapi.Options, test func(t *testing.T, c *kube.Client)) {
+func inWorld(t *testing.T, o apiserver.Options, test func(t *testing.T, c *kube.Client)) {
 	synctest.Test(t, func(t *testing.T) {
-		s := fakeapi.New(o)
+		s := apiserver.New(o)
 		p := s.ListenPipe()
-		c, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: p.Dial})
+		c, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: p.Dial})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,12 +77,12 @@ func TestListsAndWatchesAreTheSameInBothEncodings(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		s := fakeapi.New(fakeapi.Options{})
+		s := apiserver.New(apiserver.Options{})
 		p := s.ListenPipe()
 		defer func() { p.Close(); s.Close() }()
 		var got [2][]*configMap
 		for i, onlyJSON := range []bool{false, true} {
-			c, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: p.Dial, OnlyJSON: onlyJSON})
+			c, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: p.Dial, OnlyJSON: onlyJSON})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +109,7 @@ func TestListsAndWatchesAreTheSameInBothEncodings(t *testing.T) {
 
 // Rules: WRT-03
 func TestConcurrentPatchesWithAResourceVersionAreNeverLost(t *testing.T) {
-	inWorld(t, fakeapi.Options{}, func(t *testing.T, c *kube.Client) {
+	inWorld(t, apiserver.Options{}, func(t *testing.T, c *kube.Client) {
 		const workers, each = 8, 10
 		k := create(t, c, "counter").Key()
 		var running sync.WaitGroup
@@ -159,7 +159,7 @@ func TestConcurrentPatchesWithAResourceVersionAreNeverLost(t *testing.T) {
 
 // Rules: LST-16
 func TestAnExactVersionThatIsGoneAndOneThatIsNotThereYetAreDifferentErrors(t *testing.T) {
-	inWorld(t, fakeapi.Options{HistoryEvents: 5}, func(t *testing.T, c *kube.Client) {
+	inWorld(t, apiserver.Options{HistoryEvents: 5}, func(t *testing.T, c *kube.Client) {
 		first := create(t, c, "first")
 		var last *configMap
 		for i := range 20 {
@@ -185,7 +185,7 @@ func TestAnExactVersionThatIsGoneAndOneThatIsNotThereYetAreDifferentErrors(t *te
 
 // Rules: ERR-07
 func TestANotFoundSaysWhetherTheNamespaceIsMissing(t *testing.T) {
-	inWorld(t, fakeapi.Options{}, func(t *testing.T, c *kube.Client) {
+	inWorld(t, apiserver.Options{}, func(t *testing.T, c *kube.Client) {
 		body := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}}
 		err := c.Create(t.Context(), configMaps, "nowhere", body, nil, kube.WriteOptions{})
 		if s := kube.AsStatus(err); !kube.IsNotFound(err) || s.Details.Kind != "namespaces" ||

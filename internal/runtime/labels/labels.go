@@ -2,8 +2,8 @@
 // labels of an object.
 //
 // Its job is what a user may select by; which objects are looked through is the caller's. The embedded server has its
-// own selectors (package fakeapi/selector), so that it does not share a mistake of this one. Place on the event path:
-// none. Pure functions on the caller's goroutine.
+// own selectors (package apiserver/selector), so that it does not share a mistake of this one. Place on the event
+// path: none. Pure functions on the caller's goroutine.
 package labels
 
 import (

@@ -7,7 +7,7 @@ import (
 	"time"
 	"unsafe"
 
-	"skiff/internal/fakeapi"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // moveClock has the wall clock move by d since a time was taken, and the monotonic clock not: in the time as it is
@@ -29,7 +29,7 @@ func moveClock(t *testing.T, at *time.Time, d time.Duration) {
 // Rules: FI-16, LE-02
 func TestALeaderAndAStandbyKeepTheirTimesWhenTheirClocksJump(t *testing.T) {
 	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
-		w := &world{t: t, api: fakeapi.New(fakeapi.Options{})}
+		w := &world{t: t, api: apiserver.New(apiserver.Options{})}
 		a, b := w.new("a", Options{}), w.new("b", Options{})
 		ctx, stop := context.WithCancel(t.Context())
 		began, ended := make(chan struct{}), make(chan error, 1)
@@ -75,7 +75,7 @@ func TestTheClockOfTheServerDoesNotMatter(t *testing.T) {
 		w.wantLeader("a", 0)
 		b := w.start("b")
 		for _, jump := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
-			remove := w.api.Inject(fakeapi.Fault{Clock: jump})
+			remove := w.api.Inject(apiserver.Fault{Clock: jump})
 			time.Sleep(time.Minute)
 			remove()
 		}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // Connections that die and come back, answers that are late or lost, processes that are stopped and started anew: at
@@ -38,10 +38,10 @@ func history(w *world, r *rand.Rand) {
 		case 2:
 			p.pipe.Blackhole(false)
 		case 3:
-			w.api.Inject(fakeapi.Fault{UserAgent: name, Verb: "patch", Times: 1 + r.IntN(9),
+			w.api.Inject(apiserver.Fault{UserAgent: name, Verb: "patch", Times: 1 + r.IntN(9),
 				AnswerDelay: time.Duration(r.IntN(3000)) * time.Millisecond})
 		case 4:
-			w.api.Inject(fakeapi.Fault{UserAgent: name, Times: 1 + r.IntN(5), Cut: fakeapi.CutAfter})
+			w.api.Inject(apiserver.Fault{UserAgent: name, Times: 1 + r.IntN(5), Cut: apiserver.CutAfter})
 		case 5:
 			p.linger = time.Duration(r.IntN(5)) * time.Second
 			_ = p.end() // it may be cut off, and then cannot release

@@ -8,13 +8,13 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 
-	"skiff/internal/fakeapi"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // frames has the watch of b's lease bring a text, again each time.
 func (w *world) frames(text string) (remove func()) {
-	return w.api.Inject(fakeapi.Fault{UserAgent: "b", Verb: "watch",
-		Reply: &fakeapi.Reply{Code: 200, ContentType: "application/json", Body: text}})
+	return w.api.Inject(apiserver.Fault{UserAgent: "b", Verb: "watch",
+		Reply: &apiserver.Reply{Code: 200, ContentType: "application/json", Body: text}})
 }
 
 func TestAStandbySurvivesFramesThatItsWatchDidNotAskFor(t *testing.T) {
@@ -51,7 +51,7 @@ func TestASilentWatchOfTheLeaseIsLeftAfterHalfAMinute(t *testing.T) {
 	run(t, func(w *world) {
 		w.create(map[string]any{"holderIdentity": "gone", "leaseDurationSeconds": 86_400, "renewTime": now()})
 		b := w.new("b", Options{})
-		remove := w.api.Inject(fakeapi.Fault{UserAgent: "b", Verb: "watch", Cut: fakeapi.Blackhole})
+		remove := w.api.Inject(apiserver.Fault{UserAgent: "b", Verb: "watch", Cut: apiserver.Blackhole})
 		b.start()
 		time.Sleep(time.Minute)
 		remove()
@@ -64,8 +64,8 @@ func TestASilentWatchOfTheLeaseIsLeftAfterHalfAMinute(t *testing.T) {
 func TestAServerThatAnswersEachTryWithAConflictIsNotAskedWithoutAPause(t *testing.T) {
 	run(t, func(w *world) {
 		w.create(map[string]any{"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now()})
-		w.api.Inject(fakeapi.Fault{UserAgent: "b", Verb: "patch", Reply: &fakeapi.Reply{Code: 409, Reason: "Conflict",
-			Message: "no"}})
+		w.api.Inject(apiserver.Fault{UserAgent: "b", Verb: "patch", Reply: &apiserver.Reply{Code: 409,
+			Reason: "Conflict", Message: "no"}})
 		b := w.start("b")
 		time.Sleep(time.Minute)
 		if n := len(w.api.Requests()); n > 150 {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // Rules: LE-06, LE-07, LE-08
@@ -106,7 +106,7 @@ func TestALeaderWhoseAnswersAreLateStopsBeforeOthersMayBegin(t *testing.T) {
 		b := w.start("b")
 		time.Sleep(time.Minute)
 		// The renewals arrive, and b sees each of them; but a does not know, and must not count on it.
-		remove := w.api.Inject(fakeapi.Fault{UserAgent: "a", Verb: "patch", AnswerDelay: 5 * time.Second})
+		remove := w.api.Inject(apiserver.Fault{UserAgent: "a", Verb: "patch", AnswerDelay: 5 * time.Second})
 		time.Sleep(DefaultRenewDeadline)
 		w.wantLeader("", 0)
 		if a.Leading() {
@@ -124,7 +124,7 @@ func TestTheTimeOfALeaderCountsFromWhenItSentTheRenewal(t *testing.T) {
 	run(t, func(w *world) {
 		a := w.start("a")
 		w.wantLeader("a", 0)
-		w.api.Inject(fakeapi.Fault{UserAgent: "a", Verb: "patch", AnswerDelay: 1900 * time.Millisecond})
+		w.api.Inject(apiserver.Fault{UserAgent: "a", Verb: "patch", AnswerDelay: 1900 * time.Millisecond})
 		time.Sleep(time.Minute)
 		a.kill()
 		w.wantLeader("", DefaultRenewDeadline)
@@ -390,8 +390,8 @@ func TestAStandbyThatMayNotWatchAsksEveryFewSeconds(t *testing.T) {
 	run(t, func(w *world) {
 		a := w.start("a")
 		w.wantLeader("a", 0)
-		w.api.Inject(fakeapi.Fault{UserAgent: "b", Verb: "watch", Reply: &fakeapi.Reply{Code: 403, Reason: "Forbidden",
-			Message: "no"}})
+		w.api.Inject(apiserver.Fault{UserAgent: "b", Verb: "watch", Reply: &apiserver.Reply{Code: 403,
+			Reason: "Forbidden", Message: "no"}})
 		b := w.start("b")
 		w.api.ForgetRequests()
 		time.Sleep(time.Minute)
@@ -433,7 +433,8 @@ func TestRenewalsDoNotWaitBehindAThousandWrites(t *testing.T) {
 	run(t, func(w *world) {
 		work, done := w.somebody()
 		defer done()
-		w.api.Inject(fakeapi.Fault{Resource: "configmaps", Cut: fakeapi.Blackhole}) // the writes stay where they are
+		// the writes stay where they are
+		w.api.Inject(apiserver.Fault{Resource: "configmaps", Cut: apiserver.Blackhole})
 		ctx, stop := context.WithCancel(w.t.Context())
 		var writers sync.WaitGroup
 		for i := range 1000 {

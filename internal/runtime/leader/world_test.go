@@ -10,8 +10,8 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 var leaseKey = kube.Key{Namespace: "default", Name: "skiff"}
@@ -19,7 +19,7 @@ var leaseKey = kube.Key{Namespace: "default", Name: "skiff"}
 // world is an API server and the processes that contend for one lease of it.
 type world struct {
 	t   *testing.T
-	api *fakeapi.Server
+	api *apiserver.Server
 
 	mu    sync.Mutex // guards the rest
 	terms []term
@@ -35,7 +35,7 @@ type term struct {
 type process struct {
 	*Elector
 	w      *world
-	pipe   *fakeapi.Pipe
+	pipe   *apiserver.Pipe
 	stop   context.CancelFunc
 	ended  chan error
 	linger time.Duration // how long led work goes on after it was told to end in good order
@@ -45,7 +45,7 @@ type process struct {
 // run runs a test in virtual time.
 func run(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, api: fakeapi.New(fakeapi.Options{CoordinatedElection: true})}
+		w := &world{t: t, api: apiserver.New(apiserver.Options{CoordinatedElection: true})}
 		defer w.api.Close()
 		defer w.wantNoTwoLeaders()
 		test(w)
@@ -55,7 +55,7 @@ func run(t *testing.T, test func(w *world)) {
 func (w *world) new(name string, o Options) *process {
 	w.t.Helper()
 	pipe := w.api.ListenPipe()
-	client, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial, UserAgent: name})
+	client, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: pipe.Dial, UserAgent: name})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func (w *world) spec() map[string]any {
 // somebody is a client that is no elector.
 func (w *world) somebody() (*kube.Client, func()) {
 	pipe := w.api.ListenPipe()
-	c, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial, UserAgent: "somebody"})
+	c, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: pipe.Dial, UserAgent: "somebody"})
 	if err != nil {
 		w.t.Fatal(err)
 	}

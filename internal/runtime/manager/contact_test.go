@@ -13,10 +13,10 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // lines are those of a log.
@@ -46,7 +46,7 @@ func (l *lines) with(text string) (found []string) {
 }
 
 // startWatched starts a replica that sees whether the server answers, with its log.
-func startWatched(t *testing.T, api *fakeapi.Server, name string) (*replica, *lines) {
+func startWatched(t *testing.T, api *apiserver.Server, name string) (*replica, *lines) {
 	var log lines
 	return startReplicaWith(t, api, name, func(r *replica, o *Options) {
 		o.Client, o.Log = r.client, log.logger()
@@ -56,16 +56,16 @@ func startWatched(t *testing.T, api *fakeapi.Server, name string) (*replica, *li
 // alone is a process without an election.
 type alone struct {
 	servers
-	pipe   *fakeapi.Pipe // the connections of its client
+	pipe   *apiserver.Pipe // the connections of its client
 	client *kube.Client
 	log    *lines
 }
 
 // startAlone starts one that sees whether the server answers.
-func startAlone(t *testing.T, api *fakeapi.Server, edit ...func(*kube.Config)) *alone {
+func startAlone(t *testing.T, api *apiserver.Server, edit ...func(*kube.Config)) *alone {
 	t.Helper()
 	a := &alone{pipe: api.ListenPipe(), log: &lines{}}
-	cfg := kube.Config{Server: fakeapi.PipeURL, DialContext: a.pipe.Dial}
+	cfg := kube.Config{Server: apiserver.PipeURL, DialContext: a.pipe.Dial}
 	for _, e := range edit {
 		e(&cfg)
 	}
@@ -82,7 +82,7 @@ func startAlone(t *testing.T, api *fakeapi.Server, edit ...func(*kube.Config)) *
 }
 
 // pings are the requests since the last call of ForgetRequests that ask for one object.
-func pings(api *fakeapi.Server) (n int) {
+func pings(api *apiserver.Server) (n int) {
 	for _, r := range api.Requests() {
 		if r.Method == "GET" && r.Query.Get("limit") == "1" && !r.Watch() {
 			n++
@@ -102,7 +102,7 @@ func TestAFrozenLeaderSaysThatNothingAnswersAndThatItDoesNotLead(t *testing.T) {
 		api, _ := newServer(t)
 		a, log := startWatched(t, api, "a")
 		time.Sleep(61 * time.Second)
-		expectText(t, "/readyz of a leader", a.verbose(), "\n    http://fakeapi.test answered ",
+		expectText(t, "/readyz of a leader", a.verbose(), "\n    http://apiserver.test answered ",
 			"\n    this process leads; it renewed the lease at 00:01:00, 1s ago\n")
 
 		a.election.Blackhole(true)
@@ -113,10 +113,10 @@ func TestAFrozenLeaderSaysThatNothingAnswersAndThatItDoesNotLead(t *testing.T) {
 		time.Sleep(39 * time.Second)
 		warnings := log.with("no answer from the API server; nothing can be changed meanwhile")
 		expect(t, "warnings after 47 s", len(warnings), 1)
-		expectText(t, "the warning", strings.Join(warnings, "\n"), `"level"="WARN" "server"="http://fakeapi.test" `+
+		expectText(t, "the warning", strings.Join(warnings, "\n"), `"level"="WARN" "server"="http://apiserver.test" `+
 			`"waited"="10s" "waiting"="`, `" "problem"="`)
 		expectText(t, "/readyz after 47 s", a.verbose(),
-			"\n    ! no answer from http://fakeapi.test for 4", "s; nothing can be changed meanwhile; waiting: ",
+			"\n    ! no answer from http://apiserver.test for 4", "s; nothing can be changed meanwhile; waiting: ",
 			"; /readyz stays 200, because a restart would not help\n",
 			"\n    ! lost the lease at 00:01:10; no answer for 4", "s; who leads now is unknown\n")
 		s := a.metrics.samples()
@@ -125,7 +125,7 @@ func TestAFrozenLeaderSaysThatNothingAnswersAndThatItDoesNotLead(t *testing.T) {
 			t.Errorf("the last answer was %s ago, requests have waited for %v s", age, s["skiff_unanswered_seconds"])
 		}
 		time.Sleep(10 * time.Minute) // the mirrors are old by now
-		expectText(t, "/readyz after 11 minutes", a.verbose(), "\n    ! no answer from http://fakeapi.test for 10m4")
+		expectText(t, "/readyz after 11 minutes", a.verbose(), "\n    ! no answer from http://apiserver.test for 10m4")
 
 		a.election.Blackhole(false)
 		a.work.Blackhole(false)
@@ -155,7 +155,7 @@ func TestAStandbyThatIsCutOffDoesNotKnowWhoLeads(t *testing.T) {
 		b.work.Blackhole(true)
 		time.Sleep(30 * time.Second)
 		expect(t, "warnings", len(log.with("no answer from the API server")), 1)
-		expectText(t, "/readyz when it is cut off", b.verbose(), "    ! no answer from http://fakeapi.test for ",
+		expectText(t, "/readyz when it is cut off", b.verbose(), "    ! no answer from http://apiserver.test for ",
 			"\n    this process stands by; the last leader was a, which renewed the lease at 00:01:00, 31s ago; "+
 				"who leads now is unknown\n")
 		expect(t, "stop", errors.Join(a.stop(), b.stop()), nil)
@@ -196,7 +196,7 @@ func TestASilentServerIsNoticedAtRestWithin30SecondsByFourSmallRequestsAMinute(t
 		if took := time.Since(began); took > 30*time.Second {
 			t.Errorf("noticed after %s", took)
 		}
-		expectText(t, "/readyz", all.health.verbose(), "    ! no answer from http://fakeapi.test for 10s; ",
+		expectText(t, "/readyz", all.health.verbose(), "    ! no answer from http://apiserver.test for 10s; ",
 			"waiting: list configmaps in default (")
 		all.pipe.Blackhole(false)
 		time.Sleep(15 * time.Second)
@@ -236,7 +236,7 @@ func TestACredentialPluginThatHangsIsALostContactWithItsOwnWords(t *testing.T) {
 		plugin.set(true)
 		time.Sleep(40 * time.Second)
 		expect(t, "warnings", len(all.log.with("no credential for the API server; nothing can be changed")), 1)
-		expectText(t, "/readyz", all.health.verbose(), "    ! no credential for http://fakeapi.test for ",
+		expectText(t, "/readyz", all.health.verbose(), "    ! no credential for http://apiserver.test for ",
 			"; nothing can be changed meanwhile; waiting: list configmaps in default (get a credential: users: me: ")
 		plugin.set(false)
 		time.Sleep(20 * time.Second)
@@ -288,7 +288,7 @@ func TestOneSlowRequestIsNoLostContactWhileOthersAreAnswered(t *testing.T) {
 		api, _ := newServer(t)
 		all := startAlone(t, api)
 		createMap(t, all.client, "one")
-		defer api.Inject(fakeapi.Fault{Verb: "patch", Delay: 25 * time.Second})()
+		defer api.Inject(apiserver.Fault{Verb: "patch", Delay: 25 * time.Second})()
 		for range 3 {
 			if err := all.client.Patch(t.Context(), configMaps, kube.Key{Namespace: "default", Name: "one"},
 				kube.MergePatch, map[string]any{"data": map[string]any{"by": "test"}}, nil,

@@ -11,10 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 func TestTheDebugPageShowsKeysWithTheirCausesAndWatchesAndNoContent(t *testing.T) {
@@ -83,11 +83,11 @@ func TestTheDebugPageShowsKeysWithTheirCausesAndWatchesAndNoContent(t *testing.T
 // A healthy watch is renewed every ten minutes, a server that refuses is no reason to restart, one that has gone is.
 func TestLivezWatchFailsWhenAWatchIsSilentForHalfAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := fakeapi.New(fakeapi.Options{})
+		api := apiserver.New(apiserver.Options{})
 		defer api.Close()
 		pipe := api.ListenPipe()
 		defer pipe.Close()
-		client, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial})
+		client, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: pipe.Dial})
 		if err != nil {
 			t.Fatal(err)
 		}

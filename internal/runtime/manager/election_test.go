@@ -10,12 +10,12 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/leader"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // replica is one of several processes with the same controller.
@@ -23,26 +23,26 @@ type replica struct {
 	prober
 	metrics prober
 	journal
-	election *fakeapi.Pipe // the connections of its elector
-	work     *fakeapi.Pipe // those of its controller
-	client   *kube.Client  // on those
+	election *apiserver.Pipe // the connections of its elector
+	work     *apiserver.Pipe // those of its controller
+	client   *kube.Client    // on those
 	elector  *leader.Elector
 	stop     func() error
 }
 
 // startReplica runs a manager whose controller writes its name into each config map. A run of the map "slow" lasts
 // until its context ends.
-func startReplica(t *testing.T, api *fakeapi.Server, name string, recorders ...*events.Recorder) *replica {
+func startReplica(t *testing.T, api *apiserver.Server, name string, recorders ...*events.Recorder) *replica {
 	t.Helper()
 	return startReplicaWith(t, api, name, func(_ *replica, o *Options) { o.Recorders = recorders })
 }
 
 // startReplicaWith is startReplica with other options.
-func startReplicaWith(t *testing.T, api *fakeapi.Server, name string, edit func(*replica, *Options)) *replica {
+func startReplicaWith(t *testing.T, api *apiserver.Server, name string, edit func(*replica, *Options)) *replica {
 	t.Helper()
 	r := &replica{election: api.ListenPipe(), work: api.ListenPipe()}
-	connect := func(p *fakeapi.Pipe) *kube.Client {
-		c, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: p.Dial, UserAgent: name})
+	connect := func(p *apiserver.Pipe) *kube.Client {
+		c, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: p.Dial, UserAgent: name})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +79,7 @@ func startReplicaWith(t *testing.T, api *fakeapi.Server, name string, edit func(
 }
 
 // writer is who wrote a config map last.
-func writer(api *fakeapi.Server, name string) any {
+func writer(api *apiserver.Server, name string) any {
 	data, _ := api.Get(configMaps, kube.Key{Namespace: "default", Name: name})["data"].(map[string]any)
 	return data["by"]
 }
@@ -195,7 +195,7 @@ func (j *journal) count(line string) int {
 	return strings.Count(strings.Join(j.lines, "\n")+"\n", line+"\n")
 }
 
-func countLists(api *fakeapi.Server) int {
+func countLists(api *apiserver.Server) int {
 	n := 0
 	for _, r := range api.Requests() {
 		if r.Method == "GET" && !r.Watch() && strings.HasSuffix(r.Path, "/configmaps") {

@@ -13,11 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/metrics"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // samples reads a scrape: the values by name and labels, as they are written.
@@ -62,10 +62,10 @@ func expectSamples(t *testing.T, got, want map[string]float64) {
 }
 
 // measured is a client whose requests are counted.
-func measured(t *testing.T, api *fakeapi.Server, q *Requests) *kube.Client {
+func measured(t *testing.T, api *apiserver.Server, q *Requests) *kube.Client {
 	t.Helper()
 	p := api.ListenPipe()
-	client, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: p.Dial, OnExchange: q.Observe})
+	client, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: p.Dial, OnExchange: q.Observe})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestRequestsAreMeasuredByVerbAndHostWithoutNames(t *testing.T) {
 		api, _ := newServer(t)
 		requests := &Requests{}
 		client := measured(t, api, requests)
-		remove := api.Inject(fakeapi.Fault{Verb: "get", Delay: 3 * time.Second})
+		remove := api.Inject(apiserver.Fault{Verb: "get", Delay: 3 * time.Second})
 		defer remove()
 		scrape := func() string {
 			p := &metrics.Page{}
@@ -107,7 +107,7 @@ func TestRequestsAreMeasuredByVerbAndHostWithoutNames(t *testing.T) {
 		if n := strings.Count(text, "\n"); n != series || strings.Contains(text, "secret-name") {
 			t.Errorf("%d lines for 51 objects, %d for one:\n%s", n, series, text)
 		}
-		const slow = `rest_client_request_duration_seconds_bucket{verb="GET",host="fakeapi.test",le=`
+		const slow = `rest_client_request_duration_seconds_bucket{verb="GET",host="apiserver.test",le=`
 		for _, want := range []string{slow + `"2"} 0`, slow + `"4"} 51`} {
 			if !strings.Contains(text, want) {
 				t.Errorf("no %s in\n%s", want, text)
@@ -174,7 +174,7 @@ func TestAScrapeCountsRunsQueuesRequestsAndWatches(t *testing.T) {
 			`skiff_cache_lists_total{` + watch + `,reason="initial"}`:  1,
 		})
 		conflicts := got[`skiff_conflicts_total{resource="configmaps"}`]
-		if conflicts < 1 || conflicts != got[`rest_client_requests_total{code="409",method="PATCH",host="fakeapi.test"}`] {
+		if conflicts < 1 || conflicts != got[`rest_client_requests_total{code="409",method="PATCH",host="apiserver.test"}`] {
 			t.Errorf("%v conflicts, %v", conflicts, got)
 		}
 		panics := got["controller_runtime_reconcile_panics_total"+of]
@@ -261,7 +261,7 @@ func TestASilentWatchShowsInItsAgeAndItsVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, user := newServer(t)
 		pipe := api.ListenPipe()
-		client, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: pipe.Dial})
+		client, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: pipe.Dial})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -367,7 +367,7 @@ func TestAPanicOfAnHTTPHandlerIsAnsweredCountedAndContained(t *testing.T) {
 // A scrape of three controllers with three watches each, as `skiff run` has them. What it allocates is what the heap
 // of a process at rest grows by.
 func BenchmarkScrape(b *testing.B) {
-	client, err := kube.New(kube.Config{Server: fakeapi.PipeURL})
+	client, err := kube.New(kube.Config{Server: apiserver.PipeURL})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -382,7 +382,7 @@ func BenchmarkScrape(b *testing.B) {
 		o.Controllers = append(o.Controllers, controller.New(name, nil, controller.Options{}, sources...))
 	}
 	for _, method := range []string{http.MethodGet, http.MethodPatch, http.MethodPost, http.MethodDelete} {
-		o.Requests.Observe(kube.Exchange{Host: "fakeapi.test", Method: method, Code: 200, Took: time.Millisecond})
+		o.Requests.Observe(kube.Exchange{Host: "apiserver.test", Method: method, Code: 200, Took: time.Millisecond})
 	}
 	handler := New(o).metrics()
 	request := httptest.NewRequest(http.MethodGet, "/metrics", nil)

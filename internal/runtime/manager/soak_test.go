@@ -12,20 +12,20 @@ import (
 	"testing/synctest"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/leader"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // restarting is the way to an API server that restarts: each time, all connections break and it has new ones.
 type restarting struct {
-	api *fakeapi.Server
+	api *apiserver.Server
 
 	mu   sync.Mutex // guards pipe
-	pipe *fakeapi.Pipe
+	pipe *apiserver.Pipe
 
 	open atomic.Int64 // connections that the clients have not closed
 }
@@ -74,7 +74,7 @@ func TestAnHourOfRestartsOfTheServerLeavesGoroutinesConnectionsAndHeapAsTheyWere
 		way := &restarting{api: api}
 		way.restart(t)
 		client := func() *kube.Client {
-			c, err := kube.New(kube.Config{Server: fakeapi.PipeURL, DialContext: way.dial})
+			c, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: way.dial})
 			if err != nil {
 				t.Fatal(err)
 			}

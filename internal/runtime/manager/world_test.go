@@ -11,20 +11,20 @@ import (
 	"testing/synctest"
 	"time"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // This file tests a manager whose controllers work against the embedded API server.
 
-func newServer(t *testing.T) (*fakeapi.Server, *kube.Client) {
+func newServer(t *testing.T) (*apiserver.Server, *kube.Client) {
 	t.Helper()
-	api := fakeapi.New(fakeapi.Options{})
+	api := apiserver.New(apiserver.Options{})
 	p := api.ListenPipe()
 	client, err := kube.New(kube.Config{
-		Server:      fakeapi.PipeURL,
+		Server:      apiserver.PipeURL,
 		Proxy:       func(*http.Request) (*url.URL, error) { return nil, nil },
 		DialContext: p.Dial,
 	})

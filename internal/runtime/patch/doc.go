@@ -3,8 +3,8 @@
 // have all that is declared", and resource quantities.
 //
 // It works on values only: it sends nothing, stores nothing and does not use HTTP. Ownership of fields (server-side
-// apply) is fakeapi/ssa, which reads the same [Node] tree; custom resource schemas are fakeapi/schema, which makes
-// such trees; JSON patch and merge patch, which only a server applies, are fakeapi/jsonpatch.
+// apply) is apiserver/ssa, which reads the same [Node] tree; custom resource schemas are apiserver/schema, which makes
+// such trees; JSON patch and merge patch, which only a server applies, are apiserver/jsonpatch.
 //
 // Place on the event path: inside Reconcile, where operators lay a user's template over their own object and apply
 // asks [Covered] whether a write is needed. It runs on the caller's goroutine, keeps no state and starts none. Its

@@ -10,7 +10,7 @@ const (
 )
 
 // Node is what is known of the value at one place of an object: for the built-in kinds from [SchemaFor], for custom
-// resources made from their structural schema by fakeapi/schema. A nil *Node is a value of which nothing is known;
+// resources made from their structural schema by apiserver/schema. A nil *Node is a value of which nothing is known;
 // all methods work on it. A Node is read only once it is built, and trees may share nodes.
 type Node struct {
 	Fields map[string]*Node // the fields of an object that have a node of their own

@@ -18,10 +18,10 @@ import (
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	listersv1 "k8s.io/client-go/listers/core/v1"
 
-	"skiff/internal/fakeapi/admission"
-	"skiff/internal/fakeapi/kinds"
-	"skiff/internal/fakeapi/rbac"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver/admission"
+	"skiff/internal/testcluster/apiserver/kinds"
+	"skiff/internal/testcluster/apiserver/rbac"
 )
 
 // attributesOf describes a write as the packages of the real server do. They replace what is in object.

@@ -22,13 +22,13 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/common"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
-// New returns what evaluates CEL for fakeapi.Options.
-func New() *fakeapi.CEL {
-	return &fakeapi.CEL{Definition: definition, Rules: rules, Registration: registration, Conditions: conditions,
+// New returns what evaluates CEL for apiserver.Options.
+func New() *apiserver.CEL {
+	return &apiserver.CEL{Definition: definition, Rules: rules, Registration: registration, Conditions: conditions,
 		Policies: new(compiled).policies, TypeCheck: typeCheck}
 }
 

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	"k8s.io/apiserver/pkg/cel/environment"
 
-	"skiff/internal/fakeapi/admission"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver/admission"
 )
 
 // What follows does what the functions compilePolicy of the real server do, which are not exported. All expressions go

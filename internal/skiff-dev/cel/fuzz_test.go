@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi"
-	"skiff/internal/fakeapi/admission"
-	"skiff/internal/fakeapi/kinds"
-	"skiff/internal/fakeapi/rbac"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/apiserver/admission"
+	"skiff/internal/testcluster/apiserver/kinds"
+	"skiff/internal/testcluster/apiserver/rbac"
 )
 
 // policyOf returns a policy about ConfigMaps and its binding, as they are stored.
@@ -61,7 +61,7 @@ func FuzzPolicy(f *testing.F) {
 				return map[string][]map[string]any{"validatingadmissionpolicies": {policy},
 					"validatingadmissionpolicybindings": {binding}}[plural]
 			}
-			for _, p := range new(compiled).policies(stored, fakeapi.Params{}) {
+			for _, p := range new(compiled).policies(stored, apiserver.Params{}) {
 				err := p.Validate(t.Context(), about(object))
 				admitted[e] = err == nil
 			}

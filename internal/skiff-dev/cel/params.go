@@ -18,13 +18,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
-	"skiff/internal/fakeapi"
-	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/apiserver/kinds"
 )
 
 // paramsOf returns where the parameters of a policy are found, and their scope; nil if it has none. The error is about
 // a kind that is not served.
-func paramsOf(p *v1.ParamKind, from fakeapi.Params) (informers.GenericInformer, meta.RESTScope, error) {
+func paramsOf(p *v1.ParamKind, from apiserver.Params) (informers.GenericInformer, meta.RESTScope, error) {
 	if p == nil {
 		return nil, nil, nil
 	}
@@ -43,7 +43,7 @@ func paramsOf(p *v1.ParamKind, from fakeapi.Params) (informers.GenericInformer, 
 type params struct {
 	cache.SharedIndexInformer // only HasSynced is called
 	k                         *kinds.Kind
-	from                      fakeapi.Params
+	from                      apiserver.Params
 	namespace                 string
 }
 
@@ -78,7 +78,7 @@ func (p params) Get(name string) (runtime.Object, error) {
 }
 
 // converters know how to merge the objects of each kind.
-type converters struct{ from fakeapi.Params }
+type converters struct{ from apiserver.Params }
 
 var builtin = applyconfigurations.NewTypeConverter(scheme.Scheme)
 

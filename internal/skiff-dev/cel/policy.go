@@ -16,10 +16,10 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/apiserver/pkg/warning"
 
-	"skiff/internal/fakeapi"
-	"skiff/internal/fakeapi/admission"
-	"skiff/internal/fakeapi/obj"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/apiserver/admission"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 // compiled are the policies of the last call of policies, by uid and resourceVersion, which are not compiled again.
@@ -31,7 +31,7 @@ type compiled struct {
 
 // policies returns the plugins that evaluate the stored policies, those that mutate first. stored returns all objects
 // of a kind. A policy that nothing is bound to has no effect.
-func (c *compiled) policies(stored func(plural string) []map[string]any, p fakeapi.Params) []admission.Plugin {
+func (c *compiled) policies(stored func(plural string) []map[string]any, p apiserver.Params) []admission.Plugin {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	mutatingHooks, err := c.mutatingHooks(stored)
@@ -71,7 +71,7 @@ func concerns(a *admission.Attributes) bool {
 }
 
 // withParams returns the hooks with what their kinds of parameters are now.
-func withParams[P, B runtime.Object, E any](hooks []generic.PolicyHook[P, B, E], p fakeapi.Params,
+func withParams[P, B runtime.Object, E any](hooks []generic.PolicyHook[P, B, E], p apiserver.Params,
 	kind func(generic.PolicyHook[P, B, E]) *v1.ParamKind) []generic.PolicyHook[P, B, E] {
 	out := slices.Clone(hooks)
 	for i, h := range hooks {

@@ -9,21 +9,21 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/fakeapi"
 	"skiff/internal/skiff-dev/cel"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // cluster is a server with CEL.
 type cluster struct {
 	t      *testing.T
-	server *fakeapi.Server
+	server *apiserver.Server
 	url    string
 	token  string
 }
 
-func start(t *testing.T, o fakeapi.Options) cluster {
+func start(t *testing.T, o apiserver.Options) cluster {
 	o.CEL = cel.New()
-	server := fakeapi.New(o)
+	server := apiserver.New(o)
 	web := httptest.NewServer(server)
 	t.Cleanup(func() {
 		web.Close()
@@ -83,7 +83,7 @@ func configMap(name, data string) string {
 const configMaps = "/api/v1/namespaces/default/configmaps"
 
 func TestAPolicyDeniesInTheWordsOfTheRealServer(t *testing.T) {
-	c := start(t, fakeapi.Options{})
+	c := start(t, apiserver.Options{})
 	c.policy("x", `"validations":[{"expression":"object == null || !has(object.data.bad)","messageExpression":
 		"'no ' + object.metadata.name","reason":"Forbidden"}]`, `"validationActions":["Deny"]`)
 	c.must("POST", configMaps, configMap("good", `"a":"b"`))
@@ -104,7 +104,7 @@ func TestAPolicyDeniesInTheWordsOfTheRealServer(t *testing.T) {
 }
 
 func TestAPolicyWarns(t *testing.T) {
-	c := start(t, fakeapi.Options{})
+	c := start(t, apiserver.Options{})
 	c.policy("x", `"validations":[{"expression":"has(object.data)"}]`, `"validationActions":["Warn","Audit"]`)
 	code, _, warnings := c.do("POST", configMaps, `{"metadata":{"name":"a"}}`)
 	if want := "Validation failed for ValidatingAdmissionPolicy 'x' with binding 'x-b': failed expression: " +
@@ -114,7 +114,7 @@ func TestAPolicyWarns(t *testing.T) {
 }
 
 func TestAPolicyUsesParamsVariablesAndItsNamespace(t *testing.T) {
-	c := start(t, fakeapi.Options{})
+	c := start(t, apiserver.Options{})
 	c.policy("x", `"paramKind":{"apiVersion":"v1","kind":"ConfigMap"},
 		"matchConditions":[{"name":"not-b","expression":"object.metadata.name != 'free'"}],
 		"variables":[{"name":"max","expression":"int(params.data.max)"}],
@@ -138,7 +138,7 @@ func TestAPolicyUsesParamsVariablesAndItsNamespace(t *testing.T) {
 }
 
 func TestAPolicyAsksWhatAUserMayDo(t *testing.T) {
-	c := start(t, fakeapi.Options{RBAC: true, Token: "admin", Users: map[string]fakeapi.User{"user": {Name: "u"}}})
+	c := start(t, apiserver.Options{RBAC: true, Token: "admin", Users: map[string]apiserver.User{"user": {Name: "u"}}})
 	c.token = "admin"
 	c.policy("x", `"validations":[{"expression":"authorizer.group('').resource('secrets').namespace('default').check('get').allowed() && authorizer.requestResource.check('create').allowed()","message":"no rights"}]`,
 		`"validationActions":["Deny"]`)
@@ -156,7 +156,7 @@ func TestAPolicyAsksWhatAUserMayDo(t *testing.T) {
 }
 
 func TestAPolicyMutates(t *testing.T) {
-	c := start(t, fakeapi.Options{})
+	c := start(t, apiserver.Options{})
 	for name, mutation := range map[string]string{
 		"apply": `{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":
 			"Object{metadata: Object.metadata{labels: Object.metadata.labels{applied: 'yes'}}}"}}`,
@@ -178,7 +178,7 @@ func TestAPolicyMutates(t *testing.T) {
 
 // A policy that is wrong is refused when it is written.
 func TestAWrongPolicyIsRefused(t *testing.T) {
-	c := start(t, fakeapi.Options{})
+	c := start(t, apiserver.Options{})
 	code, answer, _ := c.do("POST", registration+"validatingadmissionpolicies", `{"metadata":{"name":"x"},"spec":{
 		"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["*"],
 		"resources":["configmaps"]}]},"validations":[{"expression":"object.x +"}]}}`)
@@ -190,7 +190,7 @@ func TestAWrongPolicyIsRefused(t *testing.T) {
 
 // A webhook is called only about writes that meet its conditions. This one refuses each write that it is called about.
 func TestMatchConditionsKeepAWebhookFromBeingCalled(t *testing.T) {
-	c := start(t, fakeapi.Options{})
+	c := start(t, apiserver.Options{})
 	webhook := func(name, conditions string) string {
 		return `{"metadata":{"name":"` + name + `"},"webhooks":[{"name":"w.x.test","admissionReviewVersions":["v1"],
 			"sideEffects":"None","clientConfig":{"url":"https://127.0.0.1:1"},"timeoutSeconds":1,"rules":[{

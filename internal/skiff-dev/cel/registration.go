@@ -12,8 +12,8 @@ import (
 	registrationv1 "k8s.io/kubernetes/pkg/apis/admissionregistration/v1"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration/validation"
 
-	"skiff/internal/fakeapi/obj"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 // registrations has the types of the objects that configure admission, their defaults and conversions.

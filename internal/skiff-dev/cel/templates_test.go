@@ -21,9 +21,9 @@ import (
 
 	"skiff/crds"
 	"skiff/internal/cli"
-	"skiff/internal/fakeapi"
 	"skiff/internal/runtime/patch"
 	"skiff/internal/runtime/podpolicy"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // apply creates objects that are given as YAML.
@@ -47,7 +47,7 @@ func (c cluster) apply(text []byte) {
 }
 
 // withPolicies is a server with skiff's definitions, and the admission policies that skiff prints.
-func withPolicies(t *testing.T, o fakeapi.Options, flags ...string) cluster {
+func withPolicies(t *testing.T, o apiserver.Options, flags ...string) cluster {
 	t.Helper()
 	c := start(t, o)
 	c.token = o.Token
@@ -103,7 +103,7 @@ func TestTheTemplatePolicySaysWhatSkiffSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range []podpolicy.Policy{podpolicy.Baseline, podpolicy.Restricted} {
-		c := withPolicies(t, fakeapi.Options{}, "--", "--template-policy", p.String())
+		c := withPolicies(t, apiserver.Options{}, "--", "--template-policy", p.String())
 		refused := 0
 		for i, e := range examples {
 			overlay := strings.Replace(string(e.Template), `"containers": [{"name": "c"`,
@@ -135,7 +135,7 @@ func TestTheTemplatePolicySaysWhatSkiffSays(t *testing.T) {
 
 // What restricted asks of each container, the one that skiff declares does not have unless the template says so.
 func TestTheTemplatePolicyRestrictedSeesTheContainerThatSkiffDeclares(t *testing.T) {
-	c := withPolicies(t, fakeapi.Options{}, "--", "--template-policy=restricted")
+	c := withPolicies(t, apiserver.Options{}, "--", "--template-policy=restricted")
 	const pod = `"securityContext":{"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}}`
 	const hardened = `"securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}`
 	template := func(containers string) string {
@@ -161,7 +161,7 @@ func TestTheTemplatePolicyRestrictedSeesTheContainerThatSkiffDeclares(t *testing
 
 // An object from before the policies can be paused and deleted, and skiff can take its finalizer off.
 func TestPoliciesLetPassWhatDoesNotChangeWhatTheyAreAbout(t *testing.T) {
-	c := withPolicies(t, fakeapi.Options{})
+	c := withPolicies(t, apiserver.Options{})
 	const path = skiffAPI + "webservers"
 	c.must("DELETE", registration+"validatingadmissionpolicybindings/skiff-templates", "")
 	c.must("DELETE", registration+"validatingadmissionpolicybindings/skiff-sizes", "")
@@ -202,7 +202,7 @@ func TestPoliciesRefuseWhatIsTooLongWithinTheirBudget(t *testing.T) {
 	pod := func(list string) string {
 		return `"template":{"spec":{"containers":[{"name":"webserver",` + hardened + `}],` + list + `}}`
 	}
-	c := withPolicies(t, fakeapi.Options{}, "--", "--template-policy=any")
+	c := withPolicies(t, apiserver.Options{}, "--", "--template-policy=any")
 	for words, spec := range map[string]string{
 		"spec.env must have at most 1000 items; remove": `"env":[` + repeated(1001, `{"name":"e%d"}`) + `]`,
 		"spec.template.spec.containers[*].env must have at most 1000 items in all containers together": own(`"env":[` +
@@ -217,7 +217,7 @@ func TestPoliciesRefuseWhatIsTooLongWithinTheirBudget(t *testing.T) {
 		c.refused("skiff-sizes", "POST", path, webServer("w", spec), words)
 	}
 	for _, policy := range []string{"baseline", "restricted"} {
-		c := withPolicies(t, fakeapi.Options{}, "--", "--template-policy", policy)
+		c := withPolicies(t, apiserver.Options{}, "--", "--template-policy", policy)
 		containers := func(name string) string {
 			return repeated(50, `{"name":"`+name+`%d","env":[`+strings.ReplaceAll(repeated(10, `{"name":"e#","value":"v"}`),
 				"#", "%d")+`],"ports":[{"containerPort":1%d},{"containerPort":2%d}],"command":["%d"],`+hardened+`}`)
@@ -239,8 +239,8 @@ func TestPoliciesRefuseWhatIsTooLongWithinTheirBudget(t *testing.T) {
 
 // Only a user who could write the pods alone may have skiff take objects over.
 func TestTheAdoptAnnotationIsForWhoMayWritePods(t *testing.T) {
-	c := withPolicies(t, fakeapi.Options{RBAC: true, Token: "admin",
-		Users: map[string]fakeapi.User{"user": {Name: "u"}}})
+	c := withPolicies(t, apiserver.Options{RBAC: true, Token: "admin",
+		Users: map[string]apiserver.User{"user": {Name: "u"}}})
 	role := func(verbs string) string {
 		return `{"metadata":{"name":"r"},"rules":[{"apiGroups":["skiff.dev"],"resources":["*"],"verbs":["*"]},
 			{"apiGroups":[""],"resources":["pods"],"verbs":[` + verbs + `]}]}`
@@ -291,7 +291,7 @@ func (c cluster) stored() []v1.ValidatingAdmissionPolicy {
 
 // A cluster's controller would warn in the status of a policy of what does not fit the definitions.
 func TestThePoliciesFitTheDefinitions(t *testing.T) {
-	c := withPolicies(t, fakeapi.Options{}, "--", "--template-policy=restricted")
+	c := withPolicies(t, apiserver.Options{}, "--", "--template-policy=restricted")
 	for _, p := range c.stored() {
 		text, err := json.Marshal(p.Spec)
 		if warnings := c.server.TypeCheck(text); err != nil || len(warnings) > 0 {
@@ -302,7 +302,7 @@ func TestThePoliciesFitTheDefinitions(t *testing.T) {
 
 // A server of 1.30 takes in new policies what 1.29 knew, so that it could be taken back to that.
 func TestThePoliciesAreWhatKubernetes130Compiles(t *testing.T) {
-	c := withPolicies(t, fakeapi.Options{}, "--", "--template-policy=restricted")
+	c := withPolicies(t, apiserver.Options{}, "--", "--template-policy=restricted")
 	options := plugincel.OptionalVariableDeclarations{HasAuthorizer: true}
 	for _, p := range c.stored() {
 		compiler, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(version.MajorMinor(1, 29)))

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/fakeapi/kinds"
+	"skiff/internal/testcluster/apiserver/kinds"
 )
 
 // checkedPolicy is the spec of a policy about resources of the core group, with validations.

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package devcli
-
-import "os/exec"
-
-// endWithParent does nothing: only Linux ends a command with skiff when skiff is killed.
-func endWithParent(*exec.Cmd) {}

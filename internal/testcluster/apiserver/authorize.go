@@ -1,0 +1,168 @@
+package apiserver
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+
+	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/kinds"
+	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/rbac"
+	"skiff/internal/testcluster/apiserver/selector"
+	"skiff/internal/testcluster/apiserver/store"
+)
+
+// stored reads what is stored, in a transaction or outside of any.
+type stored interface {
+	Get(table string, key store.Key) *store.Object
+	List(table, namespace string) []*store.Object
+}
+
+// rolesIn finds the roles and bindings.
+func rolesIn(from stored) rbac.Objects {
+	table := func(plural string) string { return plural + "." + rbac.Group }
+	return rbac.Objects{
+		Get: func(plural, namespace, name string) kinds.Object {
+			if o := from.Get(table(plural), store.Key{Namespace: namespace, Name: name}); o != nil {
+				return o.Value()
+			}
+			return nil
+		},
+		List: func(plural, namespace string) []kinds.Object { return values(from.List(table(plural), namespace)) },
+	}
+}
+
+// actionOf returns what a request wants to do.
+func actionOf(r *http.Request) rbac.Action {
+	req := readPath(r)
+	if req == nil {
+		return rbac.Action{Verb: strings.ToLower(r.Method), Path: r.URL.Path}
+	}
+	a := rbac.Action{Verb: req.verb, Group: req.asked.Group, Resource: req.asked.Plural, Subresource: req.sub,
+		Namespace: req.namespace, Name: req.name}
+	if a.Resource == "namespaces" {
+		a.Namespace = a.Name
+	}
+	if a.Name == "" && (a.Verb == "list" || a.Verb == "watch") {
+		if f, err := selector.ParseFields(req.query.Get("fieldSelector")); err == nil {
+			a.Name, _ = f.Exact("metadata.name")
+		}
+	}
+	return a
+}
+
+// action is what a routed request wants, with another verb.
+func (r *request) action(verb string) rbac.Action {
+	return rbac.Action{Verb: verb, Group: r.kind.Group, Resource: r.kind.Plural, Namespace: r.namespace, Name: r.name}
+}
+
+// checkGrant returns the 403 for a role or binding that gives rights which its author does not have.
+func (s *Server) checkGrant(tx *store.Tx, r *request, next, cur map[string]any) error {
+	if !s.opts.RBAC || r.kind.Group != rbac.Group || rbac.IsMaster(r.user) || cur != nil && onlyCollected(next, cur) {
+		return nil
+	}
+	roles, rules, aggregates := rolesIn(tx), rbac.RulesOf(next), false
+	if ref := obj.Map(next, "roleRef"); ref != nil {
+		bind := rbac.Action{Verb: "bind", Group: cmp.Or(obj.String(ref, "apiGroup"), rbac.Group),
+			Namespace: r.namespace, Resource: strings.ToLower(obj.String(ref, "kind")) + "s",
+			Name: obj.String(ref, "name")}
+		if ok, _ := roles.Allowed(r.user, bind); ok {
+			return nil
+		}
+		var problem string
+		if rules, problem = roles.Referenced(ref, r.namespace); problem != "" {
+			return answer.NotFound(r.kind.Resource, bind.Name) // the real server names the binding, too
+		}
+	} else {
+		if ok, _ := roles.Allowed(r.user, r.action("escalate")); ok {
+			return nil
+		}
+		for _, o := range []map[string]any{next, cur} {
+			aggregates = aggregates || len(obj.Slice(o, "aggregationRule", "clusterRoleSelectors")) > 0
+		}
+	}
+	if text := roles.Escalation(r.user, r.namespace, rules, aggregates); text != "" {
+		return answer.Forbidden(rbac.Group, r.kind.Plural, obj.String(next, "metadata", "name"), text)
+	}
+	return nil
+}
+
+// onlyCollected says whether a change is one of those that the garbage collector makes.
+func onlyCollected(next, cur map[string]any) bool {
+	except := []string{"ownerReferences", "finalizers", "managedFields"}
+	return obj.EqualExcept(next, cur, "metadata", "kind", "apiVersion") &&
+		obj.EqualExcept(obj.Map(next, "metadata"), obj.Map(cur, "metadata"), except...)
+}
+
+// judge answers a review by the roles.
+func (s *Server) judge(r *request, o map[string]any) (map[string]any, error) {
+	user, spec := r.user, obj.Map(o, "spec")
+	switch r.kind.Kind {
+	case "SelfSubjectRulesReview":
+		namespace := obj.String(spec, "namespace")
+		if namespace == "" {
+			return nil, answer.BadRequest("no namespace on request")
+		}
+		return rulesStatus(rolesIn(s.store).Rules(user, namespace)), nil
+	case "SubjectAccessReview", "LocalSubjectAccessReview":
+		user = kinds.User{Name: obj.String(spec, "user"), Groups: obj.Texts(spec, "groups")}
+	}
+	var a rbac.Action
+	if attributes := obj.Map(spec, "resourceAttributes"); attributes != nil {
+		at := func(name string) string { return obj.String(attributes, name) }
+		a = rbac.Action{Verb: at("verb"), Group: at("group"), Resource: at("resource"), Subresource: at("subresource"),
+			Namespace: at("namespace"), Name: at("name")}
+	} else {
+		a = rbac.Action{Verb: obj.String(spec, "nonResourceAttributes", "verb"),
+			Path: obj.String(spec, "nonResourceAttributes", "path")}
+	}
+	ok, why := rolesIn(s.store).Allowed(user, a)
+	status := map[string]any{"allowed": ok}
+	if why != "" {
+		status["reason"] = why
+	}
+	return status, nil
+}
+
+func rulesStatus(rules []rbac.Rule, problems string) map[string]any {
+	resource, nonResource := []any{}, []any{}
+	for _, r := range rules {
+		verbs := obj.Anys(r.Verbs)
+		if len(r.Resources) > 0 {
+			entry := map[string]any{"verbs": verbs, "apiGroups": obj.Anys(r.Groups),
+				"resources": obj.Anys(r.Resources)}
+			if len(r.Names) > 0 {
+				entry["resourceNames"] = obj.Anys(r.Names)
+			}
+			resource = append(resource, entry)
+		}
+		if len(r.URLs) > 0 {
+			nonResource = append(nonResource, map[string]any{"verbs": verbs, "nonResourceURLs": obj.Anys(r.URLs)})
+		}
+	}
+	status := map[string]any{"incomplete": false, "resourceRules": resource, "nonResourceRules": nonResource}
+	if problems != "" {
+		status["evaluationError"] = problems
+	}
+	return status
+}
+
+// aggregateRoles fills in the rules of cluster roles that aggregate those of others.
+func (s *Server) aggregateRoles() {
+	by := &request{kind: s.registry.find(rbac.Group, "v1", "clusterroles")}
+	s.store.Update(func(tx *store.Tx) error {
+		roles := tx.List(by.kind.TableName(), "")
+		for _, o := range roles {
+			rules, aggregates := rbac.Aggregated(o.Value(), values(roles))
+			if !aggregates || slices.EqualFunc(rules, obj.Slice(o.Value(), "rules"), patch.Equal) {
+				continue
+			}
+			by.change(tx, "clusterrole-aggregation-controller", o, func(next map[string]any) { next["rules"] = rules })
+			s.wakeHousekeeper() // another role may aggregate this one
+		}
+		return nil
+	})
+}

@@ -1,0 +1,195 @@
+package apiserver
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/cause"
+	"skiff/internal/testcluster/apiserver/fields"
+	"skiff/internal/testcluster/apiserver/forms"
+	"skiff/internal/testcluster/apiserver/kinds"
+	"skiff/internal/testcluster/apiserver/obj"
+)
+
+// readObject checks the parameters of a POST or PUT, reads its object and checks that against the URL. Findings of
+// strict validation are refused, returned as warnings or ignored, as the request asks (FS-21).
+func readObject(r *request) (map[string]any, error) {
+	if err := checkOptions(r, false); err != nil {
+		return nil, err
+	}
+	body, err := answer.ReadBody(r.Request)
+	if err != nil {
+		return nil, err
+	}
+	v, duplicates, err := forms.ReadValue(r.Request, body, r.sent.Resource)
+	if kube.AsStatus(err) != nil {
+		return nil, err
+	}
+	o, err := typed(body, v, err)
+	if err != nil {
+		return nil, answer.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)", r.sent.Kind,
+			err, forms.Excerpt(body))
+	}
+	if err := checkType(r.sent, o, body); err != nil {
+		return nil, err
+	}
+	if err := checkFieldTypes(r.sent, o); err != nil {
+		return nil, undecodable(r.sent, err)
+	}
+	if err := pruneUnknown(r, o, duplicates); err != nil {
+		return nil, undecodable(r.sent, err)
+	}
+	return o, nil
+}
+
+// typed returns a body's value as an object. The error has the words of the real server if it cannot say its kind.
+func typed(body []byte, v any, err error) (map[string]any, error) {
+	const problem = "couldn't get version/kind; json parse error: "
+	o, isObject := v.(map[string]any)
+	switch {
+	case err == nil && v == nil: // null
+		return map[string]any{}, nil
+	case err != nil || !isObject:
+		var meta struct {
+			APIVersion string `json:"apiVersion,omitempty"`
+			Kind       string `json:"kind,omitempty"`
+		}
+		return nil, fmt.Errorf(problem+"%w", goError(body, &meta, err))
+	}
+	for _, field := range []string{"apiVersion", "kind"} {
+		if _, isText := o[field].(string); !isText && o[field] != nil {
+			return nil, fmt.Errorf(problem+"json: cannot unmarshal %s into Go struct field .%s of type string",
+				fields.JSONType(o[field]), field)
+		}
+	}
+	return o, nil
+}
+
+// undecodable returns the 400 for fields of a body that cannot be decoded.
+func undecodable(k *kinds.Kind, err error) error {
+	if kube.AsStatus(err) != nil {
+		return err
+	}
+	return answer.BadRequest("%s in version %q cannot be handled as a %s: %v", k.Kind, k.Version, k.Kind, err)
+}
+
+// checkType compares apiVersion and kind with the endpoint. Built-in kinds may omit both.
+func checkType(k *kinds.Kind, o map[string]any, body []byte) error {
+	kind, version := obj.String(o, "kind"), obj.String(o, "apiVersion")
+	if !k.Custom {
+		kind, version = cmp.Or(kind, k.Kind), cmp.Or(strings.TrimPrefix(version, "/"), k.APIVersion())
+	}
+	switch {
+	case kind == "":
+		return answer.BadRequest(
+			"the object provided is unrecognized (must be of type %s): Object 'Kind' is missing in '%s' (%s)",
+			k.Kind, body, forms.Excerpt(body))
+	case version == "":
+		return answer.BadRequest(
+			"the object provided is unrecognized (must be of type %s): Object 'apiVersion' is missing in '%s' (%s)",
+			k.Kind, body, forms.Excerpt(body))
+	case version != k.APIVersion() && !(k.Kind == "Eviction" && version == "policy/v1beta1"):
+		return answer.BadRequest("the API version in the data (%s) does not match the expected API version (%s)",
+			version, k.APIVersion())
+	case kind != k.Kind && k.Custom:
+		d := kube.StatusDetails{Name: obj.String(o, "metadata", "name"), Group: k.Group, Kind: kind}
+		return answer.Invalid(d, cause.Invalid("kind", kind, "must be "+k.Kind))
+	case kind != k.Kind:
+		return answer.BadRequest("%s in version %q cannot be handled as a %s: no kind %q is registered for "+
+			"version %q", kind, k.Version, k.Kind, kind, k.APIVersion())
+	}
+	forms.Untyped(o)
+	return nil
+}
+
+// objectMeta is the type of metadata, which custom resources share. Reading the table of all fields takes a
+// millisecond and a megabyte, which a process without this server has no use for.
+var objectMeta = sync.OnceValue(func() *fields.Type { return fields.For("v1", "ConfigMap").Fields["metadata"].Type })
+
+// checkFieldTypes checks the types of all fields (of a custom resource: of its metadata), so that the rest of the
+// server can rely on them. The error has the words of Go's decoder.
+func checkFieldTypes(k *kinds.Kind, o map[string]any) error {
+	text := ""
+	meta, isObject := o["metadata"].(map[string]any)
+	switch {
+	case k.Type != nil:
+		text = k.Type.TypeError(o)
+	case o["metadata"] != nil && !isObject:
+		text = "json: cannot unmarshal " + fields.JSONType(o["metadata"]) + " into Go struct field " + k.Kind +
+			".metadata of type v1.ObjectMeta"
+	default:
+		text = objectMeta().TypeError(meta)
+	}
+	if text != "" {
+		return errors.New(text)
+	}
+	if meta == nil {
+		o["metadata"] = map[string]any{}
+	}
+	return nil
+}
+
+// pruneUnknown prunes unknown fields, and refuses or reports them and duplicate ones as fieldValidation says (FS-21).
+// The error has the words of the strict decoder, or is a Status.
+func pruneUnknown(r *request, o map[string]any, duplicates []string) error {
+	var unknown []string
+	for _, path := range objectMeta().Prune(obj.Map(o, "metadata")) {
+		unknown = append(unknown, "metadata."+path)
+	}
+	if r.sent.Unknown != nil {
+		unknown = append(unknown, r.sent.Unknown(o)...)
+	}
+	slices.Sort(unknown)
+	return reportFindings(r, duplicates, unknown)
+}
+
+// maxComplaints is how many fields are named; the real server has the same limit.
+const maxComplaints = 100
+
+// reportFindings refuses, returns as warnings or ignores the findings of strict validation.
+func reportFindings(r *request, duplicates, unknown []string) error {
+	var complaints []string
+	for _, d := range duplicates {
+		if !inYAML(d) {
+			d = fmt.Sprintf("duplicate field %q", d)
+		}
+		complaints = append(complaints, d)
+	}
+	for _, u := range unknown {
+		complaints = append(complaints, fmt.Sprintf("unknown field %q", u))
+	}
+	complaints = complaints[:min(len(complaints), maxComplaints)]
+	switch r.query.Get("fieldValidation") {
+	case "Strict":
+		if len(complaints) > 0 {
+			return fmt.Errorf("strict decoding error: %s", strings.Join(joinYAML(complaints), ", "))
+		}
+	case "", "Warn":
+		for _, c := range complaints {
+			answer.Warn(r.writer, c)
+		}
+	}
+	return nil
+}
+
+// inYAML reports whether a complaint is about a line of YAML, and not the path of a field of JSON.
+func inYAML(complaint string) bool { return strings.HasPrefix(complaint, "line ") }
+
+// joinYAML makes one complaint of those about lines, as the YAML parser of the real server does.
+func joinYAML(complaints []string) []string {
+	n := 0
+	for n < len(complaints) && inYAML(complaints[n]) {
+		n++
+	}
+	if n == 0 {
+		return complaints
+	}
+	first := "yaml: unmarshal errors:\n  " + strings.Join(complaints[:n], "\n  ")
+	return append([]string{first}, complaints[n:]...)
+}

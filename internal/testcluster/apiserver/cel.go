@@ -1,0 +1,131 @@
+package apiserver
+
+import (
+	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/admission"
+	"skiff/internal/testcluster/apiserver/forms"
+	"skiff/internal/testcluster/apiserver/kinds"
+	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/schema"
+	"skiff/internal/testcluster/apiserver/store"
+)
+
+// CEL evaluates expressions in CEL for this server, which cannot: what does it takes more space than all of skiff. See
+// internal/skiff-dev.
+type CEL struct {
+	// Definition validates a custom resource definition, with its rules, in place of this server's own checks. cur is
+	// nil for a new one.
+	Definition func(next, cur map[string]any) []kinds.Cause
+	// Rules compiles the rules in the schema of a version; nil if there are none. The result validates an object that
+	// has no other errors; cur is nil for a new one.
+	Rules func(schema map[string]any) func(next, cur map[string]any) []kinds.Cause
+	// Registration returns what completes and what validates an object of admissionregistration.k8s.io, in place of
+	// this server's own checks. cur is nil for a new one.
+	Registration func(kind string) (complete func(o map[string]any),
+		validate func(next, cur map[string]any) []kinds.Cause)
+	// Conditions compiles the matchConditions of a webhook, which are at path in its configuration. The result reports
+	// whether all of them hold for a write; its error is why that cannot be said.
+	Conditions func(conditions []any, path string) (func(*admission.Attributes) (bool, error), []kinds.Cause)
+	// Policies returns the plugins that evaluate the stored admission policies. stored returns all objects of a kind.
+	Policies func(stored func(plural string) []map[string]any, params Params) []admission.Plugin
+	// TypeCheck returns what expressions in the spec of a ValidatingAdmissionPolicy do with fields that their objects
+	// do not have, as expressionWarnings of its status. served are all kinds.
+	TypeCheck func(spec []byte, served []*kinds.Kind) []any
+}
+
+// Params find the objects that policies have as parameters, while a write is admitted.
+type Params struct {
+	Kind func(group, version, kind string) *kinds.Kind // nil if it is not served
+	List func(k *kinds.Kind, namespace string) []map[string]any
+}
+
+// useCEL has definitions validated by Options.CEL.
+func (s *Server) useCEL() {
+	if s.opts.CEL == nil {
+		return
+	}
+	k := s.registry.find(kinds.CRDs.Group, kinds.CRDs.Version, kinds.CRDs.Plural)
+	k.Validate = func(next, cur map[string]any) []kinds.Cause {
+		if causes := schema.TooMuch(obj.Get(next, "spec", "versions")); causes != nil {
+			return causes
+		}
+		return s.opts.CEL.Definition(visible(k, next), visible(k, cur))
+	}
+	for _, k := range s.registry.all() {
+		if k.Group != registration {
+			continue
+		}
+		complete, validate := s.opts.CEL.Registration(k.Kind)
+		k.Refused, k.Defaults = "", complete
+		k.Generation = func(next, cur map[string]any) bool {
+			return !patch.Equal(next["spec"], cur["spec"]) || !patch.Equal(next["webhooks"], cur["webhooks"])
+		}
+		k.Validate = func(next, cur map[string]any) []kinds.Cause {
+			return validate(visible(k, next), visible(k, cur))
+		}
+	}
+	s.makePlugins = append(s.makePlugins, func(tx *store.Tx) []admission.Plugin {
+		stored := func(plural string) []map[string]any {
+			return visibles(s.registry.find(registration, "v1", plural), tx.List(plural+"."+registration, ""))
+		}
+		return s.opts.CEL.Policies(stored, Params{Kind: s.registry.ofKind, List: s.listServed})
+	})
+}
+
+// TypeCheck is that of Options.CEL, for the kinds that are served now.
+func (s *Server) TypeCheck(spec []byte) []any { return s.opts.CEL.TypeCheck(spec, s.registry.all()) }
+
+// listServed returns the objects of a kind as clients see them.
+func (s *Server) listServed(k *kinds.Kind, namespace string) []map[string]any {
+	return visibles(k, s.store.List(k.TableName(), namespace))
+}
+
+func visibles(k *kinds.Kind, list []*store.Object) []map[string]any {
+	out := make([]map[string]any, len(list))
+	for i, o := range list {
+		out[i] = visible(k, forms.Served(k, o))
+	}
+	return out
+}
+
+// unchecked says that rules were not evaluated, because they may rely on what other errors are about.
+var unchecked = kinds.Cause{Reason: "FieldValueInvalid", Field: "<nil>", Message: "Invalid value: null: some " +
+	"validation rules were not checked because the object was invalid; correct the existing errors to complete " +
+	"validation"}
+
+// addRules adds the rules in CEL to the validation of a custom resource.
+func (s *Server) addRules(k *kinds.Kind, sc *schema.Schema) {
+	if s.opts.CEL == nil {
+		return
+	}
+	rules, validate := s.opts.CEL.Rules(k.OpenAPI), k.Validate
+	if rules == nil {
+		return
+	}
+	k.Validate = func(next, cur map[string]any) []kinds.Cause {
+		out := validate(next, cur)
+		for _, c := range out {
+			switch c.Reason {
+			case "FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany",
+				"FieldValueTypeInvalid":
+				return append(out, unchecked)
+			}
+		}
+		if cur != nil {
+			cur = sc.Default(cur) // it may have been stored under an older schema
+		}
+		return append(out, rules(visible(k, next), visible(k, cur))...)
+	}
+}
+
+// visible returns what rules see of an object: all but who owns its fields. It is nil for nil.
+func visible(k *kinds.Kind, o map[string]any) map[string]any {
+	if o == nil {
+		return nil
+	}
+	o = forms.Typed(k, o)
+	meta := obj.Shallow(obj.Map(o, "metadata"))
+	delete(meta, "managedFields")
+	o["metadata"] = meta
+	return o
+}

@@ -1,0 +1,189 @@
+package apiserver
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/authn"
+)
+
+// controlPath is the prefix of the requests by which a test in any language controls the server. They are
+// the administrator's, no fault applies to them, and they are not recorded.
+const controlPath = "/skiff/"
+
+const (
+	// maxSnapshots is how many named snapshots are kept: each keeps all objects of its moment in memory.
+	maxSnapshots = 16
+	// maxRequests is how many requests one answer lists.
+	maxRequests = 10_000
+)
+
+// startSnapshot is the name of the snapshot that POST /skiff/reset goes back to.
+const startSnapshot = "start"
+
+// SetStart makes the present content what POST /skiff/reset goes back to. Before the first call it is that of a new
+// server.
+func (s *Server) SetStart() {
+	sn := s.store.Snapshot()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.snapshots[startSnapshot] = sn
+}
+
+// control answers a request for the server itself.
+func (s *Server) control(w http.ResponseWriter, r *http.Request) {
+	if id := authn.Of(r); id.Err != nil || !slices.Contains(id.User.Groups, authn.Masters) {
+		answer.Error(w, answer.Unauthorized())
+		return
+	}
+	name := r.URL.Query().Get("name")
+	var err error
+	switch r.Method + " " + strings.TrimPrefix(r.URL.Path, controlPath) {
+	case "POST snapshot":
+		err = s.takeSnapshot(name)
+	case "POST restore":
+		err = s.goBackTo(name, boolParam(r.URL.Query().Get("rewind")))
+	case "POST reset":
+		if err = s.goBackTo(startSnapshot, false); err == nil {
+			s.faults.Replace(FaultSet{})
+			s.ForgetRequests()
+		}
+	case "POST compact":
+		s.Compact()
+	case "POST restart":
+		err = s.restart(r.URL.Query())
+	case "PUT faults":
+		err = s.putFaults(r)
+	case "GET requests":
+		var body []byte
+		if body, err = s.requestsSince(r.URL.Query()); err == nil {
+			answer.Bytes(w, http.StatusOK, body)
+			return
+		}
+	default:
+		err = answer.Failure(http.StatusNotFound, kube.ReasonNotFound,
+			r.Method+" "+r.URL.Path+" does not exist: there are POST /skiff/reset, /skiff/snapshot?name=NAME, "+
+				"/skiff/restore?name=NAME[&rewind=true], /skiff/compact, /skiff/restart[?replica=N][&silent=true], "+
+				"PUT /skiff/faults and GET /skiff/requests", answer.NoDetails)
+	}
+	if err != nil {
+		answer.Error(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (s *Server) takeSnapshot(name string) error {
+	if name == "" || name == startSnapshot || len(name) > nameMax {
+		return answer.BadRequest("name: want a name of at most %d characters other than %s", nameMax, startSnapshot)
+	}
+	sn := s.store.Snapshot()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.snapshots[name] == nil && len(s.snapshots) > maxSnapshots {
+		names := slices.DeleteFunc(slices.Sorted(maps.Keys(s.snapshots)),
+			func(n string) bool { return n == startSnapshot })
+		return answer.BadRequest("there are %d snapshots already: use one of the names %s again", maxSnapshots,
+			strings.Join(names, ", "))
+	}
+	s.snapshots[name] = sn
+	return nil
+}
+
+// goBackTo changes the objects back to those of a snapshot. For clients these are ordinary changes: revisions go on,
+// and watches see each of them; with rewind it is Restore.
+func (s *Server) goBackTo(name string, rewind bool) error {
+	s.mu.Lock()
+	sn := s.snapshots[name]
+	s.mu.Unlock()
+	if sn == nil {
+		return answer.Failure(http.StatusNotFound, kube.ReasonNotFound, fmt.Sprintf("there is no snapshot %q", name),
+			answer.NoDetails)
+	}
+	if rewind {
+		s.Restore(sn)
+	} else {
+		s.store.Revert(sn)
+	}
+	s.serveCRDs() // now: the next request may be for a kind that came back
+	s.wakeHousekeeper()
+	return nil
+}
+
+// restart answers POST /skiff/restart.
+func (s *Server) restart(q url.Values) error {
+	n, all := 0, max(1, s.opts.Replicas)
+	if text := q.Get("replica"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > all {
+			return answer.BadRequest("replica: want a number from 1 to %d", all)
+		}
+	}
+	s.Restart(n, boolParam(q.Get("silent")))
+	return nil
+}
+
+// putFaults answers PUT /skiff/faults.
+func (s *Server) putFaults(r *http.Request) error {
+	body, err := answer.ReadBody(r)
+	if err != nil {
+		return err
+	}
+	set, err := ParseFaults(body)
+	if err == nil && set.Limits != (Limits{}) {
+		err = errors.New("limits: a server keeps those that it started with: set them in the file of --faults")
+	}
+	if err == nil {
+		err = s.SetFaults(set)
+	}
+	if err != nil {
+		return answer.BadRequest("%v", err)
+	}
+	return nil
+}
+
+// SetFaults replaces the faults that were set by it.
+func (s *Server) SetFaults(set FaultSet) error {
+	for i, f := range set.Faults {
+		if replicas := max(1, s.opts.Replicas); f.Replica > replicas {
+			return fmt.Errorf("faults[%d].replica: %d would select no API server: want a number from 1 to %d", i,
+				f.Replica, replicas)
+		}
+	}
+	s.faults.Replace(set)
+	return nil
+}
+
+// requestsSince returns the recorded requests that arrived after the parameter since (RFC 3339), as JSON: the latest
+// maxRequests of them.
+func (s *Server) requestsSince(q url.Values) ([]byte, error) {
+	var since time.Time
+	if text := q.Get("since"); text != "" {
+		var err error
+		if since, err = time.Parse(time.RFC3339Nano, text); err != nil {
+			return nil, answer.BadRequest("since: %q is no time such as 2026-01-31T12:00:00Z", text)
+		}
+	}
+	all := slices.DeleteFunc(s.Requests(), func(r Request) bool { return !r.Time.After(since) })
+	all = all[max(0, len(all)-maxRequests):]
+	items := make([]any, 0, len(all))
+	for _, r := range all {
+		item := map[string]any{"method": r.Method, "path": r.Path, "query": r.Query.Encode(), "user": r.User,
+			"userAgent": r.UserAgent, "contentType": r.ContentType, "watch": r.Watch(), "status": int64(r.Status),
+			"time": r.Time.UTC().Format(time.RFC3339Nano)}
+		if !r.Done.IsZero() {
+			item["done"] = r.Done.UTC().Format(time.RFC3339Nano)
+		}
+		items = append(items, item)
+	}
+	return answer.Encode(map[string]any{"requests": items}), nil
+}

@@ -1,0 +1,161 @@
+package apiserver
+
+import (
+	"context"
+	"slices"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/conversion"
+	"skiff/internal/testcluster/apiserver/forms"
+	"skiff/internal/testcluster/apiserver/kinds"
+	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/schema"
+	"skiff/internal/testcluster/apiserver/store"
+)
+
+// family is what the versions of a definition have in common.
+type family struct {
+	webhook *conversion.Webhook // converts between the versions; nil: they differ by their apiVersion only
+	storage *shape              // of the version to store in
+}
+
+// shape is the Shape of a custom resource: the schema and the version that it was stored in.
+type shape struct {
+	*family
+	kube.Resource
+	schema *schema.Schema // nil for a version without one
+}
+
+// newFamily starts the family of a definition, and ends the one before.
+func (s *Server) newFamily(crd map[string]any) *family {
+	name, how := obj.String(crd, "metadata", "name"), obj.Map(crd, "spec", "conversion")
+	if old := s.converters[name]; old != nil {
+		old.Close()
+		delete(s.converters, name)
+	}
+	if obj.String(how, "strategy") != "Webhook" {
+		return &family{}
+	}
+	s.converters[name] = conversion.New(obj.Map(how, "webhook"), s.network())
+	return &family{webhook: s.converters[name]}
+}
+
+// convertedKind returns the shape of a kind whose versions a webhook converts, nil for any other.
+func convertedKind(k *kinds.Kind) *shape {
+	if sh, _ := k.Shape.(*shape); sh != nil && sh.webhook != nil {
+		return sh
+	}
+	return nil
+}
+
+// versionOf returns the version that an object of a converted kind is stored in: without a webhook it was stored in
+// the storage version, whatever it was written in.
+func (sh *shape) versionOf(o *store.Object) kube.Resource {
+	switch stored, _ := o.Shape.(*shape); {
+	case stored == nil:
+		return sh.storage.Resource
+	case stored.webhook == nil:
+		return stored.storage.Resource
+	default:
+		return stored.Resource
+	}
+}
+
+// maxConverted is how much JSON a webhook is asked to convert at once, at least one object.
+const maxConverted = 1 << 20
+
+// converted returns objects (or nil) in the version of a kind. It calls a webhook for those that are stored in another
+// version, and must not be called within a transaction.
+func (s *Server) converted(ctx context.Context, k *kinds.Kind, objects []*store.Object) ([]*store.Object, error) {
+	sh := convertedKind(k)
+	if sh == nil {
+		return objects, nil
+	}
+	out := slices.Clone(objects)
+	var ask []map[string]any
+	var at []int
+	bytes := 0
+	flush := func() error {
+		values, err := sh.webhook.Convert(ctx, ask, k.Resource)
+		if err != nil {
+			return answer.PlainError("%v", err)
+		}
+		for i, value := range values {
+			o := out[at[i]]
+			out[at[i]] = store.NewObject(o.Key, o.Revision, sh.settled(value), k.Shape)
+		}
+		ask, at, bytes = nil, nil, 0
+		return nil
+	}
+	for i, o := range objects {
+		if o == nil || sh.versionOf(o).Version == k.Version {
+			continue
+		}
+		if bytes += o.Size(); bytes > maxConverted && len(ask) > 0 {
+			if err := flush(); err != nil {
+				return nil, err
+			}
+			bytes = o.Size()
+		}
+		ask = append(ask, forms.Decoded(obj.Clone(forms.Typed(&kinds.Kind{Resource: sh.versionOf(o)}, o.Value()))))
+		at = append(at, i)
+	}
+	return out, flush()
+}
+
+// convertedOne is converted for one object.
+func (s *Server) convertedOne(ctx context.Context, k *kinds.Kind, o *store.Object) (*store.Object, error) {
+	list, err := s.converted(ctx, k, []*store.Object{o})
+	if err != nil {
+		return nil, err
+	}
+	return list[0], nil
+}
+
+// settled returns a converted object as it is kept: with what its schema knows. As on the real server, it does not get
+// the defaults of its new version.
+func (sh *shape) settled(o map[string]any) map[string]any {
+	forms.Untyped(o)
+	if sh.schema != nil {
+		o, _ = sh.schema.Prune(o)
+	}
+	return o
+}
+
+// encode returns the object of a write in the version to store it in.
+func (s *Server) encode(ctx context.Context, w *write) (map[string]any, any, error) {
+	sh := convertedKind(w.kind)
+	if sh == nil || sh == sh.storage || !w.changed || w.dryRun() {
+		return w.next, w.kind.Shape, nil
+	}
+	values, err := sh.webhook.Convert(ctx, []map[string]any{forms.Typed(w.kind, w.next)}, sh.storage.Resource)
+	if err != nil {
+		return nil, nil, answer.PlainError("%v", err)
+	}
+	value := sh.storage.settled(values[0])
+	if sh.storage.schema != nil { // the real server sets the defaults of this version when it reads the object
+		value = sh.storage.schema.Default(value)
+	}
+	return value, sh.storage, nil
+}
+
+// convertEvents converts the objects of changes to the version of a watch.
+func (s *Server) convertEvents(ctx context.Context, k *kinds.Kind, events []store.Event) ([]store.Event, error) {
+	if convertedKind(k) == nil || len(events) == 0 {
+		return events, nil
+	}
+	var objects []*store.Object
+	for _, e := range events {
+		objects = append(objects, e.Object, e.Prev)
+	}
+	objects, err := s.converted(ctx, k, objects)
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(events)
+	for i := range out {
+		out[i].Object, out[i].Prev = objects[2*i], objects[2*i+1]
+	}
+	return out, nil
+}

@@ -1,0 +1,213 @@
+package apiserver
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/store"
+)
+
+// lamp is a definition with a webhook: v1 has spec.color, v2 has spec.colour, and one of them is stored.
+func lamp(h *hooks, stored string) string {
+	version := func(name, field string) string {
+		return fmt.Sprintf(`{"name":%q,"served":true,"storage":%v,"subresources":{"status":{},
+			"scale":{"specReplicasPath":".spec.bulbs","statusReplicasPath":".status.bulbs"}},
+			"selectableFields":[{"jsonPath":".spec.%s"}],"schema":{"openAPIV3Schema":{"type":"object","properties":{
+			"spec":{"type":"object","properties":{%q:{"type":"string","enum":["red","blue"]},"bulbs":{"type":"integer"},
+			%q:{"type":"boolean","default":true}}},"status":{"type":"object","properties":{"bulbs":{"type":"integer"}}}}}}}`,
+			name, name == stored, field, field, "is"+name)
+	}
+	return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":
+		"lamps.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"lamps","kind":"Lamp"},
+		"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{
+		"url":"https://127.0.0.1:9/convert","caBundle":"` + h.bundle + `"}}},
+		"versions":[` + version("v1", "color") + "," + version("v2", "colour") + `]}}`
+}
+
+// convertLamps answers a ConversionReview.
+func convertLamps(request map[string]any) string {
+	to, out := obj.String(request, "desiredAPIVersion"), []any{}
+	for _, o := range obj.Maps(request, "objects") {
+		o["apiVersion"] = to
+		spec := obj.Map(o, "spec")
+		for field, other := range map[string]string{"color": "colour", "colour": "color"} {
+			in := map[string]string{"color": "v2", "colour": "v1"}[field]
+			if v, ok := spec[field]; ok && strings.HasSuffix(to, in) {
+				delete(spec, field)
+				spec[other] = v
+				break
+			}
+		}
+		obj.Set(o, "x", "metadata", "annotations", "converted")
+		obj.Set(o, "another", "metadata", "resourceVersion") // is ignored
+		out = append(out, o)
+	}
+	text, err := patch.Encode(out)
+	if err != nil {
+		return err.Error()
+	}
+	return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","response":{"uid":"UID",
+		"result":{"status":"Success"},"convertedObjects":` + string(text) + `}}`
+}
+
+const lamps = "/apis/example.com/%s/namespaces/default/lamps"
+
+func lampBody(version, name, field string) string {
+	return fmt.Sprintf(`{"apiVersion":"example.com/%s","kind":"Lamp","metadata":{"name":%q},"spec":{%q:"red","bulbs":2}}`,
+		version, name, field)
+}
+
+// Rules: FC-07
+func TestAWebhookConvertsCustomResources(t *testing.T) {
+	inHookedWorld(t, func(w *world, h *hooks) {
+		v1, v2 := fmt.Sprintf(lamps, "v1"), fmt.Sprintf(lamps, "v2")
+		h.by["/convert"] = convertLamps
+		w.must(201, "POST", crdPath, lamp(h, "v1"))
+		w.established("lamps.example.com")
+		watch := w.watch(v2 + "?watch=1")
+		defer watch.close()
+
+		w.must(201, "POST", v1, lampBody("v1", "a", "color"))
+		if calls := h.called(); calls != "" && calls != "/convert " { // by the watch of v2 only
+			t.Errorf("a write in the stored version was converted: %s", calls)
+		}
+		if f := watch.next(); f.at("spec.colour") != "red" || f.at("apiVersion") != "example.com/v2" {
+			t.Errorf("watched: %v", f)
+		}
+		a := w.must(200, "GET", v2+"/a", "")
+		if a.at("spec.colour") != "red" || a.at("spec.color") != nil || a.at("spec.isv2") != nil ||
+			a.at("spec.isv1") != nil || a.at("metadata.annotations.converted") != "x" ||
+			a.at("metadata.resourceVersion") == "another" {
+			t.Errorf("read in v2: %s", a.raw)
+		}
+		w.must(422, "PATCH", v2+"/a", `{"spec":{"colour":"green"}}`, "Content-Type", "application/merge-patch+json")
+		a = w.must(200, "PATCH", v2+"/a", `{"spec":{"colour":"blue"}}`, "Content-Type",
+			"application/merge-patch+json")
+		if a.at("spec.colour") != "blue" || a.at("metadata.generation") != int64(2) {
+			t.Errorf("patched in v2: %s", a.raw)
+		}
+		w.must(200, "PATCH", v2+"/a/scale", `{"spec":{"replicas":5}}`, "Content-Type", "application/merge-patch+json")
+		w.must(201, "POST", v2, lampBody("v2", "b", "colour"))
+		if a := w.must(200, "GET", v1+"/a", ""); a.at("spec.color") != "blue" || a.at("spec.bulbs") != int64(5) ||
+			a.at("spec.isv1") != true {
+			t.Errorf("stored: %s", a.raw)
+		}
+		h.called()
+		a = w.must(200, "GET", v2+"?fieldSelector=spec.colour%3Dblue", "")
+		if items := obj.Maps(a.body, "items"); len(items) != 1 || obj.String(items[0], "spec", "colour") != "blue" ||
+			h.called() != "/convert " {
+			t.Errorf("listed in v2: %s", a.raw)
+		}
+		// Another version is stored from now on. What is stored stays as it is until it is written.
+		w.must(200, "PUT", crdPath+"/lamps.example.com", withVersion(w, crdPath+"/lamps.example.com", lamp(h, "v2")))
+		w.established("lamps.example.com")
+		h.called()
+		w.must(200, "PATCH", v2+"/a", `{"spec":{"bulbs":6}}`, "Content-Type", "application/merge-patch+json")
+		w.must(200, "GET", v2+"/a", "")
+		if calls := h.called(); !strings.HasPrefix(calls, "/convert ") || strings.Count(calls, "convert") > 2 {
+			t.Errorf("called: %s", calls) // once to read it, perhaps once for the watch
+		}
+		w.must(200, "DELETE", v1+"/a", "")
+	})
+}
+
+// Rules: FC-07
+func TestADeleteThatCannotBeConvertedDeletesNothing(t *testing.T) {
+	inHookedWorld(t, func(w *world, h *hooks) {
+		v1, v2 := fmt.Sprintf(lamps, "v1"), fmt.Sprintf(lamps, "v2")
+		w.must(201, "POST", crdPath, lamp(h, "v1"))
+		w.established("lamps.example.com")
+		w.must(201, "POST", v1, lampBody("v1", "a", "color"))
+		w.must(201, "POST", v1, lampBody("v1", "b", "color"))
+
+		h.by["/convert"] = func(map[string]any) string { return "down" }
+		w.must(500, "DELETE", v2, "")
+		w.must(500, "DELETE", v2+"/a", "")
+		if items := obj.Maps(w.must(200, "GET", v1, "").body, "items"); len(items) != 2 {
+			t.Errorf("%d lamps are left of 2", len(items))
+		}
+		h.by["/convert"] = convertLamps
+		items := obj.Maps(w.must(200, "DELETE", v2, "").body, "items")
+		if len(items) != 2 || obj.String(items[0], "spec", "colour") != "red" {
+			t.Errorf("deleted: %v", items)
+		}
+		if items := obj.Maps(w.must(200, "GET", v1, "").body, "items"); len(items) != 0 {
+			t.Errorf("left: %v", items)
+		}
+	})
+}
+
+// established waits until a definition is served in its newest form.
+func (w *world) established(name string) {
+	w.t.Helper()
+	for range 100 {
+		o := w.s.store.Get("customresourcedefinitions.apiextensions.k8s.io", store.Key{Name: name})
+		if _, revision := w.s.registry.served(name); revision == o.Revision {
+			return
+		}
+		<-time.After(time.Millisecond)
+	}
+	w.t.Fatalf("%s is not served", name)
+}
+
+func withVersion(w *world, path, body string) string {
+	version, _ := w.must(200, "GET", path, "").at("metadata.resourceVersion").(string)
+	return strings.Replace(body, `"metadata":{`, `"metadata":{"resourceVersion":"`+version+`",`, 1)
+}
+
+func TestAConversionThatChangesTooMuchFails(t *testing.T) {
+	for name, c := range map[string]struct{ from, to, want string }{
+		"uid of the review": {`"uid":"UID"`, `"uid":"x"`, `failed: expected response.uid="`},
+		"status":            {`"Success"`, `"Failed"`, "failed: response.result.status was 'Failed', not 'Success'"},
+		"message":           {`"status":"Success"`, `"message":"no"`, "example.com/v1, Kind=Lamp failed: no"},
+		"number":            {`"convertedObjects":[`, `"convertedObjects":[{},`, "returned 2 objects, expected 1"},
+		"version":           {`example.com/v2`, `example.com/v3`, "(expected example.com/v2, received example.com/v3)"},
+		"kind":              {`"Lamp"`, `"Bulb"`, "invalid kind (expected Lamp, received Bulb)"},
+		"name":              {`"name":"a"`, `"name":"b"`, "must have the same name: a != b"},
+		"labels": {`"namespace":`, `"labels":{"a":1},"namespace":`,
+			"metadata.labels[a] must be a string, but is int64 in converted object"},
+		"no answer": {`"response":`, `"reponse":`, "no response provided"},
+		"no JSON":   {`{`, `[`, "json parse error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHookedWorld(t, func(w *world, h *hooks) {
+				h.by["/convert"] = func(request map[string]any) string {
+					return strings.Replace(convertLamps(request), c.from, c.to, 1)
+				}
+				w.must(201, "POST", crdPath, lamp(h, "v1"))
+				w.established("lamps.example.com")
+				w.must(201, "POST", fmt.Sprintf(lamps, "v1"), lampBody("v1", "a", "color"))
+				for _, path := range []string{"/a", ""} {
+					a := w.must(http.StatusInternalServerError, "GET", fmt.Sprintf(lamps, "v2")+path, "")
+					text, _ := a.at("message").(string)
+					if !strings.HasPrefix(text, "conversion webhook for example.com/v1, Kind=Lamp ") ||
+						!strings.Contains(text, c.want) {
+						t.Errorf("GET %q: %s", path, text)
+					}
+				}
+				watch := w.watch(fmt.Sprintf(lamps, "v2") + "?watch=1")
+				defer watch.close()
+				if f := watch.next(); f.Type != "ERROR" {
+					t.Errorf("watched: %v", f)
+				}
+				if err := watch.end(); err != io.EOF {
+					t.Errorf("the watch ended with %v", err)
+				}
+				if name == "version" || name == "name" {
+					return // the answer to this write is good
+				}
+				before := w.s.Revision()
+				w.must(500, "POST", fmt.Sprintf(lamps, "v2"), lampBody("v2", "b", "colour"))
+				if w.s.Revision() != before {
+					t.Error("an object that cannot be converted was stored")
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,241 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver/admission"
+	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/kinds"
+	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/store"
+)
+
+// The finalizers that a DELETE sets for the garbage collector (package simulate).
+const (
+	finalizerForeground = "foregroundDeletion"
+	finalizerOrphan     = "orphan"
+)
+
+func (s *Server) delete(r *request) error {
+	o, err := readDeleteOptions(r)
+	if err != nil {
+		return err
+	}
+	if cur := s.store.Get(r.kind.TableName(), store.Key(r.key())); cur != nil {
+		// As on the real server, which converts what it reads, an object that cannot be converted is not deleted.
+		if _, err := s.convertedOne(r.Context(), r.kind, cur); err != nil {
+			return err
+		}
+	}
+	last, gone, err := s.deleteOne(r, o)
+	if err != nil {
+		return err
+	}
+	s.wakeHousekeeper()
+	if !gone || r.kind.DeleteReturns {
+		code := http.StatusOK
+		if !gone && o.accepted {
+			code = http.StatusAccepted
+		}
+		return s.respond(r, code, last)
+	}
+	answer.JSON(r.writer, http.StatusOK, deletedStatus(r.kind, last))
+	return nil
+}
+
+func deletedStatus(k *kinds.Kind, last *store.Object) map[string]any {
+	d := answer.About(k.Resource, last.Name)
+	d.UID = obj.String(last.Value(), "metadata", "uid")
+	return map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Success",
+		"details": answer.DetailsObject(d)}
+}
+
+// deleteOne deletes the object of a request as soon as the admission plugins agree to the deletion of the stored one.
+func (s *Server) deleteOne(r *request, o deleteOptions) (last *store.Object, gone bool, err error) {
+	var agreed *store.Object
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	defer cancel()
+	for ctx.Err() == nil {
+		var cur *store.Object
+		var namespace map[string]any
+		var plugins []admission.Plugin
+		err := s.store.Update(func(tx *store.Tx) error {
+			cur = tx.Get(r.kind.TableName(), store.Key(r.key()))
+			if cur == nil {
+				return answer.NotFound(r.kind.Resource, r.name)
+			}
+			if err := deletable(r.kind, cur, o); err != nil {
+				return err
+			}
+			if cur != agreed {
+				plugins, namespace = s.concerned(tx, r, admission.Delete)
+			}
+			if len(plugins) > 0 {
+				return nil
+			}
+			last, gone, err = s.remove(tx, r.kind, cur, o)
+			return err
+		})
+		if err != nil || len(plugins) == 0 {
+			return last, gone, err
+		}
+		if err := s.admitDelete(ctx, r, plugins, cur, o, namespace); err != nil {
+			return nil, false, err
+		}
+		agreed = cur
+	}
+	return nil, false, answer.TimedOut()
+}
+
+// deletable checks the preconditions of a DELETE.
+func deletable(k *kinds.Kind, cur *store.Object, o deleteOptions) error {
+	meta := obj.Map(cur.Value(), "metadata")
+	if uid := obj.String(meta, "uid"); o.uid != "" && o.uid != uid {
+		return answer.Conflict(answer.AboutKind(k.Resource, cur.Name),
+			fmt.Sprintf("the UID in the precondition (%s) does not match the UID in record (%s). The object might "+
+				"have been deleted and then recreated", o.uid, uid))
+	}
+	if v := obj.String(meta, "resourceVersion"); o.version != "" && o.version != v {
+		return answer.Conflict(answer.AboutKind(k.Resource, cur.Name),
+			fmt.Sprintf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record "+
+				"(%s). The object might have been modified", o.version, v))
+	}
+	if k.TableName() == "namespaces" && slices.Contains(permanent, cur.Name) {
+		return answer.Forbidden("", k.Plural, cur.Name, "this namespace may not be deleted")
+	}
+	return nil
+}
+
+// remove deletes an object, or marks it as being deleted if it has finalizers or a grace period. It returns the last
+// state, and whether the object is deleted.
+func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object,
+	o deleteOptions) (last *store.Object, gone bool, err error) {
+	if err := deletable(k, cur, o); err != nil {
+		return nil, false, err
+	}
+	next := obj.Clone(cur.Value())
+	meta := obj.Map(next, "metadata")
+	if k.TableName() == kinds.CRDs.GroupResource() && !cur.Deleting {
+		terminate(next, o.ahead)
+	} else if k.TableName() != "events" { // the garbage collector knows no Events
+		setPolicy(meta, o.policy)
+	}
+	var grace int64
+	if k.Graceful != nil {
+		grace = k.Graceful(next, o.grace)
+	}
+	deleting := obj.String(meta, "deletionTimestamp") != ""
+	held := grace > 0 || len(obj.Slice(meta, "finalizers")) > 0 || len(obj.Slice(next, "spec", "finalizers")) > 0
+	put := func() *store.Object {
+		if o.dryRun {
+			return store.NewObject(cur.Key, cur.Revision, next, cur.Shape)
+		}
+		return tx.Put(k.TableName(), cur.Key, next, cur.Shape)
+	}
+	if !held {
+		if k.Graceful != nil { // a step of its own, which watches show
+			markDeleted(meta, 0, o.ahead)
+			cur = put()
+		}
+		if o.dryRun {
+			return cur, true, nil
+		}
+		return tx.Delete(k.TableName(), cur.Key, obj.Clone(next)), true, nil
+	}
+	if left, _ := obj.Int(meta, "deletionGracePeriodSeconds"); !deleting || k.Graceful != nil && grace < left {
+		markDeleted(meta, grace, o.ahead)
+	}
+	if k.TableName() == "namespaces" {
+		if deleting {
+			return cur, false, nil
+		}
+		obj.Set(next, "Terminating", "status", "phase")
+		delete(meta, "deletionGracePeriodSeconds")
+	}
+	if obj.EqualExcept(next, cur.Value()) {
+		return cur, false, nil
+	}
+	return put(), false, nil
+}
+
+// markDeleted sets the deletion timestamp, which increases the generation of kinds that have one.
+func markDeleted(meta map[string]any, grace int64, ahead time.Duration) {
+	if n, ok := obj.Int(meta, "generation"); ok && obj.String(meta, "deletionTimestamp") == "" {
+		meta["generation"] = n + 1
+	}
+	meta["deletionTimestamp"] = timestamp(time.Now().Add(ahead + time.Duration(grace)*time.Second))
+	meta["deletionGracePeriodSeconds"] = grace
+}
+
+// setPolicy sets the finalizers for a propagation policy. Without a policy it keeps those of the object.
+func setPolicy(meta map[string]any, policy string) {
+	if policy == "" {
+		return
+	}
+	var out []any
+	for _, f := range obj.Slice(meta, "finalizers") {
+		if f != finalizerForeground && f != finalizerOrphan {
+			out = append(out, f)
+		}
+	}
+	switch kube.Propagation(policy) {
+	case kube.Foreground:
+		out = append(out, finalizerForeground)
+	case kube.Orphan:
+		out = append(out, finalizerOrphan)
+	}
+	if meta["finalizers"] = out; len(out) == 0 {
+		delete(meta, "finalizers")
+	}
+}
+
+// deleteCollection deletes the selected objects, those of one page if there is a limit, and answers with the list.
+func (s *Server) deleteCollection(r *request) error {
+	sel, err := parseListOptions(r)
+	if err != nil {
+		return err
+	}
+	o, err := readDeleteOptions(r)
+	if err != nil {
+		return err
+	}
+	objects, meta, err := s.readPage(sel)
+	if err != nil {
+		return err
+	}
+	if err := s.deleteAll(r, objects, o); err != nil {
+		return err
+	}
+	s.wakeHousekeeper()
+	return writePage(r, objects, meta)
+}
+
+// deleteAll deletes objects, in one transaction if no plugin or conversion has a say, else one after the other.
+func (s *Server) deleteAll(r *request, objects []*store.Object, o deleteOptions) error {
+	oneByOne := convertedKind(r.kind) != nil
+	err := s.store.Update(func(tx *store.Tx) error {
+		plugins, _ := s.concerned(tx, r, admission.Delete)
+		oneByOne = oneByOne || len(plugins) > 0
+		for i := 0; !oneByOne && i < len(objects); i++ {
+			if cur := tx.Get(r.kind.TableName(), objects[i].Key); cur != nil {
+				if _, _, err := s.remove(tx, r.kind, cur, o); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	for i := 0; err == nil && oneByOne && i < len(objects); i++ {
+		one := *r
+		one.namespace, one.name = objects[i].Namespace, objects[i].Name
+		if _, _, err = s.deleteOne(&one, o); kube.IsNotFound(err) {
+			err = nil // it is gone, by the hand of another
+		}
+	}
+	return err
+}

@@ -1,0 +1,158 @@
+package apiserver
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/cause"
+	"skiff/internal/testcluster/apiserver/faults"
+	"skiff/internal/testcluster/apiserver/fields"
+	"skiff/internal/testcluster/apiserver/forms"
+	"skiff/internal/testcluster/apiserver/kinds"
+	"skiff/internal/testcluster/apiserver/obj"
+)
+
+// deleteOptions are the options in the body or the query of a DELETE.
+type deleteOptions struct {
+	uid, version string
+	policy       string
+	grace        *int64
+	dryRun       bool
+	dryRuns      []string      // as sent
+	unknown      bool          // there is no such policy
+	both         bool          // the policy and orphanDependents are set, which is refused
+	accepted     bool          // orphanDependents=false: 202 instead of 200 while the object is still there
+	ahead        time.Duration // how far the server's clock is ahead
+}
+
+var deleteOptionsKind = kube.Resource{Version: "v1", Kind: "DeleteOptions"}
+
+// readDeleteOptions reads and checks the options of a DELETE.
+func readDeleteOptions(r *request) (deleteOptions, error) {
+	o := deleteOptions{ahead: faults.Ahead(r.Context())}
+	in, err := deleteBody(r)
+	if err != nil {
+		return o, err
+	}
+	o.read(in)
+	if err := o.check(); err != nil {
+		return o, err
+	}
+	if o.policy == "" && (r.kind.OrphanWarning != "" || r.kind.TableName() == "replicationcontrollers") {
+		o.policy = string(kube.Orphan)
+		if r.kind.OrphanWarning != "" {
+			answer.Warn(r.writer, r.kind.OrphanWarning)
+		}
+	}
+	return o, nil
+}
+
+// deleteBody returns the options in the body of a DELETE, or those in its query, which do not count with a body.
+func deleteBody(r *request) (map[string]any, error) {
+	body, err := answer.ReadBody(r.Request)
+	if err != nil {
+		return nil, err
+	}
+	if len(body) == 0 {
+		return deleteQuery(r.query)
+	}
+	v, _, err := forms.ReadValue(r.Request, body, deleteOptionsKind)
+	if kube.AsStatus(err) != nil {
+		return nil, err
+	}
+	in, err := typed(body, v, err)
+	if err != nil {
+		return nil, answer.BadRequest("%v", err)
+	}
+	kind, version := obj.String(in, "kind"), obj.String(in, "apiVersion")
+	switch problem := fields.For("v1", "DeleteOptions").TypeError(in); {
+	case strings.Count(version, "/") > 1:
+		return nil, answer.BadRequest("unexpected GroupVersion string: %s", version)
+	case kind != "" && kind != "DeleteOptions":
+		return nil, answer.BadRequest("no kind %q is registered for version %q in scheme "+
+			`"pkg/runtime/scheme.go:111"`, kind, cmp.Or(strings.TrimPrefix(version, "/"), "meta.k8s.io/v1"))
+	case problem != "":
+		return nil, answer.BadRequest("%s", problem)
+	}
+	return in, nil
+}
+
+// deleteQuery returns the options in a query as they would be in a body.
+func deleteQuery(q url.Values) (map[string]any, error) {
+	out := map[string]any{"dryRun": obj.Anys(q["dryRun"])}
+	if q.Has("propagationPolicy") {
+		out["propagationPolicy"] = q.Get("propagationPolicy")
+	}
+	if q.Has("orphanDependents") {
+		out["orphanDependents"] = boolParam(q.Get("orphanDependents"))
+	}
+	grace, err := number(q, "gracePeriodSeconds")
+	if err != nil {
+		return nil, answer.BadRequest("%v", err)
+	}
+	if q.Has("gracePeriodSeconds") {
+		out["gracePeriodSeconds"] = grace
+	}
+	return out, nil
+}
+
+// read reads the options of a body.
+func (o *deleteOptions) read(in map[string]any) {
+	o.uid, o.version = obj.String(in, "preconditions", "uid"), obj.String(in, "preconditions", "resourceVersion")
+	policy, given := in["propagationPolicy"].(string)
+	o.policy, o.unknown = policy, given && !slices.Contains([]kube.Propagation{kube.Background, kube.Foreground,
+		kube.Orphan}, kube.Propagation(policy))
+	if n, ok := obj.Int(in, "gracePeriodSeconds"); ok {
+		o.grace = &n
+	}
+	orphan, ok := in["orphanDependents"].(bool)
+	if o.both = ok && given; ok && !o.both {
+		o.policy, o.accepted = string(kube.Background), !orphan
+		if orphan {
+			o.policy = string(kube.Orphan)
+		}
+	}
+	o.dryRuns = append(slices.Clone(o.dryRuns), obj.Texts(in, "dryRun")...)
+	o.dryRun = o.dryRun || slices.Contains(o.dryRuns, "All")
+}
+
+// object returns the options as an object.
+func (o deleteOptions) object() map[string]any {
+	out := map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
+	if o.policy != "" {
+		out["propagationPolicy"] = o.policy
+	}
+	if o.grace != nil {
+		out["gracePeriodSeconds"] = *o.grace
+	}
+	if len(o.dryRuns) > 0 {
+		out["dryRun"] = obj.Anys(o.dryRuns)
+	}
+	for field, v := range map[string]string{"uid": o.uid, "resourceVersion": o.version} {
+		if v != "" {
+			obj.Set(out, v, "preconditions", field)
+		}
+	}
+	return out
+}
+
+func (o deleteOptions) check() error {
+	var causes []kinds.Cause
+	if o.both {
+		causes = append(causes, cause.Invalid("propagationPolicy", o.policy,
+			"orphanDependents and deletionPropagation cannot be both set"))
+	}
+	if o.unknown {
+		causes = append(causes, cause.NotSupported("propagationPolicy", o.policy, "Foreground", "Background", "Orphan",
+			"nil"))
+	}
+	if slices.ContainsFunc(o.dryRuns, func(v string) bool { return v != "All" }) {
+		causes = append(causes, cause.NotSupported("dryRun", obj.Anys(o.dryRuns), "All"))
+	}
+	return answer.InvalidOptions("DeleteOptions", causes...)
+}

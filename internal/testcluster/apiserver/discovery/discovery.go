@@ -1,0 +1,250 @@
+package discovery
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/kinds"
+	"skiff/internal/testcluster/apiserver/obj"
+)
+
+// serveKinds answers discovery requests: the aggregated form, the older form of one document per group and
+// version, and the OpenAPI schemas. It returns false for any other path.
+func serveKinds(w http.ResponseWriter, r *http.Request, path string, all []*kinds.Kind) bool {
+	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	core := func(k *kinds.Kind) bool { return k.Group == "" }
+	named := func(k *kinds.Kind) bool { return k.Group != "" }
+	switch {
+	case path == "/api":
+		root(w, r, keepKinds(all, core), map[string]any{"kind": "APIVersions", "versions": []any{"v1"},
+			"serverAddressByClientCIDRs": []any{map[string]any{"clientCIDR": "0.0.0.0/0", "serverAddress": r.Host}}})
+	case path == "/apis":
+		root(w, r, keepKinds(all, named), map[string]any{"kind": "APIGroupList", "apiVersion": "v1",
+			"groups": groupList(keepKinds(all, named))})
+	case path == "/api/v1", parts[0] == "apis" && len(parts) == 3:
+		version := keepKinds(all, func(k *kinds.Kind) bool { return k.Root() == path })
+		if len(version) == 0 {
+			return false
+		}
+		document(w, r, resourceList(version))
+	case parts[0] == "apis" && len(parts) == 2:
+		groups := groupList(keepKinds(all, func(k *kinds.Kind) bool { return k.Group == parts[1] }))
+		if len(groups) == 0 || parts[1] == "" {
+			return false
+		}
+		group := groups[0].(map[string]any)
+		group["kind"], group["apiVersion"] = "APIGroup", "v1"
+		document(w, r, group)
+	case parts[0] == "openapi":
+		return serveOpenAPI(w, r, parts[1:], all)
+	default:
+		return false
+	}
+	return true
+}
+
+func keepKinds(all []*kinds.Kind, keep func(*kinds.Kind) bool) []*kinds.Kind {
+	var out []*kinds.Kind
+	for _, k := range all {
+		if keep(k) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// document answers with one in JSON, if the client takes that.
+func document(w http.ResponseWriter, r *http.Request, doc any) {
+	if !accepts(r, "application/json") {
+		answer.Error(w, answer.NotAcceptable("only the following media types are accepted: application/json"))
+		return
+	}
+	answer.JSON(w, http.StatusOK, doc)
+}
+
+// root answers /api and /apis in the form that the client prefers. The ETag is a hash of the content, so that clients
+// can ask for changes.
+func root(w http.ResponseWriter, r *http.Request, ks []*kinds.Kind, plain map[string]any) {
+	if !prefersAggregated(r) {
+		document(w, r, plain)
+		return
+	}
+	w.Header().Set("Vary", "Accept")
+	body := answer.Encode(map[string]any{"kind": "APIGroupDiscoveryList",
+		"apiVersion": "apidiscovery.k8s.io/v2", "metadata": map[string]any{}, "items": aggregated(ks)})
+	h := w.Header()
+	// Clients take the form from the Content-Type, so it must be exactly this.
+	h.Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+	h.Set("Cache-Control", "public")
+	etag := `"` + hash(body) + `"`
+	h.Set("ETag", etag)
+	if r.Header.Get("If-None-Match") == etag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	answer.Bytes(w, http.StatusOK, body)
+}
+
+func prefersAggregated(r *http.Request) bool {
+	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
+		mt, params, err := mime.ParseMediaType(strings.TrimSpace(part))
+		if err != nil || mt != "application/json" {
+			continue
+		}
+		aggregated := params["as"] == "APIGroupDiscoveryList" && params["g"] == "apidiscovery.k8s.io" &&
+			params["v"] == "v2"
+		if aggregated || params["as"] == "" {
+			return aggregated
+		}
+	}
+	return false
+}
+
+func hash(b []byte) string {
+	sum := sha256.Sum256(b)
+	return strings.ToUpper(hex.EncodeToString(sum[:]))
+}
+
+// grouped calls f for each group with its versions, in the order of discovery.
+func grouped(ks []*kinds.Kind, f func(group string, versions []string)) {
+	versions := map[string][]string{}
+	var groups []string
+	for _, k := range ks {
+		if versions[k.Group] == nil {
+			groups = append(groups, k.Group)
+		}
+		if !slices.Contains(versions[k.Group], k.Version) {
+			versions[k.Group] = append(versions[k.Group], k.Version)
+		}
+	}
+	for _, g := range groups {
+		slices.SortStableFunc(versions[g], kinds.CompareVersions)
+		f(g, versions[g])
+	}
+}
+
+func aggregated(ks []*kinds.Kind) []any {
+	var items []any
+	grouped(ks, func(group string, versions []string) {
+		meta := map[string]any{}
+		if group != "" {
+			meta["name"] = group
+		}
+		var vs []any
+		for _, v := range versions {
+			var resources []any
+			for _, k := range ks {
+				if k.Group == group && k.Version == v {
+					resources = append(resources, aggregatedResource(k))
+				}
+			}
+			vs = append(vs, map[string]any{"version": v, "resources": resources, "freshness": "Current"})
+		}
+		items = append(items, map[string]any{"metadata": meta, "versions": vs})
+	})
+	return items
+}
+
+func aggregatedResource(k *kinds.Kind) map[string]any {
+	scope := "Namespaced"
+	if k.ClusterScoped {
+		scope = "Cluster"
+	}
+	out := map[string]any{"resource": k.Plural, "responseKind": responseKind(k, k.Custom), "scope": scope,
+		"singularResource": singular(k), "verbs": obj.Anys(k.Verbs())}
+	setNames(out, k)
+	var subs []any
+	for _, sub := range subresources(k) {
+		subs = append(subs, map[string]any{"subresource": sub.Name, "verbs": obj.Anys(sub.Verbs),
+			"responseKind": responseKind(sub.Sent(k), k.Custom || sub.Kind.Group != "")})
+	}
+	if subs != nil {
+		out["subresources"] = subs
+	}
+	return out
+}
+
+func setNames(out map[string]any, k *kinds.Kind) {
+	if len(k.ShortNames) > 0 {
+		out["shortNames"] = obj.Anys(k.ShortNames)
+	}
+	if len(k.Categories) > 0 {
+		out["categories"] = obj.Anys(k.Categories)
+	}
+}
+
+// responseKind is a kind in aggregated discovery, where the group and version of most built-in kinds are empty.
+func responseKind(k *kinds.Kind, full bool) map[string]any {
+	if full {
+		return kindRef(k.Resource)
+	}
+	return kindRef(kube.Resource{Kind: k.Kind})
+}
+
+func kindRef(k kube.Resource) map[string]any {
+	return map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}
+}
+
+func singular(k *kinds.Kind) string {
+	if k.Singular != "" {
+		return k.Singular
+	}
+	return strings.ToLower(k.Kind)
+}
+
+// subresources returns those of a kind in the real server's order.
+func subresources(k *kinds.Kind) []*kinds.Subresource {
+	out := k.Subresources()
+	if k.Custom {
+		slices.Reverse(out)
+	}
+	return out
+}
+
+func groupList(ks []*kinds.Kind) []any {
+	var out []any
+	grouped(ks, func(group string, versions []string) {
+		var vs []any
+		for _, v := range versions {
+			vs = append(vs, map[string]any{"groupVersion": group + "/" + v, "version": v})
+		}
+		out = append(out, map[string]any{"name": group, "versions": vs, "preferredVersion": vs[0]})
+	})
+	return out
+}
+
+// resourceList is a document of the older form, in which subresources are entries of their own.
+func resourceList(ks []*kinds.Kind) map[string]any {
+	var list []any
+	for _, k := range ks {
+		entry := map[string]any{"name": k.Plural, "singularName": singular(k), "namespaced": !k.ClusterScoped,
+			"kind": k.Kind, "verbs": obj.Anys(k.Verbs())}
+		if k.Review == nil {
+			// StorageVersionHash in k8s.io/apiserver
+			sum := sha256.Sum256([]byte(k.Group + "/" + k.Version + "/" + k.Kind))
+			entry["storageVersionHash"] = base64.StdEncoding.EncodeToString(sum[:8])
+		}
+		setNames(entry, k)
+		list = append(list, entry)
+		for _, sub := range subresources(k) {
+			e := map[string]any{"name": k.Plural + "/" + sub.Name, "singularName": "", "namespaced": !k.ClusterScoped,
+				"kind": sub.Sent(k).Kind, "verbs": obj.Anys(sub.Verbs)}
+			if sub.Kind.Group != "" {
+				e["group"], e["version"] = sub.Kind.Group, sub.Kind.Version
+			}
+			list = append(list, e)
+		}
+	}
+	out := map[string]any{"kind": "APIResourceList", "groupVersion": ks[0].APIVersion(), "resources": list}
+	if ks[0].Group != "" { // a quirk of the real server
+		out["apiVersion"] = "v1"
+	}
+	return out
+}

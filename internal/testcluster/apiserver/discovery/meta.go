@@ -1,0 +1,135 @@
+// Package discovery answers requests that are not for a resource: which kinds are served, in the aggregated form and
+// the older one, their OpenAPI schemas, the version, and health. It needs nothing but the served kinds, keeps no
+// state and runs on the goroutine of the request.
+package discovery
+
+import (
+	"fmt"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+
+	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/kinds"
+	"skiff/internal/testcluster/apiserver/obj"
+)
+
+// Version is the server version that /version reports.
+const Version = "v1.36.3"
+
+// Serve answers a request that is not for a resource, given the served kinds. It returns false for any other path.
+func Serve(w http.ResponseWriter, r *http.Request, all []*kinds.Kind) bool {
+	path := r.URL.Path
+	if strings.HasPrefix(path, "/api") || path == "/version/" {
+		path = strings.TrimSuffix(path, "/")
+	}
+	if r.Method != http.MethodGet && strings.Count(path, "/") <= 3 && readOnly(path, all) {
+		answer.Error(w, answer.MethodNotAllowed())
+		return true
+	}
+	switch path {
+	case "/", "/index.html":
+		answer.JSON(w, http.StatusOK, map[string]any{"paths": obj.Anys(paths(all))})
+		return true
+	case "/version":
+		answer.JSON(w, http.StatusOK, map[string]any{"major": "1", "minor": "36",
+			"emulationMajor": "1", "emulationMinor": "36",
+			"minCompatibilityMajor": "1", "minCompatibilityMinor": "35", "gitVersion": Version,
+			"gitCommit": "", "gitTreeState": "",
+			"buildDate": "1970-01-01T00:00:00Z", "goVersion": runtime.Version(), "compiler": "gc",
+			"platform": runtime.GOOS + "/" + runtime.GOARCH})
+		return true
+	case "/metrics", "/metrics/slis":
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8; escaping=underscores")
+		text := []byte("# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single " +
+			"healthcheck.\n# TYPE kubernetes_healthcheck gauge\n")
+		for _, of := range health {
+			for _, check := range checks(of) {
+				text = fmt.Appendf(text, "kubernetes_healthcheck{name=%q,type=%q} 1\n", check, of)
+			}
+		}
+		answer.Bytes(w, http.StatusOK, text)
+		return true
+	case "/statusz", "/flagz":
+		pageOf(w, r, path[1:])
+		return true
+	}
+	of, check, single := strings.Cut(path[1:], "/")
+	switch {
+	case !slices.Contains(health, of):
+		return serveKinds(w, r, path, all)
+	case single && !slices.Contains(checks(of), check):
+		return false
+	}
+	answerHealth(w, r, of, single)
+	return true
+}
+
+// health are the three endpoints of health checks.
+var health = []string{"healthz", "livez", "readyz"}
+
+// checks are the health checks of an endpoint that this server has, too; each is also a path of its own.
+func checks(of string) []string {
+	if of == "readyz" {
+		return []string{"ping", "log", "etcd", "etcd-readiness", "informer-sync", "shutdown"}
+	}
+	return []string{"ping", "log", "etcd"}
+}
+
+// paths returns all paths outside of the resources.
+func paths(all []*kinds.Kind) []string {
+	out := []string{"/.well-known/openid-configuration", "/api", "/apis", "/apis/", "/flagz", "/metrics",
+		"/metrics/slis", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/openid/v1/jwks", "/statusz", "/version"}
+	for _, of := range health {
+		out = append(out, "/"+of)
+		for _, check := range checks(of) {
+			out = append(out, "/"+of+"/"+check)
+		}
+	}
+	for _, k := range all {
+		if out = append(out, k.Root()); k.Group != "" {
+			out = append(out, "/apis/"+k.Group)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// pageOf answers with a page for people about the server itself, of which this one says the least.
+func pageOf(w http.ResponseWriter, r *http.Request, name string) {
+	if !accepts(r, "text/plain") {
+		answer.Error(w, answer.NotAcceptable("only the following media types are accepted: application/json, "+
+			"application/yaml, text/plain"))
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	answer.Bytes(w, http.StatusOK, []byte("\napiserver "+name+"\nWarning: This endpoint is not meant to be machine "+
+		"parseable, has no formatting compatibility guarantees and is for debugging purposes only.\n"))
+}
+
+// readOnly reports whether the real server answers other methods than GET with 405. It takes any for other documents.
+func readOnly(path string, all []*kinds.Kind) bool {
+	return path == "/version" || path == "/api" || slices.ContainsFunc(all, func(k *kinds.Kind) bool {
+		return !k.Custom && k.Root() == path
+	})
+}
+
+func answerHealth(w http.ResponseWriter, r *http.Request, of string, single bool) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	text, query := "ok", r.URL.Query()
+	if !single {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+	}
+	if query.Has("verbose") && !single {
+		text = ""
+		for _, check := range checks(of) {
+			if slices.Contains(query["exclude"], check) {
+				check += " excluded:"
+			}
+			text += "[+]" + check + " ok\n"
+		}
+		text += of + " check passed\n"
+	}
+	answer.Bytes(w, http.StatusOK, []byte(text))
+}

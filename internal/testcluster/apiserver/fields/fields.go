@@ -1,0 +1,167 @@
+// Package fields has the fields of the built-in kinds: their JSON types, and how Go treats their zero values. With
+// that the server behaves like the real one's Go types: it prunes and reports unknown fields, refuses values of the
+// wrong type in the words of Go's decoder, drops or shows zero values, reads protobuf, tells server-side apply which
+// fields are declared, and describes the kinds in OpenAPI.
+//
+// The table comes from the schema of a real v1.36 server and from k8s.io/api (zero values, protobuf). A test of
+// internal/e2e compares them, and go generate lets it write the table. It does not have merge keys (package patch),
+// defaults and validation (package kinds).
+//
+// It runs on its caller's goroutine, in the API server's write handlers. The table is parsed at its first use.
+package fields
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+	"sync"
+
+	"skiff/internal/runtime/patch"
+)
+
+//go:generate sh -c "cd ../../../e2e && go test -count=1 -run TestFieldTableIsThatOfTheRealServer . -update"
+//go:embed fields.txt
+var table string
+
+// Form is the JSON type of a value, as Go's decoder distinguishes them.
+type Form int
+
+// The forms.
+const (
+	Any         Form = iota // not checked: free JSON, or the value of one field of Type
+	String                  //
+	Time                    // a string in RFC 3339, with seconds
+	MicroTime               // likewise, with microseconds
+	Bytes                   // base64 in a string
+	Bool                    //
+	Int32                   //
+	Int64                   //
+	Double                  //
+	Quantity                // string or number
+	IntOrString             // string or number
+	List                    // of Elem
+	Map                     // of Elem, by names that are data
+	Struct                  // of Type
+)
+
+// forms has what is known of each form.
+var forms = [...]struct {
+	word    string // its name in the table; "" for those with elements
+	goType  string // of the real server, with that of the elements behind it
+	json    string // the types of its values in the words of Go's decoder; "" is any
+	openAPI string // likewise in the words of OpenAPI
+	format  string // in OpenAPI
+	zero    patch.Zero
+}{
+	Any:       {"any", "interface {}", "", "object", "", patch.ZeroNull},
+	String:    {"string", "string", "string", "string", "", patch.ZeroString},
+	Time:      {"time", "string", "string", "string", "date-time", patch.ZeroNull},
+	MicroTime: {"micro-time", "string", "string", "string", "date-time", patch.ZeroNull},
+	Bytes:     {"bytes", "[]uint8", "string", "string", "byte", patch.ZeroNull},
+	Bool:      {"bool", "bool", "bool", "boolean", "", patch.ZeroFalse},
+	Int32:     {"int32", "int32", "number", "integer", "int32", patch.ZeroNumber},
+	Int64:     {"int64", "int64", "number", "integer", "int64", patch.ZeroNumber},
+	Double:    {"double", "float64", "number", "number", "double", patch.ZeroNumber},
+	Quantity:  {"quantity", "resource.Quantity", "string|number", "string|number", "", patch.ZeroQuantity},
+	IntOrString: {"int-or-string", "intstr.IntOrString", "string|number", "integer|string", "int-or-string",
+		patch.ZeroNumber},
+	List:   {"", "[]", "array", "array", "", patch.ZeroNull},
+	Map:    {"", "map[string]", "object", "object", "", patch.ZeroNull},
+	Struct: {"", "", "object", "object", "", patch.ZeroObject},
+}
+
+// Value is the type of a field, an item of a list or a member of a map.
+type Value struct {
+	Form Form
+	List string // of a list: how it is owned and merged, as in the table; "" is one value
+	Word string // its name in the table
+	Elem *Value
+	Type *Type
+}
+
+// Type is an object with declared fields.
+type Type struct {
+	Name   string // group.version.Name, such as core.v1.Container
+	Atomic bool   // server-side apply owns it as one value
+	Fields map[string]Field
+
+	numbers numbers // the same by their numbers in protobuf
+}
+
+// Field is a field of a type.
+type Field struct {
+	*Value
+	Always  bool // it is encoded even if it is zero
+	Pointer bool // a zero value differs from a missing one, and is kept
+}
+
+// GoName is the name of the Go type.
+func (t *Type) GoName() string { return t.Name[strings.LastIndexByte(t.Name, '.')+1:] }
+
+// For returns the type of a built-in kind, nil if it is not in the table.
+func For(apiVersion, kind string) *Type { return parsed()[apiVersion+" "+kind] }
+
+// parsed parses the table: a line "apiVersion Kind type" for each kind, then each type with its fields, a line for
+// each type of value. An error in the table is a bug that this package's test finds, so it panics.
+var parsed = sync.OnceValue(func() map[string]*Type {
+	kinds, types := map[string]*Type{}, map[string]*Type{}
+	typeNamed := func(name string) *Type { // may be used before it is defined
+		if types[name] == nil {
+			types[name] = &Type{Name: name}
+		}
+		return types[name]
+	}
+	var current *Type
+	for line := range strings.Lines(table + answers) {
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0 || strings.HasPrefix(line, "#"):
+		case line[0] == ' ':
+			v := parseValue(words[0], typeNamed)
+			for _, word := range words[1:] {
+				word, number, numbered := strings.Cut(word, "=")
+				name := strings.TrimRight(word, "!*")
+				current.Fields[name] = Field{Value: v, Always: strings.Contains(word, "!"),
+					Pointer: strings.HasSuffix(word, "*")}
+				if numbered {
+					current.numbers.add(number, name, v)
+				}
+			}
+		case len(words) == 3:
+			kinds[words[0]+" "+words[1]] = typeNamed(words[2])
+		case len(words) <= 2:
+			current = typeNamed(words[0])
+			current.Atomic = len(words) == 2 && words[1] == "atomic"
+			current.Fields, current.numbers = map[string]Field{}, numbers{}
+		default:
+			panic(fmt.Sprintf("fields.txt: line %q", line))
+		}
+	}
+	for name, t := range types {
+		if t.Fields == nil {
+			panic("fields.txt: no type " + name)
+		}
+	}
+	return kinds
+})
+
+func parseValue(word string, typeNamed func(string) *Type) *Value {
+	if rest, ok := strings.CutPrefix(word, "["); ok {
+		owned, elem, _ := strings.Cut(rest, "]")
+		v := &Value{Form: List, List: owned, Elem: parseValue(elem, typeNamed)}
+		v.Word = "[]" + v.Elem.Word
+		return v
+	}
+	if elem, ok := strings.CutPrefix(word, "map:"); ok {
+		return &Value{Form: Map, Word: word, Elem: parseValue(elem, typeNamed)}
+	}
+	if union, ok := strings.CutPrefix(word, "any:"); ok {
+		return &Value{Form: Any, Word: word, Type: typeNamed(union)}
+	}
+	for form, known := range forms {
+		if known.word == word {
+			return &Value{Form: Form(form), Word: word}
+		}
+	}
+	return &Value{Form: Struct, Word: word, Type: typeNamed(word)}
+}

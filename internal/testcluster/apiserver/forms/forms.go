@@ -1,0 +1,119 @@
+// Package forms has the forms in which objects come and go: JSON, YAML and protobuf bodies, the JSON and protobuf of
+// answers, whole objects, metadata alone and the Tables of kubectl get, and which of them a client asks for. Its
+// functions keep no state and run on the goroutine of the request.
+package forms
+
+import (
+	"strconv"
+
+	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/kinds"
+	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/store"
+)
+
+// Encode returns an object in the form of a kind's endpoint: with apiVersion and kind, which stored objects do not
+// have.
+func Encode(k *kinds.Kind, o *store.Object) ([]byte, error) {
+	view, err := ViewOf(k, o)
+	if err != nil {
+		return nil, err
+	}
+	return AppendObject(make([]byte, 0, o.Size()+typeLength), k, o, view, true), nil
+}
+
+// ViewOf returns the JSON of an object whose stored form is not the served one, nil if it is.
+func ViewOf(k *kinds.Kind, o *store.Object) ([]byte, error) {
+	if isServedForm(k, o) {
+		return nil, nil
+	}
+	return patch.Encode(k.View(o.Value()))
+}
+
+// AppendObject appends an object, which has metadata at least, with kind and apiVersion if typed is set.
+func AppendObject(out []byte, k *kinds.Kind, o *store.Object, view []byte, typed bool) []byte {
+	if typed {
+		out = AppendType(out, k)
+	}
+	start := len(out)
+	if view != nil {
+		out = append(out, view...)
+	} else {
+		out = o.AppendJSON(out)
+	}
+	if typed {
+		out[start] = ',' // instead of its brace
+	}
+	return out
+}
+
+// typeLength is more than most kinds and apiVersions take.
+const typeLength = 100
+
+// AppendType appends the start of an object of a kind.
+func AppendType(out []byte, k *kinds.Kind) []byte {
+	out = append(out, `{"kind":`...)
+	out = strconv.AppendQuote(out, k.Kind)
+	out = append(out, `,"apiVersion":`...)
+	return strconv.AppendQuote(out, k.APIVersion())
+}
+
+// WithType adds apiVersion and kind to the front of an object's JSON.
+func WithType(k *kinds.Kind, body []byte) []byte {
+	out := AppendType(make([]byte, 0, len(body)+typeLength), k)
+	if string(body) != "{}" {
+		out = append(out, ',')
+	}
+	return append(out, body[1:]...)
+}
+
+// isServedForm reports whether the stored form is the served form.
+func isServedForm(k *kinds.Kind, o *store.Object) bool {
+	return k.View == nil || o.Shape != nil && o.Shape == k.Shape
+}
+
+// Served returns a stored object in the form of a kind's endpoint. It shares memory with the store.
+func Served(k *kinds.Kind, o *store.Object) map[string]any {
+	if isServedForm(k, o) {
+		return Typed(k, o.Value())
+	}
+	return Typed(k, k.View(o.Value()))
+}
+
+// ServedCopy returns a copy of servedForm that the caller may change.
+func ServedCopy(k *kinds.Kind, o *store.Object) map[string]any { return obj.Clone(Served(k, o)) }
+
+// Decoded replaces the stored text of fieldsV1 in an object's managedFields by decoded values. It changes o.
+func Decoded(o map[string]any) map[string]any {
+	for _, entry := range obj.Maps(o, "metadata", "managedFields") {
+		if text, ok := entry["fieldsV1"].(patch.Text); ok {
+			if v, err := patch.Decode([]byte(text.String())); err == nil { // always: package ssa wrote it
+				entry["fieldsV1"] = v
+			}
+		}
+	}
+	return o
+}
+
+// Typed returns a shallow copy of an object with apiVersion and kind, nil for nil.
+func Typed(k *kinds.Kind, o map[string]any) map[string]any {
+	if o == nil {
+		return nil
+	}
+	o = obj.Shallow(o)
+	o["apiVersion"], o["kind"] = k.APIVersion(), k.Kind
+	return o
+}
+
+// Untyped drops apiVersion and kind from an object, which it returns.
+func Untyped(o map[string]any) map[string]any {
+	delete(o, "apiVersion")
+	delete(o, "kind")
+	return o
+}
+
+// Partial returns an object with its metadata only.
+func Partial(o *store.Object, a Accept) map[string]any {
+	return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": a.Meta,
+		"metadata": obj.Map(o.Value(), "metadata")}
+}

@@ -1,0 +1,357 @@
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/listen"
+	"skiff/internal/testcluster/apiserver/obj"
+)
+
+// hooks is a webhook server over TLS and net.Pipe, which the API server of a world reaches under any address. It
+// answers each path as its function says.
+type hooks struct {
+	w      *world
+	bundle string
+	done   chan struct{} // closed at the end
+	mu     sync.Mutex    // guards what follows
+	calls  []string
+	by     map[string]func(request map[string]any) string
+	odd    map[string]http.HandlerFunc // answers that are more than a text
+}
+
+// inHookedWorld is inWorld with a webhook server.
+func inHookedWorld(t *testing.T, test func(w *world, h *hooks)) {
+	inWorld(t, Options{}, func(w *world) {
+		cert, ca, err := listen.NewCertificate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &hooks{w: w, bundle: base64.StdEncoding.EncodeToString(ca), done: make(chan struct{}),
+			by: map[string]func(map[string]any) string{}, odd: map[string]http.HandlerFunc{}}
+		p, served := pipes(make(chan net.Conn)), make(chan error, 1)
+		server := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
+		go func() {
+			served <- server.Serve(tls.NewListener(p, &tls.Config{Certificates: []tls.Certificate{cert}}))
+		}()
+		w.s.dial = func(context.Context, string, string) (net.Conn, error) {
+			client, there := net.Pipe()
+			p <- there
+			return client, nil
+		}
+		defer func() {
+			server.Close()
+			<-served
+		}()
+		defer close(h.done)
+		test(w, h)
+	})
+}
+
+// pipes is a listener for the ends of net.Pipe that it is sent.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	c, ok := <-p
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+func (p pipes) Close() error {
+	close(p)
+	return nil
+}
+
+func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
+
+func (h *hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var b bytes.Buffer
+	b.ReadFrom(r.Body)
+	v, err := patch.Decode(b.Bytes())
+	if err != nil {
+		h.w.t.Errorf("the review is no JSON: %v", err)
+		return
+	}
+	request := obj.Map(v.(map[string]any), "request")
+	h.mu.Lock()
+	h.calls = append(h.calls, r.URL.Path+" "+obj.String(request, "operation"))
+	by, odd := h.by[r.URL.Path], h.odd[r.URL.Path]
+	h.mu.Unlock()
+	if odd != nil {
+		odd(w, r)
+		return
+	}
+	answer := strings.ReplaceAll(by(request), "UID", obj.String(request, "uid"))
+	fmt.Fprint(w, answer)
+}
+
+// called returns the calls since the last time, which it forgets.
+func (h *hooks) called() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := strings.Join(h.calls, ", ")
+	h.calls = nil
+	return out
+}
+
+// say is an AdmissionReview with these members in the response.
+func say(response string) string {
+	return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"UID",` + response + `}}`
+}
+
+// change is an answer with a JSON patch.
+func change(ops string) string {
+	return say(`"allowed":true,"patchType":"JSONPatch","patch":"` + base64.StdEncoding.EncodeToString([]byte(ops)) + `"`)
+}
+
+// always registers an answer for a path.
+func (h *hooks) always(path, answer string) {
+	h.by[path] = func(map[string]any) string { return answer }
+}
+
+// configure stores a configuration ("mutating" or "validating") of webhooks that are called at their paths for writes
+// of ConfigMaps; more are members of each, such as `"failurePolicy":"Ignore"`.
+func (h *hooks) configure(kind, name, more string, paths ...string) {
+	h.w.t.Helper()
+	var list []string
+	for _, path := range paths {
+		list = append(list, fmt.Sprintf(`{"name":"%s.hooks.test","sideEffects":"None","admissionReviewVersions":["v1"],
+			"clientConfig":{"url":"https://127.0.0.1:9%s","caBundle":"%s"},
+			"rules":[{"operations":["*"],"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"]}]%s}`,
+			strings.TrimPrefix(path, "/"), path, h.bundle, more))
+	}
+	h.w.must(201, "POST", "/apis/admissionregistration.k8s.io/v1/"+kind+"webhookconfigurations",
+		`{"metadata":{"name":"`+name+`"},"webhooks":[`+strings.Join(list, ",")+`]}`)
+}
+
+func TestMutatingWebhooksAreCalledInOrderAndAgainIfNeeded(t *testing.T) {
+	inHookedWorld(t, func(w *world, h *hooks) {
+		h.always("/first", change(`[{"op":"add","path":"/data/first","value":"1"}]`))
+		h.always("/second", change(`[{"op":"add","path":"/data/second","value":"2"},
+			{"op":"add","path":"/data/unknown","value":"x"},{"op":"add","path":"/noSuchField","value":"x"}]`))
+		h.always("/third", say(`"allowed":true,"warnings":["careful","careful"]`))
+		h.configure("mutating", "b", "", "/second", "/third")
+		h.configure("mutating", "a", `,"reinvocationPolicy":"IfNeeded"`, "/first")
+		a := w.must(201, "POST", configMaps, configMap("c"))
+		if data := fmt.Sprint(a.at("data")); data != "map[a:b first:1 second:2 unknown:x]" ||
+			a.at("noSuchField") != nil {
+			t.Errorf("stored: %s", a.raw)
+		}
+		if got := h.called(); got != "/first CREATE, /second CREATE, /third CREATE, /first CREATE" {
+			t.Errorf("called: %s", got)
+		}
+		if got := a.header["Warning"]; !slices.Equal(got, []string{`299 - "careful"`}) {
+			t.Errorf("warnings: %v", got)
+		}
+		// Nothing is changed any more, so that none is called twice.
+		w.must(200, "PATCH", configMaps+"/c", `{"metadata":{"labels":{"x":"y"}}}`, "Content-Type",
+			"application/merge-patch+json")
+		if got := h.called(); got != "/first UPDATE, /second UPDATE, /third UPDATE" {
+			t.Errorf("called: %s", got)
+		}
+	})
+}
+
+func TestAWebhookSeesWhatARealServerWouldShow(t *testing.T) {
+	inHookedWorld(t, func(w *world, h *hooks) {
+		var seen map[string]any
+		h.by["/look"] = func(request map[string]any) string {
+			seen = request
+			return say(`"allowed":true`)
+		}
+		h.configure("mutating", "m", "", "/look")
+		w.must(201, "POST", configMaps+"?dryRun=All&fieldManager=me",
+			`{"metadata":{"generateName":"c-","uid":"mine"},"data":{"a":"b"}}`)
+		meta := obj.Map(seen, "object", "metadata")
+		for field, want := range map[string]any{"operation": "CREATE", "namespace": "default", "name": nil,
+			"dryRun": true, "oldObject": nil, "subResource": nil} {
+			if seen[field] != want {
+				t.Errorf("%s is %v, want %v", field, seen[field], want)
+			}
+		}
+		for field, want := range map[string]any{"uid": nil, "name": nil, "generateName": "c-", "generation": nil} {
+			if meta[field] != want {
+				t.Errorf("metadata.%s is %v, want %v", field, meta[field], want)
+			}
+		}
+		if options := fmt.Sprint(seen["options"]); !strings.Contains(options, "CreateOptions") ||
+			!strings.Contains(options, "fieldManager:me") || !strings.Contains(options, "dryRun:[All]") {
+			t.Errorf("options: %s", options)
+		}
+		if user := fmt.Sprint(seen["userInfo"]); !strings.Contains(user, "username:admin") {
+			t.Errorf("user: %s", user)
+		}
+	})
+}
+
+func TestWhatAWebhookAnswersDecides(t *testing.T) {
+	const failed = `Internal error occurred: failed calling webhook "hook.hooks.test": `
+	const denied = `admission webhook "hook.hooks.test" denied the request`
+	for name, c := range map[string]struct {
+		kind, answer, more string
+		code               int
+		message            string // "" if the write is accepted
+	}{
+		"allowed": {"validating", say(`"allowed":true`), "", 201, ""},
+		"denied":  {"validating", say(`"allowed":false`), "", 400, denied + " without explanation"},
+		"denied with details": {"validating", say(`"status":{"code":418,"reason":"Teapot","message":"no"}`), "",
+			418, denied + ": no"},
+		"denied with a code that is none": {"mutating", say(`"status":{"code":99999,"reason":"Odd"}`), "", 500,
+			denied + ": Odd"},
+		"no JSON": {"validating", "{hello", "", 500, failed + "failed to call webhook: couldn't get version/kind; " +
+			"json parse error: invalid character 'h' looking for beginning of object key string"},
+		"no JSON, ignored": {"validating", "hello", `,"failurePolicy":"Ignore"`, 201, ""},
+		"nothing": {"validating", "", "", 500, failed + "failed to call webhook: 0-length response with status " +
+			"code: 200 and content type: application/json"},
+		"no response": {"validating", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, "", 500,
+			failed + "received invalid webhook response: webhook response was absent"},
+		"another version": {"validating", strings.Replace(say(`"allowed":true`), "io/v1", "io/v2", 1), "", 500,
+			failed + `failed to call webhook: no kind "AdmissionReview" is registered for version ` +
+				`"admission.k8s.io/v2" in scheme "pkg/runtime/scheme.go:111"`},
+		"patch of a validating one": {"validating", change(`[]`), "", 500,
+			failed + "received invalid webhook response: validating webhook may not return response.patch"},
+		"patch without its type": {"mutating", say(`"allowed":true,"patch":"W10="`), "", 500,
+			failed + "received invalid webhook response: webhook returned response.patch but not response.patchType"},
+		"patch that does not fit": {"mutating", change(`[{"op":"remove","path":"/data/none"}]`), "", 500, ""},
+		"patch of a wrong type": {"mutating", change(`[{"op":"add","path":"/data","value":"x"}]`), "", 500,
+			"Internal error occurred: json: cannot unmarshal string into Go struct field ConfigMap.data of type " +
+				"map[string]string"},
+		"patch that is no patch": {"mutating", change(`{}`), "", 500, ""},
+		"patch that is invalid":  {"mutating", change(`[{"op":"add","path":"/data/x y","value":"x"}]`), "", 422, ""},
+		"too long": {"validating", say(`"allowed":true,"auditAnnotations":{"a":"` + strings.Repeat("x", 3<<20) + `"}`), "",
+			500, failed + "failed to call webhook: the response is longer than 3145728 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHookedWorld(t, func(w *world, h *hooks) {
+				h.always("/hook", c.answer)
+				h.configure(c.kind, "c", c.more, "/hook")
+				a := w.must(c.code, "POST", configMaps, configMap("c"))
+				if c.message != "" && a.at("message") != c.message {
+					t.Errorf("message %q\nwant %q", a.at("message"), c.message)
+				}
+				stored := w.do("GET", configMaps+"/c", "").code == 200
+				if stored != (c.code == 201) {
+					t.Errorf("stored: %v", stored)
+				}
+			})
+		})
+	}
+}
+
+func TestAnAnswerToAnotherReviewIsRefused(t *testing.T) {
+	inHookedWorld(t, func(w *world, h *hooks) {
+		h.always("/hook", strings.Replace(say(`"allowed":true`), "UID", "another", 1))
+		h.configure("validating", "c", "", "/hook")
+		a := w.must(500, "POST", configMaps, configMap("c"))
+		if text, _ := a.at("message").(string); !strings.Contains(text, `expected response.uid="`) ||
+			!strings.HasSuffix(text, `got "another"`) {
+			t.Errorf("message: %s", text)
+		}
+	})
+}
+
+func TestAWebhookThatDoesNotAnswerCostsItsTimeout(t *testing.T) {
+	inHookedWorld(t, func(w *world, h *hooks) {
+		h.by["/slow"] = func(map[string]any) string {
+			<-h.done
+			return say(`"allowed":true`)
+		}
+		h.configure("validating", "slow", `,"timeoutSeconds":3,"failurePolicy":"Ignore"`, "/slow")
+		start := time.Now()
+		w.must(201, "POST", configMaps, configMap("a"))
+		if took := time.Since(start); took != 3*time.Second {
+			t.Errorf("the webhook was waited for %v", took)
+		}
+		w.must(200, "DELETE", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/slow", "")
+		h.configure("validating", "slower", `,"timeoutSeconds":2`, "/slow")
+		a := w.must(500, "POST", configMaps, configMap("b"))
+		if a.at("message") != `Internal error occurred: failed calling webhook "slow.hooks.test": failed to call `+
+			`webhook: Post "https://127.0.0.1:9/slow?timeout=2s": context deadline exceeded` {
+			t.Errorf("message: %s", a.at("message"))
+		}
+	})
+}
+
+func TestAWebhookBehindAServiceIsCalledAtAnEndpoint(t *testing.T) {
+	inHookedWorld(t, func(w *world, h *hooks) {
+		h.always("/hook", say(`"allowed":true`))
+		h.configure("validating", "c", "", "/hook")
+		const configuration = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/c"
+		w.must(200, "PATCH", configuration, `[{"op":"replace","path":"/webhooks/0/clientConfig",
+			"value":{"caBundle":"`+h.bundle+`","service":{"namespace":"default","name":"hook","path":"/hook"}}}]`,
+			"Content-Type", "application/json-patch+json")
+		failed := func(want string) {
+			t.Helper()
+			a := w.must(500, "POST", configMaps, configMap("c"))
+			if text, _ := a.at("message").(string); !strings.HasSuffix(text, want) {
+				t.Errorf("message %s, want ...%s", text, want)
+			}
+		}
+		failed(`Post "https://hook.default.svc:443/hook?timeout=10s": service "hook" not found`)
+		w.must(201, "POST", "/api/v1/namespaces/default/services",
+			`{"metadata":{"name":"hook"},"spec":{"ports":[{"name":"https","port":443}]}}`)
+		failed(`no endpoints available for service "hook"`)
+		w.must(201, "POST", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", `{"metadata":{
+			"name":"hook-1","labels":{"kubernetes.io/service-name":"hook"}},"addressType":"IPv4",
+			"ports":[{"name":"https","port":8443}],"endpoints":[{"addresses":["10.0.0.7"]}]}`)
+		// It is reached, but its certificate is for another name.
+		failed("not hook.default.svc")
+	})
+}
+
+func TestAConfigurationThatCannotWorkIsRefused(t *testing.T) {
+	inWorld(t, Options{}, func(w *world) {
+		const path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+		a := w.must(422, "POST", path, `{"metadata":{"name":"a"},"webhooks":[{"name":"x","rules":[{"operations":["*",
+			"CREATE"],"apiGroups":["*",""],"apiVersions":[""],"resources":["*","pods","pods/*","pods/log"]}],
+			"timeoutSeconds":31,"failurePolicy":"Maybe","sideEffects":"Some","admissionReviewVersions":["v3"],
+			"clientConfig":{"url":"http://u:p@h/?q"},
+			"matchConditions":[{"name":"a","expression":"true"}]},{"name":"x"}]}`)
+		for _, want := range []string{"at least three segments", "must not specify other operations",
+			"must not specify other API groups", "webhooks[0].rules[0].apiVersions[0]: Required value",
+			"if 'pods/*' is present, must not specify pods/log", "other resources without subresources",
+			"between 1 and 30 seconds", `Unsupported value: \"Maybe\"`, `supported values: \"None\", \"NoneOnDryRun\"`,
+			"must include at least one of v1, v1beta1", "'https' is the only allowed URL scheme",
+			"user information is not permitted", "query parameters are not permitted",
+			"this build of skiff-dev does not evaluate CEL",
+			"webhooks[1].name: Duplicate value", "exactly one of url or service is required"} {
+			if !strings.Contains(a.raw, want) {
+				t.Errorf("%q is not in %s", want, a.raw)
+			}
+		}
+	})
+}
+
+func TestAWebhookCannotMoveANewObjectNorMakeItADeletedOne(t *testing.T) {
+	inHookedWorld(t, func(w *world, h *hooks) {
+		h.configure("mutating", "m", "", "/m")
+		h.always("/m", change(`[{"op":"replace","path":"/metadata/namespace","value":"kube-system"}]`))
+		if a := w.must(400, "POST", configMaps, configMap("moved")); !strings.Contains(a.raw, "does not match") {
+			t.Errorf("moved: %s", a.raw)
+		}
+		h.always("/m", change(`[{"op":"replace","path":"","value":{"metadata":{"name":"bare","generation":7,
+			"deletionTimestamp":"2001-01-01T00:00:00Z","deletionGracePeriodSeconds":5}}}]`))
+		a := w.must(201, "POST", configMaps, configMap("bare"))
+		for path, want := range map[string]any{"metadata.namespace": "default", "metadata.deletionTimestamp": nil,
+			"metadata.deletionGracePeriodSeconds": nil, "metadata.generation": nil} {
+			if got := a.at(path); got != want {
+				t.Errorf("%s is %v, want %v", path, got, want)
+			}
+		}
+	})
+}

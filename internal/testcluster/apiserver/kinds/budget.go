@@ -1,0 +1,116 @@
+package kinds
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/selector"
+)
+
+// Guards reports whether a PodDisruptionBudget selects a pod: one without a selector selects none, an empty one all.
+func Guards(budget, pod Object) bool {
+	return Selects(obj.Map(budget, "spec", "selector"), pod)
+}
+
+// Selects reports whether a LabelSelector selects an object: an empty one selects all, nil none.
+func Selects(sel, o Object) bool {
+	if sel == nil {
+		return false
+	}
+	parsed, err := selector.ParseLabels(FormatSelector(sel))
+	return err == nil && parsed.Matches(obj.Strings(o, "metadata", "labels"))
+}
+
+// Unguarded reports whether a pod can be evicted whatever its budget: it does not run, or not for long.
+func Unguarded(pod Object) bool {
+	phase := obj.String(pod, "status", "phase")
+	return phase == "Succeeded" || phase == "Failed" || phase == "Pending" ||
+		obj.String(pod, "metadata", "deletionTimestamp") != ""
+}
+
+// maxDisrupted is how many evictions a budget records that its controller has not seen.
+const maxDisrupted = 2000
+
+// Eviction is what a budget says about the eviction of a pod.
+type Eviction struct {
+	Refused   string // why it is refused; "" is allowed
+	Forbidden bool   // it is refused for good: the budget itself is broken
+	Later     int64  // seconds after which the client may try again
+	Counts    bool   // the eviction uses up one of the disruptions that are allowed
+}
+
+// Evict decides as kube-apiserver does, from the status that the controller of the budget wrote.
+func Evict(budget, pod Object) Eviction {
+	status := func(name string) int64 { return obj.Number(budget, "status", name) }
+	name := obj.String(budget, "metadata", "name")
+	healthy, desired := status("currentHealthy"), status("desiredHealthy")
+	if !Holds(pod, "Ready") && (obj.String(budget, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow" ||
+		healthy >= desired && desired > 0) {
+		return Eviction{} // it does not count among the healthy ones
+	}
+	switch left := status("disruptionsAllowed"); {
+	case status("observedGeneration") < obj.Number(budget, "metadata", "generation"):
+		return Eviction{Later: 10,
+			Refused: "The disruption budget " + name + " is still being processed by the server."}
+	case left < 0:
+		return Eviction{Forbidden: true, Refused: "pdb disruptions allowed is negative"}
+	case len(obj.Map(budget, "status", "disruptedPods")) > maxDisrupted:
+		return Eviction{Forbidden: true,
+			Refused: "DisruptedPods map too big - too many evictions not confirmed by PDB controller"}
+	case left > 0:
+		return Eviction{Counts: true}
+	}
+	allowed := Condition(budget, "DisruptionAllowed")
+	if allowed["status"] != "False" {
+		allowed = nil
+	}
+	why, message := obj.String(allowed, "reason"), obj.String(allowed, "message")
+	switch {
+	case message != "" && why == "SyncFailed":
+		return Eviction{Refused: fmt.Sprintf("The disruption budget %s does not allow evicting pods currently "+
+			"because it failed sync: %s", name, message)}
+	case healthy <= desired:
+		return Eviction{Refused: fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently",
+			name, desired, healthy)}
+	case message != "":
+		return Eviction{Refused: fmt.Sprintf("The disruption budget %s does not allow evicting pods currently "+
+			"(%s): %s", name, why, message)}
+	}
+	return Eviction{Refused: "The disruption budget " + name + " does not allow evicting pods currently"}
+}
+
+// LogAnnotation is the annotation of a pod with the log that the server answers with. With a dot and the name of a
+// container behind it, it is the log of that container alone.
+const LogAnnotation = "skiff.dev/log"
+
+// Log returns the log of a container of a pod, "" for the only one. ok is false if no annotation has one; why says
+// what is wrong with the name.
+func Log(pod Object, container string) (text string, ok bool, why string) {
+	var names []string
+	for _, list := range []string{"containers", "initContainers", "ephemeralContainers"} {
+		for _, c := range obj.Maps(pod, "spec", list) {
+			if name := obj.String(c, "name"); list == "containers" || container == name {
+				names = append(names, name)
+			}
+		}
+	}
+	name := obj.String(pod, "metadata", "name")
+	switch {
+	case container == "" && len(names) > 1:
+		return "", false, fmt.Sprintf("a container name must be specified for pod %s, choose one of: %v", name, names)
+	case container != "" && !slices.Contains(names, container):
+		return "", false, fmt.Sprintf("container %s is not valid for pod %s", container, name)
+	case container == "" && len(names) == 1:
+		container = names[0]
+	}
+	annotations := obj.Strings(pod, "metadata", "annotations")
+	if text, ok = annotations[LogAnnotation+"."+container]; !ok {
+		text, ok = annotations[LogAnnotation]
+	}
+	if ok && text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return text, ok, ""
+}

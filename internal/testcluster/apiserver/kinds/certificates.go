@@ -1,0 +1,139 @@
+package kinds
+
+import (
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"skiff/internal/testcluster/apiserver/cause"
+	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/selector"
+)
+
+// conditionTimes gives the conditions of a request their times.
+func conditionTimes(s scope) {
+	next, cur, now := s.o, s.stored, timestamp()
+	for _, c := range obj.Maps(next, "status", "conditions") {
+		obj.Default(c, now, "lastUpdateTime")
+		changed := now
+		for _, old := range obj.Maps(cur, "status", "conditions") {
+			if old["type"] == c["type"] && old["status"] == c["status"] {
+				changed = obj.String(old, "lastTransitionTime")
+			}
+		}
+		obj.Default(c, changed, "lastTransitionTime")
+	}
+}
+
+// decisions are the conditions that are set once, through the subresource approval.
+var decisions = []string{"Approved", "Denied"}
+
+// Decide reduces a change of a request through the subresource approval to its conditions, and one through status to
+// what is no decision.
+func Decide(sub string, next, cur Object) (out []Cause) {
+	conditions := obj.Maps(next, "status", "conditions")
+	if sub == "approval" {
+		status := obj.Clone(obj.Map(cur, "status"))
+		if delete(status, "conditions"); len(conditions) > 0 {
+			status["conditions"] = obj.Slice(next, "status", "conditions")
+		}
+		next["status"] = status
+		return nil
+	}
+	for _, c := range conditions {
+		if kind := obj.String(c, "type"); slices.Contains(decisions, kind) {
+			old := Condition(cur, kind)
+			if old == nil {
+				out = append(out, cause.Forbidden("status.conditions",
+					fmt.Sprintf("updates may not add a condition of type %q", kind)))
+			}
+			clear(c)
+			maps.Copy(c, old)
+		}
+	}
+	return out
+}
+
+// signerNameRules requires a domain and a path (ValidateSignerName).
+func signerNameRules(s scope) {
+	const at = "spec.signerName"
+	name := obj.String(s.root, "spec", "signerName")
+	domain, path, _ := strings.Cut(name, "/")
+	if strings.Count(name, "/") != 1 {
+		s.invalid(at, name, "must be a fully qualified domain and path of the form 'example.com/signer-name'")
+		return
+	}
+	labels := func(part string, form func(string) string) {
+		for label := range strings.SplitSeq(part, ".") {
+			if why := form(label); why != "" {
+				s.invalid(at, part, fmt.Sprintf("validating label %q: %s", label, why))
+				return
+			}
+		}
+	}
+	if len(domain) > 253 {
+		s.add(cause.TooLong(at, 253))
+	}
+	labels(domain, selector.Label)
+	if !strings.Contains(domain, ".") {
+		s.invalid(at, domain, "should be a domain with at least two segments separated by dots")
+	}
+	labels(path, selector.Subdomain)
+}
+
+// decisionRules require that a request is not both approved and denied.
+func decisionRules(s scope) {
+	seen := map[string]bool{}
+	for _, c := range obj.Maps(s.o, "status", "conditions") {
+		kind := obj.String(c, "type")
+		if kind == "Approved" && seen["Denied"] || kind == "Denied" && seen["Approved"] {
+			s.invalid("status.conditions", kind, "Approved and Denied conditions are mutually exclusive")
+		}
+		seen[kind] = true
+	}
+}
+
+// notCertificates returns why a text is no list of certificates, "" if it is one.
+func notCertificates(encoded string) string {
+	rest, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return err.Error()
+	}
+	for found := false; len(rest) > 0; found = true {
+		var block *pem.Block
+		switch block, rest = pem.Decode(rest); {
+		case block == nil && found:
+			return ""
+		case block == nil:
+			return "must contain at least one CERTIFICATE PEM block"
+		case block.Type != "CERTIFICATE":
+			return fmt.Sprintf("only CERTIFICATE PEM blocks are allowed, found %q", block.Type)
+		case len(block.Headers) > 0:
+			return "no PEM block headers are permitted"
+		}
+		if _, err := x509.ParseCertificates(block.Bytes); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
+}
+
+// notRequest returns why a text is no certificate request, "" if it is one.
+func notRequest(encoded string) string {
+	b, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return err.Error()
+	}
+	block, _ := pem.Decode(b)
+	if block == nil || block.Type != "CERTIFICATE REQUEST" {
+		return "PEM block type must be CERTIFICATE REQUEST"
+	}
+	if _, err := x509.ParseCertificateRequest(block.Bytes); err != nil {
+		return err.Error()
+	}
+	return ""
+}

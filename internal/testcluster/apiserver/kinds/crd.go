@@ -1,0 +1,132 @@
+package kinds
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/cause"
+	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/schema"
+	"skiff/internal/testcluster/apiserver/selector"
+)
+
+// crdDefaults sets the names that derive from the kind.
+func crdDefaults(s scope) {
+	if kind := obj.String(s.o, "spec", "names", "kind"); kind != "" {
+		obj.Default(s.o, strings.ToLower(kind), "spec", "names", "singular")
+		obj.Default(s.o, kind+"List", "spec", "names", "listKind")
+	}
+}
+
+// SelectablePaths returns the paths of the fields that a version's field selectors may name besides metadata.
+func SelectablePaths(version Object) [][]string {
+	var out [][]string
+	for _, f := range obj.Maps(version, "selectableFields") {
+		out = append(out, strings.Split(strings.TrimPrefix(obj.String(f, "jsonPath"), "."), "."))
+	}
+	return out
+}
+
+// maxSelectable is how many selectable fields a version may have.
+const maxSelectable = 8
+
+// selectableRules checks the selectable fields of a version by its schema.
+func selectableRules(s scope, version Object, schema *schema.Schema, path string) {
+	seen := map[string]bool{}
+	for i, f := range SelectablePaths(version) {
+		at, text := fmt.Sprintf("%s[%d].jsonPath", path, i), "."+strings.Join(f, ".")
+		switch typ, ok := schema.TypeAt(f); {
+		case text == ".":
+			s.add(cause.Required(at, ""))
+		case !ok:
+			s.invalid(at, text, "is an invalid path: does not refer to a valid field")
+		case f[0] == "metadata":
+			s.invalid(at, text, "must not point to fields in metadata")
+		case typ != "string" && typ != "boolean" && typ != "integer":
+			s.invalid(at, text, "must point to a field of type string, boolean or integer. "+
+				"Enum string fields and strings with formats are allowed.")
+		case seen[text]:
+			s.add(cause.Duplicate(at, text))
+		}
+		seen[text] = true
+	}
+	if len(seen) > maxSelectable {
+		s.add(cause.TooMany(path, int64(len(seen)), maxSelectable))
+	}
+}
+
+// versionRules are those about the versions of a definition, and their schemas.
+func versionRules(s scope) {
+	spec := obj.Map(s.root, "spec")
+	versions := obj.Maps(spec, "versions")
+	if len(versions) == 0 {
+		s.add(cause.Required("spec.versions", "must have at least one version"))
+		return
+	}
+	if causes := schema.TooMuch(spec["versions"]); causes != nil {
+		s.add(causes...)
+		return
+	}
+	stored, shared, sharedFields := 0, true, true
+	names := map[string]bool{}
+	for i, v := range versions {
+		if obj.Bool(v, "storage") {
+			stored++
+		}
+		name := obj.String(v, "name")
+		if why := selector.Label1035(name); why != "" {
+			s.invalid(fmt.Sprintf("spec.versions[%d].name", i), name, why)
+		}
+		if names[name] {
+			s.invalid("spec.versions", versions[i], "must contain unique version names")
+		}
+		names[name] = true
+		shared = shared && patch.Equal(v["schema"], versions[0]["schema"])
+		sharedFields = sharedFields && patch.Equal(v["selectableFields"], versions[0]["selectableFields"])
+	}
+	if stored != 1 {
+		s.invalid("spec.versions", spec["versions"], "must have exactly one version marked as storage version")
+	}
+	for i, v := range versions {
+		path := "spec.validation.openAPIV3Schema"
+		if !shared {
+			path = fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", i)
+		}
+		raw := obj.Get(v, "schema", "openAPIV3Schema")
+		if raw == nil {
+			s.add(cause.Required(fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", i), "schemas are required"))
+			continue
+		}
+		parsed, causes := schema.Parse(raw, path)
+		if i == 0 || !shared {
+			s.add(causes...)
+		}
+		if at := fmt.Sprintf("spec.versions[%d].selectableFields", i); len(causes) == 0 && (i == 0 || !sharedFields) {
+			if sharedFields {
+				at = "spec.selectableFields"
+			}
+			selectableRules(s, v, parsed, at)
+		}
+	}
+}
+
+var kubeVersion = regexp.MustCompile(`^v([1-9]\d*)(?:(alpha|beta)([1-9]\d*))?$`)
+
+// CompareVersions orders the versions of a group as discovery does: v2, v1, v1beta2, v1beta1, v1alpha1, then others.
+func CompareVersions(a, b string) int {
+	rank := func(version string) []int {
+		m := kubeVersion.FindStringSubmatch(version)
+		if m == nil {
+			return nil
+		}
+		major, _ := strconv.Atoi(m[1]) // of digits alone
+		minor, _ := strconv.Atoi(m[3])
+		return []int{map[string]int{"": 3, "beta": 2, "alpha": 1}[m[2]], major, minor}
+	}
+	return cmp.Or(slices.Compare(rank(b), rank(a)), strings.Compare(a, b))
+}

@@ -1,0 +1,167 @@
+package kinds
+
+import (
+	"strconv"
+	"strings"
+
+	"skiff/internal/testcluster/apiserver/obj"
+)
+
+// path leads to values in an object: a.b is a field, a[].b is b of each item of the list a, a{} each value of the map
+// a, a[k=v] the items whose field k is v, a[0] the first item, and a[name] a key that may have dots. "." is the object
+// itself.
+type path struct {
+	stored bool // it starts with old: and leads from the stored object
+	rooted bool // it starts with a slash: it leads from the whole object, not from the one that a block is about
+	steps  []step
+	keys   []string // of the steps, for a path without a choice of items
+}
+
+// step leads to a member or an item, or if each is set, to some of them.
+type step struct {
+	key   string
+	dots  bool     // the key is in brackets, and may be an index
+	each  byte     // '[' for the items of a list, '{' for the values of a map, 0 for one value
+	field []string // of the items that are meant; nil is all
+	is    string   // and its value
+}
+
+func parsePath(text string) path {
+	var p path
+	rest, stored := strings.CutPrefix(text, "old:")
+	rest, rooted := strings.CutPrefix(rest, "/")
+	p.stored, p.rooted = stored, rooted
+	for rest != "" && rest != "." {
+		if rest[0] == '[' || rest[0] == '{' {
+			inside, after, _ := strings.Cut(rest[1:], map[byte]string{'[': "]", '{': "}"}[rest[0]])
+			key, value, filtered := strings.Cut(inside, "=")
+			switch {
+			case filtered:
+				p.steps = append(p.steps, step{each: '[', field: []string{key}, is: value})
+			case inside == "":
+				p.steps = append(p.steps, step{each: rest[0]})
+			default:
+				p.steps = append(p.steps, step{key: inside, dots: true})
+			}
+			rest = strings.TrimPrefix(after, ".")
+			continue
+		}
+		end := strings.IndexAny(rest, ".[{")
+		if end < 0 {
+			end = len(rest)
+		}
+		p.steps = append(p.steps, step{key: rest[:end]})
+		rest = strings.TrimPrefix(rest[end:], ".")
+	}
+	for _, s := range p.steps {
+		p.keys = append(p.keys, s.key)
+	}
+	return p
+}
+
+// parsePaths parses paths with bars between them.
+func parsePaths(text string) []path {
+	var out []path
+	for p := range strings.SplitSeq(text, "|") {
+		out = append(out, parsePath(p))
+	}
+	return out
+}
+
+// lists reports whether the path may lead to several values.
+func (p path) lists() bool {
+	for _, s := range p.steps {
+		if s.each != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// of returns what a step to one value leads to.
+func (s step) of(v any) any {
+	if list, ok := v.([]any); ok && s.dots {
+		i, err := strconv.Atoi(s.key)
+		if i < 0 {
+			i += len(list)
+		}
+		if err != nil || i < 0 || i >= len(list) {
+			return nil
+		}
+		return list[i]
+	}
+	m, _ := v.(Object)
+	return m[s.key]
+}
+
+// get returns the first value at a path, nil if there is none.
+func (p path) get(v any) any {
+	for i, s := range p.steps {
+		if s.each == 0 {
+			v = s.of(v)
+			continue
+		}
+		var found any
+		s.walk(v, unknown, func(_ string, item any) {
+			if found == nil {
+				found = path{steps: p.steps[i+1:]}.get(item)
+			}
+		})
+		return found
+	}
+	return v
+}
+
+// walk calls f with each value at a path below o, nil for a missing one, and where it is.
+func (p path) walk(o any, at string, f func(at string, v any)) {
+	if len(p.steps) == 0 {
+		f(at, o)
+		return
+	}
+	rest := path{steps: p.steps[1:]}
+	p.steps[0].walk(o, at, func(at string, v any) { rest.walk(v, at, f) })
+}
+
+// walk calls f with what a step leads to, in order, and where that is.
+func (s step) walk(v any, at string, f func(at string, v any)) {
+	switch {
+	case s.each == '{':
+		m, _ := v.(Object)
+		for _, key := range obj.Keys(m) {
+			f(within(at, key), m[key])
+		}
+	case s.each == '[':
+		list, _ := v.([]any)
+		for i, item := range list {
+			m, _ := item.(Object)
+			if s.field == nil || shown(obj.Get(m, s.field...)) == s.is {
+				f(within(at, strconv.Itoa(i)), item)
+			}
+		}
+	case s.dots:
+		f(within(at, s.key), s.of(v))
+	default:
+		f(join(at, s.key), s.of(v))
+	}
+}
+
+// unknown stands for a place that nobody asks for: to build the places is most of the work of a walk.
+const unknown = "?"
+
+// join returns the place of a field, within that of an item.
+func join(at, key string) string {
+	switch at {
+	case unknown:
+		return at
+	case "":
+		return key
+	}
+	return at + "." + key
+}
+
+func within(at, key string) string {
+	if at == unknown {
+		return at
+	}
+	return at + "[" + key + "]"
+}

@@ -1,0 +1,211 @@
+package kinds
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/obj"
+)
+
+// Usage is what objects take of quotas, by the names of resources.
+type Usage map[string]patch.Quantity
+
+// Add adds a quantity; a text that is none, which the rules of kinds refuse, adds nothing.
+func (u Usage) Add(name, text string) {
+	if q, err := patch.ParseQuantity(text); err == nil {
+		u[name] = u[name].Add(q)
+	}
+}
+
+// Format writes the named resources as the messages about quotas do.
+func (u Usage) Format(names []string) string {
+	var out []string
+	for _, name := range names {
+		out = append(out, name+"="+u[name].String())
+	}
+	return strings.Join(out, ",")
+}
+
+// quotaCounts are the resources whose objects quotas count by their plain names.
+var quotaCounts = []string{"configmaps", "persistentvolumeclaims", "pods", "replicationcontrollers", "resourcequotas",
+	"secrets", "services"}
+
+// Counted reports whether a quota with such limits has to do with a resource.
+func Counted(hard Object, r kube.Resource) bool {
+	return hard["count/"+r.GroupResource()] != nil || slices.Contains(quotaCounts, r.GroupResource())
+}
+
+// AddObject adds what an object takes.
+func (u Usage) AddObject(r kube.Resource, o Object) {
+	name := r.GroupResource()
+	if u.Add("count/"+name, "1"); !slices.Contains(quotaCounts, name) {
+		return
+	}
+	if phase := obj.String(o, "status", "phase"); name == "pods" && (phase == "Succeeded" || phase == "Failed") {
+		return
+	}
+	u.Add(name, "1")
+	switch name {
+	case "services":
+		kind := obj.String(o, "spec", "type")
+		if kind == "NodePort" || kind == "LoadBalancer" {
+			u.Add("services.nodeports", fmt.Sprint(len(obj.Maps(o, "spec", "ports"))))
+		}
+		if kind == "LoadBalancer" {
+			u.Add("services.loadbalancers", "1")
+		}
+	case "persistentvolumeclaims":
+		u.Add("requests.storage", obj.String(o, "spec", "resources", "requests", "storage"))
+	case "pods":
+		u.addPod(o)
+	}
+}
+
+func (u Usage) addPod(pod Object) {
+	for _, f := range []string{"requests", "limits"} {
+		for name, q := range podTotal(pod, f) {
+			u[f+"."+name] = u[f+"."+name].Add(q)
+			if f == "requests" {
+				u[name] = u[name].Add(q)
+			}
+		}
+	}
+}
+
+// usageOf returns the quantities at a path of an object.
+func usageOf(o Object, path ...string) Usage {
+	u := Usage{}
+	for name, text := range obj.Strings(o, path...) {
+		u.Add(name, text)
+	}
+	return u
+}
+
+// with returns what combine makes of the quantities of both.
+func (u Usage) with(other Usage, combine func(a, b patch.Quantity) patch.Quantity) Usage {
+	out := maps.Clone(u)
+	for name, q := range other {
+		out[name] = combine(out[name], q)
+	}
+	return out
+}
+
+// podTotal returns the requests or limits of a pod: what its containers and sidecars have together, or an init
+// container beside the sidecars that were started before if that is more; of cpu and memory what the pod itself has.
+func podTotal(pod Object, f string) Usage {
+	add := func(a, b patch.Quantity) patch.Quantity { return a.Add(b) }
+	more := func(a, b patch.Quantity) patch.Quantity {
+		if b.Cmp(a) > 0 {
+			return b
+		}
+		return a
+	}
+	sum, sidecars, most := Usage{}, Usage{}, Usage{}
+	for _, c := range obj.Maps(pod, "spec", "containers") {
+		sum = sum.with(usageOf(c, "resources", f), add)
+	}
+	for _, c := range obj.Maps(pod, "spec", "initContainers") {
+		own := usageOf(c, "resources", f)
+		if beside := sidecars.with(own, add); c["restartPolicy"] == "Always" {
+			sum, sidecars = sum.with(own, add), beside
+		} else {
+			most = most.with(beside, more)
+		}
+	}
+	sum = sum.with(most, more)
+	for name, q := range usageOf(pod, "spec", "resources", f) {
+		if name == "cpu" || name == "memory" {
+			sum[name] = q
+		}
+	}
+	return sum
+}
+
+// podRequests are the requests of a pod that has limits of its own: those of its containers, or its limits.
+func podRequests(s scope) {
+	limits := obj.Map(s.o, "spec", "resources", "limits")
+	for _, name := range []string{"cpu", "memory"} {
+		if sum, requested := podTotal(s.o, "requests")[name]; requested && len(limits) > 0 {
+			obj.Default(s.o, sum.String(), "spec", "resources", "requests", name)
+		} else if v := limits[name]; v != nil {
+			obj.Default(s.o, v, "spec", "resources", "requests", name)
+		}
+	}
+}
+
+// Grows reports whether a claim asks for more than before.
+func Grows(next, cur Object) bool {
+	const name = "requests.storage"
+	is, was := Usage{}, Usage{}
+	is.AddObject(kube.Resource{Plural: "persistentvolumeclaims"}, next)
+	was.AddObject(kube.Resource{Plural: "persistentvolumeclaims"}, cur)
+	return is[name].Cmp(was[name]) > 0
+}
+
+// Less returns what u has more than before, without what is nothing.
+func (u Usage) Less(before Usage) Usage {
+	out := Usage{}
+	for name, q := range u {
+		if q.Cmp(before[name]) > 0 {
+			out[name] = q.Sub(before[name])
+		}
+	}
+	return out
+}
+
+// InScope reports whether a quota counts an object: those with scopes count pods alone.
+func InScope(quota Object, r kube.Resource, o Object) bool {
+	var scopes []Object
+	for _, name := range obj.Slice(quota, "spec", "scopes") {
+		scopes = append(scopes, Object{"scopeName": name, "operator": "Exists"})
+	}
+	for _, s := range append(scopes, obj.Maps(quota, "spec", "scopeSelector", "matchExpressions")...) {
+		_, deadline := obj.Int(o, "spec", "activeDeadlineSeconds")
+		best, class := qosClass(obj.Map(o, "spec")) == "BestEffort", obj.String(o, "spec", "priorityClassName")
+		in := r.GroupResource() == "pods"
+		switch s["scopeName"] {
+		case "Terminating":
+			in = in && deadline
+		case "NotTerminating":
+			in = in && !deadline
+		case "BestEffort":
+			in = in && best
+		case "NotBestEffort":
+			in = in && !best
+		case "PriorityClass":
+			listed := slices.Contains(obj.Slice(s, "values"), any(class))
+			in = in && map[any]bool{"Exists": class != "", "DoesNotExist": class == "", "In": listed,
+				"NotIn": !listed}[s["operator"]]
+		}
+		if !in {
+			return false
+		}
+	}
+	return true
+}
+
+// Unspecified returns what containers must ask for under such limits and do not, as the message about that, "" for
+// nothing.
+func Unspecified(hard, pod Object) string {
+	var out []string
+	for _, name := range []string{"cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"} {
+		list, resource, found := strings.Cut(name, ".")
+		if !found {
+			list, resource = "requests", name
+		}
+		var lacking []string
+		for _, c := range slices.Concat(obj.Maps(pod, "spec", "containers"), obj.Maps(pod, "spec", "initContainers")) {
+			if hard[name] != nil && obj.Get(c, "resources", list, resource) == nil {
+				lacking = append(lacking, obj.String(c, "name"))
+			}
+		}
+		if slices.Sort(lacking); len(lacking) > 0 {
+			out = append(out, name+" for: "+strings.Join(lacking, ","))
+		}
+	}
+	return strings.Join(out, "; ")
+}

@@ -1,0 +1,283 @@
+package apiserver
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/faults"
+	"skiff/internal/testcluster/apiserver/forms"
+	"skiff/internal/testcluster/apiserver/kinds"
+	"skiff/internal/testcluster/apiserver/store"
+)
+
+// prefersProtobuf reports whether a list or watch is answered in protobuf. An answer that a fault rewrites is in JSON,
+// because that is what the fault expects.
+func prefersProtobuf(r *request) bool {
+	return (r.verb == "list" || r.verb == "watch") && forms.PrefersProtobuf(r.Request, r.kind) &&
+		!faults.Rewrites(r.Context())
+}
+
+// negotiate is forms.Negotiate, also for lists and watches, which are served in protobuf, too.
+func negotiate(r *request) (forms.Accept, error) {
+	if prefersProtobuf(r) {
+		return forms.Accept{Protobuf: true}, nil
+	}
+	return forms.Negotiate(r.Request, r.kind, r.verb == "list" || r.verb == "watch")
+}
+
+// get answers GET of one object. It waits until the server has reached a requested resourceVersion.
+func (s *Server) get(r *request) error {
+	if v := r.query.Get("resourceVersion"); v != "" && v != "0" {
+		n, err := revisionOf(v)
+		if err != nil {
+			return err
+		}
+		if err := s.waitFor(r.Context(), n); err != nil {
+			return err
+		}
+	}
+	o, err := s.find(r)
+	if err != nil {
+		return err
+	}
+	if o == nil {
+		return answer.NotFound(r.kind.Resource, r.name)
+	}
+	return s.respond(r, http.StatusOK, o)
+}
+
+// respond writes one object in the requested form.
+func (s *Server) respond(r *request, code int, o *store.Object) error {
+	for _, text := range r.warnings {
+		answer.Warn(r.writer, text)
+	}
+	o, err := s.convertedOne(r.Context(), r.kind, o)
+	if err != nil {
+		return err
+	}
+	if r.sub == "scale" {
+		scale, err := scaleOf(r.kind, o.Value())
+		if err != nil {
+			return err
+		}
+		answer.JSON(r.writer, code, scale)
+		return nil
+	}
+	body, err := encode(r.kind, o, r.accept, true)
+	if err != nil {
+		return err
+	}
+	answer.Bytes(r.writer, code, body)
+	return nil
+}
+
+// encode returns an object in the form of an answer, or of an event of a watch. columns is for a Table: whether it
+// defines them.
+func encode(k *kinds.Kind, o *store.Object, a forms.Accept, columns bool) ([]byte, error) {
+	switch {
+	case a.Protobuf:
+		return forms.ProtobufObject(k, o)
+	case a.Table:
+		return answer.Encode(forms.Table(k, []*store.Object{o}, a, o.Revision, columns)), nil
+	case a.MetadataOnly:
+		return answer.Encode(forms.Partial(o, a)), nil
+	}
+	return forms.Encode(k, o)
+}
+
+func (s *Server) list(r *request) error {
+	o, err := parseListOptions(r)
+	if err != nil {
+		return err
+	}
+	objects, meta, err := s.readPage(o)
+	if err != nil {
+		return err
+	}
+	return writePage(r, objects, meta)
+}
+
+// writePage answers with a page of a list.
+func writePage(r *request, objects []*store.Object, meta map[string]any) error {
+	if meta["continue"] == nil && r.kind.Custom && !r.accept.Table && !r.accept.MetadataOnly {
+		meta["continue"] = "" // lists of custom resources always have it
+	}
+	return writeList(r.writer, r.kind, r.accept, meta, objects)
+}
+
+// writeList answers with a list. The items are written one by one, because the whole can be many times the memory
+// that the rest of the server uses.
+func writeList(w http.ResponseWriter, k *kinds.Kind, a forms.Accept, meta map[string]any,
+	objects []*store.Object) error {
+	switch {
+	case a.Protobuf:
+		return forms.WriteProtobufList(w, k, meta, objects)
+	case a.Table:
+		t := forms.Table(k, objects, a, 0, true)
+		t["metadata"] = meta
+		answer.JSON(w, http.StatusOK, t)
+		return nil
+	case a.MetadataOnly:
+		items := make([]any, 0, len(objects))
+		for _, o := range objects {
+			items = append(items, forms.Partial(o, a))
+		}
+		answer.JSON(w, http.StatusOK, map[string]any{"kind": "PartialObjectMetadataList",
+			"apiVersion": a.Meta, "metadata": meta, "items": items})
+		return nil
+	}
+	return writeItems(w, k, meta, objects)
+}
+
+// writeItems answers with a list of whole objects. Those of the stored form are encoded while they are written.
+func writeItems(w http.ResponseWriter, k *kinds.Kind, meta map[string]any, objects []*store.Object) error {
+	head := answer.Encode(map[string]any{"kind": k.List(), "apiVersion": k.APIVersion(), "metadata": meta})
+	head = append(head[:len(head)-1], `,"items":[`...)
+	length := len(head) + max(0, len(objects)-1) + len("]}")
+	if k.Custom { // only these items have kind and apiVersion
+		length += len(objects) * len(forms.AppendType(nil, k))
+	}
+	views := make([][]byte, len(objects))
+	for i, o := range objects {
+		var err error
+		if views[i], err = forms.ViewOf(k, o); err != nil {
+			return err
+		}
+		if length += len(views[i]); views[i] == nil {
+			length += o.Size()
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(length))
+	w.WriteHeader(http.StatusOK)
+	w.Write(head) // an error means that the client is gone
+	var buffer []byte
+	for i, o := range objects {
+		if buffer = buffer[:0]; i > 0 {
+			buffer = append(buffer, ',')
+		}
+		buffer = forms.AppendObject(buffer, k, o, views[i], k.Custom)
+		w.Write(buffer)
+	}
+	w.Write([]byte("]}"))
+	return nil
+}
+
+// readPage returns the page of a list that is asked for, and the metadata of the list.
+func (s *Server) readPage(o *listOptions) (page []*store.Object, meta map[string]any, err error) {
+	at, after := int64(0), store.Key{}
+	switch {
+	case o.token != "":
+		t, err := s.openToken(o)
+		if err != nil {
+			return nil, nil, err
+		}
+		at, after = t.Revision, t.After
+	case o.revision > 0:
+		if err := s.waitFor(o.Context(), o.revision); err != nil {
+			return nil, nil, err
+		}
+		at = s.cached(o.Context())
+		if o.match == "Exact" || o.match == "" && o.limit > 0 {
+			at = o.revision // with a limit, a resourceVersion alone means exactly that one
+		}
+	case o.version == "0":
+		at = s.cached(o.Context())
+	}
+	all, cursor, err := s.store.ListAndWatch(o.kind.TableName(), o.namespace, at)
+	switch {
+	case errors.Is(err, store.ErrCompacted) && o.token != "":
+		return nil, nil, s.expiredToken(o, after)
+	case errors.Is(err, store.ErrCompacted):
+		return nil, nil, answer.Expired("The resourceVersion for the provided list is too old.")
+	case err != nil:
+		return nil, nil, err
+	}
+	if o.selective() { // by labels and fields of the version that is asked for
+		if all, err = s.converted(o.Context(), o.kind, all); err != nil {
+			return nil, nil, err
+		}
+	}
+	meta = map[string]any{"resourceVersion": strconv.FormatInt(cursor.Revision(), 10)}
+	for i, ob := range all {
+		if o.token != "" && ob.Key.Compare(after) <= 0 || !o.selects(ob) {
+			continue
+		}
+		if o.limit > 0 && int64(len(page)) == o.limit {
+			meta["continue"] = s.seal(continueToken{Revision: cursor.Revision(), After: page[len(page)-1].Key,
+				Query: o.listed})
+			if !o.selective() {
+				meta["remainingItemCount"] = int64(len(all) - i)
+			}
+			break
+		}
+		page = append(page, ob)
+	}
+	page, err = s.converted(o.Context(), o.kind, page)
+	return page, meta, err
+}
+
+const tokenExpired = "The provided continue parameter is too old to display a consistent list result. You can start " +
+	"a new list without the continue parameter, or use the continue token in this response to retrieve the " +
+	"remainder of the results. Continuing with the provided token results in an inconsistent list - objects that " +
+	"were created, modified, or deleted between the time the first chunk was returned and now may show up " +
+	"in the list."
+
+func (s *Server) expiredToken(o *listOptions, after store.Key) error {
+	return &answer.ExpiredPage{Status: answer.Expired(tokenExpired),
+		Next: s.seal(continueToken{After: after, Query: o.listed})}
+}
+
+// continueToken is what a continue token says.
+type continueToken struct {
+	Revision int64 // 0: continue with the newest state (the token of an expired list)
+	After    store.Key
+	Issued   time.Time
+	Query    string
+}
+
+// seal makes a token that is opaque to clients and signed, so that the server can refuse a modified one.
+func (s *Server) seal(t continueToken) string {
+	t.Issued = time.Now()
+	body, err := json.Marshal(t)
+	if err != nil {
+		panic(err) // never: such a struct has a form in JSON
+	}
+	return base64.RawURLEncoding.EncodeToString(append(s.sign(body), body...))
+}
+
+// sign returns the signature of a token, which precedes it.
+func (s *Server) sign(body []byte) []byte {
+	mac := hmac.New(sha256.New, []byte(s.tokenKey))
+	mac.Write(body)
+	return mac.Sum(nil)[:tokenSum]
+}
+
+const tokenSum = 8
+
+func (s *Server) openToken(o *listOptions) (t continueToken, err error) {
+	if o.revision > 0 {
+		return t, answer.BadRequest("specifying resource version is not allowed when using continue")
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(o.token, "="))
+	if err != nil {
+		return t, answer.BadRequest("invalid continue token: continue key is not valid: %v", err)
+	}
+	sum, body := raw[:min(tokenSum, len(raw))], raw[min(tokenSum, len(raw)):]
+	if !hmac.Equal(s.sign(body), sum) || json.Unmarshal(body, &t) != nil || t.Query != o.listed {
+		return t, answer.BadRequest("invalid continue token: continue key is not valid: the token was not issued by " +
+			"this server for this list")
+	}
+	if t.Revision > 0 && s.tokenExpired(t.Issued) {
+		return t, s.expiredToken(o, t.After)
+	}
+	return t, nil
+}

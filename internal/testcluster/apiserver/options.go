@@ -1,0 +1,224 @@
+package apiserver
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/cause"
+	"skiff/internal/testcluster/apiserver/faults"
+	"skiff/internal/testcluster/apiserver/kinds"
+	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/selector"
+	"skiff/internal/testcluster/apiserver/store"
+)
+
+// listOptions are a LIST, WATCH or deletecollection with its query parameters.
+type listOptions struct {
+	*request
+	labels     selector.Labels
+	fields     selector.Fields
+	limit      int64
+	token      string
+	version    string // resourceVersion as sent
+	revision   int64  // as a number, 0 for "" and "0"
+	match      string
+	initial    bool // sendInitialEvents=true
+	initialSet bool
+	bookmarks  bool
+	timeout    time.Duration // 0 = not given
+	listed     string        // identifies the list, for continue tokens
+}
+
+// parseListOptions reads and checks the parameters in the real server's order: a value that cannot be parsed is a 400,
+// a combination that makes no sense a 422.
+func parseListOptions(r *request) (*listOptions, error) {
+	q, labels, fields := r.query, r.query.Get("labelSelector"), r.query.Get("fieldSelector")
+	o := &listOptions{request: r, token: q.Get("continue"), version: q.Get("resourceVersion"),
+		match: q.Get("resourceVersionMatch"), initial: boolParam(q.Get("sendInitialEvents")),
+		initialSet: q.Has("sendInitialEvents"), bookmarks: boolParam(q.Get("allowWatchBookmarks")),
+		listed: r.kind.TableName() + "|" + r.namespace + "|" + labels + "|" + fields}
+	var inLabels, inFields, inLimit error
+	seconds, inTimeout := number(q, "timeoutSeconds")
+	o.limit, inLimit = number(q, "limit")
+	o.labels, inLabels = selector.ParseLabels(labels)
+	o.fields, inFields = selector.ParseFields(fields)
+	if err := cmp.Or(inTimeout, inLimit, inLabels, inFields); err != nil {
+		return nil, answer.BadRequest("%v", err)
+	}
+	o.timeout = time.Duration(seconds) * time.Second
+	return o, cmp.Or(answer.InvalidOptions("ListOptions", o.check()...), checkFields(r.kind, o.fields.Names()),
+		o.selectName(r.name), o.parseRevision())
+}
+
+// selectName selects the object that the path of a watch names.
+func (o *listOptions) selectName(name string) error {
+	selected, ok := o.fields.Exact("metadata.name")
+	switch {
+	case name != "" && len(o.fields) > 0 && (!ok || name != selected):
+		return answer.BadRequest("fieldSelector metadata.name doesn't match requested name")
+	case name != "":
+		o.fields = selector.Name(name)
+	}
+	return nil
+}
+
+// number parses a parameter that is a number; 0 if it is not given.
+func number(q url.Values, name string) (int64, error) {
+	if !q.Has(name) {
+		return 0, nil
+	}
+	return strconv.ParseInt(q.Get(name), 10, 64)
+}
+
+// boolParam parses a boolean parameter as the real server does: any value except those for "no" is true.
+func boolParam(s string) bool { return s != "" && s != "0" && !strings.EqualFold(s, "false") }
+
+func (o *listOptions) parseRevision() error {
+	if o.version == "" {
+		return nil
+	}
+	var err error
+	if o.revision, err = revisionOf(o.version); err != nil && o.verb != "watch" {
+		return answer.BadRequest("invalid resource version: %v", err)
+	}
+	return err
+}
+
+// revisionOf parses a resourceVersion. The error is a Status: of an error that the real server did not expect.
+func revisionOf(v string) (int64, error) {
+	n, err := strconv.ParseUint(v, 10, 64)
+	if err != nil {
+		return 0, answer.PlainError("resourceVersion: Invalid value: %q: %v", v, err)
+	}
+	return int64(min(n, math.MaxInt64)), nil
+}
+
+// check applies the rules of apimachinery's ValidateListOptions.
+func (o *listOptions) check() []kinds.Cause {
+	const match, send = "resourceVersionMatch", "sendInitialEvents"
+	var out []kinds.Cause
+	forbid := func(when bool, field, why string) {
+		if when {
+			out = append(out, cause.Forbidden(field, why))
+		}
+	}
+	if o.verb == "watch" {
+		forbid(o.initialSet && o.match != "NotOlderThan", match,
+			"sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+		forbid(!o.initialSet && o.match != "", match,
+			"resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+		if o.match != "" && o.match != "NotOlderThan" {
+			out = append(out, cause.NotSupported(match, o.match, "NotOlderThan"))
+		}
+		// without a revision, initial events and NotOlderThan are the defaults
+		forbid(o.token != "" && (o.match != "" || o.version == "" || o.version == "0"), match,
+			"resourceVersionMatch is forbidden when continue is provided")
+		return out
+	}
+	forbid(o.match != "" && o.version == "", match,
+		"resourceVersionMatch is forbidden unless resourceVersion is provided")
+	forbid(o.match != "" && o.token != "", match, "resourceVersionMatch is forbidden when continue is provided")
+	if !slices.Contains([]string{"", "Exact", "NotOlderThan"}, o.match) {
+		out = append(out, cause.NotSupported(match, o.match, "Exact", "NotOlderThan", ""))
+	}
+	forbid(o.match == "Exact" && o.version == "0", match,
+		`resourceVersionMatch "exact" is forbidden for resourceVersion "0"`)
+	forbid(o.initialSet, send, "sendInitialEvents is forbidden for list")
+	return out
+}
+
+// checkFields refuses field selectors that the kind does not support.
+func checkFields(k *kinds.Kind, names []string) error {
+	for _, name := range names {
+		if name == "metadata.name" || name == "metadata.namespace" || k.Fields[name] != nil {
+			continue
+		}
+		if k.Custom || k.Fields != nil {
+			return answer.BadRequest("field label not supported: %s", name)
+		}
+		return answer.BadRequest("%q is not a known field selector: only %q, %q", name, "metadata.name",
+			"metadata.namespace")
+	}
+	return nil
+}
+
+// selects reports whether an object is in the requested namespace and matches the selectors.
+func (o *listOptions) selects(ob *store.Object) bool {
+	if ob == nil || o.namespace != "" && ob.Namespace != o.namespace {
+		return false
+	}
+	if len(o.labels) > 0 && !o.labels.Matches(factsOf(o.kind, ob).labels) {
+		return false
+	}
+	return o.fields.Matches(func(field string) string {
+		switch field {
+		case "metadata.name":
+			return ob.Name
+		case "metadata.namespace":
+			return ob.Namespace
+		}
+		return factsOf(o.kind, ob).fields[field]
+	})
+}
+
+// facts are what selectors look at. They are kept with each version that a selector has met.
+type facts struct {
+	kind           *kinds.Kind
+	labels, fields map[string]string
+}
+
+func factsOf(k *kinds.Kind, o *store.Object) *facts {
+	if f, ok := o.Note().(*facts); ok && f.kind == k {
+		return f
+	}
+	v := o.Value()
+	f := &facts{kind: k}
+	if len(obj.Map(v, "metadata", "labels")) > 0 {
+		f.labels = obj.Strings(v, "metadata", "labels")
+	}
+	if len(k.Fields) > 0 {
+		f.fields = make(map[string]string, len(k.Fields))
+	}
+	for name, get := range k.Fields {
+		f.fields[name] = get(v)
+	}
+	o.Annotate(f)
+	return f
+}
+
+func (o *listOptions) selective() bool { return len(o.labels) > 0 || len(o.fields) > 0 }
+
+// maxRevisionWait is how long a read waits for a revision in the future: the watch cache's blockTimeout.
+const maxRevisionWait = 3 * time.Second
+
+// waitFor waits until the store has reached a revision.
+func (s *Server) waitFor(ctx context.Context, revision int64) error {
+	timeout := time.NewTimer(maxRevisionWait)
+	defer timeout.Stop()
+	for {
+		advanced, _ := s.store.Advanced()
+		now := s.seen(ctx)
+		if now >= revision {
+			return nil
+		}
+		var late <-chan time.Time // nil unless the front end lags
+		if faults.Lag(ctx) > 0 {
+			late = time.After(10 * time.Millisecond)
+		}
+		select {
+		case <-advanced:
+		case <-late:
+		case <-timeout.C:
+			return answer.TooLarge(revision, now)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

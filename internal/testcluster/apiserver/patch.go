@@ -1,0 +1,175 @@
+package apiserver
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"slices"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/cause"
+	"skiff/internal/testcluster/apiserver/fields"
+	"skiff/internal/testcluster/apiserver/forms"
+	"skiff/internal/testcluster/apiserver/jsonpatch"
+	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/store"
+)
+
+// patch answers PATCH. Without a resourceVersion in the result it never conflicts, because it applies to the newest
+// object.
+func (s *Server) patch(r *request) error {
+	mt, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil {
+		mt = r.Header.Get("Content-Type")
+	}
+	t := kube.PatchType(mt)
+	switch known := []kube.PatchType{kube.ApplyPatch, kube.JSONPatch, kube.MergePatch, kube.StrategicMergePatch}; {
+	case slices.Contains(known, t) && (t != kube.StrategicMergePatch || !r.kind.Custom):
+	case r.kind.Custom:
+		return answer.UnsupportedMediaType("the body of the request was in an unknown format - accepted media types "+
+			"include: %s, %s, %s", kube.JSONPatch, kube.MergePatch, kube.ApplyPatch)
+	default:
+		return answer.UnsupportedMediaType("415: Unsupported Media Type")
+	}
+	body, err := answer.ReadBody(r.Request)
+	if err := cmp.Or(err, checkOptions(r, t == kube.ApplyPatch)); err != nil {
+		return err
+	}
+	if t == kube.ApplyPatch {
+		return s.apply(r, body)
+	}
+	return s.plainPatch(r, t, body)
+}
+
+// plainPatch applies a JSON, merge or strategic merge patch.
+func (s *Server) plainPatch(r *request, t kube.PatchType, body []byte) error {
+	p, duplicates, err := patch.DecodeLenient(body)
+	_, isObject := p.(map[string]any)
+	_, isList := p.([]any)
+	switch null := err == nil && p == nil; {
+	case t == kube.JSONPatch && err == nil && !isList && !null:
+		err = fmt.Errorf("json: cannot unmarshal %s into Go value of type []handlers.jsonPatchOp", fields.JSONType(p))
+	case t == kube.JSONPatch && null:
+		p = []any{}
+	case t == kube.StrategicMergePatch && null:
+		p, isObject = map[string]any{}, true
+	}
+	bad := err != nil || !isObject && t != kube.JSONPatch
+	return s.answerWrite(&write{request: r,
+		make: func(cur *store.Object) (map[string]any, error) {
+			if cur == nil {
+				return nil, answer.NotFound(r.kind.Resource, r.name)
+			}
+			if bad {
+				if t != kube.JSONPatch {
+					err = goError(body, &map[string]any{}, err)
+				}
+				return nil, answer.BadRequest("error decoding patch: %v", err)
+			}
+			live, err := r.live(cur)
+			if err != nil {
+				return nil, err
+			}
+			result, err := patched(r, t, live, r.body(p))
+			if err != nil {
+				return nil, err
+			}
+			next, err := s.patchResult(r, t, result, duplicates)
+			switch {
+			case err == nil:
+				return r.stored(next, cur)
+			case kube.AsStatus(err) != nil:
+				return nil, err
+			}
+			// The message quotes the patch, or the patched object, followed by the error of Go's decoder.
+			quoted := fmt.Sprint(p)
+			if again, patchErr := patched(r, t, live, p); t != kube.StrategicMergePatch && patchErr == nil {
+				quoted = string(answer.Encode(again))
+			}
+			return nil, answer.Invalid(kube.StatusDetails{}, cause.Invalid("patch", quoted, err.Error()))
+		}})
+}
+
+// live returns a stored object as a patch sees it: the object, or its scale.
+func (r *request) live(cur *store.Object) (map[string]any, error) {
+	if r.sub == "scale" {
+		return scaleOf(r.kind, cur.Value())
+	}
+	return forms.Served(r.kind, cur), nil
+}
+
+func patched(r *request, t kube.PatchType, live map[string]any, p any) (any, error) {
+	switch t {
+	case kube.JSONPatch:
+		out, err := jsonpatch.Apply(forms.Decoded(obj.Clone(live)), p) // an operation may address a part of fieldsV1
+		return out, patchError(err)
+	case kube.StrategicMergePatch:
+		out, err := patch.StrategicMerge(r.sent.Node, live, p.(map[string]any))
+		return out, patchError(err)
+	}
+	return jsonpatch.Merge(live, p), nil
+}
+
+// patchResult checks that the patched value is a valid version of the same object. The error is a Status, or has the
+// words of Go's decoder.
+func (s *Server) patchResult(r *request, t kube.PatchType, result any, duplicates []string) (map[string]any, error) {
+	next, ok := result.(map[string]any)
+	if !ok {
+		return nil, answer.BadRequest("the patch leaves no object")
+	}
+	if t == kube.StrategicMergePatch { // which cannot change the kind
+		forms.Untyped(next)
+	} else if err := checkType(r.sent, next, nil); err != nil && r.kind.Custom {
+		return nil, err
+	} else if err != nil {
+		return nil, errors.New(kube.AsStatus(err).Message)
+	}
+	if err := checkFieldTypes(r.sent, next); err != nil {
+		return nil, err
+	}
+	if err := pruneUnknown(r, next, duplicates); err != nil {
+		return nil, err
+	}
+	meta := obj.Map(next, "metadata")
+	if name := obj.String(meta, "name"); name != r.name {
+		return nil, r.otherName(name)
+	}
+	if ns := obj.String(meta, "namespace"); ns != r.namespace {
+		return nil, answer.BadRequest(otherNamespace)
+	}
+	return next, nil
+}
+
+// patchError is the answer to a patch that cannot be applied, nil for nil.
+func patchError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, jsonpatch.ErrMalformedPatch):
+		return answer.BadRequest("error decoding patch: %v", err)
+	case errors.Is(err, jsonpatch.ErrTooManyOps):
+		return answer.Failure(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
+			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d", jsonpatch.MaxOperations),
+			answer.NoDetails)
+	case errors.Is(err, patch.ErrBadStrategicPatch):
+		return answer.BadRequest("%v", err)
+	case errors.Is(err, patch.ErrStrategicMismatch):
+		return answer.PlainError("%v", err)
+	}
+	return answer.Failure(http.StatusUnprocessableEntity, "Invalid",
+		"the server rejected our request due to an error in our request", answer.NoDetails)
+}
+
+// goError returns the error of Go's decoder for a body, which the real server answers with; other is used if Go's
+// decoder accepts the body.
+func goError(body []byte, into any, other error) error {
+	if err := json.Unmarshal(body, into); err != nil {
+		return err
+	}
+	return other
+}

@@ -1,0 +1,95 @@
+package apiserver
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+const quotas = "/api/v1/namespaces/default/resourcequotas"
+
+// That they answer as a real server does is held by the differential test of internal/e2e.
+func TestQuotasLimitWhatIsCreated(t *testing.T) {
+	inWorld(t, Options{Quotas: true}, func(w *world) {
+		w.must(201, "POST", quotas, `{"metadata":{"name":"q"},"spec":{"hard":{"pods":"2","requests.memory":"1536Mi",
+			"count/deployments.apps":"0","services.nodeports":"1"}}}`)
+		synctest.Wait()
+		pod := func(code int, name, resources string) response {
+			return w.must(code, "POST", pods, `{"metadata":{"name":"`+name+`"},"spec":{"containers":[{"name":"c",
+				"image":"i","resources":{`+resources+`}}]}}`)
+		}
+		if a := pod(403, "a", ""); a.at("message") !=
+			`pods "a" is forbidden: failed quota: q: must specify requests.memory for: c` {
+			t.Error(a.raw)
+		}
+		pod(201, "a", `"requests":{"memory":"1Gi"}`)
+		if a := w.must(200, "GET", quotas+"/q", ""); a.at("status.used.pods") != "1" ||
+			!strings.Contains(a.raw, `"requests.memory":"1Gi"`) { // it was charged at once
+			t.Error(a.raw)
+		}
+		if a := pod(403, "b", `"requests":{"memory":"1Gi"}`); a.at("message") != `pods "b" is forbidden: exceeded `+
+			`quota: q, requested: requests.memory=1Gi, used: requests.memory=1Gi, limited: requests.memory=1536Mi` {
+			t.Error(a.raw)
+		}
+		pod(201, "b", `"requests":{"memory":"512Mi"}`)
+		if a := w.must(403, "POST", "/apis/apps/v1/namespaces/default/deployments", `{"metadata":{"name":"web"},"spec":{
+			"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},
+			"spec":{"containers":[{"name":"c","image":"i"}]}}}}`); !strings.Contains(a.raw, "exceeded quota") {
+			t.Error(a.raw)
+		}
+		service := func(code int, name string) {
+			w.must(code, "POST", "/api/v1/namespaces/default/services", `{"metadata":{"name":"`+name+`"},"spec":{
+				"type":"NodePort","ports":[{"port":80}]}}`)
+		}
+		service(201, "one")
+		service(403, "two")
+		w.must(200, "PATCH", pods+"/a/status", `{"status":{"phase":"Succeeded"}}`,
+			"Content-Type", "application/merge-patch+json")
+		synctest.Wait()
+		if a := w.must(200, "GET", quotas+"/q", ""); a.at("status.used.pods") != "1" ||
+			!strings.Contains(a.raw, `"requests.memory":"512Mi"`) { // a pod that has ended takes nothing
+			t.Error(a.raw)
+		}
+	})
+}
+
+func TestAQuotaWithScopesCountsThePodsThatItIsFor(t *testing.T) {
+	inWorld(t, Options{Quotas: true}, func(w *world) {
+		for name, scope := range map[string]string{
+			"best": `"scopes":["BestEffort"]`, "other": `"scopes":["NotBestEffort","NotTerminating"]`,
+			"class": `"scopeSelector":{"matchExpressions":[{"scopeName":"PriorityClass","operator":"Exists"}]}`,
+		} {
+			w.must(201, "POST", quotas, `{"metadata":{"name":"`+name+`"},"spec":{"hard":{"pods":"5"},`+scope+`}}`)
+		}
+		synctest.Wait()
+		w.must(201, "POST", pods, `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
+		w.must(201, "POST", pods, `{"metadata":{"name":"b"},"spec":{"containers":[{"name":"c","image":"i",
+			"resources":{"limits":{"cpu":"1"}}}]}}`)
+		for name, used := range map[string]string{"best": "1", "other": "1", "class": "0"} {
+			if a := w.must(200, "GET", quotas+"/"+name, ""); a.at("status.used.pods") != used {
+				t.Errorf("quota %s has %v pods, want %s", name, a.at("status.used.pods"), used)
+			}
+		}
+	})
+}
+
+func TestWhatOneQuotaRefusesIsNotChargedToAnother(t *testing.T) {
+	inWorld(t, Options{Quotas: true}, func(w *world) {
+		for name, limit := range map[string]string{"a": "5", "b": "0"} {
+			w.must(201, "POST", quotas, `{"metadata":{"name":"`+name+`"},"spec":{"hard":{"pods":"`+limit+`"}}}`)
+		}
+		synctest.Wait()
+		before := w.must(200, "GET", quotas+"/a", "")
+		w.must(403, "POST", pods, podBody("p"))
+		if after := w.must(200, "GET", quotas+"/a", ""); after.raw != before.raw {
+			t.Errorf("the quota with room became %s", after.raw)
+		}
+	})
+}
+
+func TestQuotasThatNobodyCountsAreNotEnforced(t *testing.T) {
+	inWorld(t, Options{}, func(w *world) {
+		w.must(201, "POST", quotas, `{"metadata":{"name":"q"},"spec":{"hard":{"pods":"0"}}}`)
+		w.must(201, "POST", pods, podBody("a"))
+	})
+}

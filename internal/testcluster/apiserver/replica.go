@@ -1,0 +1,93 @@
+package apiserver
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/faults"
+	"skiff/internal/testcluster/apiserver/listen"
+	"skiff/internal/testcluster/apiserver/store"
+)
+
+// A cluster may have several API servers, over one log of changes. Here they are front ends of one server, numbered
+// from 1 to Options.Replicas: connections go to them in turn, or to one by a port of its own (Front). Faults select
+// them by Fault.Replica, and Fault.Lag is how far the cache of one is behind.
+
+// frontKey is the context key of the front end that a request came through.
+type frontKey struct{}
+
+// Front returns front end n as a handler of its own.
+func (s *Server) Front(n int) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), frontKey{}, n)))
+	})
+}
+
+// frontOf returns the number of the front end that a request came through.
+func (s *Server) frontOf(ctx context.Context) int {
+	if n, ok := ctx.Value(frontKey{}).(int); ok {
+		return n
+	}
+	return listen.Serial(ctx)%max(1, s.opts.Replicas) + 1
+}
+
+// Restart ends the connections of the requests that front end n serves, or all with 0, as the restart of an API server
+// does; with silent they stay open and lose all bytes, as when its machine loses power. The next connection may be to
+// another.
+func (s *Server) Restart(n int, silent bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for r := range s.served {
+		switch front := s.frontOf(r.Context()); {
+		case n != 0 && n != front, strings.HasPrefix(r.URL.Path, controlPath): // the request that asks for this
+		case silent:
+			listen.Silence(r.Context())
+		default:
+			listen.HangUp(r.Context(), false)
+		}
+	}
+}
+
+// seen returns the revision up to which the cache has come that answers a request: of a front end that lags it is an
+// old one.
+func (s *Server) seen(ctx context.Context) int64 {
+	if lag := faults.Lag(ctx); lag > 0 {
+		return s.store.RevisionAt(time.Now().Add(-lag))
+	}
+	return s.store.Revision()
+}
+
+// cached returns the revision at which a read is answered that asks for no consistent answer: 0, the newest, unless
+// the front end lags.
+func (s *Server) cached(ctx context.Context) int64 {
+	if faults.Lag(ctx) > 0 {
+		return s.seen(ctx)
+	}
+	return 0
+}
+
+// find returns the object of a GET, nil if there is none: without a resourceVersion the newest state.
+func (s *Server) find(r *request) (*store.Object, error) {
+	if faults.Lag(r.Context()) == 0 || r.query.Get("resourceVersion") == "" {
+		return s.store.Get(r.kind.TableName(), store.Key(r.key())), nil
+	}
+	objects, _, err := s.listAndWatch(r.Context(), r.kind.TableName(), r.namespace)
+	for _, o := range objects {
+		if o.Name == r.name {
+			return o, nil
+		}
+	}
+	return nil, err
+}
+
+// listAndWatch returns what a cache has, which may lag, and a cursor that starts after it.
+func (s *Server) listAndWatch(ctx context.Context, table, namespace string) ([]*store.Object, *store.Cursor, error) {
+	objects, cursor, err := s.store.ListAndWatch(table, namespace, s.cached(ctx))
+	if err != nil {
+		return nil, nil, answer.InternalError("the fault's lag is longer than the history: %v", err)
+	}
+	return objects, cursor, nil
+}

@@ -1,0 +1,244 @@
+package apiserver
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/faults"
+	"skiff/internal/testcluster/apiserver/forms"
+	"skiff/internal/testcluster/apiserver/kinds"
+	"skiff/internal/testcluster/apiserver/selector"
+	"skiff/internal/testcluster/apiserver/store"
+)
+
+// request is a routed request.
+type request struct {
+	*http.Request
+	asked           kube.Resource // by the path; without a kind
+	kind            *kinds.Kind
+	sent            *kinds.Kind // of what is sent and answered: kind, unless the subresource has one of its own
+	verb            string      // get list watch create update patch delete deletecollection
+	namespace, name string
+	sub             string   // subresource
+	prefix          string   // of the path: "watch", as in /api/v1/watch/pods, which is deprecated, or "proxy"
+	deeper          bool     // the path goes on below the subresource
+	warnings        []string // to send with the answer
+	writer          http.ResponseWriter
+	accept          forms.Accept
+	warner          *answer.Warner // made when admission needs it
+	keepBody        bool           // the body may be needed again, unchanged
+	user            kinds.User
+	query           url.Values
+}
+
+func (r *request) key() kube.Key { return kube.Key{Namespace: r.namespace, Name: r.name} }
+
+func (r *request) dryRun() bool { return r.query.Get("dryRun") == "All" }
+
+// body returns what was sent, for a write that changes it.
+func (r *request) body(sent any) any {
+	if r.keepBody {
+		return patch.Copy(sent)
+	}
+	return sent
+}
+
+// readPath reads what a request is for as the real server does, whether that is served or not: /api/V/... and
+// /apis/G/V/..., each followed by [watch/][namespaces/NS/]RESOURCE[/NAME[/SUBRESOURCE]]. It returns nil for another
+// path.
+func readPath(r *http.Request) *request {
+	req, parts := &request{Request: r, query: r.URL.Query()}, pathParts(r)
+	switch {
+	case parts[0] == "api" && len(parts) > 2:
+		req.asked.Version, parts = parts[1], parts[2:]
+	case parts[0] == "apis" && len(parts) > 3:
+		req.asked.Group, req.asked.Version, parts = parts[1], parts[2], parts[3:]
+	default:
+		return nil
+	}
+	if parts[0] == "watch" || parts[0] == "proxy" {
+		req.prefix, parts = parts[0], append(parts[1:], "")
+	}
+	// "namespaces" precedes an object in a namespace, or is the resource itself.
+	if parts[0] == "namespaces" && len(parts) > 2 && !slices.Contains([]string{"", "status", "finalize"}, parts[2]) {
+		req.namespace, parts = parts[1], parts[2:]
+	}
+	parts = append(parts, "", "")
+	req.asked.Plural, req.name, req.sub = parts[0], parts[1], parts[2]
+	req.deeper = strings.Join(parts[3:], "") != ""
+	switch verb := verbs[r.Method]; {
+	case req.prefix != "":
+		req.verb = req.prefix
+	case req.name == "" && verb == "get" && watches(req.query):
+		req.verb = "watch"
+	case req.name == "" && verb == "get":
+		req.verb = "list"
+	case req.name == "" && verb == "delete":
+		req.verb = "deletecollection"
+	default:
+		req.verb = verb
+	}
+	return req
+}
+
+func pathParts(r *http.Request) []string { return strings.Split(strings.Trim(r.URL.Path, "/"), "/") }
+
+var verbs = map[string]string{http.MethodPost: "create", http.MethodGet: "get", http.MethodHead: "get",
+	http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete"}
+
+// route finds the kind of a request, and refuses what the path does not have.
+func (s *Server) route(r *http.Request) (*request, error) {
+	req := readPath(r)
+	if req == nil {
+		parts := pathParts(r) // of an unknown version: discovery has handled the known ones
+		if parts[0] == "version" || parts[0] == "api" && len(parts) == 2 ||
+			parts[0] == "apis" && len(parts) == 3 && s.registry.builtinGroup(parts[1]) {
+			return nil, answer.NoResource()
+		}
+		return nil, answer.NoSuchPath
+	}
+	if req.prefix != "" && req.asked.Plural == "" {
+		return nil, answer.Plain{Code: http.StatusInternalServerError, Text: fmt.Sprintf("Internal Server Error: %q: "+
+			"failed to create RequestInfo: unable to determine kind and namespace from url, %s", r.RequestURI, r.URL)}
+	}
+	req.kind = s.registry.find(req.asked.Group, req.asked.Version, req.asked.Plural)
+	switch {
+	case req.kind == nil && !s.registry.builtinGroup(req.asked.Group):
+		return nil, answer.NoSuchPath
+	case req.kind == nil:
+		return nil, answer.NoResource()
+	}
+	enter := (*request).enterBuiltin
+	if req.kind.Custom {
+		enter = (*request).enterCustom
+	}
+	if err := enter(req); err != nil || req.verb == "update" { // which is refused for its body first
+		return req, err
+	}
+	return req, req.checkName()
+}
+
+// subresource returns the one that a request is for; nil if its kind has none of that name.
+func (r *request) subresource() *kinds.Subresource {
+	for _, sub := range r.kind.Subresources() {
+		if sub.Name == r.sub {
+			r.sent = sub.Sent(r.kind)
+			return sub
+		}
+	}
+	return nil
+}
+
+// enterBuiltin refuses a path without a route, then a method that the route does not have.
+func (r *request) enterBuiltin() error {
+	r.sent = r.kind
+	everywhere, sub, allowed := r.namespace == "" && !r.kind.ClusterScoped, r.subresource(), r.kind.Verbs()
+	switch {
+	case r.kind.ClusterScoped && r.namespace != "", everywhere && (r.name != "" || r.kind.Review != nil),
+		r.kind.Review != nil && (r.name != "" || r.prefix != ""), r.prefix == "proxy",
+		r.sub != "" && (sub == nil || r.prefix != ""), r.deeper && r.sub != "proxy":
+		return answer.NoResource()
+	case sub != nil:
+		allowed = sub.Verbs
+	case everywhere:
+		allowed = []string{"list", "watch"}
+	}
+	collection := slices.Contains([]string{"list", "watch", "create", "deletecollection"}, r.verb)
+	switch {
+	case r.sub == "proxy" && (r.Method == http.MethodHead || r.Method == http.MethodOptions):
+	case r.Method == http.MethodHead, r.prefix != "" && r.Method != http.MethodGet, !slices.Contains(allowed, r.verb),
+		sub == nil && r.prefix == "" && collection != (r.name == ""):
+		return answer.MethodNotAllowed()
+	}
+	return nil
+}
+
+// enterCustom refuses a path or a verb that a custom resource does not have.
+func (r *request) enterCustom() error {
+	r.sent = r.kind
+	everywhere, sub, allowed := r.namespace == "" && !r.kind.ClusterScoped, r.subresource(), r.kind.Verbs()
+	switch {
+	case r.kind.ClusterScoped && r.namespace != "", everywhere && r.verb != "list" && r.verb != "watch":
+		return answer.NoSuchPath
+	case r.sub != "" && sub == nil:
+		return answer.NotFound(r.kind.Resource, r.name)
+	case sub != nil:
+		allowed = sub.Verbs
+	}
+	switch {
+	case !slices.Contains(allowed, r.verb):
+		return answer.NotSupported(r.kind.Resource, r.verb)
+	case r.name == "" && (r.verb == "update" || r.verb == "patch"):
+		return answer.BadRequest("name must be provided")
+	case r.verb == "create":
+		r.name = "" // the body says which
+	}
+	return nil
+}
+
+// checkName refuses a name that cannot be in a path.
+func (r *request) checkName() error {
+	if why := selector.PathSegment(r.name); len(why) > 0 {
+		return answer.BadRequest("Name parameter invalid: %q: %s", r.name, strings.Join(why, ";"))
+	}
+	return nil
+}
+
+// isLong reports whether a request, if it is for a resource, may last longer than others.
+func (r *request) isLong() bool {
+	return r != nil && (r.verb == "watch" || r.sub == "log" || r.prefix == "proxy" || kinds.Connects(r.sub))
+}
+
+// watches reports whether the parameters of a GET ask for a watch: the real server takes any value but two as true.
+func watches(q url.Values) bool {
+	v, ok := q["watch"]
+	return ok && v[0] != "0" && !strings.EqualFold(v[0], "false")
+}
+
+// serve serves a routed request.
+func (s *Server) serve(w http.ResponseWriter, r *request) error {
+	r.writer = w
+	if r.kind.Warning != "" {
+		answer.Warn(w, r.kind.Warning)
+	}
+	switch {
+	case r.kind.Review != nil, r.sub != "" && r.verb == "create" && !kinds.Connects(r.sub):
+		return s.post(r)
+	case r.sub == "log":
+		return s.log(r)
+	case kinds.Connects(r.sub):
+		return s.connect(r)
+	}
+	var err error
+	if r.accept, err = negotiate(r); err != nil {
+		return err
+	}
+	r.accept.Ahead = faults.Ahead(r.Context())
+	return handlers[r.verb](s, r)
+}
+
+// handlers answer the requests for objects, by verb.
+var handlers = map[string]func(*Server, *request) error{"get": (*Server).get, "list": (*Server).list,
+	"watch": (*Server).watch, "create": (*Server).create, "update": (*Server).update, "patch": (*Server).patch,
+	"delete": (*Server).delete, "deletecollection": (*Server).deleteCollection}
+
+// connect refuses to open a connection to what a pod, a Service or a node would run.
+func (s *Server) connect(r *request) error {
+	switch {
+	case len(r.query["dryRun"]) > 0:
+		return answer.BadRequest("dryRun is not supported")
+	case s.store.Get(r.kind.TableName(), store.Key(r.key())) == nil:
+		return answer.NotFound(r.kind.Resource, r.name)
+	case r.kind.Kind == "Pod":
+		return answer.NotImplemented("nothing runs in this pod: skiff's embedded API server serves no "+r.sub,
+			answer.NoDetails)
+	}
+	return answer.NotImplemented("the subresource "+r.sub+" of "+r.kind.Plural+" is not served by skiff's "+
+		"embedded API server", answer.NoDetails)
+}

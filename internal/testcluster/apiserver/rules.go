@@ -1,0 +1,233 @@
+package apiserver
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/cause"
+	"skiff/internal/testcluster/apiserver/kinds"
+	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/selector"
+	"skiff/internal/testcluster/apiserver/store"
+)
+
+// maxObject is the largest request that etcd accepts. A real server sends built-in objects as protobuf, which is
+// somewhat smaller than the JSON counted here.
+const (
+	maxObject       = 3 << 19
+	requestTooLarge = "etcdserver: request is too large"
+)
+
+// maxStoredDepth is how deep a stored object is nested at most: a body has at most patch.MaxDepth levels, but JSON
+// patches can add to the depth.
+const maxStoredDepth = 1000
+
+// size returns about the length of a value as JSON, or more than may be stored for one that is nested too deep.
+func size(v any, depth int) int {
+	if depth > maxStoredDepth {
+		return maxObject + 1
+	}
+	switch v := v.(type) {
+	case string:
+		return len(v) + 2
+	case []any:
+		n := 2
+		for _, item := range v {
+			n += size(item, depth+1) + 1
+		}
+		return n
+	case map[string]any:
+		n := 2
+		for name, member := range v {
+			n += len(name) + size(member, depth+1) + 4
+		}
+		return n
+	}
+	return 4
+}
+
+// maxAnnotations is the limit of the total size of an object's annotations.
+const maxAnnotations = 256 << 10
+
+// metadataCauses validates an object's metadata (apimachinery's ValidateObjectMeta, and what pkg/apis/core/validation
+// adds for the built-in kinds).
+func metadataCauses(k *kinds.Kind, next map[string]any, created bool) []kinds.Cause {
+	var out []kinds.Cause
+	meta := obj.Map(next, "metadata")
+	if created {
+		out = nameCauses(k, meta)
+	}
+	for _, key := range obj.Keys(obj.Map(meta, "labels")) {
+		out = append(out, cause.InvalidAll("metadata.labels", key, selector.QualifiedName(key))...)
+		if v := obj.String(meta, "labels", key); selector.LabelValue(v) != "" {
+			out = append(out, cause.Invalid("metadata.labels", v, selector.LabelValue(v)))
+		}
+	}
+	total := 0
+	for _, key := range obj.Keys(obj.Map(meta, "annotations")) {
+		out = append(out, cause.InvalidAll("metadata.annotations", key, selector.QualifiedName(key))...)
+		total += len(key) + len(obj.String(meta, "annotations", key))
+	}
+	if total > maxAnnotations {
+		out = append(out, cause.TooLong("metadata.annotations", maxAnnotations))
+	}
+	out = append(out, ownerCauses(meta)...)
+	for i, f := range obj.Texts(meta, "finalizers") {
+		out = append(out, cause.InvalidAll("metadata.finalizers", f, selector.QualifiedName(f))...)
+		if !k.Custom && k.Resource != kinds.CRDs && !qualifiedFinalizer(f) {
+			out = append(out, cause.Invalid(fmt.Sprintf("metadata.finalizers[%d]", i), f,
+				"name is neither a standard finalizer name nor is it fully qualified"))
+		}
+	}
+	return out
+}
+
+// qualifiedFinalizer reports whether a finalizer has a domain, or is one of Kubernetes' own.
+func qualifiedFinalizer(name string) bool {
+	return strings.Contains(name, "/") || slices.Contains([]string{finalizerForeground, finalizerOrphan, "kubernetes"},
+		name)
+}
+
+// newFinalizers refuses new finalizers on an object that is being deleted.
+func newFinalizers(k *kinds.Kind, next, old map[string]any) error {
+	if obj.String(old, "metadata", "deletionTimestamp") == "" {
+		return nil
+	}
+	var added []string
+	for _, f := range obj.Slice(next, "metadata", "finalizers") {
+		if !slices.Contains(obj.Slice(old, "metadata", "finalizers"), f) {
+			added = append(added, fmt.Sprint(f))
+		}
+	}
+	if added == nil {
+		return nil
+	}
+	return refused(k, obj.String(old, "metadata", "name"), cause.Forbidden("metadata.finalizers",
+		fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", added)))
+}
+
+// isRemovable reports whether an object is being deleted and nothing delays that any more.
+func isRemovable(o map[string]any) bool {
+	meta := obj.Map(o, "metadata")
+	grace, _ := obj.Int(meta, "deletionGracePeriodSeconds")
+	return obj.String(meta, "deletionTimestamp") != "" && len(obj.Slice(meta, "finalizers")) == 0 && grace == 0 &&
+		len(obj.Slice(o, "spec", "finalizers")) == 0
+}
+
+// writeWarnings returns the warnings about the names of finalizers that are added to a custom resource.
+func writeWarnings(k *kinds.Kind, next, cur map[string]any) []string {
+	if k.Warn != nil {
+		return k.Warn(next)
+	}
+	if !k.Custom {
+		return nil
+	}
+	var out []string
+	for _, f := range obj.Texts(next, "metadata", "finalizers") {
+		if slices.Contains(obj.Slice(cur, "metadata", "finalizers"), any(f)) {
+			continue
+		}
+		path := ""
+		if strings.Contains(f, ".") {
+			path = " including a path (/)"
+		}
+		if !qualifiedFinalizer(f) {
+			out = append(out, fmt.Sprintf("metadata.finalizers: %q: prefer a domain-qualified finalizer name%s to "+
+				"avoid accidental conflicts with other finalizer writers", f, path))
+		}
+	}
+	return out
+}
+
+func nameCauses(k *kinds.Kind, meta map[string]any) []kinds.Cause {
+	var out []kinds.Cause
+	name := obj.String(meta, "name")
+	check := k.Name
+	if check == nil {
+		check = selector.Subdomain
+	}
+	if base := obj.String(meta, "generateName"); base != "" {
+		// A dash at the end is allowed, because characters follow it. The real server looks at no character before it.
+		valid := base
+		if strings.HasSuffix(base, "-") && len(base) > 1 {
+			valid = base[:len(base)-2] + "a"
+		}
+		if why := check(valid); why != "" {
+			out = append(out, cause.Invalid("metadata.generateName", base, why))
+		}
+	}
+	if name == "" {
+		out = append(out, cause.Required("metadata.name", "name or generateName is required"))
+	} else if why := check(name); why != "" {
+		out = append(out, cause.Invalid("metadata.name", name, why))
+	}
+	return out
+}
+
+func ownerCauses(meta map[string]any) []kinds.Cause {
+	var out []kinds.Cause
+	const field = "metadata.ownerReferences"
+	var controllers []string
+	for _, ref := range obj.Maps(meta, "ownerReferences") {
+		for _, f := range []string{"apiVersion", "kind", "name", "uid"} {
+			if obj.String(ref, f) == "" {
+				why := "must not be empty"
+				if f == "apiVersion" {
+					why = "version must not be empty"
+				}
+				out = append(out, cause.Invalid(field+"."+f, "", why))
+			}
+		}
+		version := obj.String(ref, "apiVersion")
+		if strings.Count(version, "/") > 1 {
+			out = append(out, cause.Invalid(field+".apiVersion", version, "version must not be empty"))
+		}
+		if version == "v1" && obj.String(ref, "kind") == "Event" {
+			out = append(out, cause.Invalid(field, ref, "/v1, Kind=Event is disallowed from being an owner"))
+		}
+		if obj.Bool(ref, "controller") {
+			controllers = append(controllers, obj.String(ref, "kind")+"/"+obj.String(ref, "name"))
+		}
+	}
+	if len(controllers) > 1 {
+		out = append(out, cause.Invalid(field, obj.Slice(meta, "ownerReferences"), "Only one reference can have "+
+			"Controller set to true. Found \"true\" in references for "+controllers[0]+" and "+controllers[1]))
+	}
+	return out
+}
+
+// namespaces is the resource of namespaces.
+var namespaces = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
+
+// permanent namespaces cannot be deleted.
+var permanent = []string{"default", "kube-system", "kube-public"}
+
+// namespaceOpen returns an error if nothing can be created in the request's namespace (the NamespaceLifecycle
+// admission plugin), nor of a kind whose definition is being deleted.
+func namespaceOpen(tx *store.Tx, r *request, name string) error {
+	if r.kind.Custom {
+		crd := tx.Get(kinds.CRDs.GroupResource(), store.Key{Name: r.kind.GroupResource()})
+		if crd != nil && crd.Deleting {
+			return answer.Forbidden(r.kind.Group, r.kind.Plural, name,
+				"create not allowed while custom resource definition is terminating")
+		}
+	}
+	if r.kind.ClusterScoped {
+		return nil
+	}
+	ns := tx.Get("namespaces", store.Key{Name: r.namespace})
+	if ns == nil {
+		return answer.NotFound(namespaces, r.namespace)
+	}
+	if !ns.Deleting {
+		return nil
+	}
+	why := fmt.Sprintf("unable to create new content in namespace %s because it is being terminated", r.namespace)
+	refusal := answer.Forbidden(r.kind.Group, r.kind.Plural, name, why)
+	refusal.Details.Causes = []kinds.Cause{{Reason: "NamespaceTerminating", Field: "metadata.namespace",
+		Message: fmt.Sprintf("namespace %s is being terminated", r.namespace)}}
+	return refusal
+}

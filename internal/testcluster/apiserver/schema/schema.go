@@ -1,0 +1,129 @@
+// Package schema implements the structural schemas of custom resources as the API server does: it checks the schema
+// itself, prunes unknown fields, sets defaults, validates with the API server's messages, and tells patch and ssa how
+// fields are merged.
+//
+// It handles the openAPIV3Schema of one version. It does not handle the rest of a CustomResourceDefinition (names,
+// scope, conversion) and the metadata that all objects share. It finds fault with rules in CEL, because a rule that is
+// silently not checked would make tests wrong: a server that evaluates them does not ask it about definitions.
+//
+// It is used by the API server's write handlers, before the watch at the start of the event path. It runs on the
+// handler's goroutine. A Schema is immutable, and no function changes its arguments.
+package schema
+
+import (
+	"fmt"
+	"regexp"
+	"sync"
+
+	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/cause"
+)
+
+// Cause is one error, as in details.causes of a 422 Status.
+type Cause = cause.Cause
+
+// found has the causes that were found.
+type found struct {
+	causes []Cause
+	work   *int // how many steps there is time for; nil is no limit
+}
+
+func (f *found) add(causes ...Cause) {
+	for _, c := range causes {
+		if f.spend(1000 + 40*len(c.Message)) { // some 3 MB of them can be sent
+			f.causes = append(f.causes, c)
+		}
+	}
+}
+
+func (f *found) invalid(path string, v any, format string, args ...any) {
+	f.add(cause.Invalid(path, v, fmt.Sprintf(format, args...)))
+}
+
+// nowhere is the field of a cause without a field.
+const nowhere = "<nil>"
+
+// Schema is a structural schema, or a part of one.
+type Schema struct {
+	typ, format      string
+	nullable         bool
+	intOrString      bool
+	preserveUnknown  bool
+	embeddedResource bool
+
+	properties map[string]*Schema
+	additional *Schema // the values of a map; nil: none, or see anyFields
+	anyFields  bool    // additionalProperties: true
+	items      *Schema
+
+	defaultValue any
+	hasDefault   bool
+
+	listType    string
+	listMapKeys []string
+	mapType     string
+
+	required                     []string
+	enum                         []any
+	pattern                      *regexp.Regexp
+	patternLength                int // in instructions
+	minimum, maximum, multipleOf *float64
+	exclusiveMin, exclusiveMax   bool
+	minLength, maxLength         *int64
+	minItems, maxItems           *int64
+	minProperties, maxProperties *int64
+
+	allOf, anyOf, oneOf []*Schema
+	not                 *Schema
+}
+
+// Node returns what patch and ssa need: the declared fields, and how lists and maps are owned.
+func (s *Schema) Node() *patch.Node {
+	root := *s
+	root.embeddedResource = true
+	return root.node()
+}
+
+// TypeAt returns the type of the field at a path, and whether the schema has it.
+func (s *Schema) TypeAt(path []string) (string, bool) {
+	for _, name := range path {
+		if s = s.properties[name]; s == nil {
+			return "", false
+		}
+	}
+	return s.typ, true
+}
+
+// metadataNode is the node of metadata.
+var metadataNode = sync.OnceValue(func() *patch.Node {
+	n := *patch.SchemaFor("v1", "ConfigMap").Field("metadata")
+	n.Zero = patch.ZeroAbsent
+	return &n
+})
+
+func (s *Schema) node() *patch.Node {
+	if s == nil || (s.preserveUnknown && len(s.properties) == 0 && s.items == nil && !s.embeddedResource) {
+		return nil // without a schema
+	}
+	n := &patch.Node{Default: s.defaultValue, Items: s.items.node(), Atomic: s.mapType == "atomic",
+		Closed: s.typ == "object" && !s.preserveUnknown && !s.anyFields && s.additional == nil}
+	if len(s.properties) > 0 || s.embeddedResource {
+		n.Fields = make(map[string]*patch.Node, len(s.properties))
+	}
+	for name, p := range s.properties {
+		n.Fields[name] = p.node()
+	}
+	if s.embeddedResource {
+		n.Fields["apiVersion"], n.Fields["kind"], n.Fields["metadata"] = &patch.Node{}, &patch.Node{}, metadataNode()
+	}
+	if s.additional != nil {
+		n.Rest = s.additional.node()
+	}
+	switch s.listType {
+	case "set":
+		n.List = patch.ListSet
+	case "map":
+		n.List, n.Keys = patch.ListMap, s.listMapKeys
+	}
+	return n
+}

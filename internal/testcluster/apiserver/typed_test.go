@@ -1,0 +1,148 @@
+package apiserver
+
+import (
+	"encoding/base64"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"skiff/internal/testcluster/apiserver/forms"
+)
+
+// Rules: FD-15
+func TestTypedClientsWriteProtobuf(t *testing.T) {
+	text, err := os.ReadFile("testdata/protobuf.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inWorld(t, Options{}, func(w *world) {
+		var command string
+		for line := range strings.Lines(string(text)) {
+			words := strings.Fields(line)
+			if len(words) == 0 || words[0] == "#" {
+				command = line
+				continue
+			}
+			body, err := base64.StdEncoding.DecodeString(words[2])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasSuffix(words[1], "/binding") {
+				w.must(201, "POST", "/api/v1/namespaces/x/pods", podBody("p"))
+			}
+			a := w.do(words[0], words[1], string(body), "Content-Type", forms.ProtobufType, "Accept", protobufFirst)
+			if a.code/100 != 2 || a.header.Get("Content-Type") != "application/json" ||
+				len(a.header.Values("Warning")) > 0 {
+				t.Errorf("%s%d %v", command, a.code, a.raw)
+			}
+		}
+		for _, want := range []struct{ path, at, value string }{
+			{"/api/v1/namespaces/x", "status.phase", "Active"},
+			{"/api/v1/namespaces/x/configmaps/cm", "data", "map[a:b]"},
+			{"/api/v1/namespaces/x/secrets/s", "data", "map[p:cQ==]"},
+			{"/api/v1/namespaces/x/services/svc", "spec.ports",
+				"[map[name:80-8080 port:80 protocol:TCP targetPort:8080]]"},
+			{"/apis/rbac.authorization.k8s.io/v1/namespaces/x/roles/r", "rules",
+				"[map[apiGroups:[] resources:[pods] verbs:[get]]]"},
+			{"/apis/rbac.authorization.k8s.io/v1/namespaces/x/rolebindings/rb", "subjects",
+				"[map[kind:ServiceAccount name:sa namespace:x]]"},
+			{"/apis/apps/v1/namespaces/x/deployments/web", "spec.replicas", "3"},
+			{"/apis/apps/v1/namespaces/x/deployments/web", "spec.template.metadata", "map[labels:map[app:web]]"},
+			{"/apis/apps/v1/namespaces/x/deployments/web", "metadata.finalizers", "[foregroundDeletion]"},
+			{"/api/v1/namespaces/x/pods/p", "spec.nodeName", "node-1"},
+			{"/api/v1/namespaces/x/pods/p", "metadata.finalizers", "[foregroundDeletion]"},
+		} {
+			if got := w.must(200, "GET", want.path, "").at(want.at); fmt.Sprint(got) != want.value {
+				t.Errorf("%s: %s is %v, want %s", want.path, want.at, got, want.value)
+			}
+		}
+	})
+}
+
+// Rules: FD-15
+func TestProtobufThatCannotBeReadIsRefused(t *testing.T) {
+	const configMapType = "k8s\x00\x0a\x0f\x0a\x02v1\x12\x09ConfigMap"
+	withWidgets(t, func(w *world) {
+		for body, want := range map[string]string{ // all but one are the real server's words
+			"abc": "the object provided is unrecognized (must be of type ConfigMap): " +
+				"provided data does not appear to be a protobuf message, expected prefix [107 56 115 0] (616263)",
+			"k8s\x00": "the object provided is unrecognized (must be of type ConfigMap): " +
+				"empty body (6b387300)",
+			"k8s\x00\x0a\x80": "the object provided is unrecognized (must be " +
+				"of type ConfigMap): unexpected EOF (6b3873000a80)",
+			configMapType +
+				"\x12\x03\x0a\x05a": "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: unexpected EOF",
+			configMapType +
+				"\x12\x02\x08\x01": "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: metadata: proto: " +
+				"wrong wireType = 0",
+			"k8s\x00\x0a\x0b\x0a\x02v1\x12\x05Boats\x12\x02\x0a\x00": "Boats in version \"v1\" cannot be handled as " +
+				"a ConfigMap: no kind \"Boats\" is registered for version \"v1\"",
+		} {
+			if a := w.must(400, "POST", configMaps, body, "Content-Type",
+				forms.ProtobufType); a.at("message") != want {
+				t.Errorf("%q: %v\nwant %s", body, a.at("message"), want)
+			}
+		}
+		// An envelope that does not say what is in it holds what the endpoint takes.
+		if a := w.must(201, "POST", configMaps, "k8s\x00\x12\x07\x0a\x05\x0a\x03abc", "Content-Type",
+			forms.ProtobufType); a.at("metadata.name") != "abc" {
+			t.Error(a.raw)
+		}
+		w.must(415, "POST", widgetPath, configMapType, "Content-Type", forms.ProtobufType)
+		w.must(415, "PATCH", configMaps+"/abc", configMapType, "Content-Type", forms.ProtobufType)
+		// only lists and watches are in protobuf
+		w.must(406, "GET", configMaps+"/abc", "", "Accept", forms.ProtobufType)
+	})
+}
+
+// kubectl auth can-i and whoami: what they ask is answered, and nothing of it is stored.
+//
+// Rules: FS-41
+func TestReviewsAreAnsweredButNotStored(t *testing.T) {
+	const authentication, authorization = "/apis/authentication.k8s.io/v1", "/apis/authorization.k8s.io/v1"
+	inWorld(t, Options{}, func(w *world) {
+		before := w.s.Revision()
+		canI := w.must(201, "POST", authorization+"/selfsubjectaccessreviews",
+			`{"spec":{"resourceAttributes":{"verb":"create","resource":"pods"}}}`)
+		if canI.at("status.allowed") != true || canI.at("kind") != "SelfSubjectAccessReview" ||
+			canI.at("spec.resourceAttributes.verb") != "create" {
+			t.Error(canI.raw)
+		}
+		// kubectl up to 1.34 sends every field of the metadata, in protobuf
+		w.must(201, "POST", authorization+"/selfsubjectaccessreviews", `{"metadata":{"name":"","generateName":"",
+			"namespace":"","generation":0,"creationTimestamp":null},"spec":{"nonResourceAttributes":{"verb":"get"}}}`)
+		w.must(422, "POST", authorization+"/selfsubjectaccessreviews",
+			`{"metadata":{"name":"a"},"spec":{"nonResourceAttributes":{"verb":"get"}}}`)
+		if none := w.must(422, "POST", authorization+"/selfsubjectaccessreviews", `{"spec":{}}`); !strings.Contains(
+			none.raw, "exactly one of nonResourceAttributes or resourceAttributes must be specified") {
+			t.Error(none.raw)
+		}
+		list := w.must(201, "POST", authorization+"/selfsubjectrulesreviews", `{"spec":{"namespace":"default"}}`)
+		if fmt.Sprint(list.at("status.resourceRules")) != "[map[apiGroups:[*] resources:[*] verbs:[*]]]" ||
+			list.at("status.incomplete") != false {
+			t.Error(list.raw)
+		}
+		who := w.must(201, "POST", authentication+"/selfsubjectreviews", `{}`)
+		if fmt.Sprint(
+			who.at("status.userInfo")) != "map[groups:[system:masters system:authenticated] username:admin]" {
+			t.Error(who.raw)
+		}
+		who = w.must(201, "POST", authentication+"/selfsubjectreviews", `{}`, "Impersonate-User", "bob",
+			"Impersonate-Group", "g")
+		if fmt.Sprint(who.at("status.userInfo")) != "map[groups:[g system:authenticated] username:bob]" {
+			t.Error(who.raw)
+		}
+		w.must(405, "GET", authentication+"/selfsubjectreviews", "")
+		w.must(404, "GET", authentication+"/selfsubjectreviews/x", "")
+		if now := w.s.Revision(); now != before {
+			t.Errorf("revision %d, was %d: something was stored", now, before)
+		}
+		resources := w.must(200, "GET", authentication, "")
+		if want := "[map[kind:SelfSubjectReview name:selfsubjectreviews namespaced:false " +
+			"singularName:selfsubjectreview verbs:[create]] map[kind:TokenReview name:tokenreviews namespaced:false " +
+			"singularName:tokenreview verbs:[create]]]"; fmt.Sprint(resources.at("resources")) != want {
+			t.Error(resources.raw)
+		}
+	})
+}

@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"skiff/internal/cli"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
+	"skiff/internal/testcluster/apiserver/jwt"
+)
+
+func TestAssetsAreLinksThatReplaceLinksOnly(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "new")
+	for range 2 {
+		if r := skiffDev(t, "assets", dir); r.code != 0 || r.stdout != "export KUBEBUILDER_ASSETS='"+dir+"'\n" {
+			t.Fatalf("%+v", r)
+		}
+	}
+	for _, name := range assetNames {
+		if to, err := os.Readlink(filepath.Join(dir, name)); err != nil || to != self {
+			t.Errorf("%s is a link to %s (%v), want %s", name, to, err, self)
+		}
+	}
+	real := filepath.Join(dir, "etcd")
+	if err := os.Remove(real); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(real, []byte("a real one"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	skiffDev(t, "assets", dir).want(t, cli.ExitFailed, real+": it exists and is not a link")
+	if text, err := os.ReadFile(real); err != nil || string(text) != "a real one" {
+		t.Errorf("the file is now %q (%v)", text, err)
+	}
+	skiffDev(t, "assets").want(t, cli.ExitUsage, "takes one directory")
+}
+
+func TestTheNameOfALinkSelectsTheProgram(t *testing.T) {
+	for argv, want := range map[string]string{
+		"bin/skiff run -h":           "run -h",
+		"/assets/etcd --help":        "etcd --help",
+		"kube-apiserver.exe --a --b": "kube-apiserver --a --b",
+		"./etcdctl x":                "x",
+	} {
+		if got := programArgs(strings.Fields(argv)); !slices.Equal(got, strings.Fields(want)) {
+			t.Errorf("%s: %q, want %q", argv, got, want)
+		}
+	}
+	r := skiffDev(t, "kube-apiserver", "--help")
+	r.want(t, cli.ExitDone)
+	// envtest sets --insecure-port if the help names it.
+	if !strings.Contains(r.stdout, "\n  --cert-dir ") || strings.Contains(r.stdout, "insecure-port") {
+		t.Error(r.stdout)
+	}
+	for args, say := range map[string]string{
+		"etcd serve":                         `etcd: "serve" is no flag`,
+		"etcd --listen-client-urls=unix://x": `--listen-client-urls: "unix://x" is no URL`,
+		"kube-apiserver --simulate gc,job":   `unknown part "job"`,
+	} {
+		skiffDev(t, strings.Fields(args)...).want(t, cli.ExitUsage, say)
+	}
+	for _, flag := range []string{"--client-ca-file", "--token-auth-file"} {
+		skiffDev(t, "kube-apiserver", flag+"=/nowhere").want(t, cli.ExitFailed, flag+": open /nowhere")
+	}
+	f := follow(t, "etcd", "-listen-client-urls=http://127.0.0.1:0", "-data-dir", "x")
+	if code := f.stop(); code != cli.ExitDone || f.stderr.String() != "" {
+		t.Errorf("exit code %d: %s", code, f.stderr)
+	}
+}
+
+// startAPIServer runs skiff as kube-apiserver in this process, and returns it with its --cert-dir.
+func startAPIServer(t *testing.T, args ...string) (*follower, string) {
+	t.Helper()
+	dir := t.TempDir()
+	f := follow(t, append([]string{"kube-apiserver", "--cert-dir=" + dir, "--secure-port=0"}, args...)...)
+	waitForFile(t, filepath.Join(dir, "skiff.kubeconfig"))
+	return f, dir
+}
+
+// connectTo connects with the kubeconfig of a --cert-dir, and with another token where one is given.
+func connectTo(t *testing.T, dir string, token string) *kube.Client {
+	t.Helper()
+	cfg, _, err := kubeconfig.Load(kubeconfig.Flags{Kubeconfig: filepath.Join(dir, "skiff.kubeconfig"),
+		Token: kubeconfig.NewSecret(token)}, kubeconfig.OSEnv(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kube.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+func TestTheAPIServerProgramTakesTheFlagsOfTheRealOne(t *testing.T) {
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(tokens, []byte("t1,eve,1,\"dev,ops\"\nt2,bob,2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, dir := startAPIServer(t, "--token-auth-file", tokens, "--allow-privileged", "--feature-gates=A=true",
+		"--simulate=serviceaccounts")
+	client := connectTo(t, dir, "")
+	var account struct{ kube.Meta }
+	for {
+		err := client.Get(t.Context(), serviceAccounts, kube.Key{Namespace: "default", Name: "default"}, &account)
+		if err == nil {
+			break
+		}
+		if !kube.IsNotFound(err) {
+			t.Fatal(err)
+		}
+	}
+	reviews := kube.Resource{Group: "authentication.k8s.io", Version: "v1", Plural: "selfsubjectreviews",
+		Kind: "SelfSubjectReview", ClusterScoped: true}
+	for token, want := range map[string]string{"t1": "eve", "t2": "bob", "": "admin"} {
+		body := map[string]any{"apiVersion": reviews.APIVersion(), "kind": reviews.Kind}
+		var answer struct {
+			Status struct {
+				UserInfo struct {
+					Username string `json:"username"`
+				} `json:"userInfo"`
+			} `json:"status"`
+		}
+		if err := connectTo(t, dir, token).Create(t.Context(), reviews, "", body, &answer,
+			kube.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := answer.Status.UserInfo.Username; got != want {
+			t.Errorf("token %q is of %s, want %s", token, got, want)
+		}
+	}
+	if code := f.stop(); code != cli.ExitDone {
+		t.Errorf("exit code %d: %s", code, f.stderr)
+	}
+	if got, want := f.stderr.String(), "skiff-dev as kube-apiserver: --feature-gates has no effect\n"; got != want {
+		t.Errorf("stderr %q, want %q", got, want)
+	}
+	// The certificate that it made serves the next one.
+	before, err := os.ReadFile(filepath.Join(dir, "apiserver.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := follow(t, "kube-apiserver", "--cert-dir="+dir, "--secure-port=0")
+	waitForFile(t, filepath.Join(dir, "skiff.kubeconfig"))
+	if err := connectTo(t, dir, "").Get(t.Context(), namespaces, kube.Key{Name: "default"}, &account); err != nil {
+		t.Error(err)
+	}
+	if code := next.stop(); code != cli.ExitDone {
+		t.Errorf("exit code %d: %s", code, next.stderr)
+	}
+	after, err := os.ReadFile(filepath.Join(dir, "apiserver.crt"))
+	if err != nil || string(after) != string(before) {
+		t.Errorf("the certificate was made again (%v)", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "skiff.kubeconfig")); !os.IsNotExist(err) {
+		t.Errorf("the kubeconfig still exists: %v", err)
+	}
+}
+
+func TestTheAPIServerProgramSignsTokensWithTheKeyOfItsFlags(t *testing.T) {
+	dir := t.TempDir()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "sa.key")
+	text := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--service-account-signing-key-file=" + file, "--service-account-issuer=https://issuer.test"}
+	_, certs := startAPIServer(t, args...)
+	client := connectTo(t, certs, "")
+	account := map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": "bot"}}
+	if err := client.Create(t.Context(), serviceAccounts, "default", account, nil, kube.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var answer struct {
+		Status struct {
+			Token string `json:"token"`
+		} `json:"status"`
+	}
+	request := map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+		"metadata": account["metadata"]}
+	if err := client.Create(t.Context(), serviceAccounts, "default", request, &answer,
+		kube.WriteOptions{Subresource: "token"}); err != nil {
+		t.Fatal(err)
+	}
+	var claims struct {
+		Issuer string `json:"iss"`
+	}
+	if err := jwt.Verify(answer.Status.Token, key.Public(), &claims); err != nil ||
+		claims.Issuer != "https://issuer.test" {
+		t.Errorf("%v, %+v", err, claims)
+	}
+	for name, say := range map[string]string{"/nowhere": "open /nowhere", dir: "is a directory",
+		filepath.Join(certs, "apiserver.crt"): "has no private key"} {
+		skiffDev(t, "kube-apiserver", "--service-account-signing-key-file="+name).want(t, cli.ExitFailed, say)
+	}
+}

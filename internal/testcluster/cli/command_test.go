@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"skiff/internal/cli"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
+)
+
+func TestDevRunsACommandAndExitsWithItsCode(t *testing.T) {
+	for _, tt := range []struct {
+		script string
+		code   int
+		stderr string
+	}{
+		{`test -s "$KUBECONFIG" && test "$USE_EXISTING_CLUSTER" = true && echo "$1"`, 0, ""},
+		{`exit 7`, 7, ""},
+		{`kill -KILL $$`, 128 + 9, ""},
+	} {
+		r := skiffDev(t, "--bare", "--", "sh", "-c", tt.script, "sh", "passed on")
+		if r.code != tt.code || r.stderr != tt.stderr {
+			t.Errorf("%s: exit code %d, want %d; stderr %q", tt.script, r.code, tt.code, r.stderr)
+		}
+		if tt.code == 0 && r.stdout != "passed on\n" {
+			t.Errorf("stdout is %q, want only that of the command", r.stdout)
+		}
+	}
+	r := skiffDev(t, "--bare", "--", "no-such-command-of-skiffs-tests")
+	r.want(t, exitNotFound, "no-such-command-of-skiffs-tests")
+	data := filepath.Join(t.TempDir(), "data")
+	if err := os.WriteFile(data, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	skiffDev(t, "--bare", "--", data).want(t, exitNoProgram, "permission denied")
+	skiffDev(t, "--bare", "--ready-file", t.TempDir(), "--", "true").want(t, cli.ExitFailed,
+		"is a directory: choose a file that can be written")
+	skiffDev(t, "--bare", "--").want(t, cli.ExitUsage, "no command after --")
+	skiffDev(t, "--bare", "sh").want(t, cli.ExitUsage, `unknown command "sh" for skiff-dev (a command to run goes after --)`)
+}
+
+func TestDevStopsItsCommandAndRemovesTheKubeconfigOfTheRun(t *testing.T) {
+	said := filepath.Join(t.TempDir(), "said")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan result, 1)
+	go func() {
+		var stdout, stderr lockedBuffer
+		code := Main(ctx, []string{"skiff-dev", "--bare", "--", "sh", "-c",
+			`trap 'exit 9' TERM; echo "$KUBECONFIG" > ` + said + `.new; mv ` + said + `.new ` + said +
+				`; while true; do sleep 0.05; done`}, &stdout, &stderr, nil)
+		done <- result{code, stdout.String(), stderr.String()}
+	}()
+	path := waitForFile(t, said)
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("while the command runs: %v", err)
+	}
+	cancel()
+	select {
+	case r := <-done:
+		if r.code != 9 {
+			t.Errorf("exit code %d, want that of the command, 9: %s", r.code, r.stderr)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("skiff-dev does not stop")
+	}
+	if _, err := os.Stat(filepath.Dir(path)); !os.IsNotExist(err) {
+		t.Errorf("the directory of the kubeconfig still exists: %v", err)
+	}
+}
+
+// waitForFile returns the line in a file once it exists.
+func waitForFile(t *testing.T, path string) string {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		if text, err := os.ReadFile(path); err == nil {
+			return strings.TrimSpace(string(text))
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("%s is not written", path)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// devRun is a skiff-dev that runs in this process.
+type devRun struct {
+	config   kube.Config
+	replicas []string // the addresses of --replicas
+	*follower
+	client *kube.Client
+	ready  string // the path of its ready file
+}
+
+// startDev runs skiff-dev and returns when its ready file is there.
+func startDev(t *testing.T, args ...string) devRun {
+	t.Helper()
+	dir := t.TempDir()
+	r := devRun{ready: filepath.Join(dir, "ready")}
+	r.follower = follow(t, append([]string{"--ready-file", r.ready,
+		"--kubeconfig-out", filepath.Join(dir, "kubeconfig")}, args...)...)
+	var ready struct {
+		URL, Kubeconfig string
+		PID             int
+		Replicas        []string
+	}
+	if err := json.Unmarshal([]byte(waitForFile(t, r.ready)), &ready); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(ready.URL, "https://127.0.0.1:") || ready.PID != os.Getpid() {
+		t.Errorf("the ready file says %+v", ready)
+	}
+	r.replicas = ready.Replicas
+	cfg, _, err := kubeconfig.Load(kubeconfig.Flags{Kubeconfig: ready.Kubeconfig}, kubeconfig.OSEnv(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.client, err = kube.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.client.Close)
+	r.config = cfg
+	return r
+}
+
+// exists reports whether the server has an object.
+func (r devRun) exists(res kube.Resource, namespace, name string) bool {
+	r.t.Helper()
+	var o struct{ kube.Meta }
+	err := r.client.Get(r.t.Context(), res, kube.Key{Namespace: namespace, Name: name}, &o)
+	if err != nil && !kube.IsNotFound(err) {
+		r.t.Fatal(err)
+	}
+	return err == nil
+}
+
+var (
+	configMaps      = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
+	nodes           = kube.Resource{Version: "v1", Plural: "nodes", Kind: "Node", ClusterScoped: true}
+	namespaces      = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
+	serviceAccounts = kube.Resource{Version: "v1", Plural: "serviceaccounts", Kind: "ServiceAccount"}
+)
+
+func TestDevSimulatesTheChosenParts(t *testing.T) {
+	for _, tt := range []struct {
+		args                           []string
+		crds, accounts, nodes, emptied bool
+	}{
+		{nil, true, true, true, true},
+		{[]string{"--bare"}, false, false, false, false},
+		{[]string{"--controllers", "none"}, true, true, true, true},
+		{[]string{"--bare", "--simulate", "serviceaccounts"}, false, true, false, false},
+		{[]string{"--bare", "--controllers", "redis"}, true, false, false, false},
+		{[]string{"--simulate", "namespaces,pods", "--controllers", "none"}, true, false, true, true},
+	} {
+		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
+			r := startDev(t, tt.args...)
+			for what, check := range map[string]struct{ have, want bool }{
+				"skiff's CRDs":        {r.exists(crdsResource, "", "redis.skiff.dev"), tt.crds},
+				"the ServiceAccounts": {r.exists(serviceAccounts, "default", "default"), tt.accounts},
+				"the nodes":           {r.exists(nodes, "", "node-1"), tt.nodes},
+			} {
+				if check.have != check.want {
+					t.Errorf("%s exist: %t, want %t", what, check.have, check.want)
+				}
+			}
+			body := named("gone")
+			body["apiVersion"], body["kind"] = "v1", "Namespace"
+			if err := r.client.Create(t.Context(), namespaces, "", body, nil, kube.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			k := kube.Key{Name: "gone"}
+			if err := r.client.Delete(t.Context(), namespaces, k, kube.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			for i := 0; tt.emptied && r.exists(namespaces, "", "gone"); i++ {
+				if i == 1000 {
+					t.Fatal("the deleted namespace does not go away")
+				}
+			}
+			if !tt.emptied && !r.exists(namespaces, "", "gone") {
+				t.Error("the deleted namespace has gone away without a namespace controller")
+			}
+			if code := r.stop(); code != cli.ExitDone {
+				t.Errorf("exit code %d: %s", code, r.stderr)
+			}
+			if _, err := os.Stat(r.ready); !os.IsNotExist(err) {
+				t.Errorf("the ready file still exists: %v", err)
+			}
+		})
+	}
+	for args, say := range map[string]string{
+		"--simulate moons":                        `--simulate: unknown part "moons"`,
+		"--simulate gc,all":                       "use all or none alone",
+		"--controllers none,redis":                `unknown controller "none"`,
+		"--bare --health-probe-bind-address :0":   "without controllers there are no probes",
+		"--bare --kubeconfig-out x --listen :443": "loopback",
+	} {
+		skiffDev(t, strings.Fields(args)...).want(t, cli.ExitUsage, say)
+	}
+}
+
+func TestDevHasRolesDecideIfAsked(t *testing.T) {
+	for _, args := range [][]string{{"--bare"}, {"--bare", "--rbac"}} {
+		r := startDev(t, args...)
+		cfg, _, err := kubeconfig.Load(kubeconfig.Flags{Kubeconfig: filepath.Join(filepath.Dir(r.ready), "kubeconfig"),
+			As: "bob"}, kubeconfig.OSEnv(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		bob, err := kube.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer bob.Close()
+		var o struct{ kube.Meta }
+		err = bob.Get(t.Context(), namespaces, kube.Key{Name: "default"}, &o)
+		if want := len(args) == 2; kube.IsForbidden(err) != want {
+			t.Errorf("%v: %v, want forbidden: %t", args, err, want)
+		}
+		r.stop()
+	}
+}

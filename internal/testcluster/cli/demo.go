@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"skiff/internal/cli"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/simulate"
+)
+
+const (
+	// demoPatience is how long a step may take. Each takes some seconds at most on an idle machine.
+	demoPatience = 15 * time.Second
+	// demoLook is how often the tour looks whether a step has come true: a person waits no longer for it, and it is
+	// little work.
+	demoLook = 50 * time.Millisecond
+	// demoPodDelay is how long simulated pods take to start and stop: short, but long enough for a rollout to have an
+	// order.
+	demoPodDelay = 200 * time.Millisecond
+)
+
+// demoPods are the simulated pods of the tour.
+var demoPods = simulate.Options{PodStartDelay: demoPodDelay, PodStopDelay: demoPodDelay}
+
+func newDemo() *cobra.Command {
+	return &cobra.Command{
+		Use:   "demo",
+		Short: "Show what the controllers do, step by step, on an embedded API server",
+		Long: `A tour in one process, with nothing to install: an embedded API server, simulated nodes and the controllers.
+Each step shows what was done, what skiff did and why, and what the cluster looks like then. Exits with 1 if a step
+does not come true.`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := os.MkdirTemp("", "skiff-demo-")
+			if err != nil {
+				return err
+			}
+			log := &actionLog{}
+			d, err := newDevCluster(devOptions{listen: "127.0.0.1:0", kubeconfig: filepath.Join(dir, "kubeconfig"),
+				log: log.logger(), simulate: demoPods})
+			if err == nil {
+				err = runDemo(cmd.Context(), cmd.OutOrStdout(), d, log, demoPatience, demoSteps())
+			}
+			return errors.Join(err, os.RemoveAll(dir))
+		},
+	}
+}
+
+// tour runs steps on a cluster and tells of them.
+type tour struct {
+	out      io.Writer
+	patience time.Duration // for each step
+	cluster  *devCluster
+	client   *kube.Client // the user's
+	log      *actionLog
+}
+
+// runDemo runs the steps on a new cluster. log gets what skiff logs. The error names the step that did not come true.
+func runDemo(ctx context.Context, out io.Writer, d *devCluster, log *actionLog, patience time.Duration,
+	steps []step) error {
+	began := time.Now()
+	return onDemoCluster(ctx, d, log, func(ctx context.Context, t *tour) error {
+		t.out, t.patience = out, patience
+		fmt.Fprintf(out, "An API server (Kubernetes %s, embedded) with simulated nodes, and controllers: %s.\n",
+			apiserver.Version, strings.Join(cli.ControllerNames(), ", "))
+		if err := t.withControllers(ctx, func(ctx context.Context) error { return t.walk(ctx, steps) }); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(out, "\nAll %d steps passed in %.1f s. Try it: skiff-dev\n", len(steps),
+			time.Since(began).Seconds())
+		return err
+	})
+}
+
+// onDemoCluster gives work a tour of a new cluster, in which none of skiff's controllers runs yet.
+func onDemoCluster(ctx context.Context, d *devCluster, log *actionLog,
+	work func(ctx context.Context, t *tour) error) error {
+	return d.run(ctx, func(ctx context.Context) error {
+		user, err := d.connect("skiff-demo")
+		if err != nil {
+			return err
+		}
+		defer user.Close()
+		if err := cli.InstallCRDs(ctx, user, demoPatience, io.Discard); err != nil {
+			return err
+		}
+		return work(ctx, &tour{cluster: d, client: user, log: log})
+	})
+}
+
+// withControllers runs skiff's controllers as long as work runs, which begins when all of them have started: what they
+// then do has the user's step as its cause.
+func (t *tour) withControllers(ctx context.Context, work func(context.Context) error) error {
+	client, err := t.cluster.connect("") // skiff's own name, so that only its own requests carry it
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	want := t.log.starts() + len(cli.ControllerNames())
+	return cli.During(ctx, func(ctx context.Context) error {
+		flags := cli.ControllerFlags{Names: cli.ControllerNames()}
+		on := cli.Cluster{Client: client, Requests: &t.cluster.requests}
+		return cli.RunControllers(ctx, on, flags, t.log.logger())
+	}, func(ctx context.Context) error {
+		patience := time.After(demoPatience)
+		for t.log.starts() < want {
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-patience:
+				return fmt.Errorf("the controllers have not started within %s", demoPatience)
+			case <-time.After(demoLook):
+			}
+		}
+		return work(ctx)
+	})
+}
+
+func (t *tour) walk(ctx context.Context, steps []step) error {
+	for i, s := range steps {
+		text := fmt.Sprintf("\n%d  %s\n%s", i+1, s.title, labelled("you", []string{s.you}))
+		if s.part != "" {
+			text = "\n" + s.part + "\n" + text
+		}
+		if _, err := fmt.Fprint(t.out, text); err != nil {
+			return err
+		}
+		if err := t.take(ctx, s); err != nil {
+			return fmt.Errorf("demo: step %d, %s: %w", i+1, s.title, err)
+		}
+	}
+	return nil
+}
+
+// take does one step, waits until it has come true, and tells what happened meanwhile.
+func (t *tour) take(ctx context.Context, s step) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, t.patience, fmt.Errorf("not within %s", t.patience))
+	defer cancel()
+	began := time.Now()
+	t.log.forget()
+	before, err := t.look(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.do(ctx, t.client); err != nil {
+		return err
+	}
+	now, missing, err := t.await(ctx, s, before)
+	text := labelled("skiff", now.logged) + labelled("now", now.lines) +
+		labelled("event", now.newEvents(before, s.event))
+	switch {
+	case err != nil:
+	case missing == "":
+		text += labelled("true", []string{fmt.Sprintf("%s (%.1f s)", s.proof, time.Since(began).Seconds())})
+	default:
+		if err = fmt.Errorf("%w: %s", context.Cause(ctx), missing); now.failure != "" {
+			err = fmt.Errorf("%w (the last error of a controller: %s)", err, now.failure)
+		}
+	}
+	_, printed := fmt.Fprint(t.out, text)
+	return errors.Join(err, printed)
+}
+
+// await looks at the cluster until the step has come true, or ctx ends. It returns the last that was seen, and what
+// that lacks. The error is that of a look.
+func (t *tour) await(ctx context.Context, s step, before snapshot) (now snapshot, missing string, err error) {
+	now, missing = before, "nothing was seen yet"
+	for ctx.Err() == nil {
+		switch seen, err := t.look(ctx); {
+		case err == nil:
+			if now, missing = seen, s.missing(before, seen); missing == "" {
+				return now, "", nil
+			}
+		case ctx.Err() == nil:
+			return now, missing, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(demoLook):
+		}
+	}
+	return now, missing, nil
+}
+
+// labelled puts lines under a label at the left margin. No lines give no text.
+func labelled(label string, lines []string) string {
+	var b strings.Builder
+	for _, line := range lines {
+		fmt.Fprintf(&b, "   %-7s%s\n", label, line)
+		label = ""
+	}
+	return b.String()
+}

@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"skiff/internal/cli"
+	"skiff/internal/runtime/kube"
+)
+
+func TestDemoComesTrueAndTellsWhy(t *testing.T) {
+	var stdout, stderr lockedBuffer
+	code := Main(t.Context(), []string{"skiff-dev", "demo"}, &stdout, &stderr, nil)
+	r := result{code, stdout.String(), stderr.String()}
+	r.want(t, cli.ExitDone)
+	for _, s := range demoSteps() {
+		if !strings.Contains(r.stdout, s.title+"\n   you    "+s.you) ||
+			!strings.Contains(r.stdout, "   true   "+s.proof) {
+			t.Errorf("the tour does not tell of %q", s.title)
+		}
+		if s.part != "" && !strings.Contains(r.stdout, "\n"+s.part+"\n") {
+			t.Errorf("the tour has no part %q", s.part)
+		}
+	}
+	rest := r.stdout
+	for _, text := range []string{ // in this order
+		"created Deployment default/web\n          created Service default/web-service\n",
+		"because WebServer default/web ADDED\n",
+		"applied Deployment default/web: spec.replicas\n            because WebServer default/web MODIFIED",
+		"applied Deployment default/web: spec.template",
+		"Service default/web-service DELETED",
+		"applied Deployment default/web: spec.template",
+		"nothing is left",
+		"created Service default/cache\n          created pod cache-0",
+		"deleted pod cache-2: 2 are declared\n            because Redis default/cache MODIFIED",
+		"event  Redis/cache  DeletePod",
+		"created pod cache-0", "Pod default/cache-0 DELETED",
+		"deleted pod cache-1", "created pod cache-1", "deleted pod cache-0", "created pod cache-0",
+		"no write was needed",
+		"restarted deployment/predixy: pod cache-0 replaced, new IP\n            because debounce over",
+		"restarts 1  last for NewPodRunning of pod cache-0",
+		"event  Deployment/predixy  Restarted  restarted by RestartTrigger predixy: pod cache-0 replaced, new IP",
+		"deleted pod cache-1", "deleted pod cache-0",
+		"event  Redis/cache  PodsDeleted",
+		"All 13 steps passed",
+	} {
+		var found bool
+		if _, rest, found = strings.Cut(rest, text); !found {
+			t.Fatalf("the tour does not say %q, or not in its place:\n%s", text, r.stdout)
+		}
+	}
+	if r.stderr != "" {
+		t.Errorf("stderr %q", r.stderr)
+	}
+	if t.Failed() {
+		t.Log(r.stdout)
+	}
+}
+
+func nothing(context.Context, *kube.Client) error { return nil }
+
+func TestDemoFailsWithTheStepThatDoesNotComeTrue(t *testing.T) { synctest.Test(t, demoFails) }
+
+func demoFails(t *testing.T) {
+	run := func(ctx context.Context, s step) error {
+		return runDemo(ctx, io.Discard, pipeCluster(), &actionLog{}, time.Second, []step{s})
+	}
+
+	empty := []string{"nothing is left"}
+	err := run(t.Context(), step{title: "Wait", do: nothing, now: []string{"the moon is blue"}})
+	if err == nil || !strings.Contains(err.Error(), "demo: step 1, Wait: not within 1s: there is\nnothing is "+
+		"left\nwant\nthe moon is blue") {
+		t.Errorf("error %v", err)
+	}
+	broken := errors.New("broken")
+	err = run(t.Context(), step{title: "Break", do: func(context.Context, *kube.Client) error { return broken }})
+	if !errors.Is(err, broken) {
+		t.Errorf("error %v", err)
+	}
+	err = run(t.Context(), step{title: "Event", do: nothing, now: empty, event: "Sang"})
+	if err == nil || !strings.Contains(err.Error(), "there is no Event Sang") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestAStepOfTheDemoSaysWhatWasReplacedAndWhatWasNot(t *testing.T) {
+	of := func(a, b string) snapshot {
+		s := snapshot{ids: map[string]string{}}
+		for name, id := range map[string]string{"pod/a-0": a, "pod/b-0": b} {
+			if id != "" {
+				s.ids[name] = id
+			}
+		}
+		return s
+	}
+	before := of("uid 1", "uid 2")
+	for _, c := range []struct {
+		now  snapshot
+		want string
+	}{
+		{of("uid 1", "uid 2"), "pod/a-0 has not been replaced"},
+		{of("uid 3", "uid 2"), ""},
+		{of("uid 3", "uid 4"), "pod/b-0 has been replaced"},
+		{of("", ""), ""},
+	} {
+		s := step{replaced: []string{"pod/a-"}}
+		if got := s.missing(before, c.now); got != c.want {
+			t.Errorf("now %v: %q, want %q", c.now.ids, got, c.want)
+		}
+	}
+}
+
+func TestAStarOfTheDemoStandsForTheRestOfALineOnly(t *testing.T) {
+	for text, want := range map[string]bool{"a 1 b": true, "a  b": true, "a 1\n b": false, "a 1 b c": false} {
+		if like(text, "a * b") != want {
+			t.Errorf("like(%q) is %t", text, !want)
+		}
+	}
+}
+
+// Controllers may take half a minute to finish what is under way. What waits for the user's cluster must not.
+func TestDemoEndsSoonWhenItIsInterrupted(t *testing.T) { synctest.Test(t, demoIsInterrupted) }
+
+func demoIsInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	steps := slices.Concat(redisSteps(), restartSteps())
+	last := &steps[len(redisSteps())] // the steps before it have left pods, mirrors and Events in flight
+	last.now = []string{"more"}
+	last.do = func(context.Context, *kube.Client) error {
+		cancel(errors.New("interrupted"))
+		return nil
+	}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- runDemo(ctx, io.Discard, pipeCluster(), &actionLog{}, demoPatience, steps)
+	}()
+	<-ctx.Done()
+	select {
+	case err := <-ended:
+		if err == nil || !strings.Contains(err.Error(), last.title+": interrupted") {
+			t.Errorf("error %v", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("it goes on for more than five seconds")
+		<-ended
+	}
+}
+
+func TestNoStepOfTheDemoIsTrueOfAnEmptyCluster(t *testing.T) {
+	for _, s := range demoSteps() {
+		empty := snapshot{lines: []string{"nothing is left"}}
+		if s.title != "Delete the WebServer" && s.missing(snapshot{}, empty) == "" {
+			t.Errorf("%s: true of an empty cluster", s.title)
+		}
+	}
+}
+
+// Each step is done while skiff is away. It must not come true by itself, and it must when skiff is back. Nothing that
+// skiff does for it needs a right that the role of the examples does not grant.
+func TestTheDemoShowsWhatSkiffDoes(t *testing.T) { synctest.Test(t, demoWithoutSkiff) }
+
+func demoWithoutSkiff(t *testing.T) {
+	err := onDemoCluster(t.Context(), pipeCluster(), &actionLog{}, func(ctx context.Context, tour *tour) error {
+		tour.cluster.api.ForgetRequests() // among them those of `skiff crds install`, which is for an administrator
+		for _, s := range demoSteps() {
+			if err := withoutSkiff(ctx, t, tour, s); err != nil {
+				return err
+			}
+		}
+		checkExampleRole(t, tour.cluster.api.Requests())
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// withoutSkiff takes a step while no controller runs, and then starts them.
+func withoutSkiff(ctx context.Context, t *testing.T, tour *tour, s step) error {
+	tour.log.forget()
+	before, err := tour.look(ctx)
+	if err != nil {
+		return err
+	}
+	if s.missing(before, before) == "" {
+		t.Errorf("%s: true before anything was done", s.title)
+	}
+	if err := s.do(ctx, tour.client); err != nil {
+		return err
+	}
+	if s.title != "Delete the WebServer" { // which is the garbage collector's work
+		alone, cancel := context.WithTimeout(ctx, 2*demoPodDelay)
+		defer cancel()
+		if _, missing, err := tour.await(alone, s, before); err != nil || missing == "" {
+			t.Errorf("%s: true without skiff (%v)", s.title, err)
+		}
+	}
+	return tour.withControllers(ctx, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, demoPatience)
+		defer cancel()
+		now, missing, err := tour.await(ctx, s, before)
+		if missing != "" {
+			t.Errorf("%s: does not come true: %s\n%s", s.title, missing, strings.Join(now.lines, "\n"))
+		}
+		return err
+	})
+}

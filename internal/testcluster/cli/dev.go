@@ -1,0 +1,314 @@
+// Package cli is the command line of skiff-dev: a Kubernetes test cluster on the user's machine. It turns flags
+// into options of the embedded API server and of the simulation, and their results into text and an exit code.
+//
+// It contains the cluster and what is around it (kubeconfig, certificate, objects to start from, a command to run on
+// it), the tour of `skiff-dev demo`, and the programs of `skiff-dev assets`. What it shares with the command line of
+// skiff is in package cli. Whether the API server evaluates CEL is decided by the caller of Main.
+//
+// Main runs the command on its caller's goroutine; the API server, the simulation and the controllers have goroutines
+// of their own, which have ended when Main returns.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+
+	"skiff/internal/cli"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
+	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/simulate"
+)
+
+// Main runs skiff-dev with a whole command line. A first element that names one of the programs of `skiff-dev assets`
+// selects that. Main returns the exit code: 0 done, 1 failed, 2 wrong usage, or that of the command that `skiff-dev --
+// COMMAND` ran. Cancelling ctx stops it; that is not a failure. With a cel, the API server evaluates CEL.
+func Main(ctx context.Context, argv []string, stdout, stderr io.Writer, cel *apiserver.CEL) int {
+	return cli.Execute(ctx, newRoot(cel), programArgs(argv), stdout, stderr)
+}
+
+func newRoot(cel *apiserver.CEL) *cobra.Command {
+	root := newDev(cel)
+	root.AddCommand(newDemo(), newAssets(), etcdProgram(), apiServerProgram(cel))
+	cli.Complete(root)
+	return root
+}
+
+// withoutCEL is what the help of a build without CEL says of it.
+const withoutCEL = `
+
+This build does not evaluate CEL (rules in definitions, admission policies, conditions of webhooks) and refuses what
+needs it. The released skiff-dev does, and so does the one that 'make skiff-dev' builds.`
+
+// devFlags are the flags of skiff-dev without a subcommand.
+type devFlags struct {
+	controllers                   cli.ControllerFlags
+	listen, kubeconfig, ready     string
+	faults                        string
+	bare, rbac                    bool
+	replicas                      int
+	simulate, crds, load, command []string
+	cel                           *apiserver.CEL
+}
+
+func newDev(cel *apiserver.CEL) *cobra.Command {
+	f := devFlags{controllers: cli.ControllerFlags{AllowNone: true}, cel: cel}
+	cmd := &cobra.Command{
+		Use:   "skiff-dev [flags] [-- COMMAND ARGS...]",
+		Short: "A Kubernetes test cluster on this machine, with simulated nodes and skiff's controllers",
+		Long: `Runs a Kubernetes API server inside this process, served over HTTPS on the loopback interface, with
+simulated nodes (their pods run no containers), the custom resource definitions and the controllers. It writes a
+kubeconfig for kubectl and skiff. Everything is kept in memory and lost when the process ends.
+
+With a COMMAND it runs the command once everything is ready, with KUBECONFIG set (and USE_EXISTING_CLUSTER=true, for
+envtest), stops when the command exits, and exits with its code.`,
+		Example: `  skiff-dev
+  skiff-dev demo                                            # a tour of what the controllers do
+  skiff-dev --listen 127.0.0.1:6443 --kubeconfig-out ./dev.kubeconfig
+  skiff-dev --bare --crds config/crd -- go test ./...       # an API server for tests, and nothing else
+  skiff-dev --controllers none --load testdata -- pytest    # with the simulated cluster`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch dash := cmd.ArgsLenAtDash(); {
+			case dash == 0 && len(args) == 0:
+				return cli.Usagef("no command after --")
+			case dash != 0 && len(args) > 0:
+				return cli.Usagef("%w (a command to run goes after --)", cli.UnknownCommand(cmd, args[0]))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.command = args
+			return f.run(cmd)
+		},
+	}
+	if cel == nil {
+		cmd.Long += withoutCEL
+	}
+	f.controllers.Add(cmd)
+	fs := cmd.Flags()
+	fs.Lookup("controllers").Usage += ", or none"
+	fs.StringVar(&f.listen, "listen", "127.0.0.1:0", "loopback `address` to serve on; port 0 picks a free port")
+	fs.StringVar(&f.kubeconfig, "kubeconfig-out", "", "`file` to write the kubeconfig to, removed at the end "+
+		"(default skiff/dev.kubeconfig in the user's cache directory, or dev-PID.kubeconfig while another skiff-dev "+
+		"uses that; a temporary file with a COMMAND)")
+	fs.BoolVar(&f.bare, "bare", false, "only the API server: short for --simulate none --controllers none, and "+
+		"without skiff's custom resource definitions")
+	fs.BoolVar(&f.rbac, "rbac", false, "have the stored roles and bindings decide what users may do: impersonated "+
+		"ones (kubectl --as), those of client certificates, and system:anonymous")
+	fs.StringSliceVar(&f.simulate, "simulate", []string{"all"}, "`parts` of the cluster to simulate, separated by "+
+		"commas: "+strings.Join(partNames(), ", ")+", all or none")
+	fs.StringArrayVar(&f.crds, "crds", nil,
+		"`path` of a file or directory with custom resource definitions to install, "+
+			"can be repeated")
+	fs.StringArrayVar(&f.load, "load", nil, "`path` of a file or directory with objects to create (without their "+
+		"status), can be repeated")
+	fs.StringVar(&f.faults, "faults", "", "`file` with faults to inject once everything is ready, in the form of "+
+		"PUT /skiff/faults")
+	fs.IntVar(&f.replicas, "replicas", 1, "`number` of API servers to simulate: connections go to them in turn, "+
+		"the ready file has an address for each, and a fault can select one")
+	fs.StringVar(&f.ready, "ready-file", "", "`file` to write when everything is ready, removed at the end: one line "+
+		"of JSON with url, kubeconfig, pid and, with --replicas, replicas")
+	return cmd
+}
+
+// Parts of the simulation that the API server does itself: it empties deleted namespaces, and counts what quotas
+// limit.
+const namespacesPart, quotasPart = "namespaces", "quotas"
+
+// partNames are the values of --simulate, besides all and none.
+func partNames() []string {
+	names := []string{namespacesPart, quotasPart}
+	for _, p := range simulate.Parts() {
+		names = append(names, string(p))
+	}
+	return names
+}
+
+// simulatedParts returns the parts that a value of --simulate means.
+func simulatedParts(value []string) ([]string, error) {
+	switch {
+	case slices.Equal(value, []string{"all"}):
+		return partNames(), nil
+	case slices.Equal(value, []string{"none"}):
+		return nil, nil
+	}
+	for _, part := range value {
+		if !slices.Contains(partNames(), part) {
+			return nil, cli.Usagef("--simulate: unknown part %q: choose from %s, or use all or none alone", part,
+				strings.Join(partNames(), ", "))
+		}
+	}
+	return value, nil
+}
+
+// maxReplicas is more than any cluster has API servers.
+const maxReplicas = 16
+
+// check checks the flags and applies --bare to those that were not set.
+func (f *devFlags) check(cmd *cobra.Command) error {
+	if f.bare {
+		for name, value := range map[string]*[]string{"simulate": &f.simulate,
+			"controllers": &f.controllers.Names} {
+			if !cmd.Flags().Changed(name) {
+				*value = []string{"none"}
+			}
+		}
+	}
+	if err := f.controllers.Check(); err != nil {
+		return err
+	}
+	var err error
+	if f.simulate, err = simulatedParts(f.simulate); err != nil {
+		return err
+	}
+	if f.replicas < 1 || f.replicas > maxReplicas {
+		return cli.Usagef("--replicas %d: want a number from 1 to %d", f.replicas, maxReplicas)
+	}
+	return checkLoopback("--listen", f.listen)
+}
+
+func (f *devFlags) run(cmd *cobra.Command) (err error) {
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	log, err := f.controllers.Logger(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	crds, err := readManifests("--crds", f.crds)
+	if err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(crds, func(m manifest) bool { return !m.isCRD() }); i >= 0 {
+		return fmt.Errorf("--crds: %s is not a custom resource definition: pass it with --load", crds[i])
+	}
+	objects, err := readManifests("--load", f.load)
+	if err != nil {
+		return err
+	}
+	remove, err := f.chooseKubeconfig()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	d, err := newDevCluster(f.options(log))
+	if err != nil {
+		return err
+	}
+	var commandErr error
+	err = d.run(cmd.Context(), func(ctx context.Context) error {
+		client, err := d.connect("")
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		if err := f.prepare(ctx, d, client, append(crds, objects...)); err != nil {
+			return cli.Ended(ctx, err)
+		}
+		commandErr, err = f.work(ctx, cmd, d, client, log)
+		return err
+	})
+	if err == nil && commandErr != nil {
+		return commandErr
+	}
+	return err
+}
+
+// chooseKubeconfig sets the file of --kubeconfig-out where it is not set. Runs with a command get a file each, so that
+// several can run at the same time; remove removes it.
+func (f *devFlags) chooseKubeconfig() (remove func() error, err error) {
+	remove = func() error { return nil }
+	if f.kubeconfig == "" && len(f.command) > 0 {
+		dir, err := os.MkdirTemp("", "skiff-dev-")
+		if err != nil {
+			return nil, fmt.Errorf("make a directory for the kubeconfig: %w: set --kubeconfig-out", err)
+		}
+		f.kubeconfig = filepath.Join(dir, "kubeconfig")
+		return func() error { return os.RemoveAll(dir) }, nil
+	}
+	if f.kubeconfig == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			return nil, fmt.Errorf("find the cache directory for the kubeconfig: %w: set --kubeconfig-out", err)
+		}
+		f.kubeconfig = filepath.Join(dir, "skiff", "dev.kubeconfig")
+		if isServed(f.kubeconfig) { // a shell with that kubeconfig keeps its cluster
+			f.kubeconfig = filepath.Join(dir, "skiff", fmt.Sprintf("dev-%d.kubeconfig", os.Getpid()))
+		}
+	}
+	path, err := filepath.Abs(f.kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig-out %s: %w", f.kubeconfig, err)
+	}
+	f.kubeconfig = path
+	return remove, nil
+}
+
+// isServed reports whether the server of a kubeconfig runs. One that was killed leaves its file behind.
+func isServed(path string) bool {
+	cfg, _, err := kubeconfig.Load(kubeconfig.Flags{Kubeconfig: path}, kubeconfig.OSEnv(func(string) {}))
+	if err != nil {
+		return false
+	}
+	conn, err := net.DialTimeout("tcp", strings.TrimPrefix(cfg.Server, "https://"), time.Second)
+	return err == nil && conn.Close() == nil
+}
+
+func (f *devFlags) options(log logr.Logger) devOptions {
+	o := devOptions{listen: f.listen, kubeconfig: f.kubeconfig, readyFile: f.ready, faults: f.faults, log: log,
+		api: apiserver.Options{RBAC: f.rbac, CEL: f.cel, Replicas: f.replicas}}
+	o.simulateParts(f.simulate)
+	return o
+}
+
+// prepare installs and creates what the flags ask for, and waits until the simulation works.
+func (f *devFlags) prepare(ctx context.Context, d *devCluster, client *kube.Client, objects []manifest) error {
+	if !f.bare || len(f.controllers.Names) > 0 {
+		if err := cli.InstallCRDs(ctx, client, 30*time.Second, io.Discard); err != nil {
+			return err
+		}
+	}
+	if err := loadManifests(ctx, client, objects); err != nil {
+		return err
+	}
+	if err := d.waitReady(ctx, client); err != nil {
+		return err
+	}
+	d.api.SetStart()
+	if err := d.setFaults(); err != nil {
+		return err
+	}
+	return d.writeReadyFile()
+}
+
+// work runs the controllers, until ctx is done or, with a command, until that exits.
+func (f *devFlags) work(ctx context.Context, cmd *cobra.Command, d *devCluster, client *kube.Client,
+	log logr.Logger) (commandErr, err error) {
+	controllers := func(ctx context.Context) error {
+		if len(f.controllers.Names) == 0 {
+			<-ctx.Done()
+			return nil
+		}
+		return cli.RunControllers(ctx, cli.Cluster{Client: client, Requests: &d.requests}, f.controllers, log)
+	}
+	if len(f.command) == 0 {
+		printDevIntro(cmd.OutOrStdout(), d, f)
+		return nil, controllers(ctx)
+	}
+	err = cli.During(ctx, controllers, func(ctx context.Context) error {
+		commandErr = runCommand(ctx, f.command, f.kubeconfig, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		return nil
+	})
+	return commandErr, err
+}

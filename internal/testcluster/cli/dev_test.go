@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"skiff/internal/cli"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
+)
+
+func TestASecondDevLeavesTheKubeconfigOfTheFirstAlone(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	started := func() (f *follower, path string) {
+		f = follow(t, "--bare")
+		for path == "" {
+			if _, quoted, ok := strings.Cut(f.next(), "export KUBECONFIG="); ok {
+				path = strings.Trim(quoted, "'")
+			}
+		}
+		return f, path
+	}
+	first, path := started()
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, other := started()
+	second.stop()
+	if after, err := os.ReadFile(path); err != nil || other == path || string(after) != string(before) {
+		t.Errorf("the first has %s, the second %s; then %v, %s", path, other, err, after)
+	}
+	first.stop()
+	// A file that is left behind by one that was killed is in nobody's way.
+	if err := os.WriteFile(path, before, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, third := started(); filepath.Base(third) != "dev.kubeconfig" {
+		t.Error(third)
+	}
+}
+
+func TestDevIsAClusterForKubeconfigUsersUntilItEnds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "dev.kubeconfig")
+	f := follow(t, "--kubeconfig-out", path)
+	intro := ""
+	for !strings.Contains(intro, "skiff watch pods") {
+		intro += f.next() + "\n"
+	}
+	if !strings.Contains(intro, "export KUBECONFIG='"+path+"'") || !strings.Contains(intro, "https://127.0.0.1:") {
+		t.Errorf("intro %s", intro)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("kubeconfig: %v, %v", info.Mode(), err)
+	}
+
+	cfg, _, err := kubeconfig.Load(kubeconfig.Flags{Kubeconfig: path}, kubeconfig.OSEnv(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kube.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if err := apply(devObjects)(t.Context(), client); err != nil { // what the intro tells users to apply
+		t.Fatal(err)
+	}
+	deadline := time.After(20 * time.Second)
+	for done := false; !done; {
+		var states []string
+		for r, name := range map[kube.Resource]string{webServers: "web", redises: "cache", triggers: "web"} {
+			var o object
+			if err := client.Get(t.Context(), r, kube.Key{Namespace: demoNamespace, Name: name}, &o); err != nil {
+				t.Fatal(err)
+			}
+			states = append(states, fill(r.String()+" {ready}", o))
+		}
+		done = !strings.Contains(fmt.Sprint(states), "not ready")
+		select {
+		case <-deadline:
+			t.Fatalf("not all become ready: %v", states)
+		case <-time.After(demoLook):
+		}
+	}
+
+	cfg.Credentials = nil
+	anonymous, err := kube.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer anonymous.Close()
+	if err := remove(pods, "cache-0")(t.Context(), anonymous); !kube.IsUnauthorized(err) {
+		t.Errorf("without the token: %v, want 401", err)
+	}
+
+	if code := f.stop(); code != cli.ExitDone {
+		t.Errorf("exit code %d: %s", code, f.stderr)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("the kubeconfig is still there: %v", err)
+	}
+}
+
+// Another process may write to the same file at any time, before the first connection, too.
+func TestDevDoesNotRemoveAKubeconfigThatAnotherProcessWrote(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "dev.kubeconfig")
+	d, err := newDevCluster(devOptions{listen: "127.0.0.1:0", kubeconfig: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("another's"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err = d.run(t.Context(), func(ctx context.Context) error {
+		client, err := d.connect("")
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		return client.Create(ctx, configMaps, "default", named("alive"), nil, kube.WriteOptions{})
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != "another's" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestDevRefusesAddressesAndFilesThatItCannotUse(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "kubeconfig")
+	for listen, say := range map[string]string{
+		"0.0.0.0:0":      "must be a loopback address",
+		":6443":          "must be a loopback address",
+		"example.com:80": "must be a loopback address",
+		"":               "want HOST:PORT",
+		"127.0.0.1":      "want HOST:PORT",
+		"[::1]:99999":    "the port must be a number",
+	} {
+		skiffDev(t, "--kubeconfig-out", out, "--listen", listen).want(t, cli.ExitUsage, "--listen "+listen, say)
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	skiffDev(t, "--kubeconfig-out", out, "--listen", taken.Addr().String()).want(t, cli.ExitFailed, "--listen",
+		"in use")
+	if err := os.WriteFile(out, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	skiffDev(t, "--kubeconfig-out", filepath.Join(out, "below-a-file")).want(t, cli.ExitFailed,
+		"--kubeconfig-out", "not a directory")
+}

@@ -1,0 +1,251 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"skiff/internal/cli"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
+	"skiff/internal/testcluster/apiserver"
+)
+
+// maxManifest bounds a file of --crds and --load. The largest CRDs are around 1 MB.
+const maxManifest = 64 << 20
+
+// manifest is an object of a file of --crds or --load.
+type manifest struct {
+	file   string
+	object map[string]any
+}
+
+// String names the manifest in errors.
+func (m manifest) String() string {
+	name, _ := field(m.object, "metadata name").(string)
+	return fmt.Sprintf("%s: %v %s", m.file, m.object["kind"], name)
+}
+
+// isCRD reports whether the object is a custom resource definition.
+func (m manifest) isCRD() bool { return m.object["kind"] == "CustomResourceDefinition" }
+
+// readManifests reads the YAML and JSON files that a flag names, each a file or a directory.
+func readManifests(flag string, paths []string) ([]manifest, error) {
+	var out []manifest
+	for _, path := range paths {
+		files, err := manifestFiles(path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", flag, err)
+		}
+		for _, file := range files {
+			objects, err := readManifest(file)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", flag, err)
+			}
+			out = append(out, objects...)
+		}
+	}
+	return out, nil
+}
+
+// manifestFiles returns the files of a directory in the order of their names, without those of its subdirectories, as
+// `kubectl apply -f` does.
+func manifestFiles(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return []string{path}, err
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, e := range entries {
+		if !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) {
+			files = append(files, filepath.Join(path, e.Name()))
+		}
+	}
+	if files == nil {
+		return nil, fmt.Errorf("%s: the directory has no .yaml, .yml or .json file", path)
+	}
+	return files, nil
+}
+
+func readManifest(file string) ([]manifest, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxManifest {
+		return nil, fmt.Errorf("%s: larger than %d MB", file, maxManifest>>20)
+	}
+	return parseManifests(file, text)
+}
+
+// parseManifests reads the documents of a YAML or JSON text. file names it in errors.
+func parseManifests(file string, text []byte) ([]manifest, error) {
+	var out []manifest
+	for d := yaml.NewDecoder(bytes.NewReader(text)); ; {
+		var doc yaml.Node
+		if err := d.Decode(&doc); errors.Is(err, io.EOF) {
+			return out, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("read %s: %w", file, err)
+		}
+		timestampsAreStrings(&doc)
+		var object map[string]any
+		if err := doc.Decode(&object); err != nil {
+			return nil, fmt.Errorf("read %s: line %d: %w", file, doc.Line, err)
+		}
+		found, err := flatten(file, object)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+}
+
+// timestampsAreStrings keeps a date without quotes as it is written. JSON has no other form of it.
+func timestampsAreStrings(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!timestamp" {
+		n.Tag = "!!str"
+	}
+	for _, c := range n.Content {
+		timestampsAreStrings(c)
+	}
+}
+
+// flatten returns the objects of a document: none of an empty one, the items of a List.
+func flatten(file string, object map[string]any) ([]manifest, error) {
+	if len(object) == 0 {
+		return nil, nil
+	}
+	m := manifest{file, object}
+	kind, _ := object["kind"].(string)
+	if version, _ := object["apiVersion"].(string); kind == "" || version == "" {
+		return nil, fmt.Errorf("%s: the object has no apiVersion or no kind", m)
+	}
+	items, isList := object["items"].([]any)
+	if !isList || !strings.HasSuffix(kind, "List") {
+		return []manifest{m}, nil
+	}
+	var out []manifest
+	for i, item := range items {
+		o, ok := item.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("%s: items[%d] is not an object", m, i)
+		}
+		found, err := flatten(file, o)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+// loadManifests creates objects or updates those that exist: first the CRDs, which it waits for, then the namespaces,
+// then everything else in the order of the files.
+func loadManifests(ctx context.Context, c *kube.Client, all []manifest) error {
+	rank := func(m manifest) int {
+		switch {
+		case m.isCRD():
+			return 0
+		case m.object["kind"] == "Namespace":
+			return 1
+		}
+		return 2
+	}
+	all = slices.Clone(all)
+	sort.SliceStable(all, func(i, j int) bool { return rank(all[i]) < rank(all[j]) })
+	known := map[string]kube.Resource{}
+	var crds []string
+	for i, m := range all {
+		name, err := loadManifest(ctx, c, known, m)
+		if err != nil {
+			return fmt.Errorf("load %s: %w", m, err)
+		}
+		if m.isCRD() {
+			crds = append(crds, name)
+		}
+		if i+1 == len(all) || !all[i+1].isCRD() {
+			for _, name := range crds {
+				if err := cli.WaitEstablished(ctx, c, name); err != nil {
+					return err
+				}
+			}
+			crds = nil
+		}
+	}
+	return nil
+}
+
+// loadManifest creates or updates one object and returns its name. known has the resources that were looked up before,
+// by apiVersion and kind.
+func loadManifest(ctx context.Context, c *kube.Client, known map[string]kube.Resource, m manifest) (string, error) {
+	version, kind := m.object["apiVersion"].(string), m.object["kind"].(string)
+	r, ok := known[version+" "+kind]
+	if !ok {
+		var err error
+		if r, err = resourceOf(ctx, c, version, kind); err != nil {
+			return "", err
+		}
+		known[version+" "+kind] = r
+	}
+	name, _ := field(m.object, "metadata name").(string)
+	namespace, _ := field(m.object, "metadata namespace").(string)
+	switch {
+	case r.ClusterScoped:
+		namespace = ""
+	case namespace == "":
+		namespace = "default"
+	}
+	if name == "" { // metadata.generateName, which only a POST understands
+		return "", c.Create(ctx, r, namespace, m.object, nil, kube.WriteOptions{FieldManager: cli.FieldManager})
+	}
+	return name, c.Patch(ctx, r, kube.Key{Namespace: namespace, Name: name}, kube.ApplyPatch, m.object, nil,
+		kube.WriteOptions{FieldManager: cli.FieldManager, Force: true})
+}
+
+// resourceOf finds the resource of a kind by the discovery document of its group and version.
+func resourceOf(ctx context.Context, c *kube.Client, apiVersion, kind string) (kube.Resource, error) {
+	group, version, ok := strings.Cut(apiVersion, "/")
+	if !ok {
+		group, version = "", apiVersion
+	}
+	r, found, err := cli.Find(ctx, c, group, version, strings.ToLower(kind))
+	if kube.IsNotFound(err) || err == nil && (!found || r.Kind != kind) {
+		return kube.Resource{}, fmt.Errorf("the server has no kind %s in %s: if it is a custom resource, pass its "+
+			"definition with --crds", kind, apiVersion)
+	}
+	return r, err
+}
+
+// readFaults reads the file of --faults; "" has none.
+func readFaults(file string) (set apiserver.FaultSet, err error) {
+	if file == "" {
+		return set, nil
+	}
+	text, err := kubeconfig.ReadFile(file)
+	if err == nil {
+		set, err = apiserver.ParseFaults(text)
+	}
+	if err != nil {
+		return set, fmt.Errorf("--faults: %s: %w", file, err)
+	}
+	return set, nil
+}

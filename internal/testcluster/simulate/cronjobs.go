@@ -1,0 +1,247 @@
+package simulate
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/cron"
+)
+
+// cronJob is the part of a CronJob that its controller reads.
+type cronJob struct {
+	kube.Meta `json:"metadata"`
+	Spec      struct {
+		Schedule                   string   `json:"schedule"`
+		TimeZone                   string   `json:"timeZone"`
+		ConcurrencyPolicy          string   `json:"concurrencyPolicy"`
+		Suspend                    bool     `json:"suspend"`
+		StartingDeadlineSeconds    *int     `json:"startingDeadlineSeconds"`
+		SuccessfulJobsHistoryLimit *int     `json:"successfulJobsHistoryLimit"`
+		FailedJobsHistoryLimit     *int     `json:"failedJobsHistoryLimit"`
+		JobTemplate                kube.Raw `json:"jobTemplate"`
+	} `json:"spec"`
+	Status kube.Raw `json:"status"`
+}
+
+type cronStatus struct {
+	Active             []map[string]any `json:"active"`
+	LastScheduleTime   time.Time        `json:"lastScheduleTime"`
+	LastSuccessfulTime time.Time        `json:"lastSuccessfulTime"`
+}
+
+// cronJobs is the CronJob controller.
+type cronJobs struct {
+	controllerOf[*cronJob]
+	jobs *cache.Store[*workload]
+}
+
+func newCronJobs(w *world) runner {
+	c := &cronJobs{newController[*cronJob](w, cronJobResource, "cronjob-controller"),
+		mirrorOf[*workload](w, jobResource)}
+	return c.forEach("cronjob", c.sync, controller.Owns(c.jobs, cronJobResource.Kind))
+}
+
+func (c *cronJobs) sync(ctx context.Context, cj *cronJob) (again time.Duration, err error) {
+	var s cronStatus
+	if err := readStatus(cronJobResource, cj, cj.Status, &s); err != nil {
+		return 0, err
+	}
+	if err := c.followJobs(ctx, cj, &s); err != nil {
+		return 0, err
+	}
+	if !cj.Deleting() && !cj.Spec.Suspend {
+		if again, err = c.keepSchedule(ctx, cj, &s); err != nil {
+			return 0, err
+		}
+	}
+	status := map[string]any{"active": nil}
+	if len(s.Active) > 0 {
+		status["active"] = s.Active
+	}
+	for name, t := range map[string]time.Time{"lastScheduleTime": s.LastScheduleTime,
+		"lastSuccessfulTime": s.LastSuccessfulTime} {
+		if !t.IsZero() {
+			status[name] = wireTime(t)
+		}
+	}
+	return again, c.writeStatus(ctx, cj, true, cj.Status, status)
+}
+
+// followJobs updates what the status says about the jobs, and deletes finished ones beyond the limits.
+func (c *cronJobs) followJobs(ctx context.Context, cj *cronJob, s *cronStatus) error {
+	jobs, err := c.jobs.ByOwner(cj.Namespace, cj.UID)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(jobs, func(a, b *workload) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp), strings.Compare(a.Name, b.Name))
+	})
+	finished, exists := map[string][]*workload{}, map[any]bool{}
+	for _, j := range jobs {
+		var status jobStatus
+		if err := readStatus(jobResource, j, j.Status, &status); err != nil {
+			return err
+		}
+		exists[j.UID] = true
+		at := slices.IndexFunc(s.Active, func(ref map[string]any) bool { return ref["uid"] == j.UID })
+		how := "Complete"
+		if status.Conditions.hold("Failed") {
+			how = "Failed"
+		} else if !status.Conditions.hold(how) {
+			continue
+		}
+		finished[how] = append(finished[how], j)
+		if at >= 0 {
+			s.Active = slices.Delete(s.Active, at, at+1)
+			c.record(cj, events.Normal, "SawCompletedJob",
+				fmt.Sprintf("Saw completed job: %s, condition: %s", j.Name, how))
+		}
+		if done, err := time.Parse(time.RFC3339, status.CompletionTime); err == nil &&
+			how == "Complete" && done.After(s.LastSuccessfulTime) {
+			s.LastSuccessfulTime = done
+		}
+	}
+	for _, ref := range slices.Clone(s.Active) {
+		name, _ := ref["name"].(string)
+		if exists[ref["uid"]] {
+			continue
+		}
+		var job object // the mirror may not have it yet
+		err := c.client.Get(ctx, jobResource, kube.Key{Namespace: cj.Namespace, Name: name}, &job)
+		if kube.IsNotFound(err) {
+			s.Active = slices.DeleteFunc(s.Active, func(r map[string]any) bool { return r["name"] == name })
+			c.record(cj, events.Normal, "MissingJob", "Active job went missing: "+name)
+		} else if err != nil {
+			return err
+		}
+	}
+	for how, limit := range map[string]int{"Complete": valueOr(cj.Spec.SuccessfulJobsHistoryLimit, 3),
+		"Failed": valueOr(cj.Spec.FailedJobsHistoryLimit, 1)} {
+		for _, j := range finished[how][:max(0, len(finished[how])-limit)] {
+			if err := c.delete(ctx, cj, j.Name, j.UID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// keepSchedule starts the Job of the last time of the schedule, if that is due, and returns how long the next one is
+// away.
+func (c *cronJobs) keepSchedule(ctx context.Context, cj *cronJob, s *cronStatus) (time.Duration, error) {
+	schedule, err := cron.Parse(cj.Spec.Schedule)
+	if err != nil {
+		return 0, controller.Terminal(fmt.Errorf("read the schedule of cron job %s: %w", cj.Key(), err))
+	}
+	zone, err := time.LoadLocation(cj.Spec.TimeZone)
+	if err != nil {
+		c.record(cj, events.Warning, "UnknownTimeZone",
+			fmt.Sprintf("invalid timeZone: %q: %v", cj.Spec.TimeZone, err))
+		return 0, nil
+	}
+	now, since := time.Now().In(zone), cj.CreationTimestamp.In(zone)
+	if !s.LastScheduleTime.IsZero() {
+		since = s.LastScheduleTime.In(zone)
+	}
+	deadline := cj.Spec.StartingDeadlineSeconds
+	if deadline != nil {
+		if first := now.Add(-time.Duration(*deadline) * time.Second); first.After(since) {
+			since = first
+		}
+	}
+	due, missed := schedule.Latest(since, now)
+	if missed > 100 {
+		c.record(cj, events.Warning, "TooManyMissedTimes", "too many missed start times. Set or "+
+			"decrease .spec.startingDeadlineSeconds or check clock skew")
+	}
+	if !due.IsZero() {
+		if err := c.start(ctx, cj, s, due); err != nil {
+			return 0, err
+		}
+		since = due
+	}
+	next := schedule.Next(since)
+	if next.IsZero() {
+		return 0, nil
+	}
+	return max(next.Sub(now), 0) + 100*time.Millisecond, nil // the real controller leaves room for clocks that differ
+}
+
+// start creates the Job of a time, as far as the policy allows. Its name is made of that time, so that there is only
+// one.
+func (c *cronJobs) start(ctx context.Context, cj *cronJob, s *cronStatus, due time.Time) error {
+	name := fmt.Sprintf("%s-%d", cj.Name, due.Unix()/60)
+	switch {
+	case slices.ContainsFunc(s.Active, func(ref map[string]any) bool { return ref["name"] == name }):
+		return nil
+	case cj.Spec.ConcurrencyPolicy == "Forbid" && len(s.Active) > 0:
+		c.record(cj, events.Normal, "JobAlreadyActive",
+			"Not starting job because prior execution is running and concurrency policy is Forbid")
+		return nil
+	case cj.Spec.ConcurrencyPolicy == "Replace":
+		for _, ref := range s.Active {
+			name, _ := ref["name"].(string)
+			uid, _ := ref["uid"].(string)
+			if err := c.delete(ctx, cj, name, uid); err != nil {
+				return err
+			}
+		}
+		s.Active = nil
+	}
+	if ok, err := c.alive(ctx, cj); err != nil || !ok {
+		return err
+	}
+	var template struct {
+		Metadata struct{ Labels, Annotations map[string]any }
+		Spec     map[string]any
+	}
+	if err := json.Unmarshal(cj.Spec.JobTemplate, &template); err != nil {
+		return fmt.Errorf("read the job template of cron job %s: %w", cj.Key(), err)
+	}
+	annotations := map[string]any{"batch.kubernetes.io/cronjob-scheduled-timestamp": due.Format(time.RFC3339)}
+	maps.Copy(annotations, template.Metadata.Annotations)
+	var job object
+	err := c.createInto(ctx, jobResource, cj.Namespace, map[string]any{"spec": template.Spec,
+		"metadata": map[string]any{"name": name, "labels": template.Metadata.Labels, "annotations": annotations,
+			"ownerReferences": []any{controllerRef(cronJobResource, &cj.Meta)}}}, &job)
+	exists := kube.IsAlreadyExists(err)
+	if exists { // it was started before, and the mirror has an old status; or it is somebody else's
+		err = c.client.Get(ctx, jobResource, kube.Key{Namespace: cj.Namespace, Name: name}, &job)
+	}
+	if err != nil {
+		c.record(cj, events.Warning, "FailedCreate", "Error creating job: "+refusal(err))
+		return err
+	}
+	if job.ControllerUID() != cj.UID {
+		return nil
+	}
+	if !exists {
+		c.record(cj, events.Normal, "SuccessfulCreate", "Created job "+name)
+	}
+	s.Active = append(s.Active, map[string]any{"apiVersion": jobResource.APIVersion(), "kind": jobResource.Kind,
+		"namespace": job.Namespace, "name": name, "uid": job.UID, "resourceVersion": job.ResourceVersion})
+	s.LastScheduleTime = due
+	return nil
+}
+
+func (c *cronJobs) delete(ctx context.Context, cj *cronJob, name, uid string) error {
+	err := c.client.Delete(ctx, jobResource, kube.Key{Namespace: cj.Namespace, Name: name},
+		kube.DeleteOptions{UID: uid, Propagation: kube.Background})
+	if kube.IsNotFound(err) {
+		return nil
+	}
+	if err == nil {
+		c.record(cj, events.Normal, "SuccessfulDelete", "Deleted job "+name)
+	}
+	return err
+}

@@ -31,7 +31,7 @@ LABEL org.opencontainers.image.title="skiff-dev" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="$VERSION" \
       org.opencontainers.image.revision="$COMMIT"
-COPY --from=build-dev /src/bin/skiff-dev /src/LICENSE /src/internal/skiff-dev/THIRD_PARTY_LICENSES /
+COPY --from=build-dev /src/bin/skiff-dev /src/LICENSE /src/internal/testcluster/cel/skiff-dev/THIRD_PARTY_LICENSES /
 COPY --from=build-dev /rootfs/ /
 ENV HOME=/tmp
 USER 65532:65532

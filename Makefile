@@ -29,7 +29,7 @@ FUZZTIME ?= 10s
 SINCE ?=
 
 # Modules of their own below internal/, so that what they need never reaches the product's go.mod.
-NESTED := $(patsubst %/go.mod,%,$(wildcard internal/*/go.mod))
+NESTED := $(patsubst %/go.mod,%,$(wildcard internal/*/go.mod internal/*/*/go.mod))
 
 .PHONY: help
 help: ## print this list
@@ -41,7 +41,7 @@ build: ## build bin/skiff, and bin/skiff-dev without CEL: static, stripped, vers
 
 .PHONY: skiff-dev
 skiff-dev: ## build bin/skiff-dev as it is released: with CEL, from the packages of a real server (65 MB, minutes when nothing is cached)
-	cd internal/skiff-dev && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $(CURDIR)/bin/skiff-dev .
+	cd internal/testcluster/cel && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $(CURDIR)/bin/skiff-dev ./skiff-dev
 
 .PHONY: dist
 dist: ## build the binaries of a release for PLATFORMS (six) in dist/, with checksums and bills of materials
@@ -52,8 +52,8 @@ dist: ## build the binaries of a release for PLATFORMS (six) in dist/, with chec
 		export CGO_ENABLED=0 GOOS=$${p%%-*} GOARCH=$$arch GOARM=$$arm; \
 		echo "build dist/skiff-$$p and dist/skiff-dev-$$p"; \
 		$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o dist/skiff-$$p ./cmd/skiff; \
-		(cd internal/skiff-dev && \
-			$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $(CURDIR)/dist/skiff-dev-$$p .); \
+		(cd internal/testcluster/cel && \
+			$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $(CURDIR)/dist/skiff-dev-$$p ./skiff-dev); \
 	done
 	@$(call RELEASE,sbom)
 	@$(call RELEASE,sums)
@@ -92,7 +92,7 @@ E2E   ?=
 
 .PHONY: e2e
 e2e: ## run the suite on a real control plane (the first run builds that, which takes minutes)
-	cd internal/skiff-dev && $(GO) test -vet=off -count=1 ./...
+	cd internal/testcluster/cel && $(GO) test -vet=off -count=1 ./...
 	cd internal/e2e && $(GO) test -vet=off -count=1 -timeout 40m . -parts $(PARTS) $(E2E)
 
 .PHONY: outside

@@ -1,5 +1,5 @@
 // Command skiff-dev runs a Kubernetes test cluster on the user's machine. All that it does is in package devcli, which
-// also says on which goroutine. This build does not evaluate CEL; that of internal/skiff-dev does.
+// also says on which goroutine. This build does not evaluate CEL; that of internal/testcluster/cel does.
 package main
 
 import (

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/skiff-dev/cel"
+	"skiff/internal/testcluster/cel"
 )
 
 // ruled is a definition whose schema has rules of all sorts.

@@ -6,7 +6,7 @@ go 1.26.0
 replace skiff => ../..
 
 // skiff-dev with CEL: the differential test runs that, too.
-replace skiff/internal/skiff-dev => ../skiff-dev
+replace skiff/internal/testcluster/cel => ../testcluster/cel
 
 // k8s.io/kubernetes is released together with its staging modules but asks for them as v0.0.0.
 replace (
@@ -64,7 +64,7 @@ require (
 	k8s.io/client-go v0.36.3
 	k8s.io/kube-aggregator v0.0.0
 	skiff v0.0.0
-	skiff/internal/skiff-dev v0.0.0
+	skiff/internal/testcluster/cel v0.0.0
 )
 
 require (

@@ -7,8 +7,8 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
-	"skiff/internal/skiff-dev/cel"
 	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/cel"
 	"skiff/internal/testcluster/simulate"
 )
 

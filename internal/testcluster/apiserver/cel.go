@@ -11,7 +11,7 @@ import (
 )
 
 // CEL evaluates expressions in CEL for this server, which cannot: what does it takes more space than all of skiff. See
-// internal/skiff-dev.
+// internal/testcluster/cel.
 type CEL struct {
 	// Definition validates a custom resource definition, with its rules, in place of this server's own checks. cur is
 	// nil for a new one.

@@ -73,7 +73,7 @@ func TestTheLicensesOfAllModulesGoAlongWithSkiffDev(t *testing.T) {
 		names[text] = append(names[text], path)
 	}
 	const goLibrary = "the Go standard library"
-	skiffs, err := os.ReadFile(filepath.Join("..", "..", "cmd", "skiff", licensesFile))
+	skiffs, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "cmd", "skiff", licensesFile))
 	_, standard, found := strings.Cut(string(skiffs), "\n== "+goLibrary+"\n")
 	if err != nil || !found {
 		t.Fatalf("the license of Go is not at the end of that file of skiff: %v", err)

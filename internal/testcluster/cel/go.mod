@@ -1,9 +1,9 @@
-module skiff/internal/skiff-dev
+module skiff/internal/testcluster/cel
 
 go 1.26.0
 
 // The product itself: its embedded API server, which this module gives CEL.
-replace skiff => ../..
+replace skiff => ../../..
 
 // k8s.io/kubernetes is released together with its staging modules but asks for them as v0.0.0.
 replace (

@@ -11,7 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"skiff/internal/cli"
-	"skiff/internal/skiff-dev/cel"
+	"skiff/internal/testcluster/cel"
 	devcli "skiff/internal/testcluster/cli"
 )
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/skiff-dev/cel"
 	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/cel"
 )
 
 // cluster is a server with CEL.

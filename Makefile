@@ -9,7 +9,7 @@ LDFLAGS    := -s -w -X skiff/internal/runtime/kube.version=$(VERSION) -X skiff/i
 PLATFORMS  ?= linux-amd64 linux-arm64 linux-armv7 darwin-amd64 darwin-arm64 windows-amd64.exe
 # The time that is in what they make: that of the commit, so that the same commit makes the same bytes.
 TIME       ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
-RELEASE     = cd internal/release && $(GO) run . $(1) -dir $(CURDIR)/dist -root $(CURDIR) -time $(TIME) \
+RELEASE     = cd internal/tools/release && $(GO) run . $(1) -dir $(CURDIR)/dist -root $(CURDIR) -time $(TIME) \
 	-version "$(or $(VERSION),dev)" -commit "$(COMMIT)" -platforms "$(PLATFORMS)"
 
 # The newest release that runs with Go 1.26. `go run` keeps it out of go.mod.
@@ -29,7 +29,7 @@ FUZZTIME ?= 10s
 SINCE ?=
 
 # Modules of their own below internal/, so that what they need never reaches the product's go.mod.
-NESTED := $(patsubst %/go.mod,%,$(wildcard internal/*/go.mod internal/*/*/go.mod))
+NESTED := $(patsubst %/go.mod,%,$(wildcard internal/*/*/go.mod))
 
 .PHONY: help
 help: ## print this list
@@ -63,7 +63,7 @@ dist: ## build the binaries of a release for PLATFORMS (six) in dist/, with chec
 image: dist ## build dist/skiff-image.tar and dist/skiff-dev-image.tar for the Linux of PLATFORMS without a daemon, and run them
 	@$(call RELEASE,image)
 	@$(call RELEASE,sums)
-	cd internal/release && $(GO) test -count=1 . -dist $(CURDIR)/dist -platforms "$(PLATFORMS)"
+	cd internal/tools/release && $(GO) test -count=1 . -dist $(CURDIR)/dist -platforms "$(PLATFORMS)"
 	@echo "load dist/*-image.tar with docker load -i, ctr images import, or kind load image-archive"
 
 .PHONY: demo
@@ -93,19 +93,19 @@ E2E   ?=
 .PHONY: e2e
 e2e: ## run the suite on a real control plane (the first run builds that, which takes minutes)
 	cd internal/testcluster/cel && $(GO) test -vet=off -count=1 ./...
-	cd internal/e2e && $(GO) test -vet=off -count=1 -timeout 40m . -parts $(PARTS) $(E2E)
+	cd internal/tools/e2e && $(GO) test -vet=off -count=1 -timeout 40m . -parts $(PARTS) $(E2E)
 
 .PHONY: outside
 outside: ## run controller-runtime's own test suites (SUITES: some) against skiff-dev assets, and the examples of examples/testing
-	cd internal/outside && $(GO) test -vet=off -count=1 -timeout 40m ./... $(if $(SUITES),-run '^(TestControllerRuntimesOwnSuites|TestClientGosClients)' -suites '$(SUITES)')
+	cd internal/tools/outside && $(GO) test -vet=off -count=1 -timeout 40m ./... $(if $(SUITES),-run '^(TestControllerRuntimesOwnSuites|TestClientGosClients)' -suites '$(SUITES)')
 
 .PHONY: figures
 figures: ## measure memory, CPU, requests and latencies on a real control plane and print a table (twenty minutes)
-	cd internal/e2e && $(GO) test -count=1 -timeout 40m -run '^TestFigures$$' -v . -figures
+	cd internal/tools/e2e && $(GO) test -count=1 -timeout 40m -run '^TestFigures$$' -v . -figures
 
 .PHONY: attacks
 attacks: ## have one tenant attack the others in all ways that are known, on a real control plane (an hour)
-	cd internal/e2e && $(GO) test -count=1 -timeout 120m -run '^TestOneTenantNeverCostsAnother$$' -v . -attacks
+	cd internal/tools/e2e && $(GO) test -count=1 -timeout 120m -run '^TestOneTenantNeverCostsAnother$$' -v . -attacks
 
 SOAK ?= 10m
 
@@ -166,8 +166,8 @@ nightly: ## run all that takes long: 3,000 histories, minutes of fuzzing, all pl
 
 .PHONY: conformance
 conformance: ## print each protocol rule with its tests and their results (E2E=1: run the e2e suite for it, too)
-	@( $(GO) test $(RACE) -json ./...; $(if $(E2E),cd internal/e2e && $(GO) test -json -count=1 -timeout 40m ./...;) ) | \
-		$(GO) run ./internal/conformance
+	@( $(GO) test $(RACE) -json ./...; $(if $(E2E),cd internal/tools/e2e && $(GO) test -json -count=1 -timeout 40m ./...;) ) | \
+		$(GO) run ./internal/tools/conformance
 
 # The modules that staticcheck reads. Those below internal/ need minutes when nothing is cached: it reads Kubernetes, too.
 CHECKED ?= . $(NESTED)

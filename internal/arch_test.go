@@ -68,7 +68,7 @@ var rows = []row{
 	{testcluster, testcluster + " cli " + runtime + " /examples", []string{cobra, logr, yaml},
 		"the test cluster, for cmd/skiff-dev and for tests alone"},
 
-	{"conformance", "", nil, "a tool that reads source and test output"},
+	{"tools/conformance", "", nil, "a tool that reads source and test output"},
 	{"/crds /examples", "", []string{yaml}, "data, embedded"},
 }
 

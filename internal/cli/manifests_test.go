@@ -195,7 +195,7 @@ func TestManifestsWithRightsOnlyHaveNothingThatRuns(t *testing.T) {
 		"RoleBinding shop/skiff-leader-election")
 }
 
-// What the policies say is tested with CEL, in internal/testcluster/cel and internal/e2e.
+// What the policies say is tested with CEL, in internal/testcluster/cel and internal/tools/e2e.
 func TestManifestsPrintTheAdmissionPoliciesAlone(t *testing.T) {
 	const policy, binding = "ValidatingAdmissionPolicy /", "ValidatingAdmissionPolicyBinding /"
 	have := installed(t, "--policies", "--controllers", "redis,restart")

@@ -267,7 +267,7 @@ func TestWhatCannotBeAskedIsAnErrorAndNotMissing(t *testing.T) {
 }
 
 // The embedded server has no admission policies without CEL. That skiff check finds those that are there is tested in
-// internal/e2e.
+// internal/tools/e2e.
 func TestAdmissionPoliciesAreMissedOnlyWhereTheyAreNeeded(t *testing.T) {
 	_, o := server(t)
 	install(t, o, nil)

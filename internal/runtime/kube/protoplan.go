@@ -13,7 +13,7 @@ type protoPlan func(f protoField, rest []byte, v, was reflect.Value) error
 
 // protoStruct decodes a message into a struct: the fields that are declared, by their numbers. Like a plan it is made
 // once for a type; what is decoded is what the plan makes of the same object in JSON (FuzzBothEncodings in
-// internal/e2e).
+// internal/tools/e2e).
 type protoStruct struct {
 	fields []protoMember // by number; with a nil plan what is not declared
 }

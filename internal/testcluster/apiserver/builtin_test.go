@@ -15,7 +15,8 @@ import (
 
 const services = "/api/v1/namespaces/default/services"
 
-// A real server answers so to a POST and to a PATCH (internal/e2e, TestNodePortsThatAreUsedUpAreWaitedForTogether).
+// A real server answers so to a POST and to a PATCH: TestNodePortsThatAreUsedUpAreWaitedForTogether of
+// internal/tools/e2e.
 func TestNodePortsThatAreUsedUpAreAnInternalError(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		var ports []string

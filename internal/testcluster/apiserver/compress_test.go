@@ -30,7 +30,7 @@ func (w *world) open(path string, header ...string) *http.Response {
 	return resp
 }
 
-// TestEmbeddedServerCompressesAsTheRealOne in internal/e2e compares these with a real server.
+// TestEmbeddedServerCompressesAsTheRealOne in internal/tools/e2e compares these with a real server.
 //
 // Rules: FI-05
 func TestLargeAnswersAreCompressedForClientsThatAcceptIt(t *testing.T) {

@@ -20,7 +20,7 @@ func definitionOf(plural, kind string, max int) string {
 
 // Rules: FC-09
 //
-// The scripts names-of-definitions and ratcheting of internal/e2e hold the same against a real server.
+// The scripts names-of-definitions and ratcheting of internal/tools/e2e hold the same against a real server.
 func TestADefinitionWaitsForNamesThatAnotherHas(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		w.must(201, "POST", definitions, definitionOf("boxes", "Box", 9))

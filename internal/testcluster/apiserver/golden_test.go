@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// exchange is a request, and what a real server answered. TestGoldenAnswersAreThoseOfTheRealServer of internal/e2e
+// exchange is a request, and what a real server answered. TestGoldenAnswersAreThoseOfTheRealServer of tools/e2e
 // records the answers, and holds them against a real server.
 type exchange struct {
 	Name    string

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// That they answer as a real server does is held by the differential test of internal/e2e.
+// That they answer as a real server does is held by the differential test of internal/tools/e2e.
 func TestAJobKnowsItsPodsAndKeepsThemUnlessToldOtherwise(t *testing.T) {
 	const jobs = "/apis/batch/v1/namespaces/default/jobs"
 	inWorld(t, Options{}, func(w *world) {

@@ -12,7 +12,7 @@ const (
 	mergeType   = "application/merge-patch+json"
 )
 
-// That they answer as a real server does is held by the scripts limits-of-* of internal/e2e.
+// That they answer as a real server does is held by the scripts limits-of-* of internal/tools/e2e.
 func TestALimitRangeGivesPodsDefaultsAndRefusesOthers(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		w.must(201, "POST", limitRanges, `{"metadata":{"name":"l"},"spec":{"limits":[
@@ -47,7 +47,7 @@ func claimBody(storage string) string {
 		"requests":{"storage":"` + storage + `"}}}}`
 }
 
-// The script quota-updates of internal/e2e holds the same against a real server.
+// The script quota-updates of internal/tools/e2e holds the same against a real server.
 func TestQuotasLimitUpdatesByWhatTheyTakeMore(t *testing.T) {
 	inWorld(t, Options{Quotas: true}, func(w *world) {
 		w.must(201, "POST", quotas, `{"metadata":{"name":"q"},"spec":{"hard":{"services":"2","services.nodeports":"1",

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The kubeconfig is written by skiff-dev; tests of internal/testcluster/cli and internal/e2e use it.
+// The kubeconfig is written by skiff-dev; tests of internal/testcluster/cli and internal/tools/e2e use it.
 //
 // Rules: FD-23
 func TestHTTPSHasItsOwnCAAndServesHTTP1AndHTTP2(t *testing.T) {

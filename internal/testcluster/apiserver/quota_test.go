@@ -8,7 +8,7 @@ import (
 
 const quotas = "/api/v1/namespaces/default/resourcequotas"
 
-// That they answer as a real server does is held by the differential test of internal/e2e.
+// That they answer as a real server does is held by the differential test of internal/tools/e2e.
 func TestQuotasLimitWhatIsCreated(t *testing.T) {
 	inWorld(t, Options{Quotas: true}, func(w *world) {
 		w.must(201, "POST", quotas, `{"metadata":{"name":"q"},"spec":{"hard":{"pods":"2","requests.memory":"1536Mi",

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// The differential scripts of internal/e2e (scripts_refused_test.go) compare two hundred more with a real server.
+// The differential scripts of internal/tools/e2e (scripts_refused_test.go) compare two hundred more with a real
+// server.
 //
 // Rules: FS-16
 func TestWhatARealServerRefusesIsRefusedInItsWords(t *testing.T) {

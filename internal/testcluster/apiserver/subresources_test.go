@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// That they answer as a real server does is held by the differential test of internal/e2e.
+// That they answer as a real server does is held by the differential test of internal/tools/e2e.
 func TestAScaleCanBeApplied(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		const web = "/apis/apps/v1/namespaces/default/deployments/web"

@@ -37,7 +37,7 @@ func (b *bench) wantSlices(when, service string, want ...string) {
 	}
 }
 
-// The same was seen of kube-controller-manager 1.36 (internal/e2e, storageLines).
+// The same was seen of kube-controller-manager 1.36 (internal/tools/e2e, storageLines).
 func TestSlicesMirrorTheEndpointsThatOthersWrite(t *testing.T) {
 	const mirrored, selected = mirroringMarker + " Endpoints ", sliceController + " Service "
 	simulated(t, func(b *bench) {

@@ -54,7 +54,7 @@ func (b *bench) wantStorage(when string, want ...string) {
 	}
 }
 
-// kube-controller-manager 1.36 does the same (internal/e2e, storageLines).
+// kube-controller-manager 1.36 does the same (internal/tools/e2e, storageLines).
 func TestClaimsAreBoundToTheSmallestVolumeThatSuits(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.create(claimResource, "default", claimBody("a", "s", "2Gi"))

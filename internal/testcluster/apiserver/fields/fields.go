@@ -4,8 +4,8 @@
 // fields are declared, and describes the kinds in OpenAPI.
 //
 // The table comes from the schema of a real v1.36 server and from k8s.io/api (zero values, protobuf). A test of
-// internal/e2e compares them, and go generate lets it write the table. It does not have merge keys (package patch),
-// defaults and validation (package kinds).
+// internal/tools/e2e compares them, and go generate lets it write the table. It does not have merge keys (package
+// patch), defaults and validation (package kinds).
 //
 // It runs on its caller's goroutine, in the API server's write handlers. The table is parsed at its first use.
 package fields
@@ -19,7 +19,7 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-//go:generate sh -c "cd ../../../e2e && go test -count=1 -run TestFieldTableIsThatOfTheRealServer . -update"
+//go:generate sh -c "cd ../../../tools/e2e && go test -count=1 -run TestFieldTableIsThatOfTheRealServer . -update"
 //go:embed fields.txt
 var table string
 

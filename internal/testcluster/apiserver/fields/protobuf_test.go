@@ -22,8 +22,8 @@ func body(apiVersion, kind string, content ...[]byte) []byte {
 	return bytes.Join([][]byte{magic, message(1, typeMeta...), message(2, bytes.Join(content, nil)...)}, nil)
 }
 
-// What all kinds have in common a test of internal/e2e compares with the real types. These are the corners of the
-// wire.
+// What all kinds have in common a test of internal/tools/e2e compares with the real types. These are the corners of
+// the wire.
 //
 // Rules: FD-15
 func TestProtobufIsReadAsTheWireAllowsIt(t *testing.T) {

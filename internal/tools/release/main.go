@@ -31,7 +31,8 @@ type program struct {
 
 var programs = []program{
 	{"skiff", "Kubernetes controllers over plain HTTP", "cmd/skiff/THIRD_PARTY_LICENSES", false},
-	{"skiff-dev", "A Kubernetes test cluster in one process", "internal/testcluster/cel/skiff-dev/THIRD_PARTY_LICENSES", true},
+	{"skiff-dev", "A Kubernetes test cluster in one process",
+		"internal/testcluster/cel/skiff-dev/THIRD_PARTY_LICENSES", true},
 }
 
 // release is what is made of the files in a directory.

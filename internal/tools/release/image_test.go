@@ -36,7 +36,7 @@ var (
 	platformsFlag = flag.String("platforms", "", "platforms of these files, separated by spaces")
 )
 
-var repository = filepath.Join("..", "..")
+var repository = filepath.Join("..", "..", "..")
 
 // madeIn is the directory of what the tests make, once for all of them.
 var madeIn string

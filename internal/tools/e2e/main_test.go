@@ -12,7 +12,7 @@ import (
 )
 
 // repository is the root of skiff's module, seen from this package.
-var repository = filepath.Join("..", "..")
+var repository = filepath.Join("..", "..", "..")
 
 // The suite shares one control plane and one skiff binary. They are made by the first test that asks, so that -run
 // builds and starts only what it needs; TestMain stops what was started.

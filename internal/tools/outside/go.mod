@@ -1,4 +1,4 @@
-module skiff/internal/outside
+module skiff/internal/tools/outside
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module skiff/internal/e2e/kwok
+module skiff/internal/tools/e2e/kwok
 
 go 1.26.0
 

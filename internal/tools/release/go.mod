@@ -1,4 +1,4 @@
-module skiff/internal/release
+module skiff/internal/tools/release
 
 go 1.26.8
 

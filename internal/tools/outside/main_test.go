@@ -13,7 +13,7 @@ import (
 )
 
 // repository is the root of skiff's module, seen from this package.
-var repository = filepath.Join("..", "..")
+var repository = filepath.Join("..", "..", "..")
 
 var directory string // for the binary and its links
 

@@ -1,12 +1,12 @@
-module skiff/internal/e2e
+module skiff/internal/tools/e2e
 
 go 1.26.0
 
 // The product itself: the differential test runs its embedded API server.
-replace skiff => ../..
+replace skiff => ../../..
 
 // skiff-dev with CEL: the differential test runs that, too.
-replace skiff/internal/testcluster/cel => ../testcluster/cel
+replace skiff/internal/testcluster/cel => ../../testcluster/cel
 
 // k8s.io/kubernetes is released together with its staging modules but asks for them as v0.0.0.
 replace (

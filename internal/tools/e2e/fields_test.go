@@ -115,7 +115,7 @@ func (s schemas) of(k tableKind) string {
 	return ""
 }
 
-const tableHead = `# The fields of the built-in kinds as a Kubernetes v1.36 server declares them. Written by the test in internal/e2e/fields_test.go.
+const tableHead = `# The fields of the built-in kinds as a Kubernetes v1.36 server declares them. Written by the test in internal/tools/e2e/fields_test.go.
 # First the kinds (apiVersion, kind, type), then each type: a line for each type of value with the fields that have it.
 # A type of value is []T, a list, with what server-side apply and ;strategic merge patches make of it; map:T, an object whose names are data; a type; or string, time, micro-time, bytes (base64), bool, int32, int64,
 # double, quantity, int-or-string, any (free JSON), any:T (one of the fields of T, without its name).

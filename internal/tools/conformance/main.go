@@ -1,7 +1,7 @@
 // Command conformance shows which tests hold each rule of the protocol catalog (rules.txt), and whether these tests
 // pass.
 //
-//	go test -json ./... | go run ./internal/conformance
+//	go test -json ./... | go run ./internal/tools/conformance
 //
 // It reads the claims from the comments above the test functions, in the tree that it runs in with the nested modules.
 // It reads the results from the output of go test, which may come from another machine. It does not check that a test

@@ -14,7 +14,7 @@ func TestEveryRuleThatATestOfTheTreeNamesExists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims, err := collectClaims(filepath.Join("..", ".."))
+	claims, err := collectClaims(filepath.Join("..", "..", ".."))
 	if err != nil {
 		t.Fatal(err)
 	}

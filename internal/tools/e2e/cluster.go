@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -136,14 +137,19 @@ func waitFor(ctx context.Context, p *Process, ready func() error) error {
 	}
 }
 
-// freePort is a loopback port that nothing listens on now.
+// freePort is a loopback port that nothing listens on now. It is below those that the kernel gives to connections (from
+// 32768 on, Linux' ip_local_port_range): one of those may be taken again before the server that is to have it listens.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
+	const first, last, tries = 10_000, 32_767, 100 // from above what services have by convention
+	var err error
+	for range tries {
+		port := first + rand.IntN(last-first+1)
+		var l net.Listener
+		if l, err = net.Listen("tcp", loopback(port)); err == nil {
+			return port, l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, fmt.Errorf("find a free port: %w", err)
 }
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

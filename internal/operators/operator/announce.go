@@ -138,6 +138,9 @@ func describe(r *apply.Result) string {
 	what := r.Resource.Kind + " " + r.Key.Name
 	switch r.Outcome {
 	case apply.Applied:
+		if r.Unheld {
+			return what + ", which is not held in memory"
+		}
 		return what + ", which differed in " + apply.List(r.Differences)
 	case apply.Adopted:
 		return what + ", which had no owner"

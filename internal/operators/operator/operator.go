@@ -273,6 +273,7 @@ func (r *reconciler[T, Status, P]) teardown(ctx context.Context, cr T, f *findin
 		}
 		for i := range f.seen {
 			f.add(&f.seen[i], nil)
+			f.stale = f.stale || f.seen[i].Unheld
 		}
 		if len(f.seen) > 0 {
 			return

@@ -28,13 +28,13 @@ func (r *reconciler[T, Status, P]) say(ctx context.Context, cr T, set conditions
 }
 
 // shed says in the status of a custom resource that it is not worked on, because it or a child takes too much memory.
-// What is remembered of its children goes: it is in the way of others, and is found out again.
+// Where it is not held itself, what is remembered of its children goes: it is in the way of others.
 func (r *reconciler[T, Status, P]) shed(ctx context.Context, key kube.Key, reason, message string) error {
-	r.children.Forget(key)
 	set := conditions.NotHeld(reason, message)
 	cr, ok, err := r.objects.Get(key)
 	switch {
 	case err != nil:
+		r.children.Forget(key)
 		return r.objects.WriteShed(ctx, key, func(generation int64) any {
 			return set.After(nil, generation, time.Now())
 		})

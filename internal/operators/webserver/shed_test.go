@@ -176,3 +176,53 @@ func TestAnObjectThatIsTooLargeIsLeftAlone(t *testing.T) {
 		w.Want("Stalled of its owner", w.says("t1", "grows", "Stalled"), "False/AsExpected")
 	})
 }
+
+// A child that is too large cannot be read from memory. What its owner declares is applied all the same, once for each
+// generation of the owner: nothing else would make it small again.
+func TestADeploymentThatIsTooLargeIsMadeSmallByAChangeOfItsWebServer(t *testing.T) {
+	storyWith(t, inMemory(10<<10, 64), func(w *world) {
+		w.in("default", "web", "nginx:1", 40)
+		web := kube.Key{Namespace: "default", Name: "web"}
+		grow := func(kib int) {
+			t.Helper()
+			if err := w.User.Patch(w.Context(), deployments, web, kube.MergePatch, kube.Raw(fmt.Sprintf(
+				`{"metadata":{"annotations":{"a":"%s"}}}`, strings.Repeat("x", kib<<10))), nil,
+				kube.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.Pass(5 * time.Second)
+		grow(30)
+		w.Pass(5 * time.Second)
+		w.Want("Ready", w.says("default", "web", "Ready"), "Unknown/TooLarge")
+		uid := at(w.API.Get(deployments, web), "metadata", "uid")
+		w.Forget()
+		w.Pass(time.Hour)
+		w.WantRequests()
+
+		if err := w.User.Patch(w.Context(), resource, web, kube.MergePatch,
+			kube.Raw(`{"spec":{"env":[{"name":"A","value":"small"}]}}`), nil, kube.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.Pass(5 * time.Second)
+		env := at(w.API.Get(deployments, web), "spec", "template", "spec", "containers", 0, "env", 0, "value")
+		w.Want("the env value", env, "small")
+		w.Want("the Deployment", at(w.API.Get(deployments, web), "metadata", "uid"), uid)
+		w.Want("Stalled", w.says("default", "web", "Stalled"), "False/AsExpected")
+
+		// One that stays too large is asked for once for each generation.
+		grow(100)
+		w.Pass(5 * time.Second)
+		w.Want("Ready of the one that has grown", w.says("default", "web", "Ready"), "Unknown/TooLarge")
+		for _, image := range []string{"nginx:2", "nginx:3"} {
+			w.Forget()
+			w.setImage("default", "web", image)
+			w.Pass(time.Hour)
+			w.Want("image", w.imageOf("default", "web"), image)
+			gets, applies := w.Count("GET deployments"), w.Count("APPLY deployments")
+			if gets != 1 || applies != 1 {
+				t.Errorf("%d GETs and %d applies of the Deployment in an hour, want one of each", gets, applies)
+			}
+		}
+	})
+}

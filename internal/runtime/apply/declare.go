@@ -15,6 +15,8 @@ import (
 type Owner struct {
 	Resource             kube.Resource
 	Namespace, Name, UID string
+	// Generation is that of the Spec. Children that the cache does not hold are brought to what it declares once.
+	Generation int64
 	// Spec, if not nil, is all that the children are declared from, apart from what names the owner and what matters
 	// at the birth of a child alone (Child.Create). It is compared, and must not change: see Settled.
 	Spec any
@@ -28,7 +30,8 @@ type Owner struct {
 // OwnerOf names obj, an object of resource r, as an owner.
 func OwnerOf(r kube.Resource, obj kube.Object) Owner {
 	m := obj.ObjectMeta()
-	return Owner{Resource: r, Namespace: m.Namespace, Name: m.Name, UID: m.UID}
+	return Owner{Resource: r, Namespace: m.Namespace, Name: m.Name, UID: m.UID,
+		Generation: m.Generation}
 }
 
 // Key returns where the owner is.

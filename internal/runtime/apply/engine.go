@@ -67,6 +67,7 @@ type Result struct {
 	Message     string        // for users: what is in the way; of Created: what had to be left out (Child.Create)
 	Err         error         // Failed: kube.IsRefused says whether trying again can help
 	Wait        time.Duration // if not 0: look again after this time, even if no event comes
+	Unheld      bool          // the cache does not hold the child: of Live, if any, only the metadata is known
 
 	// Of children that are replaced:
 	Declared string // the revision that is declared; "": Live is to go
@@ -103,7 +104,8 @@ func (r *Report) settled() bool {
 
 // asDeclared says that a child is there as it is declared.
 func (r *Result) asDeclared() bool {
-	return r.Outcome == Unchanged || r.Outcome == Created || r.Outcome == Applied || r.Outcome == Adopted
+	return !r.Unheld &&
+		(r.Outcome == Unchanged || r.Outcome == Created || r.Outcome == Applied || r.Outcome == Adopted)
 }
 
 // Earlier returns the shorter of two waits, where 0 means none.
@@ -176,6 +178,7 @@ func (e *Engine) Apply(ctx context.Context, owner Owner, children []Child, hold 
 	}
 	sideBySide(len(todo), func(i int) { r.Children[at[i]] = todo[i].finish(todo[i].run(ctx)) })
 	a.replace(ctx, children, replaced, &r)
+	a.mem.tried = a.tried(&r)
 	if !hold && r.inPlace() {
 		r.Pruned = append(r.Pruned, a.prune(ctx)...)
 	}

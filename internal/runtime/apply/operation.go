@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/kube"
 )
 
@@ -80,6 +81,8 @@ func (t *operation) settledNow() (Result, bool) {
 func (t *operation) run(ctx context.Context) Result {
 	live, err := t.look(ctx)
 	switch {
+	case cache.AsShed(err) != nil:
+		return t.applyUnheld(ctx, err)
 	case err != nil:
 		return Result{Err: err}
 	case live != nil:
@@ -97,7 +100,7 @@ func (t *operation) finish(r Result) Result {
 	if t.mem.wrong != nil && t.mem.wrong.over() {
 		t.mem.wrong = nil
 	}
-	if r.Err != nil {
+	if r.Err != nil && !r.Unheld {
 		r.Outcome = Failed
 	}
 	return r

@@ -17,6 +17,10 @@ type owned struct {
 	// settledFor is the Spec of the owner when the last Apply left all children as they are declared, and no others;
 	// nil: it did not. As long as the spec and the children stay the same, there is nothing to do: see Settled.
 	settledFor any
+
+	// tried is the generation of the owner for which what it declares was applied to the children that the cache does
+	// not hold; 0: none. See unheld.
+	tried int64
 }
 
 // declare returns what is remembered of a child that is declared, to be added to; nil if it is declared already. Most

@@ -99,16 +99,15 @@ func (t *operation) handOver(ctx context.Context, m *managed, fields []string) e
 	if len(fields) == 0 {
 		return nil
 	}
-	decoded, err := patch.Decode(m.Spec)
+	keep := map[string]any{}
+	err := kube.Members(m.Spec, func(name []byte, value kube.Raw) (err error) {
+		if f := string(name); slices.Contains(fields, f) {
+			keep[f], err = patch.Decode(value)
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("read spec of %s: %w", t, err)
-	}
-	spec, _ := decoded.(map[string]any)
-	keep := map[string]any{}
-	for _, f := range fields {
-		if v, ok := spec[f]; ok {
-			keep[f] = v
-		}
 	}
 	body := map[string]any{
 		"apiVersion": t.want.apiVersion,

@@ -36,6 +36,7 @@ type replacing struct {
 	limit    int
 	get      func(kube.Key) (kube.Object, bool, error)
 	owned    func(namespace, uid string) ([]kube.Object, error)
+	known    func(namespace, uid string) ([]kube.Object, error) // owned, with the metadata of those that are not held
 	count    func(namespace, uid string) (int, error)
 	reached  func(namespace, rv string, written time.Time) bool
 	empty    func() kube.Object // to decode an answer into
@@ -60,11 +61,11 @@ func Replace[O any, T interface {
 		},
 		owned: func(namespace, uid string) ([]kube.Object, error) {
 			list, err := m.ByOwner(namespace, uid)
-			out := make([]kube.Object, len(list))
-			for i, object := range list {
-				out[i] = object
-			}
-			return out, err
+			return objects(list), err
+		},
+		known: func(namespace, uid string) ([]kube.Object, error) {
+			list, err := m.KnownByOwner(namespace, uid)
+			return objects(list), err
 		},
 		count:   m.CountByOwner,
 		reached: m.Reached,
@@ -72,6 +73,14 @@ func Replace[O any, T interface {
 		ready:   func(object kube.Object) (time.Time, bool) { return o.Ready(object.(T)) },
 		ended:   func(object kube.Object) (string, bool) { return o.Ended(object.(T)) },
 	}}
+}
+
+func objects[T kube.Object](list []T) []kube.Object {
+	out := make([]kube.Object, len(list))
+	for i, object := range list {
+		out[i] = object
+	}
+	return out
 }
 
 // replaceMemory is what is remembered of the children of one owner and kind. All of it can be lost without harm. The
@@ -178,6 +187,10 @@ func (a *application) replace(ctx context.Context, children []Child, at map[*Kin
 		}
 		run := a.replacement(k)
 		if err := run.look(ctx, declared); err != nil {
+			if cache.AsShed(err) != nil && !a.hold {
+				removed, failed := run.removeUnheld(ctx, declared)
+				r.Pruned, err = append(r.Pruned, removed...), errors.Join(err, failed)
+			}
 			r.Err = errors.Join(r.Err, err)
 			continue
 		}
@@ -215,11 +228,19 @@ func (e *Engine) Teardown(ctx context.Context, owner Owner) ([]Result, error) {
 		if k.replacing == nil {
 			continue
 		}
-		run := a.replacement(k)
-		if err := run.look(ctx, nil); err != nil {
+		run, why := a.replacement(k), "its "+owner.Resource.Kind+" is being deleted"
+		err := run.look(ctx, nil)
+		if cache.AsShed(err) != nil {
+			var unheld []Result
+			if unheld, err = run.teardownUnheld(ctx, why); err == nil {
+				left = append(left, unheld...)
+				continue
+			}
+		}
+		if err != nil {
 			return nil, err
 		}
-		run.take(ctx, remove(run.slots, "its "+owner.Resource.Kind+" is being deleted"))
+		run.take(ctx, remove(run.slots, why))
 		_, surplus := run.results()
 		left = append(left, surplus...)
 	}

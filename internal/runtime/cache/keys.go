@@ -3,6 +3,7 @@ package cache
 import (
 	"errors"
 	"reflect"
+	"time"
 
 	"skiff/internal/runtime/kube"
 )
@@ -28,6 +29,7 @@ type shedKey struct {
 	size       int64               // what it would take, about
 	large      bool                // it is larger than one object may be
 	bare       bool                // what its deletion needs of it is held
+	deleting   bool                // it is being deleted
 	told       bool                // its status says that it is not worked on
 }
 
@@ -40,7 +42,8 @@ const maxOwnerText = 1 << 10
 // keyOf returns what is kept of an object that is not held. Of one that was skimmed, the size is a guess: half of what
 // came, because managedFields and the status of others are not held of any object.
 func keyOf(m *kube.Meta, size int64) shedKey {
-	k := shedKey{uid: m.UID, rv: m.ResourceVersion, generation: m.Generation, size: size}
+	k := shedKey{uid: m.UID, rv: m.ResourceVersion, generation: m.Generation, size: size,
+		deleting: m.Deleting()}
 	o, _ := m.Controller()
 	if len(o.Name)+len(o.Kind)+len(o.UID)+len(o.APIVersion) <= maxOwnerText {
 		k.owner = o
@@ -108,6 +111,9 @@ func stub[T kube.Object](k kube.Key, key shedKey) T {
 	obj := reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
 	m := obj.ObjectMeta()
 	m.Name, m.Namespace, m.UID, m.ResourceVersion = k.Name, k.Namespace, key.uid, key.rv
+	if key.deleting {
+		m.DeletionTimestamp = time.Unix(0, 0) // since when is not known
+	}
 	if key.owner.UID != "" {
 		m.OwnerReferences = []kube.OwnerReference{key.owner}
 	}

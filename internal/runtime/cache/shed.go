@@ -294,6 +294,9 @@ func (s *Store[T]) whyShed(namespace string, v victim) string {
 	if most > 0 {
 		what += fmt.Sprintf("; the largest is %s with %s", kube.Printable(name, maxName), kib(most))
 	}
-	return what + ": delete some or make them smaller, or raise --mirror-memory-mib and the memory limit; " +
-		"until then skiff leaves them as they are"
+	what += ": delete some or make them smaller, or raise --mirror-memory-mib and the memory limit; until then "
+	if s.o.Owners {
+		return what + "skiff leaves them as they are"
+	}
+	return what + "skiff applies a change of their owners to those that exist, and does nothing else"
 }

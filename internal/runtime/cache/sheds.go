@@ -2,6 +2,7 @@ package cache
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"skiff/internal/runtime/kube"
@@ -94,4 +95,28 @@ func (s *Store[T]) Told(k kube.Key, uid string) {
 		key.told = true
 		sh.keys.byName[k.Name] = key
 	}
+}
+
+// KnownByOwner is ByOwner where some are not held: of these it returns, as far as they are known, the metadata that
+// their deletion needs.
+func (s *Store[T]) KnownByOwner(namespace, uid string) ([]T, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	set, err := s.indexedLocked(ownerIndex, namespace, uid, false)
+	if err != nil {
+		return nil, s.readError("list", fmt.Sprintf("by %s %q in %s", ownerIndex, uid, namespace), err)
+	}
+	out := make([]T, 0, len(set))
+	for _, e := range set {
+		out = append(out, e.obj)
+	}
+	if sh := s.shed[namespace]; sh != nil {
+		for name, key := range sh.keys.byName {
+			if key.owner.UID == uid && !key.bare {
+				out = append(out, stub[T](kube.Key{Namespace: namespace, Name: name}, key))
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b T) int { return a.ObjectMeta().Key().Compare(b.ObjectMeta().Key()) })
+	return out, nil
 }

@@ -172,14 +172,8 @@ func newTransport(cfg Config, http2 bool) *http.Transport {
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(http2)
 	return &http.Transport{
-		Proxy: proxy,
-		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			c, err := dial(ctx, network, addr)
-			if err != nil {
-				return nil, err
-			}
-			return quiet(c), nil
-		},
+		Proxy:               proxy,
+		DialContext:         dial,
 		TLSClientConfig:     tlsConfig,
 		TLSHandshakeTimeout: 10 * time.Second,
 		IdleConnTimeout:     90 * time.Second,

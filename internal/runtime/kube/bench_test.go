@@ -207,7 +207,9 @@ func BenchmarkListOverTLS(b *testing.B) {
 					b.Fatal(err)
 				}
 				defer c.Close()
-				c.streams.server.refused.Store(!own)
+				if !own {
+					c.streams.open = nil
+				}
 				b.ReportAllocs()
 				began := cpuTime()
 				for range b.N {
@@ -242,7 +244,7 @@ func BenchmarkWritesOverTLS(b *testing.B) {
 					b.Fatal(err)
 				}
 				defer c.Close()
-				c.short.server.spoken.Store(own)
+				c.short.http2 = !own
 				var left atomic.Int64
 				left.Store(int64(b.N))
 				b.ReportAllocs()

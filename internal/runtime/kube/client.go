@@ -76,9 +76,9 @@ const (
 // than that. HTTP/2 needs one.
 const maxIdle = 64
 
-// Client talks to one server. It is safe for concurrent use and keeps two pools of connections: watches and
-// lists have one, short requests the other, so that a watch that is read slowly cannot hold up a write behind it on
-// the same HTTP/2 connection.
+// Client talks to one server. It is safe for concurrent use. Watches and lists have other connections than short
+// requests, so that a watch that is read slowly cannot hold up a write behind it on the
+// same HTTP/2 connection.
 type Client struct {
 	base        url.URL // scheme, host and path prefix without a trailing slash
 	credentials Credentials
@@ -87,8 +87,8 @@ type Client struct {
 	late        error // why a request ended that took longer
 	credential  Credential
 	onlyJSON    bool
-	short       *pool
-	streams     *pool
+	short       *pool    // over HTTP/2 where the server has it
+	streams     *streams // lists and watches
 	onWarning   func(string)
 	onExchange  func(Exchange)
 	granted     []map[grant]bool // each must cover a request; none: all may be sent
@@ -134,9 +134,8 @@ func New(cfg Config) (*Client, error) {
 		c.timeout = DefaultTimeout
 	}
 	c.late = &lateError{fmt.Sprintf("no answer from %s within %s", c.base.Host, c.timeout)}
-	server := new(serverProtocols)
-	c.streams = &pool{cfg: cfg, server: server, idle: 90 * time.Second}
-	c.short = &pool{cfg: cfg, server: server, idle: shortIdle}
+	c.streams = newStreams(cfg)
+	c.short = &pool{cfg: cfg, http2: true}
 	return c, nil
 }
 
@@ -176,7 +175,7 @@ func newTransport(cfg Config, http2 bool) *http.Transport {
 		DialContext:         dial,
 		TLSClientConfig:     tlsConfig,
 		TLSHandshakeTimeout: 10 * time.Second,
-		IdleConnTimeout:     90 * time.Second,
+		IdleConnTimeout:     maxIdleTime,
 		// Over HTTP/1.1 each request has a connection of its own, and net/http keeps two of them: more workers than
 		// that would shake hands for each request.
 		MaxIdleConnsPerHost: maxIdle,

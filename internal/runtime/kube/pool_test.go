@@ -95,7 +95,7 @@ func TestStreamsHaveConnectionsOfTheirOwnUpToABound(t *testing.T) {
 	for _, st := range open {
 		_ = st.Close()
 	}
-	if n := c.streams.open.Load(); n != 0 {
+	if n := len(c.streams.open); n != 0 {
 		t.Errorf("%d streams are counted when all are closed", n)
 	}
 }
@@ -115,12 +115,14 @@ func TestConnectionsTakeNewRequestsForALifespanOnly(t *testing.T) {
 		_ = st.Close()
 	}
 	before := dials.n.Load()
-	c.streams.mu.Lock()
-	if left := time.Until(c.streams.until); left < minLifespan-time.Minute || left > 2*minLifespan {
-		t.Errorf("the lifespan ends in %s", left)
+	for _, p := range []*pool{&c.streams.own, &c.streams.shared} {
+		p.mu.Lock()
+		if left := time.Until(p.until); left < minLifespan-time.Minute || left > 2*minLifespan {
+			t.Errorf("the lifespan ends in %s", left)
+		}
+		p.until = time.Now()
+		p.mu.Unlock()
 	}
-	c.streams.until = time.Now()
-	c.streams.mu.Unlock()
 	watches(12)
 	if n := dials.n.Load() - before; n != 9 {
 		t.Errorf("%d new connections for 8 watches over HTTP/1.1 and 4 that share one over HTTP/2, want 9", n)
@@ -128,25 +130,6 @@ func TestConnectionsTakeNewRequestsForALifespanOnly(t *testing.T) {
 	for _, st := range open {
 		_ = st.Close()
 	}
-}
-
-func TestAServerThatAsksForHTTP2GetsIt(t *testing.T) {
-	c, _ := speaking(t, "h2", "http/1.1")
-	c.streams.connections()
-	for _, code := range []int{http.StatusUpgradeRequired, http.StatusHTTPVersionNotSupported} {
-		c.streams.server.spoken.Store(false)
-		c.streams.server.refused.Store(false)
-		c.streams.present.http1 = answering(code)
-		if st, proto := openWatch(t, c); proto != "http2" || st.Close() != nil {
-			t.Errorf("after a %d the watch came over %s", code, proto)
-		}
-	}
-}
-
-type answering int
-
-func (code answering) RoundTrip(*http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: int(code), Header: http.Header{}, Body: http.NoBody}, nil
 }
 
 func TestAServerThatSpeaksOnlyOneProtocolWorks(t *testing.T) {
@@ -171,8 +154,8 @@ func TestAServerThatSpeaksOnlyOneProtocolWorks(t *testing.T) {
 		if err := c.Create(t.Context(), pods, "default", podNamed(want), &p, WriteOptions{}); err != nil {
 			t.Errorf("%s: %v", protocol, err)
 		}
-		if n := c.streams.open.Load() + c.short.open.Load(); n != 0 {
-			t.Errorf("%s: %d requests are counted when all are closed", protocol, n)
+		if n := len(c.streams.open); n != 0 {
+			t.Errorf("%s: %d streams are counted when all are closed", protocol, n)
 		}
 	}
 }

@@ -164,9 +164,9 @@ func (c *Client) sendOnce(ctx context.Context, r *request) (*http.Response, erro
 		return nil, err
 	}
 	c.contact.sending(w)
-	send := c.short.short
+	send := c.short.send
 	if r.long {
-		send = c.streams.stream
+		send = c.streams.send
 	}
 	resp, err := send(req)
 	if err != nil {

@@ -134,7 +134,7 @@ func TestAnObjectIsTheSameInBothEncodings(t *testing.T) {
 
 // The table is compared with that of package fields, which a test of internal/tools/e2e compares with k8s.io/api.
 func TestTheTableOfNumbersIsRight(t *testing.T) {
-	text, err := os.ReadFile("../../apiserver/fields/fields.txt")
+	text, err := os.ReadFile("../../testcluster/apiserver/fields/fields.txt")
 	if err != nil {
 		t.Fatal(err)
 	}

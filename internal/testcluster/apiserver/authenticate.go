@@ -20,17 +20,17 @@ import (
 	"skiff/internal/testcluster/apiserver/store"
 )
 
-// admitUser returns the user of a request, impersonated or not, if that one may make it.
-func (s *Server) admitUser(r *http.Request) (kinds.User, error) {
-	id := authn.Of(r)
-	user, err := id.User, id.Err
-	if err == nil {
-		user, err = s.impersonate(user, r.Header)
+// admitUser finds the user of a request, impersonated or not, and refuses what that one may not do.
+func (s *Server) admitUser(r *request) error {
+	id := authn.Of(r.Request)
+	if id.Err != nil {
+		return id.Err
 	}
-	if err == nil {
-		err = s.authorize(rolesIn(s.store), user, actionOf(r))
+	var err error
+	if r.user, err = s.impersonate(id.User, r.Header); err != nil {
+		return err
 	}
-	return user, err
+	return s.authorize(rolesIn(s.store), r.user, r.wanted())
 }
 
 // impersonate returns the user that the headers name, if the one who asks may impersonate it, and else that one.

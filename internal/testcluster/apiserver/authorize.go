@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"cmp"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -35,19 +34,18 @@ func rolesIn(from stored) rbac.Objects {
 	}
 }
 
-// actionOf returns what a request wants to do.
-func actionOf(r *http.Request) rbac.Action {
-	req := readPath(r)
-	if req == nil {
+// wanted is what a request wants to do, by its path.
+func (r *request) wanted() rbac.Action {
+	if !r.forResource {
 		return rbac.Action{Verb: strings.ToLower(r.Method), Path: r.URL.Path}
 	}
-	a := rbac.Action{Verb: req.verb, Group: req.asked.Group, Resource: req.asked.Plural, Subresource: req.sub,
-		Namespace: req.namespace, Name: req.name}
+	a := rbac.Action{Verb: r.verb, Group: r.asked.Group, Resource: r.asked.Plural, Subresource: r.sub,
+		Namespace: r.namespace, Name: r.name}
 	if a.Resource == "namespaces" {
 		a.Namespace = a.Name
 	}
 	if a.Name == "" && (a.Verb == "list" || a.Verb == "watch") {
-		if f, err := selector.ParseFields(req.query.Get("fieldSelector")); err == nil {
+		if f, err := selector.ParseFields(r.query.Get("fieldSelector")); err == nil {
 			a.Name, _ = f.Exact("metadata.name")
 		}
 	}

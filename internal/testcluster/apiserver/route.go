@@ -17,13 +17,14 @@ import (
 	"skiff/internal/testcluster/apiserver/store"
 )
 
-// request is a routed request.
+// request is a request with what its path says; and, once it is routed, with the kind that it is for.
 type request struct {
 	*http.Request
+	forResource     bool          // the path is that of a resource, served or not
 	asked           kube.Resource // by the path; without a kind
-	kind            *kinds.Kind
-	sent            *kinds.Kind // of what is sent and answered: kind, unless the subresource has one of its own
-	verb            string      // get list watch create update patch delete deletecollection
+	kind            *kinds.Kind   // nil before it is routed, and where nothing is served under the path
+	sent            *kinds.Kind   // of what is sent and answered: kind, unless the subresource has one of its own
+	verb            string        // get list watch create update patch delete deletecollection
 	namespace, name string
 	sub             string   // subresource
 	prefix          string   // of the path: "watch", as in /api/v1/watch/pods, which is deprecated, or "proxy"
@@ -50,8 +51,8 @@ func (r *request) body(sent any) any {
 }
 
 // readPath reads what a request is for as the real server does, whether that is served or not: /api/V/... and
-// /apis/G/V/..., each followed by [watch/][namespaces/NS/]RESOURCE[/NAME[/SUBRESOURCE]]. It returns nil for another
-// path.
+// /apis/G/V/..., each followed by [watch/][namespaces/NS/]RESOURCE[/NAME[/SUBRESOURCE]]. Another path leaves all of
+// that empty.
 func readPath(r *http.Request) *request {
 	req, parts := &request{Request: r, query: r.URL.Query()}, pathParts(r)
 	switch {
@@ -60,7 +61,7 @@ func readPath(r *http.Request) *request {
 	case parts[0] == "apis" && len(parts) > 3:
 		req.asked.Group, req.asked.Version, parts = parts[1], parts[2], parts[3:]
 	default:
-		return nil
+		return req
 	}
 	if parts[0] == "watch" || parts[0] == "proxy" {
 		req.prefix, parts = parts[0], append(parts[1:], "")
@@ -70,6 +71,7 @@ func readPath(r *http.Request) *request {
 		req.namespace, parts = parts[1], parts[2:]
 	}
 	parts = append(parts, "", "")
+	req.forResource = true
 	req.asked.Plural, req.name, req.sub = parts[0], parts[1], parts[2]
 	req.deeper = strings.Join(parts[3:], "") != ""
 	switch verb := verbs[r.Method]; {
@@ -93,35 +95,34 @@ var verbs = map[string]string{http.MethodPost: "create", http.MethodGet: "get", 
 	http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete"}
 
 // route finds the kind of a request, and refuses what the path does not have.
-func (s *Server) route(r *http.Request) (*request, error) {
-	req := readPath(r)
-	if req == nil {
-		parts := pathParts(r) // of an unknown version: discovery has handled the known ones
+func (s *Server) route(r *request) error {
+	if !r.forResource {
+		parts := pathParts(r.Request) // of an unknown version: discovery handles the known ones
 		if parts[0] == "version" || parts[0] == "api" && len(parts) == 2 ||
 			parts[0] == "apis" && len(parts) == 3 && s.registry.builtinGroup(parts[1]) {
-			return nil, answer.NoResource()
+			return answer.NoResource()
 		}
-		return nil, answer.NoSuchPath
+		return answer.NoSuchPath
 	}
-	if req.prefix != "" && req.asked.Plural == "" {
-		return nil, answer.Plain{Code: http.StatusInternalServerError, Text: fmt.Sprintf("Internal Server Error: %q: "+
+	if r.prefix != "" && r.asked.Plural == "" {
+		return answer.Plain{Code: http.StatusInternalServerError, Text: fmt.Sprintf("Internal Server Error: %q: "+
 			"failed to create RequestInfo: unable to determine kind and namespace from url, %s", r.RequestURI, r.URL)}
 	}
-	req.kind = s.registry.find(req.asked.Group, req.asked.Version, req.asked.Plural)
+	r.kind = s.registry.find(r.asked.Group, r.asked.Version, r.asked.Plural)
 	switch {
-	case req.kind == nil && !s.registry.builtinGroup(req.asked.Group):
-		return nil, answer.NoSuchPath
-	case req.kind == nil:
-		return nil, answer.NoResource()
+	case r.kind == nil && !s.registry.builtinGroup(r.asked.Group):
+		return answer.NoSuchPath
+	case r.kind == nil:
+		return answer.NoResource()
 	}
 	enter := (*request).enterBuiltin
-	if req.kind.Custom {
+	if r.kind.Custom {
 		enter = (*request).enterCustom
 	}
-	if err := enter(req); err != nil || req.verb == "update" { // which is refused for its body first
-		return req, err
+	if err := enter(r); err != nil || r.verb == "update" { // which is refused for its body first
+		return err
 	}
-	return req, req.checkName()
+	return r.checkName()
 }
 
 // subresource returns the one that a request is for; nil if its kind has none of that name.
@@ -192,7 +193,7 @@ func (r *request) checkName() error {
 
 // isLong reports whether a request, if it is for a resource, may last longer than others.
 func (r *request) isLong() bool {
-	return r != nil && (r.verb == "watch" || r.sub == "log" || r.prefix == "proxy" || kinds.Connects(r.sub))
+	return r.kind != nil && (r.verb == "watch" || r.sub == "log" || r.prefix == "proxy" || kinds.Connects(r.sub))
 }
 
 // watches reports whether the parameters of a GET ask for a watch: the real server takes any value but two as true.

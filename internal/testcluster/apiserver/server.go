@@ -231,9 +231,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.control(w, s.authn.Identified(r, time.Now()))
 		return
 	}
-	at := faults.Target{Replica: s.frontOf(ctx)} // has no more for a request that is not for a resource
-	if req, _ := s.route(r); req != nil {
-		at.Verb, at.Resource, at.Namespace, at.Name = req.verb, req.kind.Plural, req.namespace, req.name
+	req := readPath(r)
+	at := faults.Target{Replica: s.frontOf(ctx)}
+	if req.forResource {
+		at.Verb, at.Resource, at.Namespace, at.Name = req.verb, req.asked.Plural, req.namespace, req.name
 	}
 	r, done := s.faults.Pick(r, at)
 	defer done()
@@ -243,7 +244,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := rec.Header()
 	header.Set("Audit-Id", obj.NewUID())
 	header.Set("Cache-Control", "no-cache, private")
-	faults.Serve(rec, r, at.Verb == "watch", s.dispatch)
+	faults.Serve(rec, r, at.Verb == "watch", func(w http.ResponseWriter, r *http.Request) {
+		req.Request = r
+		s.dispatch(w, req)
+	})
 }
 
 // clock returns the time by the server's clock, which a fault may have set for a request; r may be nil.
@@ -255,37 +259,36 @@ func clock(r *http.Request) time.Time {
 }
 
 // dispatch authorizes, routes and serves a request.
-func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
-	if as := forms.InJSON(r); as != nil && strings.HasPrefix(r.URL.Path, "/api") {
+func (s *Server) dispatch(w http.ResponseWriter, req *request) {
+	if as := forms.InJSON(req.Request); as != nil && strings.HasPrefix(req.URL.Path, "/api") {
 		y := &forms.YAML{ResponseWriter: w}
 		defer y.Close()
-		w, r = y, as
+		w, req.Request = y, as
 	}
-	user, err := s.admitUser(r)
-	if _, inYAML := w.(*forms.YAML); err == nil && inYAML && watches(r.URL.Query()) {
+	err := s.admitUser(req)
+	if _, inYAML := w.(*forms.YAML); err == nil && inYAML && watches(req.query) {
 		err = forms.NoWatch()
 	}
 	if err != nil {
 		answer.Error(w, err)
 		return
 	}
-	req, err := s.route(r)
-	if timeout := r.URL.Query().Get("timeout"); timeout != "" && !req.isLong() {
+	err = s.route(req)
+	if timeout := req.query.Get("timeout"); timeout != "" && !req.isLong() {
 		if _, err := time.ParseDuration(timeout); err != nil {
 			answer.Error(w, answer.BadRequest("invalid timeout specified in the request URL - %v", err))
 			return
 		}
 	}
-	if discovery.Serve(w, r, s.registry.all()) || s.authn.ServeOpenID(w, r) {
+	if discovery.Serve(w, req.Request, s.registry.all()) || s.authn.ServeOpenID(w, req.Request) {
 		return
 	}
 	if err == nil {
-		req.user = user
 		err = s.serve(w, req)
 	}
 	switch {
 	case err == nil:
-	case req != nil && prefersProtobuf(req):
+	case req.kind != nil && prefersProtobuf(req):
 		forms.WriteProtobufError(w, err)
 	default:
 		answer.Error(w, err)

@@ -82,7 +82,7 @@ histories: ## run each controller through SEEDS (200) random histories, and kill
 	GOGC=400 $(GO) test -vet=off -timeout 60m -run '^(TestRandomHistories|TestKilling)' ./internal/operators/... -seeds $(SEEDS) -kill-step 3
 
 .PHONY: generate
-generate: ## write the Roles in examples/ and the README's table of rights from what the controllers declare
+generate: ## write the Roles in examples/ and SECURITY.md's table of rights from what the controllers declare
 	$(GO) test -count=1 ./internal/cli -run '^TestTheWrittenRightsAreTheDeclaredOnes$$' -update
 
 # A test waits for its cluster most of the time: three suites side by side, each with a control plane of its own, keep

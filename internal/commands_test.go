@@ -209,9 +209,9 @@ func TestTheCommandsOfTheReadmeRun(t *testing.T) {
 var benchmark = regexp.MustCompile("`(Benchmark\\w+)`")
 
 func TestTheBenchmarksOfTheReadmeExist(t *testing.T) {
-	found := benchmark.FindAllStringSubmatch(section(t, "Figures"), -1)
+	found := benchmark.FindAllStringSubmatch(section(t, codeMap, "Figures"), -1)
 	if len(found) == 0 {
-		t.Error("README.md, Figures names no benchmark")
+		t.Errorf("%s, Figures names no benchmark", codeMap)
 	}
 	declared := map[string]bool{}
 	for _, f := range sources(t) {
@@ -223,7 +223,7 @@ func TestTheBenchmarksOfTheReadmeExist(t *testing.T) {
 	}
 	for _, m := range found {
 		if !declared[m[1]] {
-			t.Errorf("README.md, Figures: there is no %s", m[1])
+			t.Errorf("%s, Figures: there is no %s", codeMap, m[1])
 		}
 	}
 }

@@ -3,30 +3,27 @@ package internal_test
 import (
 	"bytes"
 	"go/ast"
-	"io"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"skiff/internal/cli"
-	devcli "skiff/internal/testcluster/cli"
 )
 
-// section returns the text of the README below a heading, up to the next heading of the same level.
-func section(t *testing.T, heading string) string {
+// section returns the text of a README below a heading, up to the next heading of the same level.
+func section(t *testing.T, file, heading string) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(root, "README.md"))
+	b, err := os.ReadFile(filepath.Join(root, file))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, text, ok := strings.Cut(string(b), "\n## "+heading+"\n")
 	if !ok {
-		t.Fatalf("README.md has no heading %q", heading)
+		t.Fatalf("%s has no heading %q", file, heading)
 	}
 	text, _, _ = strings.Cut(text, "\n## ")
 	return text
@@ -44,41 +41,69 @@ var handedOver = map[string]string{
 	"controller.Watches":            "OnChange",  // a handler
 	"operator.reconciler.Reconcile": "Reconcile", // in operator.New, as an argument
 	"controller.Controller.work":    "",          // the other goroutine
+	"apiserver.Server.create":       "",          // from the table of handlers
 }
 
-func TestEachFunctionOfFollowOneEventCallsTheNext(t *testing.T) {
+func TestEachFunctionOfTheWalksCallsTheNext(t *testing.T) {
 	declared := functions(t)
-	before := ""
-	steps := landmark.FindAllStringSubmatch(section(t, "Follow one event"), -1)
-	if len(steps) < 10 {
-		t.Fatalf("%d steps were found: this test no longer reads the README", len(steps))
+	for walk, least := range map[string]int{"Follow one event": 10, "Follow one request": 8} {
+		before := ""
+		steps := landmark.FindAllStringSubmatch(section(t, codeMap, walk), -1)
+		if len(steps) < least {
+			t.Fatalf("%s: %d steps were found: this test no longer reads %s", walk, len(steps), codeMap)
+		}
+		for i, step := range steps {
+			if step[1] != strconv.Itoa(i+1) {
+				t.Errorf("%s: step %d has the number %s", walk, i+1, step[1])
+			}
+			var names []string
+			for _, m := range symbol.FindAllStringSubmatch(step[2], -1) {
+				names = append(names, symbolName(m))
+			}
+			for _, name := range names {
+				if declared[name].decl == nil {
+					t.Fatalf("%s: %s does not exist", walk, name)
+				}
+			}
+			first := names[0]
+			if by, ok := handedOver[first]; !ok && before != "" && !mentions(declared[before].decl, first) {
+				t.Errorf("%s: %s does not call %s", walk, before, first)
+			} else if ok && by == "OnChange" && !mentions(declared[first].decl, by) {
+				t.Errorf("%s: %s does not hand over a handler with %s", walk, first, by)
+			}
+			for _, other := range names[1:] { // is called, or calls, or hands over
+				if !mentions(declared[first].decl, other) && !mentions(declared[other].decl, first) {
+					t.Errorf("%s: %s and %s have nothing to do with each other", walk, first, other)
+				}
+			}
+			before = first
+		}
 	}
-	for i, step := range steps {
-		if step[1] != strconv.Itoa(i+1) {
-			t.Errorf("step %d has the number %s", i+1, step[1])
+}
+
+// codeMap is the README of those who work on the code.
+const codeMap = "internal/README.md"
+
+// maxReadme is how long the README of the users may be: longer ones are not read.
+const maxReadme = 200
+
+func TestTheReadmeIsShort(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(b), "\n"); n >= maxReadme {
+		t.Errorf("README.md has %d lines, fewer than %d are wanted", n, maxReadme)
+	}
+}
+
+func TestTheMapNamesEachPackage(t *testing.T) {
+	text := section(t, codeMap, "The wings")
+	for _, f := range sources(t) {
+		below, ok := strings.CutPrefix(f.pkg, "internal/")
+		if parts := strings.Split(below, "/"); ok && !strings.Contains(text, "`"+parts[min(1, len(parts)-1)]+"`") {
+			t.Errorf("%s, The wings: %s is missing", codeMap, f.pkg)
 		}
-		var names []string
-		for _, m := range symbol.FindAllStringSubmatch(step[2], -1) {
-			names = append(names, symbolName(m))
-		}
-		for _, name := range names {
-			if declared[name].decl == nil {
-				t.Fatalf("README.md, Follow one event: %s does not exist", name)
-			}
-		}
-		first := names[0]
-		if by, ok := handedOver[first]; !ok && before != "" && !mentions(declared[before].decl, first) {
-			t.Errorf("README.md, Follow one event: %s does not call %s", before, first)
-		} else if ok && by == "OnChange" && !mentions(declared[first].decl, by) {
-			t.Errorf("README.md, Follow one event: %s does not hand over a handler with %s", first, by)
-		}
-		for _, other := range names[1:] {
-			// Whoever is named beside is called, or is the one that calls or hands over.
-			if !mentions(declared[first].decl, other) && !mentions(declared[other].decl, first) {
-				t.Errorf("README.md, Follow one event: %s and %s have nothing to do with each other", first, other)
-			}
-		}
-		before = first
 	}
 }
 
@@ -86,7 +111,7 @@ func TestEachFunctionOfFollowOneEventCallsTheNext(t *testing.T) {
 var length = regexp.MustCompile(`(\d+) files of together ([\d,]+) lines; [^.]* have about ([\d,]+)`)
 
 func TestTheLengthOfTheWayIsTrue(t *testing.T) {
-	text := section(t, "Follow one event")
+	text := section(t, codeMap, "Follow one event")
 	declared, files, packages := functions(t), map[string]int{}, map[string]bool{}
 	for _, m := range symbol.FindAllStringSubmatch(text, -1) {
 		f := declared[symbolName(m)]
@@ -103,7 +128,7 @@ func TestTheLengthOfTheWayIsTrue(t *testing.T) {
 	}
 	m := length.FindStringSubmatch(text)
 	if m == nil {
-		t.Fatalf("README.md, Follow one event does not say how long the way is: %d files of together %d lines",
+		t.Fatalf("Follow one event does not say how long the way is: %d files of together %d lines",
 			len(files), lines)
 	}
 	near := func(text string, is int) bool {
@@ -111,7 +136,7 @@ func TestTheLengthOfTheWayIsTrue(t *testing.T) {
 		return err == nil && is <= said+said/8 && is >= said-said/8
 	}
 	if m[1] != strconv.Itoa(len(files)) || !near(m[2], lines) || !near(m[3], all) {
-		t.Errorf("README.md, Follow one event: %q, there are %d files of together %d lines, and %d in their packages",
+		t.Errorf("Follow one event: %q, there are %d files of together %d lines, and %d in their packages",
 			m[0], len(files), lines, all)
 	}
 }
@@ -179,58 +204,11 @@ func receiver(e ast.Expr) string {
 	return ""
 }
 
-// commandRow is a row of the README's table of commands.
-var commandRow = regexp.MustCompile("(?m)^\\| `(skiff|skiff-dev) (\\w+)` \\| (.+) \\|$")
-
-// helpLine is a command in the output of `skiff help`.
-var helpLine = regexp.MustCompile(`(?m)^  ([a-z]+)\s{2,}(\S.*)$`)
-
-// alike are the commands of skiff-dev that are those of skiff, and not in the table again.
-var alike = []string{"completion", "help", "version"}
-
-func TestTheCommandReferenceIsWhatHelpSays(t *testing.T) {
-	have, want := map[string]string{}, map[string]string{}
-	for _, row := range commandRow.FindAllStringSubmatch(section(t, "Commands"), -1) {
-		have[row[1]+" "+row[2]] = row[3]
-	}
-	for program, run := range map[string]func(out io.Writer) int{
-		"skiff": func(out io.Writer) int { return cli.Main(t.Context(), []string{"help"}, out, out) },
-		"skiff-dev": func(out io.Writer) int {
-			return devcli.Main(t.Context(), []string{"skiff-dev", "help"}, out, out, nil)
-		},
-	} {
-		var out bytes.Buffer
-		if code := run(&out); code != 0 {
-			t.Fatalf("%s help exits with %d: %s", program, code, out.String())
-		}
-		_, commands, _ := strings.Cut(out.String(), "Available Commands:")
-		commands, _, _ = strings.Cut(commands, "\n\n")
-		lines := helpLine.FindAllStringSubmatch(commands, -1)
-		if len(lines) == 0 {
-			t.Fatalf("no command was found in the output of %s help:\n%s", program, out.String())
-		}
-		for _, line := range lines {
-			if program == "skiff" || !slices.Contains(alike, line[1]) {
-				want[program+" "+line[1]] = line[2]
-			}
-		}
-	}
-	for name, short := range want {
-		if have[name] != short {
-			t.Errorf("README.md, Commands: %s is %q, its help says %q", name, have[name], short)
-		}
-	}
-	for name := range have {
-		if _, ok := want[name]; !ok {
-			t.Errorf("README.md, Commands: there is no command %s", name)
-		}
-	}
-}
-
 func TestTheFlagsAndTargetsOfTheReadmeExist(t *testing.T) {
 	var help bytes.Buffer
 	cli.Main(t.Context(), []string{"run", "--help"}, &help, &help)
-	for _, flag := range regexp.MustCompile("`(--[a-z-]+)`").FindAllStringSubmatch(section(t, "Commands"), -1) {
+	for _, flag := range regexp.MustCompile("`(--[a-z-]+)`").FindAllStringSubmatch(section(t, "README.md", "Commands"),
+		-1) {
 		if !strings.Contains(help.String(), flag[1]+" ") {
 			t.Errorf("README.md, Commands: %s is no flag of skiff run", flag[1])
 		}

@@ -14,13 +14,13 @@ import (
 	"skiff/internal/operators/restart"
 )
 
-var update = flag.Bool("update", false, "write the README's table and the Roles of examples/ anew")
+var update = flag.Bool("update", false, "write the table of rights in SECURITY.md and the Roles of examples/ anew")
 
-// TestTheWrittenRightsAreTheDeclaredOnes fails where a Role or the README's table is not what the controllers declare;
-// with -update it writes them.
+// TestTheWrittenRightsAreTheDeclaredOnes fails where a Role or the table in SECURITY.md is not what the controllers
+// declare; with -update it writes them.
 func TestTheWrittenRightsAreTheDeclaredOnes(t *testing.T) {
 	all := rightsOf(ControllerNames())
-	written(t, "README.md", "| resource | verbs | for |\n|---|---|---|\n", "\n",
+	written(t, "SECURITY.md", "| resource | verbs | for |\n|---|---|---|\n", "\n",
 		rightsTable(manifests.Rules(append(slices.Clip(all), electionRights...))))
 	spec, names := sidecarSpec(t)
 	written(t, "examples/sidecar.yaml", "name: predixy-restart\nrules:\n", "---\n",
@@ -85,7 +85,7 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// rightsTable writes rules as the rows of the README's table.
+// rightsTable writes rules as the rows of the table in SECURITY.md.
 func rightsTable(rules []manifests.Rule) string {
 	var b strings.Builder
 	for _, r := range rules {

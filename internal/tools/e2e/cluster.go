@@ -137,8 +137,8 @@ func waitFor(ctx context.Context, p *Process, ready func() error) error {
 	}
 }
 
-// freePort is a loopback port that nothing listens on now. It is below those that the kernel gives to connections, from
-// 32768 on (Linux, ip_local_port_range): one of those may be taken again before the server that is to have it listens.
+// freePort is a loopback port that nothing listens on now. It is below those that the kernel gives to connections,
+// from 32768 on (Linux, ip_local_port_range): one of these may be taken before the server that is to have it listens.
 func freePort() (int, error) {
 	const first, last, tries = 10_000, 32_767, 100 // from above what services have by convention
 	var err error

@@ -30,7 +30,6 @@ type ControllerFlags struct {
 	workers        int
 	mirrorMiB      int
 	objectKiB      int
-	verifyLists    bool
 	templatePolicy string
 	log            logFlags
 	floors         floorFlags
@@ -51,9 +50,6 @@ func (f *ControllerFlags) Add(cmd *cobra.Command) {
 			"limit)")
 	fs.IntVar(&f.objectKiB, "max-object-kib", cache.DefaultObjectBytes>>10,
 		"how many `KiB` one object may take in memory; a larger one is left alone, and its status says so")
-	fs.BoolVar(&f.verifyLists, "verify-lists", false,
-		"compare each streamed list with a list of the same version, and report a difference: for searching for a "+
-			"fault of the API server")
 	fs.StringVar(&f.templatePolicy, "template-policy", podpolicy.Policy("").String(),
 		"`which` pods a WebServer or a Redis may have: baseline or restricted of the Pod Security Standards, or any")
 	f.floors.add(cmd)
@@ -224,7 +220,7 @@ func RunControllers(ctx context.Context, on Cluster, f ControllerFlags, log logr
 	controllers, recorders := newControllers(f.Names,
 		controller.Setup{Client: guarded, Namespaces: namespaces, NamespaceSelector: on.selector, Workers: f.workers,
 			WatchIdleTimeout: f.watchIdleTimeout, MirrorBytes: int64(f.mirrorMiB) << 20,
-			ObjectBytes: int64(f.objectKiB) << 10, VerifyLists: f.verifyLists,
+			ObjectBytes:    int64(f.objectKiB) << 10,
 			Elected:        elector != nil,
 			MinDebounce:    f.floors.minDebounce,
 			MinCooldown:    f.floors.minCooldown,

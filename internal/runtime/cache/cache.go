@@ -57,9 +57,6 @@ type Options struct {
 	// QuietParking says that the owner of the mirror logs a missing right or resource, with the help of State: one
 	// missing grant may concern several mirrors.
 	QuietParking bool
-	// VerifyLists compares each streamed list with a list of the same version, which costs as much again: for
-	// those who search for a fault of a server.
-	VerifyLists bool
 	// InitialLists bounds how many full lists are in flight at a time. Give all stores of a process the same
 	// one. nil: DefaultInitialLists for this store alone.
 	InitialLists *Limiter

@@ -70,9 +70,6 @@ func (r *Reflector[T]) listStreamed(ctx context.Context, s state[T]) state[T] {
 		return r.listStreamedFailed(ctx, closeStream(s), err, true)
 	}
 	s.phase = streaming
-	if s = r.verify(ctx, s, slot); s.phase != streaming {
-		return s
-	}
 	return r.recovered(s)
 }
 

@@ -67,17 +67,16 @@ type Counters struct {
 	Lists      map[string]int // full lists by reason: "initial", "expired", "rewound" ...
 	Reconnects map[string]int // ends of a watch by reason: "ended", "short", "idle", "broken" ...
 
-	Outdated     int // events dropped because the mirror was already at or past them
-	Misplaced    int // objects dropped because they are not of this scope
-	UnknownType  int // events of a type that skiff does not know
-	Undecodable  int // objects and events that did not decode
-	Rewinds      int // times the server's history went back
-	Inconsistent int // streamed lists that differ from a list of the same version (VerifyLists)
-	MassDeletes  int // lists that removed most of a mirror
-	Parked       int // times that a right or the resource went missing
-	Panics       int // of OnChange handlers
-	Crashes      int // panics of the Reflector itself
-	IndexPanics  int // of index functions
+	Outdated    int // events dropped because the mirror was already at or past them
+	Misplaced   int // objects dropped because they are not of this scope
+	UnknownType int // events of a type that skiff does not know
+	Undecodable int // objects and events that did not decode
+	Rewinds     int // times the server's history went back
+	MassDeletes int // lists that removed most of a mirror
+	Parked      int // times that a right or the resource went missing
+	Panics      int // of OnChange handlers
+	Crashes     int // panics of the Reflector itself
+	IndexPanics int // of index functions
 }
 
 func newCounters() Counters {

@@ -20,7 +20,6 @@ type Setup struct {
 	Workers           int
 	WatchIdleTimeout  time.Duration
 	Elected           bool           // the controllers work only while they lead (Controller.Lead)
-	VerifyLists       bool           // see cache.Options
 	MirrorBytes       int64          // memory that one mirror may take; see cache.Options.MaxBytes
 	ObjectBytes       int64          // memory that one object may take; see cache.Options.MaxObjectBytes
 	Mirrors           *cache.Mirrors // shared by all controllers; nil: each has its own
@@ -55,7 +54,7 @@ func UntypedMirror(s Setup, r kube.Resource, labels string, fields []string) (*c
 func (s Setup) mirror(r kube.Resource, labels string) cache.Options {
 	return cache.Options{Resource: r, Namespaces: s.Namespaces, Selected: s.NamespaceSelector != "",
 		LabelSelector: labels, Client: s.Client, WatchIdleTimeout: s.WatchIdleTimeout, MaxBytes: s.MirrorBytes,
-		MaxObjectBytes: s.ObjectBytes, VerifyLists: s.VerifyLists, QuietParking: true, Log: s.Log}
+		MaxObjectBytes: s.ObjectBytes, QuietParking: true, Log: s.Log}
 }
 
 // New returns a controller of an operator.

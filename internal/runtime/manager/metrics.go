@@ -215,7 +215,7 @@ func writeWatch(p *metrics.Page, l watchLabels, w *controller.WatchState) {
 	for _, of := range []struct {
 		kind  string
 		count int
-	}{{"inconsistent", n.Inconsistent}, {"mass_delete", n.MassDeletes}, {"misplaced", n.Misplaced},
+	}{{"mass_delete", n.MassDeletes}, {"misplaced", n.Misplaced},
 		{"outdated", n.Outdated}, {"parked", n.Parked}, {"rewind", n.Rewinds}, {"undecodable", n.Undecodable},
 		{"unknown_type", n.UnknownType}} {
 		p.Add(cacheEvents, float64(of.count), l.list("kind", of.kind)...)
@@ -248,7 +248,6 @@ func merge(w *controller.WatchState, other controller.WatchState) {
 	a.UnknownType += b.UnknownType
 	a.Undecodable += b.Undecodable
 	a.Rewinds += b.Rewinds
-	a.Inconsistent += b.Inconsistent
 	a.MassDeletes += b.MassDeletes
 	a.Parked += b.Parked
 }

@@ -253,7 +253,7 @@ func WaitEstablished(ctx context.Context, c *kube.Client, name string) error {
 	said := "it has no status yet"
 	for {
 		var crd crdState
-		if err := c.Get(ctx, crdResource, kube.Key{Name: name}, &crd); err != nil {
+		if err := c.Get(ctx, crdResource, kube.Key{Name: name}, &crd); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("wait for CRD %s: %w", name, err)
 		}
 		for _, cond := range crd.Status.Conditions {

@@ -36,9 +36,8 @@ func (f *logFlags) logger(stderr io.Writer) (logr.Logger, error) {
 	var log logr.Logger
 	switch f.format {
 	case "text":
-		stdr.SetVerbosity(f.verbosity)
 		log = stdr.New(textLines{stderr})
-		log = log.WithSink(textLog{LogSink: log.GetSink(), out: stderr, plain: true})
+		log = log.WithSink(textLog{LogSink: log.GetSink(), out: stderr, verbosity: f.verbosity, plain: true})
 	case "json":
 		// logr's V(n) is slog's level -n.
 		log = logr.FromSlogHandler(jsonLines{slog.NewJSONHandler(stderr,
@@ -47,7 +46,7 @@ func (f *logFlags) logger(stderr io.Writer) (logr.Logger, error) {
 		return logr.Logger{}, Usagef("--log-format %q: want text or json", f.format)
 	}
 	if f.verbosity == 0 {
-		log = log.WithSink(limitedLog{log.GetSink(), &logLimit{}})
+		log = log.WithSink(limitedLog{LogSink: log.GetSink(), limit: &logLimit{}})
 	}
 	return log, nil
 }

@@ -58,11 +58,9 @@ func TestUsualLinesOfTheTextLogAreAsStdrWritesThem(t *testing.T) {
 	write := func(plain bool, do func(log logr.Logger)) string {
 		var out bytes.Buffer
 		log := stdr.New(textLines{&out})
-		do(log.WithSink(textLog{LogSink: log.GetSink(), out: &out, plain: plain}))
+		do(log.WithSink(textLog{LogSink: log.GetSink(), out: &out, verbosity: 1, plain: plain}))
 		return stamp.ReplaceAllString(out.String(), "TIME")
 	}
-	stdr.SetVerbosity(1)
-	defer stdr.SetVerbosity(0)
 	for _, v := range []any{"", "a b", `quotes " and \`, "a\nb\x00\u2028\U0001F600\xff",
 		kube.Key{Namespace: "default", Name: "web"}, kube.Key{Name: "node"}, -3, int64(1) << 60, 2.5, 1e21, 0.1, true,
 		nil, 3 * time.Second, errors.New("no"),

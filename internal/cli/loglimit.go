@@ -25,7 +25,8 @@ const (
 	maxLineCounts = 4096
 )
 
-// logLimit bounds the lines of the whole process, per message and per namespace.
+// logLimit bounds the lines of the whole process, per message and per namespace: a bad server or object must not fill
+// the disk. A line belongs to the namespace of the first kube.Key among its values.
 type logLimit struct {
 	mu   sync.Mutex // guards all below
 	of   map[lineSource]*lineCount
@@ -105,7 +106,8 @@ func (c *lineCount) refill(now time.Time) (full bool) {
 // limitedLog is the sink of a log with a limit.
 type limitedLog struct {
 	logr.LogSink
-	limit *logLimit
+	limit     *logLimit
+	namespace string // of WithValues
 }
 
 func (s limitedLog) Info(level int, message string, values ...any) {
@@ -121,25 +123,29 @@ func (s limitedLog) Error(err error, message string, values ...any) {
 }
 
 func (s limitedLog) WithValues(values ...any) logr.LogSink {
-	return limitedLog{s.LogSink.WithValues(values...), s.limit}
+	return limitedLog{s.LogSink.WithValues(values...), s.limit, s.namespaceOf(values)}
 }
 
 func (s limitedLog) WithName(name string) logr.LogSink {
-	return limitedLog{s.LogSink.WithName(name), s.limit}
+	return limitedLog{s.LogSink.WithName(name), s.limit, s.namespace}
 }
 
 // passes says whether a line may be written, and logs what was left out since it did so last.
 func (s limitedLog) passes(message string, values []any) bool {
-	namespace := ""
-	for i := 0; i+1 < len(values) && namespace == ""; i += 2 {
-		if key, ok := values[i+1].(kube.Key); ok && values[i] == "key" {
-			namespace = key.Namespace
-		}
-	}
-	ok, leftOut := s.limit.pass(message, namespace)
+	ok, leftOut := s.limit.pass(message, s.namespaceOf(values))
 	for _, message := range slices.Sorted(maps.Keys(leftOut)) {
 		s.LogSink.Info(0, "lines were left out: too many of one message; --verbosity 1 writes all",
 			"message", message, "lines", leftOut[message])
 	}
 	return ok
+}
+
+// namespaceOf returns the namespace that a line with such values belongs to, "" for none.
+func (s limitedLog) namespaceOf(values []any) string {
+	for _, v := range values {
+		if key, ok := v.(kube.Key); ok && s.namespace == "" {
+			return key.Namespace
+		}
+	}
+	return s.namespace
 }

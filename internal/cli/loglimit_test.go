@@ -20,7 +20,12 @@ func TestAFloodOfLinesIsCutAndCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		failed := func(namespace string, i int) {
-			log.Error(errors.New("no"), "reconcile failed", "key", kube.Key{Namespace: namespace, Name: fmt.Sprint(i)})
+			key := []any{"key", kube.Key{Namespace: namespace, Name: fmt.Sprint(i)}}
+			if i%2 == 0 { // either way
+				log.WithValues(key...).Error(errors.New("no"), "reconcile failed")
+			} else {
+				log.Error(errors.New("no"), "reconcile failed", key...)
+			}
 		}
 		for i := range 38_000 {
 			failed("hostile", i)

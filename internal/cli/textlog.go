@@ -17,9 +17,12 @@ import (
 type textLog struct {
 	logr.LogSink // stdr, with the same values
 	out          io.Writer
+	verbosity    int    // of stdr it is one for all of the process
 	values       []byte // of WithValues
 	plain        bool   // values has all of them
 }
+
+func (l textLog) Enabled(level int) bool { return level <= l.verbosity }
 
 func (l textLog) Info(level int, message string, values ...any) {
 	line, ok := l.line(make([]byte, 0, 512), level, message, values)

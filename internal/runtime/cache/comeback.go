@@ -89,7 +89,7 @@ func (s *Store[T]) tryBack(ctx context.Context, namespace string) {
 		if _, bug := p.(mutated); bug {
 			panic(p)
 		}
-		s.flood.Error(s.o.Log, fmt.Errorf("read %s of namespace %q again: panic: %v", s.o.Resource, namespace, p),
+		s.o.Log.Error(fmt.Errorf("read %s of namespace %q again: panic: %v", s.o.Resource, namespace, p),
 			"reading a namespace again panicked; it stays shed", "stack", string(debug.Stack()))
 		s.shedNamespace(namespace, victim{})
 	}()

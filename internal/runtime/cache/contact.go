@@ -20,7 +20,6 @@ type contact struct {
 	away    map[*scope]bool // the scopes whose watch is to be renewed; those of an outage are here before it is told
 	refused bool            // a request beside the watches had no credential that the server takes
 	told    map[string]bool // the problems that were told since all was well
-	flood   flood
 }
 
 // common says that an error is about the connection to the server, and not about one resource.
@@ -73,9 +72,6 @@ func (c *contact) tell(client *kube.Client, log logr.Logger, err error, lasting 
 		c.told = map[string]bool{}
 	}
 	c.told[class] = true
-	if ok, _ := c.flood.pass("contact"); !ok {
-		return
-	}
 	if quiet {
 		log.Info(message, "reason", err.Error())
 		return
@@ -127,9 +123,7 @@ func (c *contact) wellLocked(log logr.Logger) {
 		return
 	}
 	if c.told[loud] {
-		if ok, _ := c.flood.pass("back"); ok {
-			log.Info("in contact with the API server again")
-		}
+		log.Info("in contact with the API server again")
 	}
 	c.told = nil
 }

@@ -88,8 +88,7 @@ func (r *Reflector[T]) handleBad(ctx context.Context, s state[T], t kube.EventTy
 		return s
 	}
 	if r.store.quarantine(r.scope, bad, s.rv) { // logged once for an object
-		r.store.flood.Error(r.log, bad, "object does not decode; its last good copy stays",
-			"object", bad.Key.String(), "hasCopy", had)
+		r.log.Error(bad, "object does not decode; its last good copy stays", "object", bad.Key, "hasCopy", had)
 	}
 	r.store.relieve()
 	return s

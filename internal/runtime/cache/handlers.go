@@ -57,9 +57,8 @@ func (s *Store[T]) call(sc *scope, f func(Change[T]), c Change[T]) {
 			return
 		}
 		s.count(sc, func(n *Counters) { n.Panics++ })
-		s.flood.Error(s.o.Log, fmt.Errorf("handle change: panic: %v", p),
-			"a change handler panicked; the watch goes on",
-			"resource", s.o.Resource.GroupResource(), "object", c.Object().ObjectMeta().Key().String(),
+		s.o.Log.Error(fmt.Errorf("handle change: panic: %v", p), "a change handler panicked; the watch goes on",
+			"resource", s.o.Resource.GroupResource(), "object", c.Object().ObjectMeta().Key(),
 			"stack", string(debug.Stack()))
 	}()
 	f(c)

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -57,32 +56,6 @@ func TestAMirrorThatPanicsListsAgainAndTheProcessGoesOn(t *testing.T) {
 		}
 		if logged == 0 || logged > 101 {
 			t.Errorf("%d lines", logged)
-		}
-	})
-}
-
-func TestAFloodOfBadObjectsIsLoggedInAFewLinesWithACount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		live := newFeed(t)
-		s := newServer(t).on(streamedList, live.reply)
-		m := startMirror(t, s, Options{})
-		live.send(endMark("20"))
-		bad := func(from, to int) {
-			for i := from; i < to; i++ {
-				live.send(event("ADDED", object(fmt.Sprint("bad", i), fmt.Sprint(21+i), `"x"`)))
-			}
-		}
-		bad(0, 500)
-		if n := m.logged("object does not decode"); n != floodLines {
-			t.Errorf("%d lines for 500 objects, want %d", n, floodLines)
-		}
-		wait(2 * floodTime)
-		bad(500, 501)
-		if m.logged("object does not decode") != floodLines+1 || m.logged(`"leftOut"=490`) != 1 {
-			t.Errorf("the lines that were left out are not counted in the log")
-		}
-		if n := m.state().Counters.Undecodable; n != 501 {
-			t.Errorf("%d objects counted, want 501", n)
 		}
 	})
 }
@@ -180,21 +153,6 @@ func TestAListThatComesFastKeepsItsSlotForAMinute(t *testing.T) {
 		slot.release()
 		if took := <-next; took != slotTime {
 			t.Errorf("released after %s, want %s", took, slotTime)
-		}
-	})
-}
-
-func TestAFloodIsCountedByMessage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var lines []string
-		log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
-		var f flood
-		for range 100 {
-			f.Error(log, errors.New("x"), "one")
-		}
-		f.Error(log, errors.New("x"), "two")
-		if len(lines) != floodLines+1 {
-			t.Errorf("%d lines, want %d of one message and 1 of the other", len(lines), floodLines)
 		}
 	})
 }

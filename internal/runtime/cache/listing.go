@@ -182,7 +182,7 @@ func (l *listing[T]) addBad(bad *kube.DecodeError, t kube.EventType) {
 	switch {
 	case bad.Key.Name == "": // nothing to remember it by
 		l.store.count(l.scope, func(n *Counters) { n.Undecodable++ })
-		l.store.flood.Error(l.log, bad,
+		l.log.Error(bad,
 			"an object of the list does not decode and has no readable name; it is left out")
 	case !l.belongs(bad.Key):
 	case t == kube.Deleted:
@@ -199,5 +199,21 @@ func (l *listing[T]) deleteBad(k kube.Key) {
 	if bad := l.content.bad[k]; bad != nil {
 		delete(l.content.bad, k)
 		l.store.account.list(k.Namespace, "", -sizeOfBad(bad))
+	}
+}
+
+// maxBadLogged bounds the lines that one list may cost: enough to go through by hand. Quarantined has all.
+const maxBadLogged = 10
+
+// logBad names the objects of a list that do not decode.
+func (r *Reflector[T]) logBad(bad map[kube.Key]*kube.DecodeError) {
+	logged := 0
+	for _, err := range bad {
+		if logged == maxBadLogged {
+			r.log.Info("more objects do not decode", "objects", len(bad)-logged)
+			return
+		}
+		r.log.Error(err, "object does not decode; its last good copy stays")
+		logged++
 	}
 }

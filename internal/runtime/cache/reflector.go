@@ -130,8 +130,7 @@ func (r *Reflector[T]) safeStep(ctx context.Context, s state[T]) (next state[T])
 		}
 		err := fmt.Errorf("watch %s: panic: %v", r.query, p)
 		r.store.count(r.scope, func(n *Counters) { n.Crashes++ })
-		r.store.flood.Error(r.log, err, "a watch panicked; its objects are listed again",
-			"stack", string(debug.Stack()))
+		r.log.Error(err, "a watch panicked; its objects are listed again", "stack", string(debug.Stack()))
 		next = r.relistAfter(closeStream(s), err, "panic")
 	}()
 	return r.step(ctx, s)

@@ -201,7 +201,7 @@ func (s *Store[T]) shedNamespace(namespace string, v victim) {
 // logShed says that a namespace is shed; why is "" if it was shed before.
 func (s *Store[T]) logShed(namespace, why string) {
 	if why != "" {
-		s.flood.Error(s.o.Log, errors.New(why), "a namespace is over its memory budget; the others are not affected",
+		s.o.Log.Error(errors.New(why), "a namespace is over its memory budget; the others are not affected",
 			"resource", s.o.Resource.GroupResource(), "namespace", namespace)
 	}
 }

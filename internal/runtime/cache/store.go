@@ -35,8 +35,6 @@ type Store[T kube.Object] struct {
 	only string  // the one name that the field selector admits, "" for any
 	trim func(T) // takes away what is not to be kept of an object that has just come; nil: nothing
 
-	flood flood // bounds what a bad server or object can make us log
-
 	life       sync.Mutex         // guards users, start and stop; taken before telling and mu
 	users      int                // calls of Run under way
 	start      func(*scope)       // runs a Reflector beside the others; nil while there are none

@@ -13,62 +13,58 @@ import (
 // them.
 const AdoptAnnotation = "skiff.dev/adopt"
 
-// adopt makes an object of the child's name a child of the owner if that is allowed: if it has no controller, was made
-// by skiff (or the user says so), and selects what the child selects. Such objects are left by `kubectl delete
-// --cascade=orphan`, or come from a backup without owners. Any other one is left alone.
-func (t *operation) adopt(ctx context.Context, live object) Result {
-	c := live.content()
-	if reason := t.foreign(c); reason != "" {
+// adoptable says whether the object of the child's name is to become a child of the owner: if it has no controller,
+// was made by skiff (or the user says so), and selects what the child selects. Such objects are left by `kubectl
+// delete --cascade=orphan`, or come from a backup without owners. Any other one is left alone.
+func (c *child) adoptable() bool {
+	switch reason := c.foreign(c.other.ObjectMeta()); {
+	case reason != "":
 		wait := recheck
-		if live == t.mem.trouble().foreign {
-			wait = max(recheck-time.Since(t.mem.trouble().met), soon)
+		if t := c.mem.wrong; t != nil && c.other == t.foreign {
+			wait = max(recheck-time.Since(t.met), soon)
 		}
-		return Result{Outcome: Foreign, Wait: wait, Message: fmt.Sprintf("%s %s", t, reason)}
+		c.came(Foreign, wait, "%s %s", c, reason)
+	case c.hold:
+		c.came(Held, 0, "%s has no owner", c)
+	default:
+		return true
 	}
-	if t.hold {
-		return Result{Outcome: Held, Message: fmt.Sprintf("%s has no owner", t)}
-	}
-	switch gone, err := t.ownerGone(ctx); { // the cache may be behind: an owner that is gone must not take anything
-	case err != nil:
-		return Result{Err: err}
-	case gone:
-		return t.goneWithOwner()
-	}
-	r := Result{Live: live}
-	if r.Differences, r.Err = t.differences(c); r.Err != nil {
-		return Result{Err: r.Err}
-	}
-	if r = t.apply(ctx, r); r.Outcome == Applied {
-		r.Outcome = Adopted
-	} else if r.Live == live { // still not a child
-		r.Live = nil
-	}
-	return r
+	return false
 }
 
 // foreign says why an object is not to be adopted, "" if it is.
-func (t *operation) foreign(live *Content) string {
-	if o, ok := live.Controller(); ok {
+func (c *child) foreign(m *kube.Meta) string {
+	if o, ok := m.Controller(); ok {
 		return fmt.Sprintf("exists and belongs to %s %s (uid %s)", o.Kind, o.Name, o.UID)
 	}
-	managedBy, _ := live.Labels.Get(ManagedByLabel)
-	_, hashed := live.Annotations.Get(HashAnnotation)
 	switch {
-	case live.Deleting():
+	case m.Deleting():
 		return "exists without an owner and is being deleted"
-	case !t.owner.Adopt && (managedBy != ManagedBy || !hashed):
+	case !c.owner.Adopt && !c.isMade(c.other):
 		return "exists and is not managed by skiff"
-	case !t.sameSelector(live.Body):
+	case !c.sameSelector(c.other):
 		return "exists without an owner and has another spec.selector"
 	}
 	return ""
 }
 
-// sameSelector says whether a body has the declared selector, where one is declared. In most kinds it cannot be
-// changed.
-func (t *operation) sameSelector(body kube.Raw) bool {
-	want, ok := t.want.spec["selector"]
-	if !ok {
+// isMade says whether an object shows that skiff has made it: by its labels, and by the hash or the revision of what
+// it was made from.
+func (c *child) isMade(object kube.Object) bool {
+	if t := c.kind.template; t != nil {
+		_, made := object.ObjectMeta().Labels.Get(t.revision)
+		return made && len(c.missing(object)) == 0
+	}
+	_, hashed := contentOf(object).Annotations.Get(HashAnnotation)
+	return labelled(object) && hashed
+}
+
+// sameSelector says whether an object has the declared spec.selector, where one is declared. In most kinds it cannot
+// be changed.
+func (c *child) sameSelector(object kube.Object) bool {
+	want, ok := c.want.spec["selector"]
+	content := contentOf(object)
+	if !ok || content == nil {
 		return true
 	}
 	var live struct {
@@ -76,10 +72,114 @@ func (t *operation) sameSelector(body kube.Raw) bool {
 			Selector kube.Raw `json:"selector"`
 		} `json:"spec"`
 	}
-	if kube.Unmarshal(body, &live) != nil || len(live.Spec.Selector) == 0 {
+	if kube.Unmarshal(content.Body, &live) != nil || len(live.Spec.Selector) == 0 {
 		return false
 	}
 	selector, err := patch.Decode(live.Spec.Selector)
-	same, _ := patch.Covered(t.kind.schema.Field("spec").Field("selector"), want, selector)
+	same, _ := patch.Covered(c.kind.schema.Field("spec").Field("selector"), want, selector)
 	return err == nil && same
+}
+
+// adoptLabelled makes an object that cannot be changed a child of the owner. What is ours is known by the labels. With
+// AdoptAnnotation others are taken, too, if they fit.
+func (c *child) adoptLabelled(ctx context.Context) error {
+	if !c.isMade(c.other) {
+		if reason, err := c.misfit(ctx); reason != "" || err != nil {
+			c.came(Foreign, recheck, "%s exists and is not managed by skiff%s", c, reason)
+			return err
+		}
+	}
+	if gone, err := c.goneWithOwner(ctx); gone || err != nil {
+		return err
+	}
+	m := c.other.ObjectMeta()
+	change := map[string]any{"uid": m.UID, "resourceVersion": m.ResourceVersion,
+		"ownerReferences": append(referencesBut(m, ""), c.owner.Reference())}
+	if missing := c.missing(c.other); len(missing) > 0 {
+		change["labels"] = missing
+	}
+	if err := c.patch(ctx, change); err != nil || c.live == nil {
+		return err
+	}
+	c.outcome, c.message = Adopted, "it had no owner"
+	return nil
+}
+
+// maxImage bounds how much of a foreign image is quoted: a name with a digest has about as many bytes.
+const maxImage = 200
+
+// misfit says why an object is not to be adopted although the owner asks for it, "" if it fits: it has to have the
+// labels that a Service selects by, and the declared containers with their images. Another workload's pod of that name
+// would be deleted by the next roll.
+func (c *child) misfit(ctx context.Context) (reason string, err error) {
+	const not = "; " + AdoptAnnotation + " does not take it: "
+	for _, key := range c.kind.template.selector {
+		if have, _ := c.other.ObjectMeta().Labels.Get(key); key != ManagedByLabel && have != c.want.labels[key] {
+			return fmt.Sprintf("%sits label %s is %q, not %q", not, key, have, c.want.labels[key]), nil
+		}
+	}
+	var live struct {
+		Metadata struct {
+			UID string `json:"uid"`
+		} `json:"metadata"`
+		Spec struct {
+			Containers []struct {
+				Name  string `json:"name"`
+				Image string `json:"image"`
+			} `json:"containers"`
+		} `json:"spec"`
+	}
+	if err := c.client.Get(ctx, c.kind.resource, c.key, &live); err != nil || live.Metadata.UID != uidOf(c.other) {
+		if err == nil || kube.IsNotFound(err) {
+			c.again(soon) // it has just gone
+			return not + "it has changed", nil
+		}
+		return "", err
+	}
+	images := map[string]string{}
+	for _, container := range live.Spec.Containers {
+		images[container.Name] = container.Image
+	}
+	containers, _ := c.want.spec["containers"].([]any)
+	for _, container := range containers {
+		container, _ := container.(map[string]any)
+		name, _ := container["name"].(string)
+		if image := images[name]; image != container["image"] {
+			return fmt.Sprintf("%sits container %s has the image %q, not %q", not, name,
+				kube.Printable(image, maxImage), container["image"]), nil
+		}
+	}
+	return "", nil
+}
+
+// release makes an object that is not declared any more, and that has lost our label, free of the owner: what took the
+// label off wants to keep it. The version protects references that others add meanwhile, the uid another
+// object of that name. Nothing remains remembered of it.
+func (c *child) release(ctx context.Context) error {
+	m := c.live.ObjectMeta()
+	err := c.client.Patch(ctx, c.kind.resource, c.key, kube.MergePatch, map[string]any{"metadata": map[string]any{
+		"uid": m.UID, "resourceVersion": m.ResourceVersion, "ownerReferences": referencesBut(m, c.owner.UID)}}, nil,
+		kube.WriteOptions{FieldManager: Manager})
+	switch {
+	case err == nil:
+		c.came(Released, 0, "it is not declared any more and has lost the label %s", ManagedByLabel)
+	case kube.IsNotFound(err), kube.IsInvalid(err), kube.IsConflict(err): // gone or changed: look again
+		c.mem.written.clear()
+		c.again(soon)
+	default:
+		return err
+	}
+	return nil
+}
+
+// referencesBut returns the owner references of an object but for that to one uid.
+func referencesBut(m *kube.Meta, uid string) []any {
+	out := []any{}
+	for _, o := range m.OwnerReferences {
+		if o.UID != uid {
+			out = append(out, map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind, "name": o.Name, "uid": o.UID,
+				"controller": o.Controller, "blockOwnerDeletion": o.BlockOwnerDeletion})
+		}
+	}
+	return out
 }

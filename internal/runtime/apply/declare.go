@@ -6,10 +6,44 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 )
+
+// Manager is the field manager of everything skiff declares. It must never change: the server removes a field that is
+// declared no longer only from the manager that declared it.
+const Manager = "skiff"
+
+// keeper is the field manager that holds a field which is declared no longer and must keep its value (Child.Keep).
+const keeper = "skiff-handover"
+
+// ManagedByLabel and ManagedBy are the label that every child carries. Children are watched with ManagedBySelector, so
+// that the rest of the cluster never reaches us; a child that loses the label looks deleted, and gets it back.
+const (
+	ManagedByLabel    = "app.kubernetes.io/managed-by"
+	ManagedBy         = "skiff"
+	ManagedBySelector = ManagedByLabel + "=" + ManagedBy
+)
+
+// HashAnnotation holds the hash of a child's desired state.
+const HashAnnotation = "skiff.dev/desired-hash"
+
+// Child is one desired object, of any kind that the Engine was made for.
+type Child struct {
+	// Body is all that we declare, in package patch's form of JSON: apiVersion, kind, metadata (name, namespace,
+	// labels, the controller owner reference) and whatever else the kind has, but no status. Apply adds
+	// HashAnnotation. It is not changed and must not be.
+	Body map[string]any
+	// Create is what a POST sends in Body's place if not nil: Body and values that matter at the birth of the object
+	// alone, where the server would choose otherwise.
+	Create map[string]any
+	// Keep names fields of spec that keep their value when Body does not declare them any longer.
+	Keep []string
+	// MinReady is how long a child that is replaced has to have been ready before the next one is replaced.
+	MinReady time.Duration
+}
 
 // Owner is the custom resource that children belong to.
 type Owner struct {
@@ -53,13 +87,13 @@ func (o Owner) isReference(v any) bool {
 
 // declared is a child as it is compared and sent.
 type declared struct {
-	apiVersion, kind string
-	key              kube.Key
-	hash             string
-	plain            map[string]any // Child.Body, without the hash
-	create           map[string]any // Child.Create; nil: plain
-	spec             map[string]any // of plain
-	keep             []string
+	hash     string         // of plain; of a child that is made from a template, its revision
+	plain    map[string]any // Child.Body, without the hash
+	create   map[string]any // Child.Create; nil: plain
+	spec     map[string]any // of plain
+	labels   map[string]any // of plain
+	keep     []string
+	minReady time.Duration
 }
 
 // identify returns the key and the labels of a declared child, and an error where it lacks what every child has.
@@ -86,28 +120,35 @@ func identify(owner Owner, body map[string]any) (kube.Key, map[string]any, error
 	return k, labels, nil
 }
 
-// declare checks a child and puts its hash on it.
-func declare(owner Owner, c Child) (declared, error) {
-	key, _, err := identify(owner, c.Body)
-	d := declared{key: key, plain: c.Body, create: c.Create, keep: c.Keep}
-	d.apiVersion, _ = c.Body["apiVersion"].(string)
-	d.kind, _ = c.Body["kind"].(string)
-	d.spec, _ = c.Body["spec"].(map[string]any)
+// declare checks what is declared of a child of a kind, and finds what identifies this state of it.
+func declare(owner Owner, kind *Kind, c *Child) (kube.Key, *declared, error) {
+	key, labels, err := identify(owner, c.Body)
 	if err != nil {
-		return d, err
+		return key, nil, err
+	}
+	d := &declared{plain: c.Body, create: c.Create, labels: labels, keep: c.Keep, minReady: c.MinReady}
+	d.spec, _ = c.Body["spec"].(map[string]any)
+	if kind != nil && kind.template != nil {
+		if d.hash, _ = labels[kind.template.revision].(string); d.hash == "" {
+			return key, nil, fmt.Errorf("%q does not declare the label %s", key.Name, kind.template.revision)
+		}
+		return key, d, nil
 	}
 	text, err := patch.Encode(c.Body)
 	if err != nil {
-		return d, fmt.Errorf("%q: %w", key.Name, err)
+		return key, nil, fmt.Errorf("%q: %w", key.Name, err)
 	}
 	// 64 bits: the hash is compared with the one before it of the same child, never searched for.
 	sum := sha256.Sum256(text)
 	d.hash = hex.EncodeToString(sum[:8])
-	return d, nil
+	return key, d, nil
 }
 
-// post returns what a POST sends.
-func (d *declared) post() (kube.Raw, error) {
+// post returns what a POST sends: with the hash, but for a child that is made from a template, which is not compared.
+func (d *declared) post(kind *Kind) (kube.Raw, error) {
+	if kind.template != nil {
+		return patch.Encode(d.birth())
+	}
 	return patch.Encode(withAnnotation(d.birth(), HashAnnotation, d.hash))
 }
 

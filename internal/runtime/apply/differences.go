@@ -15,13 +15,14 @@ const maxDifferences = 8
 // after the apply that removes them.
 const noLonger = "fields that are no longer declared"
 
-// differences returns the paths of the declared fields that live does not have, nil if it has all.
-func (t *operation) differences(live *Content) ([]string, error) {
+// compare returns the paths of the declared fields that the live child does not have, nil if it has all.
+func (c *child) compare() ([]string, error) {
+	live := contentOf(c.live)
 	all := map[string]any{}
 	if len(live.Body) > 0 {
 		body, err := patch.Decode(live.Body)
 		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", t, err)
+			return nil, fmt.Errorf("read %s: %w", c, err)
 		}
 		all, _ = body.(map[string]any)
 	}
@@ -30,11 +31,11 @@ func (t *operation) differences(live *Content) ([]string, error) {
 		references[i] = map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind, "name": o.Name, "uid": o.UID,
 			"controller": o.Controller, "blockOwnerDeletion": o.BlockOwnerDeletion}
 	}
-	all["apiVersion"], all["kind"] = t.want.apiVersion, t.want.kind
+	all["apiVersion"], all["kind"] = c.kind.apiVersion, c.kind.resource.Kind
 	all["metadata"] = map[string]any{"name": live.Name, "namespace": live.Namespace, "labels": values(live.Labels),
 		"annotations": values(live.Annotations), "ownerReferences": references}
-	paths, count := patch.Differences(t.kind.schema, t.want.plain, all, maxDifferences)
-	if hash, _ := live.Annotations.Get(HashAnnotation); count == 0 && hash != t.want.hash {
+	paths, count := patch.Differences(c.kind.schema, c.want.plain, all, maxDifferences)
+	if hash, _ := live.Annotations.Get(HashAnnotation); count == 0 && hash != c.want.hash {
 		return []string{noLonger}, nil
 	}
 	return bounded(paths, count), nil
@@ -49,13 +50,13 @@ func bounded(paths []string, count int) []string {
 }
 
 // removed names the fields of an object that an apply has removed; noLonger if that cannot be seen.
-func (t *operation) removed(before, after kube.Raw) []string {
+func (c *child) removed(before, after kube.Raw) []string {
 	was, errWas := patch.Decode(before)
 	is, errIs := patch.Decode(after)
 	if errWas != nil || errIs != nil { // the apply has succeeded all the same
 		return []string{noLonger}
 	}
-	paths, count := patch.Differences(t.kind.schema, was, is, maxDifferences)
+	paths, count := patch.Differences(c.kind.schema, was, is, maxDifferences)
 	if count == 0 {
 		return []string{noLonger}
 	}

@@ -2,8 +2,8 @@ package apply
 
 import (
 	"context"
-	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -21,6 +21,21 @@ type Engine struct {
 
 	mu     sync.Mutex // guards owners; what an entry points at belongs to the one reconcile of that owner
 	owners map[kube.Key]*owned
+}
+
+// owned is what is remembered of the children of one owner.
+type owned struct {
+	uid       string
+	children  []*memory // of the last Apply: those that were declared, in their order, and then others
+	templates []*templateMemory
+
+	// settledFor is the Spec of the owner when the last Apply left all children as they are declared, and no others;
+	// nil: it did not. As long as the spec and the children stay the same, there is nothing to do: see Settled.
+	settledFor any
+
+	// tried is the generation of the owner for which what it declares was applied to the children that the cache does
+	// not hold; 0: none. See applyUnheld.
+	tried int64
 }
 
 // New returns an Engine for children of these kinds.
@@ -89,25 +104,6 @@ func (r *Report) All() []Result {
 	return append(r.Children[:len(r.Children):len(r.Children)], r.Pruned...)
 }
 
-// inPlace says that all children are there and nothing is in the way of one.
-func (r *Report) inPlace() bool {
-	return r.Err == nil && !slices.ContainsFunc(r.Children, func(c Result) bool {
-		return !c.asDeclared() && c.Outcome != Outdated
-	})
-}
-
-// settled says that all children are as they are declared, and that there are no others.
-func (r *Report) settled() bool {
-	return r.Err == nil && len(r.Pruned) == 0 &&
-		!slices.ContainsFunc(r.Children, func(c Result) bool { return !c.asDeclared() })
-}
-
-// asDeclared says that a child is there as it is declared.
-func (r *Result) asDeclared() bool {
-	return !r.Unheld &&
-		(r.Outcome == Unchanged || r.Outcome == Created || r.Outcome == Applied || r.Outcome == Adopted)
-}
-
 // Earlier returns the shorter of two waits, where 0 means none.
 func Earlier(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
@@ -143,86 +139,138 @@ func (e *Engine) remembered(owner Owner) *owned {
 	return o
 }
 
-// Apply makes the children of an owner as they are declared, where they are not, side by side, and then deletes those
-// of its children that are not declared. With hold it changes nothing, and only says what differs.
-func (e *Engine) Apply(ctx context.Context, owner Owner, children []Child, hold bool) Report {
-	a := e.application(owner, hold)
-	a.mem.wanted, a.mem.settledFor = 0, nil
-	r := Report{Children: make([]Result, len(children))}
-	var todo []*operation
-	var at []int                 // where in r.Children
-	var replaced map[*Kind][]int // where in r.Children
-	for i, c := range children {
-		if k := e.replacedKind(&children[i]); k != nil {
-			if replaced == nil {
-				replaced = map[*Kind][]int{}
-			}
-			replaced[k] = append(replaced[k], i)
-			continue
-		}
-		t, err := a.operationFor(c)
-		if err != nil {
-			r.Children[i] = Result{Resource: kube.Resource{Kind: t.want.kind}, Key: t.want.key, Outcome: Failed,
-				Err: fmt.Errorf("declare a child of %s %s: %w", owner.Resource.Kind, owner.Key(), err)}
-			continue
-		}
-		t.mem.at = i
-		if settled, ok := t.settledNow(); ok {
-			r.Children[i] = t.finish(settled)
-			continue
-		}
-		if todo == nil {
-			todo, at = make([]*operation, 0, len(children)-i), make([]int, 0, len(children)-i)
-		}
-		todo, at = append(todo, t), append(at, i)
+// application is one call of the Engine for one owner.
+type application struct {
+	*Engine
+	owner    Owner
+	hold     bool
+	teardown bool
+	mem      *owned
+
+	// lock guards what follows. It is a channel, because its holder waits for a server: in a test's bubble, time
+	// passes for those who wait for a channel and not for those who wait for a mutex.
+	lock    chan struct{}
+	asked   bool
+	gone    bool
+	goneErr error
+}
+
+func (e *Engine) application(owner Owner, hold bool) *application {
+	return &application{Engine: e, owner: owner, hold: hold, mem: e.remembered(owner), lock: make(chan struct{}, 1)}
+}
+
+// Apply takes the next steps towards the declared children of an owner, and then deletes those of its children that
+// are not declared. With hold it changes nothing, and only says what differs.
+func (e *Engine) Apply(ctx context.Context, owner Owner, want []Child, hold bool) Report {
+	return e.application(owner, hold).run(ctx, want)
+}
+
+// Owned returns the children of an owner that there are, declared or not.
+func (e *Engine) Owned(ctx context.Context, owner Owner) ([]Result, error) {
+	owner.Spec = nil // nothing is declared: that says nothing about what settles it
+	r := e.application(owner, true).run(ctx, nil)
+	return r.Pruned, r.Err
+}
+
+// Teardown removes the children of an owner that is being deleted, of all kinds that are made from a template, the
+// last one first, and the next one when it is gone. When it returns no children, all are gone. The garbage collector
+// removes those of the other kinds.
+func (e *Engine) Teardown(ctx context.Context, owner Owner) ([]Result, error) {
+	a := e.application(owner, false)
+	a.teardown = true
+	r := a.run(ctx, nil)
+	return r.Pruned, r.Err
+}
+
+func (a *application) run(ctx context.Context, want []Child) Report {
+	r := Report{Children: make([]Result, len(want))}
+	all := a.children(want, &r)
+	a.observe(ctx, all)
+	steps := a.plan(all, &r)
+	valid := func(fine func(c *child) bool) bool {
+		return r.Err == nil && !slices.ContainsFunc(r.Children, func(c Result) bool { return c.Err != nil }) &&
+			!slices.ContainsFunc(all, func(c *child) bool { return !fine(c) })
 	}
-	sideBySide(len(todo), func(i int) { r.Children[at[i]] = todo[i].finish(todo[i].run(ctx)) })
-	a.replace(ctx, children, replaced, &r)
-	a.mem.tried = a.tried(&r)
-	if !hold && r.inPlace() {
-		r.Pruned = append(r.Pruned, a.prune(ctx)...)
+	if !a.hold {
+		a.take(ctx, steps, func() bool {
+			return valid(func(c *child) bool { return c.want == nil || c.asDeclared() })
+		})
+		a.findLost(ctx, all)
 	}
-	known := len(a.mem.children)
-	if known == a.mem.wanted && known+a.mem.settledReplaced() == len(children) && r.settled() {
-		a.mem.settledFor = owner.Spec
+	a.mem.tried = a.triedFor(all)
+	a.mem.settledFor = nil
+	if valid(func(c *child) bool {
+		return c.want == nil && c.live == nil && c.isForgotten() || c.want != nil && c.asDeclared() && c.isSettled()
+	}) {
+		a.mem.settledFor = a.owner.Spec
+	}
+	a.mem.children = make([]*memory, 0, len(all))
+	for _, c := range all {
+		result := c.result()
+		switch {
+		case c.want != nil:
+			r.Children[c.at] = result
+		case c.live != nil || c.err != nil:
+			r.Pruned = append(r.Pruned, result)
+		}
+		if c.want != nil || !c.isForgotten() {
+			a.mem.children = append(a.mem.children, c.mem)
+		}
 	}
 	return r
 }
 
-// replacedKind returns the kind of a child that is replaced, nil if it is not.
-func (e *Engine) replacedKind(c *Child) *Kind {
-	apiVersion, _ := c.Body["apiVersion"].(string)
-	kind, _ := c.Body["kind"].(string)
-	if k := e.kindOf(apiVersion, kind); k != nil && k.replacing != nil {
-		return k
+// Settled returns the report of an Apply that has nothing to do, without the children that it would be given: the
+// owner has the same Spec as when an Apply left all of them as they are declared; and by what the cache shows they are
+// as they were then, but for their status, and there are no others. False: it takes an Apply.
+func (e *Engine) Settled(owner Owner) (Report, bool) {
+	o := e.remembered(owner)
+	if o.settledFor == nil || o.settledFor != owner.Spec && !reflect.DeepEqual(o.settledFor, owner.Spec) {
+		return Report{}, false
 	}
-	return nil
+	r := Report{Children: make([]Result, len(o.children))}
+	c := child{application: &application{Engine: e, owner: owner, mem: o}, want: &declared{}}
+	named := 0 // in the owner's status
+	for i, m := range o.children {
+		c.kind, c.key, c.mem = m.kind, m.key, m
+		*c.want = declared{hash: m.settled.hash, minReady: m.settled.minReady}
+		live, ask, err := c.known()
+		if err != nil || ask || live == nil {
+			return Report{}, false
+		}
+		if c.see(live); !c.stays() || !c.isSame(live) {
+			return Report{}, false
+		}
+		if m.kind.template != nil {
+			if named++; c.health.ended || owner.Known[m.key] != m.settled.uid {
+				return Report{}, false
+			}
+		}
+		c.unchanged()
+		r.Children[i] = c.result()
+	}
+	others := -len(o.children)
+	for i := range e.kinds {
+		n, err := e.kinds[i].mirror.countOwned(owner.Namespace, owner.UID)
+		if others += n; err != nil || others > 0 {
+			return Report{}, false
+		}
+	}
+	if named != len(owner.Known) {
+		return Report{}, false
+	}
+	o.settledFor = owner.Spec // the copy that the cache has, and not one that is kept here alone
+	return r, true
 }
 
-// Owned returns the children of an owner as the cache has them, declared or not.
-func (e *Engine) Owned(ctx context.Context, owner Owner) ([]Result, error) {
-	var out []Result
+// ReplacedKind returns the name of the first kind of children that are made from a template, "" if there is none.
+func (e *Engine) ReplacedKind() string {
 	for i := range e.kinds {
-		if e.kinds[i].replacing != nil {
-			run := e.application(owner, true).replacement(&e.kinds[i])
-			if err := run.look(ctx, nil); err != nil {
-				return nil, err
-			}
-			_, all := run.results()
-			out = append(out, all...)
-			continue
-		}
-		children, err := e.kinds[i].mirror.owned(owner.Namespace, owner.UID)
-		if err != nil {
-			return nil, fmt.Errorf("read the children of %s %s: %w", owner.Resource.Kind, owner.Key(), err)
-		}
-		for _, live := range children {
-			if c := live.content(); c.ControllerUID() == owner.UID {
-				out = append(out, Result{Resource: e.kinds[i].resource, Key: c.Key(), Live: live})
-			}
+		if e.kinds[i].template != nil {
+			return e.kinds[i].resource.Kind
 		}
 	}
-	return out, nil
+	return ""
 }
 
 func (e *Engine) kindOf(apiVersion, kind string) *Kind {

@@ -158,7 +158,7 @@ func TestASettledChildIsKeptWithoutItsBody(t *testing.T) {
 		b.want("first", b.apply(b.deployment(1)), "created POST")
 		b.want("once the cache has it", b.apply(b.deployment(1)), "unchanged")
 		cached, _, err := b.engine.kinds[0].mirror.get(kube.Key{Namespace: "default", Name: "web"})
-		if err != nil || cached == nil || !cached.content().light || cached.content().Body != nil {
+		if err != nil || cached == nil || !isLight(cached) || contentOf(cached).Body != nil {
 			t.Fatalf("cached: %+v, %v, want it without a body", cached, err)
 		}
 		if read, err := Read[deploymentSpec](cached); err != nil || read.Spec.Replicas != 1 {
@@ -227,8 +227,9 @@ func BenchmarkHeapPerChild(b *testing.B) {
 	}
 	for range b.N {
 		before := heap()
-		t := &operation{application: &application{owner: owner}, kind: &Kind{reads: Reads[deploymentSpec]}}
-		children := make([]object, n)
+		c := &child{application: &application{owner: owner}, want: &declared{},
+			kind: &Kind{reads: Reads[deploymentSpec]}}
+		children := make([]kube.Object, n)
 		memories := make([]*memory, n)
 		whole := uint64(0)
 		for i := range children {
@@ -239,8 +240,9 @@ func BenchmarkHeapPerChild(b *testing.B) {
 			}
 		}
 		for i, live := range children {
-			t.mem = memories[i]
-			children[i] = t.settle(live)
+			c.mem, c.live = memories[i], live
+			c.settle()
+			children[i] = c.live
 		}
 		light := heap()
 		b.ReportMetric(float64(whole-before)/n, "B/whole")
@@ -251,7 +253,7 @@ func BenchmarkHeapPerChild(b *testing.B) {
 }
 
 // realisticDeployment is one as it comes from a watch.
-func realisticDeployment(b *testing.B) object {
+func realisticDeployment(b *testing.B) kube.Object {
 	env := strings.Repeat(`{"name":"SOME_VARIABLE","value":"some value of some length"},`, 12)
 	text := `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":"default","uid":"4c1a7a52-0001","resourceVersion":"7",
 		"labels":{"app.kubernetes.io/name":"webserver","app.kubernetes.io/instance":"web","app.kubernetes.io/managed-by":"skiff"},

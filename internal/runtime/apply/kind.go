@@ -36,18 +36,26 @@ func (c *Content) content() *Content { return c }
 type object interface {
 	kube.Object
 	content() *Content
-	withoutBody(read any) object
-	blank() object
+	withoutBody(read any) kube.Object
+	blank() kube.Object
+}
+
+// contentOf returns what a child is compared by, nil if its kind is kept without that.
+func contentOf(live kube.Object) *Content {
+	if l, ok := live.(object); ok {
+		return l.content()
+	}
+	return nil
 }
 
 // LiveObject is object for other packages. A function with a type parameter of it is compiled once, not for each S.
 type LiveObject interface{ object }
 
 // blank returns a new *Live[S].
-func (l *Live[S]) blank() object { return new(Live[S]) }
+func (l *Live[S]) blank() kube.Object { return new(Live[S]) }
 
 // withoutBody returns a copy that takes a tenth of the memory.
-func (l *Live[S]) withoutBody(read any) object {
+func (l *Live[S]) withoutBody(read any) kube.Object {
 	light := *l
 	light.Body, light.light, light.read = nil, true, read
 	return &light
@@ -76,36 +84,27 @@ func Read[R any](live kube.Object) (R, error) {
 	return read, nil
 }
 
-// Strategy says how the children of a kind are brought from one declared state to the next.
-type Strategy struct {
-	onDelete bool
-}
-
-var (
-	// InPlace changes a child by server-side apply.
-	InPlace = Strategy{}
-	// OnDelete creates a child and never changes it: what is declared holds for the one that is created when it was
-	// deleted.
-	OnDelete = Strategy{onDelete: true}
-)
-
 // Kind is one kind of children.
 type Kind struct {
 	resource   kube.Resource
 	apiVersion string
 	schema     *patch.Node // nil for a custom resource
-	strategy   Strategy
 	mirror     mirror
 	reads      func() any // nil: nothing
-
-	replacing *replacing // of kinds made by Replace, which have of the above only what names them; nil: of others
+	strategy   Strategy
+	template   *template // of kinds made by Replace, whose children are made from one template; nil: of others
 }
 
 // Of returns the kind of children that a mirror of *Live holds.
 func Of[T LiveObject](m *cache.Store[T], strategy Strategy) Kind {
+	var none T
+	return kindOf(m, none.blank, strategy) // which does not look at it
+}
+
+func kindOf[T kube.Object](m *cache.Store[T], blank func() kube.Object, strategy Strategy) Kind {
 	r := m.Resource()
 	return Kind{resource: r, apiVersion: r.APIVersion(), schema: patch.SchemaFor(r.APIVersion(), r.Kind),
-		strategy: strategy, mirror: mirrorOf[T]{m}}
+		mirror: mirrorOf[T]{m, blank}, strategy: strategy}
 }
 
 // Reading has the engine keep what a struct declares of the body of a child, for Read; to must return a pointer to a
@@ -130,19 +129,22 @@ func (k *Kind) readOf(c *Content) any {
 	return read
 }
 
-// mirror is a Store of *Live[S] whatever its S.
+// mirror is a Store whatever its type.
 type mirror interface {
-	get(k kube.Key) (object, bool, error)
-	owned(namespace, uid string) ([]object, error)
+	get(k kube.Key) (kube.Object, bool, error)
+	owned(namespace, uid string) ([]kube.Object, error) // of what is not held, with metadata alone
 	countOwned(namespace, uid string) (int, error)
 	reached(namespace, rv string, written time.Time) bool
-	swap(old, light object)
-	empty() object // to decode an answer into
+	swap(old, light kube.Object)
+	empty() kube.Object // to decode an answer into
 }
 
-type mirrorOf[T LiveObject] struct{ store *cache.Store[T] }
+type mirrorOf[T kube.Object] struct {
+	store *cache.Store[T]
+	blank func() kube.Object
+}
 
-func (m mirrorOf[T]) get(k kube.Key) (object, bool, error) {
+func (m mirrorOf[T]) get(k kube.Key) (kube.Object, bool, error) {
 	live, ok, err := m.store.Get(k)
 	if !ok {
 		return nil, false, err // not a nil *Live[S], which would be an object that is not nil
@@ -150,9 +152,9 @@ func (m mirrorOf[T]) get(k kube.Key) (object, bool, error) {
 	return live, true, err
 }
 
-func (m mirrorOf[T]) owned(namespace, uid string) ([]object, error) {
-	all, err := m.store.ByOwner(namespace, uid)
-	out := make([]object, len(all))
+func (m mirrorOf[T]) owned(namespace, uid string) ([]kube.Object, error) {
+	all, err := m.store.KnownByOwner(namespace, uid)
+	out := make([]kube.Object, len(all))
 	for i, live := range all {
 		out[i] = live
 	}
@@ -167,9 +169,6 @@ func (m mirrorOf[T]) reached(namespace, rv string, written time.Time) bool {
 	return m.store.Reached(namespace, rv, written)
 }
 
-func (m mirrorOf[T]) swap(old, light object) { m.store.Swap(old.(T), light.(T)) }
+func (m mirrorOf[T]) swap(old, light kube.Object) { m.store.Swap(old.(T), light.(T)) }
 
-func (m mirrorOf[T]) empty() object {
-	var none T
-	return none.blank() // which does not look at it
-}
+func (m mirrorOf[T]) empty() kube.Object { return m.blank() }

@@ -3,6 +3,7 @@ package apply
 import (
 	"fmt"
 	"hash/maphash"
+	"sync"
 	"time"
 
 	"skiff/internal/runtime/kube"
@@ -13,7 +14,7 @@ import (
 type memory struct {
 	kind     *Kind // of Engine.kinds
 	key      kube.Key
-	at       int // in Report.Children
+	seen     string // uid of the child that was there last and that we have not deleted
 	written  written
 	settled  settled
 	prepared string   // uid of the child that has been made ready for our applies
@@ -25,21 +26,27 @@ type memory struct {
 type trouble struct {
 	refusal Refusal
 	port    portWait
-	hidden  bool      // the child exists on the server, but the cache does not show it: it lacks our label
-	foreign object    // an object of the child's name that is not a child, as last read
-	met     time.Time // when that was
-	deleted string    // uid of the child whose deletion was accepted
+	hidden  bool        // the child exists on the server, but the cache does not show it: it lacks our label
+	foreign kube.Object // an object of the child's name that is not a child, as last read
+	met     time.Time   // when that was
+	// removed is the uid of a child that is being deleted or gone, by the server's word. It can never be anything
+	// else again, whatever an old copy shows. asked is when the server was last asked about it.
+	removed string
+	gone    bool
+	asked   time.Time
 	contest contest
-	lost    time.Duration // the last wait after an apply that was overtaken by somebody else's write; 0: it was not
+	crash   crashLoop
+	lost    time.Duration // the last wait after an apply that was overtaken by another field manager's; 0: it was not
 }
 
 // over says that nothing of it matters any more.
 func (t *trouble) over() bool {
-	return t.refusal.of == "" && t.port.hash == "" && !t.hidden && t.foreign == nil && t.deleted == "" &&
-		t.lost == 0 && time.Since(t.contest.since) >= contestWindow
+	return t.refusal.of == "" && t.port.hash == "" && !t.hidden && t.foreign == nil && t.removed == "" &&
+		t.lost == 0 && time.Since(t.contest.since) >= contestWindow && !t.crash.active(t.crash.revision, time.Now())
 }
 
-// trouble returns what is remembered of what went wrong, which finish drops when nothing of it matters any more.
+// trouble returns what is remembered of what went wrong, to be added to. result drops it when nothing of it matters
+// any more.
 func (m *memory) trouble() *trouble {
 	if m.wrong == nil {
 		m.wrong = &trouble{}
@@ -47,9 +54,9 @@ func (m *memory) trouble() *trouble {
 	return m.wrong
 }
 
-// known says that the child has been seen or made before.
-func (m *memory) known() bool {
-	return m.settled.uid != "" || m.prepared != "" || m.written.object != nil
+// removed says that uid is that of a child which is being deleted or gone.
+func (m *memory) removed(uid string) bool {
+	return m.wrong != nil && uid != "" && m.wrong.removed == uid
 }
 
 // written is the answer to our last request about an object. It stands in for the cached copy until the cache has seen
@@ -118,24 +125,24 @@ func (w *written) remaining() time.Duration {
 // another form than we declare it, or drop it (hostNetwork: false), and a comparison would find that difference for
 // ever.
 type settled struct {
-	hash    string
-	uid     string
-	content uint64 // of the live child; not its version, because most new versions are changes of the status alone
-	whole   uint64 // the same with the labels and annotations of others: it is compared without knowing which they are
-	version string // of the live child, for a copy without a body
-	read    any    // what Kind.Reading reads of the live child's body
+	hash     string
+	uid      string
+	content  uint64 // of the live child; not its version: most new versions are changes of the status alone
+	whole    uint64 // the same with the labels and annotations of others, compared without knowing which they are
+	version  string // of the live child, for a copy without a body
+	read     any    // what Kind.Reading reads of the live child's body
+	minReady time.Duration
 }
 
 var seed = maphash.MakeSeed()
 
 // fingerprint identifies what a child is compared by. Labels and annotations that we do not declare are left out: they
 // are others' business, and a server that drops what we declare would be asked again for each change of them.
-func fingerprint(want *declared, live *Content) uint64 {
+func fingerprint(want *declared, live kube.Object) uint64 {
 	meta, _ := want.plain["metadata"].(map[string]any)
-	labels, _ := meta["labels"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)
 	return contentHash(live, func(key string) bool {
-		_, ok := labels[key]
+		_, ok := want.labels[key]
 		return ok
 	}, func(key string) bool {
 		_, ok := annotations[key]
@@ -144,13 +151,13 @@ func fingerprint(want *declared, live *Content) uint64 {
 }
 
 // wholeFingerprint identifies a child with all its labels and annotations.
-func wholeFingerprint(live *Content) uint64 {
+func wholeFingerprint(live kube.Object) uint64 {
 	all := func(string) bool { return true }
 	return contentHash(live, all, all)
 }
 
 // contentHash is a hash of a child without its status, and with those labels and annotations that are ours.
-func contentHash(live *Content, label, annotation func(key string) bool) uint64 {
+func contentHash(live kube.Object, label, annotation func(key string) bool) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
 	text := func(s string) { // its end is marked: "ab","c" is not "a","bc"
@@ -166,12 +173,17 @@ func contentHash(live *Content, label, annotation func(key string) bool) uint64 
 		}
 		h.WriteByte(1)
 	}
-	list(live.Labels, label)
-	list(live.Annotations, annotation)
-	for _, o := range live.OwnerReferences {
+	list(live.ObjectMeta().Labels, label)
+	content := contentOf(live)
+	if content != nil {
+		list(content.Annotations, annotation)
+	}
+	for _, o := range live.ObjectMeta().OwnerReferences {
 		maphash.WriteComparable(&h, o)
 	}
-	h.Write(live.Body)
+	if content != nil {
+		h.Write(content.Body)
+	}
 	return h.Sum64()
 }
 
@@ -213,4 +225,61 @@ func (c *contest) add(hash string) {
 // fight says how often something was undone, for people.
 func (c *contest) fight() string {
 	return fmt.Sprintf("%d times in %s", c.count, max(c.span, time.Second).Round(time.Second))
+}
+
+// templateMemory is what is remembered of the template that the children of one owner and kind are made from.
+type templateMemory struct {
+	kind *Kind
+
+	mu       sync.Mutex // guards what follows: steps about several children share it
+	accepted string     // the revision of which the server has said that it would take such a child
+	refused  Refusal    // of a child, by its revision: what is in it is the same for all of one
+}
+
+// sharedBy returns what is remembered of the template of a kind, nil if it has none.
+func (o *owned) sharedBy(k *Kind) *templateMemory {
+	if k.template == nil {
+		return nil
+	}
+	for _, m := range o.templates { // of one or two kinds
+		if m.kind == k {
+			return m
+		}
+	}
+	m := &templateMemory{kind: k}
+	o.templates = append(o.templates, m)
+	return m
+}
+
+func (m *templateMemory) accept(revision string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.accepted = revision
+}
+
+func (m *templateMemory) accepts(revision string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.accepted == revision
+}
+
+// standing returns the refusal that a request to create the child would meet again, nil if it is worth a try.
+func (c *child) standing(request string) error {
+	if c.shared == nil {
+		return c.mem.trouble().refusal.Standing(request)
+	}
+	c.shared.mu.Lock()
+	defer c.shared.mu.Unlock()
+	return c.shared.refused.Standing(request)
+}
+
+// note remembers the refusal of a request to create the child.
+func (c *child) note(request string, err error) {
+	if c.shared == nil {
+		c.mem.trouble().refusal.Note(request, err)
+		return
+	}
+	c.shared.mu.Lock()
+	defer c.shared.mu.Unlock()
+	c.shared.refused.Note(request, err)
 }

@@ -32,58 +32,61 @@ type portWait struct {
 }
 
 // waitsForPort says whether the child has to wait for a node port before anything is sent again.
-func (t *operation) waitsForPort(live kube.Object) (Result, bool) {
-	p := &t.mem.trouble().port
-	if p.hash != t.want.hash {
+func (c *child) waitsForPort() bool {
+	p := &c.mem.trouble().port
+	if p.hash != c.want.hash {
 		*p = portWait{}
 	}
 	if wait := time.Until(p.next); wait > 0 && !p.starved {
-		return Result{Outcome: PortTaken, Live: live, Wait: wait, Message: p.cause}, true
+		c.came(PortTaken, wait, "%s", p.cause)
+		return true
 	}
-	if p.starved || live == nil && t.allocatesNodePort() {
-		if cause, wait := t.nodePorts.claim(); wait > 0 {
-			return Result{Outcome: Exhausted, Live: live, Wait: wait, Message: cause}, true
+	if p.starved || c.live == nil && c.allocatesNodePort() {
+		if cause, wait := c.nodePorts.claim(); wait > 0 {
+			c.came(Exhausted, wait, "%s", cause)
+			return true
 		}
 	}
-	return Result{}, false
+	return false
 }
 
 // portTaken is what follows when the server refuses a node port because another Service has it: it is asked for again
 // for a moment, and then given up if it was only preferred (Child.Create).
-func (t *operation) portTaken(ctx context.Context, live kube.Object, cause string) Result {
-	p := &t.mem.trouble().port
-	if p.hash != t.want.hash || p.since.IsZero() {
-		*p = portWait{hash: t.want.hash, since: time.Now()}
+func (c *child) portTaken(ctx context.Context, cause string) (met bool, err error) {
+	p := &c.mem.trouble().port
+	if p.hash != c.want.hash || p.since.IsZero() {
+		*p = portWait{hash: c.want.hash, since: time.Now()}
 	}
 	if waited := time.Since(p.since); waited < portPatience {
-		return Result{Outcome: Overtaken, Live: live, Wait: max(waited, portRetry),
-			Message: fmt.Sprintf("%s waits for its node port: %s", t, cause)}
+		c.came(Overtaken, max(waited, portRetry), "%s waits for its node port: %s", c, cause)
+		return false, nil
 	}
-	if live == nil && t.want.create != nil {
-		t.want.create = nil
-		r := t.create(ctx)
-		if r.Outcome == Created {
-			r.Message = fmt.Sprintf("%s could not keep its node port (%s) and has another one", t, cause)
+	if c.live == nil && c.want.create != nil {
+		c.want.create = nil
+		met, err = c.create(ctx)
+		if c.outcome == Created {
+			c.message = fmt.Sprintf("%s could not keep its node port (%s) and has another one", c, cause)
 		}
-		return r
+		return met, err
 	}
 	p.next, p.cause = time.Now().Add(recheck), cause
-	return Result{Outcome: PortTaken, Live: live, Wait: recheck, Message: cause}
+	c.came(PortTaken, recheck, "%s", cause)
+	return false, nil
 }
 
 // starved is what follows when the cluster has no free node port.
-func (t *operation) starved(live kube.Object) Result {
-	t.mem.trouble().port = portWait{hash: t.want.hash, starved: true}
-	t.nodePorts.note(rangeIsFull)
-	return Result{Outcome: Exhausted, Live: live, Wait: recheck, Message: rangeIsFull}
+func (c *child) starved() {
+	c.mem.trouble().port = portWait{hash: c.want.hash, starved: true}
+	c.nodePorts.note(rangeIsFull)
+	c.came(Exhausted, recheck, rangeIsFull)
 }
 
 // allocatesNodePort says whether the server has to find a node port for the child when it is created.
-func (t *operation) allocatesNodePort() bool {
-	if t.want.kind != "Service" || t.want.apiVersion != "v1" {
+func (c *child) allocatesNodePort() bool {
+	if c.kind.resource.Kind != "Service" || c.kind.apiVersion != "v1" {
 		return false
 	}
-	spec, _ := t.want.birth()["spec"].(map[string]any)
+	spec, _ := c.want.birth()["spec"].(map[string]any)
 	if spec["type"] != "NodePort" &&
 		(spec["type"] != "LoadBalancer" || spec["allocateLoadBalancerNodePorts"] == false) {
 		return false

@@ -34,26 +34,26 @@ type managedFields struct {
 // prepare does what has to be done once before an apply removes the fields that it does not declare, and no others. It
 // costs one read of a child in the life of the process, and another one when a field of Child.Keep stops being
 // declared.
-func (t *operation) prepare(ctx context.Context, live *Content) error {
-	declares := t.declaredOf(t.want.keep)
-	if t.mem.prepared == live.UID && len(without(t.mem.held, declares)) == 0 {
+func (c *child) prepare(ctx context.Context, live *kube.Meta) error {
+	declares := c.declaredOf(c.want.keep)
+	if c.mem.prepared == live.UID && len(without(c.mem.held, declares)) == 0 {
 		return nil
 	}
-	if t.managed == nil || t.managed.Metadata.ResourceVersion != live.ResourceVersion {
-		if _, err := t.get(ctx); err != nil {
+	if c.managed == nil || c.managed.Metadata.ResourceVersion != live.ResourceVersion {
+		if _, err := c.get(ctx); err != nil {
 			return err
 		}
 	}
-	m := t.managed
+	m := c.managed
 	if m.Metadata.UID != live.UID {
 		return errChanged
 	}
 	owned, ops, err := upgrade(m)
 	if err != nil {
-		return fmt.Errorf("read managedFields of %s: %w", t, err)
+		return fmt.Errorf("read managedFields of %s: %w", c, err)
 	}
 	if len(ops) > 0 {
-		err := t.client.Patch(ctx, t.kind.resource, t.want.key, kube.JSONPatch, ops, nil,
+		err := c.client.Patch(ctx, c.kind.resource, c.key, kube.JSONPatch, ops, nil,
 			kube.WriteOptions{FieldManager: Manager})
 		if testFailed(err) {
 			return errChanged
@@ -62,11 +62,11 @@ func (t *operation) prepare(ctx context.Context, live *Content) error {
 			return err
 		}
 	}
-	ours := owns(owned, t.want.keep)
-	if err := t.handOver(ctx, m, without(ours, declares)); err != nil {
+	ours := owns(owned, c.want.keep)
+	if err := c.handOver(ctx, m, without(ours, declares)); err != nil {
 		return err
 	}
-	t.mem.prepared, t.mem.held = live.UID, ours // until an apply succeeds, which may declare others
+	c.mem.prepared, c.mem.held = live.UID, ours // until an apply succeeds, which may declare others
 	return nil
 }
 
@@ -95,7 +95,7 @@ func owns(owned map[string]any, fields []string) []string {
 // handOver gives fields of spec to another manager with the value that they have, so that they keep it when we stop
 // declaring them. It is not forced: where somebody has changed the value since it was read, they own the field and
 // there is nothing to hand over.
-func (t *operation) handOver(ctx context.Context, m *managed, fields []string) error {
+func (c *child) handOver(ctx context.Context, m *managed, fields []string) error {
 	if len(fields) == 0 {
 		return nil
 	}
@@ -107,16 +107,16 @@ func (t *operation) handOver(ctx context.Context, m *managed, fields []string) e
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("read spec of %s: %w", t, err)
+		return fmt.Errorf("read spec of %s: %w", c, err)
 	}
 	body := map[string]any{
-		"apiVersion": t.want.apiVersion,
-		"kind":       t.want.kind,
-		"metadata": map[string]any{"name": t.want.key.Name, "namespace": t.want.key.Namespace,
+		"apiVersion": c.kind.apiVersion,
+		"kind":       c.kind.resource.Kind,
+		"metadata": map[string]any{"name": c.key.Name, "namespace": c.key.Namespace,
 			"uid": m.Metadata.UID},
 		"spec": keep,
 	}
-	return t.client.Patch(ctx, t.kind.resource, t.want.key, kube.ApplyPatch, body, nil,
+	return c.client.Patch(ctx, c.kind.resource, c.key, kube.ApplyPatch, body, nil,
 		kube.WriteOptions{FieldManager: keeper})
 }
 

@@ -34,12 +34,13 @@ func deploymentBody(o Owner, edit func(spec map[string]any)) map[string]any {
 }
 
 func TestHashFollowsWhatIsDeclared(t *testing.T) {
+	kind := &Kind{}
 	hash := func(edit func(map[string]any)) string {
-		d, err := declare(owner, Child{Body: deploymentBody(owner, edit)})
+		_, d, err := declare(owner, kind, &Child{Body: deploymentBody(owner, edit)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if body, err := d.post(); err != nil || len(d.hash) != 16 || !strings.Contains(string(body), `"annotations":{"`+HashAnnotation+`":"`+d.hash+`"`) {
+		if body, err := d.post(kind); err != nil || len(d.hash) != 16 || !strings.Contains(string(body), `"annotations":{"`+HashAnnotation+`":"`+d.hash+`"`) {
 			t.Errorf("hash %q of %s, %v", d.hash, body, err)
 		}
 		return d.hash
@@ -73,7 +74,8 @@ func TestChildThatWouldNotBeOursIsRefusedBeforeItIsSent(t *testing.T) {
 		}),
 		"declare the label app.": meta(func(m map[string]any) { m["labels"] = map[string]any{"a": "b"} }),
 	} {
-		if _, err := declare(owner, Child{Body: body}); err == nil || !strings.Contains(err.Error(), text) {
+		_, _, err := declare(owner, &Kind{}, &Child{Body: body})
+		if err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("got error %v, want one with %q", err, text)
 		}
 	}
@@ -149,8 +151,8 @@ func wantJSON(t *testing.T, got any, want string) {
 }
 
 func TestFingerprintSeesWhatIsComparedAndNothingElse(t *testing.T) {
-	want := declared{plain: map[string]any{"metadata": map[string]any{
-		"labels": map[string]any{"a": "", "ab": ""}, "annotations": map[string]any{"ab": "", "x": ""}}}}
+	want := declared{labels: map[string]any{"a": "", "ab": ""},
+		plain: map[string]any{"metadata": map[string]any{"annotations": map[string]any{"ab": "", "x": ""}}}}
 	of := func(edit func(*Live[struct{ N int }])) uint64 {
 		l := &Live[struct{ N int }]{Content: Content{Body: kube.Raw(`{"spec":{"a":1}}`)}}
 		l.Labels = kube.Labels{{Key: "ab", Value: "c"}}
@@ -158,7 +160,7 @@ func TestFingerprintSeesWhatIsComparedAndNothingElse(t *testing.T) {
 		if edit != nil {
 			edit(l)
 		}
-		return fingerprint(&want, l.content())
+		return fingerprint(&want, l)
 	}
 	plain := of(nil)
 	for name, edit := range map[string]func(*Live[struct{ N int }]){

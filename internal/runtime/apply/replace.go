@@ -12,8 +12,8 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// ReplaceOptions say how children of a kind are replaced that cannot be changed, such as pods. All of it is data
-// and pure functions.
+// ReplaceOptions say how children of a kind are replaced that are made from one template and cannot be changed, such
+// as pods. All of it is data and pure functions.
 type ReplaceOptions[T kube.Object] struct {
 	// Revision is the key of the label that identifies what a child was made from. Every child declares it. A child
 	// with another value is replaced.
@@ -29,291 +29,221 @@ type ReplaceOptions[T kube.Object] struct {
 	Ended func(T) (how string, ended bool)
 }
 
-// replacing is a kind of children that are replaced, without its Go type.
-type replacing struct {
-	revision string
-	selector []string
-	limit    int
-	get      func(kube.Key) (kube.Object, bool, error)
-	owned    func(namespace, uid string) ([]kube.Object, error)
-	known    func(namespace, uid string) ([]kube.Object, error) // owned, with the metadata of those that are not held
-	count    func(namespace, uid string) (int, error)
-	reached  func(namespace, rv string, written time.Time) bool
-	empty    func() kube.Object // to decode an answer into
-	ready    func(kube.Object) (time.Time, bool)
-	ended    func(kube.Object) (string, bool)
-}
-
 // Replace returns the kind of children that a mirror holds, and that are replaced: missing ones are created, one of
 // another revision is deleted and created again, the last declared first. O is what the pointer type T points to.
 func Replace[O any, T interface {
 	*O
 	kube.Object
 }](m *cache.Store[T], o ReplaceOptions[T]) Kind {
-	r := m.Resource()
-	return Kind{resource: r, apiVersion: r.APIVersion(), replacing: &replacing{
+	kind := kindOf(m, func() kube.Object { return T(new(O)) }, replace{limit: max(1, o.MaxUnavailable)})
+	kind.template = &template{
 		revision: o.Revision,
 		selector: append([]string{ManagedByLabel}, o.Selector...),
-		limit:    max(1, o.MaxUnavailable),
-		get: func(k kube.Key) (kube.Object, bool, error) {
-			object, ok, err := m.Get(k)
-			return object, ok, err
-		},
-		owned: func(namespace, uid string) ([]kube.Object, error) {
-			list, err := m.ByOwner(namespace, uid)
-			return objects(list), err
-		},
-		known: func(namespace, uid string) ([]kube.Object, error) {
-			list, err := m.KnownByOwner(namespace, uid)
-			return objects(list), err
-		},
-		count:   m.CountByOwner,
-		reached: m.Reached,
-		empty:   func() kube.Object { return T(new(O)) },
-		ready:   func(object kube.Object) (time.Time, bool) { return o.Ready(object.(T)) },
-		ended:   func(object kube.Object) (string, bool) { return o.Ended(object.(T)) },
-	}}
-}
-
-func objects[T kube.Object](list []T) []kube.Object {
-	out := make([]kube.Object, len(list))
-	for i, object := range list {
-		out[i] = object
+		ready:    func(object kube.Object) (time.Time, bool) { return o.Ready(object.(T)) },
+		ended:    func(object kube.Object) (string, bool) { return o.Ended(object.(T)) },
 	}
-	return out
+	return kind
 }
 
-// replaceMemory is what is remembered of the children of one owner and kind. All of it can be lost without harm. The
-// maps are made when they are needed: a tenant can make many owners without children.
-type replaceMemory struct {
-	resource kube.Resource
-	accepted string  // the revision of which the server has said that it would take such a child
-	refused  Refusal // of a child, by its revision: what is in it is the same for all of one
-	children map[kube.Key]*childMemory
-	seen     map[kube.Key]string // the uid of the child that was there last and that we have not deleted
-	// settled are the declared children, if the last Apply left all of them in place, of the declared revision and
-	// with the declared labels, and no others.
-	settled []settledChild
-}
-
-// settledChild is a declared child of a kind that is replaced.
-type settledChild struct {
-	key      kube.Key
-	at       int // in Report.Children
+// template is what children that are made from one template have in common; see ReplaceOptions.
+type template struct {
 	revision string
-	minReady time.Duration
-	labels   kube.Labels // of the live one
+	selector []string
+	ready    func(kube.Object) (time.Time, bool)
+	ended    func(kube.Object) (string, bool)
 }
 
-// childMemory is what is known of one child that the cache may not know yet.
-type childMemory struct {
-	answer written // to our last write, or to a live read
-	// removed is the uid of a child that is being deleted or gone, by the server's word. It can never be anything
-	// else again, whatever an old copy shows. asked is when the server was last asked about it.
-	removed string
-	gone    bool
-	asked   time.Time
-	// foreign describes the object of that name, where the cache does not show it. It is looked for again at recheck.
-	foreign string
-	recheck time.Time
-	crash   crashLoop
-	contest contest
+// health is the state of a child that is made from a template.
+type health struct {
+	made    string // the revision that it was made from
+	ended   bool   // how says how
+	how     string
+	ready   bool // since then
+	since   time.Time
+	replace time.Time // one that has ended is not replaced before that
 }
 
-// child returns what is remembered of a child, to be added to.
-func (m *replaceMemory) child(k kube.Key) *childMemory {
-	c := m.children[k]
-	if c == nil {
-		c = &childMemory{}
-		if m.children == nil {
-			m.children = map[kube.Key]*childMemory{}
-		}
-		m.children[k] = c
+func (t *template) healthOf(live kube.Object) health {
+	var h health
+	h.made, _ = live.ObjectMeta().Labels.Get(t.revision)
+	h.how, h.ended = t.ended(live)
+	h.since, h.ready = t.ready(live)
+	return h
+}
+
+// current says that the child is of the declared revision.
+func (c *child) current() bool { return c.stays() && c.health.made == c.want.hash }
+
+// available says that the child has been ready for long enough; if it is ready but not for so long yet, wait is
+// what is missing.
+func (c *child) available(now time.Time) (ok bool, wait time.Duration) {
+	if !c.stays() || !c.health.ready {
+		return false, 0
 	}
-	return c
-}
-
-// saw notes the uid of the child that is there.
-func (m *replaceMemory) saw(k kube.Key, uid string) {
-	if m.seen == nil {
-		m.seen = map[kube.Key]string{}
+	if c.want != nil {
+		wait = max(0, c.health.since.Add(c.want.minReady).Sub(now))
 	}
-	m.seen[k] = uid
+	return wait == 0, wait
 }
 
-// idle says that there is nothing worth remembering.
-func (c *childMemory) idle(now time.Time) bool {
-	return c.removed == "" && c.foreign == "" && c.answer.object == nil && !c.crash.active(c.crash.revision, now) &&
-		c.contest.pause(c.contest.hash) == 0 && now.Sub(c.contest.since) >= contestWindow
-}
-
-// replacedBy returns what is remembered of the children of one kind that are replaced.
-func (o *owned) replacedBy(r kube.Resource) *replaceMemory {
-	for _, m := range o.replaced { // of one or two kinds
-		if m.resource == r {
-			return m
-		}
-	}
-	m := &replaceMemory{resource: r}
-	o.replaced = append(o.replaced, m)
-	return m
-}
-
-// replacement is one call of Apply or Teardown for the children of one kind that is replaced.
-type replacement struct {
-	*application
-	*replacing
-	resource kube.Resource
-	mem      *replaceMemory
-	slots    []*slot
-}
-
-func (a *application) replacement(k *Kind) *replacement {
-	return &replacement{application: a, replacing: k.replacing, resource: k.resource,
-		mem: a.mem.replacedBy(k.resource)}
-}
-
-// replace takes the next steps towards the declared children of all kinds that are replaced. at says where in the
-// report each of them is.
-func (a *application) replace(ctx context.Context, children []Child, at map[*Kind][]int, r *Report) {
-	for i := range a.kinds {
-		k := &a.kinds[i]
-		if k.replacing == nil {
-			continue
-		}
-		declared := make([]*Child, 0, len(at[k]))
-		for _, i := range at[k] {
-			declared = append(declared, &children[i])
-		}
-		run := a.replacement(k)
-		if err := run.look(ctx, declared); err != nil {
-			if cache.AsShed(err) != nil && !a.hold {
-				removed, failed := run.removeUnheld(ctx, declared)
-				r.Pruned, err = append(r.Pruned, removed...), errors.Join(err, failed)
-			}
-			r.Err = errors.Join(r.Err, err)
-			continue
-		}
-		if !a.hold {
-			run.mend(ctx)
-			run.take(ctx, plan(run.slots, run.limit, time.Now()))
-			run.findDeclared(ctx)
-		}
-		results, surplus := run.results()
-		for n, i := range at[k] {
-			r.Children[i] = results[n]
-		}
-		run.remember(at[k])
-		r.Pruned = append(r.Pruned, surplus...)
-	}
-}
-
-// ReplacedKind returns the name of the first kind of children that is replaced, "" if there is none.
-func (e *Engine) ReplacedKind() string {
-	for i := range e.kinds {
-		if e.kinds[i].replacing != nil {
-			return e.kinds[i].resource.Kind
-		}
-	}
-	return ""
-}
-
-// Teardown removes the children of an owner that is being deleted, of all kinds that are replaced, the last one
-// first, and the next one when it is gone. When it returns no children, all are gone.
-func (e *Engine) Teardown(ctx context.Context, owner Owner) ([]Result, error) {
-	a := e.application(owner, false)
-	var left []Result
-	for i := range e.kinds {
-		k := &e.kinds[i]
-		if k.replacing == nil {
-			continue
-		}
-		run, why := a.replacement(k), "its "+owner.Resource.Kind+" is being deleted"
-		err := run.look(ctx, nil)
-		if cache.AsShed(err) != nil {
-			var unheld []Result
-			if unheld, err = run.teardownUnheld(ctx, why); err == nil {
-				left = append(left, unheld...)
-				continue
-			}
-		}
-		if err != nil {
-			return nil, err
-		}
-		run.take(ctx, remove(run.slots, why))
-		_, surplus := run.results()
-		left = append(left, surplus...)
-	}
-	return left, nil
-}
-
-// results returns what came of the declared children, in their order, and of those that are surplus.
-func (r *replacement) results() (declared, surplus []Result) {
-	declared = make([]Result, 0, len(r.slots))
-	for _, s := range r.slots {
-		switch {
-		case s.want != nil:
-			declared = append(declared, r.result(s))
-		case s.live != nil:
-			surplus = append(surplus, r.result(s))
-		}
-	}
-	return declared, surplus
-}
-
-// result makes the result of one slot.
-func (r *replacement) result(s *slot) Result {
+// describe adds what is known of a child that is made from a template.
+func (c *child) describe(r *Result) {
 	now := time.Now()
-	available, missing := s.available(now)
-	out := Result{Resource: r.resource, Key: s.key, Outcome: s.outcome, Live: s.live, Message: s.message, Err: s.err,
-		Wait: Earlier(s.wait, missing), Declared: s.revision, Revision: s.made, Deleting: s.deleting,
-		Settling: missing > 0}
-	if s.err != nil {
-		out.Outcome = Failed
+	available, missing := c.available(now)
+	r.Wait, r.Revision, r.Settling = Earlier(r.Wait, missing), c.health.made, missing > 0
+	if c.want == nil {
+		if c.unheld {
+			r.Wait = cmp.Or(r.Wait, recheck) // its end comes as an event
+		}
+		return
 	}
-	if m := r.mem.children[s.key]; m != nil && s.want != nil && !available && !s.deleting {
-		out.Ending = m.crash.message(s.revision, now)
+	if r.Declared = c.want.hash; c.mem.wrong != nil && !available && !c.deleting {
+		r.Ending = c.mem.wrong.crash.message(c.want.hash, now)
+	}
+}
+
+// missing returns those of the Selector's labels that an object does not have as declared.
+func (c *child) missing(object kube.Object) map[string]any {
+	var out map[string]any
+	for _, key := range c.kind.template.selector {
+		if have, ok := object.ObjectMeta().Labels.Get(key); !ok || have != c.want.labels[key] {
+			if out == nil {
+				out = map[string]any{}
+			}
+			out[key] = c.want.labels[key]
+		}
 	}
 	return out
 }
 
-// newSlots returns the slots of the declared children, in their order, and those of the names that are surplus, in
-// theirs: the number at the end of a name counts as a number.
-func newSlots(owner Owner, revision string, children []*Child, others map[kube.Key]bool) ([]*slot, error) {
-	slots := make([]*slot, 0, len(children))
-	var surplus []*slot
-	declared := make(map[kube.Key]bool, len(children))
-	for _, c := range children {
-		s, err := declaredSlot(owner, revision, c)
-		if err != nil {
-			return nil, err
-		}
-		if declared[s.key] {
-			return nil, fmt.Errorf("%q is declared twice", s.key.Name)
-		}
-		declared[s.key] = true
-		slots = append(slots, s)
-	}
-	for k := range others {
-		if !declared[k] {
-			surplus = append(surplus, &slot{key: k})
-		}
-	}
-	slices.SortFunc(surplus, func(a, b *slot) int {
-		return cmp.Or(cmp.Compare(len(a.key.Name), len(b.key.Name)), a.key.Compare(b.key))
-	})
-	return append(slots, surplus...), nil
+// replace is the strategy of children that are made from one template. They are never changed, but for their labels.
+type replace struct {
+	limit int // of children that a roll makes unavailable at a time
 }
 
-// declaredSlot returns the slot of a declared child.
-func declaredSlot(owner Owner, revision string, c *Child) (*slot, error) {
-	key, labels, err := identify(owner, c.Body)
-	if err != nil {
-		return nil, err
+func (r replace) plan(children []*child, now time.Time) []step {
+	if len(children) > 0 && children[0].teardown {
+		return removal(children, "its "+children[0].owner.Resource.Kind+" is being deleted")
 	}
-	s := &slot{key: key, want: c, minReady: c.MinReady}
-	if s.revision, _ = labels[revision].(string); s.revision == "" {
-		return nil, fmt.Errorf("%q does not declare the label %s", key.Name, revision)
+	surplus := slices.DeleteFunc(slices.Clone(children), func(c *child) bool { return c.want != nil })
+	if slices.ContainsFunc(children, func(c *child) bool { return c.unheld }) {
+		return removal(surplus, fmt.Sprintf("%d are declared", len(children)-len(surplus)))
 	}
-	return s, nil
+	var steps []step
+	var others []*child
+	for _, c := range children {
+		does, ok := r.mend(c)
+		if ok {
+			steps = append(steps, step{child: c, does: does})
+		}
+		if !ok || does != Released {
+			others = append(others, c)
+		}
+	}
+	return append(steps, plan(others, r.limit, now)...)
+}
+
+// mend says what is to be done about a child before all else: an object that is provably ours is adopted, one that is
+// not any more is released, and labels that children are found by are restored. A child that needs nothing is settled.
+func (r replace) mend(c *child) (does Outcome, ok bool) {
+	switch {
+	case c.want == nil:
+		return Released, c.stays() && !labelled(c.live)
+	case c.other != nil:
+		return Adopted, c.adoptable()
+	case c.stays() && len(c.missing(c.live)) > 0:
+		return Unchanged, true
+	case c.current() && !c.health.ended:
+		c.unchanged()
+	}
+	return Unchanged, false
+}
+
+func (r replace) act(ctx context.Context, s step) error {
+	c := s.child
+	switch s.does {
+	case Created:
+		if met, err := c.create(ctx); !met {
+			return err
+		}
+		if does, ok := r.mend(c); ok {
+			return r.act(ctx, step{child: c, does: does})
+		}
+		return nil
+	case Adopted:
+		return c.adoptLabelled(ctx)
+	case Released:
+		return c.release(ctx)
+	case Unchanged:
+		return c.relabel(ctx)
+	case Rolled:
+		if err := c.try(ctx); err != nil {
+			return err
+		}
+	}
+	return c.remove(ctx, s)
+}
+
+// try asks the server whether it would take a child of the declared revision, before a roll takes the first old one
+// away: a template that it refuses must not cost a child. It refuses what is wrong before it looks at the name,
+// which is taken.
+func (c *child) try(ctx context.Context) error {
+	if c.shared.accepts(c.want.hash) {
+		return nil
+	}
+	request := requestOf(c.want.hash, 0)
+	if err := c.standing(request); err != nil {
+		return err
+	}
+	o := c.createOptions()
+	o.DryRun = true
+	err := c.client.Create(ctx, c.kind.resource, c.key.Namespace, c.want.plain, nil, o)
+	switch {
+	case err == nil, kube.IsAlreadyExists(err):
+		c.shared.accept(c.want.hash)
+		return nil
+	case kube.IsRefused(err):
+		c.note(request, err)
+	}
+	return err
+}
+
+// findLost looks for declared children that may be lost after the POSTs have been sent: one that was refused, or
+// not sent, has not met the object that is there. Unless the status goes on naming it, nothing finds it later.
+func (a *application) findLost(ctx context.Context, all []*child) {
+	for _, c := range all {
+		if c.kind.template == nil || c.want == nil || c.live != nil || c.other != nil || c.unheld || !c.isKnown() {
+			continue
+		}
+		err := c.ask(ctx)
+		if err == nil && c.stays() {
+			err = c.relabel(ctx)
+		}
+		c.err = errors.Join(c.err, err)
+	}
+}
+
+// relabel restores the labels that a child needs to be found by, by our watch and by others.
+func (c *child) relabel(ctx context.Context) error {
+	missing := c.missing(c.live)
+	if len(missing) == 0 {
+		return nil
+	}
+	return c.patch(ctx, map[string]any{"uid": uidOf(c.live), "labels": missing})
+}
+
+// patch changes the metadata of an object and takes in the answer.
+func (c *child) patch(ctx context.Context, metadata map[string]any) error {
+	answer := c.kind.mirror.empty()
+	err := c.client.Patch(ctx, c.kind.resource, c.key, kube.MergePatch, map[string]any{"metadata": metadata}, answer,
+		kube.WriteOptions{FieldManager: Manager})
+	if kube.IsNotFound(err) || kube.IsConflict(err) {
+		c.again(soon) // another one is there, or none; either comes as an event
+		return nil
+	}
+	if err == nil {
+		c.see(answer)
+		c.mem.written.set(answer)
+	}
+	return err
 }

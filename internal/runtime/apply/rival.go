@@ -15,18 +15,18 @@ const maxRival = 100
 
 // rival says which other field manager last changed a child in one of these fields. It asks the server once for each
 // fight: the cache keeps no managedFields.
-func (t *operation) rival(ctx context.Context, fields []string) string {
-	c := &t.mem.trouble().contest
-	if c.rival != "" {
-		return c.rival
+func (c *child) rival(ctx context.Context, fields []string) string {
+	fight := &c.mem.trouble().contest
+	if fight.rival != "" {
+		return fight.rival
 	}
-	c.rival = "another field manager"
-	if _, err := t.get(ctx); err != nil {
-		c.rival += " (which one is not known: " + kube.Explain(err) + ")"
-	} else if name := rivalOf(t.managed.Metadata.ManagedFields, fields); name != "" {
-		c.rival = fmt.Sprintf("field manager %q", kube.Printable(name, maxRival))
+	fight.rival = "another field manager"
+	if _, err := c.get(ctx); err != nil {
+		fight.rival += " (which one is not known: " + kube.Explain(err) + ")"
+	} else if name := rivalOf(c.managed.Metadata.ManagedFields, fields); name != "" {
+		fight.rival = fmt.Sprintf("field manager %q", kube.Printable(name, maxRival))
 	}
-	return c.rival
+	return fight.rival
 }
 
 // rivalOf returns the manager, other than ours, that owns one of the fields; or, where nobody does because they were

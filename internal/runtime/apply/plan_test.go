@@ -3,6 +3,7 @@ package apply
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,37 +13,37 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// slotsOf makes slots of words: an optional revision (n is the declared one, o an old one) and a state: + ready for
-// an hour, ? ready for a second, - not ready, . being deleted, ! ended; p ended and in its pause; _ is no child and
-// f another object. Those after num are surplus.
-func slotsOf(num int, words string) []*slot {
-	var out []*slot
+// childrenOf makes children of words: an optional revision (n is the declared one, o an old one) and a state: + ready
+// for an hour, ? ready for a second, - not ready, . being deleted, ! ended; p ended and in its pause; _ is no child
+// and f another object. Those after num are surplus.
+func childrenOf(num int, words string) []*child {
+	var out []*child
 	for i, word := range strings.Fields(words) {
-		k := kube.Key{Namespace: "default", Name: fmt.Sprint("cache-", i)}
-		s := &slot{key: k, revision: "n", minReady: 10 * time.Second}
+		c := &child{key: kube.Key{Namespace: "default", Name: fmt.Sprint("cache-", i)}, mem: &memory{}}
 		if i < num {
-			s.want = &Child{}
+			c.want = &declared{hash: "n", minReady: 10 * time.Second}
 		}
-		out = append(out, s)
+		out = append(out, c)
 		switch word {
 		case "_":
 			continue
 		case "f":
-			s.taken("Pod exists")
+			c.other = &kube.Meta{Name: c.key.Name}
 			continue
 		}
-		s.live, s.made, s.ready, s.since = &kube.Meta{Name: s.key.Name}, word[:1], true, noon.Add(-time.Hour)
+		c.live = &kube.Meta{Name: c.key.Name}
+		c.health = health{made: word[:1], ready: true, since: noon.Add(-time.Hour)}
 		switch word[1:] {
 		case "?":
-			s.since = noon.Add(-time.Second)
+			c.health.since = noon.Add(-time.Second)
 		case "-":
-			s.ready = false
+			c.health.ready = false
 		case ".":
-			s.deleting = true
+			c.deleting = true
 		case "!":
-			s.ready, s.ended = false, true
+			c.health.ready, c.health.ended = false, true
 		case "p":
-			s.ready, s.ended, s.replace = false, true, noon.Add(time.Second)
+			c.health.ready, c.health.ended, c.health.replace = false, true, noon.Add(time.Second)
 		}
 	}
 	return out
@@ -53,7 +54,7 @@ var verbs = map[Outcome]string{Created: "Create", Deleted: "Delete", Replaced: "
 func stepsIn(steps []step) string {
 	var out []string
 	for _, s := range steps {
-		out = append(out, verbs[s.does]+strings.TrimPrefix(s.slot.key.Name, "cache-"))
+		out = append(out, verbs[s.does]+strings.TrimPrefix(s.child.key.Name, "cache-"))
 	}
 	return strings.Join(out, ", ")
 }
@@ -106,7 +107,7 @@ func TestPlan(t *testing.T) {
 		{5, "o+ o- o+ n- n-", "", 2},
 		{2, "o- o+", "Roll0, Roll1", 5},
 	} {
-		if got := stepsIn(plan(slotsOf(test.num, test.slots), max(1, test.limit), noon)); got != test.want {
+		if got := stepsIn(plan(childrenOf(test.num, test.slots), max(1, test.limit), noon)); got != test.want {
 			t.Errorf("num %d, pods %q: got %q, want %q", test.num, test.slots, got, test.want)
 		}
 	}
@@ -115,7 +116,7 @@ func TestPlan(t *testing.T) {
 func TestPlanOfARemoval(t *testing.T) {
 	for slots, want := range map[string]string{"": "", "n+ o-": "Delete1", "n+ n.": "", "n. n+": "", "n+ _": "Delete0",
 		"n!": "Delete0", "_ f": ""} {
-		if got := stepsIn(remove(slotsOf(0, slots), "")); got != want {
+		if got := stepsIn(removal(childrenOf(0, slots), "")); got != want {
 			t.Errorf("pods %q: got %q, want %q", slots, got, want)
 		}
 	}
@@ -153,17 +154,10 @@ func TestCrashLoopPausesAsAKubeletDoes(t *testing.T) {
 }
 
 func TestSurplusChildrenAreOrderedByTheirNumber(t *testing.T) {
-	slots, err := newSlots(Owner{Namespace: "default"}, "r", nil,
-		map[kube.Key]bool{{Name: "c-9"}: true, {Name: "c-10"}: true, {Name: "c-100"}: true, {Name: "c-0"}: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, s := range slots {
-		got = append(got, s.key.Name)
-	}
-	if want := "c-0 c-9 c-10 c-100"; strings.Join(got, " ") != want {
-		t.Errorf("got %q, want %s", got, want)
+	keys := []kube.Key{{Name: "c-9"}, {Name: "c-100"}, {Name: "c-10"}, {Name: "c-0"}}
+	slices.SortFunc(keys, byNumber)
+	if want := []kube.Key{{Name: "c-0"}, {Name: "c-9"}, {Name: "c-10"}, {Name: "c-100"}}; !slices.Equal(keys, want) {
+		t.Errorf("got %v, want %v", keys, want)
 	}
 }
 
@@ -178,20 +172,20 @@ func TestNoPlanTakesMoreThanMayBeUnavailable(t *testing.T) {
 			picked = append(picked, words[r.IntN(len(words))])
 		}
 		text, limit := strings.Join(picked, " "), 1+r.IntN(3)
-		slots := slotsOf(r.IntN(7), text)
+		children := childrenOf(r.IntN(7), text)
 		available, rolled, surplus := 0, 0, 0
 		declared := 0
-		for _, s := range slots {
-			if ok, _ := s.available(noon); s.want != nil && s.outcome != Foreign {
+		for _, s := range children {
+			if ok, _ := s.available(noon); s.want != nil && s.other == nil {
 				declared++
 				if ok || s.stays() && !s.current() {
 					available++
 				}
 			}
 		}
-		for _, st := range plan(slots, limit, noon) {
-			s := st.slot
-			if s.outcome == Foreign || s.deleting ||
+		for _, st := range plan(children, limit, noon) {
+			s := st.child
+			if s.other != nil || s.deleting ||
 				(s.live == nil) != (st.does == Created) || (s.want == nil) != (st.does == Deleted) {
 				t.Fatalf("%q: %v of %s", text, st.does, s.key.Name)
 			}

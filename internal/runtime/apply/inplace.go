@@ -1,0 +1,210 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"skiff/internal/runtime/kube"
+)
+
+// inPlace is the strategy of children that are independent of each other and are compared with what is declared.
+type inPlace struct {
+	onDelete bool
+}
+
+var (
+	// InPlace changes a child by server-side apply.
+	InPlace Strategy = inPlace{}
+	// OnDelete creates a child and never changes it: what is declared holds for the one that is created when it was
+	// deleted.
+	OnDelete Strategy = inPlace{onDelete: true}
+)
+
+func (s inPlace) plan(children []*child, _ time.Time) []step {
+	var steps []step
+	for _, c := range children {
+		if does, ok := s.next(c); ok {
+			steps = append(steps, step{child: c, does: does, note: "it is not declared any more"})
+		}
+	}
+	return steps
+}
+
+// next returns what is to be done next about a child; false: nothing.
+func (s inPlace) next(c *child) (does Outcome, ok bool) {
+	switch {
+	case c.unheld:
+		return Applied, c.want != nil && !c.hold && !s.onDelete && c.application.mem.tried != c.owner.Generation
+	case c.err != nil:
+	case c.want == nil && !c.stays(): // its end comes as an event
+	case c.want == nil && !labelled(c.live):
+		return Released, true
+	case c.want == nil:
+		return Deleted, true
+	case c.other != nil:
+		return Adopted, c.adoptable()
+	case c.live == nil && c.hold:
+		c.came(Held, 0, "%s does not exist", c)
+	case c.live == nil:
+		return Created, true
+	case c.deleting:
+		c.came(Waiting, whileDeleting, "%s is being deleted and will be made again", c)
+	case c.isSettled():
+		c.unchanged()
+	default:
+		return Applied, s.differs(c)
+	}
+	return Unchanged, false
+}
+
+// differs says whether a child is to be changed.
+func (s inPlace) differs(c *child) bool {
+	c.differences, c.err = c.compare()
+	switch {
+	case c.err != nil:
+	case len(c.differences) == 0:
+		c.unchanged()
+	case s.onDelete:
+		c.outcome = Outdated
+	case c.hold:
+		c.came(Held, 0, "%s differs in %s", c, List(c.differences))
+	default:
+		return true
+	}
+	return false
+}
+
+func (s inPlace) act(ctx context.Context, st step) error {
+	c := st.child
+	switch st.does {
+	case Created:
+		met, err := c.create(ctx)
+		if !met {
+			return err
+		}
+		if does, ok := s.next(c); ok {
+			return s.act(ctx, step{child: c, does: does})
+		}
+		return c.err
+	case Adopted:
+		return c.adopt(ctx)
+	case Deleted:
+		return c.remove(ctx, st)
+	case Released:
+		return c.release(ctx)
+	}
+	if c.unheld {
+		return c.applyUnheld(ctx)
+	}
+	return c.apply(ctx)
+}
+
+// adopt makes the object of the child's name a child of the owner, as it is declared.
+func (c *child) adopt(ctx context.Context) error {
+	// The cache may be behind: an owner that is gone must not take anything.
+	if gone, err := c.goneWithOwner(ctx); gone || err != nil {
+		return err
+	}
+	other := c.other
+	c.live = other
+	var err error
+	if c.differences, err = c.compare(); err == nil {
+		err = c.apply(ctx)
+	}
+	switch {
+	case c.outcome == Applied:
+		c.outcome = Adopted
+	case c.live == other: // still not a child
+		c.live = nil
+	}
+	return err
+}
+
+// apply sends what we declare as a server-side apply to the live object, unless that was in vain just now.
+func (c *child) apply(ctx context.Context) error {
+	live, t := c.live, c.mem.trouble()
+	before := fingerprint(c.want, live)
+	if pause := t.contest.pause(c.want.hash); pause > 0 {
+		c.came(Contested, pause, "%s: %s changed %s %s", c, c.rival(ctx, c.differences), List(c.differences),
+			t.contest.fight())
+		return nil
+	}
+	if err := t.refusal.Standing(requestOf(c.want.hash, before)); err != nil || c.waitsForPort() {
+		return err
+	}
+	answer := c.kind.mirror.empty()
+	err := c.sendApply(ctx, live.ObjectMeta(), answer)
+	cause, taken := nodePortTaken(err)
+	switch {
+	case errors.Is(err, errChanged), kube.IsConflict(err), kube.IsNotFound(err), otherUID(err):
+		// What this was decided on is obsolete. Its successor comes as an event; should it not, or be overtaken as
+		// well, the waits get longer.
+		c.mem.written.clear()
+		t.lost = min(max(2*t.lost, soon), maxTrust)
+		c.came(Overtaken, t.lost, "%s changed while it was being applied", c)
+		return nil
+	case noNodePortLeft(err):
+		c.starved()
+		return nil
+	case taken:
+		_, err := c.portTaken(ctx, cause)
+		return err
+	case kube.IsRefused(err):
+		t.refusal.Note(requestOf(c.want.hash, before), err)
+	}
+	if err != nil {
+		return err
+	}
+	if t.port.starved {
+		c.nodePorts.found()
+	}
+	t.lost, t.foreign = 0, nil
+	c.mem.held = c.declaredOf(c.want.keep)
+	after := fingerprint(c.want, answer)
+	if after != before {
+		c.outcome = Applied
+		t.contest.add(c.want.hash)
+		if slices.Equal(c.differences, []string{noLonger}) {
+			c.differences = c.removed(contentOf(live).Body, contentOf(answer).Body)
+		}
+	}
+	c.answered(answer)
+	return nil
+}
+
+// sendApply makes live ready for an apply, and applies.
+func (c *child) sendApply(ctx context.Context, live *kube.Meta, answer any) error {
+	body, err := c.want.apply(live.UID)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", c, err)
+	}
+	if err := c.prepare(ctx, live); err != nil {
+		return err
+	}
+	// The uid makes the apply fail on an object that was deleted meanwhile, where it would otherwise create one, and
+	// on one that has taken its place.
+	return c.client.Patch(ctx, c.kind.resource, c.key, kube.ApplyPatch, body, answer,
+		kube.WriteOptions{FieldManager: Manager, Force: true})
+}
+
+// declaredOf returns those of the fields of spec that are declared.
+func (c *child) declaredOf(fields []string) []string {
+	var out []string
+	for _, f := range fields {
+		if _, ok := c.want.spec[f]; ok {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// otherUID says that an apply met another object than the one that it names.
+func otherUID(err error) bool {
+	s := kube.AsStatus(err)
+	return s != nil && s.Code == http.StatusUnprocessableEntity &&
+		slices.ContainsFunc(s.Details.Causes, func(c kube.StatusCause) bool { return c.Field == "metadata.uid" })
+}

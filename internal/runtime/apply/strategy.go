@@ -1,0 +1,107 @@
+package apply
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"skiff/internal/runtime/cache"
+)
+
+// Strategy says how the children of a kind are brought from what is there to what is declared. It is two functions;
+// all else is the same for all kinds: what a child is ([child]), how it is found, and the requests that it takes.
+type Strategy interface {
+	// plan returns the next steps about the children of a kind, and notes on each child that gets none what it waits
+	// for. The children were observed; plan sends nothing. With hold it only notes.
+	plan(children []*child, now time.Time) []step
+	// act does one step, beside those about other children. What came of it is noted on the child.
+	act(ctx context.Context, s step) error
+}
+
+// step is one thing to do next about a child.
+type step struct {
+	child *child
+	does  Outcome // what will have been done; Unchanged: its labels are restored
+	note  string  // why
+}
+
+func (s step) act(ctx context.Context) {
+	s.child.err = errors.Join(s.child.err, s.child.kind.strategy.act(ctx, s))
+}
+
+// plan returns the steps about the children of each kind.
+func (a *application) plan(all []*child, r *Report) [][]step {
+	steps := make([][]step, len(a.kinds))
+	for i := range a.kinds {
+		kind := &a.kinds[i]
+		var children []*child
+		var unseen error // the first of them says it all
+		for _, c := range all {
+			if c.kind != kind {
+				continue
+			}
+			children = append(children, c)
+			if kind.template != nil { // what is done about one depends on the others
+				unseen, c.err = cmp.Or(unseen, c.err), nil
+			}
+		}
+		if unseen != nil && (!a.teardown || cache.AsShed(unseen) == nil) {
+			r.Err = errors.Join(r.Err, unseen)
+		}
+		if unseen != nil && cache.AsShed(unseen) == nil {
+			continue
+		}
+		steps[i] = kind.strategy.plan(children, time.Now())
+	}
+	return steps
+}
+
+// take takes the steps: about independent children side by side, then about those that are made from a template, and
+// then, if all declared children are in place, the removals of independent ones.
+func (a *application) take(ctx context.Context, steps [][]step, inPlace func() bool) {
+	var writes, removals []step
+	for i, of := range steps {
+		for _, s := range of {
+			switch {
+			case a.kinds[i].template != nil:
+			case s.does == Deleted || s.does == Released:
+				removals = append(removals, s)
+			default:
+				writes = append(writes, s)
+			}
+		}
+	}
+	sideBySide(len(writes), func(i int) { writes[i].act(ctx) })
+	for i, of := range steps {
+		if a.kinds[i].template != nil {
+			takeAlike(ctx, of)
+		}
+	}
+	if inPlace() {
+		sideBySide(len(removals), func(i int) { removals[i].act(ctx) })
+	}
+}
+
+// takeAlike takes steps about children that are made from one template. One that fails is no reason to leave out
+// others, but those that do the same: of these first one is taken, then two, four and so on, and after a failure no
+// more. What fails for all of them, such as a quota that is used up, costs one request.
+func takeAlike(ctx context.Context, steps []step) {
+	for _, does := range []Outcome{Unchanged, Adopted, Released, Replaced, Rolled, Deleted, Created} {
+		var same []step
+		for _, s := range steps {
+			if s.does == does {
+				same = append(same, s)
+			}
+		}
+		failed := false
+		for batch := 1; len(same) > 0 && !failed; batch = min(2*batch, atOnce) {
+			n := min(batch, len(same))
+			sideBySide(n, func(i int) { same[i].act(ctx) })
+			for _, s := range same[:n] {
+				failed = failed || s.child.err != nil || s.child.outcome == Waiting
+			}
+			same = same[n:]
+		}
+	}
+}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
 
 	"skiff/crds"
+	"skiff/internal/install/check"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
 )
@@ -78,7 +81,8 @@ func newCRDsDiff() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff",
 		Short: "Show what 'skiff crds install' would change",
-		Long: `Asks the server what 'skiff crds install' would change (a dry run) and prints that as a unified diff.
+		Long: `Asks the server what 'skiff crds install' would change (a dry run) and prints the fields, one a line.
+'skiff crds print | kubectl diff --server-side -f -' shows their values, too.
 Exit codes: 0 nothing would change, 3 something would, 1 failed, 2 wrong usage.`,
 		Example: `  skiff crds diff || skiff crds install`,
 		Args:    NoArgs,
@@ -134,29 +138,25 @@ func diffCRD(ctx context.Context, c *kube.Client, d definition) (string, error) 
 	if err := c.Patch(ctx, crdResource, key, kube.ApplyPatch, d.object, &planned, o); err != nil {
 		return "", err
 	}
-	before, err := normalized(live)
+	changed, more, err := check.Differences(planned, live)
 	if err != nil {
 		return "", err
 	}
-	after, err := normalized(planned)
+	removed, less, err := check.Differences(live, planned)
 	if err != nil {
 		return "", err
 	}
-	text := diffLines(before, after)
-	if text != "" {
-		text = fmt.Sprintf("--- %s in the cluster\n+++ %s of this skiff\n%s", d.name, d.name, text)
+	var text strings.Builder
+	for _, path := range changed {
+		fmt.Fprintf(&text, "%s: %s\n", d.name, path)
 	}
-	return text, nil
-}
-
-// normalized returns an object as YAML without the fields that the server sets.
-func normalized(obj map[string]any) (string, error) {
-	delete(obj, "status")
-	if m, ok := obj["metadata"].(map[string]any); ok {
-		for _, field := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"} {
-			delete(m, field)
+	for _, path := range removed {
+		if !slices.Contains(changed, path) {
+			fmt.Fprintf(&text, "%s: %s (removed)\n", d.name, path)
 		}
 	}
-	text, err := yaml.Marshal(obj)
-	return string(text), err
+	if more > len(changed) || less > len(removed) {
+		fmt.Fprintf(&text, "%s: and more\n", d.name)
+	}
+	return text.String(), nil
 }

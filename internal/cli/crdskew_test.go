@@ -167,6 +167,9 @@ func TestCRDsInstallKeepsAVersionInWhichObjectsMayBeStored(t *testing.T) {
 	versions[0].(object)["storage"], newer["name"] = false, "v9"
 	crd.object["spec"].(object)["versions"] = append(versions, newer)
 	c.create(crdResource, "", crd.object)
+	if err := WaitEstablished(t.Context(), c.client, crd.name); err != nil {
+		t.Fatal(err)
+	}
 	before := c.api.Revision()
 	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitFailed, "install CRD "+crd.name+": the cluster may "+
 		"have objects stored as v9, which this skiff does not define, so nothing is changed")

@@ -102,14 +102,14 @@ func TestADefinitionIsComparedWithThatOfThisVersion(t *testing.T) {
 			schema := version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
 			delete(schema["properties"].(map[string]any), "status")
 		}, Definition{Name: "redis.skiff.dev", State: Differs, Detail: "from that of this skiff in " +
-			"spec.versions[name=v1alpha1].schema.openAPIV3Schema.properties.status; `skiff crds diff` shows it, " +
-			"`skiff crds install` updates it"}},
+			"spec.versions[name=\"v1alpha1\"].schema.openAPIV3Schema.properties.status; `skiff crds diff` shows " +
+			"all, `skiff crds install` updates it"}},
 		"without the status subresource": {func(spec map[string]any) {
 			version := spec["versions"].([]any)[0].(map[string]any)
 			delete(version["subresources"].(map[string]any), "status")
 		}, Definition{Name: "redis.skiff.dev", State: Differs, Detail: "from that of this skiff in " +
-			"spec.versions[name=v1alpha1].subresources.status; `skiff crds diff` shows it, `skiff crds install` " +
-			"updates it"}},
+			"spec.versions[name=\"v1alpha1\"].subresources.status; `skiff crds diff` shows all, " +
+			"`skiff crds install` updates it"}},
 		"with a short name more": {func(spec map[string]any) {
 			names := spec["names"].(map[string]any)
 			names["categories"] = []any{"all"}

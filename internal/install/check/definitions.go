@@ -128,8 +128,7 @@ func compare(ctx context.Context, c *kube.Client, own crd, want map[string]any) 
 		return d, err
 	}
 	var live crd
-	have, err := decode(object, &live)
-	if err != nil {
+	if _, err := decode(object, &live); err != nil {
 		return d, err
 	}
 	for _, cond := range live.Status.Conditions {
@@ -144,9 +143,14 @@ func compare(ctx context.Context, c *kube.Client, own crd, want map[string]any) 
 		return d, nil
 	}
 	d.Detail = "the same as in this skiff"
-	if at := differs(want, have); at != "" {
+	at, _, err := Differences(map[string]any{"spec": want["spec"]}, object)
+	if err != nil {
+		return d, err
+	}
+	if len(at) > 0 {
 		d.State = Differs
-		d.Detail = "from that of this skiff in " + at + "; `skiff crds diff` shows it, `skiff crds install` updates it"
+		d.Detail = "from that of this skiff in " + at[0] + "; `skiff crds diff` shows all, `skiff crds install` " +
+			"updates it"
 	}
 	if version := own.unknown(live); version != "" { // `skiff crds install` would refuse
 		d.State = Differs
@@ -199,43 +203,43 @@ func served(ctx context.Context, c *kube.Client, own crd, object map[string]any)
 	return d, nil
 }
 
-// differs returns the first field of a definition's spec that is not in the cluster as it is declared; "" if all are.
-// Versions are compared by name: the server adds fields beside them, and others may serve more of them.
-func differs(want, have map[string]any) string {
-	wantSpec, _ := want["spec"].(map[string]any)
-	haveSpec, _ := have["spec"].(map[string]any)
-	wantVersions, _ := wantSpec["versions"].([]any)
-	haveVersions, _ := haveSpec["versions"].([]any)
-	for _, w := range wantVersions {
-		version, _ := w.(map[string]any)
-		i := slices.IndexFunc(haveVersions, func(h any) bool {
-			m, _ := h.(map[string]any)
-			return m["name"] == version["name"]
-		})
-		at := fmt.Sprintf("spec.versions[name=%v]", version["name"])
-		if i < 0 {
-			return at
+// definitionNode tells versions apart by their names: others may serve more of them.
+var definitionNode = &patch.Node{Fields: map[string]*patch.Node{"spec": {Fields: map[string]*patch.Node{
+	"versions": {List: patch.ListMap, Keys: []string{"name"}}}}}}
+
+// maxDifferences bounds the paths that are named of one definition.
+const maxDifferences = 20
+
+// Differences returns the fields of a definition that another has not, or has with another value: the paths of the
+// first ones, and how many there are. What the server sets is left out.
+func Differences(want, have map[string]any) (paths []string, count int, err error) {
+	for _, object := range []*map[string]any{&want, &have} {
+		if *object, err = decode(*object, new(crd)); err != nil {
+			return nil, 0, err
 		}
-		if same, path := patch.Covered(nil, version, haveVersions[i]); !same {
-			return at + "." + path
+		declared(*object)
+	}
+	paths, count = patch.Differences(definitionNode, want, have, maxDifferences)
+	return paths, count, nil
+}
+
+// declared leaves of a definition what is declared in it.
+func declared(object map[string]any) {
+	delete(object, "status")
+	if m, ok := object["metadata"].(map[string]any); ok {
+		for _, field := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"} {
+			delete(m, field)
 		}
-		have, _ := haveVersions[i].(map[string]any)
-		wanted, _ := version["subresources"].(map[string]any)
-		served, _ := have["subresources"].(map[string]any)
-		for name := range wanted { // an empty object, such as that of the status, is covered by nothing at all
-			if served[name] == nil {
-				return at + ".subresources." + name
+	}
+	spec, _ := object["spec"].(map[string]any)
+	versions, _ := spec["versions"].([]any)
+	for _, v := range versions {
+		version, _ := v.(map[string]any)
+		subresources, _ := version["subresources"].(map[string]any)
+		for name, value := range subresources {
+			if m, ok := value.(map[string]any); ok && len(m) == 0 {
+				subresources[name] = true // an empty object says something here, and would be covered by none
 			}
 		}
 	}
-	rest := map[string]any{}
-	for name, value := range wantSpec {
-		if name != "versions" {
-			rest[name] = value
-		}
-	}
-	if same, path := patch.Covered(nil, rest, haveSpec); !same {
-		return "spec." + path
-	}
-	return ""
 }

@@ -211,7 +211,7 @@ func (w *walk) upgrade() {
 		withoutEnv); err != nil {
 		w.Fatal(err)
 	}
-	w.says(w.skiff(3, "crds", "diff"), "+++ webservers.skiff.dev of this skiff\n", "env:\n")
+	w.says(w.skiff(3, "crds", "diff"), "webservers.skiff.dev: spec.versions[", ".env\n")
 	w.says(w.skiff(0, "crds", "install"), "customresourcedefinition webservers.skiff.dev updated\n",
 		"customresourcedefinition redis.skiff.dev unchanged\n")
 	w.skiff(0, "crds", "diff")

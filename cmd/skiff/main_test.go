@@ -3,10 +3,13 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -183,6 +186,72 @@ func TestASecondSignalExitsAtOnceWith1(t *testing.T) {
 	if took := time.Since(second); took > 5*time.Second {
 		t.Errorf("the second signal took %s", took)
 	}
+}
+
+func TestACredentialPluginThatHangsEndsWithSkiff(t *testing.T) {
+	_, url := server(t)
+	for _, signals := range []int{1, 2} {
+		dir := t.TempDir()
+		children := filepath.Join(dir, "children")
+		if err := os.WriteFile(filepath.Join(dir, "plugin.sh"), []byte("sleep 1000 >/dev/null 2>&1 & echo $! $$ > "+
+			children+".new; mv "+children+".new "+children+"; sleep 1000\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, "kubeconfig")
+		if err := os.WriteFile(path, fmt.Appendf(nil, `apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: %q}}]
+users:
+- name: u
+  user: {exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: sh, args: [%q]}}
+contexts: [{name: c, context: {cluster: c, user: u}}]
+current-context: c
+`, url, filepath.Join(dir, "plugin.sh")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := command(t, "run", "--kubeconfig", path, "--insecure-loopback-http")
+		cmd.Env = append(cmd.Env, "PATH="+os.Getenv("PATH"))
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var pids []string
+		for deadline := time.Now().Add(30 * time.Second); len(pids) == 0; <-time.After(10 * time.Millisecond) {
+			text, err := os.ReadFile(children)
+			if err != nil && !os.IsNotExist(err) || time.Now().After(deadline) {
+				t.Fatalf("the plugin did not begin: %v", err)
+			}
+			pids = strings.Fields(string(text))
+		}
+		for i := range signals {
+			if i > 0 {
+				<-time.After(2 * cli.SameSignal)
+			}
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil && i == 0 {
+				t.Fatal(err)
+			}
+		}
+		exitCode(t, cmd)
+		for _, pid := range pids {
+			for deadline := time.Now().Add(10 * time.Second); running(t, pid); <-time.After(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("after %d signals: process %s of the plugin is still there", signals, pid)
+				}
+			}
+		}
+	}
+}
+
+// running says whether a process is there and has not ended.
+func running(t *testing.T, pid string) bool {
+	t.Helper()
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	if os.IsNotExist(err) || errors.Is(err, syscall.ESRCH) {
+		return false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return !strings.Contains(string(stat), ") Z ")
 }
 
 func TestAReaderThatGoesAwayEndsWatchWith0(t *testing.T) {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"skiff/internal/runtime/kubeconfig"
 )
 
 // The exit codes of every command.
@@ -67,11 +69,17 @@ func RunMain(command func(ctx context.Context) int) {
 		first := time.Now()
 		for range signals {
 			if time.Since(first) > SameSignal {
-				os.Exit(ExitFailed) // the second one means now
+				exit(ExitFailed) // the second one means now
 			}
 		}
 	}()
-	os.Exit(command(ctx))
+	exit(command(ctx))
+}
+
+// exit ends the process, and with it the credential plugins that still run.
+func exit(code int) {
+	kubeconfig.EndPlugins()
+	os.Exit(code)
 }
 
 // Execute runs the command that args select below root and returns the exit code of the program. Errors begin with the

@@ -293,6 +293,7 @@ func TestWhatAPluginSaysHasNoTokensInIt(t *testing.T) {
 		"password=hunter two":                     "password=[redacted] two",
 		"https://me:hunter2@proxy.example:8080/x": "https://me:[redacted]@proxy.example:8080/x",
 		"key AKIAIOSFODNN7EXAMPLE of the account": "key [redacted] of the account",
+		"join with abcdef.0123456789abcdef now":   "join with abcdef.[redacted] now",
 		"--password given-to-it":                  "--password [redacted]",
 	} {
 		if got := redact(line, []string{"given-to-it"}); got != want {

@@ -73,7 +73,7 @@ func (p *plugin) run(ctx context.Context) (*credential, error) {
 	}}
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = stdout, stderr, execKillDelay
 	killGroup(cmd)
-	err = cmd.Run()
+	err = runGroup(cmd)
 	endGroup(cmd)
 	stderr.flush()
 	switch {

@@ -31,7 +31,9 @@ var (
 	userinfo = regexp.MustCompile(`(://[^/\s:@]*:)[^/\s@]+@`)
 	// unbroken is what a token can be made of, but for the dots of a JWT and the slashes of base64, which paths have.
 	unbroken = regexp.MustCompile(`[A-Za-z0-9_+=-]{20,}`)
-	uuid     = regexp.MustCompile(`(?i)^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	// bootstrap is a bootstrap token of kubeadm: its ID, and its secret of 16 characters.
+	bootstrap = regexp.MustCompile(`\b([a-z0-9]{6}\.)[a-z0-9]{16}\b`)
+	uuid      = regexp.MustCompile(`(?i)^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 )
 
 // redact replaces in a line of a plugin what looks like a token, and the secrets that the plugin was given (see
@@ -49,6 +51,7 @@ func redact(line string, given []string) string {
 		}
 		return parts[1] + redacted
 	})
+	line = bootstrap.ReplaceAllString(line, "${1}"+redacted)
 	return unbroken.ReplaceAllStringFunc(line, func(s string) string {
 		if len(s) < leastToken || uuid.MatchString(s) || !strings.ContainsAny(s, "0123456789") ||
 			strings.ToLower(s) == s && strings.Count(s, "-") > 1 { // the name of an object, a host or a region

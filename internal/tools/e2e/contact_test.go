@@ -16,8 +16,12 @@ import (
 type drill struct {
 	kubeconfig    string
 	freeze, thaw  func()
-	says, warning string // in skiff status, and in the log
+	says, warning string        // in skiff status, and in the log
+	lasts         time.Duration // of the silence, but for -short, which ends it when it is noticed
 }
+
+// longPlugin is how long the credential plugin hangs: longer than the minute after which skiff kills it.
+const longPlugin = 90 * time.Second
 
 // noticed is how long a silent server may go unnoticed, with what a busy machine adds; a renewal finds it within 12 s.
 const noticed = 30 * time.Second
@@ -71,8 +75,14 @@ func (d drill) run(t *testing.T, c *Cluster, id string) {
 		strings.Contains(page, "\nskiff_unanswered_seconds 0\n") {
 		t.Errorf("/metrics: %v\n%s", err, page)
 	}
+	if !testing.Short() {
+		d.stays(t, sk, status, metrics, began)
+	}
 	thaw()
+	thawed := time.Now()
 	Eventually(t, settle, "all is well again", func() (bool, string) { r := status(); return r.Code == 0, r.String() })
+	t.Logf("well again %s after the end of %s of silence", time.Since(thawed).Round(time.Second),
+		thawed.Sub(began).Round(time.Second))
 	if n := len(sk.LogLines(d.warning+" the API server; nothing can be changed meanwhile", "WARN")); n != 1 {
 		t.Errorf("%d lines at WARN, want 1", n)
 	}
@@ -80,6 +90,38 @@ func (d drill) run(t *testing.T, c *Cluster, id string) {
 		lines := sk.LogLines("the API server answers again", "INFO", "outage")
 		return len(lines) == 1, strings.Join(lines, "\n")
 	})
+}
+
+// stays asserts until the end of the silence that every place keeps saying so, and logs what they say last.
+func (d drill) stays(t *testing.T, sk *Skiff, status func() Result, metrics string, began time.Time) {
+	t.Helper()
+	var last, ready, counted string
+	Eventually(t, d.lasts+settle, "the silence ends", func() (bool, string) {
+		r := status()
+		code, _, err := sk.probe("/readyz")
+		page, scraped := scrape(t.Context(), metrics)
+		if r.Code != 3 || !strings.Contains(r.Stdout, d.says) || err != nil || code != 200 || scraped != nil ||
+			strings.Contains(page, "\nskiff_unanswered_seconds 0\n") {
+			t.Fatalf("after %s: %s, /readyz %d %v, /metrics %v\n%s", time.Since(began), r, code, err, scraped, page)
+		}
+		last, ready = r.Stdout, fmt.Sprint(code)
+		counted = strings.Join(grepLines(page, "skiff_unanswered_seconds ", "skiff_last_answer_timestamp_seconds ",
+			"skiff_leader "), "\n")
+		return time.Since(began) >= d.lasts, ""
+	})
+	t.Logf("after %s: skiff status exits 3 and says\n%s\n/readyz %s\n/metrics\n%s\nlog\n%s", d.lasts, last, ready,
+		counted, strings.Join(sk.LogLines(d.warning, "WARN"), "\n"))
+}
+
+// grepLines returns the lines of a page that begin with one of prefixes.
+func grepLines(page string, prefixes ...string) []string {
+	var found []string
+	for line := range strings.Lines(page) {
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(line, p) }) {
+			found = append(found, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	return found
 }
 
 // A network that drops everything, a credential plugin that hangs, and an etcd that is stopped: probes stay green, and
@@ -103,7 +145,7 @@ func TestASilentServerIsToldWhereverAPersonLooks(t *testing.T) {
 				t.Fatal(err)
 			}
 			drill{path, proxy.Freeze, proxy.Thaw, "    ! no answer from https://" + proxy.Addr + " for ",
-				"no answer from"}.run(t, c, "network")
+				"no answer from", 120 * time.Second}.run(t, c, "network")
 		})
 		t.Run("credential", func(t *testing.T) {
 			t.Parallel()
@@ -116,7 +158,8 @@ func TestASilentServerIsToldWhereverAPersonLooks(t *testing.T) {
 				if err := os.Remove(hangs); err != nil {
 					t.Error(err)
 				}
-			}, "    ! no credential for " + c.Server + " for ", "no credential for"}.run(t, c, "credential")
+			}, "    ! no credential for " + c.Server + " for ", "no credential for", longPlugin}.run(t, c,
+				"credential")
 		})
 	})
 	t.Run("etcd", func(t *testing.T) {
@@ -133,7 +176,7 @@ func TestASilentServerIsToldWhereverAPersonLooks(t *testing.T) {
 			t.Fatal(err)
 		}
 		drill{path, signal(syscall.SIGSTOP), signal(syscall.SIGCONT), "    ! no answer from " + c.Server + " for ",
-			"no answer from"}.run(t, c, "storage")
+			"no answer from", 30 * time.Second}.run(t, c, "storage")
 	})
 }
 

@@ -600,6 +600,59 @@ func TestAShutdownSendsWhatIsQueuedAndTheOpenCounts(t *testing.T) {
 	})
 }
 
+func TestAnEventThatIsRefusedAtTheEndIsCountedOnce(t *testing.T) {
+	var ending atomic.Bool
+	s := &sink{answer: func(w http.ResponseWriter, r *http.Request) bool {
+		if !ending.Load() {
+			_, _ = io.Copy(io.Discard, r.Body) // else the server does not see that the client goes
+			<-r.Context().Done()
+			ending.Store(true)
+			return true
+		}
+		status(w, 403, "Forbidden")
+		return true
+	}}
+	record(t, s, func(t *testing.T, r *Recorder, stop func()) {
+		r.Record(event("A", "x"))
+		synctest.Wait()
+		stop()
+		if s.count() != 2 || r.Dropped() != 1 {
+			t.Errorf("%d requests, %d dropped; want the one that the end interrupted and one more, one dropped",
+				s.count(), r.Dropped())
+		}
+	})
+}
+
+func TestACountThatWaitsForTheServerIsNotWrittenTwice(t *testing.T) {
+	var away atomic.Bool
+	s := &sink{answer: func(w http.ResponseWriter, _ *http.Request) bool {
+		if away.Load() {
+			status(w, 503, "ServiceUnavailable")
+		}
+		return away.Load()
+	}}
+	record(t, s, func(t *testing.T, r *Recorder, _ func()) {
+		for i := range burst {
+			r.Record(event(fmt.Sprint("Reason", i), "first"))
+		}
+		r.Record(event("Reason0", "second")) // counted in the first, beyond the limit
+		time.Sleep(5*time.Minute + 30*time.Second)
+		away.Store(true)
+		before := s.count()
+		for s.count() == before { // sweep writes the count, in vain
+			time.Sleep(time.Second)
+		}
+		r.Record(event("Reason0", "first"))
+		time.Sleep(time.Second)
+		away.Store(false)
+		before = s.count()
+		time.Sleep(5 * retryAfter)
+		if n := s.count() - before; n != 1 || !strings.Contains(s.told(), "Reason0 x3 first") {
+			t.Errorf("%d requests when the server is back, want 1; told %s", n, s.told())
+		}
+	})
+}
+
 // Rules: EVT-11
 func TestALongNoteIsCutBetweenCharacters(t *testing.T) {
 	if got := cut(strings.Repeat("ü", 600), maxNote); len(got) != 1024 || !strings.HasSuffix(got, "ü") {

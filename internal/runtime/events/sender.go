@@ -97,7 +97,7 @@ func (s *sender) take(ctx context.Context, e queued) {
 	e.Note = printable(e.Note)
 	if run := s.find(k, e); run != nil {
 		run.repeat(e.at)
-		if run.written == 1 && !run.marked {
+		if run.written == 1 && !run.marked && run.retry.IsZero() {
 			run.marked = true
 			s.write(ctx, run)
 		}
@@ -221,13 +221,17 @@ func (s *sender) flush(ctx context.Context) {
 	for range s.waiting {
 		s.retryFirst(ctx)
 	}
-	for _, run := range slices.Concat(slices.Collect(maps.Values(s.series))...) {
+	for _, run := range s.open() {
 		if run.count > run.written && run.retry.IsZero() {
 			s.write(ctx, run)
 		}
+	}
+	for _, run := range s.open() { // without those that the server has just refused, which are counted
 		if run.written == 0 {
 			s.dropped.Add(1)
 		}
 	}
 	s.dropped.Add(uint64(len(s.queue)))
 }
+
+func (s *sender) open() []*series { return slices.Concat(slices.Collect(maps.Values(s.series))...) }

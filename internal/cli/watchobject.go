@@ -13,16 +13,18 @@ import (
 type head struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
-		Name            string `json:"name"`
-		Namespace       string `json:"namespace"`
-		UID             string `json:"uid"`
-		ResourceVersion string `json:"resourceVersion"`
+		Name            string      `json:"name"`
+		Namespace       string      `json:"namespace"`
+		UID             string      `json:"uid"`
+		ResourceVersion string      `json:"resourceVersion"`
+		Labels          kube.Labels `json:"labels"` // which the selector is compared with
 	} `json:"metadata"`
 }
 
 func (h head) meta() kube.Meta {
 	m := h.Metadata
-	return kube.Meta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion}
+	return kube.Meta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion,
+		Labels: m.Labels}
 }
 
 // wholeObject is an object as the server sent it, for -o json.

@@ -25,6 +25,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/labels"
 )
 
 // Options say what to mirror.
@@ -86,6 +87,7 @@ func New[T kube.Object](o Options) *Store[T] {
 	s := &Store[T]{
 		o:        o,
 		only:     onlyName(o.FieldSelector),
+		selects:  selectsOf(o.LabelSelector),
 		synced:   make(chan struct{}),
 		objects:  table[T]{},
 		indexes:  []*index[T]{newOwnerIndex[T]()},
@@ -196,10 +198,24 @@ func (s *Store[T]) WaitSynced(ctx context.Context) error {
 
 // query is what the Reflector of sc lists and watches.
 func (s *Store[T]) query(sc *scope) kube.Query {
+	return s.queryIn(sc.namespace)
+}
+
+func (s *Store[T]) queryIn(namespace string) kube.Query {
 	return kube.Query{
 		Resource:      s.o.Resource,
-		Namespace:     sc.namespace,
+		Namespace:     namespace,
 		LabelSelector: s.o.LabelSelector,
 		FieldSelector: s.o.FieldSelector,
+		Selects:       s.selects,
 	}
+}
+
+// selectsOf returns what LabelSelector selects; nil for all, and for a selector that only the server can refuse.
+func selectsOf(selector string) func(kube.Labels) bool {
+	parsed, err := labels.Parse(selector)
+	if err != nil || selector == "" {
+		return nil
+	}
+	return parsed.Requirements().Match
 }

@@ -202,8 +202,6 @@ func (s *Store[T]) stage(namespace string) (*scope, *staging[T], string) {
 
 // readStaged lists a namespace.
 func (s *Store[T]) readStaged(ctx context.Context, namespace string, st *staging[T], rv string) (string, error) {
-	q := kube.Query{Resource: s.o.Resource, Namespace: namespace, LabelSelector: s.o.LabelSelector,
-		FieldSelector: s.o.FieldSelector}
 	o := kube.ListOptions{ResourceVersion: rv, ResourceVersionMatch: "NotOlderThan", MaxObject: s.maxObject(),
 		Again: func() { s.reread(st) },
 		Each: func(obj kube.Object, part kube.Part, bad *kube.DecodeError) error {
@@ -221,7 +219,7 @@ func (s *Store[T]) readStaged(ctx context.Context, namespace string, st *staging
 	if rv == "" {
 		o.ResourceVersionMatch = ""
 	}
-	res, err := kube.List[T](ctx, s.o.Client, q, o)
+	res, err := kube.List[T](ctx, s.o.Client, s.queryIn(namespace), o)
 	return res.ResourceVersion, err
 }
 

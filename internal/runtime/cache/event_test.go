@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,6 +99,29 @@ func TestAnUndecodableEventIsQuarantinedAndTheStreamGoesOn(t *testing.T) {
 		if q := m.Quarantined(); len(q) != 0 {
 			t.Errorf("quarantine still holds %v", q)
 		}
+	})
+}
+
+// A server that sends what was not asked for makes no object of another field manager a child.
+func TestAnObjectThatTheLabelSelectorDoesNotSelectIsQuarantined(t *testing.T) {
+	labelled := func(name, version string, data int, app string) string {
+		return strings.Replace(object(name, version, data), `"name"`, `"labels":{"app":"`+app+`"},"name"`, 1)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		live := newFeed(t)
+		s := newServer(t).on(streamedList, frames(thenEnd, event("ADDED", labelled("a", "5", 1, "web")),
+			event("ADDED", labelled("b", "6", 1, "shop")), endMark("20"), "pause 2s")).on(watching, live.reply)
+		m := startMirror(t, s, Options{LabelSelector: "app in (web, cache),!old"})
+		m.wantHeard("ADDED a initial")
+		wait(2 * time.Second)
+		live.send(event("ADDED", labelled("c", "21", 1, "shop")), event("ADDED", labelled("d", "22", 2, "cache")),
+			event("MODIFIED", labelled("a", "23", 2, "shop")))
+		m.wantContent("a=1", "d=2")
+		if st := m.state(); st.Quarantined != 3 {
+			t.Errorf("state %+v, want 3 quarantined", st)
+		}
+		live.send(event("DELETED", labelled("a", "24", 2, "shop")))
+		m.wantContent("d=2")
 	})
 }
 

@@ -13,7 +13,7 @@ func TestOneRequestListsAndThenWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		live := newFeed(t)
 		s := newServer(t).on(streamedList, live.reply)
-		m := startMirror(t, s, Options{LabelSelector: "app=web", FieldSelector: "spec.nodeName=n1"})
+		m := startMirror(t, s, Options{LabelSelector: "!old", FieldSelector: "spec.nodeName=n1"})
 		live.send(added("a", "5", 1), added("b", "9", 2), added("c", "7", 3))
 		if m.Synced() || m.state().Synced {
 			t.Error("synced before the end of the initial events")
@@ -45,7 +45,7 @@ func TestOneRequestListsAndThenWatches(t *testing.T) {
 			t.Errorf("timeoutSeconds=%s, want 300 to 600", q.Get("timeoutSeconds"))
 		}
 		q.Del("timeoutSeconds")
-		want := "allowWatchBookmarks=true&fieldSelector=spec.nodeName%3Dn1&labelSelector=app%3Dweb&" +
+		want := "allowWatchBookmarks=true&fieldSelector=spec.nodeName%3Dn1&labelSelector=%21old&" +
 			"resourceVersionMatch=NotOlderThan&sendInitialEvents=true&watch=true"
 		if q.Encode() != want {
 			t.Errorf("query %s\nwant  %s", q.Encode(), want)

@@ -74,7 +74,7 @@ func TestABookmarkOrEventOfThePastRaisesTheQuestion(t *testing.T) {
 // Rules: WCH-48, RFL-15
 func TestSteadyStateIsOneWatchAndOneProbeAtItsRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, m := synced(t, Options{LabelSelector: "app=web"}, frames(thenEnd, "pause 5m"))
+		s, m := synced(t, Options{LabelSelector: "!old"}, frames(thenEnd, "pause 5m"))
 		wait(59 * time.Minute)
 		watches, probes := len(s.seen(watching)), len(s.seen(probing))
 		if watches != 12 || probes != 11 { // the first watch came right after the list

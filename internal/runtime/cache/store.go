@@ -32,8 +32,10 @@ var (
 // so that a test which changes a cached object panics.
 type Store[T kube.Object] struct {
 	o    Options
-	only string  // the one name that the field selector admits, "" for any
-	trim func(T) // takes away what is not to be kept of an object that has just come; nil: nothing
+	only string // the one name that the field selector admits, "" for any
+	// selects says whether the label selector admits an object with these labels; nil: any
+	selects func(kube.Labels) bool
+	trim    func(T) // takes away what is not to be kept of an object that has just come; nil: nothing
 
 	life       sync.Mutex         // guards users, start and stop; taken before telling and mu
 	users      int                // calls of Run under way

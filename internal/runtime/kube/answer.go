@@ -3,6 +3,7 @@ package kube
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -45,7 +46,10 @@ func (c *Client) readShort(ctx context.Context, resp *http.Response, into *short
 		case c.large <- struct{}{}:
 			into.large = true
 		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for another large answer: %w", context.Cause(ctx))
+			if why := context.Cause(ctx); !errors.Is(why, context.DeadlineExceeded) {
+				return nil, why
+			}
+			return nil, errBusy
 		}
 		_, err = into.ReadFrom(io.LimitReader(resp.Body, longAnswer-largeAnswer))
 	}
@@ -66,6 +70,9 @@ func (c *Client) settle(a *shortAnswer) {
 		<-c.large
 	}
 }
+
+// errBusy is an answer that has come and was not read in time.
+var errBusy = errors.New("skiff reads one large answer at a time, and another one took too long")
 
 var errLongAnswer = fmt.Errorf("the answer is longer than %d MiB, or %d MiB for a write", maxAnswer>>20, maxObject>>20)
 

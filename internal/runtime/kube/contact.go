@@ -97,6 +97,19 @@ func (c *contact) answer(w *wait, serves bool) {
 	}
 }
 
+// refuse notes an answer that a server gives before it looks: whom it does not know (401), who has no right (403) and
+// who has to wait (429), it says from memory. That ends the waiting of the same request, and a 401 that of all others,
+// which would get it too.
+func (c *contact) refuse(w *wait, code int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.waits, w)
+	c.heard = time.Now()
+	if f := c.failed; f != nil && (code == http.StatusUnauthorized || f.verb == w.verb && f.what == w.what) {
+		c.told, c.failed, c.err = false, nil, nil
+	}
+}
+
 // event notes that a change of an object has come on a watch.
 func (c *contact) event() {
 	c.mu.Lock()
@@ -123,6 +136,11 @@ func outage(s *Status) bool {
 			strings.HasPrefix(s.Message, "rpc error: code = Unavailable ")
 	}
 	return s.foreign && s.Code >= 500
+}
+
+// refusal says whether an error answer is one that needs no storage; see refuse.
+func refusal(s *Status) bool {
+	return s.Code == http.StatusUnauthorized || s.Code == http.StatusForbidden || s.Code == http.StatusTooManyRequests
 }
 
 func (c *contact) state() Contact {

@@ -143,9 +143,6 @@ func TestWhatAServerWithoutItsStorageSendsIsHeardAndDoesNotEndTheWaiting(t *test
 		"the page of a load balancer": {func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "<html>no backend</html>", http.StatusBadGateway)
 		}, false},
-		"a page of a login": {func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, "<html>who are you</html>", http.StatusUnauthorized)
-		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -157,6 +154,43 @@ func TestWhatAServerWithoutItsStorageSendsIsHeardAndDoesNotEndTheWaiting(t *test
 					t.Errorf("%v does not count as an answer: %+v", err, got)
 				case !test.served && (!got.Served.IsZero() || time.Since(got.Since) != time.Second):
 					t.Errorf("%v counts as an answer: %+v", err, got)
+				}
+			})
+		})
+	}
+}
+
+// An API server says who may ask, and who has to wait, from memory: its etcd may hang.
+func TestARefusalIsHeardAndEndsOnlyTheWaitingOfItsOwnRequest(t *testing.T) {
+	for name, test := range map[string]struct {
+		h    http.HandlerFunc
+		ends bool // the waiting of another request that has failed
+	}{
+		"403": {failure(403, "Forbidden", ""), false},
+		"429": {failure(429, "TooManyRequests", ""), false},
+		"401": {failure(401, "Unauthorized", ""), true}, // each other request would get the same
+		"a page of a login": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "<html>who are you</html>", http.StatusUnauthorized)
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := pipeClient(t, scripted(test.h, hang, test.h, test.h))
+				_ = getPod(t, c)
+				wantContact(t, "when nothing waits", c, 0, never, never, "")
+				_ = getPod(t, c)
+				wantContact(t, "when one has timed out", c, 30*time.Second, never, 30*time.Second,
+					"get pods default/a")
+				_ = c.Get(t.Context(), pods, Key{"default", "b"}, nil)
+				if test.ends {
+					wantContact(t, "when another is refused", c, 0, never, never, "")
+				} else {
+					wantContact(t, "when another is refused", c, 0, never, 30*time.Second, "get pods default/a")
+				}
+				_ = getPod(t, c)
+				wantContact(t, "when it is refused itself", c, 0, never, never, "")
+				if !c.FirstToTell() {
+					t.Error("the next outage would have no line")
 				}
 			})
 		})
@@ -247,7 +281,7 @@ func TestClientsThatAreMadeOfOneShareItsContactAndItsCounts(t *testing.T) {
 
 func TestAPingTakesAnyAnswerAndReadsNoMoreThanAnErrorOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := scripted(failure(403, "Forbidden", ""), answer(200, strings.Repeat(" ", 8<<20)), hang)
+		s := scripted(failure(404, "NotFound", ""), answer(200, strings.Repeat(" ", 8<<20)), hang)
 		c := pipeClient(t, s)
 		query := Query{Resource: pods, Namespace: "default", LabelSelector: "a=b"}
 		for range 2 {

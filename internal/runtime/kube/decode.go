@@ -144,7 +144,8 @@ func checked[T Object](obj T, kind string, want expected, err error) (T, error) 
 // expected is what a decoded object has to be, as far as it says so; nothing where these are empty.
 type expected struct {
 	kind, namespace, name string
-	skim                  func(Key) bool // see Part.Skimmed; nil: never
+	skim                  func(Key) bool    // see Part.Skimmed; nil: never
+	selects               func(Labels) bool // see Query
 }
 
 // Part says how much of an object was read, and how much there was.
@@ -168,8 +169,18 @@ func (e expected) unwanted(kind string, m *Meta) error {
 		return fmt.Errorf("it is not in the namespace %s, which was asked for", e.namespace)
 	case e.name != "" && m.Name != e.name:
 		return fmt.Errorf("its name is not %s, which was asked for", e.name)
+	case e.selects != nil && !e.selects(m.Labels):
+		return errors.New("its labels are not those that were asked for")
 	}
 	return nil
+}
+
+// in returns what the object of an event has to be: one that has left the selector may come with its new labels.
+func (e expected) in(t EventType) expected {
+	if t == Deleted {
+		e.selects = nil
+	}
+	return e
 }
 
 // metaOf returns the metadata of a possibly half decoded object, nil where not even the object was made.

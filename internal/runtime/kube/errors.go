@@ -199,6 +199,9 @@ func Explain(err error) string {
 	if errors.As(err, new(*CredentialError)) {
 		return "skiff has no credential for the API server"
 	}
+	if errors.Is(err, errBusy) {
+		return errBusy.Error()
+	}
 	if noAnswer := new(NoAnswerError); errors.As(err, &noAnswer) && noAnswer.alone {
 		return "the API server answers, but not this request"
 	} else if noAnswer.Err != nil {

@@ -75,6 +75,37 @@ func TestObjectsOfAnotherKindOrNamespaceAreBad(t *testing.T) {
 	}
 }
 
+func TestObjectsThatTheLabelSelectorDoesNotSelectAreBad(t *testing.T) {
+	labelled := func(name, version, app string) string {
+		return strings.Replace(item(name, version), `"name"`, `"labels":{"app":"`+app+`"},"name"`, 1)
+	}
+	q := Query{Resource: pods, LabelSelector: "app=web", Selects: func(l Labels) bool {
+		app, _ := l.Get("app")
+		return app == "web"
+	}}
+	const why = "its labels are not those that were asked for"
+	c := tlsClient(t, answer(200, podList("20", "", labelled("a", "1", "web"), labelled("b", "2", "shop"),
+		item("c", "3"))))
+	got, err := List[*pod](t.Context(), c, q, ListOptions{})
+	if err != nil || fmt.Sprint(names(got.Items)) != "[a]" || len(got.Bad) != 2 || got.Bad[0].Err.Error() != why {
+		t.Errorf("got %v and bad %v, %v; want a", names(got.Items), got.Bad, err)
+	}
+	c = tlsClient(t, answer(200, frame("ADDED", labelled("a", "1", "web"))+
+		frame("MODIFIED", labelled("a", "2", "shop"))+frame("DELETED", labelled("a", "3", "shop"))+
+		frame("ADDED", item("b", "4"))))
+	st, err := Watch[*pod](t.Context(), c, q, WatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	for _, want := range []string{"<nil>", "decode object default/a: " + why, "<nil>",
+		"decode object default/b: " + why} {
+		if _, err := st.Next(); fmt.Sprint(err) != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
 func TestAListItemThatIsNestedVeryDeepCostsOnlyItself(t *testing.T) {
 	deep := strings.Repeat("[", 9_998) + strings.Repeat("]", 9_998)
 	type kept struct {

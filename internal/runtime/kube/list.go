@@ -20,6 +20,9 @@ type Query struct {
 	Namespace     string // "": all
 	LabelSelector string // as kubectl -l takes it: "app=web,tier in (a,b),!canary"
 	FieldSelector string // "metadata.name=web"
+	// Selects says whether LabelSelector selects an object with these labels; nil: the server is trusted with that.
+	// One that it does not select is a DecodeError, but for the DELETED event of a watch.
+	Selects func(Labels) bool
 }
 
 // Object returns the query that selects one object by name. A watch of one object goes this way too: the
@@ -58,7 +61,7 @@ func (q Query) request(values url.Values) (request, error) {
 
 // expected is what each object of the answer has to be.
 func (q Query) expected() expected {
-	e := expected{kind: q.Resource.Kind}
+	e := expected{kind: q.Resource.Kind, selects: q.Selects}
 	if !q.Resource.ClusterScoped {
 		e.namespace = q.Namespace
 	}

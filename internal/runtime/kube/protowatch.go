@@ -77,8 +77,10 @@ func decodeProtoEvent[T Object](p *protoReader, ev *Event[T], body []byte, known
 				was = reflect.ValueOf(obj).Elem()
 			}
 		}
+		want := p.want
+		p.want = want.in(ev.Type)
 		obj, part, err := protoObject[T](p, kind, raw, was)
-		ev.Part = part
+		p.want, ev.Part = want, part
 		if err == nil {
 			ev.Object, ev.ResourceVersion = obj, obj.ObjectMeta().ResourceVersion
 		}

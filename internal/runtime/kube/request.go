@@ -110,7 +110,11 @@ func (c *Client) callOnce(ctx context.Context, r *request) ([]byte, error) {
 	body, err := c.readShort(ctx, resp, r.buffer, int64(most))
 	if err != nil {
 		c.settle(r.buffer)
-		err = c.noAnswer(began, readError(ctx, err))
+		if err == errBusy {
+			err = &NoAnswerError{Err: err, alone: true}
+		} else {
+			err = c.noAnswer(began, readError(ctx, err))
+		}
 		if r.write() {
 			return nil, &unknownOutcome{err}
 		}
@@ -185,9 +189,12 @@ func (c *Client) sendOnce(ctx context.Context, r *request) (*http.Response, erro
 		return resp, nil
 	}
 	status := readStatus(resp)
-	if outage(status) {
+	switch {
+	case outage(status):
 		c.contact.fail(w, status)
-	} else {
+	case refusal(status):
+		c.contact.refuse(w, status.Code)
+	default:
 		c.contact.answer(w, serves(r))
 	}
 	c.tell(r, began, resp.StatusCode, status)

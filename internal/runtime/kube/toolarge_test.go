@@ -199,6 +199,28 @@ func TestLargeAnswersAreReadOneAtATimeAndSmallOnesBesideThem(t *testing.T) {
 	})
 }
 
+func TestALargeAnswerThatWaitsForAnotherIsNoSilenceOfTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := pipeClient(t, answer(200, `{"metadata":{"name":"large","namespace":"default"},"x":"`+
+			strings.Repeat("x", 1<<20)+`"}`))
+		c.large <- struct{}{} // another one is read for longer than a request may take
+		err := c.Get(t.Context(), pods, Key{"default", "large"}, &pod{})
+		if err == nil || IsOutage(err) || !IsTransient(err) || strings.Contains(err.Error(), "no answer") ||
+			Explain(err) != "skiff reads one large answer at a time, and another one took too long" {
+			t.Errorf("%v, explained as %q, an outage %t", err, Explain(err), IsOutage(err))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		if err := c.Get(ctx, pods, Key{"default", "large"}, &pod{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("of a caller that has gone: %v", err)
+		}
+		<-c.large
+		if err := c.Get(t.Context(), pods, Key{"default", "large"}, &pod{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestALargeAnswerThatStandsStillHoldsUpOthersForOneTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stands := true

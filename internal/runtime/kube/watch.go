@@ -269,8 +269,10 @@ func contained(failed, err error) (error, error) {
 func decodeEvent[T Object](s *scanner, ev *Event[T]) (failed, err error) {
 	switch ev.Type {
 	case Added, Modified, Deleted:
-		from := s.offset()
+		from, want := s.offset(), s.want
+		s.want = want.in(ev.Type)
 		obj, err := object[T](s)
+		s.want = want
 		ev.Part = Part{Size: int(s.offset() - from), Skimmed: s.skimmed}
 		if err != nil {
 			if bad := (*DecodeError)(nil); errors.As(err, &bad) {

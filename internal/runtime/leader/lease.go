@@ -47,9 +47,15 @@ func (e *Elector) observe(l *lease) {
 	e.version, e.uid, e.lost = l.ResourceVersion, l.UID, time.Time{}
 }
 
+// withTimeout bounds one request, and says so where that is over.
+func (e *Elector) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	timeout := e.o.requestTimeout()
+	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %s", timeout))
+}
+
 // get reads the lease. It is no error that there is none: the version is "" then.
 func (e *Elector) get(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, e.o.requestTimeout())
+	ctx, cancel := e.withTimeout(ctx)
 	defer cancel()
 	var l lease
 	err := e.o.Client.Get(ctx, leases, e.key(), &l)
@@ -86,7 +92,7 @@ func (e *Elector) expires() time.Time {
 // that was seen last, so that of two candidates only one succeeds. The time of leadership counts from before the
 // request was sent.
 func (e *Elector) write(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, e.o.requestTimeout())
+	ctx, cancel := e.withTimeout(ctx)
 	defer cancel()
 	e.mu.Lock()
 	old, version := e.last, e.version

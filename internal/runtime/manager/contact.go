@@ -106,9 +106,10 @@ func (m *Manager) tellContact(lost time.Time) time.Time {
 func (m *Manager) ask(ctx context.Context) {
 	c := m.o.Client.Contact()
 	wait := waited(m.contact())
-	if wait < doubtAfter && !(c.Since.IsZero() && time.Since(later(c.Served, m.started)) >= askAfter) {
+	if wait < doubtAfter && !(c.Since.IsZero() && m.rest() >= askAfter) {
 		return
 	}
+	m.asked = time.Now()
 	timeout := min(max(lostAfter-wait, leastAsk), askTimeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %s", timeout))
 	defer cancel()
@@ -139,8 +140,12 @@ func (m *Manager) untilAsk() time.Duration {
 	case wait > 0:
 		return doubtAfter - wait
 	}
-	rest := time.Since(later(m.o.Client.Contact().Served, m.started))
-	return min(doubtAfter, max(askAfter-rest, leastAsk))
+	return min(doubtAfter, max(askAfter-m.rest(), leastAsk))
+}
+
+// rest is for how long the server has neither served a request nor been asked to: it may refuse all of them (401).
+func (m *Manager) rest() time.Duration {
+	return time.Since(later(m.o.Client.Contact().Served, later(m.asked, m.started)))
 }
 
 func later(a, b time.Time) time.Time {

@@ -205,6 +205,25 @@ func TestASilentServerIsNoticedAtRestWithin30SecondsByFourSmallRequestsAMinute(t
 	})
 }
 
+// A server that refuses everything serves nothing, and is not asked more often for that.
+func TestAServerThatRefusesTheCredentialIsAskedNoMoreOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, _ := newServer(t)
+		all := startAlone(t, api)
+		time.Sleep(time.Minute)
+		for _, verb := range []string{"get", "list"} {
+			defer api.Inject(apiserver.Fault{Verb: verb, Reply: &apiserver.Reply{Code: 401, Reason: "Unauthorized"}})()
+		}
+		api.ForgetRequests()
+		time.Sleep(2 * time.Minute)
+		if n := pings(api); n < 7 || n > 18 { // two tries each, where there is a credential to be renewed
+			t.Errorf("%d pings in two minutes, want one each 15 s", n)
+		}
+		expect(t, "warnings", len(all.log.with("no answer from the API server")), 0)
+		expect(t, "stop", all.stop(), nil)
+	})
+}
+
 // hangingPlugin gives a token as long as it does not hang.
 type hangingPlugin struct {
 	mu   sync.Mutex // guards hang

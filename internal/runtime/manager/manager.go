@@ -64,6 +64,7 @@ type Manager struct {
 	panics   atomic.Uint64 // of HTTP handlers
 	crashes  atomic.Uint64 // panics of the parts that the manager runs
 	outage   atomic.Int64  // how long after started contact was seen to be lost last, in nanoseconds; 0: never
+	asked    time.Time     // when the last ping was sent; only watchContact's goroutine has it
 	listen   func(network, address string) (net.Listener, error)
 }
 

@@ -6,18 +6,18 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/answer"
-	"skiff/internal/testcluster/apiserver/conversion"
 	"skiff/internal/testcluster/apiserver/forms"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/schema"
 	"skiff/internal/testcluster/apiserver/store"
+	"skiff/internal/testcluster/apiserver/webhook"
 )
 
 // family is what the versions of a definition have in common.
 type family struct {
-	webhook *conversion.Webhook // converts between the versions; nil: they differ by their apiVersion only
-	storage *shape              // of the version to store in
+	webhook *webhook.Converter // converts between the versions; nil: they differ by their apiVersion only
+	storage *shape           // of the version to store in
 }
 
 // shape is the Shape of a custom resource: the schema and the version that it was stored in.
@@ -37,7 +37,7 @@ func (s *Server) newFamily(crd map[string]any) *family {
 	if obj.String(how, "strategy") != "Webhook" {
 		return &family{}
 	}
-	s.converters[name] = conversion.New(obj.Map(how, "webhook"), s.network())
+	s.converters[name] = webhook.NewConverter(obj.Map(how, "webhook"), s.network())
 	return &family{webhook: s.converters[name]}
 }
 

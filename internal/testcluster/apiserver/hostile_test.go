@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"skiff/internal/testcluster/apiserver/authn"
-	"skiff/internal/testcluster/apiserver/jwt"
 )
 
 func TestAHostileBodyCostsLittleMemory(t *testing.T) {
@@ -140,7 +139,7 @@ func FuzzToken(f *testing.F) {
 		if !json.Valid([]byte(said)) {
 			return
 		}
-		token, err := jwt.Sign(key, json.RawMessage(said))
+		token, err := authn.Sign(key, json.RawMessage(said))
 		if err != nil {
 			t.Fatal(err)
 		}

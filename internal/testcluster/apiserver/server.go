@@ -28,13 +28,13 @@ import (
 	"skiff/internal/testcluster/apiserver/admission"
 	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/authn"
-	"skiff/internal/testcluster/apiserver/conversion"
 	"skiff/internal/testcluster/apiserver/discovery"
 	"skiff/internal/testcluster/apiserver/faults"
 	"skiff/internal/testcluster/apiserver/forms"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
+	"skiff/internal/testcluster/apiserver/webhook"
 )
 
 // Version is the server version that this one imitates, as /version reports it.
@@ -124,8 +124,8 @@ type Server struct {
 	makePlugins []func(tx *store.Tx) []admission.Plugin
 	chain       []admission.Plugin // only used within a transaction, as what follows
 	hooks       []*admission.Webhook
-	chainAt     int64                          // the revision of the configurations that chain was made of
-	converters  map[string]*conversion.Webhook // by definition
+	chainAt     int64                       // the revision of the configurations that chain was made of
+	converters  map[string]*webhook.Converter // by definition
 
 	// Only the housekeeper uses these two.
 	serviceMissing time.Time // since when the API server's Service is missing
@@ -157,7 +157,7 @@ func New(o Options) *Server {
 		faults:     faults.New(o.Seed),
 		tokenKey:   rand.Text(),
 		wake:       make(chan struct{}, 1),
-		converters: map[string]*conversion.Webhook{},
+		converters: map[string]*webhook.Converter{},
 		restored:   make(chan struct{}), served: map[*http.Request]struct{}{}, snapshots: map[string]*store.Snapshot{},
 		rand: mathrand.New(mathrand.NewPCG(o.Seed, 1)), dial: new(net.Dialer).DialContext,
 	}

@@ -15,7 +15,7 @@ import (
 	"skiff/internal/cli"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
-	"skiff/internal/testcluster/apiserver/jwt"
+	"skiff/internal/testcluster/apiserver/authn"
 )
 
 func TestAssetsAreLinksThatReplaceLinksOnly(t *testing.T) {
@@ -207,7 +207,7 @@ func TestTheAPIServerProgramSignsTokensWithTheKeyOfItsFlags(t *testing.T) {
 	var claims struct {
 		Issuer string `json:"iss"`
 	}
-	if err := jwt.Verify(answer.Status.Token, key.Public(), &claims); err != nil ||
+	if err := authn.Verify(answer.Status.Token, key.Public(), &claims); err != nil ||
 		claims.Issuer != "https://issuer.test" {
 		t.Errorf("%v, %+v", err, claims)
 	}

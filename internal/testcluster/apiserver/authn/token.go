@@ -16,7 +16,6 @@ import (
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/cause"
-	"skiff/internal/testcluster/apiserver/jwt"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
@@ -85,7 +84,7 @@ func (a *Authenticator) Issue(o map[string]any, account kube.Key, uid string, at
 	if err != nil {
 		return err
 	}
-	token, err := jwt.Sign(key, c)
+	token, err := Sign(key, c)
 	if err != nil {
 		return answer.InternalError("failed to generate token: %v", err)
 	}
@@ -139,7 +138,7 @@ func (a *Authenticator) accountOf(token string, audiences []string, at time.Time
 		return kinds.User{}, err
 	}
 	var c claims
-	if err := jwt.Verify(token, key.Public(), &c); err != nil {
+	if err := verify(token, key.Public(), &c); err != nil {
 		return kinds.User{}, err
 	}
 	k := c.Kubernetes
@@ -224,7 +223,7 @@ func (a *Authenticator) ServeOpenID(w http.ResponseWriter, r *http.Request) bool
 	var key map[string]any
 	signer, err := a.Signer()
 	if err == nil {
-		key, err = jwt.Public(signer.Public())
+		key, err = publicKey(signer.Public())
 	}
 	if err != nil {
 		answer.Error(w, err)

@@ -1,5 +1,6 @@
 // Package webhook calls the webhooks of the embedded API server over HTTPS: those of admission and of conversion. It
-// knows their clientConfig and how to ask; what is asked and answered is JSON to it.
+// knows their clientConfig and how to ask; what is asked and answered is JSON to it. Of conversion, it also holds the
+// answers to what a v1.36 server asks of them.
 //
 // A Client keeps idle connections, with net/http's goroutines, until it is closed. It is for any number of goroutines.
 package webhook

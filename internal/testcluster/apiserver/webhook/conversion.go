@@ -1,6 +1,4 @@
-// Package conversion has the webhook of a custom resource definition convert objects between versions, and holds the
-// answers to what a v1.36 server asks of them. It knows objects as JSON values, and starts no goroutine of its own.
-package conversion
+package webhook
 
 import (
 	"context"
@@ -12,31 +10,30 @@ import (
 	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/selector"
-	"skiff/internal/testcluster/apiserver/webhook"
 )
 
 // reviews are what a webhook is asked for.
-var reviews = webhook.Kind{Group: "apiextensions.k8s.io", Kind: "ConversionReview"}
+var reviews = Kind{Group: "apiextensions.k8s.io", Kind: "ConversionReview"}
 
 // timeout is how long a webhook may take. It is told so, as by the real server.
 const timeout = 30 * time.Second
 
-// Webhook converts the objects of one definition.
-type Webhook struct {
-	client *webhook.Client
+// Converter has a webhook convert the objects of one definition.
+type Converter struct {
+	client *Client
 }
 
-// New reads the webhook of a definition that was found valid.
-func New(config map[string]any, n webhook.Network) *Webhook {
-	return &Webhook{webhook.New(config, "clientConfig", "conversionReviewVersions", reviews, n)}
+// NewConverter reads the webhook of a definition that was found valid.
+func NewConverter(config map[string]any, n Network) *Converter {
+	return &Converter{New(config, "clientConfig", "conversionReviewVersions", reviews, n)}
 }
 
 // Close ends the idle connections to the webhook.
-func (w *Webhook) Close() { w.client.Close() }
+func (w *Converter) Close() { w.client.Close() }
 
 // Convert returns objects of one kind, which have an apiVersion, in another version, in their order. It does not
 // change them.
-func (w *Webhook) Convert(ctx context.Context, objects []map[string]any, to kube.Resource) ([]map[string]any, error) {
+func (w *Converter) Convert(ctx context.Context, objects []map[string]any, to kube.Resource) ([]map[string]any, error) {
 	if len(objects) == 0 {
 		return nil, nil
 	}
@@ -74,7 +71,7 @@ type review struct {
 }
 
 // ask sends the objects to the webhook and returns those in its answer.
-func (w *Webhook) ask(ctx context.Context, objects []map[string]any, to kube.Resource) ([]map[string]any, error) {
+func (w *Converter) ask(ctx context.Context, objects []map[string]any, to kube.Resource) ([]map[string]any, error) {
 	list := make([]any, len(objects))
 	for i, o := range objects {
 		list[i] = o
@@ -120,7 +117,7 @@ func (r *review) objects(version, uid string) ([]map[string]any, error) {
 func check(original, converted map[string]any, to kube.Resource, i int) error {
 	if v := obj.String(converted, "apiVersion"); v != to.APIVersion() {
 		return fmt.Errorf("invalid object at index %d: invalid groupVersion (expected %s, received %s)", i,
-			to.APIVersion(), webhook.GroupVersion(v))
+			to.APIVersion(), GroupVersion(v))
 	}
 	if kind := obj.String(converted, "kind"); kind != to.Kind {
 		return fmt.Errorf("invalid object at index %d: invalid kind (expected %s, received %s)", i, to.Kind, kind)

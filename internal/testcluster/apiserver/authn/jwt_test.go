@@ -1,4 +1,4 @@
-package jwt
+package authn
 
 import (
 	"crypto"
@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-type claims struct {
+type testClaims struct {
 	Name string `json:"name"`
 }
 
@@ -30,12 +30,12 @@ func TestATokenIsGoodForTheKeyThatSignedItOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, key := range map[string]crypto.Signer{"ES256": ec, "RS256": rs} {
-		token, err := Sign(key, claims{"a"})
+		token, err := Sign(key, testClaims{"a"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got claims
-		if err := Verify(token, key.Public(), &got); err != nil || got.Name != "a" {
+		var got testClaims
+		if err := verify(token, key.Public(), &got); err != nil || got.Name != "a" {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 		for what, bad := range map[string]string{
@@ -46,11 +46,11 @@ func TestATokenIsGoodForTheKeyThatSignedItOnly(t *testing.T) {
 			"a header of none": "eyJhbGciOiJub25lIn0" + token[strings.IndexByte(token, '.'):],
 			"too long":         token + strings.Repeat("A", maxToken),
 		} {
-			if Verify(bad, key.Public(), &got) == nil {
+			if verify(bad, key.Public(), &got) == nil {
 				t.Errorf("%s: %s is accepted", name, what)
 			}
 		}
-		if Verify(token, other.Public(), &got) == nil || Verify(token, nil, &got) == nil {
+		if verify(token, other.Public(), &got) == nil || verify(token, nil, &got) == nil {
 			t.Errorf("%s: a token of an unknown key is accepted", name)
 		}
 	}
@@ -62,7 +62,7 @@ func TestKeysOfOtherKindsCannotSign(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []crypto.Signer{ed, ecKey(t, elliptic.P384())} {
-		if _, err := Sign(key, claims{}); err == nil || !strings.Contains(err.Error(), "cannot sign tokens") {
+		if _, err := Sign(key, testClaims{}); err == nil || !strings.Contains(err.Error(), "cannot sign tokens") {
 			t.Errorf("%T: %v", key, err)
 		}
 	}
@@ -71,15 +71,15 @@ func TestKeysOfOtherKindsCannotSign(t *testing.T) {
 // Whatever the text is, it is refused without a panic: nobody can guess a signature.
 func FuzzVerify(f *testing.F) {
 	key := ecKey(f, elliptic.P256())
-	token, err := Sign(key, claims{"a"})
+	token, err := Sign(key, testClaims{"a"})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add("a.b.c")
 	f.Add(token[:len(token)-4] + "AAAA")
 	f.Fuzz(func(t *testing.T, text string) {
-		var got claims
-		if Verify(text, key.Public(), &got) == nil {
+		var got testClaims
+		if verify(text, key.Public(), &got) == nil {
 			t.Errorf("%q is accepted", text)
 		}
 	})

@@ -1,7 +1,4 @@
-// Package jwt signs and verifies JSON Web Tokens with the two algorithms that kube-apiserver's service account tokens
-// are signed with by usual keys: ES256 (ECDSA, P-256) and RS256 (RSA). It does not know what a token says. All
-// functions are pure and run on their caller's goroutine.
-package jwt
+package authn
 
 import (
 	"crypto"
@@ -18,6 +15,9 @@ import (
 	"math/big"
 	"strings"
 )
+
+// JSON Web Tokens are signed with the two algorithms that kube-apiserver's service account tokens are signed with by
+// usual keys: ES256 (ECDSA, P-256) and RS256 (RSA). What a token says is not the matter of this file.
 
 // maxToken bounds a token; those of service accounts have about a thousand bytes.
 const maxToken = 16 << 10
@@ -44,8 +44,8 @@ func algorithm(public crypto.PublicKey) (string, error) {
 	return "", fmt.Errorf("a %T cannot sign tokens: use an RSA key, or an ECDSA key on P-256", public)
 }
 
-// Public returns a public key as a JSON Web Key. Its ID is a hash of it, as with kube-apiserver.
-func Public(public crypto.PublicKey) (map[string]any, error) {
+// publicKey returns a public key as a JSON Web Key. Its ID is a hash of it, as with kube-apiserver.
+func publicKey(public crypto.PublicKey) (map[string]any, error) {
 	alg, err := algorithm(public)
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func Public(public crypto.PublicKey) (map[string]any, error) {
 
 // Sign returns a token with the claims, which are encoded as JSON.
 func Sign(key crypto.Signer, claims any) (string, error) {
-	public, err := Public(key.Public())
+	public, err := publicKey(key.Public())
 	if err != nil {
 		return "", err
 	}
@@ -94,9 +94,9 @@ func Sign(key crypto.Signer, claims any) (string, error) {
 	return text + "." + encode(signature), nil
 }
 
-// Verify checks the signature of a token, which has to be by this key, and decodes the claims. It does not look at
+// verify checks the signature of a token, which has to be by this key, and decodes the claims. It does not look at
 // what they say.
-func Verify(token string, key crypto.PublicKey, claims any) error {
+func verify(token string, key crypto.PublicKey, claims any) error {
 	alg, err := algorithm(key)
 	if err != nil {
 		return err

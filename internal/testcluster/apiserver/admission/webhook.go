@@ -13,7 +13,6 @@ import (
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/answer"
-	"skiff/internal/testcluster/apiserver/jsonpatch"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/webhook"
 )
@@ -147,7 +146,7 @@ func (w *Webhook) mutate(ctx context.Context, a, seen *Attributes) (map[string]a
 	if err != nil || len(r.patch) == 0 {
 		return nil, err
 	}
-	var list jsonpatch.Patch
+	var list obj.Patch
 	ops, err := patch.Decode(r.patch)
 	if decodeErr := json.Unmarshal(r.patch, &list); decodeErr != nil {
 		err = decodeErr
@@ -165,7 +164,7 @@ func (w *Webhook) mutate(ctx context.Context, a, seen *Attributes) (map[string]a
 	if r.patchType != "JSONPatch" {
 		return nil, &callError{w.name, fmt.Errorf("unsupported patch type %q", r.patchType)}
 	}
-	v, err := jsonpatch.Apply(seen.Object, ops)
+	v, err := obj.Apply(seen.Object, ops)
 	next, ok := v.(map[string]any)
 	if err == nil && !ok {
 		err = errors.New("the patch leaves no object")

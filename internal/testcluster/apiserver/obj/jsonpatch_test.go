@@ -1,4 +1,4 @@
-package jsonpatch
+package obj
 
 import (
 	"errors"

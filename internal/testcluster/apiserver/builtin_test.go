@@ -23,8 +23,14 @@ func TestNodePortsThatAreUsedUpAreAnInternalError(t *testing.T) {
 		for i := range 32767 - 30000 + 1 {
 			ports = append(ports, fmt.Sprintf(`{"name":"p%d","port":%d}`, i, i+1))
 		}
-		w.must(201, "POST", services,
+		all := w.must(201, "POST", services,
 			`{"metadata":{"name":"all"},"spec":{"type":"NodePort","ports":[`+strings.Join(ports, ",")+`]}}`)
+		for i, p := range all.at("spec.ports").([]any) { // 86 ports are left to Services that name theirs, until the end
+			port, above := p.(map[string]any)["nodePort"].(int64), i < 2768-86
+			if above != (port >= 30086) {
+				t.Errorf("the port number %d is %d", i, port)
+			}
+		}
 		w.must(201, "POST", services, `{"metadata":{"name":"none"},"spec":{"ports":[{"port":80}]}}`)
 		created := w.must(500, "POST", services,
 			`{"metadata":{"name":"more"},"spec":{"type":"NodePort","ports":[{"port":80}]}}`)

@@ -13,7 +13,10 @@ import (
 const (
 	// The default ranges: --service-node-port-range and --service-cluster-ip-range.
 	firstNodePort, lastNodePort = 30000, 32767
-	serviceRange                = "10.96.0.0/16"
+	// Node ports are allocated from here on while there are free ones: those below are left to Services that name
+	// theirs (KEP-3668: a thirty-second of the range, at least 16 and at most 128).
+	firstDynamicPort = firstNodePort + (lastNodePort-firstNodePort+1)/32
+	serviceRange     = "10.96.0.0/16"
 	// Addresses are allocated from the upper part of the range; the lower part is for Services that ask for a fixed
 	// address.
 	firstDynamicIP = 256
@@ -142,7 +145,10 @@ func allocatePorts(spec Object, taken func(string) bool, rand func(int) int) ([]
 		return out, nil
 	}
 	for _, p := range open {
-		n, ok := unused(firstNodePort, lastNodePort, rand, used)
+		n, ok := unused(firstDynamicPort, lastNodePort, rand, used)
+		if !ok {
+			n, ok = unused(firstNodePort, firstDynamicPort-1, rand, used)
+		}
 		if !ok {
 			return nil, errors.New("failed to allocate a nodePort: range is full")
 		}

@@ -10,7 +10,6 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/answer"
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/fields"
 	"skiff/internal/testcluster/apiserver/forms"
 	"skiff/internal/testcluster/apiserver/kinds"
@@ -99,7 +98,7 @@ func checkType(k *kinds.Kind, o map[string]any, body []byte) error {
 			version, k.APIVersion())
 	case kind != k.Kind && k.Custom:
 		d := kube.StatusDetails{Name: obj.String(o, "metadata", "name"), Group: k.Group, Kind: kind}
-		return answer.Invalid(d, cause.Invalid("kind", kind, "must be "+k.Kind))
+		return answer.Invalid(d, obj.Invalid("kind", kind, "must be "+k.Kind))
 	case kind != k.Kind:
 		return answer.BadRequest("%s in version %q cannot be handled as a %s: no kind %q is registered for "+
 			"version %q", kind, k.Version, k.Kind, kind, k.APIVersion())

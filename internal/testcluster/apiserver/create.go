@@ -8,7 +8,6 @@ import (
 	"unicode"
 
 	"skiff/internal/testcluster/apiserver/answer"
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
@@ -46,24 +45,24 @@ func checkOptions(r *request, apply bool) error {
 	manager, mode, dryRun := r.query.Get("fieldManager"), r.query.Get("fieldValidation"), r.query["dryRun"]
 	switch {
 	case apply && manager == "":
-		causes = append(causes, cause.Required("fieldManager", "is required for apply patch"))
+		causes = append(causes, obj.Required("fieldManager", "is required for apply patch"))
 	case r.verb == "patch" && !apply && r.query.Has("force"):
-		causes = append(causes, cause.Forbidden("force", "may not be specified for non-apply patch"))
+		causes = append(causes, obj.Forbidden("force", "may not be specified for non-apply patch"))
 	}
 	if len(manager) > maxManager {
-		causes = append(causes, cause.TooLong("fieldManager", maxManager))
+		causes = append(causes, obj.TooLong("fieldManager", maxManager))
 	}
 	for i, c := range manager {
 		if !unicode.IsPrint(c) {
-			causes = append(causes, cause.Invalid("fieldManager", manager,
+			causes = append(causes, obj.Invalid("fieldManager", manager,
 				fmt.Sprintf("invalid character %#U (at position %d)", c, i)))
 		}
 	}
 	if slices.ContainsFunc(dryRun, func(v string) bool { return v != "All" }) {
-		causes = append(causes, cause.NotSupported("dryRun", obj.Anys(dryRun), "All"))
+		causes = append(causes, obj.NotSupported("dryRun", obj.Anys(dryRun), "All"))
 	}
 	if modes := []string{"", "Ignore", "Strict", "Warn"}; !slices.Contains(modes, mode) {
-		causes = append(causes, cause.NotSupported("fieldValidation", mode, modes...))
+		causes = append(causes, obj.NotSupported("fieldValidation", mode, modes...))
 	}
 	return answer.InvalidOptions(optionKinds[r.verb], causes...)
 }

@@ -9,7 +9,6 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/answer"
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/faults"
 	"skiff/internal/testcluster/apiserver/fields"
 	"skiff/internal/testcluster/apiserver/forms"
@@ -144,15 +143,15 @@ func (o deleteOptions) object() map[string]any {
 func (o deleteOptions) check() error {
 	var causes []kinds.Cause
 	if o.both {
-		causes = append(causes, cause.Invalid("propagationPolicy", o.policy,
+		causes = append(causes, obj.Invalid("propagationPolicy", o.policy,
 			"orphanDependents and deletionPropagation cannot be both set"))
 	}
 	if o.unknown {
-		causes = append(causes, cause.NotSupported("propagationPolicy", o.policy, "Foreground", "Background", "Orphan",
+		causes = append(causes, obj.NotSupported("propagationPolicy", o.policy, "Foreground", "Background", "Orphan",
 			"nil"))
 	}
 	if slices.ContainsFunc(o.dryRuns, func(v string) bool { return v != "All" }) {
-		causes = append(causes, cause.NotSupported("dryRun", obj.Anys(o.dryRuns), "All"))
+		causes = append(causes, obj.NotSupported("dryRun", obj.Anys(o.dryRuns), "All"))
 	}
 	return answer.InvalidOptions("DeleteOptions", causes...)
 }

@@ -8,7 +8,6 @@ import (
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/admission"
 	"skiff/internal/testcluster/apiserver/answer"
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
@@ -65,7 +64,7 @@ func (s *Server) refuseConditions() {
 			out := validate(next, cur)
 			for i, hook := range obj.Maps(next, "webhooks") {
 				if len(obj.Slice(hook, "matchConditions")) > 0 {
-					out = append(out, cause.Forbidden(fmt.Sprintf("webhooks[%d].matchConditions", i), "conditions in "+
+					out = append(out, obj.Forbidden(fmt.Sprintf("webhooks[%d].matchConditions", i), "conditions in "+
 						"CEL would have no effect: this build of skiff-dev does not evaluate CEL, the released one "+
 						"does (make skiff-dev)"))
 				}

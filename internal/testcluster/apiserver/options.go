@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"skiff/internal/testcluster/apiserver/answer"
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/faults"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
@@ -106,7 +105,7 @@ func (o *listOptions) check() []kinds.Cause {
 	var out []kinds.Cause
 	forbid := func(when bool, field, why string) {
 		if when {
-			out = append(out, cause.Forbidden(field, why))
+			out = append(out, obj.Forbidden(field, why))
 		}
 	}
 	if o.verb == "watch" {
@@ -115,7 +114,7 @@ func (o *listOptions) check() []kinds.Cause {
 		forbid(!o.initialSet && o.match != "", match,
 			"resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
 		if o.match != "" && o.match != "NotOlderThan" {
-			out = append(out, cause.NotSupported(match, o.match, "NotOlderThan"))
+			out = append(out, obj.NotSupported(match, o.match, "NotOlderThan"))
 		}
 		// without a revision, initial events and NotOlderThan are the defaults
 		forbid(o.token != "" && (o.match != "" || o.version == "" || o.version == "0"), match,
@@ -126,7 +125,7 @@ func (o *listOptions) check() []kinds.Cause {
 		"resourceVersionMatch is forbidden unless resourceVersion is provided")
 	forbid(o.match != "" && o.token != "", match, "resourceVersionMatch is forbidden when continue is provided")
 	if !slices.Contains([]string{"", "Exact", "NotOlderThan"}, o.match) {
-		out = append(out, cause.NotSupported(match, o.match, "Exact", "NotOlderThan", ""))
+		out = append(out, obj.NotSupported(match, o.match, "Exact", "NotOlderThan", ""))
 	}
 	forbid(o.match == "Exact" && o.version == "0", match,
 		`resourceVersionMatch "exact" is forbidden for resourceVersion "0"`)

@@ -12,7 +12,6 @@ import (
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/answer"
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/fields"
 	"skiff/internal/testcluster/apiserver/forms"
 	"skiff/internal/testcluster/apiserver/obj"
@@ -90,7 +89,7 @@ func (s *Server) plainPatch(r *request, t kube.PatchType, body []byte) error {
 			if again, patchErr := patched(r, t, live, p); t != kube.StrategicMergePatch && patchErr == nil {
 				quoted = string(answer.Encode(again))
 			}
-			return nil, answer.Invalid(kube.StatusDetails{}, cause.Invalid("patch", quoted, err.Error()))
+			return nil, answer.Invalid(kube.StatusDetails{}, obj.Invalid("patch", quoted, err.Error()))
 		}})
 }
 

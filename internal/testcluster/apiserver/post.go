@@ -8,7 +8,6 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/answer"
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/faults"
 	"skiff/internal/testcluster/apiserver/forms"
 	"skiff/internal/testcluster/apiserver/kinds"
@@ -94,7 +93,7 @@ func (s *Server) review(r *request, o map[string]any) (map[string]any, error) {
 func (s *Server) createToken(r *request, o map[string]any) error {
 	for field, want := range map[string]string{"name": r.name, "namespace": r.namespace} {
 		if have := obj.String(o, "metadata", field); have != "" && have != want {
-			return answer.Invalid(answer.AboutKind(r.sent.Resource, r.name), cause.Invalid("metadata."+field, have,
+			return answer.Invalid(answer.AboutKind(r.sent.Resource, r.name), obj.Invalid("metadata."+field, have,
 				"must match the service account "+field+" if specified"))
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/answer"
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/selector"
@@ -61,24 +60,24 @@ func metadataCauses(k *kinds.Kind, next map[string]any, created bool) []kinds.Ca
 		out = nameCauses(k, meta)
 	}
 	for _, key := range obj.Keys(obj.Map(meta, "labels")) {
-		out = append(out, cause.InvalidAll("metadata.labels", key, selector.QualifiedName(key))...)
+		out = append(out, obj.InvalidAll("metadata.labels", key, selector.QualifiedName(key))...)
 		if v := obj.String(meta, "labels", key); selector.LabelValue(v) != "" {
-			out = append(out, cause.Invalid("metadata.labels", v, selector.LabelValue(v)))
+			out = append(out, obj.Invalid("metadata.labels", v, selector.LabelValue(v)))
 		}
 	}
 	total := 0
 	for _, key := range obj.Keys(obj.Map(meta, "annotations")) {
-		out = append(out, cause.InvalidAll("metadata.annotations", key, selector.QualifiedName(key))...)
+		out = append(out, obj.InvalidAll("metadata.annotations", key, selector.QualifiedName(key))...)
 		total += len(key) + len(obj.String(meta, "annotations", key))
 	}
 	if total > maxAnnotations {
-		out = append(out, cause.TooLong("metadata.annotations", maxAnnotations))
+		out = append(out, obj.TooLong("metadata.annotations", maxAnnotations))
 	}
 	out = append(out, ownerCauses(meta)...)
 	for i, f := range obj.Texts(meta, "finalizers") {
-		out = append(out, cause.InvalidAll("metadata.finalizers", f, selector.QualifiedName(f))...)
+		out = append(out, obj.InvalidAll("metadata.finalizers", f, selector.QualifiedName(f))...)
 		if !k.Custom && k.Resource != kinds.CRDs && !qualifiedFinalizer(f) {
-			out = append(out, cause.Invalid(fmt.Sprintf("metadata.finalizers[%d]", i), f,
+			out = append(out, obj.Invalid(fmt.Sprintf("metadata.finalizers[%d]", i), f,
 				"name is neither a standard finalizer name nor is it fully qualified"))
 		}
 	}
@@ -105,7 +104,7 @@ func newFinalizers(k *kinds.Kind, next, old map[string]any) error {
 	if added == nil {
 		return nil
 	}
-	return refused(k, obj.String(old, "metadata", "name"), cause.Forbidden("metadata.finalizers",
+	return refused(k, obj.String(old, "metadata", "name"), obj.Forbidden("metadata.finalizers",
 		fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", added)))
 }
 
@@ -156,13 +155,13 @@ func nameCauses(k *kinds.Kind, meta map[string]any) []kinds.Cause {
 			valid = base[:len(base)-2] + "a"
 		}
 		if why := check(valid); why != "" {
-			out = append(out, cause.Invalid("metadata.generateName", base, why))
+			out = append(out, obj.Invalid("metadata.generateName", base, why))
 		}
 	}
 	if name == "" {
-		out = append(out, cause.Required("metadata.name", "name or generateName is required"))
+		out = append(out, obj.Required("metadata.name", "name or generateName is required"))
 	} else if why := check(name); why != "" {
-		out = append(out, cause.Invalid("metadata.name", name, why))
+		out = append(out, obj.Invalid("metadata.name", name, why))
 	}
 	return out
 }
@@ -178,22 +177,22 @@ func ownerCauses(meta map[string]any) []kinds.Cause {
 				if f == "apiVersion" {
 					why = "version must not be empty"
 				}
-				out = append(out, cause.Invalid(field+"."+f, "", why))
+				out = append(out, obj.Invalid(field+"."+f, "", why))
 			}
 		}
 		version := obj.String(ref, "apiVersion")
 		if strings.Count(version, "/") > 1 {
-			out = append(out, cause.Invalid(field+".apiVersion", version, "version must not be empty"))
+			out = append(out, obj.Invalid(field+".apiVersion", version, "version must not be empty"))
 		}
 		if version == "v1" && obj.String(ref, "kind") == "Event" {
-			out = append(out, cause.Invalid(field, ref, "/v1, Kind=Event is disallowed from being an owner"))
+			out = append(out, obj.Invalid(field, ref, "/v1, Kind=Event is disallowed from being an owner"))
 		}
 		if obj.Bool(ref, "controller") {
 			controllers = append(controllers, obj.String(ref, "kind")+"/"+obj.String(ref, "name"))
 		}
 	}
 	if len(controllers) > 1 {
-		out = append(out, cause.Invalid(field, obj.Slice(meta, "ownerReferences"), "Only one reference can have "+
+		out = append(out, obj.Invalid(field, obj.Slice(meta, "ownerReferences"), "Only one reference can have "+
 			"Controller set to true. Found \"true\" in references for "+controllers[0]+" and "+controllers[1]))
 	}
 	return out

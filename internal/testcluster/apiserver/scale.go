@@ -8,7 +8,6 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/answer"
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/fields"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
@@ -56,7 +55,7 @@ func withScale(k *kinds.Kind, cur, scale map[string]any) (map[string]any, error)
 	n, _ := obj.Int(scale, "spec", "replicas")
 	if n < 0 && !k.Custom {
 		return nil, answer.Invalid(answer.AboutKind(kinds.ScaleKind, obj.String(cur, "metadata", "name")),
-			cause.Invalid("spec.replicas", n, "must be greater than or equal to 0"))
+			obj.Invalid("spec.replicas", n, "must be greater than or equal to 0"))
 	}
 	next := obj.Clone(cur)
 	obj.Set(next, n, k.Scale.Spec...)
@@ -108,7 +107,7 @@ func scaleCauses(o map[string]any, sc *kinds.Scale) []kinds.Cause {
 	var out []kinds.Cause
 	mistyped := func(path []string, zero any, want string) {
 		v, at := obj.Get(o, path...), "."+strings.Join(path, ".")
-		out = append(out, cause.Invalid(at, zero, fmt.Sprintf("%s accessor error: %v is of the type %T, expected %s",
+		out = append(out, obj.Invalid(at, zero, fmt.Sprintf("%s accessor error: %v is of the type %T, expected %s",
 			at, v, v, want)))
 	}
 	for _, path := range [][]string{sc.Spec, sc.Status} {
@@ -118,9 +117,9 @@ func scaleCauses(o map[string]any, sc *kinds.Scale) []kinds.Cause {
 		case !whole:
 			mistyped(path, 0, "int64")
 		case n < 0:
-			out = append(out, cause.Invalid("."+strings.Join(path, "."), n, "should be a non-negative integer"))
+			out = append(out, obj.Invalid("."+strings.Join(path, "."), n, "should be a non-negative integer"))
 		case n > math.MaxInt32:
-			out = append(out, cause.Invalid("."+strings.Join(path, "."), n,
+			out = append(out, obj.Invalid("."+strings.Join(path, "."), n,
 				fmt.Sprintf("should be less than or equal to %d", math.MaxInt32)))
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/answer"
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/ssa"
@@ -54,7 +53,7 @@ func (r *request) replacement(o map[string]any, cur *store.Object) (map[string]a
 	}
 	if obj.String(o, "metadata", "resourceVersion") == "" && r.sent.NeedsVersion {
 		return nil, answer.Invalid(answer.About(r.kind.Resource, r.name),
-			cause.Invalid("metadata.resourceVersion", int64(0), "must be specified for an update"))
+			obj.Invalid("metadata.resourceVersion", int64(0), "must be specified for an update"))
 	}
 	return r.stored(o, cur)
 }
@@ -182,7 +181,7 @@ func checkVersions(k *kinds.Kind, meta, old map[string]any) error {
 	}
 	for _, f := range immutable {
 		if v := meta[f]; v != nil && v != "" && !patch.Equal(v, old[f]) {
-			causes = append(causes, cause.Invalid("metadata."+f, v, "field is immutable"))
+			causes = append(causes, obj.Invalid("metadata."+f, v, "field is immutable"))
 		}
 	}
 	return refused(k, name, causes...)

@@ -15,7 +15,6 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/answer"
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
@@ -71,7 +70,7 @@ func (a *Authenticator) Issue(o map[string]any, account kube.Key, uid string, at
 	if why := map[bool]string{seconds < minTokenSeconds: "less than 10 minutes",
 		seconds > maxTokenSeconds: "larger than 2^32 seconds"}[true]; why != "" {
 		return answer.Invalid(answer.AboutKind(kinds.TokenRequest, ""),
-			cause.Invalid("spec.expirationSeconds", seconds, "may not specify a duration "+why))
+			obj.Invalid("spec.expirationSeconds", seconds, "may not specify a duration "+why))
 	}
 	c := claims{Audiences: obj.Texts(o, "spec", "audiences"), Expires: at.Unix() + seconds, Issued: at.Unix(),
 		Issuer: a.Audience(), ID: obj.NewUID(), NotBefore: at.Unix(),

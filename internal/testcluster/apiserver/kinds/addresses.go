@@ -3,8 +3,6 @@ package kinds
 import (
 	"fmt"
 	"net/netip"
-
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
@@ -15,7 +13,7 @@ func endpointRules(s scope) {
 		at := fmt.Sprintf("endpoints[%d].addresses", i)
 		list := obj.Texts(e, "addresses")
 		if len(list) == 0 {
-			s.add(cause.Required(at, "must contain at least 1 address"))
+			s.add(obj.Required(at, "must contain at least 1 address"))
 		}
 		for j, a := range list {
 			ip, err := netip.ParseAddr(a)

@@ -6,12 +6,10 @@ import (
 	"encoding/pem"
 	"fmt"
 	"maps"
-	"slices"
-	"strings"
-
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/selector"
+	"slices"
+	"strings"
 )
 
 // conditionTimes gives the conditions of a request their times.
@@ -48,7 +46,7 @@ func Decide(sub string, next, cur Object) (out []Cause) {
 		if kind := obj.String(c, "type"); slices.Contains(decisions, kind) {
 			old := Condition(cur, kind)
 			if old == nil {
-				out = append(out, cause.Forbidden("status.conditions",
+				out = append(out, obj.Forbidden("status.conditions",
 					fmt.Sprintf("updates may not add a condition of type %q", kind)))
 			}
 			clear(c)
@@ -76,7 +74,7 @@ func signerNameRules(s scope) {
 		}
 	}
 	if len(domain) > 253 {
-		s.add(cause.TooLong(at, 253))
+		s.add(obj.TooLong(at, 253))
 	}
 	labels(domain, selector.Label)
 	if !strings.Contains(domain, ".") {

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
@@ -34,10 +33,10 @@ type checkKind struct {
 }
 
 var checkKinds = sync.OnceValue(func() map[string]*checkKind {
-	missing := func(x value, detail string) Cause { return cause.Required(x.at, detail) }
-	invalid := func(x value, detail string) Cause { return cause.Invalid(x.at, x.v, detail) }
-	forbidden := func(x value, detail string) Cause { return cause.Forbidden(x.at, detail) }
-	unsupported := func(x value, _ string) Cause { return cause.NotSupported(x.at, x.v, x.options()...) }
+	missing := func(x value, detail string) Cause { return obj.Required(x.at, detail) }
+	invalid := func(x value, detail string) Cause { return obj.Invalid(x.at, x.v, detail) }
+	forbidden := func(x value, detail string) Cause { return obj.Forbidden(x.at, detail) }
+	unsupported := func(x value, _ string) Cause { return obj.NotSupported(x.at, x.v, x.options()...) }
 	changed := func(x value) bool {
 		was := x.s.was(x.p)
 		return x.s.stored != nil && !patch.Equal(x.v, was) && !patch.Equal(x.compared(x.v), x.compared(was))
@@ -47,7 +46,7 @@ var checkKinds = sync.OnceValue(func() map[string]*checkKind {
 		"invalid":     {report: invalid},
 		"forbidden":   {report: forbidden},
 		"unsupported": {report: unsupported, argument: true},
-		"duplicate":   {report: func(x value, _ string) Cause { return cause.Duplicate(x.at, x.v) }},
+		"duplicate":   {report: func(x value, _ string) Cause { return obj.Duplicate(x.at, x.v) }},
 		"required":    {wrong: func(x value) bool { return isEmpty(x.v) }, report: missing},
 		"immutable":   {wrong: changed, report: invalid, usual: "field is immutable"},
 		"frozen":      {wrong: changed, report: forbidden},
@@ -56,7 +55,7 @@ var checkKinds = sync.OnceValue(func() map[string]*checkKind {
 			return x.v != nil && !(isObject && len(m) == 0)
 		}},
 		"refers-to": {argument: true, wrong: refersToNothing,
-			report: func(x value, _ string) Cause { return cause.NotFound(x.at, x.v) }},
+			report: func(x value, _ string) Cause { return obj.NotFound(x.at, x.v) }},
 		// one-of accepts an empty value, only does not
 		"one-of": {argument: true, report: unsupported, wrong: func(x value) bool {
 			text, _ := x.v.(string)
@@ -75,7 +74,7 @@ var checkKinds = sync.OnceValue(func() map[string]*checkKind {
 				n, ok := integer(x.v)
 				return ok && n < low
 			}},
-		"port-number": {report: invalid, usual: cause.PortRange, wrong: func(x value) bool {
+		"port-number": {report: invalid, usual: obj.PortRange, wrong: func(x value) bool {
 			n, ok := integer(x.v)
 			return ok && (n < 1 || n > 1<<16-1)
 		}},
@@ -148,14 +147,14 @@ func refersToNothing(x value) bool {
 func atMost(x value) {
 	limit, _ := strconv.Atoi(x.st.arg)
 	if list, _ := x.v.([]any); len(list) > limit {
-		x.s.add(cause.TooMany(x.at, int64(len(list)), int64(limit)))
+		x.s.add(obj.TooMany(x.at, int64(len(list)), int64(limit)))
 	}
 }
 
 // ofForm reports the detail of the line instead of a value that is secret.
 func ofForm(x value) {
 	text := shown(x.v)
-	x.s.add(cause.InvalidAll(x.at, cmp.Or(shown(x.st.detail.value(x.s)), text), forms()[x.st.arg](text))...)
+	x.s.add(obj.InvalidAll(x.at, cmp.Or(shown(x.st.detail.value(x.s)), text), forms()[x.st.arg](text))...)
 }
 
 func isEmpty(v any) bool {
@@ -171,7 +170,7 @@ func keysAre(x value) {
 		if x.st.verb == "keys-at" {
 			at += "[" + key + "]"
 		}
-		x.s.add(cause.InvalidAll(at, key, forms()[x.st.arg](key))...)
+		x.s.add(obj.InvalidAll(at, key, forms()[x.st.arg](key))...)
 	}
 }
 
@@ -197,7 +196,7 @@ func repeated(st *statement, s scope) {
 		switch {
 		case isEmpty(v) && st.verb == "unique" || !seen[text]:
 		case len(st.detail) == 0:
-			s.add(cause.Duplicate(at, v))
+			s.add(obj.Duplicate(at, v))
 		default:
 			s.invalid(at, v, shown(st.detail.value(s)))
 		}
@@ -218,12 +217,12 @@ func union(x value) {
 	found := false
 	for name := range strings.SplitSeq(names, "|") {
 		if m[name] != nil && found {
-			x.s.add(cause.Forbidden(x.at+"."+name, "may not specify more than 1 "+noun+" type"))
+			x.s.add(obj.Forbidden(x.at+"."+name, "may not specify more than 1 "+noun+" type"))
 		}
 		found = found || m[name] != nil
 	}
 	if !found {
-		x.s.add(cause.Required(x.at, "must specify a "+noun+" type"))
+		x.s.add(obj.Required(x.at, "must specify a "+noun+" type"))
 	}
 }
 

@@ -4,10 +4,8 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
-	"strings"
-
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/obj"
+	"strings"
 )
 
 // maxData is the limit of the total data of a ConfigMap or a Secret.
@@ -25,7 +23,7 @@ func dataSize(plain, encoded, at string) func(scope) {
 			total += base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(v, "=")))
 		}
 		if total > maxData {
-			s.add(cause.TooLong(at, maxData))
+			s.add(obj.TooLong(at, maxData))
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/schema"
 	"skiff/internal/testcluster/apiserver/selector"
@@ -42,7 +41,7 @@ func selectableRules(s scope, version Object, schema *schema.Schema, path string
 		at, text := fmt.Sprintf("%s[%d].jsonPath", path, i), "."+strings.Join(f, ".")
 		switch typ, ok := schema.TypeAt(f); {
 		case text == ".":
-			s.add(cause.Required(at, ""))
+			s.add(obj.Required(at, ""))
 		case !ok:
 			s.invalid(at, text, "is an invalid path: does not refer to a valid field")
 		case f[0] == "metadata":
@@ -51,12 +50,12 @@ func selectableRules(s scope, version Object, schema *schema.Schema, path string
 			s.invalid(at, text, "must point to a field of type string, boolean or integer. "+
 				"Enum string fields and strings with formats are allowed.")
 		case seen[text]:
-			s.add(cause.Duplicate(at, text))
+			s.add(obj.Duplicate(at, text))
 		}
 		seen[text] = true
 	}
 	if len(seen) > maxSelectable {
-		s.add(cause.TooMany(path, int64(len(seen)), maxSelectable))
+		s.add(obj.TooMany(path, int64(len(seen)), maxSelectable))
 	}
 }
 
@@ -65,7 +64,7 @@ func versionRules(s scope) {
 	spec := obj.Map(s.root, "spec")
 	versions := obj.Maps(spec, "versions")
 	if len(versions) == 0 {
-		s.add(cause.Required("spec.versions", "must have at least one version"))
+		s.add(obj.Required("spec.versions", "must have at least one version"))
 		return
 	}
 	if causes := schema.TooMuch(spec["versions"]); causes != nil {
@@ -99,7 +98,7 @@ func versionRules(s scope) {
 		}
 		raw := obj.Get(v, "schema", "openAPIV3Schema")
 		if raw == nil {
-			s.add(cause.Required(fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", i), "schemas are required"))
+			s.add(obj.Required(fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", i), "schemas are required"))
 			continue
 		}
 		parsed, causes := schema.Parse(raw, path)

@@ -2,12 +2,10 @@ package kinds
 
 import (
 	"cmp"
+	"skiff/internal/testcluster/apiserver/obj"
 	"strconv"
 	"strings"
 	"time"
-
-	"skiff/internal/testcluster/apiserver/cause"
-	"skiff/internal/testcluster/apiserver/obj"
 )
 
 // CustomColumns returns the additionalPrinterColumns of a version of a definition. Without any it is the age, as on
@@ -63,7 +61,7 @@ func customCell(text, kind string) func(Object, time.Time) any {
 			switch v.(type) {
 			case nil:
 			case Object, []any:
-				return cause.Show(v)
+				return obj.Show(v)
 			default:
 				return shown(v)
 			}

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
@@ -24,10 +23,10 @@ func AddContainers(next, cur Object) (out []Cause) {
 		i := slices.IndexFunc(obj.Maps(spec, "ephemeralContainers"), func(c Object) bool { return c["name"] == name })
 		switch {
 		case i < 0:
-			out = append(out, cause.Forbidden(at,
+			out = append(out, obj.Forbidden(at,
 				fmt.Sprintf("existing ephemeral containers %q may not be removed\n", name)))
 		case !patch.Equal(obj.Maps(spec, "ephemeralContainers")[i], was):
-			out = append(out, cause.Forbidden(at,
+			out = append(out, obj.Forbidden(at,
 				fmt.Sprintf("existing ephemeral containers %q may not be changed\n", name)))
 		}
 	}
@@ -42,13 +41,13 @@ func Resize(next, cur Object) []Cause {
 	for _, list := range []string{"containers", "initContainers"} {
 		sent, at := obj.Maps(next, "spec", list), "spec."+list
 		if len(sent) != len(obj.Maps(spec, list)) {
-			moved = append(moved, cause.Forbidden(at, list+" may not be added or removed on resize"))
+			moved = append(moved, obj.Forbidden(at, list+" may not be added or removed on resize"))
 			continue
 		}
 		for i, c := range obj.Maps(spec, list) {
 			at := fmt.Sprintf("%s[%d]", at, i)
 			if c["name"] != sent[i]["name"] {
-				moved = append(moved, cause.Forbidden(at+".name", list+" may not be renamed or reordered on resize"))
+				moved = append(moved, obj.Forbidden(at+".name", list+" may not be renamed or reordered on resize"))
 				continue
 			}
 			out = append(out, resizeRules(sent[i], c, at+".resources.")...)
@@ -60,7 +59,7 @@ func Resize(next, cur Object) []Cause {
 	}
 	next["spec"] = spec
 	if was := qosClass(obj.Map(cur, "spec")); qosClass(spec) != was {
-		changed := cause.Invalid("spec", was, "Pod QOS Class may not change as a result of resizing")
+		changed := obj.Invalid("spec", was, "Pod QOS Class may not change as a result of resizing")
 		out = append([]Cause{changed}, out...)
 	}
 	for _, c := range obj.Maps(cur, "status", "containerStatuses") {
@@ -68,7 +67,7 @@ func Resize(next, cur Object) []Cause {
 			continue
 		}
 		if c["resources"] == nil {
-			out = append(out, cause.Forbidden("spec", "Pod running on node without support for resize"))
+			out = append(out, obj.Forbidden("spec", "Pod running on node without support for resize"))
 		}
 		break // the real server looks at the first one that runs
 	}
@@ -78,7 +77,7 @@ func Resize(next, cur Object) []Cause {
 // resizeRules compares a container with what it was.
 func resizeRules(next, cur Object, at string) []Cause {
 	var out, last []Cause
-	other := []Cause{cause.Forbidden("spec", "only cpu and memory resources are mutable")}
+	other := []Cause{obj.Forbidden("spec", "only cpu and memory resources are mutable")}
 	if !patch.Equal(next["resizePolicy"], cur["resizePolicy"]) {
 		last = other
 	}
@@ -86,7 +85,7 @@ func resizeRules(next, cur Object, at string) []Cause {
 		was, is := obj.Map(cur, "resources", f), obj.Map(next, "resources", f)
 		for name := range was {
 			if is[name] == nil {
-				out = append(out, cause.Forbidden(at+f, "resource "+f+" cannot be removed"))
+				out = append(out, obj.Forbidden(at+f, "resource "+f+" cannot be removed"))
 				break
 			}
 		}

@@ -14,15 +14,15 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/fields"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 // Object is the JSON of one object.
 type Object = map[string]any
 
 // Cause is one invalid field.
-type Cause = cause.Cause
+type Cause = obj.Cause
 
 // Kind is one resource as served in one version.
 type Kind struct {

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/selector"
 )
@@ -111,7 +110,7 @@ func tolerationsStay(s scope) {
 	for _, was := range obj.Maps(s.old, "tolerations") {
 		if !slices.ContainsFunc(obj.Maps(s.o, "tolerations"),
 			func(is Object) bool { return obj.EqualExcept(was, is, "tolerationSeconds") }) {
-			s.add(cause.Forbidden("spec.tolerations",
+			s.add(obj.Forbidden("spec.tolerations",
 				"existing toleration can not be modified except its tolerationSeconds"))
 		}
 	}

@@ -1,7 +1,6 @@
 package kinds
 
 import (
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
@@ -57,17 +56,17 @@ func mayThey(o Object, _ User) (Object, []Cause) {
 	}
 	causes := accessRules(o, empty)
 	if obj.String(o, "spec", "user") == "" && len(obj.Slice(o, "spec", "groups")) == 0 {
-		causes = append(causes, cause.Invalid("spec.user", "", "at least one of user or group must be specified"))
+		causes = append(causes, obj.Invalid("spec.user", "", "at least one of user or group must be specified"))
 	}
 	if namespace == "" {
 		return Object{"allowed": true, "reason": unchecked}, causes
 	}
 	if at := obj.Map(o, "spec", "resourceAttributes"); at != nil && obj.String(at, "namespace") != namespace {
-		causes = append(causes, cause.Invalid("spec.resourceAttributes.namespace", obj.String(at, "namespace"),
+		causes = append(causes, obj.Invalid("spec.resourceAttributes.namespace", obj.String(at, "namespace"),
 			"must match metadata.namespace"))
 	}
 	if at := obj.Map(o, "spec", "nonResourceAttributes"); at != nil {
-		causes = append(causes, cause.Invalid("spec.nonResourceAttributes", at, "disallowed on this kind of request"))
+		causes = append(causes, obj.Invalid("spec.nonResourceAttributes", at, "disallowed on this kind of request"))
 	}
 	return Object{"allowed": true, "reason": unchecked}, causes
 }
@@ -77,21 +76,21 @@ func accessRules(o Object, empty string) (causes []Cause) {
 	resource, other := obj.Map(o, "spec", "resourceAttributes"), obj.Map(o, "spec", "nonResourceAttributes")
 	switch {
 	case resource != nil && other != nil:
-		causes = append(causes, cause.Invalid("spec.nonResourceAttributes", other,
+		causes = append(causes, obj.Invalid("spec.nonResourceAttributes", other,
 			"cannot be specified in combination with resourceAttributes"))
 	case resource == nil && other == nil:
-		causes = append(causes, cause.Invalid("spec.resourceAttributes", nil,
+		causes = append(causes, obj.Invalid("spec.resourceAttributes", nil,
 			"exactly one of nonResourceAttributes or resourceAttributes must be specified"))
 	}
 	for _, selector := range []string{"fieldSelector", "labelSelector"} {
 		raw := obj.String(resource, selector, "rawSelector")
 		if raw != "" && len(obj.Slice(resource, selector, "requirements")) > 0 {
-			causes = append(causes, cause.Invalid("spec.resourceAttributes."+selector+".rawSelector", raw,
+			causes = append(causes, obj.Invalid("spec.resourceAttributes."+selector+".rawSelector", raw,
 				"may not specified at the same time as requirements"))
 		}
 	}
 	if meta := obj.Map(o, "metadata"); len(meta) > 1 || len(meta) == 1 && meta["namespace"] == nil {
-		causes = append(causes, cause.Invalid("metadata", meta, empty))
+		causes = append(causes, obj.Invalid("metadata", meta, empty))
 	}
 	return causes
 }

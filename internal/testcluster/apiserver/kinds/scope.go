@@ -1,6 +1,6 @@
 package kinds
 
-import "skiff/internal/testcluster/apiserver/cause"
+import "skiff/internal/testcluster/apiserver/obj"
 
 // scope is what the lines of a block are about: an object, or a part of it.
 type scope struct {
@@ -15,7 +15,7 @@ type scope struct {
 // add adds to what the checks have found.
 func (s scope) add(causes ...Cause) { *s.found = append(*s.found, causes...) }
 
-func (s scope) invalid(at string, v any, detail string) { s.add(cause.Invalid(at, v, detail)) }
+func (s scope) invalid(at string, v any, detail string) { s.add(obj.Invalid(at, v, detail)) }
 
 func (s scope) from(p path) Object {
 	switch {

@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strconv"
-
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/obj"
+	"strconv"
 )
 
 const (
@@ -108,13 +106,13 @@ func allocateIP(spec Object, taken func(string) bool, rand func(int) int) ([]Cau
 		addr, err := netip.ParseAddr(ip)
 		switch {
 		case err != nil:
-			return []Cause{cause.Invalid("spec.clusterIPs[0]", ip,
+			return []Cause{obj.Invalid("spec.clusterIPs[0]", ip,
 				"must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")}, nil
 		case !netip.MustParsePrefix(serviceRange).Contains(addr):
-			return []Cause{cause.Invalid("spec.clusterIPs", []any{ip},
+			return []Cause{obj.Invalid("spec.clusterIPs", []any{ip},
 				"failed to allocate IP "+ip+": the provided network does not match the current range")}, nil
 		case taken(ip):
-			return []Cause{cause.Invalid("spec.clusterIPs", []any{ip},
+			return []Cause{obj.Invalid("spec.clusterIPs", []any{ip},
 				"failed to allocate IP "+ip+": provided IP is already allocated")}, nil
 		}
 	}
@@ -133,10 +131,10 @@ func allocatePorts(spec Object, taken func(string) bool, rand func(int) int) ([]
 		case n == 0:
 			open = append(open, p)
 		case n < firstNodePort || n > lastNodePort:
-			out = append(out, cause.Invalid(at, n, fmt.Sprintf("provided port is not in the valid range. The range "+
+			out = append(out, obj.Invalid(at, n, fmt.Sprintf("provided port is not in the valid range. The range "+
 				"of valid ports is %d-%d", firstNodePort, lastNodePort)))
 		case used(n):
-			out = append(out, cause.Invalid(at, n, "provided port is already allocated"))
+			out = append(out, obj.Invalid(at, n, "provided port is already allocated"))
 		default:
 			own[n] = true
 		}

@@ -3,12 +3,10 @@ package kinds
 import (
 	"fmt"
 	"net/url"
-	"slices"
-	"strings"
-
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/selector"
+	"slices"
+	"strings"
 )
 
 // hookResources validates the resources of a rule, in which wildcards stand beside nothing that they include.
@@ -19,7 +17,7 @@ func hookResources(s scope) {
 		text, _ := item.(string)
 		at := fmt.Sprintf("%s[%d]", at, i)
 		if text == "" {
-			s.add(cause.Required(at, ""))
+			s.add(obj.Required(at, ""))
 			continue
 		}
 		resource, sub, divided := strings.Cut(text, "/")
@@ -75,7 +73,7 @@ func hookURL(s scope) {
 	const form = "; desired format: https://host[/path]"
 	u, err := url.Parse(address)
 	if err != nil {
-		s.add(cause.Required(at, "url must be a valid URL: "+err.Error()+form))
+		s.add(obj.Required(at, "url must be a valid URL: "+err.Error()+form))
 		return
 	}
 	refuse := func(broken bool, value, text string) {

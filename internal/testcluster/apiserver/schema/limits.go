@@ -3,7 +3,7 @@ package schema
 import (
 	"regexp/syntax"
 
-	"skiff/internal/testcluster/apiserver/cause"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 // TooMuch returns a cause if the patterns in the versions of a definition take more memory than a server has to spare.
 func TooMuch(versions any) []Cause {
 	if patternsIn(versions) > maxPatterns {
-		return []Cause{cause.Forbidden("spec.versions",
+		return []Cause{obj.Forbidden("spec.versions",
 			"the patterns of a definition may have no more than 500000 compiled instructions in all")}
 	}
 	return nil

@@ -2,8 +2,6 @@ package schema
 
 import (
 	"fmt"
-
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
@@ -23,9 +21,9 @@ func (s *Schema) listTypes(f *found, v any, path string) {
 		for i, item := range v {
 			at := fmt.Sprintf("%s[%d]", path, i)
 			if identity, ok := s.identity(item); ok {
-				text := cause.Show(identity)
+				text := obj.Show(identity)
 				if seen[text]++; seen[text] == 2 { // once for each value, however often it comes
-					f.add(cause.Duplicate(at, identity))
+					f.add(obj.Duplicate(at, identity))
 				}
 			}
 			if s.items != nil {
@@ -73,7 +71,7 @@ func (s *Schema) itemsBefore(was *any) map[string]*any {
 	out := make(map[string]*any, len(list))
 	for i := len(list) - 1; i >= 0; i-- { // the first of equal ones
 		if key, ok := s.identity(list[i]); ok {
-			out[cause.Show(key)] = &list[i]
+			out[obj.Show(key)] = &list[i]
 		}
 	}
 	return out
@@ -84,5 +82,5 @@ func (s *Schema) itemBefore(old map[string]*any, item any) *any {
 		return nil
 	}
 	key, _ := s.identity(item)
-	return old[cause.Show(key)]
+	return old[obj.Show(key)]
 }

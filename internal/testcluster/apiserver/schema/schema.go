@@ -16,11 +16,11 @@ import (
 	"sync"
 
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/cause"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 // Cause is one error, as in details.causes of a 422 Status.
-type Cause = cause.Cause
+type Cause = obj.Cause
 
 // found has the causes that were found.
 type found struct {
@@ -37,7 +37,7 @@ func (f *found) add(causes ...Cause) {
 }
 
 func (f *found) invalid(path string, v any, format string, args ...any) {
-	f.add(cause.Invalid(path, v, fmt.Sprintf(format, args...)))
+	f.add(obj.Invalid(path, v, fmt.Sprintf(format, args...)))
 }
 
 // nowhere is the field of a cause without a field.

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
@@ -17,25 +16,25 @@ func (p *parser) structural(s *Schema, f fields, at level) {
 	case s.embeddedResource && s.typ != "object":
 		p.requiredOr(path+".type", s.typ, "must be object if x-kubernetes-embedded-resource is true")
 	case s.typ == "" && !s.intOrString && !s.preserveUnknown:
-		p.add(cause.Required(path+".type", map[level]string{atRoot: "must not be empty at the root",
+		p.add(obj.Required(path+".type", map[level]string{atRoot: "must not be empty at the root",
 			atItems: "must not be empty for specified array items",
 			atField: "must not be empty for specified object fields"}[at]))
 	case at == atRoot && s.typ != "" && s.typ != "object":
 		p.invalid(path+".type", s.typ, "must be object at the root")
 	}
 	if s.typ == "array" && s.items == nil {
-		p.add(cause.Required(path+".items", "must be specified"))
+		p.add(obj.Required(path+".items", "must be specified"))
 	}
 	if at == atRoot && (s.additional != nil || s.anyFields) {
-		p.add(cause.Forbidden(path+".additionalProperties", "must not be used at the root"))
+		p.add(obj.Forbidden(path+".additionalProperties", "must not be used at the root"))
 	}
 	if f.m["additionalProperties"] != nil && len(s.properties) > 0 {
-		p.add(cause.Forbidden(path+".additionalProperties",
+		p.add(obj.Forbidden(path+".additionalProperties",
 			"additionalProperties and properties are mutual exclusive"))
 	}
 	types := []string{"array", "boolean", "integer", "number", "object", "string"}
 	if s.typ != "" && !slices.Contains(types, s.typ) {
-		p.add(cause.NotSupported(path+".type", s.typ, types...))
+		p.add(obj.NotSupported(path+".type", s.typ, types...))
 	}
 	for _, name := range []string{"x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"} {
 		if s.intOrString && f.m[name] == true {
@@ -43,7 +42,7 @@ func (p *parser) structural(s *Schema, f fields, at level) {
 		}
 	}
 	if s.embeddedResource && !s.preserveUnknown && len(s.properties) == 0 {
-		p.add(cause.Required(path+".properties",
+		p.add(obj.Required(path+".properties",
 			"must not be empty if x-kubernetes-embedded-resource is true without "+
 				"x-kubernetes-preserve-unknown-fields"))
 	}
@@ -68,7 +67,7 @@ func (p *parser) rootMetadata(s *Schema, path string) {
 	}
 	for name := range meta.properties {
 		if name != "name" && name != "generateName" {
-			p.add(cause.Forbidden(path+".properties[metadata]",
+			p.add(obj.Forbidden(path+".properties[metadata]",
 				"must not specify anything other than name and generateName, but metadata is implicitly specified"))
 			return
 		}
@@ -84,11 +83,11 @@ func (p *parser) lists(s *Schema, f fields) {
 	case "map":
 		p.itemsOfMap(s, f.path)
 	default:
-		p.add(cause.NotSupported(at, s.listType, "atomic", "set", "map"))
+		p.add(obj.NotSupported(at, s.listType, "atomic", "set", "map"))
 	}
 	p.typeFor(s, f, "x-kubernetes-list-type", s.listType, "array")
 	if s.mapType != "" && s.mapType != "atomic" && s.mapType != "granular" {
-		p.add(cause.NotSupported(f.path+".x-kubernetes-map-type", s.mapType, "atomic", "granular"))
+		p.add(obj.NotSupported(f.path+".x-kubernetes-map-type", s.mapType, "atomic", "granular"))
 	}
 	p.typeFor(s, f, "x-kubernetes-map-type", s.mapType, "object")
 	if len(s.listMapKeys) > 0 && s.listType != "map" {
@@ -106,7 +105,7 @@ func (p *parser) typeFor(s *Schema, f fields, extension, value, typ string) {
 // requiredOr reports a missing value as required, and another as invalid.
 func (p *parser) requiredOr(path, value, text string) {
 	if value == "" {
-		p.add(cause.Required(path, text))
+		p.add(obj.Required(path, text))
 	} else {
 		p.invalid(path, value, "%s", text)
 	}
@@ -129,7 +128,7 @@ func (p *parser) itemsOfSet(s *Schema, f fields) {
 func (p *parser) itemsOfMap(s *Schema, path string) {
 	keysAt := path + ".x-kubernetes-list-map-keys"
 	if len(s.listMapKeys) == 0 {
-		p.add(cause.Required(keysAt, "must not be empty if x-kubernetes-list-type is map"))
+		p.add(obj.Required(keysAt, "must not be empty if x-kubernetes-list-type is map"))
 	}
 	if s.items == nil {
 		return
@@ -145,7 +144,7 @@ func (p *parser) itemsOfMap(s *Schema, path string) {
 		case !slices.Contains([]string{"boolean", "integer", "number", "string"}, k.typ):
 			p.invalid(at+".type", k.typ, "must be a scalar type if parent array's x-kubernetes-list-type is map")
 		case !k.hasDefault && !slices.Contains(s.items.required, name):
-			p.add(cause.Required(at+".default",
+			p.add(obj.Required(at+".default",
 				"this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"))
 		}
 	}
@@ -155,14 +154,14 @@ func (p *parser) itemsOfMap(s *Schema, path string) {
 // anyOf, oneOf and not.
 func (p *parser) forbidden(s *Schema, f fields, at level) {
 	if f.m["$ref"] != nil {
-		p.add(cause.Forbidden(f.path+".$ref", "$ref is not supported"))
+		p.add(obj.Forbidden(f.path+".$ref", "$ref is not supported"))
 	}
 	if f.m["uniqueItems"] == true {
-		p.add(cause.Forbidden(f.path+".uniqueItems",
+		p.add(obj.Forbidden(f.path+".uniqueItems",
 			"uniqueItems cannot be set to true since the runtime complexity becomes quadratic"))
 	}
 	if rules, ok := f.m["x-kubernetes-validations"]; ok && !patch.Equal(rules, []any{}) {
-		p.add(cause.Forbidden(f.path+".x-kubernetes-validations",
+		p.add(obj.Forbidden(f.path+".x-kubernetes-validations",
 			"rules in CEL would have no effect: this build of skiff-dev does not evaluate CEL, the released one "+
 				"does (make skiff-dev)"))
 	}
@@ -170,7 +169,7 @@ func (p *parser) forbidden(s *Schema, f fields, at level) {
 		return
 	}
 	if s.typ != "" && at != alternative {
-		p.add(cause.Forbidden(f.path+".type", "must be empty to be structural"))
+		p.add(obj.Forbidden(f.path+".type", "must be empty to be structural"))
 	}
 	for name, v := range f.m {
 		must := ""
@@ -186,7 +185,7 @@ func (p *parser) forbidden(s *Schema, f fields, at level) {
 			}
 		}
 		if v != nil && must != "" {
-			p.add(cause.Forbidden(f.path+"."+name, "must be "+must+" to be structural"))
+			p.add(obj.Forbidden(f.path+"."+name, "must be "+must+" to be structural"))
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/cause"
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
@@ -33,7 +32,7 @@ func (s *Schema) validate(v any, was *any) []Cause {
 		s.listTypes(&f, v, "")
 	}
 	if left < 0 {
-		return append(f.causes, cause.Forbidden(nowhere, "the object takes too long to validate: give it fewer "+
+		return append(f.causes, obj.Forbidden(nowhere, "the object takes too long to validate: give it fewer "+
 			"values, or its definition simpler patterns and enums"))
 	}
 	return f.causes
@@ -60,7 +59,7 @@ func (s *Schema) value(f *found, v any, path string, was *any) {
 	}
 	if len(s.enum) > 0 && !(v == nil && s.nullable) && !slices.ContainsFunc(s.enum,
 		func(e any) bool { return patch.Equal(e, v) }) {
-		f.add(cause.NotSupported(path, v, s.enum...))
+		f.add(obj.NotSupported(path, v, s.enum...))
 	}
 	if object, ok := v.(map[string]any); ok {
 		s.checkObject(f, object, path, was)
@@ -106,9 +105,9 @@ func (s *Schema) checkType(causes *found, v any, path string) {
 	case s.format != "" && (typ == "string" || typ == "array") && want != "number" && want != "integer":
 		// left to the format
 	case s.format != "" && typ != "string" && typ != "array" && typ != "null":
-		causes.add(cause.WrongType(path, format, s.format))
+		causes.add(obj.WrongType(path, format, s.format))
 	default:
-		causes.add(cause.WrongType(path, typ, want))
+		causes.add(obj.WrongType(path, typ, want))
 	}
 }
 
@@ -119,14 +118,14 @@ func (s *Schema) checkString(f *found, v, path string) {
 	n := int64(utf8.RuneCountInString(v))
 	switch {
 	case s.maxLength != nil && n > *s.maxLength:
-		f.add(cause.TooLong(path, *s.maxLength))
+		f.add(obj.TooLong(path, *s.maxLength))
 	case s.minLength != nil && n < *s.minLength:
 		f.invalid(path, v, "%s in body should be at least %d chars long", path, *s.minLength)
 	case s.pattern != nil && f.spend(len(v)*s.patternLength) && !s.pattern.MatchString(v):
 		f.invalid(path, v, "%s in body should match '%s'", path, s.pattern)
 	}
 	if check := formats[s.format]; check != nil && !check(v) {
-		f.add(cause.WrongType(path, v, s.format))
+		f.add(obj.WrongType(path, v, s.format))
 	}
 }
 
@@ -142,7 +141,7 @@ func (s *Schema) checkList(f *found, list []any, path string, was *any) {
 		f.invalid(path, n, "%s in body should have at least %d items", path, *s.minItems)
 	}
 	if s.maxItems != nil && n > *s.maxItems {
-		f.add(cause.TooMany(path, n, *s.maxItems))
+		f.add(obj.TooMany(path, n, *s.maxItems))
 	}
 }
 
@@ -152,7 +151,7 @@ func (s *Schema) checkObject(f *found, object map[string]any, path string, was *
 		f.invalid(path, n, "%s in body should have at least %d properties", path, *s.minProperties)
 	}
 	if s.maxProperties != nil && n > *s.maxProperties {
-		f.add(cause.TooMany(path, n, *s.maxProperties))
+		f.add(obj.TooMany(path, n, *s.maxProperties))
 	}
 	for _, name := range obj.Keys(object) {
 		if sub := s.field(name); sub != nil {
@@ -161,7 +160,7 @@ func (s *Schema) checkObject(f *found, object map[string]any, path string, was *
 	}
 	for _, name := range s.required {
 		if _, ok := object[name]; !ok {
-			f.add(cause.Required(join(path, name), ""))
+			f.add(obj.Required(join(path, name), ""))
 		}
 	}
 	if s.embeddedResource {
@@ -175,9 +174,9 @@ func checkEmbedded(f *found, object map[string]any, path string) {
 		text, ok := v.(string)
 		if present && !ok {
 			typ, _ := jsonType(v)
-			f.add(cause.WrongType(join(path, name), typ, "string"))
+			f.add(obj.WrongType(join(path, name), typ, "string"))
 		} else if text == "" {
-			f.add(cause.Required(join(path, name), ""))
+			f.add(obj.Required(join(path, name), ""))
 		}
 		if name == "apiVersion" && strings.Count(text, "/") > 1 {
 			f.invalid(join(path, name), text, "unexpected GroupVersion string: %s", text)

@@ -6,31 +6,31 @@ import (
 	"slices"
 	"strings"
 
-	"skiff/internal/testcluster/apiserver/cause"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 // ConflictError is an apply that would change fields of other managers; the API server answers 409 Conflict with
 // Message and the details Causes.
 type ConflictError struct {
 	Message string
-	Causes  []cause.Cause // one for each field of another manager
+	Causes  []obj.Cause // one for each field of another manager
 }
 
 func (e *ConflictError) Error() string { return e.Message }
 
 // conflicts returns the changed fields that managers other than id own, sorted by manager and field.
-func (m managers) conflicts(id managerID, changed set) []cause.Cause {
-	var out []cause.Cause
+func (m managers) conflicts(id managerID, changed set) []obj.Cause {
+	var out []obj.Cause
 	for other, entry := range m {
 		if other == id {
 			continue
 		}
 		entry.fields.intersect(changed).paths(nil, func(path []string) {
-			out = append(out, cause.Cause{Reason: "FieldManagerConflict", Message: "conflict with " + other.describe(),
+			out = append(out, obj.Cause{Reason: "FieldManagerConflict", Message: "conflict with " + other.describe(),
 				Field: pathString(path)})
 		})
 	}
-	slices.SortFunc(out, func(a, b cause.Cause) int {
+	slices.SortFunc(out, func(a, b obj.Cause) int {
 		return cmp.Or(strings.Compare(a.Message, b.Message), strings.Compare(a.Field, b.Field))
 	})
 	return out
@@ -47,7 +47,7 @@ func (id managerID) describe() string {
 	return s
 }
 
-func newConflictError(conflicts []cause.Cause) *ConflictError {
+func newConflictError(conflicts []obj.Cause) *ConflictError {
 	e := &ConflictError{Causes: conflicts}
 	if len(conflicts) == 1 {
 		e.Message = "Apply failed with 1 conflict: " + conflicts[0].Message + ": " + conflicts[0].Field

@@ -1,6 +1,4 @@
-// Package cause makes the causes of a refusal, the invalid fields of an object, in the words of the API server
-// (k8s.io/apimachinery/pkg/util/validation/field). Pure functions on the goroutine of the request.
-package cause
+package obj
 
 import (
 	"fmt"

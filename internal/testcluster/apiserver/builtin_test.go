@@ -25,7 +25,7 @@ func TestNodePortsThatAreUsedUpAreAnInternalError(t *testing.T) {
 		}
 		all := w.must(201, "POST", services,
 			`{"metadata":{"name":"all"},"spec":{"type":"NodePort","ports":[`+strings.Join(ports, ",")+`]}}`)
-		for i, p := range all.at("spec.ports").([]any) { // 86 ports are left to Services that name theirs, until the end
+		for i, p := range all.at("spec.ports").([]any) { // 86 are left to Services that name theirs, until the end
 			port, above := p.(map[string]any)["nodePort"].(int64), i < 2768-86
 			if above != (port >= 30086) {
 				t.Errorf("the port number %d is %d", i, port)

@@ -28,7 +28,6 @@ import (
 	"skiff/internal/testcluster/apiserver/admission"
 	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/authn"
-	"skiff/internal/testcluster/apiserver/discovery"
 	"skiff/internal/testcluster/apiserver/faults"
 	"skiff/internal/testcluster/apiserver/forms"
 	"skiff/internal/testcluster/apiserver/kinds"
@@ -38,7 +37,7 @@ import (
 )
 
 // Version is the server version that this one imitates, as /version reports it.
-const Version = discovery.Version
+const Version = answer.Version
 
 // Options of a Server. The zero value gives the behaviour of a usual cluster.
 type Options struct {
@@ -280,7 +279,7 @@ func (s *Server) dispatch(w http.ResponseWriter, req *request) {
 			return
 		}
 	}
-	if discovery.Serve(w, req.Request, s.registry.all()) || s.authn.ServeOpenID(w, req.Request) {
+	if answer.Discovery(w, req.Request, s.registry.all()) || s.authn.ServeOpenID(w, req.Request) {
 		return
 	}
 	if err == nil {

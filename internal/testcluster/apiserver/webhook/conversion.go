@@ -33,7 +33,8 @@ func (w *Converter) Close() { w.client.Close() }
 
 // Convert returns objects of one kind, which have an apiVersion, in another version, in their order. It does not
 // change them.
-func (w *Converter) Convert(ctx context.Context, objects []map[string]any, to kube.Resource) ([]map[string]any, error) {
+func (w *Converter) Convert(ctx context.Context, objects []map[string]any, to kube.Resource) ([]map[string]any,
+	error) {
 	if len(objects) == 0 {
 		return nil, nil
 	}

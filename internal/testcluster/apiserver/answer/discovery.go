@@ -1,4 +1,4 @@
-package discovery
+package answer
 
 import (
 	"crypto/sha256"
@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"skiff/internal/runtime/kube"
-	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 )
@@ -63,10 +62,10 @@ func keepKinds(all []*kinds.Kind, keep func(*kinds.Kind) bool) []*kinds.Kind {
 // document answers with one in JSON, if the client takes that.
 func document(w http.ResponseWriter, r *http.Request, doc any) {
 	if !accepts(r, "application/json") {
-		answer.Error(w, answer.NotAcceptable("only the following media types are accepted: application/json"))
+		Error(w, NotAcceptable("only the following media types are accepted: application/json"))
 		return
 	}
-	answer.JSON(w, http.StatusOK, doc)
+	JSON(w, http.StatusOK, doc)
 }
 
 // root answers /api and /apis in the form that the client prefers. The ETag is a hash of the content, so that clients
@@ -77,7 +76,7 @@ func root(w http.ResponseWriter, r *http.Request, ks []*kinds.Kind, plain map[st
 		return
 	}
 	w.Header().Set("Vary", "Accept")
-	body := answer.Encode(map[string]any{"kind": "APIGroupDiscoveryList",
+	body := Encode(map[string]any{"kind": "APIGroupDiscoveryList",
 		"apiVersion": "apidiscovery.k8s.io/v2", "metadata": map[string]any{}, "items": aggregated(ks)})
 	h := w.Header()
 	// Clients take the form from the Content-Type, so it must be exactly this.
@@ -89,7 +88,7 @@ func root(w http.ResponseWriter, r *http.Request, ks []*kinds.Kind, plain map[st
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	answer.Bytes(w, http.StatusOK, body)
+	Bytes(w, http.StatusOK, body)
 }
 
 func prefersAggregated(r *http.Request) bool {

@@ -1,4 +1,4 @@
-package discovery
+package answer
 
 import (
 	_ "embed"
@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 )
@@ -20,7 +19,7 @@ func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []
 	case len(parts) == 1 && parts[0] == "v2":
 		const title = "Kubernetes"
 		if !strings.Contains(r.Header.Get("Accept"), "protobuf") {
-			answer.JSON(w, http.StatusOK, map[string]any{"swagger": "2.0", "paths": map[string]any{},
+			JSON(w, http.StatusOK, map[string]any{"swagger": "2.0", "paths": map[string]any{},
 				"info": map[string]any{"title": title, "version": Version}, "definitions": map[string]any{}})
 			return true
 		}
@@ -29,7 +28,7 @@ func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []
 			return string([]byte{number<<3 | 2, byte(len(text))}) + text
 		}
 		info := field(1, title) + field(2, Version)
-		answer.Bytes(w, http.StatusOK, []byte(field(1, "2.0")+field(2, info)+field(8, "")))
+		Bytes(w, http.StatusOK, []byte(field(1, "2.0")+field(2, info)+field(8, "")))
 		return true
 	case len(parts) == 0 || parts[0] != "v3":
 		return false
@@ -48,10 +47,10 @@ func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []
 		paths := map[string]any{}
 		for path := range docs {
 			paths[path] = map[string]any{"serverRelativeURL": "/openapi/v3/" + path + "?hash=" +
-				hash(answer.Encode(schemasOf(docs, path)))}
+				hash(Encode(schemasOf(docs, path)))}
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		answer.JSON(w, http.StatusOK, map[string]any{"paths": paths})
+		JSON(w, http.StatusOK, map[string]any{"paths": paths})
 		return true
 	}
 	path := strings.Join(parts[1:], "/")
@@ -67,9 +66,9 @@ func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []
 		w.WriteHeader(http.StatusNotAcceptable)
 		return true
 	}
-	body := answer.Encode(schemasOf(docs, path))
+	body := Encode(schemasOf(docs, path))
 	w.Header().Set("ETag", `"`+hash(body)+`"`)
-	answer.Bytes(w, http.StatusOK, body)
+	Bytes(w, http.StatusOK, body)
 	return true
 }
 

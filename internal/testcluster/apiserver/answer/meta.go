@@ -1,39 +1,34 @@
-// Package discovery answers requests that are not for a resource: which kinds are served, in the aggregated form and
-// the older one, their OpenAPI schemas, the version, and health. It needs nothing but the served kinds, keeps no
-// state and runs on the goroutine of the request.
-package discovery
+package answer
 
 import (
 	"fmt"
 	"net/http"
 	"runtime"
-	"slices"
-	"strings"
-
-	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
+	"slices"
+	"strings"
 )
 
 // Version is the server version that /version reports.
 const Version = "v1.36.3"
 
-// Serve answers a request that is not for a resource, given the served kinds. It returns false for any other path.
-func Serve(w http.ResponseWriter, r *http.Request, all []*kinds.Kind) bool {
+// Discovery answers a request that is not for a resource, given the served kinds. It returns false for any other path.
+func Discovery(w http.ResponseWriter, r *http.Request, all []*kinds.Kind) bool {
 	path := r.URL.Path
 	if strings.HasPrefix(path, "/api") || path == "/version/" {
 		path = strings.TrimSuffix(path, "/")
 	}
 	if r.Method != http.MethodGet && strings.Count(path, "/") <= 3 && readOnly(path, all) {
-		answer.Error(w, answer.MethodNotAllowed())
+		Error(w, MethodNotAllowed())
 		return true
 	}
 	switch path {
 	case "/", "/index.html":
-		answer.JSON(w, http.StatusOK, map[string]any{"paths": obj.Anys(paths(all))})
+		JSON(w, http.StatusOK, map[string]any{"paths": obj.Anys(paths(all))})
 		return true
 	case "/version":
-		answer.JSON(w, http.StatusOK, map[string]any{"major": "1", "minor": "36",
+		JSON(w, http.StatusOK, map[string]any{"major": "1", "minor": "36",
 			"emulationMajor": "1", "emulationMinor": "36",
 			"minCompatibilityMajor": "1", "minCompatibilityMinor": "35", "gitVersion": Version,
 			"gitCommit": "", "gitTreeState": "",
@@ -49,7 +44,7 @@ func Serve(w http.ResponseWriter, r *http.Request, all []*kinds.Kind) bool {
 				text = fmt.Appendf(text, "kubernetes_healthcheck{name=%q,type=%q} 1\n", check, of)
 			}
 		}
-		answer.Bytes(w, http.StatusOK, text)
+		Bytes(w, http.StatusOK, text)
 		return true
 	case "/statusz", "/flagz":
 		pageOf(w, r, path[1:])
@@ -99,12 +94,12 @@ func paths(all []*kinds.Kind) []string {
 // pageOf answers with a page for people about the server itself, of which this one says the least.
 func pageOf(w http.ResponseWriter, r *http.Request, name string) {
 	if !accepts(r, "text/plain") {
-		answer.Error(w, answer.NotAcceptable("only the following media types are accepted: application/json, "+
+		Error(w, NotAcceptable("only the following media types are accepted: application/json, "+
 			"application/yaml, text/plain"))
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	answer.Bytes(w, http.StatusOK, []byte("\napiserver "+name+"\nWarning: This endpoint is not meant to be machine "+
+	Bytes(w, http.StatusOK, []byte("\napiserver "+name+"\nWarning: This endpoint is not meant to be machine "+
 		"parseable, has no formatting compatibility guarantees and is for debugging purposes only.\n"))
 }
 
@@ -131,5 +126,5 @@ func answerHealth(w http.ResponseWriter, r *http.Request, of string, single bool
 		}
 		text += of + " check passed\n"
 	}
-	answer.Bytes(w, http.StatusOK, []byte(text))
+	Bytes(w, http.StatusOK, []byte(text))
 }

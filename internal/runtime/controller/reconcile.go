@@ -83,7 +83,7 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 		log.Info("reconciled", "writes", writes.Load())
 	case ctx.Err() != nil:
 		log.Info("reconcile was cut short", "reason", context.Cause(ctx).Error(), "error", err.Error())
-	case cache.AsShed(err) != nil:
+	case notShed(err) == nil:
 		log.V(1).Info("not worked on", "reason", err.Error())
 	case errors.As(err, &p):
 		log.Error(err, "reconcile panicked", "failures", c.streaks.get(item.Key).failures, "stack", string(p.stack))
@@ -126,7 +126,11 @@ func (c *Controller) settle(ctx context.Context, item queue.Item, outcome Outcom
 		c.queue.Add(k, cutCause) // for when this process leads again; not heard at a shutdown
 		return stopped
 	case cache.AsShed(err) != nil:
-		return c.settleShed(ctx, item, cache.AsShed(err))
+		rest := c.besideShed(ctx, item, err)
+		if rest == nil {
+			return c.settleShed(ctx, item, cache.AsShed(err))
+		}
+		err = rest
 	}
 	c.stats.errors.Add(1)
 	before := c.streaks.get(k)

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -93,8 +94,8 @@ func (p *paces) leave(namespace string) {
 	delete(p.of, namespace)
 }
 
-// settleShed is settle for a run that has found that an object is not held. Nothing was done, nothing is lost, and
-// nothing is to be tried again before it is: that is an event.
+// settleShed is settle for a run that has found that an object is not held, and nothing else. Nothing was done, nothing
+// is lost, and nothing is to be tried again before it is held: that is an event.
 func (c *Controller) settleShed(ctx context.Context, item queue.Item, shed *cache.ShedError) string {
 	wait, ok := time.Duration(0), c.shed != nil
 	if ok {
@@ -105,13 +106,7 @@ func (c *Controller) settleShed(ctx context.Context, item queue.Item, shed *cach
 		return c.again("not worked on ("+shed.Reason+"); its status says so in ", wait)
 	}
 	if ok {
-		counting, writes := kube.CountWrites(ctx)
-		_, err := c.call(counting, c.logOf(item), item, func(ctx context.Context, key kube.Key) (Outcome, error) {
-			return Done, c.shed(ctx, key, shed.Reason, shed.Message)
-		})
-		if shed.Reason == cache.TooLarge && writes.Load() > 0 { // for OverBudget, the namespace has a line
-			c.logOf(item).Info("not worked on", kube.Warn("reason", shed.Reason, "message", shed.Message)...)
-		}
+		err := c.tellShed(ctx, item, shed.Reason, shed.Message)
 		if err != nil && ctx.Err() != nil {
 			c.queue.Add(item.Key, cutCause)
 			return stopped
@@ -125,6 +120,54 @@ func (c *Controller) settleShed(ctx context.Context, item queue.Item, shed *cach
 	c.forget(item.Key)
 	c.queue.AddAfter(item.Key, SlowDelay, recheckCause) // what it depends on may be in another namespace
 	return c.again("not worked on ("+shed.Reason+"); looks again in ", SlowDelay)
+}
+
+// tellShed says in the status of an object that it is not worked on.
+func (c *Controller) tellShed(ctx context.Context, item queue.Item, reason, message string) error {
+	counting, writes := kube.CountWrites(ctx)
+	_, err := c.call(counting, c.logOf(item), item, func(ctx context.Context, key kube.Key) (Outcome, error) {
+		return Done, c.shed(ctx, key, reason, message)
+	})
+	if reason == cache.TooLarge && writes.Load() > 0 { // for OverBudget, the namespace has a line
+		c.logOf(item).Info("not worked on", kube.Warn("reason", reason, "message", message)...)
+	}
+	return err
+}
+
+// besideShed returns what a run has failed for, but for objects that are not held; nil: nothing else. Where there is
+// something, the status says that, too, if the server has refused it, and the run is tried again for it.
+func (c *Controller) besideShed(ctx context.Context, item queue.Item, err error) error {
+	rest := notShed(err)
+	if rest == nil || c.shed == nil {
+		return rest
+	}
+	shed := cache.AsShed(err)
+	message := shed.Message
+	if kube.IsRefused(rest) {
+		message += "; " + kube.Explain(rest)
+	}
+	if wait, ok := c.paces.claim(item.Key, time.Now()); ok && wait == 0 {
+		return errors.Join(rest, c.tellShed(ctx, item, shed.Reason, message))
+	}
+	return rest // it is told at a later try
+}
+
+// notShed returns the errors that are joined in err and are no ShedError; nil: there are none.
+func notShed(err error) error {
+	if cache.AsShed(err) == nil {
+		return err
+	}
+	switch wrapped := err.(type) {
+	case interface{ Unwrap() []error }:
+		var rest []error
+		for _, e := range wrapped.Unwrap() {
+			rest = append(rest, notShed(e))
+		}
+		return errors.Join(rest...)
+	case interface{ Unwrap() error }:
+		return notShed(wrapped.Unwrap())
+	}
+	return nil
 }
 
 // queueReturned queues the objects of a namespace of which a mirror holds what it did not.

@@ -2,7 +2,9 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -94,4 +96,46 @@ func TestTellingThatAnObjectIsNotWorkedOnIsTriedAgainAfterABackoff(t *testing.T)
 			running.Wait()
 		})
 	}
+}
+
+// A run that finds one child not held and fails for another one is tried again as soon as any that fails.
+func TestARunThatAlsoFailsForAnotherReasonIsTriedAgainAndSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var times runTimes
+		refused := &kube.Status{Code: 422, Reason: "Invalid", Message: "the image is wrong"}
+		failure := error(errors.New("the server is busy"))
+		f := func(context.Context, kube.Key) (Outcome, error) {
+			times.note()
+			shed := &cache.ShedError{Reason: cache.OverBudget, Message: "the pods take too much"}
+			return Done, fmt.Errorf("reconcile: %w", errors.Join(shed, failure))
+		}
+		lines := &logLines{}
+		c, stop := start(t, f, Options{Log: lines.logger()})
+		var told []string
+		c.shed = func(_ context.Context, _ kube.Key, _, message string) error {
+			told = append(told, message)
+			return nil
+		}
+		c.queue.Add(key("a"), "changed")
+		time.Sleep(time.Minute)
+		if n := times.count(); n < 5 {
+			t.Errorf("%d runs in a minute", n)
+		}
+		if len(lines.with("the server is busy")) == 0 {
+			t.Error("no line has the failure")
+		}
+		expect(t, "told first", told[0], "the pods take too much")
+		before := times.count()
+		failure = refused
+		c.queue.Add(key("a"), "changed")
+		time.Sleep(time.Minute)
+		expect(t, "runs in a minute after the refusal", times.count(), before+1)
+		if last := told[len(told)-1]; !strings.Contains(last, "the pods take too much; ") ||
+			!strings.Contains(last, "the image is wrong") {
+			t.Errorf("told %q", last)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -18,7 +18,8 @@ const maxKeys = 5_000
 type keys struct {
 	byName map[string]shedKey
 	more   int   // objects beyond maxKeys
-	size   int64 // what all of them would take, about
+	size   int64 // what those of them would take, about, that would be held
+	beyond int64 // what the others would take
 }
 
 // shedKey is all that is known of an object that is not held.
@@ -28,6 +29,7 @@ type shedKey struct {
 	owner      kube.OwnerReference // the controller
 	size       int64               // what it would take, about
 	large      bool                // it is larger than one object may be
+	beyond     bool                // the same, or it seems so: it would not be held
 	bare       bool                // what its deletion needs of it is held
 	deleting   bool                // it is being deleted
 	told       bool                // its status says that it is not worked on
@@ -62,12 +64,12 @@ func (k *keys) put(name string, key shedKey, added bool) (more int64, stored boo
 	switch {
 	case known:
 		more -= before.bytes(name)
-		k.size -= before.size
+		k.count(before, -1)
 		key.told = key.told || before.told && before.uid == key.uid
 	case len(k.byName) >= maxKeys:
 		if added {
 			k.more++
-			k.size += key.size
+			k.count(key, 1)
 		}
 		return 0, false
 	}
@@ -75,7 +77,7 @@ func (k *keys) put(name string, key shedKey, added bool) (more int64, stored boo
 		k.byName = map[string]shedKey{}
 	}
 	k.byName[name] = key
-	k.size += key.size
+	k.count(key, 1)
 	return more + key.bytes(name), true
 }
 
@@ -85,7 +87,7 @@ func (k *keys) delete(name string, size int64) (less int64) {
 	switch {
 	case known:
 		delete(k.byName, name)
-		k.size -= key.size
+		k.count(key, -1)
 		less = key.bytes(name)
 	case k.more > 0:
 		k.more--
@@ -94,7 +96,19 @@ func (k *keys) delete(name string, size int64) (less int64) {
 	if k.size < 0 || len(k.byName) == 0 && k.more == 0 {
 		k.size = 0
 	}
+	if len(k.byName) == 0 && k.more == 0 {
+		k.beyond = 0
+	}
 	return less
+}
+
+// count adds what an object would take, n times.
+func (k *keys) count(key shedKey, n int64) {
+	if key.beyond {
+		k.beyond += n * key.size
+	} else {
+		k.size += n * key.size
+	}
 }
 
 func (k *keys) bytes() (n int64) {
@@ -128,7 +142,7 @@ type form[T kube.Object] struct {
 	name, uid, rv string
 	obj           T     // if held
 	held          bool  // as it is; with shed, without what only its spec needs
-	bytes         int64 // that obj takes
+	bytes         int64 // that obj takes, if held
 	shed          bool  // it is known by key
 	key           shedKey
 }
@@ -162,11 +176,12 @@ func (s *Store[T]) formOf(obj T, part kube.Part, whole bool) form[T] {
 	case part.Large:
 		f.key.size = int64(part.Size)
 	}
-	f.key.large = large
+	f.bytes = 0
+	f.key.large, f.key.beyond = large, large || f.key.size > s.o.MaxObjectBytes
 	if s.o.Owners {
 		if f.obj, f.held = bareOf(obj); f.held {
 			f.key.bare, f.bytes = true, sizeOf(f.obj)
-			f.key.size = f.bytes // it needs no more
+			f.key.size, f.key.beyond = f.bytes, false // it needs no more
 		}
 	}
 	return f

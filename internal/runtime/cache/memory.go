@@ -187,10 +187,13 @@ func (m *memory) heaviestLocked() (namespace string) {
 
 // fits says whether a namespace that would take so much more can be held again: with room to spare, so that it is not
 // shed again at the next change.
-func (a *account) fits(bytes int64) bool {
+func (a *account) fits(bytes int64) bool { return bytes <= a.room() }
+
+// room returns what a namespace may take to be held again.
+func (a *account) room() int64 {
 	a.of.mu.Lock()
 	defer a.of.mu.Unlock()
-	return a.bytes+bytes <= a.most/10*9 && a.of.taken+bytes <= a.mostOfAll()/10*9
+	return min(a.most/10*9-a.bytes, a.mostOfAll()/10*9-a.of.taken)
 }
 
 // begin takes the place of the one mirror that reads a namespace to hold it again.

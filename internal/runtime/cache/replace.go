@@ -26,8 +26,8 @@ func newContent[T kube.Object]() content[T] {
 }
 
 // replace makes c the content of the scope, in one step for readers, and tells the handlers how that differs from
-// what was there. before is called with these changes, and with how many objects
-// were there, before any handler is.
+// what was there. before is called with these changes, and with how many objects were there, held or not, before any
+// handler is.
 func (s *Store[T]) replace(sc *scope, c content[T], before func(changes []Change[T], had int)) {
 	sc.writing.Lock()
 	defer sc.writing.Unlock()
@@ -46,6 +46,11 @@ func (s *Store[T]) swap(sc *scope, c content[T]) (changes []Change[T], had int) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	had = s.objects.count(sc.namespace)
+	for namespace, sh := range s.shed {
+		if sc.covers(namespace) {
+			had += sh.keys.len()
+		}
+	}
 	return s.replaceLocked(sc, c), had
 }
 
@@ -201,10 +206,11 @@ func (s *Store[T]) swapKeysLocked(sc *scope, c content[T]) {
 			continue
 		}
 		s.account.add(namespace, 0, 0, -sh.keys.bytes())
-		sh.keys, sh.from, sh.staged = keys{}, "", nil
-		if !sh.whole && c.keys[namespace] == nil && sh.back.forgettable() {
-			delete(s.shed, namespace)
+		if !sh.whole && sh.keys.len() > 0 {
+			sh.back.complete = true // if there are no others: see completed
+			s.wakeComeback()
 		}
+		sh.keys, sh.from, sh.staged = keys{}, "", nil
 	}
 	for namespace, of := range c.keys {
 		if of.len() == 0 {

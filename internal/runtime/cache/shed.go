@@ -221,14 +221,13 @@ func (s *Store[T]) shedLocked(namespace string, v victim) (changes []Change[T], 
 	s.account.unlist(namespace)
 	sh := s.shedOfLocked(namespace)
 	if sh.staged = nil; sh.whole {
-		sh.back.longer() // it was being read
-		sh.back.since = time.Now()
+		sh.back.readInVain(sh.keys.size, s.account.room()) // it was being read
 		return nil, ""
 	}
 	s.sheds++
 	sh.whole, sh.since, sh.why = true, time.Now(), s.whyShed(namespace, v)
 	if !sh.back.at.IsZero() && time.Since(sh.back.at) < calmTime {
-		sh.back.longer()
+		sh.back.shedAgain()
 	} else {
 		sh.back.pause = 0
 	}
@@ -253,10 +252,7 @@ func (s *Store[T]) shedLocked(namespace string, v victim) (changes []Change[T], 
 		s.objects.delete(e.key())
 	}
 	sh.noteSize()
-	select {
-	case s.shedNews <- struct{}{}:
-	default: // comeBack will look
-	}
+	s.wakeComeback()
 	return changes, sh.why
 }
 

@@ -235,6 +235,127 @@ func TestANamespaceThatComesAndGoesIsNotReadAgainEachTime(t *testing.T) {
 	})
 }
 
+// What a namespace that is shed would take does not count the objects that would not be held anyway.
+func TestANamespaceComesBackAlsoWithAnObjectThatIsTooLarge(t *testing.T) {
+	items, events := floodOfPods(100, 2)
+	large := podOf("big", "large", 200, 300)
+	items, events = append(items, large), append(events, event("ADDED", large))
+	o := Options{MaxBytes: 100 << 10, MaxObjectBytes: 64 << 10}
+	withMirrors(t, items, events, o, func(t *testing.T, m *mirror, s *server, f *feed) {
+		if sheds := m.Sheds(); len(sheds) != 1 || !sheds[0].Whole || sheds[0].Bytes < 300<<10 {
+			t.Fatalf("%+v is shed, want the namespace with all that it has", sheds)
+		}
+		s.on(pagedList, list("700", podOf("big", "p001", 2, 2), podOf("big", "large", 501, 300)))
+		f.send(event("MODIFIED", podOf("big", "large", 501, 300))) // of which only the metadata is read
+		for i := range 100 {
+			if i != 1 {
+				f.send(event("DELETED", podOf("big", fmt.Sprintf("p%03d", i), 502+i, 2)))
+			}
+		}
+		wait(settleTime + 4*lookEvery)
+		if _, ok, err := m.Get(kube.Key{Namespace: "big", Name: "p001"}); !ok || err != nil {
+			t.Errorf("the pod that fits: %t, %v", ok, err)
+		}
+		if err := third(m.Get(kube.Key{Namespace: "big", Name: "large"})); !isShed(err, TooLarge) {
+			t.Errorf("the one that is too large: %v", err)
+		}
+	})
+}
+
+// A tenant who stops has his objects worked on within half a minute, also where they were shed for the tenth time.
+func TestANamespaceThatWasShedManyTimesComesBackWithinHalfAMinute(t *testing.T) {
+	items, events := floodOfPods(100, 2)
+	withMirrors(t, items, events, Options{MaxBytes: 100 << 10}, func(t *testing.T, m *mirror, s *server, f *feed) {
+		var left []string
+		for i := range 20 {
+			left = append(left, podOf("big", fmt.Sprintf("p%03d", i), i+1, 2))
+		}
+		rv := 1000
+		for round := range 10 {
+			s.on(pagedList, list(fmt.Sprint(rv+200), left...))
+			for i := 20; i < 100; i++ {
+				rv++
+				f.send(event("DELETED", podOf("big", fmt.Sprintf("p%03d", i), rv, 2)))
+			}
+			wait(27 * time.Second)
+			if all, err := m.List("big"); err != nil || len(all) != 20 {
+				t.Fatalf("round %d: %d pods, %v", round, len(all), err)
+			}
+			rv += 200
+			for i := 20; i < 100; i++ {
+				rv++
+				f.send(event("ADDED", podOf("big", fmt.Sprintf("p%03d", i), rv, 2)))
+			}
+			if _, err := m.List("big"); !isShed(err, OverBudget) {
+				t.Fatalf("round %d: %v", round, err)
+			}
+		}
+	})
+}
+
+// The size of a namespace is a guess until it is read. Where that was in vain, it is read less and less often, until
+// it is much smaller.
+func TestANamespaceThatWasReadInVainComesBackWithinHalfAMinuteOnceItIsSmaller(t *testing.T) {
+	items, events := floodOfPods(100, 2)
+	withMirrors(t, items, events, Options{MaxBytes: 100 << 10}, func(t *testing.T, m *mirror, s *server, f *feed) {
+		var all []string
+		for i := range 100 {
+			all = append(all, podOf("big", fmt.Sprintf("p%03d", i), 501+i, 2))
+			f.send(event("MODIFIED", all[i]))
+		}
+		for i := 60; i < 100; i++ {
+			f.send(event("DELETED", podOf("big", fmt.Sprintf("p%03d", i), 601+i, 2)))
+		}
+		s.on(pagedList, list("701", all[:60]...))
+		lists := len(s.seen(pagedList))
+		wait(10 * time.Minute)
+		if n := len(s.seen(pagedList)) - lists; n < 2 || n > 6 {
+			t.Errorf("read %d times in ten minutes", n)
+		}
+		for i := 20; i < 60; i++ {
+			f.send(event("DELETED", podOf("big", fmt.Sprintf("p%03d", i), 701+i, 2)))
+		}
+		s.on(pagedList, list("801", all[:20]...))
+		wait(25 * time.Second)
+		if got, err := m.List("big"); err != nil || len(got) != 20 {
+			t.Errorf("%d pods, %v", len(got), err)
+		}
+	})
+}
+
+// Who lists a namespace has to hear that the list is whole again.
+func TestWhoListsANamespaceHearsThatNothingOfItIsTooLargeAnyMore(t *testing.T) {
+	items, events := floodOfPods(2, 1)
+	o := Options{MaxBytes: 1 << 30, MaxObjectBytes: 64 << 10}
+	withMirrors(t, items, events, o, func(t *testing.T, m *mirror, s *server, f *feed) {
+		returned := 0
+		m.OnReturn(func(namespace string) {
+			if namespace == "big" {
+				returned++
+			}
+		})
+		f.send(event("ADDED", podOf("big", "a", 501, 100)), event("ADDED", podOf("big", "b", 502, 100)),
+			event("MODIFIED", podOf("big", "a", 503, 1)))
+		if returned > 0 {
+			t.Error("heard of it while one is too large")
+		}
+		f.send(event("DELETED", podOf("big", "b", 504, 100)))
+		wait(2 * lookEvery)
+		if _, err := m.List("big"); err != nil || returned != 1 {
+			t.Errorf("heard of it %d times, %v", returned, err)
+		}
+		for i := range 50 { // a second in all
+			f.send(event("MODIFIED", podOf("big", "a", 601+2*i, 100)),
+				event("MODIFIED", podOf("big", "a", 602+2*i, 1)))
+			wait(20 * time.Millisecond)
+		}
+		wait(2 * lookEvery)
+		if returned < 2 || returned > 4 {
+			t.Errorf("heard of it %d times, want once more or a few times for one that comes and goes", returned)
+		}
+	})
+}
+
 func TestAnObjectThatIsTooLargeIsShedAlone(t *testing.T) {
 	items, events := floodOfPods(2, 1)
 	large := podOf("big", "large", 50, 300)

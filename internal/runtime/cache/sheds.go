@@ -30,7 +30,8 @@ func (s *Store[T]) Sheds() []ShedNamespace {
 		if !sh.whole && sh.keys.len() == 0 {
 			continue
 		}
-		one := ShedNamespace{Namespace: namespace, Whole: sh.whole, Objects: sh.keys.len(), Bytes: sh.keys.size,
+		one := ShedNamespace{Namespace: namespace, Whole: sh.whole, Objects: sh.keys.len(),
+			Bytes:   sh.keys.size + sh.keys.beyond,
 			Message: s.shedErrorLocked(kube.Key{Namespace: namespace}).Message}
 		for name, key := range sh.keys.byName {
 			if key.size > one.Most || key.size == one.Most && name < one.Largest {

@@ -182,8 +182,9 @@ func (s *Store[T]) dropKeyLocked(k kube.Key, size int64) {
 		return
 	}
 	s.account.add(k.Namespace, 0, 0, -sh.keys.delete(k.Name, size))
-	if !sh.whole && sh.keys.len() == 0 && sh.back.forgettable() {
-		delete(s.shed, k.Namespace)
+	if !sh.whole && sh.keys.len() == 0 {
+		sh.back.complete = true
+		s.wakeComeback()
 	}
 }
 

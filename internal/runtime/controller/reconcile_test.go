@@ -62,11 +62,17 @@ func (l *logLines) with(text string) []string {
 func start(t *testing.T, f Func, o Options) (c *Controller, stop func() error) {
 	t.Helper()
 	c = New("test", f, o)
+	return c, run(t, c)
+}
+
+// run runs a controller, and returns how to stop it.
+func run(t *testing.T, c *Controller) (stop func() error) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
 	synctest.Wait()
-	return c, func() error {
+	return func() error {
 		cancel()
 		return <-ended
 	}

@@ -94,8 +94,8 @@ func (p *paces) leave(namespace string) {
 	delete(p.of, namespace)
 }
 
-// settleShed is settle for a run that has found that an object is not held, and nothing else. Nothing was done, nothing
-// is lost, and nothing is to be tried again before it is held: that is an event.
+// settleShed is settle for a run that has found that an object is not held, and nothing else. Nothing was done,
+// nothing is lost, and nothing is to be tried again before it is held: that is an event.
 func (c *Controller) settleShed(ctx context.Context, item queue.Item, shed *cache.ShedError) string {
 	wait, ok := time.Duration(0), c.shed != nil
 	if ok {

@@ -110,14 +110,16 @@ func TestARunThatAlsoFailsForAnotherReasonIsTriedAgainAndSaysSo(t *testing.T) {
 			return Done, fmt.Errorf("reconcile: %w", errors.Join(shed, failure))
 		}
 		lines := &logLines{}
-		c, stop := start(t, f, Options{Log: lines.logger()})
 		var told []string
+		c := New("test", f, Options{Log: lines.logger()})
 		c.shed = func(_ context.Context, _ kube.Key, _, message string) error {
 			told = append(told, message)
 			return nil
 		}
+		stop := run(t, c)
 		c.queue.Add(key("a"), "changed")
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if n := times.count(); n < 5 {
 			t.Errorf("%d runs in a minute", n)
 		}
@@ -129,6 +131,7 @@ func TestARunThatAlsoFailsForAnotherReasonIsTriedAgainAndSaysSo(t *testing.T) {
 		failure = refused
 		c.queue.Add(key("a"), "changed")
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		expect(t, "runs in a minute after the refusal", times.count(), before+1)
 		if last := told[len(told)-1]; !strings.Contains(last, "the pods take too much; ") ||
 			!strings.Contains(last, "the image is wrong") {

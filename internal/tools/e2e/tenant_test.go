@@ -23,7 +23,7 @@ const (
 	// make it. An idle server answers within 5 ms; one under attack, on a machine that does other work, takes longer.
 	tenantRequests = 10
 	// tenantRestart is how soon a process that starts amid the attack is ready, and tenantRecovery how soon all is
-	// worked on when it is over.
+	// worked on when it is over, beside what the server itself takes for it.
 	tenantRestart, tenantRecovery = 30 * time.Second, 30 * time.Second
 	// tenantHold is how long an attack lasts once it is complete.
 	tenantHold = 10 * time.Second

@@ -123,7 +123,7 @@ func newReconciler[T object[Status], Status any, P status[Status]](s controller.
 	r := &reconciler[T, Status, P]{
 		Definition: d,
 		objects:    apply.NewStatuses(s.Client, objects, blank[T, Status]),
-		children:   apply.New(s.Client, kinds...),
+		children:   apply.New(s.Client, apply.Own(), kinds...),
 		events:     recorder,
 		policy:     s.TemplatePolicy,
 	}

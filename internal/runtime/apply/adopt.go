@@ -56,7 +56,7 @@ func (c *child) isMade(object kube.Object) bool {
 		return made && len(c.missing(object)) == 0
 	}
 	_, hashed := contentOf(object).Annotations.Get(HashAnnotation)
-	return labelled(object) && hashed
+	return c.options.labelled(object) && hashed
 }
 
 // sameSelector says whether an object has the declared spec.selector, where one is declared. In most kinds it cannot
@@ -114,7 +114,7 @@ const maxImage = 200
 func (c *child) misfit(ctx context.Context) (reason string, err error) {
 	const not = "; " + AdoptAnnotation + " does not take it: "
 	for _, key := range c.kind.template.selector {
-		if have, _ := c.other.ObjectMeta().Labels.Get(key); key != ManagedByLabel && have != c.want.labels[key] {
+		if have, _ := c.other.ObjectMeta().Labels.Get(key); have != c.want.labels[key] {
 			return fmt.Sprintf("%sits label %s is %q, not %q", not, key, have, c.want.labels[key]), nil
 		}
 	}
@@ -159,7 +159,7 @@ func (c *child) release(ctx context.Context) error {
 	m := c.live.ObjectMeta()
 	err := c.client.Patch(ctx, c.kind.resource, c.key, kube.MergePatch, map[string]any{"metadata": map[string]any{
 		"uid": m.UID, "resourceVersion": m.ResourceVersion, "ownerReferences": referencesBut(m, c.owner.UID)}}, nil,
-		kube.WriteOptions{FieldManager: Manager})
+		kube.WriteOptions{FieldManager: c.options.Manager})
 	switch {
 	case err == nil:
 		c.came(Released, 0, "it is not declared any more and has lost the label %s", ManagedByLabel)

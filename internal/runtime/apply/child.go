@@ -28,8 +28,6 @@ type child struct {
 	want *declared // nil: it is not declared any more
 	at   int       // in Report.Children
 
-	shared *templateMemory // of its kind; nil: it is not made from a template
-
 	live     kube.Object // the newest copy that is known; nil: there is none of ours
 	other    kube.Object // an object of that name that is not a child of the owner; nil: none is known
 	deleting bool        // live is being deleted, whether this copy shows it already or not
@@ -162,12 +160,6 @@ func (c *child) isSame(live kube.Object) bool {
 func isLight(live kube.Object) bool {
 	content := contentOf(live)
 	return content != nil && content.light
-}
-
-// labelled says that an object has the label that our watch selects by.
-func labelled(object kube.Object) bool {
-	v, _ := object.ObjectMeta().Labels.Get(ManagedByLabel)
-	return v == ManagedBy
 }
 
 func uidOf(object kube.Object) string { return object.ObjectMeta().UID }

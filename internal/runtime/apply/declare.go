@@ -12,15 +12,9 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-// Manager is the field manager of everything skiff declares. It must never change: the server removes a field that is
-// declared no longer only from the manager that declared it.
-const Manager = "skiff"
-
-// keeper is the field manager that holds a field which is declared no longer and must keep its value (Child.Keep).
-const keeper = "skiff-handover"
-
-// ManagedByLabel and ManagedBy are the label that every child carries. Children are watched with ManagedBySelector, so
-// that the rest of the cluster never reaches us; a child that loses the label looks deleted, and gets it back.
+// ManagedByLabel is the label by which the children of an engine are told from the rest of the cluster; ManagedBy is
+// its value for the children of skiff's own operators, and ManagedBySelector selects them. Where a watch does so, the
+// rest of the cluster never reaches us; a child that loses the label looks deleted, and gets it back.
 const (
 	ManagedByLabel    = "app.kubernetes.io/managed-by"
 	ManagedBy         = "skiff"
@@ -78,11 +72,19 @@ func (o Owner) Reference() map[string]any {
 		"controller": true, "blockOwnerDeletion": true}
 }
 
-// isReference says whether v is what Reference returns.
-func (o Owner) isReference(v any) bool {
-	r, _ := v.(map[string]any)
-	return len(r) == 6 && r["apiVersion"] == o.Resource.APIVersion() && r["kind"] == o.Resource.Kind &&
-		r["name"] == o.Name && r["uid"] == o.UID && r["controller"] == true && r["blockOwnerDeletion"] == true
+// controls says whether one of references is what Reference returns, and no other one is that of a controller.
+func (o Owner) controls(references []any) bool {
+	found := false
+	for _, r := range references {
+		r, _ := r.(map[string]any)
+		switch {
+		case maps.Equal(r, o.Reference()) && !found:
+			found = true
+		case r["controller"] == true:
+			return false
+		}
+	}
+	return found
 }
 
 // declared is a child as it is compared and sent.
@@ -96,52 +98,49 @@ type declared struct {
 	minReady time.Duration
 }
 
-// identify returns the key and the labels of a declared child, and an error where it lacks what every child has.
-func identify(owner Owner, body map[string]any) (kube.Key, map[string]any, error) {
-	meta, _ := body["metadata"].(map[string]any)
-	name, _ := meta["name"].(string)
-	namespace, _ := meta["namespace"].(string)
-	labels, _ := meta["labels"].(map[string]any)
-	references, _ := meta["ownerReferences"].([]any)
-	k := kube.Key{Namespace: namespace, Name: name}
-	switch {
-	case name == "":
-		return k, nil, errors.New("metadata.name is missing")
-	case owner.Namespace != "" && namespace != owner.Namespace:
-		return k, nil, fmt.Errorf("%q is in namespace %q, its owner in %q: "+
-			"an owner is in the namespace of its children or in none", name, namespace, owner.Namespace)
-	case len(references) != 1 || !owner.isReference(references[0]):
-		return k, nil, fmt.Errorf("%q does not declare its owner, and that one only, in metadata.ownerReferences",
-			name)
-	case labels[ManagedByLabel] != ManagedBy:
-		return k, nil, fmt.Errorf("%q does not declare the label %s, without which the cache does not see it", name,
-			ManagedBySelector)
-	}
-	return k, labels, nil
-}
-
-// declare checks what is declared of a child of a kind, and finds what identifies this state of it.
-func declare(owner Owner, kind *Kind, c *Child) (kube.Key, *declared, error) {
-	key, labels, err := identify(owner, c.Body)
-	if err != nil {
-		return key, nil, err
-	}
-	d := &declared{plain: c.Body, create: c.Create, labels: labels, keep: c.Keep, minReady: c.MinReady}
+// declare checks what is declared of a child, and finds what identifies this state of it.
+func (a *application) declare(c *Child) (name, *declared, error) {
+	apiVersion, _ := c.Body["apiVersion"].(string)
+	kind, _ := c.Body["kind"].(string)
+	meta, _ := c.Body["metadata"].(map[string]any)
+	d := &declared{plain: c.Body, create: c.Create, keep: c.Keep, minReady: c.MinReady}
 	d.spec, _ = c.Body["spec"].(map[string]any)
-	if kind != nil && kind.template != nil {
-		if d.hash, _ = labels[kind.template.revision].(string); d.hash == "" {
-			return key, nil, fmt.Errorf("%q does not declare the label %s", key.Name, kind.template.revision)
+	d.labels, _ = meta["labels"].(map[string]any)
+	references, _ := meta["ownerReferences"].([]any)
+	n := name{kind: a.kindOf(apiVersion, kind)}
+	n.key.Name, _ = meta["name"].(string)
+	n.key.Namespace, _ = meta["namespace"].(string)
+	if n.kind != nil && n.kind.template != nil {
+		d.hash, _ = d.labels[n.kind.template.revision].(string)
+	}
+	switch {
+	case n.kind == nil:
+		return n, nil, fmt.Errorf("%s %s is of a kind that the engine was not made for", kind, n.key)
+	case n.key.Name == "":
+		return n, nil, errors.New("metadata.name is missing")
+	case a.owner.Namespace != "" && n.key.Namespace != a.owner.Namespace:
+		return n, nil, fmt.Errorf("%q is in namespace %q, its owner in %q: an owner is in the namespace of its "+
+			"children or in none", n.key.Name, n.key.Namespace, a.owner.Namespace)
+	case !a.owner.controls(references):
+		return n, nil, fmt.Errorf("%q does not declare its owner in metadata.ownerReferences, or declares another "+
+			"controller", n.key.Name)
+	case len(references) > 1 && !a.options.OtherOwners:
+		return n, nil, fmt.Errorf("%q declares more owners than its own", n.key.Name)
+	case a.options.ManagedBy != "" && d.labels[ManagedByLabel] != a.options.ManagedBy:
+		return n, nil, fmt.Errorf("%q does not declare the label %s=%s, without which the cache does not see it",
+			n.key.Name, ManagedByLabel, a.options.ManagedBy)
+	case n.kind.template == nil:
+		text, err := patch.Encode(c.Body)
+		if err != nil {
+			return n, nil, fmt.Errorf("%q: %w", n.key.Name, err)
 		}
-		return key, d, nil
+		// 64 bits: the hash is compared with the one before it of the same child, never searched for.
+		sum := sha256.Sum256(text)
+		d.hash = hex.EncodeToString(sum[:8])
+	case d.hash == "":
+		return n, nil, fmt.Errorf("%q does not declare the label %s", n.key.Name, n.kind.template.revision)
 	}
-	text, err := patch.Encode(c.Body)
-	if err != nil {
-		return key, nil, fmt.Errorf("%q: %w", key.Name, err)
-	}
-	// 64 bits: the hash is compared with the one before it of the same child, never searched for.
-	sum := sha256.Sum256(text)
-	d.hash = hex.EncodeToString(sum[:8])
-	return key, d, nil
+	return n, d, nil
 }
 
 // post returns what a POST sends: with the hash, but for a child that is made from a template, which is not compared.

@@ -2,11 +2,11 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
 	"sync"
-	"time"
 
 	"skiff/internal/runtime/kube"
 )
@@ -14,8 +14,9 @@ import (
 // Engine brings the children of owners to what is declared. It is safe for concurrent use by reconciles of different
 // owners; the controller sees to it that there is never more than one per owner.
 type Engine struct {
-	client *kube.Client
-	kinds  []Kind
+	client  *kube.Client
+	options Options
+	kinds   []Kind
 
 	nodePorts exhaustion // of the whole cluster
 
@@ -23,11 +24,41 @@ type Engine struct {
 	owners map[kube.Key]*owned
 }
 
+// Options say how the children of an engine are told from other objects.
+type Options struct {
+	// Manager is the field manager of all writes. It must never change: the server removes a field that is declared no
+	// longer only from the manager that declared it.
+	Manager string
+	// ManagedBy is the value of ManagedByLabel on every child; "": children are not told by a label, and there is none
+	// that one could lose.
+	ManagedBy string
+	// OtherOwners lets children declare owners beside the one that controls them.
+	OtherOwners bool
+}
+
+// Manager is the field manager of all that skiff's own operators write.
+const Manager = "skiff"
+
+// Own are the Options of skiff's own operators.
+func Own() Options { return Options{Manager: Manager, ManagedBy: ManagedBy} }
+
+// keeper is the field manager that holds a field which is declared no longer and must keep its value (Child.Keep).
+func (o Options) keeper() string { return o.Manager + "-handover" }
+
+// labelled says that an object has the label by which children are told.
+func (o Options) labelled(object kube.Object) bool {
+	v, _ := object.ObjectMeta().Labels.Get(ManagedByLabel)
+	return o.ManagedBy == "" || v == o.ManagedBy
+}
+
 // owned is what is remembered of the children of one owner.
 type owned struct {
-	uid       string
-	children  []*memory // of the last Apply: those that were declared, in their order, and then others
-	templates []*templateMemory
+	uid      string
+	children []*memory // of the last Apply: those that were declared, in their order, and then others
+
+	// accepted is the revision of a template of which the server has said that it would take such a child. The first
+	// step of a roll writes it, before there are others.
+	accepted map[*Kind]string
 
 	// settledFor is the Spec of the owner when the last Apply left all children as they are declared, and no others;
 	// nil: it did not. As long as the spec and the children stay the same, there is nothing to do: see Settled.
@@ -39,77 +70,8 @@ type owned struct {
 }
 
 // New returns an Engine for children of these kinds.
-func New(client *kube.Client, kinds ...Kind) *Engine {
-	return &Engine{client: client, kinds: kinds, owners: map[kube.Key]*owned{}}
-}
-
-// Outcome says what was done about a child.
-type Outcome int
-
-// The outcomes. Live is nil where the child does not exist or is not managed by skiff.
-const (
-	Unchanged Outcome = iota // it is as declared, or the server said so
-	Created
-	Applied   // it differed and was changed; Result.Differences says where
-	Adopted   // it had no controller and has become a child of the owner; Result.Differences says what was changed
-	Outdated  // it differs, and stays so until it is deleted (OnDelete); Result.Differences says where
-	Foreign   // an object of that name is not managed by skiff and was left alone; Result.Message says whose it is
-	Contested // something else keeps changing or deleting what we declare; Result.Message says what
-	Waiting   // nothing can be done now; Result.Message says what for
-	Overtaken // it changed while we wrote: Result.Live is old, and an event is on its way
-	Held      // it is missing or differs, and was left so because the owner is on hold; Result.Message says where
-	PortTaken // another Service has the node port; Result.Message says which
-	Exhausted // the cluster has none left of what the child needs; Result.Message says what
-	Deleted   // it was not declared any more, or its owner is being deleted
-	Released  // it was not declared any more and had lost our label: it is there, and no child of the owner
-	Replaced  // it had ended and was deleted, to be created again; Result.Message says how it ended
-	Rolled    // it was of an older revision and was deleted, to be created again; Result.Message says which
-	Failed    // a request failed or was refused: Result.Err
-)
-
-func (o Outcome) String() string {
-	return [...]string{"unchanged", "created", "applied", "adopted", "outdated", "foreign", "contested", "waiting",
-		"overtaken", "held", "node port taken", "exhausted", "deleted", "released", "replaced", "rolled", "failed"}[o]
-}
-
-// Result is what is known about a child after Apply.
-type Result struct {
-	Resource    kube.Resource
-	Key         kube.Key
-	Outcome     Outcome
-	Live        kube.Object   // the newest copy that is known, also where there is an error; nil: none. See As
-	Differences []string      // the declared fields that differed
-	Message     string        // for users: what is in the way; of Created: what had to be left out (Child.Create)
-	Err         error         // Failed: kube.IsRefused says whether trying again can help
-	Wait        time.Duration // if not 0: look again after this time, even if no event comes
-	Unheld      bool          // the cache does not hold the child: of Live, if any, only the metadata is known
-
-	// Of children that are replaced:
-	Declared string // the revision that is declared; "": Live is to go
-	Revision string // that Live was made from
-	Deleting bool   // Live is being deleted, whether this copy shows it already or not
-	Settling bool   // Live is ready, but not for as long as Child.MinReady
-	Ending   string // says that the child keeps ending, how it ended, and how long the pause before the next one is
-}
-
-// Report is what is known about the children of one owner after Apply.
-type Report struct {
-	Children []Result // in the order in which they were declared
-	Pruned   []Result // what was done about those that are not declared any more
-	Err      error    // children that are replaced could not be read: of these nothing is known
-}
-
-// All returns all results.
-func (r *Report) All() []Result {
-	return append(r.Children[:len(r.Children):len(r.Children)], r.Pruned...)
-}
-
-// Earlier returns the shorter of two waits, where 0 means none.
-func Earlier(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
+func New(client *kube.Client, o Options, kinds ...Kind) *Engine {
+	return &Engine{client: client, options: o, kinds: kinds, owners: map[kube.Key]*owned{}}
 }
 
 // Forget drops what is remembered of an owner's children. Operators call it when the owner is gone, which bounds the
@@ -169,6 +131,9 @@ func (e *Engine) Apply(ctx context.Context, owner Owner, want []Child, hold bool
 func (e *Engine) Owned(ctx context.Context, owner Owner) ([]Result, error) {
 	owner.Spec = nil // nothing is declared: that says nothing about what settles it
 	r := e.application(owner, true).run(ctx, nil)
+	for i := range r.Pruned {
+		r.Err = errors.Join(r.Err, r.Pruned[i].Err)
+	}
 	return r.Pruned, r.Err
 }
 

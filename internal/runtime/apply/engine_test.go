@@ -23,6 +23,8 @@ type bench struct {
 	client *kube.Client
 	engine *Engine
 	owner  Owner
+
+	restart func(o Options) // begins with a new engine, and mirrors of what that one selects
 }
 
 var (
@@ -43,13 +45,21 @@ func on(t *testing.T, strategy Strategy, f func(b *bench)) {
 		b.create(configMapsV1, `{"metadata":{"name":"owner"}}`)
 		b.owner = Owner{Resource: configMapsV1, Namespace: "default", Name: "owner",
 			UID: b.at(configMapsV1, "owner", "metadata", "uid").(string)}
-		ds := mirrorFor[deploymentView](client, deploymentsV1)
-		cs := mirrorFor[struct{}](client, configMapsV1)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		running.Go(func() { ds.Run(ctx) })
-		running.Go(func() { cs.Run(ctx) })
-		b.engine = New(client, Of(ds, strategy).Reading(Reads[deploymentSpec]), Of(cs, InPlace))
+		b.restart = func(o Options) {
+			selector := ""
+			if o.ManagedBy != "" {
+				selector = ManagedByLabel + "=" + o.ManagedBy
+			}
+			ds := mirrorFor[deploymentView](client, deploymentsV1, selector)
+			cs := mirrorFor[struct{}](client, configMapsV1, selector)
+			running.Go(func() { ds.Run(ctx) })
+			running.Go(func() { cs.Run(ctx) })
+			b.engine = New(client, o, Of(ds, strategy).Reading(Reads[deploymentSpec]), Of(cs, InPlace))
+			synctest.Wait()
+		}
+		b.restart(Own())
 		synctest.Wait()
 		f(b)
 		cancel()
@@ -72,8 +82,8 @@ type deploymentSpec struct {
 	} `json:"spec"`
 }
 
-func mirrorFor[S any](client *kube.Client, r kube.Resource) *cache.Store[*Live[S]] {
-	return cache.New[*Live[S]](cache.Options{Resource: r, LabelSelector: ManagedBySelector, Client: client,
+func mirrorFor[S any](client *kube.Client, r kube.Resource, selector string) *cache.Store[*Live[S]] {
+	return cache.New[*Live[S]](cache.Options{Resource: r, LabelSelector: selector, Client: client,
 		Log: logr.Discard()})
 }
 

@@ -38,7 +38,7 @@ func TestAWriteIsExpectedForAWhileWhereVersionsCannotBeCompared(t *testing.T) {
 			t.Error("the mirror shows what was written, and is not trusted")
 		}
 
-		e := New(nil)
+		e := New(nil, Own())
 		owner := Owner{Namespace: "default", Name: "web", UID: "u1"}
 		e.remembered(owner).children = []*memory{{written: w}}
 		e.Forget(owner.Key())

@@ -41,7 +41,7 @@ func (s inPlace) next(c *child) (does Outcome, ok bool) {
 		return Applied, c.want != nil && !c.hold && !s.onDelete && c.application.mem.tried != c.owner.Generation
 	case c.err != nil:
 	case c.want == nil && !c.stays(): // its end comes as an event
-	case c.want == nil && !labelled(c.live):
+	case c.want == nil && !c.options.labelled(c.live):
 		return Released, true
 	case c.want == nil:
 		return Deleted, true
@@ -188,7 +188,7 @@ func (c *child) sendApply(ctx context.Context, live *kube.Meta, answer any) erro
 	// The uid makes the apply fail on an object that was deleted meanwhile, where it would otherwise create one, and
 	// on one that has taken its place.
 	return c.client.Patch(ctx, c.kind.resource, c.key, kube.ApplyPatch, body, answer,
-		kube.WriteOptions{FieldManager: Manager, Force: true})
+		kube.WriteOptions{FieldManager: c.options.Manager, Force: true})
 }
 
 // declaredOf returns those of the fields of spec that are declared.

@@ -3,7 +3,6 @@ package apply
 import (
 	"fmt"
 	"hash/maphash"
-	"sync"
 	"time"
 
 	"skiff/internal/runtime/kube"
@@ -225,61 +224,4 @@ func (c *contest) add(hash string) {
 // fight says how often something was undone, for people.
 func (c *contest) fight() string {
 	return fmt.Sprintf("%d times in %s", c.count, max(c.span, time.Second).Round(time.Second))
-}
-
-// templateMemory is what is remembered of the template that the children of one owner and kind are made from.
-type templateMemory struct {
-	kind *Kind
-
-	mu       sync.Mutex // guards what follows: steps about several children share it
-	accepted string     // the revision of which the server has said that it would take such a child
-	refused  Refusal    // of a child, by its revision: what is in it is the same for all of one
-}
-
-// sharedBy returns what is remembered of the template of a kind, nil if it has none.
-func (o *owned) sharedBy(k *Kind) *templateMemory {
-	if k.template == nil {
-		return nil
-	}
-	for _, m := range o.templates { // of one or two kinds
-		if m.kind == k {
-			return m
-		}
-	}
-	m := &templateMemory{kind: k}
-	o.templates = append(o.templates, m)
-	return m
-}
-
-func (m *templateMemory) accept(revision string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.accepted = revision
-}
-
-func (m *templateMemory) accepts(revision string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.accepted == revision
-}
-
-// standing returns the refusal that a request to create the child would meet again, nil if it is worth a try.
-func (c *child) standing(request string) error {
-	if c.shared == nil {
-		return c.mem.trouble().refusal.Standing(request)
-	}
-	c.shared.mu.Lock()
-	defer c.shared.mu.Unlock()
-	return c.shared.refused.Standing(request)
-}
-
-// note remembers the refusal of a request to create the child.
-func (c *child) note(request string, err error) {
-	if c.shared == nil {
-		c.mem.trouble().refusal.Note(request, err)
-		return
-	}
-	c.shared.mu.Lock()
-	defer c.shared.mu.Unlock()
-	c.shared.refused.Note(request, err)
 }

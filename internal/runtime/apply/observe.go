@@ -38,22 +38,22 @@ func (a *application) children(want []Child, r *Report) (all []*child) {
 		if m == nil {
 			m = &memory{kind: n.kind, key: n.key}
 		}
-		c := &child{application: a, kind: n.kind, key: n.key, mem: m, stub: stub, shared: a.mem.sharedBy(n.kind)}
+		c := &child{application: a, kind: n.kind, key: n.key, mem: m, stub: stub}
 		all = append(all, c)
 		return c
 	}
 	for i := range want {
-		kind, key, d, err := a.declare(&want[i])
-		if err == nil && known[name{kind, key}] {
-			err = fmt.Errorf("%s %s is declared twice", kind.resource.Kind, key)
+		n, d, err := a.declare(&want[i])
+		if err == nil && known[n] {
+			err = fmt.Errorf("%s %s is declared twice", n.kind.resource.Kind, n.key)
 		}
 		if err != nil {
 			resource, _ := want[i].Body["kind"].(string)
-			r.Children[i] = Result{Resource: kube.Resource{Kind: resource}, Key: key, Outcome: Failed,
+			r.Children[i] = Result{Resource: kube.Resource{Kind: resource}, Key: n.key, Outcome: Failed,
 				Err: fmt.Errorf("declare a child of %s %s: %w", a.owner.Resource.Kind, a.owner.Key(), err)}
 			continue
 		}
-		c := add(name{kind, key}, nil)
+		c := add(n, nil)
 		c.want, c.at = d, i
 	}
 	for i := range a.kinds {
@@ -70,18 +70,6 @@ func (a *application) children(want []Child, r *Report) (all []*child) {
 		}
 	}
 	return all
-}
-
-// declare finds the kind of a declared child and checks it.
-func (a *application) declare(c *Child) (*Kind, kube.Key, *declared, error) {
-	apiVersion, _ := c.Body["apiVersion"].(string)
-	kind, _ := c.Body["kind"].(string)
-	k := a.kindOf(apiVersion, kind)
-	key, d, err := declare(a.owner, k, c)
-	if err == nil && k == nil {
-		err = fmt.Errorf("%s %s is of a kind that the engine was not made for", kind, key)
-	}
-	return k, key, d, err
 }
 
 // othersOf returns where children of a kind are or may be, and what the cache knows of them.
@@ -217,7 +205,7 @@ func (c *child) ask(ctx context.Context) error {
 
 // see takes in a copy of the object of the child's name, nil: there is none.
 func (c *child) see(live kube.Object) {
-	c.live, c.other, c.deleting = nil, nil, false
+	c.live, c.other, c.deleting, c.health = nil, nil, false, health{}
 	switch {
 	case live == nil:
 		return

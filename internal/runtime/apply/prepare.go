@@ -48,13 +48,13 @@ func (c *child) prepare(ctx context.Context, live *kube.Meta) error {
 	if m.Metadata.UID != live.UID {
 		return errChanged
 	}
-	owned, ops, err := upgrade(m)
+	owned, ops, err := upgrade(m, c.options.Manager)
 	if err != nil {
 		return fmt.Errorf("read managedFields of %s: %w", c, err)
 	}
 	if len(ops) > 0 {
 		err := c.client.Patch(ctx, c.kind.resource, c.key, kube.JSONPatch, ops, nil,
-			kube.WriteOptions{FieldManager: Manager})
+			kube.WriteOptions{FieldManager: c.options.Manager})
 		if testFailed(err) {
 			return errChanged
 		}
@@ -117,7 +117,7 @@ func (c *child) handOver(ctx context.Context, m *managed, fields []string) error
 		"spec": keep,
 	}
 	return c.client.Patch(ctx, c.kind.resource, c.key, kube.ApplyPatch, body, nil,
-		kube.WriteOptions{FieldManager: keeper})
+		kube.WriteOptions{FieldManager: c.options.keeper()})
 }
 
 // without returns what is in list and not in other.
@@ -135,13 +135,13 @@ type patchOperation struct {
 // upgrade returns the fields that we own, and the JSON patch that makes the server count them as applied. After a POST
 // they are an Update in its books. Several entries of ours become one, which owns what they owned together. No
 // operations: there is nothing to change.
-func upgrade(m *managed) (owned map[string]any, ops []patchOperation, err error) {
+func upgrade(m *managed, manager string) (owned map[string]any, ops []patchOperation, err error) {
 	owned = map[string]any{}
 	ops = []patchOperation{{"test", "/metadata/resourceVersion", m.Metadata.ResourceVersion}}
 	var ours []int
 	upToDate := true
 	for i, e := range m.Metadata.ManagedFields {
-		if e.Manager != Manager || e.Subresource != "" {
+		if e.Manager != manager || e.Subresource != "" {
 			continue
 		}
 		fields, err := patch.Decode(e.FieldsV1)

@@ -33,10 +33,16 @@ func deploymentBody(o Owner, edit func(spec map[string]any)) map[string]any {
 			"ownerReferences": []any{o.Reference()}}}
 }
 
+// declaring returns an application to which Deployments can be declared, and their kind.
+func declaring() (*application, *Kind) {
+	e := New(nil, Own(), Kind{resource: deploymentsV1, apiVersion: deploymentsV1.APIVersion()})
+	return e.application(owner, false), &e.kinds[0]
+}
+
 func TestHashFollowsWhatIsDeclared(t *testing.T) {
-	kind := &Kind{}
+	a, kind := declaring()
 	hash := func(edit func(map[string]any)) string {
-		_, d, err := declare(owner, kind, &Child{Body: deploymentBody(owner, edit)})
+		_, d, err := a.declare(&Child{Body: deploymentBody(owner, edit)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,6 +62,7 @@ func TestHashFollowsWhatIsDeclared(t *testing.T) {
 
 // Rules: WRT-25
 func TestChildThatWouldNotBeOursIsRefusedBeforeItIsSent(t *testing.T) {
+	a, _ := declaring()
 	meta := func(edit func(map[string]any)) map[string]any {
 		b := deploymentBody(owner, nil)
 		m := maps.Clone(b["metadata"].(map[string]any))
@@ -69,12 +76,15 @@ func TestChildThatWouldNotBeOursIsRefusedBeforeItIsSent(t *testing.T) {
 		"does not declare its owner": meta(func(m map[string]any) {
 			m["ownerReferences"] = []any{Owner{Resource: owner.Resource, Name: "web", UID: "u2"}.Reference()}
 		}),
-		"and that one only": meta(func(m map[string]any) {
+		"or declares another controller": meta(func(m map[string]any) {
 			m["ownerReferences"] = []any{owner.Reference(), owner.Reference()}
+		}),
+		"more owners than its own": meta(func(m map[string]any) {
+			m["ownerReferences"] = []any{owner.Reference(), map[string]any{"uid": "u2"}}
 		}),
 		"declare the label app.": meta(func(m map[string]any) { m["labels"] = map[string]any{"a": "b"} }),
 	} {
-		_, _, err := declare(owner, &Kind{}, &Child{Body: body})
+		_, _, err := a.declare(&Child{Body: body})
 		if err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("got error %v, want one with %q", err, text)
 		}
@@ -94,7 +104,7 @@ func TestUpdateEntryOfOursBecomesAnApplyEntry(t *testing.T) {
 		entryOf(Manager, "Update", "status", `{"f:status":{}}`),
 		entryOf(Manager, "Update", "", `{"f:spec":{"f:replicas":{}}}`),
 	}
-	owned, ops, err := upgrade(&m)
+	owned, ops, err := upgrade(&m, Manager)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +115,7 @@ func TestUpdateEntryOfOursBecomesAnApplyEntry(t *testing.T) {
 		t.Errorf("we own %v, want replicas alone", got)
 	}
 	m.Metadata.ManagedFields[2].Operation = "Apply"
-	if _, ops, err = upgrade(&m); err != nil || ops != nil {
+	if _, ops, err = upgrade(&m, Manager); err != nil || ops != nil {
 		t.Errorf("second time: operations %v, error %v, want none", ops, err)
 	}
 }
@@ -119,7 +129,7 @@ func TestSeveralEntriesOfOursBecomeOneThatOwnsAll(t *testing.T) {
 		entryOf(Manager, "Update", "", `{"f:spec":{"f:b":{},"f:list":{"k:{\"name\":\"x\"}":{"f:w":{}}}}}`),
 		entryOf(Manager, "Update", "", `{"f:metadata":{"f:labels":{}}}`),
 	}
-	_, ops, err := upgrade(&m)
+	_, ops, err := upgrade(&m, Manager)
 	if err != nil {
 		t.Fatal(err)
 	}

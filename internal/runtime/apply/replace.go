@@ -38,7 +38,7 @@ func Replace[O any, T interface {
 	kind := kindOf(m, func() kube.Object { return T(new(O)) }, replace{limit: max(1, o.MaxUnavailable)})
 	kind.template = &template{
 		revision: o.Revision,
-		selector: append([]string{ManagedByLabel}, o.Selector...),
+		selector: o.Selector,
 		ready:    func(object kube.Object) (time.Time, bool) { return o.Ready(object.(T)) },
 		ended:    func(object kube.Object) (string, bool) { return o.Ended(object.(T)) },
 	}
@@ -104,8 +104,12 @@ func (c *child) describe(r *Result) {
 
 // missing returns those of the Selector's labels that an object does not have as declared.
 func (c *child) missing(object kube.Object) map[string]any {
+	keys := c.kind.template.selector
+	if c.options.ManagedBy != "" {
+		keys = append(slices.Clip(keys), ManagedByLabel)
+	}
 	var out map[string]any
-	for _, key := range c.kind.template.selector {
+	for _, key := range keys {
 		if have, ok := object.ObjectMeta().Labels.Get(key); !ok || have != c.want.labels[key] {
 			if out == nil {
 				out = map[string]any{}
@@ -148,7 +152,7 @@ func (r replace) plan(children []*child, now time.Time) []step {
 func (r replace) mend(c *child) (does Outcome, ok bool) {
 	switch {
 	case c.want == nil:
-		return Released, c.stays() && !labelled(c.live)
+		return Released, c.stays() && !c.options.labelled(c.live)
 	case c.other != nil:
 		return Adopted, c.adoptable()
 	case c.stays() && len(c.missing(c.live)) > 0:
@@ -188,11 +192,12 @@ func (r replace) act(ctx context.Context, s step) error {
 // away: a template that it refuses must not cost a child. It refuses what is wrong before it looks at the name,
 // which is taken.
 func (c *child) try(ctx context.Context) error {
-	if c.shared.accepts(c.want.hash) {
+	owned := c.application.mem
+	if owned.accepted[c.kind] == c.want.hash {
 		return nil
 	}
 	request := requestOf(c.want.hash, 0)
-	if err := c.standing(request); err != nil {
+	if err := c.mem.trouble().refusal.Standing(request); err != nil {
 		return err
 	}
 	o := c.createOptions()
@@ -200,10 +205,13 @@ func (c *child) try(ctx context.Context) error {
 	err := c.client.Create(ctx, c.kind.resource, c.key.Namespace, c.want.plain, nil, o)
 	switch {
 	case err == nil, kube.IsAlreadyExists(err):
-		c.shared.accept(c.want.hash)
+		if owned.accepted == nil {
+			owned.accepted = map[*Kind]string{}
+		}
+		owned.accepted[c.kind] = c.want.hash
 		return nil
 	case kube.IsRefused(err):
-		c.note(request, err)
+		c.mem.trouble().refusal.Note(request, err)
 	}
 	return err
 }
@@ -216,7 +224,7 @@ func (a *application) findLost(ctx context.Context, all []*child) {
 			continue
 		}
 		err := c.ask(ctx)
-		if err == nil && c.stays() {
+		if err == nil && c.stays() && len(c.missing(c.live)) > 0 {
 			err = c.relabel(ctx)
 		}
 		c.err = errors.Join(c.err, err)
@@ -225,18 +233,14 @@ func (a *application) findLost(ctx context.Context, all []*child) {
 
 // relabel restores the labels that a child needs to be found by, by our watch and by others.
 func (c *child) relabel(ctx context.Context) error {
-	missing := c.missing(c.live)
-	if len(missing) == 0 {
-		return nil
-	}
-	return c.patch(ctx, map[string]any{"uid": uidOf(c.live), "labels": missing})
+	return c.patch(ctx, map[string]any{"uid": uidOf(c.live), "labels": c.missing(c.live)})
 }
 
 // patch changes the metadata of an object and takes in the answer.
 func (c *child) patch(ctx context.Context, metadata map[string]any) error {
 	answer := c.kind.mirror.empty()
 	err := c.client.Patch(ctx, c.kind.resource, c.key, kube.MergePatch, map[string]any{"metadata": metadata}, answer,
-		kube.WriteOptions{FieldManager: Manager})
+		kube.WriteOptions{FieldManager: c.options.Manager})
 	if kube.IsNotFound(err) || kube.IsConflict(err) {
 		c.again(soon) // another one is there, or none; either comes as an event
 		return nil

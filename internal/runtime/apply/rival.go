@@ -23,7 +23,7 @@ func (c *child) rival(ctx context.Context, fields []string) string {
 	fight.rival = "another field manager"
 	if _, err := c.get(ctx); err != nil {
 		fight.rival += " (which one is not known: " + kube.Explain(err) + ")"
-	} else if name := rivalOf(c.managed.Metadata.ManagedFields, fields); name != "" {
+	} else if name := rivalOf(c.managed.Metadata.ManagedFields, c.options.Manager, fields); name != "" {
 		fight.rival = fmt.Sprintf("field manager %q", kube.Printable(name, maxRival))
 	}
 	return fight.rival
@@ -31,10 +31,10 @@ func (c *child) rival(ctx context.Context, fields []string) string {
 
 // rivalOf returns the manager, other than ours, that owns one of the fields; or, where nobody does because they were
 // removed, the one that wrote last.
-func rivalOf(all []managedFields, fields []string) string {
+func rivalOf(all []managedFields, ours string, fields []string) string {
 	var owner, last managedFields
 	for _, m := range all {
-		if m.Manager == Manager || m.Subresource != "" {
+		if m.Manager == ours || m.Subresource != "" {
 			continue
 		}
 		if m.Time >= last.Time {

@@ -25,11 +25,11 @@ func TestTheRivalIsWhoOwnsTheFieldThatDiffers(t *testing.T) {
 		`spec.template.spec.containers[name="db"].image`:  "labeler", // nobody owns it: the one that wrote last
 		`spec.templates`: "labeler",
 	} {
-		if got := rivalOf(all, []string{path}); got != want {
+		if got := rivalOf(all, Manager, []string{path}); got != want {
 			t.Errorf("%s: got %q, want %q", path, got, want)
 		}
 	}
-	if got := rivalOf(all[:2], []string{"spec.replicas"}); got != "" {
+	if got := rivalOf(all[:2], Manager, []string{"spec.replicas"}); got != "" {
 		t.Errorf("without another manager: %q", got)
 	}
 }

@@ -54,7 +54,7 @@ func (c *child) applyUnheld(ctx context.Context) error {
 		return nil
 	}
 	for i := range m.Metadata.ManagedFields {
-		if e := &m.Metadata.ManagedFields[i]; e.Manager != Manager {
+		if e := &m.Metadata.ManagedFields[i]; e.Manager != c.options.Manager {
 			e.FieldsV1 = nil // they grow with the child
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // and nothing was created.
 func (c *child) create(ctx context.Context) (met bool, err error) {
 	request, again := requestOf(c.want.hash, 0), c.mem.seen != ""
-	if err := c.standing(request); err != nil || c.waitsForPort() {
+	if err := c.mem.trouble().refusal.Standing(request); err != nil || c.waitsForPort() {
 		return false, err
 	}
 	if again {
@@ -47,7 +47,7 @@ func (c *child) create(ctx context.Context) (met bool, err error) {
 		// v1.36).
 		return c.meet(ctx, err)
 	case kube.IsRefused(err):
-		c.note(request, err)
+		c.mem.trouble().refusal.Note(request, err)
 	case kube.IsNamespaceTerminating(err):
 		c.came(Waiting, whileDeleting, "namespace %s is being deleted", c.key.Namespace)
 		return false, nil
@@ -58,7 +58,7 @@ func (c *child) create(ctx context.Context) (met bool, err error) {
 // createOptions are strict, because an apply knows nothing else: it refuses a field that the server does not know,
 // with a 500. A typo in a template had better be refused at the first request than at the second.
 func (c *child) createOptions() kube.WriteOptions {
-	return kube.WriteOptions{FieldManager: Manager, FieldValidation: "Strict", Name: c.key.Name}
+	return kube.WriteOptions{FieldManager: c.options.Manager, FieldValidation: "Strict", Name: c.key.Name}
 }
 
 // created takes in the answer to a POST; again says that the child was there before, and that we did not remove it.
@@ -71,9 +71,6 @@ func (c *child) created(answer kube.Object, again bool) {
 	}
 	if c.allocatesNodePort() {
 		c.nodePorts.found()
-	}
-	if c.shared != nil {
-		c.shared.accept(c.want.hash)
 	}
 	c.answered(answer)
 	c.outcome = Created
@@ -94,7 +91,7 @@ func (c *child) meet(ctx context.Context, refusal error) (met bool, err error) {
 		return c.portTaken(ctx, cause)
 	}
 	if kube.IsInvalid(refusal) {
-		c.note(requestOf(c.want.hash, 0), refusal)
+		c.mem.trouble().refusal.Note(requestOf(c.want.hash, 0), refusal)
 		return false, refusal
 	}
 	c.came(Overtaken, soon, "%s has just been deleted", c)

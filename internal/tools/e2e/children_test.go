@@ -101,7 +101,7 @@ var childKinds = []childKind{
 // it is not declared any more.
 func TestChildrenOfAllKinds(t *testing.T) {
 	s := newScope(t)
-	if err := applyFiles(s.c, filepath.Join(repository, "internal", "operator", "testdata",
+	if err := applyFiles(s.c, filepath.Join(repository, "internal", "operators", "operator", "testdata",
 		"pages.yaml")); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func newParent(s *Scope, r kube.Resource) *parent {
 }
 
 // restart is a new process: an engine without memory.
-func (p *parent) restart() { p.engine = apply.New(p.client, apply.Of(p.mirror, apply.InPlace)) }
+func (p *parent) restart() { p.engine = apply.New(p.client, apply.Own(), apply.Of(p.mirror, apply.InPlace)) }
 
 // apply declares one child with these members.
 func (p *parent) apply(members string) apply.Result {

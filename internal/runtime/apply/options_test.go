@@ -1,0 +1,68 @@
+package apply
+
+import (
+	"context"
+	"testing"
+
+	"skiff/internal/runtime/kube"
+)
+
+// An engine with another field manager, whose children have no label of ours and may have more owners, as a controller
+// has whose children were made by another program.
+func TestAnEngineWithOptionsOfItsOwn(t *testing.T) {
+	on(t, InPlace, func(b *bench) {
+		b.restart(Options{Manager: "metacontroller", OtherOwners: true})
+		before := len(b.api.Requests())
+		other := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "other", "uid": "7"}
+		declare := func(data string, owners ...any) Child {
+			return Child{Body: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{
+				"name": "child", "namespace": "default", "ownerReferences": append(owners, b.owner.Reference())},
+				"data": map[string]any{"a": data}}}
+		}
+		b.want("first", b.apply(declare("1", other)), "created POST")
+		b.want("changed", b.apply(declare("2", other)), "applied GET PATCH PATCH")
+		references, _ := b.at(configMapsV1, "child", "metadata", "ownerReferences").([]any)
+		if len(references) != 2 {
+			t.Errorf("owners %v, want both", references)
+		}
+		for _, r := range b.api.Requests()[before:] {
+			if (r.Method == "POST" || r.Method == "PATCH") && r.Query.Get("fieldManager") != "metacontroller" {
+				t.Errorf("%s %s: field manager %q", r.Method, r.Path, r.Query.Get("fieldManager"))
+			}
+		}
+		b.want("not declared: deleted, not released, though it has no label", b.apply(), "deleted DELETE")
+		controller := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "other", "uid": "7",
+			"controller": true}
+		b.want("two controllers", b.apply(declare("3", controller)),
+			"failed declare a child of ConfigMap default/owner: \"child\" does not declare its owner in "+
+				"metadata.ownerReferences, or declares another controller")
+	})
+}
+
+// A field that must keep its value goes to a manager that is named after the engine's.
+func TestAFieldIsHandedOverToTheManagerOfTheEngine(t *testing.T) {
+	on(t, InPlace, func(b *bench) {
+		b.restart(Options{Manager: "metacontroller"})
+		declared := b.deployment(3)
+		declared.Keep = []string{"replicas"}
+		kept := Child{Body: deploymentBody(b.owner, nil), Keep: []string{"replicas"}}
+		b.want("first", b.apply(declared), "created POST")
+		b.want("declared no longer", b.apply(kept), "applied GET PATCH PATCH PATCH")
+		var live struct {
+			Metadata struct {
+				ManagedFields []managedFields `json:"managedFields"`
+			} `json:"metadata"`
+		}
+		if err := b.client.Get(context.Background(), deploymentsV1, kube.Key{Namespace: "default", Name: "web"},
+			&live); err != nil {
+			t.Fatal(err)
+		}
+		managers := map[string]bool{}
+		for _, m := range live.Metadata.ManagedFields {
+			managers[m.Manager] = true
+		}
+		if len(managers) != 2 || !managers["metacontroller"] || !managers["metacontroller-handover"] {
+			t.Errorf("field managers %v", managers)
+		}
+	})
+}

@@ -66,7 +66,7 @@ var rows = []row{
 		"testcluster/apiserver/* testcluster/cron runtime/patch runtime/kube", []string{yaml, logr},
 		"a server: sharing code with the client side would hide errors that both have"},
 	{"testcluster/cron", "", nil, "pure functions on text"},
-	{testcluster, testcluster + " cli " + runtime + " /examples", []string{cobra, logr, yaml},
+	{testcluster, testcluster + " cli install/definitions " + runtime + " /examples", []string{cobra, logr, yaml},
 		"the test cluster, for cmd/skiff-dev and for tests alone"},
 
 	{"tools/conformance", "", nil, "a tool that reads source and test output"},

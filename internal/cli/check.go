@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"skiff/internal/install/check"
+	"skiff/internal/install/definitions"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
@@ -96,12 +97,12 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 			o.ElectionNamespace = f.electionIn
 		}
 	}
-	all, err := definitions()
+	all, err := definitions.All()
 	if err != nil {
 		return err
 	}
 	for _, d := range all {
-		o.Definitions = append(o.Definitions, d.object)
+		o.Definitions = append(o.Definitions, d.Object)
 	}
 	report, err := check.Run(cmd.Context(), o)
 	if err != nil {

@@ -1,50 +1,18 @@
 package cli
 
 import (
-	"context"
+	"errors"
 	"fmt"
-	"io"
-	"slices"
-	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
-	"gopkg.in/yaml.v3"
 
-	"skiff/crds"
-	"skiff/internal/install/check"
-	"skiff/internal/runtime/kube"
+	"skiff/internal/install/definitions"
 	"skiff/internal/runtime/kubeconfig"
 )
 
 // FieldManager is skiff's name in managedFields.
 const FieldManager = "skiff"
-
-var crdResource = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions",
-	Kind: "CustomResourceDefinition", ClusterScoped: true}
-
-// definition is one embedded CRD.
-type definition struct {
-	name   string
-	text   string         // YAML, with its comments
-	object map[string]any // the same, parsed
-}
-
-// definitions parses the embedded CRDs.
-func definitions() ([]definition, error) {
-	var out []definition
-	for _, text := range crds.All() {
-		d := definition{text: string(text)}
-		if err := yaml.Unmarshal(text, &d.object); err != nil {
-			return nil, fmt.Errorf("parse embedded CRD: %w", err)
-		}
-		d.name, _ = lookup(d.object, "metadata", "name").(string)
-		if d.name == "" {
-			return nil, fmt.Errorf("parse embedded CRD: it has no name")
-		}
-		out = append(out, d)
-	}
-	return out, nil
-}
 
 func newCRDs() *cobra.Command {
 	return group(&cobra.Command{
@@ -62,18 +30,60 @@ func newCRDsPrint() *cobra.Command {
 		Example: `  skiff crds print | kubectl apply --server-side -f -`,
 		Args:    NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, err := definitions()
+			all, err := definitions.All()
 			if err != nil {
 				return err
 			}
 			for _, d := range all {
-				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "---\n%s", d.text); err != nil {
+				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "---\n%s", d.Text); err != nil {
 					return err
 				}
 			}
 			return nil
 		},
 	}
+}
+
+func newCRDsInstall() *cobra.Command {
+	var connection kubeconfig.Flags
+	timeout := 30 * time.Second // even a busy server serves a new CRD within a few seconds
+	wait := false
+	cmd := &cobra.Command{
+		Use:   "install",
+		Short: "Install or update the definitions in a cluster",
+		Long: `Applies the definitions (server-side apply, field manager skiff) and waits until the server serves
+them. Changes by others are overwritten only in fields that this version sets differently. Running it again changes
+nothing. A definition that has objects stored in a version which this skiff does not know is refused. One that is
+being deleted cannot be installed: it is named with what holds it, or waited for with --wait.
+Exit codes: 0 installed, 3 a definition is being deleted, 1 failed, 2 wrong usage.`,
+		Example: `  skiff crds install
+  skiff crds install --wait --timeout 5m      # after a deletion that has not ended
+  skiff crds install --context prod --as admin`,
+		Args: NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if timeout <= 0 {
+				return Usagef("--timeout %s: must be more than 0", timeout)
+			}
+			client, _, err := connect(connection, warnTo(cmd.ErrOrStderr()))
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			o := definitions.Options{Timeout: timeout, Wait: wait}
+			err = definitions.Install(cmd.Context(), client, o, cmd.OutOrStdout())
+			if errors.Is(err, definitions.ErrDeleting) {
+				fmt.Fprintln(cmd.OutOrStdout(),
+					"when these are gone, run `skiff crds install` again, or wait: skiff crds install --wait")
+				return errDiffer
+			}
+			return err
+		},
+	}
+	addConnectionFlags(cmd, &connection)
+	cmd.Flags().BoolVar(&wait, "wait", wait, "wait for definitions that are being deleted to go, then install them")
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout,
+		"how long to wait until the server serves the definitions; with --wait, also for the end of deletions")
+	return cmd
 }
 
 func newCRDsDiff() *cobra.Command {
@@ -92,71 +102,13 @@ Exit codes: 0 nothing would change, 3 something would, 1 failed, 2 wrong usage.`
 				return err
 			}
 			defer client.Close()
-			return diffCRDs(cmd.Context(), client, cmd.OutOrStdout())
+			differ, err := definitions.Diff(cmd.Context(), client, cmd.OutOrStdout())
+			if err == nil && differ {
+				err = errDiffer
+			}
+			return err
 		},
 	}
 	addConnectionFlags(cmd, &connection)
 	return cmd
-}
-
-// diffCRDs prints what InstallCRDs would change, and returns errDiffer if it would change something.
-func diffCRDs(ctx context.Context, c *kube.Client, out io.Writer) error {
-	all, err := definitions()
-	if err != nil {
-		return err
-	}
-	result := error(nil)
-	for _, d := range all {
-		if err := keepsStored(ctx, c, d); err != nil {
-			return fmt.Errorf("skiff crds install would refuse CRD %s: %w", d.name, err)
-		}
-		text, err := diffCRD(ctx, c, d)
-		if err != nil {
-			return fmt.Errorf("compare CRD: %w", err)
-		}
-		if text == "" {
-			continue
-		}
-		result = errDiffer
-		if _, err := io.WriteString(out, text); err != nil {
-			return err
-		}
-	}
-	return result
-}
-
-// diffCRD returns what installing a definition would change, "" for nothing.
-func diffCRD(ctx context.Context, c *kube.Client, d definition) (string, error) {
-	key := kube.Key{Name: d.name}
-	var live, planned map[string]any
-	if err := c.Get(ctx, crdResource, key, &live); kube.IsNotFound(err) {
-		return d.name + " is not installed; `skiff crds install` creates it, `skiff crds print` shows it\n", nil
-	} else if err != nil {
-		return "", err
-	}
-	o := kube.WriteOptions{FieldManager: FieldManager, Force: true, DryRun: true}
-	if err := c.Patch(ctx, crdResource, key, kube.ApplyPatch, d.object, &planned, o); err != nil {
-		return "", err
-	}
-	changed, more, err := check.Differences(planned, live)
-	if err != nil {
-		return "", err
-	}
-	removed, less, err := check.Differences(live, planned)
-	if err != nil {
-		return "", err
-	}
-	var text strings.Builder
-	for _, path := range changed {
-		fmt.Fprintf(&text, "%s: %s\n", d.name, path)
-	}
-	for _, path := range removed {
-		if !slices.Contains(changed, path) {
-			fmt.Fprintf(&text, "%s: %s (removed)\n", d.name, path)
-		}
-	}
-	if more > len(changed) || less > len(removed) {
-		fmt.Fprintf(&text, "%s: and more\n", d.name)
-	}
-	return text.String(), nil
 }

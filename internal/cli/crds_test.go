@@ -11,11 +11,16 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"skiff/crds"
+	"skiff/internal/install/definitions"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 )
+
+var crdResource = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions",
+	Kind: "CustomResourceDefinition", ClusterScoped: true}
 
 func TestCRDsInstallInstallsTheDefinitionsAndIsIdempotent(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
@@ -94,20 +99,23 @@ func TestADefinitionThatIsDeletedWhileItIsInstalledIsNotCalledUnchanged(t *testi
 	c.create(kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "redis", Kind: "Redis"}, "default",
 		map[string]any{"metadata": map[string]any{"name": "r", "finalizers": []string{"skiff.dev/pods"}},
 			"spec": map[string]any{"port": 6379, "num": 0}})
-	all, err := definitions()
+	all, err := definitions.All()
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(all, func(d definition) bool { return d.name == "redis.skiff.dev" })
-	requests := 0
+	i := slices.IndexFunc(all, func(d definitions.Definition) bool { return d.Name == "redis.skiff.dev" })
+	requests, patch := 0, len(all)+2*i+2 // each is looked at once, and then read and patched
 	between := c.client.Guard(func() error {
-		if requests++; requests == 2 {
+		if requests++; requests == patch {
 			c.delete(crdResource, "", "redis.skiff.dev")
 		}
 		return nil
 	})
-	if did, err := installCRD(t.Context(), between, all[i]); !errors.Is(err, errGoing) {
-		t.Errorf("got %q, %v", did, err)
+	var out strings.Builder
+	err = definitions.Install(t.Context(), between, definitions.Options{Timeout: time.Minute}, &out)
+	if text := out.String(); !errors.Is(err, definitions.ErrDeleting) ||
+		!strings.Contains(text, "redis.skiff.dev is being deleted") {
+		t.Errorf("got %q, %v", out.String(), err)
 	}
 }
 
@@ -137,10 +145,15 @@ func TestCRDsInstallNamesWhatHoldsADefinitionThatIsBeingDeletedAndWaitsForItIfAs
 		"redis.skiff.dev: it is still being deleted at the end of --timeout: held by Redis default/r0")
 
 	stopped, stop := context.WithCancelCause(t.Context())
-	stop(Interrupted{os.Interrupt})
-	if _, err := installGone(stopped, c.client, definition{name: "redis.skiff.dev"}); err == nil ||
-		err.Error() != "redis.skiff.dev is being deleted: interrupted by a signal" {
-		t.Errorf("when it is interrupted: %v", err)
+	last := writerFunc(func(line string) {
+		if strings.HasPrefix(line, "customresourcedefinition webservers") {
+			stop(Interrupted{os.Interrupt})
+		}
+	})
+	err := definitions.Install(stopped, c.client, definitions.Options{Timeout: time.Minute, Wait: true}, last)
+	if want := "redis.skiff.dev is being deleted: interrupted by a signal"; err == nil ||
+		!strings.HasSuffix(err.Error(), want) {
+		t.Errorf("when it is interrupted: %v, want %s", err, want)
 	}
 
 	var freeing sync.WaitGroup
@@ -159,6 +172,14 @@ func TestCRDsInstallNamesWhatHoldsADefinitionThatIsBeingDeletedAndWaitsForItIfAs
 		"deletionTimestamp") != nil || live == nil {
 		t.Errorf("the definition is %v", live)
 	}
+}
+
+// writerFunc calls a function with what is written.
+type writerFunc func(text string)
+
+func (f writerFunc) Write(b []byte) (int, error) {
+	f(string(b))
+	return len(b), nil
 }
 
 // withCondition returns a definition with that condition only.

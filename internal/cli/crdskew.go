@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"skiff/internal/install/check"
+	"skiff/internal/install/definitions"
 	"skiff/internal/runtime/kube"
 )
 
@@ -90,25 +91,25 @@ func lackingFields(ctx context.Context, c *kube.Client, log logr.Logger, before 
 	lacking map[string]string, again bool) {
 	ctx, cancel := context.WithTimeout(ctx, skewTimeout)
 	defer cancel()
-	all, err := definitions()
+	all, err := definitions.All()
 	if err != nil {
 		log.Error(err, "cannot read the definitions of this binary")
 		return nil, false
 	}
 	lacking = map[string]string{}
 	for _, d := range all {
-		fields, err := check.Lacking(ctx, c, d.object)
+		fields, err := check.Lacking(ctx, c, d.Object)
 		switch {
 		case err != nil && ctx.Err() != nil && context.Cause(ctx) != context.DeadlineExceeded:
 			return nil, false // skiff stops
 		case err != nil:
-			log.V(1).Info("cannot compare a custom resource definition", "name", d.name, "problem", err.Error())
-			if before[d.name] != "" {
-				lacking[d.name] = before[d.name]
+			log.V(1).Info("cannot compare a custom resource definition", "name", d.Name, "problem", err.Error())
+			if before[d.Name] != "" {
+				lacking[d.Name] = before[d.Name]
 			}
 			again = again || kube.IsTransient(err) || kube.IsUnauthorized(err)
 		case fields != "":
-			lacking[d.name] = fields
+			lacking[d.Name] = fields
 		}
 	}
 	return lacking, again

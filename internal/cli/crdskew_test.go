@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"io"
 	"maps"
 	"net/http"
 	"runtime"
@@ -15,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 
+	"skiff/internal/install/definitions"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 )
@@ -22,7 +22,7 @@ import (
 // change installs the definitions and changes that of WebServers: f gets its first version.
 func (c *cluster) change(f func(version object) (versions []any)) {
 	c.t.Helper()
-	if err := InstallCRDs(c.t.Context(), c.client, 10*time.Second, io.Discard); err != nil {
+	if err := definitions.Ensure(c.t.Context(), c.client, 10*time.Second); err != nil {
 		c.t.Fatal(err)
 	}
 	var live object
@@ -80,7 +80,7 @@ func TestAnOlderDefinitionInTheClusterIsNamedWithTheFieldsThatItLacks(t *testing
 		!strings.Contains(said, `"fields":"spec.replicas"`) || !strings.Contains(said, "skiff crds install") {
 		t.Errorf("one field is missing: %s", said)
 	}
-	if err := InstallCRDs(t.Context(), c.client, 10*time.Second, io.Discard); err != nil {
+	if err := definitions.Ensure(t.Context(), c.client, 10*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if said := c.skew(1); said != "" {
@@ -157,23 +157,23 @@ func TestADefinitionThatLackedSomethingStaysNamedWhileTheServerIsAway(t *testing
 
 func TestCRDsInstallKeepsAVersionInWhichObjectsMayBeStored(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
-	all, err := definitions()
+	all, err := definitions.All()
 	if err != nil {
 		t.Fatal(err)
 	}
 	crd := all[len(all)-1]
-	versions := lookup(crd.object, "spec", "versions").([]any)
+	versions := lookup(crd.Object, "spec", "versions").([]any)
 	newer := maps.Clone(versions[0].(object))
 	versions[0].(object)["storage"], newer["name"] = false, "v9"
-	crd.object["spec"].(object)["versions"] = append(versions, newer)
-	c.create(crdResource, "", crd.object)
-	if err := WaitEstablished(t.Context(), c.client, crd.name); err != nil {
+	crd.Object["spec"].(object)["versions"] = append(versions, newer)
+	c.create(crdResource, "", crd.Object)
+	if err := definitions.WaitEstablished(t.Context(), c.client, crd.Name); err != nil {
 		t.Fatal(err)
 	}
 	before := c.api.Revision()
-	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitFailed, "install CRD "+crd.name+": the cluster may "+
+	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitFailed, "install CRD "+crd.Name+": the cluster may "+
 		"have objects stored as v9, which this skiff does not define, so nothing is changed")
-	skiff(t, "crds", "diff", "--server", c.url()).want(t, ExitFailed, "skiff crds install would refuse CRD "+crd.name+
+	skiff(t, "crds", "diff", "--server", c.url()).want(t, ExitFailed, "skiff crds install would refuse CRD "+crd.Name+
 		": the cluster may have objects stored as v9")
 	if c.api.Revision() != before {
 		t.Error("it has written something")

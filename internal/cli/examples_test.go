@@ -12,6 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"skiff/examples"
+	"skiff/internal/install/definitions"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 )
@@ -51,7 +52,7 @@ var exampleKinds = []kube.Resource{webServers, redises, triggers, deployments,
 // Strict, as kubectl is: a typo in an example is refused and not dropped. Each file goes into a namespace of its own.
 func TestTheServerTakesEveryExample(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
-	if err := InstallCRDs(t.Context(), c.client, 10*time.Second, io.Discard); err != nil {
+	if err := definitions.Ensure(t.Context(), c.client, 10*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(repositoryFile("examples/*.yaml"))

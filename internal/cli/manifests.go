@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"skiff/internal/install/definitions"
 	"skiff/internal/install/manifests"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
@@ -145,12 +146,12 @@ func (f *manifestsFlags) print(out io.Writer, runFlags []string) error {
 	}
 	var text strings.Builder
 	if f.crds {
-		all, err := definitions()
+		all, err := definitions.All()
 		if err != nil {
 			return err
 		}
 		for _, d := range all {
-			text.WriteString(d.text + "---\n")
+			text.WriteString(d.Text + "---\n")
 		}
 	}
 	install := manifests.Install{Namespace: f.namespace, Image: f.image, Replicas: f.replicas,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"skiff/internal/install/definitions"
 	"skiff/internal/install/uninstall"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
@@ -75,24 +76,13 @@ skiff.`,
 
 // customResources are the resources that the embedded CRDs define, in their served version.
 func customResources() ([]kube.Resource, error) {
-	all, err := definitions()
+	all, err := definitions.All()
 	if err != nil {
 		return nil, err
 	}
 	var out []kube.Resource
 	for _, d := range all {
-		r := kube.Resource{}
-		r.Group, _ = lookup(d.object, "spec", "group").(string)
-		r.Plural, _ = lookup(d.object, "spec", "names", "plural").(string)
-		r.Kind, _ = lookup(d.object, "spec", "names", "kind").(string)
-		if versions, _ := lookup(d.object, "spec", "versions").([]any); len(versions) > 0 {
-			version, _ := versions[0].(map[string]any)
-			r.Version, _ = version["name"].(string)
-		}
-		if r.Group == "" || r.Plural == "" || r.Kind == "" || r.Version == "" {
-			return nil, fmt.Errorf("read embedded CRD %s: its group, names or version are missing", d.name)
-		}
-		out = append(out, r)
+		out = append(out, d.Defines)
 	}
 	return out, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"skiff/internal/cli"
+	"skiff/internal/install/definitions"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 	"skiff/internal/testcluster/simulate"
@@ -91,7 +92,7 @@ func onDemoCluster(ctx context.Context, d *devCluster, log *actionLog,
 			return err
 		}
 		defer user.Close()
-		if err := cli.InstallCRDs(ctx, user, demoPatience, io.Discard); err != nil {
+		if err := definitions.Ensure(ctx, user, demoPatience); err != nil {
 			return err
 		}
 		return work(ctx, &tour{cluster: d, client: user, log: log})

@@ -25,6 +25,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"skiff/internal/cli"
+	"skiff/internal/install/definitions"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/testcluster/apiserver"
@@ -275,7 +276,7 @@ func (f *devFlags) options(log logr.Logger) devOptions {
 // prepare installs and creates what the flags ask for, and waits until the simulation works.
 func (f *devFlags) prepare(ctx context.Context, d *devCluster, client *kube.Client, objects []manifest) error {
 	if !f.bare || len(f.controllers.Names) > 0 {
-		if err := cli.InstallCRDs(ctx, client, 30*time.Second, io.Discard); err != nil {
+		if err := definitions.Ensure(ctx, client, 30*time.Second); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"skiff/internal/cli"
+	"skiff/internal/install/definitions"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/testcluster/apiserver"
@@ -184,7 +185,7 @@ func loadManifests(ctx context.Context, c *kube.Client, all []manifest) error {
 		}
 		if i+1 == len(all) || !all[i+1].isCRD() {
 			for _, name := range crds {
-				if err := cli.WaitEstablished(ctx, c, name); err != nil {
+				if err := definitions.WaitEstablished(ctx, c, name); err != nil {
 					return err
 				}
 			}

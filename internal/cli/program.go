@@ -133,6 +133,7 @@ func Complete(root *cobra.Command) {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2 // edits: two letters swapped, or one wrong and one missing
 	root.SetHelpCommand(newHelp())
+	groupUsage(root)
 	root.AddCommand(newVersion(), newCompletion(root.Name()))
 }
 

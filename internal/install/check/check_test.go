@@ -302,6 +302,50 @@ func TestAnAdmissionPolicyThatLetsErrorsPassDiffers(t *testing.T) {
 	}
 }
 
+func TestABindingCountsOnlyWhereItRefusesAll(t *testing.T) {
+	binding := func(match string) *liveBinding {
+		var b liveBinding
+		if err := kube.Unmarshal([]byte(`{"metadata":{"name":"b"},"spec":{"policyName":"p",`+
+			`"validationActions":["Deny"]`+match+`}}`), &b); err != nil {
+			t.Fatal(err)
+		}
+		return &b
+	}
+	in := func(namespaces string) string {
+		return `,"matchResources":{"matchPolicy":"Equivalent","objectSelector":{},"namespaceSelector":{` +
+			`"matchExpressions":[{"key":"kubernetes.io/metadata.name","operator":"In","values":[` + namespaces + `]}]}}`
+	}
+	team := `,"matchResources":{"objectSelector":{},"namespaceSelector":{"matchLabels":{"team":"shop"}}}`
+	for name, test := range map[string]struct {
+		o        Options
+		bindings []string
+		want     bool
+	}{
+		"everywhere": {Options{}, []string{""}, true},
+		"everywhere, as the server writes it": {Options{}, []string{
+			`,"matchResources":{"namespaceSelector":{},"objectSelector":{}}`}, true},
+		"not everywhere": {Options{}, []string{in(`"a"`)}, false},
+		"in the namespaces": {Options{Namespaces: []string{"a", "b"}}, []string{in(`"b"`),
+			in(`"a","c"`)}, true},
+		"in one of two":       {Options{Namespaces: []string{"a", "b"}}, []string{in(`"a"`)}, false},
+		"by the selector":     {Options{Selector: "team==shop"}, []string{team}, true},
+		"by another selector": {Options{Selector: "team=blog"}, []string{team}, false},
+		"of some objects": {Options{}, []string{
+			`,"matchResources":{"objectSelector":{"matchLabels":{"a":"b"}}}`}, false},
+		"but for some resources": {Options{}, []string{
+			`,"matchResources":{"excludeResourceRules":[{"resources":["redis"]}]}`}, false},
+		"of another policy": {Options{}, nil, false},
+	} {
+		var bindings []*liveBinding
+		for _, match := range test.bindings {
+			bindings = append(bindings, binding(match))
+		}
+		if got := test.o.refuses("p", bindings); got != test.want {
+			t.Errorf("%s: refuses is %t", name, got)
+		}
+	}
+}
+
 func TestWhereAUserMayNotListAdmissionPoliciesTheyAreNotKnown(t *testing.T) {
 	_, o := withRBAC(t)
 	o.Templates = []manifests.Template{{Resource: redis, Container: "redis"}}

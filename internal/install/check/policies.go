@@ -9,6 +9,7 @@ import (
 
 	"skiff/internal/install/manifests"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/labels"
 	"skiff/internal/runtime/patch"
 	"skiff/internal/runtime/podpolicy"
 )
@@ -55,7 +56,44 @@ type liveBinding struct {
 	Spec      struct {
 		PolicyName        string   `json:"policyName"`
 		ValidationActions []string `json:"validationActions"`
+		Match             struct {
+			Namespaces labels.Selector `json:"namespaceSelector"`
+			Objects    labels.Selector `json:"objectSelector"`
+			Rules      []kube.Raw      `json:"resourceRules"`
+			Exclude    []kube.Raw      `json:"excludeResourceRules"`
+		} `json:"matchResources"`
 	} `json:"spec"`
+}
+
+// denies says whether a binding makes a policy refuse, and in which namespaces; none: in all.
+func (b *liveBinding) denies(policy string) (in labels.Requirements, ok bool) {
+	match := b.Spec.Match
+	whole := len(match.Objects.Requirements())+len(match.Rules)+len(match.Exclude) == 0
+	return match.Namespaces.Requirements(), whole && b.Spec.PolicyName == policy &&
+		slices.Contains(b.Spec.ValidationActions, "Deny")
+}
+
+// namespaceName is the label that each namespace has of its own name.
+const namespaceName = "kubernetes.io/metadata.name"
+
+// refuses says whether the bindings make a policy refuse in all the namespaces that are checked.
+func (o Options) refuses(policy string, bindings []*liveBinding) bool {
+	all, missing := false, slices.Clone(o.Namespaces)
+	selected, err := labels.Parse(o.Selector) // the same in one form
+	same := func(in labels.Requirements) bool {
+		return o.Selector != "" && err == nil && in.String() == selected.Requirements().String()
+	}
+	for _, b := range bindings {
+		in, ok := b.denies(policy)
+		if !ok {
+			continue
+		}
+		all = all || len(in) == 0 || same(in)
+		missing = slices.DeleteFunc(missing, func(namespace string) bool {
+			return in.Match(kube.Labels{{Key: namespaceName, Value: namespace}})
+		})
+	}
+	return all || len(o.Namespaces) > 0 && len(missing) == 0
 }
 
 // policies finds out which of the admission policies are there.
@@ -102,11 +140,8 @@ func (o Options) installed(live []*livePolicy, bindings []*liveBinding) ([]Polic
 			if err != nil {
 				return nil, err
 			}
-			denies := slices.ContainsFunc(bindings, func(b *liveBinding) bool {
-				return b.Spec.PolicyName == l.Name && slices.Contains(b.Spec.ValidationActions, "Deny")
-			})
-			if !denies {
-				p.State, p.Detail = NotBound, "no binding of it denies; make one: "+again
+			if !o.refuses(l.Name, bindings) {
+				p.State, p.Detail = NotBound, "no binding of it denies in "+o.where()+"; make one: "+again
 			}
 			out = append(out, p)
 		}
@@ -115,6 +150,17 @@ func (o Options) installed(live []*livePolicy, bindings []*liveBinding) ([]Polic
 		}
 	}
 	return out, nil
+}
+
+// where names the namespaces that are checked.
+func (o Options) where() string {
+	switch {
+	case o.Selector != "":
+		return "the namespaces with the labels " + o.Selector
+	case len(o.Namespaces) > 0:
+		return "each of the namespaces " + strings.Join(o.Namespaces, ",")
+	}
+	return "all namespaces (--watch-namespaces checks some)"
 }
 
 // comparePolicy compares a policy with what this version prints for each --template-policy.

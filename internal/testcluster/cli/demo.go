@@ -109,7 +109,8 @@ func (t *tour) withControllers(ctx context.Context, work func(context.Context) e
 	defer client.Close()
 	want := t.log.starts() + len(cli.ControllerNames())
 	return cli.During(ctx, func(ctx context.Context) error {
-		flags := cli.ControllerFlags{Names: cli.ControllerNames()}
+		var flags cli.ControllerFlags
+		flags.Add(new(cobra.Command)) // the defaults of skiff run, the floors of a RestartTrigger among them
 		on := cli.Cluster{Client: client, Requests: &t.cluster.requests}
 		return cli.RunControllers(ctx, on, flags, t.log.logger())
 	}, func(ctx context.Context) error {

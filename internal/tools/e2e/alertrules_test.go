@@ -104,6 +104,10 @@ var alertTests = map[string]struct{ fires, quiet series }{
 		series{`skiff_parked{controller="redis",namespace="a",reason="not_synced"}`: func(minute int) float64 {
 			return float64(max(0, 1-minute%5)) // now and then, for a minute
 		}}},
+	"SkiffOverBudget": {series{`skiff_shed_objects{resource="redis.skiff.dev",selector="",namespace="a"}`: always(45)},
+		series{`skiff_shed_objects{resource="pods",selector="",namespace="a"}`: func(minute int) float64 {
+			return float64(max(0, 1-minute%5)) // now and then, for a minute
+		}}},
 	"SkiffKeysStalled": {series{`skiff_stalled_keys{controller="redis"}`: always(2)},
 		series{`skiff_stalled_keys{controller="redis"}`: always(0)}},
 	"SkiffReconcileErrors": {

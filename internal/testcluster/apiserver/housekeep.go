@@ -3,13 +3,15 @@ package apiserver
 import (
 	"cmp"
 	_ "embed"
+	"slices"
+	"sync"
+	"time"
+
+	"skiff/internal/testcluster/apiserver/jsonpatch"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/rbac"
 	"skiff/internal/testcluster/apiserver/store"
-	"slices"
-	"sync"
-	"time"
 )
 
 // system has the objects of a new cluster as JSON, one in a line, as kube-apiserver 1.36.3 makes them. What others
@@ -42,7 +44,7 @@ var seeds = sync.OnceValue(func() (out []seeded) {
 		if k.Prepare != nil {
 			k.Prepare(o, nil)
 		}
-		out = append(out, seeded{k, obj.Merge(o, late).(map[string]any)})
+		out = append(out, seeded{k, jsonpatch.Merge(o, late).(map[string]any)})
 	}
 	return out
 })

@@ -14,6 +14,7 @@ import (
 	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/fields"
 	"skiff/internal/testcluster/apiserver/forms"
+	"skiff/internal/testcluster/apiserver/jsonpatch"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
 )
@@ -104,13 +105,13 @@ func (r *request) live(cur *store.Object) (map[string]any, error) {
 func patched(r *request, t kube.PatchType, live map[string]any, p any) (any, error) {
 	switch t {
 	case kube.JSONPatch:
-		out, err := obj.Apply(forms.Decoded(obj.Clone(live)), p) // an operation may address a part of fieldsV1
+		out, err := jsonpatch.Apply(forms.Decoded(obj.Clone(live)), p) // an operation may address a part of fieldsV1
 		return out, patchError(err)
 	case kube.StrategicMergePatch:
 		out, err := patch.StrategicMerge(r.sent.Node, live, p.(map[string]any))
 		return out, patchError(err)
 	}
-	return obj.Merge(live, p), nil
+	return jsonpatch.Merge(live, p), nil
 }
 
 // patchResult checks that the patched value is a valid version of the same object. The error is a Status, or has the
@@ -148,11 +149,11 @@ func patchError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, obj.ErrMalformedPatch):
+	case errors.Is(err, jsonpatch.ErrMalformedPatch):
 		return answer.BadRequest("error decoding patch: %v", err)
-	case errors.Is(err, obj.ErrTooManyOps):
+	case errors.Is(err, jsonpatch.ErrTooManyOps):
 		return answer.Failure(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
-			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d", obj.MaxOperations),
+			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d", jsonpatch.MaxOperations),
 			answer.NoDetails)
 	case errors.Is(err, patch.ErrBadStrategicPatch):
 		return answer.BadRequest("%v", err)

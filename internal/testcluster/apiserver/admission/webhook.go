@@ -13,6 +13,7 @@ import (
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/jsonpatch"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/webhook"
 )
@@ -146,7 +147,7 @@ func (w *Webhook) mutate(ctx context.Context, a, seen *Attributes) (map[string]a
 	if err != nil || len(r.patch) == 0 {
 		return nil, err
 	}
-	var list obj.Patch
+	var list jsonpatch.Patch
 	ops, err := patch.Decode(r.patch)
 	if decodeErr := json.Unmarshal(r.patch, &list); decodeErr != nil {
 		err = decodeErr
@@ -164,7 +165,7 @@ func (w *Webhook) mutate(ctx context.Context, a, seen *Attributes) (map[string]a
 	if r.patchType != "JSONPatch" {
 		return nil, &callError{w.name, fmt.Errorf("unsupported patch type %q", r.patchType)}
 	}
-	v, err := obj.Apply(seen.Object, ops)
+	v, err := jsonpatch.Apply(seen.Object, ops)
 	next, ok := v.(map[string]any)
 	if err == nil && !ok {
 		err = errors.New("the patch leaves no object")

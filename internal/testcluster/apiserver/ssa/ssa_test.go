@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/jsonpatch"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/schema"
 )
@@ -98,9 +99,9 @@ func (s script) run(step, stored map[string]any) (map[string]any, error) {
 	case "put":
 		return w.Update(stored, body.(map[string]any)), nil
 	case "merge":
-		return w.Update(stored, obj.Merge(stored, body).(map[string]any)), nil
+		return w.Update(stored, jsonpatch.Merge(stored, body).(map[string]any)), nil
 	case "json":
-		patched, err := obj.Apply(stored, body)
+		patched, err := jsonpatch.Apply(stored, body)
 		if err != nil {
 			return nil, err
 		}
@@ -245,7 +246,7 @@ func TestAFieldThatAnUpdateEntryOwnsSurvivesAnApplyThatDropsIt(t *testing.T) {
 		t.Errorf("data %s: b should have survived", got)
 	}
 	ops, _ := patch.Decode([]byte(`[{"op":"replace","path":"/metadata/managedFields/0/operation","value":"Apply"}]`))
-	handed, err := obj.Apply(posted, ops)
+	handed, err := jsonpatch.Apply(posted, ops)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +263,7 @@ func TestAFieldThatAnUpdateEntryOwnsSurvivesAnApplyThatDropsIt(t *testing.T) {
 // Rules: FS-19
 func TestEntriesAreSortedByOperationThenTimeThenName(t *testing.T) {
 	object := writer("u2", 5).Update(nil, configMap(t, `{"a":"1"}`))
-	object = writer("u1", 6).Update(object, obj.Merge(object, configMap(t, `{"b":"1"}`)).(map[string]any))
+	object = writer("u1", 6).Update(object, jsonpatch.Merge(object, configMap(t, `{"b":"1"}`)).(map[string]any))
 	for i, name := range []string{"z", "y"} {
 		var err error
 		if object, err = writer(name, 9-i).Apply(object, configMap(t, `{"`+name+`":"1"}`), false); err != nil {

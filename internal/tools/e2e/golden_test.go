@@ -34,7 +34,7 @@ type exchange struct {
 // golden reads a golden file.
 func golden[T any](t *testing.T, name string) (path string, content T) {
 	t.Helper()
-	path = filepath.Join(repository, "internal", "apiserver", "testdata", "golden", name)
+	path = filepath.Join(repository, "internal", "testcluster", "apiserver", "testdata", "golden", name)
 	text, err := os.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(text, &content)

@@ -19,8 +19,8 @@ const (
 	hostileMemory = 144 << 20
 	hostileLimits = `ulimit -d 400000 && ulimit -v 2000000 && exec "$@"`
 	hostileGo     = "GOMEMLIMIT=115MiB"
-	// hostileLines bounds the log of a run: ten lines of one message in a minute, and some that every run has. What
-	// is logged about an object has a limit of its own: a server may declare objects without end.
+	// hostileLines bounds the lines of a run that are not about an object, those about objects have a limit of their
+	// own: a server may declare objects without end.
 	hostileLines, hostileObjectLines = 120, 12_000
 	// hostileRequests bounds the requests that an attack provokes.
 	hostileRequests = 3000
@@ -232,7 +232,7 @@ func withstand(t *testing.T, group *Group, binary string, a attack) {
 	if err != nil || p.Exited() {
 		t.Fatalf("skiff has ended: %v\n%s", err, p.Tail(40))
 	}
-	ofObjects := len(p.LogLines(` key=`))
+	ofObjects := len(p.LogLines(` key=`)) + len(p.LogLines(` object=`))
 	lines := len(p.LogLines()) - ofObjects
 	if use.Peak > hostileMemory || lines > hostileLines || ofObjects > hostileObjectLines ||
 		recovered > hostileRecovery || strings.Contains(p.Log(), "goroutine ") {

@@ -15,7 +15,7 @@ import (
 // What --template-policy refuses is what a namespace that enforces the Pod Security Standard of that name refuses of a
 // pod. What the server does not take for a pod at all has to be refused, too.
 func TestTemplatePoliciesAreThePodSecurityStandards(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(repository, "internal", "podpolicy", "testdata", "templates.json"))
+	text, err := os.ReadFile(filepath.Join(repository, "internal/runtime/podpolicy/testdata/templates.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func (s *Scope) tryWebServer(t *testing.T, body string) error {
 // only skiff sees. The first container of each example is made that of skiff, so that restricted has no other to
 // complain about.
 func TestTheTemplatePolicyRefusesWhatSkiffRefuses(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(repository, "internal", "podpolicy", "testdata", "templates.json"))
+	text, err := os.ReadFile(filepath.Join(repository, "internal/runtime/podpolicy/testdata/templates.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -114,7 +114,7 @@ func TestCRDsArePrintedComparedAndInstalled(t *testing.T) {
 
 	s.Kubectl("patch", "crd", "webservers.skiff.dev", "--type=json", "-p",
 		`[{"op":"replace","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/image/description","value":"an older text"}]`)
-	crds(3, "an older text", "diff", "--kubeconfig", kubeconfig)
+	crds(3, "properties.spec.properties.image.description\n", "diff", "--kubeconfig", kubeconfig)
 	crds(0, "webservers.skiff.dev updated", "install", "--kubeconfig", kubeconfig)
 	crds(0, "", "diff", "--kubeconfig", kubeconfig)
 	if v := runSkiff(t, s, "version"); v.Code != 0 || v.Stdout == "" {

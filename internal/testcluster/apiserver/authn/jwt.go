@@ -94,9 +94,9 @@ func Sign(key crypto.Signer, claims any) (string, error) {
 	return text + "." + encode(signature), nil
 }
 
-// verify checks the signature of a token, which has to be by this key, and decodes the claims. It does not look at
+// Verify checks the signature of a token, which has to be by this key, and decodes the claims. It does not look at
 // what they say.
-func verify(token string, key crypto.PublicKey, claims any) error {
+func Verify(token string, key crypto.PublicKey, claims any) error {
 	alg, err := algorithm(key)
 	if err != nil {
 		return err

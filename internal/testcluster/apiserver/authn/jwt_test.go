@@ -35,7 +35,7 @@ func TestATokenIsGoodForTheKeyThatSignedItOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got testClaims
-		if err := verify(token, key.Public(), &got); err != nil || got.Name != "a" {
+		if err := Verify(token, key.Public(), &got); err != nil || got.Name != "a" {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 		for what, bad := range map[string]string{
@@ -46,11 +46,11 @@ func TestATokenIsGoodForTheKeyThatSignedItOnly(t *testing.T) {
 			"a header of none": "eyJhbGciOiJub25lIn0" + token[strings.IndexByte(token, '.'):],
 			"too long":         token + strings.Repeat("A", maxToken),
 		} {
-			if verify(bad, key.Public(), &got) == nil {
+			if Verify(bad, key.Public(), &got) == nil {
 				t.Errorf("%s: %s is accepted", name, what)
 			}
 		}
-		if verify(token, other.Public(), &got) == nil || verify(token, nil, &got) == nil {
+		if Verify(token, other.Public(), &got) == nil || Verify(token, nil, &got) == nil {
 			t.Errorf("%s: a token of an unknown key is accepted", name)
 		}
 	}
@@ -79,7 +79,7 @@ func FuzzVerify(f *testing.F) {
 	f.Add(token[:len(token)-4] + "AAAA")
 	f.Fuzz(func(t *testing.T, text string) {
 		var got testClaims
-		if verify(text, key.Public(), &got) == nil {
+		if Verify(text, key.Public(), &got) == nil {
 			t.Errorf("%q is accepted", text)
 		}
 	})

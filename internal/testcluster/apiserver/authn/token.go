@@ -137,7 +137,7 @@ func (a *Authenticator) accountOf(token string, audiences []string, at time.Time
 		return kinds.User{}, err
 	}
 	var c claims
-	if err := verify(token, key.Public(), &c); err != nil {
+	if err := Verify(token, key.Public(), &c); err != nil {
 		return kinds.User{}, err
 	}
 	k := c.Kubernetes

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"skiff/internal/runtime/kube"
-	"skiff/internal/runtime/queue"
 )
 
 const (
@@ -19,9 +18,11 @@ const (
 	shareOfMemory = 8
 	// fitsAlways is what a run takes that never waits, of an object of 10 KiB: few are larger.
 	fitsAlways = 1 << 20
-	// waitsFor is how soon a run that has to wait asks again: the runs of large objects take as long. One that has not
-	// asked for forgetsTurn has lost its turn, because its object is gone.
-	waitsFor, forgetsTurn = 50 * time.Millisecond, time.Second
+	// waitsFor is how soon a run that has to wait asks again: the runs of large objects take as long. Where many of a
+	// namespace wait, or one for long, they ask later, asksEvery apart from each other, up to waitsLong.
+	waitsFor, asksEvery, waitsLong = 50 * time.Millisecond, 10 * time.Millisecond, 500 * time.Millisecond
+	// forgetsTurn is how long a namespace keeps its turn that does not ask any more: its objects are gone.
+	forgetsTurn = 2 * waitsLong
 )
 
 // InFlight bounds the memory that the runs of all controllers of a process take at a time. A namespace takes at most
@@ -31,51 +32,70 @@ type InFlight struct {
 
 	mu    sync.Mutex // guards all below
 	taken int64
-	by    map[string]int64 // by namespace; no others
-	turns []turn           // of the namespaces that wait, the next one first
+	by    map[string]*running // by namespace; no others
+	turns []*turn             // of the namespaces that wait for others, the next one first
+}
+
+// running is what the runs of a namespace take.
+type running struct {
+	bytes int64
+	asks  int // of others of it since the last one began, in vain
 }
 
 type turn struct {
 	namespace string
 	asked     time.Time
+	asks      int
 }
 
 // NewInFlight returns a bound for a process that may take limit bytes.
 func NewInFlight(limit int64) *InFlight {
-	return &InFlight{most: limit / shareOfMemory, by: map[string]int64{}}
+	return &InFlight{most: limit / shareOfMemory, by: map[string]*running{}}
 }
 
-// begin takes bytes for a run in a namespace, if there is room; nil has room for all. What is more than there is goes
-// alone.
-func (f *InFlight) begin(namespace string, bytes int64) bool {
+// begin takes bytes for a run in a namespace, if there is room, else it returns when to ask again; nil has room for
+// all. What is more than there is goes alone.
+func (f *InFlight) begin(namespace string, bytes int64) (wait time.Duration) {
 	if f == nil || bytes <= fitsAlways {
-		return true
+		return 0
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if own := f.by[namespace]; own > 0 && own+bytes > f.most/2 {
-		return false // it waits for itself, and is in nobody's way
+	own := f.by[namespace]
+	if own != nil && own.bytes+bytes > f.most/2 {
+		own.asks++ // it waits for itself, and is in nobody's way
+		return askAgain(own.asks)
 	}
-	if !f.nextLocked(namespace) || f.taken > 0 && f.taken+bytes > f.most {
-		return false
+	if t, next := f.turnLocked(namespace); !next || f.taken > 0 && f.taken+bytes > f.most {
+		t.asks++
+		return askAgain(t.asks)
 	}
 	f.turns = f.turns[1:]
+	if own == nil {
+		own = &running{}
+		f.by[namespace] = own
+	}
 	f.taken += bytes
-	f.by[namespace] += bytes
-	return true
+	own.bytes, own.asks = own.bytes+bytes, 0
+	return 0
 }
 
-// nextLocked notes that a namespace asks for room, and reports whether none has asked before it that still waits.
-func (f *InFlight) nextLocked(namespace string) bool {
+// askAgain returns when to ask again after so many asks in vain.
+func askAgain(asks int) time.Duration {
+	return min(max(time.Duration(asks)*asksEvery, waitsFor), waitsLong)
+}
+
+// turnLocked notes that a namespace asks for room. It returns its turn, and whether no other one comes before it.
+func (f *InFlight) turnLocked(namespace string) (t *turn, next bool) {
 	now := time.Now()
-	f.turns = slices.DeleteFunc(f.turns, func(t turn) bool { return now.Sub(t.asked) > forgetsTurn })
-	at := slices.IndexFunc(f.turns, func(t turn) bool { return t.namespace == namespace })
+	f.turns = slices.DeleteFunc(f.turns, func(t *turn) bool { return now.Sub(t.asked) > forgetsTurn })
+	at := slices.IndexFunc(f.turns, func(t *turn) bool { return t.namespace == namespace })
 	if at < 0 {
 		at = len(f.turns)
-		f.turns = append(f.turns, turn{namespace: namespace})
+		f.turns = append(f.turns, &turn{namespace: namespace})
 	}
 	f.turns[at].asked = now
-	return at == 0
+	return f.turns[at], at == 0
 }
 
 // end gives back what begin has taken.
@@ -86,7 +106,8 @@ func (f *InFlight) end(namespace string, bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.taken -= bytes
-	if f.by[namespace] -= bytes; f.by[namespace] == 0 {
+	own := f.by[namespace]
+	if own.bytes -= bytes; own.bytes == 0 {
 		delete(f.by, namespace)
 	}
 }
@@ -97,11 +118,4 @@ func (c *Controller) weight(k kube.Key) int64 {
 		return 0
 	}
 	return runFactor * c.size(k)
-}
-
-// waitForRoom has a key for which there is no room now wait in the queue.
-func (c *Controller) waitForRoom(item queue.Item) {
-	for _, cause := range item.Causes {
-		c.queue.AddAfter(item.Key, waitsFor, cause)
-	}
 }

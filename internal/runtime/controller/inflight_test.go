@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-logr/logr/funcr"
 
 	"skiff/internal/runtime/kube"
 )
@@ -162,12 +165,46 @@ func TestANamespaceWhoseRunsTakeLongNeverHasAllWorkers(t *testing.T) {
 func TestATurnThatIsNotTakenIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := NewInFlight(128 << 20)
-		expect(t, "the first", f.begin("a", 16<<20), true)
-		expect(t, "the second", f.begin("gone", 16<<20), false)
+		expect(t, "the first", admits(f, "a", 16<<20), true)
+		expect(t, "the second", admits(f, "gone", 16<<20), false)
 		f.end("a", 16<<20)
-		expect(t, "ahead of its turn", f.begin("b", 16<<20), false)
+		expect(t, "ahead of its turn", admits(f, "b", 16<<20), false)
 		time.Sleep(2 * forgetsTurn)
-		expect(t, "after it", f.begin("b", 16<<20), true)
-		expect(t, "small", f.begin("c", fitsAlways), true)
+		expect(t, "after it", admits(f, "b", 16<<20), true)
+		expect(t, "small", admits(f, "c", fitsAlways), true)
+	})
+}
+
+func admits(f *InFlight, namespace string, bytes int64) bool { return f.begin(namespace, bytes) == 0 }
+
+// Hundreds of large objects that wait for the run of one must not keep the queue busy, nor forget why they wait.
+func TestRunsThatWaitForRoomAskSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 300
+		var causes runTimes
+		c := New("test", func(_ context.Context, k kube.Key) (Outcome, error) {
+			time.Sleep(10 * time.Second)
+			return Done, nil
+		}, Options{InFlight: NewInFlight(128 << 20), Log: funcr.New(func(_, args string) {
+			if strings.Contains(args, "12, 13, 14, 15, 16, 17, 18, 19 and 4 more") {
+				causes.note()
+			}
+		}, funcr.Options{Verbosity: 1})})
+		c.size = func(kube.Key) int64 { return 250 << 10 }
+		for i := range n {
+			for cause := range 12 {
+				c.queue.Add(key(fmt.Sprint(i)), fmt.Sprint(12+cause))
+			}
+		}
+		stop := run(t, c)
+		time.Sleep(5 * time.Minute)
+		done := c.Stats().Done
+		if postponed := c.queue.Stats().Postponed; done < 25 || postponed > 5*60*2*n+n {
+			t.Errorf("%d runs in five minutes, %d keys asked", done, postponed)
+		}
+		expect(t, "runs that name all their causes", int64(causes.count()), int64(done))
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
 	})
 }

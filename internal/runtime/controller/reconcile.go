@@ -48,8 +48,8 @@ func (c *Controller) work(feed, runs context.Context) {
 func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	defer c.queue.Done(item.Key)
 	weight := c.weight(item.Key)
-	if !c.o.InFlight.begin(item.Key.Namespace, weight) {
-		c.waitForRoom(item)
+	if wait := c.o.InFlight.begin(item.Key.Namespace, weight); wait > 0 {
+		c.queue.Return(item, wait)
 		return
 	}
 	defer c.o.InFlight.end(item.Key.Namespace, weight)

@@ -54,6 +54,21 @@ func tooLargeObjects() map[string]string {
 	}
 }
 
+// Where an object comes ahead of its type, as from a proxy that sorts what it passes on, it is not known what to read
+// of it. One that is too large ends the watch as a frame that is too long does: a list has to tell.
+func TestAnObjectThatIsTooLargeAheadOfItsTypeEndsTheWatch(t *testing.T) {
+	text := strings.Repeat("x", 2*most)
+	in := Query{Resource: pods}.scanner(strings.NewReader(`{"object":{"metadata":{"name":"a"},"spec":"`+text+
+		`"},"type":"MODIFIED"}`), most)
+	if _, err := nextEvent[*large](in); !errors.Is(err, ErrFrameTooLarge) || errors.As(err, new(*DecodeError)) {
+		t.Errorf("got %v, want that the watch ends", err)
+	}
+	in = Query{Resource: pods}.scanner(strings.NewReader(`{"object":`+item("a", "7")+`,"type":"MODIFIED"}`), most)
+	if ev, err := nextEvent[*large](in); err != nil || ev.Object.Name != "a" || ev.Type != Modified {
+		t.Errorf("a small one: %+v, %v", ev, err)
+	}
+}
+
 func TestAnObjectThatIsTooLargeIsKnownByNameAndNeverHeld(t *testing.T) {
 	for name, text := range tooLargeObjects() {
 		t.Run(name, func(t *testing.T) {

@@ -218,7 +218,9 @@ func nextEvent[T Object](s *scanner) (Event[T], error) {
 			err = s.skip()
 		case !typed:
 			seen = true
-			early, err = s.value()
+			if early, err = s.value(); errors.Is(err, ErrTooLarge) {
+				err = errUnnamed{}
+			}
 			early = bytes.Clone(early)
 		default:
 			seen = true
@@ -244,6 +246,16 @@ func nextEvent[T Object](s *scanner) (Event[T], error) {
 	}
 	return ev, nil
 }
+
+// errUnnamed ends a watch. Were the frame passed over, the version before would pass for the newest one.
+type errUnnamed struct{}
+
+func (errUnnamed) Error() string {
+	return "a watch frame has its object ahead of its type, and the object is too large to be held until that is known"
+}
+
+// Is says that the stream cannot go on from here, as behind a frame that is too long.
+func (errUnnamed) Is(target error) bool { return target == ErrFrameTooLarge }
 
 // broken makes what does not fit the error of the whole stream.
 func broken(what string, err error) error {

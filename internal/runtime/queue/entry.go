@@ -16,25 +16,28 @@ const (
 	high             // changed
 )
 
-// entry is the state of one key.
+// entry is the state of one key. There can be a hundred thousand: its fields are in an order in which it takes 128
+// bytes.
 type entry struct {
-	key        kube.Key
-	processing bool // handed out by Get, not yet Done
-	runLane    lane // the lane of that run
-	failures   int  // in a row
+	key kube.Key
 
 	// The pending run, while dirty.
-	dirty  bool
-	lane   lane
 	due    time.Time // when it may start, or could have
 	causes []string
-	more   int
 
 	// Where it is queued: in a lane, among the delayed, or nowhere while processing.
 	in         *line
 	prev, next *entry // neighbours in that line
-	delay      int    // index in delayed plus one; 0 = not delayed
 	order      uint64 // of being delayed
+	delay      int32  // index in delayed plus one; 0 = not delayed
+
+	more     int32 // causes of the pending run beyond those in causes
+	failures int32 // in a row
+
+	dirty      bool
+	lane       lane // of the pending run
+	processing bool // handed out by Get, not yet Done
+	runLane    lane // the lane of that run
 }
 
 // requestLocked makes k dirty, or changes the run that is pending.
@@ -88,7 +91,7 @@ func (q *Queue) placeLocked(e *entry, now time.Time) {
 	case e.processing: // Done will place it
 	case e.due.After(now):
 		if e.delay > 0 {
-			heap.Fix(&q.delayed, e.delay-1)
+			heap.Fix(&q.delayed, int(e.delay)-1)
 		} else {
 			q.order++
 			e.order = q.order
@@ -97,7 +100,7 @@ func (q *Queue) placeLocked(e *entry, now time.Time) {
 		q.armLocked()
 	default:
 		if e.delay > 0 {
-			heap.Remove(&q.delayed, e.delay-1)
+			heap.Remove(&q.delayed, int(e.delay)-1)
 			q.armLocked()
 		}
 		q.enqueueLocked(e)
@@ -179,13 +182,13 @@ func (h delayHeap) Less(i, j int) bool {
 
 func (h delayHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].delay, h[j].delay = i+1, j+1
+	h[i].delay, h[j].delay = int32(i+1), int32(j+1)
 }
 
 func (h *delayHeap) Push(x any) {
 	e := x.(*entry)
 	*h = append(*h, e)
-	e.delay = len(*h)
+	e.delay = int32(len(*h))
 }
 
 func (h *delayHeap) Pop() any {

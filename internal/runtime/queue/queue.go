@@ -59,9 +59,11 @@ type Queue struct {
 	base, max time.Duration
 	each      int
 
-	// wake wakes one waiting Get. A value is sent, under mu, whenever a lane may hold a key, and again by each Get
-	// that leaves keys behind; so while a lane has keys and a Get waits, there is a value in wake or another Get is
-	// about to take a key. ShutDown closes it, which wakes all.
+	// wake wakes one waiting Get. A value is sent, under mu, whenever a lane may hold a key that can be handed out:
+	// when one comes, by each Get that leaves keys behind, and with Options.Each by each Done, which makes room for a
+	// key of its namespace. So while there is such a key and a Get waits, there is a value in wake, or another Get is
+	// about to take a key. Keys of a namespace that has as many workers as it may wait without one. ShutDown closes
+	// it, which wakes all.
 	wake chan struct{}
 
 	// mu guards all below, and every entry.
@@ -127,6 +129,23 @@ func (q *Queue) AddAfter(k kube.Key, d time.Duration, cause string) {
 	q.requestLocked(k, cause, d, q.ownLaneLocked(k))
 }
 
+// Return requests a run of a key after d that was handed out and could not be worked on, for all the causes that it
+// has.
+func (q *Queue) Return(item Item, d time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.stopped {
+		return
+	}
+	e := q.entryLocked(item.Key)
+	for _, cause := range item.Causes {
+		e.addCause(cause)
+	}
+	e.more += int32(item.More)
+	q.postponed++
+	q.requestLocked(item.Key, "", d, q.ownLaneLocked(item.Key))
+}
+
 // RetryAfter counts a failure of k, requests a run of it after its backoff, and returns that delay. It is at least d:
 // what a server asked for, or a long pause. Up to half of d is added at random, so that keys which were delayed
 // together do not come back together. The run keeps the lane of the present one.
@@ -137,7 +156,7 @@ func (q *Queue) RetryAfter(k kube.Key, d time.Duration, cause string) time.Durat
 		return 0
 	}
 	e := q.entryLocked(k)
-	delay := max(backoff(q.base, q.max, e.failures), spread(d))
+	delay := max(backoff(q.base, q.max, int(e.failures)), spread(d))
 	e.failures++
 	q.postponed++
 	q.requestLocked(k, cause, delay, q.ownLaneLocked(k))
@@ -252,9 +271,9 @@ func (q *Queue) take() (item Item, ok, stopped bool) {
 	item = Item{
 		Key:      e.key,
 		Causes:   e.causes,
-		More:     e.more,
+		More:     int(e.more),
 		Waited:   waited,
-		Failures: e.failures,
+		Failures: int(e.failures),
 	}
 	e.processing, e.runLane = true, e.lane
 	q.running = append(q.running, begun{e, e.due.Add(waited)})

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -28,7 +29,7 @@ func failures(q *Queue, k kube.Key) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if e := q.entries[k]; e != nil {
-		return e.failures
+		return int(e.failures)
 	}
 	return 0
 }
@@ -546,5 +547,11 @@ func TestTheQueueKeepsTimesOfTheMonotonicClockOnly(t *testing.T) {
 		if !strings.Contains(at.String(), " m=") {
 			t.Errorf("time %d is %s, without the monotonic clock", i, at)
 		}
+	}
+}
+
+func TestAnEntryIsSmall(t *testing.T) {
+	if size := reflect.TypeFor[entry]().Size(); size > 128 {
+		t.Errorf("an entry takes %d bytes, want at most 128", size)
 	}
 }

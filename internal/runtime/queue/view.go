@@ -50,6 +50,6 @@ func (q *Queue) View(limit int) (first []Pending, all int) {
 }
 
 func (e *entry) view() Pending {
-	return Pending{Key: e.key, Waiting: e.dirty, Due: e.due, Causes: slices.Clone(e.causes), More: e.more,
-		Failures: e.failures}
+	return Pending{Key: e.key, Waiting: e.dirty, Due: e.due, Causes: slices.Clone(e.causes), More: int(e.more),
+		Failures: int(e.failures)}
 }

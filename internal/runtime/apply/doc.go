@@ -6,6 +6,17 @@
 // the custom resource; when a reconcile runs is the controller's; what the cluster looks like comes from the cache,
 // and package patch compares.
 //
+// # How a call goes
+//
+// [Engine.Apply] makes a [child] of each that is declared, and of each other one that the owner has. It observes them
+// once: from the cache, from the answer to the last write, from the server where neither says. Then the [Strategy] of
+// each kind plans steps about all children of that kind, and the engine has it take them: those about independent
+// children side by side, those about children of one template in growing batches that stop at a failure, and the
+// removal of what is not declared when all else is in place.
+//
+// A strategy decides; it has no way of its own to find, create, adopt, release or delete a child, and no memory. One
+// that deletes what it cannot change, or changes one child after the other, plans other steps (see recreate_test.go).
+//
 // # How a child is written
 //
 // Children are created by POST, because POST is the only request that creates and nothing else: an apply onto a
@@ -14,7 +25,7 @@
 // are never touched. Each child carries a hash of its desired state as an annotation, a declared field like any other:
 // so a field that is declared no longer is a difference too, and the apply that follows removes it.
 //
-// Two things have to happen before an apply, and [Engine] does them by itself. After a POST the server has our fields
+// Two things have to happen before an apply. After a POST the server has our fields
 // down as an Update, and fields that we stop declaring would survive an apply because that entry still owns them; so
 // that entry is turned into an Apply first. And a field that must keep its value when it is declared no longer
 // ([Child.Keep]) is handed over to a second field manager first, because it would fall to the server's default.

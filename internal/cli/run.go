@@ -46,10 +46,10 @@ func (f *ControllerFlags) Add(cmd *cobra.Command) {
 	f.servingFlags.add(cmd)
 	fs.IntVar(&f.mirrorMiB, "mirror-memory-mib", 0,
 		"how many `MiB` the objects of one resource may take in memory; where there are more, the namespace that "+
-			"takes most is left alone until it fits, and named in /readyz?verbose (default: a third of the memory "+
+			"takes most is not worked on until it fits, and named by skiff status (default: a third of the memory "+
 			"limit)")
 	fs.IntVar(&f.objectKiB, "max-object-kib", cache.DefaultObjectBytes>>10,
-		"how many `KiB` one object may take in memory; a larger one is left alone, and its status says so")
+		"how many `KiB` one object may take in memory; a larger one is not worked on, and its status says so")
 	fs.StringVar(&f.templatePolicy, "template-policy", podpolicy.Policy("").String(),
 		"`which` pods a WebServer or a Redis may have: baseline or restricted of the Pod Security Standards, or any")
 	f.floors.add(cmd)

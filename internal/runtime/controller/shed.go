@@ -234,7 +234,7 @@ func (c *Controller) describeSheds() (lines []string) {
 			if !shed.Whole {
 				what = "too large"
 			}
-			lines = append(lines, fmt.Sprintf("%s: namespace %s: %d %s are left alone: %s", what, shed.Namespace,
+			lines = append(lines, fmt.Sprintf("%s: namespace %s: %d of its %s not worked on: %s", what, shed.Namespace,
 				shed.Objects, m.Resource().Plural, kube.Printable(shed.Message, 2*maxReason)))
 		}
 	}

@@ -52,7 +52,9 @@ func defaultMaxBytes() int64 {
 // entryBytes is what a mirror needs for an object besides the object: its place in the map and in an index.
 const entryBytes = 64
 
-// sizeOf estimates the memory of an object. Strings that objects share count for each, so it is rather too much.
+// sizeOf estimates the memory of an object. Strings that objects share count for each, so it is rather too much. It is
+// 0.3 us of the 20 that an event takes (BenchmarkSizeOf, BenchmarkEvents). The length on the wire says less: of a pod
+// of 8.5 KB one sixteenth is kept, of one that is mostly labels all, and namespaces share the budget.
 func sizeOf(obj kube.Object) int64 {
 	v := reflect.ValueOf(obj).Elem()
 	m := obj.ObjectMeta()

@@ -59,6 +59,7 @@ var rows = []row{
 
 	{install, install + " " + runtime + " /crds", []string{yaml}, "asks, writes and deletes what the caller names"},
 
+	{"cli/clitest", "", nil, "runs either program in the process of its tests, and knows neither"},
 	{"cli", runtime + " " + operators + " " + install + " /crds", []string{cobra, logr, stdr, yaml},
 		"flags and output: turns flags into the options of packages"},
 
@@ -84,7 +85,7 @@ const (
 // testImports are what test files may import beyond the row of their package, besides logr and yaml: the embedded API
 // server, with a simulated cluster around it where one is needed, is the double for everything, and the client that
 // talks to it is real.
-const testImports = "operators/operatortest " + testcluster + " " + runtime + " /crds /examples"
+const testImports = "operators/operatortest cli/clitest " + testcluster + " " + runtime + " /crds /examples"
 
 // rowOf returns the row of a package, given its path from the root.
 func rowOf(pkg string) (row, bool) {

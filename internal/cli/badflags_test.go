@@ -131,13 +131,13 @@ func TestEveryFlagOfEveryCommandNamesItsBadValue(t *testing.T) {
 			}
 			args := append(strings.Fields(cmd.CommandPath())[1:], strings.Fields(enough[cmd.CommandPath()])...)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			r := skiffUntil(ctx, t, append(args, "--"+name+"="+strings.ReplaceAll(bad[0], "DIR", dir))...)
+			r := program.Run(ctx, t, append(args, "--"+name+"="+strings.ReplaceAll(bad[0], "DIR", dir))...)
 			cancel()
-			_, line, _ := strings.Cut("\n"+r.stderr, "\nskiff: ") // after the log
+			_, line, _ := strings.Cut("\n"+r.Stderr, "\nskiff: ") // after the log
 			line, _, _ = strings.Cut(line, "\n")
 			got := strings.ReplaceAll(line, dir, "DIR")
-			if got != bad[1] || r.code != ExitFailed && r.code != ExitUsage {
-				t.Errorf("%s --%s=%s exits with %d and\n     %s\nwant %s", cmd.CommandPath(), name, bad[0], r.code,
+			if got != bad[1] || r.Code != ExitFailed && r.Code != ExitUsage {
+				t.Errorf("%s --%s=%s exits with %d and\n     %s\nwant %s", cmd.CommandPath(), name, bad[0], r.Code,
 					got, bad[1])
 			}
 		}

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
@@ -13,75 +11,18 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"skiff/crds"
+	"skiff/internal/cli/clitest"
 )
 
-// result is what a command left behind.
-type result struct {
-	code           int
-	stdout, stderr string
-}
+var program = clitest.Program{Name: "skiff", Main: Main}
 
-// skiff runs a command in this process, with nothing of the developer's own configuration in reach.
-func skiff(t *testing.T, args ...string) result {
+// skiff runs a command in this process.
+func skiff(t *testing.T, args ...string) clitest.Result {
 	t.Helper()
-	return skiffUntil(t.Context(), t, args...)
-}
-
-func skiffUntil(ctx context.Context, t *testing.T, args ...string) result {
-	t.Helper()
-	isolate(t)
-	var stdout, stderr lockedBuffer
-	code := Main(ctx, args, &stdout, &stderr)
-	return result{code, stdout.String(), stderr.String()}
-}
-
-// isolate hides the developer's kubeconfig and the pod that the test may run in.
-func isolate(t *testing.T) {
-	t.Helper()
-	t.Setenv("HOME", t.TempDir())
-	for _, name := range []string{"KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"} {
-		t.Setenv(name, "")
-	}
-}
-
-// lockedBuffer is a bytes.Buffer for several goroutines.
-type lockedBuffer struct {
-	mu  sync.Mutex // guards buf
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
-func (r result) want(t *testing.T, code int, stderr ...string) {
-	t.Helper()
-	if r.code != code {
-		t.Errorf("exit code %d, want %d; stderr: %s", r.code, code, r.stderr)
-	}
-	for _, part := range stderr {
-		if !strings.Contains(r.stderr, part) {
-			t.Errorf("stderr %q does not say %q", r.stderr, part)
-		}
-	}
-	if code != ExitDone && len(stderr) > 0 && strings.Count("\n"+r.stderr, "\nskiff: ") != 1 {
-		t.Errorf("stderr %q: want the error once, as skiff: ...", r.stderr)
-	}
-	if strings.Contains(r.stderr+r.stdout, "Usage:") && code != ExitDone {
-		t.Errorf("an error dumps the usage: %s%s", r.stdout, r.stderr)
-	}
+	return program.Run(t.Context(), t, args...)
 }
 
 func TestWrongUsagePrintsOneLineAndAHintAndExitsWith2(t *testing.T) {
@@ -129,9 +70,9 @@ func TestWrongUsagePrintsOneLineAndAHintAndExitsWith2(t *testing.T) {
 		{"help nothing", `no help for "nothing"`, "skiff help"},
 	} {
 		r := skiff(t, strings.Fields(tt.args)...)
-		r.want(t, ExitUsage, "skiff: ", tt.say, "\nrun '"+tt.help+" --help'\n")
-		if strings.Count(r.stderr, "\n") != 2 || r.stdout != "" {
-			t.Errorf("skiff %s: want an error line and a hint, got %q and %q", tt.args, r.stdout, r.stderr)
+		r.Want(t, ExitUsage, "skiff: ", tt.say, "\nrun '"+tt.help+" --help'\n")
+		if strings.Count(r.Stderr, "\n") != 2 || r.Stdout != "" {
+			t.Errorf("skiff %s: want an error line and a hint, got %q and %q", tt.args, r.Stdout, r.Stderr)
 		}
 	}
 }
@@ -140,15 +81,15 @@ func TestEveryCommandHasHelpWithWhatItDoes(t *testing.T) {
 	for _, path := range []string{"", "run", "watch", "crds", "crds print", "crds install", "crds diff",
 		"version", "completion"} {
 		r := skiff(t, append(strings.Fields(path), "--help")...)
-		r.want(t, ExitDone)
-		if !strings.Contains(r.stdout, "Usage:") || r.stderr != "" {
-			t.Errorf("skiff %s --help: %q, %q", path, r.stdout, r.stderr)
+		r.Want(t, ExitDone)
+		if !strings.Contains(r.Stdout, "Usage:") || r.Stderr != "" {
+			t.Errorf("skiff %s --help: %q, %q", path, r.Stdout, r.Stderr)
 		}
 	}
-	if r := skiff(t, "help", "run"); r.stdout != skiff(t, "run", "--help").stdout {
-		t.Errorf("skiff help run differs from skiff run --help: %s", r.stdout)
+	if r := skiff(t, "help", "run"); r.Stdout != skiff(t, "run", "--help").Stdout {
+		t.Errorf("skiff help run differs from skiff run --help: %s", r.Stdout)
 	}
-	if r := skiff(t); r.code != ExitDone || !strings.Contains(r.stdout, "skiff-dev demo") {
+	if r := skiff(t); r.Code != ExitDone || !strings.Contains(r.Stdout, "skiff-dev demo") {
 		t.Errorf("skiff alone: %+v", r)
 	}
 }
@@ -157,26 +98,26 @@ func TestTheCommandsThatMovedToSkiffDevSayWhatToRunInstead(t *testing.T) {
 	for args, now := range map[string]string{"dev": "run 'skiff-dev',", "dev --bare -- go test": "run 'skiff-dev',",
 		"dev assets bin": "run 'skiff-dev',", "dev --help": "run 'skiff-dev',", "demo": "run 'skiff-dev demo',"} {
 		r := skiff(t, strings.Fields(args)...)
-		r.want(t, ExitUsage, now)
-		if strings.Count(r.stderr, "\n") != 1 || r.stdout != "" {
-			t.Errorf("skiff %s: want one line, got %q and %q", args, r.stdout, r.stderr)
+		r.Want(t, ExitUsage, now)
+		if strings.Count(r.Stderr, "\n") != 1 || r.Stdout != "" {
+			t.Errorf("skiff %s: want one line, got %q and %q", args, r.Stdout, r.Stderr)
 		}
 	}
-	if help := skiff(t, "--help").stdout; strings.Contains(help, "  demo ") {
+	if help := skiff(t, "--help").Stdout; strings.Contains(help, "  demo ") {
 		t.Errorf("the help lists what has moved: %s", help)
 	}
 }
 
 func TestVersionNamesTheBuild(t *testing.T) {
-	if r := skiff(t, "version"); r.code != ExitDone || !strings.HasPrefix(r.stdout, "skiff ") ||
-		!strings.Contains(r.stdout, "go1.") {
+	if r := skiff(t, "version"); r.Code != ExitDone || !strings.HasPrefix(r.Stdout, "skiff ") ||
+		!strings.Contains(r.Stdout, "go1.") {
 		t.Errorf("%+v", r)
 	}
 	var v map[string]string
 	if short := skiff(t, "--version"); short != skiff(t, "version") {
 		t.Errorf("skiff --version: %+v", short)
 	}
-	if err := json.Unmarshal([]byte(skiff(t, "version", "-o", "json").stdout), &v); err != nil {
+	if err := json.Unmarshal([]byte(skiff(t, "version", "-o", "json").Stdout), &v); err != nil {
 		t.Fatal(err)
 	}
 	for _, field := range []string{"version", "commit", "goVersion", "platform"} {
@@ -189,17 +130,17 @@ func TestVersionNamesTheBuild(t *testing.T) {
 func TestCompletionScriptsAreForSkiff(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		r := skiff(t, "completion", shell)
-		if r.code != ExitDone || !strings.Contains(r.stdout, "skiff") {
-			t.Errorf("%s: exit code %d, %d bytes", shell, r.code, len(r.stdout))
+		if r.Code != ExitDone || !strings.Contains(r.Stdout, "skiff") {
+			t.Errorf("%s: exit code %d, %d bytes", shell, r.Code, len(r.Stdout))
 		}
 	}
 }
 
 func TestCRDsPrintPrintsEveryDefinition(t *testing.T) {
 	r := skiff(t, "crds", "print")
-	r.want(t, ExitDone)
+	r.Want(t, ExitDone)
 	for _, text := range crds.All() {
-		if !strings.Contains(r.stdout, string(text)) {
+		if !strings.Contains(r.Stdout, string(text)) {
 			t.Errorf("a definition is missing: %.80s", text)
 		}
 	}
@@ -271,9 +212,9 @@ func TestAConnectionProblemIsOneErrorThatNamesTheNextStep(t *testing.T) {
 			}
 			t.Run(tt.name+"/"+strings.Join(command, " "), func(t *testing.T) {
 				r := skiff(t, append(command, tt.args...)...)
-				r.want(t, ExitFailed, tt.say...)
-				if strings.Contains(r.stderr, canary) {
-					t.Errorf("the error shows the token: %s", r.stderr)
+				r.Want(t, ExitFailed, tt.say...)
+				if strings.Contains(r.Stderr, canary) {
+					t.Errorf("the error shows the token: %s", r.Stderr)
 				}
 			})
 		}

@@ -25,16 +25,16 @@ var crdResource = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Pl
 func TestCRDsInstallInstallsTheDefinitionsAndIsIdempotent(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
 	r := skiff(t, "crds", "install", "--server", c.url())
-	r.want(t, ExitDone)
-	if !strings.Contains(r.stdout, "customresourcedefinition webservers.skiff.dev created\n") {
-		t.Errorf("stdout %q", r.stdout)
+	r.Want(t, ExitDone)
+	if !strings.Contains(r.Stdout, "customresourcedefinition webservers.skiff.dev created\n") {
+		t.Errorf("stdout %q", r.Stdout)
 	}
 	if _, err := c.client.Raw(t.Context(), http.MethodGet, webServers.Root()+"/webservers", nil); err != nil {
 		t.Errorf("the resource is not served: %v", err)
 	}
 	before := c.api.Revision()
-	if r := skiff(t, "crds", "install", "--server", c.url()); r.code != ExitDone ||
-		!strings.Contains(r.stdout, "webservers.skiff.dev unchanged") {
+	if r := skiff(t, "crds", "install", "--server", c.url()); r.Code != ExitDone ||
+		!strings.Contains(r.Stdout, "webservers.skiff.dev unchanged") {
 		t.Errorf("again: %+v", r)
 	}
 	if c.api.Revision() != before {
@@ -42,8 +42,8 @@ func TestCRDsInstallInstallsTheDefinitionsAndIsIdempotent(t *testing.T) {
 	}
 	c.patch(crdResource, "", "webservers.skiff.dev",
 		map[string]any{"spec": map[string]any{"names": map[string]any{"shortNames": []string{"web"}}}})
-	if r := skiff(t, "crds", "install", "--server", c.url()); r.code != ExitDone ||
-		!strings.Contains(r.stdout, "webservers.skiff.dev updated") {
+	if r := skiff(t, "crds", "install", "--server", c.url()); r.Code != ExitDone ||
+		!strings.Contains(r.Stdout, "webservers.skiff.dev updated") {
 		t.Errorf("after a change: %+v", r)
 	}
 }
@@ -51,25 +51,25 @@ func TestCRDsInstallInstallsTheDefinitionsAndIsIdempotent(t *testing.T) {
 func TestCRDsDiffTellsADifferenceFromAFailureByItsExitCode(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
 	r := skiff(t, "crds", "diff", "--server", c.url())
-	if r.code != ExitDiffer || r.stderr != "" || !strings.Contains(r.stdout,
+	if r.Code != ExitDiffer || r.Stderr != "" || !strings.Contains(r.Stdout,
 		"webservers.skiff.dev is not installed; `skiff crds install` creates it, `skiff crds print` shows it\n") {
 		t.Errorf("before the installation: %+v", r)
 	}
 	if c.api.Get(crdResource, kube.Key{Name: "webservers.skiff.dev"}) != nil {
 		t.Fatal("comparing has installed the definition")
 	}
-	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
-	if r := skiff(t, "crds", "diff", "--server", c.url()); r.code != ExitDone || r.stdout != "" {
+	skiff(t, "crds", "install", "--server", c.url()).Want(t, ExitDone)
+	if r := skiff(t, "crds", "diff", "--server", c.url()); r.Code != ExitDone || r.Stdout != "" {
 		t.Errorf("after the installation: %+v", r)
 	}
 	c.patch(crdResource, "", "webservers.skiff.dev",
 		map[string]any{"spec": map[string]any{"names": map[string]any{"shortNames": []string{"web"}}}})
 	r = skiff(t, "crds", "diff", "--server", c.url())
-	if r.code != ExitDiffer || r.stdout != "webservers.skiff.dev: spec.names.shortNames[0]\n" {
+	if r.Code != ExitDiffer || r.Stdout != "webservers.skiff.dev: spec.names.shortNames[0]\n" {
 		t.Errorf("after a change: %+v", r)
 	}
-	skiff(t, "crds", "diff", "--server", "https://127.0.0.1:1").want(t, ExitFailed, "connection refused")
-	skiff(t, "crds", "diff", "more").want(t, ExitUsage, "takes no arguments")
+	skiff(t, "crds", "diff", "--server", "https://127.0.0.1:1").Want(t, ExitFailed, "connection refused")
+	skiff(t, "crds", "diff", "more").Want(t, ExitUsage, "takes no arguments")
 }
 
 func TestCRDsInstallNamesTheDefinitionThatIsNotEstablished(t *testing.T) {
@@ -80,7 +80,7 @@ func TestCRDsInstallNamesTheDefinitionThatIsNotEstablished(t *testing.T) {
 			return withCondition(t, body, `{"type":"Established","status":"False","message":"not yet"}`)
 		}})
 	// the applies count, too
-	skiff(t, "crds", "install", "--timeout", "4s", "--server", c.url()).want(t, ExitFailed, "wait for CRD ",
+	skiff(t, "crds", "install", "--timeout", "4s", "--server", c.url()).Want(t, ExitFailed, "wait for CRD ",
 		"not established within 4s: not yet")
 
 	c = newCluster(t, apiserver.Options{})
@@ -89,13 +89,13 @@ func TestCRDsInstallNamesTheDefinitionThatIsNotEstablished(t *testing.T) {
 			return withCondition(t, body,
 				`{"type":"NamesAccepted","status":"False","message":"\"ws\" is already in use"}`)
 		}})
-	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitFailed, "does not accept its names",
+	skiff(t, "crds", "install", "--server", c.url()).Want(t, ExitFailed, "does not accept its names",
 		`"ws" is already in use`)
 }
 
 func TestADefinitionThatIsDeletedWhileItIsInstalledIsNotCalledUnchanged(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
-	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
+	skiff(t, "crds", "install", "--server", c.url()).Want(t, ExitDone)
 	c.create(kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "redis", Kind: "Redis"}, "default",
 		map[string]any{"metadata": map[string]any{"name": "r", "finalizers": []string{"skiff.dev/pods"}},
 			"spec": map[string]any{"port": 6379, "num": 0}})
@@ -121,7 +121,7 @@ func TestADefinitionThatIsDeletedWhileItIsInstalledIsNotCalledUnchanged(t *testi
 
 func TestCRDsInstallNamesWhatHoldsADefinitionThatIsBeingDeletedAndWaitsForItIfAsked(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
-	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
+	skiff(t, "crds", "install", "--server", c.url()).Want(t, ExitDone)
 	redis := kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "redis", Kind: "Redis"}
 	for i := range 7 {
 		if err := c.client.Create(t.Context(), redis, "default", map[string]any{"apiVersion": "skiff.dev/v1alpha1",
@@ -137,11 +137,11 @@ func TestCRDsInstallNamesWhatHoldsADefinitionThatIsBeingDeletedAndWaitsForItIfAs
 	}
 	const held = "redis.skiff.dev is being deleted; held by Redis default/r0 (finalizer skiff.dev/pods), "
 	r := skiff(t, "crds", "install", "--server", c.url())
-	if r.code != ExitDiffer || !strings.Contains(r.stdout, held) || !strings.Contains(r.stdout, ", 2 more\n") ||
-		!strings.Contains(r.stdout, "webservers.skiff.dev unchanged\n") || !strings.Contains(r.stdout, "--wait") {
+	if r.Code != ExitDiffer || !strings.Contains(r.Stdout, held) || !strings.Contains(r.Stdout, ", 2 more\n") ||
+		!strings.Contains(r.Stdout, "webservers.skiff.dev unchanged\n") || !strings.Contains(r.Stdout, "--wait") {
 		t.Errorf("got %+v", r)
 	}
-	skiff(t, "crds", "install", "--wait", "--timeout", "1s", "--server", c.url()).want(t, ExitFailed,
+	skiff(t, "crds", "install", "--wait", "--timeout", "1s", "--server", c.url()).Want(t, ExitFailed,
 		"redis.skiff.dev: it is still being deleted at the end of --timeout: held by Redis default/r0")
 
 	stopped, stop := context.WithCancelCause(t.Context())
@@ -165,7 +165,7 @@ func TestCRDsInstallNamesWhatHoldsADefinitionThatIsBeingDeletedAndWaitsForItIfAs
 		}
 	})
 	r = skiff(t, "crds", "install", "--wait", "--server", c.url())
-	if r.code != ExitDone || !strings.Contains(r.stdout, "redis.skiff.dev created\n") {
+	if r.Code != ExitDone || !strings.Contains(r.Stdout, "redis.skiff.dev created\n") {
 		t.Errorf("when it has gone: %+v", r)
 	}
 	if live := c.api.Get(crdResource, kube.Key{Name: "redis.skiff.dev"}); lookup(live, "metadata",

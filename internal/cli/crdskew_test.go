@@ -171,9 +171,9 @@ func TestCRDsInstallKeepsAVersionInWhichObjectsMayBeStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := c.api.Revision()
-	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitFailed, "install CRD "+crd.Name+": the cluster may "+
+	skiff(t, "crds", "install", "--server", c.url()).Want(t, ExitFailed, "install CRD "+crd.Name+": the cluster may "+
 		"have objects stored as v9, which this skiff does not define, so nothing is changed")
-	skiff(t, "crds", "diff", "--server", c.url()).want(t, ExitFailed, "skiff crds install would refuse CRD "+crd.Name+
+	skiff(t, "crds", "diff", "--server", c.url()).Want(t, ExitFailed, "skiff crds install would refuse CRD "+crd.Name+
 		": the cluster may have objects stored as v9")
 	if c.api.Revision() != before {
 		t.Error("it has written something")

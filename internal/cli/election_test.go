@@ -25,7 +25,7 @@ func TestEachBadFlagOfLeaderElectionIsNamed(t *testing.T) {
 		{[]string{"--leader-election-id", "a b"}, `--leader-election-id: "a b" is not a valid name of a Lease`},
 	} {
 		r := skiff(t, append([]string{"run", "--leader-elect", "--server", url}, tt.flags...)...)
-		r.want(t, ExitUsage, tt.say)
+		r.Want(t, ExitUsage, tt.say)
 	}
 }
 
@@ -34,5 +34,5 @@ func TestRunWithLeaderElectionTakesTheLeaseAndReleasesItAtTheEnd(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
 	r := runUntil(t, "leading", "--leader-elect", "--leader-election-id", "mine",
 		"--leader-election-namespace", "kube-system", "--controllers", "restart", "--server", c.url())
-	r.want(t, ExitDone, "kube-system/mine", "released the lease")
+	r.Want(t, ExitDone, "kube-system/mine", "released the lease")
 }

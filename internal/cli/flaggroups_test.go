@@ -52,12 +52,12 @@ func TestTheHelpShowsFlagsInGroups(t *testing.T) {
 		"status": {"Flags": "health-probe-bind-address help"},
 	} {
 		r := skiff(t, append(strings.Fields(command), "--help")...)
-		if got := flagsByGroup(r.stdout); r.code != 0 || !reflect.DeepEqual(got, want) {
+		if got := flagsByGroup(r.Stdout); r.Code != 0 || !reflect.DeepEqual(got, want) {
 			t.Errorf("skiff %s --help: got\n%s\nwant\n%s", command, lined(got), lined(want))
 		}
 		again := skiff(t, append([]string{"help"}, strings.Fields(command)...)...)
-		if r.stdout != again.stdout {
-			t.Errorf("skiff help %s: %s", command, again.stdout)
+		if r.Stdout != again.Stdout {
+			t.Errorf("skiff help %s: %s", command, again.Stdout)
 		}
 	}
 }

@@ -1,13 +1,9 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"net"
 	"net/http"
-	"strings"
 	"testing"
-	"time"
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
@@ -98,83 +94,3 @@ var (
 
 // object is the body of a request.
 type object = map[string]any
-
-// follower is a `skiff watch` that runs in this process.
-type follower struct {
-	t      *testing.T
-	lines  chan string
-	stderr *lockedBuffer
-	cancel context.CancelFunc
-	code   chan int
-}
-
-// follow starts a command and returns once it runs; it is stopped at the end of the test.
-func follow(t *testing.T, args ...string) *follower {
-	t.Helper()
-	isolate(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	f := &follower{t: t, lines: make(chan string, 1000), stderr: &lockedBuffer{},
-		cancel: cancel, code: make(chan int, 1)}
-	go func() { f.code <- Main(ctx, args, &lineWriter{lines: f.lines}, f.stderr) }()
-	t.Cleanup(cancel)
-	return f
-}
-
-// next is the next line of output.
-func (f *follower) next() string {
-	f.t.Helper()
-	select {
-	case line := <-f.lines:
-		return line
-	case code := <-f.code:
-		f.t.Fatalf("the command ended with %d: %s", code, f.stderr)
-	case <-time.After(20 * time.Second):
-		f.t.Fatalf("no further line; stderr: %s", f.stderr)
-	}
-	return ""
-}
-
-// want checks the next line: it begins with the first text and has the others in it.
-func (f *follower) want(start string, parts ...string) {
-	f.t.Helper()
-	line := f.next()
-	if !strings.HasPrefix(line, start) {
-		f.t.Errorf("line %q, want %q", line, start)
-	}
-	for _, part := range parts {
-		if !strings.Contains(line, part) {
-			f.t.Errorf("line %q does not say %q", line, part)
-		}
-	}
-}
-
-// stop ends the command as a signal does, and returns its exit code.
-func (f *follower) stop() int {
-	f.t.Helper()
-	f.cancel()
-	select {
-	case code := <-f.code:
-		return code
-	case <-time.After(20 * time.Second):
-		f.t.Fatal("the command does not stop")
-		return 0
-	}
-}
-
-// lineWriter hands out what is written line by line.
-type lineWriter struct {
-	lines chan string
-	part  []byte
-}
-
-func (w *lineWriter) Write(p []byte) (int, error) {
-	w.part = append(w.part, p...)
-	for {
-		line, rest, ok := bytes.Cut(w.part, []byte("\n"))
-		if !ok {
-			return len(p), nil
-		}
-		w.lines <- string(line)
-		w.part = rest
-	}
-}

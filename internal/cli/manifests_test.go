@@ -12,6 +12,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"skiff/internal/cli/clitest"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
 )
@@ -19,7 +20,7 @@ import (
 // printed returns what a command prints.
 func printed(t *testing.T, args ...string) string {
 	t.Helper()
-	isolate(t)
+	clitest.Isolate(t)
 	var stdout, stderr bytes.Buffer
 	if code := Main(t.Context(), args, &stdout, &stderr); code != 0 {
 		t.Fatalf("skiff %q: exit code %d: %s", args, code, &stderr)

@@ -20,24 +20,25 @@ import (
 	"testing"
 	"time"
 
+	"skiff/internal/cli/clitest"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 )
 
 // runUntil runs `skiff run` until its log has the text, then stops it as a signal does.
-func runUntil(t *testing.T, text string, args ...string) result {
+func runUntil(t *testing.T, text string, args ...string) clitest.Result {
 	t.Helper()
-	isolate(t)
+	clitest.Isolate(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var stdout, stderr lockedBuffer
+	var stdout, stderr clitest.Buffer
 	code := make(chan int, 1)
 	go func() { code <- Main(ctx, append([]string{"run"}, args...), &stdout, &stderr) }()
 	deadline := time.After(20 * time.Second)
 	for !strings.Contains(stderr.String(), text) {
 		select {
 		case c := <-code:
-			return result{c, stdout.String(), stderr.String()}
+			return clitest.Result{Code: c, Stdout: stdout.String(), Stderr: stderr.String(), Program: program.Name}
 		case <-deadline:
 			t.Fatalf("the log does not say %q: %s", text, &stderr)
 		case <-time.After(5 * time.Millisecond):
@@ -46,10 +47,10 @@ func runUntil(t *testing.T, text string, args ...string) result {
 	cancel()
 	select {
 	case c := <-code:
-		return result{c, stdout.String(), stderr.String()}
+		return clitest.Result{Code: c, Stdout: stdout.String(), Stderr: stderr.String(), Program: program.Name}
 	case <-time.After(20 * time.Second):
 		t.Fatalf("the command does not stop: %s", &stderr)
-		return result{}
+		return clitest.Result{}
 	}
 }
 
@@ -98,9 +99,9 @@ func TestNoLogShowsAToken(t *testing.T) {
 			{"--kubeconfig", basic}} {
 			r := runUntil(t, "Unauthorized", append(credentials, "-v", "9", "--log-format", format, "--server", s.URL,
 				"--certificate-authority", ca)...)
-			r.want(t, ExitDone)
-			if strings.Contains(r.stderr+r.stdout, canary) || strings.Contains(r.stderr, "exec:") {
-				t.Errorf("%v in %s: the log shows the token: %s", credentials, format, r.stderr)
+			r.Want(t, ExitDone)
+			if strings.Contains(r.Stderr+r.Stdout, canary) || strings.Contains(r.Stderr, "exec:") {
+				t.Errorf("%v in %s: the log shows the token: %s", credentials, format, r.Stderr)
 			}
 		}
 	}
@@ -109,8 +110,8 @@ func TestNoLogShowsAToken(t *testing.T) {
 func TestJSONLogIsOneObjectForEachLine(t *testing.T) {
 	s := secretServer(t)
 	r := runUntil(t, "starting", "--log-format", "json", "--server", s.URL, "--certificate-authority", caFile(t, s))
-	r.want(t, ExitDone)
-	for line := range strings.Lines(r.stderr) {
+	r.Want(t, ExitDone)
+	for line := range strings.Lines(r.Stderr) {
 		var entry map[string]any
 		if err := json.Unmarshal([]byte(line), &entry); err != nil || entry["msg"] == "" || entry["time"] == "" {
 			t.Errorf("line %q: %v", line, err)
@@ -123,7 +124,7 @@ func TestRunNamesTheFlagWhoseAddressIsInUse(t *testing.T) {
 	taken := strings.TrimPrefix(s.URL, "https://")
 	for _, flag := range []string{"--health-probe-bind-address", "--metrics-bind-address", "--pprof-bind-address"} {
 		r := skiff(t, "run", flag, taken, "--server", s.URL, "--certificate-authority", caFile(t, s))
-		r.want(t, ExitFailed, "\nskiff: "+flag+" "+taken+": listen tcp "+taken+
+		r.Want(t, ExitFailed, "\nskiff: "+flag+" "+taken+": listen tcp "+taken+
 			": bind: address already in use; give another host:port, or 0 for none\n")
 	}
 }
@@ -149,52 +150,52 @@ func TestACertificateThatIsExpiredOrNotYetValidSaysToLookAtTheClock(t *testing.T
 		t.Cleanup(s.Close)
 		const next = "correct the clock of this machine, or renew the certificate of the server\n"
 		args := []string{"--server", s.URL, "--certificate-authority", caFile(t, s)}
-		skiff(t, append(args, "crds", "diff")...).want(t, ExitFailed,
+		skiff(t, append(args, "crds", "diff")...).Want(t, ExitFailed,
 			"tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time ",
 			name, "; "+next)
 		r := runUntil(t, `hint=`, args...)
-		r.want(t, ExitDone, `hint="`+strings.TrimSuffix(next, "\n")+`"`)
+		r.Want(t, ExitDone, `hint="`+strings.TrimSuffix(next, "\n")+`"`)
 	}
 }
 
 // Whoever wrote that lease went away, and asked to be respected for an hour.
 func TestALeaseThatNobodyRenewsIsToldWithItsHolderAndUntilWhen(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
-	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
+	skiff(t, "crds", "install", "--server", c.url()).Want(t, ExitDone)
 	c.create(kube.Resource{Group: "coordination.k8s.io", Version: "v1", Plural: "leases", Kind: "Lease"}, "default",
 		object{"metadata": object{"name": "skiff"}, "spec": object{"holderIdentity": "gone",
 			"leaseDurationSeconds": 3600, "renewTime": "2020-01-01T00:00:00.000000Z"}})
 	r, _ := statusOf(t, c.url(), "    this process stands by; the leader is gone, which has not renewed "+
 		"the lease since this process saw it first; the lease expires at ",
 		"--leader-elect")
-	r.want(t, ExitDone)
-	if !strings.Contains(r.stdout, " is ready; all is well\n") {
-		t.Errorf("skiff status: %s", r.stdout)
+	r.Want(t, ExitDone)
+	if !strings.Contains(r.Stdout, " is ready; all is well\n") {
+		t.Errorf("skiff status: %s", r.Stdout)
 	}
 }
 
 // That it goes on by itself afterwards is tested where time is virtual, in package controller.
 func TestRunWaitsForADefinitionThatIsMissingAndSaysHowToInstallIt(t *testing.T) {
 	r := runUntil(t, "skiff crds install", "--server", newCluster(t, apiserver.Options{}).url())
-	r.want(t, ExitDone)
+	r.Want(t, ExitDone)
 }
 
 // A rolling update of the control plane is no news for a person: no error, no warning, and one line that says what it
 // was. Objects are written meanwhile, and the process leads.
 func TestARestartOfTheAPIServerIsOneLineAtLevelINFO(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
-	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
-	f := follow(t, "run", "--server", c.url(), "--leader-elect", "--leader-election-namespace", "default")
-	t.Cleanup(func() { f.stop() })
+	skiff(t, "crds", "install", "--server", c.url()).Want(t, ExitDone)
+	f := program.Follow(t, "run", "--server", c.url(), "--leader-elect", "--leader-election-namespace", "default")
+	t.Cleanup(func() { f.Stop() })
 	await := func(what string, cond func() bool) {
 		t.Helper()
 		for deadline := time.Now().Add(20 * time.Second); !cond(); <-time.After(20 * time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatalf("not within 20 seconds: %s; the log: %s", what, f.stderr)
+				t.Fatalf("not within 20 seconds: %s; the log: %s", what, f.Stderr)
 			}
 		}
 	}
-	await("all controllers work", func() bool { return strings.Count(f.stderr.String(), "started") == 3 })
+	await("all controllers work", func() bool { return strings.Count(f.Stderr.String(), "started") == 3 })
 	create := func(name string) {
 		c.create(webServers, "default", object{"metadata": object{"name": name},
 			"spec": object{"image": "nginx", "replicas": 1}})
@@ -206,7 +207,7 @@ func TestARestartOfTheAPIServerIsOneLineAtLevelINFO(t *testing.T) {
 	}
 	create("before")
 	await("a Deployment before", made("before"))
-	before := len(f.stderr.String())
+	before := len(f.Stderr.String())
 
 	c.down()
 	<-time.After(3 * time.Second) // of real time: that is how long a restart takes
@@ -215,10 +216,10 @@ func TestARestartOfTheAPIServerIsOneLineAtLevelINFO(t *testing.T) {
 	await("a Deployment after", made("after"))
 	await("all watches are renewed", func() bool {
 		r := skiff(t, "status")
-		return strings.Contains(r.stdout, "is ready; all is well")
+		return strings.Contains(r.Stdout, "is ready; all is well")
 	})
 	var lines []string
-	for line := range strings.Lines(f.stderr.String()[before:]) {
+	for line := range strings.Lines(f.Stderr.String()[before:]) {
 		if strings.Contains(line, "API server") || !strings.Contains(line, "webserver") { // not about an object
 			lines = append(lines, line)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"skiff/internal/cli/clitest"
 	"skiff/internal/testcluster/apiserver"
 )
 
@@ -19,45 +20,45 @@ import (
 var serving = regexp.MustCompile(`"?msg"?="serving probes" "?address"?="?([^"\s]+)"?`)
 
 // statusOf runs `skiff run` on a server and asks it for its status until the output has a text.
-func statusOf(t *testing.T, server, until string, args ...string) (result, string) {
+func statusOf(t *testing.T, server, until string, args ...string) (clitest.Result, string) {
 	t.Helper()
-	f := follow(t, append([]string{"run", "--server", server, "--controllers", "webserver",
+	f := program.Follow(t, append([]string{"run", "--server", server, "--controllers", "webserver",
 		"--health-probe-bind-address", "127.0.0.1:0"}, args...)...)
-	t.Cleanup(func() { f.stop() })
+	t.Cleanup(func() { f.Stop() })
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
-		m := serving.FindStringSubmatch(f.stderr.String())
+		m := serving.FindStringSubmatch(f.Stderr.String())
 		if m == nil {
 			continue
 		}
-		if r := skiff(t, "status", "--health-probe-bind-address", m[1]); strings.Contains(r.stdout, until) {
+		if r := skiff(t, "status", "--health-probe-bind-address", m[1]); strings.Contains(r.Stdout, until) {
 			return r, m[1]
 		}
 	}
-	t.Fatalf("the status never says %q; the log: %s", until, f.stderr)
-	return result{}, ""
+	t.Fatalf("the status never says %q; the log: %s", until, f.Stderr)
+	return clitest.Result{}, ""
 }
 
 func TestStatusOfASkiffThatIsFine(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
-	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
+	skiff(t, "crds", "install", "--server", c.url()).Want(t, ExitDone)
 	r, address := statusOf(t, c.url(), "all is well")
-	r.want(t, ExitDone)
+	r.Want(t, ExitDone)
 	for _, want := range []string{
 		"skiff at " + address + " is ready; all is well\n[+]shutdown ok\n    " + c.url() + " answered ",
 		" ago\n[+]webserver ok\n",
 		"\n    webservers.skiff.dev: streaming, 0 objects, last contact "} {
-		if !strings.Contains(r.stdout, want) {
-			t.Errorf("no %q in %s", want, r.stdout)
+		if !strings.Contains(r.Stdout, want) {
+			t.Errorf("no %q in %s", want, r.Stdout)
 		}
 	}
 }
 
 func TestStatusOfASkiffWithoutItsDefinitionNeedsAttention(t *testing.T) {
 	r, _ := statusOf(t, newCluster(t, apiserver.Options{}).url(), "is ready; 1 line needs attention")
-	r.want(t, ExitDiffer)
+	r.Want(t, ExitDiffer)
 	want := "    ! not working: webservers.skiff.dev is not installed; run `skiff crds install`\n"
-	if !strings.Contains(r.stdout, want) {
-		t.Errorf("no %q in %s", want, r.stdout)
+	if !strings.Contains(r.Stdout, want) {
+		t.Errorf("no %q in %s", want, r.Stdout)
 	}
 }
 
@@ -87,7 +88,7 @@ func TestStatusOfASkiffWithAnIncompatibleDefinitionSaysWhatIsWrongAndTheNextStep
 			c := newCluster(t, apiserver.Options{})
 			c.change(test.change)
 			r, _ := statusOf(t, c.url(), test.want)
-			r.want(t, ExitDiffer)
+			r.Want(t, ExitDiffer)
 		})
 	}
 }
@@ -95,9 +96,9 @@ func TestStatusOfASkiffWithAnIncompatibleDefinitionSaysWhatIsWrongAndTheNextStep
 func TestStatusSaysWhatAnswersThereAndWhatIsWrongWithTheAddress(t *testing.T) {
 	other := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(other.Close)
-	skiff(t, "status", "--health-probe-bind-address", strings.TrimPrefix(other.URL, "http://")).want(t, ExitFailed,
+	skiff(t, "status", "--health-probe-bind-address", strings.TrimPrefix(other.URL, "http://")).Want(t, ExitFailed,
 		"the answer (404 Not Found) is not that of skiff; check the address")
-	skiff(t, "status", "--health-probe-bind-address", "127.0.0.1:1").want(t, ExitFailed,
+	skiff(t, "status", "--health-probe-bind-address", "127.0.0.1:1").Want(t, ExitFailed,
 		"ask skiff at 127.0.0.1:1 for its status: nothing listens on 127.0.0.1:1: start skiff run with "+
 			"--health-probe-bind-address 127.0.0.1:1\n")
 	for address, want := range map[string]string{
@@ -105,7 +106,7 @@ func TestStatusSaysWhatAnswersThereAndWhatIsWrongWithTheAddress(t *testing.T) {
 		"nowhere": "--health-probe-bind-address nowhere: want HOST:PORT or :PORT",
 		":http":   "--health-probe-bind-address :http: the port must be a number from 0 to 65535",
 	} {
-		skiff(t, "status", "--health-probe-bind-address", address).want(t, ExitUsage, want)
+		skiff(t, "status", "--health-probe-bind-address", address).Want(t, ExitUsage, want)
 	}
 	for from, want := range map[string]string{":81": "localhost:81", "0.0.0.0:81": "localhost:81",
 		"[::]:81":     "localhost:81",
@@ -118,7 +119,7 @@ func TestStatusSaysWhatAnswersThereAndWhatIsWrongWithTheAddress(t *testing.T) {
 
 func TestStatusWithoutAFlagFindsASkiffThatRunsWithoutOne(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
-	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
+	skiff(t, "crds", "install", "--server", c.url()).Want(t, ExitDone)
 	first, second := plainRun(t, c.url()), plainRun(t, c.url())
 	if first == second {
 		t.Fatalf("both serve their probes at %s", first)
@@ -129,10 +130,10 @@ func TestStatusWithoutAFlagFindsASkiffThatRunsWithoutOne(t *testing.T) {
 				probeAddresses(), probePorts)
 		}
 		want := "skiff at " + address + " is ready; all is well\n"
-		var r result
-		for deadline := time.Now().Add(20 * time.Second); !strings.Contains(r.stdout, want); {
+		var r clitest.Result
+		for deadline := time.Now().Add(20 * time.Second); !strings.Contains(r.Stdout, want); {
 			if r = skiff(t, "status"); time.Now().After(deadline) {
-				t.Fatalf("no %q in %s%s", want, r.stdout, r.stderr)
+				t.Fatalf("no %q in %s%s", want, r.Stdout, r.Stderr)
 			}
 		}
 	}
@@ -143,30 +144,25 @@ func TestRunWithAnAddressOfItsProbesServesThemThereOrNowhere(t *testing.T) {
 	if l, err := net.Listen("tcp", defaultProbes); err == nil { // else another program has it, which is as good
 		defer l.Close()
 	}
-	f := follow(t, "run", "--server", c.url(), "--health-probe-bind-address", defaultProbes)
+	f := program.Follow(t, "run", "--server", c.url(), "--health-probe-bind-address", defaultProbes)
 	const want = "--health-probe-bind-address " + defaultProbes + ": listen tcp " + defaultProbes +
 		": bind: address already in use; give another host:port, or 0 for none"
-	select {
-	case code := <-f.code:
-		if code != ExitFailed || !strings.Contains(f.stderr.String(), want) {
-			t.Errorf("exit code %d, log:\n%s", code, f.stderr)
-		}
-	case <-time.After(10 * time.Second):
-		t.Errorf("it runs; log:\n%s", f.stderr)
+	if code := f.Wait(); code != ExitFailed || !strings.Contains(f.Stderr.String(), want) {
+		t.Errorf("exit code %d, log:\n%s", code, f.Stderr)
 	}
 }
 
 // plainRun starts `skiff run` on a server and returns the address of its probes.
 func plainRun(t *testing.T, server string) string {
 	t.Helper()
-	f := follow(t, "run", "--server", server)
-	t.Cleanup(func() { f.stop() })
+	f := program.Follow(t, "run", "--server", server)
+	t.Cleanup(func() { f.Stop() })
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
-		if m := serving.FindStringSubmatch(f.stderr.String()); m != nil {
+		if m := serving.FindStringSubmatch(f.Stderr.String()); m != nil {
 			return m[1]
 		}
 	}
-	t.Fatalf("the probes are served nowhere; the log: %s", f.stderr)
+	t.Fatalf("the probes are served nowhere; the log: %s", f.Stderr)
 	return ""
 }
 

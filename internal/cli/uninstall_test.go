@@ -15,12 +15,12 @@ func TestUninstallShowsWhatItWouldDoAndDoesItWithYes(t *testing.T) {
 			want = "done\n"
 		}
 		r := skiff(t, append(args, "--server", c.url())...)
-		r.want(t, ExitDone)
-		if r.stdout != want {
-			t.Errorf("an empty cluster: %q, want %q", r.stdout, want)
+		r.Want(t, ExitDone)
+		if r.Stdout != want {
+			t.Errorf("an empty cluster: %q, want %q", r.Stdout, want)
 		}
 	}
-	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
+	skiff(t, "crds", "install", "--server", c.url()).Want(t, ExitDone)
 	all, err := customResources()
 	if err != nil {
 		t.Fatal(err)
@@ -33,47 +33,47 @@ func TestUninstallShowsWhatItWouldDoAndDoesItWithYes(t *testing.T) {
 		}
 	}
 	show := skiff(t, "uninstall", "--keep-children", "--server", c.url())
-	show.want(t, ExitDone)
+	show.Want(t, ExitDone)
 	for _, want := range []string{"would delete redis.skiff.dev default/cache, and keep what it owns; its " +
 		"finalizer skiff.dev/pods is removed first; it WAITS for example.com/x, a finalizer that is not skiff's\n",
 		"would delete the definition webservers.skiff.dev\n", "nothing was changed; --yes does it\n"} {
-		if !strings.Contains(show.stdout, want) {
-			t.Errorf("no %q in %s", want, show.stdout)
+		if !strings.Contains(show.Stdout, want) {
+			t.Errorf("no %q in %s", want, show.Stdout)
 		}
 	}
-	skiff(t, "uninstall", "--yes", "--timeout", "1s", "--server", c.url()).want(t, ExitFailed,
+	skiff(t, "uninstall", "--yes", "--timeout", "1s", "--server", c.url()).Want(t, ExitFailed,
 		"uninstall: not done within 1s: redis.skiff.dev default/cache waits for its finalizer example.com/x")
-	skiff(t, "uninstall", "--timeout", "0s", "--server", c.url()).want(t, ExitUsage,
+	skiff(t, "uninstall", "--timeout", "0s", "--server", c.url()).Want(t, ExitUsage,
 		"--timeout 0s: must be more than 0")
-	skiff(t, "uninstall", "--namespace", "A", "--server", c.url()).want(t, ExitUsage,
+	skiff(t, "uninstall", "--namespace", "A", "--server", c.url()).Want(t, ExitUsage,
 		`--namespace: "A" is not a valid namespace name`)
-	skiff(t, "uninstall", "all").want(t, ExitUsage, `skiff uninstall takes no arguments, got "all"`)
+	skiff(t, "uninstall", "all").Want(t, ExitUsage, `skiff uninstall takes no arguments, got "all"`)
 }
 
 func TestCheckSaysWhatIsMissingAndRefusesBadFlags(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
 	r := skiff(t, "check", "--server", c.url())
-	r.want(t, ExitDiffer)
+	r.Want(t, ExitDiffer)
 	for _, want := range []string{"  version     v1.36.3, tested with skiff\n", "  user        admin\n",
 		"! definition  redis.skiff.dev: not installed, run `skiff crds install`\n",
 		"  rights      of the controllers in all namespaces: 40 of 40 granted\n"} {
-		if !strings.Contains(r.stdout, want) {
-			t.Errorf("no %q in %s", want, r.stdout)
+		if !strings.Contains(r.Stdout, want) {
+			t.Errorf("no %q in %s", want, r.Stdout)
 		}
 	}
-	skiff(t, "crds", "install", "--server", c.url()).want(t, ExitDone)
+	skiff(t, "crds", "install", "--server", c.url()).Want(t, ExitDone)
 	selecting := []string{"check", "--watch-namespace-selector", "team=shop", "--server", c.url()}
-	if r := skiff(t, selecting...); r.code != ExitDiffer || !strings.Contains(r.stdout, "! namespaces  none has the "+
+	if r := skiff(t, selecting...); r.Code != ExitDiffer || !strings.Contains(r.Stdout, "! namespaces  none has the "+
 		"labels team=shop: label one, or correct --watch-namespace-selector; the rights of the controllers are not "+
 		"checked\n") {
 		t.Errorf("a selector that selects nothing: %+v", r)
 	}
 	c.patch(namespaces, "", "default", object{"metadata": object{"labels": object{"team": "shop"}}})
-	if r := skiff(t, selecting...); r.code != ExitDone || !strings.Contains(r.stdout,
+	if r := skiff(t, selecting...); r.Code != ExitDone || !strings.Contains(r.Stdout,
 		"  namespaces  1 with the labels team=shop: default\n") {
 		t.Errorf("a selector that selects one: %+v", r)
 	}
-	if r := skiff(t, "check", "-o", "yaml", "--server", c.url()); r.code != ExitDone || r.stdout != "" {
+	if r := skiff(t, "check", "-o", "yaml", "--server", c.url()); r.Code != ExitDone || r.Stdout != "" {
 		t.Errorf("nothing is missing: %+v", r)
 	}
 	for _, test := range []struct {
@@ -91,8 +91,8 @@ func TestCheckSaysWhatIsMissingAndRefusesBadFlags(t *testing.T) {
 			[]string{"--leader-elect", "--leader-election-namespace", "A"}},
 		{`skiff check takes no arguments, got "all"`, []string{"all"}},
 	} {
-		skiff(t, append([]string{"check", "--server", c.url()}, test.args...)...).want(t, ExitUsage, test.want)
+		skiff(t, append([]string{"check", "--server", c.url()}, test.args...)...).Want(t, ExitUsage, test.want)
 	}
 	c.down()
-	skiff(t, "check", "--server", c.url()).want(t, ExitFailed, "/version", "connection refused")
+	skiff(t, "check", "--server", c.url()).Want(t, ExitFailed, "/version", "connection refused")
 }

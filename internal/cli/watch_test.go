@@ -12,6 +12,7 @@ import (
 	"testing"
 	"unicode"
 
+	"skiff/internal/cli/clitest"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 )
@@ -19,17 +20,17 @@ import (
 func TestWatchPrintsALineForEachChange(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
 	c.create(configMaps, "default", named("first", nil))
-	f := follow(t, "watch", "cm", "--server", c.url())
-	f.want("ADDED    configmap/first")
+	f := program.Follow(t, "watch", "cm", "--server", c.url())
+	f.Want("ADDED    configmap/first")
 	c.create(configMaps, "default", named("second", nil))
-	f.want("ADDED    configmap/second")
+	f.Want("ADDED    configmap/second")
 	c.patch(configMaps, "default", "second", map[string]any{"data": map[string]any{"k": "v"}})
-	f.want("MODIFIED configmap/second")
+	f.Want("MODIFIED configmap/second")
 	c.create(configMaps, "kube-system", named("elsewhere", nil))
 	c.delete(configMaps, "default", "first")
-	f.want("DELETED  configmap/first")
-	if code := f.stop(); code != ExitDone || f.stderr.String() != "" {
-		t.Errorf("exit code %d, stderr %q", code, f.stderr)
+	f.Want("DELETED  configmap/first")
+	if code := f.Stop(); code != ExitDone || f.Stderr.String() != "" {
+		t.Errorf("exit code %d, stderr %q", code, f.Stderr)
 	}
 }
 
@@ -49,11 +50,11 @@ func TestWatchSelectsByLabelFieldNameAndNamespace(t *testing.T) {
 			"phase=Active",
 		"ns kube-system -o wide": "ADDED    namespace/kube-system  phase=Active resourceVersion=",
 	} {
-		f := follow(t, append(append([]string{"watch"}, strings.Fields(args)...), "--server", c.url())...)
-		f.want(want)
-		f.stop()
-		if len(f.lines) > 0 {
-			t.Errorf("skiff watch %s prints more than was selected: %s", args, <-f.lines)
+		f := program.Follow(t, append(append([]string{"watch"}, strings.Fields(args)...), "--server", c.url())...)
+		f.Want(want)
+		f.Stop()
+		if len(f.Lines) > 0 {
+			t.Errorf("skiff watch %s prints more than was selected: %s", args, <-f.Lines)
 		}
 	}
 }
@@ -62,10 +63,10 @@ func TestWatchAsJSONPrintsTheEventsAsTheServerSendsThem(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
 	c.create(configMaps, "default", map[string]any{"metadata": map[string]any{"name": "a",
 		"annotations": map[string]any{"n": "<&> é"}}, "data": map[string]any{"k": "v"}})
-	f := follow(t, "watch", "configmaps", "-o", "json", "--server", c.url())
+	f := program.Follow(t, "watch", "configmaps", "-o", "json", "--server", c.url())
 	check := func(event string) {
 		t.Helper()
-		line := f.next()
+		line := f.Next()
 		if !strings.HasPrefix(line, `{"type":"`+event+`","object":{"kind":"ConfigMap","apiVersion":"v1",`) &&
 			!strings.HasPrefix(line, `{"type":"`+event+`","object":{"apiVersion":"v1","kind":"ConfigMap",`) {
 			t.Errorf("line %s", line)
@@ -114,9 +115,9 @@ func TestWatchSurvivesServerRestartsAndPrintsWhatHappenedMeanwhile(t *testing.T)
 		c := newCluster(t, o)
 		c.create(configMaps, "default", named("kept", nil))
 		c.create(configMaps, "default", named("lost", nil))
-		f := follow(t, "watch", "configmaps", "--server", c.url())
-		f.want("ADDED    configmap/kept")
-		f.want("ADDED    configmap/lost")
+		f := program.Follow(t, "watch", "configmaps", "--server", c.url())
+		f.Want("ADDED    configmap/kept")
+		f.Want("ADDED    configmap/lost")
 		c.down()
 		// The server's other clients go on: what they do is not seen until it is back.
 		behind(t, c.api, func(client *kube.Client) error {
@@ -129,12 +130,12 @@ func TestWatchSurvivesServerRestartsAndPrintsWhatHappenedMeanwhile(t *testing.T)
 					"metadata": map[string]any{"name": "new"}}, nil, kube.WriteOptions{})
 		})
 		c.up()
-		got := map[string]bool{f.next(): true, f.next(): true}
+		got := map[string]bool{f.Next(): true, f.Next(): true}
 		if !got["DELETED  configmap/lost"] || !got["ADDED    configmap/new"] {
 			t.Errorf("after the restart: %v", got)
 		}
-		if f.stop(); len(f.lines) > 0 {
-			t.Errorf("a line too many: %s", <-f.lines)
+		if f.Stop(); len(f.Lines) > 0 {
+			t.Errorf("a line too many: %s", <-f.Lines)
 		}
 	}
 }
@@ -156,8 +157,8 @@ func behind(t *testing.T, api *apiserver.Server, f func(*kube.Client) error) {
 
 func TestWatchEndsQuietlyWhenItsReaderGoesAway(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
-	isolate(t)
-	var stderr lockedBuffer
+	clitest.Isolate(t)
+	var stderr clitest.Buffer
 	if code := Main(t.Context(), []string{"watch", "namespaces", "--server", c.url()}, brokenPipe{},
 		&stderr); code != ExitDone || stderr.String() != "" {
 		t.Errorf("exit code %d, stderr %q", code, &stderr)
@@ -287,7 +288,7 @@ func TestWatchWithoutTheRightToListIsAnError(t *testing.T) {
 			`forbidden: User \"x\" cannot list resource \"pods\""}`)
 	}))
 	defer s.Close()
-	skiff(t, "watch", "pods", "--server", s.URL).want(t, ExitFailed, "pods is forbidden",
+	skiff(t, "watch", "pods", "--server", s.URL).Want(t, ExitFailed, "pods is forbidden",
 		"a Role or ClusterRole must grant this")
 }
 
@@ -305,9 +306,9 @@ func TestWatchDoesNotLetTheTextOfAnEventReachTheTerminal(t *testing.T) {
 		"eventTime": "2026-01-01T00:00:00.000000Z",
 		"regarding": map[string]any{"kind": "Pod", "namespace": "default", "name": "p"}})
 	for _, output := range []string{"", "wide", "json"} {
-		f := follow(t, "watch", "events.events.k8s.io", "-o", output, "--server", c.url())
-		line := f.next()
-		f.stop()
+		f := program.Follow(t, "watch", "events.events.k8s.io", "-o", output, "--server", c.url())
+		line := f.Next()
+		f.Stop()
 		if strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsGraphic(r) }) ||
 			!strings.Contains(line, "52;c;aGk=") {
 			t.Errorf("-o %q prints %q", output, line)

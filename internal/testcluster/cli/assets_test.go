@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"skiff/internal/cli"
+	"skiff/internal/cli/clitest"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/testcluster/apiserver/authn"
@@ -25,7 +26,7 @@ func TestAssetsAreLinksThatReplaceLinksOnly(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "new")
 	for range 2 {
-		if r := skiffDev(t, "assets", dir); r.code != 0 || r.stdout != "export KUBEBUILDER_ASSETS='"+dir+"'\n" {
+		if r := skiffDev(t, "assets", dir); r.Code != 0 || r.Stdout != "export KUBEBUILDER_ASSETS='"+dir+"'\n" {
 			t.Fatalf("%+v", r)
 		}
 	}
@@ -41,11 +42,11 @@ func TestAssetsAreLinksThatReplaceLinksOnly(t *testing.T) {
 	if err := os.WriteFile(real, []byte("a real one"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	skiffDev(t, "assets", dir).want(t, cli.ExitFailed, real+": it exists and is not a link")
+	skiffDev(t, "assets", dir).Want(t, cli.ExitFailed, real+": it exists and is not a link")
 	if text, err := os.ReadFile(real); err != nil || string(text) != "a real one" {
 		t.Errorf("the file is now %q (%v)", text, err)
 	}
-	skiffDev(t, "assets").want(t, cli.ExitUsage, "takes one directory")
+	skiffDev(t, "assets").Want(t, cli.ExitUsage, "takes one directory")
 }
 
 func TestTheNameOfALinkSelectsTheProgram(t *testing.T) {
@@ -60,32 +61,32 @@ func TestTheNameOfALinkSelectsTheProgram(t *testing.T) {
 		}
 	}
 	r := skiffDev(t, "kube-apiserver", "--help")
-	r.want(t, cli.ExitDone)
+	r.Want(t, cli.ExitDone)
 	// envtest sets --insecure-port if the help names it.
-	if !strings.Contains(r.stdout, "\n  --cert-dir ") || strings.Contains(r.stdout, "insecure-port") {
-		t.Error(r.stdout)
+	if !strings.Contains(r.Stdout, "\n  --cert-dir ") || strings.Contains(r.Stdout, "insecure-port") {
+		t.Error(r.Stdout)
 	}
 	for args, say := range map[string]string{
 		"etcd serve":                         `etcd: "serve" is no flag`,
 		"etcd --listen-client-urls=unix://x": `--listen-client-urls: "unix://x" is no URL`,
 		"kube-apiserver --simulate gc,job":   `unknown part "job"`,
 	} {
-		skiffDev(t, strings.Fields(args)...).want(t, cli.ExitUsage, say)
+		skiffDev(t, strings.Fields(args)...).Want(t, cli.ExitUsage, say)
 	}
 	for _, flag := range []string{"--client-ca-file", "--token-auth-file"} {
-		skiffDev(t, "kube-apiserver", flag+"=/nowhere").want(t, cli.ExitFailed, flag+": open /nowhere")
+		skiffDev(t, "kube-apiserver", flag+"=/nowhere").Want(t, cli.ExitFailed, flag+": open /nowhere")
 	}
-	f := follow(t, "etcd", "-listen-client-urls=http://127.0.0.1:0", "-data-dir", "x")
-	if code := f.stop(); code != cli.ExitDone || f.stderr.String() != "" {
-		t.Errorf("exit code %d: %s", code, f.stderr)
+	f := skiffDevs.Follow(t, "etcd", "-listen-client-urls=http://127.0.0.1:0", "-data-dir", "x")
+	if code := f.Stop(); code != cli.ExitDone || f.Stderr.String() != "" {
+		t.Errorf("exit code %d: %s", code, f.Stderr)
 	}
 }
 
 // startAPIServer runs skiff as kube-apiserver in this process, and returns it with its --cert-dir.
-func startAPIServer(t *testing.T, args ...string) (*follower, string) {
+func startAPIServer(t *testing.T, args ...string) (*clitest.Follower, string) {
 	t.Helper()
 	dir := t.TempDir()
-	f := follow(t, append([]string{"kube-apiserver", "--cert-dir=" + dir, "--secure-port=0"}, args...)...)
+	f := skiffDevs.Follow(t, append([]string{"kube-apiserver", "--cert-dir=" + dir, "--secure-port=0"}, args...)...)
 	waitForFile(t, filepath.Join(dir, "skiff.kubeconfig"))
 	return f, dir
 }
@@ -143,10 +144,10 @@ func TestTheAPIServerProgramTakesTheFlagsOfTheRealOne(t *testing.T) {
 			t.Errorf("token %q is of %s, want %s", token, got, want)
 		}
 	}
-	if code := f.stop(); code != cli.ExitDone {
-		t.Errorf("exit code %d: %s", code, f.stderr)
+	if code := f.Stop(); code != cli.ExitDone {
+		t.Errorf("exit code %d: %s", code, f.Stderr)
 	}
-	if got, want := f.stderr.String(), "skiff-dev as kube-apiserver: --feature-gates has no effect\n"; got != want {
+	if got, want := f.Stderr.String(), "skiff-dev as kube-apiserver: --feature-gates has no effect\n"; got != want {
 		t.Errorf("stderr %q, want %q", got, want)
 	}
 	// The certificate that it made serves the next one.
@@ -154,13 +155,13 @@ func TestTheAPIServerProgramTakesTheFlagsOfTheRealOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next := follow(t, "kube-apiserver", "--cert-dir="+dir, "--secure-port=0")
+	next := skiffDevs.Follow(t, "kube-apiserver", "--cert-dir="+dir, "--secure-port=0")
 	waitForFile(t, filepath.Join(dir, "skiff.kubeconfig"))
 	if err := connectTo(t, dir, "").Get(t.Context(), namespaces, kube.Key{Name: "default"}, &account); err != nil {
 		t.Error(err)
 	}
-	if code := next.stop(); code != cli.ExitDone {
-		t.Errorf("exit code %d: %s", code, next.stderr)
+	if code := next.Stop(); code != cli.ExitDone {
+		t.Errorf("exit code %d: %s", code, next.Stderr)
 	}
 	after, err := os.ReadFile(filepath.Join(dir, "apiserver.crt"))
 	if err != nil || string(after) != string(before) {
@@ -213,6 +214,6 @@ func TestTheAPIServerProgramSignsTokensWithTheKeyOfItsFlags(t *testing.T) {
 	}
 	for name, say := range map[string]string{"/nowhere": "open /nowhere", dir: "is a directory",
 		filepath.Join(certs, "apiserver.crt"): "has no private key"} {
-		skiffDev(t, "kube-apiserver", "--service-account-signing-key-file="+name).want(t, cli.ExitFailed, say)
+		skiffDev(t, "kube-apiserver", "--service-account-signing-key-file="+name).Want(t, cli.ExitFailed, say)
 	}
 }

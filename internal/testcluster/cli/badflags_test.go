@@ -59,13 +59,13 @@ func TestEveryFlagOfSkiffDevNamesItsBadValue(t *testing.T) {
 			t.Errorf("there is no bad value of --%s", name)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		r := skiffDevUntil(ctx, t, fmt.Sprintf("--%s=%s", name, strings.ReplaceAll(bad[0], "DIR", dir)))
+		r := skiffDevs.Run(ctx, t, fmt.Sprintf("--%s=%s", name, strings.ReplaceAll(bad[0], "DIR", dir)))
 		cancel()
-		_, line, _ := strings.Cut("\n"+r.stderr, "\nskiff-dev: ") // after the log
+		_, line, _ := strings.Cut("\n"+r.Stderr, "\nskiff-dev: ") // after the log
 		line, _, _ = strings.Cut(line, "\n")
 		got := strings.ReplaceAll(line, dir, "DIR")
-		if got != bad[1] || r.code != cli.ExitFailed && r.code != cli.ExitUsage {
-			t.Errorf("skiff-dev --%s=%s exits with %d and\n     %s\nwant %s", name, bad[0], r.code, got, bad[1])
+		if got != bad[1] || r.Code != cli.ExitFailed && r.Code != cli.ExitUsage {
+			t.Errorf("skiff-dev --%s=%s exits with %d and\n     %s\nwant %s", name, bad[0], r.Code, got, bad[1])
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"skiff/internal/cli"
+	"skiff/internal/cli/clitest"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
 )
@@ -25,37 +26,37 @@ func TestDevRunsACommandAndExitsWithItsCode(t *testing.T) {
 		{`kill -KILL $$`, 128 + 9, ""},
 	} {
 		r := skiffDev(t, "--bare", "--", "sh", "-c", tt.script, "sh", "passed on")
-		if r.code != tt.code || r.stderr != tt.stderr {
-			t.Errorf("%s: exit code %d, want %d; stderr %q", tt.script, r.code, tt.code, r.stderr)
+		if r.Code != tt.code || r.Stderr != tt.stderr {
+			t.Errorf("%s: exit code %d, want %d; stderr %q", tt.script, r.Code, tt.code, r.Stderr)
 		}
-		if tt.code == 0 && r.stdout != "passed on\n" {
-			t.Errorf("stdout is %q, want only that of the command", r.stdout)
+		if tt.code == 0 && r.Stdout != "passed on\n" {
+			t.Errorf("stdout is %q, want only that of the command", r.Stdout)
 		}
 	}
 	r := skiffDev(t, "--bare", "--", "no-such-command-of-skiffs-tests")
-	r.want(t, exitNotFound, "no-such-command-of-skiffs-tests")
+	r.Want(t, exitNotFound, "no-such-command-of-skiffs-tests")
 	data := filepath.Join(t.TempDir(), "data")
 	if err := os.WriteFile(data, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	skiffDev(t, "--bare", "--", data).want(t, exitNoProgram, "permission denied")
-	skiffDev(t, "--bare", "--ready-file", t.TempDir(), "--", "true").want(t, cli.ExitFailed,
+	skiffDev(t, "--bare", "--", data).Want(t, exitNoProgram, "permission denied")
+	skiffDev(t, "--bare", "--ready-file", t.TempDir(), "--", "true").Want(t, cli.ExitFailed,
 		"is a directory: choose a file that can be written")
-	skiffDev(t, "--bare", "--").want(t, cli.ExitUsage, "no command after --")
-	skiffDev(t, "--bare", "sh").want(t, cli.ExitUsage, `unknown command "sh" for skiff-dev (a command to run goes after --)`)
+	skiffDev(t, "--bare", "--").Want(t, cli.ExitUsage, "no command after --")
+	skiffDev(t, "--bare", "sh").Want(t, cli.ExitUsage, `unknown command "sh" for skiff-dev (a command to run goes after --)`)
 }
 
 func TestDevStopsItsCommandAndRemovesTheKubeconfigOfTheRun(t *testing.T) {
 	said := filepath.Join(t.TempDir(), "said")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	done := make(chan result, 1)
+	done := make(chan clitest.Result, 1)
 	go func() {
-		var stdout, stderr lockedBuffer
+		var stdout, stderr clitest.Buffer
 		code := Main(ctx, []string{"skiff-dev", "--bare", "--", "sh", "-c",
 			`trap 'exit 9' TERM; echo "$KUBECONFIG" > ` + said + `.new; mv ` + said + `.new ` + said +
 				`; while true; do sleep 0.05; done`}, &stdout, &stderr, nil)
-		done <- result{code, stdout.String(), stderr.String()}
+		done <- clitest.Result{Code: code, Stderr: stderr.String()}
 	}()
 	path := waitForFile(t, said)
 	if _, err := os.Stat(path); err != nil {
@@ -64,8 +65,8 @@ func TestDevStopsItsCommandAndRemovesTheKubeconfigOfTheRun(t *testing.T) {
 	cancel()
 	select {
 	case r := <-done:
-		if r.code != 9 {
-			t.Errorf("exit code %d, want that of the command, 9: %s", r.code, r.stderr)
+		if r.Code != 9 {
+			t.Errorf("exit code %d, want that of the command, 9: %s", r.Code, r.Stderr)
 		}
 	case <-time.After(20 * time.Second):
 		t.Fatal("skiff-dev does not stop")
@@ -95,7 +96,7 @@ func waitForFile(t *testing.T, path string) string {
 type devRun struct {
 	config   kube.Config
 	replicas []string // the addresses of --replicas
-	*follower
+	*clitest.Follower
 	client *kube.Client
 	ready  string // the path of its ready file
 }
@@ -105,7 +106,7 @@ func startDev(t *testing.T, args ...string) devRun {
 	t.Helper()
 	dir := t.TempDir()
 	r := devRun{ready: filepath.Join(dir, "ready")}
-	r.follower = follow(t, append([]string{"--ready-file", r.ready,
+	r.Follower = skiffDevs.Follow(t, append([]string{"--ready-file", r.ready,
 		"--kubeconfig-out", filepath.Join(dir, "kubeconfig")}, args...)...)
 	var ready struct {
 		URL, Kubeconfig string
@@ -133,11 +134,11 @@ func startDev(t *testing.T, args ...string) devRun {
 
 // exists reports whether the server has an object.
 func (r devRun) exists(res kube.Resource, namespace, name string) bool {
-	r.t.Helper()
+	r.T.Helper()
 	var o struct{ kube.Meta }
-	err := r.client.Get(r.t.Context(), res, kube.Key{Namespace: namespace, Name: name}, &o)
+	err := r.client.Get(r.T.Context(), res, kube.Key{Namespace: namespace, Name: name}, &o)
 	if err != nil && !kube.IsNotFound(err) {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
 	return err == nil
 }
@@ -189,8 +190,8 @@ func TestDevSimulatesTheChosenParts(t *testing.T) {
 			if !tt.emptied && !r.exists(namespaces, "", "gone") {
 				t.Error("the deleted namespace has gone away without a namespace controller")
 			}
-			if code := r.stop(); code != cli.ExitDone {
-				t.Errorf("exit code %d: %s", code, r.stderr)
+			if code := r.Stop(); code != cli.ExitDone {
+				t.Errorf("exit code %d: %s", code, r.Stderr)
 			}
 			if _, err := os.Stat(r.ready); !os.IsNotExist(err) {
 				t.Errorf("the ready file still exists: %v", err)
@@ -204,7 +205,7 @@ func TestDevSimulatesTheChosenParts(t *testing.T) {
 		"--bare --health-probe-bind-address :0":   "without controllers there are no probes",
 		"--bare --kubeconfig-out x --listen :443": "loopback",
 	} {
-		skiffDev(t, strings.Fields(args)...).want(t, cli.ExitUsage, say)
+		skiffDev(t, strings.Fields(args)...).Want(t, cli.ExitUsage, say)
 	}
 }
 
@@ -226,6 +227,6 @@ func TestDevHasRolesDecideIfAsked(t *testing.T) {
 		if want := len(args) == 2; kube.IsForbidden(err) != want {
 			t.Errorf("%v: %v, want forbidden: %t", args, err, want)
 		}
-		r.stop()
+		r.Stop()
 	}
 }

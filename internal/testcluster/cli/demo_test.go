@@ -15,20 +15,18 @@ import (
 )
 
 func TestDemoComesTrueAndTellsWhy(t *testing.T) {
-	var stdout, stderr lockedBuffer
-	code := Main(t.Context(), []string{"skiff-dev", "demo"}, &stdout, &stderr, nil)
-	r := result{code, stdout.String(), stderr.String()}
-	r.want(t, cli.ExitDone)
+	r := skiffDev(t, "demo")
+	r.Want(t, cli.ExitDone)
 	for _, s := range demoSteps() {
-		if !strings.Contains(r.stdout, s.title+"\n   you    "+s.you) ||
-			!strings.Contains(r.stdout, "   true   "+s.proof) {
+		if !strings.Contains(r.Stdout, s.title+"\n   you    "+s.you) ||
+			!strings.Contains(r.Stdout, "   true   "+s.proof) {
 			t.Errorf("the tour does not tell of %q", s.title)
 		}
-		if s.part != "" && !strings.Contains(r.stdout, "\n"+s.part+"\n") {
+		if s.part != "" && !strings.Contains(r.Stdout, "\n"+s.part+"\n") {
 			t.Errorf("the tour has no part %q", s.part)
 		}
 	}
-	rest := r.stdout
+	rest := r.Stdout
 	for _, text := range []string{ // in this order
 		"created Deployment default/web\n          created Service default/web-service\n",
 		"because WebServer default/web ADDED\n",
@@ -52,14 +50,14 @@ func TestDemoComesTrueAndTellsWhy(t *testing.T) {
 	} {
 		var found bool
 		if _, rest, found = strings.Cut(rest, text); !found {
-			t.Fatalf("the tour does not say %q, or not in its place:\n%s", text, r.stdout)
+			t.Fatalf("the tour does not say %q, or not in its place:\n%s", text, r.Stdout)
 		}
 	}
-	if r.stderr != "" {
-		t.Errorf("stderr %q", r.stderr)
+	if r.Stderr != "" {
+		t.Errorf("stderr %q", r.Stderr)
 	}
 	if t.Failed() {
-		t.Log(r.stdout)
+		t.Log(r.Stdout)
 	}
 }
 

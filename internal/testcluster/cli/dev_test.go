@@ -11,16 +11,17 @@ import (
 	"time"
 
 	"skiff/internal/cli"
+	"skiff/internal/cli/clitest"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
 )
 
 func TestASecondDevLeavesTheKubeconfigOfTheFirstAlone(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	started := func() (f *follower, path string) {
-		f = follow(t, "--bare")
+	started := func() (f *clitest.Follower, path string) {
+		f = skiffDevs.Follow(t, "--bare")
 		for path == "" {
-			if _, quoted, ok := strings.Cut(f.next(), "export KUBECONFIG="); ok {
+			if _, quoted, ok := strings.Cut(f.Next(), "export KUBECONFIG="); ok {
 				path = strings.Trim(quoted, "'")
 			}
 		}
@@ -32,11 +33,11 @@ func TestASecondDevLeavesTheKubeconfigOfTheFirstAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	second, other := started()
-	second.stop()
+	second.Stop()
 	if after, err := os.ReadFile(path); err != nil || other == path || string(after) != string(before) {
 		t.Errorf("the first has %s, the second %s; then %v, %s", path, other, err, after)
 	}
-	first.stop()
+	first.Stop()
 	// A file that is left behind by one that was killed is in nobody's way.
 	if err := os.WriteFile(path, before, 0o600); err != nil {
 		t.Fatal(err)
@@ -48,10 +49,10 @@ func TestASecondDevLeavesTheKubeconfigOfTheFirstAlone(t *testing.T) {
 
 func TestDevIsAClusterForKubeconfigUsersUntilItEnds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "dev.kubeconfig")
-	f := follow(t, "--kubeconfig-out", path)
+	f := skiffDevs.Follow(t, "--kubeconfig-out", path)
 	intro := ""
 	for !strings.Contains(intro, "skiff watch pods") {
-		intro += f.next() + "\n"
+		intro += f.Next() + "\n"
 	}
 	if !strings.Contains(intro, "export KUBECONFIG='"+path+"'") || !strings.Contains(intro, "https://127.0.0.1:") {
 		t.Errorf("intro %s", intro)
@@ -101,8 +102,8 @@ func TestDevIsAClusterForKubeconfigUsersUntilItEnds(t *testing.T) {
 		t.Errorf("without the token: %v, want 401", err)
 	}
 
-	if code := f.stop(); code != cli.ExitDone {
-		t.Errorf("exit code %d: %s", code, f.stderr)
+	if code := f.Stop(); code != cli.ExitDone {
+		t.Errorf("exit code %d: %s", code, f.Stderr)
 	}
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("the kubeconfig is still there: %v", err)
@@ -145,18 +146,18 @@ func TestDevRefusesAddressesAndFilesThatItCannotUse(t *testing.T) {
 		"127.0.0.1":      "want HOST:PORT",
 		"[::1]:99999":    "the port must be a number",
 	} {
-		skiffDev(t, "--kubeconfig-out", out, "--listen", listen).want(t, cli.ExitUsage, "--listen "+listen, say)
+		skiffDev(t, "--kubeconfig-out", out, "--listen", listen).Want(t, cli.ExitUsage, "--listen "+listen, say)
 	}
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	skiffDev(t, "--kubeconfig-out", out, "--listen", taken.Addr().String()).want(t, cli.ExitFailed, "--listen",
+	skiffDev(t, "--kubeconfig-out", out, "--listen", taken.Addr().String()).Want(t, cli.ExitFailed, "--listen",
 		"in use")
 	if err := os.WriteFile(out, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	skiffDev(t, "--kubeconfig-out", filepath.Join(out, "below-a-file")).want(t, cli.ExitFailed,
+	skiffDev(t, "--kubeconfig-out", filepath.Join(out, "below-a-file")).Want(t, cli.ExitFailed,
 		"--kubeconfig-out", "not a directory")
 }

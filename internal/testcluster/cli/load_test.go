@@ -107,8 +107,8 @@ items:
 	if !r.exists(configMaps, "default", "first") {
 		t.Error("a reset did not bring back what was loaded")
 	}
-	if code := r.stop(); code != cli.ExitDone {
-		t.Errorf("exit code %d: %s", code, r.stderr)
+	if code := r.Stop(); code != cli.ExitDone {
+		t.Errorf("exit code %d: %s", code, r.Stderr)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestDevNamesTheFileThatItCannotLoad(t *testing.T) {
 		{"--load", "item.yaml", "items[0] is not an object"},
 		{"--crds", "map.yaml", "ConfigMap a is not a custom resource definition: pass it with --load"},
 	} {
-		skiffDev(t, "--bare", tt.flag, filepath.Join(dir, tt.file), "--", "sh", "-c", "exit 3").want(t, cli.ExitFailed,
+		skiffDev(t, "--bare", tt.flag, filepath.Join(dir, tt.file), "--", "sh", "-c", "exit 3").Want(t, cli.ExitFailed,
 			tt.say)
 	}
 }
@@ -164,8 +164,8 @@ func TestDevStartsWithTheFaultsOfAFile(t *testing.T) {
 		t.Errorf("a server without HTTP/2 speaks %s", resp.Proto)
 	}
 	write(`{"faults":[{"cut":"half"}]}`)
-	skiffDev(t, "--bare", "--faults", file).want(t, cli.ExitFailed, "--faults: "+file+": faults[0].cut")
-	skiffDev(t, "--bare", "--faults", "/nowhere").want(t, cli.ExitFailed, "--faults: /nowhere")
+	skiffDev(t, "--bare", "--faults", file).Want(t, cli.ExitFailed, "--faults: "+file+": faults[0].cut")
+	skiffDev(t, "--bare", "--faults", "/nowhere").Want(t, cli.ExitFailed, "--faults: /nowhere")
 }
 
 // Rules: FI-07

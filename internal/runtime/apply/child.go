@@ -122,11 +122,16 @@ func (c *child) unchanged() {
 	}
 }
 
-// answered takes in the answer to a write that made the child as it is declared.
+// answered takes in the answer to a write that made the child as it is declared. Labels that children of a template
+// are found by, and that the server did not store as they were sent, are still to be restored.
 func (c *child) answered(answer kube.Object) {
 	c.see(answer)
-	c.settle()
-	c.mem.written.set(c.live)
+	newest := answer
+	if c.live != nil && (c.kind.template == nil || c.current() && len(c.missing(answer)) == 0) {
+		c.settle()
+		newest = c.live
+	}
+	c.mem.written.set(newest)
 }
 
 // isSettled says whether live is known to be as declared.

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -89,4 +90,24 @@ func TestASettledOwnerNeedsNoPodsToBeDeclaredUntilOneChanges(t *testing.T) {
 		b.want("and is gone", b.apply(one...), "unchanged created POST")
 		settled("the status does not know the new one", false)
 	})
+}
+
+// A webhook may store other labels than a POST has: a child that is not found by them is not as declared.
+func TestAPodThatIsStoredWithoutALabelThatItIsFoundByIsNotSettled(t *testing.T) {
+	for labels, want := range map[string]bool{"app=a,rev=1": true, "rev=1": false, "app=a": false} {
+		kind := &Kind{template: &template{revision: "rev", selector: []string{"app"},
+			ready: func(kube.Object) (time.Time, bool) { return time.Time{}, true },
+			ended: func(kube.Object) (string, bool) { return "", false }}}
+		answer := &podView{}
+		answer.UID, answer.OwnerReferences = "7", []kube.OwnerReference{{UID: owner.UID, Controller: true}}
+		for label := range strings.SplitSeq(labels, ",") {
+			key, value, _ := strings.Cut(label, "=")
+			answer.Labels = append(answer.Labels, kube.Label{Key: key, Value: value})
+		}
+		c := &child{application: &application{Engine: New(nil, Options{}), owner: owner}, kind: kind, mem: &memory{},
+			want: &declared{hash: "1", labels: map[string]any{"rev": "1", "app": "a"}}}
+		if c.answered(answer); c.isSettled() != want {
+			t.Errorf("%s: settled %t, want %t", labels, c.isSettled(), want)
+		}
+	}
 }

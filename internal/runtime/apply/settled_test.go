@@ -78,3 +78,14 @@ func TestASettledOwnerNeedsAnApplyOnlyWhenItsSpecOrItsChildrenChange(t *testing.
 		settled("another owner of that name", false)
 	})
 }
+
+// What a webhook makes of a child may be no child of ours at all.
+func TestAnAnswerWithoutOurOwnerReferenceIsNotSettled(t *testing.T) {
+	answer := &Live[struct{}]{}
+	answer.UID = "7"
+	c := &child{application: &application{Engine: New(nil, Own()), owner: owner}, kind: &Kind{}, mem: &memory{},
+		want: &declared{hash: "1"}}
+	if c.answered(answer); c.live != nil || c.other != answer || c.mem.settled.uid != "" {
+		t.Errorf("live %v, other %v, settled %v, want it as another object", c.live, c.other, c.mem.settled)
+	}
+}

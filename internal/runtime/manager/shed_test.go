@@ -36,7 +36,8 @@ func TestWhatIsNotHeldInMemoryIsNamedInReadyzAndCountedInMetrics(t *testing.T) {
 		all := runAll(t, Options{Controllers: []*controller.Controller{c}, Client: client})
 		time.Sleep(time.Minute)
 		expectText(t, "/readyz?verbose", all.health.verbose(),
-			"    ! over budget: namespace kube-system: 4 of its configmaps not worked on: ", "; the largest is a with 41 KiB",
+			"    ! over budget: namespace kube-system: 4 of its configmaps not worked on: ",
+			"; the largest is a with 41 KiB",
 			": delete some or make them smaller, or raise --mirror-memory-mib",
 			"    ! too large: namespace default: 1 of its configmaps not worked on: ConfigMap default/huge takes ",
 			"make it smaller, or raise --max-object-kib")

@@ -33,7 +33,7 @@ func newRoot() *cobra.Command {
 A WebServer becomes a Deployment and a Service, a Redis becomes numbered pods that are replaced in order, and a
 RestartTrigger restarts a workload when pods that it depends on are replaced. 'skiff run' runs against a cluster.
 Another program, skiff-dev, starts a test cluster on this machine; 'skiff-dev demo' shows there what skiff does.`,
-		Example: `  skiff check                         # may skiff do here all that it needs?
+		Example: `  skiff check                         # whether skiff has all that it needs here
   skiff crds install && skiff run     # against the cluster of your kubeconfig
   skiff watch pods -l app=web         # print each change to these pods`,
 		Args: cobra.ArbitraryArgs, // so that RunE can name an unknown command

@@ -38,8 +38,8 @@ to the restricted Pod Security Standard.
 With --namespaced, skiff works in these namespaces only, and all that is printed is namespaced: a Role in each of
 them and no ClusterRole. The namespaces must exist.
 
-The custom resource definitions are installed by 'skiff crds install', or printed too with --crds. Then whoever
-deletes these manifests deletes all custom resources. Arguments after -- are added to those of 'skiff run'.
+The custom resource definitions are installed by 'skiff crds install', or printed too with --crds. Deleting
+these manifests then deletes all custom resources, too. Arguments after -- are added to those of 'skiff run'.
 
 With --policies, it prints admission policies and nothing else: with them, the API server (1.30 and later) refuses
 a template that --template-policy does not allow, lists that are too long, and the annotation skiff.dev/adopt of a

@@ -175,7 +175,7 @@ func (r *reconciler[T, Status, P]) Reconcile(ctx context.Context, key kube.Key) 
 	if f.removed {
 		kind := r.children.ReplacedKind()
 		tell.event(events.Normal, kind+"sDeleted",
-			fmt.Sprintf("all %ss are deleted, now the %s is, too", strings.ToLower(kind), r.Resource.Kind), nil)
+			fmt.Sprintf("all %ss are deleted; deleting the %s", strings.ToLower(kind), r.Resource.Kind), nil)
 	}
 	if err := f.err(); controller.IsShed(err) {
 		return controller.Done, err

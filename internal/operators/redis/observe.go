@@ -91,7 +91,7 @@ type standing struct {
 func standingOf(rd *Redis, declared, surplus []*apply.Result, s *Status, now time.Time) standing {
 	if rd.Deleting() {
 		return standing{reason: "Deleting",
-			message: fmt.Sprintf("%d pods are left, they go one at a time", s.Replicas)}
+			message: fmt.Sprintf("deleting pods one at a time, %d left", s.Replicas)}
 	}
 	num := int32(len(declared))
 	look := fmt.Sprintf("; look at the pods with `kubectl describe pods -l %s`", s.Selector)

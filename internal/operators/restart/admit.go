@@ -55,7 +55,7 @@ func (r *run) admit(ctx context.Context, rl *rule) (d decision, err error) {
 	if !r.find.amongOldest(r.t) {
 		d = stop(r.t.Status.State, stalled("TooManyTriggers", "namespace %s has more than %d RestartTriggers, "+
 			"and only the oldest %[2]d work; delete some"+lookAgain, r.t.Namespace, maxTriggers))
-		d.again(controller.SlowDelay, "looks whether there is room for it")
+		d.again(controller.SlowDelay, "rechecks the number of triggers")
 		return d, nil
 	}
 	if rl.namespace == r.t.Namespace || r.now.Sub(r.allowed) < allowedFor {
@@ -79,6 +79,6 @@ func (r *run) admit(ctx context.Context, rl *rule) (d decision, err error) {
 		return r.fail(ctx, r.t.Status.State, err)
 	}
 	r.allowed = time.Time{}
-	d.again(controller.SlowDelay, "asks namespace "+rl.namespace+" again")
+	d.again(controller.SlowDelay, "rechecks namespace "+rl.namespace)
 	return d, nil
 }

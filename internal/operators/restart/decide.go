@@ -54,7 +54,7 @@ func decide(r *rule, s State, targets []target, now time.Time) decision {
 		}
 		d.state.Targets[i].PodLabels = t.podLabels()
 		if t.live == nil && d.problem == nil {
-			d.again(looked, "looks for a missing target")
+			d.again(looked, "rechecks the missing target")
 			d.problem = &conditions.Problem{Reason: targetMissing, Message: "there is no " + t.String() +
 				"; create it or correct the target, skiff looks again every minute"}
 		}
@@ -186,8 +186,8 @@ func (d *decision) reverted(targets []target, now time.Time) bool {
 		case !same:
 			mine.RestartedAt = nil
 		default:
-			d.problem = stalled(reverted, "something removed the annotation %s of %s, which rolled it out once more; "+
-				"make it ignore that annotation, then change this spec or restart the target by hand to go on",
+			d.problem = stalled(reverted, "another field manager removed the annotation %s of %s, which rolled it out once more; "+
+				"configure it to ignore that annotation, then change this spec or restart the target by hand",
 				restartedAt, t)
 			return true
 		}
@@ -196,7 +196,7 @@ func (d *decision) reverted(targets []target, now time.Time) bool {
 }
 
 // retryRefused is the cause of a run that tries a refused restart again.
-const retryRefused = "tries the refused restart again"
+const retryRefused = "retries the refused restart"
 
 // refused notes that the server has refused a restart. It is tried again after an eighth of the time that it was
 // tried for already, but at least every few minutes: the reason may be a missing right, a quota or a webhook, and

@@ -162,7 +162,7 @@ func (m *memory) matching(before *Status, generation int64, d *decision, n int32
 		m.emptyAt = now.Add(recheck)
 	}
 	if wait := m.emptyAt.Sub(now); wait > 0 {
-		d.again(wait, "looks whether pods match again")
+		d.again(wait, "rechecks which pods match")
 		return before.MatchingPods
 	}
 	return 0

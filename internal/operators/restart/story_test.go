@@ -362,7 +362,7 @@ func TestAnAnnotationThatIsTakenBackStopsTheTrigger(t *testing.T) {
 		w.WantCondition("rt", "Stalled", "True/Reverted")
 		w.WantCondition("rt", "Ready", "False/Reverted")
 		if n := w.notes("RestartTrigger", "rt"); len(n) != 2 ||
-			!strings.HasPrefix(n[1], "Reverted: something removed the annotation") {
+			!strings.HasPrefix(n[1], "Reverted: another field manager removed the annotation") {
 			t.Errorf("Events: %q", n)
 		}
 		for range 3 {

@@ -109,7 +109,7 @@ func (c *Controller) silent() []string {
 	if len(names) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("nothing heard for %s: %s: the API server may be frozen, or the connection dead; "+
+	return []string{fmt.Sprintf("nothing received for %s: %s: the API server may hang, or the connection be dead; "+
 		"skiff renews the watch", longest.Round(time.Second), few(names))}
 }
 

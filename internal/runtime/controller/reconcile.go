@@ -82,7 +82,7 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	case err == nil:
 		log.Info("reconciled", "writes", writes.Load())
 	case ctx.Err() != nil:
-		log.Info("reconcile was cut short", "reason", context.Cause(ctx).Error(), "error", err.Error())
+		log.Info("reconcile interrupted", "reason", context.Cause(ctx).Error(), "error", err.Error())
 	case notShed(err) == nil:
 		log.V(1).Info("not worked on", "reason", err.Error())
 	case errors.As(err, &p):

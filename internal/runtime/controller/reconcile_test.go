@@ -517,7 +517,7 @@ func TestARunThatDoesNotEndIsCutShortAtTheDrainTimeoutAndNamedIfItDoesNotReturn(
 			t.Fatalf("stop: %v, want an error that names default/stuck alone", err)
 		}
 		expect(t, "stopped after", time.Since(began), 5*time.Second+abortGrace)
-		expect(t, "lines of the cut run", len(log.with("cut short")), 1)
+		expect(t, "lines of the cut run", len(log.with("reconcile interrupted")), 1)
 		expect(t, "errors counted", c.Stats().Errors, 0)
 		close(release)
 	})

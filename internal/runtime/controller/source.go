@@ -20,7 +20,7 @@ const (
 	refusedCause    = "retry after a refusal"
 	manyErrorsCause = "retry after many errors"
 	worksCause      = "requests work again"
-	cutCause        = "its run was cut short"
+	cutCause        = "reconcile interrupted"
 )
 
 // mirror is what a controller needs of a *cache.Store[T], whatever its T.

@@ -567,7 +567,7 @@ func TestStatusTellsOfAWatchThatIsSilentForLongerThanItWasSoFar(t *testing.T) {
 			if i < 30 || i >= 55 { // a watch on which nothing changes gets no bookmark
 				w.createIn("default", secrets, fmt.Sprint("of-others-", i))
 			}
-			expect(t, "silent while all is well", strings.Contains(status(c), "nothing heard"), false)
+			expect(t, "silent while all is well", strings.Contains(status(c), "nothing received"), false)
 		}
 		for i := 0; ; i++ { // until one has come on this watch: it may have been renewed a moment ago
 			if state := c.mirrors[0].State()[0]; state.LastBookmark.After(state.Opened) {
@@ -578,10 +578,10 @@ func TestStatusTellsOfAWatchThatIsSilentForLongerThanItWasSoFar(t *testing.T) {
 		}
 		w.pipe.Blackhole(true)
 		time.Sleep(time.Minute)
-		expect(t, "silent after a minute", strings.Contains(status(c), "nothing heard"), false)
+		expect(t, "silent after a minute", strings.Contains(status(c), "nothing received"), false)
 		time.Sleep(silentAfter - time.Minute + time.Second) // the last bookmark may have come this very moment
 		for range 300 {
-			if text := status(c); !strings.Contains(text, "! nothing heard for ") &&
+			if text := status(c); !strings.Contains(text, "! nothing received for ") &&
 				!strings.Contains(text, "! not up to date for ") {
 				t.Fatalf("the status of a frozen server:\n%s", text)
 			}

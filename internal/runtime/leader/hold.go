@@ -14,7 +14,7 @@ import (
 // The reasons for which a lease is lost before anybody has taken it.
 var (
 	errTaken     = errors.New("another process holds the lease")
-	errNotWanted = errors.New("another process is to lead (preferredHolder of the lease)")
+	errNotWanted = errors.New("the lease names another process as its preferredHolder")
 	errPanic     = errors.New("panic")
 )
 
@@ -30,7 +30,7 @@ func (e *Elector) contained(what string, f func() error) (err error) {
 		e.mu.Lock()
 		e.panics++
 		e.mu.Unlock()
-		e.log.Error(err, "leader election panicked; it is tried again", "stack", string(debug.Stack()))
+		e.log.Error(err, "leader election panicked; retrying", "stack", string(debug.Stack()))
 	}()
 	return f()
 }

@@ -24,7 +24,7 @@ var (
 	queueDepth = &metrics.Family{Name: "workqueue_depth", Kind: metrics.GaugeKind,
 		Help: "Keys that wait for a worker now, by priority, without those that wait for the end of a delay."}
 	queueAdds = &metrics.Family{Name: "workqueue_adds_total", Kind: metrics.CounterKind,
-		Help: "Keys that were queued; a key that waits already is not counted again."}
+		Help: "Keys that were queued; a key that is queued already is not counted again."}
 	queueRetries = &metrics.Family{Name: "workqueue_retries_total", Kind: metrics.CounterKind,
 		Help: "Keys that were queued after a delay: retries, and rechecks."}
 	queueWait = &metrics.Family{Name: "workqueue_queue_duration_seconds", Kind: metrics.HistogramKind,

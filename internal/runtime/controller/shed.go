@@ -17,9 +17,9 @@ const (
 	// tellEvery is the least time between two objects of a namespace that are told that they are not worked on: five a
 	// second is nothing to a server, and the objects of a namespace that is shed are many.
 	tellEvery = 200 * time.Millisecond
-	// maxTold bounds the objects of a namespace that wait to be told: so many are told until the others are looked at
-	// again.
-	maxTold = int(SlowDelay / tellEvery)
+	// tellLargeEvery is the same for objects that are too large. A status of one of 900 KiB takes a server as long as
+	// a hundred others, and is an event of 900 KiB ahead of those of other namespaces in the same watch.
+	tellLargeEvery = time.Second
 
 	shedCause     = "it is not worked on"
 	returnedCause = "held in memory again"
@@ -51,13 +51,25 @@ type pace struct {
 	at   map[kube.Key]time.Time // of those that wait: when it is their turn
 }
 
-// claim returns how long to wait before an object can be told; 0: it is to be told now.
-func (p *paces) claim(k kube.Key, now time.Time) (wait time.Duration, ok bool) {
+// paceOf returns the time between two objects that are told that they are not worked on for a reason.
+func paceOf(reason string) time.Duration {
+	if reason == cache.TooLarge {
+		return tellLargeEvery
+	}
+	return tellEvery
+}
+
+// maxTold bounds the objects of a namespace that wait to be told: so many are told until the others are looked at
+// again.
+func maxTold(every time.Duration) int { return int(SlowDelay / every) }
+
+// claim returns how long to wait before an object can be told; 0: it is to be told now, and the next one after every.
+func (p *paces) claim(k kube.Key, now time.Time, every time.Duration) (wait time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	one := p.of[k.Namespace]
 	if one == nil || !one.next.After(now) { // all turns are over
-		p.beginLocked(k.Namespace, now)
+		p.beginLocked(k.Namespace, now, now.Add(every))
 		return 0, true
 	}
 	over := func(_ kube.Key, at time.Time) bool { return !at.After(now) }
@@ -68,24 +80,25 @@ func (p *paces) claim(k kube.Key, now time.Time) (wait time.Duration, ok bool) {
 		delete(one.at, k)
 		return 0, true
 	}
-	if len(one.at) >= maxTold {
+	if len(one.at) >= maxTold(every) {
 		maps.DeleteFunc(one.at, over) // an object that is gone does not come at its turn
 	}
-	if len(one.at) >= maxTold {
+	if len(one.at) >= maxTold(every) {
 		return 0, false
 	}
 	wait = one.next.Sub(now)
-	one.at[k], one.next = one.next, one.next.Add(tellEvery)
+	one.at[k], one.next = one.next, one.next.Add(every)
 	return wait, true
 }
 
-// beginLocked gives the first turn of a namespace, and forgets the namespaces whose turns are over.
-func (p *paces) beginLocked(namespace string, now time.Time) {
+// beginLocked gives the first turn of a namespace, with the second one at next, and forgets the namespaces whose turns
+// are over.
+func (p *paces) beginLocked(namespace string, now, next time.Time) {
 	maps.DeleteFunc(p.of, func(_ string, one *pace) bool { return !one.next.After(now) })
 	if p.of == nil {
 		p.of = map[string]*pace{}
 	}
-	p.of[namespace] = &pace{now.Add(tellEvery), map[kube.Key]time.Time{}}
+	p.of[namespace] = &pace{next, map[kube.Key]time.Time{}}
 }
 
 func (p *paces) leave(namespace string) {
@@ -99,7 +112,7 @@ func (p *paces) leave(namespace string) {
 func (c *Controller) settleShed(ctx context.Context, item queue.Item, shed *cache.ShedError) string {
 	wait, ok := time.Duration(0), c.shed != nil
 	if ok {
-		wait, ok = c.paces.claim(item.Key, time.Now())
+		wait, ok = c.paces.claim(item.Key, time.Now(), paceOf(shed.Reason))
 	}
 	if wait > 0 {
 		c.queue.AddAfter(item.Key, wait, shedCause)
@@ -146,7 +159,7 @@ func (c *Controller) besideShed(ctx context.Context, item queue.Item, err error)
 	if kube.IsRefused(rest) {
 		message += "; " + kube.Explain(rest)
 	}
-	if wait, ok := c.paces.claim(item.Key, time.Now()); ok && wait == 0 {
+	if wait, ok := c.paces.claim(item.Key, time.Now(), paceOf(shed.Reason)); ok && wait == 0 {
 		return errors.Join(rest, c.tellShed(ctx, item, shed.Reason, message))
 	}
 	return rest // it is told at a later try

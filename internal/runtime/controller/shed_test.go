@@ -16,51 +16,51 @@ import (
 
 func TestTheObjectsOfANamespaceAreToldOneAfterTheOther(t *testing.T) {
 	var p paces
-	now := time.Now()
+	now, most := time.Now(), maxTold(tellEvery)
 	key := func(namespace string, i int) kube.Key { return kube.Key{Namespace: namespace, Name: fmt.Sprint(i)} }
 	for i := range 10 {
-		if wait, ok := p.claim(key("a", i), now); !ok || wait != time.Duration(i)*tellEvery {
+		if wait, ok := p.claim(key("a", i), now, tellEvery); !ok || wait != time.Duration(i)*tellEvery {
 			t.Errorf("%d waits for %s, want %s", i, wait, time.Duration(i)*tellEvery)
 		}
 	}
-	if wait, ok := p.claim(key("b", 0), now); !ok || wait != 0 {
+	if wait, ok := p.claim(key("b", 0), now, tellEvery); !ok || wait != 0 {
 		t.Errorf("another namespace waits for %s", wait)
 	}
 	now = now.Add(5 * tellEvery)
-	if wait, _ := p.claim(key("a", 5), now); wait != 0 {
+	if wait, _ := p.claim(key("a", 5), now, tellEvery); wait != 0 {
 		t.Errorf("at its time it waits for %s", wait)
 	}
-	for i := range maxTold + 100 {
-		p.claim(key("c", i), now)
+	for i := range most + 100 {
+		p.claim(key("c", i), now, tellEvery)
 	}
-	if n := len(p.of["c"].at); n > maxTold {
+	if n := len(p.of["c"].at); n > most {
 		t.Errorf("%d wait", n)
 	}
-	if _, ok := p.claim(key("c", maxTold+200), now); ok {
+	if _, ok := p.claim(key("c", most+200), now, tellEvery); ok {
 		t.Error("one more waits than may")
 	}
-	if wait, ok := p.claim(key("b", 1), now); !ok || wait != 0 {
+	if wait, ok := p.claim(key("b", 1), now, tellEvery); !ok || wait != 0 {
 		t.Errorf("another namespace waits for %s, %t", wait, ok)
 	}
 }
 
 func TestObjectsThatAreGoneAtTheirTurnKeepNoPlace(t *testing.T) {
 	var p paces
-	now := time.Now()
-	for i := range 3 * maxTold { // each is gone at its turn
+	now, most := time.Now(), maxTold(tellEvery)
+	for i := range 3 * most { // each is gone at its turn
 		k := kube.Key{Namespace: "a", Name: fmt.Sprint(i)}
-		if _, ok := p.claim(k, now); !ok {
+		if _, ok := p.claim(k, now, tellEvery); !ok {
 			t.Fatalf("%d is not told: %d wait", i, len(p.of["a"].at))
 		}
 		if i%2 == 1 {
 			now = now.Add(2 * tellEvery * 9 / 10) // slower than they come
 		}
-		if len(p.of["a"].at) > maxTold {
+		if len(p.of["a"].at) > most {
 			t.Fatalf("%d wait", len(p.of["a"].at))
 		}
 	}
 	now = now.Add(time.Hour)
-	p.claim(kube.Key{Namespace: "b"}, now)
+	p.claim(kube.Key{Namespace: "b"}, now, tellEvery)
 	if len(p.of) != 1 {
 		t.Errorf("%d namespaces are remembered", len(p.of))
 	}
@@ -96,6 +96,33 @@ func TestTellingThatAnObjectIsNotWorkedOnIsTriedAgainAfterABackoff(t *testing.T)
 			running.Wait()
 		})
 	}
+}
+
+// The status of an object that is too large costs the server, and the watch of all namespaces, as much as the object.
+func TestObjectsThatAreTooLargeAreToldOneEachSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var times runTimes
+		c := New("test", func(context.Context, kube.Key) (Outcome, error) {
+			return Done, &cache.ShedError{Reason: cache.TooLarge, Message: "it takes too much"}
+		}, Options{})
+		c.shed = func(context.Context, kube.Key, string, string) error {
+			times.note()
+			return nil
+		}
+		stop := run(t, c)
+		for i := range 60 {
+			c.queue.Add(key(fmt.Sprint(i)), "changed")
+		}
+		time.Sleep(30*time.Second + tellEvery)
+		synctest.Wait()
+		expect(t, "told in 30 s", times.count(), 31)
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		expect(t, "told in a minute", times.count(), 60)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // A run that finds one child not held and fails for another one is tried again as soon as any that fails.

@@ -186,7 +186,8 @@ func (d *decision) reverted(targets []target, now time.Time) bool {
 		case !same:
 			mine.RestartedAt = nil
 		default:
-			d.problem = stalled(reverted, "another field manager removed the annotation %s of %s, which rolled it out once more; "+
+			d.problem = stalled(reverted, "another field manager removed the annotation %s of %s, which "+
+			"rolled it out once more; "+
 				"configure it to ignore that annotation, then change this spec or restart the target by hand",
 				restartedAt, t)
 			return true

@@ -32,7 +32,8 @@ const (
 
 func (o Outcome) String() string {
 	return [...]string{"unchanged", "created", "applied", "adopted", "outdated", "foreign", "contested", "waiting",
-		"conflict", "paused", "node port taken", "no node port", "deleted", "released", "replaced", "rolled", "failed"}[o]
+		"conflict", "paused", "node port taken", "no node port", "deleted", "released", "replaced", "rolled",
+		"failed"}[o]
 }
 
 // Result is what is known about a child after Apply.

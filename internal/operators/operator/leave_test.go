@@ -21,7 +21,7 @@ type countedStatus struct {
 	Common
 }
 
-func TestAThousandNamespacesThatLeaveTheSelectionLeaveNothingBehind(t *testing.T) {
+func TestNamespacesThatLeaveTheSelectionLeaveNothingBehind(t *testing.T) {
 	servers := kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "webservers", Kind: "WebServer"}
 	namespaces := kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
 	mirrors := cache.NewMirrors()
@@ -54,7 +54,7 @@ func TestAThousandNamespacesThatLeaveTheSelectionLeaveNothingBehind(t *testing.T
 			length := func(of any, field string) int { return reflect.ValueOf(of).Elem().FieldByName(field).Len() }
 			return length(r.children, "owners"), length(r.objects, "answers")
 		}
-		for batch := range 20 {
+		for batch := range 4 {
 			var names []string
 			for i := range 50 {
 				name := fmt.Sprintf("n%d-%d", batch, i)

@@ -111,6 +111,10 @@ func (s *Store[T]) List(namespace string) ([]T, error) {
 
 func byKey[T kube.Object](a, b T) int { return a.ObjectMeta().Key().Compare(b.ObjectMeta().Key()) }
 
+// verifiedInARead is how many objects of a list are given to the mutationCheck. Where each reconcile lists hundreds,
+// checking them all took nine tenths of a test.
+const verifiedInARead = 8
+
 func (s *Store[T]) collect(namespace string) ([]T, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -124,7 +128,9 @@ func (s *Store[T]) collect(namespace string) ([]T, error) {
 	}
 	out := make([]T, 0, s.objects.count(namespace))
 	for obj := range s.objects.all(namespace) {
-		s.check.verify(obj)
+		if len(out) < verifiedInARead {
+			s.check.verify(obj)
+		}
 		out = append(out, obj)
 	}
 	return out, nil

@@ -187,7 +187,7 @@ func (d *decision) reverted(targets []target, now time.Time) bool {
 			mine.RestartedAt = nil
 		default:
 			d.problem = stalled(reverted, "another field manager removed the annotation %s of %s, which "+
-			"rolled it out once more; "+
+				"rolled it out once more; "+
 				"configure it to ignore that annotation, then change this spec or restart the target by hand",
 				restartedAt, t)
 			return true

@@ -17,7 +17,7 @@ import (
 // family is what the versions of a definition have in common.
 type family struct {
 	webhook *webhook.Converter // converts between the versions; nil: they differ by their apiVersion only
-	storage *shape           // of the version to store in
+	storage *shape             // of the version to store in
 }
 
 // shape is the Shape of a custom resource: the schema and the version that it was stored in.

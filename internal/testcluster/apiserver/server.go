@@ -123,7 +123,7 @@ type Server struct {
 	makePlugins []func(tx *store.Tx) []admission.Plugin
 	chain       []admission.Plugin // only used within a transaction, as what follows
 	hooks       []*admission.Webhook
-	chainAt     int64                       // the revision of the configurations that chain was made of
+	chainAt     int64                         // the revision of the configurations that chain was made of
 	converters  map[string]*webhook.Converter // by definition
 
 	// Only the housekeeper uses these two.

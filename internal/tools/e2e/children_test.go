@@ -168,7 +168,9 @@ func newParent(s *Scope, r kube.Resource) *parent {
 }
 
 // restart is a new process: an engine without memory.
-func (p *parent) restart() { p.engine = apply.New(p.client, apply.Own(), apply.Of(p.mirror, apply.InPlace)) }
+func (p *parent) restart() {
+	p.engine = apply.New(p.client, apply.Own(), apply.Of(p.mirror, apply.InPlace))
+}
 
 // apply declares one child with these members.
 func (p *parent) apply(members string) apply.Result {

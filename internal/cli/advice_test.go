@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ import (
 // This file follows the advice that skiff prints: each row makes the state that an advice is about, takes the advice
 // out of what skiff prints, follows it, and waits until the state is another one. Others are followed where their
 // state can be made: what a namespace without rights needs in internal/tools/e2e (rights_test.go), a definition that
-// is being deleted in crds_test.go, a quota and a Redis whose pods' names are taken in the tests of the operators.
+// is being deleted in crds_test.go.
 // These cannot be followed by a test: to correct a clock, to renew a certificate or a token of another issuer, to
 // start a server or a controller that is not skiff's, to use another version of skiff.
 
@@ -85,7 +86,45 @@ func (a *adviser) web(spec object) {
 	a.create(webServers, "default", object{"metadata": object{"name": "web"}, "spec": spec})
 }
 
+// fight gives the Deployment of the WebServer another image, whenever it has that of the WebServer, until the test ends.
+func (a *adviser) fight(image string) {
+	var fighting sync.WaitGroup
+	a.t.Cleanup(fighting.Wait) // the context ends before
+	ctx := a.t.Context()
+	fighting.Go(func() {
+		change := object{"spec": object{"template": object{"spec": object{"containers": []any{
+			object{"name": "webserver", "image": image}}}}}}
+		for ctx.Err() == nil {
+			live := a.api.Get(deployments, kube.Key{Namespace: "default", Name: "web"})
+			if containers, _ := lookup(live, "spec", "template", "spec", "containers").([]any); len(containers) == 1 &&
+				containers[0].(map[string]any)["image"] != image {
+				err := a.client.Patch(ctx, deployments, kube.Key{Namespace: "default", Name: "web"},
+					kube.StrategicMergePatch, change, nil, kube.WriteOptions{FieldManager: "kubectl-edit"})
+				if err != nil && ctx.Err() == nil {
+					a.t.Error(err)
+				}
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Millisecond): // fast enough for five times in a minute
+			}
+		}
+	})
+}
+
 func env(kib int) []any { return []any{object{"name": "A", "value": strings.Repeat("x", kib<<10)}} }
+
+var quotas = kube.Resource{Version: "v1", Plural: "resourcequotas", Kind: "ResourceQuota"}
+
+// count does what the controller of quotas does: the server decides by the status.
+func (a *adviser) count(quota, pods string) {
+	a.t.Helper()
+	status := object{"status": object{"hard": object{"pods": pods}, "used": object{"pods": "0"}}}
+	if err := a.client.Patch(a.t.Context(), quotas, kube.Key{Namespace: "default", Name: quota}, kube.MergePatch, status,
+		nil, kube.WriteOptions{Subresource: "status"}); err != nil {
+		a.t.Fatal(err)
+	}
+}
 
 var pods = kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
 
@@ -192,6 +231,31 @@ var advices = map[string]struct {
 		advice:  "NameTaken: .*Service default/(web-service) exists and is not managed by skiff; delete it",
 		follow:  func(a *adviser, m []string) { a.delete(services, "default", m[1]); a.start() },
 		then:    "Degraded=False ",
+	},
+	"another writer of the same field": {
+		make:    func(a *adviser) { a.web(object{}); a.fight("mine:1") },
+		printed: func(a *adviser) func() string { return a.says(webServers, "web") },
+		advice:  `Contested: .*field manager "kubectl-edit" changed .*; stop it, or set ([a-z./]+): "(true)"`,
+		follow: func(a *adviser, m []string) {
+			a.patch(webServers, "default", "web", object{"metadata": object{"annotations": object{m[1]: m[2]}}})
+		},
+		then: "Paused=True ",
+	},
+	"a quota that is used up": {
+		make: func(a *adviser) {
+			a.create(quotas, "default", object{"metadata": object{"name": "few"},
+				"spec": object{"hard": object{"pods": "1"}}})
+			a.count("few", "1")
+			a.create(redises, "default", object{"metadata": object{"name": "r"}, "spec": object{"port": 6379, "num": 2}})
+		},
+		printed: func(a *adviser) func() string { return a.says(redises, "r") },
+		advice:  `PodRefused: .*exceeded quota: (few), .*; raise the quota or ask for less`,
+		follow: func(a *adviser, m []string) {
+			a.patch(quotas, "default", m[1], object{"spec": object{"hard": object{"pods": "2"}}})
+			a.count(m[1], "2")
+			a.start()
+		},
+		then: "Degraded=False ",
 	},
 	"a node port that another Service has, and its Service": {
 		make: func(a *adviser) {

@@ -56,7 +56,9 @@ func TestALeaderThatIsCutOffSaysSinceWhenItDoesNotLeadAndNeverThatItLeads(t *tes
 		}
 
 		b.pipe.Blackhole(false)
-		w.wantLeader("b", DefaultLeaseDuration)
+		// The request that is under way now is lost with its connection: it ends after DefaultRenewDeadline, and the
+		// next is a retry period later, or two.
+		w.wantLeader("b", 2*DefaultLeaseDuration)
 		a.pipe.Blackhole(false)
 		time.Sleep(2 * DefaultLeaseDuration)
 		a.wantStanding("when it is back", false, "b", 0, -DefaultLeaseDuration, unset)

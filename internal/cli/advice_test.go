@@ -86,7 +86,7 @@ func (a *adviser) web(spec object) {
 	a.create(webServers, "default", object{"metadata": object{"name": "web"}, "spec": spec})
 }
 
-// fight gives the Deployment of the WebServer another image, whenever it has that of the WebServer, until the test ends.
+// fight gives the Deployment of the WebServer another image whenever it has that of the WebServer.
 func (a *adviser) fight(image string) {
 	var fighting sync.WaitGroup
 	a.t.Cleanup(fighting.Wait) // the context ends before
@@ -120,8 +120,8 @@ var quotas = kube.Resource{Version: "v1", Plural: "resourcequotas", Kind: "Resou
 func (a *adviser) count(quota, pods string) {
 	a.t.Helper()
 	status := object{"status": object{"hard": object{"pods": pods}, "used": object{"pods": "0"}}}
-	if err := a.client.Patch(a.t.Context(), quotas, kube.Key{Namespace: "default", Name: quota}, kube.MergePatch, status,
-		nil, kube.WriteOptions{Subresource: "status"}); err != nil {
+	if err := a.client.Patch(a.t.Context(), quotas, kube.Key{Namespace: "default", Name: quota}, kube.MergePatch,
+		status, nil, kube.WriteOptions{Subresource: "status"}); err != nil {
 		a.t.Fatal(err)
 	}
 }
@@ -246,7 +246,8 @@ var advices = map[string]struct {
 			a.create(quotas, "default", object{"metadata": object{"name": "few"},
 				"spec": object{"hard": object{"pods": "1"}}})
 			a.count("few", "1")
-			a.create(redises, "default", object{"metadata": object{"name": "r"}, "spec": object{"port": 6379, "num": 2}})
+			a.create(redises, "default", object{"metadata": object{"name": "r"},
+				"spec": object{"port": 6379, "num": 2}})
 		},
 		printed: func(a *adviser) func() string { return a.says(redises, "r") },
 		advice:  `PodRefused: .*exceeded quota: (few), .*; raise the quota or ask for less`,

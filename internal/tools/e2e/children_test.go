@@ -330,13 +330,13 @@ func TestNodePortsThatAreUsedUpAreWaitedForTogether(t *testing.T) {
 	want("at first", round("ClusterIP"), "created created created created")
 	p.waitMoment(time.Second)
 	p.writes()
-	want("a change of the type", round("NodePort"), "unchanged unchanged exhausted unchanged")
+	want("a change of the type", round("NodePort"), "unchanged unchanged no node port unchanged")
 	if w := p.writes(); len(w) > 2 || !strings.HasSuffix(strings.Join(w, " "), "patch 500") {
 		t.Errorf("writes %q, want a patch that is refused with 500", w)
 	}
-	want("again", round("NodePort"), "unchanged unchanged exhausted unchanged")
+	want("again", round("NodePort"), "unchanged unchanged no node port unchanged")
 	report := p.engine.Apply(p.Context(), p.owner, []apply.Child{service("e", "LoadBalancer")}, true)
-	want("a new one, on hold", []string{report.Children[0].Outcome.String()}, "held")
+	want("a new one, on hold", []string{report.Children[0].Outcome.String()}, "paused")
 	if w := p.writes(); len(w) != 0 {
 		t.Errorf("writes %q, want none before a minute has passed", w)
 	}

@@ -21,7 +21,10 @@ var parts = flag.Int("parts", 1, "run the suite in so many processes side by sid
 
 // lasting are the tests of a minute and more, in seconds on two cores. They are dealt out first, so that no part is
 // left with two of them at the end. The figures need not be exact.
-var lasting = map[string]int{}
+var lasting = map[string]int{
+	"TestAWebServerWhoseDeploymentCannotBeSeenIsUnknown": 140, // it is said after two minutes
+	"TestKubectlExplainsEveryField":                      60,
+}
 
 // usual is what any other test takes, in seconds.
 const usual = 10

@@ -188,7 +188,7 @@ func testRestartIsReverted(s *Scope, _ *Skiff) {
 	s.replacePod("redis-0")
 	s.waitTrigger("predixy", "Stalled", "True/Reverted")
 	if message := s.restartTrigger("predixy").Condition("Stalled").Str("message"); !strings.Contains(message,
-		"deployment/predixy") || !strings.HasSuffix(message, "to go on") {
+		"deployment/predixy") || !strings.HasSuffix(message, "then change this spec or restart the target by hand") {
 		s.Errorf("the message does not say which target and what to do: %s", message)
 	}
 	Throughout(s, 4*time.Second, "nothing is restarted", func() (bool, string) {

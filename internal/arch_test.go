@@ -51,7 +51,7 @@ var rows = []row{
 		"runtime/kubeconfig", "runtime/kube", []string{logr, yaml},
 		"each knows the wire and not the others: a queue does not know what its keys name"},
 	{"runtime/cache", "runtime/labels runtime/kube", []string{logr}, "mirrors objects; does not know who reads them"},
-	{runtime, runtime, []string{logr}, "imports no other wing: it runs anybody's controllers"},
+	{runtime, runtime, []string{logr}, "imports no other wing: it runs any controllers"},
 
 	{"operators/operatortest", testcluster + " " + runtime + " /crds", []string{logr},
 		"the world of the operators' tests: it knows no operator, and the program does not know it"},

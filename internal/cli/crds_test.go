@@ -142,7 +142,7 @@ func TestCRDsInstallNamesWhatHoldsADefinitionThatIsBeingDeletedAndWaitsForItIfAs
 		t.Errorf("got %+v", r)
 	}
 	skiff(t, "crds", "install", "--wait", "--timeout", "1s", "--server", c.url()).Want(t, ExitFailed,
-		"redis.skiff.dev: it is still being deleted at the end of --timeout: held by Redis default/r0")
+		"redis.skiff.dev is still being deleted after 1s: held by Redis default/r0")
 
 	stopped, stop := context.WithCancelCause(t.Context())
 	last := writerFunc(func(line string) {

@@ -83,10 +83,11 @@ func installGone(ctx context.Context, c *kube.Client, d Definition) (did string,
 		}
 		select {
 		case <-ctx.Done():
-			if cause := context.Cause(ctx); !errors.As(cause, new(tooLong)) {
+			var end tooLong
+			if cause := context.Cause(ctx); !errors.As(cause, &end) {
 				return "", fmt.Errorf("%s is being deleted: %w", d.Name, cause)
 			}
-			return "", fmt.Errorf("%s: it is still being deleted at the end of --timeout: %s", d.Name,
+			return "", fmt.Errorf("%s is still being deleted after %s: %s", d.Name, time.Duration(end),
 				holders(context.WithoutCancel(ctx), c, d))
 		case <-time.After(goingPoll):
 		}
@@ -138,7 +139,7 @@ func apply(ctx context.Context, c *kube.Client, d Definition) (did string, err e
 	if before.Deleting() {
 		return "", ErrDeleting
 	}
-	// Force: this version decides the fields that it sets, whoever wrote them last (an older skiff, kubectl, Helm).
+	// Force: this version decides the fields that it sets, also where an older skiff, kubectl or Helm wrote them last.
 	if err := c.Patch(ctx, resource, key, kube.ApplyPatch, d.Object, &after,
 		kube.WriteOptions{FieldManager: fieldManager, Force: true}); err != nil {
 		return "", err

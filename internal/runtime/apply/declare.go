@@ -51,7 +51,7 @@ type Owner struct {
 	// Known are the uids of children that the owner's status names. They are looked for where the cache does not show
 	// them: one that lost the label which our watch selects by is still there.
 	Known map[kube.Key]string
-	// Adopt takes objects of the declared names that nobody controls, also where they do not prove to be ours.
+	// Adopt takes objects of the declared names that have no controller, also where nothing shows that they are ours.
 	Adopt bool
 }
 

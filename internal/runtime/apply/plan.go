@@ -65,7 +65,7 @@ func removal(children []*child, note string) []step {
 }
 
 // rolls returns the children of an older revision that are replaced next, at most n. Those that are not ready go
-// first: they serve nobody.
+// first: they get no traffic.
 func rolls(children []*child, n int) []step {
 	var old []*child
 	for _, c := range slices.Backward(children) {

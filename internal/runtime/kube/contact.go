@@ -190,7 +190,7 @@ func (r *heardReader) Read(p []byte) (int, error) {
 func (c *Client) Contact() Contact { return c.contact.state() }
 
 // FirstToTell says whether its caller is the first to log, at level WARN, that there is no answer, since the last one
-// came. An outage is one such line; whoever else has something to say of it does so at level INFO.
+// came. An outage is one such line; what other parts have to say of it is logged at level INFO.
 func (c *Client) FirstToTell() bool {
 	c.contact.mu.Lock()
 	defer c.contact.mu.Unlock()

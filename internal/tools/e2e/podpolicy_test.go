@@ -12,21 +12,31 @@ import (
 	"skiff/internal/runtime/podpolicy"
 )
 
-// What --template-policy refuses is what a namespace that enforces the Pod Security Standard of that name refuses of a
-// pod. What the server does not take for a pod at all has to be refused, too.
-func TestTemplatePoliciesAreThePodSecurityStandards(t *testing.T) {
+// templateExample is a pod template with something that a policy may refuse.
+type templateExample struct {
+	Name     string
+	Invalid  bool // no pod at all
+	Template json.RawMessage
+}
+
+// templateExamples are those of the unit tests of package podpolicy.
+func templateExamples(t *testing.T) []templateExample {
+	t.Helper()
 	text, err := os.ReadFile(filepath.Join(repository, "internal/runtime/podpolicy/testdata/templates.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var examples []struct {
-		Name     string
-		Invalid  bool
-		Template json.RawMessage
-	}
+	var examples []templateExample
 	if err := json.Unmarshal(text, &examples); err != nil {
 		t.Fatal(err)
 	}
+	return examples
+}
+
+// What --template-policy refuses is what a namespace that enforces the Pod Security Standard of that name refuses of a
+// pod. What the server does not take for a pod at all has to be refused, too.
+func TestTemplatePoliciesAreThePodSecurityStandards(t *testing.T) {
+	examples := templateExamples(t)
 	for _, policy := range []podpolicy.Policy{podpolicy.Baseline, podpolicy.Restricted} {
 		s := newScope(t)
 		s.Kubectl("label", "namespace", s.NS, "pod-security.kubernetes.io/enforce="+policy.String())

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -69,18 +67,7 @@ func (s *Scope) tryWebServer(t *testing.T, body string) error {
 // only skiff sees. The first container of each example is made that of skiff, so that restricted has no other to
 // complain about.
 func TestTheTemplatePolicyRefusesWhatSkiffRefuses(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(repository, "internal/runtime/podpolicy/testdata/templates.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var examples []struct {
-		Name     string
-		Invalid  bool
-		Template json.RawMessage
-	}
-	if err := json.Unmarshal(text, &examples); err != nil {
-		t.Fatal(err)
-	}
+	examples := templateExamples(t)
 	for _, policy := range []podpolicy.Policy{podpolicy.Baseline, podpolicy.Restricted} {
 		s := newScope(t)
 		s.inForce(t, policy)

@@ -63,7 +63,7 @@ Exit codes: 0 nothing is missing, 3 something is missing, 1 failed (it could not
 		"`namespace` of the Lease (default: that of the kubeconfig context or the pod)")
 	fs.BoolVar(&f.policies, "policies", false, "exit with 3 also where an admission policy is not in force")
 	fs.StringVarP(&f.output, "output", "o", "", "`format`: json, or yaml for the missing rights alone")
-	inGroup(cmd, groupControllers, "controllers", "watch-namespaces", "watch-namespace-selector", "leader-elect",
+	InGroup(cmd, groupControllers, "controllers", "watch-namespaces", "watch-namespace-selector", "leader-elect",
 		"leader-election-namespace")
 	return cmd
 }

@@ -38,9 +38,9 @@ func addConnectionFlags(cmd *cobra.Command, f *kubeconfig.Flags) {
 		"timeout of a single request, except lists and watches (default 30s)")
 	fs.StringVar(&f.Wire, "wire", "auto",
 		"`encoding` of lists and watches: auto (protobuf for built-in kinds) or json (readable in a proxy)")
-	inGroup(cmd, groupConnection, "kubeconfig", "context", "server", "token", "token-file", "certificate-authority",
+	InGroup(cmd, groupConnection, "kubeconfig", "context", "server", "token", "token-file", "certificate-authority",
 		"as", "as-group")
-	inGroup(cmd, groupAdvanced, "tls-server-name", "insecure-skip-tls-verify", "insecure-loopback-http",
+	InGroup(cmd, GroupAdvanced, "tls-server-name", "insecure-skip-tls-verify", "insecure-loopback-http",
 		"request-timeout", "wire")
 }
 

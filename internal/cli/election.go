@@ -35,8 +35,8 @@ func (f *electionFlags) add(cmd *cobra.Command) {
 	fs.DurationVar(&f.renew, "leader-elect-renew-deadline", leader.DefaultRenewDeadline,
 		"how long the leader works on after its last renewal")
 	fs.DurationVar(&f.retry, "leader-elect-retry-period", leader.DefaultRetryPeriod, "how often the leader renews")
-	inGroup(cmd, groupControllers, "leader-elect", "leader-election-namespace")
-	inGroup(cmd, groupAdvanced, "leader-election-id", "leader-elect-lease-duration", "leader-elect-renew-deadline",
+	InGroup(cmd, groupControllers, "leader-elect", "leader-election-namespace")
+	InGroup(cmd, GroupAdvanced, "leader-election-id", "leader-elect-lease-duration", "leader-elect-renew-deadline",
 		"leader-elect-retry-period")
 }
 

@@ -8,19 +8,20 @@ import (
 )
 
 // The groups of flags in the help, in their order. Flags of no group come before them. Advanced is what only an expert
-// sets.
+// sets. GroupCluster is of skiff-dev: what the cluster is made of.
 const (
 	groupConnection  = "Connection"
+	GroupCluster     = "Cluster"
 	groupControllers = "Controller"
-	groupServing     = "Serving"
+	GroupServing     = "Serving"
 	groupLog         = "Log"
-	groupAdvanced    = "Advanced"
+	GroupAdvanced    = "Advanced"
 )
 
-var flagGroups = []string{groupConnection, groupControllers, groupServing, groupLog, groupAdvanced}
+var flagGroups = []string{groupConnection, GroupCluster, groupControllers, GroupServing, groupLog, GroupAdvanced}
 
-// inGroup puts flags of a command into a group of its help: the annotation of that name has those of the group.
-func inGroup(cmd *cobra.Command, group string, names ...string) {
+// InGroup puts flags of a command into a group of its help: the annotation of that name has those of the group.
+func InGroup(cmd *cobra.Command, group string, names ...string) {
 	if cmd.Annotations == nil {
 		cmd.Annotations = map[string]string{}
 	}

@@ -16,7 +16,7 @@ func (f *floorFlags) add(cmd *cobra.Command) {
 		"the shortest debounce of a restart trigger; a shorter one is raised, and the trigger's status says so")
 	cmd.Flags().DurationVar(&f.minCooldown, "min-cooldown", restart.MinCooldown,
 		"the shortest cooldown of a restart trigger; a shorter one is raised, and the trigger's status says so")
-	inGroup(cmd, groupAdvanced, "min-debounce", "min-cooldown")
+	InGroup(cmd, GroupAdvanced, "min-debounce", "min-cooldown")
 }
 
 func (f *floorFlags) check() error {

@@ -26,7 +26,7 @@ func (f *logFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.format, "log-format", "text", "`format` of the log on stderr: text (logfmt) or json")
 	cmd.Flags().IntVarP(&f.verbosity, "verbosity", "v", 0,
 		"log `level`: 0 changes, warnings and errors, 1 adds debug detail and drops no line")
-	inGroup(cmd, groupLog, "log-format", "verbosity")
+	InGroup(cmd, groupLog, "log-format", "verbosity")
 }
 
 // logger makes a logger from the flags.

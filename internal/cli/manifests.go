@@ -73,7 +73,7 @@ user who may not create, patch and delete pods. They are cluster-scoped; with --
 	fs.BoolVar(&f.rbac, "rbac-only", false, "leave out the Deployment and the PodDisruptionBudget")
 	fs.BoolVar(&f.crds, "crds", false, "print the custom resource definitions, too")
 	fs.BoolVar(&f.policies, "policies", false, "print the admission policies, and nothing else")
-	inGroup(cmd, groupControllers, "controllers", "namespaced", "watch-namespace-selector")
+	InGroup(cmd, groupControllers, "controllers", "namespaced", "watch-namespace-selector")
 	return cmd
 }
 

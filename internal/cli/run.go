@@ -54,8 +54,8 @@ func (f *ControllerFlags) Add(cmd *cobra.Command) {
 		"`which` pods a WebServer or a Redis may have: baseline or restricted of the Pod Security Standards, or any")
 	f.floors.add(cmd)
 	f.log.add(cmd)
-	inGroup(cmd, groupControllers, "controllers", "template-policy")
-	inGroup(cmd, groupAdvanced, "max-concurrent-reconciles", "mirror-memory-mib", "max-object-kib")
+	InGroup(cmd, groupControllers, "controllers", "template-policy")
+	InGroup(cmd, GroupAdvanced, "max-concurrent-reconciles", "mirror-memory-mib", "max-object-kib")
 }
 
 // Check checks the values.
@@ -189,7 +189,7 @@ that is free, unless --health-probe-bind-address is given.`,
 		"`namespaces` to work in, separated by commas; no permissions in others are needed (default all)")
 	cmd.Flags().StringVar(&selector, "watch-namespace-selector", "",
 		"label `selector` of the namespaces to work in, which may come and go")
-	inGroup(cmd, groupControllers, "watch-namespaces", "watch-namespace-selector")
+	InGroup(cmd, groupControllers, "watch-namespaces", "watch-namespace-selector")
 	return cmd
 }
 

@@ -37,8 +37,8 @@ func (f *servingFlags) add(cmd *cobra.Command) {
 	fs.DurationVar(&f.watchIdleTimeout, "watch-idle-timeout", 0,
 		"reconnect a watch that has received nothing for this long; each reconnect of an idle resource costs one "+
 			"request (default: slightly longer than a watch lasts)")
-	inGroup(cmd, groupServing, "health-probe-bind-address", "metrics-bind-address")
-	inGroup(cmd, groupAdvanced, "pprof-bind-address", "watch-liveness-timeout", "watch-idle-timeout")
+	InGroup(cmd, GroupServing, "health-probe-bind-address", "metrics-bind-address")
+	InGroup(cmd, GroupAdvanced, "pprof-bind-address", "watch-liveness-timeout", "watch-idle-timeout")
 }
 
 func (f *servingFlags) check() error {

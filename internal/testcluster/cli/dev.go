@@ -120,6 +120,9 @@ envtest), stops when the command exits, and exits with its code.`,
 		"the ready file has an address for each, and a fault can select one")
 	fs.StringVar(&f.ready, "ready-file", "", "`file` to write when everything is ready, removed at the end: one line "+
 		"of JSON with url, kubeconfig, pid and, with --replicas, replicas")
+	cli.InGroup(cmd, cli.GroupCluster, "bare", "crds", "load", "rbac", "simulate")
+	cli.InGroup(cmd, cli.GroupServing, "listen", "kubeconfig-out")
+	cli.InGroup(cmd, cli.GroupAdvanced, "faults", "ready-file", "replicas")
 	return cmd
 }
 

@@ -161,3 +161,26 @@ func TestDevRefusesAddressesAndFilesThatItCannotUse(t *testing.T) {
 	skiffDev(t, "--kubeconfig-out", filepath.Join(out, "below-a-file")).Want(t, cli.ExitFailed,
 		"--kubeconfig-out", "not a directory")
 }
+
+func TestTheHelpOfSkiffDevShowsItsFlagsInGroups(t *testing.T) {
+	help, title, groups := skiffDev(t, "--help").Stdout, "", map[string]string{}
+	_, flags, _ := strings.Cut(help, "\nFlags:\n")
+	for line := range strings.Lines("Flags:\n" + flags) {
+		if name, ok := strings.CutSuffix(strings.TrimSpace(line), ":"); ok {
+			title = name
+		} else if _, rest, ok := strings.Cut(line, " --"); ok && title != "" {
+			groups[title] += strings.Fields(rest)[0] + " "
+		}
+	}
+	for title, want := range map[string]string{"Flags": "help version ", "Cluster flags": "bare crds load rbac simulate ",
+		"Serving flags": "health-probe-bind-address kubeconfig-out listen metrics-bind-address "} {
+		if groups[title] != want {
+			t.Errorf("%s: %s, want %s", title, groups[title], want)
+		}
+	}
+	for _, expert := range []string{"faults ", "ready-file ", "replicas "} {
+		if !strings.Contains(groups["Advanced flags"], expert) {
+			t.Errorf("advanced are %s, want also %s", groups["Advanced flags"], expert)
+		}
+	}
+}

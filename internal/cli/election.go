@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -44,7 +45,8 @@ func (f *electionFlags) add(cmd *cobra.Command) {
 // connections of its own, so that a renewal never waits behind other requests; done closes them.
 func (f *electionFlags) elector(cfg kube.Config, namespace string, log logr.Logger) (e *leader.Elector, done func(),
 	err error) {
-	o := leader.Options{Namespace: cmp.Or(f.namespace, namespace), Name: f.id, LeaseDuration: f.lease,
+	o := leader.Options{Advice: f.advice(cmp.Or(f.namespace, namespace)),
+		Namespace: cmp.Or(f.namespace, namespace), Name: f.id, LeaseDuration: f.lease,
 		RenewDeadline: f.renew, RetryPeriod: f.retry, Log: log}
 	if !namespaceName().MatchString(o.Namespace) {
 		return nil, nil, Usagef("--leader-election-namespace: %q is not a valid namespace name", o.Namespace)
@@ -71,4 +73,17 @@ func (f *electionFlags) elector(cfg kube.Config, namespace string, log logr.Logg
 		return nil, nil, err
 	}
 	return e, o.Client.Close, nil
+}
+
+// advice is the next step after an error of leader election: for a right that is missing, the command that an
+// administrator can paste. Who shall have the right is taken from the server's answer.
+func (f *electionFlags) advice(namespace string) func(error) string {
+	return func(err error) string {
+		user := kube.ForbiddenUser(err)
+		if user == "" {
+			return ""
+		}
+		return fmt.Sprintf("an administrator grants it with `skiff check --as %s --leader-elect "+
+			"--leader-election-namespace %s -o yaml | kubectl apply -f -`", user, namespace)
+	}
 }

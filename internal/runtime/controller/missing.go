@@ -3,7 +3,6 @@ package controller
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"skiff/internal/runtime/kube"
@@ -27,7 +26,7 @@ func (c *Controller) lackOf(one *part) lack {
 			switch name := m.Resource().GroupResource(); {
 			case !ours, s.Synced && !s.Parked:
 			case kube.IsForbidden(s.Err):
-				forbidden, user = append(forbidden, name), forbiddenTo(s.Err)
+				forbidden, user = append(forbidden, name), kube.ForbiddenUser(s.Err)
 			case errors.As(s.Err, &version):
 				text := fmt.Sprintf("%s is served as %s, and this skiff needs %s", name, strings.Join(version.Served,
 					", "), version.Resource.Version)
@@ -55,18 +54,6 @@ func (c *Controller) lackOf(one *part) lack {
 			other...)
 	}
 	return lack{strings.Join(forbidden, ", "), user, strings.Join(other, "; ")}
-}
-
-// forbiddenUser finds the user in what a server says to a request that it forbids.
-var forbiddenUser = regexp.MustCompile(`User "([A-Za-z0-9][A-Za-z0-9:._@/-]{0,250})" cannot `)
-
-// forbiddenTo returns the user that a request was forbidden to, "" where the server does not say it, or with
-// characters that a shell would not take as they are.
-func forbiddenTo(err error) string {
-	if m := forbiddenUser.FindStringSubmatch(err.Error()); m != nil {
-		return m[1]
-	}
-	return ""
 }
 
 // problemOf says what keeps the controller from working on a part, and the next step; "" if nothing does.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -61,6 +62,18 @@ func Refused(err error) (what, next string) {
 
 // IsForbidden says that we lack a right (403).
 func IsForbidden(err error) bool { return hasCode(err, http.StatusForbidden) }
+
+// forbiddenUser finds the user in what a server says to a request that it forbids.
+var forbiddenUser = regexp.MustCompile(`User "([A-Za-z0-9][A-Za-z0-9:._@/-]{0,250})" cannot `)
+
+// ForbiddenUser returns the user to whom a request was forbidden; "" where the server does not say it, or with
+// characters that a shell would not take as they are.
+func ForbiddenUser(err error) string {
+	if m := forbiddenUser.FindStringSubmatch(err.Error()); m != nil && IsForbidden(err) {
+		return m[1]
+	}
+	return ""
+}
 
 // IsInvalid says that the object broke a rule of its schema (422); Details.Causes name the fields.
 func IsInvalid(err error) bool { return hasCode(err, http.StatusUnprocessableEntity) }

@@ -37,7 +37,7 @@ func (e *Elector) acquire(ctx context.Context) bool {
 			// As with renewals, a server that restarts is not told of.
 			if !kube.IsTransient(err) || time.Since(failing) >= e.o.RenewDeadline {
 				logged = kube.Explain(err)
-				e.log.Info("cannot get the lease, retrying", kube.Warn("problem", err.Error())...)
+				e.log.Info("cannot get the lease, retrying", e.problem(err)...)
 			}
 		}
 		if now := e.Standing().Holder; err == nil && now != holder {

@@ -98,7 +98,7 @@ func (e *Elector) renew(held context.Context, lose context.CancelCauseFunc, ende
 			return err
 		case !told && held.Err() == nil && (e.left() < e.o.RenewDeadline/2 || !kube.IsTransient(err)):
 			told = true
-			e.log.Info("cannot renew the lease, retrying", kube.Warn("problem", err.Error(),
+			e.log.Info("cannot renew the lease, retrying", e.problem(err,
 				"left", e.left().Round(time.Millisecond))...)
 		}
 	}

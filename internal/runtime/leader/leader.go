@@ -66,12 +66,23 @@ var Rights = []kube.Right{{Resource: leases, Verbs: []string{"get", "watch", "cr
 type Options struct {
 	// Client has connections of its own: a renewal must not wait behind the writes of the leader.
 	Client          *kube.Client
-	Namespace, Name string        // of the lease
-	Identity        string        // "": the host name and a random part, so that no two processes have the same
-	LeaseDuration   time.Duration // how long a leader is respected after its last renewal; whole seconds; 0: 15 s
-	RenewDeadline   time.Duration // how long after its last renewal a leader works on; 0: 10 s
-	RetryPeriod     time.Duration // how often a leader renews; 0: 2 s
+	Namespace, Name string             // of the lease
+	Identity        string             // "": the host name and a random part, so that no two processes have the same
+	LeaseDuration   time.Duration      // how long a leader is respected after its last renewal; whole seconds; 0: 15 s
+	RenewDeadline   time.Duration      // how long after its last renewal a leader works on; 0: 10 s
+	RetryPeriod     time.Duration      // how often a leader renews; 0: 2 s
+	Advice          func(error) string // what to do about an error, for the log; nil: it says enough
 	Log             logr.Logger
+}
+
+// problem is an error for the log, with the next step.
+func (e *Elector) problem(err error, more ...any) []any {
+	if e.o.Advice != nil {
+		if advice := e.o.Advice(err); advice != "" {
+			more = append(more, "advice", advice)
+		}
+	}
+	return kube.Warn(append([]any{"problem", err.Error()}, more...)...)
 }
 
 // Elector contends for one lease.

@@ -177,6 +177,27 @@ func TestSkiffWorksInTheNamespacesThatItMayWatch(t *testing.T) {
 	})
 }
 
+// Without rights on its Lease a skiff says in its log what to run, and leads once that has been done.
+func TestSkiffSaysHowToGrantTheLease(t *testing.T) {
+	s := newScope(t)
+	s.grantRestricted(webserver.Rights)
+	kubeconfig, err := s.c.Kubeconfig(restricted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sk := launchSkiff(t, s, kubeconfig, "--leader-elect", "--leader-election-namespace", s.NS)
+	const refused = "cannot get the lease, retrying"
+	Eventually(t, settle, "the log says that the lease is forbidden", func() (bool, string) {
+		return len(sk.LogLines(refused)) > 0, sk.Tail(20)
+	})
+	follow(t, s, adviceIn(t, sk.LogLines(refused)[0]))
+	s.Apply(WebServerManifest("led", "image: nginx:1.23.1, replicas: 1"))
+	s.waitChildren("led", "nginx:1.23.1", 1)
+	if n := len(sk.LogLines(refused)); n > 1 {
+		t.Errorf("%d lines about the lease:\n%s", n, sk.Tail(20))
+	}
+}
+
 // adviceIn returns the command that a line of the log advises.
 func adviceIn(t testing.TB, line string) string {
 	t.Helper()

@@ -10,7 +10,6 @@ import (
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/rbac"
-	"skiff/internal/testcluster/apiserver/selector"
 	"skiff/internal/testcluster/apiserver/store"
 )
 
@@ -45,7 +44,7 @@ func (r *request) wanted() rbac.Action {
 		a.Namespace = a.Name
 	}
 	if a.Name == "" && (a.Verb == "list" || a.Verb == "watch") {
-		if f, err := selector.ParseFields(r.query.Get("fieldSelector")); err == nil {
+		if f, err := obj.ParseFields(r.query.Get("fieldSelector")); err == nil {
 			a.Name, _ = f.Exact("metadata.name")
 		}
 	}

@@ -14,15 +14,14 @@ import (
 	"skiff/internal/testcluster/apiserver/faults"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
-	"skiff/internal/testcluster/apiserver/selector"
 	"skiff/internal/testcluster/apiserver/store"
 )
 
 // listOptions are a LIST, WATCH or deletecollection with its query parameters.
 type listOptions struct {
 	*request
-	labels     selector.Labels
-	fields     selector.Fields
+	labels     obj.Labels
+	fields     obj.Fields
 	limit      int64
 	token      string
 	version    string // resourceVersion as sent
@@ -46,8 +45,8 @@ func parseListOptions(r *request) (*listOptions, error) {
 	var inLabels, inFields, inLimit error
 	seconds, inTimeout := number(q, "timeoutSeconds")
 	o.limit, inLimit = number(q, "limit")
-	o.labels, inLabels = selector.ParseLabels(labels)
-	o.fields, inFields = selector.ParseFields(fields)
+	o.labels, inLabels = obj.ParseLabels(labels)
+	o.fields, inFields = obj.ParseFields(fields)
 	if err := cmp.Or(inTimeout, inLimit, inLabels, inFields); err != nil {
 		return nil, answer.BadRequest("%v", err)
 	}
@@ -63,7 +62,7 @@ func (o *listOptions) selectName(name string) error {
 	case name != "" && len(o.fields) > 0 && (!ok || name != selected):
 		return answer.BadRequest("fieldSelector metadata.name doesn't match requested name")
 	case name != "":
-		o.fields = selector.Name(name)
+		o.fields = obj.Name(name)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"skiff/internal/testcluster/apiserver/faults"
 	"skiff/internal/testcluster/apiserver/forms"
 	"skiff/internal/testcluster/apiserver/kinds"
-	"skiff/internal/testcluster/apiserver/selector"
+	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
 )
 
@@ -185,7 +185,7 @@ func (r *request) enterCustom() error {
 
 // checkName refuses a name that cannot be in a path.
 func (r *request) checkName() error {
-	if why := selector.PathSegment(r.name); len(why) > 0 {
+	if why := obj.PathSegment(r.name); len(why) > 0 {
 		return answer.BadRequest("Name parameter invalid: %q: %s", r.name, strings.Join(why, ";"))
 	}
 	return nil

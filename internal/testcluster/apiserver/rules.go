@@ -9,7 +9,6 @@ import (
 	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
-	"skiff/internal/testcluster/apiserver/selector"
 	"skiff/internal/testcluster/apiserver/store"
 )
 
@@ -60,14 +59,14 @@ func metadataCauses(k *kinds.Kind, next map[string]any, created bool) []kinds.Ca
 		out = nameCauses(k, meta)
 	}
 	for _, key := range obj.Keys(obj.Map(meta, "labels")) {
-		out = append(out, obj.InvalidAll("metadata.labels", key, selector.QualifiedName(key))...)
-		if v := obj.String(meta, "labels", key); selector.LabelValue(v) != "" {
-			out = append(out, obj.Invalid("metadata.labels", v, selector.LabelValue(v)))
+		out = append(out, obj.InvalidAll("metadata.labels", key, obj.QualifiedName(key))...)
+		if v := obj.String(meta, "labels", key); obj.LabelValue(v) != "" {
+			out = append(out, obj.Invalid("metadata.labels", v, obj.LabelValue(v)))
 		}
 	}
 	total := 0
 	for _, key := range obj.Keys(obj.Map(meta, "annotations")) {
-		out = append(out, obj.InvalidAll("metadata.annotations", key, selector.QualifiedName(key))...)
+		out = append(out, obj.InvalidAll("metadata.annotations", key, obj.QualifiedName(key))...)
 		total += len(key) + len(obj.String(meta, "annotations", key))
 	}
 	if total > maxAnnotations {
@@ -75,7 +74,7 @@ func metadataCauses(k *kinds.Kind, next map[string]any, created bool) []kinds.Ca
 	}
 	out = append(out, ownerCauses(meta)...)
 	for i, f := range obj.Texts(meta, "finalizers") {
-		out = append(out, obj.InvalidAll("metadata.finalizers", f, selector.QualifiedName(f))...)
+		out = append(out, obj.InvalidAll("metadata.finalizers", f, obj.QualifiedName(f))...)
 		if !k.Custom && k.Resource != kinds.CRDs && !qualifiedFinalizer(f) {
 			out = append(out, obj.Invalid(fmt.Sprintf("metadata.finalizers[%d]", i), f,
 				"name is neither a standard finalizer name nor is it fully qualified"))
@@ -146,7 +145,7 @@ func nameCauses(k *kinds.Kind, meta map[string]any) []kinds.Cause {
 	name := obj.String(meta, "name")
 	check := k.Name
 	if check == nil {
-		check = selector.Subdomain
+		check = obj.Subdomain
 	}
 	if base := obj.String(meta, "generateName"); base != "" {
 		// A dash at the end is allowed, because characters follow it. The real server looks at no character before it.

@@ -8,14 +8,13 @@ import (
 	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
-	"skiff/internal/testcluster/apiserver/selector"
 )
 
 // Matcher is what a webhook or a policy wants to be asked about: rules, selectors and the matchPolicy.
 type Matcher struct {
 	rules, exclude      []map[string]any
 	exact               bool
-	namespaces, objects selector.Labels
+	namespaces, objects obj.Labels
 }
 
 // NewMatcher reads the rules and excluded rules of spec, which are at the given fields, its namespaceSelector,
@@ -24,8 +23,8 @@ func NewMatcher(spec map[string]any, rules, exclude string) (*Matcher, error) {
 	m := &Matcher{rules: obj.Maps(spec, rules), exact: obj.String(spec, "matchPolicy") == "Exact",
 		exclude: obj.Maps(spec, exclude)}
 	var err error
-	if m.namespaces, err = selector.ParseLabels(kinds.FormatSelector(obj.Map(spec, "namespaceSelector"))); err == nil {
-		m.objects, err = selector.ParseLabels(kinds.FormatSelector(obj.Map(spec, "objectSelector")))
+	if m.namespaces, err = obj.ParseLabels(kinds.FormatSelector(obj.Map(spec, "namespaceSelector"))); err == nil {
+		m.objects, err = obj.ParseLabels(kinds.FormatSelector(obj.Map(spec, "objectSelector")))
 	}
 	return m, err
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"skiff/internal/testcluster/apiserver/obj"
-	"skiff/internal/testcluster/apiserver/selector"
 )
 
 // Guards reports whether a PodDisruptionBudget selects a pod: one without a selector selects none, an empty one all.
@@ -19,7 +18,7 @@ func Selects(sel, o Object) bool {
 	if sel == nil {
 		return false
 	}
-	parsed, err := selector.ParseLabels(FormatSelector(sel))
+	parsed, err := obj.ParseLabels(FormatSelector(sel))
 	return err == nil && parsed.Matches(obj.Strings(o, "metadata", "labels"))
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"skiff/internal/testcluster/apiserver/obj"
-	"skiff/internal/testcluster/apiserver/selector"
 	"slices"
 	"strings"
 )
@@ -76,11 +75,11 @@ func signerNameRules(s scope) {
 	if len(domain) > 253 {
 		s.add(obj.TooLong(at, 253))
 	}
-	labels(domain, selector.Label)
+	labels(domain, obj.Label)
 	if !strings.Contains(domain, ".") {
 		s.invalid(at, domain, "should be a domain with at least two segments separated by dots")
 	}
-	labels(path, selector.Subdomain)
+	labels(path, obj.Subdomain)
 }
 
 // decisionRules require that a request is not both approved and denied.

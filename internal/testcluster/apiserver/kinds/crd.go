@@ -11,7 +11,6 @@ import (
 	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/schema"
-	"skiff/internal/testcluster/apiserver/selector"
 )
 
 // crdDefaults sets the names that derive from the kind.
@@ -78,7 +77,7 @@ func versionRules(s scope) {
 			stored++
 		}
 		name := obj.String(v, "name")
-		if why := selector.Label1035(name); why != "" {
+		if why := obj.Label1035(name); why != "" {
 			s.invalid(fmt.Sprintf("spec.versions[%d].name", i), name, why)
 		}
 		if names[name] {

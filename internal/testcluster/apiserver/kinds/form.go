@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"skiff/internal/testcluster/apiserver/selector"
+	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/cron"
 )
 
@@ -29,24 +29,24 @@ var forms = sync.OnceValue(func() map[string]func(string) []string {
 		}
 	}
 	return map[string]func(string) []string{
-		"label": one(selector.Label), "subdomain": one(selector.Subdomain), "segment": selector.PathSegment,
-		"label-1035": one(selector.Label1035),
+		"label": one(obj.Label), "subdomain": one(obj.Subdomain), "segment": obj.PathSegment,
+		"label-1035": one(obj.Label1035),
 		"mixed-1035": one(func(text string) string {
-			if why := selector.Label1035(strings.ToLower(text)); why != "" {
+			if why := obj.Label1035(strings.ToLower(text)); why != "" {
 				return "may have mixed case, but should otherwise match: " + why
 			}
 			return ""
 		}),
 		"whole": unless(func(quantity string) bool { return !strings.ContainsAny(quantity, "num") },
 			"must be an integer"),
-		"qualified": selector.QualifiedName, "data-key": selector.DataKey, "port-name": selector.PortName,
+		"qualified": obj.QualifiedName, "data-key": obj.DataKey, "port-name": obj.PortName,
 		"image": unless(func(image string) bool { return strings.TrimSpace(image) == image },
 			"must not have leading or trailing whitespace"),
 		"variable": unless(func(name string) bool {
 			return !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' || r == '=' })
 		}, "a valid environment variable name must consist only of printable ASCII characters other than '='"),
 		"hook-name": one(func(name string) string {
-			if why := selector.Subdomain(name); why != "" || strings.Count(name, ".") > 1 {
+			if why := obj.Subdomain(name); why != "" || strings.Count(name, ".") > 1 {
 				return why
 			}
 			return "should be a domain with at least three segments separated by dots"

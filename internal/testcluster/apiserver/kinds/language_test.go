@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/selector"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 // kindOf compiles the data of one kind.
@@ -50,7 +50,7 @@ func TestChecksCompareWithTheStoredObjectAndWithOtherFields(t *testing.T) {
 		{"a frozen: no\n      drop b if old:c = 1\n      in l[]\n        drop x", `{"a":{"b":2,"c":1,"l":[{"x":2}]}}`,
 			`{"a":{"c":1,"l":[{"x":1}]}}`, ""},
 		{"a frozen: no\n      drop b if old:c = 1", `{"a":{"b":2}}`, `{"a":{"b":1}}`, "a: Forbidden: no"},
-		{"a form label: <secret>", `{"a":"A"}`, `null`, `a: Invalid value: "<secret>": ` + selector.Label("A")},
+		{"a form label: <secret>", `{"a":"A"}`, `null`, `a: Invalid value: "<secret>": ` + obj.Label("A")},
 	} {
 		var got []string
 		for _, f := range kindOf(t, "  checks\n    "+c.check).Validate(decoded(t, c.next), decoded(t, c.cur)) {

@@ -7,7 +7,6 @@ import (
 
 	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/obj"
-	"skiff/internal/testcluster/apiserver/selector"
 )
 
 // requestsInLimits requires that no request of resources exceeds its limit.
@@ -24,7 +23,7 @@ func requestsInLimits(s scope) {
 // selectsTemplate requires that a selector selects the pods of the template of the same spec.
 func selectsTemplate(s scope, sel Object) {
 	labels := obj.Map(s.o, "template", "metadata", "labels")
-	parsed, err := selector.ParseLabels(FormatSelector(sel))
+	parsed, err := obj.ParseLabels(FormatSelector(sel))
 	if err != nil {
 		s.invalid("spec.selector", sel, "invalid label selector")
 	} else if sel == nil || !parsed.Matches(obj.Strings(labels)) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/url"
 	"skiff/internal/testcluster/apiserver/obj"
-	"skiff/internal/testcluster/apiserver/selector"
 	"slices"
 	"strings"
 )
@@ -54,7 +53,7 @@ func servicePath(s scope) {
 		s.invalid(at, path, "must start with a '/'")
 	}
 	for i, step := range strings.Split(strings.TrimSuffix(path[1:], "/"), "/") {
-		switch why := selector.Subdomain(step); {
+		switch why := obj.Subdomain(step); {
 		case step == "":
 			s.invalid(at, path, fmt.Sprintf("segment[%d] may not be empty", i))
 		case why != "":
@@ -96,7 +95,7 @@ func reviewVersions(s scope, field string) {
 		at, text := fmt.Sprintf("%s[%d]", at, i), fmt.Sprint(v)
 		if seen[v] {
 			s.invalid(at, v, "duplicate version")
-		} else if why := selector.Label1035(text); why != "" {
+		} else if why := obj.Label1035(text); why != "" {
 			s.invalid(at, v, why)
 		}
 		seen[v] = true

@@ -1,6 +1,6 @@
 // Package obj reads and changes JSON objects in the form of map[string]any, the form in which the embedded API server
-// keeps objects. It also names invalid fields in the words of the API server. It knows nothing of Kubernetes kinds,
-// storage and HTTP, starts no goroutine and keeps no state.
+// keeps objects. It selects them by labels and fields, and says what is wrong with a name or a field, in the words of
+// the API server. It knows nothing of Kubernetes kinds, storage and HTTP, starts no goroutine and keeps no state.
 //
 // The values are those of package patch: map[string]any, []any, string, bool, int64, float64 and nil.
 package obj

@@ -9,7 +9,6 @@ import (
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/obj"
-	"skiff/internal/testcluster/apiserver/selector"
 )
 
 // reviews are what a webhook is asked for.
@@ -150,9 +149,9 @@ func check(original, converted map[string]any, to kube.Resource, i int) error {
 				return fmt.Errorf("invalid metadata: metadata.%s[%s] must be a string, but is %T in converted object",
 					field, k, v)
 			}
-			why := selector.QualifiedName(k)
-			if field == "labels" && len(why) == 0 && selector.LabelValue(text) != "" {
-				why = []string{selector.LabelValue(text)}
+			why := obj.QualifiedName(k)
+			if field == "labels" && len(why) == 0 && obj.LabelValue(text) != "" {
+				why = []string{obj.LabelValue(text)}
 			}
 			if len(why) > 0 {
 				return fmt.Errorf("invalid metadata: metadata.%s: Invalid value: %q: %s", field, k, why[0])

@@ -1,6 +1,4 @@
-// Package selector parses and matches the label and field selectors of LIST, WATCH and deletecollection, with the API
-// server's full grammar and messages. Its functions are pure: no goroutine, no state, no HTTP.
-package selector
+package obj
 
 import (
 	"fmt"
